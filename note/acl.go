@@ -1,0 +1,211 @@
+package note
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Who acts: what the directory resolved a sign-in to. The store compares ids and knows no names.
+type Who struct {
+	Person UNID
+	// Groups is the closure of the groups that the person is in.
+	Groups []UNID
+	Roles  []string
+	// Directory is the directory version that this was resolved at.
+	Directory uint64
+	// System marks the server itself; it may do everything.
+	System bool
+}
+
+// System is the server acting for itself.
+var System = Who{System: true}
+
+// Level is one of the seven access levels.
+type Level uint8
+
+// The levels, from least to most.
+const (
+	NoAccess Level = iota
+	Depositor
+	Reader
+	Author
+	Editor
+	Designer
+	Manager
+)
+
+var levelNames = []string{"No Access", "Depositor", "Reader", "Author", "Editor", "Designer", "Manager"}
+
+func (l Level) String() string {
+	if int(l) < len(levelNames) {
+		return levelNames[l]
+	}
+	return "level ?"
+}
+
+// ParseLevel reads a level by name, case and spaces aside.
+func ParseLevel(s string) (Level, error) {
+	want := strings.ReplaceAll(strings.ToLower(s), " ", "")
+	for i, n := range levelNames {
+		if strings.ReplaceAll(strings.ToLower(n), " ", "") == want {
+			return Level(i), nil
+		}
+	}
+	return 0, fmt.Errorf("no access level %q: one of %s", s, strings.Join(levelNames, ", "))
+}
+
+// Rights is a set of rights in the letters of RFC 4314.
+type Rights uint16
+
+// The rights. WriteOwn and ExpungeOwn are an Author's: on notes that the person wrote.
+const (
+	Lookup     Rights = 1 << iota // l
+	Read                          // r
+	KeepSeen                      // s
+	Write                         // w
+	Insert                        // i
+	Post                          // p
+	Create                        // k
+	Remove                        // x
+	DeleteMark                    // t
+	Expunge                       // e
+	Administer                    // a
+	WriteOwn
+	ExpungeOwn
+)
+
+// All is every right.
+const All = ExpungeOwn<<1 - 1
+
+// Rights is what a level grants.
+func (l Level) Rights() Rights {
+	var r Rights
+	if l >= Depositor {
+		r |= Post
+	}
+	if l >= Reader {
+		r |= Lookup | Read | KeepSeen
+	}
+	if l >= Author {
+		r |= Insert | WriteOwn | ExpungeOwn
+	}
+	if l >= Editor {
+		r |= Write | DeleteMark | Expunge
+	}
+	if l >= Designer {
+		r |= Create | Remove
+	}
+	if l >= Manager {
+		r |= Administer
+	}
+	if l == Depositor {
+		r = Post
+	}
+	return r
+}
+
+// Letters prints rights as RFC 4314 does.
+func (r Rights) Letters() string {
+	var b strings.Builder
+	for i, c := range "lrswipkxtea" {
+		if r&(1<<i) != 0 {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// Entry grants a level, and rights apart from it, to a person or group.
+type Entry struct {
+	ID    UNID
+	Level Level
+	// Plus and Minus are rights set apart from the level.
+	Plus, Minus Rights
+}
+
+// ACL is an access control list.
+type ACL struct {
+	Default Level
+	Entries []Entry
+}
+
+// Rights is what the list grants: the person's own entry where there is one, else the union over
+// the groups, else the default.
+func (a *ACL) Rights(who *Who) Rights {
+	if who.System {
+		return All
+	}
+	var sum Rights
+	found := false
+	for _, e := range a.Entries {
+		r := (e.Level.Rights() | e.Plus) &^ e.Minus
+		if e.ID == who.Person {
+			return r
+		}
+		if slices.Contains(who.Groups, e.ID) {
+			sum, found = sum|r, true
+		}
+	}
+	if found {
+		return sum
+	}
+	return a.Default.Rights()
+}
+
+// With returns the list with an entry set; level NoAccess stays as an entry that refuses.
+func (a ACL) With(e Entry) ACL {
+	out := ACL{Default: a.Default, Entries: slices.Clone(a.Entries)}
+	for i := range out.Entries {
+		if out.Entries[i].ID == e.ID {
+			out.Entries[i] = e
+			return out
+		}
+	}
+	out.Entries = append(out.Entries, e)
+	return out
+}
+
+// AppendACL appends the stored form of a.
+func AppendACL(dst []byte, a *ACL) []byte {
+	dst = append(dst, byte(a.Default))
+	dst = binary.AppendUvarint(dst, uint64(len(a.Entries)))
+	for _, e := range a.Entries {
+		dst = append(append(dst, e.ID[:]...), byte(e.Level))
+		dst = binary.AppendUvarint(dst, uint64(e.Plus))
+		dst = binary.AppendUvarint(dst, uint64(e.Minus))
+	}
+	return dst
+}
+
+// ReadACL reads what AppendACL wrote and returns the rest.
+func ReadACL(b []byte) (ACL, []byte, error) {
+	var a ACL
+	if len(b) == 0 {
+		return a, nil, ErrCorrupt
+	}
+	a.Default = Level(b[0])
+	n, b, err := readCount(b[1:], 19)
+	if err != nil {
+		return a, nil, err
+	}
+	for range n {
+		var e Entry
+		if len(b) < 17 {
+			return a, nil, ErrCorrupt
+		}
+		copy(e.ID[:], b)
+		e.Level = Level(b[16])
+		var p, m uint64
+		if p, b, err = readUvarint(b[17:]); err != nil {
+			return a, nil, err
+		}
+		if m, b, err = readUvarint(b); err != nil {
+			return a, nil, err
+		}
+		e.Plus, e.Minus = Rights(p), Rights(m)
+		a.Entries = append(a.Entries, e)
+	}
+	return a, b, nil
+}

@@ -1,0 +1,168 @@
+package note
+
+import "encoding/binary"
+
+// Attachment names stored bytes that belong to a note.
+type Attachment struct {
+	Name, Type string
+	Digest     Digest
+	Size       uint64
+}
+
+// Content is what a revision holds. For a message, Message is the digest of its recipe.
+type Content struct {
+	Items       Items
+	Attachments []Attachment
+	Message     Digest
+}
+
+// AppendContent appends the stored, canonical form of c: what revisions are hashed over.
+func AppendContent(dst []byte, c *Content) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(c.Items)))
+	for _, it := range c.Items {
+		dst = appendString(dst, it.Name)
+		dst = append(binary.AppendUvarint(dst, uint64(len(it.Value))), it.Value...)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(c.Attachments)))
+	for _, a := range c.Attachments {
+		dst = appendString(appendString(dst, a.Name), a.Type)
+		dst = append(dst, a.Digest[:]...)
+		dst = binary.AppendUvarint(dst, a.Size)
+	}
+	if c.Message.IsZero() {
+		return append(dst, 0)
+	}
+	return append(append(dst, 1), c.Message[:]...)
+}
+
+// ReadContent reads what AppendContent wrote and returns the rest. Values alias b.
+func ReadContent(b []byte) (Content, []byte, error) {
+	var c Content
+	n, b, err := readCount(b, 2)
+	if err != nil {
+		return c, nil, err
+	}
+	if n > 0 {
+		c.Items = make(Items, n)
+	}
+	for i := range c.Items {
+		if c.Items[i].Name, b, err = readString(b); err != nil {
+			return c, nil, err
+		}
+		var v []byte
+		if v, b, err = readBytes(b); err != nil {
+			return c, nil, err
+		}
+		c.Items[i].Value = v
+	}
+	if n, b, err = readCount(b, 35); err != nil {
+		return c, nil, err
+	}
+	for range n {
+		var a Attachment
+		if a.Name, b, err = readString(b); err != nil {
+			return c, nil, err
+		}
+		if a.Type, b, err = readString(b); err != nil {
+			return c, nil, err
+		}
+		if len(b) < 32 {
+			return c, nil, ErrCorrupt
+		}
+		copy(a.Digest[:], b)
+		if a.Size, b, err = readUvarint(b[32:]); err != nil {
+			return c, nil, err
+		}
+		c.Attachments = append(c.Attachments, a)
+	}
+	if len(b) == 0 {
+		return c, nil, ErrCorrupt
+	}
+	flag, b := b[0], b[1:]
+	if flag == 1 {
+		if len(b) < 32 {
+			return c, nil, ErrCorrupt
+		}
+		copy(c.Message[:], b)
+		b = b[32:]
+	}
+	return c, b, nil
+}
+
+// attachmentsItem stands for the attachments and the message as a whole when changes are compared.
+const attachmentsItem = "$Attachments"
+
+// Changes names what b changed against a: items, and $Attachments.
+func Changes(a, b *Content) []string {
+	out := a.Items.Diff(b.Items)
+	same := len(a.Attachments) == len(b.Attachments) && a.Message == b.Message
+	for i := range a.Attachments {
+		same = same && a.Attachments[i] == b.Attachments[i]
+	}
+	if !same {
+		out = append([]string{attachmentsItem}, out...)
+	}
+	return out
+}
+
+// Merged is one revision that MergeLeaves asks to be written.
+type Merged struct {
+	Node    Node
+	Content Content
+}
+
+// MergeLeaves joins conflicting leaves that changed different items since their common ancestor:
+// a child of the winner with the merged items, and a deletion child on each merged loser. Leaves
+// that touched the same item stay conflicts. contents holds the content of every live leaf. Only
+// the database's home may write the result: one writer, no storm of merges.
+func MergeLeaves(class Class, t Tree, contents map[Revision]*Content) []Merged {
+	leaves := t.Leaves()
+	if len(leaves) < 2 || leaves[0].Deleted {
+		return nil
+	}
+	winner := leaves[0]
+	cur := *contents[winner.Rev]
+	var touched []string
+	var out []Merged
+	for _, l := range leaves[1:] {
+		c := contents[l.Rev]
+		if l.Deleted || c == nil {
+			continue
+		}
+		byWinner, byLoser, ok := t.ChangedSince(winner.Rev, l.Rev)
+		if !ok || overlap(byWinner, byLoser) || overlap(touched, byLoser) {
+			continue
+		}
+		for _, name := range byLoser {
+			if name == attachmentsItem {
+				cur.Attachments, cur.Message = c.Attachments, c.Message
+				continue
+			}
+			cur.Items = cur.Items.With(name, c.Items.Get(name))
+		}
+		touched = append(touched, byLoser...)
+		empty := Content{}
+		out = append(out, Merged{Node: Node{
+			Rev: NextRevision(l.Rev, class, true, &empty), Parent: l.Rev, Deleted: true,
+		}})
+	}
+	if out == nil {
+		return nil
+	}
+	merged := Merged{Content: cur, Node: Node{
+		Rev: NextRevision(winner.Rev, class, false, &cur), Parent: winner.Rev,
+		Changed: Changes(contents[winner.Rev], &cur),
+	}}
+	return append([]Merged{merged}, out...)
+}
+
+func overlap(a, b []string) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x == y {
+				return true
+			}
+		}
+	}
+	return false
+}
