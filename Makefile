@@ -1,0 +1,57 @@
+# make run    build doublet and start the demo on loopback, data in ./data
+# make test   every test (RACE=1 adds the race detector)
+# The others: build check fuzz bench gen cross clean. Only Go is needed (and Node once web/ is there).
+
+SHELL := /bin/bash
+GO ?= go
+FUZZTIME ?= 10s
+# Programs that some tests drive, and the Debian package of each. Where one is missing, its tests are skipped.
+PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt mbsync:isync curl:curl python3:python3
+PLATFORMS := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+GENERATED := doc/protocols.md doc/config.md
+GOFILES = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path './data/*')
+BENCH ?= .
+# Folders with benchmarks, found by their functions.
+BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
+
+.PHONY: build run test check fuzz bench gen cross web clean
+
+build: web
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
+
+run: build
+	bin/doublet demo --data ./data
+
+# The browser client is built first, because the binary carries it.
+web:
+	@if [ -f web/package.json ]; then npm --prefix web ci --no-fund --no-audit && npm --prefix web run build; fi
+
+test:
+	$(GO) test $(if $(RACE),-race) ./...
+	@missing=""; for p in $(PROGRAMS); do command -v "$${p%%:*}" >/dev/null || missing="$$missing $${p%%:*} (package $${p##*:})"; done; \
+	if [ -n "$$missing" ]; then echo "skipped: the tests that need$$missing"; fi
+
+check:
+	@unformatted=$$(gofmt -l $(GOFILES)); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(MAKE) gen
+	@if [ "$$CI" = true ] && git rev-parse --git-dir >/dev/null 2>&1; then \
+		changed=$$(git status --porcelain -- $(GENERATED)); \
+		if [ -n "$$changed" ]; then git --no-pager diff -- $(GENERATED); echo "not up to date, run make gen and commit:"; echo "$$changed"; exit 1; fi; \
+	fi
+
+gen:
+	$(GO) run ./cmd/gen
+
+fuzz:
+	.ci/fuzz $(FUZZTIME)
+
+bench:
+	@packages=$(BENCH_PACKAGES); if [ -n "$$packages" ]; then $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $$packages; fi
+
+cross:
+	@set -e; for p in $(PLATFORMS); do echo "build $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; done
+
+clean:
+	rm -rf bin

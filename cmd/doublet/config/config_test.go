@@ -1,0 +1,245 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), FileName)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	serve, demo := Default(), Demo()
+	for _, c := range []struct{ what, got, want string }{
+		{"serve smtp", serve.Doors.SMTP, ":25"},
+		{"serve lmtp", serve.Doors.LMTP, "off"},
+		{"demo http", demo.Doors.HTTP, "127.0.0.1:8080"},
+		{"demo smtp", demo.Doors.SMTP, "127.0.0.1:2525"},
+		{"demo submission", demo.Doors.Submission, "127.0.0.1:2587"},
+		{"demo lmtp", demo.Doors.LMTP, "127.0.0.1:2424"},
+		{"demo imap", demo.Doors.IMAP, "127.0.0.1:2143"},
+		{"demo imaps", demo.Doors.IMAPS, "127.0.0.1:2993"},
+		{"demo domain", demo.Server.Domain, "example.com"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s is %q, want %q", c.what, c.got, c.want)
+		}
+	}
+	if serve.Limits.MessageSize != 50<<20 || serve.Limits.Recipients != 1000 || serve.Limits.MIMEDepth != 100 ||
+		serve.Store.WALSyncInterval.Duration != 500*time.Microsecond || serve.Store.SpaceFloor != 1<<30 || serve.Store.SpaceFloorPercent != 5 {
+		t.Errorf("defaults: %+v", serve)
+	}
+	for _, c := range []Config{serve, demo} {
+		if warnings, err := c.Check(); err != nil || len(warnings) > 0 {
+			t.Errorf("a preset is not right: %v, %v", warnings, err)
+		}
+	}
+}
+
+func TestEverySettingIsDescribed(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, e := range Describe() {
+		if e.Doc == "" || e.Type == "" || seen[e.Key] || !strings.HasSuffix(e.Doc, ".") {
+			t.Errorf("%+v", e)
+		}
+		seen[e.Key] = true
+		if _, ok := Default().Get(e.Key); !ok {
+			t.Errorf("Get(%s) finds nothing", e.Key)
+		}
+		if !strings.Contains(Markdown(), e.Env) {
+			t.Errorf("%s is not in the document", e.Env)
+		}
+	}
+	for _, s := range Sections() {
+		if s.Doc == "" {
+			t.Errorf("[%s] has no documentation", s.Name)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	path := write(t, `
+[limits]
+message_size = "10MB"
+recipients = 200
+header_bytes = 65536
+[store]
+wal_sync_interval = "2ms"
+[doors]
+imap = "127.0.0.1:1"
+`)
+	c, warnings, err := Load(Demo(), path,
+		[]string{"PATH=x", "DOUBLET_LIMITS_RECIPIENTS=300", "DOUBLET_DOORS_IMAP=127.0.0.1:2", "DOUBLET_LIMIT_RECIPIENTS=1"},
+		map[string]string{"doors.imap": "127.0.0.1:3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Limits.MessageSize != 10<<20 || c.Limits.Recipients != 300 || c.Doors.IMAP != "127.0.0.1:3" ||
+		c.Limits.HeaderBytes != 65536 || c.Store.WALSyncInterval.String() != "2ms" || c.Doors.HTTP != "127.0.0.1:8080" {
+		t.Errorf("%+v", c)
+	}
+	if len(warnings) != 1 || !strings.Contains(string(warnings[0]), "did you mean DOUBLET_LIMITS_RECIPIENTS?") {
+		t.Errorf("warnings %q", warnings)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, file string
+		env        string
+		flag       [2]string
+		want       []string
+	}{
+		{name: "unknown key", file: "[limits]\n\nmesage_size = \"1MB\"\n", want: []string{FileName + ":3", "limits.mesage_size", "did you mean limits.message_size?"}},
+		{name: "unknown section", file: "[limit]\nrecipients = 200\n", want: []string{FileName + ":", "did you mean limits"}},
+		{name: "wrong section", file: "[server]\nimap = \"off\"\n", want: []string{":2", "did you mean doors.imap?"}},
+		{name: "two mistakes", file: "[log]\nlevl = \"info\"\nformt = \"text\"\n", want: []string{":2", "log.level?", ":3", "log.format?"}},
+		{name: "nothing near", file: "[log]\nxyzzyxyzzy = 1\n", want: []string{"no such setting"}},
+		{name: "syntax", file: "[log\n", want: []string{FileName + ":1"}},
+		{name: "wrong type", file: "[limits]\nrecipients = \"many\"\n", want: []string{FileName + ":2", "recipients"}},
+		{name: "bad size", file: "[limits]\nmessage_size = \"fifty\"\n", want: []string{FileName + ":2", `"fifty" is not a size`}},
+		{name: "bad duration", file: "[store]\nwal_sync_interval = 5\n", want: []string{FileName + ":2", "not a duration"}},
+		{name: "too small", file: "[server]\nname=\"x\"\n[limits]\nrecipients = 5\n", want: []string{FileName + ":4", "5 is not within 100 to 100000"}},
+		{name: "one of", file: "[log]\nlevel = \"loud\"\n", want: []string{FileName + ":2", "debug, info, warn or error"}},
+		{name: "door", file: "[doors]\nsmtp = \"25\"\n", want: []string{FileName + ":2", "neither host:port nor off"}},
+		{name: "port", file: "[doors]\nsmtp = \":70000\"\n", want: []string{"neither host:port nor off"}},
+		{name: "same address", file: "[doors]\nsmtp = \":143\"\n", want: []string{"already the address of doors."}},
+		{name: "certificate alone", file: "[tls]\ncertificate = \"x.pem\"\n", want: []string{"set both or neither"}},
+		{name: "environment", env: "DOUBLET_LIMITS_RECIPIENTS=x", want: []string{"DOUBLET_LIMITS_RECIPIENTS", "not a whole number"}},
+		{name: "flag", flag: [2]string{"limits.mime_depth", "0"}, want: []string{"flag", "1 to 1000"}},
+		{name: "unknown flag", flag: [2]string{"doors.imp", "off"}, want: []string{"did you mean doors.imap?"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			overrides := map[string]string{}
+			if c.flag[0] != "" {
+				overrides[c.flag[0]] = c.flag[1]
+			}
+			got, _, err := Load(Default(), write(t, c.file), []string{c.env}, overrides)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("no %q in: %v", want, err)
+				}
+			}
+			if got != Default() {
+				t.Error("a bad configuration changed something")
+			}
+		})
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	t.Parallel()
+	if _, _, err := Load(Default(), filepath.Join(t.TempDir(), "none"), nil, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file gives %v", err)
+	}
+	if _, _, err := Load(Default(), "", nil, nil); err != nil {
+		t.Errorf("no file gives %v", err)
+	}
+	big := write(t, strings.Repeat("# x\n", maxFile/4+1))
+	if _, _, err := Load(Default(), big, nil, nil); err == nil {
+		t.Error("a file above the bound is read")
+	}
+}
+
+func TestWrittenFileReadsBack(t *testing.T) {
+	t.Parallel()
+	c := Demo()
+	c.Data.Dir = "a \"quoted\"\\ \x01 folder"
+	back, warnings, err := Load(Default(), write(t, c.TOML()), nil, nil)
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	if back != c {
+		t.Errorf("%+v\nwant\n%+v", back, c)
+	}
+}
+
+func TestAllDoorsOff(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	for _, f := range fields {
+		if strings.HasPrefix(f.key, "doors.") {
+			if err := f.parse(&c, Off); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if w, err := c.Check(); err != nil || len(w) != 1 {
+		t.Errorf("%v, %v", w, err)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Size{
+		"0": 0, "7": 7, "50MB": 50 << 20, "50 mb": 50 << 20, "1.5GB": 3 << 29, "64KiB": 64 << 10, "2T": 2 << 40, "8B": 8,
+	} {
+		got, err := ParseSize(text)
+		if err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %d, %v", text, got, err)
+		}
+		if back, err := ParseSize(got.String()); err != nil || back != got {
+			t.Errorf("%q prints as %q", text, got)
+		}
+	}
+	for _, text := range []string{"", "MB", "-1", "-1MB", "1e9", "1XB", "1IB", "0x10", "Inf", "NaN", "9999999TB", "99999999999999999999", "1 2MB", "MB50", "1..5KB"} {
+		if got, err := ParseSize(text); err == nil {
+			t.Errorf("ParseSize(%q) = %d", text, got)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(Default().TOML())
+	f.Add("[limits]\nmessage_size = \"1MB\"\n[[limits]]\n")
+	f.Add("limits.recipients = 5\nx = {a=1, b=[1,2]}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c := Default()
+		if err := c.decode("f", []byte(text), map[string]string{}); err != nil {
+			if err.Error() == "" {
+				t.Error("an error without words")
+			}
+			return
+		}
+		if _, err := c.Check(); err != nil {
+			return
+		}
+		back := Default()
+		if err := back.decode("f", []byte(c.TOML()), map[string]string{}); err != nil || back != c {
+			t.Errorf("%v: what was read cannot be written and read again", err)
+		}
+	})
+}
+
+func FuzzParseSize(f *testing.F) {
+	f.Add("50MB")
+	f.Add("1.5 GiB")
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := ParseSize(text)
+		if err != nil {
+			return
+		}
+		if back, err := ParseSize(v.String()); v < 0 || err != nil || back != v {
+			t.Errorf("%q is %d, printed %q", text, v, v)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Duration is a time.Duration that the file writes as text: 500us, 30s, 1h30m.
+//
+// It is a struct so that a bare number, which says no unit, is refused.
+type Duration struct{ time.Duration }
+
+// String writes µ as u, so that the file stays ASCII, and leaves out zero parts.
+func (d Duration) String() string {
+	s := strings.ReplaceAll(d.Duration.String(), "µ", "u")
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// UnmarshalText reads the duration in the file.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 500us, 30s or 1h30m", text)
+	}
+	d.Duration = v
+	return nil
+}
+
+// MarshalText writes the duration to the file.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

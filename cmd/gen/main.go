@@ -1,0 +1,53 @@
+// Command gen writes the documents that are made from the code: doc/protocols.md from the marks
+// `// Implements: RFC 5321 §4.1.1.4 DATA` in Go files, and doc/config.md from the configuration's
+// struct. It is run by `make gen` in the root of the module.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"doublet/cmd/doublet/config"
+)
+
+func main() {
+	root := flag.String("root", ".", "root of the module")
+	flag.Parse()
+	if err := generate(*root); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+// generate writes every generated document below root/doc. The same code gives the same bytes on
+// every machine.
+func generate(root string) error {
+	marks, err := collect(root)
+	if err != nil {
+		return err
+	}
+	if err := write(root, "protocols.md", protocols(marks, notes(root))); err != nil {
+		return err
+	}
+	return write(root, "config.md", config.Markdown())
+}
+
+func write(root, name, text string) error {
+	dir := filepath.Join(root, "doc")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
+}
+
+// notes is what people say about protocols (deviations and their reasons): doc/deviations.md,
+// which becomes the end of doc/protocols.md. It may be absent.
+func notes(root string) string {
+	raw, err := os.ReadFile(filepath.Join(root, "doc", "deviations.md"))
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
