@@ -1,0 +1,326 @@
+package imap
+
+import "time"
+
+// Command is one command of a client.
+type Command struct {
+	// Tag as the client wrote it.
+	Tag string
+	// Name is the verb in upper case: "FETCH", "SELECT". A UID variant has the plain name and UID set.
+	Name string
+	UID  bool
+	// Args is the parsed argument of the verb: *Fetch, *Search … as the comments of these types say;
+	// nil for verbs without arguments (NOOP, CAPABILITY, CHECK, CLOSE, EXPUNGE, IDLE, LOGOUT,
+	// NAMESPACE, STARTTLS, UNSELECT).
+	Args any
+}
+
+// Flag is a system flag (`\Seen`) or a keyword (`$Forwarded`, `work`). System flags are
+// canonical: `\seen` is read as `\Seen`. Keywords keep the case that the client wrote.
+type Flag = string
+
+// The system flags of RFC 9051 section 2.3.2, and \Recent of RFC 3501.
+const (
+	Seen     Flag = `\Seen`
+	Answered Flag = `\Answered`
+	Flagged  Flag = `\Flagged`
+	Deleted  Flag = `\Deleted`
+	Draft    Flag = `\Draft`
+	Recent   Flag = `\Recent`
+	// AnyFlag stands in PERMANENTFLAGS: new keywords may be created.
+	AnyFlag Flag = `\*`
+)
+
+// Mailbox names in commands are UTF-8 in NFC, INBOX (in any case, alone or before the separator) is
+// "INBOX", whatever form the client sent.
+
+// Login is LOGIN.
+type Login struct{ User, Password string }
+
+// Authenticate is AUTHENTICATE. The exchange itself is read with Reader.ReadLine.
+type Authenticate struct {
+	Mechanism string // upper case
+	// Initial is the decoded initial response (RFC 4959); HasInitial tells an empty one ("=") from none.
+	Initial    []byte
+	HasInitial bool
+}
+
+// Enable is ENABLE (RFC 5161): capability names in upper case.
+type Enable struct{ Capabilities []string }
+
+// ID is ID (RFC 2971): name, value pairs in order; nil for NIL. A NIL value is "".
+type ID struct{ Params []IDParam }
+
+// IDParam is one pair of ID.
+type IDParam struct{ Name, Value string }
+
+// Select is SELECT and EXAMINE (Command.Name tells which) with CONDSTORE and QRESYNC (RFC 7162).
+type Select struct {
+	Mailbox   string
+	CondStore bool
+	QResync   *QResync
+}
+
+// QResync is the parameter of SELECT (RFC 7162 section 3.2.5).
+type QResync struct {
+	UIDValidity uint32
+	ModSeq      uint64
+	KnownUIDs   Set // nil where absent
+	// SeqMatch are two sets of equal size: message numbers and the UIDs that the client saw there.
+	SeqMatch struct{ Seqs, UIDs Set }
+}
+
+// Mailbox is the argument of DELETE, SUBSCRIBE and UNSUBSCRIBE.
+type Mailbox struct{ Name string }
+
+// Create is CREATE, with the special uses asked for (RFC 6154 section 3), e.g. `\Sent`.
+type Create struct {
+	Mailbox string
+	// Trailing says that the name ended with the separator: names below it will be created.
+	Trailing bool
+	Use      []string
+}
+
+// Rename is RENAME.
+type Rename struct{ From, To string }
+
+// ListOption is a set of selection or return options of LIST (RFC 9051 section 6.3.9, RFC 5258,
+// 5819, 6154).
+type ListOption uint16
+
+// Selection and return options of LIST.
+const (
+	ListSubscribed ListOption = 1 << iota
+	ListRemote
+	ListRecursiveMatch
+	ListSpecialUse
+	ListChildren
+	ListStatus
+)
+
+// List is LIST and LSUB. Patterns are UTF-8, in NFC.
+type List struct {
+	Select, Return ListOption
+	// Extended says that the command used the extended syntax, so that `"" ""` is no special case.
+	Extended  bool
+	Reference string
+	Patterns  []string
+	Status    StatusItem // with ListStatus in Return
+}
+
+// StatusItem is a set of STATUS attributes.
+type StatusItem uint16
+
+// The attributes of STATUS (RFC 9051 section 6.3.11, 7162, 8438, 8474).
+const (
+	StatusMessages StatusItem = 1 << iota
+	StatusRecent
+	StatusUIDNext
+	StatusUIDValidity
+	StatusUnseen
+	StatusDeleted
+	StatusSize
+	StatusHighestModSeq
+	StatusMailboxID
+	StatusAppendLimit
+	StatusDeletedStorage
+)
+
+// Status is STATUS.
+type Status struct {
+	Mailbox string
+	Items   StatusItem
+}
+
+// Append is APPEND. Its message is not read yet: see Reader.Message and Reader.RefuseMessage.
+type Append struct {
+	Mailbox string
+	Flags   []Flag
+	// Date is the zero time where absent.
+	Date time.Time
+	// Size of the message in bytes.
+	Size int64
+	// Binary: literal8 was used. UTF8: the message came as UTF8 (…) (RFC 6855).
+	Binary, UTF8 bool
+	// NonSync: the client sends without waiting (RFC 7888).
+	NonSync bool
+}
+
+// Target names messages: a set of numbers (or UIDs, with Command.UID), or the saved search result.
+type Target struct {
+	Set Set
+	// Saved is `$` (SEARCHRES, RFC 9051 section 6.4.4.1); Set is nil then.
+	Saved bool
+}
+
+// Expunge is the argument of UID EXPUNGE; plain EXPUNGE has none.
+type Expunge struct{ Target }
+
+// Copy is COPY and MOVE.
+type Copy struct {
+	Target
+	Mailbox string
+}
+
+// StoreOp says what STORE does with its flags.
+type StoreOp uint8
+
+// The operations of STORE.
+const (
+	StoreReplace StoreOp = iota
+	StoreAdd
+	StoreRemove
+)
+
+// Store is STORE (RFC 9051 section 6.4.6, UNCHANGEDSINCE RFC 7162).
+type Store struct {
+	Target
+	Op     StoreOp
+	Silent bool
+	Flags  []Flag
+	// UnchangedSince counts with HasUnchangedSince only: 0 is a value.
+	UnchangedSince    uint64
+	HasUnchangedSince bool
+}
+
+// Fetch is FETCH. Macros are expanded.
+type Fetch struct {
+	Target
+	Items []FetchItem
+	// ChangedSince is 0 where absent (RFC 7162 allows 1 and up).
+	ChangedSince uint64
+	Vanished     bool
+}
+
+// ItemKind is the kind of a FETCH item.
+type ItemKind uint8
+
+// The items of FETCH.
+const (
+	ItemFlags ItemKind = iota + 1
+	ItemUID
+	ItemInternalDate
+	ItemSize     // RFC822.SIZE
+	ItemEnvelope // ENVELOPE
+	ItemBody     // BODY, the non-extensible BODYSTRUCTURE
+	ItemBodyStructure
+	ItemBodySection  // BODY[…]<…> and BODY.PEEK
+	ItemRFC822       // RFC822, as BODY[] under another name
+	ItemRFC822Header // as BODY.PEEK[HEADER]
+	ItemRFC822Text   // as BODY[TEXT]
+	ItemBinary       // BINARY[…]<…> and BINARY.PEEK
+	ItemBinarySize   // BINARY.SIZE[…]
+	ItemModSeq
+	ItemEmailID
+	ItemThreadID
+	ItemPreview
+	ItemSaveDate
+)
+
+// FetchItem is one item that FETCH asks for.
+type FetchItem struct {
+	Kind ItemKind
+	// Peek: \Seen is not to be set. It is false only for what sets \Seen: BODY[…], BINARY[…], RFC822
+	// and RFC822.TEXT.
+	Peek bool
+	// Lazy is PREVIEW (LAZY), RFC 8970.
+	Lazy    bool
+	Section Section
+	// Partial is <Offset.Size>; it counts with HasPartial only.
+	HasPartial   bool
+	Offset, Size uint32
+}
+
+// SectionText says which text of a part a section names.
+type SectionText uint8
+
+// The texts of a section.
+const (
+	TextAll SectionText = iota // BODY[], BODY[1.2]
+	TextHeader
+	TextHeaderFields
+	TextHeaderFieldsNot
+	TextText
+	TextMIME
+)
+
+// Section is the content of the brackets: a part path (empty: the message) and what of it.
+type Section struct {
+	Part   []uint32
+	Text   SectionText
+	Fields []string // as the client wrote them
+}
+
+// SearchReturn is a set of result options (RFC 4731, SAVE of RFC 9051).
+type SearchReturn uint8
+
+// The result options of SEARCH.
+const (
+	ReturnMin SearchReturn = 1 << iota
+	ReturnMax
+	ReturnAll
+	ReturnCount
+	ReturnSave
+)
+
+// Search is SEARCH.
+type Search struct {
+	// Extended: RETURN was given, so the answer is ESEARCH. RETURN () is ReturnAll.
+	Extended bool
+	Return   SearchReturn
+	Charset  string // as given; texts in Key are UTF-8 already
+	Key      SearchKey
+	// ModSeq: a MODSEQ key is in the tree, which enables CONDSTORE and shows MODSEQ in the answer.
+	ModSeq bool
+}
+
+// SearchOp is the operator of a search key.
+type SearchOp uint8
+
+// The search keys. What RFC 9051 spells as a pair (SEEN, UNSEEN; KEYWORD, UNKEYWORD) is OpFlag
+// and OpNot; NEW is OpAnd of \Recent and not \Seen.
+const (
+	OpAll               SearchOp = iota // every message
+	OpAnd                               // Keys: all of them
+	OpOr                                // Keys: two
+	OpNot                               // Keys: one
+	OpSeq                               // Target: message numbers
+	OpUID                               // Target: UIDs
+	OpFlag                              // Text: a Flag (system flags, keywords, \Recent)
+	OpFrom                              // Text
+	OpTo                                // Text
+	OpCc                                // Text
+	OpBcc                               // Text
+	OpSubject                           // Text
+	OpHeader                            // Field, Text ("" matches every message with the field)
+	OpBody                              // Text
+	OpText                              // Text
+	OpBefore                            // Date: INTERNALDATE, time and zone disregarded
+	OpOn                                // Date
+	OpSince                             // Date
+	OpSentBefore                        // Date: the Date field
+	OpSentOn                            // Date
+	OpSentSince                         // Date
+	OpSavedBefore                       // Date: SAVEDATE (RFC 8514)
+	OpSavedOn                           // Date
+	OpSavedSince                        // Date
+	OpSaveDateSupported                 // RFC 8514
+	OpLarger                            // Number
+	OpSmaller                           // Number
+	OpModSeq                            // Number; the entry name and type of RFC 7162 are read and dropped
+	OpEmailID                           // Text (RFC 8474)
+	OpThreadID                          // Text
+	OpOlder                             // Number: seconds (RFC 5032)
+	OpYounger                           // Number
+)
+
+// SearchKey is one node of a search.
+type SearchKey struct {
+	Op     SearchOp
+	Keys   []SearchKey
+	Target Target
+	Field  string
+	Text   string
+	Date   time.Time // midnight UTC of the day named
+	Number uint64
+}

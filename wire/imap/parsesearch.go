@@ -1,0 +1,248 @@
+package imap
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+)
+
+// searchParser adds to a parser what one SEARCH counts.
+type searchParser struct {
+	*parser
+	charset encoding.Encoding // nil: UTF-8
+	keys    int
+	modSeq  bool
+}
+
+func (p *parser) search() any {
+	s := &Search{}
+	if p.tryWord("RETURN") {
+		s.Extended = true
+		p.space()
+		p.list(true, func() { s.Return |= p.searchReturn() })
+		if s.Return == 0 {
+			s.Return = ReturnAll
+		}
+		p.space()
+	}
+	sp := searchParser{parser: p}
+	if p.tryWord("CHARSET") {
+		p.space()
+		s.Charset = p.astring()
+		sp.setCharset(s.Charset)
+		p.space()
+	}
+	s.Key = sp.conjunction(0, false)
+	s.ModSeq = sp.modSeq
+	return s
+}
+
+func (p *parser) searchReturn() SearchReturn {
+	switch p.word() {
+	case "MIN":
+		return ReturnMin
+	case "MAX":
+		return ReturnMax
+	case "ALL":
+		return ReturnAll
+	case "COUNT":
+		return ReturnCount
+	case "SAVE":
+		return ReturnSave
+	}
+	p.fail("Unknown result option of SEARCH")
+	return 0
+}
+
+func badCharset() *SyntaxError {
+	return &SyntaxError{Code: "BADCHARSET (UTF-8 US-ASCII)", Text: "Unknown charset", No: true}
+}
+
+func (p *searchParser) setCharset(name string) {
+	if p.err != nil || strings.EqualFold(name, "UTF-8") || strings.EqualFold(name, "US-ASCII") {
+		return
+	}
+	enc, err := htmlindex.Get(name)
+	if err != nil {
+		p.failWith(badCharset())
+		return
+	}
+	if n, _ := htmlindex.Name(enc); n == "utf-8" || n == "replacement" {
+		if n == "replacement" {
+			p.failWith(badCharset())
+		}
+		return
+	}
+	p.charset = enc
+}
+
+// conjunction is keys that must all hold, up to the end or to ")".
+func (p *searchParser) conjunction(depth int, nested bool) SearchKey {
+	first := p.key(depth)
+	var all []SearchKey
+	for p.err == nil {
+		if nested && p.peek() == ')' {
+			break
+		}
+		if !nested && p.end() {
+			break
+		}
+		p.space()
+		if !nested && p.end() { // a space at the end of the line
+			break
+		}
+		if all == nil {
+			all = append(make([]SearchKey, 0, 4), first)
+		}
+		all = append(all, p.key(depth))
+	}
+	if all != nil {
+		return SearchKey{Op: OpAnd, Keys: all}
+	}
+	return first
+}
+
+// searchFlags are the keys that stand for a flag.
+var searchFlags = map[string]Flag{
+	"ANSWERED": Answered, "DELETED": Deleted, "DRAFT": Draft, "FLAGGED": Flagged, "RECENT": Recent, "SEEN": Seen,
+}
+
+var searchTexts = map[string]SearchOp{
+	"FROM": OpFrom, "TO": OpTo, "CC": OpCc, "BCC": OpBcc, "SUBJECT": OpSubject, "BODY": OpBody, "TEXT": OpText,
+}
+
+var searchDates = map[string]SearchOp{
+	"BEFORE": OpBefore, "ON": OpOn, "SINCE": OpSince, "SENTBEFORE": OpSentBefore, "SENTON": OpSentOn,
+	"SENTSINCE": OpSentSince, "SAVEDBEFORE": OpSavedBefore, "SAVEDON": OpSavedOn, "SAVEDSINCE": OpSavedSince,
+}
+
+func not(k SearchKey) SearchKey { return SearchKey{Op: OpNot, Keys: []SearchKey{k}} }
+
+// key is one search-key.
+func (p *searchParser) key(depth int) SearchKey {
+	p.keys++
+	switch {
+	case p.err != nil:
+		return SearchKey{}
+	case depth > p.limits.Depth:
+		p.failWith(&SyntaxError{Code: "LIMIT", Text: "Search is nested too deep", No: true})
+		return SearchKey{}
+	case p.keys > p.limits.Items:
+		p.failWith(&SyntaxError{Code: "LIMIT", Text: "Too many search keys", No: true})
+		return SearchKey{}
+	}
+	c := p.peek()
+	switch {
+	case c == '(':
+		p.i++
+		k := p.conjunction(depth+1, true)
+		p.expect(')')
+		return k
+	case c >= '0' && c <= '9' || c == '*' || c == '$':
+		return SearchKey{Op: OpSeq, Target: p.target()}
+	}
+	name := p.word()
+	if flag, ok := searchFlags[name]; ok {
+		return SearchKey{Op: OpFlag, Text: flag}
+	}
+	if rest, ok := strings.CutPrefix(name, "UN"); ok {
+		if flag, ok := searchFlags[rest]; ok && flag != Recent {
+			return not(SearchKey{Op: OpFlag, Text: flag})
+		}
+	}
+	if op, ok := searchTexts[name]; ok {
+		p.space()
+		return SearchKey{Op: op, Text: p.text()}
+	}
+	if op, ok := searchDates[name]; ok {
+		p.space()
+		return SearchKey{Op: op, Date: p.date()}
+	}
+	return p.otherKey(name, depth)
+}
+
+func (p *searchParser) otherKey(name string, depth int) (k SearchKey) {
+	switch name {
+	case "ALL":
+		return k
+	case "NEW":
+		recent := SearchKey{Op: OpFlag, Text: Recent}
+		return SearchKey{Op: OpAnd, Keys: []SearchKey{recent, not(SearchKey{Op: OpFlag, Text: Seen})}}
+	case "OLD":
+		return not(SearchKey{Op: OpFlag, Text: Recent})
+	case "SAVEDATESUPPORTED":
+		return SearchKey{Op: OpSaveDateSupported}
+	}
+	p.space()
+	switch name {
+	case "NOT":
+		return not(p.key(depth + 1))
+	case "OR":
+		a := p.key(depth + 1)
+		p.space()
+		return SearchKey{Op: OpOr, Keys: []SearchKey{a, p.key(depth + 1)}}
+	case "UID":
+		return SearchKey{Op: OpUID, Target: p.target()}
+	case "KEYWORD":
+		return SearchKey{Op: OpFlag, Text: p.flag()}
+	case "UNKEYWORD":
+		return not(SearchKey{Op: OpFlag, Text: p.flag()})
+	case "HEADER":
+		k = SearchKey{Op: OpHeader, Field: p.fieldName()}
+		p.space()
+		k.Text = p.text()
+	case "LARGER":
+		k = SearchKey{Op: OpLarger, Number: p.number64()}
+	case "SMALLER":
+		k = SearchKey{Op: OpSmaller, Number: p.number64()}
+	case "OLDER":
+		k = SearchKey{Op: OpOlder, Number: uint64(p.nzNumber32())}
+	case "YOUNGER":
+		k = SearchKey{Op: OpYounger, Number: uint64(p.nzNumber32())}
+	case "MODSEQ":
+		k = p.modSeqKey()
+	case "EMAILID":
+		k = SearchKey{Op: OpEmailID, Text: p.astring()}
+	case "THREADID":
+		k = SearchKey{Op: OpThreadID, Text: p.astring()}
+	default:
+		p.fail("Unknown search key")
+	}
+	return k
+}
+
+// modSeqKey is RFC 7162 section 3.1.5: MODSEQ ["/flags/\\draft" all|shared|priv] number. Doublet
+// keeps one mod-sequence per message, for which the RFC lets the entry be ignored.
+func (p *searchParser) modSeqKey() SearchKey {
+	p.modSeq = true
+	if p.peek() == '"' {
+		p.quoted()
+		p.space()
+		switch p.word() {
+		case "ALL", "SHARED", "PRIV":
+		default:
+			p.fail("Unknown entry type of MODSEQ")
+		}
+		p.space()
+	}
+	return SearchKey{Op: OpModSeq, Number: p.number64()}
+}
+
+// text is an astring in the charset of the command, as UTF-8.
+func (p *searchParser) text() string {
+	s := p.astring()
+	if p.charset != nil && !isASCII(s) {
+		d, err := p.charset.NewDecoder().String(s)
+		if err != nil {
+			p.fail("Text is not in the charset named")
+			return ""
+		}
+		return d
+	}
+	if !utf8.ValidString(s) {
+		p.failWith(badCharset())
+	}
+	return s
+}

@@ -1,0 +1,327 @@
+package imap
+
+import "encoding/base64"
+
+// AppendCommand prints a command with its CRLF, as a client sends it: literals in place, as
+// synchronising ones (see NextLiteral). The message of an APPEND is left to the caller: the text
+// ends with its announcement. With utf8Text the server has enabled UTF-8: names and texts are quoted
+// as they are.
+func AppendCommand(dst []byte, c *Command, utf8Text bool) []byte {
+	dst = append(append(dst, c.Tag...), ' ')
+	if c.UID {
+		dst = append(dst, "UID "...)
+	}
+	dst = append(dst, c.Name...)
+	if c.Args != nil {
+		dst = appendArgs(append(dst, ' '), c.Args, utf8Text)
+	}
+	return append(dst, "\r\n"...)
+}
+
+func appendArgs(dst []byte, args any, u bool) []byte {
+	switch a := args.(type) {
+	case *Login:
+		dst = AppendString(dst, a.User, u)
+		return AppendString(append(dst, ' '), a.Password, u)
+	case *Authenticate:
+		dst = append(dst, a.Mechanism...)
+		if a.HasInitial && len(a.Initial) == 0 {
+			return append(dst, " ="...)
+		} else if a.HasInitial {
+			return base64.StdEncoding.AppendEncode(append(dst, ' '), a.Initial)
+		}
+		return dst
+	case *Enable:
+		for i, c := range a.Capabilities {
+			if i > 0 {
+				dst = append(dst, ' ')
+			}
+			dst = append(dst, c...)
+		}
+		return dst
+	case *ID:
+		return appendIDParams(dst, a.Params)
+	case *Select:
+		return appendSelect(dst, a, u)
+	case *Mailbox:
+		return AppendMailbox(dst, a.Name, u)
+	case *Create:
+		return appendCreate(dst, a, u)
+	case *Rename:
+		dst = AppendMailbox(dst, a.From, u)
+		return AppendMailbox(append(dst, ' '), a.To, u)
+	case *List:
+		return appendListArgs(dst, a, u)
+	case *Status:
+		dst = AppendMailbox(dst, a.Mailbox, u)
+		return AppendStatusItems(append(dst, ' '), a.Items)
+	case *Append:
+		return appendAppend(dst, a, u)
+	case *Expunge:
+		return appendTarget(dst, &a.Target)
+	case *Copy:
+		dst = appendTarget(dst, &a.Target)
+		return AppendMailbox(append(dst, ' '), a.Mailbox, u)
+	case *Store:
+		return appendStore(dst, a)
+	case *Fetch:
+		return appendFetch(dst, a)
+	case *Search:
+		return appendSearch(dst, a, u)
+	}
+	return dst
+}
+
+func appendTarget(dst []byte, t *Target) []byte {
+	if t.Saved {
+		return append(dst, '$')
+	}
+	return AppendSet(dst, t.Set)
+}
+
+func appendSelect(dst []byte, s *Select, u bool) []byte {
+	dst = AppendMailbox(dst, s.Mailbox, u)
+	if !s.CondStore && s.QResync == nil {
+		return dst
+	}
+	dst = append(dst, " ("...)
+	if s.CondStore {
+		dst = append(dst, "CONDSTORE"...)
+	}
+	if q := s.QResync; q != nil {
+		if s.CondStore {
+			dst = append(dst, ' ')
+		}
+		dst = appendUint(append(dst, "QRESYNC ("...), uint64(q.UIDValidity))
+		dst = appendUint(append(dst, ' '), q.ModSeq)
+		if len(q.KnownUIDs) > 0 {
+			dst = AppendSet(append(dst, ' '), q.KnownUIDs)
+		}
+		if len(q.SeqMatch.Seqs) > 0 {
+			dst = AppendSet(append(dst, " ("...), q.SeqMatch.Seqs)
+			dst = append(AppendSet(append(dst, ' '), q.SeqMatch.UIDs), ')')
+		}
+		dst = append(dst, ')')
+	}
+	return append(dst, ')')
+}
+
+func appendCreate(dst []byte, c *Create, u bool) []byte {
+	name := c.Mailbox
+	if c.Trailing {
+		name += "/"
+	}
+	dst = AppendMailbox(dst, name, u)
+	if c.Use != nil {
+		dst = append(appendWords(append(dst, " (USE "...), c.Use), ')')
+	}
+	return dst
+}
+
+func appendListArgs(dst []byte, l *List, u bool) []byte {
+	if l.Select != 0 {
+		dst = append(appendListOptions(dst, l.Select, 0), ' ')
+	}
+	dst = appendMailboxString(dst, l.Reference, u)
+	dst = append(dst, ' ')
+	if l.Extended {
+		dst = append(dst, '(')
+	}
+	for i, p := range l.Patterns {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = appendMailboxString(dst, p, u)
+	}
+	if l.Extended {
+		dst = append(dst, ')')
+	}
+	if l.Return != 0 {
+		dst = appendListOptions(append(dst, " RETURN "...), l.Return, l.Status)
+	}
+	return dst
+}
+
+var listOptions = []struct {
+	option ListOption
+	name   string
+}{
+	{ListSubscribed, "SUBSCRIBED"}, {ListRemote, "REMOTE"}, {ListRecursiveMatch, "RECURSIVEMATCH"},
+	{ListSpecialUse, "SPECIAL-USE"}, {ListChildren, "CHILDREN"}, {ListStatus, "STATUS"},
+}
+
+func appendListOptions(dst []byte, set ListOption, status StatusItem) []byte {
+	sep := byte('(')
+	for _, o := range listOptions {
+		if set&o.option == 0 {
+			continue
+		}
+		dst = append(append(dst, sep), o.name...)
+		sep = ' '
+		if o.option == ListStatus {
+			dst = AppendStatusItems(append(dst, ' '), status)
+		}
+	}
+	return append(dst, ')')
+}
+
+func appendAppend(dst []byte, a *Append, u bool) []byte {
+	dst = append(AppendMailbox(dst, a.Mailbox, u), ' ')
+	if len(a.Flags) > 0 {
+		dst = append(AppendFlags(dst, a.Flags), ' ')
+	}
+	if !a.Date.IsZero() {
+		dst = append(AppendDateTime(dst, a.Date), ' ')
+	}
+	if a.UTF8 {
+		dst = append(dst, "UTF8 ("...)
+	}
+	if a.Binary {
+		dst = append(dst, '~')
+	}
+	dst = appendUint(append(dst, '{'), uint64(max(0, a.Size)))
+	if a.NonSync {
+		dst = append(dst, '+')
+	}
+	return append(dst, '}')
+}
+
+func appendStore(dst []byte, s *Store) []byte {
+	dst = append(appendTarget(dst, &s.Target), ' ')
+	if s.HasUnchangedSince {
+		dst = append(appendUint(append(dst, "(UNCHANGEDSINCE "...), s.UnchangedSince), ") "...)
+	}
+	switch s.Op {
+	case StoreAdd:
+		dst = append(dst, '+')
+	case StoreRemove:
+		dst = append(dst, '-')
+	}
+	dst = append(dst, "FLAGS"...)
+	if s.Silent {
+		dst = append(dst, ".SILENT"...)
+	}
+	return AppendFlags(append(dst, ' '), s.Flags)
+}
+
+func appendFetch(dst []byte, f *Fetch) []byte {
+	dst = append(appendTarget(dst, &f.Target), " ("...)
+	for i := range f.Items {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = AppendFetchItem(dst, &f.Items[i])
+	}
+	dst = append(dst, ')')
+	if f.ChangedSince > 0 {
+		dst = appendUint(append(dst, " (CHANGEDSINCE "...), f.ChangedSince)
+		if f.Vanished {
+			dst = append(dst, " VANISHED"...)
+		}
+		dst = append(dst, ')')
+	}
+	return dst
+}
+
+var searchReturns = []struct {
+	set  SearchReturn
+	name string
+}{{ReturnMin, "MIN"}, {ReturnMax, "MAX"}, {ReturnAll, "ALL"}, {ReturnCount, "COUNT"}, {ReturnSave, "SAVE"}}
+
+func appendSearch(dst []byte, s *Search, u bool) []byte {
+	if s.Extended {
+		dst = append(dst, "RETURN ("...)
+		first := true
+		for _, r := range searchReturns {
+			if s.Return&r.set != 0 {
+				if !first {
+					dst = append(dst, ' ')
+				}
+				dst = append(dst, r.name...)
+				first = false
+			}
+		}
+		dst = append(dst, ") "...)
+	}
+	if s.Charset != "" { // whatever it was: the texts are UTF-8 now
+		dst = append(dst, "CHARSET UTF-8 "...)
+	}
+	return AppendSearchKey(dst, &s.Key, u)
+}
+
+var searchWords = [...]string{
+	OpAll: "ALL", OpOr: "OR", OpNot: "NOT", OpUID: "UID", OpFrom: "FROM", OpTo: "TO", OpCc: "CC", OpBcc: "BCC",
+	OpSubject: "SUBJECT", OpHeader: "HEADER", OpBody: "BODY", OpText: "TEXT", OpBefore: "BEFORE", OpOn: "ON",
+	OpSince: "SINCE", OpSentBefore: "SENTBEFORE", OpSentOn: "SENTON", OpSentSince: "SENTSINCE",
+	OpSavedBefore: "SAVEDBEFORE", OpSavedOn: "SAVEDON", OpSavedSince: "SAVEDSINCE",
+	OpSaveDateSupported: "SAVEDATESUPPORTED", OpLarger: "LARGER", OpSmaller: "SMALLER", OpModSeq: "MODSEQ",
+	OpEmailID: "EMAILID", OpThreadID: "THREADID", OpOlder: "OLDER", OpYounger: "YOUNGER",
+}
+
+// AppendSearchKey prints a search key.
+func AppendSearchKey(dst []byte, k *SearchKey, utf8Text bool) []byte {
+	switch k.Op {
+	case OpAnd:
+		for i := range k.Keys {
+			dst = append(dst, " ("[b2i(i == 0)])
+			dst = AppendSearchKey(dst, &k.Keys[i], utf8Text)
+		}
+		return append(dst, ')')
+	case OpSeq:
+		return appendTarget(dst, &k.Target)
+	case OpFlag:
+		if len(k.Text) > 0 && k.Text[0] == '\\' {
+			return append(dst, upper(k.Text[1:])...)
+		}
+		return append(append(dst, "KEYWORD "...), k.Text...)
+	}
+	if int(k.Op) >= len(searchWords) {
+		return dst
+	}
+	dst = append(dst, searchWords[k.Op]...)
+	switch k.Op {
+	case OpAll, OpSaveDateSupported:
+		return dst
+	}
+	dst = append(dst, ' ')
+	switch k.Op {
+	case OpOr, OpNot:
+		for i := range k.Keys {
+			if i > 0 {
+				dst = append(dst, ' ')
+			}
+			dst = AppendSearchKey(dst, &k.Keys[i], utf8Text)
+		}
+		return dst
+	case OpUID:
+		return appendTarget(dst, &k.Target)
+	case OpHeader:
+		dst = append(AppendAString(dst, k.Field, utf8Text), ' ')
+		return AppendString(dst, k.Text, utf8Text)
+	case OpLarger, OpSmaller, OpModSeq, OpOlder, OpYounger:
+		return appendUint(dst, k.Number)
+	case OpEmailID, OpThreadID:
+		return AppendAString(dst, k.Text, utf8Text)
+	}
+	if k.Op >= OpBefore && k.Op <= OpSavedSince {
+		return AppendDate(dst, k.Date)
+	}
+	return AppendString(dst, k.Text, utf8Text)
+}
+
+// NextLiteral finds the first literal in a printed command: head is the text up to and with the CRLF
+// of its announcement, rest begins with its size bytes. ok is false where there is none, or where
+// the announced literal is not in the text (the message of an APPEND).
+func NextLiteral(text []byte) (head []byte, size int, rest []byte, ok bool) {
+	for i := 0; i+1 < len(text); i++ {
+		if text[i] != '\r' || text[i+1] != '\n' {
+			continue
+		}
+		lit, found := literalAtEnd(text[:i])
+		if !found || lit.size > int64(len(text)-i-2) || i+2 == len(text) {
+			return text, 0, nil, false
+		}
+		return text[:i+2], int(lit.size), text[i+2:], true
+	}
+	return text, 0, nil, false
+}

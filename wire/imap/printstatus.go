@@ -1,0 +1,102 @@
+package imap
+
+// Status is the word of a status response: OK, NO, BAD, BYE or PREAUTH.
+const (
+	OK      = "OK"
+	NO      = "NO"
+	BAD     = "BAD"
+	BYE     = "BYE"
+	PREAUTH = "PREAUTH"
+)
+
+// AppendResult prints a status response: `tag STATUS [code] text`. The tag of an untagged one is "*";
+// code is without brackets, "" for none. Line breaks in text become spaces: it can end no line.
+func AppendResult(dst []byte, tag, status, code, text string) []byte {
+	dst = append(append(dst, tag...), ' ')
+	dst = append(append(dst, status...), ' ')
+	if code != "" {
+		dst = append(append(append(dst, '['), code...), "] "...)
+	}
+	return AppendResultEnd(dst, text)
+}
+
+// AppendResultHead prints `tag STATUS [`, for codes that are printed in place; AppendResultTail ends it.
+func AppendResultHead(dst []byte, tag, status string) []byte {
+	dst = append(append(dst, tag...), ' ')
+	return append(append(dst, status...), " ["...)
+}
+
+// AppendResultTail prints `] text` and CRLF.
+func AppendResultTail(dst []byte, text string) []byte {
+	return AppendResultEnd(append(dst, "] "...), text)
+}
+
+// AppendResultEnd prints the text of a status response and CRLF.
+func AppendResultEnd(dst []byte, text string) []byte {
+	if text == "" {
+		text = "Done" // the grammar wants a text
+	}
+	start := len(dst)
+	dst = append(dst, text...)
+	for i := start; i < len(dst); i++ {
+		if dst[i] == '\r' || dst[i] == '\n' || dst[i] == 0 {
+			dst[i] = ' '
+		}
+	}
+	return append(dst, "\r\n"...)
+}
+
+// AppendError prints the answer to a command that could not be read. After a Fatal one the server
+// says BYE and closes.
+func AppendError(dst []byte, e *SyntaxError) []byte {
+	tag, status := e.Tag, BAD
+	if tag == "" {
+		tag = "*"
+	}
+	if e.No {
+		status = NO
+	}
+	return AppendResult(dst, tag, status, e.Code, e.Text)
+}
+
+// AppendContinue prints "+ text".
+func AppendContinue(dst []byte, text string) []byte {
+	dst = append(append(dst, "+ "...), text...)
+	return append(dst, "\r\n"...)
+}
+
+// The response codes, without brackets.
+
+// AppendCodeNumber prints "NAME n": UIDNEXT, UIDVALIDITY, UNSEEN, HIGHESTMODSEQ, APPENDLIMIT.
+func AppendCodeNumber(dst []byte, name string, n uint64) []byte {
+	return appendUint(append(append(dst, name...), ' '), n)
+}
+
+// AppendCodeAppendUID prints APPENDUID (RFC 4315).
+func AppendCodeAppendUID(dst []byte, uidValidity, uid uint32) []byte {
+	dst = AppendCodeNumber(dst, "APPENDUID", uint64(uidValidity))
+	return appendUint(append(dst, ' '), uint64(uid))
+}
+
+// AppendCodeCopyUID prints COPYUID (RFC 4315): source and target UIDs in the same order. Both sets
+// are printed as they are, in the order of the copies.
+func AppendCodeCopyUID(dst []byte, uidValidity uint32, source, target Set) []byte {
+	dst = AppendCodeNumber(dst, "COPYUID", uint64(uidValidity))
+	dst = AppendSet(append(dst, ' '), source)
+	return AppendSet(append(dst, ' '), target)
+}
+
+// AppendCodeModified prints MODIFIED (RFC 7162): what a conditional STORE left as it was.
+func AppendCodeModified(dst []byte, set Set) []byte {
+	return AppendSet(append(dst, "MODIFIED "...), set)
+}
+
+// AppendCodeFlags prints PERMANENTFLAGS.
+func AppendCodeFlags(dst []byte, flags []Flag) []byte {
+	return AppendFlags(append(dst, "PERMANENTFLAGS "...), flags)
+}
+
+// AppendCodeMailboxID prints MAILBOXID (RFC 8474).
+func AppendCodeMailboxID(dst []byte, id string) []byte {
+	return append(append(append(dst, "MAILBOXID ("...), id...), ')')
+}

@@ -1,0 +1,242 @@
+package imap
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+)
+
+// Limits bound what one command may cost. Sizes in bytes.
+type Limits struct {
+	Line    int   // a command without its literals, and a line of ReadLine
+	Literal int   // one literal, the message of APPEND aside
+	Total   int   // a command with its literals, the message of APPEND aside
+	Append  int64 // the message of APPEND
+	NonSync int64 // one non-synchronising literal; 4096 is LITERAL-, 0 no further limit (LITERAL+)
+	Discard int64 // what is read and thrown away to come back into step after an error
+	Ranges  int   // ranges in a set
+	Depth   int   // parentheses, NOT and OR in a search
+	Items   int   // search keys, fetch items, flags, patterns and other list members
+}
+
+// DefaultLimits are right for a client that has signed in.
+func DefaultLimits() Limits {
+	return Limits{
+		Line: 64 << 10, Literal: 64 << 10, Total: 256 << 10, Append: 50 << 20, Discard: 64 << 20,
+		Ranges: 10000, Depth: 50, Items: 1000,
+	}
+}
+
+// SyntaxError is what a server answers with a tagged BAD (or NO) before it reads on.
+type SyntaxError struct {
+	Tag  string // of the command, "*" where it has none
+	Code string // response code without brackets: "BADCHARSET (UTF-8)", "TOOBIG"; "" for none
+	Text string
+	No   bool // the syntax is right, the answer is NO
+	// Unknown: the verb is not known, which servers count apart.
+	Unknown bool
+	// Fatal: reader and client are out of step; answer and close.
+	Fatal bool
+}
+
+func (e *SyntaxError) Error() string { return "imap: " + e.Text }
+
+// Reader reads the commands of one client. While it waits for a command it holds no buffer but its
+// own 128 bytes. It is used by one goroutine.
+type Reader struct {
+	// Continue invites the client to send a synchronising literal: it writes "+ …" and flushes.
+	Continue func() error
+	// UTF8: mailbox names are UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled), not modified UTF-7.
+	UTF8 bool
+
+	source
+	limits  Limits
+	message message
+}
+
+// NewReader reads commands from src. The caller sets Continue before the first literal can come.
+func NewReader(src io.Reader, limits Limits) *Reader {
+	return &Reader{source: source{src: src}, limits: limits}
+}
+
+// SetLimits changes the limits, as after a login.
+func (r *Reader) SetLimits(limits Limits) { r.limits = limits }
+
+// Reset goes on with another source and drops what is buffered: what a client sent in clear behind
+// STARTTLS must not count (RFC 9051 section 6.2.1).
+func (r *Reader) Reset(src io.Reader) {
+	r.src, r.r, r.w, r.message = src, 0, 0, message{}
+	r.release()
+}
+
+// ReadLine reads a line that is no command: an answer within AUTHENTICATE, or DONE. Without CRLF.
+func (r *Reader) ReadLine() (string, error) {
+	defer r.release()
+	var l line
+	if err := r.readLine(&l, r.limits.Line, r.limits.Discard); err != nil {
+		return "", err
+	}
+	if l.over {
+		return "", &SyntaxError{Tag: "*", Text: "Line too long", Fatal: true}
+	}
+	return string(l.text), nil
+}
+
+// ReadCommand reads one command. A *SyntaxError is answered and, unless it is Fatal, the next
+// command can be read; any other error is one of the source, or ErrClose. A message of an earlier
+// APPEND that was not read is discarded first.
+func (r *Reader) ReadCommand() (*Command, error) {
+	if r.message.pending {
+		if err := r.RefuseMessage(); err != nil {
+			return nil, err
+		}
+	}
+	if r.r == r.w {
+		r.release()
+	}
+	text, lit, err := r.assemble()
+	if err != nil {
+		r.release()
+		return nil, err
+	}
+	cmd, err := parseCommand(text, &r.limits, r.UTF8, lit)
+	if lit != nil {
+		cmd, err = r.announce(cmd, lit, err)
+	}
+	if r.r == r.w {
+		r.release()
+	}
+	return cmd, err
+}
+
+// assemble reads the text of a command with its literals inside, up to the end or to the literal
+// that is the message of an APPEND; lit is that one.
+func (r *Reader) assemble() (text string, lit *literal, err error) {
+	// A whole command in the buffer, without literals, is what nearly always comes.
+	if r.r == r.w {
+		if err := r.fill(); err != nil {
+			return "", nil, err
+		}
+	}
+	chunk := r.buf[r.r:r.w]
+	if end := bytes.IndexByte(chunk, '\n'); end >= 0 && end <= r.limits.Line {
+		first := bytes.TrimSuffix(chunk[:end], crlf[:1])
+		if _, ok := literalAtEnd(first); !ok {
+			r.r += end + 1
+			return string(first), nil, nil
+		}
+	}
+	return r.assembleLiterals()
+}
+
+var crlf = []byte("\r\n")
+
+func (r *Reader) assembleLiterals() (string, *literal, error) {
+	var l line
+	room := r.limits.Line
+	for {
+		start := len(l.text)
+		if err := r.readLine(&l, room, r.limits.Discard); err != nil {
+			return "", nil, err
+		}
+		if l.over {
+			return "", nil, r.resync(&l, &SyntaxError{Tag: tagOf(l.text), Text: "Command line too long"})
+		}
+		room -= len(l.text) - start
+		lit, ok := literalAtEnd(l.text)
+		if !ok {
+			return string(l.text), nil, nil
+		}
+		if isMessageLiteral(l.text[:lit.at]) {
+			return string(l.text), &lit, nil
+		}
+		if lit.size > int64(r.limits.Literal) || int64(len(l.text))+lit.size > int64(r.limits.Total) || lit.tooLong(&r.limits) {
+			return "", nil, r.skip(&lit, &SyntaxError{Tag: tagOf(l.text), Text: "Literal too large", Code: "LIMIT"})
+		}
+		if !lit.nonSync {
+			if err := r.invite(); err != nil {
+				return "", nil, err
+			}
+		}
+		l.text = append(l.text, crlf...)
+		var err error
+		if l.text, err = r.readLiteral(l.text, int(lit.size)); err != nil {
+			return "", nil, err
+		}
+	}
+}
+
+func (r *Reader) invite() error {
+	if r.Continue == nil {
+		return errors.New("imap: no way to ask for a literal")
+	}
+	return r.Continue()
+}
+
+// resync comes back into step behind a line that was too long: a non-synchronising literal at its
+// end is no command.
+func (r *Reader) resync(l *line, e *SyntaxError) error {
+	if lit, ok := literalAtEnd(l.tail[:l.tailLen]); ok {
+		return r.skip(&lit, e)
+	}
+	return e
+}
+
+// skip leaves out a literal that is not taken and the rest of its command, then gives e. A client
+// that waits for an invitation has nothing on the way. What costs too much makes e fatal.
+func (r *Reader) skip(lit *literal, e *SyntaxError) error {
+	budget := r.limits.Discard
+	for lit.nonSync {
+		if lit.size > budget {
+			e.Fatal = true
+			return e
+		}
+		budget -= lit.size
+		if err := r.discard(lit.size); err != nil {
+			return err
+		}
+		l := line{over: true} // keeps the tail only
+		if err := r.readLine(&l, 0, budget); err != nil {
+			if err == ErrClose {
+				e.Fatal = true
+				return e
+			}
+			return err
+		}
+		budget -= l.dropped
+		next, ok := literalAtEnd(l.tail[:l.tailLen])
+		if !ok {
+			break
+		}
+		*lit = next
+	}
+	return e
+}
+
+func (l *literal) tooLong(limits *Limits) bool {
+	return l.nonSync && limits.NonSync > 0 && l.size > limits.NonSync
+}
+
+// isMessageLiteral says whether text, which stands before a literal, is an APPEND with its mailbox.
+func isMessageLiteral(text []byte) bool {
+	sp := bytes.IndexByte(text, ' ')
+	if sp < 0 {
+		return false
+	}
+	const verb = "APPEND "
+	rest := text[sp+1:]
+	return len(rest) > len(verb) && strings.EqualFold(string(rest[:len(verb)]), verb)
+}
+
+// tagOf finds the tag of a command that is not parsed.
+func tagOf(text []byte) string {
+	sp := bytes.IndexByte(text, ' ')
+	if sp < 0 {
+		sp = len(text)
+	}
+	if sp > maxTag || !isTag(string(text[:sp])) {
+		return "*"
+	}
+	return string(text[:sp])
+}

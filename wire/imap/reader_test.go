@@ -1,0 +1,166 @@
+package imap
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// session reads every command of input and gives the tags, errors in brackets.
+func session(t *testing.T, input string, limits Limits, onAppend func(*Reader, *Command) string) (string, *Reader) {
+	t.Helper()
+	var invited int
+	r := NewReader(iotest.HalfReader(strings.NewReader(input)), limits)
+	r.Continue = func() error { invited++; return nil }
+	var out []string
+	for range 100 {
+		cmd, err := r.ReadCommand()
+		var e *SyntaxError
+		switch {
+		case errors.As(err, &e):
+			s := "[" + e.Tag
+			if e.Fatal {
+				s += " fatal"
+			}
+			out = append(out, s+"]")
+			if e.Fatal {
+				return strings.Join(out, " "), r
+			}
+		case err != nil:
+			return strings.Join(append(out, err.Error()), " "), r
+		case cmd.Name == "APPEND" && onAppend != nil:
+			out = append(out, cmd.Tag+onAppend(r, cmd))
+		default:
+			out = append(out, cmd.Tag)
+		}
+	}
+	t.Fatal("no end")
+	return "", nil
+}
+
+func readMessage(r *Reader, _ *Command) string {
+	m, err := r.Message()
+	if err != nil {
+		return err.Error()
+	}
+	b, err := io.ReadAll(m)
+	if err != nil {
+		return err.Error()
+	}
+	if err := r.EndMessage(); err != nil {
+		return "!" + err.Error()
+	}
+	return "=" + string(b)
+}
+
+func TestReader(t *testing.T) {
+	t.Parallel()
+	small := Limits{Line: 100, Literal: 20, Total: 60, Append: 30, NonSync: 25, Discard: 500, Ranges: 10, Depth: 5, Items: 10}
+	long := strings.Repeat("x", 300)
+	refuse := func(r *Reader, _ *Command) string {
+		if err := r.RefuseMessage(); err != nil {
+			return err.Error()
+		}
+		return "-"
+	}
+	for _, c := range []struct {
+		name, in, want string
+		onAppend       func(*Reader, *Command) string
+	}{
+		{"pipelined", "a NOOP\r\nb noop\nc LOGIN {1+}\r\nx {1}\r\ny\r\nd NOOP\r\n", "a b c d EOF", nil},
+		{"cut off", "a NOOP\r\nb LOGIN {5+}\r\nx", "a unexpected EOF", nil},
+		{"bad line", "a XYZ\r\nb NOOP\r\n", "[a] b EOF", nil},
+		{"long line", "a " + long + "\r\nb NOOP\r\n", "[a] b EOF", nil},
+		{"long line with a literal", "a " + long + "{6+}\r\nx NOOP {8+}\r\ny NOOP\r\n\r\nb NOOP\r\n", "[a] b EOF", nil},
+		{"endless line", "a " + long + long + "\r\n", "too much", nil},
+		{"large literal, waiting", "a LOGIN {21}\r\nb NOOP\r\n", "[a] b EOF", nil},
+		{"large literal, not waiting", "a LOGIN {21+}\r\n1234567\r\nz NOOP\r\n12345 q\r\nb NOOP\r\n", "[a] b EOF", nil},
+		{"huge literal, not waiting", "a LOGIN {99999999999999999999999+}\r\nb NOOP\r\n", "[a fatal]", nil},
+		{"append", "a APPEND x {5}\r\nhello\r\nb NOOP\r\n", "a=hello b EOF", readMessage},
+		{"append nothing", "a APPEND x {0}\r\n\r\nb NOOP\r\n", "a= b EOF", readMessage},
+		{"append utf8", "a APPEND x UTF8 (~{5+}\r\nhello)\r\nb NOOP\r\n", "a=hello b EOF", readMessage},
+		{"append with a tail", "a APPEND x {5+}\r\nhello tail\r\nb NOOP\r\n", "a!imap: Unexpected text behind the message b EOF", readMessage},
+		{"multiappend", "a APPEND x {5+}\r\nhello {7+}\r\nz NOOP\n\r\nb NOOP\r\n", "a!imap: Unexpected text behind the message b EOF", readMessage},
+		{"append with mailbox literal", "a APPEND {1}\r\nx (\\Seen) {5+}\r\nhello\r\nb NOOP\r\n", "a=hello b EOF", readMessage},
+		{"append refused, waiting", "a APPEND x {5}\r\nb NOOP\r\n", "a- b EOF", refuse},
+		{"append refused, not waiting", "a APPEND x {8+}\r\nz NOOP\r\n\r\nb NOOP\r\n", "a- b EOF", refuse},
+		{"append forgotten", "a APPEND x {8+}\r\nz NOOP\r\n\r\nb NOOP\r\n", "a b EOF", nil},
+		{"append too big, waiting", "a APPEND x {31}\r\nb NOOP\r\n", "[a] b EOF", readMessage},
+		{"append over LITERAL-", "a APPEND x {26+}\r\n" + strings.Repeat("m", 26) + "\r\nb NOOP\r\n", "[a] b EOF", readMessage},
+		{"append bad syntax", "a APPEND x foo {8+}\r\nz NOOP\r\n\r\nb NOOP\r\n", "[a] b EOF", readMessage},
+		{"append cut off", "a APPEND x {8+}\r\nz", "aunexpected EOF unexpected EOF", readMessage},
+		{"nul", "a LOGIN {1+}\r\n\x00 x\r\nb NO\x00OP\r\nc NOOP\r\n", "[a] [b] c EOF", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, _ := session(t, c.in, small, c.onAppend)
+			if got != c.want && !(c.name == "endless line" && strings.Contains(got, c.want)) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestContinue(t *testing.T) {
+	t.Parallel()
+	var invited int
+	read := func(in string) {
+		r := NewReader(strings.NewReader(in), DefaultLimits())
+		r.Continue = func() error { invited++; return nil }
+		cmd, err := r.ReadCommand()
+		if err != nil {
+			t.Fatalf("%q: %v", in, err)
+		}
+		if cmd.Name == "APPEND" {
+			readMessage(r, cmd)
+		}
+	}
+	for _, c := range []struct {
+		in   string
+		want int
+	}{
+		{"a LOGIN {1}\r\nx {1}\r\ny\r\n", 2}, {"a LOGIN {1+}\r\nx {1}\r\ny\r\n", 1},
+		{"a APPEND x {1}\r\ny\r\n", 1}, {"a APPEND x {1+}\r\ny\r\n", 0},
+	} {
+		invited = 0
+		if read(c.in); invited != c.want {
+			t.Errorf("%q: %d invitations, want %d", c.in, invited, c.want)
+		}
+	}
+	r := NewReader(strings.NewReader("a LOGIN {1}\r\nx y\r\n"), DefaultLimits())
+	r.Continue = func() error { return io.ErrClosedPipe }
+	if _, err := r.ReadCommand(); err != io.ErrClosedPipe {
+		t.Errorf("failed invitation: %v", err)
+	}
+}
+
+func TestReaderHoldsNothingWhileIdle(t *testing.T) {
+	t.Parallel()
+	in := "a LOGIN " + strings.Repeat("x", 3000) + " y\r\nb APPEND x {5000+}\r\n" + strings.Repeat("m", 5000) + "\r\n"
+	r := NewReader(iotest.OneByteReader(strings.NewReader(in)), DefaultLimits())
+	for range 2 {
+		cmd, err := r.ReadCommand()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cmd.Name == "APPEND" {
+			readMessage(r, cmd)
+		}
+		if r.pool != nil || r.buf != nil {
+			t.Errorf("a buffer is held behind %s", cmd.Name)
+		}
+	}
+}
+
+func TestResetDropsWhatWasPipelined(t *testing.T) {
+	t.Parallel()
+	r := NewReader(strings.NewReader("a STARTTLS\r\nb NOOP\r\n"), DefaultLimits())
+	if _, err := r.ReadCommand(); err != nil || r.Buffered() == 0 {
+		t.Fatal(err, r.Buffered())
+	}
+	r.Reset(strings.NewReader("c NOOP\r\n"))
+	if cmd, err := r.ReadCommand(); err != nil || cmd.Tag != "c" {
+		t.Fatal(cmd, err)
+	}
+}

@@ -1,0 +1,119 @@
+package imap
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxQuoted is the longest text that is printed between quotes; longer ones are literals.
+const maxQuoted = 4096
+
+// AppendAString prints s as an astring: an atom where that can be, else as AppendString does.
+func AppendAString(dst []byte, s string, utf8Quoted bool) []byte {
+	if isPlainAtom(s) {
+		return append(dst, s...)
+	}
+	return AppendString(dst, s, utf8Quoted)
+}
+
+func isPlainAtom(s string) bool {
+	if s == "" || len(s) > maxQuoted || len(s) == 3 && strings.EqualFold(s, "NIL") {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] >= 0x80 || !isClass(s[i], atomChar) {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendString prints s as a string: between quotes where that can be, else as a literal. Text beyond
+// ASCII is quoted only with utf8Quoted, which a peer that enabled UTF-8 understands. NUL, which no
+// string may hold, becomes 0x80.
+func AppendString(dst []byte, s string, utf8Quoted bool) []byte {
+	if len(s) > maxQuoted {
+		return appendLiteralString(dst, s)
+	}
+	escapes, high := 0, false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == 0 || c == '\r' || c == '\n':
+			return appendLiteralString(dst, s)
+		case c == '"' || c == '\\':
+			escapes++
+		case c >= 0x80:
+			high = true
+		}
+	}
+	if high && (!utf8Quoted || !utf8.ValidString(s)) {
+		return appendLiteralString(dst, s)
+	}
+	dst = append(dst, '"')
+	if escapes == 0 {
+		dst = append(dst, s...)
+	} else {
+		for i := 0; i < len(s); i++ {
+			if s[i] == '"' || s[i] == '\\' {
+				dst = append(dst, '\\')
+			}
+			dst = append(dst, s[i])
+		}
+	}
+	return append(dst, '"')
+}
+
+func appendLiteralString(dst []byte, s string) []byte {
+	dst = AppendLiteralHead(dst, int64(len(s)), false)
+	start := len(dst)
+	dst = append(dst, s...)
+	if strings.IndexByte(s, 0) >= 0 {
+		for i := start; i < len(dst); i++ {
+			if dst[i] == 0 {
+				dst[i] = 0x80
+			}
+		}
+	}
+	return dst
+}
+
+// AppendNString prints s as a string, or NIL where has is false.
+func AppendNString(dst []byte, s string, has, utf8Quoted bool) []byte {
+	if !has {
+		return append(dst, "NIL"...)
+	}
+	return AppendString(dst, s, utf8Quoted)
+}
+
+// AppendLiteralHead prints "{n}" CRLF, behind which n bytes follow; "~{n}" for binary (RFC 3516).
+func AppendLiteralHead(dst []byte, n int64, binary bool) []byte {
+	if binary {
+		dst = append(dst, '~')
+	}
+	dst = append(dst, '{')
+	dst = strconv.AppendInt(dst, n, 10)
+	return append(dst, "}\r\n"...)
+}
+
+// AppendLiteral prints data as a literal.
+func AppendLiteral(dst, data []byte) []byte {
+	return append(AppendLiteralHead(dst, int64(len(data)), false), data...)
+}
+
+// AppendFlags prints a flag list, parentheses included.
+func AppendFlags(dst []byte, flags []Flag) []byte { return appendWords(dst, flags) }
+
+// appendWords prints "(" words ")".
+func appendWords(dst []byte, words []string) []byte {
+	dst = append(dst, '(')
+	for i, w := range words {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = append(dst, w...)
+	}
+	return append(dst, ')')
+}
+
+func appendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n, 10) }

@@ -1,0 +1,289 @@
+// Package mbox reads and writes mbox files (RFC 4155, in the "rd" variant where asked): messages behind each
+// other, each under a line "From sender date". It streams: memory is bounded by the largest message that the
+// caller takes, whatever the file holds. Messages come out as CRLF lines.
+package mbox
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"time"
+
+	"doublet/wire/mime"
+)
+
+// Errors of Next. Both concern one message or file; after ErrTooLarge the next message can be read.
+var (
+	// ErrTooLarge: the message was larger than Options.MaxSize and was passed over.
+	ErrTooLarge = errors.New("mbox: message too large")
+	// ErrNoFromLine: the file does not start with a From_ line, and Options.Bare is not set.
+	ErrNoFromLine = errors.New("mbox: no From line")
+)
+
+// DefaultMaxSize is the largest message taken unless Options say otherwise.
+const DefaultMaxSize = 50 << 20
+
+// maxFromLine bounds what is kept of a From_ line.
+const maxFromLine = 1000
+
+// FinalBlank says what the empty line at the end of the file is. Before a From_ line it always separates.
+type FinalBlank uint8
+
+const (
+	// FinalBlankAuto: the separator that RFC 4155 asks for, unless the file is one message alone: files of
+	// one message are often not made by an mbox writer, and their last line is their own.
+	FinalBlankAuto FinalBlank = iota
+	// FinalBlankKeep: part of the last message.
+	FinalBlankKeep
+	// FinalBlankStrip: a separator.
+	FinalBlankStrip
+)
+
+// Options say how to read. The zero value is what an import of unknown files wants, but for Bare.
+type Options struct {
+	// MaxSize is the largest message in bytes, as CRLF lines; 0 means DefaultMaxSize.
+	MaxSize int
+	// Unquote takes one ">" from lines that match ">+From " (mboxrd). Without it the bytes stay as they are.
+	Unquote bool
+	// Bare takes a file without any From_ line as one message; without it that is ErrNoFromLine.
+	Bare       bool
+	FinalBlank FinalBlank
+}
+
+// Message is one message of the file.
+type Message struct {
+	// Raw is the message as CRLF lines, without its From_ line. It is valid until the next call of Next.
+	// A CR that is not before an LF stays.
+	Raw []byte
+	// Sender and Date are those of the From_ line; empty and zero where it has none or is missing.
+	Sender string
+	Date   time.Time
+	// Number counts from 1. Offset is where the message (its From_ line) starts in the file.
+	Number int
+	Offset int64
+	// Size is the length of Raw, for a message too large too.
+	Size int64
+}
+
+// Reader splits one file.
+type Reader struct {
+	r      *bufio.Reader
+	opt    Options
+	buf    []byte
+	number int
+	offset int64 // of the next unread byte
+
+	from   []byte // the From_ line of the next message
+	fromAt int64
+	opened bool
+	ended  bool
+}
+
+// NewReader reads from r, with a buffer of its own.
+func NewReader(r io.Reader, opt Options) *Reader {
+	if opt.MaxSize <= 0 {
+		opt.MaxSize = DefaultMaxSize
+	}
+	return &Reader{r: bufio.NewReaderSize(r, 64<<10), opt: opt}
+}
+
+// Next gives the next message, or io.EOF behind the last. With ErrTooLarge the Message has everything but Raw.
+// An error of the underlying reader is returned as it is; what had been read of that message is lost.
+func (r *Reader) Next() (Message, error) {
+	if !r.opened {
+		if err := r.open(); err != nil {
+			return Message{}, err
+		}
+		r.opened = true
+	}
+	if r.ended {
+		return Message{}, io.EOF
+	}
+	r.number++
+	m := Message{Number: r.number, Offset: r.fromAt}
+	m.Sender, m.Date = parseFrom(r.from)
+	if err := r.body(&m); err != nil {
+		return m, err
+	}
+	m.Raw = r.buf
+	return m, nil
+}
+
+// open passes over empty lines and reads the first From_ line.
+func (r *Reader) open() error {
+	for {
+		b, err := r.r.Peek(5)
+		if len(b) == 0 {
+			if err == io.EOF {
+				r.ended = true
+				return nil
+			}
+			return err
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		switch {
+		case b[0] == '\n' || b[0] == '\r' && len(b) > 1 && b[1] == '\n':
+			n, err := r.r.Discard(1 + bytes.IndexByte(b, '\n'))
+			r.offset += int64(n)
+			if err != nil {
+				return err
+			}
+			continue
+		case string(b) == "From ":
+			line, _, err := r.line()
+			if err != nil {
+				return err
+			}
+			r.keepFrom(line)
+			return r.restOfLine(line)
+		case r.opt.Bare:
+			r.from, r.fromAt = r.from[:0], r.offset
+			return nil
+		}
+		r.ended = true
+		return ErrNoFromLine
+	}
+}
+
+// line reads a line or, of a longer one, a piece. whole says that it ends with LF or the file ended.
+func (r *Reader) line() (piece []byte, whole bool, err error) {
+	piece, err = r.r.ReadSlice('\n')
+	r.offset += int64(len(piece))
+	switch {
+	case err == bufio.ErrBufferFull:
+		return piece, false, nil
+	case err == io.EOF && len(piece) > 0:
+		return piece, true, nil
+	}
+	return piece, true, err
+}
+
+// restOfLine passes over what is left of a line of which piece was the start.
+func (r *Reader) restOfLine(piece []byte) error {
+	for len(piece) > 0 && piece[len(piece)-1] != '\n' {
+		next, whole, err := r.line()
+		if err == io.EOF || err == nil && whole {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		piece = next
+	}
+	return nil
+}
+
+func (r *Reader) keepFrom(line []byte) {
+	r.fromAt = r.offset - int64(len(line))
+	r.from = append(r.from[:0], line[:min(len(line), maxFromLine)]...)
+}
+
+// body reads lines up to the next From_ line into buf.
+func (r *Reader) body(m *Message) error {
+	r.buf = r.buf[:0]
+	var last byte // of what was added, kept or not
+	// blank: the line before is empty; start: at the start of a line.
+	blank, start := false, true
+	add := func(b []byte) {
+		if len(b) > 0 {
+			last = b[len(b)-1]
+		}
+		if m.Size += int64(len(b)); m.Size <= int64(r.opt.MaxSize) {
+			r.buf = append(r.buf, b...)
+		}
+	}
+	for {
+		piece, whole, err := r.line()
+		if err == io.EOF {
+			r.ended = true
+			return r.finish(m, r.finalBlank(m.Number), blank)
+		}
+		if err != nil {
+			return err
+		}
+		if start && blank && isFrom(piece) {
+			r.keepFrom(piece)
+			if err := r.restOfLine(piece); err != nil {
+				return err
+			}
+			return r.finish(m, true, blank)
+		}
+		if start {
+			blank = whole && (len(piece) == 1 && piece[0] == '\n' || string(piece) == "\r\n")
+			if r.opt.Unquote && quotedFrom(piece) {
+				piece = piece[1:]
+			}
+		}
+		start = piece[len(piece)-1] == '\n'
+		if !start {
+			add(piece)
+			continue
+		}
+		add(piece[:len(piece)-1])
+		if last != '\r' {
+			add([]byte{'\r'})
+		}
+		add([]byte{'\n'})
+	}
+}
+
+// finalBlank decides whether the empty line at the end of the file is a separator.
+func (r *Reader) finalBlank(number int) bool {
+	return r.opt.FinalBlank == FinalBlankStrip || r.opt.FinalBlank == FinalBlankAuto && number > 1
+}
+
+// finish takes the separating empty line off.
+func (r *Reader) finish(m *Message, separated, blank bool) error {
+	if separated && blank && m.Size >= 2 {
+		m.Size -= 2
+		r.buf = r.buf[:min(int64(len(r.buf)), m.Size)]
+	}
+	if m.Size > int64(r.opt.MaxSize) || int64(len(r.buf)) != m.Size {
+		r.buf = nil // do not keep a large buffer for the sake of one message
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// isFrom tells whether a line behind an empty one starts a message: "From " with a date of the asctime kind
+// in it. A sentence that starts with "From" has none.
+func isFrom(line []byte) bool {
+	if !bytes.HasPrefix(line, []byte("From ")) {
+		return false
+	}
+	_, date := parseFrom(line[:min(len(line), maxFromLine)])
+	return !date.IsZero()
+}
+
+// quotedFrom tells whether a line matches ">+From ".
+func quotedFrom(line []byte) bool {
+	rest := bytes.TrimLeft(line, ">")
+	return len(rest) < len(line) && bytes.HasPrefix(rest, []byte("From "))
+}
+
+// parseFrom reads "From sender date". The sender may be quoted or missing; a date that cannot be read is zero.
+func parseFrom(line []byte) (sender string, date time.Time) {
+	rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("From "))
+	if !ok {
+		return "", time.Time{}
+	}
+	rest = bytes.TrimLeft(rest, " ")
+	end := bytes.IndexByte(rest, ' ')
+	if len(rest) > 0 && rest[0] == '"' {
+		if n := bytes.LastIndexByte(rest, '"'); n > 0 {
+			if end = bytes.IndexByte(rest[n:], ' '); end >= 0 {
+				end += n
+			}
+		}
+	}
+	if end < 0 {
+		return string(rest), time.Time{}
+	}
+	if t, ok := mime.ParseDate(string(rest[end:])); ok {
+		return string(rest[:end]), t
+	}
+	return string(rest[:end]), time.Time{}
+}

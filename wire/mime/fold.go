@@ -1,0 +1,135 @@
+package mime
+
+import (
+	"bytes"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Needle is a text to look for without regard to case, prepared once for many texts. It is safe for use by
+// several goroutines.
+type Needle struct{ folded []byte }
+
+// NewNeedle prepares s. Letters are equal if Unicode's simple case folding makes them so; composed and
+// decomposed accents are equal. (i;unicode-casemap, RFC 5051, also equates compatibility forms; this does not.)
+func NewNeedle(s string) Needle {
+	return Needle{folded: appendFolded(nil, compose(s))}
+}
+
+// ContainsFold tells whether needle stands in haystack, without regard to case. The empty needle does.
+func ContainsFold(haystack, needle string) bool { return NewNeedle(needle).In(haystack) }
+
+const foldWindow = 8 << 10
+
+// In tells whether the needle stands in haystack. The work is linear; a needle under 4 KB allocates nothing.
+func (n Needle) In(haystack string) bool {
+	if len(n.folded) == 0 {
+		return true
+	}
+	haystack = compose(haystack)
+	var window [foldWindow]byte
+	buf := window[:0]
+	if len(n.folded) > foldWindow/2 {
+		buf = make([]byte, 0, 2*len(n.folded)+foldWindow)
+	}
+	step := (cap(buf) - len(n.folded)) / 2 // folding makes a rune at most twice as long
+	for {
+		piece := haystack
+		if len(piece) > step {
+			piece = cut(piece, step)
+			if piece == "" { // bytes that are no UTF-8
+				piece = haystack[:step]
+			}
+		}
+		haystack = haystack[len(piece):]
+		buf = appendFolded(buf, piece)
+		if bytes.Contains(buf, n.folded) {
+			return true
+		}
+		if haystack == "" {
+			return false
+		}
+		// Keep what may be the start of the needle.
+		keep := min(len(buf), len(n.folded)-1)
+		buf = buf[:copy(buf, buf[len(buf)-keep:])]
+	}
+}
+
+// compose brings text with combining marks into form C. Nearly all text is in it.
+func compose(s string) string {
+	if ascii(s) || norm.NFC.IsNormalString(s) {
+		return s
+	}
+	return norm.NFC.String(s)
+}
+
+var lowerTable = func() (t [256]byte) {
+	for i := range t {
+		t[i] = lowerByte(byte(i))
+	}
+	return t
+}()
+
+func appendFolded(dst []byte, s string) []byte {
+	dst = slices.Grow(dst, len(s))
+	for i := 0; i < len(s); {
+		start, out := i, dst[len(dst):cap(dst)]
+		for i < len(s) && i-start < len(out) && s[i] < utf8.RuneSelf {
+			out[i-start] = lowerTable[s[i]]
+			i++
+		}
+		if dst = dst[:len(dst)+i-start]; i > start {
+			continue
+		}
+		if c := s[i]; c < utf8.RuneSelf { // no room left
+			dst = append(dst, lowerTable[c])
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			dst = append(dst, s[i])
+		} else {
+			dst = utf8.AppendRune(dst, foldRune(r))
+		}
+		i += n
+	}
+	return dst
+}
+
+// foldRune is one rune for all that differ only in case: the smallest of the orbit, ASCII in lower case.
+func foldRune(r rune) rune {
+	least := r
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		least = min(least, f)
+	}
+	if 'A' <= least && least <= 'Z' {
+		least += 'a' - 'A'
+	}
+	return least
+}
+
+// Casemap is i;unicode-casemap (RFC 5051) for collation keys and equality: title case, then decomposition.
+func Casemap(s string) string {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			if 'a' <= c && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			b = append(b, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		b = utf8.AppendRune(b, unicode.ToTitle(r))
+		i += n
+	}
+	if ascii(b) {
+		return string(b)
+	}
+	return string(norm.NFKD.Bytes(b))
+}

@@ -1,0 +1,146 @@
+package mime
+
+import (
+	"bytes"
+	"encoding/base64"
+)
+
+// AppendCRLF appends src with every bare LF made a CRLF. Everything else stays byte for byte; a CR without LF
+// is no line end and stays too. An LF at the start of src belongs to a CR at the end of dst, so that a
+// text can be appended piece by piece.
+func AppendCRLF(dst, src []byte) []byte {
+	for len(src) > 0 {
+		i := bytes.IndexByte(src, '\n')
+		if i < 0 {
+			return append(dst, src...)
+		}
+		dst = append(dst, src[:i]...)
+		if n := len(dst); n == 0 || dst[n-1] != '\r' {
+			dst = append(dst, '\r')
+		}
+		dst = append(dst, '\n')
+		src = src[i+1:]
+	}
+	return dst
+}
+
+// LeafSpan is the body [Start, End) of a leaf.
+type LeafSpan struct {
+	Start, End int
+	// LineLen > 0 says that the body is canonical base64: AppendBase64Lines(nil, decoded, LineLen,
+	// FinalCRLF) gives exactly its bytes again, decoded being what AppendBase64 makes of it.
+	LineLen   int
+	FinalCRLF bool
+}
+
+// SplitLeaves lists the leaf bodies of at least least bytes in ascending order.
+func SplitLeaves(raw []byte, root *Part, least int) []LeafSpan {
+	return appendLeaves(nil, raw, root, least)
+}
+
+func appendLeaves(spans []LeafSpan, raw []byte, p *Part, least int) []LeafSpan {
+	if p.BodyEnd-p.BodyStart < least {
+		return spans
+	}
+	if len(p.Children) > 0 {
+		for _, c := range p.Children {
+			spans = appendLeaves(spans, raw, c, least)
+		}
+		return spans
+	}
+	span := LeafSpan{Start: p.BodyStart, End: p.BodyEnd}
+	if p.Encoding == "base64" {
+		span.LineLen, span.FinalCRLF = canonicalBase64(p.Body(raw))
+	}
+	return append(spans, span)
+}
+
+// maxLineLen is the longest line that RFC 2045 allows in base64.
+const maxLineLen = 76
+
+// canonicalBase64 tells whether body is what AppendBase64Lines makes of its decoded bytes, and with which
+// arguments; lineLen 0 if it is not: lines of one length, a multiple of four up to 76, the last one as long or shorter,
+// CRLF between, padding only at the end with unused bits zero.
+func canonicalBase64(body []byte) (lineLen int, finalCRLF bool) {
+	text := body
+	if n := len(text); n >= 2 && text[n-1] == '\n' && text[n-2] == '\r' {
+		text, finalCRLF = text[:n-2], true
+	}
+	if len(text) == 0 {
+		return 0, false
+	}
+	lineLen = bytes.IndexByte(text, '\r')
+	if lineLen < 0 {
+		// One line: any length will do that is not shorter.
+		lineLen = maxLineLen
+		if len(text) > maxLineLen {
+			return 0, false
+		}
+	}
+	if lineLen == 0 || lineLen%4 != 0 || lineLen > maxLineLen {
+		return 0, false
+	}
+	for len(text) > lineLen {
+		if len(text) < lineLen+3 || text[lineLen] != '\r' || text[lineLen+1] != '\n' || !letters(text[:lineLen]) {
+			return 0, false
+		}
+		text = text[lineLen+2:]
+	}
+	if len(text)%4 != 0 || !lastLine(text) {
+		return 0, false
+	}
+	return lineLen, finalCRLF
+}
+
+// letters tells whether b, a multiple of four long, has only letters of the alphabet.
+func letters(b []byte) bool {
+	var bad byte
+	for len(b) >= 8 {
+		bad |= base64Value[b[0]] | base64Value[b[1]] | base64Value[b[2]] | base64Value[b[3]] |
+			base64Value[b[4]] | base64Value[b[5]] | base64Value[b[6]] | base64Value[b[7]]
+		b = b[8:]
+	}
+	for len(b) >= 4 {
+		bad |= base64Value[b[0]] | base64Value[b[1]] | base64Value[b[2]] | base64Value[b[3]]
+		b = b[4:]
+	}
+	return bad < 64
+}
+
+// lastLine is letters for the line that may end with padding.
+func lastLine(b []byte) bool {
+	n := len(b)
+	if b[n-1] != '=' {
+		return letters(b)
+	}
+	if !letters(b[:n-4]) {
+		return false
+	}
+	a, c, d := base64Value[b[n-4]], base64Value[b[n-3]], base64Value[b[n-2]]
+	if b[n-2] == '=' {
+		return a|c < 64 && c&15 == 0
+	}
+	return a|c|d < 64 && d&3 == 0
+}
+
+// AppendBase64Lines appends data as base64 in lines of lineLen letters (a multiple of four) with CRLF between
+// them, and behind the last if finalCRLF.
+func AppendBase64Lines(dst, data []byte, lineLen int, finalCRLF bool) []byte {
+	chunk := max(lineLen/4, 1) * 3
+	lines := (len(data) + chunk - 1) / chunk
+	if need := (len(data)+2)/3*4 + 2*lines; cap(dst)-len(dst) < need {
+		grown := make([]byte, len(dst), len(dst)+need)
+		copy(grown, dst)
+		dst = grown
+	}
+	for len(data) > chunk {
+		dst = base64.StdEncoding.AppendEncode(dst, data[:chunk])
+		dst = append(dst, '\r', '\n')
+		data = data[chunk:]
+	}
+	dst = base64.StdEncoding.AppendEncode(dst, data)
+	if finalCRLF {
+		dst = append(dst, '\r', '\n')
+	}
+	return dst
+}

@@ -1,0 +1,239 @@
+package mime
+
+import (
+	"html"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// PreviewRunes is the length of a preview (RFC 8970 section 3.1); previewBytes bounds what is read for it.
+const (
+	PreviewRunes = 200
+	previewBytes = 16 << 10
+	previewFirst = 2 << 10
+)
+
+// Preview is the beginning of the first readable text, for lists: at most 200 characters of valid UTF-8 with
+// blanks collapsed. Plain text is preferred to HTML, parts sent as attachments are left aside, quoted lines
+// ("> ") are passed over where there are others. "" where there is no text.
+func Preview(raw []byte, root *Part) string {
+	var plain, rich *Part
+	budget := 200 // parts looked at
+	findText(root, &plain, &rich, &budget)
+	for _, p := range []*Part{plain, rich} {
+		if p == nil {
+			continue
+		}
+		for _, limit := range []int{previewFirst, previewBytes} {
+			s, whole := previewOf(p, raw, limit)
+			if s != "" && (whole || limit == previewBytes) {
+				return s
+			}
+			if p.BodyEnd-p.BodyStart <= limit {
+				if s != "" {
+					return s
+				}
+				break
+			}
+		}
+	}
+	return ""
+}
+
+// findText finds the first plain and the first HTML leaf with a body.
+func findText(p *Part, plain, rich **Part, budget *int) {
+	if *budget--; *budget < 0 || *plain != nil && *rich != nil {
+		return
+	}
+	if len(p.Children) > 0 {
+		for _, c := range p.Children {
+			findText(c, plain, rich, budget)
+		}
+		return
+	}
+	if p.Type != "text" || p.Disposition == "attachment" || p.BodyEnd == p.BodyStart {
+		return
+	}
+	switch {
+	case p.Subtype == "html":
+		if *rich == nil {
+			*rich = p
+		}
+	case *plain == nil && p.Subtype == "plain":
+		*plain = p
+	}
+}
+
+// previewOf reads at most limit bytes of a part. whole says that more would change nothing.
+func previewOf(p *Part, raw []byte, limit int) (s string, whole bool) {
+	part := *p
+	part.BodyEnd = min(p.BodyEnd, p.BodyStart+limit)
+	text, _ := DecodeText(&part, raw, limit)
+	whole = part.BodyEnd == p.BodyEnd
+	if p.Subtype == "html" {
+		s, full := collapse(htmlText(text), false)
+		return s, full || whole
+	}
+	s, full := collapse(text, true)
+	if s == "" && whole {
+		s, _ = collapse(text, false)
+		return s, true
+	}
+	if s == "" && limit == previewBytes {
+		s, _ = collapse(text, false)
+	}
+	return s, full || whole
+}
+
+// collapse takes the first 200 characters of s with each run of blanks and control characters as one blank.
+// unquoted passes over lines that start with ">". full says that s had enough.
+func collapse(s string, unquoted bool) (out string, full bool) {
+	var b strings.Builder
+	b.Grow(min(len(s), PreviewRunes+PreviewRunes/2))
+	n, gap, start := 0, false, true
+	for i := 0; i < len(s); {
+		r, w := rune(s[i]), 1
+		if r >= utf8.RuneSelf {
+			r, w = utf8.DecodeRuneInString(s[i:])
+		}
+		if start && unquoted && r == '>' {
+			j := strings.IndexByte(s[i:], '\n')
+			if j < 0 {
+				break
+			}
+			i += j + 1
+			gap = true
+			continue
+		}
+		start = r == '\n'
+		i += w
+		switch {
+		case invisible(r):
+			continue
+		case r <= ' ' || r == 0x7f || r >= utf8.RuneSelf && (unicode.IsSpace(r) || unicode.IsControl(r)):
+			gap = true
+			continue
+		}
+		if gap && n > 0 {
+			if n++; n >= PreviewRunes {
+				return b.String(), true
+			}
+			b.WriteByte(' ')
+		}
+		gap = false
+		b.WriteRune(r)
+		if n++; n >= PreviewRunes {
+			return b.String(), true
+		}
+	}
+	return b.String(), false
+}
+
+// invisible characters fill the hidden first lines of advertising mail.
+func invisible(r rune) bool {
+	switch r {
+	case 0xad, 0x34f, 0x61c, 0x200b, 0x2060, 0xfeff, 0xfffc:
+		return true
+	}
+	return false
+}
+
+// htmlText is the readable text of HTML that may end anywhere: no tags, comments, styles, scripts and titles.
+func htmlText(s string) string {
+	var b strings.Builder
+	b.Grow(min(len(s), 4<<10))
+	for s != "" {
+		i := strings.IndexByte(s, '<')
+		if i < 0 {
+			b.WriteString(s)
+			break
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		if !tagStart(s) {
+			b.WriteByte('<')
+			s = s[1:]
+			continue
+		}
+		if strings.HasPrefix(s, "<!--") {
+			_, rest, ok := strings.Cut(s[4:], "-->")
+			if !ok {
+				break
+			}
+			s = rest
+			continue
+		}
+		name, rest, ok := cutTag(s)
+		if !ok {
+			break
+		}
+		s = rest
+		switch name {
+		case "style", "script", "title", "template":
+			s = behindClosing(s, name)
+			b.WriteByte(' ')
+			continue
+		}
+		switch strings.TrimPrefix(name, "/") {
+		case "a", "b", "i", "u", "em", "strong", "span", "font", "sup", "sub", "code", "small", "big", "wbr":
+		default:
+			b.WriteByte(' ')
+		}
+	}
+	return html.UnescapeString(b.String())
+}
+
+// tagStart tells a tag from a less-than sign.
+func tagStart(s string) bool {
+	if len(s) < 2 {
+		return true
+	}
+	c := lowerByte(s[1])
+	return 'a' <= c && c <= 'z' || c == '/' || c == '!' || c == '?'
+}
+
+// cutTag reads the tag at the start of s: its name in lower case without the slash, and what follows.
+func cutTag(s string) (name, rest string, ok bool) {
+	i := 1
+	if i < len(s) && s[i] == '/' {
+		i++
+	}
+	start := i
+	for i < len(s) && s[i] != '>' && s[i] != '/' && !isSpace(s[i]) {
+		i++
+	}
+	name = lower([]byte(s[start:i]))
+	var quote byte
+	for ; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case (c == '"' || c == '\'') && s[i-1] == '=':
+			quote = c
+		case c == '>':
+			if s[1] == '/' {
+				name = "/" + name
+			}
+			return name, s[i+1:], true
+		}
+	}
+	return name, "", false
+}
+
+// behindClosing is what follows the closing tag of an element whose content is no text; "" without one.
+func behindClosing(s, name string) string {
+	for {
+		i := strings.Index(s, "</")
+		if i < 0 {
+			return ""
+		}
+		s = s[i+2:]
+		if len(s) >= len(name) && strings.EqualFold(s[:len(name)], name) {
+			_, rest, _ := strings.Cut(s, ">")
+			return rest
+		}
+	}
+}

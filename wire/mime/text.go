@@ -1,0 +1,67 @@
+package mime
+
+import "unicode/utf8"
+
+// Body is the part's body as it stands in the message.
+func (p *Part) Body(raw []byte) []byte { return raw[p.BodyStart:p.BodyEnd] }
+
+// Header is the part's header block with its empty line.
+func (p *Part) Header(raw []byte) []byte { return raw[p.HeaderStart:p.BodyStart] }
+
+// DecodeText gives the text of a leaf as valid UTF-8 of at most limit bytes: transfer encoding and charset
+// undone. truncated tells that there was more. An unknown transfer encoding gives the raw text.
+func DecodeText(p *Part, raw []byte, limit int) (text string, truncated bool) {
+	return DecodeBody(p.Body(raw), EncodingOf(p.Encoding), p.Param("charset"), limit)
+}
+
+// DecodeBody is DecodeText for a body found through an Index.
+func DecodeBody(body []byte, e Encoding, charset string, limit int) (text string, truncated bool) {
+	if limit < 0 {
+		limit = 0
+	}
+	var b []byte
+	switch e {
+	case EncodingBase64, EncodingQuotedPrintable:
+		// One byte more than asked for tells whether there is more.
+		b, _ = AppendDecoded(make([]byte, 0, min(len(body), limit+4)), body, e, limit+1)
+	default:
+		b = body[:min(len(body), limit+1)]
+	}
+	if len(b) > limit {
+		truncated = true
+		b = b[:limit]
+		if isUTF8Name(charset) {
+			b = wholeRunes(b)
+		}
+	}
+	text = toUTF8(b, charset)
+	if len(text) > limit {
+		truncated = true
+		text = cut(text, limit)
+	}
+	return text, truncated
+}
+
+// wholeRunes drops the beginning of a rune at the end of b.
+func wholeRunes(b []byte) []byte {
+	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// cut is the longest start of s of at most n bytes that ends with a whole rune.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,64 @@
+package scram
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Prepare normalises a password or user name in the manner of SASLprep (RFC 4013): characters that
+// are commonly mapped to nothing vanish, other spaces become the ASCII space, and the rest takes
+// Unicode normalisation form KC. What SASLprep forbids (controls, private use, and the like), and
+// what is not UTF-8, is used as it is, as PostgreSQL does: a password that works nowhere else
+// still works here, the same way on every door. Differences to RFC 4013: the tables are those of
+// today's Unicode, and mixed text directions are not refused.
+func Prepare(s string) string {
+	ascii := true
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			ascii = false
+			break
+		}
+	}
+	if ascii || !utf8.ValidString(s) {
+		return s
+	}
+	mapped := strings.Map(func(r rune) rune {
+		switch {
+		case nothing(r):
+			return -1
+		case r > ' ' && unicode.Is(unicode.Zs, r) || r == 0x200b:
+			return ' '
+		}
+		return r
+	}, s)
+	out := norm.NFKC.String(mapped)
+	if strings.IndexFunc(out, forbidden) >= 0 {
+		return s
+	}
+	return out
+}
+
+// nothing: RFC 3454 table B.1. U+200B stands in both tables; RFC 4013 makes it a space first.
+func nothing(r rune) bool {
+	switch r {
+	case 0xad, 0x34f, 0x1806, 0x180b, 0x180c, 0x180d, 0x200c, 0x200d, 0x2060, 0xfeff:
+		return true
+	}
+	return 0xfe00 <= r && r <= 0xfe0f
+}
+
+// forbidden: RFC 4013 section 2.3.
+func forbidden(r rune) bool {
+	switch {
+	case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Co, r), r&0xfffe == 0xfffe, 0xfdd0 <= r && r <= 0xfdef:
+		return true
+	case 0x200e <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e, 0x2061 <= r && r <= 0x206f:
+		return true
+	case 0xfff9 <= r && r <= 0xfffd, 0x2ff0 <= r && r <= 0x2ffb, 0xe0001 <= r && r <= 0xe007f, 0x1d173 <= r && r <= 0x1d17a:
+		return true
+	}
+	return r == 0x340 || r == 0x341 || r == 0x6dd || r == 0x70f || r == 0x180e
+}

@@ -1,0 +1,218 @@
+// Package smtp is the grammar of SMTP and LMTP: commands, paths, parameters, replies and the
+// dot-stuffed data. It is pure: no clock, no network. Every parser is linear in its input and
+// keeps nothing of it unless it says so.
+package smtp
+
+import "bytes"
+
+// Limits of the grammar in bytes, line ends included.
+const (
+	// MaxCommandLine is generous: RFC 5321 §4.5.3.1.4 asks for 512, each extension adds to it.
+	MaxCommandLine = 2048
+	// MaxAuthLine is RFC 4954 §4's.
+	MaxAuthLine = 12288
+	// MaxReplyLine bounds what a client takes; RFC 5321 §4.5.3.1.5 says 512.
+	MaxReplyLine = 4096
+	// MaxReplyLines bounds the lines of one reply.
+	MaxReplyLines = 256
+)
+
+// Verb is a command's verb.
+type Verb uint8
+
+// The verbs.
+const (
+	Unknown Verb = iota
+	EHLO
+	HELO
+	LHLO
+	MAIL
+	RCPT
+	DATA
+	BDAT
+	RSET
+	NOOP
+	QUIT
+	VRFY
+	EXPN
+	HELP
+	AUTH
+	STARTTLS
+)
+
+var verbNames = [...]string{
+	"", "EHLO", "HELO", "LHLO", "MAIL", "RCPT", "DATA", "BDAT", "RSET", "NOOP", "QUIT", "VRFY",
+	"EXPN", "HELP", "AUTH", "STARTTLS",
+}
+
+func (v Verb) String() string {
+	if int(v) < len(verbNames) {
+		return verbNames[v]
+	}
+	return ""
+}
+
+// Command is a command line taken apart. Arg shares the line's memory; it has no white space
+// around it.
+type Command struct {
+	Verb Verb
+	Arg  []byte
+}
+
+// What is wrong with a command line.
+var (
+	ErrBareLF  = NewReply(500, 5, 5, 2, "Lines must end with CRLF")
+	ErrControl = NewReply(500, 5, 5, 2, "Control characters are not allowed in a command")
+	ErrSyntax  = NewReply(501, 5, 5, 4, "Syntax error in parameters or arguments")
+)
+
+// ParseCommand takes a line with its line end apart. An unknown verb is no error here. lenient
+// takes a bare LF as the line's end.
+//
+// Implements: RFC 5321 §4.1.1 Command semantics and syntax
+// Implements: RFC 5321 §2.3.8 Lines end with CRLF only
+func ParseCommand(line []byte, lenient bool) (Command, *Reply) {
+	n := len(line)
+	switch {
+	case n >= 2 && line[n-2] == '\r' && line[n-1] == '\n':
+		line = line[:n-2]
+	case n >= 1 && line[n-1] == '\n' && lenient:
+		line = line[:n-1]
+	default:
+		return Command{}, ErrBareLF
+	}
+	for _, b := range line {
+		if b < ' ' && b != '\t' || b == 0x7f {
+			return Command{}, ErrControl
+		}
+	}
+	word, arg := line, []byte(nil)
+	if i := bytes.IndexByte(line, ' '); i >= 0 {
+		word, arg = line[:i], trim(line[i+1:])
+	}
+	return Command{Verb: verbOf(word), Arg: arg}, nil
+}
+
+func verbOf(w []byte) Verb {
+	switch len(w) {
+	case 4:
+		switch uint32(w[0]&^0x20)<<24 | uint32(w[1]&^0x20)<<16 | uint32(w[2]&^0x20)<<8 | uint32(w[3]&^0x20) {
+		case 'E'<<24 | 'H'<<16 | 'L'<<8 | 'O':
+			return checked(EHLO, w)
+		case 'H'<<24 | 'E'<<16 | 'L'<<8 | 'O':
+			return checked(HELO, w)
+		case 'L'<<24 | 'H'<<16 | 'L'<<8 | 'O':
+			return checked(LHLO, w)
+		case 'M'<<24 | 'A'<<16 | 'I'<<8 | 'L':
+			return checked(MAIL, w)
+		case 'R'<<24 | 'C'<<16 | 'P'<<8 | 'T':
+			return checked(RCPT, w)
+		case 'D'<<24 | 'A'<<16 | 'T'<<8 | 'A':
+			return checked(DATA, w)
+		case 'B'<<24 | 'D'<<16 | 'A'<<8 | 'T':
+			return checked(BDAT, w)
+		case 'R'<<24 | 'S'<<16 | 'E'<<8 | 'T':
+			return checked(RSET, w)
+		case 'N'<<24 | 'O'<<16 | 'O'<<8 | 'P':
+			return checked(NOOP, w)
+		case 'Q'<<24 | 'U'<<16 | 'I'<<8 | 'T':
+			return checked(QUIT, w)
+		case 'V'<<24 | 'R'<<16 | 'F'<<8 | 'Y':
+			return checked(VRFY, w)
+		case 'E'<<24 | 'X'<<16 | 'P'<<8 | 'N':
+			return checked(EXPN, w)
+		case 'H'<<24 | 'E'<<16 | 'L'<<8 | 'P':
+			return checked(HELP, w)
+		case 'A'<<24 | 'U'<<16 | 'T'<<8 | 'H':
+			return checked(AUTH, w)
+		}
+	case 8:
+		return checked(STARTTLS, w)
+	}
+	return Unknown
+}
+
+// checked compares the whole word: clearing the case bit above also maps digits onto controls.
+func checked(v Verb, w []byte) Verb {
+	if foldEq(w, verbNames[v]) {
+		return v
+	}
+	return Unknown
+}
+
+// foldEq compares with an upper-case ASCII word.
+func foldEq(b []byte, upper string) bool {
+	if len(b) != len(upper) {
+		return false
+	}
+	for i, c := range b {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != upper[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func trim(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// ParseHello checks the argument of EHLO, HELO and LHLO: a domain or an address literal. Names
+// that clients really send (underscores, a trailing dot) pass; white space does not.
+//
+// Implements: RFC 5321 §4.1.1.1 EHLO and HELO argument
+func ParseHello(arg []byte) (string, *Reply) {
+	if len(arg) == 0 || len(arg) > 255 {
+		return "", errHello
+	}
+	for _, c := range arg {
+		if c <= ' ' || c == '<' || c == '>' || c == '(' || c == ')' || c == '"' || c == '\\' || c == ';' {
+			return "", errHello
+		}
+	}
+	if !validUTF8(arg) {
+		return "", errHello
+	}
+	return string(arg), nil
+}
+
+var errHello = NewReply(501, 5, 5, 4, "A domain or an address literal is required")
+
+// ParseBDAT gives a chunk's size in bytes and whether it is the last.
+//
+// Implements: RFC 3030 §2 BDAT command syntax
+func ParseBDAT(arg []byte) (size int64, last bool, bad *Reply) {
+	word, rest := arg, []byte(nil)
+	if i := bytes.IndexByte(arg, ' '); i >= 0 {
+		word, rest = arg[:i], trim(arg[i+1:])
+	}
+	size, ok := parseNumber(word)
+	if !ok || len(rest) > 0 && !foldEq(rest, "LAST") {
+		return 0, false, ErrSyntax
+	}
+	return size, len(rest) > 0, nil
+}
+
+// parseNumber takes up to 18 decimal digits.
+func parseNumber(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 18 {
+		return 0, false
+	}
+	var n int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
+}

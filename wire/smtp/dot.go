@@ -1,0 +1,291 @@
+package smtp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// DotDecoder undoes dot-stuffing in place and finds the end of mail data, which is CRLF.CRLF and
+// nothing else: no other line end that a sender mixes in can end a message (SMTP smuggling). It
+// notes what is wrong with the data and leaves it to the caller to refuse it.
+//
+// Implements: RFC 5321 §4.5.2 Transparency
+// Implements: RFC 5321 §2.3.8 Bare CR and LF end no line
+type DotDecoder struct {
+	// Bare and NUL are set when a CR or LF that is not part of CRLF, or a NUL, was seen.
+	Bare, NUL bool
+
+	mid bool // the next byte is not the first of a line
+}
+
+// Decode decodes the front of p. Not done: p[:n] is mail data, and rest are the at most 2 bytes
+// that need more input to be judged, moved to p[n:]: the next call begins with them. Done: p[:n]
+// is the last mail data, and rest is what came after the end.
+func (d *DotDecoder) Decode(p []byte) (n int, rest []byte, done bool) {
+	crlfs := 0
+	start, pos := 0, 0 // p[start:pos] is the run that is still to be moved down to n
+	hold := len(p)     // where rest begins
+loop:
+	for pos < len(p) {
+		if !d.mid && p[pos] == '.' {
+			left := p[pos:]
+			switch {
+			case len(left) >= 3 && left[1] == '\r' && left[2] == '\n':
+				n += moveDown(p, n, start, pos)
+				d.judge(p[:n], crlfs)
+				return n, left[3:], true
+			case len(left) == 1, len(left) == 2 && left[1] == '\r':
+				hold = pos
+				break loop
+			}
+			n += moveDown(p, n, start, pos)
+			pos++
+			start = pos
+			d.mid = true
+		}
+		i := bytes.IndexByte(p[pos:], '\n')
+		if i < 0 {
+			d.mid = true
+			pos = len(p)
+			if p[pos-1] == '\r' { // so that both halves of a CRLF are always seen together
+				pos--
+				hold = pos
+			}
+			break
+		}
+		at := pos + i
+		d.mid = at == start || p[at-1] != '\r'
+		if d.mid {
+			d.Bare = true
+		} else {
+			crlfs++
+		}
+		pos = at + 1
+	}
+	n += moveDown(p, n, start, pos)
+	d.judge(p[:n], crlfs)
+	return n, p[n : n+copy(p[n:], p[hold:])], false
+}
+
+func moveDown(p []byte, to, start, end int) int {
+	if to == start {
+		return end - start
+	}
+	return copy(p[to:], p[start:end])
+}
+
+// judge looks at decoded data with that many CRLFs: a CR beyond them is bare.
+func (d *DotDecoder) judge(data []byte, crlfs int) {
+	if !d.Bare && bytes.Count(data, crByte) != crlfs {
+		d.Bare = true
+	}
+	if !d.NUL && bytes.IndexByte(data, 0) >= 0 {
+		d.NUL = true
+	}
+}
+
+var (
+	crByte = []byte{'\r'}
+	lfByte = []byte{'\n'}
+	crlf   = []byte("\r\n")
+)
+
+// CheckLines says of data that came without dot-stuffing (BDAT) whether it holds a bare CR or LF,
+// or a NUL.
+func CheckLines(data []byte) (bare, nul bool) {
+	crlfs := 0
+	for rest := data; ; {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			break
+		}
+		if i == 0 || rest[i-1] != '\r' {
+			bare = true
+			break
+		}
+		crlfs++
+		rest = rest[i+1:]
+	}
+	if !bare {
+		bare = bytes.Count(data, crByte) != crlfs
+	}
+	return bare, bytes.IndexByte(data, 0) >= 0
+}
+
+// BareCount is the number of CRs and LFs in data that are not part of a CRLF: by how many bytes
+// AppendNormal makes it longer.
+func BareCount(data []byte) int {
+	pairs := bytes.Count(data, crlf)
+	return bytes.Count(data, crByte) + bytes.Count(data, lfByte) - 2*pairs
+}
+
+// AppendNormal adds data to dst with every bare CR and bare LF made a CRLF.
+func AppendNormal(dst, data []byte) []byte {
+	for len(data) > 0 {
+		i := bytes.IndexAny(data, "\r\n")
+		if i < 0 {
+			return append(dst, data...)
+		}
+		dst = append(append(dst, data[:i]...), crlf...)
+		if data[i] == '\r' && i+1 < len(data) && data[i+1] == '\n' {
+			i++
+		}
+		data = data[i+1:]
+	}
+	return dst
+}
+
+// MessageEnd is what ends dot-stuffed data after a CRLF.
+const MessageEnd = ".\r\n"
+
+// ErrDataEnded says that DotReader's source ended inside the data.
+var ErrDataEnded = errors.New("smtp: mail data without end")
+
+// DotReader reads the decoded data of one message from a source of dot-stuffed bytes. It may read
+// the source beyond the end of the data: Rest gives what it has read too much.
+type DotReader struct {
+	DotDecoder
+	src  io.Reader
+	buf  []byte
+	out  []byte // decoded and not given away, inside buf
+	held []byte
+	done bool
+}
+
+// NewDotReader makes a DotReader with a buffer of size bytes, at least 16.
+func NewDotReader(src io.Reader, size int) *DotReader {
+	return &DotReader{src: src, buf: make([]byte, max(size, 16))}
+}
+
+// Read gives decoded data, and io.EOF after its end.
+func (r *DotReader) Read(p []byte) (int, error) {
+	for len(r.out) == 0 {
+		if r.done {
+			return 0, io.EOF
+		}
+		h := copy(r.buf, r.held)
+		n, err := r.src.Read(r.buf[h:])
+		if n == 0 {
+			switch err {
+			case nil:
+				continue
+			case io.EOF:
+				err = ErrDataEnded
+			}
+			r.held = r.buf[:h]
+			return 0, err
+		}
+		dn, rest, done := r.Decode(r.buf[:h+n])
+		r.out, r.held, r.done = r.buf[:dn], rest, done
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}
+
+// Rest is what was read beyond the end of the data.
+func (r *DotReader) Rest() []byte {
+	if !r.done {
+		return nil
+	}
+	return r.held
+}
+
+// DotWriter dot-stuffs what is written to it. The data should have CRLF lines; Close adds the
+// CRLF that may be missing at its end, and the end itself.
+type DotWriter struct {
+	dst io.Writer
+	// last are the last two bytes written; a message begins as if after a CRLF.
+	last [2]byte
+}
+
+// NewDotWriter makes a DotWriter for one message.
+func NewDotWriter(dst io.Writer) *DotWriter {
+	return &DotWriter{dst: dst, last: [2]byte{'\r', '\n'}}
+}
+
+var (
+	lineDot = []byte("\r\n.")
+	oneDot  = []byte{'.'}
+)
+
+func (w *DotWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	written, rest := 0, p
+	emit := func(b []byte) error {
+		n, err := w.dst.Write(b)
+		written += n
+		return err
+	}
+	dot := func() error {
+		_, err := w.dst.Write(oneDot)
+		return err
+	}
+	// The two places where a line may have begun before p.
+	if w.last == [2]byte{'\r', '\n'} && p[0] == '.' {
+		if err := dot(); err != nil {
+			return 0, err
+		}
+	} else if w.last[1] == '\r' && len(p) > 1 && p[0] == '\n' && p[1] == '.' {
+		if err := emit(rest[:1]); err != nil {
+			return written, err
+		}
+		if err := dot(); err != nil {
+			return written, err
+		}
+		rest = rest[1:]
+	}
+	for {
+		i := bytes.Index(rest, lineDot)
+		if i < 0 {
+			break
+		}
+		if err := emit(rest[:i+2]); err != nil {
+			return written, err
+		}
+		if err := dot(); err != nil {
+			return written, err
+		}
+		rest = rest[i+2:]
+	}
+	if err := emit(rest); err != nil {
+		return written, err
+	}
+	if len(p) == 1 {
+		w.last = [2]byte{w.last[1], p[0]}
+	} else {
+		w.last = [2]byte(p[len(p)-2:])
+	}
+	return written, nil
+}
+
+// Close ends the data.
+func (w *DotWriter) Close() error {
+	end := "\r\n" + MessageEnd
+	if w.last == [2]byte{'\r', '\n'} {
+		end = MessageEnd
+	}
+	_, err := io.WriteString(w.dst, end)
+	return err
+}
+
+// CountReceived counts the Received fields of a message's header, and stops at limit.
+//
+// Implements: RFC 5321 §6.3 Loop detection
+func CountReceived(message []byte, limit int) int {
+	n := 0
+	for n < limit && len(message) > 1 && message[0] != '\r' && message[0] != '\n' {
+		if message[0]|0x20 == 'r' && len(message) > 9 && foldEq(message[:9], "RECEIVED:") {
+			n++
+		}
+		i := bytes.IndexByte(message, '\n')
+		if i < 0 {
+			break
+		}
+		message = message[i+1:]
+	}
+	return n
+}

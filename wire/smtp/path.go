@@ -1,0 +1,278 @@
+package smtp
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+)
+
+// Longest parts of a path in bytes. RFC 5321 §4.5.3.1 has 64 for the local part; lists that
+// encode a recipient into it need more.
+const (
+	MaxLocal  = 256
+	MaxDomain = 255
+)
+
+// Path is a reverse or forward path. Local is unquoted. Domain is as the client wrote it, an
+// address literal with its brackets. The null sender has neither; "postmaster" may come without
+// Domain.
+type Path struct {
+	Local, Domain string
+}
+
+// IsNull says that the path is <>.
+func (p Path) IsNull() bool { return p.Local == "" && p.Domain == "" }
+
+// IsLiteral says that Domain is an address literal.
+func (p Path) IsLiteral() bool { return strings.HasPrefix(p.Domain, "[") }
+
+// IsASCII says that the path can be used without SMTPUTF8.
+func (p Path) IsASCII() bool { return isASCII(p.Local) && isASCII(p.Domain) }
+
+// String is the address without angle brackets, quoted where its grammar asks for it.
+func (p Path) String() string {
+	if dotString(p.Local) {
+		if p.Domain == "" {
+			return p.Local
+		}
+		return p.Local + "@" + p.Domain
+	}
+	return string(p.Append(nil))
+}
+
+// Append adds String to dst.
+func (p Path) Append(dst []byte) []byte {
+	switch {
+	case p.IsNull():
+		return dst
+	case dotString(p.Local):
+		dst = append(dst, p.Local...)
+	default:
+		dst = append(dst, '"')
+		for i := range len(p.Local) {
+			if c := p.Local[i]; c == '"' || c == '\\' {
+				dst = append(dst, '\\')
+			}
+			dst = append(dst, p.Local[i])
+		}
+		dst = append(dst, '"')
+	}
+	if p.Domain != "" {
+		dst = append(dst, '@')
+		dst = append(dst, p.Domain...)
+	}
+	return dst
+}
+
+var (
+	errPath       = NewReply(501, 5, 1, 3, "Bad address syntax")
+	errSenderPath = NewReply(501, 5, 1, 7, "Bad sender address syntax")
+)
+
+// ParsePath takes an address without angle brackets, as it stands in configuration or a header:
+// local@domain, or a bare postmaster.
+func ParsePath(s string) (Path, error) {
+	if s == "" {
+		return Path{}, errPath
+	}
+	p, n, ok := parseMailbox([]byte(s))
+	if !ok || n != len(s) {
+		return Path{}, errPath
+	}
+	return p, nil
+}
+
+// parseAngle takes "<path>" from the front of b and gives what follows. Source routes are
+// accepted and ignored (RFC 5321 Appendix C). Clients that leave the brackets away are refused.
+//
+// Implements: RFC 5321 §4.1.2 Path grammar with source routes, quoted local parts and literals
+// Implements: RFC 6531 §3.3 UTF-8 in local parts and domains
+func parseAngle(b []byte) (p Path, rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != '<' {
+		return p, nil, false
+	}
+	b = b[1:]
+	if b[0] == '>' {
+		return Path{}, b[1:], true
+	}
+	if b[0] == '@' {
+		colon := bytes.IndexByte(b, ':')
+		if colon < 0 || !sourceRoute(b[:colon]) {
+			return p, nil, false
+		}
+		b = b[colon+1:]
+	}
+	p, n, ok := parseMailbox(b)
+	if !ok || n >= len(b) || b[n] != '>' {
+		return p, nil, false
+	}
+	return p, b[n+1:], true
+}
+
+func sourceRoute(b []byte) bool {
+	for _, hop := range bytes.Split(b, []byte{','}) {
+		if len(hop) < 2 || hop[0] != '@' || !validDomain(hop[1:]) {
+			return false
+		}
+	}
+	return true
+}
+
+// parseMailbox takes local@domain (or postmaster alone) from the front of b; n is its length.
+func parseMailbox(b []byte) (p Path, n int, ok bool) {
+	quoted := false
+	var local string
+	if len(b) > 0 && b[0] == '"' {
+		quoted = true
+		if local, n, ok = parseQuoted(b); !ok {
+			return p, 0, false
+		}
+	} else {
+		for n < len(b) && (atext[b[n]] || b[n] == '.') {
+			n++
+		}
+		if !dotAtom(b[:n]) {
+			return p, 0, false
+		}
+	}
+	size := n
+	if quoted {
+		size = len(local)
+	}
+	if size > MaxLocal {
+		return p, 0, false
+	}
+	if n == len(b) || b[n] != '@' {
+		if !quoted && foldEq(b[:n], "POSTMASTER") {
+			return Path{Local: string(b[:n])}, n, true
+		}
+		return p, 0, false
+	}
+	end := n + 1
+	for end < len(b) && b[end] != '>' && b[end] != ' ' {
+		end++
+	}
+	if !validDomain(b[n+1 : end]) {
+		return p, 0, false
+	}
+	if quoted {
+		return Path{Local: local, Domain: string(b[n+1 : end])}, end, validUTF8([]byte(local))
+	}
+	if !validUTF8(b[:end]) {
+		return p, 0, false
+	}
+	whole := string(b[:end]) // one allocation for both
+	return Path{Local: whole[:n], Domain: whole[n+1:]}, end, true
+}
+
+// parseQuoted takes a quoted string from the front of b and unquotes it.
+func parseQuoted(b []byte) (string, int, bool) {
+	out := make([]byte, 0, 64)
+	for i := 1; i < len(b) && len(out) <= MaxLocal; i++ {
+		switch c := b[i]; {
+		case c == '"':
+			return string(out), i + 1, len(out) > 0
+		case c == '\\':
+			i++
+			if i == len(b) || b[i] < ' ' || b[i] >= 0x7f {
+				return "", 0, false
+			}
+			out = append(out, b[i])
+		case c < ' ' || c == 0x7f:
+			return "", 0, false
+		default:
+			out = append(out, c)
+		}
+	}
+	return "", 0, false
+}
+
+// validDomain takes host names (underscores too), U-labels and address literals.
+func validDomain(d []byte) bool {
+	if len(d) == 0 || len(d) > MaxDomain {
+		return false
+	}
+	if d[0] == '[' {
+		return validLiteral(d)
+	}
+	label, last := 0, byte('.')
+	for _, c := range d {
+		switch {
+		case c == '.':
+			if label == 0 || last == '-' {
+				return false
+			}
+			label = 0
+			last = c
+			continue
+		case c >= 0x80, c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_':
+		case c == '-':
+			if label == 0 {
+				return false
+			}
+		default:
+			return false
+		}
+		last = c
+		if label++; label > 63 && c < 0x80 {
+			return false
+		}
+	}
+	return label > 0 && last != '-' && validUTF8(d)
+}
+
+// validLiteral takes [192.0.2.1] and [IPv6:2001:db8::1]. The general form "tag:content" has no
+// other registered tag.
+func validLiteral(d []byte) bool {
+	if len(d) < 3 || d[len(d)-1] != ']' {
+		return false
+	}
+	in := d[1 : len(d)-1]
+	if len(in) > 5 && foldEq(in[:5], "IPV6:") {
+		a, err := netip.ParseAddr(string(in[5:]))
+		return err == nil && a.Is6() && a.Zone() == ""
+	}
+	a, err := netip.ParseAddr(string(in))
+	return err == nil && a.Is4()
+}
+
+// atext is RFC 5322's, and every byte of a multi-byte UTF-8 sequence (RFC 6531).
+var atext = func() (t [256]bool) {
+	for c := range 256 {
+		t[c] = c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
+			c < 0x80 && strings.IndexByte("!#$%&'*+-/=?^_`{|}~", byte(c)) >= 0
+	}
+	return t
+}()
+
+// dotAtom checks the dots of a run of atext and dots.
+func dotAtom(b []byte) bool {
+	if len(b) == 0 || b[0] == '.' || b[len(b)-1] == '.' {
+		return false
+	}
+	return !bytes.Contains(b, []byte(".."))
+}
+
+func dotString(s string) bool {
+	if s == "" || s[0] == '.' || s[len(s)-1] == '.' {
+		return false
+	}
+	for i := range len(s) {
+		if !atext[s[i]] && (s[i] != '.' || s[i-1] == '.') {
+			return false
+		}
+	}
+	return true
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+func validUTF8(b []byte) bool { return utf8.Valid(b) }
