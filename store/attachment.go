@@ -1,0 +1,86 @@
+package store
+
+import (
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// settleNamed works out which objects a note's stored revisions named before the update and name
+// after it: the winner's attachments and those of every conflict.
+func (w *Writer) settleNamed(t *txNote) error {
+	if t.content == nil && t.row != nil {
+		return nil
+	}
+	if t.orig != nil && t.orig.Attached {
+		if err := w.loadBefore(t); err != nil {
+			return err
+		}
+		before := t.before
+		t.wasNamed = naming(t.wasNamed, &before.Content)
+		if conflicts := before.Tree.Conflicts(); len(conflicts) > 0 {
+			t.hadLeaves = true
+			for _, n := range conflicts {
+				v, err := getValue(w.eng, layout.LeafKey(w.db.num, t.id, n.Rev))
+				if err != nil {
+					return err
+				}
+				c, _, err := note.ReadContent(v)
+				if err != nil {
+					return err
+				}
+				t.wasNamed = naming(t.wasNamed, &c)
+			}
+		}
+	}
+	if t.row == nil || t.row.Stub {
+		return nil
+	}
+	t.named = naming(t.named, &t.content.Content)
+	conflicts := false
+	for _, c := range t.leaves {
+		if c != nil {
+			t.named, conflicts = naming(t.named, c), true
+		}
+	}
+	t.row.Attached = len(t.named) > 0 || conflicts
+	return nil
+}
+
+func naming(m map[note.Digest]bool, c *note.Content) map[note.Digest]bool {
+	for _, a := range c.Attachments {
+		if m == nil {
+			m = make(map[note.Digest]bool)
+		}
+		m[a.Digest] = true
+	}
+	return m
+}
+
+// dropReferences removes every reference that a note holds, when its whole database goes.
+func dropReferences(r pebble.Reader, b *pebble.Batch, db uint32, id note.ID, n *layout.Note) error {
+	if n.Recipe != 0 {
+		del(b, layout.RecipeRefKey(n.Recipe, db, id))
+		set(b, layout.SweepRecipe(n.Recipe), nil)
+	}
+	drop := func(c *note.Content) {
+		for _, a := range c.Attachments {
+			del(b, layout.ObjectByNote(a.Digest, db, id))
+			set(b, layout.SweepObject(a.Digest), nil)
+		}
+	}
+	v, err := getValue(r, layout.NoteKey(db, layout.KindContent, id))
+	if err != nil {
+		return nil
+	}
+	if c, err := layout.ReadContentRow(v); err == nil {
+		drop(&c.Content)
+	}
+	return scan(r, layout.NoteKey(db, layout.KindLeaf, id), func(_, v []byte) error {
+		if c, _, err := note.ReadContent(v); err == nil {
+			drop(&c)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,442 @@
+package store
+
+import (
+	"errors"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// settle works out, from each note before and after, what the update means for the ledger, the
+// folder heads, the counters of chunks and the database's sizes. It may read and may fail; write
+// only prints what settle decided. Every index follows from this difference alone, so no caller
+// can forget one.
+func (w *Writer) settle() error {
+	for _, id := range w.order {
+		t := w.dirty[id]
+		if t.orig == nil && t.row == nil {
+			continue // made and destroyed within one update
+		}
+		if err := w.settleMembers(t); err != nil {
+			return err
+		}
+		if err := w.settleNamed(t); err != nil {
+			return err
+		}
+		if err := w.settleIndexes(t); err != nil {
+			return err
+		}
+		w.settleSizes(t)
+		if t.row == nil || t.row.Stub {
+			continue
+		}
+		t.row.Mod = w.mutable().counters.Ledger.NextMod()
+		if t.orig == nil || t.orig.Stub {
+			t.row.Created = t.row.Mod
+		}
+		for _, m := range t.row.Members {
+			if err := w.touchHead(m.Folder, t.row.Mod); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Writer) touchHead(folder note.ID, mod note.ModSeq) error {
+	h, err := w.head(folder)
+	if err != nil {
+		return err
+	}
+	h.Mod = mod
+	return nil
+}
+
+// settleMembers compares a note's memberships before and after.
+func (w *Writer) settleMembers(t *txNote) error {
+	var before, after []layout.Membership
+	var seenBefore, seenAfter []note.UNID
+	var size uint64
+	if t.orig != nil {
+		before, seenBefore, size = t.orig.Members, seenPersons(t.orig), t.orig.Size
+	}
+	if t.row != nil {
+		after, seenAfter = t.row.Members, seenPersons(t.row)
+		size = max(size, t.row.Size)
+	}
+	gone := t.row == nil || t.row.Stub
+	for _, m := range before {
+		i := slices.IndexFunc(after, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID })
+		if i < 0 {
+			if err := w.unlist(t, m, seenBefore, size, gone); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.remark(t, m, after[i], seenBefore, seenAfter); err != nil {
+			return err
+		}
+	}
+	for _, m := range after {
+		if slices.ContainsFunc(before, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID }) {
+			continue
+		}
+		if err := w.list(t, m, seenAfter, size); err != nil {
+			return err
+		}
+	}
+	if gone && len(before) == 0 && t.orig != nil && !t.orig.Stub {
+		w.expunged(t, layout.Membership{}, true)
+	}
+	return nil
+}
+
+func seenPersons(n *layout.Note) []note.UNID {
+	var out []note.UNID
+	for _, it := range n.State {
+		if it.Kind == note.Seen && it.Value == note.On && len(it.Key) == len(note.UNID{}) {
+			out = append(out, note.UNID([]byte(it.Key)))
+		}
+	}
+	return out
+}
+
+func (w *Writer) list(t *txNote, m layout.Membership, seen []note.UNID, size uint64) error {
+	h, err := w.head(m.Folder)
+	if err != nil {
+		return err
+	}
+	c, err := w.chunk(m.Folder, m.UID)
+	if err != nil {
+		return err
+	}
+	h.Total++
+	h.Size += size
+	h.UIDNext = max(h.UIDNext, m.UID+1)
+	c.Total++
+	for _, p := range seen {
+		h.Seen, c.Seen = layout.AddSeen(h.Seen, p, 1), layout.AddSeen(c.Seen, p, 1)
+	}
+	row := memberRow{folder: m.Folder, uid: m.UID, id: t.id}
+	if m.Deleted {
+		h.Deleted++
+		row.mark = 1
+	}
+	w.members = append(w.members, row)
+	return nil
+}
+
+func (w *Writer) unlist(t *txNote, m layout.Membership, seen []note.UNID, size uint64, gone bool) error {
+	w.expunged(t, m, gone)
+	if w.st.folder(m.Folder) == nil {
+		return nil // the folder goes too, with all its rows
+	}
+	h, err := w.head(m.Folder)
+	if err != nil {
+		return err
+	}
+	c, err := w.chunk(m.Folder, m.UID)
+	if err != nil {
+		return err
+	}
+	h.Total--
+	h.Size -= min(h.Size, size)
+	h.Mod = w.st.counters.Ledger.Last
+	c.Total--
+	for _, p := range seen {
+		h.Seen, c.Seen = layout.AddSeen(h.Seen, p, -1), layout.AddSeen(c.Seen, p, -1)
+	}
+	row := memberRow{folder: m.Folder, uid: m.UID}
+	if m.Deleted {
+		h.Deleted--
+		row.mark = -1
+	}
+	w.members = append(w.members, row)
+	return nil
+}
+
+// remark follows changes of \Deleted and \Seen on a membership that stays.
+func (w *Writer) remark(t *txNote, before, after layout.Membership, seenBefore, seenAfter []note.UNID) error {
+	if before.Deleted == after.Deleted && slices.Equal(seenBefore, seenAfter) {
+		return nil
+	}
+	h, err := w.head(after.Folder)
+	if err != nil {
+		return err
+	}
+	if before.Deleted != after.Deleted {
+		row := memberRow{folder: after.Folder, uid: after.UID, id: t.id, mark: 1}
+		h.Deleted++
+		if before.Deleted {
+			row.mark = -1
+			h.Deleted -= 2
+		}
+		w.members = append(w.members, row)
+	}
+	if slices.Equal(seenBefore, seenAfter) {
+		return nil
+	}
+	c, err := w.chunk(after.Folder, after.UID)
+	if err != nil {
+		return err
+	}
+	for _, p := range seenBefore {
+		if !slices.Contains(seenAfter, p) {
+			h.Seen, c.Seen = layout.AddSeen(h.Seen, p, -1), layout.AddSeen(c.Seen, p, -1)
+		}
+	}
+	for _, p := range seenAfter {
+		if !slices.Contains(seenBefore, p) {
+			h.Seen, c.Seen = layout.AddSeen(h.Seen, p, 1), layout.AddSeen(c.Seen, p, 1)
+		}
+	}
+	return nil
+}
+
+// expunged gives a MODSEQ to the end of a membership, so that clients can be told of it later.
+func (w *Writer) expunged(t *txNote, m layout.Membership, gone bool) {
+	st := w.mutable()
+	st.counters.Ledger.NextMod()
+	st.counters.Expunged++
+	w.gone = append(w.gone, layout.Change{
+		Note: t.id, Expunged: true, Gone: gone, Folder: m.Folder, UID: m.UID, UNID: t.orig.UNID,
+		Time: w.s.env.Clock.Now().Unix(),
+	})
+	w.goneMods = append(w.goneMods, st.counters.Ledger.Last)
+}
+
+func (w *Writer) settleSizes(t *txNote) {
+	c := &w.mutable().counters
+	if t.orig != nil && !t.orig.Stub {
+		c.Notes--
+		c.Size -= min(c.Size, t.orig.Size)
+	}
+	if t.row != nil && !t.row.Stub {
+		c.Notes++
+		c.Size += t.row.Size
+	}
+}
+
+// chunk returns the counters of the chunk that a UID falls into, for changing.
+func (w *Writer) chunk(folder note.ID, uid uint32) (*layout.Chunk, error) {
+	k := chunkKey{folder, uid >> layout.ChunkShift}
+	if c, ok := w.chunks[k]; ok {
+		return c, nil
+	}
+	if w.chunks == nil {
+		w.chunks = make(map[chunkKey]*layout.Chunk)
+	}
+	c := new(layout.Chunk)
+	w.chunks[k] = c
+	if t := &w.db.tail; t.valid && t.folder == folder && t.chunk == k.chunk {
+		*c = t.row
+		return c, nil
+	}
+	v, err := getValue(w.eng, layout.FolderUIDKey(w.db.num, layout.KindChunk, folder, k.chunk))
+	if errors.Is(err, ErrNotFound) {
+		return c, nil
+	}
+	if err == nil {
+		*c, err = layout.ReadChunk(v)
+	}
+	return c, err
+}
+
+// write prints what settle decided into the batch. Each changed note takes a sequence from seq.
+func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []layout.FeedItem {
+	db := w.db.num
+	st := w.mutable()
+	for _, id := range w.order {
+		t := w.dirty[id]
+		if t.orig != nil {
+			del(b, layout.IDKey(db, layout.KindSequence, t.orig.Seq))
+			if !t.orig.Stub {
+				del(b, layout.IDKey(db, layout.KindModSeq, uint64(t.orig.Mod)))
+			}
+		}
+		feed = append(feed, layout.FeedItem{Database: db, Note: id, Seq: *seq})
+		st.counters.Seq = *seq
+		w.writeNote(b, t, *seq)
+		*seq++
+	}
+	if len(w.order) == 0 { // only the database's own numbers changed
+		st.counters.Seq = *seq
+		*seq++
+	}
+	w.writeIndex(b)
+	set(b, layout.Prefix(db, layout.KindCounters), layout.AppendCounters(nil, &st.counters))
+	return feed
+}
+
+func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
+	db := w.db.num
+	w.writeReferences(b, t)
+	if t.row == nil {
+		if t.orig == nil {
+			return
+		}
+		del(b, layout.NoteKey(db, layout.KindNote, t.id))
+		del(b, layout.NoteKey(db, layout.KindContent, t.id))
+		prefix := layout.NoteKey(db, layout.KindLeaf, t.id)
+		if t.hadLeaves {
+			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
+		}
+		if !t.orig.Thread.IsZero() {
+			del(b, layout.ThreadKey(db, t.orig.Thread, t.id))
+		}
+		if w.st.info.Queue {
+			del(b, layout.UNIDKey(db, t.orig.UNID))
+		} else {
+			set(b, layout.UNIDKey(db, t.orig.UNID), layout.Grave)
+		}
+		return
+	}
+	t.row.Seq = seq
+	if t.message != nil {
+		t.row.Recipe = t.message.recipe
+	}
+	set(b, layout.NoteKey(db, layout.KindNote, t.id), layout.AppendNote(nil, t.row))
+	if t.content != nil {
+		set(b, layout.NoteKey(db, layout.KindContent, t.id), layout.AppendContentRow(nil, t.content))
+	}
+	for rev, c := range t.leaves {
+		if c == nil {
+			del(b, layout.LeafKey(db, t.id, rev))
+		} else {
+			set(b, layout.LeafKey(db, t.id, rev), note.AppendContent(nil, c))
+		}
+	}
+	set(b, layout.IDKey(db, layout.KindSequence, seq), layout.UNIDRow(t.id))
+	if !t.row.Stub {
+		set(b, layout.IDKey(db, layout.KindModSeq, uint64(t.row.Mod)), layout.AppendChange(nil, &layout.Change{Note: t.id}))
+	}
+	if t.orig == nil {
+		set(b, layout.UNIDKey(db, t.row.UNID), layout.UNIDRow(t.id))
+		if !t.row.Thread.IsZero() {
+			set(b, layout.ThreadKey(db, t.row.Thread, t.id), nil)
+		}
+	} else if t.row.Stub && !t.orig.Stub && !t.orig.Thread.IsZero() {
+		del(b, layout.ThreadKey(db, t.orig.Thread, t.id))
+	}
+}
+
+// writeReferences puts a row for everything shared that the note names, and removes those of what
+// it names no more; what may have lost its last reference is noted for the sweeper.
+func (w *Writer) writeReferences(b *pebble.Batch, t *txNote) {
+	var before, after note.RecipeID
+	if t.orig != nil {
+		before = t.orig.Recipe
+	}
+	if t.row != nil {
+		after = t.row.Recipe
+		if t.message != nil {
+			after = t.message.recipe
+		}
+	}
+	if before != after {
+		if before != 0 {
+			del(b, layout.RecipeRefKey(before, w.db.num, t.id))
+			set(b, layout.SweepRecipe(before), nil)
+		}
+		if after != 0 {
+			set(b, layout.RecipeRefKey(after, w.db.num, t.id), nil)
+		}
+	}
+	for d := range t.wasNamed {
+		if !t.named[d] {
+			del(b, layout.ObjectByNote(d, w.db.num, t.id))
+			set(b, layout.SweepObject(d), nil)
+		}
+	}
+	for d := range t.named {
+		if !t.wasNamed[d] {
+			set(b, layout.ObjectByNote(d, w.db.num, t.id), nil)
+		}
+	}
+}
+
+// writeIndex prints the folder index, heads, expunges and names.
+func (w *Writer) writeIndex(b *pebble.Batch) {
+	db := w.db.num
+	for _, m := range w.members {
+		if m.id == 0 {
+			del(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid))
+		} else {
+			set(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid), layout.UNIDRow(m.id))
+		}
+		switch m.mark {
+		case 1:
+			set(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid), nil)
+		case -1:
+			del(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid))
+		}
+	}
+	for k, c := range w.chunks {
+		key := layout.FolderUIDKey(db, layout.KindChunk, k.folder, k.chunk)
+		if c.Total == 0 {
+			del(b, key)
+		} else {
+			set(b, key, layout.AppendChunk(nil, c))
+		}
+	}
+	for id := range w.heads {
+		if f := w.st.folder(id); f != nil {
+			set(b, layout.NoteKey(db, layout.KindFolder, id), layout.AppendFolder(nil, f))
+		}
+	}
+	for _, id := range w.dropped {
+		del(b, layout.NoteKey(db, layout.KindFolder, id))
+		for _, k := range []layout.Kind{layout.KindMember, layout.KindDeleted, layout.KindChunk} {
+			prefix := layout.NoteKey(db, k, id)
+			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
+		}
+	}
+	for i := range w.gone {
+		set(b, layout.IDKey(db, layout.KindModSeq, uint64(w.goneMods[i])), layout.AppendChange(nil, &w.gone[i]))
+	}
+	for _, e := range w.entries {
+		if e.remove {
+			del(b, e.key)
+		} else {
+			set(b, e.key, nil)
+		}
+	}
+	for _, mod := range w.trimmed {
+		del(b, layout.IDKey(db, layout.KindModSeq, uint64(mod)))
+	}
+	for _, id := range w.peers {
+		key := layout.IDKey(db, layout.KindPeer, uint64(id))
+		if p, ok := w.st.peers[id]; ok {
+			set(b, key, layout.AppendPeer(nil, &p))
+		} else {
+			del(b, key)
+		}
+	}
+	for _, o := range w.objects {
+		for _, p := range o.m.objects {
+			if p.isNew {
+				set(b, layout.Key(layout.SpaceObject, p.digest[:]), p.loc.Append(nil))
+			}
+		}
+	}
+	for name, v := range w.names {
+		set(b, append(layout.Prefix(db, layout.KindName), name...), uint64Bytes(uint64(v))[4:])
+	}
+}
+
+// publish makes the new state the one that readers get. The lock is held.
+func (w *Writer) publish() {
+	if !w.private {
+		return
+	}
+	w.db.cur.Store(w.st)
+	for k, c := range w.chunks {
+		t := &w.db.tail
+		if !t.valid || t.folder != k.folder || k.chunk >= t.chunk {
+			*t = tailChunk{k.folder, k.chunk, *c, true}
+		}
+	}
+}

@@ -1,0 +1,431 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// state is what a database looked like after one commit. It is immutable: an update works on a
+// copy and publishes it when its batch is applied, so a failed update leaves no trace.
+type state struct {
+	info     *layout.Info
+	counters layout.Counters
+	folders  []*layout.Folder // sorted by note id
+	// peers are the other replicas that are known and have not been silent for too long; while
+	// there are any, stubs are held for them.
+	peers map[note.ReplicaID]layout.Peer
+}
+
+func (st *state) folder(id note.ID) *layout.Folder {
+	i, ok := slices.BinarySearchFunc(st.folders, id, func(f *layout.Folder, id note.ID) int { return cmp.Compare(f.Note, id) })
+	if !ok {
+		return nil
+	}
+	return st.folders[i]
+}
+
+// database is an open database.
+type database struct {
+	id  note.DatabaseID
+	num uint32
+
+	// write is held from the begin of an update until its batch is applied, never over a flush.
+	// Updates of several databases lock in ascending id.
+	write sync.Mutex
+	// publish is held for the moment in which a batch and the state that goes with it become
+	// visible, so that a reader gets a snapshot and a state that belong together.
+	publish sync.RWMutex
+	cur     atomic.Pointer[state]
+	// tail is the newest chunk of the folder that was delivered to last: the one row that deliveries
+	// would otherwise read again each time. Guarded by write.
+	tail tailChunk
+
+	refs int // guarded by databases.mu
+	used uint64
+}
+
+type tailChunk struct {
+	folder note.ID
+	chunk  uint32
+	row    layout.Chunk
+	valid  bool
+}
+
+// databases knows all databases by id and keeps a bounded number of them open.
+type databases struct {
+	s      *Store
+	mu     sync.Mutex
+	number map[note.DatabaseID]uint32
+	byNum  map[uint32]note.DatabaseID
+	open   map[note.DatabaseID]*database
+	clock  uint64
+	idle   sync.Cond
+	busy   int
+
+	hits, misses atomic.Int64
+}
+
+func (d *databases) init(s *Store) error {
+	d.s = s
+	d.number = make(map[note.DatabaseID]uint32)
+	d.byNum = make(map[uint32]note.DatabaseID)
+	d.open = make(map[note.DatabaseID]*database)
+	d.idle.L = &d.mu
+	return scan(s.eng, layout.Key(layout.SpaceDatabase), func(k, v []byte) error {
+		if len(k) != 9 || len(v) != 4 {
+			return fmt.Errorf("%w: database list", ErrDamaged)
+		}
+		id := note.DatabaseID(layout.Tail64(k))
+		d.number[id], d.byNum[layout.Tail32(v)] = layout.Tail32(v), id
+		return nil
+	})
+}
+
+// scan calls fn for every row under prefix; k and v are valid during the call only.
+func scan(r pebble.Reader, prefix []byte, fn func(k, v []byte) error) error {
+	return scanRange(r, prefix, layout.After(prefix), fn)
+}
+
+func scanRange(r pebble.Reader, lo, hi []byte, fn func(k, v []byte) error) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
+	if err != nil {
+		return engineError(err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err == nil {
+			err = fn(it.Key(), v)
+		}
+		if err != nil {
+			return errors.Join(ignoreStop(engineOrOwn(err)), it.Close())
+		}
+	}
+	return engineError(errors.Join(it.Error(), it.Close()))
+}
+
+// errStop ends a scan early without an error.
+var errStop = errors.New("stop")
+
+func ignoreStop(err error) error {
+	if err == errStop {
+		return nil
+	}
+	return err
+}
+
+func engineOrOwn(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return engineError(err)
+	}
+	return err
+}
+
+// acquire opens a database and keeps it open until release.
+func (d *databases) acquire(id note.DatabaseID) (*database, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.s.alive(); err != nil {
+		return nil, err
+	}
+	db := d.open[id]
+	if db == nil {
+		num, ok := d.number[id]
+		if !ok {
+			return nil, fmt.Errorf("%w: database %s", ErrNotFound, id)
+		}
+		d.misses.Add(1)
+		st, err := readState(d.s.eng, num)
+		if err != nil {
+			return nil, fmt.Errorf("store: open database %s: %w", id, err)
+		}
+		db = &database{id: id, num: num}
+		db.cur.Store(st)
+		d.open[id] = db
+		d.evict()
+	} else {
+		d.hits.Add(1)
+	}
+	d.clock++
+	db.used = d.clock
+	db.refs++
+	d.busy++
+	return db, nil
+}
+
+func (d *databases) release(db *database) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	db.refs--
+	if d.busy--; d.busy == 0 {
+		d.idle.Broadcast()
+	}
+}
+
+// evict closes the database that was used longest ago and is not in use now, once there are too many.
+func (d *databases) evict() {
+	for len(d.open) > d.s.opt.Databases {
+		var oldest *database
+		for _, db := range d.open {
+			if db.refs == 0 && (oldest == nil || db.used < oldest.used) {
+				oldest = db
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		delete(d.open, oldest.id)
+	}
+}
+
+// drain waits until no database is in use.
+func (d *databases) drain() {
+	if d.s == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.busy > 0 {
+		d.idle.Wait()
+	}
+}
+
+func readState(r pebble.Reader, num uint32) (*state, error) {
+	v, err := getValue(r, layout.Prefix(num, layout.KindInfo))
+	if err != nil {
+		return nil, err
+	}
+	st := &state{}
+	if st.info, err = layout.ReadInfo(v); err != nil {
+		return nil, fmt.Errorf("%w: info of database %d", ErrDamaged, num)
+	}
+	if v, err = getValue(r, layout.Prefix(num, layout.KindCounters)); err != nil {
+		return nil, err
+	}
+	if st.counters, err = layout.ReadCounters(v); err != nil {
+		return nil, fmt.Errorf("%w: counters of database %s", ErrDamaged, st.info.ID)
+	}
+	err = scan(r, layout.Prefix(num, layout.KindFolder), func(k, v []byte) error {
+		f, err := layout.ReadFolder(note.ID(layout.Tail64(k)), v)
+		if err != nil {
+			return fmt.Errorf("%w: folder head in database %s", ErrDamaged, st.info.ID)
+		}
+		st.folders = append(st.folders, f)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = scan(r, layout.Prefix(num, layout.KindPeer), func(k, v []byte) error {
+		p, err := layout.ReadPeer(v)
+		if err != nil {
+			return fmt.Errorf("%w: known replicas of database %s", ErrDamaged, st.info.ID)
+		}
+		if st.peers == nil {
+			st.peers = make(map[note.ReplicaID]layout.Peer)
+		}
+		st.peers[note.ReplicaID(layout.Tail64(k))] = p
+		return nil
+	})
+	return st, err
+}
+
+// Create is what a new database is made of.
+type Create struct {
+	// ID is drawn where it is zero.
+	ID             note.DatabaseID
+	Title, Kind    string
+	Owner          note.UNID
+	Quota, Warning uint64
+	ACL            note.ACL
+	// Queue marks a database whose notes pass through: no graves are kept.
+	Queue bool
+}
+
+// CreateDatabase makes a database, durably. Only the server itself may.
+func (s *Store) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) {
+	if !who.System {
+		return 0, ErrDenied
+	}
+	if err := s.space.admit(); err != nil {
+		return 0, err
+	}
+	s.dbs.mu.Lock()
+	defer s.dbs.mu.Unlock()
+	if err := s.alive(); err != nil {
+		return 0, err
+	}
+	for c.ID == 0 {
+		c.ID = note.DatabaseID(s.env.Uint64())
+	}
+	if _, ok := s.dbs.number[c.ID]; ok {
+		return 0, fmt.Errorf("%w: database %s", ErrExists, c.ID)
+	}
+	num, err := s.metaUint(metaNumber)
+	if err != nil {
+		return 0, err
+	}
+	num++
+	info := &layout.Info{
+		ID: c.ID, Number: uint32(num), Replica: note.ReplicaID(s.env.Uint64()), Title: c.Title, Kind: c.Kind,
+		Owner: c.Owner, Created: s.env.Clock.Now().Unix(), Quota: c.Quota, Warning: c.Warning, ACL: c.ACL, Queue: c.Queue,
+	}
+	b := s.eng.NewBatch()
+	defer b.Close()
+	putUint(b, metaNumber, num)
+	set(b, layout.NumberKey(layout.SpaceDatabase, uint64(c.ID)), uint64Bytes(num)[4:])
+	set(b, layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, info))
+	set(b, layout.Prefix(info.Number, layout.KindCounters), layout.AppendCounters(nil, &layout.Counters{NextNote: 1}))
+	if err := b.Commit(pebble.Sync); err != nil {
+		return 0, s.die(err)
+	}
+	s.dbs.number[c.ID], s.dbs.byNum[info.Number] = info.Number, c.ID
+	return c.ID, nil
+}
+
+// RemoveDatabase removes a database with all that it holds. Objects and recipes that nothing else
+// names are swept later.
+func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
+	if !who.System {
+		return ErrDenied
+	}
+	db, err := s.dbs.acquire(id)
+	if err != nil {
+		return err
+	}
+	defer s.dbs.release(db)
+	db.write.Lock()
+	defer db.write.Unlock()
+	b := s.eng.NewBatch()
+	defer b.Close()
+	err = scan(s.eng, layout.Prefix(db.num, layout.KindNote), func(k, v []byte) error {
+		n, err := layout.ReadNote(v)
+		if err != nil {
+			return nil // a damaged row names nothing; check finds references without a note
+		}
+		return dropReferences(s.eng, b, db.num, note.ID(layout.Tail64(k)), n)
+	})
+	if err != nil {
+		return err
+	}
+	prefix := layout.Prefix(db.num, 0)[:5]
+	_ = b.DeleteRange(prefix, layout.After(prefix), nil)
+	del(b, layout.NumberKey(layout.SpaceDatabase, uint64(id)))
+	db.publish.Lock()
+	err = b.Commit(pebble.Sync)
+	gone := *db.cur.Load().info
+	gone.State, gone.Reason = layout.OutOfService, "removed"
+	db.cur.Store(&state{info: &gone})
+	db.publish.Unlock()
+	if err != nil {
+		return s.die(err)
+	}
+	s.dbs.mu.Lock()
+	defer s.dbs.mu.Unlock()
+	delete(s.dbs.number, id)
+	delete(s.dbs.byNum, db.num)
+	delete(s.dbs.open, id)
+	return nil
+}
+
+// SetInfo changes what a database is: title, quota, state, access list. fn gets a copy.
+func (s *Store) SetInfo(who note.Who, id note.DatabaseID, fn func(*layout.Info)) error {
+	db, err := s.dbs.acquire(id)
+	if err != nil {
+		return err
+	}
+	defer s.dbs.release(db)
+	db.write.Lock()
+	defer db.write.Unlock()
+	st := *db.cur.Load()
+	if st.info.ACL.Rights(&who)&note.Administer == 0 {
+		return ErrDenied
+	}
+	info := *st.info
+	fn(&info)
+	info.ID, info.Number, info.Replica = st.info.ID, st.info.Number, st.info.Replica
+	st.info = &info
+	if err := s.eng.Set(layout.Prefix(db.num, layout.KindInfo), layout.AppendInfo(nil, &info), pebble.Sync); err != nil {
+		return s.die(err)
+	}
+	db.publish.Lock()
+	db.cur.Store(&st)
+	db.publish.Unlock()
+	return nil
+}
+
+// Databases lists all databases, by id.
+func (s *Store) Databases() ([]layout.Info, error) {
+	s.dbs.mu.Lock()
+	ids := make([]note.DatabaseID, 0, len(s.dbs.number))
+	for id := range s.dbs.number {
+		ids = append(ids, id)
+	}
+	s.dbs.mu.Unlock()
+	slices.Sort(ids)
+	out := make([]layout.Info, 0, len(ids))
+	for _, id := range ids {
+		db, err := s.dbs.acquire(id)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *db.cur.Load().info)
+		s.dbs.release(db)
+	}
+	return out, nil
+}
+
+// Info tells what a database is.
+func (s *Store) Info(id note.DatabaseID) (layout.Info, error) {
+	db, err := s.dbs.acquire(id)
+	if err != nil {
+		return layout.Info{}, err
+	}
+	defer s.dbs.release(db)
+	return *db.cur.Load().info, nil
+}
+
+// quarantine takes the databases whose keys a damaged file may hold out of service. The others go on.
+func (s *Store) quarantine(i pebble.DataCorruptionInfo) {
+	s.env.Go("quarantine", func() {
+		for _, id := range s.databasesWithin(i.Bounds.Start, i.Bounds.End.Key) {
+			err := s.SetInfo(note.System, id, func(info *layout.Info) {
+				info.State = layout.OutOfService
+				info.Reason = "damaged file " + s.env.FS.PathBase(i.Path) + ": run doublet check --repair or restore it"
+			})
+			s.log.Error("database taken out of service", "database", id.String(), "file", i.Path, "err", err)
+		}
+	})
+}
+
+func (s *Store) databasesWithin(lo, hi []byte) []note.DatabaseID {
+	s.dbs.mu.Lock()
+	defer s.dbs.mu.Unlock()
+	var out []note.DatabaseID
+	for num, id := range s.dbs.byNum {
+		first := layout.Prefix(num, 0)[:5]
+		if string(hi) >= string(first) && string(lo) < string(layout.After(first)) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func set(b *pebble.Batch, k, v []byte) {
+	// A batch that is not committed yet takes everything.
+	_ = b.Set(k, v, nil)
+}
+
+func del(b *pebble.Batch, k []byte) { _ = b.Delete(k, nil) }

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+)
+
+// separate is the size from which values go to blob files, written once at the flush and not again
+// by every compaction of their keys.
+const separate = 256
+
+// openEngine opens Pebble with what was measured to suit the store (doc/performance.md).
+func openEngine(s *Store) (*pebble.DB, error) {
+	cache := pebble.NewCache(s.opt.CacheSize)
+	defer cache.Unref()
+	o := &pebble.Options{
+		FS:                          s.env.FS,
+		Cache:                       cache,
+		FormatMajorVersion:          pebble.FormatValueSeparation,
+		MemTableSize:                s.opt.MemTableSize,
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       24,
+		LBaseMaxBytes:               64 << 20,
+		MaxOpenFiles:                1000,
+		WALDir:                      s.opt.LogDir,
+		WALMinSyncInterval:          func() time.Duration { return s.opt.LogSyncInterval },
+		Logger:                      engineLog{s},
+		EventListener:               s.engineEvents(),
+	}
+	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].BlockSize = 16 << 10
+	}
+	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
+		return pebble.ValueSeparationPolicy{
+			Enabled:               true,
+			MinimumSize:           separate,
+			MaxBlobReferenceDepth: 10,
+			RewriteMinimumAge:     5 * time.Minute,
+			TargetGarbageRatio:    0.3,
+		}
+	}
+	db, err := pebble.Open(s.env.FS.PathJoin(s.dir, "notes"), o)
+	if err != nil {
+		if pebble.IsCorruptionError(err) {
+			return nil, fmt.Errorf("%w: the log or the manifest: restore the store from a backup: %w", ErrDamaged, err)
+		}
+		return nil, fmt.Errorf("store: open engine: %w", err)
+	}
+	return db, nil
+}
+
+func (s *Store) engineEvents() *pebble.EventListener {
+	return &pebble.EventListener{
+		BackgroundError: func(err error) { s.log.Error("engine background work failed", "err", err) },
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			s.log.Error("engine found damage", "file", i.Path, "details", i.Details)
+			s.quarantine(i)
+		},
+	}
+}
+
+// engineLog hands the engine's rare words to the server's log. A fatal one is a failed write of the
+// log or the manifest: nothing can be acknowledged after it.
+type engineLog struct{ s *Store }
+
+func (l engineLog) Infof(format string, args ...any) {}
+
+func (l engineLog) Errorf(format string, args ...any) {
+	l.s.log.Error("engine", "msg", fmt.Sprintf(format, args...))
+}
+
+func (l engineLog) Fatalf(format string, args ...any) {
+	// Pebble expects not to return from here; OnFatal ends the process.
+	panic(l.s.die(fmt.Errorf(format, args...)))
+}

@@ -1,0 +1,257 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Cursor is how far a consumer has read the feed: a sequence within one incarnation of the store.
+type Cursor struct {
+	Incarnation uint64
+	Seq         uint64
+}
+
+// Change is one changed note, as the feed tells of it. What it became is read from its database: a
+// consumer that is late sees the latest.
+type Change struct {
+	Database note.DatabaseID
+	Note     note.ID
+	Seq      uint64
+}
+
+// Branch says that this incarnation of the store went its own way behind a sequence of another.
+type Branch struct {
+	Incarnation, Seq uint64
+}
+
+// branches reads from which incarnations this one came.
+func (s *Store) branches() ([]Branch, error) {
+	v, err := getValue(s.eng, layout.MetaKey(metaBranches))
+	if err != nil {
+		return nil, nil //nolint:nilerr // a store that never branched has no row
+	}
+	var out []Branch
+	for ; len(v) >= 16; v = v[16:] {
+		out = append(out, Branch{binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])})
+	}
+	return out, nil
+}
+
+// Rebranch gives the store a new incarnation that goes its own way from here: after a restore, a
+// reseed or a clone. Every database takes its ledger over, so that no number is given twice.
+func (s *Store) Rebranch() error {
+	list, err := s.branches()
+	if err != nil {
+		return err
+	}
+	var v []byte
+	for _, b := range append(list, Branch{s.incarnation, s.hz.durable()}) {
+		v = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(v, b.Incarnation), b.Seq)
+	}
+	b := s.eng.NewBatch()
+	defer b.Close()
+	set(b, layout.MetaKey(metaBranches), v)
+	next := s.env.Uint64() | 1
+	putUint(b, metaIncarnation, next)
+	if err := b.Commit(pebble.Sync); err != nil {
+		return s.die(err)
+	}
+	s.incarnation = next
+	infos, err := s.Databases()
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		err := s.Update(context.Background(), note.System, []note.DatabaseID{info.ID}, func(tx *Tx) error {
+			w, err := tx.Database(info.ID)
+			if err != nil {
+				return err
+			}
+			return w.TakeOver()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TakeOver begins a new term of the ledger without a hand-over: nothing that another home may have
+// shown is given again.
+func (w *Writer) TakeOver() error {
+	if !w.who.System {
+		return ErrDenied
+	}
+	return w.mutable().counters.Ledger.TakeOver()
+}
+
+// resolve turns a cursor into a sequence of this incarnation: one of another branch is cut to where
+// the branches parted, one of a stranger starts at the beginning.
+func (s *Store) resolve(c Cursor) (uint64, error) {
+	if c.Incarnation == s.incarnation {
+		return c.Seq, nil
+	}
+	list, err := s.branches()
+	for _, b := range list {
+		if b.Incarnation == c.Incarnation {
+			return min(c.Seq, b.Seq), err
+		}
+	}
+	return 0, err
+}
+
+// Feed calls fn for the changes behind the cursor, in order, up to the horizon, until fn returns
+// false, and returns the cursor behind the last one told. A cursor from before the feed's beginning
+// is ErrFeedCut: the reader falls back to the databases' own rows (Since) and goes on from Now.
+func (s *Store) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
+	seq, err := s.resolve(c)
+	if err != nil {
+		return c, err
+	}
+	if cut, err := s.metaUint(metaCut); err != nil || seq < cut {
+		return c, errorOr(err, ErrFeedCut)
+	}
+	horizon := s.hz.durable()
+	c = Cursor{s.incarnation, seq}
+	lo, hi := layout.NumberKey(layout.SpaceFeed, seq+1), layout.NumberKey(layout.SpaceFeed, horizon+1)
+	err = scanRange(s.eng, lo, hi, func(k, v []byte) error {
+		items, err := layout.ReadFeed(layout.Tail64(k), v)
+		if err != nil {
+			return fmt.Errorf("%w: feed entry %d", ErrDamaged, layout.Tail64(k))
+		}
+		for _, it := range items {
+			id, ok := s.dbs.byNumber(it.Database)
+			if ok && !fn(Change{id, it.Note, it.Seq}) {
+				return errStop
+			}
+			c.Seq = it.Seq
+		}
+		return nil
+	})
+	return c, err
+}
+
+func errorOr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// Now is the cursor behind everything durable.
+func (s *Store) Now() Cursor { return Cursor{s.incarnation, s.hz.durable()} }
+
+// FeedMoved returns a channel that closes when there is more to read than up to c.
+func (s *Store) FeedMoved(c Cursor) <-chan struct{} {
+	moved := s.hz.moved()
+	if c.Incarnation != s.incarnation || s.hz.durable() > c.Seq {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	return moved
+}
+
+// Since calls fn for the notes of a database that changed behind seq, in order, until fn returns
+// false: the database's own rows, one per note at its latest change, which know no cut.
+func (r *Reader) Since(seq uint64, fn func(seq uint64, id note.ID) bool) error {
+	lo := layout.IDKey(r.db.num, layout.KindSequence, seq+1)
+	return scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindSequence)), func(k, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil {
+			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, r.db.id)
+		}
+		if !fn(layout.Tail64(k), id) {
+			return errStop
+		}
+		return nil
+	})
+}
+
+// SaveCursor keeps a consumer's cursor. It is durable with the next commit: a consumer that loses
+// a step takes it again.
+func (s *Store) SaveCursor(consumer string, c Cursor) error {
+	v := binary.BigEndian.AppendUint64(uint64Bytes(c.Incarnation), c.Seq)
+	return engineError(s.eng.Set(append([]byte{byte(layout.SpaceCursor)}, consumer...), v, pebble.NoSync))
+}
+
+// LoadCursor reads a consumer's cursor; one that was never saved starts at the beginning.
+func (s *Store) LoadCursor(consumer string) (Cursor, error) {
+	v, err := getValue(s.eng, append([]byte{byte(layout.SpaceCursor)}, consumer...))
+	if err != nil || len(v) != 16 {
+		if err == nil || err == ErrNotFound {
+			return Cursor{Incarnation: s.incarnation}, nil
+		}
+		return Cursor{}, err
+	}
+	return Cursor{binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])}, nil
+}
+
+// DropCursor forgets a consumer, which then holds nothing back any more.
+func (s *Store) DropCursor(consumer string) error {
+	return engineError(s.eng.Delete(append([]byte{byte(layout.SpaceCursor)}, consumer...), pebble.NoSync))
+}
+
+func (d *databases) byNumber(num uint32) (note.DatabaseID, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id, ok := d.byNum[num]
+	return id, ok
+}
+
+// watchers are told when the horizon passes a change of their database. They get no data: what
+// changed they read, so that one that is slow misses nothing and costs nothing.
+type watchers struct {
+	mu   sync.RWMutex
+	next uint64
+	by   map[uint32]map[uint64]func()
+}
+
+// Watch calls fn after each durable change of the database, until stop is called. fn must not block
+// and must not call the store.
+func (s *Store) Watch(id note.DatabaseID, fn func()) (stop func(), err error) {
+	s.dbs.mu.Lock()
+	num, ok := s.dbs.number[id]
+	s.dbs.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("%w: database %s", ErrNotFound, id)
+	}
+	w := &s.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next++
+	key := w.next
+	if w.by == nil {
+		w.by = make(map[uint32]map[uint64]func())
+	}
+	if w.by[num] == nil {
+		w.by[num] = make(map[uint64]func())
+	}
+	w.by[num][key] = fn
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if delete(w.by[num], key); len(w.by[num]) == 0 {
+			delete(w.by, num)
+		}
+	}, nil
+}
+
+func (w *watchers) fire(passed []*span) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, sp := range passed {
+		for _, num := range sp.databases {
+			for _, fn := range w.by[num] {
+				fn()
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Members calls fn for the members of a folder with lo ≤ UID ≤ hi, ascending, until fn returns false.
+func (r *Reader) Members(folder note.ID, lo, hi uint32, fn func(uid uint32, id note.ID) bool) error {
+	return r.members(layout.KindMember, folder, lo, hi, func(uid uint32, v []byte) (bool, error) {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil || id == 0 {
+			return false, fmt.Errorf("%w: member %d in database %s", ErrDamaged, uid, r.db.id)
+		}
+		return fn(uid, id), nil
+	})
+}
+
+// MarkedDeleted calls fn for the UIDs of a folder that are marked \Deleted.
+func (r *Reader) MarkedDeleted(folder note.ID, lo, hi uint32, fn func(uid uint32) bool) error {
+	return r.members(layout.KindDeleted, folder, lo, hi, func(uid uint32, _ []byte) (bool, error) { return fn(uid), nil })
+}
+
+func (r *Reader) members(kind layout.Kind, folder note.ID, lo, hi uint32, fn func(uint32, []byte) (bool, error)) error {
+	from := layout.FolderUIDKey(r.db.num, kind, folder, lo)
+	to := layout.After(layout.FolderUIDKey(r.db.num, kind, folder, hi))
+	return scanRange(r.eng, from, to, func(k, v []byte) error {
+		more, err := fn(layout.Tail32(k), v)
+		if err == nil && !more {
+			return errStop
+		}
+		return err
+	})
+}
+
+// Member returns the note under a UID of a folder.
+func (r *Reader) Member(folder note.ID, uid uint32) (note.ID, error) {
+	v, closer, err := r.eng.Get(layout.FolderUIDKey(r.db.num, layout.KindMember, folder, uid))
+	if err != nil {
+		return 0, engineError(err)
+	}
+	id, err := layout.ReadUNIDRow(v)
+	return id, errors.Join(err, closer.Close())
+}
+
+// Rank is the number of members of a folder with a UID below uid: whatever the folder's size, it
+// reads its counter rows and at most one chunk.
+func (r *Reader) Rank(folder note.ID, uid uint32) (uint32, error) {
+	var rank uint32
+	chunk := uid >> layout.ChunkShift
+	prefix := layout.NoteKey(r.db.num, layout.KindChunk, folder)
+	err := scanRange(r.eng, prefix, layout.FolderUIDKey(r.db.num, layout.KindChunk, folder, chunk), func(k, v []byte) error {
+		c, err := layout.ReadChunk(v)
+		rank += c.Total
+		return err
+	})
+	first := chunk << layout.ChunkShift
+	if err != nil || uid == first {
+		return rank, err
+	}
+	err = r.members(layout.KindMember, folder, first, uid-1, func(uint32, []byte) (bool, error) {
+		rank++
+		return true, nil
+	})
+	return rank, err
+}
+
+// At returns the UID of the member of a folder that has rank members before it; ErrNotFound where
+// the folder is shorter. The last page of a folder is found from its end.
+func (r *Reader) At(folder note.ID, rank uint32) (uint32, error) {
+	f := r.st.folder(folder)
+	if f == nil || rank >= f.Total {
+		return 0, ErrNotFound
+	}
+	it, err := r.eng.NewIter(&pebble.IterOptions{
+		LowerBound: layout.NoteKey(r.db.num, layout.KindChunk, folder),
+		UpperBound: layout.After(layout.NoteKey(r.db.num, layout.KindChunk, folder)),
+	})
+	if err != nil {
+		return 0, engineError(err)
+	}
+	chunk, before, err := findChunk(it, rank, f.Total)
+	if err = engineError(errors.Join(err, it.Close())); err != nil {
+		return 0, err
+	}
+	uid, found := uint32(0), false
+	left := rank - before
+	err = r.members(layout.KindMember, folder, chunk<<layout.ChunkShift, chunk<<layout.ChunkShift|(1<<layout.ChunkShift-1), func(u uint32, _ []byte) (bool, error) {
+		if left == 0 {
+			uid, found = u, true
+			return false, nil
+		}
+		left--
+		return true, nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: counters of folder %d of database %s", ErrDamaged, folder, r.db.id)
+	}
+	return uid, err
+}
+
+// findChunk looks for the chunk with the member of a rank from whichever end is nearer, and returns
+// the number of members before that chunk.
+func findChunk(it *pebble.Iterator, rank, total uint32) (chunk, before uint32, err error) {
+	forward := rank < total/2
+	ok, sum := it.First(), uint32(0)
+	if !forward {
+		ok, sum = it.Last(), total
+	}
+	for ok {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return 0, 0, err
+		}
+		c, err := layout.ReadChunk(v)
+		if err != nil {
+			return 0, 0, err
+		}
+		if forward {
+			if rank < sum+c.Total {
+				return layout.Tail32(it.Key()), sum, nil
+			}
+			sum += c.Total
+			ok = it.Next()
+			continue
+		}
+		sum -= c.Total
+		if rank >= sum {
+			return layout.Tail32(it.Key()), sum, nil
+		}
+		ok = it.Prev()
+	}
+	return 0, 0, errors.Join(it.Error(), note.ErrCorrupt)
+}
+
+// FirstUnseen returns the lowest UID of a folder that the person has not seen; ErrNotFound where
+// all are seen. Chunks that are seen whole are skipped.
+func (r *Reader) FirstUnseen(folder note.ID, person note.UNID) (uint32, error) {
+	f := r.st.folder(folder)
+	if f == nil || layout.SeenBy(f.Seen, person) >= f.Total {
+		return 0, ErrNotFound
+	}
+	found := uint32(0)
+	err := scan(r.eng, layout.NoteKey(r.db.num, layout.KindChunk, folder), func(k, v []byte) error {
+		c, err := layout.ReadChunk(v)
+		if err != nil || layout.SeenBy(c.Seen, person) >= c.Total {
+			return err
+		}
+		first := layout.Tail32(k) << layout.ChunkShift
+		err = r.Members(folder, first, first|(1<<layout.ChunkShift-1), func(uid uint32, id note.ID) bool {
+			n, err := r.note(id)
+			if err == nil && !n.SeenBy(person) {
+				found = uid
+			}
+			return found == 0
+		})
+		if err == nil && found != 0 {
+			err = errStop
+		}
+		return err
+	})
+	if err == nil && found == 0 {
+		err = ErrNotFound
+	}
+	return found, err
+}

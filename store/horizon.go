@@ -1,0 +1,111 @@
+package store
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// ceilingStep is how many sequences one durable ceiling covers. A new ceiling is written when half
+// of them are used, long before the first number above the old one is given.
+const ceilingStep = 1 << 20
+
+// horizon gives sequences and knows up to which of them everything is durable.
+//
+// Invariant: a sequence is taken while the locks of all databases that it is for are held, and the
+// batch is applied before they are released. So within a database, and between an update and all
+// that it could have seen, the order of sequences is the order of commits. Flushes end in any
+// order; the horizon passes a commit only when all before it are durable too.
+type horizon struct {
+	mu      sync.Mutex
+	next    uint64
+	ceiling uint64
+	pending []*span // in order of their sequences
+	passed  chan struct{}
+	err     error
+	mark    atomic.Uint64
+}
+
+// span is the sequences of one commit on its way to being durable.
+type span struct {
+	first, last uint64
+	databases   []uint32
+	done        bool
+}
+
+func newHorizon(next, ceiling uint64) *horizon {
+	h := &horizon{next: next, ceiling: ceiling, passed: make(chan struct{})}
+	h.mark.Store(next - 1)
+	return h
+}
+
+// take gives n sequences. A ceiling that is not 0 must be written in the same batch.
+func (h *horizon) take(n int, databases []uint32) (sp *span, ceiling uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sp = &span{first: h.next, last: h.next + uint64(n) - 1, databases: databases}
+	h.next += uint64(n)
+	if h.next+ceilingStep/2 > h.ceiling {
+		h.ceiling = h.next + ceilingStep
+		ceiling = h.ceiling
+	}
+	h.pending = append(h.pending, sp)
+	return sp, ceiling
+}
+
+// complete marks a commit durable and returns the commits that the horizon passed thereby.
+func (h *horizon) complete(sp *span) []*span {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sp.done = true
+	n := 0
+	for n < len(h.pending) && h.pending[n].done {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	out := h.pending[:n:n]
+	h.pending = h.pending[n:]
+	h.mark.Store(out[n-1].last)
+	close(h.passed)
+	h.passed = make(chan struct{})
+	return out
+}
+
+func (h *horizon) durable() uint64 { return h.mark.Load() }
+
+// wait returns when the horizon has reached seq, or with the error that keeps it from ever getting there.
+func (h *horizon) wait(seq uint64) error {
+	for h.mark.Load() < seq {
+		h.mu.Lock()
+		passed, err := h.passed, h.err
+		reached := h.mark.Load() >= seq
+		h.mu.Unlock()
+		if reached {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		<-passed
+	}
+	return nil
+}
+
+// next returns a channel that closes when the horizon moves again.
+func (h *horizon) moved() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.passed
+}
+
+// fail wakes everyone who waits for what will never be durable.
+func (h *horizon) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = err
+		close(h.passed)
+		h.passed = make(chan struct{})
+	}
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Index is a view that is part of every write: sorted keys computed from a note's content, so that
+// what was committed can be found at once. It is declared when the store is opened, and its keys
+// must depend on nothing but their arguments.
+type Index struct {
+	// Number names the index in keys, for ever: 1–255. Kind is the kind of database that has it.
+	Number uint64
+	Kind   string
+	Keys   func(c note.Class, content *note.Content) [][]byte
+}
+
+// indexKey is a note's row in an index: number, key, 0x00, note id. Keys hold no 0x00 byte, so
+// that no key's rows lie among those of another.
+func indexKey(db uint32, number uint64, key []byte, id note.ID) []byte {
+	k := append(layout.IDKey(db, layout.KindView, number), key...)
+	return append(append(k, 0), uint64Bytes(uint64(id))...)
+}
+
+// settleIndexes compares the keys of a note before and after the update.
+func (w *Writer) settleIndexes(t *txNote) error {
+	if t.content == nil && t.row != nil || len(w.s.opt.Indexes) == 0 {
+		return nil
+	}
+	for _, x := range w.s.opt.Indexes {
+		if x.Kind != w.st.info.Kind {
+			continue
+		}
+		var before, after [][]byte
+		if t.orig != nil && !t.orig.Stub {
+			if err := w.loadBefore(t); err != nil {
+				return err
+			}
+			before = x.Keys(t.orig.Class, &t.before.Content)
+		}
+		if t.row != nil && !t.row.Stub {
+			after = x.Keys(t.row.Class, &t.content.Content)
+		}
+		has := func(list [][]byte, k []byte) bool {
+			return slices.ContainsFunc(list, func(o []byte) bool { return bytes.Equal(o, k) })
+		}
+		for _, k := range before {
+			if !has(after, k) {
+				w.entries = append(w.entries, entry{indexKey(w.db.num, x.Number, k, t.id), true})
+			}
+		}
+		for _, k := range after {
+			if !has(before, k) {
+				w.entries = append(w.entries, entry{indexKey(w.db.num, x.Number, k, t.id), false})
+			}
+		}
+	}
+	return nil
+}
+
+type entry struct {
+	key    []byte
+	remove bool
+}
+
+// loadBefore reads the content as it stood before the update.
+func (w *Writer) loadBefore(t *txNote) error {
+	if t.before != nil {
+		return nil
+	}
+	v, err := getValue(w.eng, layout.NoteKey(w.db.num, layout.KindContent, t.id))
+	if err == nil {
+		t.before, err = layout.ReadContentRow(v)
+	}
+	return err
+}
+
+// Lookup returns the notes under exactly key in an index, in order of arrival. In an update, it sees
+// what was there before.
+func (r *Reader) Lookup(index uint64, key []byte) ([]note.ID, error) {
+	var out []note.ID
+	prefix := append(append(layout.IDKey(r.db.num, layout.KindView, index), key...), 0)
+	err := scan(r.eng, prefix, func(k, _ []byte) error {
+		if len(k) == len(prefix)+8 {
+			out = append(out, note.ID(layout.Tail64(k)))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Scan calls fn for the entries of an index from key on, in order, until fn returns false. key is
+// valid during the call only.
+func (r *Reader) Scan(index uint64, from []byte, fn func(key []byte, id note.ID) bool) error {
+	prefix := layout.IDKey(r.db.num, layout.KindView, index)
+	lo := append(slices.Clone(prefix), from...)
+	return scanRange(r.eng, lo, layout.After(prefix), func(k, _ []byte) error {
+		if len(k) < len(prefix)+9 || !fn(k[len(prefix):len(k)-9], note.ID(layout.Tail64(k))) {
+			return errStop
+		}
+		return nil
+	})
+}
+
+// Derive lets a wing of the store write rows that are computed from what is committed, such as the
+// entries of a lazy view: fn reads a snapshot and fills a batch, which is applied without waiting
+// for the disk, since a crash only makes it be computed again. number is the database's in keys.
+func (s *Store) Derive(id note.DatabaseID, fn func(r pebble.Reader, number uint32, b *pebble.Batch) error) error {
+	db, err := s.dbs.acquire(id)
+	if err != nil {
+		return err
+	}
+	defer s.dbs.release(db)
+	snap := s.eng.NewSnapshot()
+	defer snap.Close()
+	b := s.eng.NewBatch()
+	defer b.Close()
+	if err := fn(snap, db.num, b); err != nil {
+		return err
+	}
+	return engineError(b.Commit(pebble.NoSync))
+}
+
+// Inspect lets check and dump read everything, as of one moment.
+func (s *Store) Inspect(fn func(r pebble.Reader) error) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	snap := s.eng.NewSnapshot()
+	return errors.Join(fn(snap), snap.Close())
+}
+
+// Indexes lists the indexes that the store was opened with, for check.
+func (s *Store) Indexes() []Index { return s.opt.Indexes }

@@ -1,0 +1,183 @@
+// Package layout is the key map of the store and the encoding of its rows: what doc/store.md
+// describes, as code. The store writes through it, and its wings (check, dump, view) read through
+// it; nobody else knows what a key looks like.
+package layout
+
+import (
+	"encoding/binary"
+
+	"doublet/note"
+)
+
+// FormatVersion is the version of everything below. A store with a newer one is refused; every
+// older one is read.
+const FormatVersion = 1
+
+// Space is the first byte of a key: what kind of thing the row belongs to.
+type Space byte
+
+// The spaces of the server as a whole.
+const (
+	SpaceMeta       Space = 0x01 // name → value: format, incarnation, ceilings
+	SpaceDatabase   Space = 0x02 // database id (8) → number, info
+	SpaceFeed       Space = 0x03 // sequence (8) → feed entry
+	SpaceCursor     Space = 0x04 // consumer name → cursor
+	SpaceRecipe     Space = 0x05 // recipe id (8) → recipe
+	SpaceRecipeRef  Space = 0x06 // recipe id (8), database number (4), note id (8) → nothing
+	SpaceRecipeHash Space = 0x07 // digest (32) → recipe id
+	SpaceObject     Space = 0x08 // digest (32) → location
+	SpaceObjectRef  Space = 0x09 // digest (32), 'r' recipe id (8) | 'n' number (4) note id (8) → nothing
+	SpaceSweep      Space = 0x0A // 'r' recipe id (8) | 'o' digest (32) → nothing: may have lost its last reference
+	// SpaceJournal, SpaceMate, SpaceTier and SpaceBackup are reserved for the journal copy, cluster
+	// mates, S3 and backup.
+	SpaceJournal Space = 0x0B
+	SpaceMate    Space = 0x0C
+	SpaceTier    Space = 0x0D
+	SpaceBackup  Space = 0x0E
+	// SpaceData holds the rows of the databases: number (4), kind (1), rest.
+	SpaceData Space = 0x10
+)
+
+// Kind is what a row of a database is.
+type Kind byte
+
+// The rows of a database.
+const (
+	KindInfo       Kind = 'i' // → info: what the database is
+	KindCounters   Kind = 'm' // → counters: ledger, next note id, sizes
+	KindNote       Kind = 'n' // note id (8) → identity, state, ledger numbers
+	KindContent    Kind = 'c' // note id (8) → revision tree, content of the winner, summary
+	KindLeaf       Kind = 'x' // note id (8), revision (24) → content of a leaf that did not win
+	KindUNID       Kind = 'u' // UNID (16) → note id, or a grave
+	KindSequence   Kind = 's' // sequence (8) → note id: one row per note, at its latest change
+	KindUnnumbered Kind = 'y' // sequence (8) → note id: reserved for changes that did not come through the home
+	KindModSeq     Kind = 'q' // MODSEQ (8) → change
+	KindFolder     Kind = 'h' // folder note id (8) → folder head
+	KindMember     Kind = 'f' // folder note id (8), UID (4) → note id
+	KindChunk      Kind = 'k' // folder note id (8), UID / 1,024 (4) → counters of that chunk
+	KindDeleted    Kind = 'e' // folder note id (8), UID (4) → nothing: marked \Deleted
+	KindThread     Kind = 't' // thread id (16), note id (8) → nothing
+	KindName       Kind = 'z' // folder name → highest UIDVALIDITY ever shown under it
+	KindPeer       Kind = 'p' // replica id (8) → what a known replica has passed
+	KindView       Kind = 'v' // view note id (8), sort key → view entry
+	KindViewNote   Kind = 'w' // view note id (8), note id (8) → the sort keys that it stands under
+	KindViewMeta   Kind = 'V' // view note id (8) → how far the view has read, totals
+)
+
+// ChunkShift makes chunks of 1,024 UIDs.
+const ChunkShift = 10
+
+// Key starts a key in a space of the server.
+func Key(s Space, parts ...[]byte) []byte {
+	k := append(make([]byte, 0, 48), byte(s))
+	for _, p := range parts {
+		k = append(k, p...)
+	}
+	return k
+}
+
+// NumberKey is a key in a space of the server that goes by a number.
+func NumberKey(s Space, n uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 9), byte(s)), n)
+}
+
+// AppendPrefix appends the prefix of a kind of row of database number db.
+func AppendPrefix(dst []byte, db uint32, k Kind) []byte {
+	dst = binary.BigEndian.AppendUint32(append(dst, byte(SpaceData)), db)
+	return append(dst, byte(k))
+}
+
+// Prefix is the prefix of a kind of row of a database.
+func Prefix(db uint32, k Kind) []byte { return AppendPrefix(make([]byte, 0, 40), db, k) }
+
+// IDKey is the key of a row that goes by one number: a note id, a sequence, a MODSEQ.
+func IDKey(db uint32, k Kind, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(Prefix(db, k), id)
+}
+
+// NoteKey is the key of a note's row.
+func NoteKey(db uint32, k Kind, id note.ID) []byte { return IDKey(db, k, uint64(id)) }
+
+// FolderUIDKey is the key of a row of a folder that goes by UID or chunk.
+func FolderUIDKey(db uint32, k Kind, folder note.ID, uid uint32) []byte {
+	return binary.BigEndian.AppendUint32(NoteKey(db, k, folder), uid)
+}
+
+// UNIDKey is the key of the row UNID → note id.
+func UNIDKey(db uint32, u note.UNID) []byte { return append(Prefix(db, KindUNID), u[:]...) }
+
+// ThreadKey is the key of a note's entry in its thread.
+func ThreadKey(db uint32, thread note.UNID, id note.ID) []byte {
+	return binary.BigEndian.AppendUint64(append(Prefix(db, KindThread), thread[:]...), uint64(id))
+}
+
+// LeafKey is the key of a conflict leaf's content.
+func LeafKey(db uint32, id note.ID, r note.Revision) []byte {
+	k := binary.BigEndian.AppendUint64(NoteKey(db, KindLeaf, id), r.Generation)
+	return append(k, r.Hash[:]...)
+}
+
+// RecipeRefKey is the key of a note's reference to a recipe.
+func RecipeRefKey(r note.RecipeID, db uint32, id note.ID) []byte {
+	k := binary.BigEndian.AppendUint32(NumberKey(SpaceRecipeRef, uint64(r)), db)
+	return binary.BigEndian.AppendUint64(k, uint64(id))
+}
+
+// ObjectByRecipe and ObjectByNote are the keys of references to an object.
+func ObjectByRecipe(d note.Digest, r note.RecipeID) []byte {
+	return binary.BigEndian.AppendUint64(append(Key(SpaceObjectRef, d[:]), 'r'), uint64(r))
+}
+
+// ObjectByNote is the key of an attachment's reference.
+func ObjectByNote(d note.Digest, db uint32, id note.ID) []byte {
+	k := binary.BigEndian.AppendUint32(append(Key(SpaceObjectRef, d[:]), 'n'), db)
+	return binary.BigEndian.AppendUint64(k, uint64(id))
+}
+
+// SweepRecipe is the key of a recipe that may have lost its last reference.
+func SweepRecipe(r note.RecipeID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{byte(SpaceSweep), 'r'}, uint64(r))
+}
+
+// SweepObject is the key of an object that may have lost its last reference.
+func SweepObject(d note.Digest) []byte {
+	return append([]byte{byte(SpaceSweep), 'o'}, d[:]...)
+}
+
+// MetaKey is the key of one fact about the store.
+func MetaKey(name string) []byte { return append([]byte{byte(SpaceMeta)}, name...) }
+
+// After is the first key behind all keys that start with prefix.
+func After(prefix []byte) []byte {
+	k := append([]byte(nil), prefix...)
+	for i := len(k) - 1; i >= 0; i-- {
+		if k[i]++; k[i] != 0 {
+			return k[:i+1]
+		}
+	}
+	return nil
+}
+
+// Tail64 reads the number in a key's last 8 bytes, Tail32 in its last 4.
+func Tail64(key []byte) uint64 {
+	if len(key) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(key[len(key)-8:])
+}
+
+// Tail32 reads the number in a key's last 4 bytes.
+func Tail32(key []byte) uint32 {
+	if len(key) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(key[len(key)-4:])
+}
+
+// Split takes a key of SpaceData apart; ok is false for other keys.
+func Split(key []byte) (db uint32, k Kind, rest []byte, ok bool) {
+	if len(key) < 6 || Space(key[0]) != SpaceData {
+		return 0, 0, nil, false
+	}
+	return binary.BigEndian.Uint32(key[1:]), Kind(key[5]), key[6:], true
+}

@@ -1,0 +1,424 @@
+package layout
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"doublet/note"
+)
+
+// Membership is the ledger's part of a note's place in a folder.
+type Membership struct {
+	Folder note.ID
+	UID    uint32
+	// Saved is when the note came into the folder, Unix seconds (RFC 8514).
+	Saved int64
+	// Deleted mirrors the membership's state: marked \Deleted.
+	Deleted bool
+}
+
+// Note is the row of a note: everything that changes without its content, and what lists need of
+// it. A flag change rewrites this row, about a hundred bytes, and never content.
+type Note struct {
+	UNID  note.UNID
+	Class note.Class
+	// Seq is the store's sequence of the latest change, Mod its MODSEQ, Created the MODSEQ of the
+	// first.
+	Seq     uint64
+	Mod     note.ModSeq
+	Created note.ModSeq
+	// Recipe is the stored message; 0 for notes that hold none. Size is its size in bytes, Date its
+	// INTERNALDATE in Unix seconds, Thread its thread.
+	Recipe note.RecipeID
+	Size   uint64
+	Date   int64
+	Thread note.UNID
+	// Author is who made the note; what Author access to one's own notes goes by.
+	Author note.UNID
+	// Stub marks a deleted note whose stub is still held for replicas.
+	Stub bool
+	// Foldered marks a note that lives only as long as it is in a folder.
+	Foldered bool
+	// Attached marks a note whose content names objects or has conflicts; of the others, content
+	// need not be read when they go.
+	Attached bool
+	Members  []Membership
+	State    note.State
+}
+
+// Clone copies the row so that the copy can be changed.
+func (n *Note) Clone() *Note {
+	c := *n
+	c.Members = slices.Clone(n.Members)
+	return &c
+}
+
+// Member returns the note's place in a folder.
+func (n *Note) Member(folder note.ID) (Membership, bool) {
+	for _, m := range n.Members {
+		if m.Folder == folder {
+			return m, true
+		}
+	}
+	return Membership{}, false
+}
+
+// SeenBy says whether a person has seen the note.
+func (n *Note) SeenBy(person note.UNID) bool {
+	v, _ := n.State.Get(note.Seen, string(person[:]))
+	return v == note.On
+}
+
+// Keywords yields the note's keywords that are on.
+func (n *Note) Keywords(yield func(string) bool) {
+	for _, it := range n.State {
+		if it.Kind == note.Keyword && it.Value == note.On && !yield(it.Key) {
+			return
+		}
+	}
+}
+
+const (
+	noteStub = 1 << iota
+	noteFoldered
+	noteMessage
+	noteAuthor
+	noteAttached
+)
+
+// AppendNote appends the row's stored form.
+func AppendNote(dst []byte, n *Note) []byte {
+	var f byte
+	if n.Stub {
+		f |= noteStub
+	}
+	if n.Foldered {
+		f |= noteFoldered
+	}
+	if n.Attached {
+		f |= noteAttached
+	}
+	if n.Recipe != 0 {
+		f |= noteMessage
+	}
+	if !n.Author.IsZero() {
+		f |= noteAuthor
+	}
+	dst = append(append(dst, f, byte(n.Class)), n.UNID[:]...)
+	dst = binary.AppendUvarint(dst, n.Seq)
+	dst = binary.AppendUvarint(dst, uint64(n.Mod))
+	dst = binary.AppendUvarint(dst, uint64(n.Created))
+	if n.Recipe != 0 {
+		dst = binary.AppendUvarint(dst, uint64(n.Recipe))
+		dst = binary.AppendUvarint(dst, n.Size)
+		dst = binary.AppendVarint(dst, n.Date)
+		dst = append(dst, n.Thread[:]...)
+	}
+	if !n.Author.IsZero() {
+		dst = append(dst, n.Author[:]...)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(n.Members)))
+	for _, m := range n.Members {
+		dst = binary.AppendUvarint(dst, uint64(m.Folder))
+		u := uint64(m.UID) << 1
+		if m.Deleted {
+			u |= 1
+		}
+		dst = binary.AppendUvarint(dst, u)
+		dst = binary.AppendVarint(dst, m.Saved)
+	}
+	return note.AppendState(dst, n.State)
+}
+
+// ReadNote reads a row.
+func ReadNote(b []byte) (*Note, error) {
+	if len(b) < 18 {
+		return nil, note.ErrCorrupt
+	}
+	f := b[0]
+	n := &Note{Class: note.Class(b[1]), Stub: f&noteStub != 0, Foldered: f&noteFoldered != 0,
+		Attached: f&noteAttached != 0}
+	copy(n.UNID[:], b[2:])
+	r := reader{b: b[18:]}
+	n.Seq, n.Mod, n.Created = r.uvarint(), note.ModSeq(r.uvarint()), note.ModSeq(r.uvarint())
+	if f&noteMessage != 0 {
+		n.Recipe, n.Size, n.Date = note.RecipeID(r.uvarint()), r.uvarint(), r.varint()
+		r.fixed(n.Thread[:])
+	}
+	if f&noteAuthor != 0 {
+		r.fixed(n.Author[:])
+	}
+	k := r.count(3)
+	if k > 0 {
+		n.Members = make([]Membership, k)
+	}
+	for i := range n.Members {
+		m := &n.Members[i]
+		m.Folder = note.ID(r.uvarint())
+		u := r.uvarint()
+		m.UID, m.Deleted = uint32(u>>1), u&1 != 0
+		m.Saved = r.varint()
+	}
+	if r.bad {
+		return nil, note.ErrCorrupt
+	}
+	var err error
+	n.State, r.b, err = note.ReadState(r.b)
+	if err != nil || len(r.b) != 0 {
+		return nil, note.ErrCorrupt
+	}
+	return n, nil
+}
+
+// Content is the row of a note's content.
+type Content struct {
+	Tree    note.Tree
+	Content note.Content
+	// Summary is what lists show, computed once from the content by who wrote it; the store does
+	// not look inside.
+	Summary []byte
+}
+
+// AppendContentRow appends the row's stored form: the summary first, so that it can be had alone.
+func AppendContentRow(dst []byte, c *Content) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(c.Summary)))
+	dst = append(dst, c.Summary...)
+	dst = note.AppendTree(dst, c.Tree)
+	return note.AppendContent(dst, &c.Content)
+}
+
+// ReadSummary reads the summary alone. It aliases b.
+func ReadSummary(b []byte) ([]byte, error) {
+	n, k := binary.Uvarint(b)
+	if k <= 0 || n > uint64(len(b)-k) {
+		return nil, note.ErrCorrupt
+	}
+	return b[k : k+int(n)], nil
+}
+
+// ReadContentRow reads the row. Values alias b.
+func ReadContentRow(b []byte) (*Content, error) {
+	var c Content
+	var err error
+	if c.Summary, err = ReadSummary(b); err != nil {
+		return nil, err
+	}
+	_, k := binary.Uvarint(b)
+	b = b[k+len(c.Summary):]
+	if c.Tree, b, err = note.ReadTree(b); err != nil {
+		return nil, err
+	}
+	if c.Content, b, err = note.ReadContent(b); err != nil {
+		return nil, err
+	}
+	if len(b) != 0 {
+		return nil, note.ErrCorrupt
+	}
+	return &c, nil
+}
+
+// Counters is the row that every change of a database rewrites.
+type Counters struct {
+	// NextNote is the next note id. Seq is the sequence of the latest change.
+	NextNote note.ID
+	Seq      uint64
+	Ledger   note.Ledger
+	// Notes and Size count live notes and the bytes of their messages: what quotas go by.
+	Notes uint64
+	Size  uint64
+	// Floor is the MODSEQ below which expunges are no longer known; Expunged counts those known.
+	Floor    note.ModSeq
+	Expunged uint64
+	// LastUIDValidity is the highest UIDVALIDITY given to any folder.
+	LastUIDValidity uint32
+}
+
+// AppendCounters appends the row's stored form.
+func AppendCounters(dst []byte, c *Counters) []byte {
+	for _, v := range []uint64{uint64(c.NextNote), c.Seq, c.Notes, c.Size, uint64(c.Floor), c.Expunged, uint64(c.LastUIDValidity)} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	return note.AppendLedger(dst, &c.Ledger)
+}
+
+// ReadCounters reads the row.
+func ReadCounters(b []byte) (Counters, error) {
+	r := reader{b: b}
+	c := Counters{
+		NextNote: note.ID(r.uvarint()), Seq: r.uvarint(), Notes: r.uvarint(), Size: r.uvarint(),
+		Floor: note.ModSeq(r.uvarint()), Expunged: r.uvarint(), LastUIDValidity: uint32(r.uvarint()),
+	}
+	if r.bad {
+		return c, note.ErrCorrupt
+	}
+	var err error
+	c.Ledger, r.b, err = note.ReadLedger(r.b)
+	if err == nil && len(r.b) != 0 {
+		err = note.ErrCorrupt
+	}
+	return c, err
+}
+
+// SeenCount is how many notes of a folder one person has seen.
+type SeenCount struct {
+	Person note.UNID
+	Count  uint32
+}
+
+// Chunk counts the members of a folder within 1,024 UIDs.
+type Chunk struct {
+	Total uint32
+	Seen  []SeenCount
+}
+
+// SeenBy is the number that a person has seen.
+func SeenBy(list []SeenCount, person note.UNID) uint32 {
+	for _, s := range list {
+		if s.Person == person {
+			return s.Count
+		}
+	}
+	return 0
+}
+
+// AddSeen changes a person's number; entries at 0 vanish. The list passed in is not changed.
+func AddSeen(list []SeenCount, person note.UNID, delta int) []SeenCount {
+	out := slices.Clone(list)
+	for i := range out {
+		if out[i].Person == person {
+			out[i].Count = uint32(int(out[i].Count) + delta)
+			if out[i].Count == 0 {
+				return slices.Delete(out, i, i+1)
+			}
+			return out
+		}
+	}
+	return append(out, SeenCount{person, uint32(delta)})
+}
+
+// AppendChunk appends the row's stored form.
+func AppendChunk(dst []byte, c *Chunk) []byte {
+	return appendSeen(binary.AppendUvarint(dst, uint64(c.Total)), c.Seen)
+}
+
+// ReadChunk reads the row.
+func ReadChunk(b []byte) (Chunk, error) {
+	r := reader{b: b}
+	c := Chunk{Total: uint32(r.uvarint())}
+	c.Seen = r.seen()
+	return c, r.end()
+}
+
+func appendSeen(dst []byte, list []SeenCount) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, s := range list {
+		dst = append(dst, s.Person[:]...)
+		dst = binary.AppendUvarint(dst, uint64(s.Count))
+	}
+	return dst
+}
+
+// Folder is the head of a folder: what LIST, STATUS and SELECT show, without a scan.
+type Folder struct {
+	Note note.ID
+	UNID note.UNID
+	// Name is the full path, separator /. SpecialUse is the attribute without its backslash.
+	Name, SpecialUse string
+	UIDValidity      uint32
+	// UIDNext is the last UID ever given in the folder + 1.
+	UIDNext uint32
+	Total   uint32
+	Deleted uint32
+	Size    uint64
+	// Mod is the MODSEQ of the latest change in the folder.
+	Mod  note.ModSeq
+	Seen []SeenCount
+	// Subscribed lists the persons who subscribed to it.
+	Subscribed []note.UNID
+	// ACL replaces the database's list here, where HasACL is set.
+	HasACL bool
+	ACL    note.ACL
+}
+
+// AppendFolder appends the row's stored form.
+func AppendFolder(dst []byte, f *Folder) []byte {
+	dst = append(dst, f.UNID[:]...)
+	dst = appendString(appendString(dst, f.Name), f.SpecialUse)
+	for _, v := range []uint64{uint64(f.UIDValidity), uint64(f.UIDNext), uint64(f.Total), uint64(f.Deleted), f.Size, uint64(f.Mod)} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	dst = appendSeen(dst, f.Seen)
+	dst = binary.AppendUvarint(dst, uint64(len(f.Subscribed)))
+	for _, p := range f.Subscribed {
+		dst = append(dst, p[:]...)
+	}
+	if !f.HasACL {
+		return append(dst, 0)
+	}
+	return note.AppendACL(append(dst, 1), &f.ACL)
+}
+
+// ReadFolder reads the row of the folder with note id id.
+func ReadFolder(id note.ID, b []byte) (*Folder, error) {
+	f := &Folder{Note: id}
+	r := reader{b: b}
+	r.fixed(f.UNID[:])
+	f.Name, f.SpecialUse = r.string(), r.string()
+	f.UIDValidity, f.UIDNext = uint32(r.uvarint()), uint32(r.uvarint())
+	f.Total, f.Deleted, f.Size, f.Mod = uint32(r.uvarint()), uint32(r.uvarint()), r.uvarint(), note.ModSeq(r.uvarint())
+	f.Seen = r.seen()
+	for range r.count(16) {
+		var p note.UNID
+		r.fixed(p[:])
+		f.Subscribed = append(f.Subscribed, p)
+	}
+	if r.byte() == 1 && !r.bad {
+		var err error
+		if f.ACL, r.b, err = note.ReadACL(r.b); err != nil {
+			return nil, err
+		}
+		f.HasACL = true
+	}
+	return f, r.end()
+}
+
+// Change is the row under a MODSEQ: what it was given for.
+type Change struct {
+	Note note.ID
+	// Expunged says that the note left Folder, where it had UID; Gone that it left the database.
+	Expunged bool
+	Gone     bool
+	Folder   note.ID
+	UID      uint32
+	UNID     note.UNID
+	// Time is when, Unix seconds: expunges are kept for a time.
+	Time int64
+}
+
+// AppendChange appends the row's stored form.
+func AppendChange(dst []byte, c *Change) []byte {
+	if !c.Expunged {
+		return binary.AppendUvarint(append(dst, 0), uint64(c.Note))
+	}
+	f := byte(1)
+	if c.Gone {
+		f = 2
+	}
+	dst = binary.AppendUvarint(append(dst, f), uint64(c.Note))
+	dst = binary.AppendUvarint(dst, uint64(c.Folder))
+	dst = binary.AppendUvarint(dst, uint64(c.UID))
+	dst = binary.AppendVarint(dst, c.Time)
+	return append(dst, c.UNID[:]...)
+}
+
+// ReadChange reads the row.
+func ReadChange(b []byte) (Change, error) {
+	r := reader{b: b}
+	f := r.byte()
+	c := Change{Note: note.ID(r.uvarint()), Expunged: f != 0, Gone: f == 2}
+	if c.Expunged {
+		c.Folder, c.UID, c.Time = note.ID(r.uvarint()), uint32(r.uvarint()), r.varint()
+		r.fixed(c.UNID[:])
+	}
+	return c, r.end()
+}

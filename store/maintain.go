@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// metaCut is the sequence up to which the feed was cut off.
+const metaCut = "cut"
+
+// ErrFeedCut says that the feed no longer reaches back to a cursor.
+var ErrFeedCut = errors.New("store: the feed was cut behind the cursor")
+
+// The retention of expunges: 90 days, and longer up to 100,000 a database.
+const (
+	expungeDays = 90
+	expungeKeep = 100_000
+	// silentDays is how long a replica may be silent before stubs are no longer held for it.
+	silentDays = 90
+)
+
+// Trim cuts the feed below the slowest cursor, and below FeedKeep sequences whatever the cursors.
+func (s *Store) Trim() error {
+	horizon := s.hz.durable()
+	slowest := horizon
+	err := scan(s.eng, layout.Key(layout.SpaceCursor), func(_, v []byte) error {
+		if len(v) == 16 {
+			seq, err := s.resolve(Cursor{binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])})
+			if err != nil {
+				return err
+			}
+			slowest = min(slowest, seq)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if horizon > s.opt.FeedKeep {
+		slowest = max(slowest, horizon-s.opt.FeedKeep)
+	}
+	have, err := s.metaUint(metaCut)
+	if err != nil || slowest <= have {
+		return err
+	}
+	b := s.eng.NewBatch()
+	defer b.Close()
+	putUint(b, metaCut, slowest)
+	_ = b.DeleteRange(layout.NumberKey(layout.SpaceFeed, 0), layout.NumberKey(layout.SpaceFeed, slowest+1), nil)
+	return engineError(b.Commit(pebble.NoSync))
+}
+
+// Maintain ages what a database keeps for clients and replicas: expunges older than 90 days beyond
+// the last 100,000, stubs that every known replica has passed, replicas that fell silent.
+func (s *Store) Maintain(ctx context.Context, id note.DatabaseID) error {
+	return s.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *Tx) error {
+		w, err := tx.Database(id)
+		if err != nil {
+			return err
+		}
+		if err := w.trimExpunges(); err != nil {
+			return err
+		}
+		return w.buryStubs()
+	})
+}
+
+// maintainStep bounds what one update ages, so that its locks are held briefly.
+const maintainStep = 10_000
+
+func (w *Writer) trimExpunges() error {
+	excess := int64(w.st.counters.Expunged) - expungeKeep
+	if excess <= 0 {
+		return nil
+	}
+	old := w.s.env.Clock.Now().Unix() - expungeDays*86400
+	n := int64(0)
+	err := w.Changes(w.st.counters.Floor, func(mod note.ModSeq, c layout.Change) bool {
+		if !c.Expunged {
+			return true
+		}
+		if c.Time > old || n >= min(excess, maintainStep) {
+			return false
+		}
+		w.trimmed = append(w.trimmed, mod)
+		n++
+		return true
+	})
+	if err != nil || n == 0 {
+		return err
+	}
+	counters := &w.mutable().counters
+	counters.Expunged -= uint64(n)
+	counters.Floor = w.trimmed[n-1]
+	return nil
+}
+
+// buryStubs turns stubs that every known replica has passed into graves.
+func (w *Writer) buryStubs() error {
+	silent := w.s.env.Clock.Now().Unix() - silentDays*86400
+	passed := w.st.counters.Seq
+	for id, p := range w.st.peers {
+		if p.Heard < silent {
+			if err := w.setPeer(id, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		passed = min(passed, p.Passed)
+	}
+	var stubs []note.ID
+	err := scanRange(w.eng, layout.Prefix(w.db.num, layout.KindSequence), layout.IDKey(w.db.num, layout.KindSequence, passed+1), func(_, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil {
+			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, w.db.id)
+		}
+		n, err := w.note(id)
+		if err != nil {
+			return err
+		}
+		if n.Stub {
+			stubs = append(stubs, id)
+		}
+		if len(stubs) >= maintainStep {
+			return errStop
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range stubs {
+		t, err := w.change(id)
+		if err != nil {
+			return err
+		}
+		t.row = nil
+	}
+	return nil
+}
+
+// SetPeer records what another replica has passed; while it is known, stubs are held for it.
+func (w *Writer) SetPeer(id note.ReplicaID, passed uint64) error {
+	if !w.who.System {
+		return ErrDenied
+	}
+	return w.setPeer(id, &layout.Peer{Passed: passed, Heard: w.s.env.Clock.Now().Unix()})
+}
+
+func (w *Writer) setPeer(id note.ReplicaID, p *layout.Peer) error {
+	st := w.mutable()
+	peers := make(map[note.ReplicaID]layout.Peer, len(st.peers)+1)
+	for k, v := range st.peers {
+		peers[k] = v
+	}
+	if p == nil {
+		delete(peers, id)
+	} else {
+		peers[id] = *p
+	}
+	st.peers = peers
+	w.peers = append(w.peers, id)
+	return nil
+}

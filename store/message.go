@@ -1,0 +1,511 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"doublet/note"
+	"doublet/store/layout"
+	"doublet/store/object"
+	"doublet/wire/mime"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// PartSize is the size from which a message part is an object of its own, written once to a
+// segment and shared by every message that carries it.
+const PartSize = 32 << 10
+
+// inlineMax bounds what a recipe row holds itself; beyond it, even small parts become objects.
+const inlineMax = 96 << 10
+
+// Message is a message on its way into the store: hashed, its large parts written and durable, its
+// recipe ready. It is pinned until Release: the sweeper takes nothing of it away meanwhile.
+type Message struct {
+	Digest note.Digest
+	Size   uint64
+
+	s       *Store
+	recipe  note.RecipeID // 0 until the recipe row is in a batch
+	row     []byte
+	objects []pinned
+}
+
+type pinned struct {
+	digest note.Digest
+	loc    object.Location
+	isNew  bool
+}
+
+// The steps of a recipe.
+const (
+	stepInline = iota // length, bytes
+	stepObject        // digest, size: the object's bytes as they are
+	stepBase64        // digest, size, line length × 2 + final CRLF: the object's bytes as lines of base64
+)
+
+// Prepare makes a message ready to be stored: leaves are its large parts as mime.SplitLeaves found
+// them. It needs no lock; what it writes is garbage until an update names it. Release it in the end.
+func (s *Store) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan) (*Message, error) {
+	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
+		return nil, err
+	}
+	m := &Message{s: s, Digest: sha256.Sum256(raw), Size: uint64(len(raw))}
+	s.pins.pin(m.Digest)
+	err := m.find()
+	if err == nil && m.recipe == 0 {
+		err = m.build(raw, leaves)
+	}
+	if err != nil {
+		m.Release()
+		return nil, err
+	}
+	return m, nil
+}
+
+// find looks for a stored recipe of the same bytes.
+func (m *Message) find() error {
+	v, err := getValue(m.s.eng, layout.Key(layout.SpaceRecipeHash, m.Digest[:]))
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(v) != 8 {
+		return fmt.Errorf("%w: recipe of %s", ErrDamaged, m.Digest)
+	}
+	m.recipe = note.RecipeID(binary.BigEndian.Uint64(v))
+	return nil
+}
+
+func (m *Message) build(raw []byte, leaves []mime.LeafSpan) error {
+	row := append(make([]byte, 0, min(len(raw), inlineMax)+128), m.Digest[:]...)
+	row = binary.AppendUvarint(row, m.Size)
+	at, inline := 0, 0
+	var err error
+	for _, l := range leaves {
+		if l.Start < at || l.End > len(raw) || l.End-l.Start < PartSize {
+			continue
+		}
+		if row, err = m.inline(row, raw[at:l.Start], &inline); err != nil {
+			return err
+		}
+		if row, err = m.part(row, raw[l.Start:l.End], l); err != nil {
+			return err
+		}
+		at = l.End
+	}
+	if row, err = m.inline(row, raw[at:], &inline); err != nil {
+		return err
+	}
+	m.row = row
+	return m.sync()
+}
+
+// inline adds bytes to the recipe itself, or as objects once it holds too many.
+func (m *Message) inline(row, b []byte, sum *int) ([]byte, error) {
+	if len(b) == 0 {
+		return row, nil
+	}
+	if *sum+len(b) <= inlineMax {
+		*sum += len(b)
+		row = binary.AppendUvarint(append(row, stepInline), uint64(len(b)))
+		return append(row, b...), nil
+	}
+	return m.object(append(row, stepObject), b)
+}
+
+// part adds a large part: as the bytes that its base64 stands for, if they give back exactly these
+// lines, else as it is.
+func (m *Message) part(row, body []byte, l mime.LeafSpan) ([]byte, error) {
+	if l.LineLen > 0 {
+		raw := mime.AppendBase64(make([]byte, 0, len(body)*3/4+3), body, -1)
+		again := mime.AppendBase64Lines(make([]byte, 0, len(body)+2), raw, l.LineLen, l.FinalCRLF)
+		if bytes.Equal(again, body) {
+			row, err := m.object(append(row, stepBase64), raw)
+			form := uint64(l.LineLen) << 1
+			if l.FinalCRLF {
+				form |= 1
+			}
+			return binary.AppendUvarint(row, form), err
+		}
+	}
+	return m.object(append(row, stepObject), body)
+}
+
+func (m *Message) object(row, content []byte) ([]byte, error) {
+	d, err := m.keep(content)
+	row = append(row, d[:]...)
+	return binary.AppendUvarint(row, uint64(len(content))), err
+}
+
+// keep finds or writes an object and pins it.
+func (m *Message) keep(content []byte) (note.Digest, error) {
+	d := note.Digest(sha256.Sum256(content))
+	m.s.pins.pin(d)
+	p := pinned{digest: d}
+	_, err := m.s.locate(m.s.eng, d)
+	if errors.Is(err, ErrNotFound) {
+		p.isNew = true
+		p.loc, err = m.s.append(d, content)
+	}
+	if err != nil {
+		m.s.pins.unpin(d)
+		return d, fmt.Errorf("store: object: %w", err)
+	}
+	m.objects = append(m.objects, p)
+	return d, nil
+}
+
+// append writes an object to a segment, which Rewrite then leaves alone until the object is named.
+func (s *Store) append(d note.Digest, content []byte) (object.Location, error) {
+	s.pins.flight.RLock()
+	defer s.pins.flight.RUnlock()
+	loc, err := s.obj.Append(object.Digest(d), content)
+	if err == nil {
+		s.pins.took(loc.Segment)
+	}
+	return loc, err
+}
+
+// sync waits until the objects are durable, before anything names them.
+func (m *Message) sync() error {
+	for i := len(m.objects) - 1; i >= 0; i-- {
+		if m.objects[i].isNew {
+			// The last append covers those before it.
+			if err := m.s.obj.Sync(m.objects[i].loc); err != nil {
+				return m.s.die(err)
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// put writes the recipe, the rows of its new objects and its references into the batch that first
+// names it.
+func (m *Message) put(b *pebble.Batch) {
+	set(b, layout.NumberKey(layout.SpaceRecipe, uint64(m.recipe)), m.row)
+	set(b, layout.Key(layout.SpaceRecipeHash, m.Digest[:]), uint64Bytes(uint64(m.recipe)))
+	for _, p := range m.objects {
+		if p.isNew {
+			set(b, layout.Key(layout.SpaceObject, p.digest[:]), p.loc.Append(nil))
+		}
+		set(b, layout.ObjectByRecipe(p.digest, m.recipe), nil)
+	}
+}
+
+// Release unpins the message. Updates that use it have ended.
+func (m *Message) Release() {
+	m.s.pins.unpin(m.Digest)
+	for _, p := range m.objects {
+		m.s.pins.unpin(p.digest)
+		if p.isNew {
+			m.s.pins.landed(p.loc.Segment)
+		}
+	}
+	m.objects = nil
+}
+
+// Attach makes bytes ready to be an attachment of a note, as Prepare does for a message. The
+// message returned stands for nothing but the pin: pass it to Keep in the update, then Release it.
+func (s *Store) Attach(ctx context.Context, content []byte) (*Object, error) {
+	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
+		return nil, err
+	}
+	m := &Message{s: s}
+	s.pins.pin(m.Digest)
+	d, err := m.keep(content)
+	if err == nil {
+		err = m.sync()
+	}
+	if err != nil {
+		m.Release()
+		return nil, err
+	}
+	return &Object{Digest: d, Size: uint64(len(content)), m: m}, nil
+}
+
+// Object is an attachment's bytes on their way into the store.
+type Object struct {
+	Digest note.Digest
+	Size   uint64
+	m      *Message
+}
+
+// Release unpins the object.
+func (o *Object) Release() { o.m.Release() }
+
+// Keep lets the update write the object's row with the notes that name its digest.
+func (w *Writer) Keep(o *Object) {
+	w.mutable()
+	w.objects = append(w.objects, o)
+}
+
+// locate finds an object.
+func (s *Store) locate(r pebble.Reader, d note.Digest) (object.Location, error) {
+	v, closer, err := r.Get(layout.Key(layout.SpaceObject, d[:]))
+	if err != nil {
+		return object.Location{}, engineError(err)
+	}
+	loc, _, err := object.ParseLocation(v)
+	if err = errors.Join(err, closer.Close()); err != nil {
+		return loc, fmt.Errorf("%w: object %s", ErrDamaged, d)
+	}
+	return loc, nil
+}
+
+// readObject appends n bytes of an object from off. loc is where it was when the reader looked; if
+// its segment was rewritten since, it is looked up again. An object that lost its last reference
+// meanwhile is still there: only Rewrite takes bytes away.
+func (s *Store) readObject(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
+	out, err := s.obj.ReadRange(loc, object.Digest(d), off, n, dst)
+	if errors.Is(err, object.ErrNotFound) {
+		if loc, err = s.locate(s.eng, d); err == nil {
+			out, err = s.obj.ReadRange(loc, object.Digest(d), off, n, dst)
+		}
+	}
+	if err != nil {
+		return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
+	}
+	return out, nil
+}
+
+// Object appends the bytes of an attachment that the note names.
+func (r *Reader) Object(id note.ID, d note.Digest, dst []byte) ([]byte, error) {
+	c, err := r.Content(id)
+	if err != nil {
+		return dst, err
+	}
+	for _, a := range c.Content.Attachments {
+		if a.Digest == d {
+			loc, err := r.s.locate(r.eng, d)
+			if err != nil {
+				return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
+			}
+			return r.s.readObject(loc, d, 0, int64(a.Size), dst)
+		}
+	}
+	return dst, ErrNotFound
+}
+
+// Stored is a stored message, open for reading. It stays readable after its reader has ended, as
+// long as the note lives; nothing of it is held in memory but its recipe.
+type Stored struct {
+	s     *Store
+	size  uint64
+	steps []step
+}
+
+type step struct {
+	kind    byte
+	inline  []byte
+	digest  note.Digest
+	loc     object.Location
+	size    int64 // of the object
+	lineLen int
+	final   bool
+	start   int64 // in the message
+	length  int64
+}
+
+// Message opens the message of a note whose row the caller has read.
+func (r *Reader) Message(n *layout.Note) (*Stored, error) {
+	row, fresh := r.messageUnderWay(n)
+	if row == nil {
+		if n.Recipe == 0 {
+			return nil, ErrNotFound
+		}
+		v, err := getValue(r.eng, layout.NumberKey(layout.SpaceRecipe, uint64(n.Recipe)))
+		if err != nil {
+			return nil, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, n.Recipe, err)
+		}
+		row = v
+	}
+	st, err := parseRecipe(r.s, row)
+	if err != nil {
+		return nil, err
+	}
+	for i := range st.steps {
+		x := &st.steps[i]
+		if x.kind == stepInline {
+			continue
+		}
+		if x.loc, err = r.s.locate(r.eng, x.digest); err != nil && fresh != nil {
+			x.loc, err = fresh.located(x.digest)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: object %s: %w", ErrDamaged, x.digest, err)
+		}
+	}
+	return st, nil
+}
+
+// messageUnderWay finds the recipe of a note that this very update makes.
+func (r *Reader) messageUnderWay(n *layout.Note) ([]byte, *Message) {
+	for _, t := range r.dirty {
+		if t.row == n && t.message != nil && t.message.recipe == 0 {
+			return t.message.row, t.message
+		}
+	}
+	return nil, nil
+}
+
+// located finds an object that the message has brought and no index row names yet.
+func (m *Message) located(d note.Digest) (object.Location, error) {
+	for _, p := range m.objects {
+		if p.digest == d && p.isNew {
+			return p.loc, nil
+		}
+	}
+	return object.Location{}, ErrNotFound
+}
+
+func parseRecipe(s *Store, b []byte) (*Stored, error) {
+	st := &Stored{s: s}
+	bad := fmt.Errorf("%w: recipe", ErrDamaged)
+	if len(b) < 33 {
+		return nil, bad
+	}
+	size, k := binary.Uvarint(b[32:])
+	if k <= 0 {
+		return nil, bad
+	}
+	st.size = size
+	b = b[32+k:]
+	at := int64(0)
+	for len(b) > 0 {
+		x, rest, ok := parseStep(b)
+		if !ok {
+			return nil, bad
+		}
+		x.start = at
+		at += x.length
+		b = rest
+		st.steps = append(st.steps, x)
+	}
+	if at != int64(size) {
+		return nil, bad
+	}
+	return st, nil
+}
+
+func parseStep(b []byte) (x step, rest []byte, ok bool) {
+	x.kind, b = b[0], b[1:]
+	if x.kind == stepInline {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n > uint64(len(b)-k) {
+			return x, nil, false
+		}
+		x.inline, x.length = b[k:k+int(n)], int64(n)
+		return x, b[k+int(n):], true
+	}
+	if len(b) < 33 || x.kind > stepBase64 {
+		return x, nil, false
+	}
+	copy(x.digest[:], b)
+	n, k := binary.Uvarint(b[32:])
+	if k <= 0 || n > object.MaxSize {
+		return x, nil, false
+	}
+	x.size, b = int64(n), b[32+k:]
+	x.length = x.size
+	if x.kind == stepBase64 {
+		form, k := binary.Uvarint(b)
+		if k <= 0 || form>>1 == 0 || form>>1 > 1000 {
+			return x, nil, false
+		}
+		x.lineLen, x.final, b = int(form>>1), form&1 == 1, b[k:]
+		x.length = base64Length(x.size, x.lineLen, x.final)
+	}
+	return x, b, true
+}
+
+// base64Length is the length of size bytes as lines of base64, CRLF between them.
+func base64Length(size int64, lineLen int, final bool) int64 {
+	chars := (size + 2) / 3 * 4
+	n := chars
+	if lines := (chars + int64(lineLen) - 1) / int64(lineLen); lines > 0 {
+		n += 2 * (lines - 1)
+	}
+	if final {
+		n += 2
+	}
+	return n
+}
+
+// Size is the message's size in bytes.
+func (m *Stored) Size() int64 { return int64(m.size) }
+
+// AppendRange appends the bytes [off, off+n) of the message, fewer at its end.
+func (m *Stored) AppendRange(dst []byte, off, n int64) ([]byte, error) {
+	end := min(off+n, int64(m.size))
+	for i := range m.steps {
+		x := &m.steps[i]
+		lo, hi := max(off, x.start), min(end, x.start+x.length)
+		if lo >= hi {
+			continue
+		}
+		var err error
+		if dst, err = m.appendStep(dst, x, lo-x.start, hi-x.start); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+func (m *Stored) appendStep(dst []byte, x *step, lo, hi int64) ([]byte, error) {
+	switch x.kind {
+	case stepInline:
+		return append(dst, x.inline[lo:hi]...), nil
+	case stepObject:
+		return m.s.readObject(x.loc, x.digest, lo, hi-lo, dst)
+	}
+	// Whole lines around the range, then the range out of them: lines are of one length, so their
+	// place in the object is arithmetic.
+	line := int64(x.lineLen) + 2
+	first := lo / line
+	last := (hi + line - 1) / line
+	from := first * int64(x.lineLen) / 4 * 3
+	to := min(last*int64(x.lineLen)/4*3, x.size)
+	raw, err := m.s.readObject(x.loc, x.digest, from, to-from, nil)
+	if err != nil {
+		return dst, err
+	}
+	if lo == 0 && hi == x.length {
+		return mime.AppendBase64Lines(dst, raw, x.lineLen, x.final), nil
+	}
+	text := mime.AppendBase64Lines(nil, raw, x.lineLen, to < x.size || x.final)
+	start := lo - first*line
+	if start > int64(len(text)) || start+hi-lo > int64(len(text)) {
+		return dst, fmt.Errorf("%w: base64 part", ErrDamaged)
+	}
+	return append(dst, text[start:start+hi-lo]...), nil
+}
+
+// WriteTo writes the whole message, a part at a time.
+func (m *Stored) WriteTo(w io.Writer) (int64, error) {
+	var sum int64
+	for i := range m.steps {
+		x := &m.steps[i]
+		b := x.inline
+		if x.kind != stepInline {
+			var err error
+			if b, err = m.appendStep(nil, x, 0, x.length); err != nil {
+				return sum, err
+			}
+		}
+		n, err := w.Write(b)
+		sum += int64(n)
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,262 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"doublet/note"
+	"doublet/store/layout"
+	"doublet/store/object"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// pins keep what a writer has found or written, and will name in its update, from being swept.
+//
+// Invariant: the sweeper removes the row of a recipe or object while it holds the shard of its
+// digest, and only if nothing pins it and nothing refers to it; a writer pins before it looks.
+type pins struct {
+	shards [64]struct {
+		mu    sync.Mutex
+		count map[note.Digest]int
+	}
+	// flight is held for reading while an object is appended and its segment noted; segments counts,
+	// per segment, objects that were appended and that no index row names yet.
+	flight   sync.RWMutex
+	mu       sync.Mutex
+	segments map[uint64]int
+}
+
+func (p *pins) took(segment uint64) {
+	p.mu.Lock()
+	p.segments[segment]++
+	p.mu.Unlock()
+}
+
+func (p *pins) landed(segment uint64) {
+	p.mu.Lock()
+	if p.segments[segment]--; p.segments[segment] <= 0 {
+		delete(p.segments, segment)
+	}
+	p.mu.Unlock()
+}
+
+// settled says that every object in a sealed segment is either named by the index or garbage.
+func (p *pins) settled(segment uint64) bool {
+	p.flight.Lock()
+	defer p.flight.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.segments[segment] == 0
+}
+
+func (p *pins) init() {
+	p.segments = make(map[uint64]int)
+	for i := range p.shards {
+		p.shards[i].count = make(map[note.Digest]int)
+	}
+}
+
+func (p *pins) pin(d note.Digest) {
+	sh := &p.shards[d[0]&63]
+	sh.mu.Lock()
+	sh.count[d]++
+	sh.mu.Unlock()
+}
+
+func (p *pins) unpin(d note.Digest) {
+	sh := &p.shards[d[0]&63]
+	sh.mu.Lock()
+	if sh.count[d]--; sh.count[d] <= 0 {
+		delete(sh.count, d)
+	}
+	sh.mu.Unlock()
+}
+
+// unpinned calls fn while nobody can pin d; it does nothing if d is pinned.
+func (p *pins) unpinned(d note.Digest, fn func() error) error {
+	sh := &p.shards[d[0]&63]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.count[d] > 0 {
+		return nil
+	}
+	return fn()
+}
+
+// Sweep removes recipes and objects that lost their last reference, up to max of them, and says how
+// many it removed. What it removed of segments is reclaimed by Rewrite.
+func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	// What is removed here stands behind, in the log, the commit that dropped the last reference: a
+	// crash that keeps the one keeps the other.
+	var rows [][]byte
+	err = scan(s.eng, layout.Key(layout.SpaceSweep), func(k, _ []byte) error {
+		rows = append(rows, append([]byte(nil), k...))
+		if len(rows) >= limit {
+			return errStop
+		}
+		return nil
+	})
+	for _, k := range rows {
+		if err != nil || ctx.Err() != nil {
+			break
+		}
+		var ok bool
+		switch {
+		case len(k) == 10 && k[1] == 'r':
+			ok, err = s.sweepRecipe(k, note.RecipeID(layout.Tail64(k)))
+		case len(k) == 34 && k[1] == 'o':
+			ok, err = s.sweepObject(k, note.Digest(k[2:]))
+		}
+		if ok {
+			removed++
+		}
+	}
+	return removed, errors.Join(err, ctx.Err())
+}
+
+func (s *Store) empty(prefix []byte) (bool, error) {
+	none := true
+	err := scan(s.eng, prefix, func(_, _ []byte) error {
+		none = false
+		return errStop
+	})
+	return none, err
+}
+
+func (s *Store) sweepRecipe(row []byte, id note.RecipeID) (gone bool, err error) {
+	key := layout.NumberKey(layout.SpaceRecipe, uint64(id))
+	v, err := getValue(s.eng, key)
+	if errors.Is(err, ErrNotFound) {
+		return false, engineError(s.eng.Delete(row, pebble.NoSync))
+	}
+	if err != nil || len(v) < 33 {
+		return false, err
+	}
+	digest := note.Digest(v[:32])
+	err = s.pins.unpinned(digest, func() error {
+		none, err := s.empty(layout.NumberKey(layout.SpaceRecipeRef, uint64(id)))
+		if err != nil {
+			return err
+		}
+		b := s.eng.NewBatch()
+		defer b.Close()
+		del(b, row)
+		if none {
+			gone = true
+			del(b, key)
+			hash := layout.Key(layout.SpaceRecipeHash, digest[:])
+			if h, err := getValue(s.eng, hash); err == nil && len(h) == 8 && note.RecipeID(binary.BigEndian.Uint64(h)) == id {
+				del(b, hash)
+			}
+			if st, err := parseRecipe(s, v); err == nil {
+				for _, x := range st.steps {
+					if x.kind != stepInline {
+						del(b, layout.ObjectByRecipe(x.digest, id))
+						set(b, layout.SweepObject(x.digest), nil)
+					}
+				}
+			}
+		}
+		return engineError(b.Commit(pebble.NoSync))
+	})
+	return gone, err
+}
+
+func (s *Store) sweepObject(row []byte, d note.Digest) (gone bool, err error) {
+	err = s.pins.unpinned(d, func() error {
+		none, err := s.empty(layout.Key(layout.SpaceObjectRef, d[:]))
+		if err != nil {
+			return err
+		}
+		b := s.eng.NewBatch()
+		defer b.Close()
+		del(b, row)
+		if none {
+			gone = true
+			del(b, layout.Key(layout.SpaceObject, d[:]))
+		}
+		return engineError(b.Commit(pebble.NoSync))
+	})
+	return gone, err
+}
+
+// Rewrite copies what lives out of sealed segments that are less than half alive, and removes
+// them. It reads the whole object index once, so it belongs into quiet hours.
+func (s *Store) Rewrite(ctx context.Context) (reclaimed int64, err error) {
+	live := make(map[uint64]int64)
+	err = scan(s.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
+		loc, _, err := object.ParseLocation(v)
+		if err != nil {
+			return fmt.Errorf("%w: object index", ErrDamaged)
+		}
+		live[loc.Segment] += int64(loc.Stored)
+		return ctx.Err()
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, seg := range s.obj.Segments() {
+		if !seg.Sealed || live[seg.ID]*2 >= seg.Size || !s.pins.settled(seg.ID) {
+			continue
+		}
+		if err := s.rewriteSegment(ctx, seg.ID); err != nil {
+			return reclaimed, err
+		}
+		reclaimed += seg.Size - live[seg.ID]
+	}
+	return reclaimed, nil
+}
+
+// rewriteSegment moves the live records of a segment. The new places are durable before the index
+// names them, and the index is durable before the old segment goes.
+func (s *Store) rewriteSegment(ctx context.Context, id uint64) error {
+	type move struct {
+		digest   note.Digest
+		from, to object.Location
+	}
+	var moves []move
+	err := s.obj.Scan(id, object.ScanOptions{}, func(d object.Digest, loc object.Location) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		have, err := s.locate(s.eng, note.Digest(d))
+		if errors.Is(err, ErrNotFound) || err == nil && have != loc {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		to, err := s.obj.Copy(loc, d)
+		moves = append(moves, move{note.Digest(d), loc, to})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store: rewrite segment %d: %w", id, err)
+	}
+	if err := s.obj.SyncAll(); err != nil {
+		return s.die(err)
+	}
+	for _, m := range moves {
+		sh := &s.pins.shards[m.digest[0]&63]
+		sh.mu.Lock()
+		if have, err := s.locate(s.eng, m.digest); err == nil && have == m.from {
+			err = s.eng.Set(layout.Key(layout.SpaceObject, m.digest[:]), m.to.Append(nil), pebble.NoSync)
+			if err != nil {
+				sh.mu.Unlock()
+				return s.die(err)
+			}
+		}
+		sh.mu.Unlock()
+	}
+	if err := s.eng.LogData(nil, pebble.Sync); err != nil {
+		return s.die(err)
+	}
+	return s.obj.Remove(id)
+}
+
+// Objects is the store's object segments, for check.
+func (s *Store) Objects() *object.Store { return s.obj }

@@ -1,0 +1,169 @@
+package object
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"doublet/env"
+)
+
+// handles are the segment files open for reading, the least recently used of them closed when
+// there are more than max. More than max are open only while that many reads are under way. All
+// is guarded by Store.mu, except that a handle's file is opened outside it.
+type handles struct {
+	max  int
+	open map[uint64]*handle
+	lru  list.List // of *handle, the last used in front
+}
+
+type handle struct {
+	id   uint64
+	once sync.Once
+	f    env.File
+	err  error
+	refs int
+	elem *list.Element
+	gone bool // no longer in the table: closed by the last release
+	// unlink: deleted by the last release.
+	unlink bool
+}
+
+func (t *handles) init(limit int) {
+	t.max = limit
+	t.open = map[uint64]*handle{}
+	t.lru.Init()
+}
+
+func (t *handles) len() int { return len(t.open) }
+
+// get returns the handle of a segment with one more reference.
+func (t *handles) get(id uint64) *handle {
+	h := t.open[id]
+	if h == nil {
+		h = &handle{id: id}
+		h.elem = t.lru.PushFront(h)
+		t.open[id] = h
+	} else {
+		t.lru.MoveToFront(h.elem)
+	}
+	h.refs++
+	return h
+}
+
+func (t *handles) takeOut(h *handle) {
+	delete(t.open, h.id)
+	t.lru.Remove(h.elem)
+	h.gone = true
+}
+
+// evict takes unused handles out until the bound holds and returns their files to be closed.
+func (t *handles) evict() (idle []env.File) {
+	for e := t.lru.Back(); e != nil && len(t.open) > t.max; {
+		h := e.Value.(*handle)
+		e = e.Prev()
+		if h.refs == 0 {
+			t.takeOut(h)
+			idle = append(idle, h.f)
+		}
+	}
+	return idle
+}
+
+// drop takes the handle of a removed segment out. The file is returned to be closed and deleted,
+// unless a reader has it: then its release does so.
+func (t *handles) drop(id uint64) (f env.File, busy bool) {
+	h := t.open[id]
+	if h == nil {
+		return nil, false
+	}
+	t.takeOut(h)
+	if h.refs > 0 {
+		h.unlink = true
+		return nil, true
+	}
+	return h.f, false
+}
+
+// closeAll takes every handle out and returns the files of those that nobody uses.
+func (t *handles) closeAll() (idle []env.File) {
+	for _, h := range t.open {
+		t.takeOut(h)
+		if h.refs == 0 {
+			idle = append(idle, h.f)
+		}
+	}
+	return idle
+}
+
+// acquire opens a segment for reading, or finds it open; release follows.
+func (s *Store) acquire(id uint64) (*handle, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if s.segments[id] == nil {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("segment %d: %w", id, ErrNotFound)
+	}
+	h := s.handles.get(id)
+	idle := s.handles.evict()
+	s.mu.Unlock()
+	closeAll(idle)
+	h.once.Do(func() { h.f, h.err = s.openSegment(id) })
+	if h.err != nil {
+		err := h.err
+		s.release(h)
+		return nil, err
+	}
+	return h, nil
+}
+
+func (s *Store) release(h *handle) {
+	s.mu.Lock()
+	h.refs--
+	last := h.refs == 0
+	if last && h.err != nil && !h.gone {
+		s.handles.takeOut(h) // the next reader tries again
+	}
+	end, unlink := last && h.gone, h.unlink
+	idle := s.handles.evict()
+	s.mu.Unlock()
+	closeAll(idle)
+	switch {
+	case !end:
+	case unlink:
+		if err := s.unlink(h.id, h.f); err != nil {
+			// The file is found again at the next Open, as a segment in which nothing lives.
+			s.env.Log.Warn("object: removed segment could not be deleted", "segment", h.id, "err", err)
+		}
+	case h.f != nil:
+		_ = h.f.Close()
+	}
+}
+
+// errMissing is the cause of damage when a segment's file is gone.
+var errMissing = errors.New("segment file is missing")
+
+// openSegment opens the file. A damaged segment header does not matter, since every record says
+// for itself what it is; one of a newer format does.
+func (s *Store) openSegment(id uint64) (env.File, error) {
+	f, err := s.env.FS.Open(s.path(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", errMissing, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("object: open segment: %w", err)
+	}
+	var b [segmentHeader]byte
+	if readFull(f, b[:], 0) == nil {
+		if v, ok := checkSegmentHeader(b[:], id); ok && v > segmentVersion {
+			_ = f.Close()
+			return nil, fmt.Errorf("segment %d has version %d: %w", id, v, ErrFormat)
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,198 @@
+package object
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// Check says how much of a record a scan verifies.
+type Check int
+
+const (
+	// CheckSums reads everything and verifies all checksums: for rebuilding an index.
+	CheckSums Check = iota
+	// CheckHeaders reads headers only: for choosing what to Copy, which verifies the rest.
+	CheckHeaders
+	// CheckDigests unpacks everything and compares it with the digests: the full check.
+	CheckDigests
+)
+
+// DamagedRange is a part of a segment that holds no readable record.
+type DamagedRange struct {
+	Segment  uint64
+	From, To int64
+	// Digest names the record if its header is whole and only the rest is not.
+	Digest    Digest
+	HasDigest bool
+	// Tail: nothing readable follows. After a crash this is normal for the last segment: what was
+	// not yet durable is torn. Which of it was acknowledged, only the index can say.
+	Tail   bool
+	Reason string
+}
+
+// ScanOptions of Scan; the zero value verifies checksums and reports no damage.
+type ScanOptions struct {
+	Check Check
+	// Damaged is told every range without a readable record, in ascending order.
+	Damaged func(DamagedRange)
+}
+
+// Scan calls fn with every readable record of a segment in the order of the file, and ends early
+// with the error that fn returns. What it reports is durable. After a damaged record it looks for
+// the next whole one: since a blob may itself contain what looks like a record, such finds are
+// believed only once their content matches their digest, and so is all that follows them. fn may
+// call Read and Copy. A digest may come more than once.
+func (s *Store) Scan(segment uint64, o ScanOptions, fn func(Digest, Location) error) error {
+	s.mu.Lock()
+	g := s.segments[segment]
+	if g == nil {
+		s.mu.Unlock()
+		return fmt.Errorf("scan segment %d: %w", segment, ErrNotFound)
+	}
+	end := g.size // taken before the flush, so that all of it is covered
+	s.mu.Unlock()
+	h, err := s.acquire(segment)
+	if errors.Is(err, errMissing) {
+		return s.damage(Location{Segment: segment}, Digest{}, &fault{"segment file is missing", err})
+	}
+	if err != nil {
+		return fmt.Errorf("scan: %w", err)
+	}
+	defer s.release(h)
+	if err := s.settle(g); err != nil {
+		return fmt.Errorf("scan: %w", err)
+	}
+	r := readerPool.Get().(*reader)
+	defer readerPool.Put(r)
+	r.s, r.f = s, h.f
+	c := &scan{s: s, o: o, fn: fn, id: segment, end: end, r: r, bad: -1, budget: verifyBudget * end}
+	err = c.run()
+	r.f = nil
+	return err
+}
+
+// verifyBudget bounds, in multiples of a segment's size, what is read to verify finds that turn out
+// not to be records: a segment full of forged headers costs linear time like any other.
+const verifyBudget = 8
+
+// scan is one walk over a segment.
+type scan struct {
+	s      *Store
+	o      ScanOptions
+	fn     func(Digest, Location) error
+	id     uint64
+	end    int64
+	r      *reader
+	bad    int64 // where the unreadable range begins; -1 outside of one
+	broken bool  // a record was searched for: the chain of lengths is no longer trusted blindly
+	budget int64
+}
+
+func (c *scan) run() error {
+	var b [segmentHeader]byte
+	if err := readFull(c.r.f, b[:], 0); err != nil {
+		c.report(DamagedRange{From: 0, To: min(segmentHeader, c.end), Reason: "segment header cannot be read"})
+	} else if _, ok := checkSegmentHeader(b[:], c.id); !ok {
+		c.report(DamagedRange{From: 0, To: min(segmentHeader, c.end), Reason: "segment header does not match its checksum"})
+	}
+	for pos := int64(segmentHeader); pos < c.end; {
+		loc, h, ok := c.header(pos)
+		if ok {
+			flt := c.check(loc, h)
+			if flt == nil {
+				c.endBad(pos)
+				if err := c.fn(h.digest, loc); err != nil {
+					return err
+				}
+				pos = loc.End()
+				continue
+			}
+			if !c.broken {
+				// The header is whole and its place certain, so its length leads to the next record.
+				c.report(DamagedRange{From: pos, To: loc.End(), Digest: h.digest, HasDigest: true,
+					Tail: loc.End() >= c.end, Reason: flt.reason})
+				pos = loc.End()
+				continue
+			}
+			c.budget -= int64(loc.Stored)
+		}
+		if c.bad < 0 {
+			c.bad = pos
+		}
+		c.broken = true
+		if c.budget < 0 {
+			break
+		}
+		pos = c.search(pos + 1)
+	}
+	c.endBad(c.end)
+	return nil
+}
+
+// header reads the record header at pos.
+func (c *scan) header(pos int64) (Location, header, bool) {
+	var b [recordHeader]byte
+	if c.end-pos < recordHeader || readFull(c.r.f, b[:], pos) != nil {
+		return Location{}, header{}, false
+	}
+	h, ok := parseHeader(b[:], c.id)
+	if !ok || pos+int64(h.stored) > c.end {
+		return Location{}, header{}, false
+	}
+	return Location{Segment: c.id, Offset: uint32(pos), Stored: h.stored, Size: h.size}, h, true
+}
+
+// check verifies the record as far as was asked for, or as far as its place calls for.
+func (c *scan) check(loc Location, h header) *fault {
+	if c.o.Check == CheckHeaders && !c.broken {
+		return nil
+	}
+	if flt := c.r.load(c.s, c.r.f, loc, &h.digest); flt != nil {
+		return flt
+	}
+	if c.o.Check == CheckDigests || c.broken {
+		return c.r.verify()
+	}
+	return c.r.verifySums()
+}
+
+// search returns the place of the next record magic from pos on, or the end.
+func (c *scan) search(pos int64) int64 {
+	for pos < c.end {
+		buf := c.r.in[:min(int64(len(c.r.in)), c.end-pos)]
+		if readFull(c.r.f, buf, pos) != nil {
+			// A part of the device that cannot be read: step over it a sector at a time.
+			buf = buf[:min(512, len(buf))]
+			if readFull(c.r.f, buf, pos) != nil {
+				pos += int64(len(buf))
+				continue
+			}
+		}
+		if i := bytes.Index(buf, recordMagic[:]); i >= 0 {
+			return pos + int64(i)
+		}
+		if pos+int64(len(buf)) >= c.end {
+			return c.end
+		}
+		pos += int64(max(1, len(buf)-len(recordMagic)+1))
+	}
+	return c.end
+}
+
+// endBad reports the unreadable range that ends at pos, if there is one.
+func (c *scan) endBad(pos int64) {
+	if c.bad < 0 {
+		return
+	}
+	c.report(DamagedRange{From: c.bad, To: pos, Tail: pos >= c.end, Reason: "no whole record"})
+	c.bad = -1
+}
+
+func (c *scan) report(d DamagedRange) {
+	d.Segment = c.id
+	c.s.count.damaged.Add(1)
+	if c.o.Damaged != nil {
+		c.o.Damaged(d)
+	}
+}

@@ -1,0 +1,305 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"doublet/env"
+)
+
+// Options of a Store. Zero values mean the defaults.
+type Options struct {
+	// SegmentSize is the size in bytes after which a new segment begins; default 256 MB, at most 2 GB.
+	// A blob larger than that gets a segment of its own.
+	SegmentSize int64
+	// OpenFiles bounds the segment files held open for reading; default 64.
+	OpenFiles int
+	// FirstSegment is the lowest number given to a new segment. Numbers above every file found are
+	// used in any case; this keeps numbers of removed segments from coming back.
+	FirstSegment uint64
+	// NoCompression stores everything as it comes.
+	NoCompression bool
+}
+
+// SegmentInfo describes one segment file.
+type SegmentInfo struct {
+	ID     uint64
+	Size   int64 // bytes of the file up to the end of its last record
+	Sealed bool  // nothing will be appended any more
+}
+
+// Store is a folder of segments. All methods are safe for concurrent use.
+type Store struct {
+	env *env.Env
+	dir string
+	o   Options
+	enc *zstd.Encoder
+	dec *zstd.Decoder
+
+	// appendMu serialises writes to the active segment. Taken before mu; held over one record's
+	// write, never over a flush.
+	appendMu sync.Mutex
+	active   *segment // nil: the next append begins a segment
+	next     uint64   // number of the next segment
+
+	// mu guards what follows and is never held over input or output.
+	mu       sync.Mutex
+	synced   sync.Cond // a flush ended
+	segments map[uint64]*segment
+	handles  handles
+	tail     position   // everything before it is written
+	durable  position   // everything before it is flushed
+	dirty    []*segment // written to since the flush began that covered them; ascending
+	newNames bool       // a segment was created since the directory was flushed
+	syncing  bool
+	failed   error // set once by a failed flush
+	closed   bool
+
+	count counters
+}
+
+// segment is one file. Its fields are guarded by Store.mu, except w, which is the appender's.
+type segment struct {
+	id     uint64
+	size   int64
+	sealed bool
+	w      env.File // for appending; nil once sealed
+	f      env.File // for flushing; nil once sealed and flushed
+	// flushed says that the bytes left by an earlier process are known to be on the device.
+	flushed bool
+}
+
+// position orders the bytes of all segments.
+type position struct {
+	segment uint64
+	offset  int64
+}
+
+func (p position) before(q position) bool {
+	return p.segment < q.segment || (p.segment == q.segment && p.offset < q.offset)
+}
+
+const suffix = ".seg"
+
+func (s *Store) path(id uint64) string {
+	return s.env.FS.PathJoin(s.dir, fmt.Sprintf("%012d%s", id, suffix))
+}
+
+// Open opens the folder dir, creating it if need be. It reads names and sizes only. Segments that
+// hold nothing but a header are removed; all others count as sealed: a torn tail after a crash is
+// never appended to.
+func Open(e *env.Env, dir string, o Options) (*Store, error) {
+	if o.SegmentSize <= 0 {
+		o.SegmentSize = 256 << 20
+	}
+	o.SegmentSize = min(o.SegmentSize, 1<<31)
+	if o.OpenFiles <= 0 {
+		o.OpenFiles = 64
+	}
+	s := &Store{env: e, dir: dir, o: o, segments: map[uint64]*segment{}, next: max(o.FirstSegment, 1)}
+	s.synced.L = &s.mu
+	s.handles.init(o.OpenFiles)
+	var err error
+	if s.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+		zstd.WithWindowSize(blockSize), zstd.WithSingleSegment(true)); err != nil {
+		return nil, fmt.Errorf("object: compressor: %w", err)
+	}
+	// The capacity limit bounds what a frame may unpack to by the room that its block has.
+	if s.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(1<<20),
+		zstd.WithDecodeAllCapLimit(true)); err != nil {
+		return nil, fmt.Errorf("object: decompressor: %w", err)
+	}
+	if err := e.FS.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("object: create folder: %w", err)
+	}
+	if err := s.list(); err != nil {
+		return nil, err
+	}
+	// Nothing is durable below the first new segment by our doing; positions begin there.
+	s.tail = position{segment: s.next}
+	s.durable = s.tail
+	return s, nil
+}
+
+func (s *Store) list() error {
+	names, err := s.env.FS.List(s.dir)
+	if err != nil {
+		return fmt.Errorf("object: list folder: %w", err)
+	}
+	for _, name := range names {
+		id, ok := segmentNumber(name)
+		if !ok {
+			continue
+		}
+		// Even an empty segment's number stays used within this process.
+		s.next = max(s.next, id+1)
+		info, err := s.env.FS.Stat(s.path(id))
+		if err != nil {
+			return fmt.Errorf("object: stat segment: %w", err)
+		}
+		if info.Size() <= segmentHeader {
+			if err := s.env.FS.Remove(s.path(id)); err != nil {
+				return fmt.Errorf("object: remove empty segment: %w", err)
+			}
+			continue
+		}
+		s.segments[id] = &segment{id: id, size: info.Size(), sealed: true}
+	}
+	return nil
+}
+
+func segmentNumber(name string) (uint64, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(digits) != 12 {
+		return 0, false
+	}
+	id, err := strconv.ParseUint(digits, 10, 64)
+	return id, err == nil
+}
+
+// Segments lists the segments in ascending order of their numbers.
+func (s *Store) Segments() []SegmentInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]SegmentInfo, 0, len(s.segments))
+	for _, id := range slices.Sorted(maps.Keys(s.segments)) {
+		g := s.segments[id]
+		out = append(out, SegmentInfo{ID: id, Size: g.size, Sealed: g.sealed})
+	}
+	return out
+}
+
+// Seal ends the active segment, if there is one, and returns when it is durable. The next append
+// begins a new segment.
+func (s *Store) Seal() error {
+	s.appendMu.Lock()
+	s.sealActive()
+	s.appendMu.Unlock()
+	return s.SyncAll()
+}
+
+// sealActive is called with appendMu held.
+func (s *Store) sealActive() {
+	g := s.active
+	if g == nil {
+		return
+	}
+	s.active = nil
+	// The flushing handle reports what the device says; nothing is lost with this one.
+	_ = g.w.Close()
+	g.w = nil
+	s.mu.Lock()
+	g.sealed = true
+	done := s.retire()
+	s.mu.Unlock()
+	closeAll(done)
+}
+
+// retire takes the sealed and flushed segments off the dirty list and returns their handles to be
+// closed. mu is held.
+func (s *Store) retire() (done []env.File) {
+	if s.syncing {
+		return nil // the flusher has the handles, and retires when it is through
+	}
+	s.dirty = slices.DeleteFunc(s.dirty, func(g *segment) bool {
+		if !g.sealed || s.durable.before(position{g.id, g.size}) {
+			return false
+		}
+		done = append(done, g.f)
+		g.f = nil
+		return true
+	})
+	return done
+}
+
+// closeAll closes handles that have nothing to lose: read-only, or flushed.
+func closeAll(files []env.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// Remove deletes a sealed segment: every Location in it becomes ErrNotFound. Reads under way end
+// undisturbed; the last one deletes the file. After a crash a removed segment may be back.
+func (s *Store) Remove(id uint64) error {
+	f, busy, err := s.forget(id)
+	if err != nil {
+		return fmt.Errorf("remove segment %d: %w", id, err)
+	}
+	if busy {
+		return nil
+	}
+	return s.unlink(id, f)
+}
+
+// forget takes the segment out of the tables; busy says that a reader still has it open.
+func (s *Store) forget(id uint64) (f env.File, busy bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		g := s.segments[id]
+		switch {
+		case s.closed:
+			return nil, false, ErrClosed
+		case g == nil:
+			return nil, false, ErrNotFound
+		case !g.sealed:
+			return nil, false, ErrActive
+		case g.f == nil:
+			delete(s.segments, id)
+			f, busy = s.handles.drop(id)
+			return f, busy, nil
+		case s.failed != nil:
+			return nil, false, s.failed
+		case s.syncing:
+			s.synced.Wait()
+		default:
+			s.flush()
+		}
+	}
+}
+
+// unlink closes the reading handle f, if any, and deletes the file of a removed segment.
+func (s *Store) unlink(id uint64, f env.File) error {
+	var closing error
+	if f != nil {
+		closing = f.Close()
+	}
+	return errors.Join(closing, s.env.FS.Remove(s.path(id)))
+}
+
+// Close flushes what was appended and closes all files. Reads under way end undisturbed.
+func (s *Store) Close() error {
+	s.appendMu.Lock()
+	s.sealActive()
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	s.appendMu.Unlock()
+	if again {
+		return nil
+	}
+	err := s.SyncAll()
+	s.mu.Lock()
+	for s.syncing {
+		s.synced.Wait()
+	}
+	idle := s.handles.closeAll()
+	for _, g := range s.dirty { // left only by a failed flush
+		idle = append(idle, g.f)
+		g.f = nil
+	}
+	s.dirty = nil
+	s.mu.Unlock()
+	closeAll(idle)
+	// The codecs hold no goroutines when used a block at a time, and readers may still be in them.
+	return err
+}

@@ -1,0 +1,304 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Reader sees one database as it was at one moment. In Read, all that it sees is durable; inside
+// an Update it sees what is applied, and the notes that the update itself changed.
+type Reader struct {
+	s      *Store
+	db     *database
+	st     *state
+	eng    pebble.Reader
+	who    *note.Who
+	rights note.Rights
+	// dirty holds the notes that an update has changed so far.
+	dirty map[note.ID]*txNote
+}
+
+// Read calls fn with a reader of the database. It waits first until all that fn can see would
+// survive a power cut, so that nothing leaves before it is durable. The reader ends with fn.
+func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn func(*Reader) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	db, err := s.dbs.acquire(id)
+	if err != nil {
+		return err
+	}
+	defer s.dbs.release(db)
+	db.publish.RLock()
+	st := db.cur.Load()
+	snap := s.eng.NewSnapshot()
+	db.publish.RUnlock()
+	defer snap.Close()
+	if err := s.hz.wait(st.counters.Seq); err != nil {
+		return err
+	}
+	r := &Reader{s: s, db: db, st: st, eng: snap, who: &who, rights: st.info.ACL.Rights(&who)}
+	if err := r.serving(); err != nil {
+		return err
+	}
+	return fn(r)
+}
+
+// serving refuses databases that are not in service to everyone but the server itself.
+func (r *Reader) serving() error {
+	if r.st.info.State != layout.InService && !(r.who.System && r.st.info.State == layout.PendingDelete) {
+		return fmt.Errorf("%w: %s: %s", ErrOutOfService, r.st.info.Title, r.st.info.Reason)
+	}
+	return nil
+}
+
+// Info tells what the database is.
+func (r *Reader) Info() layout.Info { return *r.st.info }
+
+// Counters tells where its numbers stand.
+func (r *Reader) Counters() layout.Counters { return r.st.counters }
+
+// Rights is what the database's list grants to the reader.
+func (r *Reader) Rights() note.Rights { return r.rights }
+
+// FolderRights is what the folder grants: its own list where it has one, else the database's.
+func (r *Reader) FolderRights(f *layout.Folder) note.Rights {
+	if f.HasACL {
+		return f.ACL.Rights(r.who)
+	}
+	return r.rights
+}
+
+// Folders returns the heads of all folders that the reader may look up, in order of note id. They must
+// not be changed.
+func (r *Reader) Folders() []*layout.Folder {
+	if r.who.System {
+		return r.st.folders
+	}
+	out := make([]*layout.Folder, 0, len(r.st.folders))
+	for _, f := range r.st.folders {
+		if r.FolderRights(f)&note.Lookup != 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Folder returns a folder's head by note id. One that may not be looked up is not found.
+func (r *Reader) Folder(id note.ID) (*layout.Folder, error) {
+	f := r.st.folder(id)
+	if f == nil || r.FolderRights(f)&note.Lookup == 0 {
+		return nil, ErrNotFound
+	}
+	return f, nil
+}
+
+// FolderNamed returns a folder's head by its full name.
+func (r *Reader) FolderNamed(name string) (*layout.Folder, error) {
+	for _, f := range r.st.folders {
+		if f.Name == name && r.FolderRights(f)&note.Lookup != 0 {
+			return f, nil
+		}
+	}
+	return nil, ErrNotFound
+}
+
+// Note returns a note's row. It must not be changed.
+func (r *Reader) Note(id note.ID) (*layout.Note, error) {
+	n, err := r.note(id)
+	if err != nil {
+		return nil, err
+	}
+	if n.Stub || !r.mayRead(n) {
+		return nil, ErrNotFound
+	}
+	return n, nil
+}
+
+// mayRead: a note is readable through any folder that grants it, one outside all folders by the
+// database's list.
+func (r *Reader) mayRead(n *layout.Note) bool {
+	if r.who.System {
+		return true
+	}
+	for _, m := range n.Members {
+		if f := r.st.folder(m.Folder); f != nil && r.FolderRights(f)&note.Read != 0 {
+			return true
+		}
+	}
+	if len(n.Members) > 0 {
+		return false
+	}
+	return r.rights&note.Read != 0
+}
+
+func (r *Reader) note(id note.ID) (*layout.Note, error) {
+	if t, ok := r.dirty[id]; ok {
+		if t.row == nil {
+			return nil, ErrNotFound
+		}
+		return t.row, nil
+	}
+	v, closer, err := r.eng.Get(layout.NoteKey(r.db.num, layout.KindNote, id))
+	if err != nil {
+		return nil, engineError(err)
+	}
+	n, err := layout.ReadNote(v)
+	if err != nil {
+		err = fmt.Errorf("%w: note %d of database %s", ErrDamaged, id, r.db.id)
+	}
+	return n, errors.Join(err, closer.Close())
+}
+
+// Find returns the note id of a UNID. A note that was deleted for good is ErrGrave.
+func (r *Reader) Find(u note.UNID) (note.ID, error) {
+	v, closer, err := r.eng.Get(layout.UNIDKey(r.db.num, u))
+	if err != nil {
+		return 0, engineError(err)
+	}
+	id, err := layout.ReadUNIDRow(v)
+	if err = errors.Join(err, closer.Close()); err != nil {
+		return 0, fmt.Errorf("%w: UNID %s", ErrDamaged, u)
+	}
+	if id == 0 {
+		return 0, ErrGrave
+	}
+	return id, nil
+}
+
+// Content returns a note's content: its revisions, the winner's items and the summary.
+func (r *Reader) Content(id note.ID) (*layout.Content, error) {
+	if _, err := r.Note(id); err != nil {
+		return nil, err
+	}
+	return r.content(id)
+}
+
+func (r *Reader) content(id note.ID) (*layout.Content, error) {
+	if t, ok := r.dirty[id]; ok && t.content != nil {
+		return t.content, nil
+	}
+	v, err := getValue(r.eng, layout.NoteKey(r.db.num, layout.KindContent, id))
+	if err != nil {
+		return nil, err
+	}
+	c, err := layout.ReadContentRow(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: content of note %d of database %s", ErrDamaged, id, r.db.id)
+	}
+	return c, nil
+}
+
+// Summary appends a note's summary to dst, without decoding the rest. The caller has the row, so
+// access was checked.
+func (r *Reader) Summary(dst []byte, id note.ID) ([]byte, error) {
+	if t, ok := r.dirty[id]; ok && t.content != nil {
+		return append(dst, t.content.Summary...), nil
+	}
+	v, closer, err := r.eng.Get(layout.NoteKey(r.db.num, layout.KindContent, id))
+	if err != nil {
+		return dst, engineError(err)
+	}
+	sum, err := layout.ReadSummary(v)
+	if err != nil {
+		err = fmt.Errorf("%w: summary of note %d of database %s", ErrDamaged, id, r.db.id)
+	} else {
+		dst = append(dst, sum...)
+	}
+	return dst, errors.Join(err, closer.Close())
+}
+
+// Leaf returns the content of a leaf that lost a conflict.
+func (r *Reader) Leaf(id note.ID, rev note.Revision) (*note.Content, error) {
+	if t, ok := r.dirty[id]; ok {
+		if c, ok := t.leaves[rev]; ok {
+			if c == nil {
+				return nil, ErrNotFound
+			}
+			return c, nil
+		}
+	}
+	v, err := getValue(r.eng, layout.LeafKey(r.db.num, id, rev))
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := note.ReadContent(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: conflict of note %d of database %s", ErrDamaged, id, r.db.id)
+	}
+	return &c, nil
+}
+
+// Thread returns the notes of a thread, in order of arrival.
+func (r *Reader) Thread(thread note.UNID) ([]note.ID, error) {
+	var out []note.ID
+	prefix := append(layout.Prefix(r.db.num, layout.KindThread), thread[:]...)
+	err := scan(r.eng, prefix, func(k, _ []byte) error {
+		out = append(out, note.ID(layout.Tail64(k)))
+		return nil
+	})
+	return out, err
+}
+
+// Notes calls fn for every note that the reader may read, in order of arrival, until fn returns false.
+func (r *Reader) Notes(from note.ID, fn func(note.ID, *layout.Note) bool) error {
+	lo := layout.NoteKey(r.db.num, layout.KindNote, from)
+	hi := layout.After(layout.Prefix(r.db.num, layout.KindNote))
+	return scanRange(r.eng, lo, hi, func(k, v []byte) error {
+		n, err := layout.ReadNote(v)
+		if err != nil {
+			return fmt.Errorf("%w: note %d of database %s", ErrDamaged, layout.Tail64(k), r.db.id)
+		}
+		if n.Stub || !r.mayRead(n) {
+			return nil
+		}
+		if !fn(note.ID(layout.Tail64(k)), n) {
+			return errStop
+		}
+		return nil
+	})
+}
+
+// Changes calls fn for every change after since, oldest first, until fn returns false. Each note
+// appears once, at its latest change; each expunge since the floor appears.
+func (r *Reader) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) bool) error {
+	lo := layout.IDKey(r.db.num, layout.KindModSeq, uint64(since)+1)
+	hi := layout.After(layout.Prefix(r.db.num, layout.KindModSeq))
+	return scanRange(r.eng, lo, hi, func(k, v []byte) error {
+		c, err := layout.ReadChange(v)
+		if err != nil {
+			return fmt.Errorf("%w: change in database %s", ErrDamaged, r.db.id)
+		}
+		if !fn(note.ModSeq(layout.Tail64(k)), c) {
+			return errStop
+		}
+		return nil
+	})
+}
+
+// own says whether the reader wrote the note.
+func (r *Reader) own(n *layout.Note) bool {
+	return !n.Author.IsZero() && n.Author == r.who.Person
+}
+
+// grants says whether any of the note's folders, or for a note in none the database, grants right.
+func (r *Reader) grants(n *layout.Note, right, ifOwn note.Rights) bool {
+	if r.who.System {
+		return true
+	}
+	has := func(g note.Rights) bool { return g&right != 0 || ifOwn != 0 && g&ifOwn != 0 && r.own(n) }
+	if len(n.Members) == 0 {
+		return has(r.rights)
+	}
+	return slices.ContainsFunc(n.Members, func(m layout.Membership) bool {
+		f := r.st.folder(m.Folder)
+		return f != nil && has(r.FolderRights(f))
+	})
+}

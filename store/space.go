@@ -1,0 +1,149 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"doublet/env"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// space watches the free space of the devices. Below the floor nothing that adds to the store is
+// taken; deleting still is. Pebble ends the process when its log cannot be written, so it must never
+// come to that: when even the floor melts, a ballast file is given up for compactions to live on.
+type space struct {
+	s    *Store
+	mu   sync.Mutex
+	next time.Time
+	low  atomic.Bool
+	// ballast says that the ballast file is in place.
+	ballast bool
+	refused atomic.Int64
+}
+
+// spaceEvery is how long one look at the free space is good for.
+const spaceEvery = time.Second
+
+func (p *space) init(s *Store) {
+	p.s = s
+	p.look()
+}
+
+func (p *space) close() {}
+
+// admit refuses with ErrNoSpace while there is too little room.
+func (p *space) admit() error {
+	if p.s.opt.FloorBytes < 0 {
+		return nil
+	}
+	now := p.s.env.Clock.Now()
+	p.mu.Lock()
+	due := now.After(p.next)
+	if due {
+		p.next = now.Add(spaceEvery)
+	}
+	p.mu.Unlock()
+	if due {
+		p.look()
+	}
+	if p.low.Load() {
+		p.refused.Add(1)
+		return ErrNoSpace
+	}
+	return nil
+}
+
+// free returns the bytes free and the floor, of the device that is nearer to its floor.
+func (p *space) free() (avail, floor uint64, ok bool) {
+	dirs := []string{p.s.dir}
+	if p.s.opt.LogDir != "" {
+		dirs = append(dirs, p.s.opt.LogDir)
+	}
+	for _, dir := range dirs {
+		u, err := p.s.env.FS.GetDiskUsage(dir)
+		if err != nil {
+			continue // a file system that cannot tell (in memory) is never full by this measure
+		}
+		f := max(uint64(p.s.opt.FloorBytes), u.TotalBytes/100*uint64(p.s.opt.FloorPercent))
+		if !ok || int64(u.AvailBytes-f) < int64(avail-floor) {
+			avail, floor, ok = u.AvailBytes, f, true
+		}
+	}
+	return avail, floor, ok
+}
+
+func (p *space) look() {
+	if p.s.opt.FloorBytes < 0 {
+		return
+	}
+	avail, floor, ok := p.free()
+	if !ok {
+		return
+	}
+	low := avail < floor
+	if was := p.low.Swap(low); was != low {
+		p.s.log.Warn("free space", "refusing_writes", low, "free_bytes", avail, "floor_bytes", floor)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case avail < floor/2:
+		p.drop()
+	case avail > floor+2*uint64(max(p.s.opt.Ballast, 0)) && !p.ballast:
+		if err := p.load(); err != nil {
+			p.s.log.Warn("ballast", "err", err)
+		}
+	}
+}
+
+func (p *space) path() string { return p.s.env.FS.PathJoin(p.s.dir, "ballast") }
+
+func (p *space) drop() {
+	if err := p.s.env.FS.Remove(p.path()); err == nil {
+		p.s.log.Error("free space is nearly gone: the ballast file was given up", "bytes", p.s.opt.Ballast)
+	}
+	p.ballast = false
+}
+
+// load puts the ballast file in place: real blocks, not a hole.
+func (p *space) load() error {
+	if p.s.opt.Ballast < 0 {
+		return nil
+	}
+	if i, err := p.s.env.FS.Stat(p.path()); err == nil && i.Size() == p.s.opt.Ballast {
+		p.ballast = true
+		return nil
+	}
+	f, err := p.s.env.FS.Create(p.path(), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("store: ballast: %w", err)
+	}
+	if err := f.Preallocate(0, p.s.opt.Ballast); err != nil {
+		return closeWith(f, err)
+	}
+	_, err = io.Copy(onlyWriter{f}, io.LimitReader(zeros{}, p.s.opt.Ballast))
+	p.ballast = err == nil
+	return closeWith(f, err)
+}
+
+type onlyWriter struct{ f env.File }
+
+func (w onlyWriter) Write(b []byte) (int, error) { return w.f.Write(b) }
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+func closeWith(f env.File, err error) error {
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Tx is one atomic change of the databases that its Update named.
+type Tx struct {
+	s       *Store
+	who     *note.Who
+	writers []*Writer // in ascending database id
+}
+
+// Update is the one door by which notes change. It locks the databases named, in ascending id,
+// calls fn, and commits everything that fn asked for as one batch; it returns when that would
+// survive a power cut. If fn fails nothing has changed. fn must be quick: what can be prepared
+// (parsing, hashing, objects, rules) is prepared before.
+//
+// Order: the batch takes its numbers and is applied under the locks; the flush of the log is waited
+// for outside every lock, so that whoever comes next joins the same flush.
+func (s *Store) Update(ctx context.Context, who note.Who, ids []note.DatabaseID, fn func(*Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	tx := &Tx{s: s, who: &who}
+	defer tx.release()
+	if err := tx.acquire(ids); err != nil {
+		return err
+	}
+	c, err := tx.run(fn)
+	if err != nil {
+		return err
+	}
+	if c.batch == nil {
+		// Nothing changed, but what fn saw must be durable before anyone is told of it.
+		return s.hz.wait(c.seen)
+	}
+	err = c.batch.SyncWait()
+	if err != nil {
+		return s.die(err)
+	}
+	s.watch.fire(s.hz.complete(c.span))
+	return c.batch.Close()
+}
+
+// commit is a batch on its way: applied, its flush not yet waited for. Without a batch nothing
+// changed, and seen is the latest sequence that was looked at.
+type commit struct {
+	batch *pebble.Batch
+	span  *span
+	seen  uint64
+}
+
+func (tx *Tx) acquire(ids []note.DatabaseID) error {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		db, err := tx.s.dbs.acquire(id)
+		if err != nil {
+			return err
+		}
+		tx.writers = append(tx.writers, &Writer{tx: tx, Reader: Reader{s: tx.s, db: db, eng: tx.s.eng, who: tx.who}})
+	}
+	return nil
+}
+
+func (tx *Tx) release() {
+	for _, w := range tx.writers {
+		tx.s.dbs.release(w.db)
+	}
+}
+
+// run holds the locks: from before fn sees the databases until the batch is applied.
+func (tx *Tx) run(fn func(*Tx) error) (commit, error) {
+	for _, w := range tx.writers {
+		w.db.write.Lock()
+		defer w.db.write.Unlock()
+	}
+	if err := tx.s.alive(); err != nil {
+		return commit{}, err
+	}
+	for _, w := range tx.writers {
+		w.begin()
+		if err := w.serving(); err != nil {
+			return commit{}, err
+		}
+	}
+	if err := fn(tx); err != nil {
+		return commit{}, err
+	}
+	return tx.commit()
+}
+
+// Database returns the writer of a database that the update named.
+func (tx *Tx) Database(id note.DatabaseID) (*Writer, error) {
+	for _, w := range tx.writers {
+		if w.db.id == id {
+			return w, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNotNamed, id)
+}
+
+// commit settles every writer, which may still fail, then takes numbers, builds the batch and
+// applies it, which may not.
+func (tx *Tx) commit() (commit, error) {
+	n, seen := 0, uint64(0)
+	var messages []*Message
+	var nums []uint32
+	for _, w := range tx.writers {
+		seen = max(seen, w.st.counters.Seq)
+		if err := w.settle(); err != nil {
+			return commit{}, err
+		}
+		if !w.changed() {
+			continue
+		}
+		nums = append(nums, w.db.num)
+		n += max(1, len(w.order))
+		for _, id := range w.order {
+			if m := w.dirty[id].message; m != nil && m.recipe == 0 && !slices.Contains(messages, m) {
+				messages = append(messages, m)
+			}
+		}
+	}
+	if nums == nil {
+		return commit{seen: seen}, nil
+	}
+	sp, ceiling := tx.s.hz.take(n+len(messages), nums)
+	b := tx.s.eng.NewBatch()
+	if ceiling != 0 {
+		putUint(b, metaCeiling, ceiling)
+	}
+	seq := sp.first
+	for i, m := range messages {
+		m.recipe = note.RecipeID(seq + uint64(n+i))
+		m.put(b)
+	}
+	var feed []layout.FeedItem
+	for _, w := range tx.writers {
+		if w.changed() {
+			feed = w.write(b, &seq, feed)
+		}
+	}
+	set(b, layout.NumberKey(layout.SpaceFeed, sp.first), layout.AppendFeed(nil, feed))
+	if err := tx.apply(b); err != nil {
+		return commit{}, tx.s.die(err)
+	}
+	return commit{batch: b, span: sp}, nil
+}
+
+// apply makes the batch and the states that go with it visible in one moment.
+func (tx *Tx) apply(b *pebble.Batch) error {
+	for _, w := range tx.writers {
+		w.db.publish.Lock()
+		defer w.db.publish.Unlock()
+	}
+	if err := tx.s.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return err
+	}
+	for _, w := range tx.writers {
+		w.publish()
+	}
+	return nil
+}

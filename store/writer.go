@@ -1,0 +1,427 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+)
+
+// Writer changes one database within an Update. Its reading methods see single notes as the update
+// has changed them; ranges (Members, Notes, Changes, ranks) show what was there before it.
+type Writer struct {
+	Reader
+	tx    *Tx
+	order []note.ID // dirty notes, in order of first change
+	// private says that st is a copy of this writer's own; heads are the folder heads cloned in it.
+	private bool
+	heads   map[note.ID]bool
+	chunks  map[chunkKey]*layout.Chunk
+	members []memberRow
+	gone    []layout.Change
+	// goneMods are the MODSEQs of gone.
+	goneMods []note.ModSeq
+	names    map[string]uint32
+	dropped  []note.ID // folders removed
+	objects  []*Object // attachments that the update brings
+	trimmed  []note.ModSeq
+	entries  []entry          // rows of indexes
+	peers    []note.ReplicaID // known replicas that changed
+}
+
+type chunkKey struct {
+	folder note.ID
+	chunk  uint32
+}
+
+// memberRow is a change of the folder index.
+type memberRow struct {
+	folder note.ID
+	uid    uint32
+	id     note.ID // 0 removes
+	mark   int8    // \Deleted row: 1 put, -1 remove, 0 leave
+}
+
+// txNote is a note under change.
+type txNote struct {
+	id   note.ID
+	orig *layout.Note // nil for a new note
+	row  *layout.Note // nil once destroyed
+	// before is the content at the begin of the update where it was loaded, content the present one
+	// where it changed.
+	before, content *layout.Content
+	leaves          map[note.Revision]*note.Content // leaf rows: nil removes
+	message         *Message
+	// named and wasNamed are the objects that the stored revisions name, after and before.
+	named, wasNamed map[note.Digest]bool
+	hadLeaves       bool
+}
+
+func (w *Writer) begin() {
+	w.st = w.db.cur.Load()
+	w.rights = w.st.info.ACL.Rights(w.who)
+	w.dirty = make(map[note.ID]*txNote)
+}
+
+// own makes the state this writer's own, so that it can be changed.
+func (w *Writer) mutable() *state {
+	if !w.private {
+		st := *w.st
+		w.st, w.private = &st, true
+	}
+	return w.st
+}
+
+// head returns a folder's head for changing.
+func (w *Writer) head(id note.ID) (*layout.Folder, error) {
+	if w.st.folder(id) == nil {
+		return nil, fmt.Errorf("%w: folder %d", ErrNotFound, id)
+	}
+	if w.heads == nil {
+		w.heads = make(map[note.ID]bool)
+		st := w.mutable()
+		st.folders = slices.Clone(st.folders)
+	}
+	i, _ := slices.BinarySearchFunc(w.st.folders, id, func(f *layout.Folder, id note.ID) int { return cmp.Compare(f.Note, id) })
+	if !w.heads[id] {
+		f := *w.st.folders[i]
+		w.st.folders[i] = &f
+		w.heads[id] = true
+	}
+	return w.st.folders[i], nil
+}
+
+func (w *Writer) changed() bool { return w.private || len(w.order) > 0 }
+
+// change returns a note for changing.
+func (w *Writer) change(id note.ID) (*txNote, error) {
+	if t, ok := w.dirty[id]; ok {
+		if t.row == nil {
+			return nil, ErrNotFound
+		}
+		return t, nil
+	}
+	n, err := w.note(id)
+	if err != nil {
+		return nil, err
+	}
+	t := &txNote{id: id, orig: n, row: n.Clone()}
+	w.add(id, t)
+	return t, nil
+}
+
+func (w *Writer) add(id note.ID, t *txNote) {
+	w.dirty[id] = t
+	w.order = append(w.order, id)
+}
+
+// need finds a live note that the writer may read, and checks a right on it.
+func (w *Writer) need(id note.ID, right, ifOwn note.Rights) (*txNote, error) {
+	n, err := w.Note(id)
+	if err != nil {
+		return nil, err
+	}
+	if !w.grants(n, right, ifOwn) {
+		return nil, ErrDenied
+	}
+	return w.change(id)
+}
+
+// New is what a note is made of.
+type New struct {
+	// UNID is drawn where it is zero. One that exists already is ErrExists, a buried one ErrGrave.
+	UNID    note.UNID
+	Class   note.Class // Document where 0
+	Content note.Content
+	Summary []byte
+	// Message is the stored message, if the note is mail: see Prepare.
+	Message *Message
+	Date    int64 // INTERNALDATE, Unix seconds
+	Thread  note.UNID
+	// Folders are the note ids of the folders that it goes into; a note made with any lives as long
+	// as it is in one.
+	Folders  []note.ID
+	Keywords []string // canonical spelling
+	SeenBy   []note.UNID
+	// MarkDeleted marks the memberships \Deleted from the start.
+	MarkDeleted bool
+}
+
+// Create makes a note and returns its id.
+func (w *Writer) Create(n New) (note.ID, error) {
+	if n.Class == 0 {
+		n.Class = note.Document
+	}
+	if err := w.mayCreate(&n); err != nil {
+		return 0, err
+	}
+	if err := w.s.space.admit(); err != nil {
+		return 0, err
+	}
+	if n.UNID.IsZero() {
+		n.UNID = w.s.UNID()
+	} else if id, err := w.findOwn(n.UNID); err == nil {
+		return id, ErrExists
+	} else if !errors.Is(err, ErrNotFound) {
+		return 0, err
+	}
+	row := &layout.Note{UNID: n.UNID, Class: n.Class, Date: n.Date, Thread: n.Thread, Author: w.who.Person}
+	if n.Message != nil {
+		n.Content.Message = n.Message.Digest
+		row.Size, row.Recipe = n.Message.Size, n.Message.recipe
+	}
+	tree := note.Tree{{Rev: note.NextRevision(note.Revision{}, n.Class, false, &n.Content)}}
+	t := &txNote{row: row, message: n.Message, content: &layout.Content{Tree: tree, Content: n.Content, Summary: n.Summary}}
+	st := w.mutable()
+	id := st.counters.NextNote
+	st.counters.NextNote++
+	w.add(id, t)
+	t.id = id
+	at := w.stamp(note.Stamp{})
+	for _, k := range n.Keywords {
+		row.State = row.State.Set(note.Keyword, k, note.On, at)
+	}
+	for _, p := range n.SeenBy {
+		row.State = row.State.Set(note.Seen, string(p[:]), note.On, at)
+	}
+	for _, f := range n.Folders {
+		if _, err := w.join(t, f, n.MarkDeleted, at); err != nil {
+			return 0, err
+		}
+	}
+	return id, nil
+}
+
+// findOwn finds a UNID among the rows and among the notes that this update makes.
+func (w *Writer) findOwn(u note.UNID) (note.ID, error) {
+	for _, id := range w.order {
+		if t := w.dirty[id]; t.row != nil && t.row.UNID == u {
+			return id, nil
+		}
+	}
+	return w.Find(u)
+}
+
+func (w *Writer) mayCreate(n *New) error {
+	if w.who.System {
+		return nil
+	}
+	right := note.Insert | note.Post
+	if n.Class != note.Document {
+		right = note.Create
+	}
+	if len(n.Folders) == 0 {
+		if w.rights&right == 0 {
+			return ErrDenied
+		}
+		return nil
+	}
+	for _, id := range n.Folders {
+		f := w.st.folder(id)
+		if f == nil {
+			return fmt.Errorf("%w: folder %d", ErrNotFound, id)
+		}
+		if w.FolderRights(f)&right == 0 {
+			return ErrDenied
+		}
+	}
+	return nil
+}
+
+func (w *Writer) stamp(above note.Stamp) note.Stamp {
+	return w.s.stamp(w.st.info.Replica, above)
+}
+
+// setState writes one state item above what it replaces; writing what is there changes nothing.
+func (w *Writer) setState(t *txNote, kind note.StateKind, key string, value uint8) {
+	have, at := t.row.State.Get(kind, key)
+	if have == value {
+		return
+	}
+	t.row.State = t.row.State.Set(kind, key, value, w.stamp(at))
+}
+
+func onOff(on bool) uint8 {
+	if on {
+		return note.On
+	}
+	return note.Off
+}
+
+// SetKeyword sets or clears a keyword, given in canonical spelling.
+func (w *Writer) SetKeyword(id note.ID, keyword string, on bool) error {
+	t, err := w.need(id, note.Write, note.WriteOwn)
+	if err != nil {
+		return err
+	}
+	w.setState(t, note.Keyword, keyword, onOff(on))
+	return nil
+}
+
+// SetSeen says whether a person has seen a note. It is the person's own word, so it needs only the
+// right to keep it.
+func (w *Writer) SetSeen(id note.ID, person note.UNID, on bool) error {
+	t, err := w.need(id, note.KeepSeen, 0)
+	if err != nil {
+		return err
+	}
+	w.setState(t, note.Seen, string(person[:]), onOff(on))
+	return nil
+}
+
+// Subscribe says whether a person has subscribed to a folder.
+func (w *Writer) Subscribe(folder note.ID, person note.UNID, on bool) error {
+	f, err := w.head(folder)
+	if err != nil {
+		return err
+	}
+	if w.FolderRights(f)&note.Lookup == 0 {
+		return ErrNotFound
+	}
+	t, err := w.change(folder)
+	if err != nil {
+		return err
+	}
+	w.setState(t, note.Subscribed, string(person[:]), onOff(on))
+	f.Subscribed = slices.DeleteFunc(slices.Clone(f.Subscribed), func(p note.UNID) bool { return p == person })
+	if on {
+		f.Subscribed = append(f.Subscribed, person)
+	}
+	return nil
+}
+
+// Revise writes a new revision of a note above parent, which must be a leaf: ErrConflict otherwise.
+// Above the winner it becomes what everyone sees; above a leaf that lost, it replaces that leaf.
+func (w *Writer) Revise(id note.ID, parent note.Revision, c note.Content, summary []byte) (note.Revision, error) {
+	t, err := w.need(id, note.Write, note.WriteOwn)
+	if err != nil {
+		return note.Revision{}, err
+	}
+	if err := w.s.space.admit(); err != nil {
+		return note.Revision{}, err
+	}
+	cur, err := w.load(id, t)
+	if err != nil {
+		return note.Revision{}, err
+	}
+	base := &cur.Content
+	winner, _ := cur.Tree.Winner()
+	if winner.Rev != parent {
+		if !slices.ContainsFunc(cur.Tree.Conflicts(), func(n note.Node) bool { return n.Rev == parent }) {
+			return note.Revision{}, ErrConflict
+		}
+		if base, err = w.Leaf(id, parent); err != nil {
+			return note.Revision{}, err
+		}
+	}
+	c.Message = base.Message
+	node := note.Node{Rev: note.NextRevision(parent, t.row.Class, false, &c), Parent: parent, Changed: note.Changes(base, &c)}
+	w.graft(t, cur, []grown{{node, &c, summary}})
+	return node.Rev, nil
+}
+
+// load reads a note's content for changing.
+func (w *Writer) load(id note.ID, t *txNote) (*layout.Content, error) {
+	if t.content != nil {
+		return t.content, nil
+	}
+	c, err := w.content(id)
+	if err != nil {
+		return nil, err
+	}
+	if t.before == nil {
+		t.before = c
+	}
+	return c, nil
+}
+
+// grown is a revision that is added to a tree, with its content.
+type grown struct {
+	node    note.Node
+	content *note.Content
+	summary []byte
+}
+
+// graft adds revisions to a note's tree and keeps the content of every live leaf: the winner's in
+// the content row, the others' in leaf rows.
+func (w *Writer) graft(t *txNote, cur *layout.Content, add []grown) {
+	contents := map[note.Revision]*note.Content{}
+	next := &layout.Content{Tree: cur.Tree, Summary: cur.Summary}
+	if win, ok := cur.Tree.Winner(); ok && !win.Deleted {
+		contents[win.Rev] = &cur.Content
+	}
+	for _, n := range cur.Tree.Conflicts() {
+		// A leaf whose row is damaged is left out: check names it, and the winner goes on.
+		if c, err := w.Leaf(t.id, n.Rev); err == nil {
+			contents[n.Rev] = c
+		}
+	}
+	for _, g := range add {
+		next.Tree = next.Tree.Add(g.node)
+		if g.content != nil && !g.node.Deleted {
+			contents[g.node.Rev] = g.content
+		}
+	}
+	winner, _ := next.Tree.Winner()
+	if c := contents[winner.Rev]; c != nil {
+		next.Content = *c
+	}
+	for _, g := range add {
+		if g.node.Rev == winner.Rev && g.summary != nil {
+			next.Summary = g.summary
+		}
+	}
+	if t.leaves == nil {
+		t.leaves = make(map[note.Revision]*note.Content)
+	}
+	for _, n := range cur.Tree.Conflicts() {
+		t.leaves[n.Rev] = nil
+	}
+	for _, n := range next.Tree.Conflicts() {
+		t.leaves[n.Rev] = contents[n.Rev]
+	}
+	t.content = next
+}
+
+// Destroy deletes a note for good: every conflict of it too.
+func (w *Writer) Destroy(id note.ID) error {
+	t, err := w.need(id, note.Expunge, note.ExpungeOwn)
+	if err != nil {
+		return err
+	}
+	if t.row.Class == note.Folder {
+		return fmt.Errorf("%w: a folder is deleted with DeleteFolder", ErrDenied)
+	}
+	for _, m := range slices.Clone(t.row.Members) {
+		w.leave(t, m.Folder)
+	}
+	return w.bury(id, t)
+}
+
+// bury writes the deleting revision. Where a replica is known that may still hold the note, its
+// stub stays until that has passed it; alone, it becomes a grave at once.
+func (w *Writer) bury(id note.ID, t *txNote) error {
+	if len(w.st.peers) == 0 {
+		t.row = nil
+		return nil
+	}
+	cur, err := w.load(id, t)
+	if err != nil {
+		return err
+	}
+	var add []grown
+	empty := note.Content{}
+	for _, leaf := range cur.Tree.Leaves() {
+		if !leaf.Deleted {
+			rev := note.NextRevision(leaf.Rev, t.row.Class, true, &empty)
+			add = append(add, grown{node: note.Node{Rev: rev, Parent: leaf.Rev, Deleted: true}})
+		}
+	}
+	w.graft(t, cur, add)
+	t.content.Content, t.content.Summary = note.Content{}, nil
+	t.row.Stub, t.row.Recipe, t.row.Size = true, 0, 0
+	return nil
+}
