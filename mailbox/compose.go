@@ -1,0 +1,101 @@
+package mailbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/imap"
+	"doublet/wire/mime"
+)
+
+// Composed is a message made ready to be stored: parsed once, hashed, its large parts written, what
+// lists show computed. Any number of notes can be made of it; they share the message.
+type Composed struct {
+	message *store.Message
+	summary []byte
+	thread  note.UNID
+	// Envelope is the parsed header, for rules and notices.
+	Envelope *mime.Envelope
+}
+
+// Compose reads a message. It is the only place where mail is parsed; whoever reads it later copies
+// or looks up what was found here. Release the result when the updates that use it have ended.
+func (s *Service) Compose(ctx context.Context, raw []byte) (*Composed, error) {
+	if len(raw) > s.opt.MessageSize {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, len(raw), s.opt.MessageSize)
+	}
+	if bytes.IndexByte(raw, 0) >= 0 {
+		return nil, ErrBadMessage
+	}
+	root := mime.Parse(raw, mime.DefaultLimits)
+	m, err := s.store.Prepare(ctx, raw, mime.SplitLeaves(raw, root, store.PartSize))
+	if err != nil {
+		return nil, err
+	}
+	key := []byte(mime.ThreadKey(root.Envelope))
+	if len(key) == 0 { // nothing to go by: a thread of its own
+		key = m.Digest[:]
+	}
+	return &Composed{
+		message: m, summary: appendSummary(nil, raw, root), Envelope: root.Envelope, thread: note.DeriveUNID(key),
+	}, nil
+}
+
+// New is a note of the message, with an INTERNALDATE.
+func (c *Composed) New(date time.Time) store.New {
+	return store.New{
+		Content: note.Content{Items: memo}, Summary: c.summary, Message: c.message, Thread: c.thread, Date: date.Unix(),
+	}
+}
+
+// memo are the items of a message's note; all else is in the message.
+var memo = note.MakeItems(note.Item{Name: "Form", Value: note.Text("Memo")})
+
+// Size is the message's size in bytes.
+func (c *Composed) Size() int64 { return int64(c.message.Size) }
+
+// Release lets go of the message.
+func (c *Composed) Release() { c.message.Release() }
+
+// The fields of a summary, each with its length: the ENVELOPE and the BODYSTRUCTURE in the words of
+// RFC 9051, which every door copies or parses, the index of parts, the preview (RFC 8970).
+const (
+	fieldEnvelope = iota
+	fieldStructure
+	fieldIndex
+	fieldPreview
+	fields
+)
+
+func appendSummary(dst, raw []byte, root *mime.Part) []byte {
+	scratch := make([]byte, 0, 1024)
+	add := func(b []byte) {
+		dst = binary.AppendUvarint(dst, uint64(len(b)))
+		dst = append(dst, b...)
+		scratch = b[:0]
+	}
+	add(imap.AppendEnvelope(scratch, root.Envelope))
+	add(imap.AppendBodyStructure(scratch, root))
+	add(mime.AppendIndex(scratch, root))
+	add(append(scratch, mime.Preview(raw, root)...))
+	return dst
+}
+
+func summaryField(sum []byte, want int) ([]byte, error) {
+	for i := range fields {
+		n, k := binary.Uvarint(sum)
+		if k <= 0 || n > uint64(len(sum)-k) {
+			return nil, fmt.Errorf("%w: summary", store.ErrDamaged)
+		}
+		if i == want {
+			return sum[k : k+int(n)], nil
+		}
+		sum = sum[k+int(n):]
+	}
+	return nil, fmt.Errorf("%w: summary", store.ErrDamaged)
+}

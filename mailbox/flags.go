@@ -1,0 +1,120 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/store/layout"
+
+	"doublet/note"
+)
+
+// The keywords that IMAP writes with a backslash; the names are those of JMAP (RFC 8621 section 4.1.1).
+const (
+	Answered = "$answered"
+	Flagged  = "$flagged"
+	Draft    = "$draft"
+)
+
+// ErrBadFlag says that a word cannot be a flag here.
+var ErrBadFlag = errors.New("not a flag that can be set")
+
+// Limits on keywords of one note.
+const (
+	maxKeyword  = 100
+	maxKeywords = 100
+)
+
+// Flags are a message's flags. Keywords are in canonical spelling: lower case, sorted.
+type Flags struct {
+	Seen, Deleted bool
+	Keywords      []string
+}
+
+// ParseFlag reads a flag as IMAP writes it.
+func ParseFlag(flag string) (seen, deleted bool, keyword string, err error) {
+	switch lower := strings.ToLower(flag); lower {
+	case `\seen`:
+		return true, false, "", nil
+	case `\deleted`:
+		return false, true, "", nil
+	case `\answered`, `\flagged`, `\draft`:
+		return false, false, "$" + lower[1:], nil
+	default:
+		if strings.HasPrefix(flag, `\`) || flag == "" || len(flag) > maxKeyword {
+			return false, false, "", fmt.Errorf("%w: %s", ErrBadFlag, flag)
+		}
+		return false, false, lower, nil
+	}
+}
+
+// ParseFlags reads a list of flags as IMAP writes them. \Recent is passed over.
+func ParseFlags(list []string) (Flags, error) {
+	var fl Flags
+	for _, s := range list {
+		if strings.EqualFold(s, `\recent`) {
+			continue
+		}
+		seen, deleted, k, err := ParseFlag(s)
+		if err != nil {
+			return fl, err
+		}
+		fl.Seen, fl.Deleted = fl.Seen || seen, fl.Deleted || deleted
+		if k != "" {
+			fl.Keywords = append(fl.Keywords, k)
+		}
+	}
+	slices.Sort(fl.Keywords)
+	fl.Keywords = slices.Compact(fl.Keywords)
+	if len(fl.Keywords) > maxKeywords {
+		return fl, fmt.Errorf("%w: more than %d on one message", ErrBadFlag, maxKeywords)
+	}
+	return fl, nil
+}
+
+// AppendIMAP appends the flags as IMAP writes them, blanks between, without parentheses.
+func (fl Flags) AppendIMAP(dst []byte) []byte {
+	start := len(dst)
+	if fl.Seen {
+		dst = append(dst, `\Seen `...)
+	}
+	if fl.Deleted {
+		dst = append(dst, `\Deleted `...)
+	}
+	for _, k := range fl.Keywords {
+		dst = append(appendKeyword(dst, k), ' ')
+	}
+	if len(dst) > start {
+		dst = dst[:len(dst)-1]
+	}
+	return dst
+}
+
+func appendKeyword(dst []byte, k string) []byte {
+	switch k {
+	case Answered:
+		return append(dst, `\Answered`...)
+	case Flagged:
+		return append(dst, `\Flagged`...)
+	case Draft:
+		return append(dst, `\Draft`...)
+	}
+	return append(dst, k...)
+}
+
+func flagsOf(n *layout.Note, folder note.ID, person note.UNID) Flags {
+	m, _ := n.Member(folder)
+	fl := Flags{Deleted: m.Deleted}
+	for _, it := range n.State {
+		switch {
+		case it.Value != note.On:
+		case it.Kind == note.Keyword:
+			fl.Keywords = append(fl.Keywords, it.Key)
+		case it.Kind == note.Seen && it.Key == string(person[:]):
+			fl.Seen = true
+		}
+	}
+	return fl
+}

@@ -1,0 +1,463 @@
+// Package mailbox is a mail file as clients see it: folders, UIDs, flags, threads, quota, search. It
+// gives every door one semantics, so that what is done through one is what the others show.
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// The kinds of error that doors tell apart, beside those of the store.
+var (
+	ErrNoFolder     = errors.New("no such folder")
+	ErrFolderExists = errors.New("the folder exists already")
+	ErrHasChildren  = errors.New("the folder has folders below it")
+	ErrBadName      = errors.New("not a folder name")
+	ErrOverQuota    = errors.New("the mail file is over its quota")
+	ErrTooBig       = errors.New("the message is larger than this server takes")
+	ErrBadMessage   = errors.New("the message holds a NUL byte")
+	ErrReadOnly     = errors.New("the folder was opened for reading only")
+	ErrFolderGone   = errors.New("the folder was deleted")
+)
+
+// Kind is the kind of database that a mail file is.
+const Kind = "mail"
+
+// Inbox is the folder that everyone has.
+const Inbox = "INBOX"
+
+// Standard are the folders of a new mail file and their special uses (RFC 6154).
+var Standard = []struct{ Name, SpecialUse string }{
+	{Inbox, ""}, {"Drafts", "Drafts"}, {"Sent", "Sent"}, {"Archive", "Archive"}, {"Junk", "Junk"}, {"Trash", "Trash"},
+}
+
+// Limits on names: bytes of a full name, levels, folders of a mail file.
+const (
+	maxName    = 1000
+	maxLevels  = 20
+	maxFolders = 10_000
+)
+
+// Options are the settings of the room.
+type Options struct {
+	// MessageSize is the largest message in bytes (50 MB).
+	MessageSize int
+}
+
+// Service opens mail files.
+type Service struct {
+	store *store.Store
+	env   *env.Env
+	opt   Options
+}
+
+// New returns the service over a store.
+func New(s *store.Store, e *env.Env, o Options) *Service {
+	if o.MessageSize == 0 {
+		o.MessageSize = 50 << 20
+	}
+	return &Service{store: s, env: e, opt: o}
+}
+
+// MessageSize is the largest message that is taken, in bytes.
+func (s *Service) MessageSize() int { return s.opt.MessageSize }
+
+// Make makes a mail file with its standard folders, and lets its owner manage it.
+func (s *Service) Make(ctx context.Context, owner note.UNID, title string, quota, warning uint64) (note.DatabaseID, error) {
+	acl := note.ACL{Default: note.NoAccess}
+	if !owner.IsZero() {
+		acl = acl.With(note.Entry{ID: owner, Level: note.Manager})
+	}
+	id, err := s.store.CreateDatabase(note.System, store.Create{
+		Title: title, Kind: Kind, Owner: owner, Quota: quota, Warning: warning, ACL: acl,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("make mail file: %w", err)
+	}
+	err = s.store.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
+		w, err := tx.Database(id)
+		if err != nil {
+			return err
+		}
+		for _, f := range Standard {
+			fid, err := w.CreateFolder(f.Name, f.SpecialUse)
+			if err != nil {
+				return err
+			}
+			if owner.IsZero() {
+				continue
+			}
+			if err := w.Subscribe(fid, owner, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return id, err
+}
+
+// File is one mail file as one person may see it.
+type File struct {
+	svc *Service
+	who note.Who
+	db  note.DatabaseID
+}
+
+// File returns a handle on a mail file. It holds nothing open.
+func (s *Service) File(who note.Who, db note.DatabaseID) *File {
+	return &File{svc: s, who: who, db: db}
+}
+
+// Who says as whom the file was opened.
+func (f *File) Who() note.Who { return f.who }
+
+// Database is the id of the mail file.
+func (f *File) Database() note.DatabaseID { return f.db }
+
+// Watch calls fn after each durable change in the mail file, until stop is called. fn must not block.
+func (f *File) Watch(fn func()) (stop func(), err error) { return f.svc.store.Watch(f.db, fn) }
+
+// Folder is a folder as a list shows it.
+type Folder struct {
+	ID               note.ID
+	UNID             note.UNID
+	Name, SpecialUse string
+	Subscribed       bool
+	HasChildren      bool
+	UIDValidity      uint32
+	UIDNext          uint32
+	Total            uint32
+	Unseen           uint32
+	Deleted          uint32
+	Size             uint64
+	HighestModSeq    uint64
+	Rights           note.Rights
+}
+
+func (f *File) folder(r *store.Reader, h *layout.Folder) Folder {
+	return Folder{
+		ID: h.Note, UNID: h.UNID, Name: h.Name, SpecialUse: h.SpecialUse,
+		Subscribed:  slices.Contains(h.Subscribed, f.who.Person),
+		UIDValidity: h.UIDValidity, UIDNext: h.UIDNext, Total: h.Total,
+		Unseen: h.Total - min(h.Total, layout.SeenBy(h.Seen, f.who.Person)), Deleted: h.Deleted, Size: h.Size,
+		HighestModSeq: uint64(max(h.Mod, 1)), Rights: r.FolderRights(h),
+	}
+}
+
+// Normalize brings a name into its one form: NFC, INBOX in capitals. It refuses what is no name.
+func Normalize(name string) (string, error) {
+	name = norm.NFC.String(name)
+	first, rest, deeper := strings.Cut(name, "/")
+	if strings.EqualFold(first, Inbox) {
+		name = Inbox
+		if deeper {
+			name += "/" + rest
+		}
+	}
+	if len(name) > maxName || strings.Count(name, "/") >= maxLevels {
+		return "", fmt.Errorf("%w: longer than %d bytes or deeper than %d levels", ErrBadName, maxName, maxLevels)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return "", fmt.Errorf("%w: an empty level", ErrBadName)
+		}
+	}
+	for _, c := range name {
+		if c < 0x20 || c == 0x7f || c == 0xfffd || c >= 0x80 && c < 0xa0 || c == 0x2028 || c == 0x2029 {
+			return "", fmt.Errorf("%w: it holds a control character", ErrBadName)
+		}
+	}
+	return name, nil
+}
+
+func (f *File) read(ctx context.Context, fn func(*store.Reader) error) error {
+	return f.svc.store.Read(ctx, f.who, f.db, fn)
+}
+
+func (f *File) update(ctx context.Context, fn func(*store.Writer) error) error {
+	return f.svc.store.Update(ctx, f.who, []note.DatabaseID{f.db}, func(tx *store.Tx) error {
+		w, err := tx.Database(f.db)
+		if err != nil {
+			return err
+		}
+		return fn(w)
+	})
+}
+
+// Folders lists the folders that may be looked up, sorted by name, parents before children.
+func (f *File) Folders(ctx context.Context) ([]Folder, error) {
+	var out []Folder
+	err := f.read(ctx, func(r *store.Reader) error {
+		for _, h := range r.Folders() {
+			out = append(out, f.folder(r, h))
+		}
+		return nil
+	})
+	slices.SortFunc(out, func(a, b Folder) int { return compareNames(a.Name, b.Name) })
+	for i := range out {
+		if i+1 < len(out) {
+			out[i].HasChildren = strings.HasPrefix(out[i+1].Name, out[i].Name+"/")
+		}
+	}
+	return out, err
+}
+
+// compareNames sorts INBOX first, and levels before characters, so that children follow their parent.
+func compareNames(a, b string) int {
+	if (a == Inbox) != (b == Inbox) {
+		if a == Inbox {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
+}
+
+// Folder returns one folder by name.
+func (f *File) Folder(ctx context.Context, name string) (Folder, error) {
+	var out Folder
+	err := f.read(ctx, func(r *store.Reader) error {
+		h, err := named(r, name)
+		if err != nil {
+			return err
+		}
+		out = f.folder(r, h)
+		for _, o := range r.Folders() {
+			out.HasChildren = out.HasChildren || strings.HasPrefix(o.Name, name+"/")
+		}
+		return nil
+	})
+	return out, err
+}
+
+func named(r *store.Reader, name string) (*layout.Folder, error) {
+	h, err := r.FolderNamed(name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %s", ErrNoFolder, name)
+	}
+	return h, err
+}
+
+// Create makes a folder, and the folders above it that are missing. New folders are subscribed.
+func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, error) {
+	name, err := Normalize(strings.TrimSuffix(name, "/"))
+	if err != nil {
+		return Folder{}, err
+	}
+	err = f.update(ctx, func(w *store.Writer) error {
+		if _, err := named(&w.Reader, name); err == nil {
+			return fmt.Errorf("%w: %s", ErrFolderExists, name)
+		}
+		if len(w.Folders()) >= maxFolders {
+			return fmt.Errorf("%w: a mail file holds at most %d folders", ErrOverQuota, maxFolders)
+		}
+		if err := f.createParents(w, name); err != nil {
+			return err
+		}
+		return f.create(w, name, specialUse)
+	})
+	if err != nil {
+		return Folder{}, err
+	}
+	return f.Folder(ctx, name)
+}
+
+func (f *File) createParents(w *store.Writer, name string) error {
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		if _, err := named(&w.Reader, name[:i]); err == nil {
+			continue
+		}
+		if err := f.create(w, name[:i], ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *File) create(w *store.Writer, name, specialUse string) error {
+	id, err := w.CreateFolder(name, specialUse)
+	if errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("%w: %s", ErrFolderExists, name)
+	}
+	if err != nil || f.who.Person.IsZero() {
+		return err
+	}
+	return w.Subscribe(id, f.who.Person, true)
+}
+
+// Rename gives a folder another name, and the folders below it with it. Renaming INBOX moves its
+// messages into the new folder and leaves INBOX empty (RFC 9051 section 6.3.6).
+func (f *File) Rename(ctx context.Context, from, to string) error {
+	to, err := Normalize(strings.TrimSuffix(to, "/"))
+	if err != nil {
+		return err
+	}
+	if to == from || strings.HasPrefix(to, from+"/") && from != Inbox {
+		return fmt.Errorf("%w: %s lies in %s", ErrFolderExists, to, from)
+	}
+	return f.update(ctx, func(w *store.Writer) error {
+		h, err := named(&w.Reader, from)
+		if err != nil {
+			return err
+		}
+		if _, err := named(&w.Reader, to); err == nil {
+			return fmt.Errorf("%w: %s", ErrFolderExists, to)
+		}
+		if err := f.createParents(w, to); err != nil {
+			return err
+		}
+		if from == Inbox {
+			return f.emptyInbox(w, h, to)
+		}
+		for _, c := range slices.Clone(w.Folders()) {
+			if c.Name != from && !strings.HasPrefix(c.Name, from+"/") {
+				continue
+			}
+			if err := w.RenameFolder(c.Note, to+c.Name[len(from):]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (f *File) emptyInbox(w *store.Writer, inbox *layout.Folder, to string) error {
+	if err := f.create(w, to, ""); err != nil {
+		return err
+	}
+	dest, err := named(&w.Reader, to)
+	if err != nil {
+		return err
+	}
+	var ids []note.ID
+	if err := w.Members(inbox.Note, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
+		ids = append(ids, id)
+		return true
+	}); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := f.transfer(w, id, inbox.Note, dest.Note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transfer moves a note between two folders of the mail file.
+func (f *File) transfer(w *store.Writer, id, from, to note.ID) error {
+	if _, err := f.addTo(w, id, to); err != nil {
+		return err
+	}
+	return w.RemoveFrom(id, from)
+}
+
+// addTo puts a note into a folder. Into one that holds it already goes a new note of the same
+// message, with an EMAILID of its own.
+func (f *File) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error) {
+	uid, err = w.AddTo(id, folder)
+	if !errors.Is(err, store.ErrExists) {
+		return uid, err
+	}
+	copied, err := w.CopyNote(w, id, folder, note.UNID{})
+	if err != nil {
+		return 0, err
+	}
+	return w.UID(copied, folder), nil
+}
+
+// Delete deletes a folder with its messages. INBOX stays, and so does one with folders below it.
+func (f *File) Delete(ctx context.Context, name string) error {
+	if name == Inbox {
+		return fmt.Errorf("%w: INBOX cannot be deleted", store.ErrDenied)
+	}
+	return f.update(ctx, func(w *store.Writer) error {
+		h, err := named(&w.Reader, name)
+		if err != nil {
+			return err
+		}
+		for _, c := range w.Folders() {
+			if strings.HasPrefix(c.Name, name+"/") {
+				return fmt.Errorf("%w: %s", ErrHasChildren, name)
+			}
+		}
+		var ids []note.ID
+		if err := w.Members(h.Note, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
+			ids = append(ids, id)
+			return true
+		}); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := w.RemoveFrom(id, h.Note); err != nil {
+				return err
+			}
+		}
+		return w.DeleteFolder(h.Note)
+	})
+}
+
+// Subscribe says whether the person wants to see a folder in the list of subscribed ones.
+func (f *File) Subscribe(ctx context.Context, name string, on bool) error {
+	return f.update(ctx, func(w *store.Writer) error {
+		h, err := named(&w.Reader, name)
+		if err != nil {
+			return err
+		}
+		return w.Subscribe(h.Note, f.who.Person, on)
+	})
+}
+
+// Append stores a message in a folder and returns where it got its place.
+func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, date time.Time) (validity, uid uint32, err error) {
+	c, err := f.svc.Compose(ctx, raw)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer c.Release()
+	err = f.update(ctx, func(w *store.Writer) error {
+		h, err := named(&w.Reader, folder)
+		if err != nil {
+			return err
+		}
+		if err := CheckQuota(&w.Reader, uint64(len(raw))); err != nil {
+			return err
+		}
+		n := c.New(date)
+		n.Folders = []note.ID{h.Note}
+		n.Keywords, n.MarkDeleted = fl.Keywords, fl.Deleted
+		if fl.Seen {
+			n.SeenBy = []note.UNID{f.who.Person}
+		}
+		id, err := w.Create(n)
+		if err != nil {
+			return err
+		}
+		validity, uid = h.UIDValidity, w.UID(id, h.Note)
+		return nil
+	})
+	return validity, uid, err
+}
+
+// CheckQuota says whether a mail file has room for more bytes.
+func CheckQuota(r *store.Reader, more uint64) error {
+	info := r.Info()
+	if info.Quota > 0 && r.Counters().Size+more > info.Quota {
+		return fmt.Errorf("%w: %d of %d bytes are used", ErrOverQuota, r.Counters().Size, info.Quota)
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// StoreMode says what STORE does with the flags given.
+type StoreMode uint8
+
+// The modes.
+const (
+	Add StoreMode = iota + 1
+	Remove
+	Replace
+)
+
+// StoreOp is one change of flags.
+type StoreOp struct {
+	Mode  StoreMode
+	Flags Flags
+	// UnchangedSince, where HasUnchangedSince is set, leaves out messages that changed since then
+	// (RFC 7162 section 3.1.3).
+	UnchangedSince    uint64
+	HasUnchangedSince bool
+}
+
+// batch is how many messages one update changes: its locks are held briefly, and a change of flags
+// is atomic per message.
+const batch = 1000
+
+// changed is a message that an update has changed; its row shows the MODSEQ once that is committed.
+type changed struct {
+	seq, uid uint32
+	id       note.ID
+	row      *layout.Note
+}
+
+// Store changes flags, durably, and calls fn for every message of the set that was there, with its
+// new flags; the session is not told of them again. Messages that failed UnchangedSince are
+// returned, as numbers of the kind asked for.
+func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn func(*Message)) (modified Set, err error) {
+	if v.readOnly {
+		return nil, ErrReadOnly
+	}
+	var todo []changed
+	err = v.f.read(ctx, func(r *store.Reader) error {
+		ranges, err := v.uids(r, set, byUID)
+		if err != nil {
+			return err
+		}
+		return v.each(r, ranges, func(seq, uid uint32, id note.ID) (bool, error) {
+			todo = append(todo, changed{seq: seq, uid: uid, id: id})
+			return true, nil
+		})
+	})
+	for len(todo) > 0 && err == nil {
+		part := todo[:min(batch, len(todo))]
+		todo = todo[len(part):]
+		var failed []changed
+		err = v.f.update(ctx, func(w *store.Writer) error {
+			failed = failed[:0]
+			return v.storeSome(w, part, &op, &failed)
+		})
+		for _, c := range failed {
+			n := c.seq
+			if byUID {
+				n = c.uid
+			}
+			modified = append(modified, Range{n, n})
+		}
+		if err == nil {
+			err = v.f.read(ctx, func(r *store.Reader) error {
+				for i := range part {
+					if c := &part[i]; c.row != nil {
+						v.tellOwn(c.uid, c.row.Mod)
+						fn(&Message{Seq: c.seq, UID: c.uid, ID: c.id, v: v, r: r, row: c.row})
+					}
+				}
+				return nil
+			})
+		}
+	}
+	return modified, err
+}
+
+func (v *View) storeSome(w *store.Writer, part []changed, op *StoreOp, failed *[]changed) error {
+	for i := range part {
+		c := &part[i]
+		c.row = nil
+		id, err := w.Member(v.folder, c.uid)
+		if err == nil {
+			c.id = id
+			c.row, err = w.Note(id)
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			continue // expunged meanwhile; the session learns of it by Poll
+		}
+		if err != nil {
+			return err
+		}
+		if op.HasUnchangedSince && uint64(c.row.Mod) > op.UnchangedSince {
+			*failed = append(*failed, *c)
+			c.row = nil
+			continue
+		}
+		if err := v.storeOne(w, id, flagsOf(c.row, v.folder, v.f.who.Person), op); err != nil {
+			return err
+		}
+		if c.row, err = w.Note(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeOne writes what differs and nothing else: storing flags that are there changes no MODSEQ.
+func (v *View) storeOne(w *store.Writer, id note.ID, have Flags, op *StoreOp) error {
+	want := op.apply(have)
+	if want.Seen != have.Seen {
+		if err := w.SetSeen(id, v.f.who.Person, want.Seen); err != nil {
+			return err
+		}
+	}
+	if want.Deleted != have.Deleted {
+		if err := w.MarkDeleted(id, v.folder, want.Deleted); err != nil {
+			return err
+		}
+	}
+	if len(want.Keywords) > maxKeywords {
+		return fmt.Errorf("%w: more than %d on one message", ErrBadFlag, maxKeywords)
+	}
+	for _, k := range have.Keywords {
+		if !slices.Contains(want.Keywords, k) {
+			if err := w.SetKeyword(id, k, false); err != nil {
+				return err
+			}
+		}
+	}
+	for _, k := range want.Keywords {
+		if !slices.Contains(have.Keywords, k) {
+			if err := w.SetKeyword(id, k, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (op *StoreOp) apply(have Flags) Flags {
+	switch op.Mode {
+	case Add:
+		k := append(slices.Clone(have.Keywords), op.Flags.Keywords...)
+		slices.Sort(k)
+		return Flags{have.Seen || op.Flags.Seen, have.Deleted || op.Flags.Deleted, slices.Compact(k)}
+	case Remove:
+		k := slices.DeleteFunc(slices.Clone(have.Keywords), func(s string) bool { return slices.Contains(op.Flags.Keywords, s) })
+		return Flags{have.Seen && !op.Flags.Seen, have.Deleted && !op.Flags.Deleted, k}
+	}
+	return op.Flags
+}
+
+// Expunge removes the messages marked \Deleted, of a set of UIDs or all with nil. The session is
+// told by the next Poll that may announce expunges.
+func (v *View) Expunge(ctx context.Context, uids Set) error {
+	if v.readOnly {
+		return ErrReadOnly
+	}
+	var ranges []Range
+	err := v.f.read(ctx, func(r *store.Reader) error {
+		h, err := r.Folder(v.folder)
+		if err != nil || h.Deleted == 0 {
+			return err
+		}
+		if uids == nil {
+			// Everything known to the session; what came since and was marked stays for the next time.
+			uids = Set{{1, v.uidNext - 1}}
+		}
+		ranges, err = v.uids(r, uids, true)
+		return err
+	})
+	for more := len(ranges) > 0; more && err == nil; {
+		err = v.f.update(ctx, func(w *store.Writer) error {
+			var err error
+			more, err = v.expungeSome(w, ranges)
+			return err
+		})
+	}
+	return err
+}
+
+func (v *View) expungeSome(w *store.Writer, ranges []Range) (more bool, err error) {
+	var gone []uint32
+	for _, g := range ranges {
+		err := w.MarkedDeleted(v.folder, g.Start, g.Stop, func(uid uint32) bool {
+			gone = append(gone, uid)
+			return len(gone) < batch
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	for _, uid := range gone {
+		id, err := w.Member(v.folder, uid)
+		if err == nil {
+			err = w.RemoveFrom(id, v.folder)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return len(gone) >= batch, nil
+}
+
+// CopyResult says what came to lie where (RFC 4315 COPYUID): the UIDs correspond in order.
+type CopyResult struct {
+	UIDValidity  uint32
+	Source, Dest Set
+}
+
+// Copy copies messages into another folder of the mail file, all or none.
+func (v *View) Copy(ctx context.Context, set Set, byUID bool, dest string) (CopyResult, error) {
+	return v.transfer(ctx, set, byUID, dest, false)
+}
+
+// Move moves messages into another folder of the mail file, all or none. The session is told of
+// those that left by the next Poll.
+func (v *View) Move(ctx context.Context, set Set, byUID bool, dest string) (CopyResult, error) {
+	if v.readOnly {
+		return CopyResult{}, ErrReadOnly
+	}
+	return v.transfer(ctx, set, byUID, dest, true)
+}
+
+func (v *View) transfer(ctx context.Context, set Set, byUID bool, dest string, move bool) (CopyResult, error) {
+	var uids []uint32
+	err := v.f.read(ctx, func(r *store.Reader) error {
+		ranges, err := v.uids(r, set, byUID)
+		if err != nil {
+			return err
+		}
+		return v.each(r, ranges, func(_, uid uint32, _ note.ID) (bool, error) {
+			uids = append(uids, uid)
+			return true, nil
+		})
+	})
+	if err != nil {
+		return CopyResult{}, err
+	}
+	var out CopyResult
+	err = v.f.update(ctx, func(w *store.Writer) error {
+		out = CopyResult{}
+		h, err := named(&w.Reader, dest)
+		if err != nil {
+			return err
+		}
+		out.UIDValidity = h.UIDValidity
+		for _, uid := range uids {
+			id, err := w.Member(v.folder, uid)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			to, err := v.transferOne(w, id, h.Note, move)
+			if err != nil {
+				return err
+			}
+			out.Source, out.Dest = appendUID(out.Source, uid), appendUID(out.Dest, to)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool) (uint32, error) {
+	if !move {
+		n, err := w.Note(id)
+		if err != nil {
+			return 0, err
+		}
+		if _, there := n.Member(dest); there { // a second note of the message: quota counts it
+			if err := CheckQuota(&w.Reader, n.Size); err != nil {
+				return 0, err
+			}
+		}
+		return v.f.addTo(w, id, dest)
+	}
+	uid, err := v.f.addTo(w, id, dest)
+	if err != nil {
+		return 0, err
+	}
+	return uid, w.RemoveFrom(id, v.folder)
+}

@@ -1,0 +1,439 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// View is what one session has been told of one folder. It keeps a MODSEQ, a count and the expunges
+// that may not be announced yet, and no array of UIDs: sequence numbers are worked out from the
+// folder's counters, whatever its size. It is not safe for concurrent use.
+//
+// Invariant: the messages that the session knows are the live members below uidNext and hidden; its
+// sequence numbers count those, in order of UID.
+type View struct {
+	f        *File
+	folder   note.ID
+	name     string
+	readOnly bool
+	mod      note.ModSeq // everything up to here was told, or is hidden
+	exists   uint32
+	uidNext  uint32
+	hidden   []uint32 // expunged, not announced; ascending
+	// told holds the MODSEQs of this session's own changes, which it has reported already.
+	told map[uint32]note.ModSeq
+	// scratch holds the summary of the message at hand.
+	scratch []byte
+}
+
+// Open opens a folder for a session.
+func (f *File) Open(ctx context.Context, name string, readOnly bool) (*View, Folder, error) {
+	var v *View
+	var out Folder
+	err := f.read(ctx, func(r *store.Reader) error {
+		h, err := named(r, name)
+		if err != nil {
+			return err
+		}
+		rights := r.FolderRights(h)
+		if rights&note.Read == 0 {
+			return store.ErrDenied
+		}
+		if rights&(note.Write|note.WriteOwn|note.KeepSeen|note.Insert|note.DeleteMark|note.Expunge) == 0 {
+			readOnly = true
+		}
+		out = f.folder(r, h)
+		v = &View{
+			f: f, folder: h.Note, name: name, readOnly: readOnly, mod: r.Counters().Ledger.Last,
+			exists: h.Total, uidNext: h.UIDNext,
+		}
+		return nil
+	})
+	return v, out, err
+}
+
+// Exists is the number of messages that the session knows.
+func (v *View) Exists() uint32 { return v.exists }
+
+// UIDNext is the UID below which the session knows the messages.
+func (v *View) UIDNext() uint32 { return v.uidNext }
+
+// ReadOnly says whether the folder was opened for reading only, or may only be read.
+func (v *View) ReadOnly() bool { return v.readOnly }
+
+// FolderID is the note id of the folder.
+func (v *View) FolderID() note.ID { return v.folder }
+
+// Name is the name under which the folder was opened.
+func (v *View) Name() string { return v.name }
+
+// ModSeq is the MODSEQ up to which the session has been told.
+func (v *View) ModSeq() uint64 { return uint64(v.mod) }
+
+// Events is told what changed.
+type Events interface {
+	Expunge(seq, uid uint32)
+	Exists(n uint32)
+	// Changed tells of new flags; m is valid during the call.
+	Changed(m *Message)
+}
+
+// Poll brings the session up to date: expunges if they may be announced, the highest sequence
+// number first, then the number of messages, then changed flags.
+func (v *View) Poll(ctx context.Context, allowExpunge bool, e Events) error {
+	return v.f.read(ctx, func(r *store.Reader) error {
+		h, err := r.Folder(v.folder)
+		if err != nil || r.FolderRights(h)&note.Read == 0 {
+			return fmt.Errorf("%w: %s", ErrFolderGone, v.name)
+		}
+		last := r.Counters().Ledger.Last
+		if h.Mod <= v.mod && (!allowExpunge || len(v.hidden) == 0) {
+			v.mod = max(v.mod, last)
+			return nil
+		}
+		changed, err := v.collect(r)
+		if err != nil {
+			return err
+		}
+		if allowExpunge {
+			if err := v.announce(r, e); err != nil {
+				return err
+			}
+		}
+		if n := h.Total + uint32(len(v.hidden)); n != v.exists || h.UIDNext != v.uidNext {
+			v.exists, v.uidNext = n, h.UIDNext
+			e.Exists(n)
+		}
+		v.mod = last
+		err = v.tell(r, changed, e)
+		v.told = nil
+		return err
+	})
+}
+
+type flagChange struct {
+	uid uint32
+	id  note.ID
+	row *layout.Note
+}
+
+// collect reads what changed since the session was told last.
+func (v *View) collect(r *store.Reader) ([]flagChange, error) {
+	var changed []flagChange
+	var inner error
+	err := r.Changes(v.mod, func(mod note.ModSeq, c layout.Change) bool {
+		if c.Expunged {
+			if c.Folder == v.folder && c.UID < v.uidNext {
+				v.hide(c.UID)
+			}
+			return true
+		}
+		n, err := r.Note(c.Note)
+		if errors.Is(err, store.ErrNotFound) {
+			return true
+		}
+		if err != nil {
+			inner = err
+			return false
+		}
+		m, ok := n.Member(v.folder)
+		if ok && m.UID < v.uidNext && v.told[m.UID] != mod {
+			changed = append(changed, flagChange{m.UID, c.Note, n})
+		}
+		return true
+	})
+	slices.SortFunc(changed, func(a, b flagChange) int { return int(int64(a.uid) - int64(b.uid)) })
+	return changed, errors.Join(err, inner)
+}
+
+func (v *View) hide(uid uint32) {
+	if i, ok := slices.BinarySearch(v.hidden, uid); !ok {
+		v.hidden = slices.Insert(v.hidden, i, uid)
+	}
+}
+
+// announce tells the expunges in descending order, so that no number told before shifts.
+func (v *View) announce(r *store.Reader, e Events) error {
+	if len(v.hidden) == 0 {
+		return nil
+	}
+	pos, err := v.positions(r)
+	if err != nil {
+		return err
+	}
+	for i := len(v.hidden) - 1; i >= 0; i-- {
+		e.Expunge(pos[i]+1, v.hidden[i])
+	}
+	v.exists -= uint32(len(v.hidden))
+	v.hidden = nil
+	return nil
+}
+
+// positions returns, for each hidden UID, how many messages the session counts before it. The live
+// members between the first and the last are counted in one pass.
+func (v *View) positions(r *store.Reader) ([]uint32, error) {
+	pos := make([]uint32, len(v.hidden))
+	if len(pos) == 0 {
+		return pos, nil
+	}
+	live, err := r.Rank(v.folder, v.hidden[0])
+	if err != nil {
+		return nil, err
+	}
+	pos[0] = live
+	for i := 1; i < len(pos); i++ {
+		if i == 8 { // many: one pass instead of one look-up each
+			return pos, v.sweepPositions(r, pos)
+		}
+		if live, err = r.Rank(v.folder, v.hidden[i]); err != nil {
+			return nil, err
+		}
+		pos[i] = live + uint32(i)
+	}
+	return pos, nil
+}
+
+func (v *View) sweepPositions(r *store.Reader, pos []uint32) error {
+	i, live := 1, pos[0]
+	err := r.Members(v.folder, v.hidden[0], v.hidden[len(v.hidden)-1], func(uid uint32, _ note.ID) bool {
+		for ; i < len(pos) && v.hidden[i] < uid; i++ {
+			pos[i] = live + uint32(i)
+		}
+		live++
+		return true
+	})
+	for ; i < len(pos); i++ {
+		pos[i] = live + uint32(i)
+	}
+	return err
+}
+
+func (v *View) tell(r *store.Reader, changed []flagChange, e Events) error {
+	for _, c := range changed {
+		live, err := r.Rank(v.folder, c.uid)
+		if err != nil {
+			return err
+		}
+		below, _ := slices.BinarySearch(v.hidden, c.uid)
+		m := Message{Seq: live + uint32(below) + 1, UID: c.uid, ID: c.id, v: v, r: r, row: c.row}
+		e.Changed(&m)
+	}
+	return nil
+}
+
+// Range is a range of numbers, ascending or not; 0 stands for the highest there is.
+type Range struct{ Start, Stop uint32 }
+
+// Set is a set of sequence numbers or UIDs.
+type Set []Range
+
+// uids turns a set into ranges of UIDs among the messages that the session knows, merged and
+// ascending. A sequence number above Exists is passed over.
+func (v *View) uids(r *store.Reader, set Set, byUID bool) ([]Range, error) {
+	out := make([]Range, 0, len(set))
+	var pos []uint32
+	if !byUID && len(v.hidden) > 0 {
+		var err error
+		if pos, err = v.positions(r); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range set {
+		u, ok, err := v.uidRange(r, g, byUID, pos)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, u)
+		}
+	}
+	slices.SortFunc(out, func(a, b Range) int { return int(int64(a.Start) - int64(b.Start)) })
+	merged := out[:0]
+	for _, g := range out {
+		if n := len(merged); n > 0 && g.Start <= merged[n-1].Stop {
+			merged[n-1].Stop = max(merged[n-1].Stop, g.Stop)
+			continue
+		}
+		merged = append(merged, g)
+	}
+	return merged, nil
+}
+
+func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Range, bool, error) {
+	if v.exists == 0 {
+		return g, false, nil
+	}
+	if byUID {
+		if g.Start == 0 || g.Stop == 0 {
+			last, err := v.uidAt(r, v.exists-1, nil)
+			if err != nil {
+				return g, false, err
+			}
+			// A range with * holds at least the last message (RFC 9051 section 9, seq-range).
+			if g.Start == 0 {
+				g.Start = last
+			}
+			if g.Stop == 0 {
+				g.Stop = last
+			}
+		}
+	} else {
+		if g.Start == 0 {
+			g.Start = v.exists
+		}
+		if g.Stop == 0 {
+			g.Stop = v.exists
+		}
+	}
+	if g.Start > g.Stop {
+		g.Start, g.Stop = g.Stop, g.Start
+	}
+	if byUID {
+		g.Stop = min(g.Stop, v.uidNext-1)
+		return g, g.Start <= g.Stop, nil
+	}
+	if g.Start > v.exists {
+		return g, false, nil
+	}
+	lo, err := v.uidAt(r, g.Start-1, pos)
+	if err != nil {
+		return g, false, err
+	}
+	hi := lo
+	if stop := min(g.Stop, v.exists); stop != g.Start {
+		if hi, err = v.uidAt(r, stop-1, pos); err != nil {
+			return g, false, err
+		}
+	}
+	return Range{lo, hi}, true, nil
+}
+
+// uidAt returns the UID of the message with rank messages before it, live or hidden.
+func (v *View) uidAt(r *store.Reader, rank uint32, pos []uint32) (uint32, error) {
+	if len(v.hidden) == 0 {
+		return r.At(v.folder, rank)
+	}
+	if pos == nil {
+		var err error
+		if pos, err = v.positions(r); err != nil {
+			return 0, err
+		}
+	}
+	i, ok := slices.BinarySearch(pos, rank)
+	if ok {
+		return v.hidden[i], nil
+	}
+	return r.At(v.folder, rank-uint32(i))
+}
+
+// Translate turns a set into UIDs.
+func (v *View) Translate(ctx context.Context, set Set, byUID bool) (Set, error) {
+	var out Set
+	err := v.f.read(ctx, func(r *store.Reader) error {
+		ranges, err := v.uids(r, set, byUID)
+		out = ranges
+		return err
+	})
+	return out, err
+}
+
+// each calls fn for the live messages of a set, ascending, until it returns false.
+func (v *View) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id note.ID) (bool, error)) error {
+	more := true
+	for _, g := range ranges {
+		var inner error
+		var live uint32
+		first := true
+		err := r.Members(v.folder, g.Start, min(g.Stop, v.uidNext-1), func(uid uint32, id note.ID) bool {
+			if first {
+				first = false
+				if live, inner = r.Rank(v.folder, uid); inner != nil {
+					return false
+				}
+			}
+			below, _ := slices.BinarySearch(v.hidden, uid)
+			more, inner = fn(live+uint32(below)+1, uid, id)
+			live++
+			return more && inner == nil
+		})
+		if err := errors.Join(err, inner); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// VanishedSince returns the UIDs, among those that a client knows, that are gone since a MODSEQ
+// (RFC 7162 section 3.2.5.2). Below the floor of what is remembered, or for a MODSEQ that this
+// ledger never gave, it is every UID known that is absent.
+func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set, error) {
+	var out Set
+	err := v.f.read(ctx, func(r *store.Reader) error {
+		if known == nil {
+			known = Set{{1, v.uidNext - 1}}
+		}
+		ranges, err := v.uids(r, known, true)
+		if err != nil {
+			return err
+		}
+		c := r.Counters()
+		if note.ModSeq(modseq) < c.Floor || note.ModSeq(modseq) > c.Ledger.Last {
+			out, err = v.absent(r, ranges)
+			return err
+		}
+		var gone []uint32
+		err = r.Changes(note.ModSeq(modseq), func(_ note.ModSeq, c layout.Change) bool {
+			if c.Expunged && c.Folder == v.folder && inRanges(ranges, c.UID) {
+				gone = append(gone, c.UID)
+			}
+			return true
+		})
+		slices.Sort(gone)
+		for _, uid := range gone {
+			out = appendUID(out, uid)
+		}
+		return err
+	})
+	return out, err
+}
+
+func (v *View) absent(r *store.Reader, ranges []Range) (Set, error) {
+	var out Set
+	for _, g := range ranges {
+		next := g.Start
+		err := r.Members(v.folder, g.Start, g.Stop, func(uid uint32, _ note.ID) bool {
+			if uid > next {
+				out = append(out, Range{next, uid - 1})
+			}
+			next = uid + 1
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		if next <= g.Stop && next != 0 {
+			out = append(out, Range{next, g.Stop})
+		}
+	}
+	return out, nil
+}
+
+func inRanges(ranges []Range, uid uint32) bool {
+	i, ok := slices.BinarySearchFunc(ranges, uid, func(g Range, u uint32) int { return int(int64(g.Start) - int64(u)) })
+	return ok || i > 0 && uid <= ranges[i-1].Stop
+}
+
+// appendUID adds a UID above all others to a set.
+func appendUID(s Set, uid uint32) Set {
+	if n := len(s); n > 0 && s[n-1].Stop+1 == uid {
+		s[n-1].Stop = uid
+		return s
+	}
+	return append(s, Range{uid, uid})
+}
