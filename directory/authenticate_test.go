@@ -1,0 +1,171 @@
+package directory
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"doublet/note"
+	"doublet/wire/scram"
+)
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	alice := w.add("Alice Smith", "alice", func(s *PersonSpec) { s.Password = "wonder"; s.Roles = []string{"Admin"} })
+	g := w.group("Team", "", "alice")
+	w.add("Bob", "bob") // has no password
+	for _, user := range []string{"alice", "Alice Smith", "ALICE@example.com"} {
+		who, p, err := w.Authenticate(bg, user, "wonder", "imap")
+		if err != nil || who.Person != alice.ID || p.ID != alice.ID || len(who.Groups) != 1 || who.Groups[0] != g.ID || RequireAdmin(who) != nil {
+			t.Errorf("%s: %+v %v", user, who, err)
+		}
+	}
+	for user, pw := range map[string]string{"alice": "Wonder", "bob": "", "nobody": "wonder", "": "", "team": "x", "alice+x@example.com": "wonder"} {
+		who, _, err := w.Authenticate(bg, user, pw, "imap")
+		if !errors.Is(err, ErrAuthentication) || !who.Person.IsZero() {
+			t.Errorf("%q: %v %v", user, who, err)
+		}
+	}
+	if n := w.Directory.stat.failed.Value(); n != 6 {
+		t.Errorf("%d failures counted", n)
+	}
+	_, err := w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.Disabled = true; return nil })
+	w.ok(err)
+	_, _, err = w.Authenticate(bg, "alice", "wonder", "imap")
+	w.want(err, ErrDisabled)
+	_, _, err = w.Authenticate(bg, "alice", "wrong", "imap")
+	w.want(err, ErrAuthentication)
+	w.resolves("alice@example.com", alice.ID) // mail still arrives
+}
+
+func TestSetPassword(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password = "one" })
+	bob := w.add("Bob", "bob")
+	self := note.Who{Person: alice.ID}
+	w.want(w.SetPassword(bg, note.Who{Person: bob.ID}, alice.ID, "evil", false), ErrDenied)
+	w.want(w.SetPassword(bg, note.Who{}, note.UNID{}, "evil", false), ErrDenied)
+	w.ok(w.SetPassword(bg, self, alice.ID, "two", false))
+	_, _, err := w.Authenticate(bg, "alice", "one", "t")
+	w.want(err, ErrAuthentication)
+	_, _, err = w.Authenticate(bg, "alice", "two", "t")
+	w.ok(err)
+	w.ok(w.SetPassword(bg, note.System, alice.ID, "", false))
+	_, _, err = w.Authenticate(bg, "alice", "", "t")
+	w.want(err, ErrAuthentication)
+	if err := w.SetPassword(bg, self, alice.ID, strings.Repeat("x", 5000), false); err == nil {
+		t.Error("a password of 5,000 bytes was taken")
+	}
+	w.want(w.SetPassword(bg, note.System, note.UNID{1}, "", false), ErrNotFound)
+}
+
+func TestAppPasswords(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password = "wonder" })
+	bob := w.add("Bob", "bob")
+	self := note.Who{Person: alice.ID}
+	a, secret, err := w.AddAppPassword(bg, self, alice.ID, "phone")
+	w.ok(err)
+	_, second, err := w.AddAppPassword(bg, note.System, alice.ID, "tablet")
+	w.ok(err)
+	_, _, err = w.AddAppPassword(bg, note.Who{Person: bob.ID}, alice.ID, "evil")
+	w.want(err, ErrDenied)
+	_, _, err = w.AddAppPassword(bg, self, alice.ID, "\x00")
+	w.want(err, ErrInvalid)
+	for _, pw := range []string{secret, strings.ToUpper(secret), strings.ReplaceAll(secret, "-", ""), second, "wonder"} {
+		_, _, err := w.Authenticate(bg, "alice", pw, "imap")
+		w.ok(err)
+	}
+	if app, plain := w.Directory.stat.app.Value(), w.Directory.stat.ok.Value(); app != 4 || plain != 1 {
+		t.Errorf("counted %d app passwords and %d others", app, plain)
+	}
+	_, _, err = w.Authenticate(bg, "bob", secret, "imap")
+	w.want(err, ErrAuthentication)
+	p, err := w.Person(bg, alice.ID)
+	if err != nil || len(p.AppPasswords) != 2 {
+		t.Fatal(p, err)
+	}
+	for _, x := range p.AppPasswords {
+		if x.ID == a.ID && (x.Label != "phone" || x.Last4 != secret[len(secret)-4:] || !x.Created.Equal(w.fix.Clock.Now())) {
+			t.Errorf("%+v", x)
+		}
+	}
+	// They live on when the server starts again, and while other fields change.
+	w.end()
+	w.start()
+	_, err = w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.Quota = 1; return nil })
+	w.ok(err)
+	_, _, err = w.Authenticate(bg, "alice", secret, "imap")
+	w.ok(err)
+	w.want(w.RemoveAppPassword(bg, note.Who{Person: bob.ID}, alice.ID, a.ID), ErrDenied)
+	w.want(w.RemoveAppPassword(bg, self, alice.ID, "nope"), ErrNotFound)
+	w.ok(w.RemoveAppPassword(bg, self, alice.ID, a.ID))
+	_, _, err = w.Authenticate(bg, "alice", secret, "imap")
+	w.want(err, ErrAuthentication)
+	_, _, err = w.Authenticate(bg, "alice", second, "imap")
+	w.ok(err)
+	for range maxTokens - 1 {
+		_, _, err = w.AddAppPassword(bg, self, alice.ID, "more")
+		w.ok(err)
+	}
+	_, _, err = w.AddAppPassword(bg, self, alice.ID, "too many")
+	w.want(err, ErrInvalid)
+}
+
+// scramSignIn plays both sides of an exchange.
+func (w *world) scramSignIn(user, pw string) error {
+	c := scram.NewClient(user, pw, "client-nonce-0123456789")
+	s := scram.NewServer(func(user string) (scram.Credentials, error) { return w.ScramCredentials(bg, user) }, "server-nonce-0123456789")
+	in, _, err := c.Next(nil)
+	for err == nil {
+		var done bool
+		if in, done, err = s.Next(in); err != nil || done {
+			return err
+		}
+		in, _, err = c.Next(in)
+	}
+	return err
+}
+
+func TestScram(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password, s.Scram = "wonder", true })
+	w.add("Bob", "bob", func(s *PersonSpec) { s.Password = "builder" })
+	w.ok(w.scramSignIn("alice", "wonder"))
+	w.ok(w.scramSignIn("alice@example.com", "wonder"))
+	w.want(w.scramSignIn("alice", "Wonder"), scram.ErrProof)
+	w.want(w.scramSignIn("bob", "builder"), scram.ErrProof) // did not opt in
+	w.want(w.scramSignIn("nobody", "x"), scram.ErrProof)
+	if who, p, err := w.SignedIn(bg, "alice"); err != nil || who.Person != alice.ID || p.ID != alice.ID {
+		t.Error(who, err)
+	}
+	// Who is not there looks always the same, also after a start, and in every spelling.
+	one, err := w.ScramCredentials(bg, "nobody")
+	w.ok(err)
+	w.end()
+	w.start()
+	two, err := w.ScramCredentials(bg, "Nobody")
+	w.ok(err)
+	three, err := w.ScramCredentials(bg, "somebody")
+	w.ok(err)
+	if string(one.Salt) != string(two.Salt) || one.StoredKey != two.StoredKey || string(one.Salt) == string(three.Salt) {
+		t.Error("made-up credentials tell who is not there")
+	}
+	real, err := w.ScramCredentials(bg, "alice")
+	w.ok(err)
+	if real.Iterations != one.Iterations || len(real.Salt) != len(one.Salt) {
+		t.Errorf("%d rounds and %d bytes against %d and %d", real.Iterations, len(real.Salt), one.Iterations, len(one.Salt))
+	}
+	w.ok(w.scramSignIn("alice", "wonder"))
+	w.ok(w.SetPassword(bg, note.System, alice.ID, "wonder", false))
+	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
+	w.ok(w.SetPassword(bg, note.System, alice.ID, "wonder", true))
+	w.ok(w.scramSignIn("alice", "wonder"))
+	_, err = w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.Disabled = true; return nil })
+	w.ok(err)
+	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
+}

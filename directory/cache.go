@@ -1,0 +1,131 @@
+package directory
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"doublet/note"
+	"doublet/stat"
+)
+
+// cacheKey is a question that the directory was asked.
+type cacheKey struct {
+	kind byte // 'a' address, 'n' name, 'p' person, 'w' who
+	text string
+	id   note.UNID
+}
+
+// answer is what was found. It is shared: nobody changes it.
+type answer struct {
+	target Target
+	person *Person
+	who    *note.Who
+}
+
+// nameCache keeps answers, those used last, each good for the version of the directory at which it
+// was found. Failures are not kept, so that guessing addresses does not drive out what is used.
+type nameCache struct {
+	mu      sync.Mutex
+	max     int // entries
+	weight  int // of all entries, bytes
+	entries map[cacheKey]*cached
+	// root is the list's anchor: root.next was used last.
+	root cached
+
+	hits, lookups atomic.Uint64
+}
+
+// entryWeight is what an entry may weigh on the average: few answers that are very long drive out
+// others, so that memory is bounded whatever they are.
+const entryWeight = 1024
+
+// size estimates the memory that an answer takes, in bytes.
+func (a *answer) size() int {
+	n := 400 + len(a.target.Name) + len(a.target.Detail)
+	if p := a.person; p != nil {
+		n += len(p.ShortName) + len(p.InternetAddress) + len(p.password) + 128*len(p.AppPasswords)
+		for _, list := range [][]string{p.FullName, p.MailAddress, p.Roles} {
+			for _, s := range list {
+				n += 16 + len(s)
+			}
+		}
+	}
+	if a.who != nil {
+		n += 16 * len(a.who.Groups)
+	}
+	return n
+}
+
+type cached struct {
+	key        cacheKey
+	weight     int
+	version    uint64
+	answer     answer
+	next, prev *cached
+}
+
+func newNameCache(limit int, t *stat.Tree) *nameCache {
+	c := &nameCache{max: limit, entries: make(map[cacheKey]*cached)}
+	c.root.next, c.root.prev = &c.root, &c.root
+	t.GaugeFunc("Directory.NameCache.CurrentEntries", "answers kept", func() float64 { return float64(c.len()) })
+	t.GaugeFunc("Directory.NameCache.MaxEntries", "answers kept at most", func() float64 { return float64(c.max) })
+	t.CounterFunc("Directory.NameCache.Hits", "look-ups answered from the cache", func() float64 { return float64(c.hits.Load()) })
+	t.CounterFunc("Directory.NameCache.Lookups", "look-ups", func() float64 { return float64(c.lookups.Load()) })
+	return c
+}
+
+func (c *nameCache) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.entries)
+}
+
+func (c *nameCache) get(k cacheKey, version uint64) (answer, bool) {
+	c.lookups.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[k]
+	if e == nil {
+		return answer{}, false
+	}
+	if e.version != version {
+		c.drop(e)
+		return answer{}, false
+	}
+	c.unlink(e)
+	c.push(e)
+	c.hits.Add(1)
+	return e.answer, true
+}
+
+// put keeps an answer that was found in a snapshot taken after version was read.
+func (c *nameCache) put(k cacheKey, version uint64, a answer) {
+	if c.max <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entries[k]; e != nil {
+		c.drop(e)
+	}
+	e := &cached{key: k, version: version, answer: a, weight: len(k.text) + a.size()}
+	c.entries[k] = e
+	c.weight += e.weight
+	c.push(e)
+	for len(c.entries) > c.max || c.weight > c.max*entryWeight && len(c.entries) > 1 {
+		c.drop(c.root.prev)
+	}
+}
+
+func (c *nameCache) push(e *cached) {
+	e.next, e.prev = c.root.next, &c.root
+	e.next.prev, c.root.next = e, e
+}
+
+func (c *nameCache) unlink(e *cached) { e.prev.next, e.next.prev = e.next, e.prev }
+
+func (c *nameCache) drop(e *cached) {
+	c.unlink(e)
+	c.weight -= e.weight
+	delete(c.entries, e.key)
+}

@@ -1,0 +1,169 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// domainList is the list of local domains, the default one first.
+type domainList struct {
+	version uint64
+	list    []string
+}
+
+func (l *domainList) has(domain string) bool { return slices.Contains(l.list, domain) }
+
+// first is the default domain, "" where there is none.
+func (l *domainList) first() string {
+	if len(l.list) == 0 {
+		return ""
+	}
+	return l.list[0]
+}
+
+// domains returns the local domains as of version or later; r may be nil.
+func (d *Directory) domains(ctx context.Context, r *store.Reader, version uint64) (*domainList, error) {
+	if l := d.local.Load(); l != nil && l.version == version {
+		return l, nil
+	}
+	l := &domainList{version: version}
+	take := func(r *store.Reader) (err error) {
+		l.list, err = readDomains(r)
+		return err
+	}
+	var err error
+	if r != nil {
+		err = take(r)
+	} else {
+		err = d.read(ctx, take)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.local.Store(l)
+	return l, nil
+}
+
+func readDomains(r *store.Reader) ([]string, error) {
+	_, c, err := find(r, unidDomains)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.Content.Items.Get(itemDomains).AsTextList(), nil
+}
+
+// Domains lists the local domains; the first is the default.
+func (d *Directory) Domains(ctx context.Context) ([]string, error) {
+	l, err := d.domains(ctx, nil, d.version.Load())
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(l.list), nil
+}
+
+// IsLocal says whether a domain, in any spelling, is local.
+func (d *Directory) IsLocal(ctx context.Context, domain string) (bool, error) {
+	n, err := normalDomain(domain)
+	if err != nil {
+		return false, nil //nolint:nilerr // what is no domain is not a local one
+	}
+	l, err := d.domains(ctx, nil, d.version.Load())
+	if err != nil {
+		return false, err
+	}
+	return l.has(n), nil
+}
+
+// maxDomains bounds the list of local domains.
+const maxDomains = 10_000
+
+// AddDomain makes a domain local. The first one added is the default.
+func (d *Directory) AddDomain(ctx context.Context, who note.Who, domain string) error {
+	return d.setDomains(ctx, who, domain, func(list []string, n string) []string {
+		if slices.Contains(list, n) {
+			return list
+		}
+		return append(list, n)
+	})
+}
+
+// SetDefaultDomain makes a domain the default, and local if it was not.
+func (d *Directory) SetDefaultDomain(ctx context.Context, who note.Who, domain string) error {
+	return d.setDomains(ctx, who, domain, func(list []string, n string) []string {
+		return append([]string{n}, slices.DeleteFunc(list, func(o string) bool { return o == n })...)
+	})
+}
+
+// RemoveDomain makes a domain a stranger's. Addresses under it stay where they are written, and do
+// not resolve.
+func (d *Directory) RemoveDomain(ctx context.Context, who note.Who, domain string) error {
+	return d.setDomains(ctx, who, domain, func(list []string, n string) []string {
+		return slices.DeleteFunc(list, func(o string) bool { return o == n })
+	})
+}
+
+func (d *Directory) setDomains(ctx context.Context, who note.Who, domain string, fn func(list []string, n string) []string) error {
+	if err := RequireAdmin(who); err != nil {
+		return err
+	}
+	n, err := NormalDomain(domain)
+	if err != nil {
+		return err
+	}
+	return d.update(ctx, who, func(e *edit) error {
+		f := fields{}
+		f.text(itemForm, formDomain)
+		id, c, err := find(&e.w.Reader, unidDomains)
+		if errors.Is(err, ErrNotFound) {
+			f.list(itemDomains, fn(nil, n))
+			_, err = e.w.Create(store.New{UNID: unidDomains, Content: note.Content{Items: f.items}})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		list := fn(c.Content.Items.Get(itemDomains).AsTextList(), n)
+		if len(list) > maxDomains {
+			return fmt.Errorf("%w: at most %d domains are local", ErrInvalid, maxDomains)
+		}
+		f.items = c.Content.Items
+		f.list(itemDomains, list)
+		return e.revise(id, c, f.items)
+	})
+}
+
+// firstDomain sets the default domain where there is none.
+func (d *Directory) firstDomain(ctx context.Context, domain string) error {
+	if _, err := NormalDomain(domain); err != nil {
+		return err
+	}
+	var have []string
+	err := d.read(ctx, func(r *store.Reader) (err error) {
+		have, err = readDomains(r)
+		return err
+	})
+	if err != nil || len(have) > 0 {
+		return err
+	}
+	return d.AddDomain(ctx, note.System, domain)
+}
+
+// checkAddress refuses what is no address, or not one of a local domain.
+func checkAddress(address string, domains []string) error {
+	a, err := ParseAddress(address)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(domains, a.Domain) {
+		return fmt.Errorf("%w address %q: %s is not a local domain; add the domain first, or use one of those that are there", ErrInvalid, address, a.Domain)
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package directory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// edit is one change of the directory, under its lock.
+type edit struct {
+	d *Directory
+	w *store.Writer
+	// claimed holds the name keys that the change gives out. The index shows only what was there
+	// before it.
+	claimed map[string]note.UNID
+}
+
+// claim makes sure that no other document has any of the names and addresses in items that had has
+// not. Those it has already it keeps, even if another replica gave one of them away as well.
+func (e *edit) claim(owner note.UNID, items, had note.Items) error {
+	keys := nameKeys(items.Get(itemForm).AsText(), items)
+	if had != nil {
+		before := nameKeys(had.Get(itemForm).AsText(), had)
+		keys = slices.DeleteFunc(keys, func(k []byte) bool {
+			return slices.ContainsFunc(before, func(b []byte) bool { return bytes.Equal(b, k) })
+		})
+	}
+	for _, k := range keys {
+		if other, ok := e.claimed[string(k)]; ok && other != owner {
+			return taken(k)
+		}
+		ids, err := e.w.Lookup(indexNames, k)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			n, err := e.w.Note(id)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if n.UNID != owner {
+				return taken(k)
+			}
+		}
+	}
+	if e.claimed == nil {
+		e.claimed = make(map[string]note.UNID)
+	}
+	for _, k := range keys {
+		e.claimed[string(k)] = owner
+	}
+	return nil
+}
+
+func taken(key []byte) error {
+	what := "name"
+	switch key[0] {
+	case 'a':
+		what = "address"
+	case 's':
+		what = "server name"
+	}
+	return fmt.Errorf("%w: the %s %q belongs to another entry; choose another, or change that one first", ErrNameTaken, what, key[1:])
+}
+
+// create makes a document whose names are free.
+func (e *edit) create(u note.UNID, items note.Items) error {
+	if err := e.claim(u, items, nil); err != nil {
+		return err
+	}
+	_, err := e.w.Create(store.New{UNID: u, Content: note.Content{Items: items}})
+	return err
+}
+
+// document reads a document of a form; form "" takes any that is listed.
+func (e *edit) document(u note.UNID, form string) (note.ID, *layout.Content, error) {
+	id, c, err := find(&e.w.Reader, u)
+	if err != nil {
+		return 0, nil, err
+	}
+	have := c.Content.Items.Get(itemForm).AsText()
+	if form == "" && listLetter(have) == 0 || form != "" && have != form {
+		return 0, nil, fmt.Errorf("%w: %s is no %s", ErrNotFound, u, formWord(form))
+	}
+	return id, c, nil
+}
+
+func formWord(form string) string {
+	switch form {
+	case formPerson:
+		return "person"
+	case formGroup:
+		return "group"
+	case formMailIn:
+		return "mail-in database"
+	case formServer:
+		return "server"
+	}
+	return "entry"
+}
+
+// revise writes a document's items above what everyone sees.
+func (e *edit) revise(id note.ID, c *layout.Content, items note.Items) error {
+	winner, ok := c.Tree.Winner()
+	if !ok {
+		return fmt.Errorf("%w: note %d has no revision", store.ErrDamaged, id)
+	}
+	next := c.Content
+	next.Items = items
+	_, err := e.w.Revise(id, winner.Rev, next, nil)
+	return err
+}
+
+// change rewrites a present document of a form: one that was removed must be brought back first.
+func (e *edit) change(u note.UNID, form string, fn func(note.Items) (note.Items, error)) error {
+	id, c, err := e.document(u, form)
+	if err != nil {
+		return err
+	}
+	if !readRemoved(c.Content.Items).IsZero() {
+		return fmt.Errorf("%w: the %s was removed; undo that first", ErrNotFound, formWord(form))
+	}
+	items, err := fn(c.Content.Items)
+	if err != nil {
+		return err
+	}
+	if err := e.claim(u, items, c.Content.Items); err != nil {
+		return err
+	}
+	return e.revise(id, c, items)
+}
+
+// remove marks a document removed: its names stop resolving, and are free.
+func (d *Directory) remove(ctx context.Context, who note.Who, u note.UNID, form string) error {
+	if err := RequireAdmin(who); err != nil {
+		return err
+	}
+	now := d.env.Clock.Now().Unix()
+	return d.update(ctx, who, func(e *edit) error {
+		id, c, err := e.document(u, form)
+		if err != nil {
+			return err
+		}
+		if !readRemoved(c.Content.Items).IsZero() {
+			return nil
+		}
+		f := fields{c.Content.Items}
+		f.int(itemRemoved, max(now, 1))
+		return e.revise(id, c, f.items)
+	})
+}
+
+// Undo brings back what was removed, as long as Purge has not taken it and nobody else has got its
+// names.
+func (d *Directory) Undo(ctx context.Context, who note.Who, u note.UNID) error {
+	if err := RequireAdmin(who); err != nil {
+		return err
+	}
+	return d.update(ctx, who, func(e *edit) error {
+		id, c, err := e.document(u, "")
+		if err != nil {
+			return err
+		}
+		if c.Content.Items.Get(itemRemoved) == nil {
+			return nil
+		}
+		items := c.Content.Items.With(itemRemoved, nil)
+		if err := e.claim(u, items, nil); err != nil {
+			return err
+		}
+		return e.revise(id, c, items)
+	})
+}
+
+// Removed is an entry that was removed and can be brought back until Until.
+type Removed struct {
+	ID          note.UNID
+	Form, Name  string
+	Time, Until time.Time
+}
+
+// ListRemoved lists what was removed, the oldest first. name, where it is not empty, picks those of
+// that canonical name.
+func (d *Directory) ListRemoved(ctx context.Context, name string, limit int) ([]Removed, error) {
+	var out []Removed
+	err := d.read(ctx, func(r *store.Reader) error {
+		var ids []note.ID
+		var err error
+		if name != "" {
+			k, bad := NormalName(name)
+			if bad != nil {
+				return bad
+			}
+			ids, err = r.Lookup(indexRemoved, append([]byte{'n'}, k...))
+		} else {
+			err = r.Scan(indexRemoved, []byte{'t'}, func(_ []byte, id note.ID) bool {
+				ids = append(ids, id)
+				return len(ids) < limit
+			})
+		}
+		for _, id := range ids[:min(len(ids), limit)] {
+			row, bad := r.Note(id)
+			if bad != nil {
+				return errors.Join(err, bad)
+			}
+			c, bad := r.Content(id)
+			if bad != nil {
+				return errors.Join(err, bad)
+			}
+			at := readRemoved(c.Content.Items)
+			out = append(out, Removed{ID: row.UNID, Form: c.Content.Items.Get(itemForm).AsText(),
+				Name: canonical(c.Content.Items), Time: at, Until: at.Add(d.opt.KeepRemoved)})
+		}
+		return err
+	})
+	return out, err
+}
+
+// purgeAtOnce bounds one call of Purge.
+const purgeAtOnce = 1000
+
+// Purge deletes for good what was removed longer than KeepRemoved ago, with its mail file and its
+// places in groups, and returns how much that was. At most 1,000 are taken in one call: where that
+// many went, there may be more.
+func (d *Directory) Purge(ctx context.Context, who note.Who) (int, error) {
+	if err := RequireAdmin(who); err != nil {
+		return 0, err
+	}
+	due, err := d.ListRemoved(ctx, "", purgeAtOnce)
+	if err != nil {
+		return 0, err
+	}
+	now := d.env.Clock.Now()
+	for n, x := range due {
+		if x.Until.After(now) {
+			return n, nil
+		}
+		if err := d.purge(ctx, who, x.ID); err != nil {
+			return n, fmt.Errorf("directory: purge %s %q: %w", formWord(x.Form), x.Name, err)
+		}
+	}
+	return len(due), nil
+}
+
+func (d *Directory) purge(ctx context.Context, who note.Who, u note.UNID) error {
+	var file note.DatabaseID
+	err := d.update(ctx, who, func(e *edit) error {
+		id, c, err := e.document(u, "")
+		if err != nil || c.Content.Items.Get(itemRemoved) == nil {
+			return err // somebody brought it back meanwhile
+		}
+		for _, prefix := range []byte{memberAccess, memberMail} {
+			groups, err := e.w.Lookup(indexMembers, memberKey(prefix, u))
+			if err != nil {
+				return err
+			}
+			for _, g := range groups {
+				if err := e.dropMember(g, u); err != nil {
+					return err
+				}
+			}
+		}
+		if c.Content.Items.Get(itemForm).AsText() == formPerson {
+			file = readDatabase(c.Content.Items.Get(itemMailDatabase))
+		}
+		return e.w.Destroy(id)
+	})
+	files := d.files.Load()
+	if err != nil || file == 0 || files == nil {
+		return err
+	}
+	// The mail goes last: a person who can still be brought back must find it. A crash in between
+	// leaves a mail file whose owner does not exist, which check names.
+	return (*files).RemoveMailFile(ctx, file)
+}
+
+func (e *edit) dropMember(group note.ID, u note.UNID) error {
+	c, err := e.w.Content(group)
+	if err != nil {
+		return err
+	}
+	var keep []string
+	for _, m := range c.Content.Items.Get(itemMembers).AsTextList() {
+		if m != u.String() {
+			keep = append(keep, m)
+		}
+	}
+	f := fields{c.Content.Items}
+	f.list(itemMembers, keep)
+	return e.revise(group, c, f.items)
+}

@@ -1,0 +1,151 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// Recipient is a database that a message goes into.
+type Recipient struct {
+	Kind TargetKind // TargetPerson or TargetMailIn
+	ID   note.UNID
+	Name string
+	// Detail is what followed + in the address, empty for members of groups.
+	Detail                    string
+	Database                  note.DatabaseID
+	SizeLimit, Quota, Warning uint64
+}
+
+// Expansion is what a message's targets come to.
+type Expansion struct {
+	Recipients []Recipient
+	// Outside are the addresses of other domains that groups list.
+	Outside []string
+}
+
+// maxDepth bounds the nesting of groups.
+const maxDepth = 64
+
+// Expand turns targets into recipients, each once, in order of appearance: groups into their members,
+// however they are nested. Members that were removed are left out. More than MaxMembers in all is
+// ErrTooMany.
+func (d *Directory) Expand(ctx context.Context, targets []Target) (Expansion, error) {
+	x := expander{limit: d.opt.MaxMembers, seen: make(map[note.UNID]bool, len(targets)), out: make(map[string]bool)}
+	groups := false
+	for i := range targets {
+		groups = groups || targets[i].Kind == TargetGroup
+	}
+	if !groups {
+		for i := range targets {
+			x.add(&targets[i])
+		}
+		return x.Expansion, x.check()
+	}
+	err := d.read(ctx, func(r *store.Reader) error {
+		for i := range targets {
+			if err := x.target(r, &targets[i], 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return x.Expansion, err
+}
+
+type expander struct {
+	Expansion
+	limit int
+	read  int // entries of groups looked at
+	seen  map[note.UNID]bool
+	out   map[string]bool
+}
+
+func (x *expander) check() error {
+	if len(x.Recipients)+len(x.Outside) > x.limit {
+		return fmt.Errorf("%w: more than %d recipients", ErrTooMany, x.limit)
+	}
+	return nil
+}
+
+// add takes a target that is not a group, and says whether it is new.
+func (x *expander) add(t *Target) {
+	if x.seen[t.ID] {
+		return
+	}
+	x.seen[t.ID] = true
+	x.Recipients = append(x.Recipients, Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
+		Database: t.Database, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning})
+}
+
+func (x *expander) target(r *store.Reader, t *Target, depth int) error {
+	if t.Kind != TargetGroup {
+		x.add(t)
+		return x.check()
+	}
+	if x.seen[t.ID] {
+		return nil
+	}
+	x.seen[t.ID] = true
+	_, c, err := find(r, t.ID)
+	if errors.Is(err, ErrNotFound) || err == nil && c.Content.Items.Get(itemRemoved) != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return x.members(r, c.Content.Items.Get(itemMembers).AsTextList(), depth+1)
+}
+
+func (x *expander) members(r *store.Reader, list []string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%w: groups are nested deeper than %d", ErrTooMany, maxDepth)
+	}
+	// What is read is bounded as well as what comes out of it: many groups may hold the same people.
+	if x.read += 1 + len(list); x.read > 10*x.limit {
+		return fmt.Errorf("%w: more than %d entries in groups", ErrTooMany, 10*x.limit)
+	}
+	for _, m := range list {
+		u, err := note.ParseUNID(m)
+		if err != nil {
+			if !x.out[m] {
+				x.out[m] = true
+				x.Outside = append(x.Outside, m)
+			}
+			if err := x.check(); err != nil {
+				return err
+			}
+			continue
+		}
+		if x.seen[u] {
+			continue
+		}
+		if err := x.member(r, u, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *expander) member(r *store.Reader, u note.UNID, depth int) error {
+	_, c, err := find(r, u)
+	if errors.Is(err, ErrNotFound) || err == nil && c.Content.Items.Get(itemRemoved) != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t, ok := makeTarget(u, c.Content.Items)
+	if !ok || t.groupKind == GroupAccess {
+		return nil
+	}
+	if t.Kind == TargetGroup {
+		x.seen[u] = true
+		return x.members(r, c.Content.Items.Get(itemMembers).AsTextList(), depth+1)
+	}
+	x.add(&t)
+	return x.check()
+}

@@ -1,0 +1,199 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// AddGroup makes a group.
+func (d *Directory) AddGroup(ctx context.Context, who note.Who, f GroupFields) (Group, error) {
+	if err := RequireAdmin(who); err != nil {
+		return Group{}, err
+	}
+	var out Group
+	err := d.update(ctx, who, func(e *edit) error {
+		f.Members = slices.Clone(f.Members)
+		if err := e.checkGroup(&f, nil); err != nil {
+			return err
+		}
+		out = Group{ID: d.s.UNID(), GroupFields: f}
+		return e.create(out.ID, f.write(nil))
+	})
+	return out, err
+}
+
+// SetGroup changes a group's fields under the lock of the directory; fn must be quick.
+func (d *Directory) SetGroup(ctx context.Context, who note.Who, id note.UNID, fn func(*GroupFields) error) (Group, error) {
+	if err := RequireAdmin(who); err != nil {
+		return Group{}, err
+	}
+	var out Group
+	err := d.update(ctx, who, func(e *edit) error {
+		return e.change(id, formGroup, func(items note.Items) (note.Items, error) {
+			was := readGroup(id, items)
+			f := was.GroupFields
+			f.Members = slices.Clone(f.Members)
+			if err := fn(&f); err != nil {
+				return nil, err
+			}
+			if err := e.checkGroup(&f, &was.GroupFields); err != nil {
+				return nil, err
+			}
+			out = Group{ID: id, GroupFields: f}
+			return f.write(items), nil
+		})
+	})
+	return out, err
+}
+
+// checkGroup checks and tidies fields, and turns members into ids. was is the group as it stood.
+func (e *edit) checkGroup(f, was *GroupFields) error {
+	var err error
+	if f.Name, err = cleanName(f.Name); err != nil {
+		return fmt.Errorf("group: %w", err)
+	}
+	if len(f.Description) > 4096 {
+		return fmt.Errorf("%w group %q: the description is longer than 4096 bytes", ErrInvalid, f.Name)
+	}
+	switch f.Kind {
+	case "":
+		f.Kind = GroupMulti
+	case GroupMulti, GroupMail, GroupAccess:
+	default:
+		return fmt.Errorf("%w group %q: the kind is %s, %s or %s", ErrInvalid, f.Name, GroupMulti, GroupMail, GroupAccess)
+	}
+	if f.InternetAddress != "" && f.Kind == GroupAccess {
+		return fmt.Errorf("%w group %q: a group for access alone has no address", ErrInvalid, f.Name)
+	}
+	domains, err := readDomains(&e.w.Reader)
+	if err != nil {
+		return err
+	}
+	var had []string
+	own := domains
+	if was != nil {
+		had = was.Members
+		own = withDomainsOf(slices.Clone(domains), []string{was.InternetAddress})
+	}
+	if f.InternetAddress != "" {
+		if err := checkAddress(f.InternetAddress, own); err != nil {
+			return err
+		}
+	}
+	return e.checkMembers(f, had, domains)
+}
+
+func (e *edit) checkMembers(f *GroupFields, had, domains []string) error {
+	if limit := e.d.opt.MaxMembers; len(f.Members) > limit {
+		return fmt.Errorf("%w: group %q lists more than %d; make groups of groups", ErrTooMany, f.Name, limit)
+	}
+	known := make(map[string]bool, len(had))
+	for _, m := range had {
+		known[m] = true
+	}
+	seen := make(map[string]bool, len(f.Members))
+	out := f.Members[:0]
+	for _, m := range f.Members {
+		if !known[m] {
+			id, err := e.member(m, domains)
+			if err != nil {
+				return fmt.Errorf("member %.80q of group %q: %w", m, f.Name, err)
+			}
+			m = id
+		}
+		if !seen[m] {
+			seen[m] = true
+			out = append(out, m)
+		}
+	}
+	f.Members = out
+	return nil
+}
+
+// member turns what stands for a member into a UNID, or an address elsewhere.
+func (e *edit) member(m string, domains []string) (string, error) {
+	r := &e.w.Reader
+	if u, err := note.ParseUNID(strings.ToLower(m)); err == nil {
+		if _, c, err := find(r, u); err != nil {
+			return "", err
+		} else if _, ok := makeTarget(u, c.Content.Items); !ok {
+			return "", fmt.Errorf("%w: it is no person, group or mail-in database", ErrInvalid)
+		}
+		return u.String(), nil
+	}
+	var t Target
+	var err error
+	if strings.IndexByte(m, '@') >= 0 {
+		a, bad := ParseAddress(m)
+		if bad != nil {
+			return "", bad
+		}
+		if !slices.Contains(domains, a.Domain) {
+			return m, nil
+		}
+		t, err = resolve(r, a)
+	} else {
+		k := nameKey('n', m)
+		if k == nil {
+			return "", fmt.Errorf("%w name", ErrInvalid)
+		}
+		t, err = lookup(r, k)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return "", fmt.Errorf("%w: nobody has that name; add them first", ErrNotFound)
+	}
+	return t.ID.String(), err
+}
+
+// Group returns a group by id; one that was removed is found too.
+func (d *Directory) Group(ctx context.Context, id note.UNID) (Group, error) {
+	var g Group
+	err := d.document(ctx, id, formGroup, func(items note.Items) { g = readGroup(id, items) })
+	return g, err
+}
+
+// document reads a document of a form.
+func (d *Directory) document(ctx context.Context, id note.UNID, form string, fn func(note.Items)) error {
+	return d.read(ctx, func(r *store.Reader) error {
+		_, c, err := find(r, id)
+		if err != nil {
+			return err
+		}
+		if c.Content.Items.Get(itemForm).AsText() != form {
+			return fmt.Errorf("%w: %s is no %s", ErrNotFound, id, formWord(form))
+		}
+		fn(c.Content.Items)
+		return nil
+	})
+}
+
+// GroupByName finds a group by name or address.
+func (d *Directory) GroupByName(ctx context.Context, name string) (Group, error) {
+	t, err := d.Lookup(ctx, name)
+	if err != nil {
+		return Group{}, err
+	}
+	if t.Kind != TargetGroup {
+		return Group{}, fmt.Errorf("%w: %q is a %s, not a group", ErrNotFound, name, t.Kind)
+	}
+	return d.Group(ctx, t.ID)
+}
+
+// RemoveGroup removes a group, as RemovePerson does a person.
+func (d *Directory) RemoveGroup(ctx context.Context, who note.Who, id note.UNID) error {
+	return d.remove(ctx, who, id, formGroup)
+}
+
+// ListGroups lists groups by name, as ListPersons does people.
+func (d *Directory) ListGroups(ctx context.Context, prefix string, limit int, after string) (list []Group, next string, err error) {
+	next, err = d.list(ctx, 'g', prefix, limit, after, func(u note.UNID, items note.Items) {
+		list = append(list, readGroup(u, items))
+	})
+	return list, next, err
+}

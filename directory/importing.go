@@ -1,0 +1,172 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"doublet/note"
+)
+
+// Sizes of bulk import.
+const (
+	importBatch   = 500  // people in one commit
+	importWorkers = 8    // passwords hashed and mail files made at once
+	importErrors  = 1000 // rows whose error is told
+)
+
+// RowError is a row that was not imported. Row counts people from 0; from CSV it is the line.
+type RowError struct {
+	Row  int
+	Name string
+	Err  error
+}
+
+func (e RowError) Error() string { return fmt.Sprintf("row %d (%s): %v", e.Row, e.Name, e.Err) }
+
+// ImportOptions are the settings of an import.
+type ImportOptions struct {
+	// NoMailFiles gives people ids of mail files and leaves making them to EnsureMailFile.
+	NoMailFiles bool
+	// Progress is told after each commit.
+	Progress func(ImportResult)
+}
+
+// ImportResult is what an import came to.
+type ImportResult struct {
+	Added, Failed int
+	// Errors are those of the first 1,000 rows that failed.
+	Errors []RowError
+}
+
+func (r *ImportResult) fail(e RowError) {
+	r.Failed++
+	if len(r.Errors) < importErrors {
+		r.Errors = append(r.Errors, e)
+	}
+}
+
+// ImportPeople adds many people, 500 in one commit. A row that is wrong or whose names are taken is
+// left out and told of; the others come in. The error is of the import as a whole, which then
+// ended early: what Added counts is in. Mail files are made after the commit; EnsureMailFile makes
+// one that a crash in between left out.
+func (d *Directory) ImportPeople(ctx context.Context, who note.Who, specs []PersonSpec, o ImportOptions) (ImportResult, error) {
+	var res ImportResult
+	if err := RequireAdmin(who); err != nil {
+		return res, err
+	}
+	rows := make([]int, 0, importBatch)
+	for i := 0; i < len(specs); i += importBatch {
+		chunk := specs[i:min(i+importBatch, len(specs))]
+		rows = rows[:0]
+		for j := range chunk {
+			rows = append(rows, i+j)
+		}
+		if err := d.importChunk(ctx, who, chunk, rows, o, &res); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// ImportCSV adds people from CSV: see ReadPeople. It reads as it goes, whatever the length.
+func (d *Directory) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o ImportOptions) (ImportResult, error) {
+	var res ImportResult
+	if err := RequireAdmin(who); err != nil {
+		return res, err
+	}
+	var specs []PersonSpec
+	var rows []int
+	flush := func() error {
+		err := d.importChunk(ctx, who, specs, rows, o, &res)
+		specs, rows = specs[:0], rows[:0]
+		return err
+	}
+	err := ReadPeople(r, func(line int, spec PersonSpec, err error) error {
+		if err != nil {
+			res.fail(RowError{line, spec.Name(), err})
+			return nil
+		}
+		specs, rows = append(specs, spec), append(rows, line)
+		if len(specs) < importBatch {
+			return nil
+		}
+		return flush()
+	})
+	// What was read before a break comes in: the result says how far it went.
+	return res, errors.Join(flush(), err)
+}
+
+func (d *Directory) importChunk(ctx context.Context, who note.Who, specs []PersonSpec, rows []int, o ImportOptions, res *ImportResult) error {
+	if len(specs) == 0 {
+		return nil
+	}
+	people, errs := make([]*newPerson, len(specs)), make([]error, len(specs))
+	d.parallel(len(specs), func(i int) { people[i], errs[i] = d.newPerson(ctx, &specs[i]) })
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := d.update(ctx, who, func(e *edit) error {
+		for i, n := range people {
+			if errs[i] != nil {
+				continue
+			}
+			errs[i] = e.addPerson(n)
+			if errs[i] != nil && !errors.Is(errs[i], ErrNameTaken) {
+				return errs[i]
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("directory: import: %w", err)
+	}
+	files := make([]error, len(specs))
+	if !o.NoMailFiles && d.files.Load() != nil {
+		d.parallel(len(specs), func(i int) {
+			if errs[i] == nil {
+				files[i] = d.makeMailFile(ctx, people[i])
+			}
+		})
+	}
+	for i := range specs {
+		if errs[i] != nil {
+			res.fail(RowError{rows[i], specs[i].Name(), errs[i]})
+			continue
+		}
+		res.Added++
+		if files[i] != nil {
+			return fmt.Errorf("directory: import: row %d was added: %w", rows[i], files[i])
+		}
+	}
+	if o.Progress != nil {
+		o.Progress(*res)
+	}
+	return nil
+}
+
+// parallel calls fn for 0 to n-1, a few at a time, and returns when all are done.
+func (d *Directory) parallel(n int, fn func(i int)) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	next := 0
+	for range min(n, importWorkers) {
+		wg.Add(1)
+		d.env.Go("directory import", func() {
+			defer wg.Done()
+			for {
+				mu.Lock()
+				i := next
+				next++
+				mu.Unlock()
+				if i >= n {
+					return
+				}
+				fn(i)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,185 @@
+package directory
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// Kind is the kind of the directory's database.
+const Kind = "directory"
+
+// The directory's indexes; numbers 1 to 9 are its own, for ever.
+const (
+	// indexNames finds documents: 'n' name, 'a' address key, 's' server name.
+	indexNames uint64 = 1
+	// indexMembers finds the groups that a note is in: memberAccess or memberMail, UNID in hex.
+	indexMembers uint64 = 2
+	// indexList lists documents by form: letter of the form, canonical name.
+	indexList uint64 = 3
+	// indexRemoved holds what was removed: 't' time in hex, 'n' canonical name.
+	indexRemoved uint64 = 4
+	// indexRoles finds people by role: the role in its normal form.
+	indexRoles uint64 = 5
+)
+
+// The prefixes of indexMembers.
+const (
+	memberAccess = 'A' // groups that access lists see
+	memberMail   = 'M' // groups for mail alone
+)
+
+// Indexes declares the directory's views, for store.Options.
+func Indexes() []store.Index {
+	of := func(number uint64, keys func(form string, items note.Items) [][]byte) store.Index {
+		return store.Index{Number: number, Kind: Kind, Keys: func(c note.Class, content *note.Content) [][]byte {
+			if c != note.Document {
+				return nil
+			}
+			return keys(content.Items.Get(itemForm).AsText(), content.Items)
+		}}
+	}
+	present := func(keys func(form string, items note.Items) [][]byte) func(string, note.Items) [][]byte {
+		return func(form string, items note.Items) [][]byte {
+			if items.Get(itemRemoved) != nil {
+				return nil
+			}
+			return keys(form, items)
+		}
+	}
+	return []store.Index{
+		of(indexNames, present(nameKeys)),
+		of(indexMembers, present(memberKeys)),
+		of(indexList, present(listKeys)),
+		of(indexRemoved, removedKeys),
+		of(indexRoles, present(roleKeys)),
+	}
+}
+
+// nameKeys are the keys that must be one document's alone.
+func nameKeys(form string, items note.Items) [][]byte {
+	var out [][]byte
+	add := func(k []byte) {
+		if k != nil && !slices.ContainsFunc(out, func(o []byte) bool { return string(o) == string(k) }) {
+			out = append(out, k)
+		}
+	}
+	switch form {
+	case formPerson, formMailIn:
+		for _, n := range items.Get(itemFullName).AsTextList() {
+			add(nameKey('n', n))
+		}
+		add(nameKey('n', items.Get(itemShortName).AsText()))
+		for _, a := range items.Get(itemMailAddress).AsTextList() {
+			add(addressKey(a))
+		}
+		add(addressKey(items.Get(itemInternetAddress).AsText()))
+	case formGroup:
+		add(nameKey('n', items.Get(itemListName).AsText()))
+		add(addressKey(items.Get(itemInternetAddress).AsText()))
+	case formServer:
+		add(nameKey('s', items.Get(itemServerName).AsText()))
+	}
+	return out
+}
+
+// nameKey is nil for what is no name.
+func nameKey(prefix byte, name string) []byte {
+	n, err := NormalName(name)
+	if err != nil {
+		return nil
+	}
+	return append([]byte{prefix}, n...)
+}
+
+// addressKey is nil for what is no address.
+func addressKey(address string) []byte {
+	if address == "" {
+		return nil
+	}
+	a, err := parseAddress(address)
+	if err != nil {
+		return nil
+	}
+	return append([]byte{'a'}, a.Key()...)
+}
+
+func memberKeys(form string, items note.Items) [][]byte {
+	if form != formGroup {
+		return nil
+	}
+	prefix := byte(memberAccess)
+	if GroupKind(items.Get(itemGroupKind).AsText()) == GroupMail {
+		prefix = memberMail
+	}
+	list := items.Get(itemMembers).AsTextList()
+	out := make([][]byte, 0, len(list))
+	for _, m := range list {
+		if len(m) == 32 && strings.IndexByte(m, '@') < 0 {
+			out = append(out, append([]byte{prefix}, m...))
+		}
+	}
+	return out
+}
+
+func memberKey(prefix byte, u note.UNID) []byte {
+	return hex.AppendEncode([]byte{prefix}, u[:])
+}
+
+// listLetter is the letter of a form in indexList, 0 for forms that are not listed.
+func listLetter(form string) byte {
+	switch form {
+	case formPerson:
+		return 'p'
+	case formGroup:
+		return 'g'
+	case formMailIn:
+		return 'm'
+	case formServer:
+		return 's'
+	}
+	return 0
+}
+
+func listKeys(form string, items note.Items) [][]byte {
+	letter := listLetter(form)
+	if letter == 0 {
+		return nil
+	}
+	if k := nameKey(letter, canonical(items)); k != nil {
+		return [][]byte{k}
+	}
+	return nil
+}
+
+func removedKeys(_ string, items note.Items) [][]byte {
+	v := items.Get(itemRemoved)
+	if v == nil {
+		return nil
+	}
+	out := [][]byte{removedKey(v.AsInt())}
+	if k := nameKey('n', canonical(items)); k != nil {
+		out = append(out, k)
+	}
+	return out
+}
+
+// removedKey sorts by time.
+func removedKey(unix int64) []byte { return fmt.Appendf(nil, "t%016x", uint64(unix)) }
+
+func roleKeys(form string, items note.Items) [][]byte {
+	if form != formPerson {
+		return nil
+	}
+	var out [][]byte
+	for _, r := range items.Get(itemRoles).AsTextList() {
+		if k := nameKey('r', r); k != nil {
+			out = append(out, k)
+		}
+	}
+	return out
+}

@@ -1,0 +1,389 @@
+package directory
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/note"
+	"doublet/wire/scram"
+)
+
+// The forms of the directory's documents.
+const (
+	formPerson = "Person"
+	formGroup  = "Group"
+	formMailIn = "MailIn"
+	formServer = "Server"
+	formDomain = "Domains"
+)
+
+// The names of items. Domino's names where Domino has one.
+const (
+	itemForm            = "Form"
+	itemFullName        = "FullName"
+	itemShortName       = "ShortName"
+	itemInternetAddress = "InternetAddress"
+	itemMailAddress     = "MailAddress"
+	itemMailDatabase    = "MailDatabase"
+	itemPassword        = "HTTPPassword"
+	itemScram           = "ScramCredentials"
+	itemQuota           = "Quota"
+	itemWarning         = "Warning"
+	itemSizeLimit       = "SizeLimit"
+	itemRoles           = "Roles"
+	itemDisabled        = "Disabled"
+	itemRemoved         = "Removed" // Unix seconds
+	itemListName        = "ListName"
+	itemMembers         = "Members"
+	itemGroupKind       = "GroupType"
+	itemDescription     = "ListDescription"
+	itemServerName      = "ServerName"
+	itemHost            = "NetAddress"
+	itemDomains         = "Domains"
+	itemSecret          = "Secret"
+	// itemToken begins the names of app passwords: an item for each, so that two that are added at
+	// two replicas merge.
+	itemToken = "AppPassword."
+)
+
+// PersonFields are the parts of a person that an administrator sets.
+type PersonFields struct {
+	// FullName is the list of full names; the first is the canonical one.
+	FullName  []string
+	ShortName string
+	// InternetAddress is where the person's mail comes from; MailAddress are further addresses.
+	InternetAddress string
+	MailAddress     []string
+	// MailDatabase is the person's mail file.
+	MailDatabase note.DatabaseID
+	// Quota, Warning and SizeLimit (of one message) are in bytes; 0 is none.
+	Quota, Warning, SizeLimit uint64
+	Roles                     []string
+	// Disabled refuses sign-in; mail still arrives.
+	Disabled bool
+}
+
+// AppPassword is an app password without its secret.
+type AppPassword struct {
+	ID, Label, Last4 string
+	Created          time.Time
+}
+
+// Person is a person as the directory holds them. Its lists must not be changed.
+type Person struct {
+	ID note.UNID
+	PersonFields
+	HasPassword  bool
+	HasScram     bool
+	AppPasswords []AppPassword
+	// Removed is when the person was removed, zero for those who are there.
+	Removed time.Time
+
+	password string
+	scram    scram.Credentials
+	tokens   [][]byte // hashes, beside AppPasswords
+}
+
+// Name is the canonical full name.
+func (p *PersonFields) Name() string {
+	if len(p.FullName) == 0 {
+		return ""
+	}
+	return p.FullName[0]
+}
+
+// Addresses are the internet address and the aliases.
+func (p *PersonFields) Addresses() []string {
+	if p.InternetAddress == "" {
+		return p.MailAddress
+	}
+	return append([]string{p.InternetAddress}, p.MailAddress...)
+}
+
+// fields sets items in order; what is empty is removed.
+type fields struct{ items note.Items }
+
+func (f *fields) text(name, s string) {
+	var v note.Value
+	if s != "" {
+		v = note.Text(s)
+	}
+	f.items = f.items.With(name, v)
+}
+
+func (f *fields) list(name string, list []string) {
+	var v note.Value
+	if len(list) > 0 {
+		v = note.TextList(list...)
+	}
+	f.items = f.items.With(name, v)
+}
+
+func (f *fields) int(name string, n int64) {
+	var v note.Value
+	if n != 0 {
+		v = note.Int(n)
+	}
+	f.items = f.items.With(name, v)
+}
+
+func (f *fields) bool(name string, on bool) {
+	var v note.Value
+	if on {
+		v = note.Bool(true)
+	}
+	f.items = f.items.With(name, v)
+}
+
+func (f *fields) binary(name string, b []byte) {
+	var v note.Value
+	if len(b) > 0 {
+		v = note.Binary(b)
+	}
+	f.items = f.items.With(name, v)
+}
+
+func (f *fields) database(name string, id note.DatabaseID) {
+	s := ""
+	if id != 0 {
+		s = id.String()
+	}
+	f.text(name, s)
+}
+
+// write sets the fields in items and leaves all others as they are, those of later versions too.
+func (p *PersonFields) write(items note.Items) note.Items {
+	f := fields{items}
+	f.text(itemForm, formPerson)
+	f.list(itemFullName, p.FullName)
+	f.text(itemShortName, p.ShortName)
+	f.text(itemInternetAddress, p.InternetAddress)
+	f.list(itemMailAddress, p.MailAddress)
+	f.database(itemMailDatabase, p.MailDatabase)
+	f.int(itemQuota, int64(p.Quota))
+	f.int(itemWarning, int64(p.Warning))
+	f.int(itemSizeLimit, int64(p.SizeLimit))
+	f.list(itemRoles, p.Roles)
+	f.bool(itemDisabled, p.Disabled)
+	return f.items
+}
+
+// clone gives fields whose lists may be changed.
+func (p *PersonFields) clone() PersonFields {
+	q := *p
+	q.FullName, q.MailAddress, q.Roles = slices.Clone(p.FullName), slices.Clone(p.MailAddress), slices.Clone(p.Roles)
+	return q
+}
+
+func readPerson(id note.UNID, items note.Items) Person {
+	p := Person{ID: id, PersonFields: PersonFields{
+		FullName:        items.Get(itemFullName).AsTextList(),
+		ShortName:       items.Get(itemShortName).AsText(),
+		InternetAddress: items.Get(itemInternetAddress).AsText(),
+		MailAddress:     items.Get(itemMailAddress).AsTextList(),
+		MailDatabase:    readDatabase(items.Get(itemMailDatabase)),
+		Quota:           uint64(max(0, items.Get(itemQuota).AsInt())),
+		Warning:         uint64(max(0, items.Get(itemWarning).AsInt())),
+		SizeLimit:       uint64(max(0, items.Get(itemSizeLimit).AsInt())),
+		Roles:           items.Get(itemRoles).AsTextList(),
+		Disabled:        items.Get(itemDisabled).AsBool(),
+	}}
+	p.password = items.Get(itemPassword).AsText()
+	p.HasPassword = p.password != ""
+	p.scram, p.HasScram = readScram(items.Get(itemScram).AsBinary())
+	p.Removed = readRemoved(items)
+	for _, it := range items {
+		id, ok := strings.CutPrefix(it.Name, itemToken)
+		list := it.Value.AsTextList()
+		if !ok || len(list) != 4 {
+			continue
+		}
+		created, _ := strconv.ParseInt(list[2], 10, 64)
+		p.AppPasswords = append(p.AppPasswords, AppPassword{ID: id, Label: list[0], Last4: list[3], Created: time.Unix(created, 0).UTC()})
+		p.tokens = append(p.tokens, []byte(list[1]))
+	}
+	return p
+}
+
+func tokenItem(a *AppPassword, hash []byte) note.Value {
+	return note.TextList(a.Label, string(hash), strconv.FormatInt(a.Created.Unix(), 10), a.Last4)
+}
+
+func readRemoved(items note.Items) time.Time {
+	if at := items.Get(itemRemoved).AsInt(); at != 0 {
+		return time.Unix(at, 0).UTC()
+	}
+	return time.Time{}
+}
+
+func readDatabase(v note.Value) note.DatabaseID {
+	id, err := note.ParseDatabaseID(v.AsText())
+	if err != nil {
+		return 0
+	}
+	return id
+}
+
+// appendScram: iterations (4), stored key (32), server key (32), salt.
+func appendScram(c *scram.Credentials) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(c.Iterations))
+	b = append(append(b, c.StoredKey[:]...), c.ServerKey[:]...)
+	return append(b, c.Salt...)
+}
+
+func readScram(b []byte) (c scram.Credentials, ok bool) {
+	if len(b) < 4+32+32+8 || len(b) > 4+32+32+64 {
+		return c, false
+	}
+	c.Iterations = int(binary.BigEndian.Uint32(b))
+	copy(c.StoredKey[:], b[4:])
+	copy(c.ServerKey[:], b[36:])
+	c.Salt = slices.Clone(b[68:])
+	return c, c.Iterations >= 1 && c.Iterations <= scram.MaxIterations
+}
+
+// GroupKind says what a group is good for.
+type GroupKind string
+
+// The kinds of group.
+const (
+	// GroupMulti is for mail and in access lists.
+	GroupMulti GroupKind = "multi"
+	// GroupMail is for mail only: access lists do not see it.
+	GroupMail GroupKind = "mail"
+	// GroupAccess is for access lists only.
+	GroupAccess GroupKind = "access"
+)
+
+// GroupFields are the parts of a group that an administrator sets.
+type GroupFields struct {
+	Name, Description string
+	// InternetAddress makes the group receive mail; empty for one that does not.
+	InternetAddress string
+	Kind            GroupKind // GroupMulti where empty
+	// Members are UNIDs (32 hex digits) of people, groups and mail-in databases, and addresses
+	// elsewhere. Where they are set, names and addresses of this directory are taken too, and turned
+	// into UNIDs.
+	Members []string
+}
+
+// Group is a group as the directory holds it. Its lists must not be changed.
+type Group struct {
+	ID note.UNID
+	GroupFields
+	Removed time.Time
+}
+
+func (g *GroupFields) write(items note.Items) note.Items {
+	f := fields{items}
+	f.text(itemForm, formGroup)
+	f.text(itemListName, g.Name)
+	f.text(itemDescription, g.Description)
+	f.text(itemInternetAddress, g.InternetAddress)
+	f.text(itemGroupKind, string(g.Kind))
+	f.list(itemMembers, g.Members)
+	return f.items
+}
+
+func readGroup(id note.UNID, items note.Items) Group {
+	return Group{ID: id, Removed: readRemoved(items), GroupFields: GroupFields{
+		Name:            items.Get(itemListName).AsText(),
+		Description:     items.Get(itemDescription).AsText(),
+		InternetAddress: items.Get(itemInternetAddress).AsText(),
+		Kind:            GroupKind(items.Get(itemGroupKind).AsText()),
+		Members:         items.Get(itemMembers).AsTextList(),
+	}}
+}
+
+// MailInFields are the parts of a mail-in database document that an administrator sets.
+type MailInFields struct {
+	Name, InternetAddress string
+	Database              note.DatabaseID
+	SizeLimit             uint64 // of one message, bytes; 0 is none
+}
+
+// MailIn is a database that receives mail under an address of its own.
+type MailIn struct {
+	ID note.UNID
+	MailInFields
+	Removed time.Time
+}
+
+func (m *MailInFields) write(items note.Items) note.Items {
+	f := fields{items}
+	f.text(itemForm, formMailIn)
+	f.list(itemFullName, []string{m.Name})
+	f.text(itemInternetAddress, m.InternetAddress)
+	f.database(itemMailDatabase, m.Database)
+	f.int(itemSizeLimit, int64(m.SizeLimit))
+	return f.items
+}
+
+func readMailIn(id note.UNID, items note.Items) MailIn {
+	m := MailIn{ID: id, Removed: readRemoved(items), MailInFields: MailInFields{
+		InternetAddress: items.Get(itemInternetAddress).AsText(),
+		Database:        readDatabase(items.Get(itemMailDatabase)),
+		SizeLimit:       uint64(max(0, items.Get(itemSizeLimit).AsInt())),
+	}}
+	if list := items.Get(itemFullName).AsTextList(); len(list) > 0 {
+		m.Name = list[0]
+	}
+	return m
+}
+
+// ServerFields are the parts of a server document that an administrator sets.
+type ServerFields struct {
+	Name string
+	// Host is the host name under which other servers reach it.
+	Host string
+}
+
+// Server is a server of the domain.
+type Server struct {
+	ID note.UNID
+	ServerFields
+	Removed time.Time
+}
+
+func (s *ServerFields) write(items note.Items) note.Items {
+	f := fields{items}
+	f.text(itemForm, formServer)
+	f.text(itemServerName, s.Name)
+	f.text(itemHost, s.Host)
+	return f.items
+}
+
+func readServer(id note.UNID, items note.Items) Server {
+	return Server{ID: id, Removed: readRemoved(items), ServerFields: ServerFields{
+		Name: items.Get(itemServerName).AsText(), Host: items.Get(itemHost).AsText(),
+	}}
+}
+
+// canonical is the name under which a document is listed.
+func canonical(items note.Items) string {
+	switch items.Get(itemForm).AsText() {
+	case formPerson, formMailIn:
+		if list := items.Get(itemFullName).AsTextList(); len(list) > 0 {
+			return list[0]
+		}
+	case formGroup:
+		return items.Get(itemListName).AsText()
+	case formServer:
+		return items.Get(itemServerName).AsText()
+	}
+	return ""
+}
+
+// checkSizes refuses numbers that the stored form cannot hold.
+func checkSizes(n ...uint64) error {
+	for _, v := range n {
+		if v >= 1<<60 {
+			return fmt.Errorf("%w size %d: it must be below 2^60 bytes", ErrInvalid, v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package directory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// maxPage bounds a page of a listing.
+const maxPage = 1000
+
+// list calls fn for the documents of a form whose canonical name begins with prefix, in order, from
+// behind after, and returns the name to go on behind, "" at the end.
+func (d *Directory) list(ctx context.Context, letter byte, prefix string, limit int, after string, fn func(note.UNID, note.Items)) (next string, err error) {
+	if limit <= 0 || limit > maxPage {
+		limit = maxPage
+	}
+	begin := append([]byte{letter}, lower(strings.TrimLeft(prefix, " "))...)
+	from := begin
+	if a := append([]byte{letter}, after...); after != "" && bytes.Compare(a, from) >= 0 {
+		// Rows are key, 0x00, id: 0x01 is behind all rows of after itself.
+		from = append(a, 1)
+	}
+	err = d.read(ctx, func(r *store.Reader) error {
+		var ids []note.ID
+		var last []byte
+		err := r.Scan(indexList, from, func(key []byte, id note.ID) bool {
+			if !bytes.HasPrefix(key, begin) {
+				return false
+			}
+			// Of one name there is one, save where replicas clashed: those are not torn apart.
+			if len(ids) >= limit && !bytes.Equal(key, last) {
+				next = string(last[1:])
+				return false
+			}
+			ids, last = append(ids, id), append(last[:0], key...)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			row, err := r.Note(id)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			c, err := r.Content(id)
+			if err != nil {
+				return err
+			}
+			fn(row.UNID, c.Content.Items)
+		}
+		return nil
+	})
+	return next, err
+}

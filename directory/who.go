@@ -1,0 +1,95 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// maxClosure bounds the groups that a person is in, directly or through others.
+const maxClosure = 10_000
+
+// WhoOf makes what the store checks of a person: the closure of their groups, their roles, and the
+// version at which that was so. Errors: ErrNotFound for people who were removed, ErrDisabled.
+func (d *Directory) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
+	version := d.version.Load()
+	if a, ok := d.names.get(cacheKey{kind: 'w', id: id}, version); ok {
+		return *a.who, nil
+	}
+	who := note.Who{Person: id, Directory: version}
+	err := d.read(ctx, func(r *store.Reader) error {
+		p, err := d.person(ctx, r, id)
+		if err != nil {
+			return err
+		}
+		if !p.Removed.IsZero() {
+			return fmt.Errorf("%w: %q was removed", ErrNotFound, p.Name())
+		}
+		if p.Disabled {
+			return fmt.Errorf("%w: %s", ErrDisabled, p.Name())
+		}
+		who.Roles = p.Roles
+		who.Groups, err = closure(r, id)
+		return err
+	})
+	if err != nil {
+		return note.Who{}, err
+	}
+	d.names.put(cacheKey{kind: 'w', id: id}, version, answer{who: &who})
+	return who, nil
+}
+
+// closure walks the groups upwards through the index alone: no group's list is read, however long.
+func closure(r *store.Reader, id note.UNID) ([]note.UNID, error) {
+	var out []note.UNID
+	seen := map[note.UNID]bool{id: true}
+	grow := func(member note.UNID) error {
+		ids, err := r.Lookup(indexMembers, memberKey(memberAccess, member))
+		for _, g := range ids {
+			row, err := r.Note(g)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if !seen[row.UNID] {
+				seen[row.UNID] = true
+				out = append(out, row.UNID)
+			}
+		}
+		return err
+	}
+	if err := grow(id); err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(out); i++ {
+		if len(out) > maxClosure {
+			return nil, fmt.Errorf("%w: %s is in more than %d groups", ErrTooMany, id, maxClosure)
+		}
+		if err := grow(out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// MaySendAs says whether an address is the person's own: their internet address or an alias, their
+// short name or full name under a local domain, each with or without +detail; the administrator's
+// also postmaster and abuse where nobody else has them.
+func (d *Directory) MaySendAs(ctx context.Context, who note.Who, address string) (bool, error) {
+	if who.System {
+		return true, nil
+	}
+	t, err := d.Resolve(ctx, address)
+	switch {
+	case err == nil:
+		return t.Kind == TargetPerson && t.ID == who.Person, nil
+	case errors.Is(err, ErrNoSuchRecipient), errors.Is(err, ErrNotLocal), errors.Is(err, ErrInvalid):
+		return false, nil
+	}
+	return false, err
+}

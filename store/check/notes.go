@@ -1,0 +1,372 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store/layout"
+)
+
+// readNotes walks note rows, content rows and leaf rows side by side: all three go by note id.
+func (d *database) readNotes() error {
+	notes, err := d.walk(d.prefix(layout.KindNote))
+	if err != nil {
+		return err
+	}
+	defer notes.close()
+	contents, err := d.walk(d.prefix(layout.KindContent))
+	if err != nil {
+		return err
+	}
+	defer contents.close()
+	leaves, err := d.walk(d.prefix(layout.KindLeaf))
+	if err != nil {
+		return err
+	}
+	defer leaves.close()
+	for notes.ok {
+		if len(notes.key) != 14 {
+			d.report(NoteRow, notes.key, []change{drop(notes.key)}, "a key of %d bytes", len(notes.key))
+			if err := notes.next(); err != nil {
+				return err
+			}
+			continue
+		}
+		id := note.ID(layout.Tail64(notes.key))
+		d.highNote = max(d.highNote, id)
+		if err := d.orphans(contents, leaves, id); err != nil {
+			return err
+		}
+		if err := d.oneNote(id, notes, contents, leaves); err != nil {
+			return err
+		}
+		if err := notes.next(); err != nil {
+			return err
+		}
+	}
+	return d.orphans(contents, leaves, ^note.ID(0))
+}
+
+// orphans reports content and leaves of notes below id that do not exist.
+func (d *database) orphans(contents, leaves *walker, id note.ID) error {
+	for contents.ok && contents.id() < id {
+		d.report(ContentRow, contents.key, []change{drop(contents.key)}, "content without a note")
+		if d.mend != nil {
+			d.rep.Lost = append(d.rep.Lost, Lost{d.entry.id, contents.id(), note.UNID{}, "note row lost"})
+		}
+		if err := contents.next(); err != nil {
+			return err
+		}
+	}
+	for leaves.ok && leaves.id() < id {
+		d.report(LeafRow, leaves.key, []change{drop(leaves.key)}, "conflict without a note")
+		if err := leaves.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// id is the note id behind the prefix of a row's key.
+func (w *walker) id() note.ID {
+	_, _, rest, ok := layout.Split(w.key)
+	if !ok || len(rest) < 8 {
+		return 0
+	}
+	return note.ID(layout.Tail64(rest[:8]))
+}
+
+func (d *database) oneNote(id note.ID, notes, contents, leaves *walker) error {
+	n, err := layout.ReadNote(notes.value)
+	var row *layout.Content
+	var rowErr error
+	have := contents.ok && contents.id() == id && len(contents.key) == 14
+	if have {
+		row, rowErr = layout.ReadContentRow(contents.value)
+	}
+	kept := map[note.Revision]*note.Content{}
+	for leaves.ok && leaves.id() == id {
+		d.leafRow(kept, leaves.key, leaves.value)
+		if err := leaves.next(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case err != nil:
+		d.lose(d.entry, id, note.UNID{}, NoteRow, "note row cannot be read")
+	case !have:
+		err = d.lostContent(id, n, "content row missing")
+	case rowErr != nil:
+		err = d.lostContent(id, n, "content row cannot be read")
+	default:
+		err = d.whole(id, n, row, kept)
+	}
+	if have && (err == nil || !errors.As(err, new(errDamage))) {
+		return errors.Join(ignoreParse(err), contents.next())
+	}
+	return ignoreParse(err)
+}
+
+func ignoreParse(err error) error {
+	if errors.Is(err, note.ErrCorrupt) {
+		return nil
+	}
+	return err
+}
+
+func (d *database) leafRow(kept map[note.Revision]*note.Content, key, value []byte) {
+	c, rest, err := note.ReadContent(append([]byte(nil), value...))
+	_, _, tail, _ := layout.Split(key)
+	if err != nil || len(rest) != 0 || len(tail) != 32 {
+		d.report(LeafRow, key, []change{drop(key)}, "cannot be read")
+		return
+	}
+	var r note.Revision
+	r.Generation = layout.Tail64(tail[8:16])
+	copy(r.Hash[:], tail[16:])
+	kept[r] = &c
+}
+
+// lostContent handles a note without content. A folder's content is its name, which its head has too.
+func (d *database) lostContent(id note.ID, n *layout.Note, reason string) error {
+	f := d.heads[id]
+	if n.Class != note.Folder || f == nil {
+		d.lose(d.entry, id, n.UNID, ContentRow, reason)
+		return nil
+	}
+	c := note.Content{Items: folderItems(f)}
+	row := layout.Content{Tree: note.Tree{{Rev: note.NextRevision(note.Revision{}, note.Folder, false, &c)}}, Content: c}
+	key := layout.NoteKey(d.num, layout.KindContent, id)
+	d.report(ContentRow, key, []change{put(key, layout.AppendContentRow(nil, &row))}, "folder %d: %s", id, reason)
+	d.keep(id, n)
+	return d.folderNote(id, n, &row)
+}
+
+// whole checks a note whose rows can be read.
+func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, leaves map[note.Revision]*note.Content) error {
+	key := layout.NoteKey(d.num, layout.KindNote, id)
+	fixed := *n
+	var wrong []string
+	win, ok := row.Tree.Winner()
+	if !ok {
+		d.lose(d.entry, id, n.UNID, ContentRow, "no revision")
+		return nil
+	}
+	if n.Stub != win.Deleted {
+		wrong, fixed.Stub = append(wrong, fmt.Sprintf("stub is %v, the winner's deletion %v", n.Stub, win.Deleted)), win.Deleted
+	}
+	if fixed.Stub && (len(n.Members) > 0 || n.Recipe != 0) {
+		wrong, fixed.Members, fixed.Recipe = append(wrong, "a stub with memberships or a message"), nil, 0
+	}
+	if n.Mod < n.Created {
+		wrong, fixed.Mod = append(wrong, "changed before it was made"), n.Created
+	}
+	if n.Recipe != 0 && row.Content.Message.IsZero() && !fixed.Stub {
+		wrong, fixed.Recipe = append(wrong, "a recipe, but no message in its content"), 0
+	}
+	if n.Recipe == 0 && !row.Content.Message.IsZero() && !fixed.Stub {
+		v, ok, err := d.get(layout.Key(layout.SpaceRecipeHash, row.Content.Message[:]))
+		if err != nil {
+			return err
+		}
+		if ok && len(v) == 8 {
+			wrong, fixed.Recipe = append(wrong, "its message has no recipe"), note.RecipeID(layout.Tail64(v))
+		}
+	}
+	named := named(row, leaves)
+	if (len(named) > 0 || len(row.Tree.Conflicts()) > 0) && !n.Attached {
+		wrong, fixed.Attached = append(wrong, "names objects or has conflicts, but is not marked so"), true
+	}
+	if w, err := d.memberships(n, &fixed); err != nil {
+		return err
+	} else if w != "" {
+		wrong = append(wrong, w)
+	}
+	if wrong != nil {
+		d.report(NoteRow, key, []change{put(key, layout.AppendNote(nil, &fixed))}, "note %d (%s): %q", id, n.UNID, wrong)
+	}
+	d.keep(id, &fixed)
+	if err := d.revisions(id, n, row, leaves); err != nil {
+		return err
+	}
+	if err := d.references(id, &fixed, named); err != nil {
+		return err
+	}
+	if err := d.indexed(id, &fixed, &row.Content); err != nil {
+		return err
+	}
+	if n.Class == note.Folder && !fixed.Stub {
+		return d.folderNote(id, n, row)
+	}
+	return nil
+}
+
+// memberships compares a note's places in folders with its state, and each other.
+func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) {
+	members := fixed.Clone().Members
+	for i := range members {
+		m := &members[i]
+		f := d.heads[m.Folder]
+		if f == nil {
+			continue // its own finding, when the heads are checked
+		}
+		v, _ := n.State.Get(note.Member, string(f.UNID[:]))
+		if v == note.Off {
+			wrong = fmt.Sprintf("in folder %d, but its state says that it is not", m.Folder)
+		} else if (v == note.Deleted) != m.Deleted {
+			wrong = fmt.Sprintf("\\Deleted in folder %d is %v, its state says %v", m.Folder, m.Deleted, v == note.Deleted)
+			m.Deleted = v == note.Deleted
+		}
+		for _, o := range members[:i] {
+			if o.Folder == m.Folder {
+				wrong = fmt.Sprintf("twice in folder %d", m.Folder)
+			}
+		}
+	}
+	fixed.Members = members
+	return wrong, nil
+}
+
+// keep remembers a note for the derived rows.
+func (d *database) keep(id note.ID, n *layout.Note) {
+	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, recipe: n.Recipe, stub: n.Stub}
+	d.highSeq = max(d.highSeq, n.Seq)
+	if n.Stub {
+		d.rep.Stubs++
+	} else {
+		r.thread = n.Thread
+		d.rep.Notes++
+		d.live++
+		d.size += n.Size
+		d.highMod = max(d.highMod, n.Mod)
+		d.add(n)
+	}
+	d.notes = append(d.notes, r)
+}
+
+// revisions recomputes the names of the winner and of every conflict from what they name.
+func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content, leaves map[note.Revision]*note.Content) error {
+	key := layout.NoteKey(d.num, layout.KindContent, id)
+	win, _ := row.Tree.Winner()
+	next := *row
+	var wrong []string
+	if !recomputes(win, n.Class, &row.Content) {
+		// What is there goes on as a revision of its own above the one whose content it is not.
+		wrong = append(wrong, fmt.Sprintf("content is not that of revision %s", win.Rev))
+		next.Tree = next.Tree.Add(note.Node{
+			Rev: note.NextRevision(win.Rev, n.Class, win.Deleted, &row.Content), Parent: win.Rev, Deleted: win.Deleted,
+		})
+	}
+	var changes []change
+	conflicts := row.Tree.Conflicts()
+	for _, l := range conflicts {
+		c := leaves[l.Rev]
+		lk := layout.LeafKey(d.num, id, l.Rev)
+		delete(leaves, l.Rev)
+		if c != nil && recomputes(l, n.Class, c) {
+			continue
+		}
+		reason := "content is missing"
+		if c != nil {
+			reason = "content is not that of its revision"
+		}
+		empty := note.Content{}
+		next.Tree = next.Tree.Add(note.Node{Rev: note.NextRevision(l.Rev, n.Class, true, &empty), Parent: l.Rev, Deleted: true})
+		d.report(LeafRow, lk, []change{put(key, layout.AppendContentRow(nil, &next)), drop(lk)}, "conflict %s: %s", l.Rev, reason)
+		changes = append(changes, drop(lk))
+		if d.mend != nil {
+			d.rep.Lost = append(d.rep.Lost, Lost{d.entry.id, id, n.UNID, "conflict " + l.Rev.String() + ": " + reason})
+		}
+	}
+	for r := range leaves {
+		lk := layout.LeafKey(d.num, id, r)
+		d.report(LeafRow, lk, []change{drop(lk)}, "note %d has no conflict %s", id, r)
+	}
+	if wrong != nil {
+		d.report(ContentRow, key, append(changes, put(key, layout.AppendContentRow(nil, &next))), "note %d: %q", id, wrong)
+	}
+	return nil
+}
+
+// recomputes says whether a revision's name is the hash of what it names. Names that came from
+// foreign replicas, above an unknown parent, are taken as they are.
+func recomputes(n note.Node, class note.Class, c *note.Content) bool {
+	if n.Parent.IsZero() && n.Rev.Generation > 1 {
+		return true
+	}
+	return note.NextRevision(n.Parent, class, n.Deleted, c) == n.Rev
+}
+
+// named collects the objects that a note's stored revisions name.
+func named(row *layout.Content, leaves map[note.Revision]*note.Content) map[note.Digest]bool {
+	var m map[note.Digest]bool
+	add := func(c *note.Content) {
+		for _, a := range c.Attachments {
+			if m == nil {
+				m = map[note.Digest]bool{}
+			}
+			m[a.Digest] = true
+		}
+	}
+	add(&row.Content)
+	for _, l := range row.Tree.Conflicts() {
+		if c := leaves[l.Rev]; c != nil {
+			add(c)
+		}
+	}
+	return m
+}
+
+// references looks for the rows that keep what the note names from being swept.
+func (d *database) references(id note.ID, n *layout.Note, named map[note.Digest]bool) error {
+	if n.Stub {
+		return nil
+	}
+	want := func(kind Kind, key []byte, what string) error {
+		ok, err := d.has(key)
+		if err == nil && !ok {
+			d.report(kind, key, []change{put(key, nil)}, "missing: note %d names %s", id, what)
+		}
+		return err
+	}
+	if n.Recipe != 0 {
+		if err := want(RecipeReference, layout.RecipeRefKey(n.Recipe, d.num, id), fmt.Sprintf("recipe %d", n.Recipe)); err != nil {
+			return err
+		}
+	}
+	for o := range named {
+		if err := want(ObjectReference, layout.ObjectByNote(o, d.num, id), "object "+o.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexed looks for the note's rows in the declared indexes.
+func (d *database) indexed(id note.ID, n *layout.Note, c *note.Content) error {
+	if n.Stub {
+		return nil
+	}
+	for i := range d.indexes {
+		x := &d.indexes[i]
+		keys := map[string]bool{}
+		for _, k := range x.Keys(n.Class, c) {
+			keys[string(k)] = true
+		}
+		for k := range keys {
+			key := append(layout.IDKey(d.num, layout.KindView, x.Number), k...)
+			key = append(append(key, 0), layout.IDKey(0, 0, uint64(id))[6:]...)
+			ok, err := d.has(key)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				d.report(IndexRow, key, []change{put(key, nil)}, "missing: index %d, note %d", x.Number, id)
+				continue
+			}
+			x.want++
+		}
+	}
+	return nil
+}

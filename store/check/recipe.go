@@ -1,0 +1,412 @@
+package check
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+
+	"doublet/note"
+	"doublet/store/layout"
+	"doublet/store/object"
+	"doublet/wire/mime"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// recipe is a stored message, read apart independently of the store.
+type recipe struct {
+	digest note.Digest
+	size   uint64
+	steps  []step
+}
+
+type step struct {
+	kind    byte
+	inline  []byte
+	digest  note.Digest
+	size    int64 // of the object
+	lineLen int
+	final   bool
+}
+
+// The steps of a recipe, as the store writes them.
+const (
+	stepInline = iota
+	stepObject
+	stepBase64
+)
+
+func parseRecipe(b []byte) (*recipe, error) {
+	if len(b) < 33 {
+		return nil, note.ErrCorrupt
+	}
+	r := &recipe{digest: note.Digest(b[:32])}
+	var ok bool
+	if r.size, b, ok = uvarint(b[32:]); !ok {
+		return nil, note.ErrCorrupt
+	}
+	var sum uint64
+	for len(b) > 0 {
+		var x step
+		x.kind, b = b[0], b[1:]
+		var n uint64
+		switch x.kind {
+		case stepInline:
+			if n, b, ok = uvarint(b); !ok || n > uint64(len(b)) {
+				return nil, note.ErrCorrupt
+			}
+			x.inline, b = b[:n], b[n:]
+			sum += n
+		case stepObject, stepBase64:
+			if len(b) < 33 {
+				return nil, note.ErrCorrupt
+			}
+			copy(x.digest[:], b)
+			if n, b, ok = uvarint(b[32:]); !ok || n > object.MaxSize {
+				return nil, note.ErrCorrupt
+			}
+			x.size = int64(n)
+			if x.kind == stepBase64 {
+				if n, b, ok = uvarint(b); !ok || n>>1 == 0 || n>>1 > 1000 {
+					return nil, note.ErrCorrupt
+				}
+				x.lineLen, x.final = int(n>>1), n&1 == 1
+			}
+			sum += x.length()
+		default:
+			return nil, note.ErrCorrupt
+		}
+		r.steps = append(r.steps, x)
+	}
+	if sum != r.size {
+		return nil, note.ErrCorrupt
+	}
+	return r, nil
+}
+
+func uvarint(b []byte) (uint64, []byte, bool) {
+	v, k := binary.Uvarint(b)
+	if k <= 0 {
+		return 0, nil, false
+	}
+	return v, b[k:], true
+}
+
+// length is how many bytes of the message a step with an object stands for.
+func (x *step) length() uint64 {
+	if x.kind != stepBase64 {
+		return uint64(x.size)
+	}
+	chars := uint64(x.size+2) / 3 * 4
+	n := chars
+	if lines := (chars + uint64(x.lineLen) - 1) / uint64(x.lineLen); lines > 0 {
+		n += 2 * (lines - 1)
+	}
+	if x.final {
+		n += 2
+	}
+	return n
+}
+
+// rebuild makes the whole message again and compares it with its SHA-256.
+func (c *checker) rebuild(r *recipe) error {
+	h := sha256.New()
+	for i := range r.steps {
+		x := &r.steps[i]
+		if x.kind == stepInline {
+			h.Write(x.inline)
+			continue
+		}
+		if err := c.rebuildStep(h, x); err != nil {
+			return err
+		}
+	}
+	if got := note.Digest(h.Sum(nil)); got != r.digest {
+		return fmt.Errorf("the message rebuilt has digest %s, not %s", got, r.digest)
+	}
+	return nil
+}
+
+// rebuildStep feeds a part to the hash a piece at a time; a piece of base64 is so many whole lines.
+func (c *checker) rebuildStep(h hash.Hash, x *step) error {
+	loc, ok, err := c.locate(x.digest)
+	if err != nil {
+		return err
+	}
+	if !ok || int64(loc.Size) != x.size {
+		return fmt.Errorf("object %s is missing or has another size", x.digest)
+	}
+	piece := int64(1 << 20)
+	if x.kind == stepBase64 {
+		if x.lineLen%4 != 0 {
+			piece = x.size
+		} else {
+			line := int64(x.lineLen) / 4 * 3
+			piece = max(1, piece/line) * line
+		}
+	}
+	var raw, text []byte
+	for off := int64(0); ; off += piece {
+		if raw, err = c.s.Objects().ReadRange(loc, object.Digest(x.digest), off, piece, raw[:0]); err != nil {
+			return err
+		}
+		last := off+piece >= x.size
+		if x.kind == stepObject {
+			h.Write(raw)
+		} else {
+			text = mime.AppendBase64Lines(text[:0], raw, x.lineLen, !last || x.final)
+			h.Write(text)
+		}
+		if last {
+			return nil
+		}
+	}
+}
+
+func (c *checker) locate(d note.Digest) (object.Location, bool, error) {
+	v, ok, err := c.get(layout.Key(layout.SpaceObject, d[:]))
+	if err != nil || !ok {
+		return object.Location{}, false, err
+	}
+	loc, rest, err := object.ParseLocation(v)
+	if err != nil || len(rest) != 0 {
+		return loc, false, nil //nolint:nilerr // the row's own finding
+	}
+	return loc, true, nil
+}
+
+// recipes walks stored messages and the references to them side by side.
+func (c *checker) recipes() error {
+	rows, err := c.walk(layout.Key(layout.SpaceRecipe))
+	if err != nil {
+		return err
+	}
+	defer rows.close()
+	refs, err := c.walk(layout.Key(layout.SpaceRecipeRef))
+	if err != nil {
+		return err
+	}
+	defer refs.close()
+	for rows.ok {
+		if len(rows.key) != 9 {
+			c.found(0, Recipe, rows.key, []change{drop(rows.key)}, "a key of %d bytes", len(rows.key))
+		} else if err := c.oneRecipe(rows, refs); err != nil {
+			return err
+		}
+		if err := rows.next(); err != nil {
+			return err
+		}
+	}
+	for refs.ok {
+		if err := c.dangling(refs.key); err != nil {
+			return err
+		}
+		if err := refs.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) oneRecipe(rows, refs *walker) error {
+	id := layout.Tail64(rows.key)
+	for refs.ok && (len(refs.key) != 21 || layout.Tail64(refs.key[:9]) < id) {
+		if err := c.dangling(refs.key); err != nil {
+			return err
+		}
+		if err := refs.next(); err != nil {
+			return err
+		}
+	}
+	c.rep.Messages++
+	r, err := parseRecipe(rows.value)
+	if err != nil {
+		// Its notes find it missing in the next pass.
+		c.found(0, Recipe, rows.key, []change{drop(rows.key)}, "recipe %d cannot be read", id)
+	} else if err := c.ingredients(note.RecipeID(id), r); err != nil {
+		return err
+	}
+	valid := 0
+	for refs.ok && len(refs.key) == 21 && layout.Tail64(refs.key[:9]) == id {
+		ok, err := c.reference(refs.key, r)
+		if err != nil {
+			return err
+		}
+		if ok {
+			valid++
+		}
+		if err := refs.next(); err != nil {
+			return err
+		}
+	}
+	if valid == 0 {
+		key := layout.SweepRecipe(note.RecipeID(id))
+		ok, err := c.has(key)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			c.found(0, SweepRow, key, []change{put(key, nil)}, "missing: no note refers to recipe %d", id)
+		}
+	}
+	return nil
+}
+
+// ingredients checks that a recipe's objects are there and kept for it.
+func (c *checker) ingredients(id note.RecipeID, r *recipe) error {
+	whole := true
+	for i := range r.steps {
+		x := &r.steps[i]
+		if x.kind == stepInline {
+			continue
+		}
+		key := layout.ObjectByRecipe(x.digest, id)
+		ok, err := c.has(key)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			c.found(0, ObjectReference, key, []change{put(key, nil)}, "missing: recipe %d names object %s", id, x.digest)
+		}
+		loc, ok, err := c.locate(x.digest)
+		if err != nil {
+			return err
+		}
+		if whole = whole && ok; ok && int64(loc.Size) != x.size {
+			c.found(0, Recipe, layout.NumberKey(layout.SpaceRecipe, uint64(id)), nil, "recipe %d takes object %s to have %d bytes, it has %d", id, x.digest, x.size, loc.Size)
+			whole = false
+		}
+	}
+	if !c.o.Deep || !whole {
+		return nil
+	}
+	err := c.rebuild(r)
+	if err != nil {
+		err = c.rebuildNow(id, r)
+	}
+	if err != nil {
+		if errors.As(err, new(errDamage)) {
+			return err
+		}
+		c.found(0, Recipe, layout.NumberKey(layout.SpaceRecipe, uint64(id)), nil, "recipe %d: %v", id, err)
+	}
+	return nil
+}
+
+// rebuildNow tries again by what stands now: objects may have moved since the snapshot was taken, or
+// gone with the message.
+func (c *checker) rebuildNow(id note.RecipeID, r *recipe) error {
+	return c.s.Inspect(func(now pebble.Reader) error {
+		fresh := &checker{ctx: c.ctx, s: c.s, r: now}
+		if ok, err := fresh.has(layout.NumberKey(layout.SpaceRecipe, uint64(id))); err != nil || !ok {
+			return err
+		}
+		return fresh.rebuild(r)
+	})
+}
+
+// reference checks one note's reference to an existing recipe.
+func (c *checker) reference(key []byte, r *recipe) (ok bool, err error) {
+	id, num, nid := splitReference(key)
+	e := c.byNum[num]
+	n, err := c.readNote(num, nid)
+	if err != nil {
+		return false, err
+	}
+	if e == nil || n == nil || n.Recipe != id {
+		c.found(c.idOf(e), RecipeReference, key, []change{drop(key), put(layout.SweepRecipe(id), nil)}, "note %d does not name recipe %d", nid, id)
+		return false, nil
+	}
+	if r == nil {
+		return true, nil
+	}
+	if n.Size != r.size {
+		fixed := *n
+		fixed.Size = r.size
+		nk := layout.NoteKey(num, layout.KindNote, nid)
+		c.found(e.id, NoteRow, nk, []change{put(nk, layout.AppendNote(nil, &fixed))}, "note %d: size %d, its message has %d", nid, n.Size, r.size)
+	}
+	if c.o.Deep {
+		row, err := c.readContent(num, nid)
+		if err != nil {
+			return true, err
+		}
+		if row != nil && row.Content.Message != r.digest {
+			c.found(e.id, NoteRow, layout.NoteKey(num, layout.KindNote, nid), nil, "note %d: recipe %d is not that of its message %s", nid, id, row.Content.Message)
+		}
+	}
+	return true, nil
+}
+
+func splitReference(key []byte) (note.RecipeID, uint32, note.ID) {
+	return note.RecipeID(layout.Tail64(key[:9])), layout.Tail32(key[:13]), note.ID(layout.Tail64(key))
+}
+
+func (c *checker) idOf(e *entry) note.DatabaseID {
+	if e == nil {
+		return 0
+	}
+	return e.id
+}
+
+// dangling handles a reference to a recipe that is not there. If the note still wants it, its
+// message is taken from another recipe of the same bytes, else it is lost.
+func (c *checker) dangling(key []byte) error {
+	if len(key) != 21 {
+		c.found(0, RecipeReference, key, []change{drop(key)}, "a key of %d bytes", len(key))
+		return nil
+	}
+	id, num, nid := splitReference(key)
+	e := c.byNum[num]
+	n, err := c.readNote(num, nid)
+	if err != nil {
+		return err
+	}
+	if e == nil || n == nil || n.Recipe != id {
+		c.found(c.idOf(e), RecipeReference, key, []change{drop(key)}, "recipe %d does not exist, and note %d does not name it", id, nid)
+		return nil
+	}
+	row, err := c.readContent(num, nid)
+	if err != nil {
+		return err
+	}
+	if row != nil {
+		v, ok, err := c.get(layout.Key(layout.SpaceRecipeHash, row.Content.Message[:]))
+		if err != nil {
+			return err
+		}
+		if other := layout.Tail64(v); ok && other != uint64(id) {
+			if ok, err = c.has(layout.NumberKey(layout.SpaceRecipe, other)); err != nil {
+				return err
+			}
+			if ok {
+				fixed := *n
+				fixed.Recipe = note.RecipeID(other)
+				nk := layout.NoteKey(num, layout.KindNote, nid)
+				c.found(e.id, Recipe, nk, []change{
+					put(nk, layout.AppendNote(nil, &fixed)), drop(key), put(layout.RecipeRefKey(fixed.Recipe, num, nid), nil),
+				}, "recipe %d of note %d is missing, recipe %d has the same bytes", id, nid, other)
+				return nil
+			}
+		}
+	}
+	c.lose(e, nid, n.UNID, Recipe, fmt.Sprintf("its message, recipe %d, is missing", id))
+	return nil
+}
+
+// hashes checks that digests lead to recipes of these bytes.
+func (c *checker) hashes() error {
+	return c.scan(layout.Key(layout.SpaceRecipeHash), func(k, v []byte) error {
+		if len(k) != 33 || len(v) != 8 {
+			c.found(0, RecipeHash, k, []change{drop(k)}, "cannot be read")
+			return nil
+		}
+		row, ok, err := c.get(layout.NumberKey(layout.SpaceRecipe, layout.Tail64(v)))
+		if err == nil && (!ok || len(row) < 32 || string(row[:32]) != string(k[1:])) {
+			c.found(0, RecipeHash, k, []change{drop(k)}, "leads to recipe %d, which is not of these bytes", layout.Tail64(v))
+		}
+		return err
+	})
+}

@@ -1,0 +1,249 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+	"doublet/store/object"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// maxPasses bounds how often Repair goes through the store: what one pass mends can only be held
+// against the rest in the next.
+const maxPasses = 12
+
+// mendStep is how many changes go into one batch.
+const mendStep = 5000
+
+// Repair puts right what a check found, as far as notes and content say how: derived rows are
+// written again or removed, counters recomputed, the object index filled from the segments. A note
+// that cannot be made whole is removed and listed in Lost. The report returned holds what is left.
+//
+// No database serves meanwhile. Those that were changed serve again when the store has been closed
+// and opened (Report.Reopen), since what is held of them in memory may be what was wrong; the
+// others at once. A database in which something is left stays out of service.
+func Repair(ctx context.Context, s *store.Store, found Report) (Report, error) {
+	m := &mender{ctx: ctx, s: s, was: map[note.DatabaseID]layout.Info{}, changed: map[note.DatabaseID]bool{}}
+	for _, f := range found.Findings {
+		if f.Database != 0 {
+			m.changed[f.Database] = true
+		}
+	}
+	if err := m.stop(); err != nil {
+		return found, err
+	}
+	defer m.uncarry()
+	rep, err := m.passes()
+	return rep, errors.Join(err, m.restart(&rep))
+}
+
+// mender writes what passes ask for.
+type mender struct {
+	ctx     context.Context
+	s       *store.Store
+	was     map[note.DatabaseID]layout.Info
+	changed map[note.DatabaseID]bool
+	pending []change
+	touched map[string]bool
+	applied int
+	lost    []Lost
+	// carrier is a database through which rows of any can be written; made says that it exists for
+	// that alone.
+	carrier note.DatabaseID
+	made    bool
+}
+
+const reason = "being repaired; if that was interrupted, run doublet check --repair again"
+
+// stop takes every database out of service, so that nothing changes but by repair.
+func (m *mender) stop() error {
+	var ids []note.DatabaseID
+	err := m.s.Inspect(func(r pebble.Reader) error {
+		c := &checker{ctx: m.ctx, s: m.s, r: r, rep: &Report{}}
+		err := c.list()
+		for _, e := range c.dbs {
+			ids = append(ids, e.id)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("check: list databases: %w", err)
+	}
+	for _, id := range ids {
+		err := m.s.SetInfo(note.System, id, func(i *layout.Info) {
+			m.was[id] = *i
+			if i.State == layout.InService {
+				i.State, i.Reason = layout.OutOfService, reason
+			}
+		})
+		if err == nil && m.carrier == 0 {
+			m.carrier = id
+		}
+		// A database that cannot even be opened is out of service already.
+	}
+	if m.carrier != 0 {
+		return nil
+	}
+	m.made = true
+	m.carrier, err = m.s.CreateDatabase(note.System, store.Create{Title: "repair", Kind: "repair", Queue: true})
+	return err
+}
+
+func (m *mender) uncarry() {
+	if m.made {
+		_ = m.s.RemoveDatabase(note.System, m.carrier)
+	}
+}
+
+func (m *mender) passes() (Report, error) {
+	for pass := 1; ; pass++ {
+		rep := Report{Passes: pass}
+		m.touched = map[string]bool{}
+		before := m.applied
+		c := &checker{ctx: m.ctx, s: m.s, rep: &rep, mend: m.mend}
+		err := c.once()
+		if err == nil {
+			err = m.refind(c.wanted)
+		}
+		err = errors.Join(err, m.flush())
+		for _, l := range rep.Lost {
+			if !slices.Contains(m.lost, l) {
+				m.lost = append(m.lost, l)
+			}
+		}
+		rep.Lost, rep.Applied = m.lost, m.applied
+		if err != nil || m.applied == before || pass == maxPasses {
+			return rep, err
+		}
+	}
+}
+
+// mend takes the changes of one finding, whole or not at all: a row that another finding of this
+// pass has changed already is looked at again in the next.
+func (m *mender) mend(db note.DatabaseID, changes []change) error {
+	for _, ch := range changes {
+		if m.touched[string(ch.key)] {
+			return nil
+		}
+	}
+	if db != 0 {
+		m.changed[db] = true
+	}
+	for _, ch := range changes {
+		m.touched[string(ch.key)] = true
+		ch.key = slices.Clone(ch.key)
+		m.pending = append(m.pending, ch)
+	}
+	m.applied += len(changes)
+	if len(m.pending) < mendStep {
+		return nil
+	}
+	return m.flush()
+}
+
+func (m *mender) flush() error {
+	if len(m.pending) == 0 {
+		return nil
+	}
+	err := m.s.Derive(m.carrier, func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
+		var errs []error
+		for _, ch := range m.pending {
+			switch {
+			case ch.set:
+				errs = append(errs, b.Set(ch.key, ch.value, nil))
+			case ch.to != nil:
+				errs = append(errs, b.DeleteRange(ch.key, ch.to, nil))
+			default:
+				errs = append(errs, b.Delete(ch.key, nil))
+			}
+		}
+		return errors.Join(errs...)
+	})
+	m.pending = nil
+	if err != nil {
+		return fmt.Errorf("check: write repairs: %w", err)
+	}
+	return nil
+}
+
+// refind looks through the segments for objects that the index has lost.
+func (m *mender) refind(wanted map[note.Digest]bool) error {
+	for _, seg := range m.s.Objects().Segments() {
+		if len(wanted) == 0 {
+			return nil
+		}
+		err := m.s.Objects().Scan(seg.ID, object.ScanOptions{}, func(od object.Digest, loc object.Location) error {
+			d := note.Digest(od)
+			if !wanted[d] || m.s.Objects().Verify(loc, od) != nil {
+				return m.ctx.Err()
+			}
+			delete(wanted, d)
+			key, value := layout.Key(layout.SpaceObject, d[:]), loc.Append(nil)
+			have := errors.New("none")
+			_ = m.s.Inspect(func(r pebble.Reader) error {
+				v, closer, err := r.Get(key)
+				if err == nil && string(v) == string(value) {
+					have = nil
+				}
+				if err == nil {
+					_ = closer.Close()
+				}
+				return nil
+			})
+			if have == nil {
+				return nil // there already: what is wrong with it is not its place
+			}
+			return m.mend(0, []change{put(key, value)})
+		})
+		if err != nil && !errors.Is(err, object.ErrDamaged) {
+			return fmt.Errorf("check: look for objects: %w", err)
+		}
+	}
+	return nil
+}
+
+// restart lets the databases serve again in which nothing is left.
+func (m *mender) restart(rep *Report) error {
+	left := map[note.DatabaseID]int{}
+	for _, f := range rep.Findings {
+		left[f.Database]++
+	}
+	var errs []error
+	var changed []note.DatabaseID
+	for id, was := range m.was {
+		if m.changed[id] {
+			changed = append(changed, id)
+			continue
+		}
+		errs = append(errs, m.s.SetInfo(note.System, id, func(i *layout.Info) { i.State, i.Reason = was.State, was.Reason }))
+	}
+	rep.Reopen = len(m.changed) > 0
+	if len(changed) == 0 {
+		return errors.Join(errs...)
+	}
+	slices.Sort(changed)
+	// This write is waited for, and with it everything that was mended before it.
+	errs = append(errs, m.s.SetInfo(note.System, changed[0], func(*layout.Info) {}))
+	errs = append(errs, m.s.Derive(m.carrier, func(r pebble.Reader, _ uint32, b *pebble.Batch) error {
+		for _, id := range changed {
+			info := m.was[id]
+			switch {
+			case left[id] > 0:
+				info.State, info.Reason = layout.OutOfService, fmt.Sprintf("%d findings of doublet check are left", left[id])
+			case info.State == layout.OutOfService:
+				info.State, info.Reason = layout.InService, ""
+			}
+			if err := b.Set(layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, &info), nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return errors.Join(errs...)
+}

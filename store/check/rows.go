@@ -1,0 +1,199 @@
+package check
+
+import (
+	"doublet/note"
+	"doublet/store/layout"
+)
+
+func (d *database) unids() error {
+	return d.scan(d.prefix(layout.KindUNID), func(k, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil || len(k) != 22 {
+			d.report(UNIDRow, k, []change{drop(k)}, "cannot be read")
+			return nil
+		}
+		if id == 0 {
+			return nil // a grave; a note of this UNID will miss its row
+		}
+		d.highNote = max(d.highNote, id)
+		u := note.UNID(k[6:])
+		if r := d.find(id); r != nil && r.unid == u {
+			r.mark |= hasUNID
+			return nil
+		}
+		d.report(UNIDRow, k, []change{drop(k)}, "%s leads to note %d, which is not it", u, id)
+		return nil
+	})
+}
+
+func (d *database) sequences() error {
+	return d.scan(d.prefix(layout.KindSequence), func(k, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil || len(k) != 14 {
+			d.report(SequenceRow, k, []change{drop(k)}, "cannot be read")
+			return nil
+		}
+		seq := layout.Tail64(k)
+		r := d.find(id)
+		if r == nil || r.seq != seq {
+			d.report(SequenceRow, k, []change{drop(k)}, "note %d did not change last at sequence %d", id, seq)
+			return nil
+		}
+		r.mark |= hasSequence
+		if seq > d.cut {
+			d.fresh++
+		}
+		return nil
+	})
+}
+
+func (d *database) threads() error {
+	return d.scan(d.prefix(layout.KindThread), func(k, _ []byte) error {
+		if len(k) != 30 {
+			d.report(ThreadRow, k, []change{drop(k)}, "a key of %d bytes", len(k))
+			return nil
+		}
+		id, thread := note.ID(layout.Tail64(k)), note.UNID(k[6:22])
+		if r := d.find(id); r != nil && r.thread == thread && !thread.IsZero() {
+			r.mark |= hasThread
+			return nil
+		}
+		d.report(ThreadRow, k, []change{drop(k)}, "note %d is not in thread %s", id, thread)
+		return nil
+	})
+}
+
+func (d *database) modseqs() error {
+	floor := d.counters.Floor
+	return d.scan(d.prefix(layout.KindModSeq), func(k, v []byte) error {
+		c, err := layout.ReadChange(v)
+		if err != nil || len(k) != 14 {
+			d.report(ModSeqRow, k, []change{drop(k)}, "cannot be read")
+			return nil
+		}
+		mod := note.ModSeq(layout.Tail64(k))
+		d.highNote = max(d.highNote, c.Note)
+		r := d.find(c.Note)
+		if !c.Expunged {
+			if r == nil || r.stub || r.mod != mod {
+				d.report(ModSeqRow, k, []change{drop(k)}, "note %d did not change last at MODSEQ %d", c.Note, mod)
+				return nil
+			}
+			r.mark |= hasModSeq
+			return nil
+		}
+		d.lastTime = max(d.lastTime, c.Time)
+		if mod <= floor {
+			d.report(ModSeqRow, k, []change{drop(k)}, "an expunge at %d, below the floor %d", mod, floor)
+			return nil
+		}
+		if r != nil && c.Folder != 0 {
+			for _, m := range r.members {
+				if m.Folder == c.Folder && m.UID == c.UID {
+					d.report(ModSeqRow, k, []change{drop(k)}, "expunge of UID %d of folder %d, where note %d still is", c.UID, c.Folder, c.Note)
+					return nil
+				}
+			}
+		}
+		d.highMod = max(d.highMod, mod)
+		d.highUID = max(d.highUID, c.UID*b2u(d.noCount))
+		d.expunged++
+		return nil
+	})
+}
+
+// b2u lets UIDs of expunges count only where the ledger is lost: before a renumbering they were
+// above what it says.
+func b2u(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// missing reports derived rows that no scan has met.
+func (d *database) missing() error {
+	for i := range d.notes {
+		r := &d.notes[i]
+		if r.mark&hasUNID == 0 {
+			key := layout.UNIDKey(d.num, r.unid)
+			d.report(UNIDRow, key, []change{put(key, layout.UNIDRow(r.id))}, "missing, or a grave: note %d", r.id)
+		}
+		if r.mark&hasSequence == 0 {
+			if err := d.missingSequence(r); err != nil {
+				return err
+			}
+		}
+		if r.mark&hasModSeq == 0 && !r.stub {
+			if err := d.missingModSeq(r); err != nil {
+				return err
+			}
+		}
+		if r.mark&hasThread == 0 && !r.thread.IsZero() {
+			key := layout.ThreadKey(d.num, r.thread, r.id)
+			d.report(ThreadRow, key, []change{put(key, nil)}, "missing: note %d", r.id)
+		}
+		if int(r.found) != len(r.members) {
+			if err := d.missingMembers(r); err != nil {
+				return err
+			}
+		}
+		if err := d.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missingSequence gives a note its by-sequence row; one whose sequence another note has, too, gets
+// a free one.
+func (d *database) missingSequence(r *rec) error {
+	key := layout.IDKey(d.num, layout.KindSequence, r.seq)
+	v, ok, err := d.get(key)
+	if err != nil {
+		return err
+	}
+	id, _ := layout.ReadUNIDRow(v)
+	if o := d.find(id); !ok || o == nil || o.seq != r.seq {
+		d.report(SequenceRow, key, []change{put(key, layout.UNIDRow(r.id))}, "missing: note %d", r.id)
+		return nil
+	}
+	n, err := d.readNote(d.num, r.id)
+	if err != nil || n == nil {
+		return err
+	}
+	var changes []change
+	if n.Seq, ok = d.freeSequence(); ok {
+		changes = []change{
+			put(layout.NoteKey(d.num, layout.KindNote, r.id), layout.AppendNote(nil, n)),
+			put(layout.IDKey(d.num, layout.KindSequence, n.Seq), layout.UNIDRow(r.id)),
+		}
+	}
+	d.report(SequenceRow, key, changes, "note %d has it, and so says note %d", id, r.id)
+	return nil
+}
+
+// missingModSeq does the same for the by-MODSEQ row.
+func (d *database) missingModSeq(r *rec) error {
+	key := layout.IDKey(d.num, layout.KindModSeq, uint64(r.mod))
+	v, ok, err := d.get(key)
+	if err != nil {
+		return err
+	}
+	c, cerr := layout.ReadChange(v)
+	o := d.find(c.Note)
+	if !ok || cerr != nil || !c.Expunged && (o == nil || o.mod != r.mod) {
+		d.report(ModSeqRow, key, []change{put(key, layout.AppendChange(nil, &layout.Change{Note: r.id}))}, "missing: note %d", r.id)
+		return nil
+	}
+	n, err := d.readNote(d.num, r.id)
+	if err != nil || n == nil {
+		return err
+	}
+	n.Mod = d.freeMod()
+	d.report(ModSeqRow, key, []change{
+		put(layout.NoteKey(d.num, layout.KindNote, r.id), layout.AppendNote(nil, n)),
+		put(layout.IDKey(d.num, layout.KindModSeq, uint64(n.Mod)), layout.AppendChange(nil, &layout.Change{Note: r.id})),
+	}, "another change has it, and so says note %d", r.id)
+	return nil
+}
