@@ -38,13 +38,14 @@ func (w *Writer) settleNamed(t *txNote) error {
 		return nil
 	}
 	t.named = naming(t.named, &t.content.Content)
-	conflicts := false
-	for _, c := range t.leaves {
-		if c != nil {
-			t.named, conflicts = naming(t.named, c), true
+	conflicts := t.content.Tree.Conflicts()
+	for _, n := range conflicts {
+		// Leaves that the update left alone are stored; one that is damaged keeps its references.
+		if c, err := w.Leaf(t.id, n.Rev); err == nil {
+			t.named = naming(t.named, c)
 		}
 	}
-	t.row.Attached = len(t.named) > 0 || conflicts
+	t.row.Attached = len(t.named) > 0 || len(conflicts) > 0
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 // only prints what settle decided. Every index follows from this difference alone, so no caller
 // can forget one.
 func (w *Writer) settle() error {
+	w.order = slices.DeleteFunc(w.order, func(id note.ID) bool { return w.dirty[id].unchanged() })
 	for _, id := range w.order {
 		t := w.dirty[id]
 		if t.orig == nil && t.row == nil {
@@ -44,6 +45,17 @@ func (w *Writer) settle() error {
 		}
 	}
 	return nil
+}
+
+// unchanged says that a note was looked at for changing and is what it was: it gets no new numbers.
+// Applying twice, setting what is set, and a refused change tell nobody anything.
+func (t *txNote) unchanged() bool {
+	if t.orig == nil || t.row == nil || t.content != nil {
+		return false
+	}
+	a, b := t.orig, t.row
+	return a.Stub == b.Stub && a.Foldered == b.Foldered && a.Attached == b.Attached && a.Recipe == b.Recipe &&
+		a.Size == b.Size && slices.Equal(a.Members, b.Members) && slices.Equal(a.State, b.State)
 }
 
 func (w *Writer) touchHead(folder note.ID, mod note.ModSeq) error {
@@ -315,11 +327,13 @@ func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 	}
 	if t.orig == nil {
 		set(b, layout.UNIDKey(db, t.row.UNID), layout.UNIDRow(t.id))
-		if !t.row.Thread.IsZero() {
+	}
+	if lived, lives := t.orig != nil && !t.orig.Stub, !t.row.Stub; lived != lives && !t.row.Thread.IsZero() {
+		if lives {
 			set(b, layout.ThreadKey(db, t.row.Thread, t.id), nil)
+		} else {
+			del(b, layout.ThreadKey(db, t.row.Thread, t.id))
 		}
-	} else if t.row.Stub && !t.orig.Stub && !t.orig.Thread.IsZero() {
-		del(b, layout.ThreadKey(db, t.orig.Thread, t.id))
 	}
 }
 
@@ -361,17 +375,21 @@ func (w *Writer) writeReferences(b *pebble.Batch, t *txNote) {
 // writeIndex prints the folder index, heads, expunges and names.
 func (w *Writer) writeIndex(b *pebble.Batch) {
 	db := w.db.num
+	// Removals first: when a folder is numbered again, one note gets the UID that another had.
 	for _, m := range w.members {
 		if m.id == 0 {
 			del(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid))
-		} else {
+		}
+		if m.mark < 0 {
+			del(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid))
+		}
+	}
+	for _, m := range w.members {
+		if m.id != 0 {
 			set(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid), layout.UNIDRow(m.id))
 		}
-		switch m.mark {
-		case 1:
+		if m.mark > 0 {
 			set(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid), nil)
-		case -1:
-			del(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid))
 		}
 	}
 	for k, c := range w.chunks {

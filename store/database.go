@@ -45,6 +45,8 @@ type database struct {
 	// visible, so that a reader gets a snapshot and a state that belong together.
 	publish sync.RWMutex
 	cur     atomic.Pointer[state]
+	// gone says that it was removed. Guarded by write.
+	gone bool
 	// tail is the newest chunk of the folder that was delivered to last: the one row that deliveries
 	// would otherwise read again each time. Guarded by write.
 	tail tailChunk
@@ -150,7 +152,6 @@ func (d *databases) acquire(id note.DatabaseID) (*database, error) {
 		db = &database{id: id, num: num}
 		db.cur.Store(st)
 		d.open[id] = db
-		d.evict()
 	} else {
 		d.hits.Add(1)
 	}
@@ -158,7 +159,28 @@ func (d *databases) acquire(id note.DatabaseID) (*database, error) {
 	db.used = d.clock
 	db.refs++
 	d.busy++
+	// Only now: a database that was opened twice would have two write locks.
+	d.evict()
 	return db, nil
+}
+
+// enter keeps the store from closing until leave, for what works on no single database.
+func (d *databases) enter() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.s.alive(); err != nil {
+		return err
+	}
+	d.busy++
+	return nil
+}
+
+func (d *databases) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.busy--; d.busy == 0 {
+		d.idle.Broadcast()
+	}
 }
 
 func (d *databases) release(db *database) {
@@ -258,20 +280,34 @@ func (s *Store) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) 
 	if err := s.space.admit(); err != nil {
 		return 0, err
 	}
-	s.dbs.mu.Lock()
-	defer s.dbs.mu.Unlock()
-	if err := s.alive(); err != nil {
-		return 0, err
-	}
 	for c.ID == 0 {
 		c.ID = note.DatabaseID(s.env.Uint64())
 	}
+	b, err := s.applyCreate(c)
+	if err != nil {
+		return 0, err
+	}
+	// Whoever uses the database already stands behind it in the log.
+	if err := b.SyncWait(); err != nil {
+		return 0, s.die(err)
+	}
+	return c.ID, b.Close()
+}
+
+// applyCreate applies the making of a database; the flush is waited for outside the lock, so that
+// many that are made at once share it.
+func (s *Store) applyCreate(c Create) (*pebble.Batch, error) {
+	s.dbs.mu.Lock()
+	defer s.dbs.mu.Unlock()
+	if err := s.alive(); err != nil {
+		return nil, err
+	}
 	if _, ok := s.dbs.number[c.ID]; ok {
-		return 0, fmt.Errorf("%w: database %s", ErrExists, c.ID)
+		return nil, fmt.Errorf("%w: database %s", ErrExists, c.ID)
 	}
 	num, err := s.metaUint(metaNumber)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	num++
 	info := &layout.Info{
@@ -279,16 +315,15 @@ func (s *Store) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) 
 		Owner: c.Owner, Created: s.env.Clock.Now().Unix(), Quota: c.Quota, Warning: c.Warning, ACL: c.ACL, Queue: c.Queue,
 	}
 	b := s.eng.NewBatch()
-	defer b.Close()
 	putUint(b, metaNumber, num)
 	set(b, layout.NumberKey(layout.SpaceDatabase, uint64(c.ID)), uint64Bytes(num)[4:])
 	set(b, layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, info))
 	set(b, layout.Prefix(info.Number, layout.KindCounters), layout.AppendCounters(nil, &layout.Counters{NextNote: 1}))
-	if err := b.Commit(pebble.Sync); err != nil {
-		return 0, s.die(err)
+	if err := s.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return nil, s.die(err)
 	}
 	s.dbs.number[c.ID], s.dbs.byNum[info.Number] = info.Number, c.ID
-	return c.ID, nil
+	return b, nil
 }
 
 // RemoveDatabase removes a database with all that it holds. Objects and recipes that nothing else
@@ -304,6 +339,9 @@ func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
 	defer s.dbs.release(db)
 	db.write.Lock()
 	defer db.write.Unlock()
+	if db.gone {
+		return fmt.Errorf("%w: database %s", ErrNotFound, id)
+	}
 	b := s.eng.NewBatch()
 	defer b.Close()
 	err = scan(s.eng, layout.Prefix(db.num, layout.KindNote), func(k, v []byte) error {
@@ -328,6 +366,7 @@ func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
 	if err != nil {
 		return s.die(err)
 	}
+	db.gone = true
 	s.dbs.mu.Lock()
 	defer s.dbs.mu.Unlock()
 	delete(s.dbs.number, id)
@@ -343,26 +382,44 @@ func (s *Store) SetInfo(who note.Who, id note.DatabaseID, fn func(*layout.Info))
 		return err
 	}
 	defer s.dbs.release(db)
+	b, err := s.applyInfo(&who, db, fn)
+	if err != nil {
+		return err
+	}
+	if err := b.SyncWait(); err != nil {
+		return s.die(err)
+	}
+	s.watch.fire([]*span{{databases: []uint32{db.num}}})
+	return b.Close()
+}
+
+func (s *Store) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (*pebble.Batch, error) {
 	db.write.Lock()
 	defer db.write.Unlock()
+	if db.gone {
+		return nil, fmt.Errorf("%w: database %s", ErrNotFound, db.id)
+	}
 	st := *db.cur.Load()
-	if st.info.ACL.Rights(&who)&note.Administer == 0 {
-		return ErrDenied
+	if st.info.ACL.Rights(who)&note.Administer == 0 {
+		return nil, ErrDenied
 	}
 	info := *st.info
 	fn(&info)
 	info.ID, info.Number, info.Replica = st.info.ID, st.info.Number, st.info.Replica
 	st.info = &info
-	if err := s.eng.Set(layout.Prefix(db.num, layout.KindInfo), layout.AppendInfo(nil, &info), pebble.Sync); err != nil {
-		return s.die(err)
-	}
+	b := s.eng.NewBatch()
+	set(b, layout.Prefix(db.num, layout.KindInfo), layout.AppendInfo(nil, &info))
 	db.publish.Lock()
+	defer db.publish.Unlock()
+	if err := s.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return nil, s.die(err)
+	}
 	db.cur.Store(&st)
-	db.publish.Unlock()
-	return nil
+	return b, nil
 }
 
-// Databases lists all databases, by id.
+// Databases lists all databases, by id. One that cannot be opened is listed as out of service, with
+// the reason: it does not hide the others.
 func (s *Store) Databases() ([]layout.Info, error) {
 	s.dbs.mu.Lock()
 	ids := make([]note.DatabaseID, 0, len(s.dbs.number))
@@ -375,6 +432,10 @@ func (s *Store) Databases() ([]layout.Info, error) {
 	for _, id := range ids {
 		db, err := s.dbs.acquire(id)
 		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if errors.Is(err, ErrDamaged) {
+			out = append(out, layout.Info{ID: id, Title: id.String(), State: layout.OutOfService, Reason: err.Error()})
 			continue
 		}
 		if err != nil {
@@ -396,10 +457,20 @@ func (s *Store) Info(id note.DatabaseID) (layout.Info, error) {
 	return *db.cur.Load().info, nil
 }
 
-// quarantine takes the databases whose keys a damaged file may hold out of service. The others go on.
+// quarantine takes the databases that a damaged file has cost rows out of service. The others go on:
+// each database whose keys the file may hold is read through once, to know.
 func (s *Store) quarantine(i pebble.DataCorruptionInfo) {
+	// Reading to find out meets the same damage again: each file is looked into once.
+	if _, met := s.damagedFiles.LoadOrStore(i.Path, true); met || s.closed.Load() {
+		return
+	}
+	s.quarantined.Add(1)
 	s.env.Go("quarantine", func() {
+		defer s.quarantined.Done()
 		for _, id := range s.databasesWithin(i.Bounds.Start, i.Bounds.End.Key) {
+			if err := s.sound(id); !errors.Is(err, ErrDamaged) {
+				continue
+			}
 			err := s.SetInfo(note.System, id, func(info *layout.Info) {
 				info.State = layout.OutOfService
 				info.Reason = "damaged file " + s.env.FS.PathBase(i.Path) + ": run doublet check --repair or restore it"
@@ -407,6 +478,19 @@ func (s *Store) quarantine(i pebble.DataCorruptionInfo) {
 			s.log.Error("database taken out of service", "database", id.String(), "file", i.Path, "err", err)
 		}
 	})
+}
+
+// sound reads every row of a database and returns ErrDamaged where one cannot be read.
+func (s *Store) sound(id note.DatabaseID) error {
+	db, err := s.dbs.acquire(id)
+	if err != nil {
+		return err
+	}
+	defer s.dbs.release(db)
+	if db.cur.Load().info.State != layout.InService {
+		return nil
+	}
+	return engineOrOwn(scan(s.eng, layout.Prefix(db.num, 0)[:5], func(_, _ []byte) error { return nil }))
 }
 
 func (s *Store) databasesWithin(lo, hi []byte) []note.DatabaseID {

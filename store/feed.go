@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -34,8 +35,11 @@ type Branch struct {
 // branches reads from which incarnations this one came.
 func (s *Store) branches() ([]Branch, error) {
 	v, err := getValue(s.eng, layout.MetaKey(metaBranches))
+	if errors.Is(err, ErrNotFound) { // a store that never branched
+		return nil, nil
+	}
 	if err != nil {
-		return nil, nil //nolint:nilerr // a store that never branched has no row
+		return nil, err
 	}
 	var out []Branch
 	for ; len(v) >= 16; v = v[16:] {
@@ -45,14 +49,20 @@ func (s *Store) branches() ([]Branch, error) {
 }
 
 // Rebranch gives the store a new incarnation that goes its own way from here: after a restore, a
-// reseed or a clone. Every database takes its ledger over, so that no number is given twice.
+// reseed or a clone. Every database takes its ledger over first, so that no number is given twice: a
+// crash in between leaves the old incarnation, and the verb that asked begins again. It is called
+// before anyone else uses the store.
 func (s *Store) Rebranch() error {
+	parted := s.hz.durable()
+	if err := s.takeOverAll(); err != nil {
+		return err
+	}
 	list, err := s.branches()
 	if err != nil {
 		return err
 	}
 	var v []byte
-	for _, b := range append(list, Branch{s.incarnation, s.hz.durable()}) {
+	for _, b := range append(list, Branch{s.incarnation, parted}) {
 		v = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(v, b.Incarnation), b.Seq)
 	}
 	b := s.eng.NewBatch()
@@ -64,6 +74,10 @@ func (s *Store) Rebranch() error {
 		return s.die(err)
 	}
 	s.incarnation = next
+	return nil
+}
+
+func (s *Store) takeOverAll() error {
 	infos, err := s.Databases()
 	if err != nil {
 		return err
@@ -108,34 +122,70 @@ func (s *Store) resolve(c Cursor) (uint64, error) {
 }
 
 // Feed calls fn for the changes behind the cursor, in order, up to the horizon, until fn returns
-// false, and returns the cursor behind the last one told. A cursor from before the feed's beginning
+// false, and returns the cursor behind what was taken: a change for which fn returned false was not
+// and comes again; with nothing left, it is the horizon. A cursor from before the feed's beginning
 // is ErrFeedCut: the reader falls back to the databases' own rows (Since) and goes on from Now.
 func (s *Store) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
+	if err := s.dbs.enter(); err != nil {
+		return c, err
+	}
+	defer s.dbs.leave()
 	seq, err := s.resolve(c)
 	if err != nil {
 		return c, err
 	}
-	if cut, err := s.metaUint(metaCut); err != nil || seq < cut {
+	horizon := s.hz.durable()
+	snap := s.eng.NewSnapshot() // the cut and the entries that belong to it
+	defer snap.Close()
+	if cut, err := metaUint(snap, metaCut); err != nil || seq < cut {
 		return c, errorOr(err, ErrFeedCut)
 	}
-	horizon := s.hz.durable()
 	c = Cursor{s.incarnation, seq}
-	lo, hi := layout.NumberKey(layout.SpaceFeed, seq+1), layout.NumberKey(layout.SpaceFeed, horizon+1)
-	err = scanRange(s.eng, lo, hi, func(k, v []byte) error {
+	lo, err := entryWith(snap, seq+1)
+	if err != nil {
+		return c, err
+	}
+	stopped := false
+	err = scanRange(snap, lo, layout.NumberKey(layout.SpaceFeed, horizon+1), func(k, v []byte) error {
 		items, err := layout.ReadFeed(layout.Tail64(k), v)
 		if err != nil {
 			return fmt.Errorf("%w: feed entry %d", ErrDamaged, layout.Tail64(k))
 		}
 		for _, it := range items {
+			if it.Seq <= seq {
+				continue
+			}
 			id, ok := s.dbs.byNumber(it.Database)
 			if ok && !fn(Change{id, it.Note, it.Seq}) {
+				stopped = true
 				return errStop
 			}
 			c.Seq = it.Seq
 		}
 		return nil
 	})
+	if err == nil && !stopped {
+		// Sequences without an entry (recipes, holes after a start) are passed too, else a reader
+		// would for ever have something left to read.
+		c.Seq = max(c.Seq, horizon)
+	}
 	return c, err
+}
+
+// entryWith is the key of the feed entry in which a sequence can lie: the last one that begins at it
+// or before it, since a cursor may stand between the changes of one commit.
+func entryWith(r pebble.Reader, seq uint64) ([]byte, error) {
+	it, err := r.NewIter(&pebble.IterOptions{
+		LowerBound: layout.Key(layout.SpaceFeed), UpperBound: layout.NumberKey(layout.SpaceFeed, seq+1),
+	})
+	if err != nil {
+		return nil, engineError(err)
+	}
+	key := layout.NumberKey(layout.SpaceFeed, seq)
+	if it.Last() {
+		key = append(key[:0], it.Key()...)
+	}
+	return key, engineError(errors.Join(it.Error(), it.Close()))
 }
 
 func errorOr(err, other error) error {
@@ -178,12 +228,20 @@ func (r *Reader) Since(seq uint64, fn func(seq uint64, id note.ID) bool) error {
 // SaveCursor keeps a consumer's cursor. It is durable with the next commit: a consumer that loses
 // a step takes it again.
 func (s *Store) SaveCursor(consumer string, c Cursor) error {
+	if err := s.dbs.enter(); err != nil {
+		return err
+	}
+	defer s.dbs.leave()
 	v := binary.BigEndian.AppendUint64(uint64Bytes(c.Incarnation), c.Seq)
 	return engineError(s.eng.Set(append([]byte{byte(layout.SpaceCursor)}, consumer...), v, pebble.NoSync))
 }
 
 // LoadCursor reads a consumer's cursor; one that was never saved starts at the beginning.
 func (s *Store) LoadCursor(consumer string) (Cursor, error) {
+	if err := s.dbs.enter(); err != nil {
+		return Cursor{}, err
+	}
+	defer s.dbs.leave()
 	v, err := getValue(s.eng, append([]byte{byte(layout.SpaceCursor)}, consumer...))
 	if err != nil || len(v) != 16 {
 		if err == nil || err == ErrNotFound {
@@ -196,6 +254,10 @@ func (s *Store) LoadCursor(consumer string) (Cursor, error) {
 
 // DropCursor forgets a consumer, which then holds nothing back any more.
 func (s *Store) DropCursor(consumer string) error {
+	if err := s.dbs.enter(); err != nil {
+		return err
+	}
+	defer s.dbs.leave()
 	return engineError(s.eng.Delete(append([]byte{byte(layout.SpaceCursor)}, consumer...), pebble.NoSync))
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -250,16 +251,45 @@ func (w *Writer) renumber() error {
 			return err
 		}
 		h.UIDNext = 1
-		var inner error
-		err = w.Members(f.Note, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
-			inner = w.renumberMember(id, f.Note)
-			return inner == nil
-		})
-		if err := errors.Join(err, inner); err != nil {
+		members, err := w.membersNow(f.Note)
+		if err != nil {
 			return err
+		}
+		for _, id := range members {
+			if err := w.renumberMember(id, f.Note); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// membersNow lists a folder's members as the update has left them, in order of UID.
+func (w *Writer) membersNow(folder note.ID) ([]note.ID, error) {
+	type place struct {
+		uid uint32
+		id  note.ID
+	}
+	var list []place
+	err := w.Members(folder, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
+		if w.dirty[id] == nil {
+			list = append(list, place{uid, id})
+		}
+		return true
+	})
+	for id, t := range w.dirty {
+		if t.row != nil {
+			if m, ok := t.row.Member(folder); ok {
+				list = append(list, place{m.UID, id})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b place) int { return cmp.Compare(a.uid, b.uid) })
+	ids := make([]note.ID, len(list))
+	for i, p := range list {
+		ids[i] = p.id
+	}
+	return ids, err
 }
 
 func (w *Writer) renumberMember(id, folder note.ID) error {

@@ -45,7 +45,7 @@ func (r *Reader) Member(folder note.ID, uid uint32) (note.ID, error) {
 		return 0, engineError(err)
 	}
 	id, err := layout.ReadUNIDRow(v)
-	return id, errors.Join(err, closer.Close())
+	return id, errors.Join(err, engineError(closer.Close()))
 }
 
 // Rank is the number of members of a folder with a UID below uid: whatever the folder's size, it

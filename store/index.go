@@ -47,21 +47,39 @@ func (w *Writer) settleIndexes(t *txNote) error {
 		if t.row != nil && !t.row.Stub {
 			after = x.Keys(t.row.Class, &t.content.Content)
 		}
-		has := func(list [][]byte, k []byte) bool {
-			return slices.ContainsFunc(list, func(o []byte) bool { return bytes.Equal(o, k) })
-		}
-		for _, k := range before {
-			if !has(after, k) {
-				w.entries = append(w.entries, entry{indexKey(w.db.num, x.Number, k, t.id), true})
-			}
-		}
-		for _, k := range after {
-			if !has(before, k) {
-				w.entries = append(w.entries, entry{indexKey(w.db.num, x.Number, k, t.id), false})
-			}
-		}
+		w.compareKeys(t, x.Number, before, after)
 	}
 	return nil
+}
+
+// compareKeys walks both lists in order, since a group of thousands has thousands of keys.
+func (w *Writer) compareKeys(t *txNote, index uint64, before, after [][]byte) {
+	slices.SortFunc(before, bytes.Compare)
+	slices.SortFunc(after, bytes.Compare)
+	add := func(k []byte, remove bool) {
+		w.entries = append(w.entries, entry{indexKey(w.db.num, index, k, t.id), remove})
+	}
+	for len(before) > 0 || len(after) > 0 {
+		c := 0
+		switch {
+		case len(before) == 0:
+			c = 1
+		case len(after) == 0:
+			c = -1
+		default:
+			c = bytes.Compare(before[0], after[0])
+		}
+		switch {
+		case c < 0:
+			add(before[0], true)
+			before = before[1:]
+		case c > 0:
+			add(after[0], false)
+			after = after[1:]
+		default:
+			before, after = before[1:], after[1:]
+		}
+	}
 }
 
 type entry struct {
@@ -129,9 +147,10 @@ func (s *Store) Derive(id note.DatabaseID, fn func(r pebble.Reader, number uint3
 
 // Inspect lets check and dump read everything, as of one moment.
 func (s *Store) Inspect(fn func(r pebble.Reader) error) error {
-	if err := s.alive(); err != nil {
+	if err := s.dbs.enter(); err != nil {
 		return err
 	}
+	defer s.dbs.leave()
 	snap := s.eng.NewSnapshot()
 	return errors.Join(fn(snap), snap.Close())
 }

@@ -28,6 +28,10 @@ const (
 
 // Trim cuts the feed below the slowest cursor, and below FeedKeep sequences whatever the cursors.
 func (s *Store) Trim() error {
+	if err := s.dbs.enter(); err != nil {
+		return err
+	}
+	defer s.dbs.leave()
 	horizon := s.hz.durable()
 	slowest := horizon
 	err := scan(s.eng, layout.Key(layout.SpaceCursor), func(_, v []byte) error {

@@ -55,6 +55,10 @@ func (s *Store) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan)
 	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
 		return nil, err
 	}
+	if err := s.dbs.enter(); err != nil {
+		return nil, err
+	}
+	defer s.dbs.leave()
 	m := &Message{s: s, Digest: sha256.Sum256(raw), Size: uint64(len(raw))}
 	s.pins.pin(m.Digest)
 	err := m.find()
@@ -219,6 +223,10 @@ func (s *Store) Attach(ctx context.Context, content []byte) (*Object, error) {
 	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
 		return nil, err
 	}
+	if err := s.dbs.enter(); err != nil {
+		return nil, err
+	}
+	defer s.dbs.leave()
 	m := &Message{s: s}
 	s.pins.pin(m.Digest)
 	d, err := m.keep(content)
@@ -255,7 +263,7 @@ func (s *Store) locate(r pebble.Reader, d note.Digest) (object.Location, error) 
 		return object.Location{}, engineError(err)
 	}
 	loc, _, err := object.ParseLocation(v)
-	if err = errors.Join(err, closer.Close()); err != nil {
+	if err = errors.Join(err, engineError(closer.Close())); err != nil {
 		return loc, fmt.Errorf("%w: object %s", ErrDamaged, d)
 	}
 	return loc, nil
@@ -445,7 +453,11 @@ func (m *Stored) Size() int64 { return int64(m.size) }
 
 // AppendRange appends the bytes [off, off+n) of the message, fewer at its end.
 func (m *Stored) AppendRange(dst []byte, off, n int64) ([]byte, error) {
-	end := min(off+n, int64(m.size))
+	off = max(off, 0)
+	end := int64(m.size)
+	if n < end-off {
+		end = off + n
+	}
 	for i := range m.steps {
 		x := &m.steps[i]
 		lo, hi := max(off, x.start), min(end, x.start+x.length)

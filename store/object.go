@@ -90,6 +90,10 @@ func (p *pins) unpinned(d note.Digest, fn func() error) error {
 // Sweep removes recipes and objects that lost their last reference, up to max of them, and says how
 // many it removed. What it removed of segments is reclaimed by Rewrite.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	if err := s.dbs.enter(); err != nil {
+		return 0, err
+	}
+	defer s.dbs.leave()
 	// What is removed here stands behind, in the log, the commit that dropped the last reference: a
 	// crash that keeps the one keeps the other.
 	var rows [][]byte
@@ -161,9 +165,22 @@ func (s *Store) sweepRecipe(row []byte, id note.RecipeID) (gone bool, err error)
 				}
 			}
 		}
-		return engineError(b.Commit(pebble.NoSync))
+		return s.swept(b, row, none, layout.NumberKey(layout.SpaceRecipeRef, uint64(id)))
 	})
 	return gone, err
+}
+
+// swept commits what the sweeper decided. A last reference that was dropped between its look and
+// its commit noted the row that the commit has removed: it is put back.
+func (s *Store) swept(b *pebble.Batch, row []byte, none bool, refs []byte) error {
+	err := engineError(b.Commit(pebble.NoSync))
+	if err != nil || none {
+		return err
+	}
+	if none, err = s.empty(refs); err == nil && none {
+		err = engineError(s.eng.Set(row, nil, pebble.NoSync))
+	}
+	return err
 }
 
 func (s *Store) sweepObject(row []byte, d note.Digest) (gone bool, err error) {
@@ -179,7 +196,7 @@ func (s *Store) sweepObject(row []byte, d note.Digest) (gone bool, err error) {
 			gone = true
 			del(b, layout.Key(layout.SpaceObject, d[:]))
 		}
-		return engineError(b.Commit(pebble.NoSync))
+		return s.swept(b, row, none, layout.Key(layout.SpaceObjectRef, d[:]))
 	})
 	return gone, err
 }
@@ -187,6 +204,10 @@ func (s *Store) sweepObject(row []byte, d note.Digest) (gone bool, err error) {
 // Rewrite copies what lives out of sealed segments that are less than half alive, and removes
 // them. It reads the whole object index once, so it belongs into quiet hours.
 func (s *Store) Rewrite(ctx context.Context) (reclaimed int64, err error) {
+	if err := s.dbs.enter(); err != nil {
+		return 0, err
+	}
+	defer s.dbs.leave()
 	live := make(map[uint64]int64)
 	err = scan(s.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
 		loc, _, err := object.ParseLocation(v)

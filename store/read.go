@@ -154,7 +154,7 @@ func (r *Reader) note(id note.ID) (*layout.Note, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: note %d of database %s", ErrDamaged, id, r.db.id)
 	}
-	return n, errors.Join(err, closer.Close())
+	return n, errors.Join(err, engineError(closer.Close()))
 }
 
 // Find returns the note id of a UNID. A note that was deleted for good is ErrGrave.
@@ -164,7 +164,7 @@ func (r *Reader) Find(u note.UNID) (note.ID, error) {
 		return 0, engineError(err)
 	}
 	id, err := layout.ReadUNIDRow(v)
-	if err = errors.Join(err, closer.Close()); err != nil {
+	if err = errors.Join(err, engineError(closer.Close())); err != nil {
 		return 0, fmt.Errorf("%w: UNID %s", ErrDamaged, u)
 	}
 	if id == 0 {
@@ -212,7 +212,7 @@ func (r *Reader) Summary(dst []byte, id note.ID) ([]byte, error) {
 	} else {
 		dst = append(dst, sum...)
 	}
-	return dst, errors.Join(err, closer.Close())
+	return dst, errors.Join(err, engineError(closer.Close()))
 }
 
 // Leaf returns the content of a leaf that lost a conflict.

@@ -82,6 +82,7 @@ func (w *Writer) Apply(in *Remote) (plausible bool, err error) {
 		return plausible, err
 	}
 	t.row.State = note.MergeState(t.row.State, in.State)
+	w.follow(t)
 	var add []grown
 	for _, n := range in.Tree {
 		if _, have := cur.Tree.Node(n.Rev); !have {
@@ -134,17 +135,41 @@ func (w *Writer) raise(t *txNote) {
 	if !win.Deleted {
 		return
 	}
+	// One that had the content no more cannot bring it back: whoever has it does.
+	had := false
+	if t.before != nil {
+		before, ok := t.before.Tree.Winner()
+		had = ok && !before.Deleted
+	}
 	alive := t.row.Foldered && slices.ContainsFunc(t.row.State, func(it note.StateItem) bool {
 		return it.Kind == note.Member && it.Value != note.Off
 	})
-	if !alive || t.before == nil {
+	if !alive || !had {
 		t.content.Content, t.content.Summary = note.Content{}, nil
+		t.row.Members, t.row.Recipe, t.row.Size = nil, 0, 0
 		return
 	}
 	kept := t.before.Content
 	node := note.Node{Rev: note.NextRevision(win.Rev, t.row.Class, false, &kept), Parent: win.Rev, Changed: note.Changes(&note.Content{}, &kept)}
 	w.graft(t, c, []grown{{node: node, content: &kept, summary: t.before.Summary}})
 	t.row.Stub = false
+}
+
+// follow brings the memberships that have numbers in line with the state: those that ended
+// elsewhere end here, and \Deleted is what the state says.
+func (w *Writer) follow(t *txNote) {
+	members := t.row.Members[:0:0]
+	for _, m := range t.row.Members {
+		if f := w.st.folder(m.Folder); f != nil {
+			v, _ := t.row.State.Get(note.Member, string(f.UNID[:]))
+			if v == note.Off {
+				continue
+			}
+			m.Deleted = v == note.Deleted
+		}
+		members = append(members, m)
+	}
+	t.row.Members = members
 }
 
 // MergeConflicts writes what note.MergeLeaves decides for a note with conflicts. Only the database's
@@ -184,6 +209,9 @@ func (w *Writer) MergeConflicts(id note.ID) (bool, error) {
 // Prune shortens a note's history to the last keep revisions of every branch. It refuses while a
 // known replica has not passed the note's latest change.
 func (w *Writer) Prune(id note.ID, keep int) error {
+	if !w.who.System {
+		return ErrDenied
+	}
 	n, err := w.note(id)
 	if err != nil {
 		return err

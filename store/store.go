@@ -119,6 +119,10 @@ type Store struct {
 	clockMu sync.Mutex
 	clock   note.Clock
 
+	// quarantined counts what is still taking databases out of service.
+	quarantined  sync.WaitGroup
+	damagedFiles sync.Map
+
 	fatal  atomic.Pointer[error]
 	closed atomic.Bool
 }
@@ -244,8 +248,10 @@ func putUint(b *pebble.Batch, name string, v uint64) {
 	_ = b.Set(layout.MetaKey(name), uint64Bytes(v), nil)
 }
 
-func (s *Store) metaUint(name string) (uint64, error) {
-	v, err := getValue(s.eng, layout.MetaKey(name))
+func (s *Store) metaUint(name string) (uint64, error) { return metaUint(s.eng, name) }
+
+func metaUint(r pebble.Reader, name string) (uint64, error) {
+	v, err := getValue(r, layout.MetaKey(name))
 	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
@@ -265,7 +271,7 @@ func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 		return nil, engineError(err)
 	}
 	out := append([]byte(nil), v...)
-	return out, closer.Close()
+	return out, engineError(closer.Close())
 }
 
 // engineError gives the engine's errors the store's names.
@@ -314,7 +320,15 @@ func (s *Store) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}
+	s.quarantined.Wait()
 	s.dbs.drain()
+	if s.alive() == ErrClosed {
+		// A log that was flushed to tables holds nothing that damage to its tail could take, and is
+		// not read when the store opens again.
+		if err := s.eng.Flush(); err != nil {
+			s.log.Error("flush at close", "err", err)
+		}
+	}
 	return s.release()
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -125,7 +126,11 @@ func (tx *Tx) commit() (commit, error) {
 		nums = append(nums, w.db.num)
 		n += max(1, len(w.order))
 		for _, id := range w.order {
-			if m := w.dirty[id].message; m != nil && m.recipe == 0 && !slices.Contains(messages, m) {
+			t := w.dirty[id]
+			if t.row == nil {
+				continue // made and destroyed within this update: its message is garbage, as if never named
+			}
+			if m := t.message; m != nil && m.recipe == 0 && !slices.Contains(messages, m) {
 				messages = append(messages, m)
 			}
 		}
@@ -134,6 +139,12 @@ func (tx *Tx) commit() (commit, error) {
 		return commit{seen: seen}, nil
 	}
 	sp, ceiling := tx.s.hz.take(n+len(messages), nums)
+	applied := false
+	defer func() {
+		if !applied { // a panic here would leave a hole that the horizon never passes
+			_ = tx.s.die(errors.New("an update ended between its numbers and its batch"))
+		}
+	}()
 	b := tx.s.eng.NewBatch()
 	if ceiling != 0 {
 		putUint(b, metaCeiling, ceiling)
@@ -144,13 +155,22 @@ func (tx *Tx) commit() (commit, error) {
 		m.put(b)
 	}
 	var feed []layout.FeedItem
+	// A feed entry numbers its notes in a row, so databases of which only the numbers changed take
+	// their sequences behind all notes.
 	for _, w := range tx.writers {
-		if w.changed() {
+		if len(w.order) > 0 {
+			feed = w.write(b, &seq, feed)
+		}
+	}
+	for _, w := range tx.writers {
+		if len(w.order) == 0 && w.changed() {
 			feed = w.write(b, &seq, feed)
 		}
 	}
 	set(b, layout.NumberKey(layout.SpaceFeed, sp.first), layout.AppendFeed(nil, feed))
-	if err := tx.apply(b); err != nil {
+	err := tx.apply(b)
+	applied = true
+	if err != nil {
 		return commit{}, tx.s.die(err)
 	}
 	return commit{batch: b, span: sp}, nil

@@ -15,7 +15,8 @@ import (
 type Writer struct {
 	Reader
 	tx    *Tx
-	order []note.ID // dirty notes, in order of first change
+	made  map[note.UNID]note.ID // notes that the update made
+	order []note.ID             // dirty notes, in order of first change
 	// private says that st is a copy of this writer's own; heads are the folder heads cloned in it.
 	private bool
 	heads   map[note.ID]bool
@@ -114,6 +115,12 @@ func (w *Writer) change(id note.ID) (*txNote, error) {
 }
 
 func (w *Writer) add(id note.ID, t *txNote) {
+	if t.orig == nil {
+		if w.made == nil {
+			w.made = make(map[note.UNID]note.ID)
+		}
+		w.made[t.row.UNID] = id
+	}
 	w.dirty[id] = t
 	w.order = append(w.order, id)
 }
@@ -168,6 +175,14 @@ func (w *Writer) Create(n New) (note.ID, error) {
 	} else if !errors.Is(err, ErrNotFound) {
 		return 0, err
 	}
+	for i, f := range n.Folders {
+		if w.st.folder(f) == nil {
+			return 0, fmt.Errorf("%w: folder %d", ErrNotFound, f)
+		}
+		if slices.Contains(n.Folders[:i], f) {
+			return 0, fmt.Errorf("%w: folder %d twice", ErrExists, f)
+		}
+	}
 	row := &layout.Note{UNID: n.UNID, Class: n.Class, Date: n.Date, Thread: n.Thread, Author: w.who.Person}
 	if n.Message != nil {
 		n.Content.Message = n.Message.Digest
@@ -197,10 +212,8 @@ func (w *Writer) Create(n New) (note.ID, error) {
 
 // findOwn finds a UNID among the rows and among the notes that this update makes.
 func (w *Writer) findOwn(u note.UNID) (note.ID, error) {
-	for _, id := range w.order {
-		if t := w.dirty[id]; t.row != nil && t.row.UNID == u {
-			return id, nil
-		}
+	if id, ok := w.made[u]; ok {
+		return id, nil
 	}
 	return w.Find(u)
 }
@@ -264,6 +277,9 @@ func (w *Writer) SetKeyword(id note.ID, keyword string, on bool) error {
 // SetSeen says whether a person has seen a note. It is the person's own word, so it needs only the
 // right to keep it.
 func (w *Writer) SetSeen(id note.ID, person note.UNID, on bool) error {
+	if !w.who.System && person != w.who.Person {
+		return ErrDenied
+	}
 	t, err := w.need(id, note.KeepSeen, 0)
 	if err != nil {
 		return err
@@ -386,9 +402,17 @@ func (w *Writer) graft(t *txNote, cur *layout.Content, add []grown) {
 	t.content = next
 }
 
-// Destroy deletes a note for good: every conflict of it too.
+// Destroy deletes a note for good: every conflict of it too. It needs t and e in every folder that
+// the note is in.
 func (w *Writer) Destroy(id note.ID) error {
-	t, err := w.need(id, note.Expunge, note.ExpungeOwn)
+	n, err := w.Note(id)
+	if err != nil {
+		return err
+	}
+	if !w.mayDestroy(n) {
+		return ErrDenied
+	}
+	t, err := w.change(id)
 	if err != nil {
 		return err
 	}
@@ -399,6 +423,18 @@ func (w *Writer) Destroy(id note.ID) error {
 		w.leave(t, m.Folder)
 	}
 	return w.bury(id, t)
+}
+
+func (w *Writer) mayDestroy(n *layout.Note) bool {
+	const both = note.DeleteMark | note.Expunge
+	has := func(g note.Rights) bool { return g&both == both || g&note.ExpungeOwn != 0 && w.Reader.own(n) }
+	if w.who.System || len(n.Members) == 0 {
+		return w.who.System || has(w.rights)
+	}
+	return !slices.ContainsFunc(n.Members, func(m layout.Membership) bool {
+		f := w.st.folder(m.Folder)
+		return f == nil || !has(w.FolderRights(f))
+	})
 }
 
 // bury writes the deleting revision. Where a replica is known that may still hold the note, its
