@@ -213,16 +213,18 @@ func (f *File) Folders(ctx context.Context) ([]Folder, error) {
 	return out, err
 }
 
-// compareNames sorts INBOX first, and levels before characters, so that children follow their parent.
+// compareNames sorts INBOX first with what lies in it, and levels before characters, so that children follow their parent.
 func compareNames(a, b string) int {
-	if (a == Inbox) != (b == Inbox) {
-		if a == Inbox {
+	if inA, inB := inInbox(a), inInbox(b); inA != inB {
+		if inA {
 			return -1
 		}
 		return 1
 	}
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }
+
+func inInbox(name string) bool { return name == Inbox || strings.HasPrefix(name, Inbox+"/") }
 
 // Folder returns one folder by name.
 func (f *File) Folder(ctx context.Context, name string) (Folder, error) {

@@ -3,6 +3,8 @@ package mailbox
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"doublet/note"
@@ -102,21 +104,30 @@ type FetchOptions struct {
 // calls flush, and goes on behind that message. flush is called once more in the end.
 func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, fn func(*Message) (pause bool, err error), flush func() error) error {
 	var ranges []Range
-	marked := map[uint32]bool{}
+	var marked map[uint32]bool
 	err := v.f.read(ctx, func(r *store.Reader) error {
 		var err error
-		if ranges, err = v.uids(r, set, byUID); err != nil || !o.MarkSeen || v.readOnly {
+		if ranges, err = v.uids(r, set, byUID); err != nil {
 			return err
 		}
-		return v.unseen(r, ranges, marked)
+		if o.MarkSeen && !v.readOnly {
+			if marked, err = v.unseen(r, ranges); err != nil {
+				return err
+			}
+		}
+		if len(marked) == 0 {
+			ranges, err = v.fetchSome(r, ranges, o, nil, fn)
+		}
+		return err
 	})
+	if len(marked) > 0 && err == nil {
+		err = v.markSeen(ctx, marked)
+	}
+	if len(marked) == 0 {
+		err = errors.Join(err, flush())
+	}
 	if err != nil {
 		return err
-	}
-	if len(marked) > 0 {
-		if err := v.markSeen(ctx, marked); err != nil {
-			return err
-		}
 	}
 	for len(ranges) > 0 {
 		var rest []Range
@@ -173,18 +184,23 @@ func behind(ranges []Range, uid uint32) []Range {
 }
 
 // unseen collects the messages that the person has not seen and may mark so.
-func (v *View) unseen(r *store.Reader, ranges []Range, out map[uint32]bool) error {
+func (v *View) unseen(r *store.Reader, ranges []Range) (map[uint32]bool, error) {
 	h, err := r.Folder(v.folder)
 	if err != nil || r.FolderRights(h)&note.KeepSeen == 0 || layout.SeenBy(h.Seen, v.f.who.Person) >= h.Total {
-		return err
+		return nil, err
 	}
-	return v.each(r, ranges, func(_, uid uint32, id note.ID) (bool, error) {
+	var out map[uint32]bool
+	err = v.members(r, ranges, func(uid uint32, id note.ID) (bool, error) {
 		row, err := r.Note(id)
 		if err == nil && !row.SeenBy(v.f.who.Person) {
+			if out == nil {
+				out = make(map[uint32]bool)
+			}
 			out[uid] = true
 		}
 		return true, ignoreGone(err)
 	})
+	return out, err
 }
 
 func ignoreGone(err error) error {
@@ -195,8 +211,17 @@ func ignoreGone(err error) error {
 }
 
 func (v *View) markSeen(ctx context.Context, uids map[uint32]bool) error {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(uids)), batch) {
+		if err := v.markSome(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *View) markSome(ctx context.Context, uids []uint32) error {
 	return v.f.update(ctx, func(w *store.Writer) error {
-		for uid := range uids {
+		for _, uid := range uids {
 			id, err := w.Member(v.folder, uid)
 			if err == nil {
 				err = w.SetSeen(id, v.f.who.Person, true)

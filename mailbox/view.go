@@ -25,9 +25,11 @@ type View struct {
 	mod      note.ModSeq // everything up to here was told, or is hidden
 	exists   uint32
 	uidNext  uint32
-	hidden   []uint32 // expunged, not announced; ascending
+	hidden   []uint32    // expunged, not announced; ascending
+	synced   note.ModSeq // expunges up to here stand in hidden or were announced
 	// told holds the MODSEQs of this session's own changes, which it has reported already.
 	told map[uint32]note.ModSeq
+	near anchor
 	// scratch holds the summary of the message at hand.
 	scratch []byte
 }
@@ -51,7 +53,7 @@ func (f *File) Open(ctx context.Context, name string, readOnly bool) (*View, Fol
 		out = f.folder(r, h)
 		v = &View{
 			f: f, folder: h.Note, name: name, readOnly: readOnly, mod: r.Counters().Ledger.Last,
-			exists: h.Total, uidNext: h.UIDNext,
+			synced: r.Counters().Ledger.Last, exists: h.Total, uidNext: h.UIDNext,
 		}
 		return nil
 	})
@@ -110,7 +112,7 @@ func (v *View) Poll(ctx context.Context, allowExpunge bool, e Events) error {
 			v.exists, v.uidNext = n, h.UIDNext
 			e.Exists(n)
 		}
-		v.mod = last
+		v.mod, v.synced = last, last
 		err = v.tell(r, changed, e)
 		v.told = nil
 		return err
@@ -150,6 +152,29 @@ func (v *View) collect(r *store.Reader) ([]flagChange, error) {
 	})
 	slices.SortFunc(changed, func(a, b flagChange) int { return int(int64(a.uid) - int64(b.uid)) })
 	return changed, errors.Join(err, inner)
+}
+
+// sync hides what was expunged since the session was told last, so that its numbers keep standing
+// for what it was told that they stand for. Whatever works with sequence numbers calls it first, in
+// the same read.
+func (v *View) sync(r *store.Reader) error {
+	h, err := r.Folder(v.folder)
+	if err != nil {
+		return fmt.Errorf("%w: %s", ErrFolderGone, v.name)
+	}
+	if h.Mod <= v.synced {
+		return nil
+	}
+	err = r.Changes(v.synced, func(_ note.ModSeq, c layout.Change) bool {
+		if c.Expunged && c.Folder == v.folder && c.UID < v.uidNext {
+			v.hide(c.UID)
+		}
+		return true
+	})
+	if err == nil {
+		v.synced = r.Counters().Ledger.Last
+	}
+	return err
 }
 
 func (v *View) hide(uid uint32) {
@@ -216,7 +241,7 @@ func (v *View) sweepPositions(r *store.Reader, pos []uint32) error {
 
 func (v *View) tell(r *store.Reader, changed []flagChange, e Events) error {
 	for _, c := range changed {
-		live, err := r.Rank(v.folder, c.uid)
+		live, err := v.rank(r, c.uid)
 		if err != nil {
 			return err
 		}
@@ -236,6 +261,9 @@ type Set []Range
 // uids turns a set into ranges of UIDs among the messages that the session knows, merged and
 // ascending. A sequence number above Exists is passed over.
 func (v *View) uids(r *store.Reader, set Set, byUID bool) ([]Range, error) {
+	if err := v.sync(r); err != nil {
+		return nil, err
+	}
 	out := make([]Range, 0, len(set))
 	var pos []uint32
 	if !byUID && len(v.hidden) > 0 {
@@ -266,7 +294,7 @@ func (v *View) uids(r *store.Reader, set Set, byUID bool) ([]Range, error) {
 }
 
 func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Range, bool, error) {
-	if v.exists == 0 {
+	if v.exists == 0 && (!byUID || g.Start == 0 || g.Stop == 0) {
 		return g, false, nil
 	}
 	if byUID {
@@ -343,23 +371,29 @@ func (v *View) Translate(ctx context.Context, set Set, byUID bool) (Set, error) 
 	return out, err
 }
 
-// each calls fn for the live messages of a set, ascending, until it returns false.
-func (v *View) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id note.ID) (bool, error)) error {
+// members calls fn for the live messages of a set, ascending, until it returns false.
+func (v *View) members(r *store.Reader, ranges []Range, fn func(uid uint32, id note.ID) (bool, error)) error {
+	if err := v.sync(r); err != nil {
+		return err
+	}
 	more := true
 	for _, g := range ranges {
 		var inner error
-		var live uint32
-		first := true
-		err := r.Members(v.folder, g.Start, min(g.Stop, v.uidNext-1), func(uid uint32, id note.ID) bool {
-			if first {
-				first = false
-				if live, inner = r.Rank(v.folder, uid); inner != nil {
-					return false
-				}
+		if g.Start == g.Stop {
+			id, err := r.Member(v.folder, g.Start)
+			if errors.Is(err, store.ErrNotFound) || g.Start >= v.uidNext {
+				continue
 			}
-			below, _ := slices.BinarySearch(v.hidden, uid)
-			more, inner = fn(live+uint32(below)+1, uid, id)
-			live++
+			if err == nil {
+				more, err = fn(g.Start, id)
+			}
+			if err != nil || !more {
+				return err
+			}
+			continue
+		}
+		err := r.Members(v.folder, g.Start, min(g.Stop, v.uidNext-1), func(uid uint32, id note.ID) bool {
+			more, inner = fn(uid, id)
 			return more && inner == nil
 		})
 		if err := errors.Join(err, inner); err != nil || !more {
@@ -367,6 +401,70 @@ func (v *View) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id
 		}
 	}
 	return nil
+}
+
+// each is members with sequence numbers.
+func (v *View) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id note.ID) (bool, error)) error {
+	var live, last uint32
+	next := 0 // the range after the one at hand: within a range numbers follow each other
+	err := v.members(r, ranges, func(uid uint32, id note.ID) (bool, error) {
+		if last == 0 || next < len(ranges) && uid >= ranges[next].Start {
+			for next < len(ranges) && uid >= ranges[next].Start {
+				next++
+			}
+			var err error
+			if live, err = v.rank(r, uid); err != nil {
+				return false, err
+			}
+		}
+		below, _ := slices.BinarySearch(v.hidden, uid)
+		seq := live + uint32(below) + 1
+		live++
+		last = uid
+		return fn(seq, uid, id)
+	})
+	if last != 0 {
+		v.near.uid, v.near.rank = last, live-1
+	}
+	return err
+}
+
+// anchor is a rank that was worked out before. It holds as long as the folder has the same UIDNEXT
+// (nothing came) and the same total (so nothing left).
+type anchor struct {
+	uidNext, total uint32
+	uid, rank      uint32
+}
+
+// nearby is how far from the anchor, in UIDs, walking is cheaper than counting chunks.
+const nearby = 256
+
+// rank is the number of live members below a UID. Sessions look at messages that lie near each
+// other, so it walks from where it was last.
+func (v *View) rank(r *store.Reader, uid uint32) (uint32, error) {
+	h, err := r.Folder(v.folder)
+	if err != nil {
+		return 0, err
+	}
+	a := &v.near
+	if a.uid == 0 || a.uidNext != h.UIDNext || a.total != h.Total || max(uid, a.uid)-min(uid, a.uid) > nearby {
+		rank, err := r.Rank(v.folder, uid)
+		*a = anchor{h.UIDNext, h.Total, uid, rank}
+		return rank, err
+	}
+	if uid == a.uid {
+		return a.rank, nil
+	}
+	between := uint32(0)
+	err = r.Members(v.folder, min(uid, a.uid), max(uid, a.uid)-1, func(uint32, note.ID) bool {
+		between++
+		return true
+	})
+	if uid < a.uid {
+		between = -between
+	}
+	a.uid, a.rank = uid, a.rank+between
+	return a.rank, err
 }
 
 // VanishedSince returns the UIDs, among those that a client knows, that are gone since a MODSEQ

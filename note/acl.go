@@ -82,7 +82,7 @@ const All = ExpungeOwn<<1 - 1
 // Rights is what a level grants.
 func (l Level) Rights() Rights {
 	var r Rights
-	if l >= Depositor {
+	if l == Depositor { // from Reader on, adding takes the right to insert
 		r |= Post
 	}
 	if l >= Reader {
@@ -99,9 +99,6 @@ func (l Level) Rights() Rights {
 	}
 	if l >= Manager {
 		r |= Administer
-	}
-	if l == Depositor {
-		r = Post
 	}
 	return r
 }

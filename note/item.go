@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"sort"
@@ -132,7 +133,7 @@ func FromJSON(data []byte) (Value, error) {
 	if err := d.Decode(&x); err != nil {
 		return nil, fmt.Errorf("note: value: %w", err)
 	}
-	if d.More() {
+	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("note: value: more than one JSON value")
 	}
 	return appendAny(nil, x, 0)
@@ -156,6 +157,10 @@ func appendAny(dst Value, x any, depth int) (Value, error) {
 		f, err := x.Float64()
 		if err != nil {
 			return nil, fmt.Errorf("note: value: %w", err)
+		}
+		if f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 {
+			// 2.0 is printed as 2: it must be the same value, and make the same revision, when it returns.
+			return append(dst, Int(int64(f))...), nil
 		}
 		return binary.BigEndian.AppendUint64(append(dst, kindFloat), math.Float64bits(f)), nil
 	case []any:
@@ -237,7 +242,8 @@ func (v Value) anyCompound(depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, dict := make([]any, 0, n), make(map[string]any, n)
+	// A damaged count asks for nothing ahead: nested ones would multiply.
+	list, dict := make([]any, 0, min(n, 16)), map[string]any{}
 	for range n {
 		var name string
 		if v[0] == kindMap {
@@ -253,7 +259,11 @@ func (v Value) anyCompound(depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, dict[name] = append(list, x), x
+		if v[0] == kindMap {
+			dict[name] = x
+		} else {
+			list = append(list, x)
+		}
 	}
 	if v[0] == kindMap {
 		return dict, nil

@@ -125,9 +125,12 @@ func Union(a, b Tree) Tree {
 // Leaves returns the revisions that no other builds on, the winner first, then descending.
 func (t Tree) Leaves() []Node {
 	var out []Node
-	for i, n := range t {
-		// A child has the next generation, so it can only stand behind its parent.
-		if !slices.ContainsFunc(t[i+1:], func(c Node) bool { return c.Parent == n.Rev }) {
+	parents := make(map[Revision]bool, len(t))
+	for _, n := range t {
+		parents[n.Parent] = true
+	}
+	for _, n := range t {
+		if !parents[n.Rev] {
 			out = append(out, n)
 		}
 	}
@@ -215,6 +218,7 @@ func changed(path []Node) []string {
 // known replica holds the leaves: a replica that still has a dropped ancestor as its leaf would
 // show it as a conflict.
 func (t Tree) Prune(keep int) Tree {
+	keep = max(keep, 1)
 	held := make(map[Revision]bool, len(t))
 	for _, l := range t.Leaves() {
 		p := t.path(l.Rev)
@@ -281,6 +285,10 @@ func ReadTree(b []byte) (Tree, []byte, error) {
 				return nil, nil, err
 			}
 			t[i].Changed = append(t[i].Changed, c)
+		}
+		// Every search relies on the order, and every walk to the root on its having an end.
+		if t[i].Parent.Generation >= t[i].Rev.Generation || i > 0 && t[i-1].Rev.Compare(t[i].Rev) >= 0 {
+			return nil, nil, ErrCorrupt
 		}
 	}
 	return t, b, nil

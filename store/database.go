@@ -467,6 +467,7 @@ func (s *Store) quarantine(i pebble.DataCorruptionInfo) {
 	s.quarantined.Add(1)
 	s.env.Go("quarantine", func() {
 		defer s.quarantined.Done()
+		<-s.opened
 		for _, id := range s.databasesWithin(i.Bounds.Start, i.Bounds.End.Key) {
 			if err := s.sound(id); !errors.Is(err, ErrDamaged) {
 				continue

@@ -63,6 +63,15 @@ func (r *Reader) Rank(folder note.ID, uid uint32) (uint32, error) {
 	if err != nil || uid == first {
 		return rank, err
 	}
+	if f := r.st.folder(folder); f != nil && f.UIDNext-1-uid < uid-first {
+		// Near the end of the folder, where sessions mostly look: counted from there.
+		after := uint32(0)
+		err = r.members(layout.KindMember, folder, uid, note.MaxUID, func(uint32, []byte) (bool, error) {
+			after++
+			return true, nil
+		})
+		return f.Total - after, err
+	}
 	err = r.members(layout.KindMember, folder, first, uid-1, func(uint32, []byte) (bool, error) {
 		rank++
 		return true, nil
@@ -76,6 +85,9 @@ func (r *Reader) At(folder note.ID, rank uint32) (uint32, error) {
 	f := r.st.folder(folder)
 	if f == nil || rank >= f.Total {
 		return 0, ErrNotFound
+	}
+	if back := f.Total - 1 - rank; back < 1<<layout.ChunkShift/4 {
+		return r.fromEnd(folder, back)
 	}
 	it, err := r.eng.NewIter(&pebble.IterOptions{
 		LowerBound: layout.NoteKey(r.db.num, layout.KindChunk, folder),
@@ -102,6 +114,30 @@ func (r *Reader) At(folder note.ID, rank uint32) (uint32, error) {
 		err = fmt.Errorf("%w: counters of folder %d of database %s", ErrDamaged, folder, r.db.id)
 	}
 	return uid, err
+}
+
+// fromEnd returns the UID of the member of a folder that has back members behind it.
+func (r *Reader) fromEnd(folder note.ID, back uint32) (uint32, error) {
+	prefix := layout.NoteKey(r.db.num, layout.KindMember, folder)
+	it, err := r.eng.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
+	if err != nil {
+		return 0, engineError(err)
+	}
+	ok := it.Last()
+	for ; ok && back > 0; back-- {
+		ok = it.Prev()
+	}
+	var uid uint32
+	if ok {
+		uid = layout.Tail32(it.Key())
+	}
+	if err := engineError(errors.Join(it.Error(), it.Close())); err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, fmt.Errorf("%w: counters of folder %d of database %s", ErrDamaged, folder, r.db.id)
+	}
+	return uid, nil
 }
 
 // findChunk looks for the chunk with the member of a rank from whichever end is nearer, and returns

@@ -74,6 +74,13 @@ func (h *horizon) complete(sp *span) []*span {
 
 func (h *horizon) durable() uint64 { return h.mark.Load() }
 
+// taken is the last sequence given.
+func (h *horizon) taken() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.next - 1
+}
+
 // wait returns when the horizon has reached seq, or with the error that keeps it from ever getting there.
 func (h *horizon) wait(seq uint64) error {
 	for h.mark.Load() < seq {

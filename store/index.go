@@ -152,7 +152,11 @@ func (s *Store) Inspect(fn func(r pebble.Reader) error) error {
 	}
 	defer s.dbs.leave()
 	snap := s.eng.NewSnapshot()
-	return errors.Join(fn(snap), snap.Close())
+	err := s.hz.wait(s.hz.taken()) // what is looked at is durable, like everything that leaves
+	if err == nil {
+		err = fn(snap)
+	}
+	return errors.Join(err, snap.Close())
 }
 
 // Indexes lists the indexes that the store was opened with, for check.

@@ -23,6 +23,8 @@ type Reader struct {
 	rights note.Rights
 	// dirty holds the notes that an update has changed so far.
 	dirty map[note.ID]*txNote
+	// notes and contents walk along rows that are read one after the other.
+	notes, contents cursor
 }
 
 // Read calls fn with a reader of the database. It waits first until all that fn can see would
@@ -48,6 +50,8 @@ func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn f
 	if err := r.serving(); err != nil {
 		return err
 	}
+	defer r.notes.close()
+	defer r.contents.close()
 	return fn(r)
 }
 
@@ -146,15 +150,14 @@ func (r *Reader) note(id note.ID) (*layout.Note, error) {
 		}
 		return t.row, nil
 	}
-	v, closer, err := r.eng.Get(layout.NoteKey(r.db.num, layout.KindNote, id))
-	if err != nil {
-		return nil, engineError(err)
-	}
-	n, err := layout.ReadNote(v)
-	if err != nil {
-		err = fmt.Errorf("%w: note %d of database %s", ErrDamaged, id, r.db.id)
-	}
-	return n, errors.Join(err, engineError(closer.Close()))
+	var n *layout.Note
+	err := r.row(&r.notes, layout.KindNote, id, func(v []byte) (err error) {
+		if n, err = layout.ReadNote(v); err != nil {
+			err = fmt.Errorf("%w: note %d of database %s", ErrDamaged, id, r.db.id)
+		}
+		return err
+	})
+	return n, err
 }
 
 // Find returns the note id of a UNID. A note that was deleted for good is ErrGrave.
@@ -202,17 +205,15 @@ func (r *Reader) Summary(dst []byte, id note.ID) ([]byte, error) {
 	if t, ok := r.dirty[id]; ok && t.content != nil {
 		return append(dst, t.content.Summary...), nil
 	}
-	v, closer, err := r.eng.Get(layout.NoteKey(r.db.num, layout.KindContent, id))
-	if err != nil {
-		return dst, engineError(err)
-	}
-	sum, err := layout.ReadSummary(v)
-	if err != nil {
-		err = fmt.Errorf("%w: summary of note %d of database %s", ErrDamaged, id, r.db.id)
-	} else {
+	err := r.row(&r.contents, layout.KindContent, id, func(v []byte) error {
+		sum, err := layout.ReadSummary(v)
+		if err != nil {
+			return fmt.Errorf("%w: summary of note %d of database %s", ErrDamaged, id, r.db.id)
+		}
 		dst = append(dst, sum...)
-	}
-	return dst, errors.Join(err, engineError(closer.Close()))
+		return nil
+	})
+	return dst, err
 }
 
 // Leaf returns the content of a leaf that lost a conflict.

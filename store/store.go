@@ -122,6 +122,8 @@ type Store struct {
 	// quarantined counts what is still taking databases out of service.
 	quarantined  sync.WaitGroup
 	damagedFiles sync.Map
+	// opened closes when Open is done: damage that it met is looked into only then.
+	opened chan struct{}
 
 	fatal  atomic.Pointer[error]
 	closed atomic.Bool
@@ -140,7 +142,7 @@ const (
 // is an error that says so.
 func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	o.fill()
-	s := &Store{env: e, opt: o, dir: dir, log: e.Log}
+	s := &Store{env: e, opt: o, dir: dir, log: e.Log, opened: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -154,7 +156,9 @@ func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	if s.lock, err = e.FS.Lock(e.FS.PathJoin(dir, "LOCK")); err != nil {
 		return nil, fmt.Errorf("store: %s is in use by another process: %w", dir, err)
 	}
+	defer close(s.opened)
 	if err := s.open(); err != nil {
+		s.closed.Store(true)
 		s.release()
 		return nil, err
 	}

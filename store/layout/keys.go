@@ -59,9 +59,11 @@ const (
 	KindThread     Kind = 't' // thread id (16), note id (8) → nothing
 	KindName       Kind = 'z' // folder name → highest UIDVALIDITY ever shown under it
 	KindPeer       Kind = 'p' // replica id (8) → what a known replica has passed
-	KindView       Kind = 'v' // view note id (8), sort key → view entry
-	KindViewNote   Kind = 'w' // view note id (8), note id (8) → the sort keys that it stands under
-	KindViewMeta   Kind = 'V' // view note id (8) → how far the view has read, totals
+	// Views go by a number: 1–255 are the indexes that are part of every write; a view of the user has
+	// the note id of its design note with the top bit set, so that the two can never be mistaken.
+	KindView     Kind = 'v' // index number (8), key, 0x00, note id (8) → nothing; view number (8), generation (1), sort key, note id (8) [, revision (24)] → entry
+	KindViewNote Kind = 'w' // view number (8), generation (1), note id (8) → the ends of its entries' keys
+	KindViewMeta Kind = 'V' // view number (8) → definition, cursor, totals; view number (8), generation (1), category → its totals
 )
 
 // ChunkShift makes chunks of 1,024 UIDs.

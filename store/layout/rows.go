@@ -81,7 +81,7 @@ func (n *Note) Keywords(yield func(string) bool) {
 const (
 	noteStub = 1 << iota
 	noteFoldered
-	noteMessage
+	noteDated
 	noteAuthor
 	noteAttached
 )
@@ -98,8 +98,9 @@ func AppendNote(dst []byte, n *Note) []byte {
 	if n.Attached {
 		f |= noteAttached
 	}
-	if n.Recipe != 0 {
-		f |= noteMessage
+	dated := n.Recipe != 0 || n.Size != 0 || n.Date != 0 || !n.Thread.IsZero()
+	if dated {
+		f |= noteDated
 	}
 	if !n.Author.IsZero() {
 		f |= noteAuthor
@@ -108,7 +109,7 @@ func AppendNote(dst []byte, n *Note) []byte {
 	dst = binary.AppendUvarint(dst, n.Seq)
 	dst = binary.AppendUvarint(dst, uint64(n.Mod))
 	dst = binary.AppendUvarint(dst, uint64(n.Created))
-	if n.Recipe != 0 {
+	if dated {
 		dst = binary.AppendUvarint(dst, uint64(n.Recipe))
 		dst = binary.AppendUvarint(dst, n.Size)
 		dst = binary.AppendVarint(dst, n.Date)
@@ -141,7 +142,7 @@ func ReadNote(b []byte) (*Note, error) {
 	copy(n.UNID[:], b[2:])
 	r := reader{b: b[18:]}
 	n.Seq, n.Mod, n.Created = r.uvarint(), note.ModSeq(r.uvarint()), note.ModSeq(r.uvarint())
-	if f&noteMessage != 0 {
+	if f&noteDated != 0 {
 		n.Recipe, n.Size, n.Date = note.RecipeID(r.uvarint()), r.uvarint(), r.varint()
 		r.fixed(n.Thread[:])
 	}
@@ -292,6 +293,9 @@ func AddSeen(list []SeenCount, person note.UNID, delta int) []SeenCount {
 			}
 			return out
 		}
+	}
+	if delta <= 0 { // a count that damage has taken away does not become four billion
+		return out
 	}
 	return append(out, SeenCount{person, uint32(delta)})
 }

@@ -1,0 +1,361 @@
+package mailbox_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/check"
+)
+
+type world struct {
+	t   *testing.T
+	f   *env.Fixture
+	s   *store.Store
+	svc *mailbox.Service
+	who note.Who
+	db  note.DatabaseID
+	mf  *mailbox.File
+	ctx context.Context
+}
+
+// newWorld makes a store with one mail file; in the end the store is checked.
+func newWorld(t *testing.T, quota uint64) *world {
+	t.Helper()
+	w := &world{t: t, f: env.TestRealTime(t), ctx: context.Background()}
+	var err error
+	w.s, err = store.Open(w.f.Env, "data", store.Options{
+		FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 1 << 20, LogSyncInterval: 20 * time.Microsecond,
+		OnFatal: func(err error) { t.Error(err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		rep, err := check.Run(w.ctx, w.s, check.Options{Deep: true})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range rep.Findings {
+			t.Error(f)
+		}
+		if err := w.s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.svc = mailbox.New(w.s, w.f.Env, mailbox.Options{MessageSize: 1 << 20})
+	w.who = note.Who{Person: w.s.UNID()}
+	if w.db, err = w.svc.Make(w.ctx, w.who.Person, "alice", quota, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.mf = w.svc.File(w.who, w.db)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) append(folder string, raw string, fl mailbox.Flags) uint32 {
+	w.t.Helper()
+	_, uid, err := w.mf.Append(w.ctx, folder, []byte(raw), fl, time.Unix(1_700_000_000, 0))
+	w.must(err)
+	return uid
+}
+
+func (w *world) open(folder string) *mailbox.View {
+	w.t.Helper()
+	v, _, err := w.mf.Open(w.ctx, folder, false)
+	w.must(err)
+	return v
+}
+
+func plain(i int) string {
+	return fmt.Sprintf("From: a@example.com\r\nSubject: m %d\r\n\r\nbody %d\r\n", i, i)
+}
+
+// fresh is what a session that opens the folder now sees: UIDs in order, and their flags.
+func (w *world) fresh(folder string) ([]uint32, map[uint32]string) {
+	w.t.Helper()
+	return w.scan(w.open(folder), mailbox.Set{{Start: 1, Stop: 0}})
+}
+
+func (w *world) scan(v *mailbox.View, set mailbox.Set) (uids []uint32, flags map[uint32]string) {
+	w.t.Helper()
+	flags = map[uint32]string{}
+	err := v.Fetch(w.ctx, set, false, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+		uids = append(uids, m.UID)
+		flags[m.UID] = string(m.Flags().AppendIMAP(nil))
+		return false, nil
+	}, func() error { return nil })
+	w.must(err)
+	return uids, flags
+}
+
+// session is an IMAP session as a naive client keeps it: an array of UIDs by sequence number.
+type session struct {
+	w      *world
+	v      *mailbox.View
+	folder string
+	uids   []uint32
+	flags  map[uint32]string
+}
+
+func (w *world) session(folder string) *session {
+	s := &session{w: w, v: w.open(folder), folder: folder}
+	s.uids, s.flags = w.scan(s.v, mailbox.Set{{Start: 1, Stop: 0}})
+	if int(s.v.Exists()) != len(s.uids) {
+		w.t.Fatalf("opened with %d, found %d", s.v.Exists(), len(s.uids))
+	}
+	return s
+}
+
+func (s *session) Expunge(seq, uid uint32) {
+	if seq == 0 || int(seq) > len(s.uids) || s.uids[seq-1] != uid {
+		s.w.t.Fatalf("EXPUNGE %d for UID %d, but the session counts %v", seq, uid, s.uids)
+	}
+	s.uids = slices.Delete(s.uids, int(seq)-1, int(seq))
+	delete(s.flags, uid)
+}
+
+func (s *session) Exists(n uint32) {
+	if int(n) < len(s.uids) {
+		s.w.t.Fatalf("EXISTS %d below the %d known", n, len(s.uids))
+	}
+	for len(s.uids) < int(n) {
+		s.uids = append(s.uids, 0) // which, the session asks afterwards
+	}
+}
+
+func (s *session) Changed(m *mailbox.Message) {
+	s.same(m)
+	s.flags[m.UID] = string(m.Flags().AppendIMAP(nil))
+}
+
+// same checks that a number stands for the message that the session knows under it.
+func (s *session) same(m *mailbox.Message) {
+	if m.Seq == 0 || int(m.Seq) > len(s.uids) || s.uids[m.Seq-1] != m.UID && s.uids[m.Seq-1] != 0 {
+		s.w.t.Fatalf("FETCH %d is UID %d, but the session counts %v", m.Seq, m.UID, s.uids)
+	}
+}
+
+func (s *session) poll(expunges bool) {
+	s.w.t.Helper()
+	s.w.must(s.v.Poll(s.w.ctx, expunges, s))
+	first := slices.Index(s.uids, 0)
+	if first < 0 {
+		return
+	}
+	uids, flags := s.w.scan(s.v, mailbox.Set{{Start: uint32(first + 1), Stop: 0}})
+	if len(uids) != len(s.uids)-first { // one came and went again: the next poll tells
+		for len(uids) < len(s.uids)-first {
+			uids = append(uids, 0)
+		}
+		s.w.t.Fatalf("new messages %v do not fill %v", uids, s.uids)
+	}
+	copy(s.uids[first:], uids)
+	maps.Copy(s.flags, flags)
+}
+
+// fetch reads by number before any poll: numbers must stand for what they stood for.
+func (s *session) fetch(rng *rand.Rand) {
+	if len(s.uids) == 0 {
+		return
+	}
+	seq := uint32(rng.IntN(len(s.uids)) + 1)
+	stop := min(seq+uint32(rng.IntN(3)), uint32(len(s.uids)))
+	set := mailbox.Set{{Start: stop, Stop: seq}}
+	err := s.v.Fetch(s.w.ctx, set, false, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+		if m.Seq < seq || m.Seq > stop {
+			s.w.t.Fatalf("asked for %d:%d, got %d", seq, stop, m.Seq)
+		}
+		s.same(m)
+		return rng.IntN(2) == 0, nil
+	}, func() error { return nil })
+	s.w.must(err)
+	found, err := s.v.Search(s.w.ctx, &mailbox.Criteria{Test: mailbox.TestSeq, Set: set})
+	s.w.must(err)
+	for _, m := range found {
+		if s.uids[m.Seq-1] != m.UID {
+			s.w.t.Fatalf("SEARCH says %d is UID %d, not %d", m.Seq, m.UID, s.uids[m.Seq-1])
+		}
+	}
+	uids, err := s.v.Translate(s.w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false)
+	s.w.must(err)
+	if len(uids) != 1 || uids[0].Start != s.uids[seq-1] {
+		s.w.t.Fatalf("number %d is %v, not UID %d", seq, uids, s.uids[seq-1])
+	}
+}
+
+func (s *session) store(rng *rand.Rand) {
+	if len(s.uids) == 0 {
+		return
+	}
+	seq := uint32(rng.IntN(len(s.uids)) + 1)
+	all := []mailbox.Flags{{Seen: true}, {Deleted: true}, {Keywords: []string{"$flagged"}}, {Keywords: []string{"$answered", "x"}}}
+	op := mailbox.StoreOp{Mode: mailbox.StoreMode(rng.IntN(3) + 1), Flags: all[rng.IntN(len(all))]}
+	_, err := s.v.Store(s.w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, op, func(m *mailbox.Message) { s.Changed(m) })
+	s.w.must(err)
+}
+
+func TestViewModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			runSessions(t, newWorld(t, 0), rand.New(rand.NewPCG(seed, 7)))
+		})
+	}
+}
+
+func runSessions(t *testing.T, w *world, rng *rand.Rand) {
+	for i := range 20 {
+		w.append("INBOX", plain(i), mailbox.Flags{})
+	}
+	sessions := []*session{w.session("INBOX"), w.session("INBOX"), w.session("INBOX"), w.session("Archive")}
+	for step := range 250 {
+		s := sessions[rng.IntN(len(sessions))]
+		other := map[string]string{"INBOX": "Archive", "Archive": "INBOX"}[s.folder]
+		switch rng.IntN(12) {
+		case 0, 1:
+			w.append(s.folder, plain(step), mailbox.Flags{Seen: rng.IntN(2) == 0})
+		case 2, 3:
+			s.store(rng)
+		case 4:
+			w.must(s.v.Expunge(w.ctx, nil))
+		case 5:
+			if n := len(s.uids); n > 0 {
+				seq := uint32(rng.IntN(n) + 1)
+				dest := []string{other, s.folder}[rng.IntN(2)]
+				move := s.v.Move
+				if rng.IntN(2) == 0 {
+					move = s.v.Copy
+				}
+				res, err := move(w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, dest)
+				w.must(err)
+				if len(res.Source) > 1 || len(res.Source) == 1 && res.Source[0].Start != s.uids[seq-1] {
+					t.Fatalf("moved %v, not UID %d", res.Source, s.uids[seq-1])
+				}
+			}
+		case 6, 7:
+			s.fetch(rng)
+		case 8, 9:
+			s.poll(false)
+		default:
+			s.poll(true)
+			uids, flags := w.fresh(s.folder)
+			if !slices.Equal(uids, s.uids) || !maps.Equal(flags, s.flags) {
+				t.Fatalf("step %d: after a poll the session has\n%v %v\na fresh scan\n%v %v", step, s.uids, s.flags, uids, flags)
+			}
+		}
+	}
+}
+
+// TestVanishedSince compares with the UIDs that were there at a MODSEQ and are gone.
+func TestVanishedSince(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	rng := rand.New(rand.NewPCG(3, 3))
+	type moment struct {
+		mod  uint64
+		uids []uint32
+	}
+	var past []moment
+	for i := range 40 {
+		for range 3 {
+			w.append("INBOX", plain(i), mailbox.Flags{Deleted: rng.IntN(2) == 0})
+		}
+		v := w.open("INBOX")
+		uids, _ := w.scan(v, mailbox.Set{{Start: 1, Stop: 0}})
+		past = append(past, moment{v.ModSeq(), uids})
+		if rng.IntN(3) == 0 {
+			w.must(v.Expunge(w.ctx, nil))
+		}
+	}
+	verify := func() {
+		v := w.open("INBOX")
+		now, _ := w.scan(v, mailbox.Set{{Start: 1, Stop: 0}})
+		for _, p := range past {
+			var known mailbox.Set
+			for _, u := range p.uids {
+				known = append(known, mailbox.Range{Start: u, Stop: u})
+			}
+			got, err := v.VanishedSince(w.ctx, p.mod, known)
+			w.must(err)
+			var want, have []uint32
+			for _, u := range p.uids {
+				if !slices.Contains(now, u) {
+					want = append(want, u)
+				}
+			}
+			for _, g := range got {
+				for u := g.Start; u <= g.Stop; u++ {
+					have = append(have, u)
+				}
+			}
+			if !slices.Equal(want, have) {
+				t.Fatalf("since %d vanished %v, want %v", p.mod, have, want)
+			}
+		}
+	}
+	verify()
+	v := w.open("INBOX")
+	_, err := v.Store(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, false, mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Deleted: true}}, func(*mailbox.Message) {})
+	w.must(err)
+	w.must(v.Expunge(w.ctx, nil))
+	verify() // of an empty folder too
+	if got, err := w.open("INBOX").VanishedSince(w.ctx, 1<<60, mailbox.Set{{Start: 1, Stop: 50}}); err != nil || len(got) != 1 || got[0] != (mailbox.Range{Start: 1, Stop: 50}) {
+		t.Errorf("for a MODSEQ never given: %v, %v", got, err)
+	}
+}
+
+func TestUnchangedSince(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	for i := range 3 {
+		w.append("INBOX", plain(i), mailbox.Flags{})
+	}
+	v, o := w.open("INBOX"), w.open("INBOX")
+	mod := v.ModSeq()
+	flag := mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{"a"}}}
+	_, err := o.Store(w.ctx, mailbox.Set{{Start: 2, Stop: 2}}, true, flag, func(*mailbox.Message) {})
+	w.must(err)
+	flag.UnchangedSince, flag.HasUnchangedSince = mod, true
+	var told []uint32
+	failed, err := v.Store(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, flag, func(m *mailbox.Message) { told = append(told, m.UID) })
+	w.must(err)
+	if !slices.Equal(told, []uint32{1, 3}) || !slices.Equal(failed, mailbox.Set{{Start: 2, Stop: 2}}) {
+		t.Errorf("told %v, failed %v", told, failed)
+	}
+	// Storing what is there, and copying into the folder itself, change no MODSEQ of the message.
+	before := v.ModSeq()
+	var mods []uint64
+	look := func() {
+		mods = nil
+		w.must(v.Fetch(w.ctx, mailbox.Set{{Start: 1, Stop: 1}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+			mods = append(mods, m.ModSeq())
+			return false, nil
+		}, func() error { return nil }))
+	}
+	look()
+	was := mods[0]
+	flag.HasUnchangedSince = false
+	_, err = v.Store(w.ctx, mailbox.Set{{Start: 1, Stop: 1}}, true, flag, func(*mailbox.Message) {})
+	w.must(err)
+	_, err = v.Copy(w.ctx, mailbox.Set{{Start: 1, Stop: 1}}, true, "INBOX")
+	w.must(err)
+	if look(); mods[0] != was || before > was {
+		t.Errorf("MODSEQ %d became %d", was, mods[0])
+	}
+}

@@ -1,0 +1,108 @@
+package note
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestLedger plays sixteen replicas that take over from each other, with and without a hand-over,
+// knowing of the others only what was known some time ago. No UID is ever given twice, and MODSEQs of
+// one replica only rise.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		var slots [Slots]Ledger
+		for i := range slots {
+			slots[i] = Ledger{Slot: uint8(i), Shared: true}
+		}
+		given := map[uint32]int{}
+		mods := map[ModSeq]int{}
+		homes := map[int]bool{0: true} // more than one during a split
+		var past []Ledger
+		for step := range 400 {
+			i := rng.IntN(Slots)
+			l := &slots[i]
+			switch {
+			case homes[i] && rng.IntN(8) == 0: // hand over, exactly
+				j := rng.IntN(Slots)
+				// Only to one that knows of nothing higher: below that lie blocks that it has opened itself.
+				if j != i && !homes[j] && !l.Skip && slots[j].UID <= l.UID {
+					// A home of its own term, with the open block and all that is known passed on.
+					n := &slots[j]
+					n.Last = max(n.Last, l.Last)
+					if err := n.TakeOver(); err != nil {
+						t.Fatal(err)
+					}
+					n.UID, n.Skip = l.UID, false
+					delete(homes, i)
+					homes[j] = true
+				}
+			case homes[i]:
+				for range rng.IntN(3) {
+					if m := l.NextMod(); mods[m] != 0 && mods[m] != i+1 {
+						t.Fatalf("seed %d step %d: MODSEQ %x given twice", seed, step, m)
+					} else {
+						mods[m] = i + 1
+					}
+				}
+				l.UID += min(uint32(rng.IntN(40_000)), 1<<16-1-l.UID&(1<<16-1)) // much mail within the block
+				uid, err := l.NextUID()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if who := given[uid]; who != 0 {
+					t.Fatalf("seed %d step %d: UID %d given by %d and by %d", seed, step, uid, who-1, i)
+				}
+				given[uid] = i + 1
+				past = append(past, *l)
+			case rng.IntN(10) == 0: // takes over, knowing something old of another
+				if len(past) > 0 {
+					old := past[rng.IntN(len(past))]
+					l.Last, l.UID = max(l.Last, old.Last), max(l.UID, old.UID)
+				}
+				before := l.Last
+				if err := l.TakeOver(); err != nil {
+					t.Fatal(err)
+				}
+				if l.Last <= before {
+					t.Fatalf("seed %d: MODSEQ went back", seed)
+				}
+				homes[i] = true
+			}
+		}
+	}
+}
+
+func TestLedgerAlone(t *testing.T) {
+	t.Parallel()
+	l := Ledger{}
+	for want := uint32(1); want <= 70_000; want++ {
+		if uid, err := l.NextUID(); err != nil || uid != want {
+			t.Fatalf("%d, want %d: %v", uid, want, err)
+		}
+	}
+	l = Ledger{Slot: 3, Shared: true, UID: 1<<16 - 1}
+	if uid, _ := l.NextUID(); uid != 3<<16 {
+		t.Errorf("the next own block begins at %d", uid)
+	}
+	l = Ledger{Slot: 3, Shared: true, UID: 5 << 16}
+	if err := l.TakeOver(); err != nil {
+		t.Fatal(err)
+	}
+	if uid, _ := l.NextUID(); uid != 35<<16 { // the first block of slot 3 above 5 + 16
+		t.Errorf("after a takeover UIDs go on at block %d", uid>>16)
+	}
+	l = Ledger{UID: MaxUID - 1}
+	if uid, err := l.NextUID(); err != nil || uid != MaxUID {
+		t.Errorf("%d: %v", uid, err)
+	}
+	if _, err := l.NextUID(); !errors.Is(err, ErrExhausted) {
+		t.Error("UIDs never run out: ", err)
+	}
+	l = Ledger{Last: maxTerm << counterBits}
+	if err := l.TakeOver(); !errors.Is(err, ErrExhausted) {
+		t.Error("terms never run out: ", err)
+	}
+}

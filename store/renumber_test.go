@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"doublet/env"
+	"doublet/note"
+)
+
+// TestRenumber runs out of UIDs in the middle of an update: every folder begins again, with notes of
+// the same update, of other folders, moved and removed ones all in their order.
+func TestRenumber(t *testing.T) {
+	t.Parallel()
+	f := env.Test(t)
+	s, err := Open(f.Env, "data", crashOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	db, err := s.CreateDatabase(note.System, Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update := func(fn func(w *Writer) error) {
+		t.Helper()
+		if err := s.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *Tx) error {
+			w, err := tx.Database(db)
+			if err != nil {
+				return err
+			}
+			return fn(w)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func(w *Writer, folder note.ID) note.ID {
+		t.Helper()
+		id, err := w.Create(New{Folders: []note.ID{folder}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	var want [3][]note.ID // by folder
+	var validity [3]uint32
+	update(func(w *Writer) error {
+		for i := range 2 {
+			if _, err := w.CreateFolder(fmt.Sprint("f", i), ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	update(func(w *Writer) error {
+		for _, folder := range []note.ID{2, 1, 1, 1, 2} { // folder 2 holds what folder 1 will get
+			want[folder] = append(want[folder], create(w, folder))
+		}
+		return nil
+	})
+	update(func(w *Writer) error {
+		for i := 1; i <= 2; i++ {
+			validity[i] = w.st.folder(note.ID(i)).UIDValidity
+		}
+		w.mutable().counters.Ledger.UID = note.MaxUID - 1
+		want[1] = append(want[1], create(w, 1)) // the last UID there is
+		if err := w.RemoveFrom(want[1][0], 1); err != nil {
+			return err
+		}
+		want[1] = want[1][1:]
+		for range 3 {
+			want[2] = append(want[2], create(w, 2))
+		}
+		return nil
+	})
+	err = s.Read(context.Background(), note.System, db, func(r *Reader) error {
+		for folder := note.ID(1); folder <= 2; folder++ {
+			h, err := r.Folder(folder)
+			if err != nil {
+				return err
+			}
+			var got []note.ID
+			last := uint32(0)
+			if err := r.Members(folder, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
+				n, err := r.Note(id)
+				if err != nil {
+					t.Error(err)
+					return false
+				}
+				if m, _ := n.Member(folder); m.UID != uid || uid > 20 {
+					t.Errorf("UID %d of folder %d leads to a note under %d", uid, folder, m.UID)
+				}
+				got, last = append(got, id), uid
+				return true
+			}); err != nil {
+				return err
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want[folder]) || h.UIDNext != last+1 || h.UIDValidity <= validity[folder] || int(h.Total) != len(got) {
+				t.Errorf("folder %d holds %v, want %v; %+v", folder, got, want[folder], h)
+			}
+			for i, uid := 0, uint32(0); i < len(got); i++ {
+				if at, err := r.At(folder, uint32(i)); err != nil || at <= uid {
+					t.Errorf("at %d: %d, %v", i, at, err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
