@@ -1,0 +1,426 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+	"doublet/wire/smtp"
+)
+
+// delivery is a message's way into one mail file.
+type delivery struct {
+	id       note.UNID // the recipient's, in the directory
+	kind     directory.TargetKind
+	name     string
+	database note.DatabaseID
+	quota    uint64
+	index    int // of the recipient that it comes from
+	member   bool
+	from     *Recipient
+}
+
+// refusal is a recipient that cannot have the message, found before the update.
+type refusal struct {
+	index int
+	reply *smtp.Reply
+	row   QueueRecipient
+}
+
+// batch is one message on its way into mail files and mail.box, in one update.
+type batch struct {
+	composed *mailbox.Composed
+	date     time.Time
+	size     uint64
+	answer   Answer
+	entry    Entry // what mail.box gets, its recipients aside
+	results  []error
+
+	now     []delivery
+	later   []QueueRecipient // for mail.box, whatever becomes of the others
+	refusal []refusal        // for good, found before the update
+	same    [][2]int         // recipients that stand for one before them
+	seen    map[note.UNID]int
+	sent    map[string]bool // addresses outside
+
+	box   bool // the update names mail.box
+	whole bool // all go through mail.box
+	// also is done in the same update, in mail.box.
+	also func(w *store.Writer) (tally, error)
+
+	// What the update came to.
+	delivered int
+	rows      []QueueRecipient
+	full      []*delivery
+	moved     tally
+}
+
+// linear is up to how many recipients are compared one by one: less than making a map costs.
+const linear = 8
+
+// known finds a recipient that the batch has already, and remembers a new one.
+func (b *batch) known(id note.UNID, index int) (first int, ok bool) {
+	if b.seen == nil {
+		for i := range b.now {
+			if b.now[i].id == id {
+				return b.now[i].index, true
+			}
+		}
+		if len(b.now) < linear {
+			return 0, false
+		}
+		b.seen = make(map[note.UNID]int, 4*linear)
+		for i := range b.now {
+			b.seen[b.now[i].id] = b.now[i].index
+		}
+	}
+	if first, ok = b.seen[id]; !ok {
+		b.seen[id] = index
+	}
+	return first, ok
+}
+
+func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, member bool) {
+	if first, ok := b.known(d.ID, i); ok {
+		if !member {
+			b.same = append(b.same, [2]int{i, first})
+		}
+		return
+	}
+	switch {
+	case d.Database == 0:
+		b.refuse(i, r, d, replyNoFile, member)
+		return
+	case d.SizeLimit > 0 && size > d.SizeLimit:
+		b.refuse(i, r, d, replySize, member)
+		return
+	}
+	if r.Params.Notify&smtp.NotifySuccess != 0 {
+		b.box = true // for the report
+	}
+	b.now = append(b.now, delivery{
+		id: d.ID, kind: d.Kind, name: d.Name, database: d.Database, quota: d.Quota,
+		index: i, member: member, from: r,
+	})
+}
+
+// row is how mail.box keeps a recipient.
+func row(r *Recipient, id note.UNID, kind directory.TargetKind, name string, st State) QueueRecipient {
+	return QueueRecipient{
+		Address: r.To.String(), Name: name, ORcpt: r.Params.ORcpt, Notify: r.Params.Notify,
+		Target: id, Kind: kind, State: st,
+	}
+}
+
+func (d *delivery) row(st State) QueueRecipient { return row(d.from, d.id, d.kind, d.name, st) }
+
+// outside keeps an address of another domain, of a group's member where it is given.
+func (b *batch) outside(i int, r *Recipient, address string) {
+	q := row(r, note.UNID{}, 0, "", Waiting)
+	if address != "" {
+		q.Address = address
+	}
+	if b.sent == nil {
+		b.sent = make(map[string]bool)
+	}
+	if !b.sent[q.Address] {
+		b.sent[q.Address] = true
+		b.later = append(b.later, q)
+	}
+}
+
+// refuse notes that a recipient cannot have the message for good. A group's member is reported:
+// the group has taken the message.
+func (b *batch) refuse(i int, r *Recipient, d *directory.Recipient, reply *smtp.Reply, member bool) {
+	q := row(r, note.UNID{}, 0, "", Failed)
+	if d != nil {
+		q.Target, q.Kind, q.Name = d.ID, d.Kind, d.Name
+	}
+	q.Reply = reply.Error()
+	if member {
+		b.later = append(b.later, q)
+		return
+	}
+	b.refusal = append(b.refusal, refusal{index: i, reply: reply, row: q})
+	b.results[i] = reply
+}
+
+// empty says that nobody is left to take the message.
+func (b *batch) empty() bool { return len(b.now) == 0 && len(b.later) == 0 && b.answer != AnswerNone }
+
+// refused is the answer for all when nobody took the message at a door that answers once.
+func (b *batch) refused() error {
+	for _, p := range b.same {
+		b.results[p[0]] = b.results[p[1]]
+	}
+	if b.answer != AnswerOnce {
+		return nil
+	}
+	for _, err := range b.results {
+		if err == nil {
+			return nil
+		}
+	}
+	if len(b.results) == 0 {
+		return replyNobody
+	}
+	return b.results[0]
+}
+
+// Why an update is given up, to be done in another way.
+var (
+	errNeedBox = errors.New("mail: an entry in mail.box is needed")
+	errNobody  = errors.New("mail: nobody takes the message")
+)
+
+// rowBytes is about what a recipient adds to a batch beside the summary.
+const rowBytes = 700
+
+// place writes the batch. Updates are tried with the fewest locks first: mail.box is named only
+// when something is to go there.
+func (s *Service) place(ctx context.Context, b *batch) error {
+	summary := len(b.composed.New(b.date).Summary)
+	if len(b.now) > s.opt.MaxLocal || len(b.now)*(summary+rowBytes)+int(min(b.size, 96<<10)) > s.opt.MaxBatch {
+		b.whole = len(b.now) > 1
+	}
+	for {
+		err := s.update(ctx, b)
+		switch {
+		case err == nil:
+			s.stat.deliveredTo(b.delivered, int64(b.size))
+			s.stat.queue(b.moved)
+			return nil
+		case errors.Is(err, errNobody):
+			return nil
+		case errors.Is(err, errNeedBox):
+			b.box = true
+		case databaseTrouble(err) && s.exclude(b):
+		case databaseTrouble(err) && !b.whole && len(b.now) > 0:
+			// One of them is damaged, and it does not show which: the router will find out.
+			s.env.Log.Error("mail: delivery goes through mail.box", "id", b.entry.ID.String(), "err", err)
+			b.whole = true
+		default:
+			return err
+		}
+	}
+}
+
+// databaseTrouble says that an error is of one of the databases rather than of the server.
+func databaseTrouble(err error) bool {
+	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged)
+}
+
+// exclude takes the mail files out of the batch that are not in service, and says whether there
+// are any.
+func (s *Service) exclude(b *batch) bool {
+	n := len(b.now)
+	b.now = slices.DeleteFunc(b.now, func(d delivery) bool {
+		if s.inService(d.database) {
+			return false
+		}
+		s.env.Log.Warn("mail: mail file is not in service", "database", d.database.String(), "recipient", d.name)
+		if b.answer == AnswerEach && !d.member {
+			b.results[d.index] = replyTrouble
+			return true
+		}
+		b.later = append(b.later, s.deferred(d.row(Pending), replyTrouble))
+		return true
+	})
+	return len(b.now) < n
+}
+
+func (s *Service) inService(id note.DatabaseID) bool {
+	info, err := s.store.Info(id)
+	return err == nil && info.State == layout.InService
+}
+
+// update is one try.
+func (s *Service) update(ctx context.Context, b *batch) error {
+	b.box = b.box || len(b.later) > 0 || b.whole || b.also != nil || b.answer == AnswerNone
+	var room [4]note.DatabaseID
+	names := room[:0]
+	if !b.whole {
+		for i := range b.now {
+			names = append(names, b.now[i].database)
+		}
+	}
+	if b.box {
+		names = append(names, BoxID)
+	}
+	if len(names) == 0 {
+		return nil // everyone was refused on the way
+	}
+	return s.store.Update(ctx, note.System, names, func(tx *store.Tx) error { return s.write(tx, b) })
+}
+
+// write is what the update does. It may run again after a failed one.
+func (s *Service) write(tx *store.Tx, b *batch) error {
+	b.delivered, b.moved, b.full = 0, tally{}, b.full[:0]
+	b.rows = append(b.rows[:0], b.later...)
+	for i := range b.now {
+		d := &b.now[i]
+		if b.whole {
+			b.rows = append(b.rows, d.row(Pending))
+			continue
+		}
+		if err := s.writeOne(tx, b, d); err != nil {
+			return err
+		}
+	}
+	if !s.settle(b) {
+		return errNobody
+	}
+	if len(b.rows) == 0 && b.also == nil {
+		return nil
+	}
+	if !b.box {
+		return errNeedBox
+	}
+	w, err := tx.Database(BoxID)
+	if err != nil {
+		return err
+	}
+	if b.also != nil {
+		if b.moved, err = b.also(w); err != nil {
+			return err
+		}
+	}
+	return s.enter(w, b)
+}
+
+// writeOne delivers to one mail file.
+func (s *Service) writeOne(tx *store.Tx, b *batch, d *delivery) error {
+	err := s.deliver(tx, b.composed, b.date, b.entry.ID, d)
+	if errors.Is(err, mailbox.ErrOverQuota) {
+		b.full = append(b.full, d)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b.delivered++
+	b.results[d.index] = nil
+	if d.from.Params.Notify&smtp.NotifySuccess != 0 && !b.entry.From.IsNull() {
+		b.rows = append(b.rows, d.row(Delivered))
+	}
+	return nil
+}
+
+// settle decides what becomes of those who could not be delivered to, once it is known whether
+// anybody takes the message; false if nobody does. At a door that answers each, only members of
+// groups are kept, since nobody is there to be told of them.
+func (s *Service) settle(b *batch) bool {
+	taken := b.delivered > 0 || len(b.rows) > 0 || b.answer == AnswerNone
+	for _, d := range b.full {
+		taken = taken || d.member
+	}
+	for _, d := range b.full {
+		b.results[d.index] = nil
+		if d.member || taken && b.answer != AnswerEach {
+			b.rows = append(b.rows, s.deferred(d.row(Pending), replyQuota))
+			continue
+		}
+		b.results[d.index] = replyQuota
+	}
+	for _, r := range b.refusal {
+		b.results[r.index] = r.reply
+		if taken && b.answer != AnswerEach {
+			b.rows = append(b.rows, r.row)
+			b.results[r.index] = nil // it is reported instead
+		}
+	}
+	return taken
+}
+
+// deferred is a recipient after an attempt that failed for now.
+func (s *Service) deferred(q QueueRecipient, reply *smtp.Reply) QueueRecipient {
+	q.State, q.Reply, q.Next = Pending, reply.Error(), s.now().Add(s.backoff(q.Attempts))
+	q.Attempts++
+	return q
+}
+
+// deliver makes a recipient's note in the INBOX of a mail file. Its UNID follows from the queue id
+// and the recipient, so that delivering twice is doing it once.
+func (s *Service) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
+	w, err := tx.Database(d.database)
+	if err != nil {
+		return err
+	}
+	n := c.New(date)
+	n.UNID = note.DeriveUNID(id[:], d.id[:])
+	if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil {
+		if _, found := w.Find(n.UNID); found == nil || errors.Is(found, store.ErrGrave) {
+			return nil // delivered before, whatever room there is now
+		}
+		return err
+	}
+	inbox, err := inboxOf(w)
+	if err != nil {
+		return err
+	}
+	folders := [1]note.ID{inbox}
+	n.Folders = folders[:]
+	_, err = w.Create(n)
+	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
+		return nil
+	}
+	return err
+}
+
+// room checks the quota of a mail file, and the one that the directory gives its owner.
+func room(r *store.Reader, quota, more uint64) error {
+	if quota > 0 && r.Counters().Size+more > quota {
+		return fmt.Errorf("%w: %d of %d bytes are used", mailbox.ErrOverQuota, r.Counters().Size, quota)
+	}
+	return mailbox.CheckQuota(r, more)
+}
+
+// inboxOf finds the INBOX, and makes it in a mail-in database that had no mail yet.
+func inboxOf(w *store.Writer) (note.ID, error) {
+	f, err := w.FolderNamed(mailbox.Inbox)
+	if errors.Is(err, store.ErrNotFound) {
+		return w.CreateFolder(mailbox.Inbox, "")
+	}
+	if err != nil {
+		return 0, err
+	}
+	return f.Note, nil
+}
+
+// enter makes the entry in mail.box. It has the queue id as its UNID; one that is there already is
+// the same message deposited again.
+func (s *Service) enter(w *store.Writer, b *batch) error {
+	if len(b.rows) == 0 {
+		return nil
+	}
+	e := b.entry
+	e.Recipients = b.rows
+	n := b.composed.New(b.date)
+	n.UNID, n.Summary, n.Content = e.ID, nil, note.Content{Items: e.items()}
+	_, err := w.Create(n)
+	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
+		return nil
+	}
+	if err == nil {
+		b.moved = b.moved.plus(e.tally())
+	}
+	return err
+}
+
+// backoff is how long after the attempt with this number (from 0) the next one comes.
+func (s *Service) backoff(attempts int) time.Duration {
+	d := s.opt.RetryFirst
+	for range min(attempts, 20) {
+		if d *= 2; d >= s.opt.RetryMax {
+			return s.opt.RetryMax
+		}
+	}
+	return d
+}

@@ -1,0 +1,80 @@
+//go:build unix
+
+package mail
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mailbox"
+	"doublet/store"
+
+	"doublet/directory/password"
+)
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// benchmark deposits messages of a size durably on the real disk, 32 at a time, over 200 people,
+// n recipients each.
+func benchmark(b *testing.B, size, n int) {
+	e := env.Real(slog.New(slog.DiscardHandler))
+	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1, Indexes: directory.Indexes()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	w := &world{t: b, fix: &env.Fixture{Env: e}}
+	w.people, err = directory.Open(s, e, password.New(e, 2, 100), directory.Options{Domain: "example.com"})
+	w.ok(err)
+	defer w.people.Close()
+	w.files = mailbox.New(s, e, mailbox.Options{})
+	w.Service, err = Open(s, e, w.people, w.files, Options{Hostname: "mx.example.com"})
+	w.ok(err)
+	var to [200]Recipient
+	for i := range to {
+		to[i] = w.to(w.person(fmt.Sprintf("p%d", i)).InternetAddress)[0]
+	}
+	body := strings.Repeat(strings.Repeat("x", 74)+"\r\n", size/76)
+	var count atomic.Int64
+	b.SetParallelism(16)
+	b.ReportAllocs()
+	b.ResetTimer()
+	before := cpu()
+	b.RunParallel(func(pb *testing.PB) {
+		buf := make([]byte, 1024+size+1024)
+		recipients := make([]Recipient, n)
+		results := make([]error, n)
+		for pb.Next() {
+			i := int(count.Add(1))
+			for k := range recipients {
+				recipients[k] = to[(i*n+k)%len(to)]
+			}
+			m := fmt.Appendf(buf[1024:1024], "From: Eve <eve@far.example>\r\nTo: p@example.com\r\nSubject: message %d\r\nMessage-ID: <%d@far.example>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n\r\n%s", i, i, body)
+			sub := Submission{
+				From: path("eve@far.example"), Recipients: recipients, Message: m, Head: buf[: 1024 : 1024+len(m)],
+				Received: &Received{Helo: "far.example", Protocol: "ESMTP"},
+			}
+			if _, err := w.Deposit(bg, &sub, results); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.StopTimer()
+	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/msg")
+}
+
+func BenchmarkDeposit1K(b *testing.B) { benchmark(b, 1<<10, 1) }
+
+func BenchmarkDeposit100Kx3(b *testing.B) { benchmark(b, 100<<10, 3) }

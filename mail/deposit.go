@@ -1,0 +1,221 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// Answer says whom a refusal can be told to, and so what is done about recipients that cannot be
+// delivered to now.
+type Answer uint8
+
+// The answers.
+const (
+	// AnswerOnce is SMTP's: one answer for all. While anyone takes the message, it is kept for the
+	// others in mail.box, to be retried or reported; if nobody does, it is refused.
+	AnswerOnce Answer = iota
+	// AnswerEach is LMTP's: an answer for each recipient. Nothing is kept for who is refused.
+	AnswerEach
+	// AnswerNone is the server's own: all who cannot be delivered to now are kept.
+	AnswerNone
+)
+
+// Received is what the Received field says of where a message came from.
+type Received struct {
+	Helo     string
+	IP       netip.Addr // zero where there is none
+	TLS      string     // version and cipher suite, empty without TLS
+	Protocol string     // RFC 3848: "ESMTPSA"
+}
+
+// Submitter is the person who signed in.
+type Submitter struct {
+	Who note.Who
+	// Address is the one that a missing From or Sender field gets.
+	Address string
+}
+
+// Recipient is one that the door accepted.
+type Recipient struct {
+	To     smtp.Path
+	Params smtp.RcptParams
+	// Target is what the directory resolved To to. Outside says that To is of another domain, and
+	// that the submitter may send there.
+	Target  directory.Target
+	Outside bool
+}
+
+// Submission is a message with its envelope.
+type Submission struct {
+	// ID is the queue id: drawn where it is zero. Deposited again under the same id, the message is
+	// not delivered again.
+	ID         note.UNID
+	From       smtp.Path
+	Params     smtp.MailParams
+	Recipients []Recipient
+	// Message is the message as CRLF lines. Head may be memory directly before it, of the same
+	// array, with a capacity that reaches to the message's end: fields are then put before the
+	// message without copying it. Both are the caller's again when Deposit returns.
+	Message, Head []byte
+	// Received is nil for messages of the server's own.
+	Received *Received
+	// Submitter is nil for messages from elsewhere.
+	Submitter *Submitter
+	// Date is when it was received; now where it is zero.
+	Date   time.Time
+	Answer Answer
+}
+
+// Deposit takes charge of a message. It returns when every local recipient's note and the entry
+// for the others are durable, all of it or nothing. results, which may be nil, has an element for
+// each recipient: nil, or the *smtp.Reply with which it was refused. An error is for all, and then
+// nothing was kept: a *smtp.Reply, mailbox.ErrTooBig, mailbox.ErrBadMessage, store.ErrNoSpace, or
+// trouble of the server.
+//
+// Groups are expanded here; each person gets the message once, however often they were named.
+// Addresses elsewhere that a group lists get it too: the administrator who listed them allowed it.
+func (s *Service) Deposit(ctx context.Context, sub *Submission, results []error) (note.UNID, error) {
+	if sub.ID.IsZero() {
+		s.env.Fill(sub.ID[:])
+	}
+	start := s.now()
+	if sub.Date.IsZero() {
+		sub.Date = start
+	}
+	if len(results) != len(sub.Recipients) {
+		results = make([]error, len(sub.Recipients))
+	}
+	b, err := s.plan(ctx, sub, results)
+	if err != nil {
+		return sub.ID, fmt.Errorf("mail: deposit: %w", err)
+	}
+	if b.empty() {
+		return sub.ID, b.refused()
+	}
+	if err := s.deposit(ctx, sub, b); err != nil {
+		return sub.ID, err
+	}
+	if err := b.refused(); err != nil {
+		return sub.ID, err
+	}
+	if slices.Contains(results, nil) {
+		s.stat.took(s.now().Sub(start))
+	}
+	return sub.ID, nil
+}
+
+func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error {
+	raw, returnPath, err := s.stamped(ctx, sub)
+	if err != nil {
+		return fmt.Errorf("mail: header: %w", err)
+	}
+	c, err := s.mailbox.Compose(ctx, raw)
+	if err != nil {
+		return fmt.Errorf("mail: compose: %w", err)
+	}
+	defer c.Release()
+	b.composed, b.entry.ReturnPath = c, returnPath
+	b.size = uint64(len(raw))
+	if err := s.place(ctx, b); err != nil {
+		return fmt.Errorf("mail: deposit: %w", err)
+	}
+	return nil
+}
+
+// plan sorts recipients into those to be delivered to now and those for mail.box.
+func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*batch, error) {
+	b := &batch{answer: sub.Answer, results: results, date: sub.Date}
+	b.entry = Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date}
+	b.now = make([]delivery, 0, len(sub.Recipients))
+	size := uint64(len(sub.Message))
+	for i := range sub.Recipients {
+		r := &sub.Recipients[i]
+		switch {
+		case r.Outside:
+			b.outside(i, r, "")
+		case r.Target.Kind == directory.TargetGroup:
+			if err := s.group(ctx, b, i, r, size); err != nil {
+				return nil, err
+			}
+		default:
+			t := &r.Target
+			b.add(i, r, &directory.Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
+				Database: t.Database, SizeLimit: t.SizeLimit, Quota: t.Quota}, size, false)
+		}
+	}
+	return b, nil
+}
+
+func (s *Service) group(ctx context.Context, b *batch, i int, r *Recipient, size uint64) error {
+	x, err := s.dir.Expand(ctx, []directory.Target{r.Target})
+	switch {
+	case errors.Is(err, directory.ErrTooMany):
+		b.refuse(i, r, nil, replyGroup, false)
+		return nil
+	case err != nil:
+		return fmt.Errorf("expand %s: %w", r.Target.Name, err)
+	case len(x.Recipients)+len(x.Outside) == 0:
+		b.refuse(i, r, nil, replyEmpty, false)
+		return nil
+	}
+	for k := range x.Recipients {
+		b.add(i, r, &x.Recipients[k], size, true)
+	}
+	for _, a := range x.Outside {
+		if err := s.listed(ctx, b, i, r, a, size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed takes an address that a group lists as one of another domain. The domain may have become
+// local since.
+func (s *Service) listed(ctx context.Context, b *batch, i int, r *Recipient, address string, size uint64) error {
+	t, err := s.dir.Resolve(ctx, address)
+	switch {
+	case errors.Is(err, directory.ErrNoSuchRecipient):
+		b.refuse(i, r, &directory.Recipient{Name: address}, replyNoUser, true)
+		return nil
+	case errors.Is(err, directory.ErrNotLocal), errors.Is(err, directory.ErrInvalid):
+		b.outside(i, r, address)
+		return nil
+	case err != nil:
+		return fmt.Errorf("resolve %.80q: %w", address, err)
+	}
+	x, err := s.dir.Expand(ctx, []directory.Target{t})
+	if err != nil {
+		return fmt.Errorf("expand %s: %w", t.Name, err)
+	}
+	for k := range x.Recipients {
+		b.add(i, r, &x.Recipients[k], size, true)
+	}
+	for _, a := range x.Outside {
+		b.outside(i, r, a)
+	}
+	return nil
+}
+
+// Room says whether a recipient's mail file has room for a message of a size, as far as is known
+// before it has come: mailbox.ErrOverQuota. It looks only where there is a quota.
+func (s *Service) Room(ctx context.Context, t *directory.Target, size uint64) error {
+	info, err := s.store.Info(t.Database)
+	if err != nil {
+		return fmt.Errorf("mail: %w", err)
+	}
+	if info.Quota == 0 && t.Quota == 0 {
+		return nil
+	}
+	return s.store.Read(ctx, note.System, t.Database, func(r *store.Reader) error {
+		return room(r, t.Quota, max(size, 1))
+	})
+}

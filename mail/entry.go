@@ -1,0 +1,301 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+	"doublet/wire/smtp"
+)
+
+// State is where a recipient of a message in mail.box stands.
+type State string
+
+// The states.
+const (
+	// Pending waits for the router to deliver it here.
+	Pending State = "pending"
+	// Waiting is of another domain, and waits for being sent there.
+	Waiting State = "waiting"
+	// Failed and Delivered wait for a report to the sender.
+	Failed    State = "failed"
+	Delivered State = "delivered"
+)
+
+// QueueRecipient is a recipient of a message in mail.box.
+type QueueRecipient struct {
+	// Address is as it was given; of a group's member it is the group's.
+	Address string
+	// Name is the person's or database's in the directory, empty for other domains.
+	Name   string
+	ORcpt  string
+	Notify smtp.Notify
+	// Target is who it is in the directory, zero for other domains; Kind says what.
+	Target note.UNID
+	Kind   directory.TargetKind
+	State  State
+	// Attempts were made so far; Next is when the next is due. Reply is what the last one gave.
+	Attempts int
+	Next     time.Time
+	Reply    string
+}
+
+// Entry is a message in mail.box.
+type Entry struct {
+	// ID is the queue id: what 250 named.
+	ID    note.UNID
+	From  smtp.Path
+	EnvID string
+	Ret   smtp.Ret
+	// Created is when it was taken in charge, Size the stored message's in bytes.
+	Created time.Time
+	Size    uint64
+	// ReturnPath is the length of the Return-Path field that the stored message begins with, which
+	// is left off where the message is sent on (RFC 5321 section 4.4).
+	ReturnPath int
+	// Held is an administrator's; Dead messages can neither be delivered nor returned.
+	Held, Dead bool
+	Recipients []QueueRecipient
+
+	note note.ID
+}
+
+// The items of an entry. Those of recipients are lists side by side, as Domino has them: one
+// element for each recipient.
+const (
+	itemForm       = "Form"
+	itemSender     = "Sender"
+	itemEnvID      = "EnvelopeID"
+	itemReturn     = "Return"
+	itemCreated    = "Created"
+	itemReturnPath = "ReturnPathLength"
+	itemHeld       = "Held"
+	itemDead       = "Dead"
+	itemAddresses  = "Recipients"
+	itemNames      = "RecipientNames"
+	itemOriginal   = "OriginalRecipients"
+	itemNotify     = "Notify"
+	itemTargets    = "Targets"
+	itemKinds      = "TargetKinds"
+	itemStates     = "States"
+	itemAttempts   = "Attempts"
+	itemNext       = "NextAttempts"
+	itemReplies    = "LastReplies"
+)
+
+// formEntry tells an entry from other documents.
+const formEntry = "Queued"
+
+// columns are the items with an element for each recipient, in the order of QueueRecipient.row.
+var columns = [...]string{itemAddresses, itemNames, itemOriginal, itemNotify, itemTargets, itemKinds, itemStates, itemAttempts, itemNext, itemReplies}
+
+func (q *QueueRecipient) row() [len(columns)]string {
+	target, next := "", "0"
+	if !q.Target.IsZero() {
+		target = q.Target.String()
+	}
+	if !q.Next.IsZero() {
+		next = strconv.FormatInt(q.Next.Unix(), 10)
+	}
+	return [...]string{
+		q.Address, q.Name, q.ORcpt, strconv.Itoa(int(q.Notify)), target, strconv.Itoa(int(q.Kind)),
+		string(q.State), strconv.Itoa(q.Attempts), next, q.Reply,
+	}
+}
+
+func readRecipient(row [len(columns)]string) (q QueueRecipient, err error) {
+	var errs [5]error
+	number := func(i int, s string) int {
+		var n int64
+		n, errs[i] = strconv.ParseInt(s, 10, 64)
+		return int(n)
+	}
+	q.Address, q.Name, q.ORcpt = row[0], row[1], row[2]
+	q.Notify = smtp.Notify(number(0, row[3]))
+	if row[4] != "" {
+		q.Target, errs[1] = note.ParseUNID(row[4])
+	}
+	q.Kind = directory.TargetKind(number(2, row[5]))
+	q.State = State(row[6])
+	q.Attempts = number(3, row[7])
+	if sec := number(4, row[8]); sec != 0 {
+		q.Next = time.Unix(int64(sec), 0).UTC()
+	}
+	q.Reply = row[9]
+	return q, errors.Join(errs[:]...)
+}
+
+func (e *Entry) items() note.Items {
+	list := make([]note.Item, 0, 9+len(columns))
+	add := func(name string, v note.Value) { list = append(list, note.Item{Name: name, Value: v}) }
+	add(itemForm, note.Text(formEntry))
+	add(itemSender, note.Text(e.From.String()))
+	add(itemCreated, note.Int(e.Created.Unix()))
+	add(itemReturnPath, note.Int(int64(e.ReturnPath)))
+	if e.EnvID != "" {
+		add(itemEnvID, note.Text(e.EnvID))
+	}
+	if e.Ret != smtp.RetUnset {
+		add(itemReturn, note.Int(int64(e.Ret)))
+	}
+	if e.Held {
+		add(itemHeld, note.Bool(true))
+	}
+	if e.Dead {
+		add(itemDead, note.Bool(true))
+	}
+	var lists [len(columns)][]string
+	for i := range e.Recipients {
+		for c, v := range e.Recipients[i].row() {
+			lists[c] = append(lists[c], v)
+		}
+	}
+	for c, name := range columns {
+		add(name, note.TextList(lists[c]...))
+	}
+	return note.MakeItems(list...)
+}
+
+func (e *Entry) read(items note.Items) error {
+	if items.Get(itemForm).AsText() != formEntry {
+		return fmt.Errorf("%w: note in mail.box is no message", store.ErrDamaged)
+	}
+	if from := items.Get(itemSender).AsText(); from != "" {
+		var err error
+		if e.From, err = smtp.ParsePath(from); err != nil {
+			return fmt.Errorf("%w: sender in mail.box", store.ErrDamaged)
+		}
+	}
+	e.Created = time.Unix(items.Get(itemCreated).AsInt(), 0).UTC()
+	e.ReturnPath = int(items.Get(itemReturnPath).AsInt())
+	e.EnvID = items.Get(itemEnvID).AsText()
+	e.Ret = smtp.Ret(items.Get(itemReturn).AsInt())
+	e.Held, e.Dead = items.Get(itemHeld).AsBool(), items.Get(itemDead).AsBool()
+	var lists [len(columns)][]string
+	for c, name := range columns {
+		lists[c] = items.Get(name).AsTextList()
+		if len(lists[c]) != len(lists[0]) {
+			return fmt.Errorf("%w: recipients in mail.box", store.ErrDamaged)
+		}
+	}
+	e.Recipients = make([]QueueRecipient, len(lists[0]))
+	for i := range e.Recipients {
+		var row [len(columns)]string
+		for c := range columns {
+			row[c] = lists[c][i]
+		}
+		q, err := readRecipient(row)
+		if err != nil {
+			return fmt.Errorf("%w: recipient in mail.box: %w", store.ErrDamaged, err)
+		}
+		e.Recipients[i] = q
+	}
+	return nil
+}
+
+// load reads the entry of a note.
+func load(r *store.Reader, id note.ID) (*Entry, error) {
+	row, err := r.Note(id)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.Content(id)
+	if err != nil {
+		return nil, err
+	}
+	e := &Entry{ID: row.UNID, Size: row.Size, note: id}
+	return e, e.read(c.Content.Items)
+}
+
+// save writes an entry that the update loaded, or destroys it when nobody is left. It returns how
+// the gauges move when the update is through.
+func save(w *store.Writer, e *Entry, before tally) (tally, error) {
+	if len(e.Recipients) == 0 {
+		return tally{}.minus(before), w.Destroy(e.note)
+	}
+	c, err := w.Content(e.note)
+	if err != nil {
+		return tally{}, err
+	}
+	winner, _ := c.Tree.Winner()
+	_, err = w.Revise(e.note, winner.Rev, note.Content{Items: e.items()}, nil)
+	return e.tally().minus(before), err
+}
+
+func (e *Entry) tally() tally {
+	t := tally{recipients: int64(len(e.Recipients))}
+	for i := range e.Recipients {
+		if e.Recipients[i].State == Pending {
+			t.local++
+		}
+	}
+	switch {
+	case e.Dead:
+		t.dead = 1
+	case e.Held:
+		t.hold = 1
+	default:
+		t.waiting = 1
+	}
+	return t
+}
+
+// due is when the router has something to do for the entry, zero for never. Failures of a message
+// from the null sender wait until it is settled whether anybody is left: only then is it dead.
+func (e *Entry) due() time.Time {
+	var at time.Time
+	if e.Held || e.Dead {
+		return at
+	}
+	open := slices.ContainsFunc(e.Recipients, func(q QueueRecipient) bool { return q.State == Pending || q.State == Waiting })
+	for i := range e.Recipients {
+		q := &e.Recipients[i]
+		when := e.Created
+		switch {
+		case q.State == Waiting, q.State == Failed && open && e.From.IsNull():
+			continue
+		case q.State == Pending && !q.Next.IsZero():
+			when = q.Next
+		}
+		if at.IsZero() || when.Before(at) {
+			at = when
+		}
+	}
+	return at
+}
+
+// eachEntry calls fn for the entries from a note on, in order of arrival. A damaged one is logged
+// and left out.
+func (s *Service) eachEntry(ctx context.Context, from note.ID, fn func(*Entry) bool) error {
+	return s.store.Read(ctx, note.System, BoxID, func(r *store.Reader) error {
+		var ids []note.ID
+		for {
+			ids = ids[:0]
+			err := r.Notes(from, func(id note.ID, _ *layout.Note) bool {
+				ids = append(ids, id)
+				return len(ids) < 1000
+			})
+			if err != nil || len(ids) == 0 {
+				return err
+			}
+			for _, id := range ids {
+				e, err := load(r, id)
+				if err != nil {
+					s.env.Log.Error("mail: entry of mail.box cannot be read", "note", uint64(id), "err", err)
+					continue
+				}
+				if !fn(e) {
+					return nil
+				}
+			}
+			from = ids[len(ids)-1] + 1
+		}
+	})
+}

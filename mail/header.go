@@ -1,0 +1,187 @@
+package mail
+
+import (
+	"context"
+	"time"
+
+	"doublet/note"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+)
+
+// dateFormat is RFC 5322 section 3.3's.
+const dateFormat = "Mon, 2 Jan 2006 15:04:05 -0700"
+
+// stamped puts the fields of this hop before a message: one block, the same for all recipients.
+// It uses the room before the message where there is some. The second result is the length of the
+// Return-Path field.
+//
+// Implements: RFC 5321 §4.4 Trace information
+func (s *Service) stamped(ctx context.Context, sub *Submission) (raw []byte, returnPath int, err error) {
+	var room [1024]byte
+	h := append(room[:0], "Return-Path: <"...)
+	h = append(sub.From.Append(h), ">\r\n"...)
+	returnPath = len(h)
+	if sub.Received != nil {
+		h = s.appendReceived(h, sub)
+	}
+	if sub.Submitter != nil {
+		if h, err = s.appendMissing(ctx, h, sub); err != nil {
+			return nil, 0, err
+		}
+	}
+	return prepend(h, sub.Head, sub.Message), returnPath, nil
+}
+
+// prepend puts h before message: into the end of head where that lies directly before the message
+// and is long enough, else into a copy.
+func prepend(h, head, message []byte) []byte {
+	if n := len(head); len(h) <= n && len(message) > 0 && cap(head) >= n+len(message) {
+		whole := head[:n+len(message)]
+		if &whole[n] == &message[0] {
+			copy(whole[n-len(h):], h)
+			return whole[n-len(h):]
+		}
+	}
+	return append(append(make([]byte, 0, len(h)+len(message)), h...), message...)
+}
+
+// appendReceived adds the Received field. A recipient is named only where there is one: nobody is
+// to learn from it of the others.
+func (s *Service) appendReceived(h []byte, sub *Submission) []byte {
+	r := sub.Received
+	h = append(h, "Received: from "...)
+	h = appendHelo(h, r.Helo)
+	if ip := r.IP.Unmap(); ip.IsValid() {
+		h = append(h, " (["...)
+		if ip.Is6() {
+			h = append(h, "IPv6:"...)
+		}
+		h = append(ip.WithZone("").AppendTo(h), "])"...)
+	}
+	if r.TLS != "" {
+		h = append(append(append(h, "\r\n\t(using "...), r.TLS...), ')')
+	}
+	h = append(append(h, "\r\n\tby "...), s.opt.Hostname...)
+	h = append(append(h, " with "...), r.Protocol...)
+	h = appendHex(append(h, " id "...), sub.ID)
+	if len(sub.Recipients) == 1 {
+		h = append(h, "\r\n\tfor <"...)
+		h = append(sub.Recipients[0].To.Append(h), '>')
+	}
+	h = append(h, ";\r\n\t"...)
+	return append(sub.Date.UTC().AppendFormat(h, dateFormat), "\r\n"...)
+}
+
+// appendHelo adds what the client called itself, if that can stand in a field as it is.
+func appendHelo(h []byte, helo string) []byte {
+	for i := range len(helo) {
+		c := helo[i]
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' || c == ']') {
+			return append(h, "unknown"...)
+		}
+	}
+	if helo == "" {
+		return append(h, "unknown"...)
+	}
+	return append(h, helo...)
+}
+
+func appendHex(dst []byte, id note.UNID) []byte {
+	const digits = "0123456789abcdef"
+	for _, b := range id {
+		dst = append(dst, digits[b>>4], digits[b&15])
+	}
+	return dst
+}
+
+// originator is what the header says of who wrote and who sent.
+type originator struct {
+	from, sender, resentFrom, resentSender int // addresses, of which foreign are somebody else's
+	foreignFrom, foreignSender             bool
+	hasDate, hasID                         bool
+}
+
+// appendMissing checks that the message is in the submitter's own name, and adds what a submission
+// may lack. All addresses of From must be the submitter's; Sender, too, where there is one. A
+// message that was sent again (Resent-From) is checked by those fields. Sender is added where From
+// names several (RFC 5322 section 3.6.2).
+//
+// Implements: RFC 6409 §6.1 Submission rights
+// Implements: RFC 6409 §8.1 Add Sender
+// Implements: RFC 6409 §8.2 Add Date
+// Implements: RFC 6409 §8.3 Add Message-ID
+func (s *Service) appendMissing(ctx context.Context, h []byte, sub *Submission) ([]byte, error) {
+	header := sub.Message[:mime.HeaderEnd(sub.Message)]
+	if len(header) > mime.DefaultLimits.HeaderBytes {
+		return nil, replyManyHead
+	}
+	o, err := s.originator(ctx, header, sub)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.foreignFrom:
+		return nil, replyFrom
+	case o.foreignSender:
+		return nil, replySender
+	}
+	address := sub.Submitter.Address
+	if o.from == 0 && address != "" {
+		h = append(append(append(h, "From: <"...), address...), ">\r\n"...)
+	}
+	if o.from > 1 && o.sender == 0 && address != "" {
+		h = append(append(append(h, "Sender: <"...), address...), ">\r\n"...)
+	}
+	if !o.hasDate {
+		h = append(h, "Date: "...)
+		h = append(sub.Date.UTC().AppendFormat(h, dateFormat), "\r\n"...)
+	}
+	if !o.hasID {
+		h = appendHex(append(h, "Message-ID: <"...), sub.ID)
+		h = append(append(append(h, '@'), s.opt.Hostname...), ">\r\n"...)
+	}
+	return h, nil
+}
+
+func (s *Service) originator(ctx context.Context, header []byte, sub *Submission) (originator, error) {
+	var o originator
+	var err error
+	resent := false
+	for f := range mime.Fields(header) {
+		resent = resent || f.Is("Resent-From") || f.Is("Resent-Sender")
+	}
+	check := func(f mime.HeaderField, count *int, foreign *bool, binds bool) {
+		for _, a := range mime.ParseAddressList(f.Value) {
+			if a.Group {
+				continue
+			}
+			*count++
+			if !binds || err != nil {
+				continue
+			}
+			var own bool
+			own, err = s.dir.MaySendAs(ctx, sub.Submitter.Who, smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
+			*foreign = *foreign || !own
+		}
+	}
+	for f := range mime.Fields(header) {
+		switch {
+		case f.Is("From"):
+			check(f, &o.from, &o.foreignFrom, !resent)
+		case f.Is("Sender"):
+			check(f, &o.sender, &o.foreignSender, !resent)
+		case f.Is("Resent-From"):
+			check(f, &o.resentFrom, &o.foreignFrom, true)
+		case f.Is("Resent-Sender"):
+			check(f, &o.resentSender, &o.foreignSender, true)
+		case f.Is("Date"):
+			o.hasDate = true
+		case f.Is("Message-ID"):
+			o.hasID = true
+		}
+	}
+	return o, err
+}
+
+// now is the time of the server, as the store keeps it.
+func (s *Service) now() time.Time { return s.env.Clock.Now() }

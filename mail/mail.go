@@ -1,0 +1,126 @@
+// Package mail takes messages in and brings them where they go: into the mail files of local
+// recipients in one commit, or, for whoever could not be in it, into mail.box, from where the
+// router delivers, retries and reports. mail.box is a database like any other; its notes share the
+// message with the notes of those who have it already.
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// BoxID is the database mail.box of this server.
+const BoxID note.DatabaseID = 0x000000000000B0C5
+
+// Kind is the kind of database that mail.box is.
+const Kind = "queue"
+
+// ErrNotQueued says that mail.box holds no message of that queue id.
+var ErrNotQueued = errors.New("mail: no such message in mail.box")
+
+// Options are the settings of the room; zero values take the defaults.
+type Options struct {
+	// Hostname is the server's name in trace fields and reports (default "localhost").
+	Hostname string
+	// MaxLocal is how many mail files one commit writes to (256), MaxBatch its greatest size in
+	// bytes (4 MB). What is more is acknowledged in mail.box and delivered in pieces.
+	MaxLocal int
+	MaxBatch int
+	// RetryFirst and RetryMax bound the time between two attempts, which doubles (5 min, 4 h).
+	RetryFirst, RetryMax time.Duration
+	// KeepOverQuota is how long a full mail file is tried (1 day: it is full until its owner acts,
+	// and the sender should know); KeepOther how long one that is out of service (5 days, RFC 5321
+	// section 4.5.4.1).
+	KeepOverQuota, KeepOther time.Duration
+	// ReturnFull is up to which size in bytes a report returns the whole message if the sender did
+	// not say how much (64 KB), ReturnMax if the sender asked for it (1 MB).
+	ReturnFull, ReturnMax int
+	Stats                 *stat.Tree
+}
+
+func (o *Options) fill() {
+	if o.Hostname == "" {
+		o.Hostname = "localhost"
+	}
+	setDefault(&o.MaxLocal, 256)
+	setDefault(&o.MaxBatch, 4<<20)
+	setDefault(&o.RetryFirst, 5*time.Minute)
+	setDefault(&o.RetryMax, 4*time.Hour)
+	setDefault(&o.KeepOverQuota, 24*time.Hour)
+	setDefault(&o.KeepOther, 5*24*time.Hour)
+	setDefault(&o.ReturnFull, 64<<10)
+	setDefault(&o.ReturnMax, 1<<20)
+}
+
+func setDefault[T int | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Service is the room. Its methods may be called from any goroutine.
+type Service struct {
+	store   *store.Store
+	env     *env.Env
+	dir     *directory.Directory
+	mailbox *mailbox.Service
+	opt     Options
+	stat    stats
+
+	routing sync.Mutex
+	agenda  agenda
+}
+
+// Open opens mail.box, and makes it in a store that has none.
+func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, o Options) (*Service, error) {
+	o.fill()
+	svc := &Service{store: s, env: e, dir: d, mailbox: m, opt: o}
+	svc.stat.init(o.Stats)
+	_, err := s.CreateDatabase(note.System, store.Create{ID: BoxID, Title: "mail.box", Kind: Kind, Queue: true})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return nil, fmt.Errorf("mail: create mail.box: %w", err)
+	}
+	if err := svc.count(context.Background()); err != nil {
+		return nil, fmt.Errorf("mail: open mail.box: %w", err)
+	}
+	return svc, nil
+}
+
+// count sets the gauges of the queue from what is in it.
+func (s *Service) count(ctx context.Context) error {
+	var sum tally
+	err := s.eachEntry(ctx, 0, func(e *Entry) bool {
+		sum = sum.plus(e.tally())
+		return true
+	})
+	s.stat.queue(sum)
+	return err
+}
+
+// The replies that recipients are refused with, at the door or in a report.
+var (
+	replyNoUser   = smtp.NewReply(550, 5, 1, 1, "No such user here")
+	replyNoFile   = smtp.NewReply(550, 5, 2, 1, "The recipient has no mail file")
+	replySize     = smtp.NewReply(552, 5, 2, 3, "Message is larger than this recipient takes")
+	replyGroup    = smtp.NewReply(550, 5, 2, 4, "The group cannot be expanded")
+	replyEmpty    = smtp.NewReply(550, 5, 2, 4, "The group has no members")
+	replyQuota    = smtp.NewReply(452, 4, 2, 2, "The mail file is full")
+	replyFull     = smtp.NewReply(552, 5, 2, 2, "The mail file is full")
+	replyTrouble  = smtp.NewReply(451, 4, 2, 0, "The mail file is not in service now")
+	replyExpired  = smtp.NewReply(554, 5, 4, 7, "The mail file was out of service for too long")
+	replyFrom     = smtp.NewReply(550, 5, 7, 1, "The From address is not one of yours")
+	replySender   = smtp.NewReply(550, 5, 7, 1, "The Sender address is not one of yours")
+	replyNobody   = smtp.NewReply(554, 5, 5, 1, "No valid recipients")
+	replyManyHead = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
+)

@@ -1,0 +1,404 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+)
+
+// wanted says whether the sender wants to hear of a recipient's state. Without NOTIFY, of failures.
+//
+// Implements: RFC 3461 §5.2.5 to §5.2.7 NOTIFY honoured
+func (q *QueueRecipient) wanted() bool {
+	switch q.State {
+	case Failed:
+		return q.Notify == 0 || q.Notify&smtp.NotifyFailure != 0
+	case Delivered:
+		return q.Notify&smtp.NotifySuccess != 0
+	}
+	return false
+}
+
+// report tells the sender what became of the recipients that are done with, and takes them out of
+// the entry in the same update. The null sender is told nothing: what failed then is dead.
+func (s *Service) report(ctx context.Context, e *Entry) error {
+	var done, failed []QueueRecipient
+	for _, q := range e.Recipients {
+		if q.State == Failed {
+			failed = append(failed, q)
+		}
+		if q.wanted() {
+			done = append(done, q)
+		}
+	}
+	if e.From.IsNull() {
+		return s.bury(ctx, e)
+	}
+	if len(done) == 0 {
+		if err := s.settleEntry(ctx, func(w *store.Writer) (tally, error) { return s.finish(w, e) }); err != nil {
+			return err
+		}
+		s.stat.failures.Add(uint64(len(failed)))
+		return nil
+	}
+	if err := s.sendReport(ctx, e, done); err != nil {
+		return err
+	}
+	s.stat.failures.Add(uint64(len(failed)))
+	return nil
+}
+
+// settleEntry changes mail.box alone.
+func (s *Service) settleEntry(ctx context.Context, fn func(*store.Writer) (tally, error)) error {
+	var moved tally
+	err := s.store.Update(ctx, note.System, []note.DatabaseID{BoxID}, func(tx *store.Tx) error {
+		w, err := tx.Database(BoxID)
+		if err != nil {
+			return err
+		}
+		moved, err = fn(w)
+		return err
+	})
+	if err == nil {
+		s.stat.queue(moved)
+	}
+	return err
+}
+
+// errChanged says that an administrator has changed an entry while it was worked on.
+var errChanged = errors.New("mail: the entry was changed meanwhile")
+
+// same loads an entry for changing, which must be as it was when e was read.
+func same(w *store.Writer, e *Entry) (*Entry, error) {
+	cur, err := load(&w.Reader, e.note)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cur.Held != e.Held || cur.Dead != e.Dead || !slices.Equal(cur.Recipients, e.Recipients) {
+		return nil, errChanged
+	}
+	return cur, nil
+}
+
+// finish takes the recipients that are done with out of an entry.
+func (s *Service) finish(w *store.Writer, e *Entry) (tally, error) {
+	cur, err := same(w, e)
+	if err != nil {
+		return tally{}, err
+	}
+	before := cur.tally()
+	cur.Recipients = slices.DeleteFunc(cur.Recipients, func(q QueueRecipient) bool {
+		return q.State == Failed || q.State == Delivered
+	})
+	return save(w, cur, before)
+}
+
+// bury marks an entry dead: nobody is left of it but those who failed, and there is nobody to tell.
+func (s *Service) bury(ctx context.Context, e *Entry) error {
+	err := s.settleEntry(ctx, func(w *store.Writer) (tally, error) {
+		cur, err := same(w, e)
+		if err != nil {
+			return tally{}, err
+		}
+		before := cur.tally()
+		cur.Dead = true
+		return save(w, cur, before)
+	})
+	if err == nil {
+		s.stat.failures.Add(uint64(len(e.Recipients)))
+		s.env.Log.Warn("mail: message is dead", "id", e.ID.String(), "recipients", len(e.Recipients))
+	}
+	return err
+}
+
+// sendReport makes a report and deposits it in the update that takes the recipients out.
+func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipient) error {
+	sub := &Submission{Params: smtp.MailParams{Size: -1}, Answer: AnswerNone, Date: s.now()}
+	s.env.Fill(sub.ID[:])
+	to := Recipient{To: e.From}
+	target, err := s.dir.Resolve(ctx, e.From.String())
+	bad := false
+	switch {
+	case err == nil:
+		to.Target = target
+	case errors.Is(err, directory.ErrNotLocal):
+		to.Outside = true
+	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
+		bad = true
+	default:
+		return fmt.Errorf("report to %s: %w", e.From, err)
+	}
+	var b *batch
+	if bad {
+		b = &batch{answer: AnswerNone, results: make([]error, 1), date: sub.Date, entry: Entry{ID: sub.ID, Created: sub.Date}}
+		b.refuse(0, &to, nil, replyNoUser, false)
+	} else {
+		sub.Recipients = []Recipient{to}
+		if b, err = s.plan(ctx, sub, make([]error, 1)); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	raw, err := s.composeReport(ctx, sub.ID, e, done)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	b.also = func(w *store.Writer) (tally, error) { return s.finish(w, e) }
+	if err := s.placeReport(ctx, b, raw); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	s.stat.reports.Inc()
+	s.stat.routed.Inc()
+	return nil
+}
+
+func (s *Service) placeReport(ctx context.Context, b *batch, raw []byte) error {
+	c, err := s.mailbox.Compose(ctx, raw)
+	if err != nil {
+		return err
+	}
+	defer c.Release()
+	b.composed, b.size = c, uint64(len(raw))
+	b.entry.ReturnPath = len(nullReturnPath)
+	return s.place(ctx, b)
+}
+
+const nullReturnPath = "Return-Path: <>\r\n"
+
+// composeReport writes a delivery status notification.
+//
+// Implements: RFC 3464 Delivery status notifications
+// Implements: RFC 6522 multipart/report
+// Implements: RFC 6533 Internationalized delivery status notifications
+// Implements: RFC 3834 §5 Auto-Submitted
+func (s *Service) composeReport(ctx context.Context, id note.UNID, e *Entry, done []QueueRecipient) ([]byte, error) {
+	original, whole, err := s.returned(ctx, e, done)
+	if err != nil {
+		return nil, err
+	}
+	domain := s.opt.Hostname
+	if list, err := s.dir.Domains(ctx); err == nil && len(list) > 0 {
+		domain = list[0]
+	}
+	utf8 := !e.From.IsASCII() || !ascii(original)
+	for i := range done {
+		utf8 = utf8 || !ascii([]byte(done[i].Address))
+	}
+	failed := slices.ContainsFunc(done, func(q QueueRecipient) bool { return q.State == Failed })
+	subject := "Delivered: your message has arrived"
+	if failed {
+		subject = "Delivery failure: your message could not be delivered"
+	}
+	boundary := "=_" + id.String()
+	var b strings.Builder
+	b.Grow(len(original) + 4096)
+	line := func(parts ...string) {
+		for _, p := range parts {
+			b.WriteString(p)
+		}
+		b.WriteString("\r\n")
+	}
+	b.WriteString(nullReturnPath)
+	line("From: Mail Delivery Subsystem <postmaster@", domain, ">")
+	line("To: <", e.From.String(), ">")
+	line("Subject: ", subject)
+	line("Date: ", s.now().UTC().Format(dateFormat))
+	line("Message-ID: <", id.String(), "@", s.opt.Hostname, ">")
+	if ref := messageID(original); ref != "" {
+		line("In-Reply-To: ", ref)
+		line("References: ", ref)
+	}
+	line("Auto-Submitted: auto-replied")
+	line("MIME-Version: 1.0")
+	line("Content-Type: multipart/report; report-type=delivery-status;\r\n\tboundary=\"", boundary, "\"")
+	if utf8 {
+		line("Content-Transfer-Encoding: 8bit")
+	}
+	line()
+	line("--", boundary)
+	s.explain(line, done, utf8)
+	line("--", boundary)
+	s.status(line, e, done, utf8)
+	line("--", boundary)
+	returnedHeader(line, whole, utf8)
+	b.Write(original)
+	line()
+	line("--", boundary, "--")
+	return []byte(b.String()), nil
+}
+
+// writeLine writes the parts of a line and its end.
+type writeLine func(parts ...string)
+
+// explain is the part for people.
+func (s *Service) explain(line writeLine, done []QueueRecipient, utf8 bool) {
+	line("Content-Type: text/plain; charset=utf-8")
+	if utf8 {
+		line("Content-Transfer-Encoding: 8bit")
+	}
+	line()
+	line("This is the mail server ", s.opt.Hostname, ".")
+	line()
+	for _, st := range []State{Failed, Delivered} {
+		first := true
+		for i := range done {
+			q := &done[i]
+			if q.State != st {
+				continue
+			}
+			if first && st == Failed {
+				line("Your message could not be delivered to:")
+			} else if first {
+				line("Your message was delivered to:")
+			}
+			first = false
+			line()
+			line("  <", q.Address, ">")
+			if q.Reply != "" {
+				line("    ", oneLine(q.Reply))
+			}
+		}
+		if !first {
+			line()
+		}
+	}
+}
+
+// status is the part for programs.
+func (s *Service) status(line writeLine, e *Entry, done []QueueRecipient, utf8 bool) {
+	kind := "message/delivery-status"
+	if utf8 {
+		kind = "message/global-delivery-status"
+	}
+	line("Content-Type: ", kind)
+	if utf8 {
+		line("Content-Transfer-Encoding: 8bit")
+	}
+	line()
+	if e.EnvID != "" {
+		line("Original-Envelope-Id: ", oneLine(string(smtp.AppendXtext(nil, e.EnvID))))
+	}
+	line("Reporting-MTA: dns; ", s.opt.Hostname)
+	line("Arrival-Date: ", e.Created.Format(dateFormat))
+	for i := range done {
+		q := &done[i]
+		line()
+		if q.ORcpt != "" {
+			kind, address, _ := strings.Cut(q.ORcpt, ";")
+			line("Original-Recipient: ", oneLine(kind), ";", oneLine(address))
+		}
+		if ascii([]byte(q.Address)) {
+			line("Final-Recipient: rfc822;", q.Address)
+		} else {
+			line("Final-Recipient: utf-8;", q.Address)
+		}
+		if q.State == Delivered {
+			line("Action: delivered")
+			line("Status: 2.1.5")
+			continue
+		}
+		line("Action: failed")
+		line("Status: ", statusOf(q.Reply))
+		line("Diagnostic-Code: smtp; ", oneLine(q.Reply))
+		line("Last-Attempt-Date: ", s.now().UTC().Format(dateFormat))
+	}
+	line()
+}
+
+// statusOf is the enhanced code of a reply's text "550 5.1.1 …".
+func statusOf(reply string) string {
+	f := strings.Fields(reply)
+	if len(f) > 1 && strings.Count(f[1], ".") == 2 {
+		return f[1]
+	}
+	return "5.0.0"
+}
+
+func returnedHeader(line writeLine, whole, utf8 bool) {
+	kind := "text/rfc822-headers"
+	switch {
+	case whole && utf8:
+		kind = "message/global"
+	case whole:
+		kind = "message/rfc822"
+	case utf8:
+		kind = "message/global-headers"
+	}
+	line("Content-Type: ", kind)
+	if utf8 {
+		line("Content-Transfer-Encoding: 8bit")
+	}
+	line()
+}
+
+// returned is what a report gives back: the whole message, if the sender asked for it or it is
+// small, and anything failed (RFC 3461 section 4.3); else its header.
+func (s *Service) returned(ctx context.Context, e *Entry, done []QueueRecipient) (b []byte, whole bool, err error) {
+	failed := slices.ContainsFunc(done, func(q QueueRecipient) bool { return q.State == Failed })
+	limit := s.opt.ReturnFull
+	switch e.Ret {
+	case smtp.RetFull:
+		limit = s.opt.ReturnMax
+	case smtp.RetHeaders:
+		limit = 0
+	}
+	whole = failed && e.Size <= uint64(limit)
+	read := int64(s.opt.ReturnFull)
+	if whole {
+		read = int64(e.Size)
+	}
+	raw, err := s.message(ctx, e.note, read)
+	if err != nil && !errors.Is(err, store.ErrDamaged) {
+		return nil, false, err
+	}
+	if err != nil {
+		return nil, false, nil // the sender is told all the same
+	}
+	raw = raw[min(e.ReturnPath, len(raw)):]
+	if whole {
+		return raw, true, nil
+	}
+	end := mime.HeaderEnd(raw)
+	if end == len(raw) { // cut at a line
+		end = strings.LastIndexByte(string(raw), '\n') + 1
+	}
+	return raw[:end], false, nil
+}
+
+func messageID(header []byte) string {
+	id, _ := mime.Get(header[:mime.HeaderEnd(header)], "Message-ID")
+	if len(id) > 500 || !strings.HasPrefix(id, "<") || !strings.HasSuffix(id, ">") || !ascii([]byte(id)) {
+		return ""
+	}
+	return id
+}
+
+func ascii(b []byte) bool {
+	for _, c := range b {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// oneLine keeps what could end a line out of a report, and bounds it.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+	return s[:min(len(s), 900)]
+}

@@ -1,0 +1,273 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/note"
+	"doublet/store"
+)
+
+func TestQueueVerbs(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice, bob := w.person("alice"), w.person("bob")
+	w.quota(bob, 10)
+	sub := w.from("eve@far.example", "alice@example.com", "bob@example.com")
+	w.deposit(sub)
+	w.has(alice, 1)
+	w.ok(w.Hold(bg, sub.ID))
+	w.ok(w.Hold(bg, sub.ID))
+	w.shows("Mail.Hold = 1", "Mail.Waiting = 0")
+	w.quota(bob, 0)
+	w.fix.Time.Advance(time.Hour)
+	if next := w.route(); !next.IsZero() {
+		t.Errorf("a held message is due at %s", next)
+	}
+	w.has(bob, 0)
+	e, head, err := w.Show(bg, sub.ID)
+	w.ok(err)
+	if !e.Held || e.From.String() != "eve@far.example" || !strings.Contains(string(head), "Subject: hello\r\n") || strings.Contains(string(head), "Hello, world") {
+		t.Errorf("%+v\n%s", e, head)
+	}
+	w.ok(w.Release(bg, sub.ID))
+	w.route()
+	w.has(bob, 1)
+	w.queue(0)
+	w.shows("Mail.Hold = 0", "Mail.Waiting = 0", "Mail.WaitingRecipients = 0")
+
+	w.quota(bob, 10)
+	sub = w.from("eve@far.example", "alice@example.com", "bob@example.com")
+	w.deposit(sub)
+	w.route()
+	w.quota(bob, 0)
+	w.ok(w.Retry(bg, sub.ID)) // before its time
+	w.route()
+	w.has(bob, 2)
+
+	sub = w.from("eve@far.example", "far@far.example")
+	w.deposit(sub)
+	w.ok(w.Drop(bg, sub.ID))
+	w.queue(0)
+	for name, verb := range map[string]func(context.Context, note.UNID) error{"retry": w.Retry, "hold": w.Hold, "release": w.Release, "drop": w.Drop} {
+		if err := verb(bg, sub.ID); !errors.Is(err, ErrNotQueued) {
+			t.Errorf("%s of what is gone: %v", name, err)
+		}
+	}
+	if _, _, err := w.Show(bg, sub.ID); !errors.Is(err, ErrNotQueued) {
+		t.Error(err)
+	}
+}
+
+func TestListPages(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	var want []note.UNID
+	for range 5 {
+		sub := w.from("eve@far.example", "far@far.example")
+		w.deposit(sub)
+		want = append(want, sub.ID)
+	}
+	var got []note.UNID
+	after := ""
+	for {
+		list, next, err := w.List(bg, 2, after)
+		w.ok(err)
+		for _, e := range list {
+			got = append(got, e.ID)
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if _, _, err := w.List(bg, 2, "x"); err == nil {
+		t.Error("a bad place was taken")
+	}
+}
+
+// TestCrashLosesNothing: power cuts between acknowledgement, expansion and retries.
+func TestCrashLosesNothing(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{MaxLocal: 4})
+	var people []directory.Person
+	var to []string
+	for i := range 10 {
+		p := w.person(fmt.Sprintf("p%d", i))
+		people, to = append(people, p), append(to, p.InternetAddress)
+	}
+	w.quota(people[9], 10)
+	sub := w.from("eve@far.example", append(to, "far@far.example")...)
+	w.deposit(sub)
+
+	after := openOn(t, w.fix.Crash(0, 1), w.opt)
+	after.queue(1)
+	after.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 11", "Mail.WaitingForDelivery = 10")
+	// One piece of three, then the lights go out again.
+	j := &job{s: after.Service, id: after.queue(1)[0].note}
+	e := after.queue(1)[0]
+	after.ok(j.step(bg, &e))
+	j.release()
+	again := openOn(t, after.fix.Crash(50, 2), w.opt)
+	if n := len(again.queue(1)[0].Recipients); n != 7 {
+		t.Errorf("%d recipients are left, want 7", n)
+	}
+	again.route()
+	again.has(people[9], 0)
+	again.quota(people[9], 0)
+	last := openOn(t, again.fix.Crash(0, 3), w.opt)
+	last.fix.Time.Advance(time.Hour)
+	last.route()
+	for _, p := range people {
+		last.has(p, 1)
+	}
+	if q := last.queue(1)[0].Recipients; len(q) != 1 || q[0].State != Waiting {
+		t.Errorf("%+v", q)
+	}
+	last.shows("Mail.WaitingRecipients = 1")
+}
+
+// TestBadFileDoesNotStopTheRest: a mail file that is not there holds up neither the other
+// recipients of its message nor the messages behind it.
+func TestBadFileDoesNotStopTheRest(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{MaxLocal: 2})
+	alice, bob, carol := w.person("alice"), w.person("bob"), w.person("carol")
+	w.ok(w.store.RemoveDatabase(note.System, bob.MailDatabase))
+	w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com", "carol@example.com"))
+	w.deposit(w.from("eve@far.example", "bob@example.com"))
+	w.deposit(w.from("eve@far.example", "carol@example.com"))
+	w.route()
+	w.has(alice, 1)
+	w.has(carol, 2)
+	for _, e := range w.queue(2) {
+		if len(e.Recipients) != 1 || e.Recipients[0].Attempts != 1 {
+			t.Errorf("%+v", e.Recipients)
+		}
+	}
+	w.fix.Time.Advance(6 * 24 * time.Hour)
+	w.route()
+	for _, e := range w.queue(2) {
+		if !e.From.IsNull() || e.Recipients[0].Address != "eve@far.example" {
+			t.Errorf("no report: %+v", e)
+		}
+	}
+}
+
+func TestRunIsWoken(t *testing.T) {
+	t.Parallel()
+	w := openOn(t, env.TestRealTime(t), Options{MaxLocal: 1, RetryFirst: time.Millisecond})
+	alice, bob := w.person("alice"), w.person("bob")
+	w.quota(bob, 10)
+	ctx, cancel := context.WithCancel(bg)
+	ended := make(chan error, 1)
+	w.env.Go("router", func() { ended <- w.Run(ctx) })
+	watch := func(p directory.Person) chan struct{} {
+		arrived := make(chan struct{}, 16)
+		stop, err := w.store.Watch(p.MailDatabase, func() { arrived <- struct{}{} })
+		w.ok(err)
+		t.Cleanup(stop)
+		return arrived
+	}
+	aliceHas, bobHas := watch(alice), watch(bob)
+	w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com")) // through mail.box
+	for len(w.inbox(alice.MailDatabase)) == 0 {
+		<-aliceHas
+	}
+	w.quota(bob, 0) // found at a retry, which only the timer brings
+	for len(w.inbox(bob.MailDatabase)) == 0 {
+		<-bobHas
+	}
+	cancel()
+	w.ok(<-ended)
+}
+
+// TestAllAtOnce: many deposits to overlapping recipients, through mail.box and past it, with the
+// router at work; everyone gets everything once.
+func TestAllAtOnce(t *testing.T) {
+	t.Parallel()
+	w := openOn(t, env.TestRealTime(t), Options{MaxLocal: 3})
+	var people []directory.Person
+	for i := range 5 {
+		people = append(people, w.person(fmt.Sprintf("p%d", i)))
+	}
+	ctx, cancel := context.WithCancel(bg)
+	ended := make(chan error, 1)
+	w.env.Go("router", func() { ended <- w.Run(ctx) })
+	const senders, each = 4, 25
+	var group sync.WaitGroup
+	for g := range senders {
+		group.Go(func() {
+			for i := range each {
+				to := []string{"p4@example.com", "far@far.example"}
+				if i%5 == 0 { // too many for one commit
+					to = []string{"p0@example.com", "p1@example.com", "p2@example.com", "p3@example.com", "p4@example.com"}
+				}
+				sub := w.from("eve@far.example", to...)
+				sub.Message = fmt.Appendf(nil, "Subject: %d of %d\r\n\r\nx\r\n", i, g)
+				if _, err := w.Deposit(bg, sub, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	cancel()
+	w.ok(<-ended)
+	w.route() // what the router had not come to
+	for _, p := range people[:4] {
+		w.has(p, senders*each/5)
+	}
+	w.has(people[4], senders*each)
+	w.queue(senders * each * 4 / 5)
+	w.shows("Mail.Waiting = 80", "Mail.WaitingRecipients = 80", "Mail.WaitingForDelivery = 0", "Mail.Delivered = 180", "Mail.TotalRouted = 100")
+}
+
+func TestAgenda(t *testing.T) {
+	t.Parallel()
+	var a agenda
+	t0 := env.TestStart
+	a.set(1, t0.Add(3))
+	a.set(2, t0.Add(1))
+	a.set(1, t0.Add(2)) // earlier
+	a.set(3, t0.Add(1))
+	a.set(3, time.Time{}) // not at all
+	var got []note.ID
+	for {
+		id, due, ok := a.next(t0.Add(2))
+		if !ok {
+			if !due.IsZero() {
+				t.Errorf("due %s", due)
+			}
+			break
+		}
+		got = append(got, id)
+	}
+	if fmt.Sprint(got) != "[2 1]" {
+		t.Error(got)
+	}
+	a.set(4, t0.Add(5))
+	if _, due, ok := a.next(t0); ok || !due.Equal(t0.Add(5)) {
+		t.Error(due, ok)
+	}
+}
+
+func TestDepositAfterClose(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	w.person("alice")
+	sub := w.from("eve@far.example", "alice@example.com")
+	w.stop()
+	if _, err := w.Deposit(bg, sub, nil); !errors.Is(err, store.ErrClosed) {
+		t.Error(err)
+	}
+}

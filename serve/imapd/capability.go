@@ -1,0 +1,49 @@
+package imapd
+
+import (
+	"strconv"
+
+	"doublet/wire/imap"
+)
+
+// capabilities are those that do not depend on the state of the connection.
+//
+// Implements: RFC 7888 LITERAL+
+// Implements: RFC 5530 IMAP response codes
+const capabilities = " IMAP4rev2 IMAP4rev1 LITERAL+ SASL-IR ID ENABLE"
+
+// mailCapabilities matter once somebody has signed in.
+const mailCapabilities = " IDLE NAMESPACE UIDPLUS MOVE CONDSTORE QRESYNC ESEARCH SEARCHRES CHILDREN LIST-EXTENDED LIST-STATUS" +
+	" SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE UNSELECT OBJECTID PREVIEW SAVEDATE BINARY APPENDLIMIT="
+
+func (s *session) appendCapabilities(dst []byte) []byte {
+	dst = append(dst, capabilities...)
+	if s.file == nil {
+		if s.c.CanStartTLS() {
+			dst = append(dst, " STARTTLS"...)
+		}
+		if !s.mayLogin() {
+			return append(dst, " LOGINDISABLED"...)
+		}
+		for _, m := range s.srv.cfg.Mechanisms {
+			dst = append(append(dst, " AUTH="...), m...)
+		}
+		return dst
+	}
+	dst = append(dst, mailCapabilities...)
+	return strconv.AppendInt(dst, int64(s.srv.backend.Mail().MessageSize()), 10)
+}
+
+// mayLogin: passwords go over TLS, or stay on this machine.
+func (s *session) mayLogin() bool { return s.c.Secure() || s.c.Local() }
+
+// capability tells what the server can do, here and now.
+//
+// Implements: RFC 9051 §6.1.1 CAPABILITY
+func (s *session) capability(cmd *imap.Command) {
+	s.out.b = append(s.out.b, "* CAPABILITY"...)
+	s.out.b = append(s.appendCapabilities(s.out.b), "\r\n"...)
+	s.done(cmd, "", "CAPABILITY completed")
+}
+
+func appendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n, 10) }

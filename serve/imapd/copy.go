@@ -1,0 +1,57 @@
+package imapd
+
+import (
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// copy is COPY and MOVE. Of a MOVE the new UIDs are told before the expunges, so that a client can
+// tell where its messages went.
+//
+// Implements: RFC 9051 §6.4.7 COPY
+// Implements: RFC 9051 §6.4.8 MOVE
+// Implements: RFC 4315 §3 COPYUID
+func (s *session) copy(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Copy)
+	set, byUID, ok := s.target(cmd, &a.Target)
+	if !ok {
+		return
+	}
+	if len(set) == 0 {
+		s.done(cmd, "", "Nothing to copy")
+		return
+	}
+	move := cmd.Name == "MOVE"
+	run := s.view.Copy
+	if move {
+		if s.view.ReadOnly() {
+			s.refuse(cmd, mailbox.ErrReadOnly)
+			return
+		}
+		run = s.view.Move
+	}
+	res, err := run(s.c.Context(), set, byUID, a.Mailbox)
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	if len(res.Source) == 0 {
+		s.done(cmd, "", "No such messages")
+		return
+	}
+	if move {
+		s.out.b = appendCopyUID(s.out.b, "*", &res, "Moved")
+		s.doneHighest(cmd, "MOVE completed")
+		return
+	}
+	if s.poll(true); s.over {
+		return
+	}
+	s.out.b = appendCopyUID(s.out.b, cmd.Tag, &res, "COPY completed")
+}
+
+func appendCopyUID(b []byte, tag string, res *mailbox.CopyResult, text string) []byte {
+	b = imap.AppendResultHead(b, tag, imap.OK)
+	b = imap.AppendCodeCopyUID(b, res.UIDValidity, wireSet(res.Source), wireSet(res.Dest))
+	return imap.AppendResultTail(b, text)
+}

@@ -1,0 +1,51 @@
+package imapd
+
+import (
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// specialUses are those that a folder may be given; \All, \Flagged and \Important are views that this
+// server does not have.
+var specialUses = []string{"Archive", "Drafts", "Junk", "Sent", "Trash"}
+
+// create makes a mailbox, and those above it that are missing.
+//
+// Implements: RFC 9051 §6.3.4 CREATE
+// Implements: RFC 6154 §3 CREATE-SPECIAL-USE
+// Implements: RFC 8474 §4.2 MAILBOXID in the answer to CREATE
+func (s *session) create(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Create)
+	use, ok := specialUse(a.Use)
+	if !ok {
+		s.no(cmd, "USEATTR", "Special use is not supported")
+		return
+	}
+	if err := imap.ValidMailbox(a.Mailbox); err != nil {
+		s.no(cmd, "CANNOT", "Mailbox name is not allowed")
+		return
+	}
+	f, err := s.file.Create(s.c.Context(), a.Mailbox, use)
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	s.done(cmd, "MAILBOXID ("+mailbox.FolderID(&f)+")", "CREATE completed")
+}
+
+// specialUse is the one use asked for, without its backslash; "" for none.
+func specialUse(list []string) (use string, ok bool) {
+	switch len(list) {
+	case 0:
+		return "", true
+	case 1:
+		for _, u := range specialUses {
+			if strings.EqualFold(list[0], `\`+u) {
+				return u, true
+			}
+		}
+	}
+	return "", false
+}

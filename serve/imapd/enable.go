@@ -1,0 +1,44 @@
+package imapd
+
+import "doublet/wire/imap"
+
+// enable turns extensions on that change what the server says by itself. Unknown names are passed
+// over.
+//
+// Implements: RFC 9051 §6.3.1 ENABLE
+// Implements: RFC 7162 §3.2.3 ENABLE QRESYNC
+func (s *session) enable(cmd *imap.Command) {
+	s.out.b = append(s.out.b, "* ENABLED"...)
+	condstore := false
+	for _, name := range cmd.Args.(*imap.Enable).Capabilities {
+		switch name {
+		case "IMAP4REV2":
+			s.rev2, s.in.UTF8 = true, true
+			s.out.b = append(s.out.b, " IMAP4rev2"...)
+		case "QRESYNC":
+			s.qresync, condstore = true, true
+			s.out.b = append(s.out.b, " QRESYNC"...)
+		case "CONDSTORE":
+			condstore = true
+			s.out.b = append(s.out.b, " CONDSTORE"...)
+		}
+	}
+	s.out.b = append(s.out.b, "\r\n"...)
+	if condstore {
+		s.enableCondstore()
+	}
+	s.done(cmd, "", "ENABLE completed")
+}
+
+// enableCondstore makes every FETCH response with flags show the MODSEQ from now on.
+//
+// Implements: RFC 7162 §3.1 CONDSTORE enabling commands
+func (s *session) enableCondstore() {
+	if s.condstore {
+		return
+	}
+	s.condstore = true
+	if s.view != nil {
+		s.number("HIGHESTMODSEQ", max(s.view.ModSeq(), 1), "Highest")
+	}
+}

@@ -1,0 +1,93 @@
+package imapd
+
+import (
+	"errors"
+	"slices"
+
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// poll tells what changed in the selected mailbox.
+func (s *session) poll(expunges bool) {
+	if s.view == nil {
+		return
+	}
+	err := s.view.Poll(s.c.Context(), expunges, (*events)(s))
+	s.tellVanished()
+	if errors.Is(err, mailbox.ErrFolderGone) {
+		s.folderGone()
+		return
+	}
+	if err != nil {
+		// What could not be read now is told by the next Poll.
+		s.srv.env.Log.Error("imapd: poll failed", "account", s.account.Name, "err", err)
+	}
+}
+
+// events prints what Poll tells: expunges, then the count, then flags.
+//
+// Implements: RFC 9051 §5.2 Mailbox size and message status updates
+// Implements: RFC 9051 §7.4.1 EXISTS
+// Implements: RFC 9051 §7.5.1 EXPUNGE
+type events session
+
+// Expunge tells of one message; a client that enabled QRESYNC is told all of them at once.
+func (e *events) Expunge(seq, uid uint32) {
+	s := (*session)(e)
+	if s.qresync {
+		s.gone = append(s.gone, uid)
+		return
+	}
+	s.out.b = imap.AppendNumber(s.out.b, seq, "EXPUNGE")
+}
+
+func (e *events) Exists(n uint32) {
+	s := (*session)(e)
+	s.tellVanished()
+	s.out.b = imap.AppendNumber(s.out.b, n, "EXISTS")
+	if !s.rev2 {
+		s.out.b = imap.AppendNumber(s.out.b, 0, "RECENT")
+	}
+}
+
+func (e *events) Changed(m *mailbox.Message) {
+	s := (*session)(e)
+	s.tellVanished()
+	s.appendFlagsFetch(m, true)
+}
+
+// tellVanished prints the expunges collected for a client with QRESYNC.
+//
+// Implements: RFC 7162 §3.2.10 VANISHED
+func (s *session) tellVanished() {
+	if len(s.gone) == 0 {
+		return
+	}
+	slices.Sort(s.gone)
+	var set imap.Set
+	for _, uid := range s.gone {
+		set = set.Add(uid)
+	}
+	s.out.b = imap.AppendVanished(s.out.b, set, false)
+	s.gone = nil
+}
+
+// appendFlagsFetch prints a FETCH response with flags, and the MODSEQ where the client knows of it.
+//
+// Implements: RFC 9051 §7.5.2 FETCH without request
+// Implements: RFC 7162 §3.1.4.3 MODSEQ in every FETCH response with flags
+func (s *session) appendFlagsFetch(m *mailbox.Message, uid bool) {
+	b := imap.AppendFetchHead(s.out.b, m.Seq)
+	if uid || s.qresync {
+		b = appendUint(append(b, "UID "...), uint64(m.UID))
+		b = append(b, ' ')
+	}
+	b = append(b, "FLAGS ("...)
+	b = m.Flags().AppendIMAP(b)
+	b = append(b, ')')
+	if s.condstore {
+		b = imap.AppendModSeq(append(b, ' '), m.ModSeq())
+	}
+	s.out.b = append(b, ")\r\n"...)
+}

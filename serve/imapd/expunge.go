@@ -1,0 +1,48 @@
+package imapd
+
+import (
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// expunge removes what is marked \Deleted; UID EXPUNGE only among the messages named.
+//
+// Implements: RFC 9051 §6.4.3 EXPUNGE
+// Implements: RFC 9051 §6.4.9 UID EXPUNGE
+// Implements: RFC 7162 §3.2.7 HIGHESTMODSEQ in the answer to EXPUNGE
+func (s *session) expunge(cmd *imap.Command) {
+	if s.view.ReadOnly() {
+		s.refuse(cmd, mailbox.ErrReadOnly)
+		return
+	}
+	var uids mailbox.Set
+	if cmd.UID {
+		set, _, ok := s.target(cmd, &cmd.Args.(*imap.Expunge).Target)
+		if !ok {
+			return
+		}
+		if len(set) == 0 {
+			s.done(cmd, "", "Nothing to expunge")
+			return
+		}
+		uids = set
+	}
+	if err := s.view.Expunge(s.c.Context(), uids); err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	s.doneHighest(cmd, "EXPUNGE completed")
+}
+
+// doneHighest is done, with the state reached for a client that keeps MODSEQs.
+func (s *session) doneHighest(cmd *imap.Command, text string) {
+	if s.poll(true); s.over {
+		return
+	}
+	if !s.condstore || s.view == nil {
+		s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.OK, "", text)
+		return
+	}
+	b := imap.AppendResultHead(s.out.b, cmd.Tag, imap.OK)
+	s.out.b = imap.AppendResultTail(imap.AppendCodeNumber(b, "HIGHESTMODSEQ", max(s.view.ModSeq(), 1)), text)
+}

@@ -1,0 +1,241 @@
+package imapd
+
+import (
+	"errors"
+
+	"doublet/mailbox"
+	"doublet/store"
+	"doublet/wire/imap"
+)
+
+// fetcher prints the messages of one FETCH.
+type fetcher struct {
+	s     *session
+	items []imap.FetchItem
+	paths [][]int // of the items' sections
+	uid   bool    // UID goes first, asked for or not
+	flags bool    // FLAGS is among the items
+	// modseq: MODSEQ goes last although it is not among the items.
+	modseq bool
+
+	count   uint64 // messages printed
+	damaged int    // messages that could not be read
+	refused string // code of an item that could not be given
+}
+
+// fetch reads messages.
+//
+// Implements: RFC 9051 §6.4.5 FETCH
+// Implements: RFC 7162 §3.1.4 CHANGEDSINCE
+// Implements: RFC 7162 §3.2.6 VANISHED UID FETCH modifier
+// Implements: RFC 5530 §3 EXPUNGEISSUED
+func (s *session) fetch(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Fetch)
+	if a.Vanished && !(cmd.UID && s.qresync) {
+		s.badly(cmd, "VANISHED is for UID FETCH with QRESYNC enabled")
+		return
+	}
+	set, byUID, ok := s.target(cmd, &a.Target)
+	if !ok {
+		return
+	}
+	f := fetcher{s: s, items: a.Items, uid: cmd.UID}
+	opts := f.prepare(a)
+	if len(set) == 0 {
+		s.done(cmd, "", "FETCH completed")
+		return
+	}
+	var err error
+	if a.Vanished {
+		err = s.fetchVanished(set, a.ChangedSince)
+	}
+	if err == nil {
+		err = s.view.Fetch(s.c.Context(), set, byUID, opts, f.message, s.flushPart)
+	}
+	switch {
+	case s.failed != nil:
+	case err != nil:
+		s.refuse(cmd, err)
+	case f.damaged > 0:
+		s.no(cmd, "CORRUPTION", "Some messages could not be read")
+	case f.refused != "":
+		s.no(cmd, f.refused, "Some parts could not be decoded")
+	case !byUID && a.ChangedSince == 0 && f.count < wanted(a.Set, s.view.Exists()):
+		s.no(cmd, "EXPUNGEISSUED", "Some of the messages no longer exist")
+	default:
+		s.done(cmd, "", "FETCH completed")
+	}
+}
+
+// wanted is how many messages a set of numbers names.
+func wanted(set imap.Set, exists uint32) uint64 {
+	if len(set) == 1 { // nearly always
+		r := set[0]
+		if r.Start == 0 {
+			r.Start = exists
+		}
+		if r.Stop == 0 {
+			r.Stop = exists
+		}
+		lo, hi := min(r.Start, r.Stop), min(max(r.Start, r.Stop), exists)
+		if exists == 0 || lo > hi {
+			return 0
+		}
+		return uint64(hi-lo) + 1
+	}
+	n := uint64(0)
+	for _, r := range set.Resolve(exists) {
+		if r.Start <= exists && r.Start > 0 {
+			n += uint64(min(r.Stop, exists)-r.Start) + 1
+		}
+	}
+	return n
+}
+
+// prepare looks at what was asked for.
+func (f *fetcher) prepare(a *imap.Fetch) mailbox.FetchOptions {
+	opts := mailbox.FetchOptions{ChangedSince: a.ChangedSince}
+	modseq := false
+	for i := range a.Items {
+		it := &a.Items[i]
+		switch it.Kind {
+		case imap.ItemFlags:
+			f.flags = true
+		case imap.ItemModSeq:
+			modseq = true
+		case imap.ItemUID:
+			f.uid = f.uid || i == 0
+		}
+		if !it.Peek {
+			opts.MarkSeen = true
+		}
+		if len(it.Section.Part) > 0 {
+			if f.paths == nil {
+				f.paths = make([][]int, len(a.Items))
+			}
+			f.paths[i] = make([]int, len(it.Section.Part))
+			for k, n := range it.Section.Part {
+				f.paths[i][k] = int(min(n, 1<<30))
+			}
+		}
+	}
+	f.uid = f.uid || f.s.qresync // RFC 7162 section 3.2.4: such a client goes by UIDs
+	if modseq || a.ChangedSince > 0 {
+		f.s.enableCondstore()
+	}
+	f.modseq = !modseq && (a.ChangedSince > 0 || f.s.condstore && f.flags)
+	return opts
+}
+
+// fetchVanished tells which of the messages named are gone since a MODSEQ.
+func (s *session) fetchVanished(set mailbox.Set, since uint64) error {
+	gone, err := s.view.VanishedSince(s.c.Context(), since, set)
+	if err == nil && len(gone) > 0 {
+		s.out.b = imap.AppendVanished(s.out.b, wireSet(gone), true)
+	}
+	return err
+}
+
+// flushPart sends what is collected when it is much; a short answer goes out whole, with the tagged
+// response.
+func (s *session) flushPart() error {
+	if len(s.out.b) > sendAt || len(s.holes) > 0 {
+		return s.flush()
+	}
+	return nil
+}
+
+// message prints one message. One that cannot be read is left out; the others are told.
+func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
+	s := f.s
+	start, holes := len(s.out.b), len(s.holes)
+	s.out.b = imap.AppendFetchHead(s.out.b, m.Seq)
+	first := len(s.out.b)
+	if f.uid {
+		s.out.b = appendUint(append(s.out.b, "UID "...), uint64(m.UID))
+	}
+	for i := range f.items {
+		it := &f.items[i]
+		if it.Kind == imap.ItemUID && f.uid {
+			continue
+		}
+		if len(s.out.b) > first {
+			s.out.b = append(s.out.b, ' ')
+		}
+		if err = f.item(m, i); err != nil {
+			break
+		}
+	}
+	f.count++
+	if err != nil {
+		s.out.b, s.holes = s.out.b[:start], s.holes[:holes]
+		if !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+		f.damaged++
+		s.srv.env.Log.Error("imapd: message cannot be read", "account", s.account.Name, "uid", m.UID, "err", err)
+		return false, nil
+	}
+	if m.FlagsChanged && !f.flags {
+		s.out.b = append(s.out.b, " FLAGS ("...)
+		s.out.b = append(m.Flags().AppendIMAP(s.out.b), ')')
+	}
+	if f.modseq || m.FlagsChanged && s.condstore {
+		s.out.b = imap.AppendModSeq(append(s.out.b, ' '), m.ModSeq())
+	}
+	s.out.b = append(s.out.b, ")\r\n"...)
+	return len(s.out.b) > sendAt || len(s.holes) > 0, nil
+}
+
+// item prints one item with its name.
+//
+// Implements: RFC 9051 §7.5.2 FETCH data items
+// Implements: RFC 8474 §5 EMAILID and THREADID
+// Implements: RFC 8970 PREVIEW
+// Implements: RFC 8514 SAVEDATE
+func (f *fetcher) item(m *mailbox.Message, i int) error {
+	s, it := f.s, &f.items[i]
+	switch it.Kind {
+	case imap.ItemBodySection, imap.ItemRFC822, imap.ItemRFC822Header, imap.ItemRFC822Text:
+		return f.section(m, i)
+	case imap.ItemBinary, imap.ItemBinarySize:
+		return f.binary(m, i)
+	}
+	b := append(imap.AppendItemName(s.out.b, it), ' ')
+	var text []byte
+	var err error
+	switch it.Kind {
+	case imap.ItemFlags:
+		b = append(m.Flags().AppendIMAP(append(b, '(')), ')')
+	case imap.ItemUID:
+		b = appendUint(b, uint64(m.UID))
+	case imap.ItemInternalDate:
+		b = imap.AppendDateTime(b, m.Date())
+	case imap.ItemSize:
+		b = appendUint(b, uint64(m.Size()))
+	case imap.ItemEnvelope:
+		text, err = m.Envelope()
+		b = append(b, text...)
+	case imap.ItemBodyStructure:
+		text, err = m.BodyStructure()
+		b = append(b, text...)
+	case imap.ItemBody:
+		if text, err = m.BodyStructure(); err == nil {
+			b, err = imap.AppendBodyFromStructure(b, text)
+		}
+	case imap.ItemModSeq:
+		b = append(appendUint(append(b, '('), m.ModSeq()), ')')
+	case imap.ItemEmailID:
+		b = append(append(append(b, '('), m.EmailID()...), ')')
+	case imap.ItemThreadID:
+		b = append(append(append(b, '('), m.ThreadID()...), ')')
+	case imap.ItemPreview:
+		var preview string
+		preview, err = m.Preview()
+		b = imap.AppendString(b, preview, s.rev2)
+	case imap.ItemSaveDate:
+		b = imap.AppendDateTime(b, m.Saved())
+	}
+	s.out.b = b
+	return err
+}

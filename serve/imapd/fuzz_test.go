@@ -1,0 +1,57 @@
+package imapd
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// FuzzSession throws bytes at a session, signed in and not: it must end, with nothing left behind.
+func FuzzSession(f *testing.F) {
+	for _, s := range []string{
+		"a LOGIN alice demo\r\nb SELECT INBOX\r\nc FETCH 1:* (FLAGS BODY[1.MIME]<1.2> BINARY[1])\r\n",
+		"a APPEND INBOX (\\Seen) {5+}\r\na: b\r\nb COPY 1 Sent\r\nc MOVE 1:2 Sent\r\n",
+		"a SEARCH RETURN (SAVE MIN) OR TEXT x NOT $\r\nb STORE $ (UNCHANGEDSINCE 1) -FLAGS.SILENT (a)\r\n",
+		"a ENABLE QRESYNC IMAP4rev2\r\nb SELECT INBOX (QRESYNC (1 1 1:9 (1 1)))\r\nc UID FETCH 1:* (UID) (CHANGEDSINCE 1 VANISHED)\r\n",
+		"a IDLE\r\nDONE\r\nb LIST (SUBSCRIBED RECURSIVEMATCH) \"\" (% *) RETURN (STATUS (SIZE))\r\nc EXPUNGE\r\n",
+		"a AUTHENTICATE PLAIN\r\nAGFsaWNlAGRlbW8=\r\nb CREATE x/y (USE (\\Sent))\r\nc RENAME x z\r\nd DELETE z/y\r\n",
+		"a LOGIN {5}\r\nalice {4+}\r\ndemo\r\nb UNSELECT\r\nc CLOSE\r\nd LOGOUT\r\n",
+		"a FETCH 1 (BODY[HEADER.FIELDS.NOT (a b)] PREVIEW (LAZY) RFC822.TEXT)\r\nb NOOP\r\n\x00\xff\r\n{9999999999999}\r\n",
+	} {
+		f.Add([]byte(s), true)
+		f.Add([]byte(s), false)
+	}
+	// The quota keeps what the inputs store, and copy, from slowing down what comes behind them.
+	h := open(f, settings{quota: 20_000})
+	h.fill(f, 2, "From: a@b\r\nSubject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Transfer-Encoding: base64\r\n\r\nQUJD\r\n--b--\r\n")
+	f.Fuzz(func(t *testing.T, data []byte, signedIn bool) {
+		mine, theirs := net.Pipe()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = h.front.ServeConn(loopback{theirs}, &h.door)
+		}()
+		go func() { _, _ = io.Copy(io.Discard, mine) }()
+		_ = mine.SetWriteDeadline(time.Now().Add(20 * time.Second))
+		if signedIn {
+			_, _ = io.WriteString(mine, "x LOGIN alice demo\r\nx SELECT INBOX\r\n")
+		}
+		_, _ = mine.Write(data)
+		_, _ = io.WriteString(mine, "\r\n")
+		_ = mine.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			t.Fatalf("session does not end after %q", data)
+		}
+	})
+}
+
+// loopback is a pipe that looks like a connection of this machine.
+type loopback struct{ net.Conn }
+
+func (loopback) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }

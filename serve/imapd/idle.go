@@ -1,0 +1,52 @@
+package imapd
+
+import (
+	"errors"
+	"strings"
+
+	"doublet/serve/listen"
+	"doublet/wire/imap"
+)
+
+// idle tells what changes as it happens, until the client says DONE. The session waits without a
+// buffer; the store's watch only wakes it.
+//
+// Implements: RFC 9051 §6.3.13 IDLE
+func (s *session) idle(cmd *imap.Command) {
+	s.out.b = append(s.out.b, "+ idling\r\n"...)
+	if s.view != nil {
+		// The watch stands before the look, so that no change falls between them.
+		stop, err := s.file.Watch(s.c.Wake)
+		if err != nil {
+			s.refuse(cmd, err)
+			return
+		}
+		defer stop()
+		s.poll(true)
+	}
+	for !s.over && s.in.Buffered() == 0 {
+		err := s.await(s.srv.cfg.IdleTimeout)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, listen.ErrWoken) {
+			s.lost(err)
+			return
+		}
+		s.out.take()
+		s.poll(true)
+	}
+	if s.over {
+		return
+	}
+	line, err := s.in.ReadLine()
+	s.out.take()
+	switch {
+	case err != nil:
+		s.lineFailed(cmd, err)
+	case !strings.EqualFold(line, "DONE"):
+		s.badly(cmd, "Expected DONE")
+	default:
+		s.done(cmd, "", "IDLE completed")
+	}
+}

@@ -1,0 +1,140 @@
+package imapd
+
+import (
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/imap"
+)
+
+// list tells the mailboxes that match.
+//
+// Implements: RFC 9051 §6.3.9 LIST
+// Implements: RFC 5258 LIST-EXTENDED
+// Implements: RFC 5819 LIST-STATUS
+// Implements: RFC 6154 §2 SPECIAL-USE
+func (s *session) list(cmd *imap.Command) {
+	a := cmd.Args.(*imap.List)
+	if !a.Extended && a.Patterns[0] == "" {
+		// The old way to ask for the separator.
+		s.out.b = imap.AppendList(s.out.b, "LIST", &imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator}, s.rev2)
+		s.done(cmd, "", "LIST completed")
+		return
+	}
+	folders, err := s.file.Folders(s.c.Context())
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	patterns := fullPatterns(a)
+	if a.Return&imap.ListStatus != 0 && a.Status&imap.StatusHighestModSeq != 0 {
+		s.enableCondstore()
+	}
+	for i := range folders {
+		f := &folders[i]
+		if !matches(patterns, f.Name) {
+			continue
+		}
+		own := a.Select&imap.ListSubscribed == 0 || f.Subscribed
+		own = own && (a.Select&imap.ListSpecialUse == 0 || f.SpecialUse != "")
+		below := a.Select&imap.ListRecursiveMatch != 0 && subscribedBelow(folders[i+1:], f.Name, a.Select)
+		if !own && !below {
+			continue
+		}
+		s.out.b = s.appendList(s.out.b, "LIST", f, a.Select|a.Return, below)
+		if a.Return&imap.ListStatus != 0 && f.Rights&note.Read != 0 {
+			s.appendStatus(f, a.Status)
+		}
+		if len(s.out.b) > sendAt && s.flush() != nil {
+			return
+		}
+	}
+	s.done(cmd, "", "LIST completed")
+}
+
+// appendList prints one mailbox. \Subscribed is told where it was asked for, the special use always.
+func (s *session) appendList(dst []byte, verb string, f *mailbox.Folder, options imap.ListOption, below bool) []byte {
+	var room [4]string
+	attrs := room[:0]
+	if f.Rights&note.Read == 0 {
+		attrs = append(attrs, `\Noselect`)
+	}
+	if f.HasChildren {
+		attrs = append(attrs, `\HasChildren`)
+	} else {
+		attrs = append(attrs, `\HasNoChildren`)
+	}
+	if options&imap.ListSubscribed != 0 && f.Subscribed {
+		attrs = append(attrs, `\Subscribed`)
+	}
+	if f.SpecialUse != "" {
+		attrs = append(attrs, useAttribute(f.SpecialUse))
+	}
+	d := imap.ListData{Attrs: attrs, Delimiter: separator, Mailbox: f.Name}
+	if below {
+		if options&imap.ListSubscribed != 0 {
+			d.ChildInfo = append(d.ChildInfo, "SUBSCRIBED")
+		}
+		if options&imap.ListSpecialUse != 0 {
+			d.ChildInfo = append(d.ChildInfo, "SPECIAL-USE")
+		}
+	}
+	return imap.AppendList(dst, verb, &d, s.rev2)
+}
+
+func useAttribute(use string) string {
+	switch use { // the common ones without an allocation
+	case "Drafts":
+		return `\Drafts`
+	case "Sent":
+		return `\Sent`
+	case "Archive":
+		return `\Archive`
+	case "Junk":
+		return `\Junk`
+	case "Trash":
+		return `\Trash`
+	}
+	return `\` + use
+}
+
+// fullPatterns are the patterns behind the reference name, which here is but a prefix.
+func fullPatterns(a *imap.List) []string {
+	if a.Reference == "" {
+		return a.Patterns
+	}
+	out := make([]string, len(a.Patterns))
+	for i, p := range a.Patterns {
+		out[i] = a.Reference + p
+	}
+	return out
+}
+
+func matches(patterns []string, name string) bool {
+	for _, p := range patterns {
+		switch {
+		case p == "*", p == "%" && strings.IndexByte(name, separator) < 0:
+			return true
+		case p != "%" && imap.MatchPattern(p, name):
+			return true
+		}
+	}
+	return false
+}
+
+// subscribedBelow looks among the folders behind one, sorted, for a child that was selected for.
+//
+// Implements: RFC 5258 §3.5 CHILDINFO
+func subscribedBelow(behind []mailbox.Folder, name string, sel imap.ListOption) bool {
+	for i := range behind {
+		f := &behind[i]
+		if len(f.Name) <= len(name) || f.Name[len(name)] != separator || f.Name[:len(name)] != name {
+			return false
+		}
+		if (sel&imap.ListSubscribed == 0 || f.Subscribed) && (sel&imap.ListSpecialUse == 0 || f.SpecialUse != "") {
+			return true
+		}
+	}
+	return false
+}

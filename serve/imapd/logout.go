@@ -1,0 +1,11 @@
+package imapd
+
+import "doublet/wire/imap"
+
+// logout ends the session.
+//
+// Implements: RFC 9051 §6.1.3 LOGOUT
+func (s *session) logout(cmd *imap.Command) {
+	s.bye("", "Logging out")
+	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.OK, "", "LOGOUT completed")
+}

@@ -1,0 +1,38 @@
+package imapd
+
+import (
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// lsub tells the subscribed mailboxes, to clients of IMAP4rev1. Where a pattern ends in % and matches
+// only a name above a subscribed one, that name is told with \Noselect.
+//
+// Implements: RFC 3501 §6.3.9 LSUB
+func (s *session) lsub(cmd *imap.Command) {
+	a := cmd.Args.(*imap.List)
+	folders, err := s.file.Folders(s.c.Context())
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	patterns := fullPatterns(a)
+	for i := range folders {
+		f := &folders[i]
+		switch {
+		case !matches(patterns, f.Name):
+		case f.Subscribed:
+			s.out.b = s.appendList(s.out.b, "LSUB", f, 0, false)
+		case strings.HasSuffix(patterns[0], "%") && subscribedBelow(folders[i+1:], f.Name, imap.ListSubscribed):
+			s.appendNoselect(f)
+		}
+	}
+	s.done(cmd, "", "LSUB completed")
+}
+
+func (s *session) appendNoselect(f *mailbox.Folder) {
+	d := imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator, Mailbox: f.Name}
+	s.out.b = imap.AppendList(s.out.b, "LSUB", &d, s.rev2)
+}

@@ -1,0 +1,164 @@
+package imapd
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// mirror is a client that believes what it is told: it keeps the UIDs of its mailbox by EXISTS,
+// EXPUNGE and FETCH alone, and complains when the server says what cannot be.
+//
+// Implements: RFC 9051 §5.2, §7.5.1: every session sees the others' changes in an order that keeps its numbers right
+type mirror struct {
+	name string
+	c    net.Conn
+	r    *bufio.Reader
+	uids []uint32 // 0: not known yet
+	tag  int
+}
+
+// do sends a command and follows the answer.
+func (m *mirror) do(format string, args ...any) error {
+	m.tag++
+	tag := fmt.Sprintf("t%d", m.tag)
+	line := fmt.Sprintf(format, args...)
+	if _, err := fmt.Fprintf(m.c, "%s %s\r\n", tag, line); err != nil {
+		return err
+	}
+	quiet := strings.HasPrefix(line, "FETCH") || strings.HasPrefix(line, "STORE") || strings.HasPrefix(line, "SEARCH")
+	for {
+		l, err := m.r.ReadString('\n')
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", m.name, line, err)
+		}
+		if strings.HasPrefix(l, tag+" ") {
+			if !strings.HasPrefix(l, tag+" OK") && !strings.Contains(l, "[EXPUNGEISSUED]") {
+				return fmt.Errorf("%s: %s: %s", m.name, line, l)
+			}
+			return nil
+		}
+		if err := m.follow(l, quiet); err != nil {
+			return fmt.Errorf("%s: %s: %w: %s", m.name, line, err, l)
+		}
+	}
+}
+
+func (m *mirror) follow(l string, quiet bool) error {
+	var n, uid uint32
+	var word string
+	if k, _ := fmt.Sscanf(l, "* %d %s", &n, &word); k != 2 {
+		return nil
+	}
+	switch word {
+	case "EXISTS":
+		if int(n) < len(m.uids) {
+			return fmt.Errorf("there were %d", len(m.uids))
+		}
+		for len(m.uids) < int(n) {
+			m.uids = append(m.uids, 0)
+		}
+	case "EXPUNGE":
+		if quiet || n == 0 || int(n) > len(m.uids) {
+			return fmt.Errorf("no EXPUNGE of %d may come now", n)
+		}
+		m.uids = slices.Delete(m.uids, int(n)-1, int(n))
+	case "FETCH":
+		at := strings.Index(l, "UID ")
+		if at < 0 {
+			return nil
+		}
+		if _, err := fmt.Sscanf(l[at:], "UID %d", &uid); err != nil {
+			return err
+		}
+		if n == 0 || int(n) > len(m.uids) {
+			return fmt.Errorf("there are %d messages", len(m.uids))
+		}
+		if have := m.uids[n-1]; have != 0 && have != uid {
+			return fmt.Errorf("message %d has the UID %d", n, have)
+		}
+		m.uids[n-1] = uid
+		for i, u := range m.uids {
+			if u != 0 && (i < int(n)-1 && u >= uid || i > int(n)-1 && u <= uid) {
+				return fmt.Errorf("message %d has the UID %d", i+1, u)
+			}
+		}
+	}
+	return nil
+}
+
+// step does one thing at random.
+func (m *mirror) step(r *rand.Rand) error {
+	n := len(m.uids)
+	if n == 0 || r.IntN(5) == 0 {
+		return m.do("APPEND INBOX {4+}\r\na: b")
+	}
+	i := 1 + r.IntN(n)
+	j := i + r.IntN(min(5, n-i+1))
+	switch r.IntN(10) {
+	case 0:
+		return m.do("NOOP")
+	case 1:
+		return m.do("STORE %d:%d +FLAGS (\\Deleted)", i, j)
+	case 2:
+		return m.do("EXPUNGE")
+	case 3:
+		return m.do("MOVE %d INBOX", i)
+	case 4:
+		return m.do("UID FETCH 1:* UID")
+	case 5:
+		return m.do("SEARCH ALL")
+	case 6:
+		return m.do("UID STORE 1:* FLAGS.SILENT (k%d)", r.IntN(3))
+	case 7:
+		return m.do("COPY %d INBOX", i)
+	}
+	return m.do("FETCH %d:%d (UID FLAGS)", i, j)
+}
+
+func TestMirrors(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	var all []*mirror
+	var wg sync.WaitGroup
+	for i := range 4 {
+		c, r := h.raw(t)
+		m := &mirror{name: fmt.Sprintf("session %d", i), c: c, r: r}
+		all = append(all, m)
+		if err := m.do("LOGIN alice demo"); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.do("SELECT INBOX"); err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 150 {
+				if err := m.step(random); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	// In the end all have the same.
+	for _, m := range all {
+		for _, line := range []string{"NOOP", "UID FETCH 1:* UID"} {
+			if err := m.do("%s", line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(m.uids, all[0].uids) {
+			t.Errorf("%s: %v, %s: %v", m.name, m.uids, all[0].name, all[0].uids)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package imapd
+
+import (
+	"bytes"
+
+	"doublet/store"
+)
+
+const (
+	// sendAt is how much output is collected before it is sent in the middle of a command.
+	sendAt = 48 << 10
+	// copyMost is the largest piece of a message that is copied into the output inside a read of the
+	// store; a longer one is streamed when the read has ended.
+	copyMost = 32 << 10
+	// piece is how much of a message is read at once to be streamed.
+	piece = 256 << 10
+)
+
+// hole is a place in the output where a piece of a message belongs that is read when it is sent.
+type hole struct {
+	at      int // in session.out.b
+	body    *store.Stored
+	off, n  int64
+	literal bool // of an IMAP literal: NULs are shown as 0x80
+}
+
+// flush sends the output. What fails is remembered: the session ends.
+func (s *session) flush() error {
+	if s.out.held == nil {
+		return s.failed
+	}
+	sent := 0
+	for i := range s.holes {
+		h := &s.holes[i]
+		s.send(s.out.b[sent:h.at])
+		sent = h.at
+		s.stream(h)
+	}
+	s.send(s.out.b[sent:])
+	clear(s.holes)
+	s.holes = s.holes[:0]
+	s.out.b = s.out.b[:0]
+	return s.failed
+}
+
+func (s *session) send(p []byte) {
+	if s.failed == nil && len(p) > 0 {
+		_, s.failed = s.c.Write(p)
+	}
+}
+
+// stream sends a piece of a message. When it cannot be read to its end the connection is lost:
+// nothing else would tell the client that what it has is not the message.
+func (s *session) stream(h *hole) {
+	if s.failed != nil {
+		return
+	}
+	s.scratch.take()
+	for off, end := h.off, h.off+h.n; off < end && s.failed == nil; {
+		n := min(piece, end-off)
+		b, err := h.body.AppendRange(s.scratch.b[:0], off, n)
+		s.scratch.b = b[:0]
+		if err != nil || int64(len(b)) != n {
+			s.srv.env.Log.Error("imapd: message cannot be read to its end", "account", s.account.Name, "err", err)
+			s.failed = errCut
+			return
+		}
+		if h.literal {
+			hideNUL(b)
+		}
+		s.send(b)
+		off += n
+	}
+}
+
+// hideNUL shows NUL, which no literal may hold, as 0x80.
+func hideNUL(b []byte) {
+	for {
+		i := bytes.IndexByte(b, 0)
+		if i < 0 {
+			return
+		}
+		b[i] = 0x80
+		b = b[i+1:]
+	}
+}
+
+// release gives the buffers back; the output has been sent.
+func (s *session) release() {
+	s.out.release()
+	s.scratch.release()
+	s.holes = nil
+}

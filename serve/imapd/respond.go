@@ -1,0 +1,184 @@
+package imapd
+
+import (
+	"context"
+	"errors"
+
+	"doublet/mailbox"
+	"doublet/store"
+	"doublet/wire/imap"
+)
+
+// untagged prints an untagged OK with a code.
+func (s *session) untagged(code, text string) {
+	s.out.b = imap.AppendResult(s.out.b, "*", imap.OK, code, text)
+}
+
+// number prints an untagged OK whose code is a name and a number.
+func (s *session) number(name string, n uint64, text string) {
+	b := imap.AppendResultHead(s.out.b, "*", imap.OK)
+	s.out.b = imap.AppendResultTail(imap.AppendCodeNumber(b, name, n), text)
+}
+
+// bye ends the session.
+func (s *session) bye(code, text string) {
+	s.out.take()
+	s.out.b = imap.AppendResult(s.out.b, "*", imap.BYE, code, text)
+	s.over = true
+}
+
+// done ends a command well: first what others did is told, then the tagged OK.
+func (s *session) done(cmd *imap.Command, code, text string) { s.answer(cmd, imap.OK, code, text) }
+
+// no refuses a command.
+func (s *session) no(cmd *imap.Command, code, text string) { s.answer(cmd, imap.NO, code, text) }
+
+func (s *session) answer(cmd *imap.Command, status, code, text string) {
+	if s.poll(expungeAllowed(cmd)); s.over {
+		return
+	}
+	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, status, code, text)
+}
+
+// expungeAllowed says whether expunges may be told in the answer to a command: numbers that the
+// client has used, or sees in the answer, must not shift meanwhile.
+//
+// Implements: RFC 9051 §7.5.1 EXPUNGE is not sent in answer to FETCH, STORE and SEARCH
+func expungeAllowed(cmd *imap.Command) bool {
+	switch cmd.Name {
+	case "FETCH", "STORE", "SEARCH":
+		return cmd.UID
+	}
+	return true
+}
+
+// badly answers a command that the client should not have sent.
+func (s *session) badly(cmd *imap.Command, text string) {
+	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.BAD, "CLIENTBUG", text)
+	s.fault()
+}
+
+// syntax answers a command that could not be read.
+func (s *session) syntax(e *imap.SyntaxError) {
+	s.out.b = imap.AppendError(s.out.b, e)
+	switch {
+	case e.Fatal:
+		s.srv.stats.bad.Inc()
+		s.bye("", "Out of step")
+	case !e.No:
+		s.fault()
+	}
+}
+
+// lineFailed answers a command within which a line could not be read.
+func (s *session) lineFailed(cmd *imap.Command, err error) {
+	var e *imap.SyntaxError
+	if errors.As(err, &e) {
+		e.Tag = cmd.Tag
+		s.syntax(e)
+		return
+	}
+	s.lost(err)
+}
+
+// fault counts a bad command; too many in a row end the session.
+func (s *session) fault() {
+	s.srv.stats.bad.Inc()
+	s.bad++
+	if int(s.bad) >= s.srv.cfg.MaxBad && !s.over {
+		s.bye("", "Too many bad commands")
+	}
+}
+
+// refuse answers a command that the mail file, or the store below it, did not carry out.
+func (s *session) refuse(cmd *imap.Command, err error) {
+	if errors.Is(err, mailbox.ErrFolderGone) {
+		s.folderGone()
+		return
+	}
+	code, text := s.refusal(cmd, err)
+	s.no(cmd, code, text)
+}
+
+// folderGone ends the session: there is no way to tell a client that its mailbox, and with it the
+// meaning of every number, is gone (RFC 2180 section 3.3).
+func (s *session) folderGone() {
+	s.view = nil
+	s.bye("", "The selected mailbox was deleted")
+}
+
+var refusals = []struct {
+	kind       error
+	code, text string
+}{
+	{mailbox.ErrFolderExists, "ALREADYEXISTS", "Mailbox exists already"},
+	{mailbox.ErrHasChildren, "HASCHILDREN", "Mailbox has mailboxes below it"},
+	{mailbox.ErrBadName, "CANNOT", "Mailbox name is not allowed"},
+	{mailbox.ErrOverQuota, "OVERQUOTA", "Quota exceeded"},
+	{mailbox.ErrTooBig, "TOOBIG", "Message is larger than this server takes"},
+	{mailbox.ErrBadMessage, "UNKNOWN-CTE", "Message contains NUL characters"},
+	{mailbox.ErrReadOnly, "", "Mailbox is read-only"},
+	{mailbox.ErrBadFlag, "CANNOT", "Flag cannot be set"},
+	{errSearch, "CANNOT", "Search key is not offered"},
+	{store.ErrDenied, "NOPERM", "Access denied"},
+	{store.ErrNoSpace, "OVERQUOTA", "Server is out of space"},
+	{store.ErrOutOfService, "UNAVAILABLE", "Mail file is out of service"},
+	{context.Canceled, "UNAVAILABLE", "Server is shutting down"},
+}
+
+// refusal is the response code (RFC 5530, RFC 9051 section 7.1) and the text for an error.
+func (s *session) refusal(cmd *imap.Command, err error) (code, text string) {
+	if errors.Is(err, mailbox.ErrNoFolder) {
+		switch cmd.Name {
+		case "APPEND", "COPY", "MOVE":
+			return "TRYCREATE", "No such mailbox"
+		}
+		return "NONEXISTENT", "No such mailbox"
+	}
+	for i := range refusals {
+		if errors.Is(err, refusals[i].kind) {
+			return refusals[i].code, refusals[i].text
+		}
+	}
+	s.srv.env.Log.Error("imapd: command failed", "verb", cmd.Name, "account", s.account.Name, "err", err)
+	if errors.Is(err, store.ErrDamaged) {
+		return "CORRUPTION", "Stored data is damaged"
+	}
+	return "UNAVAILABLE", "Temporary failure, try again later"
+}
+
+// setOf brings a set of the grammar into the words of mailbox.
+func setOf(set imap.Set) mailbox.Set {
+	out := make(mailbox.Set, len(set))
+	for i, r := range set {
+		out[i] = mailbox.Range(r)
+	}
+	return out
+}
+
+// wireSet is setOf the other way.
+func wireSet(set mailbox.Set) imap.Set {
+	out := make(imap.Set, len(set))
+	for i, r := range set {
+		out[i] = imap.Range(r)
+	}
+	return out
+}
+
+// target is what a command names. ok is false where it named message numbers that do not exist; that
+// is answered.
+func (s *session) target(cmd *imap.Command, t *imap.Target) (set mailbox.Set, byUID, ok bool) {
+	if t.Saved {
+		return s.saved, true, true
+	}
+	if !cmd.UID {
+		for _, r := range t.Set {
+			// A range up to * is taken whatever its other end: clients ask n:* for what is new.
+			if r.Start != 0 && r.Stop != 0 && max(r.Start, r.Stop) > s.view.Exists() {
+				s.badly(cmd, "There is no message with that number")
+				return nil, false, false
+			}
+		}
+	}
+	return setOf(t.Set), cmd.UID, true
+}

@@ -1,0 +1,227 @@
+package imapd
+
+import (
+	"bytes"
+
+	"doublet/mailbox"
+	"doublet/store"
+	"doublet/wire/imap"
+	"doublet/wire/mime"
+)
+
+// span is the piece of a message that a section names.
+type span struct{ off, n int64 }
+
+// cut applies a partial: what lies beyond the end is empty.
+//
+// Implements: RFC 9051 §6.4.5.2 partial
+func (p span) cut(it *imap.FetchItem) span {
+	if !it.HasPartial {
+		return p
+	}
+	skip := min(int64(it.Offset), p.n)
+	return span{p.off + skip, min(int64(it.Size), p.n-skip)}
+}
+
+// place finds a section by the stored offsets, without reading the message. ok is false where there
+// is no such part.
+//
+// Implements: RFC 9051 §6.4.5.1 FETCH section specification
+func (f *fetcher) place(m *mailbox.Message, i int) (p span, ok bool, err error) {
+	it := &f.items[i]
+	text := it.Section.Text
+	switch it.Kind {
+	case imap.ItemRFC822Header:
+		text = imap.TextHeader
+	case imap.ItemRFC822Text:
+		text = imap.TextText
+	}
+	var path []int
+	if f.paths != nil {
+		path = f.paths[i]
+	}
+	if len(path) == 0 && text == imap.TextAll {
+		return span{0, m.Size()}, true, nil
+	}
+	at, ok, err := m.Section(path)
+	if err != nil || !ok {
+		return p, false, err
+	}
+	header, body, end := at.HeaderStart, at.BodyStart, at.BodyEnd
+	switch {
+	case text == imap.TextMIME:
+		return between(header, body), true, nil
+	case text == imap.TextAll:
+		return between(body, end), true, nil
+	case len(path) == 0:
+		end = int(m.Size())
+	case at.Kind == mime.KindMessage:
+		header, body = at.BodyStart, at.InnerBody
+	default:
+		return p, false, nil // HEADER and TEXT are of messages
+	}
+	if text == imap.TextText {
+		return between(body, end), true, nil
+	}
+	return between(header, body), true, nil
+}
+
+func between(from, to int) span { return span{int64(from), int64(max(to-from, 0))} }
+
+// section prints BODY[…] and its older names.
+func (f *fetcher) section(m *mailbox.Message, i int) error {
+	s, it := f.s, &f.items[i]
+	p, ok, err := f.place(m, i)
+	if err != nil {
+		return err
+	}
+	var body *store.Stored
+	if ok {
+		if body, err = m.Body(); err != nil {
+			return err
+		}
+	}
+	s.out.b = append(imap.AppendItemName(s.out.b, it), ' ')
+	if !ok {
+		s.out.b = append(s.out.b, "NIL"...)
+		return nil
+	}
+	if it.Section.Text == imap.TextHeaderFields || it.Section.Text == imap.TextHeaderFieldsNot {
+		return s.headerFields(body, p, it)
+	}
+	p = p.cut(it)
+	s.out.b = imap.AppendLiteralHead(s.out.b, p.n, false)
+	if p.n > copyMost {
+		s.holes = append(s.holes, hole{at: len(s.out.b), body: body, off: p.off, n: p.n, literal: true})
+		return nil
+	}
+	start := len(s.out.b)
+	b, err := body.AppendRange(s.out.b, p.off, p.n)
+	s.out.b = b
+	if err == nil && int64(len(b)-start) != p.n {
+		err = store.ErrDamaged
+	}
+	hideNUL(b[start:])
+	return err
+}
+
+// headerFields prints the fields of a header that are named, or the others, and the empty line.
+//
+// Implements: RFC 9051 §6.4.5.1 HEADER.FIELDS
+func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) error {
+	s.scratch.take()
+	header, err := body.AppendRange(s.scratch.b[:0], p.off, p.n)
+	s.scratch.b = header[:0]
+	if err != nil {
+		return err
+	}
+	not := it.Section.Text == imap.TextHeaderFieldsNot
+	// What is chosen goes behind the header; should that move the memory, header stays where it is.
+	all := header
+	for field := range mime.Fields(header) {
+		if named(field, it.Section.Fields) != not {
+			all = append(all, header[field.Start:field.End]...)
+			if all[len(all)-1] != '\n' {
+				all = append(all, "\r\n"...)
+			}
+		}
+	}
+	all = append(all, "\r\n"...)
+	s.scratch.b = all[:0]
+	chosen := all[len(header):]
+	c := span{0, int64(len(chosen))}.cut(it)
+	chosen = chosen[c.off : c.off+c.n]
+	hideNUL(chosen)
+	s.out.b = imap.AppendLiteral(s.out.b, chosen)
+	return nil
+}
+
+func named(field mime.HeaderField, names []string) bool {
+	for _, n := range names {
+		if field.Is(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// binary prints BINARY[…] and BINARY.SIZE[…]: a part with its transfer encoding undone. Its memory
+// counts as a message in flight.
+//
+// Implements: RFC 9051 §6.4.5 BINARY
+// Implements: RFC 3516 BINARY
+func (f *fetcher) binary(m *mailbox.Message, i int) error {
+	s, it := f.s, &f.items[i]
+	p, ok, err := f.place(m, i)
+	if err != nil {
+		return err
+	}
+	encoding := mime.EncodingBinary
+	if ok && len(it.Section.Part) > 0 {
+		at, _, err := m.Section(f.paths[i])
+		if err != nil {
+			return err
+		}
+		encoding = at.Encoding
+		// Multiparts and messages have no encoding but the identity (RFC 2045 section 6.4).
+		if at.Kind == mime.KindMultipart || at.Kind == mime.KindMessage {
+			encoding = mime.EncodingBinary
+		}
+	}
+	name := len(s.out.b)
+	s.out.b = append(imap.AppendItemName(s.out.b, it), ' ')
+	switch {
+	case !ok && it.Kind == imap.ItemBinarySize:
+		s.out.b = append(s.out.b, '0')
+		return nil
+	case !ok:
+		s.out.b = append(s.out.b, "NIL"...)
+		return nil
+	case encoding == mime.EncodingUnknown:
+		return f.notDecoded(name, it, "UNKNOWN-CTE")
+	}
+	cost := 2 * p.n
+	if !s.srv.cfg.Memory.take(cost) {
+		return f.notDecoded(name, it, "LIMIT")
+	}
+	defer s.srv.cfg.Memory.give(cost)
+	return f.decoded(m, p, encoding, it)
+}
+
+// notDecoded prints NIL, or a size of 0, for what the tagged NO will explain.
+func (f *fetcher) notDecoded(name int, it *imap.FetchItem, code string) error {
+	f.refused = code
+	b := append(imap.AppendItemName(f.s.out.b[:name], it), ' ')
+	if it.Kind == imap.ItemBinarySize {
+		f.s.out.b = append(b, '0')
+		return nil
+	}
+	f.s.out.b = append(b, "NIL"...)
+	return nil
+}
+
+func (f *fetcher) decoded(m *mailbox.Message, p span, encoding mime.Encoding, it *imap.FetchItem) error {
+	s := f.s
+	body, err := m.Body()
+	if err != nil {
+		return err
+	}
+	s.scratch.take()
+	raw, err := body.AppendRange(s.scratch.b[:0], p.off, p.n)
+	s.scratch.b = raw[:0]
+	if err != nil {
+		return err
+	}
+	out, _ := mime.AppendDecoded(raw, raw, encoding, -1)
+	s.scratch.b = out[:0]
+	data := out[len(raw):]
+	if it.Kind == imap.ItemBinarySize {
+		s.out.b = appendUint(s.out.b, uint64(len(data)))
+		return nil
+	}
+	c := span{0, int64(len(data))}.cut(it)
+	data = data[c.off : c.off+c.n]
+	s.out.b = imap.AppendLiteralHead(s.out.b, c.n, bytes.IndexByte(data, 0) >= 0)
+	s.out.b = append(s.out.b, data...)
+	return nil
+}

@@ -1,0 +1,135 @@
+package imapd
+
+import (
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/imap"
+)
+
+// selectMailbox is SELECT and EXAMINE. A failure leaves no mailbox selected.
+//
+// Implements: RFC 9051 §6.3.2 SELECT
+// Implements: RFC 9051 §6.3.3 EXAMINE
+// Implements: RFC 7162 §3.1.8 SELECT with CONDSTORE
+// Implements: RFC 8474 §4.2 MAILBOXID
+func (s *session) selectMailbox(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Select)
+	if a.QResync != nil && !s.qresync {
+		s.badly(cmd, "QRESYNC is not enabled")
+		return
+	}
+	s.deselect()
+	view, folder, err := s.file.Open(s.c.Context(), a.Mailbox, cmd.Name == "EXAMINE")
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	s.condstore = s.condstore || a.CondStore
+	s.describe(view, &folder)
+	if q := a.QResync; q != nil && q.UIDValidity == folder.UIDValidity {
+		if err := s.resync(view, q); err != nil {
+			s.refuse(cmd, err)
+			return
+		}
+	}
+	s.view = view
+	code := "READ-WRITE"
+	if view.ReadOnly() {
+		code = "READ-ONLY"
+	}
+	// No Poll: what was just told is the state.
+	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.OK, code, cmd.Name+" completed")
+}
+
+// deselect forgets the selected mailbox.
+//
+// Implements: RFC 9051 §7.1 CLOSED
+func (s *session) deselect() {
+	if s.view != nil {
+		s.untagged("CLOSED", "Previous mailbox closed")
+		s.forget()
+	}
+}
+
+func (s *session) forget() { s.view, s.saved, s.gone = nil, nil, nil }
+
+// flagNames are shown in FLAGS. The keywords are the registered ones that programs look for; any
+// other may be set too.
+const (
+	systemFlags = `\Answered \Flagged \Deleted \Seen \Draft`
+	keywords    = ` $Forwarded $MDNSent $Junk $NotJunk $Phishing`
+)
+
+// describe prints what SELECT tells of a mailbox.
+func (s *session) describe(v *mailbox.View, f *mailbox.Folder) {
+	b := append(s.out.b, "* FLAGS ("+systemFlags+keywords+")\r\n* OK [PERMANENTFLAGS ("...)
+	b = append(appendPermanent(b, v, f), ")] Limited\r\n"...)
+	b = imap.AppendNumber(b, v.Exists(), "EXISTS")
+	if !s.rev2 {
+		b = imap.AppendNumber(b, 0, "RECENT")
+	}
+	s.out.b = b
+	s.number("UIDVALIDITY", uint64(f.UIDValidity), "UIDs valid")
+	s.number("UIDNEXT", uint64(v.UIDNext()), "Predicted next UID")
+	s.number("HIGHESTMODSEQ", max(v.ModSeq(), 1), "Highest")
+	b = imap.AppendResultHead(s.out.b, "*", imap.OK)
+	s.out.b = imap.AppendResultTail(imap.AppendCodeMailboxID(b, mailbox.FolderID(f)), "Ok")
+	if s.rev2 {
+		s.out.b = s.appendList(s.out.b, "LIST", f, 0, false)
+	}
+}
+
+// appendPermanent prints the flags that this person may change here.
+func appendPermanent(b []byte, v *mailbox.View, f *mailbox.Folder) []byte {
+	start := len(b)
+	if v.ReadOnly() {
+		return b
+	}
+	if f.Rights&(note.Write|note.WriteOwn) != 0 {
+		b = append(b, `\Answered \Flagged \Draft `...)
+	}
+	if f.Rights&(note.DeleteMark|note.ExpungeOwn) != 0 {
+		b = append(b, `\Deleted `...)
+	}
+	if f.Rights&note.KeepSeen != 0 {
+		b = append(b, `\Seen `...)
+	}
+	if f.Rights&(note.Write|note.WriteOwn) != 0 {
+		b = append(b, keywords[1:]+` \* `...)
+	}
+	if len(b) > start {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// resync tells what a client missed that knew the mailbox at a MODSEQ: first what is gone, then what
+// changed. Its sequence match data are not needed: the server remembers expunges.
+//
+// Implements: RFC 7162 §3.2.5 QRESYNC parameter of SELECT
+// Implements: RFC 7162 §3.2.5.2 known UIDs and message sequence match data
+func (s *session) resync(v *mailbox.View, q *imap.QResync) error {
+	ctx := s.c.Context()
+	known := setOf(q.KnownUIDs)
+	if len(known) == 0 {
+		known = mailbox.Set{{Start: 1, Stop: max(v.UIDNext(), 2) - 1}}
+	}
+	gone, err := v.VanishedSince(ctx, q.ModSeq, known)
+	if err != nil {
+		return err
+	}
+	if len(gone) > 0 {
+		s.out.b = imap.AppendVanished(s.out.b, wireSet(gone), true)
+	}
+	if v.Exists() == 0 {
+		return nil
+	}
+	since := q.ModSeq
+	if since > v.ModSeq() {
+		since = 0 // a state that was never given here: rather told too much than too little
+	}
+	return v.Fetch(ctx, known, true, mailbox.FetchOptions{ChangedSince: since}, func(m *mailbox.Message) (bool, error) {
+		s.appendFlagsFetch(m, true)
+		return len(s.out.b) > sendAt, nil
+	}, s.flush)
+}

@@ -1,0 +1,254 @@
+package imapd
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/serve/listen"
+	"doublet/wire/imap"
+)
+
+// state is a set of the states of RFC 9051 section 3.
+type state uint8
+
+const (
+	notAuthenticated state = 1 << iota
+	authenticated
+	selected
+
+	signedIn = authenticated | selected
+	anyState = notAuthenticated | signedIn
+)
+
+// session is one client's. It is small: tens of thousands wait at the same time.
+type session struct {
+	srv     *Server
+	c       *listen.Conn
+	in      *imap.Reader
+	account Account
+	file    *mailbox.File // nil before sign-in
+	view    *mailbox.View // nil while no mailbox is selected
+	saved   mailbox.Set   // the result that `$` stands for, UIDs
+
+	out     buffer
+	scratch buffer
+	holes   []hole
+	gone    []uint32 // UIDs for one VANISHED
+	failed  error    // the connection is of no use any more
+
+	started      time.Time
+	rev2         bool // IMAP4rev2 is enabled
+	condstore    bool // MODSEQ is shown
+	qresync      bool
+	over         bool
+	bad          uint8 // bad commands in a row
+	authFailures uint8
+}
+
+// errCut says that the output broke off inside a literal.
+var errCut = errors.New("imapd: output broken off")
+
+// limits for a client that nobody knows yet.
+func strangerLimits() imap.Limits {
+	return imap.Limits{Line: 8 << 10, Literal: 8 << 10, Total: 16 << 10, Discard: 64 << 10, Ranges: 10, Depth: 4, Items: 100}
+}
+
+func newSession(srv *Server, c *listen.Conn) *session {
+	s := &session{srv: srv, c: c, started: c.Now()}
+	s.in = imap.NewReader((*input)(s), strangerLimits())
+	s.in.Continue = s.invite
+	return s
+}
+
+// input is the connection as the command reader sees it: before it waits, the answers go out.
+type input session
+
+func (i *input) Read(p []byte) (int, error) {
+	s := (*session)(i)
+	if len(s.c.Buffered()) == 0 {
+		if err := s.flush(); err != nil {
+			return 0, err
+		}
+	}
+	if s.file == nil && s.c.Now().Sub(s.started) > s.srv.cfg.LoginTimeout {
+		return 0, listen.ErrTimeout // one byte a minute is no sign-in either
+	}
+	return s.c.Read(p)
+}
+
+// invite asks for a synchronising literal.
+func (s *session) invite() error {
+	s.out.take()
+	s.out.b = append(s.out.b, "+ OK\r\n"...)
+	return s.flush()
+}
+
+func (s *session) run() {
+	s.greet()
+	for !s.over && s.failed == nil {
+		if s.in.Buffered() == 0 {
+			if err := s.await(s.timeout()); err != nil {
+				s.lost(err)
+				continue
+			}
+		}
+		s.command()
+		if len(s.out.b) > sendAt || len(s.holes) > 0 {
+			_ = s.flush()
+		}
+	}
+	_ = s.flush()
+}
+
+// end is the session's last act, also after a panic.
+func (s *session) end() {
+	s.release()
+	s.srv.stats.current.Add(-1)
+}
+
+// timeout is how long the client may be silent now.
+func (s *session) timeout() time.Duration {
+	if s.file != nil {
+		return s.srv.cfg.IdleTimeout
+	}
+	return max(s.srv.cfg.LoginTimeout-s.c.Now().Sub(s.started), time.Millisecond)
+}
+
+// await waits for input, without buffers. Answers to commands that came together go out together.
+func (s *session) await(timeout time.Duration) error {
+	if len(s.c.Buffered()) == 0 {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		s.release()
+	}
+	return s.c.Await(timeout)
+}
+
+// lost ends the session, or not, after Await or a read gave up.
+func (s *session) lost(err error) {
+	switch {
+	case errors.Is(err, listen.ErrWoken):
+	case errors.Is(err, listen.ErrClosing):
+		s.bye("UNAVAILABLE", "Server is shutting down")
+	case errors.Is(err, listen.ErrTimeout):
+		s.srv.stats.timeouts.Inc()
+		text := "Autologout; idle for too long"
+		if s.file == nil {
+			text = "Autologout; no sign-in"
+		}
+		s.bye("", text)
+	case errors.Is(err, imap.ErrClose):
+		s.bye("LIMIT", "Too much to read and throw away")
+	default:
+		s.over = true
+		if s.failed == nil && !errors.Is(err, io.EOF) {
+			s.failed = err
+		}
+	}
+}
+
+func (s *session) greet() {
+	s.out.take()
+	b := append(s.out.b, "* OK [CAPABILITY"...)
+	b = s.appendCapabilities(b)
+	b = append(b, "] "...)
+	b = append(b, s.srv.cfg.Hostname...)
+	s.out.b = append(b, " Doublet ready\r\n"...)
+}
+
+// command reads one command and answers it.
+func (s *session) command() {
+	cmd, err := s.in.ReadCommand()
+	s.out.take()
+	if err != nil {
+		var e *imap.SyntaxError
+		if errors.As(err, &e) {
+			s.syntax(e)
+			return
+		}
+		s.lost(err)
+		return
+	}
+	v, ok := s.srv.verbs[cmd.Name]
+	if !ok { // the grammar knows it, this door does not
+		s.badly(cmd, "Unknown command")
+		return
+	}
+	v.count.Inc()
+	s.srv.stats.trans.Inc()
+	if v.states&s.state() == 0 {
+		s.wrongState(cmd)
+		return
+	}
+	if s.file != nil {
+		s.srv.stats.users.Touch(s.account.Who.Person)
+	}
+	before := s.bad
+	v.run(s, cmd)
+	if s.bad == before {
+		s.bad = 0
+	}
+}
+
+func (s *session) state() state {
+	switch {
+	case s.file == nil:
+		return notAuthenticated
+	case s.view == nil:
+		return authenticated
+	}
+	return selected
+}
+
+func (s *session) wrongState(cmd *imap.Command) {
+	switch {
+	case s.file == nil:
+		s.badly(cmd, "Sign in first")
+	case cmd.Name == "LOGIN" || cmd.Name == "AUTHENTICATE" || cmd.Name == "STARTTLS":
+		s.badly(cmd, "Already signed in")
+	default:
+		s.badly(cmd, "Select a mailbox first")
+	}
+}
+
+// verb is what a command does: it answers, with a tagged response too.
+type verb struct {
+	states state
+	run    func(*session, *imap.Command)
+}
+
+var verbs = map[string]verb{
+	"APPEND":       {signedIn, (*session).append},
+	"AUTHENTICATE": {notAuthenticated, (*session).authenticate},
+	"CAPABILITY":   {anyState, (*session).capability},
+	"CHECK":        {selected, (*session).noop},
+	"CLOSE":        {selected, (*session).closeMailbox},
+	"COPY":         {selected, (*session).copy},
+	"CREATE":       {signedIn, (*session).create},
+	"DELETE":       {signedIn, (*session).delete},
+	"ENABLE":       {signedIn, (*session).enable},
+	"EXAMINE":      {signedIn, (*session).selectMailbox},
+	"EXPUNGE":      {selected, (*session).expunge},
+	"FETCH":        {selected, (*session).fetch},
+	"ID":           {anyState, (*session).id},
+	"IDLE":         {signedIn, (*session).idle},
+	"LIST":         {signedIn, (*session).list},
+	"LOGIN":        {notAuthenticated, (*session).login},
+	"LOGOUT":       {anyState, (*session).logout},
+	"LSUB":         {signedIn, (*session).lsub},
+	"MOVE":         {selected, (*session).copy},
+	"NAMESPACE":    {signedIn, (*session).namespace},
+	"NOOP":         {anyState, (*session).noop},
+	"RENAME":       {signedIn, (*session).rename},
+	"SEARCH":       {selected, (*session).search},
+	"SELECT":       {signedIn, (*session).selectMailbox},
+	"STARTTLS":     {notAuthenticated, (*session).startTLS},
+	"STATUS":       {signedIn, (*session).status},
+	"STORE":        {selected, (*session).store},
+	"SUBSCRIBE":    {signedIn, (*session).subscribe},
+	"UNSELECT":     {selected, (*session).unselect},
+	"UNSUBSCRIBE":  {signedIn, (*session).subscribe},
+}

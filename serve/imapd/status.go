@@ -1,0 +1,44 @@
+package imapd
+
+import (
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/imap"
+)
+
+// status tells counts of a mailbox without selecting it. They come from its counters, whatever its
+// size.
+//
+// Implements: RFC 9051 §6.3.11 STATUS
+// Implements: RFC 8438 STATUS=SIZE
+// Implements: RFC 7162 §3.1.7 HIGHESTMODSEQ
+// Implements: RFC 7889 APPENDLIMIT
+func (s *session) status(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Status)
+	f, err := s.file.Folder(s.c.Context(), a.Mailbox)
+	if err == nil && f.Rights&note.Read == 0 {
+		err = store.ErrDenied
+	}
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	if a.Items&imap.StatusHighestModSeq != 0 {
+		s.enableCondstore()
+	}
+	s.appendStatus(&f, a.Items)
+	s.done(cmd, "", "STATUS completed")
+}
+
+func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
+	d := imap.StatusData{
+		Mailbox: f.Name, Items: items, Messages: f.Total, UIDNext: f.UIDNext, UIDValidity: f.UIDValidity,
+		Unseen: f.Unseen, Deleted: f.Deleted, Size: f.Size, HighestModSeq: max(f.HighestModSeq, 1),
+		AppendLimit: uint64(s.srv.backend.Mail().MessageSize()),
+	}
+	if items&imap.StatusMailboxID != 0 {
+		d.MailboxID = mailbox.FolderID(f)
+	}
+	s.out.b = imap.AppendStatus(s.out.b, &d, s.rev2)
+}

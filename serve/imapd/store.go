@@ -1,0 +1,76 @@
+package imapd
+
+import (
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// store changes flags. They are durable when the answer is said.
+//
+// Implements: RFC 9051 §6.4.6 STORE
+// Implements: RFC 7162 §3.1.3 STORE with UNCHANGEDSINCE
+func (s *session) store(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Store)
+	set, byUID, ok := s.target(cmd, &a.Target)
+	if !ok {
+		return
+	}
+	flags, err := mailbox.ParseFlags(a.Flags)
+	if err == nil && s.view.ReadOnly() {
+		err = mailbox.ErrReadOnly
+	}
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	if a.HasUnchangedSince {
+		s.enableCondstore()
+	}
+	if a.Silent {
+		// What others changed is told even so; what follows is this client's own.
+		if s.poll(expungeAllowed(cmd)); s.over {
+			return
+		}
+	}
+	op := mailbox.StoreOp{
+		Mode: storeModes[a.Op], Flags: flags,
+		UnchangedSince: a.UnchangedSince, HasUnchangedSince: a.HasUnchangedSince,
+	}
+	var modified mailbox.Set
+	if len(set) > 0 {
+		modified, err = s.view.Store(s.c.Context(), set, byUID, op, func(m *mailbox.Message) {
+			switch {
+			case !a.Silent:
+				s.appendFlagsFetch(m, cmd.UID)
+			case s.condstore:
+				s.appendModSeqFetch(m, cmd.UID)
+			}
+		})
+	}
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	if len(modified) == 0 {
+		s.done(cmd, "", "STORE completed")
+		return
+	}
+	if s.poll(expungeAllowed(cmd)); s.over {
+		return
+	}
+	b := imap.AppendResultHead(s.out.b, cmd.Tag, imap.OK)
+	s.out.b = imap.AppendResultTail(imap.AppendCodeModified(b, wireSet(modified).Normalize()), "Conditional STORE failed for some")
+}
+
+var storeModes = [...]mailbox.StoreMode{
+	imap.StoreReplace: mailbox.Replace, imap.StoreAdd: mailbox.Add, imap.StoreRemove: mailbox.Remove,
+}
+
+// appendModSeqFetch is what .SILENT leaves: the new MODSEQ.
+func (s *session) appendModSeqFetch(m *mailbox.Message, uid bool) {
+	b := imap.AppendFetchHead(s.out.b, m.Seq)
+	if uid || s.qresync {
+		b = append(appendUint(append(b, "UID "...), uint64(m.UID)), ' ')
+	}
+	s.out.b = append(imap.AppendModSeq(b, m.ModSeq()), ")\r\n"...)
+}

@@ -1,0 +1,16 @@
+package imapd
+
+import "doublet/wire/imap"
+
+// subscribe is SUBSCRIBE and UNSUBSCRIBE. A subscription belongs to a mailbox that exists.
+//
+// Implements: RFC 9051 §6.3.7 SUBSCRIBE
+// Implements: RFC 9051 §6.3.8 UNSUBSCRIBE
+func (s *session) subscribe(cmd *imap.Command) {
+	name := cmd.Args.(*imap.Mailbox).Name
+	if err := s.file.Subscribe(s.c.Context(), name, cmd.Name == "SUBSCRIBE"); err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	s.done(cmd, "", cmd.Name+" completed")
+}

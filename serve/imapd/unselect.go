@@ -1,0 +1,28 @@
+package imapd
+
+import (
+	"doublet/wire/imap"
+)
+
+// closeMailbox removes what is marked \Deleted, silently, and leaves the mailbox.
+//
+// Implements: RFC 9051 §6.4.1 CLOSE
+func (s *session) closeMailbox(cmd *imap.Command) {
+	if !s.view.ReadOnly() {
+		if err := s.view.Expunge(s.c.Context(), nil); err != nil {
+			// The mailbox stays selected, so that the client can see what is still there.
+			s.refuse(cmd, err)
+			return
+		}
+	}
+	s.forget()
+	s.done(cmd, "", "CLOSE completed")
+}
+
+// unselect leaves the mailbox and removes nothing.
+//
+// Implements: RFC 9051 §6.4.2 UNSELECT
+func (s *session) unselect(cmd *imap.Command) {
+	s.forget()
+	s.done(cmd, "", "UNSELECT completed")
+}

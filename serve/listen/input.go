@@ -1,0 +1,257 @@
+package listen
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"time"
+)
+
+// BufferSize is the size of a pooled buffer in bytes, and so the longest line that ReadLine can
+// give.
+const BufferSize = 16 << 10
+
+// ErrLineTooLong says that no line end came within the limit. The input stands where it stood.
+var ErrLineTooLong = errors.New("listen: line too long")
+
+type buffer struct{ b []byte }
+
+var pool = sync.Pool{New: func() any { return &buffer{b: make([]byte, BufferSize)} }}
+
+func getBuffer() *buffer { return pool.Get().(*buffer) }
+
+// putBuffer keeps only buffers of the common size: a larger one came from Unread.
+func putBuffer(b *buffer) {
+	if cap(b.b) == BufferSize {
+		b.b = b.b[:BufferSize]
+		pool.Put(b)
+	}
+}
+
+// Await waits for the first byte of the next command, at least timeout and at most 9/4 of it:
+// deadlines are re-armed seldom. It flushes first, and holds no buffer while it waits.
+// It returns nil when there is input, else ErrClosing, ErrWoken, ErrTimeout, io.EOF or the
+// socket's error.
+func (c *Conn) Await(timeout time.Duration) error {
+	if c.server.isClosing() {
+		return ErrClosing
+	}
+	if c.r < c.w {
+		return nil
+	}
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	c.dropInput()
+	c.mu.Lock()
+	// Looked at again under the lock: who wakes us later finds idle set.
+	if c.server.isClosing() {
+		c.mu.Unlock()
+		return ErrClosing
+	}
+	if c.woken {
+		c.woken = false
+		c.mu.Unlock()
+		return ErrWoken
+	}
+	if err := c.armRead(timeout); err != nil {
+		c.mu.Unlock()
+		return err
+	}
+	c.idle = true
+	c.mu.Unlock()
+
+	err := c.fill()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = false
+	if err == nil || !isTimeout(err) {
+		return err
+	}
+	switch {
+	case c.server.isClosing():
+		return ErrClosing
+	case c.woken:
+		c.woken = false
+		return ErrWoken
+	}
+	return ErrTimeout
+}
+
+// Fill reads more input inside a command: at least one byte is added to Buffered. It flushes
+// first. A shutdown does not end it. With a full buffer it returns ErrLineTooLong.
+func (c *Conn) Fill(timeout time.Duration) error {
+	if err := c.ready(timeout); err != nil {
+		return err
+	}
+	if err := c.fill(); err != nil {
+		if isTimeout(err) {
+			return ErrTimeout
+		}
+		return err
+	}
+	return nil
+}
+
+// ready flushes and arms the deadline before a read inside a command.
+func (c *Conn) ready(timeout time.Duration) error {
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.armRead(timeout)
+}
+
+// armRead sets the read deadline unless the one that stands gives the peer the time anyway, and
+// not much more: setting it costs more than the rest of a short command. Under mu.
+func (c *Conn) armRead(timeout time.Duration) error {
+	now := c.Now()
+	c.readTimeout = timeout
+	if left := c.readBy.Sub(now); !c.interrupted && left >= timeout && left/9 <= timeout/4 {
+		return nil
+	}
+	c.interrupted = false
+	c.readBy = now.Add(timeout + timeout/4)
+	return c.socket.SetReadDeadline(c.readBy)
+}
+
+// fill reads once into the buffer, taking one only when there is something to put into it.
+func (c *Conn) fill() error {
+	if c.in != nil {
+		if c.r == c.w {
+			c.dropInput()
+		} else if c.w == len(c.in.b) {
+			if c.r == 0 {
+				return ErrLineTooLong
+			}
+			c.w = copy(c.in.b, c.in.b[c.r:c.w])
+			c.r = 0
+		}
+	}
+	if c.tryFD != nil {
+		return c.fillRaw()
+	}
+	if c.in != nil {
+		n, err := c.Conn.Read(c.in.b[c.w:])
+		return c.filled(n, err)
+	}
+	var one [1]byte
+	n, err := c.Conn.Read(one[:])
+	if n == 1 {
+		c.in = getBuffer()
+		c.in.b[0] = one[0]
+	}
+	return c.filled(n, err)
+}
+
+func (c *Conn) filled(n int, err error) error {
+	if n > 0 {
+		c.w += n
+		return nil
+	}
+	if err == nil {
+		return io.ErrNoProgress
+	}
+	return err
+}
+
+// Buffered is the input that has been read from the socket and not used, valid until the next
+// call.
+func (c *Conn) Buffered() []byte {
+	if c.in == nil {
+		return nil
+	}
+	return c.in.b[c.r:c.w]
+}
+
+// Discard uses up n buffered bytes.
+func (c *Conn) Discard(n int) {
+	c.r = min(c.r+n, c.w)
+	if c.r == c.w {
+		// The buffer stays until the next wait, so that a line in it is valid that long.
+		c.r, c.w = 0, 0
+	}
+}
+
+// DiscardInput throws away what is buffered.
+func (c *Conn) DiscardInput() { c.dropInput() }
+
+// Unread puts p back before what is buffered.
+func (c *Conn) Unread(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	rest := c.Buffered()
+	need := len(p) + len(rest)
+	b := &buffer{}
+	if need <= BufferSize {
+		b = getBuffer()
+	} else {
+		b.b = make([]byte, need)
+	}
+	n := copy(b.b, p)
+	n += copy(b.b[n:], rest)
+	c.dropInput()
+	c.in, c.w = b, n
+}
+
+// ReadLine gives the next line with its line end (LF, with or without CR before it), valid until
+// the next read. limit counts the line end and is at most BufferSize. timeout is for each read.
+func (c *Conn) ReadLine(limit int, timeout time.Duration) ([]byte, error) {
+	scanned := 0
+	for {
+		b := c.Buffered()
+		if i := bytes.IndexByte(b[scanned:], '\n'); i >= 0 {
+			n := scanned + i + 1
+			if n > limit {
+				return nil, ErrLineTooLong
+			}
+			c.Discard(n)
+			return b[:n], nil
+		}
+		if len(b) >= limit {
+			return nil, ErrLineTooLong
+		}
+		scanned = len(b)
+		if err := c.Fill(timeout); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Read reads inside a command, with the timeout of the last Await, Fill or ReadLine: first what
+// is buffered, else straight from the socket into p.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.r < c.w {
+		n := copy(p, c.in.b[c.r:c.w])
+		c.Discard(n)
+		return n, nil
+	}
+	if err := c.ready(c.readTimeout); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	if err != nil && isTimeout(err) {
+		err = ErrTimeout
+	}
+	return n, err
+}
+
+func (c *Conn) dropInput() {
+	if c.in != nil {
+		putBuffer(c.in)
+		c.in = nil
+	}
+	c.r, c.w = 0, 0
+}
+
+func (c *Conn) dropBuffers() {
+	c.dropInput()
+	if c.out != nil {
+		putBuffer(c.out)
+		c.out = nil
+	}
+}

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package listen
+
+import "net"
+
+// Elsewhere the wait is a read of one byte.
+func (c *Conn) initRaw(net.Conn) {}
+
+func (c *Conn) fillRaw() error { return nil }
+
+func restrict(string) error { return nil }

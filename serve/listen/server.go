@@ -1,0 +1,351 @@
+// Package listen is the front of every door: it accepts connections within limits, puts TLS on
+// them, runs one session each in a goroutine of its own, and closes them in good order. It knows
+// no protocol.
+//
+// A session is a function that gets a *Conn. It waits for a command with Conn.Await, which holds
+// no buffer while it waits and ends when the server shuts down; everything between two Awaits is
+// one command, which a shutdown lets finish.
+package listen
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"doublet/env"
+)
+
+// Stats receives counters by name. It may be nil.
+type Stats interface {
+	Inc(name string, n int64)
+}
+
+// ErrShutdown says that the server does not open doors any more.
+var ErrShutdown = errors.New("listen: server is shutting down")
+
+// Options are the limits over all doors; zero fields take the defaults.
+type Options struct {
+	// MaxConns is the number of connections over all doors (default 50,000).
+	MaxConns int
+	// MaxPerAddress is the number of connections of one client: an IPv4 address or an IPv6 /64
+	// (default 200). Loopback and Unix sockets are not counted.
+	MaxPerAddress int
+	// HandshakeTimeout is how long a TLS handshake may take (default 30 s).
+	HandshakeTimeout time.Duration
+	// WriteTimeout is how long the peer may take to accept a reply (default 5 min).
+	WriteTimeout time.Duration
+}
+
+// Door is one listening socket and what is done with those who come through it.
+type Door struct {
+	// Name stands in logs and statistics: "SMTP", "IMAPS".
+	Name string
+	// Network is tcp, tcp4, tcp6 or unix; Address as net.Listen takes it. A Unix socket is made
+	// with mode 0600; a stale one is replaced.
+	Network, Address string
+	// TLS is the configuration for STARTTLS, or for the first byte where Implicit is set.
+	TLS      *tls.Config
+	Implicit bool
+	// MaxConns is the number of connections at this door; 0 means Options.MaxConns.
+	MaxConns int
+	// Busy is sent, in the clear and once, to a client over a limit; nothing is sent at an
+	// implicit TLS door.
+	Busy string
+	// Serve runs one session in its own goroutine. The connection is closed when it returns; what
+	// Serve has printed and not flushed is flushed first. A panic ends this session only.
+	Serve func(*Conn)
+}
+
+// Server holds the open doors and their connections.
+type Server struct {
+	env     *env.Env
+	opts    Options
+	stats   Stats
+	ctx     context.Context
+	cancel  context.CancelFunc
+	closing chan struct{}
+	drained chan struct{}
+
+	mu        sync.Mutex
+	down      bool
+	doors     map[*Listener]struct{}
+	conns     map[*Conn]struct{}
+	perClient map[netip.Addr]int
+	perDoor   map[*Door]int
+}
+
+// New makes a Server without doors. stats may be nil.
+func New(e *env.Env, o Options, stats Stats) *Server {
+	if o.MaxConns <= 0 {
+		o.MaxConns = 50_000
+	}
+	if o.MaxPerAddress <= 0 {
+		o.MaxPerAddress = 200
+	}
+	if o.HandshakeTimeout <= 0 {
+		o.HandshakeTimeout = 30 * time.Second
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = 5 * time.Minute
+	}
+	s := &Server{
+		env: e, opts: o, stats: stats,
+		closing: make(chan struct{}), drained: make(chan struct{}),
+		doors: map[*Listener]struct{}{}, conns: map[*Conn]struct{}{}, perClient: map[netip.Addr]int{},
+		perDoor: map[*Door]int{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Listener is an open door.
+type Listener struct {
+	net.Listener
+	server *Server
+	door   *Door
+}
+
+// Close stops accepting at this door. Sessions that came through it go on.
+func (l *Listener) Close() error {
+	l.server.mu.Lock()
+	delete(l.server.doors, l)
+	l.server.mu.Unlock()
+	return l.Listener.Close()
+}
+
+// Open listens at d and serves who comes, until Shutdown or Listener.Close.
+func (s *Server) Open(d Door) (*Listener, error) {
+	if d.Implicit && d.TLS == nil {
+		return nil, fmt.Errorf("listen: door %s: implicit TLS without a configuration", d.Name)
+	}
+	nl, err := s.bind(d.Network, d.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listen: door %s: %w", d.Name, err)
+	}
+	l := &Listener{Listener: nl, server: s, door: &d}
+	s.mu.Lock()
+	if s.down {
+		s.mu.Unlock()
+		return nil, errors.Join(ErrShutdown, nl.Close())
+	}
+	s.doors[l] = struct{}{}
+	s.mu.Unlock()
+	s.env.Go("listen "+d.Name, func() { s.accept(l) })
+	return l, nil
+}
+
+// bind listens; at a Unix socket it first removes what a dead server left there. A socket that
+// still answers belongs to a living one, and is left alone.
+func (s *Server) bind(network, address string) (net.Listener, error) {
+	if network != "unix" {
+		return s.env.Listen(network, address)
+	}
+	l, err := s.env.Listen(network, address)
+	if err != nil {
+		c, dialErr := s.env.Dial(network, address, time.Second)
+		if dialErr == nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		if s.env.FS.Remove(address) != nil {
+			return nil, err
+		}
+		if l, err = s.env.Listen(network, address); err != nil {
+			return nil, err
+		}
+	}
+	if err := restrict(address); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (s *Server) accept(l *Listener) {
+	wait := time.Duration(0)
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || s.isClosing() {
+				return
+			}
+			// Out of descriptors, or the client was gone again: the door stays open.
+			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
+			s.env.Log.Warn("accept failed", "door", l.door.Name, "err", err)
+			s.inc("Server.Listen.AcceptErrors", 1)
+			select {
+			case <-s.env.Clock.After(wait):
+			case <-s.closing:
+			}
+			continue
+		}
+		wait = 0
+		if c, err := s.admit(nc, l.door); err == nil {
+			s.env.Go(l.door.Name, func() { s.run(c) })
+		} else {
+			s.refuse(nc, l.door, err)
+		}
+	}
+}
+
+var (
+	errFull       = errors.New("listen: too many connections")
+	errClientFull = errors.New("listen: too many connections of one client")
+)
+
+// admit counts the connection in, or says why not.
+func (s *Server) admit(nc net.Conn, d *Door) (*Conn, error) {
+	c := newConn(s, nc, d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := s.opts.MaxConns
+	if d.MaxConns > 0 {
+		limit = d.MaxConns
+	}
+	switch {
+	case s.down:
+		return nil, ErrShutdown
+	case len(s.conns) >= s.opts.MaxConns || s.perDoor[d] >= limit:
+		return nil, errFull
+	}
+	if key, counted := c.clientKey(); counted {
+		if s.perClient[key] >= s.opts.MaxPerAddress {
+			return nil, errClientFull
+		}
+		s.perClient[key]++
+	}
+	s.conns[c] = struct{}{}
+	s.perDoor[d]++
+	return c, nil
+}
+
+func (s *Server) refuse(nc net.Conn, d *Door, why error) {
+	switch {
+	case errors.Is(why, errFull):
+		s.inc("Server.Listen.Refused.Full", 1)
+	case errors.Is(why, errClientFull):
+		s.inc("Server.Listen.Refused.Client", 1)
+	}
+	if d.Busy != "" && !d.Implicit {
+		// A fresh socket takes one short line without waiting; the deadline is for foreign ones.
+		_ = nc.SetWriteDeadline(s.env.Clock.Now().Add(100 * time.Millisecond))
+		_, _ = nc.Write([]byte(d.Busy))
+	}
+	_ = nc.Close()
+}
+
+// ServeConn runs a session on nc as if it had come through d, and returns when it has ended.
+func (s *Server) ServeConn(nc net.Conn, d *Door) error {
+	c, err := s.admit(nc, d)
+	if err != nil {
+		s.refuse(nc, d, err)
+		return err
+	}
+	s.run(c)
+	return nil
+}
+
+func (s *Server) run(c *Conn) {
+	defer s.leave(c)
+	defer func() {
+		if r := recover(); r != nil {
+			s.inc("Server.Listen.Panics", 1)
+			s.env.Log.Error("session panicked", "door", c.door.Name, "remote", c.RemoteAddr().String(),
+				"panic", r, "stack", string(debug.Stack()))
+			_ = c.Flush() // the answers to the commands before
+		}
+	}()
+	if c.door.Implicit {
+		if err := c.StartTLS(); err != nil {
+			s.inc("Server.Listen.HandshakeErrors", 1)
+			return
+		}
+	}
+	c.door.Serve(c)
+	_ = c.Flush()
+}
+
+func (s *Server) leave(c *Conn) {
+	_ = c.Close()
+	c.dropBuffers()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if s.perDoor[c.door]--; s.perDoor[c.door] <= 0 {
+		delete(s.perDoor, c.door)
+	}
+	if key, counted := c.clientKey(); counted {
+		if s.perClient[key]--; s.perClient[key] <= 0 {
+			delete(s.perClient, key)
+		}
+	}
+	if s.down && len(s.conns) == 0 {
+		close(s.drained)
+	}
+}
+
+// Conns is the number of connections now.
+func (s *Server) Conns() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Shutdown stops accepting, wakes every session that waits for a command (its Await returns
+// ErrClosing), lets the others finish the command they are in, and returns when all have ended.
+// When ctx ends first, it cancels Conn.Context, closes what is left and returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.down {
+		s.down = true
+		close(s.closing)
+		if len(s.conns) == 0 {
+			close(s.drained)
+		}
+	}
+	conns := make([]*Conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	doors := make([]*Listener, 0, len(s.doors))
+	for l := range s.doors {
+		doors = append(doors, l)
+	}
+	s.mu.Unlock()
+	for _, l := range doors {
+		_ = l.Close()
+	}
+	for _, c := range conns {
+		c.interruptForClose()
+	}
+	defer s.cancel()
+	select {
+	case <-s.drained:
+		return nil
+	case <-ctx.Done():
+	}
+	s.cancel()
+	for _, c := range conns {
+		_ = c.abort()
+	}
+	return fmt.Errorf("listen: shutdown cut %d sessions: %w", s.Conns(), ctx.Err())
+}
+
+func (s *Server) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Server) inc(name string, n int64) {
+	if s.stats != nil {
+		s.stats.Inc(name, n)
+	}
+}

@@ -1,0 +1,147 @@
+package smtpd
+
+import (
+	"crypto/tls"
+	"errors"
+	"testing"
+
+	client "doublet/client/smtp"
+	"doublet/wire/sasl"
+	"doublet/wire/smtp"
+)
+
+// greeted hides that the far side has said its greeting already.
+type greeted struct {
+	*tls.Conn
+	first []byte
+}
+
+func (g *greeted) Read(p []byte) (int, error) {
+	if len(g.first) > 0 {
+		n := copy(p, g.first)
+		g.first = g.first[n:]
+		return n, nil
+	}
+	return g.Conn.Read(p)
+}
+
+// tlsOver makes a client that starts TLS on c's connection, after the 220.
+func tlsOver(t *testing.T, h *house, c *client.Client) *client.Client {
+	t.Helper()
+	g := &greeted{tls.Client(c.Conn(), clientTLS), []byte("220 x\r\n")}
+	c2, err := client.New(h.env, g, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c2
+}
+
+// RFC 4954 §4.
+func TestAUTH(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{Config: Config{MaxAuthFailures: 100, MaxErrors: 100}})
+	c := h.hello()
+	script(t, c, `
+		> AUTH
+		< 504 5.5.4
+		> AUTH CRAM-MD5
+		< 504 5.5.4
+		> AUTH PLAIN !
+		< 501 5.5.2
+		> AUTH PLAIN AGFsaWNlAGJhZA==
+		< 535 5.7.8
+		> AUTH PLAIN =
+		< 501 5.5.2
+		> AUTH PLAIN
+		< 334
+		> *
+		< 501 5.7.0
+		> AUTH PLAIN Ym9iAGFsaWNlAHNlY3JldA==
+		< 535 5.7.8
+		> AUTH PLAIN AGJyb2tlbgB4
+		< 454 4.7.0
+		> MAIL FROM:<>
+		< 250
+		> AUTH PLAIN AGFsaWNlAHNlY3JldA==
+		< 503 5.5.1
+		> RSET
+		< 250`)
+	for _, m := range []sasl.Client{sasl.NewPlainClient("", "alice", "secret"), sasl.NewLoginClient("alice", "secret")} {
+		c := h.hello()
+		if err := c.Auth(m); err != nil {
+			t.Fatal(m.Mechanism(), err)
+		}
+		script(t, c, `
+			> AUTH PLAIN AGFsaWNlAHNlY3JldA==
+			< 503 5.5.1
+			> MAIL FROM:<bob@example.org>
+			< 550 5.7.1
+			> MAIL FROM:<alice@example.org>
+			< 250 2.1.0
+			> RCPT TO:<x@anywhere.example>
+			< 250 2.1.5`)
+	}
+	var r *smtp.Reply
+	if err := c.Auth(sasl.NewLoginClient("alice", "wrong")); !errors.As(err, &r) || r.Code != 535 {
+		t.Error(err)
+	}
+}
+
+func TestAUTHLimit(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{Config: Config{MaxAuthFailures: 2}})
+	script(t, h.hello(), `
+		> AUTH PLAIN AGFsaWNlAGJhZA==
+		< 535 5.7.8
+		> AUTH LOGIN YWxpY2U=
+		< 334
+		> YmFk
+		< 535 5.7.8
+		< 421 4.7.0 Too many failed
+		EOF`)
+	if h.backend.count("SMTP.AuthFailures") != 2 {
+		t.Error("failures not counted")
+	}
+}
+
+// fakeScram wants "a", then "b", and says "v" at the end.
+type fakeScram struct{ step int }
+
+func (f *fakeScram) Next(in []byte) ([]byte, bool, error) {
+	f.step++
+	switch {
+	case f.step == 1 && string(in) == "a":
+		return []byte("challenge"), false, nil
+	case f.step == 2 && string(in) == "b":
+		return []byte("v"), true, nil
+	}
+	return nil, false, ErrCredentials
+}
+
+func (f *fakeScram) Identity() (Identity, error) { return Identity{User: "alice"}, nil }
+
+// The server's last SCRAM message goes out as a challenge, which the client answers with nothing.
+func TestAUTHScram(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"> AUTH SCRAM-SHA-256 YQ==", "> AUTH SCRAM-SHA-256\n< 334\n> YQ=="} {
+		h := open(t, settings{})
+		h.backend.scram = &fakeScram{}
+		script(t, h.hello(), first+`
+			< 334 Y2hhbGxlbmdl
+			> Yg==
+			< 334 dg==
+			> 
+			< 235 2.7.0
+			> MAIL FROM:<alice@example.org>
+			< 250 2.1.0`)
+	}
+	h := open(t, settings{})
+	h.backend.scram = &fakeScram{}
+	script(t, h.hello(), `
+		> AUTH SCRAM-SHA-256 YQ==
+		< 334
+		> YQ==
+		< 535 5.7.8
+		> MAIL FROM:<bob@example.org>
+		< 250 2.1.0`)
+}

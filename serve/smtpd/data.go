@@ -1,0 +1,254 @@
+package smtpd
+
+import (
+	"doublet/wire/smtp"
+)
+
+// cmdData reads a message and delivers it.
+//
+// Implements: RFC 5321 §4.1.1.4 DATA
+func (s *session) cmdData(arg []byte) {
+	switch {
+	case len(arg) > 0:
+		s.refuse(errArgs)
+	case !s.mail:
+		s.refuse(errMailFirst)
+	case s.chunks:
+		s.refuse(errSequence)
+	case len(s.env.Recipients) == 0:
+		s.refuse(s.noRcpt())
+	default:
+		s.data()
+	}
+}
+
+func (s *session) noRcpt() *smtp.Reply {
+	if s.srv.cfg.Kind == LMTP {
+		return errNoRcptLMTP
+	}
+	return errNoRcpt
+}
+
+func (s *session) data() {
+	// The buffer is taken when there is something to put into it; that memory is short shows
+	// already here.
+	if !s.srv.cfg.Memory.take(int64(classes[0])) {
+		s.refuse(errMemory)
+		return
+	}
+	s.srv.cfg.Memory.give(int64(classes[0]))
+	s.say(replyGo)
+	var dec smtp.DotDecoder
+	bad, err := s.readData(&dec)
+	if err != nil {
+		// The client is gone in the middle: nothing is delivered.
+		s.lost(err)
+		s.reset()
+		return
+	}
+	if bad == nil {
+		bad = s.check(dec.Bare, dec.NUL)
+	}
+	s.finish(bad)
+}
+
+// minRead is the least room that a read from the socket gets.
+const minRead = 4 << 10
+
+// readData reads to the end of the data whatever happens: bad says why the message was given up
+// on the way, err that the client is gone.
+func (s *session) readData(dec *smtp.DotDecoder) (bad *smtp.Reply, err error) {
+	cfg := &s.srv.cfg
+	decoded := 0 // msg.b[:decoded] is done, msg.b[decoded:msg.n] is held back
+	for {
+		// The first piece comes through the connection's buffer, so that none is held for a client
+		// that lets us wait; the others go straight into the message.
+		if decoded == 0 && len(s.c.Buffered()) == 0 {
+			if err := s.c.Fill(cfg.DataTimeout); err != nil {
+				return nil, err
+			}
+		}
+		room := max(minRead, len(s.c.Buffered()))
+		if !s.msg.need(room, cfg.MaxMessage, cfg.Memory) {
+			bad = errMemory
+			break
+		}
+		n, err := s.c.Read(s.msg.b[s.msg.n:])
+		if err != nil {
+			return nil, err
+		}
+		s.msg.n += n
+		k, rest, done := dec.Decode(s.msg.b[decoded:s.msg.n])
+		decoded += k
+		if int64(decoded) > cfg.MaxMessage {
+			bad = errTooBig
+		}
+		if done {
+			s.c.Unread(rest)
+			s.msg.n = decoded
+			return bad, nil
+		}
+		s.msg.n = decoded + len(rest)
+		if bad != nil {
+			break
+		}
+	}
+	s.c.Unread(s.msg.b[decoded:s.msg.n])
+	s.msg.release(cfg.Memory)
+	return bad, s.drainData(dec)
+}
+
+// drainData reads the rest of a message that is given up, in the connection's buffer.
+func (s *session) drainData(dec *smtp.DotDecoder) error {
+	for {
+		b := s.c.Buffered()
+		if len(b) > 0 {
+			_, rest, done := dec.Decode(b)
+			left := len(rest)
+			if !done {
+				copy(b[len(b)-left:], rest)
+			}
+			s.c.Discard(len(b) - left)
+			if done {
+				return nil
+			}
+		}
+		if err := s.c.Fill(s.srv.cfg.DataTimeout); err != nil {
+			return err
+		}
+	}
+}
+
+// check looks at a whole message.
+func (s *session) check(bare, nul bool) *smtp.Reply {
+	cfg := &s.srv.cfg
+	switch {
+	case nul:
+		return errNUL
+	case bare && cfg.BareLF == BareReject:
+		return errBare
+	case bare:
+		if bad := s.normalize(); bad != nil {
+			return bad
+		}
+	}
+	if smtp.CountReceived(s.msg.b[:s.msg.n], cfg.MaxReceived+1) > cfg.MaxReceived {
+		return errLoop
+	}
+	return nil
+}
+
+// normalize makes bare CRs and LFs CRLFs, in a second buffer.
+func (s *session) normalize() *smtp.Reply {
+	cfg := &s.srv.cfg
+	old := s.msg.b[:s.msg.n]
+	size := len(old) + smtp.BareCount(old)
+	if int64(size) > cfg.MaxMessage {
+		return errTooBig
+	}
+	var next message
+	if !next.need(size, cfg.MaxMessage, cfg.Memory) {
+		return errMemory
+	}
+	next.n = len(smtp.AppendNormal(next.b[:0], old))
+	s.msg.release(cfg.Memory)
+	s.msg = next
+	return nil
+}
+
+// finish delivers the message, unless bad, answers, and ends the transaction.
+func (s *session) finish(bad *smtp.Reply) {
+	id := ""
+	rcpts := len(s.env.Recipients)
+	s.results = append(s.results[:0], make([]error, rcpts)...)
+	if bad == nil {
+		var err error
+		s.env.Head = s.msg.head()
+		id, err = s.srv.backend.Deliver(s.c.Context(), &s.env, s.msg.b[:s.msg.n:s.msg.n], s.results)
+		if err != nil {
+			bad = s.answer("Deliver", err)
+		}
+	}
+	names := &s.srv.names
+	if s.srv.cfg.Kind == LMTP {
+		bad = s.answerEach(id, bad)
+	} else if bad == nil {
+		bad = s.allRefused()
+	}
+	switch {
+	case bad != nil && s.srv.cfg.Kind == LMTP:
+		s.srv.inc(names.refusedMessages, 1)
+		s.over = s.over || bad.Code == 421
+	case bad != nil:
+		s.srv.inc(names.refusedMessages, 1)
+		s.refuse(bad)
+	default:
+		if s.srv.cfg.Kind != LMTP {
+			s.accepted(id, "")
+		}
+		s.srv.inc(names.messages, 1)
+		s.srv.inc(names.recipients, int64(rcpts))
+		s.srv.inc(names.bytes, int64(s.msg.n))
+		s.srv.inc(names.commands, s.commands)
+		s.commands = 0
+	}
+	s.reset()
+}
+
+// allRefused is the first refusal when no recipient's result is nil.
+func (s *session) allRefused() *smtp.Reply {
+	for _, err := range s.results {
+		if err == nil {
+			return nil
+		}
+	}
+	if len(s.results) == 0 {
+		return nil
+	}
+	return s.answer("Deliver", s.results[0])
+}
+
+// answerEach is LMTP's: a reply for each recipient, in order. It returns bad, or the refusal when
+// nobody took the message.
+//
+// Implements: RFC 2033 §4.2 DATA with a reply per recipient
+func (s *session) answerEach(id string, bad *smtp.Reply) *smtp.Reply {
+	taken := false
+	for i := range s.env.Recipients {
+		r := bad
+		if r == nil && s.results[i] != nil {
+			r = s.answer("Deliver", s.results[i])
+		}
+		if r == nil {
+			taken = true
+			s.accepted(id, s.env.Recipients[i].To.String())
+		} else {
+			s.print(r)
+		}
+	}
+	if bad == nil && !taken {
+		return s.allRefused()
+	}
+	return bad
+}
+
+// accepted prints the reply that the client may rely on.
+func (s *session) accepted(id, rcpt string) {
+	b := append(s.scratch[:0], "250 2.0.0 "...)
+	if rcpt != "" {
+		b = append(append(append(b, '<'), clean(rcpt)...), "> "...)
+	}
+	b = append(append(append(b, "OK "...), clean(id)...), '\r', '\n')
+	s.scratch = b
+	s.c.Print(b)
+}
+
+// clean keeps what could end a line out of a reply.
+func clean(s string) string {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] == 0x7f {
+			return ""
+		}
+	}
+	return s
+}

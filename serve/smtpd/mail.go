@@ -1,0 +1,43 @@
+package smtpd
+
+import "doublet/wire/smtp"
+
+// cmdMail opens a transaction.
+//
+// Implements: RFC 5321 §4.1.1.2 MAIL
+// Implements: RFC 1870 §6.1 Declared size is checked at MAIL
+// Implements: RFC 6409 §4.3 Submission needs authentication
+func (s *session) cmdMail(arg []byte) {
+	switch {
+	case s.info.Helo == "":
+		s.refuse(errHelloFirst)
+		return
+	case s.mail:
+		s.refuse(errSequence)
+		return
+	case s.srv.cfg.Kind == Submission && !s.info.Signed:
+		if s.authAllowed() {
+			s.refuse(errSignIn)
+		} else {
+			s.refuse(errSignInTLS)
+		}
+		return
+	}
+	from, params, bad := smtp.ParseMail(arg)
+	if bad == nil && params.Size > s.srv.cfg.MaxMessage {
+		bad = errTooBig
+	}
+	if bad != nil {
+		s.refuse(bad)
+		return
+	}
+	if s.info.Signed {
+		if err := s.srv.backend.MaySendAs(s.c.Context(), &s.info, from); err != nil {
+			s.refuse(s.answer("MaySendAs", err))
+			return
+		}
+	}
+	s.mail = true
+	s.env.From, s.env.Params = from, params
+	s.say(replySender)
+}

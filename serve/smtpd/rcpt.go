@@ -1,0 +1,51 @@
+package smtpd
+
+import "doublet/wire/smtp"
+
+// cmdRcpt adds a recipient.
+//
+// Implements: RFC 5321 §4.1.1.3 RCPT
+// Implements: RFC 5321 §4.5.3.1.10 Too many recipients
+// Implements: RFC 3461 DSN parameters are passed on
+func (s *session) cmdRcpt(arg []byte) {
+	if !s.mail || s.chunks {
+		if !s.mail {
+			s.refuse(errMailFirst)
+		} else {
+			s.refuse(errSequence)
+		}
+		return
+	}
+	to, params, bad := smtp.ParseRcpt(arg, s.env.Params.UTF8)
+	if bad != nil {
+		s.refuse(bad)
+		return
+	}
+	if len(s.env.Recipients) >= s.srv.cfg.MaxRecipients {
+		s.refuse(errRcptCount)
+		return
+	}
+	// Filled in its place, so that nothing is copied; the backend sees those before it.
+	n := len(s.env.Recipients)
+	all := append(s.env.Recipients, Recipient{To: to, Params: params})
+	s.env.Recipients = all[:n]
+	if err := s.srv.backend.Recipient(s.c.Context(), &s.env, &all[n]); err != nil {
+		all[n] = Recipient{}
+		s.refuseRcpt(s.answer("Recipient", err))
+		return
+	}
+	s.env.Recipients = all
+	s.say(replyRcpt)
+}
+
+// refuseRcpt counts the refusal as an error only against strangers: those who signed in and our
+// own servers may have old address lists.
+func (s *session) refuseRcpt(r *smtp.Reply) {
+	s.srv.inc(s.srv.names.refusedRecipients, 1)
+	if s.info.Signed || s.srv.cfg.Kind == LMTP {
+		s.print(r)
+		s.over = s.over || r.Code == 421
+		return
+	}
+	s.refuse(r)
+}

@@ -1,0 +1,409 @@
+package smtpd
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	client "doublet/client/smtp"
+	"doublet/env"
+	"doublet/serve/listen"
+	"doublet/wire/smtp"
+)
+
+// delivery is what the fake backend was given.
+type delivery struct {
+	proto, helo, from, user string
+	to                      []string
+	env                     Envelope
+	msg                     string
+}
+
+// fake is a Backend: alice and bob exist at example.org, full@ is over quota, late@ is refused
+// only at delivery; alice's password is "secret".
+type fake struct {
+	mu        sync.Mutex
+	got       []delivery
+	counts    map[string]int64
+	scram     ScramExchange
+	onDeliver func(ctx context.Context, e *Envelope, m []byte) error
+}
+
+func (f *fake) Inc(name string, n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.counts == nil {
+		f.counts = map[string]int64{}
+	}
+	f.counts[name] += n
+}
+
+func (f *fake) count(name string) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[name]
+}
+
+func (f *fake) delivered() []delivery {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]delivery(nil), f.got...)
+}
+
+func (f *fake) VerifyPassword(_ context.Context, s *Session, user, password string) (Identity, error) {
+	switch {
+	case user == "broken":
+		return Identity{}, errors.New("directory is on fire")
+	case user == "alice" && password == "secret":
+		return Identity{User: "alice"}, nil
+	}
+	return Identity{}, ErrCredentials
+}
+
+func (f *fake) Scram(context.Context, *Session) (ScramExchange, error) {
+	if f.scram == nil {
+		return nil, smtp.NewReply(504, 5, 5, 4, "no scram")
+	}
+	return f.scram, nil
+}
+
+func (f *fake) MaySendAs(_ context.Context, s *Session, from smtp.Path) error {
+	if from.IsNull() || from.Local == s.Identity.User {
+		return nil
+	}
+	return smtp.NewReply(550, 5, 7, 1, "Not your address")
+}
+
+func (f *fake) Recipient(_ context.Context, e *Envelope, r *Recipient) error {
+	if r.To.Domain != "example.org" && r.To.Domain != "" && !e.Signed {
+		return smtp.NewReply(550, 5, 7, 1, "Relaying denied")
+	}
+	switch {
+	case r.To.Local == "full":
+		return fmt.Errorf("mail: %w", smtp.NewReply(452, 4, 2, 2, "Mailbox full"))
+	case r.To.Local == "nobody":
+		return smtp.NewReply(550, 5, 1, 1, "No such user")
+	case r.To.Local == "broken":
+		return errors.New("disk on fire")
+	case r.To.Local == "panic":
+		f.Inc("panic on purpose", 1)
+		panic("backend bug")
+	}
+	r.Data = "resolved " + r.To.Local
+	return nil
+}
+
+func (f *fake) Deliver(ctx context.Context, e *Envelope, m []byte, results []error) (string, error) {
+	if f.onDeliver != nil {
+		if err := f.onDeliver(ctx, e, m); err != nil {
+			return "", err
+		}
+	}
+	d := delivery{proto: e.Protocol(), helo: e.Helo, from: e.From.String(), user: e.Identity.User, env: *e, msg: string(m)}
+	d.env.Recipients = append([]Recipient(nil), e.Recipients...)
+	for i, r := range e.Recipients {
+		d.to = append(d.to, r.To.String())
+		if r.Data != "resolved "+r.To.Local {
+			return "", fmt.Errorf("recipient data lost: %v", r.Data)
+		}
+		if r.To.Local == "late" {
+			results[i] = smtp.NewReply(552, 5, 2, 2, "Mailbox full")
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.got = append(f.got, d)
+	return fmt.Sprintf("id%d", len(f.got)), nil
+}
+
+// house is a server under test.
+type house struct {
+	t       testing.TB
+	env     *env.Env
+	front   *listen.Server
+	backend *fake
+	server  *Server
+	door    *listen.Door
+	addr    string
+}
+
+type settings struct {
+	Config
+	tls      bool
+	implicit bool
+	remote   bool // clients seem to come from another machine
+}
+
+func open(t testing.TB, cfg settings) *house {
+	t.Helper()
+	h := &house{t: t, backend: &fake{}}
+	h.env = env.Real(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if cfg.remote {
+		h.env.Listen = func(network, address string) (net.Listener, error) {
+			l, err := net.Listen(network, address)
+			return farListener{l}, err
+		}
+	}
+	h.front = listen.New(h.env, listen.Options{}, h.backend)
+	h.server = New(h.env, cfg.Config, h.backend, h.backend)
+	h.door = &listen.Door{Name: cfg.Kind.String(), Network: "tcp", Address: "127.0.0.1:0", Serve: h.server.Serve, Busy: h.server.Busy()}
+	if cfg.tls {
+		h.door.TLS = &tls.Config{Certificates: []tls.Certificate{certificate()}}
+		h.door.Implicit = cfg.implicit
+	}
+	l, err := h.front.Open(*h.door)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.addr = l.Addr().String()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := h.front.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if n := h.server.cfg.Memory.Used(); n != 0 {
+			t.Errorf("%d bytes of message memory leaked", n)
+		}
+	})
+	return h
+}
+
+type farListener struct{ net.Listener }
+
+func (l farListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return farConn{c}, err
+}
+
+type farConn struct{ net.Conn }
+
+func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4711} }
+
+var certificate = sync.OnceValue(func() tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+})
+
+var clientTLS = &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}
+
+// dial connects without a hello.
+func (h *house) dial() *client.Client {
+	h.t.Helper()
+	o := client.Options{Timeout: 20 * time.Second, LMTP: h.server.cfg.Kind == LMTP}
+	if h.door.Implicit {
+		o.TLS = clientTLS
+	}
+	c, err := client.Dial(h.env, "tcp", h.addr, o)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// hello connects and says it.
+func (h *house) hello() *client.Client {
+	h.t.Helper()
+	c := h.dial()
+	if err := c.Hello("client.example"); err != nil {
+		h.t.Fatal(err)
+	}
+	return c
+}
+
+// script runs lines of "command" → "code enhanced-code" expectations: "> line", "< prefix".
+func script(t *testing.T, c *client.Client, text string) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		line = strings.TrimLeft(line, "\t ")
+		switch {
+		case strings.HasPrefix(line, "> "):
+			if err := c.Send([]byte(unescape(line[2:]) + "\r\n")); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+		case strings.HasPrefix(line, "< "):
+			r, err := c.Reply()
+			if err != nil {
+				t.Fatalf("waiting for %q: %v", line[2:], err)
+			}
+			if !strings.HasPrefix(r.Error(), line[2:]) {
+				t.Fatalf("got %q, want %q", r.Error(), line[2:])
+			}
+		case line == "EOF":
+			if r, err := c.Reply(); err == nil {
+				t.Fatalf("got %q, want the end", r.Error())
+			}
+		case line != "":
+			t.Fatalf("bad script line %q", line)
+		}
+	}
+}
+
+func unescape(s string) string {
+	return strings.NewReplacer(`\r`, "\r", `\n`, "\n", `\0`, "\x00", `\t`, "\t").Replace(s)
+}
+
+func path(s string) smtp.Path {
+	if s == "" {
+		return smtp.Path{}
+	}
+	p, err := smtp.ParsePath(s)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	c := h.hello()
+	msg := "Subject: x\r\n\r\n.dot\r\n..two\r\nend\r\n"
+	for i := range 3 {
+		res, err := c.Deliver(&client.Outgoing{
+			From: path("bob@elsewhere.example"), To: []smtp.Path{path("alice@example.org"), path("nobody@example.org"), path("bob@example.org")},
+			Message: []byte(msg),
+		})
+		if err != nil || !res.Accepted(0) || res.Accepted(1) || !res.Accepted(2) {
+			t.Fatal(i, err, res)
+		}
+		if res.Final[0].Error() != fmt.Sprintf("250 2.0.0 OK id%d", i+1) {
+			t.Error(res.Final[0].Error())
+		}
+	}
+	if err := c.Quit(); err != nil {
+		t.Error(err)
+	}
+	got := h.backend.delivered()
+	if len(got) != 3 || got[2].msg != msg || got[2].proto != "ESMTP" || got[2].helo != "client.example" ||
+		got[2].from != "bob@elsewhere.example" || strings.Join(got[2].to, ",") != "alice@example.org,bob@example.org" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An error of the backend that is no reply is told as 451 and shows nothing of itself.
+func TestBackendTrouble(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	h.backend.onDeliver = func(context.Context, *Envelope, []byte) error { return errors.New("disk on fire") }
+	script(t, h.hello(), `
+		> MAIL FROM:<>
+		< 250 2.1.0
+		> RCPT TO:<broken@example.org>
+		< 451 4.3.0 Local error, try again later
+		> RCPT TO:<alice@example.org>
+		< 250 2.1.5
+		> DATA
+		< 354
+		> x\r\n.
+		< 451 4.3.0 Local error, try again later
+		> NOOP
+		< 250 2.0.0`)
+	// A panic ends its own session only.
+	script(t, h.hello(), `
+		> MAIL FROM:<>
+		< 250 2.1.0
+		> RCPT TO:<panic@example.org>
+		EOF`)
+	script(t, h.hello(), `
+		> NOOP
+		< 250 2.0.0`)
+	if h.backend.count("Server.Listen.Panics") != 1 {
+		t.Error("panic not counted")
+	}
+}
+
+func TestErrorLimit(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{Config: Config{MaxErrors: 4}})
+	script(t, h.hello(), `
+		> FOO
+		< 500 5.5.1
+		> RCPT TO:<x@y>
+		< 503 5.5.1
+		> MAIL FROM:<x
+		< 501 5.1.7
+		> \0
+		< 500 5.5.2
+		< 421 4.7.0 Too many errors
+		EOF`)
+}
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	c := h.hello()
+	script(t, c, `
+		> NOOP `+strings.Repeat("x", smtp.MaxCommandLine-7)+`
+		< 250 2.0.0
+		> NOOP `+strings.Repeat("x", smtp.MaxCommandLine-6)+`
+		< 500 5.5.2 Line too long
+		> NOOP `+strings.Repeat("x", 200_000)+`
+		< 500 5.5.2 Line too long
+		> NOOP
+		< 250 2.0.0`)
+	if err := c.Send([]byte("NOOP\n")); err != nil {
+		t.Fatal(err)
+	}
+	script(t, c, `
+		< 500 5.5.2 Lines must end with CRLF`)
+	// A flood without a line end is cut off.
+	flood := h.dial()
+	go func() { _, _ = flood.Conn().Write(bytes.Repeat([]byte("x"), 4<<20)) }()
+	if r, err := flood.Reply(); err == nil && r.Error() != errFlood.Error() {
+		t.Error(r)
+	}
+}
+
+func TestPipelining(t *testing.T) {
+	t.Parallel()
+	// Everything at once, the greeting not awaited, the next transaction behind the data.
+	one := "MAIL FROM:<a@b.example>\r\nRCPT TO:<alice@example.org>\r\nRCPT TO:<nobody@example.org>\r\nDATA\r\n%s\r\n.\r\n"
+	var b strings.Builder
+	b.WriteString("EHLO me\r\n")
+	for i := range 50 {
+		fmt.Fprintf(&b, one, strings.Repeat(fmt.Sprintf("message %d\r\n..\r\n", i), 1+i*i*3))
+	}
+	b.WriteString("QUIT\r\n")
+	// Fifty unknown users are fifty errors.
+	h := open(t, settings{Config: Config{MaxErrors: 1000}})
+	c := h.dial()
+	go func() { _, _ = io.WriteString(c.Conn(), b.String()) }()
+	want := "< 250 localhost"
+	for i := range 50 {
+		want += fmt.Sprintf("\n< 250 2.1.0\n< 250 2.1.5\n< 550 5.1.1\n< 354\n< 250 2.0.0 OK id%d", i+1)
+	}
+	script(t, c, want+"\n< 221 2.0.0\nEOF")
+	got := h.backend.delivered()
+	if len(got) != 50 {
+		t.Fatal(len(got))
+	}
+	for i, d := range got {
+		if d.msg != strings.Repeat(fmt.Sprintf("message %d\r\n.\r\n", i), 1+i*i*3)+"\r\n" {
+			t.Fatalf("message %d is damaged", i)
+		}
+	}
+}
