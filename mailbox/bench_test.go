@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,8 +19,21 @@ import (
 )
 
 // BenchmarkAppend stores messages of 1 KB durably on the real disk, 32 at a time, over 200 mail files.
-func BenchmarkAppend(b *testing.B) {
+func BenchmarkAppend(b *testing.B) { benchmarkAppend(b, 32, 0) }
+
+// BenchmarkAppendSlowDisk does the same 256 at a time on a disk whose every flush takes longer: group
+// commit has to make up for it.
+func BenchmarkAppendSlowDisk(b *testing.B) {
+	for _, slow := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
+		b.Run(slow.String(), func(b *testing.B) { benchmarkAppend(b, 256, slow) })
+	}
+}
+
+func benchmarkAppend(b *testing.B, writers int, slow time.Duration) {
 	e := env.Real(slog.New(slog.DiscardHandler))
+	if slow > 0 {
+		e.FS = env.SlowSync(e.FS, e.Clock, slow)
+	}
 	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})
 	if err != nil {
 		b.Fatal(err)
@@ -37,7 +51,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	before := written()
 	var n atomic.Int64
-	b.SetParallelism(16)
+	b.SetParallelism(max(1, writers/runtime.GOMAXPROCS(0)))
 	b.ResetTimer()
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
@@ -50,6 +64,74 @@ func BenchmarkAppend(b *testing.B) {
 	})
 	b.StopTimer()
 	b.ReportMetric(float64(written()-before)/float64(b.N), "written-B/op")
+}
+
+// BenchmarkOpenFolder opens a folder and lists the envelopes of its last 50 messages, whatever its size.
+func BenchmarkOpenFolder(b *testing.B) {
+	for _, size := range []int{100, 100_000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			e := env.Real(slog.New(slog.DiscardHandler))
+			s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			f := filled(b, s, mailbox.New(s, e, mailbox.Options{}), size)
+			b.ResetTimer()
+			for range b.N {
+				v, _, err := f.Open(context.Background(), "INBOX", false)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n := 0
+				err = v.Fetch(context.Background(), mailbox.Set{{Start: v.Exists() - 49, Stop: v.Exists()}}, false, mailbox.FetchOptions{},
+					func(m *mailbox.Message) (bool, error) {
+						n++
+						_, err := m.Envelope()
+						return false, err
+					}, func() error { return nil })
+				if err != nil || n != 50 {
+					b.Fatal(n, err)
+				}
+			}
+		})
+	}
+}
+
+// filled makes a mail file with size messages in INBOX.
+func filled(b *testing.B, s *store.Store, svc *mailbox.Service, size int) *mailbox.File {
+	ctx := context.Background()
+	owner := s.UNID()
+	db, err := svc.Make(ctx, owner, "big", 0, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for done := 0; done < size; {
+		err := s.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
+			w, err := tx.Database(db)
+			if err != nil {
+				return err
+			}
+			inbox, err := w.FolderNamed(mailbox.Inbox)
+			for i := 0; i < 100 && err == nil; i++ {
+				done++
+				raw := fmt.Appendf(nil, "From: a@example.com\r\nSubject: message %d\r\n\r\nHello.\r\n", done)
+				var c *mailbox.Composed
+				if c, err = svc.Compose(ctx, raw); err != nil {
+					break
+				}
+				n := c.New(time.Unix(int64(done), 0))
+				n.Folders = []note.ID{inbox.Note}
+				_, err = w.Create(n)
+				defer c.Release()
+			}
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return svc.File(note.Who{Person: owner}, db)
 }
 
 // written is how many bytes this process has sent to disks (Linux; 0 elsewhere).

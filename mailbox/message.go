@@ -110,6 +110,9 @@ func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, f
 		if ranges, err = v.uids(r, set, byUID); err != nil {
 			return err
 		}
+		if c := r.Counters(); !c.Ledger.Knows(note.ModSeq(o.ChangedSince)) {
+			o.ChangedSince = 0 // of a history that is not ours: everything may have changed
+		}
 		if o.MarkSeen && !v.readOnly {
 			if marked, err = v.unseen(r, ranges); err != nil {
 				return err

@@ -481,7 +481,7 @@ func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set
 			return err
 		}
 		c := r.Counters()
-		if note.ModSeq(modseq) < c.Floor || note.ModSeq(modseq) > c.Ledger.Last {
+		if note.ModSeq(modseq) < c.Floor || !c.Ledger.Knows(note.ModSeq(modseq)) {
 			out, err = v.absent(r, ranges)
 			return err
 		}

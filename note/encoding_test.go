@@ -108,7 +108,7 @@ func seeds() [][]byte {
 	return [][]byte{
 		AppendState(nil, randomState(rng)), AppendTree(nil, randomTree(rng)),
 		AppendContent(nil, &Content{Items: MakeItems(Item{"A", Text("x")}), Attachments: []Attachment{{"n", "t", Digest{1}, 5}}, Message: Digest{2}}),
-		AppendACL(nil, &ACL{Reader, []Entry{{UNID{1}, Editor, Create, Post}}}), AppendLedger(nil, &Ledger{1, true, 5, 6, true}), AppendStamp(nil, Stamp{1, 2}),
+		AppendACL(nil, &ACL{Reader, []Entry{{UNID{1}, Editor, Create, Post}}}), AppendLedger(nil, &Ledger{1, true, 5, 6, true, []ModSeq{3, 4}}), AppendStamp(nil, Stamp{1, 2}),
 	}
 }
 

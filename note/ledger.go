@@ -3,6 +3,7 @@ package note
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // ModSeq is a modification sequence as clients see it: term (20 bits, the low 4 the home's slot)
@@ -36,6 +37,23 @@ type Ledger struct {
 	// Skip asks that the next UID opens the first own block above the known blocks + 16: a
 	// takeover without hand-over cannot know how far the old home went.
 	Skip bool
+	// Ended holds, for each term that ended without a hand-over, the last MODSEQ of it that this
+	// ledger knows: what its home gave above that, clients may have seen, and we have not.
+	Ended []ModSeq
+}
+
+// Knows says whether a MODSEQ that a client remembers lies on this ledger's own history. One that
+// does not is answered as if the client remembered nothing: told more than changed, never less.
+func (l *Ledger) Knows(m ModSeq) bool {
+	if m>>counterBits == l.Last>>counterBits {
+		return m <= l.Last
+	}
+	for _, e := range l.Ended {
+		if m>>counterBits == e>>counterBits {
+			return m <= e
+		}
+	}
+	return false
 }
 
 // NextMod gives a MODSEQ.
@@ -75,6 +93,7 @@ func (l *Ledger) TakeOver() error {
 	if term > maxTerm {
 		return ErrExhausted
 	}
+	l.Ended = append(slices.Clip(l.Ended), l.Last)
 	l.Last = ModSeq(term << counterBits)
 	l.Skip = true
 	return nil
@@ -91,7 +110,12 @@ func AppendLedger(dst []byte, l *Ledger) []byte {
 	}
 	dst = append(dst, l.Slot, f)
 	dst = binary.AppendUvarint(dst, uint64(l.Last))
-	return binary.AppendUvarint(dst, uint64(l.UID))
+	dst = binary.AppendUvarint(dst, uint64(l.UID))
+	dst = binary.AppendUvarint(dst, uint64(len(l.Ended)))
+	for _, e := range l.Ended {
+		dst = binary.AppendUvarint(dst, uint64(e))
+	}
+	return dst
 }
 
 // ReadLedger reads what AppendLedger wrote and returns the rest.
@@ -106,6 +130,17 @@ func ReadLedger(b []byte) (Ledger, []byte, error) {
 		return l, nil, err
 	}
 	uid, b, err := readUvarint(b)
+	if err != nil {
+		return l, nil, err
+	}
 	l.Last, l.UID = ModSeq(last), uint32(uid)
+	n, b, err := readCount(b, 1)
+	for range n {
+		var e uint64
+		if e, b, err = readUvarint(b); err != nil {
+			return l, nil, err
+		}
+		l.Ended = append(l.Ended, ModSeq(e))
+	}
 	return l, b, err
 }

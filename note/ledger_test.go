@@ -106,3 +106,25 @@ func TestLedgerAlone(t *testing.T) {
 		t.Error("terms never run out: ", err)
 	}
 }
+
+// TestKnows: after a takeover, what the old home may have shown above what we know of it is not ours.
+func TestKnows(t *testing.T) {
+	t.Parallel()
+	l := Ledger{Slot: 2, Shared: true, Last: 100}
+	if !l.Knows(0) || !l.Knows(100) || l.Knows(101) {
+		t.Error("within the first term")
+	}
+	if err := l.TakeOver(); err != nil {
+		t.Fatal(err)
+	}
+	first := l.NextMod()
+	if !l.Knows(100) || l.Knows(101) || !l.Knows(first) || l.Knows(first+1) || l.Knows(first+1<<counterBits) {
+		t.Error("a MODSEQ of the lost branch must not be known, those before and after must")
+	}
+	if err := l.TakeOver(); err != nil {
+		t.Fatal(err)
+	}
+	if !l.Knows(100) || l.Knows(101) || !l.Knows(first) || l.Knows(first+1) {
+		t.Error("after a second takeover")
+	}
+}

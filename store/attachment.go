@@ -3,6 +3,8 @@ package store
 import (
 	"doublet/note"
 	"doublet/store/layout"
+	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -46,6 +48,21 @@ func (w *Writer) settleNamed(t *txNote) error {
 		}
 	}
 	t.row.Attached = len(t.named) > 0 || len(conflicts) > 0
+	return w.present(t)
+}
+
+// present refuses a note that newly names an object which is neither stored nor brought along: a
+// reference must never lead to nothing. Objects that are stored already are pinned by the caller
+// (Attach, Keep), or by the note of this update's databases that they are copied from.
+func (w *Writer) present(t *txNote) error {
+	for d := range t.named {
+		if t.wasNamed[d] || slices.ContainsFunc(w.objects, func(o *Object) bool { return o.Digest == d }) {
+			continue
+		}
+		if _, err := w.s.locate(w.eng, d); err != nil {
+			return fmt.Errorf("attachment %s: %w", d, err)
+		}
+	}
 	return nil
 }
 

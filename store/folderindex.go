@@ -51,32 +51,32 @@ func (r *Reader) Member(folder note.ID, uid uint32) (note.ID, error) {
 // Rank is the number of members of a folder with a UID below uid: whatever the folder's size, it
 // reads its counter rows and at most one chunk.
 func (r *Reader) Rank(folder note.ID, uid uint32) (uint32, error) {
-	var rank uint32
 	chunk := uid >> layout.ChunkShift
+	first := chunk << layout.ChunkShift
+	count := func(lo, hi uint32) (n uint32, err error) {
+		err = r.members(layout.KindMember, folder, lo, hi, func(uint32, []byte) (bool, error) {
+			n++
+			return true, nil
+		})
+		return n, err
+	}
+	if f := r.st.folder(folder); f != nil && uid < f.UIDNext && f.UIDNext-uid < max(uid-first, 1<<layout.ChunkShift/4) {
+		// Near the end of the folder, where sessions mostly look: counted from there.
+		after, err := count(uid, note.MaxUID)
+		return f.Total - after, err
+	}
+	var rank uint32
 	prefix := layout.NoteKey(r.db.num, layout.KindChunk, folder)
 	err := scanRange(r.eng, prefix, layout.FolderUIDKey(r.db.num, layout.KindChunk, folder, chunk), func(k, v []byte) error {
 		c, err := layout.ReadChunk(v)
 		rank += c.Total
 		return err
 	})
-	first := chunk << layout.ChunkShift
 	if err != nil || uid == first {
 		return rank, err
 	}
-	if f := r.st.folder(folder); f != nil && f.UIDNext-1-uid < uid-first {
-		// Near the end of the folder, where sessions mostly look: counted from there.
-		after := uint32(0)
-		err = r.members(layout.KindMember, folder, uid, note.MaxUID, func(uint32, []byte) (bool, error) {
-			after++
-			return true, nil
-		})
-		return f.Total - after, err
-	}
-	err = r.members(layout.KindMember, folder, first, uid-1, func(uint32, []byte) (bool, error) {
-		rank++
-		return true, nil
-	})
-	return rank, err
+	before, err := count(first, uid-1)
+	return rank + before, err
 }
 
 // At returns the UID of the member of a folder that has rank members before it; ErrNotFound where

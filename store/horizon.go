@@ -7,7 +7,7 @@ import (
 
 // ceilingStep is how many sequences one durable ceiling covers. A new ceiling is written when half
 // of them are used, long before the first number above the old one is given.
-const ceilingStep = 1 << 20
+const ceilingStep = 1 << 16
 
 // horizon gives sequences and knows up to which of them everything is durable.
 //

@@ -21,7 +21,8 @@ type Tx struct {
 
 // Update is the one door by which notes change. It locks the databases named, in ascending id,
 // calls fn, and commits everything that fn asked for as one batch; it returns when that would
-// survive a power cut. If fn fails nothing has changed. fn must be quick: what can be prepared
+// survive a power cut. If fn fails nothing has changed. fn must not call Update: it holds the locks
+// that it would wait for. fn must be quick: what can be prepared
 // (parsing, hashing, objects, rules) is prepared before.
 //
 // Order: the batch takes its numbers and is applied under the locks; the flush of the log is waited

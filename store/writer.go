@@ -336,8 +336,15 @@ func (w *Writer) Revise(id note.ID, parent note.Revision, c note.Content, summar
 	c.Message = base.Message
 	node := note.Node{Rev: note.NextRevision(parent, t.row.Class, false, &c), Parent: parent, Changed: note.Changes(base, &c)}
 	w.graft(t, cur, []grown{{node, &c, summary}})
+	if len(w.st.peers) == 0 && len(t.content.Tree) > 2*historyKept {
+		// No other replica can still stand at an older revision.
+		t.content.Tree = t.content.Tree.Prune(historyKept)
+	}
 	return node.Rev, nil
 }
+
+// historyKept is how many revisions of a branch a database that is alone keeps.
+const historyKept = 50
 
 // load reads a note's content for changing.
 func (w *Writer) load(id note.ID, t *txNote) (*layout.Content, error) {
