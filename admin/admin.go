@@ -1,0 +1,232 @@
+// Package admin is every administrative operation once, as a typed verb in one table. The command
+// line, the socket and later the console and the browser read the table; none of them has an
+// operation of its own. A verb runs in the server, or in a process that has opened a stopped
+// server's store: it cannot tell.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mail"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/stat"
+	"doublet/store"
+)
+
+// SocketName is the socket's name in the data folder.
+const SocketName = "doublet.sock"
+
+// System is what verbs act on.
+type System struct {
+	Env       *env.Env
+	Store     *store.Store
+	Directory *directory.Directory
+	Mailbox   *mailbox.Service
+	Mail      *mail.Service
+	Stats     *stat.Tree
+	// Name is the server's, Data its data folder, Version the program's.
+	Name, Data, Version string
+	Started             time.Time
+	// Doors and Tasks tell what runs; Stop asks the server to stop. They are nil where the store is
+	// open without its server.
+	Doors func() []Door
+	Tasks func() []Task
+	Stop  func()
+}
+
+// Door is an open door.
+type Door struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	TLS     string `json:"tls,omitempty"`
+}
+
+// Task is a server task: what it does now and what it did last.
+type Task struct {
+	Name    string    `json:"name"`
+	State   string    `json:"state"`
+	Runs    uint64    `json:"runs"`
+	Failed  uint64    `json:"failed"`
+	LastRun time.Time `json:"last_run,omitzero"`
+	Took    string    `json:"took,omitempty"`
+	NextRun time.Time `json:"next_run,omitzero"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// Call is one run of a verb.
+type Call struct {
+	*System
+	Who note.Who
+	// Progress tells whoever waits how far the verb has come. It is never nil.
+	Progress func(Progress)
+}
+
+// Progress says how far a long verb has come, or carries a piece of its output.
+type Progress struct {
+	Stage string `json:"stage,omitempty"`
+	Done  uint64 `json:"done,omitempty"`
+	Bytes uint64 `json:"bytes,omitempty"`
+	Text  string `json:"text,omitempty"`
+	// Output is text that belongs to the result, to be shown as it is.
+	Output string `json:"output,omitempty"`
+}
+
+// The kinds of error that callers branch on, beside those of the rooms below.
+var (
+	ErrUsage     = errors.New("bad arguments")
+	ErrNoVerb    = errors.New("no such verb")
+	ErrStopped   = errors.New("the server is not running")
+	ErrForbidden = errors.New("the verb needs the role Admin")
+)
+
+// Verb is one operation.
+type Verb struct {
+	// Name is its words: "user app-password add".
+	Name string
+	// Help is one line; Long may say more.
+	Help, Long string
+	// Params describe the arguments, positional ones first.
+	Params []Param
+	// Changes marks a verb that changes something: it leaves a line in the log.
+	Changes bool
+	// Server marks one that means something only while the server runs.
+	Server bool
+
+	run       func(ctx context.Context, c *Call, raw json.RawMessage) (any, error)
+	newResult func() any
+	redact    func(raw json.RawMessage) string
+}
+
+// Result makes an empty result of the verb's type, to decode an answer into.
+func (v *Verb) Result() any { return v.newResult() }
+
+// table is every verb, in the order of help.
+var table = concat(people(), groups(), domains(), mailIns(), databases(), transfer(), shows(), queues(), checks(), dumps(), control())
+
+func concat(parts ...[]*Verb) []*Verb {
+	var all []*Verb
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+// Verbs is the table.
+func Verbs() []*Verb { return table }
+
+// Find returns a verb by its name.
+func Find(name string) (*Verb, bool) {
+	for _, v := range table {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// option marks a verb as it is defined.
+type option func(*Verb)
+
+var (
+	changes    option = func(v *Verb) { v.Changes = true }
+	serverOnly option = func(v *Verb) { v.Server = true }
+)
+
+func long(text string) option { return func(v *Verb) { v.Long = text } }
+
+// define makes a verb of a function. A is the struct of its arguments, see Param; R its result.
+func define[A, R any](name, help string, fn func(ctx context.Context, c *Call, a *A) (R, error), options ...option) *Verb {
+	v := &Verb{
+		Name: name, Help: help, Params: params[A](),
+		newResult: func() any { return new(R) },
+	}
+	v.run = func(ctx context.Context, c *Call, raw json.RawMessage) (any, error) {
+		a, err := decode[A](v, raw)
+		if err != nil {
+			return nil, err
+		}
+		return fn(ctx, c, a)
+	}
+	v.redact = func(raw json.RawMessage) string { return redact(v, raw) }
+	for _, o := range options {
+		o(v)
+	}
+	return v
+}
+
+// Run runs a verb here: the one way in, from the socket and from the command line. args is a JSON
+// object or empty; the result is JSON too, so that both ways give the same.
+func (s *System) Run(ctx context.Context, who note.Who, name string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {
+	v, ok := Find(name)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", ErrNoVerb, name)
+	}
+	if directory.RequireAdmin(who) != nil {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, name)
+	}
+	if v.Server && s.Stop == nil {
+		return nil, fmt.Errorf("%w: %s needs it", ErrStopped, name)
+	}
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	result, err := v.run(ctx, &Call{System: s, Who: who, Progress: progress}, args)
+	if v.Changes {
+		s.audit(who, v, args, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+// audit leaves a line of who changed what. Secrets are left out of the arguments.
+func (s *System) audit(who note.Who, v *Verb, args json.RawMessage, err error) {
+	by := "system"
+	if !who.System {
+		by = who.Person.String()
+	}
+	attrs := []slog.Attr{slog.String("verb", v.Name), slog.String("by", by), slog.String("args", v.redact(args))}
+	level, text := slog.LevelInfo, "admin"
+	if err != nil {
+		level, text = slog.LevelWarn, "admin: refused"
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	s.Env.Log.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+// Kind is the word for an error's kind, the same over the socket and here: it decides exit codes
+// and HTTP statuses.
+func Kind(err error) string {
+	var remote *RemoteError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &remote):
+		return remote.Kind
+	case errors.Is(err, ErrUsage), errors.Is(err, directory.ErrInvalid), errors.Is(err, ErrNoVerb),
+		errors.Is(err, mailbox.ErrBadName):
+		return "usage"
+	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
+		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist):
+		return "not found"
+	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist):
+		return "exists"
+	case errors.Is(err, ErrForbidden), errors.Is(err, directory.ErrDenied), errors.Is(err, store.ErrDenied), errors.Is(err, fs.ErrPermission):
+		return "denied"
+	case errors.Is(err, store.ErrNoSpace), errors.Is(err, mailbox.ErrOverQuota):
+		return "no space"
+	case errors.Is(err, ErrStopped):
+		return "stopped"
+	}
+	return "failed"
+}

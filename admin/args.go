@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Param is one argument of a verb, made from a field of its struct. The tag json names it; the
+// tag arg makes it positional ("required", "optional", or "rest" for all that follow) instead of a
+// flag; help says what it is; secret keeps it out of the log. A pointer is an argument whose
+// absence means something: leave it as it is.
+type Param struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+	// Kind is text, list, number, size or switch.
+	Kind     string `json:"kind"`
+	Arg      string `json:"arg,omitempty"`
+	Default  string `json:"default,omitempty"`
+	Required bool   `json:"required,omitempty"`
+	Secret   bool   `json:"secret,omitempty"`
+	// File marks the path of a file on the server's machine.
+	File bool `json:"file,omitempty"`
+}
+
+// Size is a number of bytes, written with a unit (10MB, 1.5GB; powers of 1024).
+type Size uint64
+
+var units = []struct {
+	name  string
+	bytes uint64
+}{{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"KB", 1 << 10}, {"B", 1}}
+
+// ParseSize reads a Size: a number with at most one point, and perhaps a unit.
+func ParseSize(text string) (Size, error) {
+	digits, scale := strings.ToUpper(strings.TrimSpace(text)), uint64(1)
+	for _, u := range units {
+		if cut, ok := strings.CutSuffix(digits, u.name); ok {
+			digits, scale = strings.TrimSpace(cut), u.bytes
+			break
+		}
+	}
+	f, err := strconv.ParseFloat(digits, 64)
+	if err != nil || strings.Trim(digits, "0123456789.") != "" || f*float64(scale) >= 1<<62 {
+		return 0, fmt.Errorf("%q is not a size such as 500MB", text)
+	}
+	return Size(f * float64(scale)), nil
+}
+
+// String writes the size with one digit behind the point at most.
+func (s Size) String() string {
+	for _, u := range units[:4] {
+		if uint64(s) >= u.bytes {
+			return strconv.FormatFloat(float64(int64(float64(s)/float64(u.bytes)*10+0.5))/10, 'f', -1, 64) + " " + u.name
+		}
+	}
+	return strconv.FormatUint(uint64(s), 10) + " B"
+}
+
+// UnmarshalJSON reads a number of bytes, or a text with a unit.
+func (s *Size) UnmarshalJSON(raw []byte) error {
+	text := string(raw)
+	if len(raw) > 0 && raw[0] == '"' {
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return err
+		}
+	}
+	v, err := ParseSize(text)
+	if err == nil {
+		*s = v
+	}
+	return err
+}
+
+// params reads the fields of an argument struct. A field that cannot be an argument is a mistake in
+// the program.
+func params[A any]() []Param {
+	t := reflect.TypeFor[A]()
+	var positional, flags []Param
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		p := Param{
+			Name: name, Help: f.Tag.Get("help"), Kind: kindOf(f.Type), Arg: f.Tag.Get("arg"),
+			Default: f.Tag.Get("default"), Secret: f.Tag.Get("secret") != "", File: f.Tag.Get("file") != "",
+		}
+		p.Required = p.Arg == "required" || f.Tag.Get("required") != ""
+		if name == "" || p.Kind == "" || p.Help == "" {
+			panic("admin: " + t.Name() + "." + f.Name + " cannot be an argument")
+		}
+		if p.Arg != "" {
+			positional = append(positional, p)
+		} else {
+			flags = append(flags, p)
+		}
+	}
+	return append(positional, flags...)
+}
+
+func kindOf(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[Size]():
+		return "size"
+	case t == reflect.TypeFor[[]string]():
+		return "list"
+	case t.Kind() == reflect.String:
+		return "text"
+	case t.Kind() == reflect.Bool:
+		return "switch"
+	case t.Kind() == reflect.Int:
+		return "number"
+	}
+	return ""
+}
+
+// decode reads the arguments strictly: an unknown name is an error, and so is a missing one.
+func decode[A any](v *Verb, raw json.RawMessage) (*A, error) {
+	a := new(A)
+	if len(bytes.TrimSpace(raw)) > 0 {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if err := d.Decode(a); err != nil {
+			return nil, fmt.Errorf("%w of %s: %w", ErrUsage, v.Name, err)
+		}
+	}
+	value := reflect.ValueOf(a).Elem()
+	for i := range value.NumField() {
+		f, tag := value.Field(i), value.Type().Field(i).Tag
+		if text := tag.Get("default"); text != "" && f.IsZero() {
+			f.SetString(text)
+		}
+		if (tag.Get("arg") == "required" || tag.Get("required") != "") && f.IsZero() {
+			name, _, _ := strings.Cut(tag.Get("json"), ",")
+			return nil, fmt.Errorf("%w of %s: %s is missing", ErrUsage, v.Name, name)
+		}
+	}
+	return a, nil
+}
+
+// redact is the arguments as the log shows them.
+func redact(v *Verb, raw json.RawMessage) string {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(raw, &m) != nil {
+		return ""
+	}
+	for _, p := range v.Params {
+		if _, there := m[p.Name]; there && p.Secret {
+			m[p.Name] = json.RawMessage(`"…"`)
+		}
+	}
+	out, err := json.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	return string(out[:min(len(out), 2000)])
+}

@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"doublet/note"
+	"doublet/store/check"
+)
+
+// Check are the arguments of check.
+type Check struct {
+	Database []string `json:"database" arg:"rest" help:"only these databases: ids, titles or owners"`
+	Deep     bool     `json:"deep" help:"read every message and compare it with its digest"`
+	Repair   bool     `json:"repair" help:"put right what can be put right; what is lost is listed"`
+}
+
+// Checked is what check found.
+type Checked struct {
+	Clean     bool     `json:"clean"`
+	Findings  []string `json:"findings,omitempty"`
+	More      int      `json:"more,omitempty"`
+	Lost      []string `json:"lost,omitempty"`
+	Applied   int      `json:"rows_written,omitempty"`
+	Restart   bool     `json:"restart_needed,omitempty"`
+	Databases uint64   `json:"databases"`
+	Notes     uint64   `json:"notes"`
+	Stubs     uint64   `json:"stubs"`
+	Messages  uint64   `json:"messages"`
+	Objects   uint64   `json:"objects"`
+	Rows      uint64   `json:"rows"`
+	Bytes     Size     `json:"bytes"`
+}
+
+// Text is the report for people.
+func (r Checked) Text() string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s\n", f)
+	}
+	if r.More > 0 {
+		fmt.Fprintf(&b, "… and %d more\n", r.More)
+	}
+	for _, l := range r.Lost {
+		fmt.Fprintf(&b, "lost: %s\n", l)
+	}
+	if r.Applied > 0 {
+		fmt.Fprintf(&b, "repaired: %d rows written\n", r.Applied)
+	}
+	if r.Restart {
+		b.WriteString("start the server anew: the repaired databases serve again then\n")
+	}
+	word := "clean"
+	if !r.Clean {
+		word = fmt.Sprintf("%d findings", len(r.Findings)+r.More)
+	}
+	fmt.Fprintf(&b, "%s: %d databases, %d notes, %d messages, %d objects, %d rows (%s) read\n",
+		word, r.Databases, r.Notes, r.Messages, r.Objects, r.Rows, r.Bytes)
+	return b.String()
+}
+
+// Failed says that a check that ran has bad news: the command line's exit code.
+func (r Checked) Failed() bool { return !r.Clean }
+
+func checks() []*Verb {
+	return []*Verb{
+		define("check", "verify every reference, row, index and feed entry of the store", runCheck,
+			long("Works on a running server too: it checks the store as it stood at one moment. Exit code 1 says that something was found.")),
+	}
+}
+
+func runCheck(ctx context.Context, c *Call, a *Check) (Checked, error) {
+	o := check.Options{Deep: a.Deep, Progress: func(p check.Progress) {
+		text := ""
+		if p.Database != 0 {
+			text = p.Database.String()
+		}
+		c.Progress(Progress{Stage: p.Stage, Done: p.Rows, Bytes: p.Bytes, Text: text})
+	}}
+	for _, name := range a.Database {
+		i, err := c.database(name)
+		if err != nil {
+			return Checked{}, err
+		}
+		o.Databases = append(o.Databases, i.ID)
+	}
+	found, err := check.Run(ctx, c.Store, o)
+	if err != nil {
+		return Checked{}, err
+	}
+	if a.Repair && !found.Clean() {
+		c.Env.Log.Warn("repair begins", "findings", len(found.Findings)+found.More)
+		if found, err = check.Repair(ctx, c.Store, found); err != nil {
+			return Checked{}, err
+		}
+	}
+	return c.checked(found), nil
+}
+
+func (c *Call) checked(r check.Report) Checked {
+	out := Checked{
+		Clean: r.Clean(), More: r.More, Applied: r.Applied, Restart: r.Reopen, Databases: r.Databases, Notes: r.Notes, Stubs: r.Stubs,
+		Messages: r.Messages, Objects: r.Objects, Rows: r.Rows, Bytes: Size(r.Bytes),
+	}
+	for _, f := range r.Findings {
+		out.Findings = append(out.Findings, f.String())
+	}
+	for _, l := range r.Lost {
+		out.Lost = append(out.Lost, fmt.Sprintf("database %s note %d %s: %s", l.Database, l.Note, unid(l.UNID), l.Reason))
+	}
+	return out
+}
+
+func unid(u note.UNID) string {
+	if u.IsZero() {
+		return "(UNID unknown)"
+	}
+	return u.String()
+}
+
+func control() []*Verb {
+	return []*Verb{
+		define("collect", "take away now what the nightly Collect would: what was removed long ago, unreferenced messages", func(ctx context.Context, c *Call, _ *struct{}) (Collected, error) {
+			return c.Collect(ctx)
+		}, changes),
+		define("stop", "stop the running server: commands finish, then it ends", func(_ context.Context, c *Call, _ *struct{}) (Done, error) {
+			c.Stop()
+			return Done{"the server stops"}, nil
+		}, changes, serverOnly),
+	}
+}

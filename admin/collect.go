@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// keepRemoved is how long a removed database can be brought back.
+const keepRemoved = 30 * 24 * time.Hour
+
+// Collected says what a Collect took away.
+type Collected struct {
+	People    int  `json:"people_and_groups"`
+	Databases int  `json:"databases"`
+	Objects   int  `json:"objects_and_messages"`
+	Rewritten Size `json:"rewritten"`
+}
+
+// Collect takes away what nobody needs any more: removed people and databases whose time to be
+// brought back is over, old expunges and stubs, unreferenced messages and objects, the feed behind
+// its slowest reader. Each step is harmless when repeated; one that fails does not stop the others.
+func (s *System) Collect(ctx context.Context) (Collected, error) {
+	var out Collected
+	var errs []error
+	step := func(name string, err error) bool {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("collect: %s: %w", name, err))
+		}
+		return err == nil && ctx.Err() == nil
+	}
+	for {
+		n, err := s.Directory.Purge(ctx, note.System)
+		out.People += n
+		if !step("removed people", err) || n == 0 {
+			break
+		}
+	}
+	var err error
+	out.Databases, err = PurgeDatabases(s.Store, s.Env.Clock.Now(), keepRemoved)
+	step("removed databases", err)
+	all, err := s.Store.Databases()
+	step("databases", err)
+	for _, i := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := s.Store.Maintain(ctx, i.ID); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrOutOfService) {
+			step("database "+i.ID.String(), err)
+		}
+	}
+	for {
+		n, err := s.Store.Sweep(ctx, 10_000)
+		out.Objects += n
+		if !step("objects", err) || n == 0 {
+			break
+		}
+	}
+	step("feed", s.Store.Trim())
+	if ctx.Err() == nil {
+		n, err := s.Store.Rewrite(ctx)
+		out.Rewritten = Size(max(n, 0))
+		step("segments", err)
+	}
+	return out, errors.Join(errors.Join(errs...), ctx.Err())
+}

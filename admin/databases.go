@@ -1,0 +1,312 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// Database is a database as verbs show one. Notes, folders and bytes are told by show alone.
+type Database struct {
+	ID      string    `json:"id"`
+	Title   string    `json:"title"`
+	Kind    string    `json:"kind"`
+	Owner   string    `json:"owner,omitempty"`
+	State   string    `json:"state"`
+	Reason  string    `json:"reason,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+	Quota   Size      `json:"quota,omitempty"`
+	Warning Size      `json:"warning,omitempty"`
+	Access  []string  `json:"access,omitempty"`
+	Folders []Folder  `json:"folders,omitempty"`
+}
+
+// Folder is a folder of a mail file.
+type Folder struct {
+	Name     string `json:"name"`
+	Messages uint32 `json:"messages"`
+	Bytes    Size   `json:"bytes"`
+}
+
+// DatabaseAdd are the arguments of db add.
+type DatabaseAdd struct {
+	Title string `json:"title" arg:"required" help:"title"`
+	Kind  string `json:"kind" help:"what it is for" default:"mail"`
+	Owner string `json:"owner" help:"person who manages it"`
+	Quota Size   `json:"quota" help:"most bytes that it may hold"`
+}
+
+// DatabaseList are the arguments of db list and show databases.
+type DatabaseList struct {
+	Pattern string `json:"pattern" arg:"optional" help:"only titles and ids that contain it"`
+	Kind    string `json:"kind" help:"only those of a kind, such as mail"`
+	Removed bool   `json:"removed" help:"those that were removed and can be brought back"`
+}
+
+// DatabaseSet are the arguments of db set; what is nil stays.
+type DatabaseSet struct {
+	Name    string   `json:"name" arg:"required" help:"id or title, or its owner's name"`
+	Title   *string  `json:"title" help:"new title"`
+	Quota   *Size    `json:"quota" help:"most bytes that it may hold, 0 for no limit"`
+	Warning *Size    `json:"warning" help:"size from which its owner is warned, 0 for none"`
+	Service *bool    `json:"service" help:"whether it is in service"`
+	Access  []string `json:"access" help:"name=level, such as Bob=Editor, or default=Reader; may be repeated"`
+}
+
+func databases() []*Verb {
+	return []*Verb{
+		define("db add", "make a database", databaseAdd, changes),
+		define("db list", "list databases", databaseList),
+		define("db show", "show a database, its access list and folders", databaseShow),
+		define("db set", "change a database", databaseSet, changes),
+		define("db remove", "take a database out of service and delete it after a while; undo brings it back", databaseRemove, changes),
+		define("db undo", "bring back a database that was removed", databaseUndo, changes),
+	}
+}
+
+// database finds one by id, by its owner's name, or by title where only one has it.
+func (c *Call) database(name string) (layout.Info, error) {
+	if id, err := note.ParseDatabaseID(strings.ToUpper(name)); err == nil {
+		return c.Store.Info(id)
+	}
+	if p, err := c.Directory.ByName(context.Background(), name); err == nil && p.MailDatabase != 0 {
+		return c.Store.Info(p.MailDatabase)
+	}
+	all, err := c.Store.Databases()
+	if err != nil {
+		return layout.Info{}, err
+	}
+	var found []layout.Info
+	for _, i := range all {
+		if strings.EqualFold(i.Title, name) {
+			found = append(found, i)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return layout.Info{}, fmt.Errorf("database %q: %w", name, store.ErrNotFound)
+	case 1:
+		return found[0], nil
+	}
+	return layout.Info{}, fmt.Errorf("%w: %d databases have the title %q: give an id", ErrUsage, len(found), name)
+}
+
+func (c *Call) databaseOf(ctx context.Context, i layout.Info) Database {
+	d := Database{
+		ID: i.ID.String(), Title: i.Title, Kind: i.Kind, State: i.State.String(), Reason: i.Reason,
+		Created: time.Unix(i.Created, 0).UTC(), Quota: Size(i.Quota), Warning: Size(i.Warning),
+	}
+	if !i.Owner.IsZero() {
+		d.Owner = c.nameOf(ctx, i.Owner)
+	}
+	return d
+}
+
+func (c *Call) nameOf(ctx context.Context, id note.UNID) string {
+	if name, err := c.Directory.NameOf(ctx, id); err == nil {
+		return name
+	}
+	return id.String()
+}
+
+func databaseAdd(ctx context.Context, c *Call, a *DatabaseAdd) (Database, error) {
+	var owner note.UNID
+	if a.Owner != "" {
+		p, err := c.person(ctx, a.Owner)
+		if err != nil {
+			return Database{}, err
+		}
+		owner = p.ID
+	}
+	var id note.DatabaseID
+	var err error
+	if a.Kind == mailbox.Kind {
+		id, err = c.Mailbox.Make(ctx, owner, a.Title, uint64(a.Quota), 0)
+	} else {
+		acl := note.ACL{Default: note.NoAccess}
+		if !owner.IsZero() {
+			acl = acl.With(note.Entry{ID: owner, Level: note.Manager})
+		}
+		id, err = c.Store.CreateDatabase(note.System, store.Create{Title: a.Title, Kind: a.Kind, Owner: owner, Quota: uint64(a.Quota), ACL: acl})
+	}
+	if err != nil {
+		return Database{}, err
+	}
+	i, err := c.Store.Info(id)
+	return c.databaseOf(ctx, i), err
+}
+
+func databaseList(ctx context.Context, c *Call, a *DatabaseList) ([]Database, error) {
+	all, err := c.Store.Databases()
+	if err != nil {
+		return nil, err
+	}
+	out := []Database{}
+	pattern := strings.ToLower(a.Pattern)
+	for _, i := range all {
+		if a.Kind != "" && i.Kind != a.Kind || a.Removed != (i.State == layout.PendingDelete) {
+			continue
+		}
+		if !strings.Contains(strings.ToLower(i.Title), pattern) && !strings.Contains(strings.ToLower(i.ID.String()), pattern) {
+			continue
+		}
+		out = append(out, c.databaseOf(ctx, i))
+	}
+	return out, nil
+}
+
+func databaseShow(ctx context.Context, c *Call, a *Named) (Database, error) {
+	i, err := c.database(a.Name)
+	if err != nil {
+		return Database{}, err
+	}
+	d := c.databaseOf(ctx, i)
+	d.Access = append(d.Access, "default="+i.ACL.Default.String())
+	for _, e := range i.ACL.Entries {
+		d.Access = append(d.Access, c.nameOf(ctx, e.ID)+"="+e.Level.String())
+	}
+	if i.Kind == mailbox.Kind && i.State != layout.OutOfService {
+		folders, err := c.Mailbox.File(note.System, i.ID).Folders(ctx)
+		if err != nil {
+			return d, err
+		}
+		for _, f := range folders {
+			d.Folders = append(d.Folders, Folder{f.Name, f.Total, Size(f.Size)})
+		}
+	}
+	return d, nil
+}
+
+func databaseSet(ctx context.Context, c *Call, a *DatabaseSet) (Database, error) {
+	i, err := c.database(a.Name)
+	if err != nil {
+		return Database{}, err
+	}
+	acl, err := c.access(ctx, i.ACL, a.Access)
+	if err != nil {
+		return Database{}, err
+	}
+	if a.Service != nil && i.State == layout.PendingDelete {
+		return Database{}, fmt.Errorf("%w: the database was removed: undo brings it back", ErrUsage)
+	}
+	err = c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) {
+		assign(&i.Title, a.Title)
+		assign((*Size)(&i.Quota), a.Quota)
+		assign((*Size)(&i.Warning), a.Warning)
+		i.ACL = acl
+		if a.Service == nil {
+			return
+		}
+		if i.State, i.Reason = layout.InService, ""; !*a.Service {
+			i.State, i.Reason = layout.OutOfService, "set so by an administrator"
+		}
+	})
+	if err != nil {
+		return Database{}, err
+	}
+	return databaseShow(ctx, c, &Named{i.ID.String()})
+}
+
+// access is a list with entries in the form name=level put in; No Access as a level takes one out.
+func (c *Call) access(ctx context.Context, acl note.ACL, entries []string) (note.ACL, error) {
+	for _, e := range entries {
+		name, word, _ := strings.Cut(e, "=")
+		level, err := note.ParseLevel(word)
+		if err != nil {
+			return acl, fmt.Errorf("%w: access %q: %w", ErrUsage, e, err)
+		}
+		if strings.EqualFold(name, "default") {
+			acl.Default = level
+			continue
+		}
+		t, err := c.Directory.Lookup(ctx, name)
+		if err != nil {
+			return acl, fmt.Errorf("access %q: %w", e, err)
+		}
+		acl = acl.With(note.Entry{ID: t.ID, Level: level})
+	}
+	return acl, nil
+}
+
+func (c *Call) setQuota(id note.DatabaseID, quota, warning *Size) error {
+	if id == 0 {
+		return nil
+	}
+	err := c.Store.SetInfo(note.System, id, func(i *layout.Info) {
+		assign((*Size)(&i.Quota), quota)
+		assign((*Size)(&i.Warning), warning)
+	})
+	if errors.Is(err, store.ErrNotFound) { // a mail file that is made when it is first opened
+		return nil
+	}
+	return err
+}
+
+// removedAt is how the reason of a database in "pending delete" begins; the moment follows.
+const removedAt = "removed at "
+
+func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
+	i, err := c.database(a.Name)
+	if err != nil {
+		return Done{}, err
+	}
+	if i.ID == directory.ID || i.Queue {
+		return Done{}, fmt.Errorf("%w: the server needs %s", ErrUsage, i.Title)
+	}
+	if p, err := c.Directory.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() {
+		return Done{}, fmt.Errorf("%w: %s is the mail file of %s: remove the person instead", ErrUsage, i.Title, p.Name())
+	}
+	now := c.Env.Clock.Now().UTC().Format(time.RFC3339)
+	err = c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) {
+		i.State, i.Reason = layout.PendingDelete, removedAt+now
+	})
+	return Done{"removed " + i.Title + "; undo is possible for 30 days"}, err
+}
+
+func databaseUndo(_ context.Context, c *Call, a *Named) (Done, error) {
+	i, err := c.database(a.Name)
+	if err != nil {
+		return Done{}, err
+	}
+	if i.State != layout.PendingDelete {
+		return Done{}, fmt.Errorf("%w: %s was not removed", ErrUsage, i.Title)
+	}
+	return Done{"brought back " + i.Title}, c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) {
+		i.State, i.Reason = layout.InService, ""
+	})
+}
+
+// PurgeDatabases deletes for good the databases that were removed longer than keep ago, and says
+// how many that were. It is the nightly Collect's.
+func PurgeDatabases(s *store.Store, now time.Time, keep time.Duration) (int, error) {
+	all, err := s.Databases()
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	var errs []error
+	for _, i := range all {
+		text, ok := strings.CutPrefix(i.Reason, removedAt)
+		if i.State != layout.PendingDelete || !ok {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil || now.Sub(at) < keep {
+			continue
+		}
+		if err := s.RemoveDatabase(note.System, i.ID); err != nil {
+			errs = append(errs, fmt.Errorf("purge database %s: %w", i.ID, err))
+			continue
+		}
+		n++
+	}
+	return n, errors.Join(errs...)
+}

@@ -1,0 +1,215 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+)
+
+// Domain is a local domain.
+type Domain struct {
+	Name    string `json:"name"`
+	Default bool   `json:"default,omitempty"`
+}
+
+// MailIn is a database that receives mail under an address.
+type MailIn struct {
+	Name      string    `json:"name"`
+	Address   string    `json:"address,omitempty"`
+	Database  string    `json:"database"`
+	SizeLimit Size      `json:"size_limit,omitempty"`
+	Removed   time.Time `json:"removed,omitzero"`
+	ID        string    `json:"id"`
+}
+
+// DomainSet are the arguments of domain set.
+type DomainSet struct {
+	Name    string `json:"name" arg:"required" help:"domain"`
+	Default bool   `json:"default" help:"make it the default domain"`
+}
+
+// MailInAdd are the arguments of mailin add.
+type MailInAdd struct {
+	Name      string `json:"name" arg:"required" help:"name of the mail-in database"`
+	Address   string `json:"address" help:"address under which it receives mail" required:"true"`
+	Database  string `json:"database" help:"id or title of the database; without one a new mail file is made"`
+	SizeLimit Size   `json:"size_limit" help:"greatest message taken"`
+}
+
+// MailInSet are the arguments of mailin set; what is nil stays.
+type MailInSet struct {
+	Name      string  `json:"name" arg:"required" help:"name, address or id"`
+	Rename    *string `json:"rename" help:"new name"`
+	Address   *string `json:"address" help:"address under which it receives mail"`
+	Database  *string `json:"database" help:"id or title of the database"`
+	SizeLimit *Size   `json:"size_limit" help:"greatest message taken, 0 for the server's"`
+}
+
+func domains() []*Verb {
+	return []*Verb{
+		define("domain add", "make a domain local: its mail is delivered here", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+			return Done{"domain " + a.Name + " is local"}, c.Directory.AddDomain(ctx, c.Who, a.Name)
+		}, changes),
+		define("domain list", "list the local domains", func(ctx context.Context, c *Call, _ *struct{}) ([]Domain, error) {
+			names, err := c.Directory.Domains(ctx)
+			out := make([]Domain, 0, len(names))
+			for i, n := range names {
+				out = append(out, Domain{n, i == 0})
+			}
+			return out, err
+		}),
+		define("domain show", "show a local domain", func(ctx context.Context, c *Call, a *Named) (Domain, error) {
+			return c.domain(ctx, a.Name)
+		}),
+		define("domain set", "change a local domain", func(ctx context.Context, c *Call, a *DomainSet) (Domain, error) {
+			if _, err := c.domain(ctx, a.Name); err != nil {
+				return Domain{}, err
+			}
+			if a.Default {
+				if err := c.Directory.SetDefaultDomain(ctx, c.Who, a.Name); err != nil {
+					return Domain{}, err
+				}
+			}
+			return c.domain(ctx, a.Name)
+		}, changes),
+		define("domain remove", "make a domain a stranger's; adding it again brings back its addresses", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+			if _, err := c.domain(ctx, a.Name); err != nil {
+				return Done{}, err
+			}
+			return Done{"domain " + a.Name + " is not local any more"}, c.Directory.RemoveDomain(ctx, c.Who, a.Name)
+		}, changes),
+	}
+}
+
+func (c *Call) domain(ctx context.Context, name string) (Domain, error) {
+	normal, err := directory.NormalDomain(name)
+	if err != nil {
+		return Domain{}, err
+	}
+	all, err := c.Directory.Domains(ctx)
+	if err != nil {
+		return Domain{}, err
+	}
+	i := slices.Index(all, normal)
+	if i < 0 {
+		return Domain{}, fmt.Errorf("domain %q: %w", name, directory.ErrNotFound)
+	}
+	return Domain{normal, i == 0}, nil
+}
+
+func mailIns() []*Verb {
+	return []*Verb{
+		define("mailin add", "give a database an address under which it receives mail", mailInAdd, changes),
+		define("mailin list", "list mail-in databases", mailInList),
+		define("mailin show", "show a mail-in database", func(ctx context.Context, c *Call, a *Named) (MailIn, error) {
+			m, err := c.mailIn(ctx, a.Name)
+			return mailInOf(m), err
+		}),
+		define("mailin set", "change a mail-in database", mailInSet, changes),
+		define("mailin remove", "take its address from a mail-in database; the database stays", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+			m, err := c.mailIn(ctx, a.Name)
+			if err != nil {
+				return Done{}, err
+			}
+			return Done{"removed mail-in database " + m.Name}, c.Directory.RemoveMailIn(ctx, c.Who, m.ID)
+		}, changes),
+		define("mailin undo", "bring back a mail-in database that was removed", undo("MailIn"), changes),
+	}
+}
+
+func mailInOf(m directory.MailIn) MailIn {
+	return MailIn{
+		Name: m.Name, Address: m.InternetAddress, Database: m.Database.String(), SizeLimit: Size(m.SizeLimit), Removed: m.Removed, ID: m.ID.String(),
+	}
+}
+
+func (c *Call) mailIn(ctx context.Context, name string) (directory.MailIn, error) {
+	m, err := c.Directory.MailInByName(ctx, name)
+	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
+		if id, bad := note.ParseUNID(name); bad == nil {
+			return c.Directory.MailIn(ctx, id)
+		}
+	}
+	if err != nil {
+		return m, fmt.Errorf("mail-in database %q: %w", name, err)
+	}
+	return m, nil
+}
+
+func mailInAdd(ctx context.Context, c *Call, a *MailInAdd) (MailIn, error) {
+	var id note.DatabaseID
+	if a.Database != "" {
+		info, err := c.database(a.Database)
+		if err != nil {
+			return MailIn{}, err
+		}
+		id = info.ID
+	} else {
+		// The name first: a database must not be left behind where it cannot be given one.
+		if _, err := c.Directory.Lookup(ctx, a.Address); err == nil {
+			return MailIn{}, fmt.Errorf("address %s: %w", a.Address, directory.ErrNameTaken)
+		}
+		var err error
+		if id, err = c.Mailbox.Make(ctx, note.UNID{}, a.Name, 0, 0); err != nil {
+			return MailIn{}, err
+		}
+	}
+	m, err := c.Directory.AddMailIn(ctx, c.Who, directory.MailInFields{
+		Name: a.Name, InternetAddress: a.Address, Database: id, SizeLimit: uint64(a.SizeLimit),
+	})
+	if err != nil && a.Database == "" {
+		err = errors.Join(err, c.Store.RemoveDatabase(note.System, id))
+	}
+	return mailInOf(m), err
+}
+
+func mailInList(ctx context.Context, c *Call, a *Listing) ([]MailIn, error) {
+	out := []MailIn{}
+	if a.Removed {
+		gone, err := c.removed(ctx, "MailIn", a.Prefix)
+		for _, r := range gone {
+			m, err := c.Directory.MailIn(ctx, r.ID)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, mailInOf(m))
+		}
+		return out, err
+	}
+	err := pages(a, func(limit int, after string) (int, string, error) {
+		list, next, err := c.Directory.ListMailIns(ctx, a.Prefix, limit, after)
+		for _, m := range list {
+			out = append(out, mailInOf(m))
+		}
+		return len(list), next, err
+	})
+	return out, err
+}
+
+func mailInSet(ctx context.Context, c *Call, a *MailInSet) (MailIn, error) {
+	m, err := c.mailIn(ctx, a.Name)
+	if err != nil {
+		return MailIn{}, err
+	}
+	var db *note.DatabaseID
+	if a.Database != nil {
+		info, err := c.database(*a.Database)
+		if err != nil {
+			return MailIn{}, err
+		}
+		db = &info.ID
+	}
+	m, err = c.Directory.SetMailIn(ctx, c.Who, m.ID, func(f *directory.MailInFields) error {
+		assign(&f.Name, a.Rename)
+		assign(&f.InternetAddress, a.Address)
+		assign(&f.Database, db)
+		assign((*Size)(&f.SizeLimit), a.SizeLimit)
+		return nil
+	})
+	return mailInOf(m), err
+}

@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+)
+
+// Group is a group as verbs show one. Members are names where the directory knows them.
+type Group struct {
+	Name        string    `json:"name"`
+	Address     string    `json:"address,omitempty"`
+	Kind        string    `json:"kind"`
+	Description string    `json:"description,omitempty"`
+	Members     []string  `json:"members,omitempty"`
+	Removed     time.Time `json:"removed,omitzero"`
+	ID          string    `json:"id"`
+}
+
+// GroupAdd are the arguments of group add.
+type GroupAdd struct {
+	Name        string   `json:"name" arg:"required" help:"name of the group"`
+	Member      []string `json:"member" arg:"rest" help:"names or addresses of its members"`
+	Address     string   `json:"address" help:"address under which it receives mail"`
+	Kind        string   `json:"kind" help:"multi, mail or access" default:"multi"`
+	Description string   `json:"description" help:"what it is for"`
+}
+
+// GroupSet are the arguments of group set; what is nil stays.
+type GroupSet struct {
+	Name        string   `json:"name" arg:"required" help:"name, address or id"`
+	Rename      *string  `json:"rename" help:"new name"`
+	Address     *string  `json:"address" help:"address under which it receives mail"`
+	Kind        *string  `json:"kind" help:"multi, mail or access"`
+	Description *string  `json:"description" help:"what it is for"`
+	Add         []string `json:"add" help:"name or address of a new member; may be repeated"`
+	Remove      []string `json:"remove" help:"name or address of a member that leaves; may be repeated"`
+}
+
+func groups() []*Verb {
+	return []*Verb{
+		define("group add", "add a group", func(ctx context.Context, c *Call, a *GroupAdd) (Group, error) {
+			g, err := c.Directory.AddGroup(ctx, c.Who, directory.GroupFields{
+				Name: a.Name, Description: a.Description, InternetAddress: a.Address, Kind: directory.GroupKind(a.Kind), Members: a.Member,
+			})
+			if err != nil {
+				return Group{}, err
+			}
+			return c.groupOf(ctx, g), nil
+		}, changes),
+		define("group list", "list groups", groupList),
+		define("group show", "show a group", func(ctx context.Context, c *Call, a *Named) (Group, error) {
+			g, err := c.group(ctx, a.Name)
+			if err != nil {
+				return Group{}, err
+			}
+			return c.groupOf(ctx, g), nil
+		}),
+		define("group set", "change a group and its members", groupSet, changes),
+		define("group remove", "remove a group; undo brings it back for a while", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+			g, err := c.group(ctx, a.Name)
+			if err != nil {
+				return Done{}, err
+			}
+			return Done{"removed group " + g.Name}, c.Directory.RemoveGroup(ctx, c.Who, g.ID)
+		}, changes),
+		define("group undo", "bring back a group that was removed", undo("Group"), changes),
+	}
+}
+
+func (c *Call) group(ctx context.Context, name string) (directory.Group, error) {
+	g, err := c.Directory.GroupByName(ctx, name)
+	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
+		if id, bad := note.ParseUNID(name); bad == nil {
+			return c.Directory.Group(ctx, id)
+		}
+	}
+	if err != nil {
+		return g, fmt.Errorf("group %q: %w", name, err)
+	}
+	return g, nil
+}
+
+func (c *Call) groupOf(ctx context.Context, g directory.Group) Group {
+	out := Group{
+		Name: g.Name, Address: g.InternetAddress, Kind: string(g.Kind), Description: g.Description, Removed: g.Removed, ID: g.ID.String(),
+	}
+	for _, m := range g.Members {
+		if id, err := note.ParseUNID(m); err == nil {
+			if name, err := c.Directory.NameOf(ctx, id); err == nil {
+				m = name
+			}
+		}
+		out.Members = append(out.Members, m)
+	}
+	return out
+}
+
+func groupList(ctx context.Context, c *Call, a *Listing) ([]Group, error) {
+	out := []Group{}
+	if a.Removed {
+		gone, err := c.removed(ctx, "Group", a.Prefix)
+		for _, r := range gone {
+			g, err := c.Directory.Group(ctx, r.ID)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, c.groupOf(ctx, g))
+		}
+		return out, err
+	}
+	err := pages(a, func(limit int, after string) (int, string, error) {
+		list, next, err := c.Directory.ListGroups(ctx, a.Prefix, limit, after)
+		for _, g := range list {
+			out = append(out, c.groupOf(ctx, g))
+		}
+		return len(list), next, err
+	})
+	return out, err
+}
+
+func groupSet(ctx context.Context, c *Call, a *GroupSet) (Group, error) {
+	g, err := c.group(ctx, a.Name)
+	if err != nil {
+		return Group{}, err
+	}
+	leave := make([]string, 0, 2*len(a.Remove))
+	for _, m := range a.Remove {
+		leave = append(leave, m)
+		if t, err := c.Directory.Lookup(ctx, m); err == nil {
+			leave = append(leave, t.ID.String())
+		}
+	}
+	g, err = c.Directory.SetGroup(ctx, c.Who, g.ID, func(f *directory.GroupFields) error {
+		assign(&f.Name, a.Rename)
+		assign(&f.InternetAddress, a.Address)
+		assign((*string)(&f.Kind), a.Kind)
+		assign(&f.Description, a.Description)
+		members := slices.Clone(f.Members)
+		before := len(members)
+		members = slices.DeleteFunc(members, func(m string) bool { return slices.Contains(leave, m) })
+		if len(a.Remove) > 0 && len(members) == before {
+			return fmt.Errorf("member %q of %s: %w", a.Remove[0], f.Name, directory.ErrNotFound)
+		}
+		f.Members = append(members, a.Add...)
+		return nil
+	})
+	if err != nil {
+		return Group{}, err
+	}
+	return c.groupOf(ctx, g), nil
+}

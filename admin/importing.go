@@ -1,0 +1,284 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/mime"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Bounds of an import: what is in memory at one time, and what one commit takes.
+const (
+	importMemory  = 64 << 20
+	importAhead   = 512
+	importBatch   = 100
+	importCommit  = 4 << 20
+	importErrors  = 100
+	progressEvery = 1000
+)
+
+// Transferred is what an import or export came to.
+type Transferred struct {
+	Messages  uint64   `json:"messages"`
+	Bytes     Size     `json:"bytes"`
+	Folders   int      `json:"folders"`
+	Failed    int      `json:"failed,omitempty"`
+	Errors    []string `json:"errors,omitempty"`
+	Took      string   `json:"took"`
+	PerSecond float64  `json:"messages_per_second"`
+}
+
+// piece is one message on its way in.
+type piece struct {
+	folder string
+	where  string // file and number, for messages about it
+	raw    []byte
+	flags  mailbox.Flags
+	date   time.Time
+
+	weight   int64
+	composed *mailbox.Composed
+	err      error
+	ready    chan struct{}
+}
+
+// importer brings messages into one mail file. Many are composed at once, since that is the work;
+// they come in in the order in which they were read, up to 100 with a commit. Memory is bounded by
+// a budget that a message holds from its reading until its commit.
+type importer struct {
+	*Call
+	db      note.DatabaseID
+	owner   note.UNID
+	file    *mailbox.File
+	folders map[string]note.ID
+	budget  *semaphore.Weighted
+	work    chan *piece
+	ordered chan *piece
+
+	out   Transferred
+	batch []*piece
+	bytes int64
+}
+
+// run imports what read emits. read returns when the source is at its end.
+func (c *Call) importInto(ctx context.Context, person string, read func(ctx context.Context, im *importer) error) (Transferred, error) {
+	p, err := c.person(ctx, person)
+	if err != nil {
+		return Transferred{}, err
+	}
+	if err := c.Directory.EnsureMailFile(ctx, p.ID); err != nil {
+		return Transferred{}, err
+	}
+	if p, err = c.Directory.Person(ctx, p.ID); err != nil {
+		return Transferred{}, err
+	}
+	who, err := c.Directory.WhoOf(ctx, p.ID)
+	if err != nil {
+		return Transferred{}, err
+	}
+	im := &importer{
+		Call: c, db: p.MailDatabase, owner: p.ID, file: c.Mailbox.File(who, p.MailDatabase), folders: map[string]note.ID{},
+		budget: semaphore.NewWeighted(importMemory), work: make(chan *piece, importAhead), ordered: make(chan *piece, importAhead),
+	}
+	start := c.Env.Clock.Now()
+	err = im.run(ctx, read)
+	took := c.Env.Clock.Now().Sub(start)
+	im.out.Folders, im.out.Took = len(im.folders), took.Round(time.Millisecond).String()
+	if s := took.Seconds(); s > 0 {
+		im.out.PerSecond = float64(int64(float64(im.out.Messages) / s))
+	}
+	if err != nil && im.out.Messages > 0 {
+		err = fmt.Errorf("after %d messages were imported: %w", im.out.Messages, err)
+	}
+	return im.out, err
+}
+
+func (im *importer) run(ctx context.Context, read func(context.Context, *importer) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var readErr error
+	wg.Add(1)
+	im.Env.Go("import read", func() {
+		defer wg.Done()
+		readErr = read(ctx, im)
+		close(im.work)
+		close(im.ordered)
+	})
+	for range 2 * runtime.GOMAXPROCS(0) {
+		wg.Add(1)
+		im.Env.Go("import compose", func() {
+			defer wg.Done()
+			for p := range im.work {
+				if p.err == nil {
+					p.composed, p.err = im.Mailbox.Compose(ctx, p.raw)
+				}
+				p.raw = nil
+				close(p.ready)
+			}
+		})
+	}
+	err := im.commitAll(ctx)
+	cancel()
+	for p := range im.ordered { // what is left after an error
+		im.drop(p)
+	}
+	wg.Wait()
+	if errors.Is(readErr, context.Canceled) && err != nil {
+		readErr = nil
+	}
+	return errors.Join(err, readErr)
+}
+
+// emit hands a message on. A piece with err stands for one that could not be read.
+func (im *importer) emit(ctx context.Context, p *piece) error {
+	// What composing makes of a message lives beside it for a while.
+	p.weight = min(int64(2*len(p.raw)+4096), importMemory)
+	p.ready = make(chan struct{})
+	if err := im.budget.Acquire(ctx, p.weight); err != nil {
+		return err
+	}
+	// The order of the two is what makes the order of UIDs that of the source.
+	select {
+	case im.ordered <- p:
+	case <-ctx.Done():
+		im.budget.Release(p.weight)
+		return ctx.Err()
+	}
+	im.work <- p
+	return nil
+}
+
+func (im *importer) drop(p *piece) {
+	<-p.ready
+	if p.composed != nil {
+		p.composed.Release()
+	}
+	im.budget.Release(p.weight)
+}
+
+func (im *importer) fail(where string, err error) {
+	im.out.Failed++
+	if len(im.out.Errors) < importErrors {
+		im.out.Errors = append(im.out.Errors, where+": "+err.Error())
+	}
+}
+
+func (im *importer) commitAll(ctx context.Context) error {
+	for {
+		var p *piece
+		var ok bool
+		select {
+		case p, ok = <-im.ordered:
+		default:
+			// Nothing is ready to be read: what has gathered need not wait.
+			if err := im.commit(ctx); err != nil {
+				return err
+			}
+			p, ok = <-im.ordered
+		}
+		if !ok {
+			return im.commit(ctx)
+		}
+		<-p.ready
+		if p.err != nil {
+			im.fail(p.where, p.err)
+			im.drop(p)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			continue
+		}
+		im.batch = append(im.batch, p)
+		im.bytes += p.weight
+		if len(im.batch) >= importBatch || im.bytes >= importCommit {
+			if err := im.commit(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// commit puts the batch into the mail file: all of it or nothing.
+func (im *importer) commit(ctx context.Context) error {
+	if len(im.batch) == 0 {
+		return nil
+	}
+	batch := im.batch
+	defer func() {
+		for _, p := range batch {
+			im.drop(p)
+		}
+		im.batch, im.bytes = im.batch[:0], 0
+	}()
+	news := make([]store.New, len(batch))
+	var size uint64
+	for i, p := range batch {
+		folder, err := im.folder(ctx, p.folder)
+		if err != nil {
+			return err
+		}
+		date := p.date
+		if date.IsZero() && p.composed.Envelope != nil {
+			date, _ = mime.ParseDate(p.composed.Envelope.Date)
+		}
+		if date.IsZero() || date.Unix() < 0 {
+			date = im.Env.Clock.Now()
+		}
+		news[i] = p.composed.New(date)
+		news[i].Folders, news[i].Keywords, news[i].MarkDeleted = []note.ID{folder}, p.flags.Keywords, p.flags.Deleted
+		if p.flags.Seen {
+			news[i].SeenBy = []note.UNID{im.owner}
+		}
+		size += uint64(p.composed.Size())
+	}
+	err := im.Store.Update(ctx, note.System, []note.DatabaseID{im.db}, func(tx *store.Tx) error {
+		w, err := tx.Database(im.db)
+		if err != nil {
+			return err
+		}
+		if err := mailbox.CheckQuota(&w.Reader, size); err != nil {
+			return err
+		}
+		for i := range news {
+			if _, err := w.Create(news[i]); err != nil {
+				return fmt.Errorf("%s: %w", batch[i].where, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	before := im.out.Messages
+	im.out.Messages += uint64(len(batch))
+	im.out.Bytes += Size(size)
+	if before/progressEvery != im.out.Messages/progressEvery {
+		im.Progress(Progress{Stage: "import", Done: im.out.Messages, Bytes: uint64(im.out.Bytes)})
+	}
+	return nil
+}
+
+// folder returns the id of a folder, which is made where it is missing.
+func (im *importer) folder(ctx context.Context, name string) (note.ID, error) {
+	if id, ok := im.folders[name]; ok {
+		return id, nil
+	}
+	f, err := im.file.Folder(ctx, name)
+	if errors.Is(err, mailbox.ErrNoFolder) {
+		f, err = im.file.Create(ctx, name, "")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("folder %q: %w", name, err)
+	}
+	im.folders[name] = f.ID
+	return f.ID, nil
+}

@@ -1,0 +1,52 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+)
+
+// MailFiles makes the mail files of people under the ids that the directory gave them.
+type MailFiles struct{ Store *store.Store }
+
+// MakeMailFile implements directory.MailFiles. What a crash left half made it finishes.
+func (m MailFiles) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
+	_, err := m.Store.CreateDatabase(note.System, store.Create{
+		ID: id, Title: title, Kind: mailbox.Kind, Owner: owner,
+		ACL: note.ACL{Default: note.NoAccess}.With(note.Entry{ID: owner, Level: note.Manager}),
+	})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("make mail file: %w", err)
+	}
+	return m.Store.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
+		w, err := tx.Database(id)
+		if err != nil {
+			return err
+		}
+		for _, f := range mailbox.Standard {
+			if _, err := w.FolderNamed(f.Name); err == nil {
+				continue
+			}
+			folder, err := w.CreateFolder(f.Name, f.SpecialUse)
+			if err == nil {
+				err = w.Subscribe(folder, owner, true)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// RemoveMailFile implements directory.MailFiles.
+func (m MailFiles) RemoveMailFile(_ context.Context, id note.DatabaseID) error {
+	if err := m.Store.RemoveDatabase(note.System, id); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("remove mail file: %w", err)
+	}
+	return nil
+}

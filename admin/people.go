@@ -1,0 +1,364 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+)
+
+// User is a person as verbs show one.
+type User struct {
+	Name         string        `json:"name"`
+	Short        string        `json:"short,omitempty"`
+	Address      string        `json:"address,omitempty"`
+	Aliases      []string      `json:"aliases,omitempty"`
+	Names        []string      `json:"names,omitempty"`
+	Roles        []string      `json:"roles,omitempty"`
+	Database     string        `json:"database,omitempty"`
+	Quota        Size          `json:"quota,omitempty"`
+	Warning      Size          `json:"warning,omitempty"`
+	SizeLimit    Size          `json:"size_limit,omitempty"`
+	Disabled     bool          `json:"disabled,omitempty"`
+	Password     bool          `json:"password"`
+	SCRAM        bool          `json:"scram,omitempty"`
+	AppPasswords []AppPassword `json:"app_passwords,omitempty"`
+	Removed      time.Time     `json:"removed,omitzero"`
+	ID           string        `json:"id"`
+}
+
+// AppPassword is an app password; Secret only when it has just been made.
+type AppPassword struct {
+	ID      string    `json:"id"`
+	Label   string    `json:"label"`
+	Last4   string    `json:"last4,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+	Secret  string    `json:"secret,omitempty"`
+}
+
+func userOf(p directory.Person) User {
+	u := User{
+		Name: p.Name(), Short: p.ShortName, Address: p.InternetAddress, Aliases: p.MailAddress, Roles: p.Roles,
+		Quota: Size(p.Quota), Warning: Size(p.Warning), SizeLimit: Size(p.SizeLimit), Disabled: p.Disabled,
+		Password: p.HasPassword, SCRAM: p.HasScram, Removed: p.Removed, ID: p.ID.String(),
+	}
+	if len(p.FullName) > 1 {
+		u.Names = p.FullName[1:]
+	}
+	if p.MailDatabase != 0 {
+		u.Database = p.MailDatabase.String()
+	}
+	for _, a := range p.AppPasswords {
+		u.AppPasswords = append(u.AppPasswords, AppPassword{ID: a.ID, Label: a.Label, Last4: a.Last4, Created: a.Created})
+	}
+	return u
+}
+
+// Named are the arguments of verbs that need a name alone.
+type Named struct {
+	Name string `json:"name" arg:"required" help:"name, address or id"`
+}
+
+// Listing are the arguments of the list verbs.
+type Listing struct {
+	Prefix  string `json:"prefix" arg:"optional" help:"only names that begin so"`
+	Limit   int    `json:"limit" help:"at most so many (1,000,000 where none is given)"`
+	Removed bool   `json:"removed" help:"those that were removed and can be brought back"`
+}
+
+// UserAdd are the arguments of user add.
+type UserAdd struct {
+	Name      string   `json:"name" arg:"required" help:"full name"`
+	Short     string   `json:"short" help:"short name, for signing in"`
+	Address   string   `json:"address" help:"Internet address; without one the short name under the default domain"`
+	Alias     []string `json:"alias" help:"further address; may be repeated"`
+	Role      []string `json:"role" help:"role, such as Admin; may be repeated"`
+	Password  string   `json:"password" help:"password; the command line asks for it where none is given" secret:"true"`
+	SCRAM     bool     `json:"scram" help:"keep credentials for SCRAM-SHA-256 too"`
+	Quota     Size     `json:"quota" help:"most bytes of the mail file"`
+	Warning   Size     `json:"warning" help:"size of the mail file from which its owner is warned"`
+	SizeLimit Size     `json:"size_limit" help:"greatest message taken"`
+}
+
+// UserSet are the arguments of user set; what is nil stays.
+type UserSet struct {
+	Name      string    `json:"name" arg:"required" help:"name, address or id"`
+	Rename    *string   `json:"rename" help:"new full name"`
+	Short     *string   `json:"short" help:"short name"`
+	Address   *string   `json:"address" help:"Internet address"`
+	Alias     *[]string `json:"alias" help:"further addresses in place of those there; an empty one alone for none"`
+	Role      *[]string `json:"role" help:"roles in place of those there; an empty one alone for none"`
+	Quota     *Size     `json:"quota" help:"most bytes of the mail file, 0 for no limit"`
+	Warning   *Size     `json:"warning" help:"size from which the owner is warned, 0 for none"`
+	SizeLimit *Size     `json:"size_limit" help:"greatest message taken, 0 for the server's"`
+	Disabled  *bool     `json:"disabled" help:"refuse sign-in; mail still arrives"`
+}
+
+// UserPassword are the arguments of user password.
+type UserPassword struct {
+	Name     string `json:"name" arg:"required" help:"name, address or id"`
+	Password string `json:"password" help:"new password; the command line asks for it where none is given" secret:"true"`
+	SCRAM    bool   `json:"scram" help:"keep credentials for SCRAM-SHA-256 too"`
+}
+
+// AppPasswordAdd are the arguments of user app-password add.
+type AppPasswordAdd struct {
+	Name  string `json:"name" arg:"required" help:"name, address or id of the person"`
+	Label string `json:"label" arg:"optional" help:"what it is for"`
+}
+
+// AppPasswordRemove are the arguments of user app-password remove.
+type AppPasswordRemove struct {
+	Name string `json:"name" arg:"required" help:"name, address or id of the person"`
+	ID   string `json:"id" arg:"required" help:"id of the app password, or its label"`
+}
+
+// UserImport are the arguments of user import.
+type UserImport struct {
+	File string `json:"file" arg:"required" file:"true" help:"CSV file whose first row names the columns"`
+}
+
+// Imported is the result of user import.
+type Imported struct {
+	Added  int      `json:"added"`
+	Failed int      `json:"failed"`
+	Errors []string `json:"errors,omitempty"`
+}
+
+// Done is the result of verbs that have nothing else to say.
+type Done struct {
+	Done string `json:"done"`
+}
+
+func people() []*Verb {
+	return []*Verb{
+		define("user add", "add a person with a mail file", userAdd, changes),
+		define("user list", "list people", userList),
+		define("user show", "show a person", func(ctx context.Context, c *Call, a *Named) (User, error) {
+			p, err := c.person(ctx, a.Name)
+			return userOf(p), err
+		}),
+		define("user set", "change a person", userSet, changes),
+		define("user remove", "remove a person; undo brings them back for a while", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+			p, err := c.person(ctx, a.Name)
+			if err != nil {
+				return Done{}, err
+			}
+			return Done{"removed " + p.Name() + "; undo is possible until the directory forgets"}, c.Directory.RemovePerson(ctx, c.Who, p.ID)
+		}, changes),
+		define("user undo", "bring back a person who was removed", undo("Person"), changes),
+		define("user import", "add people from a CSV file", userImport, changes,
+			long("Columns, in any order: fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, sizelimit.\nSeveral values in a field are separated by semicolons. A row that is wrong is left out and told of.")),
+		define("user password", "set a person's password", func(ctx context.Context, c *Call, a *UserPassword) (Done, error) {
+			p, err := c.person(ctx, a.Name)
+			if err != nil {
+				return Done{}, err
+			}
+			return Done{"password of " + p.Name() + " is set"}, c.Directory.SetPassword(ctx, c.Who, p.ID, a.Password, a.SCRAM)
+		}, changes),
+		define("user app-password add", "make a password for one program; it is shown once", func(ctx context.Context, c *Call, a *AppPasswordAdd) (AppPassword, error) {
+			p, err := c.person(ctx, a.Name)
+			if err != nil {
+				return AppPassword{}, err
+			}
+			ap, secret, err := c.Directory.AddAppPassword(ctx, c.Who, p.ID, a.Label)
+			return AppPassword{ID: ap.ID, Label: ap.Label, Last4: ap.Last4, Created: ap.Created, Secret: secret}, err
+		}, changes),
+		define("user app-password remove", "end a password of one program", appPasswordRemove, changes),
+	}
+}
+
+// person finds somebody by name, address or id.
+func (c *Call) person(ctx context.Context, name string) (directory.Person, error) {
+	p, err := c.Directory.ByName(ctx, name)
+	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
+		if id, bad := note.ParseUNID(name); bad == nil {
+			return c.Directory.Person(ctx, id)
+		}
+	}
+	if err != nil {
+		return p, fmt.Errorf("person %q: %w", name, err)
+	}
+	return p, nil
+}
+
+func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
+	p, err := c.Directory.AddPerson(ctx, c.Who, directory.PersonSpec{
+		PersonFields: directory.PersonFields{
+			FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailAddress: a.Alias, Roles: a.Role,
+			Quota: uint64(a.Quota), Warning: uint64(a.Warning), SizeLimit: uint64(a.SizeLimit),
+		},
+		Password: a.Password, Scram: a.SCRAM,
+	})
+	if err == nil && a.Quota+a.Warning > 0 {
+		err = c.setQuota(p.MailDatabase, &a.Quota, &a.Warning)
+	}
+	return userOf(p), err
+}
+
+// everything is how many entries a list verb gives where no limit is set.
+const everything = 1_000_000
+
+func userList(ctx context.Context, c *Call, a *Listing) ([]User, error) {
+	out := []User{}
+	if a.Removed {
+		gone, err := c.removed(ctx, "Person", a.Prefix)
+		for _, r := range gone {
+			p, err := c.Directory.Person(ctx, r.ID)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, userOf(p))
+		}
+		return out, err
+	}
+	err := pages(a, func(limit int, after string) (int, string, error) {
+		list, next, err := c.Directory.ListPersons(ctx, a.Prefix, limit, after)
+		for _, p := range list {
+			out = append(out, userOf(p))
+		}
+		return len(list), next, err
+	})
+	return out, err
+}
+
+// pages calls fn for a page after the other until there is no more or enough was given.
+func pages(a *Listing, fn func(limit int, after string) (n int, next string, err error)) error {
+	left := a.Limit
+	if left <= 0 {
+		left = everything
+	}
+	for after := ""; left > 0; {
+		n, next, err := fn(min(left, 1000), after)
+		if err != nil {
+			return err
+		}
+		if next == "" {
+			return nil
+		}
+		left, after = left-n, next
+	}
+	return nil
+}
+
+func userSet(ctx context.Context, c *Call, a *UserSet) (User, error) {
+	p, err := c.person(ctx, a.Name)
+	if err != nil {
+		return User{}, err
+	}
+	p, err = c.Directory.SetPerson(ctx, c.Who, p.ID, func(f *directory.PersonFields) error {
+		if a.Rename != nil {
+			f.FullName = append([]string{*a.Rename}, f.FullName[min(1, len(f.FullName)):]...)
+		}
+		assign(&f.ShortName, a.Short)
+		assign(&f.InternetAddress, a.Address)
+		if a.Alias != nil {
+			f.MailAddress = nonEmpty(*a.Alias)
+		}
+		if a.Role != nil {
+			f.Roles = nonEmpty(*a.Role)
+		}
+		assign((*Size)(&f.Quota), a.Quota)
+		assign((*Size)(&f.Warning), a.Warning)
+		assign((*Size)(&f.SizeLimit), a.SizeLimit)
+		assign(&f.Disabled, a.Disabled)
+		return nil
+	})
+	if err != nil {
+		return User{}, err
+	}
+	if a.Quota != nil || a.Warning != nil {
+		// The mail file is what enforces the quota.
+		if err := c.setQuota(p.MailDatabase, a.Quota, a.Warning); err != nil {
+			return User{}, err
+		}
+	}
+	return userOf(p), nil
+}
+
+func assign[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func nonEmpty(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func appPasswordRemove(ctx context.Context, c *Call, a *AppPasswordRemove) (Done, error) {
+	p, err := c.person(ctx, a.Name)
+	if err != nil {
+		return Done{}, err
+	}
+	for _, ap := range p.AppPasswords {
+		if ap.ID == a.ID || ap.Label == a.ID {
+			return Done{"removed app password " + ap.ID}, c.Directory.RemoveAppPassword(ctx, c.Who, p.ID, ap.ID)
+		}
+	}
+	return Done{}, fmt.Errorf("app password %q of %s: %w", a.ID, p.Name(), directory.ErrNotFound)
+}
+
+func userImport(ctx context.Context, c *Call, a *UserImport) (Imported, error) {
+	f, err := c.Env.FS.Open(a.File)
+	if err != nil {
+		return Imported{}, err
+	}
+	defer f.Close()
+	res, err := c.Directory.ImportCSV(ctx, c.Who, f, directory.ImportOptions{Progress: func(r directory.ImportResult) {
+		c.Progress(Progress{Stage: "people", Done: uint64(r.Added + r.Failed)})
+	}})
+	out := Imported{Added: res.Added, Failed: res.Failed}
+	slices.SortStableFunc(res.Errors, func(a, b directory.RowError) int { return a.Row - b.Row })
+	for _, e := range res.Errors {
+		out.Errors = append(out.Errors, fmt.Sprintf("line %d (%s): %v", e.Row, e.Name, e.Err))
+	}
+	if err != nil && res.Added > 0 {
+		err = fmt.Errorf("after %d people were added: %w", res.Added, err)
+	}
+	return out, err
+}
+
+// removed lists what was removed of a form, the newest first.
+func (c *Call) removed(ctx context.Context, form, name string) ([]directory.Removed, error) {
+	all, err := c.Directory.ListRemoved(ctx, name, everything)
+	if err != nil {
+		return nil, err
+	}
+	var out []directory.Removed
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Form == form {
+			out = append(out, all[i])
+		}
+	}
+	return out, nil
+}
+
+// undo brings back the newest of those that were removed under a name, or the one of an id.
+func undo(form string) func(context.Context, *Call, *Named) (Done, error) {
+	return func(ctx context.Context, c *Call, a *Named) (Done, error) {
+		id, bad := note.ParseUNID(a.Name)
+		if bad != nil {
+			list, err := c.removed(ctx, form, a.Name)
+			if err != nil {
+				return Done{}, err
+			}
+			if len(list) == 0 {
+				return Done{}, fmt.Errorf("nothing of the name %q was removed: %w", a.Name, directory.ErrNotFound)
+			}
+			id = list[0].ID
+		}
+		return Done{"brought back " + a.Name}, c.Directory.Undo(ctx, c.Who, id)
+	}
+}

@@ -1,0 +1,105 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"sync"
+
+	"doublet/note"
+)
+
+// maxArgs bounds the arguments of one call, in bytes.
+const maxArgs = 1 << 20
+
+// line is one line of an answer: progress any number of times, then a result or an error.
+type line struct {
+	Progress *Progress       `json:"progress,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Error    string          `json:"error,omitempty"`
+	Kind     string          `json:"kind,omitempty"`
+}
+
+// description is a verb as GET /admin shows it.
+type description struct {
+	Name    string  `json:"name"`
+	Help    string  `json:"help"`
+	Long    string  `json:"long,omitempty"`
+	Changes bool    `json:"changes,omitempty"`
+	Params  []Param `json:"params,omitempty"`
+}
+
+// Handler serves the verbs: POST /admin/user/add with a JSON object of arguments; GET /admin lists
+// them. Everyone who can reach it acts as the server, so it belongs behind the socket that only the
+// server's own account opens. An answer is JSON lines: progress, then one result or error.
+func Handler(s *System) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, _ *http.Request) {
+		list := make([]description, 0, len(table))
+		for _, v := range table {
+			list = append(list, description{v.Name, v.Help, v.Long, v.Changes, v.Params})
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(list)
+	})
+	mux.HandleFunc("POST /admin/{verb...}", func(w http.ResponseWriter, r *http.Request) { answer(s, w, r) })
+	// Profiles of the running server, for whoever may read the socket:
+	// curl --unix-socket data/doublet.sock 'http://doublet/debug/pprof/profile?seconds=10' >cpu.prof
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+func answer(s *System, w http.ResponseWriter, r *http.Request) {
+	name := strings.ReplaceAll(r.PathValue("verb"), "/", " ")
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	args, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxArgs))
+	if err != nil {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_ = json.NewEncoder(w).Encode(line{Error: "read arguments: " + err.Error(), Kind: "usage"})
+		return
+	}
+	out := json.NewEncoder(w)
+	var mu sync.Mutex // progress may come from several goroutines of a verb
+	told := false
+	progress := func(p Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = true
+		_ = out.Encode(line{Progress: &p})
+		_ = http.NewResponseController(w).Flush()
+	}
+	result, err := s.Run(r.Context(), note.System, name, args, progress)
+	mu.Lock()
+	defer mu.Unlock()
+	if err != nil {
+		if !told { // else the status has gone out already; the line says it all
+			w.WriteHeader(status(err))
+		}
+		_ = out.Encode(line{Error: err.Error(), Kind: Kind(err)})
+		return
+	}
+	_ = out.Encode(line{Result: result})
+}
+
+func status(err error) int {
+	switch {
+	case errors.Is(err, ErrNoVerb):
+		return http.StatusNotFound
+	case Kind(err) == "usage":
+		return http.StatusBadRequest
+	case Kind(err) == "not found":
+		return http.StatusNotFound
+	case Kind(err) == "exists":
+		return http.StatusConflict
+	case Kind(err) == "denied":
+		return http.StatusForbidden
+	case Kind(err) == "no space":
+		return http.StatusInsufficientStorage
+	}
+	return http.StatusInternalServerError
+}

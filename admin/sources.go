@@ -1,0 +1,318 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/wire/maildir"
+	"doublet/wire/mbox"
+)
+
+// ImportMbox are the arguments of import mbox.
+type ImportMbox struct {
+	Path   string `json:"path" arg:"required" file:"true" help:"mbox file, or a folder of them"`
+	User   string `json:"user" required:"true" help:"person whose mail it becomes"`
+	Folder string `json:"folder" help:"folder that everything goes into; without it a file goes into INBOX, and each file of a tree into a folder of its name"`
+	Rd     bool   `json:"rd" help:"take one > from quoted From lines (mboxrd)"`
+	Bare   bool   `json:"bare" help:"take any file without a From line as one message, even if it does not begin with a header field"`
+}
+
+// ImportMaildir are the arguments of import maildir.
+type ImportMaildir struct {
+	Path   string `json:"path" arg:"required" file:"true" help:"Maildir, with its Maildir++ folders"`
+	User   string `json:"user" required:"true" help:"person whose mail it becomes"`
+	Folder string `json:"folder" help:"folder that everything goes into, in place of the folders there"`
+}
+
+// maxDepth bounds how deep a tree of folders is followed.
+const maxDepth = 20
+
+func transfer() []*Verb {
+	return []*Verb{
+		define("import mbox", "import mail from an mbox file or a tree of them", func(ctx context.Context, c *Call, a *ImportMbox) (Transferred, error) {
+			if _, err := c.Env.FS.Stat(a.Path); err != nil {
+				return Transferred{}, err
+			}
+			return c.importInto(ctx, a.User, func(ctx context.Context, im *importer) error {
+				return im.mboxes(ctx, a, a.Path, nil)
+			})
+		}, changes, long("Flags are taken from Status and X-Status fields, the date of arrival from the From line.\nThe same file imported twice is there twice.")),
+		define("import maildir", "import mail from a Maildir", func(ctx context.Context, c *Call, a *ImportMaildir) (Transferred, error) {
+			if _, err := c.Env.FS.Stat(a.Path); err != nil {
+				return Transferred{}, err
+			}
+			return c.importInto(ctx, a.User, func(ctx context.Context, im *importer) error {
+				return im.maildirs(ctx, a, a.Path, nil)
+			})
+		}, changes),
+		define("export", "write a person's mail into a folder", export,
+			long("As mbox each folder becomes a file in the mboxrd form, without flags; as maildir flags go into the names.")),
+	}
+}
+
+// mboxes reads a file or a tree of files, in order of name.
+func (im *importer) mboxes(ctx context.Context, a *ImportMbox, path string, level []string) error {
+	info, err := im.Env.FS.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return im.mboxFile(ctx, a, path, level)
+	}
+	if len(level) > maxDepth {
+		im.failed(ctx, path, errors.New("folders are nested too deep"))
+		return nil
+	}
+	names, err := im.Env.FS.List(path)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		if err := im.mboxes(ctx, a, im.Env.FS.PathJoin(path, name), append(slices.Clone(level), name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *importer) mboxFile(ctx context.Context, a *ImportMbox, path string, level []string) error {
+	folder := a.Folder
+	if folder == "" {
+		folder = folderOf(level)
+	}
+	f, err := im.Env.FS.Open(path)
+	if err != nil {
+		return im.failed(ctx, path, err)
+	}
+	defer f.Close()
+	br := bufio.NewReaderSize(f, 64<<10)
+	first, _ := br.Peek(200) // what is shorter is looked at as it is
+	r := mbox.NewReader(br, mbox.Options{MaxSize: im.Mailbox.MessageSize(), Unquote: a.Rd, Bare: a.Bare || headerField(first)})
+	for {
+		m, err := r.Next()
+		where := path
+		if m.Number > 1 {
+			where += " message " + strconv.Itoa(m.Number)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, mbox.ErrTooLarge):
+			if err := im.failed(ctx, where, err); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return im.failed(ctx, where, err)
+		}
+		p := &piece{folder: folder, where: where, raw: bytes.Clone(m.Raw), flags: statusFlags(m.Raw), date: m.Date}
+		if err := im.emit(ctx, p); err != nil {
+			return err
+		}
+	}
+}
+
+// headerField says whether a text begins with a header field (RFC 5322 section 2.2): then it is one
+// message, and not an mbox file without From lines.
+func headerField(text []byte) bool {
+	name, _, ok := bytes.Cut(text, []byte(":"))
+	return ok && len(name) > 0 && !bytes.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// failed lets the committing side count something that could not be read: counts have one owner.
+func (im *importer) failed(ctx context.Context, where string, err error) error {
+	return im.emit(ctx, &piece{where: where, err: err})
+}
+
+// folderOf is the name of the folder for a file in a tree.
+func folderOf(level []string) string {
+	if len(level) == 0 {
+		return mailbox.Inbox
+	}
+	parts := make([]string, 0, len(level))
+	for _, l := range level {
+		parts = append(parts, strings.TrimSuffix(strings.TrimSuffix(l, ".mbox"), ".sbd"))
+	}
+	name, err := mailbox.Normalize(strings.Join(parts, "/"))
+	if err != nil {
+		return mailbox.Inbox
+	}
+	return name
+}
+
+// statusFlags reads the flags that mail programs leave in the header of mbox messages: Status (R
+// read, O old) and X-Status (A answered, F flagged, T draft, D deleted).
+func statusFlags(raw []byte) mailbox.Flags {
+	var f mailbox.Flags
+	for rest := raw; len(rest) > 0; {
+		line, after, _ := bytes.Cut(rest, []byte("\r\n"))
+		if len(line) == 0 {
+			break
+		}
+		rest = after
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok {
+			continue
+		}
+		switch {
+		case len(name) == 6 && bytes.EqualFold(name, []byte("Status")):
+			f.Seen = f.Seen || bytes.ContainsRune(value, 'R')
+		case len(name) == 8 && bytes.EqualFold(name, []byte("X-Status")):
+			f.Deleted = f.Deleted || bytes.ContainsRune(value, 'D')
+			for _, k := range []struct {
+				letter  rune
+				keyword string
+			}{{'A', mailbox.Answered}, {'T', mailbox.Draft}, {'F', mailbox.Flagged}} {
+				if bytes.ContainsRune(value, k.letter) && !slices.Contains(f.Keywords, k.keyword) {
+					f.Keywords = append(f.Keywords, k.keyword)
+				}
+			}
+		}
+	}
+	slices.Sort(f.Keywords)
+	return f
+}
+
+// maildirs reads a Maildir and the folders in it: those of Maildir++, and plain ones.
+func (im *importer) maildirs(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
+	names, err := im.Env.FS.List(dir)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	if len(level) > maxDepth {
+		return im.failed(ctx, dir, errors.New("folders are nested too deep"))
+	}
+	if slices.Contains(names, "cur") {
+		if err := im.maildir(ctx, a, dir, level); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if name == "cur" || name == "new" || name == "tmp" {
+			continue
+		}
+		path := im.Env.FS.PathJoin(dir, name)
+		if info, err := im.Env.FS.Stat(path); err != nil || !info.IsDir() {
+			continue
+		}
+		below := append(slices.Clone(level), name)
+		if parts, ok := maildir.Folder(name); ok && name != "." {
+			below = append(slices.Clone(level), parts...)
+		}
+		if err := im.maildirs(ctx, a, path, below); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *importer) maildir(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
+	folder := a.Folder
+	if folder == "" {
+		folder = folderOf(level)
+	}
+	keywords := im.keywords(im.Env.FS.PathJoin(dir, "dovecot-keywords"))
+	type found struct {
+		path  string
+		entry maildir.Entry
+	}
+	var all []found
+	for _, sub := range []string{"cur", "new"} {
+		names, err := im.Env.FS.List(im.Env.FS.PathJoin(dir, sub))
+		if err != nil {
+			continue // a Maildir without new is one all the same
+		}
+		for _, name := range names {
+			if e, ok := maildir.ParseName(name, keywords); ok {
+				all = append(all, found{im.Env.FS.PathJoin(dir, sub, name), e})
+			}
+		}
+	}
+	slices.SortFunc(all, func(x, y found) int {
+		if c := x.entry.Time.Compare(y.entry.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(x.entry.Unique, y.entry.Unique)
+	})
+	for _, m := range all {
+		raw, err := im.readMessage(m.path)
+		p := &piece{folder: folder, where: filepath.Base(m.path), raw: raw, date: m.entry.Time, err: err}
+		if err == nil {
+			p.flags, p.err = mailbox.ParseFlags(m.entry.Flags)
+		}
+		if err := im.emit(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keywords reads Dovecot's list of what the letters a to z mean: lines of number and keyword.
+func (im *importer) keywords(path string) []string {
+	f, err := im.Env.FS.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	words := make([]string, 26)
+	for s := bufio.NewScanner(io.LimitReader(f, 64<<10)); s.Scan(); {
+		number, word, _ := strings.Cut(s.Text(), " ")
+		if n, err := strconv.Atoi(number); err == nil && n >= 0 && n < len(words) {
+			words[n] = word
+		}
+	}
+	return words
+}
+
+// readMessage reads a file as CRLF lines.
+func (im *importer) readMessage(path string) ([]byte, error) {
+	f, err := im.Env.FS.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	limit := im.Mailbox.MessageSize()
+	raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > limit {
+		return nil, fmt.Errorf("%w: more than %d bytes", mailbox.ErrTooBig, limit)
+	}
+	return crlf(raw), nil
+}
+
+// crlf gives every line end its CR.
+func crlf(raw []byte) []byte {
+	bare := 0
+	for i, b := range raw {
+		if b == '\n' && (i == 0 || raw[i-1] != '\r') {
+			bare++
+		}
+	}
+	if bare == 0 {
+		return raw
+	}
+	out := make([]byte, 0, len(raw)+bare)
+	for i, b := range raw {
+		if b == '\n' && (i == 0 || raw[i-1] != '\r') {
+			out = append(out, '\r')
+		}
+		out = append(out, b)
+	}
+	return out
+}

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"doublet/mail"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+	"doublet/store/view"
+)
+
+// Updater keeps user-defined views warm, so that opening one finds little left to do: Domino's
+// Update task. It reads the store's feed from where it began; a view that it misses, after a
+// restart or where the feed was cut, catches up when it is opened, as every lazy view does. Mail
+// files and queues are passed over: their lists are part of the write.
+type Updater struct {
+	s      *store.Store
+	cursor store.Cursor
+	kinds  map[note.DatabaseID]bool // whether a database may hold views
+	views  map[note.DatabaseID]map[note.ID]bool
+}
+
+// NewUpdater begins at the feed's present end.
+func NewUpdater(s *store.Store) *Updater {
+	return &Updater{s: s, cursor: s.Now(), kinds: map[note.DatabaseID]bool{}, views: map[note.DatabaseID]map[note.ID]bool{}}
+}
+
+// updateChanges bounds the changes that one Run takes in at a time.
+const updateChanges = 10_000
+
+// Run brings the views of changed databases up to date. A view that fails does not stop the others.
+func (u *Updater) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		changed := map[note.DatabaseID][]note.ID{}
+		n := 0
+		next, err := u.s.Feed(u.cursor, func(c store.Change) bool {
+			n++
+			if u.holdsViews(c.Database) {
+				changed[c.Database] = append(changed[c.Database], c.Note)
+			}
+			return n < updateChanges
+		})
+		if errors.Is(err, store.ErrFeedCut) {
+			u.cursor = u.s.Now()
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("update: feed: %w", err)
+		}
+		u.cursor = next
+		if n == 0 {
+			return nil
+		}
+		var errs []error
+		for db, notes := range changed {
+			errs = append(errs, u.refresh(ctx, db, notes))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Updater) holdsViews(db note.DatabaseID) bool {
+	may, known := u.kinds[db]
+	if !known {
+		info, err := u.s.Info(db)
+		may = err == nil && info.Kind != mailbox.Kind && info.Kind != mail.Kind
+		if err == nil {
+			u.kinds[db] = may
+		}
+	}
+	return may
+}
+
+// refresh finds the design notes of a database once, then among its changes, and refreshes what
+// they state.
+func (u *Updater) refresh(ctx context.Context, db note.DatabaseID, notes []note.ID) error {
+	views, known := u.views[db]
+	if !known {
+		views = map[note.ID]bool{}
+	}
+	err := u.s.Read(ctx, note.System, db, func(r *store.Reader) error {
+		if !known {
+			return r.Notes(1, func(id note.ID, n *layout.Note) bool {
+				if n.Class == note.Design {
+					views[id] = true
+				}
+				return ctx.Err() == nil
+			})
+		}
+		for _, id := range notes {
+			n, err := r.Note(id)
+			if err == nil && n.Class == note.Design {
+				views[id] = true
+			} else if errors.Is(err, store.ErrNotFound) {
+				delete(views, id)
+			}
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrOutOfService):
+		delete(u.views, db)
+		delete(u.kinds, db)
+		return nil
+	case err != nil:
+		return fmt.Errorf("update: database %s: %w", db, err)
+	}
+	u.views[db] = views
+	var errs []error
+	for id := range views {
+		v, err := view.Open(u.s, db, id)
+		if err == nil {
+			err = v.Refresh(ctx)
+		}
+		if err != nil && !errors.Is(err, view.ErrDefinition) && !errors.Is(err, store.ErrNotFound) {
+			errs = append(errs, fmt.Errorf("update: database %s view %d: %w", db, id, err))
+		}
+	}
+	return errors.Join(errs...)
+}

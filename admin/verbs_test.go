@@ -1,0 +1,370 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/directory"
+	"doublet/directory/password"
+	"doublet/env"
+	"doublet/mail"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// newSystem is a server without doors, in memory.
+func newSystem(t *testing.T) *System {
+	t.Helper()
+	f := env.TestRealTime(t)
+	s := &System{
+		Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.example.com", Data: "data", Version: "test", Started: f.Clock.Now(),
+		Tasks: func() []Task { return []Task{{Name: "Router", State: "running"}} }, Stop: func() {},
+	}
+	var err error
+	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: directory.Indexes(), Stats: s.Stats})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Directory, err = directory.Open(s.Store, f.Env, password.New(f.Env, 2, 100), directory.Options{Domain: "example.com", MailFiles: MailFiles{s.Store}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
+	if s.Mail, err = mail.Open(s.Store, f.Env, s.Directory, s.Mailbox, mail.Options{Stats: s.Stats}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Directory.Close()
+		if err := s.Store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// overSocket serves a system and dials it.
+func overSocket(t *testing.T, s *System) Caller {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), SocketName)
+	l, err := s.Env.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: Handler(s)}
+	go func() { _ = srv.Serve(l) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	c, err := Dial(s.Env, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func writeFile(t *testing.T, s *System, path, text string) {
+	t.Helper()
+	if err := s.Env.FS.MkdirAll(s.Env.FS.PathDir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.Env.FS.Create(path, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// script is every verb once and more, in an order in which each has something to do. want is a part
+// of the result, or of the error behind "!kind ". QUEUE stands for the queue id of a waiting message.
+var script = []struct{ verb, args, want string }{
+	{"user add", `{"name":"Ada Lovelace","short":"ada","role":["Admin"],"password":"engine","scram":true,"quota":"10MB"}`, `"address":"ada@example.com"`},
+	{"user add", `{"name":"Ada Lovelace"}`, "!exists "},
+	{"user add", `{}`, "!usage bad arguments of user add: name is missing"},
+	{"user add", `{"name":"X","frobs":1}`, "!usage "},
+	{"user add", `{"name":"Bo","short":"bo","password":"x","alias":["b@example.com"]}`, `"aliases":["b@example.com"]`},
+	{"user list", `{}`, `"name":"Ada Lovelace"`},
+	{"user list", `{"prefix":"bo"}`, `[{"name":"Bo"`},
+	{"user show", `{"name":"ada"}`, `"quota":10485760`},
+	{"user show", `{"name":"nobody"}`, "!not found "},
+	{"user set", `{"name":"bo","rename":"Bo Peep","alias":[""],"quota":"1MB"}`, `"name":"Bo Peep"`},
+	{"user password", `{"name":"bo","password":"sheep"}`, `"done":"password of Bo Peep is set"`},
+	{"user app-password add", `{"name":"bo","label":"phone"}`, `"secret":"`},
+	{"user app-password remove", `{"name":"bo","id":"phone"}`, `"done"`},
+	{"user app-password remove", `{"name":"bo","id":"phone"}`, "!not found "},
+	{"user remove", `{"name":"bo"}`, `removed Bo Peep`},
+	{"user list", `{"removed":true}`, `"name":"Bo Peep"`},
+	{"user undo", `{"name":"Bo Peep"}`, `brought back`},
+	{"user undo", `{"name":"Nobody"}`, "!not found "},
+	{"user import", `{"file":"people.csv"}`, `"added":2,"failed":2,"errors":["line 3 (`},
+	{"user import", `{"file":"broken.csv"}`, "!usage "},
+	{"user import", `{"file":"absent.csv"}`, "!not found "},
+	{"group add", `{"name":"Crew","address":"crew@example.com","member":["ada","bo"]}`, `"members":["Ada Lovelace","Bo Peep"]`},
+	{"group list", `{}`, `"name":"Crew"`},
+	{"group show", `{"name":"crew"}`, `"kind":"multi"`},
+	{"group set", `{"name":"Crew","remove":["bo"],"add":["Cy"],"description":"all hands"}`, `"members":["Ada Lovelace","Cy Twombly"]`},
+	{"group set", `{"name":"Crew","remove":["bo"]}`, "!not found "},
+	{"group remove", `{"name":"Crew"}`, `removed`},
+	{"group undo", `{"name":"Crew"}`, `brought back`},
+	{"domain add", `{"name":"example.org"}`, `"done"`},
+	{"domain list", `{}`, `[{"name":"example.com","default":true},{"name":"example.org"}]`},
+	{"domain set", `{"name":"example.org","default":true}`, `{"name":"example.org","default":true}`},
+	{"domain show", `{"name":"example.com"}`, `{"name":"example.com"}`},
+	{"domain remove", `{"name":"example.org"}`, `"done"`},
+	{"domain remove", `{"name":"example.org"}`, "!not found "},
+	{"mailin add", `{"name":"Bug Reports","address":"bugs@example.com"}`, `"address":"bugs@example.com"`},
+	{"mailin add", `{"name":"Bugs too","address":"bugs@example.com"}`, "!exists "},
+	{"mailin list", `{}`, `"name":"Bug Reports"`},
+	{"mailin show", `{"name":"bugs@example.com"}`, `"name":"Bug Reports"`},
+	{"mailin set", `{"name":"Bug Reports","size_limit":"1MB"}`, `"size_limit":1048576`},
+	{"mailin remove", `{"name":"Bug Reports"}`, `removed`},
+	{"mailin undo", `{"name":"Bug Reports"}`, `brought back`},
+	{"db add", `{"title":"Projects","kind":"documents","owner":"ada"}`, `"owner":"Ada Lovelace"`},
+	{"db add", `{"title":"Lab","owner":"ada"}`, `"kind":"mail"`},
+	{"db list", `{"kind":"documents"}`, `"title":"Projects"`},
+	{"db show", `{"name":"Lab"}`, `"access":["default=No Access","Ada Lovelace=Manager"],"folders":[{"name":"INBOX"`},
+	{"db set", `{"name":"Projects","title":"Plans","access":["bo=Editor","default=Reader"]}`, `"access":["default=Reader","Ada Lovelace=Manager","Bo Peep=Editor"]`},
+	{"db set", `{"name":"Plans","access":["bo=Emperor"]}`, "!usage "},
+	{"db remove", `{"name":"Plans"}`, `removed Plans`},
+	{"db remove", `{"name":"ada"}`, "!usage "},
+	{"db remove", `{"name":"mail.box"}`, "!usage "},
+	{"db list", `{"removed":true}`, `"state":"pending delete"`},
+	{"db undo", `{"name":"Plans"}`, `brought back Plans`},
+	{"db undo", `{"name":"Plans"}`, "!usage "},
+	{"import mbox", `{"path":"in.mbox","user":"ada"}`, `"messages":2`},
+	{"import mbox", `{"path":"tree","user":"ada","folder":"Old"}`, `"messages":3,"bytes":~,"folders":1,"failed":1,"errors":["tree/junk: mbox: no From line"]`},
+	{"import mbox", `{"path":"tree","user":"bo"}`, `"folders":2,"failed":1`},
+	{"import mbox", `{"path":"absent","user":"ada"}`, "!not found "},
+	{"import maildir", `{"path":"Maildir","user":"ada"}`, `"messages":2`},
+	{"export", `{"user":"ada","path":"out/mbox"}`, `"messages":7`},
+	{"export", `{"user":"ada","path":"out/mbox"}`, "!exists "},
+	{"export", `{"user":"ada","path":"out/maildir","format":"maildir"}`, `"messages":7`},
+	{"export", `{"user":"ada","path":"out/other","format":"pst"}`, "!usage "},
+	{"show server", `{}`, `"running":true`},
+	{"show tasks", `{}`, `"name":"Router"`},
+	{"show stat", `{"pattern":"Mail.Dead"}`, `"name":"Mail.Dead"`},
+	{"show stat", `{"pattern":"No.Such"}`, "!not found "},
+	{"show users", `{}`, `"messages":7`},
+	{"show databases", `{}`, `"title":"mail.box"`},
+	{"show queue", `{}`, `"to":["zed@far.example.net"]`},
+	{"queue list", `{}`, `"to":["zed@far.example.net"]`},
+	{"queue show", `{"id":"QUEUE"}`, `"address":"zed@far.example.net"`},
+	{"queue show", `{"id":"12"}`, "!usage "},
+	{"queue hold", `{"id":"QUEUE"}`, `"done"`},
+	{"queue list", `{}`, `"state":"held"`},
+	{"queue release", `{"id":"QUEUE"}`, `"done"`},
+	{"queue retry", `{"id":"QUEUE"}`, `"done"`},
+	{"queue drop", `{"id":"QUEUE"}`, `"done"`},
+	{"queue list", `{}`, `[]`},
+	{"check", `{"deep":true}`, `"clean":true`},
+	{"check", `{"database":["ada"]}`, `"clean":true`},
+	{"dump database", `{"database":"ada"}`, `"bytes":`},
+	{"dump note", `{"database":"ada","note":"1"}`, `"bytes":`},
+	{"dump note", `{"database":"ada","note":"one"}`, "!usage "},
+	{"dump view", `{"database":"ada","note":"99"}`, "!not found "},
+	{"dump feed", `{"limit":2}`, `"bytes":`},
+	{"dump objects", `{}`, `"bytes":`},
+	{"collect", `{}`, `"people_and_groups":0`},
+	{"stop", `{}`, `"done"`},
+	{"frobnicate", `{}`, "!usage no such verb: frobnicate"},
+}
+
+const (
+	one = "From ada@example.com Thu Jan  1 10:00:00 2026\nFrom: ada@example.com\nSubject: one\nStatus: RO\nX-Status: F\n\nbody\n>From here\n\n"
+	two = "From bo@example.com Fri Jan  2 10:00:00 2026\nFrom: bo@example.com\nSubject: two\n\nmore\n"
+)
+
+func prepare(t *testing.T, s *System) {
+	writeFile(t, s, "people.csv", "FullName,ShortName,Password\nCy Twombly,cy,c\nAda Lovelace,ada2,x\nDi,di,d\nshort row\n")
+	writeFile(t, s, "broken.csv", "nonsense,columns\n1,2\n")
+	writeFile(t, s, "in.mbox", one+two)
+	writeFile(t, s, "tree/Work.mbox", one+two)
+	writeFile(t, s, "tree/sub/bare.eml", "Subject: bare\n\nbody\n")
+	writeFile(t, s, "tree/junk", "no mail at all\n")
+	writeFile(t, s, "Maildir/cur/1767261600.M1.host:2,FS", "Subject: kept\n\nx\n")
+	writeFile(t, s, "Maildir/.Sent.Old/new/1767261601.M2.host", "Subject: sent\n\nx\n")
+	writeFile(t, s, "Maildir/.Sent.Old/cur/.keep", "")
+}
+
+// play runs the script, and returns what was answered without what differs from run to run.
+func play(t *testing.T, s *System, c Caller) []string {
+	t.Helper()
+	ctx := context.Background()
+	prepare(t, s)
+	var answers []string
+	queue := ""
+	for _, step := range script {
+		if step.verb == "show queue" {
+			queue = wait(t, s)
+		}
+		output := 0
+		raw, err := c.Call(ctx, step.verb, json.RawMessage(strings.ReplaceAll(step.args, "QUEUE", queue)), func(p Progress) { output += len(p.Output) })
+		got := string(raw)
+		if err != nil {
+			got = "!" + Kind(err) + " " + err.Error()
+		}
+		if !strings.Contains(bytesField.ReplaceAllString(got, `"bytes":~`), step.want) && !strings.Contains(got, step.want) || strings.HasPrefix(step.want, "!") != (err != nil) {
+			t.Errorf("%s %s\n got %s\nwant %s", step.verb, step.args, got, step.want)
+		}
+		if strings.HasPrefix(step.verb, "dump") && step.verb != "dump objects" && err == nil && output == 0 {
+			t.Errorf("%s wrote nothing", step.verb)
+		}
+		if v, ok := Find(step.verb); ok && err == nil {
+			if err := json.Unmarshal(raw, v.Result()); err != nil {
+				t.Errorf("%s: result does not decode: %v", step.verb, err)
+			}
+		}
+		answers = append(answers, step.verb+" "+normal(got))
+	}
+	return answers
+}
+
+var bytesField = regexp.MustCompile(`"bytes":[0-9]+`)
+
+var changing = regexp.MustCompile(`[0-9A-Fa-f]{32}|[0-9A-F]{16}|"id":"[^"]*"|"secret":"[^"]*"|"last4":"[^"]*"|\d{4}-\d\d-\d\dT[0-9:.]+Z|"(took|elapsed)":"[^"]*"|"(messages_per_second|memory|free_space|horizon|bytes|rows)":[0-9.]+`)
+
+func normal(s string) string { return changing.ReplaceAllString(s, "~") }
+
+// wait puts a message for another domain into mail.box and returns its queue id.
+func wait(t *testing.T, s *System) string {
+	t.Helper()
+	from, err := smtp.ParsePath("ada@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := smtp.ParsePath("zed@far.example.net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.Mail.Deposit(context.Background(), &mail.Submission{
+		From: from, Recipients: []mail.Recipient{{To: to, Outside: true}}, Message: []byte("Subject: x\r\n\r\nx\r\n"), Answer: mail.AnswerNone,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.String()
+}
+
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	there := newSystem(t)
+	remote := play(t, there, overSocket(t, there))
+	here := newSystem(t)
+	direct := play(t, here, Direct{here})
+	for i := range direct {
+		if direct[i] != remote[i] {
+			t.Errorf("here and over the socket differ:\n%s\n%s", direct[i], remote[i])
+		}
+	}
+	covered := map[string]bool{}
+	for _, step := range script {
+		covered[step.verb] = true
+	}
+	for _, v := range Verbs() {
+		if !covered[v.Name] {
+			t.Errorf("no step for the verb %s", v.Name)
+		}
+		if v.Help == "" {
+			t.Errorf("the verb %s has no help", v.Name)
+		}
+	}
+}
+
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.Stop, s.Tasks = nil, nil
+	for _, verb := range []string{"stop", "show tasks"} {
+		if _, err := (Direct{s}).Call(context.Background(), verb, nil, nil); Kind(err) != "stopped" {
+			t.Errorf("%s on a stopped server: %v", verb, err)
+		}
+	}
+}
+
+func TestOnlyAdministrators(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	_, err := s.Run(context.Background(), note.Who{Person: note.UNID{1}}, "user list", nil, nil)
+	if Kind(err) != "denied" {
+		t.Errorf("a stranger listed people: %v", err)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	v, _ := Find("user add")
+	if got := v.redact(json.RawMessage(`{"name":"A","password":"hush"}`)); strings.Contains(got, "hush") || !strings.Contains(got, "A") {
+		t.Errorf("the log would show %s", got)
+	}
+}
+
+func TestImportedFlags(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	prepare(t, s)
+	ctx := context.Background()
+	c := Direct{s}
+	if _, err := Do[User](ctx, c, "user add", UserAdd{Name: "Ada", Password: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Do[Transferred](ctx, c, "import mbox", ImportMbox{Path: "in.mbox", User: "Ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Do[Transferred](ctx, c, "import maildir", ImportMaildir{Path: "Maildir", User: "Ada"}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Directory.ByName(ctx, "Ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := s.Directory.WhoOf(ctx, p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct{ flags, date, body string }
+	read := func(folder string) (rows []row) {
+		view, _, err := s.Mailbox.File(who, p.MailDatabase).Open(ctx, folder, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = view.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+			body, err := m.Body()
+			if err != nil {
+				return false, err
+			}
+			raw, err := body.AppendRange(nil, 0, body.Size())
+			rows = append(rows, row{string(m.Flags().AppendIMAP(nil)), m.Date().Format(time.DateTime), string(raw)})
+			return false, err
+		}, func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
+	inbox := read("INBOX")
+	want := []row{
+		{`\Seen \Flagged`, "2026-01-01 10:00:00", crlf("From: ada@example.com\nSubject: one\nStatus: RO\nX-Status: F\n\nbody\n>From here\n")},
+		{"", "2026-01-02 10:00:00", crlf("From: bo@example.com\nSubject: two\n\nmore\n")},
+		{`\Seen \Flagged`, "2026-01-01 10:00:00", crlf("Subject: kept\n\nx\n")},
+	}
+	for i := range want {
+		if i >= len(inbox) || inbox[i] != want[i] {
+			t.Errorf("message %d: got %+q, want %+q", i, inbox[min(i, len(inbox)-1)], want[i])
+		}
+	}
+	if old := read("Sent/Old"); len(old) != 1 || old[0].flags != "" {
+		t.Errorf("Sent/Old: %+v", old)
+	}
+}

@@ -1,0 +1,76 @@
+// Command doublet is the server and everything that administers it. The verbs come from admin's
+// table; they act on the running server of the data folder, or on its store where none runs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Environ())
+	stop()
+	os.Exit(code)
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// run runs one command line and returns the exit code.
+func run(ctx context.Context, args []string, io streams, environ []string) int {
+	a := &app{streams: io, environ: environ}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(io.in)
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var quiet quietError
+	if !errors.As(err, &quiet) {
+		fmt.Fprintln(io.err, "doublet:", err)
+	}
+	return exitCode(err)
+}
+
+// app is one command line.
+type app struct {
+	streams
+	environ []string
+	// data and configFile are the flags of every command, json that of every verb.
+	data, configFile string
+	json             bool
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "doublet", Short: "An open collaboration server in the Domino tradition",
+		Long:          "Doublet is mail, kept as notes in databases: SMTP, submission and LMTP in, IMAP out.\n\n`doublet demo` shows it; `doublet init` and `doublet serve` run it.",
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	root.PersistentFlags().StringVar(&a.data, "data", "", "data folder (default ./data)")
+	root.PersistentFlags().StringVar(&a.configFile, "config", "", "configuration file (default doublet.toml in the data folder, if it is there)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
+	root.AddCommand(a.initCommand(), a.serveCommand(), a.demoCommand(), a.configCommand(), &cobra.Command{
+		Use: "version", Short: "print the version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "doublet", version())
+			return err
+		},
+	})
+	a.addVerbs(root)
+	return root
+}

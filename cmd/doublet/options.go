@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"doublet/cmd/doublet/config"
+	"doublet/directory"
+	"doublet/directory/password"
+	"doublet/env"
+	"doublet/stat"
+	"doublet/store"
+)
+
+// release is the release that this tree becomes.
+const release = "0.1"
+
+// version names the program: release and, where the build knows it, the commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return release
+	}
+	commit, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = "-" + s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+"
+		}
+	}
+	return release + commit + dirty
+}
+
+func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Options {
+	return store.Options{
+		LogDir: cfg.Data.WALDir, CacheSize: int64(cfg.Store.CacheSize), MemTableSize: uint64(cfg.Store.MemtableSize),
+		// The store takes 0 for its default, and the configuration says what it says.
+		LogSyncInterval: max(cfg.Store.WALSyncInterval.Duration, 1), Databases: cfg.Store.DBCacheEntries,
+		FloorBytes: nonZero(int64(cfg.Store.SpaceFloor)), FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
+		Indexes: directory.Indexes(), Stats: stats,
+		OnFatal: func(err error) {
+			e.Log.Error("the transaction log failed: nothing more can be acknowledged; the process ends, and start-up recovers", "error", err)
+			os.Exit(exitFatal)
+		},
+	}
+}
+
+// A process that was killed, or a verb that acts on the stopped store, lets go of it in a moment.
+const (
+	patience = 3 * time.Second
+	pause    = 50 * time.Millisecond
+)
+
+// openStore opens the store. Where another process has it that answers no verbs, it waits a while.
+func openStore(e *env.Env, cfg *config.Config, stats *stat.Tree) (*store.Store, error) {
+	until := e.Clock.Now().Add(patience)
+	for {
+		s, err := store.Open(e, cfg.Data.Dir, storeOptions(e, cfg, stats))
+		if err == nil {
+			return s, nil
+		}
+		err = openError(cfg, err)
+		var exit *exitError
+		if !errors.As(err, &exit) || exit.code != exitInUse || answers(e, cfg.Data.Dir) || e.Clock.Now().After(until) {
+			return nil, err
+		}
+		e.Clock.Sleep(pause)
+	}
+}
+
+func nonZero(n int64) int64 {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func directoryOptions(cfg *config.Config, stats *stat.Tree) directory.Options {
+	return directory.Options{Domain: cfg.Server.Domain, NameCache: cfg.Directory.NameCacheEntries, Stats: stats}
+}
+
+// waitingSignIns is how many sign-ins may wait for their turn at the password pool.
+const waitingSignIns = 1000
+
+func passwords(e *env.Env, cfg *config.Config) *password.Pool {
+	workers := cfg.Directory.Argon2Workers
+	if workers == 0 {
+		workers = max(1, runtime.NumCPU()/2)
+	}
+	return password.New(e, workers, waitingSignIns)
+}
+
+// inc is how doors that count by name count into the tree. What may fall is a gauge.
+type inc struct {
+	stats *stat.Tree
+	trans *stat.Rate
+}
+
+func newInc(stats *stat.Tree) inc { return inc{stats, stats.Rate("Server.Trans", "transactions")} }
+
+// Inc implements the doors' Stats.
+func (i inc) Inc(name string, n int64) {
+	switch {
+	case strings.HasSuffix(name, ".Active"):
+		i.stats.Gauge(name, "sessions open").Add(n)
+	case n > 0:
+		i.stats.Counter(name, "").Add(uint64(n))
+		if strings.HasSuffix(name, ".Commands") {
+			i.trans.Add(uint64(n))
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"doublet/admin"
+	"doublet/cmd/doublet/config"
+	"doublet/env"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "serve", Short: "run the server", Args: cobra.NoArgs,
+		Long: "Run the server of a data folder that doublet init has made. It ends on SIGTERM, on SIGINT and with doublet stop:\nno command is cut in the middle, and what was acknowledged is there.",
+	}
+	overrides := doorFlags(cmd, config.Default())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, warnings, err := a.load(config.Default(), overrides())
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); notExist(err) {
+			return &exitError{exitFailed, fmt.Errorf("there is no store in %s: make one with doublet init --data %s", cfg.Data.Dir, cfg.Data.Dir)}
+		}
+		e := world(&cfg, a.err)
+		warn(e, warnings)
+		return live(cmd.Context(), e, cfg, func(h *house) error {
+			for _, d := range h.doors {
+				e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
+			}
+			e.Log.Info("server started", "version", h.system.Version, "data", cfg.Data.Dir, "took", e.Clock.Now().Sub(h.system.Started).String())
+			notify("READY=1")
+			return nil
+		})
+	}
+	return cmd
+}
+
+// live runs a server until ctx ends or somebody stops it. ready is called when it serves.
+func live(ctx context.Context, e *env.Env, cfg config.Config, ready func(*house) error) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	h, err := open(e, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, h.close())
+		e.Log.Info("server stopped")
+	}()
+	if err := h.serve(stop); err != nil {
+		return err
+	}
+	if err := ready(h); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	e.Log.Info("server stops: commands finish", "at most", grace)
+	notify("STOPPING=1")
+	return nil
+}
+
+// notify tells systemd, where it waits for word (sd_notify(3)).
+func notify(state string) {
+	if path := os.Getenv("NOTIFY_SOCKET"); path != "" {
+		sendDatagram(path, state)
+	}
+}
+
+func (a *app) initCommand() *cobra.Command {
+	var domain, person, name string
+	cmd := &cobra.Command{
+		Use: "init", Short: "make a data folder with its configuration, domain and first administrator", Args: cobra.NoArgs,
+		Long: "Make a data folder: doublet.toml with every setting, an empty store, the domain, and a person with the role Admin,\nwhose password is asked for.",
+	}
+	cmd.Flags().StringVar(&domain, "domain", "", "Internet domain of the people here")
+	cmd.Flags().StringVar(&person, "admin", "Administrator", "full name of the first administrator")
+	cmd.Flags().StringVar(&name, "admin-short", "admin", "short name of the first administrator")
+	_ = cmd.MarkFlagRequired("domain")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, _, err := a.load(config.Default(), map[string]string{"server.domain": domain})
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); err == nil {
+			return &exitError{exitFailed, fmt.Errorf("%s holds a store already", cfg.Data.Dir)}
+		}
+		password, err := a.askSecret("password of " + person)
+		if err != nil {
+			return err
+		}
+		if password == "" {
+			return &exitError{exitUsage, errors.New("the administrator needs a password: give it on standard input")}
+		}
+		return a.initialize(cmd.Context(), cfg, admin.UserAdd{Name: person, Short: name, Role: []string{"Admin"}, Password: password})
+	}
+	return cmd
+}
+
+func (a *app) initialize(ctx context.Context, cfg config.Config, first admin.UserAdd) (err error) {
+	if err := os.MkdirAll(cfg.Data.Dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(cfg.Data.Dir, config.FileName)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		_, err = io.WriteString(f, cfg.TOML())
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) { // one that was written by hand stays
+		return err
+	}
+	cfg.Log.Level = "warn"
+	h, err := open(world(&cfg, a.err), cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	user, err := admin.Do[admin.User](ctx, admin.Direct{System: h.system}, "user add", first)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet serve --data %s\n", cfg.Data.Dir, path, user.Name, user.Address, cfg.Data.Dir)
+	return err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"time"
+
+	"doublet/admin"
+	"doublet/task"
+)
+
+// openTasks starts the server tasks.
+func (h *house) openTasks() error {
+	s := h.system
+	tasks := task.New(h.env, s.Stats)
+	h.closes("tasks", tasks.Stop)
+	s.Tasks = func() []admin.Task { return tasks.Status() }
+	platform := h.platform()
+	tasks.Start(task.Task{Name: "Router", Run: s.Mail.Run})
+	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second), Run: admin.NewUpdater(s.Store).Run})
+	tasks.Start(task.Task{Name: "Collect", When: task.Daily(1, 30), Run: func(ctx context.Context) error {
+		done, err := s.Collect(ctx)
+		h.env.Log.Info("collected", "people", done.People, "databases", done.Databases, "objects", done.Objects, "rewritten", uint64(done.Rewritten))
+		return err
+	}})
+	tasks.Start(task.Task{Name: "Stats", When: task.Every(15 * time.Second), AtStart: true, Run: platform})
+	return nil
+}
+
+// statistics puts what concerns the server as a whole into the tree.
+func (h *house) statistics() {
+	s := h.system
+	s.Stats.Text("Server.Name", "the server's name", func() string { return s.Name })
+	s.Stats.Text("Server.Version.Doublet", "the program's version", func() string { return s.Version })
+	s.Stats.Text("Server.Time.Start", "when the server started", func() string { return s.Started.UTC().Format(time.RFC3339) })
+	s.Stats.Text("Server.ElapsedTime", "how long the server has been running", func() string {
+		return h.env.Clock.Now().Sub(s.Started).Round(time.Second).String()
+	})
+	s.Stats.GaugeFunc("Server.ElapsedSeconds", "how long the server has been running, seconds", func() float64 {
+		return h.env.Clock.Now().Sub(s.Started).Seconds()
+	})
+	s.Stats.Active("Server.Users", "users")
+	s.Stats.Rate("Server.Trans", "transactions")
+}
+
+// platform makes the run of the task Stats: figures that cost too much to be read whenever
+// somebody asks.
+func (h *house) platform() func(context.Context) error {
+	t := h.system.Stats
+	heap := t.Gauge("Platform.Memory.Heap.Bytes", "bytes of live and not yet swept objects")
+	sys := t.Gauge("Platform.Memory.FromSystem.Bytes", "bytes of memory taken from the system")
+	gc := t.Gauge("Platform.Memory.Collections", "garbage collections so far")
+	goroutines := t.Gauge("Platform.Process.Goroutines", "goroutines")
+	free := t.Gauge("Platform.LogicalDisk.Free.Bytes", "bytes free on the device of the data folder")
+	t.Text("Platform.System", "operating system and processors", func() string {
+		return runtime.GOOS + "/" + runtime.GOARCH + ", " + strconv.Itoa(runtime.NumCPU()) + " processors"
+	})
+	return func(context.Context) error {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		heap.Set(int64(m.HeapAlloc))
+		sys.Set(int64(m.Sys))
+		gc.Set(int64(m.NumGC))
+		goroutines.Set(int64(runtime.NumGoroutine()))
+		disk, err := h.env.FS.GetDiskUsage(h.cfg.Data.Dir)
+		if err == nil {
+			free.Set(int64(disk.AvailBytes))
+		}
+		return err
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// isTerminal says whether a person may sit at a file.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
+}
+
+// readUnseen asks for a line that the terminal does not show. Where stty is missing the line is
+// shown.
+func readUnseen(out io.Writer, in *os.File, prompt string) (string, error) {
+	echo := func(word string) error {
+		c := exec.Command("stty", word)
+		c.Stdin = in
+		return c.Run()
+	}
+	fmt.Fprint(out, prompt)
+	if echo("-echo") == nil {
+		defer func() {
+			_ = echo("echo")
+			fmt.Fprintln(out)
+		}()
+	}
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("read %s%w", prompt, err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"doublet/admin"
+	"doublet/cmd/doublet/config"
+
+	"github.com/spf13/cobra"
+)
+
+// groupHelp is a word on verbs of more than one word.
+var groupHelp = map[string]string{
+	"user": "people", "user app-password": "passwords of single programs", "group": "groups", "domain": "local domains",
+	"mailin": "databases that receive mail", "db": "databases", "import": "bring mail in", "show": "what the server is and does",
+	"queue": "mail that waits in mail.box", "dump": "write parts of the store as text",
+}
+
+// addVerbs makes a command of every verb in admin's table.
+func (a *app) addVerbs(root *cobra.Command) {
+	parents := map[string]*cobra.Command{"": root}
+	for _, v := range admin.Verbs() {
+		words := strings.Split(v.Name, " ")
+		path := ""
+		for _, w := range words[:len(words)-1] {
+			parent := parents[path]
+			path = strings.TrimSpace(path + " " + w)
+			if parents[path] == nil {
+				parents[path] = &cobra.Command{Use: w, Short: groupHelp[path], RunE: unknownWord}
+				parent.AddCommand(parents[path])
+			}
+		}
+		parents[path].AddCommand(a.verbCommand(v, words[len(words)-1]))
+	}
+}
+
+// unknownWord is what a command that only has commands below it does.
+func unknownWord(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	return &exitError{exitUsage, fmt.Errorf("unknown command %q for %q: see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())}
+}
+
+// count checks how many words follow a command.
+func count(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return &exitError{exitUsage, fmt.Errorf("usage: %s", cmd.UseLine())}
+		}
+		return nil
+	}
+}
+
+// flagName is an argument's name as a flag.
+func flagName(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
+	least, most := 0, 0
+	for _, p := range v.Params {
+		switch p.Arg {
+		case "required":
+			use += " " + strings.ToUpper(p.Name)
+			least, most = least+1, most+1
+		case "optional":
+			use += " [" + strings.ToUpper(p.Name) + "]"
+			most++
+		case "rest":
+			use += " [" + strings.ToUpper(p.Name) + "…]"
+			most = 1 << 20
+		}
+	}
+	cmd := &cobra.Command{Use: use, Short: v.Help, Long: strings.TrimSpace(sentence(v.Help) + "\n\n" + positionalHelp(v) + v.Long), Args: count(least, most)}
+	for _, p := range v.Params {
+		if p.Arg != "" {
+			continue
+		}
+		name, help := flagName(p.Name), p.Help
+		switch p.Kind {
+		case "switch":
+			cmd.Flags().Bool(name, false, help)
+		case "number":
+			cmd.Flags().Int(name, 0, help)
+		case "list":
+			cmd.Flags().StringArray(name, nil, help)
+		default:
+			cmd.Flags().String(name, p.Default, help)
+		}
+		if p.Required {
+			_ = cmd.MarkFlagRequired(name)
+		}
+	}
+	cmd.Flags().BoolVar(&a.json, "json", false, "print the result as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		raw, err := a.arguments(cmd, v, args)
+		if err != nil {
+			return err
+		}
+		return a.call(cmd.Context(), v, raw)
+	}
+	return cmd
+}
+
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
+
+func positionalHelp(v *admin.Verb) string {
+	var b strings.Builder
+	for _, p := range v.Params {
+		if p.Arg != "" {
+			fmt.Fprintf(&b, "%s: %s\n", strings.ToUpper(p.Name), p.Help)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// arguments is the JSON object of a command line. Flags that were not given are not in it.
+func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.RawMessage, error) {
+	m := map[string]any{}
+	for _, p := range v.Params {
+		var err error
+		switch {
+		case p.Arg == "rest":
+			m[p.Name], args = args, nil
+		case p.Arg != "":
+			if len(args) == 0 {
+				continue
+			}
+			if m[p.Name], args = args[0], args[1:]; p.File {
+				m[p.Name], err = filepath.Abs(m[p.Name].(string))
+			}
+		case p.Name == "lines" && a.json:
+			m[p.Name] = true
+		case !cmd.Flags().Changed(flagName(p.Name)):
+			if p.Secret {
+				m[p.Name], err = a.askSecret(p.Name)
+			}
+		case p.Kind == "switch":
+			m[p.Name], err = cmd.Flags().GetBool(flagName(p.Name))
+		case p.Kind == "number":
+			m[p.Name], err = cmd.Flags().GetInt(flagName(p.Name))
+		case p.Kind == "list":
+			m[p.Name], err = cmd.Flags().GetStringArray(flagName(p.Name))
+		default:
+			m[p.Name], err = cmd.Flags().GetString(flagName(p.Name))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(m)
+}
+
+// askSecret reads a password: unseen from a terminal, else the first line of the input.
+func (a *app) askSecret(name string) (string, error) {
+	if f, ok := a.in.(*os.File); ok && isTerminal(f) {
+		return readUnseen(a.err, f, name+": ")
+	}
+	line, err := bufio.NewReader(io.LimitReader(a.in, 4096)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+// caller is the running server of the data folder, or the store itself where none runs.
+func (a *app) caller() (c admin.Caller, done func() error, err error) {
+	cfg, _, err := a.load(config.Default(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	e := world(&cfg, a.err)
+	client, err := admin.Dial(e, filepath.Join(cfg.Data.Dir, admin.SocketName))
+	if err == nil {
+		return client, func() error { return nil }, nil
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return nil, nil, &exitError{exitPermission, fmt.Errorf("the server of %s runs under another account: run this as that account", cfg.Data.Dir)}
+	}
+	if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); err != nil {
+		return nil, nil, &exitError{exitFailed, fmt.Errorf("there is no store in %s: name the data folder with --data, or make one with doublet init", cfg.Data.Dir)}
+	}
+	cfg.Server.Domain = ""  // only init and serve make one
+	cfg.Log.Level = "error" // what is wrong is the result's to say
+	h, err := open(world(&cfg, a.err), cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return admin.Direct{System: h.system}, h.close, nil
+}
+
+// call runs a verb and prints its result.
+func (a *app) call(ctx context.Context, v *admin.Verb, args json.RawMessage) (err error) {
+	c, done, err := a.caller()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	answer, err := c.Call(ctx, v.Name, args, a.progress())
+	if err != nil {
+		return err
+	}
+	result := v.Result()
+	if err := json.Unmarshal(answer, result); err != nil {
+		return fmt.Errorf("%s: the server answered something else: %w", v.Name, err)
+	}
+	if _, own := result.(*admin.Dumped); own {
+		return nil
+	}
+	if a.json {
+		if _, err := a.out.Write(append(answer, '\n')); err != nil {
+			return err
+		}
+	} else if err := show(a.out, result); err != nil {
+		return err
+	}
+	if f, ok := result.(interface{ Failed() bool }); ok && f.Failed() {
+		return quietError{exitFailed}
+	}
+	return nil
+}
+
+// progress writes a verb's output, and shows on a terminal how far a long verb has come.
+func (a *app) progress() func(admin.Progress) {
+	f, ok := a.err.(*os.File)
+	told := ok && isTerminal(f) && !a.json
+	var last time.Time
+	return func(p admin.Progress) {
+		if p.Output != "" {
+			_, _ = io.WriteString(a.out, p.Output) // a reader that went away ends us by SIGPIPE
+			return
+		}
+		if now := time.Now(); told && now.Sub(last) > 200*time.Millisecond {
+			last = now
+			fmt.Fprintf(a.err, "\r\x1b[K%s %d %s\r", p.Stage, p.Done, p.Text)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package webd
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"doublet/admin"
+	"doublet/directory"
+	"doublet/directory/password"
+	"doublet/env"
+	"doublet/stat"
+	"doublet/store"
+)
+
+func newServer(t *testing.T) (*Server, *admin.System) {
+	t.Helper()
+	f := env.TestRealTime(t)
+	s := &admin.System{
+		Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.<b>example</b>.com", Data: "data", Version: "9.9", Started: f.Clock.Now(), Stop: func() {},
+		Doors: func() []admin.Door { return []admin.Door{{Name: "imap", Address: "127.0.0.1:2143", TLS: "STARTTLS"}} },
+		Tasks: func() []admin.Task { return []admin.Task{{Name: "Router", State: "running"}} },
+	}
+	var err error
+	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: directory.Indexes(), Stats: s.Stats})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Directory, err = directory.Open(s.Store, f.Env, password.New(f.Env, 1, 1), directory.Options{Domain: "example.com"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Stats.Counter("Mail.Delivered", "messages").Add(42)
+	return New(s, f.Env), s
+}
+
+func get(w *Server, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRecorder()
+	w.ServeHTTP(r, httptest.NewRequest("GET", path, nil))
+	return r
+}
+
+func TestPage(t *testing.T) {
+	t.Parallel()
+	w, s := newServer(t)
+	r := get(w, "/")
+	page := r.Body.String()
+	for _, want := range []string{"127.0.0.1:2143", "Router", ">42<", "Doublet 9.9", "mx.&lt;b&gt;example", `class="state"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, "<script") || strings.Contains(page, "src=") || strings.Contains(page, "http://") {
+		t.Error("the page takes something from elsewhere")
+	}
+	if r.Code != 200 || !strings.Contains(r.Header().Get("Content-Security-Policy"), "default-src 'none'") || r.Header().Get("Set-Cookie") != "" {
+		t.Errorf("%d %v", r.Code, r.Header())
+	}
+	if m := get(w, "/metrics").Body.String(); !strings.Contains(m, "doublet_mail_delivered_total 42") {
+		t.Errorf("metrics: %s", m)
+	}
+	if code := get(w, "/admin/user/list").Code; code != 404 {
+		t.Errorf("verbs at the open door: %d", code)
+	}
+	if err := s.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	w, s := newServer(t)
+	if r := get(w, "/healthz"); r.Code != 200 || r.Body.String() != "ok\n" {
+		t.Errorf("alive: %d %s", r.Code, r.Body)
+	}
+	w.Stopping()
+	if r := get(w, "/healthz"); r.Code != 503 || r.Body.String() != "stopping\n" {
+		t.Errorf("stopping: %d %s", r.Code, r.Body)
+	}
+	w.stopping.Store(false)
+	s.Directory.Close()
+	if err := s.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := get(w, "/healthz"); r.Code != 503 {
+		t.Errorf("with the store closed: %d %s", r.Code, r.Body)
+	}
+}

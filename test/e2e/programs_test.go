@@ -1,0 +1,276 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/test/external"
+)
+
+// TestPrograms: swaks, msmtp and curl send; curl, imaplib, mutt and mbsync read.
+func TestPrograms(t *testing.T) {
+	external.Need(t, "swaks", "msmtp", "curl", "python3", "mutt", "mbsync")
+	s := demo(t)
+	t.Run("swaks sends, curl reads", func(t *testing.T) { swaks(t, s) })
+	t.Run("swaks signs in with STARTTLS", func(t *testing.T) { swaksTLS(t, s) })
+	t.Run("msmtp sends", func(t *testing.T) { msmtp(t, s) })
+	t.Run("curl sends", func(t *testing.T) { curlSends(t, s) })
+	t.Run("LMTP", func(t *testing.T) { lmtp(t, s) })
+	t.Run("imaplib", func(t *testing.T) { imaplib(t, s) })
+	t.Run("mutt reads", func(t *testing.T) { mutt(t, s) })
+	t.Run("mbsync both ways", func(t *testing.T) { mbsync(t, s) })
+	t.Run("http", func(t *testing.T) { http(t, s) })
+	t.Run("check", func(t *testing.T) { want(t, s.doublet("check", "--deep"), "") })
+}
+
+func (s *server) imapURL(path string) string {
+	return "imap://127.0.0.1:" + s.port["imap"] + "/" + path
+}
+
+// body reads the newest message of alice's INBOX with a subject.
+func (s *server) body(t *testing.T, user, subject string) string {
+	t.Helper()
+	out := run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", "UID SEARCH SUBJECT \""+subject+"\"")
+	f := strings.Fields(out)
+	if len(f) < 3 {
+		t.Fatalf("no message with subject %q: %s", subject, out)
+	}
+	uid := f[len(f)-1]
+	return run(t, "", nil, "curl", "-s", s.imapURL("INBOX;UID="+uid), "-u", user+":demo")
+}
+
+func swaks(t *testing.T, s *server) {
+	out := run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "stranger@elsewhere.example",
+		"--to", "alice@example.com,bob@example.com", "--header", "Subject: from swaks", "--body", "Grüße\n.dot\n")
+	want(t, out, "250 2.0.0")
+	for _, user := range []string{"alice", "bob"} {
+		want(t, s.body(t, user, "from swaks"), "Subject: from swaks\r\n", "\r\n.dot\r\n", "Return-Path: <stranger@elsewhere.example>", "Received: ")
+	}
+	// A stranger may not send to strangers.
+	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "stranger@elsewhere.example", "--to", "x@elsewhere.example")
+	want(t, fail, "550 5.7.1")
+	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "stranger@elsewhere.example", "--to", "nobody@example.com")
+	want(t, fail, "550 5.1.1")
+}
+
+func swaksTLS(t *testing.T, s *server) {
+	out := run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
+		"--auth-password", "demo", "--from", "bob@example.com", "--to", "carol@example.com", "--header", "Subject: from bob over TLS")
+	want(t, out, "235 2.7.0", "TLS started")
+	want(t, s.body(t, "carol", "from bob over TLS"), "ESMTPSA")
+	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
+		"--auth-password", "wrong", "--from", "bob@example.com", "--to", "carol@example.com")
+	want(t, fail, "535 5.7.8")
+	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
+		"--auth-password", "demo", "--from", "alice@example.com", "--to", "carol@example.com")
+	want(t, fail, "5.7.1")
+}
+
+func msmtp(t *testing.T, s *server) {
+	run(t, "From: alice@example.com\nTo: bob@example.com\nSubject: from msmtp\n\nHello.\n", nil, "msmtp", "--host=127.0.0.1",
+		"--port="+s.port["submission"], "--auth=scram-sha-256", "--user=alice", "--passwordeval=echo demo", "--from=alice@example.com",
+		"--tls=off", "bob@example.com")
+	want(t, s.body(t, "bob", "from msmtp"), "\r\nHello.\r\n")
+}
+
+func curlSends(t *testing.T, s *server) {
+	file := filepath.Join(t.TempDir(), "mail")
+	if err := os.WriteFile(file, []byte("From: carol@example.com\r\nTo: alice@example.com\r\nSubject: from curl\r\n\r\nHello.\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "", nil, "curl", "-s", "--url", "smtp://127.0.0.1:"+s.port["submission"], "--mail-from", "carol@example.com",
+		"--mail-rcpt", "alice@example.com", "--upload-file", file, "-u", "carol:demo")
+	want(t, s.body(t, "alice", "from curl"), "\r\nHello.\r\n")
+}
+
+func lmtp(t *testing.T, s *server) {
+	out := run(t, "", nil, "swaks", "--protocol", "LMTP", "--server", "127.0.0.1:"+s.port["lmtp"], "--from", "x@elsewhere.example",
+		"--to", "alice@example.com,bob@example.com", "--header", "Subject: over LMTP")
+	if strings.Count(out, "<-  250 2.") < 2 {
+		t.Errorf("want a reply for each recipient:\n%s", out)
+	}
+}
+
+func imaplib(t *testing.T, s *server) {
+	out := run(t, imaplibScript, []string{"PORT=" + s.port["imap"], "TLSPORT=" + s.port["imaps"]}, "python3", "-")
+	want(t, out, "done")
+}
+
+const imaplibScript = `
+import imaplib, os, ssl, email
+m = imaplib.IMAP4("127.0.0.1", int(os.environ["PORT"]))
+assert "IMAP4REV1" in m.capabilities, m.capabilities
+m.login("alice", "demo")
+have = m.capability()[1][0].split()
+for want in (b"IDLE", b"MOVE", b"UIDPLUS", b"CONDSTORE", b"QRESYNC", b"SPECIAL-USE", b"ESEARCH", b"UNSELECT"):
+    assert want in have, (want, have)
+typ, boxes = m.list()
+names = b"\n".join(boxes)
+for want in (b"INBOX", b"\\Drafts", b"\\Sent", b"\\Archive", b"\\Junk", b"\\Trash"):
+    assert want in names, (want, names)
+assert m.create("Projects/2026")[0] == "OK"
+raw = b"From: alice@example.com\r\nTo: alice@example.com\r\nSubject: appended\r\nDate: Mon, 5 Jan 2026 10:00:00 +0000\r\n\r\nBody \xc3\xa4\r\n"
+typ, data = m.append("Projects/2026", r"(\Seen \Flagged)", '"05-Jan-2026 10:00:00 +0000"', raw)
+assert typ == "OK" and b"APPENDUID" in data[0], data
+assert m.select("Projects/2026")[1] == [b"1"]
+typ, data = m.fetch("1", "(FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[])")
+assert data[0][1] == raw, data
+assert b"\\Seen" in data[0][0] and b"\\Flagged" in data[0][0] and b"05-Jan-2026 10:00:00 +0000" in data[0][0], data
+assert m.search(None, "FLAGGED", "SUBJECT", "append")[1] == [b"1"]
+assert m.store("1", "+FLAGS", r"(\Deleted $Work)")[0] == "OK"
+assert m.copy("1", "Archive")[0] == "OK"
+assert m.expunge()[1] == [b"1"]
+assert m.select("Archive")[0] == "OK"
+assert m.search(None, "KEYWORD", "$Work")[1] != [b""]
+assert m.status("INBOX", "(MESSAGES UNSEEN UIDNEXT UIDVALIDITY)")[0] == "OK"
+assert m.rename("Projects/2026", "Projects/2027")[0] == "OK"
+assert m.delete("Projects/2027")[0] == "OK"
+try:
+    m.select("nowhere")
+    assert m.state != "SELECTED"
+except imaplib.IMAP4.error:
+    pass
+m.logout()
+ctx = ssl.create_default_context(); ctx.check_hostname = False; ctx.verify_mode = ssl.CERT_NONE
+t = imaplib.IMAP4_SSL("127.0.0.1", int(os.environ["TLSPORT"]), ssl_context=ctx)
+t.login("bob@example.com", "demo"); t.select(); t.logout()
+try:
+    b = imaplib.IMAP4("127.0.0.1", int(os.environ["PORT"])); b.login("alice", "wrong"); raise SystemExit("signed in with a wrong password")
+except imaplib.IMAP4.error:
+    pass
+print("done")
+`
+
+func mutt(t *testing.T, s *server) {
+	dir := t.TempDir()
+	rc := filepath.Join(dir, "muttrc")
+	out := filepath.Join(dir, "out.mbox")
+	conf := fmt.Sprintf(`set folder="imap://alice:demo@127.0.0.1:%s/"
+set spoolfile="+INBOX"
+set ssl_starttls=no
+set ssl_force_tls=no
+set sort=date
+set mbox_type=mbox
+set confirmappend=no
+set confirmcreate=no
+set auto_tag=yes
+set record=""
+set copy=no
+set delete=yes
+`, s.port["imap"])
+	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Tag everything, copy it to a file, quit: what a person would type.
+	run(t, "", []string{"TERM=xterm", "HOME=" + dir}, "script", "-qec",
+		fmt.Sprintf("mutt -n -F %s -e 'push \"<tag-pattern>~A<enter><copy-message>%s<enter><quit>\"'", rc, out), "/dev/null")
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, string(b), "Subject: from swaks", "Subject: from curl")
+}
+
+func mbsync(t *testing.T, s *server) {
+	dir := t.TempDir()
+	rc := filepath.Join(dir, "mbsyncrc")
+	conf := fmt.Sprintf(`IMAPStore far
+Host 127.0.0.1
+Port %s
+User alice
+Pass demo
+SSLType None
+AuthMechs LOGIN
+
+MaildirStore near
+Path %s/mail/
+Inbox %s/mail/INBOX
+SubFolders Verbatim
+
+Channel all
+Far :far:
+Near :near:
+Patterns *
+Create Both
+Expunge Both
+SyncState *
+`, s.port["imap"], dir, dir)
+	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "mail"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sync := func() { run(t, "", []string{"HOME=" + dir}, "mbsync", "-c", rc, "all") }
+	sync()
+	count := func() int {
+		n := 0
+		for _, sub := range []string{"new", "cur"} {
+			entries, err := os.ReadDir(filepath.Join(dir, "mail", "INBOX", sub))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(entries)
+		}
+		return n
+	}
+	before := count()
+	if before == 0 {
+		t.Fatal("mbsync fetched nothing")
+	}
+	// A message that is new here goes there, a new one there comes here, and nothing doubles.
+	local := filepath.Join(dir, "mail", "INBOX", "new", "1700000000.1_1.host")
+	if err := os.WriteFile(local, []byte("From: alice@example.com\nSubject: made offline\n\nHello.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "x@elsewhere.example", "--to", "alice@example.com",
+		"--header", "Subject: while syncing")
+	sync()
+	sync()
+	if got := count(); got != before+2 {
+		t.Errorf("%d messages after the second sync, want %d", got, before+2)
+	}
+	want(t, s.body(t, "alice", "made offline"), "Hello.")
+}
+
+func http(t *testing.T, s *server) {
+	base := "http://127.0.0.1:" + s.port["http"]
+	want(t, run(t, "", nil, "curl", "-sf", base+"/"), "Doublet", "imap")
+	want(t, run(t, "", nil, "curl", "-sf", base+"/metrics"), "doublet_mail_delivered_total", "doublet_database_db_cache_current_entries")
+	run(t, "", nil, "curl", "-sf", base+"/healthz")
+}
+
+// TestStop: SIGTERM ends the server cleanly, and all that was acknowledged is there afterwards.
+func TestStop(t *testing.T) {
+	external.Need(t, "swaks", "curl")
+	s := demo(t)
+	run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "x@elsewhere.example", "--to", "alice@example.com",
+		"--header", "Subject: before the stop")
+	stopped := make(chan struct{})
+	go func() { s.stop(syscall.SIGTERM); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(40 * time.Second):
+		t.Fatalf("still running after SIGTERM:\n%s", s.out)
+	}
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM:\n%s", code, s.out)
+	}
+	want(t, s.doublet("check"), "") // a stopped store answers verbs directly
+	s.start()
+	want(t, s.body(t, "alice", "before the stop"), "x@elsewhere.example")
+}
+
+func runFails(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := command(name, args...)
+	if err == nil {
+		t.Errorf("%s %s succeeded:\n%s", name, strings.Join(args, " "), out)
+	}
+	return out
+}
