@@ -37,12 +37,13 @@ func (a *app) demoCommand() *cobra.Command {
 
 func (a *app) demo(ctx context.Context, cfg config.Config) error {
 	e := world(&cfg, a.err)
-	return live(ctx, e, cfg, func(h *house) error {
-		filled, err := demo.Fill(ctx, h.system)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprint(a.out, box(h, filled))
+	filled := false
+	fill := func(ctx context.Context, h *house) (err error) {
+		filled, err = demo.Fill(ctx, h.system)
+		return err
+	}
+	return live(ctx, e, cfg, fill, func(h *house) error {
+		_, err := fmt.Fprint(a.out, box(h, filled))
 		return err
 	})
 }

@@ -31,7 +31,8 @@ func (a *app) serveCommand() *cobra.Command {
 		}
 		e := world(&cfg, a.err)
 		warn(e, warnings)
-		return live(cmd.Context(), e, cfg, func(h *house) error {
+		nothing := func(context.Context, *house) error { return nil }
+		return live(cmd.Context(), e, cfg, nothing, func(h *house) error {
 			for _, d := range h.doors {
 				e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
 			}
@@ -43,8 +44,9 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// live runs a server until ctx ends or somebody stops it. ready is called when it serves.
-func live(ctx context.Context, e *env.Env, cfg config.Config, ready func(*house) error) (err error) {
+// live runs a server until ctx ends or somebody stops it. fill is called before the doors open, so
+// that nobody meets what is half made; ready when it serves.
+func live(ctx context.Context, e *env.Env, cfg config.Config, fill func(context.Context, *house) error, ready func(*house) error) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	h, err := open(e, cfg)
@@ -55,6 +57,12 @@ func live(ctx context.Context, e *env.Env, cfg config.Config, ready func(*house)
 		err = errors.Join(err, h.close())
 		e.Log.Info("server stopped")
 	}()
+	if err := fill(ctx, h); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped while it filled; the next start goes on
+		}
+		return err
+	}
 	if err := h.serve(stop); err != nil {
 		return err
 	}

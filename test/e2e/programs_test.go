@@ -120,7 +120,7 @@ assert typ == "OK" and b"APPENDUID" in data[0], data
 assert m.select("Projects/2026")[1] == [b"1"]
 typ, data = m.fetch("1", "(FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[])")
 assert data[0][1] == raw, data
-assert b"\\Seen" in data[0][0] and b"\\Flagged" in data[0][0] and b"05-Jan-2026 10:00:00 +0000" in data[0][0], data
+assert b"\\Seen" in data[0][0] and b"\\Flagged" in data[0][0] and b"5-Jan-2026 10:00:00 +0000" in data[0][0], data
 assert m.search(None, "FLAGGED", "SUBJECT", "append")[1] == [b"1"]
 assert m.store("1", "+FLAGS", r"(\Deleted $Work)")[0] == "OK"
 assert m.copy("1", "Archive")[0] == "OK"
