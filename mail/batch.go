@@ -201,6 +201,7 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 			return nil
 		case errors.Is(err, errNeedBox):
 			b.box = true
+		case databaseTrouble(err) && s.makeMissing(ctx, b):
 		case databaseTrouble(err) && s.exclude(b):
 		case databaseTrouble(err) && !b.whole && len(b.now) > 0:
 			// One of them is damaged, and it does not show which: the router will find out.
@@ -215,6 +216,25 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 // databaseTrouble says that an error is of one of the databases rather than of the server.
 func databaseTrouble(err error) bool {
 	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged)
+}
+
+// makeMissing makes the mail files of people who were brought in bulk, or whose making a crash cut
+// short, and says whether it made any.
+func (s *Service) makeMissing(ctx context.Context, b *batch) bool {
+	made := false
+	for i := range b.now {
+		d := &b.now[i]
+		if _, err := s.store.Info(d.database); d.kind != directory.TargetPerson || !errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err := s.dir.EnsureMailFile(ctx, d.id); err != nil {
+			s.env.Log.Error("mail: make mail file", "recipient", d.name, "err", err)
+			continue
+		}
+		_, err := s.store.Info(d.database)
+		made = made || err == nil
+	}
+	return made
 }
 
 // exclude takes the mail files out of the batch that are not in service, and says whether there

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"doublet/directory"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
 	"doublet/store/layout"
 	"doublet/wire/smtp"
 )
@@ -335,4 +337,43 @@ func TestHeadroom(t *testing.T) {
 			t.Errorf("head of %d bytes: %q", len(h), got[:12])
 		}
 	}
+}
+
+// inboxMaker makes mail files with nothing but an INBOX.
+type inboxMaker struct{ w *world }
+
+func (m inboxMaker) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
+	if _, err := m.w.store.CreateDatabase(note.System, store.Create{ID: id, Kind: mailbox.Kind, Title: title, Owner: owner}); err != nil {
+		return err
+	}
+	return m.w.store.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
+		w, err := tx.Database(id)
+		if err == nil {
+			_, err = w.CreateFolder(mailbox.Inbox, "")
+		}
+		return err
+	})
+}
+
+func (inboxMaker) RemoveMailFile(context.Context, note.DatabaseID) error { return nil }
+
+// TestMakesMissingMailFile: mail for someone whose mail file is not made yet, as after a bulk import,
+// makes it, and arrives at once.
+func TestMakesMissingMailFile(t *testing.T) {
+	w := open(t, Options{})
+	w.people.UseMailFiles(inboxMaker{w})
+	res, err := w.people.ImportPeople(context.Background(), note.System, []directory.PersonSpec{{
+		PersonFields: directory.PersonFields{FullName: []string{"Dora Late"}, ShortName: "dora"},
+	}}, directory.ImportOptions{NoMailFiles: true})
+	w.ok(err)
+	if res.Added != 1 {
+		t.Fatalf("%+v", res)
+	}
+	for _, err := range w.deposit(w.from("x@elsewhere.example", "dora@example.com")) {
+		w.ok(err)
+	}
+	p, err := w.people.ByName(context.Background(), "dora")
+	w.ok(err)
+	w.has(p, 1)
+	w.queue(0)
 }

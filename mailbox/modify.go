@@ -43,7 +43,7 @@ type changed struct {
 }
 
 // Store changes flags, durably, and calls fn for every message of the set that was there, with its
-// new flags; the session is not told of them again. Messages that failed UnchangedSince are
+// new flags, MODSEQ and nothing that would have to be read; the session is not told of them again. Messages that failed UnchangedSince are
 // returned, as numbers of the kind asked for.
 func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn func(*Message)) (modified Set, err error) {
 	if v.readOnly {
@@ -76,15 +76,12 @@ func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn fu
 			modified = append(modified, Range{n, n})
 		}
 		if err == nil {
-			err = v.f.read(ctx, func(r *store.Reader) error {
-				for i := range part {
-					if c := &part[i]; c.row != nil {
-						v.tellOwn(c.uid, c.row.Mod)
-						fn(&Message{Seq: c.seq, UID: c.uid, ID: c.id, v: v, r: r, row: c.row})
-					}
+			for i := range part {
+				if c := &part[i]; c.row != nil {
+					v.tellOwn(c.uid, c.row.Mod)
+					fn(&Message{Seq: c.seq, UID: c.uid, ID: c.id, v: v, row: c.row})
 				}
-				return nil
-			})
+			}
 		}
 	}
 	return modified, err

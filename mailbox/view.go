@@ -334,10 +334,16 @@ func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Ran
 		return g, false, err
 	}
 	hi := lo
-	if stop := min(g.Stop, v.exists); stop != g.Start {
+	switch stop := min(g.Stop, v.exists); {
+	case stop == v.exists:
+		hi = v.uidNext - 1 // to the last that the session knows, without a look-up
+	case stop != g.Start:
 		if hi, err = v.uidAt(r, stop-1, pos); err != nil {
 			return g, false, err
 		}
+	}
+	if h, err := r.Folder(v.folder); err == nil && len(v.hidden) == 0 {
+		v.near = anchor{h.UIDNext, h.Total, lo, g.Start - 1}
 	}
 	return Range{lo, hi}, true, nil
 }

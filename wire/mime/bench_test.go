@@ -119,3 +119,12 @@ func BenchmarkContainsFold(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkAppendBase64Lines(b *testing.B) {
+	data := bytes.Repeat([]byte("some bytes of a picture "), 3000)
+	out := AppendBase64Lines(nil, data, 76, true)
+	b.SetBytes(int64(len(out)))
+	for range b.N {
+		out = AppendBase64Lines(out[:0], data, 76, true)
+	}
+}
