@@ -123,27 +123,6 @@ func lastLine(b []byte) bool {
 	return a|c|d < 64 && d&3 == 0
 }
 
-// letterPairs holds the two letters of every 12 bits: reading large mail is mostly making base64, and
-// two look-ups for three bytes take half the time of four.
-var letterPairs = func() (t [1 << 12][2]byte) {
-	for i := range t {
-		t[i] = [2]byte{base64Letters[i>>6], base64Letters[i&63]}
-	}
-	return t
-}()
-
-// appendLetters appends whole groups of three bytes as letters; dst has room for them.
-func appendLetters(dst, data []byte) []byte {
-	n := len(dst)
-	dst = dst[:n+len(data)/3*4]
-	for out := dst[n:]; len(data) >= 3 && len(out) >= 4; data, out = data[3:], out[4:] {
-		v := uint(data[0])<<16 | uint(data[1])<<8 | uint(data[2])
-		a, b := letterPairs[v>>12], letterPairs[v&0xfff]
-		out[0], out[1], out[2], out[3] = a[0], a[1], b[0], b[1]
-	}
-	return dst
-}
-
 // AppendBase64Lines appends data as base64 in lines of lineLen letters (a multiple of four) with CRLF between
 // them, and behind the last if finalCRLF.
 func AppendBase64Lines(dst, data []byte, lineLen int, finalCRLF bool) []byte {
@@ -155,7 +134,7 @@ func AppendBase64Lines(dst, data []byte, lineLen int, finalCRLF bool) []byte {
 		dst = grown
 	}
 	for len(data) > chunk {
-		dst = appendLetters(dst, data[:chunk])
+		dst = base64.StdEncoding.AppendEncode(dst, data[:chunk])
 		dst = append(dst, '\r', '\n')
 		data = data[chunk:]
 	}
