@@ -277,9 +277,6 @@ func (s *Store) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) 
 	if !who.System {
 		return 0, ErrDenied
 	}
-	if err := s.space.admit(); err != nil {
-		return 0, err
-	}
 	for c.ID == 0 {
 		c.ID = note.DatabaseID(s.env.Uint64())
 	}
@@ -304,6 +301,9 @@ func (s *Store) applyCreate(c Create) (*pebble.Batch, error) {
 	}
 	if _, ok := s.dbs.number[c.ID]; ok {
 		return nil, fmt.Errorf("%w: database %s", ErrExists, c.ID)
+	}
+	if err := s.space.admit(); err != nil {
+		return nil, err
 	}
 	num, err := s.metaUint(metaNumber)
 	if err != nil {

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/wal"
 )
 
 // separate is the size from which values go to blob files, written once at the flush and not again
@@ -46,6 +48,12 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		}
 	}
 	db, err := pebble.Open(s.env.FS.PathJoin(s.dir, "notes"), o)
+	var moved pebble.ErrMissingWALRecoveryDir
+	if errors.As(err, &moved) {
+		// The log has moved to another device: what the old folder still holds is read from there, once.
+		o.WALRecoveryDirs = append(o.WALRecoveryDirs, wal.Dir{FS: s.env.FS, Dirname: moved.Dir})
+		db, err = pebble.Open(s.env.FS.PathJoin(s.dir, "notes"), o)
+	}
 	if err != nil {
 		if pebble.IsCorruptionError(err) {
 			return nil, fmt.Errorf("%w: the log or the manifest: restore the store from a backup: %w", ErrDamaged, err)

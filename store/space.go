@@ -37,7 +37,7 @@ func (p *space) close() {}
 
 // admit refuses with ErrNoSpace while there is too little room.
 func (p *space) admit() error {
-	if p.s.opt.FloorBytes < 0 {
+	if !p.watched() {
 		return nil
 	}
 	now := p.s.env.Clock.Now()
@@ -56,6 +56,9 @@ func (p *space) admit() error {
 	}
 	return nil
 }
+
+// watched says whether there is a floor at all.
+func (p *space) watched() bool { return p.s.opt.FloorBytes > 0 || p.s.opt.FloorPercent > 0 }
 
 // free returns the bytes free and the floor, of the device that is nearer to its floor.
 func (p *space) free() (avail, floor uint64, ok bool) {
@@ -77,7 +80,7 @@ func (p *space) free() (avail, floor uint64, ok bool) {
 }
 
 func (p *space) look() {
-	if p.s.opt.FloorBytes < 0 {
+	if !p.watched() {
 		return
 	}
 	avail, floor, ok := p.free()

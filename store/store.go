@@ -53,7 +53,8 @@ type Options struct {
 	// Databases is how many databases are kept open (2,000).
 	Databases int
 	// FloorBytes and FloorPercent: below the greater of both of free space, writes are refused
-	// (1 GB, 5 %). Negative FloorBytes switches the floor off.
+	// (1 GB and 5 % where both are 0). One that is not positive counts for nothing; if neither is,
+	// there is no floor.
 	FloorBytes   int64
 	FloorPercent int
 	// Ballast is the size of a file that is given up when space runs out all the same (64 MB; negative: none).
@@ -81,12 +82,10 @@ func (o *Options) fill() {
 	if o.Databases == 0 {
 		o.Databases = 2000
 	}
-	if o.FloorBytes == 0 {
-		o.FloorBytes = 1 << 30
+	if o.FloorBytes == 0 && o.FloorPercent == 0 {
+		o.FloorBytes, o.FloorPercent = 1<<30, 5
 	}
-	if o.FloorPercent == 0 {
-		o.FloorPercent = 5
-	}
+	o.FloorBytes, o.FloorPercent = max(o.FloorBytes, 0), max(o.FloorPercent, 0)
 	if o.Ballast == 0 {
 		o.Ballast = 64 << 20
 	}

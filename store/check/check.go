@@ -98,6 +98,8 @@ type Report struct {
 	Applied int
 	Passes  int
 	Reopen  bool
+	// Deep says that every object was read.
+	Deep bool
 
 	Databases, Notes, Stubs, Members, Messages, Objects, Feed uint64
 	// Rows and Bytes are what was read.
@@ -123,9 +125,10 @@ type Options struct {
 // Run checks an open store as it stood at one moment; updates go on meanwhile. An error means that
 // the check could not be done: what is wrong with the store is in the report.
 func Run(ctx context.Context, s *store.Store, o Options) (Report, error) {
-	rep := Report{}
+	rep := Report{Deep: o.Deep}
 	c := &checker{ctx: ctx, s: s, o: o, rep: &rep}
-	return rep, c.once()
+	err := c.once()
+	return rep, err
 }
 
 // checker is one pass over the store.

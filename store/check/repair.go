@@ -40,7 +40,13 @@ func Repair(ctx context.Context, s *store.Store, found Report) (Report, error) {
 	}
 	defer m.uncarry()
 	rep, err := m.passes()
-	return rep, errors.Join(err, m.restart(&rep))
+	if err = errors.Join(err, m.restart(&rep)); err != nil || !found.Deep {
+		return rep, err
+	}
+	// Passes look at rows; what a deep check found in objects, only another one can call mended.
+	last, err := Run(ctx, s, Options{Deep: true})
+	rep.Findings, rep.More, rep.Deep = last.Findings, last.More, true
+	return rep, err
 }
 
 // mender writes what passes ask for.

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"doublet/env"
+	"doublet/note"
+)
+
+// put writes one document and returns where it lies.
+func put(t *testing.T, s *Store, db note.DatabaseID, unid note.UNID) error {
+	t.Helper()
+	return s.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *Tx) error {
+		w, err := tx.Database(db)
+		if err == nil {
+			_, err = w.Create(New{UNID: unid, Content: note.Content{Items: version(1)}})
+		}
+		return err
+	})
+}
+
+func has(t *testing.T, s *Store, db note.DatabaseID, unids ...note.UNID) {
+	t.Helper()
+	err := s.Read(context.Background(), note.System, db, func(r *Reader) error {
+		for _, u := range unids {
+			if _, err := r.Find(u); err != nil {
+				t.Errorf("%s: %v", u, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLogMoves: the transaction log moves to a device of its own and back, after power cuts that
+// left commits in the old place; nothing is lost on the way.
+func TestLogMoves(t *testing.T) {
+	f := env.TestRealTime(t)
+	var db note.DatabaseID
+	var all []note.UNID
+	for i, dir := range []string{"", "log", "", "other/log", "other/log"} {
+		o := crashOptions()
+		o.LogDir = dir
+		s, err := Open(f.Env, "data", o)
+		if err != nil {
+			t.Fatalf("log in %q: %v", dir, err)
+		}
+		if db == 0 {
+			if db, err = s.CreateDatabase(note.System, Create{Title: "a", Kind: "a"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has(t, s, db, all...)
+		u := note.UNID{byte(i + 1)}
+		if err := put(t, s, db, u); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, u)
+		after := f.Crash(0, uint64(i))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f = after
+	}
+}
+
+// TestOpensBelowTheFloor: a store whose device is nearly full opens, finds what it has, and refuses
+// only what adds to it.
+func TestOpensBelowTheFloor(t *testing.T) {
+	f := env.TestRealTime(t)
+	f.Faults.SetSpace(1 << 30)
+	o := crashOptions()
+	o.FloorBytes, o.FloorPercent = 1<<20, 0
+	s, err := Open(f.Env, "data", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := s.CreateDatabase(note.System, Create{ID: 7, Kind: "a"})
+	if err == nil {
+		err = put(t, s, db, note.UNID{1})
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	o.FloorBytes = 1 << 40
+	if s, err = Open(f.Env, "data", o); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.CreateDatabase(note.System, Create{ID: 7, Kind: "a"}); !errors.Is(err, ErrExists) {
+		t.Errorf("a database that is there: %v, want ErrExists", err)
+	}
+	if _, err := s.CreateDatabase(note.System, Create{ID: 8, Kind: "a"}); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("a new database: %v, want ErrNoSpace", err)
+	}
+	if err := put(t, s, db, note.UNID{2}); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("a new note: %v, want ErrNoSpace", err)
+	}
+	has(t, s, db, note.UNID{1})
+}
+
+// TestFloorOfNothing: a share of 0 % is no floor, whatever the bytes.
+func TestFloorOfNothing(t *testing.T) {
+	for _, o := range []Options{{FloorBytes: -1, FloorPercent: -1}, {FloorBytes: 1, FloorPercent: -1}, {FloorBytes: -1, FloorPercent: 1}} {
+		f := env.TestRealTime(t)
+		f.Faults.SetSpace(1 << 20)
+		base := crashOptions()
+		base.FloorBytes, base.FloorPercent = o.FloorBytes, o.FloorPercent
+		s, err := Open(f.Env, "data", base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.CreateDatabase(note.System, Create{ID: 7, Kind: "a"}); err != nil {
+			t.Errorf("floor of %d bytes and %d %%: %v", o.FloorBytes, o.FloorPercent, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
