@@ -29,7 +29,6 @@ type pair struct {
 	attempted int
 	acked     int
 	seen      int
-	life      int
 	gone      bool // destroyed, durably
 	dying     bool
 }
