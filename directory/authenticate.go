@@ -119,15 +119,21 @@ func (d *Directory) ScramCredentials(ctx context.Context, user string) (scram.Cr
 		return scram.Credentials{}, fmt.Errorf("directory: SCRAM: %w", err)
 	}
 	// The fake is made in any case, so that the time tells nothing.
-	fake := scram.Fake(d.subkey("scram"), normalUser(user), d.opt.ScramIterations)
+	fake := scram.Fake(d.subkey("scram"), d.normalUser(ctx, user), d.opt.ScramIterations)
 	if err == nil && p.HasScram && !p.Disabled {
 		return p.scram, nil
 	}
 	return fake, nil
 }
 
-// normalUser is one for all spellings of a user.
-func normalUser(user string) string {
+// normalUser is one for all spellings of a user: that a short name and the address made of it give the
+// same credentials must not tell who exists.
+func (d *Directory) normalUser(ctx context.Context, user string) string {
+	if i := strings.LastIndexByte(user, '@'); i > 0 {
+		if local, err := d.IsLocal(ctx, user[i+1:]); err == nil && local {
+			user = user[:i]
+		}
+	}
 	if k := keyOf(user); k != nil {
 		return string(k)
 	}

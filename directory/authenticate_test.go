@@ -150,6 +150,12 @@ func TestScram(t *testing.T) {
 	w.start()
 	two, err := w.ScramCredentials(bg, "Nobody")
 	w.ok(err)
+	// As of somebody who is there: the short name and the address made of it are one user.
+	address, err := w.ScramCredentials(bg, "nobody@Example.com")
+	w.ok(err)
+	if string(address.Salt) != string(one.Salt) {
+		t.Error("another spelling has another salt: who is not there is told from who is")
+	}
 	three, err := w.ScramCredentials(bg, "somebody")
 	w.ok(err)
 	if string(one.Salt) != string(two.Salt) || one.StoredKey != two.StoredKey || string(one.Salt) == string(three.Salt) {

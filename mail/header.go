@@ -30,7 +30,16 @@ func (s *Service) stamped(ctx context.Context, sub *Submission) (raw []byte, ret
 			return nil, 0, err
 		}
 	}
+	if headless(sub.Message) {
+		h = append(h, "\r\n"...)
+	}
 	return prepend(h, sub.Head, sub.Message), returnPath, nil
+}
+
+// headless says that a message begins with white space, and so with no field: behind the fields of
+// this hop its first line would be read as more of the last of them.
+func headless(message []byte) bool {
+	return len(message) > 0 && (message[0] == ' ' || message[0] == '\t')
 }
 
 // prepend puts h before message: into the end of head where that lies directly before the message
@@ -99,13 +108,14 @@ func appendHex(dst []byte, id note.UNID) []byte {
 type originator struct {
 	from, sender, resentFrom, resentSender int // addresses, of which foreign are somebody else's
 	foreignFrom, foreignSender             bool
-	hasDate, hasID                         bool
+	hasFrom, hasSender, hasDate, hasID     bool
 }
 
 // appendMissing checks that the message is in the submitter's own name, and adds what a submission
 // may lack. All addresses of From must be the submitter's; Sender, too, where there is one. A
 // message that was sent again (Resent-From) is checked by those fields. Sender is added where From
-// names several (RFC 5322 section 3.6.2).
+// names several (RFC 5322 section 3.6.2). A From or Sender in which no address can be read is nobody's:
+// a second field beside it would leave it to the reader's program which one to show.
 //
 // Implements: RFC 6409 §6.1 Submission rights
 // Implements: RFC 6409 §8.1 Add Sender
@@ -113,6 +123,9 @@ type originator struct {
 // Implements: RFC 6409 §8.3 Add Message-ID
 func (s *Service) appendMissing(ctx context.Context, h []byte, sub *Submission) ([]byte, error) {
 	header := sub.Message[:mime.HeaderEnd(sub.Message)]
+	if headless(sub.Message) {
+		header = nil
+	}
 	if len(header) > mime.DefaultLimits.HeaderBytes {
 		return nil, replyManyHead
 	}
@@ -120,9 +133,9 @@ func (s *Service) appendMissing(ctx context.Context, h []byte, sub *Submission) 
 	switch {
 	case err != nil:
 		return nil, err
-	case o.foreignFrom:
+	case o.foreignFrom || o.hasFrom && o.from == 0:
 		return nil, replyFrom
-	case o.foreignSender:
+	case o.foreignSender || o.hasSender && o.sender == 0:
 		return nil, replySender
 	}
 	address := sub.Submitter.Address
@@ -167,8 +180,10 @@ func (s *Service) originator(ctx context.Context, header []byte, sub *Submission
 	for f := range mime.Fields(header) {
 		switch {
 		case f.Is("From"):
+			o.hasFrom = true
 			check(f, &o.from, &o.foreignFrom, !resent)
 		case f.Is("Sender"):
+			o.hasSender = true
 			check(f, &o.sender, &o.foreignSender, !resent)
 		case f.Is("Resent-From"):
 			check(f, &o.resentFrom, &o.foreignFrom, true)

@@ -29,6 +29,12 @@ func TestSubmissionHeader(t *testing.T) {
 		{"stranger", "From: eve@far.example\r\n" + rest, "", "550 5.7.1"},
 		{"Sender of somebody else", "From: alice@example.com\r\nSender: bob@example.com\r\n" + rest, "", "550 5.7.1"},
 		{"sent again", "Resent-From: alice@example.com\r\nFrom: eve@far.example\r\n" + rest, "", ""},
+		{"From without an address that can be read", "From: <<bob@example.com>>\r\n" + rest, "", "550 5.7.1"},
+		{"From of an empty group", "From: bob:;\r\n" + rest, "", "550 5.7.1"},
+		{"empty From", "From: <>\r\n" + rest, "", "550 5.7.1"},
+		{"Sender without an address", "From: alice@example.com\r\nSender: <<bob@example.com>>\r\n" + rest, "", "550 5.7.1"},
+		{"no header at all", " From: bob@example.com\r\n" + rest,
+			"From: <alice@example.com>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\nMessage-ID: <ID@mx.example.com>\r\n\r\n", ""},
 		{"sent again by somebody else", "Resent-From: bob@example.com\r\nFrom: alice@example.com\r\n" + rest, "", "550 5.7.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func (s *Service) Compose(ctx context.Context, raw []byte) (*Composed, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, ErrBadMessage
 	}
-	root := mime.Parse(raw, mime.DefaultLimits)
+	root := mime.Parse(raw, s.opt.Limits)
 	m, err := s.store.Prepare(ctx, raw, mime.SplitLeaves(raw, root, store.PartSize))
 	if err != nil {
 		return nil, err

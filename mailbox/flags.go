@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"doublet/store/layout"
-
 	"doublet/note"
+	"doublet/store/layout"
 )
 
 // The keywords that IMAP writes with a backslash; the names are those of JMAP (RFC 8621 section 4.1.1).
@@ -21,10 +20,12 @@ const (
 // ErrBadFlag says that a word cannot be a flag here.
 var ErrBadFlag = errors.New("not a flag that can be set")
 
-// Limits on keywords of one note.
+// Limits on keywords of one note: bytes of one, how many are set, and how many it remembers. One that
+// was cleared is remembered, so that replicas agree on it; a note must not grow by that without bound.
 const (
-	maxKeyword  = 100
-	maxKeywords = 100
+	maxKeyword    = 100
+	maxKeywords   = 100
+	maxRemembered = 1000
 )
 
 // Flags are a message's flags. Keywords are in canonical spelling: lower case, sorted.
@@ -74,6 +75,16 @@ func ParseFlags(list []string) (Flags, error) {
 	return fl, nil
 }
 
+// permitted are those of the flags that rights let a person set on a message of their own.
+func (fl Flags) permitted(g note.Rights) Flags {
+	fl.Seen = fl.Seen && g&note.KeepSeen != 0
+	fl.Deleted = fl.Deleted && g&(note.DeleteMark|note.ExpungeOwn) != 0
+	if g&(note.Write|note.WriteOwn) == 0 {
+		fl.Keywords = nil
+	}
+	return fl
+}
+
 // AppendIMAP appends the flags as IMAP writes them, blanks between, without parentheses.
 func (fl Flags) AppendIMAP(dst []byte) []byte {
 	start := len(dst)
@@ -102,6 +113,20 @@ func appendKeyword(dst []byte, k string) []byte {
 		return append(dst, `\Draft`...)
 	}
 	return append(dst, k...)
+}
+
+// mayRemember says whether a note may get a keyword that is not set on it.
+func mayRemember(n *layout.Note, keyword string) bool {
+	count := 0
+	for i := range n.State {
+		if n.State[i].Kind == note.Keyword {
+			if n.State[i].Key == keyword {
+				return true
+			}
+			count++
+		}
+	}
+	return count < maxRemembered
 }
 
 func flagsOf(n *layout.Note, folder note.ID, person note.UNID) Flags {

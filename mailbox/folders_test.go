@@ -128,6 +128,14 @@ func TestQuota(t *testing.T) {
 	if _, err := v.Copy(w.ctx, all, true, "INBOX"); !errors.Is(err, mailbox.ErrOverQuota) {
 		t.Error("a copy into the same folder: ", err)
 	}
+	// It lies in Archive, too, and stays there: this would make a second note of it.
+	if _, err := v.Move(w.ctx, all, true, "INBOX"); !errors.Is(err, mailbox.ErrOverQuota) {
+		t.Error("a move into the same folder of what lies elsewhere, too: ", err)
+	}
+	w.must(w.mf.Delete(w.ctx, "Archive"))
+	if _, err := v.Move(w.ctx, all, true, "INBOX"); err != nil {
+		t.Error("a move into the same folder takes no room: ", err)
+	}
 	for raw, want := range map[string]error{"a\x00": mailbox.ErrBadMessage, strings.Repeat("x", 1<<20+1): mailbox.ErrTooBig} {
 		if _, _, err := w.mf.Append(w.ctx, "INBOX", []byte(raw), mailbox.Flags{}, time.Unix(1, 0)); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)

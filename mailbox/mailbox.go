@@ -14,6 +14,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/wire/mime"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -53,6 +54,8 @@ const (
 type Options struct {
 	// MessageSize is the largest message in bytes (50 MB).
 	MessageSize int
+	// Limits bound what Compose looks at in a message; a zero one is that of mime.DefaultLimits.
+	Limits mime.Limits
 }
 
 // Service opens mail files.
@@ -121,6 +124,10 @@ func (s *Service) File(who note.Who, db note.DatabaseID) *File {
 
 // Who says as whom the file was opened.
 func (f *File) Who() note.Who { return f.who }
+
+// Renew goes on as who, the same person as the directory knows them now; views opened through the
+// file do, too.
+func (f *File) Renew(who note.Who) { f.who = who }
 
 // Database is the id of the mail file.
 func (f *File) Database() note.DatabaseID { return f.db }
@@ -424,7 +431,10 @@ func (f *File) Subscribe(ctx context.Context, name string, on bool) error {
 	})
 }
 
-// Append stores a message in a folder and returns where it got its place.
+// Append stores a message in a folder and returns where it got its place. Flags that the person may
+// not set are left out.
+//
+// Implements: RFC 4314 §4 APPEND leaves out the flags that may not be set
 func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, date time.Time) (validity, uid uint32, err error) {
 	c, err := f.svc.Compose(ctx, raw)
 	if err != nil {
@@ -441,6 +451,7 @@ func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, 
 		}
 		n := c.New(date)
 		n.Folders = []note.ID{h.Note}
+		fl := fl.permitted(w.FolderRights(h))
 		n.Keywords, n.MarkDeleted = fl.Keywords, fl.Deleted
 		if fl.Seen {
 			n.SeenBy = []note.UNID{f.who.Person}

@@ -118,36 +118,72 @@ func (v *View) storeSome(w *store.Writer, part []changed, op *StoreOp, failed *[
 }
 
 // storeOne writes what differs and nothing else: storing flags that are there changes no MODSEQ.
+// Flags that the person may not set stay as they are; only who may set none of those named is refused.
+//
+// Implements: RFC 4314 §4 STORE does not fail for the flags that may not be set
 func (v *View) storeOne(w *store.Writer, id note.ID, have Flags, op *StoreOp) error {
 	want := op.apply(have)
-	if want.Seen != have.Seen {
-		if err := w.SetSeen(id, v.f.who.Person, want.Seen); err != nil {
-			return err
-		}
-	}
-	if want.Deleted != have.Deleted {
-		if err := w.MarkDeleted(id, v.folder, want.Deleted); err != nil {
-			return err
-		}
-	}
 	if len(want.Keywords) > maxKeywords {
 		return fmt.Errorf("%w: more than %d on one message", ErrBadFlag, maxKeywords)
 	}
+	denied, failed := false, error(nil)
+	try := func(err error) bool {
+		if errors.Is(err, store.ErrDenied) {
+			denied = true
+		} else if err != nil {
+			failed = err
+		}
+		return err == nil
+	}
+	if want.Seen != have.Seen {
+		try(w.SetSeen(id, v.f.who.Person, want.Seen))
+	}
+	if want.Deleted != have.Deleted {
+		try(w.MarkDeleted(id, v.folder, want.Deleted))
+	}
 	for _, k := range have.Keywords {
-		if !slices.Contains(want.Keywords, k) {
-			if err := w.SetKeyword(id, k, false); err != nil {
-				return err
-			}
+		if !slices.Contains(want.Keywords, k) && !try(w.SetKeyword(id, k, false)) {
+			break
 		}
 	}
 	for _, k := range want.Keywords {
-		if !slices.Contains(have.Keywords, k) {
-			if err := w.SetKeyword(id, k, true); err != nil {
-				return err
-			}
+		if !slices.Contains(have.Keywords, k) && !try(setKeyword(w, id, k)) {
+			break
 		}
 	}
-	return nil
+	if failed == nil && denied && !v.maySetAny(w, id, op) {
+		return store.ErrDenied
+	}
+	return failed
+}
+
+func setKeyword(w *store.Writer, id note.ID, keyword string) error {
+	n, err := w.Note(id)
+	if err != nil {
+		return err
+	}
+	if !mayRemember(n, keyword) {
+		return fmt.Errorf("%w: a message remembers at most %d", ErrBadFlag, maxRemembered)
+	}
+	return w.SetKeyword(id, keyword, true)
+}
+
+// maySetAny says whether the person may set any of the flags that a change names; one that replaces
+// them names them all.
+func (v *View) maySetAny(w *store.Writer, id note.ID, op *StoreOp) bool {
+	h, err := w.Folder(v.folder)
+	if err != nil {
+		return false
+	}
+	g := w.FolderRights(h)
+	if n, err := w.Note(id); err != nil || n.Author.IsZero() || n.Author != v.f.who.Person {
+		g &^= note.WriteOwn | note.ExpungeOwn
+	}
+	if op.Mode == Replace {
+		return g&(note.KeepSeen|note.DeleteMark|note.ExpungeOwn|note.Write|note.WriteOwn) != 0
+	}
+	may := op.Flags.permitted(g)
+	return may.Seen || may.Deleted || len(may.Keywords) > 0
 }
 
 func (op *StoreOp) apply(have Flags) Flags {
@@ -278,21 +314,20 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, dest string, m
 }
 
 func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool) (uint32, error) {
-	if !move {
-		n, err := w.Note(id)
-		if err != nil {
-			return 0, err
-		}
-		if _, there := n.Member(dest); there { // a second note of the message: quota counts it
-			if err := CheckQuota(&w.Reader, n.Size); err != nil {
-				return 0, err
-			}
-		}
-		return v.f.addTo(w, id, dest)
-	}
-	uid, err := v.f.addTo(w, id, dest)
+	n, err := w.Note(id)
 	if err != nil {
 		return 0, err
+	}
+	// Into a folder that holds it already goes a second note of the message, which quota counts unless
+	// the first one ends with this move.
+	if _, there := n.Member(dest); there && (!move || len(n.Members) > 1) {
+		if err := CheckQuota(&w.Reader, n.Size); err != nil {
+			return 0, err
+		}
+	}
+	uid, err := v.f.addTo(w, id, dest)
+	if err != nil || !move {
+		return uid, err
 	}
 	return uid, w.RemoveFrom(id, v.folder)
 }

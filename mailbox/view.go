@@ -475,7 +475,8 @@ func (v *View) rank(r *store.Reader, uid uint32) (uint32, error) {
 
 // VanishedSince returns the UIDs, among those that a client knows, that are gone since a MODSEQ
 // (RFC 7162 section 3.2.5.2). Below the floor of what is remembered, or for a MODSEQ that this
-// ledger never gave, it is every UID known that is absent.
+// ledger never gave, it is every UID known that is absent. Those whose expunge the session is still to be
+// told of are among them: see Uncounted.
 func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set, error) {
 	var out Set
 	err := v.f.read(ctx, func(r *store.Reader) error {
@@ -484,6 +485,9 @@ func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set
 		}
 		ranges, err := v.uids(r, known, true)
 		if err != nil {
+			return err
+		}
+		if err := v.sync(r); err != nil {
 			return err
 		}
 		c := r.Counters()
@@ -505,6 +509,32 @@ func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set
 		return err
 	})
 	return out, err
+}
+
+// Uncounted leaves out of what VanishedSince gave the UIDs whose expunge the session is still to be told
+// of. They count among its messages until then, so that SELECT, which has told their number, must not
+// tell that they are gone.
+func (v *View) Uncounted(gone Set) Set { return without(gone, v.hidden) }
+
+// without takes UIDs, ascending, out of a set that is ascending too.
+func without(set Set, uids []uint32) Set {
+	if len(uids) == 0 {
+		return set
+	}
+	var out Set
+	for _, g := range set {
+		i, _ := slices.BinarySearch(uids, g.Start)
+		for ; i < len(uids) && uids[i] <= g.Stop; i++ {
+			if uids[i] > g.Start {
+				out = append(out, Range{g.Start, uids[i] - 1})
+			}
+			g.Start = uids[i] + 1
+		}
+		if g.Start <= g.Stop && g.Start != 0 {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 func (v *View) absent(r *store.Reader, ranges []Range) (Set, error) {

@@ -2,6 +2,7 @@ package mailbox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -359,3 +360,69 @@ func TestUnchangedSince(t *testing.T) {
 		t.Errorf("MODSEQ %d became %d", was, mods[0])
 	}
 }
+
+// A note remembers the keywords that it had; it does not grow by that without bound.
+func TestKeywordsRemembered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	uid := w.append("INBOX", "Subject: x\r\n\r\n", mailbox.Flags{})
+	v := w.open("INBOX")
+	store := func(mode mailbox.StoreMode, keywords ...string) error {
+		_, err := v.Store(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.StoreOp{Mode: mode, Flags: mailbox.Flags{Keywords: keywords}}, func(*mailbox.Message) {})
+		return err
+	}
+	for i := range 10 {
+		list := make([]string, 100)
+		for k := range list {
+			list[k] = fmt.Sprintf("k%03d", 100*i+k)
+		}
+		w.must(store(mailbox.Add, list...))
+		w.must(store(mailbox.Remove, list...))
+	}
+	if err := store(mailbox.Add, "one-more"); !errors.Is(err, mailbox.ErrBadFlag) {
+		t.Errorf("the 1,001st keyword: %v", err)
+	}
+	w.must(store(mailbox.Add, "k000", "k999"))
+}
+
+// What is expunged between SELECT's count and its VANISHED (EARLIER) is still counted: it is told later, as
+// every expunge is, and not twice.
+func TestUncounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	var last uint32
+	for range 6 {
+		last = w.append("INBOX", "Subject: x\r\n\r\n", mailbox.Flags{Deleted: true})
+	}
+	other := w.open("INBOX")
+	since := other.ModSeq()
+	w.must(other.Expunge(w.ctx, mailbox.Set{{Start: 2, Stop: 2}}))
+	v := w.open("INBOX") // has counted five
+	w.must(other.Expunge(w.ctx, mailbox.Set{{Start: 4, Stop: 5}}))
+	for _, since := range []uint64{since, since + 1000} { // the other one was never given: what is absent
+		gone, err := v.VanishedSince(w.ctx, since, mailbox.Set{{Start: 1, Stop: last}})
+		w.must(err)
+		if len(gone) != 2 {
+			t.Errorf("since %d: %v", since, gone)
+		}
+		if gone = v.Uncounted(gone); !slices.Equal(gone, mailbox.Set{{Start: 2, Stop: 2}}) {
+			t.Errorf("since %d: %v, with %d messages", since, gone, v.Exists())
+		}
+	}
+	s := &told{}
+	w.must(v.Poll(w.ctx, true, s))
+	if v.Exists() != 3 || len(s.gone) != 2 {
+		t.Errorf("%d messages, told of %v", v.Exists(), s.gone)
+	}
+	gone, err := v.VanishedSince(w.ctx, since, mailbox.Set{{Start: 1, Stop: last}})
+	w.must(err)
+	if gone = v.Uncounted(gone); !slices.Equal(gone, mailbox.Set{{Start: 2, Stop: 2}, {Start: 4, Stop: 5}}) {
+		t.Error(gone)
+	}
+}
+
+type told struct{ gone []uint32 }
+
+func (s *told) Expunge(_, uid uint32)      { s.gone = append(s.gone, uid) }
+func (s *told) Exists(uint32)              {}
+func (s *told) Changed(m *mailbox.Message) {}

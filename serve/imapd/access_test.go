@@ -1,6 +1,8 @@
 package imapd
 
 import (
+	"bufio"
+	"net"
 	"strings"
 	"testing"
 
@@ -17,9 +19,9 @@ func TestAccess(t *testing.T) {
 	h := open(t, settings{})
 	h.fill(t, 2, "Subject: x\r\n\r\ntext\r\n")
 	alice, bob := h.people.accounts["alice"], h.people.accounts["bob"]
-	guest := func(level note.Level) {
+	guest := func(level note.Level, plus note.Rights) {
 		err := h.store.SetInfo(note.System, alice.Database, func(i *layout.Info) {
-			i.ACL = i.ACL.With(note.Entry{ID: bob.Who.Person, Level: level})
+			i.ACL = i.ACL.With(note.Entry{ID: bob.Who.Person, Level: level, Plus: plus})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +33,7 @@ func TestAccess(t *testing.T) {
 	if got := talk(t, c, r, "b SELECT INBOX"); !strings.Contains(got, "b NO [") {
 		t.Errorf("no access: %q", got)
 	}
-	guest(note.Reader)
+	guest(note.Reader, 0)
 	for _, step := range []struct{ line, want string }{
 		{"b SELECT INBOX", "b OK [READ-WRITE]"},
 		{"b SELECT INBOX", `[PERMANENTFLAGS (\Seen)]`},
@@ -39,6 +41,11 @@ func TestAccess(t *testing.T) {
 		{`d STORE 2 +FLAGS (\Seen)`, "d OK"},
 		{`e STORE 2 +FLAGS (\Flagged)`, "e NO [NOPERM]"},
 		{`f STORE 2 +FLAGS (\Deleted)`, "f NO [NOPERM]"},
+		{`o STORE 2 -FLAGS (\Seen)`, "FLAGS ()"},
+		// RFC 4314 section 4: what may be set is, the rest is left as it is.
+		{`o STORE 2 +FLAGS (\Seen \Flagged \Deleted kw)`, "* 2 FETCH (FLAGS (\\Seen))\r\no OK"},
+		{`o STORE 2 FLAGS (\Flagged)`, "* 2 FETCH (FLAGS ())\r\no OK"},
+		{`o STORE 2 FLAGS (\Seen)`, "* 2 FETCH (FLAGS (\\Seen))\r\no OK"},
 		{"g APPEND INBOX {4+}\r\na: b", "g NO [NOPERM]"},
 		{"h CREATE new", "h NO [NOPERM]"},
 		{"i DELETE Sent", "i NO [NOPERM]"},
@@ -58,10 +65,57 @@ func TestAccess(t *testing.T) {
 	if got := talk(t, a, ar, "c FETCH 1:* FLAGS"); got != "* 1 FETCH (FLAGS ())\r\n* 2 FETCH (FLAGS ())\r\nc OK FETCH completed\r\n" {
 		t.Errorf("%q", got)
 	}
+	// Who may add messages and no flags of theirs has those left out (RFC 4314 section 4).
+	guest(note.Reader, note.Insert)
+	talk(t, c, r, "p APPEND INBOX (\\Seen \\Flagged \\Deleted kw) {4+}\r\na: b")
+	if got := talk(t, c, r, "q FETCH 3 FLAGS"); got != "* 3 FETCH (FLAGS (\\Seen))\r\nq OK FETCH completed\r\n" {
+		t.Errorf("%q", got)
+	}
 	// Who loses access while in a mailbox is sent away.
-	guest(note.NoAccess)
+	guest(note.NoAccess, 0)
 	got, _ := readAll(c, r, "n NOOP\r\n")
 	if !strings.Contains(got, "* BYE") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Who is disabled, or loses a group, does so in the sessions that they have open: with the next command,
+// and before the next change is told in IDLE.
+func TestAccessEndsInOpenSessions(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	h.fill(t, 1, "Subject: x\r\n\r\ntext\r\n")
+	c, r := h.raw(t)
+	talk(t, c, r, "a LOGIN alice demo")
+	idler, ir := h.raw(t)
+	talk(t, idler, ir, "a LOGIN alice demo")
+	talk(t, idler, ir, "b SELECT INBOX")
+	if _, err := idler.Write([]byte("c IDLE\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := ir.ReadString('\n'); err != nil || !strings.HasPrefix(line, "+ ") {
+		t.Fatal(line, err)
+	}
+	// As one who has no right here any more.
+	stranger := func(a *Account) (bool, error) {
+		a.Who.Person = note.UNID{1: 1}
+		return true, nil
+	}
+	disabled := func(*Account) (bool, error) { return false, ErrCredentials }
+	h.people.today.Store(&stranger)
+	if got := talk(t, c, r, `d STATUS INBOX (MESSAGES)`); !strings.Contains(got, "d NO [") {
+		t.Errorf("%q", got)
+	}
+	h.people.today.Store(&disabled)
+	h.fill(t, 1, "Subject: secret\r\n\r\ntext\r\n")
+	for _, x := range []struct {
+		c net.Conn
+		r *bufio.Reader
+		s string
+	}{{c, r, "e NOOP\r\n"}, {idler, ir, ""}} {
+		got, _ := readAll(x.c, x.r, x.s)
+		if !strings.HasPrefix(got, "* BYE ") {
+			t.Errorf("%q", got)
+		}
 	}
 }

@@ -1,8 +1,12 @@
 package imapd
 
 import (
+	"errors"
+	"fmt"
+
 	"doublet/wire/imap"
 	"doublet/wire/sasl"
+	"doublet/wire/scram"
 )
 
 // maxSteps bounds an exchange.
@@ -71,6 +75,10 @@ func (x *scramServer) Next(response []byte) ([]byte, bool, error) {
 		return []byte{}, false, nil
 	}
 	challenge, done, err := x.ScramServer.Next(response)
+	if errors.Is(err, scram.ErrSyntax) || errors.Is(err, scram.ErrChannelBinding) || errors.Is(err, scram.ErrExtension) {
+		// The client's fault, and counted as one: not the server's trouble.
+		return nil, false, fmt.Errorf("%w: %w", sasl.ErrMalformed, err)
+	}
 	if err != nil || !done {
 		return challenge, done, err
 	}

@@ -34,6 +34,9 @@ func (s *session) idle(cmd *imap.Command) {
 			return
 		}
 		s.out.take()
+		if !s.refresh() {
+			return
+		}
 		s.poll(true)
 	}
 	if s.over {

@@ -67,6 +67,15 @@ type Backend interface {
 	Mail() *mailbox.Service
 }
 
+// Refresher is what a Backend should be, too: sessions last for days, and people are disabled, removed
+// and taken out of groups meanwhile.
+type Refresher interface {
+	// Refresh brings an account up to date, and says whether it has changed. It is asked before each
+	// command and before changes are told in IDLE, so it must be quick where nothing has. It fails with
+	// ErrCredentials when the account may not be used any more.
+	Refresh(ctx context.Context, a *Account) (changed bool, err error)
+}
+
 // ScramServer is the server's side of one SCRAM exchange. Next gets the client's messages and gives
 // the server's; the one given with done is server-final. Account is valid then.
 type ScramServer interface {
@@ -79,6 +88,7 @@ type Server struct {
 	env     *env.Env
 	cfg     Config
 	backend Backend
+	fresh   Refresher // nil where the backend is none
 	verbs   map[string]boundVerb
 	stats   statistics
 }
@@ -112,6 +122,7 @@ func New(e *env.Env, cfg Config, b Backend, stats *stat.Tree) *Server {
 		cfg.Memory = NewBudget(256 << 20)
 	}
 	s := &Server{env: e, cfg: cfg, backend: b, verbs: make(map[string]boundVerb, len(verbs))}
+	s.fresh, _ = b.(Refresher)
 	for name, v := range verbs {
 		s.verbs[name] = boundVerb{v, stats.Counter("IMAP.Commands."+name, "IMAP commands "+name)}
 	}

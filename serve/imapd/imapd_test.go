@@ -12,6 +12,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,15 @@ import (
 type people struct {
 	mail     *mailbox.Service
 	accounts map[string]Account
+	// today, where it is set, answers Refresh.
+	today atomic.Pointer[func(*Account) (bool, error)]
+}
+
+func (p *people) Refresh(_ context.Context, a *Account) (bool, error) {
+	if f := p.today.Load(); f != nil {
+		return (*f)(a)
+	}
+	return false, nil
 }
 
 func (p *people) Login(_ context.Context, user, password, _ string) (Account, error) {

@@ -118,7 +118,8 @@ func (s *session) resync(v *mailbox.View, q *imap.QResync) error {
 	if err != nil {
 		return err
 	}
-	if len(gone) > 0 {
+	// Who expunges at this moment is told of by the next command: EXISTS has counted those.
+	if gone = v.Uncounted(gone); len(gone) > 0 {
 		s.out.b = imap.AppendVanished(s.out.b, wireSet(gone), true)
 	}
 	if v.Exists() == 0 {

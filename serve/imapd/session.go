@@ -184,6 +184,9 @@ func (s *session) command() {
 		return
 	}
 	if s.file != nil {
+		if cmd.Name != "LOGOUT" && !s.refresh() {
+			return
+		}
 		s.srv.stats.users.Touch(s.account.Who.Person)
 	}
 	before := s.bad
@@ -191,6 +194,26 @@ func (s *session) command() {
 	if s.bad == before {
 		s.bad = 0
 	}
+}
+
+// refresh asks who the person is today. A session that may not go on is ended, and false returned.
+func (s *session) refresh() bool {
+	if s.srv.fresh == nil {
+		return true
+	}
+	changed, err := s.srv.fresh.Refresh(s.c.Context(), &s.account)
+	switch {
+	case errors.Is(err, ErrCredentials):
+		s.bye("", "The account may not be used any more")
+		return false
+	case err != nil:
+		s.srv.env.Log.Error("imapd: account cannot be looked up", "account", s.account.Name, "err", err)
+		s.bye("UNAVAILABLE", "Temporary failure, sign in again later")
+		return false
+	case changed:
+		s.file.Renew(s.account.Who)
+	}
+	return true
 }
 
 func (s *session) state() state {

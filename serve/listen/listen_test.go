@@ -188,7 +188,7 @@ func TestShutdownCuts(t *testing.T) {
 	expect(t, c, "hi\ngo\n")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "cut 1 sessions") {
 		t.Error(err)
 	}
 	expectEnd(t, c)

@@ -328,11 +328,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+	cut := s.Conns()
 	s.cancel()
 	for _, c := range conns {
 		_ = c.abort()
 	}
-	return fmt.Errorf("listen: shutdown cut %d sessions: %w", s.Conns(), ctx.Err())
+	return fmt.Errorf("listen: shutdown cut %d sessions: %w", cut, ctx.Err())
 }
 
 func (s *Server) isClosing() bool {
