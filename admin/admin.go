@@ -36,6 +36,8 @@ type System struct {
 	// Name is the server's, Data its data folder, Version the program's.
 	Name, Data, Version string
 	Started             time.Time
+	// SCRAM lets verbs that set a password keep credentials for SCRAM-SHA-256 where they are not told.
+	SCRAM bool
 	// Doors and Tasks tell what runs; Stop asks the server to stop. They are nil where the store is
 	// open without its server.
 	Doors func() []Door

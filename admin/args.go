@@ -60,6 +60,17 @@ func (s Size) String() string {
 	return strconv.FormatUint(uint64(s), 10) + " B"
 }
 
+// Limit is a Size of which 0 means that there is none.
+type Limit Size
+
+// String writes the limit as a Size, or none.
+func (l Limit) String() string {
+	if l == 0 {
+		return "none"
+	}
+	return Size(l).String()
+}
+
 // UnmarshalJSON reads a number of bytes, or a text with a unit.
 func (s *Size) UnmarshalJSON(raw []byte) error {
 	text := string(raw)

@@ -60,8 +60,8 @@ func (r Checked) Text() string {
 	return b.String()
 }
 
-// Failed says that a check that ran has bad news: the command line's exit code.
-func (r Checked) Failed() bool { return !r.Clean }
+// Bad says that a check that ran has bad news: the command line's exit code.
+func (r Checked) Bad() bool { return !r.Clean }
 
 func checks() []*Verb {
 	return []*Verb{

@@ -21,6 +21,15 @@ type Collected struct {
 	Rewritten Size `json:"rewritten"`
 }
 
+// Text is the report for people.
+func (r Collected) Text() string {
+	if r == (Collected{}) {
+		return "there was nothing to take away\n"
+	}
+	return fmt.Sprintf("took away %d removed people and groups, %d databases, %d objects and messages; %s rewritten\n",
+		r.People, r.Databases, r.Objects, r.Rewritten)
+}
+
 // Collect takes away what nobody needs any more: removed people and databases whose time to be
 // brought back is over, old expunges and stubs, unreferenced messages and objects, the feed behind
 // its slowest reader. Each step is harmless when repeated; one that fails does not stop the others.

@@ -23,8 +23,8 @@ type Database struct {
 	State   string    `json:"state"`
 	Reason  string    `json:"reason,omitempty"`
 	Created time.Time `json:"created,omitzero"`
-	Quota   Size      `json:"quota,omitempty"`
-	Warning Size      `json:"warning,omitempty"`
+	Quota   Limit     `json:"quota,omitempty" show:"always"`
+	Warning Limit     `json:"warning,omitempty"`
 	Access  []string  `json:"access,omitempty"`
 	Folders []Folder  `json:"folders,omitempty"`
 }
@@ -32,7 +32,7 @@ type Database struct {
 // Folder is a folder of a mail file.
 type Folder struct {
 	Name     string `json:"name"`
-	Messages uint32 `json:"messages"`
+	Messages uint32 `json:"messages" show:"always"`
 	Bytes    Size   `json:"bytes"`
 }
 
@@ -67,7 +67,7 @@ func databases() []*Verb {
 		define("db list", "list databases", databaseList),
 		define("db show", "show a database, its access list and folders", databaseShow),
 		define("db set", "change a database", databaseSet, changes),
-		define("db remove", "take a database out of service and delete it after a while; undo brings it back", databaseRemove, changes),
+		define("db remove", "take a database out of service and delete it after 30 days; until then undo brings it back", databaseRemove, changes),
 		define("db undo", "bring back a database that was removed", databaseUndo, changes),
 	}
 }
@@ -102,7 +102,7 @@ func (c *Call) database(name string) (layout.Info, error) {
 func (c *Call) databaseOf(ctx context.Context, i layout.Info) Database {
 	d := Database{
 		ID: i.ID.String(), Title: i.Title, Kind: i.Kind, State: i.State.String(), Reason: i.Reason,
-		Created: time.Unix(i.Created, 0).UTC(), Quota: Size(i.Quota), Warning: Size(i.Warning),
+		Created: time.Unix(i.Created, 0).UTC(), Quota: Limit(i.Quota), Warning: Limit(i.Warning),
 	}
 	if !i.Owner.IsZero() {
 		d.Owner = c.nameOf(ctx, i.Owner)

@@ -116,7 +116,7 @@ func mailIns() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"removed mail-in database " + m.Name}, c.Directory.RemoveMailIn(ctx, c.Who, m.ID)
+			return Done{"removed mail-in database " + m.Name + undoTime}, c.Directory.RemoveMailIn(ctx, c.Who, m.ID)
 		}, changes),
 		define("mailin undo", "bring back a mail-in database that was removed", undo("MailIn"), changes),
 	}

@@ -62,12 +62,12 @@ func groups() []*Verb {
 			return c.groupOf(ctx, g), nil
 		}),
 		define("group set", "change a group and its members", groupSet, changes),
-		define("group remove", "remove a group; undo brings it back for a while", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+		define("group remove", "remove a group; undo brings it back for 30 days", func(ctx context.Context, c *Call, a *Named) (Done, error) {
 			g, err := c.group(ctx, a.Name)
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"removed group " + g.Name}, c.Directory.RemoveGroup(ctx, c.Who, g.ID)
+			return Done{"removed group " + g.Name + undoTime}, c.Directory.RemoveGroup(ctx, c.Who, g.ID)
 		}, changes),
 		define("group undo", "bring back a group that was removed", undo("Group"), changes),
 	}

@@ -5,18 +5,33 @@ import (
 	"errors"
 	"fmt"
 
+	"doublet/directory"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 )
 
 // MailFiles makes the mail files of people under the ids that the directory gave them.
-type MailFiles struct{ Store *store.Store }
+type MailFiles struct {
+	Store *store.Store
+	// Directory knows the quotas of people. A person who is only being added is not there yet: who adds
+	// them sets the quota of the file.
+	Directory *directory.Directory
+}
 
 // MakeMailFile implements directory.MailFiles. What a crash left half made it finishes.
 func (m MailFiles) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
+	var quota, warning uint64
+	if m.Directory != nil {
+		switch p, err := m.Directory.Person(ctx, owner); {
+		case err == nil:
+			quota, warning = p.Quota, p.Warning
+		case !errors.Is(err, directory.ErrNotFound):
+			return fmt.Errorf("make mail file: %w", err)
+		}
+	}
 	_, err := m.Store.CreateDatabase(note.System, store.Create{
-		ID: id, Title: title, Kind: mailbox.Kind, Owner: owner,
+		ID: id, Title: title, Kind: mailbox.Kind, Owner: owner, Quota: quota, Warning: warning,
 		ACL: note.ACL{Default: note.NoAccess}.With(note.Entry{ID: owner, Level: note.Manager}),
 	})
 	if err != nil && !errors.Is(err, store.ErrExists) {

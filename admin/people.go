@@ -10,6 +10,8 @@ import (
 
 	"doublet/directory"
 	"doublet/note"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // User is a person as verbs show one.
@@ -21,9 +23,9 @@ type User struct {
 	Names        []string      `json:"names,omitempty"`
 	Roles        []string      `json:"roles,omitempty"`
 	Database     string        `json:"database,omitempty"`
-	Quota        Size          `json:"quota,omitempty"`
-	Warning      Size          `json:"warning,omitempty"`
-	SizeLimit    Size          `json:"size_limit,omitempty"`
+	Quota        Limit         `json:"quota,omitempty" show:"always"`
+	Warning      Limit         `json:"warning,omitempty"`
+	SizeLimit    Limit         `json:"size_limit,omitempty"`
 	Disabled     bool          `json:"disabled,omitempty"`
 	Password     bool          `json:"password"`
 	SCRAM        bool          `json:"scram,omitempty"`
@@ -44,7 +46,7 @@ type AppPassword struct {
 func userOf(p directory.Person) User {
 	u := User{
 		Name: p.Name(), Short: p.ShortName, Address: p.InternetAddress, Aliases: p.MailAddress, Roles: p.Roles,
-		Quota: Size(p.Quota), Warning: Size(p.Warning), SizeLimit: Size(p.SizeLimit), Disabled: p.Disabled,
+		Quota: Limit(p.Quota), Warning: Limit(p.Warning), SizeLimit: Limit(p.SizeLimit), Disabled: p.Disabled,
 		Password: p.HasPassword, SCRAM: p.HasScram, Removed: p.Removed, ID: p.ID.String(),
 	}
 	if len(p.FullName) > 1 {
@@ -74,12 +76,12 @@ type Listing struct {
 // UserAdd are the arguments of user add.
 type UserAdd struct {
 	Name      string   `json:"name" arg:"required" help:"full name"`
-	Short     string   `json:"short" help:"short name, for signing in"`
+	Short     string   `json:"short" help:"short name, for signing in; without one and without an address the first name in small letters"`
 	Address   string   `json:"address" help:"Internet address; without one the short name under the default domain"`
 	Alias     []string `json:"alias" help:"further address; may be repeated"`
 	Role      []string `json:"role" help:"role, such as Admin; may be repeated"`
 	Password  string   `json:"password" help:"password; the command line asks for it where none is given" secret:"true"`
-	SCRAM     bool     `json:"scram" help:"keep credentials for SCRAM-SHA-256 too"`
+	SCRAM     *bool    `json:"scram" help:"keep credentials for SCRAM-SHA-256 too, or --scram=false not; without it the setting directory.scram decides"`
 	Quota     Size     `json:"quota" help:"most bytes of the mail file"`
 	Warning   Size     `json:"warning" help:"size of the mail file from which its owner is warned"`
 	SizeLimit Size     `json:"size_limit" help:"greatest message taken"`
@@ -96,14 +98,14 @@ type UserSet struct {
 	Quota     *Size     `json:"quota" help:"most bytes of the mail file, 0 for no limit"`
 	Warning   *Size     `json:"warning" help:"size from which the owner is warned, 0 for none"`
 	SizeLimit *Size     `json:"size_limit" help:"greatest message taken, 0 for the server's"`
-	Disabled  *bool     `json:"disabled" help:"refuse sign-in; mail still arrives"`
+	Disabled  *bool     `json:"disabled" help:"refuse sign-in, and mail too (SMTP answers 550 5.2.1)"`
 }
 
 // UserPassword are the arguments of user password.
 type UserPassword struct {
 	Name     string `json:"name" arg:"required" help:"name, address or id"`
 	Password string `json:"password" help:"new password; the command line asks for it where none is given" secret:"true"`
-	SCRAM    bool   `json:"scram" help:"keep credentials for SCRAM-SHA-256 too"`
+	SCRAM    *bool  `json:"scram" help:"keep credentials for SCRAM-SHA-256 too, or --scram=false not; without it the setting directory.scram decides"`
 }
 
 // AppPasswordAdd are the arguments of user app-password add.
@@ -120,7 +122,8 @@ type AppPasswordRemove struct {
 
 // UserImport are the arguments of user import.
 type UserImport struct {
-	File string `json:"file" arg:"required" file:"true" help:"CSV file whose first row names the columns"`
+	File  string `json:"file" arg:"required" file:"true" help:"CSV file whose first row names the columns"`
+	SCRAM *bool  `json:"scram" help:"keep credentials for SCRAM-SHA-256 where the file has no column scram, or --scram=false not; without it the setting directory.scram decides"`
 }
 
 // Imported is the result of user import.
@@ -129,6 +132,12 @@ type Imported struct {
 	Failed int      `json:"failed"`
 	Errors []string `json:"errors,omitempty"`
 }
+
+// Bad says that rows were left out: the command line's exit code.
+func (i Imported) Bad() bool { return i.Failed > 0 }
+
+// undoTime tells how long a removal can be undone.
+const undoTime = "; undo is possible for 30 days"
 
 // Done is the result of verbs that have nothing else to say.
 type Done struct {
@@ -144,22 +153,22 @@ func people() []*Verb {
 			return userOf(p), err
 		}),
 		define("user set", "change a person", userSet, changes),
-		define("user remove", "remove a person; undo brings them back for a while", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+		define("user remove", "remove a person; undo brings them back for 30 days", func(ctx context.Context, c *Call, a *Named) (Done, error) {
 			p, err := c.person(ctx, a.Name)
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"removed " + p.Name() + "; undo is possible until the directory forgets"}, c.Directory.RemovePerson(ctx, c.Who, p.ID)
+			return Done{"removed " + p.Name() + undoTime}, c.Directory.RemovePerson(ctx, c.Who, p.ID)
 		}, changes),
 		define("user undo", "bring back a person who was removed", undo("Person"), changes),
 		define("user import", "add people from a CSV file", userImport, changes,
-			long("Columns, in any order: fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, sizelimit.\nSeveral values in a field are separated by semicolons. A row that is wrong is left out and told of.")),
+			long("Columns, in any order: fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, sizelimit.\nSeveral values in a field are separated by semicolons. A row that is wrong is left out and told of; the exit code is 1 then.")),
 		define("user password", "set a person's password", func(ctx context.Context, c *Call, a *UserPassword) (Done, error) {
 			p, err := c.person(ctx, a.Name)
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"password of " + p.Name() + " is set"}, c.Directory.SetPassword(ctx, c.Who, p.ID, a.Password, a.SCRAM)
+			return Done{"password of " + p.Name() + " is set"}, c.Directory.SetPassword(ctx, c.Who, p.ID, a.Password, c.scram(a.SCRAM))
 		}, changes),
 		define("user app-password add", "make a password for one program; it is shown once", func(ctx context.Context, c *Call, a *AppPasswordAdd) (AppPassword, error) {
 			p, err := c.person(ctx, a.Name)
@@ -187,13 +196,39 @@ func (c *Call) person(ctx context.Context, name string) (directory.Person, error
 	return p, nil
 }
 
+// scram says whether a password is to have credentials for SCRAM-SHA-256.
+func (c *Call) scram(told *bool) bool {
+	if told != nil {
+		return *told
+	}
+	return c.SCRAM
+}
+
+// shortOf is the first word of a full name as a short name: its ASCII letters and digits in small,
+// accents left out.
+func shortOf(name string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(name), " ")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		}
+		return -1
+	}, strings.ToLower(norm.NFD.String(first)))
+}
+
 func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
+	if a.Short == "" && a.Address == "" {
+		if a.Short = shortOf(a.Name); a.Short == "" {
+			return User{}, fmt.Errorf("%w: %q gives no short name: give one with --short, or an address with --address", ErrUsage, a.Name)
+		}
+	}
 	p, err := c.Directory.AddPerson(ctx, c.Who, directory.PersonSpec{
 		PersonFields: directory.PersonFields{
 			FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailAddress: a.Alias, Roles: a.Role,
 			Quota: uint64(a.Quota), Warning: uint64(a.Warning), SizeLimit: uint64(a.SizeLimit),
 		},
-		Password: a.Password, Scram: a.SCRAM,
+		Password: a.Password, Scram: c.scram(a.SCRAM),
 	})
 	if err == nil && a.Quota+a.Warning > 0 {
 		err = c.setQuota(p.MailDatabase, &a.Quota, &a.Warning)
@@ -310,26 +345,6 @@ func appPasswordRemove(ctx context.Context, c *Call, a *AppPasswordRemove) (Done
 	return Done{}, fmt.Errorf("app password %q of %s: %w", a.ID, p.Name(), directory.ErrNotFound)
 }
 
-func userImport(ctx context.Context, c *Call, a *UserImport) (Imported, error) {
-	f, err := c.Env.FS.Open(a.File)
-	if err != nil {
-		return Imported{}, err
-	}
-	defer f.Close()
-	res, err := c.Directory.ImportCSV(ctx, c.Who, f, directory.ImportOptions{Progress: func(r directory.ImportResult) {
-		c.Progress(Progress{Stage: "people", Done: uint64(r.Added + r.Failed)})
-	}})
-	out := Imported{Added: res.Added, Failed: res.Failed}
-	slices.SortStableFunc(res.Errors, func(a, b directory.RowError) int { return a.Row - b.Row })
-	for _, e := range res.Errors {
-		out.Errors = append(out.Errors, fmt.Sprintf("line %d (%s): %v", e.Row, e.Name, e.Err))
-	}
-	if err != nil && res.Added > 0 {
-		err = fmt.Errorf("after %d people were added: %w", res.Added, err)
-	}
-	return out, err
-}
-
 // removed lists what was removed of a form, the newest first.
 func (c *Call) removed(ctx context.Context, form, name string) ([]directory.Removed, error) {
 	all, err := c.Directory.ListRemoved(ctx, name, everything)
@@ -345,12 +360,33 @@ func (c *Call) removed(ctx context.Context, form, name string) ([]directory.Remo
 	return out, nil
 }
 
+// removedAlso lists the removed people that a name means which is not their full name: short names,
+// addresses. There are few of them, so they are all looked at.
+func (c *Call) removedAlso(ctx context.Context, name string) ([]directory.Removed, error) {
+	all, err := c.removed(ctx, "Person", "")
+	var out []directory.Removed
+	for _, r := range all {
+		p, err := c.Directory.Person(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		also := append([]string{p.ShortName}, p.Addresses()...)
+		if slices.ContainsFunc(append(also, p.FullName...), func(s string) bool { return strings.EqualFold(s, name) }) {
+			out = append(out, r)
+		}
+	}
+	return out, err
+}
+
 // undo brings back the newest of those that were removed under a name, or the one of an id.
 func undo(form string) func(context.Context, *Call, *Named) (Done, error) {
 	return func(ctx context.Context, c *Call, a *Named) (Done, error) {
 		id, bad := note.ParseUNID(a.Name)
 		if bad != nil {
 			list, err := c.removed(ctx, form, a.Name)
+			if form == "Person" && len(list) == 0 && (err == nil || errors.Is(err, directory.ErrInvalid)) {
+				list, err = c.removedAlso(ctx, a.Name)
+			}
 			if err != nil {
 				return Done{}, err
 			}

@@ -11,6 +11,7 @@ import (
 	"doublet/mailbox"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/store/layout"
 )
 
 // Server is what show server tells.
@@ -35,10 +36,12 @@ type Server struct {
 type ActiveUser struct {
 	Name     string `json:"name"`
 	Address  string `json:"address,omitempty"`
-	Messages uint64 `json:"messages"`
-	Unread   uint64 `json:"unread"`
-	Bytes    Size   `json:"bytes"`
-	Quota    Size   `json:"quota,omitempty"`
+	Messages uint64 `json:"messages" show:"always"`
+	Unread   uint64 `json:"unread" show:"always"`
+	Bytes    Size   `json:"bytes" show:"always"`
+	Quota    Limit  `json:"quota,omitempty" show:"always"`
+	// State is that of the mail file where it does not serve: out of service, pending delete.
+	State string `json:"state,omitempty"`
 }
 
 // ShowStat are the arguments of show stat.
@@ -125,6 +128,9 @@ func showUsers(ctx context.Context, c *Call, a *Listing) ([]ActiveUser, error) {
 				return nil, err
 			}
 			who, err := c.Directory.WhoOf(ctx, full.ID)
+			if info, err := c.Store.Info(full.MailDatabase); err == nil && info.State != layout.InService {
+				u.State = info.State.String()
+			}
 			if err == nil {
 				err = c.count(ctx, &u, c.Mailbox.File(who, full.MailDatabase))
 			}

@@ -1,10 +1,11 @@
 package store
 
 import (
-	"doublet/note"
-	"doublet/store/layout"
 	"fmt"
 	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
 
 	"github.com/cockroachdb/pebble/v2"
 )

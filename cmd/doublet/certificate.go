@@ -24,30 +24,66 @@ const (
 	selfSignedFor = 365 * 24 * time.Hour
 )
 
+// loadPair reads a certificate and its key.
+func loadPair(certificate, key string) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s with key %s: %w", certificate, key, err)
+	}
+	return &pair, nil
+}
+
+// tlsConfig is Go's defaults with the certificate that was loaded last.
+func (h *house) tlsConfig() (*tls.Config, error) {
+	if err := h.loadCertificate(); err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.cert.Load(), nil }, MinVersion: tls.VersionTLS12,
+	}, nil
+}
+
+// loadCertificate reads the certificate anew: handshakes from now on show it. After an error they
+// show the one before.
+func (h *house) loadCertificate() error {
+	pair, err := h.certificate()
+	if err != nil {
+		return err
+	}
+	h.cert.Store(pair)
+	return nil
+}
+
+// reload is what SIGHUP asks for.
+func (h *house) reload() {
+	if err := h.loadCertificate(); err != nil {
+		h.env.Log.Error("the certificate was not read anew: the one before stays", "error", err)
+		return
+	}
+	leaf := h.cert.Load().Leaf
+	h.env.Log.Info("the certificate was read anew; other settings hold until the next start", "subject", leaf.Subject.String(), "until", leaf.NotAfter)
+}
+
 // certificate is what the doors show: the one that the configuration names, or a self-signed one,
 // which is made where there is none that is good for a week more.
-func (h *house) certificate() (*tls.Config, error) {
+func (h *house) certificate() (*tls.Certificate, error) {
 	if c := h.cfg.TLS; c.Certificate != "" {
-		pair, err := tls.LoadX509KeyPair(c.Certificate, c.Key)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %s: %w", c.Certificate, err)
-		}
-		return tlsConfig(pair), nil
+		return loadPair(c.Certificate, c.Key)
 	}
 	cert, key := filepath.Join(h.cfg.Data.Dir, selfSigned), filepath.Join(h.cfg.Data.Dir, selfSignedKey)
 	now := h.env.Clock.Now()
-	pair, err := tls.LoadX509KeyPair(cert, key)
+	pair, err := loadPair(cert, key)
 	if err == nil && pair.Leaf.NotAfter.After(now.Add(7*24*time.Hour)) && slices.Contains(pair.Leaf.DNSNames, h.cfg.Server.Name) {
-		return tlsConfig(pair), nil
+		return pair, nil
 	}
 	if err := makeCertificate(cert, key, h.cfg.Server.Name, now); err != nil {
 		return nil, fmt.Errorf("make a self-signed certificate: %w", err)
 	}
-	if pair, err = tls.LoadX509KeyPair(cert, key); err != nil {
-		return nil, fmt.Errorf("self-signed certificate: %w", err)
+	if pair, err = loadPair(cert, key); err != nil {
+		return nil, fmt.Errorf("self-signed: %w", err)
 	}
 	h.env.Log.Info("made a self-signed certificate: mail programs will ask whether to trust it", "file", cert)
-	return tlsConfig(pair), nil
+	return pair, nil
 }
 
 func makeCertificate(certFile, keyFile, name string, now time.Time) error {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"doublet/cmd/doublet/config"
@@ -42,7 +44,9 @@ func (a *app) demo(ctx context.Context, cfg config.Config) error {
 		filled, err = demo.Fill(ctx, h.system)
 		return err
 	}
-	return live(ctx, e, cfg, fill, func(h *house) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // its terminal went away
+	defer stop()
+	return live(ctx, e, cfg, nil, fill, func(h *house) error {
 		_, err := fmt.Fprint(a.out, box(h, filled))
 		return err
 	})

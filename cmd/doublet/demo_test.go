@@ -312,11 +312,14 @@ func TestCommandLine(t *testing.T) {
 		want string // in the output or the errors
 	}{
 		{"version", 0, "doublet " + release},
+		{"--version", 0, "doublet " + release},
+		{"init", exitUsage, "--domain is missing"},
+		{"user set --help", 0, "mail too (SMTP answers 550 5.2.1)"},
 		{"frobnicate", exitUsage, "unknown command"},
 		{"user frobnicate", exitUsage, "unknown command"},
 		{"user add", exitUsage, "usage: doublet user add NAME"},
 		{"user add A --frob", exitUsage, "unknown flag"},
-		{"import mbox x", exitUsage, `required flag(s) "user"`},
+		{"import mbox x", exitUsage, "--user is missing"},
 		{"config check --imap nowhere", exitUsage, "doors.imap"},
 		{"config check --imap off", 0, "good"},
 		{"config show --imap 127.0.0.1:1143", 0, `imap = "127.0.0.1:1143"`},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -21,7 +20,7 @@ import (
 
 // openDoors opens every door that the configuration does not close.
 func (h *house) openDoors() error {
-	cert, err := h.certificate()
+	cert, err := h.tlsConfig()
 	if err != nil {
 		return err
 	}
@@ -31,13 +30,15 @@ func (h *house) openDoors() error {
 	h.closes("doors", srv.Shutdown)
 
 	backend := touching{smtpd.NewBackend(s.Directory, s.Mail, h.env), s.Directory, s.Stats.Active("Server.Users", "users")}
-	memory := smtpd.NewBudget(256 << 20)
+	memory := listen.NewBudget(256 << 20)
+	submitWith, readWith := mechanisms(cfg)
 	smtp := func(kind smtpd.Kind) *smtpd.Server {
 		return smtpd.New(h.env, smtpd.Config{
 			Kind: kind, Hostname: cfg.Server.Name, MaxMessage: int64(cfg.Limits.MessageSize), MaxRecipients: cfg.Limits.Recipients, Memory: memory,
+			Mechanisms: submitWith,
 		}, backend, count)
 	}
-	imap := imapd.New(h.env, imapd.Config{Hostname: cfg.Server.Name}, imapBackend(s), s.Stats)
+	imap := imapd.New(h.env, imapd.Config{Hostname: cfg.Server.Name, Mechanisms: readWith, Memory: memory}, imapBackend(s), s.Stats)
 	web := webd.New(s, h.env)
 
 	mx, submission, lmtp := smtp(smtpd.SMTP), smtp(smtpd.Submission), smtp(smtpd.LMTP)
@@ -74,6 +75,15 @@ func (h *house) openDoors() error {
 	// Whoever balances load over servers is told before the first door closes.
 	h.closes("health", func(context.Context) error { web.Stopping(); return nil })
 	return nil
+}
+
+// mechanisms are the ways to sign in that SMTP and IMAP offer: nil for all that they know. A program
+// that is offered SCRAM takes it and nothing else, so it is offered where people have credentials.
+func mechanisms(cfg *config.Config) (smtp, imap []string) {
+	if cfg.Directory.SCRAM {
+		return nil, nil
+	}
+	return []string{"PLAIN", "LOGIN"}, []string{"PLAIN"}
 }
 
 func (h *house) opened(name string, at net.Addr, startTLS, implicit bool) {
@@ -148,9 +158,4 @@ func doorError(name, address string, err error) error {
 			name, address, name)}
 	}
 	return &exitError{exitFailed, fmt.Errorf("door %s at %s: %w", name, address, err)}
-}
-
-// tlsConfig is Go's defaults with our certificate.
-func tlsConfig(c tls.Certificate) *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}
 }

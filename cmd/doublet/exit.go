@@ -51,8 +51,7 @@ func exitCode(err error) int {
 		return quiet.code
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &setting), admin.Kind(err) == "usage", strings.HasPrefix(err.Error(), "unknown command"),
-		strings.HasPrefix(err.Error(), "required flag"):
+	case errors.As(err, &setting), admin.Kind(err) == "usage", strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
 	case admin.Kind(err) == "denied":
 		return exitPermission

@@ -50,6 +50,22 @@ func (b imapRooms) account(ctx context.Context, who note.Who, p directory.Person
 	return imapd.Account{Who: who, Database: p.MailDatabase, Name: p.Name()}, nil
 }
 
+// Refresh implements imapd.Refresher: who was disabled or removed goes, and groups are those of today.
+func (b imapRooms) Refresh(ctx context.Context, a *imapd.Account) (bool, error) {
+	if a.Who.Directory == b.Directory.Version() {
+		return false, nil
+	}
+	who, err := b.Directory.WhoOf(ctx, a.Who.Person)
+	switch {
+	case errors.Is(err, directory.ErrDisabled), errors.Is(err, directory.ErrNotFound):
+		return false, fmt.Errorf("%w: %w", imapd.ErrCredentials, err)
+	case err != nil:
+		return false, err
+	}
+	a.Who = who
+	return true, nil
+}
+
 // Scram implements imapd.Backend.
 func (b imapRooms) Scram(ctx context.Context) (imapd.ScramServer, error) {
 	var nonce [18]byte

@@ -59,8 +59,10 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "doublet", Short: "An open collaboration server in the Domino tradition",
 		Long:          "Doublet is mail, kept as notes in databases: SMTP, submission and LMTP in, IMAP out.\n\n`doublet demo` shows it; `doublet init` and `doublet serve` run it.",
-		SilenceErrors: true, SilenceUsage: true,
+		SilenceErrors: true, SilenceUsage: true, Version: version(),
 	}
+	root.InitDefaultVersionFlag()
+	root.SetVersionTemplate("doublet {{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.data, "data", "", "data folder (default ./data)")
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "configuration file (default doublet.toml in the data folder, if it is there)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
@@ -18,7 +20,7 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "run the server", Args: cobra.NoArgs,
-		Long: "Run the server of a data folder that doublet init has made. It ends on SIGTERM, on SIGINT and with doublet stop:\nno command is cut in the middle, and what was acknowledged is there.",
+		Long: "Run the server of a data folder that doublet init has made. It ends on SIGTERM, on SIGINT and with doublet stop:\nno command is cut in the middle, and what was acknowledged is there. SIGHUP lets it read the certificate anew.",
 	}
 	overrides := doorFlags(cmd, config.Default())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -31,8 +33,11 @@ func (a *app) serveCommand() *cobra.Command {
 		}
 		e := world(&cfg, a.err)
 		warn(e, warnings)
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
 		nothing := func(context.Context, *house) error { return nil }
-		return live(cmd.Context(), e, cfg, nothing, func(h *house) error {
+		return live(cmd.Context(), e, cfg, hangup, nothing, func(h *house) error {
 			for _, d := range h.doors {
 				e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
 			}
@@ -45,8 +50,9 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 // live runs a server until ctx ends or somebody stops it. fill is called before the doors open, so
-// that nobody meets what is half made; ready when it serves.
-func live(ctx context.Context, e *env.Env, cfg config.Config, fill func(context.Context, *house) error, ready func(*house) error) (err error) {
+// that nobody meets what is half made; ready when it serves. A signal from hangup lets it read the
+// certificate anew.
+func live(ctx context.Context, e *env.Env, cfg config.Config, hangup <-chan os.Signal, fill func(context.Context, *house) error, ready func(*house) error) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	h, err := open(e, cfg)
@@ -69,7 +75,13 @@ func live(ctx context.Context, e *env.Env, cfg config.Config, fill func(context.
 	if err := ready(h); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	for ctx.Err() == nil {
+		select {
+		case <-hangup:
+			h.reload()
+		case <-ctx.Done():
+		}
+	}
 	e.Log.Info("server stops: commands finish", "at most", grace)
 	notify("STOPPING=1")
 	return nil
@@ -91,8 +103,10 @@ func (a *app) initCommand() *cobra.Command {
 	cmd.Flags().StringVar(&domain, "domain", "", "Internet domain of the people here")
 	cmd.Flags().StringVar(&person, "admin", "Administrator", "full name of the first administrator")
 	cmd.Flags().StringVar(&name, "admin-short", "admin", "short name of the first administrator")
-	_ = cmd.MarkFlagRequired("domain")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if domain == "" {
+			return missing(cmd, "domain", "Internet domain of the people here")
+		}
 		cfg, _, err := a.load(config.Default(), map[string]string{"server.domain": domain})
 		if err != nil {
 			return err
@@ -117,9 +131,11 @@ func (a *app) initialize(ctx context.Context, cfg config.Config, first admin.Use
 		return err
 	}
 	path := filepath.Join(cfg.Data.Dir, config.FileName)
+	portable := cfg
+	portable.Data.Dir = "" // the folder may be moved
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
-		_, err = io.WriteString(f, cfg.TOML())
+		_, err = io.WriteString(f, portable.TOML())
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil && !errors.Is(err, os.ErrExist) { // one that was written by hand stays

@@ -26,7 +26,7 @@ func (a *app) load(base config.Config, overrides map[string]string) (config.Conf
 	if a.data != "" {
 		overrides["data.dir"] = a.data
 	}
-	path := a.configFile
+	path, found := a.configFile, ""
 	if path == "" {
 		dir := a.data
 		if dir == "" {
@@ -36,10 +36,18 @@ func (a *app) load(base config.Config, overrides map[string]string) (config.Conf
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			path = ""
 		}
+		// The file of a data folder is about that folder, so that both can be moved together.
+		base.Data.Dir, found = dir, dir
 	}
 	cfg, warnings, err := config.Load(base, path, a.environ, overrides)
 	if err != nil {
 		return cfg, warnings, err
+	}
+	if found != "" && cfg.Data.Dir != found {
+		if there, err := filepath.Abs(found); err != nil || filepath.Clean(cfg.Data.Dir) != there {
+			warnings = append(warnings, config.Warning(fmt.Sprintf("%s: data.dir %s is passed over: the file stands in %s, which is the data folder", path, cfg.Data.Dir, found)))
+		}
+		cfg.Data.Dir = found
 	}
 	// What the socket and the log say must mean the same whatever folder one stands in.
 	if cfg.Data.Dir, err = filepath.Abs(cfg.Data.Dir); err != nil {
@@ -123,12 +131,17 @@ func (a *app) configCommand() *cobra.Command {
 		return err
 	})
 	add("check", "read the configuration and say what is wrong", func(base config.Config, overrides map[string]string) error {
-		_, warnings, err := a.load(base, overrides)
+		cfg, warnings, err := a.load(base, overrides)
 		for _, w := range warnings {
 			fmt.Fprintln(a.err, "warning:", w)
 		}
 		if err != nil {
 			return err
+		}
+		if cfg.TLS.Certificate != "" {
+			if _, err := loadPair(cfg.TLS.Certificate, cfg.TLS.Key); err != nil {
+				return &config.Error{Where: "configuration", Key: "tls", Err: err}
+			}
 		}
 		_, err = fmt.Fprintln(a.out, "the configuration is good")
 		return err

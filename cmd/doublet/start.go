@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"doublet/admin"
@@ -13,6 +15,7 @@ import (
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/stat"
+	"doublet/wire/mime"
 )
 
 // house is a server's rooms, opened from the store up and closed in reverse.
@@ -21,6 +24,7 @@ type house struct {
 	cfg    config.Config
 	system *admin.System
 	doors  []admin.Door
+	cert   atomic.Pointer[tls.Certificate]
 	undo   []closing
 }
 
@@ -38,7 +42,7 @@ func open(e *env.Env, cfg config.Config) (h *house, err error) {
 			err = errors.Join(err, h.close())
 		}
 	}()
-	s := &admin.System{Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now()}
+	s := &admin.System{Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now(), SCRAM: cfg.Directory.SCRAM}
 	h.system, s.Stats = s, stat.New(e.Clock)
 	if s.Store, err = openStore(e, &cfg, s.Stats); err != nil {
 		return h, err
@@ -48,8 +52,10 @@ func open(e *env.Env, cfg config.Config) (h *house, err error) {
 		return h, fmt.Errorf("open directory: %w", err)
 	}
 	h.closes("directory", func(context.Context) error { s.Directory.Close(); return nil })
-	s.Mailbox = mailbox.New(s.Store, e, mailbox.Options{MessageSize: int(cfg.Limits.MessageSize)})
-	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store})
+	s.Mailbox = mailbox.New(s.Store, e, mailbox.Options{
+		MessageSize: int(cfg.Limits.MessageSize), Limits: mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},
+	})
+	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store, Directory: s.Directory})
 	if s.Mail, err = mail.Open(s.Store, e, s.Directory, s.Mailbox, mail.Options{Hostname: cfg.Server.Name, Stats: s.Stats}); err != nil {
 		return h, fmt.Errorf("open mail: %w", err)
 	}
@@ -76,13 +82,15 @@ const grace = 30 * time.Second
 // close closes what is open, in reverse: doors stop accepting and running commands finish, the
 // router stops, the store closes.
 func (h *house) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
 	var errs []error
 	for len(h.undo) > 0 {
 		last := h.undo[len(h.undo)-1]
 		h.undo = h.undo[:len(h.undo)-1]
-		if err := last.fn(ctx); err != nil {
+		// Each has its own time: a client that stalls at a door must not take the store's.
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		err := last.fn(ctx)
+		cancel()
+		if err != nil {
 			errs = append(errs, fmt.Errorf("close %s: %w", last.room, err))
 		}
 	}

@@ -42,6 +42,9 @@ func isRows(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
+// always marks a field that is shown where it is zero too: a count that people look for.
+func always(f reflect.StructField) bool { return f.Tag.Get("show") == "always" }
+
 // printRows prints the columns in which any row has something. Lists of structs are for show verbs.
 func printRows(w io.Writer, rows reflect.Value, indent string) {
 	if rows.Len() == 0 {
@@ -51,7 +54,7 @@ func printRows(w io.Writer, rows reflect.Value, indent string) {
 	var fields []int
 	for i := range t.NumField() {
 		for r := range rows.Len() {
-			if !isRows(t.Field(i).Type) && !rows.Index(r).Field(i).IsZero() {
+			if !isRows(t.Field(i).Type) && (always(t.Field(i)) || !rows.Index(r).Field(i).IsZero()) {
 				fields = append(fields, i)
 				break
 			}
@@ -78,7 +81,7 @@ func printStruct(w io.Writer, v reflect.Value) {
 	}
 	for i := range t.NumField() {
 		f := v.Field(i)
-		if f.IsZero() && f.Kind() != reflect.Bool {
+		if f.IsZero() && f.Kind() != reflect.Bool && !always(t.Field(i)) {
 			continue
 		}
 		switch {

@@ -95,9 +95,6 @@ func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
 		default:
 			cmd.Flags().String(name, p.Default, help)
 		}
-		if p.Required {
-			_ = cmd.MarkFlagRequired(name)
-		}
 	}
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the result as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -125,6 +122,11 @@ func positionalHelp(v *admin.Verb) string {
 	return b.String()
 }
 
+// missing says which flag a command needs.
+func missing(cmd *cobra.Command, name, help string) error {
+	return &exitError{exitUsage, fmt.Errorf("--%s is missing (%s): see %s --help", name, help, cmd.CommandPath())}
+}
+
 // arguments is the JSON object of a command line. Flags that were not given are not in it.
 func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.RawMessage, error) {
 	m := map[string]any{}
@@ -143,6 +145,9 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 		case p.Name == "lines" && a.json:
 			m[p.Name] = true
 		case !cmd.Flags().Changed(flagName(p.Name)):
+			if p.Required {
+				return nil, missing(cmd, flagName(p.Name), p.Help)
+			}
 			if p.Secret {
 				m[p.Name], err = a.askSecret(p.Name)
 			}
@@ -175,7 +180,7 @@ func (a *app) askSecret(name string) (string, error) {
 }
 
 // caller is the running server of the data folder, or the store itself where none runs.
-func (a *app) caller() (c admin.Caller, done func() error, err error) {
+func (a *app) caller(v *admin.Verb) (c admin.Caller, done func() error, err error) {
 	cfg, _, err := a.load(config.Default(), nil)
 	if err != nil {
 		return nil, nil, err
@@ -191,6 +196,9 @@ func (a *app) caller() (c admin.Caller, done func() error, err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); err != nil {
 		return nil, nil, &exitError{exitFailed, fmt.Errorf("there is no store in %s: name the data folder with --data, or make one with doublet init", cfg.Data.Dir)}
 	}
+	if v.Server {
+		return nil, nil, &exitError{exitFailed, fmt.Errorf("no server runs in %s", cfg.Data.Dir)}
+	}
 	cfg.Server.Domain = ""  // only init and serve make one
 	cfg.Log.Level = "error" // what is wrong is the result's to say
 	h, err := open(world(&cfg, a.err), cfg)
@@ -202,7 +210,7 @@ func (a *app) caller() (c admin.Caller, done func() error, err error) {
 
 // call runs a verb and prints its result.
 func (a *app) call(ctx context.Context, v *admin.Verb, args json.RawMessage) (err error) {
-	c, done, err := a.caller()
+	c, done, err := a.caller(v)
 	if err != nil {
 		return err
 	}
@@ -225,7 +233,7 @@ func (a *app) call(ctx context.Context, v *admin.Verb, args json.RawMessage) (er
 	} else if err := show(a.out, result); err != nil {
 		return err
 	}
-	if f, ok := result.(interface{ Failed() bool }); ok && f.Failed() {
+	if f, ok := result.(interface{ Bad() bool }); ok && f.Bad() {
 		return quietError{exitFailed}
 	}
 	return nil

@@ -28,12 +28,12 @@ func (s *session) append(cmd *imap.Command) {
 		s.refuseMessage(cmd, func() { s.no(cmd, "", "Message is empty") })
 		return
 	}
-	if !s.srv.cfg.Memory.has(a.Size) {
+	if !s.srv.cfg.Memory.Has(a.Size) {
 		s.refuseMessage(cmd, func() { s.no(cmd, "LIMIT", busy) })
 		return
 	}
 	raw, held, err := s.readMessage(a.Size)
-	defer s.srv.cfg.Memory.give(held)
+	defer s.srv.cfg.Memory.Give(held)
 	full := errors.Is(err, errMemory)
 	if err == nil || full {
 		err = s.in.EndMessage()
@@ -101,7 +101,7 @@ func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 	for n := int64(0); n < size; {
 		if n == int64(len(b)) {
 			room := min(size, max(firstRoom, 2*n))
-			if !s.srv.cfg.Memory.take(room - held) {
+			if !s.srv.cfg.Memory.Take(room - held) {
 				return nil, held, errMemory
 			}
 			held = room

@@ -43,7 +43,7 @@ type Config struct {
 	Mechanisms []string
 	// Memory bounds the messages in flight over all sessions (default: one of 256 MB for this
 	// door).
-	Memory *Budget
+	Memory *listen.Budget
 }
 
 // Account is who signed in, and where their mail is.
@@ -119,7 +119,7 @@ func New(e *env.Env, cfg Config, b Backend, stats *stat.Tree) *Server {
 		cfg.Mechanisms = []string{"PLAIN", "SCRAM-SHA-256"}
 	}
 	if cfg.Memory == nil {
-		cfg.Memory = NewBudget(256 << 20)
+		cfg.Memory = listen.NewBudget(256 << 20)
 	}
 	s := &Server{env: e, cfg: cfg, backend: b, verbs: make(map[string]boundVerb, len(verbs))}
 	s.fresh, _ = b.(Refresher)

@@ -241,7 +241,7 @@ func TestScenarios(t *testing.T) {
 		"tls":     {tls: true},
 		"far":     {far: true},
 		"farttls": {far: true, tls: true},
-		"small":   {message: 1000, Config: Config{Memory: NewBudget(900)}},
+		"small":   {message: 1000, Config: Config{Memory: listen.NewBudget(900)}},
 	}
 	for kind, o := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestScenarios(t *testing.T) {
 				t.Parallel()
 				o := o
 				if o.Memory != nil {
-					o.Memory = NewBudget(o.Memory.max)
+					o.Memory = listen.NewBudget(o.Memory.Max())
 				}
 				h := open(t, o)
 				return func(string) (net.Conn, error) { return net.Dial("tcp", h.addr.String()) }

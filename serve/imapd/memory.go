@@ -1,34 +1,6 @@
 package imapd
 
-import (
-	"sync"
-	"sync/atomic"
-)
-
-// Budget bounds the bytes of messages in flight over all sessions that share it.
-type Budget struct {
-	max  int64
-	used atomic.Int64
-}
-
-// NewBudget makes a budget of so many bytes.
-func NewBudget(max int64) *Budget { return &Budget{max: max} }
-
-// Used is the number of bytes in use.
-func (b *Budget) Used() int64 { return b.used.Load() }
-
-func (b *Budget) take(n int64) bool {
-	if b.used.Add(n) > b.max {
-		b.used.Add(-n)
-		return false
-	}
-	return true
-}
-
-// has says whether n bytes would be given now.
-func (b *Budget) has(n int64) bool { return b.used.Load()+n <= b.max }
-
-func (b *Budget) give(n int64) { b.used.Add(-n) }
+import "sync"
 
 const (
 	// bufferSize is what a buffer has at first, keptSize the most that it may have grown to and

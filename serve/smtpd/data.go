@@ -32,11 +32,11 @@ func (s *session) noRcpt() *smtp.Reply {
 func (s *session) data() {
 	// The buffer is taken when there is something to put into it; that memory is short shows
 	// already here.
-	if !s.srv.cfg.Memory.take(int64(classes[0])) {
+	if !s.srv.cfg.Memory.Take(int64(classes[0])) {
 		s.refuse(errMemory)
 		return
 	}
-	s.srv.cfg.Memory.give(int64(classes[0]))
+	s.srv.cfg.Memory.Give(int64(classes[0]))
 	s.say(replyGo)
 	var dec smtp.DotDecoder
 	bad, err := s.readData(&dec)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	client "doublet/client/smtp"
+	"doublet/serve/listen"
 	"doublet/wire/smtp"
 )
 
@@ -143,14 +144,14 @@ func TestDATASizes(t *testing.T) {
 // Memory in flight is bounded; who comes too much is told to come again, mid-message too.
 func TestDATAMemory(t *testing.T) {
 	t.Parallel()
-	h := open(t, settings{Config: Config{Memory: NewBudget(200 << 10), MaxMessage: 1 << 20}})
+	h := open(t, settings{Config: Config{Memory: listen.NewBudget(200 << 10), MaxMessage: 1 << 20}})
 	c := h.hello()
 	big := []byte(strings.Repeat(strings.Repeat("x", 78)+"\r\n", 6000))
 	res, err := c.Deliver(&client.Outgoing{To: []smtp.Path{path("alice@example.org")}, Message: big})
 	if err != nil || res.Final[0].Error() != errMemory.Error() {
 		t.Fatal(err, res)
 	}
-	if !h.server.cfg.Memory.take(199 << 10) {
+	if !h.server.cfg.Memory.Take(199 << 10) {
 		t.Fatal("memory is still in use")
 	}
 	script(t, c, `
@@ -162,7 +163,7 @@ func TestDATAMemory(t *testing.T) {
 		< 452 4.3.1
 		> RSET
 		< 250`)
-	h.server.cfg.Memory.give(199 << 10)
+	h.server.cfg.Memory.Give(199 << 10)
 	script(t, c, begin+`> x\r\n.
 		< 250 2.0.0`)
 }

@@ -31,7 +31,7 @@ func FuzzSession(f *testing.F) {
 	e := env.Real(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	f.Fuzz(func(t *testing.T, in []byte, mode, chunk byte) {
 		cfg := Config{
-			Kind: Kind(mode % 3), MaxMessage: 4000, MaxRecipients: 3, Memory: NewBudget(100 << 10),
+			Kind: Kind(mode % 3), MaxMessage: 4000, MaxRecipients: 3, Memory: listen.NewBudget(100 << 10),
 			BareLF: BareLF(mode / 3 % 2), CommandTimeout: 20 * time.Second, DataTimeout: 20 * time.Second,
 		}
 		b := &fake{}

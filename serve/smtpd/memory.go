@@ -2,30 +2,9 @@ package smtpd
 
 import (
 	"sync"
-	"sync/atomic"
+
+	"doublet/serve/listen"
 )
-
-// Budget bounds the bytes of messages in flight over all sessions that share it.
-type Budget struct {
-	max  int64
-	used atomic.Int64
-}
-
-// NewBudget makes a budget of so many bytes.
-func NewBudget(max int64) *Budget { return &Budget{max: max} }
-
-// Used is the number of bytes in use.
-func (b *Budget) Used() int64 { return b.used.Load() }
-
-func (b *Budget) take(n int64) bool {
-	if b.used.Add(n) > b.max {
-		b.used.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (b *Budget) give(n int64) { b.used.Add(-n) }
 
 // classes are the sizes that message buffers grow through. Those of the first four are pooled:
 // larger ones are rare, and better given back than kept.
@@ -50,7 +29,7 @@ type message struct {
 
 // need makes room for at least n more bytes; false if the budget does not give them. limit is the
 // largest size that the buffer has use for.
-func (m *message) need(n int, limit int64, budget *Budget) bool {
+func (m *message) need(n int, limit int64, budget *listen.Budget) bool {
 	if len(m.b)-m.n >= n {
 		return true
 	}
@@ -66,7 +45,7 @@ func (m *message) need(n int, limit int64, budget *Budget) bool {
 		// beyond it.
 		size = max(Headroom+int(limit)+64<<10, want)
 	}
-	if !budget.take(int64(size)) {
+	if !budget.Take(int64(size)) {
 		return false
 	}
 	var held *[]byte
@@ -93,11 +72,11 @@ func (m *message) head() []byte {
 }
 
 // release gives the buffer back.
-func (m *message) release(budget *Budget) {
+func (m *message) release(budget *listen.Budget) {
 	if m.held == nil {
 		return
 	}
-	budget.give(m.size)
+	budget.Give(m.size)
 	for class := range pooled {
 		if len(*m.held) == classes[class] {
 			pools[class].Put(m.held)

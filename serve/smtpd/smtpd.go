@@ -65,7 +65,7 @@ type Config struct {
 	Mechanisms []string
 	// Memory bounds the messages in flight; share one among all doors (default: one of 256 MB for
 	// this door).
-	Memory *Budget
+	Memory *listen.Budget
 }
 
 // Stats receives counters by name.
@@ -207,7 +207,7 @@ func New(e *env.Env, cfg Config, b Backend, stats Stats) *Server {
 		cfg.Mechanisms = nil
 	}
 	if cfg.Memory == nil {
-		cfg.Memory = NewBudget(256 << 20)
+		cfg.Memory = listen.NewBudget(256 << 20)
 	}
 	word := "ESMTP"
 	if cfg.Kind == LMTP {

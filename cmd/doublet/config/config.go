@@ -33,7 +33,7 @@ type Server struct {
 
 // Data is the section [data].
 type Data struct {
-	Dir    string `toml:"dir" doc:"The data folder. The flag --data sets it, and decides where the configuration is looked for." default:"./data"`
+	Dir    string `toml:"dir" doc:"The data folder, for a file that --config names. A file that stands in a data folder is about that folder, wherever it is moved, and leaves this out. The flag --data goes over it, and decides where the file is looked for." default:"./data"`
 	WALDir string `toml:"wal_dir" doc:"Folder of the transaction log, best on a device of its own. Empty: in the data folder." default:""`
 }
 
@@ -60,9 +60,8 @@ type Limits struct {
 	Recipients            int  `toml:"recipients" doc:"Recipients of one message." default:"1000" min:"100" max:"100000"`
 	Connections           int  `toml:"connections" doc:"Open connections of all doors together." default:"20000" min:"1" max:"1000000"`
 	ConnectionsPerAddress int  `toml:"connections_per_address" doc:"Open connections from one address. Loopback is not counted." default:"200" min:"1" max:"1000000"`
-	Sessions              int  `toml:"sessions" doc:"Open sessions of one person." default:"100" min:"1" max:"100000"`
-	MIMEDepth             int  `toml:"mime_depth" doc:"How deep parts of a message may nest; what is deeper is kept as it is and not looked into." default:"100" min:"1" max:"1000"`
-	HeaderBytes           Size `toml:"header_bytes" doc:"Greatest header of a message or part." default:"1MB" min:"16KB" max:"64MB"`
+	MIMEDepth             int  `toml:"mime_depth" doc:"How deep parts of a message may nest; what is deeper is kept as it is and not looked into." default:"100" min:"1" max:"100"`
+	HeaderBytes           Size `toml:"header_bytes" doc:"How much of the header of a message or part is read; what lies beyond is kept as it is and not looked into." default:"1MB" min:"16KB" max:"1MB"`
 }
 
 // Store is the section [store].
@@ -77,8 +76,9 @@ type Store struct {
 
 // Directory is the section [directory].
 type Directory struct {
-	NameCacheEntries int `toml:"name_cache_entries" doc:"Resolved names that stay in memory." default:"100000" min:"100" max:"10000000"`
-	Argon2Workers    int `toml:"argon2_workers" doc:"Passwords checked at one time; each takes 19 MiB. 0: half of the processors, at least one." default:"0" min:"0" max:"1024"`
+	NameCacheEntries int  `toml:"name_cache_entries" doc:"Resolved names that stay in memory." default:"100000" min:"100" max:"10000000"`
+	Argon2Workers    int  `toml:"argon2_workers" doc:"Passwords checked at one time; each takes 19 MiB. 0: half of the processors, at least one." default:"0" min:"0" max:"1024"`
+	SCRAM            bool `toml:"scram" doc:"Offer SCRAM-SHA-256 for signing in, and keep credentials for it with every password that is set from now on. Whoever has none yet must be given a new password before a mail program can use it, and app passwords do not work with it." default:"false" demo:"true"`
 }
 
 // Log is the section [log].

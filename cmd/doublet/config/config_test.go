@@ -121,7 +121,9 @@ func TestMistakes(t *testing.T) {
 		{name: "same address", file: "[doors]\nsmtp = \":143\"\n", want: []string{"already the address of doors."}},
 		{name: "certificate alone", file: "[tls]\ncertificate = \"x.pem\"\n", want: []string{"set both or neither"}},
 		{name: "environment", env: "DOUBLET_LIMITS_RECIPIENTS=x", want: []string{"DOUBLET_LIMITS_RECIPIENTS", "not a whole number"}},
-		{name: "flag", flag: [2]string{"limits.mime_depth", "0"}, want: []string{"flag", "1 to 1000"}},
+		{name: "switch", file: "[directory]\nscram = \"yes\"\n", want: []string{FileName + ":2"}},
+		{name: "switch in the environment", env: "DOUBLET_DIRECTORY_SCRAM=maybe", want: []string{"neither true nor false"}},
+		{name: "flag", flag: [2]string{"limits.mime_depth", "0"}, want: []string{"flag", "1 to 100"}},
 		{name: "unknown flag", flag: [2]string{"doors.imp", "off"}, want: []string{"did you mean doors.imap?"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,6 +165,7 @@ func TestMissingFile(t *testing.T) {
 func TestWrittenFileReadsBack(t *testing.T) {
 	t.Parallel()
 	c := Demo()
+	c.Directory.SCRAM = false // where the demo has true
 	c.Data.Dir = "a \"quoted\"\\ \x01 folder"
 	back, warnings, err := Load(Default(), write(t, c.TOML()), nil, nil)
 	if err != nil || len(warnings) > 0 {
@@ -170,6 +173,12 @@ func TestWrittenFileReadsBack(t *testing.T) {
 	}
 	if back != c {
 		t.Errorf("%+v\nwant\n%+v", back, c)
+	}
+	c.Data.Dir = ""
+	base := Default()
+	base.Data.Dir = "where the file is"
+	if back, _, err = Load(base, write(t, c.TOML()), nil, nil); err != nil || back.Data.Dir != base.Data.Dir {
+		t.Errorf("a file without a data folder gives %q, %v", back.Data.Dir, err)
 	}
 }
 

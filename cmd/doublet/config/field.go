@@ -12,7 +12,7 @@ import (
 type Entry struct {
 	Key     string // as in the file: "limits.message_size"
 	Env     string // environment variable: "DOUBLET_LIMITS_MESSAGE_SIZE"
-	Type    string // "text", "number", "size", "duration", "address"
+	Type    string // "text", "number", "switch", "size", "duration", "address"
 	Default string
 	Demo    string
 	Doc     string
@@ -84,6 +84,12 @@ func (f field) parse(c *Config, text string) error {
 			return fmt.Errorf("%q is not a whole number", text)
 		}
 		*p = v
+	case *bool:
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		*p = v
 	default:
 		panic("config: no parser for the type of " + f.key)
 	}
@@ -97,6 +103,8 @@ func (f field) text(c *Config) string {
 		return v
 	case int:
 		return strconv.Itoa(v)
+	case bool:
+		return strconv.FormatBool(v)
 	case fmt.Stringer:
 		return v.String()
 	}
@@ -113,6 +121,8 @@ func (f field) typeName() string {
 		return "duration"
 	case f.typ.Kind() == reflect.Int:
 		return "number"
+	case f.typ.Kind() == reflect.Bool:
+		return "switch"
 	}
 	return "text"
 }

@@ -6,7 +6,8 @@ import (
 )
 
 // TOML writes the whole configuration as a file that Load reads, each setting with its
-// documentation above it: `doublet config show`.
+// documentation above it: `doublet config show`. An empty data.dir is left out, as in the file of a
+// data folder that may be moved.
 func (c Config) TOML() string {
 	var b strings.Builder
 	section := ""
@@ -23,7 +24,11 @@ func (c Config) TOML() string {
 			fmt.Fprintf(&b, "# %s\n[%s]\n", docs[name], name)
 			section = name
 		}
-		fmt.Fprintf(&b, "# %s\n%s = %s\n", f.comment(), key, f.literal(&c))
+		fmt.Fprintf(&b, "# %s\n", f.comment())
+		if f.key == "data.dir" && c.Data.Dir == "" {
+			continue // the folder that holds the file: see Load
+		}
+		fmt.Fprintf(&b, "%s = %s\n", key, f.literal(&c))
 	}
 	return b.String()
 }
@@ -37,7 +42,7 @@ func (f field) comment() string {
 
 func (f field) literal(c *Config) string {
 	text := f.text(c)
-	if f.typeName() == "number" {
+	if t := f.typeName(); t == "number" || t == "switch" {
 		return text
 	}
 	return quote(text)

@@ -68,7 +68,7 @@ func (f *filler) addPeople(ctx context.Context) error {
 	for i, p := range []person{alice, bob, carol} {
 		spec := directory.PersonSpec{
 			PersonFields: directory.PersonFields{FullName: []string{p.name}, ShortName: People[i], InternetAddress: p.address},
-			Password:     Password, Scram: true,
+			Password:     Password, Scram: f.SCRAM,
 		}
 		if i == 0 {
 			spec.Roles = []string{directory.RoleAdmin}

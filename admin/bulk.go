@@ -1,0 +1,102 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/directory"
+)
+
+// Sizes of user import: rows handed on at one time, rows whose error is told, bytes in which the row of
+// column names is looked for.
+const (
+	bulkRows   = 500
+	bulkErrors = 1000
+	bulkHeader = 64 << 10
+)
+
+// bulk brings rows of CSV into the directory.
+type bulk struct {
+	*Call
+	scram bool // for every row: the file has no column for it
+	specs []directory.PersonSpec
+	lines []int
+	out   Imported
+	bad   []directory.RowError
+}
+
+func userImport(ctx context.Context, c *Call, a *UserImport) (Imported, error) {
+	f, err := c.Env.FS.Open(a.File)
+	if err != nil {
+		return Imported{}, err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, bulkHeader)
+	header, _ := in.Peek(bulkHeader) // what is wrong with the file its reader says
+	b := &bulk{Call: c, scram: !hasColumn(header, "scram") && c.scram(a.SCRAM)}
+	err = directory.ReadPeople(in, func(line int, spec directory.PersonSpec, err error) error {
+		if err != nil {
+			b.fail(directory.RowError{Row: line, Name: cmp.Or(spec.Name(), spec.ShortName), Err: err})
+			return nil
+		}
+		spec.Scram = spec.Scram || b.scram
+		b.specs, b.lines = append(b.specs, spec), append(b.lines, line)
+		if len(b.specs) < bulkRows {
+			return nil
+		}
+		return b.flush(ctx)
+	})
+	// What was read before a break comes in: the result says how far it went.
+	err = errors.Join(b.flush(ctx), err)
+	slices.SortStableFunc(b.bad, func(a, b directory.RowError) int { return a.Row - b.Row })
+	for _, e := range b.bad {
+		b.out.Errors = append(b.out.Errors, fmt.Sprintf("line %d (%s): %v", e.Row, e.Name, e.Err))
+	}
+	if err != nil && b.out.Added > 0 {
+		err = fmt.Errorf("after %d people were added: %w", b.out.Added, err)
+	}
+	return b.out, err
+}
+
+// hasColumn says whether the first row of CSV names a column.
+func hasColumn(head []byte, name string) bool {
+	row, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), []byte{'\n'})
+	for column := range strings.SplitSeq(string(row), ",") {
+		if strings.EqualFold(strings.Trim(column, " \t\r\""), name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bulk) fail(e directory.RowError) {
+	b.out.Failed++
+	if len(b.bad) < bulkErrors {
+		b.bad = append(b.bad, e)
+	}
+}
+
+// flush adds the rows that have gathered.
+func (b *bulk) flush(ctx context.Context) error {
+	if len(b.specs) == 0 {
+		return nil
+	}
+	res, err := b.Directory.ImportPeople(ctx, b.Who, b.specs, directory.ImportOptions{})
+	b.out.Added += res.Added
+	for _, e := range res.Errors { // all of them: a chunk is smaller than what the directory tells
+		if e.Name == "" {
+			e.Name = b.specs[e.Row].ShortName
+		}
+		e.Row = b.lines[e.Row]
+		b.fail(e)
+	}
+	b.specs, b.lines = b.specs[:0], b.lines[:0]
+	b.Progress(Progress{Stage: "people", Done: uint64(b.out.Added + b.out.Failed)})
+	return err
+}
