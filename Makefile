@@ -49,6 +49,9 @@ fuzz:
 
 bench:
 	@packages=$(BENCH_PACKAGES); if [ -n "$$packages" ]; then $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $$packages; fi
+	@if [ -d "$${PEERBENCH:-../shared/peerbench}" ] && [ "$$(id -u)" = 0 ]; then \
+		peer=; if command -v dovecot >/dev/null && command -v postfix >/dev/null; then peer=sdbox; fi; test/peer/compare doublet $$peer; \
+	else echo "left out: the comparison with other servers (needs root and the driver's folder in PEERBENCH)"; fi
 
 cross:
 	@set -e; for p in $(PLATFORMS); do echo "build $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; done
