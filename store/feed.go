@@ -124,7 +124,7 @@ func (s *Store) resolve(c Cursor) (uint64, error) {
 // Feed calls fn for the changes behind the cursor, in order, up to the horizon, until fn returns
 // false, and returns the cursor behind what was taken: a change for which fn returned false was not
 // and comes again; with nothing left, it is the horizon. A cursor from before the feed's beginning
-// is ErrFeedCut: the reader falls back to the databases' own rows (Since) and goes on from Now.
+// or one that has come to a damaged entry, is ErrFeedCut: the reader falls back to the databases' own rows (Since) and goes on from Now.
 func (s *Store) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
 	if err := s.dbs.enter(); err != nil {
 		return c, err
@@ -164,6 +164,10 @@ func (s *Store) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
 		}
 		return nil
 	})
+	if errors.Is(err, ErrDamaged) {
+		// A feed that cannot be read sends its readers to the databases' own rows, like one that was cut.
+		return c, fmt.Errorf("%w: %w", ErrFeedCut, err)
+	}
 	if err == nil && !stopped {
 		// Sequences without an entry (recipes, holes after a start) are passed too, else a reader
 		// would for ever have something left to read.

@@ -7,6 +7,9 @@ import (
 
 	"doublet/env"
 	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // put writes one document and returns where it lies.
@@ -120,5 +123,48 @@ func TestFloorOfNothing(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestDamagedFeed: a reader that comes to a damaged entry of the feed is sent to the databases' own
+// rows, which tell it the same, and goes on from there.
+func TestDamagedFeed(t *testing.T) {
+	f := env.TestRealTime(t)
+	s, err := Open(f.Env, "data", crashOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	db, err := s.CreateDatabase(note.System, Create{Kind: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := s.Now()
+	for i := range 3 {
+		if err := put(t, s, db, note.UNID{byte(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			if err := s.eng.Set(layout.NumberKey(layout.SpaceFeed, s.Horizon()), []byte{9, 9}, pebble.Sync); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	told := 0
+	at, err := s.Feed(start, func(Change) bool { told++; return true })
+	if !errors.Is(err, ErrFeedCut) || told != 1 {
+		t.Fatalf("told of %d changes, then %v; want 1, then ErrFeedCut", told, err)
+	}
+	err = s.Read(context.Background(), note.System, db, func(r *Reader) error {
+		return r.Since(at.Seq, func(uint64, note.ID) bool { told++; return true })
+	})
+	if err != nil || told != 3 {
+		t.Errorf("the database's own rows: %d changes in all, %v; want 3", told, err)
+	}
+	if err := put(t, s, db, note.UNID{9}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Feed(Cursor{s.Incarnation(), s.Horizon() - 1}, func(Change) bool { told++; return true }); err != nil || told != 4 {
+		t.Errorf("behind the damage: %d changes in all, %v; want 4", told, err)
 	}
 }
