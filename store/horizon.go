@@ -99,7 +99,7 @@ func (h *horizon) wait(seq uint64) error {
 	return nil
 }
 
-// next returns a channel that closes when the horizon moves again.
+// moved returns a channel that closes when the horizon moves again.
 func (h *horizon) moved() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -217,8 +217,8 @@ func (m *Message) Release() {
 	m.objects = nil
 }
 
-// Attach makes bytes ready to be an attachment of a note, as Prepare does for a message. The
-// message returned stands for nothing but the pin: pass it to Keep in the update, then Release it.
+// Attach makes bytes ready to be an attachment of a note, as Prepare does for a message. Pass
+// what it returns to Keep in the update, and Release it in the end.
 func (s *Store) Attach(ctx context.Context, content []byte) (*Object, error) {
 	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
 		return nil, err

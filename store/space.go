@@ -33,8 +33,6 @@ func (p *space) init(s *Store) {
 	p.look()
 }
 
-func (p *space) close() {}
-
 // admit refuses with ErrNoSpace while there is too little room.
 func (p *space) admit() error {
 	if !p.watched() {

@@ -343,7 +343,6 @@ func (s *Store) release() error {
 	if s.eng != nil {
 		errs = append(errs, s.eng.Close())
 	}
-	s.space.close()
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
 	}

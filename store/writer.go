@@ -67,7 +67,7 @@ func (w *Writer) begin() {
 	w.dirty = make(map[note.ID]*txNote)
 }
 
-// own makes the state this writer's own, so that it can be changed.
+// mutable makes the state this writer's own, so that it can be changed.
 func (w *Writer) mutable() *state {
 	if !w.private {
 		st := *w.st

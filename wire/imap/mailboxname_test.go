@@ -58,10 +58,13 @@ func FuzzMailboxName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, u := range []bool{false, true} {
 			name, err := DecodeMailbox(s, u)
-			if err != nil || ValidMailbox(name) != nil {
-				continue // no server has such a name to print
+			if err != nil || strings.IndexByte(name, 0) >= 0 {
+				continue
 			}
 			p := parser{s: string(AppendMailbox(nil, name, u)), limits: &testLimits, utf8: u}
+			if len(p.s) > 2*MaxMailboxName && ValidMailbox(name) != nil {
+				continue // control characters by the thousand print longer than a name may be read
+			}
 			if back := p.mailbox(); p.err != nil || back != name || !p.end() {
 				t.Fatalf("%q is %q, printed as %q, read as %q: %v", s, name, p.s, back, p.err)
 			}
