@@ -1,9 +1,9 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -104,7 +104,7 @@ type FetchOptions struct {
 // calls flush, and goes on behind that message. flush is called once more in the end.
 func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, fn func(*Message) (pause bool, err error), flush func() error) error {
 	var ranges []Range
-	var marked map[uint32]bool
+	var marked []marking
 	err := v.f.read(ctx, func(r *store.Reader) error {
 		var err error
 		if ranges, err = v.uids(r, set, byUID); err != nil {
@@ -148,7 +148,7 @@ func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, f
 }
 
 // fetchSome calls fn until it asks for a pause, and returns the ranges that are left.
-func (v *View) fetchSome(r *store.Reader, ranges []Range, o FetchOptions, marked map[uint32]bool, fn func(*Message) (bool, error)) ([]Range, error) {
+func (v *View) fetchSome(r *store.Reader, ranges []Range, o FetchOptions, marked []marking, fn func(*Message) (bool, error)) ([]Range, error) {
 	var rest []Range
 	m := Message{v: v, r: r}
 	err := v.each(r, ranges, func(seq, uid uint32, id note.ID) (bool, error) {
@@ -162,7 +162,7 @@ func (v *View) fetchSome(r *store.Reader, ranges []Range, o FetchOptions, marked
 		if uint64(row.Mod) <= o.ChangedSince {
 			return true, nil
 		}
-		m = Message{Seq: seq, UID: uid, ID: id, FlagsChanged: marked[uid], v: v, r: r, row: row}
+		m = Message{Seq: seq, UID: uid, ID: id, FlagsChanged: isMarked(marked, uid), v: v, r: r, row: row}
 		pause, err := fn(&m)
 		if m.FlagsChanged {
 			v.tellOwn(uid, row.Mod)
@@ -186,20 +186,28 @@ func behind(ranges []Range, uid uint32) []Range {
 	return out
 }
 
-// unseen collects the messages that the person has not seen and may mark so.
-func (v *View) unseen(r *store.Reader, ranges []Range) (map[uint32]bool, error) {
+// marking is a message that reading marks \Seen.
+type marking struct {
+	uid uint32
+	id  note.ID
+}
+
+func isMarked(list []marking, uid uint32) bool {
+	_, ok := slices.BinarySearchFunc(list, uid, func(m marking, uid uint32) int { return cmp.Compare(m.uid, uid) })
+	return ok
+}
+
+// unseen collects the messages that the person has not seen and may mark so, in order of UID.
+func (v *View) unseen(r *store.Reader, ranges []Range) ([]marking, error) {
 	h, err := r.Folder(v.folder)
 	if err != nil || r.FolderRights(h)&note.KeepSeen == 0 || layout.SeenBy(h.Seen, v.f.who.Person) >= h.Total {
 		return nil, err
 	}
-	var out map[uint32]bool
+	var out []marking
 	err = v.members(r, ranges, func(uid uint32, id note.ID) (bool, error) {
 		row, err := r.Note(id)
 		if err == nil && !row.SeenBy(v.f.who.Person) {
-			if out == nil {
-				out = make(map[uint32]bool)
-			}
-			out[uid] = true
+			out = append(out, marking{uid, id})
 		}
 		return true, ignoreGone(err)
 	})
@@ -213,28 +221,33 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func (v *View) markSeen(ctx context.Context, uids map[uint32]bool) error {
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(uids)), batch) {
-		if err := v.markSome(ctx, part); err != nil {
+func (v *View) markSeen(ctx context.Context, list []marking) error {
+	for part := range slices.Chunk(list, batch) {
+		err := v.f.update(ctx, func(w *store.Writer) error {
+			for _, m := range part {
+				if err := v.markOne(w, m); ignoreGone(err) != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *View) markSome(ctx context.Context, uids []uint32) error {
-	return v.f.update(ctx, func(w *store.Writer) error {
-		for _, uid := range uids {
-			id, err := w.Member(v.folder, uid)
-			if err == nil {
-				err = w.SetSeen(id, v.f.who.Person, true)
-			}
-			if ignoreGone(err) != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// markOne marks a message that is still where it was seen.
+func (v *View) markOne(w *store.Writer, m marking) error {
+	row, err := w.Note(m.id)
+	if err != nil {
+		return err
+	}
+	if member, ok := row.Member(v.folder); !ok || member.UID != m.uid {
+		return store.ErrNotFound
+	}
+	return w.SetSeen(m.id, v.f.who.Person, true)
 }
 
 // tellOwn remembers that the session has reported a change of its own.

@@ -450,6 +450,7 @@ func (w *Writer) publish() {
 	if !w.private {
 		return
 	}
+	w.remember()
 	w.db.cur.Store(w.st)
 	for k, c := range w.chunks {
 		t := &w.db.tail

@@ -23,6 +23,7 @@ type state struct {
 	// peers are the other replicas that are known and have not been silent for too long; while
 	// there are any, stubs are held for them.
 	peers map[note.ReplicaID]layout.Peer
+	recent recent
 }
 
 func (st *state) folder(id note.ID) *layout.Folder {
@@ -235,6 +236,7 @@ func readState(r pebble.Reader, num uint32) (*state, error) {
 	if st.counters, err = layout.ReadCounters(v); err != nil {
 		return nil, fmt.Errorf("%w: counters of database %s", ErrDamaged, st.info.ID)
 	}
+	st.recent.floor = st.counters.Ledger.Last
 	err = scan(r, layout.Prefix(num, layout.KindFolder), func(k, v []byte) error {
 		f, err := layout.ReadFolder(note.ID(layout.Tail64(k)), v)
 		if err != nil {

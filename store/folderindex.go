@@ -40,6 +40,9 @@ func (r *Reader) members(kind layout.Kind, folder note.ID, lo, hi uint32, fn fun
 
 // Member returns the note under a UID of a folder.
 func (r *Reader) Member(folder note.ID, uid uint32) (note.ID, error) {
+	if id, ok := r.st.recent.member(folder, uid); ok {
+		return id, nil
+	}
 	v, closer, err := r.eng.Get(layout.FolderUIDKey(r.db.num, layout.KindMember, folder, uid))
 	if err != nil {
 		return 0, engineError(err)

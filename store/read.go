@@ -25,6 +25,9 @@ type Reader struct {
 	dirty map[note.ID]*txNote
 	// notes and contents walk along rows that are read one after the other.
 	notes, contents cursor
+	// last is the row that was read last: what is checked is then used.
+	last   *layout.Note
+	lastID note.ID
 }
 
 // Read calls fn with a reader of the database. It waits first until all that fn can see would
@@ -150,6 +153,12 @@ func (r *Reader) note(id note.ID) (*layout.Note, error) {
 		}
 		return t.row, nil
 	}
+	if n := r.st.recent.row(id); n != nil {
+		return n, nil
+	}
+	if r.last != nil && r.lastID == id {
+		return r.last, nil
+	}
 	var n *layout.Note
 	err := r.row(&r.notes, layout.KindNote, id, func(v []byte) (err error) {
 		if n, err = layout.ReadNote(v); err != nil {
@@ -157,6 +166,9 @@ func (r *Reader) note(id note.ID) (*layout.Note, error) {
 		}
 		return err
 	})
+	if err == nil {
+		r.last, r.lastID = n, id
+	}
 	return n, err
 }
 
@@ -270,6 +282,14 @@ func (r *Reader) Notes(from note.ID, fn func(note.ID, *layout.Note) bool) error 
 // Changes calls fn for every change after since, oldest first, until fn returns false. Each note
 // appears once, at its latest change; each expunge since the floor appears.
 func (r *Reader) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) bool) error {
+	if list, ok := r.st.recent.since(since); ok {
+		for i := range list {
+			if !fn(list[i].mod, list[i].Change) {
+				break
+			}
+		}
+		return nil
+	}
 	lo := layout.IDKey(r.db.num, layout.KindModSeq, uint64(since)+1)
 	hi := layout.After(layout.Prefix(r.db.num, layout.KindModSeq))
 	return scanRange(r.eng, lo, hi, func(k, v []byte) error {

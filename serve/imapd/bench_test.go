@@ -60,3 +60,23 @@ func BenchmarkCommands(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRead measures opening a message that nobody has seen: it is marked in passing.
+func BenchmarkRead(b *testing.B) {
+	h := open(b, settings{})
+	const messages = 1000
+	h.fill(b, messages, benchMessage+strings.Repeat("This is a line of the text of a message.\r\n", 60))
+	c, r := h.raw(b)
+	talk(b, c, r, "a LOGIN alice demo")
+	talk(b, c, r, "b SELECT INBOX")
+	_ = c.SetDeadline(time.Time{})
+	b.ReportAllocs()
+	for i := range b.N {
+		if i%messages == 0 {
+			b.StopTimer()
+			skim(b, c, r, "t STORE 1:* -FLAGS.SILENT (\\Seen)\r\n", "t ")
+			b.StartTimer()
+		}
+		skim(b, c, r, fmt.Sprintf("t UID FETCH %d (BODY[])\r\n", 1+i*7%messages), "t ")
+	}
+}

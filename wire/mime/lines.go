@@ -3,6 +3,8 @@ package mime
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
+	"slices"
 )
 
 // AppendCRLF appends src with every bare LF made a CRLF. Everything else stays byte for byte; a CR without LF
@@ -134,13 +136,35 @@ func AppendBase64Lines(dst, data []byte, lineLen int, finalCRLF bool) []byte {
 		dst = grown
 	}
 	for len(data) > chunk {
-		dst = base64.StdEncoding.AppendEncode(dst, data[:chunk])
-		dst = append(dst, '\r', '\n')
+		dst = append(encodeBase64(dst, data[:chunk]), '\r', '\n')
 		data = data[chunk:]
 	}
-	dst = base64.StdEncoding.AppendEncode(dst, data)
+	dst = encodeBase64(dst, data)
 	if finalCRLF {
 		dst = append(dst, '\r', '\n')
 	}
 	return dst
+}
+
+// base64Pairs holds the two letters of every 12 bits, first letter in the low byte.
+var base64Pairs = func() (t [1 << 12]uint16) {
+	for i := range t {
+		t[i] = uint16(base64Letters[i>>6]) | uint16(base64Letters[i&63])<<8
+	}
+	return t
+}()
+
+// encodeBase64 is base64.StdEncoding.AppendEncode, six bytes at a time: reading a message with
+// attachments is mostly this.
+func encodeBase64(dst, src []byte) []byte {
+	at := len(dst)
+	dst = slices.Grow(dst, (len(src)+2)/3*4)
+	dst = dst[:at+len(src)/6*8]
+	for len(src) >= 8 {
+		v, out := binary.BigEndian.Uint64(src), dst[at:at+8]
+		binary.LittleEndian.PutUint64(out, uint64(base64Pairs[v>>52])|uint64(base64Pairs[v>>40&0xfff])<<16|
+			uint64(base64Pairs[v>>28&0xfff])<<32|uint64(base64Pairs[v>>16&0xfff])<<48)
+		src, at = src[6:], at+8
+	}
+	return base64.StdEncoding.AppendEncode(dst[:at], src)
 }

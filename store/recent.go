@@ -1,0 +1,89 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+)
+
+// maxRecent bounds the changes that a state carries: what a session that changed something itself,
+// or was woken by one change, reads next.
+const maxRecent = 8
+
+// recent holds the latest changes of a database beside its state, so that who was told of a change,
+// or made it, finds it without asking the engine. It is part of the state, and immutable like that.
+//
+// Invariant: changes holds, in order, every row of the index by MODSEQ above floor and no other; a
+// live note's row is the one that the engine holds.
+type recent struct {
+	floor   note.ModSeq
+	changes []recentChange
+}
+
+type recentChange struct {
+	mod note.ModSeq
+	layout.Change
+	row *layout.Note // of a live note; nil for an expunge
+}
+
+// row returns a note's row where its latest change is a recent one.
+func (c *recent) row(id note.ID) *layout.Note {
+	for i := range c.changes {
+		if x := &c.changes[i]; x.row != nil && x.Note == id {
+			return x.row
+		}
+	}
+	return nil
+}
+
+// member returns the note under a UID of a folder where it changed recently.
+func (c *recent) member(folder note.ID, uid uint32) (note.ID, bool) {
+	for i := range c.changes {
+		if x := &c.changes[i]; x.row != nil {
+			if m, ok := x.row.Member(folder); ok && m.UID == uid {
+				return x.Note, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// since returns the changes after a MODSEQ; ok is false where some are older than what is kept.
+func (c *recent) since(mod note.ModSeq) (list []recentChange, ok bool) {
+	if mod < c.floor {
+		return nil, false
+	}
+	i, found := slices.BinarySearchFunc(c.changes, mod, func(x recentChange, m note.ModSeq) int { return cmp.Compare(x.mod, m) })
+	if found {
+		i++
+	}
+	return c.changes[i:], true
+}
+
+// remember makes the recent changes of the state that the update publishes.
+func (w *Writer) remember() {
+	old := w.st.recent
+	all := make([]recentChange, 0, len(old.changes)+min(len(w.order), maxRecent)+len(w.gone))
+	for _, x := range old.changes {
+		if x.row == nil && !slices.Contains(w.trimmed, x.mod) || x.row != nil && !slices.Contains(w.order, x.Note) {
+			all = append(all, x)
+		}
+	}
+	floor := old.floor
+	for _, id := range w.order {
+		if t := w.dirty[id]; t.row != nil && !t.row.Stub {
+			all = append(all, recentChange{t.row.Mod, layout.Change{Note: id}, t.row})
+		}
+	}
+	for i := range w.gone {
+		all = append(all, recentChange{w.goneMods[i], w.gone[i], nil})
+	}
+	slices.SortFunc(all, func(a, b recentChange) int { return cmp.Compare(a.mod, b.mod) })
+	if drop := len(all) - maxRecent; drop > 0 {
+		floor = all[drop-1].mod
+		all = slices.Clone(all[drop:])
+	}
+	w.st.recent = recent{floor, all}
+}
