@@ -1,0 +1,89 @@
+package content
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/wire/mime"
+)
+
+func message(body, attachment int64, seed uint64) *Message {
+	return &Message{From: "mail1@example.com", To: []string{"mail2@example.com", "mail3@example.com"}, Subject: "Hello", ID: "x1",
+		Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Body: body, Attachment: attachment, Seed: seed}
+}
+
+func compressed(b []byte) float64 {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(b)
+	_ = w.Close()
+	return float64(out.Len()) / float64(len(b))
+}
+
+func TestSizesAndSeed(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{2, 500, 10_000, 150_000, 10_000_000} {
+		m := message(n, 0, 12345)
+		raw := m.Append(nil)
+		if body := len(raw) - bytes.Index(raw, []byte("\r\n\r\n")) - 4; int64(body) != n {
+			t.Errorf("a body of %d has %d bytes", n, body)
+		}
+		if !bytes.Equal(raw, message(n, 0, 12345).Append(nil)) {
+			t.Error("the same seed gave other bytes")
+		}
+		if n >= 500 && bytes.Equal(raw, message(n, 0, 12346).Append(nil)) {
+			t.Error("another seed gave the same bytes")
+		}
+		for l := range strings.Lines(string(raw)) {
+			if !strings.HasSuffix(l, "\r\n") || len(l) > 200 {
+				t.Fatalf("a line of %d bytes: %q", len(l), l[:min(len(l), 100)])
+			}
+		}
+	}
+}
+
+func TestTextCompressesAndAttachmentsDoNot(t *testing.T) {
+	t.Parallel()
+	if c := compressed(message(100_000, 0, 7).Append(nil)); c < 0.2 || c > 0.5 {
+		t.Errorf("text shrinks to %.2f", c)
+	}
+	// base64 itself shrinks to three quarters.
+	if c := compressed(message(100, 200_000, 7).Append(nil)); c < 0.72 {
+		t.Errorf("an attachment shrinks to %.2f", c)
+	}
+}
+
+func TestMessagesAreWhole(t *testing.T) {
+	t.Parallel()
+	m := message(1000, 50_000, 99)
+	m.Calendar = &Calendar{Method: "REQUEST", UID: "u1", Organizer: "mail1@example.com", Attendees: []string{"mail2@example.com"}, Begin: m.Date}
+	raw := m.Append(nil)
+	p := mime.Parse(raw, mime.DefaultLimits)
+	if len(p.Children) != 3 {
+		t.Fatalf("%d parts", len(p.Children))
+	}
+	file := p.Children[2]
+	data := mime.AppendBase64(nil, file.Body(raw), -1)
+	if len(data) < 50_000 || len(data) > 50_100 {
+		t.Errorf("an attachment of 50,000 bytes has %d", len(data))
+	}
+	want := []string{"METHOD:REQUEST\r\n", "UID:u1\r\n", "ATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:mail2@example.com\r\n"}
+	for _, w := range want {
+		if !strings.Contains(string(p.Children[1].Body(raw)), w) {
+			t.Errorf("%q is missing in the invitation", w)
+		}
+	}
+}
+
+func BenchmarkAppend100K(b *testing.B) {
+	m := message(50_000, 50_000, 1)
+	var buf []byte
+	for b.Loop() {
+		m.Seed += 77
+		buf = m.Append(buf[:0])
+	}
+	b.SetBytes(int64(len(buf)))
+}

@@ -1,0 +1,207 @@
+// Package drive carries what simulated people do over the protocols that a mail user speaks. A session
+// belongs to one user and one goroutine; it reads what it needs to know and throws the rest away
+// unparsed, so that thousands fit into one driver and cost it little.
+package drive
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/bench/content"
+	"doublet/bench/workload"
+	"doublet/env"
+)
+
+// Target is the server under test.
+type Target struct {
+	// Doors are addresses, host:port, by protocol: imap, imaps, pop3, pop3s, smtp, submission,
+	// submissions, lmtp. A door that ends in s speaks TLS from the first byte.
+	Doors map[string]string
+	// TLS is for doors that speak it, and for STARTTLS where StartTLS says so.
+	TLS      *tls.Config
+	StartTLS bool
+	// Timeout is how long one answer may take before it counts as failed (default 1 min).
+	Timeout time.Duration
+}
+
+// User is one simulated person.
+type User struct {
+	Index                   int
+	Name, Password, Address string
+}
+
+// World is what all users of a driver share.
+type World struct {
+	Env      *env.Env
+	Target   Target
+	Workload *workload.Workload
+	Seed     uint64
+	// Speed is by how much waiting is shortened; 0 is 1.
+	Speed float64
+	// Users are all who are registered; those who are active write to all of them.
+	Users []User
+	// Label makes Message-IDs of this run its own.
+	Label string
+
+	serial   serial
+	buffers  sync.Pool
+	messages sync.Pool
+}
+
+// serial gives numbers.
+type serial struct {
+	mu sync.Mutex
+	n  uint64
+}
+
+func (s *serial) next() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	return s.n
+}
+
+// Session is a user's connection.
+type Session interface {
+	// Do carries out one action and returns when the last byte of its answer has come. What the server
+	// refused is a *Refusal; any other error is a connection that cannot be used any more.
+	Do(p *workload.Planned) (Traffic, error)
+	// Close ends the session in order.
+	Close() error
+}
+
+// Traffic is the bytes of an action, and how long the user held it open on purpose, which is no latency.
+type Traffic struct {
+	Sent, Received uint64
+	Held           time.Duration
+}
+
+func (t *Traffic) add(o Traffic) {
+	t.Sent += o.Sent
+	t.Received += o.Received
+	t.Held += o.Held
+}
+
+// Refusal is what a server said instead of doing it.
+type Refusal struct{ Text string }
+
+func (r *Refusal) Error() string { return "refused: " + r.Text }
+
+// ErrNothing says that there was nothing to do it with: no message to read, no invitation to answer. It
+// is no failure of the server, and no action.
+var ErrNothing = errors.New("drive: nothing to do it with")
+
+// Kind makes a short text of an error, to count alike what is alike.
+func Kind(err error) string {
+	var r *Refusal
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &r):
+		text := r.Text
+		if len(text) > 60 {
+			text = text[:60]
+		}
+		return strings.ToValidUTF8(text, "?")
+	case isTimeout(err):
+		return "time-out"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed by the server"
+	}
+	return "connection lost"
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// Open signs a user in over a protocol.
+func (w *World) Open(protocol string, u *User) (Session, Traffic, error) {
+	switch protocol {
+	case workload.IMAP:
+		return w.openIMAP(u)
+	case workload.POP3:
+		return w.openPOP3(u)
+	case workload.SMTP, workload.LMTP:
+		return &sender{w: w, u: u, lmtp: protocol == workload.LMTP}, Traffic{}, nil
+	}
+	return nil, Traffic{}, fmt.Errorf("drive: %s cannot be driven yet", protocol)
+}
+
+// timeout is how long one answer may take.
+func (w *World) timeout() time.Duration {
+	if w.Target.Timeout > 0 {
+		return w.Target.Timeout
+	}
+	return time.Minute
+}
+
+// hold is how long an action is held open.
+func (w *World) hold(p *workload.Planned) time.Duration {
+	if w.Speed > 0 {
+		return time.Duration(float64(p.Hold) / w.Speed)
+	}
+	return time.Duration(p.Hold)
+}
+
+// buffer is memory for one action; sessions that wait hold none.
+const bufferSize = 16 << 10
+
+func (w *World) takeBuffer() *[]byte {
+	if b, ok := w.buffers.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, bufferSize)
+	return &b
+}
+
+func (w *World) giveBuffer(b *[]byte) { w.buffers.Put(b) }
+
+// takeMessage and giveMessage keep the memory of messages; the largest are left to the collector.
+func (w *World) takeMessage() *[]byte {
+	if b, ok := w.messages.Get().(*[]byte); ok {
+		return b
+	}
+	return new([]byte)
+}
+
+func (w *World) giveMessage(b *[]byte) {
+	if cap(*b) <= 1<<20 {
+		w.messages.Put(b)
+	}
+}
+
+// The subjects by which a driver knows its own invitations again, without reading messages.
+const (
+	subjectInvitation = "Invitation "
+	subjectMail       = "Message "
+)
+
+// compose begins the message of an action from a user.
+func (w *World) compose(u *User, p *workload.Planned) content.Message {
+	size := workload.Size{Body: 1000}
+	if profile := w.Workload.Sizes[p.Sizes]; len(profile) > 0 {
+		size = workload.Pick(profile, p.Pick*0x9e3779b97f4a7c15)
+	}
+	n := w.serial.next()
+	return content.Message{
+		From: u.Address, Date: w.Env.Clock.Now(), ID: fmt.Sprintf("%s.%d.%d", w.Label, u.Index, n),
+		Subject: fmt.Sprintf("%s%d from %s", subjectMail, n, u.Name),
+		Body:    int64(size.Body), Attachment: int64(size.Attachment), Seed: p.Pick,
+	}
+}
+
+// recipients chooses whom an action writes to.
+func (w *World) recipients(u *User, p *workload.Planned) []string {
+	var out []string
+	for _, i := range w.Workload.Choose(u.Index, len(w.Users), max(1, p.To), p.Pick) {
+		out = append(out, w.Users[i].Address)
+	}
+	return out
+}

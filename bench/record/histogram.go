@@ -1,0 +1,175 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The range of a histogram, in microseconds. What is longer than the longest counts as the longest.
+const (
+	shortest = 1
+	longest  = int64(time.Hour / time.Microsecond)
+	digits   = 3
+)
+
+// Histogram counts latencies. The zero value is empty and ready; it is not safe for concurrent use.
+type Histogram struct {
+	h *hdrhistogram.Histogram
+	// sum is exact, in microseconds: the documents compare averages.
+	sum int64
+}
+
+// Add counts one latency.
+func (g *Histogram) Add(d time.Duration) {
+	us := min(max(int64(d/time.Microsecond), shortest), longest)
+	g.room()
+	_ = g.h.RecordValue(us) // never fails within the range
+	g.sum += us
+}
+
+// Merge adds another histogram's counts.
+func (g *Histogram) Merge(other *Histogram) {
+	if other.h == nil {
+		return
+	}
+	g.room()
+	g.h.Merge(other.h)
+	g.sum += other.sum
+}
+
+func (g *Histogram) room() {
+	if g.h == nil {
+		g.h = hdrhistogram.New(shortest, longest, digits)
+	}
+}
+
+// Count is how many there are.
+func (g *Histogram) Count() int64 {
+	if g.h == nil {
+		return 0
+	}
+	return g.h.TotalCount()
+}
+
+// Mean is the average, 0 where there is none.
+func (g *Histogram) Mean() time.Duration {
+	if n := g.Count(); n > 0 {
+		return time.Duration(g.sum/n) * time.Microsecond
+	}
+	return 0
+}
+
+// Sum is all of them together.
+func (g *Histogram) Sum() time.Duration { return time.Duration(g.sum) * time.Microsecond }
+
+// Percentile is the latency that p percent (0–100) do not exceed, 0 where there is none.
+func (g *Histogram) Percentile(p float64) time.Duration {
+	if g.h == nil {
+		return 0
+	}
+	return time.Duration(g.h.ValueAtQuantile(p)) * time.Microsecond
+}
+
+// Max is the longest, 0 where there is none.
+func (g *Histogram) Max() time.Duration {
+	if g.h == nil {
+		return 0
+	}
+	return time.Duration(g.h.Max()) * time.Microsecond
+}
+
+// Reset empties it and keeps its memory.
+func (g *Histogram) Reset() {
+	if g.h != nil {
+		g.h.Reset()
+	}
+	g.sum = 0
+}
+
+// Clone is a copy of its own.
+func (g *Histogram) Clone() Histogram {
+	if g.h == nil {
+		return Histogram{}
+	}
+	return Histogram{hdrhistogram.Import(g.h.Export()), g.sum}
+}
+
+// stored is the form in the file: HDR's own V2 encoding (compressed, base64), and the exact sum.
+type stored struct {
+	HDR string `json:"hdr"`
+	Sum int64  `json:"sum_us"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (g Histogram) MarshalJSON() ([]byte, error) {
+	if g.Count() == 0 {
+		return []byte("null"), nil
+	}
+	b, err := g.h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return nil, fmt.Errorf("record: histogram: %w", err)
+	}
+	return json.Marshal(stored{string(b), g.sum})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (g *Histogram) UnmarshalJSON(b []byte) error {
+	*g = Histogram{}
+	if string(b) == "null" {
+		return nil
+	}
+	var s stored
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("record: histogram: %w", err)
+	}
+	h, err := decode(s.HDR)
+	if err != nil {
+		return err
+	}
+	// Into one of our own range, so that any two can be merged.
+	g.room()
+	if dropped := g.h.Merge(h); dropped > 0 {
+		return fmt.Errorf("record: histogram: %d values out of range", dropped)
+	}
+	g.sum = s.Sum
+	return nil
+}
+
+// maxEncoded bounds a histogram in a file; one with every counter set is far below.
+const maxEncoded = 1 << 20
+
+// decode reads a foreign histogram. The library trusts its input, so what it panics at is an error here.
+func decode(text string) (h *hdrhistogram.Histogram, err error) {
+	if len(text) > maxEncoded {
+		return nil, fmt.Errorf("record: histogram of %d bytes", len(text))
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			h, err = nil, fmt.Errorf("record: histogram: %v", r)
+		}
+	}()
+	h, err = hdrhistogram.Decode([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("record: histogram: %w", err)
+	}
+	return h, nil
+}
+
+// MarshalJSON implements json.Marshaler: seconds, to the microsecond.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(time.Duration(d)/time.Microsecond)/1e6, 'f', -1, 64), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	s, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || s < 0 || s > 1e9 {
+		return fmt.Errorf("record: %q is no time in seconds", b)
+	}
+	*d = Duration(time.Duration(s*1e6+0.5) * time.Microsecond)
+	return nil
+}

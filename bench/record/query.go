@@ -1,0 +1,130 @@
+package record
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// All stands for all actions together.
+const All = ""
+
+// Total is what happened to an action, or to All, in the measured part of a step.
+type Total struct {
+	Action         string
+	Latency        Histogram
+	Service        Histogram
+	Errors         map[string]uint64
+	Failed, Missed uint64
+	Sent, Received uint64
+}
+
+// Actions lists the actions of a run, in order of name.
+func (r *Run) Actions() []string {
+	seen := make(map[string]bool)
+	for i := range r.Intervals {
+		seen[r.Intervals[i].Action] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// Total adds up the measured intervals of a step.
+func (r *Run) Total(step int, action string) Total {
+	t := Total{Action: action}
+	for k := range r.Intervals {
+		if i := &r.Intervals[k]; i.Step == step && i.Phase == Measure && (action == All || i.Action == action) {
+			t.Add(i)
+		}
+	}
+	return t
+}
+
+// Add adds an interval.
+func (t *Total) Add(i *Interval) {
+	if len(i.Errors) > 0 && t.Errors == nil {
+		t.Errors = make(map[string]uint64)
+	}
+	t.Latency.Merge(&i.Latency)
+	t.Service.Merge(&i.Service)
+	for kind, n := range i.Errors {
+		t.Errors[kind] += n
+		t.Failed += n
+	}
+	t.Missed += i.Missed
+	t.Sent += i.Sent
+	t.Received += i.Received
+}
+
+// TPM is the user actions completed a minute in the measured part of a step: the figure that
+// NotesBench reports. ETR is TPM/60.
+func (r *Run) TPM(s *Step) float64 {
+	length := time.Duration(s.To - s.From).Minutes()
+	if length <= 0 {
+		return 0
+	}
+	t := r.Total(s.Index, All)
+	return float64(t.Latency.Count()) / length
+}
+
+// Mean is the average of a value over the samples of a host and group while a step was measured, and
+// how many there were.
+func (r *Run) Mean(s *Step, host, group, value string) (mean float64, n int) {
+	for k := range r.Samples {
+		x := &r.Samples[k]
+		v, ok := x.Values[value]
+		if ok && x.Host == host && x.Group == group && x.At >= s.From && x.At <= s.To {
+			mean += v
+			n++
+		}
+	}
+	if n > 0 {
+		mean /= float64(n)
+	}
+	return mean, n
+}
+
+// ErrMerge says that runs are not parts of one.
+var ErrMerge = errors.New("record: these are not parts of one run")
+
+// Merge makes one run of those that several drivers measured at the same time: histograms and counts
+// add up, samples and events stand side by side. The steps are the first's; a step that any driver
+// calls worse than Measured is that.
+func Merge(parts ...*Run) (*Run, error) {
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("%w: there are none", ErrMerge)
+	}
+	out := &Run{Header: parts[0].Header, Steps: slices.Clone(parts[0].Steps), End: parts[0].End}
+	out.Header.Agents = 0
+	for i := range out.Steps {
+		out.Steps[i].Users, out.Steps[i].Registered = 0, 0
+	}
+	for _, p := range parts {
+		a, b := &parts[0].Header, &p.Header
+		if a.Workload.Hash != b.Workload.Hash || a.Workload.Protocol != b.Workload.Protocol || a.ID != b.ID || len(p.Steps) != len(out.Steps) {
+			return nil, fmt.Errorf("%w: run %s of %s has %d steps, run %s of %s has %d", ErrMerge,
+				a.ID, a.Workload.Name, len(out.Steps), b.ID, b.Workload.Name, len(p.Steps))
+		}
+		out.Header.Agents += max(1, b.Agents)
+		for i := range p.Steps {
+			s := &out.Steps[i]
+			s.Users += p.Steps[i].Users
+			s.Registered += p.Steps[i].Registered
+			if s.Outcome == Measured {
+				s.Outcome, s.Reason = p.Steps[i].Outcome, p.Steps[i].Reason
+			}
+		}
+		out.Intervals = append(out.Intervals, p.Intervals...)
+		out.Samples = append(out.Samples, p.Samples...)
+		out.Events = append(out.Events, p.Events...)
+		out.Torn = out.Torn || p.Torn
+		if p.End == nil {
+			out.End = nil
+		}
+	}
+	slices.SortStableFunc(out.Intervals, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
+	slices.SortStableFunc(out.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	return out, nil
+}

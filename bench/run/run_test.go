@@ -1,0 +1,263 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doublet/bench/drive"
+	"doublet/bench/record"
+	"doublet/bench/workload"
+	"doublet/env"
+)
+
+// script is a workload of one action a second.
+const script = `
+name = "tick"
+title = "one poll in each second"
+protocol = "imap"
+loop = "1s"
+stagger = "0s..1s"
+[[action]]
+do = "poll"
+`
+
+// fake is a server with known delays.
+type fake struct {
+	mu    sync.Mutex
+	calls int
+	// delay is how long call n takes; err what it ends with.
+	delay func(n int) time.Duration
+	err   func(n int) error
+	opens int
+}
+
+func (f *fake) open(*drive.User) (drive.Session, drive.Traffic, error) {
+	f.mu.Lock()
+	f.opens++
+	f.mu.Unlock()
+	return &session{f}, drive.Traffic{}, nil
+}
+
+type session struct{ f *fake }
+
+func (s *session) Do(*workload.Planned) (drive.Traffic, error) {
+	s.f.mu.Lock()
+	n := s.f.calls
+	s.f.calls++
+	s.f.mu.Unlock()
+	time.Sleep(s.f.delay(n))
+	if s.f.err != nil {
+		return drive.Traffic{}, s.f.err(n)
+	}
+	return drive.Traffic{Received: 5}, nil
+}
+
+func (s *session) Close() error { return nil }
+
+// drive runs a plan in simulated time and reads its file.
+func simulate(t *testing.T, f *fake, change func(*Plan)) (run *record.Run) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := workload.Parse("tick", []byte(script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		users := make([]drive.User, 100)
+		for i := range users {
+			users[i].Index = i
+		}
+		p := &Plan{
+			Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap", Seed: 1, Users: users, Open: f.open,
+			Steps: []int{10}, Interval: 10 * time.Second, Window: 5 * time.Minute, LoginRate: 6000,
+		}
+		ctx := context.Background()
+		if change != nil {
+			change(p)
+		}
+		var file bytes.Buffer
+		out := record.NewWriter(&file, record.Header{ID: "x"})
+		if err := p.Run(ctx, out); err != nil {
+			t.Fatal(err)
+		}
+		if run, err = record.Read(&file); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return run
+}
+
+func TestKnownDelays(t *testing.T) {
+	t.Parallel()
+	// One in ten takes 200 ms, the others 10 ms: far below the second between two of a user.
+	f := &fake{delay: func(n int) time.Duration {
+		if n%10 == 9 {
+			return 200 * time.Millisecond
+		}
+		return 10 * time.Millisecond
+	}}
+	run := simulate(t, f, nil)
+	all := run.Total(0, "poll")
+	if n := all.Latency.Count(); n < 2990 || n > 3010 {
+		t.Errorf("%d actions of 10 users in 300 s", n)
+	}
+	for p, want := range map[float64]time.Duration{50: 10 * time.Millisecond, 89: 10 * time.Millisecond, 91: 200 * time.Millisecond, 99: 200 * time.Millisecond} {
+		if got := all.Latency.Percentile(p); (got - want).Abs() > want/100 {
+			t.Errorf("p%v is %v, want %v", p, got, want)
+		}
+	}
+	if s := run.Steps[0]; s.Outcome != record.Measured || s.Users != 10 || s.Registered != 100 || run.End.Reason != "done" {
+		t.Errorf("%+v %+v", s, run.End)
+	}
+	if tpm := run.TPM(&run.Steps[0]); tpm < 598 || tpm > 602 {
+		t.Errorf("TPM %v", tpm)
+	}
+}
+
+// TestStalledServer: coordinated omission. The server stands still for a minute; a driver that waits for
+// its answers would see ten slow actions. Here every action that a user wanted meanwhile is slow, or
+// missed.
+func TestStalledServer(t *testing.T) {
+	t.Parallel()
+	stall := time.Time{}
+	var mu sync.Mutex
+	f := &fake{delay: func(n int) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		if n == 1000 {
+			stall = time.Now().Add(time.Minute)
+		}
+		if d := time.Until(stall); d > 0 {
+			return d
+		}
+		return time.Millisecond
+	}}
+	run := simulate(t, f, nil)
+	all := run.Total(0, "poll")
+	wanted := all.Latency.Count() + int64(all.Missed)
+	if wanted < 2990 || wanted > 3010 {
+		t.Errorf("%d actions were wanted, %d of them missed", wanted, all.Missed)
+	}
+	// 59 of each user's could not begin in time.
+	if all.Missed < 570 || all.Missed > 610 {
+		t.Errorf("%d missed in a minute's stall of 10 users", all.Missed)
+	}
+	if m := all.Latency.Max(); m < 59*time.Second || m > 62*time.Second {
+		t.Errorf("the longest took %v", m)
+	}
+}
+
+// TestLateActionsCountFromTheIntendedTime: a server slower than the users' pace.
+func TestLateActionsCountFromTheIntendedTime(t *testing.T) {
+	t.Parallel()
+	f := &fake{delay: func(int) time.Duration { return 1500 * time.Millisecond }}
+	run := simulate(t, f, nil)
+	all := run.Total(0, "poll")
+	if all.Service.Percentile(50).Round(10*time.Millisecond) != 1500*time.Millisecond {
+		t.Errorf("service time %v", all.Service.Percentile(50))
+	}
+	if all.Latency.Mean() <= all.Service.Mean() || all.Missed == 0 {
+		t.Errorf("latency %v, service %v, %d missed: the delay of earlier ones is hidden", all.Latency.Mean(), all.Service.Mean(), all.Missed)
+	}
+	if s := run.Steps[0]; s.Outcome != record.Discarded || !strings.Contains(s.Reason, "over 1s") {
+		t.Errorf("a step with an average over a second: %+v", s)
+	}
+}
+
+func TestErrorsAreCountedAndTheRunGoesOn(t *testing.T) {
+	t.Parallel()
+	f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+	f.err = func(n int) error {
+		switch n % 10 {
+		case 3:
+			return &drive.Refusal{Text: "NO [UNAVAILABLE] later"}
+		case 7:
+			return io.ErrUnexpectedEOF
+		case 9:
+			return drive.ErrNothing
+		}
+		return nil
+	}
+	run := simulate(t, f, nil)
+	all := run.Total(0, "poll")
+	if n := all.Errors["NO [UNAVAILABLE] later"]; n < 290 || n > 310 {
+		t.Errorf("%d refusals", n)
+	}
+	if n := all.Errors["connection closed by the server"]; n < 290 || n > 310 {
+		t.Errorf("%d lost connections", n)
+	}
+	if n := all.Latency.Count(); n < 2090 || n > 2110 {
+		t.Errorf("%d succeeded; what there was nothing to do with is no action", n)
+	}
+	if f.opens < 300 {
+		t.Errorf("signed in %d times: a lost connection is opened anew", f.opens)
+	}
+}
+
+func TestInterruptedKeepsWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := workload.Parse("tick", []byte(script))
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		p := &Plan{Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap", Users: make([]drive.User, 5), Open: f.open, Steps: []int{5, 5}, Window: time.Hour, LoginRate: 6000}
+		var file bytes.Buffer
+		if err := p.Run(ctx, record.NewWriter(&file, record.Header{ID: "x"})); err != nil {
+			t.Fatal(err)
+		}
+		run, err := record.Read(&file)
+		if err != nil || run.End == nil || run.End.Reason != "interrupted" || len(run.Steps) != 1 || run.Steps[0].Outcome != record.Interrupted {
+			t.Fatalf("%v %+v %+v", err, run.End, run.Steps)
+		}
+		if all := run.Total(0, "poll"); all.Latency.Count() < 300 {
+			t.Error("what was measured is lost")
+		}
+	})
+}
+
+func TestStepsAreFreshAndUsersFew(t *testing.T) {
+	t.Parallel()
+	var made []int
+	f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+	run := simulate(t, f, func(p *Plan) {
+		p.Steps, p.Window = []int{5, 10, 20}, time.Minute
+		p.Fresh = func(_ context.Context, users []drive.User) error { made = append(made, len(users)); return nil }
+	})
+	if !slices.Equal(made, []int{5, 10, 20}) || len(run.Steps) != 3 {
+		t.Errorf("made fresh for %v", made)
+	}
+	for i, s := range run.Steps {
+		want := float64(60 * s.Users)
+		if tpm := run.TPM(&run.Steps[i]); tpm < want*0.95 || tpm > want*1.05 {
+			t.Errorf("step %d of %d users: TPM %v", i, s.Users, tpm)
+		}
+	}
+}
+
+func TestDriverBound(t *testing.T) {
+	t.Parallel()
+	f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+	run := simulate(t, f, func(p *Plan) {
+		p.Cores = 2
+		p.Self = func() map[string]float64 { return map[string]float64{"cpu": 1.9} }
+	})
+	if s := run.Steps[0]; s.Outcome != record.DriverBound {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestKind(t *testing.T) {
+	t.Parallel()
+	if k := drive.Kind(errors.New("x")); k != "connection lost" {
+		t.Error(k)
+	}
+}

@@ -1,0 +1,359 @@
+// Package workload holds what simulated people do: declarative files, read strictly, and the schedule
+// that follows from one, a seed and the number of a user alone.
+//
+// A user repeats a loop (15 minutes in most workloads of the NotesBench tradition). Loops begin at
+// fixed times whatever the server does; the actions of a loop follow each other with think times drawn
+// from the seed, and what is left of it is one long pause. So a slow server cannot slow the clock.
+package workload
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+//go:embed files/*.toml
+var files embed.FS
+
+// Workload is one file.
+type Workload struct {
+	Name     string   `toml:"name" doc:"Short name, as on the command line."`
+	Title    string   `toml:"title" doc:"One line for people."`
+	Source   string   `toml:"source" doc:"Where its numbers come from, and what was decided where the sources differ."`
+	Protocol string   `toml:"protocol" doc:"What carries it: imap (with SMTP for sending), pop3, smtp, lmtp, jmap, web-full or web-lite."`
+	Over     []string `toml:"over" doc:"Other protocols that can carry it (--over)."`
+	Loop     Span     `toml:"loop" doc:"Length of a user's loop; where it is a range, each loop draws its own."`
+	Stagger  Span     `toml:"stagger" doc:"How long after signing in a user's first loop begins."`
+	Limit    Duration `toml:"limit" doc:"Average response above which a step is discarded."`
+	Session  string   `toml:"session" doc:"kept: signed in throughout; loop: signs in at each loop and out behind it."`
+
+	Parameters map[string]Parameter `toml:"parameters" doc:"Numbers that --set changes."`
+	Sizes      map[string][]Size    `toml:"sizes" doc:"Profiles of message sizes."`
+	Mailbox    Mailbox              `toml:"mailbox" doc:"What is in a mailbox before the run."`
+	Recipients Recipients           `toml:"recipients" doc:"Who gets what users send."`
+	Actions    []Action             `toml:"action" doc:"What a user does in a loop, in order."`
+
+	hash string
+}
+
+// Parameter is a number that a run may change.
+type Parameter struct {
+	Default int    `toml:"default" doc:"Its value."`
+	Doc     string `toml:"doc" doc:"What it is."`
+}
+
+// Size is one kind of message of a profile.
+type Size struct {
+	Body       Bytes   `toml:"body" doc:"Bytes of text."`
+	Attachment Bytes   `toml:"attachment" doc:"Bytes attached, which do not compress; 0 for none."`
+	Percent    float64 `toml:"percent" doc:"Share of messages. A profile's shares make 100."`
+}
+
+// Mean is the mean size of a profile's messages in bytes.
+func Mean(profile []Size) float64 {
+	sum := 0.0
+	for _, s := range profile {
+		sum += float64(s.Body+s.Attachment) * s.Percent / 100
+	}
+	return sum
+}
+
+// Mailbox is how a mailbox is initialised.
+type Mailbox struct {
+	Messages int    `toml:"messages" doc:"Messages in the INBOX."`
+	Sizes    string `toml:"sizes" doc:"Profile of their sizes."`
+	Seen     int    `toml:"seen" doc:"Percent of them that are \\Seen."`
+}
+
+// Recipients is who is written to.
+type Recipients struct {
+	// Few percent of the users receive Most percent of the mail; 0 and 0: all alike.
+	Few  int `toml:"few" doc:"Percent of the users …"`
+	Most int `toml:"most" doc:"… who receive this percent of the mail. 0: all alike."`
+}
+
+// Action is one line of the script.
+type Action struct {
+	Do    Verb     `toml:"do" doc:"What is done."`
+	Times int      `toml:"times" doc:"How often in Per loops, spread evenly."`
+	Set   string   `toml:"set" doc:"Parameter that stands for times."`
+	Per   int      `toml:"per" doc:"Loops over which times counts."`
+	To    int      `toml:"to" doc:"Recipients of what is sent."`
+	Sizes string   `toml:"sizes" doc:"Profile of the sizes of what is sent or added."`
+	Think Span     `toml:"think" doc:"Pause behind it."`
+	Hold  Duration `toml:"hold" doc:"How long idle holds on."`
+}
+
+// Verb is what a user can do.
+type Verb string
+
+// The verbs.
+const (
+	Open        Verb = "open"        // open the INBOX and list its last page
+	Scroll      Verb = "scroll"      // list a page further up
+	Read        Verb = "read"        // read a message, the newest unread first
+	Retrieve    Verb = "retrieve"    // fetch all that is new, as POP3 does
+	Update      Verb = "update"      // put a keyword on a message
+	Move        Verb = "move"        // file a message into a folder
+	Delete      Verb = "delete"      // delete a message for good
+	Add         Verb = "add"         // put a message into one's own INBOX
+	Send        Verb = "send"        // send a message
+	Reply       Verb = "reply"       // answer the message read last
+	Invite      Verb = "invite"      // send an invitation (iMIP)
+	RSVP        Verb = "rsvp"        // answer an invitation, if one waits
+	Appointment Verb = "appointment" // put an entry into one's own calendar
+	Lookup      Verb = "lookup"      // look a name up in the directory
+	Poll        Verb = "poll"        // look for new mail
+	Idle        Verb = "idle"        // be there and wait
+	Page        Verb = "page"        // get the home page
+	Close       Verb = "close"       // close the INBOX
+	Login       Verb = "login"       // sign in again
+)
+
+// verbs says in words what each does, and which protocols carry it today.
+var verbs = map[Verb]struct {
+	words   string
+	carried []string
+}{
+	Open:        {"opens the INBOX and lists its last page", []string{IMAP, POP3}},
+	Scroll:      {"lists a page further up", []string{IMAP}},
+	Read:        {"reads a message", []string{IMAP, POP3}},
+	Retrieve:    {"fetches all that is new", []string{IMAP, POP3}},
+	Update:      {"puts a keyword on a message", []string{IMAP}},
+	Move:        {"files a message into a folder", []string{IMAP}},
+	Delete:      {"deletes a message", []string{IMAP, POP3}},
+	Add:         {"puts a message into the INBOX", []string{IMAP}},
+	Send:        {"sends a message", []string{IMAP, POP3, SMTP, LMTP}},
+	Reply:       {"answers the message read last", []string{IMAP, POP3}},
+	Invite:      {"sends an invitation", []string{IMAP, POP3, SMTP}},
+	RSVP:        {"answers an invitation, if one waits", []string{IMAP}},
+	Appointment: {"puts an entry into the calendar", nil},
+	Lookup:      {"looks a name up in the directory", nil},
+	Poll:        {"looks for new mail", []string{IMAP, POP3}},
+	Idle:        {"waits for mail", []string{IMAP}},
+	Page:        {"gets the home page", []string{HTTP}},
+	Close:       {"closes the INBOX", []string{IMAP, POP3}},
+	Login:       {"signs in again", []string{IMAP, POP3, SMTP}},
+}
+
+// The protocols.
+const (
+	IMAP    = "imap"
+	POP3    = "pop3"
+	SMTP    = "smtp"
+	LMTP    = "lmtp"
+	HTTP    = "http"
+	JMAP    = "jmap"
+	WebFull = "web-full"
+	WebLite = "web-lite"
+)
+
+var protocols = []string{IMAP, POP3, SMTP, LMTP, HTTP, JMAP, WebFull, WebLite}
+
+// Carries says whether a protocol can carry a verb today. What it cannot is left out of a run, counted
+// and named.
+func Carries(protocol string, v Verb) bool { return slices.Contains(verbs[v].carried, protocol) }
+
+// Hash is that of the text: runs with different ones are of different workloads.
+func (w *Workload) Hash() string { return w.hash }
+
+// ErrWorkload says that a file is no good; the text around it names line and field.
+var ErrWorkload = errors.New("workload")
+
+// maxFile bounds a file.
+const maxFile = 1 << 20
+
+// Parse reads a file strictly. name stands in errors.
+func Parse(name string, text []byte) (*Workload, error) {
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%w %s: longer than 1 MB", ErrWorkload, name)
+	}
+	w := &Workload{Limit: Duration(time.Second), Session: "kept"}
+	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := d.Decode(w); err != nil {
+		return nil, fmt.Errorf("%w %s: %s", ErrWorkload, name, explain(err))
+	}
+	for i := range w.Actions {
+		a := &w.Actions[i]
+		a.Per = cmp.Or(a.Per, 1)
+		if a.Times == 0 && a.Set == "" {
+			a.Times = 1
+		}
+		if a.To == 0 && (a.Do == Send || a.Do == Reply || a.Do == Invite) {
+			a.To = 1
+		}
+	}
+	if err := w.check(); err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrWorkload, name, err)
+	}
+	sum := sha256.Sum256(text)
+	w.hash = hex.EncodeToString(sum[:8])
+	return w, nil
+}
+
+// explain makes one line of the decoder's error, with line and field.
+func explain(err error) string {
+	var unknown *toml.StrictMissingError
+	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
+		e := unknown.Errors[0]
+		row, _ := e.Position()
+		return fmt.Sprintf("line %d: there is no field %s", row, strings.Join(e.Key(), "."))
+	}
+	var bad *toml.DecodeError
+	if errors.As(err, &bad) {
+		row, _ := bad.Position()
+		return fmt.Sprintf("line %d: %s: %s", row, strings.Join(bad.Key(), "."), bad.Error())
+	}
+	return err.Error()
+}
+
+func (w *Workload) check() error {
+	switch {
+	case w.Name == "" || w.Title == "":
+		return errors.New("name and title must be there")
+	case !slices.Contains(protocols, w.Protocol):
+		return fmt.Errorf("protocol is %q: it must be one of %s", w.Protocol, strings.Join(protocols, ", "))
+	case w.Session != "kept" && w.Session != "loop":
+		return fmt.Errorf("session is %q: it must be kept or loop", w.Session)
+	case w.Loop.Min < Duration(time.Second):
+		return errors.New("loop must be a second or more")
+	case len(w.Actions) == 0:
+		return errors.New("there is no action")
+	case w.Mailbox.Messages < 0 || w.Mailbox.Messages > 1_000_000 || w.Mailbox.Seen < 0 || w.Mailbox.Seen > 100:
+		return errors.New("mailbox: messages must be 0 to 1,000,000 and seen 0 to 100")
+	}
+	for _, p := range w.Over {
+		if !slices.Contains(protocols, p) {
+			return fmt.Errorf("over names %q, which is no protocol", p)
+		}
+	}
+	for name, profile := range w.Sizes {
+		sum := 0.0
+		for _, s := range profile {
+			sum += s.Percent
+		}
+		if sum < 99.99 || sum > 100.01 {
+			return fmt.Errorf("sizes.%s: the shares make %g percent, not 100", name, sum)
+		}
+	}
+	if w.Mailbox.Messages > 0 && w.Sizes[w.Mailbox.Sizes] == nil {
+		return fmt.Errorf("mailbox.sizes: there is no profile %q", w.Mailbox.Sizes)
+	}
+	sum := 0
+	for i := range w.Actions {
+		if err := w.checkAction(&w.Actions[i]); err != nil {
+			return fmt.Errorf("action %d (%s): %w", i+1, w.Actions[i].Do, err)
+		}
+		sum += w.Times(&w.Actions[i], nil)
+	}
+	if sum > most {
+		return fmt.Errorf("a loop holds %d actions: at most %d", sum, most)
+	}
+	return nil
+}
+
+// most bounds what one loop may hold, and whom one message may go to.
+const most = 10_000
+
+func (w *Workload) checkAction(a *Action) error {
+	known, needs := verbs[a.Do], a.Do == Send || a.Do == Reply || a.Do == Add
+	switch {
+	case known.words == "":
+		return errors.New("there is no such verb")
+	case a.Times < 0 || a.Times > most || a.Per < 1 || a.Per > most || a.To < 0 || a.To > most:
+		return fmt.Errorf("times, per and to must be at most %d", most)
+	case a.Set != "" && a.Times != 0:
+		return errors.New("set stands for times: give one of them")
+	case needs && w.Sizes[a.Sizes] == nil:
+		return fmt.Errorf("there is no profile of sizes %q", a.Sizes)
+	case a.Do == Idle && a.Hold <= 0:
+		return errors.New("idle needs hold")
+	}
+	if _, ok := w.Parameters[a.Set]; a.Set != "" && !ok {
+		return fmt.Errorf("there is no parameter %q", a.Set)
+	}
+	return nil
+}
+
+// Builtin lists the workloads that come with the program, in order of name.
+func Builtin() ([]*Workload, error) {
+	names, err := fs.Glob(files, "files/*.toml")
+	if err != nil {
+		return nil, err
+	}
+	var out []*Workload
+	for _, n := range names {
+		w, err := ByName(strings.TrimSuffix(path.Base(n), ".toml"))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// ErrUnknown says that no workload of a name comes with the program.
+var ErrUnknown = errors.New("no workload of that name")
+
+// ByName returns one that comes with the program.
+func ByName(name string) (*Workload, error) {
+	text, err := Text(name)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name, text)
+}
+
+// Text is the file of one that comes with the program: what a user's own begins with.
+func Text(name string) ([]byte, error) {
+	text, err := files.ReadFile("files/" + name + ".toml")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q", ErrUnknown, name)
+	}
+	return text, nil
+}
+
+// Times is how often an action is done in Per loops, with the parameters as they are set; set may be
+// nil.
+func (w *Workload) Times(a *Action, set map[string]int) int {
+	if a.Set == "" {
+		return a.Times
+	}
+	if n, ok := set[a.Set]; ok {
+		return n
+	}
+	return w.Parameters[a.Set].Default
+}
+
+// PerHour is how often a user does each verb in an hour at speed 1.
+func (w *Workload) PerHour(set map[string]int) map[string]float64 {
+	loops := float64(time.Hour) / float64((w.Loop.Min+w.Loop.Max)/2)
+	out := make(map[string]float64)
+	for i := range w.Actions {
+		a := &w.Actions[i]
+		out[string(a.Do)] += float64(w.Times(a, set)) / float64(a.Per) * loops
+	}
+	return out
+}
+
+// Left lists the verbs of the workload that a protocol cannot carry, each once.
+func (w *Workload) Left(protocol string) []string {
+	var out []string
+	for i := range w.Actions {
+		if v := w.Actions[i].Do; !Carries(protocol, v) && !slices.Contains(out, string(v)) {
+			out = append(out, string(v))
+		}
+	}
+	return out
+}
