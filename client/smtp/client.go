@@ -40,6 +40,7 @@ type Client struct {
 	ext     map[string]string
 	by      time.Time
 	pending int // recipients accepted in the running transaction
+	hello   string
 
 	// Greeting is the server's first reply.
 	Greeting smtp.Reply
@@ -170,15 +171,22 @@ func (c *Client) Hello(name string) error {
 		if c.opts.LMTP || !errors.As(err, &refusal) || refusal.Temporary() {
 			return err
 		}
-		_, err = c.command("HELO", name)
+		if r, err = c.command("HELO", name); err == nil {
+			c.hello = r.Lines[0]
+		}
 		return err
 	}
+	c.hello = r.Lines[0]
 	for _, l := range r.Lines[1:] {
 		word, param, _ := strings.Cut(l, " ")
 		c.ext[strings.ToUpper(word)] = param
 	}
 	return nil
 }
+
+// HelloName is what the server called itself in its reply to Hello: the first line, whose first word
+// is its name.
+func (c *Client) HelloName() string { return c.hello }
 
 // Ext tells whether the server offers an extension, and its parameters.
 func (c *Client) Ext(name string) (params string, ok bool) {
@@ -274,6 +282,12 @@ func (c *Client) Verify(address string) (*smtp.Reply, error) { return c.command(
 func (c *Client) Quit() error {
 	_, err := c.command("QUIT")
 	return errors.Join(err, c.conn.Close())
+}
+
+// Goodbye sends QUIT and waits for no reply: for a client that has nothing more to say or hear.
+func (c *Client) Goodbye() error {
+	c.out = append(c.out[:0], "QUIT\r\n"...)
+	return c.flush()
 }
 
 // Close closes without a word.

@@ -145,6 +145,8 @@ type Outgoing struct {
 	// RcptParams is empty or has one element for each of To.
 	RcptParams []smtp.RcptParams
 	Message    []byte // CRLF lines, not dot-stuffed
+	// Prefix is header fields that go before Message, so that nobody has to copy it for them.
+	Prefix []byte
 }
 
 // Result says what became of an Outgoing. A nil reply was not reached.
@@ -216,6 +218,10 @@ func (c *Client) Deliver(m *Outgoing) (res Result, err error) {
 		}
 		return res, c.Reset()
 	}
+	if !res.Mail.Positive() {
+		// It refused the transaction and wants data all the same: nobody knows what it would take.
+		return res, fmt.Errorf("smtp: DATA: %w", smtp.ErrMalformedReply)
+	}
 	if c.pending == 0 {
 		// The server wants data for nobody: an empty message ends this.
 		c.out = append(c.out, smtp.MessageEnd...)
@@ -224,7 +230,10 @@ func (c *Client) Deliver(m *Outgoing) (res Result, err error) {
 		return res, err
 	}
 	d := c.newData()
-	if _, err = d.Write(m.Message); err != nil {
+	if _, err = d.Write(m.Prefix); err == nil {
+		_, err = d.Write(m.Message)
+	}
+	if err != nil {
 		return res, err
 	}
 	res.Final, err = d.Results()

@@ -278,8 +278,15 @@ func (w *DotWriter) Close() error {
 func CountReceived(message []byte, limit int) int {
 	n := 0
 	for n < limit && len(message) > 1 && message[0] != '\r' && message[0] != '\n' {
-		if message[0]|0x20 == 'r' && len(message) > 9 && foldEq(message[:9], "RECEIVED:") {
-			n++
+		if message[0]|0x20 == 'r' && len(message) > 9 && foldEq(message[:8], "RECEIVED") {
+			// Old programs put blanks before the colon (RFC 5322 section 4.5).
+			k := 8
+			for k < len(message) && (message[k] == ' ' || message[k] == '\t') {
+				k++
+			}
+			if k < len(message) && message[k] == ':' {
+				n++
+			}
 		}
 		i := bytes.IndexByte(message, '\n')
 		if i < 0 {

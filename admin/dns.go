@@ -1,0 +1,251 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/directory"
+
+	"golang.org/x/net/idna"
+)
+
+// Publish is what the settings say that concerns public DNS.
+type Publish struct {
+	// DKIM says that mail is signed.
+	DKIM bool
+	// MTASTS is the mode of the policy, MTASTSAge how long it is kept, MTASTSMX the hosts that it names
+	// (none: the server). "off" or empty: there is no policy.
+	MTASTS    string
+	MTASTSAge time.Duration
+	MTASTSMX  []string
+	// ACME says that certificates are got from an authority, Let's Encrypt unless Authority says
+	// another URL.
+	ACME      bool
+	Authority string
+}
+
+// DNSRecord is a record to publish.
+type DNSRecord struct {
+	Domain string `json:"domain"`
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Data   string `json:"data"`
+	// Optional marks one that mail flows without.
+	Optional bool   `json:"optional,omitempty"`
+	For      string `json:"for"`
+	// Comment marks a line that is no record yet: what it should say is not known here.
+	Comment bool `json:"comment,omitempty"`
+
+	kind recordKind
+	key  Key // of a DKIM record
+}
+
+// recordKind says how a record is checked.
+type recordKind uint8
+
+const (
+	kindHost recordKind = iota
+	kindMX
+	kindSPF
+	kindHeloSPF
+	kindDKIM
+	kindNoKey
+	kindDMARC
+	kindSTS
+	kindReport
+	kindTLSA
+	kindSRV
+	kindAlias
+	kindCAA
+)
+
+// DNSRecords are the records of domains.
+type DNSRecords []DNSRecord
+
+// Text is the records as a zone file has them.
+func (r DNSRecords) Text() string {
+	var b strings.Builder
+	domain := ""
+	for _, x := range r {
+		if x.Domain != domain {
+			domain = x.Domain
+			fmt.Fprintf(&b, "; %s\n$TTL 3600\n", domain)
+		}
+		word := ""
+		if x.Optional {
+			word = " (optional)"
+		}
+		fmt.Fprintf(&b, "; %s%s\n", x.For, word)
+		if x.Comment {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s. IN %s %s\n", x.Name, x.Type, x.Data)
+	}
+	return b.String()
+}
+
+// DNSDomain are the arguments of dns show and dns check.
+type DNSDomain struct {
+	Domain string `json:"domain" arg:"optional" help:"local domain; all without it"`
+}
+
+func dnsVerbs() []*Verb {
+	return []*Verb{
+		define("dns show", "print the DNS records to publish, as a zone file", func(ctx context.Context, c *Call, a *DNSDomain) (DNSRecords, error) {
+			return c.dnsRecords(ctx, a.Domain)
+		}, long("The ports of SRV records are those of the doors of the running server; of a stopped one, the usual ones.")),
+		define("dns check", "look up the DNS records that should be there, and say what to do", dnsCheck,
+			long("The exit code is 1 where something is missing that mail needs. Records that mail flows without are optional.")),
+	}
+}
+
+// asciiName is a name as DNS has it.
+func asciiName(name string) string {
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+		return strings.ToLower(strings.TrimSuffix(ascii, "."))
+	}
+	return strings.ToLower(strings.TrimSuffix(name, "."))
+}
+
+func (c *Call) dnsRecords(ctx context.Context, domain string) (DNSRecords, error) {
+	domains, err := c.localDomains(ctx, domain)
+	if err != nil {
+		return nil, err
+	}
+	var out DNSRecords
+	for i, d := range domains {
+		keys, err := c.keys(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		// What is about the server stands with the first of its domains.
+		out = append(out, c.records(d, i == 0, keys)...)
+	}
+	return out, nil
+}
+
+// records are those of one domain.
+func (c *Call) records(domain string, server bool, keys []Key) []DNSRecord {
+	var out []DNSRecord
+	d, host := asciiName(domain), asciiName(c.Name)
+	add := func(kind recordKind, optional bool, name, typ, data, why string) *DNSRecord {
+		out = append(out, DNSRecord{Domain: domain, Name: name, Type: typ, Data: data, Optional: optional, For: why, kind: kind})
+		return &out[len(out)-1]
+	}
+	if server {
+		why := "the server's public addresses, A and AAAA; the reverse (PTR) of each must be " + host
+		if !strings.Contains(host, ".") {
+			why = "FIRST set server.name in doublet.toml: " + host + " is not the full name of a host. " + why
+		}
+		add(kindHost, false, host, "A", "ADDRESS", why).Comment = true
+		if host != d {
+			add(kindHeloSPF, true, host, "TXT", quote("v=spf1 a -all"), "SPF of the name that the server greets with")
+		}
+	}
+	add(kindMX, false, d, "MX", "10 "+host+".", "mail for the domain comes here")
+	add(kindSPF, false, d, "TXT", quote("v=spf1 mx ~all"), "SPF: mail of the domain comes from here")
+	for _, k := range keys {
+		r := add(kindDKIM, k.State == string(directory.KeyRetired), k.Name, "TXT", quote(k.Record), "DKIM key "+k.Selector+", "+k.State)
+		r.key = k
+	}
+	if len(keys) == 0 && c.Publish.DKIM {
+		add(kindNoKey, false, "SELECTOR._domainkey."+d, "TXT", quote("v=DKIM1; p=KEY"), "DKIM: there is no key yet, make one: doublet domain key add "+domain+" --active").Comment = true
+	}
+	add(kindDMARC, false, "_dmarc."+d, "TXT", quote("v=DMARC1; p=quarantine; rua=mailto:postmaster@"+d), "DMARC: what others do with mail that is not proven; begin with p=none to only watch")
+	if c.Publish.MTASTS != "" && c.Publish.MTASTS != "off" {
+		add(kindSTS, true, "_mta-sts."+d, "TXT", quote("v=STSv1; id="+c.policyID(host)), "MTA-STS: others send here under TLS; the id changes with the policy")
+		add(kindAlias, true, "mta-sts."+d, "CNAME", host+".", "where the MTA-STS policy is")
+	}
+	add(kindReport, true, "_smtp._tls."+d, "TXT", quote("v=TLSRPTv1; rua=mailto:postmaster@"+d), "reports of others about TLS on the way here")
+	if server {
+		c.addTLSA(host, add)
+	}
+	c.addServices(d, host, add)
+	for _, prefix := range []string{"autoconfig", "autodiscover"} {
+		add(kindAlias, true, prefix+"."+d, "CNAME", host+".", "mail programs find their settings")
+	}
+	if c.Publish.ACME {
+		authority := "letsencrypt.org"
+		if !strings.Contains(c.Publish.Authority, authority) && c.Publish.Authority != "" {
+			authority = "AUTHORITY"
+		}
+		add(kindCAA, true, d, "CAA", "0 issue "+quote(authority), "only this authority may issue certificates").Comment = authority == "AUTHORITY"
+	}
+	return out
+}
+
+type adder func(kind recordKind, optional bool, name, typ, data, why string) *DNSRecord
+
+func (c *Call) addTLSA(host string, add adder) {
+	const why = "DANE: the certificate at port 25; only in a zone that is signed with DNSSEC, and changed before the key is"
+	data := ""
+	if c.Certificates != nil {
+		if leaf := c.Certificates.Leaf(host); leaf != nil {
+			sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
+			data = "3 1 1 " + hex.EncodeToString(sum[:])
+		}
+	}
+	if data == "" {
+		add(kindTLSA, true, "_25._tcp."+host, "TLSA", "3 1 1 HASH", why).Comment = true
+		return
+	}
+	add(kindTLSA, true, "_25._tcp."+host, "TLSA", data, why).Comment = true
+}
+
+// addServices adds where mail programs find what.
+//
+// Implements: RFC 6186 §3 SRV records for mail services
+// Implements: RFC 8314 §5.1 SRV records for implicit TLS
+func (c *Call) addServices(domain, host string, add adder) {
+	ports := map[string]int{}
+	if c.Doors != nil {
+		for _, d := range c.Doors() {
+			if _, port, err := net.SplitHostPort(d.Address); err == nil {
+				ports[d.Name], _ = strconv.Atoi(port)
+			}
+		}
+	} else {
+		ports = map[string]int{"imaps": 993, "imap": 143, "submissions": 465, "submission": 587, "https": 443}
+	}
+	for _, s := range []struct {
+		door, name string
+		priority   int
+	}{
+		{"submissions", "_submissions", 0}, {"submission", "_submission", 10}, {"imaps", "_imaps", 0}, {"imap", "_imap", 10},
+		{"pop3s", "_pop3s", 20}, {"pop3", "_pop3", 30}, {"https", "_autodiscover", 0},
+	} {
+		if port := ports[s.door]; port != 0 {
+			add(kindSRV, true, s.name+"._tcp."+domain, "SRV", fmt.Sprintf("%d 1 %d %s.", s.priority, port, host), "mail programs find the door "+s.door)
+		}
+	}
+}
+
+// policyID names the MTA-STS policy: another one, another name.
+func (c *Call) policyID(host string) string {
+	mx := c.Publish.MTASTSMX
+	if len(mx) == 0 {
+		mx = []string{host}
+	}
+	sum := sha256.Sum256([]byte(fmt.Sprint(c.Publish.MTASTS, c.Publish.MTASTSAge, slices.Sorted(slices.Values(mx)))))
+	return hex.EncodeToString(sum[:8])
+}
+
+// quote writes a text as strings of at most 255 bytes.
+func quote(text string) string {
+	var b strings.Builder
+	for {
+		part := text[:min(len(text), 255)]
+		b.WriteString(`"` + part + `"`)
+		if text = text[len(part):]; text == "" {
+			return b.String()
+		}
+		b.WriteByte(' ')
+	}
+}

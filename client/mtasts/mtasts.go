@@ -1,0 +1,229 @@
+// Package mtasts learns and keeps what domains demand of those who send them mail: which hosts may
+// take it, and that TLS with a certificate of their name is used (RFC 8461). Policies are kept in
+// memory for as long as they say, and not over a restart.
+package mtasts
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/env"
+	"doublet/stat"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// Resolver is what is asked of the DNS: client/dns has it.
+type Resolver interface {
+	TXT(ctx context.Context, name string) ([]string, bool, error)
+	Addresses(ctx context.Context, host string) ([]netip.Addr, bool, error)
+}
+
+// Options are the settings of a Cache. Zero values take the defaults.
+type Options struct {
+	Resolver Resolver
+	// Roots are the certificate authorities that are trusted; nil: those of the system.
+	Roots *x509.CertPool
+	// Timeout is how long fetching a policy may take (20 s: the mail waits for it).
+	Timeout time.Duration
+	// Entries is of how many domains something is remembered (10,000).
+	Entries int
+	// Port is HTTPS's (443).
+	Port  string
+	Stats *stat.Tree
+}
+
+// Cache holds policies. Its methods may be called from any goroutine.
+type Cache struct {
+	env    *env.Env
+	opt    Options
+	client *http.Client
+	flight singleflight.Group
+
+	mu      sync.Mutex
+	entries map[string]entry
+
+	fetched, failed, testing *stat.Counter
+}
+
+// entry is what is known of a domain. One without a policy says that none could be had under this
+// id, until it is time to ask again.
+type entry struct {
+	id     string
+	policy *Policy
+	until  time.Time // the policy holds
+	again  time.Time // not fetched before, after a failure
+}
+
+// retryAfter is how long a policy that could not be fetched is not asked for again.
+const retryAfter = 5 * time.Minute
+
+// New makes a Cache.
+func New(e *env.Env, o Options) *Cache {
+	if o.Timeout <= 0 {
+		o.Timeout = 20 * time.Second
+	}
+	if o.Entries <= 0 {
+		o.Entries = 10_000
+	}
+	if o.Port == "" {
+		o.Port = "443"
+	}
+	c := &Cache{env: e, opt: o, entries: make(map[string]entry)}
+	c.fetched = o.Stats.Counter("Mail.MTASTS.Fetched", "MTA-STS policies fetched")
+	c.failed = o.Stats.Counter("Mail.MTASTS.Failed", "MTA-STS policies that could not be fetched")
+	c.testing = o.Stats.Counter("Mail.MTASTS.Testing", "times that a policy in testing was met, which demands nothing")
+	c.client = &http.Client{
+		Timeout: o.Timeout,
+		// A redirect is a failure: the policy host speaks for itself.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext:            c.dial,
+			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, Time: e.Clock.Now, MinVersion: tls.VersionTLS12},
+			DisableKeepAlives:      true,
+			MaxResponseHeaderBytes: 32 << 10,
+		},
+	}
+	return c
+}
+
+func (c *Cache) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := c.opt.Resolver.Addresses(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range list[:min(len(list), 4)] {
+		var conn net.Conn
+		if conn, err = c.env.Dial("tcp", net.JoinHostPort(a.String(), c.opt.Port), c.opt.Timeout/2); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+// Policy says what a domain, as A-labels in lower case, demands now: with enforce, the host must
+// fit, and show a certificate of its name. A policy that could not be fetched is none, and one that
+// is kept holds whatever happens to its record (RFC 8461 section 3.3).
+//
+// Implements: RFC 8461 §5.1 Policy application control flow
+func (c *Cache) Policy(ctx context.Context, domain string) (enforce bool, fits func(host string) bool) {
+	p := c.lookup(ctx, domain)
+	switch {
+	case p == nil:
+		return false, nil
+	case p.Mode == Testing:
+		c.testing.Inc()
+		return false, p.Fits
+	}
+	return p.Mode == Enforce, p.Fits
+}
+
+func (c *Cache) lookup(ctx context.Context, domain string) *Policy {
+	records, _, err := c.opt.Resolver.TXT(ctx, "_mta-sts."+domain)
+	id, published := recordID(records)
+	now := c.env.Clock.Now()
+	c.mu.Lock()
+	have := c.entries[domain]
+	c.mu.Unlock()
+	valid := have.policy != nil && now.Before(have.until)
+	switch {
+	case err != nil || !published, have.id == id && (valid && have.again.IsZero() || now.Before(have.again)):
+		if valid {
+			return have.policy
+		}
+		return nil
+	}
+	got, _, _ := c.flight.Do(domain, func() (any, error) {
+		p, err := c.fetch(ctx, domain)
+		next := entry{id: id, policy: p, until: now.Add(p.age())}
+		if err != nil {
+			c.failed.Inc()
+			c.env.Log.Warn("mtasts: policy cannot be had", "domain", domain, "err", err)
+			next = entry{id: id, again: now.Add(retryAfter)}
+			if valid {
+				next.policy, next.until = have.policy, have.until
+			}
+		} else {
+			c.fetched.Inc()
+		}
+		c.keep(domain, next)
+		return next.policy, nil
+	})
+	p, _ := got.(*Policy)
+	return p
+}
+
+func (p *Policy) age() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return p.MaxAge
+}
+
+// keep remembers an entry. One that holds no longer, or else any other, makes room for it.
+func (c *Cache) keep(domain string, e entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.entries[domain]; !ok && len(c.entries) >= c.opt.Entries {
+		now, victim, looked := c.env.Clock.Now(), "", 0
+		for d, old := range c.entries {
+			if victim = d; !now.Before(old.until) {
+				break
+			}
+			if looked++; looked == 32 {
+				break
+			}
+		}
+		delete(c.entries, victim)
+	}
+	c.entries[domain] = e
+}
+
+// fetch gets a domain's policy.
+//
+// Implements: RFC 8461 §3.3 HTTPS policy fetching
+func (c *Cache) fetch(ctx context.Context, domain string) (*Policy, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://mta-sts."+domain+"/.well-known/mta-sts.txt", nil)
+	if err != nil {
+		return nil, fmt.Errorf("mtasts: %w", err)
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("mtasts: %w", err)
+	}
+	defer resp.Body.Close()
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("mtasts: status %d", resp.StatusCode)
+	case !strings.EqualFold(kind, "text/plain"):
+		return nil, fmt.Errorf("mtasts: content type %.40q", kind)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxPolicyBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("mtasts: %w", err)
+	case len(body) > maxPolicyBytes:
+		return nil, errors.New("mtasts: policy is too long")
+	}
+	p, err := ParsePolicy(string(body))
+	if err != nil {
+		return nil, err
+	}
+	return &p, nil
+}

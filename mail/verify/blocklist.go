@@ -1,0 +1,111 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+
+	"doublet/client/dns"
+	"doublet/wire/smtp"
+)
+
+// listing says that a client is in a block list.
+type listing struct {
+	zone, text string
+}
+
+// Listed is the refusal for a client that is in a block list, nil for one that is in none or where
+// the setting is not to refuse. It is asked at RCPT, so that postmaster and abuse can be left out: a
+// list may be wrong, and who is listed has to be able to say so.
+//
+// Implements: RFC 5782 §2 Structure of an IP address DNSBL or DNSWL
+func (v *Verifier) Listed(ctx context.Context, ip netip.Addr) *smtp.Reply {
+	if len(v.opt.Blocklists) == 0 || v.opt.Blocked != Reject || v.Exempt(ip) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.opt.Timeout)
+	defer cancel()
+	l, ok := v.blocked(ctx, ip.Unmap().WithZone(""))
+	if !ok {
+		return nil
+	}
+	v.listed.Inc()
+	text := "Blocked: " + ip.Unmap().String() + " is listed by " + l.zone
+	if l.text != "" {
+		text += "; " + l.text
+	}
+	return smtp.NewReply(554, 5, 7, 1, printable(text, 400))
+}
+
+// blocked asks all lists at once. A list that cannot be asked lists nobody.
+func (v *Verifier) blocked(ctx context.Context, ip netip.Addr) (listing, bool) {
+	found := make([]string, len(v.opt.Blocklists))
+	name := string(appendReversed(make([]byte, 0, 80), ip))
+	var wg sync.WaitGroup
+	for i, zone := range v.opt.Blocklists {
+		ask := func() {
+			if v.isListed(ctx, name+zone) {
+				found[i] = zone
+			}
+		}
+		if i == len(v.opt.Blocklists)-1 {
+			ask()
+			break
+		}
+		wg.Add(1)
+		v.env.Go("verify blocklist", func() {
+			defer wg.Done()
+			ask()
+		})
+	}
+	wg.Wait()
+	for _, zone := range found {
+		if zone == "" {
+			continue
+		}
+		l := listing{zone: zone}
+		if texts, _, err := v.dns.TXT(ctx, name+zone); err == nil {
+			l.text = texts[0]
+		}
+		return l, true
+	}
+	return listing{}, false
+}
+
+// listedNet is where the answers of a list are; 127.255.255.0/24 is how lists say that they were
+// asked in a wrong way (too often, through a public resolver). Anything else is no answer of a list:
+// a domain that was given up answers so for everybody.
+var (
+	listedNet = netip.MustParsePrefix("127.0.0.0/8")
+	errorNet  = netip.MustParsePrefix("127.255.255.0/24")
+)
+
+func (v *Verifier) isListed(ctx context.Context, name string) bool {
+	addresses, _, err := v.dns.A(ctx, name)
+	if err != nil {
+		if !errors.Is(err, dns.ErrNotFound) {
+			v.env.Log.Warn("a block list cannot be asked", "name", name, "error", err)
+		}
+		return false
+	}
+	for _, a := range addresses {
+		if errorNet.Contains(a) || !listedNet.Contains(a) {
+			v.env.Log.Warn("a block list answers that it was asked wrongly", "name", name, "answer", a.String())
+			continue
+		}
+		return true
+	}
+	return false
+}
+
+// printable bounds a text of somebody else's and takes out what could end a line.
+func printable(s string, most int) string {
+	b := []byte(s[:min(len(s), most)])
+	for i, c := range b {
+		if c < ' ' || c >= 0x7f {
+			b[i] = '?'
+		}
+	}
+	return string(b)
+}

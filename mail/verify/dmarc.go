@@ -1,0 +1,292 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"doublet/client/dns"
+	"doublet/wire/mime"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/net/publicsuffix"
+)
+
+// maxAuthors bounds how many domains the authors of one message may be of, maxHeader the header that
+// they are looked for in, and maxFrom one From field.
+const (
+	maxAuthors = 5
+	maxHeader  = 1 << 20
+	maxFrom    = 64 << 10
+)
+
+// author is a domain of the From field with the policy that holds for it.
+type author struct {
+	domain, organization string
+	record               Record
+	policy               string // what the record asks for this domain, "" without a record
+	err                  error  // the domain is none, or there was no answer
+}
+
+var errNoAuthor = errors.New("no usable author")
+
+// authors are the domains of all From fields: a message with several is judged by the strictest of
+// them, so that none can hide behind another.
+//
+// Implements: RFC 7489 §6.6.1 Extract author domain
+func authors(message []byte) ([]author, error) {
+	var out []author
+	fields := 0
+	end := mime.HeaderEnd(message)
+	if end > maxHeader {
+		return nil, fmt.Errorf("%w: the header is too large", errNoAuthor)
+	}
+	for f := range mime.Fields(message[:end]) {
+		if !f.Is("From") {
+			continue
+		}
+		if fields++; len(f.Value) > maxFrom {
+			return nil, fmt.Errorf("%w: From is too long", errNoAuthor)
+		}
+		for _, a := range mime.ParseAddressList(f.Value) {
+			if a.Group || a.Host == "" && a.Mailbox == "" {
+				continue
+			}
+			domain, err := asciiDomain(a.Host)
+			if err != nil {
+				return nil, fmt.Errorf("%w: an author's address has no valid domain", errNoAuthor)
+			}
+			if slices.ContainsFunc(out, func(o author) bool { return o.domain == domain }) {
+				continue
+			}
+			if len(out) == maxAuthors {
+				return nil, fmt.Errorf("%w: authors of too many domains", errNoAuthor)
+			}
+			out = append(out, author{domain: domain, organization: Organization(domain)})
+		}
+	}
+	switch {
+	case fields == 0:
+		return nil, fmt.Errorf("%w: no From field", errNoAuthor)
+	case len(out) == 0:
+		return nil, fmt.Errorf("%w: no address in From", errNoAuthor)
+	}
+	return out, nil
+}
+
+// asciiDomain is a domain in lower-case A-labels.
+func asciiDomain(domain string) (string, error) {
+	domain = strings.TrimSuffix(domain, ".")
+	if domain == "" || len(domain) > 253 {
+		return "", errNoAuthor
+	}
+	plain, upper := true, false
+	for i := range len(domain) {
+		c := domain[i]
+		switch {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
+		case 'A' <= c && c <= 'Z':
+			upper = true
+		case c >= 0x80:
+			plain = false
+		default:
+			return "", errNoAuthor
+		}
+	}
+	if plain {
+		if upper {
+			domain = strings.ToLower(domain)
+		}
+		if domain[0] == '.' || strings.Contains(domain, "..") {
+			return "", errNoAuthor
+		}
+		return domain, nil
+	}
+	ascii, err := idna.Lookup.ToASCII(domain)
+	if err != nil || ascii == "" {
+		return "", errNoAuthor
+	}
+	return strings.ToLower(ascii), nil
+}
+
+// Organization is the organisational domain: one label more than the public suffix.
+//
+// Implements: RFC 7489 §3.2 Organizational domain
+func Organization(domain string) string {
+	if top, err := publicsuffix.EffectiveTLDPlusOne(domain); err == nil {
+		return top
+	}
+	return domain
+}
+
+// policies looks up the policies of the message's authors, beside what else is being looked up.
+func (v *Verifier) policies(ctx context.Context, message []byte, beside func(string, func())) []author {
+	list, err := authors(message)
+	if err != nil {
+		return []author{{err: err}}
+	}
+	for i := range list {
+		beside("verify dmarc", func() { v.policy(ctx, &list[i]) })
+	}
+	return list
+}
+
+// policy finds the record of a domain, or that of the organisation above it.
+//
+// Implements: RFC 7489 §6.6.3 Policy discovery
+func (v *Verifier) policy(ctx context.Context, a *author) {
+	r, ok, err := v.record(ctx, a.domain)
+	if err == nil && ok {
+		a.record, a.policy = r, r.Policy
+		return
+	}
+	if err == nil && a.organization != a.domain {
+		if r, ok, err = v.record(ctx, a.organization); err == nil && ok {
+			a.record, a.policy = r, r.Subdomains
+			return
+		}
+	}
+	a.err = err
+}
+
+func (v *Verifier) record(ctx context.Context, domain string) (found Record, ok bool, err error) {
+	texts, _, err := v.dns.TXT(ctx, "_dmarc."+domain)
+	if errors.Is(err, dns.ErrNotFound) {
+		return Record{}, false, nil
+	}
+	if err != nil {
+		return Record{}, false, err
+	}
+	for _, text := range texts {
+		r, is := ParseRecord(text)
+		if !is {
+			continue
+		}
+		if ok {
+			return Record{}, false, nil // two records are none
+		}
+		found, ok = r, true
+	}
+	return found, ok, nil
+}
+
+// dmarc judges by the strictest of the authors.
+func (v *Verifier) dmarc(list []author, from SPF, signatures []DKIM) DMARC {
+	worst := DMARC{}
+	for i := range list {
+		if d := v.evaluate(&list[i], from, signatures); i == 0 || severity(d) > severity(worst) {
+			worst = d
+		}
+	}
+	return worst
+}
+
+func severity(d DMARC) int {
+	switch {
+	case d.Result == Fail && d.Applied == "reject":
+		return 6
+	case d.Result == PermError:
+		return 5
+	case d.Result == Fail && d.Applied == "quarantine":
+		return 4
+	case d.Result == TempError:
+		return 3
+	case d.Result == Fail:
+		return 2
+	case d.Result == None:
+		return 1
+	}
+	return 0
+}
+
+// evaluate says whether SPF or a signature proves the author's domain, and what its policy asks for
+// where none does.
+//
+// Implements: RFC 7489 §3.1 Identifier alignment, §6.6.2 Determine handling policy
+func (v *Verifier) evaluate(a *author, from SPF, signatures []DKIM) DMARC {
+	d := DMARC{Domain: a.domain, Organization: a.organization, Published: a.policy, Applied: "none"}
+	switch {
+	case errors.Is(a.err, errNoAuthor):
+		d.Result, d.Reason = PermError, reason(a.err, errNoAuthor)
+		return d
+	case a.err != nil:
+		d.Result, d.Reason = TempError, "the policy cannot be looked up"
+		return d
+	case a.policy == "":
+		d.Result = None
+		return d
+	}
+	trouble := false
+	if aligned(a, from.Domain, a.record.StrictSPF) {
+		if from.Result == Pass {
+			d.Result = Pass
+			return d
+		}
+		trouble = from.Result == TempError
+	}
+	for i := range signatures {
+		s := &signatures[i]
+		if !aligned(a, s.Domain, a.record.StrictDKIM) {
+			continue
+		}
+		if s.Result == Pass {
+			d.Result = Pass
+			return d
+		}
+		trouble = trouble || s.Result == TempError
+	}
+	if trouble {
+		d.Result, d.Reason = TempError, "what would prove the author cannot be looked up"
+		return d
+	}
+	d.Result, d.Applied = Fail, v.sample(a)
+	return d
+}
+
+func aligned(a *author, domain string, strict bool) bool {
+	if equalFold(domain, a.domain) {
+		return true
+	}
+	if strict || domain == "" || !within(domain, a.organization) {
+		return false
+	}
+	ascii, err := asciiDomain(domain)
+	return err == nil && Organization(ascii) == a.organization
+}
+
+// within says that a domain is another or below it.
+func within(domain, above string) bool {
+	n := len(domain) - len(above)
+	return n == 0 && equalFold(domain, above) || n > 0 && domain[n-1] == '.' && equalFold(domain[n:], above)
+}
+
+// sample applies pct=: what is not in the sample gets the next milder policy.
+//
+// Implements: RFC 7489 §6.6.4 Message sampling
+func (v *Verifier) sample(a *author) string {
+	if a.record.Percent >= 100 || int(v.env.Uint64()%100) < a.record.Percent {
+		return a.policy
+	}
+	if a.policy == "reject" {
+		return "quarantine"
+	}
+	return "none"
+}
+
+// appendReversed adds the labels of an address as DNSBLs have it: 4.3.2.1, or 32 nibbles.
+func appendReversed(dst []byte, ip netip.Addr) []byte {
+	const digits = "0123456789abcdef"
+	raw := ip.AsSlice()
+	for i := len(raw) - 1; i >= 0; i-- {
+		b := raw[i]
+		if ip.Is4() {
+			dst = fmt.Appendf(dst, "%d.", b)
+		} else {
+			dst = append(dst, digits[b&15], '.', digits[b>>4], '.')
+		}
+	}
+	return dst
+}

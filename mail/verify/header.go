@@ -1,0 +1,182 @@
+package verify
+
+import (
+	"strings"
+
+	"doublet/wire/mime"
+)
+
+// header makes the Authentication-Results field. What strangers chose is printed only where it is
+// a plain word; else it is left out.
+//
+// Implements: RFC 8601 §2 Definition and format of the header field
+// Implements: RFC 6008 §4 header.b tells signatures apart
+func (v *Verifier) header(c Client, out *Verdict) []byte {
+	h := make([]byte, 0, 512)
+	h = append(append(h, "Authentication-Results: "...), v.opt.Hostname...)
+	start := len(h)
+	method := func(name string, r Result) {
+		h = append(append(append(append(h, ";\r\n\t"...), name...), '='), r...)
+	}
+	property := func(name, value string) {
+		if plainWord(value) {
+			h = append(append(append(append(h, ' '), name...), '='), value...)
+		}
+	}
+	comment := func(text string) {
+		if text != "" {
+			h = append(append(append(h, " ("...), clean(text)...), ')')
+		}
+	}
+	if v.opt.SPF != Off || v.opt.DMARC != Off {
+		if !out.SPF.Helo {
+			method("spf", out.SPF.Result)
+			property("smtp.mailfrom", out.SPF.Domain)
+		}
+		if out.SPF.Helo || out.Helo.Result != None {
+			method("spf", out.Helo.Result)
+			property("smtp.helo", out.Helo.Domain)
+		}
+		method("iprev", out.IPRev)
+		comment(out.RevName)
+		property("policy.iprev", c.IP.String())
+	}
+	if v.opt.DMARC != Off {
+		if len(out.DKIM) == 0 {
+			method("dkim", None)
+		}
+		for i := range out.DKIM {
+			d := &out.DKIM[i]
+			method("dkim", d.Result)
+			comment(d.Reason)
+			property("header.d", d.Domain)
+			property("header.s", d.Selector)
+			property("header.a", d.Algorithm)
+			if plainWord(d.Start) {
+				// "/" and "=" are not a token's: RFC 8601 section 2.2.
+				h = append(append(append(h, ` header.b="`...), d.Start...), '"')
+			}
+		}
+		method("dmarc", out.DMARC.Result)
+		switch {
+		case out.DMARC.Published != "":
+			comment("p=" + out.DMARC.Published + " applied=" + out.DMARC.Applied)
+		default:
+			comment(out.DMARC.Reason)
+		}
+		property("header.from", out.DMARC.Domain)
+	}
+	if len(h) == start {
+		return nil
+	}
+	return append(h, "\r\n"...)
+}
+
+// plainWord says that a value may stand in the field as it is.
+func plainWord(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(".-_@:+/=", c) >= 0) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 255
+}
+
+// clean makes a text fit for a comment.
+func clean(s string) string {
+	b := []byte(printable(s, 120))
+	for i, c := range b {
+		if c == '(' || c == ')' || c == '\\' {
+			b[i] = '_'
+		}
+	}
+	return string(b)
+}
+
+// Forged says that a field of a message from elsewhere has to go: an Authentication-Results that
+// claims to be this server's, or one of which nobody can say whose it is. It is what mail.CutFields
+// asks.
+//
+// Implements: RFC 8601 §5 Removing existing header fields
+func (v *Verifier) Forged(f mime.HeaderField) bool {
+	if !f.Is("Authentication-Results") {
+		return false
+	}
+	id, ok := AuthservID(string(f.Value))
+	return !ok || equalFold(strings.TrimSuffix(id, "."), strings.TrimSuffix(v.opt.Hostname, "."))
+}
+
+// AuthservID reads whose an Authentication-Results field is. ok is false for what does not begin
+// as such a field does.
+//
+// Implements: RFC 8601 §2.2 authserv-id
+func AuthservID(value string) (id string, ok bool) {
+	rest, ok := skipComments(value)
+	if !ok || rest == "" {
+		return "", false
+	}
+	if rest[0] == '"' {
+		id, rest, ok = quoted(rest[1:])
+		if !ok || id == "" {
+			return "", false
+		}
+	} else {
+		n := 0
+		for n < len(rest) && rest[n] > ' ' && rest[n] != 0x7f && strings.IndexByte(`()<>,;:\"/[]?=`, rest[n]) < 0 {
+			n++
+		}
+		id, rest = rest[:n], rest[n:]
+	}
+	rest, ok = skipComments(rest)
+	if !ok || id == "" {
+		return "", false
+	}
+	// A version may follow; then, always, a semicolon, except where the field ends.
+	digits := 0
+	for digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9' {
+		digits++
+	}
+	if rest, ok = skipComments(rest[digits:]); !ok || rest != "" && rest[0] != ';' {
+		return "", false
+	}
+	return id, true
+}
+
+// quoted reads a quoted string behind its first quote.
+func quoted(s string) (text, rest string, ok bool) {
+	var b []byte
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '"':
+			return string(b), s[i+1:], true
+		case '\\':
+			if i++; i < len(s) {
+				b = append(b, s[i])
+			}
+		case '\r', '\n':
+		default:
+			b = append(b, c)
+		}
+	}
+	return "", "", false
+}
+
+// skipComments passes over blanks and comments, which nest.
+func skipComments(s string) (rest string, ok bool) {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case c == '\\' && depth > 0:
+			i++
+		case depth > 0, c == ' ', c == '\t', c == '\r', c == '\n':
+		default:
+			return s[i:], true
+		}
+	}
+	return "", depth == 0
+}

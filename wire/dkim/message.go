@@ -1,0 +1,150 @@
+// Package dkim reads, checks and makes DKIM signatures (RFC 6376, with the algorithms of RFC 8301
+// and RFC 8463). It asks nobody: the caller brings the key records and the time. Everything is linear
+// in the message and bounded; the body is hashed once for each way of canonicalizing it, however
+// many signatures there are.
+package dkim
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+)
+
+// Bounds. What is beyond them is a permanent error of the signature or not looked at.
+const (
+	maxHeaderBytes  = 1 << 20
+	maxFields       = 10_000
+	maxSignature    = 16 << 10 // bytes of one DKIM-Signature field
+	maxTags         = 32
+	maxSignedFields = 400
+	maxKeyRecord    = 8 << 10
+	minRSABits      = 1024 // RFC 8301 section 3.2
+	maxRSABits      = 4096
+)
+
+// The kinds of error of a signature, as RFC 8601 section 2.7.1 has them.
+var (
+	// ErrPermanent says that signature or key cannot be used: permerror.
+	ErrPermanent = errors.New("signature cannot be used")
+	// ErrFail says that the signature is another message's: fail.
+	ErrFail = errors.New("signature does not match")
+	// ErrPolicy says that the signature is good and proves too little: policy.
+	ErrPolicy = errors.New("signature is not acceptable")
+)
+
+// field is one header field; raw includes its line breaks.
+type field struct {
+	name []byte
+	raw  []byte
+}
+
+// Message is a message made ready for signing or checking.
+type Message struct {
+	fields []field
+	body   []byte
+	// bad says that the header is too large to be looked into.
+	bad    bool
+	hashes [2]*bodyHash // simple, relaxed
+}
+
+type bodyHash struct {
+	sum    [sha256.Size]byte
+	length int64 // of the canonical body
+}
+
+// New takes a message, CRLF lines, apart. It keeps pointing into it.
+func New(message []byte) *Message {
+	m := &Message{fields: make([]field, 0, 32)}
+	at := 0
+	for at < len(message) {
+		end := lineEnd(message, at)
+		if line := message[at:end]; len(line) == 2 && line[0] == '\r' || len(line) == 1 && line[0] == '\n' {
+			m.body = message[end:]
+			break
+		}
+		if c := message[at]; (c == ' ' || c == '\t') && len(m.fields) > 0 {
+			last := &m.fields[len(m.fields)-1]
+			last.raw = last.raw[:len(last.raw)+end-at]
+		} else {
+			raw := message[at:end]
+			name, _, found := bytes.Cut(raw, []byte{':'})
+			if !found {
+				name = nil
+			}
+			m.fields = append(m.fields, field{bytes.TrimRight(name, " \t"), raw})
+		}
+		at = end
+		if at > maxHeaderBytes || len(m.fields) > maxFields {
+			m.bad = true
+			break
+		}
+	}
+	return m
+}
+
+func lineEnd(b []byte, at int) int {
+	if i := bytes.IndexByte(b[at:], '\n'); i >= 0 {
+		return at + i + 1
+	}
+	return len(b)
+}
+
+// value is what stands behind the colon, without the last line break.
+func (f *field) value() []byte {
+	_, v, _ := bytes.Cut(f.raw, []byte{':'})
+	return bytes.TrimRight(v, "\r\n")
+}
+
+func (f *field) is(name string) bool { return foldEqual(f.name, name) }
+
+// foldEqual compares without regard to the case of ASCII letters.
+func foldEqual[T []byte | string](a T, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+// picker gives the fields that the names of an h= tag stand for: the last of a name first
+// (RFC 6376 section 5.4.2). Names beyond the fields that are there give nothing. own, the signature
+// itself, is never signed by itself.
+type picker struct {
+	m     *Message
+	own   *field
+	names []string
+	at    []int
+}
+
+func (p *picker) next(name string) *field {
+	from := len(p.m.fields)
+	for i := len(p.names) - 1; i >= 0; i-- {
+		if foldEqual(p.names[i], name) {
+			from = p.at[i]
+			break
+		}
+	}
+	found := -1
+	for i := from - 1; i >= 0 && name != ""; i-- {
+		if p.m.fields[i].is(name) && &p.m.fields[i] != p.own {
+			found = i
+			break
+		}
+	}
+	p.names, p.at = append(p.names, name), append(p.at, max(found, 0))
+	if found < 0 {
+		return nil
+	}
+	return &p.m.fields[found]
+}

@@ -1,0 +1,149 @@
+package dkim
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// ErrNoFrom says that a message cannot be signed: there is no author to sign for, or the header is
+// too large.
+var ErrNoFrom = errors.New("dkim: message has no From field that can be signed")
+
+// Signer is a key to sign with: *rsa.PrivateKey or ed25519.PrivateKey.
+type Signer struct {
+	Domain, Selector string
+	Key              crypto.Signer
+}
+
+// oversigned fields are signed once more often than they are there, so that none can be added that
+// a reader might be shown instead. The others of signedFields are signed as often as they are there.
+//
+// Implements: RFC 6376 §5.4.1 Recommended signature content, §8.15 Attacks involving extra header fields
+var oversigned = [...]string{"From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To", "MIME-Version", "Content-Type"}
+
+var signedFields = [...]string{
+	"Sender", "In-Reply-To", "References", "Content-Transfer-Encoding", "Content-Disposition", "Content-ID", "Content-Description",
+	"Resent-From", "Resent-To", "Resent-Cc", "Resent-Date", "Resent-Message-ID", "Auto-Submitted",
+	"List-Id", "List-Help", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Subscribe", "List-Post", "List-Owner", "List-Archive",
+}
+
+// AppendSignatures appends a DKIM-Signature field for each signer, to be put before the message.
+// Both header and body are canonicalized as "relaxed".
+//
+// Implements: RFC 6376 §5 Signer actions
+// Implements: RFC 8301 §3 Cryptographic algorithms
+func (m *Message) AppendSignatures(dst []byte, signers []Signer, now time.Time) ([]byte, error) {
+	names, err := m.toSign()
+	if err != nil {
+		return dst, err
+	}
+	data := make([]byte, 0, 4096)
+	p := picker{m: m, names: make([]string, 0, len(names)), at: make([]int, 0, len(names))}
+	for _, name := range names {
+		if f := p.next(name); f != nil {
+			data = appendField(data, f.raw, true)
+		}
+	}
+	body := m.bodyHash(true)
+	for i := range signers {
+		s := &signers[i]
+		start := len(dst)
+		dst, err = s.appendUnsigned(dst, names, body.sum[:], now)
+		if err != nil {
+			return dst[:start], err
+		}
+		own := appendField(data[:len(data):len(data)], dst[start:], true)
+		sum := sha256.Sum256(trimBreak(own))
+		signed, err := s.sign(sum[:])
+		if err != nil {
+			return dst[:start], fmt.Errorf("dkim: sign for %s: %w", s.Domain, err)
+		}
+		text := base64.StdEncoding.EncodeToString(signed)
+		for len(text) > maxLine-1 {
+			dst = append(append(dst, text[:maxLine-1]...), "\r\n\t"...)
+			text = text[maxLine-1:]
+		}
+		dst = append(append(dst, text...), "\r\n"...)
+	}
+	return dst, nil
+}
+
+// toSign are the names of the h= tag.
+func (m *Message) toSign() ([]string, error) {
+	if m.bad {
+		return nil, ErrNoFrom
+	}
+	names := make([]string, 0, 32)
+	count := func(name string) (n int) {
+		for i := range m.fields {
+			if m.fields[i].is(name) {
+				n++
+				names = append(names, name)
+			}
+		}
+		return n
+	}
+	for i, name := range oversigned {
+		if n := count(name); n == 0 && i == 0 {
+			return nil, ErrNoFrom
+		}
+		names = append(names, name)
+	}
+	for _, name := range signedFields {
+		count(name)
+	}
+	if len(names) > maxSignedFields {
+		return nil, ErrNoFrom
+	}
+	return names, nil
+}
+
+// maxLine is how long the lines of a signature are, RFC 5322 section 2.1.1.
+const maxLine = 76
+
+// appendUnsigned adds the field up to its "b=".
+func (s *Signer) appendUnsigned(dst []byte, names []string, body []byte, now time.Time) ([]byte, error) {
+	algorithm := "rsa-sha256"
+	switch k := s.Key.(type) {
+	case ed25519.PrivateKey:
+		algorithm = "ed25519-sha256"
+	case *rsa.PrivateKey:
+	default:
+		return dst, fmt.Errorf("dkim: cannot sign with a %T", k)
+	}
+	dst = append(dst, "DKIM-Signature: v=1; a="...)
+	dst = append(append(dst, algorithm...), "; c=relaxed/relaxed; d="...)
+	dst = append(append(dst, s.Domain...), ";\r\n\ts="...)
+	dst = append(append(dst, s.Selector...), "; t="...)
+	dst = append(strconv.AppendInt(dst, now.Unix(), 10), ";\r\n\th="...)
+	column := 3
+	for i, name := range names {
+		if column+len(name) > maxLine {
+			dst, column = append(dst, "\r\n\t "...), 2
+		}
+		if dst = append(dst, name...); i < len(names)-1 {
+			dst = append(dst, ':')
+		}
+		column += len(name) + 1
+	}
+	dst = append(dst, ";\r\n\tbh="...)
+	dst = base64.StdEncoding.AppendEncode(dst, body)
+	return append(dst, ";\r\n\tb="...), nil
+}
+
+func (s *Signer) sign(sum []byte) ([]byte, error) {
+	switch k := s.Key.(type) {
+	case ed25519.PrivateKey:
+		return ed25519.Sign(k, sum), nil
+	case *rsa.PrivateKey:
+		return rsa.SignPKCS1v15(nil, k, crypto.SHA256, sum)
+	}
+	return nil, fmt.Errorf("cannot sign with a %T", s.Key)
+}
