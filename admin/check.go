@@ -95,10 +95,11 @@ func runCheck(ctx context.Context, c *Call, a *Check) (Checked, error) {
 			return Checked{}, err
 		}
 	}
-	return c.checked(found), nil
+	return ShowCheck(found), nil
 }
 
-func (c *Call) checked(r check.Report) Checked {
+// ShowCheck is a report as verbs show it.
+func ShowCheck(r check.Report) Checked {
 	out := Checked{
 		Clean: r.Clean(), More: r.More, Applied: r.Applied, Restart: r.Reopen, Databases: r.Databases, Notes: r.Notes, Stubs: r.Stubs,
 		Messages: r.Messages, Objects: r.Objects, Rows: r.Rows, Bytes: Size(r.Bytes),
@@ -107,6 +108,10 @@ func (c *Call) checked(r check.Report) Checked {
 		out.Findings = append(out.Findings, f.String())
 	}
 	for _, l := range r.Lost {
+		if l.Note == 0 { // of a range that was cut out
+			out.Lost = append(out.Lost, fmt.Sprintf("database %s: %s", l.Database, l.Reason))
+			continue
+		}
 		out.Lost = append(out.Lost, fmt.Sprintf("database %s note %d %s: %s", l.Database, l.Note, unid(l.UNID), l.Reason))
 	}
 	return out

@@ -40,11 +40,14 @@ type changed struct {
 	seq, uid uint32
 	id       note.ID
 	row      *layout.Note
+	// elsewhere: others changed the message since the session was told last.
+	elsewhere bool
 }
 
 // Store changes flags, durably, and calls fn for every message of the set that was there, with its
-// new flags, MODSEQ and nothing that would have to be read; the session is not told of them again. Messages that failed UnchangedSince are
-// returned, as numbers of the kind asked for.
+// new flags, MODSEQ and nothing that would have to be read; the session is not told of them again. Of those
+// that somebody else changed meanwhile FlagsChanged is set. Messages that failed UnchangedSince are returned,
+// as numbers of the kind asked for.
 func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn func(*Message)) (modified Set, err error) {
 	if v.readOnly {
 		return nil, ErrReadOnly
@@ -79,7 +82,7 @@ func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn fu
 			for i := range part {
 				if c := &part[i]; c.row != nil {
 					v.tellOwn(c.uid, c.row.Mod)
-					fn(&Message{Seq: c.seq, UID: c.uid, ID: c.id, v: v, row: c.row})
+					fn(&Message{Seq: c.seq, UID: c.uid, ID: c.id, FlagsChanged: c.elsewhere, v: v, row: c.row})
 				}
 			}
 		}
@@ -107,6 +110,7 @@ func (v *View) storeSome(w *store.Writer, part []changed, op *StoreOp, failed *[
 			c.row = nil
 			continue
 		}
+		c.elsewhere = c.row.Mod > v.mod && c.row.Mod != v.told[c.uid]
 		if err := v.storeOne(w, id, flagsOf(c.row, v.folder, v.f.who.Person), op); err != nil {
 			return err
 		}
@@ -257,23 +261,24 @@ type CopyResult struct {
 	Source, Dest Set
 }
 
-// Copy copies messages into another folder of the mail file, all or none.
+// Copy copies messages into another folder of the mail file, all or none; of very many, others see them
+// arrive in pieces.
 func (v *View) Copy(ctx context.Context, set Set, byUID bool, dest string) (CopyResult, error) {
-	return v.transfer(ctx, set, byUID, dest, false)
+	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, false)
 }
 
-// Move moves messages into another folder of the mail file, all or none. The session is told of
-// those that left by the next Poll.
+// Move moves messages into another folder of the mail file, each one whole; where it fails, the result
+// says which were moved. The session is told of those that left by the next Poll.
 func (v *View) Move(ctx context.Context, set Set, byUID bool, dest string) (CopyResult, error) {
 	if v.readOnly {
 		return CopyResult{}, ErrReadOnly
 	}
-	return v.transfer(ctx, set, byUID, dest, true)
+	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, true)
 }
 
-func (v *View) transfer(ctx context.Context, set Set, byUID bool, dest string, move bool) (CopyResult, error) {
-	var uids []uint32
-	err := v.f.read(ctx, func(r *store.Reader) error {
+// named lists the UIDs of the messages of a set.
+func (v *View) named(ctx context.Context, set Set, byUID bool) (uids []uint32, err error) {
+	err = v.f.read(ctx, func(r *store.Reader) error {
 		ranges, err := v.uids(r, set, byUID)
 		if err != nil {
 			return err
@@ -283,37 +288,164 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, dest string, m
 			return true, nil
 		})
 	})
+	return uids, err
+}
+
+// target is where a transfer goes: a folder that is found by its name once, and then is the same one,
+// whatever name others give it meanwhile.
+type target struct {
+	file     *File
+	name     string
+	id       note.ID // 0 before it is found
+	validity uint32
+}
+
+// find gives the folder. One that was numbered anew is ErrConflict: the pieces would have no common answer.
+func (t *target) find(r *store.Reader) (*layout.Folder, error) {
+	if t.id == 0 {
+		return t.file.named(r, t.name)
+	}
+	h, err := r.Folder(t.id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		err = fmt.Errorf("%w: %s", ErrNoFolder, t.name)
+	case err == nil && h.UIDValidity != t.validity:
+		err = fmt.Errorf("%s was numbered anew: %w", t.name, store.ErrConflict)
+	}
+	return h, err
+}
+
+// transfer copies or moves in pieces of a bounded size, each of them atomic: a message is never in
+// neither place. A copy that fails takes back what its earlier pieces did (RFC 9051 section 6.4.7); a move
+// that fails leaves what was moved where it is, and says what that was (RFC 6851 section 3.3).
+func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, move bool) (CopyResult, error) {
+	uids, err := v.named(ctx, set, byUID)
 	if err != nil {
 		return CopyResult{}, err
 	}
+	ids := []note.DatabaseID{v.f.db}
+	if to.file.db != v.f.db {
+		ids = append(ids, to.file.db)
+	}
 	var out CopyResult
-	err = v.f.update(ctx, func(w *store.Writer) error {
-		out = CopyResult{}
-		h, err := named(&w.Reader, dest)
-		if err != nil {
+	for done := false; !done; {
+		part := uids[:min(batch, len(uids))]
+		uids = uids[len(part):]
+		done = len(uids) == 0
+		var piece CopyResult
+		var found note.ID
+		err := v.f.svc.store.Update(ctx, v.f.who, ids, func(tx *store.Tx) (err error) {
+			if piece, found, err = v.transferSome(tx, part, &to, move); err != nil {
+				piece = CopyResult{}
+			}
 			return err
+		})
+		if len(piece.Dest) > 0 {
+			to.id, to.validity = found, piece.UIDValidity
 		}
-		out.UIDValidity = h.UIDValidity
-		for _, uid := range uids {
-			id, err := w.Member(v.folder, uid)
-			if errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			to, err := v.transferOne(w, id, h.Note, move)
-			if err != nil {
-				return err
-			}
-			out.Source, out.Dest = appendUID(out.Source, uid), appendUID(out.Dest, to)
+		if err != nil && !move && to.id != 0 {
+			ctx := context.WithoutCancel(ctx)
+			return CopyResult{}, errors.Join(err, to.takeBack(ctx, piece.Dest), to.takeBack(ctx, out.Dest))
 		}
-		return nil
-	})
-	return out, err
+		if err != nil {
+			return out, err
+		}
+		out.UIDValidity = piece.UIDValidity
+		out.Source, out.Dest = appendSet(out.Source, piece.Source), appendSet(out.Dest, piece.Dest)
+	}
+	return out, nil
 }
 
-func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool) (uint32, error) {
+func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target, move bool) (out CopyResult, folder note.ID, err error) {
+	from, err := tx.Database(v.f.db)
+	if err != nil {
+		return out, 0, err
+	}
+	w := from
+	if dest.file.db != v.f.db {
+		if w, err = tx.Database(dest.file.db); err != nil {
+			return out, 0, err
+		}
+	}
+	h, err := dest.find(&w.Reader)
+	if err != nil {
+		return out, 0, err
+	}
+	out.UIDValidity = h.UIDValidity
+	var added uint64 // by this piece: the file's size says nothing of it yet
+	for _, uid := range uids {
+		id, err := from.Member(v.folder, uid)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return out, 0, err
+		}
+		if move {
+			if err := v.mayTake(from, id); err != nil {
+				return out, 0, err
+			}
+		}
+		var to uint32
+		if w == from {
+			to, err = v.transferOne(w, id, h.Note, move, &added)
+		} else {
+			to, err = v.transferAcross(from, w, id, h.Note, move, &added)
+		}
+		if err != nil {
+			return out, 0, err
+		}
+		out.Source, out.Dest = appendUID(out.Source, uid), appendUID(out.Dest, to)
+	}
+	return out, h.Note, nil
+}
+
+// takeBack removes what earlier pieces of a copy put there. It needs no right of the person: they are as
+// if they had never been there.
+func (t *target) takeBack(ctx context.Context, uids Set) error {
+	for _, g := range uids {
+		for from, more := g.Start, true; more; {
+			last := g.Stop
+			if more = g.Stop-from >= batch; more {
+				last = from + batch - 1
+			}
+			err := t.file.svc.asSystem(ctx, t.file.db, func(w *store.Writer) error {
+				h, err := w.Folder(t.id)
+				if errors.Is(err, store.ErrNotFound) || err == nil && h.UIDValidity != t.validity {
+					return nil // gone, and they with it; or under other numbers, for somebody who looks
+				}
+				for uid := from; uid <= last && err == nil; uid++ {
+					var id note.ID
+					if id, err = w.Member(t.id, uid); err == nil {
+						err = w.RemoveFrom(id, t.id)
+					}
+					if errors.Is(err, store.ErrNotFound) {
+						err = nil
+					}
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			from = last + 1
+		}
+	}
+	return nil
+}
+
+func appendSet(to, more Set) Set {
+	for _, g := range more {
+		if n := len(to); n > 0 && to[n-1].Stop+1 == g.Start {
+			to[n-1].Stop = g.Stop
+		} else {
+			to = append(to, g)
+		}
+	}
+	return to
+}
+
+func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool, added *uint64) (uint32, error) {
 	n, err := w.Note(id)
 	if err != nil {
 		return 0, err
@@ -321,7 +453,8 @@ func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool) (uint32
 	// Into a folder that holds it already goes a second note of the message, which quota counts unless
 	// the first one ends with this move.
 	if _, there := n.Member(dest); there && (!move || len(n.Members) > 1) {
-		if err := CheckQuota(&w.Reader, n.Size); err != nil {
+		*added += n.Size
+		if err := CheckQuota(&w.Reader, *added); err != nil {
 			return 0, err
 		}
 	}
@@ -330,4 +463,43 @@ func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool) (uint32
 		return uid, err
 	}
 	return uid, w.RemoveFrom(id, v.folder)
+}
+
+// CopyTo copies messages into a folder of another mail file, as Copy does; move removes them here.
+// Copies keep their UNID where that is free.
+func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest string, move bool) (CopyResult, error) {
+	if move && v.readOnly {
+		return CopyResult{}, ErrReadOnly
+	}
+	return v.transfer(ctx, set, byUID, target{file: to, name: dest}, move)
+}
+
+// transferAcross copies a message into a folder of another mail file, or moves it there.
+func (v *View) transferAcross(from, to *store.Writer, id, dest note.ID, move bool, added *uint64) (uint32, error) {
+	copied, err := copyNote(from, to, id, dest, added)
+	if err == nil && move {
+		err = from.RemoveFrom(id, v.folder)
+	}
+	return to.UID(copied, dest), err
+}
+
+// copyNote copies a note into a folder of another mail file, to which the update at hand has added so
+// many bytes.
+func copyNote(from, to *store.Writer, id, folder note.ID, added *uint64) (note.ID, error) {
+	n, err := from.Note(id)
+	if err != nil {
+		return 0, err
+	}
+	*added += n.Size
+	if err := CheckQuota(&to.Reader, *added); err != nil {
+		return 0, err
+	}
+	unid := n.UNID
+	switch _, err := to.Find(unid); {
+	case err == nil, errors.Is(err, store.ErrGrave):
+		unid = note.UNID{}
+	case !errors.Is(err, store.ErrNotFound):
+		return 0, err
+	}
+	return to.CopyNote(from, id, folder, unid)
 }

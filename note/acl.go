@@ -128,27 +128,73 @@ type ACL struct {
 	Entries []Entry
 }
 
+// Below, alone in Plus, makes an entry that grants and refuses nothing: it says that the list of a
+// folder names this person or group. So a database's own list tells who may find something in it.
+const Below Rights = 1 << 15
+
+// marks says whether an entry is but a mark of Below.
+func (e *Entry) marks() bool { return e.Level == NoAccess && e.Plus == Below && e.Minus == 0 }
+
+// Rights is what an entry grants.
+func (e *Entry) Rights() Rights { return (e.Level.Rights() | e.Plus&All) &^ e.Minus }
+
+// Grant makes the entry that grants rights: the highest level that has none too many, and what it
+// lacks apart.
+func Grant(id UNID, rights Rights) Entry {
+	e := Entry{ID: id}
+	for l := Depositor; l <= Manager; l++ {
+		if l.Rights()&^(WriteOwn|ExpungeOwn)&^rights == 0 && l != Author { // whose own rights have no letters
+			e.Level = l
+		}
+	}
+	e.Plus = rights &^ e.Level.Rights()
+	return e
+}
+
+// ParseLetters reads rights in the letters of RFC 4314, the two of RFC 2086 too: c for k and x, d for t
+// and e.
+func ParseLetters(s string) (Rights, error) {
+	var r Rights
+	for _, c := range s {
+		i := strings.IndexRune("lrswipkxtea", c)
+		switch {
+		case i >= 0:
+			r |= 1 << i
+		case c == 'c':
+			r |= Create | Remove
+		case c == 'd':
+			r |= DeleteMark | Expunge
+		default:
+			return 0, fmt.Errorf("no right %q", c)
+		}
+	}
+	return r, nil
+}
+
 // Rights is what the list grants: the person's own entry where there is one, else the union over
-// the groups, else the default.
+// the groups, else the default: the level, or an entry without an id where rights are set apart from it.
 func (a *ACL) Rights(who *Who) Rights {
 	if who.System {
 		return All
 	}
 	var sum Rights
-	found := false
-	for _, e := range a.Entries {
-		r := (e.Level.Rights() | e.Plus) &^ e.Minus
-		if e.ID == who.Person {
-			return r
-		}
-		if slices.Contains(who.Groups, e.ID) {
-			sum, found = sum|r, true
+	found, rest := false, a.Default.Rights()
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		switch {
+		case e.marks():
+		case e.ID.IsZero():
+			rest = e.Rights()
+		case e.ID == who.Person:
+			return e.Rights()
+		case slices.Contains(who.Groups, e.ID):
+			sum, found = sum|e.Rights(), true
 		}
 	}
 	if found {
 		return sum
 	}
-	return a.Default.Rights()
+	return rest
 }
 
 // With returns the list with an entry set; level NoAccess stays as an entry that refuses.
@@ -162,6 +208,23 @@ func (a ACL) With(e Entry) ACL {
 	}
 	out.Entries = append(out.Entries, e)
 	return out
+}
+
+// Without returns the list without the entry of an id.
+func (a ACL) Without(id UNID) ACL {
+	a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e Entry) bool { return e.ID == id })
+	return a
+}
+
+// Marked returns the list with a mark of Below for an id that it does not name; changed says whether
+// that was needed.
+func (a ACL) Marked(id UNID) (out ACL, changed bool) {
+	for i := range a.Entries {
+		if a.Entries[i].ID == id {
+			return a, false
+		}
+	}
+	return a.With(Entry{ID: id, Plus: Below}), true
 }
 
 // AppendACL appends the stored form of a.

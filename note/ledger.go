@@ -99,6 +99,9 @@ func (l *Ledger) TakeOver() error {
 	return nil
 }
 
+// FirstMod is where the MODSEQs of a new numbering begin, for the home with that slot.
+func FirstMod(slot uint8) ModSeq { return ModSeq(slot) << counterBits }
+
 // AppendLedger appends the stored form of l.
 func AppendLedger(dst []byte, l *Ledger) []byte {
 	var f byte

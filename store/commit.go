@@ -35,7 +35,7 @@ func (w *Writer) settle() error {
 			continue
 		}
 		t.row.Mod = w.mutable().counters.Ledger.NextMod()
-		if t.orig == nil || t.orig.Stub {
+		if t.orig == nil || t.orig.Stub || t.renewed {
 			t.row.Created = t.row.Mod
 		}
 		for _, m := range t.row.Members {
@@ -50,7 +50,7 @@ func (w *Writer) settle() error {
 // unchanged says that a note was looked at for changing and is what it was: it gets no new numbers.
 // Applying twice, setting what is set, and a refused change tell nobody anything.
 func (t *txNote) unchanged() bool {
-	if t.orig == nil || t.row == nil || t.content != nil {
+	if t.orig == nil || t.row == nil || t.content != nil || t.renewed {
 		return false
 	}
 	a, b := t.orig, t.row
@@ -261,11 +261,14 @@ func (w *Writer) chunk(folder note.ID, uid uint32) (*layout.Chunk, error) {
 func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []layout.FeedItem {
 	db := w.db.num
 	st := w.mutable()
+	if w.renewed {
+		w.clearMods(b)
+	}
 	for _, id := range w.order {
 		t := w.dirty[id]
 		if t.orig != nil {
 			del(b, layout.IDKey(db, layout.KindSequence, t.orig.Seq))
-			if !t.orig.Stub {
+			if !t.orig.Stub && !w.renewed {
 				del(b, layout.IDKey(db, layout.KindModSeq, uint64(t.orig.Mod)))
 			}
 		}

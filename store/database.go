@@ -22,7 +22,7 @@ type state struct {
 	folders  []*layout.Folder // sorted by note id
 	// peers are the other replicas that are known and have not been silent for too long; while
 	// there are any, stubs are held for them.
-	peers map[note.ReplicaID]layout.Peer
+	peers  map[note.ReplicaID]layout.Peer
 	recent recent
 }
 
@@ -51,6 +51,8 @@ type database struct {
 	// tail is the newest chunk of the folder that was delivered to last: the one row that deliveries
 	// would otherwise read again each time. Guarded by write.
 	tail tailChunk
+	// unburied is a sequence up to which no note is a stub. Guarded by write.
+	unburied uint64
 
 	refs int // guarded by databases.mu
 	used uint64
@@ -282,7 +284,9 @@ func (s *Store) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) 
 	for c.ID == 0 {
 		c.ID = note.DatabaseID(s.env.Uint64())
 	}
+	s.making.RLock()
 	b, err := s.applyCreate(c)
+	s.making.RUnlock()
 	if err != nil {
 		return 0, err
 	}
@@ -290,6 +294,7 @@ func (s *Store) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) 
 	if err := b.SyncWait(); err != nil {
 		return 0, s.die(err)
 	}
+	s.infoChanged(c.ID)
 	return c.ID, b.Close()
 }
 
@@ -334,6 +339,7 @@ func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
 	if !who.System {
 		return ErrDenied
 	}
+	defer s.infoChanged(id) // when all locks are free
 	db, err := s.dbs.acquire(id)
 	if err != nil {
 		return err
@@ -392,6 +398,7 @@ func (s *Store) SetInfo(who note.Who, id note.DatabaseID, fn func(*layout.Info))
 		return s.die(err)
 	}
 	s.watch.fire([]*span{{databases: []uint32{db.num}}})
+	s.infoChanged(id)
 	return b.Close()
 }
 
@@ -463,7 +470,11 @@ func (s *Store) Info(id note.DatabaseID) (layout.Info, error) {
 // each database whose keys the file may hold is read through once, to know.
 func (s *Store) quarantine(i pebble.DataCorruptionInfo) {
 	// Reading to find out meets the same damage again: each file is looked into once.
-	if _, met := s.damagedFiles.LoadOrStore(i.Path, true); met || s.closed.Load() {
+	span := pebble.KeyRange{Start: i.Bounds.Start}
+	if i.Bounds.Start != nil {
+		span.End = append(append([]byte(nil), i.Bounds.End.Key...), 0)
+	}
+	if _, met := s.damagedFiles.LoadOrStore(i.Path, span); met || s.closed.Load() {
 		return
 	}
 	s.quarantined.Add(1)

@@ -47,12 +47,19 @@ func openEngine(s *Store) (*pebble.DB, error) {
 			TargetGarbageRatio:    0.3,
 		}
 	}
-	db, err := pebble.Open(s.env.FS.PathJoin(s.dir, "notes"), o)
+	// What a backup that ended with the process has left takes space, and is of no use to anybody.
+	left := s.env.FS.PathJoin(s.indexDir(), checkpointName)
+	if there, err := s.there(left); err == nil && there {
+		if err := s.env.FS.RemoveAll(left); err != nil {
+			s.log.Warn("remove what a backup has left", "err", err)
+		}
+	}
+	db, err := pebble.Open(s.indexDir(), o)
 	var moved pebble.ErrMissingWALRecoveryDir
 	if errors.As(err, &moved) {
 		// The log has moved to another device: what the old folder still holds is read from there, once.
 		o.WALRecoveryDirs = append(o.WALRecoveryDirs, wal.Dir{FS: s.env.FS, Dirname: moved.Dir})
-		db, err = pebble.Open(s.env.FS.PathJoin(s.dir, "notes"), o)
+		db, err = pebble.Open(s.indexDir(), o)
 	}
 	if err != nil {
 		if pebble.IsCorruptionError(err) {

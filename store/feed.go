@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -75,35 +74,6 @@ func (s *Store) Rebranch() error {
 	}
 	s.incarnation = next
 	return nil
-}
-
-func (s *Store) takeOverAll() error {
-	infos, err := s.Databases()
-	if err != nil {
-		return err
-	}
-	for _, info := range infos {
-		err := s.Update(context.Background(), note.System, []note.DatabaseID{info.ID}, func(tx *Tx) error {
-			w, err := tx.Database(info.ID)
-			if err != nil {
-				return err
-			}
-			return w.TakeOver()
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// TakeOver begins a new term of the ledger without a hand-over: nothing that another home may have
-// shown is given again.
-func (w *Writer) TakeOver() error {
-	if !w.who.System {
-		return ErrDenied
-	}
-	return w.mutable().counters.Ledger.TakeOver()
 }
 
 // resolve turns a cursor into a sequence of this incarnation: one of another branch is cut to where

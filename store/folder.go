@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"doublet/note"
 	"doublet/store/layout"
@@ -17,17 +18,45 @@ const (
 	itemACL        = "$ACL"
 )
 
+// above is the access list of its own that the folder has in which name lies; nil where there is none.
+func (w *Writer) above(name string) *note.ACL {
+	if i := strings.LastIndexByte(name, '/'); i > 0 {
+		if f := w.named(name[:i]); f != nil && f.HasACL {
+			return &f.ACL
+		}
+	}
+	return nil
+}
+
+// MayCreateFolder says whether the access list that holds for where name lies lets one make a folder
+// there, or bring one there by another name.
+func (w *Writer) MayCreateFolder(name string) bool {
+	rights := w.rights
+	if above := w.above(name); above != nil {
+		rights = above.Rights(w.who)
+	}
+	return w.who.System || rights&note.Create != 0
+}
+
 // CreateFolder makes a folder. name is the full path in its final form; specialUse the attribute
-// without backslash, or "".
+// without backslash, or "". Below a folder that has an access list of its own that list decides, and
+// holds for the new one too.
 func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
-	if !w.who.System && w.rights&note.Create == 0 {
+	above := w.above(name)
+	if !w.MayCreateFolder(name) {
 		return 0, ErrDenied
 	}
 	if w.named(name) != nil {
 		return 0, fmt.Errorf("%w: folder %s", ErrExists, name)
 	}
 	items := note.MakeItems(note.Item{Name: itemName, Value: note.Text(name)}, note.Item{Name: itemSpecialUse, Value: note.Text(specialUse)})
+	if above != nil {
+		items = items.With(itemACL, note.Binary(note.AppendACL(nil, above)))
+	}
+	had := w.rights
+	w.rights |= note.Create // what was asked above is not asked again of the database
 	id, err := w.Create(New{Class: note.Folder, Content: note.Content{Items: items}})
+	w.rights = had
 	if err != nil {
 		return 0, err
 	}
@@ -36,6 +65,9 @@ func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 		return 0, err
 	}
 	f := &layout.Folder{Note: id, UNID: w.dirty[id].row.UNID, Name: name, SpecialUse: specialUse, UIDValidity: validity, UIDNext: 1}
+	if above != nil {
+		f.HasACL, f.ACL = true, *above
+	}
 	st := w.mutable()
 	if w.heads == nil {
 		w.heads = make(map[note.ID]bool)
@@ -116,6 +148,31 @@ func (w *Writer) SetFolderACL(id note.ID, acl *note.ACL) error {
 		v, f.ACL = note.Binary(note.AppendACL(nil, acl)), *acl
 	}
 	return w.reviseFolder(id, itemACL, v)
+}
+
+// FolderItems are the items of a folder's note. They must not be changed.
+func (r *Reader) FolderItems(id note.ID) (note.Items, error) {
+	if _, err := r.Folder(id); err != nil {
+		return nil, err
+	}
+	c, err := r.content(id)
+	if err != nil {
+		return nil, err
+	}
+	return c.Content.Items, nil
+}
+
+// SetFolderItem sets an item of a folder's note that the store does not know, or removes it with nil.
+// right is what the caller asks for it; the folder must grant that.
+func (w *Writer) SetFolderItem(id note.ID, item string, v note.Value, right note.Rights) error {
+	f, err := w.head(id)
+	if err != nil {
+		return err
+	}
+	if !w.who.System && w.FolderRights(f)&right != right {
+		return ErrDenied
+	}
+	return w.reviseFolder(id, item, v)
 }
 
 func (w *Writer) reviseFolder(id note.ID, item string, v note.Value) error {
@@ -377,7 +434,8 @@ func (w *Writer) MarkDeleted(id, folder note.ID, on bool) error {
 }
 
 // CopyNote copies a mail note of from, a database that the update named too, into folder: a new
-// note of the same message, with its own UNID. unid may be zero.
+// note of the same message, with its own UNID. unid may be zero. Flags that may not be set there are
+// left out.
 func (w *Writer) CopyNote(from *Writer, id, folder note.ID, unid note.UNID) (note.ID, error) {
 	n, err := from.Note(id)
 	if err != nil {
@@ -387,13 +445,21 @@ func (w *Writer) CopyNote(from *Writer, id, folder note.ID, unid note.UNID) (not
 	if err != nil {
 		return 0, err
 	}
+	g := note.Rights(note.All)
+	if f := w.st.folder(folder); f != nil && !w.who.System {
+		g = w.FolderRights(f)
+	}
 	var seen []note.UNID
-	if n.SeenBy(w.who.Person) {
+	if n.SeenBy(w.who.Person) && g&note.KeepSeen != 0 {
 		seen = append(seen, w.who.Person)
+	}
+	var keywords []string
+	if g&(note.Write|note.WriteOwn) != 0 {
+		keywords = slices.Collect(n.Keywords)
 	}
 	copied, err := w.Create(New{
 		UNID: unid, Class: n.Class, Content: c.Content, Summary: c.Summary, Date: n.Date, Thread: n.Thread,
-		Folders: []note.ID{folder}, Keywords: slices.Collect(n.Keywords), SeenBy: seen,
+		Folders: []note.ID{folder}, Keywords: keywords, SeenBy: seen,
 	})
 	if err != nil {
 		return 0, err

@@ -32,10 +32,14 @@ type span struct {
 	done        bool
 }
 
-func newHorizon(next, ceiling uint64) *horizon {
-	h := &horizon{next: next, ceiling: ceiling, passed: make(chan struct{})}
+func newHorizon() *horizon { return &horizon{passed: make(chan struct{})} }
+
+// start says where the numbers begin. Before it there are none, but the engine may fail already.
+func (h *horizon) start(next, ceiling uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next, h.ceiling = next, ceiling
 	h.mark.Store(next - 1)
-	return h
 }
 
 // take gives n sequences. A ceiling that is not 0 must be written in the same batch.

@@ -106,37 +106,24 @@ func (w *Writer) trimExpunges() error {
 	return nil
 }
 
-// buryStubs turns stubs that every known replica has passed into graves.
+// buryStubs turns stubs that every known replica has passed into graves, and forgets replicas that fell
+// silent. Stubs are there only while a replica is known: one is forgotten in the update that buries
+// the last stub that was held for it, so a database that is alone has nothing to look for.
 func (w *Writer) buryStubs() error {
-	silent := w.s.env.Clock.Now().Unix() - silentDays*86400
+	if len(w.st.peers) == 0 {
+		return nil
+	}
+	limit := w.s.env.Clock.Now().Unix() - silentDays*86400
 	passed := w.st.counters.Seq
+	var silent []note.ReplicaID
 	for id, p := range w.st.peers {
-		if p.Heard < silent {
-			if err := w.setPeer(id, nil); err != nil {
-				return err
-			}
+		if p.Heard < limit {
+			silent = append(silent, id)
 			continue
 		}
 		passed = min(passed, p.Passed)
 	}
-	var stubs []note.ID
-	err := scanRange(w.eng, layout.Prefix(w.db.num, layout.KindSequence), layout.IDKey(w.db.num, layout.KindSequence, passed+1), func(_, v []byte) error {
-		id, err := layout.ReadUNIDRow(v)
-		if err != nil {
-			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, w.db.id)
-		}
-		n, err := w.note(id)
-		if err != nil {
-			return err
-		}
-		if n.Stub {
-			stubs = append(stubs, id)
-		}
-		if len(stubs) >= maintainStep {
-			return errStop
-		}
-		return nil
-	})
+	stubs, err := w.stubsUpTo(passed)
 	if err != nil {
 		return err
 	}
@@ -147,7 +134,41 @@ func (w *Writer) buryStubs() error {
 		}
 		t.row = nil
 	}
+	if len(stubs) >= maintainStep {
+		return nil // the rest, and the silent replicas, next time
+	}
+	for _, id := range silent {
+		if err := w.setPeer(id, nil); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// stubsUpTo lists stubs that changed last at a sequence or before it. A note that becomes one gets a
+// new sequence, so what was looked through once without finding any is not looked at again.
+func (w *Writer) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
+	lo := layout.IDKey(w.db.num, layout.KindSequence, w.db.unburied+1)
+	err = scanRange(w.eng, lo, layout.IDKey(w.db.num, layout.KindSequence, passed+1), func(k, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil {
+			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, w.db.id)
+		}
+		n, err := w.note(id)
+		if err != nil {
+			return err
+		}
+		if n.Stub {
+			stubs = append(stubs, id)
+		} else if len(stubs) == 0 {
+			w.db.unburied = layout.Tail64(k)
+		}
+		if len(stubs) >= maintainStep {
+			return errStop
+		}
+		return nil
+	})
+	return stubs, err
 }
 
 // SetPeer records what another replica has passed; while it is known, stubs are held for it.

@@ -224,7 +224,12 @@ func (s *Store) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 		if !seg.Sealed || live[seg.ID]*2 >= seg.Size || !s.pins.settled(seg.ID) {
 			continue
 		}
-		if err := s.rewriteSegment(ctx, seg.ID); err != nil {
+		if !s.keep.TryLock() {
+			return reclaimed, nil // a backup copies segments; the next run goes on
+		}
+		err := s.rewriteSegment(ctx, seg.ID)
+		s.keep.Unlock()
+		if err != nil {
 			return reclaimed, err
 		}
 		reclaimed += seg.Size - live[seg.ID]

@@ -69,6 +69,9 @@ func (r *Reader) serving() error {
 // Info tells what the database is.
 func (r *Reader) Info() layout.Info { return *r.st.info }
 
+// Database is the id of the database.
+func (r *Reader) Database() note.DatabaseID { return r.db.id }
+
 // Counters tells where its numbers stand.
 func (r *Reader) Counters() layout.Counters { return r.st.counters }
 

@@ -65,6 +65,9 @@ func (c *recent) since(mod note.ModSeq) (list []recentChange, ok bool) {
 // remember makes the recent changes of the state that the update publishes.
 func (w *Writer) remember() {
 	old := w.st.recent
+	if w.renewed {
+		old = recent{} // no row of the old numbers is left, and this update has put all of the new ones
+	}
 	all := make([]recentChange, 0, len(old.changes)+min(len(w.order), maxRecent)+len(w.gone))
 	for _, x := range old.changes {
 		if x.row == nil && !slices.Contains(w.trimmed, x.mod) || x.row != nil && !slices.Contains(w.order, x.Note) {

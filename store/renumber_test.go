@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"doublet/env"
 	"doublet/note"
+	"doublet/store/layout"
 )
 
 // TestRenumber runs out of UIDs in the middle of an update: every folder begins again, with notes of
@@ -109,5 +111,77 @@ func TestRenumber(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRenewRecent runs out of terms while changes are remembered: none of the old numbers is told after.
+func TestRenewRecent(t *testing.T) {
+	t.Parallel()
+	f := env.Test(t)
+	s, err := Open(f.Env, "data", crashOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	db, err := s.CreateDatabase(note.System, Create{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update := func(fn func(w *Writer) error) {
+		t.Helper()
+		if err := s.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *Tx) error {
+			w, err := tx.Database(db)
+			if err != nil {
+				return err
+			}
+			return fn(w)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func(w *Writer) error {
+		_, err := w.Create(New{Folders: []note.ID{1}})
+		return err
+	}
+	update(func(w *Writer) error { _, err := w.CreateFolder("f", ""); return err })
+	for range 3 {
+		update(create)
+	}
+	update(func(w *Writer) error { return w.RemoveFrom(3, 1) })
+	update(func(w *Writer) error { // numbers as they are after 65,535 takeovers
+		w.mutable().counters.Ledger.Last = note.ModSeq(1<<20-16)<<33 + 77
+		return create(w)
+	})
+	update(func(w *Writer) error { return w.RemoveFrom(4, 1) })
+	update(func(w *Writer) error { return w.TakeOver() })
+	for range 2 * maxRecent {
+		update(create)
+		err := s.Read(context.Background(), note.System, db, func(r *Reader) error {
+			last := r.Counters().Ledger.Last
+			for since := note.ModSeq(0); since <= last; since++ {
+				var got, want []note.ModSeq
+				err := r.Changes(since, func(mod note.ModSeq, _ layout.Change) bool {
+					got = append(got, mod)
+					return true
+				})
+				if err != nil {
+					return err
+				}
+				prefix := layout.Prefix(r.db.num, layout.KindModSeq)
+				if err := scanRange(r.eng, layout.IDKey(r.db.num, layout.KindModSeq, uint64(since)+1), layout.After(prefix), func(k, _ []byte) error {
+					want = append(want, note.ModSeq(layout.Tail64(k)))
+					return nil
+				}); err != nil {
+					return err
+				}
+				if !slices.Equal(got, want) || len(want) > 0 && want[len(want)-1] > last {
+					t.Errorf("behind %d of %d: %d, in the engine %d", since, last, got, want)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,8 @@ type space struct {
 	// ballast says that the ballast file is in place.
 	ballast bool
 	refused atomic.Int64
+	// dirs are the folders of the store, each perhaps on a device of its own.
+	dirs []string
 }
 
 // spaceEvery is how long one look at the free space is good for.
@@ -30,6 +33,12 @@ const spaceEvery = time.Second
 
 func (p *space) init(s *Store) {
 	p.s = s
+	at := s.places()
+	for _, dir := range []string{at.Data, at.Index, at.Segments, at.Log} {
+		if !slices.Contains(p.dirs, dir) {
+			p.dirs = append(p.dirs, dir)
+		}
+	}
 	p.look()
 }
 
@@ -60,16 +69,12 @@ func (p *space) watched() bool { return p.s.opt.FloorBytes > 0 || p.s.opt.FloorP
 
 // free returns the bytes free and the floor, of the device that is nearer to its floor.
 func (p *space) free() (avail, floor uint64, ok bool) {
-	dirs := []string{p.s.dir}
-	if p.s.opt.LogDir != "" {
-		dirs = append(dirs, p.s.opt.LogDir)
-	}
-	for _, dir := range dirs {
+	for _, dir := range p.dirs {
 		u, err := p.s.env.FS.GetDiskUsage(dir)
 		if err != nil {
-			continue // a file system that cannot tell (in memory) is never full by this measure
+			continue // not there before the first start; one that cannot tell (in memory) is never full by this measure
 		}
-		f := max(uint64(p.s.opt.FloorBytes), u.TotalBytes/100*uint64(p.s.opt.FloorPercent))
+		f := p.s.FloorOf(u.TotalBytes)
 		if !ok || int64(u.AvailBytes-f) < int64(avail-floor) {
 			avail, floor, ok = u.AvailBytes, f, true
 		}
@@ -147,4 +152,13 @@ func closeWith(f env.File, err error) error {
 		err = cerr
 	}
 	return err
+}
+
+// HasSpace says whether there is room for what adds to the store: what ErrNoSpace depends on.
+func (s *Store) HasSpace() bool {
+	if !s.space.watched() {
+		return true
+	}
+	avail, floor, ok := s.space.free()
+	return !ok || avail >= floor
 }

@@ -44,6 +44,9 @@ var (
 type Options struct {
 	// LogDir holds the write-ahead log, on a device of its own if the administrator says so.
 	LogDir string
+	// IndexDir holds the engine's tables, SegmentsDir the object segments; empty: notes and objects in
+	// the data folder.
+	IndexDir, SegmentsDir string
 	// CacheSize is the buffer pool in bytes (64 MB); MemTableSize is per memtable (16 MB).
 	CacheSize    int64
 	MemTableSize uint64
@@ -59,7 +62,8 @@ type Options struct {
 	FloorPercent int
 	// Ballast is the size of a file that is given up when space runs out all the same (64 MB; negative: none).
 	Ballast int64
-	// FeedKeep is how many sequences the feed keeps for the slowest cursor (10 million).
+	// FeedKeep is how many sequences the feed keeps for the slowest cursor (10 million). Those that a
+	// start skips (at most 65,536) count.
 	FeedKeep uint64
 	// Indexes are the views that are part of every write.
 	Indexes []Index
@@ -67,6 +71,9 @@ type Options struct {
 	// OnFatal is told of an error after which nothing may be acknowledged: a failed flush of the
 	// log. It must end the process; start-up recovers.
 	OnFatal func(error)
+	// Restoring opens a store whose restore has put its files in place and is not done: it must get
+	// its new incarnation (Rebranch) before anyone uses it. Without it such a store is refused.
+	Restoring bool
 }
 
 func (o *Options) fill() {
@@ -111,9 +118,16 @@ type Store struct {
 	hz          *horizon
 	dbs         databases
 	watch       watchers
+	infos       infoWatchers
 	pins        pins
 	space       space
 	stat        storeStats
+	// making is held for reading while a database is made, for writing to keep any from being made.
+	making sync.RWMutex
+	// keep is held for reading while a backup copies segments, for writing while one is rewritten.
+	keep sync.RWMutex
+	// capturing is held from Capture to Release: there is one backup at a time.
+	capturing sync.Mutex
 
 	clockMu sync.Mutex
 	clock   note.Clock
@@ -141,7 +155,7 @@ const (
 // is an error that says so.
 func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	o.fill()
-	s := &Store{env: e, opt: o, dir: dir, log: e.Log, opened: make(chan struct{})}
+	s := &Store{env: e, opt: o, dir: dir, log: e.Log, hz: newHorizon(), opened: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -184,15 +198,27 @@ func syncDirs(fs env.FS, dir string) error {
 }
 
 func (s *Store) open() error {
+	if err := s.restored(); err != nil {
+		return err
+	}
 	s.space.init(s)
-	var err error
+	index, err := s.there(s.indexDir())
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := s.ownIndex(!index); err != nil {
+		return err
+	}
 	if s.eng, err = openEngine(s); err != nil {
 		return err
 	}
 	if err := s.readMeta(); err != nil {
 		return err
 	}
-	if s.obj, err = object.Open(s.env, s.env.FS.PathJoin(s.dir, "objects"), object.Options{}); err != nil {
+	if err := s.ownSegments(); err != nil {
+		return err
+	}
+	if s.obj, err = object.Open(s.env, s.segmentsDir(), object.Options{}); err != nil {
 		return fmt.Errorf("store: objects: %w", err)
 	}
 	if err := s.dbs.init(s); err != nil {
@@ -214,6 +240,9 @@ func (s *Store) readMeta() error {
 		return fmt.Errorf("%w: format %d, this program reads up to %d: upgrade doublet", ErrFormat, format, layout.FormatVersion)
 	}
 	if format == 0 {
+		if err := s.ownIndex(true); err != nil {
+			return err
+		}
 		b := s.eng.NewBatch()
 		putUint(b, metaFormat, layout.FormatVersion)
 		putUint(b, metaIncarnation, s.env.Uint64()|1)
@@ -221,6 +250,9 @@ func (s *Store) readMeta() error {
 		if err := b.Commit(pebble.Sync); err != nil {
 			return fmt.Errorf("store: create: %w", err)
 		}
+	}
+	if err := s.own(); err != nil {
+		return err
 	}
 	if s.incarnation, err = s.metaUint(metaIncarnation); err != nil {
 		return err
@@ -240,7 +272,7 @@ func (s *Store) readMeta() error {
 	} else {
 		ceiling += ceilingStep
 	}
-	s.hz = newHorizon(start, ceiling)
+	s.hz.start(start, ceiling)
 	return nil
 }
 

@@ -17,6 +17,8 @@ type Tx struct {
 	s       *Store
 	who     *note.Who
 	writers []*Writer // in ascending database id
+	// anyState lets databases out of service be changed: what concerns all of them.
+	anyState bool
 }
 
 // Update is the one door by which notes change. It locks the databases named, in ascending id,
@@ -28,10 +30,13 @@ type Tx struct {
 // Order: the batch takes its numbers and is applied under the locks; the flush of the log is waited
 // for outside every lock, so that whoever comes next joins the same flush.
 func (s *Store) Update(ctx context.Context, who note.Who, ids []note.DatabaseID, fn func(*Tx) error) error {
+	return s.update(ctx, &Tx{s: s, who: &who}, ids, fn)
+}
+
+func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	tx := &Tx{s: s, who: &who}
 	defer tx.release()
 	if err := tx.acquire(ids); err != nil {
 		return err
@@ -90,7 +95,7 @@ func (tx *Tx) run(fn func(*Tx) error) (commit, error) {
 	}
 	for _, w := range tx.writers {
 		w.begin()
-		if err := w.serving(); err != nil {
+		if err := w.serving(); err != nil && !tx.anyState {
 			return commit{}, err
 		}
 	}

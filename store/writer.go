@@ -31,6 +31,7 @@ type Writer struct {
 	trimmed  []note.ModSeq
 	entries  []entry          // rows of indexes
 	peers    []note.ReplicaID // known replicas that changed
+	renewed  bool             // the MODSEQs start again
 }
 
 type chunkKey struct {
@@ -59,6 +60,8 @@ type txNote struct {
 	// named and wasNamed are the objects that the stored revisions name, after and before.
 	named, wasNamed map[note.Digest]bool
 	hadLeaves       bool
+	// renewed gives the note new numbers though nothing of it has changed.
+	renewed bool
 }
 
 func (w *Writer) begin() {

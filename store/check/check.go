@@ -69,7 +69,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("database %s: %s: %s (key %x)", f.Database, f.Kind, f.Text, f.Key)
 }
 
-// Lost is a note that Repair had to remove.
+// Lost is a note that Repair had to remove, or, with Note 0, a range of rows that it had to cut out; with
+// Database 0 too, one of rows that belong to no single database.
 type Lost struct {
 	Database note.DatabaseID
 	Note     note.ID

@@ -323,7 +323,15 @@ func (d *database) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, 
 func (d *database) headless(id note.ID, s *sums) error {
 	key := layout.NoteKey(d.num, layout.KindFolder, id)
 	if !s.note {
-		d.report(FolderRow, key, nil, "%d notes are in folder %d, which does not exist", s.total, id)
+		// Its name and identity are lost; what is in it is not. The folder note follows from the head.
+		f := &layout.Folder{
+			Note: id, UNID: note.DeriveUNID(key), Name: fmt.Sprint("Recovered ", id), UIDValidity: uint32(d.lastTime) + 1,
+			UIDNext: s.highUID + 1, Mod: s.highMod,
+		}
+		nameKey := append(d.prefix(layout.KindName), f.Name...)
+		d.report(FolderRow, key, []change{
+			put(key, layout.AppendFolder(nil, f)), put(nameKey, binary.BigEndian.AppendUint32(nil, f.UIDValidity)),
+		}, "%d notes are in folder %d, which does not exist", s.total, id)
 		return nil
 	}
 	nameKey := append(d.prefix(layout.KindName), s.name...)

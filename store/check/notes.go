@@ -211,8 +211,16 @@ func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) 
 		if f == nil {
 			continue // its own finding, when the heads are checked
 		}
-		v, _ := n.State.Get(note.Member, string(f.UNID[:]))
-		if v == note.Off {
+		v, at := n.State.Get(note.Member, string(f.UNID[:]))
+		if v == note.Off && at == (note.Stamp{}) {
+			// It knows nothing of this folder: one whose identity was lost and that was made again.
+			wrong = fmt.Sprintf("in folder %d, of which its state knows nothing", m.Folder)
+			v = note.On
+			if m.Deleted {
+				v = note.Deleted
+			}
+			fixed.State = fixed.State.Set(note.Member, string(f.UNID[:]), v, note.Stamp{Time: 1})
+		} else if v == note.Off {
 			wrong = fmt.Sprintf("in folder %d, but its state says that it is not", m.Folder)
 		} else if (v == note.Deleted) != m.Deleted {
 			wrong = fmt.Sprintf("\\Deleted in folder %d is %v, its state says %v", m.Folder, m.Deleted, v == note.Deleted)

@@ -35,6 +35,9 @@ func Repair(ctx context.Context, s *store.Store, found Report) (Report, error) {
 			m.changed[f.Database] = true
 		}
 	}
+	if err := m.cut(found); err != nil {
+		return found, err
+	}
 	if err := m.stop(); err != nil {
 		return found, err
 	}
@@ -63,6 +66,32 @@ type mender struct {
 	// that alone.
 	carrier note.DatabaseID
 	made    bool
+}
+
+// cut takes ranges that the engine cannot read out of the index: what they held is lost, and what
+// followed from it is what passes mend.
+func (m *mender) cut(found Report) error {
+	if !slices.ContainsFunc(found.Findings, func(f Finding) bool { return f.Kind == Unreadable }) {
+		return nil
+	}
+	cuts, err := m.s.CutDamage(m.ctx)
+	for _, c := range cuts {
+		what := fmt.Sprintf("rows between %x and %x", c.After, c.Before)
+		if string(c.After) == string(c.Before) {
+			what = fmt.Sprintf("the row %x", c.After)
+		}
+		for _, db := range c.Databases {
+			m.changed[db] = true
+			m.lost = append(m.lost, Lost{Database: db, Reason: what + " could not be read and were cut out"})
+		}
+		if c.Shared {
+			m.lost = append(m.lost, Lost{Reason: what + ", which belong to no single database, could not be read and were cut out"})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("check: cut out what cannot be read: %w", err)
+	}
+	return nil
 }
 
 const reason = "being repaired; if that was interrupted, run doublet check --repair again"

@@ -28,6 +28,8 @@ type Options struct {
 	// From and Limit restrict Feed and Objects: the first sequence, and how many records (0: all).
 	From  uint64
 	Limit int
+	// Secret says of which items the value is not shown, by name; nil: of none.
+	Secret func(item string) bool
 }
 
 // errStop ends a scan.

@@ -39,6 +39,9 @@ func (d *dumper) note(k, v []byte) error {
 	}
 	c, err := layout.ReadContentRow(cv)
 	if err != nil {
+		if d.o.Secret != nil {
+			cv = nil // nobody can tell which item its bytes are of
+		}
 		d.bad(1, ck, cv)
 		return nil
 	}
@@ -90,7 +93,11 @@ func (d *dumper) state(s note.State) {
 
 func (d *dumper) content(depth int, c *note.Content) {
 	for _, it := range c.Items {
-		d.record(depth, "item", "name", it.Name, "value", value(it.Value))
+		var v any = value(it.Value)
+		if d.o.Secret != nil && d.o.Secret(it.Name) {
+			v = fmt.Sprintf("(secret, %d bytes)", len(it.Value))
+		}
+		d.record(depth, "item", "name", it.Name, "value", v)
 	}
 	for _, a := range c.Attachments {
 		d.record(depth, "attachment", "name", a.Name, "type", a.Type, "digest", a.Digest.String(), "size", a.Size)

@@ -1,0 +1,206 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"doublet/store"
+	"doublet/store/backup"
+)
+
+// BackupSettings are what the configuration says about backups.
+type BackupSettings struct {
+	// Dir is the backup folder where a verb names none; Rate bounds what is read a second, 0: nothing.
+	Dir  string
+	Rate Size
+	// Extra are files that are kept with every backup: the configuration.
+	Extra []string
+}
+
+// BackupTake are the arguments of backup.
+type BackupTake struct {
+	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
+	Rate Size   `json:"rate" help:"read at most so much a second (50MB); without it the setting data.backup_rate"`
+}
+
+// BackupDir are the arguments of backup list.
+type BackupDir struct {
+	Dir string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
+}
+
+// BackupPrune are the arguments of backup prune.
+type BackupPrune struct {
+	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
+	Keep int    `json:"keep" required:"true" help:"how many generations stay"`
+}
+
+// BackupVerify are the arguments of backup verify.
+type BackupVerify struct {
+	Dir string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
+	At  int    `json:"at" help:"generation; without it the latest"`
+}
+
+// Generation is a backup as list shows it.
+type Generation struct {
+	Number  uint64    `json:"generation"`
+	Time    time.Time `json:"time,omitzero"`
+	Took    string    `json:"took,omitempty"`
+	Bytes   Size      `json:"bytes"`
+	Copied  Size      `json:"copied"`
+	Files   int       `json:"files"`
+	Program string    `json:"program,omitempty"`
+	Damage  string    `json:"damage,omitempty"`
+}
+
+// Pruned is the result of backup prune.
+type Pruned struct {
+	Generations []uint64 `json:"removed_generations,omitempty"`
+	Files       int      `json:"removed_files"`
+	Bytes       Size     `json:"freed"`
+}
+
+// Text is the report for people.
+func (p Pruned) Text() string {
+	if len(p.Generations) == 0 && p.Files == 0 {
+		return "there was nothing to remove\n"
+	}
+	return fmt.Sprintf("removed %d generations, %d files, %s\n", len(p.Generations), p.Files, p.Bytes)
+}
+
+// ShowGeneration is a generation as verbs show it.
+func ShowGeneration(g backup.Generation) Generation {
+	out := Generation{
+		Number: g.Number, Time: g.Began, Bytes: Size(g.Bytes), Copied: Size(g.Copied), Files: len(g.Files), Program: g.Program,
+	}
+	if g.Damage != nil {
+		out.Damage = g.Damage.Error()
+		return out
+	}
+	out.Took = g.Took().Round(time.Millisecond).String()
+	return out
+}
+
+func backups() []*Verb {
+	return []*Verb{
+		define("backup", "copy the store as it stands at this moment, while the server runs", runBackup, changes, yields,
+			long("Copies what the backup folder does not have yet; every backup there, a generation, can be restored by itself with doublet restore.\nOne that is interrupted leaves the older ones whole, and the next one takes up what it has copied.")),
+		define("backup list", "the generations of a backup folder", func(_ context.Context, c *Call, a *BackupDir) ([]Generation, error) {
+			dir, err := c.backupDir(a.Dir)
+			if err != nil {
+				return nil, err
+			}
+			list, err := backup.List(c.Env, dir)
+			out := make([]Generation, 0, len(list))
+			for _, g := range list {
+				out = append(out, ShowGeneration(g))
+			}
+			return out, err
+		}),
+		define("backup prune", "remove old generations, with the files that only they need", func(_ context.Context, c *Call, a *BackupPrune) (Pruned, error) {
+			dir, err := c.backupDir(a.Dir)
+			if err != nil {
+				return Pruned{}, err
+			}
+			if a.Keep < 1 {
+				return Pruned{}, fmt.Errorf("%w: keep at least one generation", ErrUsage)
+			}
+			p, err := backup.Prune(c.Env, dir, a.Keep)
+			return Pruned{p.Generations, p.Files, Size(p.Bytes)}, err
+		}, changes),
+		define("backup verify", "read a generation and compare it with its checksums", func(ctx context.Context, c *Call, a *BackupVerify) (Generation, error) {
+			dir, err := c.backupDir(a.Dir)
+			if err != nil {
+				return Generation{}, err
+			}
+			g, err := backup.Verify(ctx, c.Env, dir, uint64(max(a.At, 0)), c.backupOptions(0))
+			return ShowGeneration(g), err
+		}, yields),
+	}
+}
+
+// backupDir is the backup folder that a verb means.
+func (c *Call) backupDir(dir string) (string, error) {
+	if dir == "" {
+		dir = c.Backup.Dir
+	}
+	if dir == "" {
+		return "", fmt.Errorf("%w: name the backup folder, or set data.backup_dir", ErrUsage)
+	}
+	dir = filepath.Clean(dir)
+	at := c.Store.Places()
+	for _, own := range []string{at.Data, at.Index, at.Segments, at.Log} {
+		if inside(dir, filepath.Clean(own)) {
+			return "", fmt.Errorf("%w: %s lies in a folder of the store, %s: what takes the one takes the other", ErrUsage, dir, own)
+		}
+	}
+	return dir, nil
+}
+
+func inside(dir, other string) bool {
+	rel, err := filepath.Rel(other, dir)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+func (c *Call) backupOptions(rate Size) backup.Options {
+	if rate == 0 {
+		rate = c.Backup.Rate
+	}
+	return backup.Options{Rate: int64(rate), Program: c.Version, Extra: c.Backup.Extra, Progress: func(p backup.Progress) {
+		c.Progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total, Text: Size(p.Done).String() + " of " + Size(p.Total).String()})
+	}}
+}
+
+func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) {
+	dir, err := c.backupDir(a.Dir)
+	if err != nil {
+		return Generation{}, err
+	}
+	g, err := backup.Take(ctx, c.Env, c.Store, dir, c.backupOptions(a.Rate))
+	c.countBackup(g, err)
+	if errors.Is(err, store.ErrBusy) {
+		err = fmt.Errorf("%w: it is to end first", err)
+	}
+	return ShowGeneration(g), err
+}
+
+// countBackup keeps the statistics of backups.
+func (s *System) countBackup(g backup.Generation, err error) {
+	if s.Stats == nil {
+		return
+	}
+	if err != nil {
+		s.Stats.Counter("Backup.Failed", "backups that failed").Inc()
+		return
+	}
+	s.Stats.Counter("Backup.Done", "backups made").Inc()
+	s.Stats.Counter("Backup.CopiedBytes", "bytes copied by backups").Add(g.Copied)
+	s.noteBackup(g)
+}
+
+func (s *System) noteBackup(g backup.Generation) {
+	s.Stats.Gauge("Backup.LastSuccess", "when the last good backup began, seconds since 1970").Set(g.Began.Unix())
+	s.Stats.Gauge("Backup.LastBytes", "bytes of the last good backup").Set(int64(g.Bytes))
+	s.Stats.Gauge("Backup.LastCopiedBytes", "bytes that the last good backup copied").Set(int64(g.Copied))
+	s.Stats.Gauge("Backup.LastMilliseconds", "how long the last good backup took").Set(g.Took().Milliseconds())
+}
+
+// FindBackup sets the statistics to the latest backup in the folder that the settings name.
+func (s *System) FindBackup() {
+	if s.Backup.Dir == "" || s.Stats == nil {
+		return
+	}
+	list, err := backup.List(s.Env, s.Backup.Dir)
+	if err != nil {
+		return // none yet
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Damage == nil {
+			s.noteBackup(list[i])
+			return
+		}
+	}
+}

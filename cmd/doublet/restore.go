@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"doublet/admin"
+	"doublet/cmd/doublet/config"
+	"doublet/env"
+	"doublet/store/backup"
+	"doublet/store/check"
+
+	"github.com/spf13/cobra"
+)
+
+// restoreFlags are the flags of restore.
+type restoreFlags struct {
+	at                      int
+	replace, list, deep, no bool
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use: "restore DIR", Short: "put a backup into a data folder", Args: count(1, 1),
+		Long: "Put a generation of the backup folder DIR into the data folder of --data, whose server is stopped. It is compared with\n" +
+			"its checksums while it is copied beside what is there, and then replaces it. Then the store is checked. The settings\n" +
+			"come from doublet.toml in the data folder, or from the backup where there is none.",
+	}
+	cmd.Flags().IntVar(&f.at, "at", 0, "generation; without it the latest")
+	cmd.Flags().BoolVar(&f.replace, "replace", false, "replace a store that is there")
+	cmd.Flags().BoolVar(&f.list, "list", false, "list the generations and do nothing")
+	cmd.Flags().BoolVar(&f.deep, "deep", false, "read every message in the check")
+	cmd.Flags().BoolVar(&f.no, "no-check", false, "leave out the check")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print the result as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir, err := filepath.Abs(args[0])
+		if err != nil {
+			return err
+		}
+		if f.at < 0 {
+			return &exitError{exitUsage, errors.New("--at is the number of a generation")}
+		}
+		cfg, _, err := a.load(config.Default(), nil)
+		if err != nil {
+			return err
+		}
+		e := world(&cfg, a.err)
+		if f.list {
+			return a.listGenerations(e, dir)
+		}
+		return a.restore(cmd.Context(), e, dir, f)
+	}
+	return cmd
+}
+
+func (a *app) listGenerations(e *env.Env, dir string) error {
+	list, err := backup.List(e, dir)
+	if err != nil {
+		return err
+	}
+	rows := make([]admin.Generation, 0, len(list))
+	for _, g := range list {
+		rows = append(rows, admin.ShowGeneration(g))
+	}
+	return show(a.out, &rows)
+}
+
+func (a *app) restore(ctx context.Context, e *env.Env, dir string, f restoreFlags) error {
+	cfg, err := a.restoredSettings(ctx, e, dir, f)
+	if err != nil {
+		return err
+	}
+	if answers(e, cfg.Data.Dir) {
+		return &exitError{exitInUse, fmt.Errorf("the server of %s runs: stop it first", cfg.Data.Dir)}
+	}
+	o := backup.RestoreOptions{At: uint64(f.at), Replace: f.replace, Store: storeOptions(e, &cfg, nil)}
+	tell := a.progress()
+	o.Progress = func(p backup.Progress) {
+		tell(admin.Progress{Stage: p.Stage, Done: p.Done, Text: "of " + admin.Size(p.Total).String()})
+	}
+	g, err := backup.Restore(ctx, e, dir, cfg.Data.Dir, o)
+	switch {
+	case errors.Is(err, backup.ErrNotEmpty):
+		return &exitError{exitFailed, fmt.Errorf("%w: --replace restores over it", err)}
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(a.err, "restored generation %d of %s into %s: %s\n", g.Number, g.Began.Format(time.RFC3339), cfg.Data.Dir, admin.Size(g.Bytes))
+	if f.no {
+		return nil
+	}
+	return a.checkRestored(ctx, e, cfg, f.deep)
+}
+
+// restoredSettings are the settings of the data folder; where it has none, those of the backup.
+func (a *app) restoredSettings(ctx context.Context, e *env.Env, dir string, f restoreFlags) (config.Config, error) {
+	cfg, _, err := a.load(config.Default(), nil)
+	if err != nil || a.configFile != "" {
+		return cfg, err
+	}
+	path := filepath.Join(cfg.Data.Dir, config.FileName)
+	if _, err := os.Stat(path); err == nil {
+		return cfg, nil
+	}
+	text, err := backup.Extra(ctx, e, dir, uint64(f.at), config.FileName)
+	if errors.Is(err, backup.ErrNotFound) || len(text) == 0 && err == nil {
+		return cfg, nil
+	}
+	if err != nil {
+		return cfg, err
+	}
+	if err := os.MkdirAll(cfg.Data.Dir, 0o700); err != nil {
+		return cfg, err
+	}
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return cfg, err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return cfg, err
+	}
+	cfg, _, err = a.load(config.Default(), nil)
+	return cfg, err
+}
+
+func (a *app) checkRestored(ctx context.Context, e *env.Env, cfg config.Config, deep bool) (err error) {
+	s, err := openStore(e, &cfg, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	rep, err := check.Run(ctx, s, check.Options{Deep: deep})
+	if err != nil {
+		return err
+	}
+	result := admin.ShowCheck(rep)
+	if err := show(a.out, &result); err != nil {
+		return err
+	}
+	if result.Bad() {
+		return quietError{exitFailed}
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+// Package backup copies a store, running or not, as it stood at one moment, and puts it back.
+//
+// A backup folder holds generations. Each is a manifest that names every file of the store at its
+// moment as a row of pieces; pieces are files in the folder that are written once, never changed,
+// and shared by the generations that need them:
+//
+//	generation-000007          the manifest: a line with its checksum, then JSON
+//	pieces/000123.sst-…        a table or blob file of the engine, whole
+//	pieces/000000000005.seg-…  a part of an object segment, from an offset to what was durable
+//	LOCK
+//
+// A piece's name ends with the SHA-256 of its bytes; what stands before says what it is a copy of, so
+// that the next backup finds it without reading the original: tables never change, segments only
+// grow. A piece is durable before it gets its name, all pieces before the manifest gets its own, and
+// the manifest is written last: a backup that is interrupted leaves the older generations whole, and
+// the next one takes up the pieces that it left.
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/env"
+	"doublet/store"
+)
+
+// The kinds of error that callers branch on.
+var (
+	// ErrDamaged says that a backup is not what was written: a checksum differs, a piece is missing.
+	ErrDamaged = errors.New("backup: damaged")
+	// ErrNotFound says that there is no such generation, or none at all.
+	ErrNotFound = errors.New("backup: no such generation")
+	// ErrNotEmpty says that a restore would replace what is there, and was not told to.
+	ErrNotEmpty = errors.New("backup: the folder is not empty")
+	// ErrForeign says that a restore would remove something that is not the store's.
+	ErrForeign = errors.New("backup: the folder holds other files")
+	// ErrBusy says that another process works in the backup folder.
+	ErrBusy = errors.New("backup: the backup folder is in use")
+)
+
+// Options of a backup.
+type Options struct {
+	// Rate bounds the bytes read a second; 0: a backup leaves half of the time to whoever uses the store,
+	// all else goes as fast as it can.
+	Rate int64
+	// Program names the version that writes.
+	Program string
+	// Extra are small files beside the store that are kept with it: the configuration. One that is not
+	// there is passed over.
+	Extra []string
+	// Progress is told from time to time. It may be called by several goroutines, one at a time.
+	Progress func(Progress)
+	// floor overrides the store's own floor of free space, in tests.
+	floor func(total uint64) uint64
+}
+
+// Progress says how far a backup, a verification or a restore has come.
+type Progress struct {
+	Stage string
+	// Done and Bytes are of Total; of a backup, what has to be copied.
+	Done, Total uint64
+	// File is the one that was finished last.
+	File string
+}
+
+// copiers is how many files are copied at a time where there is a rate: while one is flushed to the
+// device another is read. Without one it is one, which leaves a processor to the users.
+const copiers = 2
+
+// Take makes a backup of an open store in dir, and returns its new generation. Nothing of dir that an
+// earlier generation names is touched.
+func Take(ctx context.Context, e *env.Env, s *store.Store, dir string, o Options) (g Generation, err error) {
+	r, err := openRepository(e, dir, true)
+	if err != nil {
+		return g, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	began := e.Clock.Now()
+	m, err := s.Capture(ctx)
+	if err != nil {
+		return g, fmt.Errorf("backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, m.Release()) }()
+	g = Generation{
+		Number: r.last() + 1, Program: o.Program, Format: m.Format, Incarnation: m.Incarnation, Horizon: m.Horizon, Began: began.UTC(),
+	}
+	p := &plan{r: r, m: m}
+	if err := p.collect(o.Extra); err != nil {
+		return g, err
+	}
+	floor := s.FloorOf
+	if o.floor != nil {
+		floor = o.floor
+	}
+	if err := r.room(p.missing, floor); err != nil {
+		return g, err
+	}
+	c := newCopier(ctx, e, o.Rate, "copy", p.missing, o.Progress)
+	c.alive = m.Alive
+	if err := p.copy(c); err != nil {
+		return g, err
+	}
+	for _, f := range p.files {
+		g.Files = append(g.Files, f.File)
+		g.Bytes += uint64(f.Size)
+	}
+	g.Copied, g.Ended = p.missing, e.Clock.Now().UTC()
+	if err := r.commit(&g); err != nil {
+		return g, err
+	}
+	// Leftovers of interrupted backups; what cannot be removed is tried again next time.
+	_, _, err = r.collectGarbage()
+	return g, err
+}
+
+// plan is what one backup has to do.
+type plan struct {
+	r       *repository
+	m       *store.Moment
+	files   []*planned
+	missing uint64 // bytes that have to be copied
+}
+
+// planned is a file of the store: the pieces that the backup folder has, and where the copying of the
+// rest begins.
+type planned struct {
+	File
+	source string
+	// key begins the names of its pieces.
+	key  string
+	from int64
+	todo bool
+}
+
+// collect lists the files of the moment and finds which pieces are there already.
+func (p *plan) collect(extra []string) error {
+	fs := p.r.env.FS
+	names, err := fs.List(p.m.Index)
+	if err != nil {
+		return fmt.Errorf("backup: list the checkpoint: %w", err)
+	}
+	for _, name := range names {
+		path := fs.PathJoin(p.m.Index, name)
+		kind := once
+		if strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob") {
+			kind = immutable
+		}
+		if err := p.add(folderIndex+"/"+name, path, -1, kind); err != nil {
+			return err
+		}
+	}
+	for _, g := range p.m.Segments {
+		path := p.m.Path(g.ID)
+		if err := p.add(folderSegments+"/"+fs.PathBase(path), path, g.Size, growing); err != nil {
+			return err
+		}
+	}
+	for _, path := range extra {
+		if _, err := fs.Stat(path); err != nil {
+			continue
+		}
+		if err := p.add(folderExtra+"/"+fs.PathBase(path), path, -1, once); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add plans a file of size bytes (all of it where negative).
+func (p *plan) add(path, source string, size int64, kind fileKind) error {
+	f, err := p.r.env.FS.Open(source)
+	if err != nil {
+		return fmt.Errorf("backup: open %s: %w", source, err)
+	}
+	defer f.Close()
+	if size < 0 {
+		info, err := f.Stat()
+		if err != nil {
+			return fmt.Errorf("backup: %s: %w", source, err)
+		}
+		size = info.Size()
+	}
+	out := &planned{File: File{Path: path, Size: size}, source: source}
+	p.files = append(p.files, out)
+	if size == 0 {
+		return nil
+	}
+	if out.key, err = pieceKey(f, p.r.env.FS.PathBase(source), size, kind, p.m.Incarnation); err != nil {
+		return fmt.Errorf("backup: read %s: %w", source, err)
+	}
+	switch kind {
+	case immutable:
+		if have, ok := p.r.find(out.key, 0, size); ok && have.Size == size {
+			out.Pieces, out.from = []Piece{have}, size
+		}
+	case growing:
+		for out.from < size {
+			have, ok := p.r.find(out.key, out.from, size-out.from)
+			if !ok {
+				break
+			}
+			out.Pieces = append(out.Pieces, have)
+			out.from += have.Size
+		}
+	}
+	out.todo = out.from < size
+	p.missing += uint64(size - out.from)
+	return nil
+}
+
+// copy copies what is missing, several files at a time.
+func (p *plan) copy(c *copier) error {
+	todo := make(chan *planned)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	fail := func(err error) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed = errors.Join(failed, err)
+		}
+		return failed != nil
+	}
+	n := copiers
+	if c.rate == 0 {
+		n = 1
+	}
+	for i := range n {
+		wg.Add(1)
+		p.r.env.Go("backup", func() {
+			defer wg.Done()
+			for f := range todo {
+				if fail(nil) {
+					continue
+				}
+				piece, err := p.r.piece(c, i, f)
+				if err == nil {
+					f.Pieces = append(f.Pieces, piece)
+				} else {
+					err = fmt.Errorf("backup: copy %s: %w", f.source, err)
+				}
+				fail(err)
+			}
+		})
+	}
+	for _, f := range p.files {
+		if f.todo && !fail(nil) {
+			todo <- f
+		}
+	}
+	close(todo)
+	wg.Wait()
+	return failed
+}
+
+// Took is how long a backup ran.
+func (g *Generation) Took() time.Duration { return g.Ended.Sub(g.Began) }

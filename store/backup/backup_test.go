@@ -1,0 +1,720 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/check"
+	"doublet/store/layout"
+	"doublet/wire/mime"
+)
+
+// The model: every operation also counts itself, in a note of the first database and in the same
+// update, so what a restore brings back says itself which moment it is of; the operations up to that
+// one, and no other, must be there.
+
+type modelNote struct {
+	raw      string
+	keywords map[string]bool
+}
+
+type op struct {
+	db     int // of dbs[1:]
+	unid   note.UNID
+	create string // the message
+	flag   string
+	delete bool
+}
+
+type model struct {
+	t   *testing.T
+	f   *env.Fixture
+	s   *store.Store
+	dbs []note.DatabaseID
+	mu  sync.Mutex
+	log []op
+	// alive lists the notes of each database, as of the last operation.
+	alive [3][]note.UNID
+}
+
+func storeOptions() store.Options {
+	return store.Options{
+		FloorBytes: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 1 << 20, LogSyncInterval: 20 * time.Microsecond,
+		OnFatal: func(error) {},
+	}
+}
+
+func openStore(t *testing.T, e *env.Env, dir string) *store.Store {
+	t.Helper()
+	s, err := store.Open(e, dir, storeOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newModel(t *testing.T) *model {
+	t.Helper()
+	m := &model{t: t, f: env.TestRealTime(t)}
+	m.s = openStore(t, m.f.Env, "data")
+	for i := range 3 {
+		id, err := m.s.CreateDatabase(note.System, store.Create{Title: fmt.Sprint("db ", i), Kind: "mail"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.dbs = append(m.dbs, id)
+	}
+	err := m.s.Update(context.Background(), note.System, m.dbs, func(tx *store.Tx) error {
+		for i, id := range m.dbs {
+			w, err := tx.Database(id)
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				_, err = w.CreateFolder("INBOX", "")
+			} else {
+				_, err = w.Create(store.New{Content: number(0)})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func number(n int) note.Content {
+	return note.Content{Items: note.MakeItems(note.Item{Name: "N", Value: note.Int(int64(n))})}
+}
+
+func message(rng *rand.Rand) string {
+	raw := []byte(fmt.Sprintf("From: a@example.com\r\nSubject: %d\r\nContent-Transfer-Encoding: base64\r\n\r\n", rng.Uint64()))
+	body := make([]byte, 20)
+	if rng.IntN(3) == 0 {
+		body = make([]byte, 30_000+rng.IntN(30_000))
+	}
+	for i := 0; i+8 <= len(body); i += 8 {
+		binary.LittleEndian.PutUint64(body[i:], rng.Uint64())
+	}
+	return string(mime.AppendBase64Lines(raw, body, 76, true))
+}
+
+// step does one operation.
+func (m *model) step(rng *rand.Rand) error {
+	ctx := context.Background()
+	o := op{db: 1 + rng.IntN(2)}
+	binary.BigEndian.PutUint64(o.unid[:], rng.Uint64()|1)
+	raw := message(rng)
+	msg, err := m.s.Prepare(ctx, []byte(raw), mime.SplitLeaves([]byte(raw), mime.Parse([]byte(raw), mime.DefaultLimits), store.PartSize))
+	if err != nil {
+		return err
+	}
+	defer msg.Release()
+	what := rng.IntN(10)
+	return m.s.Update(ctx, note.System, []note.DatabaseID{m.dbs[0], m.dbs[o.db]}, func(tx *store.Tx) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		count, err := tx.Database(m.dbs[0])
+		if err != nil {
+			return err
+		}
+		cur, err := count.Content(1)
+		if err != nil {
+			return err
+		}
+		win, _ := cur.Tree.Winner()
+		if _, err := count.Revise(1, win.Rev, number(len(m.log)+1), nil); err != nil {
+			return err
+		}
+		w, err := tx.Database(m.dbs[o.db])
+		if err != nil {
+			return err
+		}
+		alive := &m.alive[o.db]
+		i := rng.IntN(len(*alive) + 1)
+		if what < 5 || i == len(*alive) {
+			o.create = raw
+			_, err = w.Create(store.New{UNID: o.unid, Message: msg, Folders: []note.ID{1}})
+			*alive = append(*alive, o.unid)
+			m.log = append(m.log, o)
+			return err
+		}
+		o.unid = (*alive)[i]
+		id, err := w.Find(o.unid)
+		if err != nil {
+			return err
+		}
+		if what < 7 {
+			o.delete = true
+			*alive = slices.Delete(*alive, i, i+1)
+			err = w.Destroy(id)
+		} else {
+			o.flag = fmt.Sprint("k", rng.IntN(3))
+			err = w.SetKeyword(id, o.flag, true)
+		}
+		m.log = append(m.log, o)
+		return err
+	})
+}
+
+func (m *model) steps(n int, seed uint64) {
+	m.t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range n {
+		if err := m.step(rng); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+func (m *model) done() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.log)
+}
+
+// stateAt replays the log.
+func (m *model) stateAt(n int) [3]map[note.UNID]*modelNote {
+	var out [3]map[note.UNID]*modelNote
+	for i := range out {
+		out[i] = map[note.UNID]*modelNote{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, o := range m.log[:n] {
+		switch db := out[o.db]; {
+		case o.create != "":
+			db[o.unid] = &modelNote{o.create, map[string]bool{}}
+		case o.delete:
+			delete(db, o.unid)
+		default:
+			db[o.unid].keywords[o.flag] = true
+		}
+	}
+	return out
+}
+
+// compare opens a restored store, finds of which moment it is, and compares all of it.
+func (m *model) compare(e *env.Env, dir string, least, most int) {
+	m.t.Helper()
+	m.compareWith(e, dir, least, most, func(*store.Options) {})
+}
+
+func (m *model) compareWith(e *env.Env, dir string, least, most int, with func(*store.Options)) {
+	m.t.Helper()
+	o := storeOptions()
+	with(&o)
+	s, err := store.Open(e, dir, o)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			m.t.Error(err)
+		}
+	}()
+	at := -1
+	err = s.Read(context.Background(), note.System, m.dbs[0], func(r *store.Reader) error {
+		c, err := r.Content(1)
+		if err == nil {
+			at = int(c.Content.Items.Get("N").AsInt())
+		}
+		return err
+	})
+	if err != nil || at < least || at > most {
+		m.t.Fatalf("the moment is %d, want one from %d to %d: %v", at, least, most, err)
+	}
+	for i, want := range m.stateAt(at) {
+		if i > 0 {
+			m.compareDatabase(s, m.dbs[i], want)
+		}
+	}
+	rep, err := check.Run(context.Background(), s, check.Options{Deep: true})
+	if err != nil || !rep.Clean() {
+		m.t.Errorf("check of what was restored: %v %v", rep.Findings, err)
+	}
+	if s.Incarnation() == m.s.Incarnation() {
+		m.t.Error("the incarnation is the old one")
+	}
+	m.newNumbers(s)
+}
+
+func (m *model) compareDatabase(s *store.Store, db note.DatabaseID, want map[note.UNID]*modelNote) {
+	m.t.Helper()
+	err := s.Read(context.Background(), note.System, db, func(r *store.Reader) error {
+		got := 0
+		var inner error
+		err := r.Notes(2, func(id note.ID, n *layout.Note) bool {
+			w := want[n.UNID]
+			if w == nil {
+				m.t.Errorf("note %s is there and was not", n.UNID)
+				return true
+			}
+			got++
+			var msg *store.Stored
+			if msg, inner = r.Message(n); inner != nil {
+				return false
+			}
+			var raw []byte
+			if raw, inner = msg.AppendRange(nil, 0, msg.Size()); inner != nil {
+				return false
+			}
+			keys := map[string]bool{}
+			for k := range n.Keywords {
+				keys[k] = true
+			}
+			if string(raw) != w.raw || !maps.Equal(keys, w.keywords) {
+				m.t.Errorf("note %s is not what it was", n.UNID)
+			}
+			return true
+		})
+		if got != len(want) {
+			m.t.Errorf("%d notes of %d", got, len(want))
+		}
+		return errors.Join(err, inner)
+	})
+	if err != nil {
+		m.t.Error(err)
+	}
+}
+
+// newNumbers delivers one more message: its UID must be one that the old store cannot have given.
+func (m *model) newNumbers(s *store.Store) {
+	m.t.Helper()
+	high := func(s *store.Store) (uid uint32) {
+		_ = s.Read(context.Background(), note.System, m.dbs[1], func(r *store.Reader) error {
+			f, err := r.Folder(1)
+			if err == nil {
+				uid = f.UIDNext - 1
+			}
+			return err
+		})
+		return uid
+	}
+	err := s.Update(context.Background(), note.System, m.dbs[1:2], func(tx *store.Tx) error {
+		w, err := tx.Database(m.dbs[1])
+		if err == nil {
+			_, err = w.Create(store.New{Folders: []note.ID{1}})
+		}
+		return err
+	})
+	if old, now := high(m.s), high(s); err != nil || now <= old+1<<16 {
+		m.t.Errorf("UID %d after the restore, %d before: %v", now, old, err)
+	}
+}
+
+// put restores the backup into a data folder.
+func (m *model) put(e *env.Env, at uint64, data string) {
+	m.t.Helper()
+	if _, err := Restore(context.Background(), e, "backup", data, RestoreOptions{At: at, Store: storeOptions()}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// TestBackupUnderLoad takes backups while writers and the sweeper are at work. Each restores to the
+// very moment that it was taken at.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait() // also where the test fails
+	defer stop()
+	for n := range 3 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			rng := rand.New(rand.NewPCG(7, uint64(n)))
+			for ctx.Err() == nil && m.done() < 3000 {
+				if err := m.step(rng); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		for ctx.Err() == nil {
+			_, err := m.s.Sweep(ctx, 50)
+			_, err2 := m.s.Rewrite(ctx)
+			if err = errors.Join(err, err2, m.s.Trim(), m.s.Objects().Seal()); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	type taken struct {
+		number      uint64
+		least, most int
+	}
+	var all []taken
+	for range 4 {
+		for start := m.done(); m.done() < start+60 && m.done() < 3000; {
+			time.Sleep(time.Millisecond)
+		}
+		least := m.done()
+		g, err := Take(ctx, m.f.Env, m.s, "backup", Options{Program: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, taken{g.Number, least - 3, m.done()})
+	}
+	stop()
+	wg.Wait()
+	for _, b := range all {
+		dir := fmt.Sprint("restored", b.number)
+		m.put(m.f.Env, b.number, dir)
+		m.compare(m.f.Env, dir, b.least, b.most)
+	}
+	if err := m.s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestIncremental copies what changed and nothing else, and prunes what only old generations need.
+func TestIncremental(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	ctx := context.Background()
+	take := func() Generation {
+		t.Helper()
+		g, err := Take(ctx, m.f.Env, m.s, "backup", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	m.steps(400, 1)
+	first := take()
+	m.steps(10, 2)
+	n := m.done()
+	second := take()
+	if second.Copied*3 > first.Copied {
+		t.Errorf("the second backup copied %d bytes, the first %d", second.Copied, first.Copied)
+	}
+	m.steps(300, 3)
+	third := take()
+	if _, err := Verify(ctx, m.f.Env, "backup", 0, Options{}); err != nil {
+		t.Error(err)
+	}
+	p, err := Prune(m.f.Env, "backup", 2)
+	if err != nil || !slices.Equal(p.Generations, []uint64{1}) || p.Bytes == 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	list, err := List(m.f.Env, "backup")
+	if err != nil || len(list) != 2 || list[0].Number != second.Number || list[1].Number != third.Number {
+		t.Errorf("%d generations, %v", len(list), err)
+	}
+	m.put(m.f.Env, second.Number, "r2")
+	m.compare(m.f.Env, "r2", n, n)
+	m.put(m.f.Env, 0, "r3")
+	m.compare(m.f.Env, "r3", m.done(), m.done())
+	_, err = Restore(ctx, m.f.Env, "backup", "r3", RestoreOptions{Store: storeOptions()})
+	if !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("over a store: %v", err)
+	}
+	if _, err := Restore(ctx, m.f.Env, "backup", "r4", RestoreOptions{At: 1, Store: storeOptions()}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a generation that is gone: %v", err)
+	}
+	if err := m.s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFlippedByte flips one byte in every file of a backup: a restore finds it before it replaces
+// anything.
+func TestFlippedByte(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.steps(60, 1)
+	ctx := context.Background()
+	if _, err := Take(ctx, m.f.Env, m.s, "backup", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	names, err := m.f.Mem.List("backup/pieces")
+	if err != nil || len(names) == 0 {
+		t.Fatal(err)
+	}
+	files := []string{"backup/generation-000001"}
+	for _, n := range names {
+		files = append(files, "backup/pieces/"+n)
+	}
+	before := tree(t, m.f, "data")
+	for i, name := range files {
+		info, err := m.f.Mem.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := info.Size() * int64(i%7) / 7
+		flip(t, m.f, name, at)
+		o := RestoreOptions{Replace: true, Store: storeOptions()}
+		o.At = 1
+		if _, err := Restore(ctx, m.f.Env, "backup", "data", o); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s at %d: %v", name, at, err)
+		}
+		if _, err := Verify(ctx, m.f.Env, "backup", 1, Options{}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("verify %s at %d: %v", name, at, err)
+		}
+		flip(t, m.f, name, at)
+	}
+	if after := tree(t, m.f, "data"); after != before {
+		t.Errorf("the store was touched:\n%s\nnot\n%s", after, before)
+	}
+}
+
+func flip(t *testing.T, f *env.Fixture, name string, at int64) {
+	t.Helper()
+	file, err := f.Mem.OpenReadWrite(name, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var b [1]byte
+	if _, err := file.ReadAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x10
+	if _, err := file.WriteAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree lists what a folder holds, but for what a restore stages.
+func tree(t *testing.T, f *env.Fixture, dir string) string {
+	t.Helper()
+	var b bytes.Buffer
+	names, err := f.Mem.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if n == staged {
+			continue
+		}
+		path := f.Mem.PathJoin(dir, n)
+		info, err := f.Mem.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.IsDir() {
+			b.WriteString(tree(t, f, path))
+		} else {
+			fmt.Fprintln(&b, path, info.Size())
+		}
+	}
+	return strings.TrimSpace(b.String()) + "\n"
+}
+
+func newDiscard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// TestRestoreInUse refuses to restore over a store that is open, also one of another data folder whose
+// index the settings name.
+func TestRestoreInUse(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.steps(20, 1)
+	ctx := context.Background()
+	if _, err := Take(ctx, m.f.Env, m.s, "backup", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer m.s.Close()
+	o := RestoreOptions{Replace: true, Store: storeOptions()}
+	if _, err := Restore(ctx, m.f.Env, "backup", "data", o); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("over the open store: %v", err)
+	}
+	o.Store.IndexDir = "data/notes"
+	if _, err := Restore(ctx, m.f.Env, "backup", "elsewhere", o); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("over the open index: %v", err)
+	}
+	m.steps(20, 2)
+	if _, err := Take(ctx, m.f.Env, m.s, "backup", Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// segments lists the files of a folder of segments.
+func segments(t *testing.T, f *env.Fixture, dir string) []string {
+	t.Helper()
+	names, err := f.Mem.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestKeepsSegments has segments that are all garbage, which the rewriter removes: while a backup
+// copies, they stay; when it has ended, they go.
+func TestKeepsSegments(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	ctx := context.Background()
+	m.steps(60, 1)
+	err := m.s.Update(ctx, note.System, m.dbs, func(tx *store.Tx) error {
+		for _, db := range m.dbs[1:] {
+			w, err := tx.Database(db)
+			if err != nil {
+				return err
+			}
+			var ids []note.ID
+			err = w.Notes(2, func(id note.ID, _ *layout.Note) bool { ids = append(ids, id); return true })
+			for i := 0; i < len(ids) && err == nil; i++ {
+				err = w.Destroy(ids[i])
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := m.s.Capture(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := segments(t, m.f, "data/objects")
+	collect := func() {
+		t.Helper()
+		_, err := m.s.Sweep(ctx, 10_000)
+		_, err2 := m.s.Sweep(ctx, 10_000)
+		if err = errors.Join(err, err2, m.s.Objects().Seal()); err == nil {
+			_, err = m.s.Rewrite(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	collect()
+	if now := segments(t, m.f, "data/objects"); len(before) == 0 || !slices.Equal(now, before) {
+		t.Errorf("while a backup copies: %v, there were %v", now, before)
+	}
+	for _, g := range at.Segments {
+		if info, err := m.f.Mem.Stat(at.Path(g.ID)); err != nil || info.Size() < g.Size {
+			t.Errorf("segment %d: %v", g.ID, err)
+		}
+	}
+	if err := at.Release(); err != nil {
+		t.Fatal(err)
+	}
+	collect()
+	if now := segments(t, m.f, "data/objects"); len(now) != 0 {
+		t.Errorf("after it: %v", now)
+	}
+	if err := m.s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForeignFiles refuses to replace a store in a folder that holds something else too, such as its
+// own backup.
+func TestForeignFiles(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	ctx := context.Background()
+	m.steps(30, 1)
+	if _, err := Take(ctx, m.f.Env, m.s, "data/notes/backup", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, m.f, "data")
+	o := RestoreOptions{Replace: true, Store: storeOptions()}
+	if _, err := Restore(ctx, m.f.Env, "data/notes/backup", "data", o); !errors.Is(err, ErrForeign) {
+		t.Errorf("over its own backup: %v", err)
+	}
+	if after := tree(t, m.f, "data"); after != before {
+		t.Errorf("touched:\n%s\nnot\n%s", after, before)
+	}
+	if err := m.f.Mem.Rename("data/notes/backup", "backup"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(ctx, m.f.Env, "backup", "data", o); err != nil {
+		t.Errorf("when it is away: %v", err)
+	}
+	o.Store.IndexDir, o.Store.SegmentsDir = "data/notes", "data/objects"
+	if _, err := Restore(ctx, m.f.Env, "backup", "new", o); !errors.Is(err, ErrForeign) {
+		t.Errorf("over the index of another data folder: %v", err)
+	}
+}
+
+// TestLives makes backups of two lives of a store in one folder, whose tables may have the
+// same numbers and the same ends: no piece of the one is taken for the other's.
+func TestLives(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	ctx := context.Background()
+	m.steps(50, 1)
+	if _, err := Take(ctx, m.f.Env, m.s, "backup", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	m.put(m.f.Env, 0, "life2")
+	second := openStore(t, m.f.Env, "life2")
+	a, err := m.s.Capture(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := second.Capture(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := ""
+	for _, n := range segments(t, m.f, a.Index) {
+		if strings.HasSuffix(n, ".sst") {
+			name = n
+		}
+	}
+	if name == "" {
+		t.Fatal("no table")
+	}
+	keys := map[string]bool{}
+	for _, at := range []*store.Moment{a, b, a} {
+		p := &plan{r: &repository{env: m.f.Env}, m: at}
+		// The same bytes: as with two tables that differ in the middle alone.
+		if err := p.add("index/"+name, m.f.Mem.PathJoin(a.Index, name), -1, immutable); err != nil {
+			t.Fatal(err)
+		}
+		keys[p.files[0].key] = true
+	}
+	if len(keys) != 2 {
+		t.Errorf("%d keys of a table in two lives", len(keys))
+	}
+	if err := errors.Join(a.Release(), b.Release()); err != nil {
+		t.Error(err)
+	}
+	n := m.done()
+	if _, err := Take(ctx, m.f.Env, second, "backup", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	m.put(m.f.Env, 0, "life3")
+	m.compare(m.f.Env, "life3", n, n)
+	if err := errors.Join(second.Close(), m.s.Close()); err != nil {
+		t.Error(err)
+	}
+}

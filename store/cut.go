@@ -1,0 +1,334 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Cut is a range of rows that cannot be read any more and was taken out of the index.
+type Cut struct {
+	// After is the last row before it that could be read, Before the first one behind it, as near as
+	// that can be told; for a single row whose value is lost both are its key.
+	After, Before []byte
+	// Databases are those whose rows it may have held; Shared says that it may have held rows that
+	// belong to no single one.
+	Databases []note.DatabaseID
+	Shared    bool
+}
+
+// gap is a range without a readable row: behind after, before before.
+type gap struct{ after, before []byte }
+
+// salvageName is the table, in the index, into which readable rows of a damaged one are copied.
+const salvageName = "salvage.tmp"
+
+// CutDamage takes what the engine cannot read out of the index, so that the rest can be served and
+// compacted again: the readable rows of a damaged table are copied into a new one, which replaces it
+// in one step. A row whose value alone is lost is removed. Nothing is written meanwhile. What is
+// missing then is for check to find and mend: the databases concerned must not serve before.
+func (s *Store) CutDamage(ctx context.Context) ([]Cut, error) {
+	if err := s.dbs.enter(); err != nil {
+		return nil, err
+	}
+	defer s.dbs.leave()
+	unlock := s.lockAll()
+	defer unlock()
+	var cuts []Cut
+	// A gap can hide another damaged table behind the first; each pass takes out what the last one met.
+	for range maxCutPasses {
+		gaps, rows, err := s.survey(ctx)
+		if err != nil || len(gaps)+len(rows) == 0 {
+			return cuts, err
+		}
+		for _, g := range gaps {
+			cuts = append(cuts, s.cutOf(g))
+		}
+		for _, k := range rows {
+			cuts = append(cuts, s.cutOf(gap{k, k}))
+			if err := s.eng.Delete(k, pebble.Sync); err != nil {
+				return cuts, s.die(err)
+			}
+		}
+		spans := s.damagedSpans(gaps)
+		if len(gaps) > 0 && len(spans) == 0 {
+			return cuts, fmt.Errorf("%w: rows from %x on cannot be read, and no table is known that holds them", ErrDamaged, gaps[0].after)
+		}
+		for _, span := range spans {
+			if err := s.replace(ctx, span, gaps); err != nil {
+				return cuts, fmt.Errorf("store: cut %x to %x: %w", span.Start, span.End, err)
+			}
+		}
+	}
+	return cuts, fmt.Errorf("%w: still after %d passes", ErrDamaged, maxCutPasses)
+}
+
+const maxCutPasses = 10
+
+// lockAll keeps every database from changing, and databases from being made. Those that cannot be
+// opened nobody changes.
+func (s *Store) lockAll() (unlock func()) {
+	s.making.Lock()
+	infos, _ := s.Databases()
+	var held []*database
+	for _, i := range infos {
+		if db, err := s.dbs.acquire(i.ID); err == nil {
+			db.write.Lock()
+			held = append(held, db)
+		}
+	}
+	return func() {
+		s.making.Unlock()
+		for _, db := range held {
+			db.write.Unlock()
+			s.dbs.release(db)
+		}
+	}
+}
+
+// survey reads every row, and returns the gaps, and the rows that have no value any more. A block that
+// does not match its checksum costs the engine a second, so it is met as seldom as can be.
+func (s *Store) survey(ctx context.Context) (gaps []gap, rows [][]byte, err error) {
+	at := []byte{0}
+	for {
+		last, end, err := s.walk(ctx, at, nil, func(_, _ []byte) error { return nil })
+		if err != nil {
+			return nil, nil, err
+		}
+		switch end {
+		case walkDone:
+			return gaps, rows, nil
+		case walkValue:
+			lost, err := s.lostValues(last)
+			if err != nil {
+				return nil, nil, err
+			}
+			rows = append(rows, lost...)
+			at = append(slices.Clone(lost[len(lost)-1]), 0)
+		case walkKey:
+			next, err := s.resume(last)
+			if err != nil {
+				return nil, nil, err
+			}
+			if bytes.Compare(next, last) <= 0 {
+				return nil, nil, fmt.Errorf("%w: rows behind %x cannot be read", ErrDamaged, last)
+			}
+			gaps = append(gaps, gap{last, next})
+			at = next
+		}
+	}
+}
+
+// How a walk ended.
+type walkEnd int
+
+const (
+	walkDone  walkEnd = iota
+	walkKey           // the row behind the last one cannot be read
+	walkValue         // the last one's value cannot be read
+)
+
+// walk calls fn for the rows from lo up to hi, up to one that cannot be read, and returns the last key.
+func (s *Store) walk(ctx context.Context, lo, hi []byte, fn func(k, v []byte) error) (last []byte, end walkEnd, err error) {
+	last = slices.Clone(lo)
+	it, err := s.eng.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
+	if err != nil {
+		return last, walkKey, unlessDamage(err)
+	}
+	defer func() { _ = it.Close() }() // what it has to say it has said
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		last = append(last[:0], it.Key()...)
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return last, walkValue, unlessDamage(err)
+		}
+		if err := fn(last, v); err != nil {
+			return last, walkDone, err
+		}
+		if n++; n&0xFFF == 0 && ctx.Err() != nil {
+			return last, walkDone, ctx.Err()
+		}
+	}
+	if err := it.Error(); err != nil {
+		return last, walkKey, unlessDamage(err)
+	}
+	return last, walkDone, nil
+}
+
+func unlessDamage(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return nil
+	}
+	return engineError(err)
+}
+
+// resume finds the key from which on the table that is damaged behind after can be read: it comes from
+// its end.
+func (s *Store) resume(after []byte) ([]byte, error) {
+	var span pebble.KeyRange
+	s.damagedFiles.Range(func(_, v any) bool {
+		if k := v.(pebble.KeyRange); k.Start != nil && bytes.Compare(after, k.End) < 0 && (span.Start == nil || bytes.Compare(k.Start, span.Start) < 0) {
+			span = k
+		}
+		return true
+	})
+	if span.Start == nil {
+		return nil, fmt.Errorf("%w: the row behind %x cannot be read, and no table is known that holds it", ErrDamaged, after)
+	}
+	next := span.End
+	it, err := s.eng.NewIter(&pebble.IterOptions{LowerBound: append(slices.Clone(after), 0), UpperBound: span.End})
+	if err != nil {
+		return next, unlessDamage(err)
+	}
+	for ok := it.Last(); ok; ok = it.Prev() {
+		next = append([]byte(nil), it.Key()...)
+	}
+	err = unlessDamage(it.Error())
+	_ = it.Close() // what it has to say it has said
+	return next, err
+}
+
+// valueRun bounds how many rows are taken for one damaged block of values.
+const valueRun = 4096
+
+// lostValues lists the rows from key on whose values lie in the same damaged block: values that are kept
+// apart stand in the order of their keys. It looks ahead in growing steps, then halves.
+func (s *Store) lostValues(key []byte) ([][]byte, error) {
+	var keys [][]byte
+	it, err := s.eng.NewIter(&pebble.IterOptions{LowerBound: key})
+	if err != nil {
+		return nil, engineError(err)
+	}
+	for ok := it.First(); ok && len(keys) < valueRun; ok = it.Next() {
+		if v := it.LazyValue(); v.Fetcher != nil || len(keys) == 0 {
+			keys = append(keys, append([]byte(nil), it.Key()...))
+		}
+	}
+	_ = it.Close()
+	sound := func(i int) bool {
+		if i >= len(keys) {
+			return true
+		}
+		_, closer, err := s.eng.Get(keys[i])
+		if err == nil {
+			_ = closer.Close()
+		}
+		return err == nil
+	}
+	bad, good := 0, 1
+	for !sound(good) {
+		bad, good = good, good*2
+	}
+	for good-bad > 1 {
+		if mid := (bad + good) / 2; sound(mid) {
+			good = mid
+		} else {
+			bad = mid
+		}
+	}
+	return keys[:min(good, len(keys))], nil
+}
+
+func (s *Store) cutOf(g gap) Cut {
+	c := Cut{After: g.after, Before: g.before}
+	c.Databases = s.databasesWithin(g.after, g.before)
+	c.Shared = len(g.after) == 0 || layout.Space(g.after[0]) != layout.SpaceData
+	return c
+}
+
+// damagedSpans are the bounds of the damaged tables that gaps lie in, joined where they overlap.
+func (s *Store) damagedSpans(gaps []gap) []pebble.KeyRange {
+	var spans []pebble.KeyRange
+	s.damagedFiles.Range(func(_, v any) bool {
+		span := v.(pebble.KeyRange)
+		if span.Start != nil && slices.ContainsFunc(gaps, func(g gap) bool {
+			return bytes.Compare(span.Start, g.before) <= 0 && bytes.Compare(g.after, span.End) <= 0
+		}) {
+			spans = append(spans, span)
+		}
+		return true
+	})
+	slices.SortFunc(spans, func(a, b pebble.KeyRange) int { return bytes.Compare(a.Start, b.Start) })
+	var out []pebble.KeyRange
+	for _, span := range spans {
+		if n := len(out); n > 0 && bytes.Compare(span.Start, out[n-1].End) <= 0 {
+			if bytes.Compare(out[n-1].End, span.End) < 0 {
+				out[n-1].End = span.End
+			}
+			continue
+		}
+		out = append(out, span)
+	}
+	return out
+}
+
+// replace copies the readable rows of a range into a new table and lets that take the place of the
+// range, in one step.
+func (s *Store) replace(ctx context.Context, span pebble.KeyRange, gaps []gap) (err error) {
+	path := s.env.FS.PathJoin(s.indexDir(), salvageName)
+	rows, err := s.salvage(ctx, span, gaps, path)
+	if err != nil {
+		return err
+	}
+	if rows == 0 {
+		err = s.eng.Excise(ctx, span)
+	} else {
+		_, err = s.eng.IngestAndExcise(ctx, []string{path}, nil, nil, span)
+	}
+	if err == nil {
+		s.damagedFiles.Range(func(path, v any) bool {
+			if k := v.(pebble.KeyRange); k.Start != nil && bytes.Compare(k.Start, span.Start) >= 0 && bytes.Compare(k.End, span.End) <= 0 {
+				s.damagedFiles.Delete(path)
+			}
+			return true
+		})
+	}
+	if rmErr := s.env.FS.Remove(path); rmErr != nil && err == nil && !isNotExist(rmErr) {
+		err = rmErr
+	}
+	return engineError(err)
+}
+
+// salvage writes the readable rows of a range, those outside of gaps, into a table of their own.
+func (s *Store) salvage(ctx context.Context, span pebble.KeyRange, gaps []gap, path string) (rows int, err error) {
+	f, err := s.env.FS.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return 0, err
+	}
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{TableFormat: s.eng.TableFormat()})
+	copyRows := func(lo, hi []byte) error {
+		if bytes.Compare(lo, hi) >= 0 {
+			return nil
+		}
+		_, end, err := s.walk(ctx, lo, hi, func(k, v []byte) error {
+			rows++
+			return w.Set(k, v)
+		})
+		if err == nil && end == walkValue {
+			err = fmt.Errorf("%w: a value that could be read before", ErrDamaged)
+		}
+		return err
+	}
+	at := span.Start
+	for _, g := range gaps {
+		if err == nil && bytes.Compare(g.before, span.Start) > 0 && bytes.Compare(g.after, span.End) < 0 {
+			err = copyRows(at, append(slices.Clone(g.after), 0))
+			at = g.before
+		}
+	}
+	if err == nil {
+		err = copyRows(at, span.End)
+	}
+	return rows, errors.Join(err, w.Close())
+}

@@ -1,0 +1,32 @@
+package object
+
+import (
+	"maps"
+	"slices"
+)
+
+// Durable lists the segments as far as they are on the device, in ascending order of their numbers:
+// what a backup may copy. Bytes below that length never change, and a record that an index names
+// lies below it. Segments that hold nothing durable yet are left out.
+func (s *Store) Durable() []SegmentInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]SegmentInfo, 0, len(s.segments))
+	for _, id := range slices.Sorted(maps.Keys(s.segments)) {
+		g := s.segments[id]
+		size := g.size
+		switch {
+		case id > s.durable.segment:
+			continue
+		case id == s.durable.segment:
+			size = min(size, s.durable.offset)
+		}
+		if size > segmentHeader {
+			out = append(out, SegmentInfo{ID: id, Size: size, Sealed: g.sealed && size == g.size})
+		}
+	}
+	return out
+}
+
+// Path is the file of a segment.
+func (s *Store) Path(id uint64) string { return s.path(id) }

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// TakeOver begins a new term of the ledger without a hand-over: nothing that another home may have
+// shown is given again. When terms have run out the whole numbering starts again.
+func (w *Writer) TakeOver() error {
+	if !w.who.System {
+		return ErrDenied
+	}
+	err := w.mutable().counters.Ledger.TakeOver()
+	if errors.Is(err, note.ErrExhausted) {
+		return w.renew()
+	}
+	return err
+}
+
+// renew starts MODSEQs and UIDs of the database again, every folder under a new UIDVALIDITY: clients
+// forget what they knew. Every note gets a new number, and what was known of expunges goes. It
+// happens once in 65,536 takeovers, and is one update over the whole database.
+func (w *Writer) renew() error {
+	c := &w.mutable().counters
+	old := c.Ledger
+	c.Ledger = note.Ledger{Slot: old.Slot, Shared: old.Shared, Last: note.FirstMod(old.Slot)}
+	c.Floor, c.Expunged = 0, 0
+	w.renewed = true
+	var ids []note.ID
+	err := scan(w.eng, layout.Prefix(w.db.num, layout.KindNote), func(k, v []byte) error {
+		n, err := layout.ReadNote(v)
+		if err != nil {
+			return fmt.Errorf("%w: note %d of database %s", ErrDamaged, layout.Tail64(k), w.db.id)
+		}
+		if !n.Stub {
+			ids = append(ids, note.ID(layout.Tail64(k)))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		t, err := w.change(id)
+		if errors.Is(err, ErrNotFound) {
+			continue // destroyed by this update
+		}
+		if err != nil {
+			return err
+		}
+		t.renewed = true
+	}
+	for _, f := range slices.Clone(w.st.folders) {
+		h, err := w.head(f.Note)
+		if err != nil {
+			return err
+		}
+		h.Mod = c.Ledger.Last
+	}
+	return w.renumber()
+}
+
+// takeOverAll begins a new term in every database, in whatever state it is. One that cannot be
+// opened is passed over: whoever mends it gives it new numbers.
+func (s *Store) takeOverAll() error {
+	infos, err := s.Databases()
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		if info.Number == 0 {
+			continue
+		}
+		tx := &Tx{s: s, who: &note.System, anyState: true}
+		err := s.update(context.Background(), tx, []note.DatabaseID{info.ID}, func(tx *Tx) error {
+			w, err := tx.Database(info.ID)
+			if err != nil {
+				return err
+			}
+			return w.TakeOver()
+		})
+		if err != nil {
+			return fmt.Errorf("store: take over database %s: %w", info.ID, err)
+		}
+	}
+	return nil
+}
+
+// clearMods empties the MODSEQ rows before those of a renewed numbering are put: numbers of both
+// may be the same.
+func (w *Writer) clearMods(b *pebble.Batch) {
+	prefix := layout.Prefix(w.db.num, layout.KindModSeq)
+	_ = b.DeleteRange(prefix, layout.After(prefix), nil)
+}
