@@ -18,6 +18,11 @@ type Group struct {
 	Kind        string    `json:"kind"`
 	Description string    `json:"description,omitempty"`
 	Members     []string  `json:"members,omitempty"`
+	SendAs      []string  `json:"send_as,omitempty"`
+	OnBehalf    []string  `json:"on_behalf,omitempty"`
+	List        string    `json:"list,omitempty"`
+	Owners      []string  `json:"owners,omitempty"`
+	Moderators  []string  `json:"moderators,omitempty"`
 	Removed     time.Time `json:"removed,omitzero"`
 	ID          string    `json:"id"`
 }
@@ -40,6 +45,14 @@ type GroupSet struct {
 	Description *string  `json:"description" help:"what it is for"`
 	Add         []string `json:"add" help:"name or address of a new member; may be repeated"`
 	Remove      []string `json:"remove" help:"name or address of a member that leaves; may be repeated"`
+
+	List      *bool     `json:"list" help:"make it a mailing list, or --list=false a group again"`
+	Owner     *[]string `json:"owner" help:"owners of the list in place of those there: they get what goes wrong; an empty one alone for none"`
+	Moderator *[]string `json:"moderator" help:"moderators in place of those there: they are asked about mail of who may not write"`
+	Post      *string   `json:"post" help:"who may write without being asked about: members, anyone or moderators"`
+	Tag       *string   `json:"tag" help:"word that stands in brackets before subjects; empty for none"`
+	ReplyTo   *string   `json:"reply_to" help:"list for answers to the list; empty for answers to the author"`
+	Rewrite   *string   `json:"rewrite" help:"when From becomes the list's: always, never, or empty: where the author's domain has a DMARC policy that asks for it"`
 }
 
 func groups() []*Verb {
@@ -90,13 +103,10 @@ func (c *Call) groupOf(ctx context.Context, g directory.Group) Group {
 	out := Group{
 		Name: g.Name, Address: g.InternetAddress, Kind: string(g.Kind), Description: g.Description, Removed: g.Removed, ID: g.ID.String(),
 	}
-	for _, m := range g.Members {
-		if id, err := note.ParseUNID(m); err == nil {
-			if name, err := c.Directory.NameOf(ctx, id); err == nil {
-				m = name
-			}
-		}
-		out.Members = append(out.Members, m)
+	out.Members = c.names(ctx, g.Members)
+	out.SendAs, out.OnBehalf = c.names(ctx, g.SendAs), c.names(ctx, g.OnBehalf)
+	if l := &g.List; l.On {
+		out.List, out.Owners, out.Moderators = listText(l), c.names(ctx, l.Owners), c.names(ctx, l.Moderators)
 	}
 	return out
 }
@@ -148,6 +158,7 @@ func groupSet(ctx context.Context, c *Call, a *GroupSet) (Group, error) {
 			return fmt.Errorf("member %q of %s: %w", a.Remove[0], f.Name, directory.ErrNotFound)
 		}
 		f.Members = append(members, a.Add...)
+		setList(&f.List, a)
 		return nil
 	})
 	if err != nil {

@@ -30,6 +30,11 @@ type User struct {
 	Password     bool          `json:"password"`
 	SCRAM        bool          `json:"scram,omitempty"`
 	AppPasswords []AppPassword `json:"app_passwords,omitempty"`
+	Forward      []string      `json:"forward,omitempty"`
+	ForwardOnly  bool          `json:"forward_only,omitempty"`
+	Vacation     string        `json:"vacation,omitempty"`
+	SendAs       []string      `json:"send_as,omitempty"`
+	OnBehalf     []string      `json:"on_behalf,omitempty"`
 	Removed      time.Time     `json:"removed,omitzero"`
 	ID           string        `json:"id"`
 }
@@ -49,6 +54,8 @@ func userOf(p directory.Person) User {
 		Quota: Limit(p.Quota), Warning: Limit(p.Warning), SizeLimit: Limit(p.SizeLimit), Disabled: p.Disabled,
 		Password: p.HasPassword, SCRAM: p.HasScram, Removed: p.Removed, ID: p.ID.String(),
 	}
+	u.Forward, u.ForwardOnly, u.Vacation = p.Forward, p.ForwardOnly, vacationText(&p.Vacation)
+	u.SendAs, u.OnBehalf = p.SendAs, p.OnBehalf
 	if len(p.FullName) > 1 {
 		u.Names = p.FullName[1:]
 	}
@@ -99,6 +106,14 @@ type UserSet struct {
 	Warning   *Size     `json:"warning" help:"size from which the owner is warned, 0 for none"`
 	SizeLimit *Size     `json:"size_limit" help:"greatest message taken, 0 for the server's"`
 	Disabled  *bool     `json:"disabled" help:"refuse sign-in, and mail too (SMTP answers 550 5.2.1)"`
+
+	Forward         *[]string `json:"forward" help:"addresses that mail goes on to, in place of those there; an empty one alone for none"`
+	ForwardOnly     *bool     `json:"forward_only" help:"keep no copy of what is forwarded"`
+	Vacation        *string   `json:"vacation" help:"text of the vacation notice; an empty one ends it"`
+	VacationSubject *string   `json:"vacation_subject" help:"its subject; empty for one made of the message's"`
+	VacationFrom    *string   `json:"vacation_from" help:"first day of it, 2026-12-24; empty for at once"`
+	VacationUntil   *string   `json:"vacation_until" help:"last day of it; empty for no end"`
+	VacationDays    *int      `json:"vacation_days" help:"after how many days a sender is told again (7)"`
 }
 
 // UserPassword are the arguments of user password.
@@ -150,7 +165,9 @@ func people() []*Verb {
 		define("user list", "list people", userList),
 		define("user show", "show a person", func(ctx context.Context, c *Call, a *Named) (User, error) {
 			p, err := c.person(ctx, a.Name)
-			return userOf(p), err
+			u := userOf(p)
+			u.SendAs, u.OnBehalf = c.names(ctx, u.SendAs), c.names(ctx, u.OnBehalf)
+			return u, err
 		}),
 		define("user set", "change a person", userSet, changes),
 		define("user remove", "remove a person; undo brings them back for 30 days", func(ctx context.Context, c *Call, a *Named) (Done, error) {
@@ -178,6 +195,8 @@ func people() []*Verb {
 			ap, secret, err := c.Directory.AddAppPassword(ctx, c.Who, p.ID, a.Label)
 			return AppPassword{ID: ap.ID, Label: ap.Label, Last4: ap.Last4, Created: ap.Created, Secret: secret}, err
 		}, changes),
+		define("user send-as allow", "let a person or group write under a person's or group's address", sendAs(true), changes),
+		define("user send-as deny", "end that", sendAs(false), changes),
 		define("user app-password remove", "end a password of one program", appPasswordRemove, changes),
 	}
 }
@@ -302,7 +321,11 @@ func userSet(ctx context.Context, c *Call, a *UserSet) (User, error) {
 		assign((*Size)(&f.Warning), a.Warning)
 		assign((*Size)(&f.SizeLimit), a.SizeLimit)
 		assign(&f.Disabled, a.Disabled)
-		return nil
+		if a.Forward != nil {
+			f.Forward = nonEmpty(*a.Forward)
+		}
+		assign(&f.ForwardOnly, a.ForwardOnly)
+		return setVacation(&f.Vacation, a)
 	})
 	if err != nil {
 		return User{}, err

@@ -17,6 +17,8 @@ type Queued struct {
 	Created    time.Time         `json:"created"`
 	Size       Size              `json:"size"`
 	State      string            `json:"state,omitempty"`
+	Urgency    string            `json:"urgency,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
 	To         []string          `json:"to"`
 	Recipients []QueuedRecipient `json:"recipients,omitempty"`
 	Header     string            `json:"header,omitempty"`
@@ -30,11 +32,45 @@ type QueuedRecipient struct {
 	Attempts int       `json:"attempts"`
 	Next     time.Time `json:"next,omitzero"`
 	Reply    string    `json:"reply,omitempty"`
+	Host     string    `json:"host,omitempty"`
 }
 
 // QueueList are the arguments of queue list.
 type QueueList struct {
-	Limit int `json:"limit" help:"at most so many (1,000 where none is given)"`
+	Limit  int    `json:"limit" help:"at most so many (1,000 where none is given)"`
+	From   string `json:"from" help:"of senders that hold this text"`
+	To     string `json:"to" help:"for recipients that hold this text"`
+	Domain string `json:"domain" help:"for recipients of this domain"`
+	State  string `json:"state" help:"held, dead, pending, waiting, failed, delivered or relayed"`
+}
+
+// QueueShow are the arguments of show queue.
+type QueueShow struct {
+	Limit         int    `json:"limit" help:"at most so many (1,000 where none is given)"`
+	From          string `json:"from" help:"of senders that hold this text"`
+	To            string `json:"to" help:"for recipients that hold this text"`
+	Domain        string `json:"domain" help:"for recipients of this domain"`
+	State         string `json:"state" help:"held, dead, pending, waiting, failed, delivered or relayed"`
+	ByDestination bool   `json:"by_destination" help:"count what waits for each destination instead"`
+}
+
+// QueueView is what show queue tells.
+type QueueView struct {
+	Messages     []Queued           `json:"messages,omitempty"`
+	Destinations []QueueDestination `json:"destinations,omitempty"`
+}
+
+// QueueDestination is what waits for one destination.
+type QueueDestination struct {
+	Destination string    `json:"destination"`
+	Due         int       `json:"due" show:"always"`
+	Waiting     int       `json:"waiting" show:"always"`
+	Sending     int       `json:"sending" show:"always"`
+	Connections int       `json:"connections"`
+	Failures    int       `json:"failures"`
+	Until       time.Time `json:"retry,omitzero"`
+	Host        string    `json:"host,omitempty"`
+	Reply       string    `json:"reply,omitempty"`
 }
 
 // QueueID are the arguments of verbs on one message in mail.box.
@@ -54,6 +90,8 @@ func queues() []*Verb {
 	}
 	return []*Verb{
 		define("queue list", "list what waits in mail.box", queueList),
+		define("trace", "where a message is: what happened to it on its way, hop by hop", traceMail,
+			long("Messages that passed mail.box (mail to other domains, and what could not be delivered at once) are remembered for router.keep_trace. What was delivered at once is found by queue id and --recipient.")),
 		define("queue show", "show a message in mail.box: recipients, attempts, header", queueShow),
 		define("queue retry", "try a message again now", act("due now:", (*mail.Service).Retry), changes),
 		define("queue hold", "keep a message in mail.box until it is released", act("held:", (*mail.Service).Hold), changes),
@@ -71,7 +109,10 @@ func queueID(text string) (note.UNID, error) {
 }
 
 func queuedOf(e mail.Entry) Queued {
-	q := Queued{ID: e.ID.String(), From: e.From.String(), Created: e.Created, Size: Size(e.Size)}
+	q := Queued{ID: e.ID.String(), From: e.From.String(), Created: e.Created, Size: Size(e.Size), Reason: e.Reason}
+	if e.Urgency != mail.Normal {
+		q.Urgency = e.Urgency.String()
+	}
 	states := map[string]bool{}
 	var words []string
 	for _, r := range e.Recipients {
@@ -98,12 +139,14 @@ func queueList(ctx context.Context, c *Call, a *QueueList) ([]Queued, error) {
 	}
 	out := []Queued{}
 	for after := ""; len(out) < limit; {
-		list, next, err := c.Mail.List(ctx, limit-len(out), after)
+		list, next, err := c.Mail.List(ctx, 1000, after)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range list {
-			out = append(out, queuedOf(e))
+			if len(out) < limit && a.fits(&e) {
+				out = append(out, queuedOf(e))
+			}
 		}
 		if next == "" {
 			break
@@ -111,6 +154,98 @@ func queueList(ctx context.Context, c *Call, a *QueueList) ([]Queued, error) {
 		after = next
 	}
 	return out, nil
+}
+
+// fits says whether a message is one of those asked for.
+func (a *QueueList) fits(e *mail.Entry) bool {
+	holds := func(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
+	if a.From != "" && !holds(e.From.String(), a.From) {
+		return false
+	}
+	switch a.State {
+	case "held", "dead":
+		if a.State == "held" != e.Held || a.State == "dead" != e.Dead {
+			return false
+		}
+	}
+	if a.To == "" && a.Domain == "" && (a.State == "" || a.State == "held" || a.State == "dead") {
+		return true
+	}
+	for i := range e.Recipients {
+		r := &e.Recipients[i]
+		_, domain, _ := strings.Cut(r.Address, "@")
+		switch {
+		case a.To != "" && !holds(r.Address, a.To):
+		case a.Domain != "" && !strings.EqualFold(domain, a.Domain):
+		case a.State != "" && a.State != "held" && a.State != "dead" && a.State != string(r.State):
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+func showQueue(ctx context.Context, c *Call, a *QueueShow) (QueueView, error) {
+	if !a.ByDestination {
+		list, err := queueList(ctx, c, &QueueList{a.Limit, a.From, a.To, a.Domain, a.State})
+		return QueueView{Messages: list}, err
+	}
+	out := QueueView{Destinations: []QueueDestination{}}
+	for _, d := range c.Mail.Destinations() {
+		out.Destinations = append(out.Destinations, QueueDestination{
+			Destination: d.Destination, Due: d.Due, Waiting: d.Waiting, Sending: d.Sending, Connections: d.Connections,
+			Failures: d.Failures, Until: d.Until, Host: d.Host, Reply: d.Reply,
+		})
+	}
+	return out, nil
+}
+
+// TraceOf are the arguments of trace.
+type TraceOf struct {
+	What      string `json:"what" arg:"required" help:"queue id, Message-ID or address"`
+	Recipient string `json:"recipient" help:"with a queue id: a recipient here, to see what was delivered at once"`
+}
+
+// TraceStep is one thing that happened to a message.
+type TraceStep struct {
+	Time     time.Time `json:"time"`
+	Event    string    `json:"event"`
+	From     string    `json:"from,omitempty"`
+	To       string    `json:"to"`
+	Host     string    `json:"host,omitempty"`
+	Secure   string    `json:"secure,omitempty"`
+	Reply    string    `json:"reply,omitempty"`
+	Accepted time.Time `json:"accepted,omitzero"`
+	ID       string    `json:"id"`
+	Message  string    `json:"message_id,omitempty"`
+}
+
+func traceMail(ctx context.Context, c *Call, a *TraceOf) ([]TraceStep, error) {
+	hops, err := c.Mail.Trace(ctx, a.What)
+	if err != nil {
+		return nil, err
+	}
+	out := []TraceStep{}
+	for i := range hops {
+		h := &hops[i]
+		out = append(out, TraceStep{h.Time, string(h.Event), h.From, h.To, h.Host, h.Secure, h.Reply, h.Accepted, h.ID.String(), h.MessageID})
+	}
+	if a.Recipient == "" {
+		return out, nil
+	}
+	id, err := queueID(a.What)
+	if err != nil {
+		return nil, err
+	}
+	at, found, err := c.Mail.Delivered(ctx, id, a.Recipient)
+	if err == nil && found {
+		step := TraceStep{Time: at, Event: string(mail.HopDelivered), To: a.Recipient, ID: id.String()}
+		if at.IsZero() {
+			step.Reply = "and removed since"
+		}
+		out = append(out, step)
+	}
+	return out, err
 }
 
 func queueShow(ctx context.Context, c *Call, a *QueueID) (Queued, error) {
@@ -122,10 +257,11 @@ func queueShow(ctx context.Context, c *Call, a *QueueID) (Queued, error) {
 	if err != nil {
 		return Queued{}, err
 	}
+	c.Mail.Known(ctx, &e)
 	q := queuedOf(e)
 	q.Header = strings.ReplaceAll(string(header), "\r\n", "\n")
 	for _, r := range e.Recipients {
-		q.Recipients = append(q.Recipients, QueuedRecipient{r.Address, r.Name, string(r.State), r.Attempts, r.Next, r.Reply})
+		q.Recipients = append(q.Recipients, QueuedRecipient{r.Address, r.Name, string(r.State), r.Attempts, r.Next, r.Reply, r.Remote})
 	}
 	return q, nil
 }

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -17,7 +18,7 @@ import (
 
 // authStats counts sign-ins.
 type authStats struct {
-	ok, app, failed, disabled *stat.Counter
+	ok, app, failed, disabled, renewed *stat.Counter
 }
 
 func (s *authStats) init(t *stat.Tree) {
@@ -25,6 +26,7 @@ func (s *authStats) init(t *stat.Tree) {
 	s.app = t.Counter("Directory.Authentication.AppPassword", "sign-ins with an app password")
 	s.failed = t.Counter("Directory.Authentication.Failed", "sign-ins with a wrong user or password")
 	s.disabled = t.Counter("Directory.Authentication.Disabled", "sign-ins of disabled people")
+	s.renewed = t.Counter("Directory.Authentication.HashesRenewed", "stored passwords hashed anew with today's parameters")
 }
 
 // Authenticate signs a person in by full name, short name or address, with the password of the
@@ -60,10 +62,31 @@ func (d *Directory) Authenticate(ctx context.Context, user, secret, door string)
 	}
 	if app {
 		d.stat.app.Inc()
-	} else {
-		d.stat.ok.Inc()
+		return who, p, nil
+	}
+	d.stat.ok.Inc()
+	if password.Outdated(p.password) {
+		d.renew(ctx, &p, secret)
 	}
 	return who, p, nil
+}
+
+// renew puts a hash of today in the place of one that was made with weaker parameters, or by
+// another program. Now is the only time at which the password is known. Who signs in does so whether
+// this works or not.
+func (d *Directory) renew(ctx context.Context, p *Person, secret string) {
+	err := d.setPassword(ctx, note.System, p.ID, secret, func(now *Person) (bool, error) {
+		if now.password != p.password {
+			return false, errMoved // it was changed meanwhile, and by whom is none of our business
+		}
+		return now.HasScram || d.opt.Scram && password.Foreign(now.password), nil
+	})
+	switch {
+	case err == nil:
+		d.stat.renewed.Inc()
+	case !errors.Is(err, errMoved) && d.env.Log != nil:
+		d.env.Log.WarnContext(ctx, "directory: the hash of a password could not be renewed", "person", p.Name(), "err", err)
+	}
 }
 
 // SignedIn makes a session of a person who proved themselves otherwise, as in SCRAM.
@@ -110,20 +133,21 @@ func (d *Directory) Failed(ctx context.Context, user, door string) {
 	d.log(ctx, "sign-in refused", user, door)
 }
 
-// ScramCredentials returns the SCRAM-SHA-256 credentials of a user who opted in. For all others,
-// and for users who do not exist, it makes some up that no password matches: always the same for
-// one name. Errors are failures of the look-up itself.
-func (d *Directory) ScramCredentials(ctx context.Context, user string) (scram.Credentials, error) {
+// ScramCredentials returns the SCRAM-SHA-256 credentials of all the passwords that a user has some
+// for: the account's, where they opted in, and the app passwords. For who has none, and for users
+// who do not exist, it makes some up that no password matches: always the same for one name. Errors
+// are failures of the look-up itself.
+func (d *Directory) ScramCredentials(ctx context.Context, user string) ([]scram.Credentials, error) {
 	p, err := d.ByName(ctx, user)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return scram.Credentials{}, fmt.Errorf("directory: SCRAM: %w", err)
+		return nil, fmt.Errorf("directory: SCRAM: %w", err)
 	}
 	// The fake is made in any case, so that the time tells nothing.
 	fake := scram.Fake(d.subkey("scram"), d.normalUser(ctx, user), d.opt.ScramIterations)
-	if err == nil && p.HasScram && !p.Disabled {
+	if err == nil && len(p.scram) > 0 && !p.Disabled {
 		return p.scram, nil
 	}
-	return fake, nil
+	return []scram.Credentials{fake}, nil
 }
 
 // normalUser is one for all spellings of a user: that a short name and the address made of it give the
@@ -147,6 +171,14 @@ func (d *Directory) subkey(use string) []byte {
 	return m.Sum(nil)
 }
 
+// Sign makes a code of 16 bytes that only this domain's servers can make, for links and addresses
+// that come back; each use has a key of its own.
+func (d *Directory) Sign(use, text string) []byte {
+	m := hmac.New(sha256.New, d.subkey("sign "+use))
+	m.Write([]byte(text))
+	return m.Sum(nil)[:16]
+}
+
 // requireSelf refuses everyone but administrators and the person themselves.
 func requireSelf(who note.Who, person note.UNID) error {
 	if who.Person == person && !person.IsZero() {
@@ -161,15 +193,75 @@ func (d *Directory) SetPassword(ctx context.Context, who note.Who, person note.U
 	if err := requireSelf(who, person); err != nil {
 		return err
 	}
-	c, err := d.prepare(ctx, pw, withScram)
+	var err error
+	for range 3 {
+		err = d.setPassword(ctx, who, person, pw, func(*Person) (bool, error) { return withScram, nil })
+		if !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	return err
+}
+
+// errMoved says that a person changed between the look at them and the lock.
+var errMoved = errors.New("directory: the person changed meanwhile")
+
+// setPassword asks, before the hash and under the lock, whether the password is to have SCRAM
+// credentials.
+func (d *Directory) setPassword(ctx context.Context, who note.Who, person note.UNID, pw string, ask func(*Person) (withScram bool, err error)) error {
+	p, err := d.Person(ctx, person)
+	if err != nil {
+		return err
+	}
+	withScram, err := ask(&p)
+	if err != nil {
+		return err
+	}
+	salt := d.saltOf(&p, false)
+	c, err := d.prepare(ctx, pw, withScram, salt)
 	if err != nil {
 		return err
 	}
 	return d.update(ctx, who, func(e *edit) error {
 		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
-			return c.write(items), nil
+			now := readPerson(person, items)
+			again, err := ask(&now)
+			if err == nil && (again != withScram || !salt.is(d.saltOf(&now, false))) {
+				err = errMoved
+			}
+			return c.write(items), err
 		})
 	})
+}
+
+// salt is what all SCRAM credentials of a person are derived with: the server tells a client one
+// salt and one count before it knows which of the passwords the client has.
+type salt struct {
+	bytes      []byte
+	iterations int
+}
+
+func (s salt) is(o salt) bool { return s.iterations == o.iterations && bytes.Equal(s.bytes, o.bytes) }
+
+func saltIn(c *scram.Credentials) salt { return salt{c.Salt, c.Iterations} }
+
+// saltOf is the salt for a new password of a person: that of those that stay. account says that the
+// account's password stays too.
+func (d *Directory) saltOf(p *Person, account bool) salt {
+	for i := range p.scram {
+		if i > 0 || account || !p.HasScram {
+			return saltIn(&p.scram[i])
+		}
+	}
+	return d.newSalt(p.ID)
+}
+
+// newSalt is the same at every replica, so that two app passwords that are added at two of them go
+// together.
+func (d *Directory) newSalt(person note.UNID) salt {
+	m := hmac.New(sha256.New, d.subkey("scram salt"))
+	m.Write(person[:])
+	return salt{m.Sum(nil)[:16], d.opt.ScramIterations}
 }
 
 // credentials are what is stored of a password.
@@ -186,7 +278,7 @@ func (c *credentials) write(items note.Items) note.Items {
 }
 
 // prepare computes what is stored of a password, before any lock is taken.
-func (d *Directory) prepare(ctx context.Context, pw string, withScram bool) (credentials, error) {
+func (d *Directory) prepare(ctx context.Context, pw string, withScram bool, s salt) (credentials, error) {
 	var c credentials
 	if pw == "" {
 		return c, nil
@@ -196,12 +288,14 @@ func (d *Directory) prepare(ctx context.Context, pw string, withScram bool) (cre
 		return c, fmt.Errorf("directory: password: %w", err)
 	}
 	if withScram {
-		salt := make([]byte, 16)
-		d.env.Fill(salt)
-		made := scram.Derive(scram.Prepare(pw), salt, d.opt.ScramIterations)
-		c.scram = appendScram(&made)
+		c.scram = s.derive(pw)
 	}
 	return c, nil
+}
+
+func (s salt) derive(pw string) []byte {
+	made := scram.Derive(scram.Prepare(pw), s.bytes, s.iterations)
+	return appendScram(&made)
 }
 
 // maxTokens bounds the app passwords of a person.
@@ -225,20 +319,31 @@ func (d *Directory) AddAppPassword(ctx context.Context, who note.Who, person not
 	var id [8]byte
 	d.env.Fill(id[:])
 	a := AppPassword{ID: hex.EncodeToString(id[:]), Label: label, Last4: secret[len(secret)-4:], Created: d.env.Clock.Now().UTC().Truncate(1e9)}
-	err = d.update(ctx, who, func(e *edit) error {
-		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
-			n := 0
-			for _, it := range items {
-				if strings.HasPrefix(it.Name, itemToken) {
-					n++
+	add := func() error {
+		p, err := d.Person(ctx, person)
+		if err != nil {
+			return err
+		}
+		with := d.saltOf(&p, true)
+		made := with.derive(secret)
+		return d.update(ctx, who, func(e *edit) error {
+			return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
+				now := readPerson(person, items)
+				switch {
+				case len(now.tokens) >= maxTokens:
+					return nil, fmt.Errorf("%w: a person has at most %d app passwords; remove one first", ErrInvalid, maxTokens)
+				case !with.is(d.saltOf(&now, true)):
+					return nil, errMoved
 				}
-			}
-			if n >= maxTokens {
-				return nil, fmt.Errorf("%w: a person has at most %d app passwords; remove one first", ErrInvalid, maxTokens)
-			}
-			return items.With(itemToken+a.ID, tokenItem(&a, hex.AppendEncode(nil, sum[:]))), nil
+				return items.With(itemToken+a.ID, tokenItem(&a, hex.AppendEncode(nil, sum[:]), made)), nil
+			})
 		})
-	})
+	}
+	for range 3 {
+		if err = add(); !errors.Is(err, errMoved) {
+			break
+		}
+	}
 	if err != nil {
 		return AppPassword{}, "", err
 	}

@@ -1,12 +1,16 @@
 package directory
 
 import (
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
 
+	"doublet/directory/password"
 	"doublet/note"
 	"doublet/wire/scram"
+
+	"golang.org/x/crypto/argon2"
 )
 
 func TestAuthenticate(t *testing.T) {
@@ -118,7 +122,7 @@ func TestAppPasswords(t *testing.T) {
 // scramSignIn plays both sides of an exchange.
 func (w *world) scramSignIn(user, pw string) error {
 	c := scram.NewClient(user, pw, "client-nonce-0123456789")
-	s := scram.NewServer(func(user string) (scram.Credentials, error) { return w.ScramCredentials(bg, user) }, "server-nonce-0123456789")
+	s := scram.NewServer(func(user string) ([]scram.Credentials, error) { return w.ScramCredentials(bg, user) }, "server-nonce-0123456789", scram.Channel{})
 	in, _, err := c.Next(nil)
 	for err == nil {
 		var done bool
@@ -153,18 +157,18 @@ func TestScram(t *testing.T) {
 	// As of somebody who is there: the short name and the address made of it are one user.
 	address, err := w.ScramCredentials(bg, "nobody@Example.com")
 	w.ok(err)
-	if string(address.Salt) != string(one.Salt) {
+	if string(address[0].Salt) != string(one[0].Salt) {
 		t.Error("another spelling has another salt: who is not there is told from who is")
 	}
 	three, err := w.ScramCredentials(bg, "somebody")
 	w.ok(err)
-	if string(one.Salt) != string(two.Salt) || one.StoredKey != two.StoredKey || string(one.Salt) == string(three.Salt) {
+	if string(one[0].Salt) != string(two[0].Salt) || one[0].StoredKey != two[0].StoredKey || string(one[0].Salt) == string(three[0].Salt) {
 		t.Error("made-up credentials tell who is not there")
 	}
 	real, err := w.ScramCredentials(bg, "alice")
 	w.ok(err)
-	if real.Iterations != one.Iterations || len(real.Salt) != len(one.Salt) {
-		t.Errorf("%d rounds and %d bytes against %d and %d", real.Iterations, len(real.Salt), one.Iterations, len(one.Salt))
+	if real[0].Iterations != one[0].Iterations || len(real[0].Salt) != len(one[0].Salt) {
+		t.Errorf("%d rounds and %d bytes against %d and %d", real[0].Iterations, len(real[0].Salt), one[0].Iterations, len(one[0].Salt))
 	}
 	w.ok(w.scramSignIn("alice", "wonder"))
 	w.ok(w.SetPassword(bg, note.System, alice.ID, "wonder", false))
@@ -174,4 +178,91 @@ func TestScram(t *testing.T) {
 	_, err = w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.Disabled = true; return nil })
 	w.ok(err)
 	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
+}
+
+// TestScramAppPasswords: app passwords always sign in by SCRAM, beside the account's password or
+// without it, whatever order they came in.
+func TestScramAppPasswords(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password = "wonder" })
+	app := func() (string, string) {
+		a, secret, err := w.AddAppPassword(bg, note.System, alice.ID, "phone")
+		w.ok(err)
+		return a.ID, secret
+	}
+	id, phone := app()
+	w.ok(w.scramSignIn("alice", phone))
+	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
+	w.ok(w.SetPassword(bg, note.System, alice.ID, "wonder", true))
+	_, tablet := app()
+	for range 2 {
+		for _, pw := range []string{phone, tablet, "wonder"} {
+			w.ok(w.scramSignIn("alice", pw))
+		}
+		w.end()
+		w.start()
+	}
+	w.ok(w.RemoveAppPassword(bg, note.System, alice.ID, id))
+	w.want(w.scramSignIn("alice", phone), scram.ErrProof)
+	w.ok(w.SetPassword(bg, note.System, alice.ID, "other", false))
+	w.ok(w.scramSignIn("alice", tablet))
+	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
+	w.want(w.scramSignIn("alice", "other"), scram.ErrProof)
+}
+
+// TestScramOldSalt: a person whose credentials are of a release that gave each password a salt of its
+// own keeps that salt, so that app passwords go with it.
+func TestScramOldSalt(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password = "wonder" })
+	old := scram.Derive("wonder", []byte("a salt of long ago"), 5000)
+	w.ok(w.update(bg, note.System, func(e *edit) error {
+		return e.change(alice.ID, formPerson, func(items note.Items) (note.Items, error) {
+			return items.With(itemScram, note.Binary(appendScram(&old))), nil
+		})
+	}))
+	_, phone, err := w.AddAppPassword(bg, note.System, alice.ID, "phone")
+	w.ok(err)
+	w.ok(w.scramSignIn("alice", "wonder"))
+	w.ok(w.scramSignIn("alice", phone))
+	w.ok(w.SetPassword(bg, note.System, alice.ID, "next", false))
+	w.ok(w.scramSignIn("alice", phone))
+	w.ok(w.SetPassword(bg, note.System, alice.ID, "next", true))
+	w.ok(w.scramSignIn("alice", phone))
+	w.ok(w.scramSignIn("alice", "next"))
+}
+
+// TestRenew: a hash with weak parameters is replaced when its password is known, once.
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password, s.Scram = "wonder", true })
+	// "wonder" under a salt of eight bytes, 8 KiB, one pass.
+	weak := "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$" + weakKey("wonder")
+	w.ok(w.update(bg, note.System, func(e *edit) error {
+		return e.change(alice.ID, formPerson, func(items note.Items) (note.Items, error) {
+			return items.With(itemPassword, note.Text(weak)), nil
+		})
+	}))
+	_, _, err := w.Authenticate(bg, "alice", "wrong", "t")
+	w.want(err, ErrAuthentication)
+	for range 2 {
+		_, _, err := w.Authenticate(bg, "alice", "wonder", "t")
+		w.ok(err)
+		p, err := w.Person(bg, alice.ID)
+		w.ok(err)
+		if p.password == weak || password.Outdated(p.password) || !p.HasScram {
+			t.Errorf("%s, SCRAM %v", p.password, p.HasScram)
+		}
+	}
+	if n := w.Directory.stat.renewed.Value(); n != 1 {
+		t.Errorf("%d hashes renewed", n)
+	}
+	w.ok(w.scramSignIn("alice", "wonder"))
+}
+
+func weakKey(pw string) string {
+	return base64.RawStdEncoding.EncodeToString(argon2.IDKey([]byte(pw), []byte("somesalt"), 1, 8, 1, 32))
 }

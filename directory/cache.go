@@ -43,8 +43,9 @@ const entryWeight = 1024
 func (a *answer) size() int {
 	n := 400 + len(a.target.Name) + len(a.target.Detail)
 	if p := a.person; p != nil {
-		n += len(p.ShortName) + len(p.InternetAddress) + len(p.password) + 128*len(p.AppPasswords)
-		for _, list := range [][]string{p.FullName, p.MailAddress, p.Roles} {
+		n += len(p.ShortName) + len(p.InternetAddress) + len(p.password) + 256*len(p.AppPasswords)
+		n += len(p.Vacation.Subject) + len(p.Vacation.Text)
+		for _, list := range [][]string{p.FullName, p.MailAddress, p.Roles, p.Forward, p.SendAs, p.OnBehalf} {
 			for _, s := range list {
 				n += 16 + len(s)
 			}

@@ -69,6 +69,9 @@ type Options struct {
 	KeepRemoved time.Duration
 	// ScramIterations of new credentials (4,096).
 	ScramIterations int
+	// Scram makes SCRAM-SHA-256 credentials when a password that another program hashed is hashed
+	// anew.
+	Scram bool
 	// MailFiles may be nil: mail files then get their ids, and are made by whoever opens them first.
 	MailFiles MailFiles
 	Stats     *stat.Tree
@@ -98,6 +101,7 @@ type Directory struct {
 	version atomic.Uint64
 	names   *nameCache
 	local   atomic.Pointer[domainList]
+	routes  atomic.Pointer[routeTable]
 	files   atomic.Pointer[MailFiles]
 	// secret is the key of app passwords and of the answers for users who do not exist.
 	secret []byte

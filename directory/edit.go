@@ -105,6 +105,8 @@ func formWord(form string) string {
 		return "mail-in database"
 	case formServer:
 		return "server"
+	case formRoute:
+		return "route"
 	}
 	return "entry"
 }

@@ -18,6 +18,7 @@ type Recipient struct {
 	Detail                    string
 	Database                  note.DatabaseID
 	SizeLimit, Quota, Warning uint64
+	Own                       bool // as in Target
 }
 
 // Expansion is what a message's targets come to.
@@ -78,7 +79,7 @@ func (x *expander) add(t *Target) {
 	}
 	x.seen[t.ID] = true
 	x.Recipients = append(x.Recipients, Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
-		Database: t.Database, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning})
+		Database: t.Database, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning, Own: t.Own})
 }
 
 func (x *expander) target(r *store.Reader, t *Target, depth int) error {
@@ -148,4 +149,11 @@ func (x *expander) member(r *store.Reader, u note.UNID, depth int) error {
 	}
 	x.add(&t)
 	return x.check()
+}
+
+// ExpandMembers is Expand of a list as a group holds it: UNIDs, and addresses elsewhere.
+func (d *Directory) ExpandMembers(ctx context.Context, members []string) (Expansion, error) {
+	x := expander{limit: d.opt.MaxMembers, seen: make(map[note.UNID]bool, len(members)), out: make(map[string]bool)}
+	err := d.read(ctx, func(r *store.Reader) error { return x.members(r, members, 1) })
+	return x.Expansion, err
 }

@@ -18,7 +18,7 @@ func (d *Directory) AddGroup(ctx context.Context, who note.Who, f GroupFields) (
 	}
 	var out Group
 	err := d.update(ctx, who, func(e *edit) error {
-		f.Members = slices.Clone(f.Members)
+		f = f.clone()
 		if err := e.checkGroup(&f, nil); err != nil {
 			return err
 		}
@@ -37,8 +37,7 @@ func (d *Directory) SetGroup(ctx context.Context, who note.Who, id note.UNID, fn
 	err := d.update(ctx, who, func(e *edit) error {
 		return e.change(id, formGroup, func(items note.Items) (note.Items, error) {
 			was := readGroup(id, items)
-			f := was.GroupFields
-			f.Members = slices.Clone(f.Members)
+			f := was.GroupFields.clone()
 			if err := fn(&f); err != nil {
 				return nil, err
 			}
@@ -85,6 +84,12 @@ func (e *edit) checkGroup(f, was *GroupFields) error {
 		if err := checkAddress(f.InternetAddress, own); err != nil {
 			return err
 		}
+	}
+	if err := checkRights(&e.w.Reader, &f.SendAs, &f.OnBehalf); err != nil {
+		return err
+	}
+	if err := e.checkList(f, was, domains); err != nil {
+		return err
 	}
 	return e.checkMembers(f, had, domains)
 }

@@ -57,6 +57,8 @@ func Indexes() []store.Index {
 		of(indexList, present(listKeys)),
 		of(indexRemoved, removedKeys),
 		of(indexRoles, present(roleKeys)),
+		of(indexDKIM, dkimKeys),
+		of(indexRoutes, routeKeys),
 	}
 }
 

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -45,10 +46,24 @@ const (
 	itemHost            = "NetAddress"
 	itemDomains         = "Domains"
 	itemSecret          = "Secret"
+	itemForward         = "ForwardTo"
+	itemForwardOnly     = "ForwardOnly" // no copy is kept
+	itemSendAs          = "MaySendAs"
+	itemOnBehalf        = "MaySendOnBehalf"
 	// itemToken begins the names of app passwords: an item for each, so that two that are added at
 	// two replicas merge.
 	itemToken = "AppPassword."
 )
+
+// SecretItem says whether what an item of that name holds is nobody's to see: passwords, what they are
+// compared with, keys. It goes by the name alone, in whatever note.
+func SecretItem(name string) bool {
+	switch name {
+	case itemPassword, itemScram, itemSecret, itemKeyPrivate, itemRoutePassword:
+		return true
+	}
+	return strings.HasPrefix(name, itemToken)
+}
 
 // PersonFields are the parts of a person that an administrator sets.
 type PersonFields struct {
@@ -65,6 +80,14 @@ type PersonFields struct {
 	Roles                     []string
 	// Disabled refuses sign-in; mail still arrives.
 	Disabled bool
+	// Forward are addresses that the person's mail goes on to. ForwardOnly keeps no copy here.
+	Forward     []string
+	ForwardOnly bool
+	Vacation    Vacation
+	// SendAs are the UNIDs of people and groups who may write as this person, OnBehalf of those who
+	// may write in the person's name beside their own, in Sender (RFC 5322 section 3.6.2). Where they
+	// are set, names and addresses are taken too, and turned into UNIDs.
+	SendAs, OnBehalf []string
 }
 
 // AppPassword is an app password without its secret.
@@ -84,8 +107,8 @@ type Person struct {
 	Removed time.Time
 
 	password string
-	scram    scram.Credentials
-	tokens   [][]byte // hashes, beside AppPasswords
+	scram    []scram.Credentials // with one salt: the account's first, where HasScram, then app passwords
+	tokens   [][]byte            // hashes, beside AppPasswords
 }
 
 // Name is the canonical full name.
@@ -169,6 +192,11 @@ func (p *PersonFields) write(items note.Items) note.Items {
 	f.int(itemSizeLimit, int64(p.SizeLimit))
 	f.list(itemRoles, p.Roles)
 	f.bool(itemDisabled, p.Disabled)
+	f.list(itemForward, p.Forward)
+	f.bool(itemForwardOnly, p.ForwardOnly)
+	f.list(itemSendAs, p.SendAs)
+	f.list(itemOnBehalf, p.OnBehalf)
+	p.Vacation.write(&f)
 	return f.items
 }
 
@@ -176,6 +204,7 @@ func (p *PersonFields) write(items note.Items) note.Items {
 func (p *PersonFields) clone() PersonFields {
 	q := *p
 	q.FullName, q.MailAddress, q.Roles = slices.Clone(p.FullName), slices.Clone(p.MailAddress), slices.Clone(p.Roles)
+	q.Forward, q.SendAs, q.OnBehalf = slices.Clone(p.Forward), slices.Clone(p.SendAs), slices.Clone(p.OnBehalf)
 	return q
 }
 
@@ -191,26 +220,50 @@ func readPerson(id note.UNID, items note.Items) Person {
 		SizeLimit:       uint64(max(0, items.Get(itemSizeLimit).AsInt())),
 		Roles:           items.Get(itemRoles).AsTextList(),
 		Disabled:        items.Get(itemDisabled).AsBool(),
+		Forward:         items.Get(itemForward).AsTextList(),
+		ForwardOnly:     items.Get(itemForwardOnly).AsBool(),
+		Vacation:        readVacation(items),
+		SendAs:          items.Get(itemSendAs).AsTextList(),
+		OnBehalf:        items.Get(itemOnBehalf).AsTextList(),
 	}}
 	p.password = items.Get(itemPassword).AsText()
 	p.HasPassword = p.password != ""
-	p.scram, p.HasScram = readScram(items.Get(itemScram).AsBinary())
+	var own scram.Credentials
+	if own, p.HasScram = readScram(items.Get(itemScram).AsBinary()); p.HasScram {
+		p.scram = append(p.scram, own)
+	}
 	p.Removed = readRemoved(items)
 	for _, it := range items {
 		id, ok := strings.CutPrefix(it.Name, itemToken)
 		list := it.Value.AsTextList()
-		if !ok || len(list) != 4 {
+		if !ok || len(list) < 4 {
 			continue
 		}
 		created, _ := strconv.ParseInt(list[2], 10, 64)
 		p.AppPasswords = append(p.AppPasswords, AppPassword{ID: id, Label: list[0], Last4: list[3], Created: time.Unix(created, 0).UTC()})
 		p.tokens = append(p.tokens, []byte(list[1]))
+		if len(list) > 4 {
+			p.addScram(list[4])
+		}
 	}
 	return p
 }
 
-func tokenItem(a *AppPassword, hash []byte) note.Value {
-	return note.TextList(a.Label, string(hash), strconv.FormatInt(a.Created.Unix(), 10), a.Last4)
+// addScram takes the SCRAM credentials of an app password, unless they are of another salt than what
+// is there: a client can be told one only.
+func (p *Person) addScram(text string) {
+	b, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return
+	}
+	c, ok := readScram(b)
+	if ok && (len(p.scram) == 0 || saltIn(&c).is(saltIn(&p.scram[0]))) {
+		p.scram = append(p.scram, c)
+	}
+}
+
+func tokenItem(a *AppPassword, hash, scram []byte) note.Value {
+	return note.TextList(a.Label, string(hash), strconv.FormatInt(a.Created.Unix(), 10), a.Last4, base64.RawStdEncoding.EncodeToString(scram))
 }
 
 func readRemoved(items note.Items) time.Time {
@@ -269,6 +322,10 @@ type GroupFields struct {
 	// elsewhere. Where they are set, names and addresses of this directory are taken too, and turned
 	// into UNIDs.
 	Members []string
+	// SendAs and OnBehalf say who may write under the group's address, as with a person.
+	SendAs, OnBehalf []string
+	// List makes the group a mailing list.
+	List ListFields
 }
 
 // Group is a group as the directory holds it. Its lists must not be changed.
@@ -286,6 +343,9 @@ func (g *GroupFields) write(items note.Items) note.Items {
 	f.text(itemInternetAddress, g.InternetAddress)
 	f.text(itemGroupKind, string(g.Kind))
 	f.list(itemMembers, g.Members)
+	f.list(itemSendAs, g.SendAs)
+	f.list(itemOnBehalf, g.OnBehalf)
+	g.List.write(&f)
 	return f.items
 }
 
@@ -296,6 +356,9 @@ func readGroup(id note.UNID, items note.Items) Group {
 		InternetAddress: items.Get(itemInternetAddress).AsText(),
 		Kind:            GroupKind(items.Get(itemGroupKind).AsText()),
 		Members:         items.Get(itemMembers).AsTextList(),
+		SendAs:          items.Get(itemSendAs).AsTextList(),
+		OnBehalf:        items.Get(itemOnBehalf).AsTextList(),
+		List:            readList(items),
 	}}
 }
 

@@ -22,6 +22,9 @@ type PersonSpec struct {
 	PersonFields
 	// Password may be empty: the person then cannot sign in yet. Scram opts in to SCRAM-SHA-256.
 	Password string
+	// Hash, in place of Password, is what another system stored of it (see password.Check). It is
+	// replaced at the first sign-in.
+	Hash string
 	Scram    bool
 }
 
@@ -76,12 +79,21 @@ func (d *Directory) newPerson(ctx context.Context, spec *PersonSpec) (*newPerson
 	if err := checkPerson(&n.fields, l.list); err != nil {
 		return nil, err
 	}
+	if err := d.read(ctx, func(r *store.Reader) error { return checkRights(r, &n.fields.SendAs, &n.fields.OnBehalf) }); err != nil {
+		return nil, err
+	}
 	if len(spec.Password) > password.MaxLength {
 		return nil, fmt.Errorf("%w password: it must have at most %d bytes", ErrInvalid, password.MaxLength)
 	}
-	c, err := d.prepare(ctx, spec.Password, spec.Scram)
+	c, err := d.prepare(ctx, spec.Password, spec.Scram, d.newSalt(n.id))
 	if err != nil {
 		return nil, err
+	}
+	if spec.Hash != "" {
+		if err := password.Check(spec.Hash); err != nil {
+			return nil, fmt.Errorf("%w password: %w", ErrInvalid, err)
+		}
+		c.hash = spec.Hash
 	}
 	for n.fields.MailDatabase == 0 {
 		n.fields.MailDatabase, n.own = note.DatabaseID(d.env.Uint64()), true
@@ -163,7 +175,18 @@ func checkPerson(f *PersonFields, domains []string) error {
 			return err
 		}
 	}
+	if err := checkForward(f); err != nil {
+		return err
+	}
 	return checkSizes(f.Quota, f.Warning, f.SizeLimit)
+}
+
+// MailFileOf is a person's mail file, which is made where a crash or a bulk import left it out.
+func (d *Directory) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID, error) {
+	if _, err := d.s.Info(p.MailDatabase); !errors.Is(err, store.ErrNotFound) || d.files.Load() == nil {
+		return p.MailDatabase, nil
+	}
+	return p.MailDatabase, d.EnsureMailFile(ctx, p.ID)
 }
 
 // EnsureMailFile makes a person's mail file where it is missing: after a bulk import, or after a
@@ -195,6 +218,9 @@ func (d *Directory) SetPerson(ctx context.Context, who note.Who, id note.UNID, f
 			}
 			// An address that was there may be of a domain that is not local any more.
 			if err := checkPerson(&f, withDomainsOf(domains, p.Addresses())); err != nil {
+				return nil, err
+			}
+			if err := checkRights(&e.w.Reader, &f.SendAs, &f.OnBehalf); err != nil {
 				return nil, err
 			}
 			items = f.write(items)

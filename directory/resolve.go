@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"doublet/note"
@@ -48,6 +49,12 @@ type Target struct {
 	Quota, Warning uint64
 	// ByRole says that the administrator gets it since nobody has the address postmaster or abuse.
 	ByRole bool
+	// Own says that mail is more than put into a mail file: the person forwards it or has a vacation
+	// notice, or the group is a mailing list.
+	Own bool
+	// ListPart is "bounces", "owner", "subscribe" … where the address is a mailing list's with such a
+	// word behind it, "list-owner@domain"; ID and Name are the list's.
+	ListPart string
 
 	groupKind GroupKind
 }
@@ -99,6 +106,12 @@ func resolve(r *store.Reader, a Address) (Target, error) {
 		t, err = byAddress(r, plain)
 	}
 	t.Detail = detail
+	if errors.Is(err, ErrNotFound) {
+		if part, bad := listPart(r, plain); !errors.Is(bad, ErrNotFound) {
+			part.Detail = detail
+			return part, bad
+		}
+	}
 	if role := lower(plain.Local); errors.Is(err, ErrNotFound) && (role == "postmaster" || role == "abuse") {
 		return administrator(r, detail)
 	}
@@ -122,17 +135,56 @@ func byAddress(r *store.Reader, a Address) (Target, error) {
 	return t, err
 }
 
-// administrator is the first person with the role Admin.
+// administrator is the first person with the role Admin who can be written to; else the first.
 func administrator(r *store.Reader, detail string) (Target, error) {
 	ids, err := r.Lookup(indexRoles, append([]byte{'r'}, lower(RoleAdmin)...))
 	if err != nil {
 		return Target{}, err
 	}
-	if len(ids) == 0 {
+	var best Target
+	for _, id := range ids {
+		t, err := targetOf(r, id)
+		if err != nil {
+			return Target{}, err
+		}
+		c, err := r.Content(id)
+		if err != nil {
+			return Target{}, err
+		}
+		fit := t.Database != 0 && !c.Content.Items.Get(itemDisabled).AsBool()
+		if best.ID.IsZero() || fit {
+			best = t
+		}
+		if fit {
+			break
+		}
+	}
+	if best.ID.IsZero() {
 		return Target{}, ErrNotFound
 	}
-	t, err := targetOf(r, ids[0])
-	t.Detail, t.ByRole = detail, true
+	best.Detail, best.ByRole = detail, true
+	return best, nil
+}
+
+// listParts are the words behind a mailing list's name, with a hyphen, that have a meaning.
+var listParts = []string{"bounces", "owner", "subscribe", "unsubscribe", "confirm", "help"}
+
+// listPart finds the mailing list of an address with such a word, or ErrNotFound.
+func listPart(r *store.Reader, a Address) (Target, error) {
+	i := strings.LastIndexByte(a.Local, '-')
+	if i <= 0 {
+		return Target{}, ErrNotFound
+	}
+	word := lower(a.Local[i+1:])
+	if !slices.Contains(listParts, word) {
+		return Target{}, ErrNotFound
+	}
+	a.Local = a.Local[:i]
+	t, err := lookup(r, append([]byte{'a'}, a.Key()...))
+	if err == nil && (t.Kind != TargetGroup || !t.Own) {
+		return Target{}, ErrNotFound
+	}
+	t.ListPart = word
 	return t, err
 }
 
@@ -182,10 +234,12 @@ func makeTarget(u note.UNID, items note.Items) (Target, bool) {
 	case formPerson:
 		t.Kind = TargetPerson
 		t.Quota, t.Warning = uint64(max(0, items.Get(itemQuota).AsInt())), uint64(max(0, items.Get(itemWarning).AsInt()))
+		t.Own = items.Get(itemForward) != nil || items.Get(itemVacation) != nil
 	case formMailIn:
 		t.Kind = TargetMailIn
 	case formGroup:
 		t.Kind, t.groupKind = TargetGroup, GroupKind(items.Get(itemGroupKind).AsText())
+		t.Own = items.Get(itemList) != nil
 		return t, true
 	default:
 		return t, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"doublet/note"
 	"doublet/store"
@@ -77,19 +78,72 @@ func closure(r *store.Reader, id note.UNID) ([]note.UNID, error) {
 	return out, nil
 }
 
+// SendRight says in which way somebody may use an address as a message's author.
+type SendRight uint8
+
+// The rights, each more than the one before it.
+const (
+	SendNever    SendRight = iota
+	SendOnBehalf           // beside an address of their own in Sender
+	SendFully
+)
+
 // MaySendAs says whether an address is the person's own: their internet address or an alias, their
 // short name or full name under a local domain, each with or without +detail; the administrator's
-// also postmaster and abuse where nobody else has them.
+// also postmaster and abuse where nobody else has them; and that of a person or group whose field
+// SendAs names them, or a group that they are in.
 func (d *Directory) MaySendAs(ctx context.Context, who note.Who, address string) (bool, error) {
+	right, err := d.SendRight(ctx, who, address)
+	return right == SendFully, err
+}
+
+// SendRight is MaySendAs with the right to write on behalf of somebody told apart.
+func (d *Directory) SendRight(ctx context.Context, who note.Who, address string) (SendRight, error) {
 	if who.System {
-		return true, nil
+		return SendFully, nil
 	}
 	t, err := d.Resolve(ctx, address)
 	switch {
 	case err == nil:
-		return t.Kind == TargetPerson && t.ID == who.Person, nil
 	case errors.Is(err, ErrNoSuchRecipient), errors.Is(err, ErrNotLocal), errors.Is(err, ErrInvalid):
-		return false, nil
+		return SendNever, nil
+	default:
+		return SendNever, err
 	}
-	return false, err
+	var as, behalf []string
+	switch t.Kind {
+	case TargetPerson:
+		if t.ID == who.Person {
+			return SendFully, nil
+		}
+		p, err := d.person(ctx, nil, t.ID)
+		if err != nil {
+			return SendNever, err
+		}
+		as, behalf = p.SendAs, p.OnBehalf
+	case TargetGroup:
+		g, err := d.Group(ctx, t.ID)
+		if err != nil {
+			return SendNever, err
+		}
+		as, behalf = g.SendAs, g.OnBehalf
+	}
+	switch {
+	case names(as, who):
+		return SendFully, nil
+	case names(behalf, who):
+		return SendOnBehalf, nil
+	}
+	return SendNever, nil
+}
+
+// names says whether a list of UNIDs has the person or a group that they are in.
+func names(list []string, who note.Who) bool {
+	for _, s := range list {
+		id, err := note.ParseUNID(s)
+		if err == nil && (id == who.Person || slices.Contains(who.Groups, id)) {
+			return true
+		}
+	}
+	return false
 }

@@ -25,6 +25,17 @@ type delivery struct {
 	index    int // of the recipient that it comes from
 	member   bool
 	from     *Recipient
+	// always passes over the quota: mail for postmaster and abuse arrives. own is directory.Target's.
+	always, own, junk bool
+	// gone says that the person's mail goes elsewhere, and none of it stays.
+	gone     bool
+	warning  uint64
+	vacation *outgoing
+	days     int // of the vacation
+	// warn says that the update asked for a quota warning, warned is the one that was made.
+	warn   bool
+	used   uint64
+	warned *outgoing
 }
 
 // refusal is a recipient that cannot have the message, found before the update.
@@ -50,8 +61,15 @@ type batch struct {
 	seen    map[note.UNID]int
 	sent    map[string]bool // addresses outside
 
-	box   bool // the update names mail.box
-	whole bool // all go through mail.box
+	box   bool            // the update names mail.box
+	in    note.DatabaseID // the mail.box; zero: the one of the entry's queue id
+	whole bool            // all go through mail.box
+	// out are the messages that come of this one, forwards are where people have it sent on to, lists
+	// the mailing lists that it is for. taken says that it is taken in charge by these.
+	out      []*outgoing
+	forwards []forward
+	lists    []posting
+	taken    bool
 	// also is done in the same update, in mail.box.
 	also func(w *store.Writer) (tally, error)
 
@@ -98,7 +116,7 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 	case d.Database == 0:
 		b.refuse(i, r, d, replyNoFile, member)
 		return
-	case d.SizeLimit > 0 && size > d.SizeLimit:
+	case d.SizeLimit > 0 && size > d.SizeLimit && !r.always():
 		b.refuse(i, r, d, replySize, member)
 		return
 	}
@@ -107,7 +125,7 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 	}
 	b.now = append(b.now, delivery{
 		id: d.ID, kind: d.Kind, name: d.Name, database: d.Database, quota: d.Quota,
-		index: i, member: member, from: r,
+		index: i, member: member, from: r, always: r.always(), own: d.Own, junk: b.entry.Junk, warning: d.Warning,
 	})
 }
 
@@ -153,7 +171,9 @@ func (b *batch) refuse(i int, r *Recipient, d *directory.Recipient, reply *smtp.
 }
 
 // empty says that nobody is left to take the message.
-func (b *batch) empty() bool { return len(b.now) == 0 && len(b.later) == 0 && b.answer != AnswerNone }
+func (b *batch) empty() bool {
+	return len(b.now) == 0 && len(b.later) == 0 && b.answer != AnswerNone && !b.taken
+}
 
 // refused is the answer for all when nobody took the message at a door that answers once.
 func (b *batch) refused() error {
@@ -188,7 +208,7 @@ const rowBytes = 700
 func (s *Service) place(ctx context.Context, b *batch) error {
 	summary := len(b.composed.New(b.date).Summary)
 	if len(b.now) > s.opt.MaxLocal || len(b.now)*(summary+rowBytes)+int(min(b.size, 96<<10)) > s.opt.MaxBatch {
-		b.whole = len(b.now) > 1
+		b.whole = b.whole || len(b.now) > 1
 	}
 	for {
 		err := s.update(ctx, b)
@@ -201,6 +221,10 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 			return nil
 		case errors.Is(err, errNeedBox):
 			b.box = true
+		case errors.Is(err, errNeedWarning):
+			if err := s.composeWarnings(ctx, b); err != nil {
+				return err
+			}
 		case databaseTrouble(err) && s.makeMissing(ctx, b):
 		case databaseTrouble(err) && s.exclude(b):
 		case databaseTrouble(err) && !b.whole && len(b.now) > 0:
@@ -263,7 +287,7 @@ func (s *Service) inService(id note.DatabaseID) bool {
 
 // update is one try.
 func (s *Service) update(ctx context.Context, b *batch) error {
-	b.box = b.box || len(b.later) > 0 || b.whole || b.also != nil || b.answer == AnswerNone
+	b.box = b.box || len(b.later) > 0 || b.whole || b.also != nil || b.answer == AnswerNone || len(b.out) > 0
 	var room [4]note.DatabaseID
 	names := room[:0]
 	if !b.whole {
@@ -272,7 +296,10 @@ func (s *Service) update(ctx context.Context, b *batch) error {
 		}
 	}
 	if b.box {
-		names = append(names, BoxID)
+		if b.in == 0 {
+			b.in = s.boxFor(b.entry.ID)
+		}
+		names = append(names, b.in)
 	}
 	if len(names) == 0 {
 		return nil // everyone was refused on the way
@@ -284,6 +311,9 @@ func (s *Service) update(ctx context.Context, b *batch) error {
 func (s *Service) write(tx *store.Tx, b *batch) error {
 	b.delivered, b.moved, b.full = 0, tally{}, b.full[:0]
 	b.rows = append(b.rows[:0], b.later...)
+	for _, o := range b.out {
+		o.due = !o.asks
+	}
 	for i := range b.now {
 		d := &b.now[i]
 		if b.whole {
@@ -297,13 +327,13 @@ func (s *Service) write(tx *store.Tx, b *batch) error {
 	if !s.settle(b) {
 		return errNobody
 	}
-	if len(b.rows) == 0 && b.also == nil {
+	if len(b.rows) == 0 && b.also == nil && !slices.ContainsFunc(b.out, func(o *outgoing) bool { return o.due }) {
 		return nil
 	}
 	if !b.box {
 		return errNeedBox
 	}
-	w, err := tx.Database(BoxID)
+	w, err := tx.Database(b.in)
 	if err != nil {
 		return err
 	}
@@ -312,7 +342,18 @@ func (s *Service) write(tx *store.Tx, b *batch) error {
 			return err
 		}
 	}
-	return s.enter(w, b)
+	if err := s.enter(w, b, b.composed, b.entry, b.rows); err != nil {
+		return err
+	}
+	for _, o := range b.out {
+		if !o.due {
+			continue
+		}
+		if err := s.enter(w, b, o.composed, o.entry, o.entry.Recipients); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeOne delivers to one mail file.
@@ -323,6 +364,9 @@ func (s *Service) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if err := s.delivered(tx, b, d); err != nil {
 		return err
 	}
 	b.delivered++
@@ -337,7 +381,7 @@ func (s *Service) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 // anybody takes the message; false if nobody does. At a door that answers each, only members of
 // groups are kept, since nobody is there to be told of them.
 func (s *Service) settle(b *batch) bool {
-	taken := b.delivered > 0 || len(b.rows) > 0 || b.answer == AnswerNone
+	taken := b.delivered > 0 || len(b.rows) > 0 || b.answer == AnswerNone || b.taken
 	for _, d := range b.full {
 		taken = taken || d.member
 	}
@@ -375,17 +419,17 @@ func (s *Service) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id 
 	}
 	n := c.New(date)
 	n.UNID = note.DeriveUNID(id[:], d.id[:])
-	if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil {
+	if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil && !d.always {
 		if _, found := w.Find(n.UNID); found == nil || errors.Is(found, store.ErrGrave) {
 			return nil // delivered before, whatever room there is now
 		}
 		return err
 	}
-	inbox, err := inboxOf(w)
+	folder, err := folderOf(w, d.junk)
 	if err != nil {
 		return err
 	}
-	folders := [1]note.ID{inbox}
+	folders := [1]note.ID{folder}
 	n.Folders = folders[:]
 	_, err = w.Create(n)
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
@@ -402,11 +446,21 @@ func room(r *store.Reader, quota, more uint64) error {
 	return mailbox.CheckQuota(r, more)
 }
 
-// inboxOf finds the INBOX, and makes it in a mail-in database that had no mail yet.
-func inboxOf(w *store.Writer) (note.ID, error) {
-	f, err := w.FolderNamed(mailbox.Inbox)
+// folderOf finds the INBOX, or the folder whose special use is Junk, and makes it in a mail file that
+// has none: a mail-in database that had no mail yet, one whose owner removed it.
+func folderOf(w *store.Writer, junk bool) (note.ID, error) {
+	name, use := mailbox.Inbox, ""
+	if junk {
+		name, use = junkFolder, junkFolder
+		for _, f := range w.Folders() {
+			if f.SpecialUse == use {
+				return f.Note, nil
+			}
+		}
+	}
+	f, err := w.FolderNamed(name)
 	if errors.Is(err, store.ErrNotFound) {
-		return w.CreateFolder(mailbox.Inbox, "")
+		return w.CreateFolder(name, use)
 	}
 	if err != nil {
 		return 0, err
@@ -414,15 +468,17 @@ func inboxOf(w *store.Writer) (note.ID, error) {
 	return f.Note, nil
 }
 
-// enter makes the entry in mail.box. It has the queue id as its UNID; one that is there already is
+// junkFolder is the name of the folder for junk where one is made, and its special use (RFC 6154).
+const junkFolder = "Junk"
+
+// enter makes an entry in mail.box. It has the queue id as its UNID; one that is there already is
 // the same message deposited again.
-func (s *Service) enter(w *store.Writer, b *batch) error {
-	if len(b.rows) == 0 {
+func (s *Service) enter(w *store.Writer, b *batch, c *mailbox.Composed, e Entry, rows []QueueRecipient) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	e := b.entry
-	e.Recipients = b.rows
-	n := b.composed.New(b.date)
+	e.Recipients = rows
+	n := c.New(b.date)
 	n.UNID, n.Summary, n.Content = e.ID, nil, note.Content{Items: e.items()}
 	_, err := w.Create(n)
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {

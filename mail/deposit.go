@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"doublet/directory"
@@ -54,6 +55,21 @@ type Recipient struct {
 	Outside bool
 }
 
+// always says that mail for the recipient arrives whatever else would refuse it (RFC 5321 section
+// 4.5.1, RFC 2142): it is for those who can do something about what is wrong.
+func (r *Recipient) always() bool { return AlwaysArrives(r.To) }
+
+func alwaysArrives(address string) bool {
+	p, err := smtp.ParsePath(address)
+	return err == nil && AlwaysArrives(p)
+}
+
+// AlwaysArrives says that an address is postmaster's or abuse's.
+func AlwaysArrives(p smtp.Path) bool {
+	local, _, _ := strings.Cut(p.Local, "+")
+	return strings.EqualFold(local, "postmaster") || strings.EqualFold(local, "abuse")
+}
+
 // Submission is a message with its envelope.
 type Submission struct {
 	// ID is the queue id: drawn where it is zero. Deposited again under the same id, the message is
@@ -64,12 +80,26 @@ type Submission struct {
 	Recipients []Recipient
 	// Message is the message as CRLF lines. Head may be memory directly before it, of the same
 	// array, with a capacity that reaches to the message's end: fields are then put before the
-	// message without copying it. Both are the caller's again when Deposit returns.
+	// message without copying it. Both are the caller's again when Deposit returns; fields that may
+	// not leave the server have then been taken out of the header in its place.
 	Message, Head []byte
 	// Received is nil for messages of the server's own.
 	Received *Received
 	// Submitter is nil for messages from elsewhere.
 	Submitter *Submitter
+	// Fields are header fields that the door puts before the message's own, whole lines.
+	Fields []byte
+	// Junk delivers into the Junk folders, Hold keeps the message in mail.box until an administrator
+	// releases it, and says why.
+	Junk bool
+	Hold string
+	// Checked says that the author's address was looked into: Proven that it is right, Unproven that
+	// the sender's is likely forged, so that nothing is sent there. AuthorPolicy is what the domain
+	// of the author publishes for messages that are not proven: "none", "quarantine", "reject".
+	Proven, Unproven bool
+	AuthorPolicy     string
+
+	unsigned bool // as Entry.Unsigned
 	// Date is when it was received; now where it is zero.
 	Date   time.Time
 	Answer Answer
@@ -94,12 +124,25 @@ func (s *Service) Deposit(ctx context.Context, sub *Submission, results []error)
 	if len(results) != len(sub.Recipients) {
 		results = make([]error, len(sub.Recipients))
 	}
+	if sub.Unproven {
+		// RFC 5321 section 6.1: a report would go to somebody who sent nothing.
+		for i := range sub.Recipients {
+			sub.Recipients[i].Params.Notify = smtp.NotifyNever
+		}
+	}
+	sub.unsigned = sub.Received != nil && sub.Submitter == nil && !sub.Proven
 	b, err := s.plan(ctx, sub, results)
 	if err != nil {
 		return sub.ID, fmt.Errorf("mail: deposit: %w", err)
 	}
+	if err := s.personal(ctx, sub, b); err != nil {
+		return sub.ID, fmt.Errorf("mail: deposit: %w", err)
+	}
 	if b.empty() {
 		return sub.ID, b.refused()
+	}
+	if !s.outwards(sub, b) {
+		return sub.ID, replyManySent
 	}
 	if err := s.deposit(ctx, sub, b); err != nil {
 		return sub.ID, err
@@ -123,8 +166,12 @@ func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error 
 		return fmt.Errorf("mail: compose: %w", err)
 	}
 	defer c.Release()
-	b.composed, b.entry.ReturnPath = c, returnPath
+	b.composed, b.entry.ReturnPath, b.entry.Unsigned = c, returnPath, sub.unsigned
 	b.size = uint64(len(raw))
+	defer b.release()
+	if err := s.outgoing(ctx, sub, b, raw); err != nil {
+		return fmt.Errorf("mail: deposit: %w", err)
+	}
 	if err := s.place(ctx, b); err != nil {
 		return fmt.Errorf("mail: deposit: %w", err)
 	}
@@ -134,7 +181,11 @@ func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error 
 // plan sorts recipients into those to be delivered to now and those for mail.box.
 func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*batch, error) {
 	b := &batch{answer: sub.Answer, results: results, date: sub.Date}
-	b.entry = Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date}
+	b.entry = Entry{
+		ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date,
+		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk,
+	}
+	b.whole = sub.Hold != ""
 	b.now = make([]delivery, 0, len(sub.Recipients))
 	size := uint64(len(sub.Message))
 	for i := range sub.Recipients {
@@ -142,20 +193,31 @@ func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*
 		switch {
 		case r.Outside:
 			b.outside(i, r, "")
+		case r.Target.ListPart != "":
+			if err := s.listPart(ctx, sub, b, i, r); err != nil {
+				return nil, err
+			}
+		case r.Target.Kind == directory.TargetGroup && r.Target.Own:
+			if err := s.list(ctx, sub, b, i, r); err != nil {
+				return nil, err
+			}
 		case r.Target.Kind == directory.TargetGroup:
-			if err := s.group(ctx, b, i, r, size); err != nil {
+			if err := s.group(ctx, sub, b, i, r); err != nil {
 				return nil, err
 			}
 		default:
 			t := &r.Target
 			b.add(i, r, &directory.Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
-				Database: t.Database, SizeLimit: t.SizeLimit, Quota: t.Quota}, size, false)
+				Database: t.Database, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning, Own: t.Own}, size, false)
 		}
 	}
 	return b, nil
 }
 
-func (s *Service) group(ctx context.Context, b *batch, i int, r *Recipient, size uint64) error {
+// group expands a group. Junk does not go to those of its members who are elsewhere: it would be us who
+// send it.
+func (s *Service) group(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
+	size := uint64(len(sub.Message))
 	x, err := s.dir.Expand(ctx, []directory.Target{r.Target})
 	switch {
 	case errors.Is(err, directory.ErrTooMany):
@@ -169,6 +231,12 @@ func (s *Service) group(ctx context.Context, b *batch, i int, r *Recipient, size
 	}
 	for k := range x.Recipients {
 		b.add(i, r, &x.Recipients[k], size, true)
+	}
+	if sub.Junk {
+		if x.Outside = nil; len(x.Recipients) == 0 {
+			b.refuse(i, r, nil, replyJunk, false)
+			return nil
+		}
 	}
 	for _, a := range x.Outside {
 		if err := s.listed(ctx, b, i, r, a, size); err != nil {

@@ -1,17 +1,14 @@
 package mail
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"doublet/directory"
 	"doublet/note"
 	"doublet/store"
-	"doublet/store/layout"
 	"doublet/wire/smtp"
 )
 
@@ -24,9 +21,11 @@ const (
 	Pending State = "pending"
 	// Waiting is of another domain, and waits for being sent there.
 	Waiting State = "waiting"
-	// Failed and Delivered wait for a report to the sender.
+	// Failed, Delivered and Relayed wait for a report to the sender. Relayed was taken by a server
+	// that sends no reports of delivery.
 	Failed    State = "failed"
 	Delivered State = "delivered"
+	Relayed   State = "relayed"
 )
 
 // QueueRecipient is a recipient of a message in mail.box.
@@ -45,7 +44,52 @@ type QueueRecipient struct {
 	Attempts int
 	Next     time.Time
 	Reply    string
+	// Remote is the server that gave Reply, "name[address]", empty where it is our own finding.
+	Remote string
 }
+
+// done says that nothing is to be tried any more.
+func (q *QueueRecipient) done() bool {
+	return q.State == Failed || q.State == Delivered || q.State == Relayed
+}
+
+// settled says that there are recipients to be reported and that they may be now. Failures of a
+// message from the null sender wait until it is settled whether anybody is left: only then is it
+// dead.
+func (e *Entry) settled() bool {
+	done, open := false, false
+	for i := range e.Recipients {
+		if e.Recipients[i].done() {
+			done = true
+		} else {
+			open = true
+		}
+	}
+	return done && !(open && e.From.IsNull())
+}
+
+// Urgency orders what is due in mail.box at the same time. The zero value is the common one.
+type Urgency uint8
+
+// The degrees of urgency: Domino's delivery priorities.
+const (
+	Normal Urgency = iota
+	High
+	Low
+)
+
+// rank puts the urgent first.
+func (u Urgency) rank() uint64 {
+	switch u {
+	case High:
+		return 0
+	case Low:
+		return 2
+	}
+	return 1
+}
+
+func (u Urgency) String() string { return [...]string{"normal", "high", "low"}[min(u, Low)] }
 
 // Entry is a message in mail.box.
 type Entry struct {
@@ -60,11 +104,24 @@ type Entry struct {
 	// ReturnPath is the length of the Return-Path field that the stored message begins with, which
 	// is left off where the message is sent on (RFC 5321 section 4.4).
 	ReturnPath int
-	// Held is an administrator's; Dead messages can neither be delivered nor returned.
-	Held, Dead bool
+	// MessageID is the message's own, with its brackets, where it has recipients elsewhere.
+	MessageID string
+	Urgency   Urgency
+	// UTF8 says that it was submitted as internationalized mail (RFC 6531).
+	UTF8 bool
+	// Held is an administrator's; Dead messages can neither be delivered nor returned. Delayed says
+	// that the sender was told that it takes long.
+	Held, Dead, Delayed bool
+	// Reason says why it is held, where a filter or a mailing list did that.
+	Reason string
+	// Junk is for the Junk folders of its recipients.
+	Junk bool
+	// Unsigned says that nothing proves the author: a signature of ours would.
+	Unsigned   bool
 	Recipients []QueueRecipient
 
 	note note.ID
+	box  int // of the mail.box that it is in
 }
 
 // The items of an entry. Those of recipients are lists side by side, as Domino has them: one
@@ -78,6 +135,9 @@ const (
 	itemReturnPath = "ReturnPathLength"
 	itemHeld       = "Held"
 	itemDead       = "Dead"
+	itemReason     = "HoldReason"
+	itemJunk       = "Junk"
+	itemUnsigned   = "Unsigned"
 	itemAddresses  = "Recipients"
 	itemNames      = "RecipientNames"
 	itemOriginal   = "OriginalRecipients"
@@ -88,13 +148,21 @@ const (
 	itemAttempts   = "Attempts"
 	itemNext       = "NextAttempts"
 	itemReplies    = "LastReplies"
+	itemRemotes    = "RemoteHosts"
+	itemMessageID  = "MessageID"
+	itemUrgency    = "DeliveryPriority"
+	itemUTF8       = "International"
+	itemDelayed    = "DelayReported"
 )
+
+// firstColumns is how many columns entries have had from the beginning; older ones lack the rest.
+const firstColumns = 10
 
 // formEntry tells an entry from other documents.
 const formEntry = "Queued"
 
 // columns are the items with an element for each recipient, in the order of QueueRecipient.row.
-var columns = [...]string{itemAddresses, itemNames, itemOriginal, itemNotify, itemTargets, itemKinds, itemStates, itemAttempts, itemNext, itemReplies}
+var columns = [...]string{itemAddresses, itemNames, itemOriginal, itemNotify, itemTargets, itemKinds, itemStates, itemAttempts, itemNext, itemReplies, itemRemotes}
 
 func (q *QueueRecipient) row() [len(columns)]string {
 	target, next := "", "0"
@@ -106,7 +174,7 @@ func (q *QueueRecipient) row() [len(columns)]string {
 	}
 	return [...]string{
 		q.Address, q.Name, q.ORcpt, strconv.Itoa(int(q.Notify)), target, strconv.Itoa(int(q.Kind)),
-		string(q.State), strconv.Itoa(q.Attempts), next, q.Reply,
+		string(q.State), strconv.Itoa(q.Attempts), next, q.Reply, q.Remote,
 	}
 }
 
@@ -128,12 +196,12 @@ func readRecipient(row [len(columns)]string) (q QueueRecipient, err error) {
 	if sec := number(4, row[8]); sec != 0 {
 		q.Next = time.Unix(int64(sec), 0).UTC()
 	}
-	q.Reply = row[9]
+	q.Reply, q.Remote = row[9], row[10]
 	return q, errors.Join(errs[:]...)
 }
 
 func (e *Entry) items() note.Items {
-	list := make([]note.Item, 0, 9+len(columns))
+	list := make([]note.Item, 0, 14+len(columns))
 	add := func(name string, v note.Value) { list = append(list, note.Item{Name: name, Value: v}) }
 	add(itemForm, note.Text(formEntry))
 	add(itemSender, note.Text(e.From.String()))
@@ -150,6 +218,27 @@ func (e *Entry) items() note.Items {
 	}
 	if e.Dead {
 		add(itemDead, note.Bool(true))
+	}
+	if e.Delayed {
+		add(itemDelayed, note.Bool(true))
+	}
+	if e.UTF8 {
+		add(itemUTF8, note.Bool(true))
+	}
+	if e.Urgency != Normal {
+		add(itemUrgency, note.Int(int64(e.Urgency)))
+	}
+	if e.MessageID != "" {
+		add(itemMessageID, note.Text(e.MessageID))
+	}
+	if e.Reason != "" {
+		add(itemReason, note.Text(e.Reason))
+	}
+	if e.Junk {
+		add(itemJunk, note.Bool(true))
+	}
+	if e.Unsigned {
+		add(itemUnsigned, note.Bool(true))
 	}
 	var lists [len(columns)][]string
 	for i := range e.Recipients {
@@ -178,9 +267,16 @@ func (e *Entry) read(items note.Items) error {
 	e.EnvID = items.Get(itemEnvID).AsText()
 	e.Ret = smtp.Ret(items.Get(itemReturn).AsInt())
 	e.Held, e.Dead = items.Get(itemHeld).AsBool(), items.Get(itemDead).AsBool()
+	e.Delayed, e.UTF8 = items.Get(itemDelayed).AsBool(), items.Get(itemUTF8).AsBool()
+	e.Urgency, e.MessageID = Urgency(items.Get(itemUrgency).AsInt()), items.Get(itemMessageID).AsText()
+	e.Reason, e.Junk = items.Get(itemReason).AsText(), items.Get(itemJunk).AsBool()
+	e.Unsigned = items.Get(itemUnsigned).AsBool()
 	var lists [len(columns)][]string
 	for c, name := range columns {
 		lists[c] = items.Get(name).AsTextList()
+		if c >= firstColumns && len(lists[c]) == 0 {
+			lists[c] = make([]string, len(lists[0]))
+		}
 		if len(lists[c]) != len(lists[0]) {
 			return fmt.Errorf("%w: recipients in mail.box", store.ErrDamaged)
 		}
@@ -210,7 +306,7 @@ func load(r *store.Reader, id note.ID) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Entry{ID: row.UNID, Size: row.Size, note: id}
+	e := &Entry{ID: row.UNID, Size: row.Size, note: id, box: boxIndex(r.Database())}
 	return e, e.read(c.Content.Items)
 }
 
@@ -232,8 +328,11 @@ func save(w *store.Writer, e *Entry, before tally) (tally, error) {
 func (e *Entry) tally() tally {
 	t := tally{recipients: int64(len(e.Recipients))}
 	for i := range e.Recipients {
-		if e.Recipients[i].State == Pending {
+		switch e.Recipients[i].State {
+		case Pending:
 			t.local++
+		case Waiting:
+			t.transfer++
 		}
 	}
 	switch {
@@ -245,57 +344,4 @@ func (e *Entry) tally() tally {
 		t.waiting = 1
 	}
 	return t
-}
-
-// due is when the router has something to do for the entry, zero for never. Failures of a message
-// from the null sender wait until it is settled whether anybody is left: only then is it dead.
-func (e *Entry) due() time.Time {
-	var at time.Time
-	if e.Held || e.Dead {
-		return at
-	}
-	open := slices.ContainsFunc(e.Recipients, func(q QueueRecipient) bool { return q.State == Pending || q.State == Waiting })
-	for i := range e.Recipients {
-		q := &e.Recipients[i]
-		when := e.Created
-		switch {
-		case q.State == Waiting, q.State == Failed && open && e.From.IsNull():
-			continue
-		case q.State == Pending && !q.Next.IsZero():
-			when = q.Next
-		}
-		if at.IsZero() || when.Before(at) {
-			at = when
-		}
-	}
-	return at
-}
-
-// eachEntry calls fn for the entries from a note on, in order of arrival. A damaged one is logged
-// and left out.
-func (s *Service) eachEntry(ctx context.Context, from note.ID, fn func(*Entry) bool) error {
-	return s.store.Read(ctx, note.System, BoxID, func(r *store.Reader) error {
-		var ids []note.ID
-		for {
-			ids = ids[:0]
-			err := r.Notes(from, func(id note.ID, _ *layout.Note) bool {
-				ids = append(ids, id)
-				return len(ids) < 1000
-			})
-			if err != nil || len(ids) == 0 {
-				return err
-			}
-			for _, id := range ids {
-				e, err := load(r, id)
-				if err != nil {
-					s.env.Log.Error("mail: entry of mail.box cannot be read", "note", uint64(id), "err", err)
-					continue
-				}
-				if !fn(e) {
-					return nil
-				}
-			}
-			from = ids[len(ids)-1] + 1
-		}
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"doublet/directory"
 	"doublet/note"
 	"doublet/wire/mime"
 	"doublet/wire/smtp"
@@ -25,7 +26,9 @@ func (s *Service) stamped(ctx context.Context, sub *Submission) (raw []byte, ret
 	if sub.Received != nil {
 		h = s.appendReceived(h, sub)
 	}
+	h = append(h, sub.Fields...)
 	if sub.Submitter != nil {
+		sub.Message, sub.Head = CutFields(sub.Message, sub.Head, func(f mime.HeaderField) bool { return f.Is("Bcc") || f.Is("Resent-Bcc") })
 		if h, err = s.appendMissing(ctx, h, sub); err != nil {
 			return nil, 0, err
 		}
@@ -34,6 +37,36 @@ func (s *Service) stamped(ctx context.Context, sub *Submission) (raw []byte, ret
 		h = append(h, "\r\n"...)
 	}
 	return prepend(h, sub.Head, sub.Message), returnPath, nil
+}
+
+// CutFields takes the fields out of a header that drop names, by moving those before them: the
+// message comes back shorter at its beginning. head is as in Submission, and comes back longer.
+func CutFields(message, head []byte, drop func(mime.HeaderField) bool) (shorter, longer []byte) {
+	var cuts [][2]int
+	for f := range mime.Fields(message) {
+		if drop(f) {
+			cuts = append(cuts, [2]int{f.Start, f.End})
+		}
+	}
+	if len(cuts) == 0 {
+		return message, head
+	}
+	to := cuts[len(cuts)-1][1]
+	for i := len(cuts) - 1; i >= 0; i-- {
+		from := 0
+		if i > 0 {
+			from = cuts[i-1][1]
+		}
+		kept := message[from:cuts[i][0]]
+		to -= len(kept)
+		copy(message[to:], kept)
+	}
+	if n := len(head); cap(head) >= n+len(message) {
+		if whole := head[:n+len(message)]; n > 0 && &whole[n] == &message[0] {
+			head = head[:n+to]
+		}
+	}
+	return message[to:], head
 }
 
 // headless says that a message begins with white space, and so with no field: behind the fields of
@@ -53,6 +86,16 @@ func prepend(h, head, message []byte) []byte {
 		}
 	}
 	return append(append(make([]byte, 0, len(h)+len(message)), h...), message...)
+}
+
+// Prepend puts whole header fields before a message, into the end of head where there is room; the
+// rest of head comes back, for more. head is as in Submission.
+func Prepend(fields, message, head []byte) (longer, shorter []byte) {
+	raw := prepend(fields, head, message)
+	if n := len(head) - len(fields); n >= 0 && len(fields) > 0 && &head[n] == &raw[0] {
+		return raw, head[:n]
+	}
+	return raw, nil
 }
 
 // appendReceived adds the Received field. A recipient is named only where there is one: nobody is
@@ -108,13 +151,14 @@ func appendHex(dst []byte, id note.UNID) []byte {
 type originator struct {
 	from, sender, resentFrom, resentSender int // addresses, of which foreign are somebody else's
 	foreignFrom, foreignSender             bool
+	behalf                                 bool // From has an address that needs the submitter's in Sender
 	hasFrom, hasSender, hasDate, hasID     bool
 }
 
 // appendMissing checks that the message is in the submitter's own name, and adds what a submission
 // may lack. All addresses of From must be the submitter's; Sender, too, where there is one. A
 // message that was sent again (Resent-From) is checked by those fields. Sender is added where From
-// names several (RFC 5322 section 3.6.2). A From or Sender in which no address can be read is nobody's:
+// names somebody on whose behalf the submitter may write, or several (RFC 5322 section 3.6.2). A From or Sender in which no address can be read is nobody's:
 // a second field beside it would leave it to the reader's program which one to show.
 //
 // Implements: RFC 6409 §6.1 Submission rights
@@ -133,7 +177,7 @@ func (s *Service) appendMissing(ctx context.Context, h []byte, sub *Submission) 
 	switch {
 	case err != nil:
 		return nil, err
-	case o.foreignFrom || o.hasFrom && o.from == 0:
+	case o.foreignFrom || o.hasFrom && o.from == 0, o.behalf && o.sender == 0 && sub.Submitter.Address == "":
 		return nil, replyFrom
 	case o.foreignSender || o.hasSender && o.sender == 0:
 		return nil, replySender
@@ -142,7 +186,7 @@ func (s *Service) appendMissing(ctx context.Context, h []byte, sub *Submission) 
 	if o.from == 0 && address != "" {
 		h = append(append(append(h, "From: <"...), address...), ">\r\n"...)
 	}
-	if o.from > 1 && o.sender == 0 && address != "" {
+	if (o.from > 1 || o.behalf) && o.sender == 0 && address != "" {
 		h = append(append(append(h, "Sender: <"...), address...), ">\r\n"...)
 	}
 	if !o.hasDate {
@@ -163,32 +207,38 @@ func (s *Service) originator(ctx context.Context, header []byte, sub *Submission
 	for f := range mime.Fields(header) {
 		resent = resent || f.Is("Resent-From") || f.Is("Resent-Sender")
 	}
-	check := func(f mime.HeaderField, count *int, foreign *bool, binds bool) {
+	check := func(f mime.HeaderField, count *int, foreign *bool, binds, author bool) {
 		for _, a := range mime.ParseAddressList(f.Value) {
 			if a.Group {
 				continue
 			}
 			*count++
-			if !binds || err != nil {
+			if err != nil {
 				continue
 			}
-			var own bool
-			own, err = s.dir.MaySendAs(ctx, sub.Submitter.Who, smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
-			*foreign = *foreign || !own
+			var right directory.SendRight
+			right, err = s.dir.SendRight(ctx, sub.Submitter.Who, smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
+			if !binds {
+				// Who sends somebody else's message again does not answer for its author.
+				sub.unsigned = sub.unsigned || right == directory.SendNever
+				continue
+			}
+			o.behalf = o.behalf || author && right == directory.SendOnBehalf
+			*foreign = *foreign || right == directory.SendNever || right == directory.SendOnBehalf && !author
 		}
 	}
 	for f := range mime.Fields(header) {
 		switch {
 		case f.Is("From"):
 			o.hasFrom = true
-			check(f, &o.from, &o.foreignFrom, !resent)
+			check(f, &o.from, &o.foreignFrom, !resent, true)
 		case f.Is("Sender"):
 			o.hasSender = true
-			check(f, &o.sender, &o.foreignSender, !resent)
+			check(f, &o.sender, &o.foreignSender, !resent, false)
 		case f.Is("Resent-From"):
-			check(f, &o.resentFrom, &o.foreignFrom, true)
+			check(f, &o.resentFrom, &o.foreignFrom, true, false)
 		case f.Is("Resent-Sender"):
-			check(f, &o.resentSender, &o.foreignSender, true)
+			check(f, &o.resentSender, &o.foreignSender, true, false)
 		case f.Is("Date"):
 			o.hasDate = true
 		case f.Is("Message-ID"):

@@ -13,6 +13,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/outbound"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -46,7 +47,34 @@ type Options struct {
 	// ReturnFull is up to which size in bytes a report returns the whole message if the sender did
 	// not say how much (64 KB), ReturnMax if the sender asked for it (1 MB).
 	ReturnFull, ReturnMax int
-	Stats                 *stat.Tree
+	// URL is where the server's web door is reached from everywhere, "https://mail.example.com": for
+	// the links of mailing lists. Without it they have none.
+	URL string
+	// Mailer sends mail elsewhere. Without one it waits in mail.box.
+	Mailer Mailer
+	// Signer signs what is sent; nil: nothing is signed.
+	Signer Signer
+	// Smarthost takes the mail of all domains that have no route in the directory, if it names a
+	// host.
+	Smarthost directory.RouteFields
+	// Boxes is how many mail.box databases new messages are spread over (1, at most MaxBoxes).
+	Boxes int
+	// Connections is how many servers are spoken to at once (200), PerDestination how many
+	// connections go to one destination (20), PerConnection how many messages go over one (200),
+	// IdleTimeout how long one is kept for more (5 s).
+	Connections, PerDestination, PerConnection int
+	IdleTimeout                                time.Duration
+	// DelayReport is after how long a sender is told that a message is still under way (4 h);
+	// below 0: never.
+	DelayReport time.Duration
+	// KeepDead is how long a message is kept that can neither be delivered nor returned (30 days).
+	KeepDead time.Duration
+	// MessagesPerDay and RecipientsPerDay bound what one person sends to other domains in a day; 0
+	// is no bound. People with the role RoleBulk have none.
+	MessagesPerDay, RecipientsPerDay int
+	// KeepTrace is for how long it is remembered where messages went (7 days); below 0: not at all.
+	KeepTrace time.Duration
+	Stats     *stat.Tree
 }
 
 func (o *Options) fill() {
@@ -61,6 +89,19 @@ func (o *Options) fill() {
 	setDefault(&o.KeepOther, 5*24*time.Hour)
 	setDefault(&o.ReturnFull, 64<<10)
 	setDefault(&o.ReturnMax, 1<<20)
+	setDefault(&o.Boxes, 1)
+	o.Boxes = min(o.Boxes, MaxBoxes)
+	setDefault(&o.Connections, 200)
+	setDefault(&o.PerDestination, 20)
+	setDefault(&o.PerConnection, 200)
+	setDefault(&o.IdleTimeout, 5*time.Second)
+	setDefault(&o.KeepDead, 30*24*time.Hour)
+	if o.DelayReport == 0 {
+		o.DelayReport = 4 * time.Hour
+	}
+	if o.KeepTrace == 0 {
+		o.KeepTrace = 7 * 24 * time.Hour
+	}
 }
 
 func setDefault[T int | time.Duration](v *T, def T) {
@@ -78,8 +119,40 @@ type Service struct {
 	opt     Options
 	stat    stats
 
-	routing sync.Mutex
-	agenda  agenda
+	boxes []int // the mail.box databases that are there
+	trace trace
+	sends sendLimits
+	// signatures are those of messages that may go out again.
+	signatures signatures
+
+	wakeLocal, wakeOut chan struct{}
+	// routing is held while something is delivered here, catching while mail.box is read.
+	routing, catching sync.Mutex
+
+	// mu guards what follows; moved tells that inFlight, unsettled, lanes or idle have changed.
+	mu        sync.Mutex
+	moved     *sync.Cond
+	agenda    agenda
+	edition   uint64 // of the routes that the agenda was made with
+	settlers  [MaxBoxes]settler
+	inFlight  int // entries that lanes work on
+	unsettled int // entries sent and not yet changed
+	lanes     int
+	idle      []*lane
+	starved   []*destination
+
+	beforeSettle func() // for tests: between the answer of a server and what it changes here
+}
+
+// Signer makes signatures: mail/sign has one. Header returns header fields to go before the
+// message, whole lines, or nothing where none are to be made for the author's domain.
+type Signer interface {
+	Header(ctx context.Context, fromDomain string, message []byte) ([]byte, error)
+}
+
+// Mailer makes connections to other mail servers: mail/outbound has one.
+type Mailer interface {
+	Connect(ctx context.Context, t *outbound.Target) (*outbound.Session, *outbound.Failure)
 }
 
 // Open opens mail.box, and makes it in a store that has none.
@@ -87,10 +160,17 @@ func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service
 	o.fill()
 	svc := &Service{store: s, env: e, dir: d, mailbox: m, opt: o}
 	svc.stat.init(o.Stats)
-	_, err := s.CreateDatabase(note.System, store.Create{ID: BoxID, Title: "mail.box", Kind: Kind, Queue: true})
-	if err != nil && !errors.Is(err, store.ErrExists) {
-		return nil, fmt.Errorf("mail: create mail.box: %w", err)
+	svc.wakeLocal, svc.wakeOut = make(chan struct{}, 1), make(chan struct{}, 1)
+	svc.moved = sync.NewCond(&svc.mu)
+	svc.agenda.init()
+	svc.agenda.since0 = svc.now()
+	if err := svc.openBoxes(); err != nil {
+		return nil, err
 	}
+	if err := svc.trace.open(svc); err != nil {
+		return nil, err
+	}
+	svc.queueStats()
 	if err := svc.count(context.Background()); err != nil {
 		return nil, fmt.Errorf("mail: open mail.box: %w", err)
 	}
@@ -122,5 +202,9 @@ var (
 	replyFrom     = smtp.NewReply(550, 5, 7, 1, "The From address is not one of yours")
 	replySender   = smtp.NewReply(550, 5, 7, 1, "The Sender address is not one of yours")
 	replyNobody   = smtp.NewReply(554, 5, 5, 1, "No valid recipients")
+	replyTooLong  = smtp.NewReply(554, 5, 4, 7, "The message could not be sent for too long")
+	replyManySent = smtp.NewReply(450, 4, 7, 1, "You have sent as much mail to other domains today as you may")
+	replyRound    = smtp.NewReply(554, 5, 4, 6, "The message goes round: it has passed this server too often")
+	replyJunk     = smtp.NewReply(550, 5, 7, 1, "The message looks like junk, and is not sent on")
 	replyManyHead = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
 )

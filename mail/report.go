@@ -21,7 +21,7 @@ func (q *QueueRecipient) wanted() bool {
 	switch q.State {
 	case Failed:
 		return q.Notify == 0 || q.Notify&smtp.NotifyFailure != 0
-	case Delivered:
+	case Delivered, Relayed:
 		return q.Notify&smtp.NotifySuccess != 0
 	}
 	return false
@@ -39,28 +39,29 @@ func (s *Service) report(ctx context.Context, e *Entry) error {
 			done = append(done, q)
 		}
 	}
-	if e.From.IsNull() {
+	if e.From.IsNull() && len(done) > 0 {
 		return s.bury(ctx, e)
 	}
 	if len(done) == 0 {
-		if err := s.settleEntry(ctx, func(w *store.Writer) (tally, error) { return s.finish(w, e) }); err != nil {
+		if err := s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) { return s.finish(w, e) }); err != nil {
 			return err
 		}
 		s.stat.failures.Add(uint64(len(failed)))
 		return nil
 	}
-	if err := s.sendReport(ctx, e, done); err != nil {
+	also := func(w *store.Writer) (tally, error) { return s.finish(w, e) }
+	if err := s.sendReport(ctx, e, done, also); err != nil {
 		return err
 	}
 	s.stat.failures.Add(uint64(len(failed)))
 	return nil
 }
 
-// settleEntry changes mail.box alone.
-func (s *Service) settleEntry(ctx context.Context, fn func(*store.Writer) (tally, error)) error {
+// settleEntry changes one mail.box alone.
+func (s *Service) settleEntry(ctx context.Context, box note.DatabaseID, fn func(*store.Writer) (tally, error)) error {
 	var moved tally
-	err := s.store.Update(ctx, note.System, []note.DatabaseID{BoxID}, func(tx *store.Tx) error {
-		w, err := tx.Database(BoxID)
+	err := s.store.Update(ctx, note.System, []note.DatabaseID{box}, func(tx *store.Tx) error {
+		w, err := tx.Database(box)
 		if err != nil {
 			return err
 		}
@@ -85,7 +86,7 @@ func same(w *store.Writer, e *Entry) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cur.Held != e.Held || cur.Dead != e.Dead || !slices.Equal(cur.Recipients, e.Recipients) {
+	if cur.Held != e.Held || cur.Dead != e.Dead || cur.Delayed != e.Delayed || !slices.Equal(cur.Recipients, e.Recipients) {
 		return nil, errChanged
 	}
 	return cur, nil
@@ -98,15 +99,13 @@ func (s *Service) finish(w *store.Writer, e *Entry) (tally, error) {
 		return tally{}, err
 	}
 	before := cur.tally()
-	cur.Recipients = slices.DeleteFunc(cur.Recipients, func(q QueueRecipient) bool {
-		return q.State == Failed || q.State == Delivered
-	})
+	cur.Recipients = slices.DeleteFunc(cur.Recipients, func(q QueueRecipient) bool { return q.done() })
 	return save(w, cur, before)
 }
 
 // bury marks an entry dead: nobody is left of it but those who failed, and there is nobody to tell.
 func (s *Service) bury(ctx context.Context, e *Entry) error {
-	err := s.settleEntry(ctx, func(w *store.Writer) (tally, error) {
+	err := s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) {
 		cur, err := same(w, e)
 		if err != nil {
 			return tally{}, err
@@ -122,8 +121,8 @@ func (s *Service) bury(ctx context.Context, e *Entry) error {
 	return err
 }
 
-// sendReport makes a report and deposits it in the update that takes the recipients out.
-func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipient) error {
+// sendReport makes a report and deposits it in the update that also changes the entry.
+func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipient, also func(*store.Writer) (tally, error)) error {
 	sub := &Submission{Params: smtp.MailParams{Size: -1}, Answer: AnswerNone, Date: s.now()}
 	s.env.Fill(sub.ID[:])
 	to := Recipient{To: e.From}
@@ -135,7 +134,11 @@ func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipien
 	case errors.Is(err, directory.ErrNotLocal):
 		to.Outside = true
 	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
-		bad = true
+		if from, ok := s.ReverseSRS(e.From.String()); ok {
+			to.To, to.Outside = from, true // what was forwarded is reported to its sender
+		} else {
+			bad = true
+		}
 	default:
 		return fmt.Errorf("report to %s: %w", e.From, err)
 	}
@@ -153,7 +156,7 @@ func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipien
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	b.also = func(w *store.Writer) (tally, error) { return s.finish(w, e) }
+	b.also, b.in = also, boxID(e.box)
 	if err := s.placeReport(ctx, b, raw); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -196,8 +199,13 @@ func (s *Service) composeReport(ctx context.Context, id note.UNID, e *Entry, don
 	}
 	failed := slices.ContainsFunc(done, func(q QueueRecipient) bool { return q.State == Failed })
 	subject := "Delivered: your message has arrived"
-	if failed {
+	switch {
+	case failed:
 		subject = "Delivery failure: your message could not be delivered"
+	case done[0].State == Relayed:
+		subject = "Relayed: your message has left this system"
+	case !done[0].done():
+		subject = "Delayed: your message is still under way"
 	}
 	boundary := "=_" + id.String()
 	var b strings.Builder
@@ -249,17 +257,24 @@ func (s *Service) explain(line writeLine, done []QueueRecipient, utf8 bool) {
 	line()
 	line("This is the mail server ", s.opt.Hostname, ".")
 	line()
-	for _, st := range []State{Failed, Delivered} {
+	for _, x := range []struct {
+		state State
+		text  string
+	}{
+		{Failed, "Your message could not be delivered to:"},
+		{Delivered, "Your message was delivered to:"},
+		{Relayed, "Your message was handed to a server that will tell you no more about it, for:"},
+		{Waiting, delayText},
+		{Pending, delayText},
+	} {
 		first := true
 		for i := range done {
 			q := &done[i]
-			if q.State != st {
+			if q.State != x.state {
 				continue
 			}
-			if first && st == Failed {
-				line("Your message could not be delivered to:")
-			} else if first {
-				line("Your message was delivered to:")
+			if first {
+				line(x.text)
 			}
 			first = false
 			line()
@@ -302,27 +317,51 @@ func (s *Service) status(line writeLine, e *Entry, done []QueueRecipient, utf8 b
 		} else {
 			line("Final-Recipient: utf-8;", q.Address)
 		}
-		if q.State == Delivered {
-			line("Action: delivered")
-			line("Status: 2.1.5")
-			continue
-		}
-		line("Action: failed")
-		line("Status: ", statusOf(q.Reply))
-		line("Diagnostic-Code: smtp; ", oneLine(q.Reply))
-		line("Last-Attempt-Date: ", s.now().UTC().Format(dateFormat))
+		s.action(line, e, q)
 	}
 	line()
 }
 
-// statusOf is the enhanced code of a reply's text "550 5.1.1 …".
-func statusOf(reply string) string {
+// action says what became of one recipient.
+func (s *Service) action(line writeLine, e *Entry, q *QueueRecipient) {
+	switch q.State {
+	case Delivered:
+		line("Action: delivered")
+		line("Status: 2.1.5")
+		return
+	case Relayed:
+		line("Action: relayed")
+		line("Status: ", statusOf(q.Reply, "2.0.0"))
+	case Failed:
+		line("Action: failed")
+		line("Status: ", statusOf(q.Reply, "5.0.0"))
+	default:
+		line("Action: delayed")
+		line("Status: ", statusOf(q.Reply, "4.0.0"))
+	}
+	if q.Remote != "" {
+		line("Remote-MTA: dns; ", oneLine(remoteName(q.Remote)))
+	}
+	if q.Reply != "" && q.State != Relayed {
+		line("Diagnostic-Code: smtp; ", oneLine(q.Reply))
+	}
+	line("Last-Attempt-Date: ", s.now().UTC().Format(dateFormat))
+	if !q.done() {
+		line("Will-Retry-Until: ", e.Created.Add(s.opt.KeepOther).UTC().Format(dateFormat))
+	}
+}
+
+// statusOf is the enhanced code of a reply's text "550 5.1.1 …". One of another class than otherwise
+// is not what the report says.
+func statusOf(reply, otherwise string) string {
 	f := strings.Fields(reply)
-	if len(f) > 1 && strings.Count(f[1], ".") == 2 {
+	if len(f) > 1 && strings.Count(f[1], ".") == 2 && f[1][0] == otherwise[0] {
 		return f[1]
 	}
-	return "5.0.0"
+	return otherwise
 }
+
+const delayText = "Your message could not be delivered so far. There is nothing for you to do: it is tried again. Waiting for:"
 
 func returnedHeader(line writeLine, whole, utf8 bool) {
 	kind := "text/rfc822-headers"
@@ -357,7 +396,7 @@ func (s *Service) returned(ctx context.Context, e *Entry, done []QueueRecipient)
 	if whole {
 		read = int64(e.Size)
 	}
-	raw, err := s.message(ctx, e.note, read)
+	raw, err := s.message(ctx, e.key(), read)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
 		return nil, false, err
 	}

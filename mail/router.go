@@ -1,106 +1,51 @@
 package mail
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
-	"doublet/directory"
-	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
 	"doublet/wire/smtp"
 )
 
-// Bounds of the router: entries read of mail.box at a time, entries remembered with the time at
-// which they are due, and how long an entry is left alone that could not be worked on.
+// Bounds of the router: entries read of mail.box at a time, and how long an entry is left alone that
+// could not be worked on.
 const (
 	catchUpStep  = 1000
-	maxAgenda    = 100_000
 	troublePause = time.Minute
 )
 
-// agenda knows which entries are due when. What does not fit is found again by reading mail.box
-// from its beginning once the agenda has run empty.
-type agenda struct {
-	heap  []appointment
-	at    map[note.ID]time.Time // the valid appointment of each entry
-	since note.ModSeq           // changes of mail.box up to here have been seen
-	full  bool
-}
-
-type appointment struct {
-	at time.Time
-	id note.ID
-}
-
-func (a *agenda) Len() int           { return len(a.heap) }
-func (a *agenda) Less(i, j int) bool { return a.heap[i].at.Before(a.heap[j].at) }
-func (a *agenda) Swap(i, j int)      { a.heap[i], a.heap[j] = a.heap[j], a.heap[i] }
-func (a *agenda) Push(x any)         { a.heap = append(a.heap, x.(appointment)) }
-func (a *agenda) Pop() any {
-	n := len(a.heap) - 1
-	x := a.heap[n]
-	a.heap = a.heap[:n]
-	return x
-}
-
-// set makes an entry due at a time, never when it is zero.
-func (a *agenda) set(id note.ID, at time.Time) {
-	if a.at == nil {
-		a.at = make(map[note.ID]time.Time)
-	}
-	have, ok := a.at[id]
-	switch {
-	case at.IsZero():
-		delete(a.at, id)
-		return
-	case ok && have.Equal(at):
-		return
-	case !ok && len(a.at) >= maxAgenda || len(a.heap) >= 2*maxAgenda:
-		a.full = true
-		return
-	}
-	a.at[id] = at
-	heap.Push(a, appointment{at, id})
-}
-
-// next takes the entry that is due first, if it is due now; else it says when the first one is.
-func (a *agenda) next(now time.Time) (id note.ID, due time.Time, ok bool) {
-	for len(a.heap) > 0 {
-		x := a.heap[0]
-		if at, valid := a.at[x.id]; !valid || !at.Equal(x.at) {
-			heap.Pop(a)
-			continue
-		}
-		if x.at.After(now) {
-			return 0, x.at, false
-		}
-		heap.Pop(a)
-		delete(a.at, x.id)
-		return x.id, x.at, true
-	}
-	return 0, time.Time{}, false
-}
-
-// Run is the router: it works on mail.box until ctx ends. There is one for each server.
+// Run is the router: it works on mail.box until ctx ends. There is one for each server. What is
+// delivered here and what goes elsewhere are worked on by goroutines of their own, so that neither
+// waits for the other.
 func (s *Service) Run(ctx context.Context) error {
-	wake := make(chan struct{}, 1)
-	nudge := func() {
-		select {
-		case wake <- struct{}{}:
-		default:
+	for _, box := range s.boxes {
+		stop, err := s.store.Watch(boxID(box), func() {
+			nudge(s.wakeLocal)
+			nudge(s.wakeOut)
+		})
+		if err != nil {
+			return fmt.Errorf("mail: router: %w", err)
 		}
+		defer stop()
 	}
-	stop, err := s.store.Watch(BoxID, nudge)
-	if err != nil {
-		return fmt.Errorf("mail: router: %w", err)
-	}
-	defer stop()
+	var out sync.WaitGroup
+	out.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	s.env.Go("router: transfer", func() {
+		defer out.Done()
+		s.sending(ctx)
+	})
+	defer func() {
+		cancel()
+		out.Wait()
+		s.trace.flush(context.Background())
+	}()
 	for ctx.Err() == nil {
 		next, err := s.Route(ctx)
 		if errors.Is(err, store.ErrClosed) {
@@ -110,20 +55,56 @@ func (s *Service) Run(ctx context.Context) error {
 			s.env.Log.Error("mail: router", "err", err)
 			next = s.now().Add(troublePause)
 		}
-		cancel := func() bool { return true }
+		stop := func() bool { return true }
 		if !next.IsZero() {
-			cancel = s.env.Clock.AfterFunc(next.Sub(s.now()), nudge)
+			stop = s.env.Clock.AfterFunc(next.Sub(s.now()), func() { nudge(s.wakeLocal) })
 		}
 		select {
 		case <-ctx.Done():
-		case <-wake:
+		case <-s.wakeLocal:
 		}
-		cancel()
+		stop()
 	}
 	return nil
 }
 
-// Route does all that is due in mail.box now, and says when there will be something again: zero
+// Flush does all that is due in mail.box now, here and elsewhere, and closes its connections: what
+// Run does all the time. It is not to be called while Run runs.
+func (s *Service) Flush(ctx context.Context) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer s.endLanes()
+	for {
+		if _, err := s.Route(ctx); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		gen := s.agenda.gen
+		s.mu.Unlock()
+		s.dispatch(inner)
+		s.mu.Lock()
+		for s.inFlight > 0 || s.unsettled > 0 || s.lanes > len(s.idle) {
+			s.moved.Wait()
+		}
+		quiet := s.agenda.gen == gen && len(s.agenda.runnable) == 0 && len(s.agenda.refresh) == 0
+		s.mu.Unlock()
+		if !quiet {
+			continue
+		}
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		quiet = s.agenda.gen == gen
+		s.mu.Unlock()
+		if quiet {
+			s.trace.flush(ctx)
+			return nil
+		}
+	}
+}
+
+// Route does all that is due here in mail.box now, and says when there will be something again: zero
 // when not before mail.box changes.
 func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 	s.routing.Lock()
@@ -132,322 +113,202 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 		if err := s.catchUp(ctx); err != nil {
 			return time.Time{}, err
 		}
-		id, due, ok := s.agenda.next(s.now())
+		s.mu.Lock()
+		k, due, ok := s.agenda.next(s.now())
+		if !ok && s.agenda.spilled(s.now()) {
+			s.agenda.restart()
+			s.mu.Unlock()
+			continue
+		}
+		s.mu.Unlock()
 		if !ok {
-			if s.agenda.full && len(s.agenda.at) < maxAgenda/2 {
-				s.agenda.full, s.agenda.since = false, 0
-				continue
-			}
 			return due, nil
 		}
-		due, err := s.routeOne(ctx, id)
+		due, err := s.routeOne(ctx, k)
 		if err != nil {
-			if ctx.Err() != nil {
-				s.agenda.set(id, s.now()) // for the router that is started next
-				return time.Time{}, ctx.Err()
+			if ctx.Err() == nil {
+				s.env.Log.Error("mail: entry of mail.box", "note", uint64(k.note()), "err", err)
 			}
-			s.env.Log.Error("mail: entry of mail.box", "note", uint64(id), "err", err)
 			due = s.now().Add(troublePause)
 		}
-		s.agenda.set(id, due)
+		now := s.now()
+		if ctx.Err() != nil {
+			due = now // for the router that is started next
+		}
+		if !due.IsZero() {
+			s.mu.Lock()
+			s.agenda.readd(k, nil, dueFrom(due, now), seconds(now))
+			s.mu.Unlock()
+		}
+		if ctx.Err() != nil {
+			return time.Time{}, ctx.Err()
+		}
 	}
 }
 
-// catchUp reads what has changed in mail.box.
+// catchUp reads what has changed in mail.box, and all of it where the routes have.
 func (s *Service) catchUp(ctx context.Context) error {
-	for more := true; more; {
-		more = false
-		err := s.store.Read(ctx, note.System, BoxID, func(r *store.Reader) error {
-			n := 0
-			return r.Changes(s.agenda.since, func(mod note.ModSeq, c layout.Change) bool {
-				if n++; n > catchUpStep {
-					more = true
-					return false
-				}
-				s.agenda.since = mod
-				s.note(r, c)
-				return true
-			})
-		})
-		if err != nil {
+	s.catching.Lock()
+	defer s.catching.Unlock()
+	edition, err := s.dir.RouteEdition(ctx)
+	if err != nil {
+		return fmt.Errorf("routes: %w", err)
+	}
+	s.mu.Lock()
+	if s.edition != edition {
+		if s.edition != 0 {
+			s.agenda.restart()
+		}
+		s.edition = edition
+	}
+	again := s.agenda.refresh
+	s.agenda.refresh = nil
+	s.mu.Unlock()
+	for _, box := range s.boxes {
+		if err := s.catchUpBox(ctx, box); err != nil {
+			return fmt.Errorf("read mail.box: %w", err)
+		}
+	}
+	for i, k := range again {
+		if err := s.lookAgain(ctx, k); err != nil {
+			s.mu.Lock()
+			s.agenda.refresh = append(s.agenda.refresh, again[i:]...)
+			s.mu.Unlock()
 			return fmt.Errorf("read mail.box: %w", err)
 		}
 	}
 	return nil
 }
 
-func (s *Service) note(r *store.Reader, c layout.Change) {
+// seen is an entry as it was read, on its way into the agenda: read without its lock.
+type seen struct {
+	key  entryKey
+	work work
+}
+
+func (s *Service) catchUpBox(ctx context.Context, box int) error {
+	for more := true; more; {
+		more = false
+		s.mu.Lock()
+		since := s.agenda.since[box]
+		s.mu.Unlock()
+		var list []seen
+		var failed error
+		last := since
+		err := s.store.Read(ctx, note.System, boxID(box), func(r *store.Reader) error {
+			n := 0
+			return r.Changes(since, func(mod note.ModSeq, c layout.Change) bool {
+				if n++; n > catchUpStep {
+					more = true
+					return false
+				}
+				if list, failed = s.note(ctx, r, keyOf(box, c.Note), &c, list); failed != nil {
+					return false
+				}
+				last = mod
+				return true
+			})
+		})
+		if err == nil {
+			err = failed
+		}
+		if err != nil {
+			return err
+		}
+		if last == since {
+			return nil
+		}
+		s.mu.Lock()
+		if s.agenda.since[box] == since {
+			s.take(list)
+			s.agenda.since[box] = last
+		} else {
+			more = true
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// take puts what was read into the agenda, under its lock.
+func (s *Service) take(list []seen) {
+	now := seconds(s.now())
+	for i := range list {
+		s.agenda.set(list[i].key, &list[i].work, now)
+	}
+}
+
+// lookAgain reads one entry anew.
+func (s *Service) lookAgain(ctx context.Context, k entryKey) error {
+	var list []seen
+	err := s.store.Read(ctx, note.System, s.database(k), func(r *store.Reader) (err error) {
+		list, err = s.note(ctx, r, k, &layout.Change{Note: k.note()}, nil)
+		return err
+	})
+	s.mu.Lock()
+	s.take(list)
+	s.mu.Unlock()
+	return err
+}
+
+// note reads what is to be done for an entry that has changed.
+func (s *Service) note(ctx context.Context, r *store.Reader, k entryKey, c *layout.Change, to []seen) ([]seen, error) {
 	if c.Expunged || c.Gone {
-		s.agenda.set(c.Note, time.Time{})
-		return
+		return append(to, seen{key: k}), nil
 	}
 	e, err := load(r, c.Note)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		s.agenda.set(c.Note, time.Time{})
+		return append(to, seen{key: k}), nil
 	case err != nil:
 		// One bad note does not stop the rest; check names it.
 		s.env.Log.Error("mail: entry of mail.box cannot be read", "note", uint64(c.Note), "err", err)
-	default:
-		s.agenda.set(c.Note, e.due())
+		return to, nil
 	}
+	w, err := s.workOf(ctx, e)
+	return append(to, seen{key: k, work: w}), err
 }
 
-// routeOne does all that is due for one entry, and says when there is something again.
-func (s *Service) routeOne(ctx context.Context, id note.ID) (time.Time, error) {
-	j := &job{s: s, id: id}
-	defer j.release()
-	for {
-		e, err := s.entry(ctx, id)
-		if errors.Is(err, store.ErrNotFound) {
-			return time.Time{}, nil
-		}
-		if err != nil {
-			return time.Time{}, err
-		}
-		due := e.due()
-		if due.IsZero() || due.After(s.now()) {
-			return due, nil
-		}
-		if err := j.step(ctx, e); err != nil && !errors.Is(err, errChanged) {
-			return time.Time{}, err
-		}
+// workOf is what is to be done for an entry, here and elsewhere.
+func (s *Service) workOf(ctx context.Context, e *Entry) (work, error) {
+	w := work{local: s.due(e), urgency: e.Urgency}
+	if e.Held || e.Dead {
+		return w, nil
 	}
-}
-
-func (s *Service) entry(ctx context.Context, id note.ID) (e *Entry, err error) {
-	err = s.store.Read(ctx, note.System, BoxID, func(r *store.Reader) (err error) {
-		e, err = load(r, id)
-		return err
-	})
-	return e, err
-}
-
-// job is the work on one entry: its message is read and prepared once.
-type job struct {
-	s        *Service
-	id       note.ID
-	composed *mailbox.Composed
-}
-
-func (j *job) release() {
-	if j.composed != nil {
-		j.composed.Release()
-	}
-}
-
-func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
-	if j.composed != nil {
-		return j.composed, nil
-	}
-	raw, err := j.s.message(ctx, j.id, 0)
-	if err != nil {
-		return nil, err
-	}
-	j.composed, err = j.s.mailbox.Compose(ctx, raw)
-	return j.composed, err
-}
-
-// message reads the stored message of an entry, or its first limit bytes.
-func (s *Service) message(ctx context.Context, id note.ID, limit int64) ([]byte, error) {
-	var stored *store.Stored
-	err := s.store.Read(ctx, note.System, BoxID, func(r *store.Reader) error {
-		n, err := r.Note(id)
-		if err != nil {
-			return err
-		}
-		stored, err = r.Message(n)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("message in mail.box: %w", err)
-	}
-	n := stored.Size()
-	if limit > 0 {
-		n = min(n, limit)
-	}
-	raw, err := stored.AppendRange(make([]byte, 0, n), 0, n)
-	if err != nil {
-		return nil, fmt.Errorf("message in mail.box: %w", err)
-	}
-	return raw, nil
-}
-
-// step does one update's work on an entry: a piece of its recipients, or else its reports.
-func (j *job) step(ctx context.Context, e *Entry) error {
-	piece, err := j.piece(ctx, e)
-	if err != nil {
-		return err
-	}
-	if len(piece) > 0 {
-		return j.deliver(ctx, e, piece)
-	}
-	return j.s.report(ctx, e)
-}
-
-// attempt is a recipient that is to be delivered to now.
-type attempt struct {
-	delivery
-	reply *smtp.Reply // why it cannot be, found before the update
-	final bool
-}
-
-// piece picks the recipients that are due, at most as many as one update takes.
-func (j *job) piece(ctx context.Context, e *Entry) ([]attempt, error) {
-	now := j.s.now()
-	var out []attempt
+	last := ""
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
-		if q.State != Pending || q.Next.After(now) {
+		if q.State != Waiting {
 			continue
 		}
-		a, err := j.s.find(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		if out = append(out, a); len(out) == j.s.opt.MaxLocal {
-			break
-		}
-	}
-	return out, nil
-}
-
-// find looks up where a recipient's mail goes today.
-func (s *Service) find(ctx context.Context, q *QueueRecipient) (attempt, error) {
-	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}}
-	removed := false
-	var err error
-	if q.Kind == directory.TargetMailIn {
-		var m directory.MailIn
-		m, err = s.dir.MailIn(ctx, q.Target)
-		a.database, removed = m.Database, !m.Removed.IsZero()
-	} else {
-		var p directory.Person
-		p, err = s.dir.Person(ctx, q.Target)
-		a.database, a.quota, removed = p.MailDatabase, p.Quota, !p.Removed.IsZero()
-	}
-	switch {
-	case errors.Is(err, directory.ErrNotFound), err == nil && removed:
-		a.reply, a.final = replyNoUser, true
-	case err != nil:
-		return a, fmt.Errorf("directory: %w", err)
-	case a.database == 0:
-		a.reply, a.final = replyNoFile, true
-	case !s.inService(a.database):
-		a.reply = replyTrouble
-	}
-	return a, nil
-}
-
-// deliver tries a piece. If one mail file spoils it, smaller pieces are tried, down to the one.
-func (j *job) deliver(ctx context.Context, e *Entry, piece []attempt) error {
-	for {
-		err := j.try(ctx, e, piece)
-		if !databaseTrouble(err) {
-			return err
-		}
-		if len(piece) > 1 {
-			piece = piece[:len(piece)/2]
+		to, err := smtp.ParsePath(q.Address)
+		if err != nil || to.Domain == last && q.Next.IsZero() {
 			continue
 		}
-		if piece[0].reply != nil {
-			return err // it was not that mail file, then
+		name, _, err := s.destinationOf(ctx, to.Domain)
+		if err != nil {
+			return w, err
 		}
-		j.s.env.Log.Error("mail: delivery failed", "id", e.ID.String(), "database", piece[0].database.String(), "err", err)
-		piece[0].reply = replyTrouble
+		if last = ""; q.Next.IsZero() {
+			last = to.Domain
+		}
+		if name != heldName {
+			w.add(name, q.Next)
+		}
 	}
+	return w, nil
 }
 
-func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
-	names := []note.DatabaseID{BoxID}
-	for i := range piece {
-		if piece[i].reply == nil {
-			names = append(names, piece[i].database)
-		}
-	}
-	c := j.composed
-	if len(names) > 1 {
-		var err error
-		if c, err = j.compose(ctx); err != nil {
-			return err
-		}
-	}
-	var delivered int
-	var moved tally
-	err := j.s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
-		delivered, moved = 0, tally{}
-		w, err := tx.Database(BoxID)
-		if err != nil {
-			return err
-		}
-		cur, err := load(&w.Reader, j.id)
-		if errors.Is(err, store.ErrNotFound) || err == nil && cur.Held {
-			return nil // an administrator was faster
-		}
-		if err != nil {
-			return err
-		}
-		before := cur.tally()
-		for i := range piece {
-			n, err := j.s.attempt(tx, c, cur, &piece[i])
-			if err != nil {
-				return err
+// add makes an appointment at a destination: one, at the first time.
+func (w *work) add(dest string, due time.Time) {
+	for i := range w.out {
+		o := &w.out[i]
+		if o.dest == dest {
+			if due.Before(o.due) {
+				o.due = due
 			}
-			delivered += n
-		}
-		moved, err = save(w, cur, before)
-		return err
-	})
-	if err == nil {
-		j.s.stat.deliveredTo(delivered, int64(e.Size))
-		j.s.stat.queue(moved)
-	}
-	return err
-}
-
-// attempt delivers to one recipient of an entry under change, and writes down what came of it.
-func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attempt) (delivered int, err error) {
-	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool { return q.Target == a.id && q.State == Pending })
-	if i < 0 {
-		return 0, nil
-	}
-	q := &e.Recipients[i]
-	reply, final := a.reply, a.final
-	if reply == nil {
-		err := s.deliver(tx, c, e.Created, e.ID, &a.delivery)
-		switch {
-		case errors.Is(err, mailbox.ErrOverQuota):
-			reply = replyQuota
-		case err != nil:
-			return 0, err
-		case q.Notify&smtp.NotifySuccess != 0 && !e.From.IsNull():
-			q.State, q.Reply = Delivered, ""
-			return 1, nil
-		default:
-			e.Recipients = slices.Delete(e.Recipients, i, i+1)
-			return 1, nil
+			return
 		}
 	}
-	if !final {
-		reply, final = s.expired(e, reply)
-	}
-	if final {
-		q.State, q.Reply = Failed, reply.Error()
-		q.Attempts++
-		return 0, nil
-	}
-	*q = s.deferred(*q, reply)
-	return 0, nil
-}
-
-// expired gives up on a recipient when it was tried for long enough.
-func (s *Service) expired(e *Entry, reply *smtp.Reply) (*smtp.Reply, bool) {
-	keep, last := s.opt.KeepOther, replyExpired
-	if reply == replyQuota {
-		keep, last = s.opt.KeepOverQuota, replyFull
-	}
-	if s.now().Sub(e.Created) < keep {
-		return reply, false
-	}
-	return last, true
+	w.out = append(w.out, outWork{dest, due})
 }

@@ -113,7 +113,7 @@ func TestCrashLosesNothing(t *testing.T) {
 	after.queue(1)
 	after.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 11", "Mail.WaitingForDelivery = 10")
 	// One piece of three, then the lights go out again.
-	j := &job{s: after.Service, id: after.queue(1)[0].note}
+	j := &job{s: after.Service, key: after.queue(1)[0].key()}
 	e := after.queue(1)[0]
 	after.ok(j.step(bg, &e))
 	j.release()
@@ -230,35 +230,6 @@ func TestAllAtOnce(t *testing.T) {
 	w.has(people[4], senders*each)
 	w.queue(senders * each * 4 / 5)
 	w.shows("Mail.Waiting = 80", "Mail.WaitingRecipients = 80", "Mail.WaitingForDelivery = 0", "Mail.Delivered = 180", "Mail.TotalRouted = 100")
-}
-
-func TestAgenda(t *testing.T) {
-	t.Parallel()
-	var a agenda
-	t0 := env.TestStart
-	a.set(1, t0.Add(3))
-	a.set(2, t0.Add(1))
-	a.set(1, t0.Add(2)) // earlier
-	a.set(3, t0.Add(1))
-	a.set(3, time.Time{}) // not at all
-	var got []note.ID
-	for {
-		id, due, ok := a.next(t0.Add(2))
-		if !ok {
-			if !due.IsZero() {
-				t.Errorf("due %s", due)
-			}
-			break
-		}
-		got = append(got, id)
-	}
-	if fmt.Sprint(got) != "[2 1]" {
-		t.Error(got)
-	}
-	a.set(4, t0.Add(5))
-	if _, due, ok := a.next(t0); ok || !due.Equal(t0.Add(5)) {
-		t.Error(due, ok)
-	}
 }
 
 func TestDepositAfterClose(t *testing.T) {

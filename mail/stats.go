@@ -11,8 +11,11 @@ type stats struct {
 	delivered, routed, failures, reports *stat.Counter
 	bytes                                *stat.Counter
 	waiting, recipients, dead, hold      *stat.Gauge
-	local                                *stat.Gauge
+	local, transfer                      *stat.Gauge
 	time                                 *stat.Histogram
+	sent, transferFailed, sentBytes      *stat.Counter
+	delays, expired, dropped, limited    *stat.Counter
+	sendTime, delay                      *stat.Histogram
 }
 
 func (s *stats) init(t *stat.Tree) {
@@ -33,25 +36,62 @@ func (s *stats) init(t *stat.Tree) {
 		}
 		return float64(bytes.Value()) / 1024 / float64(n)
 	})
-	// Nothing is sent to other servers by this version.
-	t.Counter("Mail.TotalKBTransferred", "KB of messages sent to other servers")
+	s.sent = t.Counter("Mail.Transferred", "recipients whose mail was sent to other servers")
+	s.transferFailed = t.Counter("Mail.TransferFailures", "recipients that other servers refused for good, or that could not be reached for too long")
+	sentBytes := t.Counter("Mail.TotalBytesTransferred", "bytes of messages sent to other servers, once for each transaction")
+	s.sentBytes = sentBytes
+	t.CounterFunc("Mail.TotalKBTransferred", "KB of messages sent to other servers", func() float64 {
+		return float64(sentBytes.Value() / 1024)
+	})
+	s.delays = t.Counter("Mail.TotalDelayReports", "reports that a message is still under way")
+	s.expired = t.Counter("Mail.Expired", "recipients elsewhere given up after too long")
+	s.dropped = t.Counter("Mail.DeadRemoved", "dead messages removed after their time")
+	s.limited = t.Counter("Mail.TransferLimited", "messages refused because their sender has sent too much in a day")
+	s.sendTime = t.Histogram("Mail.TransferTime", "time of one transaction with another server", stat.Seconds)
+	s.delay = t.Histogram("Mail.TransferDelay", "time from taking a message to its transfer to another server", stat.Seconds)
+	delay := s.delay
+	t.GaugeFunc("Mail.AverageTransferTime", "seconds from taking a message to its transfer, on average", func() float64 { return average(delay) })
 	s.waiting = t.Gauge("Mail.Waiting", "messages in mail.box that are not dead or on hold")
 	s.recipients = t.Gauge("Mail.WaitingRecipients", "recipients of messages in mail.box")
 	s.local = t.Gauge("Mail.WaitingForDelivery", "recipients here of messages in mail.box")
+	s.transfer = t.Gauge("Mail.WaitingForTransfer", "recipients elsewhere of messages in mail.box")
 	s.dead = t.Gauge("Mail.Dead", "messages in mail.box that can neither be delivered nor returned")
 	s.hold = t.Gauge("Mail.Hold", "messages in mail.box that an administrator holds")
+	waiting, hold := s.waiting, s.hold
+	t.GaugeFunc("Mail.TotalPending", "messages in mail.box that are not dead", func() float64 { return float64(waiting.Value() + hold.Value()) })
 	s.time = t.Histogram("Mail.DeliverTime", "time from taking a message to its commit", stat.Seconds)
+	took := s.time
+	t.GaugeFunc("Mail.AverageDeliverTime", "seconds from taking a message to its commit, on average", func() float64 { return average(took) })
+}
+
+func average(h *stat.Histogram) float64 {
+	return h.Distribution().Mean
+}
+
+// transferred counts a transaction in which so many recipients got their mail.
+func (s *stats) transferred(recipients int, size uint64, took, delay time.Duration) {
+	if recipients == 0 {
+		return
+	}
+	s.sent.Add(uint64(recipients))
+	s.sentBytes.Add(size)
+	s.sendTime.ObserveDuration(took)
+	s.delay.ObserveDuration(delay)
 }
 
 // tally is what one entry of mail.box, or all of them, add to the gauges.
-type tally struct{ waiting, recipients, local, dead, hold int64 }
+type tally struct{ waiting, recipients, local, transfer, dead, hold int64 }
 
 func (t tally) plus(u tally) tally {
-	return tally{t.waiting + u.waiting, t.recipients + u.recipients, t.local + u.local, t.dead + u.dead, t.hold + u.hold}
+	return tally{
+		t.waiting + u.waiting, t.recipients + u.recipients, t.local + u.local, t.transfer + u.transfer, t.dead + u.dead, t.hold + u.hold,
+	}
 }
 
 func (t tally) minus(u tally) tally {
-	return tally{t.waiting - u.waiting, t.recipients - u.recipients, t.local - u.local, t.dead - u.dead, t.hold - u.hold}
+	return tally{
+		t.waiting - u.waiting, t.recipients - u.recipients, t.local - u.local, t.transfer - u.transfer, t.dead - u.dead, t.hold - u.hold,
+	}
 }
 
 // queue moves the gauges.
@@ -59,6 +99,7 @@ func (s *stats) queue(t tally) {
 	s.waiting.Add(t.waiting)
 	s.recipients.Add(t.recipients)
 	s.local.Add(t.local)
+	s.transfer.Add(t.transfer)
 	s.dead.Add(t.dead)
 	s.hold.Add(t.hold)
 }

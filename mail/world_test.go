@@ -56,7 +56,7 @@ func openOn(t testing.TB, fix *env.Fixture, o Options) *world {
 func (w *world) start() {
 	w.t.Helper()
 	s, err := store.Open(w.fix.Env, "data", store.Options{
-		FloorBytes: -1, Ballast: -1, Indexes: directory.Indexes(), LogSyncInterval: 50 * time.Microsecond,
+		FloorBytes: -1, Ballast: -1, Indexes: append(directory.Indexes(), Indexes()...), LogSyncInterval: 50 * time.Microsecond,
 		OnFatal: func(error) {},
 	})
 	w.ok(err)

@@ -73,19 +73,20 @@ func (p *Pool) Hash(ctx context.Context, password string) (string, error) {
 	return h.String(), nil
 }
 
-// Verify says whether the password is the one of the hash phc. A success is remembered for a while
+// Verify says whether the password is the one of the hash phc, ours or another program's (see Check). A success is remembered for a while
 // under a keyed digest of both, so that a client that signs in again and again costs nothing; a
 // failure never is. Errors: ErrBusy, ErrFormat, the context's.
 func (p *Pool) Verify(ctx context.Context, phc, password string) (bool, error) {
-	h, err := parse(phc)
+	h, err := read(phc)
 	if err != nil {
 		return false, err
 	}
-	if len(password) > MaxLength {
-		password, h.key = "", make([]byte, len(h.key)) // costs the same, and matches nothing
+	tooLong := len(password) > MaxLength
+	if tooLong {
+		password = password[:MaxLength] // costs the same, and matches nothing
 	}
 	key := p.cache.digest(phc, password)
-	if p.cached(key) {
+	if !tooLong && p.cached(key) {
 		return true, nil
 	}
 	if err := p.enter(ctx); err != nil {
@@ -93,11 +94,11 @@ func (p *Pool) Verify(ctx context.Context, phc, password string) (bool, error) {
 	}
 	defer p.leave()
 	// A client that opened several connections at once waited for its own first one.
-	if p.cached(key) {
+	if !tooLong && p.cached(key) {
 		return true, nil
 	}
 	ok := false
-	p.run(func() { ok = h.matches(password) })
+	p.run(func() { ok = h.matches(password) && !tooLong })
 	if ok {
 		p.cache.add(key, p.env.Clock.Now())
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 
+	"doublet/serve/listen"
+	"doublet/serve/signin"
 	"doublet/wire/sasl"
 	"doublet/wire/smtp"
 )
@@ -14,6 +16,9 @@ var (
 	errAuthSyntax    = smtp.NewReply(501, 5, 5, 2, "Malformed authentication data")
 	errAuthCancelled = smtp.NewReply(501, 5, 7, 0, "Authentication cancelled")
 	errAuthFailed    = smtp.NewReply(535, 5, 7, 8, "Authentication credentials invalid")
+	errAuthDisabled  = smtp.NewReply(535, 5, 7, 13, "The account is disabled")
+	errAuthBusy      = smtp.NewReply(454, 4, 7, 0, "Too many sign-ins at once, try again later")
+	errAuthBanned    = smtp.NewReply(421, 4, 7, 0, "Too many failed sign-ins from your address, try again later")
 	errAuthTemporary = smtp.NewReply(454, 4, 7, 0, "Temporary authentication failure")
 	errAuthTooMany   = smtp.NewReply(421, 4, 7, 0, "Too many failed authentications")
 	errAuthLong      = smtp.NewReply(500, 5, 5, 6, "Authentication exchange line is too long")
@@ -21,15 +26,17 @@ var (
 
 // authAllowed: passwords go over TLS, or stay on this machine.
 func (s *session) authAllowed() bool {
-	return len(s.srv.cfg.Mechanisms) > 0 && (s.c.Secure() || s.c.Local())
+	return s.srv.cfg.Kind != LMTP && (s.c.Secure() || s.c.Local())
 }
+
+func (s *session) attempt() signin.Attempt { return signin.AttemptOf(s.c, s.info.Kind.String()) }
 
 // cmdAUTH signs in.
 //
 // Implements: RFC 4954 §4 AUTH
 func (s *session) cmdAUTH(arg []byte) {
 	switch {
-	case len(s.srv.cfg.Mechanisms) == 0:
+	case s.srv.cfg.Kind == LMTP:
 		s.refuse(errNotHere)
 		return
 	case s.info.Helo == "" || !s.info.Extended:
@@ -51,12 +58,17 @@ func (s *session) cmdAUTH(arg []byte) {
 			return
 		}
 	}
-	exchange, bad := s.mechanism(string(bytes.ToUpper(name)))
-	if bad != nil {
-		s.refuse(bad)
-		return
+	exchange, err := s.srv.backend.SignIn().Begin(s.c.Context(), s.attempt(), string(name))
+	if err == nil {
+		err = s.exchange(exchange, initial)
 	}
-	if err := s.exchange(exchange, initial); err != nil {
+	if err == nil {
+		s.info.Account, err = exchange.Account()
+	}
+	if err == nil {
+		err = s.c.SignedIn(s.info.Account.Who.Person)
+	}
+	if err != nil {
 		if !s.over { // else the connection is gone
 			s.authFailed(err)
 		}
@@ -66,65 +78,11 @@ func (s *session) cmdAUTH(arg []byte) {
 	s.say(replySignedIn)
 }
 
-// mechanism makes the step machine; it sets s.info.Identity when it succeeds.
-func (s *session) mechanism(name string) (sasl.Server, *smtp.Reply) {
-	offered := false
-	for _, m := range s.srv.cfg.Mechanisms {
-		offered = offered || m == name
-	}
-	if !offered {
-		return nil, errAuthMechanism
-	}
-	verify := func(user, password string) (err error) {
-		s.info.Identity, err = s.srv.backend.VerifyPassword(s.c.Context(), &s.info, user, password)
-		return err
-	}
-	switch name {
-	case "PLAIN":
-		return sasl.NewPlainServer(func(authzid, user, password string) error {
-			if authzid != "" && authzid != user {
-				return ErrCredentials // acting for somebody else is not done here
-			}
-			return verify(user, password)
-		}), nil
-	case "LOGIN":
-		return sasl.NewLoginServer(verify), nil
-	case "SCRAM-SHA-256":
-		x, err := s.srv.backend.Scram(s.c.Context(), &s.info)
-		if err != nil {
-			return nil, s.answer("Scram", err)
-		}
-		return &scramServer{ScramExchange: x, info: &s.info}, nil
-	}
-	return nil, errAuthMechanism
-}
-
-// scramServer asks for the client's first message where it was not sent with the command, and
-// keeps the identity.
-//
-// Implements: RFC 7677 SCRAM-SHA-256 over AUTH
-type scramServer struct {
-	ScramExchange
-	info *Session
-}
-
-func (x *scramServer) Next(response []byte) ([]byte, bool, error) {
-	if response == nil {
-		return []byte{}, false, nil
-	}
-	challenge, done, err := x.ScramExchange.Next(response)
-	if err != nil || !done {
-		return challenge, done, err
-	}
-	x.info.Identity, err = x.Identity()
-	return challenge, true, err
-}
-
 // maxSteps bounds an exchange.
 const maxSteps = 8
 
 // exchange drives the machine. s.over is set when the connection was lost.
-func (s *session) exchange(m sasl.Server, response []byte) error {
+func (s *session) exchange(m signin.Exchange, response []byte) error {
 	for range maxSteps {
 		challenge, done, err := m.Next(response)
 		if err != nil || done && len(challenge) == 0 {
@@ -155,7 +113,7 @@ func (s *session) exchange(m sasl.Server, response []byte) error {
 }
 
 func (s *session) authLost(err error) {
-	s.info.Identity = Identity{}
+	s.info.Account = signin.Account{}
 	if len(s.c.Buffered()) >= smtp.MaxAuthLine {
 		s.final(errAuthLong)
 		return
@@ -164,8 +122,8 @@ func (s *session) authLost(err error) {
 }
 
 func (s *session) authFailed(err error) {
-	s.info.Identity = Identity{}
-	var r *smtp.Reply
+	s.info.Account = signin.Account{}
+	r := errAuthFailed
 	switch {
 	case errors.Is(err, sasl.ErrCancelled):
 		s.refuse(errAuthCancelled)
@@ -173,9 +131,17 @@ func (s *session) authFailed(err error) {
 	case errors.Is(err, sasl.ErrMalformed), errors.Is(err, sasl.ErrUnexpected):
 		s.refuse(errAuthSyntax)
 		return
-	case errors.Is(err, ErrCredentials):
-		r = errAuthFailed
-	case errors.As(err, &r):
+	case errors.Is(err, signin.ErrMechanism):
+		s.refuse(errAuthMechanism)
+		return
+	case errors.Is(err, signin.ErrBusy), errors.Is(err, listen.ErrSessions), errors.Is(err, listen.ErrUsers):
+		s.refuse(errAuthBusy)
+		return
+	case errors.Is(err, signin.ErrCredentials):
+	case errors.Is(err, signin.ErrDisabled):
+		r = errAuthDisabled
+	case errors.Is(err, signin.ErrBanned):
+		r = errAuthBanned
 	default:
 		s.srv.env.Log.Error("smtpd: backend failed", "op", "AUTH", "err", err)
 		s.refuse(errAuthTemporary)

@@ -2,11 +2,14 @@ package smtpd
 
 import (
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
+	"strings"
 	"testing"
 
 	client "doublet/client/smtp"
 	"doublet/wire/sasl"
+	"doublet/wire/scram"
 	"doublet/wire/smtp"
 )
 
@@ -104,44 +107,61 @@ func TestAUTHLimit(t *testing.T) {
 	}
 }
 
-// fakeScram wants "a", then "b", and says "v" at the end.
-type fakeScram struct{ step int }
-
-func (f *fakeScram) Next(in []byte) ([]byte, bool, error) {
-	f.step++
-	switch {
-	case f.step == 1 && string(in) == "a":
-		return []byte("challenge"), false, nil
-	case f.step == 2 && string(in) == "b":
-		return []byte("v"), true, nil
-	}
-	return nil, false, ErrCredentials
-}
-
-func (f *fakeScram) Identity() (Identity, error) { return Identity{User: "alice"}, nil }
-
 // The server's last SCRAM message goes out as a challenge, which the client answers with nothing.
 func TestAUTHScram(t *testing.T) {
 	t.Parallel()
-	for _, first := range []string{"> AUTH SCRAM-SHA-256 YQ==", "> AUTH SCRAM-SHA-256\n< 334\n> YQ=="} {
+	for _, initial := range []bool{true, false} {
 		h := open(t, settings{})
-		h.backend.scram = &fakeScram{}
-		script(t, h.hello(), first+`
-			< 334 Y2hhbGxlbmdl
-			> Yg==
-			< 334 dg==
-			> 
-			< 235 2.7.0
+		c := h.hello()
+		x := scram.NewClient("alice", "secret", "client-nonce")
+		say := func(line string) string {
+			r, err := c.Raw(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Code != 334 {
+				return r.Error()
+			}
+			return r.Lines[0]
+		}
+		step := func(in string) string {
+			b, err := base64.StdEncoding.DecodeString(in)
+			if err != nil {
+				t.Fatal(in, err)
+			}
+			out, _, err := x.Next(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return base64.StdEncoding.EncodeToString(out)
+		}
+		in := ""
+		if initial {
+			in = say("AUTH SCRAM-SHA-256 " + step(""))
+		} else {
+			in = say(step(say("AUTH SCRAM-SHA-256")))
+		}
+		in = say(step(in))
+		if got := say(step(in)); !strings.HasPrefix(got, "235 2.7.0") {
+			t.Error(got)
+		}
+		script(t, c, `
 			> MAIL FROM:<alice@example.org>
 			< 250 2.1.0`)
 	}
 	h := open(t, settings{})
-	h.backend.scram = &fakeScram{}
+	if err := h.hello().Auth(scramClient{scram.NewClient("alice", "wrong", "nonce")}); code(smtp.AsReply(err)) != "535 5.7.8" {
+		t.Error(err)
+	}
 	script(t, h.hello(), `
-		> AUTH SCRAM-SHA-256 YQ==
-		< 334
-		> YQ==
-		< 535 5.7.8
+		> AUTH SCRAM-SHA-256-PLUS
+		< 504 5.5.4
+		> AUTH SCRAM-SHA-256 cD10bHMtdW5pcXVlLCxuPWFsaWNlLHI9YWJj
+		< 501 5.5.2
+		> AUTH XOAUTH2
+		< 504 5.5.4
+		> AUTH SCRAM-SHA-256 =
+		< 501 5.5.2
 		> MAIL FROM:<bob@example.org>
 		< 250 2.1.0`)
 }

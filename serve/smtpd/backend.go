@@ -2,29 +2,29 @@ package smtpd
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"doublet/directory"
-	"doublet/directory/password"
 	"doublet/env"
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/signin"
 	"doublet/store"
-	"doublet/wire/sasl"
-	"doublet/wire/scram"
 	"doublet/wire/smtp"
 )
 
 // NewBackend is the Backend of a server: sign-in and addresses by its directory, mail by its mail
 // room.
-func NewBackend(d *directory.Directory, m *mail.Service, e *env.Env) Backend {
-	return &backend{dir: d, mail: m, env: e}
+func NewBackend(in *signin.Service, d *directory.Directory, m *mail.Service, e *env.Env) Backend {
+	return &backend{in: in, dir: d, mail: m, env: e}
 }
 
 type backend struct {
+	in   *signin.Service
 	dir  *directory.Directory
 	mail *mail.Service
 	env  *env.Env
@@ -40,115 +40,23 @@ var (
 	errRcptSize  = smtp.NewReply(552, 5, 2, 3, "Message is larger than this recipient takes")
 	errAddress   = smtp.NewReply(553, 5, 1, 3, "Bad address")
 	errNotYours  = smtp.NewReply(550, 5, 7, 1, "The sender address is not one of yours")
-	errAccount   = smtp.NewReply(535, 5, 7, 13, "The account is disabled")
-	errBusy      = smtp.NewReply(454, 4, 7, 0, "Too many sign-ins at once, try again later")
+	errAccount   = smtp.NewReply(550, 5, 7, 1, "The account you signed in with is disabled")
 	errNoSpace   = smtp.NewReply(452, 4, 3, 1, "The mail system is full, try again later")
 	errTemporary = smtp.NewReply(451, 4, 3, 0, "Temporary trouble here, try again later")
 )
 
-// person is the backend's part of an Identity.
-type person struct {
-	who     note.Who
-	address string
-}
-
-func identity(user string, who note.Who, p *directory.Person) Identity {
-	address := p.InternetAddress
-	if all := p.Addresses(); address == "" && len(all) > 0 {
-		address = all[0]
-	}
-	return Identity{User: user, Value: &person{who: who, address: address}}
-}
-
-func signedIn(s *Session) *person {
-	if !s.Signed {
-		return nil
-	}
-	p, _ := s.Identity.Value.(*person)
-	return p
-}
-
-// VerifyPassword implements Backend.
-func (b *backend) VerifyPassword(ctx context.Context, s *Session, user, secret string) (Identity, error) {
-	who, p, err := b.dir.Authenticate(ctx, user, secret, s.Kind.String())
-	if err != nil {
-		return Identity{}, signInError(err)
-	}
-	return identity(user, who, &p), nil
-}
-
-func signInError(err error) error {
-	switch {
-	case errors.Is(err, directory.ErrAuthentication), errors.Is(err, directory.ErrNotFound):
-		return ErrCredentials
-	case errors.Is(err, directory.ErrDisabled):
-		return errAccount
-	case errors.Is(err, password.ErrBusy):
-		return errBusy
-	}
-	return err
-}
-
-// Scram implements Backend.
-func (b *backend) Scram(ctx context.Context, s *Session) (ScramExchange, error) {
-	var nonce [18]byte
-	b.env.Fill(nonce[:])
-	x := &scramExchange{b: b, ctx: ctx, door: s.Kind.String()}
-	x.server = scram.NewServer(func(user string) (scram.Credentials, error) {
-		x.user = user
-		return b.dir.ScramCredentials(ctx, user)
-	}, base64.RawStdEncoding.EncodeToString(nonce[:]))
-	return x, nil
-}
-
-// scramExchange is one exchange against the directory's credentials.
-type scramExchange struct {
-	b      *backend
-	ctx    context.Context
-	door   string
-	server *scram.Server
-	user   string
-}
-
-// Next implements ScramExchange.
-func (x *scramExchange) Next(response []byte) ([]byte, bool, error) {
-	out, done, err := x.server.Next(response)
-	switch {
-	case errors.Is(err, scram.ErrProof):
-		x.b.dir.Failed(x.ctx, x.user, x.door)
-		return nil, false, ErrCredentials
-	case errors.Is(err, scram.ErrSyntax), errors.Is(err, scram.ErrChannelBinding), errors.Is(err, scram.ErrExtension):
-		return nil, false, fmt.Errorf("%w: %w", sasl.ErrMalformed, err)
-	case err != nil:
-		return nil, false, err
-	}
-	// Acting for somebody else is not done here.
-	if id := x.server.Authzid(); id != "" && id != x.user {
-		x.b.dir.Failed(x.ctx, x.user, x.door)
-		return nil, false, ErrCredentials
-	}
-	return out, done, nil
-}
-
-// Identity implements ScramExchange.
-func (x *scramExchange) Identity() (Identity, error) {
-	who, p, err := x.b.dir.SignedIn(x.ctx, x.server.Username())
-	if err != nil {
-		return Identity{}, signInError(err)
-	}
-	return identity(x.user, who, &p), nil
-}
+// SignIn implements Backend.
+func (b *backend) SignIn() *signin.Service { return b.in }
 
 // MaySendAs implements Backend. The null sender is for reports that mail programs make.
 func (b *backend) MaySendAs(ctx context.Context, s *Session, from smtp.Path) error {
-	p := signedIn(s)
-	if p == nil || from.IsNull() {
+	if !s.Signed || from.IsNull() {
 		return nil
 	}
-	if err := b.refresh(ctx, p); err != nil {
+	if err := b.refresh(ctx, s); err != nil {
 		return err
 	}
-	ok, err := b.dir.MaySendAs(ctx, p.who, from.String())
+	ok, err := b.dir.MaySendAs(ctx, s.Account.Who, from.String())
 	if err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}
@@ -160,19 +68,12 @@ func (b *backend) MaySendAs(ctx context.Context, s *Session, from smtp.Path) err
 
 // refresh takes the person anew when the directory has changed: one who was disabled or removed
 // meanwhile sends nothing more.
-func (b *backend) refresh(ctx context.Context, p *person) error {
-	if p.who.Directory == b.dir.Version() {
-		return nil
-	}
-	who, err := b.dir.WhoOf(ctx, p.who.Person)
-	switch {
-	case errors.Is(err, directory.ErrDisabled), errors.Is(err, directory.ErrNotFound):
+func (b *backend) refresh(ctx context.Context, s *Session) error {
+	_, err := b.in.Refresh(ctx, &s.Account)
+	if errors.Is(err, signin.ErrDisabled) {
 		return errAccount
-	case err != nil:
-		return fmt.Errorf("directory: %w", err)
 	}
-	p.who = who
-	return nil
+	return err
 }
 
 // Recipient implements Backend. At an LMTP door, and from who has not signed in, only local
@@ -190,23 +91,31 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 		to.Outside = true
 		r.Data = &to
 		return nil
-	case errors.Is(err, directory.ErrNoSuchRecipient):
+	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
+		// A report for a message that was forwarded goes to its sender.
+		if from, ok := b.mail.ReverseSRS(r.To.String()); ok && e.From.IsNull() {
+			to.To, to.Outside = from, true
+			r.Data = &to
+			return nil
+		}
+		if errors.Is(err, directory.ErrInvalid) {
+			return errAddress
+		}
 		return errNoUser
-	case errors.Is(err, directory.ErrInvalid):
-		return errAddress
 	case err != nil:
 		return fmt.Errorf("directory: %w", err)
 	}
 	to.Target = t
-	if err := b.takes(ctx, e, &t); err != nil {
+	if err := b.takes(ctx, e, &t, mail.AlwaysArrives(r.To)); err != nil {
 		return err
 	}
 	r.Data = &to
 	return nil
 }
 
-// takes asks what is known of a local recipient before there is a message.
-func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target) error {
+// takes asks what is known of a local recipient before there is a message. always is for addresses
+// at which mail arrives whatever speaks against it.
+func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target, always bool) error {
 	if t.Kind == directory.TargetGroup {
 		return nil
 	}
@@ -215,7 +124,7 @@ func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target) e
 		if err != nil {
 			return fmt.Errorf("directory: %w", err)
 		}
-		if p.Disabled {
+		if p.Disabled && !always {
 			return errDisabled
 		}
 	}
@@ -223,6 +132,8 @@ func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target) e
 	switch {
 	case t.Database == 0:
 		return errNoFile
+	case always:
+		return nil
 	case t.SizeLimit > 0 && size > t.SizeLimit:
 		return errRcptSize
 	}
@@ -234,26 +145,33 @@ func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target) e
 
 // Deliver implements Backend.
 func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, results []error) (string, error) {
+	in := &e.Inbound
 	sub := mail.Submission{
 		From: e.From, Params: e.Params, Message: message, Head: e.Head,
 		Received: &mail.Received{Helo: e.Helo, IP: e.RemoteIP, TLS: e.TLSName, Protocol: e.Protocol()},
+		Fields:   in.Fields, Junk: in.Junk, Hold: in.Hold, AuthorPolicy: in.AuthorPolicy, Unproven: in.Unproven,
+		Proven: in.Proven, // by LMTP of this machine comes what another server took from anybody
 	}
 	if e.Kind == LMTP {
 		sub.Answer = mail.AnswerEach
 	}
-	sub.Recipients = make([]mail.Recipient, len(e.Recipients))
-	for i := range e.Recipients {
-		to, ok := e.Recipients[i].Data.(*mail.Recipient)
-		if !ok {
-			return "", errors.New("smtpd: recipient was not resolved")
-		}
-		sub.Recipients[i] = *to
+	if in.From != nil {
+		sub.From = *in.From
 	}
-	if p := signedIn(e.Session); p != nil {
-		if err := b.refresh(ctx, p); err != nil {
+	var err error
+	if sub.Recipients, err = b.recipients(ctx, e); err != nil {
+		return "", err
+	}
+	if in.Discard || len(sub.Recipients) == 0 {
+		b.env.Fill(sub.ID[:])
+		b.env.Log.Info("mail: thrown away by a filter", "id", sub.ID.String(), "from", e.From.String(), "recipients", len(e.Recipients))
+		return sub.ID.String(), nil
+	}
+	if e.Signed {
+		if err := b.refresh(ctx, e.Session); err != nil {
 			return "", err
 		}
-		sub.Submitter = &mail.Submitter{Who: p.who, Address: p.address}
+		sub.Submitter = &mail.Submitter{Who: e.Account.Who, Address: e.Account.Address}
 	}
 	id, err := b.mail.Deposit(ctx, &sub, results)
 	if err != nil {
@@ -265,6 +183,41 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 	// Who could not have it now is mail's business from here on.
 	clear(results)
 	return id.String(), nil
+}
+
+// recipients are those that the door accepted, as the filters have changed them. At an LMTP door,
+// where each has an answer of its own, filters change nobody.
+func (b *backend) recipients(ctx context.Context, e *Envelope) ([]mail.Recipient, error) {
+	out := make([]mail.Recipient, 0, len(e.Recipients)+len(e.Inbound.Add))
+	for i := range e.Recipients {
+		to, ok := e.Recipients[i].Data.(*mail.Recipient)
+		if !ok {
+			return nil, errors.New("smtpd: recipient was not resolved")
+		}
+		if e.Kind == LMTP || !slices.ContainsFunc(e.Inbound.Del, func(p smtp.Path) bool { return strings.EqualFold(p.String(), to.To.String()) }) {
+			out = append(out, *to)
+		}
+	}
+	if e.Kind == LMTP {
+		return out, nil
+	}
+	for _, p := range e.Inbound.Add {
+		to := mail.Recipient{To: p}
+		t, err := b.dir.Resolve(ctx, p.String())
+		switch {
+		case err == nil:
+			to.Target = t
+		case errors.Is(err, directory.ErrNotLocal):
+			to.Outside = true
+		case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
+			b.env.Log.Warn("smtpd: a filter adds a recipient who is nobody", "address", p.String())
+			continue
+		default:
+			return nil, fmt.Errorf("directory: %w", err)
+		}
+		out = append(out, to)
+	}
+	return out, nil
 }
 
 func (b *backend) answer(id note.UNID, err error) error {

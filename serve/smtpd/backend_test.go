@@ -17,6 +17,7 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
+	"doublet/serve/signin"
 	"doublet/store"
 	"doublet/store/layout"
 	"doublet/wire/sasl"
@@ -80,7 +81,7 @@ func serve(t testing.TB) *server {
 		s.add(name)
 	}
 	s.front = listen.New(s.env, listen.Options{}, nil)
-	b := NewBackend(s.people, s.mail, s.env)
+	b := NewBackend(s.signIn(), s.people, s.mail, s.env)
 	for _, k := range []Kind{SMTP, Submission, LMTP} {
 		srv := New(s.env, Config{Kind: k, Hostname: "mx.example.com"}, b, nil)
 		l, err := s.front.Open(listen.Door{Name: k.String(), Network: "tcp", Address: "127.0.0.1:0", Serve: srv.Serve, Busy: srv.Busy()})
@@ -131,10 +132,16 @@ func (s *server) signed(k Kind, name string) *client.Client {
 	return c
 }
 
-func (s *server) inbox(name string) []string {
+func (s *server) signIn() *signin.Service {
+	return signin.New(s.people, s.env, signin.Options{SCRAM: true})
+}
+
+func (s *server) inbox(name string) []string { return s.messages(name, mailbox.Inbox) }
+
+func (s *server) messages(name, folder string) []string {
 	s.t.Helper()
 	var out []string
-	v, _, err := s.files.File(note.System, s.person[name].MailDatabase).Open(context.Background(), mailbox.Inbox, true)
+	v, _, err := s.files.File(note.System, s.person[name].MailDatabase).Open(context.Background(), folder, true)
 	s.ok(err)
 	s.ok(v.Fetch(context.Background(), mailbox.Set{{Start: 1}}, false, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
 		b, err := m.Body()
@@ -299,7 +306,7 @@ func TestBackendSignIn(t *testing.T) {
 	// One who is disabled meanwhile sends nothing more.
 	_, err = s.people.SetPerson(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
 	s.ok(err)
-	if r := smtp.AsReply(c.Mail(path("alice@example.com"), smtp.MailParams{Size: -1})); code(r) != "535 5.7.13" {
+	if r := smtp.AsReply(c.Mail(path("alice@example.com"), smtp.MailParams{Size: -1})); code(r) != "550 5.7.1" {
 		t.Errorf("disabled: %s", code(r))
 	}
 	if r := smtp.AsReply(s.dial(Submission).Auth(sasl.NewPlainClient("", "alice", "secret-alice"))); code(r) != "535 5.7.13" {

@@ -47,7 +47,7 @@ func (s *session) cmdBDAT(arg []byte) {
 	}
 	if bad != nil {
 		s.chunkFail = bad
-		s.msg.release(s.srv.cfg.Memory)
+		s.msg.release(s.memory)
 		s.refuse(bad)
 		return
 	}
@@ -72,7 +72,7 @@ func (s *session) readChunk(size int64) (bad *smtp.Reply, err error) {
 			}
 		}
 		room := int(min(size, int64(max(minRead, len(s.c.Buffered())))))
-		if !s.msg.need(room, cfg.MaxMessage, cfg.Memory) {
+		if !s.msg.need(room, cfg.MaxMessage, s.memory) {
 			return errMemory, s.drainChunk(size)
 		}
 		free := s.msg.b[s.msg.n:]
@@ -106,7 +106,7 @@ func (s *session) endLine() *smtp.Reply {
 	if n == 0 || s.msg.b[n-1] == '\n' {
 		return nil
 	}
-	if !s.msg.need(2, s.srv.cfg.MaxMessage, s.srv.cfg.Memory) {
+	if !s.msg.need(2, s.srv.cfg.MaxMessage, s.memory) {
 		return errMemory
 	}
 	s.msg.n += copy(s.msg.b[n:], "\r\n")

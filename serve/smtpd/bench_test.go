@@ -12,15 +12,13 @@ import (
 	"time"
 
 	client "doublet/client/smtp"
+	"doublet/serve/signin"
 	"doublet/wire/smtp"
 )
 
-type noop struct{}
+type noop struct{ in *signin.Service }
 
-func (noop) VerifyPassword(context.Context, *Session, string, string) (Identity, error) {
-	return Identity{}, nil
-}
-func (noop) Scram(context.Context, *Session) (ScramExchange, error) { return nil, ErrCredentials }
+func (n noop) SignIn() *signin.Service                              { return n.in }
 func (noop) MaySendAs(context.Context, *Session, smtp.Path) error   { return nil }
 func (noop) Recipient(context.Context, *Envelope, *Recipient) error { return nil }
 func (noop) Deliver(context.Context, *Envelope, []byte, []error) (string, error) {
@@ -40,7 +38,7 @@ func BenchmarkSession(b *testing.B) {
 	for _, mode := range []string{"round", "pipe"} {
 		b.Run(mode, func(b *testing.B) {
 			h := open(b, settings{})
-			h.server.backend = noop{}
+			h.server.backend = noop{h.backend.in}
 			m := client.Outgoing{From: path("bob@example.org"), To: []smtp.Path{path("alice@example.org")}, Message: body}
 			b.ReportAllocs()
 			before := cpu()
@@ -85,7 +83,7 @@ func BenchmarkSession(b *testing.B) {
 // are counted, as both are in this process.
 func BenchmarkIdle(b *testing.B) {
 	h := open(b, settings{})
-	h.server.backend = noop{}
+	h.server.backend = noop{h.backend.in}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

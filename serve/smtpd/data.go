@@ -32,11 +32,14 @@ func (s *session) noRcpt() *smtp.Reply {
 func (s *session) data() {
 	// The buffer is taken when there is something to put into it; that memory is short shows
 	// already here.
-	if !s.srv.cfg.Memory.Take(int64(classes[0])) {
+	if !s.memory.Take(int64(classes[0])) {
 		s.refuse(errMemory)
 		return
 	}
-	s.srv.cfg.Memory.Give(int64(classes[0]))
+	s.memory.Give(int64(classes[0]))
+	if s.hasty() {
+		return
+	}
 	s.say(replyGo)
 	var dec smtp.DotDecoder
 	bad, err := s.readData(&dec)
@@ -69,7 +72,7 @@ func (s *session) readData(dec *smtp.DotDecoder) (bad *smtp.Reply, err error) {
 			}
 		}
 		room := max(minRead, len(s.c.Buffered()))
-		if !s.msg.need(room, cfg.MaxMessage, cfg.Memory) {
+		if !s.msg.need(room, cfg.MaxMessage, s.memory) {
 			bad = errMemory
 			break
 		}
@@ -94,7 +97,7 @@ func (s *session) readData(dec *smtp.DotDecoder) (bad *smtp.Reply, err error) {
 		}
 	}
 	s.c.Unread(s.msg.b[decoded:s.msg.n])
-	s.msg.release(cfg.Memory)
+	s.msg.release(s.memory)
 	return bad, s.drainData(dec)
 }
 
@@ -147,11 +150,11 @@ func (s *session) normalize() *smtp.Reply {
 		return errTooBig
 	}
 	var next message
-	if !next.need(size, cfg.MaxMessage, cfg.Memory) {
+	if !next.need(size, cfg.MaxMessage, s.memory) {
 		return errMemory
 	}
 	next.n = len(smtp.AppendNormal(next.b[:0], old))
-	s.msg.release(cfg.Memory)
+	s.msg.release(s.memory)
 	s.msg = next
 	return nil
 }
@@ -162,9 +165,11 @@ func (s *session) finish(bad *smtp.Reply) {
 	rcpts := len(s.env.Recipients)
 	s.results = append(s.results[:0], make([]error, rcpts)...)
 	if bad == nil {
+		bad = s.examine()
+	}
+	if bad == nil {
 		var err error
-		s.env.Head = s.msg.head()
-		id, err = s.srv.backend.Deliver(s.c.Context(), &s.env, s.msg.b[:s.msg.n:s.msg.n], s.results)
+		id, err = s.srv.backend.Deliver(s.c.Context(), &s.env, s.env.Inbound.Message, s.results)
 		if err != nil {
 			bad = s.answer("Deliver", err)
 		}

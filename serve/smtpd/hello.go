@@ -31,6 +31,9 @@ func (s *session) hello(cmd smtp.Command) {
 		s.refuse(bad)
 		return
 	}
+	if s.hasty() {
+		return
+	}
 	s.reset()
 	s.info.Helo = name
 	s.info.Extended = cmd.Verb != smtp.HELO
@@ -48,7 +51,7 @@ func (s *session) hello(cmd smtp.Command) {
 	}
 	if s.authAllowed() && !s.info.Signed {
 		b = append(b, "250-AUTH"...)
-		for _, m := range s.srv.cfg.Mechanisms {
+		for _, m := range s.srv.backend.SignIn().Mechanisms(s.attempt()) {
 			b = append(append(b, ' '), m...)
 		}
 		b = append(b, "\r\n"...)

@@ -37,6 +37,10 @@ func (s *session) cmdMail(arg []byte) {
 			return
 		}
 	}
+	if bad := s.inbound().Mail(s.c.Context(), from, &params); bad != nil {
+		s.refuse(bad)
+		return
+	}
 	s.mail = true
 	s.env.From, s.env.Params = from, params
 	s.say(replySender)

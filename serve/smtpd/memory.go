@@ -29,7 +29,7 @@ type message struct {
 
 // need makes room for at least n more bytes; false if the budget does not give them. limit is the
 // largest size that the buffer has use for.
-func (m *message) need(n int, limit int64, budget *listen.Budget) bool {
+func (m *message) need(n int, limit int64, budget listen.Share) bool {
 	if len(m.b)-m.n >= n {
 		return true
 	}
@@ -72,7 +72,7 @@ func (m *message) head() []byte {
 }
 
 // release gives the buffer back.
-func (m *message) release(budget *listen.Budget) {
+func (m *message) release(budget listen.Share) {
 	if m.held == nil {
 		return
 	}

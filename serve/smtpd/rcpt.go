@@ -34,6 +34,11 @@ func (s *session) cmdRcpt(arg []byte) {
 		s.refuseRcpt(s.answer("Recipient", err))
 		return
 	}
+	if bad := s.gate.Rcpt(s.c.Context(), to); bad != nil {
+		all[n] = Recipient{}
+		s.refuseRcpt(bad)
+		return
+	}
 	s.env.Recipients = all
 	s.say(replyRcpt)
 }

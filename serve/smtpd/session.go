@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 
+	"doublet/mail/inbound"
 	"doublet/serve/listen"
 	"doublet/wire/smtp"
 )
@@ -15,6 +16,9 @@ type session struct {
 	c    *listen.Conn
 	info Session
 	env  Envelope
+	gate *inbound.Session
+	// copied is what was taken of memory for the message as filters have changed it.
+	copied int64
 
 	mail      bool        // MAIL was accepted
 	chunks    bool        // BDAT has begun
@@ -27,6 +31,7 @@ type session struct {
 	commands     int64 // not yet counted
 	over         bool
 	scratch      []byte
+	memory       listen.Share // of Config.Memory
 }
 
 // Replies that need nothing computed, with their line ends.
@@ -70,7 +75,7 @@ var (
 const maxFlood = 1 << 20
 
 func (s *session) run() {
-	s.c.PrintString(s.srv.greeting)
+	s.greet()
 	for !s.over {
 		switch err := s.c.Await(s.srv.cfg.CommandTimeout); {
 		case err == nil:
@@ -86,7 +91,9 @@ func (s *session) run() {
 
 // end is the session's last act, also after a panic.
 func (s *session) end() {
-	s.msg.release(s.srv.cfg.Memory)
+	s.gate.Close()
+	s.msg.release(s.memory)
+	s.giveCopy()
 	s.srv.inc(s.srv.names.commands, s.commands)
 	s.srv.inc(s.srv.names.errors, int64(s.errors))
 	s.srv.inc(s.srv.names.active, -1)
@@ -221,9 +228,12 @@ func (s *session) answer(op string, err error) *smtp.Reply {
 
 // reset ends the transaction.
 func (s *session) reset() {
+	s.gate.Reset()
 	s.mail, s.chunks, s.chunkFail = false, false, nil
-	s.msg.release(s.srv.cfg.Memory)
+	s.msg.release(s.memory)
+	s.giveCopy()
 	s.env.From, s.env.Params, s.env.Head = smtp.Path{}, smtp.MailParams{}, nil
+	s.env.Inbound = inbound.Outcome{}
 	if cap(s.env.Recipients) > 16 {
 		s.env.Recipients, s.results = nil, nil
 		return

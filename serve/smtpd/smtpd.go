@@ -11,12 +11,13 @@ package smtpd
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
 	"doublet/env"
+	"doublet/mail/inbound"
 	"doublet/serve/listen"
+	"doublet/serve/signin"
 	"doublet/wire/smtp"
 )
 
@@ -60,9 +61,11 @@ type Config struct {
 	// two pieces of a message (default 3 min).
 	CommandTimeout, DataTimeout time.Duration
 	BareLF                      BareLF
-	// Mechanisms are offered for AUTH, where it is allowed (default PLAIN, LOGIN, SCRAM-SHA-256).
-	// LMTP offers none.
-	Mechanisms []string
+	// Inbound is asked about mail on its way in; nil asks nobody.
+	Inbound *inbound.Service
+	// GreetingDelay is how long a stranger waits for the greeting of an SMTP door (default none). Who
+	// speaks before it is refused.
+	GreetingDelay time.Duration
 	// Memory bounds the messages in flight; share one among all doors (default: one of 256 MB for
 	// this door).
 	Memory *listen.Budget
@@ -71,12 +74,6 @@ type Config struct {
 // Stats receives counters by name.
 type Stats interface {
 	Inc(name string, n int64)
-}
-
-// Identity is who signed in. Value is the backend's own.
-type Identity struct {
-	User  string
-	Value any
 }
 
 // Session is what is known about a client. It is valid during the call that gets it.
@@ -88,8 +85,8 @@ type Session struct {
 	Local     bool // the client is on this machine
 	TLS       bool
 	TLSName   string // version and cipher suite, "TLSv1.3 with cipher TLS_AES_128_GCM_SHA256"
-	Signed    bool   // Identity is valid
-	Identity  Identity
+	Signed    bool   // Account is valid
+	Account   signin.Account
 	StartedAt time.Time
 }
 
@@ -110,6 +107,8 @@ type Envelope struct {
 	// Head, in Deliver, is Headroom bytes of memory directly before the message, with a capacity
 	// that reaches to the message's end: what is written to its end stands before the message.
 	Head []byte
+	// Inbound, in Deliver, is what is to be done with the message.
+	Inbound inbound.Outcome
 }
 
 // Protocol is the word for the "with" clause of a Received field.
@@ -135,18 +134,12 @@ func (e *Envelope) Protocol() string {
 	return w
 }
 
-// ErrCredentials is what VerifyPassword and Scram's steps fail with when the name or the password
-// is wrong.
-var ErrCredentials = errors.New("smtpd: wrong name or password")
-
 // Backend is what smtpd needs of the server. A method refuses by returning a *smtp.Reply
 // (wrapped or not) as error; any other error becomes 451 4.3.0, and is logged. ctx ends when a
 // shutdown has lost patience. Methods are called from many sessions at once.
 type Backend interface {
-	// VerifyPassword signs in.
-	VerifyPassword(ctx context.Context, s *Session, user, password string) (Identity, error)
-	// Scram begins a SCRAM-SHA-256 exchange.
-	Scram(ctx context.Context, s *Session) (ScramExchange, error)
+	// SignIn is how people sign in; LMTP needs none.
+	SignIn() *signin.Service
 	// MaySendAs is asked at MAIL when the client has signed in; from may be null.
 	MaySendAs(ctx context.Context, s *Session, from smtp.Path) error
 	// Recipient accepts or refuses r (550 5.1.1, 550 5.7.1, 452 4.2.2 …); it may set r.Data.
@@ -158,13 +151,6 @@ type Backend interface {
 	// answer; at the others the message is accepted when one of them is nil, and reports for the
 	// rest are Deliver's to make.
 	Deliver(ctx context.Context, e *Envelope, message []byte, results []error) (id string, err error)
-}
-
-// ScramExchange is the server's side of one SCRAM exchange. Next gets the client's messages and
-// gives the server's; the one given with done is server-final. Identity is valid then.
-type ScramExchange interface {
-	Next(response []byte) (challenge []byte, done bool, err error)
-	Identity() (Identity, error)
 }
 
 // Server is one kind of door.
@@ -179,7 +165,7 @@ type Server struct {
 
 type statNames struct {
 	sessions, active, commands, messages, bytes, recipients, refusedRecipients, refusedMessages,
-	authFailures, errors, timeouts string
+	authFailures, errors, timeouts, early string
 }
 
 // New makes a Server; stats may be nil. Its Serve goes into a listen.Door.
@@ -200,12 +186,6 @@ func New(e *env.Env, cfg Config, b Backend, stats Stats) *Server {
 	if cfg.DataTimeout <= 0 {
 		cfg.DataTimeout = 3 * time.Minute
 	}
-	if cfg.Mechanisms == nil {
-		cfg.Mechanisms = []string{"PLAIN", "LOGIN", "SCRAM-SHA-256"}
-	}
-	if cfg.Kind == LMTP {
-		cfg.Mechanisms = nil
-	}
 	if cfg.Memory == nil {
 		cfg.Memory = listen.NewBudget(256 << 20)
 	}
@@ -222,7 +202,7 @@ func New(e *env.Env, cfg Config, b Backend, stats Stats) *Server {
 			commands: p + "Commands", messages: p + "MessagesProcessed", bytes: p + "BytesReceived",
 			recipients: p + "RecipientsProcessed", refusedRecipients: p + "RecipientsRefused",
 			refusedMessages: p + "MessagesRefused", authFailures: p + "AuthFailures",
-			errors: p + "Errors", timeouts: p + "Timeouts",
+			errors: p + "Errors", timeouts: p + "Timeouts", early: p + "EarlyTalkers",
 		},
 	}
 }
@@ -241,7 +221,7 @@ func (srv *Server) Busy() string {
 
 // Serve runs one session.
 func (srv *Server) Serve(c *listen.Conn) {
-	s := &session{srv: srv, c: c}
+	s := &session{srv: srv, c: c, memory: c.Share(srv.cfg.Memory)}
 	s.info = Session{
 		Kind: srv.cfg.Kind, RemoteIP: c.RemoteIP(), Local: c.Local(), StartedAt: c.Now(),
 	}

@@ -20,8 +20,12 @@ import (
 	"time"
 
 	client "doublet/client/smtp"
+	"doublet/directory"
 	"doublet/env"
+	"doublet/note"
 	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/wire/scram"
 	"doublet/wire/smtp"
 )
 
@@ -39,7 +43,7 @@ type fake struct {
 	mu        sync.Mutex
 	got       []delivery
 	counts    map[string]int64
-	scram     ScramExchange
+	in        *signin.Service
 	onDeliver func(ctx context.Context, e *Envelope, m []byte) error
 }
 
@@ -64,25 +68,46 @@ func (f *fake) delivered() []delivery {
 	return append([]delivery(nil), f.got...)
 }
 
-func (f *fake) VerifyPassword(_ context.Context, s *Session, user, password string) (Identity, error) {
+func (f *fake) SignIn() *signin.Service { return f.in }
+
+// alone is a directory with alice in it.
+type alone struct{}
+
+var alicePerson = directory.Person{ID: note.UNID{1}, PersonFields: directory.PersonFields{FullName: []string{"alice"}}}
+
+func (a alone) Authenticate(ctx context.Context, user, password, _ string) (note.Who, directory.Person, error) {
 	switch {
 	case user == "broken":
-		return Identity{}, errors.New("directory is on fire")
-	case user == "alice" && password == "secret":
-		return Identity{User: "alice"}, nil
+		return note.Who{}, directory.Person{}, errors.New("directory is on fire")
+	case password == "secret":
+		return a.SignedIn(ctx, user)
 	}
-	return Identity{}, ErrCredentials
+	return note.Who{}, directory.Person{}, directory.ErrAuthentication
 }
 
-func (f *fake) Scram(context.Context, *Session) (ScramExchange, error) {
-	if f.scram == nil {
-		return nil, smtp.NewReply(504, 5, 5, 4, "no scram")
-	}
-	return f.scram, nil
+func (a alone) SignedIn(ctx context.Context, user string) (note.Who, directory.Person, error) {
+	p, err := a.ByName(ctx, user)
+	return note.Who{Person: p.ID}, p, err
 }
+
+func (alone) ByName(_ context.Context, user string) (directory.Person, error) {
+	if user != "alice" {
+		return directory.Person{}, directory.ErrNotFound
+	}
+	return alicePerson, nil
+}
+
+func (alone) ScramCredentials(context.Context, string) ([]scram.Credentials, error) {
+	return []scram.Credentials{scram.Derive("secret", []byte("salt of the test"), 4096)}, nil
+}
+
+func (alone) MailFileOf(context.Context, *directory.Person) (note.DatabaseID, error) { return 0, nil }
+func (alone) WhoOf(context.Context, note.UNID) (note.Who, error)                     { return note.Who{}, nil }
+func (alone) Failed(context.Context, string, string)                                 {}
+func (alone) Version() uint64                                                        { return 0 }
 
 func (f *fake) MaySendAs(_ context.Context, s *Session, from smtp.Path) error {
-	if from.IsNull() || from.Local == s.Identity.User {
+	if from.IsNull() || from.Local == s.Account.Name {
 		return nil
 	}
 	return smtp.NewReply(550, 5, 7, 1, "Not your address")
@@ -113,7 +138,7 @@ func (f *fake) Deliver(ctx context.Context, e *Envelope, m []byte, results []err
 			return "", err
 		}
 	}
-	d := delivery{proto: e.Protocol(), helo: e.Helo, from: e.From.String(), user: e.Identity.User, env: *e, msg: string(m)}
+	d := delivery{proto: e.Protocol(), helo: e.Helo, from: e.From.String(), user: e.Account.Name, env: *e, msg: string(m)}
 	d.env.Recipients = append([]Recipient(nil), e.Recipients...)
 	for i, r := range e.Recipients {
 		d.to = append(d.to, r.To.String())
@@ -158,6 +183,7 @@ func open(t testing.TB, cfg settings) *house {
 			return farListener{l}, err
 		}
 	}
+	h.backend.in = signin.New(alone{}, h.env, signin.Options{SCRAM: true, Failures: -1})
 	h.front = listen.New(h.env, listen.Options{}, h.backend)
 	h.server = New(h.env, cfg.Config, h.backend, h.backend)
 	h.door = &listen.Door{Name: cfg.Kind.String(), Network: "tcp", Address: "127.0.0.1:0", Serve: h.server.Serve, Busy: h.server.Busy()}

@@ -1,6 +1,9 @@
 package smtpd
 
-import "doublet/wire/smtp"
+import (
+	"doublet/serve/signin"
+	"doublet/wire/smtp"
+)
 
 var errTLSOn = smtp.NewReply(503, 5, 5, 1, "TLS is already on")
 
@@ -31,6 +34,6 @@ func (s *session) cmdSTARTTLS(arg []byte) {
 	}
 	s.reset()
 	s.info.Helo, s.info.Extended = "", false
-	s.info.Signed, s.info.Identity = false, Identity{}
+	s.info.Signed, s.info.Account = false, signin.Account{}
 	s.tlsState()
 }

@@ -1,0 +1,416 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/client/ldap"
+	"doublet/directory"
+	"doublet/mailbox"
+)
+
+const ldifText = `version: 1
+
+# the base
+dn: dc=example,dc=com
+objectClass: dcObject
+dc: example
+
+dn: uid=ada,ou=People,dc=example,dc=com
+objectClass: inetOrgPerson
+cn: Ada Lovelace
+sn: Lovelace
+uid: ada
+mail: ada@example.com
+mail: countess@example.com
+mailAlternateAddress: first.programmer@example.com
+userPassword: {SSHA}nvWYwSFKhC902Q0YkG7rSrw0RuMvKCsF
+
+dn: uid=bo,ou=People,dc=example,dc=com
+objectClass: inetOrgPerson
+cn:: QsO4IEJqw7hybg==
+sn: B
+uid: bo
+mail: bo@example.com
+userPassword: {NTLM}0123456789
+
+dn: uid=cy,ou=People,dc=example,dc=com
+objectClass: user
+displayName: Cy Young
+sAMAccountName: cy
+proxyAddresses: SMTP:cy@example.com
+proxyAddresses: smtp:c.young@example.com
+proxyAddresses: X400:nonsense
+userPassword: {PLAIN}secret
+
+dn: cn=all,ou=Groups,dc=example,dc=com
+objectClass: groupOfNames
+cn: all
+mail: all@example.com
+member: cn=math,ou=Groups,dc=example,dc=com
+member: uid=cy,ou=People,dc=example,dc=com
+member: uid=gone,ou=People,dc=example,dc=com
+
+dn: cn=math,ou=Groups,dc=example,dc=com
+objectClass: groupOfUniqueNames
+cn: math
+uniqueMember: uid=ada,ou=People,dc=example,dc=com
+uniqueMember: uid=bo,
+ ou=People,dc=example,dc=com
+
+dn: cn=info,ou=Aliases,dc=example,dc=com
+objectClass: nisMailAlias
+cn: info
+rfc822MailMember: ada
+
+dn: uid=evil,ou=People,dc=example,dc=com
+objectClass: inetOrgPerson
+cn: Evil
+uid: evil
+description:< file:///etc/passwd
+`
+
+func TestImportLDIF(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	writeFile(t, s, "people.ldif", ldifText)
+	dry := must[ImportedPeople](t, s, "import people", ImportPeople{File: "people.ldif", Format: "ldif", Check: true})
+	if dry.People != 3 || dry.Groups != 2 || dry.Failed != 1 {
+		t.Errorf("check: %+v", dry)
+	}
+	if list := must[[]User](t, s, "user list", Listing{}); len(list) != 0 {
+		t.Errorf("--check added %+v", list)
+	}
+	got := must[ImportedPeople](t, s, "import people", ImportPeople{File: "people.ldif", Format: "ldif"})
+	if got.People != 3 || got.Groups != 2 || got.Aliases != 1 || got.Failed != 1 || len(got.Notes) != 2 ||
+		!strings.Contains(got.Errors[0], "names a file") || !strings.Contains(got.Notes[0], "unknown scheme {NTLM}") || !strings.Contains(got.Notes[1], "uid=gone") {
+		t.Errorf("%+v", got)
+	}
+	ada := must[User](t, s, "user show", Named{"ada"})
+	if ada.Name != "Ada Lovelace" || !slices.Equal(ada.Aliases, []string{"countess@example.com", "first.programmer@example.com", "info@example.com"}) || !ada.Password {
+		t.Errorf("%+v", ada)
+	}
+	if bo := must[User](t, s, "user show", Named{"bo"}); bo.Name != "Bø Bjørn" || bo.Password {
+		t.Errorf("%+v", bo)
+	}
+	ctx := context.Background()
+	if _, _, err := s.Directory.Authenticate(ctx, "ada", "Grüße demo", "test"); err != nil {
+		t.Error(err)
+	}
+	// Who has signed in once has a hash of ours, and signs in with it again.
+	if _, _, err := s.Directory.Authenticate(ctx, "ada@example.com", "Grüße demo", "test"); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := s.Directory.Authenticate(ctx, "cy", "secret", "test"); err != nil {
+		t.Error(err)
+	}
+	g := must[Group](t, s, "group show", Named{"all"})
+	if len(g.Members) != 2 {
+		t.Errorf("%+v", g)
+	}
+	again := must[ImportedPeople](t, s, "import people", ImportPeople{File: "people.ldif", Format: "ldif"})
+	if again.People != 0 || again.Groups != 0 || again.Aliases != 0 || again.Present != 6 {
+		t.Errorf("again: %+v", again)
+	}
+}
+
+func TestLDIFBounds(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"dn: x\nuid", "dn: x\nchangetype: modify\nadd: mail\nmail: x\n-\n", "dn: x\nuid:: !!!\n", "uid: x\n"} {
+		var failed error
+		if err := readLDIF(strings.NewReader(text), func(_ int, _ ldap.Entry, err error) error { failed = err; return nil }); err != nil || failed == nil {
+			t.Errorf("%q: %v, %v", text, failed, err)
+		}
+	}
+	if err := readLDIF(strings.NewReader("dn: "+strings.Repeat("x", maxLDIFRecord+10)), func(int, ldap.Entry, error) error { return nil }); err == nil {
+		t.Error("a record without end is taken")
+	}
+}
+
+func FuzzLDIF(f *testing.F) {
+	f.Add(ldifText)
+	f.Add("dn: x\nuid:< file:///etc/passwd\n")
+	f.Add("dn: x\nuid:\n < file:///etc/passwd\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		_ = readLDIF(strings.NewReader(text), func(_ int, e ldap.Entry, err error) error {
+			if err == nil && strings.Contains(fmt.Sprint(e.Attributes), "root:x:0:0") && !strings.Contains(text, "root:x:0:0") {
+				t.Errorf("%q read a file", text)
+			}
+			return nil
+		})
+	})
+}
+
+func TestImportPostfix(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	for _, name := range []string{"Ada", "Bo"} {
+		must[User](t, s, "user add", UserAdd{Name: name, Password: "x"})
+	}
+	writeFile(t, s, "aliases", `# aliases(5)
+postmaster: ada
+root:	ada, bo
+"the boss": bo
+list: :include:/etc/list
+prog: "|/bin/true", bo
+outside: someone@elsewhere.example
+team: ada,
+	bo,
+	outside@elsewhere.example
+example.com anything
+webmaster@example.com ada@example.com
+@example.com ada
+loop: loop
+broken
+`)
+	got := must[ImportedPeople](t, s, "import people", ImportPeople{File: "aliases", Format: "postfix-aliases"})
+	if got.Aliases != 3 || got.Groups != 3 || got.Failed != 5 {
+		t.Errorf("%+v", got)
+	}
+	if ada := must[User](t, s, "user show", Named{"ada"}); !slices.Equal(ada.Aliases, []string{"postmaster@example.com", "webmaster@example.com"}) {
+		t.Errorf("%+v", ada)
+	}
+	for address, n := range map[string]int{"root@example.com": 2, "outside@example.com": 1, "team@example.com": 3} {
+		if g := must[Group](t, s, "group show", Named{address}); len(g.Members) != n {
+			t.Errorf("%s: %+v", address, g)
+		}
+	}
+	again := must[ImportedPeople](t, s, "import people", ImportPeople{File: "aliases", Format: "postfix-aliases"})
+	if again.Aliases+again.Groups != 0 || again.Present != 6 {
+		t.Errorf("again: %+v", again)
+	}
+}
+
+func TestImportPasswd(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	writeFile(t, s, "passwd", "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada Lovelace,,,:/home/ada:/bin/sh\nbo:x:1001:1001::/home/bo:/bin/sh\ncy:x:1002:1002:Cy:/h:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"+
+		"dot@example.com:{SSHA}nvWYwSFKhC902Q0YkG7rSrw0RuMvKCsF::::::\n")
+	writeFile(t, s, "shadow", "root:*:1::::::\nada:$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30:1::::::\nbo:!:1::::::\ncy:$y$j9T$abc$def:1::::::\n")
+	got := must[ImportedPeople](t, s, "import people", ImportPeople{File: "passwd", Format: "passwd", Shadow: "shadow"})
+	if got.People != 4 || got.Failed != 0 || len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "locked") || !strings.Contains(got.Notes[1], "yescrypt") {
+		t.Errorf("%+v", got)
+	}
+	for _, user := range []string{"ada", "dot@example.com"} {
+		if _, _, err := s.Directory.Authenticate(context.Background(), user, "Grüße demo", "test"); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	for _, user := range []string{"bo", "cy"} {
+		if _, _, err := s.Directory.Authenticate(context.Background(), user, "", "test"); !errors.Is(err, directory.ErrAuthentication) {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+}
+
+// contents is everything of a person's mail file, folder by folder.
+func contents(t *testing.T, s *System, user string) map[string][]string {
+	t.Helper()
+	ctx := context.Background()
+	p, err := s.Directory.ByName(ctx, user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := s.Directory.WhoOf(ctx, p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := s.Mailbox.File(who, p.MailDatabase)
+	folders, err := file.Folders(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{}
+	for _, f := range folders {
+		key := fmt.Sprintf("%s|%s|%v", f.Name, f.SpecialUse, f.Subscribed)
+		out[key] = []string{}
+		v, _, err := file.Open(ctx, f.Name, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = v.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+			body, err := m.Body()
+			if err != nil {
+				return false, err
+			}
+			raw, err := body.AppendRange(nil, 0, body.Size())
+			out[key] = append(out[key], fmt.Sprintf("%s|%s|%q", m.Flags().AppendIMAP(nil), m.Date().Format(time.RFC3339), raw))
+			return false, err
+		}, func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestExportPerson writes a person and brings them into another server: everything is the same, in both
+// formats, and the second import adds nothing.
+func TestExportPerson(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"maildir", "mbox"} {
+		s, other := newSystem(t), newSystem(t)
+		must[User](t, s, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Alias: []string{"countess@example.com"}, Password: "secret", Quota: 1 << 30})
+		ctx := context.Background()
+		p, err := s.Directory.ByName(ctx, "ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := s.Directory.WhoOf(ctx, p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := s.Mailbox.File(who, p.MailDatabase)
+		for _, name := range []string{"Projekte/Größe & Maß", "a.b/c", ".hidden", "empty"} {
+			if _, err := file.Create(ctx, name, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := file.Subscribe(ctx, "empty", false); err != nil {
+			t.Fatal(err)
+		}
+		messages := []string{"Subject: one\r\n\r\nFrom here\r\n>From there\r\n", "Subject: two\r\n\r\n\xff\xfe\r\n", "x\r\n"}
+		if format == "maildir" { // what lines cannot hold
+			messages = append(messages, "", "no end", "bare\nends\rhere\n", "Subject: big\r\n\r\n"+strings.Repeat("0123456789abcdef", 10_000))
+		}
+		many := mailbox.Flags{Seen: true}
+		for i := range 40 {
+			many.Keywords = append(many.Keywords, fmt.Sprintf("keyword-%02d", i))
+		}
+		for i, m := range messages {
+			for _, folder := range []string{"INBOX", "Sent", "Projekte/Größe & Maß", "a.b/c", ".hidden"} {
+				fl := []mailbox.Flags{{}, {Seen: true, Keywords: []string{"$flagged", "work"}}, many, {Deleted: true}}[i%4]
+				if _, _, err := file.Append(ctx, folder, []byte(m), fl, time.Unix(int64(1_000_000_000+i*86_400), 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		must[Transferred](t, s, "export person", ExportPerson{User: "ada", Path: "out", Format: format})
+		copyTree(t, s, other, "out")
+		done := must[Transferred](t, other, "import person", ImportPerson{Path: "out"})
+		if done.Messages != uint64(5*len(messages)) || done.Failed > 0 {
+			t.Errorf("%s: %+v", format, done)
+		}
+		want, got := contents(t, s, "ada"), contents(t, other, "ada")
+		for k := range want {
+			if !slices.Equal(want[k], got[k]) {
+				t.Errorf("%s: folder %s differs:\n%.600v\n%.600v", format, k, want[k], got[k])
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %d folders, want %d", format, len(got), len(want))
+		}
+		u := must[User](t, other, "user show", Named{"countess@example.com"})
+		if u.Name != "Ada Lovelace" || u.Short != "ada" || u.Quota != 1<<30 || u.Password {
+			t.Errorf("%s: %+v", format, u)
+		}
+		if again := must[Transferred](t, other, "import person", ImportPerson{Path: "out"}); again.Messages != 0 || again.Present != done.Messages {
+			t.Errorf("%s: again: %+v", format, again)
+		}
+		if raw := readFile(t, other, "out/person.json"); strings.Contains(raw, "argon2") || strings.Contains(raw, "secret") {
+			t.Errorf("person.json tells a secret: %s", raw)
+		}
+	}
+}
+
+func TestIMAPFolderNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, delimiter, want string }{
+		{"a.b", ".", "a/b"}, {"a/b", ".", "a_b"}, {"a//b", "/", "a/_/b"}, {"a\x01b", "/", "a_b"}, {"..", "/", "_"}, {"a.", ".", "a"}, {"Größe", "", "Größe"},
+	} {
+		delimiter := c.delimiter
+		if delimiter == "" {
+			delimiter = "/"
+		}
+		if got := localName(c.name, delimiter); got != c.want {
+			t.Errorf("%q: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestIMAPPeopleFile(t *testing.T) {
+	t.Parallel()
+	got, err := readImapPeople(strings.NewReader("\ufefflogin, user ,password\nx@far,ada,\"a,b\"\n,bo,\n"), "common")
+	if err != nil || len(got) != 2 || got[0] != (imapPerson{"ada", "x@far", "a,b"}) || got[1] != (imapPerson{"bo", "", "common"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, text := range []string{"", "login\nx\n", "user,shoe\nx,y\n", "user,login\nx\n"} {
+		if got, err := readImapPeople(strings.NewReader(text), ""); !errors.Is(err, ErrUsage) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func readFile(t *testing.T, s *System, path string) string {
+	t.Helper()
+	f, err := s.Env.FS.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// copyTree carries a folder from one machine to another.
+func copyTree(t *testing.T, from, to *System, path string) {
+	t.Helper()
+	info, err := from.Env.FS.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !info.IsDir() {
+		writeFile(t, to, path, readFile(t, from, path))
+		return
+	}
+	if err := to.Env.FS.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	names, err := from.Env.FS.List(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		copyTree(t, from, to, from.Env.FS.PathJoin(path, name))
+	}
+}
+
+// Mail with NULs comes in by import, and nowhere else.
+func TestImportKeepsNUL(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	must[User](t, s, "user add", UserAdd{Name: "Ada", Password: "x"})
+	const raw = "Subject: nul\r\n\r\na\x00b\r\n"
+	for _, sub := range []string{"cur", "new", "tmp"} {
+		if err := s.Env.FS.MkdirAll("M/"+sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeFile(t, s, "M/cur/1000000000.M1.host:2,S", raw)
+	if done := must[Transferred](t, s, "import maildir", ImportMaildir{Path: "M", User: "ada"}); done.Messages != 1 || done.Failed != 0 {
+		t.Errorf("%+v", done)
+	}
+	if got := contents(t, s, "ada")["INBOX||true"]; len(got) != 1 || !strings.HasSuffix(got[0], fmt.Sprintf("%q", raw)) {
+		t.Errorf("%q", got)
+	}
+	p, err := s.Directory.ByName(context.Background(), "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := s.Directory.WhoOf(context.Background(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Mailbox.File(who, p.MailDatabase).Append(context.Background(), "INBOX", []byte(raw), mailbox.Flags{}, time.Now()); !errors.Is(err, mailbox.ErrBadMessage) {
+		t.Errorf("APPEND takes a NUL: %v", err)
+	}
+}

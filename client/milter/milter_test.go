@@ -1,0 +1,337 @@
+package milter
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doublet/env"
+	wire "doublet/wire/milter"
+	"doublet/wire/smtp"
+)
+
+// fake is a filter: answers are what it says to each code; what it has no answer to gets Continue.
+type fake struct {
+	mu      sync.Mutex
+	heard   []string
+	options wire.Options
+	answers map[wire.Code][]wire.Answer
+	hangs   wire.Code
+	repeats bool // the answers, until the connection ends
+}
+
+func (f *fake) say(c wire.Code) []wire.Answer {
+	if a, ok := f.answers[c]; ok {
+		return a
+	}
+	return []wire.Answer{{Code: wire.Continue}}
+}
+
+func (f *fake) log(s string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heard = append(f.heard, s)
+}
+
+func (f *fake) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.heard, "|")
+}
+
+func (f *fake) serve(nc net.Conn) {
+	defer nc.Close()
+	r := bufio.NewReader(nc)
+	for {
+		var head [4]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return
+		}
+		b := make([]byte, binary.BigEndian.Uint32(head[:]))
+		if _, err := io.ReadFull(r, b); err != nil {
+			return
+		}
+		c, data := wire.Code(b[0]), b[1:]
+		f.log(string(rune(c)) + " " + strings.ReplaceAll(string(data), "\x00", "~"))
+		var out []byte
+		switch {
+		case c == f.hangs:
+			continue
+		case c == wire.Negotiate:
+			f.mu.Lock()
+			f.heard = nil
+			f.mu.Unlock()
+			out = wire.AppendOptions(nil, f.options)
+		case c == wire.Macros, c == wire.Abort:
+			continue
+		case c == wire.Quit:
+			return
+		case c == wire.Header && f.options.Steps&wire.NoReplyHeader != 0, c == wire.Body && f.options.Steps&wire.NoReplyBody != 0:
+			continue
+		default:
+			for _, a := range f.say(c) {
+				out = a.Append(out)
+			}
+		}
+		for {
+			if _, err := nc.Write(out); err != nil {
+				return
+			}
+			if !f.repeats || c == wire.Negotiate {
+				break
+			}
+		}
+	}
+}
+
+func start(t *testing.T, f *fake, network string) *Filter {
+	t.Helper()
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = filepath.Join(t.TempDir(), "m.sock")
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go f.serve(nc)
+		}
+	}()
+	return New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: network, Address: l.Addr().String(), MaxChanges: 20})
+}
+
+func all() wire.Options { return wire.Options{Version: 6, Actions: 0x1ff, Steps: wire.LeadingSpace} }
+
+const message = "From: a@b.example\r\nSubject: one\r\n two\r\n\r\nbody\r\nline\r\n"
+
+func session(t *testing.T, f *Filter) *Session {
+	t.Helper()
+	s, err := f.Open(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	for _, network := range []string{"tcp", "unix"} {
+		f := &fake{options: all()}
+		s := session(t, start(t, f, network))
+		check := func(v Verdict, err error) {
+			t.Helper()
+			if err != nil || v.Decision != Continue {
+				t.Fatal(v, err)
+			}
+		}
+		check(s.Connect(&Client{Host: "client.example", IP: netip.MustParseAddr("192.0.2.7"), Port: 25, Macros: []string{"j", "mx.example"}}))
+		check(s.Helo("client.example"))
+		check(s.Mail(smtp.Path{Local: "a", Domain: "b.example"}, []string{"SIZE=10"}, "i", "4711"))
+		check(s.Rcpt(smtp.Path{Local: "c", Domain: "d.example"}, nil))
+		v, ch, err := s.Message([]byte(message), "i", "4711")
+		if err != nil || v.Decision != Continue || ch.any() {
+			t.Fatal(v, ch, err)
+		}
+		want := "D Cj~mx.example~|C client.example~4\x00\x19192.0.2.7~|H client.example~|D Mi~4711~|M <a@b.example>~SIZE=10~|R <c@d.example>~|T |" +
+			"L From~ a@b.example~|L Subject~ one\n two~|N |B body\r\nline\r\n|D Ei~4711~|E "
+		if got := strings.ReplaceAll(f.text(), "\x00", "~"); got != strings.ReplaceAll(want, "\x00", "~") {
+			t.Errorf("%s\n%q\n%q", network, got, want)
+		}
+		// The next message of the session.
+		check(s.Mail(smtp.Path{}, nil))
+		if err := s.Abort(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A filter that leaves steps out, and does not answer others, hears the rest in order.
+func TestSilentSteps(t *testing.T) {
+	t.Parallel()
+	f := &fake{options: wire.Options{Version: 6, Steps: wire.NoConnect | wire.NoHelo | wire.NoRcpt | wire.NoData | wire.NoReplyHeader | wire.NoReplyBody}}
+	s := session(t, start(t, f, "tcp"))
+	_, _ = s.Connect(&Client{Macros: []string{"j", "x"}})
+	_, _ = s.Helo("x")
+	if _, err := s.Mail(smtp.Path{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.Rcpt(smtp.Path{Local: "a", Domain: "b"}, nil)
+	big := message + strings.Repeat("0123456789\r\n", 20_000)
+	if v, _, err := s.Message([]byte(big)); err != nil || v.Decision != Continue {
+		t.Fatal(v, err)
+	}
+	got := f.text()
+	if !strings.HasPrefix(got, "M <>~|L From~a@b.example~|L Subject~one\n two~|N |B body") || strings.Count(got, "|B ") != 4 || !strings.HasSuffix(got, "|E ") {
+		t.Errorf("%.200q", got)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		say  wire.Answer
+		want Decision
+		text string
+	}{
+		{wire.Answer{Code: wire.Accept}, Accept, ""},
+		{wire.Answer{Code: wire.Discard}, Discard, ""},
+		{wire.Answer{Code: wire.Reject}, Refuse, "550 5.7.1 Refused by a filter"},
+		{wire.Answer{Code: wire.TempFail}, Refuse, "451 4.7.1 A filter asks to try again later"},
+		{wire.Answer{Code: wire.ReplyCode, Value: "554 5.7.9 virus\r\n"}, Refuse, "554 5.7.9 virus"},
+		{wire.Answer{Code: wire.ReplyCode, Value: "451-4.7.1 one\r\n451 4.7.1 two"}, Refuse, "451 4.7.1 one two"},
+		{wire.Answer{Code: wire.ReplyCode, Value: "250 fine"}, Refuse, "550 5.7.1 Refused by a filter"},
+		{wire.Answer{Code: wire.ReplyCode, Value: "nonsense"}, Refuse, "550 5.7.1 Refused by a filter"},
+	} {
+		for _, c := range []wire.Code{wire.Mail, wire.EndBody, wire.Header, wire.Body} {
+			f := &fake{options: all(), answers: map[wire.Code][]wire.Answer{c: {x.say}}}
+			s := session(t, start(t, f, "tcp"))
+			v, err := s.Mail(smtp.Path{}, nil)
+			if c != wire.Mail && err == nil {
+				v, _, err = s.Message([]byte(message))
+			}
+			if err != nil || v.Decision != x.want || x.text != "" && v.Reply.Error() != x.text {
+				t.Errorf("%q at %q: %+v %v", byte(x.say.Code), byte(c), v, err)
+			}
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	f := &fake{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {
+		{Code: wire.Progress},
+		{Code: wire.AddHeader, Name: "X-End", Value: "z"},
+		{Code: wire.InsertHeader, Index: 0, Name: "X-Top", Value: "a\n\nBcc: evil@example.com\r\n\r\nbody"},
+		{Code: wire.ChangeHeader, Index: 1, Name: "subject", Value: "[spam] one"},
+		{Code: wire.ChangeHeader, Index: 1, Name: "From", Value: ""},
+		{Code: wire.ChangeHeader, Index: 1, Name: "X-New", Value: "n"},
+		{Code: wire.ReplaceBody, Body: []byte("new\n")}, {Code: wire.ReplaceBody, Body: []byte("body\n")},
+		{Code: wire.AddRcpt, Value: "<x@example.com>"}, {Code: wire.DeleteRcpt, Value: "<y@example.com>"}, {Code: wire.ChangeFrom, Value: "<>"},
+		{Code: wire.Quarantine, Value: "virus"}, {Code: wire.Accept},
+	}}}
+	s := session(t, start(t, f, "tcp"))
+	v, ch, err := s.Message([]byte(message))
+	if err != nil || v.Decision != Accept {
+		t.Fatal(v, err)
+	}
+	want := "X-Top: a\r\n\tBcc: evil@example.com\r\n\tbody\r\nsubject: [spam] one\r\nX-End: z\r\nX-New: n\r\n\r\nnew\r\nbody\r\n"
+	if got := string(ch.Apply([]byte(message))); got != want {
+		t.Errorf("%q\n%q", got, want)
+	}
+	if len(ch.Add) != 1 || len(ch.Del) != 1 || ch.From == nil || !ch.From.IsNull() || ch.Quarantine != "virus" {
+		t.Errorf("%+v", ch)
+	}
+}
+
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	// Nobody there.
+	f := New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: "unix", Address: filepath.Join(t.TempDir(), "none")})
+	if _, err := f.Open(context.Background()); !errors.Is(err, ErrFilter) {
+		t.Error(err)
+	}
+	// One that asks for what it was not offered, does what it did not ask for, makes endless changes.
+	if _, err := start(t, &fake{options: wire.Options{Version: 99}}, "tcp").Open(context.Background()); !errors.Is(err, ErrFilter) {
+		t.Error(err)
+	}
+	many := make([]wire.Answer, 50)
+	for i := range many {
+		many[i] = wire.Answer{Code: wire.AddHeader, Name: "X", Value: "y"}
+	}
+	for i, x := range []*fake{
+		{options: wire.Options{Version: 6}, answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X", Value: "y"}}}},
+		{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: many}},
+		{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X: y\r\nBcc", Value: "y"}}}},
+		{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddRcpt, Value: "nonsense <"}}}},
+		{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: '?'}}}},
+	} {
+		if _, _, err := session(t, start(t, x, "tcp")).Message([]byte(message)); !errors.Is(err, ErrFilter) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	// One that goes on talking: for ever that it is at work, of headers without end, of a message that
+	// it has decided about.
+	endless := start(t, &fake{options: all(), answers: map[wire.Code][]wire.Answer{wire.Mail: {{Code: wire.Progress}}}, repeats: true}, "tcp")
+	endless.opt.Command = 20 * time.Millisecond
+	if _, err := session(t, endless).Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
+		t.Error("progress for ever:", err)
+	}
+	long := wire.Answer{Code: wire.AddHeader, Name: "X", Value: strings.Repeat("y", 300<<10)}
+	huge := start(t, &fake{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {long, long, long, long, {Code: wire.Accept}}}}, "tcp")
+	if _, _, err := session(t, huge).Message([]byte(message)); !errors.Is(err, ErrFilter) {
+		t.Error("headers without end:", err)
+	}
+	late := session(t, start(t, &fake{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Continue}, {Code: wire.Accept}}}}, "tcp"))
+	if _, _, err := late.Message([]byte(message)); err != nil {
+		t.Error(err)
+	}
+	if v, err := late.Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
+		t.Error("an answer to nothing decides about the next message:", v, err)
+	}
+	// One that says nothing, and one that is cut off by the end of the server.
+	hang := start(t, &fake{options: all(), hangs: wire.Mail}, "tcp")
+	hang.opt.Command = 50 * time.Millisecond
+	if _, err := session(t, hang).Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
+		t.Error(err)
+	}
+	hang.opt.Command = time.Minute
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := hang.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	cancel()
+	if _, err := s.Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
+		t.Error(err)
+	}
+}
+
+func TestParseAddress(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"127.0.0.1:8891": "tcp 127.0.0.1:8891", "inet:8891@localhost": "tcp localhost:8891", "unix:/run/m": "unix /run/m", "/run/m": "unix /run/m",
+		"local:/run/m": "unix /run/m", "inet:localhost:8891": "tcp localhost:8891", "inet6:8891@[::1]": "tcp [::1]:8891", "x": "", "unix:": "", "": "",
+	} {
+		network, address, err := ParseAddress(in)
+		if got := network + " " + address; err == nil && got != want || err != nil && want != "" {
+			t.Errorf("%q: %q, %v", in, got, err)
+		}
+	}
+}
+
+func FuzzApply(f *testing.F) {
+	f.Add([]byte(message), "X", "v\r\nBcc: x", uint32(1))
+	f.Add([]byte("\r\n"), "From", "\n\n", uint32(0))
+	f.Fuzz(func(t *testing.T, m []byte, name, value string, index uint32) {
+		if !fieldName(name) {
+			return
+		}
+		for _, c := range []wire.Code{wire.AddHeader, wire.InsertHeader, wire.ChangeHeader} {
+			ch := Changes{Headers: []HeaderChange{{c, index, name, value}}}
+			field := string(ch.Headers[0].field())
+			if strings.Contains(field, "\r\n\r\n") || strings.Count(field, "\n") != strings.Count(field, "\n ")+strings.Count(field, "\n\t")+1 {
+				t.Fatalf("%q", field)
+			}
+			ch.Apply(m)
+		}
+	})
+}

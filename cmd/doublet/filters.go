@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"doublet/client/milter"
+	"doublet/client/rspamd"
+	"doublet/mail/inbound"
+)
+
+// openFilters makes what is asked about mail on its way in, by the settings of [verify] and [filter].
+func (h *house) openFilters() (*inbound.Service, error) {
+	c := &h.cfg.Filter
+	o := inbound.Options{
+		Hostname: h.cfg.Server.Name, Verify: h.verifier, Submissions: c.Submissions, Stats: h.system.Stats,
+		MilterAccept: c.MilterFail == "accept", RspamdAccept: c.RspamdFail == "accept",
+	}
+	for _, a := range strings.Fields(c.Milters) {
+		network, address, err := milter.ParseAddress(a)
+		if err != nil {
+			return nil, fmt.Errorf("settings of filter: %w", err)
+		}
+		o.Milters = append(o.Milters, milter.New(h.env, milter.Options{
+			Network: network, Address: address, Connect: c.MilterTimeout.Duration, Command: c.MilterTimeout.Duration,
+			Message: 10 * c.MilterTimeout.Duration, MaxBody: int(h.cfg.Limits.MessageSize),
+		}))
+	}
+	if c.Rspamd != "" {
+		if u, err := url.Parse(c.Rspamd); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("settings of filter: rspamd %q is no URL such as http://127.0.0.1:11333", c.Rspamd)
+		}
+		o.Rspamd = rspamd.New(h.env, rspamd.Options{URL: c.Rspamd, Password: c.RspamdPassword, Timeout: c.RspamdTimeout.Duration})
+		h.closes("rspamd", func(context.Context) error { o.Rspamd.Close(); return nil })
+	}
+	return inbound.New(h.env, o), nil
+}

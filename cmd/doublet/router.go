@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"doublet/client/mtasts"
+	"doublet/directory"
+	"doublet/mail"
+	"doublet/mail/outbound"
+	"doublet/mail/sign"
+)
+
+// routerOptions are the settings of mail.box and of mail to other servers.
+func routerOptions(h *house) (mail.Options, error) {
+	s, c := h.system, &h.cfg.Router
+	o := mail.Options{
+		Hostname: h.cfg.Server.Name, Stats: s.Stats, URL: h.cfg.Web.URL,
+		Boxes: c.Boxes, RetryFirst: c.RetryFirst.Duration, RetryMax: c.RetryMax.Duration, KeepOther: c.Expire.Duration,
+		DelayReport: neverIfZero(c.DelayReport.Duration), KeepDead: c.KeepDead.Duration, KeepTrace: neverIfZero(c.KeepTrace.Duration),
+		Connections: c.Connections, PerDestination: c.PerDestination, PerConnection: c.PerConnection, IdleTimeout: max(c.IdleTimeout.Duration, 1),
+		MessagesPerDay: c.MessagesPerDay, RecipientsPerDay: c.RecipientsPerDay,
+	}
+	if c.Smarthost != "" {
+		r := directory.RouteFields{Pattern: "*", Host: c.Smarthost, TLS: c.SmarthostTLS, User: c.SmarthostUser}
+		if c.SmarthostSecret != "" {
+			text, err := os.ReadFile(c.SmarthostSecret)
+			if err != nil {
+				return o, fmt.Errorf("smarthost_password_file: %w", err)
+			}
+			r.Password, _, _ = strings.Cut(strings.TrimRight(string(text), "\r\n"), "\n")
+		}
+		if err := directory.CheckRoute(&r); err != nil {
+			return o, fmt.Errorf("smarthost: %w", err)
+		}
+		o.Smarthost = r
+	}
+	if !c.Send {
+		return o, nil
+	}
+	mailer := outbound.Options{
+		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration, Timeout: c.Timeout.Duration, Stats: s.Stats,
+	}
+	if c.MTASTS {
+		mailer.Policies = mtasts.New(h.env, mtasts.Options{Resolver: s.DNS, Stats: s.Stats})
+	}
+	if h.cfg.Sign.DKIM {
+		o.Signer = sign.New(h.env, s.Directory, s.Stats)
+	}
+	o.Mailer = outbound.New(h.env, mailer)
+	return o, nil
+}
+
+// neverIfZero is how the room is told that something is off.
+func neverIfZero(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}

@@ -1,0 +1,118 @@
+package directory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/note"
+)
+
+const (
+	itemList           = "MailingList" // the settings side by side: post, reply-to, rewrite, tag
+	itemListOwners     = "ListOwners"
+	itemListModerators = "ListModerators"
+)
+
+// ListPost says who may write to a mailing list without being asked.
+type ListPost string
+
+// Who may write.
+const (
+	PostMembers    ListPost = "members"
+	PostAnyone     ListPost = "anyone"
+	PostModerators ListPost = "moderators"
+)
+
+// ListFields make a group a mailing list.
+type ListFields struct {
+	On bool
+	// Owners get what goes wrong with the list's mail, Moderators are asked about messages of people
+	// who may not write. Both are UNIDs of people and groups, or addresses elsewhere. Without
+	// moderators the owners are asked.
+	Owners, Moderators []string
+	Post               ListPost // PostMembers where empty
+	// Tag stands before the subject, "[tag] "; empty for none.
+	Tag string
+	// ReplyTo is "list" for answers to the list; empty leaves the author's.
+	ReplyTo string
+	// Rewrite is when From becomes the list's: empty where the author's domain publishes a DMARC
+	// policy that forbids others to send for it, else "always" or "never".
+	Rewrite string
+}
+
+func (l *ListFields) write(f *fields) {
+	if !l.On {
+		f.list(itemList, nil)
+		f.list(itemListOwners, nil)
+		f.list(itemListModerators, nil)
+		return
+	}
+	f.list(itemList, []string{string(l.Post), l.ReplyTo, l.Rewrite, l.Tag})
+	f.list(itemListOwners, l.Owners)
+	f.list(itemListModerators, l.Moderators)
+}
+
+func readList(items note.Items) (l ListFields) {
+	list := items.Get(itemList).AsTextList()
+	if len(list) != 4 {
+		return l
+	}
+	return ListFields{
+		On: true, Post: ListPost(list[0]), ReplyTo: list[1], Rewrite: list[2], Tag: list[3],
+		Owners: items.Get(itemListOwners).AsTextList(), Moderators: items.Get(itemListModerators).AsTextList(),
+	}
+}
+
+func (g *GroupFields) clone() GroupFields {
+	f := *g
+	f.Members = slices.Clone(g.Members)
+	f.SendAs, f.OnBehalf = slices.Clone(g.SendAs), slices.Clone(g.OnBehalf)
+	f.List.Owners, f.List.Moderators = slices.Clone(g.List.Owners), slices.Clone(g.List.Moderators)
+	return f
+}
+
+// checkList checks and tidies the fields of a mailing list, and turns names into ids.
+func (e *edit) checkList(f, was *GroupFields, domains []string) error {
+	l := &f.List
+	if !l.On {
+		*l = ListFields{}
+		return nil
+	}
+	bad := func(text string) error { return fmt.Errorf("%w list %q: %s", ErrInvalid, f.Name, text) }
+	if f.InternetAddress == "" {
+		return bad("a mailing list needs an address")
+	}
+	if l.Post == "" {
+		l.Post = PostMembers
+	}
+	switch {
+	case l.Post != PostMembers && l.Post != PostAnyone && l.Post != PostModerators:
+		return bad("who may write is members, anyone or moderators")
+	case l.ReplyTo != "" && l.ReplyTo != "list":
+		return bad("the reply-to is list or nothing")
+	case l.Rewrite != "" && l.Rewrite != "always" && l.Rewrite != "never":
+		return bad("From is rewritten always, never or, where nothing is said, as DMARC asks for it")
+	case len(l.Tag) > 60 || strings.ContainsFunc(l.Tag, func(r rune) bool { return r < ' ' || r > '~' || r == '[' || r == ']' }):
+		return bad("the tag is at most 60 characters of ASCII without brackets")
+	case len(l.Owners) > maxSenders || len(l.Moderators) > maxSenders:
+		return bad("it has too many owners or moderators")
+	}
+	var had []string
+	if was != nil {
+		had = append(slices.Clone(was.List.Owners), was.List.Moderators...)
+	}
+	for _, list := range []*[]string{&l.Owners, &l.Moderators} {
+		for i, m := range *list {
+			if slices.Contains(had, m) {
+				continue
+			}
+			id, err := e.member(m, domains)
+			if err != nil {
+				return fmt.Errorf("owner or moderator %.80q of list %q: %w", m, f.Name, err)
+			}
+			(*list)[i] = id
+		}
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+// Package oauth verifies tokens that an OpenID Connect issuer gave to a person's mail program: signed
+// JWTs, for this server, not expired. The issuer's keys come over HTTPS, are kept, and are asked for
+// again at most every half minute, whatever tokens come.
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/env"
+	"doublet/stat"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// ErrToken says that a token is not good here: forged, expired, for somebody else, or of nobody.
+var ErrToken = errors.New("oauth: token refused")
+
+// Options are the settings of a Verifier.
+type Options struct {
+	// Issuer is the issuer's URL, as it stands in tokens: https, or http on loopback.
+	Issuer string
+	// Audience must be among those of a token: this server's name at the issuer.
+	Audience string
+	// Claim holds the person's name or address (default "email", which must not be called unverified).
+	Claim string
+	Stats *stat.Tree
+	// Transport is for tests of issuers with certificates of their own; nil is one over env.Dial.
+	Transport http.RoundTripper
+}
+
+const (
+	// again is how long an answer of the issuer, good or bad, stands before it is asked anew.
+	again     = 30 * time.Second
+	timeout   = 10 * time.Second
+	maxAnswer = 1 << 20 // bytes of a document of the issuer
+	maxToken  = 16 << 10
+	maxName   = 512
+)
+
+// Verifier verifies tokens of one issuer. Its methods may be called from any goroutine.
+type Verifier struct {
+	env    *env.Env
+	opt    Options
+	client *http.Client
+
+	mu       sync.Mutex // held while the issuer is asked who it is
+	verifier *oidc.IDTokenVerifier
+	failed   error
+	asked    time.Time
+
+	good, refused, trouble *stat.Counter
+}
+
+// New makes a Verifier. The issuer is asked when the first token comes.
+func New(e *env.Env, o Options) (*Verifier, error) {
+	u, err := url.Parse(o.Issuer)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("oauth: issuer: %w", err)
+	case u.Host == "" || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("oauth: issuer %q is no URL of a server", o.Issuer)
+	case !protected(u):
+		return nil, fmt.Errorf("oauth: issuer %q: its keys must come over https", o.Issuer)
+	case o.Audience == "":
+		return nil, errors.New("oauth: an audience is needed: without one a token for any other service would sign in here")
+	}
+	if o.Claim == "" {
+		o.Claim = "email"
+	}
+	v := &Verifier{env: e, opt: o}
+	transport := o.Transport
+	if transport == nil {
+		transport = &http.Transport{
+			DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
+				return e.Dial(network, address, timeout)
+			},
+			TLSHandshakeTimeout: timeout, MaxIdleConns: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+		}
+	}
+	v.client = &http.Client{Timeout: timeout, Transport: &keeper{env: e, under: transport, kept: map[string]*answer{}}}
+	t := o.Stats
+	v.good = t.Counter("OAuth.Tokens.Accepted", "tokens that signed somebody in")
+	v.refused = t.Counter("OAuth.Tokens.Refused", "tokens that were forged, expired or not for this server")
+	v.trouble = t.Counter("OAuth.Issuer.Failures", "times that the issuer could not be asked")
+	return v, nil
+}
+
+// protected: what comes from there is what the issuer said.
+func protected(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// Discovery is the address of the issuer's configuration, for clients whose token was refused.
+func (v *Verifier) Discovery() string {
+	return strings.TrimSuffix(v.opt.Issuer, "/") + "/.well-known/openid-configuration"
+}
+
+// Verify returns the name of who a token is of. Errors: ErrToken; others say that the issuer could not
+// be asked.
+func (v *Verifier) Verify(ctx context.Context, token string) (string, error) {
+	if len(token) > maxToken || strings.Count(token, ".") != 2 {
+		v.refused.Inc()
+		return "", fmt.Errorf("%w: not a signed token", ErrToken)
+	}
+	verifier, err := v.issuer(ctx)
+	if err != nil {
+		v.trouble.Inc()
+		return "", err
+	}
+	t, err := verifier.Verify(oidc.ClientContext(ctx, v.client), token)
+	if err != nil {
+		var net *url.Error
+		if errors.As(err, &net) || strings.Contains(err.Error(), "fetching keys") {
+			v.trouble.Inc()
+			return "", fmt.Errorf("oauth: keys of %s: %w", v.opt.Issuer, err)
+		}
+		v.refused.Inc()
+		return "", fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	name, err := v.name(t)
+	if err != nil {
+		v.refused.Inc()
+		return "", err
+	}
+	v.good.Inc()
+	return name, nil
+}
+
+// name takes the claim out of a verified token.
+func (v *Verifier) name(t *oidc.IDToken) (string, error) {
+	var claims map[string]json.RawMessage
+	if err := t.Claims(&claims); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	var name string
+	if err := json.Unmarshal(claims[v.opt.Claim], &name); err != nil || name == "" || len(name) > maxName {
+		return "", fmt.Errorf("%w: no claim %s", ErrToken, v.opt.Claim)
+	}
+	if verified, said := claims["email_verified"]; said && v.opt.Claim == "email" && string(verified) != "true" && string(verified) != `"true"` {
+		return "", fmt.Errorf("%w: the issuer has not verified the address", ErrToken)
+	}
+	return name, nil
+}
+
+// issuer asks the issuer who it is, once.
+func (v *Verifier) issuer(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := v.env.Clock.Now()
+	if v.verifier != nil || v.failed != nil && now.Sub(v.asked) < again {
+		return v.verifier, v.failed
+	}
+	// Whoever comes first must not decide by hanging up whether the others are served.
+	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), v.client), v.opt.Issuer)
+	v.asked = now
+	if v.failed = err; err != nil {
+		v.failed = fmt.Errorf("oauth: issuer %s: %w", v.opt.Issuer, err)
+		return nil, v.failed
+	}
+	v.verifier = provider.Verifier(&oidc.Config{ClientID: v.opt.Audience, Now: v.env.Clock.Now})
+	return v.verifier, nil
+}
+
+// keeper is a transport that answers again what it answered a moment ago: keys that no issuer has
+// must not make this server ask for them at every try. What it reads is bounded.
+type keeper struct {
+	env   *env.Env
+	under http.RoundTripper
+
+	mu   sync.Mutex
+	kept map[string]*answer // by URL: the configuration and the keys, two as a rule
+}
+
+type answer struct {
+	at     time.Time
+	err    error
+	status int
+	where  string // of a redirect
+	body   string
+}
+
+// maxKept bounds the documents of an issuer.
+const maxKept = 8
+
+// RoundTrip implements http.RoundTripper.
+func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
+	key := r.URL.String()
+	if !protected(r.URL) {
+		return nil, fmt.Errorf("oauth: %s: the issuer's documents must come over https", key)
+	}
+	now := k.env.Clock.Now()
+	k.mu.Lock()
+	a := k.kept[key]
+	k.mu.Unlock()
+	if a == nil || now.Sub(a.at) >= again {
+		a = k.ask(r)
+		a.at = now
+		k.mu.Lock()
+		if len(k.kept) >= maxKept {
+			clear(k.kept)
+		}
+		k.kept[key] = a
+		k.mu.Unlock()
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	return &http.Response{
+		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}, "Location": {a.where}}, Body: io.NopCloser(strings.NewReader(a.body)),
+		ContentLength: int64(len(a.body)), Request: r,
+	}, nil
+}
+
+func (k *keeper) ask(r *http.Request) *answer {
+	resp, err := k.under.RoundTrip(r)
+	if err != nil {
+		return &answer{err: err}
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err = errors.Join(err, resp.Body.Close()); err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("oauth: %s answers with more than %d bytes", r.URL, maxAnswer)
+	}
+	return &answer{err: err, status: resp.StatusCode, where: resp.Header.Get("Location"), body: string(body)}
+}

@@ -1,0 +1,213 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"doublet/note"
+
+	"golang.org/x/net/idna"
+)
+
+// formRoute is a document that says where mail of other domains goes.
+const formRoute = "Route"
+
+// The names of a route's items.
+const (
+	itemRoutePattern  = "DestinationDomain"
+	itemRoutePort     = "Port"
+	itemRouteTLS      = "TransportSecurity"
+	itemRouteUser     = "UserName"
+	itemRoutePassword = "UserPassword"
+	itemRouteHold     = "Hold"
+)
+
+// RouteFields are the parts of a route that an administrator sets.
+type RouteFields struct {
+	// Pattern is a domain, "*." and a domain for all below it, or "*" for all that no other route is
+	// for.
+	Pattern string
+	// Host takes the mail: a name or an address. Empty: the servers that the DNS names. Port is 25
+	// where it is 0.
+	Host string
+	Port int
+	// TLS is none, may, encrypt, verify or implicit; empty: may, and what the domain publishes.
+	TLS string
+	// User and Password sign in at Host.
+	User, Password string
+	// Hold keeps the mail here.
+	Hold bool
+}
+
+// Route is a route document.
+type Route struct {
+	ID note.UNID
+	RouteFields
+}
+
+// routeTLS are the words of RouteFields.TLS.
+var routeTLS = []string{"", "none", "may", "encrypt", "verify", "implicit"}
+
+// maxRoutes bounds the routes: they are all in memory.
+const maxRoutes = 10_000
+
+func (f *RouteFields) write(items note.Items) note.Items {
+	x := fields{items}
+	x.text(itemForm, formRoute)
+	x.text(itemRoutePattern, f.Pattern)
+	x.text(itemHost, f.Host)
+	x.int(itemRoutePort, int64(f.Port))
+	x.text(itemRouteTLS, f.TLS)
+	x.text(itemRouteUser, f.User)
+	x.text(itemRoutePassword, f.Password)
+	x.bool(itemRouteHold, f.Hold)
+	return x.items
+}
+
+func readRoute(id note.UNID, items note.Items) Route {
+	text := func(name string) string { return items.Get(name).AsText() }
+	return Route{ID: id, RouteFields: RouteFields{
+		Pattern: text(itemRoutePattern), Host: text(itemHost), Port: int(items.Get(itemRoutePort).AsInt()), TLS: text(itemRouteTLS),
+		User: text(itemRouteUser), Password: text(itemRoutePassword), Hold: items.Get(itemRouteHold).AsBool(),
+	}}
+}
+
+// CheckRoute puts a route into its normal form, or says what is wrong with it.
+func CheckRoute(f *RouteFields) error {
+	pattern := strings.TrimSpace(f.Pattern)
+	base, below := strings.CutPrefix(pattern, "*.")
+	switch {
+	case pattern == "*":
+		f.Pattern = pattern
+	default:
+		d, err := aLabels(base)
+		if err != nil {
+			return fmt.Errorf("route: %w", err)
+		}
+		if f.Pattern = d; below {
+			f.Pattern = "*." + d
+		}
+	}
+	return checkRouteHost(f)
+}
+
+// aLabels is a domain as the DNS knows it.
+func aLabels(domain string) (string, error) {
+	d, err := NormalDomain(domain)
+	if err != nil {
+		return "", err
+	}
+	a, err := idna.Lookup.ToASCII(d)
+	if err != nil {
+		return "", fmt.Errorf("%w domain %.80q: %w", ErrInvalid, domain, err)
+	}
+	return a, nil
+}
+
+func checkRouteHost(f *RouteFields) error {
+	if host, port, err := net.SplitHostPort(f.Host); err == nil {
+		n := 0
+		if _, err := fmt.Sscanf(port, "%d", &n); err != nil {
+			return fmt.Errorf("%w route %s: port %.20q", ErrInvalid, f.Pattern, port)
+		}
+		f.Host, f.Port = host, n
+	}
+	f.Host = strings.Trim(f.Host, "[]")
+	if a, err := netip.ParseAddr(f.Host); err == nil {
+		f.Host = a.String()
+	} else if f.Host != "" && f.Host != "localhost" {
+		if f.Host, err = aLabels(f.Host); err != nil {
+			return fmt.Errorf("route %s: host: %w", f.Pattern, err)
+		}
+	}
+	switch {
+	case f.Port < 0 || f.Port > 65535:
+		return fmt.Errorf("%w route %s: port %d", ErrInvalid, f.Pattern, f.Port)
+	case !slices.Contains(routeTLS, f.TLS):
+		return fmt.Errorf("%w route %s: TLS is one of none, may, encrypt, verify, implicit", ErrInvalid, f.Pattern)
+	case f.User != "" && f.Host == "":
+		return fmt.Errorf("%w route %s: a user signs in at a host: name it", ErrInvalid, f.Pattern)
+	case f.Password != "" && f.User == "":
+		return fmt.Errorf("%w route %s: a password needs a user", ErrInvalid, f.Pattern)
+	case f.Port != 0 && f.Host == "":
+		return fmt.Errorf("%w route %s: a port needs a host", ErrInvalid, f.Pattern)
+	}
+	for _, s := range []string{f.User, f.Password} {
+		if len(s) > 1000 || strings.ContainsAny(s, "\x00\r\n") {
+			return fmt.Errorf("%w route %s: user and password are short texts of one line", ErrInvalid, f.Pattern)
+		}
+	}
+	return nil
+}
+
+// AddRoute makes a route.
+func (d *Directory) AddRoute(ctx context.Context, who note.Who, f RouteFields) (Route, error) {
+	if err := RequireAdmin(who); err != nil {
+		return Route{}, err
+	}
+	if err := CheckRoute(&f); err != nil {
+		return Route{}, err
+	}
+	r := Route{ID: d.s.UNID(), RouteFields: f}
+	return r, d.update(ctx, who, func(e *edit) error {
+		ids, err := e.w.Lookup(indexRoutes, []byte{'r'})
+		if err != nil {
+			return err
+		}
+		if len(ids) >= maxRoutes {
+			return fmt.Errorf("%w: at most %d routes", ErrTooMany, maxRoutes)
+		}
+		for _, id := range ids {
+			c, err := e.w.Content(id)
+			if err != nil {
+				return err
+			}
+			if c.Content.Items.Get(itemRoutePattern).AsText() == f.Pattern {
+				return fmt.Errorf("%w: there is a route for %s; change that one", ErrNameTaken, f.Pattern)
+			}
+		}
+		return e.create(r.ID, f.write(nil))
+	})
+}
+
+// SetRoute changes a route under the lock of the directory; fn must be quick. Its pattern stays.
+func (d *Directory) SetRoute(ctx context.Context, who note.Who, id note.UNID, fn func(*RouteFields) error) (Route, error) {
+	if err := RequireAdmin(who); err != nil {
+		return Route{}, err
+	}
+	var out Route
+	err := d.update(ctx, who, func(e *edit) error {
+		return e.change(id, formRoute, func(items note.Items) (note.Items, error) {
+			f := readRoute(id, items).RouteFields
+			pattern := f.Pattern
+			if err := fn(&f); err != nil {
+				return nil, err
+			}
+			f.Pattern = pattern
+			if err := checkRouteHost(&f); err != nil {
+				return nil, err
+			}
+			out = Route{ID: id, RouteFields: f}
+			return f.write(items), nil
+		})
+	})
+	return out, err
+}
+
+// RemoveRoute removes a route for good.
+func (d *Directory) RemoveRoute(ctx context.Context, who note.Who, id note.UNID) error {
+	if err := RequireAdmin(who); err != nil {
+		return err
+	}
+	return d.update(ctx, who, func(e *edit) error {
+		n, _, err := e.document(id, formRoute)
+		if err != nil {
+			return err
+		}
+		return e.w.Destroy(n)
+	})
+}

@@ -1,0 +1,131 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// indexRoutes lists the routes, all under one key.
+const indexRoutes uint64 = 9
+
+func routeKeys(form string, _ note.Items) [][]byte {
+	if form != formRoute {
+		return nil
+	}
+	return [][]byte{{'r'}}
+}
+
+// routeTable holds all routes by pattern, as of a version of the directory.
+type routeTable struct {
+	version uint64
+	// edition is another number where the routes are others.
+	edition uint64
+	routes  map[string]Route
+}
+
+// routeTableNow reads the routes again when the directory has changed.
+func (d *Directory) routeTableNow(ctx context.Context) (*routeTable, error) {
+	version := d.version.Load()
+	old := d.routes.Load()
+	if old != nil && old.version == version {
+		return old, nil
+	}
+	t := &routeTable{version: version, edition: 1, routes: make(map[string]Route)}
+	err := d.read(ctx, func(r *store.Reader) error {
+		ids, err := r.Lookup(indexRoutes, []byte{'r'})
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			row, err := r.Note(id)
+			if err != nil {
+				return err
+			}
+			c, err := r.Content(id)
+			if err != nil {
+				return err
+			}
+			x := readRoute(row.UNID, c.Content.Items)
+			t.routes[x.Pattern] = x
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("directory: routes: %w", err)
+	}
+	if old != nil {
+		t.edition = old.edition
+		if !maps.Equal(t.routes, old.routes) {
+			t.edition++
+		}
+	}
+	d.routes.Store(t)
+	return t, nil
+}
+
+// Routes lists the routes by pattern.
+func (d *Directory) Routes(ctx context.Context) ([]Route, error) {
+	t, err := d.routeTableNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.SortedFunc(maps.Values(t.routes), func(a, b Route) int { return strings.Compare(a.Pattern, b.Pattern) }), nil
+}
+
+// RouteEdition is another number whenever the routes are others.
+func (d *Directory) RouteEdition(ctx context.Context) (uint64, error) {
+	t, err := d.routeTableNow(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return t.edition, nil
+}
+
+// RouteNamed finds a route by its pattern.
+func (d *Directory) RouteNamed(ctx context.Context, pattern string) (Route, error) {
+	t, err := d.routeTableNow(ctx)
+	if err != nil {
+		return Route{}, err
+	}
+	r, ok := t.routes[strings.ToLower(strings.TrimSpace(pattern))]
+	if !ok {
+		f := RouteFields{Pattern: pattern}
+		if CheckRoute(&f) == nil {
+			r, ok = t.routes[f.Pattern]
+		}
+	}
+	if !ok {
+		return Route{}, fmt.Errorf("%w: no route for %.80q", ErrNotFound, pattern)
+	}
+	return r, nil
+}
+
+// RouteFor finds the route of a domain, as A-labels in lower case: its own, else that of the nearest
+// domain above it ("*." and that domain), else "*".
+func (d *Directory) RouteFor(ctx context.Context, domain string) (RouteFields, bool, error) {
+	t, err := d.routeTableNow(ctx)
+	if err != nil || len(t.routes) == 0 {
+		return RouteFields{}, false, err
+	}
+	if r, ok := t.routes[domain]; ok {
+		return r.RouteFields, true, nil
+	}
+	for rest := domain; rest != "" && !strings.HasPrefix(rest, "["); {
+		_, above, ok := strings.Cut(rest, ".")
+		if !ok {
+			break
+		}
+		if r, ok := t.routes["*."+above]; ok {
+			return r.RouteFields, true, nil
+		}
+		rest = above
+	}
+	r, ok := t.routes["*"]
+	return r.RouteFields, ok, nil
+}

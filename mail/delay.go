@@ -1,0 +1,189 @@
+package mail
+
+import (
+	"context"
+	"time"
+
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// due is when the router has something to do here for the entry, zero for never: to deliver, to
+// report, to tell the sender that it takes long, to give up.
+func (s *Service) due(e *Entry) time.Time {
+	var at time.Time
+	if e.Held {
+		return at
+	}
+	sooner := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	if e.Dead {
+		return e.Created.Add(s.opt.KeepDead)
+	}
+	if e.settled() {
+		return e.Created
+	}
+	for i := range e.Recipients {
+		q := &e.Recipients[i]
+		switch {
+		case q.State == Pending && q.Next.IsZero():
+			return e.Created
+		case q.State == Pending:
+			sooner(q.Next)
+		case q.State == Waiting && s.opt.Mailer != nil:
+			sooner(e.Created.Add(s.opt.KeepOther))
+		}
+	}
+	if s.wantsDelay(e) {
+		sooner(e.Created.Add(s.opt.DelayReport))
+	}
+	return at
+}
+
+// late says that a recipient is one whose sender is to be told that it takes long. Without NOTIFY
+// the sender is told (RFC 3461 section 4.1).
+//
+// Implements: RFC 3461 §4.1 NOTIFY=DELAY
+func (s *Service) late(q *QueueRecipient) bool {
+	if q.Notify != 0 && q.Notify&smtp.NotifyDelay == 0 {
+		return false
+	}
+	return q.State == Pending || q.State == Waiting && s.opt.Mailer != nil
+}
+
+func (s *Service) wantsDelay(e *Entry) bool {
+	if s.opt.DelayReport < 0 || e.Delayed || e.From.IsNull() {
+		return false
+	}
+	for i := range e.Recipients {
+		if s.late(&e.Recipients[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// outdated says that an entry waits for another server for too long.
+func (s *Service) outdated(e *Entry) bool {
+	if s.opt.Mailer == nil || s.now().Before(e.Created.Add(s.opt.KeepOther)) {
+		return false
+	}
+	for i := range e.Recipients {
+		if e.Recipients[i].State == Waiting {
+			return true
+		}
+	}
+	return false
+}
+
+// expireWaiting gives up on the recipients elsewhere of an entry that nothing was heard of.
+func (s *Service) expireWaiting(ctx context.Context, e *Entry) error {
+	s.mu.Lock()
+	sending := s.agenda.beingSent(e.key())
+	s.mu.Unlock()
+	if sending {
+		return errBusy
+	}
+	var hops []Hop
+	err := s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) {
+		hops = nil
+		cur, err := same(w, e)
+		if err != nil {
+			return tally{}, err
+		}
+		before := cur.tally()
+		for i := range cur.Recipients {
+			q := &cur.Recipients[i]
+			if q.State != Waiting {
+				continue
+			}
+			if reply, host, _, _ := s.trouble(ctx, q); q.Reply == "" {
+				q.Reply, q.Remote = reply, host
+			}
+			s.expire(q)
+			hops = append(hops, s.hop(cur, q, HopBounced, q.Remote, q.Reply))
+		}
+		return save(w, cur, before)
+	})
+	if err == nil {
+		s.stat.expired.Add(uint64(len(hops)))
+		s.stat.transferFailed.Add(uint64(len(hops)))
+		s.trace.add(hops...)
+	}
+	return err
+}
+
+// trouble is what is known of the destination of a recipient that was not tried itself: why it is
+// left alone, until when.
+func (s *Service) trouble(ctx context.Context, q *QueueRecipient) (reply, host string, until time.Time, held bool) {
+	to, err := smtp.ParsePath(q.Address)
+	if err != nil {
+		return "", "", time.Time{}, false
+	}
+	name, _, err := s.destinationOf(ctx, to.Domain)
+	if err != nil {
+		return "", "", time.Time{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.agenda.dests[name]; d != nil {
+		reply, host, until = d.reply, d.host, d.retryAt
+	}
+	return reply, host, until, name == heldName
+}
+
+// reportDelay tells the sender, once, that a message is still under way.
+func (s *Service) reportDelay(ctx context.Context, e *Entry) error {
+	if !s.wantsDelay(e) || s.now().Before(e.Created.Add(s.opt.DelayReport)) {
+		return errBusy
+	}
+	var late []QueueRecipient
+	for i := range e.Recipients {
+		if q := e.Recipients[i]; s.late(&q) {
+			if q.State == Waiting && q.Reply == "" {
+				q.Reply, q.Remote, _, _ = s.trouble(ctx, &q)
+			}
+			late = append(late, q)
+		}
+	}
+	err := s.sendReport(ctx, e, late, func(w *store.Writer) (tally, error) {
+		cur, err := same(w, e)
+		if err != nil {
+			return tally{}, err
+		}
+		before := cur.tally()
+		cur.Delayed = true
+		return save(w, cur, before)
+	})
+	if err == nil {
+		s.stat.delays.Inc()
+	}
+	return err
+}
+
+// bin removes a dead message after its time.
+func (s *Service) bin(ctx context.Context, e *Entry) error {
+	var hops []Hop
+	err := s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) {
+		hops = nil
+		cur, err := same(w, e)
+		if err != nil {
+			return tally{}, err
+		}
+		before := cur.tally()
+		for i := range cur.Recipients {
+			hops = append(hops, s.hop(cur, &cur.Recipients[i], HopDropped, "", "dead for too long"))
+		}
+		cur.Recipients = nil
+		return save(w, cur, before)
+	})
+	if err == nil {
+		s.stat.dropped.Inc()
+		s.trace.add(hops...)
+		s.env.Log.Warn("mail: dead message removed", "id", e.ID.String())
+	}
+	return err
+}

@@ -1,0 +1,175 @@
+package mail
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"doublet/mail/outbound"
+)
+
+// destination is where mail goes together: a domain, or the server that a route names. Guarded by
+// Service.mu.
+type destination struct {
+	name string
+	queue
+	busy    int     // entries being sent, or sent and not yet settled
+	lanes   int     // connections, and those about to be made
+	open    int     // of them, with a session
+	waiting []*lane // of them, without work
+	listed  bool
+	starved bool // waits for a lane of another destination to end
+	timer   uint32
+
+	// A destination that cannot be reached is left alone as a whole: after failures in a row, until
+	// retryAt, when one message tries for all. reply is why, host who said so.
+	failures    int
+	retryAt     time.Time
+	reply, host string
+	// strikes counts sessions in a row that broke without taking anything.
+	strikes int
+	// limit is how many connections it bears, as far as it has shown; 0: as many as the setting.
+	limit int
+}
+
+// maxStrikes is after how many broken sessions in a row a destination is left alone.
+const maxStrikes = 3
+
+func (a *agenda) dest(name string) *destination {
+	d := a.dests[name]
+	if d == nil {
+		d = &destination{name: name}
+		a.dests[name] = d
+	}
+	return d
+}
+
+// arrange has a destination looked at by the next dispatch.
+func (a *agenda) arrange(d *destination) {
+	if !d.listed {
+		d.listed = true
+		a.runnable = append(a.runnable, d)
+	}
+}
+
+// first has a destination looked at before all others.
+func (a *agenda) first(d *destination) {
+	if d.listed {
+		a.runnable = slices.DeleteFunc(a.runnable, func(o *destination) bool { return o == d })
+	}
+	d.listed = true
+	a.runnable = slices.Insert(a.runnable, 0, d)
+}
+
+// forgetIdle drops what is known of a destination for which there is nothing to do.
+func (a *agenda) forgetIdle(d *destination) {
+	if d.size() == 0 && d.lanes == 0 && d.busy == 0 && d.failures == 0 && !d.listed && d.timer == 0 {
+		delete(a.dests, d.name)
+	}
+}
+
+// timers is a heap of moments at which destinations are to be looked at.
+type timers []timer
+
+type timer struct {
+	at uint32
+	d  *destination
+}
+
+// wakeAt has a destination looked at then.
+func (a *agenda) wakeAt(d *destination, at uint32) {
+	if d.timer != 0 && d.timer <= at {
+		return
+	}
+	d.timer = at
+	h := append(a.timers, timer{at, d})
+	for i := len(h) - 1; i > 0; {
+		p := (i - 1) / 2
+		if h[p].at <= h[i].at {
+			break
+		}
+		h[i], h[p] = h[p], h[i]
+		i = p
+	}
+	a.timers = h
+}
+
+// fire arranges the destinations whose moment has come, and says when the next comes; 0 for never.
+func (a *agenda) fire(now uint32) uint32 {
+	for len(a.timers) > 0 {
+		t := a.timers[0]
+		if t.at > now && t.d.timer == t.at {
+			return t.at
+		}
+		h, n := a.timers, len(a.timers)-1
+		h[0] = h[n]
+		h[n] = timer{}
+		h = h[:n]
+		for i := 0; ; {
+			c := 2*i + 1
+			if c >= n {
+				break
+			}
+			if c+1 < n && h[c+1].at < h[c].at {
+				c++
+			}
+			if h[i].at <= h[c].at {
+				break
+			}
+			h[i], h[c] = h[c], h[i]
+			i = c
+		}
+		a.timers = h
+		if t.d.timer == t.at {
+			t.d.timer = 0
+			a.arrange(t.d)
+		}
+	}
+	return 0
+}
+
+// failed leaves a destination alone for a while.
+func (d *destination) failed(at time.Time, reply, host string) {
+	d.failures++
+	d.retryAt, d.reply, d.host = at, reply, host
+}
+
+// reached forgets its failures.
+func (d *destination) reached() {
+	d.failures, d.retryAt, d.reply, d.host = 0, time.Time{}, "", ""
+}
+
+// heldName is the destination of mail whose route is on hold: nothing is ever sent there.
+const heldName = ""
+
+// destinationOf is where the mail of a domain goes today. ok is false for what is no domain.
+func (s *Service) destinationOf(ctx context.Context, domain string) (name string, t outbound.Target, err error) {
+	d, ok := outbound.Domain(domain)
+	if !ok {
+		d = domain
+	}
+	r, found, err := s.dir.RouteFor(ctx, d)
+	if err != nil {
+		return "", t, err
+	}
+	if !found {
+		r = s.opt.Smarthost
+	}
+	if r.Hold {
+		return heldName, t, nil
+	}
+	t = outbound.Target{Domain: d, Security: outbound.Security(r.TLS)}
+	if t.Security == "" {
+		t.Security = outbound.Opportunistic
+	}
+	if r.Host == "" {
+		return d, t, nil
+	}
+	t.Domain, t.Host, t.Port, t.User, t.Password = "", r.Host, r.Port, r.User, r.Password
+	name = r.Host + ":" + strconv.Itoa(max(r.Port, 0))
+	if r.User != "" {
+		name = r.User + "@" + name
+	}
+	return name, t, nil
+}

@@ -1,0 +1,283 @@
+package inbound
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doublet/client/milter"
+	"doublet/client/rspamd"
+	"doublet/mail"
+	"doublet/mail/verify"
+	wire "doublet/wire/milter"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+)
+
+// Outcome is what is to be done with a message.
+type Outcome struct {
+	// Reply refuses it.
+	Reply *smtp.Reply
+	// Discard takes it and throws it away; Junk delivers into the Junk folders; Hold keeps it in
+	// mail.box and says why.
+	Discard, Junk bool
+	Hold          string
+	// Message is the message as it is to be taken, Head the memory before it, as in mail.Submission.
+	// Fields go before it.
+	Message, Head, Fields []byte
+	// Add and Del change the recipients, From the sender.
+	Add, Del []smtp.Path
+	From     *smtp.Path
+	// Proven, Unproven and AuthorPolicy are as in mail.Submission.
+	Proven, Unproven bool
+	AuthorPolicy     string
+}
+
+// maxHeader bounds the header of a message that somebody is asked about. Filters may be told of each
+// field by itself.
+const maxHeader = 1 << 20
+
+var errHeader = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
+
+// Message shows a whole message. head is memory directly before it, as in mail.Submission.
+func (x *Session) Message(ctx context.Context, message, head []byte) Outcome {
+	out := Outcome{Message: message, Head: head}
+	if x == nil {
+		return out
+	}
+	defer x.end()
+	if mime.HeaderEnd(message) > maxHeader {
+		x.s.refused.Inc()
+		out.Reply = errHeader
+		return out
+	}
+	switch {
+	case x.stranger && x.s.opt.Verify.Enabled():
+		x.verify(ctx, &out)
+		if out.Reply != nil {
+			return out
+		}
+	case x.stranger:
+		// Whatever is looked into, nobody else speaks for this server.
+		out.Message, out.Head = mail.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
+	}
+	if len(x.filters) > 0 || x.rspamd() {
+		// Filters see what was found out about the message.
+		if len(out.Fields) > 0 {
+			out.Message, out.Head = mail.Prepend(out.Fields, out.Message, out.Head)
+			out.Fields = nil
+		}
+		x.filter(ctx, &out)
+	}
+	switch {
+	case out.Reply != nil:
+		x.s.refused.Inc()
+	case out.Discard:
+		x.s.discarded.Inc()
+	case out.Hold != "":
+		x.s.held.Inc()
+	}
+	return out
+}
+
+func (x *Session) rspamd() bool {
+	return x.s.opt.Rspamd != nil && (x.client.User == "" || x.s.opt.Submissions)
+}
+
+// end makes the session ready for the next message.
+func (x *Session) end() {
+	x.open, x.to = false, x.to[:0]
+	for i := range x.filters {
+		f := &x.filters[i]
+		if f.begun && f.done {
+			f.abort() // it has not seen the end
+		}
+		f.done, f.discard, f.begun, f.failed = false, false, false, false
+	}
+}
+
+// verify looks into who sends. Mail for postmaster and abuse is junk where it would be refused: who
+// is refused has to be able to say so. Where it is for others, too, it is refused: naming postmaster
+// beside them must not open the way to them.
+func (x *Session) verify(ctx context.Context, out *Outcome) {
+	v := x.s.opt.Verify.Message(ctx, verify.Client{IP: x.client.IP, Helo: x.client.Helo, From: x.from}, out.Message)
+	always := !slices.ContainsFunc(x.to, func(to smtp.Path) bool { return !mail.AlwaysArrives(to) })
+	switch v.Action {
+	case verify.Refuse, verify.TempFail:
+		if !always {
+			x.s.env.Log.Info("mail: refused", "reason", v.Reason, "from", x.from.String(), "ip", x.client.IP.String())
+			out.Reply = v.Reply
+			return
+		}
+		out.Junk = true
+	case verify.ToJunk:
+		out.Junk = true
+	}
+	out.Message, out.Head = mail.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
+	out.Fields = v.Header
+	out.Proven = v.DMARC.Result == verify.Pass
+	out.Unproven = !out.Proven && v.SPF.Result == verify.Fail || v.DMARC.Result == verify.Fail
+	out.AuthorPolicy = v.DMARC.Published
+}
+
+// filter asks the milters in order, then rspamd; each sees what those before it made of the message.
+func (x *Session) filter(ctx context.Context, out *Outcome) {
+	for i := range x.filters {
+		f := &x.filters[i]
+		switch {
+		case f.failed:
+			out.Reply = errFilter
+			return
+		case f.discard:
+			out.Discard = true
+			return
+		}
+		if f.done || f.over || f.session == nil {
+			continue
+		}
+		v, ch, err := f.session.Message(out.Message, "i", x.id.String())
+		if err != nil {
+			if out.Reply = x.trouble(f, err); out.Reply != nil {
+				return
+			}
+			continue
+		}
+		f.begun = false
+		switch v.Decision {
+		case milter.Refuse:
+			out.Reply = v.Reply
+			return
+		case milter.Discard:
+			out.Discard = true
+			return
+		}
+		x.apply(out, ch)
+	}
+	if x.rspamd() {
+		x.ask(ctx, out)
+	}
+}
+
+func (x *Session) apply(out *Outcome, ch *milter.Changes) {
+	if changed := ch.Apply(out.Message); len(changed) == 0 || &changed[0] != &out.Message[0] {
+		out.Message, out.Head = changed, nil
+	}
+	for _, h := range ch.Headers {
+		if strings.EqualFold(h.Name, "X-Spam-Flag") && strings.EqualFold(strings.TrimSpace(h.Value), "yes") ||
+			strings.EqualFold(h.Name, "X-Spam") && strings.EqualFold(strings.TrimSpace(h.Value), "yes") {
+			out.junk(x)
+		}
+	}
+	if ch.Quarantine != "" {
+		out.Hold = printable(ch.Quarantine)
+	}
+	out.Add, out.Del = append(out.Add, ch.Add...), append(out.Del, ch.Del...)
+	if ch.From != nil {
+		out.From = ch.From
+	}
+}
+
+func (o *Outcome) junk(x *Session) {
+	if !o.Junk {
+		x.s.junked.Inc()
+	}
+	o.Junk = true
+}
+
+var (
+	errSpam   = smtp.NewReply(554, 5, 7, 1, "Refused as spam")
+	errLater  = smtp.NewReply(451, 4, 7, 1, "Try again later")
+	errRspamd = smtp.NewReply(451, 4, 7, 1, "The spam filter does not answer, try again later")
+)
+
+// ask asks rspamd.
+func (x *Session) ask(ctx context.Context, out *Outcome) {
+	m := rspamd.Mail{
+		IP: x.client.IP, Helo: x.client.Helo, From: x.from.String(), User: x.client.User, QueueID: x.id.String(),
+		TLS: x.client.TLS != "", MTA: x.s.opt.Hostname,
+	}
+	for _, to := range x.to {
+		m.Rcpt = append(m.Rcpt, to.String())
+	}
+	a, err := x.s.opt.Rspamd.Check(ctx, &m, out.Message)
+	if err != nil {
+		x.s.failures.Inc()
+		x.s.env.Log.Warn("mail: rspamd failed", "err", err)
+		if !x.s.opt.RspamdAccept {
+			out.Reply = errRspamd
+		}
+		return
+	}
+	switch a.Action {
+	case rspamd.Reject:
+		out.Reply = said(errSpam, a.Message)
+		return
+	case rspamd.SoftReject:
+		out.Reply = said(errLater, a.Message)
+		return
+	case rspamd.Discard:
+		out.Discard = true
+		return
+	case rspamd.Quarantine:
+		out.Hold = "rspamd: score " + strconv.FormatFloat(a.Score, 'f', 2, 64)
+	case rspamd.Greylist:
+		// rspamd keeps no state unless its own module does, which says soft reject: ours is asked.
+		if x.stranger {
+			for _, to := range x.to {
+				if r := x.s.opt.Verify.Greylisted(x.client.IP, x.from, to); r != nil {
+					out.Reply = r
+					return
+				}
+			}
+		}
+	}
+	x.mark(out, &a)
+}
+
+// mark puts rspamd's fields into the header, and takes out those that only it may say.
+func (x *Session) mark(out *Outcome, a *rspamd.Answer) {
+	var ch milter.Changes
+	add := func(name, value string) {
+		ch.Headers = append(ch.Headers, milter.HeaderChange{Code: wire.InsertHeader, Name: name, Value: value})
+	}
+	cut := func(f mime.HeaderField) bool {
+		return f.Is("X-Spam") || slices.ContainsFunc(a.Remove, f.Is)
+	}
+	out.Message, out.Head = mail.CutFields(out.Message, out.Head, cut)
+	for _, h := range a.Add {
+		add(h.Name, h.Value)
+	}
+	if a.Action == rspamd.AddHeader || a.Action == rspamd.RewriteSubject {
+		out.junk(x)
+		if !slices.ContainsFunc(a.Add, func(h rspamd.Header) bool { return strings.EqualFold(h.Name, "X-Spam") }) {
+			add("X-Spam", "Yes")
+		}
+	}
+	if a.Action == rspamd.RewriteSubject && a.Subject != "" {
+		ch.Headers = append(ch.Headers, milter.HeaderChange{Code: wire.ChangeHeader, Index: 1, Name: "Subject", Value: a.Subject})
+	}
+	if len(ch.Headers) > 0 {
+		out.Message, out.Head = ch.Apply(out.Message), nil
+	}
+}
+
+// said is a refusal with what the filter wants said.
+func said(r *smtp.Reply, text string) *smtp.Reply {
+	if text == "" {
+		return r
+	}
+	return smtp.NewReply(r.Code, r.Enhanced[0], r.Enhanced[1], r.Enhanced[2], printable(text))
+}
+
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+	return s[:min(len(s), 400)]
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,97 @@
+package mail
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"doublet/note"
+	"doublet/wire/mime"
+)
+
+// RoleBulk is the role of those who may send as much as they want.
+const RoleBulk = "Bulk Sender"
+
+// sendLimits counts what people send to other domains, in memory: a day begins at midnight UTC, and
+// with the server.
+type sendLimits struct {
+	mu     sync.Mutex
+	day    int64
+	counts map[note.UNID]sendCount
+}
+
+type sendCount struct{ messages, recipients int }
+
+// admit counts a message of a person to so many recipients elsewhere, if that is within the limits.
+func (s *Service) admit(who *note.Who, recipients int) bool {
+	if recipients == 0 || who == nil || who.System || s.opt.MessagesPerDay <= 0 && s.opt.RecipientsPerDay <= 0 || slices.Contains(who.Roles, RoleBulk) {
+		return true
+	}
+	l := &s.sends
+	day := s.now().Unix() / int64(24*time.Hour/time.Second)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.day != day || l.counts == nil {
+		l.day, l.counts = day, make(map[note.UNID]sendCount)
+	}
+	c := l.counts[who.Person]
+	c.messages++
+	c.recipients += recipients
+	if s.opt.MessagesPerDay > 0 && c.messages > s.opt.MessagesPerDay || s.opt.RecipientsPerDay > 0 && c.recipients > s.opt.RecipientsPerDay {
+		s.stat.limited.Inc()
+		return false
+	}
+	l.counts[who.Person] = c
+	return true
+}
+
+// outwards completes an entry some of whose recipients are of other domains, from the message's
+// header, and says whether its submitter may send that much.
+func (s *Service) outwards(sub *Submission, b *batch) bool {
+	if len(b.later) == 0 {
+		return true
+	}
+	n := 0
+	for i := range b.later {
+		if b.later[i].State == Waiting {
+			n++
+		}
+	}
+	if sub.Submitter != nil && !s.admit(&sub.Submitter.Who, n) {
+		return false
+	}
+	b.entry.UTF8 = sub.Params.UTF8
+	b.entry.Urgency, b.entry.MessageID = headerWords(sub.Message)
+	return true
+}
+
+// headerWords reads the urgency and the Message-ID of a message.
+//
+// Implements: RFC 2156 §5.3.6 Importance and Priority as the order in the queue
+func headerWords(message []byte) (u Urgency, id string) {
+	set := func(value string, high, low []string) {
+		switch w := firstWord(value); {
+		case slices.Contains(high, w) && u == Normal:
+			u = High
+		case slices.Contains(low, w) && u == Normal:
+			u = Low
+		}
+	}
+	for f := range mime.Fields(message[:mime.HeaderEnd(message)]) {
+		switch {
+		case f.Is("Importance"):
+			set(f.Text(), []string{"high"}, []string{"low"})
+		case f.Is("Priority"):
+			set(f.Text(), []string{"urgent"}, []string{"non-urgent"})
+		case f.Is("X-Priority"):
+			set(f.Text(), []string{"1", "2"}, []string{"4", "5"})
+		case f.Is("Precedence"):
+			set(f.Text(), nil, []string{"bulk", "junk", "list"})
+		case f.Is("Message-ID"):
+			if id == "" {
+				id = oneLine(f.Text())
+			}
+		}
+	}
+	return u, id[:min(len(id), 500)]
+}

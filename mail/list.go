@@ -1,0 +1,303 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/wire/smtp"
+)
+
+// posting is a message on its way to a mailing list.
+type posting struct {
+	group directory.Group
+	// hold says why the moderators are asked first, empty when the message goes out at once.
+	hold string
+	// strange says that nothing is known of the policy of the author's domain.
+	strange bool
+}
+
+var (
+	replyListLoop = smtp.NewReply(554, 5, 4, 6, "The message has been through this list already")
+	replyListAuto = smtp.NewReply(550, 5, 7, 1, "The list takes no automatic answers")
+	replyNoOwner  = smtp.NewReply(550, 5, 2, 4, "The list has no owner")
+)
+
+// listIdentifier is the list's in List-Id: its address with a dot for the @.
+func listIdentifier(g *directory.Group) string {
+	return strings.ToLower(strings.Replace(g.InternetAddress, "@", ".", 1))
+}
+
+// part is an address of the list: "owner" gives list-owner@domain.
+func part(g *directory.Group, word string) smtp.Path {
+	at := strings.LastIndexByte(g.InternetAddress, '@')
+	if at < 0 {
+		return smtp.Path{}
+	}
+	return smtp.Path{Local: g.InternetAddress[:at] + "-" + word, Domain: g.InternetAddress[at+1:]}
+}
+
+// list takes a message for a mailing list. What the list has sent itself and what programs answer
+// is refused: it would go round.
+func (s *Service) list(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
+	g, err := s.dir.Group(ctx, r.Target.ID)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", r.Target.Name, err)
+	}
+	if slices.ContainsFunc(b.lists, func(p posting) bool { return p.group.ID == g.ID }) {
+		return nil
+	}
+	h := readFacts(sub.Message)
+	switch {
+	case slices.Contains(h.lists, listIdentifier(&g)):
+		b.refuse(i, r, nil, replyListLoop, false)
+		return nil
+	case sub.From.IsNull(), h.auto == "auto-replied", h.auto == "auto-notified":
+		b.refuse(i, r, nil, replyListAuto, false)
+		return nil
+	}
+	p := posting{group: g}
+	if p.hold, err = s.mayPost(ctx, sub, &g, h); err != nil {
+		return fmt.Errorf("list %s: %w", g.Name, err)
+	}
+	b.lists = append(b.lists, p)
+	b.taken = true
+	return nil
+}
+
+// mayPost says why the moderators of a list are to be asked about a message; empty if they are not.
+func (s *Service) mayPost(ctx context.Context, sub *Submission, g *directory.Group, h *facts) (string, error) {
+	author := h.authorPath()
+	id, err := s.authorID(ctx, sub, author)
+	if err != nil {
+		return "", err
+	}
+	among := func(members []string) (bool, error) {
+		if len(members) == 0 {
+			return false, nil
+		}
+		x, err := s.dir.ExpandMembers(ctx, members)
+		return err == nil && (!id.IsZero() && slices.ContainsFunc(x.Recipients, func(m directory.Recipient) bool { return m.ID == id }) ||
+			slices.ContainsFunc(x.Outside, func(a string) bool { return strings.EqualFold(a, author.String()) })), err
+	}
+	// Anybody may write a name into From. A moderator has to be proven; for members it is enough that
+	// nothing speaks against it.
+	known, proven := !sub.Unproven, sub.Proven
+	if sub.Submitter != nil {
+		right, err := s.dir.SendRight(ctx, sub.Submitter.Who, author.String())
+		if err != nil {
+			return "", err
+		}
+		known = right != directory.SendNever // they send somebody else's message again
+		proven = known
+	}
+	if proven && sub.Hold == "" {
+		if ok, err := among(slices.Concat(g.List.Moderators, g.List.Owners)); ok || err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case sub.Hold != "":
+		return "a filter holds it: " + sub.Hold, nil
+	case sub.Junk:
+		return "it looks like junk", nil
+	case h.auto != "", h.precedence == "bulk", h.precedence == "junk":
+		return "a program sent it", nil
+	case g.List.Post == directory.PostModerators:
+		return "only moderators write to this list", nil
+	case g.List.Post == directory.PostAnyone:
+		return "", nil
+	case !known:
+		return "its sender may be forged", nil
+	}
+	if ok, err := among(g.Members); ok || err != nil {
+		return "", err
+	}
+	return "its author is no member", nil
+}
+
+// authorID is who the author is in the directory, zero for strangers, and for an address of ours
+// that nothing has proven.
+func (s *Service) authorID(ctx context.Context, sub *Submission, author smtp.Path) (note.UNID, error) {
+	if sub.Submitter == nil && !sub.Proven || author.IsNull() {
+		return note.UNID{}, nil
+	}
+	t, err := s.dir.Resolve(ctx, author.String())
+	switch {
+	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrNotLocal), errors.Is(err, directory.ErrInvalid):
+		return note.UNID{}, nil
+	case err != nil:
+		return note.UNID{}, err
+	case t.Kind == directory.TargetGroup && sub.Submitter != nil:
+		return sub.Submitter.Who.Person, nil // who may write for a group is still who they are
+	}
+	return t.ID, nil
+}
+
+// post sends a message to a list, or keeps it for the moderators.
+func (s *Service) post(ctx context.Context, sub *Submission, b *batch, p *posting, rest []byte) error {
+	if p.hold != "" {
+		return s.holdPost(ctx, b, p, sub.From, rest)
+	}
+	return s.distribute(ctx, b, p, sub.AuthorPolicy, rest)
+}
+
+// maxPersonal is how many members elsewhere get a copy of their own, with a link that ends their
+// membership and a return path that names them, and maxPersonalBytes how large the copies may be
+// together. Above, all share one copy.
+const (
+	maxPersonal      = 500
+	maxPersonalBytes = 32 << 20
+)
+
+// distribute makes the list's copies of a message: one that all members here share, and one for each
+// member elsewhere.
+func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy string, rest []byte) error {
+	g := &p.group
+	x, err := s.dir.Expand(ctx, []directory.Target{{Kind: directory.TargetGroup, ID: g.ID}})
+	if err != nil {
+		return fmt.Errorf("expand %s: %w", g.Name, err)
+	}
+	if err := s.membersForward(ctx, &x); err != nil {
+		return err
+	}
+	c := s.newListCopy(ctx, g, rest, policy, p.strange)
+	from := part(g, "bounces")
+	rows := rowsOf(&x, g.InternetAddress, smtp.NotifyFailure)
+	if s.opt.URL != "" && len(x.Outside) <= maxPersonal && len(x.Outside)*len(rest) <= maxPersonalBytes {
+		rows = rows[:len(x.Recipients)]
+		for _, a := range x.Outside {
+			own := from
+			own.Local += "+" + strings.Replace(a, "@", "=", 1)
+			if len(own.Local) > 64 {
+				own = from
+			}
+			link := ""
+			if slices.ContainsFunc(g.Members, func(m string) bool { return strings.EqualFold(m, a) }) {
+				link = s.UnsubscribeLink(g.ID, a)
+			}
+			raw, n := c.bytes(own, link)
+			row := []QueueRecipient{{Address: a, Notify: smtp.NotifyFailure, State: Waiting}}
+			o, err := s.send(ctx, b, "list "+g.ID.String()+" "+a, raw, n, own, row)
+			if err != nil {
+				return err
+			}
+			o.entry.Unsigned = b.entry.Unsigned && !c.rewritten
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	raw, n := c.bytes(from, "")
+	o, err := s.send(ctx, b, "list "+g.ID.String(), raw, n, from, rows)
+	if err == nil {
+		o.entry.Unsigned = b.entry.Unsigned && !c.rewritten
+	}
+	return err
+}
+
+// membersForward puts the addresses to which members have their mail forwarded in their place.
+func (s *Service) membersForward(ctx context.Context, x *directory.Expansion) error {
+	var also directory.Expansion
+	out := x.Recipients[:0]
+	for _, r := range x.Recipients {
+		if !r.Own || r.Kind != directory.TargetPerson {
+			out = append(out, r)
+			continue
+		}
+		p, err := s.dir.Person(ctx, r.ID)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, a := range p.Forward {
+			rows, err := s.address(ctx, a, 0)
+			if err != nil {
+				return err
+			}
+			found = found || len(rows) > 0
+			for _, q := range rows {
+				if q.State == Waiting {
+					also.Outside = append(also.Outside, q.Address)
+				} else {
+					also.Recipients = append(also.Recipients, directory.Recipient{Kind: q.Kind, ID: q.Target, Name: q.Name})
+				}
+			}
+		}
+		if !p.ForwardOnly || !found {
+			out = append(out, r)
+		}
+	}
+	for _, r := range also.Recipients {
+		if !slices.ContainsFunc(out, func(o directory.Recipient) bool { return o.ID == r.ID }) {
+			out = append(out, r)
+		}
+	}
+	for _, a := range also.Outside {
+		if !slices.Contains(x.Outside, a) {
+			x.Outside = append(x.Outside, a)
+		}
+	}
+	x.Recipients = out
+	return nil
+}
+
+// listPart takes a message for one of the addresses that a list has beside its own.
+func (s *Service) listPart(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
+	g, err := s.dir.Group(ctx, r.Target.ID)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", r.Target.Name, err)
+	}
+	h := readFacts(sub.Message)
+	if word := r.Target.ListPart; word == "unsubscribe" || word == "confirm" {
+		if h.auto != "" || machine(sub.From) || sub.Unproven || sub.Junk {
+			b.refuse(i, r, nil, replyListAuto, false)
+			return nil
+		}
+		if word == "unsubscribe" {
+			return s.askUnsubscribe(ctx, b, &g, h)
+		}
+		return s.confirmUnsubscribe(ctx, b, i, r, &g, h)
+	}
+	x, err := s.owners(ctx, &g)
+	if err != nil {
+		return fmt.Errorf("owners of list %s: %w", g.Name, err)
+	}
+	if len(x.Recipients)+len(x.Outside) == 0 {
+		b.refuse(i, r, nil, replyNoOwner, false)
+		return nil
+	}
+	if sub.Junk {
+		if x.Outside = nil; len(x.Recipients) == 0 {
+			b.refuse(i, r, nil, replyJunk, false)
+			return nil
+		}
+	}
+	for k := range x.Recipients {
+		b.add(i, r, &x.Recipients[k], uint64(len(sub.Message)), true)
+	}
+	for _, a := range x.Outside {
+		b.outside(i, r, a)
+	}
+	return nil
+}
+
+// owners are a list's owners, else the administrator.
+func (s *Service) owners(ctx context.Context, g *directory.Group) (directory.Expansion, error) {
+	x, err := s.dir.ExpandMembers(ctx, g.List.Owners)
+	if err != nil || len(x.Recipients)+len(x.Outside) > 0 {
+		return x, err
+	}
+	t, err := s.dir.Resolve(ctx, "postmaster@"+domainOf(g.InternetAddress))
+	if errors.Is(err, directory.ErrNoSuchRecipient) {
+		return x, nil
+	}
+	if err != nil {
+		return x, err
+	}
+	return s.dir.Expand(ctx, []directory.Target{t})
+}

@@ -1,0 +1,126 @@
+package mail
+
+import (
+	"context"
+	"strings"
+
+	"doublet/directory"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+)
+
+// listCopy is a message as a mailing list sends it: head and tail, between which stands what differs
+// from member to member.
+type listCopy struct {
+	s     *Service
+	group *directory.Group
+	head  []byte // List- fields and others that are the list's
+	tail  []byte // the message's own header, less what the list replaces, and the body
+	// rewritten says that From is the list's.
+	rewritten bool
+}
+
+// newListCopy prepares a list's copies. rest is the message from its Received field on.
+//
+// Implements: RFC 2369 §3 List-Help, List-Unsubscribe, List-Post, List-Owner
+// Implements: RFC 2919 §3 List-Id
+func (s *Service) newListCopy(ctx context.Context, g *directory.Group, rest []byte, policy string, strange bool) *listCopy {
+	end := mime.HeaderEnd(rest)
+	header := rest[:end]
+	h := readFacts(header)
+	local, _ := s.dir.IsLocal(ctx, h.author.Host) // what cannot be known is somebody else's
+	rewrite := false
+	switch g.List.Rewrite {
+	case "always":
+		rewrite = true
+	case "never":
+	default:
+		// We sign what is from a domain of ours; of others, DMARC lets only their own servers send.
+		rewrite = !local && (strange || policy == "reject" || policy == "quarantine")
+	}
+	c := &listCopy{s: s, group: g, rewritten: rewrite}
+	line := func(parts ...string) {
+		for _, p := range parts {
+			c.head = append(c.head, p...)
+		}
+		c.head = append(c.head, "\r\n"...)
+	}
+	if rewrite {
+		name := h.author.Name
+		if name = mime.DecodeWords(name); name == "" {
+			name = h.author.Mailbox
+		}
+		line("From: ", displayName(name+" via "+g.Name), " <", g.InternetAddress, ">")
+	}
+	_, own := mime.Get(header, "Reply-To")
+	if g.List.ReplyTo == "list" {
+		line("Reply-To: <", g.InternetAddress, ">")
+	} else if author := h.authorPath(); rewrite && !own && !author.IsNull() {
+		line("Reply-To: <", author.String(), ">")
+	}
+	tag := "[" + g.List.Tag + "]"
+	tagged := g.List.Tag != "" && !strings.Contains(mime.DecodeWords(h.subject), tag)
+	if tagged {
+		line("Subject: ", tag, "\r\n ", foldable(h.subject))
+	}
+	line("List-Id: ", displayName(g.Name), " <", listIdentifier(g), ">")
+	if g.List.Post == directory.PostModerators {
+		line("List-Post: NO")
+	} else {
+		line("List-Post: <mailto:", g.InternetAddress, ">")
+	}
+	line("List-Help: <mailto:", part(g, "help").String(), ">")
+	line("List-Owner: <mailto:", part(g, "owner").String(), ">")
+	line("Precedence: list")
+	c.tail = make([]byte, 0, len(rest))
+	for f := range mime.Fields(header) {
+		if !replaced(f, rewrite, g.List.ReplyTo == "list", tagged) {
+			c.tail = append(c.tail, header[f.Start:f.End]...)
+		}
+	}
+	c.tail = append(append(c.tail, "\r\n"...), rest[end:]...)
+	return c
+}
+
+// replaced says that a field of the message is not on the list's copies: it asks for something of
+// each who gets it, or the list has its own.
+func replaced(f mime.HeaderField, from, replyTo, subject bool) bool {
+	switch {
+	case f.Is("From"):
+		return from
+	case f.Is("Reply-To"):
+		return replyTo
+	case f.Is("Subject"):
+		return subject
+	case f.Is("Return-Path"), f.Is("Precedence"), f.Is("Errors-To"), f.Is("Disposition-Notification-To"),
+		f.Is("Return-Receipt-To"), f.Is("Delivered-To"), f.Is("Bcc"), f.Is("Resent-Bcc"):
+		return true
+	}
+	return len(f.Name) > 5 && strings.EqualFold(string(f.Name[:5]), "List-")
+}
+
+// foldable is text of one line that is folded where it is too long.
+func foldable(s string) string {
+	if len(s) <= 900 {
+		return oneLine(s)
+	}
+	return encodeText(mime.DecodeWords(s))
+}
+
+// bytes is a copy, and the length of its Return-Path field. link is the member's own.
+//
+// Implements: RFC 8058 §3 One-click unsubscribe
+func (c *listCopy) bytes(from smtp.Path, link string) ([]byte, int) {
+	b := make([]byte, 0, len(c.head)+len(c.tail)+600)
+	b = append(from.Append(append(b, "Return-Path: <"...)), ">\r\n"...)
+	n := len(b)
+	b = append(b, "List-Unsubscribe: "...)
+	if link != "" {
+		b = append(append(append(b, '<'), link...), ">,\r\n "...)
+	}
+	b = append(append(append(b, "<mailto:"...), part(c.group, "unsubscribe").String()...), ">\r\n"...)
+	if link != "" {
+		b = append(b, "List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"...)
+	}
+	return append(append(b, c.head...), c.tail...), n
+}

@@ -1,0 +1,300 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// routeOne does all that is due for one entry, and says when there is something again.
+func (s *Service) routeOne(ctx context.Context, k entryKey) (time.Time, error) {
+	j := &job{s: s, key: k}
+	defer j.release()
+	for {
+		e, err := s.entry(ctx, k)
+		if errors.Is(err, store.ErrNotFound) {
+			return time.Time{}, nil
+		}
+		if err != nil {
+			return time.Time{}, err
+		}
+		due := s.due(e)
+		if due.IsZero() || due.After(s.now()) {
+			return due, nil
+		}
+		err = j.step(ctx, e)
+		if errors.Is(err, errBusy) {
+			return s.now().Add(troublePause), nil
+		}
+		if err != nil && !errors.Is(err, errChanged) {
+			return time.Time{}, err
+		}
+	}
+}
+
+// errBusy says that an entry is on its way to somebody, and is to be looked at later.
+var errBusy = errors.New("mail: the entry is being sent")
+
+func (s *Service) entry(ctx context.Context, k entryKey) (e *Entry, err error) {
+	err = s.store.Read(ctx, note.System, s.database(k), func(r *store.Reader) (err error) {
+		e, err = load(r, k.note())
+		return err
+	})
+	return e, err
+}
+
+// job is the work on one entry: its message is read and prepared once.
+type job struct {
+	s        *Service
+	key      entryKey
+	composed *mailbox.Composed
+}
+
+func (j *job) release() {
+	if j.composed != nil {
+		j.composed.Release()
+	}
+}
+
+func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
+	if j.composed != nil {
+		return j.composed, nil
+	}
+	raw, err := j.s.message(ctx, j.key, 0)
+	if err != nil {
+		return nil, err
+	}
+	j.composed, err = j.s.mailbox.Compose(ctx, raw)
+	return j.composed, err
+}
+
+// message reads the stored message of an entry, or its first limit bytes.
+func (s *Service) message(ctx context.Context, k entryKey, limit int64) ([]byte, error) {
+	var stored *store.Stored
+	err := s.store.Read(ctx, note.System, s.database(k), func(r *store.Reader) error {
+		n, err := r.Note(k.note())
+		if err != nil {
+			return err
+		}
+		stored, err = r.Message(n)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("message in mail.box: %w", err)
+	}
+	n := stored.Size()
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	raw, err := stored.AppendRange(make([]byte, 0, n), 0, n)
+	if err != nil {
+		return nil, fmt.Errorf("message in mail.box: %w", err)
+	}
+	return raw, nil
+}
+
+// step does one update's work on an entry: a piece of its recipients, or else its reports.
+func (j *job) step(ctx context.Context, e *Entry) error {
+	if e.Dead {
+		return j.s.bin(ctx, e)
+	}
+	piece, err := j.piece(ctx, e)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(piece) > 0:
+		return j.deliver(ctx, e, piece)
+	case j.s.outdated(e):
+		return j.s.expireWaiting(ctx, e)
+	case e.settled():
+		return j.s.report(ctx, e)
+	}
+	return j.s.reportDelay(ctx, e)
+}
+
+// attempt is a recipient that is to be delivered to now.
+type attempt struct {
+	delivery
+	reply *smtp.Reply // why it cannot be, found before the update
+	final bool
+}
+
+// piece picks the recipients that are due, at most as many as one update takes.
+func (j *job) piece(ctx context.Context, e *Entry) ([]attempt, error) {
+	now := j.s.now()
+	var out []attempt
+	for i := range e.Recipients {
+		q := &e.Recipients[i]
+		if q.State != Pending || q.Next.After(now) {
+			continue
+		}
+		a, err := j.s.find(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, a); len(out) == j.s.opt.MaxLocal {
+			break
+		}
+	}
+	return out, nil
+}
+
+// find looks up where a recipient's mail goes today.
+func (s *Service) find(ctx context.Context, q *QueueRecipient) (attempt, error) {
+	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}}
+	removed := false
+	var err error
+	if q.Kind == directory.TargetMailIn {
+		var m directory.MailIn
+		m, err = s.dir.MailIn(ctx, q.Target)
+		a.database, removed = m.Database, !m.Removed.IsZero()
+	} else {
+		var p directory.Person
+		p, err = s.dir.Person(ctx, q.Target)
+		a.database, a.quota, removed = p.MailDatabase, p.Quota, !p.Removed.IsZero()
+	}
+	switch {
+	case errors.Is(err, directory.ErrNotFound), err == nil && removed:
+		a.reply, a.final = replyNoUser, true
+	case err != nil:
+		return a, fmt.Errorf("directory: %w", err)
+	case a.database == 0:
+		a.reply, a.final = replyNoFile, true
+	case !s.inService(a.database):
+		a.reply = replyTrouble
+	}
+	return a, nil
+}
+
+// deliver tries a piece. If one mail file spoils it, smaller pieces are tried, down to the one.
+func (j *job) deliver(ctx context.Context, e *Entry, piece []attempt) error {
+	for {
+		err := j.try(ctx, e, piece)
+		if !databaseTrouble(err) {
+			return err
+		}
+		if len(piece) > 1 {
+			piece = piece[:len(piece)/2]
+			continue
+		}
+		if piece[0].reply != nil {
+			return err // it was not that mail file, then
+		}
+		j.s.env.Log.Error("mail: delivery failed", "id", e.ID.String(), "database", piece[0].database.String(), "err", err)
+		piece[0].reply = replyTrouble
+	}
+}
+
+func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
+	box := j.s.database(j.key)
+	names := []note.DatabaseID{box}
+	for i := range piece {
+		if piece[i].reply == nil {
+			names = append(names, piece[i].database)
+		}
+	}
+	c := j.composed
+	if len(names) > 1 {
+		var err error
+		if c, err = j.compose(ctx); err != nil {
+			return err
+		}
+	}
+	var delivered int
+	var moved tally
+	var hops []Hop
+	err := j.s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
+		delivered, moved, hops = 0, tally{}, nil
+		w, err := tx.Database(box)
+		if err != nil {
+			return err
+		}
+		cur, err := load(&w.Reader, j.key.note())
+		if errors.Is(err, store.ErrNotFound) || err == nil && cur.Held {
+			return nil // an administrator was faster
+		}
+		if err != nil {
+			return err
+		}
+		before := cur.tally()
+		for i := range piece {
+			hop, err := j.s.attempt(tx, c, cur, &piece[i])
+			if err != nil {
+				return err
+			}
+			if hop.Event == HopDelivered {
+				delivered++
+			}
+			hops = append(hops, hop)
+		}
+		moved, err = save(w, cur, before)
+		return err
+	})
+	if err == nil {
+		j.s.stat.deliveredTo(delivered, int64(e.Size))
+		j.s.stat.queue(moved)
+		j.s.trace.add(hops...)
+	}
+	return err
+}
+
+// attempt delivers to one recipient of an entry under change, and writes down what came of it.
+func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attempt) (Hop, error) {
+	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool { return q.Target == a.id && q.State == Pending })
+	if i < 0 {
+		return Hop{}, nil
+	}
+	q := &e.Recipients[i]
+	hop := s.hop(e, q, HopDelivered, "", "")
+	reply, final := a.reply, a.final
+	if reply == nil {
+		a.junk, a.always = e.Junk, alwaysArrives(q.Address)
+		err := s.deliver(tx, c, e.Created, e.ID, &a.delivery)
+		switch {
+		case errors.Is(err, mailbox.ErrOverQuota):
+			reply = replyQuota
+		case err != nil:
+			return hop, err
+		case q.Notify&smtp.NotifySuccess != 0 && !e.From.IsNull():
+			q.State, q.Reply = Delivered, ""
+			return hop, nil
+		default:
+			e.Recipients = slices.Delete(e.Recipients, i, i+1)
+			return hop, nil
+		}
+	}
+	if !final {
+		reply, final = s.expired(e, reply)
+	}
+	hop.Reply = reply.Error()
+	if final {
+		q.State, q.Reply = Failed, reply.Error()
+		q.Attempts++
+		hop.Event = HopBounced
+		return hop, nil
+	}
+	*q = s.deferred(*q, reply)
+	hop.Event = HopDeferred
+	return hop, nil
+}
+
+// expired gives up on a recipient when it was tried for long enough.
+func (s *Service) expired(e *Entry, reply *smtp.Reply) (*smtp.Reply, bool) {
+	keep, last := s.opt.KeepOther, replyExpired
+	if reply == replyQuota {
+		keep, last = s.opt.KeepOverQuota, replyFull
+	}
+	if s.now().Sub(e.Created) < keep {
+		return reply, false
+	}
+	return last, true
+}

@@ -1,0 +1,191 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+)
+
+// ErrModerated says that a message in mail.box waits for a list's moderators, and for nothing else.
+var ErrModerated = errors.New("mail: the message waits for the moderators of a list: approve or reject it")
+
+// moderated says that an entry is a message held for a list.
+func (e *Entry) moderated() bool {
+	return e.Held && len(e.Recipients) == 1 && e.Recipients[0].Kind == directory.TargetGroup
+}
+
+// holdPost keeps a message for a list's moderators in mail.box, and tells them.
+func (s *Service) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Path, rest []byte) error {
+	g := &p.group
+	raw := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
+	n := len(raw)
+	rows := []QueueRecipient{{Address: g.InternetAddress, Name: g.Name, Target: g.ID, Kind: directory.TargetGroup, State: Pending, Notify: smtp.NotifyNever}}
+	o, err := s.send(ctx, b, "held "+g.ID.String(), append(raw, rest...), n, from, rows)
+	if err != nil {
+		return err
+	}
+	o.entry.Held, o.entry.Reason, o.entry.Unsigned = true, p.hold, b.entry.Unsigned
+	who := g.List.Moderators
+	x, err := s.dir.ExpandMembers(ctx, who)
+	if err == nil && len(x.Recipients)+len(x.Outside) == 0 {
+		x, err = s.owners(ctx, g)
+	}
+	if err != nil {
+		return fmt.Errorf("moderators of %s: %w", g.Name, err)
+	}
+	h := readFacts(rest)
+	for _, row := range rowsOf(&x, part(g, "owner").String(), smtp.NotifyNever) {
+		id := row.Target.String()
+		if row.Target.IsZero() {
+			id = row.Address
+		}
+		note1 := notice{
+			from: part(g, "owner").String(), fromName: g.Name, to: row.Address, auto: "auto-generated",
+			subject: "A message for " + g.Name + " waits for you", id: note.DeriveUNID(o.entry.ID[:], []byte("moderate "+id)),
+			text: fmt.Sprintf("A message for the list %s is held: %s.\n\n  From: %s\n  Subject: %s\n\nTo let it through:  doublet list approve %s\nTo refuse it:       doublet list reject %s\n",
+				g.InternetAddress, p.hold, oneLine(h.authorPath().String()), oneLine(mime.DecodeWords(h.subject)), o.entry.ID, o.entry.ID),
+		}
+		if _, err := s.send(ctx, b, "moderate "+g.ID.String()+" "+id, s.compose(&note1), len(nullReturnPath), nullPath, []QueueRecipient{row}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Post is a message that waits for a list's moderators.
+type Post struct {
+	Entry
+	List         string // name
+	From, Author string
+	Subject      string
+}
+
+// Pending lists the messages that wait for moderators, of one list or of all where list is zero.
+func (s *Service) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
+	var out []Post
+	err := s.eachEntry(ctx, 0, func(e *Entry) bool {
+		if e.moderated() && (list.IsZero() || e.Recipients[0].Target == list) {
+			out = append(out, Post{Entry: *e, List: e.Recipients[0].Name, From: e.From.String()})
+		}
+		return len(out) < 10_000
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		raw, err := s.message(ctx, out[i].key(), 64<<10)
+		if err != nil {
+			continue // the list is shown all the same
+		}
+		h := readFacts(raw)
+		out[i].Author, out[i].Subject = h.authorPath().String(), mime.DecodeWords(h.subject)
+	}
+	return out, nil
+}
+
+// Approve sends a message to its list that was held. Errors: ErrNotQueued.
+func (s *Service) Approve(ctx context.Context, id note.UNID) error {
+	e, raw, err := s.heldPost(ctx, id)
+	if err != nil {
+		return err
+	}
+	g, err := s.dir.Group(ctx, e.Recipients[0].Target)
+	if err != nil {
+		return fmt.Errorf("list of %s: %w", id, err)
+	}
+	c, err := s.mailbox.Compose(ctx, raw)
+	if err != nil {
+		return fmt.Errorf("mail: approve: %w", err)
+	}
+	defer c.Release()
+	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned}}
+	defer b.release()
+	if err := s.distribute(ctx, b, &posting{group: g, strange: true}, "", raw[min(e.ReturnPath, len(raw)):]); err != nil {
+		return fmt.Errorf("mail: approve: %w", err)
+	}
+	b.in = boxID(e.box)
+	b.also = func(w *store.Writer) (tally, error) { return settlePost(w, e) }
+	return s.place(ctx, b)
+}
+
+// Reject drops a message that was held, and tells its author so if a reason is given.
+func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error {
+	e, raw, err := s.heldPost(ctx, id)
+	if err != nil {
+		return err
+	}
+	if reason == "" || e.From.IsNull() || machine(e.From) {
+		return s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) { return settlePost(w, e) })
+	}
+	g, err := s.dir.Group(ctx, e.Recipients[0].Target)
+	if err != nil {
+		return fmt.Errorf("list of %s: %w", id, err)
+	}
+	rows, err := s.address(ctx, e.From.String(), smtp.NotifyNever)
+	if err != nil {
+		return fmt.Errorf("mail: reject: %w", err)
+	}
+	h := readFacts(raw)
+	n := notice{
+		from: part(&g, "owner").String(), fromName: g.Name, to: e.From.String(), auto: "auto-replied",
+		subject: "Your message to " + g.Name + " was not let through", id: note.DeriveUNID(id[:], []byte("rejected")),
+		text: fmt.Sprintf("The moderators of the list %s did not let your message through.\n\n  Subject: %s\n\n%s\n", g.InternetAddress, oneLine(mime.DecodeWords(h.subject)), reason),
+	}
+	c, err := s.mailbox.Compose(ctx, raw)
+	if err != nil {
+		return fmt.Errorf("mail: reject: %w", err)
+	}
+	defer c.Release()
+	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(raw)), entry: Entry{ID: id, Created: s.now()}}
+	defer b.release()
+	if len(rows) > 0 {
+		if _, err := s.send(ctx, b, "rejected", s.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
+			return fmt.Errorf("mail: reject: %w", err)
+		}
+	}
+	b.in = boxID(e.box)
+	b.also = func(w *store.Writer) (tally, error) { return settlePost(w, e) }
+	return s.place(ctx, b)
+}
+
+// heldPost reads a message that waits for moderators.
+func (s *Service) heldPost(ctx context.Context, id note.UNID) (*Entry, []byte, error) {
+	var e *Entry
+	box, err := s.locate(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = s.store.Read(ctx, note.System, box, func(r *store.Reader) error {
+		n, err := r.Find(id)
+		if err != nil {
+			return err
+		}
+		e, err = load(r, n)
+		return err
+	})
+	if err != nil {
+		return nil, nil, notQueued(err)
+	}
+	if !e.moderated() {
+		return nil, nil, fmt.Errorf("%w: %s is not held for a list", ErrNotQueued, id)
+	}
+	raw, err := s.message(ctx, e.key(), 0)
+	return e, raw, err
+}
+
+// settlePost removes a held message in the update that deals with it.
+func settlePost(w *store.Writer, e *Entry) (tally, error) {
+	cur, err := same(w, e)
+	if err != nil {
+		return tally{}, err
+	}
+	before := cur.tally()
+	cur.Recipients = nil
+	return save(w, cur, before)
+}

@@ -1,0 +1,368 @@
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doublet/client/dns"
+	client "doublet/client/smtp"
+	"doublet/wire/sasl"
+	"doublet/wire/scram"
+	"doublet/wire/smtp"
+)
+
+// guard is what a host must show, from the target's setting and from what its owner publishes.
+type guard struct {
+	tls, verify, implicit, off bool
+	// tlsa are the associations of DANE; unusable ones demand TLS and no more.
+	tlsa []dns.TLSA
+	dane bool
+	sts  bool
+	// names are those of which the certificate must bear one.
+	names []string
+}
+
+// Connect makes a session with the first of a target's servers that takes one.
+func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
+	hosts, fail := m.hosts(ctx, t)
+	if fail != nil {
+		return nil, fail
+	}
+	enforce, fits := false, (func(string) bool)(nil)
+	if t.Host == "" && m.opt.Policies != nil && (t.Security == Opportunistic || t.Security == "") && !strings.HasPrefix(t.Domain, "[") {
+		enforce, fits = m.opt.Policies.Policy(ctx, t.Domain)
+	}
+	var last *Failure
+	tried, gone := 0, 0
+	for i := range hosts {
+		h := &hosts[i]
+		if ctx.Err() != nil {
+			return nil, temporary(4, 1, "The server is stopping")
+		}
+		if enforce && !fits(h.name) {
+			last = temporary(7, 5, "Policy of "+t.Domain+" (MTA-STS) does not name "+h.name)
+			continue
+		}
+		list, secure, err := m.addresses(ctx, h)
+		if errors.Is(err, dns.ErrNotFound) {
+			gone++
+			continue
+		}
+		if err != nil {
+			last = temporary(4, 3, "Name servers do not tell the address of "+h.name)
+			continue
+		}
+		g, fail := m.guard(ctx, t, h, secure)
+		if fail != nil {
+			last = fail
+			continue
+		}
+		if enforce && !g.dane {
+			g.tls, g.verify, g.sts, g.names = true, true, true, []string{h.name}
+		}
+		for _, a := range list {
+			if tried++; tried > maxAddresses {
+				break
+			}
+			s, fail := m.try(ctx, t, h, a, g)
+			if fail == nil {
+				return s, nil
+			}
+			m.stat.failed.Inc()
+			if last = fail; fail.Permanent {
+				return nil, fail
+			}
+		}
+	}
+	if last == nil && gone > 0 {
+		if t.Host != "" {
+			return nil, temporary(4, 4, "Server "+t.Host+" has no address")
+		}
+		return nil, permanent(550, 1, 2, "Domain "+t.Domain+" has no mail server: "+hosts[0].name+" has no address")
+	}
+	if last == nil {
+		last = temporary(4, 1, "No server of "+t.Domain+" could be reached")
+	}
+	return nil, last
+}
+
+// guard finds out how a host is to be protected.
+//
+// Implements: RFC 7672 §2.2 TLS discovery, §2.2.1 non-MX hosts
+func (m *Mailer) guard(ctx context.Context, t *Target, h *host, secure bool) (guard, *Failure) {
+	g := guard{names: []string{h.name}}
+	switch t.Security {
+	case Plain:
+		g.off = true
+		return g, nil
+	case Encrypted:
+		g.tls = true
+	case Verified:
+		g.tls, g.verify = true, true
+	case Implicit:
+		g.tls, g.verify, g.implicit = true, true, true
+	}
+	if !secure || !h.secure || h.address.IsValid() || g.implicit {
+		return g, nil
+	}
+	list, signed, err := m.opt.Resolver.TLSA(ctx, "_"+strconv.Itoa(m.port(t))+"._tcp."+h.name)
+	switch {
+	case errors.Is(err, dns.ErrNotFound):
+		return g, nil
+	case err != nil:
+		// An answer that is kept from us must not make the connection weaker.
+		return g, temporary(7, 5, "Name servers do not tell the certificate of "+h.name)
+	case !signed:
+		return g, nil
+	}
+	g.tls, g.tlsa = true, usable(list)
+	g.dane = len(g.tlsa) > 0
+	if g.dane {
+		g.verify = false
+		if t.Domain != "" {
+			g.names = append(g.names, t.Domain)
+		}
+	}
+	return g, nil
+}
+
+func (m *Mailer) port(t *Target) int {
+	if t.Port != 0 {
+		return t.Port
+	}
+	return m.opt.Port
+}
+
+// try makes a session with one address. A server with which TLS comes to nothing is tried without,
+// where nobody asks for it.
+//
+// Implements: RFC 7435 Opportunistic security
+func (m *Mailer) try(ctx context.Context, t *Target, h *host, a netip.Addr, g guard) (*Session, *Failure) {
+	s, fail, broke := m.session(ctx, t, h, a, g)
+	if broke && !g.tls {
+		g.off = true
+		s, fail, _ = m.session(ctx, t, h, a, g)
+	}
+	return s, fail
+}
+
+func (m *Mailer) session(ctx context.Context, t *Target, h *host, a netip.Addr, g guard) (s *Session, fail *Failure, broke bool) {
+	m.stat.connections.Inc()
+	where := h.name + "[" + a.String() + "]"
+	conn, err := m.env.Dial("tcp", net.JoinHostPort(a.String(), strconv.Itoa(m.port(t))), m.opt.ConnectTimeout)
+	if err != nil {
+		return nil, &Failure{Reply: smtp.NewReply(451, 4, 4, 1, "Cannot connect to "+where+": "+reason(err)), Host: where}, false
+	}
+	s = &Session{Host: where, Name: h.name, m: m, conn: conn, target: t}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	fail, broke = s.greet(t, g)
+	if fail != nil {
+		stop()
+		s.Close()
+		if fail.Host == "" {
+			fail.Host = where
+		}
+		return nil, fail, broke
+	}
+	s.stop = stop
+	return s, nil, false
+}
+
+// reason is the last part of a network error's text: what went wrong, without the addresses.
+func reason(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		if op.Timeout() {
+			return "no answer"
+		}
+		text := op.Err.Error()
+		return text[strings.LastIndex(text, ": ")+1:]
+	}
+	return err.Error()
+}
+
+// said is a failure by the server's own reply, or by a connection that broke.
+func (s *Session) said(err error, doing string) *Failure {
+	var r *smtp.Reply
+	if errors.As(err, &r) {
+		// What a server says of itself before a message holds for now, whatever its code: another
+		// server of the domain, or the same one tomorrow, may take it (RFC 5321 section 4.2.1 leaves
+		// it to the client).
+		reply := *r
+		return &Failure{Reply: &reply, Host: s.Host}
+	}
+	return &Failure{Reply: smtp.NewReply(451, 4, 4, 2, "Connection to "+s.Host+" broke at "+doing+": "+reason(err)), Host: s.Host}
+}
+
+// greet brings a connection to where messages can be sent.
+func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
+	o := client.Options{Timeout: s.m.opt.Timeout}
+	if g.implicit {
+		o.TLS = s.m.tlsConfig(&g)
+	}
+	var err error
+	if s.c, err = client.New(s.m.env, s.conn, o); err != nil {
+		return s.said(err, "the greeting"), false
+	}
+	if err := s.hello(); err != nil {
+		return s.said(err, "EHLO"), false
+	}
+	_, offered := s.c.Ext("STARTTLS")
+	switch {
+	case g.implicit:
+		s.Secure = "TLS"
+	case offered && !g.off:
+		if err := s.c.StartTLS(s.m.tlsConfig(&g)); err != nil {
+			var refused *smtp.Reply
+			if errors.As(err, &refused) && !g.tls {
+				break // it offers what it cannot do
+			}
+			f := s.said(err, "STARTTLS")
+			f.Reply = smtp.NewReply(451, 4, 7, 5, "TLS with "+s.Host+" failed: "+tlsReason(err))
+			return f, true
+		}
+		if err := s.hello(); err != nil {
+			return s.said(err, "EHLO behind STARTTLS"), true
+		}
+		s.note(&g)
+	case g.tls:
+		return &Failure{Reply: smtp.NewReply(451, 4, 7, 5, "Server "+s.Host+" offers no TLS, which is required")}, false
+	}
+	if s.Secure != "" {
+		s.m.stat.tls.Inc()
+	}
+	if name, _, _ := strings.Cut(s.c.HelloName(), " "); strings.EqualFold(name, s.m.opt.Hostname) && name != "localhost" && t.User == "" {
+		f := looped(t.Domain + t.Host)
+		f.Host = s.Host
+		return f, false
+	}
+	if t.User == "" {
+		return nil, false
+	}
+	if err := s.signIn(t); err != nil {
+		f := s.said(err, "AUTH")
+		if errors.Is(err, errNoMechanism) {
+			f.Reply = smtp.NewReply(451, 4, 7, 5, "Server "+s.Host+": "+err.Error())
+		}
+		return f, false
+	}
+	return nil, false
+}
+
+// hello says EHLO. What was offered before TLS is forgotten by the client.
+func (s *Session) hello() error { return s.c.Hello(s.m.opt.Hostname) }
+
+func (s *Session) note(g *guard) {
+	s.Secure = "TLS"
+	switch {
+	case g.dane:
+		s.Secure = "TLS, DANE"
+		s.m.stat.dane.Inc()
+	case g.sts:
+		s.Secure = "TLS, MTA-STS"
+		s.m.stat.sts.Inc()
+	case g.verify:
+		s.Secure = "TLS, verified"
+	}
+}
+
+func tlsReason(err error) string {
+	text := err.Error()
+	return strings.TrimPrefix(text[:min(len(text), 300)], "smtp: TLS handshake: ")
+}
+
+// tlsConfig is how TLS is spoken to a host: nobody is verified by the library itself, since what is
+// to be verified depends on who demands it.
+//
+// Implements: RFC 8461 §4.1 MX certificate validation
+func (m *Mailer) tlsConfig(g *guard) *tls.Config {
+	name := g.names[0]
+	if _, err := netip.ParseAddr(name); err == nil {
+		name = ""
+	}
+	cfg := &tls.Config{ServerName: name, Time: m.env.Clock.Now, MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} // #nosec G402 -- see VerifyConnection
+	check := *g
+	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+		switch {
+		case check.dane:
+			return verifyDANE(check.tlsa, cs.PeerCertificates, check.names, m.env.Clock.Now())
+		case check.verify:
+			if len(cs.PeerCertificates) == 0 {
+				return errors.New("no certificate")
+			}
+			between := x509.NewCertPool()
+			for _, c := range cs.PeerCertificates[1:] {
+				between.AddCert(c)
+			}
+			_, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{
+				Roots: m.opt.Roots, Intermediates: between, DNSName: check.names[0], CurrentTime: m.env.Clock.Now(),
+			})
+			return err
+		}
+		return nil
+	}
+	return cfg
+}
+
+var errNoMechanism = errors.New("it offers no way to sign in that is safe here")
+
+// signIn signs in with the best mechanism that the server offers. A password goes over TLS or to
+// this machine alone; SCRAM tells nobody.
+//
+// Implements: RFC 4954 §4 AUTH to a smarthost
+func (s *Session) signIn(t *Target) error {
+	offered, _ := s.c.Ext("AUTH")
+	list := strings.Fields(strings.ToUpper(offered))
+	private := s.Secure != ""
+	if a, ok := s.conn.RemoteAddr().(*net.TCPAddr); ok {
+		private = private || a.IP.IsLoopback()
+	}
+	switch {
+	case slices.Contains(list, "SCRAM-SHA-256"):
+		var nonce [18]byte
+		s.m.env.Fill(nonce[:])
+		x := &scramClient{Client: scram.NewClient(t.User, t.Password, hex.EncodeToString(nonce[:]))}
+		if err := s.c.Auth(x); err != nil {
+			return err
+		}
+		if !x.done {
+			return errors.New("smtp: AUTH: the server did not prove that it knows the password")
+		}
+		return nil
+	case private && slices.Contains(list, "PLAIN"):
+		return s.c.Auth(sasl.NewPlainClient("", t.User, t.Password))
+	case private && slices.Contains(list, "LOGIN"):
+		return s.c.Auth(sasl.NewLoginClient(t.User, t.Password))
+	}
+	return errNoMechanism
+}
+
+// scramClient puts the SCRAM exchange into the shape of sasl.Client.
+type scramClient struct {
+	*scram.Client
+	done bool
+}
+
+func (c *scramClient) Mechanism() string { return "SCRAM-SHA-256" }
+
+func (c *scramClient) Initial() ([]byte, error) {
+	out, _, err := c.Client.Next(nil)
+	return out, err
+}
+
+func (c *scramClient) Next(challenge []byte) ([]byte, error) {
+	if c.done {
+		return nil, sasl.ErrUnexpected
+	}
+	out, done, err := c.Client.Next(challenge)
+	c.done = done
+	return out, err
+}

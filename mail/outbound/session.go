@@ -1,0 +1,232 @@
+package outbound
+
+import (
+	"encoding/binary"
+	"net"
+	"strings"
+
+	client "doublet/client/smtp"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+
+	"golang.org/x/net/idna"
+)
+
+// Session is a connection to a server that takes messages. It belongs to one goroutine.
+type Session struct {
+	// Host is the server as logs and reports name it, "name[address]"; Name its name alone.
+	Host, Name string
+	// Secure says how it is protected, empty where it is not.
+	Secure string
+	// Sent is how many messages were sent over it.
+	Sent int
+
+	m      *Mailer
+	c      *client.Client
+	conn   net.Conn
+	target *Target
+	stop   func() bool
+}
+
+// Recipient is one of a message's.
+type Recipient struct {
+	To     smtp.Path
+	Params smtp.RcptParams
+}
+
+// Message is what a session sends.
+type Message struct {
+	From  smtp.Path
+	EnvID string
+	Ret   smtp.Ret
+	// UTF8 says that it was submitted as internationalized mail (RFC 6531).
+	UTF8 bool
+	To   []Recipient
+	// Prefix is header fields to go before Data.
+	Prefix, Data []byte
+}
+
+// Result says what became of a Message.
+type Result struct {
+	// Replies has one for each recipient: a positive one says that the message is the server's
+	// business now.
+	Replies []*smtp.Reply
+	// Own marks replies that are our own finding and not the server's words.
+	Own bool
+	// Relayed says that the server knows nothing of DSN parameters: it will report no delivery.
+	Relayed bool
+	// Broken says that the session is over; Early, that it was before the server had taken notice of
+	// this message, so that another session may try at once.
+	Broken, Early bool
+}
+
+var (
+	replySize   = smtp.NewReply(552, 5, 3, 4, "The message is larger than the recipient's server takes")
+	reply8Bit   = smtp.NewReply(554, 5, 6, 3, "The message has 8-bit characters, which the recipient's server does not take")
+	replyUTF8   = smtp.NewReply(554, 5, 6, 7, "The message is internationalized, which the recipient's server does not take")
+	replyBroken = smtp.NewReply(451, 4, 4, 2, "The connection broke while the message was sent")
+)
+
+// Send sends a message. The server's own words are in the result, whatever they are.
+//
+// Implements: RFC 1870 §6 SIZE declared and heeded by the client
+// Implements: RFC 6152 §3 8BITMIME by the client
+// Implements: RFC 6531 §3.2 SMTPUTF8 by the client
+// Implements: RFC 3461 §5.2.1 DSN parameters passed on
+func (s *Session) Send(msg *Message) Result {
+	res := Result{Replies: make([]*smtp.Reply, len(msg.To))}
+	size := int64(len(msg.Prefix) + len(msg.Data))
+	out, bad := s.outgoing(msg, size, &res)
+	if bad != nil {
+		res.Own = true
+		for i := range res.Replies {
+			res.Replies[i] = bad
+		}
+		return res
+	}
+	if len(out.To) == 0 {
+		res.Own = true
+		return res
+	}
+	got, err := s.c.Deliver(out)
+	s.Sent++
+	res.Broken, res.Early = err != nil, err != nil && got.Mail == nil
+	k := 0
+	for i := range res.Replies {
+		if res.Replies[i] != nil {
+			continue // not offered to the server
+		}
+		res.Replies[i] = outcome(&got, k, err)
+		if r := res.Replies[i]; r.Code == 421 {
+			res.Broken = true
+		}
+		k++
+	}
+	return res
+}
+
+// outcome is what the k-th recipient got in the end.
+func outcome(got *client.Result, k int, err error) *smtp.Reply {
+	switch {
+	case got.Mail == nil:
+		return replyBroken
+	case !got.Mail.Positive():
+		return got.Mail
+	case k < len(got.Rcpt) && !got.Rcpt[k].Positive():
+		return got.Rcpt[k]
+	case len(got.Final) > 0 && got.Final[0] != nil:
+		if err != nil && got.Final[0].Positive() {
+			return replyBroken
+		}
+		return got.Final[0]
+	}
+	return replyBroken
+}
+
+// outgoing puts a message into the words that this server understands. A recipient for whom there
+// are none gets a reply in res and is left out.
+func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgoing, *smtp.Reply) {
+	has := func(name string) bool { _, ok := s.c.Ext(name); return ok }
+	if limit := s.c.MaxSize(); limit > 0 && size > limit {
+		return nil, replySize
+	}
+	eight := high(msg.Data)
+	out := &client.Outgoing{From: msg.From, Message: msg.Data, Prefix: msg.Prefix}
+	out.Params.Size = -1
+	if has("SIZE") {
+		out.Params.Size = size
+	}
+	utf8 := has("SMTPUTF8")
+	header := msg.UTF8 && eight && high(msg.Data[:mime.HeaderEnd(msg.Data)])
+	switch {
+	case utf8:
+		out.Params.UTF8 = header || !msg.From.IsASCII()
+		for i := range msg.To {
+			out.Params.UTF8 = out.Params.UTF8 || !msg.To[i].To.IsASCII()
+		}
+	case header:
+		return nil, replyUTF8
+	default:
+		var ok bool
+		if out.From, ok = plainPath(msg.From); !ok {
+			return nil, replyUTF8
+		}
+	}
+	if eight {
+		if !has("8BITMIME") {
+			return nil, reply8Bit
+		}
+		out.Params.Body = smtp.Body8BitMIME
+	}
+	dsn := has("DSN")
+	if dsn {
+		out.Params.EnvID, out.Params.Ret = msg.EnvID, msg.Ret
+	}
+	res.Relayed = !dsn
+	out.To = make([]smtp.Path, 0, len(msg.To))
+	for i := range msg.To {
+		to, ok := msg.To[i].To, true
+		if !utf8 {
+			if to, ok = plainPath(to); !ok {
+				res.Replies[i] = replyUTF8
+				continue
+			}
+		}
+		out.To = append(out.To, to)
+		if dsn {
+			out.RcptParams = append(out.RcptParams, msg.To[i].Params)
+		}
+	}
+	return out, nil
+}
+
+// plainPath is a path as a server without SMTPUTF8 takes it: a domain has A-labels, a local part
+// has no other form.
+func plainPath(p smtp.Path) (smtp.Path, bool) {
+	if p.IsASCII() {
+		return p, true
+	}
+	for i := range len(p.Local) {
+		if p.Local[i] >= 0x80 {
+			return p, false
+		}
+	}
+	d, err := idna.Lookup.ToASCII(p.Domain)
+	p.Domain = d
+	return p, err == nil && !strings.ContainsAny(d, " \r\n<>")
+}
+
+// high says whether any byte has its highest bit set.
+func high(b []byte) bool {
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b)&0x8080808080808080 != 0 {
+			return true
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c >= 0x80 {
+			return true
+		}
+	}
+	return false
+}
+
+// Check says whether the server still answers, ending what may be left of a transaction.
+func (s *Session) Check() error { return s.c.Reset() }
+
+// Quit says goodbye and closes.
+func (s *Session) Quit() {
+	if s.c != nil {
+		_ = s.c.Goodbye()
+	}
+	s.Close()
+}
+
+// Close closes without a word.
+func (s *Session) Close() {
+	if s.stop != nil {
+		s.stop()
+	}
+	_ = s.conn.Close()
+}

@@ -1,0 +1,198 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// forward is an address elsewhere that a person's mail goes on to.
+type forward struct {
+	person *directory.Person
+	to     []string
+	shared bool // among several people: none of them is named
+}
+
+// shareForwards makes one copy of those that go elsewhere where they would be too much together: each
+// is a message that has to be prepared while its sender waits. Nothing in it tells of the others.
+func (b *batch) shareForwards(size int) {
+	if len(b.forwards) < 2 || len(b.forwards)*size <= maxPersonalBytes {
+		return
+	}
+	one := forward{person: b.forwards[0].person, shared: true}
+	for _, f := range b.forwards {
+		for _, a := range f.to {
+			if !slices.Contains(one.to, a) {
+				one.to = append(one.to, a)
+			}
+		}
+	}
+	b.forwards = append(b.forwards[:0], one)
+}
+
+// maxHops bounds how far mail goes on from one person here to another.
+const maxHops = 20
+
+// personal does what the people among the recipients want done with their mail beside putting it
+// into their mail files. Mail that is junk is not sent on: it would be us who send it.
+func (s *Service) personal(ctx context.Context, sub *Submission, b *batch) error {
+	if !slices.ContainsFunc(b.now, func(d delivery) bool { return d.own }) || b.whole {
+		return nil
+	}
+	b.remember()
+	head := readFacts(sub.Message)
+	// Those whom people here forward to come behind them in b.now, and are looked at in their turn.
+	for i := 0; i < len(b.now); i++ {
+		if !b.now[i].own || b.now[i].kind != directory.TargetPerson {
+			continue
+		}
+		p, err := s.dir.Person(ctx, b.now[i].id)
+		if errors.Is(err, directory.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.sendOn(ctx, sub, b, head, i, &p); err != nil {
+			return err
+		}
+		if s.wantsVacation(sub, b, head, i, &p) {
+			b.now[i].vacation = &outgoing{asks: true}
+		}
+	}
+	b.now = slices.DeleteFunc(b.now, func(d delivery) bool { return d.gone })
+	return nil
+}
+
+// remember makes the map of recipients, so that known finds those who are taken out again.
+func (b *batch) remember() {
+	if b.seen == nil {
+		b.seen = make(map[note.UNID]int, 4*linear)
+		for i := range b.now {
+			b.seen[b.now[i].id] = b.now[i].index
+		}
+	}
+}
+
+// sendOn sends a person's mail on.
+func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *facts, i int, p *directory.Person) error {
+	if len(p.Forward) == 0 || sub.Junk || len(b.forwards) >= maxHops*len(b.results)+maxHops {
+		return nil
+	}
+	if slices.ContainsFunc(p.Addresses(), func(a string) bool { return slices.Contains(head.deliveredTo, strings.ToLower(a)) }) {
+		return nil // it has been here: it stays
+	}
+	d := b.now[i]
+	var outside []string
+	sent := false
+	for _, a := range p.Forward {
+		t, err := s.dir.Resolve(ctx, a)
+		switch {
+		case errors.Is(err, directory.ErrNotLocal):
+			outside = append(outside, a)
+		case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
+			s.env.Log.Warn("mail: forwarded to nobody", "person", p.Name(), "address", a)
+		case err != nil:
+			return fmt.Errorf("forward to %.80q: %w", a, err)
+		case t.ID == p.ID:
+		case t.ListPart != "":
+			s.env.Log.Warn("mail: forwarded to an address that a list has for itself", "person", p.Name(), "address", a)
+		case t.Kind == directory.TargetGroup && t.Own:
+			took, err := s.forwardToList(ctx, sub, b, a, t)
+			if err != nil {
+				return err
+			}
+			sent = sent || took
+		default:
+			x, err := s.dir.Expand(ctx, []directory.Target{t})
+			if err != nil {
+				return fmt.Errorf("forward to %s: %w", t.Name, err)
+			}
+			for k := range x.Recipients {
+				b.add(d.index, d.from, &x.Recipients[k], uint64(len(sub.Message)), true)
+			}
+			outside = append(outside, x.Outside...)
+			sent = true
+		}
+	}
+	if len(outside) > 0 {
+		b.forwards = append(b.forwards, forward{person: p, to: outside})
+		b.taken = true
+	}
+	if p.ForwardOnly && (sent || len(outside) > 0) {
+		b.now[i].gone = true
+	}
+	return nil
+}
+
+// forwardToList posts a message to the mailing list that a person's mail goes on to: the list asks its
+// moderators as it does about any other. took says that the list has the message.
+func (s *Service) forwardToList(ctx context.Context, sub *Submission, b *batch, address string, t directory.Target) (took bool, err error) {
+	to, err := smtp.ParsePath(address)
+	if err != nil {
+		return false, nil //nolint:nilerr // the directory has resolved it
+	}
+	// What the list refuses is nothing to the sender, who wrote to a person.
+	post := batch{lists: b.lists, results: make([]error, 1)}
+	if err := s.list(ctx, sub, &post, 0, &Recipient{To: to, Target: t}); err != nil {
+		return false, err
+	}
+	b.lists, b.taken = post.lists, b.taken || post.taken
+	return len(post.refusal) == 0, nil
+}
+
+// forward makes the message that goes to addresses elsewhere in a person's place. Delivered-To tells
+// us, should it come back, that it has been here.
+func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *forward, rest []byte) error {
+	address := f.person.InternetAddress
+	if all := f.person.Addresses(); address == "" && len(all) > 0 {
+		address = all[0]
+	}
+	from := sub.From
+	if local, err := s.dir.IsLocal(ctx, from.Domain); err != nil {
+		return fmt.Errorf("forward: %w", err)
+	} else if !local {
+		from = s.rewriteSender(from, domainOf(address))
+	}
+	h := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
+	returnPath := len(h)
+	if address != "" && !f.shared {
+		h = append(append(append(h, "Delivered-To: "...), address...), "\r\n"...)
+	}
+	rows := make([]QueueRecipient, len(f.to))
+	for i, a := range f.to {
+		rows[i] = QueueRecipient{Address: a, State: Waiting}
+		if sub.Unproven {
+			rows[i].Notify = smtp.NotifyNever
+		}
+	}
+	o, err := s.send(ctx, b, "forward "+f.person.ID.String(), append(h, rest...), returnPath, from, rows)
+	if err == nil {
+		o.entry.Unsigned = b.entry.Unsigned
+	}
+	return err
+}
+
+// delivered does what follows a delivery into a mail file, in its update.
+func (s *Service) delivered(tx *store.Tx, b *batch, d *delivery) error {
+	if d.warning == 0 && d.vacation == nil {
+		return nil
+	}
+	w, err := tx.Database(d.database)
+	if err != nil {
+		return err
+	}
+	if d.vacation != nil && d.vacation.composed != nil {
+		if d.vacation.due, err = s.firstNotice(w, b, d); err != nil {
+			return err
+		}
+	}
+	return s.quotaWarning(w, b, d)
+}

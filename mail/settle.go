@@ -1,0 +1,258 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// settlement is what was learnt of an entry at one destination, on its way into mail.box. The entry
+// stays busy until it is there: it is sent to nobody twice, but where the process ends in between.
+type settlement struct {
+	key      entryKey
+	dest     *destination
+	outcomes []outcome
+	again    bool
+	took     time.Duration
+	size     uint64
+
+	// What the update came to.
+	gone, trouble bool
+	sent, bounced int
+	created       time.Time
+	hops          []Hop
+}
+
+// outcome is what one recipient got.
+type outcome struct {
+	address string
+	reply   *smtp.Reply
+	remote  string
+	secure  string // how the way there was protected
+	relayed bool
+	// permanent and unreached are of no session: for good, for now.
+	permanent, unreached bool
+}
+
+// maxSettle is how many entries one update settles.
+const maxSettle = 500
+
+// settler gathers the settlements of one mail.box: while an update is under way, what comes in
+// waits for the next, so that the busier it is the more share one.
+type settler struct {
+	pending []*settlement
+	running bool
+}
+
+// conclude has an entry changed soon. It returns at once.
+func (s *Service) conclude(f *settlement) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &s.settlers[f.key.box()]
+	w.pending = append(w.pending, f)
+	s.unsettled++
+	s.inFlight--
+	if !w.running {
+		w.running = true
+		box := f.key.box()
+		s.env.Go("settle mail.box", func() { s.settling(box) })
+	}
+}
+
+func (s *Service) settling(box int) {
+	w := &s.settlers[box]
+	for {
+		s.mu.Lock()
+		list := w.pending[:min(len(w.pending), maxSettle):min(len(w.pending), maxSettle)]
+		w.pending = w.pending[len(list):]
+		if len(list) == 0 {
+			w.pending, w.running = nil, false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		if s.beforeSettle != nil {
+			s.beforeSettle()
+		}
+		s.settleAll(box, list)
+		s.mu.Lock()
+		s.unsettled -= len(list)
+		now := seconds(s.now())
+		for _, f := range list {
+			s.agenda.done(f.key, f.dest, f.gone, f.again)
+			if f.trouble {
+				s.agenda.readd(f.key, f.dest, now+uint32(troublePause/time.Second), now)
+			}
+		}
+		s.moved.Broadcast()
+		s.mu.Unlock()
+		nudge(s.wakeOut)
+		nudge(s.wakeLocal)
+	}
+}
+
+// settleAll writes settlements in one update; if that fails, each in one of its own, so that one
+// that cannot be written spoils no other.
+func (s *Service) settleAll(box int, list []*settlement) {
+	err := s.settleIn(box, list)
+	if err != nil && len(list) > 1 && !errors.Is(err, store.ErrClosed) {
+		for i := range list {
+			s.settleAll(box, list[i:i+1])
+		}
+		return
+	}
+	if err != nil {
+		for _, f := range list {
+			f.trouble = true
+			s.env.Log.Error("mail: outcome cannot be written", "note", uint64(f.key.note()), "err", err)
+		}
+		return
+	}
+	var hops []Hop
+	for _, f := range list {
+		s.stat.transferred(f.sent, f.size, f.took, s.now().Sub(f.created))
+		s.stat.transferFailed.Add(uint64(f.bounced))
+		hops = append(hops, f.hops...)
+	}
+	s.trace.add(hops...)
+}
+
+func (s *Service) settleIn(box int, list []*settlement) error {
+	var moved tally
+	err := s.store.Update(context.Background(), note.System, []note.DatabaseID{boxID(box)}, func(tx *store.Tx) error {
+		moved = tally{}
+		w, err := tx.Database(boxID(box))
+		if err != nil {
+			return err
+		}
+		for _, f := range list {
+			t, err := s.settleOne(w, f)
+			if err != nil {
+				return err
+			}
+			moved = moved.plus(t)
+		}
+		return nil
+	})
+	if err == nil {
+		s.stat.queue(moved)
+	}
+	return err
+}
+
+func (s *Service) settleOne(w *store.Writer, f *settlement) (tally, error) {
+	f.gone, f.sent, f.bounced, f.hops = false, 0, 0, f.hops[:0]
+	e, err := load(&w.Reader, f.key.note())
+	if errors.Is(err, store.ErrNotFound) {
+		f.gone = true
+		return tally{}, nil
+	}
+	if err != nil {
+		return tally{}, err
+	}
+	before := e.tally()
+	f.created = e.Created
+	for i := range f.outcomes {
+		s.apply(e, &f.outcomes[i], f)
+	}
+	f.gone = len(e.Recipients) == 0
+	return save(w, e, before)
+}
+
+// apply writes an outcome into an entry.
+func (s *Service) apply(e *Entry, o *outcome, f *settlement) {
+	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool { return q.State == Waiting && q.Address == o.address })
+	if i < 0 {
+		return
+	}
+	q := &e.Recipients[i]
+	reply := short(o.reply)
+	hop := s.hop(e, q, HopSent, o.remote, reply)
+	hop.Secure = o.secure
+	switch {
+	case o.reply.Positive():
+		f.sent++
+		if o.relayed && q.Notify&smtp.NotifySuccess != 0 && !e.From.IsNull() {
+			hop.Event = HopRelayed
+			q.State, q.Reply, q.Remote = Relayed, reply, o.remote
+			q.Attempts++
+		} else {
+			e.Recipients = slices.Delete(e.Recipients, i, i+1)
+		}
+	case o.permanent, !o.reply.Temporary() && !o.unreached:
+		f.bounced++
+		hop.Event = HopBounced
+		q.State, q.Reply, q.Remote = Failed, reply, o.remote
+		q.Attempts++
+	default:
+		hop.Event = HopDeferred
+		now := s.now()
+		q.Next, q.Reply, q.Remote = now.Add(s.backoff(q.Attempts)), reply, o.remote
+		q.Attempts++
+		if now.Sub(e.Created) >= s.opt.KeepOther {
+			f.bounced++
+			hop.Event = HopBounced
+			s.expire(q)
+		}
+	}
+	f.hops = append(f.hops, hop)
+}
+
+// expire gives up on a recipient elsewhere.
+func (s *Service) expire(q *QueueRecipient) {
+	text := replyTooLong.Error()
+	if q.Reply != "" {
+		text += ". Last: " + q.Reply
+	}
+	q.State, q.Reply = Failed, text[:min(len(text), maxErrorText)]
+}
+
+// sent ends the way of an entry for which there was nothing to send.
+func (s *Service) sent(k entryKey, d *destination, gone, again bool) {
+	s.mu.Lock()
+	s.inFlight--
+	s.agenda.done(k, d, gone, again)
+	s.moved.Broadcast()
+	s.mu.Unlock()
+	nudge(s.wakeOut)
+}
+
+// postpone gives an entry back that came to nothing.
+func (s *Service) postpone(k entryKey, d *destination, pause time.Duration) {
+	s.mu.Lock()
+	s.inFlight--
+	s.agenda.done(k, d, false, false)
+	now := s.now()
+	s.agenda.readd(k, d, dueFrom(now.Add(pause), now), seconds(now))
+	s.moved.Broadcast()
+	s.mu.Unlock()
+	nudge(s.wakeOut)
+}
+
+// readd makes an appointment again for an entry as it is known; d is nil for work here.
+func (a *agenda) readd(k entryKey, d *destination, due, now uint32) {
+	gen, ok := a.gens[k]
+	if !ok {
+		return
+	}
+	x := item{key: uint64(k) | Normal.rank()<<rankShift, due: due, gen: gen}
+	a.items++
+	if d == nil {
+		a.local.add(x, now)
+		return
+	}
+	d.add(x, now)
+	a.arrange(d)
+}
+
+// remoteName is a server's name without its address.
+func remoteName(remote string) string {
+	name, _, _ := strings.Cut(remote, "[")
+	return name
+}

@@ -1,0 +1,382 @@
+package mail
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// TraceID is the database that remembers where the messages went that passed mail.box, TraceKind
+// its kind. What was delivered at once stands in the mail files themselves.
+const (
+	TraceID   note.DatabaseID = 0x0000000000007ACE
+	TraceKind                 = "mailtrace"
+)
+
+// Event is what happened to a message at a hop.
+type Event string
+
+// The events.
+const (
+	// HopDelivered came into a mail file here, HopSent was taken by another server, HopRelayed too,
+	// by one that reports no deliveries.
+	HopDelivered Event = "delivered"
+	HopSent      Event = "sent"
+	HopRelayed   Event = "relayed"
+	// HopDeferred is tried again, HopBounced was given up, HopDropped removed by an administrator or
+	// after its time.
+	HopDeferred Event = "deferred"
+	HopBounced  Event = "bounced"
+	HopDropped  Event = "dropped"
+	// HopWaiting is of a message that is in mail.box now.
+	HopWaiting Event = "waiting"
+)
+
+// Hop is one thing that happened to a message on the way to one recipient.
+type Hop struct {
+	Time      time.Time
+	Event     Event
+	ID        note.UNID // queue id
+	MessageID string
+	From, To  string
+	// Accepted is when the message was taken in charge.
+	Accepted time.Time
+	Host     string // "name[address]" of another server
+	Reply    string
+	// Secure says how the way to the host was protected: "TLS, DANE", empty for not at all.
+	Secure string
+}
+
+// hop begins a Hop of a recipient.
+func (s *Service) hop(e *Entry, q *QueueRecipient, event Event, host, reply string) Hop {
+	return Hop{
+		Time: s.now(), Event: event, ID: e.ID, MessageID: e.MessageID, From: e.From.String(), To: q.Address,
+		Accepted: e.Created, Host: host, Reply: reply,
+	}
+}
+
+// The items of a note of the trace: it holds the hops of a short time.
+const (
+	itemHops  = "Hops"
+	formTrace = "Trace"
+	// indexTrace finds the notes: 'q' queue id, 'm' Message-ID, 'a' address.
+	indexTrace uint64 = 20
+)
+
+// Bounds of the trace.
+const (
+	traceKey   = 200 // greatest length of a key of the index
+	traceBatch = 256 // hops that are written together
+	tracePause = time.Second
+	traceWait  = 20_000 // hops that may wait for being written; what is more is forgotten
+	traceFound = 1000   // hops of one answer
+	traceTrim  = time.Hour
+)
+
+// Indexes declares the views of the room's databases, for store.Options.
+func Indexes() []store.Index {
+	return []store.Index{{Number: indexTrace, Kind: TraceKind, Keys: func(_ note.Class, c *note.Content) [][]byte {
+		var keys [][]byte
+		seen := make(map[string]bool)
+		add := func(prefix, s string) {
+			if s = foldKey(prefix + s); s != "" && !seen[s] {
+				seen[s] = true
+				keys = append(keys, []byte(s))
+			}
+		}
+		for _, line := range c.Items.Get(itemHops).AsTextList() {
+			h, ok := parseHop(line)
+			if !ok {
+				continue
+			}
+			add("q", hex.EncodeToString(h.ID[:]))
+			add("a", h.To)
+			if h.From != "" {
+				add("a", h.From)
+			}
+			if h.MessageID != "" {
+				add("m", h.MessageID)
+			}
+		}
+		return keys
+	}}}
+}
+
+// foldKey is a key as the index has it.
+func foldKey(s string) string {
+	s = strings.ToLower(strings.ReplaceAll(s, "\x00", ""))
+	return s[:min(len(s), traceKey)]
+}
+
+// String is the hop as a line of the trace: fields parted by tabs.
+func (h *Hop) String() string {
+	b := make([]byte, 0, 200)
+	b = strconv.AppendInt(b, h.Time.UnixMilli(), 10)
+	for _, f := range [...]string{string(h.Event), h.ID.String(), h.MessageID, h.From, h.To, strconv.FormatInt(h.Accepted.Unix(), 10), h.Host, h.Reply, h.Secure} {
+		b = append(append(b, '\t'), oneLine(f)...)
+	}
+	return string(b)
+}
+
+func parseHop(line string) (h Hop, ok bool) {
+	f := strings.Split(line, "\t")
+	if len(f) != 10 {
+		return h, false
+	}
+	ms, err1 := strconv.ParseInt(f[0], 10, 64)
+	id, err2 := note.ParseUNID(f[2])
+	sec, err3 := strconv.ParseInt(f[6], 10, 64)
+	return Hop{
+		Time: time.UnixMilli(ms).UTC(), Event: Event(f[1]), ID: id, MessageID: f[3], From: f[4], To: f[5],
+		Accepted: time.Unix(sec, 0).UTC(), Host: f[7], Reply: f[8], Secure: f[9],
+	}, errors.Join(err1, err2, err3) == nil
+}
+
+// trace gathers hops and writes them, many in a note, beside the mail: a power cut may take the last
+// second of it, and no mail waits for it.
+type trace struct {
+	s    *Service
+	lost *stat.Counter
+
+	mu      sync.Mutex
+	hops    []Hop
+	timed   bool // a timer is set
+	writing bool
+	trimmed time.Time
+	flushes sync.Mutex
+}
+
+func (t *trace) open(s *Service) error {
+	t.s = s
+	t.lost = s.opt.Stats.Counter("Mail.Trace.Lost", "steps of messages that were not written down: too many at once, or no space")
+	if s.opt.KeepTrace < 0 {
+		return nil
+	}
+	if _, err := s.store.Info(TraceID); err == nil {
+		return nil
+	}
+	_, err := s.store.CreateDatabase(note.System, store.Create{ID: TraceID, Title: "mail trace", Kind: TraceKind, Queue: true})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("mail: create trace: %w", err)
+	}
+	return nil
+}
+
+// add takes hops to be written soon.
+func (t *trace) add(hops ...Hop) {
+	if t.s.opt.KeepTrace < 0 || len(hops) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, h := range hops {
+		switch {
+		case h.Event == "":
+		case len(t.hops) >= traceWait:
+			t.lost.Inc()
+		default:
+			t.hops = append(t.hops, h)
+		}
+	}
+	switch {
+	case len(t.hops) >= traceBatch && !t.writing:
+		t.writing = true
+		t.s.env.Go("mail trace", func() {
+			t.flush(context.Background())
+			t.mu.Lock()
+			t.writing = false
+			t.mu.Unlock()
+		})
+	case !t.timed && len(t.hops) > 0:
+		t.timed = true
+		t.s.env.Clock.AfterFunc(tracePause, func() {
+			t.mu.Lock()
+			t.timed = false
+			t.mu.Unlock()
+			t.flush(context.Background())
+		})
+	}
+}
+
+// flush writes what there is.
+func (t *trace) flush(ctx context.Context) {
+	t.flushes.Lock()
+	defer t.flushes.Unlock()
+	for {
+		t.mu.Lock()
+		batch := t.hops[:min(len(t.hops), traceBatch)]
+		t.hops = t.hops[len(batch):]
+		if len(t.hops) == 0 {
+			t.hops = nil
+		}
+		t.mu.Unlock()
+		if len(batch) == 0 {
+			break
+		}
+		if err := t.write(ctx, batch); err != nil {
+			t.lost.Add(uint64(len(batch)))
+			if !errors.Is(err, store.ErrClosed) {
+				t.s.env.Log.Warn("mail: trace cannot be written", "err", err)
+			}
+			return
+		}
+	}
+	t.trim(ctx)
+}
+
+func (t *trace) write(ctx context.Context, hops []Hop) error {
+	lines := make([]string, len(hops))
+	for i := range hops {
+		lines[i] = hops[i].String()
+	}
+	items := note.MakeItems(note.Item{Name: itemForm, Value: note.Text(formTrace)}, note.Item{Name: itemHops, Value: note.TextList(lines...)})
+	return t.s.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
+		w, err := tx.Database(TraceID)
+		if err != nil {
+			return err
+		}
+		_, err = w.Create(store.New{Content: note.Content{Items: items}, Date: hops[0].Time.Unix()})
+		return err
+	})
+}
+
+// trim removes what is older than KeepTrace, once in a while.
+func (t *trace) trim(ctx context.Context) {
+	now := t.s.now()
+	if now.Sub(t.trimmed) < traceTrim || t.s.opt.KeepTrace < 0 {
+		return
+	}
+	t.trimmed = now
+	old := now.Add(-t.s.opt.KeepTrace).Unix()
+	for {
+		var ids []note.ID
+		err := t.s.store.Read(ctx, note.System, TraceID, func(r *store.Reader) error {
+			return r.Notes(0, func(id note.ID, n *layout.Note) bool {
+				if n.Date >= old || len(ids) == 500 {
+					return false
+				}
+				ids = append(ids, id)
+				return true
+			})
+		})
+		if err == nil && len(ids) > 0 {
+			err = t.s.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
+				w, err := tx.Database(TraceID)
+				for i := 0; err == nil && i < len(ids); i++ {
+					err = w.Destroy(ids[i])
+				}
+				return err
+			})
+		}
+		if err != nil || len(ids) < 500 {
+			if err != nil && !errors.Is(err, store.ErrClosed) {
+				t.s.env.Log.Warn("mail: trace cannot be trimmed", "err", err)
+			}
+			return
+		}
+	}
+}
+
+// Trace tells where messages went: those of a queue id, a Message-ID, or an address that sent or got
+// them, oldest first, at most 1,000. What is in mail.box now is told too; what was delivered at once
+// is found by queue id and recipient (see Delivered).
+func (s *Service) Trace(ctx context.Context, what string) ([]Hop, error) {
+	s.trace.flush(ctx)
+	what = strings.TrimSpace(what)
+	fits := func(h *Hop) bool {
+		return strings.EqualFold(h.ID.String(), what) || strings.EqualFold(h.To, what) || strings.EqualFold(h.From, what) ||
+			h.MessageID != "" && strings.Trim(h.MessageID, "<>") == strings.Trim(what, "<>")
+	}
+	var out []Hop
+	keys := []string{"q" + what, "a" + what, "m" + what, "m<" + what + ">"}
+	if s.opt.KeepTrace >= 0 {
+		err := s.store.Read(ctx, note.System, TraceID, func(r *store.Reader) error { return traced(r, keys, fits, &out) })
+		if err != nil {
+			return nil, fmt.Errorf("mail: trace: %w", err)
+		}
+	}
+	err := s.eachEntry(ctx, 0, func(e *Entry) bool {
+		for i := range e.Recipients {
+			q := &e.Recipients[i]
+			if h := s.hop(e, q, HopWaiting, q.Remote, q.Reply); fits(&h) {
+				out = append(out, h)
+			}
+		}
+		return len(out) < traceFound
+	})
+	slices.SortStableFunc(out, func(a, b Hop) int { return a.Time.Compare(b.Time) })
+	return out, err
+}
+
+func traced(r *store.Reader, keys []string, fits func(*Hop) bool, out *[]Hop) error {
+	var ids []note.ID
+	for _, k := range keys {
+		found, err := r.Lookup(indexTrace, []byte(foldKey(k)))
+		if err != nil {
+			return err
+		}
+		ids = append(ids, found...)
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	// The latest, if there are too many.
+	for i := len(ids) - 1; i >= 0 && len(*out) < traceFound; i-- {
+		c, err := r.Content(ids[i])
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, line := range c.Content.Items.Get(itemHops).AsTextList() {
+			if h, ok := parseHop(line); ok && fits(&h) {
+				*out = append(*out, h)
+			}
+		}
+	}
+	return nil
+}
+
+// Delivered says whether and when a message of a queue id came into the mail file of an address
+// here, even one that was delivered at once: its note tells.
+func (s *Service) Delivered(ctx context.Context, id note.UNID, address string) (at time.Time, found bool, err error) {
+	t, err := s.dir.Resolve(ctx, address)
+	if err != nil {
+		return at, false, fmt.Errorf("mail: %w", err)
+	}
+	if t.Database == 0 {
+		return at, false, nil
+	}
+	err = s.store.Read(ctx, note.System, t.Database, func(r *store.Reader) error {
+		n, err := r.Find(note.DeriveUNID(id[:], t.ID[:]))
+		if errors.Is(err, store.ErrGrave) {
+			found = true // and removed since
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		row, err := r.Note(n)
+		if err != nil {
+			return err
+		}
+		at, found = time.Unix(row.Date, 0).UTC(), true
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, mailbox.ErrNoFolder) {
+		return at, found, nil
+	}
+	return at, found, err
+}

@@ -1,0 +1,142 @@
+package mail
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/wire/smtp"
+)
+
+// Why a membership is not ended.
+var (
+	// ErrBadLink: the link was not made here, or it was changed.
+	ErrBadLink = errors.New("mail: the link is not one of this server's")
+	// ErrNotMember: the address is not on the list, or not any more.
+	ErrNotMember = errors.New("mail: the address is not on the list")
+)
+
+// confirmDays is how long a confirmation may take.
+const confirmDays = 7
+
+// UnsubscribeLink is the link that ends the membership of an address elsewhere.
+func (s *Service) UnsubscribeLink(list note.UNID, address string) string {
+	v := url.Values{
+		"l": {list.String()}, "a": {base64.RawURLEncoding.EncodeToString([]byte(address))},
+		"s": {hex.EncodeToString(s.dir.Sign("unsubscribe", list.String()+" "+address))},
+	}
+	return strings.TrimSuffix(s.opt.URL, "/") + "/list/unsubscribe?" + v.Encode()
+}
+
+// Membership reads such a link's values: the list and the address. Errors: ErrBadLink, ErrNotMember.
+func (s *Service) Membership(ctx context.Context, v url.Values) (directory.Group, string, error) {
+	id, err := note.ParseUNID(v.Get("l"))
+	address, err2 := base64.RawURLEncoding.DecodeString(v.Get("a"))
+	code, err3 := hex.DecodeString(v.Get("s"))
+	if errors.Join(err, err2, err3) != nil || len(address) > 320 ||
+		subtle.ConstantTimeCompare(code, s.dir.Sign("unsubscribe", id.String()+" "+string(address))) != 1 {
+		return directory.Group{}, "", ErrBadLink
+	}
+	g, err := s.dir.Group(ctx, id)
+	if errors.Is(err, directory.ErrNotFound) || err == nil && !g.Removed.IsZero() {
+		return g, "", ErrNotMember
+	}
+	if err == nil && !slices.ContainsFunc(g.Members, func(m string) bool { return strings.EqualFold(m, string(address)) }) {
+		err = ErrNotMember
+	}
+	return g, string(address), err
+}
+
+// Unsubscribe ends the membership that a link names. Done twice it gives ErrNotMember.
+func (s *Service) Unsubscribe(ctx context.Context, v url.Values) (directory.Group, string, error) {
+	g, address, err := s.Membership(ctx, v)
+	if err != nil {
+		return g, address, err
+	}
+	return g, address, s.leave(ctx, g.ID, address)
+}
+
+// leave takes members out of a list: an address, or the UNID of a person here.
+func (s *Service) leave(ctx context.Context, list note.UNID, member string) error {
+	_, err := s.dir.SetGroup(ctx, note.System, list, func(f *directory.GroupFields) error {
+		n := len(f.Members)
+		f.Members = slices.DeleteFunc(f.Members, func(m string) bool { return strings.EqualFold(m, member) })
+		if len(f.Members) == n {
+			return ErrNotMember
+		}
+		return nil
+	})
+	if err == nil {
+		s.env.Log.Info("mail: left a list", "list", list.String(), "member", member)
+	}
+	return err
+}
+
+// memberName is how a list holds an address: as it is, or as the UNID of the person here.
+func (s *Service) memberName(ctx context.Context, g *directory.Group, address string) string {
+	for _, m := range g.Members {
+		if strings.EqualFold(m, address) {
+			return m
+		}
+	}
+	if t, err := s.dir.Resolve(ctx, address); err == nil && slices.Contains(g.Members, t.ID.String()) {
+		return t.ID.String()
+	}
+	return ""
+}
+
+func (s *Service) confirmCode(g *directory.Group, address string, day int64) string {
+	code := s.dir.Sign("confirm", g.ID.String()+" "+strings.ToLower(address)+" "+strconv.FormatInt(day, 10))
+	return strings.ToLower(srsCoding.EncodeToString(code[:10]))
+}
+
+// askUnsubscribe answers a message to list-unsubscribe@ with one that must be answered in turn, so
+// that nobody takes somebody else off a list.
+func (s *Service) askUnsubscribe(ctx context.Context, b *batch, g *directory.Group, h *facts) error {
+	b.taken = true
+	address := h.authorPath().String()
+	if s.memberName(ctx, g, address) == "" {
+		return nil // strangers learn nothing of who is on the list
+	}
+	rows, err := s.address(ctx, address, smtp.NotifyNever)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	from := part(g, "confirm")
+	from.Local += "+" + s.confirmCode(g, address, s.now().Unix()/86400)
+	n := notice{
+		from: from.String(), fromName: g.Name, to: address, auto: "auto-replied", subject: "Leave the list " + g.Name + "?",
+		id:   note.DeriveUNID(b.entry.ID[:], []byte("leave "+g.ID.String())),
+		text: fmt.Sprintf("Somebody, probably you, asked for %s to leave the mailing list %s.\nIf it was you, answer this message as it is within %d days.\nElse there is nothing to do.\n", address, g.InternetAddress, confirmDays),
+	}
+	_, err = s.send(ctx, b, "leave "+g.ID.String(), s.compose(&n), len(nullReturnPath), nullPath, rows)
+	return err
+}
+
+func (s *Service) confirmUnsubscribe(ctx context.Context, b *batch, i int, r *Recipient, g *directory.Group, h *facts) error {
+	address := h.authorPath().String()
+	today := s.now().Unix() / 86400
+	for d := range int64(confirmDays + 1) {
+		if !strings.EqualFold(r.Target.Detail, s.confirmCode(g, address, today-d)) {
+			continue
+		}
+		if m := s.memberName(ctx, g, address); m != "" {
+			if err := s.leave(ctx, g.ID, m); err != nil && !errors.Is(err, ErrNotMember) {
+				return err
+			}
+		}
+		b.taken = true
+		return nil
+	}
+	b.refuse(i, r, nil, replyNoUser, false)
+	return nil
+}

@@ -1,0 +1,161 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/mime"
+)
+
+// Vacation notices and quota warnings are remembered in the mail file, in a profile note each, so
+// that they move with it.
+const (
+	vacationProfile = "VacationReplies"
+	quotaProfile    = "QuotaWarning"
+	itemReplied     = "Replied" // "unix address", the oldest first
+	itemWarned      = "Warned"  // Unix seconds
+)
+
+// maxReplied is how many senders are remembered who were sent a vacation notice. Who falls out is
+// told again.
+const maxReplied = 1000
+
+// wantsVacation says whether a message is one that a vacation notice may answer.
+//
+// Implements: RFC 3834 §2 When not to send automatic responses
+func (s *Service) wantsVacation(sub *Submission, b *batch, h *facts, i int, p *directory.Person) bool {
+	d := &b.now[i]
+	switch {
+	case !p.Vacation.Active(s.now()), sub.Junk, sub.Unproven, d.member && d.from.Target.Kind == directory.TargetGroup:
+		return false
+	case h.auto != "", h.list, h.precedence == "bulk", h.precedence == "list", h.precedence == "junk", machine(sub.From):
+		return false
+	}
+	own := append(slices.Clone(p.Addresses()), d.from.To.String())
+	return !slices.ContainsFunc(own, func(a string) bool { return strings.EqualFold(a, sub.From.String()) }) && h.names(own)
+}
+
+func (b *batch) anyVacation() bool {
+	return slices.ContainsFunc(b.now, func(d delivery) bool { return d.vacation != nil })
+}
+
+// vacations composes the notices that a message may be answered with.
+//
+// Implements: RFC 3834 §3 Fields of automatic responses
+func (s *Service) vacations(ctx context.Context, sub *Submission, b *batch) error {
+	if b.whole || !b.anyVacation() {
+		return nil
+	}
+	rows, err := s.address(ctx, sub.From.String(), 0)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	h := readFacts(sub.Message)
+	for i := range b.now {
+		d := &b.now[i]
+		if d.vacation == nil {
+			continue
+		}
+		p, err := s.dir.Person(ctx, d.id)
+		if err != nil {
+			return err
+		}
+		n := notice{
+			from: p.InternetAddress, fromName: p.Name(), to: sub.From.String(), subject: p.Vacation.Subject, text: p.Vacation.Text,
+			id: note.DeriveUNID(b.entry.ID[:], []byte("vacation "+p.ID.String())), auto: "auto-replied",
+		}
+		if len(h.references) < 900 && ascii([]byte(h.references)) {
+			n.refs = h.references
+		}
+		if len(h.id) > 2 && h.id[0] == '<' && ascii([]byte(h.id)) && len(h.id) < 500 {
+			n.inReplyTo = h.id
+		}
+		if n.from == "" {
+			n.from = d.from.To.String()
+		}
+		if n.subject == "" {
+			n.subject = "Auto: " + mime.DecodeWords(h.subject)
+		}
+		o, err := s.send(ctx, b, "vacation "+p.ID.String(), s.compose(&n), len(nullReturnPath), nullPath, rows)
+		if err != nil {
+			return err
+		}
+		o.asks = true
+		d.vacation, d.days = o, max(p.Vacation.Days, 0)
+	}
+	return nil
+}
+
+// firstNotice says whether the sender is to be sent a notice now, and remembers it.
+func (s *Service) firstNotice(w *store.Writer, b *batch, d *delivery) (bool, error) {
+	days := d.days
+	if days == 0 {
+		days = 7
+	}
+	now, sender := s.now(), strings.ToLower(b.entry.From.String())
+	first := true
+	err := s.profile(w, d.database, vacationProfile, func(items note.Items) note.Items {
+		var keep []string
+		for _, line := range items.Get(itemReplied).AsTextList() {
+			at, who, _ := strings.Cut(line, " ")
+			sec, _ := strconv.ParseInt(at, 10, 64)
+			if now.Sub(time.Unix(sec, 0)) >= time.Duration(days)*24*time.Hour {
+				continue
+			}
+			first = first && who != sender
+			keep = append(keep, line)
+		}
+		if !first {
+			return items
+		}
+		keep = append(keep[max(0, len(keep)-maxReplied+1):], strconv.FormatInt(now.Unix(), 10)+" "+sender)
+		return items.With(itemReplied, note.TextList(keep...))
+	})
+	return first, err
+}
+
+// profile changes the items of a profile note of a mail file; what comes back as it was is not
+// written.
+func (s *Service) profile(w *store.Writer, db note.DatabaseID, name string, fn func(note.Items) note.Items) error {
+	id := note.DeriveUNID([]byte(name), []byte(db.String()))
+	n, err := w.Find(id)
+	if errors.Is(err, store.ErrNotFound) {
+		items := note.MakeItems(note.Item{Name: itemForm, Value: note.Text(name)})
+		next := fn(items)
+		if len(next) == len(items) {
+			return nil
+		}
+		_, err = w.Create(store.New{UNID: id, Class: note.Profile, Content: note.Content{Items: next}})
+		return err
+	}
+	if errors.Is(err, store.ErrGrave) {
+		return nil // somebody removed it; it is not worth more
+	}
+	if err != nil {
+		return err
+	}
+	c, err := w.Content(n)
+	if err != nil {
+		return err
+	}
+	next := fn(c.Content.Items)
+	if slices.EqualFunc(next, c.Content.Items, func(a, b note.Item) bool { return a.Name == b.Name && string(a.Value) == string(b.Value) }) {
+		return nil
+	}
+	winner, ok := c.Tree.Winner()
+	if !ok {
+		return fmt.Errorf("%w: profile %s", store.ErrDamaged, name)
+	}
+	if _, err := w.Revise(n, winner.Rev, note.Content{Items: next}, nil); err != nil {
+		return err
+	}
+	return w.Prune(n, 2)
+}

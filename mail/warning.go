@@ -1,0 +1,83 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+var nullPath smtp.Path
+
+// errNeedWarning says that the owner of a mail file is to be warned, which must be composed first.
+var errNeedWarning = errors.New("mail: a quota warning is needed")
+
+// quotaWarning warns the owner of a mail file when a delivery makes it larger than the warning says:
+// once, until it was smaller again.
+func (s *Service) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
+	if d.warning == 0 {
+		return nil
+	}
+	// The delivery itself is not counted yet: what it adds is.
+	over := w.Counters().Size+b.size > d.warning
+	fresh := false
+	err := s.profile(w, d.database, quotaProfile, func(items note.Items) note.Items {
+		warned := items.Get(itemWarned) != nil
+		switch {
+		case over && !warned:
+			fresh = true
+			return items.With(itemWarned, note.Int(s.now().Unix()))
+		case !over && warned:
+			return items.With(itemWarned, nil)
+		}
+		return items
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	if d.warned == nil {
+		d.used = w.Counters().Size + b.size
+		d.warn = true
+		return errNeedWarning
+	}
+	d.warned.due = true
+	return nil
+}
+
+// composeWarnings makes the warnings that an update asked for.
+func (s *Service) composeWarnings(ctx context.Context, b *batch) error {
+	for i := range b.now {
+		d := &b.now[i]
+		if !d.warn || d.warned != nil {
+			continue
+		}
+		p, err := s.dir.Person(ctx, d.id)
+		if err != nil {
+			return fmt.Errorf("quota warning: %w", err)
+		}
+		to := p.InternetAddress
+		if to == "" {
+			to = d.from.To.String()
+		}
+		n := notice{
+			from: "postmaster@" + domainOf(to), fromName: "Mail server", to: to, auto: "auto-generated",
+			id: note.DeriveUNID(b.entry.ID[:], []byte("quota "+p.ID.String())), subject: "Your mail file is nearly full",
+		}
+		n.text = fmt.Sprintf("Your mail file on %s holds %s; you are warned from %s.\n", s.opt.Hostname, megabytes(d.used), megabytes(d.warning))
+		if d.quota > 0 {
+			n.text += fmt.Sprintf("Above %s new mail is refused.\n", megabytes(d.quota))
+		}
+		n.text += "\nPlease delete what you do not need any more, and empty the Trash.\n"
+		rows := []QueueRecipient{{Address: to, Name: p.Name(), Target: p.ID, Kind: d.kind, State: Pending, Notify: smtp.NotifyNever}}
+		if d.warned, err = s.send(ctx, b, "quota "+p.ID.String(), s.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
+			return err
+		}
+		d.warned.asks = true
+	}
+	return nil
+}
+
+func megabytes(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
