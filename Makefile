@@ -1,12 +1,12 @@
 # make run    build doublet and start the demo on loopback, data in ./data
 # make test   every test (RACE=1 adds the race detector)
-# The others: build check fuzz bench gen cross clean. Only Go is needed (and Node once web/ is there).
+# The others: build check fuzz bench gen cross deb clean. Only Go is needed (and Node once web/ is there).
 
 SHELL := /bin/bash
 GO ?= go
 FUZZTIME ?= 10s
 # Programs that some tests drive, and the Debian package of each. Where one is missing, its tests are skipped.
-PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt mbsync:isync curl:curl python3:python3
+PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt mbsync:isync curl:curl python3:python3 /usr/bin/python3:python3 dovecot:dovecot-imapd fetchmail:fetchmail getmail:getmail6 slapd:slapd pebble:pebble pebble-challtestsrv:pebble dpkg-deb:dpkg opendkim:opendkim systemd-analyze:systemd postfix:postfix rspamd:rspamd ip:iproute2
 PLATFORMS := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 GENERATED := doc/protocols.md doc/config.md
 GOFILES = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path './data/*')
@@ -14,7 +14,7 @@ BENCH ?= .
 # Folders with benchmarks, found by their functions.
 BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build run test check fuzz bench gen cross web clean
+.PHONY: build run test check fuzz bench gen cross deb web clean
 
 build: web
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
@@ -27,7 +27,7 @@ web:
 	@if [ -f web/package.json ]; then npm --prefix web ci --no-fund --no-audit && npm --prefix web run build; fi
 
 test:
-	$(GO) test $(if $(RACE),-race) ./...
+	$(GO) test -timeout 20m $(if $(RACE),-race) ./...
 	@missing=""; for p in $(PROGRAMS); do command -v "$${p%%:*}" >/dev/null || missing="$$missing $${p%%:*} (package $${p##*:})"; done; \
 	if [ -n "$$missing" ]; then echo "skipped: the tests that need$$missing"; fi
 
@@ -55,6 +55,10 @@ bench:
 
 cross:
 	@set -e; for p in $(PLATFORMS); do echo "build $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; done
+
+# The Debian package, in bin/.
+deb: build
+	packaging/deb/build bin/doublet bin
 
 clean:
 	rm -rf bin

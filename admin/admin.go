@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/netip"
 	"time"
 
+	"doublet/client/dns"
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail"
@@ -20,6 +22,7 @@ import (
 	"doublet/note"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/store/backup"
 )
 
 // SocketName is the socket's name in the data folder.
@@ -32,17 +35,32 @@ type System struct {
 	Directory *directory.Directory
 	Mailbox   *mailbox.Service
 	Mail      *mail.Service
+	DNS       *dns.Resolver
 	Stats     *stat.Tree
 	// Name is the server's, Data its data folder, Version the program's.
 	Name, Data, Version string
 	Started             time.Time
 	// SCRAM lets verbs that set a password keep credentials for SCRAM-SHA-256 where they are not told.
 	SCRAM bool
+	// Publish is what the settings say that concerns public DNS.
+	Publish Publish
+	// Backup says where backups go where a verb does not.
+	Backup BackupSettings
 	// Doors and Tasks tell what runs; Stop asks the server to stop. They are nil where the store is
 	// open without its server.
 	Doors func() []Door
 	Tasks func() []Task
 	Stop  func()
+	// Stopping ends when the server is to stop; nil where the store is open without its server.
+	Stopping context.Context
+	// Certificates keeps what the doors show; nil where the store is open without its server.
+	Certificates Certificates
+	// Health says what keeps a running server from its work; nil before its doors are open.
+	Health func(ctx context.Context) error
+	// Bans lists the addresses from which nobody may sign in, RemoveBan ends one and says whether it was
+	// there; both are nil where the store is open without its server.
+	Bans      func() []Ban
+	RemoveBan func(netip.Addr) bool
 }
 
 // Door is an open door.
@@ -70,6 +88,9 @@ type Call struct {
 	Who note.Who
 	// Progress tells whoever waits how far the verb has come. It is never nil.
 	Progress func(Progress)
+
+	// indexes, where it is set, puts an index beside the sink of each folder that is exported.
+	indexes func(dir string, f mailbox.Folder, to sink) (sink, error)
 }
 
 // Progress says how far a long verb has come, or carries a piece of its output.
@@ -88,6 +109,8 @@ var (
 	ErrNoVerb    = errors.New("no such verb")
 	ErrStopped   = errors.New("the server is not running")
 	ErrForbidden = errors.New("the verb needs the role Admin")
+	// ErrStopping ends a verb that another run takes up where it was.
+	ErrStopping = errors.New("the server stops")
 )
 
 // Verb is one operation.
@@ -102,6 +125,9 @@ type Verb struct {
 	Changes bool
 	// Server marks one that means something only while the server runs.
 	Server bool
+	// Yields marks a long one that ends at once when the server stops: it changes nothing that another run
+	// would not take up.
+	Yields bool
 
 	run       func(ctx context.Context, c *Call, raw json.RawMessage) (any, error)
 	newResult func() any
@@ -112,7 +138,7 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table is every verb, in the order of help.
-var table = concat(people(), groups(), domains(), mailIns(), databases(), transfer(), shows(), queues(), checks(), dumps(), control())
+var table = concat(people(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), transfer(), shows(), bans(), queues(), routes(), checks(), backups(), dumps(), certificates(), control())
 
 func concat(parts ...[]*Verb) []*Verb {
 	var all []*Verb
@@ -141,6 +167,7 @@ type option func(*Verb)
 var (
 	changes    option = func(v *Verb) { v.Changes = true }
 	serverOnly option = func(v *Verb) { v.Server = true }
+	yields     option = func(v *Verb) { v.Yields = true }
 )
 
 func long(text string) option { return func(v *Verb) { v.Long = text } }
@@ -181,7 +208,16 @@ func (s *System) Run(ctx context.Context, who note.Who, name string, args json.R
 	if progress == nil {
 		progress = func(Progress) {}
 	}
+	if v.Yields && s.Stopping != nil {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(s.Stopping, func() { cancel(ErrStopping) })()
+	}
 	result, err := v.run(ctx, &Call{System: s, Who: who, Progress: progress}, args)
+	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
+		err = ErrStopping
+	}
 	if v.Changes {
 		s.audit(who, v, args, err)
 	}
@@ -219,7 +255,7 @@ func Kind(err error) string {
 		errors.Is(err, mailbox.ErrBadName):
 		return "usage"
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
-		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist):
+		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist), errors.Is(err, backup.ErrNotFound):
 		return "not found"
 	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist):
 		return "exists"
@@ -227,7 +263,7 @@ func Kind(err error) string {
 		return "denied"
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, mailbox.ErrOverQuota):
 		return "no space"
-	case errors.Is(err, ErrStopped):
+	case errors.Is(err, ErrStopped), errors.Is(err, ErrStopping):
 		return "stopped"
 	}
 	return "failed"

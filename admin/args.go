@@ -22,6 +22,8 @@ type Param struct {
 	Default  string `json:"default,omitempty"`
 	Required bool   `json:"required,omitempty"`
 	Secret   bool   `json:"secret,omitempty"`
+	// Unasked marks a secret that the command line does not ask for where it is not given.
+	Unasked bool `json:"unasked,omitempty"`
 	// File marks the path of a file on the server's machine.
 	File bool `json:"file,omitempty"`
 }
@@ -96,7 +98,7 @@ func params[A any]() []Param {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p := Param{
 			Name: name, Help: f.Tag.Get("help"), Kind: kindOf(f.Type), Arg: f.Tag.Get("arg"),
-			Default: f.Tag.Get("default"), Secret: f.Tag.Get("secret") != "", File: f.Tag.Get("file") != "",
+			Default: f.Tag.Get("default"), Secret: f.Tag.Get("secret") != "", Unasked: f.Tag.Get("secret") == "unasked", File: f.Tag.Get("file") != "",
 		}
 		p.Required = p.Arg == "required" || f.Tag.Get("required") != ""
 		if name == "" || p.Kind == "" || p.Help == "" {

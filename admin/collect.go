@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/layout"
 )
 
 // keepRemoved is how long a removed database can be brought back.
@@ -31,7 +33,7 @@ func (r Collected) Text() string {
 }
 
 // Collect takes away what nobody needs any more: removed people and databases whose time to be
-// brought back is over, old expunges and stubs, unreferenced messages and objects, the feed behind
+// brought back is over, folders whose deletion a crash interrupted, old expunges and stubs, unreferenced messages and objects, the feed behind
 // its slowest reader. Each step is harmless when repeated; one that fails does not stop the others.
 func (s *System) Collect(ctx context.Context) (Collected, error) {
 	var out Collected
@@ -57,6 +59,10 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 	for _, i := range all {
 		if ctx.Err() != nil {
 			break
+		}
+		if i.Kind == mailbox.Kind && i.State == layout.InService {
+			_, err := s.Mailbox.PurgeDeleted(ctx, i.ID)
+			step("folders of database "+i.ID.String(), err)
 		}
 		if err := s.Store.Maintain(ctx, i.ID); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrOutOfService) {
 			step("database "+i.ID.String(), err)

@@ -171,6 +171,9 @@ func databaseShow(ctx context.Context, c *Call, a *Named) (Database, error) {
 	d := c.databaseOf(ctx, i)
 	d.Access = append(d.Access, "default="+i.ACL.Default.String())
 	for _, e := range i.ACL.Entries {
+		if e.Plus == note.Below && e.Level == note.NoAccess {
+			continue // but named in the list of a folder
+		}
 		d.Access = append(d.Access, c.nameOf(ctx, e.ID)+"="+e.Level.String())
 	}
 	if i.Kind == mailbox.Kind && i.State != layout.OutOfService {

@@ -53,7 +53,10 @@ type MailInSet struct {
 func domains() []*Verb {
 	return []*Verb{
 		define("domain add", "make a domain local: its mail is delivered here", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			return Done{"domain " + a.Name + " is local"}, c.Directory.AddDomain(ctx, c.Who, a.Name)
+			if err := c.Directory.AddDomain(ctx, c.Who, a.Name); err != nil {
+				return Done{}, err
+			}
+			return Done{"domain " + a.Name + " is local; doublet dns show " + a.Name + " prints what to publish"}, c.EnsureKeys(ctx, c.Who, a.Name)
 		}, changes),
 		define("domain list", "list the local domains", func(ctx context.Context, c *Call, _ *struct{}) ([]Domain, error) {
 			names, err := c.Directory.Domains(ctx)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 
+	"doublet/directory"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/dump"
@@ -48,7 +49,7 @@ func dumps() []*Verb {
 				return Dumped{}, err
 			}
 			return c.dump(func(w io.Writer) error {
-				return dump.Database(w, c.Store, i.ID, dump.Options{Rows: a.Rows, JSON: a.Lines})
+				return dump.Database(w, c.Store, i.ID, dump.Options{Rows: a.Rows, JSON: a.Lines, Secret: directory.SecretItem})
 			})
 		}),
 		define("dump note", "write one note as text: row, places, state, revisions, items", func(ctx context.Context, c *Call, a *DumpNote) (Dumped, error) {
@@ -56,7 +57,9 @@ func dumps() []*Verb {
 			if err != nil {
 				return Dumped{}, err
 			}
-			return c.dump(func(w io.Writer) error { return dump.Note(w, c.Store, db, id, dump.Options{JSON: a.Lines}) })
+			return c.dump(func(w io.Writer) error {
+				return dump.Note(w, c.Store, db, id, dump.Options{JSON: a.Lines, Secret: directory.SecretItem})
+			})
 		}),
 		define("dump view", "write a user-defined view as text, as of its last refresh", func(ctx context.Context, c *Call, a *DumpNote) (Dumped, error) {
 			db, id, err := c.note(ctx, a)

@@ -70,7 +70,7 @@ func export(ctx context.Context, c *Call, a *Export) (Transferred, error) {
 		if a.Folder != "" && f.Name != a.Folder {
 			continue
 		}
-		if err := c.exportFolder(ctx, a, file, f.Name, &out); err != nil {
+		if err := c.exportFolder(ctx, a, file, f, &out); err != nil {
 			return out, fmt.Errorf("folder %q: %w", f.Name, err)
 		}
 		out.Folders++
@@ -86,7 +86,8 @@ func export(ctx context.Context, c *Call, a *Export) (Transferred, error) {
 	return out, nil
 }
 
-func (c *Call) exportFolder(ctx context.Context, a *Export, file *mailbox.File, name string, out *Transferred) (err error) {
+func (c *Call) exportFolder(ctx context.Context, a *Export, file *mailbox.File, f mailbox.Folder, out *Transferred) (err error) {
+	name := f.Name
 	view, _, err := file.Open(ctx, name, true)
 	if err != nil {
 		return err
@@ -96,6 +97,9 @@ func (c *Call) exportFolder(ctx context.Context, a *Export, file *mailbox.File, 
 		to, err = c.newMboxSink(a.Path, name)
 	} else {
 		to, err = c.newMaildirSink(a.Path, name)
+	}
+	if err == nil && c.indexes != nil {
+		to, err = c.indexes(a.Path, f, to)
 	}
 	if err != nil {
 		return err
@@ -150,12 +154,19 @@ func fileName(level string) string {
 	return level
 }
 
-func (c *Call) newMboxSink(dir, folder string) (sink, error) {
+// mboxPath and maildirPath are where the messages of a folder lie, from the top of the export.
+func mboxPath(folder string) string {
 	levels := strings.Split(folder, "/")
 	for i := range levels {
 		levels[i] = fileName(levels[i])
 	}
-	path := c.Env.FS.PathJoin(append([]string{dir}, levels...)...) + ".mbox"
+	return strings.Join(levels, "/") + ".mbox"
+}
+
+func maildirPath(folder string) string { return maildir.FolderName(strings.Split(folder, "/")) }
+
+func (c *Call) newMboxSink(dir, folder string) (sink, error) {
+	path := c.Env.FS.PathJoin(append([]string{dir}, strings.Split(mboxPath(folder), "/")...)...)
 	if err := c.Env.FS.MkdirAll(c.Env.FS.PathDir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -182,7 +193,7 @@ type maildirSink struct {
 }
 
 func (c *Call) newMaildirSink(dir, folder string) (sink, error) {
-	dir = c.Env.FS.PathJoin(dir, maildir.FolderName(strings.Split(folder, "/")))
+	dir = c.Env.FS.PathJoin(dir, maildirPath(folder))
 	for _, sub := range []string{"cur", "new", "tmp"} {
 		if err := c.Env.FS.MkdirAll(c.Env.FS.PathJoin(dir, sub), 0o700); err != nil {
 			return nil, err
@@ -191,10 +202,14 @@ func (c *Call) newMaildirSink(dir, folder string) (sink, error) {
 	return &maildirSink{c, dir}, nil
 }
 
+// maildirName is the name of a message's file.
+func maildirName(m *exported, size int) string {
+	unique := strconv.FormatInt(m.date.Unix(), 10) + ".U" + strconv.FormatUint(uint64(m.uid), 10) + ".doublet,W=" + strconv.Itoa(size)
+	return maildir.Name(unique, strings.Fields(string(m.flags.AppendIMAP(nil))), nil)
+}
+
 func (s *maildirSink) write(m exported, raw []byte) error {
-	unique := strconv.FormatInt(m.date.Unix(), 10) + ".U" + strconv.FormatUint(uint64(m.uid), 10) + ".doublet,W=" + strconv.Itoa(len(raw))
-	flags := strings.Fields(string(m.flags.AppendIMAP(nil)))
-	f, err := s.c.Env.FS.Create(s.c.Env.FS.PathJoin(s.dir, "cur", maildir.Name(unique, flags, nil)), "doublet-export")
+	f, err := s.c.Env.FS.Create(s.c.Env.FS.PathJoin(s.dir, "cur", maildirName(&m, len(raw))), "doublet-export")
 	if err != nil {
 		return err
 	}

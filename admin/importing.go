@@ -28,9 +28,14 @@ const (
 
 // Transferred is what an import or export came to.
 type Transferred struct {
-	Messages  uint64   `json:"messages"`
-	Bytes     Size     `json:"bytes"`
-	Folders   int      `json:"folders"`
+	Messages uint64 `json:"messages"`
+	Bytes    Size   `json:"bytes"`
+	Folders  int    `json:"folders"`
+	// Present were there from an earlier run; Flags is how many of those have got other flags.
+	Present uint64 `json:"present,omitempty"`
+	Flags   uint64 `json:"flags_changed,omitempty"`
+	// Skipped are folders that were left out, and why.
+	Skipped   []string `json:"skipped,omitempty"`
 	Failed    int      `json:"failed,omitempty"`
 	Errors    []string `json:"errors,omitempty"`
 	Took      string   `json:"took"`
@@ -44,6 +49,12 @@ type piece struct {
 	raw    []byte
 	flags  mailbox.Flags
 	date   time.Time
+	// unid, where it is set, is the identity that the note gets: one that is there already is not made
+	// again.
+	unid note.UNID
+	size int64 // as another server tells it
+	// mark, in place of a message, is run when all before it is committed.
+	mark func(ctx context.Context) error
 
 	weight   int64
 	composed *mailbox.Composed
@@ -60,6 +71,7 @@ type importer struct {
 	owner   note.UNID
 	file    *mailbox.File
 	folders map[string]note.ID
+	uses    map[string]string // special uses of folders that are to be made; the committing side's
 	budget  *semaphore.Weighted
 	work    chan *piece
 	ordered chan *piece
@@ -118,8 +130,8 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 		im.Env.Go("import compose", func() {
 			defer wg.Done()
 			for p := range im.work {
-				if p.err == nil {
-					p.composed, p.err = im.Mailbox.Compose(ctx, p.raw)
+				if p.err == nil && p.mark == nil {
+					p.composed, p.err = im.Mailbox.ComposeImported(ctx, p.raw)
 				}
 				p.raw = nil
 				close(p.ready)
@@ -189,6 +201,16 @@ func (im *importer) commitAll(ctx context.Context) error {
 			return im.commit(ctx)
 		}
 		<-p.ready
+		if p.mark != nil {
+			im.drop(p)
+			if err := im.commit(ctx); err != nil {
+				return err
+			}
+			if err := p.mark(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if p.err != nil {
 			im.fail(p.where, p.err)
 			im.drop(p)
@@ -234,12 +256,14 @@ func (im *importer) commit(ctx context.Context) error {
 			date = im.Env.Clock.Now()
 		}
 		news[i] = p.composed.New(date)
+		news[i].UNID = p.unid
 		news[i].Folders, news[i].Keywords, news[i].MarkDeleted = []note.ID{folder}, p.flags.Keywords, p.flags.Deleted
 		if p.flags.Seen {
 			news[i].SeenBy = []note.UNID{im.owner}
 		}
 		size += uint64(p.composed.Size())
 	}
+	present := 0
 	err := im.Store.Update(ctx, note.System, []note.DatabaseID{im.db}, func(tx *store.Tx) error {
 		w, err := tx.Database(im.db)
 		if err != nil {
@@ -248,8 +272,14 @@ func (im *importer) commit(ctx context.Context) error {
 		if err := mailbox.CheckQuota(&w.Reader, size); err != nil {
 			return err
 		}
+		present = 0
 		for i := range news {
-			if _, err := w.Create(news[i]); err != nil {
+			_, err := w.Create(news[i])
+			switch {
+			case err == nil:
+			case !news[i].UNID.IsZero() && (errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave)):
+				present++ // brought in before, and perhaps deleted since
+			default:
 				return fmt.Errorf("%s: %w", batch[i].where, err)
 			}
 		}
@@ -259,7 +289,8 @@ func (im *importer) commit(ctx context.Context) error {
 		return err
 	}
 	before := im.out.Messages
-	im.out.Messages += uint64(len(batch))
+	im.out.Messages += uint64(len(batch) - present)
+	im.out.Present += uint64(present)
 	im.out.Bytes += Size(size)
 	if before/progressEvery != im.out.Messages/progressEvery {
 		im.Progress(Progress{Stage: "import", Done: im.out.Messages, Bytes: uint64(im.out.Bytes)})
@@ -274,7 +305,7 @@ func (im *importer) folder(ctx context.Context, name string) (note.ID, error) {
 	}
 	f, err := im.file.Folder(ctx, name)
 	if errors.Is(err, mailbox.ErrNoFolder) {
-		f, err = im.file.Create(ctx, name, "")
+		f, err = im.file.Create(ctx, name, im.uses[name])
 	}
 	if err != nil {
 		return 0, fmt.Errorf("folder %q: %w", name, err)

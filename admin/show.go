@@ -79,7 +79,7 @@ func shows() []*Verb {
 		}),
 		define("show users", "people and what their mail files hold", showUsers),
 		define("show databases", "databases and their states", databaseList),
-		define("show queue", "what waits in mail.box", queueList),
+		define("show queue", "what waits in mail.box", showQueue),
 	}
 }
 

@@ -148,3 +148,28 @@ func written() int64 {
 	}
 	return 0
 }
+
+// BenchmarkFirstUnseen looks for the one message of 100,000 that is not seen, the last.
+func BenchmarkFirstUnseen(b *testing.B) {
+	e := env.Real(slog.New(slog.DiscardHandler))
+	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	f := filled(b, s, mailbox.New(s, e, mailbox.Options{}), 100_000)
+	ctx := context.Background()
+	v, _, err := f.Open(ctx, mailbox.Inbox, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	seen := mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Seen: true}}
+	if _, err := v.Store(ctx, mailbox.Set{{Start: 1, Stop: 99_999}}, false, seen, func(*mailbox.Message) {}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if n, err := v.FirstUnseen(ctx); err != nil || n != 100_000 {
+			b.Fatal(n, err)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"doublet/store"
 	"doublet/wire/imap"
 	"doublet/wire/mime"
+	"doublet/wire/pop3"
 )
 
 // Composed is a message made ready to be stored: parsed once, hashed, its large parts written, what
@@ -26,11 +27,17 @@ type Composed struct {
 // Compose reads a message. It is the only place where mail is parsed; whoever reads it later copies
 // or looks up what was found here. Release the result when the updates that use it have ended.
 func (s *Service) Compose(ctx context.Context, raw []byte) (*Composed, error) {
-	if len(raw) > s.opt.MessageSize {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, len(raw), s.opt.MessageSize)
-	}
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, ErrBadMessage
+	}
+	return s.ComposeImported(ctx, raw)
+}
+
+// ComposeImported is Compose for mail that comes from another system's store: one with NULs is kept as
+// it is. Doors show a NUL as 0x80.
+func (s *Service) ComposeImported(ctx context.Context, raw []byte) (*Composed, error) {
+	if len(raw) > s.opt.MessageSize {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, len(raw), s.opt.MessageSize)
 	}
 	root := mime.Parse(raw, s.opt.Limits)
 	m, err := s.store.Prepare(ctx, raw, mime.SplitLeaves(raw, root, store.PartSize))
@@ -69,6 +76,11 @@ const (
 	fieldStructure
 	fieldIndex
 	fieldPreview
+	// fieldTravel is a number: how many octets more than stored the message has as lines that end with
+	// CRLF (see wire/pop3). Messages of older versions lack it.
+	fieldTravel
+	// fieldThreading is what THREAD goes by (see appendThreading). Messages of older versions lack it.
+	fieldThreading
 	fields
 )
 
@@ -83,11 +95,16 @@ func appendSummary(dst, raw []byte, root *mime.Part) []byte {
 	add(imap.AppendBodyStructure(scratch, root))
 	add(mime.AppendIndex(scratch, root))
 	add(append(scratch, mime.Preview(raw, root)...))
+	add(binary.AppendUvarint(scratch, uint64(pop3.Extra(raw))))
+	add(appendThreading(scratch, root.Envelope))
 	return dst
 }
 
 func summaryField(sum []byte, want int) ([]byte, error) {
 	for i := range fields {
+		if len(sum) == 0 && i > fieldPreview { // of an older version
+			return nil, nil
+		}
 		n, k := binary.Uvarint(sum)
 		if k <= 0 || n > uint64(len(sum)-k) {
 			return nil, fmt.Errorf("%w: summary", store.ErrDamaged)

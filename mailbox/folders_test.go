@@ -272,7 +272,7 @@ func TestSearch(t *testing.T) {
 	}
 	for range 400 {
 		c, want := random(3)
-		got, err := v.Search(context.Background(), &c)
+		got, err := v.Search(context.Background(), &c, mailbox.SearchOptions{})
 		w.must(err)
 		var have, expect []uint32
 		for _, m := range got {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"doublet/env"
 	"doublet/note"
@@ -60,9 +59,10 @@ type Options struct {
 
 // Service opens mail files.
 type Service struct {
-	store *store.Store
-	env   *env.Env
-	opt   Options
+	store  *store.Store
+	env    *env.Env
+	opt    Options
+	shares shares
 }
 
 // New returns the service over a store.
@@ -115,6 +115,8 @@ type File struct {
 	svc *Service
 	who note.Who
 	db  note.DatabaseID
+	// prefix stands before the names of folders: "" in the person's own mail file.
+	prefix string
 }
 
 // File returns a handle on a mail file. It holds nothing open.
@@ -154,7 +156,7 @@ type Folder struct {
 
 func (f *File) folder(r *store.Reader, h *layout.Folder) Folder {
 	return Folder{
-		ID: h.Note, UNID: h.UNID, Name: h.Name, SpecialUse: h.SpecialUse,
+		ID: h.Note, UNID: h.UNID, Name: f.prefix + h.Name, SpecialUse: f.use(h),
 		Subscribed:  slices.Contains(h.Subscribed, f.who.Person),
 		UIDValidity: h.UIDValidity, UIDNext: h.UIDNext, Total: h.Total,
 		Unseen: h.Total - min(h.Total, layout.SeenBy(h.Seen, f.who.Person)), Deleted: h.Deleted, Size: h.Size,
@@ -207,7 +209,9 @@ func (f *File) Folders(ctx context.Context) ([]Folder, error) {
 	var out []Folder
 	err := f.read(ctx, func(r *store.Reader) error {
 		for _, h := range r.Folders() {
-			out = append(out, f.folder(r, h))
+			if !strings.HasPrefix(h.Name, doomed) {
+				out = append(out, f.folder(r, h))
+			}
 		}
 		return nil
 	})
@@ -237,17 +241,46 @@ func inInbox(name string) bool { return name == Inbox || strings.HasPrefix(name,
 func (f *File) Folder(ctx context.Context, name string) (Folder, error) {
 	var out Folder
 	err := f.read(ctx, func(r *store.Reader) error {
-		h, err := named(r, name)
+		h, err := f.named(r, name)
 		if err != nil {
 			return err
 		}
 		out = f.folder(r, h)
 		for _, o := range r.Folders() {
-			out.HasChildren = out.HasChildren || strings.HasPrefix(o.Name, name+"/")
+			out.HasChildren = out.HasChildren || strings.HasPrefix(o.Name, h.Name+"/")
 		}
 		return nil
 	})
 	return out, err
+}
+
+// named finds a folder by its name as the person knows it.
+func (f *File) named(r *store.Reader, name string) (*layout.Folder, error) {
+	name, err := f.local(name)
+	if err != nil {
+		return nil, err
+	}
+	return named(r, name)
+}
+
+// local is a name without the prefix. Behind one, INBOX has any case too.
+func (f *File) local(name string) (string, error) {
+	if f.prefix == "" {
+		return name, nil
+	}
+	name, ok := strings.CutPrefix(name, f.prefix)
+	if !ok || name == "" {
+		return "", fmt.Errorf("%w: %s", ErrNoFolder, name)
+	}
+	return Normalize(name)
+}
+
+// use is a folder's special use: those of others' folders are not the person's.
+func (f *File) use(h *layout.Folder) string {
+	if f.prefix != "" {
+		return ""
+	}
+	return h.SpecialUse
 }
 
 func named(r *store.Reader, name string) (*layout.Folder, error) {
@@ -260,7 +293,11 @@ func named(r *store.Reader, name string) (*layout.Folder, error) {
 
 // Create makes a folder, and the folders above it that are missing. New folders are subscribed.
 func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, error) {
-	name, err := Normalize(strings.TrimSuffix(name, "/"))
+	full := strings.TrimSuffix(name, "/")
+	name, err := f.local(full)
+	if err == nil {
+		name, err = Normalize(name)
+	}
 	if err != nil {
 		return Folder{}, err
 	}
@@ -279,7 +316,7 @@ func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, err
 	if err != nil {
 		return Folder{}, err
 	}
-	return f.Folder(ctx, name)
+	return f.Folder(ctx, f.prefix+name)
 }
 
 func (f *File) createParents(w *store.Writer, name string) error {
@@ -311,16 +348,24 @@ func (f *File) create(w *store.Writer, name, specialUse string) error {
 // Rename gives a folder another name, and the folders below it with it. Renaming INBOX moves its
 // messages into the new folder and leaves INBOX empty (RFC 9051 section 6.3.6).
 func (f *File) Rename(ctx context.Context, from, to string) error {
-	to, err := Normalize(strings.TrimSuffix(to, "/"))
+	to, err := f.local(strings.TrimSuffix(to, "/"))
+	if err == nil {
+		to, err = Normalize(to)
+	}
+	if err == nil {
+		from, err = f.local(from)
+	}
 	if err != nil {
 		return err
 	}
 	if to == from || strings.HasPrefix(to, from+"/") && from != Inbox {
 		return fmt.Errorf("%w: %s lies in %s", ErrFolderExists, to, from)
 	}
+	if from == Inbox {
+		return f.renameInbox(ctx, to)
+	}
 	return f.update(ctx, func(w *store.Writer) error {
-		h, err := named(&w.Reader, from)
-		if err != nil {
+		if _, err := named(&w.Reader, from); err != nil {
 			return err
 		}
 		if _, err := named(&w.Reader, to); err == nil {
@@ -329,8 +374,8 @@ func (f *File) Rename(ctx context.Context, from, to string) error {
 		if err := f.createParents(w, to); err != nil {
 			return err
 		}
-		if from == Inbox {
-			return f.emptyInbox(w, h, to)
+		if !w.MayCreateFolder(to) {
+			return store.ErrDenied
 		}
 		for _, c := range slices.Clone(w.Folders()) {
 			if c.Name != from && !strings.HasPrefix(c.Name, from+"/") {
@@ -344,27 +389,53 @@ func (f *File) Rename(ctx context.Context, from, to string) error {
 	})
 }
 
-func (f *File) emptyInbox(w *store.Writer, inbox *layout.Folder, to string) error {
-	if err := f.create(w, to, ""); err != nil {
-		return err
-	}
-	dest, err := named(&w.Reader, to)
-	if err != nil {
-		return err
-	}
-	var ids []note.ID
-	if err := w.Members(inbox.Note, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
-		ids = append(ids, id)
-		return true
-	}); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if err := f.transfer(w, id, inbox.Note, dest.Note); err != nil {
+// renameInbox moves what is in INBOX into a new folder, in pieces. What comes meanwhile stays. Once it has
+// begun it goes on, also when nobody waits for it any more.
+func (f *File) renameInbox(ctx context.Context, to string) error {
+	var inbox, dest note.ID
+	var next, end uint32 // UIDs
+	more := false
+	move := func(w *store.Writer) (err error) {
+		from := next
+		var ids []note.ID
+		if err := w.Members(inbox, from, end, func(uid uint32, id note.ID) bool {
+			ids, next = append(ids, id), uid+1
+			return len(ids) < batch
+		}); err != nil {
 			return err
 		}
+		more = len(ids) == batch
+		for i := 0; i < len(ids) && err == nil; i++ {
+			err = f.transfer(w, ids[i], inbox, dest)
+		}
+		return err
 	}
-	return nil
+	err := f.update(ctx, func(w *store.Writer) error {
+		h, err := named(&w.Reader, Inbox)
+		if err != nil {
+			return err
+		}
+		inbox, next, end = h.Note, 1, h.UIDNext
+		if _, err := named(&w.Reader, to); err == nil {
+			return fmt.Errorf("%w: %s", ErrFolderExists, to)
+		}
+		if err := f.createParents(w, to); err != nil {
+			return err
+		}
+		if err := f.create(w, to, ""); err != nil {
+			return err
+		}
+		d, err := named(&w.Reader, to)
+		if err != nil {
+			return err
+		}
+		dest = d.Note
+		return move(w)
+	})
+	for ctx := context.WithoutCancel(ctx); more && err == nil; {
+		err = f.update(ctx, move)
+	}
+	return err
 }
 
 // transfer moves a note between two folders of the mail file.
@@ -389,81 +460,15 @@ func (f *File) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error
 	return w.UID(copied, folder), nil
 }
 
-// Delete deletes a folder with its messages. INBOX stays, and so does one with folders below it.
-func (f *File) Delete(ctx context.Context, name string) error {
-	if name == Inbox {
-		return fmt.Errorf("%w: INBOX cannot be deleted", store.ErrDenied)
-	}
-	return f.update(ctx, func(w *store.Writer) error {
-		h, err := named(&w.Reader, name)
-		if err != nil {
-			return err
-		}
-		for _, c := range w.Folders() {
-			if strings.HasPrefix(c.Name, name+"/") {
-				return fmt.Errorf("%w: %s", ErrHasChildren, name)
-			}
-		}
-		var ids []note.ID
-		if err := w.Members(h.Note, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
-			ids = append(ids, id)
-			return true
-		}); err != nil {
-			return err
-		}
-		for _, id := range ids {
-			if err := w.RemoveFrom(id, h.Note); err != nil {
-				return err
-			}
-		}
-		return w.DeleteFolder(h.Note)
-	})
-}
-
 // Subscribe says whether the person wants to see a folder in the list of subscribed ones.
 func (f *File) Subscribe(ctx context.Context, name string, on bool) error {
 	return f.update(ctx, func(w *store.Writer) error {
-		h, err := named(&w.Reader, name)
+		h, err := f.named(&w.Reader, name)
 		if err != nil {
 			return err
 		}
 		return w.Subscribe(h.Note, f.who.Person, on)
 	})
-}
-
-// Append stores a message in a folder and returns where it got its place. Flags that the person may
-// not set are left out.
-//
-// Implements: RFC 4314 §4 APPEND leaves out the flags that may not be set
-func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, date time.Time) (validity, uid uint32, err error) {
-	c, err := f.svc.Compose(ctx, raw)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer c.Release()
-	err = f.update(ctx, func(w *store.Writer) error {
-		h, err := named(&w.Reader, folder)
-		if err != nil {
-			return err
-		}
-		if err := CheckQuota(&w.Reader, uint64(len(raw))); err != nil {
-			return err
-		}
-		n := c.New(date)
-		n.Folders = []note.ID{h.Note}
-		fl := fl.permitted(w.FolderRights(h))
-		n.Keywords, n.MarkDeleted = fl.Keywords, fl.Deleted
-		if fl.Seen {
-			n.SeenBy = []note.UNID{f.who.Person}
-		}
-		id, err := w.Create(n)
-		if err != nil {
-			return err
-		}
-		validity, uid = h.UIDValidity, w.UID(id, h.Note)
-		return nil
-	})
-	return validity, uid, err
 }
 
 // CheckQuota says whether a mail file has room for more bytes.

@@ -18,7 +18,7 @@ import (
 type Message struct {
 	Seq, UID uint32
 	ID       note.ID
-	// FlagsChanged says that the reading itself changed the flags (\Seen).
+	// FlagsChanged says that the reading itself changed the flags (\Seen), or, in Store, that others did.
 	FlagsChanged bool
 
 	v       *View

@@ -22,7 +22,7 @@ type Criteria struct {
 	Set Set
 	// Text is the keyword, header value, address, subject or text looked for; Name the header field.
 	Name, Text string
-	// Number is a size or MODSEQ.
+	// Number is a size, a MODSEQ, or for TestOlder and TestYounger (RFC 5032) seconds.
 	Number uint64
 	// Day is the first moment of a day.
 	Day time.Time
@@ -64,6 +64,8 @@ const (
 	TestModSeq
 	TestEmailID
 	TestThreadID
+	TestOlder
+	TestYounger
 )
 
 // Match is a message found.
@@ -75,37 +77,126 @@ type Match struct {
 // maxDecoded bounds the text of one part that a search decodes.
 const maxDecoded = 8 << 20
 
+// ErrLimit says that a search, a sort or a thread would take more memory than there is for it.
+var ErrLimit = errors.New("too many messages for one answer")
+
+// SearchOptions say how a search goes about it; the zero value is right where nobody waits.
+type SearchOptions struct {
+	// Tell, where it is set, is called about every Every with the number of messages looked at and an upper
+	// bound of all, outside of any read of the store: it may wait for a client. Its error ends the search.
+	Tell  func(done, all uint32) error
+	Every time.Duration
+	// Room, where it is set, is asked before more memory is taken, in bytes; false ends the search with
+	// ErrLimit. The caller gives back what was taken.
+	Room func(bytes int64) bool
+}
+
+// roomStep is how much memory is asked for at once.
+const roomStep = 64 << 10
+
+// room counts what a search keeps.
+type room struct {
+	ask         func(int64) bool
+	used, taken int64
+}
+
+func (r *room) take(n int) error {
+	r.used += int64(n)
+	for r.ask != nil && r.used > r.taken {
+		if !r.ask(roomStep) {
+			return ErrLimit
+		}
+		r.taken += roomStep
+	}
+	return nil
+}
+
+const matchSize = 16 // bytes of a Match
+
 // Search returns the messages of the view that match, in order of UID.
-func (v *View) Search(ctx context.Context, c *Criteria) ([]Match, error) {
+func (v *View) Search(ctx context.Context, c *Criteria, o SearchOptions) ([]Match, error) {
 	var out []Match
-	err := v.f.read(ctx, func(r *store.Reader) error {
-		s := search{v: v, r: r, ctx: ctx, sets: map[*Criteria][]Range{}, needles: map[*Criteria]mime.Needle{}}
-		if err := s.prepare(c); err != nil {
-			return err
-		}
-		ranges := []Range{{1, v.uidNext - 1}}
-		if v.uidNext <= 1 {
-			return nil
-		}
-		if narrow, ok := s.narrow(c); ok {
-			ranges = narrow
-		}
-		return v.each(r, ranges, func(seq, uid uint32, id note.ID) (bool, error) {
-			row, err := r.Note(id)
-			if err != nil {
-				return true, ignoreGone(err)
-			}
-			s.m = Message{Seq: seq, UID: uid, ID: id, v: v, r: r, row: row}
-			s.reset()
-			ok, err := s.match(c)
-			if ok {
-				out = append(out, Match{seq, uid, uint64(row.Mod)})
-			}
-			return err == nil && ctx.Err() == nil, errors.Join(err, ctx.Err())
-		})
+	mem := room{ask: o.Room}
+	err := v.scan(ctx, c, o, func(s *search) error {
+		out = append(out, s.found())
+		return mem.take(matchSize)
 	})
 	return out, err
 }
+
+// scan calls fn for the messages of the view that match, in order of UID. When it is time to tell how far it is
+// it leaves the read, and goes on behind the last message: numbers keep their meaning, as the view does not
+// move meanwhile.
+func (v *View) scan(ctx context.Context, c *Criteria, o SearchOptions, fn func(*search) error) error {
+	s := search{v: v, ctx: ctx, now: v.f.svc.env.Clock.Now(), sets: map[*Criteria][]Range{}, needles: map[*Criteria]mime.Needle{}}
+	last, done := s.now, uint32(0)
+	ranges, all, err := s.begin(c)
+	for len(ranges) > 0 && err == nil {
+		var rest []Range
+		err = v.f.read(ctx, func(r *store.Reader) error {
+			s.r = r
+			return v.each(r, ranges, func(seq, uid uint32, id note.ID) (bool, error) {
+				if err := s.look(c, seq, uid, id, fn); err != nil {
+					return false, err
+				}
+				if done++; o.Tell == nil || done%16 != 0 {
+					return true, nil
+				}
+				if now := v.f.svc.env.Clock.Now(); now.Sub(last) >= o.Every {
+					last, rest = now, behind(ranges, uid)
+					return false, nil
+				}
+				return true, nil
+			})
+		})
+		if err == nil && len(rest) > 0 {
+			err = o.Tell(done, max(done, all))
+		}
+		ranges = rest
+	}
+	return err
+}
+
+// begin prepares a search and returns the UIDs to look at, and how many messages that are at most.
+func (s *search) begin(c *Criteria) (ranges []Range, all uint32, err error) {
+	err = s.v.f.read(s.ctx, func(r *store.Reader) error {
+		s.r = r
+		if err := s.prepare(c); err != nil {
+			return err
+		}
+		if s.v.uidNext <= 1 {
+			return nil
+		}
+		ranges = []Range{{1, s.v.uidNext - 1}}
+		if narrow, ok := s.narrow(c); ok {
+			ranges = narrow
+		}
+		return nil
+	})
+	span := uint64(0)
+	for _, g := range ranges {
+		span += uint64(g.Stop-g.Start) + 1
+	}
+	return ranges, uint32(min(span, uint64(s.v.exists))), err
+}
+
+// look tests one message.
+func (s *search) look(c *Criteria, seq, uid uint32, id note.ID, fn func(*search) error) error {
+	row, err := s.r.Note(id)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	s.m = Message{Seq: seq, UID: uid, ID: id, v: s.v, r: s.r, row: row}
+	s.reset()
+	ok, err := s.match(c)
+	if ok && err == nil {
+		err = fn(s)
+	}
+	return errors.Join(err, s.ctx.Err())
+}
+
+// found is the message at hand.
+func (s *search) found() Match { return Match{s.m.Seq, s.m.UID, uint64(s.m.row.Mod)} }
 
 // search evaluates criteria for one message after the other; what one test has read of a message
 // the next one finds.
@@ -113,6 +204,7 @@ type search struct {
 	v       *View
 	r       *store.Reader
 	ctx     context.Context
+	now     time.Time // when the search began
 	sets    map[*Criteria][]Range
 	needles map[*Criteria]mime.Needle
 
@@ -205,6 +297,10 @@ func (s *search) matchRow(c *Criteria) bool {
 		return s.m.EmailID() == c.Text
 	case TestThreadID:
 		return s.m.ThreadID() == c.Text
+	case TestOlder:
+		return s.m.row.Date <= s.now.Unix()-int64(c.Number)
+	case TestYounger:
+		return s.m.row.Date >= s.now.Unix()-int64(c.Number)
 	case TestBefore, TestOn, TestSince:
 		return matchDay(c.Test-TestBefore, s.m.Date(), c.Day)
 	case TestSavedBefore, TestSavedOn, TestSavedSince:

@@ -20,12 +20,15 @@ import (
 type View struct {
 	f        *File
 	folder   note.ID
+	validity uint32 // UIDVALIDITY that the session was told
+	unid     note.UNID
 	name     string
 	readOnly bool
 	mod      note.ModSeq // everything up to here was told, or is hidden
 	exists   uint32
 	uidNext  uint32
 	hidden   []uint32    // expunged, not announced; ascending
+	pending  note.ModSeq // MODSEQ of the first of those
 	synced   note.ModSeq // expunges up to here stand in hidden or were announced
 	// told holds the MODSEQs of this session's own changes, which it has reported already.
 	told map[uint32]note.ModSeq
@@ -39,7 +42,7 @@ func (f *File) Open(ctx context.Context, name string, readOnly bool) (*View, Fol
 	var v *View
 	var out Folder
 	err := f.read(ctx, func(r *store.Reader) error {
-		h, err := named(r, name)
+		h, err := f.named(r, name)
 		if err != nil {
 			return err
 		}
@@ -52,13 +55,16 @@ func (f *File) Open(ctx context.Context, name string, readOnly bool) (*View, Fol
 		}
 		out = f.folder(r, h)
 		v = &View{
-			f: f, folder: h.Note, name: name, readOnly: readOnly, mod: r.Counters().Ledger.Last,
+			f: f, folder: h.Note, validity: h.UIDValidity, unid: h.UNID, name: name, readOnly: readOnly, mod: r.Counters().Ledger.Last,
 			synced: r.Counters().Ledger.Last, exists: h.Total, uidNext: h.UIDNext,
 		}
 		return nil
 	})
 	return v, out, err
 }
+
+// File is the mail file that the folder is of.
+func (v *View) File() *File { return v.f }
 
 // Exists is the number of messages that the session knows.
 func (v *View) Exists() uint32 { return v.exists }
@@ -72,11 +78,69 @@ func (v *View) ReadOnly() bool { return v.readOnly }
 // FolderID is the note id of the folder.
 func (v *View) FolderID() note.ID { return v.folder }
 
+// UNID is that of the folder.
+func (v *View) UNID() note.UNID { return v.unid }
+
+// Is says whether it is a view of a folder, whatever mail file that is in.
+func (v *View) Is(f *Folder) bool { return v.unid == f.UNID }
+
 // Name is the name under which the folder was opened.
 func (v *View) Name() string { return v.name }
 
 // ModSeq is the MODSEQ up to which the session has been told.
 func (v *View) ModSeq() uint64 { return uint64(v.mod) }
+
+// Pending says how many expunges the session is still to be told of, and the MODSEQ that it may remember as its
+// HIGHESTMODSEQ meanwhile: below the first of them, so that it is told when it comes back (RFC 7162 section 3.2.5).
+func (v *View) Pending() (count int, upTo uint64) {
+	if len(v.hidden) == 0 {
+		return 0, uint64(v.mod)
+	}
+	return len(v.hidden), uint64(max(v.pending, 2) - 1)
+}
+
+// unseenWithin is how many messages FirstUnseen looks at.
+const unseenWithin = 64
+
+// FirstUnseen is the number of the first message that the person has not seen, 0 where there is none, and where it
+// would take more than a glance to find: behind it lie more than the last few messages (RFC 3501 section 6.3.1 lets
+// a server leave it out).
+func (v *View) FirstUnseen(ctx context.Context) (seq uint32, err error) {
+	err = v.f.read(ctx, func(r *store.Reader) error {
+		h, err := r.Folder(v.folder)
+		if err != nil {
+			return err
+		}
+		unseen := h.Total - min(h.Total, layout.SeenBy(h.Seen, v.f.who.Person))
+		if unseen == 0 || h.Total != v.exists || len(v.hidden) > 0 {
+			return nil
+		}
+		if unseen == h.Total {
+			seq = 1
+			return nil
+		}
+		before := h.Total - min(h.Total, unseenWithin)
+		from, err := r.At(v.folder, before)
+		if err != nil || unseen > unseenWithin {
+			return err
+		}
+		first := uint32(0)
+		err = v.each(r, []Range{{from, v.uidNext - 1}}, func(n, _ uint32, id note.ID) (bool, error) {
+			row, err := r.Note(id)
+			if err == nil && !row.SeenBy(v.f.who.Person) {
+				if unseen--; first == 0 {
+					first = n
+				}
+			}
+			return unseen > 0, ignoreGone(err)
+		})
+		if unseen == 0 {
+			seq = first
+		}
+		return err
+	})
+	return seq, err
+}
 
 // Events is told what changed.
 type Events interface {
@@ -86,12 +150,25 @@ type Events interface {
 	Changed(m *Message)
 }
 
+// head is the folder's. One that shows another UIDVALIDITY than the session was told, because it was
+// numbered anew or has the name of another, is gone for the session: what it knows means nothing any more.
+func (v *View) head(r *store.Reader) (*layout.Folder, error) {
+	h, err := r.Folder(v.folder)
+	if err != nil || h.UIDValidity != v.validity {
+		return nil, fmt.Errorf("%w: %s", ErrFolderGone, v.name)
+	}
+	return h, nil
+}
+
 // Poll brings the session up to date: expunges if they may be announced, the highest sequence
 // number first, then the number of messages, then changed flags.
 func (v *View) Poll(ctx context.Context, allowExpunge bool, e Events) error {
 	return v.f.read(ctx, func(r *store.Reader) error {
-		h, err := r.Folder(v.folder)
-		if err != nil || r.FolderRights(h)&note.Read == 0 {
+		h, err := v.head(r)
+		if err != nil {
+			return err
+		}
+		if r.FolderRights(h)&note.Read == 0 {
 			return fmt.Errorf("%w: %s", ErrFolderGone, v.name)
 		}
 		last := r.Counters().Ledger.Last
@@ -132,7 +209,7 @@ func (v *View) collect(r *store.Reader) ([]flagChange, error) {
 	err := r.Changes(v.mod, func(mod note.ModSeq, c layout.Change) bool {
 		if c.Expunged {
 			if c.Folder == v.folder && c.UID < v.uidNext {
-				v.hide(c.UID)
+				v.hide(c.UID, mod)
 			}
 			return true
 		}
@@ -158,16 +235,16 @@ func (v *View) collect(r *store.Reader) ([]flagChange, error) {
 // for what it was told that they stand for. Whatever works with sequence numbers calls it first, in
 // the same read.
 func (v *View) sync(r *store.Reader) error {
-	h, err := r.Folder(v.folder)
+	h, err := v.head(r)
 	if err != nil {
-		return fmt.Errorf("%w: %s", ErrFolderGone, v.name)
+		return err
 	}
 	if h.Mod <= v.synced {
 		return nil
 	}
-	err = r.Changes(v.synced, func(_ note.ModSeq, c layout.Change) bool {
+	err = r.Changes(v.synced, func(mod note.ModSeq, c layout.Change) bool {
 		if c.Expunged && c.Folder == v.folder && c.UID < v.uidNext {
-			v.hide(c.UID)
+			v.hide(c.UID, mod)
 		}
 		return true
 	})
@@ -177,8 +254,11 @@ func (v *View) sync(r *store.Reader) error {
 	return err
 }
 
-func (v *View) hide(uid uint32) {
+func (v *View) hide(uid uint32, mod note.ModSeq) {
 	if i, ok := slices.BinarySearch(v.hidden, uid); !ok {
+		if len(v.hidden) == 0 || mod < v.pending {
+			v.pending = mod
+		}
 		v.hidden = slices.Insert(v.hidden, i, uid)
 	}
 }

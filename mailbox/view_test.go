@@ -185,7 +185,7 @@ func (s *session) fetch(rng *rand.Rand) {
 		return rng.IntN(2) == 0, nil
 	}, func() error { return nil })
 	s.w.must(err)
-	found, err := s.v.Search(s.w.ctx, &mailbox.Criteria{Test: mailbox.TestSeq, Set: set})
+	found, err := s.v.Search(s.w.ctx, &mailbox.Criteria{Test: mailbox.TestSeq, Set: set}, mailbox.SearchOptions{})
 	s.w.must(err)
 	for _, m := range found {
 		if s.uids[m.Seq-1] != m.UID {
@@ -426,3 +426,130 @@ type told struct{ gone []uint32 }
 func (s *told) Expunge(_, uid uint32)      { s.gone = append(s.gone, uid) }
 func (s *told) Exists(uint32)              {}
 func (s *told) Changed(m *mailbox.Message) {}
+
+// TestStoreTellsOthersChanges: what somebody else changed since the session was told last is marked, so that a
+// STORE that is to be silent is not silent of that.
+//
+// Implements: RFC 9051 §6.4.6 .SILENT and changes from elsewhere
+func TestStoreTellsOthersChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	for i := range 3 {
+		w.append("INBOX", plain(i), mailbox.Flags{})
+	}
+	mine, other := w.open("INBOX"), w.open("INBOX")
+	store := func(v *mailbox.View, keyword string, uid uint32) (elsewhere []uint32) {
+		_, err := v.Store(w.ctx, mailbox.Set{{Start: uid, Stop: 0}}, true, mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{keyword}}},
+			func(m *mailbox.Message) {
+				if m.FlagsChanged {
+					elsewhere = append(elsewhere, m.UID)
+				}
+			})
+		w.must(err)
+		return elsewhere
+	}
+	if got := store(mine, "a", 1); got != nil {
+		t.Error("nobody changed", got)
+	}
+	if got := store(mine, "b", 1); got != nil {
+		t.Error("only this session changed", got)
+	}
+	store(other, "c", 2)
+	if got := store(mine, "d", 1); !slices.Equal(got, []uint32{2, 3}) {
+		t.Errorf("others changed 2 and 3: %v", got)
+	}
+	if got := store(mine, "e", 1); got != nil {
+		t.Error("told already", got)
+	}
+}
+
+// TestPending: what a session may remember as its MODSEQ lies below the first expunge that it has not been told of.
+//
+// Implements: RFC 7162 §3.2.5
+func TestPending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	for i := range 3 {
+		w.append("INBOX", plain(i), mailbox.Flags{})
+	}
+	v := w.open("INBOX")
+	before := v.ModSeq()
+	if n, upTo := v.Pending(); n != 0 || upTo != before {
+		t.Error(n, upTo)
+	}
+	_, err := w.open("INBOX").Move(w.ctx, mailbox.Set{{Start: 2, Stop: 2}}, false, "Trash")
+	w.must(err)
+	w.append("INBOX", plain(4), mailbox.Flags{})
+	_, err = w.open("INBOX").Move(w.ctx, mailbox.Set{{Start: 1, Stop: 1}}, false, "Trash")
+	w.must(err)
+	w.must(v.Poll(w.ctx, false, nobody{}))
+	n, upTo := v.Pending()
+	if n != 2 || upTo < before || upTo >= v.ModSeq() {
+		t.Error(n, upTo, before, v.ModSeq())
+	}
+	// Who comes back with it is told.
+	gone, err := w.open("INBOX").VanishedSince(w.ctx, upTo, nil)
+	if err != nil || len(gone) != 1 || gone[0] != (mailbox.Range{Start: 1, Stop: 2}) {
+		t.Error(gone, err)
+	}
+	w.must(v.Poll(w.ctx, true, nobody{}))
+	if n, upTo := v.Pending(); n != 0 || upTo != v.ModSeq() {
+		t.Error(n, upTo)
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Expunge(uint32, uint32)   {}
+func (nobody) Exists(uint32)            {}
+func (nobody) Changed(*mailbox.Message) {}
+
+// TestFirstUnseen: told where it is near the end, or the first of all; left out where it is neither.
+func TestFirstUnseen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	first := func() uint32 {
+		n, err := w.open("INBOX").FirstUnseen(w.ctx)
+		w.must(err)
+		return n
+	}
+	mark := func(uid uint32, seen bool) {
+		mode := mailbox.Add
+		if !seen {
+			mode = mailbox.Remove
+		}
+		_, err := w.open("INBOX").Store(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.StoreOp{Mode: mode, Flags: mailbox.Flags{Seen: true}}, func(*mailbox.Message) {})
+		w.must(err)
+	}
+	if n := first(); n != 0 {
+		t.Error("empty:", n)
+	}
+	for i := range 100 {
+		w.append("INBOX", plain(i), mailbox.Flags{Seen: i > 2})
+	}
+	if n := first(); n != 0 {
+		t.Error("too far back:", n)
+	}
+	for uid := range uint32(3) {
+		mark(uid+1, true)
+	}
+	if n := first(); n != 0 {
+		t.Error("all seen:", n)
+	}
+	for _, uid := range []uint32{100, 37, 60} {
+		mark(uid, false)
+		if n := first(); n != min(uid, map[uint32]uint32{100: 100, 37: 37, 60: 37}[uid]) {
+			t.Errorf("%d unseen: %d", uid, n)
+		}
+	}
+	mark(36, false)
+	if n := first(); n != 0 {
+		t.Error("one of four is too far back:", n)
+	}
+	for uid := range uint32(100) {
+		mark(uid+1, false)
+	}
+	if n := first(); n != 1 {
+		t.Error("nothing seen:", n)
+	}
+}

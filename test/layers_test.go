@@ -57,7 +57,7 @@ var wireMay = map[string][]string{
 }
 
 // doorsMay lists what is shared by doors and is no door itself.
-var doorsMay = []string{"serve/listen"}
+var doorsMay = []string{"serve/listen", "serve/signin", "serve/certs"}
 
 // ownedImports names the rooms that alone may import a foreign module (a prefix of its path).
 // The first line that fits an import decides.
@@ -78,7 +78,9 @@ var badNames = []string{"util", "utils", "common", "lib", "helper", "helpers", "
 var worldRooms = []string{"env", "cmd", "test", "bench"}
 
 // worldAllowed excuses a call in a room or file that is below the edge; the value is the reason.
-var worldAllowed = map[string]string{}
+var worldAllowed = map[string]string{
+	"client/dns/zone": "a name server for tests and rehearsals, with sockets and goroutines of its own",
+}
 
 // worldCalls are the system's functions that stand behind env.Env.
 var worldCalls = map[string][]string{

@@ -3,6 +3,7 @@ package imap
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	wire "doublet/wire/imap"
@@ -296,45 +297,98 @@ const smallMessage = 64 << 10
 // message cannot be read whole the connection is closed.
 func (c *Client) Append(mailbox string, flags []wire.Flag, date time.Time, message io.Reader, size int64) (*Copied, error) {
 	a := &wire.Append{Mailbox: mailbox, Flags: flags, Date: date, Size: size, NonSync: c.nonSync(size)}
-	cmd := &wire.Command{Tag: c.nextTag(), Name: "APPEND", Args: a}
-	if err := c.sendAppend(cmd, a, message); err != nil {
+	return c.deliver(&wire.Command{Name: "APPEND", Args: a}, a, message, nil)
+}
+
+// Message is one of several for AppendAll.
+type Message struct {
+	Flags []wire.Flag
+	Date  time.Time // zero: none
+	Text  io.Reader
+	Size  int64
+}
+
+// AppendAll is APPEND of several messages at once, all or none (RFC 3502), where the server offers
+// MULTIAPPEND.
+func (c *Client) AppendAll(mailbox string, list []Message) (*Copied, error) {
+	if len(list) == 0 {
+		return &Copied{}, nil
+	}
+	m := &list[0]
+	a := &wire.Append{Mailbox: mailbox, Flags: m.Flags, Date: m.Date, Size: m.Size, NonSync: c.nonSync(m.Size)}
+	return c.deliver(&wire.Command{Name: "APPEND", Args: a}, a, m.Text, list[1:])
+}
+
+// Replace is REPLACE, or UID REPLACE (RFC 8508), of message n, 0 for the last.
+func (c *Client) Replace(n uint32, uid bool, mailbox string, m *Message) (*Copied, error) {
+	a := &wire.Replace{Message: n, Append: wire.Append{Mailbox: mailbox, Flags: m.Flags, Date: m.Date, Size: m.Size, NonSync: c.nonSync(m.Size)}}
+	return c.deliver(&wire.Command{Name: "REPLACE", UID: uid, Args: a}, &a.Append, m.Text, nil)
+}
+
+// deliver sends a command that ends with a message, and the messages behind it.
+func (c *Client) deliver(cmd *wire.Command, a *wire.Append, message io.Reader, more []Message) (*Copied, error) {
+	cmd.Tag = c.nextTag()
+	end := "\r\n"
+	if len(more) > 0 {
+		end = ""
+	}
+	err := c.sendAppend(cmd, a, message, end)
+	for i := 0; i < len(more) && err == nil; i++ {
+		m := &more[i]
+		next := &wire.Append{Flags: m.Flags, Date: m.Date, Size: m.Size, NonSync: c.nonSync(m.Size)}
+		if err = c.write(wire.AppendNextMessage(nil, a, next)); err == nil {
+			a, err = next, c.sendMessage(cmd, next, m.Text)
+		}
+	}
+	if err == nil && end == "" {
+		err = c.write([]byte("\r\n"))
+	}
+	if err != nil {
 		if r, ok := err.(*refused); ok {
 			return nil, c.status(cmd, r.response)
 		}
 		c.conn.Close() // half a message is on the way: nothing sent now would be a command
-		return nil, fmt.Errorf("imap: APPEND: %w", err)
+		return nil, fmt.Errorf("imap: %s: %w", cmd.Name, err)
 	}
-	r, err := c.await(cmd, nil)
+	k := &Copied{}
+	r, err := c.await(cmd, func(r *wire.Response) error {
+		k.take(r.Code) // REPLACE tells in an untagged OK
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	k := &Copied{}
 	k.take(r.Code)
 	return k, nil
 }
 
-func (c *Client) sendAppend(cmd *wire.Command, a *wire.Append, message io.Reader) error {
+func (c *Client) sendAppend(cmd *wire.Command, a *wire.Append, message io.Reader, end string) error {
 	if a.NonSync && a.Size <= smallMessage {
 		text := wire.AppendCommand(make([]byte, 0, 256+int(a.Size)), cmd, c.utf8)
 		head := len(text)
-		text = text[:head+int(a.Size)]
+		text = slices.Grow(text, int(a.Size))[:head+int(a.Size)]
 		if _, err := io.ReadFull(message, text[head:]); err != nil {
 			return fmt.Errorf("message: %w", err)
 		}
-		return c.write(append(text, "\r\n"...))
+		return c.write(append(text, end...))
 	}
 	if err := c.send(cmd); err != nil {
 		return err
 	}
+	if err := c.sendMessage(cmd, a, message); err != nil || end == "" {
+		return err
+	}
+	return c.write([]byte(end))
+}
+
+// sendMessage sends a message that has been announced.
+func (c *Client) sendMessage(cmd *wire.Command, a *wire.Append, message io.Reader) error {
 	if !a.NonSync {
 		if err := c.invited(cmd.Tag); err != nil {
 			return err
 		}
 	}
-	if err := c.stream(message, a.Size); err != nil {
-		return err
-	}
-	return c.write([]byte("\r\n"))
+	return c.stream(message, a.Size)
 }
 
 // stream writes size bytes of the message, each piece under a deadline of its own.

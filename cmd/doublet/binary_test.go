@@ -139,7 +139,7 @@ func TestKill(t *testing.T) {
 	from, to := mustPath(t, "ledger@far.example.net"), mustPath(t, "bob@example.com")
 	for round := range rounds {
 		p := startProcess(t, data)
-		verify(t, p, ledger)
+		audit(t, p, ledger)
 		var wg sync.WaitGroup
 		for range senders {
 			wg.Add(1)
@@ -175,7 +175,7 @@ func TestKill(t *testing.T) {
 		_ = p.wait()
 	}
 	p := startProcess(t, data)
-	verify(t, p, ledger)
+	audit(t, p, ledger)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -187,8 +187,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// verify holds what is there against the ledger: everything acknowledged, whole and once.
-func verify(t *testing.T, p *process, ledger map[string]string) {
+// audit holds what is there against the ledger: everything acknowledged, whole and once.
+func audit(t *testing.T, p *process, ledger map[string]string) {
 	t.Helper()
 	found := map[string]int{}
 	for _, got := range inbox(t, p.doors["imap"], "bob", "INBOX") {

@@ -1,121 +1,130 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
+	"context"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
+	"errors"
 	"fmt"
-	"math/big"
-	"net"
+	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
-	"time"
+	"strings"
+
+	"doublet/cmd/doublet/config"
+	"doublet/serve/certs"
 )
 
-// The self-signed certificate in the data folder.
-const (
-	selfSigned    = "selfsigned.pem"
-	selfSignedKey = "selfsigned.key"
-	selfSignedFor = 365 * 24 * time.Hour
-)
-
-// loadPair reads a certificate and its key.
-func loadPair(certificate, key string) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	if err != nil {
-		return nil, fmt.Errorf("certificate %s with key %s: %w", certificate, key, err)
+// openCertificates opens what the doors show.
+func (h *house) openCertificates() (err error) {
+	c := &h.cfg
+	o := certs.Options{
+		Name: c.Server.Name, Dir: c.Data.Dir, Certificate: c.TLS.Certificate, Key: c.TLS.Key, Folder: c.TLS.Folder, Warn: c.TLS.WarnBefore.Duration,
+		WritePrivate: writePrivate, Stats: h.system.Stats,
 	}
-	return &pair, nil
+	if c.ACME.Enabled {
+		if o.ACME, err = h.authority(); err != nil {
+			return err
+		}
+	}
+	if h.certs, err = certs.Open(h.env, o); err != nil {
+		return err
+	}
+	h.system.Certificates = h.certs
+	return nil
 }
 
-// tlsConfig is Go's defaults with the certificate that was loaded last.
-func (h *house) tlsConfig() (*tls.Config, error) {
-	if err := h.loadCertificate(); err != nil {
+// authority is the ACME authority of the configuration.
+func (h *house) authority() (*certs.ACME, error) {
+	c := &h.cfg.ACME
+	a := &certs.ACME{
+		Directory: c.Directory, Email: c.Email, KeyID: c.KeyID, MACKey: c.MACKey, Agent: "Doublet/" + version(), Names: h.certificateNames,
+		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+			at, _, err := h.system.DNS.Addresses(ctx, host)
+			return at, err
+		},
+	}
+	for _, word := range strings.Fields(c.Challenges) {
+		switch word {
+		case "http-01":
+			a.HTTP = h.cfg.Doors.HTTP != config.Off
+		case "tls-alpn-01":
+			a.ALPN = h.cfg.Doors.HTTPS != config.Off
+		default:
+			return nil, &config.Error{Where: "configuration", Key: "acme.challenges", Err: fmt.Errorf("%q is neither http-01 nor tls-alpn-01", word)}
+		}
+	}
+	if c.DNSCommand != "" {
+		a.DNS = dnsCommand(c.DNSCommand)
+	}
+	if c.Root != "" {
+		raw, err := os.ReadFile(c.Root)
+		if err != nil {
+			return nil, fmt.Errorf("acme.root: %w", err)
+		}
+		if a.Roots = x509.NewCertPool(); !a.Roots.AppendCertsFromPEM(raw) {
+			return nil, fmt.Errorf("acme.root: no certificate in %s", c.Root)
+		}
+	}
+	return a, nil
+}
+
+// certificateNames are the server's name and those for the local domains.
+func (h *house) certificateNames(ctx context.Context) ([]string, error) {
+	domains, err := h.system.Directory.Domains(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.cert.Load(), nil }, MinVersion: tls.VersionTLS12,
-	}, nil
+	names := []string{h.cfg.Server.Name}
+	for _, word := range strings.Fields(h.cfg.ACME.Names) {
+		if strings.Contains(word, ".") {
+			names = append(names, word)
+			continue
+		}
+		for _, d := range domains {
+			names = append(names, word+"."+d)
+		}
+	}
+	return slices.Compact(names), nil
 }
 
-// loadCertificate reads the certificate anew: handshakes from now on show it. After an error they
-// show the one before.
-func (h *house) loadCertificate() error {
-	pair, err := h.certificate()
+// dnsCommand runs a program that changes the zone. What it says stands in the error.
+func dnsCommand(path string) func(ctx context.Context, action, name, value string) error {
+	return func(ctx context.Context, action, name, value string) error {
+		out, err := exec.CommandContext(ctx, path, action, name, value).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s %s %s: %w: %s", path, action, name, err, strings.TrimSpace(string(out[:min(len(out), 500)])))
+		}
+		return nil
+	}
+}
+
+// writePrivate writes a file that only this account may read, whole or not at all.
+func writePrivate(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with mode 0600
 	if err != nil {
 		return err
 	}
-	h.cert.Store(pair)
-	return nil
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // reload is what SIGHUP asks for.
 func (h *house) reload() {
-	if err := h.loadCertificate(); err != nil {
+	if err := h.certs.Reload(); err != nil {
 		h.env.Log.Error("the certificate was not read anew: the one before stays", "error", err)
 		return
 	}
-	leaf := h.cert.Load().Leaf
+	h.certs.Look()
+	leaf := h.certs.Leaf(h.cfg.Server.Name)
 	h.env.Log.Info("the certificate was read anew; other settings hold until the next start", "subject", leaf.Subject.String(), "until", leaf.NotAfter)
-}
-
-// certificate is what the doors show: the one that the configuration names, or a self-signed one,
-// which is made where there is none that is good for a week more.
-func (h *house) certificate() (*tls.Certificate, error) {
-	if c := h.cfg.TLS; c.Certificate != "" {
-		return loadPair(c.Certificate, c.Key)
-	}
-	cert, key := filepath.Join(h.cfg.Data.Dir, selfSigned), filepath.Join(h.cfg.Data.Dir, selfSignedKey)
-	now := h.env.Clock.Now()
-	pair, err := loadPair(cert, key)
-	if err == nil && pair.Leaf.NotAfter.After(now.Add(7*24*time.Hour)) && slices.Contains(pair.Leaf.DNSNames, h.cfg.Server.Name) {
-		return pair, nil
-	}
-	if err := makeCertificate(cert, key, h.cfg.Server.Name, now); err != nil {
-		return nil, fmt.Errorf("make a self-signed certificate: %w", err)
-	}
-	if pair, err = loadPair(cert, key); err != nil {
-		return nil, fmt.Errorf("self-signed: %w", err)
-	}
-	h.env.Log.Info("made a self-signed certificate: mail programs will ask whether to trust it", "file", cert)
-	return pair, nil
-}
-
-func makeCertificate(certFile, keyFile, name string, now time.Time) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return err
-	}
-	names := []string{name}
-	if name != "localhost" {
-		names = append(names, "localhost")
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name, Organization: []string{"Doublet, self-signed"}},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(selfSignedFor),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	// The key first: a crash between the two leaves a pair that does not load, and is made again.
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o644)
 }

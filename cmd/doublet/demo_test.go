@@ -25,7 +25,7 @@ import (
 
 // random gives every door a free port.
 var random = []string{
-	"--smtp", "127.0.0.1:0", "--submission", "127.0.0.1:0", "--lmtp", "127.0.0.1:0", "--imap", "127.0.0.1:0", "--imaps", "127.0.0.1:0", "--http", "127.0.0.1:0",
+	"--smtp", "127.0.0.1:0", "--submission", "127.0.0.1:0", "--lmtp", "127.0.0.1:0", "--imap", "127.0.0.1:0", "--imaps", "127.0.0.1:0", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--pop3", "127.0.0.1:0",
 }
 
 // quick keeps a test's server small.
@@ -167,7 +167,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	doors, stop := startDemo(t, data)
-	for _, name := range []string{"smtp", "submission", "lmtp", "imap", "imaps", "http"} {
+	for _, name := range []string{"smtp", "submission", "lmtp", "imap", "imaps", "pop3", "http"} {
 		if doors[name] == "" {
 			t.Errorf("the demo tells no address of %s: %v", name, doors)
 		}

@@ -1,45 +1,54 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"syscall"
-	"time"
 
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
 	"doublet/serve/imapd"
 	"doublet/serve/listen"
+	"doublet/serve/pop3d"
 	"doublet/serve/smtpd"
-	"doublet/serve/webd"
 )
 
 // openDoors opens every door that the configuration does not close.
 func (h *house) openDoors() error {
-	cert, err := h.tlsConfig()
+	s, cfg, cert := h.system, &h.cfg, h.certs.Config()
+	count := newInc(s.Stats)
+	limits, err := listenOptions(cfg)
 	if err != nil {
 		return err
 	}
-	s, cfg := h.system, &h.cfg
-	count := newInc(s.Stats)
-	srv := listen.New(h.env, listen.Options{MaxConns: cfg.Limits.Connections, MaxPerAddress: cfg.Limits.ConnectionsPerAddress}, count)
+	srv := listen.New(h.env, limits, count)
 	h.closes("doors", srv.Shutdown)
 
-	backend := touching{smtpd.NewBackend(s.Directory, s.Mail, h.env), s.Directory, s.Stats.Active("Server.Users", "users")}
-	memory := listen.NewBudget(256 << 20)
-	submitWith, readWith := mechanisms(cfg)
+	in, err := h.openSignIn()
+	if err != nil {
+		return err
+	}
+	backend := smtpd.NewBackend(in, s.Directory, s.Mail, h.env)
+	memory := messageMemory(cfg)
+	h.load(srv, memory)
+	filters, err := h.openFilters()
+	if err != nil {
+		return err
+	}
 	smtp := func(kind smtpd.Kind) *smtpd.Server {
 		return smtpd.New(h.env, smtpd.Config{
 			Kind: kind, Hostname: cfg.Server.Name, MaxMessage: int64(cfg.Limits.MessageSize), MaxRecipients: cfg.Limits.Recipients, Memory: memory,
-			Mechanisms: submitWith,
+			CommandTimeout: cfg.Limits.CommandTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
+			Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration,
 		}, backend, count)
 	}
-	imap := imapd.New(h.env, imapd.Config{Hostname: cfg.Server.Name, Mechanisms: readWith, Memory: memory}, imapBackend(s), s.Stats)
-	web := webd.New(s, h.env)
+	imap := imapd.New(h.env, imapd.Config{
+		Hostname: cfg.Server.Name, Memory: memory, NotifyMailboxes: cfg.Limits.NotifyMailboxes,
+		LoginTimeout: cfg.Limits.LoginTimeout.Duration, IdleTimeout: cfg.Limits.IdleTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
+	}, imapd.NewBackend(in, s.Directory, s.Mailbox), s.Stats)
+	pop := pop3d.New(h.env, pop3d.Config{Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration, LoginDelay: cfg.Limits.POP3LoginDelay.Duration}, in, s.Mailbox, s.Stats)
 
 	mx, submission, lmtp := smtp(smtpd.SMTP), smtp(smtpd.Submission), smtp(smtpd.LMTP)
 	for _, d := range []struct {
@@ -52,6 +61,8 @@ func (h *house) openDoors() error {
 		{listen.Door{Name: "lmtp", TLS: cert, Busy: lmtp.Busy(), Serve: lmtp.Serve}, cfg.Doors.LMTP},
 		{listen.Door{Name: "imap", TLS: cert, Busy: imap.Busy(), Serve: imap.Serve}, cfg.Doors.IMAP},
 		{listen.Door{Name: "imaps", TLS: cert, Implicit: true, Serve: imap.Serve}, cfg.Doors.IMAPS},
+		{listen.Door{Name: "pop3", TLS: cert, Busy: pop.Busy(), Serve: pop.Serve}, cfg.Doors.POP3},
+		{listen.Door{Name: "pop3s", TLS: cert, Implicit: true, Serve: pop.Serve}, cfg.Doors.POP3S},
 	} {
 		if d.address == config.Off {
 			continue
@@ -63,27 +74,11 @@ func (h *house) openDoors() error {
 		}
 		h.opened(d.door.Name, l.Addr(), d.door.TLS != nil, d.door.Implicit)
 	}
-	if cfg.Doors.HTTP == config.Off {
-		return nil
+	if err := h.openWeb(srv, in); err != nil {
+		return err
 	}
-	l, err := h.env.Listen("tcp", cfg.Doors.HTTP)
-	if err != nil {
-		return doorError("http", cfg.Doors.HTTP, err)
-	}
-	h.opened("http", l.Addr(), false, false)
-	h.serveHTTP("http", l, web)
-	// Whoever balances load over servers is told before the first door closes.
-	h.closes("health", func(context.Context) error { web.Stopping(); return nil })
+	close(h.open)
 	return nil
-}
-
-// mechanisms are the ways to sign in that SMTP and IMAP offer: nil for all that they know. A program
-// that is offered SCRAM takes it and nothing else, so it is offered where people have credentials.
-func mechanisms(cfg *config.Config) (smtp, imap []string) {
-	if cfg.Directory.SCRAM {
-		return nil, nil
-	}
-	return []string{"PLAIN", "LOGIN"}, []string{"PLAIN"}
 }
 
 func (h *house) opened(name string, at net.Addr, startTLS, implicit bool) {
@@ -107,24 +102,6 @@ func (h *house) door(name string) string {
 	return ""
 }
 
-// serveHTTP serves a listener until the house closes.
-func (h *house) serveHTTP(name string, l net.Listener, handler http.Handler) {
-	srv := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}
-	h.env.Go("door "+name, func() {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			h.env.Log.Error("door closed by itself", "door", name, "error", err)
-		}
-	})
-	h.closes(name, func(ctx context.Context) error {
-		if err := srv.Shutdown(ctx); err != nil {
-			return errors.Join(err, srv.Close())
-		}
-		return nil
-	})
-}
-
 // openSocket opens the door for verbs: a socket in the data folder that only the server's own
 // account may open.
 func (h *house) openSocket() error {
@@ -136,7 +113,7 @@ func (h *house) openSocket() error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
-	h.serveHTTP("admin", l, admin.Handler(h.system))
+	h.serveHTTP("admin", l, admin.Handler(h.system), nil)
 	if err := h.writePID(); err != nil {
 		return err
 	}

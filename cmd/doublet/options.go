@@ -8,10 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"doublet/admin"
+	"doublet/client/dns"
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/env"
+	"doublet/mail"
+	"doublet/mail/verify"
 	"doublet/stat"
 	"doublet/store"
 )
@@ -39,11 +43,11 @@ func version() string {
 
 func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Options {
 	return store.Options{
-		LogDir: cfg.Data.WALDir, CacheSize: int64(cfg.Store.CacheSize), MemTableSize: uint64(cfg.Store.MemtableSize),
+		LogDir: cfg.Data.WALDir, IndexDir: cfg.Data.IndexDir, SegmentsDir: cfg.Data.SegmentsDir, CacheSize: int64(cfg.Store.CacheSize), MemTableSize: uint64(cfg.Store.MemtableSize),
 		// The store takes 0 for its default, and the configuration says what it says.
 		LogSyncInterval: max(cfg.Store.WALSyncInterval.Duration, 1), Databases: cfg.Store.DBCacheEntries,
 		FloorBytes: nonZero(int64(cfg.Store.SpaceFloor)), FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
-		Indexes: directory.Indexes(), Stats: stats,
+		Indexes: append(directory.Indexes(), mail.Indexes()...), Stats: stats,
 		OnFatal: func(err error) {
 			e.Log.Error("the transaction log failed: nothing more can be acknowledged; the process ends, and start-up recovers", "error", err)
 			os.Exit(exitFatal)
@@ -82,7 +86,41 @@ func nonZero(n int64) int64 {
 }
 
 func directoryOptions(cfg *config.Config, stats *stat.Tree) directory.Options {
-	return directory.Options{Domain: cfg.Server.Domain, NameCache: cfg.Directory.NameCacheEntries, Stats: stats}
+	return directory.Options{Domain: cfg.Server.Domain, NameCache: cfg.Directory.NameCacheEntries, Scram: cfg.Directory.SCRAM, Stats: stats}
+}
+
+func dnsOptions(cfg *config.Config, stats *stat.Tree) dns.Options {
+	return dns.Options{
+		Servers: strings.Fields(cfg.DNS.Servers), Trusted: strings.Fields(cfg.DNS.Trusted),
+		Timeout: cfg.DNS.Timeout.Duration, CacheEntries: cfg.DNS.CacheEntries, Stats: stats,
+	}
+}
+
+// publish is what the settings say that concerns public DNS.
+func publish(cfg *config.Config) admin.Publish {
+	return admin.Publish{
+		DKIM: cfg.Sign.DKIM, MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MTASTSMX: strings.Fields(cfg.Web.MTASTSMX),
+		ACME: cfg.ACME.Enabled, Authority: cfg.ACME.Directory,
+	}
+}
+
+// verifyOptions are the settings of [verify]; the words in them were checked when they were read.
+func verifyOptions(cfg *config.Config, stats *stat.Tree) (verify.Options, error) {
+	o := verify.Options{
+		Hostname: cfg.Server.Name, Defer: cfg.Verify.Trouble == "defer", Blocklists: strings.Fields(cfg.Verify.Blocklists),
+		GreylistDelay: cfg.Verify.Greylist.Duration, GreylistEntries: cfg.Verify.GreylistEntries, Stats: stats,
+	}
+	var err error
+	for _, w := range []struct {
+		to   *verify.Enforce
+		word string
+	}{{&o.DMARC, cfg.Verify.DMARC}, {&o.SPF, cfg.Verify.SPF}, {&o.Blocked, cfg.Verify.Blocked}} {
+		if *w.to, err = verify.ParseEnforce(w.word); err != nil {
+			return o, err
+		}
+	}
+	o.Exempt, err = verify.ParseNetworks(cfg.Verify.Exempt)
+	return o, err
 }
 
 // waitingSignIns is how many sign-ins may wait for their turn at the password pool.

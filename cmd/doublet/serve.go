@@ -13,6 +13,7 @@ import (
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
 	"doublet/env"
+	"doublet/note"
 
 	"github.com/spf13/cobra"
 )
@@ -69,12 +70,13 @@ func live(ctx context.Context, e *env.Env, cfg config.Config, hangup <-chan os.S
 		}
 		return err
 	}
-	if err := h.serve(stop); err != nil {
+	if err := h.serve(ctx, stop); err != nil {
 		return err
 	}
 	if err := ready(h); err != nil {
 		return err
 	}
+	h.watchdog(ctx)
 	for ctx.Err() == nil {
 		select {
 		case <-hangup:
@@ -151,6 +153,9 @@ func (a *app) initialize(ctx context.Context, cfg config.Config, first admin.Use
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet serve --data %s\n", cfg.Data.Dir, path, user.Name, user.Address, cfg.Data.Dir)
+	if err := h.system.EnsureKeys(ctx, note.System, cfg.Server.Domain); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet dns show --data %s prints what to publish, doublet serve --data %s runs the server\n", cfg.Data.Dir, path, user.Name, user.Address, cfg.Data.Dir, cfg.Data.Dir)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"doublet/cmd/doublet/config"
 	"doublet/env"
+	"doublet/serve/certs"
 
 	"github.com/spf13/cobra"
 )
@@ -139,7 +140,7 @@ func (a *app) configCommand() *cobra.Command {
 			return err
 		}
 		if cfg.TLS.Certificate != "" {
-			if _, err := loadPair(cfg.TLS.Certificate, cfg.TLS.Key); err != nil {
+			if _, err := certs.Load(world(&cfg, a.err), cfg.TLS.Certificate, cfg.TLS.Key); err != nil {
 				return &config.Error{Where: "configuration", Key: "tls", Err: err}
 			}
 		}

@@ -2,18 +2,21 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"path/filepath"
 	"time"
 
 	"doublet/admin"
+	"doublet/client/dns"
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/verify"
 	"doublet/mailbox"
+	"doublet/serve/certs"
+	"doublet/serve/webd"
 	"doublet/stat"
 	"doublet/wire/mime"
 )
@@ -24,8 +27,12 @@ type house struct {
 	cfg    config.Config
 	system *admin.System
 	doors  []admin.Door
-	cert   atomic.Pointer[tls.Certificate]
-	undo   []closing
+	// verifier looks into mail from strangers.
+	verifier *verify.Verifier
+	certs    *certs.Provider
+	web      *webd.Server
+	open     chan struct{} // closed when the doors are open
+	undo     []closing
 }
 
 // closing is what closes a room; ctx ends when it has had time enough.
@@ -36,14 +43,22 @@ type closing struct {
 
 // open opens the rooms that verbs act on: all there is of a stopped server.
 func open(e *env.Env, cfg config.Config) (h *house, err error) {
-	h = &house{env: e, cfg: cfg}
+	h = &house{env: e, cfg: cfg, open: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.close())
 		}
 	}()
 	s := &admin.System{Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now(), SCRAM: cfg.Directory.SCRAM}
+	s.Backup = admin.BackupSettings{Dir: cfg.Data.BackupDir, Rate: admin.Size(cfg.Data.BackupRate), Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)}}
 	h.system, s.Stats = s, stat.New(e.Clock)
+	s.Publish = publish(&cfg)
+	s.DNS = dns.New(e, dnsOptions(&cfg, s.Stats))
+	checks, err := verifyOptions(&cfg, s.Stats)
+	if err != nil {
+		return h, fmt.Errorf("settings of verify: %w", err)
+	}
+	h.verifier = verify.New(e, s.DNS, checks)
 	if s.Store, err = openStore(e, &cfg, s.Stats); err != nil {
 		return h, err
 	}
@@ -56,17 +71,25 @@ func open(e *env.Env, cfg config.Config) (h *house, err error) {
 		MessageSize: int(cfg.Limits.MessageSize), Limits: mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},
 	})
 	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store, Directory: s.Directory})
-	if s.Mail, err = mail.Open(s.Store, e, s.Directory, s.Mailbox, mail.Options{Hostname: cfg.Server.Name, Stats: s.Stats}); err != nil {
+	router, err := routerOptions(h)
+	if err != nil {
+		return h, fmt.Errorf("settings of router: %w", err)
+	}
+	if s.Mail, err = mail.Open(s.Store, e, s.Directory, s.Mailbox, router); err != nil {
 		return h, fmt.Errorf("open mail: %w", err)
 	}
 	return h, nil
 }
 
 // serve makes a running server of an open house: admin, doors, tasks. stop is what the verb stop
-// calls.
-func (h *house) serve(stop func()) error {
-	h.system.Stop = stop
+// calls; ctx ends when the server is to stop.
+func (h *house) serve(ctx context.Context, stop func()) error {
+	h.system.Stop, h.system.Stopping = stop, ctx
 	h.statistics()
+	h.system.FindBackup()
+	if err := h.openCertificates(); err != nil {
+		return err
+	}
 	if err := h.openTasks(); err != nil {
 		return err
 	}

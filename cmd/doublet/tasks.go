@@ -24,6 +24,14 @@ func (h *house) openTasks() error {
 		h.env.Log.Info("collected", "people", done.People, "databases", done.Databases, "objects", done.Objects, "rewritten", uint64(done.Rewritten))
 		return err
 	}})
+	tasks.Start(task.Task{Name: "Certificates", Run: func(ctx context.Context) error {
+		select {
+		case <-h.open: // an authority comes to the doors
+		case <-ctx.Done():
+			return nil
+		}
+		return h.certs.Run(ctx)
+	}})
 	tasks.Start(task.Task{Name: "Stats", When: task.Every(15 * time.Second), AtStart: true, Run: platform})
 	return nil
 }

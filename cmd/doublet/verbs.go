@@ -20,9 +20,9 @@ import (
 
 // groupHelp is a word on verbs of more than one word.
 var groupHelp = map[string]string{
-	"user": "people", "user app-password": "passwords of single programs", "group": "groups", "domain": "local domains",
-	"mailin": "databases that receive mail", "db": "databases", "import": "bring mail in", "show": "what the server is and does",
-	"queue": "mail that waits in mail.box", "dump": "write parts of the store as text",
+	"user": "people", "user app-password": "passwords of single programs", "user send-as": "who may write under whose address", "list": "mailing lists", "group": "groups", "domain": "local domains", "domain key": "keys that mail is signed with (DKIM)", "dns": "what to publish in DNS",
+	"mailin": "databases that receive mail", "db": "databases", "import": "bring mail and people in", "show": "what the server is and does",
+	"queue": "mail that waits in mail.box", "route": "where mail for other domains goes", "ban": "addresses that may not sign in for a while", "certificate": "certificates of the doors", "dump": "write parts of the store as text",
 }
 
 // addVerbs makes a command of every verb in admin's table.
@@ -39,7 +39,9 @@ func (a *app) addVerbs(root *cobra.Command) {
 				parent.AddCommand(parents[path])
 			}
 		}
-		parents[path].AddCommand(a.verbCommand(v, words[len(words)-1]))
+		cmd := a.verbCommand(v, words[len(words)-1])
+		parents[path].AddCommand(cmd)
+		parents[v.Name] = cmd // a verb may have others below it: backup, backup list
 	}
 }
 
@@ -148,7 +150,7 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 			if p.Required {
 				return nil, missing(cmd, flagName(p.Name), p.Help)
 			}
-			if p.Secret {
+			if p.Secret && !p.Unasked {
 				m[p.Name], err = a.askSecret(p.Name)
 			}
 		case p.Kind == "switch":

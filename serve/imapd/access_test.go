@@ -2,10 +2,12 @@ package imapd
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"strings"
 	"testing"
 
+	"doublet/directory"
 	"doublet/note"
 	"doublet/store/layout"
 )
@@ -20,14 +22,14 @@ func TestAccess(t *testing.T) {
 	h.fill(t, 2, "Subject: x\r\n\r\ntext\r\n")
 	alice, bob := h.people.accounts["alice"], h.people.accounts["bob"]
 	guest := func(level note.Level, plus note.Rights) {
-		err := h.store.SetInfo(note.System, alice.Database, func(i *layout.Info) {
-			i.ACL = i.ACL.With(note.Entry{ID: bob.Who.Person, Level: level, Plus: plus})
+		err := h.store.SetInfo(note.System, alice.MailDatabase, func(i *layout.Info) {
+			i.ACL = i.ACL.With(note.Entry{ID: bob.ID, Level: level, Plus: plus})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.people.accounts["guest"] = Account{Who: bob.Who, Database: alice.Database, Name: "guest"}
+	h.people.accounts["guest"] = directory.Person{ID: bob.ID, PersonFields: directory.PersonFields{MailDatabase: alice.MailDatabase}}
 	c, r := h.raw(t)
 	talk(t, c, r, "a LOGIN guest demo")
 	if got := talk(t, c, r, "b SELECT INBOX"); !strings.Contains(got, "b NO [") {
@@ -79,6 +81,56 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// A mail file that is nobody's stands under its title in Shared/, for those whom its list names.
+func TestSharedMailFile(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	bob := h.people.accounts["bob"]
+	id, err := h.people.mail.Make(context.Background(), note.UNID{}, "Town Hall", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := func(level note.Level) {
+		t.Helper()
+		if err := h.store.SetInfo(note.System, id, func(i *layout.Info) {
+			i.ACL = i.ACL.With(note.Entry{ID: bob.ID, Level: level})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	access(note.Editor)
+	c, r := h.raw(t)
+	talk(t, c, r, "a LOGIN bob demo")
+	a, ar := h.raw(t)
+	talk(t, a, ar, "a LOGIN alice demo")
+	const inbox = `"Shared/Town Hall/INBOX"`
+	for _, step := range []struct{ line, want string }{
+		{`b LIST "" "Shared/%"`, "* LIST (\\Noselect \\HasChildren) \"/\" \"Shared/Town Hall\"\r\nb OK"},
+		{`b LIST "" *`, "* LIST (\\HasNoChildren) \"/\" " + inbox},
+		{"b APPEND " + inbox + " {4+}\r\na: b", "b OK [APPENDUID "},
+		{"b STATUS " + inbox + " (MESSAGES)", "(MESSAGES 1)"},
+		{"b GETQUOTAROOT " + inbox, `"Shared/Town Hall"`},
+		{"b SELECT " + inbox, "b OK [READ-WRITE]"},
+		{"b UID MOVE 1 Drafts", "b OK"},
+	} {
+		if got := talk(t, c, r, step.line); !strings.Contains(got, step.want) {
+			t.Errorf("%s: %q, want %q", step.line, got, step.want)
+		}
+	}
+	if got := talk(t, a, ar, `b LIST "" "*"`); strings.Contains(got, "Shared") {
+		t.Errorf("alice sees %q", got)
+	}
+	if got := talk(t, a, ar, "c SELECT "+inbox); !strings.Contains(got, "c NO [NONEXISTENT]") {
+		t.Errorf("%q", got)
+	}
+	access(note.NoAccess)
+	o, or := h.raw(t)
+	talk(t, o, or, "a LOGIN bob demo")
+	if got := talk(t, o, or, `b LIST "" "*"`); strings.Contains(got, "Shared") {
+		t.Errorf("without access bob sees %q", got)
+	}
+}
+
 // Who is disabled, or loses a group, does so in the sessions that they have open: with the next command,
 // and before the next change is told in IDLE.
 func TestAccessEndsInOpenSessions(t *testing.T) {
@@ -97,16 +149,15 @@ func TestAccessEndsInOpenSessions(t *testing.T) {
 		t.Fatal(line, err)
 	}
 	// As one who has no right here any more.
-	stranger := func(a *Account) (bool, error) {
-		a.Who.Person = note.UNID{1: 1}
-		return true, nil
-	}
-	disabled := func(*Account) (bool, error) { return false, ErrCredentials }
+	stranger := func() (note.Who, error) { return note.Who{Person: note.UNID{1: 1}, Directory: 1}, nil }
+	disabled := func() (note.Who, error) { return note.Who{}, directory.ErrDisabled }
 	h.people.today.Store(&stranger)
+	h.people.version.Store(1)
 	if got := talk(t, c, r, `d STATUS INBOX (MESSAGES)`); !strings.Contains(got, "d NO [") {
 		t.Errorf("%q", got)
 	}
 	h.people.today.Store(&disabled)
+	h.people.version.Store(2)
 	h.fill(t, 1, "Subject: secret\r\n\r\ntext\r\n")
 	for _, x := range []struct {
 		c net.Conn
@@ -117,5 +168,34 @@ func TestAccessEndsInOpenSessions(t *testing.T) {
 		if !strings.HasPrefix(got, "* BYE ") {
 			t.Errorf("%q", got)
 		}
+	}
+}
+
+// A move of many messages that fails on its way tells which were moved.
+//
+// Implements: RFC 6851 §3.3 COPYUID of what was moved
+func TestMovePart(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	alice, bob := h.people.accounts["alice"], h.people.accounts["bob"]
+	const text = "Subject: x\r\n\r\ntext\r\n"
+	err := h.store.SetInfo(note.System, bob.MailDatabase, func(i *layout.Info) {
+		i.Quota = 1100 * uint64(len(text))
+		i.ACL = i.ACL.With(note.Entry{ID: alice.ID, Level: note.Editor})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.fill(t, 1200, text)
+	c, r := h.raw(t)
+	talk(t, c, r, "a LOGIN alice demo")
+	talk(t, c, r, "b SELECT INBOX")
+	got := talk(t, c, r, `c UID MOVE 1:* "Other Users/bob/INBOX"`)
+	first, rest, _ := strings.Cut(got, "\r\n")
+	if !strings.HasPrefix(first, "* OK [COPYUID ") || !strings.HasSuffix(first, " 1:1000 1:1000] Moved") {
+		t.Errorf("%q", first)
+	}
+	if !strings.HasPrefix(rest, "* 1000 EXPUNGE\r\n") || !strings.HasSuffix(rest, "* 1 EXPUNGE\r\nc NO [OVERQUOTA] Quota exceeded\r\n") {
+		t.Errorf("%.100q…", rest)
 	}
 }

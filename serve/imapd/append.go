@@ -13,56 +13,30 @@ import (
 //
 // Implements: RFC 9051 §6.3.12 APPEND
 // Implements: RFC 4315 §3 APPENDUID
+// Implements: RFC 6855 §4 APPEND UTF8
+// Implements: RFC 3502 §6.3.11 MULTIAPPEND, all messages or none
 // Implements: RFC 3516 §4.4 literal8 with NULs is refused with UNKNOWN-CTE
 func (s *session) append(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Append)
-	flags, err := mailbox.ParseFlags(a.Flags)
-	if err == nil {
-		_, err = s.file.Folder(s.c.Context(), a.Mailbox)
-	}
+	file, _, err := s.folder(a.Mailbox)
 	if err != nil {
 		s.refuseMessage(cmd, func() { s.refuse(cmd, err) })
 		return
 	}
-	if a.Size == 0 {
-		s.refuseMessage(cmd, func() { s.no(cmd, "", "Message is empty") })
+	list, ok := s.readMessages(cmd, a)
+	defer list.release(s)
+	if !ok {
 		return
 	}
-	if !s.srv.cfg.Memory.Has(a.Size) {
-		s.refuseMessage(cmd, func() { s.no(cmd, "LIMIT", busy) })
-		return
+	var validity uint32
+	var uids mailbox.Set
+	if len(list.m) == 1 {
+		var uid uint32
+		validity, uid, err = file.Append(s.c.Context(), a.Mailbox, list.m[0].Raw, list.m[0].Flags, list.m[0].Date)
+		uids = mailbox.Set{{Start: uid, Stop: uid}}
+	} else {
+		validity, uids, err = file.AppendAll(s.c.Context(), a.Mailbox, list.m)
 	}
-	raw, held, err := s.readMessage(a.Size)
-	defer s.srv.cfg.Memory.Give(held)
-	full := errors.Is(err, errMemory)
-	if err == nil || full {
-		err = s.in.EndMessage()
-	}
-	s.out.take()
-	switch {
-	case err != nil:
-		s.lineFailed(cmd, err)
-	case full:
-		s.no(cmd, "LIMIT", busy)
-	case bytes.IndexByte(raw, 0) >= 0:
-		s.no(cmd, "UNKNOWN-CTE", "Message contains NUL characters")
-	default:
-		s.deposit(cmd, a, raw, flags)
-	}
-}
-
-const busy = "Too many messages in progress, try again later"
-
-// errMemory says that a message had no room among those in flight.
-var errMemory = errors.New("imapd: too many messages in flight")
-
-// deposit stores a message that has come whole.
-func (s *session) deposit(cmd *imap.Command, a *imap.Append, raw []byte, flags mailbox.Flags) {
-	date := a.Date
-	if date.IsZero() {
-		date = s.c.Now()
-	}
-	validity, uid, err := s.file.Append(s.c.Context(), a.Mailbox, raw, flags, date)
 	if err != nil {
 		s.refuse(cmd, err)
 		return
@@ -71,7 +45,89 @@ func (s *session) deposit(cmd *imap.Command, a *imap.Append, raw []byte, flags m
 		return
 	}
 	b := imap.AppendResultHead(s.out.b, cmd.Tag, imap.OK)
-	s.out.b = imap.AppendResultTail(imap.AppendCodeAppendUID(b, validity, uid), "APPEND completed")
+	s.out.b = imap.AppendResultTail(imap.AppendCodeAppendUIDs(b, validity, wireSet(uids)), "APPEND completed")
+}
+
+const busy = "Too many messages in progress, try again later"
+
+// errMemory says that a message had no room among those in flight.
+var errMemory = errors.New("imapd: too many messages in flight")
+
+// maxMessages is how many messages one APPEND may bring. All of them together may be as large as one.
+const maxMessages = 500
+
+// incoming is what a command has brought.
+type incoming struct {
+	m    []mailbox.Incoming
+	size int64
+	held int64 // of the memory for messages
+}
+
+func (l *incoming) release(s *session) { s.memory().Give(l.held) }
+
+// readMessages reads the messages of a command; the caller releases them. Where ok is false the command
+// is answered: everything that can be known before a message is said before the client sends it.
+func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming, ok bool) {
+	for a != nil {
+		flags, err := mailbox.ParseFlags(a.Flags)
+		if err != nil {
+			s.refuseMessage(cmd, func() { s.refuse(cmd, err) })
+			return list, false
+		}
+		if no := s.unwelcome(cmd, a, &list); no != nil {
+			s.refuseMessage(cmd, no)
+			return list, false
+		}
+		raw, held, err := s.readMessage(a.Size)
+		list.held += held
+		full := errors.Is(err, errMemory)
+		var next *imap.Append
+		if err == nil {
+			next, err = s.in.EndMessage()
+		} else if full {
+			err = s.in.RefuseMessage()
+		}
+		s.out.take()
+		switch {
+		case err != nil:
+			s.lineFailed(cmd, err)
+			return list, false
+		case full:
+			s.no(cmd, "LIMIT", busy)
+			return list, false
+		case bytes.IndexByte(raw, 0) >= 0:
+			refused := func() { s.no(cmd, "UNKNOWN-CTE", "Message contains NUL characters") }
+			if next != nil {
+				s.refuseMessage(cmd, refused)
+			} else {
+				refused()
+			}
+			return list, false
+		}
+		date := a.Date
+		if date.IsZero() {
+			date = s.c.Now()
+		}
+		list.m = append(list.m, mailbox.Incoming{Raw: raw, Flags: flags, Date: date})
+		list.size += a.Size
+		a = next
+	}
+	return list, true
+}
+
+// unwelcome says why a message is not taken, before it comes; nil: it is.
+func (s *session) unwelcome(cmd *imap.Command, a *imap.Append, list *incoming) func() {
+	switch {
+	case a.UTF8 && !s.utf8:
+		return func() { s.badly(cmd, "UTF8=ACCEPT is not enabled") }
+	case a.Size == 0:
+		return func() { s.no(cmd, "", "Message is empty") }
+	case len(list.m) == maxMessages || len(list.m) > 0 && list.size+a.Size > int64(s.srv.backend.Mail().MessageSize()):
+		return func() { s.no(cmd, "LIMIT", "Too much for one APPEND") }
+	case !s.memory().Has(a.Size):
+		return func() { s.no(cmd, "LIMIT", busy) }
+	}
+	return nil
 }
 
 // refuseMessage says no. A client that waits to send its message sees that instead of the
@@ -101,7 +157,7 @@ func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 	for n := int64(0); n < size; {
 		if n == int64(len(b)) {
 			room := min(size, max(firstRoom, 2*n))
-			if !s.srv.cfg.Memory.Take(room - held) {
+			if !s.memory().Take(room - held) {
 				return nil, held, errMemory
 			}
 			held = room

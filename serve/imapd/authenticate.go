@@ -1,12 +1,9 @@
 package imapd
 
 import (
-	"errors"
-	"fmt"
-
+	"doublet/serve/signin"
 	"doublet/wire/imap"
 	"doublet/wire/sasl"
-	"doublet/wire/scram"
 )
 
 // maxSteps bounds an exchange.
@@ -16,22 +13,15 @@ const maxSteps = 8
 //
 // Implements: RFC 9051 §6.2.2 AUTHENTICATE
 // Implements: RFC 4959 SASL-IR
-// Implements: RFC 4616 PLAIN
-// Implements: RFC 7677 SCRAM-SHA-256
 func (s *session) authenticate(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Authenticate)
-	switch {
-	case !s.mayLogin():
+	if !s.mayLogin() {
 		s.no(cmd, "PRIVACYREQUIRED", "Sign-in needs TLS here")
 		return
-	case !s.srv.offers(a.Mechanism):
-		s.no(cmd, "CANNOT", "Mechanism is not offered")
-		return
 	}
-	var account Account
-	exchange, err := s.mechanism(a.Mechanism, &account)
+	exchange, err := s.srv.backend.SignIn().Begin(s.c.Context(), s.attempt(), a.Mechanism)
 	if err != nil {
-		s.signedIn(cmd, account, err)
+		s.signedIn(cmd, signin.Account{}, err)
 		return
 	}
 	var response []byte
@@ -45,45 +35,11 @@ func (s *session) authenticate(cmd *imap.Command) {
 	if s.over || s.failed != nil {
 		return
 	}
+	account := signin.Account{}
+	if err == nil {
+		account, err = exchange.Account()
+	}
 	s.signedIn(cmd, account, err)
-}
-
-// mechanism makes the step machine; it sets account when it succeeds.
-func (s *session) mechanism(name string, account *Account) (sasl.Server, error) {
-	if name == "SCRAM-SHA-256" {
-		x, err := s.srv.backend.Scram(s.c.Context())
-		return &scramServer{x, account}, err
-	}
-	return sasl.NewPlainServer(func(authzid, user, password string) (err error) {
-		if authzid != "" && authzid != user {
-			return ErrCredentials // acting for somebody else is not done here
-		}
-		*account, err = s.verify(user, password)
-		return err
-	}), nil
-}
-
-// scramServer asks for the client's first message where it did not come with the command, and keeps
-// the account.
-type scramServer struct {
-	ScramServer
-	account *Account
-}
-
-func (x *scramServer) Next(response []byte) ([]byte, bool, error) {
-	if response == nil {
-		return []byte{}, false, nil
-	}
-	challenge, done, err := x.ScramServer.Next(response)
-	if errors.Is(err, scram.ErrSyntax) || errors.Is(err, scram.ErrChannelBinding) || errors.Is(err, scram.ErrExtension) {
-		// The client's fault, and counted as one: not the server's trouble.
-		return nil, false, fmt.Errorf("%w: %w", sasl.ErrMalformed, err)
-	}
-	if err != nil || !done {
-		return challenge, done, err
-	}
-	*x.account, err = x.Account()
-	return challenge, true, err
 }
 
 // exchange drives the machine. s.over or s.failed is set when the connection was lost.

@@ -14,7 +14,8 @@ const capabilities = " IMAP4rev2 IMAP4rev1 LITERAL+ SASL-IR ID ENABLE"
 
 // mailCapabilities matter once somebody has signed in.
 const mailCapabilities = " IDLE NAMESPACE UIDPLUS MOVE CONDSTORE QRESYNC ESEARCH SEARCHRES CHILDREN LIST-EXTENDED LIST-STATUS" +
-	" SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE UNSELECT OBJECTID PREVIEW SAVEDATE BINARY APPENDLIMIT="
+	" SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE UNSELECT UTF8=ACCEPT ACL RIGHTS=texk LIST-MYRIGHTS QUOTA QUOTA=RES-STORAGE QUOTASET METADATA LIST-METADATA MULTIAPPEND REPLACE SORT SORT=DISPLAY ESORT THREAD=ORDEREDSUBJECT THREAD=REFERENCES THREAD=REFS" +
+	" MULTISEARCH WITHIN PARTIAL NOTIFY INPROGRESS UIDONLY UIDBATCHES OBJECTID PREVIEW SAVEDATE BINARY APPENDLIMIT="
 
 func (s *session) appendCapabilities(dst []byte) []byte {
 	dst = append(dst, capabilities...)
@@ -25,10 +26,13 @@ func (s *session) appendCapabilities(dst []byte) []byte {
 		if !s.mayLogin() {
 			return append(dst, " LOGINDISABLED"...)
 		}
-		for _, m := range s.srv.cfg.Mechanisms {
+		for _, m := range s.srv.backend.SignIn().Mechanisms(s.attempt()) {
 			dst = append(append(dst, " AUTH="...), m...)
 		}
 		return dst
+	}
+	if !s.c.Compressed() {
+		dst = append(dst, " COMPRESS=DEFLATE"...)
 	}
 	dst = append(dst, mailCapabilities...)
 	return strconv.AppendInt(dst, int64(s.srv.backend.Mail().MessageSize()), 10)

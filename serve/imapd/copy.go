@@ -22,16 +22,19 @@ func (s *session) copy(cmd *imap.Command) {
 		return
 	}
 	move := cmd.Name == "MOVE"
-	run := s.view.Copy
-	if move {
-		if s.view.ReadOnly() {
-			s.refuse(cmd, mailbox.ErrReadOnly)
-			return
-		}
-		run = s.view.Move
+	if move && s.view.ReadOnly() {
+		s.refuse(cmd, mailbox.ErrReadOnly)
+		return
 	}
-	res, err := run(s.c.Context(), set, byUID, a.Mailbox)
+	var res mailbox.CopyResult
+	to, err := s.at(a.Mailbox)
+	if err == nil {
+		res, err = s.view.CopyTo(s.c.Context(), set, byUID, to, a.Mailbox, move)
+	}
 	if err != nil {
+		if move && len(res.Source) > 0 { // RFC 6851 section 3.3: what was moved stays moved
+			s.out.b = appendCopyUID(s.out.b, "*", &res, "Moved")
+		}
 		s.refuse(cmd, err)
 		return
 	}
@@ -44,7 +47,7 @@ func (s *session) copy(cmd *imap.Command) {
 		s.doneHighest(cmd, "MOVE completed")
 		return
 	}
-	if s.poll(true); s.over {
+	if s.catchUp(cmd); s.over {
 		return
 	}
 	s.out.b = appendCopyUID(s.out.b, cmd.Tag, &res, "COPY completed")

@@ -27,10 +27,20 @@ func (s *session) create(cmd *imap.Command) {
 		s.no(cmd, "CANNOT", "Mailbox name is not allowed")
 		return
 	}
-	f, err := s.file.Create(s.c.Context(), a.Mailbox, use)
+	file, err := s.at(a.Mailbox)
+	if err == nil {
+		err = s.mayReserved(file, a.Mailbox)
+	}
+	var f mailbox.Folder
+	if err == nil {
+		f, err = file.Create(s.c.Context(), a.Mailbox, use)
+	}
 	if err != nil {
 		s.refuse(cmd, err)
 		return
+	}
+	if cmd.Given != "" {
+		s.tellName(&f, cmd.Given)
 	}
 	s.done(cmd, "MAILBOXID ("+mailbox.FolderID(&f)+")", "CREATE completed")
 }

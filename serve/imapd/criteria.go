@@ -20,6 +20,7 @@ var simpleTests = map[imap.SearchOp]mailbox.Test{
 	imap.OpSavedOn: mailbox.TestSavedOn, imap.OpSavedSince: mailbox.TestSavedSince,
 	imap.OpLarger: mailbox.TestLarger, imap.OpSmaller: mailbox.TestSmaller, imap.OpModSeq: mailbox.TestModSeq,
 	imap.OpEmailID: mailbox.TestEmailID, imap.OpThreadID: mailbox.TestThreadID,
+	imap.OpOlder: mailbox.TestOlder, imap.OpYounger: mailbox.TestYounger,
 }
 
 // nothing matches no message.
@@ -32,6 +33,7 @@ func nothing() mailbox.Criteria {
 // Implements: RFC 5182 §2.1 $ in SEARCH
 // Implements: RFC 8474 §6 EMAILID and THREADID search
 // Implements: RFC 8514 §4 SAVEDATE search
+// Implements: RFC 5032 WITHIN
 func (s *session) criteria(k *imap.SearchKey) (mailbox.Criteria, error) {
 	switch k.Op {
 	case imap.OpAll, imap.OpSaveDateSupported:
@@ -45,6 +47,9 @@ func (s *session) criteria(k *imap.SearchKey) (mailbox.Criteria, error) {
 	case imap.OpSeq, imap.OpUID:
 		if k.Target.Saved {
 			return mailbox.Criteria{Test: mailbox.TestUID, Set: s.saved}, nil
+		}
+		if k.Op == imap.OpSeq && s.uidOnly {
+			return mailbox.Criteria{}, errUIDRequired
 		}
 		test := mailbox.TestSeq
 		if k.Op == imap.OpUID {

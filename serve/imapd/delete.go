@@ -7,15 +7,15 @@ import "doublet/wire/imap"
 // Implements: RFC 9051 §6.3.5 DELETE
 func (s *session) delete(cmd *imap.Command) {
 	name := cmd.Args.(*imap.Mailbox).Name
-	selected := false
-	if s.view != nil {
-		f, err := s.file.Folder(s.c.Context(), name)
-		selected = err == nil && f.ID == s.view.FolderID()
+	file, f, err := s.folder(name)
+	if err == nil {
+		err = file.Delete(s.c.Context(), name)
 	}
-	if err := s.file.Delete(s.c.Context(), name); err != nil {
+	if err != nil {
 		s.refuse(cmd, err)
 		return
 	}
+	selected := s.view != nil && f.ID == s.view.FolderID() && file.Database() == s.view.File().Database()
 	if selected {
 		s.deselect()
 	}

@@ -6,7 +6,9 @@ import "doublet/wire/imap"
 // over.
 //
 // Implements: RFC 9051 §6.3.1 ENABLE
+// Implements: RFC 6855 §3 ENABLE UTF8=ACCEPT
 // Implements: RFC 7162 §3.2.3 ENABLE QRESYNC
+// Implements: RFC 9586 §3 ENABLE UIDONLY
 func (s *session) enable(cmd *imap.Command) {
 	s.out.b = append(s.out.b, "* ENABLED"...)
 	condstore := false
@@ -15,9 +17,15 @@ func (s *session) enable(cmd *imap.Command) {
 		case "IMAP4REV2":
 			s.rev2, s.in.UTF8 = true, true
 			s.out.b = append(s.out.b, " IMAP4rev2"...)
+		case "UTF8=ACCEPT":
+			s.utf8, s.in.UTF8 = true, true
+			s.out.b = append(s.out.b, " UTF8=ACCEPT"...)
 		case "QRESYNC":
 			s.qresync, condstore = true, true
 			s.out.b = append(s.out.b, " QRESYNC"...)
+		case "UIDONLY":
+			s.uidOnly = true
+			s.out.b = append(s.out.b, " UIDONLY"...)
 		case "CONDSTORE":
 			condstore = true
 			s.out.b = append(s.out.b, " CONDSTORE"...)
@@ -39,6 +47,7 @@ func (s *session) enableCondstore() {
 	}
 	s.condstore = true
 	if s.view != nil {
-		s.number("HIGHESTMODSEQ", max(s.view.ModSeq(), 1), "Highest")
+		_, upTo := s.view.Pending()
+		s.number("HIGHESTMODSEQ", max(upTo, 1), "Highest")
 	}
 }

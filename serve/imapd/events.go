@@ -13,6 +13,7 @@ func (s *session) poll(expunges bool) {
 	if s.view == nil {
 		return
 	}
+	before := s.view.UIDNext()
 	err := s.view.Poll(s.c.Context(), expunges, (*events)(s))
 	s.tellVanished()
 	if errors.Is(err, mailbox.ErrFolderGone) {
@@ -23,6 +24,9 @@ func (s *session) poll(expunges bool) {
 		// What could not be read now is told by the next Poll.
 		s.srv.env.Log.Error("imapd: poll failed", "account", s.account.Name, "err", err)
 	}
+	if s.notifier != nil && len(s.notifier.items) > 0 && s.view.UIDNext() > before {
+		s.fetchNew(before)
+	}
 }
 
 // events prints what Poll tells: expunges, then the count, then flags.
@@ -32,10 +36,10 @@ func (s *session) poll(expunges bool) {
 // Implements: RFC 9051 §7.5.1 EXPUNGE
 type events session
 
-// Expunge tells of one message; a client that enabled QRESYNC is told all of them at once.
+// Expunge tells of one message; a client that enabled QRESYNC or UIDONLY is told all of them at once.
 func (e *events) Expunge(seq, uid uint32) {
 	s := (*session)(e)
-	if s.qresync {
+	if s.qresync || s.uidOnly {
 		s.gone = append(s.gone, uid)
 		return
 	}
@@ -54,6 +58,11 @@ func (e *events) Exists(n uint32) {
 func (e *events) Changed(m *mailbox.Message) {
 	s := (*session)(e)
 	s.tellVanished()
+	if s.notifier != nil {
+		if e, _ := s.selectedEvents(); e&imap.EventFlagChange == 0 {
+			return
+		}
+	}
 	s.appendFlagsFetch(m, true)
 }
 
@@ -78,11 +87,7 @@ func (s *session) tellVanished() {
 // Implements: RFC 9051 §7.5.2 FETCH without request
 // Implements: RFC 7162 §3.1.4.3 MODSEQ in every FETCH response with flags
 func (s *session) appendFlagsFetch(m *mailbox.Message, uid bool) {
-	b := imap.AppendFetchHead(s.out.b, m.Seq)
-	if uid || s.qresync {
-		b = appendUint(append(b, "UID "...), uint64(m.UID))
-		b = append(b, ' ')
-	}
+	b := s.appendFetchHead(s.out.b, m, uid)
 	b = append(b, "FLAGS ("...)
 	b = m.Flags().AppendIMAP(b)
 	b = append(b, ')')

@@ -29,6 +29,7 @@ type fetcher struct {
 // Implements: RFC 7162 §3.1.4 CHANGEDSINCE
 // Implements: RFC 7162 §3.2.6 VANISHED UID FETCH modifier
 // Implements: RFC 5530 §3 EXPUNGEISSUED
+// Implements: RFC 9394 §3.3 PARTIAL
 func (s *session) fetch(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Fetch)
 	if a.Vanished && !(cmd.UID && s.qresync) {
@@ -41,12 +42,17 @@ func (s *session) fetch(cmd *imap.Command) {
 	}
 	f := fetcher{s: s, items: a.Items, uid: cmd.UID}
 	opts := f.prepare(a)
-	if len(set) == 0 {
+	var err error
+	partial := a.Partial != imap.Partial{} && len(set) > 0
+	if partial {
+		set, err = s.view.Part(s.c.Context(), set, byUID, a.Partial.Bounds)
+		byUID = true
+	}
+	if len(set) == 0 && err == nil {
 		s.done(cmd, "", "FETCH completed")
 		return
 	}
-	var err error
-	if a.Vanished {
+	if a.Vanished && err == nil {
 		err = s.fetchVanished(set, a.ChangedSince)
 	}
 	if err == nil {
@@ -120,6 +126,7 @@ func (f *fetcher) prepare(a *imap.Fetch) mailbox.FetchOptions {
 		}
 	}
 	f.uid = f.uid || f.s.qresync // RFC 7162 section 3.2.4: such a client goes by UIDs
+	f.uid = f.uid && !f.s.uidOnly
 	if modseq || a.ChangedSince > 0 {
 		f.s.enableCondstore()
 	}
@@ -149,7 +156,11 @@ func (s *session) flushPart() error {
 func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	s := f.s
 	start, holes := len(s.out.b), len(s.holes)
-	s.out.b = imap.AppendFetchHead(s.out.b, m.Seq)
+	if s.uidOnly {
+		s.out.b = imap.AppendUIDFetchHead(s.out.b, m.UID)
+	} else {
+		s.out.b = imap.AppendFetchHead(s.out.b, m.Seq)
+	}
 	first := len(s.out.b)
 	if f.uid {
 		s.out.b = appendUint(append(s.out.b, "UID "...), uint64(m.UID))
@@ -232,7 +243,7 @@ func (f *fetcher) item(m *mailbox.Message, i int) error {
 	case imap.ItemPreview:
 		var preview string
 		preview, err = m.Preview()
-		b = imap.AppendString(b, preview, s.rev2)
+		b = imap.AppendString(b, preview, s.in.UTF8)
 	case imap.ItemSaveDate:
 		b = imap.AppendDateTime(b, m.Saved())
 	}

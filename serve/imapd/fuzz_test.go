@@ -18,6 +18,9 @@ func FuzzSession(f *testing.F) {
 		"a IDLE\r\nDONE\r\nb LIST (SUBSCRIBED RECURSIVEMATCH) \"\" (% *) RETURN (STATUS (SIZE))\r\nc EXPUNGE\r\n",
 		"a AUTHENTICATE PLAIN\r\nAGFsaWNlAGRlbW8=\r\nb CREATE x/y (USE (\\Sent))\r\nc RENAME x z\r\nd DELETE z/y\r\n",
 		"a LOGIN {5}\r\nalice {4+}\r\ndemo\r\nb UNSELECT\r\nc CLOSE\r\nd LOGOUT\r\n",
+		"a UID SORT RETURN (PARTIAL -1:-5) (REVERSE DATE DISPLAYFROM SUBJECT) UTF-8 YOUNGER 5\r\nb THREAD REFERENCES UTF-8 ALL\r\nc UIDBATCHES 500\r\n",
+		"a ESEARCH IN (personal subtree (Sent) selected) RETURN (MIN) ALL\r\nb UID FETCH 1:* FLAGS (PARTIAL 1:2)\r\nc ENABLE UIDONLY\r\nd UID FETCH 1 UID\r\n",
+		"a NOTIFY SET STATUS (selected (MessageNew (BODY[]) MessageExpunge FlagChange)) (personal (MailboxName SubscriptionChange))\r\nb CREATE q\r\nc APPEND INBOX {4+}\r\na: b\r\nd NOTIFY NONE\r\ne IDLE\r\nDONE\r\n",
 		"a FETCH 1 (BODY[HEADER.FIELDS.NOT (a b)] PREVIEW (LAZY) RFC822.TEXT)\r\nb NOOP\r\n\x00\xff\r\n{9999999999999}\r\n",
 	} {
 		f.Add([]byte(s), true)

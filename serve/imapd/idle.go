@@ -14,9 +14,12 @@ import (
 // Implements: RFC 9051 §6.3.13 IDLE
 func (s *session) idle(cmd *imap.Command) {
 	s.out.b = append(s.out.b, "+ idling\r\n"...)
-	if s.view != nil {
+	switch {
+	case s.notifier != nil: // has a watch
+		s.news(true)
+	case s.view != nil:
 		// The watch stands before the look, so that no change falls between them.
-		stop, err := s.file.Watch(s.c.Wake)
+		stop, err := s.view.File().Watch(s.c.Wake)
 		if err != nil {
 			s.refuse(cmd, err)
 			return
@@ -37,7 +40,11 @@ func (s *session) idle(cmd *imap.Command) {
 		if !s.refresh() {
 			return
 		}
-		s.poll(true)
+		if s.notifier != nil {
+			s.news(true)
+		} else {
+			s.poll(true)
+		}
 	}
 	if s.over {
 		return

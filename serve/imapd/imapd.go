@@ -1,10 +1,10 @@
 // Package imapd is the door through which mail programs read and keep mail: IMAP4rev2 and IMAP4rev1
 // with the extensions that capability.go lists. It keeps the protocol, its order and its limits; what
-// a mail file is, mailbox knows; who somebody is, a Backend.
+// a mail file is, mailbox knows; who somebody is, signin.
 //
 // A session is one goroutine. Between two commands it waits in listen.Conn.Await and holds no
 // buffer. It speaks only while a command is running, IDLE included: that is when it may tell what
-// other sessions did.
+// other sessions did. A client that asked for it by NOTIFY is told between commands too.
 //
 // Implements: RFC 9051 Internet Message Access Protocol, version 4rev2
 // Implements: RFC 3501 Internet Message Access Protocol, version 4rev1
@@ -12,14 +12,14 @@ package imapd
 
 import (
 	"context"
-	"errors"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
+	"doublet/serve/signin"
 	"doublet/stat"
 )
 
@@ -38,49 +38,26 @@ type Config struct {
 	MaxBad int
 	// MaxAuthFailures ends a session (default 5).
 	MaxAuthFailures int
-	// Mechanisms are offered for AUTHENTICATE where it is allowed (default PLAIN and
-	// SCRAM-SHA-256).
-	Mechanisms []string
 	// Memory bounds the messages in flight over all sessions (default: one of 256 MB for this
 	// door).
 	Memory *listen.Budget
+	// NotifyMailboxes bounds the mailboxes that sessions remember for NOTIFY, over all sessions (default 200,000;
+	// about 150 bytes each).
+	NotifyMailboxes int
 }
 
-// Account is who signed in, and where their mail is.
-type Account struct {
-	Who      note.Who
-	Database note.DatabaseID
-	Name     string // for the log
-}
-
-// ErrCredentials is what Login and ScramServer.Next fail with when the name or the password is wrong.
-var ErrCredentials = errors.New("imapd: wrong name or password")
-
-// Backend is what imapd needs of the server. Methods are called from many sessions at once; ctx ends
-// when a shutdown has lost patience. An error that is not ErrCredentials is the server's own trouble:
-// the client is told to come again.
+// Backend is what imapd needs of the server.
 type Backend interface {
-	// Login checks a password. remote is the client's address, "" on a Unix socket.
-	Login(ctx context.Context, user, password, remote string) (Account, error)
-	// Scram begins a SCRAM-SHA-256 exchange.
-	Scram(ctx context.Context) (ScramServer, error)
+	// SignIn is how people sign in, and how a session that lasts for days is told who they are today.
+	SignIn() *signin.Service
 	Mail() *mailbox.Service
-}
-
-// Refresher is what a Backend should be, too: sessions last for days, and people are disabled, removed
-// and taken out of groups meanwhile.
-type Refresher interface {
-	// Refresh brings an account up to date, and says whether it has changed. It is asked before each
-	// command and before changes are told in IDLE, so it must be quick where nothing has. It fails with
-	// ErrCredentials when the account may not be used any more.
-	Refresh(ctx context.Context, a *Account) (changed bool, err error)
-}
-
-// ScramServer is the server's side of one SCRAM exchange. Next gets the client's messages and gives
-// the server's; the one given with done is server-final. Account is valid then.
-type ScramServer interface {
-	Next(in []byte) (out []byte, done bool, err error)
-	Account() (Account, error)
+	// Identifier is the name by which a person or group stands in access lists and among mailboxes,
+	// Identify finds who has one; ErrIdentifier: nobody.
+	Identifier(ctx context.Context, id note.UNID) (string, error)
+	Identify(ctx context.Context, name string) (note.UNID, error)
+	// SetQuota sets how much a mail file may hold, in bytes; 0 is no limit. store.ErrDenied: the person
+	// is no administrator.
+	SetQuota(ctx context.Context, who note.Who, db note.DatabaseID, limit uint64) error
 }
 
 // Server is one door. Its Serve goes into a listen.Door.
@@ -88,9 +65,13 @@ type Server struct {
 	env     *env.Env
 	cfg     Config
 	backend Backend
-	fresh   Refresher // nil where the backend is none
 	verbs   map[string]boundVerb
 	stats   statistics
+	// watched is how many mailboxes sessions remember for NOTIFY.
+	watched atomic.Int64
+	// progress is how often a client is told that a long command is at work.
+	progress time.Duration
+	maxSaved int // ranges of a saved search result
 }
 
 type boundVerb struct {
@@ -100,7 +81,7 @@ type boundVerb struct {
 
 type statistics struct {
 	sessions, bad, authFailures, timeouts *stat.Counter
-	current                               *stat.Gauge
+	current, watched                      *stat.Gauge
 	trans                                 *stat.Rate
 	users                                 *stat.Active
 }
@@ -115,20 +96,18 @@ func New(e *env.Env, cfg Config, b Backend, stats *stat.Tree) *Server {
 	cfg.DataTimeout = positive(cfg.DataTimeout, 3*time.Minute)
 	cfg.MaxBad = positive(cfg.MaxBad, 10)
 	cfg.MaxAuthFailures = positive(cfg.MaxAuthFailures, 5)
-	if cfg.Mechanisms == nil {
-		cfg.Mechanisms = []string{"PLAIN", "SCRAM-SHA-256"}
-	}
+	cfg.NotifyMailboxes = positive(cfg.NotifyMailboxes, 200_000)
 	if cfg.Memory == nil {
 		cfg.Memory = listen.NewBudget(256 << 20)
 	}
-	s := &Server{env: e, cfg: cfg, backend: b, verbs: make(map[string]boundVerb, len(verbs))}
-	s.fresh, _ = b.(Refresher)
+	s := &Server{env: e, cfg: cfg, backend: b, verbs: make(map[string]boundVerb, len(verbs)), progress: progressEvery, maxSaved: maxSaved}
 	for name, v := range verbs {
 		s.verbs[name] = boundVerb{v, stats.Counter("IMAP.Commands."+name, "IMAP commands "+name)}
 	}
 	s.stats = statistics{
 		sessions:     stats.Counter("IMAP.Sessions.Inbound", "IMAP sessions begun"),
 		current:      stats.Gauge("IMAP.Sessions.Current", "IMAP sessions open"),
+		watched:      stats.Gauge("IMAP.Notify.Mailboxes", "mailboxes watched by IMAP sessions with NOTIFY"),
 		bad:          stats.Counter("IMAP.Errors.Bad", "IMAP commands answered BAD"),
 		authFailures: stats.Counter("IMAP.AuthFailures", "IMAP sign-ins refused"),
 		timeouts:     stats.Counter("IMAP.Timeouts", "IMAP sessions ended for silence"),
@@ -157,13 +136,4 @@ func (srv *Server) Serve(c *listen.Conn) {
 	srv.stats.current.Add(1)
 	defer s.end()
 	s.run()
-}
-
-func (srv *Server) offers(mechanism string) bool {
-	for _, m := range srv.cfg.Mechanisms {
-		if strings.EqualFold(m, mechanism) {
-			return true
-		}
-	}
-	return false
 }

@@ -17,10 +17,12 @@ import (
 	"time"
 
 	client "doublet/client/imap"
+	"doublet/directory"
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
+	"doublet/serve/signin"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/test/scenario"
@@ -28,58 +30,84 @@ import (
 	"doublet/wire/scram"
 )
 
-// people is a Backend: alice, bob and carol, password "demo". carol's mail file takes 2,000 bytes.
+// people is a directory: alice, bob and carol, password "demo". carol's mail file takes 2,000 bytes.
+// It is the Backend, too.
 type people struct {
 	mail     *mailbox.Service
-	accounts map[string]Account
-	// today, where it is set, answers Refresh.
-	today atomic.Pointer[func(*Account) (bool, error)]
+	in       *signin.Service
+	accounts map[string]directory.Person
+	version  atomic.Uint64
+	// today, where it is set, answers WhoOf.
+	today atomic.Pointer[func() (note.Who, error)]
 }
 
-func (p *people) Refresh(_ context.Context, a *Account) (bool, error) {
-	if f := p.today.Load(); f != nil {
-		return (*f)(a)
-	}
-	return false, nil
-}
+func (p *people) SignIn() *signin.Service { return p.in }
+func (p *people) Mail() *mailbox.Service  { return p.mail }
 
-func (p *people) Login(_ context.Context, user, password, _ string) (Account, error) {
+func (p *people) Authenticate(ctx context.Context, user, secret, _ string) (note.Who, directory.Person, error) {
 	if user == "broken" {
-		return Account{}, errors.New("directory is on fire")
+		return note.Who{}, directory.Person{}, errors.New("directory is on fire")
 	}
-	a, ok := p.accounts[user]
-	if !ok || password != "demo" {
-		return Account{}, ErrCredentials
+	if secret != "demo" {
+		return note.Who{}, directory.Person{}, directory.ErrAuthentication
 	}
-	return a, nil
+	return p.SignedIn(ctx, user)
 }
 
-func (p *people) Scram(context.Context) (ScramServer, error) {
-	creds := scram.Derive("demo", []byte("salt of the test"), 4096)
-	return &exchange{scram.NewServer(func(string) (scram.Credentials, error) { return creds, nil }, "server-nonce-of-the-test"), p}, nil
+func (p *people) SignedIn(ctx context.Context, user string) (note.Who, directory.Person, error) {
+	one, err := p.ByName(ctx, user)
+	return note.Who{Person: one.ID, Directory: p.version.Load()}, one, err
 }
 
-func (p *people) Mail() *mailbox.Service { return p.mail }
-
-type exchange struct {
-	*scram.Server
-	p *people
-}
-
-func (x *exchange) Next(in []byte) ([]byte, bool, error) {
-	out, done, err := x.Server.Next(in)
-	if errors.Is(err, scram.ErrProof) {
-		err = ErrCredentials
-	}
-	return out, done, err
-}
-
-func (x *exchange) Account() (Account, error) {
-	a, ok := x.p.accounts[x.Username()]
+func (p *people) ByName(_ context.Context, user string) (directory.Person, error) {
+	one, ok := p.accounts[user]
 	if !ok {
-		return a, ErrCredentials
+		return one, directory.ErrNotFound
 	}
-	return a, nil
+	return one, nil
+}
+
+func (p *people) ScramCredentials(context.Context, string) ([]scram.Credentials, error) {
+	return []scram.Credentials{scram.Derive("demo", []byte("salt of the test"), 4096)}, nil
+}
+
+func (p *people) WhoOf(_ context.Context, id note.UNID) (note.Who, error) {
+	if f := p.today.Load(); f != nil {
+		return (*f)()
+	}
+	return note.Who{Person: id, Directory: p.version.Load()}, nil
+}
+
+func (p *people) Identifier(_ context.Context, id note.UNID) (string, error) {
+	for name, one := range p.accounts {
+		if one.ID == id {
+			return name, nil
+		}
+	}
+	return "", directory.ErrNotFound
+}
+
+func (p *people) Identify(ctx context.Context, name string) (note.UNID, error) {
+	one, err := p.ByName(ctx, name)
+	if err != nil {
+		return one.ID, ErrIdentifier
+	}
+	return one.ID, nil
+}
+
+// SetQuota lets carol do it.
+func (p *people) SetQuota(_ context.Context, who note.Who, db note.DatabaseID, limit uint64) error {
+	if who.Person != p.accounts["carol"].ID {
+		return store.ErrDenied
+	}
+	return p.mail.SetQuota(db, limit)
+}
+
+func (p *people) Failed(context.Context, string, string) {}
+func (p *people) Version() uint64                        { return p.version.Load() }
+
+func (p *people) MailFileOf(_ context.Context, one *directory.Person) (note.DatabaseID, error) {
+	return one.MailDatabase, nil
 }
 
 // house is a server under test.
@@ -118,7 +146,7 @@ func open(t testing.TB, o settings) *house {
 	if o.message == 0 {
 		o.message = 1 << 20
 	}
-	h.people = &people{mail: mailbox.New(h.store, h.env.Env, mailbox.Options{MessageSize: o.message}), accounts: map[string]Account{}}
+	h.people = &people{mail: mailbox.New(h.store, h.env.Env, mailbox.Options{MessageSize: o.message}), accounts: map[string]directory.Person{}}
 	for i, name := range []string{"alice", "bob", "carol"} {
 		who := note.Who{Person: note.UNID{15: byte(i + 1)}}
 		quota := o.quota
@@ -129,8 +157,9 @@ func open(t testing.TB, o settings) *house {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.people.accounts[name] = Account{Who: who, Database: db, Name: name}
+		h.people.accounts[name] = directory.Person{ID: who.Person, PersonFields: directory.PersonFields{FullName: []string{name}, MailDatabase: db}}
 	}
+	h.people.in = signin.New(h.people, h.env.Env, signin.Options{SCRAM: true, Failures: -1})
 	h.stats = stat.New(h.env.Clock)
 	h.server = New(h.env.Env, o.Config, h.people, h.stats)
 	h.listen(t, o)
@@ -166,6 +195,9 @@ func (h *house) listen(t testing.TB, o settings) {
 		}
 		if n := h.server.stats.current.Value(); n != 0 {
 			t.Errorf("%d sessions are left", n)
+		}
+		if n := h.server.stats.watched.Value(); n != 0 || h.server.watched.Load() != 0 {
+			t.Errorf("%d mailboxes are still watched", n)
 		}
 	})
 }
@@ -224,7 +256,7 @@ func (h *house) login(t testing.TB, user string) *client.Client {
 func (h *house) fill(t testing.TB, n int, text string) {
 	t.Helper()
 	a := h.people.accounts["alice"]
-	f := h.people.mail.File(a.Who, a.Database)
+	f := h.people.mail.File(note.Who{Person: a.ID}, a.MailDatabase)
 	for range n {
 		if _, _, err := f.Append(context.Background(), "INBOX", []byte(text), mailbox.Flags{}, time.Unix(1_700_000_000, 0)); err != nil {
 			t.Fatal(err)
@@ -285,6 +317,21 @@ func TestClient(t *testing.T) {
 	}, nil)
 	if err != nil {
 		t.Error(err)
+	}
+	one := func(s string) client.Message { return client.Message{Text: strings.NewReader(s), Size: int64(len(s))} }
+	got, err = c.AppendAll("INBOX", []client.Message{one(msg), one(msg + strings.Repeat("x", 100_000)), one(msg)})
+	if err != nil || len(got.Target) != 1 || got.Target[0].Stop-got.Target[0].Start != 2 {
+		t.Fatal(got, err)
+	}
+	if _, err = c.AppendAll("INBOX", []client.Message{one(msg), one("")}); err == nil {
+		t.Error("an empty message was taken")
+	}
+	m := one(msg)
+	if got, err = c.Replace(got.Target[0].Start, true, "INBOX", &m); err != nil || len(got.Target) != 1 {
+		t.Fatal(got, err)
+	}
+	if st, err := c.Status("INBOX", wire.StatusMessages); err != nil || st.Messages != 4 {
+		t.Error(st, err)
 	}
 	if err := c.Logout(); err != nil {
 		t.Error(err)

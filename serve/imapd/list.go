@@ -14,20 +14,21 @@ import (
 // Implements: RFC 5258 LIST-EXTENDED
 // Implements: RFC 5819 LIST-STATUS
 // Implements: RFC 6154 §2 SPECIAL-USE
+// Implements: RFC 8440 §3 LIST-MYRIGHTS
 func (s *session) list(cmd *imap.Command) {
 	a := cmd.Args.(*imap.List)
 	if !a.Extended && a.Patterns[0] == "" {
 		// The old way to ask for the separator.
-		s.out.b = imap.AppendList(s.out.b, "LIST", &imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator}, s.rev2)
+		s.out.b = imap.AppendList(s.out.b, "LIST", &imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator}, s.in.UTF8)
 		s.done(cmd, "", "LIST completed")
 		return
 	}
-	folders, err := s.file.Folders(s.c.Context())
+	patterns := fullPatterns(a)
+	folders, err := s.folders(patterns)
 	if err != nil {
 		s.refuse(cmd, err)
 		return
 	}
-	patterns := fullPatterns(a)
 	if a.Return&imap.ListStatus != 0 && a.Status&imap.StatusHighestModSeq != 0 {
 		s.enableCondstore()
 	}
@@ -43,6 +44,12 @@ func (s *session) list(cmd *imap.Command) {
 			continue
 		}
 		s.out.b = s.appendList(s.out.b, "LIST", f, a.Select|a.Return, below)
+		if a.Return&imap.ListMyRights != 0 && own && f.UIDValidity != 0 {
+			s.out.b = imap.AppendMyRights(s.out.b, f.Name, withOld(f.Rights), s.in.UTF8)
+		}
+		if a.Return&imap.ListMetadata != 0 && own && f.UIDValidity != 0 {
+			s.listMetadata(f.Name, a.Metadata)
+		}
 		if a.Return&imap.ListStatus != 0 && f.Rights&note.Read != 0 {
 			s.appendStatus(f, a.Status)
 		}
@@ -56,7 +63,12 @@ func (s *session) list(cmd *imap.Command) {
 // appendList prints one mailbox. \Subscribed is told where it was asked for, the special use always.
 func (s *session) appendList(dst []byte, verb string, f *mailbox.Folder, options imap.ListOption, below bool) []byte {
 	var room [4]string
-	attrs := room[:0]
+	d := s.listData(room[:0], f, options, below)
+	return imap.AppendList(dst, verb, &d, s.in.UTF8)
+}
+
+// listData is what appendList prints; attrs is where it may put attributes.
+func (s *session) listData(attrs []string, f *mailbox.Folder, options imap.ListOption, below bool) imap.ListData {
 	if f.Rights&note.Read == 0 {
 		attrs = append(attrs, `\Noselect`)
 	}
@@ -80,7 +92,7 @@ func (s *session) appendList(dst []byte, verb string, f *mailbox.Folder, options
 			d.ChildInfo = append(d.ChildInfo, "SPECIAL-USE")
 		}
 	}
-	return imap.AppendList(dst, verb, &d, s.rev2)
+	return d
 }
 
 func useAttribute(use string) string {

@@ -3,6 +3,8 @@ package imapd
 import (
 	"errors"
 
+	"doublet/serve/listen"
+	"doublet/serve/signin"
 	"doublet/wire/imap"
 	"doublet/wire/sasl"
 )
@@ -17,24 +19,17 @@ func (s *session) login(cmd *imap.Command) {
 		return
 	}
 	a := cmd.Args.(*imap.Login)
-	account, err := s.verify(a.User, a.Password)
+	account, err := s.srv.backend.SignIn().Password(s.c.Context(), s.attempt(), a.User, a.Password)
 	s.signedIn(cmd, account, err)
 }
 
-func (s *session) verify(user, password string) (Account, error) {
-	return s.srv.backend.Login(s.c.Context(), user, password, s.remote())
-}
-
-// remote is the client's address, "" on a Unix socket.
-func (s *session) remote() string {
-	if ip := s.c.RemoteIP(); ip.IsValid() {
-		return ip.String()
-	}
-	return ""
-}
+func (s *session) attempt() signin.Attempt { return signin.AttemptOf(s.c, "IMAP") }
 
 // signedIn ends a sign-in, well or not.
-func (s *session) signedIn(cmd *imap.Command, account Account, err error) {
+func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error) {
+	if err == nil {
+		err = s.c.SignedIn(account.Who.Person)
+	}
 	switch {
 	case err == nil:
 		s.account = account
@@ -50,15 +45,30 @@ func (s *session) signedIn(cmd *imap.Command, account Account, err error) {
 		s.badly(cmd, "Sign-in was cancelled")
 	case errors.Is(err, sasl.ErrMalformed), errors.Is(err, sasl.ErrUnexpected):
 		s.badly(cmd, "Malformed sign-in")
-	case errors.Is(err, ErrCredentials):
-		s.srv.stats.authFailures.Inc()
-		s.srv.env.Log.Info("imapd: sign-in refused", "remote", s.remote())
-		s.no(cmd, "AUTHENTICATIONFAILED", "Wrong name or password")
-		if s.authFailures++; int(s.authFailures) >= s.srv.cfg.MaxAuthFailures {
-			s.bye("", "Too many failed sign-ins")
-		}
+	case errors.Is(err, signin.ErrMechanism):
+		s.no(cmd, "CANNOT", "Mechanism is not offered")
+	case errors.Is(err, listen.ErrSessions), errors.Is(err, listen.ErrUsers):
+		s.no(cmd, "LIMIT", "Too many sessions at once, try again later")
+	case errors.Is(err, signin.ErrBusy):
+		s.no(cmd, "UNAVAILABLE", "Too many sign-ins at once, try again later")
+	case errors.Is(err, signin.ErrCredentials):
+		s.refuseSignIn(cmd, "AUTHENTICATIONFAILED", "Wrong name or password")
+	case errors.Is(err, signin.ErrDisabled):
+		s.refuseSignIn(cmd, "CONTACTADMIN", "The account is disabled")
+	case errors.Is(err, signin.ErrBanned):
+		s.refuseSignIn(cmd, "LIMIT", "Too many failed sign-ins from your address, try again later")
+		s.bye("", "Try again later")
 	default:
 		s.srv.env.Log.Error("imapd: sign-in failed", "err", err)
 		s.no(cmd, "UNAVAILABLE", "Sign-in is not possible now, try again later")
+	}
+}
+
+// refuseSignIn counts too, and ends a session that goes on guessing.
+func (s *session) refuseSignIn(cmd *imap.Command, code, text string) {
+	s.srv.stats.authFailures.Inc()
+	s.no(cmd, code, text)
+	if s.authFailures++; int(s.authFailures) >= s.srv.cfg.MaxAuthFailures {
+		s.bye("", "Too many failed sign-ins")
 	}
 }

@@ -13,12 +13,12 @@ import (
 // Implements: RFC 3501 §6.3.9 LSUB
 func (s *session) lsub(cmd *imap.Command) {
 	a := cmd.Args.(*imap.List)
-	folders, err := s.file.Folders(s.c.Context())
+	patterns := fullPatterns(a)
+	folders, err := s.folders(patterns)
 	if err != nil {
 		s.refuse(cmd, err)
 		return
 	}
-	patterns := fullPatterns(a)
 	for i := range folders {
 		f := &folders[i]
 		switch {
@@ -34,5 +34,5 @@ func (s *session) lsub(cmd *imap.Command) {
 
 func (s *session) appendNoselect(f *mailbox.Folder) {
 	d := imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator, Mailbox: f.Name}
-	s.out.b = imap.AppendList(s.out.b, "LSUB", &d, s.rev2)
+	s.out.b = imap.AppendList(s.out.b, "LSUB", &d, s.in.UTF8)
 }

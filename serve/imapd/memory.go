@@ -1,6 +1,10 @@
 package imapd
 
-import "sync"
+import (
+	"sync"
+
+	"doublet/serve/listen"
+)
 
 const (
 	// bufferSize is what a buffer has at first, keptSize the most that it may have grown to and
@@ -37,3 +41,6 @@ func (p *buffer) release() {
 	}
 	p.b, p.held = nil, nil
 }
+
+// memory is what the session's client may have of the memory for messages.
+func (s *session) memory() listen.Share { return s.c.Share(s.srv.cfg.Memory) }

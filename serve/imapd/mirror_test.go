@@ -21,6 +21,8 @@ type mirror struct {
 	r    *bufio.Reader
 	uids []uint32 // 0: not known yet
 	tag  int
+	// byUID: expunges may come at any time, so that numbers are of no use in commands.
+	byUID bool
 }
 
 // do sends a command and follows the answer.
@@ -31,7 +33,7 @@ func (m *mirror) do(format string, args ...any) error {
 	if _, err := fmt.Fprintf(m.c, "%s %s\r\n", tag, line); err != nil {
 		return err
 	}
-	quiet := strings.HasPrefix(line, "FETCH") || strings.HasPrefix(line, "STORE") || strings.HasPrefix(line, "SEARCH")
+	quiet := slices.Contains([]string{"FETCH", "STORE", "SEARCH", "SORT", "THREAD"}, strings.Fields(line)[0])
 	for {
 		l, err := m.r.ReadString('\n')
 		if err != nil {
@@ -92,15 +94,44 @@ func (m *mirror) follow(l string, quiet bool) error {
 	return nil
 }
 
+// stepByUID does one thing at random, and means messages by UID.
+func (m *mirror) stepByUID(r *rand.Rand) error {
+	n := len(m.uids)
+	if n == 0 || r.IntN(5) == 0 {
+		return m.do("APPEND INBOX {4+}\r\na: b")
+	}
+	uid := max(m.uids[r.IntN(n)], 1)
+	switch r.IntN(6) {
+	case 0:
+		return m.do("UID STORE %d +FLAGS (\\Deleted)", uid)
+	case 1:
+		return m.do("EXPUNGE")
+	case 2:
+		return m.do("UID MOVE %d INBOX", uid)
+	case 3:
+		return m.do("UID SORT (REVERSE ARRIVAL) UTF-8 ALL")
+	case 4:
+		return m.do("UID FETCH 1:* UID (PARTIAL -1:-3)")
+	}
+	return m.do("UID FETCH %d (UID FLAGS)", uid)
+}
+
 // step does one thing at random.
 func (m *mirror) step(r *rand.Rand) error {
+	if m.byUID {
+		return m.stepByUID(r)
+	}
 	n := len(m.uids)
 	if n == 0 || r.IntN(5) == 0 {
 		return m.do("APPEND INBOX {4+}\r\na: b")
 	}
 	i := 1 + r.IntN(n)
 	j := i + r.IntN(min(5, n-i+1))
-	switch r.IntN(10) {
+	switch r.IntN(12) {
+	case 10:
+		return m.do("SORT (SUBJECT) UTF-8 ALL")
+	case 11:
+		return m.do("THREAD REFERENCES UTF-8 %d:%d", i, j)
 	case 0:
 		return m.do("NOOP")
 	case 1:
@@ -135,6 +166,13 @@ func TestMirrors(t *testing.T) {
 		}
 		if err := m.do("SELECT INBOX"); err != nil {
 			t.Fatal(err)
+		}
+		// One session is told at once, between its commands; one of all but expunges.
+		notify := map[int]string{2: "selected-delayed", 3: "selected"}[i]
+		if m.byUID = notify == "selected"; notify != "" {
+			if err := m.do("NOTIFY SET (%s (MessageNew (UID) MessageExpunge FlagChange)) (personal (MessageNew MessageExpunge))", notify); err != nil {
+				t.Fatal(err)
+			}
 		}
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(i), 1))

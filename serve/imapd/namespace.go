@@ -1,14 +1,21 @@
 package imapd
 
-import "doublet/wire/imap"
+import (
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
 
 const separator = '/'
 
-// namespace tells that all mailboxes are the person's own.
+// namespace tells where the person's own mailboxes stand, and where those of others.
 //
 // Implements: RFC 9051 §6.3.10 NAMESPACE
 func (s *session) namespace(cmd *imap.Command) {
-	n := imap.Namespace{Personal: []imap.NamespaceItem{{Prefix: "", Delimiter: separator}}}
-	s.out.b = imap.AppendNamespace(s.out.b, &n, s.rev2)
+	n := imap.Namespace{
+		Personal: []imap.NamespaceItem{{Prefix: "", Delimiter: separator}},
+		Other:    []imap.NamespaceItem{{Prefix: mailbox.OthersPrefix, Delimiter: separator}},
+		Shared:   []imap.NamespaceItem{{Prefix: mailbox.SharedPrefix, Delimiter: separator}},
+	}
+	s.out.b = imap.AppendNamespace(s.out.b, &n, s.in.UTF8)
 	s.done(cmd, "", "NAMESPACE completed")
 }

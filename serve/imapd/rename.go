@@ -1,6 +1,9 @@
 package imapd
 
-import "doublet/wire/imap"
+import (
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
 
 // rename gives a mailbox, and those below it, another name. A session that has it selected keeps it.
 //
@@ -11,7 +14,21 @@ func (s *session) rename(cmd *imap.Command) {
 		s.no(cmd, "CANNOT", "Mailbox name is not allowed")
 		return
 	}
-	if err := s.file.Rename(s.c.Context(), a.From, a.To); err != nil {
+	from, err := s.at(a.From)
+	if err == nil {
+		var to *mailbox.File
+		if to, err = s.at(a.To); err == nil {
+			err = s.mayReserved(to, a.To)
+		}
+		if err == nil && to.Database() != from.Database() {
+			s.no(cmd, "CANNOT", "A mailbox cannot move into the mail of somebody else")
+			return
+		}
+	}
+	if err == nil {
+		err = from.Rename(s.c.Context(), a.From, a.To)
+	}
+	if err != nil {
 		s.refuse(cmd, err)
 		return
 	}

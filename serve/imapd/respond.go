@@ -3,6 +3,7 @@ package imapd
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"doublet/mailbox"
 	"doublet/store"
@@ -34,10 +35,32 @@ func (s *session) done(cmd *imap.Command, code, text string) { s.answer(cmd, ima
 func (s *session) no(cmd *imap.Command, code, text string) { s.answer(cmd, imap.NO, code, text) }
 
 func (s *session) answer(cmd *imap.Command, status, code, text string) {
-	if s.poll(expungeAllowed(cmd)); s.over {
+	if s.catchUp(cmd); s.over {
 		return
 	}
+	s.tellPending()
 	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, status, code, text)
+}
+
+// catchUp tells what others did to the selected mailbox, as far as the client wants to hear it and may while
+// this command is answered.
+func (s *session) catchUp(cmd *imap.Command) {
+	if !s.muted(cmd) {
+		s.poll(expungeAllowed(cmd))
+	}
+}
+
+// tellPending tells a client that goes by MODSEQs how much of what it has heard it may rely on: while expunges are
+// held back, a higher MODSEQ that it saw in a FETCH response must not become what it resynchronises from.
+//
+// Implements: RFC 7162 §3.2.5 HIGHESTMODSEQ below expunges that are held back
+func (s *session) tellPending() {
+	if !s.qresync || s.view == nil {
+		return
+	}
+	if n, upTo := s.view.Pending(); n > 0 {
+		s.number("HIGHESTMODSEQ", upTo, "Expunges are still to be told")
+	}
 }
 
 // expungeAllowed says whether expunges may be told in the answer to a command: numbers that the
@@ -46,7 +69,7 @@ func (s *session) answer(cmd *imap.Command, status, code, text string) {
 // Implements: RFC 9051 §7.5.1 EXPUNGE is not sent in answer to FETCH, STORE and SEARCH
 func expungeAllowed(cmd *imap.Command) bool {
 	switch cmd.Name {
-	case "FETCH", "STORE", "SEARCH":
+	case "FETCH", "STORE", "SEARCH", "SORT", "THREAD":
 		return cmd.UID
 	}
 	return true
@@ -92,8 +115,14 @@ func (s *session) fault() {
 
 // refuse answers a command that the mail file, or the store below it, did not carry out.
 func (s *session) refuse(cmd *imap.Command, err error) {
-	if errors.Is(err, mailbox.ErrFolderGone) {
+	switch {
+	case s.failed != nil: // nobody is there to hear
+		return
+	case errors.Is(err, mailbox.ErrFolderGone):
 		s.folderGone()
+		return
+	case errors.Is(err, errUIDRequired):
+		s.uidRequired(cmd)
 		return
 	}
 	code, text := s.refusal(cmd, err)
@@ -104,7 +133,7 @@ func (s *session) refuse(cmd *imap.Command, err error) {
 // meaning of every number, is gone (RFC 2180 section 3.3).
 func (s *session) folderGone() {
 	s.view = nil
-	s.bye("", "The selected mailbox was deleted")
+	s.bye("", "The selected mailbox is gone")
 }
 
 var refusals = []struct {
@@ -117,9 +146,15 @@ var refusals = []struct {
 	{mailbox.ErrOverQuota, "OVERQUOTA", "Quota exceeded"},
 	{mailbox.ErrTooBig, "TOOBIG", "Message is larger than this server takes"},
 	{mailbox.ErrBadMessage, "UNKNOWN-CTE", "Message contains NUL characters"},
+	{mailbox.ErrNoMessage, "NONEXISTENT", "No such message"},
 	{mailbox.ErrReadOnly, "", "Mailbox is read-only"},
 	{mailbox.ErrBadFlag, "CANNOT", "Flag cannot be set"},
+	{mailbox.ErrOwner, "CANNOT", "The owner keeps the right to administer"},
+	{mailbox.ErrAnnotationSize, "METADATA MAXSIZE " + strconv.Itoa(mailbox.MaxAnnotation), "Annotation is too long"},
+	{mailbox.ErrAnnotationCount, "METADATA TOOMANY", "Too many annotations"},
+	{ErrIdentifier, "CANNOT", "No such person or group"},
 	{errSearch, "CANNOT", "Search key is not offered"},
+	{mailbox.ErrLimit, "LIMIT", "Too many messages for one answer, try again later"},
 	{store.ErrDenied, "NOPERM", "Access denied"},
 	{store.ErrNoSpace, "OVERQUOTA", "Server is out of space"},
 	{store.ErrOutOfService, "UNAVAILABLE", "Mail file is out of service"},
@@ -130,7 +165,7 @@ var refusals = []struct {
 func (s *session) refusal(cmd *imap.Command, err error) (code, text string) {
 	if errors.Is(err, mailbox.ErrNoFolder) {
 		switch cmd.Name {
-		case "APPEND", "COPY", "MOVE":
+		case "APPEND", "COPY", "MOVE", "REPLACE":
 			return "TRYCREATE", "No such mailbox"
 		}
 		return "NONEXISTENT", "No such mailbox"

@@ -1,6 +1,8 @@
 package imapd
 
 import (
+	"errors"
+
 	"doublet/mailbox"
 	"doublet/wire/imap"
 )
@@ -13,9 +15,13 @@ import (
 // Implements: RFC 7162 §3.1.5 MODSEQ search
 func (s *session) search(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Search)
+	if s.utf8 && a.Charset != "" { // RFC 6855 section 3: there is but one
+		s.badly(cmd, "UTF8=ACCEPT is enabled: no CHARSET")
+		return
+	}
 	save := a.Return&imap.ReturnSave != 0
 	c, err := s.criteria(&a.Key)
-	if save {
+	if save && !errors.Is(err, errUIDRequired) { // BAD changes nothing
 		s.saved = nil // whatever comes now, the old result is gone
 	}
 	if err != nil {
@@ -25,17 +31,20 @@ func (s *session) search(cmd *imap.Command) {
 	if a.ModSeq {
 		s.enableCondstore()
 	}
-	found, err := s.view.Search(s.c.Context(), &c)
+	o, done := s.searching(cmd)
+	defer done()
+	found, err := s.view.Search(s.c.Context(), &c, o)
 	if err != nil {
 		s.refuse(cmd, err)
 		return
 	}
-	if save {
-		s.save(found, a.Return)
+	if save && !s.save(found, a) {
+		s.notSaved(cmd)
+		return
 	}
 	switch {
 	case a.Extended || s.rev2:
-		s.esearch(cmd, a, found)
+		s.esearch(cmd.Tag, nil, a, found, cmd.UID)
 	default:
 		var mod uint64
 		if a.ModSeq {
@@ -46,10 +55,12 @@ func (s *session) search(cmd *imap.Command) {
 	s.done(cmd, "", "SEARCH completed")
 }
 
-// esearch prints the answer in the newer form.
+// esearch prints the answer in the newer form; in is the mailbox, where the answer has to say. Of a SORT, found is
+// in its order, and so are the first, the last and the part that are told.
 //
 // Implements: RFC 9051 §7.3.4 ESEARCH
-func (s *session) esearch(cmd *imap.Command, a *imap.Search, found []mailbox.Match) {
+// Implements: RFC 9394 §3.1 PARTIAL of SEARCH
+func (s *session) esearch(tag string, in *mailbox.Folder, a *imap.Search, found []mailbox.Match, uid bool) {
 	has := a.Return &^ imap.ReturnSave
 	if has == 0 {
 		if a.Extended {
@@ -57,51 +68,86 @@ func (s *session) esearch(cmd *imap.Command, a *imap.Search, found []mailbox.Mat
 		}
 		has = imap.ReturnAll
 	}
-	e := imap.ESearch{Tag: cmd.Tag, UID: cmd.UID, Has: has, Count: uint32(len(found))}
+	e := imap.ESearch{Tag: tag, UID: uid, Has: has, Count: uint32(len(found)), Partial: a.Partial}
+	if in != nil {
+		e.Mailbox, e.UIDValidity = in.Name, in.UIDValidity
+	}
 	if len(found) == 0 {
-		e.Has &= imap.ReturnCount
+		e.Has &= imap.ReturnCount | imap.ReturnPartial
 	} else {
-		e.Min, e.Max = pick(found[0], cmd.UID), pick(found[len(found)-1], cmd.UID)
+		e.Min, e.Max = pick(found[0], uid), pick(found[len(found)-1], uid)
 		if has&imap.ReturnAll != 0 {
-			e.All = numbers(found, cmd.UID)
+			e.All = numbers(found, uid)
+		}
+		if has&imap.ReturnPartial != 0 {
+			lo, hi := a.Partial.Bounds(len(found))
+			e.PartialAll = numbers(found[lo:hi], uid)
 		}
 		if a.ModSeq {
-			e.ModSeq = highest(shown(found, has))
+			e.ModSeq = highest(shown(found, a, has))
 		}
 	}
-	s.out.b = imap.AppendESearch(s.out.b, &e)
+	s.out.b = imap.AppendESearch(s.out.b, &e, s.in.UTF8)
 }
 
-// shown are the messages that a result speaks of: with MIN and MAX alone those, else all.
-func shown(found []mailbox.Match, has imap.SearchReturn) []mailbox.Match {
-	if len(found) == 0 || has&(imap.ReturnAll|imap.ReturnCount) != 0 {
+// shown are the messages that a result speaks of: with MIN, MAX and PARTIAL alone those, in the order found, else
+// all. A count says nothing of messages beside a part.
+//
+// Implements: RFC 4731 §3.2 MODSEQ of what is told
+func shown(found []mailbox.Match, a *imap.Search, has imap.SearchReturn) []mailbox.Match {
+	some := imap.ReturnMin | imap.ReturnMax | imap.ReturnPartial
+	if has&imap.ReturnPartial == 0 {
+		some = imap.ReturnMin | imap.ReturnMax
+		if has&imap.ReturnCount != 0 {
+			return found
+		}
+	}
+	if len(found) == 0 || has&imap.ReturnAll != 0 || has&some == 0 {
 		return found
 	}
-	switch has & (imap.ReturnMin | imap.ReturnMax) {
-	case imap.ReturnMin:
-		return found[:1]
-	case imap.ReturnMax:
-		return found[len(found)-1:]
-	case imap.ReturnMin | imap.ReturnMax:
-		if len(found) > 1 {
-			return []mailbox.Match{found[0], found[len(found)-1]}
-		}
+	lo, hi := 0, 0
+	if has&imap.ReturnPartial != 0 {
+		lo, hi = a.Partial.Bounds(len(found))
 	}
-	return found
+	var out []mailbox.Match
+	if has&imap.ReturnMin != 0 && (lo > 0 || hi == 0) {
+		out = append(out, found[0])
+	}
+	out = append(out, found[lo:hi]...)
+	if last := len(found) - 1; has&imap.ReturnMax != 0 && hi <= last && (last > 0 || len(out) == 0) {
+		out = append(out, found[last])
+	}
+	return out
 }
 
-// save keeps the result for `$`, as UIDs.
+// maxSaved is how many ranges of UIDs a session keeps for `$`.
+const maxSaved = 50_000
+
+// save keeps the result for `$`, as UIDs; false, and nothing is kept, where it is in too many pieces.
 //
 // Implements: RFC 5182 §2.1 SEARCHRES
-func (s *session) save(found []mailbox.Match, has imap.SearchReturn) {
+// Implements: RFC 9394 §3.1 SAVE with PARTIAL
+func (s *session) save(found []mailbox.Match, a *imap.Search) bool {
 	s.saved = mailbox.Set{}
-	for _, m := range shown(found, has) {
+	for _, m := range shown(found, a, a.Return) {
 		if n := len(s.saved); n > 0 && s.saved[n-1].Stop+1 == m.UID {
 			s.saved[n-1].Stop = m.UID
 			continue
 		}
+		if len(s.saved) == s.srv.maxSaved {
+			s.saved = nil
+			return false
+		}
 		s.saved = append(s.saved, mailbox.Range{Start: m.UID, Stop: m.UID})
 	}
+	return true
+}
+
+// notSaved refuses to keep a result.
+//
+// Implements: RFC 5182 §2.1 NOTSAVED
+func (s *session) notSaved(cmd *imap.Command) {
+	s.no(cmd, "NOTSAVED", "The result is in too many pieces to be kept")
 }
 
 func pick(m mailbox.Match, uid bool) uint32 {

@@ -181,10 +181,10 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 		return f.notDecoded(name, it, "UNKNOWN-CTE")
 	}
 	cost := 2 * p.n
-	if !s.srv.cfg.Memory.Take(cost) {
+	if !s.memory().Take(cost) {
 		return f.notDecoded(name, it, "LIMIT")
 	}
-	defer s.srv.cfg.Memory.Give(cost)
+	defer s.memory().Give(cost)
 	return f.decoded(m, p, encoding, it)
 }
 

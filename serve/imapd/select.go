@@ -18,14 +18,29 @@ func (s *session) selectMailbox(cmd *imap.Command) {
 		s.badly(cmd, "QRESYNC is not enabled")
 		return
 	}
+	if a.QResync != nil && s.uidOnly && len(a.QResync.SeqMatch.Seqs) > 0 {
+		s.uidRequired(cmd)
+		return
+	}
 	s.deselect()
-	view, folder, err := s.file.Open(s.c.Context(), a.Mailbox, cmd.Name == "EXAMINE")
+	var view *mailbox.View
+	var folder mailbox.Folder
+	file, err := s.at(a.Mailbox)
+	if err == nil {
+		view, folder, err = file.Open(s.c.Context(), a.Mailbox, cmd.Name == "EXAMINE")
+	}
 	if err != nil {
 		s.refuse(cmd, err)
 		return
 	}
 	s.condstore = s.condstore || a.CondStore
-	s.describe(view, &folder)
+	s.describe(view, &folder, cmd.Given)
+	if !s.rev2 && !s.uidOnly && folder.Unseen > 0 {
+		if err := s.tellUnseen(view); err != nil {
+			s.refuse(cmd, err)
+			return
+		}
+	}
 	if q := a.QResync; q != nil && q.UIDValidity == folder.UIDValidity {
 		if err := s.resync(view, q); err != nil {
 			s.refuse(cmd, err)
@@ -33,12 +48,28 @@ func (s *session) selectMailbox(cmd *imap.Command) {
 		}
 	}
 	s.view = view
+	if err := s.watch(view.File()); err != nil {
+		s.forget()
+		s.refuse(cmd, err)
+		return
+	}
 	code := "READ-WRITE"
 	if view.ReadOnly() {
 		code = "READ-ONLY"
 	}
 	// No Poll: what was just told is the state.
 	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.OK, code, cmd.Name+" completed")
+}
+
+// tellUnseen tells the first message that is not seen, to clients of IMAP4rev1.
+//
+// Implements: RFC 3501 §6.3.1 UNSEEN
+func (s *session) tellUnseen(v *mailbox.View) error {
+	first, err := v.FirstUnseen(s.c.Context())
+	if err == nil && first > 0 {
+		s.number("UNSEEN", uint64(first), "First that is not seen")
+	}
+	return err
 }
 
 // deselect forgets the selected mailbox.
@@ -60,8 +91,10 @@ const (
 	keywords    = ` $Forwarded $MDNSent $Junk $NotJunk $Phishing`
 )
 
-// describe prints what SELECT tells of a mailbox.
-func (s *session) describe(v *mailbox.View, f *mailbox.Folder) {
+// describe prints what SELECT tells of a mailbox; given is the name that the client used, if that was another form.
+//
+// Implements: RFC 9051 §6.3.9.7 OLDNAME for a name that is not in its normal form
+func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
 	b := append(s.out.b, "* FLAGS ("+systemFlags+keywords+")\r\n* OK [PERMANENTFLAGS ("...)
 	b = append(appendPermanent(b, v, f), ")] Limited\r\n"...)
 	b = imap.AppendNumber(b, v.Exists(), "EXISTS")
@@ -75,8 +108,15 @@ func (s *session) describe(v *mailbox.View, f *mailbox.Folder) {
 	b = imap.AppendResultHead(s.out.b, "*", imap.OK)
 	s.out.b = imap.AppendResultTail(imap.AppendCodeMailboxID(b, mailbox.FolderID(f)), "Ok")
 	if s.rev2 {
-		s.out.b = s.appendList(s.out.b, "LIST", f, 0, false)
+		s.tellName(f, given)
 	}
+}
+
+// tellName tells a mailbox by a LIST response of its own accord, with the name that the client has for it.
+func (s *session) tellName(f *mailbox.Folder, given string) {
+	d := s.listData(nil, f, 0, false)
+	d.OldName = given
+	s.out.b = imap.AppendList(s.out.b, "LIST", &d, s.in.UTF8)
 }
 
 // appendPermanent prints the flags that this person may change here.

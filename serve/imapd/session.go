@@ -7,6 +7,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/serve/listen"
+	"doublet/serve/signin"
 	"doublet/wire/imap"
 )
 
@@ -27,10 +28,12 @@ type session struct {
 	srv     *Server
 	c       *listen.Conn
 	in      *imap.Reader
-	account Account
+	account signin.Account
 	file    *mailbox.File // nil before sign-in
 	view    *mailbox.View // nil while no mailbox is selected
 	saved   mailbox.Set   // the result that `$` stands for, UIDs
+	// notifier is nil before NOTIFY.
+	notifier *notifier
 
 	out     buffer
 	scratch buffer
@@ -40,8 +43,10 @@ type session struct {
 
 	started      time.Time
 	rev2         bool // IMAP4rev2 is enabled
+	utf8         bool // UTF8=ACCEPT is enabled
 	condstore    bool // MODSEQ is shown
 	qresync      bool
+	uidOnly      bool
 	over         bool
 	bad          uint8 // bad commands in a row
 	authFailures uint8
@@ -90,6 +95,12 @@ func (s *session) run() {
 	for !s.over && s.failed == nil {
 		if s.in.Buffered() == 0 {
 			if err := s.await(s.timeout()); err != nil {
+				if s.notifier != nil && errors.Is(err, listen.ErrWoken) {
+					if s.out.take(); s.refresh() {
+						s.news(false)
+					}
+					continue
+				}
 				s.lost(err)
 				continue
 			}
@@ -104,6 +115,7 @@ func (s *session) run() {
 
 // end is the session's last act, also after a panic.
 func (s *session) end() {
+	s.dropNotify()
 	s.release()
 	s.srv.stats.current.Add(-1)
 }
@@ -189,6 +201,10 @@ func (s *session) command() {
 		}
 		s.srv.stats.users.Touch(s.account.Who.Person)
 	}
+	if s.uidOnly && !cmd.UID && byNumber(cmd.Name) {
+		s.uidRequired(cmd)
+		return
+	}
 	before := s.bad
 	v.run(s, cmd)
 	if s.bad == before {
@@ -198,12 +214,9 @@ func (s *session) command() {
 
 // refresh asks who the person is today. A session that may not go on is ended, and false returned.
 func (s *session) refresh() bool {
-	if s.srv.fresh == nil {
-		return true
-	}
-	changed, err := s.srv.fresh.Refresh(s.c.Context(), &s.account)
+	changed, err := s.srv.backend.SignIn().Refresh(s.c.Context(), &s.account)
 	switch {
-	case errors.Is(err, ErrCredentials):
+	case errors.Is(err, signin.ErrDisabled):
 		s.bye("", "The account may not be used any more")
 		return false
 	case err != nil:
@@ -212,6 +225,9 @@ func (s *session) refresh() bool {
 		return false
 	case changed:
 		s.file.Renew(s.account.Who)
+		if s.view != nil {
+			s.view.File().Renew(s.account.Who)
+		}
 	}
 	return true
 }
@@ -249,29 +265,46 @@ var verbs = map[string]verb{
 	"CAPABILITY":   {anyState, (*session).capability},
 	"CHECK":        {selected, (*session).noop},
 	"CLOSE":        {selected, (*session).closeMailbox},
+	"COMPRESS":     {signedIn, (*session).compress},
 	"COPY":         {selected, (*session).copy},
 	"CREATE":       {signedIn, (*session).create},
 	"DELETE":       {signedIn, (*session).delete},
+	"DELETEACL":    {signedIn, (*session).setACL},
 	"ENABLE":       {signedIn, (*session).enable},
+	"ESEARCH":      {signedIn, (*session).multiSearch},
 	"EXAMINE":      {signedIn, (*session).selectMailbox},
 	"EXPUNGE":      {selected, (*session).expunge},
 	"FETCH":        {selected, (*session).fetch},
+	"GETACL":       {signedIn, (*session).getACL},
+	"GETMETADATA":  {signedIn, (*session).getMetadata},
+	"GETQUOTA":     {signedIn, (*session).getQuota},
+	"GETQUOTAROOT": {signedIn, (*session).getQuotaRoot},
 	"ID":           {anyState, (*session).id},
 	"IDLE":         {signedIn, (*session).idle},
 	"LIST":         {signedIn, (*session).list},
+	"LISTRIGHTS":   {signedIn, (*session).listRights},
 	"LOGIN":        {notAuthenticated, (*session).login},
 	"LOGOUT":       {anyState, (*session).logout},
 	"LSUB":         {signedIn, (*session).lsub},
 	"MOVE":         {selected, (*session).copy},
+	"MYRIGHTS":     {signedIn, (*session).myRights},
 	"NAMESPACE":    {signedIn, (*session).namespace},
 	"NOOP":         {anyState, (*session).noop},
+	"NOTIFY":       {signedIn, (*session).notify},
 	"RENAME":       {signedIn, (*session).rename},
+	"REPLACE":      {selected, (*session).replace},
 	"SEARCH":       {selected, (*session).search},
 	"SELECT":       {signedIn, (*session).selectMailbox},
+	"SETACL":       {signedIn, (*session).setACL},
+	"SETMETADATA":  {signedIn, (*session).setMetadata},
+	"SETQUOTA":     {signedIn, (*session).setQuota},
+	"SORT":         {selected, (*session).sort},
 	"STARTTLS":     {notAuthenticated, (*session).startTLS},
 	"STATUS":       {signedIn, (*session).status},
 	"STORE":        {selected, (*session).store},
 	"SUBSCRIBE":    {signedIn, (*session).subscribe},
+	"THREAD":       {selected, (*session).thread},
+	"UIDBATCHES":   {selected, (*session).uidBatches},
 	"UNSELECT":     {selected, (*session).unselect},
 	"UNSUBSCRIBE":  {signedIn, (*session).subscribe},
 }

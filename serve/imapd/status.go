@@ -16,7 +16,7 @@ import (
 // Implements: RFC 7889 APPENDLIMIT
 func (s *session) status(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Status)
-	f, err := s.file.Folder(s.c.Context(), a.Mailbox)
+	_, f, err := s.folder(a.Mailbox)
 	if err == nil && f.Rights&note.Read == 0 {
 		err = store.ErrDenied
 	}
@@ -37,8 +37,16 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 		Unseen: f.Unseen, Deleted: f.Deleted, Size: f.Size, HighestModSeq: max(f.HighestModSeq, 1),
 		AppendLimit: uint64(s.srv.backend.Mail().MessageSize()),
 	}
+	if s.view != nil && s.view.Is(f) {
+		if n, upTo := s.view.Pending(); n > 0 {
+			d.HighestModSeq = max(upTo, 1)
+		}
+	}
+	if items&imap.StatusDeletedStorage != 0 {
+		d.DeletedStorage = s.deletedStorage(f)
+	}
 	if items&imap.StatusMailboxID != 0 {
 		d.MailboxID = mailbox.FolderID(f)
 	}
-	s.out.b = imap.AppendStatus(s.out.b, &d, s.rev2)
+	s.out.b = imap.AppendStatus(s.out.b, &d, s.in.UTF8)
 }

@@ -28,7 +28,7 @@ func (s *session) store(cmd *imap.Command) {
 	}
 	if a.Silent {
 		// What others changed is told even so; what follows is this client's own.
-		if s.poll(expungeAllowed(cmd)); s.over {
+		if s.catchUp(cmd); s.over {
 			return
 		}
 	}
@@ -38,12 +38,18 @@ func (s *session) store(cmd *imap.Command) {
 	}
 	var modified mailbox.Set
 	if len(set) > 0 {
+		// Implements: RFC 9051 §6.4.6 .SILENT does not hide changes from elsewhere
+		step := s.counting(cmd, uint64(s.view.Exists()))
 		modified, err = s.view.Store(s.c.Context(), set, byUID, op, func(m *mailbox.Message) {
 			switch {
-			case !a.Silent:
+			case !a.Silent || m.FlagsChanged:
+				// What others changed meanwhile is told whatever the client asked for.
 				s.appendFlagsFetch(m, cmd.UID)
 			case s.condstore:
 				s.appendModSeqFetch(m, cmd.UID)
+			}
+			if step(); len(s.out.b) > sendAt {
+				_ = s.flush() // outside of the store: a batch is committed
 			}
 		})
 	}
@@ -55,9 +61,10 @@ func (s *session) store(cmd *imap.Command) {
 		s.done(cmd, "", "STORE completed")
 		return
 	}
-	if s.poll(expungeAllowed(cmd)); s.over {
+	if s.catchUp(cmd); s.over {
 		return
 	}
+	s.tellPending()
 	b := imap.AppendResultHead(s.out.b, cmd.Tag, imap.OK)
 	s.out.b = imap.AppendResultTail(imap.AppendCodeModified(b, wireSet(modified).Normalize()), "Conditional STORE failed for some")
 }
@@ -68,9 +75,6 @@ var storeModes = [...]mailbox.StoreMode{
 
 // appendModSeqFetch is what .SILENT leaves: the new MODSEQ.
 func (s *session) appendModSeqFetch(m *mailbox.Message, uid bool) {
-	b := imap.AppendFetchHead(s.out.b, m.Seq)
-	if uid || s.qresync {
-		b = append(appendUint(append(b, "UID "...), uint64(m.UID)), ' ')
-	}
+	b := s.appendFetchHead(s.out.b, m, uid)
 	s.out.b = append(imap.AppendModSeq(b, m.ModSeq()), ")\r\n"...)
 }

@@ -8,7 +8,11 @@ import "doublet/wire/imap"
 // Implements: RFC 9051 §6.3.8 UNSUBSCRIBE
 func (s *session) subscribe(cmd *imap.Command) {
 	name := cmd.Args.(*imap.Mailbox).Name
-	if err := s.file.Subscribe(s.c.Context(), name, cmd.Name == "SUBSCRIBE"); err != nil {
+	file, err := s.at(name)
+	if err == nil {
+		err = file.Subscribe(s.c.Context(), name, cmd.Name == "SUBSCRIBE")
+	}
+	if err != nil {
 		s.refuse(cmd, err)
 		return
 	}

@@ -34,7 +34,9 @@ type Conn struct {
 	raw    syscall.RawConn // where a read can be tried before a buffer is taken; nil under TLS
 	tryFD  func(fd uintptr) bool
 	secure *tls.Conn
+	under  *tlsSocket // what secure stands on
 	remote netip.Addr
+	client netip.AddrPort // whom a proxy has named; zero: nobody has
 
 	in          *buffer // nil while there is no input
 	r, w        int     // in.b[r:w] is unread
@@ -44,6 +46,7 @@ type Conn struct {
 	readBy      time.Time // the armed deadlines
 	writeBy     time.Time
 	readTimeout time.Duration
+	working     bool // see gate
 
 	mu          sync.Mutex // guards what follows
 	idle        bool       // in Await
@@ -51,6 +54,9 @@ type Conn struct {
 	interrupted bool       // the read deadline was moved into the past
 	handshaking bool
 	socket      net.Conn // never changes: what abort closes
+
+	person [16]byte // who is signed in, if known; guarded by server.mu
+	known  bool
 }
 
 func newConn(s *Server, nc net.Conn, d *Door) *Conn {
@@ -80,8 +86,12 @@ func (c *Conn) Now() time.Time { return c.server.env.Clock.Now() }
 // RemoteIP is the client's address; the zero Addr on a Unix socket.
 func (c *Conn) RemoteIP() netip.Addr { return c.remote }
 
-// Local says that the client is on this machine: loopback or a Unix socket.
+// Local says that the client is on this machine: loopback or a Unix socket. Whom a proxy names is not,
+// whatever it says.
 func (c *Conn) Local() bool {
+	if c.client.IsValid() {
+		return false
+	}
 	if c.remote.IsValid() {
 		return c.remote.IsLoopback()
 	}
@@ -120,10 +130,14 @@ func (c *Conn) StartTLS() error {
 		return ErrClosing
 	}
 	c.handshaking = true
+	if c.rest() {
+		defer c.work() // while it was the client's turn
+	}
 	by := c.Now().Add(c.server.opts.HandshakeTimeout)
 	err := c.socket.SetDeadline(by)
 	c.mu.Unlock()
-	t := tls.Server(c.socket, c.door.TLS)
+	under := &tlsSocket{Conn: c.socket}
+	t := tls.Server(under, c.door.TLS)
 	if err == nil {
 		err = t.Handshake()
 	}
@@ -133,7 +147,7 @@ func (c *Conn) StartTLS() error {
 	if err != nil {
 		return fmt.Errorf("listen: TLS handshake: %w", err)
 	}
-	c.Conn, c.secure, c.raw, c.tryFD = t, t, nil, nil
+	c.Conn, c.secure, c.under, c.raw, c.tryFD = t, t, under, nil, nil
 	c.readBy, c.writeBy = time.Time{}, time.Time{}
 	return c.socket.SetDeadline(time.Time{})
 }
@@ -169,7 +183,7 @@ func (c *Conn) abort() error { return c.socket.Close() }
 
 // clientKey is what connections are counted by; false for clients on this machine.
 func (c *Conn) clientKey() (netip.Addr, bool) {
-	if !c.remote.IsValid() || c.remote.IsLoopback() {
+	if !c.remote.IsValid() || c.remote.IsLoopback() && !c.client.IsValid() {
 		return netip.Addr{}, false
 	}
 	if c.remote.Is6() {

@@ -38,12 +38,17 @@ func (c *Conn) Await(timeout time.Duration) error {
 		return ErrClosing
 	}
 	if c.r < c.w {
+		c.work()
 		return nil
 	}
+	c.rest()
 	if err := c.Flush(); err != nil {
 		return err
 	}
 	c.dropInput()
+	if d := c.packed(); d != nil {
+		d.rest()
+	}
 	c.mu.Lock()
 	// Looked at again under the lock: who wakes us later finds idle set.
 	if c.server.isClosing() {
@@ -63,6 +68,9 @@ func (c *Conn) Await(timeout time.Duration) error {
 	c.mu.Unlock()
 
 	err := c.fill()
+	if err == nil {
+		c.work()
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,13 +94,15 @@ func (c *Conn) Fill(timeout time.Duration) error {
 	if err := c.ready(timeout); err != nil {
 		return err
 	}
-	if err := c.fill(); err != nil {
-		if isTimeout(err) {
-			return ErrTimeout
-		}
-		return err
+	worked := c.rest()
+	err := c.fill()
+	if worked {
+		c.work()
 	}
-	return nil
+	if isTimeout(err) {
+		return ErrTimeout
+	}
+	return err
 }
 
 // ready flushes and arms the deadline before a read inside a command.
@@ -233,7 +243,11 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if err := c.ready(c.readTimeout); err != nil {
 		return 0, err
 	}
+	worked := c.rest()
 	n, err := c.Conn.Read(p)
+	if worked {
+		c.work()
+	}
 	if err != nil && isTimeout(err) {
 		err = ErrTimeout
 	}

@@ -67,6 +67,10 @@ func (c *Conn) send(p []byte) error {
 			return err
 		}
 	}
+	worked := c.rest()
 	_, err := c.Conn.Write(p)
+	if worked {
+		c.work()
+	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"doublet/env"
@@ -36,6 +37,18 @@ type Options struct {
 	// MaxPerAddress is the number of connections of one client: an IPv4 address or an IPv6 /64
 	// (default 200). Loopback and Unix sockets are not counted.
 	MaxPerAddress int
+	// MaxPerPerson is the number of connections on which one person is signed in, MaxUsers the number of
+	// people signed in; 0: no bound.
+	MaxPerPerson, MaxUsers int
+	// MaxRunning is the number of sessions that work on a command at one time; others wait for their turn.
+	// 0: no bound.
+	MaxRunning int
+	// Proxies are the networks of load balancers, whose connections begin with the header of the PROXY
+	// protocol.
+	Proxies []netip.Prefix
+	// MaxCompressed is the number of connections under DEFLATE (default 5,000). One that waits keeps what
+	// its client has sent, at most 32 KB.
+	MaxCompressed int
 	// HandshakeTimeout is how long a TLS handshake may take (default 30 s).
 	HandshakeTimeout time.Duration
 	// WriteTimeout is how long the peer may take to accept a reply (default 5 min).
@@ -78,6 +91,11 @@ type Server struct {
 	conns     map[*Conn]struct{}
 	perClient map[netip.Addr]int
 	perDoor   map[*Door]int
+	perPerson map[[16]byte]int
+
+	gate       *gate
+	compressed atomic.Int64 // connections under DEFLATE
+	pending    atomic.Int64 // connections whose proxy has not said yet whose they are
 }
 
 // New makes a Server without doors. stats may be nil.
@@ -87,6 +105,9 @@ func New(e *env.Env, o Options, stats Stats) *Server {
 	}
 	if o.MaxPerAddress <= 0 {
 		o.MaxPerAddress = 200
+	}
+	if o.MaxCompressed == 0 {
+		o.MaxCompressed = 5000
 	}
 	if o.HandshakeTimeout <= 0 {
 		o.HandshakeTimeout = 30 * time.Second
@@ -98,7 +119,7 @@ func New(e *env.Env, o Options, stats Stats) *Server {
 		env: e, opts: o, stats: stats,
 		closing: make(chan struct{}), drained: make(chan struct{}),
 		doors: map[*Listener]struct{}{}, conns: map[*Conn]struct{}{}, perClient: map[netip.Addr]int{},
-		perDoor: map[*Door]int{},
+		perDoor: map[*Door]int{}, perPerson: map[[16]byte]int{}, gate: newGate(o.MaxRunning),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -128,6 +149,7 @@ func (s *Server) Open(d Door) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: door %s: %w", d.Name, err)
 	}
+	d.TLS = remembering(d.TLS)
 	l := &Listener{Listener: nl, server: s, door: &d}
 	s.mu.Lock()
 	if s.down {
@@ -184,11 +206,7 @@ func (s *Server) accept(l *Listener) {
 			continue
 		}
 		wait = 0
-		if c, err := s.admit(nc, l.door); err == nil {
-			s.env.Go(l.door.Name, func() { s.run(c) })
-		} else {
-			s.refuse(nc, l.door, err)
-		}
+		s.arrive(nc, l.door)
 	}
 }
 
@@ -197,9 +215,12 @@ var (
 	errClientFull = errors.New("listen: too many connections of one client")
 )
 
-// admit counts the connection in, or says why not.
-func (s *Server) admit(nc net.Conn, d *Door) (*Conn, error) {
+// admit counts the connection in, or says why not. client is whom a proxy has named, or zero.
+func (s *Server) admit(nc net.Conn, d *Door, client netip.AddrPort) (*Conn, error) {
 	c := newConn(s, nc, d)
+	if client.IsValid() {
+		c.client, c.remote = client, client.Addr()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.opts.MaxConns
@@ -240,7 +261,7 @@ func (s *Server) refuse(nc net.Conn, d *Door, why error) {
 
 // ServeConn runs a session on nc as if it had come through d, and returns when it has ended.
 func (s *Server) ServeConn(nc net.Conn, d *Door) error {
-	c, err := s.admit(nc, d)
+	c, err := s.admit(nc, d, netip.AddrPort{})
 	if err != nil {
 		s.refuse(nc, d, err)
 		return err
@@ -271,9 +292,12 @@ func (s *Server) run(c *Conn) {
 
 func (s *Server) leave(c *Conn) {
 	_ = c.Close()
+	c.rest()
 	c.dropBuffers()
+	c.uncompressed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forget(c)
 	delete(s.conns, c)
 	if s.perDoor[c.door]--; s.perDoor[c.door] <= 0 {
 		delete(s.perDoor, c.door)

@@ -1,25 +1,25 @@
-// Package webd is the HTTP door: a plain page that says what runs, the statistics for Prometheus, and
-// a word on the server's health for whatever watches over it. It asks for no sign-in and sets no
-// cookie, so it tells nothing about people.
+// Package webd is the HTTP door: a plain page that says what runs and the statistics for Prometheus, for
+// those who watch over the server; a word on its health; and for everybody what mail programs and other
+// servers ask for (autoconfig, autodiscover, mobileconfig, MTA-STS, ACME). It asks for no sign-in and
+// sets no cookie, so it tells nothing about people.
 package webd
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
-	"errors"
 	"html/template"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"doublet/admin"
-	"doublet/directory"
 	"doublet/env"
-	"doublet/note"
-	"doublet/store"
+	"doublet/stat"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -33,106 +33,114 @@ var page = template.Must(template.New("page").Parse(pageText))
 // The page brings its own style and nothing else.
 const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// probeTime is how long the store may take to show something durable before it counts as stuck.
-const probeTime = 5 * time.Second
+// Options are the door's; the zero value is one without https, on which everybody sees everything.
+type Options struct {
+	// Challenge answers an ACME authority, and says whether the request was for that. It may be nil.
+	Challenge func(w http.ResponseWriter, r *http.Request) bool
+	// Valid says what is wrong with the server's certificate; it may be nil.
+	Valid func() error
+	// HSTS is how long browsers shall use https only; 0: they are told nothing.
+	HSTS time.Duration
+	// Redirect is the port of https to which what is for people is sent, "" for nowhere.
+	Redirect string
+	// Monitors are the networks that see the page and /metrics; nil: all.
+	Monitors []netip.Prefix
+	// MTASTS is the mode of the policy for the local domains: enforce, testing, none, or off for no policy.
+	// MTASTSAge is how long senders keep it, MX the hosts that it names.
+	MTASTS    string
+	MTASTSAge time.Duration
+	MX        []string
+}
 
 // Server is the door's handler.
 type Server struct {
 	system   *admin.System
 	env      *env.Env
+	opts     Options
 	mux      *http.ServeMux
+	hsts     string
 	stopping atomic.Bool
 	probing  atomic.Bool
 	failed   atomic.Bool // what the last probe found
+	answered *stat.Counter
 }
 
 // New makes the handler over a running system.
-func New(s *admin.System, e *env.Env) *Server {
-	w := &Server{system: s, env: e, mux: http.NewServeMux()}
+func New(s *admin.System, e *env.Env, o Options) *Server {
+	w := &Server{system: s, env: e, opts: o, mux: http.NewServeMux(), answered: s.Stats.Counter("HTTP.Requests", "requests at the doors http and https")}
+	if o.HSTS > 0 {
+		w.hsts = "max-age=" + strconv.FormatInt(int64(o.HSTS/time.Second), 10)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Stats.Collector())
-	w.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	w.mux.Handle("GET /metrics", w.monitors(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})))
 	w.mux.HandleFunc("GET /healthz", w.health)
-	w.mux.HandleFunc("GET /{$}", w.home)
+	w.mux.HandleFunc("GET /readyz", w.ready)
+	w.mux.Handle("GET /{$}", w.monitors(w.people(w.home)))
+	w.clients()
+	w.lists()
 	return w
 }
 
-// Stopping makes /healthz say 503 from now on.
+// monitors keeps what is for those who watch over the server from others. They are told that there is
+// nothing.
+func (w *Server) monitors(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if !w.mayWatch(r.RemoteAddr) {
+			http.NotFound(out, r)
+			return
+		}
+		next.ServeHTTP(out, r)
+	})
+}
+
+func (w *Server) mayWatch(remote string) bool {
+	if w.opts.Monitors == nil {
+		return true
+	}
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return false
+	}
+	from := at.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(w.opts.Monitors, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
+// people sends what people look at or send passwords to from http to https.
+func (w *Server) people(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil || w.opts.Redirect == "" {
+			next(out, r)
+			return
+		}
+		// The host is the client's own word: what it names must be ours.
+		host, _ := w.host(r)
+		if w.opts.Redirect != "443" {
+			host = net.JoinHostPort(host, w.opts.Redirect)
+		}
+		http.Redirect(out, r, "https://"+host+r.URL.RequestURI(), http.StatusPermanentRedirect)
+	})
+}
+
+// Stopping makes /readyz say 503 from now on.
 func (w *Server) Stopping() { w.stopping.Store(true) }
 
 // ServeHTTP implements http.Handler.
 func (w *Server) ServeHTTP(out http.ResponseWriter, r *http.Request) {
-	h := out.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	w.mux.ServeHTTP(out, r)
-}
-
-// health says 200 while the store shows what is durable, 503 otherwise.
-func (w *Server) health(out http.ResponseWriter, r *http.Request) {
-	out.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	out.Header().Set("Cache-Control", "no-store")
-	if err := w.alive(r.Context()); err != nil {
-		out.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = out.Write([]byte(err.Error() + "\n"))
+	w.answered.Inc()
+	if w.opts.Challenge != nil && w.opts.Challenge(out, r) {
 		return
 	}
-	_, _ = out.Write([]byte("ok\n"))
-}
-
-var (
-	errStopping = errors.New("stopping")
-	errStuck    = errors.New("the store does not answer: its horizon stands still")
-	errStore    = errors.New("the store cannot be read")
-)
-
-// alive reads the directory, which waits until the horizon has passed whatever was written there.
-// While one probe hangs no other is begun.
-func (w *Server) alive(ctx context.Context) error {
-	if w.stopping.Load() {
-		return errStopping
+	h := out.Header()
+	if r.TLS != nil && w.hsts != "" {
+		h.Set("Strict-Transport-Security", w.hsts)
 	}
-	if !w.probing.CompareAndSwap(false, true) {
-		return w.other(ctx)
-	}
-	done := make(chan error, 1)
-	w.env.Go("health probe", func() {
-		err := w.system.Store.Read(context.WithoutCancel(ctx), note.System, directory.ID, func(*store.Reader) error { return nil })
-		w.failed.Store(err != nil)
-		w.probing.Store(false)
-		done <- err
-	})
-	select {
-	case err := <-done:
-		if err != nil {
-			w.env.Log.Error("health probe failed", "error", err)
-			return errStore
-		}
-		return nil
-	case <-w.env.Clock.After(probeTime):
-		return errStuck
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// other waits for the probe that somebody else began.
-func (w *Server) other(ctx context.Context) error {
-	for range 50 {
-		if !w.probing.Load() {
-			if w.failed.Load() {
-				return errStore
-			}
-			return nil
-		}
-		select {
-		case <-w.env.Clock.After(probeTime / 50):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return errStuck
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	w.mux.ServeHTTP(out, r)
 }
 
 // figure is a number on the page.
@@ -164,7 +172,7 @@ func (w *Server) home(out http.ResponseWriter, r *http.Request) {
 		http.Error(out, "the page cannot be made now", http.StatusInternalServerError)
 		return
 	}
-	data := pageData{Server: server, Healthy: w.alive(r.Context()) == nil}
+	data := pageData{Server: server, Healthy: w.Alive(r.Context()) == nil}
 	if w.system.Tasks != nil {
 		data.Tasks = w.system.Tasks()
 	}

@@ -1,6 +1,7 @@
 package webd
 
 import (
+	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func newServer(t *testing.T) (*Server, *admin.System) {
 		t.Fatal(err)
 	}
 	s.Stats.Counter("Mail.Delivered", "messages").Add(42)
-	return New(s, f.Env), s
+	return New(s, f.Env, Options{}), s
 }
 
 func get(w *Server, path string) *httptest.ResponseRecorder {
@@ -72,11 +73,26 @@ func TestHealth(t *testing.T) {
 	if r := get(w, "/healthz"); r.Code != 200 || r.Body.String() != "ok\n" {
 		t.Errorf("alive: %d %s", r.Code, r.Body)
 	}
-	w.Stopping()
-	if r := get(w, "/healthz"); r.Code != 503 || r.Body.String() != "stopping\n" {
-		t.Errorf("stopping: %d %s", r.Code, r.Body)
+	if r := get(w, "/readyz"); r.Code != 200 || r.Body.String() != "ok\n" {
+		t.Errorf("ready: %d %s", r.Code, r.Body)
 	}
-	w.stopping.Store(false)
+	var bad error
+	w.opts.Valid = func() error { return bad }
+	if r := get(w, "/readyz"); r.Code != 200 {
+		t.Errorf("with a good certificate: %d %s", r.Code, r.Body)
+	}
+	bad = errors.New("the certificate of mx ended")
+	if r := get(w, "/readyz"); r.Code != 503 || r.Body.String() != "the certificate of mx ended\n" {
+		t.Errorf("with a bad certificate: %d %s", r.Code, r.Body)
+	}
+	w.Stopping()
+	// A process that stops is not to be started anew, but nobody is to be sent to it.
+	if r := get(w, "/healthz"); r.Code != 200 {
+		t.Errorf("stopping, alive: %d %s", r.Code, r.Body)
+	}
+	if r := get(w, "/readyz"); r.Code != 503 || r.Body.String() != "stopping\n" {
+		t.Errorf("stopping, ready: %d %s", r.Code, r.Body)
+	}
 	s.Directory.Close()
 	if err := s.Store.Close(); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,9 @@ func TestPrograms(t *testing.T) {
 	t.Run("curl sends", func(t *testing.T) { curlSends(t, s) })
 	t.Run("LMTP", func(t *testing.T) { lmtp(t, s) })
 	t.Run("imaplib", func(t *testing.T) { imaplib(t, s) })
+	t.Run("zlib flushes partly", func(t *testing.T) {
+		want(t, run(t, "", []string{"PORT=" + s.port["imap"]}, "timeout", "60", "python3", "-c", zlibScript), "done")
+	})
 	t.Run("mutt reads", func(t *testing.T) { mutt(t, s) })
 	t.Run("mbsync both ways", func(t *testing.T) { mbsync(t, s) })
 	t.Run("http", func(t *testing.T) { http(t, s) })
@@ -143,6 +146,54 @@ try:
     b = imaplib.IMAP4("127.0.0.1", int(os.environ["PORT"])); b.login("alice", "wrong"); raise SystemExit("signed in with a wrong password")
 except imaplib.IMAP4.error:
     pass
+print("done")
+`
+
+// zlibScript speaks under COMPRESS, with every kind of flush that a peer may use, and leaves blocks open.
+const zlibScript = `
+import os, socket, zlib
+s = socket.create_connection(("127.0.0.1", int(os.environ["PORT"])), timeout=20)
+f = s.makefile("rb")
+f.readline()
+def plain(line, tag):
+    s.sendall(line)
+    while True:
+        got = f.readline()
+        assert got, line
+        if got.startswith(tag):
+            return got
+assert b"OK" in plain(b"a LOGIN alice demo\r\n", b"a ")
+assert b"OK" in plain(b"b COMPRESS DEFLATE\r\n", b"b ")
+out = zlib.compressobj(9, zlib.DEFLATED, -15)
+back = zlib.decompressobj(-15)
+have = b""
+def answer(tag):
+    global have
+    while True:
+        line, end, rest = have.partition(b"\r\n")
+        if end:
+            have = rest
+            if line.startswith(tag):
+                return line
+            continue
+        got = s.recv(65536)
+        assert got, tag
+        have += back.decompress(got)
+n = 0
+for flush in (zlib.Z_PARTIAL_FLUSH, zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH, zlib.Z_PARTIAL_FLUSH) * 20:
+    n += 1
+    tag = b"c%d " % n
+    line = tag + (b"NOOP" if n % 3 else b"STATUS INBOX (MESSAGES UIDNEXT)") + b"\r\n"
+    packed = out.compress(line) + out.flush(flush)
+    if n % 5 == 0:
+        for i in range(len(packed)):
+            s.sendall(packed[i:i+1])
+    else:
+        s.sendall(packed)
+    assert b" OK " in answer(tag), tag
+raw = b"Subject: packed\r\n\r\n" + b"a line again and again, %d\r\n" * 20000
+s.sendall(out.compress(b"d APPEND INBOX {%d+}\r\n" % len(raw) + raw + b"\r\n") + out.flush(zlib.Z_PARTIAL_FLUSH))
+assert b"APPENDUID" in answer(b"d ")
 print("done")
 `
 

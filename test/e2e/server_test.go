@@ -65,7 +65,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-var doors = []string{"http", "smtp", "submission", "lmtp", "imap", "imaps"}
+var doors = []string{"http", "https", "smtp", "submission", "lmtp", "imap", "imaps", "pop3", "pop3s"}
 
 // freePorts finds ports that are free now; all are held until all are found.
 func freePorts(t *testing.T, n int) []string {

@@ -17,6 +17,23 @@ var Programs = map[string]string{
 	"mbsync":  "isync",
 	"curl":    "curl",
 	"python3": "python3",
+	// The system's, which has Debian's modules.
+	"/usr/bin/python3": "python3",
+
+	"dovecot":               "dovecot-imapd",
+	"/usr/lib/dovecot/lmtp": "dovecot-lmtpd",
+	"fetchmail":             "fetchmail",
+	"getmail":               "getmail6",
+	"slapd":                 "slapd",
+
+	"pebble":              "pebble",
+	"pebble-challtestsrv": "pebble",
+	"dpkg-deb":            "dpkg",
+	"systemd-analyze":     "systemd",
+	"ip":                  "iproute2",
+	"postfix":             "postfix",
+	"rspamd":              "rspamd",
+	"opendkim":            "opendkim",
 }
 
 // Need skips the test unless every program is there, or fails it if EXTERNAL=required. It

@@ -9,6 +9,9 @@ type Command struct {
 	// Name is the verb in upper case: "FETCH", "SELECT". A UID variant has the plain name and UID set.
 	Name string
 	UID  bool
+	// Given is the name of a mailbox as the client wrote it, where names are UTF-8 and it was not in the form that
+	// Args has (RFC 9051 section 5.1): the last such name of the command.
+	Given string
 	// Args is the parsed argument of the verb: *Fetch, *Search … as the comments of these types say;
 	// nil for verbs without arguments (NOOP, CAPABILITY, CHECK, CLOSE, EXPUNGE, IDLE, LOGOUT,
 	// NAMESPACE, STARTTLS, UNSELECT).
@@ -96,6 +99,8 @@ const (
 	ListSpecialUse
 	ListChildren
 	ListStatus
+	ListMyRights // RFC 8440
+	ListMetadata // RFC 9590
 )
 
 // List is LIST and LSUB. Patterns are UTF-8, in NFC.
@@ -106,6 +111,7 @@ type List struct {
 	Reference string
 	Patterns  []string
 	Status    StatusItem // with ListStatus in Return
+	Metadata  []string   // with ListMetadata: entry names in lower case
 }
 
 // StatusItem is a set of STATUS attributes.
@@ -132,7 +138,8 @@ type Status struct {
 	Items   StatusItem
 }
 
-// Append is APPEND. Its message is not read yet: see Reader.Message and Reader.RefuseMessage.
+// Append is APPEND. Its message is not read yet: see Reader.Message and Reader.RefuseMessage. Of an
+// APPEND of several messages (RFC 3502) it is the first: see Reader.EndMessage.
 type Append struct {
 	Mailbox string
 	Flags   []Flag
@@ -144,6 +151,25 @@ type Append struct {
 	Binary, UTF8 bool
 	// NonSync: the client sends without waiting (RFC 7888).
 	NonSync bool
+}
+
+// Replace is REPLACE (RFC 8508): what an APPEND would store takes the place of a message of the selected
+// mailbox.
+type Replace struct {
+	// Message is its number, or UID with Command.UID; 0 is `*`.
+	Message uint32
+	Append
+}
+
+// appendOf is the APPEND in the arguments of a command that ends with a message, else nil.
+func appendOf(c *Command) *Append {
+	switch a := c.Args.(type) {
+	case *Append:
+		return a
+	case *Replace:
+		return &a.Append
+	}
+	return nil
 }
 
 // Target names messages: a set of numbers (or UIDs, with Command.UID), or the saved search result.
@@ -190,6 +216,8 @@ type Fetch struct {
 	// ChangedSince is 0 where absent (RFC 7162 allows 1 and up).
 	ChangedSince uint64
 	Vanished     bool
+	// Partial (RFC 9394) is the zero value where absent.
+	Partial Partial
 }
 
 // ItemKind is the kind of a FETCH item.
@@ -251,7 +279,7 @@ type Section struct {
 	Fields []string // as the client wrote them
 }
 
-// SearchReturn is a set of result options (RFC 4731, SAVE of RFC 9051).
+// SearchReturn is a set of result options (RFC 4731, SAVE of RFC 9051, PARTIAL of RFC 9394).
 type SearchReturn uint8
 
 // The result options of SEARCH.
@@ -261,6 +289,7 @@ const (
 	ReturnAll
 	ReturnCount
 	ReturnSave
+	ReturnPartial
 )
 
 // Search is SEARCH.
@@ -268,7 +297,8 @@ type Search struct {
 	// Extended: RETURN was given, so the answer is ESEARCH. RETURN () is ReturnAll.
 	Extended bool
 	Return   SearchReturn
-	Charset  string // as given; texts in Key are UTF-8 already
+	Partial  Partial // with ReturnPartial
+	Charset  string  // as given; texts in Key are UTF-8 already
 	Key      SearchKey
 	// ModSeq: a MODSEQ key is in the tree, which enables CONDSTORE and shows MODSEQ in the answer.
 	ModSeq bool

@@ -42,11 +42,24 @@ func runVerbs(t *testing.T, cases []verbCase) {
 // normalCommand takes away what printing may change without changing the meaning.
 func normalCommand(c *Command) *Command {
 	n := *c
+	n.Given = ""
 	switch a := c.Args.(type) {
 	case *Search:
 		s := *a
 		s.Charset = ""
 		n.Args = &s
+	case *Sort:
+		s := *a
+		s.Charset = ""
+		n.Args = &s
+	case *Thread:
+		th := *a
+		th.Charset = ""
+		n.Args = &th
+	case *MultiSearch:
+		m := *a
+		m.Charset = ""
+		n.Args = &m
 	case *List:
 		l := *a
 		l.Extended = l.Extended || l.Select != 0 || l.Return != 0
@@ -104,6 +117,29 @@ func TestMailboxVerbs(t *testing.T) {
 				Patterns: []string{"INBOX", "a/%"}, Status: StatusMessages | StatusUnseen}},
 		{`LIST () "" * RETURN ()`, &List{Extended: true, Patterns: []string{"*"}}},
 		{"STATUS a (messages SIZE HIGHESTMODSEQ MAILBOXID)", &Status{"a", StatusMessages | StatusSize | StatusHighestModSeq | StatusMailboxID}},
+	})
+}
+
+func TestAccessVerbs(t *testing.T) {
+	runVerbs(t, []verbCase{
+		{"SETACL INBOX/x bob +lr", &Access{Mailbox: "INBOX/x", Identifier: "bob", Mode: '+', Rights: "lr"}},
+		{`SETACL x "a b" ""`, &Access{Mailbox: "x", Identifier: "a b"}},
+		{"DELETEACL x bob", &Access{Mailbox: "x", Identifier: "bob"}},
+		{"GETACL x", &Access{Mailbox: "x"}},
+		{"MYRIGHTS &AOk-", &Access{Mailbox: "é"}},
+		{"LISTRIGHTS x anyone", &Access{Mailbox: "x", Identifier: "anyone"}},
+		{`GETQUOTA ""`, &Quota{}},
+		{"GETQUOTAROOT inbox", &Quota{Root: "INBOX"}},
+		{`SETQUOTA "" (storage 512)`, &Quota{Limits: []QuotaLimit{{"STORAGE", 512}}}},
+		{`SETQUOTA x ()`, &Quota{Root: "x"}},
+		{`GETMETADATA "" /Private/a`, &Metadata{Entries: []MetadataEntry{{Name: "/private/a"}}}},
+		{`GETMETADATA x (MAXSIZE 5) (/private/a /shared/b)`, &Metadata{Mailbox: "x", MaxSize: 5, HasMaxSize: true, Entries: []MetadataEntry{{Name: "/private/a"}, {Name: "/shared/b"}}}},
+		{`GETMETADATA (DEPTH 1) x (/shared/b)`, &Metadata{Mailbox: "x", Depth: 1, Entries: []MetadataEntry{{Name: "/shared/b"}}}},
+		{`SETMETADATA x (/private/a NIL /shared/b "c d")`, &Metadata{Mailbox: "x", Entries: []MetadataEntry{{Name: "/private/a"}, {Name: "/shared/b", Value: "c d", Has: true}}}},
+		{"COMPRESS deflate", &Compress{"DEFLATE"}},
+		{`REPLACE 4 Drafts (\Draft) {5+}`, &Replace{4, Append{Mailbox: "Drafts", Flags: []Flag{Draft}, Size: 5, NonSync: true}}},
+		{"UID REPLACE * x ~{5}", &Replace{0, Append{Mailbox: "x", Size: 5, Binary: true}}},
+		{`LIST "" % RETURN (METADATA (/shared/A /private/b))`, &List{Extended: true, Patterns: []string{"%"}, Return: ListMetadata, Metadata: []string{"/shared/a", "/private/b"}}},
 	})
 }
 
@@ -219,6 +255,13 @@ func FuzzCommand(f *testing.F) {
 		"a SELECT &AOk- (QRESYNC (1 2 3:4 (1 2)) CONDSTORE)", `a STORE $ (UNCHANGEDSINCE 5) +FLAGS.SILENT (\Seen x)`,
 		`a APPEND x (\Draft) " 1-Jan-2020 00:00:00 +0100" UTF8 (~{5+}`, `a ID ("a" NIL)`, `a CREATE x/ (USE (\Sent))`, "a AUTHENTICATE PLAIN =",
 		"a SEARCH MODSEQ 5 BEFORE 1-Jan-2000 $ UID 1:*",
+		`a UID SORT RETURN (PARTIAL -1:-5 COUNT) (REVERSE DATE SUBJECT) UTF-8 ALL`, `a THREAD REFERENCES "iso-8859-1" TEXT x`,
+		`a ESEARCH IN (selected subtree (a "b") mailboxes INBOX) RETURN (MIN) UNSEEN`, "a UID FETCH 1:* FLAGS (PARTIAL 5:9 CHANGEDSINCE 3)",
+		`a NOTIFY SET STATUS (selected (MessageNew (UID BODY.PEEK[HEADER.FIELDS (A)]) MessageExpunge)) (subtree a NONE) (personal (x))`,
+		"a UIDBATCHES 500 1:9", `a REPLACE 4 Drafts (\Seen) " 1-Jan-2020 00:00:00 +0100" {312+}`, "a UID REPLACE * x UTF8 (~{3}",
+		`a LIST "" % RETURN (METADATA (/shared/a "/private/b") SUBSCRIBED)`,
+		`a SETACL INBOX "bob" +lrs`, "a DELETEACL x anyone", "a LISTRIGHTS x -y", "a MYRIGHTS x", `a SETQUOTA "" (STORAGE 512 MESSAGE 1)`, "a GETQUOTAROOT x",
+		`a GETMETADATA (MAXSIZE 5 DEPTH infinity) "" (/private/a /shared/b)`, `a SETMETADATA INBOX (/private/a NIL /shared/b {1+}` + "\r\nx)", "a COMPRESS DEFLATE",
 	} {
 		f.Add(s)
 	}

@@ -1,6 +1,9 @@
 package imap
 
-import "io"
+import (
+	"bytes"
+	"io"
+)
 
 // message is the state of an APPEND whose literal is not read.
 type message struct {
@@ -9,7 +12,8 @@ type message struct {
 	tag     string
 	lit     literal
 	left    int64
-	utf8    bool
+	of      *Append
+	single  bool // no other may follow
 }
 
 // announce takes the message literal behind a parsed APPEND, or leaves it out when the command was
@@ -25,9 +29,9 @@ func (r *Reader) announce(cmd *Command, lit *literal, err error) (*Command, erro
 		e := &SyntaxError{Tag: cmd.Tag, Code: "TOOBIG", Text: "Message too large", No: true}
 		return nil, r.skip(lit, e)
 	}
-	a := cmd.Args.(*Append)
+	a := appendOf(cmd)
 	a.Size, a.Binary, a.NonSync = lit.size, lit.binary, lit.nonSync
-	r.message = message{pending: true, tag: cmd.Tag, lit: *lit, left: lit.size, utf8: a.UTF8}
+	r.message = message{pending: true, tag: cmd.Tag, lit: *lit, left: lit.size, of: a, single: cmd.Name != "APPEND"}
 	return cmd, nil
 }
 
@@ -75,40 +79,63 @@ func (m *messageReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// EndMessage reads what the caller left of the message and the rest of the command line. The APPEND
-// counts only when it gives nil: a *SyntaxError is answered and nothing is stored.
-func (r *Reader) EndMessage() error {
+// EndMessage reads what the caller left of the message and what stands behind it. Where that announces
+// another message, next is that one, its mailbox that of the first, and all begins again with Message. The
+// command counts only when it gives no error: a *SyntaxError is answered and nothing is stored.
+func (r *Reader) EndMessage() (next *Append, err error) {
 	m := r.message
 	r.message = message{}
 	defer r.release()
 	if !m.pending {
-		return nil
+		return nil, nil
 	}
 	if m.left > r.limits.Discard {
-		return ErrClose
+		return nil, ErrClose
 	}
 	if err := r.discard(m.left); err != nil {
-		return err
+		return nil, err
 	}
 	var l line
 	if err := r.readLine(&l, r.limits.Line, r.limits.Discard); err != nil {
-		return unexpected(err)
-	}
-	want := ""
-	if m.utf8 {
-		want = ")"
-	}
-	if !l.over && string(l.text) == want {
-		return nil
+		return nil, unexpected(err)
 	}
 	e := &SyntaxError{Tag: m.tag, Text: "Unexpected text behind the message"}
 	if l.over {
-		return r.resync(&l, e)
+		return nil, r.resync(&l, e)
 	}
-	if lit, ok := literalAtEnd(l.text); ok {
-		return r.skip(&lit, e)
+	text, ended := l.text, true
+	if m.of.UTF8 {
+		text, ended = bytes.CutPrefix(text, []byte(")"))
 	}
-	return e
+	if ended && len(text) == 0 {
+		return nil, nil
+	}
+	lit, ok := literalAtEnd(l.text)
+	if !ok {
+		return nil, e
+	}
+	if !ended || m.single || text[0] != ' ' {
+		return nil, r.skip(&lit, e)
+	}
+	return r.nextMessage(&m, text[1:len(text)-(len(l.text)-lit.at)], &lit)
+}
+
+// nextMessage takes another message of an APPEND, announced by text and a literal.
+//
+// Implements: RFC 3502 §6.3.11 MULTIAPPEND
+func (r *Reader) nextMessage(m *message, text []byte, lit *literal) (*Append, error) {
+	p := parser{s: string(text), limits: &r.limits, utf8: r.UTF8, message: true}
+	a := &Append{Mailbox: m.of.Mailbox, Size: lit.size, Binary: lit.binary, NonSync: lit.nonSync}
+	p.appendMessage(a)
+	if p.err != nil {
+		p.err.Tag = m.tag
+		return nil, r.skip(lit, p.err)
+	}
+	if lit.size > r.limits.Append || lit.tooLong(&r.limits) {
+		return nil, r.skip(lit, &SyntaxError{Tag: m.tag, Code: "TOOBIG", Text: "Message too large", No: true})
+	}
+	r.message = message{pending: true, tag: m.tag, lit: *lit, left: lit.size, of: a}
+	return a, nil
 }
 
 // RefuseMessage leaves the message of the APPEND unread, because of its size, its mailbox or a quota.
@@ -120,12 +147,15 @@ func (r *Reader) RefuseMessage() error {
 		return nil
 	}
 	if m.begun {
-		if err := r.EndMessage(); err != nil {
+		if next, err := r.EndMessage(); err != nil {
 			if _, ok := err.(*SyntaxError); !ok {
 				return err
 			}
+			return nil
+		} else if next == nil {
+			return nil
 		}
-		return nil
+		m = r.message
 	}
 	r.message = message{}
 	defer r.release()

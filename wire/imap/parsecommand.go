@@ -19,7 +19,7 @@ func ParseCommand(text string, limits *Limits, utf8Names bool) (*Command, error)
 	}
 	cmd, err := parseCommand(text, limits, utf8Names, lit)
 	if err == nil && lit != nil {
-		a := cmd.Args.(*Append)
+		a := appendOf(cmd)
 		a.Size, a.Binary, a.NonSync = lit.size, lit.binary, lit.nonSync
 	}
 	return cmd, err
@@ -54,6 +54,7 @@ func parseCommand(text string, limits *Limits, utf8Names bool, lit *literal) (*C
 		p.err.Tag = cmd.Tag
 		return nil, p.err
 	}
+	cmd.Given = p.given
 	return cmd, nil
 }
 
@@ -69,7 +70,7 @@ func (p *parser) arguments(cmd *Command) {
 	switch cmd.Name {
 	case "NOOP", "CAPABILITY", "CHECK", "CLOSE", "EXPUNGE", "IDLE", "LOGOUT", "NAMESPACE", "STARTTLS", "UNSELECT":
 		return
-	case "FETCH", "STORE", "SEARCH", "COPY", "MOVE":
+	case "FETCH", "STORE", "SEARCH", "SORT", "THREAD", "COPY", "MOVE", "REPLACE":
 		p.messageArguments(cmd)
 		return
 	}
@@ -89,7 +90,7 @@ func (p *parser) uidArguments(cmd *Command) {
 	case "EXPUNGE":
 		p.space()
 		cmd.Args = &Expunge{p.target()}
-	case "FETCH", "STORE", "SEARCH", "COPY", "MOVE":
+	case "FETCH", "STORE", "SEARCH", "SORT", "THREAD", "COPY", "MOVE", "REPLACE":
 		p.messageArguments(cmd)
 	default:
 		p.failWith(&SyntaxError{Text: "Unknown command", Unknown: true})
@@ -106,29 +107,49 @@ func (p *parser) messageArguments(cmd *Command) {
 		cmd.Args = p.store()
 	case "SEARCH":
 		cmd.Args = p.search()
+	case "SORT":
+		cmd.Args = p.sort()
+	case "THREAD":
+		cmd.Args = p.thread()
 	case "COPY", "MOVE":
 		c := &Copy{Target: p.target()}
 		p.space()
 		c.Mailbox = p.mailbox()
 		cmd.Args = c
+	case "REPLACE":
+		cmd.Args = p.replace()
 	}
 }
 
 var verbs = map[string]func(*parser) any{
 	"APPEND":       (*parser).append,
 	"AUTHENTICATE": (*parser).authenticate,
+	"COMPRESS":     func(p *parser) any { return &Compress{p.word()} },
 	"CREATE":       (*parser).create,
 	"DELETE":       (*parser).oneMailbox,
+	"DELETEACL":    func(p *parser) any { return p.access("DELETEACL") },
 	"ENABLE":       (*parser).enable,
+	"ESEARCH":      (*parser).multiSearch,
 	"EXAMINE":      (*parser).selectMailbox,
+	"GETACL":       func(p *parser) any { return p.access("GETACL") },
+	"GETMETADATA":  (*parser).getMetadata,
+	"GETQUOTA":     func(p *parser) any { return p.quota("GETQUOTA") },
+	"GETQUOTAROOT": func(p *parser) any { return p.quota("GETQUOTAROOT") },
 	"ID":           (*parser).id,
 	"LIST":         (*parser).listMailboxes,
+	"LISTRIGHTS":   func(p *parser) any { return p.access("LISTRIGHTS") },
 	"LOGIN":        (*parser).login,
 	"LSUB":         (*parser).lsub,
+	"MYRIGHTS":     func(p *parser) any { return p.access("MYRIGHTS") },
+	"NOTIFY":       (*parser).notify,
 	"RENAME":       (*parser).rename,
 	"SELECT":       (*parser).selectMailbox,
+	"SETACL":       func(p *parser) any { return p.access("SETACL") },
+	"SETMETADATA":  (*parser).setMetadata,
+	"SETQUOTA":     func(p *parser) any { return p.quota("SETQUOTA") },
 	"STATUS":       (*parser).status,
 	"SUBSCRIBE":    (*parser).oneMailbox,
+	"UIDBATCHES":   (*parser).uidBatches,
 	"UNSUBSCRIBE":  (*parser).oneMailbox,
 }
 
@@ -327,6 +348,25 @@ func (p *parser) statusItems() (set StatusItem) {
 func (p *parser) append() any {
 	a := &Append{Mailbox: p.mailbox()}
 	p.space()
+	p.appendMessage(a)
+	return a
+}
+
+// replace reads REPLACE up to its message literal.
+func (p *parser) replace() any {
+	r := &Replace{}
+	if !p.try('*') {
+		r.Message = p.nzNumber32()
+	}
+	p.space()
+	r.Mailbox = p.mailbox()
+	p.space()
+	p.appendMessage(&r.Append)
+	return r
+}
+
+// appendMessage reads what stands before a message literal that is not in the text.
+func (p *parser) appendMessage(a *Append) {
 	if p.peek() == '(' {
 		a.Flags = p.flagList()
 		p.space()
@@ -341,7 +381,6 @@ func (p *parser) append() any {
 	if p.err == nil && !(p.end() && p.message) {
 		p.fail("Expected a message literal")
 	}
-	return a
 }
 
 func (p *parser) store() any {

@@ -34,6 +34,12 @@ func (p *parser) fetch() any {
 			}
 		case "VANISHED":
 			f.Vanished = true
+		case "PARTIAL":
+			if f.Partial != (Partial{}) {
+				p.fail("PARTIAL twice")
+			}
+			p.space()
+			f.Partial = p.partialRange()
 		default:
 			p.fail("Unknown modifier of FETCH")
 		}

@@ -61,6 +61,13 @@ func (p *parser) returnOption(l *List) ListOption {
 		return ListChildren
 	case "SPECIAL-USE":
 		return ListSpecialUse
+	case "MYRIGHTS":
+		return ListMyRights
+	case "METADATA":
+		p.space()
+		l.Metadata = nil
+		p.list(false, func() { l.Metadata = append(l.Metadata, p.entryName()) })
+		return ListMetadata
 	case "STATUS":
 		p.space()
 		l.Status = p.statusItems()

@@ -13,6 +13,7 @@ type parser struct {
 	limits *Limits
 	utf8   bool // mailbox names are UTF-8
 	err    *SyntaxError
+	given  string // see Command.Given
 	// message: the literal of an APPEND follows behind the text.
 	message bool
 	// response: server responses are read more leniently than commands.
@@ -346,6 +347,8 @@ func (p *parser) mailboxName(s string) string {
 	name, err := DecodeMailbox(s, p.utf8)
 	if err != nil {
 		p.failWith(&SyntaxError{Text: "Invalid mailbox name", Code: "CANNOT", No: true})
+	} else if p.utf8 && name != s && !p.response && !isASCII(s) {
+		p.given = s
 	}
 	return name
 }

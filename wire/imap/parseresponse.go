@@ -60,10 +60,16 @@ func (p *parser) untagged(r *Response) {
 		r.Number = p.number32()
 		p.space()
 		r.Name = p.word()
-		if r.Name == "FETCH" {
+		switch r.Name {
+		case "FETCH":
 			p.space()
 			f := p.fetchData()
 			f.Seq = r.Number
+			r.Data = f
+		case "UIDFETCH": // RFC 9586
+			p.space()
+			f := p.fetchData()
+			f.UID = r.Number
 			r.Data = f
 		}
 		return
@@ -74,7 +80,7 @@ func (p *parser) untagged(r *Response) {
 		return
 	}
 	switch r.Name {
-	case "SEARCH":
+	case "SEARCH", "SORT":
 		r.Data = p.searchData()
 		return
 	case "ESEARCH":
@@ -99,6 +105,10 @@ func (p *parser) untagged(r *Response) {
 		}
 		v.UIDs = p.set()
 		r.Data = v
+	case "THREAD":
+		r.Data = p.threads(0)
+	case "UIDBATCHES":
+		r.Data = p.uidBatchData()
 	case "NAMESPACE":
 		r.Data = p.namespace()
 	case "ID":
@@ -207,9 +217,8 @@ func (p *parser) searchData() *SearchData {
 
 func (p *parser) esearch() *ESearch {
 	e := &ESearch{}
-	if p.tryText(" (TAG ") {
-		e.Tag = p.astring()
-		p.expect(')')
+	if p.tryText(" (") {
+		p.correlator(e)
 	}
 	if p.i < len(p.s) && p.s[p.i] == ' ' {
 		p.i++
@@ -237,11 +246,47 @@ func (p *parser) esearch() *ESearch {
 			e.All = p.set()
 		case "MODSEQ":
 			e.ModSeq = p.number64()
+		case "PARTIAL":
+			p.partialData(e)
 		default:
 			p.skipValue()
 		}
 	}
 	return e
+}
+
+// correlator is TAG, MAILBOX and UIDVALIDITY, in any order, behind the parenthesis.
+func (p *parser) correlator(e *ESearch) {
+	for p.err == nil {
+		name := p.word()
+		p.space()
+		switch name {
+		case "TAG":
+			e.Tag = p.astring()
+		case "MAILBOX":
+			e.Mailbox = p.looseMailbox()
+		case "UIDVALIDITY":
+			e.UIDValidity = p.number32()
+		default:
+			p.skipValue()
+		}
+		if p.try(')') {
+			return
+		}
+		p.space()
+	}
+}
+
+// partialData is (range set) or (range NIL).
+func (p *parser) partialData(e *ESearch) {
+	e.Has |= ReturnPartial
+	p.expect('(')
+	e.Partial = p.partialRange()
+	p.space()
+	if !p.tryWord("NIL") {
+		e.PartialAll = p.set()
+	}
+	p.expect(')')
 }
 
 // delimiter is a quoted character or NIL.

@@ -18,15 +18,29 @@ type searchParser struct {
 
 func (p *parser) search() any {
 	s := &Search{}
-	if p.tryWord("RETURN") {
-		s.Extended = true
-		p.space()
-		p.list(true, func() { s.Return |= p.searchReturn() })
-		if s.Return == 0 {
-			s.Return = ReturnAll
-		}
-		p.space()
+	p.searchInto(s)
+	return s
+}
+
+// searchReturns reads RETURN (…) and the space behind it, where it is there.
+func (p *parser) searchReturns(s *Search) {
+	if !p.tryWord("RETURN") {
+		return
 	}
+	s.Extended = true
+	p.space()
+	p.list(true, func() { s.Return |= p.searchReturn(s) })
+	if s.Return == 0 {
+		s.Return = ReturnAll
+	}
+	if s.Return&ReturnAll != 0 && s.Return&ReturnPartial != 0 {
+		p.fail("PARTIAL and ALL exclude each other")
+	}
+	p.space()
+}
+
+func (p *parser) searchInto(s *Search) {
+	p.searchReturns(s)
 	sp := searchParser{parser: p}
 	if p.tryWord("CHARSET") {
 		p.space()
@@ -36,10 +50,9 @@ func (p *parser) search() any {
 	}
 	s.Key = sp.conjunction(0, false)
 	s.ModSeq = sp.modSeq
-	return s
 }
 
-func (p *parser) searchReturn() SearchReturn {
+func (p *parser) searchReturn(s *Search) SearchReturn {
 	switch p.word() {
 	case "MIN":
 		return ReturnMin
@@ -51,6 +64,13 @@ func (p *parser) searchReturn() SearchReturn {
 		return ReturnCount
 	case "SAVE":
 		return ReturnSave
+	case "PARTIAL":
+		if s.Return&ReturnPartial != 0 {
+			p.fail("PARTIAL twice")
+		}
+		p.space()
+		s.Partial = p.partialRange()
+		return ReturnPartial
 	}
 	p.fail("Unknown result option of SEARCH")
 	return 0

@@ -124,11 +124,16 @@ func AppendSearch(dst []byte, numbers Set, modSeq uint64) []byte {
 }
 
 // AppendESearch prints an ESEARCH response.
-func AppendESearch(dst []byte, e *ESearch) []byte {
+func AppendESearch(dst []byte, e *ESearch, utf8Names bool) []byte {
 	dst = append(dst, "* ESEARCH"...)
 	if e.Tag != "" {
 		dst = append(dst, " (TAG "...)
-		dst = append(AppendString(dst, e.Tag, false), ')')
+		dst = AppendString(dst, e.Tag, false)
+		if e.UIDValidity != 0 {
+			dst = AppendMailbox(append(dst, " MAILBOX "...), e.Mailbox, utf8Names)
+			dst = appendUint(append(dst, " UIDVALIDITY "...), uint64(e.UIDValidity))
+		}
+		dst = append(dst, ')')
 	}
 	if e.UID {
 		dst = append(dst, " UID"...)
@@ -144,6 +149,15 @@ func AppendESearch(dst []byte, e *ESearch) []byte {
 	}
 	if e.Has&ReturnAll != 0 && len(e.All) > 0 { // an empty result has no ALL
 		dst = AppendSet(append(dst, " ALL "...), e.All)
+	}
+	if e.Has&ReturnPartial != 0 {
+		dst = append(appendPartial(append(dst, " PARTIAL ("...), e.Partial), ' ')
+		if len(e.PartialAll) > 0 {
+			dst = AppendSet(dst, e.PartialAll)
+		} else {
+			dst = append(dst, "NIL"...)
+		}
+		dst = append(dst, ')')
 	}
 	if e.ModSeq > 0 {
 		dst = appendUint(append(dst, " MODSEQ "...), e.ModSeq)

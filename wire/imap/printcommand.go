@@ -13,7 +13,10 @@ func AppendCommand(dst []byte, c *Command, utf8Text bool) []byte {
 	}
 	dst = append(dst, c.Name...)
 	if c.Args != nil {
-		dst = appendArgs(append(dst, ' '), c.Args, utf8Text)
+		var done bool
+		if dst, done = appendAccess(append(dst, ' '), c, utf8Text); !done {
+			dst = appendArgs(dst, c.Args, utf8Text)
+		}
 	}
 	return append(dst, "\r\n"...)
 }
@@ -57,6 +60,13 @@ func appendArgs(dst []byte, args any, u bool) []byte {
 		return AppendStatusItems(append(dst, ' '), a.Items)
 	case *Append:
 		return appendAppend(dst, a, u)
+	case *Replace:
+		if a.Message == 0 {
+			dst = append(dst, "* "...)
+		} else {
+			dst = append(appendUint(dst, uint64(a.Message)), ' ')
+		}
+		return appendAppend(dst, &a.Append, u)
 	case *Expunge:
 		return appendTarget(dst, &a.Target)
 	case *Copy:
@@ -68,6 +78,16 @@ func appendArgs(dst []byte, args any, u bool) []byte {
 		return appendFetch(dst, a)
 	case *Search:
 		return appendSearch(dst, a, u)
+	case *Sort:
+		return appendSort(dst, a, u)
+	case *Thread:
+		return appendThread(dst, a, u)
+	case *MultiSearch:
+		return appendMultiSearch(dst, a, u)
+	case *Notify:
+		return appendNotify(dst, a, u)
+	case *UIDBatches:
+		return appendUIDBatches(dst, a)
 	}
 	return dst
 }
@@ -120,7 +140,7 @@ func appendCreate(dst []byte, c *Create, u bool) []byte {
 
 func appendListArgs(dst []byte, l *List, u bool) []byte {
 	if l.Select != 0 {
-		dst = append(appendListOptions(dst, l.Select, 0), ' ')
+		dst = append(appendListOptions(dst, l.Select, l), ' ')
 	}
 	dst = appendMailboxString(dst, l.Reference, u)
 	dst = append(dst, ' ')
@@ -137,7 +157,7 @@ func appendListArgs(dst []byte, l *List, u bool) []byte {
 		dst = append(dst, ')')
 	}
 	if l.Return != 0 {
-		dst = appendListOptions(append(dst, " RETURN "...), l.Return, l.Status)
+		dst = appendListOptions(append(dst, " RETURN "...), l.Return, l)
 	}
 	return dst
 }
@@ -147,10 +167,10 @@ var listOptions = []struct {
 	name   string
 }{
 	{ListSubscribed, "SUBSCRIBED"}, {ListRemote, "REMOTE"}, {ListRecursiveMatch, "RECURSIVEMATCH"},
-	{ListSpecialUse, "SPECIAL-USE"}, {ListChildren, "CHILDREN"}, {ListStatus, "STATUS"},
+	{ListSpecialUse, "SPECIAL-USE"}, {ListChildren, "CHILDREN"}, {ListMyRights, "MYRIGHTS"}, {ListMetadata, "METADATA"}, {ListStatus, "STATUS"},
 }
 
-func appendListOptions(dst []byte, set ListOption, status StatusItem) []byte {
+func appendListOptions(dst []byte, set ListOption, l *List) []byte {
 	sep := byte('(')
 	for _, o := range listOptions {
 		if set&o.option == 0 {
@@ -159,14 +179,36 @@ func appendListOptions(dst []byte, set ListOption, status StatusItem) []byte {
 		dst = append(append(dst, sep), o.name...)
 		sep = ' '
 		if o.option == ListStatus {
-			dst = AppendStatusItems(append(dst, ' '), status)
+			dst = AppendStatusItems(append(dst, ' '), l.Status)
+		}
+		if o.option == ListMetadata {
+			dst = append(dst, " ("...)
+			for i, e := range l.Metadata {
+				if i > 0 {
+					dst = append(dst, ' ')
+				}
+				dst = AppendAString(dst, e, false)
+			}
+			dst = append(dst, ')')
 		}
 	}
 	return append(dst, ')')
 }
 
 func appendAppend(dst []byte, a *Append, u bool) []byte {
-	dst = append(AppendMailbox(dst, a.Mailbox, u), ' ')
+	return appendMessage(append(AppendMailbox(dst, a.Mailbox, u), ' '), a)
+}
+
+// AppendNextMessage prints what stands between two messages of one APPEND (RFC 3502): it ends the one before
+// and announces a, with CRLF.
+func AppendNextMessage(dst []byte, before, a *Append) []byte {
+	if before.UTF8 {
+		dst = append(dst, ')')
+	}
+	return append(appendMessage(append(dst, ' '), a), "\r\n"...)
+}
+
+func appendMessage(dst []byte, a *Append) []byte {
 	if len(a.Flags) > 0 {
 		dst = append(AppendFlags(dst, a.Flags), ' ')
 	}
@@ -213,36 +255,54 @@ func appendFetch(dst []byte, f *Fetch) []byte {
 		dst = AppendFetchItem(dst, &f.Items[i])
 	}
 	dst = append(dst, ')')
+	if f.ChangedSince == 0 && f.Partial == (Partial{}) {
+		return dst
+	}
+	dst = append(dst, " ("...)
 	if f.ChangedSince > 0 {
-		dst = appendUint(append(dst, " (CHANGEDSINCE "...), f.ChangedSince)
+		dst = appendUint(append(dst, "CHANGEDSINCE "...), f.ChangedSince)
 		if f.Vanished {
 			dst = append(dst, " VANISHED"...)
 		}
-		dst = append(dst, ')')
 	}
-	return dst
+	if f.Partial != (Partial{}) {
+		if f.ChangedSince > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = appendPartial(append(dst, "PARTIAL "...), f.Partial)
+	}
+	return append(dst, ')')
 }
 
 var searchReturns = []struct {
 	set  SearchReturn
 	name string
-}{{ReturnMin, "MIN"}, {ReturnMax, "MAX"}, {ReturnAll, "ALL"}, {ReturnCount, "COUNT"}, {ReturnSave, "SAVE"}}
+}{{ReturnMin, "MIN"}, {ReturnMax, "MAX"}, {ReturnAll, "ALL"}, {ReturnCount, "COUNT"}, {ReturnSave, "SAVE"}, {ReturnPartial, "PARTIAL"}}
+
+func appendSearchReturns(dst []byte, s *Search) []byte {
+	if !s.Extended {
+		return dst
+	}
+	dst = append(dst, "RETURN ("...)
+	first := true
+	for _, r := range searchReturns {
+		if s.Return&r.set == 0 {
+			continue
+		}
+		if !first {
+			dst = append(dst, ' ')
+		}
+		dst = append(dst, r.name...)
+		first = false
+		if r.set == ReturnPartial {
+			dst = appendPartial(append(dst, ' '), s.Partial)
+		}
+	}
+	return append(dst, ") "...)
+}
 
 func appendSearch(dst []byte, s *Search, u bool) []byte {
-	if s.Extended {
-		dst = append(dst, "RETURN ("...)
-		first := true
-		for _, r := range searchReturns {
-			if s.Return&r.set != 0 {
-				if !first {
-					dst = append(dst, ' ')
-				}
-				dst = append(dst, r.name...)
-				first = false
-			}
-		}
-		dst = append(dst, ") "...)
-	}
+	dst = appendSearchReturns(dst, s)
 	if s.Charset != "" { // whatever it was: the texts are UTF-8 now
 		dst = append(dst, "CHARSET UTF-8 "...)
 	}

@@ -1,5 +1,7 @@
 package imap
 
+import "strings"
+
 // Status is the word of a status response: OK, NO, BAD, BYE or PREAUTH.
 const (
 	OK      = "OK"
@@ -78,6 +80,11 @@ func AppendCodeAppendUID(dst []byte, uidValidity, uid uint32) []byte {
 	return appendUint(append(dst, ' '), uint64(uid))
 }
 
+// AppendCodeAppendUIDs is AppendCodeAppendUID for several messages, in the order in which they came.
+func AppendCodeAppendUIDs(dst []byte, uidValidity uint32, uids Set) []byte {
+	return AppendSet(append(AppendCodeNumber(dst, "APPENDUID", uint64(uidValidity)), ' '), uids)
+}
+
 // AppendCodeCopyUID prints COPYUID (RFC 4315): source and target UIDs in the same order. Both sets
 // are printed as they are, in the order of the copies.
 func AppendCodeCopyUID(dst []byte, uidValidity uint32, source, target Set) []byte {
@@ -94,6 +101,19 @@ func AppendCodeModified(dst []byte, set Set) []byte {
 // AppendCodeFlags prints PERMANENTFLAGS.
 func AppendCodeFlags(dst []byte, flags []Flag) []byte {
 	return AppendFlags(append(dst, "PERMANENTFLAGS "...), flags)
+}
+
+// AppendCodeInProgress prints INPROGRESS (RFC 9585) for a running command: done of goal things. A tag that
+// would end the code for careless readers is left out.
+func AppendCodeInProgress(dst []byte, tag string, done, goal uint64) []byte {
+	dst = append(dst, "INPROGRESS ("...)
+	if strings.IndexByte(tag, ']') >= 0 {
+		dst = append(dst, "NIL"...)
+	} else {
+		dst = AppendString(dst, tag, false)
+	}
+	dst = appendUint(append(dst, ' '), done)
+	return append(appendUint(append(dst, ' '), goal), ')')
 }
 
 // AppendCodeMailboxID prints MAILBOXID (RFC 8474).

@@ -218,15 +218,31 @@ func (l *literal) tooLong(limits *Limits) bool {
 	return l.nonSync && limits.NonSync > 0 && l.size > limits.NonSync
 }
 
-// isMessageLiteral says whether text, which stands before a literal, is an APPEND with its mailbox.
+// isMessageLiteral says whether text, which stands before a literal, is an APPEND with its mailbox, or a
+// REPLACE with message and mailbox.
 func isMessageLiteral(text []byte) bool {
 	sp := bytes.IndexByte(text, ' ')
 	if sp < 0 {
 		return false
 	}
-	const verb = "APPEND "
 	rest := text[sp+1:]
-	return len(rest) > len(verb) && strings.EqualFold(string(rest[:len(verb)]), verb)
+	if after(rest, "APPEND ") != nil {
+		return true
+	}
+	if uid := after(rest, "UID "); uid != nil {
+		rest = uid
+	}
+	rest = after(rest, "REPLACE ")
+	sp = bytes.IndexByte(rest, ' ')
+	return sp >= 0 && sp+1 < len(rest)
+}
+
+// after gives what follows a verb, nil where that is another or nothing follows.
+func after(text []byte, verb string) []byte {
+	if len(text) > len(verb) && strings.EqualFold(string(text[:len(verb)]), verb) {
+		return text[len(verb):]
+	}
+	return nil
 }
 
 // tagOf finds the tag of a command that is not parsed.

@@ -2,6 +2,7 @@ package imap
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func session(t *testing.T, input string, limits Limits, onAppend func(*Reader, *
 			}
 		case err != nil:
 			return strings.Join(append(out, err.Error()), " "), r
-		case cmd.Name == "APPEND" && onAppend != nil:
+		case (cmd.Name == "APPEND" || cmd.Name == "REPLACE") && onAppend != nil:
 			out = append(out, cmd.Tag+onAppend(r, cmd))
 		default:
 			out = append(out, cmd.Tag)
@@ -49,8 +50,12 @@ func readMessage(r *Reader, _ *Command) string {
 	if err != nil {
 		return err.Error()
 	}
-	if err := r.EndMessage(); err != nil {
+	next, err := r.EndMessage()
+	if err != nil {
 		return "!" + err.Error()
+	}
+	if next != nil {
+		return "=" + string(b) + fmt.Sprint(next.Flags) + readMessage(r, nil)
 	}
 	return "=" + string(b)
 }
@@ -69,6 +74,18 @@ func TestReader(t *testing.T) {
 		name, in, want string
 		onAppend       func(*Reader, *Command) string
 	}{
+		{"two messages", "a APPEND x (\\Seen) {3+}\r\nabc (\\Draft) ~{2+}\r\nde {1+}\r\nf\r\nb NOOP\r\n", `a=abc[\Draft]=de[]=f b EOF`, readMessage},
+		{"two messages in UTF8", "a APPEND x UTF8 (~{3+}\r\nabc) UTF8 (~{2+}\r\nde)\r\nb NOOP\r\n", `a=abc[]=de b EOF`, readMessage},
+		{"second too large", "a APPEND x {3+}\r\nabc {31+}\r\n0123456789012345678901234567890 {1+}\r\nx\r\nb NOOP\r\n", "a!imap: Message too large b EOF", readMessage},
+		{"second malformed", "a APPEND x {3+}\r\nabc x {3+}\r\nabc\r\nb NOOP\r\n", "a!imap: Expected a message literal b EOF", readMessage},
+		{"refused with what follows", "a APPEND x {3+}\r\nabc {3+}\r\nabc\r\nb NOOP\r\n", "a- b EOF", refuse},
+		{"refused after the first", "a APPEND x {3+}\r\nabc {3+}\r\nabc {1+}\r\nx\r\nb NOOP\r\n", "a- b EOF", func(r *Reader, c *Command) string {
+			if _, err := r.Message(); err != nil {
+				return err.Error()
+			}
+			return refuse(r, c)
+		}},
+		{"REPLACE has one message", "a REPLACE 1 x {3+}\r\nabc {3+}\r\nabc\r\nb NOOP\r\n", "a!imap: Unexpected text behind the message b EOF", readMessage},
 		{"pipelined", "a NOOP\r\nb noop\nc LOGIN {1+}\r\nx {1}\r\ny\r\nd NOOP\r\n", "a b c d EOF", nil},
 		{"cut off", "a NOOP\r\nb LOGIN {5+}\r\nx", "a unexpected EOF", nil},
 		{"bad line", "a XYZ\r\nb NOOP\r\n", "[a] b EOF", nil},
@@ -82,7 +99,7 @@ func TestReader(t *testing.T) {
 		{"append nothing", "a APPEND x {0}\r\n\r\nb NOOP\r\n", "a= b EOF", readMessage},
 		{"append utf8", "a APPEND x UTF8 (~{5+}\r\nhello)\r\nb NOOP\r\n", "a=hello b EOF", readMessage},
 		{"append with a tail", "a APPEND x {5+}\r\nhello tail\r\nb NOOP\r\n", "a!imap: Unexpected text behind the message b EOF", readMessage},
-		{"multiappend", "a APPEND x {5+}\r\nhello {7+}\r\nz NOOP\n\r\nb NOOP\r\n", "a!imap: Unexpected text behind the message b EOF", readMessage},
+		{"multiappend", "a APPEND x {5+}\r\nhello {7+}\r\nz NOOP\n\r\nb NOOP\r\n", "a=hello[]=z NOOP\n b EOF", readMessage},
 		{"append with mailbox literal", "a APPEND {1}\r\nx (\\Seen) {5+}\r\nhello\r\nb NOOP\r\n", "a=hello b EOF", readMessage},
 		{"append refused, waiting", "a APPEND x {5}\r\nb NOOP\r\n", "a- b EOF", refuse},
 		{"append refused, not waiting", "a APPEND x {8+}\r\nz NOOP\r\n\r\nb NOOP\r\n", "a- b EOF", refuse},

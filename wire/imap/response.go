@@ -27,12 +27,19 @@ type StatusData struct {
 type ESearch struct {
 	Tag string
 	UID bool
-	// Has says which of Min, Max, All and Count are there. ReturnSave stands for ModSeq.
+	// Mailbox and UIDValidity tell whose result it is, in answers to the ESEARCH command (RFC 7377).
+	Mailbox     string
+	UIDValidity uint32
+	// Has says which of Min, Max, All, Count and Partial are there. ReturnSave stands for ModSeq.
 	Has      SearchReturn
 	Min, Max uint32
-	All      Set
-	Count    uint32
-	ModSeq   uint64 // 0 where absent
+	// All is in the order of the result: that of SORT need not be ascending.
+	All    Set
+	Count  uint32
+	ModSeq uint64 // 0 where absent
+	// Partial is the range asked for, PartialAll what lies in it; nil where nothing does.
+	Partial    Partial
+	PartialAll Set
 }
 
 // NamespaceItem is one namespace (RFC 2342).
@@ -50,7 +57,7 @@ type Vanished struct {
 	UIDs    Set
 }
 
-// SearchData is a SEARCH response of IMAP4rev1.
+// SearchData is a SEARCH response of IMAP4rev1, or a SORT response, whose numbers are in their order.
 type SearchData struct {
 	Numbers []uint32
 	ModSeq  uint64 // 0 where absent

@@ -27,6 +27,14 @@ func readAll(t *testing.T, text string, sink func([]byte, int64) io.Writer) []*R
 	}
 }
 
+// testThreads is the example of RFC 5256 section 4, and a thread whose first message is gone.
+var testThreads = []ThreadNode{
+	{Number: 2},
+	{Number: 3, Children: []ThreadNode{{Number: 6, Children: []ThreadNode{
+		{Number: 4, Children: []ThreadNode{{Number: 23}}}, {Number: 44, Children: []ThreadNode{{Number: 7}}}}}}},
+	{Children: []ThreadNode{{Number: 8}, {Number: 5}}},
+}
+
 // TestPrintedResponses prints each kind of data and reads it again.
 func TestPrintedResponses(t *testing.T) {
 	t.Parallel()
@@ -51,9 +59,19 @@ func TestPrintedResponses(t *testing.T) {
 		{AppendList(nil, "LSUB", &ListData{Attrs: []string{}, Mailbox: "INBOX"}, true), "LSUB", &ListData{Attrs: []string{}, Mailbox: "INBOX"}},
 		{AppendStatus(nil, &StatusData{Mailbox: "a", Items: StatusMessages | StatusSize | StatusMailboxID | StatusDeleted, Messages: 3, Size: 1 << 40, MailboxID: "F1", Deleted: 2}, false),
 			"STATUS", &StatusData{Mailbox: "a", Items: StatusMessages | StatusSize | StatusMailboxID | StatusDeleted, Messages: 3, Size: 1 << 40, MailboxID: "F1", Deleted: 2}},
-		{AppendESearch(nil, &ESearch{Tag: `A"1`, UID: true, Has: ReturnMin | ReturnMax | ReturnAll | ReturnCount, Min: 2, Max: 9, All: Set{{2, 4}, {9, 9}}, Count: 4, ModSeq: 7}),
+		{AppendESearch(nil, &ESearch{Tag: `A"1`, UID: true, Has: ReturnMin | ReturnMax | ReturnAll | ReturnCount, Min: 2, Max: 9, All: Set{{2, 4}, {9, 9}}, Count: 4, ModSeq: 7}, false),
 			"ESEARCH", &ESearch{Tag: `A"1`, UID: true, Has: ReturnMin | ReturnMax | ReturnAll | ReturnCount, Min: 2, Max: 9, All: Set{{2, 4}, {9, 9}}, Count: 4, ModSeq: 7}},
-		{AppendESearch(nil, &ESearch{Has: ReturnCount | ReturnAll}), "ESEARCH", &ESearch{Has: ReturnCount}},
+		{AppendESearch(nil, &ESearch{Has: ReturnCount | ReturnAll}, false), "ESEARCH", &ESearch{Has: ReturnCount}},
+		{AppendESearch(nil, &ESearch{Tag: "t", UID: true, Mailbox: "é x", UIDValidity: 5, Has: ReturnPartial, Partial: Partial{1, 10, true}, PartialAll: Set{{9, 9}, {2, 3}}}, false),
+			"ESEARCH", &ESearch{Tag: "t", UID: true, Mailbox: "é x", UIDValidity: 5, Has: ReturnPartial, Partial: Partial{1, 10, true}, PartialAll: Set{{9, 9}, {2, 3}}}},
+		{AppendESearch(nil, &ESearch{Tag: "t", Has: ReturnPartial, Partial: Partial{1, 10, false}}, false),
+			"ESEARCH", &ESearch{Tag: "t", Has: ReturnPartial, Partial: Partial{1, 10, false}}},
+		{AppendSort(nil, []uint32{3, 1, 2}, 9), "SORT", &SearchData{[]uint32{3, 1, 2}, 9}},
+		{AppendThread(nil, testThreads), "THREAD", testThreads},
+		{AppendThread(nil, nil), "THREAD", []ThreadNode(nil)},
+		{AppendUIDBatches(nil, &UIDBatchData{"A]3", Set{{900, 500}, {499, 499}}}), "UIDBATCHES", &UIDBatchData{"A]3", Set{{900, 500}, {499, 499}}}},
+		{AppendUIDBatches(nil, &UIDBatchData{Tag: "A"}), "UIDBATCHES", &UIDBatchData{Tag: "A"}},
+		{append(AppendUIDFetchHead(nil, 77), "FLAGS ())\r\n"...), "UIDFETCH", &FetchData{UID: 77, Has: 1 << ItemFlags, Flags: []Flag{}}},
 		{AppendSearch(nil, Set{{1, 3}}, 5), "SEARCH", &SearchData{[]uint32{1, 2, 3}, 5}},
 		{AppendSearch(nil, nil, 0), "SEARCH", &SearchData{}},
 		{AppendVanished(nil, Set{{1, 3}}, true), "VANISHED", &Vanished{true, Set{{1, 3}}}},
@@ -138,6 +156,8 @@ func FuzzResponse(f *testing.F) {
 		"* OK [COPYUID 1 2:3 4:5] x", "a NO [BADCHARSET (UTF-8)] y", "+ go", "* 1 FETCH (UID 5 BODY[1.TEXT]<0> {2}\r\nab FLAGS (\\*))",
 		`* LIST (\Sent) "/" "a" ("OLDNAME" ("b") "CHILDINFO" ("X"))`, `* STATUS a (SIZE 5 MAILBOXID (x) APPENDLIMIT NIL)`, `* ESEARCH (TAG "a") UID ALL 1:5 X (y)`,
 		`* NAMESPACE (("" "/" "X" ("a"))) NIL NIL`, "* ID (\"a\" NIL)", "* SEARCH 1 2 (MODSEQ 5)", "* VANISHED (EARLIER) 1:*", "* CAPABILITY A B", "* 5 EXPUNGE",
+		"* SORT 2 1 (MODSEQ 5)", "* THREAD (2)(3 6 (4 23)(44 7 96))((3)(5))", `* ESEARCH (TAG "a" MAILBOX "b" UIDVALIDITY 1) UID PARTIAL (-1:-9 5,4) COUNT 3`,
+		`* UIDBATCHES (TAG "a") 9:5,4:1`, "* 7 UIDFETCH (FLAGS ())", `* OK [INPROGRESS ("a" 5 NIL)] x`,
 		`* 1 FETCH (ENVELOPE (NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL) BODY ("text" "plain" NIL NIL NIL "7bit" 1 1) MODSEQ (5) INTERNALDATE " 1-Jan-2000 00:00:00 +0000")`,
 	} {
 		f.Add(s)

@@ -48,7 +48,7 @@ type Response struct {
 	Code *Code
 	Text string
 	// Data by Name: FETCH *FetchData; LIST, LSUB *ListData; STATUS *StatusData; ESEARCH *ESearch;
-	// SEARCH *SearchData; VANISHED *Vanished; NAMESPACE *Namespace; ID *ID; FLAGS, CAPABILITY, ENABLED
+	// SEARCH and SORT *SearchData; THREAD []ThreadNode; UIDFETCH *FetchData; UIDBATCHES *UIDBatchData; VANISHED *Vanished; NAMESPACE *Namespace; ID *ID; FLAGS, CAPABILITY, ENABLED
 	// []string; nil otherwise and for names that are not known.
 	Data any
 	// Raw is the response without its CRLF, with literals in place.

@@ -13,17 +13,28 @@ import (
 // others with the server's first and final message.
 type Client struct {
 	user, password, nonce string
+	header                string // gs2-header
+	bound                 []byte
 	step                  int
 	bare                  string
 	signature             [32]byte // the server's, as it must come
 }
 
-const gs2Header = "n,,"
-
 // NewClient begins an exchange. nonce is fresh randomness in a printable form without comma.
 func NewClient(user, password, nonce string) *Client {
-	return &Client{user: user, password: password, nonce: nonce}
+	return &Client{user: user, password: password, nonce: nonce, header: "n,,"}
 }
+
+// Bind makes it an exchange of SCRAM-SHA-256-PLUS: the proof is good on this channel alone. Call it
+// before the first step.
+func (c *Client) Bind(b Binding) {
+	c.header, c.bound = "p="+b.Name+",,", b.Data
+}
+
+// NotOffered says that the client could bind to the channel and the server did not offer that. A
+// server that did knows then that somebody in between has changed what it offered. Call it before the
+// first step.
+func (c *Client) NotOffered() { c.header = "y,," }
 
 // Next takes the server's message (the first time none) and returns what to send. done says that
 // the server has proved to know the user's credentials; nothing more is to be sent then.
@@ -40,7 +51,7 @@ func (c *Client) Next(in []byte) (out []byte, done bool, err error) {
 		}
 		c.bare = "n=" + nameEscaper.Replace(Prepare(c.user)) + ",r=" + c.nonce
 		c.step = 1
-		return []byte(gs2Header + c.bare), false, nil
+		return []byte(c.header + c.bare), false, nil
 	case 1:
 		if out, err = c.answer(string(in)); err == nil {
 			c.step = 2
@@ -86,7 +97,7 @@ func (c *Client) answer(in string) ([]byte, error) {
 	key := saltedPassword(c.password, salt, n)
 	clientKey, serverKey := mac(key, "Client Key"), mac(key, "Server Key")
 	stored := sha256.Sum256(clientKey[:])
-	out := "c=" + encode([]byte(gs2Header)) + ",r=" + nonce
+	out := "c=" + encode(append([]byte(c.header), c.bound...)) + ",r=" + nonce
 	auth := c.bare + "," + in + "," + out
 	proof := xor(clientKey, mac(stored[:], auth))
 	c.signature = mac(serverKey[:], auth)

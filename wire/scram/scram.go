@@ -1,6 +1,6 @@
-// Package scram holds the two step machines of SASL SCRAM-SHA-256 (RFC 5802, RFC 7677), server and
-// client, without channel binding: they take and give the messages as they are inside base64, and
-// know nothing of the protocol that carries them.
+// Package scram holds the two step machines of SASL SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802,
+// RFC 7677), server and client: they take and give the messages as they are inside base64, and know
+// nothing of the protocol that carries them.
 package scram
 
 import (
@@ -15,8 +15,11 @@ import (
 	"golang.org/x/crypto/pbkdf2"
 )
 
-// Mechanism is the name of the mechanism in SASL.
-const Mechanism = "SCRAM-SHA-256"
+// Mechanism is the name of the mechanism in SASL, MechanismPlus that with channel binding.
+const (
+	Mechanism     = "SCRAM-SHA-256"
+	MechanismPlus = "SCRAM-SHA-256-PLUS"
+)
 
 const (
 	// MinIterations is the least that RFC 7677 allows, and what new credentials have at least.
@@ -26,13 +29,15 @@ const (
 
 	maxMessage = 4096 // bytes of one message
 	maxNonce   = 1024 // bytes of the nonce of both sides together
+	maxName    = 32   // bytes of the name of a channel binding
 )
 
 var (
 	// ErrSyntax says that a message breaks the grammar or the order of steps.
 	ErrSyntax = errors.New("scram: malformed message")
-	// ErrChannelBinding says that the client demands channel binding, which is not offered.
-	ErrChannelBinding = errors.New("scram: channel binding not supported")
+	// ErrChannelBinding says that the two sides cannot bind to the channel as one of them demands, or
+	// see different channels: somebody may stand between them.
+	ErrChannelBinding = errors.New("scram: channel binding does not fit")
 	// ErrExtension says that the peer demands an extension that does not exist.
 	ErrExtension = errors.New("scram: mandatory extension not supported")
 	// ErrProof says that the password (or the user) is not the right one.
@@ -48,6 +53,18 @@ type Credentials struct {
 	Iterations int
 	StoredKey  [32]byte
 	ServerKey  [32]byte
+}
+
+// The names of channel bindings that exist for TLS: RFC 9266 section 2, RFC 5929 section 4.
+const (
+	TLSExporter       = "tls-exporter"
+	TLSServerEndPoint = "tls-server-end-point"
+)
+
+// Binding is the data of one channel binding: the same on both ends of one channel, and on no other.
+type Binding struct {
+	Name string
+	Data []byte
 }
 
 // Derive computes the credentials of a password, prepared by Prepare. It costs Iterations rounds

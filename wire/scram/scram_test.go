@@ -21,16 +21,16 @@ func credentials() Credentials {
 	return Derive("pencil", salt, 4096)
 }
 
-func lookup(string) (Credentials, error) { return credentials(), nil }
+func lookup(string) ([]Credentials, error) { return []Credentials{credentials()}, nil }
 
 func TestRFC7677Server(t *testing.T) {
 	t.Parallel()
-	s := NewServer(func(user string) (Credentials, error) {
+	s := NewServer(func(user string) ([]Credentials, error) {
 		if user != "user" {
 			t.Errorf("user %q", user)
 		}
-		return credentials(), nil
-	}, rfcServerNonce)
+		return lookup(user)
+	}, rfcServerNonce, Channel{})
 	out, done, err := s.Next([]byte(rfcFirst))
 	if string(out) != rfcServerFirst || done || err != nil || s.Username() != "" {
 		t.Fatalf("first: %q, %v, %v, user %q", out, done, err, s.Username())
@@ -90,12 +90,12 @@ func TestExchange(t *testing.T) {
 		{"latin1", "\xfc", "\xfc", nil},
 		{"empty", "", "", nil},
 	} {
-		s := NewServer(func(user string) (Credentials, error) {
+		s := NewServer(func(user string) ([]Credentials, error) {
 			if user != tc.user {
 				t.Errorf("looked up %q", user)
 			}
-			return Derive(tc.stored, salt, 1), nil
-		}, "servernonce")
+			return []Credentials{Derive(tc.stored, salt, 1)}, nil
+		}, "servernonce", Channel{})
 		if err := run(NewClient(tc.user, tc.given, "clientnonce"), s); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", tc.user, err)
 		}
@@ -107,11 +107,13 @@ func TestExchange(t *testing.T) {
 
 func TestUnknownUserLooksTheSame(t *testing.T) {
 	t.Parallel()
-	fake := func(user string) (Credentials, error) { return Fake([]byte("secret"), user, 4096), nil }
-	if err := run(NewClient("nobody", "", "abc"), NewServer(fake, "def")); err != ErrProof {
+	fake := func(user string) ([]Credentials, error) {
+		return []Credentials{Fake([]byte("secret"), user, 4096)}, nil
+	}
+	if err := run(NewClient("nobody", "", "abc"), NewServer(fake, "def", Channel{})); err != ErrProof {
 		t.Errorf("unknown user: %v", err)
 	}
-	if err := run(NewClient("user", "wrong", "abc"), NewServer(lookup, "def")); err != ErrProof {
+	if err := run(NewClient("user", "wrong", "abc"), NewServer(lookup, "def", Channel{})); err != ErrProof {
 		t.Errorf("wrong password: %v", err)
 	}
 	a, b := Fake([]byte("secret"), "x", 4096), Fake([]byte("secret"), "y", 4096)
@@ -123,7 +125,7 @@ func TestUnknownUserLooksTheSame(t *testing.T) {
 func TestLookupFailure(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("directory is down")
-	s := NewServer(func(string) (Credentials, error) { return Credentials{}, broken }, "n")
+	s := NewServer(func(string) ([]Credentials, error) { return nil, broken }, "n", Channel{})
 	if _, _, err := s.Next([]byte(rfcFirst)); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
@@ -136,7 +138,7 @@ func TestBadFirst(t *testing.T) {
 		"n":                                     ErrSyntax,
 		"n,":                                    ErrSyntax,
 		"n,,":                                   ErrSyntax,
-		"p=tls-unique,,n=u,r=x":                 ErrChannelBinding,
+		"p=tls-unique,,n=u,r=x":                 ErrSyntax,
 		"z,,n=u,r=x":                            ErrSyntax,
 		"n,b=x,n=u,r=x":                         ErrSyntax,
 		"n,,m=x,n=u,r=x":                        ErrExtension,
@@ -154,7 +156,7 @@ func TestBadFirst(t *testing.T) {
 		"y,a=boss=2Cx,n=u,r=x": nil,
 		"n,,n=u,r=x,y=z,z=":    nil,
 	} {
-		s := NewServer(lookup, "nonce")
+		s := NewServer(lookup, "nonce", Channel{})
 		if _, done, err := s.Next([]byte(in)); !errors.Is(err, want) || done {
 			t.Errorf("%.60q: %v", in, err)
 		} else if _, done, err := s.Next([]byte(rfcFinal)); done || err == nil {
@@ -178,7 +180,7 @@ func TestBadFinal(t *testing.T) {
 		strings.Replace(rfcFinal, ",p=", ",junk,p=", 1),
 		rfcFinal + ",x=y",
 	} {
-		s := NewServer(lookup, rfcServerNonce)
+		s := NewServer(lookup, rfcServerNonce, Channel{})
 		if _, _, err := s.Next([]byte(rfcFirst)); err != nil {
 			t.Fatal(err)
 		}
@@ -191,11 +193,11 @@ func TestBadFinal(t *testing.T) {
 func TestAuthzid(t *testing.T) {
 	t.Parallel()
 	// A client made by hand, since ours never asks to act as someone else.
-	c := &Client{user: "user", password: "pencil", nonce: "abc"}
+	c := NewClient("user", "pencil", "abc")
 	if _, _, err := c.Next(nil); err != nil {
 		t.Fatal(err)
 	}
-	s := NewServer(lookup, "def")
+	s := NewServer(lookup, "def", Channel{})
 	out, _, err := s.Next([]byte("n,a=bo=2Css," + c.bare))
 	if err != nil || s.Authzid() != "" {
 		t.Fatal(err)
@@ -235,13 +237,69 @@ func TestBadServer(t *testing.T) {
 	}
 }
 
+// TestChannelBinding: the proof is good on the channel that the client sees, and a client that was
+// lied to about what is offered is told so.
+func TestChannelBinding(t *testing.T) {
+	t.Parallel()
+	here, there := Binding{TLSExporter, []byte("this channel")}, Binding{TLSExporter, []byte("another one")}
+	cert := Binding{TLSServerEndPoint, []byte("certificate")}
+	plus := Channel{Plus: true, Offered: true, Bindings: []Binding{here, cert}}
+	for _, c := range []struct {
+		name    string
+		channel Channel
+		client  func(*Client)
+		want    error
+	}{
+		{"bound", plus, func(c *Client) { c.Bind(here) }, nil},
+		{"bound to the certificate", plus, func(c *Client) { c.Bind(cert) }, nil},
+		{"somebody in between", plus, func(c *Client) { c.Bind(there) }, ErrChannelBinding},
+		{"unknown binding", plus, func(c *Client) { c.Bind(Binding{"tls-unique", here.Data}) }, ErrChannelBinding},
+		{"overlong name", plus, func(c *Client) { c.Bind(Binding{strings.Repeat("x", 99), nil}) }, ErrSyntax},
+		{"empty name", plus, func(c *Client) { c.Bind(Binding{"", nil}) }, ErrSyntax},
+		{"plus unbound", plus, func(*Client) {}, ErrSyntax},
+		{"plus not offered", plus, (*Client).NotOffered, ErrSyntax},
+		{"plain", Channel{Offered: true}, func(*Client) {}, nil},
+		{"downgraded", Channel{Offered: true}, (*Client).NotOffered, ErrChannelBinding},
+		{"not offered", Channel{}, (*Client).NotOffered, nil},
+		{"bound by the other mechanism", Channel{Offered: true, Bindings: plus.Bindings}, func(c *Client) { c.Bind(here) }, ErrSyntax},
+	} {
+		client := NewClient("user", "pencil", "abc")
+		c.client(client)
+		if err := run(client, NewServer(lookup, "def", c.channel)); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestSeveralPasswords: any of a user's passwords signs in, and the server proves to know that one.
+func TestSeveralPasswords(t *testing.T) {
+	t.Parallel()
+	salt := []byte("0123456789abcdef")
+	var all []Credentials
+	for i := range 20 {
+		all = append(all, Derive("pw"+string(rune('a'+i)), salt, MinIterations))
+	}
+	for _, n := range []int{1, 2, leastTries, len(all)} {
+		for i := range n + 1 {
+			s := NewServer(func(string) ([]Credentials, error) { return all[:n], nil }, "def", Channel{})
+			err := run(NewClient("user", "pw"+string(rune('a'+i)), "abc"), s)
+			if i < n && (err != nil || s.Matched() != i) || i == n && err != ErrProof {
+				t.Errorf("password %d of %d: %v, matched %d", i, n, err, s.Matched())
+			}
+		}
+	}
+	if err := run(NewClient("user", "", "abc"), NewServer(func(string) ([]Credentials, error) { return nil, nil }, "def", Channel{})); err != ErrProof {
+		t.Errorf("no credentials: %v", err)
+	}
+}
+
 func FuzzServer(f *testing.F) {
 	f.Add(rfcFirst, rfcFinal)
 	f.Add("y,a=b,n=u=2C,r=x,z=1", "c=eSxhPWIs,r=xn,p=AAAA")
 	f.Add("p=x,,", "")
 	creds := credentials()
 	f.Fuzz(func(t *testing.T, first, final string) {
-		s := NewServer(func(string) (Credentials, error) { return creds, nil }, rfcServerNonce)
+		s := NewServer(func(string) ([]Credentials, error) { return []Credentials{creds}, nil }, rfcServerNonce, Channel{})
 		if _, done, err := s.Next([]byte(first)); done || err != nil {
 			if done {
 				t.Fatal("done after one step")

@@ -12,24 +12,42 @@ import (
 // Server is the server's side of one exchange: two calls of Next, with the client's first and
 // final message.
 type Server struct {
-	lookup  func(user string) (Credentials, error)
+	lookup  func(user string) ([]Credentials, error)
 	nonce   string
+	channel Channel
+	bound   []byte // the data of the binding that the client chose
 	step    int
 	user    string
 	authzid string
 	gs2     string // header, as the client must repeat it
 	auth    string // AuthMessage up to the client's final message
-	creds   Credentials
+	creds   []Credentials
+	matched int
 	done    bool
 }
 
-// NewServer begins an exchange. nonce is fresh randomness, at least 18 bytes in base64 or another
-// printable form without comma. lookup is called once, with the prepared user name. It must answer
-// for users who do not exist with Fake, in the same time: an error is for failures of the look-up
-// itself, and ends the exchange with that error.
-func NewServer(lookup func(user string) (Credentials, error), nonce string) *Server {
-	return &Server{lookup: lookup, nonce: nonce}
+// Channel is what a server knows of the channel that carries the exchange.
+type Channel struct {
+	// Plus says that the mechanism chosen is SCRAM-SHA-256-PLUS: the client must bind.
+	Plus bool
+	// Offered says that SCRAM-SHA-256-PLUS was offered to the client. One that could bind and says
+	// that it was not was lied to by somebody in between (RFC 5802 section 6).
+	Offered bool
+	// Bindings are those that the channel has.
+	Bindings []Binding
 }
+
+// NewServer begins an exchange. nonce is fresh randomness, at least 18 bytes in base64 or another
+// printable form without comma. lookup is called once, with the prepared user name. Its credentials
+// are those of all the user's passwords; they share salt and iterations, since the client is told
+// one of each. It must answer for users who do not exist with Fake, in the same time: an error is for
+// failures of the look-up itself, and ends the exchange with that error.
+func NewServer(lookup func(user string) ([]Credentials, error), nonce string, c Channel) *Server {
+	return &Server{lookup: lookup, nonce: nonce, channel: c}
+}
+
+// Matched is which of the credentials the client proved to have, once it has.
+func (s *Server) Matched() int { return s.matched }
 
 // Username is the user who proved to have the password; empty before.
 func (s *Server) Username() string {
@@ -75,14 +93,11 @@ func (s *Server) Next(in []byte) (out []byte, done bool, err error) {
 func (s *Server) first(in string) ([]byte, error) {
 	flag, rest, ok := strings.Cut(in, ",")
 	authz, bare, ok2 := strings.Cut(rest, ",")
-	switch {
-	case !ok || !ok2:
+	if !ok || !ok2 {
 		return nil, fmt.Errorf("%w: no header", ErrSyntax)
-	case strings.HasPrefix(flag, "p="):
-		return nil, ErrChannelBinding
-	case flag != "n" && flag != "y":
-		// "y": the client could bind to the channel and saw that it is not offered here, which is so.
-		return nil, fmt.Errorf("%w: bad channel binding flag", ErrSyntax)
+	}
+	if err := s.bind(flag); err != nil {
+		return nil, err
 	}
 	if authz != "" {
 		name, _, err := attribute(authz, 'a')
@@ -121,10 +136,39 @@ func (s *Server) first(in string) ([]byte, error) {
 	if s.creds, err = s.lookup(s.user); err != nil {
 		return nil, fmt.Errorf("scram: look up user: %w", err)
 	}
+	if len(s.creds) == 0 {
+		return nil, ErrProof
+	}
 	s.nonce = full
-	out := "r=" + full + ",s=" + encode(s.creds.Salt) + ",i=" + strconv.Itoa(s.creds.Iterations)
+	out := "r=" + full + ",s=" + encode(s.creds[0].Salt) + ",i=" + strconv.Itoa(s.creds[0].Iterations)
 	s.auth = bare + "," + out
 	return []byte(out), nil
+}
+
+// bind reads the header's flag: what the client says of binding to the channel.
+//
+// Implements: RFC 5802 §6 Channel binding
+func (s *Server) bind(flag string) error {
+	name, wants := strings.CutPrefix(flag, "p=")
+	switch {
+	case wants && (name == "" || len(name) > maxName):
+		return fmt.Errorf("%w: bad channel binding", ErrSyntax)
+	case wants != s.channel.Plus:
+		return fmt.Errorf("%w: the header is of the other mechanism", ErrSyntax)
+	case flag == "y" && s.channel.Offered:
+		return ErrChannelBinding
+	case wants:
+		for _, b := range s.channel.Bindings {
+			if b.Name == name {
+				s.bound = b.Data
+				return nil
+			}
+		}
+		return ErrChannelBinding
+	case flag != "n" && flag != "y":
+		return fmt.Errorf("%w: bad channel binding flag", ErrSyntax)
+	}
+	return nil
 }
 
 // final: channel-binding "," nonce ["," extensions] "," proof.
@@ -149,18 +193,39 @@ func (s *Server) final(in string) ([]byte, error) {
 		return nil, err
 	}
 	header, err := base64.StdEncoding.Strict().DecodeString(binding)
-	if err != nil || string(header) != s.gs2 {
+	switch {
+	case err != nil || len(header) < len(s.gs2) || string(header[:len(s.gs2)]) != s.gs2:
 		return nil, fmt.Errorf("%w: channel binding does not repeat the header", ErrSyntax)
+	case subtle.ConstantTimeCompare(header[len(s.gs2):], s.bound) != 1:
+		return nil, ErrChannelBinding
 	}
 	if subtle.ConstantTimeCompare([]byte(nonce), []byte(s.nonce)) != 1 {
 		return nil, fmt.Errorf("%w: other nonce", ErrSyntax)
 	}
 	auth := s.auth + "," + in[:i]
-	client := xor(proof, mac(s.creds.StoredKey[:], auth))
-	stored := sha256.Sum256(client[:])
-	if subtle.ConstantTimeCompare(stored[:], s.creds.StoredKey[:]) != 1 {
+	key, ok := s.match(proof, auth)
+	if !ok {
 		return nil, ErrProof
 	}
-	sig := mac(s.creds.ServerKey[:], auth)
+	sig := mac(key[:], auth)
 	return []byte("v=" + encode(sig[:])), nil
+}
+
+// leastTries hides how many passwords a user has, few as most have, and whether there is a user.
+const leastTries = 8
+
+// match finds the credentials that a proof is of, and returns their server key. All are tried,
+// whichever fits.
+func (s *Server) match(proof [32]byte, auth string) (key [32]byte, ok bool) {
+	found := 0
+	for i := range max(len(s.creds), leastTries) {
+		c := &s.creds[min(i, len(s.creds)-1)]
+		client := xor(proof, mac(c.StoredKey[:], auth))
+		stored := sha256.Sum256(client[:])
+		fits := subtle.ConstantTimeCompare(stored[:], c.StoredKey[:])
+		subtle.ConstantTimeCopy(fits, key[:], c.ServerKey[:])
+		s.matched = subtle.ConstantTimeSelect(fits, min(i, len(s.creds)-1), s.matched)
+		found |= fits
+	}
+	return key, found == 1
 }

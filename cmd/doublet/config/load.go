@@ -221,6 +221,7 @@ func (c *Config) check(where map[string]string) ([]Warning, error) {
 	if c.Data.Dir == "" {
 		bad = append(bad, &Error{at("data.dir"), "data.dir", errors.New("a server needs a data folder")})
 	}
+	bad = append(bad, c.checkNetworks(at)...)
 	warnings, more := c.checkDoors(at)
 	return warnings, errors.Join(append(bad, more...)...)
 }

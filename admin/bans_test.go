@@ -1,0 +1,29 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func TestBans(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	banned := netip.MustParseAddr("2001:db8::")
+	s.Bans = func() []Ban {
+		return []Ban{{Address: "2001:db8::/64", Failures: 10, Door: "IMAP", Since: time.Unix(0, 0).UTC(), Until: time.Unix(3600, 0).UTC()}}
+	}
+	s.RemoveBan = func(a netip.Addr) bool { return a == banned }
+	if list := must[[]Ban](t, s, "show bans", struct{}{}); len(list) != 1 || list[0].Address != "2001:db8::/64" || list[0].Failures != 10 {
+		t.Errorf("%+v", list)
+	}
+	for args, kind := range map[string]string{
+		`{"address":"2001:db8::"}`: "", `{"address":"2001:db8::/64"}`: "", `{"address":"192.0.2.1"}`: "not found", `{"address":"somewhere"}`: "usage", `{}`: "usage",
+	} {
+		if _, err := (Direct{s}).Call(context.Background(), "ban remove", json.RawMessage(args), nil); Kind(err) != kind {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"context"
+	"crypto/x509"
+	"time"
+)
+
+// Certificates is who keeps the certificates of a running server.
+type Certificates interface {
+	// Show lists those that can be shown and those that are wanted.
+	Show() []Certificate
+	// Renew gets certificates anew, of one name or all; newKey with a new private key.
+	Renew(ctx context.Context, name string, newKey bool) error
+	// Leaf is the certificate that a client is shown that asks for name.
+	Leaf(name string) *x509.Certificate
+}
+
+// Certificate is one of the doors' certificates, or the want of one.
+type Certificate struct {
+	Names []string  `json:"names"`
+	From  string    `json:"from"` // file, acme, self-signed
+	Until time.Time `json:"until,omitzero"`
+	Days  int       `json:"days_left" show:"always"`
+	Renew time.Time `json:"renewed_at,omitzero"`
+	// SPKI is the SHA-256 of the public key, in hex: the data of a TLSA record 3 1 1.
+	SPKI   string `json:"spki_sha256,omitempty"`
+	Issuer string `json:"issuer,omitempty"`
+	File   string `json:"file,omitempty"`
+	// Default marks the one for clients that ask for no name that is known.
+	Default bool   `json:"default,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// CertificateRenew are the arguments of certificate renew.
+type CertificateRenew struct {
+	Name   string `json:"name" arg:"optional" help:"name whose certificate is renewed; without it, all"`
+	NewKey bool   `json:"new_key" help:"with a new private key: TLSA records that name the old one must be changed"`
+}
+
+// Healthy is what health tells.
+type Healthy struct {
+	State string `json:"state"` // ok, or what is wrong
+}
+
+// Bad says that something is wrong: the exit code shows it.
+func (h Healthy) Bad() bool { return h.State != "ok" }
+
+func certificates() []*Verb {
+	return []*Verb{
+		define("health", "whether the server does its work", func(ctx context.Context, c *Call, _ *struct{}) (Healthy, error) {
+			if c.Health == nil {
+				return Healthy{"starting"}, nil
+			}
+			if err := c.Health(ctx); err != nil {
+				return Healthy{err.Error()}, nil
+			}
+			return Healthy{"ok"}, nil
+		}, serverOnly, long("What /readyz says too: the store shows what is durable, the server is not stopping, there is room on the device, and\nthe certificate is good. The exit code is 1 where it is not: for the health check of a container.")),
+		define("certificate show", "the certificates of the doors: names, end, where from", func(_ context.Context, c *Call, _ *struct{}) ([]Certificate, error) {
+			if c.Certificates == nil {
+				return nil, ErrStopped
+			}
+			return c.Certificates.Show(), nil
+		}, serverOnly),
+		define("certificate renew", "renew certificates now", func(ctx context.Context, c *Call, a *CertificateRenew) ([]Certificate, error) {
+			if c.Certificates == nil {
+				return nil, ErrStopped
+			}
+			if err := c.Certificates.Renew(ctx, a.Name, a.NewKey); err != nil {
+				return nil, err
+			}
+			return c.Certificates.Show(), nil
+		}, serverOnly, changes, long("Files are read anew, certificates from ACME are ordered again, a self-signed one is made again.\nNobody's connection is cut. Without --new-key the private key stays, and TLSA records with it.")),
+	}
+}

@@ -1,0 +1,276 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/mbox"
+)
+
+// ExportPerson are the arguments of export person.
+type ExportPerson struct {
+	User   string `json:"user" arg:"required" help:"the person"`
+	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty"`
+	Format string `json:"format" default:"maildir" help:"maildir or mbox; maildir keeps every octet"`
+}
+
+// ImportPerson are the arguments of import person.
+type ImportPerson struct {
+	Path string `json:"path" arg:"required" file:"true" help:"folder that export person wrote"`
+	User string `json:"user" help:"person here whose mail it becomes; without it the one of the export, who is added where nobody has the address or short name"`
+}
+
+// What an export of a person is made of, beside the folders of mail.
+const (
+	personFile   = "person.json"
+	messagesFile = "messages.jsonl"
+	exportForm   = "doublet person 1"
+)
+
+// exportedPerson is person.json: what the directory says of a person, without passwords, and the
+// folders of their mail file.
+type exportedPerson struct {
+	Form      string           `json:"form"`
+	ID        string           `json:"id"`
+	Names     []string         `json:"names"`
+	Short     string           `json:"short,omitempty"`
+	Address   string           `json:"address,omitempty"`
+	Aliases   []string         `json:"aliases,omitempty"`
+	Roles     []string         `json:"roles,omitempty"`
+	Quota     uint64           `json:"quota,omitempty"`
+	Warning   uint64           `json:"warning,omitempty"`
+	SizeLimit uint64           `json:"size_limit,omitempty"`
+	Disabled  bool             `json:"disabled,omitempty"`
+	Mail      string           `json:"mail"` // maildir or mbox
+	Folders   []exportedFolder `json:"folders"`
+}
+
+// exportedFolder is a folder; Path is where its messages lie, from the top of the export: a Maildir, or
+// an mbox file.
+type exportedFolder struct {
+	Name       string `json:"name"`
+	ID         string `json:"id"`
+	SpecialUse string `json:"special_use,omitempty"`
+	Subscribed bool   `json:"subscribed,omitempty"`
+	Path       string `json:"path"`
+	// Index is a file with a line for each message, in order of UID.
+	Index string `json:"index"`
+}
+
+// exportedMessage is a line of a folder's index.
+type exportedMessage struct {
+	UID   uint32    `json:"uid"`
+	File  string    `json:"file,omitempty"` // within the Maildir's cur
+	Flags []string  `json:"flags,omitempty"`
+	Date  time.Time `json:"date"`
+}
+
+// indexed writes an index beside a sink.
+type indexed struct {
+	sink
+	index io.WriteCloser
+	out   *bufio.Writer
+	named bool
+}
+
+func (s *indexed) write(m exported, raw []byte) error {
+	line := exportedMessage{UID: m.uid, Flags: strings.Fields(string(m.flags.AppendIMAP(nil))), Date: m.date}
+	if s.named {
+		line.File = maildirName(&m, len(raw))
+	}
+	b, err := json.Marshal(line)
+	if err == nil {
+		_, err = s.out.Write(append(b, '\n'))
+	}
+	return errors.Join(err, s.sink.write(m, raw))
+}
+
+func (s *indexed) close() error {
+	return errors.Join(s.sink.close(), s.out.Flush(), s.index.Close())
+}
+
+func exportPerson(ctx context.Context, c *Call, a *ExportPerson) (Transferred, error) {
+	p, err := c.person(ctx, a.User)
+	if err != nil {
+		return Transferred{}, err
+	}
+	out := exportedPerson{
+		Form: exportForm, ID: p.ID.String(), Names: p.FullName, Short: p.ShortName, Address: p.InternetAddress, Aliases: p.MailAddress, Roles: p.Roles,
+		Quota: p.Quota, Warning: p.Warning, SizeLimit: p.SizeLimit, Disabled: p.Disabled, Mail: a.Format,
+	}
+	c.indexes = func(dir string, f mailbox.Folder, to sink) (sink, error) {
+		e := exportedFolder{Name: f.Name, ID: f.UNID.String(), SpecialUse: f.SpecialUse, Subscribed: f.Subscribed}
+		e.Index = strconv.Itoa(len(out.Folders)+1) + "." + messagesFile
+		if a.Format == "mbox" {
+			e.Path = mboxPath(f.Name)
+		} else {
+			e.Path = maildirPath(f.Name)
+		}
+		out.Folders = append(out.Folders, e)
+		file, err := c.Env.FS.Create(c.Env.FS.PathJoin(dir, e.Index), "doublet-export")
+		if err != nil {
+			return nil, errors.Join(err, to.close())
+		}
+		return &indexed{to, file, bufio.NewWriter(file), a.Format == "maildir"}, nil
+	}
+	done, err := export(ctx, c, &Export{User: a.User, Path: a.Path, Format: a.Format})
+	if err != nil {
+		return done, err
+	}
+	b, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return done, err
+	}
+	// It comes last: an export without it was broken off.
+	f, err := c.Env.FS.Create(c.Env.FS.PathJoin(a.Path, personFile), "doublet-export")
+	if err != nil {
+		return done, err
+	}
+	_, err = f.Write(append(b, '\n'))
+	return done, errors.Join(err, f.Close())
+}
+
+// Bounds of an export that is read back.
+const (
+	maxPersonFile = 64 << 20
+	maxIndexLine  = 64 << 10
+)
+
+func importPersonDir(ctx context.Context, c *Call, a *ImportPerson) (Transferred, error) {
+	var in exportedPerson
+	f, err := c.Env.FS.Open(c.Env.FS.PathJoin(a.Path, personFile))
+	if err != nil {
+		return Transferred{}, fmt.Errorf("%w (is %s what export person wrote, to its end?)", err, a.Path)
+	}
+	err = json.NewDecoder(io.LimitReader(f, maxPersonFile)).Decode(&in)
+	if err = errors.Join(err, f.Close()); err != nil || in.Form != exportForm {
+		return Transferred{}, fmt.Errorf("%w: %s is no export of a person (%v)", ErrUsage, personFile, err)
+	}
+	user := a.User
+	if user == "" {
+		if user, err = c.importedPerson(ctx, &in); err != nil {
+			return Transferred{}, err
+		}
+	}
+	return c.importInto(ctx, user, func(ctx context.Context, im *importer) error {
+		im.uses = map[string]string{}
+		for i := range in.Folders {
+			if err := im.exportedFolder(ctx, a.Path, &in, &in.Folders[i]); err != nil {
+				return fmt.Errorf("folder %q: %w", in.Folders[i].Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// importedPerson finds the person of an export, or adds them, without a password.
+func (c *Call) importedPerson(ctx context.Context, in *exportedPerson) (name string, err error) {
+	for _, name := range []string{in.Address, in.Short} {
+		if name == "" {
+			continue
+		}
+		if p, err := c.Directory.ByName(ctx, name); err == nil {
+			return p.ID.String(), nil
+		}
+	}
+	p, err := c.Directory.AddPerson(ctx, c.Who, directory.PersonSpec{PersonFields: directory.PersonFields{
+		FullName: in.Names, ShortName: in.Short, InternetAddress: in.Address, MailAddress: in.Aliases, Roles: in.Roles,
+		Quota: in.Quota, Warning: in.Warning, SizeLimit: in.SizeLimit, Disabled: in.Disabled,
+	}})
+	if err != nil {
+		return "", fmt.Errorf("add %s: %w", first(in.Names), err)
+	}
+	quota, warning := Size(in.Quota), Size(in.Warning)
+	return p.ID.String(), c.setQuota(p.MailDatabase, &quota, &warning)
+}
+
+// exportedFolder brings one folder back.
+func (im *importer) exportedFolder(ctx context.Context, dir string, in *exportedPerson, f *exportedFolder) error {
+	if strings.HasPrefix(f.Index, "/") || strings.HasPrefix(f.Path, "/") || strings.Contains(f.Index+"/"+f.Path, "..") {
+		return fmt.Errorf("%w: a path that leads out of the export", ErrUsage)
+	}
+	name, err := mailbox.Normalize(f.Name)
+	if err != nil {
+		return err
+	}
+	err = im.emit(ctx, &piece{mark: func(ctx context.Context) error {
+		im.uses[name] = f.SpecialUse
+		if _, err := im.folder(ctx, name); err != nil {
+			return err
+		}
+		return im.file.Subscribe(ctx, name, f.Subscribed)
+	}})
+	if err != nil {
+		return err
+	}
+	index, err := im.Env.FS.Open(im.Env.FS.PathJoin(dir, f.Index))
+	if err != nil {
+		return err
+	}
+	defer index.Close()
+	read, done, err := im.exportedMessages(im.Env.FS.PathJoin(dir, f.Path), in.Mail)
+	if err != nil {
+		return err
+	}
+	defer done()
+	lines := bufio.NewScanner(index)
+	lines.Buffer(make([]byte, 4096), maxIndexLine)
+	for lines.Scan() {
+		var m exportedMessage
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return fmt.Errorf("%s: %w", f.Index, err)
+		}
+		p := &piece{folder: name, where: f.Name + " message " + strconv.FormatUint(uint64(m.UID), 10), date: m.Date,
+			unid: note.DeriveUNID([]byte("import person"), []byte(in.ID), []byte(f.ID), strconv.AppendUint(nil, uint64(m.UID), 10))}
+		p.flags = lenientFlags(m.Flags)
+		if p.raw, p.err = read(&m); errors.Is(p.err, io.EOF) {
+			return fmt.Errorf("%s has fewer messages than %s: %w", f.Path, f.Index, io.ErrUnexpectedEOF)
+		}
+		if err := im.emit(ctx, p); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// exportedMessages gives the messages of a Maildir by their names, or of an mbox file one after
+// another.
+func (im *importer) exportedMessages(path, format string) (read func(*exportedMessage) ([]byte, error), done func(), err error) {
+	if format == "maildir" {
+		cur := im.Env.FS.PathJoin(path, "cur")
+		return func(m *exportedMessage) ([]byte, error) {
+			if m.File == "" || strings.ContainsAny(m.File, "/\\") {
+				return nil, fmt.Errorf("%w: message without a file", fs.ErrNotExist)
+			}
+			f, err := im.Env.FS.Open(im.Env.FS.PathJoin(cur, m.File))
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			limit := im.Mailbox.MessageSize()
+			raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+			return raw, err // one that is too long is refused when it is composed
+		}, func() {}, nil
+	}
+	f, err := im.Env.FS.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := mbox.NewReader(bufio.NewReaderSize(f, 64<<10), mbox.Options{MaxSize: im.Mailbox.MessageSize(), Unquote: true})
+	return func(*exportedMessage) ([]byte, error) {
+		m, err := r.Next()
+		return bytes.Clone(m.Raw), err
+	}, func() { _ = f.Close() }, nil
+}

@@ -1,0 +1,446 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"doublet/client/imap"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	wire "doublet/wire/imap"
+)
+
+const (
+	// imapChunk is how many messages one FETCH asks for.
+	imapChunk = 100
+	// imapMark is after how many messages the progress in a folder is noted.
+	imapMark = 2000
+	// imapTries is how often a connection that breaks is made anew without any progress between, and
+	// imapBad how many messages at which it breaks are passed over.
+	imapTries = 3
+	imapBad   = 1000
+)
+
+// imapReader brings one person's mail from another server.
+type imapReader struct {
+	im     *importer
+	a      *ImportIMAP
+	dial   *imapDialer
+	person imapPerson
+	login  string
+	client *imap.Client
+	sink   bodySink
+
+	// careful is the folder in which a connection broke while messages were fetched: the next ones are
+	// asked for singly, to find the one at which it breaks. Those at which it broke twice are bad; told
+	// are all that were reported, since a folder is gone through again after a break.
+	careful  string
+	broke    map[note.UNID]bool
+	bad      map[note.UNID]error
+	told     map[note.UNID]bool
+	received int
+}
+
+func (c *Call) importPerson(ctx context.Context, a *ImportIMAP, dial *imapDialer, p imapPerson) (IMAPPerson, error) {
+	out := IMAPPerson{User: p.user}
+	who, err := c.person(ctx, p.user)
+	if err != nil {
+		return out, err
+	}
+	p.login = cmp.Or(p.login, who.InternetAddress, who.ShortName)
+	out.User = who.Name()
+	out.Transferred, err = c.importInto(ctx, p.user, func(ctx context.Context, im *importer) error {
+		im.uses = map[string]string{}
+		r := &imapReader{
+			im: im, a: a, dial: dial, person: p, login: p.login, sink: bodySink{limit: int64(c.Mailbox.MessageSize())},
+			broke: map[note.UNID]bool{}, bad: map[note.UNID]error{}, told: map[note.UNID]bool{},
+		}
+		return r.run(ctx)
+	})
+	return out, err
+}
+
+// run brings every folder, and connects anew where the connection breaks.
+func (r *imapReader) run(ctx context.Context) error {
+	done := map[string]bool{}
+	for tries := 0; ; {
+		before := len(done) + len(r.bad) + r.received
+		err := r.connection(ctx, done)
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		var status *imap.StatusError
+		if errors.As(err, &status) && status.Status != wire.BYE || errors.Is(err, ErrUsage) || errors.Is(err, mailbox.ErrNoFolder) || r.client == nil && tries == 0 {
+			return err // said, and not broken off
+		}
+		if tries++; len(done)+len(r.bad)+r.received > before {
+			tries = 1
+		}
+		if tries >= imapTries || len(r.bad) >= imapBad {
+			return err
+		}
+		r.im.Progress(Progress{Stage: "connect again", Text: err.Error()})
+	}
+}
+
+// connection brings what one connection lasts for.
+func (r *imapReader) connection(ctx context.Context, done map[string]bool) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.client, err = r.dial.open(ctx, r.a, r.person); err != nil {
+		return err
+	}
+	defer func() { _ = r.client.Close() }()
+	r.client.SetSink(r.sink.take)
+	if len(done) == 0 {
+		r.im.out.Skipped = nil
+	}
+	folders, err := r.remoteFolders(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range folders {
+		if done[f.name] {
+			continue
+		}
+		err := r.folder(ctx, f)
+		var status *imap.StatusError
+		if errors.As(err, &status) && status.Status == wire.NO {
+			err = r.im.failed(ctx, f.name, err) // this folder cannot be read; the others can
+		}
+		if err != nil {
+			return fmt.Errorf("folder %q: %w", f.name, err)
+		}
+		done[f.name] = true
+	}
+	if err := r.client.Logout(); err != nil && ctx.Err() == nil {
+		r.im.Env.Log.Debug("import imap: logout", "err", err)
+	}
+	return nil
+}
+
+// folder brings one folder.
+func (r *imapReader) folder(ctx context.Context, f remoteFolder) error {
+	sel, err := r.client.Select(&wire.Select{Mailbox: f.name}, true)
+	if err != nil {
+		return err
+	}
+	at, err := r.progress(ctx, f.name)
+	if err != nil {
+		return err
+	}
+	if at.validity != sel.UIDValidity {
+		if at.validity != 0 {
+			r.im.out.Skipped = append(r.im.out.Skipped, f.name+": it has a new UIDVALIDITY; what came before comes again")
+		}
+		at = imapProgress{note: at.note, validity: sel.UIDValidity}
+	}
+	fresh, err := r.newUIDs(at.last, sel)
+	if err != nil {
+		return err
+	}
+	if r.a.Check {
+		r.im.Progress(Progress{Output: fmt.Sprintf("%s → %s: %d messages, %d new\n", printable(f.name), f.local, sel.Exists, len(fresh))})
+		return nil
+	}
+	create := func(ctx context.Context) error {
+		r.im.uses[f.local] = f.use
+		_, err := r.im.folder(ctx, f.local)
+		return err
+	}
+	if err := r.im.emit(ctx, &piece{mark: create}); err != nil {
+		return err
+	}
+	if at.last > 0 && sel.Exists > 0 {
+		if err := r.flags(ctx, f, at, sel); err != nil {
+			return err
+		}
+	}
+	since := 0
+	for chunk := range slices.Chunk(fresh, imapChunk) {
+		if err := r.chunk(ctx, f, sel.UIDValidity, chunk); err != nil {
+			return err
+		}
+		if since += len(chunk); since >= imapMark {
+			since = 0
+			// Flags that change there from now on are looked for from the MODSEQ of before.
+			if err := r.mark(ctx, f.name, imapProgress{validity: sel.UIDValidity, last: chunk[len(chunk)-1], modseq: at.modseq}); err != nil {
+				return err
+			}
+		}
+	}
+	last := at.last
+	if len(fresh) > 0 {
+		last = fresh[len(fresh)-1]
+	}
+	return r.mark(ctx, f.name, imapProgress{validity: sel.UIDValidity, last: last, modseq: sel.HighestModSeq})
+}
+
+// newUIDs lists the UIDs above last, ascending.
+func (r *imapReader) newUIDs(last uint32, sel *imap.Selected) ([]uint32, error) {
+	if sel.Exists == 0 || last == 1<<32-1 || sel.UIDNext != 0 && sel.UIDNext <= last+1 {
+		return nil, nil
+	}
+	key := wire.SearchKey{Op: wire.OpUID, Target: wire.Target{Set: wire.Set{{Start: last + 1, Stop: 0}}}}
+	got, err := r.client.Search(&wire.Search{Key: key}, true)
+	if err != nil || got == nil {
+		return nil, err
+	}
+	if got.All.Len() > 1<<24 {
+		return nil, fmt.Errorf("%w: a folder of %d messages", ErrUsage, got.All.Len())
+	}
+	var out []uint32
+	got.All.Normalize().Each(func(n uint32) bool {
+		if n > last { // the last message is in n:* whatever n is
+			out = append(out, n)
+		}
+		return true
+	})
+	return out, nil
+}
+
+func uidSet(uids []uint32) (s wire.Set) {
+	for _, u := range uids {
+		if n := len(s); n > 0 && s[n-1].Stop+1 == u {
+			s[n-1].Stop = u
+			continue
+		}
+		s = append(s, wire.Range{Start: u, Stop: u})
+	}
+	return s
+}
+
+var (
+	metaItems = []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}, {Kind: wire.ItemInternalDate}, {Kind: wire.ItemSize}}
+	bodyItems = []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemBodySection, Peek: true}}
+	flagItems = []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}}
+)
+
+// chunk brings some messages of a folder.
+func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32, uids []uint32) error {
+	ids := make([]note.UNID, len(uids))
+	for i, u := range uids {
+		ids[i] = r.identity(f.name, validity, u)
+	}
+	have, err := r.im.file.Has(ctx, ids)
+	if err != nil {
+		return err
+	}
+	pieces := map[uint32]*piece{}
+	var ask []uint32
+	for i, u := range uids {
+		if have[ids[i]] {
+			continue // an import that was broken off had come so far
+		}
+		ask = append(ask, u)
+		pieces[u] = &piece{folder: f.local, where: f.name + " UID " + strconv.FormatUint(uint64(u), 10), unid: ids[i]}
+	}
+	if len(ask) == 0 {
+		return ctx.Err()
+	}
+	err = r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: uidSet(ask)}, Items: metaItems}, true, func(d *wire.FetchData) error {
+		if p := pieces[d.UID]; p != nil {
+			p.flags, p.date, p.size = lenientFlags(d.Flags), d.InternalDate, d.Size
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	ask = slices.DeleteFunc(ask, func(u uint32) bool {
+		p := pieces[u]
+		p.err = r.bad[p.unid]
+		if p.size > r.sink.limit {
+			p.err = fmt.Errorf("%w: %d bytes, at most %d", mailbox.ErrTooBig, p.size, r.sink.limit)
+		}
+		return p.err != nil
+	})
+	if err := r.bodies(ctx, f.name, ask, pieces); err != nil {
+		return err
+	}
+	for _, u := range uids { // those that were too big, or could not be read
+		if p := pieces[u]; p != nil && p.err != nil && !r.told[p.unid] {
+			r.told[p.unid] = true
+			if err := r.im.emit(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// bodies fetches messages and hands them on. One that the server cannot give is marked so in its
+// piece, and the others are asked for again.
+func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, pieces map[uint32]*piece) error {
+	got := map[uint32]bool{}
+	fetch := func(set wire.Set) error {
+		return r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: set}, Items: bodyItems}, true, func(d *wire.FetchData) error {
+			p := pieces[d.UID]
+			if p == nil || got[d.UID] || len(d.Sections) == 0 {
+				return nil // flags that somebody changed
+			}
+			got[d.UID] = true
+			r.received++
+			s := &d.Sections[0]
+			switch {
+			case s.Nil, r.sink.over:
+				p.err = errors.New("the server does not give it")
+				return nil
+			case s.Data != "":
+				p.raw = []byte(s.Data) // a short one, as a string
+			case s.Size > 0:
+				p.raw = bytes.Clone(r.sink.b.Bytes())
+			}
+			if r.sink.b.Cap() > 1<<20 {
+				r.sink.b = bytes.Buffer{}
+			}
+			return r.im.emit(ctx, p)
+		}, nil)
+	}
+	if len(uids) == 0 {
+		return nil
+	}
+	var status *imap.StatusError
+	if r.careful != folder {
+		err := fetch(uidSet(uids))
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case !errors.As(err, &status) || status.Status == wire.BYE:
+			r.careful = folder
+			return err
+		}
+	}
+	for _, u := range uids {
+		if got[u] {
+			continue
+		}
+		err := fetch(uidSet([]uint32{u}))
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return err
+		case errors.As(err, &status) && status.Status != wire.BYE:
+			pieces[u].err = err
+		default:
+			if id := pieces[u].unid; r.broke[id] {
+				r.bad[id] = fmt.Errorf("the server breaks the connection at it: %w", err)
+			} else {
+				r.broke[id] = true // it may have been chance
+			}
+			return err
+		}
+	}
+	r.careful = ""
+	return nil
+}
+
+// flags takes over the flags of what came in earlier runs: those that changed since, where the server
+// can tell, else all.
+func (r *imapReader) flags(ctx context.Context, f remoteFolder, at imapProgress, sel *imap.Selected) error {
+	q := &wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: at.last}}}, Items: flagItems}
+	if at.modseq > 0 && sel.HighestModSeq > 0 {
+		if at.modseq >= sel.HighestModSeq {
+			return nil
+		}
+		q.ChangedSince = at.modseq
+	}
+	var sets []mailbox.FlagSet
+	apply := func() error {
+		n, err := r.im.file.SetFlags(ctx, sets)
+		r.im.out.Flags += uint64(n)
+		sets = sets[:0]
+		return err
+	}
+	err := r.client.Fetch(q, true, func(d *wire.FetchData) error {
+		if d.UID == 0 || d.UID > at.last {
+			return nil
+		}
+		sets = append(sets, mailbox.FlagSet{UNID: r.identity(f.name, at.validity, d.UID), Flags: lenientFlags(d.Flags)})
+		if len(sets) < 1000 {
+			return nil
+		}
+		return apply()
+	}, nil)
+	return errors.Join(err, apply())
+}
+
+// imapProgress is how far a folder there has come: a profile note of the mail file.
+type imapProgress struct {
+	note     note.UNID
+	validity uint32
+	last     uint32 // UID
+	modseq   uint64 // up to which flags are known; 0 where the server has none
+}
+
+func (r *imapReader) progressNote(folder string) note.UNID {
+	return note.DeriveUNID([]byte("import imap progress"), []byte(r.dial.host), []byte(r.login), []byte(folder))
+}
+
+// progress reads how far an earlier run came.
+func (r *imapReader) progress(ctx context.Context, folder string) (p imapProgress, err error) {
+	p.note = r.progressNote(folder)
+	err = r.im.Store.Read(ctx, note.System, r.im.db, func(rd *store.Reader) error {
+		id, err := rd.Find(p.note)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c, err := rd.Content(id)
+		if err != nil {
+			return err
+		}
+		it := c.Content.Items
+		p.validity, p.last = uint32(it.Get("UIDValidity").AsInt()), uint32(it.Get("LastUID").AsInt())
+		p.modseq = uint64(max(it.Get("ModSeq").AsInt(), 0))
+		return nil
+	})
+	return p, err
+}
+
+// mark notes how far a folder has come, when all before it is committed.
+func (r *imapReader) mark(ctx context.Context, folder string, p imapProgress) error {
+	u := r.progressNote(folder)
+	items := note.MakeItems(
+		note.Item{Name: "Form", Value: note.Text("ImportProgress")},
+		note.Item{Name: "Source", Value: note.Text(r.login + " at " + r.dial.host)},
+		note.Item{Name: "Folder", Value: note.Text(folder)},
+		note.Item{Name: "UIDValidity", Value: note.Int(int64(p.validity))},
+		note.Item{Name: "LastUID", Value: note.Int(int64(p.last))},
+		note.Item{Name: "ModSeq", Value: note.Int(int64(p.modseq))},
+	)
+	return r.im.emit(ctx, &piece{mark: func(ctx context.Context) error {
+		return r.im.Store.Update(ctx, note.System, []note.DatabaseID{r.im.db}, func(tx *store.Tx) error {
+			w, err := tx.Database(r.im.db)
+			if err != nil {
+				return err
+			}
+			id, err := w.Find(u)
+			if errors.Is(err, store.ErrNotFound) {
+				_, err = w.Create(store.New{UNID: u, Class: note.Profile, Content: note.Content{Items: items}})
+				return err
+			}
+			if err != nil {
+				return err
+			}
+			c, err := w.Content(id)
+			if err != nil {
+				return err
+			}
+			winner, ok := c.Tree.Winner()
+			if !ok {
+				return fmt.Errorf("%w: note %d has no revision", store.ErrDamaged, id)
+			}
+			_, err = w.Revise(id, winner.Rev, note.Content{Items: items}, nil)
+			return err
+		})
+	}})
+}

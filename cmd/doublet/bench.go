@@ -1,0 +1,390 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/admin"
+	"doublet/bench/drive"
+	"doublet/bench/fill"
+	"doublet/bench/workload"
+	"doublet/cmd/doublet/config"
+	"doublet/env"
+
+	"github.com/spf13/cobra"
+)
+
+// benchOptions are the flags that say whom the benchmark drives, and with whom.
+type benchOptions struct {
+	name, accounts, admin       string
+	user, password, address     string
+	doors                       map[string]*string
+	startTLS, insecure          bool
+	users                       string
+	step, registered            int
+	seed                        uint64
+	speed, initScale, loginRate float64
+	window, interval, settle    time.Duration
+	over, label, out            string
+	set                         []string
+	keep                        bool
+	workers                     int
+	timeout                     time.Duration
+	failIf                      []string
+	groups                      []string
+	monitorAt, metrics          string
+	agents                      []string
+	secret, live                string
+	json                        bool
+	// of bench max
+	precision int
+	p99       time.Duration
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "bench", Short: "simulated people for every mail server, in the NotesBench tradition",
+		Long: "Let simulated people work at a mail server, this one or any other that speaks IMAP, SMTP or POP3, and read the truth\noff it. Latency counts from the moment a user wanted the answer; what could not begin in time is counted as missed.\n\n" +
+			"  doublet bench workloads                      what people can be made to do\n  doublet bench run n8mail --users 200..1000 --step 200 --speed 20 --init-scale 2% --window 60s --out runs\n" +
+			"drives the demo on this machine. For another server, name its doors (--imap HOST:PORT --submission HOST:PORT) and people\n(--accounts FILE.csv with name,password,address).",
+		RunE: unknownWord,
+	}
+	cmd.AddCommand(a.benchWorkloads(), a.benchShow(), a.benchInit(), a.benchRun(), a.benchMax(), a.benchAgent(), a.benchMonitor(), a.benchReport(), a.benchCompare())
+	return cmd
+}
+
+func (a *app) benchWorkloads() *cobra.Command {
+	return &cobra.Command{
+		Use: "workloads", Short: "list the workloads that come with the program", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			list, err := workload.Builtin()
+			if err != nil {
+				return err
+			}
+			for _, w := range list {
+				fmt.Fprintf(a.out, "%-15s %-9s %s\n", w.Name, w.Protocol, w.Title)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) benchShow() *cobra.Command {
+	var text, schema bool
+	var set []string
+	cmd := &cobra.Command{
+		Use: "show WORKLOAD", Short: "explain a workload in words, or print its file", Args: count(0, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if schema {
+				_, err := io.WriteString(a.out, workload.Schema())
+				return err
+			}
+			if len(args) == 0 {
+				return &exitError{exitUsage, errors.New("name a workload: doublet bench workloads lists those that there are")}
+			}
+			w, err := loadWorkload(args[0])
+			if err != nil {
+				return err
+			}
+			if text {
+				b, err := workload.Text(args[0])
+				if err != nil {
+					return err
+				}
+				_, err = a.out.Write(b)
+				return err
+			}
+			values, err := parameters(w, set)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(a.out, w.Explain(values))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&text, "file", false, "print the file, to begin one's own with")
+	cmd.Flags().BoolVar(&schema, "schema", false, "print what a workload file may hold")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "change a parameter, NAME=NUMBER")
+	return cmd
+}
+
+// loadWorkload takes a name of those that come with the program, or a file.
+func loadWorkload(name string) (*workload.Workload, error) {
+	w, err := workload.ByName(name)
+	if !errors.Is(err, workload.ErrUnknown) {
+		return w, err
+	}
+	text, ferr := os.ReadFile(name)
+	if ferr != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("%w, and no file either: doublet bench workloads lists those that there are", err)}
+	}
+	w, err = workload.Parse(name, text)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	return w, nil
+}
+
+func parameters(w *workload.Workload, set []string) (map[string]int, error) {
+	out := make(map[string]int)
+	for _, s := range set {
+		name, value, _ := strings.Cut(s, "=")
+		n, err := strconv.Atoi(value)
+		if _, ok := w.Parameters[name]; !ok || err != nil || n < 0 || n > 10_000 {
+			return nil, &exitError{exitUsage, fmt.Errorf("--set %s: %s has no such parameter, or that is no number of 0 to 10,000 (doublet bench show %s)", s, w.Name, w.Name)}
+		}
+		out[name] = n
+	}
+	return out, nil
+}
+
+// targetFlags are the flags of whoever drives a server.
+func (o *benchOptions) targetFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	demo := config.Demo()
+	o.doors = map[string]*string{}
+	for name, value := range map[string]string{
+		"imap": demo.Doors.IMAP, "imaps": "", "submission": demo.Doors.Submission, "submissions": "", "smtp": "", "lmtp": demo.Doors.LMTP, "pop3": "127.0.0.1:2110", "pop3s": "",
+	} {
+		o.doors[name] = f.String(name, value, "door "+name+", host:port")
+	}
+	f.StringVar(&o.name, "target", "doublet", "name of the server, for reports")
+	f.BoolVar(&o.startTLS, "starttls", false, "start TLS at the doors that are plain")
+	f.BoolVar(&o.insecure, "insecure", true, "take any certificate")
+	f.StringVar(&o.accounts, "accounts", "", "CSV file of the people: name,password,address, with a first line that says so")
+	f.StringVar(&o.user, "user", "mail%d", "name under which person number %d signs in, without --accounts")
+	f.StringVar(&o.password, "password", "bench", "password of everybody, without --accounts")
+	f.StringVar(&o.address, "address", "mail%d@example.com", "address of person number %d, without --accounts")
+	f.StringVar(&o.admin, "admin", "", "socket of a Doublet server, for making the people (default: that of the data folder, if it is there; - for none)")
+	f.Uint64Var(&o.seed, "seed", 1, "what all that is random follows from")
+	o.initScale = 1
+	f.Var((*percent)(&o.initScale), "init-scale", "share of the workload's mailbox that is filled, such as 2%; less than all of it is marked in the report")
+	f.IntVar(&o.workers, "workers", 8, "mailboxes filled at one time")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long one answer may take before it counts as failed")
+	f.IntVar(&o.registered, "registered", 0, "people there are; more than are active makes the others receive mail (default: the largest step)")
+}
+
+// percent is a flag such as 2% or 0.02.
+type percent float64
+
+func (p *percent) String() string { return strconv.FormatFloat(float64(*p)*100, 'g', -1, 64) + "%" }
+func (p *percent) Type() string   { return "share" }
+func (p *percent) Set(s string) error {
+	number, isPercent := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if isPercent {
+		v /= 100
+	}
+	if err != nil || v < 0 || v > 1 {
+		return fmt.Errorf("%q is no share from 0%% to 100%%", s)
+	}
+	*p = percent(v)
+	return nil
+}
+
+// people are the simulated users: from the CSV file, or by their patterns.
+func (o *benchOptions) people(n int) ([]drive.User, error) {
+	if o.accounts == "" {
+		out := make([]drive.User, n)
+		for i := range out {
+			out[i] = drive.User{Index: i, Name: numbered(o.user, i+1), Password: o.password, Address: numbered(o.address, i+1)}
+		}
+		return out, nil
+	}
+	f, err := os.Open(o.accounts)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.accounts, err)
+	}
+	column := map[string]int{}
+	if len(rows) == 0 {
+		rows = [][]string{nil}
+	}
+	for i, name := range rows[0] {
+		column[strings.TrimSpace(name)] = i
+	}
+	for _, name := range []string{"name", "password", "address"} {
+		if _, ok := column[name]; !ok {
+			return nil, &exitError{exitUsage, fmt.Errorf("%s: the first line must name the columns name, password and address", o.accounts)}
+		}
+	}
+	var out []drive.User
+	for _, row := range rows[1:] {
+		out = append(out, drive.User{Index: len(out), Name: row[column["name"]], Password: row[column["password"]], Address: row[column["address"]]})
+	}
+	if len(out) < n {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s names %d people, and %d are to be active", o.accounts, len(out), n)}
+	}
+	return out, nil
+}
+
+func numbered(pattern string, n int) string {
+	return strings.Replace(pattern, "%d", strconv.Itoa(n), 1)
+}
+
+// world is what the sessions share.
+func (o *benchOptions) world(e *env.Env, w *workload.Workload, users []drive.User) *drive.World {
+	doors := make(map[string]string)
+	for name, value := range o.doors {
+		if *value != "" && *value != config.Off {
+			doors[name] = *value
+		}
+	}
+	return &drive.World{
+		Env: e, Workload: w, Seed: o.seed, Speed: o.speed, Users: users, Label: fmt.Sprintf("run%d", e.Clock.Now().Unix()),
+		Target: drive.Target{Doors: doors, TLS: &tls.Config{InsecureSkipVerify: o.insecure}, StartTLS: o.startTLS, Timeout: o.timeout}, //nolint:gosec // asked for; the certificate is not what is measured
+	}
+}
+
+// makePeople adds those of the users that a Doublet server does not have. Other servers have theirs.
+func (a *app) makePeople(ctx context.Context, e *env.Env, o *benchOptions, users []drive.User) error {
+	socket := o.admin
+	if socket == "" {
+		cfg, _, err := a.load(config.Default(), nil)
+		if err != nil {
+			return err
+		}
+		socket = filepath.Join(cfg.Data.Dir, admin.SocketName)
+		if _, err := os.Stat(socket); err != nil {
+			return nil // not ours: its people are there
+		}
+	}
+	if socket == "-" {
+		return nil
+	}
+	c, err := admin.Dial(e, socket)
+	if err != nil {
+		return err
+	}
+	for i := range users {
+		u := &users[i]
+		args, err := json.Marshal(admin.UserAdd{Name: "Bench " + u.Name, Short: u.Name, Address: u.Address, Password: u.Password})
+		if err != nil {
+			return err
+		}
+		_, err = c.Call(ctx, "user add", args, nil)
+		var remote *admin.RemoteError
+		if errors.As(err, &remote) && remote.Kind == "exists" {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("make %s: %w", u.Name, err)
+		}
+		if i%50 == 49 {
+			a.noted(false, "people: %d of %d", i+1, len(users))
+		}
+	}
+	a.noted(true, "people: %d", len(users))
+	return nil
+}
+
+// messages is how many a mailbox is to hold.
+func (o *benchOptions) messages(w *workload.Workload) int {
+	return int(float64(w.Mailbox.Messages)*o.initScale + 0.5)
+}
+
+func (a *app) fillMailboxes(ctx context.Context, world *drive.World, users []drive.User, o *benchOptions) error {
+	begun := world.Env.Clock.Now()
+	total, err := fill.Fill(ctx, world, users, fill.Options{Messages: o.messages(world.Workload), Workers: o.workers, Progress: func(p fill.Progress) {
+		if p.Done%20 == 0 || p.Done == p.Of {
+			a.noted(false, "mailboxes: %d of %d, %d messages, %.0f MB", p.Done, p.Of, p.Total.Added, float64(p.Total.Bytes)/1e6)
+		}
+	}})
+	took := world.Env.Clock.Now().Sub(begun)
+	a.noted(true, "mailboxes: %d messages added, %d removed, %.0f MB in %v", total.Added, total.Removed, float64(total.Bytes)/1e6, took.Round(100*time.Millisecond))
+	return err
+}
+
+func (a *app) benchInit() *cobra.Command {
+	var o benchOptions
+	cmd := &cobra.Command{
+		Use: "init WORKLOAD", Short: "make the people and fill their mailboxes", Args: count(1, 1),
+		Long: "Make the people (of a Doublet server, through its socket) and fill their mailboxes, in parallel and the same for the\nsame seed. Begun again, it goes on where it was stopped; mailboxes that hold too much are cut back.",
+	}
+	o.targetFlags(cmd)
+	cmd.Flags().StringVar(&o.users, "users", "100", "how many people")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		w, err := loadWorkload(args[0])
+		if err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(o.users)
+		if err != nil || n < 1 {
+			return &exitError{exitUsage, fmt.Errorf("--users %s is no number of people", o.users)}
+		}
+		e := benchEnv(a.err)
+		users, err := o.people(max(n, o.registered))
+		if err != nil {
+			return err
+		}
+		if err := a.makePeople(cmd.Context(), e, &o, users); err != nil {
+			return err
+		}
+		return a.fillMailboxes(cmd.Context(), o.world(e, w, users), users[:n], &o)
+	}
+	return cmd
+}
+
+func benchEnv(out io.Writer) *env.Env {
+	cfg := config.Default()
+	cfg.Log.Level = "warn"
+	return world(&cfg, out)
+}
+
+func (a *app) benchRun() *cobra.Command {
+	var o benchOptions
+	cmd := &cobra.Command{
+		Use: "run WORKLOAD", Short: "let people work, in steps, and measure", Args: count(1, 1),
+		Long: "Make and fill the mailboxes, sign the users of each step in, wait until rate and median are steady, and measure a window.\nEverything goes into one run file in --out. Ctrl-C ends the run in order and keeps what was measured.",
+	}
+	o.targetFlags(cmd)
+	o.runFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.users, "users", "100", "people active: a number, or a range 200..1000")
+	f.IntVar(&o.step, "step", 0, "step of a range")
+	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with an error if a measured step breaks this, such as 'p99>50ms', 'avg>1s' or 'errors>0'")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		steps, err := parseSteps(o.users, o.step)
+		if err != nil {
+			return err
+		}
+		return a.runBench(cmd.Context(), args[0], &o, steps, nil)
+	}
+	return cmd
+}
+
+// runFlags are the flags of whoever lets people work.
+func (o *benchOptions) runFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Float64Var(&o.speed, "speed", 1, "shorten all times by this; marked in the report")
+	f.DurationVar(&o.window, "window", time.Hour, "how long each step is measured; less than an hour is marked")
+	f.DurationVar(&o.interval, "interval", 0, "length of one interval of the record (default: a twelfth of the window, 1 s to 10 s)")
+	f.DurationVar(&o.settle, "max-settle", 0, "how long a step may take to become steady (default: four loops)")
+	f.Float64Var(&o.loginRate, "login-rate", 1200, "people who sign in each minute")
+	f.StringVar(&o.over, "over", "", "another protocol than the workload's own")
+	f.StringVar(&o.label, "label", "", "a word for reports")
+	f.StringVar(&o.out, "out", ".", "folder for the run file")
+	f.StringArrayVar(&o.set, "set", nil, "change a parameter of the workload, NAME=NUMBER")
+	f.BoolVar(&o.keep, "keep", false, "leave the mailboxes as the step before has left them")
+	f.StringArrayVar(&o.groups, "monitor", nil, "processes on this machine that are the server: "+groupForm+" (default: the Doublet of the data folder)")
+	f.StringVar(&o.monitorAt, "monitor-at", "", "address of a doublet bench monitor on the server's machine, host:port")
+	f.StringVar(&o.metrics, "metrics", "", "URL of the server's statistics in the Prometheus format (default: those of the Doublet of the data folder)")
+	f.StringArrayVar(&o.agents, "agent", nil, "address of a doublet bench agent that drives a share of the people, host:port; may be given again")
+	f.StringVar(&o.secret, "secret", "", "what the agents ask for")
+	f.StringVar(&o.live, "live", "", "show a page with the figures of the moment, at host:port")
+	f.BoolVar(&o.json, "json", false, "print what it came to as JSON")
+}

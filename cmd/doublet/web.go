@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/cmd/doublet/config"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/serve/webd"
+)
+
+// listenOptions are the limits over all doors.
+func listenOptions(cfg *config.Config) (listen.Options, error) {
+	proxies, err := config.Networks(cfg.Server.Proxies)
+	l := &cfg.Limits
+	return listen.Options{
+		MaxConns: l.Connections, MaxPerAddress: l.ConnectionsPerAddress, MaxCompressed: l.CompressedConnections, MaxPerPerson: l.SessionsPerPerson, MaxUsers: l.Users, MaxRunning: l.Transactions,
+		HandshakeTimeout: l.HandshakeTimeout.Duration, Proxies: proxies,
+	}, err
+}
+
+// messageMemory is the budget of messages in flight. A client's share has room for its greatest message
+// while that grows.
+func messageMemory(cfg *config.Config) *listen.Budget {
+	whole := int64(cfg.Limits.MessageMemory)
+	share := whole / 100 * int64(cfg.Limits.MessageMemoryShare)
+	return listen.NewSharedBudget(whole, min(whole, max(share, 2*int64(cfg.Limits.MessageSize))))
+}
+
+// load puts what the doors have to do into the tree.
+func (h *house) load(srv *listen.Server, memory *listen.Budget) {
+	t := h.system.Stats
+	for _, s := range []struct {
+		name, help string
+		value      func() float64
+	}{
+		{"Server.Listen.Connections", "connections open at all doors", func() float64 { return float64(srv.Load().Connections) }},
+		{"Server.Listen.Connections.Limit", "the most of them (limits.connections)", func() float64 { return float64(h.cfg.Limits.Connections) }},
+		{"Server.Listen.SignedIn", "people who are signed in", func() float64 { return float64(srv.Load().Users) }},
+		{"Server.Trans.Running", "commands that are worked on now", func() float64 { return float64(srv.Load().Running) }},
+		{"Server.Trans.Running.Peak", "the most of them at one time", func() float64 { return float64(srv.Load().Peak) }},
+		{"Server.Memory.Messages.Bytes", "bytes of memory that messages in flight hold", func() float64 { return float64(memory.Used()) }},
+		{"Server.Memory.Messages.Limit.Bytes", "the most of them (limits.message_memory)", func() float64 { return float64(memory.Max()) }},
+	} {
+		t.GaugeFunc(s.name, s.help, s.value)
+	}
+	for _, s := range []struct {
+		name, help string
+		value      func() float64
+	}{
+		{"Server.Trans.Waited", "commands that had to wait for their turn (limits.transactions)", func() float64 { return float64(srv.Load().Waits) }},
+		{"Server.Memory.Messages.Refused", "messages that had to come again: the memory was full", func() float64 { n, _ := memory.Refused(); return float64(n) }},
+		{"Server.Memory.Messages.Refused.Share", "the same, of clients that had their share", func() float64 { _, n := memory.Refused(); return float64(n) }},
+	} {
+		t.CounterFunc(s.name, s.help, s.value)
+	}
+}
+
+// openWeb opens the doors http and https.
+func (h *house) openWeb(srv *listen.Server, in *signin.Service) error {
+	cfg := &h.cfg
+	monitors, err := config.Networks(cfg.Web.Monitors)
+	if err != nil {
+		return err
+	}
+	o := webd.Options{
+		Challenge: h.certs.ServeChallenge, Valid: h.certs.Valid, HSTS: cfg.Web.HSTS.Duration, Monitors: append([]netip.Prefix{}, monitors...), // nil would be everybody
+		MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MX: strings.Fields(cfg.Web.MTASTSMX),
+	}
+	if cfg.Web.Redirect && cfg.Doors.HTTPS != config.Off {
+		_, o.Redirect, _ = net.SplitHostPort(cfg.Doors.HTTPS)
+	}
+	h.web = webd.New(h.system, h.env, o)
+	h.web.Account(in)
+	h.system.Health = h.web.Ready
+	for _, d := range []struct {
+		name, address string
+		tls           *tls.Config
+	}{{"http", cfg.Doors.HTTP, nil}, {"https", cfg.Doors.HTTPS, h.certs.Web()}} {
+		if d.address == config.Off {
+			continue
+		}
+		l, err := srv.Listen(listen.Door{Name: d.name, Network: "tcp", Address: d.address})
+		if err != nil {
+			return doorError(d.name, d.address, err)
+		}
+		h.opened(d.name, l.Addr(), false, d.tls != nil)
+		h.serveHTTP(d.name, l, h.web, d.tls)
+	}
+	// Whoever balances load over servers is told before the first door closes.
+	h.closes("health", func(context.Context) error { h.web.Stopping(); return nil })
+	return nil
+}
+
+// serveHTTP serves a listener until the house closes, under TLS if cfg is not nil.
+func (h *house) serveHTTP(name string, l net.Listener, handler http.Handler, cfg *tls.Config) {
+	srv := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		TLSConfig: cfg, ErrorLog: slog.NewLogLogger(h.env.Log.Handler(), slog.LevelDebug), // a stranger's broken handshake is no news
+	}
+	serve := srv.Serve
+	if cfg != nil {
+		serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
+	}
+	h.env.Go("door "+name, func() {
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+			h.env.Log.Error("door closed by itself", "door", name, "error", err)
+		}
+	})
+	h.closes(name, func(ctx context.Context) error {
+		if err := srv.Shutdown(ctx); err != nil {
+			return errors.Join(err, srv.Close())
+		}
+		return nil
+	})
+}
+
+// watchdog tells systemd that the server is alive, as often as it wants to be told (sd_watchdog_enabled(3)).
+func (h *house) watchdog(ctx context.Context) {
+	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
+	if err != nil || usec <= 0 || os.Getenv("NOTIFY_SOCKET") == "" {
+		return
+	}
+	every := time.Duration(usec) * time.Microsecond / 3
+	h.env.Go("watchdog", func() {
+		for {
+			if h.web.Alive(ctx) == nil {
+				notify("WATCHDOG=1")
+			}
+			select {
+			case <-h.env.Clock.After(every):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// ErrNoMessage says that a message is not there any more.
+var ErrNoMessage = errors.New("no such message")
+
+// Incoming is a message that is to be stored.
+type Incoming struct {
+	Raw   []byte
+	Flags Flags
+	Date  time.Time // INTERNALDATE
+}
+
+// Append stores a message in a folder and returns where it got its place. Flags that the person may
+// not set are left out.
+//
+// Implements: RFC 4314 §4 APPEND leaves out the flags that may not be set
+func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, date time.Time) (validity, uid uint32, err error) {
+	c, err := f.svc.Compose(ctx, raw)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer c.Release()
+	err = f.update(ctx, func(w *store.Writer) error {
+		h, err := f.named(&w.Reader, folder)
+		if err != nil {
+			return err
+		}
+		if err := CheckQuota(&w.Reader, uint64(len(raw))); err != nil {
+			return err
+		}
+		validity = h.UIDValidity
+		uid, err = f.put(w, h, c, fl, date)
+		return err
+	})
+	return validity, uid, err
+}
+
+// put makes the note of a message in a folder.
+func (f *File) put(w *store.Writer, h *layout.Folder, c *Composed, fl Flags, date time.Time) (uid uint32, err error) {
+	n := c.New(date)
+	n.Folders = []note.ID{h.Note}
+	fl = fl.permitted(w.FolderRights(h))
+	n.Keywords, n.MarkDeleted = fl.Keywords, fl.Deleted
+	if fl.Seen {
+		n.SeenBy = []note.UNID{f.who.Person}
+	}
+	id, err := w.Create(n)
+	if err != nil {
+		return 0, err
+	}
+	return w.UID(id, h.Note), nil
+}
+
+// AppendAll stores several messages as Append does, all or none, in the order given.
+func (f *File) AppendAll(ctx context.Context, folder string, list []Incoming) (validity uint32, uids Set, err error) {
+	all := make([]*Composed, 0, len(list))
+	defer func() {
+		for _, c := range all {
+			c.Release()
+		}
+	}()
+	var size uint64
+	for i := range list {
+		c, err := f.svc.Compose(ctx, list[i].Raw)
+		if err != nil {
+			return 0, nil, err
+		}
+		all = append(all, c)
+		size += uint64(len(list[i].Raw))
+	}
+	err = f.update(ctx, func(w *store.Writer) error {
+		uids = nil
+		h, err := f.named(&w.Reader, folder)
+		if err != nil {
+			return err
+		}
+		if err := CheckQuota(&w.Reader, size); err != nil {
+			return err
+		}
+		validity = h.UIDValidity
+		for i, c := range all {
+			uid, err := f.put(w, h, c, list[i].Flags, list[i].Date)
+			if err != nil {
+				return err
+			}
+			uids = appendUID(uids, uid)
+		}
+		return nil
+	})
+	return validity, uids, err
+}
+
+// UID is that of the message with a number, or a UID, of the selected folder; 0 is the last one.
+func (v *View) UID(ctx context.Context, n uint32, byUID bool) (uint32, error) {
+	uids, err := v.named(ctx, Set{{n, n}}, byUID)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(uids) != 1:
+		return 0, ErrNoMessage
+	}
+	return uids[0], nil
+}
+
+// mayTake says whether the person may take a message out of the folder in one go: that marks it and
+// expunges it. Expunging is asked for where it is done.
+//
+// Implements: RFC 6851 §4.2 MOVE needs the rights of STORE \Deleted and EXPUNGE
+func (v *View) mayTake(w *store.Writer, id note.ID) error {
+	if v.f.who.System {
+		return nil
+	}
+	h, err := w.Folder(v.folder)
+	if err != nil {
+		return err
+	}
+	g := w.FolderRights(h)
+	if g&note.DeleteMark != 0 {
+		return nil
+	}
+	if n, err := w.Note(id); err != nil {
+		return err
+	} else if g&note.ExpungeOwn == 0 || n.Author.IsZero() || n.Author != v.f.who.Person {
+		return store.ErrDenied
+	}
+	return nil
+}
+
+// Replace stores a message in a folder of a mail file and removes another from this one, both or none.
+// Quota counts what it grows by. The session is told of what left by the next Poll.
+//
+// Implements: RFC 8508 §3.4 REPLACE is one change
+func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string, m *Incoming) (validity, got uint32, err error) {
+	if v.readOnly {
+		return 0, 0, ErrReadOnly
+	}
+	c, err := v.f.svc.Compose(ctx, m.Raw)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer c.Release()
+	ids := []note.DatabaseID{v.f.db}
+	if to.db != v.f.db {
+		ids = append(ids, to.db)
+	}
+	err = v.f.svc.store.Update(ctx, v.f.who, ids, func(tx *store.Tx) error {
+		from, err := tx.Database(v.f.db)
+		if err != nil {
+			return err
+		}
+		w := from
+		if to.db != v.f.db {
+			if w, err = tx.Database(to.db); err != nil {
+				return err
+			}
+		}
+		id, err := from.Member(v.folder, uid)
+		if errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("%w: UID %d", ErrNoMessage, uid)
+		}
+		if err != nil {
+			return err
+		}
+		h, err := to.named(&w.Reader, dest)
+		if err != nil {
+			return err
+		}
+		more := uint64(len(m.Raw))
+		if n, err := from.Note(id); err != nil {
+			return err
+		} else if w == from && len(n.Members) == 1 {
+			more -= min(more, n.Size)
+		}
+		if err := CheckQuota(&w.Reader, more); err != nil && more > 0 {
+			return err
+		}
+		validity = h.UIDValidity
+		if err := v.mayTake(from, id); err != nil {
+			return err
+		}
+		if got, err = to.put(w, h, c, m.Flags, m.Date); err != nil {
+			return err
+		}
+		return from.RemoveFrom(id, v.folder)
+	})
+	return validity, got, err
+}

@@ -1,0 +1,151 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// doomed begins the name of a folder whose deletion has begun. No name that anybody gives has a control
+// character, and its access list lets nobody look it up.
+const doomed = "\x7fdeleted "
+
+// deletePiece is up to how many messages go with their folder in one update. A larger folder is taken out
+// of sight first, at once, and then emptied in pieces: locks are held briefly, and nobody ever sees half
+// of it. PurgeDeleted finishes what a crash interrupts.
+const deletePiece = 5 * batch
+
+// Delete deletes a folder with its messages. INBOX stays, and so does one with folders below it.
+func (f *File) Delete(ctx context.Context, name string) error {
+	name, err := f.local(name)
+	if err != nil {
+		return err
+	}
+	if name == Inbox {
+		return fmt.Errorf("%w: INBOX cannot be deleted", store.ErrDenied)
+	}
+	var large note.ID
+	err = f.update(ctx, func(w *store.Writer) (err error) {
+		large, err = f.deleteSmall(w, name)
+		return err
+	})
+	if err != nil || large == 0 {
+		return err
+	}
+	if err := f.hide(ctx, name, large); err != nil {
+		return err
+	}
+	// It is gone for everybody: nobody's leaving keeps its contents.
+	return f.svc.purge(context.WithoutCancel(ctx), f.db, large)
+}
+
+// hide takes a folder out of everybody's sight.
+func (f *File) hide(ctx context.Context, name string, folder note.ID) error {
+	return f.svc.asSystem(ctx, f.db, func(w *store.Writer) error {
+		h, err := w.Folder(folder)
+		if err != nil || h.Name != name {
+			return fmt.Errorf("%w: %s", ErrNoFolder, name) // deleted or renamed meanwhile
+		}
+		if err := w.RenameFolder(folder, doomed+h.UNID.String()); err != nil {
+			return err
+		}
+		return w.SetFolderACL(folder, &note.ACL{})
+	})
+}
+
+// deleteSmall deletes a folder, or, where it holds too many messages for one update, says which it is.
+func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err error) {
+	h, err := named(&w.Reader, name)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range w.Folders() {
+		if strings.HasPrefix(c.Name, name+"/") {
+			return 0, fmt.Errorf("%w: %s", ErrHasChildren, name)
+		}
+	}
+	g := w.FolderRights(h)
+	if !f.who.System && g&note.Remove == 0 {
+		return 0, store.ErrDenied
+	}
+	if h.Total > deletePiece {
+		if !f.who.System && g&note.Expunge == 0 {
+			return 0, store.ErrDenied
+		}
+		return h.Note, nil
+	}
+	if _, err := emptySome(w, h.Note); err != nil {
+		return 0, err
+	}
+	return 0, w.DeleteFolder(h.Note)
+}
+
+// emptySome removes up to deletePiece messages from a folder and says whether there may be more.
+func emptySome(w *store.Writer, folder note.ID) (more bool, err error) {
+	var ids []note.ID
+	if err := w.Members(folder, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
+		ids = append(ids, id)
+		return len(ids) < deletePiece
+	}); err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		if err := w.RemoveFrom(id, folder); err != nil {
+			return false, err
+		}
+	}
+	return len(ids) == deletePiece, nil
+}
+
+// purge empties and deletes a folder that is out of sight.
+func (s *Service) purge(ctx context.Context, db note.DatabaseID, folder note.ID) error {
+	for more := true; more; {
+		err := s.asSystem(ctx, db, func(w *store.Writer) (err error) {
+			if more, err = emptySome(w, folder); err == nil && !more {
+				err = w.DeleteFolder(folder)
+			}
+			return err
+		})
+		if errors.Is(err, store.ErrNotFound) {
+			return nil // somebody else was quicker
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PurgeDeleted finishes deletions of folders of a mail file that a crash interrupted, and says how many.
+func (s *Service) PurgeDeleted(ctx context.Context, db note.DatabaseID) (n int, err error) {
+	var left []note.ID
+	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		for _, h := range r.Folders() {
+			if strings.HasPrefix(h.Name, doomed) {
+				left = append(left, h.Note)
+			}
+		}
+		return nil
+	})
+	for i := 0; i < len(left) && err == nil; i++ {
+		if err = s.purge(ctx, db, left[i]); err == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
+// asSystem changes a mail file in nobody's name.
+func (s *Service) asSystem(ctx context.Context, db note.DatabaseID, fn func(*store.Writer) error) error {
+	return s.store.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
+		w, err := tx.Database(db)
+		if err != nil {
+			return err
+		}
+		return fn(w)
+	})
+}

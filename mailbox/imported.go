@@ -1,0 +1,94 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// FlagSet names a message by its UNID, and the flags that it is to have.
+type FlagSet struct {
+	UNID  note.UNID
+	Flags Flags
+}
+
+// SetFlags gives messages of the mail file the flags named, wherever they lie, in one commit for each
+// 1,000, and returns how many changed. What is gone is passed over.
+func (f *File) SetFlags(ctx context.Context, sets []FlagSet) (changed int, err error) {
+	for part := range slices.Chunk(sets, batch) {
+		n := 0
+		err := f.update(ctx, func(w *store.Writer) error {
+			n = 0
+			for i := range part {
+				did, err := f.setFlags(w, &part[i])
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					return fmt.Errorf("set flags: %w", err)
+				}
+				if did {
+					n++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return changed, err
+		}
+		changed += n
+	}
+	return changed, nil
+}
+
+func (f *File) setFlags(w *store.Writer, s *FlagSet) (changed bool, err error) {
+	id, err := w.Find(s.UNID)
+	if err != nil {
+		return false, err
+	}
+	row, err := w.Note(id)
+	if err != nil {
+		return false, err
+	}
+	if len(row.Members) == 0 {
+		return false, nil
+	}
+	folder := row.Members[0].Folder
+	have := flagsOf(row, folder, f.who.Person)
+	if have.Seen != s.Flags.Seen {
+		changed, err = true, w.SetSeen(id, f.who.Person, s.Flags.Seen)
+	}
+	if err == nil && have.Deleted != s.Flags.Deleted {
+		changed, err = true, w.MarkDeleted(id, folder, s.Flags.Deleted)
+	}
+	for _, k := range have.Keywords {
+		if err == nil && !slices.Contains(s.Flags.Keywords, k) {
+			changed, err = true, w.SetKeyword(id, k, false)
+		}
+	}
+	for _, k := range s.Flags.Keywords {
+		if err == nil && !slices.Contains(have.Keywords, k) {
+			changed, err = true, setKeyword(w, id, k)
+		}
+	}
+	return changed, err
+}
+
+// Has says which of some UNIDs the mail file knows, those of messages that were deleted too.
+func (f *File) Has(ctx context.Context, unids []note.UNID) (map[note.UNID]bool, error) {
+	out := make(map[note.UNID]bool)
+	err := f.read(ctx, func(r *store.Reader) error {
+		for _, u := range unids {
+			_, err := r.Find(u)
+			switch {
+			case err == nil, errors.Is(err, store.ErrGrave):
+				out[u] = true
+			case !errors.Is(err, store.ErrNotFound):
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,89 @@
+package mailbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// settleBatch is how many messages one commit removes or marks for Settle.
+const settleBatch = 5000
+
+// UIDs lists the UIDs of the messages that the session knows, ascending.
+func (v *View) UIDs(ctx context.Context) ([]uint32, error) {
+	out := make([]uint32, 0, v.exists)
+	err := v.f.read(ctx, func(r *store.Reader) error {
+		if v.uidNext <= 1 {
+			return nil
+		}
+		return v.members(r, []Range{{1, v.uidNext - 1}}, func(uid uint32, _ note.ID) (bool, error) {
+			out = append(out, uid)
+			return true, nil
+		})
+	})
+	return out, err
+}
+
+// Settle ends a POP3 session: it marks messages \Seen and removes others from the folder, whatever
+// their flags, in one commit for each 5,000. What is gone already is passed over.
+func (v *View) Settle(ctx context.Context, seen, remove []uint32) error {
+	if v.readOnly {
+		return ErrReadOnly
+	}
+	for part := range slices.Chunk(seen, settleBatch) {
+		if err := v.settle(ctx, part, nil); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(remove, settleBatch) {
+		if err := v.settle(ctx, nil, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *View) settle(ctx context.Context, seen, remove []uint32) error {
+	return v.f.update(ctx, func(w *store.Writer) error {
+		each := func(uids []uint32, fn func(id note.ID) error) error {
+			for _, uid := range uids {
+				id, err := w.Member(v.folder, uid)
+				if err == nil {
+					err = fn(id)
+				}
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					return err
+				}
+			}
+			return nil
+		}
+		err := each(seen, func(id note.ID) error { return w.SetSeen(id, v.f.who.Person, true) })
+		if err != nil {
+			return err
+		}
+		return each(remove, func(id note.ID) error { return w.RemoveFrom(id, v.folder) })
+	})
+}
+
+// Travels is the size of the message as lines that end with CRLF, as POP3 sends it. known is false for
+// a message that was stored before that was noted with it: its bytes tell.
+func (m *Message) Travels() (size int64, known bool, err error) {
+	if _, err := m.field(fieldPreview); err != nil { // reads the summary
+		return 0, false, err
+	}
+	sum := m.summary
+	for range fieldTravel {
+		n, k := binary.Uvarint(sum)
+		sum = sum[k+int(n):] // checked by field
+	}
+	n, k := binary.Uvarint(sum)
+	if k <= 0 || n > uint64(len(sum)-k) {
+		return 0, false, nil
+	}
+	more, k := binary.Uvarint(sum[k : k+int(n)])
+	return m.Size() + int64(more), k > 0, nil
+}

@@ -1,0 +1,139 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// The bounds of annotations.
+const (
+	// MaxAnnotation is the longest value, in bytes.
+	MaxAnnotation = 16 << 10
+	// maxAnnotations and maxAnnotationBytes are for one person, or for all, at one folder.
+	maxAnnotations     = 100
+	maxAnnotationBytes = 128 << 10
+)
+
+// Why an annotation is not stored.
+var (
+	ErrAnnotationSize  = errors.New("the annotation is too long")
+	ErrAnnotationCount = errors.New("too many annotations")
+)
+
+// Annotation is one entry of METADATA (RFC 5464): a name below /private/ or /shared/, in lower case, and
+// a value. What is below /private/ is each person's own.
+type Annotation struct {
+	Name, Value string
+	// Remove, in SetAnnotations, takes it away.
+	Remove bool
+}
+
+// The items of a folder's note that hold annotations: shared ones, then those of a person.
+const (
+	itemShared  = "$Shared."
+	itemPrivate = "$Private."
+)
+
+// itemOf is the item that holds an annotation, and the prefix of all of its kind.
+func (f *File) itemOf(name string, server bool) (item, kind string, right note.Rights) {
+	kind, right = itemShared, note.Lookup|note.Write
+	rest := strings.TrimPrefix(name, "/shared/")
+	if private, ok := strings.CutPrefix(name, "/private/"); ok {
+		kind, rest, right = itemPrivate+f.who.Person.String()+".", private, note.Lookup
+	}
+	if server {
+		kind += "*"
+	}
+	return kind + rest, kind, right
+}
+
+// Annotations are those of a folder that the person may see; with name "" those of the server, which
+// stand at the person's INBOX.
+func (f *File) Annotations(ctx context.Context, name string) (list []Annotation, err error) {
+	server := name == ""
+	if server {
+		name = Inbox
+	}
+	err = f.read(ctx, func(r *store.Reader) error {
+		h, err := f.named(r, name)
+		if err != nil {
+			return err
+		}
+		items, err := r.FolderItems(h.Note)
+		if err != nil {
+			return err
+		}
+		g := r.FolderRights(h)
+		for _, kind := range []string{"/private/", "/shared/"} {
+			// What is shared is for those who may do something with what is in the folder (RFC 5464 §3.3).
+			if kind == "/shared/" && g&(note.Read|note.KeepSeen|note.Write|note.Insert|note.Post) == 0 {
+				continue
+			}
+			_, prefix, _ := f.itemOf(kind, server)
+			for _, it := range items {
+				rest, ok := strings.CutPrefix(it.Name, prefix)
+				if ok && !strings.HasPrefix(rest, "*") {
+					list = append(list, Annotation{Name: kind + rest, Value: string(it.Value.AsBinary())})
+				}
+			}
+		}
+		return nil
+	})
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list, err
+}
+
+// SetAnnotations sets and removes annotations of a folder, all or none; name "" is the server, where
+// everyone has their private ones.
+func (f *File) SetAnnotations(ctx context.Context, name string, set []Annotation) error {
+	server := name == ""
+	if server {
+		name = Inbox
+	}
+	return f.update(ctx, func(w *store.Writer) error {
+		h, err := f.named(&w.Reader, name)
+		if err != nil {
+			return err
+		}
+		for i := range set {
+			if err := f.annotate(w, h.Note, &set[i], server); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (f *File) annotate(w *store.Writer, folder note.ID, a *Annotation, server bool) error {
+	item, kind, right := f.itemOf(a.Name, server)
+	if server && kind == itemShared+"*" {
+		return store.ErrDenied // what all see of the server is not a person's to say
+	}
+	if a.Remove {
+		return w.SetFolderItem(folder, item, nil, right)
+	}
+	if len(a.Value) > MaxAnnotation {
+		return fmt.Errorf("%w: %d bytes", ErrAnnotationSize, len(a.Value))
+	}
+	items, err := w.FolderItems(folder)
+	if err != nil {
+		return err
+	}
+	count, bytes := 1, len(a.Value)+len(item)
+	for _, it := range items {
+		if strings.HasPrefix(it.Name, kind) && it.Name != item {
+			count++
+			bytes += len(it.Name) + len(it.Value.AsBinary())
+		}
+	}
+	if count > maxAnnotations || bytes > maxAnnotationBytes {
+		return ErrAnnotationCount
+	}
+	return w.SetFolderItem(folder, item, note.Binary([]byte(a.Value)), right)
+}

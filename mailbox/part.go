@@ -1,0 +1,94 @@
+package mailbox
+
+import (
+	"context"
+
+	"doublet/store"
+)
+
+// Part is the UIDs of some of the messages of a set: those with lo ≤ index < hi, counted in order of UID, where
+// bounds is told how many there are. It reads counters, not messages.
+//
+// Implements: RFC 9394 §3.3 PARTIAL of FETCH
+func (v *View) Part(ctx context.Context, set Set, byUID bool, bounds func(count int) (lo, hi int)) (Set, error) {
+	var out Set
+	err := v.f.read(ctx, func(r *store.Reader) error {
+		ranges, err := v.uids(r, set, byUID)
+		if err != nil {
+			return err
+		}
+		type stretch struct{ rank, count uint32 }
+		parts, total := make([]stretch, len(ranges)), 0
+		for i, g := range ranges {
+			from, err := r.Rank(v.folder, g.Start)
+			if err != nil {
+				return err
+			}
+			to, err := r.Rank(v.folder, min(g.Stop, v.uidNext-1)+1)
+			if err != nil {
+				return err
+			}
+			parts[i] = stretch{from, to - from}
+			total += int(to - from)
+		}
+		lo, hi := bounds(total)
+		for i := 0; i < len(parts) && hi > 0; i++ {
+			p := parts[i]
+			if first, last := max(lo, 0), min(hi, int(p.count)); first < last {
+				g := Range{}
+				if g.Start, err = r.At(v.folder, p.rank+uint32(first)); err != nil {
+					return err
+				}
+				if g.Stop, err = r.At(v.folder, p.rank+uint32(last)-1); err != nil {
+					return err
+				}
+				out = append(out, g)
+			}
+			lo, hi = lo-int(p.count), hi-int(p.count)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Batches cuts the UIDs of the folder into ranges of size messages each, the highest first; Start of each is its
+// highest UID. Only those from first to last, counted from 1, are given; with last 0 all. The lowest of all
+// reaches down to 1, and has what is left.
+//
+// Implements: RFC 10022 §3 UIDBATCHES
+func (v *View) Batches(ctx context.Context, size, first, last uint32) (Set, error) {
+	var out Set
+	err := v.f.read(ctx, func(r *store.Reader) error {
+		h, err := r.Folder(v.folder)
+		if err != nil || h.Total == 0 {
+			return err
+		}
+		count := (h.Total-1)/size + 1
+		first = max(first, 1)
+		if last == 0 || last > count {
+			last = count
+		}
+		if first > last {
+			return nil
+		}
+		high, err := r.At(v.folder, h.Total-1-(first-1)*size)
+		if first > 1 && err == nil {
+			// Up to where the batch before begins, so that there is no gap between two.
+			if high, err = r.At(v.folder, h.Total-(first-1)*size); err == nil {
+				high--
+			}
+		}
+		for n := first; n <= last && err == nil; n++ {
+			low := uint32(1)
+			if n < count {
+				if low, err = r.At(v.folder, h.Total-n*size); err != nil {
+					break
+				}
+			}
+			out = append(out, Range{high, low})
+			high = low - 1
+		}
+		return err
+	})
+	return out, err
+}

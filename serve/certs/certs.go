@@ -1,0 +1,350 @@
+// Package certs is where every door gets its certificates from: files that the administrator keeps, an
+// ACME authority that is asked and asked again before they end, or one that the server makes for itself.
+// A handshake never waits for any of this: it looks into a table that is replaced as a whole.
+//
+// What runs out is renewed, and warned about days before; it never closes a door. An expired certificate
+// is shown all the same: mail servers that encrypt without checking go on, and people see what is wrong.
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"doublet/env"
+	"doublet/stat"
+)
+
+// Options say where certificates come from.
+type Options struct {
+	// Name is the server's: the certificate for it is shown to whoever asks for no name that is known.
+	Name string
+	// Dir is the folder in which the self-signed certificate and those of ACME are kept.
+	Dir string
+	// Certificate and Key are files in PEM; empty together.
+	Certificate, Key string
+	// Folder has further certificates: NAME.pem with NAME.key, or NAME/fullchain.pem with NAME/privkey.pem.
+	Folder string
+	// ACME is nil where no authority is to be asked.
+	ACME *ACME
+	// Warn is how long before its end a certificate is warned about (default 14 days).
+	Warn time.Duration
+	// WritePrivate writes a file that only the server's account may read, whole or not at all. nil: with
+	// env.FS, for tests.
+	WritePrivate func(path string, data []byte) error
+	Stats        *stat.Tree
+}
+
+// The words for where a certificate comes from.
+const (
+	fromFile   = "file"
+	fromACME   = "acme"
+	fromServer = "self-signed"
+)
+
+// entry is one certificate that can be shown.
+type entry struct {
+	cert   *tls.Certificate
+	source string
+	where  string // its file
+}
+
+func (e *entry) names() []string {
+	names := e.cert.Leaf.DNSNames
+	if len(names) == 0 && e.cert.Leaf.Subject.CommonName != "" {
+		names = []string{e.cert.Leaf.Subject.CommonName}
+	}
+	return names
+}
+
+func (e *entry) ends() time.Time { return e.cert.Leaf.NotAfter }
+
+// table is what handshakes look at. It is never changed, only replaced.
+type table struct {
+	byName   map[string]*entry // lower case; a wildcard stands as *.example.org
+	fallback *entry
+	all      []*entry
+}
+
+// Provider holds the certificates.
+type Provider struct {
+	env   *env.Env
+	opts  Options
+	stats statistics
+	table atomic.Pointer[table]
+	tls   *tls.Config
+	web   *tls.Config
+	wake  chan struct{} // asks Run for another look
+
+	challenges challenges
+
+	mu      sync.Mutex // guards what follows
+	main    *entry     // Certificate, or nil
+	files   []*entry   // Folder
+	own     *entry     // the self-signed one, or nil
+	managed map[string]*managed
+	seen    map[string]time.Time // files and when they were changed
+	told    map[string]time.Time // certificates that were warned about, and when
+
+	issuing sync.Mutex // one order at a time
+}
+
+type statistics struct {
+	reloaded, renewed, failed *stat.Counter
+}
+
+// Open reads or makes what is needed for the first handshake. It asks no authority: Run does.
+func Open(e *env.Env, o Options) (*Provider, error) {
+	if o.Warn <= 0 {
+		o.Warn = 14 * 24 * time.Hour
+	}
+	if (o.Certificate == "") != (o.Key == "") {
+		return nil, errors.New("certs: certificate and key go together")
+	}
+	o.Name = canonical(o.Name)
+	p := &Provider{
+		env: e, opts: o, wake: make(chan struct{}, 1),
+		managed: map[string]*managed{}, seen: map[string]time.Time{}, told: map[string]time.Time{},
+	}
+	if o.WritePrivate == nil {
+		p.opts.WritePrivate = p.writeFile
+	}
+	if o.ACME != nil {
+		if err := o.ACME.check(); err != nil {
+			return nil, err
+		}
+		p.loadManaged()
+	}
+	if err := p.Reload(); err != nil {
+		return nil, err
+	}
+	p.tls = &tls.Config{GetCertificate: p.certificate, MinVersion: tls.VersionTLS12, CipherSuites: suites()}
+	p.web = p.tls.Clone()
+	p.web.NextProtos = []string{"h2", "http/1.1"}
+	p.web.GetConfigForClient = p.challenges.config
+	p.count(o.Stats)
+	return p, nil
+}
+
+// suites are those of TLS 1.2 that are left: forward secrecy and authenticated encryption. TLS 1.3 has
+// no others.
+func suites() []uint16 {
+	return []uint16{
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+	}
+}
+
+// Config is for the doors of mail. It is one for all of them and must not be changed: the keys of its
+// session tickets are shared, and replaced by crypto/tls every day.
+func (p *Provider) Config() *tls.Config { return p.tls }
+
+// Web is Config for HTTP, with HTTP/2 and the answers to TLS-ALPN-01.
+func (p *Provider) Web() *tls.Config { return p.web }
+
+// certificate picks by the name that the client asks for.
+func (p *Provider) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return p.table.Load().pick(canonical(hello.ServerName)).cert, nil
+}
+
+func (t *table) pick(name string) *entry {
+	if e := t.byName[name]; e != nil {
+		return e
+	}
+	if _, above, ok := strings.Cut(name, "."); ok {
+		if e := t.byName["*."+above]; e != nil {
+			return e
+		}
+	}
+	return t.fallback
+}
+
+func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// Reload reads the files anew. After an error everything stays as it was.
+func (p *Provider) Reload() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reload()
+}
+
+// reload is Reload under mu.
+func (p *Provider) reload() error {
+	seen := map[string]time.Time{}
+	var main *entry
+	var err error
+	if p.opts.Certificate != "" {
+		if main, err = p.readPair(p.opts.Certificate, p.opts.Key, seen); err != nil {
+			return err
+		}
+	}
+	files, err := p.readFolder(seen)
+	if err != nil {
+		return err
+	}
+	p.main, p.files, p.seen = main, files, seen
+	if err := p.keepOwn(false); err != nil {
+		return err
+	}
+	p.rebuild()
+	return nil
+}
+
+// rebuild makes the table of what is there. Files go before ACME, ACME before the server's own. Under mu.
+func (p *Provider) rebuild() {
+	t := &table{byName: map[string]*entry{}}
+	add := func(e *entry) {
+		t.all = append(t.all, e)
+		for _, n := range e.names() {
+			t.byName[canonical(n)] = e
+		}
+	}
+	if p.own != nil {
+		add(p.own)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.managed)) {
+		if m := p.managed[name]; m.entry != nil {
+			add(m.entry)
+		}
+	}
+	// Of two files for one name the one that lasts longer is the newer.
+	files := slices.Clone(p.files)
+	slices.SortStableFunc(files, func(a, b *entry) int { return a.ends().Compare(b.ends()) })
+	for _, e := range files {
+		add(e)
+	}
+	if p.main != nil {
+		add(p.main)
+	}
+	switch {
+	case p.main != nil:
+		t.fallback = p.main
+	case t.byName[p.opts.Name] != nil:
+		t.fallback = t.byName[p.opts.Name]
+	case p.own != nil:
+		t.fallback = p.own
+	default:
+		t.fallback = t.all[0]
+	}
+	p.table.Store(t)
+}
+
+// Valid says what is wrong with the certificate of the server's name, for those who balance load.
+func (p *Provider) Valid() error {
+	t := p.table.Load()
+	leaf, now := t.pick(p.opts.Name).cert.Leaf, p.env.Clock.Now()
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("the certificate of %s ended on %s", p.opts.Name, leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if now.Before(leaf.NotBefore) {
+		return fmt.Errorf("the certificate of %s begins on %s", p.opts.Name, leaf.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (p *Provider) count(t *stat.Tree) {
+	p.stats = statistics{
+		reloaded: t.Counter("TLS.Certificates.Reloaded", "certificate files read anew because they had changed"),
+		renewed:  t.Counter("TLS.Certificates.Renewed", "certificates got from the ACME authority or made by the server"),
+		failed:   t.Counter("TLS.Certificates.Failed", "attempts to get or read a certificate that failed"),
+	}
+	t.GaugeFunc("TLS.Certificates.Count", "certificates that can be shown", func() float64 { return float64(len(p.table.Load().all)) })
+	t.GaugeFunc("TLS.Certificates.DaysLeft", "days until the first of the certificates ends; negative afterwards", func() float64 {
+		now, least := p.env.Clock.Now(), time.Duration(1<<63-1)
+		for _, e := range p.table.Load().all {
+			least = min(least, e.ends().Sub(now))
+		}
+		return least.Hours() / 24
+	})
+	t.GaugeFunc("TLS.Certificates.Expiring", "certificates that end within tls.warn_before, or have ended", func() float64 {
+		n := 0
+		for _, e := range p.table.Load().all {
+			if e.ends().Sub(p.env.Clock.Now()) < p.opts.Warn {
+				n++
+			}
+		}
+		return float64(n)
+	})
+}
+
+// look is how often Run looks whether files have changed or something is due.
+const look = time.Minute
+
+// Run keeps the certificates until ctx ends: it reads files that have changed, renews and warns.
+func (p *Provider) Run(ctx context.Context) error {
+	for {
+		p.look(ctx)
+		select {
+		case <-p.env.Clock.After(look):
+		case <-p.wake:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Look asks Run to look at once: the names have changed, or a door has opened.
+func (p *Provider) Look() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// look is one round.
+func (p *Provider) look(ctx context.Context) {
+	p.mu.Lock()
+	if p.changed() {
+		if err := p.reload(); err != nil {
+			p.stats.failed.Inc()
+			p.env.Log.Error("certificate files have changed and were not read: those before stay", "error", err)
+		} else {
+			p.stats.reloaded.Inc()
+			p.env.Log.Info("certificate files have changed and were read")
+		}
+	}
+	if err := p.keepOwn(false); err != nil {
+		p.stats.failed.Inc()
+		p.env.Log.Error("the self-signed certificate was not renewed", "error", err)
+	} else {
+		p.rebuild()
+	}
+	p.warn()
+	p.mu.Unlock()
+	if p.opts.ACME != nil {
+		p.renewDue(ctx)
+	}
+}
+
+// warn says once a day what ends soon. Under mu.
+func (p *Provider) warn() {
+	now := p.env.Clock.Now()
+	told := map[string]time.Time{}
+	for _, e := range p.table.Load().all {
+		left := e.ends().Sub(now)
+		if left >= p.opts.Warn {
+			continue
+		}
+		key := e.where + e.cert.Leaf.SerialNumber.String()
+		told[key] = p.told[key]
+		if now.Sub(told[key]) < 24*time.Hour {
+			continue
+		}
+		told[key] = now
+		attrs := []any{"names", strings.Join(e.names(), " "), "until", e.ends().UTC(), "from", e.source, "file", e.where}
+		if left <= 0 {
+			p.env.Log.Error("a certificate has ended: mail programs refuse it", attrs...)
+		} else {
+			p.env.Log.Warn("a certificate ends soon", append(attrs, "days", int(left.Hours()/24))...)
+		}
+	}
+	p.told = told
+}

@@ -1,0 +1,52 @@
+package imapd
+
+import (
+	"slices"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// candidates are the mailboxes that filters may name: those of others only where one of them reaches there.
+func (s *session) candidates(filters func(yield func(*imap.MailboxFilter) bool)) ([]mailbox.Folder, bool, error) {
+	others := s.view != nil && s.view.File() != s.file
+	for f := range filters {
+		others = others || f.Kind == imap.FilterSubscribed || slices.ContainsFunc(f.Mailboxes, reserved)
+	}
+	patterns := []string{mailbox.Inbox}
+	if others {
+		patterns = nil
+	}
+	folders, err := s.folders(patterns)
+	return folders, others, err
+}
+
+// filtered says whether a filter names a mailbox. The selected one is named by its kind alone.
+//
+// Implements: RFC 5465 §6 mailbox specification
+// Implements: RFC 7377 §2.2 ESEARCH sources
+func (s *session) filtered(f *imap.MailboxFilter, b *mailbox.Folder) bool {
+	switch f.Kind {
+	case imap.FilterSelected, imap.FilterSelectedDelayed:
+		return s.view != nil && s.view.Is(b)
+	case imap.FilterInboxes: // where mail arrives
+		return b.Name == mailbox.Inbox || b.SpecialUse == "Junk" && !reserved(b.Name)
+	case imap.FilterPersonal:
+		return !reserved(b.Name)
+	case imap.FilterSubscribed:
+		return b.Subscribed
+	case imap.FilterMailboxes:
+		return slices.Contains(f.Mailboxes, b.Name)
+	}
+	for _, name := range f.Mailboxes {
+		rest, below := strings.CutPrefix(b.Name, name)
+		if !below || rest != "" && rest[0] != separator {
+			continue
+		}
+		if f.Kind == imap.FilterSubtree || strings.LastIndexByte(rest, separator) <= 0 {
+			return true
+		}
+	}
+	return false
+}

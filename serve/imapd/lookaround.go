@@ -1,0 +1,186 @@
+package imapd
+
+import (
+	"errors"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// errOverflow says that more mailboxes would have to be remembered for NOTIFY than there is memory for.
+var errOverflow = errors.New("imapd: too many mailboxes are watched")
+
+// lookAround compares the mailboxes with what was told of them: with tell it tells the difference, and with status
+// how those stand that are watched for messages. The selected mailbox is told of elsewhere.
+func (s *session) lookAround(status, tell bool) error {
+	n := s.notifier
+	folders, others, err := s.candidates(func(yield func(*imap.MailboxFilter) bool) {
+		for i := 0; i < len(n.groups) && yield(&n.groups[i].Filter); i++ {
+		}
+	})
+	if err == nil && others {
+		err = s.watchOthers()
+	}
+	if err != nil {
+		return err
+	}
+	n.round++
+	var moved rename
+	for i := range folders {
+		f := &folders[i]
+		if f.UNID.IsZero() {
+			continue // a level above others' mailboxes
+		}
+		e, denied := s.eventsOf(f)
+		was, known := n.seen[f.UNID]
+		if denied && (known || !tell) {
+			s.tellNoAccess(f)
+		}
+		if !known && e == 0 {
+			continue
+		}
+		if !known && !s.srv.watch(1) {
+			return errOverflow
+		}
+		now := seenAs(f, e, n.round)
+		n.seen[f.UNID] = now
+		if denied {
+			continue // there, and watched no more
+		}
+		if tell {
+			moved.explain(&was, &now, known)
+			s.tellMailbox(f, &was, &now, known)
+		}
+		if s.view != nil && s.view.Is(f) {
+			continue
+		}
+		if tell {
+			s.tellStatus(f, &was, &now, known)
+		} else if status && e&messageEvents != 0 {
+			s.notifyStatus(f, e&imap.EventFlagChange != 0)
+		}
+		if len(s.out.b) > sendAt && s.flush() != nil {
+			return nil
+		}
+	}
+	s.forgetGone(tell)
+	return nil
+}
+
+// watchOthers watches the mail files of others that the person may look into.
+func (s *session) watchOthers() error {
+	list, err := s.shares()
+	for i := 0; i < len(list) && err == nil; i++ {
+		err = s.watch(s.srv.backend.Mail().SharedFile(s.account.Who, list[i].ID, list[i].prefix))
+	}
+	return err
+}
+
+// rename is the last change of a name that was told.
+type rename struct{ from, to string }
+
+// explain leaves out a change of name that follows from that of the mailbox above.
+//
+// Implements: RFC 5465 §5.4 children of a renamed mailbox
+func (r *rename) explain(was, now *seenMailbox, known bool) {
+	if !known || was.name == now.name {
+		return
+	}
+	rest, below := strings.CutPrefix(was.name, r.from+string(separator))
+	if below && r.from != "" && now.name == r.to+string(separator)+rest {
+		was.name = now.name
+	} else if (was.events|now.events)&imap.EventMailboxName != 0 {
+		*r = rename{was.name, now.name}
+	}
+}
+
+// tellNoAccess tells that a mailbox that was asked for may not be read.
+//
+// Implements: RFC 5465 §3.1 \NoAccess
+func (s *session) tellNoAccess(f *mailbox.Folder) {
+	d := s.listData([]string{`\NoAccess`}, f, 0, false)
+	s.out.b = imap.AppendList(s.out.b, "LIST", &d, s.in.UTF8)
+}
+
+// forgetGone drops the mailboxes that this look has not met, or that nothing is to be told of any more.
+func (s *session) forgetGone(tell bool) {
+	n := s.notifier
+	for id, was := range n.seen {
+		if was.round == n.round && was.events != 0 {
+			continue
+		}
+		if tell && was.round != n.round && was.events&imap.EventMailboxName != 0 {
+			s.out.b = imap.AppendList(s.out.b, "LIST", &imap.ListData{
+				Attrs: []string{`\NonExistent`}, Delimiter: separator, Mailbox: was.name}, s.in.UTF8)
+		}
+		delete(n.seen, id)
+		s.srv.unwatch(1)
+	}
+}
+
+// tellMailbox tells that a mailbox is new, has another name, the first or no more mailboxes below it, or is
+// subscribed or not any more.
+//
+// Implements: RFC 5465 §5.4 MailboxName
+// Implements: RFC 5465 §5.5 SubscriptionChange
+// Implements: RFC 9051 §7.3.1 OLDNAME
+func (s *session) tellMailbox(f *mailbox.Folder, was, now *seenMailbox, known bool) {
+	named := (was.events|now.events)&imap.EventMailboxName != 0
+	oldName := ""
+	switch {
+	case !known && named:
+	case known && named && was.name != now.name:
+		oldName = was.name
+	case known && named && was.children != now.children: // the one above what came or went
+	case known && was.subscribed != now.subscribed && (was.events|now.events)&imap.EventSubscription != 0:
+	default:
+		return
+	}
+	d := s.listData(nil, f, imap.ListSubscribed, false)
+	d.OldName = oldName
+	s.out.b = imap.AppendList(s.out.b, "LIST", &d, s.in.UTF8)
+}
+
+// tellStatus tells that messages came or went, or that flags changed.
+//
+// Implements: RFC 5465 §5.1 FlagChange
+// Implements: RFC 5465 §5.2 MessageNew
+// Implements: RFC 5465 §5.3 MessageExpunge
+func (s *session) tellStatus(f *mailbox.Folder, was, now *seenMailbox, known bool) {
+	moved := was.uidNext != now.uidNext || was.total != now.total
+	if !known {
+		moved = now.total > 0
+	}
+	switch e := now.events; {
+	case moved && e&imap.EventMessageNew != 0:
+	case known && !moved && was.mod != now.mod && e&imap.EventFlagChange != 0:
+	default:
+		return
+	}
+	s.notifyStatus(f, false)
+}
+
+// notifyStatus tells how a mailbox stands; modSeq: with its HIGHESTMODSEQ also where the client has not shown that it
+// knows of it.
+func (s *session) notifyStatus(f *mailbox.Folder, modSeq bool) {
+	items := imap.StatusMessages | imap.StatusUIDNext | imap.StatusUIDValidity | imap.StatusUnseen
+	if s.condstore || modSeq {
+		items |= imap.StatusHighestModSeq
+	}
+	s.appendStatus(f, items)
+}
+
+// fetchNew gives the items that NOTIFY wants of a new message in the selected mailbox.
+//
+// Implements: RFC 5465 §5.2 MessageNew with items
+func (s *session) fetchNew(from uint32) {
+	a := imap.Fetch{Items: s.notifier.items}
+	f := fetcher{s: s, items: a.Items, uid: true}
+	opts := f.prepare(&a)
+	opts.MarkSeen = false
+	set := mailbox.Set{{Start: from, Stop: s.view.UIDNext() - 1}}
+	if err := s.view.Fetch(s.c.Context(), set, true, opts, f.message, s.flushPart); err != nil && s.failed == nil {
+		s.srv.env.Log.Error("imapd: new messages cannot be read", "account", s.account.Name, "err", err)
+	}
+}

@@ -1,0 +1,134 @@
+package imapd
+
+import (
+	"errors"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/imap"
+)
+
+// multiSearch is the ESEARCH command: a search in several mailboxes, each of which that has a match is answered
+// for with UIDs.
+//
+// Implements: RFC 7377 §2.1 ESEARCH command
+func (s *session) multiSearch(cmd *imap.Command) {
+	a := cmd.Args.(*imap.MultiSearch)
+	if a.In == nil {
+		a.In = []imap.MailboxFilter{{Kind: imap.FilterSelected}}
+	}
+	selected := true
+	for i := range a.In {
+		switch kind := a.In[i].Kind; {
+		case kind == imap.FilterSelectedDelayed:
+			s.badly(cmd, "SELECTED-DELAYED is not for ESEARCH")
+			return
+		case kind == imap.FilterSelected && s.view == nil:
+			s.badly(cmd, "Select a mailbox first")
+			return
+		case kind != imap.FilterSelected:
+			selected = false
+		}
+	}
+	switch {
+	case !selected && a.Return&imap.ReturnSave != 0:
+		s.badly(cmd, "SAVE is for the selected mailbox alone")
+		return
+	case !selected && numbered(&a.Key):
+		s.badly(cmd, "Message numbers and $ are for the selected mailbox alone")
+		return
+	}
+	c, err := s.criteria(&a.Key)
+	if selected && a.Return&imap.ReturnSave != 0 && !errors.Is(err, errUIDRequired) {
+		s.saved = nil
+	}
+	var folders []mailbox.Folder
+	if err == nil {
+		folders, _, err = s.candidates(func(yield func(*imap.MailboxFilter) bool) {
+			for i := 0; i < len(a.In) && yield(&a.In[i]); i++ {
+			}
+		})
+	}
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	if a.ModSeq {
+		s.enableCondstore()
+	}
+	s.searchAll(cmd, a, &c, folders)
+}
+
+// numbered says whether a key means messages by what only the selected mailbox gives a meaning.
+func numbered(k *imap.SearchKey) bool {
+	if k.Op == imap.OpSeq || k.Op == imap.OpUID {
+		return true
+	}
+	for i := range k.Keys {
+		if numbered(&k.Keys[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// glance opens a mailbox for a look, whichever is selected.
+func (s *session) glance(name string) (*mailbox.View, error) {
+	file, err := s.at(name)
+	if err != nil {
+		return nil, err
+	}
+	view, _, err := file.Open(s.c.Context(), name, true)
+	return view, err
+}
+
+func (s *session) searchAll(cmd *imap.Command, a *imap.MultiSearch, c *mailbox.Criteria, folders []mailbox.Folder) {
+	o, done := s.searching(cmd)
+	defer done()
+	var before, all uint64 // messages
+	wanted := folders[:0]
+	for i := range folders {
+		f := &folders[i]
+		for k := range a.In {
+			if f.Rights&note.Read != 0 && s.filtered(&a.In[k], f) {
+				all += uint64(f.Total)
+				wanted = append(wanted, *f)
+				break
+			}
+		}
+	}
+	o.Tell = func(done, _ uint32) error {
+		n := before + uint64(done)
+		return s.progress(cmd, n, max(n, all))
+	}
+	for i := range wanted {
+		f := &wanted[i]
+		view, err := s.view, error(nil)
+		if view == nil || !view.Is(f) {
+			view, err = s.glance(f.Name)
+		}
+		var found []mailbox.Match
+		if err == nil {
+			found, err = view.Search(s.c.Context(), c, o)
+		}
+		if errors.Is(err, mailbox.ErrNoFolder) || errors.Is(err, store.ErrDenied) || errors.Is(err, mailbox.ErrFolderGone) && view != s.view {
+			continue // deleted, or closed to us, meanwhile
+		}
+		if err != nil {
+			s.refuse(cmd, err)
+			return
+		}
+		if before += uint64(f.Total); a.Return&imap.ReturnSave != 0 && !s.save(found, &a.Search) {
+			s.notSaved(cmd)
+			return
+		}
+		if len(found) > 0 {
+			s.esearch(cmd.Tag, f, &a.Search, found, true)
+		}
+		if len(s.out.b) > sendAt && s.flush() != nil {
+			return
+		}
+	}
+	s.done(cmd, "", "ESEARCH completed")
+}

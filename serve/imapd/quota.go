@@ -1,0 +1,129 @@
+package imapd
+
+import (
+	"errors"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/store"
+	"doublet/wire/imap"
+)
+
+// A mail file is one quota root. Its name is the one that stands before its mailboxes, without the
+// separator: "" for the person's own.
+
+// root is the mail file of a quota root.
+func (s *session) root(name string) (*mailbox.File, error) {
+	if name == "" {
+		return s.file, nil
+	}
+	f, err := s.at(name + "/")
+	if err == nil && f == s.file {
+		err = mailbox.ErrNoFolder
+	}
+	return f, err
+}
+
+// getQuota tells how full a mail file is.
+//
+// Implements: RFC 9208 §4.1.2 GETQUOTA
+func (s *session) getQuota(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Quota)
+	f, err := s.root(a.Root)
+	if err == nil {
+		err = s.appendQuota(f, a.Root)
+	}
+	if err != nil {
+		s.refuse(cmd, hidden(f, err))
+		return
+	}
+	s.done(cmd, "", "GETQUOTA completed")
+}
+
+// hidden: who may not know how full a mail file is may not learn that there is one.
+func hidden(f *mailbox.File, err error) error {
+	if f != nil && f.Prefix() != "" && isDenied(err) {
+		return mailbox.ErrNoFolder
+	}
+	return err
+}
+
+// getQuotaRoot tells the quota root of a mailbox, and how full it is.
+//
+// Implements: RFC 9208 §4.1.3 GETQUOTAROOT
+func (s *session) getQuotaRoot(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Quota)
+	f, _, err := s.folder(a.Root)
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	root := strings.TrimSuffix(f.Prefix(), "/")
+	at := len(s.out.b)
+	s.out.b = imap.AppendQuotaRoot(s.out.b, a.Root, root, s.in.UTF8)
+	if err := s.appendQuota(f, root); err != nil {
+		if !isDenied(err) {
+			s.refuse(cmd, err)
+			return
+		}
+		// A mailbox may be in no root that the client is told of.
+		s.out.b = append(imap.AppendMailbox(append(s.out.b[:at], "* QUOTAROOT "...), a.Root, s.in.UTF8), "\r\n"...)
+	}
+	s.done(cmd, "", "GETQUOTAROOT completed")
+}
+
+func (s *session) appendQuota(f *mailbox.File, root string) error {
+	u, err := f.Usage(s.c.Context())
+	if err == nil {
+		s.out.b = imap.AppendQuota(s.out.b, root, u.Used, u.Limit, s.in.UTF8)
+	}
+	return err
+}
+
+// setQuota sets how much a mail file may hold, for administrators.
+//
+// Implements: RFC 9208 §4.1.4 SETQUOTA
+func (s *session) setQuota(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Quota)
+	f, err := s.root(a.Root)
+	limit := uint64(0)
+	for _, l := range a.Limits {
+		if l.Resource != "STORAGE" || l.Limit > 1<<50 {
+			s.no(cmd, "CANNOT", "Only STORAGE can be limited")
+			return
+		}
+		// 0 would be no limit in the store; a mail file that takes nothing is one of a byte.
+		limit = max(1, l.Limit*1024)
+	}
+	if err == nil {
+		err = s.srv.backend.SetQuota(s.c.Context(), s.account.Who, f.Database(), limit)
+	}
+	if err == nil {
+		err = s.appendQuota(f, a.Root)
+	}
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	s.done(cmd, "", "SETQUOTA completed")
+}
+
+// deletedStorage is what STATUS tells as DELETED-STORAGE.
+//
+// Implements: RFC 9208 §4.1.4 STATUS DELETED-STORAGE
+func (s *session) deletedStorage(f *mailbox.Folder) uint64 {
+	if f.Deleted == 0 {
+		return 0
+	}
+	file, err := s.at(f.Name)
+	if err != nil {
+		return 0
+	}
+	n, err := file.DeletedSize(s.c.Context(), f.Name)
+	if err != nil && !isDenied(err) {
+		s.srv.env.Log.Error("imapd: size of deleted messages", "account", s.account.Name, "err", err)
+	}
+	return n
+}
+
+func isDenied(err error) bool { return errors.Is(err, store.ErrDenied) }

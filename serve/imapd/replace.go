@@ -1,0 +1,45 @@
+package imapd
+
+import (
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// replace puts a message in the place of another, in one change.
+//
+// Implements: RFC 8508 §3.2 REPLACE
+// Implements: RFC 8508 §3.3 UID REPLACE
+func (s *session) replace(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Replace)
+	if s.view.ReadOnly() {
+		s.refuseMessage(cmd, func() { s.refuse(cmd, mailbox.ErrReadOnly) })
+		return
+	}
+	if !cmd.UID && a.Message > s.view.Exists() {
+		s.refuseMessage(cmd, func() { s.badly(cmd, "There is no message with that number") })
+		return
+	}
+	uid, err := s.view.UID(s.c.Context(), a.Message, cmd.UID)
+	file := s.file
+	if err == nil {
+		file, _, err = s.folder(a.Mailbox)
+	}
+	if err != nil {
+		s.refuseMessage(cmd, func() { s.refuse(cmd, err) })
+		return
+	}
+	list, ok := s.readMessages(cmd, &a.Append)
+	defer list.release(s)
+	if !ok {
+		return
+	}
+	validity, got, err := s.view.Replace(s.c.Context(), uid, file, a.Mailbox, &list.m[0])
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	// Before what left is told, so that a client can tell what took its place.
+	b := imap.AppendResultHead(s.out.b, "*", imap.OK)
+	s.out.b = imap.AppendResultTail(imap.AppendCodeAppendUID(b, validity, got), "Replacement stored")
+	s.doneHighest(cmd, "REPLACE completed")
+}

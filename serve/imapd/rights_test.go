@@ -1,0 +1,288 @@
+package imapd
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+)
+
+// witness is a person with a connection, who writes down all that the server says.
+type witness struct {
+	name string
+	c    net.Conn
+	r    *bufio.Reader
+	tag  int
+}
+
+// rightsModel is who may do what: by owner and folder, by person; "anyone" holds for whom no entry names.
+type rightsModel map[string]map[string]string
+
+func (m rightsModel) of(folder, owner, person string) string {
+	if person == owner {
+		return "lrswikxtea"
+	}
+	acl := m[folder]
+	if r, ok := acl[person]; ok {
+		return r
+	}
+	return acl["anyone"]
+}
+
+// world of the random test.
+type rightsWorld struct {
+	t      *testing.T
+	h      *house
+	rnd    *rand.Rand
+	people map[string]*witness
+	model  rightsModel
+	log    []string
+}
+
+var rightsPeople = []string{"alice", "bob", "carol"}
+
+// folders of each person; each name and each message holds a word that stands nowhere else.
+func rightsFolder(owner string, i int) string {
+	name := fmt.Sprintf("fold-%s-%d", owner, i)
+	if i == 2 {
+		name = rightsFolder(owner, 1) + "/" + name
+	}
+	return name
+}
+
+const rightsFolders = 3
+
+func annotation(owner string, i int) string { return fmt.Sprintf("shared-%s-%d-", owner, i) }
+
+func secret(owner string, i int) string { return fmt.Sprintf("secret-%s-%d-", owner, i) }
+
+func (w *rightsWorld) connect(name string) {
+	c, r := w.h.raw(w.t)
+	w.people[name] = &witness{name: name, c: c, r: r}
+	w.say(name, "LOGIN "+name+" demo")
+}
+
+// say sends a command and returns the answer; a session that the server has ended is begun anew.
+func (w *rightsWorld) say(name, command string) string {
+	p := w.people[name]
+	p.tag++
+	tag := fmt.Sprintf("t%d", p.tag)
+	w.log = append(w.log, name+": "+command)
+	if _, err := fmt.Fprintf(p.c, "%s %s\r\n", tag, command); err != nil {
+		w.t.Fatal(err)
+	}
+	var b strings.Builder
+	for {
+		line, err := p.r.ReadString('\n')
+		b.WriteString(line)
+		if err != nil {
+			w.connect(name)
+			return b.String()
+		}
+		if strings.HasPrefix(line, tag+" ") {
+			return b.String()
+		}
+	}
+}
+
+// fine says whether the tagged response is OK.
+func fine(got string) bool {
+	last := got[strings.LastIndexByte(strings.TrimSuffix(got, "\r\n"), '\n')+1:]
+	_, rest, _ := strings.Cut(last, " ")
+	return strings.HasPrefix(rest, "OK ")
+}
+
+func (w *rightsWorld) fail(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("%s\nafter:\n  %s", fmt.Sprintf(format, args...), strings.Join(w.log[max(0, len(w.log)-25):], "\n  "))
+}
+
+// check looks for what the person may not know in what they were told: words of messages that they may
+// not read, names that they may not look up.
+func (w *rightsWorld) check(name, told string) {
+	w.t.Helper()
+	for _, owner := range rightsPeople {
+		if owner != name && strings.Contains(told, "private-"+owner) {
+			w.fail("%s was told a private annotation of %s: %s", name, owner, told)
+		}
+		for i := range rightsFolders {
+			folder := rightsFolder(owner, i)
+			g := w.model.of(folder, owner, name)
+			if !(strings.Contains(g, "l") && strings.ContainsAny(g, "rswi")) && strings.Contains(told, annotation(owner, i)) {
+				w.fail("%s (rights %q) was told an annotation of %s: %s", name, g, folder, told)
+			}
+			if !strings.Contains(g, "l") && strings.Contains(told, fmt.Sprintf("fold-%s-%d", owner, i)) && !w.child(name, owner, i) {
+				w.fail("%s (rights %q) was told of %s: %s", name, g, folder, told)
+			}
+			if !(strings.Contains(g, "l") && strings.Contains(g, "r")) && strings.Contains(told, secret(owner, i)) {
+				w.fail("%s (rights %q) was told what stands in %s: %s", name, g, folder, told)
+			}
+		}
+	}
+}
+
+// child: whoever may look up a mailbox learns the names of the levels above it, which are part of its own.
+func (w *rightsWorld) child(name, owner string, i int) bool {
+	return i == 1 && strings.Contains(w.model.of(rightsFolder(owner, 2), owner, name), "l")
+}
+
+// grant lets an owner change a list.
+func (w *rightsWorld) grant() {
+	owner, i := rightsPeople[w.rnd.IntN(3)], w.rnd.IntN(rightsFolders)
+	folder := rightsFolder(owner, i)
+	who := append([]string{"anyone"}, rightsPeople...)[w.rnd.IntN(4)]
+	if who == owner {
+		return
+	}
+	rights, dense := "", w.rnd.IntN(4)
+	for _, c := range "lrswite" {
+		if w.rnd.IntN(4) < dense || c == 'l' && w.rnd.IntN(2) == 0 {
+			rights += string(c)
+		}
+	}
+	command := fmt.Sprintf("SETACL %s %s %q", folder, who, rights)
+	if w.rnd.IntN(5) == 0 {
+		command, rights = fmt.Sprintf("DELETEACL %s %s", folder, who), ""
+		delete(w.model[folder], who)
+	} else {
+		w.model[folder][who] = rights
+	}
+	got := w.say(owner, command)
+	if strings.Contains(got, "* BYE") { // a mailbox that was selected had been closed to them: once more
+		got = w.say(owner, command)
+	}
+	if !fine(got) {
+		w.fail("%s", got)
+	}
+}
+
+// look lets somebody try one way of finding out.
+func (w *rightsWorld) look() {
+	name, owner, i := rightsPeople[w.rnd.IntN(3)], rightsPeople[w.rnd.IntN(3)], w.rnd.IntN(rightsFolders)
+	if name == owner {
+		return
+	}
+	folder := rightsFolder(owner, i)
+	g := w.model.of(folder, owner, name)
+	may := func(rights string) bool {
+		for _, c := range rights {
+			if !strings.ContainsRune(g, c) {
+				return false
+			}
+		}
+		return true
+	}
+	box := `"Other Users/` + owner + "/" + folder + `"`
+	expect := func(got string, ok bool) {
+		w.t.Helper()
+		w.check(name, got)
+		if fine(got) != ok && !strings.Contains(got, "* BYE") {
+			w.fail("%s with rights %q on %s: %s", name, g, folder, got)
+		}
+	}
+	switch w.rnd.IntN(13) {
+	case 0:
+		got := w.say(name, `LIST "" "*"`)
+		w.check(name, got)
+		if strings.Contains(got, box) != may("l") && !w.child(name, owner, i) {
+			w.fail("%s with rights %q on %s: %s", name, g, folder, got)
+		}
+	case 1:
+		w.check(name, w.say(name, `LIST (SUBSCRIBED RECURSIVEMATCH) "" ("Other Users/*" "%") RETURN (CHILDREN STATUS (MESSAGES UNSEEN) METADATA (/shared/comment /private/comment))`))
+		w.check(name, w.say(name, `LSUB "" "*"`))
+	case 2:
+		expect(w.say(name, "STATUS "+box+" (MESSAGES UNSEEN SIZE DELETED-STORAGE)"), may("lr"))
+	case 3:
+		expect(w.say(name, "EXAMINE "+box), may("lr"))
+		w.check(name, w.say(name, "UID FETCH 1:* (BODY.PEEK[] ENVELOPE PREVIEW BODYSTRUCTURE BINARY.PEEK[1])"))
+	case 4:
+		w.check(name, w.say(name, "SELECT "+box))
+		w.check(name, w.say(name, `UID SEARCH TEXT secret`))
+		w.check(name, w.say(name, `UID SORT (SUBJECT) UTF-8 TEXT secret`))
+		w.check(name, w.say(name, `FETCH 1 (FLAGS BODY[HEADER])`))
+	case 5: // what was selected before the rights changed
+		w.check(name, w.say(name, "UID FETCH 1:* (FLAGS BODY.PEEK[])"))
+		w.check(name, w.say(name, "NOOP"))
+	case 6:
+		w.check(name, w.say(name, "SELECT "+box))
+		if got := w.say(name, "COPY 1:* Drafts"); strings.Contains(got, "COPYUID") && !may("lr") {
+			w.fail("%s copied with rights %q out of %s", name, g, folder)
+		}
+		w.check(name, w.say(name, "SELECT Drafts"))
+		w.check(name, w.say(name, "FETCH 1:* BODY.PEEK[]"))
+		w.say(name, `STORE 1:* +FLAGS (\Deleted)`)
+		w.say(name, "CLOSE")
+	case 7:
+		expect(w.say(name, "MYRIGHTS "+box), may("l"))
+		expect(w.say(name, "GETACL "+box), false)
+		expect(w.say(name, "LISTRIGHTS "+box+" "+name), false)
+		expect(w.say(name, "SETACL "+box+" "+name+" lrsa"), false)
+	case 8:
+		w.check(name, w.say(name, "GETMETADATA "+box+" (/shared/comment /private/comment)"))
+		w.check(name, w.say(name, "GETQUOTAROOT "+box))
+		expect(w.say(name, `GETQUOTA "Other Users/`+owner+`"`), false)
+	case 9:
+		w.check(name, w.say(name, `ESEARCH IN (subtree "Other Users" mailboxes `+box+`) TEXT secret`))
+		w.check(name, w.say(name, `ESEARCH IN (personal subscribed) TEXT secret`))
+	case 10:
+		expect(w.say(name, "RENAME "+box+` "Other Users/`+owner+`/mine"`), false)
+		expect(w.say(name, "DELETE "+box), false)
+		expect(w.say(name, `CREATE "Other Users/`+owner+`/mine"`), false)
+	case 11:
+		w.check(name, w.say(name, "NOTIFY SET STATUS (subtree \"Other Users\" (MessageNew MessageExpunge FlagChange)) (personal (MessageNew MessageExpunge))"))
+		w.check(name, w.say(name, "NOOP"))
+		w.check(name, w.say(name, "NOTIFY NONE"))
+		w.check(name, w.say(name, "SUBSCRIBE "+box))
+	case 12: // what takes a message away is for those who may mark it and expunge it
+		w.check(name, w.say(name, "SELECT "+box))
+		command := [...]string{"UID MOVE * Drafts", "UID REPLACE * Drafts {4+}\r\na: b", "UID REPLACE * " + box + " {4+}\r\na: b"}[w.rnd.IntN(3)]
+		need := "lrte"
+		if strings.Contains(command, box) {
+			need += "i"
+		}
+		got := w.say(name, command)
+		expect(got, may(need))
+		if fine(got) {
+			msg := "Subject: " + secret(owner, i) + "more\r\n\r\nbody\r\n"
+			w.say(owner, fmt.Sprintf("APPEND %s {%d+}\r\n%s", folder, len(msg), msg))
+		}
+		w.say(name, "SELECT Drafts")
+		w.say(name, `STORE 1:* +FLAGS (\Deleted)`)
+		w.say(name, "CLOSE")
+	}
+}
+
+// TestRights: whatever verb one tries, one is told of nothing that the access lists do not grant, and of
+// what they grant one is told. The model is the map of the grants; the rest is the server.
+//
+// Implements: RFC 4314 §4 Rights required to perform commands
+func TestRights(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		w := &rightsWorld{t: t, h: open(t, settings{Config: Config{MaxBad: 1000}, quota: 0}), rnd: rand.New(rand.NewPCG(seed, 1)), people: map[string]*witness{}, model: rightsModel{}}
+		for _, name := range rightsPeople {
+			w.connect(name)
+			for i := range rightsFolders {
+				folder := rightsFolder(name, i)
+				w.model[folder] = map[string]string{}
+				w.say(name, "CREATE "+folder)
+				for n := range 2 {
+					msg := fmt.Sprintf("Subject: %s%d\r\n\r\n%sbody\r\n", secret(name, i), n, secret(name, i))
+					if got := w.say(name, fmt.Sprintf("APPEND %s {%d+}\r\n%s", folder, len(msg), msg)); !fine(got) {
+						w.fail("%s", got)
+					}
+				}
+				w.say(name, fmt.Sprintf("SETMETADATA %s (/shared/comment %q /private/comment %q)", folder, annotation(name, i), "private-"+name))
+			}
+		}
+		for range 500 {
+			if w.rnd.IntN(3) == 0 {
+				w.grant()
+			} else {
+				w.look()
+			}
+		}
+	}
+}

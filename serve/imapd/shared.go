@@ -1,0 +1,145 @@
+package imapd
+
+import (
+	"fmt"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+)
+
+// shared is a mail file of somebody else, under its name among the person's mailboxes.
+type shared struct {
+	mailbox.Share
+	prefix string // with the separator at its end
+}
+
+// shares lists the mail files in which the person may find something, in order of their names: first
+// those of other people, then those of nobody.
+func (s *session) shares() ([]shared, error) {
+	list, err := s.srv.backend.Mail().Shares(s.account.Who, s.account.Database)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	out := make([]shared, 0, len(list))
+	taken := make(map[string]bool, len(list))
+	for _, x := range list {
+		name := mailbox.SharedPrefix + mailbox.Level(x.Title)
+		if !x.Owner.IsZero() {
+			owner, err := s.srv.backend.Identifier(s.c.Context(), x.Owner)
+			if err != nil {
+				continue // an owner who is gone for good has no name to stand under
+			}
+			name = mailbox.OthersPrefix + mailbox.Level(owner)
+		}
+		if taken[name] {
+			name += " (" + x.ID.String() + ")"
+		}
+		taken[name] = true
+		out = append(out, shared{x, name + "/"})
+	}
+	return out, nil
+}
+
+// reserved says whether a name lies where the mail files of others stand.
+func reserved(name string) bool {
+	for _, p := range [...]string{mailbox.OthersPrefix, mailbox.SharedPrefix} {
+		if strings.HasPrefix(name, p) || name == p[:len(p)-1] {
+			return true
+		}
+	}
+	return false
+}
+
+// at is the mail file that a mailbox is in, by its name. A folder of the person's own that was given a
+// reserved name before names were reserved is still reached by it.
+//
+// Implements: RFC 2342 §5 Other Users' and Shared namespaces
+func (s *session) at(name string) (*mailbox.File, error) {
+	if !reserved(name) {
+		return s.file, nil
+	}
+	list, err := s.shares()
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if strings.HasPrefix(name, list[i].prefix) {
+			return s.srv.backend.Mail().SharedFile(s.account.Who, list[i].ID, list[i].prefix), nil
+		}
+	}
+	return s.file, nil
+}
+
+// folder finds a mailbox by its name, wherever it is.
+func (s *session) folder(name string) (*mailbox.File, mailbox.Folder, error) {
+	f, err := s.at(name)
+	if err != nil {
+		return nil, mailbox.Folder{}, err
+	}
+	folder, err := f.Folder(s.c.Context(), name)
+	return f, folder, err
+}
+
+// mayReserved refuses new names among those of others' mail files.
+func (s *session) mayReserved(f *mailbox.File, name string) error {
+	if f == s.file && reserved(name) {
+		return fmt.Errorf("%w: %s is where the mail of others stands", mailbox.ErrBadName, name)
+	}
+	return nil
+}
+
+// folders lists the person's mailboxes, then those of others that they may look up, each mail file's
+// sorted. Patterns that fit nothing of others spare the look.
+func (s *session) folders(patterns []string) ([]mailbox.Folder, error) {
+	all, err := s.file.Folders(s.c.Context())
+	if err != nil || !reachShared(patterns) {
+		return all, err
+	}
+	list, err := s.shares()
+	if err != nil {
+		return nil, err
+	}
+	for _, root := range [...]string{mailbox.OthersPrefix, mailbox.SharedPrefix} {
+		begun := false
+		for i := range list {
+			if !strings.HasPrefix(list[i].prefix, root) {
+				continue
+			}
+			f := s.srv.backend.Mail().SharedFile(s.account.Who, list[i].ID, list[i].prefix)
+			folders, err := mailbox.Visible(f.Folders(s.c.Context()))
+			if err != nil {
+				return nil, err
+			}
+			if len(folders) == 0 {
+				continue
+			}
+			if !begun {
+				all, begun = append(all, level(root)), true
+			}
+			all = append(append(all, level(list[i].prefix)), folders...)
+		}
+	}
+	return all, nil
+}
+
+// level is a name that is no mailbox and has some below it.
+func level(prefix string) mailbox.Folder {
+	return mailbox.Folder{Name: strings.TrimSuffix(prefix, "/"), HasChildren: true, Rights: note.Lookup}
+}
+
+// reachShared says whether patterns may fit a mailbox of others.
+func reachShared(patterns []string) bool {
+	for _, p := range patterns {
+		fixed := p
+		if i := strings.IndexAny(p, "*%"); i >= 0 {
+			fixed = p[:i]
+		}
+		for _, root := range [...]string{mailbox.OthersPrefix, mailbox.SharedPrefix} {
+			if strings.HasPrefix(fixed, root) || strings.HasPrefix(root, fixed) {
+				return true
+			}
+		}
+	}
+	return len(patterns) == 0
+}

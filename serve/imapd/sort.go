@@ -1,0 +1,81 @@
+package imapd
+
+import (
+	"doublet/mailbox"
+	"doublet/wire/imap"
+)
+
+// sort finds messages and gives them in an order.
+//
+// Implements: RFC 5256 §3 SORT
+// Implements: RFC 5267 §3 ESORT
+// Implements: RFC 7162 §3.1.6 MODSEQ of SORT
+func (s *session) sort(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Sort)
+	if a.Return&imap.ReturnSave != 0 {
+		s.badly(cmd, "SAVE is not for SORT")
+		return
+	}
+	c, err := s.criteria(&a.Key)
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	if a.ModSeq {
+		s.enableCondstore()
+	}
+	o, done := s.searching(cmd)
+	defer done()
+	found, err := s.view.Sort(s.c.Context(), &c, a.By, o)
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	if a.Extended {
+		s.esearch(cmd.Tag, nil, &a.Search, found, cmd.UID)
+	} else {
+		var mod uint64
+		if a.ModSeq {
+			mod = highest(found)
+		}
+		numbers := make([]uint32, len(found))
+		for i, m := range found {
+			numbers[i] = pick(m, cmd.UID)
+		}
+		s.out.b = imap.AppendSort(s.out.b, numbers, mod)
+	}
+	s.done(cmd, "", "SORT completed")
+}
+
+var algorithms = map[string]mailbox.Algorithm{
+	"ORDEREDSUBJECT": mailbox.OrderedSubject, "REFERENCES": mailbox.References, "REFS": mailbox.Refs,
+}
+
+// thread finds messages and gives them as threads.
+//
+// Implements: RFC 5256 §3 THREAD
+func (s *session) thread(cmd *imap.Command) {
+	a := cmd.Args.(*imap.Thread)
+	algorithm, ok := algorithms[a.Algorithm]
+	if !ok {
+		s.badly(cmd, "Unknown threading algorithm")
+		return
+	}
+	c, err := s.criteria(&a.Key)
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	if a.ModSeq {
+		s.enableCondstore()
+	}
+	o, done := s.searching(cmd)
+	defer done()
+	threads, err := s.view.Thread(s.c.Context(), &c, algorithm, cmd.UID, o)
+	if err != nil {
+		s.refuse(cmd, err)
+		return
+	}
+	s.out.b = imap.AppendThread(s.out.b, threads)
+	s.done(cmd, "", "THREAD completed")
+}

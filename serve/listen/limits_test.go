@@ -1,0 +1,179 @@
+package listen
+
+import (
+	"io"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestPersons: a person's sessions and the people at one time are bounded, over all doors.
+func TestPersons(t *testing.T) {
+	t.Parallel()
+	// A line is a name: the session signs in as it.
+	s, st, a := openDoor(t, testEnv(), Options{MaxPerPerson: 2, MaxUsers: 2}, Door{Name: "sign", Serve: func(c *Conn) {
+		for c.Await(time.Minute) == nil {
+			line, err := c.ReadLine(100, time.Minute)
+			if err != nil {
+				return
+			}
+			var id [16]byte
+			copy(id[:], line)
+			switch c.SignedIn(id) {
+			case nil:
+				c.PrintString("in\n")
+			case ErrSessions:
+				c.PrintString("sessions\n")
+			case ErrUsers:
+				c.PrintString("users\n")
+			}
+		}
+	}})
+	sign := func(name, want string) io.Closer {
+		c := dial(t, a)
+		_, _ = io.WriteString(c, name+"\n")
+		expect(t, c, want)
+		return c
+	}
+	one := sign("ada", "in\n")
+	sign("ada", "in\n")
+	sign("ada", "sessions\n")
+	two := sign("bob", "in\n")
+	sign("carol", "users\n")
+	if l := s.Load(); l.Users != 2 {
+		t.Errorf("%+v", l)
+	}
+	until := func(ok func() bool) {
+		for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%+v", s.Load())
+			}
+		}
+	}
+	_ = two.Close()
+	until(func() bool { return s.Load().Users == 1 })
+	sign("carol", "in\n")
+	before := s.Load().Connections
+	_ = one.Close()
+	until(func() bool { return s.Load().Connections == before-1 })
+	again := dial(t, a)
+	_, _ = io.WriteString(again, "ada\nada\n") // twice on one connection is once
+	expect(t, again, "in\nin\n")
+	// A connection that turns to another person leaves the first.
+	_, _ = io.WriteString(again, "carol\n")
+	expect(t, again, "in\n")
+	sign("ada", "in\n")
+	if st.get("Server.Listen.Refused.Person") != 1 || st.get("Server.Listen.Refused.Users") != 1 {
+		t.Errorf("counted %v", st.m)
+	}
+}
+
+// TestRunning: no more commands than allowed at one time, and one that waits for its client takes
+// nobody's turn.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	const most = 2
+	enter, let := make(chan struct{}), make(chan struct{})
+	s, _, a := openDoor(t, testEnv(), Options{MaxRunning: most}, Door{Name: "busy", Serve: func(c *Conn) {
+		for c.Await(time.Minute) == nil {
+			line, err := c.ReadLine(100, time.Minute)
+			if err != nil {
+				return
+			}
+			switch string(line) {
+			case "work\n":
+				enter <- struct{}{}
+				<-let
+			case "wait\n":
+				c.PrintString("go\n")
+				if line, err = c.ReadLine(100, time.Minute); err != nil {
+					return
+				}
+			}
+			c.Print(line)
+		}
+	}})
+	slow := dial(t, a)
+	_, _ = io.WriteString(slow, "wait\n")
+	expect(t, slow, "go\n")
+	for range 3 {
+		_, _ = io.WriteString(dial(t, a), "work\n")
+	}
+	<-enter
+	<-enter
+	for deadline := time.Now().Add(10 * time.Second); s.Load().Waits == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the third command does not wait")
+		}
+	}
+	select {
+	case <-enter:
+		t.Fatal("three commands at one time")
+	default:
+	}
+	if l := s.Load(); l.Running != most || l.Peak != most {
+		t.Errorf("%+v", l)
+	}
+	let <- struct{}{}
+	<-enter // the third has its turn
+	let <- struct{}{}
+	let <- struct{}{}
+	_, _ = io.WriteString(slow, "x\n")
+	expect(t, slow, "x\n")
+}
+
+// TestGate: whoever leaves wakes who waits.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	g := newGate(3)
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			for range 500 {
+				g.enter()
+				if n := g.running.Load(); n > 3 {
+					t.Errorf("%d at one time", n)
+				}
+				g.leave()
+			}
+		})
+	}
+	wg.Wait()
+	if g.running.Load() != 0 || g.peak.Load() > 3 {
+		t.Errorf("%d left, %d at most", g.running.Load(), g.peak.Load())
+	}
+}
+
+// TestShare: one client does not get the whole budget; one on this machine may.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	b := NewSharedBudget(100, 40)
+	conn := func(from string) *Conn { return &Conn{remote: netip.MustParseAddr(from), server: &Server{}} }
+	one, two := conn("192.0.2.1").Share(b), conn("192.0.2.2").Share(b)
+	here := conn("127.0.0.1").Share(b)
+	if one.Max() != 40 || here.Max() != 100 {
+		t.Errorf("%d and %d", one.Max(), here.Max())
+	}
+	if !one.Take(30) || one.Has(20) || one.Take(20) || !one.Take(10) || one.Take(1) {
+		t.Error("the first client's share")
+	}
+	if same := conn("192.0.2.1").Share(b); same.Take(1) {
+		t.Error("a second connection has a share of its own")
+	}
+	if !two.Take(40) || !here.Has(20) || here.Has(21) || !here.Take(20) || here.Take(1) {
+		t.Error("the others")
+	}
+	if whole, share := b.Refused(); whole != 1 || share != 3 {
+		t.Errorf("refused %d and %d", whole, share)
+	}
+	one.Give(40)
+	two.Give(40)
+	here.Give(20)
+	if b.Used() != 0 || len(b.clients) != 0 {
+		t.Errorf("%d bytes and %d clients are left", b.Used(), len(b.clients))
+	}
+	if !one.Take(40) || b.Used() != 40 {
+		t.Error("nothing is given again")
+	}
+}

@@ -1,0 +1,164 @@
+package listen
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"doublet/wire/proxy"
+)
+
+// headerTime is how long a proxy may take to say whose connection it passes on.
+const headerTime = 10 * time.Second
+
+// fromProxy says whether a connection comes from a load balancer that is to be believed.
+func (s *Server) fromProxy(nc net.Conn) bool {
+	if len(s.opts.Proxies) == 0 {
+		return false
+	}
+	a, ok := nc.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	from := a.AddrPort().Addr().Unmap().WithZone("")
+	for _, p := range s.opts.Proxies {
+		if p.Contains(from) {
+			return true
+		}
+	}
+	return false
+}
+
+// announced serves a connection behind the header of a proxy. Without a header it is closed: what such a
+// client says would be taken for the balancer's own word.
+func (s *Server) announced(nc net.Conn, d *Door) {
+	defer s.pending.Add(-1)
+	h, err := s.readHeader(nc)
+	if err != nil {
+		s.inc("Server.Listen.Proxy.Errors", 1)
+		s.env.Log.Warn("proxy refused", "door", d.Name, "proxy", nc.RemoteAddr().String(), "error", err)
+		_ = nc.Close()
+		return
+	}
+	s.inc("Server.Listen.Proxy.Connections", 1)
+	s.take(nc, d, h.Source)
+}
+
+// readHeader reads the header and not a byte more, which may be TLS already.
+func (s *Server) readHeader(nc net.Conn) (h proxy.Header, err error) {
+	if err := nc.SetReadDeadline(s.env.Clock.Now().Add(headerTime)); err != nil {
+		return h, err
+	}
+	b := make([]byte, proxy.MinSize, 256)
+	for n, need := 0, proxy.MinSize; need > 0; {
+		if _, err := io.ReadFull(nc, b[n:]); err != nil {
+			return h, err
+		}
+		n = len(b)
+		if h, need, err = proxy.Parse(b); err != nil {
+			return h, err
+		}
+		b = append(b, make([]byte, need)...)
+	}
+	return h, nc.SetReadDeadline(time.Time{})
+}
+
+// take runs a session in a goroutine, or refuses. client is whom a proxy has named, or zero.
+func (s *Server) take(nc net.Conn, d *Door, client netip.AddrPort) {
+	if c, err := s.admit(nc, d, client); err == nil {
+		s.env.Go(d.Name, func() { s.run(c) })
+	} else {
+		s.refuse(nc, d, err)
+	}
+}
+
+// arrive is what is done with a connection that was accepted.
+func (s *Server) arrive(nc net.Conn, d *Door) {
+	if !s.fromProxy(nc) {
+		s.take(nc, d, netip.AddrPort{})
+		return
+	}
+	if s.pending.Add(1) > int64(s.opts.MaxConns) {
+		s.pending.Add(-1)
+		s.refuse(nc, d, errFull)
+		return
+	}
+	s.env.Go(d.Name, func() { s.announced(nc, d) })
+}
+
+// RemoteAddr is the client's address, as a proxy has named it or as the socket has it.
+func (c *Conn) RemoteAddr() net.Addr {
+	if c.client.IsValid() {
+		return net.TCPAddrFromAddrPort(c.client)
+	}
+	return c.socket.RemoteAddr()
+}
+
+// passing is a door whose sessions somebody else runs.
+type passing struct {
+	*Listener
+	conns  chan net.Conn
+	closed chan struct{}
+	once   func()
+}
+
+// passed is a connection given away; closing it ends its session here.
+type passed struct {
+	net.Conn
+	c    *Conn
+	once func()
+}
+
+// Listen opens d for somebody who runs the sessions, net/http: connections are counted and refused as at
+// every door, and come with the address that a proxy has named. d.TLS and d.Serve are not used.
+func (s *Server) Listen(d Door) (net.Listener, error) {
+	p := &passing{conns: make(chan net.Conn), closed: make(chan struct{})}
+	p.once = sync.OnceFunc(func() { close(p.closed) })
+	d.TLS, d.Implicit = nil, false
+	d.Serve = func(c *Conn) {
+		done := make(chan struct{})
+		w := &passed{Conn: c.socket, c: c, once: sync.OnceFunc(func() { close(done) })}
+		select {
+		case p.conns <- w:
+			<-done
+		case <-p.closed:
+		}
+	}
+	l, err := s.Open(d)
+	if err != nil {
+		return nil, err
+	}
+	p.Listener = l
+	return p, nil
+}
+
+// Accept implements net.Listener.
+func (p *passing) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *passing) Close() error {
+	p.once()
+	if err := p.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// RemoteAddr implements net.Conn.
+func (p *passed) RemoteAddr() net.Addr { return p.c.RemoteAddr() }
+
+// Close implements net.Conn.
+func (p *passed) Close() error {
+	p.once()
+	return p.Conn.Close()
+}

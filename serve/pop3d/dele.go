@@ -1,0 +1,19 @@
+package pop3d
+
+import "doublet/wire/pop3"
+
+// dele marks a message for QUIT to remove. Nobody else sees the mark.
+//
+// Implements: RFC 1939 §5 DELE
+func (s *session) dele(cmd *pop3.Command) {
+	i, ok := s.number(cmd.Number)
+	if !ok {
+		return
+	}
+	if s.drop.view.ReadOnly() {
+		s.err(pop3.CodeSysPerm, "The mailbox may only be read")
+		return
+	}
+	s.drop.marks[i] |= markDeleted
+	s.ok("Marked for removal")
+}

@@ -1,0 +1,41 @@
+package pop3d
+
+import (
+	"strconv"
+
+	"doublet/wire/pop3"
+)
+
+// list tells the size of one message, or of each: what RETR sends of it, dots that stuffing adds and
+// the end aside.
+//
+// Implements: RFC 1939 §5 LIST
+func (s *session) list(cmd *pop3.Command) {
+	if err := s.measure(); err != nil {
+		s.trouble(err)
+		return
+	}
+	if cmd.Number != 0 {
+		if i, ok := s.number(cmd.Number); ok {
+			s.out.b = append(s.out.b, "+OK "...)
+			s.pair(i)
+		}
+		return
+	}
+	s.ok("Sizes follow")
+	for i := range s.drop.uids {
+		if s.drop.marks[i]&markDeleted != 0 {
+			continue
+		}
+		if s.pair(i); len(s.out.b) > sendAt && s.flush() != nil {
+			return
+		}
+	}
+	s.out.b = append(s.out.b, ".\r\n"...)
+}
+
+func (s *session) pair(i int) {
+	b := strconv.AppendInt(s.out.b, int64(i+1), 10)
+	b = strconv.AppendUint(append(b, ' '), uint64(s.drop.sizes[i]), 10)
+	s.out.b = append(b, "\r\n"...)
+}

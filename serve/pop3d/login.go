@@ -1,0 +1,175 @@
+package pop3d
+
+import (
+	"errors"
+
+	"doublet/mailbox"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/store"
+	"doublet/wire/pop3"
+	"doublet/wire/sasl"
+)
+
+// userName keeps a name for PASS. Whether there is such a person is not told.
+//
+// Implements: RFC 1939 §7 USER
+func (s *session) userName(cmd *pop3.Command) {
+	if !s.protected() {
+		return
+	}
+	s.user = cmd.Text
+	s.ok("And the password?")
+}
+
+// pass signs in.
+//
+// Implements: RFC 1939 §7 PASS
+func (s *session) pass(cmd *pop3.Command) {
+	if !s.protected() {
+		return
+	}
+	if s.user == "" {
+		s.badly("USER comes first")
+		return
+	}
+	account, err := s.srv.accounts.Password(s.c.Context(), s.attempt(), s.user, cmd.Text)
+	s.user = ""
+	s.signIn(account, err)
+}
+
+// protected answers where no password may travel.
+func (s *session) protected() bool {
+	if s.mayLogin() {
+		return true
+	}
+	s.err(pop3.CodeSysPerm, "Sign-in needs TLS here")
+	return false
+}
+
+// signIn ends a sign-in, well or not.
+//
+// Implements: RFC 3206 §4 AUTH response code
+func (s *session) signIn(account signin.Account, err error) {
+	if err == nil {
+		err = s.enter(account)
+	}
+	switch {
+	case err == nil:
+		s.srv.stats.users.Touch(account.Who.Person)
+		s.ok("Signed in")
+	case errors.Is(err, sasl.ErrCancelled):
+		s.badly("Sign-in was cancelled")
+	case errors.Is(err, sasl.ErrMalformed), errors.Is(err, sasl.ErrUnexpected):
+		s.badly("Malformed sign-in")
+	case errors.Is(err, signin.ErrCredentials):
+		s.refuse(pop3.CodeAuth, "Wrong name or password")
+	case errors.Is(err, signin.ErrDisabled):
+		s.refuse(pop3.CodeAuth, "The account is disabled")
+	case errors.Is(err, signin.ErrBanned):
+		s.err(pop3.CodeSysTemp, "Too many failed sign-ins, try again later")
+		s.over = true
+	case errors.Is(err, listen.ErrSessions), errors.Is(err, listen.ErrUsers):
+		s.err(pop3.CodeSysTemp, "Too many sessions at once, try again later")
+	case errors.Is(err, signin.ErrBusy):
+		s.err(pop3.CodeSysTemp, "Too many sign-ins at once, try again later")
+	case errors.Is(err, errInUse):
+		s.srv.stats.inUse.Inc()
+		s.err(pop3.CodeInUse, "Another POP3 session has this mailbox")
+	case errors.Is(err, errTooSoon):
+		s.err(pop3.CodeLoginDelay, "Too soon after the last sign-in")
+	case errors.Is(err, errMemory):
+		s.err(pop3.CodeSysTemp, "Too much is asked of the server now, try again later")
+	case errors.Is(err, store.ErrDenied), errors.Is(err, mailbox.ErrNoFolder):
+		s.err(pop3.CodeSysPerm, "There is no mailbox to read")
+	default:
+		s.srv.env.Log.Error("pop3d: sign-in failed", "err", err)
+		s.err(pop3.CodeSysTemp, "Sign-in is not possible now, try again later")
+	}
+}
+
+func (s *session) refuse(code, text string) {
+	s.srv.stats.authFailures.Inc()
+	s.srv.env.Log.Info("pop3d: sign-in refused", "remote", s.c.RemoteIP().String())
+	s.err(code, text)
+	if s.authFailures++; int(s.authFailures) >= s.srv.cfg.MaxAuthFailures {
+		s.over = true
+	}
+}
+
+// enter locks the maildrop of who signed in and opens it.
+func (s *session) enter(account signin.Account) error {
+	if err := s.c.SignedIn(account.Who.Person); err != nil {
+		return err
+	}
+	if err := s.srv.drops.take(account.Database, s.c.Now()); err != nil {
+		return err
+	}
+	file := s.srv.mail.File(account.Who, account.Database)
+	if err := s.openDrop(file); err != nil {
+		s.srv.drops.give(account.Database)
+		return err
+	}
+	s.account, s.file = account, file
+	return nil
+}
+
+// maxSteps bounds an exchange.
+const maxSteps = 8
+
+// auth signs in through SASL.
+//
+// Implements: RFC 5034 §4 AUTH
+func (s *session) auth(cmd *pop3.Command) {
+	if !s.protected() {
+		return
+	}
+	at := s.attempt()
+	if !offers(s.srv.accounts.Mechanisms(at), cmd.Text) {
+		s.err("", "The mechanism is not offered")
+		return
+	}
+	x, err := s.srv.accounts.Begin(s.c.Context(), at, cmd.Text)
+	if err == nil {
+		err = s.exchange(x, cmd.Initial)
+	}
+	if s.over || s.failed != nil {
+		return
+	}
+	var account signin.Account
+	if err == nil {
+		account, err = x.Account()
+	}
+	s.signIn(account, err)
+}
+
+// exchange drives the machine. s.over or s.failed is set when the connection was lost.
+func (s *session) exchange(x signin.Exchange, response []byte) error {
+	for range maxSteps {
+		challenge, done, err := x.Next(response)
+		if err != nil || done && len(challenge) == 0 {
+			return err
+		}
+		s.out.b = append(s.out.b, "+ "...)
+		s.out.b = append(sasl.AppendLine(s.out.b, challenge, false), "\r\n"...)
+		line, err := s.line(pop3.MaxAuth)
+		s.out.take()
+		if err != nil {
+			if !errors.Is(err, listen.ErrLineTooLong) {
+				s.lost(err)
+			}
+			return sasl.ErrMalformed
+		}
+		if response, err = sasl.DecodeLine(line); err != nil {
+			return err
+		}
+		if done {
+			// The server's last word went out as a challenge; the client confirms it with nothing.
+			if len(response) != 0 {
+				return sasl.ErrMalformed
+			}
+			return nil
+		}
+	}
+	return sasl.ErrMalformed
+}

@@ -1,0 +1,180 @@
+package pop3d
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/store"
+	"doublet/wire/pop3"
+)
+
+// marks of a message of a maildrop.
+const (
+	markDeleted = 1 << iota // DELE
+	markRead                // RETR sent it whole
+)
+
+// perMessage is what a message costs a session in memory: UID, size and marks.
+const perMessage = 4 + 4 + 1
+
+// maildrop is INBOX as it was at sign-in. Message n is uids[n-1].
+type maildrop struct {
+	view  *mailbox.View
+	uids  []uint32
+	sizes []uint32 // as messages travel; nil until somebody asks
+	marks []uint8
+}
+
+var errMemory = errors.New("pop3d: too many messages in sessions at once")
+
+// openDrop makes the maildrop of who has signed in; the lock is held by the caller.
+func (s *session) openDrop(file *mailbox.File) error {
+	view, _, err := file.Open(s.c.Context(), mailbox.Inbox, false)
+	if err != nil {
+		return err
+	}
+	n := int64(view.Exists()) * perMessage
+	if !s.srv.cfg.Memory.Take(n) {
+		return errMemory
+	}
+	uids, err := view.UIDs(s.c.Context())
+	if err != nil {
+		s.srv.cfg.Memory.Give(n)
+		return err
+	}
+	s.srv.cfg.Memory.Give(n - int64(len(uids))*perMessage) // some went between the two reads
+	s.drop = maildrop{view: view, uids: uids, marks: make([]uint8, len(uids))}
+	return nil
+}
+
+// closeDrop notes what was read and lets go of the maildrop.
+func (s *session) closeDrop() {
+	if seen := s.drop.marked(markRead); len(seen) > 0 && !s.drop.view.ReadOnly() {
+		// The connection may be lost; what was sent whole was read all the same.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.c.Context()), 10*time.Second)
+		if err := s.drop.view.Settle(ctx, seen, nil); err != nil {
+			s.srv.env.Log.Warn("pop3d: messages read are not marked so", "account", s.account.Name, "err", err)
+		}
+		cancel()
+	}
+	s.srv.cfg.Memory.Give(int64(len(s.drop.uids)) * perMessage)
+	s.srv.drops.give(s.account.Database)
+	s.drop, s.file = maildrop{}, nil
+}
+
+// marked lists the UIDs with a mark and without \Deleted of POP3, unless that is the mark.
+func (d *maildrop) marked(mark uint8) []uint32 {
+	var out []uint32
+	for i, m := range d.marks {
+		if m&mark != 0 && (mark == markDeleted || m&markDeleted == 0) {
+			out = append(out, d.uids[i])
+		}
+	}
+	return out
+}
+
+// all is the set of the messages that are there.
+func (d *maildrop) all() mailbox.Set {
+	if len(d.uids) == 0 {
+		return nil
+	}
+	return mailbox.Set{{Start: d.uids[0], Stop: d.uids[len(d.uids)-1]}}
+}
+
+// number checks a message number of a command, and answers where there is no such message.
+func (s *session) number(n uint32) (index int, ok bool) {
+	if n == 0 || uint64(n) > uint64(len(s.drop.uids)) {
+		s.err("", "No such message")
+		return 0, false
+	}
+	if s.drop.marks[n-1]&markDeleted != 0 {
+		s.err("", "The message is marked for removal")
+		return 0, false
+	}
+	return int(n - 1), true
+}
+
+// measure fills in the sizes of all messages.
+func (s *session) measure() error {
+	d := &s.drop
+	if d.sizes != nil || len(d.uids) == 0 {
+		return nil
+	}
+	sizes := make([]uint32, len(d.uids))
+	type unknown struct {
+		index int
+		body  *store.Stored
+	}
+	var scan []unknown
+	i := 0
+	err := d.view.Fetch(s.c.Context(), d.all(), true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+		for i < len(d.uids) && d.uids[i] < m.UID {
+			i++ // gone since sign-in
+		}
+		n, known, err := m.Travels()
+		if err == nil && !known {
+			var body *store.Stored
+			if body, err = m.Body(); err == nil {
+				scan = append(scan, unknown{i, body})
+			}
+		}
+		if i < len(sizes) {
+			sizes[i] = uint32(n)
+		}
+		return len(scan) >= 100, err
+	}, func() error {
+		for _, u := range scan {
+			n, err := s.size(u.body)
+			if err != nil {
+				return err
+			}
+			sizes[u.index] = uint32(n)
+		}
+		scan = scan[:0]
+		return nil
+	})
+	if err == nil {
+		d.sizes = sizes
+	}
+	return err
+}
+
+// piece is how much of a message is read at once.
+const piece = 256 << 10
+
+// size counts what a message has as it travels, for one of which that was not noted.
+func (s *session) size(body *store.Stored) (int64, error) {
+	var dots pop3.Stuffer
+	var n int64
+	var dst []byte
+	err := s.pieces(body, func(p []byte) (bool, error) {
+		dst = dots.Append(dst[:0], p)
+		n += int64(len(dst)) - int64(dots.Dots())
+		return true, nil
+	})
+	end := dots.AppendEnd(dst[:0])
+	return n + int64(len(end)-len(".\r\n")), err
+}
+
+// pieces gives a message to fn, piece by piece, until fn wants no more.
+func (s *session) pieces(body *store.Stored, fn func(p []byte) (more bool, err error)) error {
+	s.scratch.take()
+	for off := int64(0); off < body.Size(); {
+		n := min(piece, body.Size()-off)
+		b, err := body.AppendRange(s.scratch.b[:0], off, n)
+		s.scratch.b = b[:0]
+		if err == nil && int64(len(b)) != n {
+			err = store.ErrDamaged
+		}
+		if err != nil {
+			return err
+		}
+		if more, err := fn(b); err != nil || !more {
+			return err
+		}
+		off += n
+	}
+	return nil
+}

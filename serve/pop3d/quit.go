@@ -1,0 +1,25 @@
+package pop3d
+
+import "doublet/wire/pop3"
+
+// quit removes what is marked, in one commit up to 5,000 messages, and ends the session. +OK follows
+// the commit; after -ERR what could not be removed is there again.
+//
+// Implements: RFC 1939 §6 QUIT, the UPDATE state
+func (s *session) quit(*pop3.Command) {
+	s.over = true
+	if s.file == nil {
+		s.ok("Goodbye")
+		return
+	}
+	remove := s.drop.marked(markDeleted)
+	if len(remove) > 0 {
+		if err := s.drop.view.Settle(s.c.Context(), nil, remove); err != nil {
+			s.srv.env.Log.Error("pop3d: messages are not removed", "account", s.account.Name, "err", err)
+			s.err(pop3.CodeSysTemp, "Some messages were not removed")
+			return
+		}
+		s.srv.stats.removed.Add(uint64(len(remove)))
+	}
+	s.ok("Goodbye")
+}

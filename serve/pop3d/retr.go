@@ -1,0 +1,88 @@
+package pop3d
+
+import (
+	"errors"
+	"strconv"
+
+	"doublet/mailbox"
+	"doublet/store"
+	"doublet/wire/pop3"
+)
+
+// errCut says that an answer broke off.
+var errCut = errors.New("pop3d: message broken off")
+
+// retr sends a message, and notes that it was read.
+//
+// Implements: RFC 1939 §5 RETR
+func (s *session) retr(cmd *pop3.Command) {
+	i, ok := s.number(cmd.Number)
+	if !ok {
+		return
+	}
+	body, octets, ok := s.body(i)
+	if !ok {
+		return
+	}
+	b := strconv.AppendInt(append(s.out.b, "+OK "...), octets, 10)
+	s.out.b = append(b, " octets\r\n"...)
+	if s.stream(body, nil) == nil {
+		s.drop.marks[i] |= markRead
+		s.srv.stats.retrieved.Inc()
+	}
+}
+
+// body opens a message; where it cannot be, it answers.
+func (s *session) body(i int) (body *store.Stored, octets int64, ok bool) {
+	uid := s.drop.uids[i]
+	known := false
+	err := s.drop.view.Fetch(s.c.Context(), mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+		var err error
+		if octets, known, err = m.Travels(); err == nil {
+			body, err = m.Body()
+		}
+		return false, err
+	}, func() error { return nil })
+	if err == nil && body != nil && !known {
+		octets, err = s.size(body)
+	}
+	switch {
+	case err != nil:
+		s.srv.env.Log.Error("pop3d: message cannot be read", "account", s.account.Name, "err", err)
+		s.err(pop3.CodeSysPerm, "The message cannot be read")
+		return nil, 0, false
+	case body == nil:
+		s.gone()
+		return nil, 0, false
+	}
+	return body, octets, true
+}
+
+// stream sends a message, or what TOP shows of it, in pieces. When it cannot be read to its end the
+// connection is lost: nothing else would tell the client that what it has is not the message.
+func (s *session) stream(body *store.Stored, top *pop3.Top) error {
+	var dots pop3.Stuffer
+	err := s.pieces(body, func(p []byte) (bool, error) {
+		done := false
+		if top != nil {
+			var n int
+			n, done = top.Take(p)
+			p = p[:n]
+		}
+		s.out.b = dots.Append(s.out.b, p)
+		if len(s.out.b) > sendAt {
+			return !done, s.flush()
+		}
+		return !done, nil
+	})
+	if err != nil {
+		if s.failed == nil {
+			s.srv.env.Log.Error("pop3d: message cannot be read to its end", "account", s.account.Name, "err", err)
+			_ = s.flush()
+			s.failed = errCut
+		}
+		return err
+	}
+	s.out.b = dots.AppendEnd(s.out.b)
+	return nil
+}

@@ -1,0 +1,257 @@
+package pop3d
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/wire/pop3"
+)
+
+// state is a set of the states of RFC 1939 section 3. UPDATE is within QUIT.
+type state uint8
+
+const (
+	authorization state = 1 << iota
+	transaction
+
+	anyState = authorization | transaction
+)
+
+// session is one client's. It is small: many wait at the same time.
+type session struct {
+	srv     *Server
+	c       *listen.Conn
+	account signin.Account
+	file    *mailbox.File // nil before sign-in
+	drop    maildrop
+
+	out     buffer
+	scratch buffer
+	failed  error // the connection is of no use any more
+
+	started      time.Time
+	user         string // of USER
+	over         bool
+	bad          uint8 // bad commands in a row
+	authFailures uint8
+}
+
+func (s *session) run() {
+	s.out.take()
+	s.ok(s.srv.cfg.Hostname + " Doublet POP3 ready")
+	for !s.over && s.failed == nil {
+		if len(s.c.Buffered()) == 0 {
+			if err := s.await(); err != nil {
+				s.lost(err)
+				continue
+			}
+		}
+		s.command()
+		if len(s.out.b) > sendAt {
+			_ = s.flush()
+		}
+	}
+	_ = s.flush()
+}
+
+// end is the session's last act, also after a panic. What was only marked to be removed stays.
+func (s *session) end() {
+	s.out.release()
+	s.scratch.release()
+	if s.file != nil {
+		s.closeDrop()
+	}
+	s.srv.stats.current.Add(-1)
+}
+
+// timeout is how long the client may be silent now.
+func (s *session) timeout() time.Duration {
+	if s.file != nil {
+		return s.srv.cfg.IdleTimeout
+	}
+	return max(s.srv.cfg.LoginTimeout-s.c.Now().Sub(s.started), time.Millisecond)
+}
+
+// await waits for a command, without buffers. Answers to commands that came together go out together.
+//
+// Implements: RFC 2449 §6.6 PIPELINING
+func (s *session) await() error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	s.out.release()
+	s.scratch.release()
+	return s.c.Await(s.timeout())
+}
+
+// lost ends the session after Await or a read gave up. Nothing is said: the client has not asked, and
+// would take it for the answer to its next command.
+func (s *session) lost(err error) {
+	switch {
+	case errors.Is(err, listen.ErrWoken):
+		return
+	case errors.Is(err, listen.ErrTimeout):
+		s.srv.stats.timeouts.Inc()
+	case errors.Is(err, listen.ErrClosing), errors.Is(err, io.EOF):
+	default:
+		s.failed = err
+	}
+	s.over = true
+}
+
+// maxSkip is how much of a line that is too long is read and thrown away.
+const maxSkip = 64 << 10
+
+// line reads a line and takes its end away. One over the limit is thrown away up to its end, and
+// listen.ErrLineTooLong returned.
+func (s *session) line(limit int) ([]byte, error) {
+	skipped := 0
+	for {
+		b := s.c.Buffered()
+		i := bytes.IndexByte(b, '\n')
+		switch {
+		case i >= 0 && (skipped > 0 || i >= limit):
+			s.c.Discard(i + 1)
+			return nil, listen.ErrLineTooLong
+		case i >= 0:
+			s.c.Discard(i + 1)
+			return bytes.TrimSuffix(b[:i], []byte{'\r'}), nil
+		case len(b) >= limit:
+			if skipped += len(b); skipped > maxSkip {
+				return nil, io.ErrUnexpectedEOF
+			}
+			s.c.Discard(len(b))
+		}
+		if s.file == nil && s.c.Now().Sub(s.started) > s.srv.cfg.LoginTimeout {
+			return nil, listen.ErrTimeout // one byte a minute is no sign-in either
+		}
+		if err := s.flush(); err != nil {
+			return nil, err
+		}
+		if err := s.c.Fill(s.timeout()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// command reads one command and answers it.
+func (s *session) command() {
+	b, err := s.line(pop3.MaxAuth)
+	s.out.take()
+	if err != nil && !errors.Is(err, listen.ErrLineTooLong) {
+		s.lost(err)
+		return
+	}
+	var cmd pop3.Command
+	if err == nil {
+		cmd, err = pop3.Parse(b)
+	}
+	v, known := s.srv.verbs[cmd.Name]
+	if known {
+		v.count.Inc()
+	}
+	s.srv.stats.trans.Inc()
+	switch {
+	case errors.Is(err, listen.ErrLineTooLong):
+		s.badly("Line too long")
+		return
+	case err != nil:
+		text := strings.TrimPrefix(err.Error(), pop3.ErrSyntax.Error()+": ")
+		s.badly(strings.ToUpper(text[:1]) + text[1:])
+		return
+	case v.states&s.state() == 0:
+		if s.file == nil {
+			s.badly("Sign in first")
+		} else {
+			s.badly("Already signed in")
+		}
+		return
+	case s.file != nil && !s.refresh():
+		return
+	}
+	before := s.bad
+	v.run(s, &cmd)
+	if s.bad == before {
+		s.bad = 0
+	}
+}
+
+// refresh asks who the person is today. A session that may not go on is ended, and false returned.
+func (s *session) refresh() bool {
+	changed, err := s.srv.accounts.Refresh(s.c.Context(), &s.account)
+	switch {
+	case errors.Is(err, signin.ErrCredentials), errors.Is(err, signin.ErrDisabled):
+		s.err(pop3.CodeAuth, "The account may not be used any more")
+		s.over = true
+		return false
+	case err != nil:
+		s.srv.env.Log.Error("pop3d: account cannot be looked up", "account", s.account.Name, "err", err)
+		s.err(pop3.CodeSysTemp, "Temporary failure, sign in again later")
+		s.over = true
+		return false
+	case changed:
+		s.file.Renew(s.account.Who)
+	}
+	s.srv.stats.users.Touch(s.account.Who.Person)
+	return true
+}
+
+// attempt is where a sign-in comes from.
+func (s *session) attempt() signin.Attempt { return signin.AttemptOf(s.c, "POP3") }
+
+func (s *session) state() state {
+	if s.file == nil {
+		return authorization
+	}
+	return transaction
+}
+
+func (s *session) ok(text string) { s.out.b = pop3.AppendOK(s.out.b, text) }
+
+func (s *session) err(code, text string) { s.out.b = pop3.AppendErr(s.out.b, code, text) }
+
+// badly answers what is no command here.
+func (s *session) badly(text string) {
+	s.srv.stats.bad.Inc()
+	s.err("", text)
+	if s.bad++; int(s.bad) >= s.srv.cfg.MaxBad {
+		s.over = true
+	}
+}
+
+// trouble answers a failure of the server.
+func (s *session) trouble(err error) {
+	s.srv.env.Log.Error("pop3d: failed", "account", s.account.Name, "err", err)
+	s.err(pop3.CodeSysTemp, "Temporary failure, try again later")
+}
+
+// verb is what a command does: it answers.
+type verb struct {
+	states state
+	run    func(*session, *pop3.Command)
+}
+
+var verbs = map[string]verb{
+	"AUTH": {authorization, (*session).auth},
+	"CAPA": {anyState, (*session).capa},
+	"DELE": {transaction, (*session).dele},
+	"LANG": {anyState, (*session).lang},
+	"LIST": {transaction, (*session).list},
+	"NOOP": {transaction, (*session).noop},
+	"PASS": {authorization, (*session).pass},
+	"QUIT": {anyState, (*session).quit},
+	"RETR": {transaction, (*session).retr},
+	"RSET": {transaction, (*session).rset},
+	"STAT": {transaction, (*session).stat},
+	"STLS": {authorization, (*session).stls},
+	"TOP":  {transaction, (*session).top},
+	"UIDL": {transaction, (*session).uidl},
+	"USER": {authorization, (*session).userName},
+	"UTF8": {authorization, (*session).utf8},
+}

@@ -1,0 +1,34 @@
+package pop3d
+
+import (
+	"strconv"
+
+	"doublet/wire/pop3"
+)
+
+// stat tells how many messages there are and their octets, without those marked for removal.
+//
+// Implements: RFC 1939 §5 STAT
+func (s *session) stat(*pop3.Command) {
+	count, octets, err := s.total()
+	if err != nil {
+		s.trouble(err)
+		return
+	}
+	b := strconv.AppendInt(append(s.out.b, "+OK "...), int64(count), 10)
+	b = strconv.AppendInt(append(b, ' '), octets, 10)
+	s.out.b = append(b, "\r\n"...)
+}
+
+func (s *session) total() (count int, octets int64, err error) {
+	if err := s.measure(); err != nil {
+		return 0, 0, err
+	}
+	for i, n := range s.drop.sizes {
+		if s.drop.marks[i]&markDeleted == 0 {
+			count++
+			octets += int64(n)
+		}
+	}
+	return count, octets, nil
+}

@@ -1,0 +1,27 @@
+package pop3d
+
+import "doublet/wire/pop3"
+
+// stls protects the connection. What the client sent in the clear behind the command is thrown away,
+// and so is what it said before.
+//
+// Implements: RFC 2595 §4 STLS
+func (s *session) stls(*pop3.Command) {
+	switch {
+	case s.c.Secure():
+		s.badly("TLS is on already")
+		return
+	case !s.c.CanStartTLS():
+		s.err(pop3.CodeSysPerm, "TLS is not offered here")
+		return
+	}
+	s.ok("Begin TLS negotiation now")
+	if s.flush() != nil {
+		return
+	}
+	s.user = ""
+	s.out.release()
+	if err := s.c.StartTLS(); err != nil {
+		s.failed = err
+	}
+}

@@ -1,0 +1,294 @@
+package signin
+
+import (
+	"container/list"
+	"context"
+	"hash/maphash"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"doublet/env"
+	"doublet/stat"
+)
+
+// guard slows those down who guess, and bans the addresses that they guess from. Addresses are
+// counted as listen counts them: one of IPv4, a /64 of IPv6. Accounts are slowed down and never
+// closed, or anybody could close anybody's.
+type guard struct {
+	env         *env.Env
+	limit       int // failures that make a ban
+	window, ban time.Duration
+	loopback    bool
+	seed        maphash.Seed
+
+	mu        sync.Mutex
+	addresses tallies[netip.Addr]
+	accounts  tallies[uint64]
+	bans      tallies[netip.Addr]
+	waiting   int
+
+	failures, banned, refused, delayed *stat.Counter
+}
+
+const (
+	// maxTallies bounds how many addresses, accounts and bans are remembered, each: the one that failed
+	// longest ago is forgotten for a new one. A tally takes about 200 bytes.
+	maxTallies = 65536
+	// maxWaiting bounds who waits for an answer; beyond that they are told to come again.
+	maxWaiting = 4096
+	// patience is how many failures cost an address nothing, maxDelay the longest wait.
+	patience = 3
+	maxDelay = 8 * time.Second
+)
+
+func (g *guard) init(e *env.Env, o *Options) {
+	g.env, g.limit, g.window, g.ban, g.loopback = e, o.Failures, o.Window, o.Ban, o.Loopback
+	if g.limit == 0 {
+		g.limit = 10
+	}
+	if g.window <= 0 {
+		g.window = 10 * time.Minute
+	}
+	if g.ban <= 0 {
+		g.ban = time.Hour
+	}
+	g.seed = maphash.MakeSeed()
+	t := o.Stats
+	g.failures = t.Counter("SignIn.Failures", "sign-ins with a wrong name or password")
+	g.banned = t.Counter("SignIn.Bans", "addresses banned for failed sign-ins")
+	g.refused = t.Counter("SignIn.Refused", "sign-ins refused unseen, since their address is banned")
+	g.delayed = t.Counter("SignIn.Delayed", "sign-ins that had to wait for those that failed before")
+	t.GaugeFunc("SignIn.Bans.Current", "addresses banned now", func() float64 { return float64(len(g.list())) })
+	t.GaugeFunc("SignIn.Waiting", "sign-ins that wait for those that failed before", func() float64 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return float64(g.waiting)
+	})
+}
+
+// tally is what is remembered of an address or an account.
+type tally struct {
+	n     int
+	since time.Time // begin of the window
+	until time.Time // of a ban
+	door  string
+	// tried are the last wrong pairs of user and password, under a key: a program that repeats one for
+	// ever is no guesser, and must not get its office banned.
+	tried [4]uint64
+}
+
+// tallies is a table of them, the last used in front.
+type tallies[K comparable] struct {
+	table map[K]*list.Element
+	lru   list.List
+}
+
+type row[K comparable] struct {
+	key K
+	tally
+}
+
+func (t *tallies[K]) get(k K) *tally {
+	if e := t.table[k]; e != nil {
+		return &e.Value.(*row[K]).tally
+	}
+	return nil
+}
+
+// add returns the tally of a key, in front.
+func (t *tallies[K]) add(k K) *tally {
+	if e := t.table[k]; e != nil {
+		t.lru.MoveToFront(e)
+		return &e.Value.(*row[K]).tally
+	}
+	if t.table == nil {
+		t.table = make(map[K]*list.Element)
+	}
+	if len(t.table) >= maxTallies {
+		t.drop(t.lru.Back().Value.(*row[K]).key)
+	}
+	r := &row[K]{key: k}
+	t.table[k] = t.lru.PushFront(r)
+	return &r.tally
+}
+
+func (t *tallies[K]) drop(k K) bool {
+	e := t.table[k]
+	if e != nil {
+		t.lru.Remove(e)
+		delete(t.table, k)
+	}
+	return e != nil
+}
+
+// within begins a new window where the old one is over.
+func (g *guard) within(t *tally, now time.Time) {
+	if now.Sub(t.since) > g.window {
+		*t = tally{since: now}
+	}
+}
+
+// key is what an address is counted by; false for one that is not.
+func (g *guard) key(a netip.Addr) (netip.Addr, bool) {
+	if g.limit < 0 || !a.IsValid() || a.IsLoopback() && !g.loopback {
+		return a, false
+	}
+	return masked(a), true
+}
+
+func masked(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return a
+}
+
+// delay grows from half a second to maxDelay.
+func delay(failures int) time.Duration {
+	if failures < patience {
+		return 0
+	}
+	return min(maxDelay, 500*time.Millisecond<<min(failures-patience, 10))
+}
+
+// enter lets a sign-in begin: at once, after the wait that the address has earned, or not at all.
+func (g *guard) enter(ctx context.Context, a *Attempt) error {
+	k, ok := g.key(a.Remote)
+	if !ok {
+		return nil
+	}
+	now := g.env.Clock.Now()
+	g.mu.Lock()
+	if b := g.bans.get(k); b != nil {
+		if now.Before(b.until) {
+			g.mu.Unlock()
+			g.refused.Inc()
+			return ErrBanned
+		}
+		g.bans.drop(k)
+	}
+	var wait time.Duration
+	if t := g.addresses.get(k); t != nil {
+		g.within(t, now)
+		wait = delay(t.n)
+	}
+	g.mu.Unlock()
+	return g.wait(ctx, wait)
+}
+
+// failed counts a failure and waits as long as the account's failures ask for. account is the same for
+// every way of writing it. What address it came from has waited before; a stranger's guesses do not
+// slow down who knows the password.
+func (g *guard) failed(ctx context.Context, a *Attempt, account, secret string) {
+	g.failures.Inc()
+	k, ok := g.key(a.Remote)
+	if !ok {
+		return
+	}
+	now := g.env.Clock.Now()
+	g.mu.Lock()
+	t := g.addresses.add(k)
+	g.within(t, now)
+	if g.fresh(t, account, secret) {
+		t.n++
+	}
+	t.door = a.Door
+	if t.n >= g.limit {
+		b := g.bans.add(k)
+		*b = tally{n: t.n, since: now, until: now.Add(g.ban), door: a.Door}
+		g.addresses.drop(k)
+		g.banned.Inc()
+		g.env.Log.Warn("address banned for failed sign-ins", "address", k.String(), "door", a.Door, "failures", b.n, "until", b.until.UTC().Format(time.RFC3339))
+	}
+	u := g.accounts.add(maphash.String(g.seed, account))
+	g.within(u, now)
+	u.n++
+	wait := delay(u.n)
+	g.mu.Unlock()
+	_ = g.wait(ctx, wait)
+}
+
+// fresh says whether a wrong password is not one of the last that were tried.
+func (g *guard) fresh(t *tally, account, secret string) bool {
+	if secret == "" {
+		return true
+	}
+	h := maphash.String(g.seed, account+"\x00"+secret)
+	if slices.Contains(t.tried[:], h) {
+		return false
+	}
+	copy(t.tried[1:], t.tried[:])
+	t.tried[0] = h
+	return true
+}
+
+func (g *guard) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	g.mu.Lock()
+	if g.waiting >= maxWaiting {
+		g.mu.Unlock()
+		return ErrBusy
+	}
+	g.waiting++
+	g.mu.Unlock()
+	g.delayed.Inc()
+	defer func() {
+		g.mu.Lock()
+		g.waiting--
+		g.mu.Unlock()
+	}()
+	select {
+	case <-g.env.Clock.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Ban is an address, or the first of a /64, from which nobody signs in for a while.
+type Ban struct {
+	Address  netip.Prefix
+	Since    time.Time
+	Until    time.Time
+	Failures int
+	Door     string
+}
+
+// Bans lists them, the next to end first.
+func (s *Service) Bans() []Ban { return s.guard.list() }
+
+func (g *guard) list() []Ban {
+	now := g.env.Clock.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []Ban
+	for k, e := range g.bans.table {
+		t := &e.Value.(*row[netip.Addr]).tally
+		if now.Before(t.until) {
+			bits := 32
+			if k.Is6() {
+				bits = 64
+			}
+			out = append(out, Ban{Address: netip.PrefixFrom(k, bits), Since: t.since, Until: t.until, Failures: t.n, Door: t.door})
+		}
+	}
+	slices.SortFunc(out, func(a, b Ban) int { return a.Until.Compare(b.Until) })
+	return out
+}
+
+// RemoveBan ends the ban of an address, and forgets what it did. It says whether there was one.
+func (s *Service) RemoveBan(a netip.Addr) bool {
+	g := &s.guard
+	k := masked(a)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.addresses.drop(k)
+	return g.bans.drop(k)
+}

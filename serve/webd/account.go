@@ -1,0 +1,227 @@
+package webd
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"html/template"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+
+	"doublet/directory"
+	"doublet/directory/password"
+	"doublet/serve/signin"
+)
+
+//go:embed account.html
+var accountText string
+
+var accountTemplate = template.Must(template.New("account").Parse(accountText))
+
+// The page of one's own account may send its forms to this server, and bring nothing from elsewhere.
+const accountPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+const (
+	// leastPassword is how many characters a new password has at least.
+	leastPassword = 8
+	// maxAccountForm bounds what a form sends, in bytes.
+	maxAccountForm = 16 << 10
+)
+
+// SignIn is what the page of one's own account needs to know who is there: a signin.Service.
+type SignIn interface {
+	Password(ctx context.Context, a signin.Attempt, user, secret string) (signin.Account, error)
+}
+
+// accountPage is what the page shows.
+type accountPage struct {
+	Server, User string
+	Said         string
+	Bad, Closed  bool
+	Secret       string
+	Least        int
+	Listed       bool
+	Name         string
+	AppPasswords []directory.AppPassword
+}
+
+// Account opens the page on which people change their own password, and make and end app passwords. It
+// is there under TLS, and on this machine. Nothing is remembered between two requests: each form asks
+// for the password, so a form on another site, which does not know it, can do nothing; one that a
+// browser says to come from there is refused before that.
+func (w *Server) Account(in SignIn) {
+	guard := http.NewCrossOriginProtection()
+	form := func(fn func(ctx context.Context, r *http.Request, a signin.Account, p *accountPage) error) http.Handler {
+		return guard.Handler(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.accountForm(out, r, in, fn) }))
+	}
+	show := func(out http.ResponseWriter, r *http.Request) {
+		p := accountPage{}
+		status := http.StatusOK
+		if !protectedRequest(r) {
+			p.Closed, p.Bad, p.Said = true, true, "Passwords travel under TLS only: open this page with https."
+			status = http.StatusForbidden
+		}
+		w.accountPage(out, status, p)
+	}
+	w.mux.Handle("GET /account", w.people(show))
+	w.mux.Handle("GET /account/password", w.people(show))
+	w.mux.Handle("POST /account/password", form(w.changePassword))
+	w.mux.Handle("POST /account/app-passwords", form(w.appPasswords))
+}
+
+// protectedRequest says that what the client sends was not to be read on the way.
+func protectedRequest(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	a := remoteOf(r)
+	return !a.IsValid() || a.IsLoopback()
+}
+
+// remoteOf is the client's address; the zero Addr on a Unix socket.
+func remoteOf(r *http.Request) netip.Addr {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.IPv4Unspecified() // unknown, and so not of this machine
+	}
+	return a.Unmap()
+}
+
+func (w *Server) accountPage(out http.ResponseWriter, status int, p accountPage) {
+	p.Server, p.Least = w.system.Name, leastPassword
+	var b bytes.Buffer
+	if err := accountTemplate.Execute(&b, p); err != nil {
+		w.env.Log.Error("page failed", "error", err)
+		http.Error(out, "the page cannot be made now", http.StatusInternalServerError)
+		return
+	}
+	h := out.Header()
+	h.Set("Content-Security-Policy", accountPolicy)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	out.WriteHeader(status)
+	_, _ = out.Write(b.Bytes())
+}
+
+// refusal is an error whose text is for the person.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (e *refusal) Error() string { return e.text }
+
+// accountForm signs in with what a form holds, and does what it asks for.
+func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn, fn func(context.Context, *http.Request, signin.Account, *accountPage) error) {
+	var p accountPage
+	err := w.accountDo(out, r, in, fn, &p)
+	status := http.StatusOK
+	if err != nil {
+		p.Bad = true
+		p.Secret = ""
+		var no *refusal
+		switch {
+		case errors.As(err, &no):
+			status, p.Said = no.status, no.text
+		case errors.Is(err, directory.ErrInvalid), errors.Is(err, directory.ErrNotFound):
+			status, p.Said = http.StatusBadRequest, "That cannot be done: "+err.Error()
+		default:
+			w.env.Log.Error("account page failed", "error", err)
+			status, p.Said = http.StatusServiceUnavailable, "That is not possible now. Try again later."
+		}
+	}
+	w.accountPage(out, status, p)
+}
+
+func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn, fn func(context.Context, *http.Request, signin.Account, *accountPage) error, p *accountPage) error {
+	if !protectedRequest(r) {
+		p.Closed = true
+		return &refusal{http.StatusForbidden, "Passwords travel under TLS only: open this page with https."}
+	}
+	r.Body = http.MaxBytesReader(out, r.Body, maxAccountForm)
+	if err := r.ParseForm(); err != nil {
+		return &refusal{http.StatusBadRequest, "The form could not be read."}
+	}
+	user, secret := strings.TrimSpace(r.PostForm.Get("user")), r.PostForm.Get("password")
+	p.User = user
+	if user == "" || secret == "" {
+		return &refusal{http.StatusBadRequest, "Name and password are needed."}
+	}
+	if password.IsToken(secret) {
+		return &refusal{http.StatusForbidden, "An app password is for mail programs only: the password of the account is needed."}
+	}
+	account, err := in.Password(r.Context(), signin.Attempt{Door: "HTTP", Remote: remoteOf(r), TLS: r.TLS}, user, secret)
+	switch {
+	case errors.Is(err, signin.ErrCredentials):
+		return &refusal{http.StatusForbidden, "Wrong name or password."}
+	case errors.Is(err, signin.ErrDisabled):
+		return &refusal{http.StatusForbidden, "The account is disabled."}
+	case errors.Is(err, signin.ErrBanned), errors.Is(err, signin.ErrBusy):
+		return &refusal{http.StatusTooManyRequests, "Too many sign-ins. Try again later."}
+	case err != nil:
+		return err
+	}
+	return fn(r.Context(), r, account, p)
+}
+
+// changePassword gives a person the new password that they ask for.
+func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.Account, p *accountPage) error {
+	pw := r.PostForm.Get("new")
+	switch {
+	case pw != r.PostForm.Get("again"):
+		return &refusal{http.StatusBadRequest, "The new password was not the same twice. The old one stays."}
+	case utf8.RuneCountInString(pw) < leastPassword || !utf8.ValidString(pw):
+		return &refusal{http.StatusBadRequest, "The new password is too short. The old one stays."}
+	case len(pw) > password.MaxLength:
+		return &refusal{http.StatusBadRequest, "The new password is too long. The old one stays."}
+	case pw == r.PostForm.Get("password"):
+		return &refusal{http.StatusBadRequest, "The new password is the old one."}
+	case password.IsToken(pw):
+		return &refusal{http.StatusBadRequest, "The new password looks like an app password. Choose another."}
+	}
+	person, err := w.system.Directory.Person(ctx, a.Who.Person)
+	if err != nil {
+		return err
+	}
+	if err := w.system.Directory.SetPassword(ctx, a.Who, a.Who.Person, pw, person.HasScram || w.system.SCRAM); err != nil {
+		return err
+	}
+	w.env.Log.Info("a person changed their password", "person", a.Name, "remote", remoteOf(r).String())
+	p.Said = "The password is changed. Programs that have the old one need the new one now."
+	return nil
+}
+
+// appPasswords shows a person's app passwords, and makes or ends one.
+func (w *Server) appPasswords(ctx context.Context, r *http.Request, a signin.Account, p *accountPage) error {
+	label, remove := strings.TrimSpace(r.PostForm.Get("label")), strings.TrimSpace(r.PostForm.Get("remove"))
+	p.Said = "These are your app passwords."
+	switch {
+	case label != "" && remove != "":
+		return &refusal{http.StatusBadRequest, "Make one or end one, not both at once."}
+	case label != "":
+		_, secret, err := w.system.Directory.AddAppPassword(ctx, a.Who, a.Who.Person, label)
+		if err != nil {
+			return err
+		}
+		p.Said, p.Secret = "The app password is made.", secret
+	case remove != "":
+		if err := w.system.Directory.RemoveAppPassword(ctx, a.Who, a.Who.Person, remove); err != nil {
+			return err
+		}
+		p.Said = "The app password is ended."
+	}
+	person, err := w.system.Directory.Person(ctx, a.Who.Person)
+	if err != nil {
+		return err
+	}
+	p.Listed, p.Name, p.AppPasswords = true, person.Name(), person.AppPasswords
+	return nil
+}

@@ -1,0 +1,100 @@
+package webd
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+)
+
+// probeTime is how long the store may take to show something durable before it counts as stuck.
+const probeTime = 5 * time.Second
+
+// health says 200 while the process is of use: the store shows what is durable. Whoever watches over the
+// process starts it anew otherwise.
+func (w *Server) health(out http.ResponseWriter, r *http.Request) { say(out, w.Alive(r.Context())) }
+
+// ready says 200 while clients should be sent here: the server is healthy and not stopping, it takes mail,
+// and its certificate is good.
+func (w *Server) ready(out http.ResponseWriter, r *http.Request) { say(out, w.Ready(r.Context())) }
+
+// Ready says what keeps the server from its work.
+func (w *Server) Ready(ctx context.Context) error {
+	err := w.Alive(ctx)
+	switch {
+	case w.stopping.Load():
+		return errStopping
+	case err == nil && !w.system.Store.HasSpace():
+		return errSpace
+	case err == nil && w.opts.Valid != nil:
+		return w.opts.Valid()
+	}
+	return err
+}
+
+func say(out http.ResponseWriter, err error) {
+	out.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	out.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		out.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = out.Write([]byte(err.Error() + "\n"))
+		return
+	}
+	_, _ = out.Write([]byte("ok\n"))
+}
+
+var (
+	errStopping = errors.New("stopping")
+	errSpace    = errors.New("too little free space: nothing that adds is taken")
+	errStuck    = errors.New("the store does not answer: its horizon stands still")
+	errStore    = errors.New("the store cannot be read")
+)
+
+// Alive reads the directory, which waits until the horizon has passed whatever was written there.
+// While one probe hangs no other is begun.
+func (w *Server) Alive(ctx context.Context) error {
+	if !w.probing.CompareAndSwap(false, true) {
+		return w.other(ctx)
+	}
+	done := make(chan error, 1)
+	w.env.Go("health probe", func() {
+		err := w.system.Store.Read(context.WithoutCancel(ctx), note.System, directory.ID, func(*store.Reader) error { return nil })
+		w.failed.Store(err != nil)
+		w.probing.Store(false)
+		done <- err
+	})
+	select {
+	case err := <-done:
+		if err != nil {
+			w.env.Log.Error("health probe failed", "error", err)
+			return errStore
+		}
+		return nil
+	case <-w.env.Clock.After(probeTime):
+		return errStuck
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// other waits for the probe that somebody else began.
+func (w *Server) other(ctx context.Context) error {
+	for range 50 {
+		if !w.probing.Load() {
+			if w.failed.Load() {
+				return errStore
+			}
+			return nil
+		}
+		select {
+		case <-w.env.Clock.After(probeTime / 50):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return errStuck
+}

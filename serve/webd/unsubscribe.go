@@ -1,0 +1,83 @@
+package webd
+
+import (
+	"bytes"
+	"errors"
+	"html/template"
+	"net/http"
+
+	"doublet/mail"
+)
+
+// unsubscribePage asks, or says what was done. The form posts to the page's own address.
+var unsubscribePage = template.Must(template.New("unsubscribe").Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
+<style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.5rem 1rem}</style></head>
+<body><h1>{{.Title}}</h1><p>{{.Text}}</p>{{if .Ask}}<form method="post"><button name="List-Unsubscribe" value="One-Click">Leave the list</button></form>{{end}}</body></html>
+`))
+
+// formPolicy lets the page's form post to this server.
+const formPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+type unsubscribeData struct {
+	Title, Text string
+	Ask         bool
+}
+
+// lists adds what mailing lists link to.
+func (w *Server) lists() {
+	w.mux.HandleFunc("GET /list/unsubscribe", w.askUnsubscribe)
+	w.mux.HandleFunc("POST /list/unsubscribe", w.unsubscribe)
+}
+
+// askUnsubscribe shows a button. It changes nothing: programs that look at mail follow links.
+//
+// Implements: RFC 8058 §3.1 Only POST ends the membership
+func (w *Server) askUnsubscribe(out http.ResponseWriter, r *http.Request) {
+	g, address, err := w.system.Mail.Membership(r.Context(), r.URL.Query())
+	if err != nil {
+		w.unsubscribeError(out, g.Name, err)
+		return
+	}
+	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{"Leave the list " + g.Name + "?", address + " will get no more mail from it.", true})
+}
+
+// unsubscribe ends a membership.
+//
+// Implements: RFC 8058 §3.2 One-click unsubscription by POST
+func (w *Server) unsubscribe(out http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(out, r.Body, 4096)
+	g, address, err := w.system.Mail.Unsubscribe(r.Context(), r.URL.Query())
+	if err != nil {
+		w.unsubscribeError(out, g.Name, err)
+		return
+	}
+	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{Title: "You have left the list " + g.Name, Text: address + " gets no more mail from it."})
+}
+
+func (w *Server) unsubscribeError(out http.ResponseWriter, list string, err error) {
+	switch {
+	case errors.Is(err, mail.ErrNotMember):
+		// Done before: a second click is no mistake.
+		w.showUnsubscribe(out, http.StatusOK, unsubscribeData{Title: "You are not on the list " + list, Text: "There is nothing left to do."})
+	case errors.Is(err, mail.ErrBadLink):
+		w.showUnsubscribe(out, http.StatusForbidden, unsubscribeData{Title: "This link is not good", Text: "Take the whole link from a message of the list."})
+	default:
+		w.env.Log.Error("unsubscribe failed", "error", err)
+		w.showUnsubscribe(out, http.StatusServiceUnavailable, unsubscribeData{Title: "This cannot be done now", Text: "Please try again later."})
+	}
+}
+
+func (w *Server) showUnsubscribe(out http.ResponseWriter, status int, d unsubscribeData) {
+	var b bytes.Buffer
+	if err := unsubscribePage.Execute(&b, d); err != nil {
+		w.env.Log.Error("page failed", "error", err)
+		http.Error(out, "the page cannot be made now", http.StatusInternalServerError)
+		return
+	}
+	out.Header().Set("Content-Type", "text/html; charset=utf-8")
+	out.Header().Set("Cache-Control", "no-store")
+	out.Header().Set("Content-Security-Policy", formPolicy)
+	out.WriteHeader(status)
+	_, _ = out.Write(b.Bytes())
+}

@@ -1,0 +1,281 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/test/external"
+)
+
+// sped is a run short enough for a test; what it measures is not looked at.
+var sped = []string{"--speed", "300", "--init-scale", "2%", "--window", "3s", "--max-settle", "2s", "--login-rate", "6000"}
+
+// benchResult is what bench run --json prints.
+type benchResult struct {
+	File  string `json:"file"`
+	Steps []struct {
+		Users     int                `json:"users"`
+		Completed int64              `json:"completed"`
+		Errors    uint64             `json:"errors"`
+		Kinds     map[string]uint64  `json:"error_kinds"`
+		Cores     map[string]float64 `json:"cores"`
+	} `json:"steps"`
+	Most *struct {
+		Users int `json:"users"`
+	} `json:"most"`
+}
+
+func parseBench(t *testing.T, text string) (r benchResult) {
+	t.Helper()
+	_, text, _ = strings.Cut(text, "{\n") // behind what it says to people
+	if err := json.Unmarshal([]byte("{\n"+text), &r); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return r
+}
+
+// TestBench: the benchmark makes people, fills their mailboxes, lets them work, here and through agents, and says
+// what came of it.
+func TestBench(t *testing.T) {
+	s := demo(t)
+	out := t.TempDir()
+	at := func(door string) string { return "127.0.0.1:" + s.port[door] }
+	target := []string{"--imap", at("imap"), "--submission", at("submission"), "--lmtp", at("lmtp"), "--pop3", at("pop3"), "--out", out}
+	bench := func(args ...string) string {
+		return s.doublet(append(append(append([]string{"bench"}, args...), target...), sped...)...)
+	}
+
+	want(t, s.doublet("bench", "workloads"), "n8mail", "pop3mail")
+	want(t, s.doublet("bench", "show", "r6mail", "--set", "adds=12"), "reads a message, 5 times", "12 times in 6 loops")
+	want(t, s.doublet("bench", "show", "--schema"), "[[action]]", "stagger")
+
+	text := bench("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--metrics", "http://"+at("http")+"/metrics")
+	want(t, text, "r6mail over imap against doublet", "marked: window of 3s", "marked: mailboxes filled to 2 %", "doublet 0.")
+	files, err := filepath.Glob(filepath.Join(out, "r6mail-*.run"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("run files: %v, %v", files, err)
+	}
+	want(t, s.doublet("bench", "report", files[0], "--png"), ".html", ".csv", "response-time-over-time.png")
+	raw, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, string(raw), `"host":"statistics"`, "doublet_", `"host":"probe"`, `"group":"doublet"`)
+
+	r := parseBench(t, bench("run", "pop3mail", "--users", "4", "--json", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word"))
+	if len(r.Steps) != 1 || r.Steps[0].Completed == 0 || r.Steps[0].Errors > 0 {
+		t.Errorf("through two agents: %+v", r)
+	}
+	r = parseBench(t, bench("max", "imapmail", "--users", "2..4", "--json"))
+	if len(r.Steps) < 1 || r.Most == nil {
+		t.Errorf("the most: %+v", r)
+	}
+	want(t, s.doublet("check", "--deep"), "")
+}
+
+// agentFor starts an agent and returns its address.
+func agentFor(t *testing.T) string {
+	t.Helper()
+	out := &lockedBuffer{}
+	cmd := exec.Command(mustBinary(t), "bench", "agent", "--listen", "127.0.0.1:0", "--secret", "word")
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if _, address, ok := strings.Cut(out.String(), "agent listens at "); ok && strings.HasSuffix(address, "\n") {
+			return strings.TrimSpace(address)
+		}
+	}
+	t.Fatal("no agent: ", out)
+	return ""
+}
+
+// TestBenchRefuses: what cannot be done is said before anything begins.
+func TestBenchRefuses(t *testing.T) {
+	t.Parallel()
+	path := mustBinary(t)
+	bad := filepath.Join(t.TempDir(), "bad.toml")
+	if err := os.WriteFile(bad, []byte("name = 'x'\nlop = '15m'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"}, {"run idle --users 900000", "raise the limit"}, {"run idle --speed 0", "--speed"},
+		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over jmap", "--over imap"}, {"agent --listen 0.0.0.0:0", "--secret"},
+		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"},
+	} {
+		text, err := command(path, append(append([]string{"bench"}, strings.Fields(c.args)...), "--data", t.TempDir())...)
+		if err == nil || !strings.Contains(text, c.want) {
+			t.Errorf("bench %s: %v, %s", c.args, err, text)
+		}
+	}
+}
+
+// TestBenchOfPeers: the same people work at Dovecot and Postfix, which are one server to the meter.
+func TestBenchOfPeers(t *testing.T) {
+	imap, smtp := mailPeers(t)
+	out := t.TempDir()
+	accounts := filepath.Join(out, "people.csv")
+	people := "name,password,address\n"
+	for i := range 4 {
+		people += fmt.Sprintf("u%d@test.example,secret,u%d@test.example\n", i, i)
+	}
+	if err := os.WriteFile(accounts, []byte(people), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"bench", "run", "r6mail", "--users", "4", "--accounts", accounts, "--admin", "-", "--data", t.TempDir(), "--target", "dovecot+postfix", "--json",
+		"--imap", imap, "--smtp", smtp, "--submission", "", "--lmtp", "", "--pop3", "", "--out", out,
+		"--monitor", "dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr,pickup,trivial-rewrite,proxymap"}, sped...)
+	text, err := command(mustBinary(t), args...)
+	if err != nil {
+		t.Fatal(err, text)
+	}
+	r := parseBench(t, text)
+	if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 || len(r.Steps[0].Cores) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	raw, err := os.ReadFile(r.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, string(raw), `"action":"send"`, `"action":"read"`, `"action":"add"`, `"action":"delete"`, `"group":"dovecot+postfix"`)
+}
+
+// mailPeers starts a Dovecot and a Postfix of our own for test.example, and returns where they listen.
+func mailPeers(t *testing.T) (imap, smtp string) {
+	t.Helper()
+	external.Need(t, "dovecot")
+	external.Need(t, "/usr/lib/dovecot/lmtp")
+	external.Need(t, "postfix")
+	if os.Getuid() != 0 {
+		t.Skip("both start as root only")
+	}
+	dir, err := os.MkdirTemp("", "peers") // not under a folder that only root may enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for _, d := range []string{"", "mail", "conf", "spool", "data"} {
+		_ = os.Mkdir(filepath.Join(dir, d), 0o755)
+		if err := os.Chmod(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, "", nil, "chown", "nobody", filepath.Join(dir, "mail"))
+	run(t, "", nil, "chown", "postfix", filepath.Join(dir, "data"))
+	ports := freePorts(t, 3)
+	fill := strings.NewReplacer("DIR", dir, "IMAP", ports[0], "LMTPPORT", ports[1], "SMTP", ports[2]).Replace
+	master, err := os.ReadFile("/usr/share/postfix/master.cf.dist")
+	if err != nil {
+		t.Skip(err)
+	}
+	text := regexp.MustCompile(`(?m)^smtp      inet  n       -       y`).ReplaceAllString(string(master), "127.0.0.1:"+ports[2]+" inet  n       -       n")
+	text = regexp.MustCompile(`(?m)^([a-z]+ +(?:unix|fifo) +[-ny] +[-ny] +)y `).ReplaceAllString(text, "${1}n ")
+	for name, content := range map[string]string{"dovecot.conf": fill(peerDovecot), "conf/main.cf": fill(peerPostfix), "conf/master.cf": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := &lockedBuffer{}
+	cmd := exec.Command("dovecot", "-F", "-c", filepath.Join(dir, "dovecot.conf"))
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	run(t, "", nil, "postfix", "-c", dir+"/conf", "start")
+	t.Cleanup(func() {
+		_ = exec.Command("postfix", "-c", dir+"/conf", "stop").Run()
+		if t.Failed() {
+			for _, name := range []string{"mail.log", "log"} {
+				text, _ := os.ReadFile(filepath.Join(dir, name))
+				t.Logf("%s:\n%s", name, text)
+			}
+		}
+	})
+	s := &server{t: t, port: map[string]string{"imap": ports[0], "smtp": ports[2]}, out: said}
+	s.await("imap")
+	s.await("smtp")
+	return "127.0.0.1:" + ports[0], "127.0.0.1:" + ports[2]
+}
+
+const peerDovecot = `
+protocols = imap lmtp
+listen = 127.0.0.1
+base_dir = DIR/run
+state_dir = DIR/state
+log_path = DIR/log
+ssl = no
+disable_plaintext_auth = no
+mail_location = sdbox:DIR/mail/%n
+mail_uid = nobody
+mail_gid = nogroup
+first_valid_uid = 1
+first_valid_gid = 1
+passdb {
+  driver = static
+  args = password=secret
+}
+userdb {
+  driver = static
+  args = uid=nobody gid=nogroup home=DIR/mail/%n
+}
+namespace inbox {
+  inbox = yes
+}
+service imap-login {
+  inet_listener imap {
+    port = IMAP
+  }
+  inet_listener imaps {
+    port = 0
+  }
+}
+service lmtp {
+  inet_listener lmtp {
+    address = 127.0.0.1
+    port = LMTPPORT
+  }
+}
+service anvil {
+  chroot =
+}
+service stats {
+  chroot =
+}
+`
+
+const peerPostfix = `compatibility_level = 3.6
+queue_directory = DIR/spool
+data_directory = DIR/data
+command_directory = /usr/sbin
+daemon_directory = /usr/lib/postfix/sbin
+mail_owner = postfix
+setgid_group = postdrop
+myhostname = mail.test.example
+mydestination =
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+mynetworks = 127.0.0.0/8
+maillog_file = DIR/mail.log
+maillog_file_prefixes = DIR
+virtual_mailbox_domains = test.example
+virtual_mailbox_maps = static:ok
+virtual_transport = lmtp:inet:127.0.0.1:LMTPPORT
+smtpd_relay_restrictions = permit_mynetworks, reject_unauth_destination
+disable_dns_lookups = yes
+smtp_host_lookup = native
+message_size_limit = 50000000
+virtual_mailbox_limit = 0
+alias_maps =
+alias_database =
+`

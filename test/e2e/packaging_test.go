@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"doublet/test/external"
+)
+
+// TestUnits: systemd finds nothing wrong with the units, and little that they leave open.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	external.Need(t, "systemd-analyze")
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for unit, as := range map[string]string{"doublet.service": "doublet.service", "doublet@.service": "doublet@sales.service"} {
+		raw, err := os.ReadFile(filepath.Join("../../packaging/systemd", unit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The program must be there to be verified, and the account is made by the package.
+		text := strings.NewReplacer("/usr/bin/doublet ", program+" ", "User=doublet\n", "User=root\n", "Group=doublet\n", "Group=root\n").Replace(string(raw))
+		if err := os.WriteFile(filepath.Join(dir, unit), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.Command("systemd-analyze", "verify", "--man=no", "--generators=no", filepath.Join(dir, as))
+		c.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir+":")
+		if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", unit, err, out)
+		}
+		out, err := command("systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", filepath.Join("../../packaging/systemd", unit))
+		if err != nil {
+			t.Errorf("%s: more exposed than 2.5 of 10: %v\n%s", unit, err, out)
+		}
+		for _, want := range []string{"Type=notify\n", "WatchdogSec=", "ConditionPathExists=/var/lib/doublet", "NoNewPrivileges=yes\n", "ProtectSystem=strict\n"} {
+			if !strings.Contains(string(raw), want) {
+				t.Errorf("%s lacks %q", unit, want)
+			}
+		}
+	}
+}
+
+// TestDebianPackage: it is made, and what is in it is where it belongs and works.
+func TestDebianPackage(t *testing.T) {
+	t.Parallel()
+	external.Need(t, "dpkg-deb")
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	out := strings.TrimSpace(run(t, "", nil, "../../packaging/deb/build", program, dir))
+	if !regexp.MustCompile(`/doublet_0\.\d+(\.\d+)?(~\d{14}\.[0-9a-f]+)?_\w+\.deb$`).MatchString(out) {
+		t.Errorf("it is called %s", out)
+	}
+	list := run(t, "", nil, "dpkg-deb", "-c", out)
+	for _, line := range []string{
+		`-rwxr-xr-x root/root .* \./usr/bin/doublet\n`, `-rw-r--r-- root/root .* \./usr/lib/systemd/system/doublet\.service\n`, `-rw-r--r-- root/root .* \./usr/lib/systemd/system/doublet@\.service\n`,
+		`-rw-r--r-- root/root .* \./etc/default/doublet\n`, `\./usr/share/doc/doublet/operate\.md\n`, `\./usr/share/doc/doublet/copyright\n`, `\./usr/share/doc/doublet/changelog\.gz\n`,
+	} {
+		if !regexp.MustCompile(line).MatchString(list) {
+			t.Errorf("no %s in\n%s", line, list)
+		}
+	}
+	if strings.Contains(list, "/var/lib") {
+		t.Error("the package owns the data folder, and would take it away")
+	}
+	want(t, run(t, "", nil, "dpkg-deb", "-I", out), "Package: doublet", "Depends: adduser, ca-certificates", "conffiles", "postinst", "prerm", "postrm", "md5sums")
+	want(t, run(t, "", nil, "dpkg-deb", "--info", out, "conffiles"), "/etc/default/doublet\n")
+	root := filepath.Join(dir, "root")
+	run(t, "", nil, "dpkg-deb", "-R", out, root)
+	want(t, run(t, "", nil, filepath.Join(root, "usr/bin/doublet"), "version"), "doublet 0.")
+	for _, script := range []string{"postinst", "prerm", "postrm"} {
+		run(t, "", nil, "sh", "-n", filepath.Join(root, "DEBIAN", script))
+	}
+	post, err := os.ReadFile(filepath.Join(root, "DEBIAN", "postinst"))
+	if err != nil || regexp.MustCompile(`systemctl (--\S+ )*(re)?start|systemctl enable --now doublet\n`).Match(regexp.MustCompile(`echo.*`).ReplaceAll(post, nil)) {
+		t.Errorf("postinst starts a server that nobody has made: %v", err)
+	}
+}
+
+// TestContainerfile: what it runs is what the program knows.
+func TestContainerfile(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../packaging/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)(?:HEALTHCHECK .*|^)CMD \[(?:"/doublet", )?"(\w+)", "--data", "/data"\]$`).FindAllSubmatch(raw, -1) {
+		run(t, "", nil, program, string(m[1]), "--help")
+	}
+	want(t, string(raw), "FROM scratch\n", "USER 65532", "ca-certificates.crt", `CMD ["/doublet", "health", "--data", "/data"]`, `CMD ["serve", "--data", "/data"]`)
+}

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/test/external"
+)
+
+// slapd is a running OpenLDAP with some entries; the root's password is "chief".
+func slapd(t *testing.T, ldif string) (port string) {
+	t.Helper()
+	path := external.Need(t, "slapd")[0]
+	dir := t.TempDir()
+	port = freePorts(t, 1)[0]
+	conf := strings.NewReplacer("DIR", dir).Replace(`
+include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+include /etc/ldap/schema/nis.schema
+include /etc/ldap/schema/inetorgperson.schema
+pidfile DIR/pid
+modulepath /usr/lib/ldap
+moduleload back_mdb
+sizelimit 10
+database mdb
+suffix "dc=example,dc=com"
+rootdn "cn=chief,dc=example,dc=com"
+rootpw chief
+directory DIR
+limits * size.soft=10 size.hard=10 size.pr=10 size.prtotal=unlimited
+access to attrs=userPassword by anonymous auth by * none
+access to * by * read
+`)
+	file, entries := filepath.Join(dir, "slapd.conf"), filepath.Join(dir, "entries.ldif")
+	for name, text := range map[string]string{file: conf, entries: ldif} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, "", nil, path, "-Ta", "-f", file, "-l", entries) // slapadd
+	out := &lockedBuffer{}
+	cmd := exec.Command(path, "-f", file, "-h", "ldap://127.0.0.1:"+port, "-d", "0")
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+		if err == nil {
+			c.Close()
+			return port
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("slapd does not answer: %s", out)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+const ldapEntries = `dn: dc=example,dc=com
+objectClass: dcObject
+objectClass: organization
+dc: example
+o: Example
+
+dn: ou=People,dc=example,dc=com
+objectClass: organizationalUnit
+ou: People
+
+dn: uid=nora,ou=People,dc=example,dc=com
+objectClass: inetOrgPerson
+cn: Nora New
+sn: New
+uid: nora
+mail: nora@example.com
+mail: n.new@example.com
+userPassword: {SSHA}nvWYwSFKhC902Q0YkG7rSrw0RuMvKCsF
+
+dn: cn=readers,dc=example,dc=com
+objectClass: groupOfNames
+cn: readers
+member: uid=nora,ou=People,dc=example,dc=com
+member: uid=reader07,ou=People,dc=example,dc=com
+
+`
+
+// TestImportLDAP: people and groups come from OpenLDAP, more than one answer holds, with passwords that
+// work.
+func TestImportLDAP(t *testing.T) {
+	external.Need(t, "curl")
+	entries := ldapEntries
+	for i := range 30 {
+		n := string(rune('0'+i/10)) + string(rune('0'+i%10))
+		entries += strings.ReplaceAll("dn: uid=readerNN,ou=People,dc=example,dc=com\nobjectClass: inetOrgPerson\ncn: Reader NN\nsn: NN\nuid: readerNN\nmail: readerNN@example.com\n\n", "NN", n)
+	}
+	port := slapd(t, entries)
+	s := demo(t)
+	url := "ldap://127.0.0.1:" + port + "/dc=example,dc=com"
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("chief\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"import", "ldap", url, "--user", "cn=chief,dc=example,dc=com", "--password-file", secret}
+	want(t, s.doublet(append(args, "--check", "--json")...), `"people":31`, `"groups":1`)
+	want(t, s.doublet(append(args, "--json")...), `"people":31`, `"groups":1`, `"failed":0`)
+	want(t, s.doublet("user", "show", "nora", "--json"), "n.new@example.com", `"password":true`)
+	want(t, s.doublet("group", "show", "readers"), "Nora New", "Reader 07")
+	for range 2 { // with the hash that came, then with ours
+		run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "nora:Grüße demo", "--login-options", "AUTH=PLAIN")
+	}
+	want(t, s.doublet(append(args, "--json")...), `"people":0`, `"present":32`)
+	// A filter chooses; a wrong password says so.
+	want(t, s.doublet("import", "ldap", url+"??sub?(uid=nora)", "--json"), `"present":1`)
+	if err := os.WriteFile(secret, []byte("wrong\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := command(mustBinary(t), append(args, "--data", s.data)...)
+	if err == nil || !strings.Contains(text, "bind as cn=chief") {
+		t.Error(text, err)
+	}
+}
+
+// TestAccountPage: a person changes their password with a browser that runs no script.
+func TestAccountPage(t *testing.T) {
+	external.Need(t, "curl")
+	s := demo(t)
+	page := "http://127.0.0.1:" + s.port["http"] + "/account/password"
+	want(t, run(t, "", nil, "curl", "-sf", page), "Change it")
+	want(t, run(t, "", nil, "curl", "-s", page, "-d", "user=bob", "-d", "password=wrong", "-d", "new=a new secret", "-d", "again=a new secret"), "Wrong name or password")
+	want(t, run(t, "", nil, "curl", "-sf", page, "-d", "user=bob", "-d", "password=demo", "-d", "new=a new secret", "-d", "again=a new secret"), "The password is changed")
+	run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "bob:a new secret")
+	if out, err := command("curl", "-s", s.imapURL("INBOX"), "-u", "bob:demo"); err == nil {
+		t.Errorf("the old password still works: %s", out)
+	}
+}
+
+// TestExportPerson: a person leaves one server and comes to another, over the command line.
+func TestExportPerson(t *testing.T) {
+	external.Need(t, "curl")
+	s, other := demo(t), demo(t)
+	dir := filepath.Join(t.TempDir(), "alice")
+	s.doublet("export", "person", "alice", dir)
+	if b, err := os.ReadFile(filepath.Join(dir, "person.json")); err != nil || strings.Contains(string(b), "argon2") {
+		t.Errorf("%s %v", b, err)
+	}
+	other.doublet("user", "add", "Alice Two", "--short", "alice2", "--password", "two")
+	other.doublet("import", "person", dir, "--user", "alice2")
+	near, far := imapClient(t, other.port["imap"], "alice2", "two"), imapClient(t, s.port["imap"], "alice", "demo")
+	sameFolders(t, far, near, map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
+	want(t, other.doublet("check", "--deep"), "")
+}

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	web "net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serving is a server made by init and run by serve, as an administrator would.
+func serving(t *testing.T, port map[string]string, environ ...string) *server {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: port, out: &lockedBuffer{}}
+	environ = append(environ, "DOUBLET_SERVER_NAME=mx.example.org", "DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0")
+	run(t, "secret\n", environ, path, "init", "--data", s.data, "--domain", "example.org")
+	args := []string{"serve", "--data", s.data}
+	for _, d := range doors {
+		at := "off"
+		if p := port[d]; p != "" {
+			at = "127.0.0.1:" + p
+		}
+		args = append(args, "--"+d, at)
+	}
+	args = append(args, "--submissions", "off")
+	s.cmd = exec.Command(path, args...)
+	s.cmd.Env = append(s.cmd.Environ(), environ...)
+	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	return s
+}
+
+// TestServeACME: a server that was told to ask an authority has good certificates at all doors by itself,
+// and publishes its policy of MTA-STS under one of them.
+func TestServeACME(t *testing.T) {
+	t.Parallel()
+	a := pebble(t)
+	port := map[string]string{"http": a.http, "https": a.tls}
+	for i, p := range freePorts(t, 3) {
+		port[[]string{"imap", "imaps", "smtp"}[i]] = p
+	}
+	s := serving(t, port, "DOUBLET_ACME_ENABLED=true", "DOUBLET_ACME_DIRECTORY="+a.directory, "DOUBLET_ACME_ROOT="+a.root, "DOUBLET_ACME_EMAIL=hostmaster@example.org",
+		"DOUBLET_DNS_SERVERS="+a.resolver, "DOUBLET_WEB_MTA_STS=enforce")
+	s.await("imap")
+	roots := a.issuer()
+	dial := func(door, name string) error {
+		c, err := tls.Dial("tcp", "127.0.0.1:"+port[door], &tls.Config{ServerName: name, RootCAs: roots})
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	names := []string{"mx.example.org", "mta-sts.example.org", "autoconfig.example.org", "autodiscover.example.org"}
+	deadline := time.Now().Add(90 * time.Second)
+	for _, n := range names {
+		for err := dial("imaps", n); err != nil; err = dial("imaps", n) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %v\n%s", n, err, s.out)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if err := dial("https", n); err != nil {
+			t.Errorf("https for %s: %v", n, err)
+		}
+	}
+	get := func(host, path string) (*web.Response, string) {
+		c := &web.Client{Timeout: 10 * time.Second, Transport: &web.Transport{
+			ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots},
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, "127.0.0.1:"+a.tls)
+			},
+		}}
+		r, err := c.Get("https://" + host + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, string(body)
+	}
+	r, policy := get("mta-sts.example.org", "/.well-known/mta-sts.txt")
+	if r.StatusCode != 200 || !strings.Contains(policy, "mode: enforce\r\nmx: mx.example.org\r\n") || r.Header.Get("Strict-Transport-Security") == "" || r.Proto != "HTTP/2.0" {
+		t.Errorf("%s %v %s", r.Proto, r.Header, policy)
+	}
+	if _, config := get("autoconfig.example.org", "/mail/config-v1.1.xml?emailaddress=admin@example.org"); !strings.Contains(config, "<port>"+port["imaps"]+"</port>") {
+		t.Errorf("autoconfig: %s", config)
+	}
+	want(t, s.doublet("certificate", "show"), "acme", "mx.example.org", "autodiscover.example.org")
+	want(t, s.doublet("health"), "ok")
+	before := leaf(t, a, "mx.example.org")
+	s.doublet("certificate", "renew", "mx.example.org")
+	if after := leaf(t, a, "mx.example.org"); after.Equal(before) || string(after.RawSubjectPublicKeyInfo) != string(before.RawSubjectPublicKeyInfo) {
+		t.Error("certificate renew: the same certificate, or another key")
+	}
+}
+
+// TestServeBehindProxy: what a load balancer says of its clients holds at the doors of mail and of HTTP,
+// and connections without its word are closed.
+func TestServeBehindProxy(t *testing.T) {
+	t.Parallel()
+	ports := freePorts(t, 3)
+	port := map[string]string{"smtp": ports[0], "http": ports[1], "imaps": ports[2]}
+	s := serving(t, port, "DOUBLET_SERVER_PROXIES=127.0.0.0/8", "DOUBLET_DNS_SERVERS=127.0.0.1:1", "DOUBLET_LIMITS_CONNECTIONS_PER_ADDRESS=1")
+	open := func(door, header string) net.Conn {
+		t.Helper()
+		for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			c, err := net.DialTimeout("tcp", "127.0.0.1:"+port[door], time.Second)
+			if err == nil {
+				t.Cleanup(func() { c.Close() })
+				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+				if _, err := io.WriteString(c, header); err != nil {
+					t.Fatal(err)
+				}
+				return c
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%v\n%s", err, s.out)
+			}
+		}
+	}
+	answer := func(c net.Conn) string {
+		b := make([]byte, 4096)
+		n, _ := c.Read(b)
+		return string(b[:n])
+	}
+	const header = "PROXY TCP4 192.0.2.77 198.51.100.1 4711 25\r\n"
+	first := open("smtp", header)
+	want(t, answer(first), "220 mx.example.org")
+	if _, err := io.WriteString(first, "EHLO there.example\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, answer(first), "250-mx.example.org", "CHUNKING")
+	want(t, answer(open("smtp", header)), "421")                                 // the client's second one
+	want(t, answer(open("smtp", strings.Replace(header, "77", "78", 1))), "220") // another client
+	if got := answer(open("smtp", "EHLO there.example\r\n")); got != "" {
+		t.Errorf("without a header: %q", got)
+	}
+	// Through the balancer nobody is on this machine, so nobody sees the statistics.
+	c := open("http", strings.Replace(header, "77", "79", 1)+"GET /metrics HTTP/1.1\r\nHost: mx\r\n\r\n")
+	want(t, answer(c), "404")
+	secure := tls.Client(open("imaps", strings.Replace(header, "77", "80", 1)), &tls.Config{InsecureSkipVerify: true})
+	b := make([]byte, 4)
+	if _, err := io.ReadFull(secure, b); err != nil || string(b) != "* OK" {
+		t.Errorf("imaps: %q %v", b, err)
+	}
+}

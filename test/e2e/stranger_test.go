@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"net"
+	"net/textproto"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/client/dns/zone"
+	"doublet/wire/dkim"
+)
+
+// TestStrangers: the running server looks into mail from elsewhere, by a stub zone. The clients come
+// through a load balancer, so that they have addresses of their own.
+func TestStrangers(t *testing.T) {
+	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{5}, ed25519.SeedSize))
+	record, err := dkim.Record(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zone.Start(t, `bank.example. TXT "v=spf1 ip4:192.0.2.1 -all"
+_dmarc.bank.example. TXT "v=DMARC1; p=reject"
+k._domainkey.bank.example. TXT "`+record+`"
+quiet.example. TXT "v=spf1 -all"
+_dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
+7.2.0.192.list.example. A 127.0.0.2
+7.2.0.192.list.example. TXT "listed for a test"
+`)
+	t.Setenv("DOUBLET_DNS_SERVERS", z.Addr())
+	t.Setenv("DOUBLET_SERVER_PROXIES", "127.0.0.1")
+	t.Setenv("DOUBLET_VERIFY_BLOCKLISTS", "list.example")
+	s := &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}, out: &lockedBuffer{}}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"demo", "--data", s.data}
+	for i, p := range freePorts(t, len(doors)) {
+		s.port[doors[i]] = p
+		args = append(args, "--"+doors[i], "127.0.0.1:"+p)
+	}
+	s.cmd = exec.Command(path, args...)
+	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+
+	letter := []byte("From: Bank <desk@bank.example>\r\nTo: alice@example.com\r\nSubject: your account\r\nAuthentication-Results: localhost; dmarc=pass header.from=bank.example\r\n\r\nHello.\r\n")
+	head, err := dkim.New(letter).AppendSignatures(nil, []dkim.Signer{{Domain: "bank.example", Selector: "k", Key: key}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := string(head) + string(letter)
+	quiet := strings.ReplaceAll(string(letter), "bank.example", "quiet.example")
+	for _, c := range []struct{ name, ip, from, to, message, want string }{
+		{"SPF proves", "192.0.2.1", "desk@bank.example", "alice@example.com", string(letter), "250"},
+		{"forged", "192.0.2.9", "desk@bank.example", "alice@example.com", string(letter), "550 5.7.1 Rejected by the DMARC policy of bank.example"},
+		{"DKIM proves", "192.0.2.9", "list@lists.example", "alice@example.com", signed, "250"},
+		{"changed on the way", "192.0.2.9", "list@lists.example", "alice@example.com", strings.Replace(signed, "Hello.", "Hallo.", 1), "550 5.7.1"},
+		{"quarantined", "192.0.2.9", "x@quiet.example", "alice@example.com", quiet, "250"},
+		{"listed", "192.0.2.7", "x@quiet.example", "alice@example.com", quiet, "554 5.7.1 Blocked: 192.0.2.7 is listed by list.example; listed for a test"},
+		{"listed, to postmaster", "192.0.2.7", "x@bank.example", "postmaster@example.com", signed, "250"},
+	} {
+		if got := s.stranger(c.ip, c.from, c.to, c.message); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "alice")
+	s.doublet("export", "alice", out)
+	stored := run(t, "", nil, "cat", filepath.Join(out, "INBOX.mbox"))
+	want(t, stored, "Authentication-Results: localhost;\n\tspf=pass smtp.mailfrom=bank.example;", "dkim=pass header.d=bank.example header.s=k", "dmarc=pass (p=reject applied=none) header.from=bank.example")
+	if strings.Contains(stored, "\nAuthentication-Results: localhost; dmarc=pass") {
+		t.Error("the forged field is still there")
+	}
+	want(t, run(t, "", nil, "cat", filepath.Join(out, "Junk.mbox")), "dmarc=fail (p=quarantine applied=quarantine) header.from=quiet.example")
+}
+
+// stranger sends a message from an address, and returns the first refusal or the last reply.
+func (s *server) stranger(ip, from, to, message string) string {
+	s.t.Helper()
+	var conn net.Conn
+	var text *textproto.Conn
+	line := ""
+	for until := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		var err error
+		if conn, err = net.DialTimeout("tcp", "127.0.0.1:"+s.port["smtp"], time.Second); err == nil {
+			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			text = textproto.NewConn(conn)
+			_ = text.PrintfLine("PROXY TCP4 %s 127.0.0.1 40000 25", ip)
+			if line, err = text.ReadLine(); err == nil {
+				break
+			}
+			conn.Close()
+		}
+		if time.Now().After(until) {
+			s.t.Fatalf("no greeting: %v\n%s", err, s.out)
+		}
+	}
+	defer conn.Close()
+	for _, command := range []string{"HELO client.example", "MAIL FROM:<" + from + ">", "RCPT TO:<" + to + ">", "DATA", strings.TrimSuffix(message, "\r\n") + "\r\n."} {
+		if line[0] != '2' && line[0] != '3' {
+			return line
+		}
+		_ = text.PrintfLine("%s", command)
+		var err error
+		if line, err = text.ReadLine(); err != nil {
+			s.t.Fatalf("%.30s: %v", command, err)
+		}
+	}
+	return line
+}

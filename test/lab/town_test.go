@@ -1,0 +1,180 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// town is the newcomer's machine: an empty Debian as far as Doublet is concerned. It is this machine's
+// system with everything written kept apart, in memory.
+type town struct {
+	*host
+	root    string
+	prelude string // shell functions that the document defines
+	server  *exec.Cmd
+}
+
+func openTown(t *testing.T, h *host) *town {
+	t.Helper()
+	w := &town{host: h, root: filepath.Join(h.dir, "root")}
+	memory := filepath.Join(h.dir, "memory")
+	for _, dir := range []string{w.root, memory} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount := func(target string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command("mount", append(args, target)...).CombinedOutput(); err != nil {
+			t.Fatalf("mount %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		t.Cleanup(func() { _ = exec.Command("umount", "-l", target).Run() })
+	}
+	mount(memory, "-t", "tmpfs", "tmpfs")
+	for _, dir := range []string{"upper", "work"} {
+		if err := os.Mkdir(filepath.Join(memory, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount(w.root, "-t", "overlay", "overlay", "-o", "lowerdir=/,upperdir="+memory+"/upper,workdir="+memory+"/work")
+	mount(filepath.Join(w.root, "proc"), "--bind", "/proc")
+	mount(filepath.Join(w.root, "dev"), "--bind", "/dev")
+	mount(filepath.Join(w.root, "run"), "-t", "tmpfs", "tmpfs")
+	_ = os.Remove(filepath.Join(w.root, "etc/resolv.conf"))
+	write(t, filepath.Join(w.root, "etc/resolv.conf"), "nameserver "+netAddress+"\noptions trust-ad\n")
+	return w
+}
+
+// in is a path of the town's.
+func (w *town) in(path string) string { return filepath.Join(w.root, path) }
+
+// shell carries out a line as a person would type it, and returns what was printed.
+func (w *town) shell(line, stdin string) (string, error) {
+	cmd := w.command("chroot", w.root, "bash", "-c", "cd /root\n"+w.prelude+"\n"+line)
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
+	timer := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// must is shell for a line that has to end well.
+func (w *town) must(t *testing.T, line, stdin string) string {
+	t.Helper()
+	out, err := w.shell(line, stdin)
+	if err != nil {
+		t.Fatalf("in town: %s: %v\n%s", line, err, out)
+	}
+	t.Logf("$ %s\n%s", line, tail([]byte(out), 1500))
+	return out
+}
+
+// startUnit does what systemd would with the unit that the package brought: the same program, account and
+// capabilities.
+func (w *town) startUnit(t *testing.T) {
+	t.Helper()
+	unit := ""
+	for _, dir := range []string{"usr/lib/systemd/system", "lib/systemd/system"} {
+		if b, err := os.ReadFile(w.in(filepath.Join(dir, "doublet.service"))); err == nil {
+			unit = string(b)
+		}
+	}
+	var program []string
+	for l := range strings.Lines(unit) {
+		if value, ok := strings.CutPrefix(l, "ExecStart="); ok {
+			program = strings.Fields(value)
+		}
+	}
+	if len(program) == 0 || !strings.Contains(unit, "AmbientCapabilities=CAP_NET_BIND_SERVICE") || !strings.Contains(unit, "User=doublet") {
+		t.Fatalf("the unit:\n%s", unit)
+	}
+	w.server = w.start(t, append([]string{"chroot", w.root, "setpriv", "--reuid=doublet", "--regid=doublet", "--clear-groups", "--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service"}, program...)...)
+	w.listens(t, townAddress+":25")
+}
+
+// stopUnit is systemctl stop: SIGTERM, and the server ends by itself.
+func (w *town) stopUnit(t *testing.T) {
+	t.Helper()
+	if err := w.server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.server.Wait(); err != nil {
+		t.Fatalf("the server ended with %v", err)
+	}
+}
+
+// configure sets what a piece of TOML says in the configuration that init has written.
+func (w *town) configure(t *testing.T, settings string) {
+	t.Helper()
+	path := w.in("var/lib/doublet/doublet.toml")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(b), "\n")
+	section := ""
+	for _, l := range strings.Split(settings, "\n") {
+		l = strings.TrimSpace(l)
+		if strings.HasPrefix(l, "[") {
+			section = l
+			continue
+		}
+		key, _, ok := strings.Cut(l, "=")
+		if !ok {
+			continue
+		}
+		if !setKey(lines, section, strings.TrimSpace(key), l) {
+			t.Fatalf("doublet.toml has no %s %s", section, key)
+		}
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setKey replaces the line of a key in a section.
+func setKey(lines []string, section, key, with string) bool {
+	here := ""
+	for i, l := range lines {
+		l = strings.TrimSpace(l)
+		if strings.HasPrefix(l, "[") {
+			here = l
+			continue
+		}
+		name, _, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(l, "#")), "=")
+		if ok && here == section && strings.TrimSpace(name) == key {
+			lines[i] = with
+			return true
+		}
+	}
+	return false
+}
+
+// inbox waits for a message with a subject in a person's INBOX.
+func (w *town) inbox(t *testing.T, user, password, folder, subject string) string {
+	t.Helper()
+	url := fmt.Sprintf("imaps://%s/%s", townHost, folder)
+	curl := func(args ...string) string {
+		out, _ := exec.Command("curl", append([]string{"-s", "--cacert", w.path("roots.pem"), "--resolve", townHost + ":993:" + townAddress, "-u", user + ":" + password}, args...)...).Output()
+		return string(out)
+	}
+	var found string
+	wait(t, "mail "+subject+" for "+user+" in town", func() (string, bool) {
+		f := strings.Fields(curl(url, "-X", `UID SEARCH SUBJECT "`+subject+`"`))
+		if len(f) < 3 {
+			return "nothing yet", false
+		}
+		found = curl(url + ";UID=" + f[len(f)-1])
+		return "", strings.Contains(found, "Subject:")
+	})
+	return found
+}
+
+func (w *town) path(name string) string { return filepath.Join(w.dir, name) }

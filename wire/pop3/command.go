@@ -1,0 +1,180 @@
+// Package pop3 is the grammar of POP3: commands, replies, and messages as they travel. It is pure, and
+// server and client share it.
+//
+// Implements: RFC 1939 Post Office Protocol, version 3
+package pop3
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of lines, with their line end.
+const (
+	// MaxCommand is the longest command that is read; RFC 2449 section 4 asks for 255.
+	MaxCommand = 1024
+	// MaxAuth is the longest line of an AUTH exchange, the command with an initial response too: a
+	// token of OAUTHBEARER has some kilobytes.
+	MaxAuth = 12 << 10
+)
+
+// ErrSyntax says that a line is no command. Its text is for the client.
+var ErrSyntax = errors.New("pop3: bad command")
+
+// Command is one command.
+type Command struct {
+	// Name is in upper case.
+	Name string
+	// Text is the argument of USER and PASS, the language of LANG, the mechanism of AUTH in upper case.
+	Text string
+	// Number is the message of LIST, RETR, DELE, TOP and UIDL; 0 where LIST and UIDL have none.
+	Number uint32
+	// Lines is how many lines of the body TOP wants.
+	Lines uint32
+	// Initial is the initial response of AUTH (RFC 5034): nil without one, empty for "=".
+	Initial []byte
+}
+
+// arguments says how a command is continued.
+type arguments uint8
+
+const (
+	none     arguments = iota
+	rest               // the rest of the line, blanks too
+	word               // one word, or none
+	number             // a message
+	optional           // a message, or none
+	top                // a message and a number of lines
+	auth               // a mechanism and perhaps an initial response
+)
+
+var commands = map[string]arguments{
+	"AUTH": auth, "CAPA": none, "DELE": number, "LANG": word, "LIST": optional, "NOOP": none, "PASS": rest, "QUIT": none,
+	"RETR": number, "RSET": none, "STAT": none, "STLS": none, "TOP": top, "UIDL": optional, "USER": rest, "UTF8": none,
+}
+
+// Names are the commands that the grammar knows.
+func Names() []string {
+	out := make([]string, 0, len(commands))
+	for name := range commands {
+		out = append(out, name)
+	}
+	return out
+}
+
+// Parse reads a command; line is without its line end. An error wraps ErrSyntax and says what is wrong;
+// where the name is a command's, it is set.
+func Parse(line []byte) (Command, error) {
+	head, tail, more := strings.Cut(string(line), " ")
+	c := Command{Name: strings.ToUpper(head)}
+	kind, known := commands[c.Name]
+	if !known {
+		return Command{}, fmt.Errorf("%w: unknown command", ErrSyntax)
+	}
+	if len(line)+2 > MaxCommand && c.Name != "AUTH" {
+		return c, fmt.Errorf("%w: line too long", ErrSyntax)
+	}
+	if kind != rest {
+		if tail = strings.TrimRight(tail, " "); tail == "" {
+			more = false
+		}
+	}
+	var err error
+	switch kind {
+	case none:
+		if more {
+			err = fmt.Errorf("%w: %s has no argument", ErrSyntax, c.Name)
+		}
+	case rest:
+		c.Text = tail
+		if tail == "" || !utf8.ValidString(tail) || strings.IndexByte(tail, 0) >= 0 {
+			err = fmt.Errorf("%w: %s needs an argument in UTF-8", ErrSyntax, c.Name)
+		}
+	case word:
+		c.Text = tail
+		if strings.ContainsAny(tail, " \t") {
+			err = fmt.Errorf("%w: %s has one argument", ErrSyntax, c.Name)
+		}
+	case number, optional:
+		if !more && kind == optional {
+			return c, nil
+		}
+		c.Number, err = parseNumber(tail, 1)
+	case top:
+		first, second, _ := strings.Cut(tail, " ")
+		if c.Number, err = parseNumber(first, 1); err == nil {
+			c.Lines, err = parseNumber(strings.TrimLeft(second, " "), 0)
+		}
+	case auth:
+		err = c.auth(tail)
+	}
+	return c, err
+}
+
+// parseNumber reads a decimal of at least min; one too great for any message is cut to the greatest.
+func parseNumber(s string, min uint64) (uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if errors.Is(err, strconv.ErrRange) {
+		return 1<<32 - 1, nil
+	}
+	if err != nil || n < min {
+		return 0, fmt.Errorf("%w: a number is needed", ErrSyntax)
+	}
+	return uint32(n), nil
+}
+
+// auth reads `AUTH mechanism [initial-response]`.
+//
+// Implements: RFC 5034 SASL authentication
+func (c *Command) auth(tail string) error {
+	mechanism, initial, more := strings.Cut(tail, " ")
+	c.Text = strings.ToUpper(mechanism)
+	if c.Text == "" || len(c.Text) > 20 {
+		return fmt.Errorf("%w: AUTH needs a mechanism", ErrSyntax)
+	}
+	if !more {
+		return nil
+	}
+	if initial == "=" {
+		c.Initial = []byte{}
+		return nil
+	}
+	b, err := base64.StdEncoding.DecodeString(initial)
+	if err != nil || len(b) == 0 {
+		return fmt.Errorf("%w: the initial response is not base64", ErrSyntax)
+	}
+	c.Initial = b
+	return nil
+}
+
+// Append prints a command with its line end. What cannot stand in a line must not be in its texts.
+func (c *Command) Append(dst []byte) []byte {
+	dst = append(dst, c.Name...)
+	switch commands[c.Name] {
+	case rest, word:
+		if c.Text != "" {
+			dst = append(append(dst, ' '), c.Text...)
+		}
+	case number, optional, top:
+		if c.Number != 0 {
+			dst = strconv.AppendUint(append(dst, ' '), uint64(c.Number), 10)
+		}
+		if c.Name == "TOP" {
+			dst = strconv.AppendUint(append(dst, ' '), uint64(c.Lines), 10)
+		}
+	case auth:
+		dst = append(append(dst, ' '), c.Text...)
+		switch {
+		case c.Initial == nil:
+		case len(c.Initial) == 0:
+			dst = append(dst, " ="...)
+		default:
+			dst = base64.StdEncoding.AppendEncode(append(dst, ' '), c.Initial)
+		}
+	}
+	return append(dst, "\r\n"...)
+}
