@@ -4,17 +4,21 @@
 package drive
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"doublet/bench/content"
 	"doublet/bench/workload"
 	"doublet/env"
+	"doublet/wire/smtp"
 )
 
 // Target is the server under test.
@@ -48,29 +52,17 @@ type World struct {
 	// Label makes Message-IDs of this run its own.
 	Label string
 
-	serial   serial
+	serial   atomic.Uint64
 	buffers  sync.Pool
 	messages sync.Pool
-}
-
-// serial gives numbers.
-type serial struct {
-	mu sync.Mutex
-	n  uint64
-}
-
-func (s *serial) next() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.n++
-	return s.n
 }
 
 // Session is a user's connection.
 type Session interface {
 	// Do carries out one action and returns when the last byte of its answer has come. What the server
-	// refused is a *Refusal; any other error is a connection that cannot be used any more.
-	Do(p *workload.Planned) (Traffic, error)
+	// refused is a *Refusal; any other error is a connection that cannot be used any more. When ctx ends,
+	// what is held open ends at once, and what a server does not answer is given up soon.
+	Do(ctx context.Context, p *workload.Planned) (Traffic, error)
 	// Close ends the session in order.
 	Close() error
 }
@@ -96,24 +88,54 @@ func (r *Refusal) Error() string { return "refused: " + r.Text }
 // is no failure of the server, and no action.
 var ErrNothing = errors.New("drive: nothing to do it with")
 
+// maxKind bounds the text of a kind of error.
+const maxKind = 60
+
 // Kind makes a short text of an error, to count alike what is alike.
 func Kind(err error) string {
 	var r *Refusal
+	var bye *Farewell
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, &r):
-		text := r.Text
-		if len(text) > 60 {
-			text = text[:60]
-		}
-		return strings.ToValidUTF8(text, "?")
+		return short(r.Text)
+	case errors.As(err, &bye):
+		return short(bye.Text)
+	case errors.Is(err, ErrProtocol), errors.Is(err, smtp.ErrMalformedReply):
+		return "broken protocol"
 	case isTimeout(err):
 		return "time-out"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "the driver ran out of ports"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "the driver ran out of descriptors"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed by the server"
 	}
 	return "connection lost"
+}
+
+// short cuts a server's text, and leaves out the times that some append: with them no two would be alike.
+func short(text string) string {
+	if i := strings.LastIndex(text, " ("); i > 0 && strings.Contains(text[i:], " secs)") {
+		text = text[:i]
+	}
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) > maxKind {
+		text = strings.ToValidUTF8(text[:maxKind], "")
+	}
+	if text == "" {
+		return "refused without a word"
+	}
+	return text
 }
 
 func isTimeout(err error) bool {
@@ -122,16 +144,29 @@ func isTimeout(err error) bool {
 }
 
 // Open signs a user in over a protocol.
-func (w *World) Open(protocol string, u *User) (Session, Traffic, error) {
+func (w *World) Open(ctx context.Context, protocol string, u *User) (Session, Traffic, error) {
 	switch protocol {
 	case workload.IMAP:
-		return w.openIMAP(u)
+		return w.openIMAP(ctx, u)
 	case workload.POP3:
-		return w.openPOP3(u)
+		return w.openPOP3(ctx, u)
 	case workload.SMTP, workload.LMTP:
 		return &sender{w: w, u: u, lmtp: protocol == workload.LMTP}, Traffic{}, nil
 	}
 	return nil, Traffic{}, fmt.Errorf("drive: %s cannot be driven yet", protocol)
+}
+
+// grace is how long a server has to answer what is under way when a step is over.
+const grace = 5 * time.Second
+
+// guard closes a connection some time after ctx has ended, unless the function that it returns is called
+// first: a server that stands still must not hold up the end of a run.
+func (w *World) guard(ctx context.Context, conn io.Closer) (stop func()) {
+	end := context.AfterFunc(ctx, func() {
+		w.Env.Clock.Sleep(grace)
+		_ = conn.Close()
+	})
+	return func() { end() }
 }
 
 // timeout is how long one answer may take.
@@ -189,7 +224,7 @@ func (w *World) compose(u *User, p *workload.Planned) content.Message {
 	if profile := w.Workload.Sizes[p.Sizes]; len(profile) > 0 {
 		size = workload.Pick(profile, p.Pick*0x9e3779b97f4a7c15)
 	}
-	n := w.serial.next()
+	n := w.serial.Add(1)
 	return content.Message{
 		From: u.Address, Date: w.Env.Clock.Now(), ID: fmt.Sprintf("%s.%d.%d", w.Label, u.Index, n),
 		Subject: fmt.Sprintf("%s%d from %s", subjectMail, n, u.Name),

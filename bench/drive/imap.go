@@ -2,6 +2,7 @@ package drive
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -28,49 +29,67 @@ type imapSession struct {
 	conn net.Conn
 	tag  uint32
 	out  []byte
+	left []byte // read behind the last answer
+	// broken says that the connection is of no more use, bye what the server said when it ended it.
+	broken  bool
+	closing bool
+	bye     string
 
 	open   bool
 	exists uint32
+	came   int      // messages that the last command brought
 	top    uint32   // lowest sequence number listed
 	known  []uint32 // UIDs, ascending
 	unread []uint32
 	high   uint32 // highest UID that Retrieve has fetched
+	had    uint32 // how many there were then
 	last   uint32 // read last
 	waits  []invitation
-	seen   map[string]bool // invitations that were answered
+	seen   map[string]bool // invitations that were answered; nil before the first
 	t      Traffic
 }
 
-func (w *World) dial(door, secure string) (net.Conn, error) {
+// dial connects to a door, or to its sister that speaks TLS from the first byte, where the target has one.
+func (w *World) dial(door, secure string) (conn net.Conn, isSecure bool, err error) {
 	name, address := door, w.Target.Doors[door]
 	if a := w.Target.Doors[secure]; a != "" {
 		name, address = secure, a
 	}
 	if address == "" {
-		return nil, fmt.Errorf("drive: the target has no door %s", door)
+		return nil, false, fmt.Errorf("drive: the target has no door %s", door)
 	}
-	conn, err := w.Env.Dial("tcp", address, w.timeout())
-	if err != nil {
-		return nil, fmt.Errorf("drive: connect: %w", err)
+	if conn, err = w.Env.Dial("tcp", address, w.timeout()); err != nil {
+		return nil, false, fmt.Errorf("drive: connect: %w", err)
 	}
 	if name == secure {
-		return tls.Client(conn, w.Target.TLS), nil
+		return tls.Client(conn, w.Target.tlsFor(address)), true, nil
 	}
-	return conn, nil
+	return conn, false, nil
 }
 
-func (w *World) openIMAP(u *User) (Session, Traffic, error) {
-	conn, err := w.dial("imap", "imaps")
+// tlsFor is the TLS configuration for an address: where certificates are looked at, they must name it.
+func (t *Target) tlsFor(address string) *tls.Config {
+	if t.TLS == nil || t.TLS.InsecureSkipVerify || t.TLS.ServerName != "" {
+		return t.TLS
+	}
+	c := t.TLS.Clone()
+	c.ServerName, _, _ = net.SplitHostPort(address)
+	return c
+}
+
+func (w *World) openIMAP(ctx context.Context, u *User) (Session, Traffic, error) {
+	conn, secure, err := w.dial("imap", "imaps")
 	if err != nil {
 		return nil, Traffic{}, err
 	}
-	s := &imapSession{w: w, u: u, conn: conn, seen: make(map[string]bool)}
-	err = s.greet()
-	if err == nil {
+	defer w.guard(ctx, conn)()
+	s := &imapSession{w: w, u: u, conn: conn}
+	known, err := s.greet(w.Target.StartTLS && !secure)
+	if err == nil && !known {
 		err = s.command("LOGIN " + quote(u.Name) + " " + quote(u.Password))
 	}
 	if err != nil {
-		_ = conn.Close()
+		_ = s.conn.Close()
 		return nil, s.t, err
 	}
 	return s, s.t, nil
@@ -80,43 +99,54 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-func (s *imapSession) greet() error {
-	b := s.w.takeBuffer()
-	defer s.w.giveBuffer(b)
+// greet reads the greeting and starts TLS; known says that the server knows the user already (PREAUTH).
+func (s *imapSession) greet(startTLS bool) (known bool, err error) {
 	if err := s.arm(s.w.timeout()); err != nil {
-		return err
+		return false, err
 	}
-	in := reader{conn: s.conn, b: *b}
-	line, err := in.line()
-	if err != nil {
-		return fmt.Errorf("drive: greeting: %w", err)
-	}
-	s.t.Received += in.total
-	if !bytes.HasPrefix(line, []byte("* OK")) && !bytes.HasPrefix(line, []byte("* PREAUTH")) {
-		return &Refusal{strings.TrimSpace(string(line))}
-	}
-	if !s.w.Target.StartTLS {
-		return nil
+	err = s.listen(func(in *reader) error {
+		line, err := in.line()
+		if err != nil {
+			return fmt.Errorf("drive: greeting: %w", err)
+		}
+		known = bytes.HasPrefix(line, []byte("* PREAUTH"))
+		switch {
+		case known, bytes.HasPrefix(line, []byte("* OK")):
+			return nil
+		case bytes.HasPrefix(line, []byte("* ")):
+			return &Refusal{strings.TrimSpace(string(line[2:]))}
+		}
+		return fmt.Errorf("%w: it greets with %.40q", ErrProtocol, bytes.TrimSpace(line))
+	})
+	if err != nil || !startTLS {
+		return known, err
 	}
 	if err := s.command("STARTTLS"); err != nil {
-		return err
+		return known, err
 	}
-	s.conn = tls.Client(s.conn, s.w.Target.TLS)
-	return nil
+	if len(s.left) > 0 {
+		return known, fmt.Errorf("%w: it spoke before the handshake", ErrProtocol)
+	}
+	s.conn = tls.Client(s.conn, s.w.Target.tlsFor(s.w.Target.Doors["imap"]))
+	return known, nil
 }
 
 func (s *imapSession) arm(d time.Duration) error {
+	if s.closing {
+		d = min(d, farewell)
+	}
 	return s.conn.SetDeadline(s.w.Env.Clock.Now().Add(d))
 }
 
 // Do implements Session.
-func (s *imapSession) Do(p *workload.Planned) (Traffic, error) {
+func (s *imapSession) Do(ctx context.Context, p *workload.Planned) (Traffic, error) {
 	s.t = Traffic{}
-	err := s.do(p)
+	defer s.w.guard(ctx, s.conn)()
+	err := s.do(ctx, p)
 	return s.t, err
 }
 
-func (s *imapSession) do(p *workload.Planned) error {
+func (s *imapSession) do(ctx context.Context, p *workload.Planned) error {
 	switch p.Do {
 	case workload.Open:
 		return s.openInbox()
@@ -137,18 +167,18 @@ func (s *imapSession) do(p *workload.Planned) error {
 	case workload.Poll:
 		return s.command("NOOP")
 	case workload.Idle:
-		return s.idle(s.w.hold(p))
+		return s.idle(ctx, s.w.hold(p))
 	case workload.Close:
 		s.open = false
 		return s.command("CLOSE")
 	case workload.Send:
-		return s.traffic(s.w.send(s.u, p, false))
+		return s.traffic(s.w.send(ctx, s.u, p, false))
 	case workload.Invite:
-		return s.traffic(s.w.invite(s.u, p))
+		return s.traffic(s.w.invite(ctx, s.u, p))
 	case workload.Reply:
-		return s.reply(p)
+		return s.reply(ctx, p)
 	case workload.RSVP:
-		return s.rsvp(p)
+		return s.rsvp(ctx, p)
 	case workload.Login:
 		return s.command("NOOP")
 	}
@@ -168,7 +198,12 @@ func (s *imapSession) openInbox() error {
 	}
 	s.open = true
 	s.top = s.exists + 1
-	return s.scroll()
+	err := s.scroll()
+	if n := len(s.known); n > 0 && s.high == 0 && err == nil {
+		// What is there when a session begins is in the user's local copy.
+		s.high, s.had = s.known[n-1], s.exists
+	}
+	return err
 }
 
 // scroll lists the page above what was listed.
@@ -220,17 +255,35 @@ func (s *imapSession) read(pick uint64) error {
 		uid, s.unread = s.unread[n-1], s.unread[:n-1]
 	}
 	s.last = uid
-	return s.command(fmt.Sprintf("UID FETCH %d (BODY[])", uid))
+	if err := s.command(fmt.Sprintf("UID FETCH %d (BODY[])", uid)); err != nil {
+		return err
+	}
+	if s.came == 0 {
+		// What it has listed and does not give has not been read, whatever it says.
+		s.forget(uid)
+		return &Refusal{"OK, without the message"}
+	}
+	return nil
 }
 
-// retrieve fetches what came since the last time.
+// retrieve fetches what came since the last time. Where nothing came it asks for nothing: "n:*" means the
+// last message too.
 func (s *imapSession) retrieve() error {
 	if err := s.need(); err != nil {
 		return err
 	}
+	if s.high > 0 {
+		if err := s.command("NOOP"); err != nil || s.exists <= s.had {
+			s.had = s.exists
+			return err
+		}
+	}
+	if s.exists == 0 {
+		return nil
+	}
 	err := s.command(fmt.Sprintf("UID FETCH %d:* (UID BODY.PEEK[])", s.high+1))
-	for _, uid := range s.known {
-		s.high = max(s.high, uid)
+	if n := len(s.known); n > 0 && err == nil {
+		s.high, s.had = max(s.high, s.known[n-1]), s.exists
 	}
 	return err
 }
@@ -281,36 +334,49 @@ func (s *imapSession) append(message []byte, flags string) error {
 }
 
 // reply answers the message read last; to a user of the run, as all mail is theirs.
-func (s *imapSession) reply(p *workload.Planned) error {
+func (s *imapSession) reply(ctx context.Context, p *workload.Planned) error {
 	m := s.w.compose(s.u, p)
 	m.To, m.Subject = s.w.recipients(s.u, p), "Re: "+m.Subject
 	if s.last != 0 {
 		m.InReplyTo = strconv.FormatUint(uint64(s.last), 10)
 	}
-	if err := s.traffic(s.w.submit(s.u, &m, false)); err != nil || s.last == 0 || !s.open {
+	if err := s.traffic(s.w.submit(ctx, s.u, &m, false)); err != nil || s.last == 0 || !s.open {
 		return err
 	}
 	return s.command(fmt.Sprintf("UID STORE %d +FLAGS.SILENT (\\Answered)", s.last))
 }
 
 // rsvp answers an invitation that a listing has shown.
-func (s *imapSession) rsvp(p *workload.Planned) error {
+func (s *imapSession) rsvp(ctx context.Context, p *workload.Planned) error {
 	for len(s.waits) > 0 {
 		v := s.waits[len(s.waits)-1]
 		s.waits = s.waits[:len(s.waits)-1]
 		if !s.seen[v.id] {
+			if s.seen == nil || len(s.seen) > maxKnown {
+				s.seen = make(map[string]bool)
+			}
 			s.seen[v.id] = true
-			return s.traffic(s.w.answer(s.u, v, p))
+			return s.traffic(s.w.answer(ctx, s.u, v, p))
 		}
 	}
 	return ErrNothing
 }
 
+// farewell is how long a server may take over LOGOUT; nobody waits for it.
+const farewell = 5 * time.Second
+
 // Close implements Session.
 func (s *imapSession) Close() error {
 	s.t = Traffic{}
+	if s.broken {
+		return s.conn.Close()
+	}
+	s.closing = true
 	return errors.Join(s.command("LOGOUT"), s.conn.Close())
 }
 
 // command sends a command and reads up to its tagged answer.
-func (s *imapSession) command(text string) error { return s.exchange(text, nil) }
+func (s *imapSession) command(text string) error {
+	s.came = 0
+	return s.exchange(text, nil)
+}

@@ -2,6 +2,8 @@ package drive
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -9,6 +11,14 @@ import (
 	"strings"
 	"time"
 )
+
+// ErrProtocol says that a server broke the protocol; the text around it says how.
+var ErrProtocol = errors.New("drive: broken protocol")
+
+// Farewell is what a server said when it ended a session by itself.
+type Farewell struct{ Text string }
+
+func (f *Farewell) Error() string { return "the server ended the session: " + f.Text }
 
 // reader reads responses through memory that is held during one command only. Literals are thrown
 // away as they come.
@@ -22,20 +32,22 @@ type reader struct {
 // line returns the next line with its end, valid until the next call. One that is longer than the
 // memory comes cut: its beginning, and its end.
 func (in *reader) line() ([]byte, error) {
+	from := in.r
 	for {
-		if i := bytes.IndexByte(in.b[in.r:in.w], '\n'); i >= 0 {
-			l := in.b[in.r : in.r+i+1]
-			in.r += i + 1
+		if i := bytes.IndexByte(in.b[from:in.w], '\n'); i >= 0 {
+			l := in.b[in.r : from+i+1]
+			in.r = from + i + 1
 			return l, nil
 		}
 		if in.r > 0 {
-			copy(in.b, in.b[in.r:in.w])
-			in.w -= in.r
+			in.w = copy(in.b, in.b[in.r:in.w])
 			in.r = 0
 		}
 		if in.w == len(in.b) {
-			in.w = copy(in.b[len(in.b)/2:], in.b[len(in.b)*3/4:]) + len(in.b)/2 // keep the start and what came last
+			half := len(in.b) / 2
+			in.w = half + copy(in.b[half:], in.b[len(in.b)*3/4:])
 		}
+		from = in.w
 		if err := in.fill(); err != nil {
 			return nil, err
 		}
@@ -85,24 +97,63 @@ func literal(line []byte) int64 {
 	return n
 }
 
-// exchange sends a command, with a literal behind it where there is one, and reads up to its tagged
-// answer.
-func (s *imapSession) exchange(text string, message []byte) error {
+// begin sends the line of a command and returns its tag.
+func (s *imapSession) begin(text string) (tag string, err error) {
 	s.tag++
-	tag := strconv.FormatUint(uint64(s.tag), 36)
+	tag = strconv.FormatUint(uint64(s.tag), 36)
 	s.out = append(append(append(append(s.out[:0], tag...), ' '), text...), "\r\n"...)
+	return tag, s.write(s.out)
+}
+
+func (s *imapSession) write(b []byte) error {
 	if err := s.arm(s.w.timeout()); err != nil {
-		return err
-	}
-	if _, err := s.conn.Write(s.out); err != nil {
 		return fmt.Errorf("drive: send: %w", err)
 	}
-	s.t.Sent += uint64(len(s.out) + len(message))
+	n, err := s.conn.Write(b)
+	s.t.Sent += uint64(n)
+	if err != nil {
+		return fmt.Errorf("drive: send: %w", err)
+	}
+	return nil
+}
+
+// listen reads with memory of the pool: first what an earlier command has read too much.
+func (s *imapSession) listen(fn func(in *reader) error) error {
 	b := s.w.takeBuffer()
 	defer s.w.giveBuffer(b)
 	in := reader{conn: s.conn, b: *b}
-	defer func() { s.t.Received += in.total }()
-	return s.answer(&in, tag, message)
+	in.w = copy(in.b, s.left)
+	s.left = s.left[:0]
+	err := fn(&in)
+	s.t.Received += in.total
+	if in.r < in.w {
+		s.left = append(s.left, in.b[in.r:in.w]...)
+	}
+	return err
+}
+
+// exchange sends a command, with a literal behind it where there is one, and reads up to its tagged
+// answer. After any error but a *Refusal the session is of no more use.
+func (s *imapSession) exchange(text string, message []byte) error {
+	tag, err := s.begin(text)
+	if err == nil {
+		err = s.listen(func(in *reader) error { return s.answer(in, tag, message) })
+	}
+	return s.ended(err)
+}
+
+// ended notes that a connection is broken, and puts the server's last word in the place of the silence behind
+// it.
+func (s *imapSession) ended(err error) error {
+	var refused *Refusal
+	if err == nil || errors.As(err, &refused) {
+		return err
+	}
+	s.broken = true
+	if s.bye != "" && !errors.Is(err, ErrProtocol) {
+		return &Farewell{s.bye}
+	}
+	return err
 }
 
 // answer reads up to the tagged answer, and sends what the server asks for on the way.
@@ -114,71 +165,124 @@ func (s *imapSession) answer(in *reader, tag string, message []byte) error {
 		}
 		switch {
 		case len(line) > len(tag) && string(line[:len(tag)]) == tag && line[len(tag)] == ' ':
-			rest := bytes.TrimSpace(line[len(tag)+1:])
-			if bytes.HasPrefix(rest, []byte("OK")) {
-				return nil
-			}
-			return &Refusal{string(rest)}
+			return completion(line[len(tag)+1:])
 		case line[0] == '+':
+			if message == nil {
+				return fmt.Errorf("%w: it asks for a literal that there is not", ErrProtocol)
+			}
 			if err := s.send(message); err != nil {
 				return err
 			}
 			message = nil
 		default:
-			s.untagged(line)
-			for n := literal(line); n >= 0; n = literal(line) {
-				if err := in.skip(n); err != nil {
-					return fmt.Errorf("drive: read: %w", err)
-				}
-				if line, err = in.line(); err != nil {
-					return fmt.Errorf("drive: read: %w", err)
-				}
+			if err := s.untagged(in, line); err != nil {
+				return err
 			}
 		}
 	}
 }
 
+// completion is what a tagged answer means.
+func completion(rest []byte) error {
+	rest = bytes.TrimSpace(rest)
+	word, _, _ := bytes.Cut(rest, []byte(" "))
+	switch strings.ToUpper(string(word)) {
+	case "OK":
+		return nil
+	case "NO", "BAD":
+		return &Refusal{string(rest)}
+	}
+	return fmt.Errorf("%w: a command ended with %.40q", ErrProtocol, rest)
+}
+
 // send sends a literal and the line end of its command.
 func (s *imapSession) send(message []byte) error {
-	if message == nil {
-		return fmt.Errorf("drive: the server asks for a literal that there is not: %w", net.ErrClosed)
+	if err := s.arm(s.w.timeout()); err != nil {
+		return fmt.Errorf("drive: send: %w", err)
 	}
 	bufs := net.Buffers{message, []byte("\r\n")}
-	if _, err := bufs.WriteTo(s.conn); err != nil {
+	n, err := bufs.WriteTo(s.conn)
+	s.t.Sent += uint64(n)
+	if err != nil {
 		return fmt.Errorf("drive: send: %w", err)
 	}
 	return s.arm(s.w.timeout())
 }
 
-// untagged takes what a session must know from a response: how many messages there are, and which
-// UIDs a listing shows.
-func (s *imapSession) untagged(line []byte) {
+// untagged takes what a session must know from a response, and throws its literals away.
+func (s *imapSession) untagged(in *reader, line []byte) error {
 	rest, ok := bytes.CutPrefix(line, []byte("* "))
 	if !ok {
-		return
+		return fmt.Errorf("%w: %.40q is no response", ErrProtocol, bytes.TrimSpace(line))
 	}
-	n, rest := number(rest)
-	switch {
-	case n == 0:
-	case bytes.HasPrefix(rest, []byte(" EXISTS")):
+	n, after, numbered := number(rest)
+	word, _, _ := bytes.Cut(bytes.TrimLeft(after, " "), []byte(" "))
+	switch name := strings.ToUpper(string(bytes.TrimSpace(word))); {
+	case !numbered && name == "BYE":
+		s.bye = string(bytes.TrimSpace(rest))
+		return nil
+	case !numbered && (name == "OK" || name == "NO" || name == "BAD" || name == "PREAUTH"):
+		return nil // text for people, whatever it ends with
+	case numbered && name == "EXISTS":
 		s.exists = n
-	case bytes.HasPrefix(rest, []byte(" EXPUNGE")):
-		s.exists--
-	case bytes.HasPrefix(rest, []byte(" FETCH")):
-		s.listed(rest)
+	case numbered && name == "EXPUNGE":
+		s.expunged(n)
+	case numbered && name == "FETCH":
+		return s.fetched(in, after[len(" FETCH"):])
+	}
+	return s.pieces(in, line, func([]byte) {})
+}
+
+// pieces reads a response to its end: fn gets the lines between its literals.
+func (s *imapSession) pieces(in *reader, line []byte, fn func([]byte)) error {
+	for {
+		fn(line)
+		n := literal(line)
+		if n < 0 {
+			return nil
+		}
+		err := in.skip(n)
+		if err == nil {
+			line, err = in.line()
+		}
+		if err != nil {
+			return fmt.Errorf("drive: read: %w", err)
+		}
 	}
 }
 
-// listed takes a message from a listing.
-func (s *imapSession) listed(rest []byte) {
-	i := bytes.Index(rest, []byte("UID "))
-	if i < 0 {
+// expunged moves the numbers behind a message that is gone.
+func (s *imapSession) expunged(n uint32) {
+	if n == 0 || n > s.exists {
 		return
 	}
-	uid, _ := number(rest[i+4:])
-	if uid == 0 {
-		return
+	s.exists--
+	if n < s.top {
+		s.top--
 	}
+}
+
+// fetched takes a message from a listing.
+func (s *imapSession) fetched(in *reader, line []byte) error {
+	var f fetch
+	err := s.pieces(in, line, func(piece []byte) {
+		f.piece(piece)
+		if i := bytes.Index(piece, []byte(subjectInvitation)); i >= 0 && len(s.waits) < maxKnown {
+			// From a little before, so that what was accepted shows.
+			if v, ok := parseInvitation(string(piece[max(0, i-20):min(len(piece), i+1000)])); ok && !s.seen[v.id] {
+				s.waits = append(s.waits, v)
+			}
+		}
+	})
+	s.came++
+	if err == nil && f.uid != 0 {
+		s.learn(f.uid, f.flags, f.seen)
+	}
+	return err
+}
+
+// learn remembers a message, and whether it is unread where the server said so.
+func (s *imapSession) learn(uid uint32, flags, seen bool) {
 	if at, found := slices.BinarySearch(s.known, uid); !found {
 		if len(s.known) >= maxKnown {
 			s.known = slices.Delete(s.known, 0, 1)
@@ -186,70 +290,150 @@ func (s *imapSession) listed(rest []byte) {
 		}
 		s.known = slices.Insert(s.known, at, uid)
 	}
-	flags := rest
-	if i := bytes.Index(rest, []byte("FLAGS (")); i >= 0 {
-		flags = rest[i:]
-		if end := bytes.IndexByte(flags, ')'); end >= 0 {
-			flags = flags[:end]
-		}
-		if at, found := slices.BinarySearch(s.unread, uid); !found && !bytes.Contains(flags, []byte(`\Seen`)) && len(s.unread) < maxKnown {
-			s.unread = slices.Insert(s.unread, at, uid)
-		}
-	}
-	if v, ok := parseInvitation(string(rest[:min(len(rest), 1000)])); ok && len(s.waits) < maxKnown && !s.seen[v.id] {
-		s.waits = append(s.waits, v)
+	at, unread := slices.BinarySearch(s.unread, uid)
+	switch {
+	case !flags || seen != unread:
+	case seen:
+		s.unread = slices.Delete(s.unread, at, at+1)
+	case len(s.unread) < maxKnown:
+		s.unread = slices.Insert(s.unread, at, uid)
 	}
 }
 
-// number reads digits; 0 for none.
-func number(b []byte) (uint32, []byte) {
-	n, i := uint32(0), 0
-	for i < len(b) && b[i] >= '0' && b[i] <= '9' && i < 10 {
-		n = n*10 + uint32(b[i]-'0')
+// fetch is what a FETCH response says of a message, read from its pieces between literals: what stands at
+// the depth of the list's own items, and never what somebody wrote into a subject.
+type fetch struct {
+	uid         uint32
+	flags, seen bool
+
+	depth   int
+	atUID   bool // the next atom is the UID
+	inFlags bool
+}
+
+func (f *fetch) piece(b []byte) {
+	for i := 0; i < len(b); {
+		switch b[i] {
+		case '"':
+			i = quoted(b, i)
+		case '(':
+			f.depth++
+			i++
+		case ')':
+			f.depth--
+			f.inFlags = f.inFlags && f.depth > 1
+			i++
+		case ' ', '\r', '\n', ']', '{', '}':
+			i++
+		default:
+			end := atomEnd(b, i)
+			f.atom(b[i:end])
+			i = end
+		}
+	}
+}
+
+func (f *fetch) atom(a []byte) {
+	switch {
+	case f.inFlags && f.depth == 2:
+		f.seen = f.seen || bytes.EqualFold(a, []byte(`\Seen`))
+	case f.depth != 1:
+	case f.atUID:
+		f.atUID = false
+		f.uid, _, _ = number(a)
+	case bytes.EqualFold(a, []byte("UID")):
+		f.atUID = true
+	case bytes.EqualFold(a, []byte("FLAGS")):
+		f.flags, f.inFlags = true, true
+	}
+}
+
+// quoted is where the string that begins at i ends.
+func quoted(b []byte, i int) int {
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(b)
+}
+
+// atomEnd is where the atom that begins at i ends; a section in brackets belongs to it.
+func atomEnd(b []byte, i int) int {
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '[':
+			end := bytes.IndexByte(b[i:], ']')
+			if end < 0 {
+				return len(b)
+			}
+			i += end
+		case ' ', '(', ')', '"', '{', '\r', '\n':
+			return i
+		}
+	}
+	return i
+}
+
+// number reads the digits at the beginning; ok says that there are some, and that they fit.
+func number(b []byte) (n uint32, rest []byte, ok bool) {
+	v, i := uint64(0), 0
+	for i < len(b) && i < 10 && b[i] >= '0' && b[i] <= '9' {
+		v = v*10 + uint64(b[i]-'0')
 		i++
 	}
-	return n, b[i:]
+	if i == 0 || v > 1<<32-1 {
+		return 0, b, false
+	}
+	return uint32(v), b[i:], true
 }
 
-// idle waits in IDLE. The time that it holds is the user's, not the server's.
-func (s *imapSession) idle(hold time.Duration) error {
-	s.t.Held = hold
+// idle waits in IDLE, until ctx ends at most. The time that it holds is the user's, not the server's.
+func (s *imapSession) idle(ctx context.Context, hold time.Duration) error {
 	if err := s.need(); err != nil {
 		return err
 	}
-	s.tag++
-	tag := strconv.FormatUint(uint64(s.tag), 36)
-	if err := s.arm(s.w.timeout()); err != nil {
-		return err
+	tag, err := s.begin("IDLE")
+	if err == nil {
+		err = s.listen(func(in *reader) error { return s.invited(in, tag) })
 	}
-	if _, err := fmt.Fprintf(s.conn, "%s IDLE\r\n", tag); err != nil {
-		return fmt.Errorf("drive: send: %w", err)
-	}
-	b := s.w.takeBuffer()
-	in := reader{conn: s.conn, b: *b}
-	var err error
-	for err == nil {
-		var line []byte
-		if line, err = in.line(); err == nil && line[0] == '+' {
-			break
-		}
-		if err == nil && bytes.HasPrefix(line, []byte(tag+" ")) {
-			err = &Refusal{string(bytes.TrimSpace(line))}
-		}
-	}
-	s.w.giveBuffer(b)
 	if err != nil {
-		return err
+		return s.ended(err)
 	}
-	s.w.Env.Clock.Sleep(hold)
-	if err := s.arm(s.w.timeout()); err != nil {
-		return err
+	clock := s.w.Env.Clock
+	begun := clock.Now()
+	select {
+	case <-ctx.Done():
+	case <-clock.After(hold):
 	}
-	if _, err := s.conn.Write([]byte("DONE\r\n")); err != nil {
-		return fmt.Errorf("drive: send: %w", err)
+	s.t.Held += clock.Now().Sub(begun)
+	if err = s.write([]byte("DONE\r\n")); err == nil {
+		err = s.listen(func(in *reader) error { return s.answer(in, tag, nil) })
 	}
-	b = s.w.takeBuffer()
-	defer s.w.giveBuffer(b)
-	in = reader{conn: s.conn, b: *b}
-	return s.answer(&in, tag, nil)
+	return s.ended(err)
+}
+
+// invited reads up to the server's invitation to go on.
+func (s *imapSession) invited(in *reader, tag string) error {
+	for {
+		line, err := in.line()
+		if err != nil {
+			return fmt.Errorf("drive: read: %w", err)
+		}
+		switch {
+		case line[0] == '+':
+			return nil
+		case bytes.HasPrefix(line, []byte(tag+" ")):
+			if err := completion(line[len(tag)+1:]); err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: IDLE ended before it began", ErrProtocol)
+		}
+		if err := s.untagged(in, line); err != nil {
+			return err
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,16 +17,19 @@ type pop3Session struct {
 	c     *pop3.Client
 	known []uint32 // numbers of messages that are not deleted, ascending
 	last  uint32
+	// broken says that the connection is of no more use.
+	broken bool
 }
 
-func (w *World) openPOP3(u *User) (Session, Traffic, error) {
-	conn, err := w.dial("pop3", "pop3s")
+func (w *World) openPOP3(ctx context.Context, u *User) (Session, Traffic, error) {
+	conn, secure, err := w.dial("pop3", "pop3s")
 	if err != nil {
 		return nil, Traffic{}, err
 	}
+	defer w.guard(ctx, conn)()
 	o := pop3.Options{Timeout: w.timeout()}
-	if w.Target.StartTLS && w.Target.Doors["pop3s"] == "" {
-		o.Security, o.TLS = pop3.StartTLS, w.Target.TLS
+	if w.Target.StartTLS && !secure {
+		o.Security, o.TLS = pop3.StartTLS, w.Target.tlsFor(w.Target.Doors["pop3"])
 	}
 	c, err := pop3.New(w.Env, conn, o)
 	if err != nil {
@@ -53,7 +57,8 @@ type count struct{ n uint64 }
 func (c *count) Write(p []byte) (int, error) { c.n += uint64(len(p)); return len(p), nil }
 
 // Do implements Session.
-func (s *pop3Session) Do(p *workload.Planned) (t Traffic, err error) {
+func (s *pop3Session) Do(ctx context.Context, p *workload.Planned) (t Traffic, err error) {
+	defer s.w.guard(ctx, s.c)()
 	switch p.Do {
 	case workload.Open, workload.Poll:
 		t.Received, err = s.list()
@@ -68,13 +73,16 @@ func (s *pop3Session) Do(p *workload.Planned) (t Traffic, err error) {
 	case workload.Login:
 		err = s.c.Simple("NOOP")
 	case workload.Send, workload.Reply:
-		return s.w.send(s.u, p, false)
+		return s.w.send(ctx, s.u, p, false)
 	case workload.Invite:
-		return s.w.invite(s.u, p)
+		return s.w.invite(ctx, s.u, p)
 	default:
 		return t, fmt.Errorf("drive: POP3 does not carry %s", p.Do)
 	}
-	return t, pop3Error(err)
+	err = pop3Error(err)
+	var refused *Refusal
+	s.broken = s.broken || err != nil && !errors.As(err, &refused) && !errors.Is(err, ErrNothing)
+	return t, err
 }
 
 func (s *pop3Session) list() (octets uint64, err error) {
@@ -126,4 +134,9 @@ func (s *pop3Session) delete(pick uint64) error {
 }
 
 // Close implements Session: QUIT removes what was deleted.
-func (s *pop3Session) Close() error { return s.c.Quit() }
+func (s *pop3Session) Close() error {
+	if s.broken {
+		return s.c.Close()
+	}
+	return s.c.Quit()
+}

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,14 +22,14 @@ type sender struct {
 }
 
 // Do implements Session.
-func (s *sender) Do(p *workload.Planned) (Traffic, error) {
+func (s *sender) Do(ctx context.Context, p *workload.Planned) (Traffic, error) {
 	switch p.Do {
 	case workload.Send:
-		return s.w.send(s.u, p, s.lmtp)
+		return s.w.send(ctx, s.u, p, s.lmtp)
 	case workload.Invite:
-		return s.w.invite(s.u, p)
+		return s.w.invite(ctx, s.u, p)
 	case workload.Login:
-		c, err := s.w.submission(s.u, s.lmtp)
+		c, err := s.w.submission(ctx, s.u, s.lmtp)
 		if err != nil {
 			return Traffic{}, err
 		}
@@ -41,19 +42,19 @@ func (s *sender) Do(p *workload.Planned) (Traffic, error) {
 func (s *sender) Close() error { return nil }
 
 // send is the action of that name.
-func (w *World) send(u *User, p *workload.Planned, lmtp bool) (Traffic, error) {
+func (w *World) send(ctx context.Context, u *User, p *workload.Planned, lmtp bool) (Traffic, error) {
 	m := w.compose(u, p)
 	m.To = w.recipients(u, p)
-	return w.submit(u, &m, lmtp)
+	return w.submit(ctx, u, &m, lmtp)
 }
 
 // invite sends an invitation, which those who find it among their mail answer.
-func (w *World) invite(u *User, p *workload.Planned) (Traffic, error) {
+func (w *World) invite(ctx context.Context, u *User, p *workload.Planned) (Traffic, error) {
 	m := w.compose(u, p)
 	m.To = w.recipients(u, p)
 	m.Subject = subjectInvitation + m.ID + " from " + u.Address
 	m.Calendar = &content.Calendar{Method: "REQUEST", UID: m.ID, Organizer: u.Address, Attendees: m.To, Begin: m.Date.Add(24 * time.Hour).Truncate(time.Hour)}
-	return w.submit(u, &m, false)
+	return w.submit(ctx, u, &m, false)
 }
 
 // invitation is one that waits for an answer.
@@ -74,22 +75,23 @@ func parseInvitation(line string) (v invitation, ok bool) {
 }
 
 // answer accepts an invitation.
-func (w *World) answer(u *User, v invitation, p *workload.Planned) (Traffic, error) {
+func (w *World) answer(ctx context.Context, u *User, v invitation, p *workload.Planned) (Traffic, error) {
 	m := w.compose(u, p)
 	m.To, m.Subject, m.InReplyTo = []string{v.organizer}, "Accepted: "+subjectInvitation+v.id+" from "+v.organizer, v.id
 	m.Calendar = &content.Calendar{Method: "REPLY", UID: v.id, Organizer: v.organizer, Attendees: []string{u.Address}, Begin: m.Date.Truncate(time.Hour)}
-	return w.submit(u, &m, false)
+	return w.submit(ctx, u, &m, false)
 }
 
 // submit sends a message over a connection of its own.
-func (w *World) submit(u *User, m *content.Message, lmtp bool) (t Traffic, err error) {
+func (w *World) submit(ctx context.Context, u *User, m *content.Message, lmtp bool) (t Traffic, err error) {
 	buf := w.takeMessage()
 	defer w.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
-	c, err := w.submission(u, lmtp)
+	c, err := w.submission(ctx, u, lmtp)
 	if err != nil {
 		return t, err
 	}
+	defer w.guard(ctx, c)()
 	out := client.Outgoing{Message: *buf, Params: smtp.MailParams{}}
 	if out.From, err = smtp.ParsePath(u.Address); err != nil {
 		_ = c.Close()
@@ -115,8 +117,10 @@ func (w *World) submit(u *User, m *content.Message, lmtp bool) (t Traffic, err e
 			return t, &Refusal{refusedWith(&res, i)}
 		}
 	}
-	// The server has it; what QUIT brings is not waited for by anybody.
+	// The server has it; nobody waits for what QUIT brings.
+	begun := w.Env.Clock.Now()
 	_ = c.Quit()
+	t.Held = w.Env.Clock.Now().Sub(begun)
 	return t, nil
 }
 
@@ -136,7 +140,7 @@ func refusedWith(res *client.Result, i int) string {
 
 // submission connects and signs in, where the server lets it. Mail goes to the submission doors, or to
 // smtp where the target has none.
-func (w *World) submission(u *User, lmtp bool) (*client.Client, error) {
+func (w *World) submission(ctx context.Context, u *User, lmtp bool) (*client.Client, error) {
 	o := client.Options{LMTP: lmtp, Timeout: w.timeout()}
 	door := "lmtp"
 	if !lmtp {
@@ -146,10 +150,10 @@ func (w *World) submission(u *User, lmtp bool) (*client.Client, error) {
 			}
 		}
 	}
-	if door == "submissions" {
-		o.TLS = w.Target.TLS
-	}
 	address := w.Target.Doors[door]
+	if door == "submissions" {
+		o.TLS = w.Target.tlsFor(address)
+	}
 	if address == "" {
 		return nil, errors.New("drive: the target has no door for sending")
 	}
@@ -157,6 +161,7 @@ func (w *World) submission(u *User, lmtp bool) (*client.Client, error) {
 	if err != nil {
 		return nil, smtpError(err)
 	}
+	defer w.guard(ctx, c)()
 	if err := w.introduce(c, u, door); err != nil {
 		_ = c.Close()
 		return nil, smtpError(err)
@@ -168,8 +173,8 @@ func (w *World) introduce(c *client.Client, u *User, door string) error {
 	if err := c.Hello("bench.example"); err != nil {
 		return err
 	}
-	if _, ok := c.Ext("STARTTLS"); ok && w.Target.StartTLS {
-		if err := c.StartTLS(w.Target.TLS); err != nil {
+	if _, ok := c.Ext("STARTTLS"); ok && w.Target.StartTLS && door != "submissions" {
+		if err := c.StartTLS(w.Target.tlsFor(w.Target.Doors[door])); err != nil {
 			return err
 		}
 		if err := c.Hello("bench.example"); err != nil {

@@ -79,6 +79,10 @@ type Run struct {
 	End *End
 	// Torn says that the last line was not whole, and was left out.
 	Torn bool
+
+	mu       sync.Mutex
+	totals   map[totalKey]Total // of so many intervals as totalled says
+	totalled int
 }
 
 // maxLine bounds a line of the file.

@@ -16,9 +16,10 @@ const (
 	digits   = 3
 )
 
-// Histogram counts latencies. The zero value is empty and ready; it is not safe for concurrent use.
+// Histogram counts latencies. The zero value is empty and ready; it is not safe for concurrent use. It holds
+// only the counters that are not zero: a run of an hour has tens of thousands of histograms of a few values each.
 type Histogram struct {
-	h *hdrhistogram.Histogram
+	h *hdrhistogram.PackedHistogram
 	// sum is exact, in microseconds: the documents compare averages.
 	sum int64
 }
@@ -43,7 +44,7 @@ func (g *Histogram) Merge(other *Histogram) {
 
 func (g *Histogram) room() {
 	if g.h == nil {
-		g.h = hdrhistogram.New(shortest, longest, digits)
+		g.h = hdrhistogram.NewPacked(shortest, longest, digits)
 	}
 }
 
@@ -71,7 +72,7 @@ func (g *Histogram) Percentile(p float64) time.Duration {
 	if g.h == nil {
 		return 0
 	}
-	return time.Duration(g.h.ValueAtQuantile(p)) * time.Microsecond
+	return time.Duration(g.h.ValueAtPercentile(p)) * time.Microsecond
 }
 
 // Max is the longest, 0 where there is none.
@@ -95,7 +96,34 @@ func (g *Histogram) Clone() Histogram {
 	if g.h == nil {
 		return Histogram{}
 	}
-	return Histogram{hdrhistogram.Import(g.h.Export()), g.sum}
+	return Histogram{g.h.Clone(), g.sum}
+}
+
+// sum adds up many histograms, with room for every counter.
+type sum struct {
+	h   *hdrhistogram.Histogram
+	sum int64
+}
+
+func (s *sum) add(g *Histogram) {
+	if g.h == nil {
+		return
+	}
+	if s.h == nil {
+		s.h = hdrhistogram.New(shortest, longest, digits)
+	}
+	g.h.MergeInto(s.h)
+	s.sum += g.sum
+}
+
+func (s *sum) histogram() (g Histogram) {
+	if s.h == nil {
+		return g
+	}
+	g.room()
+	g.h.MergeFrom(s.h)
+	g.sum = s.sum
+	return g
 }
 
 // stored is the form in the file: HDR's own V2 encoding (compressed, base64), and the exact sum.
@@ -109,7 +137,7 @@ func (g Histogram) MarshalJSON() ([]byte, error) {
 	if g.Count() == 0 {
 		return []byte("null"), nil
 	}
-	b, err := g.h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	b, err := g.h.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("record: histogram: %w", err)
 	}
@@ -130,11 +158,15 @@ func (g *Histogram) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return err
 	}
-	// Into one of our own range, so that any two can be merged.
-	g.room()
-	if dropped := g.h.Merge(h); dropped > 0 {
-		return fmt.Errorf("record: histogram: %d values out of range", dropped)
+	if h.LowestTrackableValue() != shortest || h.HighestTrackableValue() != longest || h.SignificantFigures() != digits {
+		// Into one of our own range, so that any two can be merged.
+		foreign := h
+		h = hdrhistogram.NewPacked(shortest, longest, digits)
+		if dropped := h.Merge(foreign); dropped > 0 {
+			return fmt.Errorf("record: histogram: %d values out of range", dropped)
+		}
 	}
+	g.h = h
 	g.sum = s.Sum
 	return nil
 }
@@ -143,7 +175,7 @@ func (g *Histogram) UnmarshalJSON(b []byte) error {
 const maxEncoded = 1 << 20
 
 // decode reads a foreign histogram. The library trusts its input, so what it panics at is an error here.
-func decode(text string) (h *hdrhistogram.Histogram, err error) {
+func decode(text string) (h *hdrhistogram.PackedHistogram, err error) {
 	if len(text) > maxEncoded {
 		return nil, fmt.Errorf("record: histogram of %d bytes", len(text))
 	}
@@ -152,7 +184,7 @@ func decode(text string) (h *hdrhistogram.Histogram, err error) {
 			h, err = nil, fmt.Errorf("record: histogram: %v", r)
 		}
 	}()
-	h, err = hdrhistogram.Decode([]byte(text))
+	h, err = hdrhistogram.DecodePacked([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("record: histogram: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,24 +32,52 @@ func (r *Run) Actions() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Total adds up the measured intervals of a step.
+// Total adds up the measured intervals of a step. What it returns is shared: it is not to be changed.
 func (r *Run) Total(step int, action string) Total {
+	key := totalKey{step, action}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.totalled != len(r.Intervals) {
+		r.totals, r.totalled = make(map[totalKey]Total), len(r.Intervals)
+	}
+	t, ok := r.totals[key]
+	if !ok {
+		t = r.total(step, action)
+		r.totals[key] = t
+	}
+	return t
+}
+
+type totalKey struct {
+	step   int
+	action string
+}
+
+func (r *Run) total(step int, action string) Total {
 	t := Total{Action: action}
+	var latency, service sum
 	for k := range r.Intervals {
 		if i := &r.Intervals[k]; i.Step == step && i.Phase == Measure && (action == All || i.Action == action) {
-			t.Add(i)
+			latency.add(&i.Latency)
+			service.add(&i.Service)
+			t.count(i)
 		}
 	}
+	t.Latency, t.Service = latency.histogram(), service.histogram()
 	return t
 }
 
 // Add adds an interval.
 func (t *Total) Add(i *Interval) {
+	t.Latency.Merge(&i.Latency)
+	t.Service.Merge(&i.Service)
+	t.count(i)
+}
+
+func (t *Total) count(i *Interval) {
 	if len(i.Errors) > 0 && t.Errors == nil {
 		t.Errors = make(map[string]uint64)
 	}
-	t.Latency.Merge(&i.Latency)
-	t.Service.Merge(&i.Service)
 	for kind, n := range i.Errors {
 		t.Errors[kind] += n
 		t.Failed += n
@@ -84,6 +113,17 @@ func (r *Run) Mean(s *Step, host, group, value string) (mean float64, n int) {
 		mean /= float64(n)
 	}
 	return mean, n
+}
+
+// Groups lists what the samples of a host tell of besides the host itself, but its disks, in order of name.
+func (r *Run) Groups(host string) []string {
+	seen := make(map[string]bool)
+	for i := range r.Samples {
+		if x := &r.Samples[i]; x.Host == host && x.Group != "" && !strings.HasPrefix(x.Group, "disk:") {
+			seen[x.Group] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // ErrMerge says that runs are not parts of one.

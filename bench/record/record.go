@@ -32,6 +32,8 @@ type Header struct {
 	Target Target `json:"target"`
 	Driver Host   `json:"driver"`
 	Server *Host  `json:"server,omitempty"` // nil where nothing metered it
+	// Drivers are the machines of the agents, where there are any.
+	Drivers []Host `json:"drivers,omitempty"`
 	// Agents is how many driver processes took part (1 without agents).
 	Agents int `json:"agents"`
 	// Marks say in words what keeps the run from being compared with one by the book: "window of 60 s",

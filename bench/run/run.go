@@ -6,7 +6,10 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,9 +30,13 @@ type Plan struct {
 	Set   map[string]int
 	Users []drive.User
 	// Open signs a user in.
-	Open func(*drive.User) (drive.Session, drive.Traffic, error)
-	// Steps are numbers of users, one after the other.
+	Open func(context.Context, *drive.User) (drive.Session, drive.Traffic, error)
+	// Steps are numbers of users, one after the other. Behind the last, Next says what comes of what a step
+	// came to: another number of users, or 0 for the end; it may be nil.
 	Steps []int
+	Next  func(s record.Step, measured *record.Total) int
+	// Crews let the users work; nil for this process alone. Users are shared out among them.
+	Crews []Crew
 	// LoginRate is how many sign in each minute (default 1,200).
 	LoginRate float64
 	// Interval is how long one interval of the record is (default 10 s); Window how long is measured
@@ -85,10 +92,15 @@ func (p *Plan) defaults() {
 // file), or when the file cannot be written.
 func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 	p.defaults()
+	if len(p.Crews) == 0 {
+		p.Crews = []Crew{NewLocal(p)}
+	}
 	started := p.Env.Clock.Now()
 	reason := "done"
 	var err error
-	for i, users := range p.Steps {
+	steps := slices.Clone(p.Steps)
+	for i := 0; i < len(steps); i++ {
+		users := steps[i]
 		if users > len(p.Users) {
 			return fmt.Errorf("run: a step of %d users, and %d are registered", users, len(p.Users))
 		}
@@ -97,11 +109,16 @@ func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 				break
 			}
 		}
-		s := &step{Plan: p, file: w, started: started, number: record.Step{Index: i, Users: users, Registered: len(p.Users)}}
-		s.run(ctx)
+		s := &step{Plan: p, file: w, started: started, steps: len(steps), number: record.Step{Index: i, Users: users, Registered: len(p.Users)}}
+		err = s.run(ctx)
 		w.Step(s.number)
-		if ctx.Err() != nil || w.Err() != nil {
+		if err != nil || ctx.Err() != nil || w.Err() != nil {
 			break
+		}
+		if i == len(steps)-1 && p.Next != nil {
+			if n := p.Next(s.number, &s.total); n > 0 {
+				steps = append(steps, n)
+			}
 		}
 	}
 	switch {
@@ -124,110 +141,108 @@ type step struct {
 	started time.Time
 	number  record.Step
 
-	rec *record.Recorder
-	lag lag
-	now counters
-}
-
-type counters struct {
-	mu     sync.Mutex
+	steps int
+	total record.Total // measured
+	// loads are the greatest share of its processors that a crew used, one for each interval measured.
+	loads  float64
 	active int
-}
-
-func (c *counters) add(n int) {
-	c.mu.Lock()
-	c.active += n
-	c.mu.Unlock()
-}
-
-func (c *counters) get() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.active
-}
-
-// lag is how late the driver itself was: from the time at which a user who had nothing else to do wanted
-// to begin, to the time at which the driver let him.
-type lag struct {
-	mu sync.Mutex
-	h  record.Histogram
-}
-
-func (l *lag) add(d time.Duration) {
-	l.mu.Lock()
-	l.h.Add(d)
-	l.mu.Unlock()
-}
-
-func (l *lag) cut() record.Histogram {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := l.h.Clone()
-	l.h.Reset()
-	return out
+	last   record.Duration // where the last interval ended
 }
 
 func (s *step) offset() record.Duration { return record.Duration(s.Env.Clock.Now().Sub(s.started)) }
 
-func (s *step) run(ctx context.Context) {
+func (s *step) run(ctx context.Context) error {
 	s.number.Begin = s.offset()
-	begin := s.Env.Clock.Now()
-	s.rec = record.NewRecorder(begin)
+	s.last = s.number.Begin
 	work, stop := context.WithCancel(ctx)
-	var users sync.WaitGroup
-	for i := range s.number.Users {
-		users.Add(1)
-		at := begin.Add(time.Duration(float64(i) / s.LoginRate * float64(time.Minute)))
-		s.Env.Go("bench user", func() {
-			defer users.Done()
-			s.user(work, &s.Users[i], at)
-		})
+	defer stop()
+	for i, c := range s.Crews {
+		first, end := s.number.Users*i/len(s.Crews), s.number.Users*(i+1)/len(s.Crews)
+		if err := c.Begin(work, Shift{First: first, Count: end - first, LoginRate: s.LoginRate / float64(len(s.Crews))}); err != nil {
+			s.number.Outcome, s.number.Reason = record.Interrupted, err.Error()
+			s.end(i + 1)
+			return fmt.Errorf("run: %w", err)
+		}
 	}
 	ramp := time.Duration(float64(s.number.Users) / s.LoginRate * float64(time.Minute))
-	s.number.Outcome, s.number.Reason = s.phases(ctx, ramp)
+	var err error
+	s.number.Outcome, s.number.Reason, err = s.phases(ctx, ramp)
 	stop()
-	users.Wait()
+	s.end(len(s.Crews))
+	return err
 }
 
-// phases lets the step ramp, settle and be measured, and says what became of it.
-func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, string) {
-	interrupted := func() (record.Outcome, string) { return record.Interrupted, "it was stopped before its end" }
-	for left := ramp; left > 0; left -= s.Interval {
-		if !s.interval(ctx, record.Ramp, left, nil) {
-			return interrupted()
+// end sends the first n crews home, all at one time.
+func (s *step) end(n int) {
+	var all sync.WaitGroup
+	for _, c := range s.Crews[:n] {
+		all.Add(1)
+		s.Env.Go("bench end", func() {
+			defer all.Done()
+			c.End()
+		})
+	}
+	all.Wait()
+}
+
+// phases lets the step ramp, settle and be measured, and says what became of it. Its error is a crew that is
+// lost.
+func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, string, error) {
+	interrupted := func(err error) (record.Outcome, string, error) {
+		if err != nil && ctx.Err() == nil {
+			return record.Interrupted, err.Error(), err
+		}
+		return record.Interrupted, "it was stopped before its end", nil
+	}
+	for left := range s.countdown(ramp) {
+		if _, err := s.interval(ctx, record.Ramp, left); err != nil {
+			return interrupted(err)
 		}
 	}
 	var steady steadiness
 	settled := false
-	for left := s.MaxSettle; left > 0 && !settled; left -= s.Interval {
-		if !s.interval(ctx, record.Settle, left, func(all *record.Total) {
-			// Before a loop has passed, some have not begun theirs.
-			passed := s.MaxSettle - left
-			settled = steady.add(all.Latency.Count(), all.Latency.Percentile(50)) && passed >= time.Duration(float64(s.Workload.Stagger.Max)/s.Speed)
-		}) {
-			return interrupted()
+	for left := range s.countdown(s.MaxSettle) {
+		if settled {
+			break
 		}
+		all, err := s.interval(ctx, record.Settle, left)
+		if err != nil {
+			return interrupted(err)
+		}
+		// Before a loop has passed, some have not begun theirs.
+		passed := s.MaxSettle - left
+		settled = steady.add(all.Latency.Count(), all.Latency.Percentile(50)) && passed >= time.Duration(float64(s.Workload.Stagger.Max)/s.Speed)
 	}
 	s.number.Steady = s.offset()
 	s.number.From = s.number.Steady
-	var total record.Total
-	s.lag.cut()
-	late, cpu := record.Histogram{}, 0.0
-	n := 0
-	for left := s.Window; left > 0; left -= s.Interval {
-		if !s.interval(ctx, record.Measure, left, func(all *record.Total) {
-			total.Latency.Merge(&all.Latency)
-			l := s.lag.cut()
-			late.Merge(&l)
-			cpu += s.self(&l)
-			n++
-		}) {
+	late, n := record.Histogram{}, 0
+	s.loads = 0
+	for left := range s.countdown(s.Window) {
+		all, err := s.interval(ctx, record.Measure, left)
+		s.total.Latency.Merge(&all.Latency)
+		s.total.Failed, s.total.Missed = s.total.Failed+all.Failed, s.total.Missed+all.Missed
+		late.Merge(&all.late)
+		n++
+		if err != nil {
 			s.number.To = s.offset()
-			return interrupted()
+			return interrupted(err)
 		}
 	}
 	s.number.To = s.offset()
-	return s.judge(&total, &late, cpu/float64(max(n, 1)), settled)
+	outcome, reason := s.judge(&s.total, &late, s.loads/float64(max(n, 1)), settled)
+	return outcome, reason, nil
+}
+
+// countdown yields what is left of a time at the beginning of each of its intervals; there is no short
+// one at its end, of which no rate could be told.
+func (s *step) countdown(d time.Duration) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for left := d; left > s.Interval/2; left -= s.Interval {
+			if !yield(left) {
+				return
+			}
+		}
+	}
 }
 
 // The bounds beyond which the driver itself is what was measured.
@@ -236,13 +251,13 @@ const (
 	maxCPU = 0.85                  // of its cores
 )
 
-func (s *step) judge(total *record.Total, late *record.Histogram, cpu float64, settled bool) (record.Outcome, string) {
+func (s *step) judge(total *record.Total, late *record.Histogram, load float64, settled bool) (record.Outcome, string) {
 	limit := time.Duration(s.Workload.Limit)
 	switch {
 	case late.Percentile(99) > maxLag:
 		return record.DriverBound, fmt.Sprintf("the driver was late by %v (p99)", late.Percentile(99).Round(time.Millisecond))
-	case s.Cores > 0 && cpu > maxCPU*float64(s.Cores):
-		return record.DriverBound, fmt.Sprintf("the driver used %.1f of %d cores", cpu, s.Cores)
+	case load > maxCPU:
+		return record.DriverBound, fmt.Sprintf("the driver used %.0f %% of its processors", load*100)
 	case total.Latency.Count() == 0:
 		return record.Discarded, "no action succeeded"
 	case total.Latency.Mean() > limit:
@@ -253,41 +268,80 @@ func (s *step) judge(total *record.Total, late *record.Histogram, cpu float64, s
 	return record.Measured, ""
 }
 
-// self samples the driver.
-func (s *step) self(late *record.Histogram) (cpu float64) {
-	values := map[string]float64{"lag_p99": late.Percentile(99).Seconds(), "lag_max": late.Max().Seconds()}
-	if s.Self != nil {
-		for name, v := range s.Self() {
-			values[name] = v
-		}
-	}
-	s.file.Sample(record.Sample{At: s.offset(), Host: "driver", Values: values})
-	return values["cpu"]
+// errStopped says that the run was to end.
+var errStopped = errors.New("stopped")
+
+// happened is what an interval brought.
+type happened struct {
+	record.Total
+	late record.Histogram
 }
 
-// interval waits for one interval and writes it down; false when ctx ended.
-func (s *step) interval(ctx context.Context, phase record.Phase, left time.Duration, fn func(*record.Total)) bool {
+// interval waits for one interval, asks all crews what happened in it, and writes that down.
+func (s *step) interval(ctx context.Context, phase record.Phase, left time.Duration) (all happened, err error) {
 	select {
 	case <-ctx.Done():
-	case <-s.Env.Clock.After(min(s.Interval, left)):
+		err = errStopped
+	case <-s.Env.Clock.After(s.Interval):
 	}
-	var all record.Total
-	parts := s.rec.Cut(s.Env.Clock.Now(), s.started, s.number.Index, phase)
-	for i := range parts {
-		s.file.Interval(parts[i])
-		all.Add(&parts[i])
+	cuts, lost := s.cut(ctx)
+	from, to := s.last, s.offset()
+	s.last, s.active = to, 0
+	most := 0.0
+	for i := range cuts {
+		c := &cuts[i]
+		for k := range c.Intervals {
+			x := &c.Intervals[k]
+			x.Step, x.Phase, x.From, x.To = s.number.Index, phase, from, to
+			s.file.Interval(*x)
+			all.Add(x)
+		}
+		all.late.Merge(&c.Lag)
+		s.active += c.Active
+		most = max(most, s.self(c, to))
 	}
-	if fn != nil && ctx.Err() == nil {
-		fn(&all)
+	s.loads += most
+	if lost != nil {
+		s.file.Event(record.Event{At: to, Step: s.number.Index, Text: lost.Error()})
+		err = errors.Join(err, lost)
 	}
 	if s.Progress != nil {
 		s.Progress(Progress{
-			Step: s.number.Index, Steps: len(s.Steps), Users: s.number.Users, Phase: phase, Active: s.now.get(), Left: left - s.Interval,
+			Step: s.number.Index, Steps: s.steps, Users: s.number.Users, Phase: phase, Active: s.active, Left: max(left-s.Interval, 0),
 			Rate: float64(all.Latency.Count()) / s.Interval.Seconds(), P50: all.Latency.Percentile(50), P99: all.Latency.Percentile(99),
 			Errors: all.Failed, Missed: all.Missed,
 		})
 	}
-	return ctx.Err() == nil && s.file.Err() == nil
+	return all, errors.Join(err, s.file.Err())
+}
+
+// cut asks all crews at one time. One that is lost is told in the error; what the others did is kept.
+func (s *step) cut(ctx context.Context) ([]Cut, error) {
+	cuts := make([]Cut, len(s.Crews))
+	errs := make([]error, len(s.Crews))
+	var all sync.WaitGroup
+	for i, c := range s.Crews {
+		all.Add(1)
+		s.Env.Go("bench cut", func() {
+			defer all.Done()
+			cuts[i], errs[i] = c.Cut(context.WithoutCancel(ctx))
+		})
+	}
+	all.Wait()
+	return cuts, errors.Join(errs...)
+}
+
+// self notes what a driver was doing, and returns which share of its processors it used.
+func (s *step) self(c *Cut, at record.Duration) (load float64) {
+	values := map[string]float64{"lag_p99": c.Lag.Percentile(99).Seconds(), "lag_max": c.Lag.Max().Seconds(), "users": float64(c.Active)}
+	for name, v := range c.Self {
+		values[name] = v
+	}
+	s.file.Sample(record.Sample{At: at, Host: "driver", Group: c.Name, Values: values})
+	if c.Cores > 0 {
+		load = values["cpu"] / float64(c.Cores)
+	}
+	return load
 }
 
 // steadiness sees whether three successive intervals differ by less than 5 % in rate and median.

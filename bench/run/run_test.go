@@ -40,7 +40,7 @@ type fake struct {
 	opens int
 }
 
-func (f *fake) open(*drive.User) (drive.Session, drive.Traffic, error) {
+func (f *fake) open(context.Context, *drive.User) (drive.Session, drive.Traffic, error) {
 	f.mu.Lock()
 	f.opens++
 	f.mu.Unlock()
@@ -49,7 +49,7 @@ func (f *fake) open(*drive.User) (drive.Session, drive.Traffic, error) {
 
 type session struct{ f *fake }
 
-func (s *session) Do(*workload.Planned) (drive.Traffic, error) {
+func (s *session) Do(context.Context, *workload.Planned) (drive.Traffic, error) {
 	s.f.mu.Lock()
 	n := s.f.calls
 	s.f.calls++

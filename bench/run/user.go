@@ -15,7 +15,7 @@ func sqrt(x float64) float64 { return math.Sqrt(x) }
 
 // person is a user at work.
 type person struct {
-	s       *step
+	s       *Local
 	u       *drive.User
 	begin   time.Time // of the schedule
 	session drive.Session
@@ -23,7 +23,7 @@ type person struct {
 }
 
 // user works until ctx ends.
-func (s *step) user(ctx context.Context, u *drive.User, begin time.Time) {
+func (s *Local) user(ctx context.Context, u *drive.User, begin time.Time) {
 	p := &person{s: s, u: u, begin: begin, free: begin}
 	if !p.wait(ctx, begin) {
 		return
@@ -31,13 +31,13 @@ func (s *step) user(ctx context.Context, u *drive.User, begin time.Time) {
 	s.now.add(1)
 	defer s.now.add(-1)
 	defer p.leave()
-	p.enter(begin)
+	p.enter(ctx, begin)
 	o := workload.Options{Seed: s.Seed, Speed: s.Speed, Set: s.Set, Protocol: s.Protocol}
 	for planned := range s.Workload.Schedule(u.Index, o) {
 		if !p.wait(ctx, begin.Add(planned.At)) {
 			return
 		}
-		p.do(&planned)
+		p.do(ctx, &planned)
 		if planned.Last && s.Workload.Session == "loop" {
 			p.leave()
 		}
@@ -62,10 +62,10 @@ func (p *person) wait(ctx context.Context, until time.Time) bool {
 }
 
 // enter signs in; that is an action of its own.
-func (p *person) enter(intended time.Time) {
+func (p *person) enter(ctx context.Context, intended time.Time) {
 	clock := p.s.Env.Clock
 	begun := clock.Now()
-	session, t, err := p.s.Open(p.u)
+	session, t, err := p.s.Open(ctx, p.u)
 	p.session = session
 	p.s.rec.Done(record.Done{Action: "login", Intended: intended, Begun: begun, Ended: clock.Now(), Err: drive.Kind(err), Sent: t.Sent, Received: t.Received})
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *person) leave() {
 }
 
 // do carries one action out, or counts it as missed.
-func (p *person) do(planned *workload.Planned) {
+func (p *person) do(ctx context.Context, planned *workload.Planned) {
 	clock := p.s.Env.Clock
 	intended := p.begin.Add(planned.At)
 	action := string(planned.Do)
@@ -90,14 +90,14 @@ func (p *person) do(planned *workload.Planned) {
 		return
 	}
 	if p.session == nil {
-		p.enter(intended)
+		p.enter(ctx, intended)
 	}
 	begun := clock.Now()
 	if p.session == nil {
 		p.s.rec.Done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: begun, Err: "not signed in"})
 		return
 	}
-	t, err := p.session.Do(planned)
+	t, err := p.session.Do(ctx, planned)
 	ended := clock.Now().Add(-t.Held)
 	if errors.Is(err, drive.ErrNothing) {
 		return

@@ -347,6 +347,18 @@ func (w *Workload) PerHour(set map[string]int) map[string]float64 {
 	return out
 }
 
+// Cycle is how long it takes until a user has done everything that he does: the longest "every so many loops" of
+// all actions, at a speed.
+func (w *Workload) Cycle(set map[string]int, speed float64) time.Duration {
+	loops := 1
+	for i := range w.Actions {
+		if a := &w.Actions[i]; w.Times(a, set) > 0 {
+			loops = max(loops, a.Per)
+		}
+	}
+	return time.Duration(float64(loops) * float64(w.Loop.Min+w.Loop.Max) / 2 / speed)
+}
+
 // Left lists the verbs of the workload that a protocol cannot carry, each once.
 func (w *Workload) Left(protocol string) []string {
 	var out []string

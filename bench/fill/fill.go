@@ -1,0 +1,86 @@
+// Package fill initialises the mailboxes of simulated people: in parallel, reproducible from the seed, and
+// resumable, since each mailbox tells how far it is.
+package fill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"doublet/bench/drive"
+)
+
+// Options say how.
+type Options struct {
+	// Messages are how many each mailbox is to hold.
+	Messages int
+	// Workers fill at one time (default 8).
+	Workers int
+	// Progress is told after each mailbox; it may be nil.
+	Progress func(Progress)
+}
+
+// Progress is how far it is.
+type Progress struct {
+	Done, Of int
+	Total    drive.Filled
+}
+
+// maxFailures ends the filling: a server that refuses so many mailboxes refuses them all.
+const maxFailures = 20
+
+// Fill fills the mailboxes of users. It stops early when ctx ends, or when too many fail; its error names
+// the first.
+func Fill(ctx context.Context, w *drive.World, users []drive.User, o Options) (drive.Filled, error) {
+	if o.Workers <= 0 {
+		o.Workers = 8
+	}
+	var mu sync.Mutex
+	var state Progress
+	state.Of = len(users)
+	var failed []error
+	next := 0
+	take := func() *drive.User {
+		mu.Lock()
+		defer mu.Unlock()
+		if next >= len(users) || len(failed) >= maxFailures || ctx.Err() != nil {
+			return nil
+		}
+		next++
+		return &users[next-1]
+	}
+	finished := func(u *drive.User, f drive.Filled, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		state.Done++
+		state.Total.Added += f.Added
+		state.Total.Removed += f.Removed
+		state.Total.Bytes += f.Bytes
+		if err != nil {
+			failed = append(failed, fmt.Errorf("mailbox of %s: %w", u.Name, err))
+		}
+		if o.Progress != nil {
+			o.Progress(state)
+		}
+	}
+	var workers sync.WaitGroup
+	for range min(o.Workers, max(1, len(users))) {
+		workers.Add(1)
+		w.Env.Go("bench fill", func() {
+			defer workers.Done()
+			for u := take(); u != nil; u = take() {
+				f, err := w.Fill(ctx, u, o.Messages)
+				finished(u, f, err)
+			}
+		})
+	}
+	workers.Wait()
+	switch {
+	case len(failed) > 0:
+		return state.Total, fmt.Errorf("fill: %d of %d mailboxes failed, the first: %w", len(failed), len(users), failed[0])
+	case ctx.Err() != nil:
+		return state.Total, errors.New("fill: stopped; begun anew, it goes on where it was")
+	}
+	return state.Total, nil
+}

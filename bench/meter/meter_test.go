@@ -1,0 +1,153 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// machineAt is a /proc of our own.
+type machineAt struct {
+	t    *testing.T
+	root string
+}
+
+func (m machineAt) write(path, text string) {
+	m.t.Helper()
+	path = filepath.Join(m.root, path)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o644)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m machineAt) process(pid, parent int, command string, ticks, threads, pssKB, written int) {
+	m.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 7 0 %d 0 0 0 20 0 %d 0 0 0\n", pid, command, parent, ticks, threads))
+	m.write(fmt.Sprintf("proc/%d/smaps_rollup", pid), fmt.Sprintf("0-1 ---p 0 00:00 0 [rollup]\nRss: %d kB\nPss: %d kB\nPrivate_Dirty: 1 kB\n", pssKB*2, pssKB))
+	m.write(fmt.Sprintf("proc/%d/io", pid), fmt.Sprintf("read_bytes: 0\nwrite_bytes: %d\n", written))
+	m.write(fmt.Sprintf("proc/%d/fd/0", pid), "")
+}
+
+func (m machineAt) counters(busy, idle, writes int) {
+	m.write("proc/stat", fmt.Sprintf("cpu  %d 0 0 %d 50 0 0 0 0 0\ncpu0 1 1\ncpu1 1 1\nintr 5\n", busy, idle))
+	m.write("proc/vmstat", "pgmajfault 3\npswpin 0\npswpout 0\n")
+	m.write("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
+	m.write("proc/net/dev", "Inter-|\n face |bytes\n    lo: 500 0 0 0 0 0 0 0 500 0\n  eth0: 100 0 0 0 0 0 0 0 200 0\n")
+	m.write("proc/diskstats", fmt.Sprintf(" 254 0 vda 10 0 80 5 %d 0 %d %d 0 500 700 0 0 0 0 %d 0\n 254 1 vda1 1 0 1 1 1 0 1 1 0 1 1\n", writes, writes*8, writes*2, writes/2))
+	m.write("sys/block/vda/size", "1")
+}
+
+func find(t *testing.T, list []Reading, group string) map[string]float64 {
+	t.Helper()
+	for _, r := range list {
+		if r.Group == group {
+			return r.Values
+		}
+	}
+	t.Fatalf("no reading of %q", group)
+	return nil
+}
+
+func TestRates(t *testing.T) {
+	t.Parallel()
+	m := machineAt{t, t.TempDir()}
+	m.counters(1000, 1000, 100)
+	m.process(10, 1, "master", 100, 1, 10, 0)
+	m.process(11, 10, "smtpd", 50, 1, 20, 1000)
+	m.process(12, 11, "odd) name (x", 5, 3, 5, 0)
+	m.process(20, 1, "other", 5000, 1, 999, 0)
+	meter, err := at(m.root, []Group{{Name: "server", Commands: []string{"master"}}, {Name: "one", PIDs: []int{20}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	if _, err := meter.Sample(now); err != nil {
+		t.Fatal(err)
+	}
+	// In ten seconds: half of two cores busy; the smtpd ends after 1 s of CPU, another begins.
+	m.counters(2000, 2000, 300)
+	m.process(10, 1, "master", 300, 1, 10, 0)
+	if err := os.RemoveAll(filepath.Join(m.root, "proc/11")); err != nil {
+		t.Fatal(err)
+	}
+	m.process(13, 10, "smtpd", 100, 1, 20, 5000)
+	m.process(12, 10, "odd) name (x", 5, 3, 5, 0)
+	list, err := meter.Sample(now.Add(10 * time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		group, name string
+		want        float64
+	}{
+		{"", "cpu", 1}, {"", "cpu_pct", 50}, {"", "mem_used", 600 << 10}, {"", "iowait_pct", 0},
+		{"disk:vda", "writes", 20}, {"disk:vda", "write_bytes", 20 * 8 * 512}, {"disk:vda", "flushes", 10}, {"disk:vda", "response_ms", 2}, {"disk:vda", "bytes_per_op", 4096},
+		// 200 ticks of master and 100 of the new smtpd; what the old one used stays used.
+		{"server", "cpu", 0.3}, {"server", "processes", 3}, {"server", "threads", 5}, {"server", "pss", 35 << 10}, {"server", "handles", 3},
+		{"one", "cpu", 0}, {"one", "processes", 1},
+	} {
+		if got := find(t, list, c.group)[c.name]; got < c.want-1e-9 || got > c.want+1e-9 {
+			t.Errorf("%s %s is %v, want %v", c.group, c.name, got, c.want)
+		}
+	}
+	for _, r := range list {
+		if r.Group == "disk:vda1" {
+			t.Error("a partition counts as a disk")
+		}
+	}
+}
+
+func TestThisMachine(t *testing.T) {
+	t.Parallel()
+	meter, err := New([]Group{{Name: "me", PIDs: []int{os.Getpid()}}})
+	if runtime.GOOS != "linux" {
+		if !errors.Is(err, ErrUnsupported) {
+			t.Fatal(err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := meter.Sample(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := find(t, list, "me"); v["rss"] < 1<<20 || v["threads"] < 1 || v["handles"] < 3 {
+		t.Errorf("this process: %v", v)
+	}
+	if h := Host("/"); h.Memory == 0 || h.CPUs < 1 || h.Kernel == "" {
+		t.Errorf("%+v", h)
+	}
+}
+
+func TestParseGroup(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"a=pid:5", "a=pidfile:/x", "a=cgroup:/sys/fs/cgroup/a", "a=dovecot,postfix"} {
+		if g, err := ParseGroup(s); err != nil || g.Name != "a" {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+	for _, s := range []string{"", "a", "a=", "=x", "a=pid:x", "a=pid:-1", "a=what:5"} {
+		if _, err := ParseGroup(s); !errors.Is(err, ErrGroup) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
+
+func TestDevice(t *testing.T) {
+	t.Parallel()
+	mounts := "/dev/vda / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\n/dev/vdb /srv/mail xfs rw 0 0\n"
+	for dir, want := range map[string]string{"/srv/mail/data": "/dev/vdb xfs", "/srv/mailer": "/dev/vda ext4", "/run/x": "tmpfs tmpfs"} {
+		if got := device(mounts, dir); got != want {
+			t.Errorf("%s: %q", dir, got)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Chart is lines over a common axis.
+type Chart struct {
+	Title, X, Y string
+	// Note stands under the title, smaller.
+	Note  string
+	Lines []Line
+	// Time says that x is seconds of the run, and is shown as minutes.
+	Time bool
+	// Top, where it is above 0, is where the y axis ends.
+	Top float64
+	// Limit, where it is above 0, is a height that matters, with its name.
+	Limit     float64
+	LimitName string
+}
+
+// Line is one line of a chart.
+type Line struct {
+	Name   string
+	Points []Point
+}
+
+// Point is one point. Hollow points are those that do not count: steps that were discarded.
+type Point struct {
+	X, Y   float64
+	Hollow bool
+}
+
+// The size of a chart and its margins, in pixels at scale 1.
+const (
+	width, height                  = 560.0, 336.0
+	left, right, top, bottom       = 64.0, 20.0, 60.0, 76.0
+	titleSize, textSize, pointSize = 15.0, 11.0, 3.2
+)
+
+// canvas is what a chart is drawn on. Colours are names of roles, so that a picture may be light or dark.
+type canvas interface {
+	line(x1, y1, x2, y2 float64, role string, dashed bool)
+	path(points [][2]float64, role string)
+	dot(x, y, r float64, role string, hollow bool, title string)
+	text(x, y, size float64, anchor, role, s string, bold bool)
+}
+
+// The roles of colours. Series take theirs in order, and begin again when there are more.
+const (
+	roleText  = "text"
+	roleFaint = "faint"
+	roleGrid  = "grid"
+	roleLimit = "limit"
+)
+
+const seriesColours = 6
+
+func series(i int) string { return "s" + strconv.Itoa(i%seriesColours) }
+
+// axis is a scale with round ticks.
+type axis struct {
+	lo, hi, step float64
+	from, to     float64 // pixels
+}
+
+func (a axis) at(v float64) float64 {
+	if a.hi == a.lo {
+		return a.from
+	}
+	return a.from + (v-a.lo)/(a.hi-a.lo)*(a.to-a.from)
+}
+
+// round makes an axis from 0 (or lo) to at least hi with about n steps of 1, 2 or 5 times a power of ten.
+func round(lo, hi float64, n int, from, to float64) axis {
+	if hi <= lo {
+		hi = lo + 1
+	}
+	raw := (hi - lo) / float64(n)
+	mag := math.Pow(10, math.Floor(math.Log10(raw)))
+	step := mag * 10
+	for _, k := range []float64{1, 2, 5} {
+		if raw <= mag*k*1.0000001 {
+			step = mag * k
+			break
+		}
+	}
+	return axis{lo: math.Floor(lo/step) * step, hi: math.Ceil(hi/step-1e-9) * step, step: step, from: from, to: to}
+}
+
+func (a axis) ticks(yield func(float64) bool) {
+	for i := 0; ; i++ {
+		v := a.lo + float64(i)*a.step
+		if v > a.hi+a.step/1e6 || !yield(v) {
+			return
+		}
+	}
+}
+
+// label prints a number as short as its axis allows.
+func label(v, step float64) string {
+	decimals := 0
+	if step < 1 {
+		decimals = int(math.Ceil(-math.Log10(step) - 1e-9))
+	}
+	switch {
+	case step >= 1e6:
+		return strconv.FormatFloat(v/1e6, 'f', -1, 64) + "M"
+	case step >= 1e4:
+		return strconv.FormatFloat(v/1e3, 'f', -1, 64) + "k"
+	case decimals == 0:
+		return group(int64(math.Round(v)))
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
+}
+
+// draw draws the chart.
+func (c *Chart) draw(on canvas) {
+	x, y := c.axes()
+	on.text(left-48, 22, titleSize, "start", roleText, c.Title, true)
+	if c.Note != "" {
+		on.text(left-48, 38, textSize, "start", roleFaint, c.Note, false)
+	}
+	for v := range y.ticks {
+		on.line(left, y.at(v), width-right, y.at(v), roleGrid, false)
+		on.text(left-8, y.at(v)+4, textSize, "end", roleFaint, label(v, y.step), false)
+	}
+	for v := range x.ticks {
+		shown := label(v, x.step)
+		if c.Time {
+			shown = label(v/60, x.step/60)
+		}
+		on.line(x.at(v), y.from, x.at(v), y.from+4, roleGrid, false)
+		on.text(x.at(v), y.from+17, textSize, "middle", roleFaint, shown, false)
+	}
+	on.line(left, y.from, width-right, y.from, roleFaint, false)
+	on.text(width-right, y.from+33, textSize, "end", roleFaint, c.X, false)
+	on.text(left-48, top-4, textSize, "start", roleFaint, c.Y, false)
+	if c.Limit > 0 && c.Limit <= y.hi {
+		on.line(left, y.at(c.Limit), width-right, y.at(c.Limit), roleLimit, true)
+		on.text(width-right, y.at(c.Limit)-5, textSize, "end", roleLimit, c.LimitName, false)
+	}
+	for i := range c.Lines {
+		c.drawLine(on, i, x, y)
+	}
+	c.legend(on)
+}
+
+func (c *Chart) drawLine(on canvas, i int, x, y axis) {
+	l := &c.Lines[i]
+	points := make([][2]float64, len(l.Points))
+	for k, p := range l.Points {
+		points[k] = [2]float64{x.at(p.X), y.at(min(p.Y, y.hi))}
+	}
+	on.path(points, series(i))
+	if len(points) > 30 {
+		return // a line over time: dots would hide it
+	}
+	for k, p := range l.Points {
+		on.dot(points[k][0], points[k][1], pointSize, series(i), p.Hollow, fmt.Sprintf("%s: %s at %s", l.Name, number(p.Y), number(p.X)))
+	}
+}
+
+// maxLegend bounds a name in a legend, in letters; letter is how wide one is, rather too wide than too narrow.
+const (
+	maxLegend = 40
+	letter    = 6.8
+)
+
+// legend names the lines under the chart, where there is more than one.
+func (c *Chart) legend(on canvas) {
+	if len(c.Lines) < 2 {
+		return
+	}
+	at, y := left, height-30
+	for i, l := range c.Lines {
+		name := []rune(l.Name)
+		if len(name) > maxLegend {
+			name = append(name[:maxLegend-1], '…')
+		}
+		wide := 34 + letter*float64(len(name))
+		if at > left && at+wide > width {
+			at, y = left, y+15
+		}
+		if y > height-10 {
+			return // the tables name them all
+		}
+		on.line(at, y-4, at+16, y-4, series(i), false)
+		on.text(at+21, y, textSize, "start", roleText, string(name), false)
+		at += wide
+	}
+}
+
+func (c *Chart) axes() (x, y axis) {
+	loX, hiX, hiY := math.Inf(1), math.Inf(-1), 0.0
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			loX, hiX, hiY = min(loX, p.X), max(hiX, p.X), max(hiY, p.Y)
+		}
+	}
+	if math.IsInf(loX, 1) {
+		loX, hiX = 0, 1
+	}
+	if !c.Time || loX < (hiX-loX)/2 {
+		loX = 0
+	}
+	if c.Limit > 0 && hiY > c.Limit/4 {
+		hiY = max(hiY, c.Limit*1.05)
+	}
+	if c.Top > 0 {
+		hiY = c.Top
+	}
+	n := 8
+	if c.Time {
+		// Minutes: steps of a minute count, tenths do not.
+		x = round(loX/60, hiX/60, n, left, width-right)
+		x.lo, x.hi, x.step = x.lo*60, x.hi*60, x.step*60
+	} else {
+		x = round(loX, hiX, n, left, width-right)
+	}
+	return x, round(0, hiY, 5, height-bottom, top+8)
+}
+
+// number prints a value for people: three digits that matter.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 1e9:
+		return strconv.FormatFloat(v/1e9, 'f', 2, 64) + " G"
+	case a >= 1e6:
+		return strconv.FormatFloat(v/1e6, 'f', 2, 64) + " M"
+	case a >= 1000:
+		return group(int64(math.Round(v)))
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a == 0:
+		return "0"
+	case a >= 0.01:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+// group puts commas between thousands.
+func group(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}

@@ -1,0 +1,200 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/bench/record"
+)
+
+// figures draws what the documents draw: against users, then over time.
+func (r *Report) figures() {
+	byUsers := func(title, y, note string, lines ...Line) {
+		kept := lines[:0]
+		for _, l := range lines {
+			if len(l.Points) > 0 {
+				kept = append(kept, l)
+			}
+		}
+		// One step is a point, which says nothing that the table does not.
+		if len(kept) > 0 && len(r.Run.Steps) > 1 {
+			r.Figures = append(r.Figures, &Chart{Title: title, Y: y, X: "active users", Note: note, Lines: kept, Top: topOf(y)})
+		}
+	}
+	latency := func(name string, of func(*record.Total) time.Duration) Line {
+		return r.line(name, func(s *record.Step) (float64, bool) {
+			t := r.Run.Total(s.Index, record.All)
+			return of(&t).Seconds() * 1000, t.Latency.Count() > 0
+		})
+	}
+	byUsers("Response time", "ms", "from the moment the user wanted the answer",
+		latency("average", func(t *record.Total) time.Duration { return t.Latency.Mean() }),
+		latency("p50", func(t *record.Total) time.Duration { return t.Latency.Percentile(50) }),
+		latency("p90", func(t *record.Total) time.Duration { return t.Latency.Percentile(90) }),
+		latency("p99", func(t *record.Total) time.Duration { return t.Latency.Percentile(99) }))
+	byUsers("Throughput", "user actions a minute (TPM)", "", r.line("TPM", func(s *record.Step) (float64, bool) { return r.Run.TPM(s), true }))
+	cpu := []Line{r.line("whole machine", func(s *record.Step) (float64, bool) {
+		v, n := r.Run.Mean(s, "server", "", "cpu_pct")
+		return v, n > 0
+	})}
+	cores := 1.0
+	if r.Run.Header.Server != nil {
+		cores = float64(max(1, r.Run.Header.Server.CPUs))
+	}
+	for _, g := range r.groups() {
+		cpu = append(cpu, r.line(g, func(s *record.Step) (float64, bool) {
+			v, n := r.Run.Mean(s, "server", g, "cpu")
+			return v / cores * 100, n > 0
+		}))
+	}
+	byUsers("Processor", "percent of the server's machine", "", cpu...)
+	r.memory(byUsers)
+	r.disk(byUsers)
+	r.overTime()
+}
+
+func (r *Report) memory(byUsers func(title, y, note string, lines ...Line)) {
+	var lines []Line
+	for _, g := range r.groups() {
+		lines = append(lines, r.line(g, func(s *record.Step) (float64, bool) {
+			v, n := r.Run.Mean(s, "server", g, "pss")
+			return v / 1e6, n > 0 && v > 0
+		}))
+	}
+	byUsers("Memory", "MB (PSS)", "what the server's processes alone would free", lines...)
+}
+
+func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
+	disks := r.disks()
+	sum := func(values ...string) func(*record.Step) (float64, bool) {
+		return func(s *record.Step) (total float64, ok bool) {
+			for _, d := range disks {
+				for _, v := range values {
+					x, n := r.Run.Mean(s, "server", d, v)
+					total, ok = total+x, ok || n > 0
+				}
+			}
+			return total, ok
+		}
+	}
+	mega := func(fn func(*record.Step) (float64, bool)) func(*record.Step) (float64, bool) {
+		return func(s *record.Step) (float64, bool) { v, ok := fn(s); return v / 1e6, ok }
+	}
+	byUsers("Disk operations", "a second", "", r.line("reads", sum("reads")), r.line("writes", sum("writes")), r.line("flushes", sum("flushes")))
+	byUsers("Disk transfer", "MB a second", "", r.line("read", mega(sum("read_bytes"))), r.line("written", mega(sum("write_bytes"))))
+	if len(r.Run.Steps) < 2 || len(disks) == 0 {
+		return
+	}
+	busy := Line{Name: "average response"}
+	for i := range r.Run.Steps {
+		s := &r.Run.Steps[i]
+		most := 0.0
+		for _, d := range disks {
+			v, _ := r.Run.Mean(s, "server", d, "busy_pct")
+			most = max(most, v)
+		}
+		t := r.Run.Total(s.Index, record.All)
+		busy.Points = append(busy.Points, Point{X: most, Y: t.Latency.Mean().Seconds() * 1000, Hollow: s.Outcome != record.Measured})
+	}
+	slices.SortStableFunc(busy.Points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
+	r.Figures = append(r.Figures, &Chart{Title: "Response time against disk utilisation", Y: "ms", X: "percent busy, the busiest disk", Lines: []Line{busy}})
+}
+
+// line is a value of each step against its users.
+func (r *Report) line(name string, of func(*record.Step) (float64, bool)) Line {
+	l := Line{Name: name}
+	for i := range r.Run.Steps {
+		s := &r.Run.Steps[i]
+		if v, ok := of(s); ok {
+			l.Points = append(l.Points, Point{X: float64(s.Users), Y: v, Hollow: s.Outcome != record.Measured})
+		}
+	}
+	// A search does not go upwards.
+	slices.SortStableFunc(l.Points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
+	return l
+}
+
+// overTime draws latency, rate and the server's processors along the run.
+func (r *Report) overTime() {
+	type moment struct {
+		latency record.Histogram
+		n       int64
+		seconds float64
+	}
+	var order []record.Duration
+	at := map[record.Duration]*moment{}
+	for i := range r.Run.Intervals {
+		x := &r.Run.Intervals[i]
+		m := at[x.To]
+		if m == nil {
+			m = &moment{seconds: (x.To - x.From).Seconds()}
+			at[x.To] = m
+			order = append(order, x.To)
+		}
+		m.latency.Merge(&x.Latency)
+		m.n += x.Latency.Count()
+	}
+	p50, p99, rate := Line{Name: "p50"}, Line{Name: "p99"}, Line{Name: "actions"}
+	every := max(1, len(order)/maxOverTime+1)
+	for start := 0; start < len(order); start += every {
+		var all moment
+		part := order[start:min(start+every, len(order))]
+		for _, t := range part {
+			all.latency.Merge(&at[t].latency)
+			all.n += at[t].n
+			all.seconds += at[t].seconds
+		}
+		x := part[len(part)-1].Seconds()
+		p50.Points = append(p50.Points, Point{X: x, Y: all.latency.Percentile(50).Seconds() * 1000})
+		p99.Points = append(p99.Points, Point{X: x, Y: all.latency.Percentile(99).Seconds() * 1000})
+		if all.seconds > 0 {
+			rate.Points = append(rate.Points, Point{X: x, Y: float64(all.n) / all.seconds})
+		}
+	}
+	add := func(title, y, note string, lines ...Line) {
+		if len(lines[0].Points) > 1 {
+			r.Figures = append(r.Figures, &Chart{Title: title, Y: y, X: "minutes of the run", Note: note, Lines: lines, Time: true, Top: topOf(y)})
+		}
+	}
+	add("Response time over time", "ms", "all phases, ramps and settling too", p50, p99)
+	add("Rate over time", "user actions a second", "", rate)
+	probe, cpu := Line{Name: "median"}, Line{Name: "processor"}
+	for i := range r.Run.Samples {
+		x := &r.Run.Samples[i]
+		switch {
+		case x.Host == "probe":
+			probe.Points = append(probe.Points, Point{X: x.At.Seconds(), Y: x.Values["p50"] * 1000})
+		case x.Host == "server" && x.Group == "":
+			cpu.Points = append(cpu.Points, Point{X: x.At.Seconds(), Y: x.Values["cpu_pct"]})
+		}
+	}
+	add("Processor over time", "percent of the server's machine", "", thin(cpu))
+	add("Probe over time", "ms", "one small operation, once a second, by somebody apart", thin(probe))
+}
+
+// thin leaves at most so many points as a picture can show: the greatest of each stretch.
+func thin(l Line) Line {
+	every := len(l.Points)/maxOverTime + 1
+	out := Line{Name: l.Name}
+	for start := 0; start < len(l.Points); start += every {
+		part := l.Points[start:min(start+every, len(l.Points))]
+		best := part[0]
+		for _, p := range part {
+			if p.Y > best.Y {
+				best = p
+			}
+		}
+		out.Points = append(out.Points, best)
+	}
+	return out
+}
+
+// topOf ends an axis of percent at 100.
+func topOf(unit string) float64 {
+	if strings.HasPrefix(unit, "percent") {
+		return 100
+	}
+	return 0
+}

@@ -1,0 +1,314 @@
+// Package report makes of run files what people look at: a page that opens from disk without a network,
+// the documents' figures as pictures, tables as CSV, and the documents' comparison of two runs.
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/bench/record"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed style.css
+var styleCSS string
+
+var page = template.Must(template.New("page").Parse(pageHTML))
+
+// maxOverTime bounds the points of a line over time, and so the page.
+const maxOverTime = 400
+
+// Report is one run, made ready.
+type Report struct {
+	Run     *record.Run
+	Steps   []StepRow
+	Figures []*Chart
+	// Actions are by step.
+	Actions []StepActions
+	Facts   [][2]string
+	// Statistics are the server's own that changed in the last step that was measured to its end, of
+	// StatisticsOf users.
+	Statistics   []Statistic
+	StatisticsOf int
+	Style        template.CSS
+}
+
+// StepRow is a step in numbers.
+type StepRow struct {
+	record.Step
+	Counts                      bool // measured, so compared
+	TPM, ETR, ITR, CPU          float64
+	Average, P50, P90, P99, Max string
+	Errors, Missed              uint64
+	Cores                       []string
+	DriverCPU, Probe            string
+}
+
+// StepActions is what each action of a step came to.
+type StepActions struct {
+	Users int
+	Rows  []ActionRow
+}
+
+// Statistic is one of the server's own.
+type Statistic struct {
+	Name                               string
+	Before, After, Change, PerThousand float64
+}
+
+// maxStatistics bounds their table.
+const maxStatistics = 500
+
+// statistics compares what a server said of itself before and behind a step; samples hold what has changed.
+func (r *Report) statistics() {
+	var s *record.Step
+	for i := range r.Run.Steps {
+		if x := &r.Run.Steps[i]; x.To > x.From && x.Outcome != record.Interrupted {
+			s = x
+		}
+	}
+	if s == nil {
+		return
+	}
+	before, after := map[string]float64{}, map[string]float64{}
+	for i := range r.Run.Samples {
+		x := &r.Run.Samples[i]
+		if x.Host != "statistics" {
+			continue
+		}
+		for name, v := range x.Values {
+			if _, known := before[name]; !known || x.At <= s.From {
+				before[name] = v
+			}
+			if x.At <= s.To {
+				after[name] = v
+			}
+		}
+	}
+	t := r.Run.Total(s.Index, record.All)
+	thousands := float64(t.Latency.Count()) / 1000
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		x := Statistic{Name: name, Before: before[name], After: after[name]}
+		if x.Change = x.After - x.Before; x.Change == 0 || len(r.Statistics) >= maxStatistics {
+			continue
+		}
+		if thousands > 0 {
+			x.PerThousand = x.Change / thousands
+		}
+		r.Statistics, r.StatisticsOf = append(r.Statistics, x), s.Users
+	}
+}
+
+// ActionRow is one action of a step.
+type ActionRow struct {
+	Action                           string
+	Count                            string
+	PerMinute                        string
+	Average, P50, P90, P95, P99, Max string
+	Errors, Missed                   string
+	Sent, Received                   string
+	Kinds                            []string
+}
+
+// Of makes a report of a run.
+func Of(run *record.Run) *Report {
+	r := &Report{Run: run, Style: template.CSS(styleCSS)} //nolint:gosec // our own
+	r.facts()
+	for i := range run.Steps {
+		s := &run.Steps[i]
+		all := run.Total(s.Index, record.All)
+		row := StepRow{
+			Step: *s, Counts: s.Outcome == record.Measured, TPM: run.TPM(s), Average: ms(all.Latency.Mean()), P50: ms(all.Latency.Percentile(50)),
+			P90: ms(all.Latency.Percentile(90)), P99: ms(all.Latency.Percentile(99)), Max: ms(all.Latency.Max()), Errors: all.Failed, Missed: all.Missed,
+		}
+		row.ETR = row.TPM / 60
+		if pct, n := run.Mean(s, "server", "", "cpu_pct"); n > 0 {
+			row.CPU = pct
+			if pct > 0 {
+				row.ITR = row.ETR / pct * 100
+			}
+		}
+		for _, g := range r.groups() {
+			if cpu, n := run.Mean(s, "server", g, "cpu"); n > 0 {
+				row.Cores = append(row.Cores, g+" "+number(cpu))
+			}
+		}
+		driver, known := 0.0, false
+		for _, g := range append(run.Groups("driver"), "") {
+			if cpu, n := run.Mean(s, "driver", g, "cpu"); n > 0 {
+				driver, known = driver+cpu, true
+			}
+		}
+		if known {
+			row.DriverCPU = number(driver)
+		}
+		if p, n := run.Mean(s, "probe", "", "p50"); n > 0 {
+			row.Probe = number(p*1000) + " ms"
+		}
+		r.Steps = append(r.Steps, row)
+		r.Actions = append(r.Actions, r.actions(s))
+	}
+	r.figures()
+	r.statistics()
+	return r
+}
+
+// ms prints a latency.
+func ms(d time.Duration) string {
+	v := float64(d.Microseconds()) / 1000
+	if v >= 1000 {
+		return number(v/1000) + " s"
+	}
+	return number(v) + " ms"
+}
+
+func inBytes(n float64) string {
+	for _, unit := range []string{"B", "KB", "MB", "GB"} {
+		if n < 1000 || unit == "GB" {
+			return number(n) + " " + unit
+		}
+		n /= 1000
+	}
+	return ""
+}
+
+// groups are the groups of processes that were metered.
+func (r *Report) groups() []string { return r.Run.Groups("server") }
+
+// disks are the devices that did anything.
+func (r *Report) disks() []string {
+	seen := map[string]bool{}
+	for i := range r.Run.Samples {
+		x := &r.Run.Samples[i]
+		if x.Host == "server" && strings.HasPrefix(x.Group, "disk:") && x.Values["reads"]+x.Values["writes"] > 0 {
+			seen[x.Group] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func (r *Report) facts() {
+	h := &r.Run.Header
+	add := func(name, value string) {
+		if value != "" {
+			r.Facts = append(r.Facts, [2]string{name, value})
+		}
+	}
+	add("Workload", fmt.Sprintf("%s (%s)", h.Workload.Name, h.Workload.Hash))
+	carried := h.Workload.Protocol
+	if h.Workload.Own != carried {
+		carried += ", written for " + h.Workload.Own
+	}
+	add("Carried by", carried)
+	add("Left out", strings.Join(h.Workload.Left, ", "))
+	add("Begun", h.Started.UTC().Format("2 January 2006, 15:04 UTC"))
+	var doors []string
+	for _, name := range slices.Sorted(maps.Keys(h.Target.Doors)) {
+		doors = append(doors, name+" "+h.Target.Doors[name])
+	}
+	add("Doors", strings.Join(doors, ", "))
+	if h.Server != nil {
+		add("Server machine", describe(h.Server))
+	}
+	add("Driver machine", describe(&h.Driver))
+	for i := range h.Drivers {
+		add(fmt.Sprintf("Agent %d", i+1), describe(&h.Drivers[i]))
+	}
+	add("Driver", fmt.Sprintf("doublet %s, %d process(es), seed %d", h.Build, max(1, h.Agents), h.Seed))
+	if r.Run.End != nil {
+		add("Ended", r.Run.End.Reason+" after "+time.Duration(r.Run.End.At).Round(time.Second).String())
+	} else {
+		add("Ended", "cut off: the driver did not write its end")
+	}
+}
+
+func describe(h *record.Host) string {
+	parts := []string{h.Name, h.OS}
+	if h.Kernel != "" {
+		parts = append(parts, "Linux "+h.Kernel)
+	}
+	cpu := fmt.Sprintf("%d processors", h.CPUs)
+	if h.CPU != "" {
+		cpu += " (" + h.CPU + ")"
+	}
+	parts = append(parts, cpu)
+	if h.Memory > 0 {
+		parts = append(parts, inBytes(float64(h.Memory))+" memory")
+	}
+	if h.Disk != "" {
+		parts = append(parts, h.Disk)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+}
+
+func (r *Report) actions(s *record.Step) StepActions {
+	out := StepActions{Users: s.Users}
+	minutes := time.Duration(s.To - s.From).Minutes()
+	for _, name := range append([]string{record.All}, r.Run.Actions()...) {
+		t := r.Run.Total(s.Index, name)
+		if t.Latency.Count() == 0 && t.Failed == 0 && t.Missed == 0 {
+			continue
+		}
+		row := ActionRow{
+			Action: name, Count: group(t.Latency.Count()), Average: ms(t.Latency.Mean()), P50: ms(t.Latency.Percentile(50)), P90: ms(t.Latency.Percentile(90)),
+			P95: ms(t.Latency.Percentile(95)), P99: ms(t.Latency.Percentile(99)), Max: ms(t.Latency.Max()), Errors: group(int64(t.Failed)), Missed: group(int64(t.Missed)),
+			Sent: inBytes(float64(t.Sent)), Received: inBytes(float64(t.Received)),
+		}
+		if minutes > 0 {
+			row.PerMinute = number(float64(t.Latency.Count()) / minutes)
+		}
+		if name == record.All {
+			row.Action = "all actions"
+		} else {
+			for _, k := range slices.Sorted(maps.Keys(t.Errors)) {
+				row.Kinds = append(row.Kinds, fmt.Sprintf("%s × %s", group(int64(t.Errors[k])), k))
+			}
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// HTML writes the page.
+func (r *Report) HTML(w io.Writer) error {
+	if err := page.Execute(w, r); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// Style is the look that the live page shares.
+func Style() template.CSS { return template.CSS(styleCSS) } //nolint:gosec // our own
+
+// Number prints a value for people.
+func Number(v float64) string { return number(v) }
+
+// Milliseconds prints a latency for people.
+func Milliseconds(d time.Duration) string { return ms(d) }
+
+// Best is the measured step with the most users, nil where none was measured.
+func (r *Report) Best() *StepRow {
+	var best *StepRow
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Counts && (best == nil || s.Users > best.Users) {
+			best = s
+		}
+	}
+	return best
+}
+
+// Number prints a value for the page.
+func (r *Report) Number(v float64) string { return number(v) }
+
+// Minutes prints a time of the run for the page.
+func (r *Report) Minutes(d record.Duration) string {
+	return time.Duration(d).Round(time.Second).String()
+}

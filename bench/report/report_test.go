@@ -1,0 +1,360 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/bench/record"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/opentype"
+)
+
+// made is a run of steps with the latency that each is to have on average, in milliseconds; the server used
+// one core for each 1,000 users.
+func made(label string, users []int, latency func(users int) float64) *record.Run {
+	sec := func(s float64) record.Duration { return record.Duration(time.Duration(s * float64(time.Second))) }
+	run := &record.Run{Header: record.Header{
+		Format: 1, ID: "r-" + label, Label: label, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Build: "test", Seed: 1, Speed: 1, InitScale: 1, Agents: 1,
+		Workload: record.Workload{Name: "n8mail", Hash: "abc", Protocol: "imap", Own: "imap", Loop: sec(900)},
+		Target:   record.Target{Name: "doublet", Doors: map[string]string{"imap": "127.0.0.1:143"}},
+		Driver:   record.Host{Name: "driver", OS: "Debian", CPUs: 2}, Server: &record.Host{Name: "server", OS: "Debian", CPUs: 4, Memory: 8e9},
+	}}
+	for i, n := range users {
+		base := float64(i) * 100
+		outcome := record.Measured
+		if latency(n) > 1000 {
+			outcome = record.Discarded
+		}
+		for at := base; at < base+60; at += 10 {
+			phase := record.Measure
+			if at < base+30 {
+				phase = record.Settle
+			}
+			for _, action := range []string{"read", "send"} {
+				x := record.Interval{Step: i, Phase: phase, From: sec(at), To: sec(at + 10), Action: action}
+				for k := range n {
+					x.Latency.Add(time.Duration(latency(n) * (0.5 + float64(k)/float64(n)) * float64(time.Millisecond)))
+				}
+				if action == "send" {
+					x.Errors = map[string]uint64{"452 <full> & slow": 2}
+					x.Missed = 1
+				}
+				run.Intervals = append(run.Intervals, x)
+			}
+			run.Samples = append(run.Samples,
+				record.Sample{At: sec(at + 10), Host: "server", Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40}},
+				record.Sample{At: sec(at + 10), Host: "server", Group: "doublet", Values: map[string]float64{"cpu": float64(n) / 1000, "pss": 1e8}},
+				record.Sample{At: sec(at + 10), Host: "server", Group: "disk:vda", Values: map[string]float64{"writes": float64(n), "write_bytes": float64(n) * 4096, "busy_pct": float64(n) / 50}},
+				record.Sample{At: sec(at + 10), Host: "probe", Values: map[string]float64{"p50": 0.002}})
+		}
+		run.Steps = append(run.Steps, record.Step{Index: i, Users: n, Registered: 5000, Begin: sec(base), Steady: sec(base + 30), From: sec(base + 30), To: sec(base + 60), Outcome: outcome})
+	}
+	run.End = &record.End{At: sec(float64(len(users)) * 100), Reason: "done"}
+	return run
+}
+
+func linear(users int) float64 { return float64(users) / 10 }
+
+func page5(t *testing.T, run *record.Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Of(run).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestPage(t *testing.T) {
+	t.Parallel()
+	run := made("first", []int{1000, 2000, 3000, 20000}, linear)
+	run.Header.Marks = []string{"window of 30s"}
+	text := page5(t, run)
+	for _, want := range []string{"n8mail over imap against doublet", "window of 30s", "3000", "class=\"discarded\"", "452 &lt;full&gt; &amp; slow", "Response time", "Disk operations",
+		"Response time against disk utilisation", "Probe over time", "seed 1", "4 processors"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	for _, never := range []string{"http://", "https://", "src=", "<script", "NaN", "Inf", "%!", "url("} {
+		if strings.Contains(text, never) {
+			t.Errorf("%q is in a page that opens from disk", never)
+		}
+	}
+	// 3,000 users did 2 actions a 10 s each: 2 × 6 × 3,000 a minute.
+	if best := Of(run).Best(); best.Users != 3000 || math.Abs(best.TPM-36000) > 1 || math.Abs(best.CPU-75) > 0.01 || math.Abs(best.ITR-600.0/75*100) > 0.01 {
+		t.Errorf("%+v", best)
+	}
+}
+
+func TestFiguresAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, run := range []*record.Run{made("a", []int{100}, linear), made("b", []int{10, 20, 30}, linear), {Header: record.Header{Format: 1}}} {
+		for _, c := range Of(run).Figures {
+			if err := xml.Unmarshal([]byte(c.SVG()), new(struct{})); err != nil {
+				t.Errorf("%s: %v", c.Title, err)
+			}
+			var b bytes.Buffer
+			if err := c.PNG(&b); err != nil {
+				t.Fatal(err)
+			}
+			img, err := png.Decode(&b)
+			if err != nil || img.Bounds().Dx() != width*pngScale {
+				t.Errorf("%s: %v", c.Title, err)
+			}
+		}
+	}
+}
+
+// inside is a canvas that sees whether anything is drawn outside.
+type inside struct {
+	t     *testing.T
+	title string
+	face  font.Face
+}
+
+func (c *inside) at(what string, x1, y1, x2, y2 float64) {
+	if min(x1, x2) < 0 || max(x1, x2) > width || min(y1, y2) < 0 || max(y1, y2) > height {
+		c.t.Errorf("%s: %s reaches from %.0f,%.0f to %.0f,%.0f", c.title, what, x1, y1, x2, y2)
+	}
+}
+
+func (c *inside) line(x1, y1, x2, y2 float64, _ string, _ bool)   { c.at("a line", x1, y1, x2, y2) }
+func (c *inside) dot(x, y, _ float64, _ string, _ bool, _ string) { c.at("a dot", x, y, x, y) }
+func (c *inside) path(points [][2]float64, _ string) {
+	for _, p := range points {
+		c.at("a path", p[0], p[1], p[0], p[1])
+	}
+}
+
+func (c *inside) text(x, y, size float64, anchor, _, s string, _ bool) {
+	w := float64(font.MeasureString(c.face, s)) / 64 * size / 100
+	switch anchor {
+	case "middle":
+		x -= w / 2
+	case "end":
+		x -= w
+	}
+	c.at(s, x, y-size*0.75, x+w, y+size*0.25)
+}
+
+// TestNothingIsDrawnOutside: figures of one step and of many, with many groups of long names, hold what they draw.
+func TestNothingIsDrawnOutside(t *testing.T) {
+	t.Parallel()
+	f, err := fonts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	face, err := opentype.NewFace(f.medium, &opentype.FaceOptions{Size: 100, DPI: 72})
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := make([]int, 8)
+	for i := range many {
+		many[i] = 1250 * (i + 1)
+	}
+	for _, users := range [][]int{{1}, {100, 200, 300, 400}, many} {
+		run := made("x", users, func(n int) float64 { return float64(n) * 0.123 })
+		for i := range 12 {
+			for k := range run.Steps {
+				run.Samples = append(run.Samples, record.Sample{At: run.Steps[k].To, Host: "server", Group: fmt.Sprintf("a group of processes with a long name %d", i), Values: map[string]float64{"cpu": 1, "pss": 3e9}})
+			}
+		}
+		figures := Of(run).Figures
+		if len(users) == 1 && len(figures) != 4 || len(users) > 1 && len(figures) < 10 {
+			t.Errorf("%d steps have %d figures", len(users), len(figures))
+		}
+		for _, c := range figures {
+			c.draw(&inside{t, c.Title, face})
+		}
+	}
+}
+
+// TestStatistics: the server's own, of which samples hold what changed.
+func TestStatistics(t *testing.T) {
+	t.Parallel()
+	run := made("a", []int{100}, linear)
+	at := func(s float64, values map[string]float64) {
+		run.Samples = append(run.Samples, record.Sample{At: record.Duration(s * 1e9), Host: "statistics", Values: values})
+	}
+	at(10, map[string]float64{"Mail.Delivered": 5, "Old": 1, "Later": 1})
+	at(30, map[string]float64{"Mail.Delivered": 10})
+	at(50, map[string]float64{"Mail.Delivered": 70})
+	at(90, map[string]float64{"Mail.Delivered": 99, "Later": 2})
+	r := Of(run)
+	want := Statistic{Name: "Mail.Delivered", Before: 10, After: 70, Change: 60, PerThousand: 100}
+	if len(r.Statistics) != 1 || r.Statistics[0] != want || r.StatisticsOf != 100 {
+		t.Errorf("%+v of %d users", r.Statistics, r.StatisticsOf)
+	}
+	if text := page5(t, run); !strings.Contains(text, "Mail.Delivered") {
+		t.Error("they are not on the page")
+	}
+}
+
+// BenchmarkAnHourOf4000 reads and renders a run of four steps of an hour and a half, up to 4,000 users.
+func BenchmarkAnHourOf4000(b *testing.B) {
+	run := made("hour", []int{1}, linear)
+	run.Steps = nil
+	one := run.Intervals[0]
+	run.Intervals, run.Samples = nil, run.Samples[:4]
+	actions := []string{"open", "read", "delete", "add", "send", "invite", "rsvp", "close", "update", "move", "poll", "scroll", "reply", "login", "idle"}
+	for s := range 4 {
+		from := time.Duration(s) * 2 * time.Hour
+		for i := range 540 {
+			for a, action := range actions {
+				x := one
+				x.Step, x.Phase, x.Action, x.Latency, x.Service = s, record.Measure, action, record.Histogram{}, record.Histogram{}
+				x.From, x.To = record.Duration(from+time.Duration(i)*10*time.Second), record.Duration(from+time.Duration(i+1)*10*time.Second)
+				for k := range 40 {
+					d := time.Duration(1+(i*31+k*97+a*53)%4000) * 20 * time.Microsecond
+					x.Latency.Add(d)
+					x.Service.Add(d)
+				}
+				run.Intervals = append(run.Intervals, x)
+			}
+		}
+		run.Steps = append(run.Steps, record.Step{Index: s, Users: 1000 * (s + 1), From: record.Duration(from), To: record.Duration(from + 5400*time.Second), Outcome: record.Measured})
+	}
+	var file bytes.Buffer
+	if err := run.Write(&file); err != nil {
+		b.Fatal(err)
+	}
+	size := 0
+	for b.Loop() {
+		r, err := record.Read(bytes.NewReader(file.Bytes()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		var page bytes.Buffer
+		if err := Of(r).HTML(&page); err != nil {
+			b.Fatal(err)
+		}
+		size = page.Len()
+	}
+	b.ReportMetric(float64(size), "B/page")
+	b.ReportMetric(float64(file.Len()), "B/file")
+}
+
+func TestLongRunsStaySmall(t *testing.T) {
+	t.Parallel()
+	run := made("long", []int{50}, linear)
+	interval, sample := run.Intervals[0], run.Samples[0]
+	for i := range 20_000 {
+		x := interval
+		x.From, x.To = record.Duration(time.Duration(i)*time.Second), record.Duration(time.Duration(i+1)*time.Second)
+		sample.At = x.To
+		run.Intervals, run.Samples = append(run.Intervals, x), append(run.Samples, sample)
+	}
+	if text := page5(t, run); len(text) > 500_000 {
+		t.Errorf("a page of %d bytes", len(text))
+	}
+}
+
+func TestCSV(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := Of(made("a", []int{100, 200}, linear)).CSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil || len(rows) != 1+2*3 || rows[1][2] != "all" || rows[2][3] != "300" {
+		t.Errorf("%v %v", err, rows)
+	}
+}
+
+func row(t *testing.T, c *Comparison, name string) ComparedRow {
+	t.Helper()
+	for _, r := range c.Rows {
+		if r.Resource == name {
+			return r
+		}
+	}
+	t.Fatalf("no row %q", name)
+	return ComparedRow{}
+}
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	users := []int{100, 200}
+	slower := func(n int) float64 { return linear(n) * 1.5 }
+	tables, err := Compare([]*record.Run{made("A", users, linear)}, []*record.Run{made("B", users, slower)}, false)
+	if err != nil || len(tables) != 2 || tables[1].Users != 200 {
+		t.Fatalf("%v, %d tables", err, len(tables))
+	}
+	if r := row(t, &tables[0], "Average response"); math.Abs(r.Change-50) > 0.5 || !math.IsNaN(r.Noise) || r.Exceeds {
+		t.Errorf("%+v", r)
+	}
+	if r := row(t, &tables[0], "Throughput (TPM)"); r.Change != 0 {
+		t.Errorf("%+v", r)
+	}
+	if text := tables[0].Text(); !strings.Contains(text, "Resource usage at 100 users comparing doublet (A) to doublet (B)") || !strings.Contains(text, "+50.0") {
+		t.Error(text)
+	}
+}
+
+func TestNoiseOfRepeatedRuns(t *testing.T) {
+	t.Parallel()
+	times := func(f float64) *record.Run {
+		return made(fmt.Sprint(f), []int{100}, func(n int) float64 { return linear(n) * f })
+	}
+	tables, err := Compare([]*record.Run{times(1), times(1.1), times(1.2)}, []*record.Run{times(1.15), times(1.25)}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := row(t, &tables[0], "Average response"); r.Exceeds || math.Abs(r.Noise-18.2) > 0.5 || math.Abs(r.Change-9.1) > 0.5 {
+		t.Errorf("a change within the noise: %+v", r)
+	}
+	tables, err = Compare([]*record.Run{times(1), times(1.02)}, []*record.Run{times(2), times(2.02)}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := row(t, &tables[0], "Average response"); !r.Exceeds {
+		t.Errorf("a doubling: %+v", r)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*record.Header){
+		"workload": func(h *record.Header) { h.Workload.Hash = "other" },
+		"protocol": func(h *record.Header) { h.Workload.Protocol = "jmap" },
+		"speed":    func(h *record.Header) { h.Speed = 20 },
+		"machine":  func(h *record.Header) { h.Server = &record.Host{Name: "elsewhere"} },
+	} {
+		a, b := made("A", []int{100}, linear), made("B", []int{100}, linear)
+		change(&b.Header)
+		if _, err := Compare([]*record.Run{a}, []*record.Run{b}, false); !errors.Is(err, ErrCompare) || !strings.Contains(err.Error(), name) {
+			t.Errorf("another %s: %v", name, err)
+		}
+		tables, err := Compare([]*record.Run{a}, []*record.Run{b}, true)
+		if err != nil || len(tables[0].Marks) == 0 {
+			t.Errorf("another %s, anyway: %v", name, err)
+		}
+	}
+	// A discarded step is shown in reports and never compared.
+	if _, err := Compare([]*record.Run{made("A", []int{20000}, linear)}, []*record.Run{made("B", []int{20000}, linear)}, true); !errors.Is(err, ErrCompare) {
+		t.Errorf("discarded steps: %v", err)
+	}
+}
+
+func TestAxes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ hi, want, step float64 }{{1, 1, 0.2}, {9.7, 10, 2}, {1000, 1000, 200}, {1001, 1500, 500}, {0, 1, 0.2}, {0.003, 0.003, 0.001}} {
+		if a := round(0, c.hi, 5, 0, 100); math.Abs(a.hi-c.want) > 1e-9 || math.Abs(a.step-c.step) > 1e-9 {
+			t.Errorf("up to %v: axis to %v in steps of %v", c.hi, a.hi, a.step)
+		}
+	}
+	for v, want := range map[float64]string{0: "0", 0.5: "0.50", 12.34: "12.3", 999: "999", 1234: "1,234", 1234567: "1.23 M", -1234: "-1,234"} {
+		if got := number(v); got != want {
+			t.Errorf("%v is %q", v, got)
+		}
+	}
+}

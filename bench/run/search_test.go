@@ -1,0 +1,49 @@
+package run
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"doublet/bench/drive"
+	"doublet/bench/record"
+)
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ least, most, precision, limit, want, tries int }{
+		{100, 10_000, 50, 1234, 1200, 9}, {100, 10_000, 1, 1234, 1234, 14}, {100, 1000, 10, 5000, 1000, 5}, {100, 1000, 10, 40, 37, 5}, {100, 1000, 1, 0, 0, 9}, {1, 1, 1, 5, 1, 1},
+	} {
+		s := Search{Least: c.least, Most: c.most, Precision: c.precision}
+		tries := 0
+		asked := map[int]bool{}
+		for n := s.First(); n > 0; n = s.Next(n, n <= c.limit) {
+			if tries++; n > c.most || asked[n] || tries > 30 {
+				t.Fatalf("%+v asks for %d, its try %d", c, n, tries)
+			}
+			asked[n] = true
+		}
+		if got, capped := s.Found(); got != c.want || tries > c.tries || capped != (c.limit >= c.most) {
+			t.Errorf("%+v: found %d in %d tries, capped %v", c, got, tries, capped)
+		}
+	}
+}
+
+// TestNextStep: a run that looks for its steps itself. The server takes 10 ms for each user at work, so that no
+// more than 50 stay under half a second.
+func TestNextStep(t *testing.T) {
+	t.Parallel()
+	search := Search{Least: 20, Most: 100, Precision: 5}
+	active := 0
+	f := &fake{delay: func(int) time.Duration { return time.Duration(active) * 10 * time.Millisecond }}
+	run := simulate(t, f, func(p *Plan) {
+		p.Steps, p.Window = []int{search.First()}, time.Minute
+		p.Fresh = func(_ context.Context, users []drive.User) error { active = len(users); return nil }
+		p.Next = func(s record.Step, all *record.Total) int {
+			return search.Next(s.Users, s.Outcome == record.Measured && all.Latency.Percentile(99) <= 500*time.Millisecond)
+		}
+	})
+	if got, _ := search.Found(); got < 45 || got > 50 || len(run.Steps) < 4 {
+		t.Errorf("found %d in %d steps", got, len(run.Steps))
+	}
+}

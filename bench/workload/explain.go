@@ -1,0 +1,74 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Explain says in words what a user does, one line for each action.
+func (w *Workload) Explain(set map[string]int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n\n", w.Title, strings.TrimSpace(w.Source))
+	fmt.Fprintf(&b, "carried by %s", w.Protocol)
+	if len(w.Over) > 0 {
+		fmt.Fprintf(&b, ", or over %s", strings.Join(w.Over, ", "))
+	}
+	signs := "stays signed in"
+	if w.Session == "loop" {
+		signs = "signs in for each loop and out behind it"
+	}
+	fmt.Fprintf(&b, "\na user %s; a loop takes %s, the first begins %s after signing in\n", signs, w.Loop, w.Stagger)
+	if m := w.Mailbox; m.Messages > 0 {
+		mean := Mean(w.Sizes[m.Sizes])
+		fmt.Fprintf(&b, "a mailbox begins with %d messages of %.1f KB on average, %.0f MB, %d %% of them read\n", m.Messages, mean/1000, mean*float64(m.Messages)/1e6, m.Seen)
+	}
+	fmt.Fprintf(&b, "an average response over %s discards a step\n\nin each loop a user\n", w.Limit)
+	for i := range w.Actions {
+		b.WriteString("  " + w.sentence(&w.Actions[i], set) + "\n")
+	}
+	fmt.Fprintf(&b, "\nthat is, in an hour:")
+	hour := w.PerHour(set)
+	seen := make(map[Verb]bool)
+	for i := range w.Actions {
+		v := w.Actions[i].Do
+		if !seen[v] {
+			seen[v] = true
+			fmt.Fprintf(&b, " %s %.3g", v, hour[string(v)])
+		}
+	}
+	b.WriteString("\n")
+	if left := w.Left(w.Protocol); len(left) > 0 {
+		fmt.Fprintf(&b, "left out, as %s cannot carry it yet: %s\n", w.Protocol, strings.Join(left, ", "))
+	}
+	for name, p := range w.Parameters {
+		fmt.Fprintf(&b, "--set %s=%d: %s\n", name, p.Default, p.Doc)
+	}
+	return b.String()
+}
+
+func (w *Workload) sentence(a *Action, set map[string]int) string {
+	s := verbs[a.Do].words
+	times := w.Times(a, set)
+	switch {
+	case a.Per == 1 && times != 1:
+		s += fmt.Sprintf(", %d times", times)
+	case a.Per != 1 && times == 1:
+		s += fmt.Sprintf(", once in %d loops", a.Per)
+	case a.Per != 1:
+		s += fmt.Sprintf(", %d times in %d loops", times, a.Per)
+	}
+	if a.To > 0 {
+		s += fmt.Sprintf(", to %d", a.To)
+	}
+	if a.Sizes != "" {
+		s += fmt.Sprintf(", %.1f KB on average", Mean(w.Sizes[a.Sizes])/1000)
+	}
+	if a.Hold > 0 {
+		s += ", for " + a.Hold.String()
+	}
+	if time.Duration(a.Think.Max) > 0 {
+		s += "; then thinks " + a.Think.String()
+	}
+	return s
+}
