@@ -147,7 +147,7 @@ func after(parts ...script) (out script) {
 var inbox = script{
 	"C SELECT INBOX\r\n", "S * FLAGS (\\Seen)", "S * 3 EXISTS", "S * OK [UIDNEXT 31] not a literal {99}", "S $T OK [READ-WRITE] selected",
 	"C FETCH 1:3 (UID FLAGS", "S * 1 FETCH (UID 10 FLAGS (\\Seen) ENVELOPE (\"date\" \"UID 77 FLAGS (\\\\Seen)\"))",
-	"S * 2 FETCH (ENVELOPE (\"date\" {12}\r\nUID 66 (\"\r\n) NIL) FLAGS (\\Answered) UID 20)", "S * 3 FETCH (FLAGS () UID 30)", "S $T OK done (0.001 secs)",
+	"S * 2 FETCH (ENVELOPE (\"date\" {12}\r\nUID 66 (\"\r\n) NIL) FLAGS (\\Answered) UID 20)", "S * 3 FETCH (FLAGS () UID 30 X (UID 99 FLAGS (\\Seen)))", "S $T OK done (0.001 secs)",
 }
 
 func TestAWholeSession(t *testing.T) {

@@ -151,3 +151,16 @@ func TestDevice(t *testing.T) {
 		}
 	}
 }
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	m := machineAt{t, t.TempDir()}
+	if _, ok := (&Meter{root: m.root}).limits(); ok {
+		t.Error("limits of a machine that says nothing")
+	}
+	m.write("proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units\nMax open files            1024                 4096                 files\n")
+	m.write("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
+	if b, ok := (&Meter{root: m.root}).limits(); !ok || b != (Bounds{Files: 1024, Ports: 28232}) {
+		t.Errorf("%+v", b)
+	}
+}

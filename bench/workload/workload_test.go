@@ -329,3 +329,29 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestCycle(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]time.Duration{"r6mail": 90 * time.Minute, "n8mail": 2 * time.Hour, "r4mail": 15 * time.Minute} {
+		w, err := ByName(name)
+		if err != nil || w.Cycle(nil, 1) != want || w.Cycle(nil, 10) != want/10 {
+			t.Errorf("%s: %v, %v", name, w.Cycle(nil, 1), err)
+		}
+	}
+}
+
+// TestSchemaNamesEverything: no field without a word about it.
+func TestSchemaNamesEverything(t *testing.T) {
+	t.Parallel()
+	text := Schema()
+	for _, want := range []string{"  loop ", "  percent ", "  think ", "[[action]]", "[parameters.NAME]", "[mailbox]", "  idle "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for l := range strings.Lines(text) {
+		if strings.HasSuffix(strings.TrimSpace(l), ":") && !strings.Contains(l, "today") || strings.Contains(l, "[[action]]") && len(l) < 20 {
+			t.Errorf("%q says nothing", l)
+		}
+	}
+}

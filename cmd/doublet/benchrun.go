@@ -118,28 +118,41 @@ func benchHeader(o *benchOptions, w *workload.Workload, set map[string]int, prot
 // told is how often progress is told where nobody sits at a terminal.
 const told = time.Minute
 
-// benchProgress shows where a run stands: on a terminal in one line that is written over, elsewhere in a line
-// for each phase and each minute.
+// benchProgress shows where a run stands: on a terminal in a block that is written over, one for each step;
+// elsewhere in a line for each phase and each minute.
 func (a *app) benchProgress() func(benchrun.Progress) {
 	f, ok := a.err.(*os.File)
 	terminal := ok && isTerminal(f)
 	var last time.Time
-	var before benchrun.Progress
+	before := benchrun.Progress{Step: -1}
 	return func(p benchrun.Progress) {
-		left := ""
-		if p.Left > 0 {
-			left = fmt.Sprintf(", at most %v left", p.Left.Round(time.Second))
-		}
-		text := fmt.Sprintf("step %d of %d: %s: %d of %d users, %.1f actions/s, p50 %v, p99 %v, %d errors, %d missed%s",
-			p.Step+1, p.Steps, p.Phase, p.Active, p.Users, p.Rate, p.P50.Round(10*time.Microsecond), p.P99.Round(10*time.Microsecond), p.Errors, p.Missed, left)
+		block := progressBlock(p)
 		switch now := time.Now(); {
 		case terminal:
-			fmt.Fprintf(a.err, "\r\x1b[K%s", text)
+			if p.Step == before.Step {
+				fmt.Fprintf(a.err, "\x1b[%dA", len(block))
+			}
+			for _, l := range block {
+				fmt.Fprintf(a.err, "\r\x1b[K%s\n", l)
+			}
 		case p.Phase != before.Phase || p.Step != before.Step || now.Sub(last) >= told:
 			last = now
-			fmt.Fprintln(a.err, text)
+			fmt.Fprintln(a.err, strings.Join(block, "; "))
 		}
 		before = p
+	}
+}
+
+// progressBlock says where a run stands in lines that fit a terminal of 80 columns; there are always as many.
+func progressBlock(p benchrun.Progress) []string {
+	left := ""
+	if p.Left > 0 {
+		left = fmt.Sprintf(", at most %v left", p.Left.Round(time.Second))
+	}
+	return []string{
+		fmt.Sprintf("step %d of %d: %s%s", p.Step+1, p.Steps, p.Phase, left),
+		fmt.Sprintf("%d of %d users, %.1f actions/s", p.Active, p.Users, p.Rate),
+		fmt.Sprintf("p50 %v, p99 %v, %d errors, %d missed", p.P50.Round(10*time.Microsecond), p.P99.Round(10*time.Microsecond), p.Errors, p.Missed),
 	}
 }
 
@@ -160,9 +173,6 @@ func (a *app) noted(last bool, format string, args ...any) {
 // measure carries the plan out into the run file.
 func (a *app) measure(ctx context.Context, plan *benchrun.Plan, h record.Header, file *os.File, path string, watch *watch) (err error) {
 	defer func() {
-		if f, ok := a.err.(*os.File); ok && isTerminal(f) {
-			fmt.Fprintln(a.err)
-		}
 		if cerr := file.Close(); err == nil {
 			err = cerr
 		}

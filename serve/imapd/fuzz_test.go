@@ -22,6 +22,8 @@ func FuzzSession(f *testing.F) {
 		"a ESEARCH IN (personal subtree (Sent) selected) RETURN (MIN) ALL\r\nb UID FETCH 1:* FLAGS (PARTIAL 1:2)\r\nc ENABLE UIDONLY\r\nd UID FETCH 1 UID\r\n",
 		"a NOTIFY SET STATUS (selected (MessageNew (BODY[]) MessageExpunge FlagChange)) (personal (MailboxName SubscriptionChange))\r\nb CREATE q\r\nc APPEND INBOX {4+}\r\na: b\r\nd NOTIFY NONE\r\ne IDLE\r\nDONE\r\n",
 		"a FETCH 1 (BODY[HEADER.FIELDS.NOT (a b)] PREVIEW (LAZY) RFC822.TEXT)\r\nb NOOP\r\n\x00\xff\r\n{9999999999999}\r\n",
+		"b SELECT INBOX\r\nc APPEND INBOX {4+}\r\na: b (\\Seen) {4+}\r\na: b\r\nd REPLACE 1 INBOX {4+}\r\na: b\r\ne UID REPLACE * Sent ~{4+}\r\na: b\r\n",
+		"b LIST \"\" % RETURN (METADATA (/shared/a /private/b))\r\n",
 	} {
 		f.Add([]byte(s), true)
 		f.Add([]byte(s), false)

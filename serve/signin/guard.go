@@ -178,11 +178,23 @@ func (g *guard) enter(ctx context.Context, a *Attempt) error {
 		wait = delay(t.n)
 	}
 	g.mu.Unlock()
-	return g.wait(ctx, wait)
+	if err := g.wait(ctx, wait); err != nil || wait == 0 {
+		return err
+	}
+	// Others from there may have failed meanwhile.
+	g.mu.Lock()
+	b := g.bans.get(k)
+	banned := b != nil && g.env.Clock.Now().Before(b.until)
+	g.mu.Unlock()
+	if banned {
+		g.refused.Inc()
+		return ErrBanned
+	}
+	return nil
 }
 
 // failed counts a failure and waits as long as the account's failures ask for. account is the same for
-// every way of writing it. What address it came from has waited before; a stranger's guesses do not
+// its usual spellings. What address it came from has waited before; a stranger's guesses do not
 // slow down who knows the password.
 func (g *guard) failed(ctx context.Context, a *Attempt, account, secret string) {
 	g.failures.Inc()

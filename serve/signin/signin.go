@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
+
+	"golang.org/x/text/unicode/norm"
 
 	"doublet/directory"
 	"doublet/directory/oauth"
@@ -168,12 +171,17 @@ func (s *Service) Password(ctx context.Context, a Attempt, user, secret string) 
 // failed counts a wrong name or password, and answers after the time that it costs by now. secret
 // may be unknown, "".
 func (s *Service) failed(ctx context.Context, a *Attempt, user, secret string) error {
-	key := user
-	if p, err := s.dir.ByName(ctx, user); err == nil {
-		key = string(p.ID[:])
-	}
-	s.guard.failed(ctx, a, key, secret)
+	s.guard.failed(ctx, a, spelled(user), secret)
 	return ErrCredentials
+}
+
+// spelled is one for the usual spellings of a name, with a domain or without. Who is behind it is not asked:
+// what differs between those who exist and those who do not tells who does.
+func spelled(user string) string {
+	if i := strings.LastIndexByte(user, '@'); i > 0 {
+		user = user[:i]
+	}
+	return strings.ToLower(norm.NFKC.String(user))
 }
 
 // account makes an Account of what the directory said.

@@ -109,7 +109,7 @@ func TestBenchRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"}, {"run idle --users 900000", "raise the limit"}, {"run idle --speed 0", "--speed"},
+		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"}, {"run idle --users 990000", "use more agents"}, {"run idle --speed 0", "--speed"},
 		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over jmap", "--over imap"}, {"agent --listen 0.0.0.0:0", "--secret"},
 		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"},
 	} {

@@ -30,6 +30,9 @@ func background(t *testing.T, port, name string, args ...string) *lockedBuffer {
 	out := &lockedBuffer{}
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdout, c.Stderr = out, out
+	// Told to end, it ends its workers, which hold its output.
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	c.WaitDelay = 5 * time.Second
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -60,9 +60,6 @@ type room struct {
 
 var rooms = sync.Pool{New: func() any { return new(room) }}
 
-// RoomSize is about what a Decoder holds while it works, in bytes, beyond the past.
-const RoomSize = 2*Window + 4*(maxLits+maxOffs)
-
 // Decode unpacks the next piece of the stream. out is what came of it, valid until the next call of any
 // method; used is how much of src it took. Call again with the rest until out is empty: then all is
 // given out and all of src used. err is io.EOF behind the final block, and

@@ -102,6 +102,31 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestFarthest: matches from a whole window back, also across pauses and when the room has been slid.
+func TestFarthest(t *testing.T) {
+	t.Parallel()
+	var w bitWriter
+	r := rand.New(rand.NewPCG(7, 8))
+	past := make([]byte, Window)
+	for i := range past {
+		past[i] = byte(r.Uint32())
+	}
+	w.bits(0, 8).bits(Window, 16).bits(Window^0xffff, 16)
+	for _, b := range past {
+		w.bits(uint(b), 8)
+	}
+	want := bytes.Clone(past)
+	for range 1000 { // blocks of one match: 258 bytes from 32768 back
+		w.bits(0, 1).bits(1, 2).code(0xc5, 8).code(29, 5).bits(1<<13-1, 13).code(0, 7)
+		want = append(want, want[len(want)-Window:][:maxMatch]...)
+	}
+	for _, n := range []int{len(w.b), 7, 5000} {
+		if got, err := all(w.b, func() int { return n }, n == 7); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("in pieces of %d: %d bytes, %v", n, len(got), err)
+		}
+	}
+}
+
 // bitWriter puts bits, the lowest first; code puts a Huffman code, the highest first.
 type bitWriter struct {
 	b []byte

@@ -1,0 +1,143 @@
+package fill
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doublet/bench/drive"
+	"doublet/bench/workload"
+	"doublet/env"
+)
+
+// mailboxes is an IMAP server that knows APPEND, and counts.
+type mailboxes struct {
+	mu     sync.Mutex
+	counts map[string]int
+	bodies map[string]string
+	refuse string
+}
+
+func (m *mailboxes) serve(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	user := ""
+	for _, _ = io.WriteString(conn, "* OK\r\n"); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		tag, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		word, _, _ := strings.Cut(rest, " ")
+		say := func(text string) { _, _ = io.WriteString(conn, text+"\r\n") }
+		status := "OK"
+		switch word {
+		case "LOGIN":
+			user = strings.Split(rest, `"`)[1]
+			if user == m.refuse {
+				status = "NO"
+			}
+		case "CREATE":
+			status = "NO it is there"
+		case "SELECT":
+			m.mu.Lock()
+			say(fmt.Sprintf("* %d EXISTS", m.counts[user]))
+			m.mu.Unlock()
+		case "APPEND":
+			var n int64
+			_, _ = fmt.Sscanf(rest[strings.LastIndexByte(rest, '{'):], "{%d}", &n)
+			say("+ go on")
+			body := make([]byte, n+2)
+			if _, err := io.ReadFull(in, body); err != nil {
+				return
+			}
+			m.mu.Lock()
+			m.bodies[fmt.Sprintf("%s.%d", user, m.counts[user])] = string(body)
+			m.counts[user]++
+			m.mu.Unlock()
+		case "STORE":
+			var from int
+			_, _ = fmt.Sscanf(rest, "STORE %d:*", &from)
+			m.mu.Lock()
+			m.counts[user] = from - 1
+			m.mu.Unlock()
+		}
+		say(tag + " " + status)
+	}
+}
+
+func world(t *testing.T, m *mailboxes) *drive.World {
+	t.Helper()
+	w, err := workload.ByName("r4mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := env.Real(slog.New(slog.DiscardHandler))
+	e.Dial = func(string, string, time.Duration) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go m.serve(theirs)
+		return ours, nil
+	}
+	out := &drive.World{Env: e, Workload: w, Seed: 5, Target: drive.Target{Doors: map[string]string{"imap": "x:1"}, Timeout: 10 * time.Second}}
+	for i := range 6 {
+		out.Users = append(out.Users, drive.User{Index: i, Name: fmt.Sprint("u", i), Address: fmt.Sprintf("u%d@example.com", i)})
+	}
+	return out
+}
+
+// TestFillGoesOn: filling is the same for the same seed, goes on where it stopped, and cuts back what is too much.
+func TestFillGoesOn(t *testing.T) {
+	t.Parallel()
+	one := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}}
+	w := world(t, one)
+	f, err := Fill(context.Background(), w, w.Users, Options{Messages: 7, Workers: 3})
+	if err != nil || f.Added != 42 {
+		t.Fatal(f, err)
+	}
+	two := &mailboxes{counts: map[string]int{"u3": 9}, bodies: map[string]string{}}
+	w = world(t, two)
+	for _, n := range []int{2, 7} {
+		if f, err = Fill(context.Background(), w, w.Users, Options{Messages: n, Workers: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.Added != 30 || f.Removed != 0 {
+		t.Errorf("%+v", f)
+	}
+	for name, body := range one.bodies {
+		// u3 had messages of its own first.
+		if got, ok := two.bodies[name]; got != body && !(strings.HasPrefix(name, "u3.") && (!ok || strings.HasSuffix(name, ".0") || strings.HasSuffix(name, ".1"))) {
+			// Dates hang on how many there are to be; all else is the same.
+			if cut := func(s string) string { _, b, _ := strings.Cut(s, "\r\n\r\n"); return b }; cut(got) != cut(body) {
+				t.Errorf("%s differs", name)
+			}
+		}
+	}
+	for user, n := range two.counts {
+		if n != 7 {
+			t.Errorf("%s has %d", user, n)
+		}
+	}
+}
+
+func TestFillNamesWhatFails(t *testing.T) {
+	t.Parallel()
+	m := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}, refuse: "u2"}
+	w := world(t, m)
+	f, err := Fill(context.Background(), w, w.Users, Options{Messages: 3})
+	if err == nil || !strings.Contains(err.Error(), "1 of 6 mailboxes failed") || !strings.Contains(err.Error(), "u2") || f.Added != 15 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Fill(ctx, w, w.Users[:1], Options{Messages: 9}); err == nil || !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("stopped: %v", err)
+	}
+}
