@@ -24,8 +24,8 @@ type PersonSpec struct {
 	Password string
 	// Hash, in place of Password, is what another system stored of it (see password.Check). It is
 	// replaced at the first sign-in.
-	Hash string
-	Scram    bool
+	Hash  string
+	Scram bool
 }
 
 // AddPerson makes a person. Without a MailDatabase they get a mail file of their own. Without an
