@@ -118,7 +118,7 @@ func (s *session) getACL(cmd *imap.Command) {
 		}
 		entries = append(entries, name, withOld(g.Rights))
 	}
-	s.out.b = imap.AppendACL(s.out.b, a.Mailbox, entries, s.in.UTF8)
+	s.out.B = imap.AppendACL(s.out.B, a.Mailbox, entries, s.in.UTF8)
 	s.done(cmd, "", "GETACL completed")
 }
 
@@ -146,7 +146,7 @@ func (s *session) listRights(cmd *imap.Command) {
 	if id == owner && id != mailbox.Anyone {
 		required, optional = "a", strings.Split(strings.TrimSuffix(allRights, "a"), "")
 	}
-	s.out.b = imap.AppendListRights(s.out.b, a.Mailbox, a.Identifier, required, optional, s.in.UTF8)
+	s.out.B = imap.AppendListRights(s.out.B, a.Mailbox, a.Identifier, required, optional, s.in.UTF8)
 	s.done(cmd, "", "LISTRIGHTS completed")
 }
 
@@ -160,6 +160,6 @@ func (s *session) myRights(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
-	s.out.b = imap.AppendMyRights(s.out.b, a.Mailbox, withOld(f.Rights), s.in.UTF8)
+	s.out.B = imap.AppendMyRights(s.out.B, a.Mailbox, withOld(f.Rights), s.in.UTF8)
 	s.done(cmd, "", "MYRIGHTS completed")
 }

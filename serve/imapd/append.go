@@ -44,8 +44,8 @@ func (s *session) append(cmd *imap.Command) {
 	if s.poll(true); s.over {
 		return
 	}
-	b := imap.AppendResultHead(s.out.b, cmd.Tag, imap.OK)
-	s.out.b = imap.AppendResultTail(imap.AppendCodeAppendUIDs(b, validity, wireSet(uids)), "APPEND completed")
+	b := imap.AppendResultHead(s.out.B, cmd.Tag, imap.OK)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeAppendUIDs(b, validity, wireSet(uids)), "APPEND completed")
 }
 
 const busy = "Too many messages in progress, try again later"
@@ -87,7 +87,7 @@ func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming
 		} else if full {
 			err = s.in.RefuseMessage()
 		}
-		s.out.take()
+		s.out.Take()
 		switch {
 		case err != nil:
 			s.lineFailed(cmd, err)
@@ -134,9 +134,9 @@ func (s *session) unwelcome(cmd *imap.Command, a *imap.Append, list *incoming) f
 // invitation; what one sends that does not wait is read and thrown away first.
 func (s *session) refuseMessage(cmd *imap.Command, say func()) {
 	err := s.in.RefuseMessage()
-	s.out.take()
+	s.out.Take()
 	if err != nil {
-		s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.NO, "", "Message refused")
+		s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.NO, "", "Message refused")
 		s.lost(err)
 		return
 	}

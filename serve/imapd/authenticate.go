@@ -49,14 +49,14 @@ func (s *session) exchange(cmd *imap.Command, m sasl.Server, response []byte) er
 		if err != nil || done && len(challenge) == 0 {
 			return err
 		}
-		s.out.take()
-		s.out.b = append(s.out.b, "+ "...)
-		s.out.b = append(sasl.AppendLine(s.out.b, challenge, false), "\r\n"...)
+		s.out.Take()
+		s.out.B = append(s.out.B, "+ "...)
+		s.out.B = append(sasl.AppendLine(s.out.B, challenge, false), "\r\n"...)
 		if s.flush() != nil {
 			return s.failed
 		}
 		line, err := s.in.ReadLine()
-		s.out.take()
+		s.out.Take()
 		if err != nil {
 			s.lineFailed(cmd, err)
 			return err

@@ -45,8 +45,8 @@ func (s *session) mayLogin() bool { return s.c.Secure() || s.c.Local() }
 //
 // Implements: RFC 9051 §6.1.1 CAPABILITY
 func (s *session) capability(cmd *imap.Command) {
-	s.out.b = append(s.out.b, "* CAPABILITY"...)
-	s.out.b = append(s.appendCapabilities(s.out.b), "\r\n"...)
+	s.out.B = append(s.out.B, "* CAPABILITY"...)
+	s.out.B = append(s.appendCapabilities(s.out.B), "\r\n"...)
 	s.done(cmd, "", "CAPABILITY completed")
 }
 

@@ -33,7 +33,7 @@ func (s *session) copy(cmd *imap.Command) {
 	}
 	if err != nil {
 		if move && len(res.Source) > 0 { // RFC 6851 section 3.3: what was moved stays moved
-			s.out.b = appendCopyUID(s.out.b, "*", &res, "Moved")
+			s.out.B = appendCopyUID(s.out.B, "*", &res, "Moved")
 		}
 		s.refuse(cmd, err)
 		return
@@ -43,14 +43,14 @@ func (s *session) copy(cmd *imap.Command) {
 		return
 	}
 	if move {
-		s.out.b = appendCopyUID(s.out.b, "*", &res, "Moved")
+		s.out.B = appendCopyUID(s.out.B, "*", &res, "Moved")
 		s.doneHighest(cmd, "MOVE completed")
 		return
 	}
 	if s.catchUp(cmd); s.over {
 		return
 	}
-	s.out.b = appendCopyUID(s.out.b, cmd.Tag, &res, "COPY completed")
+	s.out.B = appendCopyUID(s.out.B, cmd.Tag, &res, "COPY completed")
 }
 
 func appendCopyUID(b []byte, tag string, res *mailbox.CopyResult, text string) []byte {

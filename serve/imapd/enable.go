@@ -10,28 +10,28 @@ import "doublet/wire/imap"
 // Implements: RFC 7162 §3.2.3 ENABLE QRESYNC
 // Implements: RFC 9586 §3 ENABLE UIDONLY
 func (s *session) enable(cmd *imap.Command) {
-	s.out.b = append(s.out.b, "* ENABLED"...)
+	s.out.B = append(s.out.B, "* ENABLED"...)
 	condstore := false
 	for _, name := range cmd.Args.(*imap.Enable).Capabilities {
 		switch name {
 		case "IMAP4REV2":
 			s.rev2, s.in.UTF8 = true, true
-			s.out.b = append(s.out.b, " IMAP4rev2"...)
+			s.out.B = append(s.out.B, " IMAP4rev2"...)
 		case "UTF8=ACCEPT":
 			s.utf8, s.in.UTF8 = true, true
-			s.out.b = append(s.out.b, " UTF8=ACCEPT"...)
+			s.out.B = append(s.out.B, " UTF8=ACCEPT"...)
 		case "QRESYNC":
 			s.qresync, condstore = true, true
-			s.out.b = append(s.out.b, " QRESYNC"...)
+			s.out.B = append(s.out.B, " QRESYNC"...)
 		case "UIDONLY":
 			s.uidOnly = true
-			s.out.b = append(s.out.b, " UIDONLY"...)
+			s.out.B = append(s.out.B, " UIDONLY"...)
 		case "CONDSTORE":
 			condstore = true
-			s.out.b = append(s.out.b, " CONDSTORE"...)
+			s.out.B = append(s.out.B, " CONDSTORE"...)
 		}
 	}
-	s.out.b = append(s.out.b, "\r\n"...)
+	s.out.B = append(s.out.B, "\r\n"...)
 	if condstore {
 		s.enableCondstore()
 	}

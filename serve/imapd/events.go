@@ -43,15 +43,15 @@ func (e *events) Expunge(seq, uid uint32) {
 		s.gone = append(s.gone, uid)
 		return
 	}
-	s.out.b = imap.AppendNumber(s.out.b, seq, "EXPUNGE")
+	s.out.B = imap.AppendNumber(s.out.B, seq, "EXPUNGE")
 }
 
 func (e *events) Exists(n uint32) {
 	s := (*session)(e)
 	s.tellVanished()
-	s.out.b = imap.AppendNumber(s.out.b, n, "EXISTS")
+	s.out.B = imap.AppendNumber(s.out.B, n, "EXISTS")
 	if !s.rev2 {
-		s.out.b = imap.AppendNumber(s.out.b, 0, "RECENT")
+		s.out.B = imap.AppendNumber(s.out.B, 0, "RECENT")
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *session) tellVanished() {
 	for _, uid := range s.gone {
 		set = set.Add(uid)
 	}
-	s.out.b = imap.AppendVanished(s.out.b, set, false)
+	s.out.B = imap.AppendVanished(s.out.B, set, false)
 	s.gone = nil
 }
 
@@ -87,12 +87,12 @@ func (s *session) tellVanished() {
 // Implements: RFC 9051 §7.5.2 FETCH without request
 // Implements: RFC 7162 §3.1.4.3 MODSEQ in every FETCH response with flags
 func (s *session) appendFlagsFetch(m *mailbox.Message, uid bool) {
-	b := s.appendFetchHead(s.out.b, m, uid)
+	b := s.appendFetchHead(s.out.B, m, uid)
 	b = append(b, "FLAGS ("...)
 	b = m.Flags().AppendIMAP(b)
 	b = append(b, ')')
 	if s.condstore {
 		b = imap.AppendModSeq(append(b, ' '), m.ModSeq())
 	}
-	s.out.b = append(b, ")\r\n"...)
+	s.out.B = append(b, ")\r\n"...)
 }

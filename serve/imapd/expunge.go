@@ -40,9 +40,9 @@ func (s *session) doneHighest(cmd *imap.Command, text string) {
 		return
 	}
 	if !s.condstore || s.view == nil {
-		s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.OK, "", text)
+		s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.OK, "", text)
 		return
 	}
-	b := imap.AppendResultHead(s.out.b, cmd.Tag, imap.OK)
-	s.out.b = imap.AppendResultTail(imap.AppendCodeNumber(b, "HIGHESTMODSEQ", max(s.view.ModSeq(), 1)), text)
+	b := imap.AppendResultHead(s.out.B, cmd.Tag, imap.OK)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeNumber(b, "HIGHESTMODSEQ", max(s.view.ModSeq(), 1)), text)
 }

@@ -138,7 +138,7 @@ func (f *fetcher) prepare(a *imap.Fetch) mailbox.FetchOptions {
 func (s *session) fetchVanished(set mailbox.Set, since uint64) error {
 	gone, err := s.view.VanishedSince(s.c.Context(), since, set)
 	if err == nil && len(gone) > 0 {
-		s.out.b = imap.AppendVanished(s.out.b, wireSet(gone), true)
+		s.out.B = imap.AppendVanished(s.out.B, wireSet(gone), true)
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (s *session) fetchVanished(set mailbox.Set, since uint64) error {
 // flushPart sends what is collected when it is much; a short answer goes out whole, with the tagged
 // response.
 func (s *session) flushPart() error {
-	if len(s.out.b) > sendAt || len(s.holes) > 0 {
+	if len(s.out.B) > sendAt || len(s.holes) > 0 {
 		return s.flush()
 	}
 	return nil
@@ -155,23 +155,23 @@ func (s *session) flushPart() error {
 // message prints one message. One that cannot be read is left out; the others are told.
 func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	s := f.s
-	start, holes := len(s.out.b), len(s.holes)
+	start, holes := len(s.out.B), len(s.holes)
 	if s.uidOnly {
-		s.out.b = imap.AppendUIDFetchHead(s.out.b, m.UID)
+		s.out.B = imap.AppendUIDFetchHead(s.out.B, m.UID)
 	} else {
-		s.out.b = imap.AppendFetchHead(s.out.b, m.Seq)
+		s.out.B = imap.AppendFetchHead(s.out.B, m.Seq)
 	}
-	first := len(s.out.b)
+	first := len(s.out.B)
 	if f.uid {
-		s.out.b = appendUint(append(s.out.b, "UID "...), uint64(m.UID))
+		s.out.B = appendUint(append(s.out.B, "UID "...), uint64(m.UID))
 	}
 	for i := range f.items {
 		it := &f.items[i]
 		if it.Kind == imap.ItemUID && f.uid {
 			continue
 		}
-		if len(s.out.b) > first {
-			s.out.b = append(s.out.b, ' ')
+		if len(s.out.B) > first {
+			s.out.B = append(s.out.B, ' ')
 		}
 		if err = f.item(m, i); err != nil {
 			break
@@ -179,7 +179,7 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	}
 	f.count++
 	if err != nil {
-		s.out.b, s.holes = s.out.b[:start], s.holes[:holes]
+		s.out.B, s.holes = s.out.B[:start], s.holes[:holes]
 		if !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrNotFound) {
 			return false, err
 		}
@@ -188,14 +188,14 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 		return false, nil
 	}
 	if m.FlagsChanged && !f.flags {
-		s.out.b = append(s.out.b, " FLAGS ("...)
-		s.out.b = append(m.Flags().AppendIMAP(s.out.b), ')')
+		s.out.B = append(s.out.B, " FLAGS ("...)
+		s.out.B = append(m.Flags().AppendIMAP(s.out.B), ')')
 	}
 	if f.modseq || m.FlagsChanged && s.condstore {
-		s.out.b = imap.AppendModSeq(append(s.out.b, ' '), m.ModSeq())
+		s.out.B = imap.AppendModSeq(append(s.out.B, ' '), m.ModSeq())
 	}
-	s.out.b = append(s.out.b, ")\r\n"...)
-	return len(s.out.b) > sendAt || len(s.holes) > 0, nil
+	s.out.B = append(s.out.B, ")\r\n"...)
+	return len(s.out.B) > sendAt || len(s.holes) > 0, nil
 }
 
 // item prints one item with its name.
@@ -212,7 +212,7 @@ func (f *fetcher) item(m *mailbox.Message, i int) error {
 	case imap.ItemBinary, imap.ItemBinarySize:
 		return f.binary(m, i)
 	}
-	b := append(imap.AppendItemName(s.out.b, it), ' ')
+	b := append(imap.AppendItemName(s.out.B, it), ' ')
 	var text []byte
 	var err error
 	switch it.Kind {
@@ -247,6 +247,6 @@ func (f *fetcher) item(m *mailbox.Message, i int) error {
 	case imap.ItemSaveDate:
 		b = imap.AppendDateTime(b, m.Saved())
 	}
-	s.out.b = b
+	s.out.B = b
 	return err
 }

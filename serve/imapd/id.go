@@ -9,6 +9,6 @@ var identity = []imap.IDParam{{Name: "name", Value: "Doublet"}}
 //
 // Implements: RFC 2971 ID
 func (s *session) id(cmd *imap.Command) {
-	s.out.b = imap.AppendID(s.out.b, identity)
+	s.out.B = imap.AppendID(s.out.B, identity)
 	s.done(cmd, "", "ID completed")
 }

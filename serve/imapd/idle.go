@@ -13,7 +13,7 @@ import (
 //
 // Implements: RFC 9051 §6.3.13 IDLE
 func (s *session) idle(cmd *imap.Command) {
-	s.out.b = append(s.out.b, "+ idling\r\n"...)
+	s.out.B = append(s.out.B, "+ idling\r\n"...)
 	switch {
 	case s.notifier != nil: // has a watch
 		s.news(true)
@@ -36,7 +36,7 @@ func (s *session) idle(cmd *imap.Command) {
 			s.lost(err)
 			return
 		}
-		s.out.take()
+		s.out.Take()
 		if !s.refresh() {
 			return
 		}
@@ -50,7 +50,7 @@ func (s *session) idle(cmd *imap.Command) {
 		return
 	}
 	line, err := s.in.ReadLine()
-	s.out.take()
+	s.out.Take()
 	switch {
 	case err != nil:
 		s.lineFailed(cmd, err)

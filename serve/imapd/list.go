@@ -19,7 +19,7 @@ func (s *session) list(cmd *imap.Command) {
 	a := cmd.Args.(*imap.List)
 	if !a.Extended && a.Patterns[0] == "" {
 		// The old way to ask for the separator.
-		s.out.b = imap.AppendList(s.out.b, "LIST", &imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator}, s.in.UTF8)
+		s.out.B = imap.AppendList(s.out.B, "LIST", &imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator}, s.in.UTF8)
 		s.done(cmd, "", "LIST completed")
 		return
 	}
@@ -43,9 +43,9 @@ func (s *session) list(cmd *imap.Command) {
 		if !own && !below {
 			continue
 		}
-		s.out.b = s.appendList(s.out.b, "LIST", f, a.Select|a.Return, below)
+		s.out.B = s.appendList(s.out.B, "LIST", f, a.Select|a.Return, below)
 		if a.Return&imap.ListMyRights != 0 && own && f.UIDValidity != 0 {
-			s.out.b = imap.AppendMyRights(s.out.b, f.Name, withOld(f.Rights), s.in.UTF8)
+			s.out.B = imap.AppendMyRights(s.out.B, f.Name, withOld(f.Rights), s.in.UTF8)
 		}
 		if a.Return&imap.ListMetadata != 0 && own && f.UIDValidity != 0 {
 			s.listMetadata(f.Name, a.Metadata)
@@ -53,7 +53,7 @@ func (s *session) list(cmd *imap.Command) {
 		if a.Return&imap.ListStatus != 0 && f.Rights&note.Read != 0 {
 			s.appendStatus(f, a.Status)
 		}
-		if len(s.out.b) > sendAt && s.flush() != nil {
+		if len(s.out.B) > sendAt && s.flush() != nil {
 			return
 		}
 	}

@@ -39,8 +39,8 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 		limits.Discard = limits.Append + limits.Append/4
 		s.in.SetLimits(limits)
 		s.srv.stats.users.Touch(account.Who.Person)
-		b := append(append(s.out.b, cmd.Tag...), " OK [CAPABILITY"...)
-		s.out.b = append(s.appendCapabilities(b), "] Signed in\r\n"...)
+		b := append(append(s.out.B, cmd.Tag...), " OK [CAPABILITY"...)
+		s.out.B = append(s.appendCapabilities(b), "] Signed in\r\n"...)
 	case errors.Is(err, sasl.ErrCancelled):
 		s.badly(cmd, "Sign-in was cancelled")
 	case errors.Is(err, sasl.ErrMalformed), errors.Is(err, sasl.ErrUnexpected):

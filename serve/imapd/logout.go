@@ -7,5 +7,5 @@ import "doublet/wire/imap"
 // Implements: RFC 9051 §6.1.3 LOGOUT
 func (s *session) logout(cmd *imap.Command) {
 	s.bye("", "Logging out")
-	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.OK, "", "LOGOUT completed")
+	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.OK, "", "LOGOUT completed")
 }

@@ -60,7 +60,7 @@ func (s *session) lookAround(status, tell bool) error {
 		} else if status && e&messageEvents != 0 {
 			s.notifyStatus(f, e&imap.EventFlagChange != 0)
 		}
-		if len(s.out.b) > sendAt && s.flush() != nil {
+		if len(s.out.B) > sendAt && s.flush() != nil {
 			return nil
 		}
 	}
@@ -100,7 +100,7 @@ func (r *rename) explain(was, now *seenMailbox, known bool) {
 // Implements: RFC 5465 §3.1 \NoAccess
 func (s *session) tellNoAccess(f *mailbox.Folder) {
 	d := s.listData([]string{`\NoAccess`}, f, 0, false)
-	s.out.b = imap.AppendList(s.out.b, "LIST", &d, s.in.UTF8)
+	s.out.B = imap.AppendList(s.out.B, "LIST", &d, s.in.UTF8)
 }
 
 // forgetGone drops the mailboxes that this look has not met, or that nothing is to be told of any more.
@@ -111,7 +111,7 @@ func (s *session) forgetGone(tell bool) {
 			continue
 		}
 		if tell && was.round != n.round && was.events&imap.EventMailboxName != 0 {
-			s.out.b = imap.AppendList(s.out.b, "LIST", &imap.ListData{
+			s.out.B = imap.AppendList(s.out.B, "LIST", &imap.ListData{
 				Attrs: []string{`\NonExistent`}, Delimiter: separator, Mailbox: was.name}, s.in.UTF8)
 		}
 		delete(n.seen, id)
@@ -139,7 +139,7 @@ func (s *session) tellMailbox(f *mailbox.Folder, was, now *seenMailbox, known bo
 	}
 	d := s.listData(nil, f, imap.ListSubscribed, false)
 	d.OldName = oldName
-	s.out.b = imap.AppendList(s.out.b, "LIST", &d, s.in.UTF8)
+	s.out.B = imap.AppendList(s.out.B, "LIST", &d, s.in.UTF8)
 }
 
 // tellStatus tells that messages came or went, or that flags changed.

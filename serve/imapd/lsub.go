@@ -24,7 +24,7 @@ func (s *session) lsub(cmd *imap.Command) {
 		switch {
 		case !matches(patterns, f.Name):
 		case f.Subscribed:
-			s.out.b = s.appendList(s.out.b, "LSUB", f, 0, false)
+			s.out.B = s.appendList(s.out.B, "LSUB", f, 0, false)
 		case strings.HasSuffix(patterns[0], "%") && subscribedBelow(folders[i+1:], f.Name, imap.ListSubscribed):
 			s.appendNoselect(f)
 		}
@@ -34,5 +34,5 @@ func (s *session) lsub(cmd *imap.Command) {
 
 func (s *session) appendNoselect(f *mailbox.Folder) {
 	d := imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator, Mailbox: f.Name}
-	s.out.b = imap.AppendList(s.out.b, "LSUB", &d, s.in.UTF8)
+	s.out.B = imap.AppendList(s.out.B, "LSUB", &d, s.in.UTF8)
 }

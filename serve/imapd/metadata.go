@@ -51,7 +51,7 @@ func (s *session) getMetadata(cmd *imap.Command) {
 		found = append(found, imap.MetadataEntry{Name: e.Name, Value: e.Value, Has: true})
 	}
 	if len(found) > 0 {
-		s.out.b = imap.AppendMetadata(s.out.b, a.Mailbox, found, s.in.UTF8)
+		s.out.B = imap.AppendMetadata(s.out.B, a.Mailbox, found, s.in.UTF8)
 	}
 	code := ""
 	if longest > 0 {
@@ -97,7 +97,7 @@ func (s *session) listMetadata(name string, entries []string) {
 			}
 		}
 	}
-	s.out.b = imap.AppendMetadata(s.out.b, name, told, s.in.UTF8)
+	s.out.B = imap.AppendMetadata(s.out.B, name, told, s.in.UTF8)
 }
 
 // setMetadata writes annotations, all or none; NIL removes one.

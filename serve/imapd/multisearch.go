@@ -126,7 +126,7 @@ func (s *session) searchAll(cmd *imap.Command, a *imap.MultiSearch, c *mailbox.C
 		if len(found) > 0 {
 			s.esearch(cmd.Tag, f, &a.Search, found, true)
 		}
-		if len(s.out.b) > sendAt && s.flush() != nil {
+		if len(s.out.B) > sendAt && s.flush() != nil {
 			return
 		}
 	}

@@ -16,6 +16,6 @@ func (s *session) namespace(cmd *imap.Command) {
 		Other:    []imap.NamespaceItem{{Prefix: mailbox.OthersPrefix, Delimiter: separator}},
 		Shared:   []imap.NamespaceItem{{Prefix: mailbox.SharedPrefix, Delimiter: separator}},
 	}
-	s.out.b = imap.AppendNamespace(s.out.b, &n, s.in.UTF8)
+	s.out.B = imap.AppendNamespace(s.out.B, &n, s.in.UTF8)
 	s.done(cmd, "", "NAMESPACE completed")
 }

@@ -252,7 +252,7 @@ func (s *session) muted(cmd *imap.Command) bool {
 //
 // Implements: RFC 5465 §4 IDLE
 func (s *session) news(idle bool) {
-	s.out.take()
+	s.out.Take()
 	if s.notifier.watches == nil {
 		return // NOTIFY NONE
 	}

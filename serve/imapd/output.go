@@ -18,7 +18,7 @@ const (
 
 // hole is a place in the output where a piece of a message belongs that is read when it is sent.
 type hole struct {
-	at      int // in session.out.b
+	at      int // in session.out.B
 	body    *store.Stored
 	off, n  int64
 	literal bool // of an IMAP literal: NULs are shown as 0x80
@@ -26,20 +26,20 @@ type hole struct {
 
 // flush sends the output. What fails is remembered: the session ends.
 func (s *session) flush() error {
-	if s.out.held == nil {
+	if s.out.B == nil {
 		return s.failed
 	}
 	sent := 0
 	for i := range s.holes {
 		h := &s.holes[i]
-		s.send(s.out.b[sent:h.at])
+		s.send(s.out.B[sent:h.at])
 		sent = h.at
 		s.stream(h)
 	}
-	s.send(s.out.b[sent:])
+	s.send(s.out.B[sent:])
 	clear(s.holes)
 	s.holes = s.holes[:0]
-	s.out.b = s.out.b[:0]
+	s.out.B = s.out.B[:0]
 	return s.failed
 }
 
@@ -55,11 +55,11 @@ func (s *session) stream(h *hole) {
 	if s.failed != nil {
 		return
 	}
-	s.scratch.take()
+	s.scratch.Take()
 	for off, end := h.off, h.off+h.n; off < end && s.failed == nil; {
 		n := min(piece, end-off)
-		b, err := h.body.AppendRange(s.scratch.b[:0], off, n)
-		s.scratch.b = b[:0]
+		b, err := h.body.AppendRange(s.scratch.B[:0], off, n)
+		s.scratch.B = b[:0]
 		if err != nil || int64(len(b)) != n {
 			s.srv.env.Log.Error("imapd: message cannot be read to its end", "account", s.account.Name, "err", err)
 			s.failed = errCut
@@ -87,7 +87,7 @@ func hideNUL(b []byte) {
 
 // release gives the buffers back; the output has been sent.
 func (s *session) release() {
-	s.out.release()
-	s.scratch.release()
+	s.out.Release()
+	s.scratch.Release()
 	s.holes = nil
 }

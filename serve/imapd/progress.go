@@ -32,9 +32,9 @@ func (s *session) searching(cmd *imap.Command) (o mailbox.SearchOptions, done fu
 
 // progress tells how far a command is, at once.
 func (s *session) progress(cmd *imap.Command, done, all uint64) error {
-	s.out.take()
-	b := imap.AppendResultHead(s.out.b, "*", imap.OK)
-	s.out.b = imap.AppendResultTail(imap.AppendCodeInProgress(b, cmd.Tag, done, all), "Still at work")
+	s.out.Take()
+	b := imap.AppendResultHead(s.out.B, "*", imap.OK)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeInProgress(b, cmd.Tag, done, all), "Still at work")
 	return s.flush()
 }
 

@@ -59,15 +59,15 @@ func (s *session) getQuotaRoot(cmd *imap.Command) {
 		return
 	}
 	root := strings.TrimSuffix(f.Prefix(), "/")
-	at := len(s.out.b)
-	s.out.b = imap.AppendQuotaRoot(s.out.b, a.Root, root, s.in.UTF8)
+	at := len(s.out.B)
+	s.out.B = imap.AppendQuotaRoot(s.out.B, a.Root, root, s.in.UTF8)
 	if err := s.appendQuota(f, root); err != nil {
 		if !isDenied(err) {
 			s.refuse(cmd, err)
 			return
 		}
 		// A mailbox may be in no root that the client is told of.
-		s.out.b = append(imap.AppendMailbox(append(s.out.b[:at], "* QUOTAROOT "...), a.Root, s.in.UTF8), "\r\n"...)
+		s.out.B = append(imap.AppendMailbox(append(s.out.B[:at], "* QUOTAROOT "...), a.Root, s.in.UTF8), "\r\n"...)
 	}
 	s.done(cmd, "", "GETQUOTAROOT completed")
 }
@@ -75,7 +75,7 @@ func (s *session) getQuotaRoot(cmd *imap.Command) {
 func (s *session) appendQuota(f *mailbox.File, root string) error {
 	u, err := f.Usage(s.c.Context())
 	if err == nil {
-		s.out.b = imap.AppendQuota(s.out.b, root, u.Used, u.Limit, s.in.UTF8)
+		s.out.B = imap.AppendQuota(s.out.B, root, u.Used, u.Limit, s.in.UTF8)
 	}
 	return err
 }

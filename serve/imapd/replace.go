@@ -39,7 +39,7 @@ func (s *session) replace(cmd *imap.Command) {
 		return
 	}
 	// Before what left is told, so that a client can tell what took its place.
-	b := imap.AppendResultHead(s.out.b, "*", imap.OK)
-	s.out.b = imap.AppendResultTail(imap.AppendCodeAppendUID(b, validity, got), "Replacement stored")
+	b := imap.AppendResultHead(s.out.B, "*", imap.OK)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeAppendUID(b, validity, got), "Replacement stored")
 	s.doneHighest(cmd, "REPLACE completed")
 }

@@ -12,19 +12,19 @@ import (
 
 // untagged prints an untagged OK with a code.
 func (s *session) untagged(code, text string) {
-	s.out.b = imap.AppendResult(s.out.b, "*", imap.OK, code, text)
+	s.out.B = imap.AppendResult(s.out.B, "*", imap.OK, code, text)
 }
 
 // number prints an untagged OK whose code is a name and a number.
 func (s *session) number(name string, n uint64, text string) {
-	b := imap.AppendResultHead(s.out.b, "*", imap.OK)
-	s.out.b = imap.AppendResultTail(imap.AppendCodeNumber(b, name, n), text)
+	b := imap.AppendResultHead(s.out.B, "*", imap.OK)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeNumber(b, name, n), text)
 }
 
 // bye ends the session.
 func (s *session) bye(code, text string) {
-	s.out.take()
-	s.out.b = imap.AppendResult(s.out.b, "*", imap.BYE, code, text)
+	s.out.Take()
+	s.out.B = imap.AppendResult(s.out.B, "*", imap.BYE, code, text)
 	s.over = true
 }
 
@@ -39,7 +39,7 @@ func (s *session) answer(cmd *imap.Command, status, code, text string) {
 		return
 	}
 	s.tellPending()
-	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, status, code, text)
+	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, status, code, text)
 }
 
 // catchUp tells what others did to the selected mailbox, as far as the client wants to hear it and may while
@@ -77,13 +77,13 @@ func expungeAllowed(cmd *imap.Command) bool {
 
 // badly answers a command that the client should not have sent.
 func (s *session) badly(cmd *imap.Command, text string) {
-	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.BAD, "CLIENTBUG", text)
+	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.BAD, "CLIENTBUG", text)
 	s.fault()
 }
 
 // syntax answers a command that could not be read.
 func (s *session) syntax(e *imap.SyntaxError) {
-	s.out.b = imap.AppendError(s.out.b, e)
+	s.out.B = imap.AppendError(s.out.B, e)
 	switch {
 	case e.Fatal:
 		s.srv.stats.bad.Inc()

@@ -50,7 +50,7 @@ func (s *session) search(cmd *imap.Command) {
 		if a.ModSeq {
 			mod = highest(found)
 		}
-		s.out.b = imap.AppendSearch(s.out.b, numbers(found, cmd.UID), mod)
+		s.out.B = imap.AppendSearch(s.out.B, numbers(found, cmd.UID), mod)
 	}
 	s.done(cmd, "", "SEARCH completed")
 }
@@ -87,7 +87,7 @@ func (s *session) esearch(tag string, in *mailbox.Folder, a *imap.Search, found 
 			e.ModSeq = highest(shown(found, a, has))
 		}
 	}
-	s.out.b = imap.AppendESearch(s.out.b, &e, s.in.UTF8)
+	s.out.B = imap.AppendESearch(s.out.B, &e, s.in.UTF8)
 }
 
 // shown are the messages that a result speaks of: with MIN, MAX and PARTIAL alone those, in the order found, else

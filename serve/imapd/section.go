@@ -81,23 +81,23 @@ func (f *fetcher) section(m *mailbox.Message, i int) error {
 			return err
 		}
 	}
-	s.out.b = append(imap.AppendItemName(s.out.b, it), ' ')
+	s.out.B = append(imap.AppendItemName(s.out.B, it), ' ')
 	if !ok {
-		s.out.b = append(s.out.b, "NIL"...)
+		s.out.B = append(s.out.B, "NIL"...)
 		return nil
 	}
 	if it.Section.Text == imap.TextHeaderFields || it.Section.Text == imap.TextHeaderFieldsNot {
 		return s.headerFields(body, p, it)
 	}
 	p = p.cut(it)
-	s.out.b = imap.AppendLiteralHead(s.out.b, p.n, false)
+	s.out.B = imap.AppendLiteralHead(s.out.B, p.n, false)
 	if p.n > copyMost {
-		s.holes = append(s.holes, hole{at: len(s.out.b), body: body, off: p.off, n: p.n, literal: true})
+		s.holes = append(s.holes, hole{at: len(s.out.B), body: body, off: p.off, n: p.n, literal: true})
 		return nil
 	}
-	start := len(s.out.b)
-	b, err := body.AppendRange(s.out.b, p.off, p.n)
-	s.out.b = b
+	start := len(s.out.B)
+	b, err := body.AppendRange(s.out.B, p.off, p.n)
+	s.out.B = b
 	if err == nil && int64(len(b)-start) != p.n {
 		err = store.ErrDamaged
 	}
@@ -109,9 +109,9 @@ func (f *fetcher) section(m *mailbox.Message, i int) error {
 //
 // Implements: RFC 9051 §6.4.5.1 HEADER.FIELDS
 func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) error {
-	s.scratch.take()
-	header, err := body.AppendRange(s.scratch.b[:0], p.off, p.n)
-	s.scratch.b = header[:0]
+	s.scratch.Take()
+	header, err := body.AppendRange(s.scratch.B[:0], p.off, p.n)
+	s.scratch.B = header[:0]
 	if err != nil {
 		return err
 	}
@@ -127,12 +127,12 @@ func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) e
 		}
 	}
 	all = append(all, "\r\n"...)
-	s.scratch.b = all[:0]
+	s.scratch.B = all[:0]
 	chosen := all[len(header):]
 	c := span{0, int64(len(chosen))}.cut(it)
 	chosen = chosen[c.off : c.off+c.n]
 	hideNUL(chosen)
-	s.out.b = imap.AppendLiteral(s.out.b, chosen)
+	s.out.B = imap.AppendLiteral(s.out.B, chosen)
 	return nil
 }
 
@@ -168,14 +168,14 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 			encoding = mime.EncodingBinary
 		}
 	}
-	name := len(s.out.b)
-	s.out.b = append(imap.AppendItemName(s.out.b, it), ' ')
+	name := len(s.out.B)
+	s.out.B = append(imap.AppendItemName(s.out.B, it), ' ')
 	switch {
 	case !ok && it.Kind == imap.ItemBinarySize:
-		s.out.b = append(s.out.b, '0')
+		s.out.B = append(s.out.B, '0')
 		return nil
 	case !ok:
-		s.out.b = append(s.out.b, "NIL"...)
+		s.out.B = append(s.out.B, "NIL"...)
 		return nil
 	case encoding == mime.EncodingUnknown:
 		return f.notDecoded(name, it, "UNKNOWN-CTE")
@@ -191,12 +191,12 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 // notDecoded prints NIL, or a size of 0, for what the tagged NO will explain.
 func (f *fetcher) notDecoded(name int, it *imap.FetchItem, code string) error {
 	f.refused = code
-	b := append(imap.AppendItemName(f.s.out.b[:name], it), ' ')
+	b := append(imap.AppendItemName(f.s.out.B[:name], it), ' ')
 	if it.Kind == imap.ItemBinarySize {
-		f.s.out.b = append(b, '0')
+		f.s.out.B = append(b, '0')
 		return nil
 	}
-	f.s.out.b = append(b, "NIL"...)
+	f.s.out.B = append(b, "NIL"...)
 	return nil
 }
 
@@ -206,22 +206,22 @@ func (f *fetcher) decoded(m *mailbox.Message, p span, encoding mime.Encoding, it
 	if err != nil {
 		return err
 	}
-	s.scratch.take()
-	raw, err := body.AppendRange(s.scratch.b[:0], p.off, p.n)
-	s.scratch.b = raw[:0]
+	s.scratch.Take()
+	raw, err := body.AppendRange(s.scratch.B[:0], p.off, p.n)
+	s.scratch.B = raw[:0]
 	if err != nil {
 		return err
 	}
 	out, _ := mime.AppendDecoded(raw, raw, encoding, -1)
-	s.scratch.b = out[:0]
+	s.scratch.B = out[:0]
 	data := out[len(raw):]
 	if it.Kind == imap.ItemBinarySize {
-		s.out.b = appendUint(s.out.b, uint64(len(data)))
+		s.out.B = appendUint(s.out.B, uint64(len(data)))
 		return nil
 	}
 	c := span{0, int64(len(data))}.cut(it)
 	data = data[c.off : c.off+c.n]
-	s.out.b = imap.AppendLiteralHead(s.out.b, c.n, bytes.IndexByte(data, 0) >= 0)
-	s.out.b = append(s.out.b, data...)
+	s.out.B = imap.AppendLiteralHead(s.out.B, c.n, bytes.IndexByte(data, 0) >= 0)
+	s.out.B = append(s.out.B, data...)
 	return nil
 }

@@ -58,7 +58,7 @@ func (s *session) selectMailbox(cmd *imap.Command) {
 		code = "READ-ONLY"
 	}
 	// No Poll: what was just told is the state.
-	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.OK, code, cmd.Name+" completed")
+	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.OK, code, cmd.Name+" completed")
 }
 
 // tellUnseen tells the first message that is not seen, to clients of IMAP4rev1.
@@ -95,18 +95,18 @@ const (
 //
 // Implements: RFC 9051 §6.3.9.7 OLDNAME for a name that is not in its normal form
 func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
-	b := append(s.out.b, "* FLAGS ("+systemFlags+keywords+")\r\n* OK [PERMANENTFLAGS ("...)
+	b := append(s.out.B, "* FLAGS ("+systemFlags+keywords+")\r\n* OK [PERMANENTFLAGS ("...)
 	b = append(appendPermanent(b, v, f), ")] Limited\r\n"...)
 	b = imap.AppendNumber(b, v.Exists(), "EXISTS")
 	if !s.rev2 {
 		b = imap.AppendNumber(b, 0, "RECENT")
 	}
-	s.out.b = b
+	s.out.B = b
 	s.number("UIDVALIDITY", uint64(f.UIDValidity), "UIDs valid")
 	s.number("UIDNEXT", uint64(v.UIDNext()), "Predicted next UID")
 	s.number("HIGHESTMODSEQ", max(v.ModSeq(), 1), "Highest")
-	b = imap.AppendResultHead(s.out.b, "*", imap.OK)
-	s.out.b = imap.AppendResultTail(imap.AppendCodeMailboxID(b, mailbox.FolderID(f)), "Ok")
+	b = imap.AppendResultHead(s.out.B, "*", imap.OK)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeMailboxID(b, mailbox.FolderID(f)), "Ok")
 	if s.rev2 {
 		s.tellName(f, given)
 	}
@@ -116,7 +116,7 @@ func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
 func (s *session) tellName(f *mailbox.Folder, given string) {
 	d := s.listData(nil, f, 0, false)
 	d.OldName = given
-	s.out.b = imap.AppendList(s.out.b, "LIST", &d, s.in.UTF8)
+	s.out.B = imap.AppendList(s.out.B, "LIST", &d, s.in.UTF8)
 }
 
 // appendPermanent prints the flags that this person may change here.
@@ -160,7 +160,7 @@ func (s *session) resync(v *mailbox.View, q *imap.QResync) error {
 	}
 	// Who expunges at this moment is told of by the next command: EXISTS has counted those.
 	if gone = v.Uncounted(gone); len(gone) > 0 {
-		s.out.b = imap.AppendVanished(s.out.b, wireSet(gone), true)
+		s.out.B = imap.AppendVanished(s.out.B, wireSet(gone), true)
 	}
 	if v.Exists() == 0 {
 		return nil
@@ -171,6 +171,6 @@ func (s *session) resync(v *mailbox.View, q *imap.QResync) error {
 	}
 	return v.Fetch(ctx, known, true, mailbox.FetchOptions{ChangedSince: since}, func(m *mailbox.Message) (bool, error) {
 		s.appendFlagsFetch(m, true)
-		return len(s.out.b) > sendAt, nil
+		return len(s.out.B) > sendAt, nil
 	}, s.flush)
 }

@@ -35,8 +35,8 @@ type session struct {
 	// notifier is nil before NOTIFY.
 	notifier *notifier
 
-	out     buffer
-	scratch buffer
+	out     listen.Buffer
+	scratch listen.Buffer
 	holes   []hole
 	gone    []uint32 // UIDs for one VANISHED
 	failed  error    // the connection is of no use any more
@@ -85,8 +85,8 @@ func (i *input) Read(p []byte) (int, error) {
 
 // invite asks for a synchronising literal.
 func (s *session) invite() error {
-	s.out.take()
-	s.out.b = append(s.out.b, "+ OK\r\n"...)
+	s.out.Take()
+	s.out.B = append(s.out.B, "+ OK\r\n"...)
 	return s.flush()
 }
 
@@ -96,7 +96,7 @@ func (s *session) run() {
 		if s.in.Buffered() == 0 {
 			if err := s.await(s.timeout()); err != nil {
 				if s.notifier != nil && errors.Is(err, listen.ErrWoken) {
-					if s.out.take(); s.refresh() {
+					if s.out.Take(); s.refresh() {
 						s.news(false)
 					}
 					continue
@@ -106,7 +106,7 @@ func (s *session) run() {
 			}
 		}
 		s.command()
-		if len(s.out.b) > sendAt || len(s.holes) > 0 {
+		if len(s.out.B) > sendAt || len(s.holes) > 0 {
 			_ = s.flush()
 		}
 	}
@@ -163,18 +163,18 @@ func (s *session) lost(err error) {
 }
 
 func (s *session) greet() {
-	s.out.take()
-	b := append(s.out.b, "* OK [CAPABILITY"...)
+	s.out.Take()
+	b := append(s.out.B, "* OK [CAPABILITY"...)
 	b = s.appendCapabilities(b)
 	b = append(b, "] "...)
 	b = append(b, s.srv.cfg.Hostname...)
-	s.out.b = append(b, " Doublet ready\r\n"...)
+	s.out.B = append(b, " Doublet ready\r\n"...)
 }
 
 // command reads one command and answers it.
 func (s *session) command() {
 	cmd, err := s.in.ReadCommand()
-	s.out.take()
+	s.out.Take()
 	if err != nil {
 		var e *imap.SyntaxError
 		if errors.As(err, &e) {

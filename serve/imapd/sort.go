@@ -42,7 +42,7 @@ func (s *session) sort(cmd *imap.Command) {
 		for i, m := range found {
 			numbers[i] = pick(m, cmd.UID)
 		}
-		s.out.b = imap.AppendSort(s.out.b, numbers, mod)
+		s.out.B = imap.AppendSort(s.out.B, numbers, mod)
 	}
 	s.done(cmd, "", "SORT completed")
 }
@@ -76,6 +76,6 @@ func (s *session) thread(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
-	s.out.b = imap.AppendThread(s.out.b, threads)
+	s.out.B = imap.AppendThread(s.out.B, threads)
 	s.done(cmd, "", "THREAD completed")
 }

@@ -48,5 +48,5 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 	if items&imap.StatusMailboxID != 0 {
 		d.MailboxID = mailbox.FolderID(f)
 	}
-	s.out.b = imap.AppendStatus(s.out.b, &d, s.in.UTF8)
+	s.out.B = imap.AppendStatus(s.out.B, &d, s.in.UTF8)
 }

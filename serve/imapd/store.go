@@ -48,7 +48,7 @@ func (s *session) store(cmd *imap.Command) {
 			case s.condstore:
 				s.appendModSeqFetch(m, cmd.UID)
 			}
-			if step(); len(s.out.b) > sendAt {
+			if step(); len(s.out.B) > sendAt {
 				_ = s.flush() // outside of the store: a batch is committed
 			}
 		})
@@ -65,8 +65,8 @@ func (s *session) store(cmd *imap.Command) {
 		return
 	}
 	s.tellPending()
-	b := imap.AppendResultHead(s.out.b, cmd.Tag, imap.OK)
-	s.out.b = imap.AppendResultTail(imap.AppendCodeModified(b, wireSet(modified).Normalize()), "Conditional STORE failed for some")
+	b := imap.AppendResultHead(s.out.B, cmd.Tag, imap.OK)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeModified(b, wireSet(modified).Normalize()), "Conditional STORE failed for some")
 }
 
 var storeModes = [...]mailbox.StoreMode{
@@ -75,6 +75,6 @@ var storeModes = [...]mailbox.StoreMode{
 
 // appendModSeqFetch is what .SILENT leaves: the new MODSEQ.
 func (s *session) appendModSeqFetch(m *mailbox.Message, uid bool) {
-	b := s.appendFetchHead(s.out.b, m, uid)
-	s.out.b = append(imap.AppendModSeq(b, m.ModSeq()), ")\r\n"...)
+	b := s.appendFetchHead(s.out.B, m, uid)
+	s.out.B = append(imap.AppendModSeq(b, m.ModSeq()), ")\r\n"...)
 }

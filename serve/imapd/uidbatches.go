@@ -23,6 +23,6 @@ func (s *session) uidBatches(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
-	s.out.b = imap.AppendUIDBatches(s.out.b, &imap.UIDBatchData{Tag: cmd.Tag, Ranges: wireSet(batches)})
+	s.out.B = imap.AppendUIDBatches(s.out.B, &imap.UIDBatchData{Tag: cmd.Tag, Ranges: wireSet(batches)})
 	s.done(cmd, "", "UIDBATCHES completed")
 }

@@ -23,7 +23,7 @@ func byNumber(verb string) bool {
 //
 // Implements: RFC 9586 §3.2 UIDREQUIRED
 func (s *session) uidRequired(cmd *imap.Command) {
-	s.out.b = imap.AppendResult(s.out.b, cmd.Tag, imap.BAD, "UIDREQUIRED", "Message numbers are off in this session")
+	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.BAD, "UIDREQUIRED", "Message numbers are off in this session")
 	s.fault()
 }
 

@@ -16,7 +16,7 @@ import (
 // Implements: RFC 3206 §3 AUTH-RESP-CODE
 func (s *session) capa(*pop3.Command) {
 	s.ok("Capabilities follow")
-	b := append(s.out.b, "TOP\r\nUIDL\r\nRESP-CODES\r\nAUTH-RESP-CODE\r\nPIPELINING\r\nEXPIRE NEVER\r\nUTF8 USER\r\nLANG\r\n"...)
+	b := append(s.out.B, "TOP\r\nUIDL\r\nRESP-CODES\r\nAUTH-RESP-CODE\r\nPIPELINING\r\nEXPIRE NEVER\r\nUTF8 USER\r\nLANG\r\n"...)
 	if d := s.srv.cfg.LoginDelay; d > 0 {
 		b = strconv.AppendInt(append(b, "LOGIN-DELAY "...), int64((d+time.Second-1)/time.Second), 10)
 		b = append(b, "\r\n"...)
@@ -30,7 +30,7 @@ func (s *session) capa(*pop3.Command) {
 			b = append(append(append(b, "SASL "...), strings.Join(list, " ")...), "\r\n"...)
 		}
 	}
-	s.out.b = append(b, "IMPLEMENTATION Doublet\r\n.\r\n"...)
+	s.out.B = append(b, "IMPLEMENTATION Doublet\r\n.\r\n"...)
 }
 
 // mayLogin: passwords go over TLS, or stay on this machine.

@@ -14,7 +14,7 @@ func (s *session) lang(cmd *pop3.Command) {
 	switch tag := strings.ToLower(cmd.Text); {
 	case tag == "":
 		s.ok("Languages follow")
-		s.out.b = append(s.out.b, "en English\r\n.\r\n"...)
+		s.out.B = append(s.out.B, "en English\r\n.\r\n"...)
 	case tag == "*", tag == "i-default":
 		s.ok("i-default English")
 	case tag == "en", strings.HasPrefix(tag, "en-"):

@@ -17,7 +17,7 @@ func (s *session) list(cmd *pop3.Command) {
 	}
 	if cmd.Number != 0 {
 		if i, ok := s.number(cmd.Number); ok {
-			s.out.b = append(s.out.b, "+OK "...)
+			s.out.B = append(s.out.B, "+OK "...)
 			s.pair(i)
 		}
 		return
@@ -27,15 +27,15 @@ func (s *session) list(cmd *pop3.Command) {
 		if s.drop.marks[i]&markDeleted != 0 {
 			continue
 		}
-		if s.pair(i); len(s.out.b) > sendAt && s.flush() != nil {
+		if s.pair(i); len(s.out.B) > sendAt && s.flush() != nil {
 			return
 		}
 	}
-	s.out.b = append(s.out.b, ".\r\n"...)
+	s.out.B = append(s.out.B, ".\r\n"...)
 }
 
 func (s *session) pair(i int) {
-	b := strconv.AppendInt(s.out.b, int64(i+1), 10)
+	b := strconv.AppendInt(s.out.B, int64(i+1), 10)
 	b = strconv.AppendUint(append(b, ' '), uint64(s.drop.sizes[i]), 10)
-	s.out.b = append(b, "\r\n"...)
+	s.out.B = append(b, "\r\n"...)
 }

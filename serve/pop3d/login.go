@@ -150,10 +150,10 @@ func (s *session) exchange(x signin.Exchange, response []byte) error {
 		if err != nil || done && len(challenge) == 0 {
 			return err
 		}
-		s.out.b = append(s.out.b, "+ "...)
-		s.out.b = append(sasl.AppendLine(s.out.b, challenge, false), "\r\n"...)
+		s.out.B = append(s.out.B, "+ "...)
+		s.out.B = append(sasl.AppendLine(s.out.B, challenge, false), "\r\n"...)
 		line, err := s.line(pop3.MaxAuth)
-		s.out.take()
+		s.out.Take()
 		if err != nil {
 			if !errors.Is(err, listen.ErrLineTooLong) {
 				s.lost(err)

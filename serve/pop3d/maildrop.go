@@ -160,11 +160,11 @@ func (s *session) size(body *store.Stored) (int64, error) {
 
 // pieces gives a message to fn, piece by piece, until fn wants no more.
 func (s *session) pieces(body *store.Stored, fn func(p []byte) (more bool, err error)) error {
-	s.scratch.take()
+	s.scratch.Take()
 	for off := int64(0); off < body.Size(); {
 		n := min(piece, body.Size()-off)
-		b, err := body.AppendRange(s.scratch.b[:0], off, n)
-		s.scratch.b = b[:0]
+		b, err := body.AppendRange(s.scratch.B[:0], off, n)
+		s.scratch.B = b[:0]
 		if err == nil && int64(len(b)) != n {
 			err = store.ErrDamaged
 		}

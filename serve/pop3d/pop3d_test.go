@@ -368,7 +368,7 @@ func TestCountedSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &session{srv: h.server, account: a}
-	defer s.scratch.release()
+	defer s.scratch.Release()
 	err = view.Fetch(context.Background(), mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
 		want, known, err := m.Travels()
 		if err != nil || !known {

@@ -24,8 +24,8 @@ func (s *session) retr(cmd *pop3.Command) {
 	if !ok {
 		return
 	}
-	b := strconv.AppendInt(append(s.out.b, "+OK "...), octets, 10)
-	s.out.b = append(b, " octets\r\n"...)
+	b := strconv.AppendInt(append(s.out.B, "+OK "...), octets, 10)
+	s.out.B = append(b, " octets\r\n"...)
 	if s.stream(body, nil) == nil {
 		s.drop.marks[i] |= markRead
 		s.srv.stats.retrieved.Inc()
@@ -69,8 +69,8 @@ func (s *session) stream(body *store.Stored, top *pop3.Top) error {
 			n, done = top.Take(p)
 			p = p[:n]
 		}
-		s.out.b = dots.Append(s.out.b, p)
-		if len(s.out.b) > sendAt {
+		s.out.B = dots.Append(s.out.B, p)
+		if len(s.out.B) > sendAt {
 			return !done, s.flush()
 		}
 		return !done, nil
@@ -83,6 +83,6 @@ func (s *session) stream(body *store.Stored, top *pop3.Top) error {
 		}
 		return err
 	}
-	s.out.b = dots.AppendEnd(s.out.b)
+	s.out.B = dots.AppendEnd(s.out.B)
 	return nil
 }

@@ -31,8 +31,8 @@ type session struct {
 	file    *mailbox.File // nil before sign-in
 	drop    maildrop
 
-	out     buffer
-	scratch buffer
+	out     listen.Buffer
+	scratch listen.Buffer
 	failed  error // the connection is of no use any more
 
 	started      time.Time
@@ -43,7 +43,7 @@ type session struct {
 }
 
 func (s *session) run() {
-	s.out.take()
+	s.out.Take()
 	s.ok(s.srv.cfg.Hostname + " Doublet POP3 ready")
 	for !s.over && s.failed == nil {
 		if len(s.c.Buffered()) == 0 {
@@ -53,7 +53,7 @@ func (s *session) run() {
 			}
 		}
 		s.command()
-		if len(s.out.b) > sendAt {
+		if len(s.out.B) > sendAt {
 			_ = s.flush()
 		}
 	}
@@ -62,8 +62,8 @@ func (s *session) run() {
 
 // end is the session's last act, also after a panic. What was only marked to be removed stays.
 func (s *session) end() {
-	s.out.release()
-	s.scratch.release()
+	s.out.Release()
+	s.scratch.Release()
 	if s.file != nil {
 		s.closeDrop()
 	}
@@ -85,8 +85,8 @@ func (s *session) await() error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	s.out.release()
-	s.scratch.release()
+	s.out.Release()
+	s.scratch.Release()
 	return s.c.Await(s.timeout())
 }
 
@@ -143,7 +143,7 @@ func (s *session) line(limit int) ([]byte, error) {
 // command reads one command and answers it.
 func (s *session) command() {
 	b, err := s.line(pop3.MaxAuth)
-	s.out.take()
+	s.out.Take()
 	if err != nil && !errors.Is(err, listen.ErrLineTooLong) {
 		s.lost(err)
 		return
@@ -212,9 +212,9 @@ func (s *session) state() state {
 	return transaction
 }
 
-func (s *session) ok(text string) { s.out.b = pop3.AppendOK(s.out.b, text) }
+func (s *session) ok(text string) { s.out.B = pop3.AppendOK(s.out.B, text) }
 
-func (s *session) err(code, text string) { s.out.b = pop3.AppendErr(s.out.b, code, text) }
+func (s *session) err(code, text string) { s.out.B = pop3.AppendErr(s.out.B, code, text) }
 
 // badly answers what is no command here.
 func (s *session) badly(text string) {

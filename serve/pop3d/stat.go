@@ -15,9 +15,9 @@ func (s *session) stat(*pop3.Command) {
 		s.trouble(err)
 		return
 	}
-	b := strconv.AppendInt(append(s.out.b, "+OK "...), int64(count), 10)
+	b := strconv.AppendInt(append(s.out.B, "+OK "...), int64(count), 10)
 	b = strconv.AppendInt(append(b, ' '), octets, 10)
-	s.out.b = append(b, "\r\n"...)
+	s.out.B = append(b, "\r\n"...)
 }
 
 func (s *session) total() (count int, octets int64, err error) {

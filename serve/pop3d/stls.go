@@ -20,7 +20,7 @@ func (s *session) stls(*pop3.Command) {
 		return
 	}
 	s.user = ""
-	s.out.release()
+	s.out.Release()
 	if err := s.c.StartTLS(); err != nil {
 		s.failed = err
 	}

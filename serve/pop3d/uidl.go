@@ -20,31 +20,31 @@ func (s *session) uidl(cmd *pop3.Command) {
 			return
 		}
 		set, first = mailbox.Set{{Start: d.uids[i], Stop: d.uids[i]}}, i
-		s.out.b = append(s.out.b, "+OK "...)
+		s.out.B = append(s.out.B, "+OK "...)
 	} else {
 		s.ok("Unique ids follow")
 	}
-	before, told, i := len(s.out.b)-len("+OK "), 0, first
+	before, told, i := len(s.out.B)-len("+OK "), 0, first
 	err := d.view.Fetch(s.c.Context(), set, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
 		for i < len(d.uids) && d.uids[i] < m.UID {
 			i++
 		}
 		if i < len(d.uids) && d.uids[i] == m.UID && d.marks[i]&markDeleted == 0 {
-			b := strconv.AppendInt(s.out.b, int64(i+1), 10)
+			b := strconv.AppendInt(s.out.B, int64(i+1), 10)
 			b = append(append(b, ' '), m.EmailID()...)
-			s.out.b = append(b, "\r\n"...)
+			s.out.B = append(b, "\r\n"...)
 			told++
 		}
-		return cmd.Number == 0 && len(s.out.b) > sendAt, nil
+		return cmd.Number == 0 && len(s.out.B) > sendAt, nil
 	}, func() error {
-		if cmd.Number == 0 && len(s.out.b) > sendAt {
+		if cmd.Number == 0 && len(s.out.B) > sendAt {
 			return s.flush()
 		}
 		return nil
 	})
 	switch {
 	case cmd.Number != 0 && (err != nil || told == 0):
-		s.out.b = s.out.b[:before]
+		s.out.B = s.out.B[:before]
 		if err != nil {
 			s.trouble(err)
 			return
@@ -55,7 +55,7 @@ func (s *session) uidl(cmd *pop3.Command) {
 		s.srv.env.Log.Error("pop3d: listing broken off", "account", s.account.Name, "err", err)
 		s.failed = errors.Join(s.failed, err)
 	case cmd.Number == 0:
-		s.out.b = append(s.out.b, ".\r\n"...)
+		s.out.B = append(s.out.B, ".\r\n"...)
 	}
 }
 
