@@ -184,7 +184,7 @@ func newIssuer(t *testing.T) *issuer {
 			fmt.Fprintf(w, `{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"1","n":%q,"e":%q}]}`, base64.RawURLEncoding.EncodeToString(key.N.Bytes()), e)
 			return
 		}
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`, i.URL, i.URL+"/keys")
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`, "http://"+r.Host, "http://"+r.Host+"/keys")
 	}))
 	t.Cleanup(i.Close)
 	return i
