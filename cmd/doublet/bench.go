@@ -356,7 +356,7 @@ func (a *app) benchRun() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.users, "users", "100", "people active: a number, or a range 200..1000")
 	f.IntVar(&o.step, "step", 0, "step of a range")
-	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with an error if a measured step breaks this, such as 'p99>50ms', 'avg>1s' or 'errors>0'")
+	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with an error if a step breaks this, discarded and unsteady ones too, such as 'p99>50ms', 'avg>1s' or 'errors>0'")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		steps, err := parseSteps(o.users, o.step)
 		if err != nil {
