@@ -31,6 +31,13 @@ type source struct {
 // hold its answers back and send several at once.
 func (r *source) Buffered() int { return r.w - r.r }
 
+// Rest is what has arrived and was not read, which the caller takes over.
+func (r *source) Rest() []byte {
+	b := append([]byte(nil), r.buf[r.r:r.w]...)
+	r.r, r.w = 0, 0
+	return b
+}
+
 // Wait blocks until at least one byte has arrived. An error (a deadline) leaves the reader usable.
 func (r *source) Wait() error {
 	if r.r < r.w {

@@ -41,6 +41,11 @@ func lookupCharset(name string) encoding.Encoding {
 	return e
 }
 
+// UnknownCharset says whether text that names a charset is read by guessing.
+func UnknownCharset(charset string) bool {
+	return !isUTF8Name(charset) && lookupCharset(charset) == nil
+}
+
 // isUTF8Name knows the names under which bytes are tried as UTF-8 first. Text that says it is ASCII, or
 // says nothing, is often UTF-8.
 func isUTF8Name(charset string) bool {

@@ -139,6 +139,9 @@ func invisible(r rune) bool {
 	return false
 }
 
+// HTMLText is the readable text of HTML.
+func HTMLText(s string) string { return htmlText(s) }
+
 // htmlText is the readable text of HTML that may end anywhere: no tags, comments, styles, scripts and titles.
 func htmlText(s string) string {
 	var b strings.Builder

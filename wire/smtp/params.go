@@ -81,6 +81,9 @@ type MailParams struct {
 	EnvID string // decoded from xtext
 	// Auth is the AUTH= mailbox, decoded, "<>" for none; empty when not given.
 	Auth string
+	// Priority is MT-PRIORITY, from -9 to 9; HasPriority says that it was given.
+	Priority    int8
+	HasPriority bool
 }
 
 // RcptParams are the parameters of RCPT.
@@ -109,6 +112,7 @@ var (
 // Implements: RFC 6531 §3.4 SMTPUTF8 parameter
 // Implements: RFC 3461 §4.3 RET, §4.4 ENVID
 // Implements: RFC 4954 §5 AUTH parameter
+// Implements: RFC 6710 §3 MT-PRIORITY parameter
 func ParseMail(arg []byte) (from Path, m MailParams, bad *Reply) {
 	m.Size = -1
 	rest, ok := afterColon(arg, "FROM:")
@@ -172,6 +176,9 @@ func (m *MailParams) set(key, value []byte) *Reply {
 			_, n, valid := parseMailbox([]byte(m.Auth))
 			ok = valid && n == len(m.Auth)
 		}
+	case foldEq(key, "MT-PRIORITY"):
+		twice, m.HasPriority = m.HasPriority, true
+		m.Priority, ok = parsePriority(value)
 	default:
 		return errUnknown
 	}
@@ -182,6 +189,18 @@ func (m *MailParams) set(key, value []byte) *Reply {
 		return errParam
 	}
 	return nil
+}
+
+// parsePriority reads a digit with or without a sign; 0 has none.
+func parsePriority(b []byte) (int8, bool) {
+	sign := int8(1)
+	if len(b) == 2 && b[0] == '-' && b[1] != '0' {
+		sign, b = -1, b[1:]
+	}
+	if len(b) != 1 || b[0] < '0' || b[0] > '9' {
+		return 0, false
+	}
+	return sign * int8(b[0]-'0'), true
 }
 
 // ParseRcpt takes the argument of RCPT apart. utf8 says that MAIL had SMTPUTF8.
@@ -391,6 +410,9 @@ func AppendMail(dst []byte, from Path, m MailParams) []byte {
 	if m.Auth != "" {
 		dst = append(dst, " AUTH="...)
 		dst = AppendXtext(dst, m.Auth)
+	}
+	if m.HasPriority {
+		dst = strconv.AppendInt(append(dst, " MT-PRIORITY="...), int64(m.Priority), 10)
 	}
 	return append(dst, '\r', '\n')
 }

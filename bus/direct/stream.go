@@ -1,0 +1,311 @@
+package direct
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"doublet/bus"
+)
+
+// stream is one end of a stream. A connection carries one after another: each side ends with frameEnd,
+// and when both have, the next may be opened.
+type stream struct {
+	conn net.Conn
+	r    *bufio.Reader
+	peer bus.ServerID
+	verb string
+	done func(reusable bool) // once, by Close
+
+	reading sync.Mutex
+	left    int   // of the data frame that is being read
+	ended   error // what Read gives from now on: io.EOF, or why not
+
+	writing sync.Mutex
+	buffer  []byte
+	wrote   bool // that no more comes
+
+	closing sync.Once
+}
+
+func newStream(conn net.Conn, r *bufio.Reader, peer bus.ServerID, verb string, done func(bool)) *stream {
+	return &stream{conn: conn, r: r, peer: peer, verb: verb, done: done}
+}
+
+// lost is the error of a connection that ended in the middle.
+func (s *stream) lost(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("stream %s with server %s: %w: %w", s.verb, s.peer, bus.ErrNoAnswer, err)
+}
+
+// Read implements bus.Stream.
+func (s *stream) Read(p []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	for s.left == 0 {
+		if s.ended != nil {
+			return 0, s.ended
+		}
+		if err := s.next(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.r.Read(p[:min(len(p), s.left)])
+	s.left -= n
+	if err != nil {
+		err = s.lost(err)
+		s.keepError(err)
+	}
+	return n, err
+}
+
+// next reads the head of a frame, and what follows where it is not data. Under reading.
+func (s *stream) next() error {
+	kind, n, err := head(s.r)
+	if err != nil {
+		err = s.lost(err)
+		s.keepError(err)
+		return err
+	}
+	switch kind {
+	case frameData:
+		s.left = n
+		return nil
+	case frameEnd:
+		s.ended = io.EOF
+		return nil
+	case frameRefuse:
+		body := make([]byte, n)
+		if _, err := io.ReadFull(s.r, body); err != nil {
+			s.ended = s.lost(err)
+		} else {
+			s.ended = refusedBy(s.peer, s.verb, body)
+		}
+		return nil
+	}
+	s.ended = s.lost(fmt.Errorf("%w: %q in a stream", errFrame, kind))
+	return s.ended
+}
+
+// keepError makes an error the end of reading, unless it was a deadline that another may follow.
+func (s *stream) keepError(err error) {
+	var late net.Error
+	if !errors.As(err, &late) || !late.Timeout() {
+		s.ended = err
+	}
+}
+
+// Write implements bus.Stream.
+func (s *stream) Write(p []byte) (int, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	written := 0
+	for len(p) > 0 {
+		if s.wrote {
+			return written, fmt.Errorf("stream %s: write after its end", s.verb)
+		}
+		piece := p[:min(len(p), maxData)]
+		s.buffer = appendFrame(s.buffer[:0], frameData, piece)
+		if _, err := s.conn.Write(s.buffer); err != nil {
+			return written, s.lost(err)
+		}
+		written += len(piece)
+		p = p[len(piece):]
+	}
+	return written, nil
+}
+
+// CloseWrite implements bus.Stream.
+func (s *stream) CloseWrite() error { return s.finish(frameEnd, nil) }
+
+// finish writes the last frame of this side, once.
+func (s *stream) finish(kind byte, body []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.wrote {
+		return nil
+	}
+	s.wrote = true
+	s.buffer = nil
+	if _, err := s.conn.Write(appendFrame(nil, kind, body)); err != nil {
+		return s.lost(err)
+	}
+	return nil
+}
+
+// Close implements bus.Stream: a connection whose both sides have ended is kept for another stream.
+func (s *stream) Close() error {
+	s.closing.Do(func() {
+		s.writing.Lock()
+		wrote := s.wrote
+		s.writing.Unlock()
+		if !s.reading.TryLock() { // somebody reads: closing wakes him
+			s.done(false)
+			return
+		}
+		var remote *bus.RemoteError
+		ended := s.left == 0 && (errors.Is(s.ended, io.EOF) || errors.As(s.ended, &remote))
+		s.reading.Unlock()
+		if ended && !wrote {
+			wrote = s.finish(frameEnd, nil) == nil
+		}
+		reusable := ended && wrote && s.conn.SetDeadline(time.Time{}) == nil
+		s.done(reusable)
+	})
+	return nil
+}
+
+// SetDeadline and the others implement bus.Stream.
+func (s *stream) SetDeadline(t time.Time) error      { return s.conn.SetDeadline(t) }
+func (s *stream) SetReadDeadline(t time.Time) error  { return s.conn.SetReadDeadline(t) }
+func (s *stream) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
+
+// Stream opens a stream to a member.
+func (p *Port) Stream(ctx context.Context, id bus.ServerID, verb string, header []byte) (bus.Stream, error) {
+	if len(header) > bus.MaxHeader {
+		return nil, fmt.Errorf("stream %s: a header of %d bytes: %w", verb, len(header), bus.ErrTooBig)
+	}
+	p.mu.Lock()
+	m := p.members[id]
+	var to bus.Member
+	if m != nil {
+		to = m.Member
+	}
+	p.mu.Unlock()
+	if m == nil {
+		return nil, fmt.Errorf("%w: %s is no member", bus.ErrNoServer, id)
+	}
+	open := appendFrame(nil, frameOpen, appendWords(nil, verb, header))
+	for {
+		kept := p.pooled(m)
+		if kept == nil {
+			break
+		}
+		s, err := p.open(ctx, m, kept.conn, kept.r, verb, open)
+		if err == nil || errors.Is(err, bus.ErrRefused) || ctx.Err() != nil {
+			return s, err
+		}
+		// The other side had closed it meanwhile.
+	}
+	conn, r, _, err := p.dial(ctx, to, p.sessions)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s at %s: %w", bus.ErrNoServer, to.Name, to.Direct, err)
+	}
+	return p.open(ctx, m, conn, r, verb, open)
+}
+
+// open asks for a stream on a connection, which is closed after an error.
+func (p *Port) open(ctx context.Context, m *peer, conn net.Conn, r *bufio.Reader, verb string, open []byte) (bus.Stream, error) {
+	stop := context.AfterFunc(ctx, func() { p.forget(conn) })
+	kind, body, err := byte(0), []byte(nil), error(nil)
+	if _, err = conn.Write(open); err == nil {
+		kind, body, err = frame(r)
+	}
+	if !stop() {
+		err = ctx.Err()
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: stream %s to server %s: %w", bus.ErrNoAnswer, verb, m.id, err)
+	case kind == frameRefuse:
+		err = refusedBy(m.id, verb, body)
+		if bus.Code(err) == bus.CodeNoVerb || bus.Code(err) == bus.CodeBusy {
+			p.pool(m, conn, r)
+			return nil, err
+		}
+	case kind != frameWelcome:
+		err = fmt.Errorf("%w: %q instead of a welcome", errFrame, kind)
+	default:
+		return newStream(conn, r, m.id, verb, func(reusable bool) {
+			if reusable {
+				p.pool(m, conn, r)
+			} else {
+				p.forget(conn)
+			}
+		}), nil
+	}
+	p.forget(conn)
+	return nil, err
+}
+
+// serveStreams serves what a mate opens on one connection, one after another.
+func (p *Port) serveStreams(conn *tls.Conn, r *bufio.Reader, m *peer, body []byte) error {
+	for {
+		again, err := p.serveStream(conn, r, m, body)
+		if err != nil || !again {
+			return err
+		}
+		_ = conn.SetDeadline(p.env.Clock.Now().Add(2 * idleTime)) // the dialler lets go first
+		kind, next, err := frame(r)
+		if err != nil {
+			return err
+		}
+		if kind != frameOpen {
+			return fmt.Errorf("%w: %q between streams", errFrame, kind)
+		}
+		_ = conn.SetDeadline(time.Time{})
+		body = next
+	}
+}
+
+// serveStream serves one. again says that the connection may carry another.
+func (p *Port) serveStream(conn *tls.Conn, r *bufio.Reader, m *peer, body []byte) (again bool, err error) {
+	verb, header, err := parseWords(body)
+	if err != nil {
+		return false, err
+	}
+	refuse := func(code, text string) (bool, error) {
+		_, err := conn.Write(appendFrame(nil, frameRefuse, appendWords(nil, code, []byte(text))))
+		return true, err
+	}
+	fn := p.o.Stream(verb)
+	if fn == nil {
+		return refuse(bus.CodeNoVerb, "nobody serves streams of that verb here")
+	}
+	p.mu.Lock()
+	busy := m.streams >= p.o.Streams
+	if !busy {
+		m.streams++
+	}
+	p.mu.Unlock()
+	if busy {
+		return refuse(bus.CodeBusy, fmt.Sprintf("%d streams are open already", p.o.Streams))
+	}
+	defer func() {
+		p.mu.Lock()
+		m.streams--
+		p.mu.Unlock()
+	}()
+	p.stats.streams.Inc()
+	if _, err := conn.Write(appendHead(nil, frameWelcome, 0)); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	defer cancel()
+	s := newStream(conn, r, m.id, verb, func(reusable bool) {
+		again = reusable
+		if !reusable {
+			conn.Close()
+		}
+	})
+	if err := fn(ctx, m.id, header, s); err != nil {
+		code, text := bus.Refusal(err)
+		_ = s.finish(frameRefuse, appendWords(nil, code, []byte(text)))
+	} else {
+		_ = s.CloseWrite()
+	}
+	// What the other side still has to say is read, so that the connection can be used again; more than a
+	// little is not worth it.
+	_ = conn.SetReadDeadline(p.env.Clock.Now().Add(idleTime))
+	_, _ = io.CopyN(io.Discard, s, 4*maxData)
+	_ = s.Close()
+	return again, nil
+}

@@ -1,0 +1,250 @@
+// Package embedded is the bus over a NATS server in this process. The members' NATS servers are joined by
+// routes with mutual TLS; no other port is open, and nothing is kept: no JetStream, no accounts.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/bus"
+	"doublet/bus/natsbus"
+	"doublet/bus/pki"
+	"doublet/env"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Options say where the routes are; natsbus.Options the rest.
+type Options struct {
+	natsbus.Options
+	// Routes is where routes are taken, host:port. Advertise is where mates find it, if that is elsewhere.
+	Routes, Advertise string
+}
+
+const (
+	// maxPending is what may wait for one mate's socket. Credits keep it far below, whatever a mate does;
+	// beyond it NATS cuts the route.
+	maxPending = 32 << 20
+	// maxPayload is above the largest message of the bus.
+	maxPayload = 512 << 10
+	// A route whose other end gives no answer to two pings is cut and made again.
+	pingEvery = 2 * time.Second
+	pings     = 2
+	// handshakeTime is how long a route's may take; lookAgain lies behind it.
+	handshakeTime = 5 * time.Second
+	lookAgain     = handshakeTime + time.Second
+)
+
+// Bus is a server's end of the bus with its NATS server.
+type Bus struct {
+	*natsbus.Bus
+	nats *routes
+}
+
+// Routes is where routes are taken.
+func (b *Bus) Routes() string { return b.nats.server.ClusterAddr().String() }
+
+// Open starts the NATS server and the bus over it.
+func Open(e *env.Env, o Options) (*Bus, error) {
+	r := &routes{env: e, identity: o.Identity, log: &logger{log: e.Log, quiet: bus.NewQuiet(e.Clock)}}
+	host, port, err := splitAddress(o.Routes)
+	if err != nil {
+		return nil, fmt.Errorf("cluster address: %w", err)
+	}
+	if r.options, err = r.natsOptions(host, port, o.Advertise); err != nil {
+		return nil, err
+	}
+	if r.server, err = server.NewServer(r.options.Clone()); err != nil {
+		return nil, fmt.Errorf("NATS server: %w", err)
+	}
+	r.server.SetLoggerV2(r.log, false, false, false)
+	r.server.Start()
+	r.startRouting()
+	if r.server.ClusterAddr() == nil {
+		r.close()
+		return nil, fmt.Errorf("the NATS server does not start: %w", r.log.lastFatal())
+	}
+	r.options.Cluster.Port = r.server.ClusterAddr().Port // where it was drawn
+	conn, err := nats.Connect("", nats.InProcessServer(r.server), nats.Name("doublet"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			e.Log.Warn("NATS in this process", "error", err)
+		}))
+	if err != nil {
+		r.close()
+		return nil, fmt.Errorf("the NATS server in this process: %w", err)
+	}
+	b, err := natsbus.New(e, o.Options, natsbus.Transport{Conn: conn, Members: r.setMembers, Close: func() {
+		conn.Close()
+		r.close()
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return &Bus{Bus: b, nats: r}, nil
+}
+
+func splitAddress(address string) (host string, port int, err error) {
+	host, word, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	if port, err = strconv.Atoi(word); err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("%q is no port", word)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}
+
+// routes is the NATS server and its routes to the mates.
+type routes struct {
+	env      *env.Env
+	identity *pki.Folder
+	server   *server.Server
+	log      *logger
+
+	mu      sync.Mutex
+	options *server.Options // as last given to the server
+	closed  bool
+}
+
+func (r *routes) natsOptions(host string, port int, advertise string) (*server.Options, error) {
+	me := r.identity.Identity()
+	// One configuration serves both ends. A certificate of the cluster is not enough: its key must be pinned,
+	// and those of the members are.
+	config := r.identity.Server()
+	client := r.identity.Client()
+	config.RootCAs, config.ServerName, config.GetClientCertificate = client.RootCAs, client.ServerName, client.GetClientCertificate
+	fingerprint := r.identity.Fingerprint()
+	return &server.Options{
+		ServerName: me.ID.String(), DontListen: true, NoSigs: true, NoSystemAccount: true, DisableJetStreamBanner: true,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, // written in INFO only: nothing listens there
+		MaxPayload: maxPayload, MaxPending: maxPending, MaxClosedClients: 16, MaxConn: 16, MaxSubs: 1024,
+		// A mate that is down is looked for each second: one line a minute about it.
+		ConnectErrorReports: 60, ReconnectErrorReports: 60,
+		Cluster: server.ClusterOpts{
+			Name: fmt.Sprintf("doublet-%x", fingerprint[:8]), Host: host, Port: port, Advertise: advertise, NoAdvertise: true,
+			TLSConfig: config, TLSTimeout: handshakeTime.Seconds(), PoolSize: -1, PingInterval: pingEvery, MaxPingsOut: pings,
+			Compression:    server.CompressionOpts{Mode: server.CompressionOff}, // what is sealed does not shrink
+			TLSPinnedCerts: server.PinnedCertSet{me.Key.String(): {}},
+		},
+	}, nil
+}
+
+// startRouting opens the routes. In NATS 2.15 a server that listens for no clients (DontListen) does not come to
+// that by itself: the goroutine that Start has made for it waits for the clients' listener for ever. This call
+// does its work, and takes its place in what Shutdown waits for.
+func (r *routes) startRouting() {
+	ready := make(chan struct{})
+	close(ready)
+	r.server.StartRouting(ready)
+}
+
+// setMembers lets routes lead to the members, and cuts those of others.
+func (r *routes) setMembers(others []bus.Member) {
+	// A route stays while its key is pinned; NATS needs one key at least, and ours is nobody else's.
+	pins := server.PinnedCertSet{r.identity.Identity().Key.String(): {}}
+	var urls []*url.URL
+	for _, m := range others {
+		pins[m.Key.String()] = struct{}{}
+		if m.Route != "" {
+			urls = append(urls, &url.URL{Scheme: "nats-route", Host: m.Route})
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	gone := false
+	for pin := range r.options.Cluster.TLSPinnedCerts {
+		if _, still := pins[pin]; !still && pin != secondLook {
+			gone = true
+		}
+	}
+	r.reload(urls, pins)
+	if gone {
+		// A route that was at its handshake just now has been let in by the old list.
+		r.env.Clock.AfterFunc(lookAgain, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			again := maps.Clone(r.options.Cluster.TLSPinnedCerts)
+			if _, looked := again[secondLook]; looked {
+				delete(again, secondLook)
+			} else {
+				again[secondLook] = struct{}{}
+			}
+			r.reload(r.options.Routes, again)
+		})
+	}
+}
+
+// secondLook is the pin of no key: NATS looks at its routes again when pins have changed.
+var secondLook = strings.Repeat("0", 64)
+
+// reload gives NATS other routes and pins. Under mu.
+func (r *routes) reload(urls []*url.URL, pins server.PinnedCertSet) {
+	if r.closed {
+		return
+	}
+	next := r.options.Clone()
+	next.Routes, next.Cluster.TLSPinnedCerts, next.Cluster.TLSConfig = urls, pins, r.options.Cluster.TLSConfig
+	if err := r.server.ReloadOptions(next.Clone()); err != nil {
+		r.env.Log.Error("the routes to mates were not changed", "error", err)
+		return
+	}
+	r.options = next
+}
+
+func (r *routes) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.server.Shutdown()
+	r.server.WaitForShutdown()
+}
+
+// logger brings NATS's lines into our log: what it notes of its own course is for those who look for a fault.
+type logger struct {
+	log   *slog.Logger
+	quiet *bus.Quiet
+	mu    sync.Mutex
+	fatal string
+}
+
+func (l *logger) write(level slog.Level, format string, args []any) string {
+	text := strings.TrimSpace(fmt.Sprintf(format, args...))
+	l.log.Log(context.Background(), l.quiet.Level(level), "NATS: "+text)
+	return text
+}
+
+func (l *logger) Noticef(format string, args ...any) { l.write(slog.LevelDebug, format, args) }
+func (l *logger) Warnf(format string, args ...any)   { l.write(slog.LevelWarn, format, args) }
+func (l *logger) Errorf(format string, args ...any)  { l.write(slog.LevelWarn, format, args) }
+func (l *logger) Debugf(string, ...any)              {}
+func (l *logger) Tracef(string, ...any)              {}
+
+// Fatalf keeps why the server does not start: it does not end our process.
+func (l *logger) Fatalf(format string, args ...any) {
+	text := l.write(slog.LevelError, format, args)
+	l.mu.Lock()
+	l.fatal = text
+	l.mu.Unlock()
+}
+
+func (l *logger) lastFatal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fatal == "" {
+		return errors.New("it did not become ready")
+	}
+	return errors.New(l.fatal)
+}

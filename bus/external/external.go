@@ -1,0 +1,75 @@
+// Package external is the bus over a NATS cluster that stands elsewhere. What goes through it is sealed
+// between the servers: whoever runs it, or has an account there, can hinder messages, not read or make them.
+package external
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"doublet/bus/natsbus"
+	"doublet/env"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Options say where NATS is; natsbus.Options the rest.
+type Options struct {
+	natsbus.Options
+	// URLs of its servers, separated by commas: nats://host:port or tls://host:port, with user:password@ or
+	// token@ where it wants that.
+	URLs string
+	// Credentials is a file of JWT and seed (nsc), NKey one of a seed; empty: none.
+	Credentials, NKey string
+	// CA is a file of roots (PEM) that its certificate is checked with; empty: those of the system.
+	CA string
+	// Connect is how long the first connection may take (10 s).
+	Connect time.Duration
+}
+
+const reconnectWait = 500 * time.Millisecond
+
+// Open connects and opens the bus over it.
+func Open(e *env.Env, o Options) (*natsbus.Bus, error) {
+	if o.Connect <= 0 {
+		o.Connect = 10 * time.Second
+	}
+	options := []nats.Option{
+		nats.Name("doublet " + o.Identity.Identity().Name), nats.Timeout(o.Connect), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		// What cannot be sent now is an error now: whoever asks decides whether to come again.
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), nats.IgnoreAuthErrorAbort(),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { e.Log.Warn("NATS: connection lost, it is made again", "error", err) }),
+		nats.ReconnectHandler(func(c *nats.Conn) { e.Log.Info("NATS: connected again", "to", c.ConnectedUrlRedacted()) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { e.Log.Warn("NATS", "error", err) }),
+	}
+	if o.CA != "" {
+		options = append(options, nats.RootCAs(o.CA), nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12}))
+	}
+	if o.Credentials != "" {
+		options = append(options, nats.UserCredentials(o.Credentials))
+	}
+	if o.NKey != "" {
+		key, err := nats.NkeyOptionFromSeed(o.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("NATS: %w", err)
+		}
+		options = append(options, key)
+	}
+	conn, err := nats.Connect(o.URLs, options...)
+	var network net.Error
+	if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &network) {
+		// A server serves without its cluster rather than not at all.
+		e.Log.Warn("NATS cannot be reached, it is tried again", "error", err)
+		conn, err = nats.Connect(o.URLs, append(options, nats.RetryOnFailedConnect(true))...)
+	}
+	switch {
+	case errors.Is(err, nats.ErrAuthorization):
+		return nil, fmt.Errorf("NATS does not let this server in: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("NATS: %w", err)
+	}
+	return natsbus.New(e, o.Options, natsbus.Transport{Conn: conn, Close: conn.Close})
+}

@@ -1,0 +1,426 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"doublet/bus"
+	"doublet/bus/direct"
+)
+
+// asking is what this server asks over a link of its own.
+type asking struct {
+	link  *direct.Link
+	seals seals
+	last  atomic.Uint64
+
+	mu    sync.Mutex
+	waits map[uint64]*wait
+}
+
+// wait is a question without an answer.
+type wait struct {
+	back    chan []byte   // sealed answers that came
+	unheard chan struct{} // closed when NATS says that nobody took the question
+	once    sync.Once
+	// late: nobody waits any more; bytes is what it keeps of the credits.
+	late    bool
+	bytes   int64
+	credits *bus.Credits
+}
+
+// serving is what a mate asks over a link of its making.
+type serving struct {
+	link   *direct.Link
+	seals  seals
+	ctx    context.Context
+	cancel context.CancelFunc
+	busy   atomic.Int64
+
+	mu   sync.Mutex
+	seen window
+}
+
+// buffers are what messages are built in.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// Request implements bus.Bus.
+func (b *Bus) Request(ctx context.Context, to bus.ServerID, verb string, body []byte) ([]byte, error) {
+	if err := errors.Join(bus.CheckVerb(verb), bus.CheckBody(verb, body)); err != nil {
+		return nil, err
+	}
+	b.mu.RLock()
+	m, closed := b.mates[to], b.closed
+	b.mu.RUnlock()
+	switch {
+	case closed:
+		return nil, bus.ErrClosed
+	case m == nil:
+		return nil, fmt.Errorf("%s: %w: %s is no member", verb, bus.ErrNoServer, to)
+	}
+	credits, cost := m.credits, int64(len(body))
+	if taken, _ := credits.InFlight(); taken >= b.o.Grant.Requests {
+		b.stats.waited.Inc()
+	}
+	if err := credits.Take(ctx, cost); err != nil {
+		if errors.Is(err, bus.ErrNoServer) || errors.Is(err, bus.ErrClosed) {
+			return nil, fmt.Errorf("%s: %w", verb, err)
+		}
+		return nil, fmt.Errorf("%s: %w: no credit for server %s: %w", verb, bus.ErrNoServer, to, err)
+	}
+	start := b.env.Clock.Now()
+	keeps := false
+	defer func() {
+		if !keeps {
+			credits.Give(cost)
+		}
+	}()
+	for {
+		l, err := b.port.Link(ctx, to)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", verb, err)
+		}
+		out, err := b.ask(ctx, l, verb, body, &keeps, credits)
+		if !errors.Is(err, errUnheard) {
+			if err == nil {
+				b.stats.took.Observe(int64(b.env.Clock.Now().Sub(start)))
+			}
+			return out, err
+		}
+		if b.env.Clock.Now().Sub(start) > settle {
+			return nil, err
+		}
+		select {
+		case <-b.env.Clock.After(settlePause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-b.ctx.Done():
+			return nil, bus.ErrClosed
+		}
+	}
+}
+
+// errUnheard says that a link stands and NATS knows no way yet.
+var errUnheard = fmt.Errorf("%w: its link stands, but NATS knows no way to it", bus.ErrNoServer)
+
+// ask asks once over a link. keeps is set where the answer may still come, and the credit is given back then.
+func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte, keeps *bool, credits *bus.Credits) ([]byte, error) {
+	b.mu.RLock()
+	a := b.asking[l.Keys.ID]
+	b.mu.RUnlock()
+	if a == nil {
+		return nil, fmt.Errorf("%s: %w: %s: %w", verb, bus.ErrNoServer, l.Peer.ID, l.Err())
+	}
+	w := &wait{back: make(chan []byte, 2), unheard: make(chan struct{}), bytes: int64(len(body)), credits: credits}
+	h := messageHead{kind: kindAsk, link: l.Keys.ID, number: a.last.Add(1)}
+	a.mu.Lock()
+	a.waits[h.number] = w
+	a.mu.Unlock()
+	defer func() {
+		if !*keeps {
+			a.forget(h.number)
+		}
+	}()
+	if err := b.send(ctx, a, h, verb, body); err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	b.stats.asked.Inc()
+	none := func(why error) ([]byte, error) {
+		b.stats.noAnswer.Inc()
+		return nil, fmt.Errorf("%s: %w of server %s: %w", verb, bus.ErrNoAnswer, l.Peer.ID, why)
+	}
+	for {
+		select {
+		case m := <-w.back:
+			plain, err := unseal(a.seals.answer, m)
+			if err != nil {
+				b.stats.refused.Inc() // somebody made it up: the answer may still come
+				continue
+			}
+			return parseAnswer(plain, l.Peer.ID, verb)
+		case <-w.unheard:
+			return nil, errUnheard
+		case <-l.Done():
+			return none(l.Err())
+		case <-b.ctx.Done():
+			return none(bus.ErrClosed)
+		case <-ctx.Done():
+			*keeps = a.leave(h.number)
+			if *keeps {
+				b.env.Clock.AfterFunc(lateAnswer, func() { a.expire(h.number) })
+			}
+			return none(ctx.Err())
+		}
+	}
+}
+
+// send seals a question and hands it to NATS.
+func (b *Bus) send(ctx context.Context, a *asking, h messageHead, verb string, body []byte) error {
+	left := time.Duration(0)
+	if end, ok := ctx.Deadline(); ok {
+		left = max(end.Sub(b.env.Clock.Now()), time.Millisecond)
+	}
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	m := seal(a.seals.ask, appendAsk(h.append((*buffer)[:0]), left, verb, body))
+	*buffer = m
+	b.stats.sent.Add(uint64(len(m)))
+	var heads *messageHead
+	if h.kind == kindAsk {
+		heads = &h
+	}
+	return b.carrier.send(a.link.Peer.ID, m, heads)
+}
+
+func (a *asking) forget(number uint64) {
+	a.mu.Lock()
+	delete(a.waits, number)
+	a.mu.Unlock()
+}
+
+// leave says that nobody waits for the answer any more. False: it is there, or will never be.
+func (a *asking) leave(number uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.waits[number]
+	if w == nil || len(w.back) > 0 || a.link.Err() != nil {
+		return false
+	}
+	w.late = true
+	return true
+}
+
+// expire gives back the credit of an answer that did not come even late.
+func (a *asking) expire(number uint64) {
+	a.mu.Lock()
+	w := a.waits[number]
+	if w == nil || !w.late {
+		a.mu.Unlock()
+		return
+	}
+	delete(a.waits, number)
+	a.mu.Unlock()
+	w.credits.Give(w.bytes)
+}
+
+// forgetLate gives back all credits that late answers keep: the link is gone, they will not come.
+func (a *asking) forgetLate() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for number, w := range a.waits {
+		if w.late {
+			delete(a.waits, number)
+			w.credits.Give(w.bytes)
+		}
+	}
+}
+
+// heard takes a message from NATS.
+func (b *Bus) heard(m []byte) {
+	h, err := parseHead(m)
+	if err != nil {
+		b.stats.refused.Inc()
+		return
+	}
+	b.stats.received.Add(uint64(len(m)))
+	switch h.kind {
+	case kindAsk, kindTell:
+		b.mu.RLock()
+		v := b.serving[h.link]
+		if v != nil && !b.closed {
+			b.running.Add(1) // under mu: Close has not begun to wait
+		} else {
+			v = nil
+		}
+		b.mu.RUnlock()
+		if v == nil {
+			b.stats.refused.Inc()
+			return
+		}
+		b.take(v, h, m)
+	case kindAnswer:
+		b.mu.RLock()
+		a := b.asking[h.link]
+		b.mu.RUnlock()
+		if a == nil || !b.answered(a, h.number, m) {
+			b.stats.refused.Inc()
+		}
+	default:
+		b.stats.refused.Inc()
+	}
+}
+
+// answered hands an answer to whoever waits for it. False: nobody does.
+func (b *Bus) answered(a *asking, number uint64, m []byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.waits[number]
+	if w == nil {
+		return false
+	}
+	if !w.late {
+		select {
+		case w.back <- m:
+			return true
+		default:
+			return false
+		}
+	}
+	if _, err := unseal(a.seals.answer, m); err != nil {
+		return false
+	}
+	delete(a.waits, number)
+	w.credits.Give(w.bytes)
+	return true
+}
+
+// unheard is NATS's word that nobody took a question.
+func (b *Bus) unheard(link linkID, number uint64) {
+	b.mu.RLock()
+	a := b.asking[link]
+	b.mu.RUnlock()
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	w := a.waits[number]
+	a.mu.Unlock()
+	if w != nil {
+		w.once.Do(func() { close(w.unheard) })
+	}
+}
+
+// take opens a question and lets it be answered. What a mate has in flight beyond twice its grant is refused
+// here: its credits should have held it back. The caller has added one to running.
+func (b *Bus) take(v *serving, h messageHead, m []byte) {
+	if v.busy.Add(1) > int64(2*b.o.Grant.Requests) {
+		defer b.running.Done()
+		defer v.busy.Add(-1)
+		// Only what is sealed may be answered: an answer's nonce is the question's number.
+		if _, _, _, err := b.open(v, h, m); err == nil && h.kind == kindAsk {
+			b.refuse(v, h.number, bus.Refuse(bus.CodeBusy, fmt.Sprintf("more than %d requests at one time", 2*b.o.Grant.Requests)))
+		}
+		return
+	}
+	b.env.Go("bus request", func() {
+		defer b.running.Done()
+		defer v.busy.Add(-1)
+		b.serve(v, h, m)
+	})
+}
+
+// open unseals a question; each is opened once.
+func (b *Bus) open(v *serving, h messageHead, m []byte) (left time.Duration, verb string, body []byte, err error) {
+	plain, err := unseal(v.seals.ask, m)
+	if err == nil {
+		v.mu.Lock()
+		if !v.seen.take(h.number) {
+			err = errReplay
+		}
+		v.mu.Unlock()
+	}
+	if err == nil && !b.env.Clock.Now().Before(v.link.Peer.Until) {
+		err = errors.New("the certificate has expired")
+		v.link.Fail(err)
+	}
+	if err == nil {
+		left, verb, body, err = parseAsk(plain)
+	}
+	if err != nil {
+		b.stats.refused.Inc()
+		b.env.Log.Log(b.ctx, b.quiet.Level(slog.LevelWarn), "a message on the bus was refused", "of", v.link.Peer.ID.String(), "error", err)
+	}
+	return left, verb, body, err
+}
+
+// serve answers one question.
+func (b *Bus) serve(v *serving, h messageHead, m []byte) {
+	left, verb, body, err := b.open(v, h, m)
+	if err != nil {
+		return
+	}
+	b.mu.RLock()
+	fn := b.handlers[verb]
+	b.mu.RUnlock()
+	ctx, cancel := v.ctx, context.CancelFunc(func() {})
+	if left > 0 {
+		ctx, cancel = context.WithTimeout(ctx, left)
+	}
+	defer cancel()
+	var out []byte
+	switch {
+	case fn == nil:
+		err = bus.Refuse(bus.CodeNoVerb, "nobody handles "+verb+" here")
+	case ctx.Err() != nil:
+		return // whoever asked is gone
+	default:
+		out, err = fn(ctx, v.link.Peer.ID, body)
+	}
+	if h.kind == kindTell {
+		b.stats.heard.Inc()
+		return
+	}
+	b.stats.served.Inc()
+	switch {
+	case err == nil && len(out) <= bus.MaxBody:
+		b.answer(v, h.number, func(m []byte) []byte { return appendDone(m, out) })
+	case err == nil:
+		b.refuse(v, h.number, bus.Refuse(bus.CodeTooBig, fmt.Sprintf("the answer has %d bytes, at most %d", len(out), bus.MaxBody)))
+	case v.ctx.Err() != nil:
+		b.answer(v, h.number, func(m []byte) []byte { return append(m, statusClosing) })
+	case ctx.Err() != nil:
+		b.answer(v, h.number, func(m []byte) []byte { return append(m, statusLate) })
+	default:
+		b.refuse(v, h.number, err)
+	}
+}
+
+// refuse answers with an error of Refuse, or any other.
+func (b *Bus) refuse(v *serving, number uint64, err error) {
+	code, text := bus.Refusal(err)
+	b.answer(v, number, func(m []byte) []byte { return appendRefusal(m, code, text) })
+}
+
+// answer seals an answer, one per number, and hands it to NATS.
+func (b *Bus) answer(v *serving, number uint64, body func([]byte) []byte) {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	h := messageHead{kind: kindAnswer, link: v.link.Keys.ID, number: number}
+	m := seal(v.seals.answer, body(h.append((*buffer)[:0])))
+	*buffer = m
+	b.stats.sent.Add(uint64(len(m)))
+	if err := b.carrier.send(v.link.Peer.ID, m, nil); err != nil {
+		b.env.Log.Debug("an answer was not sent", "to", v.link.Peer.ID.String(), "error", err)
+	}
+}
+
+// Broadcast implements bus.Bus.
+func (b *Bus) Broadcast(verb string, body []byte) error {
+	if err := errors.Join(bus.CheckVerb(verb), bus.CheckBody(verb, body)); err != nil {
+		return err
+	}
+	b.mu.RLock()
+	if b.closed {
+		b.mu.RUnlock()
+		return bus.ErrClosed
+	}
+	to := make([]*asking, 0, len(b.asking))
+	for _, a := range b.asking {
+		to = append(to, a)
+	}
+	b.mu.RUnlock()
+	for _, a := range to {
+		h := messageHead{kind: kindTell, link: a.link.Keys.ID, number: a.last.Add(1)}
+		if err := b.send(context.Background(), a, h, verb, body); err != nil {
+			b.env.Log.Debug("a broadcast was not sent", "to", a.link.Peer.ID.String(), "error", err)
+			continue
+		}
+		b.stats.told.Inc()
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package mime
+
+import (
+	"bytes"
+	"strings"
+)
+
+// SevenBit is a message whose bodies with 8-bit characters have been encoded, for where only 7 bits pass.
+// ok is false where that cannot be done without changing what may not be changed: characters in
+// headers and between the parts, parts under a signature, types that may have no encoding. What its
+// parts decode to is the same; raw is CRLF lines.
+//
+// Implements: RFC 6152 §3 Conversion of 8bit to quoted-printable or base64
+// Implements: RFC 2045 §6.7 quoted-printable, encoded
+// Implements: RFC 1847 §2.1 multipart/signed is not changed
+func SevenBit(raw []byte) (out []byte, ok bool) {
+	e := encoder{raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8+512)}
+	if !e.part(Parse(raw, Limits{}), true) {
+		return nil, false
+	}
+	return e.out, true
+}
+
+type encoder struct{ raw, out []byte }
+
+// part writes a part, encoded where it has to be.
+func (e *encoder) part(p *Part, message bool) bool {
+	header, body := p.Header(e.raw), p.Body(e.raw)
+	switch as := EncodingOf(p.Encoding); {
+	case eightBit(header):
+		return false
+	case !eightBit(body):
+		e.out = append(e.out, e.raw[p.HeaderStart:p.BodyEnd]...)
+		return true
+	case as != Encoding7Bit && as != Encoding8Bit && as != EncodingBinary:
+		return false // it says that it has none
+	case p.Type == "multipart" && (p.Subtype == "signed" || p.Subtype == "encrypted"):
+		return false
+	case p.Type == "message" && strings.HasPrefix(p.Subtype, "global"): // RFC 6532 section 3.7
+	case len(p.Children) > 0:
+		return e.container(p, message)
+	case p.Type == "multipart", p.Type == "message":
+		return false // RFC 2045 section 6.4
+	}
+	if p.Type == "text" && escapes(body) <= len(body)/4 || escapes(body) <= len(body)/8 {
+		e.header(header, "quoted-printable", message, true)
+		e.out = appendPrintable(e.out, body)
+	} else {
+		e.header(header, "base64", message, true)
+		e.out = AppendBase64Lines(e.out, body, 76, bytes.HasSuffix(body, []byte("\r\n")))
+	}
+	return true
+}
+
+// container writes a multipart, or a message within a message, with what stands around its parts.
+func (e *encoder) container(p *Part, message bool) bool {
+	e.header(p.Header(e.raw), "7bit", message, false)
+	at := p.BodyStart
+	for _, child := range p.Children {
+		if eightBit(e.raw[at:child.HeaderStart]) {
+			return false
+		}
+		e.out = append(e.out, e.raw[at:child.HeaderStart]...)
+		if !e.part(child, p.Type == "message") {
+			return false
+		}
+		at = child.BodyEnd
+	}
+	e.out = append(e.out, e.raw[at:p.BodyEnd]...)
+	return !eightBit(e.raw[at:p.BodyEnd])
+}
+
+// header writes a header with another transfer encoding, and what a message needs to have one. A leaf
+// without a type is text of which nobody knows the charset (RFC 1428 section 3).
+func (e *encoder) header(header []byte, encoding string, message, leaf bool) {
+	version, typed, end := false, false, 0
+	for f := range Fields(header) {
+		end = f.End
+		version = version || f.Is("MIME-Version")
+		typed = typed || f.Is("Content-Type")
+		if !f.Is("Content-Transfer-Encoding") {
+			e.out = append(e.out, header[f.Start:f.End]...)
+		}
+	}
+	if message && !version {
+		e.out = append(e.out, "MIME-Version: 1.0\r\n"...)
+	}
+	if leaf && !typed {
+		e.out = append(e.out, "Content-Type: text/plain; charset=unknown-8bit\r\n"...)
+	}
+	e.out = append(append(append(e.out, "Content-Transfer-Encoding: "...), encoding...), "\r\n"...)
+	e.out = append(e.out, header[end:]...)
+}
+
+// eightBit says whether any byte has its highest bit set.
+func eightBit(b []byte) bool {
+	for _, c := range b {
+		if c >= 0x80 {
+			return true
+		}
+	}
+	return false
+}
+
+// escapes is how many bytes take three in quoted-printable.
+func escapes(b []byte) (n int) {
+	for _, c := range b {
+		if c >= 0x80 || c == '=' || c < ' ' && c != '\t' && c != '\r' && c != '\n' {
+			n++
+		}
+	}
+	return n
+}
+
+// printableLine is the longest line of quoted-printable, its soft break included.
+const printableLine = 76
+
+// appendPrintable encodes CRLF lines as quoted-printable.
+func appendPrintable(dst, src []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	room, soft := printableLine-1, false // soft: a line begins that the source has not
+	for i := 0; i < len(src); i++ {
+		c := src[i]
+		if c == '\r' && i+1 < len(src) && src[i+1] == '\n' {
+			dst, room, soft = append(dst, '\r', '\n'), printableLine-1, false
+			i++
+			continue
+		}
+		blank := c == ' ' || c == '\t'
+		if last := i+1 == len(src) || src[i+1] == '\r' && i+2 < len(src) && src[i+2] == '\n'; blank && last {
+			blank = false // a blank at the end of a line would be lost
+		}
+		plain := blank || c > ' ' && c < 0x7f && c != '='
+		need := 3
+		if plain {
+			need = 1
+		}
+		if room < need {
+			dst, room, soft = append(dst, '=', '\r', '\n'), printableLine-1, true
+		}
+		if soft && c == '-' {
+			plain, need = false, 3 // or it could look like a boundary
+		}
+		room -= need
+		soft = false
+		if plain {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '=', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
+}

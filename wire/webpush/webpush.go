@@ -1,0 +1,238 @@
+// Package webpush is what travels to a push service (RFC 8030): a message that only the subscriber can read
+// (RFC 8291, in the content coding of RFC 8188), and the token that says whose server it is from (VAPID,
+// RFC 8292). The caller brings randomness and time, and sends.
+package webpush
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// Encoding is the content coding of an encrypted message.
+const Encoding = "aes128gcm"
+
+// MaxPayload is the longest message that every push service takes (RFC 8291 section 4), in bytes.
+const MaxPayload = 4096 - headerLen - 1 - 16
+
+const (
+	pointLen  = 65 // of an uncompressed point of P-256
+	saltLen   = 16
+	authLen   = 16
+	headerLen = saltLen + 4 + 1 + pointLen
+	// recordSize is announced in the header; a message is always one record.
+	recordSize = 4096
+)
+
+// Keys are a subscriber's: the public key and the secret that both sides mix in.
+type Keys struct {
+	public *ecdh.PublicKey
+	auth   []byte
+}
+
+// The mistakes in a subscriber's keys, and what is wrong with a message that cannot be read.
+var (
+	ErrKeys    = errors.New("webpush: p256dh is not a point of P-256, or auth is not 16 octets, in URL-safe base64")
+	ErrTooLong = errors.New("webpush: the message is longer than push services take")
+	ErrMessage = errors.New("webpush: the message cannot be read with these keys")
+)
+
+// ParseKeys reads the keys as subscribers give them: URL-safe base64, with or without padding.
+func ParseKeys(p256dh, auth string) (Keys, error) {
+	point, err1 := decode(p256dh)
+	secret, err2 := decode(auth)
+	if err1 != nil || err2 != nil || len(point) != pointLen || len(secret) != authLen {
+		return Keys{}, ErrKeys
+	}
+	public, err := ecdh.P256().NewPublicKey(point)
+	if err != nil {
+		return Keys{}, ErrKeys
+	}
+	return Keys{public, secret}, nil
+}
+
+func decode(s string) ([]byte, error) {
+	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(s, "="))
+}
+
+// Encrypt makes the body of a push message. ephemeral and salt are used for one message only.
+//
+// Implements: RFC 8291 §4 Restrictions on use of "aes128gcm" content coding
+// Implements: RFC 8188 §2 The "aes128gcm" HTTP content coding
+func Encrypt(k Keys, ephemeral *ecdh.PrivateKey, salt [saltLen]byte, payload []byte) ([]byte, error) {
+	if len(payload) > MaxPayload {
+		return nil, ErrTooLong
+	}
+	shared, err := ephemeral.ECDH(k.public)
+	if err != nil {
+		return nil, fmt.Errorf("webpush: %w", err)
+	}
+	aead, nonce, err := derive(shared, k.auth, salt[:], k.public, ephemeral.PublicKey())
+	if err != nil {
+		return nil, err
+	}
+	out := append(make([]byte, 0, headerLen+len(payload)+1+aead.Overhead()), salt[:]...)
+	out = binary.BigEndian.AppendUint32(out, recordSize)
+	out = append(append(out, pointLen), ephemeral.PublicKey().Bytes()...)
+	last := append(append(make([]byte, 0, len(payload)+1), payload...), 2) // the delimiter of the last record
+	return aead.Seal(out, nonce, last, nil), nil
+}
+
+// derive makes the key and nonce of the one record.
+//
+// Implements: RFC 8291 §3.4 Encryption summary
+func derive(shared, auth, salt []byte, subscriber, server *ecdh.PublicKey) (cipher.AEAD, []byte, error) {
+	info := append([]byte("WebPush: info\x00"), subscriber.Bytes()...)
+	info = append(info, server.Bytes()...)
+	ikm, err := hkdf.Key(sha256.New, shared, auth, string(info), 32)
+	if err != nil {
+		return nil, nil, fmt.Errorf("webpush: %w", err)
+	}
+	prk, err := hkdf.Extract(sha256.New, ikm, salt)
+	if err != nil {
+		return nil, nil, fmt.Errorf("webpush: %w", err)
+	}
+	key, err := hkdf.Expand(sha256.New, prk, "Content-Encoding: aes128gcm\x00", 16)
+	if err != nil {
+		return nil, nil, fmt.Errorf("webpush: %w", err)
+	}
+	nonce, err := hkdf.Expand(sha256.New, prk, "Content-Encoding: nonce\x00", 12)
+	if err != nil {
+		return nil, nil, fmt.Errorf("webpush: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("webpush: %w", err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, nil, fmt.Errorf("webpush: %w", err)
+	}
+	return aead, nonce, nil
+}
+
+// Decrypt reads a message as its subscriber does: of one record, as Encrypt makes it.
+func Decrypt(private *ecdh.PrivateKey, auth, body []byte) ([]byte, error) {
+	if len(body) < headerLen+1+16 || body[saltLen+4] != pointLen || binary.BigEndian.Uint32(body[saltLen:]) < uint32(max(18, len(body)-headerLen)) {
+		return nil, ErrMessage
+	}
+	server, err := ecdh.P256().NewPublicKey(body[saltLen+5 : headerLen])
+	if err != nil {
+		return nil, ErrMessage
+	}
+	shared, err := private.ECDH(server)
+	if err != nil {
+		return nil, ErrMessage
+	}
+	aead, nonce, err := derive(shared, auth, body[:saltLen], private.PublicKey(), server)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := aead.Open(nil, nonce, body[headerLen:], nil)
+	if err != nil {
+		return nil, ErrMessage
+	}
+	for i := len(plain) - 1; i >= 0; i-- {
+		if plain[i] == 2 {
+			return plain[:i], nil
+		}
+		if plain[i] != 0 {
+			break
+		}
+	}
+	return nil, ErrMessage
+}
+
+// KeyFrom makes the server's key pair of 32 secret octets: always the same of the same ones. ok is false for
+// the few that are no key.
+func KeyFrom(secret []byte) (key *ecdsa.PrivateKey, ok bool) {
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), secret)
+	return key, err == nil
+}
+
+// PublicKey is the server's public key as subscribers and push services are told of it: an uncompressed point
+// in URL-safe base64.
+func PublicKey(key *ecdsa.PrivateKey) string {
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		return "" // of no key that KeyFrom made
+	}
+	return base64.RawURLEncoding.EncodeToString(point)
+}
+
+// claims are those of a token.
+type claims struct {
+	Audience string `json:"aud"`
+	Expires  int64  `json:"exp"`
+	Subject  string `json:"sub,omitempty"`
+}
+
+// tokenHeader is the JOSE header of every token.
+var tokenHeader = base64.RawURLEncoding.EncodeToString([]byte(`{"typ":"JWT","alg":"ES256"}`))
+
+// Authorization is the field with which the server says to the push service at audience, an origin, who it is.
+// subject is where its people are reached, a mailto: or https: URL, or "". The token must expire within a day.
+//
+// Implements: RFC 8292 §2 Application server self-identification
+// Implements: RFC 8292 §3 VAPID authentication scheme
+func Authorization(key *ecdsa.PrivateKey, random io.Reader, audience, subject string, expires time.Time) (string, error) {
+	body, err := json.Marshal(claims{audience, expires.Unix(), subject})
+	if err != nil {
+		return "", fmt.Errorf("webpush: token: %w", err)
+	}
+	text := tokenHeader + "." + base64.RawURLEncoding.EncodeToString(body)
+	sum := sha256.Sum256([]byte(text))
+	r, s, err := ecdsa.Sign(random, key, sum[:])
+	if err != nil {
+		return "", fmt.Errorf("webpush: token: %w", err)
+	}
+	var sig [64]byte
+	r.FillBytes(sig[:32])
+	s.FillBytes(sig[32:])
+	return "vapid t=" + text + "." + base64.RawURLEncoding.EncodeToString(sig[:]) + ", k=" + PublicKey(key), nil
+}
+
+// ErrAuthorization says that a field is not one that Authorization made, or not for this audience and time.
+var ErrAuthorization = errors.New("webpush: the token is not good")
+
+// CheckAuthorization is what a push service does with the field: it returns the subject and the public key.
+func CheckAuthorization(field, audience string, now time.Time) (subject, public string, err error) {
+	token, k, ok := strings.Cut(strings.TrimPrefix(field, "vapid t="), ", k=")
+	point, bad := decode(k)
+	if !ok || !strings.HasPrefix(field, "vapid ") || bad != nil {
+		return "", "", ErrAuthorization
+	}
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+	parts := strings.Split(token, ".")
+	if err != nil || len(parts) != 3 || parts[0] != tokenHeader {
+		return "", "", ErrAuthorization
+	}
+	body, err1 := decode(parts[1])
+	sig, err2 := decode(parts[2])
+	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+	if err1 != nil || err2 != nil || len(sig) != 64 || !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
+		return "", "", ErrAuthorization
+	}
+	var c claims
+	end := time.Unix(0, 0)
+	if err := json.Unmarshal(body, &c); err == nil {
+		end = time.Unix(c.Expires, 0)
+	}
+	if c.Audience != audience || !now.Before(end) || end.Sub(now) > 24*time.Hour {
+		return "", "", ErrAuthorization
+	}
+	return c.Subject, k, nil
+}

@@ -1,0 +1,161 @@
+package websocket
+
+import (
+	"encoding/binary"
+	"io"
+	"unicode/utf8"
+)
+
+// Reader reads messages from one side of a connection. What a peer may not send is an *Error; what else comes
+// is the source's. After an error the connection is of no use.
+type Reader struct {
+	// Masked says that the peer is a client, whose frames are masked; a server's are not.
+	Masked bool
+	// Max bounds a message, in bytes.
+	Max int
+	// Room is asked before a message takes more memory than a little; without room it is refused (TryAgain). nil:
+	// there always is.
+	Room func(n int) bool
+
+	message Opcode // of the message that has begun: Text or Binary; else 0
+	partial []byte // its fragments so far
+}
+
+// Pending says that a message has begun whose end has not come.
+func (r *Reader) Pending() bool { return r.message != 0 }
+
+// Next reads one message, or one control frame that comes before it or between its fragments. The payload is
+// appended to buf[:0], if that has room, and is valid until the next call. A text is whole and UTF-8.
+//
+// Implements: RFC 6455 §5.4 Fragmentation
+// Implements: RFC 6455 §5.5 Control frames
+// Implements: RFC 6455 §8.1 Handling of errors in UTF-8-encoded data
+func (r *Reader) Next(src io.Reader, buf []byte) (Opcode, []byte, error) {
+	for {
+		op, fin, payload, err := r.frame(src, buf[:0])
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case op.control():
+			return op, payload, nil
+		case op != Continuation && fin:
+			return r.whole(op, payload)
+		case op != Continuation:
+			r.message, r.partial = op, append([]byte(nil), payload...)
+			continue
+		}
+		r.partial = append(r.partial, payload...)
+		if fin {
+			op, payload = r.message, r.partial
+			r.message, r.partial = 0, nil
+			return r.whole(op, payload)
+		}
+	}
+}
+
+func (r *Reader) whole(op Opcode, payload []byte) (Opcode, []byte, error) {
+	if op == Text && !utf8.Valid(payload) {
+		return 0, nil, &Error{Malformed, "a text that is not UTF-8"}
+	}
+	return op, payload, nil
+}
+
+// frame reads one frame and checks that it may stand here.
+func (r *Reader) frame(src io.Reader, buf []byte) (op Opcode, fin bool, payload []byte, err error) {
+	var h [maxHeader]byte
+	if _, err := io.ReadFull(src, h[:2]); err != nil {
+		return 0, false, nil, err
+	}
+	op, fin = Opcode(h[0]&0x0f), h[0]&0x80 != 0
+	masked, n := h[1]&0x80 != 0, uint64(h[1]&0x7f)
+	switch {
+	case h[0]&0x70 != 0:
+		return 0, false, nil, &Error{Protocol, "a reserved bit is set"}
+	case op > Binary && op < Close || op > Pong:
+		return 0, false, nil, &Error{Protocol, "an unknown opcode"}
+	case op.control() && (!fin || n > maxControl):
+		return 0, false, nil, &Error{Protocol, "a control frame in fragments or too long"}
+	case op == Continuation && r.message == 0:
+		return 0, false, nil, &Error{Protocol, "a fragment of no message"}
+	case op != Continuation && !op.control() && r.message != 0:
+		return 0, false, nil, &Error{Protocol, "a message within a message"}
+	case masked != r.Masked:
+		return 0, false, nil, &Error{Protocol, "a frame masked where it must not be, or not where it must"}
+	}
+	if n, err = length(src, &h, n); err != nil {
+		return 0, false, nil, err
+	}
+	if !op.control() && n > uint64(max(0, r.Max-len(r.partial))) {
+		return 0, false, nil, &Error{TooBig, "a message over the limit"}
+	}
+	var mask [4]byte
+	if masked {
+		if _, err := io.ReadFull(src, mask[:]); err != nil {
+			return 0, false, nil, unexpected(err)
+		}
+	}
+	if payload, err = r.grow(src, buf, int(n)); err != nil {
+		return 0, false, nil, unexpected(err)
+	}
+	cipher(payload, mask, 0)
+	return op, fin, payload, nil
+}
+
+// length reads the longer forms of a length. Each must be the shortest that holds it (section 5.2).
+func length(src io.Reader, h *[maxHeader]byte, n uint64) (uint64, error) {
+	size := 0
+	switch n {
+	case 126:
+		size = 2
+	case 127:
+		size = 8
+	default:
+		return n, nil
+	}
+	if _, err := io.ReadFull(src, h[:size]); err != nil {
+		return 0, unexpected(err)
+	}
+	if size == 2 {
+		n = uint64(binary.BigEndian.Uint16(h[:]))
+	} else {
+		n = binary.BigEndian.Uint64(h[:])
+	}
+	if n <= maxControl || size == 8 && n <= 0xffff || n >= 1<<63 {
+		return 0, &Error{Protocol, "a length that is not in its shortest form"}
+	}
+	return n, nil
+}
+
+const (
+	// step is how much memory a peer gets for its word alone that more is to come.
+	step = 64 << 10
+	// little is what Room is not asked for.
+	little = 4 << 10
+)
+
+// grow reads n bytes, taking memory as they come.
+func (r *Reader) grow(src io.Reader, buf []byte, n int) ([]byte, error) {
+	for len(buf) < n {
+		at := len(buf)
+		more := min(n-at, max(step, at))
+		if at+more+len(r.partial) > little && r.Room != nil && !r.Room(more) {
+			return nil, &Error{TryAgain, "no memory for the message now"}
+		}
+		if cap(buf)-at < more {
+			buf = append(make([]byte, 0, at+more), buf...)
+		}
+		buf = buf[:at+more]
+		if _, err := io.ReadFull(src, buf[at:]); err != nil {
+			return nil, err
+		}
+	}
+	return buf, nil
+}
+
+// unexpected is an end within a frame.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
