@@ -13,6 +13,7 @@ import (
 	"doublet/directory/password"
 	"doublet/note"
 	"doublet/stat"
+	"doublet/store"
 	"doublet/wire/scram"
 )
 
@@ -29,46 +30,132 @@ func (s *authStats) init(t *stat.Tree) {
 	s.renewed = t.Counter("Directory.Authentication.HashesRenewed", "stored passwords hashed anew with today's parameters")
 }
 
+// Proof is who signed in, and with what.
+type Proof struct {
+	Who    note.Who
+	Person Person
+	// App is the id of the app password; "" is the password of the account.
+	App string
+}
+
 // Authenticate signs a person in by full name, short name or address, with the password of the
 // account or an app password. door names where, for the log. Errors: ErrAuthentication, which is
 // the same, after the same time, for a wrong user and a wrong password; ErrDisabled, only to who
-// knows the password; password.ErrBusy.
+// knows the password; password.ErrBusy. Where the person has a second factor, the password of the
+// account alone is ErrAuthentication too: this is for programs that cannot ask for a code.
 func (d *Directory) Authenticate(ctx context.Context, user, secret, door string) (note.Who, Person, error) {
+	got, err := d.SignIn(ctx, user, secret, door)
+	if err == nil && got.App == "" && got.Person.HasTOTP() {
+		d.log(ctx, "sign-in refused: an app password is needed where a second factor is on", user, door)
+		err = fmt.Errorf("%w: an app password is needed", ErrAuthentication)
+	}
+	if err != nil {
+		return note.Who{}, Person{}, err
+	}
+	return got.Who, got.Person, nil
+}
+
+// SignIn is Authenticate for who asks for the second factor itself: whether the person has one, the
+// Proof tells.
+func (d *Directory) SignIn(ctx context.Context, user, secret, door string) (Proof, error) {
 	p, err := d.ByName(ctx, user)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return note.Who{}, Person{}, fmt.Errorf("directory: authenticate: %w", err)
+		return Proof{}, fmt.Errorf("directory: authenticate: %w", err)
 	}
 	found := err == nil
 	ok, app, err := d.verify(ctx, &p, secret)
 	if err != nil {
-		return note.Who{}, Person{}, fmt.Errorf("directory: authenticate: %w", err)
+		return Proof{}, fmt.Errorf("directory: authenticate: %w", err)
 	}
 	if !found || !ok {
-		d.stat.failed.Inc()
-		d.log(ctx, "sign-in refused", user, door)
-		return note.Who{}, Person{}, ErrAuthentication
+		return Proof{}, d.refuse(ctx, user, door)
 	}
-	who, err := d.WhoOf(ctx, p.ID)
+	proof, err := d.admit(ctx, Proof{Person: p, App: app}, user, door)
+	if err == nil && app == "" && password.Outdated(p.password) {
+		d.renew(ctx, &p, secret)
+	}
+	return proof, err
+}
+
+// SignInToken signs in who shows an app password and no name, as a bearer token. Errors as Authenticate.
+func (d *Directory) SignInToken(ctx context.Context, token, door string) (Proof, error) {
+	sum, ok := password.TokenHash(d.secret, token)
+	if !ok {
+		return Proof{}, d.refuse(ctx, "", door)
+	}
+	p, err := d.tokenOwner(ctx, hex.EncodeToString(sum[:]))
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Proof{}, d.refuse(ctx, "", door)
+	case err != nil:
+		return Proof{}, fmt.Errorf("directory: authenticate: %w", err)
+	}
+	app, ok := d.appPassword(&p, token)
+	if !ok {
+		return Proof{}, d.refuse(ctx, "", door)
+	}
+	return d.admit(ctx, Proof{Person: p, App: app}, p.Name(), door)
+}
+
+// tokenOwner finds whose app password has a hash.
+func (d *Directory) tokenOwner(ctx context.Context, hash string) (Person, error) {
+	version := d.version.Load()
+	key := cacheKey{kind: 't', text: hash}
+	if a, ok := d.names.get(key, version); ok {
+		return *a.person, nil
+	}
+	var p Person
+	err := d.read(ctx, func(r *store.Reader) error {
+		ids, err := r.Lookup(indexTokens, []byte(hash))
+		if err == nil && len(ids) == 0 {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		row, err := r.Note(ids[0])
+		if err != nil {
+			return err
+		}
+		found, err := d.person(ctx, r, row.UNID)
+		if err == nil {
+			p = *found
+		}
+		return err
+	})
+	if err == nil {
+		d.names.put(key, version, answer{person: &p})
+	}
+	return p, err
+}
+
+// refuse counts a sign-in with a wrong user or password.
+func (d *Directory) refuse(ctx context.Context, user, door string) error {
+	d.Failed(ctx, user, door)
+	return ErrAuthentication
+}
+
+// admit counts a sign-in that proved who it is, and makes what the store checks.
+func (d *Directory) admit(ctx context.Context, proof Proof, user, door string) (Proof, error) {
+	who, err := d.WhoOf(ctx, proof.Person.ID)
 	switch {
 	case errors.Is(err, ErrDisabled):
 		d.stat.disabled.Inc()
 		d.log(ctx, "sign-in of a disabled account refused", user, door)
-		return note.Who{}, Person{}, err
+		return Proof{}, err
 	case errors.Is(err, ErrNotFound):
 		d.stat.failed.Inc()
-		return note.Who{}, Person{}, ErrAuthentication
+		return Proof{}, ErrAuthentication
 	case err != nil:
-		return note.Who{}, Person{}, fmt.Errorf("directory: authenticate: %w", err)
+		return Proof{}, fmt.Errorf("directory: authenticate: %w", err)
 	}
-	if app {
+	proof.Who = who
+	if proof.App != "" {
 		d.stat.app.Inc()
-		return who, p, nil
+	} else {
+		d.stat.ok.Inc()
 	}
-	d.stat.ok.Inc()
-	if password.Outdated(p.password) {
-		d.renew(ctx, &p, secret)
-	}
-	return who, p, nil
+	return proof, nil
 }
 
 // renew puts a hash of today in the place of one that was made with weaker parameters, or by
@@ -80,7 +167,7 @@ func (d *Directory) renew(ctx context.Context, p *Person, secret string) {
 			return false, errMoved // it was changed meanwhile, and by whom is none of our business
 		}
 		return now.HasScram || d.opt.Scram && password.Foreign(now.password), nil
-	})
+	}, true)
 	switch {
 	case err == nil:
 		d.stat.renewed.Inc()
@@ -109,22 +196,33 @@ func (d *Directory) log(ctx context.Context, what, user, door string) {
 	}
 }
 
-// verify checks a password against a person; one who does not exist costs the same.
-func (d *Directory) verify(ctx context.Context, p *Person, secret string) (ok, app bool, err error) {
-	if password.IsToken(secret) {
-		sum, _ := password.TokenHash(d.secret, secret)
-		for _, t := range p.tokens {
-			// What is stored is hex, so that it can stand in a list of texts.
-			if hmac.Equal(hex.AppendEncode(nil, sum[:]), t) {
-				return true, true, nil
-			}
-		}
+// verify checks a password against a person; one who does not exist costs the same. app is the id of
+// the app password that it is.
+func (d *Directory) verify(ctx context.Context, p *Person, secret string) (ok bool, app string, err error) {
+	if app, ok := d.appPassword(p, secret); ok {
+		return true, app, nil
 	}
 	if p.password == "" {
-		return false, false, d.pool.VerifyNobody(ctx, secret)
+		return false, "", d.pool.VerifyNobody(ctx, secret)
 	}
 	ok, err = d.pool.Verify(ctx, p.password, secret)
-	return ok, false, err
+	return ok, "", err
+}
+
+// appPassword finds which of a person's app passwords a secret is.
+func (d *Directory) appPassword(p *Person, secret string) (id string, ok bool) {
+	sum, ok := password.TokenHash(d.secret, secret)
+	if !ok {
+		return "", false
+	}
+	// What is stored is hex, so that it can stand in a list of texts.
+	hash := hex.AppendEncode(nil, sum[:])
+	for i, t := range p.tokens {
+		if hmac.Equal(hash, t) {
+			return p.AppPasswords[i].ID, true
+		}
+	}
+	return "", false
 }
 
 // Failed counts a sign-in that failed at a door by other means than Authenticate, as in SCRAM.
@@ -134,9 +232,9 @@ func (d *Directory) Failed(ctx context.Context, user, door string) {
 }
 
 // ScramCredentials returns the SCRAM-SHA-256 credentials of all the passwords that a user has some
-// for: the account's, where they opted in, and the app passwords. For who has none, and for users
-// who do not exist, it makes some up that no password matches: always the same for one name. Errors
-// are failures of the look-up itself.
+// for: the account's, where they opted in and have no second factor, and the app passwords. For who has
+// none, and for users who do not exist, it makes some up that no password matches: always the same for one
+// name. Errors are failures of the look-up itself.
 func (d *Directory) ScramCredentials(ctx context.Context, user string) ([]scram.Credentials, error) {
 	p, err := d.ByName(ctx, user)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -144,8 +242,12 @@ func (d *Directory) ScramCredentials(ctx context.Context, user string) ([]scram.
 	}
 	// The fake is made in any case, so that the time tells nothing.
 	fake := scram.Fake(d.subkey("scram"), d.normalUser(ctx, user), d.opt.ScramIterations)
-	if err == nil && len(p.scram) > 0 && !p.Disabled {
-		return p.scram, nil
+	list := p.scram
+	if p.HasScram && p.HasTOTP() {
+		list = list[1:]
+	}
+	if err == nil && len(list) > 0 && !p.Disabled {
+		return list, nil
 	}
 	return []scram.Credentials{fake}, nil
 }
@@ -171,6 +273,9 @@ func (d *Directory) subkey(use string) []byte {
 	return m.Sum(nil)
 }
 
+// Key is a key of 32 bytes for one use, the same at every server of the domain.
+func (d *Directory) Key(use string) []byte { return d.subkey("key " + use) }
+
 // Sign makes a code of 16 bytes that only this domain's servers can make, for links and addresses
 // that come back; each use has a key of its own.
 func (d *Directory) Sign(use, text string) []byte {
@@ -195,7 +300,7 @@ func (d *Directory) SetPassword(ctx context.Context, who note.Who, person note.U
 	}
 	var err error
 	for range 3 {
-		err = d.setPassword(ctx, who, person, pw, func(*Person) (bool, error) { return withScram, nil })
+		err = d.setPassword(ctx, who, person, pw, func(*Person) (bool, error) { return withScram, nil }, false)
 		if !errors.Is(err, errMoved) {
 			break
 		}
@@ -203,12 +308,19 @@ func (d *Directory) SetPassword(ctx context.Context, who note.Who, person note.U
 	return err
 }
 
+// newPasswordID says that the password is another one.
+func (d *Directory) newPasswordID(items note.Items) note.Items {
+	var id [8]byte
+	d.env.Fill(id[:])
+	return items.With(itemPasswordID, note.Text(hex.EncodeToString(id[:])))
+}
+
 // errMoved says that a person changed between the look at them and the lock.
 var errMoved = errors.New("directory: the person changed meanwhile")
 
 // setPassword asks, before the hash and under the lock, whether the password is to have SCRAM
-// credentials.
-func (d *Directory) setPassword(ctx context.Context, who note.Who, person note.UNID, pw string, ask func(*Person) (withScram bool, err error)) error {
+// credentials. same says that it is the password that the account had.
+func (d *Directory) setPassword(ctx context.Context, who note.Who, person note.UNID, pw string, ask func(*Person) (withScram bool, err error), same bool) error {
 	p, err := d.Person(ctx, person)
 	if err != nil {
 		return err
@@ -229,7 +341,11 @@ func (d *Directory) setPassword(ctx context.Context, who note.Who, person note.U
 			if err == nil && (again != withScram || !salt.is(d.saltOf(&now, false))) {
 				err = errMoved
 			}
-			return c.write(items), err
+			items = c.write(items)
+			if !same {
+				items = d.newPasswordID(items)
+			}
+			return items, err
 		})
 	})
 }

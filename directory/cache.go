@@ -10,7 +10,7 @@ import (
 
 // cacheKey is a question that the directory was asked.
 type cacheKey struct {
-	kind byte // 'a' address, 'n' name, 'p' person, 'w' who
+	kind byte // 'a' address, 'n' name, 'p' person, 't' app password, 'w' who
 	text string
 	id   note.UNID
 }

@@ -107,6 +107,8 @@ func formWord(form string) string {
 		return "server"
 	case formRoute:
 		return "route"
+	case formConnection:
+		return "connection"
 	}
 	return "entry"
 }

@@ -227,4 +227,19 @@ func TestMailInAndServers(t *testing.T) {
 		t.Error(servers, err)
 	}
 	w.ok(w.RemoveServer(bg, note.System, s.ID))
+
+	// One whose id stands in its certificate, entered twice.
+	id := note.UNID{7}
+	for range 2 {
+		s, err = w.EnterServer(bg, note.System, id, ServerFields{Name: "Twice", Host: "twice.example.com"})
+		w.ok(err)
+		if s.ID != id || s.Name != "Twice" {
+			t.Errorf("%+v", s)
+		}
+	}
+	_, err = w.EnterServer(bg, note.System, note.UNID{8}, ServerFields{Name: "twice"})
+	w.want(err, ErrNameTaken)
+	w.ok(w.RemoveServer(bg, note.System, id))
+	_, err = w.EnterServer(bg, note.System, id, ServerFields{Name: "Twice"})
+	w.want(err, ErrNotFound)
 }

@@ -25,6 +25,8 @@ const (
 	indexRemoved uint64 = 4
 	// indexRoles finds people by role: the role in its normal form.
 	indexRoles uint64 = 5
+	// indexTokens finds people by app password: its hash in hex.
+	indexTokens uint64 = 6
 )
 
 // The prefixes of indexMembers.
@@ -57,8 +59,10 @@ func Indexes() []store.Index {
 		of(indexList, present(listKeys)),
 		of(indexRemoved, removedKeys),
 		of(indexRoles, present(roleKeys)),
+		of(indexTokens, present(tokenKeys)),
 		of(indexDKIM, dkimKeys),
 		of(indexRoutes, routeKeys),
+		of(indexConnections, connectionKeys),
 	}
 }
 
@@ -181,6 +185,19 @@ func roleKeys(form string, items note.Items) [][]byte {
 	for _, r := range items.Get(itemRoles).AsTextList() {
 		if k := nameKey('r', r); k != nil {
 			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func tokenKeys(form string, items note.Items) [][]byte {
+	if form != formPerson {
+		return nil
+	}
+	var out [][]byte
+	for _, it := range items {
+		if list := it.Value.AsTextList(); strings.HasPrefix(it.Name, itemToken) && len(list) >= 4 {
+			out = append(out, []byte(list[1]))
 		}
 	}
 	return out

@@ -50,6 +50,13 @@ const (
 	itemForwardOnly     = "ForwardOnly" // no copy is kept
 	itemSendAs          = "MaySendAs"
 	itemOnBehalf        = "MaySendOnBehalf"
+	// itemPasswordID is another one for every password that an account gets: what was begun with the old
+	// one ends by it.
+	itemPasswordID = "PasswordID"
+	itemTOTP       = "TOTPSecret"
+	itemTOTPSince  = "TOTPSince" // Unix seconds
+	// itemRecovery begins the names of recovery codes: an item for each, since each goes once it is used.
+	itemRecovery = "RecoveryCode."
 	// itemToken begins the names of app passwords: an item for each, so that two that are added at
 	// two replicas merge.
 	itemToken = "AppPassword."
@@ -59,10 +66,10 @@ const (
 // compared with, keys. It goes by the name alone, in whatever note.
 func SecretItem(name string) bool {
 	switch name {
-	case itemPassword, itemScram, itemSecret, itemKeyPrivate, itemRoutePassword:
+	case itemPassword, itemScram, itemSecret, itemKeyPrivate, itemRoutePassword, itemTOTP:
 		return true
 	}
-	return strings.HasPrefix(name, itemToken)
+	return strings.HasPrefix(name, itemToken) || strings.HasPrefix(name, itemRecovery)
 }
 
 // PersonFields are the parts of a person that an administrator sets.
@@ -103,10 +110,16 @@ type Person struct {
 	HasPassword  bool
 	HasScram     bool
 	AppPasswords []AppPassword
+	// TOTP is since when there is a second factor, zero where there is none.
+	TOTP time.Time
+	// PasswordID is another one for every password that the account gets.
+	PasswordID string
 	// Removed is when the person was removed, zero for those who are there.
 	Removed time.Time
 
 	password string
+	totp     []byte              // the shared secret
+	recovery [][]byte            // hashes of the recovery codes that are left
 	scram    []scram.Credentials // with one salt: the account's first, where HasScram, then app passwords
 	tokens   [][]byte            // hashes, beside AppPasswords
 }
@@ -233,7 +246,15 @@ func readPerson(id note.UNID, items note.Items) Person {
 		p.scram = append(p.scram, own)
 	}
 	p.Removed = readRemoved(items)
+	p.PasswordID = items.Get(itemPasswordID).AsText()
+	p.totp = items.Get(itemTOTP).AsBinary()
+	if p.HasTOTP() {
+		p.TOTP = time.Unix(items.Get(itemTOTPSince).AsInt(), 0).UTC()
+	}
 	for _, it := range items {
+		if strings.HasPrefix(it.Name, itemRecovery) {
+			p.recovery = append(p.recovery, []byte(it.Value.AsText()))
+		}
 		id, ok := strings.CutPrefix(it.Name, itemToken)
 		list := it.Value.AsTextList()
 		if !ok || len(list) < 4 {

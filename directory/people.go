@@ -98,7 +98,7 @@ func (d *Directory) newPerson(ctx context.Context, spec *PersonSpec) (*newPerson
 	for n.fields.MailDatabase == 0 {
 		n.fields.MailDatabase, n.own = note.DatabaseID(d.env.Uint64()), true
 	}
-	n.items = c.write(n.fields.write(nil))
+	n.items = d.newPasswordID(c.write(n.fields.write(nil)))
 	return n, nil
 }
 

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"doublet/note"
@@ -9,14 +10,32 @@ import (
 
 // AddServer makes a server document.
 func (d *Directory) AddServer(ctx context.Context, who note.Who, f ServerFields) (Server, error) {
+	return d.EnterServer(ctx, who, d.s.UNID(), f)
+}
+
+// EnterServer is AddServer for a server that has its id already: it stands in its certificate. One that is
+// entered already stays as it is.
+func (d *Directory) EnterServer(ctx context.Context, who note.Who, id note.UNID, f ServerFields) (Server, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Server{}, err
 	}
 	if err := checkServer(&f); err != nil {
 		return Server{}, err
 	}
-	s := Server{ID: d.s.UNID(), ServerFields: f}
-	err := d.update(ctx, who, func(e *edit) error { return e.create(s.ID, f.write(nil)) })
+	s := Server{ID: id, ServerFields: f}
+	err := d.update(ctx, who, func(e *edit) error {
+		_, c, err := e.document(id, formServer)
+		if err == nil {
+			if s = readServer(id, c.Content.Items); !s.Removed.IsZero() {
+				return fmt.Errorf("%w: the server %s was removed", ErrNotFound, s.Name)
+			}
+			return nil
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		return e.create(id, f.write(nil))
+	})
 	return s, err
 }
 

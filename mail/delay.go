@@ -106,7 +106,7 @@ func (s *Service) expireWaiting(ctx context.Context, e *Entry) error {
 			s.expire(q)
 			hops = append(hops, s.hop(cur, q, HopBounced, q.Remote, q.Reply))
 		}
-		return save(w, cur, before)
+		return s.save(w, cur, before)
 	})
 	if err == nil {
 		s.stat.expired.Add(uint64(len(hops)))
@@ -156,7 +156,7 @@ func (s *Service) reportDelay(ctx context.Context, e *Entry) error {
 		}
 		before := cur.tally()
 		cur.Delayed = true
-		return save(w, cur, before)
+		return s.save(w, cur, before)
 	})
 	if err == nil {
 		s.stat.delays.Inc()
@@ -178,7 +178,7 @@ func (s *Service) bin(ctx context.Context, e *Entry) error {
 			hops = append(hops, s.hop(cur, &cur.Recipients[i], HopDropped, "", "dead for too long"))
 		}
 		cur.Recipients = nil
-		return save(w, cur, before)
+		return s.save(w, cur, before)
 	})
 	if err == nil {
 		s.stat.dropped.Inc()

@@ -107,6 +107,9 @@ type Entry struct {
 	// MessageID is the message's own, with its brackets, where it has recipients elsewhere.
 	MessageID string
 	Urgency   Urgency
+	// Priority is what the envelope asked for (RFC 6710), from -9 to 9, where HasPriority says that it did.
+	Priority    int8
+	HasPriority bool
 	// UTF8 says that it was submitted as internationalized mail (RFC 6531).
 	UTF8 bool
 	// Held is an administrator's; Dead messages can neither be delivered nor returned. Delayed says
@@ -151,6 +154,7 @@ const (
 	itemRemotes    = "RemoteHosts"
 	itemMessageID  = "MessageID"
 	itemUrgency    = "DeliveryPriority"
+	itemPriority   = "EnvelopePriority"
 	itemUTF8       = "International"
 	itemDelayed    = "DelayReported"
 )
@@ -228,6 +232,9 @@ func (e *Entry) items() note.Items {
 	if e.Urgency != Normal {
 		add(itemUrgency, note.Int(int64(e.Urgency)))
 	}
+	if e.HasPriority {
+		add(itemPriority, note.Int(int64(e.Priority)))
+	}
 	if e.MessageID != "" {
 		add(itemMessageID, note.Text(e.MessageID))
 	}
@@ -269,6 +276,9 @@ func (e *Entry) read(items note.Items) error {
 	e.Held, e.Dead = items.Get(itemHeld).AsBool(), items.Get(itemDead).AsBool()
 	e.Delayed, e.UTF8 = items.Get(itemDelayed).AsBool(), items.Get(itemUTF8).AsBool()
 	e.Urgency, e.MessageID = Urgency(items.Get(itemUrgency).AsInt()), items.Get(itemMessageID).AsText()
+	if v := items.Get(itemPriority); v != nil {
+		e.Priority, e.HasPriority = int8(max(-9, min(9, v.AsInt()))), true
+	}
 	e.Reason, e.Junk = items.Get(itemReason).AsText(), items.Get(itemJunk).AsBool()
 	e.Unsigned = items.Get(itemUnsigned).AsBool()
 	var lists [len(columns)][]string
@@ -311,10 +321,18 @@ func load(r *store.Reader, id note.ID) (*Entry, error) {
 }
 
 // save writes an entry that the update loaded, or destroys it when nobody is left. It returns how
-// the gauges move when the update is through.
-func save(w *store.Writer, e *Entry, before tally) (tally, error) {
+// the gauges move when the update is through: not at all where the entry is still to be counted.
+func (s *Service) save(w *store.Writer, e *Entry, before tally) (tally, error) {
+	after := e.tally()
 	if len(e.Recipients) == 0 {
-		return tally{}.minus(before), w.Destroy(e.note)
+		after = tally{}
+	}
+	moved := after.minus(before)
+	if !s.census.counted(e) {
+		moved = tally{}
+	}
+	if len(e.Recipients) == 0 {
+		return moved, w.Destroy(e.note)
 	}
 	c, err := w.Content(e.note)
 	if err != nil {
@@ -322,7 +340,7 @@ func save(w *store.Writer, e *Entry, before tally) (tally, error) {
 	}
 	winner, _ := c.Tree.Winner()
 	_, err = w.Revise(e.note, winner.Rev, note.Content{Items: e.items()}, nil)
-	return e.tally().minus(before), err
+	return moved, err
 }
 
 func (e *Entry) tally() tally {

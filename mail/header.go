@@ -2,6 +2,7 @@ package mail
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"doublet/directory"
@@ -100,6 +101,8 @@ func Prepend(fields, message, head []byte) (longer, shorter []byte) {
 
 // appendReceived adds the Received field. A recipient is named only where there is one: nobody is
 // to learn from it of the others.
+//
+// Implements: RFC 6710 §4.1 PRIORITY clause of the Received field
 func (s *Service) appendReceived(h []byte, sub *Submission) []byte {
 	r := sub.Received
 	h = append(h, "Received: from "...)
@@ -120,6 +123,9 @@ func (s *Service) appendReceived(h []byte, sub *Submission) []byte {
 	if len(sub.Recipients) == 1 {
 		h = append(h, "\r\n\tfor <"...)
 		h = append(sub.Recipients[0].To.Append(h), '>')
+	}
+	if sub.Params.HasPriority {
+		h = strconv.AppendInt(append(h, "\r\n\tPRIORITY "...), int64(sub.Params.Priority), 10)
 	}
 	h = append(h, ";\r\n\t"...)
 	return append(sub.Date.UTC().AppendFormat(h, dateFormat), "\r\n"...)

@@ -236,7 +236,7 @@ func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
 			}
 			hops = append(hops, hop)
 		}
-		moved, err = save(w, cur, before)
+		moved, err = j.s.save(w, cur, before)
 		return err
 	})
 	if err == nil {

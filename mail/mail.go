@@ -13,6 +13,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/keep"
 	"doublet/mail/outbound"
 	"doublet/mailbox"
 	"doublet/note"
@@ -72,6 +73,8 @@ type Options struct {
 	// MessagesPerDay and RecipientsPerDay bound what one person sends to other domains in a day; 0
 	// is no bound. People with the role RoleBulk have none.
 	MessagesPerDay, RecipientsPerDay int
+	// Keep is where the counts of the day outlive a restart; nil: nowhere.
+	Keep *keep.Table
 	// KeepTrace is for how long it is remembered where messages went (7 days); below 0: not at all.
 	KeepTrace time.Duration
 	Stats     *stat.Tree
@@ -119,9 +122,11 @@ type Service struct {
 	opt     Options
 	stat    stats
 
-	boxes []int // the mail.box databases that are there
-	trace trace
-	sends sendLimits
+	boxes  []int // the mail.box databases that are there
+	census census
+	trace  trace
+	outbox outbox
+	sends  sendLimits
 	// signatures are those of messages that may go out again.
 	signatures signatures
 
@@ -170,22 +175,17 @@ func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service
 	if err := svc.trace.open(svc); err != nil {
 		return nil, err
 	}
+	if err := svc.openOutbox(); err != nil {
+		return nil, err
+	}
+	if err := svc.recall(context.Background()); err != nil {
+		return nil, fmt.Errorf("mail: counts of the day: %w", err)
+	}
 	svc.queueStats()
-	if err := svc.count(context.Background()); err != nil {
+	if err := svc.openCensus(context.Background()); err != nil {
 		return nil, fmt.Errorf("mail: open mail.box: %w", err)
 	}
 	return svc, nil
-}
-
-// count sets the gauges of the queue from what is in it.
-func (s *Service) count(ctx context.Context) error {
-	var sum tally
-	err := s.eachEntry(ctx, 0, func(e *Entry) bool {
-		sum = sum.plus(e.tally())
-		return true
-	})
-	s.stat.queue(sum)
-	return err
 }
 
 // The replies that recipients are refused with, at the door or in a report.

@@ -110,7 +110,7 @@ func (s *Service) Approve(ctx context.Context, id note.UNID) error {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
 	b.in = boxID(e.box)
-	b.also = func(w *store.Writer) (tally, error) { return settlePost(w, e) }
+	b.also = func(w *store.Writer) (tally, error) { return s.settlePost(w, e) }
 	return s.place(ctx, b)
 }
 
@@ -121,7 +121,7 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 		return err
 	}
 	if reason == "" || e.From.IsNull() || machine(e.From) {
-		return s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) { return settlePost(w, e) })
+		return s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) { return s.settlePost(w, e) })
 	}
 	g, err := s.dir.Group(ctx, e.Recipients[0].Target)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 		}
 	}
 	b.in = boxID(e.box)
-	b.also = func(w *store.Writer) (tally, error) { return settlePost(w, e) }
+	b.also = func(w *store.Writer) (tally, error) { return s.settlePost(w, e) }
 	return s.place(ctx, b)
 }
 
@@ -180,12 +180,12 @@ func (s *Service) heldPost(ctx context.Context, id note.UNID) (*Entry, []byte, e
 }
 
 // settlePost removes a held message in the update that deals with it.
-func settlePost(w *store.Writer, e *Entry) (tally, error) {
+func (s *Service) settlePost(w *store.Writer, e *Entry) (tally, error) {
 	cur, err := same(w, e)
 	if err != nil {
 		return tally{}, err
 	}
 	before := cur.tally()
 	cur.Recipients = nil
-	return save(w, cur, before)
+	return s.save(w, cur, before)
 }

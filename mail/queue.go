@@ -141,7 +141,7 @@ func (s *Service) change(ctx context.Context, id note.UNID, fn func(*Entry)) err
 		if e.Held == was.Held && e.Dead == was.Dead && slices.Equal(e.Recipients, was.Recipients) {
 			return tally{}, nil
 		}
-		return save(w, e, was.tally())
+		return s.save(w, e, was.tally())
 	})
 	return notQueued(err)
 }

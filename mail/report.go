@@ -100,7 +100,7 @@ func (s *Service) finish(w *store.Writer, e *Entry) (tally, error) {
 	}
 	before := cur.tally()
 	cur.Recipients = slices.DeleteFunc(cur.Recipients, func(q QueueRecipient) bool { return q.done() })
-	return save(w, cur, before)
+	return s.save(w, cur, before)
 }
 
 // bury marks an entry dead: nobody is left of it but those who failed, and there is nobody to tell.
@@ -112,7 +112,7 @@ func (s *Service) bury(ctx context.Context, e *Entry) error {
 		}
 		before := cur.tally()
 		cur.Dead = true
-		return save(w, cur, before)
+		return s.save(w, cur, before)
 	})
 	if err == nil {
 		s.stat.failures.Add(uint64(len(e.Recipients)))

@@ -35,8 +35,12 @@ func (s *Service) Run(ctx context.Context) error {
 		defer stop()
 	}
 	var out sync.WaitGroup
-	out.Add(1)
+	out.Add(2)
 	ctx, cancel := context.WithCancel(ctx)
+	s.env.Go("router: count", func() {
+		defer out.Done()
+		s.countAll(ctx)
+	})
 	s.env.Go("router: transfer", func() {
 		defer out.Done()
 		s.sending(ctx)
@@ -91,11 +95,12 @@ func (s *Service) Flush(ctx context.Context) error {
 		if !quiet {
 			continue
 		}
-		if err := s.catchUp(ctx); err != nil {
+		more, err := s.catchUp(ctx)
+		if err != nil {
 			return err
 		}
 		s.mu.Lock()
-		quiet = s.agenda.gen == gen
+		quiet = s.agenda.gen == gen && !more
 		s.mu.Unlock()
 		if quiet {
 			s.trace.flush(ctx)
@@ -110,11 +115,16 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 	s.routing.Lock()
 	defer s.routing.Unlock()
 	for {
-		if err := s.catchUp(ctx); err != nil {
+		more, err := s.catchUp(ctx)
+		if err != nil {
 			return time.Time{}, err
 		}
 		s.mu.Lock()
 		k, due, ok := s.agenda.next(s.now())
+		if !ok && more {
+			s.mu.Unlock()
+			continue
+		}
 		if !ok && s.agenda.spilled(s.now()) {
 			s.agenda.restart()
 			s.mu.Unlock()
@@ -124,7 +134,7 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 		if !ok {
 			return due, nil
 		}
-		due, err := s.routeOne(ctx, k)
+		due, err = s.routeOne(ctx, k)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.env.Log.Error("mail: entry of mail.box", "note", uint64(k.note()), "err", err)
@@ -146,13 +156,15 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 	}
 }
 
-// catchUp reads what has changed in mail.box, and all of it where the routes have.
-func (s *Service) catchUp(ctx context.Context) error {
+// catchUp reads what has changed in mail.box, and all of it where the routes have: a piece of each
+// database. more says that there is more to be read. So what is known already is worked on while the rest
+// of a long queue is still being read.
+func (s *Service) catchUp(ctx context.Context) (more bool, err error) {
 	s.catching.Lock()
 	defer s.catching.Unlock()
 	edition, err := s.dir.RouteEdition(ctx)
 	if err != nil {
-		return fmt.Errorf("routes: %w", err)
+		return false, fmt.Errorf("routes: %w", err)
 	}
 	s.mu.Lock()
 	if s.edition != edition {
@@ -164,20 +176,22 @@ func (s *Service) catchUp(ctx context.Context) error {
 	again := s.agenda.refresh
 	s.agenda.refresh = nil
 	s.mu.Unlock()
-	for _, box := range s.boxes {
-		if err := s.catchUpBox(ctx, box); err != nil {
-			return fmt.Errorf("read mail.box: %w", err)
-		}
-	}
 	for i, k := range again {
 		if err := s.lookAgain(ctx, k); err != nil {
 			s.mu.Lock()
 			s.agenda.refresh = append(s.agenda.refresh, again[i:]...)
 			s.mu.Unlock()
-			return fmt.Errorf("read mail.box: %w", err)
+			return false, fmt.Errorf("read mail.box: %w", err)
 		}
 	}
-	return nil
+	for _, box := range s.boxes {
+		further, err := s.catchUpBox(ctx, box)
+		if err != nil {
+			return false, fmt.Errorf("read mail.box: %w", err)
+		}
+		more = more || further
+	}
+	return more, nil
 }
 
 // seen is an entry as it was read, on its way into the agenda: read without its lock.
@@ -186,48 +200,41 @@ type seen struct {
 	work work
 }
 
-func (s *Service) catchUpBox(ctx context.Context, box int) error {
-	for more := true; more; {
-		more = false
-		s.mu.Lock()
-		since := s.agenda.since[box]
-		s.mu.Unlock()
-		var list []seen
-		var failed error
-		last := since
-		err := s.store.Read(ctx, note.System, boxID(box), func(r *store.Reader) error {
-			n := 0
-			return r.Changes(since, func(mod note.ModSeq, c layout.Change) bool {
-				if n++; n > catchUpStep {
-					more = true
-					return false
-				}
-				if list, failed = s.note(ctx, r, keyOf(box, c.Note), &c, list); failed != nil {
-					return false
-				}
-				last = mod
-				return true
-			})
+func (s *Service) catchUpBox(ctx context.Context, box int) (more bool, err error) {
+	s.mu.Lock()
+	since := s.agenda.since[box]
+	s.mu.Unlock()
+	var list []seen
+	var failed error
+	last := since
+	err = s.store.Read(ctx, note.System, boxID(box), func(r *store.Reader) error {
+		n := 0
+		return r.Changes(since, func(mod note.ModSeq, c layout.Change) bool {
+			if n++; n > catchUpStep {
+				more = true
+				return false
+			}
+			if list, failed = s.note(ctx, r, keyOf(box, c.Note), &c, list); failed != nil {
+				return false
+			}
+			last = mod
+			return true
 		})
-		if err == nil {
-			err = failed
-		}
-		if err != nil {
-			return err
-		}
-		if last == since {
-			return nil
-		}
-		s.mu.Lock()
-		if s.agenda.since[box] == since {
-			s.take(list)
-			s.agenda.since[box] = last
-		} else {
-			more = true
-		}
-		s.mu.Unlock()
+	})
+	if err == nil {
+		err = failed
 	}
-	return nil
+	if err != nil || last == since {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.agenda.since[box] != since {
+		return true, nil // all is read anew
+	}
+	s.take(list)
+	s.agenda.since[box] = last
+	return more, nil
 }
 
 // take puts what was read into the agenda, under its lock.

@@ -22,7 +22,7 @@ type settlement struct {
 	took     time.Duration
 	size     uint64
 
-	// What the update came to.
+	// What the update came to. trouble says that it could not be written.
 	gone, trouble bool
 	sent, bounced int
 	created       time.Time
@@ -48,6 +48,10 @@ const maxSettle = 500
 type settler struct {
 	pending []*settlement
 	running bool
+	// stuck are those that could not be written: what another server has taken must not be sent again,
+	// so they are written later, and their entries stay busy. waits says that a timer is set for that.
+	stuck []*settlement
+	waits bool
 }
 
 // conclude has an entry changed soon. It returns at once.
@@ -58,11 +62,45 @@ func (s *Service) conclude(f *settlement) {
 	w.pending = append(w.pending, f)
 	s.unsettled++
 	s.inFlight--
-	if !w.running {
+	s.settleSoon(f.key.box())
+}
+
+// settleSoon has what is pending written, under the lock.
+func (s *Service) settleSoon(box int) {
+	if w := &s.settlers[box]; !w.running && len(w.pending) > 0 {
 		w.running = true
-		box := f.key.box()
 		s.env.Go("settle mail.box", func() { s.settling(box) })
 	}
+}
+
+// tryAgain has what could not be written wait for a while, under the lock.
+func (s *Service) tryAgain(box int) {
+	w := &s.settlers[box]
+	if w.waits || len(w.stuck) == 0 {
+		return
+	}
+	w.waits = true
+	s.env.Clock.AfterFunc(troublePause, func() { s.settleStuck(box) })
+}
+
+// settleStuck tries to write what could not be written.
+func (s *Service) settleStuck(box int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &s.settlers[box]
+	w.waits = false
+	s.unsettled += len(w.stuck)
+	w.pending, w.stuck = append(w.pending, w.stuck...), nil
+	s.settleSoon(box)
+}
+
+// unwritten is how many messages are sent and not yet settled, under the lock.
+func (s *Service) unwritten() int {
+	n := s.unsettled
+	for i := range s.settlers {
+		n += len(s.settlers[i].stuck)
+	}
+	return n
 }
 
 func (s *Service) settling(box int) {
@@ -83,13 +121,14 @@ func (s *Service) settling(box int) {
 		s.settleAll(box, list)
 		s.mu.Lock()
 		s.unsettled -= len(list)
-		now := seconds(s.now())
 		for _, f := range list {
-			s.agenda.done(f.key, f.dest, f.gone, f.again)
 			if f.trouble {
-				s.agenda.readd(f.key, f.dest, now+uint32(troublePause/time.Second), now)
+				w.stuck = append(w.stuck, f)
+				continue
 			}
+			s.agenda.done(f.key, f.dest, f.gone, f.again)
 		}
+		s.tryAgain(box)
 		s.moved.Broadcast()
 		s.mu.Unlock()
 		nudge(s.wakeOut)
@@ -101,17 +140,21 @@ func (s *Service) settling(box int) {
 // that cannot be written spoils no other.
 func (s *Service) settleAll(box int, list []*settlement) {
 	err := s.settleIn(box, list)
-	if err != nil && len(list) > 1 && !errors.Is(err, store.ErrClosed) {
+	switch {
+	case errors.Is(err, store.ErrClosed):
+		return
+	case err != nil && len(list) > 1 && !errors.Is(err, store.ErrNoSpace):
 		for i := range list {
 			s.settleAll(box, list[i:i+1])
 		}
 		return
 	}
-	if err != nil {
-		for _, f := range list {
-			f.trouble = true
-			s.env.Log.Error("mail: outcome cannot be written", "note", uint64(f.key.note()), "err", err)
+	for _, f := range list {
+		if f.trouble = err != nil; f.trouble {
+			s.env.Log.Error("mail: outcome cannot be written, and waits", "note", uint64(f.key.note()), "err", err)
 		}
+	}
+	if err != nil {
 		return
 	}
 	var hops []Hop
@@ -162,7 +205,7 @@ func (s *Service) settleOne(w *store.Writer, f *settlement) (tally, error) {
 		s.apply(e, &f.outcomes[i], f)
 	}
 	f.gone = len(e.Recipients) == 0
-	return save(w, e, before)
+	return s.save(w, e, before)
 }
 
 // apply writes an outcome into an entry.

@@ -52,10 +52,11 @@ func (s *Service) sign(ctx context.Context, c *consignment) {
 		return
 	}
 	version := s.dir.Version()
-	if h, ok := s.signatures.get(c.entry.ID, version); ok {
+	if h, ok := s.signatures.get(c.entry.ID, version); ok && !c.fitted {
 		c.message.Prefix = h
 		return
 	}
+	c.message.Prefix = nil
 	data := c.message.Data
 	from, _ := mime.Get(data[:mime.HeaderEnd(data)], "From")
 	domain := ""
@@ -73,6 +74,7 @@ func (s *Service) sign(ctx context.Context, c *consignment) {
 		s.env.Log.Warn("mail: message is sent without a signature", "id", c.entry.ID.String(), "domain", domain, "err", err)
 		return
 	}
-	s.signatures.put(c.entry.ID, version, h)
-	c.message.Prefix = h
+	if c.message.Prefix = h; !c.fitted {
+		s.signatures.put(c.entry.ID, version, h)
+	}
 }

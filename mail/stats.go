@@ -15,6 +15,7 @@ type stats struct {
 	time                                 *stat.Histogram
 	sent, transferFailed, sentBytes      *stat.Counter
 	delays, expired, dropped, limited    *stat.Counter
+	uncounted                            *stat.Gauge
 	sendTime, delay                      *stat.Histogram
 }
 
@@ -51,6 +52,7 @@ func (s *stats) init(t *stat.Tree) {
 	s.delay = t.Histogram("Mail.TransferDelay", "time from taking a message to its transfer to another server", stat.Seconds)
 	delay := s.delay
 	t.GaugeFunc("Mail.AverageTransferTime", "seconds from taking a message to its transfer, on average", func() float64 { return average(delay) })
+	s.uncounted = t.Gauge("Mail.Uncounted", "mail.box databases of which the messages of before the start are still being counted: the figures below are too low meanwhile")
 	s.waiting = t.Gauge("Mail.Waiting", "messages in mail.box that are not dead or on hold")
 	s.recipients = t.Gauge("Mail.WaitingRecipients", "recipients of messages in mail.box")
 	s.local = t.Gauge("Mail.WaitingForDelivery", "recipients here of messages in mail.box")

@@ -320,6 +320,18 @@ func (s *Service) Trace(ctx context.Context, what string) ([]Hop, error) {
 	return out, err
 }
 
+// Hops are the steps of one message that are written down, oldest first, by its queue id.
+func (s *Service) Hops(ctx context.Context, id note.UNID) (out []Hop, err error) {
+	if s.opt.KeepTrace < 0 {
+		return nil, nil
+	}
+	err = s.store.Read(ctx, note.System, TraceID, func(r *store.Reader) error {
+		return traced(r, []string{"q" + id.String()}, func(h *Hop) bool { return h.ID == id }, &out)
+	})
+	slices.SortStableFunc(out, func(a, b Hop) int { return a.Time.Compare(b.Time) })
+	return out, err
+}
+
 func traced(r *store.Reader, keys []string, fits func(*Hop) bool, out *[]Hop) error {
 	var ids []note.ID
 	for _, k := range keys {

@@ -38,15 +38,17 @@ type lane struct {
 // have ended and what they sent is settled.
 func (s *Service) sending(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := s.catchUp(ctx); err != nil {
-			if errors.Is(err, store.ErrClosed) {
-				break
-			}
-			if ctx.Err() == nil {
-				s.env.Log.Error("mail: router", "err", err)
-			}
+		more, err := s.catchUp(ctx)
+		if errors.Is(err, store.ErrClosed) {
+			break
+		}
+		if err != nil && ctx.Err() == nil {
+			s.env.Log.Error("mail: router", "err", err)
 		}
 		next := s.dispatch(ctx)
+		if more {
+			continue
+		}
 		stop := func() bool { return true }
 		if next != 0 {
 			stop = s.env.Clock.AfterFunc(time.Unix(int64(next), 0).Sub(s.now()), func() { nudge(s.wakeOut) })
@@ -230,7 +232,7 @@ func (l *lane) next(ctx context.Context) (entryKey, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		for s.unsettled >= maxUnsettled && ctx.Err() == nil {
+		for s.unwritten() >= maxUnsettled && ctx.Err() == nil {
 			s.moved.Wait()
 		}
 		if ctx.Err() != nil || l.quit || len(s.starved) > 0 && l.taken >= fairShare {
@@ -272,6 +274,8 @@ type consignment struct {
 	again   bool // more is due, or somewhere else
 	round   bool // it passes here again and again
 	signed  bool // or found to be none of ours to sign
+	// fitted says that the text is another one than is stored: 7-bit, for a server that takes no other.
+	fitted bool
 }
 
 // send sends one entry, and says whether the lane goes on.
@@ -306,6 +310,9 @@ func (l *lane) send(ctx context.Context, k entryKey) bool {
 		}
 		if l.session == nil { // the destination takes no mail at all
 			return true
+		}
+		if l.session.Fit(&c.message) {
+			c.fitted, c.signed = true, false
 		}
 		if !c.signed {
 			s.sign(ctx, c)
@@ -463,6 +470,7 @@ func (s *Service) consign(ctx context.Context, k entryKey, dest string) (*consig
 		return nil, err
 	}
 	c.message.EnvID, c.message.Ret, c.message.UTF8 = e.EnvID, e.Ret, e.UTF8
+	c.message.Priority, c.message.HasPriority = e.Priority, e.HasPriority
 	c.message.Data = raw[min(e.ReturnPath, len(raw)):]
 	c.round = s.goesRound(c.message.Data)
 	return c, nil

@@ -596,8 +596,26 @@ func TestSendLimits(t *testing.T) {
 	f.ok(send(who, "bob@example.com")) // that is not outside
 	f.ok(send(note.Who{Person: note.UNID{2}}, "a@far.example"))
 	f.ok(send(note.Who{Person: alice.ID, Roles: []string{RoleBulk}}, "a@far.example"))
+	// A restart takes nothing back.
+	again := f.Service.opt
+	f.ok(f.memory.Flush(bg))
+	s, err := Open(f.store, f.fix.Env, f.people, f.files, again)
+	f.ok(err)
+	f.Service = s
+	if err := send(who, "a@far.example"); replyCode(err) != "450 4.7.1" {
+		t.Error(err)
+	}
+	f.ok(send(note.Who{Person: note.UNID{2}}, "a@far.example"))
+	if err := send(note.Who{Person: note.UNID{2}}, "a@far.example"); replyCode(err) != "450 4.7.1" {
+		t.Error(err)
+	}
 	f.clock.advance(24 * time.Hour)
 	f.ok(send(who, "a@far.example"))
+	f.clock.advance(24 * time.Hour)
+	if _, err := Open(f.store, f.fix.Env, f.people, f.files, again); err != nil {
+		t.Fatal(err)
+	}
+	f.ok(again.Keep.Each(bg, func(string, string) { t.Error("counts of yesterday are kept") }))
 }
 
 // signer signs for far.example, and counts.
@@ -745,53 +763,4 @@ func TestRunSends(t *testing.T) {
 		}
 	}
 	f.shows("Mail.Transferred = 400", "Mail.WaitingRecipients = 0", "Mail.Transfer.OpenConnections = 0")
-}
-
-// TestFairShare: where all connections are taken, a destination with much mail gives way to one that
-// has none yet.
-func TestFairShare(t *testing.T) {
-	t.Parallel()
-	f := openFar(t, Options{Connections: 1}, sink.Options{})
-	f.zone.Add("b.example. IN MX 10 mx.far.example.\n")
-	for i := range 100 {
-		f.deposit(f.from("alice@example.com", fmt.Sprintf("u%d@%s", i, [...]string{"far.example", "b.example"}[i/50])))
-	}
-	f.flush()
-	seen := map[string]int{}
-	f.queue(0)
-	for _, m := range f.sink.Messages()[:60] {
-		_, domain, _ := strings.Cut(m.To[0], "@")
-		seen[domain]++
-	}
-	if len(seen) != 2 || seen["far.example>"] < 15 || seen["b.example>"] < 15 {
-		t.Errorf("of the first 60 messages: %v", seen)
-	}
-}
-
-// TestSilentServer: a server that takes the connection and says nothing costs its time-out, and no
-// other destination waits for it.
-func TestSilentServer(t *testing.T) {
-	t.Parallel()
-	silent, gone := make(chan struct{}), make(chan struct{})
-	f := openFar(t, Options{}, sink.Options{Reply: func(_ int, line string) string {
-		if strings.Contains(line, "u@far.example") {
-			close(silent)
-			<-gone
-		}
-		return ""
-	}})
-	defer close(gone)
-	f.Service.opt.Mailer = outbound.New(f.fix.Env, outbound.Options{
-		Hostname: "mx.example.com", Port: f.sink.Port(), Timeout: 2 * time.Second,
-		Resolver: dns.New(f.fix.Env, dns.Options{Servers: []string{f.zone.Addr()}, Timeout: time.Second, Attempts: 1}),
-	})
-	f.zone.Add("b.example. IN MX 10 mx.far.example.\n")
-	f.deposit(f.from("alice@example.com", "u@far.example"))
-	f.deposit(f.from("alice@example.com", "v@b.example"))
-	f.flush()
-	<-silent
-	e := f.queue(1)[0]
-	if q := e.Recipients[0]; q.Address != "u@far.example" || !strings.HasPrefix(q.Reply, "451 4.4.2") || f.sink.Count() != 1 {
-		t.Errorf("%+v", q)
-	}
 }

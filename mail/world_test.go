@@ -12,6 +12,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/env"
+	"doublet/mail/keep"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -32,6 +33,8 @@ type world struct {
 	people *directory.Directory
 	tree   *stat.Tree
 	opt    Options
+	floor  int64 // of free space
+	memory *keep.Memory
 	closed bool
 }
 
@@ -56,7 +59,7 @@ func openOn(t testing.TB, fix *env.Fixture, o Options) *world {
 func (w *world) start() {
 	w.t.Helper()
 	s, err := store.Open(w.fix.Env, "data", store.Options{
-		FloorBytes: -1, Ballast: -1, Indexes: append(directory.Indexes(), Indexes()...), LogSyncInterval: 50 * time.Microsecond,
+		FloorBytes: w.floor, FloorPercent: -1, Ballast: -1, Indexes: append(directory.Indexes(), Indexes()...), LogSyncInterval: 50 * time.Microsecond,
 		OnFatal: func(error) {},
 	})
 	w.ok(err)
@@ -66,6 +69,9 @@ func (w *world) start() {
 	w.files = mailbox.New(s, w.fix.Env, mailbox.Options{})
 	o := w.opt
 	o.Hostname, o.Stats = "mx.example.com", w.tree
+	w.memory, err = keep.Open(s, w.fix.Env, w.tree)
+	w.ok(err)
+	o.Keep = w.memory.Table("sent today")
 	w.Service, err = Open(s, w.fix.Env, w.people, w.files, o)
 	w.ok(err)
 }

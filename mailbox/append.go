@@ -155,13 +155,13 @@ func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string, m
 		ids = append(ids, to.db)
 	}
 	err = v.f.svc.store.Update(ctx, v.f.who, ids, func(tx *store.Tx) error {
-		from, err := tx.Database(v.f.db)
+		from, err := tx.Home(v.f.db)
 		if err != nil {
 			return err
 		}
 		w := from
 		if to.db != v.f.db {
-			if w, err = tx.Database(to.db); err != nil {
+			if w, err = tx.Home(to.db); err != nil {
 				return err
 			}
 		}

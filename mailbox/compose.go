@@ -63,6 +63,9 @@ func (c *Composed) New(date time.Time) store.New {
 // memo are the items of a message's note; all else is in the message.
 var memo = note.MakeItems(note.Item{Name: "Form", Value: note.Text("Memo")})
 
+// Thread names the thread that the message is of.
+func (c *Composed) Thread() note.UNID { return c.thread }
+
 // Size is the message's size in bytes.
 func (c *Composed) Size() int64 { return int64(c.message.Size) }
 
@@ -81,6 +84,8 @@ const (
 	fieldTravel
 	// fieldThreading is what THREAD goes by (see appendThreading). Messages of older versions lack it.
 	fieldThreading
+	// fieldAttached is 1 or 0: whether there are attachments (see HasAttachment). Messages of older versions lack it.
+	fieldAttached
 	fields
 )
 
@@ -97,7 +102,15 @@ func appendSummary(dst, raw []byte, root *mime.Part) []byte {
 	add(append(scratch, mime.Preview(raw, root)...))
 	add(binary.AppendUvarint(scratch, uint64(pop3.Extra(raw))))
 	add(appendThreading(scratch, root.Envelope))
+	add(appendFlag(scratch, HasAttachment(root)))
 	return dst
+}
+
+func appendFlag(dst []byte, on bool) []byte {
+	if on {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
 }
 
 func summaryField(sum []byte, want int) ([]byte, error) {

@@ -142,7 +142,7 @@ func (s *Service) PurgeDeleted(ctx context.Context, db note.DatabaseID) (n int, 
 // asSystem changes a mail file in nobody's name.
 func (s *Service) asSystem(ctx context.Context, db note.DatabaseID, fn func(*store.Writer) error) error {
 	return s.store.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
-		w, err := tx.Database(db)
+		w, err := tx.Home(db)
 		if err != nil {
 			return err
 		}

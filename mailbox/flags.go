@@ -12,6 +12,7 @@ import (
 
 // The keywords that IMAP writes with a backslash; the names are those of JMAP (RFC 8621 section 4.1.1).
 const (
+	Seen     = "$seen" // the person's own
 	Answered = "$answered"
 	Flagged  = "$flagged"
 	Draft    = "$draft"
@@ -23,7 +24,7 @@ var ErrBadFlag = errors.New("not a flag that can be set")
 // Limits on keywords of one note: bytes of one, how many are set, and how many it remembers. One that
 // was cleared is remembered, so that replicas agree on it; a note must not grow by that without bound.
 const (
-	maxKeyword    = 100
+	maxKeyword    = 255
 	maxKeywords   = 100
 	maxRemembered = 1000
 )

@@ -149,7 +149,7 @@ func TestFlags(t *testing.T) {
 	if err != nil || string(fl.AppendIMAP(nil)) != `\Seen \Deleted \Flagged work` {
 		t.Errorf("%s: %v", fl.AppendIMAP(nil), err)
 	}
-	for _, bad := range []string{`\Foo`, "", strings.Repeat("k", 101)} {
+	for _, bad := range []string{`\Foo`, "", strings.Repeat("k", 256)} {
 		if _, err := mailbox.ParseFlags([]string{bad}); !errors.Is(err, mailbox.ErrBadFlag) {
 			t.Errorf("%q: %v", bad, err)
 		}

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"doublet/env"
 	"doublet/note"
+	fulltext "doublet/search"
 	"doublet/store"
 	"doublet/store/layout"
 	"doublet/wire/mime"
@@ -44,8 +46,8 @@ var Standard = []struct{ Name, SpecialUse string }{
 
 // Limits on names: bytes of a full name, levels, folders of a mail file.
 const (
-	maxName    = 1000
-	maxLevels  = 20
+	MaxName    = 1000
+	MaxLevels  = 20
 	maxFolders = 10_000
 )
 
@@ -55,6 +57,9 @@ type Options struct {
 	MessageSize int
 	// Limits bound what Compose looks at in a message; a zero one is that of mime.DefaultLimits.
 	Limits mime.Limits
+	// RollMemory is how much memory there is for what queries over whole mail files go by, in bytes (128 MB); one mail
+	// file takes at most half of it. A message takes about 60.
+	RollMemory int64
 }
 
 // Service opens mail files.
@@ -63,12 +68,19 @@ type Service struct {
 	env    *env.Env
 	opt    Options
 	shares shares
+
+	rolls   rolls
+	latests latests
+	search  atomic.Pointer[fulltext.Service]
 }
 
 // New returns the service over a store.
 func New(s *store.Store, e *env.Env, o Options) *Service {
 	if o.MessageSize == 0 {
 		o.MessageSize = 50 << 20
+	}
+	if o.RollMemory == 0 {
+		o.RollMemory = 128 << 20
 	}
 	return &Service{store: s, env: e, opt: o}
 }
@@ -89,7 +101,7 @@ func (s *Service) Make(ctx context.Context, owner note.UNID, title string, quota
 		return 0, fmt.Errorf("make mail file: %w", err)
 	}
 	err = s.store.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
-		w, err := tx.Database(id)
+		w, err := tx.Home(id)
 		if err != nil {
 			return err
 		}
@@ -174,8 +186,8 @@ func Normalize(name string) (string, error) {
 			name += "/" + rest
 		}
 	}
-	if len(name) > maxName || strings.Count(name, "/") >= maxLevels {
-		return "", fmt.Errorf("%w: longer than %d bytes or deeper than %d levels", ErrBadName, maxName, maxLevels)
+	if len(name) > MaxName || strings.Count(name, "/") >= MaxLevels {
+		return "", fmt.Errorf("%w: longer than %d bytes or deeper than %d levels", ErrBadName, MaxName, MaxLevels)
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part == "." || part == ".." {
@@ -196,7 +208,7 @@ func (f *File) read(ctx context.Context, fn func(*store.Reader) error) error {
 
 func (f *File) update(ctx context.Context, fn func(*store.Writer) error) error {
 	return f.svc.store.Update(ctx, f.who, []note.DatabaseID{f.db}, func(tx *store.Tx) error {
-		w, err := tx.Database(f.db)
+		w, err := tx.Home(f.db)
 		if err != nil {
 			return err
 		}
@@ -458,6 +470,15 @@ func (f *File) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error
 		return 0, err
 	}
 	return w.UID(copied, folder), nil
+}
+
+// MayCreate says whether the person may make folders at the top.
+func (f *File) MayCreate(ctx context.Context) (may bool, err error) {
+	err = f.read(ctx, func(r *store.Reader) error {
+		may = r.Rights()&note.Create != 0
+		return nil
+	})
+	return may, err
 }
 
 // Subscribe says whether the person wants to see a folder in the list of subscribed ones.

@@ -357,13 +357,13 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, mov
 }
 
 func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target, move bool) (out CopyResult, folder note.ID, err error) {
-	from, err := tx.Database(v.f.db)
+	from, err := tx.Home(v.f.db)
 	if err != nil {
 		return out, 0, err
 	}
 	w := from
 	if dest.file.db != v.f.db {
-		if w, err = tx.Database(dest.file.db); err != nil {
+		if w, err = tx.Home(dest.file.db); err != nil {
 			return out, 0, err
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"doublet/note"
+	fulltext "doublet/search"
+	"doublet/search/query"
+	"doublet/search/text"
 	"doublet/store"
 	"doublet/wire/imap"
 	"doublet/wire/mime"
@@ -22,6 +24,9 @@ type Criteria struct {
 	Set Set
 	// Text is the keyword, header value, address, subject or text looked for; Name the header field.
 	Name, Text string
+	// Words looks for the words and phrases of Text as JMAP does (query.Words), not for Text as a string: from
+	// TestFrom to TestText.
+	Words bool
 	// Number is a size, a MODSEQ, or for TestOlder and TestYounger (RFC 5032) seconds.
 	Number uint64
 	// Day is the first moment of a day.
@@ -74,7 +79,7 @@ type Match struct {
 	ModSeq   uint64
 }
 
-// maxDecoded bounds the text of one part that a search decodes.
+// maxDecoded bounds the text of one part that is read to be shown.
 const maxDecoded = 8 << 20
 
 // ErrLimit says that a search, a sort or a thread would take more memory than there is for it.
@@ -128,7 +133,7 @@ func (v *View) Search(ctx context.Context, c *Criteria, o SearchOptions) ([]Matc
 // it leaves the read, and goes on behind the last message: numbers keep their meaning, as the view does not
 // move meanwhile.
 func (v *View) scan(ctx context.Context, c *Criteria, o SearchOptions, fn func(*search) error) error {
-	s := search{v: v, ctx: ctx, now: v.f.svc.env.Clock.Now(), sets: map[*Criteria][]Range{}, needles: map[*Criteria]mime.Needle{}}
+	s := newSearch(ctx, v)
 	last, done := s.now, uint32(0)
 	ranges, all, err := s.begin(c)
 	for len(ranges) > 0 && err == nil {
@@ -170,6 +175,9 @@ func (s *search) begin(c *Criteria) (ranges []Range, all uint32, err error) {
 		ranges = []Range{{1, s.v.uidNext - 1}}
 		if narrow, ok := s.narrow(c); ok {
 			ranges = narrow
+		} else if few, ok, err := s.few(c); ok || err != nil {
+			ranges = few
+			return err
 		}
 		return nil
 	})
@@ -182,6 +190,9 @@ func (s *search) begin(c *Criteria) (ranges []Range, all uint32, err error) {
 
 // look tests one message.
 func (s *search) look(c *Criteria, seq, uid uint32, id note.ID, fn func(*search) error) error {
+	if s.hopeless(c, id) {
+		return s.ctx.Err()
+	}
 	row, err := s.r.Note(id)
 	if err != nil {
 		return ignoreGone(err)
@@ -201,24 +212,59 @@ func (s *search) found() Match { return Match{s.m.Seq, s.m.UID, uint64(s.m.row.M
 // search evaluates criteria for one message after the other; what one test has read of a message
 // the next one finds.
 type search struct {
-	v       *View
-	r       *store.Reader
-	ctx     context.Context
-	now     time.Time // when the search began
-	sets    map[*Criteria][]Range
-	needles map[*Criteria]mime.Needle
+	v     *View
+	r     *store.Reader
+	ctx   context.Context
+	now   time.Time // when the search began
+	sets  map[*Criteria][]Range
+	texts map[*Criteria]*textTest
 
 	m        Message
 	envelope *mime.Envelope
-	raw      []byte
-	texts    []string
 	header   []byte
+	looked   *fulltext.Look
 }
 
-func (s *search) reset() { s.envelope, s.raw, s.texts, s.header = nil, nil, nil, nil }
+func newSearch(ctx context.Context, v *View) search {
+	return search{v: v, ctx: ctx, now: v.f.svc.env.Clock.Now(), sets: map[*Criteria][]Range{}, texts: map[*Criteria]*textTest{}}
+}
 
-// prepare turns sets into UIDs and strings into folded needles, once.
+// textTest is a criterion on text made ready: one test, or for words a combination, and what the index knows of each.
+type textTest struct {
+	node     *query.Node
+	verdicts map[*query.Text]*fulltext.Verdict
+}
+
+func (s *search) reset() { s.envelope, s.header, s.looked = nil, nil, nil }
+
+// prepare turns sets into UIDs and texts into tests, and asks the index about these.
 func (s *search) prepare(c *Criteria) error {
+	var tests []*query.Text
+	if err := s.ready(c, &tests); err != nil || len(tests) == 0 {
+		return err
+	}
+	found, err := s.v.f.svc.fullText().Find(s.ctx, s.r, tests)
+	if err != nil {
+		return err
+	}
+	by := make(map[*query.Text]*fulltext.Verdict, len(tests))
+	for i, t := range tests {
+		by[t] = found[i]
+	}
+	for _, t := range s.texts {
+		if t.verdicts == nil {
+			t.verdicts = by
+		}
+	}
+	return nil
+}
+
+// fieldsOf are the fields that tests of text look at.
+var fieldsOf = map[Test]text.Field{
+	TestFrom: text.From, TestTo: text.To, TestCc: text.Cc, TestBcc: text.Bcc, TestSubject: text.Subject, TestBody: text.Content, TestText: text.Any,
+}
+
+func (s *search) ready(c *Criteria, tests *[]*query.Text) error {
 	switch c.Test {
 	case TestSeq, TestUID:
 		ranges, err := s.v.uids(s.r, c.Set, c.Test == TestUID)
@@ -226,15 +272,116 @@ func (s *search) prepare(c *Criteria) error {
 			return err
 		}
 		s.sets[c] = ranges
-	case TestHeader, TestFrom, TestTo, TestCc, TestBcc, TestSubject, TestBody, TestText:
-		s.needles[c] = mime.NewNeedle(c.Text)
+	case TestHeader:
+		// Fields that are never text are in no index; that a field is there says no word.
+		t := query.Substring(text.Header|text.FieldOf(c.Name), c.Text)
+		s.texts[c] = &textTest{node: &query.Node{Op: query.OpText, Text: t}}
+		if c.Text != "" && !text.Unread(c.Name) {
+			*tests = append(*tests, t)
+		}
+	case TestFrom, TestTo, TestCc, TestBcc, TestSubject, TestBody, TestText:
+		n := &query.Node{Op: query.OpText, Text: query.Substring(fieldsOf[c.Test], c.Text)}
+		if c.Words {
+			n = query.Words(fieldsOf[c.Test], c.Text)
+		}
+		s.texts[c] = &textTest{node: n}
+		n.Texts(func(t *query.Text, _ bool) { *tests = append(*tests, t) })
 	}
 	for i := range c.All {
-		if err := s.prepare(&c.All[i]); err != nil {
+		if err := s.ready(&c.All[i], tests); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// on is what the index says of a test on a message.
+func (t *textTest) on(x *query.Text, id note.ID) fulltext.Answer {
+	if v := t.verdicts[x]; v != nil {
+		return v.On(id)
+	}
+	return fulltext.Ask
+}
+
+// hopeless says whether the index knows that a message does not match: then nothing of it needs to be read.
+func (s *search) hopeless(c *Criteria, id note.ID) bool {
+	switch c.Test {
+	case TestAll:
+		for i := range c.All {
+			if s.hopeless(&c.All[i], id) {
+				return true
+			}
+		}
+		return false
+	case TestAny:
+		for i := range c.All {
+			if !s.hopeless(&c.All[i], id) {
+				return false
+			}
+		}
+		return len(c.All) > 0
+	}
+	t := s.texts[c]
+	if t == nil {
+		return false
+	}
+	none := false
+	t.node.Texts(func(x *query.Text, _ bool) { none = none || t.on(x, id) == fulltext.No })
+	return none
+}
+
+// fewest is how many messages are looked up one by one, so that a search that finds few reads few rows.
+const fewest = 1000
+
+// few are the UIDs of the messages that can match, where the index knows that they are few.
+func (s *search) few(c *Criteria) ([]Range, bool, error) {
+	last := s.r.Counters().NextNote - 1
+	ids, ok := s.candidates(c, last)
+	if !ok {
+		return nil, false, nil
+	}
+	var uids []uint32
+	for _, id := range ids {
+		row, err := s.r.Note(id)
+		if err != nil {
+			if err = ignoreGone(err); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		if m, ok := row.Member(s.v.folder); ok && m.UID < s.v.uidNext {
+			uids = append(uids, m.UID)
+		}
+	}
+	slices.Sort(uids)
+	var out Set
+	for _, u := range uids {
+		out = appendUID(out, u)
+	}
+	return out, true, nil
+}
+
+func (s *search) candidates(c *Criteria, last note.ID) ([]note.ID, bool) {
+	if c.Test == TestAll {
+		for i := range c.All {
+			if ids, ok := s.candidates(&c.All[i], last); ok {
+				return ids, true
+			}
+		}
+		return nil, false
+	}
+	t := s.texts[c]
+	if t == nil {
+		return nil, false
+	}
+	var out []note.ID
+	some := false
+	t.node.Texts(func(x *query.Text, _ bool) {
+		if v := t.verdicts[x]; v != nil && !some {
+			out, some = v.Few(fewest, last)
+		}
+	})
+	return out, some
 }
 
 // narrow finds a set that every match must lie in, so that a search of a few UIDs reads a few rows.
@@ -345,56 +492,61 @@ func (s *search) env() (*mime.Envelope, error) {
 }
 
 func (s *search) matchText(c *Criteria) (bool, error) {
-	n := s.needles[c]
-	switch c.Test {
-	case TestBody, TestText:
-		return s.matchBody(n, c.Test == TestText)
-	case TestHeader:
-		return s.matchHeader(c.Name, c.Text, n)
+	return s.matchNode(c, s.texts[c], s.texts[c].node)
+}
+
+// matchNode holds a test of text, or a combination of some, against the message at hand.
+func (s *search) matchNode(c *Criteria, t *textTest, n *query.Node) (bool, error) {
+	if n.Op != query.OpText { // words, which must all be there
+		for _, k := range n.Kids {
+			if ok, err := s.matchNode(c, t, k); err != nil || !ok {
+				return false, err
+			}
+		}
+		return true, nil
 	}
+	switch answer := t.on(n.Text, s.m.ID); {
+	case answer == fulltext.No:
+		return false, nil
+	case c.Test == TestHeader: // the index knows words, and not of which field
+		return s.matchHeader(c.Name, c.Text, n.Text)
+	case answer == fulltext.Yes:
+		return true, nil
+	case c.Test == TestBody || c.Test == TestText:
+		if s.looked == nil {
+			s.looked = s.v.f.svc.fullText().Look(s.ctx, s.r, s.m.ID, s.m.row)
+		}
+		return s.looked.Passes(n.Text)
+	}
+	return s.matchEnvelope(c.Test, n.Text)
+}
+
+// matchEnvelope looks at what the stored envelope has: no message is read.
+func (s *search) matchEnvelope(which Test, t *query.Text) (bool, error) {
 	e, err := s.env()
 	if err != nil {
 		return false, err
 	}
-	switch c.Test {
+	switch which {
 	case TestSubject:
-		return e.Has&mime.HasSubject != 0 && n.In(mime.DecodeWords(e.Subject)), nil
+		return e.Has&mime.HasSubject != 0 && t.InText(text.Make(text.Subject, mime.DecodeWords(e.Subject)).Text), nil
 	case TestFrom:
-		return addressed(e.From, n), nil
+		return addressed(e.From, t), nil
 	case TestTo:
-		return addressed(e.To, n), nil
+		return addressed(e.To, t), nil
 	case TestCc:
-		return addressed(e.Cc, n), nil
+		return addressed(e.Cc, t), nil
 	}
-	return addressed(e.Bcc, n), nil
+	return addressed(e.Bcc, t), nil
 }
 
-func addressed(list []mime.Address, n mime.Needle) bool {
+func addressed(list []mime.Address, t *query.Text) bool {
 	for _, a := range list {
-		var b strings.Builder
-		if a.Name != "" {
-			b.WriteString(mime.DecodeWords(a.Name))
-			b.WriteByte(' ')
-		}
-		b.WriteString("<" + a.Mailbox + "@" + a.Host + ">")
-		if n.In(b.String()) {
+		if t.InText(text.Make(text.From, text.Address(a)).Text) {
 			return true
 		}
 	}
 	return false
-}
-
-func (s *search) message() ([]byte, error) {
-	if s.raw == nil {
-		st, err := s.m.Body()
-		if err != nil {
-			return nil, err
-		}
-		if s.raw, err = st.AppendRange(nil, 0, st.Size()); err != nil {
-			return nil, err
-		}
-	}
-	return s.raw, nil
 }
 
 func (s *search) head() ([]byte, error) {
@@ -413,62 +565,47 @@ func (s *search) head() ([]byte, error) {
 	return s.header, err
 }
 
-func (s *search) matchHeader(name, text string, n mime.Needle) (bool, error) {
+func (s *search) matchHeader(name, value string, t *query.Text) (bool, error) {
 	h, err := s.head()
 	if err != nil {
 		return false, err
 	}
 	for f := range mime.Fields(h) {
-		if f.Is(name) && (text == "" || n.In(mime.DecodeWords(f.Text()))) {
+		if f.Is(name) && (value == "" || t.InText(mime.DecodeWords(f.Text()))) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// matchBody looks through the decoded text parts, and with header through the header too.
-func (s *search) matchBody(n mime.Needle, header bool) (bool, error) {
-	raw, err := s.message()
-	if err != nil {
-		return false, err
-	}
-	if s.texts == nil {
-		root := mime.Parse(raw, mime.DefaultLimits)
-		s.texts = collectTexts([]string{headerText(root.Header(raw))}, root, raw)
-	}
-	for i, t := range s.texts {
-		if i == 0 && !header {
-			continue
-		}
-		if n.In(t) {
-			return true, nil
-		}
-	}
-	return false, nil
+// UseSearch says whose index answers searches of text from now on; nil: none does, and every text is looked at.
+func (s *Service) UseSearch(f *fulltext.Service) { s.search.Store(f) }
+
+// fullText may be nil: its methods then know nothing, and look at every text.
+func (s *Service) fullText() *fulltext.Service { return s.search.Load() }
+
+// Snippets shows where messages fit a text that is looked for by words (RFC 8621 section 5), in the order of ids; those that
+// may not be read are left out.
+func (f *File) Snippets(ctx context.Context, c *Criteria, ids []note.ID) ([]fulltext.Snippet, error) {
+	return f.svc.fullText().Snippets(ctx, f.svc.store, f.who, f.db, wanted(c), ids)
 }
 
-func headerText(h []byte) string {
-	var b strings.Builder
-	for f := range mime.Fields(h) {
-		b.Write(f.Name)
-		b.WriteString(": ")
-		b.WriteString(mime.DecodeWords(f.Text()))
-		b.WriteByte('\n')
+// wanted are the tests of text that a search asks for.
+func wanted(c *Criteria) *query.Node {
+	n := &query.Node{}
+	if fields, ok := fieldsOf[c.Test]; ok {
+		return query.Words(fields, c.Text)
 	}
-	return b.String()
+	if c.Test == TestAll || c.Test == TestAny {
+		for i := range c.All {
+			n.Kids = append(n.Kids, wanted(&c.All[i]))
+		}
+	}
+	return n
 }
 
-// collectTexts decodes the text parts, and the headers of enclosed messages, which belong to the body.
-func collectTexts(out []string, p *mime.Part, raw []byte) []string {
-	for _, c := range p.Children {
-		if p.IsMessage() {
-			out = append(out, headerText(c.Header(raw)))
-		}
-		out = collectTexts(out, c, raw)
-	}
-	if len(p.Children) == 0 && p.Type == "text" {
-		t, _ := mime.DecodeText(p, raw, maxDecoded)
-		out = append(out, t)
-	}
-	return out
+// PartsOf finds the index of a message's parts in its summary.
+func PartsOf(summary []byte) (mime.Index, bool) {
+	b, err := summaryField(summary, fieldIndex)
+	return mime.Index(b), err == nil && len(b) > 0
 }

@@ -108,7 +108,8 @@ func seeds() [][]byte {
 	return [][]byte{
 		AppendState(nil, randomState(rng)), AppendTree(nil, randomTree(rng)),
 		AppendContent(nil, &Content{Items: MakeItems(Item{"A", Text("x")}), Attachments: []Attachment{{"n", "t", Digest{1}, 5}}, Message: Digest{2}}),
-		AppendACL(nil, &ACL{Reader, []Entry{{UNID{1}, Editor, Create, Post}}}), AppendLedger(nil, &Ledger{1, true, 5, 6, true, []ModSeq{3, 4}}), AppendStamp(nil, Stamp{1, 2}),
+		AppendACL(nil, &ACL{Reader, []Entry{{UNID{1}, Editor, Create, Post}}}), AppendLedger(nil, &Ledger{Slot: 1, Shared: true, Last: 5, UID: 6, Skip: true, Ended: []End{{3, 2}, {4, 3}}, Epoch: 7, Away: true, Restored: true,
+			Partial: true, Complete: 4, High: 9, Copy: 11, Began: 8, Pending: true, Healed: []Healed{{5, 4, 3, 2}}}), AppendStamp(nil, Stamp{1, 2}),
 	}
 }
 

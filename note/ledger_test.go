@@ -27,15 +27,14 @@ func TestLedger(t *testing.T) {
 			switch {
 			case homes[i] && rng.IntN(8) == 0: // hand over, exactly
 				j := rng.IntN(Slots)
-				// Only to one that knows of nothing higher: below that lie blocks that it has opened itself.
-				if j != i && !homes[j] && !l.Skip && slots[j].UID <= l.UID {
-					// A home of its own term, with the open block and all that is known passed on.
-					n := &slots[j]
-					n.Last = max(n.Last, l.Last)
-					if err := n.TakeOver(); err != nil {
-						t.Fatal(err)
+				if n := &slots[j]; j != i && !homes[j] && n.Last.Term() <= l.Last.Term() {
+					uid := n.UID
+					if n.Last, n.Ended = l.Last, l.Ended; n.HandOver(l) != nil {
+						t.Fatal("terms have run out")
 					}
-					n.UID, n.Skip = l.UID, false
+					if uid <= l.UID && (n.UID != l.UID || n.Skip != l.Skip) {
+						t.Fatalf("seed %d step %d: the open block was not passed on", seed, step)
+					}
 					delete(homes, i)
 					homes[j] = true
 				}

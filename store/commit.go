@@ -15,6 +15,13 @@ import (
 // only prints what settle decided. Every index follows from this difference alone, so no caller
 // can forget one.
 func (w *Writer) settle() error {
+	if w.numbers {
+		if err := w.numberAll(); err != nil {
+			return err
+		}
+	} else if err := w.unnumberUnnamed(); err != nil {
+		return err
+	}
 	w.order = slices.DeleteFunc(w.order, func(id note.ID) bool { return w.dirty[id].unchanged() })
 	for _, id := range w.order {
 		t := w.dirty[id]
@@ -31,31 +38,70 @@ func (w *Writer) settle() error {
 			return err
 		}
 		w.settleSizes(t)
-		if t.row == nil || t.row.Stub {
-			continue
-		}
-		t.row.Mod = w.mutable().counters.Ledger.NextMod()
-		if t.orig == nil || t.orig.Stub || t.renewed {
-			t.row.Created = t.row.Mod
-		}
-		for _, m := range t.row.Members {
-			if err := w.touchHead(m.Folder, t.row.Mod); err != nil {
-				return err
-			}
+		if err := w.settleMod(t); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// settleMod gives a changed note its MODSEQ.
+func (w *Writer) settleMod(t *txNote) error {
+	switch {
+	case t.row == nil:
+		return nil
+	case t.given:
+	case !w.numbers:
+		w.leaveUnnumbered(t)
+		return nil
+	case t.row.Stub:
+		if w.st.counters.Ledger.Shared && (t.orig == nil || t.orig.Stub && len(t.orig.Members) == 0) {
+			w.expunged(t, layout.Membership{}, true) // followers go by MODSEQ: what has none never comes to them
+		}
+		return nil
+	default:
+		t.row.Mod = w.mutable().counters.Ledger.NextMod()
+		if t.orig == nil || t.orig.Stub || t.orig.Created == 0 || t.renewed {
+			t.row.Created = t.row.Mod
+		}
+	}
+	if t.orig != nil && t.orig.Created != 0 && !t.orig.Stub && !t.row.Stub && t.row.Remarked(t.orig) {
+		t.row.Shown = t.row.Mod
+	}
+	for _, m := range t.row.Members {
+		if err := w.touchHead(m.Folder, t.row.Mod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveUnnumbered marks a change that the home is to number. The numbers that the note has stay.
+func (w *Writer) leaveUnnumbered(t *txNote) {
+	if t.orig != nil && !t.orig.Listed() {
+		t.row.Mod = 0
+	}
+	if t.orig == nil || t.orig.Foldered != t.row.Foldered || !slices.Equal(t.orig.State, t.row.State) ||
+		t.content != nil && !sameLeaves(t.before, t.content) {
+		t.row.Unnumbered = true
+	}
+}
+
+// sameLeaves says that two contents have the same revisions at the ends of their branches: of the rest a
+// replica may have forgotten more than another.
+func sameLeaves(a, b *layout.Content) bool {
+	return a != nil && slices.EqualFunc(a.Tree.Leaves(), b.Tree.Leaves(), func(x, y note.Node) bool { return x.Rev == y.Rev })
+}
+
 // unchanged says that a note was looked at for changing and is what it was: it gets no new numbers.
 // Applying twice, setting what is set, and a refused change tell nobody anything.
 func (t *txNote) unchanged() bool {
-	if t.orig == nil || t.row == nil || t.content != nil || t.renewed {
+	if t.orig == nil || t.row == nil || t.content != nil || t.renewed || t.again {
 		return false
 	}
 	a, b := t.orig, t.row
 	return a.Stub == b.Stub && a.Foldered == b.Foldered && a.Attached == b.Attached && a.Recipe == b.Recipe &&
-		a.Size == b.Size && slices.Equal(a.Members, b.Members) && slices.Equal(a.State, b.State)
+		a.Size == b.Size && a.Unnumbered == b.Unnumbered && a.Mod == b.Mod && a.Created == b.Created && slices.Equal(a.Members, b.Members) && slices.Equal(a.State, b.State)
 }
 
 func (w *Writer) touchHead(folder note.ID, mod note.ModSeq) error {
@@ -63,7 +109,7 @@ func (w *Writer) touchHead(folder note.ID, mod note.ModSeq) error {
 	if err != nil {
 		return err
 	}
-	h.Mod = mod
+	h.Mod = max(h.Mod, mod)
 	return nil
 }
 
@@ -71,19 +117,18 @@ func (w *Writer) touchHead(folder note.ID, mod note.ModSeq) error {
 func (w *Writer) settleMembers(t *txNote) error {
 	var before, after []layout.Membership
 	var seenBefore, seenAfter []note.UNID
-	var size uint64
+	var sizeBefore, sizeAfter uint64
 	if t.orig != nil {
-		before, seenBefore, size = t.orig.Members, seenPersons(t.orig), t.orig.Size
+		before, seenBefore, sizeBefore = t.orig.Members, seenPersons(t.orig), t.orig.Size
 	}
 	if t.row != nil {
-		after, seenAfter = t.row.Members, seenPersons(t.row)
-		size = max(size, t.row.Size)
+		after, seenAfter, sizeAfter = t.row.Members, seenPersons(t.row), t.row.Size
 	}
 	gone := t.row == nil || t.row.Stub
 	for _, m := range before {
 		i := slices.IndexFunc(after, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID })
 		if i < 0 {
-			if err := w.unlist(t, m, seenBefore, size, gone); err != nil {
+			if err := w.unlist(t, m, seenBefore, sizeBefore, gone); err != nil {
 				return err
 			}
 			continue
@@ -91,16 +136,23 @@ func (w *Writer) settleMembers(t *txNote) error {
 		if err := w.remark(t, m, after[i], seenBefore, seenAfter); err != nil {
 			return err
 		}
+		if sizeBefore != sizeAfter {
+			h, err := w.head(m.Folder)
+			if err != nil {
+				return err
+			}
+			h.Size += sizeAfter - min(h.Size+sizeAfter, sizeBefore)
+		}
 	}
 	for _, m := range after {
 		if slices.ContainsFunc(before, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID }) {
 			continue
 		}
-		if err := w.list(t, m, seenAfter, size); err != nil {
+		if err := w.list(t, m, seenAfter, sizeAfter); err != nil {
 			return err
 		}
 	}
-	if gone && len(before) == 0 && t.orig != nil && !t.orig.Stub {
+	if gone && w.numbers && len(before) == 0 && t.orig != nil && !t.orig.Stub {
 		w.expunged(t, layout.Membership{}, true)
 	}
 	return nil
@@ -142,7 +194,9 @@ func (w *Writer) list(t *txNote, m layout.Membership, seen []note.UNID, size uin
 }
 
 func (w *Writer) unlist(t *txNote, m layout.Membership, seen []note.UNID, size uint64, gone bool) error {
-	w.expunged(t, m, gone)
+	if w.numbers && (gone || w.st.counters.Ledger.Epoch == w.db.cur.Load().counters.Ledger.Epoch || !w.st.counters.Ledger.Shared) {
+		w.expunged(t, m, gone)
+	}
 	if w.st.folder(m.Folder) == nil {
 		return nil // the folder goes too, with all its rows
 	}
@@ -156,7 +210,9 @@ func (w *Writer) unlist(t *txNote, m layout.Membership, seen []note.UNID, size u
 	}
 	h.Total--
 	h.Size -= min(h.Size, size)
-	h.Mod = w.st.counters.Ledger.Last
+	if w.numbers {
+		h.Mod = w.st.counters.Ledger.Last
+	}
 	c.Total--
 	for _, p := range seen {
 		h.Seen, c.Seen = layout.AddSeen(h.Seen, p, -1), layout.AddSeen(c.Seen, p, -1)
@@ -213,10 +269,19 @@ func (w *Writer) expunged(t *txNote, m layout.Membership, gone bool) {
 	st := w.mutable()
 	st.counters.Ledger.NextMod()
 	st.counters.Expunged++
-	w.gone = append(w.gone, layout.Change{
-		Note: t.id, Expunged: true, Gone: gone, Folder: m.Folder, UID: m.UID, UNID: t.orig.UNID,
+	was := t.orig
+	if was == nil { // a stub that came from another replica
+		was = t.row
+	}
+	c := layout.Change{
+		Note: t.id, Expunged: true, Gone: gone, Folder: m.Folder, UID: m.UID, UNID: was.UNID,
 		Time: w.s.env.Clock.Now().Unix(),
-	})
+	}
+	if gone {
+		c.Class, c.Thread, c.Created = was.Class, was.Thread, was.Created
+		c.Shown, c.Hidden = was.Shown, was.Hidden()
+	}
+	w.gone = append(w.gone, c)
 	w.goneMods = append(w.goneMods, st.counters.Ledger.Last)
 }
 
@@ -268,8 +333,11 @@ func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []l
 		t := w.dirty[id]
 		if t.orig != nil {
 			del(b, layout.IDKey(db, layout.KindSequence, t.orig.Seq))
-			if !t.orig.Stub && !w.renewed {
+			if t.orig.Listed() && !w.renewed && !w.sameRow(t) {
 				del(b, layout.IDKey(db, layout.KindModSeq, uint64(t.orig.Mod)))
+			}
+			if t.orig.Unnumbered {
+				del(b, layout.IDKey(db, layout.KindUnnumbered, t.orig.Seq))
 			}
 		}
 		feed = append(feed, layout.FeedItem{Database: db, Note: id, Seq: *seq})
@@ -282,8 +350,16 @@ func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []l
 		*seq++
 	}
 	w.writeIndex(b)
+	if w.infoChanged {
+		set(b, layout.Prefix(db, layout.KindInfo), layout.AppendInfo(nil, st.info))
+	}
 	set(b, layout.Prefix(db, layout.KindCounters), layout.AppendCounters(nil, &st.counters))
 	return feed
+}
+
+// sameRow says that the note keeps its row under its MODSEQ.
+func (w *Writer) sameRow(t *txNote) bool {
+	return !w.renewed && t.orig != nil && t.orig.Listed() && t.row != nil && t.row.Listed() && t.row.Mod == t.orig.Mod
 }
 
 func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
@@ -325,8 +401,11 @@ func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 		}
 	}
 	set(b, layout.IDKey(db, layout.KindSequence, seq), layout.UNIDRow(t.id))
-	if !t.row.Stub {
+	if t.row.Listed() && !w.sameRow(t) {
 		set(b, layout.IDKey(db, layout.KindModSeq, uint64(t.row.Mod)), layout.AppendChange(nil, &layout.Change{Note: t.id}))
+	}
+	if t.row.Unnumbered {
+		set(b, layout.IDKey(db, layout.KindUnnumbered, seq), layout.UNIDRow(t.id))
 	}
 	if t.orig == nil {
 		set(b, layout.UNIDKey(db, t.row.UNID), layout.UNIDRow(t.id))
@@ -415,6 +494,9 @@ func (w *Writer) writeIndex(b *pebble.Batch) {
 			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 		}
 	}
+	for _, mod := range w.trimmed { // before new rows: what was forgotten may be told again
+		del(b, layout.IDKey(db, layout.KindModSeq, uint64(mod)))
+	}
 	for i := range w.gone {
 		set(b, layout.IDKey(db, layout.KindModSeq, uint64(w.goneMods[i])), layout.AppendChange(nil, &w.gone[i]))
 	}
@@ -424,9 +506,6 @@ func (w *Writer) writeIndex(b *pebble.Batch) {
 		} else {
 			set(b, e.key, nil)
 		}
-	}
-	for _, mod := range w.trimmed {
-		del(b, layout.IDKey(db, layout.KindModSeq, uint64(mod)))
 	}
 	for _, id := range w.peers {
 		key := layout.IDKey(db, layout.KindPeer, uint64(id))
@@ -440,12 +519,23 @@ func (w *Writer) writeIndex(b *pebble.Batch) {
 		for _, p := range o.m.objects {
 			if p.isNew {
 				set(b, layout.Key(layout.SpaceObject, p.digest[:]), p.loc.Append(nil))
+				if !w.namesObject(p.digest) {
+					set(b, layout.SweepObject(p.digest), nil)
+				}
 			}
 		}
+	}
+	for _, u := range w.graves {
+		set(b, layout.UNIDKey(db, u), layout.Grave)
 	}
 	for name, v := range w.names {
 		set(b, append(layout.Prefix(db, layout.KindName), name...), uint64Bytes(uint64(v))[4:])
 	}
+}
+
+// namesObject says whether a note of the update names an object.
+func (w *Writer) namesObject(d note.Digest) bool {
+	return slices.ContainsFunc(w.order, func(id note.ID) bool { return w.dirty[id].named[d] })
 }
 
 // publish makes the new state the one that readers get. The lock is held.

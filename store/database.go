@@ -238,7 +238,7 @@ func readState(r pebble.Reader, num uint32) (*state, error) {
 	if st.counters, err = layout.ReadCounters(v); err != nil {
 		return nil, fmt.Errorf("%w: counters of database %s", ErrDamaged, st.info.ID)
 	}
-	st.recent.floor = st.counters.Ledger.Last
+	st.recent = forgotten(&st.counters.Ledger)
 	err = scan(r, layout.Prefix(num, layout.KindFolder), func(k, v []byte) error {
 		f, err := layout.ReadFolder(note.ID(layout.Tail64(k)), v)
 		if err != nil {
@@ -274,6 +274,7 @@ type Create struct {
 	ACL            note.ACL
 	// Queue marks a database whose notes pass through: no graves are kept.
 	Queue bool
+	Ack   layout.Ack
 }
 
 // CreateDatabase makes a database, durably. Only the server itself may.
@@ -284,30 +285,43 @@ func (s *Store) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) 
 	for c.ID == 0 {
 		c.ID = note.DatabaseID(s.env.Uint64())
 	}
+	return c.ID, s.create(creation{info: &layout.Info{
+		ID: c.ID, Title: c.Title, Kind: c.Kind, Owner: c.Owner, Created: s.env.Clock.Now().Unix(), Quota: c.Quota,
+		Warning: c.Warning, ACL: c.ACL, Queue: c.Queue, Ack: c.Ack,
+	}})
+}
+
+func (s *Store) create(c creation) error {
 	s.making.RLock()
 	b, err := s.applyCreate(c)
 	s.making.RUnlock()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	// Whoever uses the database already stands behind it in the log.
 	if err := b.SyncWait(); err != nil {
-		return 0, s.die(err)
+		return s.die(err)
 	}
-	s.infoChanged(c.ID)
-	return c.ID, b.Close()
+	s.infoChanged(c.info.ID)
+	return b.Close()
+}
+
+// creation is a database that is to be made.
+type creation struct {
+	info   *layout.Info
+	ledger note.Ledger
 }
 
 // applyCreate applies the making of a database; the flush is waited for outside the lock, so that
 // many that are made at once share it.
-func (s *Store) applyCreate(c Create) (*pebble.Batch, error) {
+func (s *Store) applyCreate(c creation) (*pebble.Batch, error) {
 	s.dbs.mu.Lock()
 	defer s.dbs.mu.Unlock()
 	if err := s.alive(); err != nil {
 		return nil, err
 	}
-	if _, ok := s.dbs.number[c.ID]; ok {
-		return nil, fmt.Errorf("%w: database %s", ErrExists, c.ID)
+	if _, ok := s.dbs.number[c.info.ID]; ok {
+		return nil, fmt.Errorf("%w: database %s", ErrExists, c.info.ID)
 	}
 	if err := s.space.admit(); err != nil {
 		return nil, err
@@ -317,19 +331,17 @@ func (s *Store) applyCreate(c Create) (*pebble.Batch, error) {
 		return nil, err
 	}
 	num++
-	info := &layout.Info{
-		ID: c.ID, Number: uint32(num), Replica: note.ReplicaID(s.env.Uint64()), Title: c.Title, Kind: c.Kind,
-		Owner: c.Owner, Created: s.env.Clock.Now().Unix(), Quota: c.Quota, Warning: c.Warning, ACL: c.ACL, Queue: c.Queue,
-	}
+	info := c.info
+	info.Number, info.Replica = uint32(num), note.ReplicaID(s.env.Uint64())
 	b := s.eng.NewBatch()
 	putUint(b, metaNumber, num)
-	set(b, layout.NumberKey(layout.SpaceDatabase, uint64(c.ID)), uint64Bytes(num)[4:])
+	set(b, layout.NumberKey(layout.SpaceDatabase, uint64(info.ID)), uint64Bytes(num)[4:])
 	set(b, layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, info))
-	set(b, layout.Prefix(info.Number, layout.KindCounters), layout.AppendCounters(nil, &layout.Counters{NextNote: 1}))
+	set(b, layout.Prefix(info.Number, layout.KindCounters), layout.AppendCounters(nil, &layout.Counters{NextNote: 1, Ledger: c.ledger}))
 	if err := s.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
 		return nil, s.die(err)
 	}
-	s.dbs.number[c.ID], s.dbs.byNum[info.Number] = info.Number, c.ID
+	s.dbs.number[info.ID], s.dbs.byNum[info.Number] = info.Number, info.ID
 	return b, nil
 }
 
@@ -380,10 +392,12 @@ func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
 	delete(s.dbs.number, id)
 	delete(s.dbs.byNum, db.num)
 	delete(s.dbs.open, id)
+	s.leaders.set(id, false)
 	return nil
 }
 
-// SetInfo changes what a database is: title, quota, state, access list. fn gets a copy.
+// SetInfo changes what a database is: title, quota, state, access list. fn gets a copy. In a shared
+// database every replica comes to know of it, but for the state, which is the replica's own.
 func (s *Store) SetInfo(who note.Who, id note.DatabaseID, fn func(*layout.Info)) error {
 	db, err := s.dbs.acquire(id)
 	if err != nil {
@@ -415,8 +429,15 @@ func (s *Store) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (*
 	info := *st.info
 	fn(&info)
 	info.ID, info.Number, info.Replica = st.info.ID, st.info.Number, st.info.Replica
-	st.info = &info
 	b := s.eng.NewBatch()
+	if info.Stamp, info.Mod = st.info.Stamp, st.info.Mod; st.counters.Ledger.Shared && !info.SameShared(st.info) {
+		info.Stamp, info.Mod = s.stamp(info.Replica, info.Stamp), 0
+		if s.leaders.has(db.id) {
+			info.Mod = st.counters.Ledger.NextMod()
+			set(b, layout.Prefix(db.num, layout.KindCounters), layout.AppendCounters(nil, &st.counters))
+		}
+	}
+	st.info = &info
 	set(b, layout.Prefix(db.num, layout.KindInfo), layout.AppendInfo(nil, &info))
 	db.publish.Lock()
 	defer db.publish.Unlock()

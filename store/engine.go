@@ -29,6 +29,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                1000,
 		WALDir:                      s.opt.LogDir,
+		DisableAutomaticCompactions: s.opt.Still,
 		WALMinSyncInterval:          func() time.Duration { return s.opt.LogSyncInterval },
 		Logger:                      engineLog{s},
 		EventListener:               s.engineEvents(),

@@ -49,16 +49,23 @@ func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 	if w.named(name) != nil {
 		return 0, fmt.Errorf("%w: folder %s", ErrExists, name)
 	}
+	made := New{Class: note.Folder}
+	if !w.numbers {
+		if id, err := w.unnumberedFolder(&made, name); err != nil || id != 0 {
+			return id, err
+		}
+	}
 	items := note.MakeItems(note.Item{Name: itemName, Value: note.Text(name)}, note.Item{Name: itemSpecialUse, Value: note.Text(specialUse)})
 	if above != nil {
 		items = items.With(itemACL, note.Binary(note.AppendACL(nil, above)))
 	}
 	had := w.rights
 	w.rights |= note.Create // what was asked above is not asked again of the database
-	id, err := w.Create(New{Class: note.Folder, Content: note.Content{Items: items}})
+	made.Content.Items = items
+	id, err := w.Create(made)
 	w.rights = had
-	if err != nil {
-		return 0, err
+	if err != nil || !w.numbers {
+		return id, err
 	}
 	validity, err := w.validity(name, 0)
 	if err != nil {
@@ -68,13 +75,83 @@ func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 	if above != nil {
 		f.HasACL, f.ACL = true, *above
 	}
+	w.addHead(f)
+	return id, nil
+}
+
+// addHead adds the head of a folder.
+func (w *Writer) addHead(f *layout.Folder) {
 	st := w.mutable()
 	if w.heads == nil {
 		w.heads = make(map[note.ID]bool)
 	}
-	st.folders = append(slices.Clone(st.folders), f) // ids ascend
-	w.heads[id] = true
-	return id, nil
+	i, _ := slices.BinarySearchFunc(st.folders, f.Note, func(x *layout.Folder, id note.ID) int { return cmp.Compare(x.Note, id) })
+	st.folders = slices.Insert(slices.Clone(st.folders), i, f)
+	w.heads[f.Note], w.madeHead = true, true
+}
+
+// dropHead removes the head of a folder, and with it the rows of its index.
+func (w *Writer) dropHead(id note.ID) {
+	st := w.mutable()
+	st.folders = slices.DeleteFunc(slices.Clone(st.folders), func(x *layout.Folder) bool { return x.Note == id })
+	delete(w.heads, id)
+	w.dropped = append(w.dropped, id)
+}
+
+// unnumberedFolder finds the folder of a name that was made here before and that the home has not
+// numbered; id 0 where there is none. Two replicas that make a folder make the same note: its UNID follows
+// from the name, and from how many of that name have gone before.
+func (w *Writer) unnumberedFolder(n *New, name string) (id note.ID, err error) {
+	for i := uint64(0); ; i++ {
+		n.UNID = note.DeriveUNID([]byte("folder"), uint64Bytes(uint64(w.db.id)), []byte(name), uint64Bytes(i))
+		id, err := w.findOwn(n.UNID)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return 0, nil
+		case errors.Is(err, ErrGrave):
+			continue
+		case err != nil:
+			return 0, err
+		}
+		row, err := w.note(id)
+		if err != nil {
+			return 0, err
+		}
+		if row.Stub || w.st.folder(id) != nil {
+			continue // deleted, or it has another name by now
+		}
+		c, err := w.content(id)
+		if err == nil && c.Content.Items.Get(itemName).AsText() == name {
+			return id, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// folderUNID is the UNID of a folder that notes can go into: one with a head, or, at a replica that is
+// not home, one that has none yet.
+func (w *Writer) folderUNID(id note.ID) (note.UNID, error) {
+	if f := w.st.folder(id); f != nil {
+		return f.UNID, nil
+	}
+	if !w.numbers {
+		if n, err := w.note(id); err == nil && n.Class == note.Folder && !n.Stub {
+			return n.UNID, nil
+		}
+	}
+	return note.UNID{}, fmt.Errorf("%w: folder %d", ErrNotFound, id)
+}
+
+// holds says whether a note is in a folder: by its number where numbers are given, else by its state.
+func (w *Writer) holds(n *layout.Note, f *layout.Folder) bool {
+	if w.numbers {
+		_, ok := n.Member(f.Note)
+		return ok
+	}
+	v, _ := n.State.Get(note.Member, string(f.UNID[:]))
+	return v != note.Off
 }
 
 func (w *Writer) named(name string) *layout.Folder {
@@ -89,25 +166,39 @@ func (w *Writer) named(name string) *layout.Folder {
 // validity gives the UIDVALIDITY for a folder that takes a name: the second, above the highest that
 // was ever shown under that name; have is kept if it is high enough.
 func (w *Writer) validity(name string, have uint32) (uint32, error) {
-	high, ok := w.names[name]
-	if !ok {
-		v, err := getValue(w.eng, append(layout.Prefix(w.db.num, layout.KindName), name...))
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return 0, err
-		}
-		if len(v) == 4 {
-			high = layout.Tail32(v)
-		}
+	high, err := w.shown(name)
+	if err != nil {
+		return 0, err
 	}
 	out := have
 	if out <= high {
 		out = max(high+1, uint32(w.s.env.Clock.Now().Unix()))
-	}
-	if w.names == nil {
-		w.names = make(map[string]uint32)
+		if c := &w.mutable().counters; c.Ledger.Shared {
+			// What the other replicas have shown under this name may not have come here yet.
+			out = max(out, c.LastUIDValidity+1)
+			c.LastUIDValidity = out
+		}
 	}
 	w.names[name] = out
 	return out, nil
+}
+
+// shown is the highest UIDVALIDITY that was ever shown under a name; afterwards names takes what it becomes.
+func (w *Writer) shown(name string) (uint32, error) {
+	if w.names == nil {
+		w.names = make(map[string]uint32)
+	}
+	if high, ok := w.names[name]; ok {
+		return high, nil
+	}
+	v, err := getValue(w.eng, append(layout.Prefix(w.db.num, layout.KindName), name...))
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil || len(v) != 4 {
+		return 0, err
+	}
+	return layout.Tail32(v), nil
 }
 
 // RenameFolder gives a folder another name, and its UIDVALIDITY if the name has shown a higher one.
@@ -123,7 +214,7 @@ func (w *Writer) RenameFolder(id note.ID, name string) error {
 	if w.named(name) != nil {
 		return fmt.Errorf("%w: folder %s", ErrExists, name)
 	}
-	if err := w.reviseFolder(id, itemName, note.Text(name)); err != nil {
+	if err := w.reviseFolder(id, itemName, note.Text(name)); err != nil || !w.numbers {
 		return err
 	}
 	if f.UIDValidity, err = w.validity(name, f.UIDValidity); err != nil {
@@ -131,6 +222,19 @@ func (w *Writer) RenameFolder(id note.ID, name string) error {
 	}
 	f.Name = name
 	return nil
+}
+
+// SetSpecialUse gives a folder another special use, the attribute without backslash, or none with "".
+func (w *Writer) SetSpecialUse(id note.ID, use string) error {
+	f, err := w.head(id)
+	if err != nil {
+		return err
+	}
+	if !w.who.System && w.FolderRights(f)&note.Remove == 0 {
+		return ErrDenied
+	}
+	f.SpecialUse = use
+	return w.reviseFolder(id, itemSpecialUse, note.Text(use))
 }
 
 // SetFolderACL gives a folder an access list of its own, or none with nil.
@@ -143,11 +247,16 @@ func (w *Writer) SetFolderACL(id note.ID, acl *note.ACL) error {
 		return ErrDenied
 	}
 	var v note.Value
-	f.HasACL = acl != nil
 	if acl != nil {
-		v, f.ACL = note.Binary(note.AppendACL(nil, acl)), *acl
+		v = note.Binary(note.AppendACL(nil, acl))
 	}
-	return w.reviseFolder(id, itemACL, v)
+	if err := w.reviseFolder(id, itemACL, v); err != nil || !w.numbers {
+		return err
+	}
+	if f.HasACL, f.ACL = acl != nil, (note.ACL{}); acl != nil {
+		f.ACL = *acl
+	}
+	return nil
 }
 
 // FolderItems are the items of a folder's note. They must not be changed.
@@ -201,21 +310,32 @@ func (w *Writer) DeleteFolder(id note.ID) error {
 	if !w.who.System && w.FolderRights(f)&note.Remove == 0 {
 		return ErrDenied
 	}
-	if left := w.left(f); left != 0 {
+	left, err := w.left(f)
+	if err != nil {
+		return err
+	}
+	if left != 0 {
 		return fmt.Errorf("%w: folder %s holds %d notes", ErrExists, f.Name, left)
 	}
 	t, err := w.change(id)
 	if err != nil {
 		return err
 	}
-	w.st.folders = slices.DeleteFunc(w.st.folders, func(x *layout.Folder) bool { return x.Note == id })
-	delete(w.heads, id)
-	w.dropped = append(w.dropped, id)
+	if w.numbers {
+		w.dropHead(id)
+	}
 	return w.bury(id, t)
 }
 
 // left is how many members a folder has after what the update did so far.
-func (w *Writer) left(f *layout.Folder) int {
+func (w *Writer) left(f *layout.Folder) (int, error) {
+	if !w.numbers {
+		return w.leftByState(f)
+	}
+	return w.leftByNumber(f), nil
+}
+
+func (w *Writer) leftByNumber(f *layout.Folder) int {
 	n := int(f.Total)
 	for _, t := range w.dirty {
 		if t.orig != nil {
@@ -232,7 +352,38 @@ func (w *Writer) left(f *layout.Folder) int {
 	return n
 }
 
-// UID returns the UID that a note which this update made or changed has in a folder; 0 where it has none.
+// leftByState counts the notes in a folder at a replica that gives no numbers: those that have a place
+// and have not left, and those that nobody has numbered there.
+func (w *Writer) leftByState(f *layout.Folder) (n int, err error) {
+	in := make(map[note.ID]bool)
+	if err := w.Members(f.Note, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
+		in[id] = true
+		return true
+	}); err != nil {
+		return 0, err
+	}
+	err = scan(w.eng, layout.Prefix(w.db.num, layout.KindUnnumbered), func(_, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		in[id] = true
+		return err
+	})
+	for id := range w.dirty {
+		in[id] = true
+	}
+	for id := range in {
+		row, rerr := w.note(id)
+		if rerr == nil && w.holds(row, f) && !row.Stub {
+			n++
+		}
+		if rerr != nil && !errors.Is(rerr, ErrNotFound) {
+			return n, rerr
+		}
+	}
+	return n, err
+}
+
+// UID returns the UID that a note which this update made or changed has in a folder; 0 where it has
+// none, or none yet.
 func (w *Writer) UID(id, folder note.ID) uint32 {
 	if t := w.dirty[id]; t != nil && t.row != nil {
 		m, _ := t.row.Member(folder)
@@ -241,34 +392,27 @@ func (w *Writer) UID(id, folder note.ID) uint32 {
 	return 0
 }
 
-// AddTo puts a note into a folder and returns the UID that it gets there. A note that is in the
-// folder already is ErrExists.
+// AddTo puts a note into a folder and returns the UID that it gets there, 0 where the home is to give
+// it. A note that is in the folder already is ErrExists.
 func (w *Writer) AddTo(id, folder note.ID) (uint32, error) {
-	f := w.st.folder(folder)
-	if f == nil {
-		return 0, fmt.Errorf("%w: folder %d", ErrNotFound, folder)
+	unid, err := w.folderUNID(folder)
+	if err != nil {
+		return 0, err
 	}
-	if !w.who.System && w.FolderRights(f)&(note.Insert|note.Post) == 0 {
+	if f := w.st.folder(folder); f != nil && !w.who.System && w.FolderRights(f)&(note.Insert|note.Post) == 0 {
 		return 0, ErrDenied
 	}
 	t, err := w.need(id, note.Read, 0)
 	if err != nil {
 		return 0, err
 	}
-	_, at := t.row.State.Get(note.Member, string(f.UNID[:]))
+	_, at := t.row.State.Get(note.Member, string(unid[:]))
 	return w.join(t, folder, false, w.stamp(at))
 }
 
 // join makes a membership: its state and its number in the ledger.
 func (w *Writer) join(t *txNote, folder note.ID, deleted bool, at note.Stamp) (uint32, error) {
-	if _, ok := t.row.Member(folder); ok {
-		return 0, ErrExists
-	}
-	f := w.st.folder(folder)
-	if f == nil {
-		return 0, fmt.Errorf("%w: folder %d", ErrNotFound, folder)
-	}
-	uid, err := w.uid()
+	unid, err := w.folderUNID(folder)
 	if err != nil {
 		return 0, err
 	}
@@ -276,8 +420,23 @@ func (w *Writer) join(t *txNote, folder note.ID, deleted bool, at note.Stamp) (u
 	if deleted {
 		value = note.Deleted
 	}
+	if !w.numbers {
+		if v, _ := t.row.State.Get(note.Member, string(unid[:])); v != note.Off {
+			return 0, ErrExists
+		}
+		t.row.Foldered = true
+		t.row.State = t.row.State.Set(note.Member, string(unid[:]), value, at)
+		return 0, nil
+	}
+	if _, ok := t.row.Member(folder); ok {
+		return 0, ErrExists
+	}
+	uid, err := w.uid()
+	if err != nil {
+		return 0, err
+	}
 	t.row.Foldered = true
-	t.row.State = t.row.State.Set(note.Member, string(f.UNID[:]), value, at)
+	t.row.State = t.row.State.Set(note.Member, string(unid[:]), value, at)
 	t.row.Members = append(t.row.Members, layout.Membership{
 		Folder: folder, UID: uid, Saved: w.s.env.Clock.Now().Unix(), Deleted: deleted,
 	})
@@ -298,7 +457,14 @@ func (w *Writer) uid() (uint32, error) {
 // renumber starts the numbering of the whole database again: every folder gets a new UIDVALIDITY,
 // every membership a new UID. It happens once in four billion UIDs.
 func (w *Writer) renumber() error {
-	w.mutable().counters.Ledger.UID = 0
+	c := &w.mutable().counters
+	if c.Ledger.Restart(); c.Ledger.Shared && !w.renewed {
+		// What is known of expunges names UIDs of the old numbering, which no client asks for any more.
+		if err := w.forgetExpunges(0, c.Ledger.Last); err != nil {
+			return err
+		}
+		c.Floor = c.Ledger.Last
+	}
 	for _, f := range slices.Clone(w.st.folders) {
 		h, err := w.head(f.Note)
 		if err != nil {
@@ -308,6 +474,13 @@ func (w *Writer) renumber() error {
 			return err
 		}
 		h.UIDNext = 1
+		if w.st.counters.Ledger.Shared {
+			t, err := w.change(f.Note)
+			if err != nil {
+				return err
+			}
+			t.again = true // the other replicas learn of it with the folder
+		}
 		members, err := w.membersNow(f.Note)
 		if err != nil {
 			return err
@@ -376,7 +549,7 @@ func (w *Writer) RemoveFrom(id, folder note.ID) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := n.Member(folder); !ok {
+	if !w.holds(n, f) {
 		return ErrNotFound
 	}
 	g := w.FolderRights(f)
@@ -388,7 +561,7 @@ func (w *Writer) RemoveFrom(id, folder note.ID) error {
 		return err
 	}
 	w.leave(t, folder)
-	if len(t.row.Members) == 0 {
+	if len(t.row.Members) == 0 && w.numbers && !t.row.Unnumbered {
 		return w.bury(id, t)
 	}
 	return nil
@@ -399,7 +572,9 @@ func (w *Writer) leave(t *txNote, folder note.ID) {
 	if f != nil {
 		w.setState(t, note.Member, string(f.UNID[:]), note.Off)
 	}
-	t.row.Members = slices.DeleteFunc(t.row.Members, func(m layout.Membership) bool { return m.Folder == folder })
+	if w.numbers {
+		t.row.Members = slices.DeleteFunc(t.row.Members, func(m layout.Membership) bool { return m.Folder == folder })
+	}
 }
 
 // MarkDeleted sets or clears \Deleted on a note's membership of a folder.
@@ -409,7 +584,7 @@ func (w *Writer) MarkDeleted(id, folder note.ID, on bool) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := n.Member(folder); !ok || f == nil {
+	if f == nil || !w.holds(n, f) {
 		return ErrNotFound
 	}
 	g := w.FolderRights(f)
@@ -425,11 +600,24 @@ func (w *Writer) MarkDeleted(id, folder note.ID, on bool) error {
 		value = note.Deleted
 	}
 	w.setState(t, note.Member, string(f.UNID[:]), value)
+	if !w.numbers {
+		return nil
+	}
 	for i := range t.row.Members {
 		if t.row.Members[i].Folder == folder {
 			t.row.Members[i].Deleted = on
 		}
 	}
+	return nil
+}
+
+// SetDate gives a note that this update made another INTERNALDATE, in Unix seconds.
+func (w *Writer) SetDate(id note.ID, date int64) error {
+	t := w.dirty[id]
+	if t == nil || t.row == nil || t.orig != nil {
+		return ErrNotFound
+	}
+	t.row.Date = date
 	return nil
 }
 

@@ -81,8 +81,8 @@ const maintainStep = 10_000
 
 func (w *Writer) trimExpunges() error {
 	excess := int64(w.st.counters.Expunged) - expungeKeep
-	if excess <= 0 {
-		return nil
+	if excess <= 0 || !w.numbers {
+		return nil // a replica forgets what its home has forgotten
 	}
 	old := w.s.env.Clock.Now().Unix() - expungeDays*86400
 	n := int64(0)
@@ -158,7 +158,7 @@ func (w *Writer) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
 		if err != nil {
 			return err
 		}
-		if n.Stub {
+		if n.Stub && !n.Unnumbered { // one that the home does not know of yet stays, and moves when it does
 			stubs = append(stubs, id)
 		} else if len(stubs) == 0 {
 			w.db.unburied = layout.Tail64(k)

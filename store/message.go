@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"doublet/note"
 	"doublet/store/layout"
@@ -355,6 +356,22 @@ func (r *Reader) Message(n *layout.Note) (*Stored, error) {
 	return st, nil
 }
 
+// Attachment opens an attachment that a note names, as Message opens a message.
+func (r *Reader) Attachment(id note.ID, d note.Digest, size int64) (*Stored, error) {
+	c, err := r.Content(id)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(c.Content.Attachments, func(a note.Attachment) bool { return a.Digest == d && int64(a.Size) == size }) {
+		return nil, ErrNotFound
+	}
+	loc, err := r.s.locate(r.eng, d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
+	}
+	return &Stored{s: r.s, size: uint64(size), steps: []step{{kind: stepObject, digest: d, loc: loc, size: size, length: size}}}, nil
+}
+
 // messageUnderWay finds the recipe of a note that this very update makes.
 func (r *Reader) messageUnderWay(n *layout.Note) ([]byte, *Message) {
 	for _, t := range r.dirty {
@@ -450,6 +467,36 @@ func base64Length(size int64, lineLen int, final bool) int64 {
 
 // Size is the message's size in bytes.
 func (m *Stored) Size() int64 { return int64(m.size) }
+
+// kept is the step that the bytes [off, end) are the base64 of, nil where none is.
+func (m *Stored) kept(off, end int64) *step {
+	for i := range m.steps {
+		if x := &m.steps[i]; x.kind == stepBase64 && x.start == off && x.start+x.length == end {
+			return x
+		}
+	}
+	return nil
+}
+
+// Decoded is the size of what the bytes [off, end) of the message are the base64 of; ok is false where they are not kept
+// decoded.
+func (m *Stored) Decoded(off, end int64) (size int64, ok bool) {
+	x := m.kept(off, end)
+	if x == nil {
+		return 0, false
+	}
+	return x.size, true
+}
+
+// AppendDecoded appends a piece of what Decoded gave the size of: n bytes from at, fewer at its end.
+func (m *Stored) AppendDecoded(dst []byte, off, end, at, n int64) ([]byte, error) {
+	x := m.kept(off, end)
+	if x == nil {
+		return dst, ErrNotFound
+	}
+	at = min(max(at, 0), x.size)
+	return m.s.readObject(x.loc, x.digest, at, min(n, x.size-at), dst)
+}
 
 // AppendRange appends the bytes [off, off+n) of the message, fewer at its end.
 func (m *Stored) AppendRange(dst []byte, off, n int64) ([]byte, error) {

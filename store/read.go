@@ -101,6 +101,10 @@ func (r *Reader) Folders() []*layout.Folder {
 	return out
 }
 
+// AllFolders returns the heads of all folders, whatever the reader may look up: for those who work out what
+// somebody may see. They must not be changed, nor told of.
+func (r *Reader) AllFolders() []*layout.Folder { return r.st.folders }
+
 // Folder returns a folder's head by note id. One that may not be looked up is not found.
 func (r *Reader) Folder(id note.ID) (*layout.Folder, error) {
 	f := r.st.folder(id)
@@ -130,6 +134,15 @@ func (r *Reader) Note(id note.ID) (*layout.Note, error) {
 		return nil, ErrNotFound
 	}
 	return n, nil
+}
+
+// Row is Note without a look at what the reader may read: for those who work out what somebody may see.
+func (r *Reader) Row(id note.ID) (*layout.Note, error) {
+	n, err := r.note(id)
+	if err == nil && n.Stub {
+		return nil, ErrNotFound
+	}
+	return n, err
 }
 
 // mayRead: a note is readable through any folder that grants it, one outside all folders by the
@@ -305,6 +318,36 @@ func (r *Reader) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) 
 		}
 		return nil
 	})
+}
+
+// Latest calls fn for the changes, the latest first, until it returns false. Rows are those of Changes.
+func (r *Reader) Latest(fn func(note.ModSeq, layout.Change) bool) error {
+	rc := &r.st.recent
+	for i := len(rc.changes) - 1; i >= 0; i-- {
+		if !fn(rc.changes[i].mod, rc.changes[i].Change) {
+			return nil
+		}
+	}
+	prefix := layout.Prefix(r.db.num, layout.KindModSeq)
+	it, err := r.eng.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.IDKey(r.db.num, layout.KindModSeq, uint64(rc.floor)+1)})
+	if err != nil {
+		return engineError(err)
+	}
+	for ok := it.Last(); ok; ok = it.Prev() {
+		v, err := it.ValueAndErr()
+		if err == nil {
+			var c layout.Change
+			if c, err = layout.ReadChange(v); err != nil {
+				err = fmt.Errorf("%w: change in database %s", ErrDamaged, r.db.id)
+			} else if !fn(note.ModSeq(layout.Tail64(it.Key())), c) {
+				break
+			}
+		}
+		if err != nil {
+			return errors.Join(engineOrOwn(err), it.Close())
+		}
+	}
+	return engineError(errors.Join(it.Error(), it.Close()))
 }
 
 // own says whether the reader wrote the note.

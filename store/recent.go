@@ -62,8 +62,24 @@ func (c *recent) since(mod note.ModSeq) (list []recentChange, ok bool) {
 	return c.changes[i:], true
 }
 
+// noRecent is the floor where rows above the last MODSEQ may be there: at a replica that has got some pages of
+// its home's ledger and not the rest.
+const noRecent = note.ModSeq(1) << 62
+
+// forgotten is what is remembered of a state that was not made by giving numbers here.
+func forgotten(l *note.Ledger) recent {
+	if l.Partial {
+		return recent{floor: noRecent}
+	}
+	return recent{floor: l.Last}
+}
+
 // remember makes the recent changes of the state that the update publishes.
 func (w *Writer) remember() {
+	if !w.numbers {
+		w.st.recent = forgotten(&w.st.counters.Ledger)
+		return
+	}
 	old := w.st.recent
 	if w.renewed {
 		old = recent{} // no row of the old numbers is left, and this update has put all of the new ones
@@ -76,7 +92,7 @@ func (w *Writer) remember() {
 	}
 	floor := old.floor
 	for _, id := range w.order {
-		if t := w.dirty[id]; t.row != nil && !t.row.Stub {
+		if t := w.dirty[id]; t.row != nil && t.row.Listed() {
 			all = append(all, recentChange{t.row.Mod, layout.Change{Note: id}, t.row})
 		}
 	}

@@ -13,10 +13,24 @@ import (
 )
 
 // TakeOver begins a new term of the ledger without a hand-over: nothing that another home may have
-// shown is given again. When terms have run out the whole numbering starts again.
+// shown is given again. When terms have run out the whole numbering starts again. A database that is
+// shared is taken over by Lead.
 func (w *Writer) TakeOver() error {
 	if !w.who.System {
 		return ErrDenied
+	}
+	if err := w.Home(); err != nil {
+		return err
+	}
+	return w.takeOver()
+}
+
+func (w *Writer) takeOver() error {
+	if l := &w.mutable().counters.Ledger; l.Shared && !w.numbers {
+		// After a restore the other replicas may know more: this one follows until it is told to lead, and
+		// leads in a new term.
+		l.Away, l.Restored = true, true
+		return nil
 	}
 	err := w.mutable().counters.Ledger.TakeOver()
 	if errors.Is(err, note.ErrExhausted) {
@@ -31,7 +45,7 @@ func (w *Writer) TakeOver() error {
 func (w *Writer) renew() error {
 	c := &w.mutable().counters
 	old := c.Ledger
-	c.Ledger = note.Ledger{Slot: old.Slot, Shared: old.Shared, Last: note.FirstMod(old.Slot)}
+	c.Ledger = note.Ledger{Slot: old.Slot, Shared: old.Shared, Last: note.FirstMod(old.Slot), Epoch: old.Epoch}
 	c.Floor, c.Expunged = 0, 0
 	w.renewed = true
 	var ids []note.ID
@@ -85,7 +99,7 @@ func (s *Store) takeOverAll() error {
 			if err != nil {
 				return err
 			}
-			return w.TakeOver()
+			return w.takeOver()
 		})
 		if err != nil {
 			return fmt.Errorf("store: take over database %s: %w", info.ID, err)

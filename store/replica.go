@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"doublet/note"
@@ -13,8 +14,15 @@ type Remote struct {
 	UNID  note.UNID
 	Class note.Class
 	Tree  note.Tree
-	// Contents holds the content of every live leaf.
+	// Contents holds the content of every live leaf; nil where the target must have it (Bare).
 	Contents map[note.Revision]*note.Content
+	// Message is the recipe of the stored message, as Receive takes it, and Size the message's size.
+	// nil for a note without one, and where Contents is.
+	Message []byte
+	Size    uint64
+	// Void says that the sender's numbers of it count no more: the home numbers it again even where it
+	// knows it as it is.
+	Void     bool
 	Summary  []byte
 	State    note.State
 	Date     int64
@@ -23,7 +31,13 @@ type Remote struct {
 	Foldered bool
 }
 
-// Remote returns a note, stub or not, as another replica needs it.
+// Bare says that the content was left out, for a target that must have it.
+func (in *Remote) Bare() bool {
+	win, ok := in.Tree.Winner()
+	return ok && !win.Deleted && in.Contents == nil
+}
+
+// Remote returns a note, stub or not, whole, as another replica needs it.
 func (r *Reader) Remote(id note.ID) (*Remote, error) {
 	if !r.who.System {
 		return nil, ErrDenied
@@ -32,43 +46,60 @@ func (r *Reader) Remote(id note.ID) (*Remote, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.remote(id, n, false)
+}
+
+// remote is a note as another replica needs it. With bare, the content of one that was never revised
+// is left out, but for folders: their heads are made of it.
+func (r *Reader) remote(id note.ID, n *layout.Note, bare bool) (*Remote, error) {
 	c, err := r.content(id)
 	if err != nil {
 		return nil, err
 	}
 	out := &Remote{
-		UNID: n.UNID, Class: n.Class, Tree: c.Tree, Contents: map[note.Revision]*note.Content{}, Summary: c.Summary,
-		State: n.State, Date: n.Date, Thread: n.Thread, Author: n.Author, Foldered: n.Foldered,
+		UNID: n.UNID, Class: n.Class, Tree: c.Tree, State: n.State, Date: n.Date, Thread: n.Thread, Author: n.Author,
+		Foldered: n.Foldered, Size: n.Size, Void: n.Unnumbered && n.Mod == 0 && n.Created != 0,
 	}
-	if win, ok := c.Tree.Winner(); ok && !win.Deleted {
-		out.Contents[win.Rev] = &c.Content
+	if bare && len(c.Tree) == 1 && n.Class != note.Folder && !n.Stub {
+		return out, nil
 	}
+	out.Contents, out.Summary = map[note.Revision]*note.Content{}, c.Summary
+	win, ok := c.Tree.Winner()
+	if !ok || win.Deleted {
+		return out, nil
+	}
+	out.Contents[win.Rev] = &c.Content
 	for _, l := range c.Tree.Conflicts() {
 		if out.Contents[l.Rev], err = r.Leaf(id, l.Rev); err != nil {
 			return nil, err
+		}
+	}
+	if row, _ := r.messageUnderWay(n); row != nil {
+		out.Message = row
+	} else if n.Recipe != 0 {
+		if out.Message, err = getValue(r.eng, layout.NumberKey(layout.SpaceRecipe, uint64(n.Recipe))); err != nil {
+			return nil, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, n.Recipe, err)
 		}
 	}
 	return out, nil
 }
 
 // Apply joins a note from another replica with ours: the union of the histories, the greater stamp
-// of each state item. It is idempotent and commutative. It says whether every stamp was plausible;
-// one more than 60 s ahead is kept but does not advance our clock. A note that a grave refuses is
-// ErrGrave.
-//
-// Notes with memberships of folders, and messages, need the ledger and the recipes of their home to
-// come along; see doc/store.md.
-func (w *Writer) Apply(in *Remote) (plausible bool, err error) {
+// of each state item. It is idempotent and commutative. The home, and a database that is not shared,
+// then number it; elsewhere it is left for the home. m is the note's message as Receive gave it, nil for a
+// note without one and for one that came bare. It says whether every stamp was plausible; one more than
+// 60 s ahead is kept but does not advance our clock. A note that a grave refuses is ErrGrave, and so, at the
+// home of a shared database, is one that stays deleted: whoever brought it is to call Bury for it. A bare
+// one that is not here is ErrIncomplete.
+func (w *Writer) Apply(in *Remote, m *Message) (plausible bool, err error) {
 	if !w.who.System {
 		return false, ErrDenied
 	}
-	plausible = true
-	for _, it := range in.State {
-		plausible = w.s.seeStamp(it.Stamp) && plausible
-	}
+	plausible = w.seeStamps(in)
 	id, err := w.findOwn(in.UNID)
 	if errors.Is(err, ErrNotFound) {
-		return plausible, w.receive(in)
+		_, err = w.receive(in, m)
+		return plausible, err
 	}
 	if err != nil {
 		return plausible, err
@@ -77,12 +108,72 @@ func (w *Writer) Apply(in *Remote) (plausible bool, err error) {
 	if err != nil {
 		return plausible, err
 	}
-	cur, err := w.load(id, t)
+	changed, err := w.merge(t, in, m)
 	if err != nil {
 		return plausible, err
 	}
-	t.row.State = note.MergeState(t.row.State, in.State)
-	w.follow(t)
+	if t.row.Stub && w.numbers && !changed && !in.Void && w.st.counters.Ledger.Shared {
+		return plausible, fmt.Errorf("%w: note %s", ErrGrave, in.UNID) // no page tells of it any more
+	}
+	if w.numbers || changed {
+		t.row.Unnumbered = true // numbering finds out whether anything is to be numbered
+	}
+	t.again = t.again || w.numbers && in.Void
+	if changed && w.numbers && w.st.counters.Ledger.Shared && !t.row.Stub {
+		_, err = w.mergeConflicts(t)
+	}
+	return plausible, err
+}
+
+// Bury ends the waiting of a note for its home, which has answered that it was deleted for good. It only goes here
+// where it has no place, and, for a folder, no head: their end comes with a page.
+func (w *Writer) Bury(u note.UNID) error {
+	if !w.who.System {
+		return ErrDenied
+	}
+	if w.numbers {
+		return fmt.Errorf("%w: it is the home", ErrDenied)
+	}
+	id, err := w.findOwn(u)
+	if err != nil {
+		return err
+	}
+	n, err := w.note(id)
+	if err != nil || !n.Unnumbered || len(n.Members) > 0 || w.st.folder(id) != nil {
+		return err
+	}
+	t, err := w.change(id)
+	if err != nil {
+		return err
+	}
+	if !t.row.Stub {
+		// As a stub: another follower may bring it once more, and a queue keeps no graves.
+		if err := w.bury(id, t); err != nil {
+			return err
+		}
+	}
+	t.given, t.row.Unnumbered, t.row.Mod, t.row.Created = true, false, 0, 0
+	return nil
+}
+
+// seeStamps lets the clock pass the stamps of a note, and says whether all were plausible.
+func (w *Writer) seeStamps(in *Remote) bool {
+	plausible := true
+	for _, it := range in.State {
+		plausible = w.s.seeStamp(it.Stamp) && plausible
+	}
+	return plausible
+}
+
+// merge joins what another replica has of a note with ours, and says whether ours changed.
+func (w *Writer) merge(t *txNote, in *Remote, m *Message) (changed bool, err error) {
+	cur, err := w.load(t.id, t)
+	if err != nil {
+		return false, err
+	}
+	state := note.MergeState(t.row.State, in.State)
+	changed = !slices.Equal(state, t.row.State) || in.Foldered && !t.row.Foldered
+	t.row.State, t.row.Foldered = state, t.row.Foldered || in.Foldered
 	var add []grown
 	for _, n := range in.Tree {
 		if _, have := cur.Tree.Node(n.Rev); !have {
@@ -90,24 +181,63 @@ func (w *Writer) Apply(in *Remote) (plausible bool, err error) {
 		}
 	}
 	if len(add) > 0 {
+		changed = true
+		if err := w.lacking(cur.Tree, in); err != nil {
+			return false, err
+		}
 		w.graft(t, cur, add)
 	}
-	w.raise(t)
-	return plausible, nil
+	was := t.row.Stub
+	if err := w.raise(t, cur, m); err != nil {
+		return false, err
+	}
+	if win, ok := in.Tree.Winner(); ok && !t.row.Stub && (was || win.Deleted) && t.content != nil && edited(t.content.Tree) {
+		// Where no numbers are given it is put into a folder here, lest who becomes home takes it for one that
+		// was taken out of all.
+		if t.saved = true; !w.numbers && t.row.Foldered {
+			err = w.rescue(t)
+		}
+	}
+	return changed, err
+}
+
+// edited says that what wins is somebody's revision, and not one that only kept the content above a deletion.
+func edited(t note.Tree) bool {
+	win, _ := t.Winner()
+	parent, ok := t.Node(win.Parent)
+	return !ok || !parent.Deleted
+}
+
+// lacking refuses a note that brings a live leaf without its content.
+func (w *Writer) lacking(have note.Tree, in *Remote) error {
+	for _, l := range note.Union(have, in.Tree).Leaves() {
+		if _, old := have.Node(l.Rev); !old && !l.Deleted && in.Contents[l.Rev] == nil {
+			return &IncompleteError{[]note.UNID{in.UNID}}
+		}
+	}
+	return nil
 }
 
 // receive makes a note that came from elsewhere.
-func (w *Writer) receive(in *Remote) error {
+func (w *Writer) receive(in *Remote, m *Message) (*txNote, error) {
 	win, ok := in.Tree.Winner()
 	if !ok {
-		return note.ErrCorrupt
+		return nil, note.ErrCorrupt
+	}
+	if err := w.lacking(nil, in); err != nil {
+		return nil, err
+	}
+	if !win.Deleted {
+		if err := w.s.space.admit(); err != nil {
+			return nil, err
+		}
 	}
 	st := w.mutable()
 	id := st.counters.NextNote
 	st.counters.NextNote++
 	t := &txNote{id: id, row: &layout.Note{
 		UNID: in.UNID, Class: in.Class, State: in.State, Date: in.Date, Thread: in.Thread, Author: in.Author,
-		Foldered: in.Foldered, Stub: win.Deleted,
+		Foldered: in.Foldered, Stub: win.Deleted, Unnumbered: true,
 	}}
 	t.content = &layout.Content{Tree: in.Tree, Summary: in.Summary}
 	if c := in.Contents[win.Rev]; c != nil && !win.Deleted {
@@ -118,27 +248,25 @@ func (w *Writer) receive(in *Remote) error {
 		t.leaves[l.Rev] = in.Contents[l.Rev]
 	}
 	w.add(id, t)
-	w.raise(t)
-	return nil
+	return t, w.raise(t, nil, m)
 }
 
 // raise decides whether a note whose history changed is alive. A stub names the memberships that it
 // saw by their stamps; a note with a live membership that the stub did not name stays alive, under
-// a revision above the stub that is the same anywhere.
-func (w *Writer) raise(t *txNote) {
+// a revision above the stub that is the same anywhere. was is the content as it stood before.
+func (w *Writer) raise(t *txNote, was *layout.Content, m *Message) error {
 	c := t.content
 	if c == nil {
-		return
+		return nil
 	}
 	win, _ := c.Tree.Winner()
-	t.row.Stub = win.Deleted
-	if !win.Deleted {
-		return
+	if t.row.Stub = win.Deleted; !win.Deleted {
+		return w.revive(t, was, m)
 	}
 	// One that had the content no more cannot bring it back: whoever has it does.
 	had := false
-	if t.before != nil {
-		before, ok := t.before.Tree.Winner()
+	if was != nil {
+		before, ok := was.Tree.Winner()
 		had = ok && !before.Deleted
 	}
 	alive := t.row.Foldered && slices.ContainsFunc(t.row.State, func(it note.StateItem) bool {
@@ -146,30 +274,56 @@ func (w *Writer) raise(t *txNote) {
 	})
 	if !alive || !had {
 		t.content.Content, t.content.Summary = note.Content{}, nil
-		t.row.Members, t.row.Recipe, t.row.Size = nil, 0, 0
-		return
+		if w.numbers || len(t.row.Members) == 0 {
+			t.row.Members = nil
+			t.dropMessage()
+		}
+		// Where no numbers are given its places stay until the home has ended them: whoever becomes home
+		// tells clients of them.
+		return nil
 	}
-	kept := t.before.Content
+	kept := was.Content
 	node := note.Node{Rev: note.NextRevision(win.Rev, t.row.Class, false, &kept), Parent: win.Rev, Changed: note.Changes(&note.Content{}, &kept)}
-	w.graft(t, c, []grown{{node: node, content: &kept, summary: t.before.Summary}})
+	w.graft(t, c, []grown{{node: node, content: &kept, summary: was.Summary}})
 	t.row.Stub = false
+	return nil
 }
 
-// follow brings the memberships that have numbers in line with the state: those that ended
-// elsewhere end here, and \Deleted is what the state says.
-func (w *Writer) follow(t *txNote) {
-	members := t.row.Members[:0:0]
-	for _, m := range t.row.Members {
-		if f := w.st.folder(m.Folder); f != nil {
-			v, _ := t.row.State.Get(note.Member, string(f.UNID[:]))
-			if v == note.Off {
-				continue
-			}
-			m.Deleted = v == note.Deleted
-		}
-		members = append(members, m)
+// revive sees to it that a live note has the message of its winner.
+func (w *Writer) revive(t *txNote, was *layout.Content, m *Message) error {
+	d := t.content.Content.Message
+	have, err := w.messageOf(t, was)
+	if err != nil || have == d {
+		return err
 	}
-	t.row.Members = members
+	if d.IsZero() {
+		t.dropMessage()
+		return nil
+	}
+	if m == nil || m.Digest != d {
+		return &IncompleteError{[]note.UNID{t.row.UNID}}
+	}
+	t.message, t.row.Recipe, t.row.Size = m, m.recipe, m.Size
+	return nil
+}
+
+// messageOf is the digest of the message that a note has, zero where it has none. was is its content.
+func (w *Writer) messageOf(t *txNote, was *layout.Content) (note.Digest, error) {
+	if t.message != nil || t.row.Recipe == 0 {
+		if t.message == nil {
+			return note.Digest{}, nil
+		}
+		return t.message.Digest, nil
+	}
+	if was != nil && !was.Content.Message.IsZero() {
+		return was.Content.Message, nil
+	}
+	// A note that was deleted keeps its message as long as it has places.
+	v, err := getValue(w.eng, layout.NumberKey(layout.SpaceRecipe, uint64(t.row.Recipe)))
+	if err != nil || len(v) < len(note.Digest{}) {
+		return note.Digest{}, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, t.row.Recipe, err)
+	}
+	return note.Digest(v[:32]), nil
 }
 
 // MergeConflicts writes what note.MergeLeaves decides for a note with conflicts. Only the database's
@@ -178,15 +332,22 @@ func (w *Writer) MergeConflicts(id note.ID) (bool, error) {
 	if !w.who.System {
 		return false, ErrDenied
 	}
+	if err := w.Home(); err != nil {
+		return false, err
+	}
 	t, err := w.change(id)
 	if err != nil {
 		return false, err
 	}
-	cur, err := w.load(id, t)
-	if err != nil {
+	return w.mergeConflicts(t)
+}
+
+func (w *Writer) mergeConflicts(t *txNote) (bool, error) {
+	cur, err := w.load(t.id, t)
+	if err != nil || len(cur.Tree.Conflicts()) == 0 {
 		return false, err
 	}
-	r, err := w.Remote(id)
+	r, err := w.remote(t.id, t.row, false)
 	if err != nil {
 		return false, err
 	}
@@ -220,6 +381,9 @@ func (w *Writer) Prune(id note.ID, keep int) error {
 		if p.Passed < n.Seq {
 			return nil
 		}
+	}
+	if n.Unnumbered || len(w.st.peers) == 0 && w.st.counters.Ledger.Shared {
+		return nil // somebody is still to get it
 	}
 	t, err := w.change(id)
 	if err != nil {

@@ -45,7 +45,7 @@ func (r *replicas) send(from, to *modelDB, only ...note.UNID) (changed int) {
 	before := r.counters(to)
 	for _, in := range list {
 		r.must(r.update(func(ws ...*store.Writer) error {
-			_, err := ws[0].Apply(in)
+			_, err := ws[0].Apply(in, nil)
 			return err
 		}, to))
 	}
@@ -201,7 +201,7 @@ func TestStubAndMembership(t *testing.T) {
 		stub, err = rd.Remote(id)
 		return err
 	})
-	r.must(r.update(func(ws ...*store.Writer) error { _, err := ws[0].Apply(stub); return err }, b))
+	r.must(r.update(func(ws ...*store.Writer) error { _, err := ws[0].Apply(stub, nil); return err }, b))
 	kept := func(d *modelDB) {
 		t.Helper()
 		r.read(d, func(rd *store.Reader) error {
@@ -242,7 +242,7 @@ func TestGraves(t *testing.T) {
 		in, err = rd.Remote(id)
 		return err
 	})
-	err := r.update(func(ws ...*store.Writer) error { _, err := ws[0].Apply(in); return err }, a)
+	err := r.update(func(ws ...*store.Writer) error { _, err := ws[0].Apply(in, nil); return err }, a)
 	if !errors.Is(err, store.ErrGrave) {
 		t.Error("a buried note was applied: ", err)
 	}

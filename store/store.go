@@ -7,6 +7,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -67,7 +68,15 @@ type Options struct {
 	FeedKeep uint64
 	// Indexes are the views that are part of every write.
 	Indexes []Index
-	Stats   *stat.Tree
+	// Still keeps the engine from rewriting its tables by itself: for a store that is only read.
+	Still bool
+	Stats *stat.Tree
+	// Confirm waits until a mate has what was changed up to a sequence. It is asked after the change is durable
+	// here, outside all locks, for databases that are acknowledged by more than this server; its error is
+	// ErrUnconfirmed, and the change stays. Where nobody can confirm, Admit refuses beforehand: it is
+	// asked for databases whose acknowledgement is strict, before anything is changed.
+	Confirm func(ctx context.Context, ids []note.DatabaseID, seq uint64) error
+	Admit   func(ctx context.Context, ids []note.DatabaseID) error
 	// OnFatal is told of an error after which nothing may be acknowledged: a failed flush of the
 	// log. It must end the process; start-up recovers.
 	OnFatal func(error)
@@ -120,6 +129,7 @@ type Store struct {
 	watch       watchers
 	infos       infoWatchers
 	pins        pins
+	leaders     leaders
 	space       space
 	stat        storeStats
 	// making is held for reading while a database is made, for writing to keep any from being made.

@@ -19,6 +19,8 @@ type Tx struct {
 	writers []*Writer // in ascending database id
 	// anyState lets databases out of service be changed: what concerns all of them.
 	anyState bool
+	// unconfirmed waits for no mate: what came from one.
+	unconfirmed bool
 }
 
 // Update is the one door by which notes change. It locks the databases named, in ascending id,
@@ -41,6 +43,9 @@ func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn fu
 	if err := tx.acquire(ids); err != nil {
 		return err
 	}
+	if err := tx.admit(ctx); err != nil {
+		return err
+	}
 	c, err := tx.run(fn)
 	if err != nil {
 		return err
@@ -54,7 +59,57 @@ func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn fu
 		return s.die(err)
 	}
 	s.watch.fire(s.hz.complete(c.span))
-	return c.batch.Close()
+	tx.tellInfos()
+	return errors.Join(c.batch.Close(), tx.confirm(ctx, c.span.last))
+}
+
+// tellInfos tells who watches what databases are, outside every lock.
+func (tx *Tx) tellInfos() {
+	for _, w := range tx.writers {
+		if w.infoChanged {
+			tx.s.infoChanged(w.db.id)
+		}
+	}
+}
+
+// admit asks, where a change is not to be made that nobody can confirm, whether anybody can.
+func (tx *Tx) admit(ctx context.Context) error {
+	if tx.s.opt.Admit == nil || tx.unconfirmed {
+		return nil
+	}
+	var ids []note.DatabaseID
+	for _, w := range tx.writers {
+		if w.db.cur.Load().info.Ack == layout.AckStrict {
+			ids = append(ids, w.db.id)
+		}
+	}
+	if ids == nil {
+		return nil
+	}
+	if err := tx.s.opt.Admit(ctx, ids); err != nil {
+		return fmt.Errorf("%w: nothing was changed: %w", ErrUnconfirmed, err)
+	}
+	return nil
+}
+
+// confirm waits until mates have what was changed of databases that ask for it.
+func (tx *Tx) confirm(ctx context.Context, seq uint64) error {
+	if tx.s.opt.Confirm == nil || tx.unconfirmed {
+		return nil
+	}
+	var ids []note.DatabaseID
+	for _, w := range tx.writers {
+		if w.st.info.Ack != layout.AckLocal && w.changed() {
+			ids = append(ids, w.db.id)
+		}
+	}
+	if ids == nil {
+		return nil
+	}
+	if err := tx.s.opt.Confirm(ctx, ids, seq); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+	}
+	return nil
 }
 
 // commit is a batch on its way: applied, its flush not yet waited for. Without a batch nothing
@@ -102,7 +157,13 @@ func (tx *Tx) run(fn func(*Tx) error) (commit, error) {
 	if err := fn(tx); err != nil {
 		return commit{}, err
 	}
-	return tx.commit()
+	c, err := tx.commit()
+	for _, w := range tx.writers {
+		if w.leading != nil && err == nil {
+			tx.s.leaders.set(w.db.id, *w.leading)
+		}
+	}
+	return c, err
 }
 
 // Database returns the writer of a database that the update named.
@@ -113,6 +174,16 @@ func (tx *Tx) Database(id note.DatabaseID) (*Writer, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: %s", ErrNotNamed, id)
+}
+
+// Home is Database for changes that must be numbered at once, because somebody is told of the numbers: at a
+// replica that is not home it is ErrNotHome.
+func (tx *Tx) Home(id note.DatabaseID) (*Writer, error) {
+	w, err := tx.Database(id)
+	if err == nil {
+		err = w.Home()
+	}
+	return w, err
 }
 
 // commit settles every writer, which may still fail, then takes numbers, builds the batch and

@@ -32,6 +32,15 @@ type Writer struct {
 	entries  []entry          // rows of indexes
 	peers    []note.ReplicaID // known replicas that changed
 	renewed  bool             // the MODSEQs start again
+	// numbers says that this replica gives numbers: it is not shared, or leads. Where it does not, notes
+	// change unnumbered, or as a page of the home's ledger dictates.
+	numbers bool
+	// leading is what becomes of that when the update is applied, nil where nothing changes.
+	leading  *bool
+	madeHead bool // a folder has got a head: notes may wait for it
+	// infoChanged says that what the database is changed.
+	infoChanged bool
+	graves      []note.UNID // of notes that never were here
 }
 
 type chunkKey struct {
@@ -60,14 +69,27 @@ type txNote struct {
 	// named and wasNamed are the objects that the stored revisions name, after and before.
 	named, wasNamed map[note.Digest]bool
 	hadLeaves       bool
-	// renewed gives the note new numbers though nothing of it has changed.
-	renewed bool
+	// renewed gives the note new numbers though nothing of it has changed, again only a new MODSEQ.
+	renewed, again bool
+	// given says that its numbers come from the home, or are gone, and are not to be worked out here.
+	given bool
+	// saved says that the note came to life again though it is in no folder: an edit beats a deletion.
+	saved bool
 }
 
 func (w *Writer) begin() {
 	w.st = w.db.cur.Load()
 	w.rights = w.st.info.ACL.Rights(w.who)
 	w.dirty = make(map[note.ID]*txNote)
+	w.numbers = !w.st.counters.Ledger.Shared || w.s.leaders.has(w.db.id)
+}
+
+// Home is ErrNotHome where the replica does not give numbers.
+func (w *Writer) Home() error {
+	if !w.numbers {
+		return fmt.Errorf("%w: %s", ErrNotHome, w.st.info.Title)
+	}
+	return nil
 }
 
 // mutable makes the state this writer's own, so that it can be changed.
@@ -152,7 +174,7 @@ type New struct {
 	Date    int64 // INTERNALDATE, Unix seconds
 	Thread  note.UNID
 	// Folders are the note ids of the folders that it goes into; a note made with any lives as long
-	// as it is in one.
+	// as it is in one. At a replica that is not home it gets its UIDs there later, from the home.
 	Folders  []note.ID
 	Keywords []string // canonical spelling
 	SeenBy   []note.UNID
@@ -179,8 +201,8 @@ func (w *Writer) Create(n New) (note.ID, error) {
 		return 0, err
 	}
 	for i, f := range n.Folders {
-		if w.st.folder(f) == nil {
-			return 0, fmt.Errorf("%w: folder %d", ErrNotFound, f)
+		if _, err := w.folderUNID(f); err != nil {
+			return 0, err
 		}
 		if slices.Contains(n.Folders[:i], f) {
 			return 0, fmt.Errorf("%w: folder %d twice", ErrExists, f)
@@ -221,6 +243,12 @@ func (w *Writer) findOwn(u note.UNID) (note.ID, error) {
 	return w.Find(u)
 }
 
+// Made is the note id of a note that this update has made.
+func (w *Writer) Made(u note.UNID) (note.ID, bool) {
+	id, ok := w.made[u]
+	return id, ok
+}
+
 func (w *Writer) mayCreate(n *New) error {
 	if w.who.System {
 		return nil
@@ -236,11 +264,13 @@ func (w *Writer) mayCreate(n *New) error {
 		return nil
 	}
 	for _, id := range n.Folders {
-		f := w.st.folder(id)
-		if f == nil {
-			return fmt.Errorf("%w: folder %d", ErrNotFound, id)
+		granted := w.rights
+		if f := w.st.folder(id); f != nil {
+			granted = w.FolderRights(f)
+		} else if _, err := w.folderUNID(id); err != nil {
+			return err
 		}
-		if w.FolderRights(f)&right == 0 {
+		if granted&right == 0 {
 			return ErrDenied
 		}
 	}
@@ -305,6 +335,9 @@ func (w *Writer) Subscribe(folder note.ID, person note.UNID, on bool) error {
 		return err
 	}
 	w.setState(t, note.Subscribed, string(person[:]), onOff(on))
+	if !w.numbers {
+		return nil
+	}
 	f.Subscribed = slices.DeleteFunc(slices.Clone(f.Subscribed), func(p note.UNID) bool { return p == person })
 	if on {
 		f.Subscribed = append(f.Subscribed, person)
@@ -339,7 +372,7 @@ func (w *Writer) Revise(id note.ID, parent note.Revision, c note.Content, summar
 	c.Message = base.Message
 	node := note.Node{Rev: note.NextRevision(parent, t.row.Class, false, &c), Parent: parent, Changed: note.Changes(base, &c)}
 	w.graft(t, cur, []grown{{node, &c, summary}})
-	if len(w.st.peers) == 0 && len(t.content.Tree) > 2*historyKept {
+	if w.alone() && len(t.content.Tree) > 2*historyKept {
 		// No other replica can still stand at an older revision.
 		t.content.Tree = t.content.Tree.Prune(historyKept)
 	}
@@ -432,8 +465,26 @@ func (w *Writer) Destroy(id note.ID) error {
 	for _, m := range slices.Clone(t.row.Members) {
 		w.leave(t, m.Folder)
 	}
+	if !w.numbers && w.leaveAll(t) {
+		return nil // only its home writes the deleting revision of what was in a folder
+	}
 	return w.bury(id, t)
 }
+
+// leaveAll ends what memberships a note's state still has, and says whether it had any, or has places.
+func (w *Writer) leaveAll(t *txNote) bool {
+	had := len(t.row.Members) > 0
+	for _, it := range t.row.State {
+		if it.Kind == note.Member && it.Value != note.Off {
+			w.setState(t, note.Member, it.Key, note.Off)
+			had = true
+		}
+	}
+	return had
+}
+
+// alone says that no other replica can hold the database's notes.
+func (w *Writer) alone() bool { return len(w.st.peers) == 0 && !w.st.counters.Ledger.Shared }
 
 func (w *Writer) mayDestroy(n *layout.Note) bool {
 	const both = note.DeleteMark | note.Expunge
@@ -450,7 +501,7 @@ func (w *Writer) mayDestroy(n *layout.Note) bool {
 // bury writes the deleting revision. Where a replica is known that may still hold the note, its
 // stub stays until that has passed it; alone, it becomes a grave at once.
 func (w *Writer) bury(id note.ID, t *txNote) error {
-	if len(w.st.peers) == 0 {
+	if w.alone() {
 		t.row = nil
 		return nil
 	}
@@ -468,6 +519,10 @@ func (w *Writer) bury(id note.ID, t *txNote) error {
 	}
 	w.graft(t, cur, add)
 	t.content.Content, t.content.Summary = note.Content{}, nil
-	t.row.Stub, t.row.Recipe, t.row.Size = true, 0, 0
+	t.row.Stub = true
+	t.dropMessage()
 	return nil
 }
+
+// dropMessage lets a note have no message any more.
+func (t *txNote) dropMessage() { t.message, t.row.Recipe, t.row.Size = nil, 0, 0 }

@@ -1,6 +1,6 @@
 // Package mtasts learns and keeps what domains demand of those who send them mail: which hosts may
-// take it, and that TLS with a certificate of their name is used (RFC 8461). Policies are kept in
-// memory for as long as they say, and not over a restart.
+// take it, and that TLS with a certificate of their name is used (RFC 8461). Policies are kept for as
+// long as they say, over a restart too where there is a Keep.
 package mtasts
 
 import (
@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -40,8 +41,17 @@ type Options struct {
 	// Entries is of how many domains something is remembered (10,000).
 	Entries int
 	// Port is HTTPS's (443).
-	Port  string
+	Port string
+	// Keep is where policies outlive a restart; nil: nowhere.
+	Keep  Keep
 	Stats *stat.Tree
+}
+
+// Keep is a table of short texts that outlives the process. mail/keep has it.
+type Keep interface {
+	Each(ctx context.Context, fn func(key, value string)) error
+	Put(key, value string)
+	Drop(key string)
 }
 
 // Cache holds policies. Its methods may be called from any goroutine.
@@ -50,6 +60,7 @@ type Cache struct {
 	opt    Options
 	client *http.Client
 	flight singleflight.Group
+	loaded sync.Once
 
 	mu      sync.Mutex
 	entries map[string]entry
@@ -136,6 +147,7 @@ func (c *Cache) Policy(ctx context.Context, domain string) (enforce bool, fits f
 func (c *Cache) lookup(ctx context.Context, domain string) *Policy {
 	records, _, err := c.opt.Resolver.TXT(ctx, "_mta-sts."+domain)
 	id, published := recordID(records)
+	c.loaded.Do(c.load)
 	now := c.env.Clock.Now()
 	c.mu.Lock()
 	have := c.entries[domain]
@@ -190,8 +202,54 @@ func (c *Cache) keep(domain string, e entry) {
 			}
 		}
 		delete(c.entries, victim)
+		if c.opt.Keep != nil {
+			c.opt.Keep.Drop(victim)
+		}
 	}
 	c.entries[domain] = e
+	if c.opt.Keep != nil && e.policy != nil {
+		c.opt.Keep.Put(domain, e.text())
+	}
+}
+
+// text is an entry as it is kept: when it ends, its id, and the policy as a domain publishes it.
+func (e *entry) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s\nversion: STSv1\nmode: %s\nmax_age: %d\n", e.until.Unix(), e.id, e.policy.Mode, int64(e.policy.MaxAge/time.Second))
+	for _, mx := range e.policy.MX {
+		fmt.Fprintf(&b, "mx: %s\n", mx)
+	}
+	return b.String()
+}
+
+// readEntry reads what text wrote.
+func readEntry(s string) (e entry, ok bool) {
+	first, policy, _ := strings.Cut(s, "\n")
+	until, id, _ := strings.Cut(first, " ")
+	sec, err1 := strconv.ParseInt(until, 10, 64)
+	p, err2 := ParsePolicy(policy)
+	return entry{id: id, policy: &p, until: time.Unix(sec, 0)}, err1 == nil && err2 == nil
+}
+
+// load takes in what was kept, and has forgotten what holds no longer.
+func (c *Cache) load() {
+	if c.opt.Keep == nil {
+		return
+	}
+	now := c.env.Clock.Now()
+	err := c.opt.Keep.Each(context.Background(), func(domain, text string) {
+		e, ok := readEntry(text)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !ok || !now.Before(e.until) || len(c.entries) >= c.opt.Entries {
+			c.opt.Keep.Drop(domain)
+			return
+		}
+		c.entries[domain] = e
+	})
+	if err != nil {
+		c.env.Log.Error("mtasts: kept policies cannot be read", "err", err)
+	}
 }
 
 // fetch gets a domain's policy.

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -49,6 +50,7 @@ func (f *far) pass(d time.Duration) {
 type far struct {
 	*Cache
 	t       *testing.T
+	kept    table
 	zone    *zone.Server
 	clock   *shifted
 	mu      sync.Mutex
@@ -116,11 +118,52 @@ func open(t *testing.T, name string) *far {
 	roots := x509.NewCertPool()
 	roots.AddCert(cert)
 	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	f.kept = table{}
 	f.Cache = New(fix.Env, Options{
-		Resolver: dns.New(fix.Env, dns.Options{Servers: []string{f.zone.Addr()}, Timeout: time.Second, Attempts: 1}), Roots: roots, Port: port, Timeout: 5 * time.Second,
+		Keep: f.kept, Resolver: dns.New(fix.Env, dns.Options{Servers: []string{f.zone.Addr()}, Timeout: time.Second, Attempts: 1}), Roots: roots, Port: port, Timeout: 5 * time.Second,
 	})
 	f.text(good)
 	return f
+}
+
+// table is a Keep in memory.
+type table map[string]string
+
+func (t table) Each(_ context.Context, fn func(key, value string)) error {
+	for k, v := range maps.Clone(t) {
+		fn(k, v)
+	}
+	return nil
+}
+func (t table) Put(key, value string) { t[key] = value }
+func (t table) Drop(key string)       { delete(t, key) }
+
+// restart makes a new cache of what the old one has kept.
+func (f *far) restart() { f.Cache = New(f.Cache.env, f.Cache.opt) }
+
+// TestRestart: a policy holds over a restart for as long as it says, whatever happens to its record and its host.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	f := open(t, "mta-sts.far.example")
+	hosts := []string{"mx.far.example", "a.pool.far.example", "!pool.far.example", "!mx.evil.example"}
+	f.is("first", true, hosts...)
+	f.answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	f.restart()
+	f.is("after a restart", true, hosts...)
+	if f.fetches() != 1 {
+		t.Errorf("fetched %d times", f.fetches())
+	}
+	f.zone.Set("mta-sts.far.example. IN A 127.0.0.1\n")
+	f.pass(time.Minute)
+	f.restart()
+	f.is("no record", true, hosts...)
+	f.pass(24 * time.Hour)
+	f.kept["x.example"], f.kept["y.example"], f.kept["z.example"] = "garbage", "99999999999 id\nversion: STSv9\n", "1 id\n"+good
+	f.restart()
+	f.is("too old", false)
+	if len(f.kept) != 0 {
+		t.Errorf("%v is still kept", f.kept)
+	}
 }
 
 func (f *far) is(what string, enforce bool, hosts ...string) {

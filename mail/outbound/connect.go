@@ -162,7 +162,7 @@ func (m *Mailer) session(ctx context.Context, t *Target, h *host, a netip.Addr, 
 		return nil, &Failure{Reply: smtp.NewReply(451, 4, 4, 1, "Cannot connect to "+where+": "+reason(err)), Host: where}, false
 	}
 	s = &Session{Host: where, Name: h.name, m: m, conn: conn, target: t}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stop := context.AfterFunc(ctx, s.interrupt)
 	fail, broke = s.greet(t, g)
 	if fail != nil {
 		stop()

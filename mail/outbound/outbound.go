@@ -73,7 +73,9 @@ type Options struct {
 	Port int
 	// ConnectTimeout is how long connecting to one address may take (30 s), Timeout one reply (5 min).
 	ConnectTimeout, Timeout time.Duration
-	Stats                   *stat.Tree
+	// Grace is how long a message that is being sent may still take when the server stops (10 s).
+	Grace time.Duration
+	Stats *stat.Tree
 }
 
 // Mailer makes sessions. Its methods may be called from any goroutine.
@@ -93,6 +95,9 @@ func New(e *env.Env, o Options) *Mailer {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Minute
+	}
+	if o.Grace <= 0 {
+		o.Grace = 10 * time.Second
 	}
 	m := &Mailer{env: e, opt: o}
 	m.stat.connections = o.Stats.Counter("Mail.Transfer.Connections", "connections made to other mail servers")

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"strings"
+	"sync"
 
 	client "doublet/client/smtp"
 	"doublet/wire/mime"
@@ -26,6 +27,27 @@ type Session struct {
 	conn   net.Conn
 	target *Target
 	stop   func() bool
+
+	mu      sync.Mutex
+	sending bool // a message is on its way: what becomes of it is worth waiting for
+}
+
+// interrupt ends the session for a server that stops. A message that is on its way may still take a while:
+// the other server may have it, and whoever does not hear that sends it again.
+func (s *Session) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.sending {
+		_ = s.conn.Close()
+		return
+	}
+	s.m.env.Clock.AfterFunc(s.m.opt.Grace, func() { _ = s.conn.Close() })
+}
+
+func (s *Session) busy(is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sending = is
 }
 
 // Recipient is one of a message's.
@@ -41,7 +63,10 @@ type Message struct {
 	Ret   smtp.Ret
 	// UTF8 says that it was submitted as internationalized mail (RFC 6531).
 	UTF8 bool
-	To   []Recipient
+	// Priority is what its envelope asked for (RFC 6710), where HasPriority says that it did.
+	Priority    int8
+	HasPriority bool
+	To          []Recipient
 	// Prefix is header fields to go before Data.
 	Prefix, Data []byte
 }
@@ -67,12 +92,28 @@ var (
 	replyBroken = smtp.NewReply(451, 4, 4, 2, "The connection broke while the message was sent")
 )
 
+// Fit re-encodes a message with 8-bit characters for a server that does not take them, and says whether
+// it did. What cannot be re-encoded stays as it is, and Send refuses it.
+//
+// Implements: RFC 6152 §3 Conversion for a server without 8BITMIME
+func (s *Session) Fit(msg *Message) bool {
+	if _, ok := s.c.Ext("8BITMIME"); ok || !high(msg.Data) {
+		return false
+	}
+	out, ok := mime.SevenBit(msg.Data)
+	if ok {
+		msg.Data = out
+	}
+	return ok
+}
+
 // Send sends a message. The server's own words are in the result, whatever they are.
 //
 // Implements: RFC 1870 §6 SIZE declared and heeded by the client
 // Implements: RFC 6152 §3 8BITMIME by the client
 // Implements: RFC 6531 §3.2 SMTPUTF8 by the client
 // Implements: RFC 3461 §5.2.1 DSN parameters passed on
+// Implements: RFC 6710 §4.2 Priority passed on
 func (s *Session) Send(msg *Message) Result {
 	res := Result{Replies: make([]*smtp.Reply, len(msg.To))}
 	size := int64(len(msg.Prefix) + len(msg.Data))
@@ -88,7 +129,9 @@ func (s *Session) Send(msg *Message) Result {
 		res.Own = true
 		return res
 	}
+	s.busy(true)
 	got, err := s.c.Deliver(out)
+	s.busy(false)
 	s.Sent++
 	res.Broken, res.Early = err != nil, err != nil && got.Mail == nil
 	k := 0
@@ -163,6 +206,9 @@ func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgo
 		out.Params.EnvID, out.Params.Ret = msg.EnvID, msg.Ret
 	}
 	res.Relayed = !dsn
+	if has("MT-PRIORITY") {
+		out.Params.Priority, out.Params.HasPriority = msg.Priority, msg.HasPriority
+	}
 	out.To = make([]smtp.Path, 0, len(msg.To))
 	for i := range msg.To {
 		to, ok := msg.To[i].To, true

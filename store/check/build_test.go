@@ -249,7 +249,7 @@ func (w *world) fillDocs() {
 			remote.Tree = remote.Tree.Add(note.Node{Rev: rev, Parent: root.Rev, Changed: []string{"Body", "Subject"}})
 			remote.Contents[rev] = &c
 		}
-		_, err = wr.Apply(remote)
+		_, err = wr.Apply(remote, nil)
 		return err
 	})
 	// With a replica known, a destroyed note leaves a stub.

@@ -32,6 +32,7 @@ const (
 	UNIDRow         Kind = "unid"
 	SequenceRow     Kind = "sequence"
 	ModSeqRow       Kind = "modseq"
+	UnnumberedRow   Kind = "unnumbered"
 	FolderRow       Kind = "folder"
 	MemberRow       Kind = "member"
 	ChunkRow        Kind = "chunk"

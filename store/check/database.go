@@ -51,6 +51,8 @@ type rec struct {
 	found   uint32 // member rows found
 	mark    uint8
 	stub    bool
+	// listed has a row under its MODSEQ, unnumbered one among what no home has numbered.
+	listed, unnumbered bool
 }
 
 // The derived rows of a note that were found.
@@ -59,6 +61,7 @@ const (
 	hasSequence
 	hasModSeq
 	hasThread
+	hasUnnumbered
 )
 
 // sums is what a folder's counters must be.
@@ -69,8 +72,10 @@ type sums struct {
 	chunks         map[uint32]*chunkSums
 	highUID        uint32
 	highMod        note.ModSeq
-	// note is set for folders whose note lives.
+	// note is set for folders whose note lives, ahead where it says what no home has numbered: then the
+	// head is as it was numbered last.
 	note       bool
+	ahead      bool
 	unid       note.UNID
 	name, use  string
 	acl        *note.ACL
@@ -91,7 +96,7 @@ type index struct {
 func (c *checker) database(e *entry) error {
 	d := &database{checker: c, entry: e, folders: map[note.ID]*sums{}, heads: map[note.ID]*layout.Folder{}}
 	for _, step := range []func() error{
-		d.readInfo, d.readCounters, d.readHeads, d.readNotes, d.unids, d.sequences, d.threads, d.members,
+		d.readInfo, d.readCounters, d.readHeads, d.readNotes, d.unids, d.sequences, d.unnumbered, d.threads, d.members,
 		d.chunks, d.modseqs, d.checkHeads, d.peers, d.checkIndexes, d.missing, d.unknown, d.checkCounters,
 	} {
 		if err := step(); err != nil {
@@ -265,7 +270,7 @@ func (d *database) unknown() error {
 		return errDamage{err}
 	}
 	defer it.Close()
-	const kinds = "imncxusqhfketzpvwV"
+	const kinds = "imncxusyqhfketzpvwV"
 	at := layout.Prefix(d.num, 0)[:5]
 	end := string(layout.After(at))
 	for it.SeekGE(at) && string(it.Key()) < end {
@@ -302,6 +307,16 @@ func (d *database) afterKind(kind layout.Kind, rest []byte) []byte {
 	return layout.After(d.prefix(kind))
 }
 
+// top is the highest MODSEQ that may be there. A replica that has got some pages of its home's ledger, and
+// not the rest, may have some of what is above its own.
+func (d *database) top() note.ModSeq {
+	l := &d.counters.Ledger
+	if l.Partial {
+		return max(l.Last, l.Complete, l.High)
+	}
+	return l.Last
+}
+
 // checkCounters comes last: by then everything that counters count has been seen.
 func (d *database) checkCounters() error {
 	key := d.prefix(layout.KindCounters)
@@ -315,7 +330,7 @@ func (d *database) checkCounters() error {
 	if want.Seq < d.highSeq {
 		wrong, want.Seq = append(wrong, "sequence"), d.highSeq
 	}
-	if want.Ledger.Last < d.highMod {
+	if d.top() < d.highMod {
 		wrong, want.Ledger.Last = append(wrong, "last MODSEQ"), d.highMod
 	}
 	if want.Ledger.UID < d.highUID {

@@ -28,7 +28,7 @@ func folderItems(f *layout.Folder) note.Items {
 // folderNote notes what a folder's head must say.
 func (d *database) folderNote(id note.ID, n *layout.Note, row *layout.Content) error {
 	s := d.sums(id)
-	s.note, s.unid = true, n.UNID
+	s.note, s.ahead, s.unid = true, n.Unnumbered, n.UNID
 	s.name, s.use = row.Content.Items.Get(itemName).AsText(), row.Content.Items.Get(itemSpecialUse).AsText()
 	if v := row.Content.Items.Get(itemACL).AsBinary(); v != nil {
 		acl, rest, err := note.ReadACL(append([]byte(nil), v...))
@@ -211,7 +211,7 @@ func (d *database) checkHeads() error {
 			d.orphanHead(key, f, s)
 			continue
 		}
-		if other, ok := names[f.Name]; ok {
+		if other, ok := names[f.Name]; ok && !d.counters.Ledger.Partial {
 			d.report(FolderRow, key, nil, "folders %d and %d are both named %q", other, id, f.Name)
 		}
 		names[f.Name] = id
@@ -278,10 +278,10 @@ func (d *database) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, 
 	if bad(f.UNID != s.unid, "UNID") {
 		fixed.UNID = s.unid
 	}
-	if bad(f.Name != s.name || f.SpecialUse != s.use, "name") {
+	if bad(!s.ahead && (f.Name != s.name || f.SpecialUse != s.use), "name") {
 		fixed.Name, fixed.SpecialUse = s.name, s.use
 	}
-	if bad(f.HasACL != (s.acl != nil) || s.acl != nil && string(note.AppendACL(nil, &f.ACL)) != string(note.AppendACL(nil, s.acl)), "access list") {
+	if bad(!s.ahead && (f.HasACL != (s.acl != nil) || s.acl != nil && string(note.AppendACL(nil, &f.ACL)) != string(note.AppendACL(nil, s.acl))), "access list") {
 		if fixed.HasACL = s.acl != nil; s.acl != nil {
 			fixed.ACL = *s.acl
 		}
@@ -304,7 +304,7 @@ func (d *database) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, 
 	if bad(f.Mod < s.highMod, "latest MODSEQ") {
 		fixed.Mod = s.highMod
 	}
-	if bad(!d.noCount && f.Mod > d.counters.Ledger.Last && d.newMod < f.Mod, "latest MODSEQ above the ledger's") {
+	if bad(!d.noCount && f.Mod > d.top() && d.newMod < f.Mod, "latest MODSEQ above the ledger's") {
 		fixed.Mod = s.highMod
 	}
 	if bad(f.UIDValidity == 0, "UIDVALIDITY") {
@@ -312,7 +312,7 @@ func (d *database) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, 
 	}
 	have := slices.SortedFunc(slices.Values(f.Subscribed), note.UNID.Compare)
 	want := slices.SortedFunc(slices.Values(s.subscribed), note.UNID.Compare)
-	if bad(!slices.Equal(have, want), "subscriptions") {
+	if bad(!s.ahead && !slices.Equal(have, want), "subscriptions") {
 		fixed.Subscribed = want
 	}
 	return fixed, wrong
@@ -322,6 +322,9 @@ func (d *database) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, 
 // UIDVALIDITY, since how far its UIDs went is not known.
 func (d *database) headless(id note.ID, s *sums) error {
 	key := layout.NoteKey(d.num, layout.KindFolder, id)
+	if s.ahead && s.total == 0 {
+		return nil // it gets its head from its home
+	}
 	if !s.note {
 		// Its name and identity are lost; what is in it is not. The folder note follows from the head.
 		f := &layout.Folder{

@@ -156,10 +156,11 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, leaves
 	if n.Stub != win.Deleted {
 		wrong, fixed.Stub = append(wrong, fmt.Sprintf("stub is %v, the winner's deletion %v", n.Stub, win.Deleted)), win.Deleted
 	}
-	if fixed.Stub && (len(n.Members) > 0 || n.Recipe != 0) {
+	// What no home has heard of keeps its places until the home has ended them.
+	if fixed.Stub && !n.Unnumbered && (len(n.Members) > 0 || n.Recipe != 0) {
 		wrong, fixed.Members, fixed.Recipe = append(wrong, "a stub with memberships or a message"), nil, 0
 	}
-	if n.Mod < n.Created {
+	if n.Mod < n.Created && n.Listed() {
 		wrong, fixed.Mod = append(wrong, "changed before it was made"), n.Created
 	}
 	if n.Recipe != 0 && row.Content.Message.IsZero() && !fixed.Stub {
@@ -196,7 +197,7 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, leaves
 	if err := d.indexed(id, &fixed, &row.Content); err != nil {
 		return err
 	}
-	if n.Class == note.Folder && !fixed.Stub {
+	if n.Class == note.Folder && (!fixed.Stub || n.Unnumbered && d.heads[id] != nil) {
 		return d.folderNote(id, n, row)
 	}
 	return nil
@@ -210,6 +211,9 @@ func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) 
 		f := d.heads[m.Folder]
 		if f == nil {
 			continue // its own finding, when the heads are checked
+		}
+		if n.Unnumbered {
+			continue // its places are those of before
 		}
 		v, at := n.State.Get(note.Member, string(f.UNID[:]))
 		if v == note.Off && at == (note.Stamp{}) {
@@ -238,10 +242,13 @@ func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) 
 
 // keep remembers a note for the derived rows.
 func (d *database) keep(id note.ID, n *layout.Note) {
-	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, recipe: n.Recipe, stub: n.Stub}
+	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, recipe: n.Recipe, stub: n.Stub, listed: n.Listed(), unnumbered: n.Unnumbered}
 	d.highSeq = max(d.highSeq, n.Seq)
 	if n.Stub {
 		d.rep.Stubs++
+		if len(n.Members) > 0 {
+			d.add(n)
+		}
 	} else {
 		r.thread = n.Thread
 		d.rep.Notes++

@@ -47,6 +47,23 @@ func (d *database) sequences() error {
 	})
 }
 
+// unnumbered holds the rows of what no home has numbered against the notes.
+func (d *database) unnumbered() error {
+	return d.scan(d.prefix(layout.KindUnnumbered), func(k, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil || len(k) != 14 {
+			d.report(UnnumberedRow, k, []change{drop(k)}, "cannot be read")
+			return nil
+		}
+		if r := d.find(id); r != nil && r.unnumbered && r.seq == layout.Tail64(k) {
+			r.mark |= hasUnnumbered
+			return nil
+		}
+		d.report(UnnumberedRow, k, []change{drop(k)}, "note %d is numbered, or changed last at another sequence", id)
+		return nil
+	})
+}
+
 func (d *database) threads() error {
 	return d.scan(d.prefix(layout.KindThread), func(k, _ []byte) error {
 		if len(k) != 30 {
@@ -75,7 +92,7 @@ func (d *database) modseqs() error {
 		d.highNote = max(d.highNote, c.Note)
 		r := d.find(c.Note)
 		if !c.Expunged {
-			if r == nil || r.stub || r.mod != mod {
+			if r == nil || !r.listed || r.mod != mod {
 				d.report(ModSeqRow, k, []change{drop(k)}, "note %d did not change last at MODSEQ %d", c.Note, mod)
 				return nil
 			}
@@ -124,7 +141,11 @@ func (d *database) missing() error {
 				return err
 			}
 		}
-		if r.mark&hasModSeq == 0 && !r.stub {
+		if r.unnumbered && r.mark&hasUnnumbered == 0 {
+			key := layout.IDKey(d.num, layout.KindUnnumbered, r.seq)
+			d.report(UnnumberedRow, key, []change{put(key, layout.UNIDRow(r.id))}, "missing: note %d", r.id)
+		}
+		if r.mark&hasModSeq == 0 && (r.listed || !r.stub && !r.unnumbered) {
 			if err := d.missingModSeq(r); err != nil {
 				return err
 			}
@@ -182,7 +203,7 @@ func (d *database) missingModSeq(r *rec) error {
 	}
 	c, cerr := layout.ReadChange(v)
 	o := d.find(c.Note)
-	if !ok || cerr != nil || !c.Expunged && (o == nil || o.mod != r.mod) {
+	if r.mod != 0 && (!ok || cerr != nil || !c.Expunged && (o == nil || o.mod != r.mod)) {
 		d.report(ModSeqRow, key, []change{put(key, layout.AppendChange(nil, &layout.Change{Note: r.id}))}, "missing: note %d", r.id)
 		return nil
 	}

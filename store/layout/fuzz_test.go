@@ -12,7 +12,7 @@ var (
 	fullNote = Note{
 		UNID: note.UNID{1}, Class: note.Document, Seq: 7, Mod: 1 << 40, Created: 3, Recipe: 9, Size: 100, Date: -5, Thread: note.UNID{2},
 		Author: note.UNID{3}, Foldered: true, Attached: true, Members: []Membership{{Folder: 1, UID: 4_000_000_000, Saved: 5, Deleted: true}},
-		State: note.State{{Kind: note.Keyword, Key: "k", Value: note.On, Stamp: note.Stamp{Time: 9, Replica: 2}}},
+		Unnumbered: true, State: note.State{{Kind: note.Keyword, Key: "k", Value: note.On, Stamp: note.Stamp{Time: 9, Replica: 2}}},
 	}
 	fullFolder = Folder{
 		Note: 5, UNID: note.UNID{1}, Name: "a/b", SpecialUse: "Junk", UIDValidity: 1, UIDNext: 2, Total: 3, Deleted: 4, Size: 5, Mod: 6,
@@ -25,7 +25,7 @@ var (
 		Summary: []byte("sum"),
 	}
 	fullCounters = Counters{NextNote: 1, Seq: 2, Notes: 4, Size: 5, Floor: 6, Expunged: 7, LastUIDValidity: 8, Ledger: note.Ledger{Slot: 3, Shared: true, Skip: true, Last: 9, UID: 10}}
-	fullInfo     = Info{ID: 1, Number: 2, Replica: 3, Title: "t", Kind: "k", Owner: note.UNID{4}, Created: -5, State: PendingDelete, Reason: "r", Quota: 6, Warning: 7, Queue: true}
+	fullInfo     = Info{ID: 1, Number: 2, Replica: 3, Title: "t", Kind: "k", Owner: note.UNID{4}, Created: -5, State: PendingDelete, Reason: "r", Quota: 6, Warning: 7, Queue: true, Ack: AckStrict, Stamp: note.Stamp{Time: 8, Replica: 9}, Mod: 10}
 	fullChange   = Change{Note: 1, Expunged: true, Folder: 2, UID: 3, UNID: note.UNID{4}, Time: 5}
 	fullChunk    = Chunk{Total: 9, Seen: []SeenCount{{note.UNID{1}, 7}}}
 )

@@ -28,6 +28,31 @@ func (s DatabaseState) String() string {
 	return "state ?"
 }
 
+// Ack says when a change of a database is acknowledged.
+type Ack uint8
+
+// The modes of acknowledgement.
+const (
+	// AckLocal: when it is durable here.
+	AckLocal Ack = iota
+	// AckCluster: when it is durable on a mate too; visibly as AckLocal while no mate answers.
+	AckCluster
+	// AckStrict: when it is durable on a mate too; refused while no mate answers.
+	AckStrict
+)
+
+func (a Ack) String() string {
+	switch a {
+	case AckLocal:
+		return "local"
+	case AckCluster:
+		return "cluster"
+	case AckStrict:
+		return "cluster-strict"
+	}
+	return "acknowledgement ?"
+}
+
 // Info says what a database is. It changes rarely.
 type Info struct {
 	ID      note.DatabaseID
@@ -45,7 +70,30 @@ type Info struct {
 	ACL            note.ACL
 	// Queue marks a database that keeps no graves.
 	Queue bool
+	// Ack is when changes are acknowledged.
+	Ack Ack
+	// Stamp is when and where that which replicas share (Shared) was written last, in a database that is
+	// shared, and Mod the MODSEQ that its home gave that; 0 where no home knows it yet.
+	Stamp note.Stamp
+	Mod   note.ModSeq
 }
+
+// SameShared says whether two replicas agree on what they share of what the database is.
+func (i *Info) SameShared(o *Info) bool {
+	return i.Title == o.Title && i.Owner == o.Owner && i.Quota == o.Quota && i.Warning == o.Warning && i.Ack == o.Ack &&
+		string(note.AppendACL(nil, &i.ACL)) == string(note.AppendACL(nil, &o.ACL))
+}
+
+// TakeShared takes from another replica what replicas share.
+func (i *Info) TakeShared(o *Info) {
+	i.Title, i.Owner, i.Quota, i.Warning, i.Ack, i.ACL, i.Stamp = o.Title, o.Owner, o.Quota, o.Warning, o.Ack, o.ACL, o.Stamp
+}
+
+// The flags of an info row.
+const (
+	infoQueue = 1 << iota
+	infoShared
+)
 
 // AppendInfo appends the row's stored form.
 func AppendInfo(dst []byte, i *Info) []byte {
@@ -55,15 +103,23 @@ func AppendInfo(dst []byte, i *Info) []byte {
 	dst = appendString(appendString(dst, i.Title), i.Kind)
 	dst = append(dst, i.Owner[:]...)
 	dst = binary.AppendVarint(dst, i.Created)
-	var q byte
+	var f byte
 	if i.Queue {
-		q = 1
+		f |= infoQueue
 	}
-	dst = append(dst, byte(i.State), q)
+	more := i.Ack != AckLocal || i.Stamp != (note.Stamp{}) || i.Mod != 0
+	if more {
+		f |= infoShared
+	}
+	dst = append(dst, byte(i.State), f)
 	dst = appendString(dst, i.Reason)
 	dst = binary.AppendUvarint(dst, i.Quota)
 	dst = binary.AppendUvarint(dst, i.Warning)
-	return note.AppendACL(dst, &i.ACL)
+	dst = note.AppendACL(dst, &i.ACL)
+	if !more {
+		return dst
+	}
+	return binary.AppendUvarint(note.AppendStamp(append(dst, byte(i.Ack)), i.Stamp), uint64(i.Mod))
 }
 
 // ReadInfo reads the row.
@@ -74,7 +130,8 @@ func ReadInfo(b []byte) (*Info, error) {
 	r.fixed(i.Owner[:])
 	i.Created = r.varint()
 	i.State = DatabaseState(r.byte())
-	i.Queue = r.byte() == 1
+	f := r.byte()
+	i.Queue = f&infoQueue != 0
 	i.Reason = r.string()
 	i.Quota, i.Warning = r.uvarint(), r.uvarint()
 	if r.bad {
@@ -84,6 +141,13 @@ func ReadInfo(b []byte) (*Info, error) {
 	i.ACL, r.b, err = note.ReadACL(r.b)
 	if err != nil {
 		return nil, err
+	}
+	if f&infoShared != 0 {
+		i.Ack = Ack(r.byte())
+		if i.Stamp, r.b, err = note.ReadStamp(r.b); err != nil {
+			return nil, err
+		}
+		i.Mod = note.ModSeq(r.uvarint())
 	}
 	return i, r.end()
 }

@@ -50,7 +50,7 @@ const (
 	KindLeaf       Kind = 'x' // note id (8), revision (24) → content of a leaf that did not win
 	KindUNID       Kind = 'u' // UNID (16) → note id, or a grave
 	KindSequence   Kind = 's' // sequence (8) → note id: one row per note, at its latest change
-	KindUnnumbered Kind = 'y' // sequence (8) → note id: reserved for changes that did not come through the home
+	KindUnnumbered Kind = 'y' // sequence (8) → note id: changes that no home has numbered
 	KindModSeq     Kind = 'q' // MODSEQ (8) → change
 	KindFolder     Kind = 'h' // folder note id (8) → folder head
 	KindMember     Kind = 'f' // folder note id (8), UID (4) → note id

@@ -27,6 +27,9 @@ type Note struct {
 	Seq     uint64
 	Mod     note.ModSeq
 	Created note.ModSeq
+	// Shown is the MODSEQ at which a membership was marked \Deleted last, or no longer, or the note was Hidden or no longer;
+	// 0 where that never happened. For clients that know no such mark the note came or went then.
+	Shown note.ModSeq
 	// Recipe is the stored message; 0 for notes that hold none. Size is its size in bytes, Date its
 	// INTERNALDATE in Unix seconds, Thread its thread.
 	Recipe note.RecipeID
@@ -42,8 +45,11 @@ type Note struct {
 	// Attached marks a note whose content names objects or has conflicts; of the others, content
 	// need not be read when they go.
 	Attached bool
-	Members  []Membership
-	State    note.State
+	// Unnumbered marks a note that has changed since a home numbered it, or that none has numbered: it
+	// has a row by the sequence of that change. Its members are those that were numbered last.
+	Unnumbered bool
+	Members    []Membership
+	State      note.State
 }
 
 // Clone copies the row so that the copy can be changed.
@@ -53,6 +59,10 @@ func (n *Note) Clone() *Note {
 	return &c
 }
 
+// Listed says that the note has a row under its MODSEQ. A stub has none, unless what made it one is not
+// numbered; one that never was numbered has MODSEQ 0.
+func (n *Note) Listed() bool { return n.Mod != 0 && (!n.Stub || n.Unnumbered) }
+
 // Member returns the note's place in a folder.
 func (n *Note) Member(folder note.ID) (Membership, bool) {
 	for _, m := range n.Members {
@@ -61,6 +71,27 @@ func (n *Note) Member(folder note.ID) (Membership, bool) {
 		}
 	}
 	return Membership{}, false
+}
+
+// Hidden says that the note is marked \Deleted in every folder that it is in: for clients that know no such mark it is
+// not there.
+func (n *Note) Hidden() bool {
+	for _, m := range n.Members {
+		if !m.Deleted {
+			return false
+		}
+	}
+	return len(n.Members) > 0
+}
+
+// Remarked says whether other memberships are marked \Deleted than were before, or the note is Hidden and was not, or was.
+func (n *Note) Remarked(before *Note) bool {
+	for _, m := range n.Members {
+		if was, ok := before.Member(m.Folder); ok && was.Deleted != m.Deleted {
+			return true
+		}
+	}
+	return n.Hidden() != before.Hidden()
 }
 
 // SeenBy says whether a person has seen the note.
@@ -84,6 +115,8 @@ const (
 	noteDated
 	noteAuthor
 	noteAttached
+	noteUnnumbered
+	noteShown
 )
 
 // AppendNote appends the row's stored form.
@@ -98,6 +131,12 @@ func AppendNote(dst []byte, n *Note) []byte {
 	if n.Attached {
 		f |= noteAttached
 	}
+	if n.Unnumbered {
+		f |= noteUnnumbered
+	}
+	if n.Shown != 0 {
+		f |= noteShown
+	}
 	dated := n.Recipe != 0 || n.Size != 0 || n.Date != 0 || !n.Thread.IsZero()
 	if dated {
 		f |= noteDated
@@ -109,6 +148,9 @@ func AppendNote(dst []byte, n *Note) []byte {
 	dst = binary.AppendUvarint(dst, n.Seq)
 	dst = binary.AppendUvarint(dst, uint64(n.Mod))
 	dst = binary.AppendUvarint(dst, uint64(n.Created))
+	if n.Shown != 0 {
+		dst = binary.AppendUvarint(dst, uint64(n.Shown))
+	}
 	if dated {
 		dst = binary.AppendUvarint(dst, uint64(n.Recipe))
 		dst = binary.AppendUvarint(dst, n.Size)
@@ -138,10 +180,13 @@ func ReadNote(b []byte) (*Note, error) {
 	}
 	f := b[0]
 	n := &Note{Class: note.Class(b[1]), Stub: f&noteStub != 0, Foldered: f&noteFoldered != 0,
-		Attached: f&noteAttached != 0}
+		Attached: f&noteAttached != 0, Unnumbered: f&noteUnnumbered != 0}
 	copy(n.UNID[:], b[2:])
 	r := reader{b: b[18:]}
 	n.Seq, n.Mod, n.Created = r.uvarint(), note.ModSeq(r.uvarint()), note.ModSeq(r.uvarint())
+	if f&noteShown != 0 {
+		n.Shown = note.ModSeq(r.uvarint())
+	}
 	if f&noteDated != 0 {
 		n.Recipe, n.Size, n.Date = note.RecipeID(r.uvarint()), r.uvarint(), r.varint()
 		r.fixed(n.Thread[:])
@@ -230,7 +275,7 @@ type Counters struct {
 	// Floor is the MODSEQ below which expunges are no longer known; Expunged counts those known.
 	Floor    note.ModSeq
 	Expunged uint64
-	// LastUIDValidity is the highest UIDVALIDITY given to any folder.
+	// LastUIDValidity is the highest UIDVALIDITY given to any folder, where the database is shared.
 	LastUIDValidity uint32
 }
 
@@ -397,32 +442,75 @@ type Change struct {
 	UNID     note.UNID
 	// Time is when, Unix seconds: expunges are kept for a time.
 	Time int64
+	// Class, Thread, Created and Shown are those of a note that is gone: what it was, and since when; Hidden says that it
+	// was. They are zero in rows of older versions.
+	Class          note.Class
+	Thread         note.UNID
+	Created, Shown note.ModSeq
+	Hidden         bool
 }
 
 // AppendChange appends the row's stored form.
 func AppendChange(dst []byte, c *Change) []byte {
 	if !c.Expunged {
-		return binary.AppendUvarint(append(dst, 0), uint64(c.Note))
+		return binary.AppendUvarint(append(dst, changeNote), uint64(c.Note))
 	}
-	f := byte(1)
-	if c.Gone {
-		f = 2
+	f := byte(changeExpunged)
+	switch {
+	case c.Gone && c.Class != 0 && (c.Hidden || c.Shown != 0):
+		f = changeGoneShown
+	case c.Gone && c.Class != 0:
+		f = changeGone
+	case c.Gone:
+		f = changeGoneBare
 	}
 	dst = binary.AppendUvarint(append(dst, f), uint64(c.Note))
 	dst = binary.AppendUvarint(dst, uint64(c.Folder))
 	dst = binary.AppendUvarint(dst, uint64(c.UID))
 	dst = binary.AppendVarint(dst, c.Time)
-	return append(dst, c.UNID[:]...)
+	dst = append(dst, c.UNID[:]...)
+	if f < changeGone {
+		return dst
+	}
+	dst = append(append(dst, byte(c.Class)), c.Thread[:]...)
+	dst = binary.AppendUvarint(dst, uint64(c.Created))
+	if f != changeGoneShown {
+		return dst
+	}
+	shown := uint64(c.Shown) << 1
+	if c.Hidden {
+		shown |= 1
+	}
+	return binary.AppendUvarint(dst, shown)
 }
+
+// The kinds of change rows: of a note, of the end of a membership, of the last one, and the same with what the note was,
+// and with whether it was hidden.
+const (
+	changeNote = iota
+	changeExpunged
+	changeGoneBare
+	changeGone
+	changeGoneShown
+)
 
 // ReadChange reads the row.
 func ReadChange(b []byte) (Change, error) {
 	r := reader{b: b}
 	f := r.byte()
-	c := Change{Note: note.ID(r.uvarint()), Expunged: f != 0, Gone: f == 2}
+	c := Change{Note: note.ID(r.uvarint()), Expunged: f != changeNote, Gone: f >= changeGoneBare}
 	if c.Expunged {
 		c.Folder, c.UID, c.Time = note.ID(r.uvarint()), uint32(r.uvarint()), r.varint()
 		r.fixed(c.UNID[:])
+	}
+	if f >= changeGone {
+		c.Class = note.Class(r.byte())
+		r.fixed(c.Thread[:])
+		c.Created = note.ModSeq(r.uvarint())
+	}
+	if f == changeGoneShown {
+		shown := r.uvarint()
+		c.Shown, c.Hidden = note.ModSeq(shown>>1), shown&1 != 0
 	}
 	return c, r.end()
 }

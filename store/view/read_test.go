@@ -104,7 +104,7 @@ func TestConflictsFollowTheirDocument(t *testing.T) {
 			remote.Tree = remote.Tree.Add(note.Node{Rev: rev, Parent: root.Rev, Changed: []string{"Title"}})
 			remote.Contents[rev] = &c
 		}
-		_, err = w.Apply(remote)
+		_, err = w.Apply(remote, nil)
 		return err
 	})
 	b.refresh()

@@ -271,7 +271,7 @@ func fillDocuments(t *testing.T, s *store.Store) {
 		}
 		node := note.Node{Rev: note.NextRevision(first, note.Document, false, &theirs), Parent: first, Changed: []string{"Version"}}
 		r.Tree, r.Contents = note.Tree{node}, map[note.Revision]*note.Content{node.Rev: &theirs}
-		_, err = w.Apply(r)
+		_, err = w.Apply(r, nil)
 		return err
 	})
 	update(func(w *store.Writer) error { return w.Destroy(2) })

@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"doublet/env"
+)
+
+// The windows over which times are averaged: the last five of 15 s each, as Domino does.
+const (
+	loadWindow  = 15 * time.Second
+	loadWindows = 5
+	// loadSample is how many operations of one type a window needs before its mean may become the best.
+	loadSample = 20
+	// maxOps bounds the operation types that are told apart; further ones count as one.
+	maxOps = 64
+)
+
+// Load measures how busy this server is: for each operation type the mean time now against the best
+// mean ever seen. Network time is no part of it: what is observed is the server's own work. It may be
+// used from any goroutine.
+type Load struct {
+	clock env.Clock
+	// scale is log2 of the expansion factor at which nothing is left (Domino: Server_Transinfo_Range, 6).
+	scale float64
+
+	mu  sync.Mutex
+	ops map[string]*opLoad
+}
+
+type opLoad struct {
+	best    time.Duration // 0: not known yet
+	windows [loadWindows]opWindow
+}
+
+type opWindow struct {
+	number int64 // which 15 seconds
+	count  int64
+	sum    time.Duration
+	closed bool
+}
+
+// NewLoad makes a Load; scale 0 is Domino's 6: at 64 times the best time the index is 0.
+func NewLoad(clock env.Clock, scale float64) *Load {
+	if scale <= 0 {
+		scale = 6
+	}
+	return &Load{clock: clock, scale: scale, ops: make(map[string]*opLoad)}
+}
+
+// Observe counts one operation of a type and the time that it took.
+func (l *Load) Observe(op string, took time.Duration) {
+	number := l.clock.Now().UnixNano() / int64(loadWindow)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.ops[op]
+	if o == nil {
+		if len(l.ops) >= maxOps {
+			op = "other"
+		}
+		if o = l.ops[op]; o == nil {
+			o = &opLoad{}
+			l.ops[op] = o
+		}
+	}
+	w := &o.windows[uint64(number)%loadWindows]
+	if w.number != number {
+		for i := range o.windows {
+			o.windows[i].close(o)
+		}
+		*w = opWindow{number: number}
+	}
+	w.count++
+	w.sum += max(took, time.Microsecond)
+}
+
+// close lets a window that is over set the best mean. One of few operations may be an accident.
+func (w *opWindow) close(o *opLoad) {
+	if w.count < loadSample || w.closed {
+		return
+	}
+	w.closed = true
+	if mean := w.sum / time.Duration(w.count); o.best == 0 || mean < o.best {
+		o.best = mean
+	}
+}
+
+// Expansion is the expansion factor: over the operation types, weighted by how often each was done,
+// the mean time of the last 75 s over the best mean ever seen. It is 1 where nothing is known.
+func (l *Load) Expansion() float64 {
+	oldest := l.clock.Now().UnixNano()/int64(loadWindow) - loadWindows
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var weight, sum float64
+	for _, o := range l.ops {
+		var count int64
+		var took time.Duration
+		for i := range o.windows {
+			if w := &o.windows[i]; w.number > oldest {
+				count += w.count
+				took += w.sum
+			}
+		}
+		if count == 0 || o.best == 0 {
+			continue
+		}
+		weight += float64(count)
+		sum += float64(took) / float64(o.best) // mean over best, times count
+	}
+	if weight == 0 {
+		return 1
+	}
+	return max(1, sum/weight)
+}
+
+// Index is the availability index, 0–100: 100 at an expansion factor of 1, 0 where nothing is left.
+func (l *Load) Index() int { return indexOf(l.Expansion(), l.scale) }
+
+func indexOf(expansion, scale float64) int {
+	return int(math.Round(100 * min(1, max(0, 1-math.Log2(expansion)/scale))))
+}
+
+// Best returns the best means, to be kept over a restart; SetBest takes them up.
+func (l *Load) Best() map[string]time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make(map[string]time.Duration, len(l.ops))
+	for op, o := range l.ops {
+		if o.best > 0 {
+			out[op] = o.best
+		}
+	}
+	return out
+}
+
+// SetBest takes up the best means of an earlier run, as far as they are better than this run's.
+func (l *Load) SetBest(best map[string]time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for op, d := range best {
+		if d <= 0 || len(l.ops) >= maxOps {
+			continue
+		}
+		o := l.ops[op]
+		if o == nil {
+			o = &opLoad{}
+			l.ops[op] = o
+		}
+		if o.best == 0 || d < o.best {
+			o.best = d
+		}
+	}
+}

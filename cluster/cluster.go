@@ -1,0 +1,269 @@
+// Package cluster lets servers stand in for each other: membership and probes (Domino's Cluster Manager),
+// the Cluster Database Directory, the home of each database and how it moves, Cluster Replicators,
+// acknowledgement by a mate, the availability index, and repair from a mate.
+//
+// A Node is one server's part. It does nothing by itself: Probe, Decide and Replicate are steps, each of
+// which does what is to be done now and returns. A server lets them run in loops (Run); the simulation
+// calls them from one thread. The rules of who leads a database are one pure function, decide.
+//
+// No lock of the Node is held while it asks another server or changes the store.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"doublet/bus"
+	"doublet/directory"
+	"doublet/env"
+	"doublet/note"
+	"doublet/replica"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// Options are the settings of a Node. Zero values take the defaults.
+type Options struct {
+	// Cluster is the cluster's name.
+	Cluster string
+	// Seeds are the members as the one who let this server in named them: what is known until the
+	// directory is here.
+	Seeds []Member
+	// Workers is how many Cluster Replicators run for each mate (1).
+	Workers int
+	// Replicas is how many replicas a database gets (2).
+	Replicas int
+	// ProbeEvery is the time between two probes (500 ms), DeadAfter how long a mate is silent before it
+	// counts as dead (2 s), StartWait how long mates are waited for at the start (10 s).
+	ProbeEvery, DeadAfter, StartWait time.Duration
+	// AckLimit is how long an acknowledgement waits for a mate (1 s).
+	AckLimit time.Duration
+	// Timeout bounds a request to a mate (10 s).
+	Timeout time.Duration
+	// LeaveHome lets databases stay where they are when the server that comes first in their order is back.
+	LeaveHome bool
+	// Local says which databases are this server's alone, beside those that always are.
+	Local func(*layout.Info) bool
+	// Load measures how busy the server is; Users says how many users it has.
+	Load  *Load
+	Users func() int
+	// Await waits until done, or until the limit is over, and says whether it is done; moved gives a channel
+	// that closes when that may have changed. The simulation drives the replicators instead.
+	Await func(ctx context.Context, limit time.Duration, moved func() <-chan struct{}, done func() bool) bool
+	Stats *stat.Tree
+}
+
+func (o *Options) fill(e *env.Env) {
+	o.Workers = min(max(o.Workers, 1), 16)
+	if o.Replicas <= 0 {
+		o.Replicas = 2
+	}
+	for _, d := range []struct {
+		v   *time.Duration
+		def time.Duration
+	}{
+		{&o.ProbeEvery, 500 * time.Millisecond}, {&o.DeadAfter, 2 * time.Second}, {&o.StartWait, 10 * time.Second},
+		{&o.AckLimit, time.Second}, {&o.Timeout, 10 * time.Second},
+	} {
+		if *d.v <= 0 {
+			*d.v = d.def
+		}
+	}
+	if o.Load == nil {
+		o.Load = NewLoad(e.Clock, 0)
+	}
+	if o.Users == nil {
+		o.Users = func() int { return 0 }
+	}
+	if o.Await == nil {
+		o.Await = awaiter(e.Clock)
+	}
+}
+
+// The kinds of error that callers branch on.
+var (
+	// ErrNoHome: nobody serves the database now; try again (IMAP NO [UNAVAILABLE], HTTP 503).
+	ErrNoHome = errors.New("cluster: the database has no home now")
+	// ErrBusy: something else is being done with the database.
+	ErrBusy = errors.New("cluster: the database is being moved")
+	// ErrNotMember: the server is no member of the cluster.
+	ErrNotMember = errors.New("cluster: no member of the cluster")
+	// ErrUnready: no mate can confirm a write now, and the database asks for that.
+	ErrUnready = errors.New("cluster: no mate can confirm a write now")
+	// errLater: the other server cannot do it yet.
+	errLater = errors.New("cluster: not now")
+)
+
+// The codes of refusals between members.
+const (
+	codeNotHome = "not home"
+	codeBusy    = "busy"
+	codeLater   = "later"
+	codeDenied  = "denied"
+)
+
+// Node is one server's part in its cluster. Its methods may be called from any goroutine.
+type Node struct {
+	opt   Options
+	env   *env.Env
+	store *store.Store
+	bus   bus.Bus
+	reps  *replica.Service
+	self  note.UNID
+	boot  uint64
+	start time.Time
+	stat  statistics
+
+	// deciding is held over a Decide; one that comes meanwhile returns at once.
+	deciding sync.Mutex
+	// wake fires when a Decide is due, moved when a mate has confirmed something, touched when a database was
+	// put in line though it has not changed.
+	wake, moved, touched signal
+
+	mu  sync.Mutex
+	dir *directory.Directory
+	// dirVersion is the version of the directory from which members were read.
+	dirVersion uint64
+	members    map[note.UNID]Member
+	peers      map[note.UNID]*peer
+	catalog    catalog
+	held       map[note.DatabaseID]*held
+	heldOrder  []note.DatabaseID
+	places     map[note.DatabaseID]cachedPlace
+	serving    bool
+	// stale says that databases may have come or gone here.
+	stale bool
+}
+
+// catalog is the Cluster Database Directory in memory.
+type catalog struct {
+	seq     uint64
+	entries map[note.DatabaseID]*Entry
+	// order lists the databases by id, nil after one has come.
+	order []note.DatabaseID
+	// split are documents of which there are several versions.
+	split map[note.ID]bool
+}
+
+func (c *catalog) put(e *Entry) {
+	if c.entries[e.ID] == nil {
+		c.order = nil
+	}
+	c.entries[e.ID] = e
+}
+
+// ids lists the databases, ascending. The list must not be changed.
+func (c *catalog) ids() []note.DatabaseID {
+	if c.order == nil {
+		for id := range c.entries {
+			c.order = append(c.order, id)
+		}
+		slices.Sort(c.order)
+	}
+	return c.order
+}
+
+// New makes the Node over a store and its end of the bus, and answers its mates from then on.
+func New(e *env.Env, s *store.Store, b bus.Bus, r *replica.Service, o Options) *Node {
+	o.fill(e)
+	n := &Node{
+		opt: o, env: e, store: s, bus: b, reps: r, self: b.Self(), boot: e.Uint64() | 1, start: e.Clock.Now(),
+		members: map[note.UNID]Member{}, peers: map[note.UNID]*peer{}, held: map[note.DatabaseID]*held{},
+		places: map[note.DatabaseID]cachedPlace{}, stale: true,
+		catalog: catalog{entries: map[note.DatabaseID]*Entry{}, split: map[note.ID]bool{}},
+	}
+	n.wake.init()
+	n.moved.init()
+	n.touched.init()
+	n.stat.init(n, o.Stats)
+	s.WatchInfos(func(note.DatabaseID) {
+		n.mu.Lock()
+		n.stale = true
+		n.mu.Unlock()
+		n.wake.fire()
+	})
+	n.handle()
+	n.setMembers(o.Seeds)
+	return n
+}
+
+// UseDirectory says where the members stand from now on. Before, the seeds are the members.
+func (n *Node) UseDirectory(d *directory.Directory) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dir, n.dirVersion = d, 0
+}
+
+// Self is this server.
+func (n *Node) Self() note.UNID { return n.self }
+
+// Load is what measures how busy the server is.
+func (n *Node) Load() *Load { return n.opt.Load }
+
+func (n *Node) now() time.Time { return n.env.Clock.Now() }
+
+func (n *Node) log(level slog.Level, text string, args ...any) {
+	n.env.Log.Log(context.Background(), level, "cluster: "+text, args...)
+}
+
+// limited is ctx with the limit of a request.
+func (n *Node) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, n.opt.Timeout)
+}
+
+// ask sends a request to a mate. A mate that does not answer is errMate.
+func (n *Node) ask(ctx context.Context, to note.UNID, verb string, body []byte) ([]byte, error) {
+	ctx, cancel := n.limited(ctx)
+	defer cancel()
+	answer, err := n.bus.Request(ctx, to, verb, body)
+	if err != nil && !errors.Is(err, bus.ErrRefused) {
+		return nil, fmt.Errorf("%w: %s: %w", errMate, n.name(to), err)
+	}
+	return answer, err
+}
+
+// name is what people call a server.
+func (n *Node) name(id note.UNID) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if m, ok := n.members[id]; ok && m.Name != "" {
+		return m.Name
+	}
+	return id.String()
+}
+
+// clustered says whether a database takes part: some are each server's own.
+func (n *Node) clustered(i *layout.Info) bool {
+	return i.Kind != replica.Kind && (n.opt.Local == nil || !n.opt.Local(i))
+}
+
+// everywhere says whether every member has a replica: the two directories.
+func everywhere(db note.DatabaseID) bool { return db == ID || db == directory.ID }
+
+// signal wakes whoever waits for something to change.
+type signal struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+func (s *signal) init() { s.c = make(chan struct{}) }
+
+func (s *signal) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.c)
+	s.c = make(chan struct{})
+}
+
+// next closes when the signal fires after this call.
+func (s *signal) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.c
+}

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"doublet/bus"
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+)
+
+// Found makes the Cluster Database Directory in the store of the first server of a cluster.
+func Found(s *store.Store) error {
+	_, err := s.CreateDatabase(note.System, store.Create{ID: ID, Title: "Cluster Database Directory", Kind: Kind})
+	if errors.Is(err, store.ErrExists) {
+		err = nil
+	}
+	return err
+}
+
+// Filled says whether the replica of a database here has been filled once: what it holds belongs together.
+func (n *Node) Filled(db note.DatabaseID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := n.held[db]
+	return h != nil && (!h.shared || h.leads || h.pos.Last != 0 && !h.pos.Partial)
+}
+
+// join asks the members for the documents of the two directories, as long as they are not here: with them
+// everything else comes.
+func (n *Node) join(ctx context.Context) error {
+	lacks := func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, db := range []note.DatabaseID{ID, directory.ID} {
+			if _, on := n.catalog.entries[db].on(n.self); !on {
+				return true
+			}
+		}
+		return n.held[ID] == nil
+	}
+	if !lacks() || n.founder(ctx) {
+		return nil
+	}
+	for _, id := range n.Mates() {
+		n.mu.Lock()
+		alive := n.peers[id] != nil && n.peers[id].alive
+		n.mu.Unlock()
+		if !alive {
+			continue
+		}
+		answer, err := n.ask(ctx, id, verbJoin, []byte{Version})
+		if err != nil {
+			continue // the next, or next time
+		}
+		list, err := readEntries(answer)
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		for _, e := range list {
+			if _, on := n.catalog.entries[e.ID].on(n.self); everywhere(e.ID) && !on {
+				n.catalog.put(e)
+				n.stale = true
+			}
+		}
+		n.mu.Unlock()
+		if !lacks() {
+			break
+		}
+	}
+	return nil
+}
+
+// founder says whether the Cluster Database Directory here is the first one, and not one to be filled.
+func (n *Node) founder(ctx context.Context) bool {
+	shared := false
+	err := n.store.Read(ctx, note.System, ID, func(r *store.Reader) error {
+		shared = r.Position().Shared
+		return nil
+	})
+	return err == nil && !shared
+}
+
+// answerJoin tells a member about the documents of the two directories, once it has a replica of them.
+func (n *Node) answerJoin(_ context.Context, from bus.ServerID, _ []byte) ([]byte, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var list []*Entry
+	for _, db := range n.catalog.ids() {
+		e := n.catalog.entries[db]
+		if _, on := e.On(from); on && everywhere(db) {
+			list = append(list, e)
+		}
+	}
+	return appendEntries(list), nil
+}
+
+// appendEntries: what a server has to know of databases before it has the Cluster Database Directory.
+func appendEntries(list []*Entry) []byte {
+	b := binary.AppendUvarint([]byte{Version}, uint64(len(list)))
+	for _, e := range list {
+		b = binary.BigEndian.AppendUint64(b, uint64(e.ID))
+		for _, s := range []string{e.Kind, e.Title} {
+			s = s[:min(len(s), maxWord)]
+			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+		}
+		b = binary.AppendUvarint(append(b, bits(e.Queue)), uint64(len(e.Replicas)))
+		for _, r := range e.Replicas {
+			b = append(append(b, r.Server[:]...), r.Slot)
+			b = binary.AppendVarint(b, int64(r.Order))
+		}
+	}
+	return b
+}
+
+func readEntries(b []byte) ([]*Entry, error) {
+	r, err := begin(b)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*Entry, r.count(12, maxPositions))
+	for i := range list {
+		e := &Entry{ID: note.DatabaseID(r.uint64()), Kind: r.string(), Title: r.string()}
+		e.Queue = r.byte()&1 != 0
+		for range r.count(18, note.Slots) {
+			x := Replica{Server: r.unid(), Slot: r.byte() & (note.Slots - 1), State: Serving}
+			x.Order = int(r.varint())
+			e.Replicas = append(e.Replicas, x)
+			e.used |= 1 << x.Slot
+		}
+		e.sort()
+		list[i] = e
+	}
+	return list, r.end()
+}

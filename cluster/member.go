@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/bus"
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+)
+
+// MemberState is what a server is to its cluster.
+type MemberState string
+
+// The states of a member.
+const (
+	// Active members hold replicas and serve.
+	Active MemberState = "active"
+	// Leaving ones give away what they hold: they get nothing new, and lead nothing that another can.
+	Leaving MemberState = "leaving"
+	// Removed ones are members no more: the others do not speak with them.
+	Removed MemberState = "removed"
+)
+
+// Member is a server of the cluster, as its server document in the directory says.
+type Member struct {
+	bus.Member
+	Cluster string
+	State   MemberState
+	// Threshold is the availability index below which it counts as busy; 0: never.
+	Threshold int
+	// MaxUsers is how many users it takes at most; 0: any number.
+	MaxUsers int
+	// Restricted: it takes no opens.
+	Restricted bool
+	// Gateway: it holds the two directories and nothing else.
+	Gateway bool
+}
+
+// The items of a server document that are the cluster's; the directory keeps what it does not know.
+const (
+	itemCluster    = "ClusterName"
+	itemState      = "ClusterState"
+	itemKey        = "ClusterKey"
+	itemRoute      = "ClusterRoute"
+	itemDirect     = "ClusterAddress"
+	itemThreshold  = "AvailabilityThreshold"
+	itemMaxUsers   = "MaxUsers"
+	itemRestricted = "Restricted"
+	itemGateway    = "Gateway"
+)
+
+func (m *Member) write(items note.Items) note.Items {
+	set := func(name string, v note.Value, on bool) {
+		if !on {
+			v = nil
+		}
+		items = items.With(name, v)
+	}
+	set(itemCluster, note.Text(m.Cluster), m.Cluster != "")
+	set(itemState, note.Text(string(m.State)), m.State != "")
+	set(itemKey, note.Text(m.Key.String()), m.Key != bus.Key{})
+	set(itemRoute, note.Text(m.Route), m.Route != "")
+	set(itemDirect, note.Text(m.Direct), m.Direct != "")
+	set(itemThreshold, note.Int(int64(m.Threshold)), m.Threshold != 0)
+	set(itemMaxUsers, note.Int(int64(m.MaxUsers)), m.MaxUsers != 0)
+	set(itemRestricted, note.Bool(true), m.Restricted)
+	set(itemGateway, note.Bool(true), m.Gateway)
+	return items
+}
+
+// readMember reads a server document; ok is false for a server that is in no cluster.
+func readMember(id note.UNID, name string, items note.Items) (m Member, ok bool) {
+	m = Member{
+		Member:  bus.Member{ID: id, Name: name, Route: items.Get(itemRoute).AsText(), Direct: items.Get(itemDirect).AsText()},
+		Cluster: items.Get(itemCluster).AsText(), State: MemberState(items.Get(itemState).AsText()),
+		Threshold: int(min(100, max(0, items.Get(itemThreshold).AsInt()))), MaxUsers: int(max(0, items.Get(itemMaxUsers).AsInt())),
+		Restricted: items.Get(itemRestricted).AsBool(), Gateway: items.Get(itemGateway).AsBool(),
+	}
+	// A key that is none fits no certificate: the server is refused, and the others go on.
+	m.Key, _ = bus.ParseKey(items.Get(itemKey).AsText())
+	return m, m.Cluster != "" && m.State != "" && m.State != Removed
+}
+
+// Members reads the members of a cluster from the server documents, in order of id.
+func Members(ctx context.Context, s *store.Store, d *directory.Directory, cluster string) ([]Member, error) {
+	var list []Member
+	after := ""
+	for {
+		servers, next, err := d.ListServers(ctx, "", 0, after)
+		if err != nil {
+			return nil, fmt.Errorf("cluster: members: %w", err)
+		}
+		err = s.Read(ctx, note.System, directory.ID, func(r *store.Reader) error {
+			for _, x := range servers {
+				items, err := serverItems(r, x.ID)
+				if errors.Is(err, store.ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				if m, ok := readMember(x.ID, x.Name, items); ok && m.Cluster == cluster {
+					list = append(list, m)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cluster: members: %w", err)
+		}
+		if next == "" {
+			break
+		}
+		after = next
+	}
+	slices.SortFunc(list, func(a, b Member) int { return a.ID.Compare(b.ID) })
+	return list, nil
+}
+
+func serverItems(r *store.Reader, id note.UNID) (note.Items, error) {
+	n, err := r.Find(id)
+	if errors.Is(err, store.ErrGrave) {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.Content(n)
+	if err != nil {
+		return nil, err
+	}
+	return c.Content.Items, nil
+}
+
+// SetMember writes what a server is to its cluster into its server document, which must be there. fn must
+// be quick: it runs under the lock of the directory.
+func SetMember(ctx context.Context, s *store.Store, who note.Who, id note.UNID, fn func(*Member) error) error {
+	if err := directory.RequireAdmin(who); err != nil {
+		return err
+	}
+	actor := note.Who{System: true, Person: who.Person}
+	return s.Update(ctx, actor, []note.DatabaseID{directory.ID}, func(tx *store.Tx) error {
+		w, err := tx.Database(directory.ID)
+		if err != nil {
+			return err
+		}
+		n, err := w.Find(id)
+		if err != nil {
+			return fmt.Errorf("server %s: %w", id, err)
+		}
+		c, err := w.Content(n)
+		if err != nil {
+			return err
+		}
+		m, _ := readMember(id, "", c.Content.Items)
+		if err := fn(&m); err != nil {
+			return err
+		}
+		winner, ok := c.Tree.Winner()
+		if !ok {
+			return fmt.Errorf("%w: server %s has no revision", store.ErrDamaged, id)
+		}
+		next := c.Content
+		next.Items = m.write(c.Content.Items)
+		_, err = w.Revise(n, winner.Rev, next, nil)
+		return err
+	})
+}

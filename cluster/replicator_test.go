@@ -1,0 +1,290 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+	"doublet/stat"
+	"doublet/store"
+)
+
+// fakeFeed is a feed of changes in memory.
+type fakeFeed struct {
+	changes []store.Change // sequence i+1
+	cut     uint64
+	saved   map[string]store.Cursor
+}
+
+func (f *fakeFeed) Feed(c store.Cursor, fn func(store.Change) bool) (store.Cursor, error) {
+	if c.Seq < f.cut {
+		return c, store.ErrFeedCut
+	}
+	for _, ch := range f.changes {
+		if ch.Seq <= c.Seq {
+			continue
+		}
+		if !fn(ch) {
+			return c, nil
+		}
+		c.Seq = ch.Seq
+	}
+	return c, nil
+}
+
+func (f *fakeFeed) Now() store.Cursor {
+	return store.Cursor{Incarnation: 1, Seq: uint64(len(f.changes))}
+}
+
+func (f *fakeFeed) SaveCursor(name string, c store.Cursor) error {
+	f.saved[name] = c
+	return nil
+}
+
+func (f *fakeFeed) LoadCursor(name string) (store.Cursor, error) {
+	c := f.saved[name]
+	c.Incarnation = 1
+	return c, nil
+}
+
+func (f *fakeFeed) change(db note.DatabaseID) uint64 {
+	seq := uint64(len(f.changes) + 1)
+	f.changes = append(f.changes, store.Change{Database: db, Seq: seq})
+	return seq
+}
+
+// fakeMate is a mate that remembers up to which sequence it has each database.
+type fakeMate struct {
+	t     *testing.T
+	feed  *fakeFeed
+	rng   *rand.Rand
+	has   map[note.DatabaseID]uint64
+	fails map[note.DatabaseID]bool
+	dead  bool
+	safe  uint64 // what removals of queues may go up to
+	// during is called while a database is being sent.
+	during func(db note.DatabaseID)
+	r      *replicator
+}
+
+func (m *fakeMate) wants(_ note.UNID, db note.DatabaseID) (yes, queue bool) {
+	return db != 99, db >= 50
+}
+
+func (m *fakeMate) send(_ context.Context, _ note.UNID, db note.DatabaseID, until note.ModSeq) error {
+	if m.dead {
+		return fmt.Errorf("%w: x", errMate)
+	}
+	seq := uint64(len(m.feed.changes))
+	if until != 0 {
+		seq = uint64(until)
+		if seq > m.safe {
+			m.t.Fatalf("queue %d went up to %d, safe is %d", db, seq, m.safe)
+		}
+	}
+	if m.during != nil {
+		m.during(db)
+	}
+	if m.fails[db] {
+		return errors.New("poisoned")
+	}
+	m.has[db] = max(m.has[db], seq)
+	return nil
+}
+
+func (m *fakeMate) stands(note.DatabaseID) note.ModSeq { return note.ModSeq(len(m.feed.changes)) }
+
+func (m *fakeMate) cleared(seq uint64) bool { return seq <= m.safe }
+
+func (m *fakeMate) compare(_ context.Context, r *replicator, from note.DatabaseID) (note.DatabaseID, error) {
+	if m.dead {
+		return from, errMate
+	}
+	// Three databases at a time; what the mate lacks is put in line.
+	last := map[note.DatabaseID]uint64{}
+	for _, ch := range m.feed.changes {
+		last[ch.Database] = ch.Seq
+	}
+	for db := from; db < 60; db++ {
+		if db >= from+3 {
+			return db, nil
+		}
+		if last[db] > m.has[db] && r.mine(db) {
+			r.touch(db, db >= 50)
+		}
+	}
+	return 0, nil
+}
+
+func (m *fakeMate) start(worker, workers int) {
+	m.r = newReplicator(note.UNID{1}, worker, workers, m.feed, env.NewManual(env.TestStart), m, newQueueStats(nil, "X", "", nil))
+}
+
+func (m *fakeMate) clock() *env.Manual { return m.r.clock.(*env.Manual) }
+
+// check compares what the replicator says with what the mate has.
+func (m *fakeMate) check(where string) {
+	m.t.Helper()
+	last := map[note.DatabaseID]uint64{}
+	for _, ch := range m.feed.changes {
+		last[ch.Database] = ch.Seq
+		if m.r.passed(ch.Database, ch.Seq) && m.r.mine(ch.Database) && ch.Database != 99 && m.has[ch.Database] < ch.Seq {
+			m.t.Fatalf("%s: change %d of %d is said to have passed; the mate has %d", where, ch.Seq, ch.Database, m.has[ch.Database])
+		}
+	}
+	saved := m.feed.saved[cursorName(m.r.mate, m.r.worker, m.r.workers)].Seq
+	for db, seq := range last {
+		if db != 99 && m.r.mine(db) && !m.r.sweeping && m.has[db] < seq {
+			first := uint64(0)
+			for _, ch := range m.feed.changes {
+				if ch.Database == db && ch.Seq > m.has[db] {
+					first = ch.Seq
+					break
+				}
+			}
+			if t := m.r.waiting[db]; saved >= first && (t == nil || !t.touched) {
+				m.t.Fatalf("%s: the cursor is saved at %d, change %d of %d has not passed", where, saved, first, db)
+			}
+		}
+	}
+}
+
+func TestReplicatorRandom(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 300; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		m := &fakeMate{t: t, rng: rng, feed: &fakeFeed{saved: map[string]store.Cursor{}}, has: map[note.DatabaseID]uint64{},
+			fails: map[note.DatabaseID]bool{}}
+		worker, workers := rng.IntN(2), 2
+		m.start(worker, workers)
+		any := func() note.DatabaseID {
+			if rng.IntN(5) == 0 {
+				return note.DatabaseID(50 + rng.IntN(2))
+			}
+			if rng.IntN(20) == 0 {
+				return 99 // one that the mate does not hold
+			}
+			return note.DatabaseID(1 + rng.IntN(12))
+		}
+		m.during = func(note.DatabaseID) {
+			if rng.IntN(4) == 0 {
+				m.feed.change(any())
+			}
+			if rng.IntN(10) == 0 {
+				m.r.touch(note.DatabaseID(1+rng.IntN(12)), false)
+			}
+		}
+		step := func() {
+			_, err := m.r.step(context.Background())
+			if err != nil && !errors.Is(err, errMate) {
+				t.Fatal(err)
+			}
+			m.check(fmt.Sprint("seed ", seed))
+		}
+		for range 150 {
+			switch rng.IntN(12) {
+			case 0, 1, 2, 3:
+				m.feed.change(any())
+			case 4:
+				m.fails[any()] = true
+			case 5:
+				clear(m.fails)
+			case 6:
+				m.dead = rng.IntN(2) == 0
+			case 7:
+				m.safe = uint64(len(m.feed.changes))
+			case 8:
+				m.clock().Advance(time.Duration(rng.IntN(20)) * time.Second)
+			case 9:
+				if rng.IntN(6) == 0 { // a restart
+					m.start(worker, workers)
+				}
+				if rng.IntN(12) == 0 {
+					m.feed.cut = uint64(len(m.feed.changes))
+				}
+			default:
+				step()
+			}
+		}
+		m.dead, m.during, m.fails = false, nil, map[note.DatabaseID]bool{}
+		m.safe = uint64(len(m.feed.changes))
+		for range 40 {
+			m.clock().Advance(maxRetry)
+			step()
+		}
+		if !m.r.idle() {
+			t.Fatalf("seed %d: not idle: %d wait, sweeping %v, read %d of %d", seed, m.r.depth(), m.r.sweeping, m.r.read.Seq, len(m.feed.changes))
+		}
+		for _, ch := range m.feed.changes {
+			if m.r.mine(ch.Database) && ch.Database != 99 && m.has[ch.Database] < ch.Seq {
+				t.Fatalf("seed %d: change %d of %d never came", seed, ch.Seq, ch.Database)
+			}
+		}
+	}
+}
+
+// TestPoisoned lets one database fail for ever: the others go on.
+func TestPoisoned(t *testing.T) {
+	t.Parallel()
+	m := &fakeMate{t: t, feed: &fakeFeed{saved: map[string]store.Cursor{}}, has: map[note.DatabaseID]uint64{}, fails: map[note.DatabaseID]bool{3: true}}
+	m.start(0, 1)
+	for i := range 100 {
+		m.feed.change(note.DatabaseID(1 + i%10))
+		if _, err := m.r.step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		m.clock().Advance(10 * time.Millisecond)
+	}
+	for range 10 {
+		if _, err := m.r.step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for db := note.DatabaseID(1); db <= 10; db++ {
+		if want := db != 3; m.r.passed(db, 100) != want {
+			t.Errorf("database %d has passed: %v", db, !want)
+		}
+	}
+	if n := m.r.depth(); n != 1 {
+		t.Errorf("%d databases wait", n)
+	}
+	if saved := m.feed.saved[cursorName(m.r.mate, 0, 1)]; saved.Seq != 2 {
+		t.Errorf("the cursor is saved at %d, the poisoned database changed first at 3", saved.Seq)
+	}
+}
+
+func TestQueueStatistics(t *testing.T) {
+	t.Parallel()
+	tree := stat.New(env.NewManual(env.TestStart))
+	all := newQueueStats(tree, "Replica.Cluster", "", nil)
+	one := newQueueStats(tree, "Replica.Cluster.Mate.B", " on B", all)
+	for range 4 {
+		one.arrived()
+	}
+	all.sample()
+	one.replicated(2 * time.Second)
+	one.replicated(4 * time.Second)
+	one.left(2)
+	all.sample()
+	one.fail()
+	want := map[string]float64{
+		"Replica.Cluster.WorkQueueDepth": 2, "Replica.Cluster.WorkQueueDepth.Avg": 3, "Replica.Cluster.WorkQueueDepth.Max": 4,
+		"Replica.Cluster.SecondsOnQueue": 4, "Replica.Cluster.SecondsOnQueue.Avg": 3, "Replica.Cluster.SecondsOnQueue.Max": 4,
+		"Replica.Cluster.Successful": 2, "Replica.Cluster.Failed": 1, "Replica.Cluster.Mate.B.WorkQueueDepth": 2,
+		"Replica.Cluster.Mate.B.SecondsOnQueue.Avg": 3,
+	}
+	for _, e := range tree.Snapshot("") {
+		if v, ok := want[e.Name]; ok && v != e.Value {
+			t.Errorf("%s is %v, want %v", e.Name, e.Value, v)
+		}
+		delete(want, e.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not there: %v", want)
+	}
+}

@@ -1,0 +1,342 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// What servers of a cluster say to each other is one version byte and fields in a fixed order. A field
+// that a later version adds stands at the end: a reader of an older version leaves it unread, a newer
+// one takes it as empty where it is missing. So servers one version apart work together.
+
+// Version is what this program speaks; Oldest what it still understands.
+const (
+	Version = 1
+	Oldest  = 1
+)
+
+// The verbs.
+const (
+	verbHello     = "cluster.hello"
+	verbPositions = "cluster.positions"
+	verbYield     = "cluster.yield"
+	verbLead      = "cluster.lead"
+	verbWhere     = "cluster.where"
+	verbOpen      = "cluster.open"
+	verbJoin      = "cluster.join"
+	verbInfo      = "cluster.info"
+	verbFresh     = "cluster.fresh"
+	verbObject    = "cluster.object"
+	// verbReplica carries what replicas say to each other; the streams of it are for what is large.
+	verbReplica = "replica"
+	verbCall    = "replica.call"
+	verbGet     = "replica.get"
+	verbPut     = "replica.put"
+)
+
+// Bounds of lists that travel.
+const (
+	maxServers   = 10_000
+	maxPositions = 512
+	maxWord      = 1000
+)
+
+// errFormat says that what came is not what servers of a cluster say.
+var errFormat = errors.New("cluster: not understood")
+
+// hello is what a server says of itself with every probe.
+type hello struct {
+	version uint8
+	// boot is another number each time the process starts; incarnation that of its store.
+	boot, incarnation uint64
+	// serving says that it has caught up since it started, and takes users.
+	serving bool
+	// restricted: it takes no opens by an administrator's word. full: it has as many users as it may.
+	restricted, full bool
+	// index is the availability index, threshold what below it counts as busy.
+	index, threshold uint8
+	users            uint32
+	// databases is how many it holds, leads how many of them it is home of.
+	databases, leads uint32
+	// caught says that who is asking has everything that waited for it when it came back.
+	caught bool
+	// hears are the servers that it hears, each with the time since it last did.
+	hears []heard
+}
+
+type heard struct {
+	server note.UNID
+	age    time.Duration
+}
+
+func (h *hello) busy() bool { return h.index < h.threshold }
+
+// takesUsers says whether opens may be sent there.
+func (h *hello) takesUsers() bool { return h.serving && !h.restricted && !h.full && !h.busy() }
+
+func appendHello(h *hello) []byte {
+	b := []byte{Version}
+	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, h.boot), h.incarnation)
+	b = append(b, bits(h.serving, h.restricted, h.full, h.caught), h.index, h.threshold)
+	for _, v := range []uint32{h.users, h.databases, h.leads} {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	b = binary.AppendUvarint(b, uint64(len(h.hears)))
+	for _, s := range h.hears {
+		b = binary.AppendUvarint(append(b, s.server[:]...), uint64(s.age/time.Millisecond))
+	}
+	return b
+}
+
+func bits(list ...bool) (b byte) {
+	for i, on := range list {
+		if on {
+			b |= 1 << i
+		}
+	}
+	return b
+}
+
+func readHello(b []byte) (hello, error) {
+	r, err := begin(b)
+	if err != nil {
+		return hello{}, err
+	}
+	h := hello{version: r.v, boot: r.uint64(), incarnation: r.uint64()}
+	f := r.byte()
+	h.serving, h.restricted, h.full, h.caught = f&1 != 0, f&2 != 0, f&4 != 0, f&8 != 0
+	h.index, h.threshold = min(r.byte(), 100), min(r.byte(), 100)
+	h.users, h.databases, h.leads = r.uint32(), r.uint32(), r.uint32()
+	for range r.count(17, maxServers) {
+		h.hears = append(h.hears, heard{r.unid(), time.Duration(min(r.uvarint(), 1<<40)) * time.Millisecond})
+	}
+	return h, r.end()
+}
+
+// told is where one replica of a database stands, as its server tells it.
+type told struct {
+	db note.DatabaseID
+	// missing: it is not there. out: it is there and not to be led (damaged, out of service). stained: see held.
+	missing, out, leads, stained bool
+	// slot is that of the replica.
+	slot uint8
+	pos  store.Position
+}
+
+func appendTold(list []told) []byte {
+	b := binary.AppendUvarint([]byte{Version}, uint64(len(list)))
+	for i := range list {
+		t := &list[i]
+		b = binary.BigEndian.AppendUint64(b, uint64(t.db))
+		b = append(b, bits(t.missing, t.out, t.leads, t.stained), t.slot)
+		b = appendPosition(b, &t.pos)
+	}
+	return b
+}
+
+func readTold(b []byte) ([]told, error) {
+	r, err := begin(b)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]told, r.count(10, maxPositions))
+	for i := range list {
+		t := &list[i]
+		t.db = note.DatabaseID(r.uint64())
+		f := r.byte()
+		t.missing, t.out, t.leads, t.stained = f&1 != 0, f&2 != 0, f&4 != 0, f&8 != 0
+		t.slot = r.byte() & (note.Slots - 1)
+		t.pos = r.position()
+	}
+	return list, r.end()
+}
+
+func appendPosition(b []byte, p *store.Position) []byte {
+	return binary.AppendUvarint(note.AppendLedger(b, &p.Ledger), uint64(p.LastUIDValidity))
+}
+
+func (r *reader) position() (p store.Position) {
+	if r.bad {
+		return p
+	}
+	var err error
+	if p.Ledger, r.b, err = note.ReadLedger(r.b); err != nil {
+		r.spoil()
+		return p
+	}
+	p.LastUIDValidity = r.uint32()
+	return p
+}
+
+// request is one database and where the asker stands: of yield and lead.
+type request struct {
+	db  note.DatabaseID
+	pos store.Position
+	// boot is the asker's: what it asked before it started again means nothing any more.
+	boot uint64
+}
+
+func appendRequest(q *request) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{Version}, uint64(q.db))
+	return appendPosition(binary.BigEndian.AppendUint64(b, q.boot), &q.pos)
+}
+
+func readRequest(b []byte) (request, error) {
+	r, err := begin(b)
+	if err != nil {
+		return request{}, err
+	}
+	q := request{db: note.DatabaseID(r.uint64()), boot: r.uint64()}
+	q.pos = r.position()
+	return q, r.end()
+}
+
+// place is where a database is served now.
+type place struct {
+	db     note.DatabaseID
+	server note.UNID // zero: nobody serves it now
+	leads  bool
+}
+
+func appendDatabases(list []note.DatabaseID) []byte {
+	b := binary.AppendUvarint([]byte{Version}, uint64(len(list)))
+	for _, db := range list {
+		b = binary.BigEndian.AppendUint64(b, uint64(db))
+	}
+	return b
+}
+
+func readDatabases(b []byte) ([]note.DatabaseID, error) {
+	r, err := begin(b)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]note.DatabaseID, r.count(8, maxPositions))
+	for i := range list {
+		list[i] = note.DatabaseID(r.uint64())
+	}
+	return list, r.end()
+}
+
+func appendPlaces(list []place) []byte {
+	b := binary.AppendUvarint([]byte{Version}, uint64(len(list)))
+	for i := range list {
+		p := &list[i]
+		b = append(binary.BigEndian.AppendUint64(b, uint64(p.db)), p.server[:]...)
+		b = append(b, bits(p.leads))
+	}
+	return b
+}
+
+func readPlaces(b []byte) ([]place, error) {
+	r, err := begin(b)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]place, r.count(25, maxPositions))
+	for i := range list {
+		list[i] = place{note.DatabaseID(r.uint64()), r.unid(), r.byte()&1 != 0}
+	}
+	return list, r.end()
+}
+
+// reader takes apart what came from another server. It remembers whether it ever ran short.
+type reader struct {
+	v   uint8
+	b   []byte
+	bad bool
+}
+
+func begin(b []byte) (*reader, error) {
+	if len(b) == 0 || b[0] < Oldest {
+		return nil, fmt.Errorf("%w: empty, or of a version before %d", errFormat, Oldest)
+	}
+	return &reader{v: b[0], b: b[1:]}, nil
+}
+
+func (r *reader) spoil() { r.bad, r.b = true, nil }
+
+func (r *reader) fixed(dst []byte) {
+	if len(r.b) < len(dst) {
+		r.spoil()
+		return
+	}
+	copy(dst, r.b)
+	r.b = r.b[len(dst):]
+}
+
+func (r *reader) byte() byte {
+	var b [1]byte
+	r.fixed(b[:])
+	return b[0]
+}
+
+func (r *reader) uint64() uint64 {
+	var b [8]byte
+	r.fixed(b[:])
+	return binary.BigEndian.Uint64(b[:])
+}
+
+func (r *reader) unid() (u note.UNID) {
+	r.fixed(u[:])
+	return u
+}
+
+func (r *reader) uvarint() uint64 {
+	v, k := binary.Uvarint(r.b)
+	if k <= 0 {
+		r.spoil()
+		return 0
+	}
+	r.b = r.b[k:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, k := binary.Varint(r.b)
+	if k <= 0 {
+		r.spoil()
+		return 0
+	}
+	r.b = r.b[k:]
+	return v
+}
+
+func (r *reader) uint32() uint32 {
+	v := r.uvarint()
+	if v > 1<<32-1 {
+		r.spoil()
+		return 0
+	}
+	return uint32(v)
+}
+
+// count reads a count of entries of at least size bytes each, at most limit.
+func (r *reader) count(size, limit int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)/size) || n > uint64(limit) {
+		r.spoil()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) string() string {
+	n := r.count(1, maxWord)
+	s := string(r.b[:n])
+	r.b = r.b[n:]
+	return s
+}
+
+// end says what is wrong with what was read. A newer version may have more to say.
+func (r *reader) end() error {
+	if r.bad || r.v <= Version && len(r.b) != 0 {
+		return errFormat
+	}
+	return nil
+}

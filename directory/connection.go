@@ -1,0 +1,248 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// formConnection is a document that says with which other server a server replicates, what and when.
+// Only the server reads such notes: they hold the password for the other one.
+const formConnection = "Connection"
+
+// The names of a connection's items; its user and password have those of a route.
+const (
+	itemConnName      = "ConnectionName"
+	itemConnServer    = "SourceServer"
+	itemConnURL       = "OptionalNetworkAddress"
+	itemConnPrint     = "CertificateFingerprint"
+	itemConnDatabases = "ReplicationFiles"
+	itemConnDirection = "ReplicationType"
+	itemConnFolders   = "ReplicationFolders"
+	itemConnMaxSize   = "ReplicationMaxSize"
+	itemConnDays      = "ReplicationDays"
+	itemConnEvery     = "RepeatInterval" // seconds
+	itemConnFrom      = "CallRangeBegin" // minutes of the day
+	itemConnUntil     = "CallRangeEnd"
+	itemConnDisabled  = "ScheduleDisabled"
+)
+
+// indexConnections lists the connections, all under one key.
+const indexConnections uint64 = 7
+
+func connectionKeys(form string, _ note.Items) [][]byte {
+	if form != formConnection {
+		return nil
+	}
+	return [][]byte{{'c'}}
+}
+
+// ConnectionFields are the parts of a connection that an administrator sets.
+type ConnectionFields struct {
+	// Name is what it is called. Server is the server of this domain that runs it.
+	Name, Server string
+	// URL is the other server's. User and Password sign in there. Fingerprint is the SHA-256 of its
+	// certificate, where no authority speaks for it.
+	URL, User, Password, Fingerprint string
+	// Databases are ids or titles; none: the mail file of User.
+	Databases []string
+	// Direction is pull, push or both, as seen from Server.
+	Direction string
+	// Folders, MaxSize (bytes) and Days select what comes here, where they are set.
+	Folders []string
+	MaxSize uint64
+	Days    int
+	// Every is how long after a run began the next one does; 0: as soon as something has changed.
+	Every time.Duration
+	// From and Until are minutes of the day, in the server's zone, between which it runs; equal: always.
+	From, Until int
+	// Disabled ones do not run by themselves.
+	Disabled bool
+}
+
+// Connection is a connection document.
+type Connection struct {
+	ID note.UNID
+	ConnectionFields
+}
+
+// Bounds of connections: they are few, and each is work.
+const (
+	maxConnections = 1000
+	maxConnLists   = 1000
+	minEvery       = time.Minute
+	maxEvery       = 31 * 24 * time.Hour
+)
+
+func (f *ConnectionFields) write(items note.Items) note.Items {
+	x := fields{items}
+	x.text(itemForm, formConnection)
+	x.text(itemConnName, f.Name)
+	x.text(itemConnServer, f.Server)
+	x.text(itemConnURL, f.URL)
+	x.text(itemRouteUser, f.User)
+	x.text(itemRoutePassword, f.Password)
+	x.text(itemConnPrint, f.Fingerprint)
+	x.list(itemConnDatabases, f.Databases)
+	x.text(itemConnDirection, f.Direction)
+	x.list(itemConnFolders, f.Folders)
+	x.int(itemConnMaxSize, int64(f.MaxSize))
+	x.int(itemConnDays, int64(f.Days))
+	x.int(itemConnEvery, int64(f.Every/time.Second))
+	x.int(itemConnFrom, int64(f.From))
+	x.int(itemConnUntil, int64(f.Until))
+	x.bool(itemConnDisabled, f.Disabled)
+	return x.items
+}
+
+func readConnection(id note.UNID, items note.Items) Connection {
+	text := func(name string) string { return items.Get(name).AsText() }
+	number := func(name string) int64 { return max(0, items.Get(name).AsInt()) }
+	return Connection{ID: id, ConnectionFields: ConnectionFields{
+		Name: text(itemConnName), Server: text(itemConnServer), URL: text(itemConnURL), User: text(itemRouteUser), Password: text(itemRoutePassword),
+		Fingerprint: text(itemConnPrint), Databases: items.Get(itemConnDatabases).AsTextList(), Direction: text(itemConnDirection),
+		Folders: items.Get(itemConnFolders).AsTextList(), MaxSize: uint64(number(itemConnMaxSize)), Days: int(number(itemConnDays)),
+		Every: time.Duration(number(itemConnEvery)) * time.Second, From: int(number(itemConnFrom)), Until: int(number(itemConnUntil)),
+		Disabled: items.Get(itemConnDisabled).AsBool(),
+	}}
+}
+
+// CheckConnection puts a connection into its normal form, or says what is wrong with it.
+func CheckConnection(f *ConnectionFields) error {
+	var err error
+	if f.Name, err = cleanName(f.Name); err != nil {
+		return fmt.Errorf("connection: %w", err)
+	}
+	if f.Server, err = cleanName(f.Server); err != nil {
+		return fmt.Errorf("connection %q: server: %w", f.Name, err)
+	}
+	if !strings.Contains(f.URL, "://") {
+		f.URL = "https://" + f.URL
+	}
+	u, err := url.Parse(f.URL)
+	switch ip := net.ParseIP(hostOf(u)); {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%w connection %q: %.200q is no URL of a server", ErrInvalid, f.Name, f.URL)
+	case u.Scheme != "https" && !(u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())):
+		return fmt.Errorf("%w connection %q: mail and passwords travel over https", ErrInvalid, f.Name)
+	}
+	if f.Direction == "" {
+		f.Direction = "both"
+	}
+	switch {
+	case !slices.Contains([]string{"pull", "push", "both"}, f.Direction):
+		return fmt.Errorf("%w connection %q: the direction is pull, push or both", ErrInvalid, f.Name)
+	case f.User == "":
+		return fmt.Errorf("%w connection %q: a user who signs in there is needed", ErrInvalid, f.Name)
+	case len(f.Databases) > maxConnLists || len(f.Folders) > maxConnLists:
+		return fmt.Errorf("%w connection %q: at most %d databases and folders", ErrInvalid, f.Name, maxConnLists)
+	case f.Every != 0 && f.Every < minEvery || f.Every > maxEvery:
+		return fmt.Errorf("%w connection %q: it runs every %s at most and every %s at least, or with 0 whenever something has changed", ErrInvalid, f.Name, minEvery, maxEvery)
+	case f.From < 0 || f.Until < 0 || f.From >= 24*60 || f.Until >= 24*60:
+		return fmt.Errorf("%w connection %q: a time of the day has 24 hours", ErrInvalid, f.Name)
+	case f.Days < 0:
+		return fmt.Errorf("%w connection %q: days", ErrInvalid, f.Name)
+	}
+	for _, s := range slices.Concat([]string{f.User, f.Password, f.Fingerprint}, f.Databases, f.Folders) {
+		if len(s) > 1000 || strings.ContainsAny(s, "\x00\r\n") {
+			return fmt.Errorf("%w connection %q: its parts are short texts of one line", ErrInvalid, f.Name)
+		}
+	}
+	return checkSizes(f.MaxSize)
+}
+
+func hostOf(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// AddConnection makes a connection.
+func (d *Directory) AddConnection(ctx context.Context, who note.Who, f ConnectionFields) (Connection, error) {
+	if err := RequireAdmin(who); err != nil {
+		return Connection{}, err
+	}
+	if err := CheckConnection(&f); err != nil {
+		return Connection{}, err
+	}
+	c := Connection{ID: d.s.UNID(), ConnectionFields: f}
+	return c, d.update(ctx, who, func(e *edit) error {
+		list, err := readConnections(&e.w.Reader)
+		if err != nil {
+			return err
+		}
+		if len(list) >= maxConnections {
+			return fmt.Errorf("%w: at most %d connections", ErrTooMany, maxConnections)
+		}
+		for _, x := range list {
+			if strings.EqualFold(x.Name, f.Name) {
+				return fmt.Errorf("%w: there is a connection %q; remove that one first", ErrNameTaken, x.Name)
+			}
+		}
+		return e.create(c.ID, f.write(nil))
+	})
+}
+
+// Connections lists the connections by name. Only administrators see them, and only the server itself
+// their passwords.
+func (d *Directory) Connections(ctx context.Context, who note.Who) ([]Connection, error) {
+	if err := RequireAdmin(who); err != nil {
+		return nil, err
+	}
+	var out []Connection
+	err := d.read(ctx, func(r *store.Reader) (err error) {
+		out, err = readConnections(r)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("directory: connections: %w", err)
+	}
+	if !who.System {
+		for i := range out {
+			out[i].Password = ""
+		}
+	}
+	slices.SortFunc(out, func(a, b Connection) int { return strings.Compare(lower(a.Name), lower(b.Name)) })
+	return out, nil
+}
+
+func readConnections(r *store.Reader) (out []Connection, err error) {
+	ids, err := r.Lookup(indexConnections, []byte{'c'})
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		row, err := r.Note(id)
+		if err != nil {
+			return nil, err
+		}
+		c, err := r.Content(id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, readConnection(row.UNID, c.Content.Items))
+	}
+	return out, nil
+}
+
+// RemoveConnection removes a connection for good.
+func (d *Directory) RemoveConnection(ctx context.Context, who note.Who, id note.UNID) error {
+	if err := RequireAdmin(who); err != nil {
+		return err
+	}
+	return d.update(ctx, who, func(e *edit) error {
+		n, _, err := e.document(id, formConnection)
+		if err != nil {
+			return err
+		}
+		return e.w.Destroy(n)
+	})
+}

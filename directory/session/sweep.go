@@ -1,0 +1,93 @@
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// stepSeconds is the length of a time step, and stepKept how long it is remembered that one was used: longer
+// than its code is taken.
+const (
+	stepSeconds = 30
+	stepKept    = 10 * time.Minute
+)
+
+// UseCode uses a time step of a person's second factor, and says whether nobody had. Two sign-ins with one code
+// cannot both be told so.
+func (x *Service) UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
+	at := binary.BigEndian.AppendUint64(nil, uint64(step))
+	ends := max(step*stepSeconds, x.env.Clock.Now().Unix()) + int64(stepKept/time.Second)
+	items := note.Items(nil).With(itemForm, note.Text(formCode)).With(itemPerson, note.Text(person.String())).With(itemEnds, note.Int(ends))
+	err = x.update(ctx, func(w *store.Writer) error {
+		_, err := w.Create(store.New{UNID: note.DeriveUNID([]byte("code"), person[:], at), Content: note.Content{Items: items}})
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrGrave):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("session: code: %w", err)
+	}
+	return true, nil
+}
+
+// sweepAtOnce bounds one update of Sweep.
+const sweepAtOnce = 500
+
+// Sweep deletes for good what is over, and returns how much that was.
+func (x *Service) Sweep(ctx context.Context) (total int, err error) {
+	for n := sweepAtOnce; n == sweepAtOnce && err == nil && ctx.Err() == nil; total += n {
+		n, err = x.sweep(ctx)
+	}
+	return total, err
+}
+
+func (x *Service) sweep(ctx context.Context) (n int, err error) {
+	now := string(endKey(x.env.Clock.Now().Unix()))
+	var ids []note.ID
+	find := func(r *store.Reader) error {
+		ids = nil
+		return r.Scan(indexEnds, endKey(1), func(key []byte, id note.ID) bool {
+			if string(key) > now {
+				return false
+			}
+			ids = append(ids, id)
+			return len(ids) < sweepAtOnce
+		})
+	}
+	if err := x.read(ctx, find); err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	sessions := 0
+	err = x.update(ctx, func(w *store.Writer) error {
+		n, sessions = 0, 0
+		if err := find(&w.Reader); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			_, items, err := document(&w.Reader, id)
+			if err == nil {
+				if items.Get(itemForm).AsText() == formSession {
+					sessions++
+				}
+				n++
+				err = w.Destroy(id)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("session: sweep: %w", err)
+	}
+	x.ended.Add(uint64(sessions))
+	return n, nil
+}

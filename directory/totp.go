@@ -1,0 +1,145 @@
+package directory
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/directory/totp"
+	"doublet/note"
+)
+
+// HasTOTP says whether the person has a second factor: the password of the account is then good only
+// together with a code, and mail programs need app passwords.
+func (p *Person) HasTOTP() bool { return len(p.totp) > 0 }
+
+// RecoveryCodes is how many recovery codes the person has left.
+func (p *Person) RecoveryCodes() int { return len(p.recovery) }
+
+// CheckTOTP says whether text is the code of now, and of which time step. A step is good once: who asks
+// keeps account of it.
+func (p *Person) CheckTOTP(text string, now time.Time) (step int64, ok bool) {
+	return totp.Check(p.totp, text, now)
+}
+
+// SetTOTP gives a person a second factor, in place of the one that they have, and returns their recovery
+// codes: they are not shown again. The device must have shown that it has the secret. People may set their
+// own.
+func (d *Directory) SetTOTP(ctx context.Context, who note.Who, person note.UNID, secret []byte) ([]string, error) {
+	if len(secret) != totp.SecretLen {
+		return nil, fmt.Errorf("%w: a secret of %d bytes", ErrInvalid, len(secret))
+	}
+	now := d.env.Clock.Now().Unix()
+	return d.recoverable(ctx, who, person, func(p *Person, f *fields) error {
+		f.binary(itemTOTP, secret)
+		f.int(itemTOTPSince, max(now, 1))
+		return nil
+	})
+}
+
+// NewRecoveryCodes gives a person with a second factor new recovery codes in place of those that are left.
+func (d *Directory) NewRecoveryCodes(ctx context.Context, who note.Who, person note.UNID) ([]string, error) {
+	return d.recoverable(ctx, who, person, func(p *Person, _ *fields) error {
+		if !p.HasTOTP() {
+			return fmt.Errorf("%w: %s has no second factor", ErrNotFound, p.Name())
+		}
+		return nil
+	})
+}
+
+// recoverable changes a person's second factor, with new recovery codes.
+func (d *Directory) recoverable(ctx context.Context, who note.Who, person note.UNID, fn func(*Person, *fields) error) ([]string, error) {
+	if err := requireSelf(who, person); err != nil {
+		return nil, err
+	}
+	codes := make([]string, totp.RecoveryCodes)
+	for i := range codes {
+		codes[i] = totp.NewRecovery(d.env)
+	}
+	err := d.update(ctx, who, func(e *edit) error {
+		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
+			p := readPerson(person, items)
+			f := fields{withoutRecovery(items)}
+			if err := fn(&p, &f); err != nil {
+				return nil, err
+			}
+			for i, c := range codes {
+				sum, _ := totp.RecoveryHash(d.secret, c)
+				f.text(itemRecovery+strconv.Itoa(i), hex.EncodeToString(sum[:]))
+			}
+			return f.items, nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return codes, nil
+}
+
+func withoutRecovery(items note.Items) note.Items {
+	var names []string
+	for _, it := range items {
+		if strings.HasPrefix(it.Name, itemRecovery) {
+			names = append(names, it.Name)
+		}
+	}
+	for _, n := range names {
+		items = items.With(n, nil)
+	}
+	return items
+}
+
+// RemoveTOTP takes a person's second factor away. People may take away their own.
+func (d *Directory) RemoveTOTP(ctx context.Context, who note.Who, person note.UNID) error {
+	if err := requireSelf(who, person); err != nil {
+		return err
+	}
+	return d.update(ctx, who, func(e *edit) error {
+		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
+			if p := readPerson(person, items); !p.HasTOTP() {
+				return nil, fmt.Errorf("%w: %s has no second factor", ErrNotFound, p.Name())
+			}
+			return withoutRecovery(items).With(itemTOTP, nil).With(itemTOTPSince, nil), nil
+		})
+	})
+}
+
+// UseRecoveryCode says whether text is one of a person's recovery codes, which is used up thereby.
+func (d *Directory) UseRecoveryCode(ctx context.Context, person note.UNID, text string) (bool, error) {
+	sum, ok := totp.RecoveryHash(d.secret, text)
+	if !ok {
+		return false, nil
+	}
+	hash := hex.AppendEncode(nil, sum[:])
+	p, err := d.Person(ctx, person)
+	if err != nil || !slices.ContainsFunc(p.recovery, func(have []byte) bool { return hmac.Equal(hash, have) }) {
+		return false, err // a guess changes nothing
+	}
+	used := false
+	find := func(items note.Items) (name string) {
+		for _, it := range items {
+			if strings.HasPrefix(it.Name, itemRecovery) && hmac.Equal(hash, []byte(it.Value.AsText())) {
+				name = it.Name
+			}
+		}
+		return name
+	}
+	err = d.update(ctx, note.System, func(e *edit) error {
+		used = false // an update may be begun again
+		id, c, err := e.document(person, formPerson)
+		if err != nil {
+			return err
+		}
+		name := find(c.Content.Items)
+		if used = name != ""; !used {
+			return nil
+		}
+		return e.revise(id, c, c.Content.Items.With(name, nil))
+	})
+	return used && err == nil, err
+}

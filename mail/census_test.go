@@ -1,0 +1,107 @@
+package mail
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// enterMany puts messages for elsewhere into mail.box, and returns their queue ids.
+func (w *world) enterMany(n int) []note.UNID {
+	w.t.Helper()
+	c, err := w.files.Compose(bg, []byte("Return-Path: <a@b.example>\r\n"+plain))
+	w.ok(err)
+	defer c.Release()
+	ids := make([]note.UNID, n)
+	for at := 0; at < n; {
+		some := ids[at:min(n, at+500)]
+		w.ok(w.store.Update(bg, note.System, []note.DatabaseID{boxID(0)}, func(tx *store.Tx) error {
+			box, err := tx.Database(boxID(0))
+			for i := 0; err == nil && i < len(some); i++ {
+				w.fix.Fill(some[i][:])
+				e := Entry{ID: some[i], From: path("a@b.example"), Created: w.fix.Clock.Now(), ReturnPath: 28, Recipients: []QueueRecipient{
+					{Address: fmt.Sprintf("u@d%d.example", (at+i)%50), State: Waiting},
+				}}
+				m := c.New(e.Created)
+				m.UNID, m.Summary, m.Content = e.ID, nil, note.Content{Items: e.items()}
+				_, err = box.Create(m)
+			}
+			return err
+		}))
+		at += len(some)
+	}
+	return ids
+}
+
+// TestStartReadsLittle: however many messages wait, a start counts a bounded number of them, and the router
+// works on what it has read while it reads the rest.
+func TestStartReadsLittle(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	const many = 6*catchUpStep + 7
+	w.enterMany(many)
+	w.stop()
+	w.start()
+	w.closed = false
+	w.shows(fmt.Sprintf("Mail.Waiting = %d", censusStep), "Mail.Uncounted = 1", "Mail.Transfer.Appointments = 0")
+	// The router reads a piece, and delivers what has come since before it has read all.
+	alice := w.person("alice")
+	more, err := w.catchUp(bg)
+	w.ok(err)
+	if n := w.agenda.items; !more || n != catchUpStep {
+		t.Errorf("%d appointments after one look, more %v", n, more)
+	}
+	w.quota(alice, 1)
+	w.deposit(w.from("eve@far.example", "alice@example.com", "postmaster@elsewhere.example"))
+	w.quota(alice, 0)
+	w.fix.Time.Advance(time.Hour)
+	w.route()
+	w.has(alice, 1)
+	w.countAll(bg)
+	w.shows(fmt.Sprintf("Mail.Waiting = %d", many+1), fmt.Sprintf("Mail.WaitingForTransfer = %d", many+1), "Mail.Uncounted = 0")
+	w.countAll(bg)
+	w.shows(fmt.Sprintf("Mail.Waiting = %d", many+1), "Mail.Uncounted = 0")
+}
+
+// TestCensus: what is counted while messages come, change and go is what is there in the end.
+func TestCensus(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		w := open(t, Options{})
+		ids := w.enterMany(5*censusStep + 100)
+		w.stop()
+		w.start()
+		w.closed = false
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.countAll(context.Background())
+		}()
+		r := rand.New(rand.NewPCG(seed, 0))
+		for range 400 {
+			switch id := ids[r.IntN(len(ids))]; r.IntN(4) {
+			case 0:
+				_ = w.Drop(bg, id)
+			case 1:
+				_ = w.Hold(bg, id)
+			case 2:
+				_ = w.Release(bg, id)
+			case 3:
+				w.deposit(w.from("eve@far.example", "u@elsewhere.example", "v@elsewhere.example"))
+			}
+		}
+		<-done
+		var want tally
+		w.ok(w.eachEntry(bg, 0, func(e *Entry) bool {
+			want = want.plus(e.tally())
+			return true
+		}))
+		w.shows(fmt.Sprintf("Mail.Waiting = %d", want.waiting), fmt.Sprintf("Mail.Hold = %d", want.hold),
+			fmt.Sprintf("Mail.WaitingRecipients = %d", want.recipients), fmt.Sprintf("Mail.WaitingForTransfer = %d", want.transfer))
+	}
+}

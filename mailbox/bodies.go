@@ -1,0 +1,91 @@
+package mailbox
+
+import "doublet/wire/mime"
+
+// Bodies are the parts of a message by what a program does with them: what it shows as the text where it shows plain
+// text, what where it shows HTML, and what it lists as attached.
+type Bodies struct{ Text, HTML, Attachments []*mime.Part }
+
+// BodiesOf sorts the parts of a message.
+//
+// Implements: RFC 8621 §4.1.4 textBody, htmlBody and attachments
+func BodiesOf(root *mime.Part) Bodies {
+	var b Bodies
+	b.sort([]*mime.Part{root}, "mixed", false, &b.HTML, &b.Text)
+	return b
+}
+
+func shownMedia(p *mime.Part) bool {
+	return p.Type == "image" || p.Type == "audio" || p.Type == "video"
+}
+
+func isText(p *mime.Part, subtype string) bool { return p.Type == "text" && p.Subtype == subtype }
+
+// sort follows the algorithm of the RFC. html and text are nil where parts are for the other one only.
+func (b *Bodies) sort(parts []*mime.Part, multipart string, inAlternative bool, html, text *[]*mime.Part) {
+	textLength, htmlLength := -1, -1
+	if text != nil {
+		textLength = len(*text)
+	}
+	if html != nil {
+		htmlLength = len(*html)
+	}
+	for i, p := range parts {
+		shown := p.Disposition != "attachment" && (isText(p, "plain") || isText(p, "html") || shownMedia(p)) &&
+			(i == 0 || multipart != "related" && (shownMedia(p) || p.Filename() == ""))
+		switch {
+		case p.IsMultipart():
+			b.sort(p.Children, p.Subtype, inAlternative || p.Subtype == "alternative", html, text)
+			continue
+		case !shown:
+			b.Attachments = append(b.Attachments, p)
+			continue
+		case multipart == "alternative":
+			switch {
+			case isText(p, "plain") && text != nil:
+				*text = append(*text, p)
+			case isText(p, "html") && html != nil:
+				*html = append(*html, p)
+			case p.Type != "text":
+				b.Attachments = append(b.Attachments, p)
+			}
+			continue
+		}
+		if inAlternative && isText(p, "plain") {
+			html = nil
+		}
+		if inAlternative && isText(p, "html") {
+			text = nil
+		}
+		if text != nil {
+			*text = append(*text, p)
+		}
+		if html != nil {
+			*html = append(*html, p)
+		}
+		if (text == nil || html == nil) && shownMedia(p) {
+			b.Attachments = append(b.Attachments, p)
+		}
+	}
+	if multipart != "alternative" || text == nil || html == nil {
+		return
+	}
+	if textLength == len(*text) && htmlLength >= 0 && htmlLength != len(*html) {
+		*text = append(*text, (*html)[htmlLength:]...)
+	} else if htmlLength == len(*html) && textLength >= 0 && textLength != len(*text) {
+		*html = append(*html, (*text)[textLength:]...)
+	}
+}
+
+// HasAttachment says whether a message has parts that a program offers to save: attached, and not to be shown where
+// they stand.
+//
+// Implements: RFC 8621 §4.1.4 hasAttachment
+func HasAttachment(root *mime.Part) bool {
+	for _, p := range BodiesOf(root).Attachments {
+		if p.Disposition != "inline" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,593 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// Why a change is refused, beside the errors of the room.
+var (
+	// ErrHomeless: a message is in one folder at least.
+	ErrHomeless = errors.New("a message is in one folder at least")
+	// ErrManyFolders: it is in more than MaxFolders.
+	ErrManyFolders = errors.New("a message is in too many folders")
+	// ErrHasEmail: the folder holds messages.
+	ErrHasEmail = errors.New("the folder holds messages")
+	// ErrLarge: the folder holds too many messages to go within a change with others: see File.Delete.
+	ErrLarge = errors.New("the folder holds very many messages")
+	// ErrRole: another folder has the special use.
+	ErrRole = errors.New("another folder has that use")
+)
+
+// MaxFolders is in how many folders a message may be.
+const MaxFolders = 100
+
+// Changing changes a mail file within one update, over all its folders. Its Reading shows what it has changed.
+type Changing struct {
+	*Reading
+	w *store.Writer
+	// Before are the states at the begin of the update.
+	Before States
+	// Calls is how many items were begun in this update, the one at hand included.
+	Calls int
+	// touched says that the item at hand has changed something.
+	touched bool
+	added   uint64 // bytes of messages that the update has added
+}
+
+// Result is what a Change came to.
+type Result struct {
+	// Errs has an element for each item: nil, or why it was left out.
+	Errs []error
+	// Before and After are the states around the change: what others change meanwhile comes after.
+	Before, After States
+}
+
+// Change changes a mail file in one update: fn is called for each of n items, and what an item did is done whole or not
+// at all. An error of fn is the item's; an error of Change is for all, and then nothing has changed. fn may be called
+// again for an item from the start.
+func (f *File) Change(ctx context.Context, n int, fn func(c *Changing, i int) error) (Result, error) {
+	return f.change(ctx, nil, n, func(c, _ *Changing, i int) error { return fn(c, i) })
+}
+
+// ChangeFrom is Change with another mail file, from which fn copies messages or takes them.
+func (f *File) ChangeFrom(ctx context.Context, other *File, n int, fn func(c, from *Changing, i int) error) (Result, error) {
+	return f.change(ctx, other, n, fn)
+}
+
+// errAgain begins an update again: an item failed that had changed something.
+var errAgain = errors.New("again")
+
+func (f *File) change(ctx context.Context, other *File, n int, fn func(c, from *Changing, i int) error) (Result, error) {
+	out := Result{Errs: make([]error, n)}
+	ids := []note.DatabaseID{f.db}
+	if other != nil && other.db != f.db {
+		ids = append(ids, other.db)
+	}
+	for {
+		var w *store.Writer
+		var before latest
+		err := f.svc.store.Update(ctx, f.who, ids, func(tx *store.Tx) (err error) {
+			if w, err = tx.Home(f.db); err != nil {
+				return err
+			}
+			c := newChanging(f, w)
+			from := c
+			if other != nil {
+				ow, err := tx.Home(other.db)
+				if err != nil {
+					return err
+				}
+				from = newChanging(other, ow)
+			}
+			if before, err = f.svc.latestAt(&w.Reader); err != nil {
+				return err
+			}
+			out.Before = before.states(w.Counters(), accessOf(&w.Reader, &f.who))
+			c.Before = out.Before
+			return each(&out, c, from, fn)
+		})
+		if errors.Is(err, errAgain) {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		out.After, err = f.after(ctx, w, before)
+		return out, err
+	}
+}
+
+func newChanging(f *File, w *store.Writer) *Changing {
+	d := f.reading(&w.Reader)
+	d.w = w
+	return &Changing{Reading: d, w: w}
+}
+
+// each calls fn for the items that have not failed.
+func each(out *Result, c, from *Changing, fn func(c, from *Changing, i int) error) error {
+	for i := range out.Errs {
+		if out.Errs[i] != nil {
+			continue
+		}
+		c.touched, from.touched = false, false
+		c.Calls++
+		if err := fn(c, from, i); err != nil {
+			if !itemError(err) {
+				return err
+			}
+			out.Errs[i] = err
+			if c.touched || from.touched {
+				return errAgain
+			}
+		}
+	}
+	return nil
+}
+
+// Abort makes an error of an item one that ends the whole change.
+func Abort(err error) error { return &abort{err} }
+
+type abort struct{ error }
+
+func (a *abort) Unwrap() error { return a.error }
+
+// itemError tells what is wrong with one item from what ends the whole change.
+func itemError(err error) bool {
+	var a *abort
+	return !errors.As(err, &a) && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrNoSpace) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrNotNamed)
+}
+
+// after is the state behind an update: not what others changed since.
+func (f *File) after(ctx context.Context, w *store.Writer, l latest) (States, error) {
+	c := w.Counters()
+	if c.Ledger.Last == l.last {
+		return l.states(c, accessOf(&w.Reader, &f.who)), nil
+	}
+	err := f.read(context.WithoutCancel(ctx), func(r *store.Reader) error { return l.forward(r, c.Ledger.Last) })
+	return l.states(c, accessOf(&w.Reader, &f.who)), err
+}
+
+// folderOf finds a folder by UNID, one that the update has made too.
+func (c *Changing) folderOf(u note.UNID) (*layout.Folder, error) {
+	for _, h := range c.r.AllFolders() {
+		if h.UNID == u && c.r.FolderRights(h)&note.Lookup != 0 {
+			return h, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNoFolder, u)
+}
+
+// FolderAt is a folder by UNID, with the one that it lies in as far as the person may look it up (zero at the top) and
+// the name that it has there.
+func (c *Changing) FolderAt(u note.UNID) (f Folder, parent note.UNID, name string, err error) {
+	h, err := c.folderOf(u)
+	if err != nil {
+		return f, parent, "", err
+	}
+	name = h.Name
+	for cut := strings.LastIndexByte(h.Name, '/'); cut > 0; cut = strings.LastIndexByte(h.Name[:cut], '/') {
+		if above, err := named(c.r, h.Name[:cut]); err == nil {
+			parent, name = above.UNID, h.Name[cut+1:]
+			break
+		}
+	}
+	return c.f.folder(c.r, h), parent, name, nil
+}
+
+// SetKeyword sets or clears a keyword in canonical spelling, Seen for the person among them.
+func (c *Changing) SetKeyword(id note.ID, keyword string, on bool) error {
+	row, err := c.w.Note(id)
+	if err != nil {
+		return err
+	}
+	if keyword == Seen {
+		if row.SeenBy(c.who.Person) == on {
+			return nil
+		}
+		err = c.w.SetSeen(id, c.who.Person, on)
+	} else {
+		if hasKeyword(row, keyword) == on {
+			return nil
+		}
+		if err = checkKeyword(row, keyword, on); err != nil {
+			return err
+		}
+		err = c.w.SetKeyword(id, keyword, on)
+	}
+	c.touched = c.touched || err == nil
+	return err
+}
+
+func hasKeyword(n *layout.Note, keyword string) bool {
+	v, _ := n.State.Get(note.Keyword, keyword)
+	return v == note.On
+}
+
+func checkKeyword(n *layout.Note, keyword string, on bool) error {
+	if !on {
+		return nil
+	}
+	if len(keyword) > maxKeyword || !mayRemember(n, keyword) {
+		return fmt.Errorf("%w: a keyword has at most %d letters, and a message remembers at most %d", ErrBadFlag, maxKeyword, maxRemembered)
+	}
+	set := 0
+	for range n.Keywords {
+		set++
+	}
+	if set >= maxKeywords {
+		return fmt.Errorf("%w: more than %d on one message", ErrBadFlag, maxKeywords)
+	}
+	return nil
+}
+
+// SetFolders puts a message into the folders of add, and takes it out of those of drop. In the end it must be in one of
+// the person's.
+func (c *Changing) SetFolders(id note.ID, add, drop []note.UNID) error {
+	row, err := c.w.Note(id)
+	if err != nil {
+		return err
+	}
+	for _, u := range add {
+		if err := c.addTo(id, u); err != nil {
+			return err
+		}
+	}
+	for _, u := range drop {
+		h, err := c.folderOf(u)
+		if err != nil {
+			return err
+		}
+		if _, in := row.Member(h.Note); !in {
+			continue
+		}
+		if !c.mayRemove(row, h) {
+			return store.ErrDenied
+		}
+		if now, err := c.w.Note(id); err != nil {
+			return err
+		} else if len(now.Members) == 1 {
+			return ErrHomeless
+		}
+		if err := c.w.RemoveFrom(id, h.Note); err != nil {
+			return err
+		}
+		c.touched = true
+	}
+	now, err := c.w.Note(id)
+	switch {
+	case err != nil:
+		return err
+	case !c.visible(now):
+		return ErrHomeless
+	case len(now.Members) > MaxFolders && len(add) > 0:
+		return ErrManyFolders
+	}
+	return nil
+}
+
+// mayRemove: taking a message out of a folder marks and expunges it there.
+func (c *Changing) mayRemove(row *layout.Note, h *layout.Folder) bool {
+	if c.who.System {
+		return true
+	}
+	g := c.r.FolderRights(h)
+	const both = note.DeleteMark | note.Expunge
+	return g&both == both || g&note.ExpungeOwn != 0 && !row.Author.IsZero() && row.Author == c.who.Person
+}
+
+// addTo puts a message into a folder; one that is there already, marked \Deleted, is no longer marked.
+func (c *Changing) addTo(id note.ID, u note.UNID) error {
+	h, err := c.folderOf(u)
+	if err != nil {
+		return err
+	}
+	_, err = c.w.AddTo(id, h.Note)
+	if errors.Is(err, store.ErrExists) {
+		err = c.w.MarkDeleted(id, h.Note, false)
+	}
+	c.touched = c.touched || err == nil
+	return err
+}
+
+// Destroy deletes a message, wherever it is.
+func (c *Changing) Destroy(id note.ID) error {
+	err := c.w.Destroy(id)
+	c.touched = c.touched || err == nil
+	return err
+}
+
+// Create stores a message, and says under which name.
+func (c *Changing) Create(m *Imported) (note.UNID, error) {
+	n := m.Composed.New(m.Received)
+	if len(m.Folders) > MaxFolders {
+		return note.UNID{}, ErrManyFolders
+	}
+	if err := c.take(m.Composed.message.Size); err != nil {
+		return note.UNID{}, err
+	}
+	may := note.Rights(note.All)
+	for _, u := range m.Folders {
+		h, err := c.folderOf(u)
+		if err != nil {
+			return note.UNID{}, err
+		}
+		n.Folders = append(n.Folders, h.Note)
+		may &= c.r.FolderRights(h)
+	}
+	if len(n.Folders) == 0 {
+		return note.UNID{}, ErrHomeless
+	}
+	fl := m.Flags
+	if !c.who.System {
+		fl = fl.permitted(may)
+	}
+	n.Keywords = fl.Keywords
+	if fl.Seen {
+		n.SeenBy = []note.UNID{c.who.Person}
+	}
+	id, err := c.w.Create(n)
+	if err != nil {
+		return note.UNID{}, err
+	}
+	c.touched = true
+	row, err := c.w.Note(id)
+	if err != nil {
+		return note.UNID{}, err
+	}
+	return row.UNID, nil
+}
+
+// take counts bytes against the quota, together with what the update has added.
+func (c *Changing) take(size uint64) error {
+	if err := CheckQuota(c.r, c.added+size); err != nil {
+		return err
+	}
+	c.added += size
+	return nil
+}
+
+// Copy makes a message of another mail file's here: the same message in a note of its own, under the same name where that
+// is free.
+func (c *Changing) Copy(from *Changing, id note.ID, folders []note.UNID, fl Flags, received time.Time) (note.UNID, error) {
+	n, err := from.w.Note(id)
+	if err != nil {
+		return note.UNID{}, err
+	}
+	if len(folders) == 0 {
+		return note.UNID{}, ErrHomeless
+	}
+	if err := CheckQuota(c.r, c.added+n.Size); err != nil {
+		return note.UNID{}, err
+	}
+	h, err := c.folderOf(folders[0])
+	if err != nil {
+		return note.UNID{}, err
+	}
+	unid := n.UNID
+	switch _, err := c.find(unid); {
+	case err == nil, errors.Is(err, store.ErrGrave):
+		unid = note.UNID{}
+	case !errors.Is(err, store.ErrNotFound):
+		return note.UNID{}, err
+	}
+	copied, err := c.w.CopyNote(from.w, id, h.Note, unid)
+	if err != nil {
+		return note.UNID{}, err
+	}
+	c.added += n.Size
+	c.touched = true
+	if err := c.w.SetDate(copied, received.Unix()); err != nil {
+		return note.UNID{}, err
+	}
+	for _, u := range folders[1:] {
+		if err := c.addTo(copied, u); err != nil {
+			return note.UNID{}, err
+		}
+	}
+	row, err := c.w.Note(copied)
+	if err != nil {
+		return note.UNID{}, err
+	}
+	return row.UNID, c.setFlags(copied, fl)
+}
+
+// setFlags gives a message of the person's own making exactly these flags, as far as they may be set.
+func (c *Changing) setFlags(id note.ID, fl Flags) error {
+	row, err := c.w.Note(id)
+	if err != nil {
+		return err
+	}
+	set := func(keyword string, on bool) error {
+		if err := c.SetKeyword(id, keyword, on); err != nil && !errors.Is(err, store.ErrDenied) {
+			return err
+		}
+		return nil
+	}
+	err = set(Seen, fl.Seen)
+	for k := range row.Keywords {
+		if !slices.Contains(fl.Keywords, k) {
+			err = errors.Join(err, set(k, false))
+		}
+	}
+	for _, k := range fl.Keywords {
+		err = errors.Join(err, set(k, true))
+	}
+	return err
+}
+
+// parentPath is the name before a folder's own, with the separator; "" at the top.
+func (c *Changing) parentPath(parent note.UNID) (string, error) {
+	if parent.IsZero() {
+		return "", nil
+	}
+	h, err := c.folderOf(parent)
+	if err != nil {
+		return "", err
+	}
+	return h.Name + "/", nil
+}
+
+// path is the full name of a folder of one level's name below a parent; zero is the top.
+func (c *Changing) path(parent note.UNID, name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return "", fmt.Errorf("%w: it holds a slash", ErrBadName)
+	}
+	above, err := c.parentPath(parent)
+	if err != nil {
+		return "", err
+	}
+	return Normalize(above + name)
+}
+
+// CreateFolder makes a folder. use is its special use (RFC 6154) or "".
+func (c *Changing) CreateFolder(parent note.UNID, name, use string, subscribed bool) (note.UNID, error) {
+	full, err := c.path(parent, name)
+	if err != nil {
+		return note.UNID{}, err
+	}
+	if _, err := named(c.r, full); err == nil {
+		return note.UNID{}, fmt.Errorf("%w: %s", ErrFolderExists, full)
+	}
+	if len(c.r.AllFolders()) >= maxFolders {
+		return note.UNID{}, fmt.Errorf("%w: a mail file holds at most %d folders", ErrOverQuota, maxFolders)
+	}
+	if err := c.freeUse(use); err != nil {
+		return note.UNID{}, err
+	}
+	id, err := c.w.CreateFolder(full, use)
+	if errors.Is(err, store.ErrExists) {
+		err = fmt.Errorf("%w: %s", ErrFolderExists, full)
+	}
+	if err != nil {
+		return note.UNID{}, err
+	}
+	c.touched = true
+	h, err := c.r.Folder(id)
+	if err != nil {
+		return note.UNID{}, err
+	}
+	if subscribed && !c.who.Person.IsZero() {
+		err = c.w.Subscribe(id, c.who.Person, true)
+	}
+	return h.UNID, err
+}
+
+func (c *Changing) freeUse(use string) error {
+	if use == "" {
+		return nil
+	}
+	if strings.EqualFold(use, Inbox) || slices.ContainsFunc(c.r.AllFolders(), func(h *layout.Folder) bool { return strings.EqualFold(h.SpecialUse, use) }) {
+		return ErrRole
+	}
+	return nil
+}
+
+// MoveFolder gives a folder another name or parent, and the folders below it with it.
+func (c *Changing) MoveFolder(u, parent note.UNID, name string) error {
+	h, err := c.folderOf(u)
+	if err != nil {
+		return err
+	}
+	from := h.Name
+	to, err := c.path(parent, name)
+	switch {
+	case err != nil || to == from:
+		return err
+	case from == Inbox:
+		return fmt.Errorf("%w: INBOX keeps its name", store.ErrDenied)
+	case strings.HasPrefix(to, from+"/"):
+		return fmt.Errorf("%w: it would lie in itself", ErrBadName)
+	}
+	if _, err := named(c.r, to); err == nil {
+		return fmt.Errorf("%w: %s", ErrFolderExists, to)
+	}
+	if !c.w.MayCreateFolder(to) {
+		return store.ErrDenied
+	}
+	for _, x := range slices.Clone(c.r.AllFolders()) {
+		if x.Name != from && !strings.HasPrefix(x.Name, from+"/") {
+			continue
+		}
+		full, err := Normalize(to + x.Name[len(from):])
+		if err != nil {
+			return err
+		}
+		if err := c.w.RenameFolder(x.Note, full); err != nil {
+			return err
+		}
+		c.touched = true
+	}
+	return nil
+}
+
+// Subscribe says whether the person has subscribed to a folder.
+func (c *Changing) Subscribe(u note.UNID, on bool) error {
+	h, err := c.folderOf(u)
+	if err != nil {
+		return err
+	}
+	err = c.w.Subscribe(h.Note, c.who.Person, on)
+	c.touched = c.touched || err == nil
+	return err
+}
+
+// SetUse gives a folder a special use, or takes it away with "".
+func (c *Changing) SetUse(u note.UNID, use string) error {
+	h, err := c.folderOf(u)
+	if err != nil || strings.EqualFold(h.SpecialUse, use) {
+		return err
+	}
+	if err := c.freeUse(use); err != nil {
+		return err
+	}
+	if h.Name == Inbox {
+		return ErrRole
+	}
+	err = c.w.SetSpecialUse(h.Note, use)
+	c.touched = c.touched || err == nil
+	return err
+}
+
+// SetFolderItem sets an item of a folder's note, or removes it with "".
+func (c *Changing) SetFolderItem(u note.UNID, item, value string) error {
+	h, err := c.folderOf(u)
+	if err != nil {
+		return err
+	}
+	var v note.Value
+	if value != "" {
+		v = note.Text(value)
+	}
+	err = c.w.SetFolderItem(h.Note, item, v, note.Write)
+	c.touched = c.touched || err == nil
+	return err
+}
+
+// DeleteFolder deletes a folder, with its messages where that is asked for.
+func (c *Changing) DeleteFolder(u note.UNID, withEmail bool) error {
+	h, err := c.folderOf(u)
+	switch {
+	case err != nil:
+		return err
+	case h.Name == Inbox:
+		return fmt.Errorf("%w: INBOX cannot be deleted", store.ErrDenied)
+	case !withEmail && h.Total > h.Deleted:
+		return ErrHasEmail
+	}
+	large, err := c.f.deleteSmall(c.w, h.Name)
+	if err == nil && large != 0 {
+		return ErrLarge
+	}
+	c.touched = true // whatever it had removed before it failed
+	return err
+}

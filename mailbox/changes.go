@@ -1,0 +1,586 @@
+package mailbox
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// Changes is what changed since a state, each object once.
+type Changes struct {
+	Created, Updated, Destroyed []note.UNID
+	State                       State // up to which it is told
+	More                        bool
+	// CountsOnly says of folders that of those updated nothing but the counts has changed.
+	CountsOnly bool
+}
+
+func (c *Changes) count() int { return len(c.Created) + len(c.Updated) + len(c.Destroyed) }
+
+// since checks that what changed since a state can be told to the person.
+func (d *Reading) since(s, now State) error {
+	c := d.r.Counters()
+	if s.base() < c.Floor || !c.Ledger.Knows(s.Mod) || !c.Ledger.Knows(s.Base) || s.Access != now.Access || s.Mod > c.Ledger.Last {
+		return ErrForgotten
+	}
+	return nil
+}
+
+// walk goes through the changes of messages since a state in their order.
+type walk struct {
+	d *Reading
+	s State
+	// partial: the person does not see all folders.
+	partial bool
+	// whole: the person sees folders that have no list of their own.
+	whole bool
+	// left are notes that left a folder of the person's since.
+	left map[note.ID]bool
+	told map[note.UNID]bool
+}
+
+// fate is what became of a message for the person.
+type fate uint8
+
+const (
+	nothing fate = iota
+	created
+	updated
+	destroyed
+)
+
+// step says what a change means: of which message, what became of it, and its thread, which is zero where it is not
+// known any more.
+func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, err error) {
+	if c.Expunged {
+		if c.Folder == 0 {
+			return u, thread, nothing, nil
+		}
+		w.leave(c)
+		if !c.Gone || !w.left[c.Note] {
+			return u, thread, nothing, nil
+		}
+		// What came and went since was never there; nor was what was hidden all the time.
+		if c.Class != 0 && (c.Created > w.s.Mod || c.Hidden && c.Shown <= w.s.base()) || w.told[c.UNID] {
+			return c.UNID, c.Thread, nothing, nil
+		}
+		return c.UNID, c.Thread, destroyed, nil
+	}
+	row, err := w.d.r.Row(c.Note)
+	if err != nil || !isMessage(row) {
+		return u, thread, nothing, ignoreGone(err)
+	}
+	visible, marked, old := w.look(row)
+	switch {
+	case visible && old:
+		f = updated
+	case visible:
+		f = created
+	case row.Created <= w.s.Mod && (marked && row.Shown > w.s.base() || w.left[c.Note]):
+		f = destroyed
+	}
+	return row.UNID, row.Thread, f, nil
+}
+
+// leave remembers of an expunge that the note left a folder of the person's. Of a folder that is no more the database's
+// list says whether it was: had the folder had a list of its own, the state would not be known any more.
+func (w *walk) leave(c *layout.Change) {
+	mine := !w.partial
+	if !mine {
+		_, err := w.d.r.Folder(c.Folder)
+		mine = err != nil && w.whole || w.d.readable(c.Folder) != nil
+	}
+	if mine {
+		w.left[c.Note] = true
+	}
+}
+
+// look says whether the person sees a message, or would if it were not marked \Deleted, and whether they certainly saw it
+// at the state.
+func (w *walk) look(row *layout.Note) (visible, marked, old bool) {
+	for i := range row.Members {
+		m := &row.Members[i]
+		switch {
+		case w.d.readable(m.Folder) == nil:
+		case m.Deleted:
+			marked = true
+		default:
+			visible = true
+			old = old || !w.partial || m.UID <= w.s.UID
+		}
+	}
+	return visible, marked, old && max(row.Created, row.Shown) <= w.s.base()
+}
+
+func (d *Reading) walk(s State) (*walk, error) {
+	a := accessOf(d.r, &d.who)
+	w := &walk{d: d, s: s, partial: a.partial, left: map[note.ID]bool{}, told: map[note.UNID]bool{}}
+	info := d.r.Info()
+	w.whole = rightsOf(&info.ACL, &d.who)&note.Read != 0
+	if s.Base == 0 {
+		return w, nil
+	}
+	// What left a folder in the part that has been told may be told of further on.
+	err := d.r.Changes(s.base(), func(mod note.ModSeq, c layout.Change) bool {
+		if mod <= s.Mod && c.Expunged && c.Folder != 0 && !c.Gone {
+			w.leave(&c)
+		}
+		return mod < s.Mod
+	})
+	return w, err
+}
+
+// EmailChanges tells which messages came, changed and went since a state, at most limit of them (0: all).
+//
+// Implements: RFC 8621 §4.3 Email/changes
+func (d *Reading) EmailChanges(since State, limit int) (Changes, error) {
+	var out Changes
+	states, err := d.States()
+	if err != nil {
+		return out, err
+	}
+	if err := d.since(since, states.Email); err != nil {
+		return out, err
+	}
+	out.State = states.Email
+	// A state of another type may lie above the latest message.
+	out.State.Mod = max(out.State.Mod, since.Mod)
+	w, err := d.walk(since)
+	if err != nil {
+		return out, err
+	}
+	var inner error
+	last := since.Mod
+	err = d.r.Changes(since.Mod, func(mod note.ModSeq, c layout.Change) bool {
+		u, _, f, err := w.step(&c)
+		if inner = err; err != nil {
+			return false
+		}
+		if f != nothing && limit > 0 && out.count() >= limit {
+			out.More = true
+			return false
+		}
+		switch f {
+		case created:
+			out.Created = append(out.Created, u)
+		case updated:
+			out.Updated = append(out.Updated, u)
+		case destroyed:
+			w.told[u] = true
+			out.Destroyed = append(out.Destroyed, u)
+		}
+		last = mod
+		return true
+	})
+	if out.More {
+		out.State = since.part(last, 0)
+	}
+	return out, errors.Join(err, inner)
+}
+
+// touchedThread is a thread in which messages came or went: at which MODSEQ last, and whether one went that had been
+// there before.
+type touchedThread struct {
+	mod note.ModSeq
+	old bool
+	// lost: one went that may have been there before.
+	lost bool
+}
+
+// ThreadChanges tells which threads came, changed and went since a state: those in which messages came or went.
+//
+// Implements: RFC 8621 §3.2 Thread/changes
+func (d *Reading) ThreadChanges(since State, limit int) (Changes, error) {
+	var out Changes
+	states, err := d.States()
+	if err != nil {
+		return out, err
+	}
+	if err := d.since(since, states.Email); err != nil {
+		return out, err
+	}
+	w, err := d.walk(since)
+	if err != nil {
+		return out, err
+	}
+	touched, err := w.threads()
+	if err != nil {
+		return out, err
+	}
+	list := slices.SortedFunc(maps.Keys(touched), func(a, b note.UNID) int { return cmp.Compare(touched[a].mod, touched[b].mod) })
+	out.State = states.Email
+	out.State.Mod = max(out.State.Mod, since.Mod)
+	if limit > 0 && len(list) > limit {
+		// Each change has a MODSEQ of its own, and so has the last one of each thread.
+		list = list[:limit]
+		out.More, out.State = true, since.part(touched[list[limit-1]].mod, 0)
+	}
+	for _, thread := range list {
+		live, old, err := w.thread(thread)
+		switch t := touched[thread]; {
+		case err != nil:
+			return out, err
+		case live && (old || t.old):
+			out.Updated = append(out.Updated, thread)
+		case live: // what it is not certain that the client knows is told as new
+			out.Created = append(out.Created, thread)
+		case t.lost:
+			out.Destroyed = append(out.Destroyed, thread)
+		}
+	}
+	return out, nil
+}
+
+// threads are those in which messages came or went.
+func (w *walk) threads() (map[note.UNID]touchedThread, error) {
+	touched := map[note.UNID]touchedThread{}
+	var inner error
+	err := w.d.r.Changes(w.s.Mod, func(mod note.ModSeq, c layout.Change) bool {
+		u, thread, f, err := w.step(&c)
+		if inner = err; err != nil {
+			return false
+		}
+		if f == nothing || f == updated {
+			return true
+		}
+		if f == destroyed {
+			w.told[u] = true
+		}
+		if thread.IsZero() {
+			inner = ErrForgotten // a row of an older version: which thread the message was of is not known
+			return false
+		}
+		certain := f == destroyed && c.Gone && !c.Hidden && max(c.Created, c.Shown) <= w.s.base() && !w.partial
+		touched[thread] = touchedThread{mod, touched[thread].old || certain, touched[thread].lost || f == destroyed}
+		return true
+	})
+	return touched, errors.Join(err, inner)
+}
+
+// thread says whether there is anything of a thread that the person may see, and whether some of that was there at the
+// state.
+func (w *walk) thread(thread note.UNID) (live, old bool, err error) {
+	ids, err := w.d.r.Thread(thread)
+	if err != nil {
+		return false, false, err
+	}
+	for _, id := range ids {
+		row, err := w.d.r.Row(id)
+		if err != nil {
+			if err = ignoreGone(err); err != nil {
+				return false, false, err
+			}
+			continue
+		}
+		if isMessage(row) {
+			visible, _, before := w.look(row)
+			live, old = live || visible, old || before
+		}
+	}
+	return live, old, nil
+}
+
+// FolderChanges tells which folders came, changed and went since a state.
+//
+// Implements: RFC 8621 §2.2 Mailbox/changes
+func (d *Reading) FolderChanges(since State, limit int) (Changes, error) {
+	var out Changes
+	states, err := d.States()
+	if err != nil {
+		return out, err
+	}
+	if err := d.since(since, states.Folders); err != nil {
+		return out, err
+	}
+	list, err := d.folderChanges(since)
+	if err != nil {
+		return out, err
+	}
+	out.State, out.CountsOnly = states.Folders, true
+	out.State.Mod = max(out.State.Mod, since.Mod)
+	if limit > 0 && len(list) > limit {
+		list = list[:limit]
+		out.More, out.State = true, since.part(list[limit-1].mod, list[limit-1].order())
+	}
+	for _, c := range list {
+		switch c.f {
+		case created:
+			out.Created = append(out.Created, c.unid)
+		case updated:
+			out.Updated = append(out.Updated, c.unid)
+			out.CountsOnly = out.CountsOnly && c.counts
+		case destroyed:
+			out.Destroyed = append(out.Destroyed, c.unid)
+		}
+	}
+	return out, nil
+}
+
+// folderChange is what became of a folder, at which MODSEQ; counts says that nothing of it but the counts changed.
+type folderChange struct {
+	mod    note.ModSeq
+	unid   note.UNID
+	f      fate
+	counts bool
+}
+
+// order is the place of a folder among those that changed at one MODSEQ.
+func (c *folderChange) order() uint64 { return max(binary.BigEndian.Uint64(c.unid[:8]), 1) }
+
+func (d *Reading) folderChanges(since State) (list []folderChange, err error) {
+	// A state that stops among the changes of one MODSEQ looks at that one again.
+	from := since.Mod
+	if since.After != 0 {
+		from--
+	}
+	rows := map[note.ID]*layout.Note{} // of folders whose own note changed
+	threads := map[note.UNID]note.ModSeq{}
+	var inner error
+	err = d.r.Changes(from, func(mod note.ModSeq, c layout.Change) bool {
+		switch {
+		case c.Expunged:
+			if c.Gone && c.Folder == 0 && c.Class == note.Folder && c.Created <= since.Mod {
+				list = append(list, folderChange{mod: mod, unid: c.UNID, f: destroyed})
+			}
+			if !c.Thread.IsZero() {
+				threads[c.Thread] = mod
+			}
+		default:
+			row, err := d.r.Row(c.Note)
+			if inner = ignoreGone(err); err == nil && row.Class == note.Folder {
+				rows[c.Note] = row
+			} else if err == nil && isMessage(row) {
+				threads[row.Thread] = mod
+			}
+		}
+		return inner == nil
+	})
+	if err = errors.Join(err, inner); err != nil {
+		return nil, err
+	}
+	around, err := d.around(threads)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range d.r.Folders() {
+		c := folderChange{mod: max(h.Mod, around[h.Note]), unid: h.UNID, f: updated, counts: true}
+		if row := rows[h.Note]; row != nil {
+			c.mod, c.counts = max(c.mod, row.Mod), false
+			if row.Created > since.base() {
+				c.f = created
+			}
+		}
+		if c.mod > from && h.Name[0] != doomed[0] {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b folderChange) int {
+		return cmp.Or(cmp.Compare(a.mod, b.mod), cmp.Compare(a.order(), b.order()))
+	})
+	return slices.DeleteFunc(list, func(c folderChange) bool { return c.mod <= since.Mod && c.order() <= since.After }), nil
+}
+
+// maxAround bounds the threads that around looks into; beyond, all folders count as changed.
+const maxAround = 1000
+
+// around says which folders hold something of threads in which something changed, and when: a folder's count of unread
+// threads goes by what lies elsewhere, too.
+func (d *Reading) around(threads map[note.UNID]note.ModSeq) (map[note.ID]note.ModSeq, error) {
+	out := map[note.ID]note.ModSeq{}
+	if len(threads) > maxAround {
+		last := note.ModSeq(0)
+		for _, mod := range threads {
+			last = max(last, mod)
+		}
+		for _, h := range d.r.AllFolders() {
+			out[h.Note] = last
+		}
+		return out, nil
+	}
+	for thread, mod := range threads {
+		ids, err := d.r.Thread(thread)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			row, err := d.r.Row(id)
+			if err != nil {
+				if err = ignoreGone(err); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			for _, m := range row.Members {
+				out[m.Folder] = max(out[m.Folder], mod)
+			}
+		}
+	}
+	return out, nil
+}
+
+// QueryChanges is what changed in the results of a query since a state: take out Removed, then put in Added, in order.
+type QueryChanges struct {
+	Removed []note.UNID
+	Added   []Added
+	States  States
+	Total   int
+}
+
+// Added is a result at its index.
+type Added struct {
+	UNID  note.UNID
+	Index int
+}
+
+// ErrManyChanges says that more has changed than the client wants to be told.
+var ErrManyChanges = errors.New("more has changed than is to be told")
+
+// QueryChanges works out what changed in a query's results; the query's window is not looked at. limit bounds what is
+// told (0: no bound), upTo names the last result that the client knows, where filter and order do not change with time.
+//
+// Implements: RFC 8621 §4.5 Email/queryChanges
+func (f *File) QueryChanges(ctx context.Context, q *Query, since State, limit int, upTo note.UNID) (QueryChanges, error) {
+	var out QueryChanges
+	if !q.Exact() {
+		return out, ErrForgotten
+	}
+	err := f.withRoll(ctx, func(l *roll, r *store.Reader) (err error) {
+		d := &Reading{f: f, r: r, who: f.who}
+		if out.States, err = d.States(); err != nil {
+			return err
+		}
+		if err := d.since(since, out.States.Email); err != nil {
+			return err
+		}
+		x := f.querying(ctx, l, r, q)
+		c, err := x.touched(since)
+		if err != nil {
+			return err
+		}
+		last := -1
+		if !upTo.IsZero() && !q.mutable() {
+			if id, err := r.Find(upTo); err == nil {
+				if at, ok := l.find(id); ok {
+					last = at
+				}
+			}
+		}
+		return x.compare(&out, c, last, limit)
+	})
+	return out, err
+}
+
+// touchedSince are the messages whose place in the results may have changed.
+type touchedSince struct {
+	gone []note.UNID
+	// again are entries that may have been results before, fresh those that cannot have been.
+	again, fresh map[uint32]bool
+}
+
+func (x *querying) touched(since State) (*touchedSince, error) {
+	// What the person sees is told by their rights: nothing is hidden from this reader.
+	d := &Reading{f: x.f, r: x.r, who: x.f.who, heads: readableHeads(x.r, &x.f.who)}
+	w, err := d.walk(since)
+	if err != nil {
+		return nil, err
+	}
+	c := &touchedSince{again: map[uint32]bool{}, fresh: map[uint32]bool{}}
+	threads := map[uint32]bool{}
+	byThread, mutable := x.q.threads(), x.q.mutable()
+	var inner error
+	err = x.r.Changes(since.Mod, func(_ note.ModSeq, ch layout.Change) bool {
+		u, thread, f, err := w.step(&ch)
+		if inner = err; err != nil {
+			return false
+		}
+		if f == nothing {
+			return true
+		}
+		if f == destroyed {
+			w.told[u] = true
+			c.gone = append(c.gone, u)
+		} else if i, ok := x.l.find(ch.Note); ok {
+			switch {
+			case f == created && x.createdSince(ch.Note, since):
+				c.fresh[uint32(i)] = true
+			case f == created || mutable:
+				c.again[uint32(i)] = true
+			}
+		}
+		if byThread && (f != updated || mutable) {
+			if thread.IsZero() {
+				inner = ErrForgotten
+				return false
+			}
+			if n, ok := x.l.threads[thread]; ok {
+				threads[n] = true
+			}
+		}
+		return true
+	})
+	if len(threads) > 0 {
+		for i := range x.l.entries {
+			if e := &x.l.entries[i]; threads[e.thread] && x.shown[e.members] && !c.fresh[uint32(i)] {
+				c.again[uint32(i)] = true
+			}
+		}
+	}
+	return c, errors.Join(err, inner)
+}
+
+// createdSince says whether a message did not exist at a state: one that came into the person's sight since may have been
+// there before.
+func (x *querying) createdSince(id note.ID, since State) bool {
+	row, err := x.r.Row(id)
+	return err == nil && row.Created > since.base()
+}
+
+// compare holds the results of now against what was touched.
+func (x *querying) compare(out *QueryChanges, c *touchedSince, last, limit int) error {
+	removed := c.gone
+	index, past := 0, false
+	err := x.each(func(i uint32) bool {
+		if !past && (c.again[i] || c.fresh[i]) {
+			row, err := x.r.Row(x.l.entries[i].id)
+			if err != nil {
+				return true
+			}
+			out.Added = append(out.Added, Added{row.UNID, index})
+		}
+		past = past || int(i) == last
+		index++
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	out.Total = index
+	for _, i := range sortedKeys(c.again) {
+		row, err := x.r.Row(x.l.entries[i].id)
+		if err != nil {
+			return err
+		}
+		removed = append(removed, row.UNID)
+	}
+	out.Removed = removed
+	if limit > 0 && len(out.Removed)+len(out.Added) > limit {
+		return ErrManyChanges
+	}
+	return nil
+}
+
+func sortedKeys(m map[uint32]bool) []uint32 {
+	out := make([]uint32, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,183 @@
+package mailbox
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// Counts are what there is to count in a folder: messages, and those neither seen nor drafts; threads that have a message
+// there, and those of which something is unread.
+type Counts struct{ Total, Unread, Threads, UnreadThreads uint32 }
+
+// Mailbox is a folder as JMAP shows it.
+type Mailbox struct {
+	Folder
+	Counts Counts
+}
+
+// rollCounts are the counts of all folders for one person.
+type rollCounts struct {
+	person note.UNID
+	access uint32
+	by     map[note.ID]Counts
+}
+
+// maxRollCounts is for how many persons a roll remembers counts.
+const maxRollCounts = 4
+
+// Mailboxes lists the folders that the person may look up, by name, parents before children; with their counts where
+// those are asked for.
+func (f *File) Mailboxes(ctx context.Context, counts bool) (list []Mailbox, st States, err error) {
+	fill := func(l *roll, r *store.Reader) (err error) {
+		if st, err = f.svc.states(r, &f.who); err != nil {
+			return err
+		}
+		list = f.mailboxes(r)
+		if l == nil {
+			return nil
+		}
+		by := l.countsFor(r, &f.who)
+		for i := range list {
+			list[i].Counts = by[list[i].ID]
+		}
+		return nil
+	}
+	if counts {
+		err = f.withRoll(ctx, fill)
+	} else {
+		err = f.read(ctx, func(r *store.Reader) error { return fill(nil, r) })
+	}
+	return list, st, err
+}
+
+// mailboxes lists the folders by the person's rights, whoever the reader is.
+func (f *File) mailboxes(r *store.Reader) []Mailbox {
+	info, heads := r.Info(), r.AllFolders()
+	whole := rightsOf(&info.ACL, &f.who)
+	out := make([]Mailbox, 0, len(heads))
+	for _, h := range heads {
+		g := whole
+		if h.HasACL {
+			g = rightsOf(&h.ACL, &f.who)
+		}
+		if g&note.Lookup == 0 || strings.HasPrefix(h.Name, doomed) {
+			continue
+		}
+		m := Mailbox{Folder: f.folder(r, h)}
+		m.Rights = g
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b Mailbox) int { return compareNames(a.Name, b.Name) })
+	return out
+}
+
+// countsFor counts what a person sees in all folders, in one pass over the roll.
+func (l *roll) countsFor(r *store.Reader, who *note.Who) map[note.ID]Counts {
+	hash := accessOf(r, who).hash
+	for _, c := range l.counts {
+		if c.person == who.Person && c.access == hash {
+			return c.by
+		}
+	}
+	by := l.count(r, who)
+	if len(l.counts) >= maxRollCounts {
+		l.counts = append(l.counts[:0], l.counts[1:]...)
+	}
+	l.counts = append(l.counts, rollCounts{who.Person, hash, by})
+	return by
+}
+
+// count counts. A thread is unread where one of its messages is; those in Trash alone are a thread of their own
+// (RFC 8621 section 2).
+//
+// Implements: RFC 8621 §2 counts of a Mailbox
+func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
+	heads := readableHeads(r, who)
+	var trash note.ID
+	for _, h := range r.AllFolders() {
+		if h.SpecialUse == "Trash" {
+			trash = h.Note
+		}
+	}
+	sets := make([]countedSet, len(l.members.list))
+	for i, set := range l.members.list {
+		sets[i] = countedSetOf(set, heads, trash)
+	}
+	unread := make([]bool, len(l.marks.list))
+	for i, m := range l.marks.list {
+		unread[i] = !seenIn(m, who.Person) && !hasWord(m, Draft)
+	}
+	const outside, inTrash = 1, 2 // a thread has something unread there
+	threads := make([]uint8, len(l.threads))
+	placed := map[note.ID][]uint32{}
+	out := make(map[note.ID]Counts, len(heads))
+	for i := range l.entries {
+		e := &l.entries[i]
+		s := &sets[e.members]
+		if len(s.folders) == 0 {
+			continue
+		}
+		if unread[e.marks] {
+			if s.outside {
+				threads[e.thread] |= outside
+			}
+			if s.trash {
+				threads[e.thread] |= inTrash
+			}
+		}
+		for _, f := range s.folders {
+			c := out[f]
+			if c.Total++; unread[e.marks] {
+				c.Unread++
+			}
+			out[f] = c
+			placed[f] = append(placed[f], e.thread)
+		}
+	}
+	seen := make([]uint32, len(l.threads)) // the number of the folder that a thread was counted in last
+	number := uint32(0)
+	for f, list := range placed {
+		c, want := out[f], uint8(outside)
+		if f == trash {
+			want = inTrash
+		}
+		number++
+		for _, t := range list {
+			if seen[t] == number {
+				continue
+			}
+			seen[t] = number
+			if c.Threads++; threads[t]&want != 0 {
+				c.UnreadThreads++
+			}
+		}
+		out[f] = c
+	}
+	return out
+}
+
+// countedSet is a set of folders as counting sees it.
+type countedSet struct {
+	folders        []note.ID // that the person may read
+	trash, outside bool      // it holds Trash, and another one
+}
+
+func countedSetOf(set string, heads map[note.ID]note.UNID, trash note.ID) (s countedSet) {
+	for i := 0; i+8 <= len(set); i += 8 {
+		id := folderAt(set, i)
+		if _, ok := heads[id]; !ok {
+			continue
+		}
+		s.folders = append(s.folders, id)
+		if id == trash {
+			s.trash = true
+		} else {
+			s.outside = true
+		}
+	}
+	return s
+}

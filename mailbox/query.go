@@ -1,0 +1,588 @@
+package mailbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/imap"
+)
+
+// FilterKind is what a Filter looks at.
+type FilterKind uint8
+
+// The kinds (RFC 8621 section 4.4.1). The first three combine others: Not holds where none of them does.
+const (
+	FilterAnd FilterKind = iota
+	FilterOr
+	FilterNot
+	FilterIn         // in one of Folders
+	FilterElsewhere  // in a folder that is none of Folders
+	FilterBefore     // received before Time
+	FilterAfter      // received at or after it
+	FilterMin        // of at least Size bytes
+	FilterMax        // of fewer
+	FilterKeyword    // Keyword is set
+	FilterThreadSome // on at least one of the thread
+	FilterThreadAll  // on all of the thread
+	FilterAttached   // has attachments
+	FilterText       // Text finds it
+)
+
+// Filter picks messages of a mail file, over all its folders; the zero Filter picks all.
+type Filter struct {
+	Kind    FilterKind
+	Of      []Filter
+	Folders []note.UNID
+	Time    time.Time
+	Size    uint64
+	Keyword string
+	Text    Criteria
+}
+
+// OrderKind is what messages are sorted by.
+type OrderKind uint8
+
+// The kinds (RFC 8621 section 4.4.2).
+const (
+	OrderReceived OrderKind = iota
+	OrderSize
+	OrderFrom
+	OrderTo
+	OrderSubject
+	OrderSent
+	OrderKeyword
+	OrderThreadSome
+	OrderThreadAll
+)
+
+// Order is one key to sort by: what is less, or lacks the keyword, comes first.
+type Order struct {
+	Kind       OrderKind
+	Keyword    string
+	Descending bool
+}
+
+// Query asks for messages in an order. Where all keys are equal the one that came first is first, or last where the
+// first key is descending.
+type Query struct {
+	Filter Filter
+	Sort   []Order // by date, the latest first, where there is none
+	// Collapse gives of each thread only the message that comes first.
+	Collapse bool
+	// Position is the index of the first result wanted, counted from the end where it is below 0. With an Anchor it is
+	// the Offset from that message.
+	Position int64
+	Anchor   note.UNID
+	Offset   int64
+	// Limit is how many results are wanted, Total whether they are counted.
+	Limit int
+	Total bool
+}
+
+// Hit is a message that a query found.
+type Hit struct {
+	ID   note.ID
+	UNID note.UNID
+}
+
+// Found is what a query came to.
+type Found struct {
+	Hits     []Hit
+	Position int
+	Total    int // where it was asked for
+	States   States
+}
+
+// ErrNoAnchor says that the anchor is not among the results.
+var ErrNoAnchor = errors.New("the anchor is not among the results")
+
+// Exact says whether what changed in the results of a query can be told: not where it looks at text, whose words an
+// index may learn late.
+func (q *Query) Exact() bool { return q.Filter.exact() }
+
+func (f *Filter) exact() bool {
+	for i := range f.Of {
+		if !f.Of[i].exact() {
+			return false
+		}
+	}
+	return f.Kind != FilterText
+}
+
+// mutable says whether results come and go, or move, without a message coming or going.
+func (q *Query) mutable() bool {
+	for _, o := range q.Sort {
+		if o.Kind >= OrderKeyword {
+			return true
+		}
+	}
+	return q.Collapse || q.Filter.mutable()
+}
+
+func (f *Filter) mutable() bool {
+	switch f.Kind {
+	case FilterIn, FilterElsewhere, FilterKeyword, FilterThreadSome, FilterThreadAll:
+		return true
+	}
+	return slices.ContainsFunc(f.Of, func(g Filter) bool { return g.mutable() })
+}
+
+// threads says whether a message's place depends on others of its thread.
+func (q *Query) threads() bool {
+	for _, o := range q.Sort {
+		if o.Kind == OrderThreadSome || o.Kind == OrderThreadAll {
+			return true
+		}
+	}
+	return q.Collapse || q.Filter.threads()
+}
+
+func (f *Filter) threads() bool {
+	return f.Kind == FilterThreadSome || f.Kind == FilterThreadAll || slices.ContainsFunc(f.Of, func(g Filter) bool { return g.threads() })
+}
+
+// querying is a query at work, on a roll that nobody changes meanwhile.
+type querying struct {
+	f   *File
+	l   *roll
+	r   *store.Reader
+	ctx context.Context
+	q   *Query
+	// shown says of each set of folders whether the person sees messages in it.
+	shown []bool
+	root  filterNode
+	text  *search
+	looks int
+}
+
+// filterNode is a Filter made ready: what depends on sets of folders, marks or threads alone is looked up.
+type filterNode struct {
+	*Filter
+	of   []filterNode
+	set  []bool // by number of members, marks or thread
+	date int64
+}
+
+// Query finds messages.
+func (f *File) Query(ctx context.Context, q *Query) (Found, error) {
+	var out Found
+	err := f.withRoll(ctx, func(l *roll, r *store.Reader) (err error) {
+		x := f.querying(ctx, l, r, q)
+		if out.States, err = f.svc.states(r, &f.who); err != nil {
+			return err
+		}
+		var list []uint32
+		if list, err = x.window(&out); err != nil {
+			return err
+		}
+		out.Hits, err = x.hits(list)
+		return err
+	})
+	return out, err
+}
+
+func (f *File) querying(ctx context.Context, l *roll, r *store.Reader, q *Query) *querying {
+	x := &querying{f: f, l: l, r: r, ctx: ctx, q: q}
+	x.shown = l.shown(r, &f.who)
+	x.root = x.prepare(&q.Filter)
+	return x
+}
+
+// shown says of each set of folders whether somebody may read in one of them.
+func (l *roll) shown(r *store.Reader, who *note.Who) []bool {
+	heads := readableHeads(r, who)
+	out := make([]bool, len(l.members.list))
+	for i, set := range l.members.list {
+		out[i] = anyOf(set, heads)
+	}
+	return out
+}
+
+// readableHeads are the folders that somebody may read.
+func readableHeads(r *store.Reader, who *note.Who) map[note.ID]note.UNID {
+	heads := r.AllFolders()
+	out := make(map[note.ID]note.UNID, len(heads))
+	info := r.Info()
+	whole := rightsOf(&info.ACL, who)
+	for _, h := range heads {
+		g := whole
+		if h.HasACL {
+			g = rightsOf(&h.ACL, who)
+		}
+		if g&note.Read != 0 && g&note.Lookup != 0 {
+			out[h.Note] = h.UNID
+		}
+	}
+	return out
+}
+
+func anyOf(set string, heads map[note.ID]note.UNID) bool {
+	for i := 0; i+8 <= len(set); i += 8 {
+		if _, ok := heads[folderAt(set, i)]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func folderAt(set string, i int) note.ID {
+	return note.ID(binary.BigEndian.Uint64([]byte(set[i : i+8])))
+}
+
+func (x *querying) prepare(f *Filter) filterNode {
+	n := filterNode{Filter: f, date: f.Time.Unix()}
+	if f.Time.Nanosecond() > 0 { // dates have whole seconds
+		n.date++
+	}
+	// What costs most is asked last.
+	for _, dear := range []bool{false, true} {
+		for i := range f.Of {
+			if g := &f.Of[i]; (g.Kind == FilterText || g.Kind == FilterAttached) == dear {
+				n.of = append(n.of, x.prepare(g))
+			}
+		}
+	}
+	l := x.l
+	switch f.Kind {
+	case FilterIn, FilterElsewhere:
+		heads := readableHeads(x.r, &x.f.who)
+		for id, unid := range heads {
+			if slices.Contains(f.Folders, unid) != (f.Kind == FilterIn) {
+				delete(heads, id)
+			}
+		}
+		n.set = make([]bool, len(l.members.list))
+		for i, set := range l.members.list {
+			n.set[i] = anyOf(set, heads)
+		}
+	case FilterKeyword:
+		n.set = x.marked(f.Keyword)
+	case FilterThreadSome, FilterThreadAll:
+		n.set = x.threadsMarked(f.Keyword, f.Kind == FilterThreadAll)
+	case FilterText:
+		if x.text == nil {
+			text := newSearch(x.ctx, &View{f: x.f})
+			text.r = x.r
+			x.text = &text
+		}
+		_ = x.text.prepare(&f.Text) // fails on sets of UIDs alone, which no filter has
+	}
+	return n
+}
+
+// marked says of each set of marks whether a keyword is in it; $seen is the person's own.
+func (x *querying) marked(keyword string) []bool {
+	out := make([]bool, len(x.l.marks.list))
+	for i, m := range x.l.marks.list {
+		if keyword == Seen {
+			out[i] = seenIn(m, x.f.who.Person)
+		} else {
+			out[i] = hasWord(m, keyword)
+		}
+	}
+	return out
+}
+
+// threadsMarked says of each thread whether a keyword is set on some, or on all, of what the person sees of it.
+func (x *querying) threadsMarked(keyword string, all bool) []bool {
+	marked := x.marked(keyword)
+	out := make([]bool, len(x.l.threads))
+	seen := make([]bool, len(out))
+	for i := range x.l.entries {
+		e := &x.l.entries[i]
+		if !x.shown[e.members] {
+			continue
+		}
+		switch {
+		case !seen[e.thread]:
+			seen[e.thread], out[e.thread] = true, marked[e.marks]
+		case all:
+			out[e.thread] = out[e.thread] && marked[e.marks]
+		default:
+			out[e.thread] = out[e.thread] || marked[e.marks]
+		}
+	}
+	return out
+}
+
+// match says whether a message fits.
+func (x *querying) match(n *filterNode, e *rollEntry) (bool, error) {
+	switch n.Kind {
+	case FilterAnd, FilterOr, FilterNot:
+		for i := range n.of {
+			ok, err := x.match(&n.of[i], e)
+			if err != nil || ok != (n.Kind == FilterAnd) {
+				return ok && n.Kind == FilterOr, err
+			}
+		}
+		return n.Kind != FilterOr, nil
+	case FilterIn, FilterElsewhere:
+		return n.set[e.members], nil
+	case FilterKeyword:
+		return n.set[e.marks], nil
+	case FilterThreadSome, FilterThreadAll:
+		return n.set[e.thread], nil
+	case FilterBefore:
+		return e.date < n.date, nil
+	case FilterAfter:
+		return e.date >= n.date, nil
+	case FilterMin:
+		return uint64(e.size) >= n.Size, nil
+	case FilterMax:
+		return uint64(e.size) < n.Size, nil
+	case FilterAttached:
+		s, ok, err := x.stored(e)
+		if !ok || err != nil {
+			return false, err
+		}
+		return attached(s.m.field)
+	}
+	if x.text.hopeless(&n.Text, e.id) {
+		return false, nil
+	}
+	s, ok, err := x.stored(e)
+	if !ok || err != nil {
+		return false, err
+	}
+	return s.match(&n.Text)
+}
+
+// stored gets at what is stored of a message, for tests that need more than its line.
+func (x *querying) stored(e *rollEntry) (s *search, ok bool, err error) {
+	if x.looks++; x.looks%64 == 0 {
+		if err := x.ctx.Err(); err != nil {
+			return nil, false, err
+		}
+	}
+	if x.text == nil {
+		x.text = &search{v: &View{f: x.f}, r: x.r, ctx: x.ctx}
+	}
+	s = x.text
+	if s.m.row != nil && s.m.ID == e.id {
+		return s, true, nil
+	}
+	row, err := x.r.Row(e.id)
+	if err != nil {
+		return nil, false, ignoreGone(err)
+	}
+	s.m = Message{ID: e.id, v: s.v, r: x.r, row: row}
+	s.reset()
+	return s, true, nil
+}
+
+// byDate says that the results are in order of date alone, and whether the latest comes first.
+func (q *Query) byDate() (descending, ok bool) {
+	if len(q.Sort) == 0 {
+		return true, true
+	}
+	return q.Sort[0].Descending, q.Sort[0].Kind == OrderReceived
+}
+
+// each calls fn for the results in their order until it returns false.
+func (x *querying) each(fn func(i uint32) bool) error {
+	var seen []uint64 // threads that have had a result
+	if x.q.Collapse {
+		seen = make([]uint64, len(x.l.threads)/64+1)
+	}
+	take := func(i uint32) bool {
+		if seen != nil {
+			t := x.l.entries[i].thread
+			if seen[t/64]&(1<<(t%64)) != 0 {
+				return true
+			}
+			seen[t/64] |= 1 << (t % 64)
+		}
+		return fn(i)
+	}
+	descending, ok := x.q.byDate()
+	if !ok {
+		list, err := x.sorted()
+		if err != nil {
+			return err
+		}
+		for _, i := range list {
+			if !take(i) {
+				return nil
+			}
+		}
+		return nil
+	}
+	order := x.l.order
+	for k := range order {
+		i := order[k]
+		if descending {
+			i = order[len(order)-1-k]
+		}
+		e := &x.l.entries[i]
+		if !x.shown[e.members] {
+			continue
+		}
+		ok, err := x.match(&x.root, e)
+		if err != nil {
+			return err
+		}
+		if ok && !take(i) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// sorted collects all that matches and sorts it. A key is made so that the order of its bytes is the order wanted.
+func (x *querying) sorted() ([]uint32, error) {
+	type keyed struct {
+		i       uint32
+		at, end int
+	}
+	var all []keyed
+	var arena []byte
+	sets := make([][]bool, len(x.q.Sort))
+	for k, o := range x.q.Sort {
+		switch o.Kind {
+		case OrderKeyword:
+			sets[k] = x.marked(o.Keyword)
+		case OrderThreadSome, OrderThreadAll:
+			sets[k] = x.threadsMarked(o.Keyword, o.Kind == OrderThreadAll)
+		}
+	}
+	for i := range x.l.entries {
+		e := &x.l.entries[i]
+		if !x.shown[e.members] {
+			continue
+		}
+		ok, err := x.match(&x.root, e)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		start := len(arena)
+		if arena, err = x.appendKey(arena, e, sets); err != nil {
+			return nil, err
+		}
+		all = append(all, keyed{uint32(i), start, len(arena)})
+		if int64(len(arena)+len(all)*24) > x.f.svc.opt.RollMemory/rollShare {
+			return nil, fmt.Errorf("%w: more than %d to sort", ErrLimit, len(all))
+		}
+	}
+	slices.SortFunc(all, func(a, b keyed) int {
+		if c := slices.Compare(arena[a.at:a.end], arena[b.at:b.end]); c != 0 {
+			return c
+		}
+		return int(int64(a.i) - int64(b.i))
+	})
+	out := make([]uint32, len(all))
+	for i := range all {
+		out[i] = all[i].i
+	}
+	return out, nil
+}
+
+func (x *querying) appendKey(dst []byte, e *rollEntry, sets [][]bool) ([]byte, error) {
+	for k, o := range x.q.Sort {
+		at := len(dst)
+		switch o.Kind {
+		case OrderReceived:
+			dst = appendSortNumber(dst, e.date)
+		case OrderSize:
+			dst = appendSortNumber(dst, int64(e.size))
+		case OrderKeyword:
+			dst = appendFlag(dst, sets[k][e.marks])
+		case OrderThreadSome, OrderThreadAll:
+			dst = appendFlag(dst, sets[k][e.thread])
+		default:
+			s, ok, err := x.stored(e)
+			if err != nil {
+				return dst, err
+			}
+			if ok {
+				if dst, err = s.appendOrder(dst, o.Kind); err != nil {
+					return dst, err
+				}
+			}
+		}
+		if o.Descending {
+			for i := at; i < len(dst); i++ {
+				dst[i] = ^dst[i]
+			}
+		}
+	}
+	if len(x.q.Sort) > 0 && x.q.Sort[0].Descending {
+		return appendSortNumber(dst, -int64(e.id)), nil
+	}
+	return appendSortNumber(dst, int64(e.id)), nil
+}
+
+// appendOrder appends a key that comes from the envelope: names as programs show them, the subject as replies have it in
+// common, when the message was sent.
+//
+// Implements: RFC 8621 §4.4.2 sorting
+func (s *search) appendOrder(dst []byte, k OrderKind) ([]byte, error) {
+	switch k {
+	case OrderSubject:
+		return s.appendSortKey(dst, imap.SortSubject)
+	case OrderSent:
+		return s.appendSortKey(dst, imap.SortDate)
+	case OrderFrom:
+		return s.appendSortKey(dst, imap.SortDisplayFrom)
+	}
+	return s.appendSortKey(dst, imap.SortDisplayTo)
+}
+
+// window finds the results that are asked for.
+func (x *querying) window(out *Found) ([]uint32, error) {
+	q := x.q
+	var list []uint32
+	if q.Anchor.IsZero() && q.Position >= 0 {
+		n := int64(0)
+		err := x.each(func(i uint32) bool {
+			if n >= q.Position && len(list) < q.Limit {
+				list = append(list, i)
+			}
+			n++
+			return q.Total || len(list) < q.Limit
+		})
+		out.Position, out.Total = int(q.Position), int(n)
+		return list, err
+	}
+	// What is counted from the end, or from a message, needs all.
+	if err := x.each(func(i uint32) bool { list = append(list, i); return true }); err != nil {
+		return nil, err
+	}
+	out.Total = len(list)
+	from := q.Position + int64(len(list))
+	if !q.Anchor.IsZero() {
+		id, err := x.r.Find(q.Anchor)
+		at, ok := x.l.find(id)
+		i := slices.Index(list, uint32(at))
+		if err != nil || !ok || i < 0 {
+			return nil, ErrNoAnchor
+		}
+		from = int64(i) + q.Offset
+	}
+	from = min(max(from, 0), int64(len(list)))
+	out.Position = int(from)
+	list = list[from:]
+	return list[:min(len(list), q.Limit)], nil
+}
+
+// hits gives the messages their names.
+func (x *querying) hits(list []uint32) ([]Hit, error) {
+	out := make([]Hit, 0, len(list))
+	for _, i := range list {
+		id := x.l.entries[i].id
+		row, err := x.r.Row(id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Hit{id, row.UNID})
+	}
+	return out, nil
+}

@@ -1,0 +1,154 @@
+package mailbox_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/search"
+	"doublet/search/text"
+	"doublet/store"
+)
+
+// TestSearchIndexed: with an index, behind, at work and whole, a search finds what it finds without one.
+func TestSearchIndexed(t *testing.T) {
+	t.Parallel()
+	f := env.TestRealTime(t)
+	s, err := store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx := context.Background()
+	plain, indexed := mailbox.New(s, f.Env, mailbox.Options{}), mailbox.New(s, f.Env, mailbox.Options{})
+	full := search.New(s, f.Env, search.Options{
+		Dir: "data/search", Share: 100, RebuildShare: 100, Kinds: map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil}, Parts: mailbox.PartsOf,
+		Limits: text.Limits{Attached: mailbox.HasAttachment},
+	})
+	indexed.UseSearch(full)
+	owner := note.UNID{7}
+	who := note.Who{Person: owner}
+	db, err := plain.Make(ctx, owner, "file", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	words := strings.Fields("report Report quarterly müller Muller straße strasse 東京 東京都 foo foobar bar x-ray ann@example.com über % café cafe")
+	some := func(n int) string {
+		var out []string
+		for range n {
+			out = append(out, words[rng.IntN(len(words))])
+		}
+		return strings.Join(out, []string{" ", ", ", "-"}[rng.IntN(3)])
+	}
+	add := func(n int) {
+		for range n {
+			raw := fmt.Sprintf("From: %s <p%d@example.com>\r\nTo: %s <q@example.org>\r\nCc: c%d@example.net\r\nSubject: %s\r\nMessage-ID: <%d@x>\r\nX-Topic: %s\r\nReceived: by %s\r\nReferences: <%d@ref>\r\nContent-Type: text/%s; charset=utf-8\r\n\r\n<p>%s</p>\r\n> %s\r\n",
+				some(1), rng.IntN(5), some(1), rng.IntN(5), some(3), rng.IntN(1000), some(2), some(1), rng.IntN(100), []string{"plain", "html"}[rng.IntN(2)], some(8), some(2))
+			if rng.IntN(20) == 0 {
+				raw = strings.Replace(raw, "\r\n\r\n", "\r\n\r\n"+strings.Repeat("filler ", 12_000), 1)
+			}
+			folder := []string{"INBOX", "Archive"}[rng.IntN(2)]
+			if _, _, err := plain.File(who, db).Append(ctx, folder, []byte(raw), mailbox.Flags{}, time.Unix(int64(rng.IntN(1e6)), 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var random func(depth int) mailbox.Criteria
+	random = func(depth int) mailbox.Criteria {
+		if depth > 0 && rng.IntN(3) > 0 {
+			c := mailbox.Criteria{Test: []mailbox.Test{mailbox.TestAll, mailbox.TestAny, mailbox.TestNot}[rng.IntN(3)]}
+			for range 1 + rng.IntN(2) {
+				c.All = append(c.All, random(depth-1))
+			}
+			return c
+		}
+		if rng.IntN(8) == 0 {
+			return mailbox.Criteria{Test: mailbox.TestLarger, Number: uint64(200 + rng.IntN(300))}
+		}
+		r := []rune(some(1 + rng.IntN(2)))
+		i := rng.IntN(len(r))
+		c := mailbox.Criteria{
+			Test: []mailbox.Test{mailbox.TestText, mailbox.TestBody, mailbox.TestSubject, mailbox.TestFrom, mailbox.TestTo, mailbox.TestCc, mailbox.TestHeader}[rng.IntN(7)],
+			Text: string(r[i:min(len(r), i+1+rng.IntN(9))]), Words: rng.IntN(2) == 0,
+			Name: []string{"Subject", "X-Topic", "received", "message-id", "References", "To"}[rng.IntN(6)],
+		}
+		if rng.IntN(20) == 0 {
+			c.Text = ""
+		}
+		return c
+	}
+	compare := func(n int) {
+		t.Helper()
+		for _, folder := range []string{"INBOX", "Archive"} {
+			a, _, err := plain.File(who, db).Open(ctx, folder, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _, err := indexed.File(who, db).Open(ctx, folder, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range n {
+				c := random(2)
+				want, err := a.Search(ctx, &c, mailbox.SearchOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := b.Search(ctx, &c, mailbox.SearchOptions{})
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("%s: %+v finds %v, %v, without an index %v", folder, c, got, err, want)
+				}
+			}
+		}
+		for range n {
+			q := mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterText, Text: random(2)}, Limit: 50, Total: true}
+			want, err := plain.File(who, db).Query(ctx, &q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := indexed.File(who, db).Query(ctx, &q)
+			if err != nil || !slices.Equal(got.Hits, want.Hits) || got.Total != want.Total {
+				t.Errorf("%+v finds %v, %v, without an index %v", q.Filter, got, err, want)
+			}
+		}
+	}
+	add(60)
+	compare(10) // no index yet
+	run, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- full.Run(run) }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	for range 4 {
+		add(60)
+		compare(15)
+		if err := full.Catch(ctx); err != nil {
+			t.Fatal(err)
+		}
+		compare(25)
+	}
+	// A rare word among many messages is looked up, not looked for.
+	v, _, err := indexed.File(who, db).Open(ctx, "INBOX", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := v.Search(ctx, &mailbox.Criteria{Test: mailbox.TestBody, Text: "nowhere"}, mailbox.SearchOptions{}); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	sn, err := indexed.File(who, db).Snippets(ctx, &mailbox.Criteria{Test: mailbox.TestText, Text: "report"}, []note.ID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+	if err != nil || !slices.ContainsFunc(sn, func(s search.Snippet) bool { return strings.Contains(s.Subject+s.Preview, "<mark>") }) {
+		t.Errorf("%v, %v", sn, err)
+	}
+}

@@ -1,0 +1,554 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+)
+
+// incoming is a note on its way in, with what it brings.
+type incoming struct {
+	Change
+	message *store.Message
+	objects []*store.Object
+	refs    []store.ObjectRef
+	// composed is what a message of a person was read as.
+	composed *mailbox.Composed
+}
+
+func (n *incoming) release() {
+	if n.composed != nil {
+		n.composed.Release()
+	} else if n.message != nil {
+		n.message.Release()
+	}
+	for _, o := range n.objects {
+		o.Release()
+	}
+}
+
+// Apply implements Side.
+func (l *Local) Apply(ctx context.Context, db note.DatabaseID, p *ChangePage) (Ack, error) {
+	var ack Ack
+	err := l.read(ctx, db, func(_ *store.Reader, g *grant) error { return g.need(MayPush) })
+	if err != nil {
+		return ack, err
+	}
+	if p.Info != nil {
+		if !l.who.System {
+			return ack, store.ErrDenied
+		}
+		if err := l.s.Replicate(ctx, db, func(w *store.Writer) error { return w.ApplyInfo(p.Info) }); err != nil {
+			return ack, err
+		}
+	}
+	var ready []*incoming
+	defer func() {
+		for _, n := range ready {
+			n.release()
+		}
+	}()
+	for i := range p.Notes {
+		n, err := l.prepare(ctx, p.Notes[i], &ack)
+		switch {
+		case err != nil && !ofNote(err):
+			return ack, err
+		case err != nil:
+			ack.Refused = append(ack.Refused, refuse(p.Notes[i].Note.UNID, err))
+		case n != nil:
+			ready = append(ready, n)
+		}
+	}
+	if err := l.applyAll(ctx, db, ready, &ack); err != nil {
+		return ack, err
+	}
+	for _, n := range ready {
+		l.stage.used(l.key(note.Digest{}).who, n.refs)
+		if !n.Thin {
+			l.came.add(db, n.Note.UNID)
+		}
+	}
+	l.stat.took(&ack)
+	ack.Position, err = l.position(ctx, db)
+	return ack, err
+}
+
+func (l *Local) position(ctx context.Context, db note.DatabaseID) (p store.Position, err error) {
+	err = l.read(ctx, db, func(r *store.Reader, _ *grant) error {
+		p = r.Position()
+		return nil
+	})
+	return p, err
+}
+
+// prepare makes ready what a note brings, before any lock. It returns nil for one that waits for objects: they are in
+// the Ack.
+func (l *Local) prepare(ctx context.Context, c Change, ack *Ack) (*incoming, error) {
+	n := &incoming{Change: c}
+	if c.Thin {
+		return n, nil
+	}
+	for _, leaf := range c.Note.Tree.Leaves() {
+		if !leaf.Deleted && c.Note.Contents[leaf.Rev] == nil {
+			return nil, formatError("note %s: the content of %s is not there", c.Note.UNID, leaf.Rev)
+		}
+	}
+	var err error
+	if n.refs, err = objectsOf(c.Note); err != nil {
+		return nil, err
+	}
+	missing, err := l.missing(n.refs)
+	if err != nil {
+		return nil, err
+	}
+	if len(missing) > 0 {
+		ack.Missing = append(ack.Missing, missing...)
+		ack.Again = append(ack.Again, c.Note.UNID)
+		return nil, nil
+	}
+	if err := l.bring(ctx, n); err != nil {
+		n.release()
+		if errors.Is(err, ErrMissing) { // it went between the look and the use
+			ack.Again = append(ack.Again, c.Note.UNID)
+			return nil, nil
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+// missing lists the objects that are neither here nor have come. What a person's note names, that person
+// must have brought.
+func (l *Local) missing(refs []store.ObjectRef) (out []store.ObjectRef, err error) {
+	if l.who.System {
+		if refs, err = l.s.Lacks(refs); err != nil {
+			return nil, err
+		}
+	}
+	for _, ref := range refs {
+		if l.stage.take(l.key(ref.Digest), ref) == nil {
+			out = append(out, ref)
+		}
+	}
+	return out, nil
+}
+
+func (l *Local) fetch(ref store.ObjectRef) ([]byte, error) {
+	if b := l.stage.take(l.key(ref.Digest), ref); b != nil {
+		return b, nil
+	}
+	return nil, fmt.Errorf("%w: %s", ErrMissing, ref.Digest)
+}
+
+// bring makes a note's message and attachments durable.
+func (l *Local) bring(ctx context.Context, n *incoming) error {
+	if len(n.Note.Message) > 0 {
+		d, size, _, err := store.RecipeParts(n.Note.Message)
+		if err != nil {
+			return err
+		}
+		if !l.who.System && size > l.opt.MaxMessage {
+			return fmt.Errorf("%w: a message of %d bytes, at most %d", ErrTooLarge, size, l.opt.MaxMessage)
+		}
+		if n.Note.Size != size || !names(n.Note, d) {
+			return formatError("note %s: the message is not its own", n.Note.UNID)
+		}
+		if n.message, err = l.s.Receive(ctx, n.Note.Message, l.fetch); err != nil {
+			return err
+		}
+	}
+	for _, rev := range liveLeaves(n.Note) {
+		for _, a := range n.Note.Contents[rev].Attachments {
+			o, err := l.attach(ctx, store.ObjectRef{Digest: a.Digest, Size: a.Size})
+			if err != nil {
+				return err
+			}
+			n.objects = append(n.objects, o)
+		}
+	}
+	return nil
+}
+
+// names says whether a note's content is that of a message.
+func names(n *store.Remote, d note.Digest) bool {
+	for _, c := range n.Contents {
+		if c.Message == d {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Local) attach(ctx context.Context, ref store.ObjectRef) (*store.Object, error) {
+	if o, err := l.s.ReceiveObject(ctx, ref, nil); err == nil || !errors.Is(err, store.ErrNotFound) {
+		return o, err
+	}
+	b, err := l.fetch(ref)
+	if err != nil {
+		return nil, err
+	}
+	return l.s.ReceiveObject(ctx, ref, b)
+}
+
+// applyAll applies notes in one update; where that fails, one by one, so that a bad one is set aside and
+// the others are in.
+func (l *Local) applyAll(ctx context.Context, db note.DatabaseID, list []*incoming, ack *Ack) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if l.who.System {
+		next := *ack
+		err := l.s.Replicate(ctx, db, func(w *store.Writer) error {
+			for _, n := range list {
+				if err := l.applyNote(w, n, &next); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			*ack = next
+			return nil
+		}
+		if !ofNote(err) {
+			return err
+		}
+	}
+	for _, n := range list {
+		next := *ack
+		err := l.applyOne(ctx, db, n, &next)
+		switch {
+		case err == nil:
+			*ack = next
+		case !ofNote(err):
+			return err
+		case errors.Is(err, store.ErrGrave) && stub(n.Note):
+			// Deleted on both sides.
+		case errors.Is(err, store.ErrIncomplete):
+			ack.Again = append(ack.Again, n.Note.UNID)
+		default:
+			ack.Refused = append(ack.Refused, refuse(n.Note.UNID, err))
+		}
+	}
+	return nil
+}
+
+func (l *Local) applyOne(ctx context.Context, db note.DatabaseID, n *incoming, ack *Ack) error {
+	if !l.who.System && n.message != nil {
+		if err := l.reread(ctx, db, n); err != nil {
+			return err
+		}
+	}
+	return l.s.Replicate(ctx, db, func(w *store.Writer) error { return l.applyNote(w, n, ack) })
+}
+
+// applyNote joins one note with ours.
+func (l *Local) applyNote(w *store.Writer, n *incoming, ack *Ack) error {
+	id, err := w.Find(n.Note.UNID)
+	known := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if !l.who.System {
+		if err := l.admit(w, id, known, n); err != nil {
+			return err
+		}
+	}
+	for _, o := range n.objects {
+		w.Keep(o)
+	}
+	plausible, err := w.Apply(n.Note, n.message)
+	if err != nil {
+		return err
+	}
+	if !plausible {
+		l.stat.ahead.Inc()
+		l.env.Log.Warn("replica: a note is stamped more than a minute ahead of the clock", "database", w.Database().String(), "note", n.Note.UNID.String())
+	}
+	switch {
+	case known && stub(n.Note):
+		ack.Deleted++
+	case known:
+		ack.Updated++
+	case !stub(n.Note):
+		ack.Added++
+	}
+	return nil
+}
+
+// admit asks the access lists about a note of a person.
+func (l *Local) admit(w *store.Writer, id note.ID, known bool, n *incoming) error {
+	g := grantOf(&l.who, &w.Reader)
+	if !known {
+		info, c := w.Info(), w.Counters()
+		if info.Quota > 0 && c.Size+n.Note.Size > info.Quota {
+			return fmt.Errorf("note %s: %w", n.Note.UNID, mailbox.ErrOverQuota)
+		}
+		return g.admit(n.Note, nil)
+	}
+	have, err := w.Remote(id)
+	if err != nil {
+		return err
+	}
+	return g.admit(n.Note, have)
+}
+
+// errTrial ends an update that was only to see.
+var errTrial = errors.New("replica: only a trial")
+
+// reread reads a message that a person brings as mail is read when it comes in: what lists show of it is
+// this server's own reading, and not what somebody says that it is.
+func (l *Local) reread(ctx context.Context, db note.DatabaseID, n *incoming) error {
+	var raw bytes.Buffer
+	err := l.s.Replicate(ctx, db, func(w *store.Writer) error {
+		if _, err := w.Find(n.Note.UNID); err == nil {
+			return errTrial // it is here and was read then
+		}
+		id := w.Counters().NextNote // of a note that is new
+		if _, err := w.Apply(n.Note, n.message); err != nil {
+			return err
+		}
+		row, err := w.Row(id)
+		if err != nil {
+			return err
+		}
+		m, err := w.Message(row)
+		if err != nil {
+			return err
+		}
+		if _, err := m.WriteTo(&raw); err != nil {
+			return err
+		}
+		return errTrial
+	})
+	if !errors.Is(err, errTrial) || raw.Len() == 0 {
+		if errors.Is(err, errTrial) {
+			err = nil
+		}
+		return err
+	}
+	n.composed, err = l.mail.Compose(ctx, raw.Bytes())
+	if err != nil {
+		return fmt.Errorf("note %s: %w", n.Note.UNID, err)
+	}
+	n.message.Release()
+	c := n.composed.New(l.env.Clock.Now())
+	n.message, n.Note.Summary = c.Message, c.Summary
+	return nil
+}
+
+// ApplyLedger implements Side. It is between servers alone. A note that cannot be taken is left out and told
+// of: the rest of the page is applied.
+func (l *Local) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPage) (Ack, error) {
+	var ack Ack
+	if !l.who.System || db == ID {
+		return ack, store.ErrDenied
+	}
+	b := &batch{messages: map[note.Digest]*store.Message{}}
+	defer b.release()
+	page := p.LedgerPage
+	var err error
+	for _, list := range []*[]store.Numbered{&page.Notes, &page.Again} {
+		if *list, err = l.prepareNumbered(ctx, *list, b, &ack); err != nil {
+			return ack, err
+		}
+	}
+	if len(ack.Missing) > 0 {
+		return ack, nil // nothing is applied without them
+	}
+	before, err := l.counts(ctx, db)
+	if err != nil {
+		return ack, err
+	}
+	for {
+		err = l.s.ApplyLedger(ctx, db, &page, b.messages, b.objects...)
+		var bad *store.NoteError
+		if !errors.As(err, &bad) || !ofNote(bad.Err) || !without(&page, bad.UNID) {
+			break
+		}
+		ack.Refused = append(ack.Refused, refuse(bad.UNID, bad.Err))
+	}
+	var incomplete *store.IncompleteError
+	if errors.As(err, &incomplete) {
+		ack.Again = incomplete.UNIDs
+		return ack, nil
+	}
+	if err != nil {
+		return ack, err
+	}
+	l.stage.used(note.UNID{}, b.refs)
+	after, err := l.counts(ctx, db)
+	if err != nil {
+		return ack, err
+	}
+	// Others may write meanwhile: what was added follows from the page and from how many notes there are now.
+	for i := range page.Expunged {
+		if page.Expunged[i].Gone {
+			ack.Deleted++
+		}
+	}
+	ack.Added = min(len(page.Notes), max(0, int(after-before)+ack.Deleted))
+	ack.Updated = len(page.Notes) - ack.Added
+	l.stat.took(&ack)
+	ack.Position, err = l.position(ctx, db)
+	return ack, err
+}
+
+// batch is what the notes of a page bring.
+type batch struct {
+	messages map[note.Digest]*store.Message
+	objects  []*store.Object
+	refs     []store.ObjectRef
+	ready    []*incoming
+}
+
+func (b *batch) release() {
+	for _, n := range b.ready {
+		n.release()
+	}
+}
+
+// prepareNumbered makes ready what notes bring, and leaves out those that cannot be taken.
+func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *batch, ack *Ack) ([]store.Numbered, error) {
+	out := make([]store.Numbered, 0, len(list))
+	for i := range list {
+		if list[i].Contents == nil {
+			out = append(out, list[i])
+			continue
+		}
+		n, err := l.prepare(ctx, Change{Note: &list[i].Remote}, ack)
+		switch {
+		case err != nil && !ofNote(err):
+			return nil, err
+		case err != nil:
+			ack.Refused = append(ack.Refused, refuse(list[i].UNID, err))
+			continue
+		}
+		if out = append(out, list[i]); n == nil {
+			continue // it waits for objects, and so does the page
+		}
+		b.ready, b.refs, b.objects = append(b.ready, n), append(b.refs, n.refs...), append(b.objects, n.objects...)
+		if n.message != nil {
+			b.messages[n.message.Digest] = n.message
+		}
+	}
+	return out, nil
+}
+
+// without takes a note out of a page, and says whether it was there.
+func without(p *store.LedgerPage, u note.UNID) bool {
+	found := false
+	for _, list := range []*[]store.Numbered{&p.Notes, &p.Again} {
+		*list = slices.DeleteFunc(*list, func(n store.Numbered) bool { found = found || n.UNID == u; return n.UNID == u })
+	}
+	p.Expunged = slices.DeleteFunc(slices.Clone(p.Expunged), func(e store.Expunge) bool { found = found || e.Note == u; return e.Note == u })
+	return found
+}
+
+func (l *Local) counts(ctx context.Context, db note.DatabaseID) (n uint64, err error) {
+	err = l.read(ctx, db, func(r *store.Reader, _ *grant) error {
+		n = r.Counters().Notes
+		return nil
+	})
+	return n, err
+}
+
+// Bury implements Side.
+func (l *Local) Bury(ctx context.Context, db note.DatabaseID, by Peer, unids []note.UNID) (Ack, error) {
+	var ack Ack
+	err := l.read(ctx, db, func(_ *store.Reader, g *grant) error { return g.need(MayPush) })
+	if err != nil {
+		return ack, err
+	}
+	rec, _, err := l.hist.of(ctx, db, by.Replica)
+	if err != nil {
+		return ack, err
+	}
+	for _, u := range unids {
+		err := l.s.Replicate(ctx, db, func(w *store.Writer) error { return l.bury(w, u, rec.Given, &ack) })
+		switch {
+		case err != nil && !ofNote(err):
+			return ack, err
+		case err != nil && !errors.Is(err, store.ErrGrave) && !errors.Is(err, store.ErrNotFound):
+			ack.Refused = append(ack.Refused, refuse(u, err))
+		}
+	}
+	l.stat.took(&ack)
+	ack.Position, err = l.position(ctx, db)
+	return ack, err
+}
+
+// bury deletes a note that another replica deleted for good. An edit that the other never saw comes back
+// as a new note, whose name follows from the old one's and from the edit: the same wherever it happens.
+func (l *Local) bury(w *store.Writer, u note.UNID, given uint64, ack *Ack) error {
+	id, err := w.Find(u)
+	if err != nil {
+		return err
+	}
+	n, err := w.Remote(id)
+	if err != nil {
+		return err
+	}
+	if stub(n) {
+		return nil
+	}
+	if g := grantOf(&l.who, &w.Reader); !g.whole() {
+		const both = note.DeleteMark | note.Expunge
+		if g.everywhere(n)&both != both {
+			return store.ErrDenied
+		}
+	}
+	row, err := w.Note(id)
+	if err != nil {
+		return err
+	}
+	if win, _ := n.Tree.Winner(); win.Rev.Generation > 1 && row.Seq > given && len(n.Message) == 0 {
+		if err := again(w, n, win.Rev); err != nil {
+			return err
+		}
+		ack.Added++
+	}
+	ack.Deleted++
+	if n.Class != note.Folder {
+		return w.Destroy(id)
+	}
+	// What is in it finds another place, as when the deletion had come by itself.
+	dead := &store.Remote{UNID: n.UNID, Class: n.Class, Tree: n.Tree, State: n.State}
+	for _, l := range n.Tree.Leaves() {
+		if !l.Deleted {
+			dead.Tree = dead.Tree.Add(note.Node{Rev: note.NextRevision(l.Rev, n.Class, true, &note.Content{}), Parent: l.Rev, Deleted: true})
+		}
+	}
+	_, err = w.Apply(dead, nil)
+	return err
+}
+
+// itemConflict marks a note that was made of an edit which met a deletion, as Domino marks conflicts.
+const itemConflict = "$Conflict"
+
+func again(w *store.Writer, n *store.Remote, rev note.Revision) error {
+	c := *n.Contents[rev]
+	c.Items = c.Items.With(itemConflict, note.Text(n.UNID.String()))
+	var folders []note.ID
+	for i := range n.State {
+		if f, ok := folderOf(&n.State[i]); ok && n.State[i].Value != note.Off {
+			if id, err := w.Find(f); err == nil {
+				folders = append(folders, id)
+			}
+		}
+	}
+	_, err := w.Create(store.New{
+		UNID: note.DeriveUNID(n.UNID[:], appendRevision(nil, rev)), Class: n.Class, Content: c, Summary: n.Summary,
+		Date: n.Date, Thread: n.Thread, Folders: folders,
+	})
+	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,328 @@
+package replica
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// What travels is one version byte and then fields in a fixed order: counts and numbers as varints,
+// texts with their length, ids as they are. A field that a later version adds is written and read
+// under that version only, so that each side can speak to one that is one version older.
+
+// MaxNote bounds one note on its way, in bytes, without its objects; a larger one is set aside.
+const MaxNote = 16 << 20
+
+// Bounds of lists that travel.
+const (
+	maxHeads   = 10_000
+	maxRefs    = 10_000
+	maxRefused = 1000
+	maxWord    = 100
+)
+
+func appendUvarint(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
+
+func appendUint64(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func appendBytes(dst, b []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+func appendBool(dst []byte, on bool) []byte {
+	if on {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+// reader takes apart what came from elsewhere. It remembers whether it ever ran short or met what
+// cannot be, so that a page is read in one go.
+type reader struct {
+	v   uint8
+	b   []byte
+	bad bool
+}
+
+// read begins with the version byte.
+func read(b []byte) (*reader, error) {
+	if len(b) == 0 {
+		return nil, formatError("it is empty")
+	}
+	if b[0] < Oldest || b[0] > Version {
+		return nil, fmt.Errorf("%w: it is of version %d, this side understands %d to %d", ErrVersion, b[0], Oldest, Version)
+	}
+	return &reader{v: b[0], b: b[1:]}, nil
+}
+
+func (r *reader) spoil() { r.bad, r.b = true, nil }
+
+func (r *reader) uvarint() uint64 {
+	v, k := binary.Uvarint(r.b)
+	if k <= 0 {
+		r.spoil()
+		return 0
+	}
+	r.b = r.b[k:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, k := binary.Varint(r.b)
+	if k <= 0 {
+		r.spoil()
+		return 0
+	}
+	r.b = r.b[k:]
+	return v
+}
+
+func (r *reader) fixed(dst []byte) {
+	if len(r.b) < len(dst) {
+		r.spoil()
+		return
+	}
+	copy(dst, r.b)
+	r.b = r.b[len(dst):]
+}
+
+func (r *reader) byte() byte {
+	var b [1]byte
+	r.fixed(b[:])
+	return b[0]
+}
+
+func (r *reader) bool() bool {
+	b := r.byte()
+	if b > 1 {
+		r.spoil()
+	}
+	return b == 1
+}
+
+func (r *reader) unid() (u note.UNID) {
+	r.fixed(u[:])
+	return u
+}
+
+// count reads a count of entries of at least size bytes each: a lie cannot ask for more memory than
+// the bytes behind it justify.
+func (r *reader) count(size int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)/size) {
+		r.spoil()
+		return 0
+	}
+	return int(n)
+}
+
+// atMost is count for lists that have a bound of their own.
+func (r *reader) atMost(most, size int) int {
+	n := r.count(size)
+	if n > most {
+		r.spoil()
+		return 0
+	}
+	return n
+}
+
+// bytes aliases what is read.
+func (r *reader) bytes() []byte {
+	n := r.count(1)
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) string() string { return string(r.bytes()) }
+
+// word reads a text of one's own making: a short one.
+func (r *reader) word(most int) string {
+	s := r.string()
+	if len(s) > most {
+		r.spoil()
+		return ""
+	}
+	return s
+}
+
+// end says whether all was read and nothing is left.
+func (r *reader) end() error {
+	if r.bad || len(r.b) != 0 {
+		return ErrFormat
+	}
+	return nil
+}
+
+func appendRevision(dst []byte, r note.Revision) []byte {
+	return append(binary.AppendUvarint(dst, r.Generation), r.Hash[:]...)
+}
+
+func (r *reader) revision() (rev note.Revision) {
+	rev.Generation = r.uvarint()
+	r.fixed(rev.Hash[:])
+	return rev
+}
+
+// The flags of a note.
+const (
+	flagThin = 1 << iota
+	flagFoldered
+	flagThread
+	flagAuthor
+	flagMessage
+	flagSummary
+	flagVoid
+)
+
+// appendNote appends a note; thin leaves its content away.
+func appendNote(dst []byte, n *store.Remote, thin bool) []byte {
+	var f byte
+	set := func(on bool, flag byte) {
+		if on {
+			f |= flag
+		}
+	}
+	set(thin, flagThin)
+	set(n.Foldered, flagFoldered)
+	set(n.Void, flagVoid)
+	set(!n.Thread.IsZero(), flagThread)
+	set(!n.Author.IsZero(), flagAuthor)
+	set(!thin && len(n.Message) > 0, flagMessage)
+	set(!thin && len(n.Summary) > 0, flagSummary)
+	dst = append(append(dst, f, byte(n.Class)), n.UNID[:]...)
+	dst = binary.AppendVarint(dst, n.Date)
+	dst = binary.AppendUvarint(dst, n.Size)
+	if f&flagThread != 0 {
+		dst = append(dst, n.Thread[:]...)
+	}
+	if f&flagAuthor != 0 {
+		dst = append(dst, n.Author[:]...)
+	}
+	dst = note.AppendTree(dst, n.Tree)
+	dst = note.AppendState(dst, n.State)
+	if thin {
+		return dst
+	}
+	if f&flagMessage != 0 {
+		dst = appendBytes(dst, n.Message)
+	}
+	if f&flagSummary != 0 {
+		dst = appendBytes(dst, n.Summary)
+	}
+	leaves := liveLeaves(n)
+	dst = binary.AppendUvarint(dst, uint64(len(leaves)))
+	for _, rev := range leaves {
+		dst = appendRevision(dst, rev)
+		dst = appendBytes(dst, note.AppendContent(nil, n.Contents[rev]))
+	}
+	return dst
+}
+
+// liveLeaves are the leaves of which a note brings content, in order.
+func liveLeaves(n *store.Remote) []note.Revision {
+	var out []note.Revision
+	for _, l := range n.Tree.Leaves() {
+		if !l.Deleted && n.Contents[l.Rev] != nil {
+			out = append(out, l.Rev)
+		}
+	}
+	return out
+}
+
+// note reads a note. Its values alias what is read.
+func (r *reader) note() (n *store.Remote, thin bool) {
+	f := r.byte()
+	n = &store.Remote{Class: note.Class(r.byte()), UNID: r.unid(), Foldered: f&flagFoldered != 0, Void: f&flagVoid != 0}
+	n.Date, n.Size = r.varint(), r.uvarint()
+	if f&flagThread != 0 {
+		n.Thread = r.unid()
+	}
+	if f&flagAuthor != 0 {
+		n.Author = r.unid()
+	}
+	thin = f&flagThin != 0
+	r.history(n)
+	if thin {
+		return n, true
+	}
+	n.Contents = map[note.Revision]*note.Content{}
+	if f&flagMessage != 0 {
+		n.Message = r.bytes()
+	}
+	if f&flagSummary != 0 {
+		n.Summary = r.bytes()
+	}
+	leaves := map[note.Revision]bool{}
+	for _, l := range n.Tree.Leaves() {
+		leaves[l.Rev] = !l.Deleted
+	}
+	for range r.count(19) {
+		rev := r.revision()
+		c, rest, err := note.ReadContent(r.bytes())
+		if err != nil || len(rest) != 0 || !leaves[rev] || !ordered(&c) {
+			r.spoil()
+			return n, false
+		}
+		leaves[rev] = false // each once
+		n.Contents[rev] = &c
+	}
+	return n, false
+}
+
+// history reads what every note brings: its revisions and its state.
+func (r *reader) history(n *store.Remote) {
+	if r.bad {
+		return
+	}
+	var err error
+	if n.Tree, r.b, err = note.ReadTree(r.b); err != nil || len(n.Tree) == 0 {
+		r.spoil()
+		return
+	}
+	if n.State, r.b, err = note.ReadState(r.b); err != nil || !sane(n.State) {
+		r.spoil()
+	}
+}
+
+// sane says whether a state is sorted, as every search in it relies on, and of known kinds.
+func sane(s note.State) bool {
+	for i, it := range s {
+		switch it.Kind {
+		case note.Keyword:
+			if it.Key == "" || it.Value > note.On {
+				return false
+			}
+		case note.Seen, note.Subscribed:
+			if len(it.Key) != len(note.UNID{}) || it.Value > note.On {
+				return false
+			}
+		case note.Member:
+			if len(it.Key) != len(note.UNID{}) || it.Value > note.Deleted {
+				return false
+			}
+		default:
+			return false
+		}
+		if i > 0 && (s[i-1].Kind > it.Kind || s[i-1].Kind == it.Kind && s[i-1].Key >= it.Key) {
+			return false
+		}
+	}
+	return true
+}
+
+// ordered says whether items are sorted by name, as every search in them relies on.
+func ordered(c *note.Content) bool {
+	for i := 1; i < len(c.Items); i++ {
+		if c.Items[i-1].Name >= c.Items[i].Name {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,271 @@
+package https
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+	"doublet/replica"
+)
+
+// ClientOptions say where a server is and how one signs in there.
+type ClientOptions struct {
+	// URL is the server's: https://mail.example.com, http on this machine alone.
+	URL string
+	// User and Secret sign in; without a User the Secret is a bearer token.
+	User, Secret string
+	// Fingerprint is the SHA-256 of the certificate that the server shows, in hex, where no authority speaks for it.
+	Fingerprint string
+	// Roots are the authorities that may; nil: those of the system.
+	Roots *x509.CertPool
+	// Silence is how long the server may say nothing (2 min).
+	Silence time.Duration
+}
+
+// Client is a Carrier to a server.
+type Client struct {
+	env  *env.Env
+	opt  ClientOptions
+	base *url.URL
+	http *http.Client
+}
+
+var _ replica.Carrier = (*Client)(nil)
+
+// maxAccount bounds what a server says of its databases.
+const maxAccount = 16 << 20
+
+// NewClient makes a client. Nothing is sent yet.
+func NewClient(e *env.Env, o ClientOptions) (*Client, error) {
+	text := o.URL
+	if !strings.Contains(text, "://") {
+		text = "https://" + text
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("replica: source: %w", err)
+	case u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return nil, fmt.Errorf("replica: source %q is no URL of a server", o.URL)
+	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
+		return nil, fmt.Errorf("replica: source %q: mail and passwords travel over https", o.URL)
+	}
+	print := strings.ToLower(strings.ReplaceAll(o.Fingerprint, ":", ""))
+	if b, err := hex.DecodeString(print); err != nil || len(b) != 0 && len(b) != sha256.Size {
+		return nil, fmt.Errorf("replica: source %q: a fingerprint is the SHA-256 of the certificate, 64 hex digits", o.URL)
+	}
+	if o.Silence <= 0 {
+		o.Silence = 2 * time.Minute
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/") + Path
+	c := &Client{env: e, opt: o, base: u}
+	cfg := &tls.Config{RootCAs: o.Roots, Time: e.Clock.Now, MinVersion: tls.VersionTLS12}
+	if print != "" {
+		cfg.InsecureSkipVerify = true // in favour of the one certificate that is meant
+		cfg.VerifyConnection = func(s tls.ConnectionState) error { return pinned(s, print) }
+	}
+	c.http = &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext: c.dial, TLSClientConfig: cfg, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 30 * time.Second,
+			ResponseHeaderTimeout: o.Silence, MaxIdleConns: 4, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+		},
+	}
+	return c, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// pinned compares the certificate that a server shows.
+func pinned(s tls.ConnectionState, want string) error {
+	if len(s.PeerCertificates) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	sum := sha256.Sum256(s.PeerCertificates[0].Raw)
+	if got := hex.EncodeToString(sum[:]); got != want {
+		return fmt.Errorf("the server shows the certificate %s, and not %s", got, want)
+	}
+	return nil
+}
+
+func (c *Client) dial(_ context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.env.Dial(network, address, 30*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &quiet{Conn: conn, c: c}, nil
+}
+
+// quiet ends a connection on which nothing moves.
+type quiet struct {
+	net.Conn
+	c *Client
+}
+
+func (q *quiet) Read(p []byte) (int, error) {
+	_ = q.SetReadDeadline(q.c.env.Clock.Now().Add(q.c.opt.Silence))
+	return q.Conn.Read(p)
+}
+
+func (q *quiet) Write(p []byte) (int, error) {
+	_ = q.SetWriteDeadline(q.c.env.Clock.Now().Add(q.c.opt.Silence))
+	return q.Conn.Write(p)
+}
+
+// Close lets connections go.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Host is the server's name, for people.
+func (c *Client) Host() string { return c.base.Host }
+
+// Side is the replicas of the server.
+func (c *Client) Side() *replica.Remote { return replica.NewRemote(c) }
+
+// send sends a request. An answer that is none of ours is an error with what it says.
+func (c *Client) send(ctx context.Context, method, path, query string, body io.Reader, size int64) (*http.Response, error) {
+	u := *c.base
+	u.Path += path
+	u.RawQuery = query
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	if size >= 0 {
+		req.ContentLength = size
+	}
+	req.Header.Set("Content-Type", contentType)
+	switch {
+	case c.opt.User != "":
+		req.SetBasicAuth(c.opt.User, c.opt.Secret)
+	case c.opt.Secret != "":
+		req.Header.Set("Authorization", "Bearer "+c.opt.Secret)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("replica: %s: %w", c.base.Host, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+	kind := resp.Header.Get(headerKind)
+	switch {
+	case kind != "":
+		return nil, &replica.RemoteError{Kind: kind, Text: string(text)}
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return nil, fmt.Errorf("replica: %s: %w (%s)", c.base.Host, ErrSignIn, resp.Status)
+	case resp.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("replica: %s: there is nothing at %s: is it a server of doublet, and new enough?", c.base.Host, c.base.Path)
+	}
+	return nil, fmt.Errorf("replica: %s: %s", c.base.Host, resp.Status)
+}
+
+// whole reads an answer of known size.
+func whole(resp *http.Response, most int64) ([]byte, error) {
+	defer resp.Body.Close()
+	if resp.ContentLength > most {
+		return nil, replica.ErrTooLarge
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("replica: answer: %w", err)
+	case int64(len(b)) > most:
+		return nil, replica.ErrTooLarge
+	}
+	return b, nil
+}
+
+// Call implements replica.Carrier.
+func (c *Client) Call(ctx context.Context, verb string, body []byte) ([]byte, error) {
+	resp, err := c.send(ctx, http.MethodPost, pathCall+verb, "", bytes.NewReader(body), int64(len(body)))
+	if err != nil {
+		return nil, err
+	}
+	return whole(resp, maxBody)
+}
+
+// Get implements replica.Carrier.
+func (c *Client) Get(ctx context.Context, verb string, head []byte) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, http.MethodPost, pathGet+verb, "", bytes.NewReader(head), int64(len(head)))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Put implements replica.Carrier.
+func (c *Client) Put(ctx context.Context, verb string, head []byte, body io.Reader) error {
+	resp, err := c.send(ctx, http.MethodPost, pathPut+verb, "head="+base64.RawURLEncoding.EncodeToString(head), body, -1)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// Account asks who one is there, and what one may have.
+func (c *Client) Account(ctx context.Context) (Account, error) {
+	var out Account
+	resp, err := c.send(ctx, http.MethodGet, "", "", nil, -1)
+	if err != nil {
+		return out, err
+	}
+	b, err := whole(resp, maxAccount)
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		return out, fmt.Errorf("replica: %s: %w", c.base.Host, err)
+	}
+	return out, nil
+}
+
+// Wait returns when one of the databases has changed since a sequence, with those that have; or after a while with none.
+func (c *Client) Wait(ctx context.Context, places map[note.DatabaseID]uint64) ([]note.DatabaseID, error) {
+	list := make([]Place, 0, len(places))
+	for id, seq := range places {
+		list = append(list, Place{ID: id.String(), Seq: seq})
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.send(ctx, http.MethodPost, pathWait, "", bytes.NewReader(body), int64(len(body)))
+	if err != nil {
+		return nil, err
+	}
+	b, err := whole(resp, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	var answer Waited
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return nil, fmt.Errorf("replica: %s: %w", c.base.Host, err)
+	}
+	var out []note.DatabaseID
+	for _, text := range answer.Changed {
+		if id, err := note.ParseDatabaseID(text); err == nil {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,525 @@
+package https
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mail"
+	"doublet/note"
+	"doublet/replica"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// Identity is who a request is from.
+type Identity struct {
+	Who note.Who
+	// Name, Address, Aliases, Short and Mail are what a copy needs of the person.
+	Name, Address, Short string
+	Aliases              []string
+	Mail                 note.DatabaseID
+}
+
+// Options are the handler's. Zero limits take the defaults.
+type Options struct {
+	// Identify says who a request is from; Refuse answers one that is from nobody.
+	Identify func(*http.Request) (Identity, error)
+	Refuse   func(http.ResponseWriter, *http.Request, error)
+	// Server and Version are the server's.
+	Server, Version string
+	// Requests is how many requests are worked on at one time (64), PerPerson how many of one person's (8). Those that wait
+	// for changes are not counted: of them there are Waiting at most (1,000).
+	Requests, PerPerson, Waiting int
+	// Memory bounds the requests that are being read, in bytes together (128 MB).
+	Memory int64
+	// Idle is how long a client may be silent within a stream (1 min).
+	Idle time.Duration
+	// Stopping ends when the server is to stop: those who wait are told that nothing has changed. nil: never.
+	Stopping context.Context
+	// InClear takes requests that did not come over TLS from everywhere, and not from this machine alone: for doors behind
+	// a proxy that has taken TLS off.
+	InClear bool
+	Stats   *stat.Tree
+}
+
+func (o *Options) fill() {
+	def := func(to *int, n int) {
+		if *to == 0 {
+			*to = n
+		}
+	}
+	def(&o.Requests, 64)
+	def(&o.PerPerson, 8)
+	def(&o.Waiting, 1000)
+	if o.Memory == 0 {
+		o.Memory = 128 << 20
+	}
+	if o.Idle == 0 {
+		o.Idle = time.Minute
+	}
+	if o.Stopping == nil {
+		o.Stopping = context.Background()
+	}
+}
+
+// maxBody bounds one request: a note alone may be of MaxNote, and a page is a little larger.
+const maxBody = replica.MaxNote + 1<<20
+
+// maxHead bounds what a stream is asked for with.
+const maxHead = 4 << 10
+
+// Handler serves replication.
+type Handler struct {
+	svc *replica.Service
+	s   *store.Store
+	env *env.Env
+	opt Options
+	mux *http.ServeMux
+
+	requests, refused *stat.Counter
+	bytesIn, bytesOut *stat.Counter
+
+	mu      sync.Mutex
+	all     int
+	waiting int
+	persons map[note.UNID]int
+	memory  int64
+}
+
+// New makes the handler. It is to stand at Path.
+func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
+	o.fill()
+	h := &Handler{
+		svc: svc, s: s, env: e, opt: o, mux: http.NewServeMux(), persons: map[note.UNID]int{},
+		requests: o.Stats.Counter("Replica.HTTP.Requests", "requests for replication over HTTP"),
+		refused:  o.Stats.Counter("Replica.HTTP.Refused", "requests for replication over HTTP that were refused: too many at a time"),
+		bytesIn:  o.Stats.Counter("Replica.HTTP.ReceivedBytes", "bytes of requests for replication over HTTP"),
+		bytesOut: o.Stats.Counter("Replica.HTTP.SentBytes", "bytes of answers for replication over HTTP"),
+	}
+	o.Stats.GaugeFunc("Replica.HTTP.Running", "requests for replication over HTTP that are worked on", func() float64 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return float64(h.all)
+	})
+	for path, fn := range map[string]func(*call) error{
+		"GET " + Path + "{$}":             h.account,
+		"POST " + Path + pathCall + "{v}": h.call,
+		"POST " + Path + pathGet + "{v}":  h.get,
+		"POST " + Path + pathPut + "{v}":  h.put,
+		"POST " + Path + pathWait:         h.wait,
+	} {
+		h.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, fn) })
+	}
+	return h
+}
+
+// call is one request.
+type call struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	id   Identity
+	who  note.Who
+	held int64
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, fn func(*call) error) {
+	h.requests.Inc()
+	w.Header().Set("Cache-Control", "no-store")
+	if r.TLS == nil && !h.opt.InClear && !local(r) {
+		http.Error(w, "replication travels under TLS only: use https", http.StatusForbidden)
+		return
+	}
+	id, err := h.opt.Identify(r)
+	if err != nil {
+		h.opt.Refuse(w, r, err)
+		return
+	}
+	c := &call{w: w, r: r, id: id, who: id.Who}
+	if directory.RequireAdmin(id.Who) == nil {
+		// An administrator acts for the server, and stays the author of nothing.
+		c.who = note.System
+	}
+	leave, err := h.enter(id.Who.Person, r.URL.Path == Path+pathWait)
+	if err == nil {
+		defer leave()
+		defer func() { h.give(c.held) }()
+		err = fn(c)
+	}
+	if err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+// local says that a request comes from this machine.
+func local(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr == "" || r.RemoteAddr == "@" // a Unix socket
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// enter counts a request in.
+func (h *Handler) enter(person note.UNID, waits bool) (leave func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n, most := &h.all, h.opt.Requests
+	if waits {
+		n, most = &h.waiting, h.opt.Waiting
+	}
+	if *n >= most || h.persons[person] >= h.opt.PerPerson {
+		h.refused.Inc()
+		return nil, replica.ErrBusy
+	}
+	*n++
+	h.persons[person]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		*n--
+		if h.persons[person]--; h.persons[person] <= 0 {
+			delete(h.persons, person)
+		}
+	}, nil
+}
+
+// take takes memory for what is being read.
+func (h *Handler) take(n int64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.memory+n > h.opt.Memory {
+		h.refused.Inc()
+		return replica.ErrBusy
+	}
+	h.memory += n
+	return nil
+}
+
+func (h *Handler) give(n int64) {
+	h.mu.Lock()
+	h.memory -= n
+	h.mu.Unlock()
+}
+
+// fail answers with an error. Whoever has got a part of an answer finds it cut.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	kind, code := replica.ErrorKind(err), status(err)
+	if code == http.StatusInternalServerError {
+		h.env.Log.Error("replication over HTTP failed", "path", r.URL.Path, "error", err)
+	}
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set(headerKind, kind)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, err.Error())
+}
+
+// Published says whether a database is one that people and other servers replicate by this way: queues and what a server
+// keeps for itself are not, and the directory goes with a cluster only, since two that were made apart do not go together.
+func Published(i *layout.Info) bool {
+	return !i.Queue && i.State == layout.InService && PublishedKind(i.Kind)
+}
+
+// PublishedKind says whether databases of a kind are.
+func PublishedKind(kind string) bool {
+	switch kind {
+	case replica.Kind, directory.Kind, mail.Kind, mail.TraceKind, clusterKind:
+		return false
+	}
+	return true
+}
+
+// clusterKind is the kind of the Cluster Database Directory.
+const clusterKind = "cldbdir"
+
+// account says who asks, and what they may have.
+func (h *Handler) account(c *call) error {
+	out := Account{
+		Server: h.opt.Server, Version: h.opt.Version, Name: c.id.Name, Address: c.id.Address, Aliases: c.id.Aliases, Short: c.id.Short,
+		Admin: c.who.System, Databases: []Database{},
+	}
+	if !c.id.Who.Person.IsZero() {
+		out.Person = c.id.Who.Person.String()
+	}
+	if c.id.Mail != 0 {
+		out.Mail = c.id.Mail.String()
+	}
+	side := h.svc.As(c.who)
+	var candidates []layout.Info
+	err := h.s.Infos(func(i *layout.Info) {
+		if Published(i) && (c.who.System || i.ACL.Rights(&c.who) != 0 || names(i, &c.who)) {
+			candidates = append(candidates, *i)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, i := range candidates {
+		g, err := side.Hello(c.r.Context(), i.ID, replica.Peer{})
+		if err != nil || g.May == 0 {
+			continue // one that cannot be opened does not hide the others
+		}
+		d := Database{
+			ID: i.ID.String(), Title: i.Title, Kind: i.Kind, Pull: g.May&replica.MayPull != 0, Push: g.May&replica.MayPush != 0, Quota: i.Quota,
+		}
+		if !i.Owner.IsZero() {
+			d.Owner = i.Owner.String()
+		}
+		if c.who.System {
+			d.Access = note.AppendACL(nil, &i.ACL)
+		}
+		out.Databases = append(out.Databases, d)
+	}
+	return writeJSON(c.w, out)
+}
+
+// names says whether a database's list names somebody in a folder of it.
+func names(i *layout.Info, who *note.Who) bool {
+	for _, e := range i.ACL.Entries {
+		if e.Plus&note.Below == 0 {
+			continue
+		}
+		if e.ID == who.Person {
+			return true
+		}
+		for _, g := range who.Groups {
+			if e.ID == g {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func writeJSON(w http.ResponseWriter, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(b)
+	return nil
+}
+
+// served is the Side of a request, as a Carrier that ends there.
+func (h *Handler) served(c *call) replica.Served {
+	return replica.Served{Side: h.svc.As(c.who), Allow: h.allow}
+}
+
+// allow refuses databases that are not replicated by this way.
+func (h *Handler) allow(db note.DatabaseID) error {
+	info, err := h.s.Info(db)
+	if err == nil && !Published(&info) {
+		err = replica.ErrLocalOnly
+	}
+	return err
+}
+
+// call answers a request.
+func (h *Handler) call(c *call) error {
+	body, err := h.read(c, maxBody)
+	if err != nil {
+		return err
+	}
+	out, err := h.served(c).Call(c.r.Context(), c.r.PathValue("v"), body)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", contentType)
+	c.w.Header().Set("Content-Length", strconv.Itoa(len(out)))
+	h.bytesOut.Add(uint64(len(out)))
+	_, _ = (&slow{w: c.w, h: h}).Write(out)
+	return nil
+}
+
+// read reads a request's body, as long as it comes and there is memory for it.
+func (h *Handler) read(c *call, most int) ([]byte, error) {
+	if c.r.ContentLength > int64(most) {
+		return nil, replica.ErrTooLarge
+	}
+	r := &slow{r: io.LimitReader(c.r.Body, int64(most)+1), w: c.w, h: h}
+	var body []byte
+	for {
+		if len(body) == cap(body) {
+			room := max(4<<10, 2*len(body))
+			if c.r.ContentLength >= 0 {
+				room = min(room, int(c.r.ContentLength)+1)
+			}
+			room = max(room, len(body)+1)
+			if err := h.take(int64(room - cap(body))); err != nil {
+				return nil, err
+			}
+			c.held += int64(room - cap(body))
+			body = append(make([]byte, 0, room), body...)
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case len(body) > most:
+			return nil, replica.ErrTooLarge
+		case errors.Is(err, io.EOF):
+			h.bytesIn.Add(uint64(len(body)))
+			return body, nil
+		case err != nil:
+			return nil, context.Canceled // the client has gone
+		}
+	}
+}
+
+// get answers with a stream.
+func (h *Handler) get(c *call) error {
+	head, err := h.read(c, maxHead)
+	if err != nil {
+		return err
+	}
+	in, err := h.served(c).Get(c.r.Context(), c.r.PathValue("v"), head)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	c.w.Header().Set("Content-Type", contentType)
+	n, err := io.CopyBuffer(&slow{w: c.w, h: h}, in, make([]byte, 64<<10))
+	h.bytesOut.Add(uint64(n))
+	if err != nil {
+		// The status has gone out: what was cut must not look whole.
+		h.env.Log.Info("replication over HTTP: a stream was cut", "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// put takes a stream.
+func (h *Handler) put(c *call) error {
+	text := c.r.URL.Query().Get("head")
+	if len(text) > maxHead {
+		return replica.ErrTooLarge
+	}
+	head, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return replica.ErrFormat
+	}
+	body := &counted{r: &slow{r: c.r.Body, w: c.w, h: h}}
+	err = h.served(c).Put(c.r.Context(), c.r.PathValue("v"), head, body)
+	h.bytesIn.Add(uint64(body.n))
+	if err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+type counted struct {
+	r io.Reader
+	n int
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += n
+	return n, err
+}
+
+// slow gives the client time as long as something moves: a stream may take hours, a silence may not.
+type slow struct {
+	r io.Reader
+	w http.ResponseWriter
+	h *Handler
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	_ = http.NewResponseController(s.w).SetReadDeadline(s.h.env.Clock.Now().Add(s.h.opt.Idle))
+	return s.r.Read(p)
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	_ = http.NewResponseController(s.w).SetWriteDeadline(s.h.env.Clock.Now().Add(s.h.opt.Idle))
+	return s.w.Write(p)
+}
+
+// Bounds of waiting.
+const (
+	maxPlaces = 1000
+	longest   = 50 * time.Second
+)
+
+// wait answers when one of the databases has changed, or after a while with nothing.
+func (h *Handler) wait(c *call) error {
+	body, err := h.read(c, 1<<20)
+	if err != nil {
+		return err
+	}
+	var places []Place
+	if err := json.Unmarshal(body, &places); err != nil || len(places) == 0 || len(places) > maxPlaces {
+		return replica.ErrFormat
+	}
+	_ = http.NewResponseController(c.w).SetReadDeadline(h.env.Clock.Now().Add(longest + h.opt.Idle))
+	_ = http.NewResponseController(c.w).SetWriteDeadline(h.env.Clock.Now().Add(longest + h.opt.Idle))
+	woken := make(chan struct{}, 1)
+	side := h.svc.As(c.who)
+	for _, p := range places {
+		id, err := note.ParseDatabaseID(p.ID)
+		if err != nil {
+			return replica.ErrFormat
+		}
+		if err := h.allow(id); err != nil {
+			return err
+		}
+		if _, err := side.Hello(c.r.Context(), id, replica.Peer{}); err != nil {
+			return err
+		}
+		stop, err := h.s.Watch(id, func() {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	end := h.env.Clock.After(longest)
+	for {
+		out := Waited{Changed: []string{}}
+		for _, p := range places {
+			id, _ := note.ParseDatabaseID(p.ID)
+			g, err := side.Hello(c.r.Context(), id, replica.Peer{})
+			if err != nil {
+				return err
+			}
+			if g.Seq != p.Seq {
+				out.Changed = append(out.Changed, p.ID)
+			}
+		}
+		if len(out.Changed) > 0 {
+			return writeJSON(c.w, out)
+		}
+		select {
+		case <-woken:
+		case <-end:
+			return writeJSON(c.w, out)
+		case <-h.opt.Stopping.Done():
+			return writeJSON(c.w, out)
+		case <-c.r.Context().Done():
+			return context.Canceled
+		}
+	}
+}

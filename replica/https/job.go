@@ -1,0 +1,286 @@
+package https
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/note"
+	"doublet/replica"
+	"doublet/store"
+)
+
+// Direction says which way notes go.
+type Direction string
+
+// The directions, as seen from here.
+const (
+	Pull Direction = "pull"
+	Push Direction = "push"
+	Both Direction = "both"
+)
+
+// ParseDirection reads a direction; "" is Both.
+func ParseDirection(text string) (Direction, error) {
+	switch d := Direction(strings.ToLower(text)); d {
+	case "":
+		return Both, nil
+	case Pull, Push, Both:
+		return d, nil
+	}
+	return "", fmt.Errorf("the direction %q is none of pull, push, both", text)
+}
+
+// Job is what is replicated between another server and here.
+type Job struct {
+	Client  *Client
+	Service *replica.Service
+	Store   *store.Store
+	// Databases are ids or titles; none: the mail file of who signs in.
+	Databases []string
+	Direction Direction
+	Select    replica.Selection
+	// Compare compares everything from the beginning.
+	Compare bool
+	// Progress, where it is set, is told how far a database has come.
+	Progress func(title string, p replica.Progress)
+}
+
+// Outcome is what became of one database.
+type Outcome struct {
+	ID    note.DatabaseID
+	Title string
+	// Made says that the copy here is new.
+	Made    bool
+	In, Out replica.Result
+	Err     error
+}
+
+// Run replicates. Its error is of the whole; that of one database is in its Outcome and keeps no other
+// from its turn.
+func (j *Job) Run(ctx context.Context) (Account, []Outcome, error) {
+	account, err := j.Client.Account(ctx)
+	if err != nil {
+		return account, nil, err
+	}
+	list, err := j.choose(&account)
+	if err != nil {
+		return account, nil, err
+	}
+	var out []Outcome
+	for _, d := range list {
+		o := j.one(ctx, &account, d)
+		j.Service.Done(o.Err)
+		out = append(out, o)
+		if ctx.Err() != nil {
+			return account, out, ctx.Err()
+		}
+	}
+	return account, out, nil
+}
+
+// choose finds the databases that are meant.
+func (j *Job) choose(a *Account) ([]Database, error) {
+	var out []Database
+	if len(j.Databases) == 0 {
+		i := slices.IndexFunc(a.Databases, func(d Database) bool { return d.ID == a.Mail && a.Mail != "" })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: %s has no mail file on %s: name the databases", store.ErrNotFound, a.Name, a.Server)
+		}
+		return a.Databases[i : i+1], nil
+	}
+	for _, name := range j.Databases {
+		found := slices.DeleteFunc(slices.Clone(a.Databases), func(d Database) bool {
+			return !strings.EqualFold(d.ID, name) && !strings.EqualFold(d.Title, name)
+		})
+		switch len(found) {
+		case 0:
+			return nil, fmt.Errorf("%w: no database %q on %s that %s may replicate", store.ErrNotFound, name, a.Server, a.Name)
+		case 1:
+			out = append(out, found[0])
+		default:
+			return nil, fmt.Errorf("%d databases on %s have the title %q: give an id", len(found), a.Server, name)
+		}
+	}
+	return out, nil
+}
+
+func (j *Job) one(ctx context.Context, a *Account, d Database) (o Outcome) {
+	o.Title = d.Title
+	if o.ID, o.Err = note.ParseDatabaseID(d.ID); o.Err != nil {
+		return o
+	}
+	direction := cmp.Or(j.Direction, Both)
+	// Somebody who may only read there keeps a copy all the same.
+	pull, push := direction != Push, direction != Pull && d.Push
+	if pull && !d.Pull || !pull && !push {
+		o.Err = fmt.Errorf("%w: %s at %s", store.ErrDenied, d.Title, a.Server)
+		return o
+	}
+	if o.Made, o.Err = j.make(o.ID, a, d); o.Err != nil {
+		return o
+	}
+	there, here := j.Client.Side(), j.Service.As(note.System)
+	opts := replica.SendOptions{Select: j.Select, Compare: j.Compare, From: j.Client.Host(), To: "here"}
+	if j.Progress != nil {
+		opts.Progress = func(p replica.Progress) { j.Progress(d.Title, p) }
+	}
+	if pull {
+		if o.In, o.Err = replica.Send(ctx, there, here, o.ID, opts); o.Err != nil {
+			return o
+		}
+	}
+	if push {
+		opts.From, opts.To = "here", j.Client.Host()
+		// All that is here goes there: a selection is about what is to come.
+		opts.Select = replica.Selection{}
+		o.Out, o.Err = replica.Send(ctx, here, there, o.ID, opts)
+	}
+	return o
+}
+
+// make makes the copy here where there is none.
+func (j *Job) make(id note.DatabaseID, a *Account, d Database) (bool, error) {
+	if info, err := j.Store.Info(id); err == nil {
+		if !Published(&info) {
+			return false, fmt.Errorf("%w: %s", replica.ErrLocalOnly, info.Title)
+		}
+		return false, nil
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	c := store.Create{ID: id, Title: d.Title, Kind: d.Kind, Quota: d.Quota}
+	var err error
+	if d.Owner != "" {
+		if c.Owner, err = note.ParseUNID(d.Owner); err != nil {
+			return false, fmt.Errorf("replica: %s: %w", a.Server, err)
+		}
+	}
+	if c.ACL, err = access(a, d, c.Owner); err != nil {
+		return false, fmt.Errorf("replica: %s: %w", a.Server, err)
+	}
+	if !PublishedKind(d.Kind) {
+		return false, fmt.Errorf("%w: a database of kind %.40q", replica.ErrLocalOnly, d.Kind)
+	}
+	_, err = j.Store.CreateDatabase(note.System, c)
+	return err == nil, err
+}
+
+// access is the access list of a copy: the one that the database has there, as far as that is told; else its owner
+// and who made the copy.
+func access(a *Account, d Database, owner note.UNID) (note.ACL, error) {
+	if len(d.Access) > 0 {
+		acl, rest, err := note.ReadACL(d.Access)
+		if err == nil && len(rest) != 0 {
+			err = note.ErrCorrupt
+		}
+		return acl, err
+	}
+	acl := note.ACL{Default: note.NoAccess}
+	if a.Person != "" {
+		person, err := note.ParseUNID(a.Person)
+		if err != nil {
+			return acl, err
+		}
+		level := note.Reader
+		if d.Push {
+			level = note.Editor
+		}
+		acl = acl.With(note.Entry{ID: person, Level: level})
+	}
+	if !owner.IsZero() {
+		acl = acl.With(note.Entry{ID: owner, Level: note.Manager})
+	}
+	return acl, nil
+}
+
+// Watch runs the job, and again when something has changed on either side, until ctx ends. told gets what
+// each run came to. After a failure it waits, longer every time.
+func (j *Job) Watch(ctx context.Context, told func([]Outcome, error)) error {
+	pause := firstPause
+	for ctx.Err() == nil {
+		_, out, err := j.Run(ctx)
+		told(out, err)
+		failed := err != nil || slices.ContainsFunc(out, func(o Outcome) bool { return o.Err != nil })
+		if errors.Is(err, ErrSignIn) {
+			return err
+		}
+		if failed {
+			select {
+			case <-j.Client.env.Clock.After(pause):
+			case <-ctx.Done():
+			}
+			pause = min(2*pause, maxPause)
+			continue
+		}
+		pause = firstPause
+		j.rest(ctx, out)
+	}
+	return ctx.Err()
+}
+
+// The pauses after a failure, and how long changes gather before they are replicated.
+const (
+	firstPause = 5 * time.Second
+	maxPause   = 5 * time.Minute
+	gather     = 500 * time.Millisecond
+	// atLeast is how often both sides are looked at all the same.
+	atLeast = 10 * time.Minute
+)
+
+// rest returns when one of the databases has changed, there or here.
+func (j *Job) rest(ctx context.Context, list []Outcome) {
+	e := j.Client.env
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	woken := make(chan struct{}, 1)
+	wake := func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	}
+	places := map[note.DatabaseID]uint64{}
+	for _, o := range list {
+		// As it was when the run began: what came since then is found, and what the run itself wrote costs one look more.
+		places[o.ID] = cmp.Or(o.In.FromSeq, o.Out.ToSeq)
+		if j.Direction == Pull {
+			continue
+		}
+		stop, err := j.Store.Watch(o.ID, wake)
+		if err != nil {
+			return
+		}
+		defer stop()
+		g, err := j.Service.As(note.System).Hello(ctx, o.ID, replica.Peer{})
+		if err != nil || g.Seq != cmp.Or(o.Out.FromSeq, o.In.ToSeq) {
+			wake()
+		}
+	}
+	done := make(chan struct{})
+	e.Go("replica wait", func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			changed, err := j.Client.Wait(ctx, places)
+			if err != nil || len(changed) > 0 {
+				wake()
+				return
+			}
+		}
+	})
+	select {
+	case <-woken:
+		select { // what comes at once is replicated at once
+		case <-e.Clock.After(gather):
+		case <-ctx.Done():
+		}
+	case <-e.Clock.After(atLeast):
+	case <-ctx.Done():
+	}
+	cancel()
+	<-done
+}

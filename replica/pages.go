@@ -1,0 +1,369 @@
+package replica
+
+import (
+	"encoding/binary"
+	"math"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+func appendPeer(dst []byte, p Peer) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, p.Store)
+	return binary.BigEndian.AppendUint64(dst, uint64(p.Replica))
+}
+
+func (r *reader) uint64() uint64 {
+	var b [8]byte
+	r.fixed(b[:])
+	return binary.BigEndian.Uint64(b[:])
+}
+
+func (r *reader) peer() Peer {
+	return Peer{Store: r.uint64(), Replica: note.ReplicaID(r.uint64())}
+}
+
+func appendUNIDs(dst []byte, list []note.UNID) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, u := range list {
+		dst = append(dst, u[:]...)
+	}
+	return dst
+}
+
+func (r *reader) unids() []note.UNID {
+	n := r.atMost(maxHeads, 16)
+	if n == 0 {
+		return nil
+	}
+	list := make([]note.UNID, n)
+	for i := range list {
+		list[i] = r.unid()
+	}
+	return list
+}
+
+func appendRefused(dst []byte, list []Refused) []byte {
+	list = list[:min(len(list), maxRefused)]
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, x := range list {
+		dst = append(dst, x.UNID[:]...)
+		dst = appendString(dst, x.Kind[:min(len(x.Kind), maxWord)])
+		dst = appendString(dst, x.Text[:min(len(x.Text), maxText)])
+	}
+	return dst
+}
+
+func (r *reader) refused() (list []Refused) {
+	for range r.atMost(maxRefused, 18) {
+		list = append(list, Refused{UNID: r.unid(), Kind: r.word(maxWord), Text: r.word(maxText)})
+	}
+	return list
+}
+
+// AppendGreeting appends the form in which a Greeting travels: the same for every version, since it is by
+// this that two sides find one.
+func AppendGreeting(dst []byte, g *Greeting) []byte {
+	dst = append(dst, g.Version, g.Oldest)
+	dst = appendPeer(dst, g.Peer)
+	dst = appendString(appendString(dst, g.Title), g.Kind)
+	dst = append(dst, g.Owner[:]...)
+	dst = appendBool(appendBool(dst, g.Shared), g.Leads)
+	dst = appendPosition(dst, &g.Position)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, g.Seq), g.Notes)
+	dst = appendCursor(dst, g.Seen)
+	dst = binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, g.Given.Store), g.Given.Seq)
+	dst = appendSelection(dst, &g.Select)
+	return appendUNIDs(append(dst, byte(g.May)), g.Aside)
+}
+
+// ReadGreeting reads what AppendGreeting wrote, as far as this side understands it: behind it a later version may
+// say more.
+func ReadGreeting(b []byte) (Greeting, error) {
+	r := &reader{b: b}
+	g := Greeting{Version: r.byte(), Oldest: r.byte()}
+	if r.v = g.Version; !r.bad && g.Oldest > Version {
+		_, err := speak(Version, Oldest, &g)
+		return g, err
+	}
+	g.Peer = r.peer()
+	g.Title, g.Kind = r.word(maxText), r.word(maxWord)
+	g.Owner = r.unid()
+	g.Shared, g.Leads = r.bool(), r.bool()
+	g.Position = r.position()
+	g.Seq, g.Notes = r.uvarint(), r.uvarint()
+	g.Seen = r.cursor()
+	g.Given = Given{Store: r.uint64(), Seq: r.uvarint()}
+	g.Select = r.selection()
+	g.May, g.Aside = May(r.byte()), r.unids()
+	if r.bad || g.Version <= Version && len(r.b) != 0 || g.Version == 0 || g.Oldest > g.Version {
+		return Greeting{}, formatError("a greeting")
+	}
+	_, err := speak(Version, Oldest, &g)
+	return g, err
+}
+
+func appendPosition(dst []byte, p *store.Position) []byte {
+	return binary.AppendUvarint(note.AppendLedger(dst, &p.Ledger), uint64(p.LastUIDValidity))
+}
+
+func (r *reader) position() (p store.Position) {
+	if r.bad {
+		return p
+	}
+	var err error
+	if p.Ledger, r.b, err = note.ReadLedger(r.b); err != nil || p.Slot >= note.Slots {
+		r.spoil()
+		return p
+	}
+	p.LastUIDValidity = r.uint32()
+	return p
+}
+
+func appendCursor(dst []byte, c store.Cursor) []byte {
+	return binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, c.Incarnation), c.Seq)
+}
+
+func (r *reader) cursor() store.Cursor {
+	return store.Cursor{Incarnation: r.uint64(), Seq: r.uvarint()}
+}
+
+func (r *reader) uint32() uint32 {
+	v := r.uvarint()
+	if v > math.MaxUint32 {
+		r.spoil()
+		return 0
+	}
+	return uint32(v)
+}
+
+func appendQuery(dst []byte, q *Query) []byte {
+	dst = appendCursor(append(dst, byte(q.Scope)), q.After)
+	dst = appendUNIDs(dst, q.Only)
+	dst = binary.AppendUvarint(dst, uint64(q.Limit))
+	return appendSelection(dst, &q.Select)
+}
+
+func (r *reader) query() Query {
+	q := Query{Scope: Scope(r.byte()), After: r.cursor(), Only: r.unids(), Limit: int(r.uint32())}
+	q.Select = r.selection()
+	if q.Scope > Folders {
+		r.spoil()
+	}
+	return q
+}
+
+// minHead is the least that a head takes.
+const minHead = 1 + 16 + 16 + 1 + 1
+
+func appendHeads(dst []byte, list []Head) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for i := range list {
+		h := &list[i]
+		dst = binary.AppendUvarint(dst, h.Seq)
+		dst = append(append(dst, h.UNID[:]...), h.Version[:]...)
+		dst = binary.AppendUvarint(appendBool(dst, h.Out), uint64(len(h.Leaves)))
+		for _, l := range h.Leaves {
+			dst = appendRevision(dst, l)
+		}
+	}
+	return dst
+}
+
+func (r *reader) heads() []Head {
+	n := r.atMost(maxHeads, minHead)
+	if n == 0 {
+		return nil
+	}
+	list := make([]Head, n)
+	for i := range list {
+		h := &list[i]
+		h.Seq, h.UNID = r.uvarint(), r.unid()
+		r.fixed(h.Version[:])
+		h.Out = r.bool()
+		for range r.count(17) {
+			h.Leaves = append(h.Leaves, r.revision())
+		}
+	}
+	return list
+}
+
+func appendHeadPage(dst []byte, p *HeadPage) []byte {
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, p.From), p.To)
+	dst = appendRefused(appendHeads(appendBool(dst, p.More), p.Heads), p.Refused)
+	return appendInfo(dst, p.Info)
+}
+
+// appendInfo appends what a database is in its stored form, with its length; nothing has length 0.
+func appendInfo(dst []byte, i *layout.Info) []byte {
+	if i == nil {
+		return append(dst, 0)
+	}
+	return appendBytes(dst, layout.AppendInfo(nil, i))
+}
+
+func (r *reader) info() *layout.Info {
+	b := r.bytes()
+	if len(b) == 0 {
+		return nil
+	}
+	i, err := layout.ReadInfo(b)
+	if err != nil {
+		r.spoil()
+	}
+	return i
+}
+
+func (r *reader) headPage() HeadPage {
+	p := HeadPage{From: r.uvarint(), To: r.uvarint(), More: r.bool()}
+	p.Heads, p.Refused = r.heads(), r.refused()
+	p.Info = r.info()
+	if p.To < p.From {
+		r.spoil()
+	}
+	return p
+}
+
+func appendWants(dst []byte, list []Want) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, w := range list {
+		dst = append(dst, byte(w))
+	}
+	return dst
+}
+
+func (r *reader) wants() []Want {
+	list := make([]Want, r.atMost(maxHeads, 1))
+	for i := range list {
+		if list[i] = Want(r.byte()); list[i] > Buried {
+			r.spoil()
+		}
+	}
+	return list
+}
+
+func appendAsks(dst []byte, list []Ask) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, a := range list {
+		dst = appendBool(append(dst, a.UNID[:]...), a.Thin)
+	}
+	return dst
+}
+
+func (r *reader) asks() []Ask {
+	list := make([]Ask, r.atMost(maxHeads, 17))
+	for i := range list {
+		list[i] = Ask{UNID: r.unid(), Thin: r.bool()}
+	}
+	return list
+}
+
+// AppendChangePage appends the form of version v in which a page of notes travels.
+func AppendChangePage(dst []byte, v uint8, p *ChangePage) []byte {
+	return p.append(append(dst, v))
+}
+
+func (p *ChangePage) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(appendPeer(dst, p.From), uint64(p.Left))
+	dst = appendInfo(appendRefused(dst, p.Refused), p.Info)
+	dst = binary.AppendUvarint(dst, uint64(len(p.Notes)))
+	for i := range p.Notes {
+		dst = appendNote(dst, p.Notes[i].Note, p.Notes[i].Thin)
+	}
+	return dst
+}
+
+// ReadChangePage reads what AppendChangePage wrote. Its notes alias b.
+func ReadChangePage(b []byte) (*ChangePage, error) {
+	r, err := read(b)
+	if err != nil {
+		return nil, err
+	}
+	p := r.changePage()
+	return p, r.end()
+}
+
+// minNote is the least that a note takes: flags, class, UNID, date, size, a history of one revision, a state of none.
+const minNote = 1 + 1 + 16 + 1 + 1 + 21 + 1
+
+func (r *reader) changePage() *ChangePage {
+	p := &ChangePage{From: r.peer(), Left: int(r.uint32()), Refused: r.refused(), Info: r.info()}
+	for range r.atMost(maxHeads, minNote) {
+		n, thin := r.note()
+		p.Notes = append(p.Notes, Change{Thin: thin, Note: n})
+	}
+	return p
+}
+
+func appendRefs(dst []byte, list []store.ObjectRef) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, x := range list {
+		dst = appendRef(dst, x)
+	}
+	return dst
+}
+
+func appendRef(dst []byte, x store.ObjectRef) []byte {
+	return binary.AppendUvarint(append(dst, x.Digest[:]...), uint64(x.Size))
+}
+
+func (r *reader) ref() (x store.ObjectRef) {
+	r.fixed(x.Digest[:])
+	x.Size = r.uvarint()
+	return x
+}
+
+func (r *reader) refs() (list []store.ObjectRef) {
+	for range r.atMost(maxRefs, 33) {
+		list = append(list, r.ref())
+	}
+	return list
+}
+
+func appendLacks(dst []byte, list []Lack) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, x := range list {
+		dst = binary.AppendUvarint(appendRef(dst, x.ObjectRef), x.Have)
+	}
+	return dst
+}
+
+func (r *reader) lacks() (list []Lack) {
+	for range r.atMost(maxRefs, 34) {
+		list = append(list, Lack{ObjectRef: r.ref(), Have: r.uvarint()})
+	}
+	return list
+}
+
+func (a *Ack) append(dst []byte) []byte {
+	for _, n := range []int{a.Added, a.Updated, a.Deleted} {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	dst = appendRefs(appendUNIDs(dst, a.Again), a.Missing)
+	return appendPosition(appendRefused(dst, a.Refused), &a.Position)
+}
+
+func (r *reader) ack() Ack {
+	a := Ack{Added: int(r.uint32()), Updated: int(r.uint32()), Deleted: int(r.uint32())}
+	a.Again, a.Missing, a.Refused = r.unids(), r.refs(), r.refused()
+	a.Position = r.position()
+	return a
+}
+
+func (m *Mark) append(dst []byte) []byte {
+	dst = appendBool(appendBool(appendPeer(dst, m.Peer), m.Knows), m.Gives)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, m.Received), m.Given)
+	dst = appendString(appendSelection(dst, &m.Select), m.Name[:min(len(m.Name), maxText)])
+	return appendRefused(appendBool(dst, m.Aside != nil), m.Aside)
+}
+
+func (r *reader) mark() Mark {
+	m := Mark{Peer: r.peer(), Knows: r.bool(), Gives: r.bool(), Received: r.uvarint(), Given: r.uvarint()}
+	m.Select, m.Name = r.selection(), r.word(maxText)
+	there := r.bool()
+	if m.Aside = r.refused(); there && m.Aside == nil {
+		m.Aside = []Refused{}
+	}
+	return m
+}

@@ -1,0 +1,243 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"doublet/env"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/stat"
+	"doublet/store"
+)
+
+// Options are the settings of a Service. Zero values take the defaults.
+type Options struct {
+	// Memory is how many bytes of objects that have come and are not in any note yet are held (256 MB). The largest
+	// object that is taken is half of it.
+	Memory int64
+	// MaxMessage bounds a message that a person brings, in bytes (50 MB).
+	MaxMessage uint64
+	Stats      *stat.Tree
+}
+
+// Service is replication at one server: what its Sides share.
+type Service struct {
+	s    *store.Store
+	mail *mailbox.Service
+	env  *env.Env
+	opt  Options
+	hist history
+	stage
+	stat statistics
+	came came
+
+	peersMu sync.Mutex
+	peers   map[recordKey]time.Time
+}
+
+// New makes the Service over a store. Mail that people bring is read by mail, as any that comes in.
+func New(s *store.Store, m *mailbox.Service, e *env.Env, o Options) *Service {
+	if o.Memory <= 0 {
+		o.Memory = 256 << 20
+	}
+	if o.MaxMessage == 0 {
+		o.MaxMessage = 50 << 20
+	}
+	x := &Service{s: s, mail: m, env: e, opt: o, hist: history{s: s}, peers: map[recordKey]time.Time{}}
+	x.stage = stage{env: e, most: o.Memory, parts: map[stageKey]*staged{}}
+	x.stat.init(o.Stats)
+	return x
+}
+
+// As is the Side of the replicas here for somebody: the server itself, or a person, to whom nothing is told
+// and from whom nothing is taken but what the access lists grant.
+func (s *Service) As(who note.Who) *Local { return &Local{s, who} }
+
+// History lists what is remembered of other replicas.
+func (s *Service) History(ctx context.Context) ([]Record, error) { return s.hist.list(ctx) }
+
+// Local is a Side here. It is one person's, or the server's own.
+type Local struct {
+	*Service
+	who note.Who
+}
+
+var _ Side = (*Local)(nil)
+
+// read calls fn with the database as it is now, and what is granted in it.
+func (l *Local) read(ctx context.Context, db note.DatabaseID, fn func(*store.Reader, *grant) error) error {
+	if db == ID {
+		return ErrLocalOnly
+	}
+	return l.s.Read(ctx, note.System, db, func(r *store.Reader) error {
+		g := grantOf(&l.who, r)
+		if g.may() == 0 {
+			return store.ErrDenied
+		}
+		return fn(r, g)
+	})
+}
+
+func (l *Local) peerOf(r *store.Reader) Peer {
+	return Peer{Store: l.s.Incarnation(), Replica: r.Info().Replica}
+}
+
+// Hello implements Side.
+func (l *Local) Hello(ctx context.Context, db note.DatabaseID, by Peer) (Greeting, error) {
+	var g Greeting
+	err := l.read(ctx, db, func(r *store.Reader, gr *grant) error {
+		info, c := r.Info(), r.Counters()
+		g = Greeting{
+			Version: Version, Oldest: Oldest, Peer: l.peerOf(r), Title: info.Title, Kind: info.Kind, Owner: info.Owner,
+			Shared: c.Ledger.Shared, Leads: l.s.Leads(db), Position: r.Position(), Seq: c.Seq, Notes: c.Notes, May: gr.may(),
+		}
+		return nil
+	})
+	if err != nil || by.Replica == 0 {
+		return g, err
+	}
+	rec, known, err := l.hist.of(ctx, db, by.Replica)
+	if err != nil || !known {
+		return g, err
+	}
+	g.Seen = store.Cursor{Incarnation: rec.Store, Seq: rec.Received}
+	if g.Select = rec.Select; rec.Keeps {
+		g.Given = Given{Store: rec.Store, Seq: rec.Given}
+	}
+	for _, a := range rec.Aside {
+		if !a.UNID.IsZero() {
+			g.Aside = append(g.Aside, a.UNID)
+		}
+	}
+	return g, nil
+}
+
+// resolve turns a place in another life of the store into one in this, at most last: a life that is not known here
+// begins at the beginning.
+func (l *Local) resolve(c store.Cursor, last uint64) uint64 {
+	if c.Incarnation == l.s.Incarnation() {
+		return c.Seq
+	}
+	// The feed knows where the lives parted. With nothing behind that it stands at its own end.
+	at, err := l.s.Feed(c, func(store.Change) bool { return false })
+	if err != nil || at.Incarnation != l.s.Incarnation() {
+		return 0
+	}
+	return min(at.Seq, last)
+}
+
+// Mark implements Side.
+func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
+	if m.Peer.Replica == 0 {
+		return formatError("a mark without a replica")
+	}
+	shared := false
+	err := l.read(ctx, db, func(r *store.Reader, _ *grant) error {
+		c := r.Counters()
+		if m.Given > c.Seq {
+			return formatError("a mark at %d, the database is at %d", m.Given, c.Seq)
+		}
+		shared = c.Ledger.Shared
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var passed uint64
+	err = l.hist.set(ctx, db, m.Peer.Replica, &l.who, l.env.Clock.Now(), !shared, func(x *Record) {
+		if x.Store != m.Peer.Store && m.Received == 0 {
+			x.Received = 0 // another life of it: what was received of the old one says nothing
+		}
+		x.Store = m.Peer.Store
+		if m.Received > 0 {
+			x.Received = m.Received
+		}
+		if m.Gives {
+			x.Given = m.Given
+		}
+		x.Keeps = x.Keeps || m.Knows || m.Gives
+		passed = x.Given
+		x.Select = m.Select
+		if m.Name != "" {
+			x.Name = m.Name
+		}
+		if m.Aside != nil {
+			x.Aside = m.Aside
+		}
+	})
+	if err != nil || !m.Knows && !m.Gives || shared && !l.due(db, m.Peer.Replica) {
+		return err
+	}
+	// While a replica is known that has not passed a deletion, the deletion is kept for it.
+	return l.s.Replicate(ctx, db, func(w *store.Writer) error { return w.SetPeer(m.Peer.Replica, passed) })
+}
+
+// peersEvery is how often it is written down what a mate has passed: deletions are kept a little longer for
+// that, and a busy cluster has one commit less for each of its changes.
+const peersEvery = 10 * time.Second
+
+func (s *Service) due(db note.DatabaseID, replica note.ReplicaID) bool {
+	now := s.env.Clock.Now()
+	s.peersMu.Lock()
+	defer s.peersMu.Unlock()
+	k := recordKey{db, replica}
+	if at, known := s.peers[k]; known && now.Sub(at) < peersEvery {
+		return false
+	}
+	if len(s.peers) >= maxDue {
+		clear(s.peers)
+	}
+	s.peers[k] = now
+	return true
+}
+
+// maxDue bounds the replicas of which it is known when they were written down.
+const maxDue = 100_000
+
+// Forget drops what is remembered of another replica: nothing is kept for it any more.
+func (s *Service) Forget(ctx context.Context, db note.DatabaseID, replica note.ReplicaID) error {
+	return s.hist.drop(ctx, db, replica)
+}
+
+// statistics are Domino's, over all replication of the server.
+type statistics struct {
+	added, updated, deleted, failed, successful, refused, sent, received, objects, ahead, restored *stat.Counter
+}
+
+func (s *statistics) init(t *stat.Tree) {
+	s.added = t.Counter("Replica.Docs.Added", "notes that replication has added here")
+	s.updated = t.Counter("Replica.Docs.Updated", "notes that replication has changed here")
+	s.deleted = t.Counter("Replica.Docs.Deleted", "notes that replication has deleted here")
+	s.failed = t.Counter("Replica.Failed", "replications that failed")
+	s.successful = t.Counter("Replica.Successful", "replications that came to their end")
+	s.refused = t.Counter("Replica.Docs.Refused", "notes that were set aside: they could not be read or taken")
+	s.sent = t.Counter("Replica.Docs.Sent", "notes given to other replicas")
+	s.received = t.Counter("Replica.Objects.Received", "objects taken from other replicas")
+	s.objects = t.Counter("Replica.Objects.ReceivedBytes", "bytes of objects taken from other replicas")
+	s.ahead = t.Counter("Replica.Clock.Ahead", "notes whose stamps lie more than a minute ahead of the clock")
+	s.restored = t.Counter("Replica.Restored", "replicas elsewhere that were found in another life of their store")
+}
+
+// took counts what was applied here.
+func (s *statistics) took(a *Ack) {
+	s.added.Add(uint64(a.Added))
+	s.updated.Add(uint64(a.Updated))
+	s.deleted.Add(uint64(a.Deleted))
+	s.refused.Add(uint64(len(a.Refused)))
+}
+
+// Done counts a replication that has ended.
+func (s *Service) Done(err error) {
+	switch {
+	case err == nil:
+		s.stat.successful.Inc()
+	case !errors.Is(err, context.Canceled):
+		s.stat.failed.Inc()
+	}
+}
+
+// keepStaged is how long objects wait for the notes that name them.
+const keepStaged = 10 * time.Minute

@@ -1,0 +1,228 @@
+package search
+
+import (
+	"context"
+	"errors"
+
+	"doublet/note"
+	"doublet/search/index"
+	"doublet/search/query"
+	"doublet/search/text"
+	"doublet/store"
+)
+
+// Verdict is what the index knows of a test of texts, for all notes of a database.
+type Verdict struct {
+	yes, ask IDs
+	// upto is the last note that the index knows; all says that words say nothing about the test.
+	upto note.ID
+	all  bool
+}
+
+// Answer is a verdict on one note.
+type Answer uint8
+
+// The answers. Ask: the note's text has to be looked at.
+const (
+	No Answer = iota
+	Yes
+	Ask
+)
+
+// On is the verdict on a note.
+func (v *Verdict) On(id note.ID) Answer {
+	switch {
+	case v.yes.Has(id):
+		return Yes
+	case v.all || id > v.upto || v.ask.Has(id):
+		return Ask
+	}
+	return No
+}
+
+// Few lists the notes up to last that are not No, where there are at most limit of them.
+func (v *Verdict) Few(limit int, last note.ID) ([]note.ID, bool) {
+	behind := uint64(0)
+	if last > v.upto {
+		behind = uint64(last - v.upto)
+	}
+	n := v.yes.Len() + v.ask.Len()
+	if v.all || n > limit || behind > uint64(limit-n) {
+		return nil, false
+	}
+	out := make([]note.ID, 0, n+int(behind))
+	both := v.yes.clone()
+	both.or(&v.ask)
+	both.Each(func(id note.ID) bool {
+		out = append(out, id)
+		return true
+	})
+	for id := v.upto + 1; id <= last; id++ {
+		out = append(out, id)
+	}
+	return out, true
+}
+
+// unknown is the verdict of no index.
+func unknown() *Verdict { return &Verdict{all: true} }
+
+// Find asks the index about tests of texts in a database, all at one moment: r reads the database, at that moment or
+// later. What the index does not know, because it is behind, or there is none, is Ask. A nil Service knows nothing.
+func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text) ([]*Verdict, error) {
+	out := make([]*Verdict, len(tests))
+	for i := range out {
+		out[i] = unknown()
+	}
+	x := s.index()
+	if x == nil || len(tests) == 0 {
+		return out, ctx.Err()
+	}
+	err := s.guard(ctx, x, func(ctx context.Context) error {
+		v, err := x.Open(r.Database())
+		if v == nil || err != nil {
+			return err
+		}
+		f := finder{v: v}
+		f.begin()
+		err = f.behindOf(r)
+		for i := 0; i < len(tests) && err == nil; i++ {
+			if err = ctx.Err(); err == nil {
+				out[i], err = f.verdict(tests[i])
+			}
+		}
+		return errors.Join(err, v.Close())
+	})
+	if err != nil && ctx.Err() == nil {
+		// An index that fails costs time, and no answers.
+		s.failed(x, err)
+		for i := range out {
+			out[i] = unknown()
+		}
+		err = nil
+	}
+	return out, err
+}
+
+// finder answers from one view of the index.
+type finder struct {
+	v *index.View
+	// behind are notes that changed since the index saw them, late those whose attachments it has not seen, cut
+	// those that have a word longer than its term.
+	behind, late, cut IDs
+	// again are notes that may have had other words than they have.
+	again IDs
+}
+
+// begin collects what the index does not know whole.
+func (f *finder) begin() {
+	for _, id := range f.v.Late() {
+		f.late.Add(id)
+	}
+	for _, p := range f.v.Parts() {
+		for ord, flags := range p.Docs.Flags {
+			if flags&index.Cut != 0 {
+				f.cut.Add(p.Docs.Notes[ord])
+			}
+			if flags&index.Mutable != 0 {
+				f.again.Add(p.Docs.Notes[ord])
+			}
+		}
+	}
+}
+
+// behindOf collects what changed since.
+func (f *finder) behindOf(r *store.Reader) error {
+	since := f.v.Cursor.Seq
+	if b := f.v.Build; !b.Done && b.Seq != 0 {
+		since = min(since, b.Seq)
+	}
+	var inner error
+	err := r.Since(since, func(_ uint64, id note.ID) bool {
+		if id > f.v.Build.Upto {
+			return true
+		}
+		row, err := r.Row(id)
+		if err != nil {
+			inner = ignoreGone(err)
+			return inner == nil
+		}
+		had := note.RecipeID(0)
+		if row.Recipe != 0 {
+			had, inner = f.v.Kept(id)
+		}
+		if row.Recipe == 0 || had != row.Recipe {
+			f.behind.Add(id)
+		}
+		return inner == nil
+	})
+	return errors.Join(err, inner)
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// verdict works a test out.
+func (f *finder) verdict(t *query.Text) (*Verdict, error) {
+	out := &Verdict{upto: f.v.Build.Upto}
+	groups := t.Groups()
+	if t.Never() {
+		return out, nil
+	}
+	if len(groups) == 0 {
+		out.all = true
+		return out, nil
+	}
+	var maybe IDs
+	for i, g := range groups {
+		var found IDs
+		if err := f.group(t, g, &found, &out.yes); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			maybe = found
+		} else {
+			maybe.and(&found)
+		}
+	}
+	if t.IsSubstring() {
+		maybe.or(&f.cut)
+	}
+	if t.Fields&text.Attached != 0 {
+		maybe.or(&f.late)
+	}
+	maybe.or(&f.behind)
+	out.yes.without(&f.behind)
+	out.yes.without(&f.again)
+	maybe.without(&out.yes)
+	out.ask = maybe
+	return out, nil
+}
+
+// group finds the notes of which a word fits one of the patterns: found are all, yes those that pass by that alone.
+func (f *finder) group(t *query.Text, g query.Group, found, yes *IDs) error {
+	parts := f.v.Parts()
+	for _, p := range g {
+		err := f.v.Search(p, func(part int, list *index.Postings) (bool, error) {
+			d := parts[part].Docs
+			for list.Next() {
+				if text.Field(list.Code.Fields())&t.Fields == 0 {
+					continue
+				}
+				id := d.Notes[list.Ord]
+				if t.Decides(list.Code) {
+					yes.Add(id)
+				}
+				found.Add(id)
+			}
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package index
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"doublet/note"
+)
+
+// Docs are the pieces of a segment, by ordinal. They must not be changed.
+type Docs struct {
+	Notes   []note.ID
+	Dates   []int64
+	Lengths []uint32
+	Flags   []Flags // with flagAttachments
+	// Words is the sum of Lengths.
+	Words uint64
+}
+
+// Kind is the kind of a piece.
+func (d *Docs) Kind(ord uint32) Kind {
+	if d.Flags[ord]&flagAttachments != 0 {
+		return Attachments
+	}
+	return Main
+}
+
+func (d *Docs) add(id note.ID, date int64, length uint32, f Flags) {
+	d.Notes, d.Dates = append(d.Notes, id), append(d.Dates, date)
+	d.Lengths, d.Flags = append(d.Lengths, length), append(d.Flags, f)
+	d.Words += uint64(length)
+}
+
+func (d *Docs) addPiece(p *Piece) {
+	f := p.Flags
+	if p.Kind == Attachments {
+		f |= flagAttachments
+	}
+	d.add(p.Note, p.Date, p.Length, f)
+}
+
+func (d *Docs) size() int64 { return int64(len(d.Notes))*21 + 128 }
+
+// docsBlock is how many documents one row holds.
+const docsBlock = 512
+
+// appendDocs appends the stored form of the documents from lo to hi.
+func appendDocs(dst []byte, d *Docs, lo, hi int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(hi-lo))
+	var id, date int64
+	for i := lo; i < hi; i++ {
+		dst = binary.AppendVarint(dst, int64(d.Notes[i])-id)
+		dst = binary.AppendVarint(dst, d.Dates[i]-date)
+		dst = binary.AppendUvarint(dst, uint64(d.Lengths[i]))
+		dst = append(dst, byte(d.Flags[i]))
+		id, date = int64(d.Notes[i]), d.Dates[i]
+	}
+	return dst
+}
+
+// readDocs adds the documents of a row.
+func readDocs(d *Docs, b []byte) bool {
+	r := reading{b: b}
+	var id, date int64
+	for range r.count(4) {
+		id += r.varint()
+		date += r.varint()
+		d.add(note.ID(id), date, uint32(r.uvarint()), Flags(r.byte()))
+	}
+	return !r.bad && len(r.b) == 0
+}
+
+// docsCache keeps the documents of segments that were asked for lately, up to so many bytes. Segments do
+// not change, and their numbers are not given again.
+type docsCache struct {
+	mu   sync.Mutex
+	max  int64
+	used int64
+	m    map[docsKey]*Docs
+	// order is that of use, the oldest first.
+	order []docsKey
+}
+
+type docsKey struct {
+	db  note.DatabaseID
+	seg uint32
+}
+
+func (c *docsCache) get(k docsKey) *Docs {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.m[k]
+}
+
+func (c *docsCache) put(k docsKey, d *Docs) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m[k] != nil || d.size() > c.max/2 {
+		return
+	}
+	for c.used+d.size() > c.max && len(c.order) > 0 {
+		old := c.order[0]
+		c.order = c.order[1:]
+		if o := c.m[old]; o != nil {
+			c.used -= o.size()
+			delete(c.m, old)
+		}
+	}
+	if c.m == nil {
+		c.m = make(map[docsKey]*Docs)
+	}
+	c.m[k] = d
+	c.order = append(c.order, k)
+	c.used += d.size()
+}

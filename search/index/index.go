@@ -1,0 +1,395 @@
+// Package index is the full-text index of all databases of a server: which notes hold which words. It lies in
+// an engine of its own beside the store, is made of the store alone, and may be lost: what is written is
+// durable a while later, and an index that a crash has taken back goes on from its cursor.
+//
+// Each database has its own part. Words of a note are written as one Record; when enough of them wait they
+// become a segment (a dictionary and lists of postings that change no more), and when there are enough
+// segments of one size they become one of the next size. So a note's words are written about once for each
+// factor of eight by which its mail file is larger than 64 notes, always in order, and never term by term.
+// doc/search.md says why.
+//
+// The index knows candidates by their words; it does not know texts, notes or access lists.
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+)
+
+// The kinds of error.
+var (
+	// ErrDamaged: what is there cannot be read, or cannot be written any more. The index is to be made anew.
+	ErrDamaged = errors.New("index: damaged")
+	// ErrFormat: another version has made it.
+	ErrFormat = errors.New("index: of another version")
+	ErrClosed = errors.New("index: closed")
+)
+
+// Cursor is how far the index has read the store's feed.
+type Cursor struct{ Incarnation, Seq uint64 }
+
+// Options are the settings of an index. Zero values take the defaults.
+type Options struct {
+	// CacheSize is the block cache in bytes (32 MB), MemTableSize a memtable (8 MB), DocsSize what is kept of the
+	// documents of segments (16 MB).
+	CacheSize, MemTableSize, DocsSize int64
+	// Make says what the words are made with: an index that was made with another is ErrFormat.
+	Make uint64
+}
+
+// Index is an open index.
+type Index struct {
+	env  *env.Env
+	eng  *pebble.DB
+	docs docsCache
+
+	// state is held while a database's State is read, changed and written.
+	state sync.Mutex
+	// use is held for reading by whoever reads or writes, for writing to close.
+	use    sync.RWMutex
+	closed bool
+
+	dead  chan struct{} // closes when the engine has given up
+	cause atomic.Pointer[error]
+}
+
+// Open opens the index in a folder, and makes it where there is none.
+func Open(e *env.Env, dir string, o Options) (*Index, error) {
+	if o.CacheSize == 0 {
+		o.CacheSize = 32 << 20
+	}
+	if o.MemTableSize == 0 {
+		o.MemTableSize = 8 << 20
+	}
+	if o.DocsSize == 0 {
+		o.DocsSize = 16 << 20
+	}
+	x := &Index{env: e, dead: make(chan struct{}), docs: docsCache{max: o.DocsSize}}
+	var err error
+	// An engine that gives up does not return from where it does: see engineLog.
+	if e := x.Guard(context.Background(), func(context.Context) { x.eng, err = x.openEngine(dir, &o) }); e != nil {
+		return nil, e
+	}
+	if err != nil {
+		return nil, engineError(err)
+	}
+	if err := x.checkFormat(o.Make); err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	return x, nil
+}
+
+func (x *Index) openEngine(dir string, o *Options) (*pebble.DB, error) {
+	cache := pebble.NewCache(o.CacheSize)
+	defer cache.Unref()
+	opt := &pebble.Options{
+		FS:                 x.env.FS,
+		Cache:              cache,
+		FormatMajorVersion: pebble.FormatValueSeparation,
+		// Nobody waits for what is written here to be durable, and all of it can be made again.
+		DisableWAL:                  true,
+		MemTableSize:                uint64(o.MemTableSize),
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       40,
+		LBaseMaxBytes:               64 << 20,
+		MaxOpenFiles:                500,
+		Logger:                      engineLog{x},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { x.env.Log.Warn("index: engine background work failed", "err", err) },
+			DataCorruption: func(i pebble.DataCorruptionInfo) {
+				x.env.Log.Error("index: engine found damage", "file", i.Path, "details", i.Details)
+			},
+		},
+	}
+	opt.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
+	for i := range opt.Levels {
+		opt.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		opt.Levels[i].BlockSize = 16 << 10
+		opt.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.FastestCompression }
+	}
+	opt.Levels[len(opt.Levels)-1].Compression = func() *sstable.CompressionProfile { return sstable.BalancedCompression }
+	return pebble.Open(dir, opt)
+}
+
+const (
+	metaFormat = "format"
+	metaCursor = "cursor"
+)
+
+func (x *Index) checkFormat(made uint64) error {
+	want := binary.BigEndian.AppendUint64([]byte{Format}, made)
+	v, err := getValue(x.eng, metaKey(metaFormat))
+	if errors.Is(err, pebble.ErrNotFound) {
+		if v, err := getValue(x.eng, metaKey(metaCursor)); err == nil {
+			return fmt.Errorf("%w: no format beside cursor %x", ErrDamaged, v)
+		}
+		if err := x.eng.Set(metaKey(metaFormat), want, pebble.NoSync); err != nil {
+			return engineError(err)
+		}
+		return nil
+	}
+	if err != nil {
+		return engineError(err)
+	}
+	if string(v) != string(want) {
+		return ErrFormat
+	}
+	return nil
+}
+
+// grace is how long Guard waits, once the engine has given up, for those who are not stuck in it.
+const grace = 5 * time.Second
+
+// Guard runs fn, which uses the index, and returns when it has. An engine that gives up does so without
+// returning, and whoever is in it then stays there: fn's context ends, and whoever has not come back a while
+// later is left behind.
+func (x *Index) Guard(ctx context.Context, fn func(context.Context)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	x.env.Go("index", func() {
+		defer close(done)
+		fn(ctx)
+	})
+	select {
+	case <-done:
+		return nil
+	case <-x.dead:
+	}
+	cancel()
+	select {
+	case <-done:
+	case <-x.env.Clock.After(grace):
+	}
+	return x.Err()
+}
+
+// Dead closes when the engine has given up: nothing of the index can be used any more, nor closed.
+func (x *Index) Dead() <-chan struct{} { return x.dead }
+
+// Err is why the index is dead, nil while it is not.
+func (x *Index) Err() error {
+	if p := x.cause.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// enter is called before the engine is used, leave afterwards.
+func (x *Index) enter() error {
+	x.use.RLock()
+	if x.closed {
+		x.use.RUnlock()
+		return ErrClosed
+	}
+	if err := x.Err(); err != nil {
+		x.use.RUnlock()
+		return err
+	}
+	return nil
+}
+
+func (x *Index) leave() { x.use.RUnlock() }
+
+// Close waits for those who use the index, writes what is in memory, and closes it. A dead one is left as it is.
+func (x *Index) Close() error {
+	if x.Err() != nil {
+		return nil
+	}
+	x.use.Lock()
+	defer x.use.Unlock()
+	if x.closed {
+		return nil
+	}
+	x.closed = true
+	var err error
+	if e := x.Guard(context.Background(), func(context.Context) { err = errors.Join(x.eng.Flush(), x.eng.Close()) }); e != nil {
+		return nil
+	}
+	return engineError(err)
+}
+
+// Flush makes all that was written durable.
+func (x *Index) Flush() error {
+	if err := x.enter(); err != nil {
+		return err
+	}
+	defer x.leave()
+	return engineError(x.eng.Flush())
+}
+
+// Cursor is how far the feed was read.
+func (x *Index) Cursor() (Cursor, error) {
+	if err := x.enter(); err != nil {
+		return Cursor{}, err
+	}
+	defer x.leave()
+	return readCursor(x.eng)
+}
+
+func readCursor(r pebble.Reader) (Cursor, error) {
+	v, err := getValue(r, metaKey(metaCursor))
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return Cursor{}, nil
+	case err != nil:
+		return Cursor{}, engineError(err)
+	case len(v) != 16:
+		return Cursor{}, fmt.Errorf("%w: cursor", ErrDamaged)
+	}
+	return Cursor{binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])}, nil
+}
+
+func putCursor(b *pebble.Batch, c Cursor) error {
+	return b.Set(metaKey(metaCursor), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.Incarnation), c.Seq), nil)
+}
+
+// States calls fn for the state of each database, until it returns false.
+func (x *Index) States(fn func(note.DatabaseID, *State) bool) error {
+	if err := x.enter(); err != nil {
+		return err
+	}
+	defer x.leave()
+	prefix := []byte{spaceState}
+	return scan(x.eng, prefix, func(k, v []byte) (bool, error) {
+		s, ok := readState(v)
+		if !ok || len(k) != 9 {
+			return false, fmt.Errorf("%w: state %x", ErrDamaged, k)
+		}
+		return fn(note.DatabaseID(binary.BigEndian.Uint64(k[1:])), s), nil
+	})
+}
+
+// stateOf reads a database's state; one that was never met has an empty one.
+func stateOf(r pebble.Reader, db note.DatabaseID) (*State, error) {
+	v, err := getValue(r, dbKey(spaceState, db))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return &State{}, nil
+	}
+	if err != nil {
+		return nil, engineError(err)
+	}
+	s, ok := readState(v)
+	if !ok {
+		return nil, fmt.Errorf("%w: state of database %s", ErrDamaged, db)
+	}
+	return s, nil
+}
+
+// State reads where a database stands.
+func (x *Index) State(db note.DatabaseID) (*State, error) {
+	if err := x.enter(); err != nil {
+		return nil, err
+	}
+	defer x.leave()
+	return stateOf(x.eng, db)
+}
+
+// Size is what the index takes on disk, in bytes.
+func (x *Index) Size() uint64 {
+	if x.enter() != nil {
+		return 0
+	}
+	defer x.leave()
+	return x.eng.Metrics().DiskSpaceUsage()
+}
+
+// Settle merges what the engine holds, for measuring.
+func (x *Index) Settle(ctx context.Context) error {
+	if err := x.enter(); err != nil {
+		return err
+	}
+	defer x.leave()
+	return engineError(errors.Join(x.eng.Flush(), x.eng.Compact(ctx, []byte{0}, []byte{0xff}, false)))
+}
+
+// getValue reads a row into memory of its own.
+func getValue(r pebble.Reader, key []byte) ([]byte, error) {
+	v, closer, err := r.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(nil), v...)
+	return out, closer.Close()
+}
+
+// scan calls fn for the rows with a prefix until it returns false.
+func scan(r pebble.Reader, prefix []byte, fn func(k, v []byte) (bool, error)) (err error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return engineError(err)
+	}
+	defer func() { err = errors.Join(err, engineError(it.Close())) }()
+	for it.First(); it.Valid(); it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return engineError(err)
+		}
+		if more, err := fn(it.Key(), v); err != nil || !more {
+			return err
+		}
+	}
+	return engineError(it.Error())
+}
+
+func engineError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrDamaged), errors.Is(err, ErrClosed):
+		return err
+	case errors.Is(err, pebble.ErrClosed):
+		return ErrClosed
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return fmt.Errorf("index: engine: %w", err)
+}
+
+// engineLog hands the engine's rare words to the server's log. A fatal one is a failed write of the manifest:
+// the index is dead, and the server goes on without it.
+type engineLog struct{ x *Index }
+
+func (l engineLog) Infof(format string, args ...any) {}
+
+func (l engineLog) Errorf(format string, args ...any) {
+	l.x.env.Log.Warn("index: engine", "msg", fmt.Sprintf(format, args...))
+}
+
+// Fatalf never returns, as the engine expects. Its goroutine stays where it is with the locks that it holds.
+func (l engineLog) Fatalf(format string, args ...any) {
+	err := fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
+	if l.x.cause.CompareAndSwap(nil, &err) {
+		l.x.env.Log.Error("index: engine gives up", "err", err)
+		close(l.x.dead)
+	}
+	select {}
+}
+
+// Lates calls fn for each note whose attachments are still to be read, with the build that waits for them, until it
+// returns false.
+func (x *Index) Lates(fn func(db note.DatabaseID, build uint32, id note.ID) bool) error {
+	if err := x.enter(); err != nil {
+		return err
+	}
+	defer x.leave()
+	return scan(x.eng, []byte{spaceLate}, func(k, _ []byte) (bool, error) {
+		if len(k) != 21 {
+			return false, fmt.Errorf("%w: late note %x", ErrDamaged, k)
+		}
+		return fn(note.DatabaseID(binary.BigEndian.Uint64(k[1:])), binary.BigEndian.Uint32(k[9:]), note.ID(binary.BigEndian.Uint64(k[13:]))), nil
+	})
+}

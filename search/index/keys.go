@@ -1,0 +1,122 @@
+package index
+
+import (
+	"encoding/binary"
+
+	"doublet/note"
+)
+
+// The spaces of keys. Behind the space stands the database's id (8 bytes), so that all of a database is a
+// few ranges; numbers are big-endian.
+//
+//	01 name                        the index itself: format, cursor
+//	02 db                          the database's State
+//	03 db build(4) note(8) kind    a Record: the words of a piece that is in no segment yet
+//	04 db segment(4) term          a block of the segment's dictionary, by its first term
+//	05 db segment(4) chunk(4)      a chunk of the segment's postings
+//	06 db segment(4) ordinal(4)    a block of the segment's documents, by the first
+//	07 db build(4) note(8)         a note whose attachments are still to be read
+//	08 db build(4) note(8)         the message that the note had when it was read
+const (
+	spaceMeta byte = iota + 1
+	spaceState
+	spaceRecord
+	spaceTerms
+	spacePosts
+	spaceDocs
+	spaceLate
+	spaceMessage
+)
+
+// Format is the version of what is written here, and of the making of words: an index of another one is
+// made anew.
+const Format = 1
+
+func dbKey(space byte, db note.DatabaseID) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 40), space), uint64(db))
+}
+
+func partKey(space byte, db note.DatabaseID, part uint32) []byte {
+	return binary.BigEndian.AppendUint32(dbKey(space, db), part)
+}
+
+func recordKey(db note.DatabaseID, build uint32, id note.ID, kind byte) []byte {
+	return append(binary.BigEndian.AppendUint64(partKey(spaceRecord, db, build), uint64(id)), kind)
+}
+
+func lateKey(db note.DatabaseID, build uint32, id note.ID) []byte {
+	return binary.BigEndian.AppendUint64(partKey(spaceLate, db, build), uint64(id))
+}
+
+func messageKey(db note.DatabaseID, build uint32, id note.ID) []byte {
+	return binary.BigEndian.AppendUint64(partKey(spaceMessage, db, build), uint64(id))
+}
+
+func metaKey(name string) []byte { return append([]byte{spaceMeta}, name...) }
+
+// after is the first key behind all that begin with prefix.
+func after(prefix []byte) []byte {
+	out := append([]byte(nil), prefix...)
+	for i := len(out) - 1; i >= 0; i-- {
+		if out[i]++; out[i] != 0 {
+			return out[:i+1]
+		}
+	}
+	return nil
+}
+
+// reading takes numbers off the start of a row. Once one is missing all are 0 and bad is set.
+type reading struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reading) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reading) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reading) byte() byte {
+	if len(r.b) == 0 {
+		r.bad = true
+		return 0
+	}
+	c := r.b[0]
+	r.b = r.b[1:]
+	return c
+}
+
+func (r *reading) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+// count reads how many entries of at least least bytes follow: never more than there is room for.
+func (r *reading) count(least int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.b)/least) {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,297 @@
+package index
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// mergeable are the segments of a build that are to become one: enough of one size, or all where too many of
+// the notes are gone. nil where there is nothing to do.
+func (b *Build) mergeable() []Segment {
+	if b.Writing != 0 {
+		return nil
+	}
+	if b.Gone > recordsMax && b.Gone > b.Notes/4 {
+		return b.Segments
+	}
+	var tiers [16][]Segment
+	for _, s := range b.Segments {
+		if s.Docs < segmentMax {
+			t := min(s.tier(), len(tiers)-1)
+			tiers[t] = append(tiers[t], s)
+		}
+	}
+	for _, t := range tiers {
+		if len(t) >= fanout {
+			return t
+		}
+	}
+	return nil
+}
+
+// Mergeable says whether Merge has something to do.
+func (b *Build) Mergeable() bool { return b != nil && b.mergeable() != nil }
+
+// Merge makes one segment of several of a build of a database, where there are enough. alive says which notes are
+// still there; pause is called now and then and may wait, or end the merge with an error. Others write meanwhile.
+func (x *Index) Merge(db note.DatabaseID, next bool, alive func([]note.ID) ([]bool, error), pause func() error) (merged bool, err error) {
+	var id uint32
+	var list []Segment
+	err = x.Update(func(w *Writer) error {
+		s, err := w.State(db)
+		b := s.build(next)
+		if err != nil || b == nil {
+			return err
+		}
+		if list = b.mergeable(); list == nil {
+			return nil
+		}
+		b.Writing = s.number()
+		id = b.Writing
+		return nil
+	})
+	if err != nil || list == nil {
+		return false, err
+	}
+	info, gone, err := x.join(db, id, list, alive, pause)
+	e := x.Update(func(w *Writer) error {
+		s, e := w.State(db)
+		if e != nil {
+			return e
+		}
+		b := s.holding(id)
+		if b == nil || err != nil { // dropped meanwhile, or broken off
+			if b != nil {
+				b.Writing = 0
+			}
+			dropSegment(w.b, db, id)
+			return nil
+		}
+		b.Writing = 0
+		whole := len(b.Segments)
+		b.Segments = slices.DeleteFunc(b.Segments, func(s Segment) bool {
+			return slices.ContainsFunc(list, func(o Segment) bool { return o.ID == s.ID })
+		})
+		if info.Docs > 0 {
+			b.Segments = append(b.Segments, info)
+		} else {
+			dropSegment(w.b, db, id)
+		}
+		b.Gone -= min(b.Gone, gone)
+		b.Notes -= min(b.Notes, gone)
+		if len(list) == whole { // what is left of the gone is among the records
+			b.Gone = min(b.Gone, uint64(b.Records))
+		}
+		for _, s := range list {
+			dropSegment(w.b, db, s.ID)
+		}
+		merged = true
+		return nil
+	})
+	return merged, errors.Join(err, e)
+}
+
+func (s *State) build(next bool) *Build {
+	if next {
+		return s.Next
+	}
+	return s.Active
+}
+
+// holding is the build that writes a segment.
+func (s *State) holding(id uint32) *Build {
+	for _, b := range []*Build{s.Active, s.Next} {
+		if b != nil && b.Writing == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// source is a segment that goes into another one.
+type source struct {
+	docs *Docs
+	// to is where each document goes; -1 for one that is left out.
+	to  []int32
+	it  *pebble.Iterator
+	b   blockReader
+	has bool
+}
+
+// join writes a segment of others. gone counts the notes that were left out.
+func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([]note.ID) ([]bool, error), pause func() error) (info Segment, gone uint64, err error) {
+	if err := x.enter(); err != nil {
+		return info, 0, err
+	}
+	defer x.leave()
+	v := &View{x: x, db: db, snap: x.eng.NewSnapshot()}
+	defer func() { err = errors.Join(err, engineError(v.snap.Close())) }()
+	sources := make([]*source, len(list))
+	for i, s := range list {
+		d, err := v.docs(s.ID)
+		if err != nil {
+			return info, 0, err
+		}
+		sources[i] = &source{docs: d, to: make([]int32, len(d.Notes)), b: blockReader{v: v, seg: s.ID, docs: uint32(len(d.Notes))}}
+	}
+	docs, gone, err := place(sources, alive)
+	if err != nil {
+		return info, 0, err
+	}
+	w := x.newSegment(db, id, pause)
+	w.docs(docs)
+	for _, s := range sources {
+		prefix := partKey(spaceTerms, db, s.b.seg)
+		if s.it, err = v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)}); err != nil {
+			return info, 0, engineError(err)
+		}
+		defer func() { err = errors.Join(err, engineError(s.it.Close())) }()
+		if err := s.step(s.it.First()); err != nil {
+			return info, 0, err
+		}
+	}
+	var term []byte
+	for w.err == nil {
+		term = term[:0]
+		some := false
+		for _, s := range sources {
+			if s.has && (!some || bytes.Compare(s.b.term, term) < 0) {
+				term, some = append(term[:0], s.b.term...), true
+			}
+		}
+		if !some {
+			break
+		}
+		for _, s := range sources {
+			if s.has && bytes.Equal(s.b.term, term) {
+				if err := s.move(w); err != nil {
+					return info, 0, errors.Join(err, w.batch.Close())
+				}
+			}
+		}
+		w.term(term)
+	}
+	b := x.eng.NewBatch()
+	defer b.Close()
+	if info, err = w.finish(b); err == nil {
+		err = engineError(b.Commit(pebble.NoSync))
+	}
+	return info, gone, err
+}
+
+// place gives the documents of the sources their places in the new segment.
+func place(sources []*source, alive func([]note.ID) ([]bool, error)) (*Docs, uint64, error) {
+	docs, gone := new(Docs), uint64(0)
+	// The latest piece of a note whose words may change is the one that counts.
+	type piece struct {
+		id   note.ID
+		kind Kind
+	}
+	latest := make(map[piece][2]int)
+	for i, s := range sources {
+		for ord, f := range s.docs.Flags {
+			if f&Mutable != 0 {
+				latest[piece{s.docs.Notes[ord], s.docs.Kind(uint32(ord))}] = [2]int{i, ord}
+			}
+		}
+	}
+	for i, s := range sources {
+		there, err := alive(s.docs.Notes)
+		if err != nil {
+			return nil, 0, err
+		}
+		for ord, id := range s.docs.Notes {
+			last, mutable := latest[piece{id, s.docs.Kind(uint32(ord))}]
+			switch {
+			case !there[ord]:
+				if s.docs.Kind(uint32(ord)) == Main {
+					gone++
+				}
+				s.to[ord] = -1
+			case mutable && last != [2]int{i, ord}:
+				s.to[ord] = -1
+			default:
+				s.to[ord] = int32(len(docs.Notes))
+				docs.add(id, s.docs.Dates[ord], s.docs.Lengths[ord], s.docs.Flags[ord])
+			}
+		}
+	}
+	return docs, gone, nil
+}
+
+// step goes to the next term; ok says whether the iterator stands on a block that is to be begun.
+func (s *source) step(begin bool) error {
+	if !begin && s.b.next() {
+		s.has = true
+		return nil
+	}
+	s.has = false
+	for {
+		if s.b.bad {
+			return fmt.Errorf("%w: dictionary of segment %d", ErrDamaged, s.b.seg)
+		}
+		if !begin && !s.it.Next() || !s.it.Valid() {
+			return engineError(s.it.Error())
+		}
+		begin = false
+		row, err := s.it.ValueAndErr()
+		if err != nil {
+			return engineError(err)
+		}
+		s.b.begin(row)
+		if s.b.next() {
+			s.has = true
+			return nil
+		}
+	}
+}
+
+// move writes the postings of the term at hand and goes to the next.
+func (s *source) move(w *segmentWriter) error {
+	list, err := s.b.postings()
+	if err != nil {
+		return err
+	}
+	for list.Next() {
+		if to := s.to[list.Ord]; to >= 0 {
+			w.posting(uint32(to), list.Code)
+		}
+	}
+	if list.bad {
+		return fmt.Errorf("%w: postings of segment %d", ErrDamaged, s.b.seg)
+	}
+	return s.step(false)
+}
+
+// Clean removes what a crash has left of segments that were being written.
+func (x *Index) Clean() error {
+	var list []note.DatabaseID
+	err := x.States(func(db note.DatabaseID, s *State) bool {
+		if s.Active != nil && s.Active.Writing != 0 || s.Next != nil && s.Next.Writing != 0 {
+			list = append(list, db)
+		}
+		return true
+	})
+	for _, db := range list {
+		err = errors.Join(err, x.Update(func(w *Writer) error {
+			s, err := w.State(db)
+			if err != nil {
+				return err
+			}
+			for _, b := range []*Build{s.Active, s.Next} {
+				if b != nil && b.Writing != 0 {
+					dropSegment(w.b, db, b.Writing)
+					b.Writing = 0
+				}
+			}
+			return nil
+		}))
+	}
+	return err
+}

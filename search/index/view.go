@@ -1,0 +1,392 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"doublet/note"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+func compareTerms(a, b []byte) int { return bytes.Compare(a, b) }
+
+// View is the build that answers for a database, as it stood at one moment. It is used by one goroutine.
+type View struct {
+	x    *Index
+	db   note.DatabaseID
+	snap *pebble.Snapshot
+	// Build is what it sees, Cursor how far the index has read the feed.
+	Build  *Build
+	Cursor Cursor
+
+	terms   *pebble.Iterator
+	parts   []Part
+	late    []note.ID
+	scratch []byte
+}
+
+// Part is what a View answers from: a segment, or the records that are in none.
+type Part struct {
+	Docs    *Docs
+	seg     uint32
+	records []*Piece
+}
+
+// Open opens a view of a database. One that has no build is nil. Close it in the end.
+func (x *Index) Open(db note.DatabaseID) (*View, error) {
+	if err := x.enter(); err != nil {
+		return nil, err
+	}
+	v := &View{x: x, db: db, snap: x.eng.NewSnapshot()}
+	ok, err := v.open()
+	if err != nil || !ok {
+		return nil, errors.Join(err, v.Close())
+	}
+	return v, nil
+}
+
+func (v *View) open() (bool, error) {
+	s, err := stateOf(v.snap, v.db)
+	if err != nil || s.Active == nil {
+		return false, err
+	}
+	v.Build = s.Active
+	if v.Cursor, err = readCursor(v.snap); err != nil {
+		return false, err
+	}
+	for i := range v.Build.Segments {
+		d, err := v.docs(v.Build.Segments[i].ID)
+		if err != nil {
+			return false, err
+		}
+		v.parts = append(v.parts, Part{Docs: d, seg: v.Build.Segments[i].ID})
+	}
+	if v.Build.Records > 0 {
+		if err := v.records(); err != nil {
+			return false, err
+		}
+	}
+	return true, scan(v.snap, partKey(spaceLate, v.db, v.Build.ID), func(k, _ []byte) (bool, error) {
+		if len(k) != 21 {
+			return false, fmt.Errorf("%w: late note %x", ErrDamaged, k)
+		}
+		v.late = append(v.late, note.ID(binary.BigEndian.Uint64(k[13:])))
+		return true, nil
+	})
+}
+
+// Close ends the view.
+func (v *View) Close() error {
+	var errs []error
+	if v.terms != nil {
+		errs = append(errs, v.terms.Close())
+	}
+	errs = append(errs, v.snap.Close())
+	v.x.leave()
+	return engineError(errors.Join(errs...))
+}
+
+// Parts are the parts of the view. They must not be changed.
+func (v *View) Parts() []Part { return v.parts }
+
+// Late are the notes whose attachments were not read yet.
+func (v *View) Late() []note.ID { return v.late }
+
+// docs reads the documents of a segment.
+func (v *View) docs(seg uint32) (*Docs, error) {
+	key := docsKey{v.db, seg}
+	if d := v.x.docs.get(key); d != nil {
+		return d, nil
+	}
+	d := new(Docs)
+	err := scan(v.snap, partKey(spaceDocs, v.db, seg), func(k, b []byte) (bool, error) {
+		if !readDocs(d, b) {
+			return false, fmt.Errorf("%w: documents %x", ErrDamaged, k)
+		}
+		return true, nil
+	})
+	if err == nil {
+		v.x.docs.put(key, d)
+	}
+	return d, err
+}
+
+func (v *View) records() error {
+	d := new(Docs)
+	var list []*Piece
+	err := scan(v.snap, partKey(spaceRecord, v.db, v.Build.ID), func(k, b []byte) (bool, error) {
+		id, ok := recordNote(k)
+		p, whole := readRecord(id, slices.Clone(b))
+		if !ok || !whole {
+			return false, fmt.Errorf("%w: record %x", ErrDamaged, k)
+		}
+		d.addPiece(p)
+		list = append(list, p)
+		return true, nil
+	})
+	v.parts = append(v.parts, Part{Docs: d, records: list})
+	return err
+}
+
+// How says how a Pattern fits a term.
+type How uint8
+
+// The ways.
+const (
+	Exact How = iota
+	Prefix
+	Suffix
+	Infix
+)
+
+// Pattern is what terms are looked for by.
+type Pattern struct {
+	How  How
+	Text string
+}
+
+// Fits says whether a term fits.
+func (p *Pattern) Fits(term []byte) bool {
+	switch n := len(p.Text); p.How {
+	case Exact:
+		return string(term) == p.Text
+	case Prefix:
+		return len(term) >= n && string(term[:n]) == p.Text
+	case Suffix:
+		return len(term) >= n && string(term[len(term)-n:]) == p.Text
+	}
+	return bytes.Contains(term, unsafeBytes(p.Text))
+}
+
+// Postings goes through the documents of a part that have a term, by ordinal.
+type Postings struct {
+	// Term is the term, Docs in how many documents of the part it stands, as far as that is known beforehand.
+	Term []byte
+	Docs int
+
+	Ord  uint32
+	Code Code
+
+	b    []byte
+	prev int64
+	docs int64 // of the segment
+	one  bool
+	bad  bool
+}
+
+// Next goes to the next document.
+func (p *Postings) Next() bool {
+	if p.one {
+		p.one = false
+		return true
+	}
+	b := p.b
+	if len(b) == 0 {
+		return false
+	}
+	var d uint64
+	if b[0] < 0x80 {
+		d, b = uint64(b[0]), b[1:]
+	} else {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			p.bad, p.b = true, nil
+			return false
+		}
+		d, b = v, b[n:]
+	}
+	p.Code = usual
+	if d&1 != 0 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			p.bad, p.b = true, nil
+			return false
+		}
+		p.Code, b = Code(v), b[n:]
+	}
+	p.prev += int64(d >> 1)
+	if p.prev >= p.docs || p.prev < 0 {
+		p.bad, p.b = true, nil
+		return false
+	}
+	p.b, p.Ord = b, uint32(p.prev)
+	return true
+}
+
+// Search calls fn for each term of each part that fits, until fn returns false. What fn gets is valid during the call.
+func (v *View) Search(p Pattern, fn func(part int, list *Postings) (more bool, err error)) error {
+	for i := range v.parts {
+		more, err := v.searchPart(i, &p, fn)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *View) searchPart(part int, p *Pattern, fn func(int, *Postings) (bool, error)) (bool, error) {
+	at := &v.parts[part]
+	if at.seg == 0 {
+		for ord, r := range at.records {
+			for _, t := range r.Terms {
+				if p.Fits(t.Text) {
+					more, err := fn(part, &Postings{Term: t.Text, Docs: 1, Ord: uint32(ord), Code: t.Code, one: true})
+					if err != nil || !more {
+						return more, err
+					}
+				}
+			}
+		}
+		return true, nil
+	}
+	return v.searchSegment(part, at, p, fn)
+}
+
+// searchSegment reads the blocks of a dictionary in which terms that fit can be.
+func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Postings) (bool, error)) (bool, error) {
+	if v.terms == nil {
+		prefix := dbKey(spaceTerms, v.db)
+		it, err := v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+		if err != nil {
+			return false, engineError(err)
+		}
+		v.terms = it
+	}
+	prefix := partKey(spaceTerms, v.db, at.seg)
+	ok := false
+	if p.How == Exact || p.How == Prefix {
+		// The last block that begins at the term or before it.
+		v.scratch = append(append(append(v.scratch[:0], prefix...), p.Text...), 0)
+		ok = v.terms.SeekLT(v.scratch)
+		if !ok || !bytes.HasPrefix(v.terms.Key(), prefix) {
+			ok = v.terms.SeekGE(prefix)
+		}
+	} else {
+		ok = v.terms.SeekGE(prefix)
+	}
+	b := blockReader{v: v, seg: at.seg, docs: uint32(len(at.Docs.Notes))}
+	for ; ok && bytes.HasPrefix(v.terms.Key(), prefix); ok = v.terms.Next() {
+		row, err := v.terms.ValueAndErr()
+		if err != nil {
+			return false, engineError(err)
+		}
+		b.begin(row)
+		for b.next() {
+			switch {
+			case p.Fits(b.term):
+				list, err := b.postings()
+				if err != nil {
+					return false, err
+				}
+				more, err := fn(part, list)
+				if err == nil && list.bad {
+					err = fmt.Errorf("%w: postings of segment %d", ErrDamaged, at.seg)
+				}
+				if err != nil || !more || p.How == Exact {
+					return more, err
+				}
+			case (p.How == Exact || p.How == Prefix) && string(b.term) > p.Text:
+				return true, nil
+			}
+		}
+		if b.bad {
+			return false, fmt.Errorf("%w: dictionary of segment %d", ErrDamaged, at.seg)
+		}
+	}
+	return true, engineError(v.terms.Error())
+}
+
+// blockReader goes through the terms of a block.
+type blockReader struct {
+	v    *View
+	seg  uint32
+	docs uint32 // documents of the segment
+
+	r      reading
+	offset uint64 // of the next list
+	term   []byte
+	count  uint64 // documents that have it
+	inline []byte
+	at     uint64
+	size   uint64
+	bad    bool
+	buf    []byte
+	list   Postings
+}
+
+func (b *blockReader) begin(row []byte) {
+	b.r = reading{b: row}
+	b.offset = b.r.uvarint()
+	b.term = b.term[:0]
+}
+
+func (b *blockReader) next() bool {
+	if len(b.r.b) == 0 || b.r.bad {
+		b.bad = b.bad || b.r.bad
+		return false
+	}
+	shared, n := int(b.r.byte()), uint64(b.r.byte())
+	if shared > len(b.term) {
+		b.bad = true
+		return false
+	}
+	b.term = append(b.term[:shared], b.r.bytes(n)...)
+	b.count = b.r.uvarint()
+	size := b.r.uvarint()
+	b.size, b.inline = size>>1, nil
+	if size&1 != 0 {
+		b.inline = b.r.bytes(b.size)
+	} else {
+		b.at = b.offset
+		b.offset += b.size
+	}
+	b.bad = b.r.bad
+	return !b.bad
+}
+
+// postings is the list of the term at hand.
+func (b *blockReader) postings() (*Postings, error) {
+	raw := b.inline
+	if raw == nil {
+		var err error
+		if raw, err = b.read(); err != nil {
+			return nil, err
+		}
+	}
+	b.list = Postings{Term: b.term, Docs: int(min(b.count, uint64(b.docs))), b: raw, prev: -1, docs: int64(b.docs)}
+	return &b.list, nil
+}
+
+// read reads a list out of the chunks that it lies in.
+func (b *blockReader) read() ([]byte, error) {
+	b.buf = b.buf[:0]
+	key := partKey(spacePosts, b.v.db, b.seg)
+	for at, end := b.at, b.at+b.size; at < end; {
+		row, closer, err := b.v.snap.Get(binary.BigEndian.AppendUint32(key[:len(key):len(key)], uint32(at/chunkSize)))
+		if err != nil {
+			if errors.Is(err, pebble.ErrNotFound) {
+				err = fmt.Errorf("%w: a chunk of segment %d is missing", ErrDamaged, b.seg)
+			}
+			return nil, engineError(err)
+		}
+		lo := at % chunkSize
+		hi := min(uint64(len(row)), lo+end-at)
+		if lo >= hi {
+			return nil, errors.Join(fmt.Errorf("%w: a chunk of segment %d is short", ErrDamaged, b.seg), closer.Close())
+		}
+		b.buf = append(b.buf, row[lo:hi]...)
+		at += hi - lo
+		if err := closer.Close(); err != nil {
+			return nil, engineError(err)
+		}
+	}
+	return b.buf, nil
+}
+
+// unsafeBytes are the bytes of s, which must not be changed.
+func unsafeBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -1,0 +1,707 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+	"doublet/search/index"
+	"doublet/search/query"
+	"doublet/search/text"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// hand takes the steps of an index by hand, one after the other.
+type hand struct {
+	*world
+	k *worker
+	x *index.Index
+}
+
+func (w *world) hand() *hand {
+	w.t.Helper()
+	x, err := w.svc.open()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.svc.idx.Store(x)
+	h := &hand{w, &worker{
+		s: w.svc, x: x, words: newAnalyser(), kinds: map[note.DatabaseID]bool{}, blocked: map[note.DatabaseID]time.Time{},
+		more: make(chan struct{}, 1), late: make(chan struct{}, 1),
+	}, x}
+	if err := h.k.begin(w.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	w.stop = func() {
+		w.svc.idx.Store(nil)
+		if err := x.Close(); err != nil {
+			w.t.Error(err)
+		}
+		w.stop = func() {}
+	}
+	return h
+}
+
+// all does what there is to do but for attachments.
+func (h *hand) all() {
+	h.t.Helper()
+	for more := true; more; {
+		if err := h.k.errands(h.ctx); err != nil {
+			h.t.Fatal(err)
+		}
+		var err error
+		if more, err = h.k.read(h.ctx); err != nil {
+			h.t.Fatal(err)
+		}
+		built, err := h.k.build(h.ctx)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		more = more || built
+	}
+	for {
+		db, ok := h.k.takeMergeable()
+		if !ok {
+			return
+		}
+		if err := h.k.mergeOne(h.ctx, db); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func (h *hand) state(db note.DatabaseID) *index.State {
+	h.t.Helper()
+	s, err := h.x.State(db)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return s
+}
+
+// ask is Query for a search box's text.
+func (w *world) ask(db note.DatabaseID, s string) []note.ID {
+	w.t.Helper()
+	n, err := query.Parse(s, w.f.Clock.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	got, err := w.svc.Query(w.ctx, note.System, db, Request{Query: n})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []note.ID
+	for _, h := range got.Hits {
+		out = append(out, h.ID)
+	}
+	return out
+}
+
+func (w *world) found(db note.DatabaseID, s string, want ...note.ID) {
+	w.t.Helper()
+	if got := w.ask(db, s); !slices.Equal(got, want) {
+		w.t.Errorf("%s: %v, want %v", s, got, want)
+	}
+}
+
+// verdict is what the index alone says of a word.
+func (w *world) verdict(db note.DatabaseID, word string, id note.ID) Answer {
+	w.t.Helper()
+	var out Answer
+	w.read(db, func(r *store.Reader) error {
+		v, err := w.svc.Find(w.ctx, r, []*query.Text{query.Phrase(text.Any, word)})
+		out = v[0].On(id)
+		return err
+	})
+	return out
+}
+
+func mail(subject, body string) string {
+	return "From: Ann <ann@example.com>\r\nTo: Bob <bob@example.org>\r\nSubject: " + subject + "\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" + body + "\r\n"
+}
+
+func withODT(body, attached string) string {
+	return "From: a@example.com\r\nSubject: with attachment\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n" + body +
+		"\r\n--b\r\nContent-Type: application/vnd.oasis.opendocument.text\r\nContent-Disposition: attachment; filename=x.odt\r\nContent-Transfer-Encoding: base64\r\n\r\n" + odt(attached) + "\r\n--b--\r\n"
+}
+
+var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// TestAttachmentsLater: the words of attachments come later than those of the message, and are found all the same.
+func TestAttachmentsLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.database(kindMail)
+	h := w.hand()
+	id := w.deliver(withODT("plain body", "hidden treasure"), day, db)[0]
+	other := w.deliver(mail("none", "nothing here"), day, db)[0]
+	h.all()
+	if got := w.verdict(db, "treasure", id); got != Ask {
+		t.Errorf("while the attachment waits the verdict is %d", got)
+	}
+	if got := w.verdict(db, "treasure", other); got != No {
+		t.Errorf("on a message without attachment it is %d", got)
+	}
+	w.found(db, "treasure", id)
+	w.found(db, "body:treasure body", id)
+	w.found(db, "has:attachment", id)
+	w.found(db, "-treasure", other)
+	a, seen := newAnalyser(), recipes{}
+	if ok, err := h.k.lateOne(w.ctx, lateNote{db, h.state(db).Active.ID, id}, a, &seen); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if got := w.verdict(db, "treasure", id); got != Yes {
+		t.Errorf("once it is read the verdict is %d", got)
+	}
+	w.found(db, "treasure plain", id)
+	if v := h.state(db).Active; v.Records != 3 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestDocuments: notes that are no mail change, come and go.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.database("directory")
+	h := w.hand()
+	person := func(name string) note.Content {
+		return note.Content{Items: note.MakeItems(note.Item{Name: "Form", Value: note.Text("Person")}, note.Item{Name: "FullName", Value: note.TextList(name, "Alias "+name)},
+			note.Item{Name: "InternetAddress", Value: note.Text(strings.ToLower(name[:3]) + "@example.com")}, note.Item{Name: "HTTPPassword", Value: note.Text("secret")})}
+	}
+	var id note.ID
+	w.update(db, func(x *store.Writer) (err error) {
+		id, err = x.Create(store.New{Content: person("Annette Müller")})
+		return err
+	})
+	h.all()
+	w.found(db, "muller", id)
+	w.found(db, "from:example", id)
+	w.found(db, "secret")
+	revise := func(c note.Content) {
+		w.update(db, func(x *store.Writer) error {
+			had, err := x.Content(id)
+			if err != nil {
+				return err
+			}
+			win, _ := had.Tree.Winner()
+			_, err = x.Revise(id, win.Rev, c, nil)
+			return err
+		})
+	}
+	revise(person("Berta Schmidt"))
+	// Before the index has seen it, and after.
+	for range 2 {
+		w.found(db, "muller")
+		w.found(db, "schmidt", id)
+		if got := w.verdict(db, "muller", id); got == Yes {
+			t.Error("what the index knows of a note that changes is not sure")
+		}
+		h.all()
+	}
+	gone := person("Berta Schmidt")
+	gone.Items = gone.Items.With("Removed", note.Int(1))
+	revise(gone)
+	w.found(db, "schmidt")
+	h.all()
+	w.found(db, "schmidt")
+	revise(person("Carla"))
+	h.all()
+	w.found(db, "carla", id)
+	w.same(db, &query.Node{Op: query.OpText, Text: query.Phrase(text.Any, "alias")}, "alias")
+}
+
+// TestOtherMessage: where a note has another message than the one that was read, which replication can bring about, the
+// words of the old one are not found, and the new ones are.
+func TestOtherMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.database(kindMail)
+	h := w.hand()
+	ids := []note.ID{w.deliver(mail("one", "apple"), day, db)[0], w.deliver(withODT("plain", "treasure"), day, db)[0]}
+	h.all()
+	flag := func(on bool) {
+		w.update(db, func(x *store.Writer) error {
+			return errors.Join(x.SetKeyword(ids[0], "$flagged", on), x.SetKeyword(ids[1], "$flagged", on))
+		})
+		h.all()
+	}
+	flag(true)
+	if b := h.state(db).Active; b.Again || b.Records != 2 {
+		t.Fatalf("a flag makes the index read again: %+v", b)
+	}
+	// The index has read of the first note what the second holds, and the other way round.
+	if err := h.x.Update(func(u *index.Writer) error {
+		s, err := u.State(db)
+		if err != nil {
+			return err
+		}
+		b := s.Active
+		if err := u.Pack(db, b); err != nil {
+			return err
+		}
+		a := newAnalyser()
+		for i, text2 := range []string{"banana split", "cherry"} {
+			p := a.document(&text.Document{Stretches: []text.Stretch{text.Make(text.Body, text2)}, HasAttachment: i == 0}).piece()
+			p.Note = ids[i]
+			u.Put(db, b, p)
+			u.Keep(db, b, ids[i], note.RecipeID(1000+i))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	check := func() {
+		t.Helper()
+		w.found(db, "banana")
+		w.found(db, "cherry")
+		w.found(db, "apple", ids[0])
+		w.found(db, "treasure plain", ids[1])
+		w.found(db, "has:attachment", ids[1])
+	}
+	w.update(db, func(x *store.Writer) error {
+		return errors.Join(x.SetKeyword(ids[0], "$flagged", false), x.SetKeyword(ids[1], "$flagged", false))
+	})
+	check() // before the index has seen it
+	h.all()
+	check()
+	if b := h.state(db).Active; !b.Again {
+		t.Errorf("%+v", b)
+	}
+	if ok, err := h.k.lateOne(w.ctx, lateNote{db, h.state(db).Active.ID, ids[1]}, newAnalyser(), &recipes{}); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	check()
+	// Merged, only the latest is left.
+	for range 3 {
+		if err := h.x.Update(func(u *index.Writer) error {
+			s, err := u.State(db)
+			if err != nil {
+				return err
+			}
+			s.Active.Gone = 1000
+			return u.Pack(db, s.Active)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.k.mergeOne(w.ctx, db); err != nil {
+			t.Fatal(err)
+		}
+		check()
+	}
+	if b := h.state(db).Active; len(b.Segments) != 1 || b.Segments[0].Docs != 3 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestRebuild builds beside what answers, with mail coming in all the time.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := &asks{&writer{rand.New(rand.NewPCG(5, 5))}}
+	db, other := w.database(kindMail), w.database(kindMail)
+	live := map[note.DatabaseID][]note.ID{}
+	h := w.hand()
+	for range 300 {
+		w.change(g, []note.DatabaseID{db}, live)
+	}
+	h.all()
+	before := h.state(db).Active.ID
+	w.svc.Rebuild(0)
+	if err := h.k.errands(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := h.state(db); s.Next == nil || s.Active.ID != before || h.state(other).Next == nil {
+		t.Fatalf("%+v", s)
+	}
+	steps := 0
+	for h.state(db).Next != nil {
+		for range 7 {
+			w.change(g, []note.DatabaseID{db}, live)
+		}
+		if _, err := h.k.read(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.state(db).Active.ID; got != before {
+			t.Fatalf("build %d answers before it is whole", got)
+		}
+		n := g.text()
+		w.same(db, n, describe(n))
+		if _, err := h.k.build(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if steps++; steps > 1000 {
+			t.Fatal("it does not end")
+		}
+	}
+	if s := h.state(db); s.Active.ID == before || !s.Active.Done || steps < 3 {
+		t.Errorf("after %d steps %+v", steps, s.Active)
+	}
+	for range 20 {
+		n := g.query(2)
+		w.same(db, n, describe(n))
+	}
+	h.all()
+	for range 20 {
+		n := g.query(2)
+		w.same(db, n, describe(n))
+	}
+	// What the old build had is gone from the index.
+	left := 0
+	if err := h.x.Lates(func(d note.DatabaseID, build uint32, _ note.ID) bool {
+		if d == db && build == before {
+			left++
+		}
+		return true
+	}); err != nil || left > 0 {
+		t.Errorf("%d rows of the old build are left, %v", left, err)
+	}
+}
+
+// TestOutOfService: what happens in a database while it cannot be read is made up for.
+func TestOutOfService(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db, dir := w.database(kindMail), w.database("directory")
+	h := w.hand()
+	a := w.deliver(mail("one", "apple"), day, db)[0]
+	var p note.ID
+	w.update(dir, func(x *store.Writer) (err error) {
+		p, err = x.Create(store.New{Content: note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("Old Name")})}})
+		return err
+	})
+	h.all()
+	b := w.deliver(mail("two", "banana"), day.Add(time.Hour), db)[0]
+	w.update(dir, func(x *store.Writer) error {
+		c, err := x.Content(p)
+		if err != nil {
+			return err
+		}
+		win, _ := c.Tree.Winner()
+		_, err = x.Revise(p, win.Rev, note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("New Name")})}, nil)
+		return err
+	})
+	for _, id := range []note.DatabaseID{db, dir} {
+		if err := w.s.SetInfo(note.System, id, func(i *layout.Info) { i.State = layout.OutOfService }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.k.read(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := h.state(db); s.Active.Done || s.Active.Seq == 0 {
+		t.Errorf("%+v", s.Active)
+	}
+	if more, err := h.k.build(w.ctx); err != nil || more {
+		t.Fatal("it is tried at once", more, err)
+	}
+	for _, id := range []note.DatabaseID{db, dir} {
+		if err := w.s.SetInfo(note.System, id, func(i *layout.Info) { i.State = layout.InService }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.found(db, "banana", b)
+	w.found(dir, "new", p)
+	h.all()
+	if got := w.verdict(db, "banana", b); got != Yes {
+		t.Errorf("the verdict is %d", got)
+	}
+	w.found(db, "apple OR banana", b, a)
+	w.found(dir, "new", p)
+	w.found(dir, "old")
+	if s := h.state(dir); !s.Active.Done {
+		t.Errorf("%+v", s.Active)
+	}
+}
+
+// TestFeedCut: an index that comes too late for the feed goes by the databases' own rows.
+func TestFeedCut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.close()
+	o := storeOptions()
+	o.FeedKeep = 10
+	var err error
+	if w.s, err = store.Open(w.f.Env, "data", o); err != nil {
+		t.Fatal(err)
+	}
+	w.svc = New(w.s, w.f.Env, w.o)
+	db, dir := w.database(kindMail), w.database("directory")
+	var p note.ID
+	w.update(dir, func(x *store.Writer) (err error) {
+		p, err = x.Create(store.New{Content: note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("Old Name")})}})
+		return err
+	})
+	h := w.hand()
+	a := w.deliver(mail("one", "apple"), day, db)[0]
+	h.all()
+	w.update(dir, func(x *store.Writer) error {
+		c, err := x.Content(p)
+		if err != nil {
+			return err
+		}
+		win, _ := c.Tree.Winner()
+		_, err = x.Revise(p, win.Rev, note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("New Name")})}, nil)
+		return err
+	})
+	var last note.ID
+	for i := range 100 {
+		last = w.deliver(mail("more", fmt.Sprint("pear", i)), day, db)[0]
+	}
+	if err := w.s.Trim(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.s.Feed(h.k.cur, func(store.Change) bool { return false }); !errors.Is(err, store.ErrFeedCut) {
+		t.Fatalf("the feed is not cut: %v", err)
+	}
+	w.found(db, "pear99", last)
+	h.all()
+	if got := w.verdict(db, "pear99", last); got != Yes {
+		t.Errorf("the verdict is %d", got)
+	}
+	w.found(db, "apple", a)
+	w.found(dir, "new", p)
+	w.found(dir, "old")
+	if s := h.state(dir); !s.Active.Done || s.Active.Seq != 0 {
+		t.Errorf("%+v", s.Active)
+	}
+}
+
+// TestCrash takes the index back to what was flushed: it goes on from its cursor, and nothing is missing.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 4; seed++ {
+		w := newWorld(t)
+		w.o.MemTableSize = 64 << 10
+		w.close()
+		w.open()
+		w.run()
+		g := &asks{&writer{rand.New(rand.NewPCG(seed, 9))}}
+		dbs := []note.DatabaseID{w.database(kindMail), w.database(kindMail)}
+		live := map[note.DatabaseID][]note.ID{}
+		for round := range 3 {
+			for range 120 {
+				w.change(g, dbs, live)
+			}
+			if round == 1 {
+				w.catch()
+			}
+			after := w.f.Crash(50, seed*10+uint64(round))
+			w.stop()
+			w.s.Close()
+			w.f = after
+			w.open()
+			for range 5 { // without an index, as it is, and at work
+				n := g.text()
+				w.same(dbs[0], n, describe(n))
+			}
+			w.run()
+			for range 5 {
+				n := g.text()
+				w.same(dbs[1], n, describe(n))
+			}
+		}
+		w.catch()
+		for range 10 {
+			n := g.query(2)
+			w.same(dbs[0], n, describe(n))
+		}
+		w.close()
+	}
+}
+
+// TestRestored: a store that was restored gives note ids again that the index knows as other notes.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old, quiet := w.database(kindMail), w.database(kindMail)
+	h := w.hand()
+	w.deliver(mail("one", "apple"), day, old)
+	q := w.deliver(mail("quiet", "stillness"), day, quiet)[0]
+	h.all()
+	// The state of the store, and not of the index, as it is now.
+	m, err := w.s.Capture(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := map[string][]byte{}
+	names, err := w.f.FS.List(m.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		kept[n] = w.file(w.f.FS.PathJoin(m.Index, n))
+	}
+	if err := m.Release(); err != nil {
+		t.Fatal(err)
+	}
+	lost := w.deliver(mail("two", "banana"), day, old)[0]
+	h.all()
+	w.found(old, "banana", lost)
+	built := h.state(quiet).Active.ID
+	w.close()
+	// Restored.
+	dir := w.f.FS.PathJoin("data", "notes")
+	if err := w.f.FS.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.f.FS.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n, b := range kept {
+		w.put(w.f.FS.PathJoin(dir, n), b)
+	}
+	w.open()
+	if err := w.s.Rebranch(); err != nil {
+		t.Fatal(err)
+	}
+	again := w.deliver(mail("three", "cherry"), day, old)[0]
+	if again != lost {
+		t.Fatalf("note %d is not given again: %d", lost, again)
+	}
+	h = w.hand()
+	for range 2 {
+		w.found(old, "banana")
+		w.found(old, "cherry", again)
+		w.found(quiet, "stillness", q)
+		h.all()
+	}
+	if got := w.verdict(old, "banana", again); got != No {
+		t.Errorf("the verdict is %d", got)
+	}
+	if got := h.state(quiet).Active.ID; got != built {
+		t.Error("a database that nothing happened in was built anew")
+	}
+}
+
+func (w *world) file(path string) []byte {
+	w.t.Helper()
+	f, err := w.f.FS.Open(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b := make([]byte, st.Size())
+	if _, err := f.ReadAt(b, 0); err != nil && len(b) > 0 {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+func (w *world) put(path string, b []byte) {
+	w.t.Helper()
+	f, err := w.f.FS.Create(path, "")
+	if err == nil {
+		_, err = f.Write(b)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestDamaged: an index whose files are damaged is given up and made anew; answers are right all along.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.database(kindMail)
+	var ids []note.ID
+	for i := range 200 {
+		ids = append(ids, w.deliver(mail("n", fmt.Sprint("word", i, " filler text for the index")), day, db)...)
+	}
+	w.run()
+	w.catch()
+	w.stop()
+	dir := w.f.FS.PathJoin(w.o.Dir, "1")
+	names, err := w.f.FS.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := 0
+	for _, n := range names {
+		if strings.HasSuffix(n, ".sst") || strings.HasSuffix(n, ".blob") {
+			b := w.file(w.f.FS.PathJoin(dir, n))
+			for i := 0; i < len(b)/2; i += 100 {
+				b[i] ^= 0x55
+			}
+			w.put(w.f.FS.PathJoin(dir, n), b)
+			flipped++
+		}
+	}
+	if flipped == 0 {
+		t.Fatalf("no tables among %v", names)
+	}
+	w.close()
+	w.open()
+	w.run()
+	for i := range 20 {
+		w.found(db, fmt.Sprint("word", i), ids[i])
+	}
+	w.catch()
+	if w.svc.stat.remade.Value() == 0 {
+		t.Error("the damage was not met")
+	}
+	w.found(db, "word7", ids[7])
+	if got := w.verdict(db, "word7", ids[7]); got != Yes {
+		t.Errorf("the verdict is %d", got)
+	}
+	names, err = w.f.FS.List(w.o.Dir)
+	if err != nil || len(names) != 1 || names[0] == "1" {
+		t.Errorf("folders %v, %v", names, err)
+	}
+}
+
+// TestDead: an engine that gives up takes nobody along.
+func TestDead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.database(kindMail)
+	w.run()
+	a := w.deliver(mail("one", "apple"), day, db)[0]
+	w.catch()
+	w.f.Faults.FailFiles(env.OpWrite, func(n string) bool { return strings.Contains(n, "search") && strings.Contains(n, "MANIFEST") }, errors.New("no"))
+	x := w.svc.index()
+	go x.Flush()
+	select {
+	case <-x.Dead():
+	case <-time.After(30 * time.Second):
+		t.Fatal("the engine goes on")
+	}
+	w.f.Faults.Heal()
+	w.found(db, "apple", a)
+	b := w.deliver(mail("two", "banana"), day, db)[0]
+	w.catch()
+	w.found(db, "banana", b)
+	if got := w.verdict(db, "apple", a); got != Yes {
+		t.Errorf("the verdict is %d", got)
+	}
+}
+
+// TestOtherMaking: an index of other settings is made anew.
+func TestOtherMaking(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.database(kindMail)
+	id := w.deliver(mail("one", strings.Repeat("filler ", 100)+"end"), day, db)[0]
+	w.run()
+	w.catch()
+	w.found(db, "end", id)
+	w.close()
+	w.o.Limits.Part = 100
+	w.open()
+	w.run()
+	w.found(db, "end")
+	w.catch()
+	w.found(db, "end")
+	w.found(db, "filler", id)
+}

@@ -1,0 +1,340 @@
+package query
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/search/text"
+)
+
+// Parse reads what people write into a search box:
+//
+//	report 2025          both words, anywhere
+//	"annual report"      words that follow each other
+//	contract*  *vertrag  words that begin or end so; *vertrag* holds it
+//	-draft, NOT draft    without it
+//	a OR b, (a b) OR c   either
+//	from:ann subject:"annual report" to: cc: bcc: body: filename: header:
+//	has:attachment is:unread is:read is:flagged is:answered is:draft, or is: any keyword
+//	before:2025-03-01 after:2025-03-01 (that day too), or 7d, 2w, 3m, 1y back from now
+//	larger:1MB smaller:20KB
+//	in:Archive
+//
+// What cannot be meant is an error that says so (ErrQuery); quotes and brackets that nothing closes are
+// closed at the end. Days are UTC.
+func Parse(s string, now time.Time) (*Node, error) {
+	if len(s) > maxBytes {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrQuery, maxBytes)
+	}
+	p := parser{s: strings.ToValidUTF8(s, " "), now: now.UTC()}
+	n, err := p.any(0)
+	for err == nil && p.peek() == ')' { // one that nothing opened
+		p.at++
+		var more *Node
+		if more, err = p.any(0); err == nil {
+			n = &Node{Op: OpAll, Kids: []*Node{n, more}}
+		}
+	}
+	return n, err
+}
+
+type parser struct {
+	s     string
+	at    int
+	now   time.Time
+	nodes int
+	// field is the one before an open bracket.
+	field text.Field
+}
+
+// peek passes over blanks and looks at the next byte; 0 at the end.
+func (p *parser) peek() byte {
+	for p.at < len(p.s) && blank(p.s[p.at]) {
+		p.at++
+	}
+	if p.at == len(p.s) {
+		return 0
+	}
+	return p.s[p.at]
+}
+
+// ahead says whether the next word is w.
+func (p *parser) ahead(w string) bool {
+	p.peek()
+	rest, ok := strings.CutPrefix(p.s[p.at:], w)
+	return ok && (rest == "" || blank(rest[0]) || rest[0] == '(' || rest[0] == ')' || rest[0] == '"')
+}
+
+// word takes the next word where it is w.
+func (p *parser) word(w string) bool {
+	ok := p.ahead(w)
+	if ok {
+		p.at += len(w)
+	}
+	return ok
+}
+
+// any reads alternatives up to a closing bracket or the end.
+func (p *parser) any(depth int) (*Node, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("%w: brackets are more than %d deep", ErrQuery, maxDepth)
+	}
+	var list []*Node
+	for {
+		n, err := p.all(depth)
+		if err != nil {
+			return nil, err
+		}
+		if n != nil {
+			list = append(list, n)
+		}
+		if !p.word("OR") {
+			break
+		}
+	}
+	switch len(list) {
+	case 0:
+		return &Node{}, nil
+	case 1:
+		return list[0], nil
+	}
+	return &Node{Op: OpAny, Kids: list}, nil
+}
+
+// all reads what must all be there, up to OR, a closing bracket or the end; nil where there is nothing.
+func (p *parser) all(depth int) (*Node, error) {
+	var list []*Node
+	for {
+		if c := p.peek(); c == 0 || c == ')' {
+			break
+		}
+		if p.ahead("OR") {
+			break
+		}
+		if p.word("AND") {
+			continue
+		}
+		n, err := p.one(depth)
+		if err != nil {
+			return nil, err
+		}
+		if n != nil {
+			list = append(list, n)
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return all(list), nil
+}
+
+// one reads one condition; nil where there is none after all.
+func (p *parser) one(depth int) (*Node, error) {
+	if p.nodes++; p.nodes > maxNodes {
+		return nil, fmt.Errorf("%w: more than %d conditions", ErrQuery, maxNodes)
+	}
+	not := false
+	for p.peek() == '-' && p.at+1 < len(p.s) && !blank(p.s[p.at+1]) {
+		p.at++
+		not = !not
+	}
+	if p.word("NOT") {
+		not = !not
+		if c := p.peek(); c == 0 || c == ')' {
+			return nil, nil
+		}
+	}
+	n, err := p.condition(depth)
+	if n == nil || err != nil {
+		return nil, err
+	}
+	if not {
+		n = &Node{Op: OpNot, Kids: []*Node{n}}
+	}
+	return n, nil
+}
+
+func (p *parser) condition(depth int) (*Node, error) {
+	if p.peek() == '(' {
+		return p.bracket(depth, p.field)
+	}
+	start := p.at
+	for p.at < len(p.s) && !blank(p.s[p.at]) && !strings.ContainsRune(`:()"`, rune(p.s[p.at])) {
+		p.at++
+	}
+	name := p.s[start:p.at]
+	if p.at < len(p.s) && p.s[p.at] == ':' && name != "" {
+		if f, ok := fieldNames[strings.ToLower(name)]; ok {
+			p.at++
+			if p.at < len(p.s) && p.s[p.at] == '(' {
+				return p.bracket(depth, f)
+			}
+			return p.phrase(f), nil
+		}
+		if read := conditions[strings.ToLower(name)]; read != nil {
+			p.at++
+			return read(p, p.value())
+		}
+	}
+	p.at = start
+	f := p.field
+	if f == 0 {
+		f = text.Any
+	}
+	return p.phrase(f), nil
+}
+
+func (p *parser) bracket(depth int, f text.Field) (*Node, error) {
+	outer := p.field
+	p.at++
+	p.field = f
+	n, err := p.any(depth + 1)
+	p.field = outer
+	if err == nil && p.peek() == ')' {
+		p.at++
+	}
+	return n, err
+}
+
+// value is what stands up to a blank or a bracket, or between quotes.
+func (p *parser) value() string {
+	if p.at < len(p.s) && p.s[p.at] == '"' {
+		p.at++
+		start := p.at
+		if i := strings.IndexByte(p.s[start:], '"'); i >= 0 {
+			p.at = start + i + 1
+			return p.s[start : start+i]
+		}
+		p.at = len(p.s)
+		return p.s[start:]
+	}
+	start := p.at
+	for p.at < len(p.s) && !blank(p.s[p.at]) && !strings.ContainsRune(`()"`, rune(p.s[p.at])) {
+		p.at++
+	}
+	return p.s[start:p.at]
+}
+
+// phrase reads words to look for; nil where there is none in it.
+func (p *parser) phrase(f text.Field) *Node {
+	start := p.at
+	v := p.value()
+	if p.at == start { // a field of nothing
+		return nil
+	}
+	if p.at < len(p.s) && p.s[p.at] == '*' && p.s[p.at-1] == '"' {
+		p.at++
+		v += "*"
+	}
+	t := Phrase(f, v)
+	if t.Never() {
+		return nil
+	}
+	return &Node{Op: OpText, Text: t}
+}
+
+var fieldNames = map[string]text.Field{
+	"from": text.From, "to": text.To, "cc": text.Cc, "bcc": text.Bcc, "subject": text.Subject,
+	"body": text.Content, "filename": text.Filename, "header": text.Header,
+	"recipient": text.To | text.Cc | text.Bcc,
+}
+
+var conditions = map[string]func(p *parser, v string) (*Node, error){
+	"has": func(_ *parser, v string) (*Node, error) {
+		if strings.EqualFold(v, "attachment") || strings.EqualFold(v, "attachments") {
+			return &Node{Op: OpAttachment}, nil
+		}
+		return nil, fmt.Errorf("%w: has:%s: only has:attachment is known", ErrQuery, v)
+	},
+	"is": func(_ *parser, v string) (*Node, error) {
+		switch v = strings.ToLower(v); v {
+		case "":
+			return nil, fmt.Errorf("%w: is: what?", ErrQuery)
+		case "unread", "unseen":
+			return &Node{Op: OpUnread}, nil
+		case "read", "seen":
+			return &Node{Op: OpNot, Kids: []*Node{{Op: OpUnread}}}, nil
+		case "flagged", "answered", "draft", "forwarded":
+			v = "$" + v
+		case "starred":
+			v = "$flagged"
+		case "replied":
+			v = "$answered"
+		}
+		return &Node{Op: OpKeyword, Word: v}, nil
+	},
+	"in": func(_ *parser, v string) (*Node, error) {
+		if v == "" {
+			return nil, fmt.Errorf("%w: in: which folder?", ErrQuery)
+		}
+		return &Node{Op: OpFolder, Word: v}, nil
+	},
+	"before": func(p *parser, v string) (*Node, error) { return p.day(OpBefore, v) },
+	"older":  func(p *parser, v string) (*Node, error) { return p.day(OpBefore, v) },
+	"after":  func(p *parser, v string) (*Node, error) { return p.day(OpAfter, v) },
+	"since":  func(p *parser, v string) (*Node, error) { return p.day(OpAfter, v) },
+	"newer":  func(p *parser, v string) (*Node, error) { return p.day(OpAfter, v) },
+	"on": func(p *parser, v string) (*Node, error) {
+		from, err := p.day(OpAfter, v)
+		if err != nil {
+			return nil, err
+		}
+		return &Node{Op: OpAll, Kids: []*Node{from, {Op: OpBefore, Time: from.Time.AddDate(0, 0, 1)}}}, nil
+	},
+	"larger":  func(_ *parser, v string) (*Node, error) { return sized(OpLarger, v) },
+	"smaller": func(_ *parser, v string) (*Node, error) { return sized(OpSmaller, v) },
+}
+
+// day reads a date, or how long ago.
+func (p *parser) day(op Op, v string) (*Node, error) {
+	today := time.Date(p.now.Year(), p.now.Month(), p.now.Day(), 0, 0, 0, 0, time.UTC)
+	switch v = strings.ToLower(v); v {
+	case "today":
+		return &Node{Op: op, Time: today}, nil
+	case "yesterday":
+		return &Node{Op: op, Time: today.AddDate(0, 0, -1)}, nil
+	}
+	for _, form := range []string{"2006-01-02", "2006/01/02", "20060102", "2006-01", "2006"} {
+		if t, err := time.Parse(form, v); err == nil {
+			return &Node{Op: op, Time: t}, nil
+		}
+	}
+	if len(v) > 1 {
+		if n, err := strconv.Atoi(v[:len(v)-1]); err == nil && n >= 0 && n <= 100_000 {
+			switch v[len(v)-1] {
+			case 'd':
+				return &Node{Op: op, Time: today.AddDate(0, 0, -n)}, nil
+			case 'w':
+				return &Node{Op: op, Time: today.AddDate(0, 0, -7*n)}, nil
+			case 'm':
+				return &Node{Op: op, Time: today.AddDate(0, -n, 0)}, nil
+			case 'y':
+				return &Node{Op: op, Time: today.AddDate(-n, 0, 0)}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%w: %q is not a day: write 2025-03-01, or 7d, 2w, 3m, 1y", ErrQuery, v)
+}
+
+var units = []struct {
+	name  string
+	bytes float64
+}{{"kb", 1 << 10}, {"mb", 1 << 20}, {"gb", 1 << 30}, {"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"b", 1}, {"", 1}}
+
+func sized(op Op, v string) (*Node, error) {
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(strings.ToLower(v), u.name)
+		if !ok || digits == "" {
+			continue
+		}
+		f, err := strconv.ParseFloat(digits, 64)
+		if err == nil && !math.IsNaN(f) && f >= 0 && f*u.bytes < 1<<62 && strings.Trim(digits, "0123456789.") == "" {
+			return &Node{Op: op, Number: uint64(f * u.bytes)}, nil
+		}
+		break
+	}
+	return nil, fmt.Errorf("%w: %q is not a size such as 500KB", ErrQuery, v)
+}

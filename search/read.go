@@ -1,0 +1,651 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"doublet/note"
+	"doublet/search/index"
+	"doublet/search/text"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// learned is what a step found out about a note.
+type learned struct {
+	db  note.DatabaseID
+	id  note.ID
+	seq uint64
+	// date is the note's; what is nil where the note has no text. gone: the note is no more.
+	date int64
+	what *analysed
+	gone bool
+	// message is the one that the note holds, 0 for none.
+	message note.RecipeID
+}
+
+// step is what is written at once.
+type step struct {
+	list  []learned
+	bytes int
+	// begin are databases that were met for the first time, lost those that could not be read, with the sequence before
+	// what is missed.
+	begin map[note.DatabaseID]bool
+	lost  map[note.DatabaseID]uint64
+	drop  map[note.DatabaseID]bool
+	// upto is how far the active build of a database will have come; a database is here once it was looked up.
+	upto map[note.DatabaseID]*reach
+}
+
+// reach is where a database's builds stand within a step.
+type reach struct {
+	active bool // there is one
+	done   bool
+	upto   note.ID
+	next   note.ID // how far the build beside has come
+	// ids are the builds' numbers, 0 for none.
+	ids [2]uint32
+	// read are the messages that the step has read already.
+	read map[note.ID]note.RecipeID
+}
+
+func newStep() *step {
+	return &step{
+		begin: map[note.DatabaseID]bool{}, lost: map[note.DatabaseID]uint64{}, drop: map[note.DatabaseID]bool{},
+		upto: map[note.DatabaseID]*reach{},
+	}
+}
+
+func (t *step) full() bool { return t.bytes >= batchBytes }
+
+// read takes a step along the feed, and says whether there is more.
+func (w *worker) read(ctx context.Context) (more bool, err error) {
+	var list []store.Change
+	next, err := w.s.store.Feed(w.cur, func(c store.Change) bool {
+		if len(list) == batchChanges {
+			more = true
+			return false
+		}
+		list = append(list, c)
+		return true
+	})
+	if errors.Is(err, store.ErrFeedCut) {
+		return true, w.cut(ctx)
+	}
+	if err != nil || next == w.cur {
+		return false, err
+	}
+	t := newStep()
+	for i := 0; i < len(list); {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		// Changes of one database that follow each other are read at one moment.
+		n := 1
+		for i+n < len(list) && list[i+n].Database == list[i].Database {
+			n++
+		}
+		done, err := w.changes(ctx, t, list[i:i+n])
+		if err != nil {
+			return false, err
+		}
+		i += done
+		if t.full() && i < len(list) {
+			next, more = store.Cursor{Incarnation: next.Incarnation, Seq: list[i-1].Seq}, true
+			break
+		}
+	}
+	return more, w.write(ctx, t, next)
+}
+
+// changes looks at changes of one database, and says how many were.
+func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (done int, err error) {
+	db := list[0].Database
+	if ok, known := w.kinds[db]; known && !ok || t.drop[db] {
+		return len(list), nil
+	}
+	at, err := w.reach(t, db)
+	if err != nil {
+		return 0, err
+	}
+	var own error // not of the reading itself
+	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		kind, ok := w.s.opt.Kinds[r.Info().Kind]
+		if len(w.kinds) > 100_000 {
+			clear(w.kinds)
+		}
+		w.kinds[db] = ok
+		if !ok {
+			done = len(list)
+			return nil
+		}
+		if !at.active {
+			t.begin[db] = true
+			done = len(list)
+			return nil
+		}
+		for _, c := range list {
+			l, what := learned{db: db, id: c.Note, seq: c.Seq}, false
+			if what, own = w.learn(r, at, &l, kind); own != nil {
+				return own
+			}
+			done++
+			if what {
+				t.add(l)
+			}
+			if t.full() {
+				break
+			}
+		}
+		return nil
+	})
+	switch {
+	case own != nil || ctx.Err() != nil:
+		return done, errors.Join(own, ctx.Err())
+	case errors.Is(err, store.ErrNotFound):
+		t.drop[db] = true
+	case err != nil && errors.Is(err, store.ErrClosed):
+		return 0, err
+	case err != nil:
+		// Out of service, or damaged: it is read again, from here, when it is back.
+		if _, ok := t.lost[db]; !ok {
+			t.lost[db] = max(list[0].Seq, 2) - 1
+		}
+	default:
+		return done, nil
+	}
+	return len(list), nil
+}
+
+func (t *step) add(l learned) {
+	if l.what != nil {
+		t.bytes += len(l.what.coded)
+	}
+	t.list = append(t.list, l)
+}
+
+// reach is where a database stands.
+func (w *worker) reach(t *step, db note.DatabaseID) (*reach, error) {
+	if at := t.upto[db]; at != nil {
+		return at, nil
+	}
+	s, err := w.x.State(db)
+	if err != nil {
+		return nil, err
+	}
+	at := &reach{}
+	if s.Active != nil {
+		at.active, at.done, at.upto, at.ids[0] = true, s.Active.Done, s.Active.Upto, s.Active.ID
+	}
+	if s.Next != nil {
+		at.next, at.ids[1] = s.Next.Upto, s.Next.ID
+	}
+	t.upto[db] = at
+	return at, nil
+}
+
+// learn reads a note that has changed. It says whether there is anything to write.
+func (w *worker) learn(r *store.Reader, at *reach, l *learned, kind texts) (bool, error) {
+	isNew := at.done && l.id > at.upto
+	if !isNew && l.id > at.upto && l.id > at.next {
+		return false, nil // whoever builds comes to it
+	}
+	row, err := r.Row(l.id)
+	if errors.Is(err, store.ErrNotFound) {
+		l.gone = !isNew
+		if isNew {
+			at.upto = l.id
+		}
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if isNew {
+		at.upto = l.id
+	} else if known, err := w.known(at, l, row); known || err != nil {
+		return false, err
+	}
+	if at.read == nil {
+		at.read = make(map[note.ID]note.RecipeID)
+	}
+	at.read[l.id] = row.Recipe
+	return true, w.fill(r, row, l, kind)
+}
+
+// known says whether the builds have the message that a note holds: all that changed is its flags and places.
+func (w *worker) known(at *reach, l *learned, row *layout.Note) (bool, error) {
+	if row.Recipe == 0 {
+		return false, nil
+	}
+	if at.read[l.id] == row.Recipe {
+		return true, nil
+	}
+	for i, upto := range []note.ID{at.upto, at.next} {
+		if at.ids[i] == 0 || l.id > upto {
+			continue
+		}
+		if had, err := w.x.Kept(l.db, at.ids[i], l.id); err != nil || had != row.Recipe {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// texts makes texts of a note that holds no message.
+type texts = func(*note.Content) []text.Stretch
+
+// fill reads a note's text.
+func (w *worker) fill(r *store.Reader, row *layout.Note, l *learned, kind texts) (err error) {
+	l.date = row.Date
+	switch {
+	case row.Class != note.Document:
+	case row.Recipe != 0:
+		l.message = row.Recipe
+		l.what, err = w.message(r, row, l.id)
+	case kind != nil:
+		l.what, err = w.content(r, l.id, kind)
+	}
+	if errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrNotFound) {
+		// One bad note never stops the rest: it has no words.
+		w.s.log.Warn("search: a note cannot be read", "database", l.db.String(), "note", uint64(l.id), "err", err)
+		l.what, err = &analysed{skipped: text.Skipped{Broken: 1}}, nil
+	}
+	return err
+}
+
+func (w *worker) content(r *store.Reader, id note.ID, kind texts) (*analysed, error) {
+	c, err := r.Content(id)
+	if err != nil {
+		return nil, err
+	}
+	return w.words.document(&text.Document{Stretches: kind(&c.Content)}), nil
+}
+
+// sparseFrom is the size from which a message is read without its large parts.
+const sparseFrom = 64 << 10
+
+// message reads a message without what takes long.
+func (w *worker) message(r *store.Reader, row *layout.Note, id note.ID) (*analysed, error) {
+	if a := w.seen.get(row.Recipe); a != nil {
+		return a, nil
+	}
+	d, err := w.document(r, row, id)
+	if err != nil {
+		return nil, err
+	}
+	a := w.words.document(d)
+	w.seen.put(row.Recipe, a)
+	return a, nil
+}
+
+func (w *worker) document(r *store.Reader, row *layout.Note, id note.ID) (*text.Document, error) {
+	if row.Size >= sparseFrom && w.s.opt.Parts != nil {
+		sum, err := r.Summary(nil, id)
+		if err != nil {
+			return nil, err
+		}
+		if parts, ok := w.s.opt.Parts(sum); ok {
+			st, err := r.Message(row)
+			if err != nil {
+				return nil, err
+			}
+			sp, err := text.ReadSparse(st.Size(), parts, st.AppendRange)
+			if err != nil {
+				return nil, err
+			}
+			return sp.Text(w.s.opt.Limits), nil
+		}
+	}
+	raw, err := message(r, row)
+	if err != nil {
+		return nil, err
+	}
+	return text.Message(raw, w.s.opt.Limits), nil
+}
+
+// recipes remembers what was read last: a message to many is read once.
+type recipes struct {
+	m     map[note.RecipeID]*analysed
+	order []note.RecipeID
+	bytes int
+}
+
+// What is remembered: messages, and bytes of their words.
+const (
+	recipesMax     = 256
+	recipeBytesMax = 4 << 20
+)
+
+func (c *recipes) get(id note.RecipeID) *analysed { return c.m[id] }
+
+func (c *recipes) put(id note.RecipeID, a *analysed) {
+	if c.m == nil {
+		c.m = make(map[note.RecipeID]*analysed)
+	}
+	for len(c.order) > 0 && (len(c.order) >= recipesMax || c.bytes+len(a.coded) > recipeBytesMax) {
+		c.bytes -= len(c.m[c.order[0]].coded)
+		delete(c.m, c.order[0])
+		c.order = c.order[1:]
+	}
+	c.m[id] = a
+	c.order = append(c.order, id)
+	c.bytes += len(a.coded)
+}
+
+// write writes a step and moves the cursor.
+func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
+	err := w.x.Update(func(u *index.Writer) error {
+		for db := range t.drop {
+			if err := u.Drop(db); err != nil {
+				return err
+			}
+		}
+		for db := range t.begin {
+			if err := u.Begin(db); err != nil {
+				return err
+			}
+		}
+		for i := range t.list {
+			if l := &t.list[i]; !t.drop[l.db] {
+				if err := w.put(u, t, l); err != nil {
+					return err
+				}
+			}
+		}
+		for db, since := range t.lost {
+			s, err := u.State(db)
+			if err != nil {
+				return err
+			}
+			for _, b := range []*index.Build{s.Active, s.Next} {
+				if b != nil && b.Seq == 0 {
+					b.Done, b.Seq = false, since
+				}
+			}
+		}
+		u.Cursor(index.Cursor{Incarnation: next.Incarnation, Seq: next.Seq})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.cur, w.dirty = next, true
+	if t.later() {
+		signal(w.late)
+	}
+	for db := range t.begin {
+		w.addPending(db)
+	}
+	for db := range t.lost {
+		w.addPending(db)
+		w.blocked[db] = w.s.env.Clock.Now().Add(retryEvery)
+	}
+	return w.pack(ctx, t)
+}
+
+// put writes what was learned of a note.
+func (w *worker) put(u *index.Writer, t *step, l *learned) error {
+	s, err := u.State(l.db)
+	if err != nil || s.Active == nil {
+		return err
+	}
+	for _, b := range []*index.Build{s.Active, s.Next} {
+		if b == nil {
+			continue
+		}
+		isNew := l.id > b.Upto
+		if isNew && (b != s.Active || !b.Done) {
+			continue
+		}
+		if err := w.putInto(u, b, l, isNew); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putInto writes what was learned of a note into one build.
+func (w *worker) putInto(u *index.Writer, b *index.Build, l *learned, isNew bool) error {
+	if isNew {
+		b.Upto = l.id
+	}
+	if l.gone {
+		b.Gone++
+		b.MaxSeq = max(b.MaxSeq, l.seq)
+		u.Keep(l.db, b, l.id, 0)
+		return nil
+	}
+	if l.what == nil {
+		return nil
+	}
+	mutable := l.message == 0
+	if !isNew && l.message != 0 {
+		had, err := u.Kept(l.db, b, l.id)
+		if err != nil || had == l.message {
+			return err
+		}
+		mutable = true // it had another message, or was gone for a while
+	}
+	u.Keep(l.db, b, l.id, l.message)
+	b.MaxSeq = max(b.MaxSeq, l.seq)
+	a := l.what
+	if isNew {
+		b.Notes++
+		b.Text += a.bytes
+		b.Encrypted += uint64(a.skipped.Encrypted)
+		b.Broken += uint64(a.skipped.Broken)
+		b.Beyond += uint64(a.skipped.Beyond)
+	}
+	w.s.stat.read(a)
+	p := a.piece()
+	p.Note, p.Date = l.id, l.date
+	if mutable {
+		p.Flags |= index.Mutable
+		b.Again = true
+	}
+	u.Put(l.db, b, p)
+	if a.later && !w.s.opt.NoAttachments {
+		u.Late(l.db, b, l.id, false)
+	}
+	return nil
+}
+
+// later says whether a step has left attachments for later.
+func (t *step) later() bool {
+	return slices.ContainsFunc(t.list, func(l learned) bool { return l.what != nil && l.what.later })
+}
+
+// pack makes segments where enough has come together.
+func (w *worker) pack(ctx context.Context, t *step) error {
+	for db := range t.upto {
+		if err := w.packOne(ctx, db); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *worker) packOne(ctx context.Context, db note.DatabaseID) error {
+	s, err := w.x.State(db)
+	if err != nil {
+		return err
+	}
+	if (s.Active == nil || !s.Active.Full()) && (s.Next == nil || !s.Next.Full()) {
+		if s.Active.Mergeable() || s.Next.Mergeable() {
+			w.merging(db)
+		}
+		return ctx.Err()
+	}
+	merge := false
+	err = w.x.Update(func(u *index.Writer) error {
+		s, err := u.State(db)
+		if err != nil {
+			return err
+		}
+		for _, b := range []*index.Build{s.Active, s.Next} {
+			if b == nil || !b.Full() {
+				continue
+			}
+			if err := u.Pack(db, b); err != nil {
+				return err
+			}
+			w.s.stat.segments.Inc()
+			merge = merge || b.Mergeable()
+		}
+		return nil
+	})
+	if merge {
+		w.merging(db)
+	}
+	return err
+}
+
+// build takes a step of building a database, and says whether there was one to build.
+func (w *worker) build(ctx context.Context) (bool, error) {
+	now := w.s.env.Clock.Now()
+	for range len(w.pending) {
+		db := w.pending[0]
+		w.pending = w.pending[1:]
+		if until, ok := w.blocked[db]; ok && now.Before(until) {
+			w.pending = append(w.pending, db)
+			continue
+		}
+		more, err := w.buildOne(ctx, db)
+		if more {
+			w.pending = append(w.pending, db)
+		}
+		return true, err
+	}
+	return false, nil
+}
+
+// A step of building reads so many rows, or so many notes.
+const (
+	buildRows  = 2000
+	buildNotes = 64
+)
+
+// buildOne takes a step of building a database, and says whether there is more to do.
+func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, err error) {
+	st, err := w.x.State(db)
+	if err != nil || st.Active == nil {
+		return false, err
+	}
+	b := st.Active
+	if st.Next != nil {
+		b = st.Next
+	} else if b.Done {
+		return false, nil
+	}
+	t := newStep()
+	upto, since := b.Upto, b.Seq
+	last, ended := upto, false
+	var own error
+	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		kind, ok := w.s.opt.Kinds[r.Info().Kind]
+		if !ok {
+			return store.ErrNotFound
+		}
+		if since != 0 {
+			since, own = w.catchUp(r, t, db, b, kind)
+			return own
+		}
+		last, ended, own = w.further(r, t, db, upto, kind)
+		return own
+	})
+	switch {
+	case own != nil || ctx.Err() != nil:
+		return true, errors.Join(own, ctx.Err())
+	case errors.Is(err, store.ErrNotFound):
+		return false, w.x.Update(func(u *index.Writer) error { return u.Drop(db) })
+	case errors.Is(err, store.ErrClosed):
+		return true, err
+	case err != nil:
+		w.blocked[db] = w.s.env.Clock.Now().Add(retryEvery)
+		return true, nil
+	}
+	err = w.x.Update(func(u *index.Writer) error {
+		s, err := u.State(db)
+		if err != nil {
+			return err
+		}
+		to := s.Active
+		if s.Next != nil {
+			to = s.Next
+		}
+		if to == nil || to.ID != b.ID {
+			return nil
+		}
+		for i := range t.list {
+			if err := w.putInto(u, to, &t.list[i], t.list[i].id > to.Upto); err != nil {
+				return err
+			}
+		}
+		to.Upto, to.Seq = max(to.Upto, last), since
+		if !ended {
+			return nil
+		}
+		to.Done = true
+		if to == s.Next {
+			return u.Swap(db)
+		}
+		return nil
+	})
+	w.dirty = true
+	if t.later() {
+		signal(w.late)
+	}
+	if err == nil {
+		err = w.packOne(ctx, db)
+	}
+	return !ended, err
+}
+
+// catchUp reads what changed in a database behind a sequence among the notes that the build has, and returns how
+// far it came: 0 where that is all.
+func (w *worker) catchUp(r *store.Reader, t *step, db note.DatabaseID, b *index.Build, kind texts) (uint64, error) {
+	rows, since := 0, b.Seq
+	var inner error
+	at := &reach{active: true, upto: b.Upto, ids: [2]uint32{b.ID}}
+	err := r.Since(since, func(seq uint64, id note.ID) bool {
+		l := learned{db: db, id: id, seq: seq}
+		what := false
+		if what, inner = w.learn(r, at, &l, kind); inner != nil {
+			return false
+		}
+		if what {
+			t.add(l)
+		}
+		since = seq
+		rows++
+		return rows < buildRows && !t.full()
+	})
+	if err = errors.Join(err, inner); err != nil {
+		return b.Seq, err
+	}
+	if rows < buildRows && !t.full() {
+		since = 0
+	}
+	return since, nil
+}
+
+// further reads the notes behind upto.
+func (w *worker) further(r *store.Reader, t *step, db note.DatabaseID, upto note.ID, kind texts) (last note.ID, ended bool, err error) {
+	last, ended = upto, true
+	rows, begun := 0, w.s.env.Clock.Now()
+	e := r.Notes(upto+1, func(id note.ID, row *layout.Note) bool {
+		l := learned{db: db, id: id, seq: row.Seq}
+		if err = w.fill(r, row, &l, kind); err != nil {
+			return false
+		}
+		t.add(l)
+		last = id
+		rows++
+		ended = rows < buildNotes && !t.full() && w.s.env.Clock.Now().Sub(begun) < time.Second
+		return ended
+	})
+	return last, ended, errors.Join(e, err)
+}

@@ -1,0 +1,215 @@
+package text
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// maxToken bounds one token of HTML: a longer one ends the text.
+const maxToken = 1 << 20
+
+// tags says what an element does to the text around it.
+type tagKind uint8
+
+const (
+	tagBlock  tagKind = iota // stands on lines of its own
+	tagInline                // lies within a word
+	tagCell                  // a blank
+	tagHidden                // its content is no text
+	tagQuote                 // quotes
+)
+
+var tags = map[atom.Atom]tagKind{
+	atom.A: tagInline, atom.B: tagInline, atom.I: tagInline, atom.U: tagInline, atom.S: tagInline, atom.Em: tagInline,
+	atom.Strong: tagInline, atom.Span: tagInline, atom.Font: tagInline, atom.Sup: tagInline, atom.Sub: tagInline,
+	atom.Code: tagInline, atom.Small: tagInline, atom.Big: tagInline, atom.Wbr: tagInline, atom.Mark: tagInline,
+	atom.Tt: tagInline, atom.Abbr: tagInline, atom.Acronym: tagInline, atom.Cite: tagInline, atom.Q: tagInline,
+	atom.Ins: tagInline, atom.Del: tagInline, atom.Strike: tagInline, atom.Kbd: tagInline, atom.Var: tagInline,
+	atom.Bdo: tagInline, atom.Bdi: tagInline, atom.Time: tagInline, atom.Label: tagInline, atom.Ruby: tagInline,
+	atom.Td: tagCell, atom.Th: tagCell, atom.Img: tagCell, atom.Input: tagCell, atom.Button: tagCell,
+	atom.Rt: tagCell, atom.Rp: tagCell, atom.Blockquote: tagQuote,
+	// The tokenizer reads their content as one text that ends at the end tag, whatever is in it.
+	atom.Script: tagHidden, atom.Style: tagHidden, atom.Title: tagHidden, atom.Iframe: tagHidden, atom.Noembed: tagHidden,
+	atom.Noframes: tagHidden, atom.Noscript: tagHidden,
+}
+
+// htmlText gathers the text of HTML as a browser shows it.
+type htmlText struct {
+	r   *reader
+	own Field
+	b   strings.Builder
+	// gap is the blank or line break that the next letter puts before itself.
+	gap byte
+	// hidden counts the elements at hand whose content is no text, quote those that quote.
+	hidden, quote int
+	// div are the open <div>: whether each begins a quote.
+	div []bool
+	// room is how many bytes of text still fit into this part.
+	room int
+}
+
+// maxDivs bounds how deep <div> are followed.
+const maxDivs = 1000
+
+// html adds the text of HTML that may end anywhere.
+func (r *reader) html(s string, own Field) {
+	h := htmlText{r: r, own: own, room: r.l.Part}
+	h.b.Grow(min(len(s)/2, 64<<10))
+	z := html.NewTokenizer(strings.NewReader(s))
+	z.SetMaxBuf(maxToken)
+	for h.room > 0 {
+		switch z.Next() {
+		case html.ErrorToken:
+			if z.Err() == html.ErrBufferExceeded {
+				r.d.Beyond++
+			}
+			h.flush()
+			return
+		case html.TextToken:
+			if h.hidden == 0 {
+				h.text(z.Text())
+			}
+		case html.StartTagToken:
+			h.open(z, false)
+		case html.SelfClosingTagToken:
+			h.open(z, true)
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			h.end(atom.Lookup(name))
+		}
+	}
+	r.d.Beyond++
+	h.flush()
+}
+
+func (h *htmlText) open(z *html.Tokenizer, closed bool) {
+	name, attributes := z.TagName()
+	a := atom.Lookup(name)
+	kind := tags[a]
+	switch kind {
+	case tagInline:
+		return
+	case tagCell:
+		h.want(' ')
+	default:
+		h.want('\n')
+	}
+	switch {
+	case kind == tagHidden: // closed at once or not: HTML does not heed it
+		h.hidden++
+	case kind == tagQuote && !closed:
+		h.turn(1)
+	case a == atom.Div && !closed && len(h.div) < maxDivs:
+		quotes := false
+		for attributes && !quotes {
+			var k, v []byte
+			k, v, attributes = z.TagAttr()
+			quotes = string(k) == "class" && strings.Contains(string(v), "gmail_quote")
+		}
+		h.div = append(h.div, quotes)
+		if quotes {
+			h.turn(1)
+		}
+	case a == atom.Img && h.hidden == 0:
+		for attributes {
+			var k, v []byte
+			k, v, attributes = z.TagAttr()
+			if string(k) == "alt" {
+				h.text(v)
+				h.want(' ')
+			}
+		}
+	}
+}
+
+func (h *htmlText) end(a atom.Atom) {
+	kind := tags[a]
+	switch kind {
+	case tagInline:
+		return
+	case tagCell:
+		h.want(' ')
+	default:
+		h.want('\n')
+	}
+	switch {
+	case kind == tagHidden && h.hidden > 0:
+		h.hidden--
+	case kind == tagQuote && h.quote > 0:
+		h.turn(-1)
+	case a == atom.Div && len(h.div) > 0:
+		last := len(h.div) - 1
+		if h.div[last] && h.quote > 0 {
+			h.turn(-1)
+		}
+		h.div = h.div[:last]
+	}
+}
+
+// turn goes into a quote or out of one.
+func (h *htmlText) turn(by int) {
+	if h.quote == 0 || h.quote+by == 0 {
+		h.flush()
+	}
+	h.quote += by
+}
+
+func (h *htmlText) want(c byte) {
+	if h.gap != '\n' {
+		h.gap = c
+	}
+}
+
+// text adds text with each run of blanks as one.
+func (h *htmlText) text(t []byte) {
+	for len(t) > 0 {
+		// As many bytes as stay what they are.
+		n := 0
+		for n < len(t) && t[n] > ' ' && t[n] != 0x7f && t[n] < utf8.RuneSelf {
+			n++
+		}
+		if n > 0 {
+			h.close()
+			h.b.Write(t[:n])
+			h.room -= n
+			t = t[n:]
+			continue
+		}
+		r, w := utf8.DecodeRune(t)
+		switch {
+		case r <= ' ' || r == 0x7f || r == 0xa0:
+			h.want(' ')
+		case filler(r):
+		default:
+			h.close()
+			h.b.WriteRune(r)
+			h.room -= w
+		}
+		t = t[w:]
+	}
+}
+
+// close writes the gap before a letter.
+func (h *htmlText) close() {
+	if h.gap != 0 && h.b.Len() > 0 {
+		h.b.WriteByte(h.gap)
+		h.room--
+	}
+	h.gap = 0
+}
+
+// filler are invisible characters that advertising fills its hidden first lines with.
+func filler(r rune) bool { return r == 0x34f || r == 0x2060 || r == 0xfeff || r == 0xfffc }
+
+func (h *htmlText) flush() {
+	f := h.own
+	if h.quote > 0 && h.own == Body {
+		f = Quoted
+	}
+	h.r.add(f, clip(h.b.String(), h.r.l.Part))
+	h.b = strings.Builder{}
+	h.gap = 0
+}

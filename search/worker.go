@@ -1,0 +1,453 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"doublet/note"
+	"doublet/search/index"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// The rhythm of the work.
+const (
+	// gather is how long changes are let come together, so that many are written in one step.
+	gather = 100 * time.Millisecond
+	// batchChanges and batchBytes bound one step.
+	batchChanges = 512
+	batchBytes   = 8 << 20
+	// flushEvery is how much work a crash may take back.
+	flushEvery = 30 * time.Second
+	// retryEvery is how often what could not be read is tried again, and free space looked at.
+	retryEvery = 30 * time.Second
+)
+
+// worker keeps one index. Its feed goroutine alone decides what is indexed; the others add attachments and merge.
+type worker struct {
+	s *Service
+	x *index.Index
+
+	// Of the feed goroutine:
+	words *analyser
+	seen  recipes
+	cur   store.Cursor
+	// kinds says of databases whether they are indexed.
+	kinds map[note.DatabaseID]bool
+	// pending are databases with a build that is not whole; blocked until when one is left alone.
+	pending []note.DatabaseID
+	blocked map[note.DatabaseID]time.Time
+	flushed time.Time
+	dirty   bool
+	paused  bool
+
+	// more and late wake the others; mergeable are databases that may have something to merge.
+	more, late chan struct{}
+	mu         sync.Mutex
+	mergeable  map[note.DatabaseID]bool
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// feed reads the store's feed, and databases that are not built yet.
+func (w *worker) feed(ctx context.Context) error {
+	w.blocked = map[note.DatabaseID]time.Time{}
+	w.flushed = w.s.env.Clock.Now()
+	err := w.begin(ctx)
+	for err == nil && ctx.Err() == nil {
+		err = w.round(ctx)
+		w.s.step()
+	}
+	if w.x.Err() == nil && !errors.Is(err, index.ErrDamaged) {
+		err = errors.Join(err, w.flush(true))
+	}
+	return err
+}
+
+// round takes one step, and where there is nothing to do waits until there is.
+func (w *worker) round(ctx context.Context) error {
+	if err := w.errands(ctx); err != nil {
+		return err
+	}
+	if !w.space() {
+		return w.wait(ctx, nil, retryEvery)
+	}
+	moved := w.s.store.FeedMoved(w.cur)
+	clock := w.s.env.Clock
+	begun := clock.Now()
+	more, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	w.s.lag.read(w.cur.Seq, !more, begun)
+	w.pace(ctx, begun, w.s.opt.Share)
+	begun = clock.Now()
+	built, err := w.build(ctx)
+	if err != nil {
+		return err
+	}
+	w.pace(ctx, begun, w.s.opt.RebuildShare)
+	if err := w.flush(false); err != nil || more || built {
+		return err
+	}
+	w.s.step()
+	pause := retryEvery
+	if w.dirty {
+		pause = min(pause, max(w.flushed.Add(flushEvery).Sub(clock.Now()), 0))
+	}
+	return w.wait(ctx, moved, pause)
+}
+
+// wait returns when the feed has moved, somebody wakes the worker, or the time is over.
+func (w *worker) wait(ctx context.Context, moved <-chan struct{}, d time.Duration) error {
+	clock := w.s.env.Clock
+	select {
+	case <-moved:
+		w.s.lag.moved(clock.Now())
+		select {
+		case <-clock.After(gather):
+		case <-ctx.Done():
+		}
+	case <-w.s.kick:
+	case <-clock.After(d):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// pace waits so that the work since begun was a share of the time, in percent.
+func (w *worker) pace(ctx context.Context, begun time.Time, share int) {
+	d := w.s.env.Clock.Now().Sub(begun)
+	if share >= 100 || d < 100*time.Microsecond {
+		return
+	}
+	select {
+	case <-w.s.env.Clock.After(min(d*time.Duration(100-share)/time.Duration(share), 5*time.Second)):
+	case <-ctx.Done():
+	}
+}
+
+// space says whether there is room on the index's device.
+func (w *worker) space() bool {
+	du, err := w.s.env.FS.GetDiskUsage(w.s.opt.Dir)
+	full := err == nil && du.AvailBytes < w.s.store.FloorOf(du.TotalBytes)
+	if full != w.paused {
+		w.paused = full
+		w.s.log.Warn("search: free space is below the floor", "index waits", full)
+	}
+	return !full
+}
+
+// flush makes what was written durable, and lets the store forget what the index has read, now and then.
+func (w *worker) flush(now bool) error {
+	clock := w.s.env.Clock
+	if !w.dirty || !now && clock.Now().Sub(w.flushed) < flushEvery {
+		return nil
+	}
+	cur := w.cur
+	if err := w.x.Flush(); err != nil {
+		return err
+	}
+	w.flushed, w.dirty = clock.Now(), false
+	return w.s.store.SaveCursor(Consumer, cur)
+}
+
+// begin brings index and store together: the store may have been restored, the index be new, databases have come
+// and gone.
+func (w *worker) begin(ctx context.Context) error {
+	c, err := w.x.Cursor()
+	if err != nil {
+		return err
+	}
+	w.cur = store.Cursor{Incarnation: c.Incarnation, Seq: c.Seq}
+	switch {
+	case c == index.Cursor{}:
+		w.cur = w.s.store.Now() // all that there is comes from the databases' own rows
+		err = w.x.Update(func(u *index.Writer) error {
+			u.Cursor(index.Cursor{Incarnation: w.cur.Incarnation, Seq: w.cur.Seq})
+			return nil
+		})
+	case c.Incarnation != w.s.store.Incarnation():
+		err = w.branch(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	// From here on the feed is kept for the index.
+	if err := w.s.store.SaveCursor(Consumer, w.cur); err != nil {
+		return err
+	}
+	return w.survey(ctx)
+}
+
+// survey compares the databases with those of the index.
+func (w *worker) survey(ctx context.Context) error {
+	there := map[note.DatabaseID]bool{}
+	if err := w.s.store.Infos(func(i *layout.Info) {
+		_, ok := w.s.opt.Kinds[i.Kind]
+		there[i.ID] = ok
+	}); err != nil {
+		return err
+	}
+	var gone []note.DatabaseID
+	pending := map[note.DatabaseID]bool{}
+	var merge []note.DatabaseID
+	err := w.x.States(func(db note.DatabaseID, s *index.State) bool {
+		if s.Active == nil {
+			return true
+		}
+		if ok, known := there[db]; !known || !ok {
+			gone = append(gone, db)
+			return true
+		}
+		delete(there, db)
+		if !s.Active.Done || s.Next != nil {
+			pending[db] = true
+		}
+		if s.Active.Mergeable() || s.Next.Mergeable() {
+			merge = append(merge, db)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, db := range gone {
+		if err := w.x.Update(func(u *index.Writer) error { return u.Drop(db) }); err != nil {
+			return err
+		}
+	}
+	for db, ok := range there {
+		if !ok {
+			continue
+		}
+		if err := errors.Join(ctx.Err(), w.x.Update(func(u *index.Writer) error { return u.Begin(db) })); err != nil {
+			return err
+		}
+		pending[db] = true
+	}
+	w.pending = slices.Sorted(maps.Keys(pending))
+	w.merging(merge...)
+	signal(w.late)
+	return nil
+}
+
+// branch goes on with a store of another incarnation: one that was restored goes its own way from some sequence
+// on. What the index knows of a database from behind it is worth nothing: notes that it saw go are there again, and note
+// ids are given again. A database is kept where its own rows show that the store has come as far as the index has seen.
+func (w *worker) branch(ctx context.Context) error {
+	at, err := w.s.store.Feed(w.cur, func(store.Change) bool { return false })
+	all := errors.Is(err, store.ErrFeedCut)
+	switch {
+	case all:
+		at = w.s.store.Now()
+	case err != nil:
+		return err
+	}
+	w.s.log.Info("search: the store is another one than the index was made of", "incarnation", w.s.store.Incarnation())
+	var list []note.DatabaseID
+	if err := w.x.States(func(db note.DatabaseID, s *index.State) bool {
+		if s.Active != nil {
+			list = append(list, db)
+		}
+		return true
+	}); err != nil {
+		return err
+	}
+	for _, db := range list {
+		if err := w.x.Update(func(u *index.Writer) error {
+			s, err := u.State(db)
+			if err != nil {
+				return err
+			}
+			keep := !all
+			for _, b := range []*index.Build{s.Active, s.Next} {
+				keep = keep && (b == nil || b.Seq == 0 && w.reached(ctx, db, b.MaxSeq, at.Seq))
+			}
+			if keep || ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return u.Restart(db)
+		}); err != nil {
+			return err
+		}
+	}
+	w.cur = at
+	return w.x.Update(func(u *index.Writer) error {
+		u.Cursor(index.Cursor{Incarnation: at.Incarnation, Seq: at.Seq})
+		return nil
+	})
+}
+
+// reached says whether a database has a change that is not before one sequence, nor behind another.
+func (w *worker) reached(ctx context.Context, db note.DatabaseID, seq, limit uint64) bool {
+	if seq == 0 {
+		return true
+	}
+	last := uint64(0)
+	err := w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		return r.Since(seq-1, func(found uint64, _ note.ID) bool {
+			last = found
+			return false
+		})
+	})
+	return err == nil && last >= seq && last <= limit
+}
+
+// cut goes on where the feed no longer reaches back to the cursor, or is damaged: each database's own rows tell
+// what changed since.
+func (w *worker) cut(ctx context.Context) error {
+	now := w.s.store.Now()
+	since := max(w.cur.Seq, 1)
+	var list []note.DatabaseID
+	err := w.x.States(func(db note.DatabaseID, s *index.State) bool {
+		if s.Active != nil {
+			list = append(list, db)
+		}
+		return true
+	})
+	for _, db := range list {
+		if err != nil {
+			return err
+		}
+		err = errors.Join(ctx.Err(), w.x.Update(func(u *index.Writer) error {
+			s, err := u.State(db)
+			for _, b := range []*index.Build{s.Active, s.Next} {
+				if b != nil && b.Seq == 0 {
+					b.Done, b.Seq = false, since
+				}
+			}
+			return err
+		}))
+	}
+	if err != nil {
+		return err
+	}
+	w.cur = now
+	w.dirty = true
+	if err := w.x.Update(func(u *index.Writer) error {
+		u.Cursor(index.Cursor{Incarnation: now.Incarnation, Seq: now.Seq})
+		return nil
+	}); err != nil {
+		return err
+	}
+	w.s.log.Warn("search: the feed no longer reaches back to the index: databases are read by their own rows", "databases", len(list))
+	return w.survey(ctx)
+}
+
+// errands does what was asked for meanwhile: databases that were made, removed or changed, and rebuilds.
+func (w *worker) errands(ctx context.Context) error {
+	changed, all := w.s.takeChanged()
+	if all {
+		return w.survey(ctx)
+	}
+	for _, db := range changed {
+		if err := w.look(db); err != nil {
+			return err
+		}
+	}
+	for _, db := range w.s.takeRebuilds() {
+		list := []note.DatabaseID{db}
+		if db == 0 {
+			list = list[:0]
+			if err := w.x.States(func(db note.DatabaseID, s *index.State) bool {
+				if s.Active != nil {
+					list = append(list, db)
+				}
+				return true
+			}); err != nil {
+				return err
+			}
+		}
+		for _, db := range list {
+			if err := w.rebuild(db); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rebuild begins a build beside the one that answers; one that is not whole goes on as it is.
+func (w *worker) rebuild(db note.DatabaseID) error {
+	begun := false
+	err := w.x.Update(func(u *index.Writer) error {
+		s, err := u.State(db)
+		if err != nil || s.Active == nil {
+			return err
+		}
+		begun = true
+		if !s.Active.Done {
+			return u.Restart(db)
+		}
+		return u.Begin(db)
+	})
+	if err == nil && begun {
+		w.addPending(db)
+	}
+	return err
+}
+
+func (w *worker) addPending(db note.DatabaseID) {
+	delete(w.blocked, db)
+	if !slices.Contains(w.pending, db) {
+		w.pending = append(w.pending, db)
+	}
+}
+
+// look sees whether a database is still, or by now, one to be indexed.
+func (w *worker) look(db note.DatabaseID) error {
+	info, err := w.s.store.Info(db)
+	gone := errors.Is(err, store.ErrNotFound)
+	if err != nil && !gone {
+		return nil // damaged: it is told of again when it is mended
+	}
+	delete(w.kinds, db)
+	delete(w.blocked, db)
+	_, ok := w.s.opt.Kinds[info.Kind]
+	st, err := w.x.State(db)
+	switch {
+	case err != nil:
+		return err
+	case gone || !ok:
+		if st.Active == nil {
+			return nil
+		}
+		return w.x.Update(func(u *index.Writer) error { return u.Drop(db) })
+	case st.Active == nil:
+		w.addPending(db)
+		return w.x.Update(func(u *index.Writer) error { return u.Begin(db) })
+	case !st.Active.Done || st.Next != nil:
+		w.addPending(db)
+	}
+	return nil
+}
+
+// changedInfo takes note of a database that was made, removed or changed as a whole.
+func (s *Service) changedInfo(db note.DatabaseID) {
+	s.mu.Lock()
+	if len(s.changed) < 1000 {
+		s.changed = append(s.changed, db)
+	} else {
+		s.changedAll = true
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Service) takeChanged() (list []note.DatabaseID, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, all = s.changed, s.changedAll
+	s.changed, s.changedAll = nil, false
+	return list, all
+}

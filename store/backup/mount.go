@@ -1,0 +1,292 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"doublet/env"
+	"doublet/store"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Open opens the store of a generation (0: the latest) where it lies, without copying it: its files are read
+// out of the pieces, as far as somebody asks for them. What the store itself writes when it opens goes into
+// memory and is forgotten. The checksums of pieces are not compared, those of tables, blobs and segments
+// are, as in any store. o gives its indexes and the size of its cache. e's file system holds the backup.
+//
+// The backup folder must stay as it is until the store is closed: Prune of this generation would take its
+// files away.
+func Open(e *env.Env, dir string, at uint64, o store.Options) (*store.Store, Generation, error) {
+	r, err := openRepository(e, dir, false)
+	if err != nil {
+		return nil, Generation{}, err
+	}
+	g, err := r.at(at)
+	if err != nil {
+		return nil, g, err
+	}
+	const data = "data"
+	m := &mounted{FS: vfs.NewMem(), base: e.FS, pieces: r.pieces(), files: map[string]File{}}
+	places := store.PlacesOf(m, data, store.Options{})
+	for _, d := range []string{places.Index, places.Segments} {
+		if err := m.MkdirAll(d, 0o700); err != nil {
+			return nil, g, fmt.Errorf("backup: open: %w", err)
+		}
+	}
+	for _, f := range g.Files {
+		switch kind, name, _ := strings.Cut(f.Path, "/"); kind {
+		case folderIndex:
+			m.files[m.PathJoin(places.Index, name)] = f
+		case folderSegments:
+			m.files[m.PathJoin(places.Segments, name)] = f
+		}
+	}
+	inside := *e
+	inside.FS = m
+	o.LogDir, o.IndexDir, o.SegmentsDir, o.FloorBytes, o.FloorPercent, o.Ballast, o.Still = "", "", "", -1, -1, -1, true
+	s, err := store.Open(&inside, data, o)
+	if err != nil {
+		return nil, g, fmt.Errorf("backup: open generation %d: %w", g.Number, err)
+	}
+	return s, g, nil
+}
+
+// mounted is a file system in memory with the files of a generation in it, which can be read and removed.
+type mounted struct {
+	vfs.FS
+	base   env.FS
+	pieces string
+
+	mu    sync.Mutex
+	files map[string]File
+}
+
+// maxOpened bounds a file of a generation that is opened for writing, and so copied into memory.
+const maxOpened = 16 << 20
+
+func (m *mounted) file(name string) (File, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, ok := m.files[name]
+	return f, ok
+}
+
+// drop forgets a file, and says whether there was one.
+func (m *mounted) drop(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.files[name]
+	delete(m.files, name)
+	return ok
+}
+
+// Unwrap implements FS: what is below knows nothing of the files of the generation.
+func (m *mounted) Unwrap() vfs.FS { return nil }
+
+// GetDiskUsage implements FS: memory has no end that could be told.
+func (m *mounted) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{}, errors.ErrUnsupported
+}
+
+// Create implements FS.
+func (m *mounted) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	m.drop(name)
+	return m.FS.Create(name, c)
+}
+
+// Open implements FS.
+func (m *mounted) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, ok := m.file(name)
+	if !ok {
+		return m.FS.Open(name, opts...)
+	}
+	out := &pieced{info: pieceInfo{name: m.PathBase(name), size: f.Size}}
+	for _, p := range f.Pieces {
+		path := m.base.PathJoin(m.pieces, p.Name)
+		part, err := m.base.Open(path, vfs.RandomReadsOption)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrDamaged, path, err), out.Close())
+		}
+		out.parts = append(out.parts, part)
+		out.ends = append(out.ends, out.end()+p.Size)
+		info, err := part.Stat()
+		if err != nil || info.Size() != p.Size {
+			return nil, errors.Join(fmt.Errorf("%w: %s has not the length %d that it was written with", ErrDamaged, path, p.Size), err, out.Close())
+		}
+		out.info.FileInfo = info
+	}
+	if out.end() != f.Size {
+		return nil, errors.Join(fmt.Errorf("%w: the pieces of %s are not all of it", ErrDamaged, f.Path), out.Close())
+	}
+	for _, o := range opts {
+		o.Apply(out)
+	}
+	return out, nil
+}
+
+// OpenReadWrite implements FS: a file of the generation is copied into memory first.
+func (m *mounted) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, ok := m.file(name)
+	if !ok {
+		return m.FS.OpenReadWrite(name, c, opts...)
+	}
+	if f.Size > maxOpened {
+		return nil, fmt.Errorf("backup: %s is opened for writing: %w", f.Path, fs.ErrPermission)
+	}
+	from, err := m.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	to, err := m.FS.Create(name, c)
+	if err == nil {
+		_, err = io.Copy(to, from)
+		err = errors.Join(err, to.Close())
+	}
+	if err = errors.Join(err, from.Close()); err != nil {
+		return nil, err
+	}
+	m.drop(name)
+	return m.FS.OpenReadWrite(name, c, opts...)
+}
+
+// Remove implements FS.
+func (m *mounted) Remove(name string) error {
+	if m.drop(name) {
+		return nil
+	}
+	return m.FS.Remove(name)
+}
+
+// Rename implements FS.
+func (m *mounted) Rename(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f, ok := m.files[from]; ok {
+		delete(m.files, from)
+		m.files[to] = f
+		return nil
+	}
+	delete(m.files, to)
+	return m.FS.Rename(from, to)
+}
+
+// Link implements FS.
+func (m *mounted) Link(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f, ok := m.files[from]; ok {
+		m.files[to] = f
+		return nil
+	}
+	return m.FS.Link(from, to)
+}
+
+// List implements FS.
+func (m *mounted) List(dir string) ([]string, error) {
+	names, err := m.FS.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for path := range m.files {
+		if m.PathDir(path) == m.PathJoin(dir) && !slices.Contains(names, m.PathBase(path)) {
+			names = append(names, m.PathBase(path))
+		}
+	}
+	return names, nil
+}
+
+// Stat implements FS.
+func (m *mounted) Stat(name string) (vfs.FileInfo, error) {
+	if _, ok := m.file(name); !ok {
+		return m.FS.Stat(name)
+	}
+	f, err := m.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	return info, errors.Join(err, f.Close())
+}
+
+// pieced is an open file of a generation: its pieces one behind the other.
+type pieced struct {
+	parts []vfs.File
+	ends  []int64
+	info  pieceInfo
+	pos   int64
+}
+
+// pieceInfo is what Stat says of one: the last piece's, but for name and size.
+type pieceInfo struct {
+	vfs.FileInfo
+	name string
+	size int64
+}
+
+func (i pieceInfo) Name() string { return i.name }
+func (i pieceInfo) Size() int64  { return i.size }
+
+func (f *pieced) end() int64 {
+	if len(f.ends) == 0 {
+		return 0
+	}
+	return f.ends[len(f.ends)-1]
+}
+
+func (f *pieced) ReadAt(p []byte, off int64) (n int, err error) {
+	for i, end := range f.ends {
+		if off >= end || len(p) == 0 {
+			continue
+		}
+		begin := int64(0)
+		if i > 0 {
+			begin = f.ends[i-1]
+		}
+		k := int(min(int64(len(p)), end-off))
+		got, err := f.parts[i].ReadAt(p[:k], off-begin)
+		n += got
+		if got < k {
+			return n, errors.Join(err, io.ErrUnexpectedEOF)
+		}
+		off, p = off+int64(got), p[got:]
+	}
+	if len(p) > 0 {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *pieced) Read(p []byte) (int, error) {
+	n, err := f.ReadAt(p, f.pos)
+	f.pos += int64(n)
+	if n > 0 && errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+func (f *pieced) Close() error {
+	var err error
+	for _, p := range f.parts {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
+
+func (f *pieced) Stat() (vfs.FileInfo, error)        { return f.info, nil }
+func (f *pieced) Write([]byte) (int, error)          { return 0, fs.ErrPermission }
+func (f *pieced) WriteAt([]byte, int64) (int, error) { return 0, fs.ErrPermission }
+func (f *pieced) Preallocate(int64, int64) error     { return fs.ErrPermission }
+func (f *pieced) Sync() error                        { return nil }
+func (f *pieced) SyncTo(int64) (bool, error)         { return true, nil }
+func (f *pieced) SyncData() error                    { return nil }
+func (f *pieced) Prefetch(int64, int64) error        { return nil }
+func (f *pieced) Fd() uintptr                        { return vfs.InvalidFd }

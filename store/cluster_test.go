@@ -1,0 +1,254 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// The rules of shared databases, one by one: what the model test meets by chance only.
+
+// put makes a note of mail in a folder of a node.
+func (x *clusterNode) put(folder string) (u note.UNID, id note.ID) {
+	x.w.t.Helper()
+	u = x.s.UNID()
+	m := x.message(u)
+	defer m.Release()
+	x.update(func(w *store.Writer) error {
+		h, err := w.FolderNamed(folder)
+		if err == nil {
+			id, err = w.Create(store.New{UNID: u, Message: m, Content: items("x"), Folders: []note.ID{h.Note}})
+		}
+		return err
+	})
+	return u, id
+}
+
+// uid is where a note is in a folder, 0 where it is not.
+func (x *clusterNode) uid(u note.UNID, folder string) (uid uint32) {
+	x.read(func(r *store.Reader) error {
+		h, err := r.FolderNamed(folder)
+		x.w.must(err)
+		return r.Members(h.Note, 1, note.MaxUID, func(n uint32, id note.ID) bool {
+			if row, err := r.Row(id); err == nil && row.UNID == u {
+				uid = n
+			}
+			return true
+		})
+	})
+	return uid
+}
+
+// vanished lists the UIDs of a folder that a client is told of which knows everything up to a MODSEQ; all says
+// that it is told to forget what it knew.
+func (x *clusterNode) vanished(folder string, since note.ModSeq) (uids []uint32, all bool) {
+	x.read(func(r *store.Reader) error {
+		h, err := r.FolderNamed(folder)
+		x.w.must(err)
+		c := r.Counters()
+		all = !c.Ledger.Knows(since) || since < c.Floor
+		return r.Changes(since, func(_ note.ModSeq, ch layout.Change) bool {
+			if ch.Expunged && ch.Folder == h.Note {
+				uids = append(uids, ch.UID)
+			}
+			return true
+		})
+	})
+	return uids, all
+}
+
+func (w *clusterWorld) together() {
+	for _, x := range w.nodes[1:] {
+		if !w.nodes[0].sendLedger(x, 20) {
+			w.t.Fatal("a follower does not come up to its home")
+		}
+	}
+}
+
+// TestFollowerDelivers: a delivery at a follower works, waits without a number, and is shown when the home has
+// numbered it; what numbers for a client is refused there.
+func TestFollowerDelivers(t *testing.T) {
+	t.Parallel()
+	w := newClusterWorld(t, 2, 1, false)
+	home, other := w.nodes[0], w.nodes[1]
+	w.together()
+	u, _ := other.put("INBOX")
+	err := other.s.Update(w.ctx, note.System, []note.DatabaseID{w.db}, func(tx *store.Tx) error {
+		_, err := tx.Home(w.db)
+		return err
+	})
+	if !errors.Is(err, store.ErrNotHome) || other.uid(u, "INBOX") != 0 || !other.position().Pending {
+		t.Errorf("at the follower it has UID %d: %v", other.uid(u, "INBOX"), err)
+	}
+	var made [2]note.ID
+	for i := range made { // as for mail into a folder that its owner has removed
+		other.update(func(wr *store.Writer) (err error) {
+			if made[i], err = wr.CreateFolder("Junk", "Junk"); err == nil {
+				_, err = wr.Create(store.New{Folders: []note.ID{made[i]}})
+			}
+			return err
+		})
+	}
+	if made[0] != made[1] {
+		t.Error("the folder was made twice")
+	}
+	other.sendChanges(home, false)
+	w.together()
+	for _, x := range w.nodes {
+		x.check()
+		x.read(func(r *store.Reader) error {
+			h, err := r.FolderNamed("Junk")
+			if err != nil || h.Total != 2 {
+				t.Errorf("node %d: Junk is %+v: %v", x.i, h, err)
+			}
+			return nil
+		})
+	}
+	if a, b := home.uid(u, "INBOX"), other.uid(u, "INBOX"); a == 0 || a != b {
+		t.Errorf("it has UID %d at its home and %d at the follower", a, b)
+	}
+}
+
+// TestPages: a page that is not the next one changes nothing, one that was applied neither.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	w := newClusterWorld(t, 3, 1, false)
+	home, other := w.nodes[0], w.nodes[1]
+	w.together()
+	home.put("INBOX")
+	first, err := home.page(other, 100)
+	w.must(err)
+	home.put("A")
+	home.sendLedger(w.nodes[2], 20)
+	home.put("B")
+	second, err := home.page(w.nodes[2], 100)
+	w.must(err)
+	before := other.position()
+	if err := other.take(home, second); !errors.Is(err, store.ErrGap) || other.position().Last != before.Last {
+		t.Errorf("a page with a gap before it: %v", err)
+	}
+	w.must(other.take(home, first))
+	at := other.position().Last
+	w.must(other.take(home, first))
+	if other.position().Last != at || at != first.To {
+		t.Errorf("after a page twice it stands at %x", uint64(other.position().Last))
+	}
+	if err := home.take(home, first); !errors.Is(err, store.ErrParted) {
+		t.Errorf("a page at a home: %v", err)
+	}
+	w.together()
+	w.compare()
+}
+
+// TestPartialTakeover: who becomes home in the middle of a run of pages does not claim to know what a client saw
+// that was further: a note whose latest change is yet to come is here as it was before.
+func TestPartialTakeover(t *testing.T) {
+	t.Parallel()
+	w := newClusterWorld(t, 2, 1, false)
+	home, other := w.nodes[0], w.nodes[1]
+	_, x := home.put("INBOX")
+	_, y := home.put("INBOX")
+	w.together()
+	flag := func(id note.ID, on bool) note.ModSeq {
+		home.update(func(wr *store.Writer) error { return wr.SetKeyword(id, "k", on) })
+		return home.position().Last
+	}
+	complete := home.position().Last
+	flag(x, true)
+	seen := flag(y, true)
+	flag(x, false)
+	p, err := home.page(other, 1)
+	w.must(err)
+	w.must(other.take(home, p))
+	if at := other.position(); !p.More || !at.Partial || at.Last != seen {
+		t.Fatalf("it stands at %+v", at)
+	}
+	w.must(other.s.Lead(w.ctx, w.db, store.LeadOptions{}))
+	other.read(func(r *store.Reader) error {
+		l := r.Counters().Ledger
+		if l.Knows(seen) || !l.Knows(complete) {
+			t.Errorf("it knows %x: %v, and %x: %v", uint64(seen), l.Knows(seen), uint64(complete), l.Knows(complete))
+		}
+		return nil
+	})
+}
+
+// TestStepDownTellsOfExpunges: what a loser has expunged clients are told of by whoever leads next, though the
+// winner never came to it.
+func TestStepDownTellsOfExpunges(t *testing.T) {
+	t.Parallel()
+	for _, next := range []int{0, 2} { // the loser itself, and one that has it from the loser, unnumbered
+		w := newClusterWorld(t, 3, 1, false)
+		loser, winner := w.nodes[0], w.nodes[1]
+		u, id := loser.put("INBOX")
+		w.together()
+		uid, known := loser.uid(u, "INBOX"), loser.position().Last
+		w.must(winner.s.Lead(w.ctx, w.db, store.LeadOptions{}))
+		loser.update(func(wr *store.Writer) error { return wr.Destroy(id) })
+		winner.survive(loser)
+		if next != 0 {
+			if !winner.sendLedger(w.nodes[next], 20) {
+				t.Fatal("the winner's pages do not come")
+			}
+			loser.sendChanges(w.nodes[next], false)
+		}
+		x := w.nodes[next]
+		x.check()
+		w.must(x.s.Lead(w.ctx, w.db, store.LeadOptions{}))
+		if gone, all := x.vanished("INBOX", known); !all && !slices.Contains(gone, uid) {
+			t.Errorf("node %d: a client that knows UID %d is told that %v vanished", next, uid, gone)
+		}
+		w.settle()
+		w.compare()
+	}
+}
+
+// TestConfirm: a change of a database that asks for it waits for a mate, and says so when there is none.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.must(m.s.Close())
+	o := options()
+	var asked []note.DatabaseID
+	refuse := errors.New("nobody there")
+	var confirm, admit error
+	o.Confirm = func(_ context.Context, ids []note.DatabaseID, _ uint64) error { asked = ids; return confirm }
+	o.Admit = func(context.Context, []note.DatabaseID) error { return admit }
+	var err error
+	m.s, err = store.Open(m.f.Env, "data", o)
+	m.must(err)
+	dbs := make([]*modelDB, 3)
+	for i, ack := range []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckStrict} {
+		id, err := m.s.CreateDatabase(note.System, store.Create{Ack: ack})
+		m.must(err)
+		dbs[i] = &modelDB{id: id}
+	}
+	create := func(d *modelDB) error {
+		asked = nil
+		return m.update(func(ws ...*store.Writer) error { _, err := ws[0].Create(store.New{}); return err }, d)
+	}
+	count := func(d *modelDB) (n uint64) {
+		m.read(d, func(r *store.Reader) error { n = r.Counters().Notes; return nil })
+		return n
+	}
+	for i, d := range dbs {
+		m.must(create(d))
+		if want := i > 0; (len(asked) == 1) != want {
+			t.Errorf("%d: asked for %v", i, asked)
+		}
+	}
+	confirm = refuse
+	if err := create(dbs[1]); !errors.Is(err, store.ErrUnconfirmed) || count(dbs[1]) != 2 {
+		t.Errorf("unconfirmed: %v, %d notes", err, count(dbs[1]))
+	}
+	m.must(m.s.Replicate(m.ctx, dbs[1].id, func(w *store.Writer) error { _, err := w.Create(store.New{}); return err }))
+	if admit = refuse; !errors.Is(create(dbs[2]), refuse) || count(dbs[2]) != 1 {
+		t.Errorf("refused beforehand, there are %d notes", count(dbs[2]))
+	}
+	m.must(create(dbs[0]))
+}

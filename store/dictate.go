@@ -1,0 +1,502 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+)
+
+// ApplyLedger brings a follower to where a page of its home's ledger leads. messages are those of the notes
+// that bring one, as Receive gave them, by digest; objects are the attachments that it brings. ErrGap,
+// ErrParted, ErrBehind and ErrIncomplete say what must come first; an error that one note is to blame
+// for is a *NoteError. Nothing has changed then. A page that was applied changes nothing.
+func (s *Store) ApplyLedger(ctx context.Context, id note.DatabaseID, page *LedgerPage, messages map[note.Digest]*Message, objects ...*Object) error {
+	for {
+		var left bool
+		err := s.Replicate(ctx, id, func(w *Writer) (err error) {
+			for _, o := range objects {
+				w.Keep(o)
+			}
+			d := &dictation{Writer: w, page: page, messages: messages, taken: make(map[note.ID]bool)}
+			left, err = d.apply()
+			return err
+		})
+		if err != nil || !left {
+			return err
+		}
+		// A complete copy has ended, and more has to go than one update removes.
+		page, messages, objects = &LedgerPage{From: page.To, To: page.To, Whole: true, Floor: page.Floor, Of: page.Of}, nil, nil
+	}
+}
+
+// dictation is the application of a page.
+type dictation struct {
+	*Writer
+	page       *LedgerPage
+	messages   map[note.Digest]*Message
+	incomplete []note.UNID
+	// closed are folders that left; their heads go when their notes have.
+	closed []*txNote
+	// taken are the notes whose numbers the page has brought so far.
+	taken map[note.ID]bool
+}
+
+// apply does what the page says. It never gives a number, and takes none away from what it was not told of.
+// left says that a complete copy has ended and there is still something to remove.
+func (d *dictation) apply() (left bool, err error) {
+	begun, err := d.begins()
+	if err != nil || !begun {
+		return false, err
+	}
+	p := d.page
+	if err := d.floor(); err != nil {
+		return false, err
+	}
+	if p.Info != nil {
+		if err := d.ApplyInfo(p.Info); err != nil {
+			return false, err
+		}
+	}
+	for _, folders := range []bool{true, false} {
+		if !folders {
+			for i := range p.Expunged {
+				if err := d.expunge(&p.Expunged[i]); err != nil {
+					return false, noteError(p.Expunged[i].Note, err)
+				}
+			}
+		}
+		for _, list := range [][]Numbered{p.Notes, p.Again} {
+			for i := range list {
+				if n := &list[i]; (n.Folder != nil) == folders {
+					if err := d.take(n); err != nil {
+						return false, noteError(n.UNID, err)
+					}
+				}
+			}
+		}
+	}
+	if d.incomplete != nil {
+		return false, &IncompleteError{d.incomplete}
+	}
+	for _, t := range d.closed {
+		if err := d.dropFolder(t.id); err != nil {
+			return false, err
+		}
+	}
+	return d.ends()
+}
+
+// NoteError says which note an error is about: without it the rest of a page can be applied.
+type NoteError struct {
+	UNID note.UNID
+	Err  error
+}
+
+func (e *NoteError) Error() string { return fmt.Sprintf("note %s: %v", e.UNID, e.Err) }
+
+// Unwrap gives what is wrong.
+func (e *NoteError) Unwrap() error { return e.Err }
+
+func noteError(u note.UNID, err error) error { return &NoteError{u, err} }
+
+// begins says whether there is anything to apply, and sets the ledger to where the page begins.
+func (d *dictation) begins() (bool, error) {
+	if !d.who.System {
+		return false, ErrDenied
+	}
+	c, p := d.st.counters, d.page
+	l := &c.Ledger
+	switch {
+	case !l.Shared:
+		return false, fmt.Errorf("%w: %s", ErrNotShared, d.st.info.Title)
+	case d.numbers:
+		return false, fmt.Errorf("%w: the replica leads", ErrParted)
+	case p.Of.Partial:
+		return false, ErrBehind
+	}
+	how, from := p.Of.Resume(l)
+	if p.Whole && (how == note.GoOn && from < p.Floor || how == note.CopyOn && l.Began < p.Floor) {
+		how, from = note.CopyOn, 0
+	}
+	switch {
+	case how == note.Parted:
+		return false, ErrParted
+	case how != note.IsAhead && p.From == from && p.Whole == (how == note.CopyOn):
+	case p.To <= l.Last:
+		return false, nil // it was applied
+	default:
+		return false, fmt.Errorf("%w: it begins at %x, the ledger of %s goes to %x", ErrGap, uint64(p.From), d.st.info.Title, uint64(l.Last))
+	}
+	l = &d.mutable().counters.Ledger
+	if !l.Partial {
+		l.Complete = l.Last
+	}
+	if from < l.Last {
+		// Some pages of a run are here whose rest nobody has, or a copy begins: what they told of expunges
+		// comes again.
+		if err := d.forgetExpunges(from, noRecent); err != nil {
+			return false, err
+		}
+	}
+	if how == note.CopyOn && from == 0 {
+		l.High, l.Copy, l.Began = max(l.High, l.Last), d.st.counters.Seq+1, p.Of.Last
+	}
+	l.Last = from
+	return true, nil
+}
+
+// forgetExpunges removes what is known of expunges behind a MODSEQ, up to another.
+func (w *Writer) forgetExpunges(after, upto note.ModSeq) error {
+	lo, hi := layout.IDKey(w.db.num, layout.KindModSeq, uint64(after)+1), layout.IDKey(w.db.num, layout.KindModSeq, uint64(upto)+1)
+	return scanRange(w.eng, lo, hi, func(k, v []byte) error {
+		c, err := layout.ReadChange(v)
+		if err != nil {
+			return fmt.Errorf("%w: change in database %s", ErrDamaged, w.db.id)
+		}
+		if c.Expunged {
+			w.trimmed = append(w.trimmed, note.ModSeq(layout.Tail64(k)))
+			w.mutable().counters.Expunged--
+		}
+		return nil
+	})
+}
+
+// floor forgets the expunges that the home has forgotten.
+func (d *dictation) floor() error {
+	c := &d.mutable().counters
+	if d.page.Floor <= c.Floor {
+		return nil
+	}
+	was := c.Floor
+	if c.Floor = d.page.Floor; d.page.Whole && d.page.From == 0 {
+		return nil // all are forgotten already
+	}
+	return d.forgetExpunges(was, c.Floor)
+}
+
+// expunge ends a membership, or a note, as the home has done.
+func (d *dictation) expunge(e *Expunge) error {
+	if e.Mod <= d.st.counters.Ledger.Last {
+		return note.ErrCorrupt
+	}
+	c := &d.mutable().counters
+	row := layout.Change{
+		Expunged: true, Gone: e.Gone, UID: e.UID, UNID: e.Note, Time: e.Time, Class: e.Class, Thread: e.Thread, Created: e.Created,
+	}
+	if f := d.headOf(string(e.Folder[:])); f != nil {
+		row.Folder = f.Note
+		h, err := d.head(f.Note)
+		if err != nil {
+			return err
+		}
+		h.Mod, h.UIDNext = max(h.Mod, e.Mod), max(h.UIDNext, e.UID+1)
+	}
+	id, err := d.findOwn(e.Note)
+	switch {
+	case err == nil:
+		row.Note = id
+		err = d.leaves(id, e)
+	case errors.Is(err, ErrNotFound) && e.Stub != nil && !e.Stub.Bare():
+		if t, rerr := d.receive(e.Stub, nil); rerr != nil {
+			err = rerr
+		} else {
+			row.Note, t.given, t.row.Unnumbered, err = t.id, true, false, nil
+		}
+	case errors.Is(err, ErrNotFound) && e.Gone && e.Stub == nil && !d.st.info.Queue:
+		d.graves, err = append(d.graves, e.Note), nil
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrGrave):
+		err = nil
+	}
+	c.Expunged++
+	d.gone, d.goneMods = append(d.gone, row), append(d.goneMods, e.Mod)
+	return err
+}
+
+// leaves takes a note that is here out of a folder, or away.
+func (d *dictation) leaves(id note.ID, e *Expunge) error {
+	t, err := d.change(id)
+	if errors.Is(err, ErrNotFound) && d.dirty[id] != nil {
+		return nil // an earlier row of this page has taken it away
+	}
+	if err != nil {
+		return err
+	}
+	t.given = true
+	// UIDs are given once in a database, so the UID alone says which place it is.
+	t.row.Members = slices.DeleteFunc(t.row.Members, func(m layout.Membership) bool { return m.UID == e.UID && e.UID != 0 })
+	if !e.Gone || e.Stub != nil && e.Stub.Bare() {
+		// Where it is now its own row says; should that not come any more, who becomes home finds out.
+		t.row.Unnumbered = t.row.Unnumbered || !d.taken[id]
+		return nil
+	}
+	if t.row.Class == note.Folder {
+		d.closed = append(d.closed, t)
+	}
+	if e.Stub == nil {
+		return d.dig(t)
+	}
+	d.seeStamps(e.Stub)
+	ours := t.row.Unnumbered
+	if _, err := d.merge(t, e.Stub, nil); err != nil {
+		return err
+	}
+	t.row.Members, t.row.Mod, t.row.Created = nil, 0, 0
+	if !t.row.Stub {
+		t.row.Unnumbered = true // it lives on for what the home did not know
+		return nil
+	}
+	t.dropMessage()
+	t.row.Unnumbered = ours && !d.same(t, e.Stub)
+	return nil
+}
+
+// dig removes a note of which the home has kept nothing, not even a stub. A document that was edited
+// here, and no home has heard of that, comes in as a new one.
+func (d *dictation) dig(t *txNote) error {
+	cur, err := d.load(t.id, t)
+	if err != nil {
+		return err
+	}
+	win, _ := cur.Tree.Winner()
+	if t.row.Unnumbered && !win.Deleted && !t.row.Foldered && win.Rev.Generation > 1 {
+		in, err := d.remote(t.id, t.row, false)
+		if err != nil {
+			return err
+		}
+		in.UNID = note.DeriveUNID(in.UNID[:], []byte(win.Rev.String()))
+		if _, err := d.findOwn(in.UNID); errors.Is(err, ErrNotFound) {
+			again, err := d.receive(in, nil)
+			if err != nil {
+				return err
+			}
+			again.row.Recipe, again.row.Size = t.row.Recipe, t.row.Size
+		}
+	}
+	t.row = nil
+	return nil
+}
+
+// same says that what is here of a note is what the home has.
+func (d *dictation) same(t *txNote, in *Remote) bool {
+	cur, err := d.load(t.id, t)
+	return err == nil && slices.Equal(t.row.State, in.State) && t.row.Foldered == in.Foldered &&
+		sameLeaves(cur, &layout.Content{Tree: in.Tree})
+}
+
+// take takes a note with its numbers.
+func (d *dictation) take(n *Numbered) error {
+	t, err := d.joined(n)
+	if errors.Is(err, ErrIncomplete) {
+		d.incomplete = append(d.incomplete, n.UNID)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.given = true
+	t.again = t.again || d.st.counters.Ledger.Copy != 0 // what a copy names has a new sequence, and stays
+	t.row.Mod, t.row.Created, d.taken[t.id] = n.Mod, n.Created, true
+	t.row.Unnumbered = n.Ahead || !d.same(t, &n.Remote)
+	if t.row.Stub && !t.row.Unnumbered {
+		return note.ErrCorrupt
+	}
+	if n.Folder != nil {
+		if err := d.folder(t, n); err != nil {
+			return err
+		}
+	}
+	members := t.row.Members[:0:0]
+	for _, m := range n.Members {
+		f := d.headOf(string(m.Folder[:]))
+		if f == nil {
+			d.incomplete = append(d.incomplete, m.Folder)
+			continue
+		}
+		members = append(members, layout.Membership{Folder: f.Note, UID: m.UID, Saved: m.Saved, Deleted: m.Deleted})
+	}
+	t.row.Members = members
+	return nil
+}
+
+// joined joins a note with ours, or makes it. What its home says lives, lives: a grave here is one that
+// was dug before the home knew of what brought the note back.
+func (d *dictation) joined(n *Numbered) (*txNote, error) {
+	d.seeStamps(&n.Remote)
+	var m *Message
+	if win, ok := n.Tree.Winner(); ok && n.Contents[win.Rev] != nil {
+		m = d.messages[n.Contents[win.Rev].Message]
+	}
+	id, err := d.findOwn(n.UNID)
+	switch {
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrGrave):
+		return d.receive(&n.Remote, m)
+	case err != nil:
+		return nil, err
+	}
+	t, err := d.change(id)
+	if err == nil {
+		_, err = d.merge(t, &n.Remote, m)
+	}
+	return t, err
+}
+
+// folder takes what the home has numbered of a folder. Its head is as the home's: what only this replica
+// knows of the folder shows when it is numbered.
+func (d *dictation) folder(t *txNote, n *Numbered) error {
+	win, _ := n.Tree.Winner()
+	c := n.Contents[win.Rev]
+	if n.Class != note.Folder || c == nil {
+		return note.ErrCorrupt
+	}
+	if d.st.folder(t.id) == nil {
+		d.addHead(&layout.Folder{Note: t.id, UNID: n.UNID, UIDNext: 1})
+	}
+	f, err := d.head(t.id)
+	if err != nil {
+		return err
+	}
+	fillHead(f, &c.Items, n.State)
+	f.Name = c.Items.Get(itemName).AsText()
+	f.UIDValidity, f.UIDNext, f.Mod = n.Folder.UIDValidity, n.Folder.UIDNext, n.Folder.Mod
+	high, err := d.shown(f.Name)
+	if err == nil && high < f.UIDValidity {
+		d.names[f.Name] = f.UIDValidity
+	}
+	return err
+}
+
+// dropFolder closes a folder that is gone, unless it has come back.
+func (d *dictation) dropFolder(id note.ID) error {
+	if t := d.dirty[id]; d.st.folder(id) == nil || t.row != nil && !t.row.Stub {
+		return nil
+	}
+	return d.closeFolder(id)
+}
+
+// closeFolder removes the head of a folder and the places in it.
+func (w *Writer) closeFolder(id note.ID) error {
+	ids, err := w.membersNow(id)
+	if err != nil {
+		return err
+	}
+	for _, m := range ids {
+		t, err := w.change(m)
+		if err != nil {
+			return err
+		}
+		t.given = true
+		t.row.Members = slices.DeleteFunc(t.row.Members, func(m layout.Membership) bool { return m.Folder == id })
+	}
+	w.dropHead(id)
+	return nil
+}
+
+// ends sets the ledger to where the page leads. After a complete copy what it did not name goes.
+func (d *dictation) ends() (left bool, err error) {
+	p := d.page
+	if !p.More && d.st.counters.Ledger.Copy != 0 {
+		if left, err = d.dropUnnamed(); err != nil {
+			return false, err
+		}
+	}
+	c := &d.mutable().counters
+	c.LastUIDValidity = max(c.LastUIDValidity, p.Of.LastUIDValidity)
+	l := &c.Ledger
+	if l.Copy != 0 {
+		l.Adopt(&p.Of.Ledger, max(p.To, l.Complete)) // what was there before is of the same line
+		l.Last, l.High = p.To, max(l.High, p.Of.Last)
+	} else {
+		l.Adopt(&p.Of.Ledger, p.To)
+		l.High = p.Of.Last
+	}
+	l.Partial = true
+	if !p.More && !left {
+		l.Whole()
+	}
+	return left, nil
+}
+
+// dropUnnamed removes notes that no page of a complete copy named and that nobody has changed here.
+func (d *dictation) dropUnnamed() (left bool, err error) {
+	var ids, ours []note.ID
+	lo, hi := layout.IDKey(d.db.num, layout.KindSequence, 0), layout.IDKey(d.db.num, layout.KindSequence, d.st.counters.Ledger.Copy)
+	err = scanRange(d.eng, lo, hi, func(_, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil {
+			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, d.db.id)
+		}
+		if d.dirty[id] != nil {
+			return nil
+		}
+		n, err := d.note(id)
+		switch {
+		case err != nil:
+		case !n.Unnumbered:
+			ids = append(ids, id)
+		case n.Mod != 0 || n.Created != 0 || len(n.Members) > 0:
+			ours = append(ours, id)
+		}
+		if left = len(ids) > maintainStep; left {
+			return errStop
+		}
+		return err
+	})
+	for _, id := range ids {
+		t, cerr := d.change(id)
+		if cerr != nil {
+			return false, cerr
+		}
+		if t.row.Class == note.Folder {
+			// Its own notes go, or have been named with other places.
+			t.row.Stub = true
+			if err := d.dropFolder(id); err != nil {
+				return false, err
+			}
+		}
+		t.given, t.row = true, nil
+	}
+	if err == nil {
+		err = d.unnumber(ours)
+	}
+	return left, err
+}
+
+// unnumber takes what numbers they had from notes that were changed here and that the home has not: it
+// decides what becomes of them when they are offered to it.
+func (w *Writer) unnumber(ids []note.ID) error {
+	for _, id := range ids {
+		t, err := w.change(id)
+		if err != nil {
+			return err
+		}
+		if t.row.Class == note.Folder && w.st.folder(id) != nil {
+			if err := w.closeFolder(id); err != nil {
+				return err
+			}
+		}
+		t.given, t.row.Members, t.row.Mod, t.row.Created = true, nil, 0, 0
+		t.row.Unnumbered = true
+	}
+	return nil
+}
+
+// unnumberUnnamed is unnumber for notes that change while a complete copy comes and has not named them: it
+// cannot be told afterwards that it never did. One that it still names gets its numbers then.
+func (w *Writer) unnumberUnnamed() error {
+	began := w.st.counters.Ledger.Copy
+	if began == 0 {
+		return nil
+	}
+	var ids []note.ID
+	for _, id := range w.order {
+		if t := w.dirty[id]; t.orig != nil && t.row != nil && !t.given && t.orig.Seq < began && !t.unchanged() &&
+			(t.orig.Mod != 0 || len(t.orig.Members) > 0) {
+			ids = append(ids, id)
+		}
+	}
+	return w.unnumber(ids)
+}

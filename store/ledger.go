@@ -1,0 +1,282 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+)
+
+// Position is how far this replica knows the ledger.
+func (r *Reader) Position() Position {
+	c := &r.st.counters
+	p := Position{Ledger: c.Ledger, LastUIDValidity: c.LastUIDValidity}
+	p.Ended = slices.Clone(p.Ended)
+	if c.Ledger.Shared {
+		ids, _, err := r.unnumbered(0, 1)
+		p.Pending = err != nil || len(ids) > 0 || r.st.info.Mod == 0
+	}
+	return p
+}
+
+// Ledger gives the page behind a replica's position: about most bytes and at most limit notes and
+// expunges, at least one if there is one. Notes named in again come whole, whatever changed. A position
+// that is not on this ledger's line is ErrParted; ErrBehind is a replica that itself is catching up, or knows
+// less than who asks. Every other replica, not the home alone, can give pages of what it knows.
+func (r *Reader) Ledger(at *Position, limit int, most int64, again ...note.UNID) (*LedgerPage, error) {
+	c := &r.st.counters
+	switch {
+	case !r.who.System:
+		return nil, ErrDenied
+	case !c.Ledger.Shared:
+		return nil, fmt.Errorf("%w: %s", ErrNotShared, r.st.info.Title)
+	case c.Ledger.Partial:
+		return nil, ErrBehind
+	}
+	how, from := c.Ledger.Resume(&at.Ledger)
+	switch {
+	case how == note.Parted:
+		return nil, ErrParted
+	case how == note.IsAhead:
+		return nil, ErrBehind
+	case how == note.GoOn && from < c.Floor, how == note.CopyOn && at.Began < c.Floor:
+		how, from = note.CopyOn, 0 // expunges that it has not been told of are forgotten
+	}
+	p := &LedgerPage{From: from, To: c.Ledger.Last, Whole: how == note.CopyOn, Floor: c.Floor, Of: r.Position(), Seq: c.Seq}
+	b := &pageBuilder{r: r, p: p, in: make(map[note.ID]bool), has: from}
+	switch {
+	case p.Whole:
+		b.has = 0 // a copy has only what the copy brings
+	case at.Partial:
+		b.has = at.Complete // of what is above it, what the last pages brought: not what had moved on by then
+	}
+	if err := b.fill(limit, most); err != nil {
+		return nil, err
+	}
+	if err := b.folders(); err != nil {
+		return nil, err
+	}
+	for _, u := range again {
+		if err := b.again(u); err != nil {
+			return nil, err
+		}
+	}
+	if r.st.info.Mod > from || p.Whole && from == 0 {
+		info := *r.st.info
+		p.Info = &info
+	}
+	return p, nil
+}
+
+// pageBuilder fills a page.
+type pageBuilder struct {
+	r  *Reader
+	p  *LedgerPage
+	in map[note.ID]bool
+	// has is the MODSEQ up to which the target has everything, needs the folders that notes are in.
+	has   note.ModSeq
+	needs []note.ID
+	// bytes is about how much the page holds.
+	bytes int64
+}
+
+// fill takes rows by MODSEQ behind From.
+func (b *pageBuilder) fill(limit int, most int64) error {
+	rows, last := 0, b.p.From
+	lo := layout.IDKey(b.r.db.num, layout.KindModSeq, uint64(b.p.From)+1)
+	err := scanRange(b.r.eng, lo, layout.After(layout.Prefix(b.r.db.num, layout.KindModSeq)), func(k, v []byte) error {
+		if rows > 0 && (rows >= limit || b.bytes >= most) {
+			b.p.More, b.p.To = true, last
+			return errStop
+		}
+		rows, last = rows+1, note.ModSeq(layout.Tail64(k))
+		c, err := layout.ReadChange(v)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: change in database %s", ErrDamaged, b.r.db.id)
+		case c.Expunged:
+			return b.expunge(last, &c)
+		}
+		return b.unlessDamaged(c.Note, b.note(c.Note, true))
+	})
+	return err
+}
+
+// unlessDamaged lets a page go on without a note that cannot be read.
+func (b *pageBuilder) unlessDamaged(id note.ID, err error) error {
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
+		b.p.Damaged = append(b.p.Damaged, id)
+		b.r.s.log.Error("store: a note cannot be replicated", "database", b.r.db.id.String(), "note", uint64(id), "err", err)
+		return nil
+	}
+	return err
+}
+
+// note adds a note as it is numbered.
+func (b *pageBuilder) note(id note.ID, bare bool) error {
+	n, err := b.numbered(id, bare)
+	if err == nil {
+		b.p.Notes, b.in[id] = append(b.p.Notes, *n), true
+	}
+	return err
+}
+
+func (b *pageBuilder) numbered(id note.ID, bare bool) (*Numbered, error) {
+	row, err := b.r.note(id)
+	if err != nil {
+		return nil, err
+	}
+	in, err := b.r.remote(id, row, bare && row.Created <= b.has)
+	if err != nil {
+		return nil, err
+	}
+	n := &Numbered{Remote: *in, Mod: row.Mod, Created: row.Created, Ahead: row.Unnumbered}
+	for _, m := range row.Members {
+		f := b.r.st.folder(m.Folder)
+		if f == nil {
+			return nil, fmt.Errorf("%w: note %d of database %s is in folder %d, which has no head", ErrDamaged, id, b.r.db.id, m.Folder)
+		}
+		b.needs = append(b.needs, m.Folder)
+		n.Members = append(n.Members, NumberedMember{Folder: f.UNID, UID: m.UID, Saved: m.Saved, Deleted: m.Deleted})
+	}
+	if f := b.r.st.folder(id); f != nil {
+		n.Folder = &NumberedFolder{UIDValidity: f.UIDValidity, UIDNext: f.UIDNext, Mod: f.Mod}
+	}
+	b.bytes += 128 + int64(32*len(n.Members)) + remoteSize(in)
+	return n, nil
+}
+
+// remoteSize is about how many bytes a note takes on its way.
+func remoteSize(in *Remote) int64 {
+	n := int64(96 + len(in.Summary) + len(in.Message) + 64*len(in.State) + 48*len(in.Tree))
+	for _, c := range in.Contents {
+		for _, it := range c.Items {
+			n += int64(len(it.Name) + len(it.Value) + 4)
+		}
+		n += int64(96 * len(c.Attachments))
+	}
+	return n
+}
+
+func (b *pageBuilder) expunge(mod note.ModSeq, c *layout.Change) error {
+	e := Expunge{Mod: mod, Note: c.UNID, UID: c.UID, Gone: c.Gone, Time: c.Time, Class: c.Class, Thread: c.Thread, Created: c.Created}
+	if f := b.r.st.folder(c.Folder); f != nil {
+		e.Folder = f.UNID
+		b.needs = append(b.needs, f.Note)
+	}
+	b.bytes += 96
+	if c.Gone {
+		switch row, err := b.r.note(c.Note); {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return b.unlessDamaged(c.Note, err)
+		default:
+			if e.Stub, err = b.r.remote(c.Note, row, false); err != nil {
+				return b.unlessDamaged(c.Note, err)
+			}
+			if !row.Stub {
+				e.Stub.Contents, e.Stub.Message, e.Stub.Summary = nil, nil, nil
+			}
+			b.bytes += remoteSize(e.Stub)
+		}
+	}
+	b.p.Expunged = append(b.p.Expunged, e)
+	return nil
+}
+
+// folders adds those folders that notes of the page are in and that come only later by their MODSEQ, and
+// puts all folders first: a place needs its folder.
+func (b *pageBuilder) folders() error {
+	for _, id := range b.needs {
+		if b.in[id] {
+			continue
+		}
+		b.in[id] = true
+		row, err := b.r.note(id)
+		if err == nil && row.Mod > b.p.To {
+			err = b.note(id, false)
+		}
+		if err := b.unlessDamaged(id, err); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(b.p.Notes, func(x, y Numbered) int {
+		return b2i(y.Folder != nil) - b2i(x.Folder != nil)
+	})
+	return nil
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// again adds a note that was asked for by name.
+func (b *pageBuilder) again(u note.UNID) error {
+	id, err := b.r.Find(u)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrGrave) {
+		return nil // that it is gone the page says, or an earlier one did
+	}
+	if err != nil {
+		return err
+	}
+	row, err := b.r.note(id)
+	if err != nil || !row.Listed() {
+		return b.unlessDamaged(id, err)
+	}
+	n, err := b.numbered(id, false)
+	if err != nil {
+		return b.unlessDamaged(id, err)
+	}
+	b.p.Again = append(b.p.Again, *n)
+	return nil
+}
+
+// Replicable gives notes by their latest change: see ChangeQuery. Notes that cannot be read are left
+// out; check names them.
+func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
+	if !r.who.System {
+		return nil, ErrDenied
+	}
+	kind := layout.KindUnnumbered
+	if q.All {
+		kind = layout.KindSequence
+	}
+	out := &Changes{From: q.After, To: max(q.After, r.st.counters.Seq)}
+	if i := r.st.info; q.All || i.Mod == 0 && i.Stamp != (note.Stamp{}) {
+		info := *i
+		out.Info = &info
+	}
+	var size int64
+	last := q.After
+	lo := layout.IDKey(r.db.num, kind, q.After+1)
+	err := scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, kind)), func(k, v []byte) error {
+		if len(out.Notes) > 0 && (len(out.Notes) >= q.Limit || size >= q.Max) {
+			out.More, out.To = true, last
+			return errStop
+		}
+		last = layout.Tail64(k)
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil {
+			return fmt.Errorf("%w: row by sequence in database %s", ErrDamaged, r.db.id)
+		}
+		row, err := r.note(id)
+		var in *Remote
+		if err == nil {
+			in, err = r.remote(id, row, q.Bare && (q.All || row.Created != 0))
+		}
+		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
+			r.s.log.Error("store: a note cannot be replicated", "database", r.db.id.String(), "note", uint64(id), "err", err)
+			return nil
+		}
+		if err == nil {
+			out.Notes, size = append(out.Notes, in), size+remoteSize(in)
+		}
+		return err
+	})
+	return out, err
+}

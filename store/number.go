@@ -1,0 +1,336 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/note"
+	"doublet/store/layout"
+)
+
+// numberAll brings the numbers of the update's notes in line with what they say of themselves, where a
+// change has come that was made without giving numbers: from another replica, or here, while
+// somebody else was home. Folders come first, so that what came with them finds its place; folders that
+// are to go come last.
+//
+// A note waits, unnumbered, while a folder that it is in is not here yet.
+func (w *Writer) numberAll() error {
+	var folders, rest, gone []*txNote
+	for _, id := range w.order {
+		switch t := w.dirty[id]; {
+		case t.row == nil || !t.row.Unnumbered:
+		case t.row.Class != note.Folder:
+			rest = append(rest, t)
+		case t.row.Stub:
+			gone = append(gone, t)
+		default:
+			folders = append(folders, t)
+		}
+	}
+	for _, t := range folders {
+		if err := w.numberFolder(t); err != nil {
+			return err
+		}
+	}
+	if w.madeHead {
+		waiting, err := w.waiting()
+		if err != nil {
+			return err
+		}
+		rest = append(rest, waiting...)
+	}
+	for _, t := range rest {
+		if err := w.numberNote(t); err != nil {
+			return err
+		}
+	}
+	for _, t := range gone {
+		if err := w.numberGoneFolder(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numberStep bounds how many notes one update numbers that were not part of it.
+const numberStep = 1000
+
+// waiting lists notes that may wait for a folder that the update has made.
+func (w *Writer) waiting() (list []*txNote, err error) {
+	ids, _, err := w.unnumbered(0, numberStep)
+	for _, id := range ids {
+		if w.dirty[id] != nil {
+			continue
+		}
+		t, err := w.change(id)
+		if err != nil {
+			return nil, err
+		}
+		if t.row.Class != note.Folder {
+			list = append(list, t)
+		}
+	}
+	return list, err
+}
+
+// unnumbered lists up to n notes that are not numbered, those that changed behind a sequence, and the
+// sequence of the last one.
+func (r *Reader) unnumbered(after uint64, n int) (ids []note.ID, last uint64, err error) {
+	lo := layout.IDKey(r.db.num, layout.KindUnnumbered, after+1)
+	err = scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindUnnumbered)), func(k, v []byte) error {
+		id, err := layout.ReadUNIDRow(v)
+		if err != nil {
+			return fmt.Errorf("%w: unnumbered row in database %s", ErrDamaged, r.db.id)
+		}
+		ids, last = append(ids, id), layout.Tail64(k)
+		if len(ids) >= n {
+			return errStop
+		}
+		return nil
+	})
+	return ids, last, err
+}
+
+// numberNote gives a note its places. Each membership of its state gets a UID, those that ended lose
+// theirs; a note that was in a folder and is in none is deleted.
+func (w *Writer) numberNote(t *txNote) error {
+	row := t.row
+	row.Unnumbered = false
+	if row.Stub {
+		row.Members = nil
+		t.dropMessage()
+		return nil
+	}
+	if err := w.rescue(t); err != nil {
+		return err
+	}
+	members := row.Members[:0:0]
+	for _, m := range row.Members {
+		f := w.st.folder(m.Folder)
+		if f == nil {
+			continue
+		}
+		if v, _ := row.State.Get(note.Member, string(f.UNID[:])); v != note.Off {
+			m.Deleted = v == note.Deleted
+			members = append(members, m)
+		}
+	}
+	row.Members = members
+	for _, it := range row.State {
+		if it.Kind != note.Member || it.Value == note.Off {
+			continue
+		}
+		f := w.headOf(it.Key)
+		if f == nil {
+			row.Unnumbered = true // rescue has left only those that may still come
+			continue
+		}
+		if _, ok := row.Member(f.Note); ok {
+			continue
+		}
+		uid, err := w.uid()
+		if err != nil {
+			return err
+		}
+		row.Members = append(row.Members, layout.Membership{
+			Folder: f.Note, UID: uid, Saved: int64(it.Stamp.Time >> 16 / 1000), Deleted: it.Value == note.Deleted,
+		})
+	}
+	if len(row.Members) == 0 && row.Foldered && !row.Unnumbered {
+		return w.bury(t.id, t)
+	}
+	return nil
+}
+
+// headOf finds the head of a folder by its UNID as it stands in a state item's key.
+func (w *Writer) headOf(key string) *layout.Folder {
+	for _, f := range w.st.folders {
+		if string(f.UNID[:]) == key {
+			return f
+		}
+	}
+	return nil
+}
+
+// rescue finds another place for a note that lives in no folder any more without anybody having taken
+// it out: its folder was deleted while it was put there, or it was edited while it was deleted. A
+// membership of a folder that is gone, of a note that has others, ends.
+func (w *Writer) rescue(t *txNote) error {
+	var lost []note.StateItem
+	lives := false
+	var last note.StateItem // the membership that ended last
+	for _, it := range t.row.State {
+		switch {
+		case it.Kind != note.Member:
+		case it.Value == note.Off:
+			if w.headOf(it.Key) != nil && (last.Key == "" || last.Stamp.Less(it.Stamp)) {
+				last = it
+			}
+		case w.headOf(it.Key) != nil:
+			lives = true
+		default:
+			gone, err := w.goneFolder(it.Key)
+			if err != nil {
+				return err
+			}
+			if gone {
+				lost = append(lost, it)
+			} else {
+				lives = true
+			}
+		}
+	}
+	if !lives && (len(lost) > 0 || t.saved && t.row.Foldered) {
+		value, key := note.On, last.Key
+		if len(lost) > 0 {
+			value, key = lost[0].Value, ""
+		}
+		if key == "" && len(w.st.folders) > 0 {
+			key = string(w.st.folders[0].UNID[:]) // the oldest: in a mail file, INBOX
+		}
+		if key == "" {
+			return nil // it waits for the first folder
+		}
+		w.setState(t, note.Member, key, value)
+	}
+	for _, it := range lost {
+		w.setState(t, note.Member, it.Key, note.Off)
+	}
+	return nil
+}
+
+// goneFolder says whether a folder without a head has been deleted; else it is yet to come.
+func (w *Writer) goneFolder(key string) (bool, error) {
+	if len(key) != len(note.UNID{}) {
+		return true, nil
+	}
+	id, err := w.findOwn(note.UNID([]byte(key)))
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if errors.Is(err, ErrGrave) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	n, err := w.note(id)
+	if errors.Is(err, ErrNotFound) {
+		return true, nil
+	}
+	return err == nil && (n.Stub || n.Class != note.Folder), err
+}
+
+// numberFolder gives a folder its head, or brings that in line with the folder's note.
+func (w *Writer) numberFolder(t *txNote) error {
+	t.row.Unnumbered = false
+	c, err := w.load(t.id, t)
+	if err != nil {
+		return err
+	}
+	made := w.st.folder(t.id) == nil
+	if made {
+		w.addHead(&layout.Folder{Note: t.id, UNID: t.row.UNID, UIDNext: 1})
+	}
+	f, err := w.head(t.id)
+	if err != nil {
+		return err
+	}
+	fillHead(f, &c.Content.Items, t.row.State)
+	name := c.Content.Items.Get(itemName).AsText()
+	if made || f.Name != name {
+		if name, err = w.freeName(f, name); err != nil {
+			return err
+		}
+		if f.UIDValidity, err = w.validity(name, f.UIDValidity); err != nil {
+			return err
+		}
+		f.Name = name
+	}
+	return nil
+}
+
+// fillHead takes what a folder's note says of it, but for its name.
+func fillHead(f *layout.Folder, items *note.Items, state note.State) {
+	f.SpecialUse = items.Get(itemSpecialUse).AsText()
+	f.HasACL, f.ACL = false, note.ACL{}
+	if v := items.Get(itemACL).AsBinary(); v != nil {
+		acl, rest, err := note.ReadACL(slices.Clone(v))
+		if f.HasACL = true; err == nil && len(rest) == 0 {
+			f.ACL = acl // one that cannot be read grants nothing
+		}
+	}
+	f.Subscribed = nil
+	for _, it := range state {
+		if it.Kind == note.Subscribed && it.Value == note.On && len(it.Key) == len(note.UNID{}) {
+			f.Subscribed = append(f.Subscribed, note.UNID([]byte(it.Key)))
+		}
+	}
+}
+
+// freeName settles who keeps a name that two folders have, because they were made or renamed on two
+// sides: the one with the lower UNID. The other gets a suffix, as a revision of its note.
+func (w *Writer) freeName(f *layout.Folder, name string) (string, error) {
+	var other *layout.Folder
+	taken := make(map[string]bool, len(w.st.folders))
+	for _, x := range w.st.folders {
+		if x.Note == f.Note {
+			continue
+		}
+		if taken[x.Name] = true; x.Name == name {
+			other = x
+		}
+	}
+	if other == nil {
+		return name, nil
+	}
+	free := ""
+	for i := 2; free == "" || taken[free]; i++ {
+		free = fmt.Sprintf("%s %d", name, i)
+	}
+	if other.UNID.Compare(f.UNID) < 0 {
+		return free, w.reviseFolder(f.Note, itemName, note.Text(free))
+	}
+	h, err := w.head(other.Note)
+	if err != nil {
+		return "", err
+	}
+	if h.UIDValidity, err = w.validity(free, h.UIDValidity); err != nil {
+		return "", err
+	}
+	h.Name = free
+	return name, w.reviseFolder(other.Note, itemName, note.Text(free))
+}
+
+// numberGoneFolder removes the head of a folder that was deleted elsewhere; one that still holds notes
+// stays, under a revision above its stub.
+func (w *Writer) numberGoneFolder(t *txNote) error {
+	t.row.Unnumbered = false
+	f := w.st.folder(t.id)
+	if f == nil {
+		return nil
+	}
+	if w.leftByNumber(f) == 0 {
+		w.dropHead(t.id)
+		return nil
+	}
+	cur, err := w.load(t.id, t)
+	if err != nil {
+		return err
+	}
+	kept := note.Content{Items: note.MakeItems(note.Item{Name: itemName, Value: note.Text(f.Name)}, note.Item{Name: itemSpecialUse, Value: note.Text(f.SpecialUse)})}
+	if f.HasACL {
+		kept.Items = kept.Items.With(itemACL, note.Binary(note.AppendACL(nil, &f.ACL)))
+	}
+	if t.before != nil {
+		if was, ok := t.before.Tree.Winner(); ok && !was.Deleted {
+			kept = t.before.Content
+		}
+	}
+	win, _ := cur.Tree.Winner()
+	node := note.Node{Rev: note.NextRevision(win.Rev, note.Folder, false, &kept), Parent: win.Rev, Changed: note.Changes(&note.Content{}, &kept)}
+	w.graft(t, cur, []grown{{node: node, content: &kept}})
+	t.row.Stub = false
+	return nil
+}

@@ -1,0 +1,268 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store/layout"
+	"doublet/store/object"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// maxRecipe bounds the recipe of a message that comes from elsewhere.
+const maxRecipe = 16 << 20
+
+// ErrMismatch says that bytes from another replica are not what their digest says.
+var ErrMismatch = errors.New("store: the bytes are not those of the digest")
+
+// RecipeParts takes the recipe of a message apart: the message's digest and size, and the objects that
+// hold its large parts, each once.
+func RecipeParts(recipe []byte) (d note.Digest, size uint64, parts []ObjectRef, err error) {
+	if len(recipe) > maxRecipe {
+		return d, 0, nil, fmt.Errorf("%w: a recipe of %d bytes", ErrMismatch, len(recipe))
+	}
+	st, err := parseRecipe(nil, recipe)
+	if err != nil {
+		return d, 0, nil, fmt.Errorf("%w: a recipe that cannot be read", ErrMismatch)
+	}
+	seen := make(map[note.Digest]uint64)
+	for i := range st.steps {
+		x := &st.steps[i]
+		if x.kind == stepInline {
+			continue
+		}
+		have, ok := seen[x.digest]
+		if ok && have != uint64(x.size) {
+			return d, 0, nil, fmt.Errorf("%w: object %s has two sizes in one recipe", ErrMismatch, x.digest)
+		}
+		if !ok {
+			seen[x.digest] = uint64(x.size)
+			parts = append(parts, ObjectRef{x.digest, uint64(x.size)})
+		}
+	}
+	return note.Digest(recipe[:32]), st.size, parts, nil
+}
+
+// Receive makes a message ready to be stored that came as its recipe: fetch gives the bytes of those parts
+// that are not here. Everything is compared with its digest, and the message rebuilt once: ErrMismatch is
+// one that is not what it says. Its objects are durable then. Release it in the end.
+func (s *Store) Receive(ctx context.Context, recipe []byte, fetch func(ObjectRef) ([]byte, error)) (*Message, error) {
+	d, size, parts, err := RecipeParts(recipe)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
+		return nil, err
+	}
+	if err := s.dbs.enter(); err != nil {
+		return nil, err
+	}
+	defer s.dbs.leave()
+	m := &Message{s: s, Digest: d, Size: size}
+	s.pins.pin(d)
+	if err = m.find(); err == nil && m.recipe == 0 {
+		err = m.take(ctx, recipe, parts, fetch)
+	}
+	if err != nil {
+		m.Release()
+		return nil, err
+	}
+	return m, nil
+}
+
+// take fetches what is missing of a message and rebuilds it.
+func (m *Message) take(ctx context.Context, recipe []byte, parts []ObjectRef, fetch func(ObjectRef) ([]byte, error)) error {
+	for _, p := range parts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := m.obtain(p, fetch); err != nil {
+			return err
+		}
+	}
+	m.row = bytes.Clone(recipe)
+	if err := m.sync(); err != nil {
+		return err
+	}
+	st, err := parseRecipe(m.s, m.row)
+	if err != nil {
+		return err
+	}
+	for i := range st.steps {
+		if x := &st.steps[i]; x.kind != stepInline {
+			if x.loc, err = m.place(x.digest); err != nil {
+				return err
+			}
+		}
+	}
+	h := sha256.New()
+	if _, err := st.WriteTo(h); err != nil {
+		return err
+	}
+	if note.Digest(h.Sum(nil)) != m.Digest {
+		return fmt.Errorf("%w: message %s", ErrMismatch, m.Digest)
+	}
+	return nil
+}
+
+// obtain pins an object that is here, or fetches it.
+func (m *Message) obtain(ref ObjectRef, fetch func(ObjectRef) ([]byte, error)) error {
+	m.s.pins.pin(ref.Digest)
+	loc, err := m.s.locate(m.s.eng, ref.Digest)
+	if err == nil {
+		m.objects = append(m.objects, pinned{digest: ref.Digest})
+		if uint64(loc.Size) != ref.Size {
+			return fmt.Errorf("%w: object %s has %d bytes, not %d", ErrMismatch, ref.Digest, loc.Size, ref.Size)
+		}
+		return nil
+	}
+	m.s.pins.unpin(ref.Digest)
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if fetch == nil {
+		return fmt.Errorf("object %s: %w", ref.Digest, ErrNotFound)
+	}
+	content, err := fetch(ref)
+	if err != nil {
+		return fmt.Errorf("store: fetch object %s: %w", ref.Digest, err)
+	}
+	if err := ref.matches(content); err != nil {
+		return err
+	}
+	_, err = m.keep(content)
+	return err
+}
+
+func (r ObjectRef) matches(content []byte) error {
+	if uint64(len(content)) != r.Size || note.Digest(sha256.Sum256(content)) != r.Digest {
+		return fmt.Errorf("%w: object %s of %d bytes", ErrMismatch, r.Digest, r.Size)
+	}
+	return nil
+}
+
+// place is where an object of the message is, whether the index names it yet or not.
+func (m *Message) place(d note.Digest) (object.Location, error) {
+	if loc, err := m.located(d); err == nil {
+		return loc, nil
+	}
+	return m.s.locate(m.s.eng, d)
+}
+
+// ReceiveObject makes an attachment ready that came from another replica; pass it to Keep or to
+// ApplyLedger, and Release it in the end. Without content it must be here: ErrNotFound where it is not.
+func (s *Store) ReceiveObject(ctx context.Context, ref ObjectRef, content []byte) (*Object, error) {
+	if err := errors.Join(ctx.Err(), s.alive()); err != nil {
+		return nil, err
+	}
+	if err := s.dbs.enter(); err != nil {
+		return nil, err
+	}
+	defer s.dbs.leave()
+	m := &Message{s: s}
+	s.pins.pin(m.Digest)
+	err := m.obtain(ref, func(ObjectRef) ([]byte, error) {
+		if content == nil && ref.Size > 0 {
+			return nil, ErrNotFound
+		}
+		return content, s.space.admit()
+	})
+	if err == nil {
+		err = m.sync()
+	}
+	if err != nil {
+		m.Release()
+		return nil, err
+	}
+	return &Object{Digest: ref.Digest, Size: ref.Size, m: m}, nil
+}
+
+// MendObject puts an object that was damaged here, or lost from its segment, in a new place. One that nothing
+// refers to is left alone.
+func (s *Store) MendObject(ctx context.Context, ref ObjectRef, content []byte) error {
+	if err := errors.Join(ctx.Err(), s.alive(), ref.matches(content)); err != nil {
+		return err
+	}
+	if err := s.dbs.enter(); err != nil {
+		return err
+	}
+	defer s.dbs.leave()
+	loc, err := s.append(ref.Digest, content)
+	if err != nil {
+		return err
+	}
+	defer s.pins.landed(loc.Segment)
+	if err := s.obj.Sync(loc); err != nil {
+		return s.die(err)
+	}
+	sh := &s.pins.shards[ref.Digest[0]&63]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	none, err := s.empty(layout.Key(layout.SpaceObjectRef, ref.Digest[:]))
+	if err != nil || none {
+		return err
+	}
+	if err := s.eng.Set(layout.Key(layout.SpaceObject, ref.Digest[:]), loc.Append(nil), pebble.Sync); err != nil {
+		return s.die(err)
+	}
+	return nil
+}
+
+// HasMessage says whether the message with that digest is stored here.
+func (s *Store) HasMessage(d note.Digest) bool {
+	if s.dbs.enter() != nil {
+		return false
+	}
+	defer s.dbs.leave()
+	_, err := getValue(s.eng, layout.Key(layout.SpaceRecipeHash, d[:]))
+	return err == nil
+}
+
+// Lacks lists those of the objects that are not here.
+func (s *Store) Lacks(refs []ObjectRef) (out []ObjectRef, err error) {
+	if err := s.dbs.enter(); err != nil {
+		return nil, err
+	}
+	defer s.dbs.leave()
+	for _, r := range refs {
+		switch _, err := s.locate(s.eng, r.Digest); {
+		case errors.Is(err, ErrNotFound), errors.Is(err, ErrDamaged):
+			out = append(out, r)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ObjectBytes appends up to n bytes of a stored object from off, fewer at its end. Only the server itself
+// may ask: it says nothing of who may read them.
+func (s *Store) ObjectBytes(dst []byte, d note.Digest, off, n int64) ([]byte, error) {
+	if err := s.dbs.enter(); err != nil {
+		return dst, err
+	}
+	defer s.dbs.leave()
+	loc, err := s.locate(s.eng, d)
+	if err != nil {
+		return dst, fmt.Errorf("object %s: %w", d, err)
+	}
+	return s.readObject(loc, d, off, n, dst)
+}
+
+// ObjectSize is the size of a stored object.
+func (s *Store) ObjectSize(d note.Digest) (uint64, error) {
+	if err := s.dbs.enter(); err != nil {
+		return 0, err
+	}
+	defer s.dbs.leave()
+	loc, err := s.locate(s.eng, d)
+	if err != nil {
+		return 0, fmt.Errorf("object %s: %w", d, err)
+	}
+	return uint64(loc.Size), nil
+}

@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+)
+
+// client is a mail program with a cache: it remembers UIDVALIDITY, UIDNEXT and HIGHESTMODSEQ of a folder,
+// asks each time only for what changed since, at whatever server leads the mail file then, and believes
+// what it is told (RFC 7162, QRESYNC).
+type client struct {
+	w    *world
+	name string
+	box  *box
+
+	validity uint32
+	uidNext  uint32
+	modSeq   uint64
+	cache    map[uint32]cached
+	// seen is every UID that it ever had, under the present UIDVALIDITY.
+	seen map[uint32]string
+}
+
+type cached struct{ email, flags string }
+
+// shown is what a UID stood for when anybody saw it.
+type shown struct {
+	box      *box
+	validity uint32
+	uid      uint32
+}
+
+func flagsText(f mailbox.Flags) string {
+	return fmt.Sprint(f.Seen, f.Deleted, strings.Join(f.Keywords, ","))
+}
+
+// sync brings the cache up to date at one of the homes.
+func (c *client) sync() {
+	homes := c.w.homes(c.box)
+	if len(homes) == 0 {
+		return
+	}
+	c.syncAt(pick(c.w, homes))
+}
+
+func (c *client) syncAt(s *server) {
+	file := s.mail.File(note.System, c.box.id)
+	v, f, err := file.Open(c.w.ctx, mailbox.Inbox, true)
+	if errors.Is(err, mailbox.ErrNoFolder) || errors.Is(err, store.ErrOutOfService) {
+		return
+	}
+	c.w.must(err, c.name+": open INBOX at "+s.name)
+	c.w.stats.Syncs++
+	if c.cache == nil || f.UIDValidity != c.validity {
+		c.validity, c.uidNext, c.modSeq, c.cache, c.seen = f.UIDValidity, 1, 0, map[uint32]cached{}, map[uint32]string{}
+	}
+	was := fmt.Sprintf("uidnext %d, modseq %s", c.uidNext, modText(c.modSeq))
+	for uid := range c.cache {
+		if uid >= f.UIDNext {
+			delete(c.cache, uid) // given by a home that died before anybody else knew of it
+		}
+	}
+	if c.modSeq != 0 && c.uidNext > 1 {
+		c.resync(v)
+	}
+	c.fetch(v, mailbox.Set{{Start: c.uidNext, Stop: max(c.uidNext, v.UIDNext())}}, 0, func(uid uint32, m cached) {
+		if uid >= c.uidNext {
+			c.cache[uid] = m
+		}
+	})
+	c.modSeq, c.uidNext = f.HighestModSeq, max(c.uidNext, f.UIDNext)
+	c.w.logf("%s syncs %s at %s: %s -> uidnext %d, modseq %s, %d messages", c.name, c.box.title, s.name, was, c.uidNext, modText(c.modSeq), len(c.cache))
+	for uid, m := range c.cache {
+		k := shown{c.box, c.validity, uid}
+		if have, ok := c.w.shown[k]; ok && have != m.email {
+			c.w.failf("%s: UID %d of %s stood for %s and stands for %s", c.name, uid, c.box.title, have, m.email)
+		}
+		c.w.shown[k] = m.email
+		c.seen[uid] = m.email
+	}
+}
+
+// resync takes up what is gone and what changed since the client was here last.
+func (c *client) resync(v *mailbox.View) {
+	known := mailbox.Set{{Start: 1, Stop: c.uidNext - 1}}
+	gone, err := v.VanishedSince(c.w.ctx, c.modSeq, known)
+	c.w.must(err, c.name+": vanished")
+	for _, g := range gone {
+		for uid := range c.cache {
+			if uid >= g.Start && uid <= g.Stop {
+				delete(c.cache, uid)
+			}
+		}
+	}
+	c.fetch(v, known, c.modSeq, func(uid uint32, m cached) {
+		if have, ok := c.cache[uid]; ok {
+			if have.email != m.email {
+				c.w.failf("%s: UID %d of %s was %s and is %s", c.name, uid, c.box.title, have.email, m.email)
+			}
+			c.cache[uid] = m
+			return
+		}
+		switch email, had := c.seen[uid]; {
+		case had && email == m.email:
+			c.cache[uid] = m // its expunge was lost with a disk
+		case c.w.quiet:
+			c.w.failf("%s: UID %d of %s is new and below its UIDNEXT %d (%s)", c.name, uid, c.box.title, c.uidNext, m.email)
+		}
+		// While split, a message under a lower UID is not looked for: it comes under another after the heal.
+	})
+}
+
+func (c *client) fetch(v *mailbox.View, set mailbox.Set, since uint64, fn func(uint32, cached)) {
+	err := v.Fetch(c.w.ctx, set, true, mailbox.FetchOptions{ChangedSince: since}, func(m *mailbox.Message) (bool, error) {
+		fn(m.UID, cached{m.EmailID(), flagsText(m.Flags())})
+		return false, nil
+	}, func() error { return nil })
+	c.w.must(err, c.name+": fetch")
+}
+
+func modText(m uint64) string {
+	x := note.ModSeq(m)
+	return fmt.Sprintf("%d.%d/%d", x.Term()/note.Slots, x.Home(), m&(1<<33-1))
+}
+
+// verify syncs once more and compares the cache with the folder: a client that was told only what changed must
+// know what one knows that asks for everything.
+func (c *client) verify() {
+	homes := c.w.homes(c.box)
+	if len(homes) != 1 {
+		c.w.failf("%d servers lead %s", len(homes), c.box.title)
+	}
+	c.syncAt(homes[0])
+	whole := &client{w: c.w, name: c.name + " anew", box: c.box}
+	whole.syncAt(homes[0])
+	if maps.Equal(c.cache, whole.cache) {
+		return
+	}
+	for _, uid := range slices.Sorted(maps.Keys(whole.cache)) {
+		if have, ok := c.cache[uid]; !ok {
+			c.w.failf("%s never heard of UID %d of %s (%s); it knew up to UIDNEXT %d", c.name, uid, c.box.title, whole.cache[uid].email, c.uidNext)
+		} else if have != whole.cache[uid] {
+			c.w.failf("%s knows UID %d of %s as %v; it is %v", c.name, uid, c.box.title, have, whole.cache[uid])
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(c.cache)) {
+		if _, ok := whole.cache[uid]; !ok {
+			c.w.failf("%s was never told that UID %d of %s is gone (%s)", c.name, uid, c.box.title, c.cache[uid].email)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"doublet/bus"
+	"doublet/bus/memory"
+	"doublet/cluster"
+	"doublet/directory"
+	"doublet/directory/password"
+	"doublet/env"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/replica"
+	"doublet/stat"
+	"doublet/store"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// server is one server: what outlives its process, and, while that runs, its rooms.
+type server struct {
+	w      *world
+	number int
+	name   string
+	id     note.UNID
+	clock  *env.Manual
+	disk   *vfs.MemFS
+	boots  int
+	// backup is the disk as it was at some time, with what had been accepted by then.
+	backup     *vfs.MemFS
+	backupTime int
+	slow       bool
+	until      int // the tick at which it starts again, while it is down
+	joined     bool
+
+	env   *env.Env
+	store *store.Store
+	dir   *directory.Directory
+	mail  *mailbox.Service
+	bus   *memory.Bus
+	node  *cluster.Node
+	stat  *stat.Tree
+	// waiting is how deep Confirm is within itself.
+	waiting int
+}
+
+func (w *world) newServer(i int) *server {
+	offset := time.Duration(w.rng.IntN(4000)-2000) * time.Millisecond
+	if w.chance(15) {
+		offset += time.Duration(w.rng.IntN(2)*2-1) * time.Hour
+	}
+	return &server{
+		w: w, number: i, name: fmt.Sprintf("S%d", i+1), clock: env.NewManual(w.now.Add(offset)), disk: vfs.NewCrashableMem(),
+	}
+}
+
+func storeOptions() store.Options {
+	return store.Options{
+		FloorBytes: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 2 << 20, LogSyncInterval: time.Nanosecond,
+		Indexes: directory.Indexes(),
+	}
+}
+
+// boot starts the server's process.
+func (s *server) boot() error {
+	s.boots++
+	e := env.Real(slog.New(&logHandler{s: s}))
+	e.Clock, e.FS = s.clock, env.WithFaults(s.disk)
+	e.Rand = env.Seeded(s.w.Seed*1_000_003 + uint64(s.number)*1009 + uint64(s.boots))
+	s.env, s.stat = e, stat.New(s.clock)
+	o := storeOptions()
+	o.Confirm = func(ctx context.Context, ids []note.DatabaseID, seq uint64) error {
+		if s.node == nil {
+			return nil
+		}
+		return s.node.Confirm(ctx, ids, seq)
+	}
+	o.Admit = func(ctx context.Context, ids []note.DatabaseID) error {
+		if s.node == nil {
+			return nil
+		}
+		return s.node.Admit(ctx, ids)
+	}
+	var err error
+	if s.store, err = store.Open(e, "data", o); err != nil {
+		return err
+	}
+	s.mail = mailbox.New(s.store, e, mailbox.Options{})
+	if s.id.IsZero() { // the very first start, before there is a cluster
+		s.dir, err = directory.Open(s.store, e, password.New(e, 1, 1), directory.Options{Domain: "example.com"})
+		return err
+	}
+	s.bus = s.w.net.Open(s.id, bus.Grant{})
+	s.node = cluster.New(e, s.store, s.bus, replica.New(s.store, s.mail, e, replica.Options{Stats: s.stat}), cluster.Options{
+		Cluster: clusterName, Seeds: s.w.members(), Workers: 1 + s.number%2, Replicas: 2, Timeout: time.Hour, DeadAfter: 2 * time.Second,
+		Await: s.await, Stats: s.stat, Load: cluster.NewLoad(s.clock, 0),
+	})
+	s.openDirectory()
+	return nil
+}
+
+// rebranch gives the store on the disk a new life.
+func (s *server) rebranch() error {
+	s.boots++
+	e := env.Real(slog.New(slog.DiscardHandler))
+	e.Clock, e.FS = s.clock, env.WithFaults(s.disk)
+	e.Rand = env.Seeded(s.w.Seed*1_000_003 + uint64(s.number)*1009 + uint64(s.boots))
+	st, err := store.Open(e, "data", storeOptions())
+	if err != nil {
+		return err
+	}
+	return errors.Join(st.Rebranch(), st.Close())
+}
+
+// openDirectory opens the directory once it is here.
+func (s *server) openDirectory() {
+	if s.dir != nil || s.node == nil {
+		return
+	}
+	if _, err := s.store.Info(directory.ID); err != nil {
+		return
+	}
+	if !s.joined {
+		// A replica that was made for a server that joins is opened when it is filled.
+		if !s.node.Filled(directory.ID) {
+			return
+		}
+		s.joined = true
+	}
+	d, err := directory.Open(s.store, s.env, password.New(s.env, 1, 1), directory.Options{})
+	if err != nil {
+		if errors.Is(err, store.ErrOutOfService) {
+			return
+		}
+		s.w.failf("%s: open the directory: %v", s.name, err)
+	}
+	s.dir = d
+	s.node.UseDirectory(d)
+}
+
+// stop ends the process as a server does that is asked to.
+func (s *server) stop() {
+	if s.bus != nil {
+		_ = s.bus.Close()
+	}
+	if s.dir != nil {
+		s.dir.Close()
+	}
+	if s.store != nil {
+		_ = s.store.Close()
+	}
+	s.store, s.dir, s.bus, s.node, s.mail = nil, nil, nil, nil, nil
+}
+
+// crash cuts the power: of what was not flushed a part is lost.
+func (s *server) crash() {
+	after := s.clone(s.w.rng.IntN(2) * s.w.rng.IntN(100))
+	s.w.logf("%s crashes", s.name)
+	s.stop()
+	s.disk = after
+}
+
+// clone is the disk as a power cut at this moment would leave it.
+func (s *server) clone(unsynced int) *vfs.MemFS {
+	return s.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(s.w.Seed, s.w.rng.Uint64()))})
+}
+
+func (s *server) decide() {
+	if err := s.node.Decide(s.w.ctx); err != nil {
+		s.w.logf("%s: decide: %s", s.name, s.w.names(err.Error()))
+	}
+}
+
+// replicate lets every Cluster Replicator take a step.
+func (s *server) replicate() {
+	for _, mate := range s.node.Mates() {
+		for k := range s.node.Workers() {
+			if s.node == nil {
+				return
+			}
+			if _, err := s.node.Replicate(s.w.ctx, mate, k); err != nil && !errors.Is(err, bus.ErrNoServer) && !errors.Is(err, bus.ErrNoAnswer) {
+				s.w.logf("%s: replicate to %s: %s", s.name, s.w.names(mate.String()), s.w.names(err.Error()))
+			}
+		}
+	}
+}
+
+// await is what waits for a mate here: it lets the replicators run, and time pass a little.
+func (s *server) await(_ context.Context, limit time.Duration, _ func() <-chan struct{}, done func() bool) bool {
+	s.waiting++
+	defer func() { s.waiting-- }()
+	if s.waiting > 1 {
+		return done()
+	}
+	for range 4 {
+		if done() {
+			return true
+		}
+		s.replicate()
+	}
+	return done()
+}
+
+// degraded counts the acknowledgements that no mate had confirmed.
+func (s *server) degraded() uint64 {
+	return s.stat.Counter("Server.Cluster.Acknowledged.Degraded", "").Value()
+}

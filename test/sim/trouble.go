@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"doublet/note"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// trouble lets something go wrong now and then, and heals it after a while.
+func (w *world) trouble() {
+	for _, s := range w.servers {
+		if s.node == nil && w.tick >= s.until {
+			w.start(s)
+		}
+	}
+	if w.wounded && w.tick%10 == 0 && w.whole() == "" {
+		w.wounded = false
+		w.logf("everything is in two places again")
+	}
+	if w.rng.IntN(1000) >= 25 {
+		return
+	}
+	switch w.rng.IntN(11) {
+	case 0, 1, 2:
+		w.crashOne()
+	case 3, 4:
+		w.cutSome()
+	case 5, 6:
+		w.healAll()
+	case 7:
+		w.loss = percent([]int{0, 0, 1, 5, 20}[w.rng.IntN(5)])
+		w.logf("messages lost: %d %%", w.loss)
+	case 8:
+		w.loseDisk()
+	case 9:
+		w.backup()
+	case 10:
+		s := pick(w, w.servers)
+		s.slow = !s.slow
+		w.logf("%s is slow: %v", s.name, s.slow)
+	}
+}
+
+func (w *world) start(s *server) {
+	w.logf("%s starts", s.name)
+	w.must(s.boot(), "start "+s.name)
+}
+
+// crashOne cuts the power of a server, for up to a minute.
+func (w *world) crashOne() {
+	list := w.up()
+	if len(list) == 0 {
+		return
+	}
+	s := pick(w, list)
+	s.crash()
+	s.until = w.tick + w.between(1, 150)
+	w.stats.Crashes++
+}
+
+// cutSome cuts the network: one line in one direction, one line, or into two parts.
+func (w *world) cutSome() {
+	w.stats.Cuts++
+	switch w.rng.IntN(3) {
+	case 0:
+		a, b := pick(w, w.servers), pick(w, w.servers)
+		w.net.Cut(a.id, b.id)
+		w.logf("cut from %s to %s", a.name, b.name)
+	case 1:
+		a, b := pick(w, w.servers), pick(w, w.servers)
+		w.net.Cut(a.id, b.id)
+		w.net.Cut(b.id, a.id)
+		w.logf("cut between %s and %s", a.name, b.name)
+	case 2:
+		text := "split:"
+		side := make([]bool, len(w.servers))
+		for i, s := range w.servers {
+			if side[i] = w.chance(50); side[i] {
+				text += " " + s.name
+			}
+		}
+		for i, a := range w.servers {
+			for j, b := range w.servers {
+				if side[i] != side[j] {
+					w.net.Cut(a.id, b.id)
+				}
+			}
+		}
+		w.logf("%s from the others", text)
+	}
+}
+
+func (w *world) healAll() {
+	for _, a := range w.servers {
+		for _, b := range w.servers {
+			w.net.Heal(a.id, b.id)
+		}
+	}
+	w.logf("the network is whole")
+}
+
+// backup copies a server's disk.
+func (w *world) backup() {
+	list := w.up()
+	if len(list) == 0 {
+		return
+	}
+	s := pick(w, list)
+	s.backup, s.backupTime = s.clone(0), w.tick
+	w.logf("backup of %s", s.name)
+}
+
+// loseDisk destroys a disk, or sets one back to a backup. One at a time: the next may go when everything is in
+// two places again.
+func (w *world) loseDisk() {
+	if w.wounded {
+		return
+	}
+	s := pick(w, w.servers)
+	since := 0
+	if s.backup != nil && w.chance(50) {
+		since = s.backupTime
+	}
+	if s.node != nil {
+		s.stop()
+	}
+	w.wounded = true
+	w.forget(s, since)
+	s.until = w.tick + w.between(1, 100)
+	if since > 0 {
+		w.stats.Restores++
+		w.logf("%s is set back to its backup of %d ticks ago", s.name, w.tick-since)
+		s.disk = s.backup.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0})
+		w.must(s.rebranch(), "restore "+s.name)
+		return
+	}
+	w.stats.DiskLosses++
+	w.logf("%s has lost its disk", s.name)
+	s.disk, s.joined, s.backup = vfs.NewCrashableMem(), false, nil
+}
+
+// forget marks what a disk held alone since a tick as lost: nobody promised that it outlives the disk.
+func (w *world) forget(s *server, since int) {
+	lost := func(p *promise, elsewhere func() bool) {
+		if p.at == s && p.acked && !p.confirmed && p.tick >= since && !elsewhere() {
+			p.lost = true
+		}
+	}
+	for _, m := range w.mails {
+		lost(&m.promise, func() bool { return w.elsewhere(m.box.id, m.unid) })
+		for _, p := range m.keywords {
+			lost(p, func() bool { return false })
+		}
+		if m.expunge != nil {
+			lost(m.expunge, func() bool { return false })
+		}
+	}
+	for _, q := range w.queued {
+		lost(&q.promise, func() bool { return false })
+	}
+	for _, x := range w.edits {
+		lost(&x.promise, func() bool { return false })
+	}
+}
+
+// elsewhere says whether a server that runs has a note.
+func (w *world) elsewhere(db note.DatabaseID, u note.UNID) bool {
+	for _, s := range w.up() {
+		if has(s, db, u) == present {
+			return true
+		}
+	}
+	return false
+}
+
+// whole says what is missing until every server runs and everything is where it should be.
+func (w *world) whole() string {
+	for _, s := range w.servers {
+		if s.node == nil {
+			return s.name + " is down"
+		}
+		if s.dir == nil {
+			return s.name + " has no directory"
+		}
+		st := s.node.Status()
+		if !st.Serving || st.Homeless > 0 || st.Waiting > 0 || !s.node.Idle() {
+			return s.name + " is not done"
+		}
+		for _, m := range st.Members {
+			if !m.Alive {
+				return s.name + " does not hear " + m.Name
+			}
+		}
+	}
+	for _, b := range w.boxes {
+		n := 0
+		for _, s := range w.holders(b) {
+			if s.node.Filled(b.id) {
+				n++
+			}
+		}
+		if n < min(2, len(w.servers)) {
+			return b.title + " is in one place"
+		}
+		if homes := len(w.homes(b)); homes != 1 {
+			return b.title + " has not one home"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,503 @@
+package sim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"doublet/cluster"
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+	"doublet/wire/mime"
+)
+
+// box is a mail file, or a queue.
+type box struct {
+	id     note.DatabaseID
+	title  string
+	ack    layout.Ack
+	queue  bool
+	serial int
+}
+
+// promise is what was acknowledged of one change.
+type promise struct {
+	at *server
+	// acked: it was acknowledged; confirmed: by a mate too. lost: the disk that held it alone is gone.
+	acked, confirmed, lost bool
+	tick                   int
+}
+
+// holds says whether the promise must be kept.
+func (p *promise) holds() bool { return p.acked && !p.lost }
+
+// mail is one delivered message.
+type mail struct {
+	box  *box
+	unid note.UNID
+	promise
+	// keywords are those that were set, each of its own.
+	keywords map[string]*promise
+	// expunge is the first that was tried; moved says that it was copied or moved after that, or at another
+	// home, which may not have been known: then it lives. movers are the servers where that was done.
+	expunge *promise
+	moved   bool
+	movers  map[*server]bool
+	// tried: somebody may have written it.
+	tried bool
+}
+
+// edit is a document of the directory that was made.
+type edit struct {
+	id note.UNID
+	promise
+}
+
+// queued is a message in a queue, to be delivered into a box under a UNID of its own.
+type queued struct {
+	queue *box
+	unid  note.UNID
+	to    *mail
+	promise
+	routed bool
+}
+
+// furnish makes the databases.
+func (w *world) furnish() {
+	for i := range w.between(2, 5) {
+		ack := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckCluster, layout.AckStrict}[w.rng.IntN(4)]
+		s := pick(w, w.servers)
+		id, err := s.mail.Make(w.ctx, note.UNID{byte(i + 1)}, fmt.Sprint("box", i+1), 0, 0)
+		w.must(err, "make a mail file")
+		w.must(s.store.SetInfo(note.System, id, func(i *layout.Info) { i.Ack = ack }), "mode")
+		w.boxes = append(w.boxes, &box{id: id, title: fmt.Sprint("box", i+1), ack: ack})
+	}
+	s := pick(w, w.servers)
+	id, err := s.store.CreateDatabase(note.System, store.Create{Title: "queue", Kind: "queue", Queue: true, Ack: layout.AckCluster})
+	w.must(err, "make a queue")
+	w.boxes = append(w.boxes, &box{id: id, title: "queue", ack: layout.AckCluster, queue: true})
+	w.stats.Databases = len(w.boxes)
+	w.wait("the databases get their replicas", 120, func() string {
+		for _, b := range w.boxes {
+			n := 0
+			for _, s := range w.servers {
+				if _, err := s.store.Info(b.id); err == nil && s.node.Filled(b.id) {
+					n++
+				}
+			}
+			if want := min(2, len(w.servers)); n < want {
+				return fmt.Sprintf("%s has %d replicas", b.title, n)
+			}
+		}
+		return ""
+	})
+	for i := range w.between(2, 4) {
+		w.clients = append(w.clients, &client{w: w, name: fmt.Sprint("client", i+1), box: w.mailBox()})
+	}
+}
+
+func (w *world) mailBox() *box {
+	for {
+		if b := pick(w, w.boxes); !b.queue {
+			return b
+		}
+	}
+}
+
+// holders are the servers that run and have a replica of a database in service.
+func (w *world) holders(b *box) []*server {
+	var out []*server
+	for _, s := range w.up() {
+		if i, err := s.store.Info(b.id); err == nil && i.State == layout.InService {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// homes are the servers that lead a database: after a split, for a while, more than one.
+func (w *world) homes(b *box) []*server {
+	return slices.DeleteFunc(w.holders(b), func(s *server) bool { return !s.store.Leads(b.id) })
+}
+
+// work lets people and mail servers do something.
+func (w *world) work() {
+	for range w.between(0, 3) {
+		switch n := w.rng.IntN(100); {
+		case n < 34:
+			w.deliver()
+		case n < 46:
+			w.flag()
+		case n < 54:
+			w.move()
+		case n < 64:
+			w.expunge()
+		case n < 69:
+			w.editDirectory()
+		case n < 73:
+			w.folder()
+		case n < 80:
+			w.enqueue()
+		case n < 87:
+			w.route()
+		case n < 92:
+			w.openSome()
+		default:
+			pick(w, w.clients).sync()
+		}
+	}
+}
+
+// try runs a change on a server and says what was promised of it.
+func (w *world) try(s *server, mode layout.Ack, p *promise, fn func() error) error {
+	before := s.degraded()
+	err := fn()
+	if s.node == nil {
+		return errors.New("the server is gone")
+	}
+	if err == nil && !p.acked {
+		*p = promise{at: s, acked: true, tick: w.tick, confirmed: mode != layout.AckLocal && s.degraded() == before}
+		if s.degraded() > before {
+			w.stats.Degraded++
+		}
+	}
+	return err
+}
+
+// message is a message that is the same whenever it is made.
+func (w *world) message(n int) []byte {
+	raw := []byte(fmt.Sprintf("From: a@example.com\r\nSubject: message %d\r\n", n))
+	if n%7 != 0 {
+		return append(raw, "\r\nHello\r\n"...)
+	}
+	// One with a large part; two of three carry the same.
+	part := make([]byte, 40<<10)
+	for i := range part {
+		part[i] = byte(i * (1 + n/7%3))
+	}
+	raw = append(raw, "Content-Transfer-Encoding: base64\r\n\r\n"...)
+	return mime.AppendBase64Lines(raw, part, 76, true)
+}
+
+func (w *world) newMail(b *box) *mail {
+	n := len(w.mails) + 1
+	m := &mail{box: b, unid: note.DeriveUNID([]byte("mail"), binary.BigEndian.AppendUint64(nil, uint64(n))), keywords: map[string]*promise{}, movers: map[*server]bool{}}
+	b.serial = n
+	w.mails = append(w.mails, m)
+	return m
+}
+
+// put writes a message into a mail file within an update.
+func (w *world) put(wr *store.Writer, m *mail, msg *store.Message) error {
+	inbox, err := wr.FolderNamed(mailbox.Inbox)
+	if err != nil {
+		return err
+	}
+	_, err = wr.Create(store.New{
+		UNID: m.unid, Message: msg, Date: 1_700_000_000, Folders: []note.ID{inbox.Note},
+		Content: note.Content{Items: note.MakeItems(note.Item{Name: "Subject", Value: note.Text(m.unid.String())})},
+	})
+	return err
+}
+
+func (w *world) prepare(s *server, n int) (*store.Message, error) {
+	raw := w.message(n)
+	return s.store.Prepare(w.ctx, raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), store.PartSize))
+}
+
+// deliver delivers a message at any server that holds the mail file. Where the answer was no, or none, the
+// sender may try again elsewhere.
+func (w *world) deliver() {
+	b := w.mailBox()
+	m := w.newMail(b)
+	n := len(w.mails)
+	for {
+		list := w.holders(b)
+		if len(list) == 0 {
+			return
+		}
+		s := pick(w, list)
+		m.tried = true
+		err := w.try(s, b.ack, &m.promise, func() error {
+			msg, err := w.prepare(s, n)
+			if err != nil {
+				return err
+			}
+			defer msg.Release()
+			return s.store.Update(w.ctx, note.System, []note.DatabaseID{b.id}, func(tx *store.Tx) error {
+				wr, err := tx.Database(b.id)
+				if err != nil {
+					return err
+				}
+				return w.put(wr, m, msg)
+			})
+		})
+		if err == nil {
+			w.stats.Delivered++
+			w.logf("mail %d %.6s to %s at %s: confirmed %v", n, m.unid, b.title, s.name, m.confirmed)
+			return
+		}
+		w.logf("mail %d %.6s to %s at %s: %v", n, m.unid, b.title, s.name, err)
+		if w.chance(50) {
+			return
+		}
+	}
+}
+
+// some picks a message that a server holds, and says in which folders.
+func (w *world) some(s *server, b *box) (m *mail, folders []note.ID, id note.ID) {
+	var list []*mail
+	for _, x := range w.mails {
+		if x.box == b {
+			list = append(list, x)
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil, 0
+	}
+	m = pick(w, list[max(0, len(list)-20):])
+	err := s.store.Read(w.ctx, note.System, b.id, func(r *store.Reader) error {
+		var err error
+		if id, err = r.Find(m.unid); err != nil {
+			return err
+		}
+		n, err := r.Note(id)
+		if err != nil {
+			return err
+		}
+		for _, x := range n.Members {
+			folders = append(folders, x.Folder)
+		}
+		return nil
+	})
+	if err != nil || len(folders) == 0 {
+		return nil, nil, 0
+	}
+	return m, folders, id
+}
+
+// atHome runs a change of a message at a home of its mail file.
+func (w *world) atHome(fn func(s *server, m *mail, folders []note.ID, id note.ID)) {
+	b := w.mailBox()
+	homes := w.homes(b)
+	if len(homes) == 0 {
+		return
+	}
+	s := pick(w, homes)
+	if m, folders, id := w.some(s, b); m != nil {
+		fn(s, m, folders, id)
+	}
+}
+
+func (w *world) update(s *server, b *box, fn func(*store.Writer) error) error {
+	return s.store.Update(w.ctx, note.System, []note.DatabaseID{b.id}, func(tx *store.Tx) error {
+		wr, err := tx.Database(b.id)
+		if err != nil {
+			return err
+		}
+		return fn(wr)
+	})
+}
+
+func (w *world) flag() {
+	w.atHome(func(s *server, m *mail, _ []note.ID, id note.ID) {
+		p := &promise{}
+		word := fmt.Sprint("k", w.tick, "-", w.rng.IntN(1000))
+		m.keywords[word] = p
+		err := w.try(s, m.box.ack, p, func() error {
+			return w.update(s, m.box, func(wr *store.Writer) error { return wr.SetKeyword(id, word, true) })
+		})
+		w.stats.Flags++
+		w.logf("flag %s on %.6s of %s at %s: %v, confirmed %v", word, m.unid, m.box.title, s.name, err, p.confirmed)
+	})
+}
+
+func (w *world) move() {
+	w.atHome(func(s *server, m *mail, folders []note.ID, id note.ID) {
+		if m.expunge != nil {
+			m.moved = true
+		}
+		m.movers[s] = true
+		copying := w.chance(30)
+		err := w.update(s, m.box, func(wr *store.Writer) error {
+			var to []note.ID
+			for _, f := range wr.Folders() {
+				if !slices.Contains(folders, f.Note) {
+					to = append(to, f.Note)
+				}
+			}
+			if len(to) == 0 {
+				return store.ErrNotFound
+			}
+			if _, err := wr.AddTo(id, pick(w, to)); err != nil || copying {
+				return err
+			}
+			return wr.RemoveFrom(id, folders[0])
+		})
+		w.stats.Moves++
+		w.logf("move %.6s of %s at %s: %v", m.unid, m.box.title, s.name, err)
+	})
+}
+
+func (w *world) expunge() {
+	w.atHome(func(s *server, m *mail, folders []note.ID, id note.ID) {
+		p := &promise{}
+		if m.expunge == nil {
+			m.expunge = p
+		}
+		for at := range m.movers {
+			m.moved = m.moved || at != s
+		}
+		err := w.try(s, m.box.ack, p, func() error {
+			return w.update(s, m.box, func(wr *store.Writer) error {
+				var errs []error
+				for _, f := range folders {
+					errs = append(errs, wr.RemoveFrom(id, f))
+				}
+				return errors.Join(errs...)
+			})
+		})
+		if p.acked && !m.expunge.acked {
+			m.expunge = p
+		}
+		w.stats.Expunges++
+		w.logf("expunge %.6s of %s at %s: %v, confirmed %v", m.unid, m.box.title, s.name, err, p.confirmed)
+	})
+}
+
+// folder makes, renames or deletes a folder, at the home mostly.
+func (w *world) folder() {
+	if os.Getenv("FOLDERS") == "" {
+		return
+	}
+	b := w.mailBox()
+	list := w.homes(b)
+	if w.chance(15) {
+		list = w.holders(b)
+	}
+	if len(list) == 0 {
+		return
+	}
+	s := pick(w, list)
+	name := fmt.Sprint("F", w.rng.IntN(6))
+	err := w.update(s, b, func(wr *store.Writer) error {
+		f, err := wr.FolderNamed(name)
+		if errors.Is(err, store.ErrNotFound) {
+			_, err = wr.CreateFolder(name, "")
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if w.chance(50) {
+			return wr.RenameFolder(f.Note, fmt.Sprint("G", w.rng.IntN(6)))
+		}
+		if f.Total > 0 {
+			return nil
+		}
+		return wr.DeleteFolder(f.Note)
+	})
+	w.logf("folder %s of %s at %s: %v", name, b.title, s.name, err)
+}
+
+// editDirectory makes a group at any server.
+func (w *world) editDirectory() {
+	list := slices.DeleteFunc(w.up(), func(s *server) bool { return s.dir == nil })
+	if len(list) == 0 {
+		return
+	}
+	s := pick(w, list)
+	x := &edit{}
+	err := w.try(s, layout.AckLocal, &x.promise, func() error {
+		g, err := s.dir.AddGroup(w.ctx, note.System, directory.GroupFields{Name: fmt.Sprint("group ", w.tick, " ", w.rng.IntN(1<<30))})
+		x.id = g.ID
+		return err
+	})
+	if err == nil {
+		w.edits = append(w.edits, x)
+		w.stats.Edits++
+	}
+	w.logf("group %.6s at %s: %v", x.id, s.name, err)
+}
+
+func (w *world) theQueue() *box { return w.boxes[len(w.boxes)-1] }
+
+// enqueue accepts a message that is to be delivered later.
+func (w *world) enqueue() {
+	b := w.theQueue()
+	homes := w.homes(b)
+	if len(homes) == 0 {
+		return
+	}
+	s := pick(w, homes)
+	q := &queued{queue: b, to: w.newMail(w.mailBox())}
+	q.unid = note.DeriveUNID([]byte("queued"), q.to.unid[:])
+	err := w.try(s, b.ack, &q.promise, func() error {
+		return w.update(s, b, func(wr *store.Writer) error {
+			_, err := wr.Create(store.New{UNID: q.unid, Content: note.Content{Items: note.MakeItems(note.Item{Name: "For", Value: note.Text(q.to.unid.String())})}})
+			return err
+		})
+	})
+	w.queued = append(w.queued, q)
+	w.logf("queue %.6s for %.6s of %s at %s: %v, confirmed %v", q.unid, q.to.unid, q.to.box.title, s.name, err, q.confirmed)
+}
+
+// route delivers what lies in the queue: the mail and the removal are one commit.
+func (w *world) route() {
+	b := w.theQueue()
+	homes := w.homes(b)
+	if len(homes) == 0 || len(w.queued) == 0 {
+		return
+	}
+	s := pick(w, homes)
+	q := pick(w, w.queued)
+	if _, err := s.store.Info(q.to.box.id); err != nil {
+		return // the mail file is not here
+	}
+	err := s.store.Update(w.ctx, note.System, []note.DatabaseID{b.id, q.to.box.id}, func(tx *store.Tx) error {
+		qw, err := tx.Database(b.id)
+		if err != nil {
+			return err
+		}
+		id, err := qw.Find(q.unid)
+		if err != nil {
+			return err
+		}
+		if _, err := qw.Note(id); err != nil {
+			return err
+		}
+		mw, err := tx.Database(q.to.box.id)
+		if err != nil {
+			return err
+		}
+		if err := w.put(mw, q.to, nil); err != nil && !errors.Is(err, store.ErrGrave) && !errors.Is(err, store.ErrExists) {
+			return err
+		}
+		return qw.Destroy(id)
+	})
+	if err == nil {
+		q.routed = true
+	}
+	w.logf("route %.6s to %.6s of %s at %s: %v", q.unid, q.to.unid, q.to.box.title, s.name, err)
+}
+
+// openSome opens a mail file at any door: it may move.
+func (w *world) openSome() {
+	list := w.up()
+	if len(list) == 0 {
+		return
+	}
+	s := pick(w, list)
+	b := w.mailBox()
+	p, err := s.node.Open(w.ctx, b.id)
+	if err != nil && !errors.Is(err, cluster.ErrNoHome) && !errors.Is(err, store.ErrNotFound) {
+		w.logf("open %s at %s: %v", b.title, s.name, err)
+		return
+	}
+	w.logf("open %s at %s: served by %s", b.title, s.name, p.Name)
+}

@@ -1,0 +1,345 @@
+// Package sim runs a cluster of servers in one thread: real stores, directories, replication and cluster
+// nodes over a bus in memory, on file systems in memory that lose what was not flushed, with a clock for
+// each server. A seed fixes messages, clocks, crashes, cuts and restarts; what the engine does beside
+// changes no answer. At the end, when everything is whole again and quiet, all replicas must be equal and
+// every promise kept.
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/bus"
+	"doublet/bus/memory"
+	"doublet/cluster"
+	"doublet/directory"
+	"doublet/env"
+	"doublet/note"
+)
+
+// Config says what a run is made of. The zero value of a field is drawn from the seed.
+type Config struct {
+	Seed uint64
+	// Servers are 2 to 7.
+	Servers int
+	// Ticks is how long the trouble lasts, in steps of a tenth of a second.
+	Ticks int
+	// Calm leaves faults out.
+	Calm bool
+}
+
+// failure ends a run.
+type failure struct{ text string }
+
+// world is one run.
+type world struct {
+	Config
+	ctx  context.Context
+	rng  *rand.Rand
+	net  *memory.Network
+	now  time.Time
+	tick int
+	log  []string
+
+	servers []*server
+	clients []*client
+	boxes   []*box
+	mails   []*mail
+	queued  []*queued
+	edits   []*edit
+	shown   map[shown]string // what a UID stood for
+	loss    percent          // of messages, in a hundred
+	// wounded: a disk was lost or set back, and not everything is in two places again.
+	wounded bool
+	quiet   bool
+	stats   Result
+}
+
+type percent int
+
+// Result says what happened in a run.
+type Result struct {
+	Servers, Databases, Delivered, Degraded, Flags, Moves, Expunges, Edits, Syncs         int
+	Crashes, Cuts, DiskLosses, Restores, TakeOvers, HandOvers, StepDowns, Joined, Removed int
+	// Quiet is how long it took, after the trouble, until all was equal.
+	Quiet time.Duration
+}
+
+// Run runs a seed. The error says what was broken, and Log what had happened before.
+func Run(c Config) (res Result, log []string, err error) {
+	w := &world{Config: c, ctx: context.Background(), rng: rand.New(rand.NewPCG(c.Seed, 0x51)), now: env.TestStart, shown: map[shown]string{}}
+	defer func() {
+		r := recover()
+		res, log = w.stats, w.log
+		w.end(r != nil)
+		if r != nil {
+			f, ok := r.(failure)
+			if !ok {
+				panic(r)
+			}
+			err = errors.New(f.text)
+		}
+	}()
+	w.run()
+	return w.stats, w.log, nil
+}
+
+// end stops all servers. After a failure they may be in the middle of something.
+func (w *world) end(failed bool) {
+	for _, s := range w.servers {
+		func() {
+			defer func() {
+				if r := recover(); r != nil && !failed {
+					panic(r)
+				}
+			}()
+			s.stop()
+		}()
+	}
+}
+
+// maxLog is how much of the log is kept.
+const maxLog = 4000
+
+func (w *world) logf(format string, args ...any) {
+	if len(w.log) >= maxLog {
+		w.log = w.log[maxLog/4:]
+	}
+	w.log = append(w.log, fmt.Sprintf("%8.1f  ", w.now.Sub(env.TestStart).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// failf ends the run: a promise was broken.
+func (w *world) failf(format string, args ...any) {
+	w.explain()
+	w.logf("FAILED: "+format, args...)
+	panic(failure{fmt.Sprintf(format, args...)})
+}
+
+func (w *world) must(err error, what string) {
+	if err != nil {
+		w.failf("%s: %v", what, err)
+	}
+}
+
+func (w *world) chance(p percent) bool { return w.rng.IntN(100) < int(p) }
+
+func pick[T any](w *world, list []T) T { return list[w.rng.IntN(len(list))] }
+
+// between draws a number.
+func (w *world) between(lo, hi int) int { return lo + w.rng.IntN(hi-lo+1) }
+
+func (w *world) run() {
+	if w.Servers == 0 {
+		w.Servers = []int{2, 2, 3, 3, 3, 4, 5, 7}[w.rng.IntN(8)]
+	}
+	if w.Ticks == 0 {
+		w.Ticks = w.between(200, 1500)
+	}
+	w.stats.Servers = w.Servers
+	w.net = memory.New(&env.Env{Clock: worldClock{w}}, w.fate)
+	w.form()
+	w.furnish()
+	w.logf("%d servers, %d databases, %d clients, %d ticks", len(w.servers), len(w.boxes), len(w.clients), w.Ticks)
+	for range w.Ticks {
+		w.advance(100 * time.Millisecond)
+		if !w.Calm {
+			w.trouble()
+		}
+		w.work()
+		w.drive()
+	}
+	w.settleDown()
+	w.verify()
+}
+
+// worldClock shows the world's time to the network.
+type worldClock struct{ w *world }
+
+func (c worldClock) Now() time.Time                       { return c.w.now }
+func (c worldClock) After(time.Duration) <-chan time.Time { return make(chan time.Time) }
+func (c worldClock) AfterFunc(time.Duration, func()) (stop func() bool) {
+	return func() bool { return true }
+}
+func (c worldClock) Sleep(time.Duration) {}
+
+// advance lets time pass everywhere. Clocks differ by seconds or an hour, and go alike.
+func (w *world) advance(d time.Duration) {
+	w.tick++
+	w.now = w.now.Add(d)
+	for _, s := range w.servers {
+		s.clock.Advance(d)
+	}
+}
+
+// fate decides about a message.
+func (w *world) fate(m memory.Message) memory.Fate {
+	if w.quiet {
+		return memory.Deliver
+	}
+	switch {
+	case w.chance(w.loss):
+		return memory.Lose
+	case m.Kind == memory.Request && w.chance(w.loss/4):
+		return memory.Twice
+	case m.Kind == memory.Request && w.chance(w.loss/4):
+		return memory.Delay
+	}
+	return memory.Deliver
+}
+
+// up lists the servers that run.
+func (w *world) up() []*server {
+	var out []*server
+	for _, s := range w.servers {
+		if s.node != nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// drive lets the steps of the nodes run, in an order that the seed draws.
+func (w *world) drive() {
+	list := w.up()
+	w.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	for _, s := range list {
+		if s.node == nil || s.slow && w.chance(70) {
+			continue
+		}
+		if (w.tick+s.number)%5 == 0 || w.chance(5) {
+			s.node.Probe(w.ctx)
+		}
+		s.decide()
+		s.replicate()
+		s.openDirectory()
+	}
+	if n := w.net.Delayed(); n > 0 && w.chance(20) {
+		w.net.Release(w.rng.IntN(n))
+	}
+}
+
+// form makes the servers and joins them to a cluster.
+func (w *world) form() {
+	for i := range w.Servers {
+		w.servers = append(w.servers, w.newServer(i))
+	}
+	first := w.servers[0]
+	w.must(first.boot(), "start the first server")
+	w.must(cluster.Found(first.store), "found the cluster")
+	for _, s := range w.servers {
+		doc, err := first.dir.AddServer(w.ctx, note.System, directory.ServerFields{Name: s.name, Host: s.name + ".example.com"})
+		w.must(err, "server document")
+		s.id = doc.ID
+		w.must(cluster.SetMember(w.ctx, first.store, note.System, s.id, func(m *cluster.Member) error {
+			m.Cluster, m.State, m.Direct = clusterName, cluster.Active, s.name+":7222"
+			return nil
+		}), "member")
+	}
+	first.stop()
+	for _, s := range w.servers {
+		w.must(s.boot(), "start "+s.name)
+	}
+	w.wait("the cluster forms", 120, func() string {
+		for _, s := range w.servers {
+			if s.dir == nil {
+				return s.name + " has no directory"
+			}
+			if !s.node.Status().Serving {
+				return s.name + " does not serve"
+			}
+		}
+		return ""
+	})
+}
+
+// wait drives the cluster until nothing is wrong any more.
+func (w *world) wait(what string, seconds int, wrong func() string) {
+	last := ""
+	for range seconds * 5 {
+		w.advance(200 * time.Millisecond)
+		w.drive()
+		if last = wrong(); last == "" {
+			return
+		}
+	}
+	w.failf("%s: not after %d s: %s", what, seconds, last)
+}
+
+// explain writes down how everything stands.
+func (w *world) explain() {
+	for _, s := range w.servers {
+		if s.node == nil {
+			w.logf("%s is down", s.name)
+			continue
+		}
+		st := s.node.Status()
+		w.logf("%s: serving %v, %d databases, %d led, %d homeless, %d waiting", s.name, st.Serving, st.Databases, st.Led, st.Homeless, st.Waiting)
+		for _, m := range st.Members {
+			if !m.Self {
+				w.logf("  %s sees %s: alive %v, serving %v, waiting %d %s", s.name, m.Name, m.Alive, m.Serving, m.Waiting, m.Error)
+			}
+		}
+		for _, line := range s.node.Explain() {
+			w.logf("  %s %s", s.name, line)
+		}
+	}
+}
+
+const clusterName = "sim"
+
+// members lists all servers as seeds.
+func (w *world) members() []cluster.Member {
+	var out []cluster.Member
+	for _, s := range w.servers {
+		if !s.id.IsZero() {
+			out = append(out, cluster.Member{Member: bus.Member{ID: s.id, Name: s.name}, Cluster: clusterName, State: cluster.Active})
+		}
+	}
+	return out
+}
+
+// logHandler takes the log of the servers into that of the run.
+type logHandler struct {
+	s     *server
+	attrs []slog.Attr
+}
+
+func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	if !strings.HasPrefix(r.Message, "cluster: ") {
+		return nil // others may write from threads of their own
+	}
+	var b strings.Builder
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	h.s.w.logf("%s: %s%s", h.s.name, strings.TrimPrefix(r.Message, "cluster: "), h.s.w.names(b.String()))
+	return nil
+}
+
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{h.s, append(slices.Clone(h.attrs), attrs...)}
+}
+
+func (h *logHandler) WithGroup(string) slog.Handler { return h }
+
+// names puts the names of servers in the place of their ids.
+func (w *world) names(text string) string {
+	for _, s := range w.servers {
+		if !s.id.IsZero() {
+			text = strings.ReplaceAll(text, s.id.String(), s.name)
+		}
+	}
+	for _, b := range w.boxes {
+		text = strings.ReplaceAll(text, b.id.String(), b.title)
+	}
+	return text
+}
