@@ -1,12 +1,13 @@
 # make run    build doublet and start the demo on loopback, data in ./data
 # make test   every test (RACE=1 adds the race detector)
-# The others: build check fuzz bench gen cross deb clean. Only Go is needed (and Node once web/ is there).
+# The others: build check fuzz bench gen cross deb clean. Only Go is needed; make web, which builds the browser client
+# anew where web/src was changed, needs Node.
 
 SHELL := /bin/bash
 GO ?= go
 FUZZTIME ?= 10s
 # Programs that some tests drive, and the Debian package of each. Where one is missing, its tests are skipped.
-PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt mbsync:isync curl:curl python3:python3 /usr/bin/python3:python3 dovecot:dovecot-imapd fetchmail:fetchmail getmail:getmail6 slapd:slapd pebble:pebble pebble-challtestsrv:pebble dpkg-deb:dpkg opendkim:opendkim systemd-analyze:systemd postfix:postfix rspamd:rspamd ip:iproute2 /usr/lib/dovecot/lmtp:dovecot-lmtpd
+PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt mbsync:isync curl:curl python3:python3 /usr/bin/python3:python3 dovecot:dovecot-imapd fetchmail:fetchmail getmail:getmail6 slapd:slapd pebble:pebble pebble-challtestsrv:pebble dpkg-deb:dpkg opendkim:opendkim systemd-analyze:systemd postfix:postfix rspamd:rspamd ip:iproute2 node:nodejs chromium:chromium /usr/lib/dovecot/lmtp:dovecot-lmtpd
 PLATFORMS := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 GENERATED := doc/protocols.md doc/config.md
 GOFILES = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path './data/*')
@@ -14,22 +15,27 @@ BENCH ?= .
 # Folders with benchmarks, found by their functions.
 BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build run test check fuzz bench gen cross deb web clean
+.PHONY: build run test check fuzz bench gen cross deb web clean sim
 
-build: web
+build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
 
 run: build
 	bin/doublet demo --data ./data
 
-# The browser client is built first, because the binary carries it.
+# The built client is kept in web/dist, so that building the server needs no Node.
 web:
-	@if [ -f web/package.json ]; then npm --prefix web ci --no-fund --no-audit && npm --prefix web run build; fi
+	npm --prefix web ci --no-fund --no-audit
+	npm --prefix web run build
 
 test:
 	$(GO) test -timeout 20m $(if $(RACE),-race) ./...
 	@missing=""; for p in $(PROGRAMS); do command -v "$${p%%:*}" >/dev/null || missing="$$missing $${p%%:*} (package $${p##*:})"; done; \
 	if [ -n "$$missing" ]; then echo "skipped: the tests that need$$missing"; fi
+
+# The simulation of a cluster: SEEDS=2000 or SEEDS=500-900; SEED=17 runs one and shows its log.
+sim:
+	$(if $(SEED),SEED=$(SEED),SEEDS=$(or $(SEEDS),1000)) $(GO) test -v -count=1 -timeout 0 -run '^TestSim$$' ./test/sim
 
 check:
 	@unformatted=$$(gofmt -l $(GOFILES)); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi

@@ -14,12 +14,17 @@ import (
 	"net/netip"
 	"time"
 
+	"doublet/bus/pki"
 	"doublet/client/dns"
+	"doublet/cluster"
 	"doublet/directory"
+	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/replica"
+	"doublet/search"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
@@ -33,10 +38,21 @@ type System struct {
 	Env       *env.Env
 	Store     *store.Store
 	Directory *directory.Directory
+	Sessions  *session.Service
 	Mailbox   *mailbox.Service
 	Mail      *mail.Service
 	DNS       *dns.Resolver
-	Stats     *stat.Tree
+	// Replica is replication with other servers; Replicator runs the connections, nil where the store is open without its
+	// server.
+	Replica    *replica.Service
+	Replicator *Replicator
+	Stats      *stat.Tree
+	// Search is the full-text search; nil where the store is open without its server, and where it is off.
+	Search *search.Service
+	// Cluster is the membership in a cluster; nil where the settings have none.
+	Cluster *Cluster
+	// Node is this server's part in its cluster; nil where it is in none, or does not run.
+	Node *cluster.Node
 	// Name is the server's, Data its data folder, Version the program's.
 	Name, Data, Version string
 	Started             time.Time
@@ -138,7 +154,7 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table is every verb, in the order of help.
-var table = concat(people(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), transfer(), shows(), bans(), queues(), routes(), checks(), backups(), dumps(), certificates(), control())
+var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), transfer(), shows(), bans(), queues(), routes(), replication(), clusters(), clusterShows(), searches(), checks(), backups(), dumps(), certificates(), control())
 
 func concat(parts ...[]*Verb) []*Verb {
 	var all []*Verb
@@ -255,9 +271,9 @@ func Kind(err error) string {
 		errors.Is(err, mailbox.ErrBadName):
 		return "usage"
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
-		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist), errors.Is(err, backup.ErrNotFound):
+		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist), errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone):
 		return "not found"
-	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist):
+	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist), errors.Is(err, pki.ErrExists):
 		return "exists"
 	case errors.Is(err, ErrForbidden), errors.Is(err, directory.ErrDenied), errors.Is(err, store.ErrDenied), errors.Is(err, fs.ErrPermission):
 		return "denied"

@@ -23,6 +23,9 @@ type Collected struct {
 	Rewritten Size `json:"rewritten"`
 }
 
+// keepUploads is how long a blob that was uploaded over JMAP waits for a message that uses it.
+const keepUploads = 24 * time.Hour
+
 // Text is the report for people.
 func (r Collected) Text() string {
 	if r == (Collected{}) {
@@ -62,9 +65,14 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 		}
 		if i.Kind == mailbox.Kind && i.State == layout.InService {
 			_, err := s.Mailbox.PurgeDeleted(ctx, i.ID)
-			step("folders of database "+i.ID.String(), err)
+			if err == nil {
+				_, err = s.Mailbox.PurgeUploads(ctx, i.ID, keepUploads)
+			}
+			if !errors.Is(err, store.ErrNotHome) { // its home does it
+				step("folders of database "+i.ID.String(), err)
+			}
 		}
-		if err := s.Store.Maintain(ctx, i.ID); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrOutOfService) {
+		if err := s.Store.Maintain(ctx, i.ID); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrOutOfService) && !errors.Is(err, store.ErrNotHome) {
 			step("database "+i.ID.String(), err)
 		}
 	}

@@ -68,6 +68,7 @@ func databases() []*Verb {
 		define("db show", "show a database, its access list and folders", databaseShow),
 		define("db set", "change a database", databaseSet, changes),
 		define("db remove", "take a database out of service and delete it after 30 days; until then undo brings it back", databaseRemove, changes),
+		define("db restore", "bring one database back out of a backup", restoreDatabase, changes, yields, long(restoreDatabaseLong)),
 		define("db undo", "bring back a database that was removed", databaseUndo, changes),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"doublet/directory"
+	"doublet/directory/session"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/dump"
@@ -41,6 +42,9 @@ type Dumped struct {
 // Text says nothing more: the text was the result.
 func (Dumped) Text() string { return "" }
 
+// secretItem says whether what an item of that name holds is nobody's to see.
+func secretItem(name string) bool { return directory.SecretItem(name) || session.SecretItem(name) }
+
 func dumps() []*Verb {
 	return []*Verb{
 		define("dump database", "write a database as text: what it is, counters, folders, notes", func(_ context.Context, c *Call, a *DumpDatabase) (Dumped, error) {
@@ -49,7 +53,7 @@ func dumps() []*Verb {
 				return Dumped{}, err
 			}
 			return c.dump(func(w io.Writer) error {
-				return dump.Database(w, c.Store, i.ID, dump.Options{Rows: a.Rows, JSON: a.Lines, Secret: directory.SecretItem})
+				return dump.Database(w, c.Store, i.ID, dump.Options{Rows: a.Rows, JSON: a.Lines, Secret: secretItem})
 			})
 		}),
 		define("dump note", "write one note as text: row, places, state, revisions, items", func(ctx context.Context, c *Call, a *DumpNote) (Dumped, error) {
@@ -58,7 +62,7 @@ func dumps() []*Verb {
 				return Dumped{}, err
 			}
 			return c.dump(func(w io.Writer) error {
-				return dump.Note(w, c.Store, db, id, dump.Options{JSON: a.Lines, Secret: directory.SecretItem})
+				return dump.Note(w, c.Store, db, id, dump.Options{JSON: a.Lines, Secret: secretItem})
 			})
 		}),
 		define("dump view", "write a user-defined view as text, as of its last refresh", func(ctx context.Context, c *Call, a *DumpNote) (Dumped, error) {

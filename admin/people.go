@@ -29,6 +29,8 @@ type User struct {
 	Disabled     bool          `json:"disabled,omitempty"`
 	Password     bool          `json:"password"`
 	SCRAM        bool          `json:"scram,omitempty"`
+	SecondFactor time.Time     `json:"second_factor,omitzero"`
+	Recovery     int           `json:"recovery_codes,omitempty"`
 	AppPasswords []AppPassword `json:"app_passwords,omitempty"`
 	Forward      []string      `json:"forward,omitempty"`
 	ForwardOnly  bool          `json:"forward_only,omitempty"`
@@ -53,6 +55,7 @@ func userOf(p directory.Person) User {
 		Name: p.Name(), Short: p.ShortName, Address: p.InternetAddress, Aliases: p.MailAddress, Roles: p.Roles,
 		Quota: Limit(p.Quota), Warning: Limit(p.Warning), SizeLimit: Limit(p.SizeLimit), Disabled: p.Disabled,
 		Password: p.HasPassword, SCRAM: p.HasScram, Removed: p.Removed, ID: p.ID.String(),
+		SecondFactor: p.TOTP, Recovery: p.RecoveryCodes(),
 	}
 	u.Forward, u.ForwardOnly, u.Vacation = p.Forward, p.ForwardOnly, vacationText(&p.Vacation)
 	u.SendAs, u.OnBehalf = p.SendAs, p.OnBehalf

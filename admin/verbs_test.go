@@ -13,10 +13,12 @@ import (
 
 	"doublet/directory"
 	"doublet/directory/password"
+	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/replica"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -32,7 +34,7 @@ func newSystem(t *testing.T) *System {
 		Certificates: &keeper{}, Health: func(context.Context) error { return nil },
 	}
 	var err error
-	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: append(directory.Indexes(), mail.Indexes()...), Stats: s.Stats})
+	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()), Stats: s.Stats})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +43,16 @@ func newSystem(t *testing.T) *System {
 		t.Fatal(err)
 	}
 	s.Directory.UseMailFiles(MailFiles{s.Store, s.Directory})
+	if s.Sessions, err = session.Open(s.Store, f.Env, s.Directory.Key("sessions"), session.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
+	s.Replica = replica.New(s.Store, s.Mailbox, f.Env, replica.Options{Stats: s.Stats})
 	if s.Mail, err = mail.Open(s.Store, f.Env, s.Directory, s.Mailbox, mail.Options{Stats: s.Stats}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		s.Sessions.Close()
 		s.Directory.Close()
 		if err := s.Store.Close(); err != nil {
 			t.Error(err)
@@ -106,6 +113,23 @@ var script = []struct{ verb, args, want string }{
 	{"user app-password add", `{"name":"bo","label":"phone"}`, `"secret":"`},
 	{"user app-password remove", `{"name":"bo","id":"phone"}`, `"done"`},
 	{"user app-password remove", `{"name":"bo","id":"phone"}`, "!not found "},
+	{"user totp off", `{"name":"bo"}`, "!not found "}, // see TestSessions
+	{"session list", `{}`, `[]`},
+	{"session end", `{"id":"x"}`, "!not found "},
+	{"session end", `{}`, "!usage "},
+	{"session end", `{"id":"x","all":true}`, "!usage "},
+	{"session end", `{"person":"bo"}`, `0 sessions are ended`},
+	{"cluster init", `{"name":"Acme"}`, "!usage "}, // see TestClusterInit
+	{"cluster token", `{}`, "!not found "},
+	{"show cluster", `{}`, "!"}, // of a running member: test/e2e TestCluster
+	{"show cluster databases", `{}`, "!"},
+	{"cluster move", `{"database":"bo","server":"x"}`, "!"},
+	{"cluster replica", `{"database":"bo","server":"x","state":"out"}`, "!"},
+	{"cluster set", `{"server":"x"}`, "!"},
+	{"cluster leave", `{"server":"x"}`, "!"},
+	{"cluster remove", `{"server":"x"}`, "!"},
+	{"search status", `{}`, "!"},
+	{"search rebuild", `{}`, "!"},
 	{"user send-as allow", `{"name":"bo","by":"ada"}`, `Ada Lovelace may write as Bo Peep`},
 	{"user send-as deny", `{"name":"bo","by":"ada"}`, `may no longer write as`},
 	{"list pending", `{}`, `[]`},
@@ -154,6 +178,8 @@ var script = []struct{ verb, args, want string }{
 	{"db remove", `{"name":"ada"}`, "!usage "},
 	{"db remove", `{"name":"mail.box"}`, "!usage "},
 	{"db list", `{"removed":true}`, `"state":"pending delete"`},
+	{"db restore", `{"name":"ada","dir":"nowhere"}`, "!not found "}, // see TestRestoreDatabase
+	{"db restore", `{}`, "!usage "},
 	{"db undo", `{"name":"Plans"}`, `brought back Plans`},
 	{"db undo", `{"name":"Plans"}`, "!usage "},
 	{"import mbox", `{"path":"in.mbox","user":"ada"}`, `"messages":2`},
@@ -216,6 +242,22 @@ var script = []struct{ verb, args, want string }{
 	{"route show", `{"pattern":"*.example.net"}`, `"user":"me"`},
 	{"queue show", `{"id":"QUEUE"}`, `"reply":"the route is on hold"`},
 	{"route remove", `{"pattern":"*.example.net"}`, `"done"`},
+	{"connection add", `{"name":"home","url":"mail.example.org","user":"ada","password":"x","every":"15m","between":"22:00-06:00","database":["Plans"]}`, `"between":"22:00-06:00"`},
+	{"connection add", `{"name":"Home","url":"mail.example.org","user":"ada","password":"x"}`, "!exists "},
+	{"connection add", `{"name":"b","url":"http://mail.example.org","user":"ada","password":"x"}`, "!usage "},
+	{"connection add", `{"name":"b","url":"mail.example.org","user":"ada","password":"x","every":"soon"}`, "!usage "},
+	{"connection add", `{"name":"b","url":"mail.example.org","user":"ada","password":"x","every":"1s"}`, "!usage "},
+	{"connection add", `{"name":"b","url":"mail.example.org","user":"ada","password":"x","between":"22-6"}`, "!usage "},
+	{"connection add", `{"name":"b","url":"mail.example.org","user":"ada","password":"x","direction":"up"}`, "!usage "},
+	{"connection list", `{}`, `"every":"15m0s"`},
+	{"connection run", `{"name":"nobody"}`, "!not found "},
+	{"connection run", `{"name":"home"}`, "!failed replica: mail.example.org"},
+	{"connection remove", `{"name":"home"}`, `"done"`},
+	{"connection list", `{}`, `[]`},
+	{"replica copy", `{"url":"ftp://x","user":"ada","password":"x"}`, "!usage "},
+	{"replica history", `{}`, `[]`},
+	{"replica forget", `{"database":"Directory","replica":"x"}`, "!usage "},
+	{"replica forget", `{"database":"Directory","replica":"0000000000000001"}`, "!not found "},
 	{"route show", `{"pattern":"*.example.net"}`, "!not found "},
 	{"queue drop", `{"id":"QUEUE"}`, `"done"`},
 	{"trace", `{"what":"zed@far.example.net"}`, `"event":"dropped"`},

@@ -51,6 +51,8 @@ type World struct {
 	Users []User
 	// Label makes Message-IDs of this run its own.
 	Label string
+	// FillLMTP fills mailboxes over LMTP instead of IMAP.
+	FillLMTP bool
 
 	serial   atomic.Uint64
 	buffers  sync.Pool

@@ -8,6 +8,8 @@ import (
 
 	"doublet/bench/content"
 	"doublet/bench/workload"
+	client "doublet/client/smtp"
+	"doublet/wire/smtp"
 )
 
 // Filled is what filling a mailbox did.
@@ -19,46 +21,46 @@ type Filled struct {
 // spacing is how far apart in time the messages of an initialised mailbox lie.
 const spacing = time.Hour
 
-// Fill brings a user's INBOX to want messages over IMAP: message i is the same for the same seed, user
-// and i, so that filling that was cut short goes on where it stopped. What is above want is removed. The
-// folder into which users file is made.
+// filling is a user's INBOX while it is filled.
+type filling interface {
+	// count is how many messages are there.
+	count() int
+	// cut removes all behind the first want.
+	cut(want int) error
+	add(message []byte, seen bool, date time.Time) error
+	// finish ends in order what was begun.
+	finish() error
+}
+
+// Fill brings a user's INBOX to want messages: message i is the same for the same seed, user and i, so that
+// filling that was cut short goes on where it stopped. What is above want is removed. Over IMAP the folder
+// into which users file is made; over LMTP (FillLMTP) messages are new and unread.
 func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err error) {
-	opened, _, err := w.openIMAP(ctx, u)
+	open := w.fillIMAP
+	if w.FillLMTP {
+		open = w.fillLMTP
+	}
+	in, done, err := open(ctx, u)
 	if err != nil {
 		return f, err
 	}
-	s := opened.(*imapSession)
-	defer w.guard(ctx, s.conn)()
+	defer done()
 	defer func() {
-		if cerr := s.Close(); err == nil {
+		if cerr := in.finish(); err == nil {
 			err = cerr
 		}
 	}()
-	var refused *Refusal
-	if err := s.command("CREATE Archive"); err != nil && !errors.As(err, &refused) { // refused where it is there
-		return f, err
-	}
-	if err := s.command("SELECT INBOX"); err != nil {
-		return f, err
-	}
-	have := int(s.exists)
+	have := in.count()
 	if have > want {
 		f.Removed = have - want
-		if err := s.command(fmt.Sprintf("STORE %d:* +FLAGS.SILENT (\\Deleted)", want+1)); err != nil {
-			return f, err
-		}
-		return f, s.command("EXPUNGE")
+		return f, in.cut(want)
 	}
 	buf := w.takeMessage()
 	defer w.giveMessage(buf)
 	for i := have; i < want && ctx.Err() == nil; i++ {
 		m := w.initial(u, i, want)
 		*buf = m.Append((*buf)[:0])
-		flags := ""
-		if int(m.Seed>>40%100) < w.Workload.Mailbox.Seen {
-			flags = `(\Seen) `
-		}
-		if err := s.append(*buf, flags+m.Date.UTC().Format(`"02-Jan-2006 15:04:05 +0000" `)); err != nil {
+		if err := in.add(*buf, int(m.Seed>>40%100) < w.Workload.Mailbox.Seen, m.Date); err != nil {
 			return f, err
 		}
 		f.Added++
@@ -66,6 +68,127 @@ func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err erro
 	}
 	return f, nil
 }
+
+// imapInbox fills over APPEND.
+type imapInbox struct{ *imapSession }
+
+func (w *World) fillIMAP(ctx context.Context, u *User) (filling, func(), error) {
+	opened, _, err := w.openIMAP(ctx, u)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := opened.(*imapSession)
+	done := w.guard(ctx, s.conn)
+	var refused *Refusal
+	err = s.command("CREATE Archive")
+	if err == nil || errors.As(err, &refused) { // refused where it is there
+		err = s.command("SELECT INBOX")
+	}
+	if err != nil {
+		done()
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return imapInbox{s}, done, nil
+}
+
+func (s imapInbox) count() int { return int(s.exists) }
+
+func (s imapInbox) cut(want int) error {
+	if err := s.command(fmt.Sprintf("STORE %d:* +FLAGS.SILENT (\\Deleted)", want+1)); err != nil {
+		return err
+	}
+	return s.command("EXPUNGE")
+}
+
+func (s imapInbox) add(message []byte, seen bool, date time.Time) error {
+	flags := ""
+	if seen {
+		flags = `(\Seen) `
+	}
+	return s.append(message, flags+date.UTC().Format(`"02-Jan-2006 15:04:05 +0000" `))
+}
+
+func (s imapInbox) finish() error { return s.Close() }
+
+// lmtpInbox fills over LMTP; a reader's door counts and cuts: IMAP, or POP3 where there is none.
+type lmtpInbox struct {
+	reader filling
+	c      *client.Client
+	to     smtp.Path
+}
+
+func (w *World) fillLMTP(ctx context.Context, u *User) (filling, func(), error) {
+	open := w.fillIMAP
+	if w.Target.Doors["imap"] == "" && w.Target.Doors["imaps"] == "" {
+		open = w.fillPOP3
+	}
+	to, err := smtp.ParsePath(u.Address)
+	if err != nil {
+		return nil, nil, fmt.Errorf("drive: address of %s: %w", u.Name, err)
+	}
+	reader, done, err := open(ctx, u)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := w.submission(ctx, u, true)
+	if err != nil {
+		done()
+		return nil, nil, errors.Join(err, reader.finish())
+	}
+	guarded := w.guard(ctx, c)
+	return &lmtpInbox{reader, c, to}, func() { guarded(); done() }, nil
+}
+
+func (l *lmtpInbox) count() int         { return l.reader.count() }
+func (l *lmtpInbox) cut(want int) error { return l.reader.cut(want) }
+
+func (l *lmtpInbox) add(message []byte, _ bool, _ time.Time) error {
+	out := client.Outgoing{From: l.to, To: []smtp.Path{l.to}, Message: message, Params: smtp.MailParams{}}
+	res, err := l.c.Deliver(&out)
+	if err != nil {
+		return fmt.Errorf("drive: fill over LMTP: %w", err)
+	}
+	if !res.Accepted(0) {
+		return &Refusal{refusedWith(&res, 0)}
+	}
+	return nil
+}
+
+func (l *lmtpInbox) finish() error { return errors.Join(l.c.Quit(), l.reader.finish()) }
+
+// pop3Inbox counts and cuts over POP3.
+type pop3Inbox struct{ *pop3Session }
+
+func (w *World) fillPOP3(ctx context.Context, u *User) (filling, func(), error) {
+	opened, _, err := w.openPOP3(ctx, u)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := opened.(*pop3Session)
+	done := w.guard(ctx, s.c)
+	if _, err := s.list(); err != nil {
+		done()
+		return nil, nil, errors.Join(pop3Error(err), s.c.Close())
+	}
+	return pop3Inbox{s}, done, nil
+}
+
+func (s pop3Inbox) count() int { return len(s.known) }
+
+func (s pop3Inbox) cut(want int) error {
+	for _, n := range s.known[want:] {
+		if err := s.c.Delete(n); err != nil {
+			return pop3Error(err)
+		}
+	}
+	return nil
+}
+
+func (s pop3Inbox) add([]byte, bool, time.Time) error {
+	return errors.New("drive: POP3 takes no messages")
+}
+
+func (s pop3Inbox) finish() error { return s.Close() }
 
 // epoch is when the last message of an initialised mailbox came.
 var epoch = time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)

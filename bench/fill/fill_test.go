@@ -73,6 +73,74 @@ func (m *mailboxes) serve(conn net.Conn) {
 	}
 }
 
+// servePOP3 is a POP3 server that counts and deletes.
+func (m *mailboxes) servePOP3(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	user, deleted := "", 0
+	for _, _ = io.WriteString(conn, "+OK\r\n"); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		answer := "+OK\r\n"
+		m.mu.Lock()
+		switch word {
+		case "CAPA":
+			answer = "+OK\r\nUSER\r\n.\r\n"
+		case "USER":
+			user = rest
+		case "LIST":
+			for i := range m.counts[user] {
+				answer += fmt.Sprintf("%d 100\r\n", i+1)
+			}
+			answer += ".\r\n"
+		case "DELE":
+			deleted++
+		case "QUIT":
+			m.counts[user] -= deleted
+		}
+		m.mu.Unlock()
+		if _, _ = io.WriteString(conn, answer); word == "QUIT" {
+			return
+		}
+	}
+}
+
+// serveLMTP is an LMTP server that counts.
+func (m *mailboxes) serveLMTP(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	user := ""
+	for _, _ = io.WriteString(conn, "220 lmtp\r\n"); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		answer := "250 2.0.0 ok\r\n"
+		switch word, _, _ := strings.Cut(strings.ToUpper(strings.TrimSpace(line)), " "); word {
+		case "RCPT":
+			_, user, _ = strings.Cut(line, "<")
+			user, _, _ = strings.Cut(user, "@")
+		case "DATA":
+			_, _ = io.WriteString(conn, "354 go on\r\n")
+			var body strings.Builder
+			for line, err = in.ReadString('\n'); err == nil && line != ".\r\n"; line, err = in.ReadString('\n') {
+				body.WriteString(line)
+			}
+			m.mu.Lock()
+			m.bodies[fmt.Sprintf("%s.%d", user, m.counts[user])] = body.String()
+			m.counts[user]++
+			m.mu.Unlock()
+		case "QUIT":
+			_, _ = io.WriteString(conn, "221 2.0.0 bye\r\n")
+			return
+		}
+		_, _ = io.WriteString(conn, answer)
+	}
+}
+
 func world(t *testing.T, m *mailboxes) *drive.World {
 	t.Helper()
 	w, err := workload.ByName("r4mail")
@@ -80,12 +148,13 @@ func world(t *testing.T, m *mailboxes) *drive.World {
 		t.Fatal(err)
 	}
 	e := env.Real(slog.New(slog.DiscardHandler))
-	e.Dial = func(string, string, time.Duration) (net.Conn, error) {
+	e.Dial = func(_, address string, _ time.Duration) (net.Conn, error) {
 		ours, theirs := net.Pipe()
-		go m.serve(theirs)
+		serve := map[string]func(net.Conn){"imap:1": m.serve, "pop3:1": m.servePOP3, "lmtp:1": m.serveLMTP}[address]
+		go serve(theirs)
 		return ours, nil
 	}
-	out := &drive.World{Env: e, Workload: w, Seed: 5, Target: drive.Target{Doors: map[string]string{"imap": "x:1"}, Timeout: 10 * time.Second}}
+	out := &drive.World{Env: e, Workload: w, Seed: 5, Target: drive.Target{Doors: map[string]string{"imap": "imap:1", "lmtp": "lmtp:1"}, Timeout: 10 * time.Second}}
 	for i := range 6 {
 		out.Users = append(out.Users, drive.User{Index: i, Name: fmt.Sprint("u", i), Address: fmt.Sprintf("u%d@example.com", i)})
 	}
@@ -123,6 +192,37 @@ func TestFillGoesOn(t *testing.T) {
 	for user, n := range two.counts {
 		if n != 7 {
 			t.Errorf("%s has %d", user, n)
+		}
+	}
+}
+
+// TestFillOverLMTP: the same messages come by LMTP, counted and cut by whatever door reads mail.
+func TestFillOverLMTP(t *testing.T) {
+	t.Parallel()
+	imap := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}}
+	w := world(t, imap)
+	if _, err := Fill(context.Background(), w, w.Users, Options{Messages: 5}); err != nil {
+		t.Fatal(err)
+	}
+	for _, reader := range []string{"imap", "pop3"} {
+		m := &mailboxes{counts: map[string]int{"u2": 9, "u3": 2}, bodies: map[string]string{}}
+		w := world(t, m)
+		w.FillLMTP = true
+		w.Target.Doors = map[string]string{reader: reader + ":1", "lmtp": "lmtp:1"}
+		f, err := Fill(context.Background(), w, w.Users, Options{Messages: 5, Workers: 2})
+		if err != nil || f.Added != 23 || f.Removed != 4 {
+			t.Fatalf("%s: %+v, %v", reader, f, err)
+		}
+		for user, n := range m.counts {
+			if n != 5 {
+				t.Errorf("%s: %s has %d", reader, user, n)
+			}
+		}
+		for name, body := range m.bodies {
+			plain := strings.ReplaceAll("\r\n"+body, "\r\n..", "\r\n.")[2:]
+			if strings.TrimRight(plain, "\r\n") != strings.TrimRight(imap.bodies[name], "\r\n") {
+				t.Errorf("%s: %s is another message", reader, name)
+			}
 		}
 	}
 }

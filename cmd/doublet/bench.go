@@ -39,6 +39,7 @@ type benchOptions struct {
 	set                         []string
 	keep                        bool
 	workers                     int
+	fillOver                    string
 	timeout                     time.Duration
 	failIf                      []string
 	groups                      []string
@@ -170,6 +171,7 @@ func (o *benchOptions) targetFlags(cmd *cobra.Command) {
 	o.initScale = 1
 	f.Var((*percent)(&o.initScale), "init-scale", "share of the workload's mailbox that is filled, such as 2%; less than all of it is marked in the report")
 	f.IntVar(&o.workers, "workers", 8, "mailboxes filled at one time")
+	f.StringVar(&o.fillOver, "fill-over", workload.IMAP, "how messages come into mailboxes that are filled: imap, with flags and dates, or lmtp, new")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long one answer may take before it counts as failed")
 	f.IntVar(&o.registered, "registered", 0, "people there are; more than are active makes the others receive mail (default: the largest step)")
 }
@@ -245,7 +247,7 @@ func (o *benchOptions) world(e *env.Env, w *workload.Workload, users []drive.Use
 		}
 	}
 	return &drive.World{
-		Env: e, Workload: w, Seed: o.seed, Speed: o.speed, Users: users, Label: fmt.Sprintf("run%d", e.Clock.Now().Unix()),
+		Env: e, Workload: w, Seed: o.seed, Speed: o.speed, Users: users, FillLMTP: o.fillOver == workload.LMTP, Label: fmt.Sprintf("run%d", e.Clock.Now().Unix()),
 		Target: drive.Target{Doors: doors, TLS: &tls.Config{InsecureSkipVerify: o.insecure}, StartTLS: o.startTLS, Timeout: o.timeout}, //nolint:gosec // asked for; the certificate is not what is measured
 	}
 }
@@ -298,6 +300,9 @@ func (o *benchOptions) messages(w *workload.Workload) int {
 }
 
 func (a *app) fillMailboxes(ctx context.Context, world *drive.World, users []drive.User, o *benchOptions) error {
+	if o.fillOver != workload.IMAP && o.fillOver != workload.LMTP {
+		return &exitError{exitUsage, fmt.Errorf("--fill-over %s: imap or lmtp", o.fillOver)}
+	}
 	begun := world.Env.Clock.Now()
 	total, err := fill.Fill(ctx, world, users, fill.Options{Messages: o.messages(world.Workload), Workers: o.workers, Progress: func(p fill.Progress) {
 		if p.Done%20 == 0 || p.Done == p.Of {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -100,7 +101,7 @@ func dnsCommand(path string) func(ctx context.Context, action, name, value strin
 	}
 }
 
-// writePrivate writes a file that only this account may read, whole or not at all.
+// writePrivate writes a file that only this account may read, whole or not at all, durable when it returns.
 func writePrivate(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with mode 0600
 	if err != nil {
@@ -115,7 +116,14 @@ func writePrivate(path string, data []byte) (err error) {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err = os.Rename(f.Name(), path); err != nil || runtime.GOOS == "windows" { // which syncs no folders
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // reload is what SIGHUP asks for.

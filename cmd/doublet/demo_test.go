@@ -191,7 +191,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("bob has %d messages in Junk", len(junk))
 	}
 
-	status, page, header := get(t, "http://"+doors["http"]+"/")
+	status, page, header := get(t, "http://"+doors["http"]+"/status")
 	if status != 200 || !strings.Contains(page, doors["imap"]) || header.Get("Content-Security-Policy") == "" || header.Get("Set-Cookie") != "" {
 		t.Errorf("page: %d %v\n%s", status, header, page)
 	}

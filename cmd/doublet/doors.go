@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,9 +10,11 @@ import (
 
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
+	"doublet/note"
 	"doublet/serve/imapd"
 	"doublet/serve/listen"
 	"doublet/serve/pop3d"
+	"doublet/serve/signin"
 	"doublet/serve/smtpd"
 )
 
@@ -25,6 +28,7 @@ func (h *house) openDoors() error {
 	}
 	srv := listen.New(h.env, limits, count)
 	h.closes("doors", srv.Shutdown)
+	h.conns.Store(srv)
 
 	in, err := h.openSignIn()
 	if err != nil {
@@ -47,8 +51,17 @@ func (h *house) openDoors() error {
 	imap := imapd.New(h.env, imapd.Config{
 		Hostname: cfg.Server.Name, Memory: memory, NotifyMailboxes: cfg.Limits.NotifyMailboxes,
 		LoginTimeout: cfg.Limits.LoginTimeout.Duration, IdleTimeout: cfg.Limits.IdleTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
+		Forward: h.forward,
 	}, imapd.NewBackend(in, s.Directory, s.Mailbox), s.Stats)
-	pop := pop3d.New(h.env, pop3d.Config{Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration, LoginDelay: cfg.Limits.POP3LoginDelay.Duration}, in, s.Mailbox, s.Stats)
+	pop := pop3d.New(h.env, pop3d.Config{Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration, LoginDelay: cfg.Limits.POP3LoginDelay.Duration, Forward: h.forward}, in, s.Mailbox, s.Stats)
+
+	people := in.Web(s.Directory, s.Sessions)
+	h.forward.Serve(srv, func(ctx context.Context, person note.UNID) (signin.Account, error) {
+		a, _, err := people.Known(ctx, person)
+		return a, err
+	})
+	h.forward.Door("imap", imap.Serve)
+	h.forward.Door("pop3", pop.Serve)
 
 	mx, submission, lmtp := smtp(smtpd.SMTP), smtp(smtpd.Submission), smtp(smtpd.LMTP)
 	for _, d := range []struct {
@@ -74,7 +87,7 @@ func (h *house) openDoors() error {
 		}
 		h.opened(d.door.Name, l.Addr(), d.door.TLS != nil, d.door.Implicit)
 	}
-	if err := h.openWeb(srv, in); err != nil {
+	if err := h.openWeb(srv, in, memory); err != nil {
 		return err
 	}
 	close(h.open)

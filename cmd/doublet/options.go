@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/directory/password"
+	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
 	"doublet/mail/verify"
@@ -47,7 +49,7 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 		// The store takes 0 for its default, and the configuration says what it says.
 		LogSyncInterval: max(cfg.Store.WALSyncInterval.Duration, 1), Databases: cfg.Store.DBCacheEntries,
 		FloorBytes: nonZero(int64(cfg.Store.SpaceFloor)), FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
-		Indexes: append(directory.Indexes(), mail.Indexes()...), Stats: stats,
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()), Stats: stats,
 		OnFatal: func(err error) {
 			e.Log.Error("the transaction log failed: nothing more can be acknowledged; the process ends, and start-up recovers", "error", err)
 			os.Exit(exitFatal)
@@ -62,10 +64,14 @@ const (
 )
 
 // openStore opens the store. Where another process has it that answers no verbs, it waits a while.
-func openStore(e *env.Env, cfg *config.Config, stats *stat.Tree) (*store.Store, error) {
+func openStore(e *env.Env, cfg *config.Config, stats *stat.Tree, ask func(*store.Options)) (*store.Store, error) {
 	until := e.Clock.Now().Add(patience)
 	for {
-		s, err := store.Open(e, cfg.Data.Dir, storeOptions(e, cfg, stats))
+		o := storeOptions(e, cfg, stats)
+		if ask != nil {
+			ask(&o)
+		}
+		s, err := store.Open(e, cfg.Data.Dir, o)
 		if err == nil {
 			return s, nil
 		}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"doublet/admin"
@@ -21,6 +23,7 @@ import (
 type restoreFlags struct {
 	at                      int
 	replace, list, deep, no bool
+	database, as            string
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -29,9 +32,12 @@ func (a *app) restoreCommand() *cobra.Command {
 		Use: "restore DIR", Short: "put a backup into a data folder", Args: count(1, 1),
 		Long: "Put a generation of the backup folder DIR into the data folder of --data, whose server is stopped. It is compared with\n" +
 			"its checksums while it is copied beside what is there, and then replaces it. Then the store is checked. The settings\n" +
-			"come from doublet.toml in the data folder, or from the backup where there is none.",
+			"come from doublet.toml in the data folder, or from the backup where there is none.\n\n" +
+			"With --database one database alone comes out of the backup, while the server runs or is stopped: see doublet db restore.",
 	}
 	cmd.Flags().IntVar(&f.at, "at", 0, "generation; without it the latest")
+	cmd.Flags().StringVar(&f.database, "database", "", "restore this database alone: its id or title in the backup, or its owner's name")
+	cmd.Flags().StringVar(&f.as, "as", "", "with --database: title of a copy beside what is there, in place of what is there")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "replace a store that is there")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the generations and do nothing")
 	cmd.Flags().BoolVar(&f.deep, "deep", false, "read every message in the check")
@@ -45,6 +51,12 @@ func (a *app) restoreCommand() *cobra.Command {
 		if f.at < 0 {
 			return &exitError{exitUsage, errors.New("--at is the number of a generation")}
 		}
+		if f.database != "" {
+			return a.restoreDatabase(cmd.Context(), dir, f)
+		}
+		if f.as != "" {
+			return &exitError{exitUsage, errors.New("--as goes with --database")}
+		}
 		cfg, _, err := a.load(config.Default(), nil)
 		if err != nil {
 			return err
@@ -56,6 +68,20 @@ func (a *app) restoreCommand() *cobra.Command {
 		return a.restore(cmd.Context(), e, dir, f)
 	}
 	return cmd
+}
+
+// restoreDatabase has the running server, or the stopped store, take one database out of a backup.
+func (a *app) restoreDatabase(ctx context.Context, dir string, f restoreFlags) error {
+	if f.replace || f.deep || f.no {
+		return &exitError{exitUsage, errors.New("--replace, --deep and --no-check are for the whole store: doublet check looks at one that is there")}
+	}
+	verbs := admin.Verbs()
+	i := slices.IndexFunc(verbs, func(v *admin.Verb) bool { return v.Name == "db restore" })
+	raw, err := json.Marshal(admin.RestoreDatabase{Name: f.database, Dir: dir, At: f.at, As: f.as})
+	if err != nil {
+		return err
+	}
+	return a.call(ctx, verbs[i], raw)
 }
 
 func (a *app) listGenerations(e *env.Env, dir string) error {
@@ -128,7 +154,7 @@ func (a *app) restoredSettings(ctx context.Context, e *env.Env, dir string, f re
 }
 
 func (a *app) checkRestored(ctx context.Context, e *env.Env, cfg config.Config, deep bool) (err error) {
-	s, err := openStore(e, &cfg, nil)
+	s, err := openStore(e, &cfg, nil, nil)
 	if err != nil {
 		return err
 	}

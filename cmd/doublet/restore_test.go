@@ -70,6 +70,12 @@ func TestBackupAndRestore(t *testing.T) {
 	if _, err := os.Stat(at("data/notes")); err == nil {
 		t.Error("the index lies in the data folder")
 	}
+	// One mail file alone, into the stopped store.
+	if out, _ := run(0, "restore", at("backup"), "--database", "Ada Lovelace", "--as", "Ada before"); !strings.Contains(out, "Ada before") {
+		t.Errorf("restore --database: %s", out)
+	}
+	run(2, "restore", at("backup"), "--as", "x")
+	run(2, "restore", at("backup"), "--database", "Ada Lovelace", "--replace")
 	run(0, "restore", at("backup"), "--replace")
 	if after, _ := run(0, "user", "list"); !strings.Contains(after, "Grace") {
 		t.Errorf("people are\n%s", after)

@@ -21,7 +21,7 @@ func routerOptions(h *house) (mail.Options, error) {
 		Boxes: c.Boxes, RetryFirst: c.RetryFirst.Duration, RetryMax: c.RetryMax.Duration, KeepOther: c.Expire.Duration,
 		DelayReport: neverIfZero(c.DelayReport.Duration), KeepDead: c.KeepDead.Duration, KeepTrace: neverIfZero(c.KeepTrace.Duration),
 		Connections: c.Connections, PerDestination: c.PerDestination, PerConnection: c.PerConnection, IdleTimeout: max(c.IdleTimeout.Duration, 1),
-		MessagesPerDay: c.MessagesPerDay, RecipientsPerDay: c.RecipientsPerDay,
+		MessagesPerDay: c.MessagesPerDay, RecipientsPerDay: c.RecipientsPerDay, Keep: h.memory.Table("sent today"),
 	}
 	if c.Smarthost != "" {
 		r := directory.RouteFields{Pattern: "*", Host: c.Smarthost, TLS: c.SmarthostTLS, User: c.SmarthostUser}
@@ -44,7 +44,7 @@ func routerOptions(h *house) (mail.Options, error) {
 		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration, Timeout: c.Timeout.Duration, Stats: s.Stats,
 	}
 	if c.MTASTS {
-		mailer.Policies = mtasts.New(h.env, mtasts.Options{Resolver: s.DNS, Stats: s.Stats})
+		mailer.Policies = mtasts.New(h.env, mtasts.Options{Resolver: s.DNS, Keep: h.memory.Table("MTA-STS"), Stats: s.Stats})
 	}
 	if h.cfg.Sign.DKIM {
 		o.Signer = sign.New(h.env, s.Directory, s.Stats)

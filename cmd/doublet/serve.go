@@ -56,7 +56,7 @@ func (a *app) serveCommand() *cobra.Command {
 func live(ctx context.Context, e *env.Env, cfg config.Config, hangup <-chan os.Signal, fill func(context.Context, *house) error, ready func(*house) error) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	h, err := open(e, cfg)
+	h, err := open(e, cfg, func(h *house) error { return h.startNode(ctx) })
 	if err != nil {
 		return err
 	}
@@ -132,19 +132,11 @@ func (a *app) initialize(ctx context.Context, cfg config.Config, first admin.Use
 	if err := os.MkdirAll(cfg.Data.Dir, 0o700); err != nil {
 		return err
 	}
-	path := filepath.Join(cfg.Data.Dir, config.FileName)
-	portable := cfg
-	portable.Data.Dir = "" // the folder may be moved
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		_, err = io.WriteString(f, portable.TOML())
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil && !errors.Is(err, os.ErrExist) { // one that was written by hand stays
+	if err := writeSettings(cfg); err != nil {
 		return err
 	}
 	cfg.Log.Level = "warn"
-	h, err := open(world(&cfg, a.err), cfg)
+	h, err := open(world(&cfg, a.err), cfg, nil)
 	if err != nil {
 		return err
 	}
@@ -156,6 +148,21 @@ func (a *app) initialize(ctx context.Context, cfg config.Config, first admin.Use
 	if err := h.system.EnsureKeys(ctx, note.System, cfg.Server.Domain); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet dns show --data %s prints what to publish, doublet serve --data %s runs the server\n", cfg.Data.Dir, path, user.Name, user.Address, cfg.Data.Dir, cfg.Data.Dir)
+	_, err = fmt.Fprintf(a.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet dns show --data %s prints what to publish, doublet serve --data %s runs the server\n", cfg.Data.Dir, filepath.Join(cfg.Data.Dir, config.FileName), user.Name, user.Address, cfg.Data.Dir, cfg.Data.Dir)
+	return err
+}
+
+// writeSettings writes doublet.toml into the data folder. One that was written by hand stays.
+func writeSettings(cfg config.Config) error {
+	path := filepath.Join(cfg.Data.Dir, config.FileName)
+	cfg.Data.Dir = "" // the folder may be moved
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = io.WriteString(f, cfg.TOML())
+		err = errors.Join(err, f.Close())
+	}
 	return err
 }

@@ -14,7 +14,7 @@ func (h *house) openSignIn() (*signin.Service, error) {
 	s, cfg := h.system, &h.cfg
 	o := signin.Options{
 		SCRAM: cfg.Directory.SCRAM, Failures: cfg.Limits.SignInFailures, Window: cfg.Limits.SignInWindow.Duration,
-		Ban: cfg.Limits.SignInBan.Duration, Loopback: cfg.Limits.SignInLoopback, Stats: s.Stats,
+		Ban: cfg.Limits.SignInBan.Duration, Loopback: cfg.Limits.SignInLoopback, Keep: h.memory.Table("bans"), Stats: s.Stats,
 	}
 	if o.Failures == 0 {
 		o.Failures = -1

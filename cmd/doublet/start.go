@@ -5,17 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"doublet/admin"
+	"doublet/bus"
 	"doublet/client/dns"
+	"doublet/cluster"
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
+	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/keep"
 	"doublet/mail/verify"
 	"doublet/mailbox"
 	"doublet/serve/certs"
+	"doublet/serve/forward"
+	"doublet/serve/listen"
 	"doublet/serve/webd"
 	"doublet/stat"
 	"doublet/wire/mime"
@@ -29,10 +37,21 @@ type house struct {
 	doors  []admin.Door
 	// verifier looks into mail from strangers.
 	verifier *verify.Verifier
-	certs    *certs.Provider
-	web      *webd.Server
-	open     chan struct{} // closed when the doors are open
-	undo     []closing
+	// memory is what outlives a restart beside the databases.
+	memory *keep.Memory
+	certs  *certs.Provider
+	web    *webd.Server
+	open   chan struct{} // closed when the doors are open
+	// bus is this server's end of the bus, node its part in its cluster: nil outside one.
+	bus  atomic.Pointer[bus.Bus]
+	node atomic.Pointer[cluster.Node]
+	// forward hands sessions on to the homes of mail files.
+	forward *forward.Service
+	// conns are the connections at all doors, nil before they are open.
+	conns atomic.Pointer[listen.Server]
+
+	closing sync.Mutex // guards undo
+	undo    []closing
 }
 
 // closing is what closes a room; ctx ends when it has had time enough.
@@ -41,8 +60,9 @@ type closing struct {
 	fn   func(ctx context.Context) error
 }
 
-// open opens the rooms that verbs act on: all there is of a stopped server.
-func open(e *env.Env, cfg config.Config) (h *house, err error) {
+// open opens the rooms that verbs act on: all there is of a stopped server. join, which may be nil, is called before
+// the directory is opened.
+func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err error) {
 	h = &house{env: e, cfg: cfg, open: make(chan struct{})}
 	defer func() {
 		if err != nil {
@@ -52,6 +72,7 @@ func open(e *env.Env, cfg config.Config) (h *house, err error) {
 	s := &admin.System{Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now(), SCRAM: cfg.Directory.SCRAM}
 	s.Backup = admin.BackupSettings{Dir: cfg.Data.BackupDir, Rate: admin.Size(cfg.Data.BackupRate), Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)}}
 	h.system, s.Stats = s, stat.New(e.Clock)
+	s.Cluster = h.membership()
 	s.Publish = publish(&cfg)
 	s.DNS = dns.New(e, dnsOptions(&cfg, s.Stats))
 	checks, err := verifyOptions(&cfg, s.Stats)
@@ -59,18 +80,36 @@ func open(e *env.Env, cfg config.Config) (h *house, err error) {
 		return h, fmt.Errorf("settings of verify: %w", err)
 	}
 	h.verifier = verify.New(e, s.DNS, checks)
-	if s.Store, err = openStore(e, &cfg, s.Stats); err != nil {
+	if s.Store, err = openStore(e, &cfg, s.Stats, h.clusterOptions); err != nil {
 		return h, err
 	}
 	h.closes("store", func(context.Context) error { return s.Store.Close() })
+	s.Mailbox = mailbox.New(s.Store, e, mailbox.Options{
+		MessageSize: int(cfg.Limits.MessageSize), Limits: mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},
+	})
+	h.openReplica()
+	h.forward = forward.New(e, s.Stats)
+	if join != nil {
+		if err := join(h); err != nil {
+			return h, err
+		}
+	}
 	if s.Directory, err = directory.Open(s.Store, e, passwords(e, &cfg), directoryOptions(&cfg, s.Stats)); err != nil {
 		return h, fmt.Errorf("open directory: %w", err)
 	}
 	h.closes("directory", func(context.Context) error { s.Directory.Close(); return nil })
-	s.Mailbox = mailbox.New(s.Store, e, mailbox.Options{
-		MessageSize: int(cfg.Limits.MessageSize), Limits: mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},
-	})
+	if s.Sessions, err = session.Open(s.Store, e, s.Directory.Key("sessions"), sessionOptions(&cfg, s.Stats)); err != nil {
+		return h, fmt.Errorf("open sessions: %w", err)
+	}
+	h.closes("sessions", func(context.Context) error { s.Sessions.Close(); return nil })
+	if n := h.node.Load(); n != nil {
+		n.UseDirectory(s.Directory)
+	}
 	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store, Directory: s.Directory})
+	if h.memory, err = keep.Open(s.Store, e, s.Stats); err != nil {
+		return h, err
+	}
+	h.closes("memory", h.memory.Close)
 	router, err := routerOptions(h)
 	if err != nil {
 		return h, fmt.Errorf("settings of router: %w", err)
@@ -93,6 +132,12 @@ func (h *house) serve(ctx context.Context, stop func()) error {
 	if err := h.openTasks(); err != nil {
 		return err
 	}
+	if h.node.Load() != nil {
+		if err := h.system.Announce(ctx); err != nil {
+			return err
+		}
+	}
+	h.system.Cluster.Start = h.startNode
 	if err := h.openSocket(); err != nil {
 		return err
 	}
@@ -106,9 +151,11 @@ const grace = 30 * time.Second
 // router stops, the store closes.
 func (h *house) close() error {
 	var errs []error
-	for len(h.undo) > 0 {
-		last := h.undo[len(h.undo)-1]
-		h.undo = h.undo[:len(h.undo)-1]
+	for {
+		last, any := h.lastOpened()
+		if !any {
+			return errors.Join(errs...)
+		}
 		// Each has its own time: a client that stalls at a door must not take the store's.
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		err := last.fn(ctx)
@@ -117,9 +164,21 @@ func (h *house) close() error {
 			errs = append(errs, fmt.Errorf("close %s: %w", last.room, err))
 		}
 	}
-	return errors.Join(errs...)
+}
+
+// lastOpened takes what is to be closed next.
+func (h *house) lastOpened() (last closing, any bool) {
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	if len(h.undo) == 0 {
+		return last, false
+	}
+	last, h.undo = h.undo[len(h.undo)-1], h.undo[:len(h.undo)-1]
+	return last, true
 }
 
 func (h *house) closes(room string, fn func(ctx context.Context) error) {
+	h.closing.Lock()
+	defer h.closing.Unlock()
 	h.undo = append(h.undo, closing{room, fn})
 }

@@ -18,10 +18,18 @@ func (h *house) openTasks() error {
 	s.Tasks = func() []admin.Task { return tasks.Status() }
 	platform := h.platform()
 	tasks.Start(task.Task{Name: "Router", Run: s.Mail.Run})
+	tasks.Start(task.Task{Name: "Outbox", Run: s.Mail.RunOutbox})
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second), Run: admin.NewUpdater(s.Store).Run})
+	h.openSearch(tasks)
+	s.Replicator = admin.NewReplicator(s)
+	tasks.Start(task.Task{Name: "Replica", Run: s.Replicator.Run})
 	tasks.Start(task.Task{Name: "Collect", When: task.Daily(1, 30), Run: func(ctx context.Context) error {
 		done, err := s.Collect(ctx)
 		h.env.Log.Info("collected", "people", done.People, "databases", done.Databases, "objects", done.Objects, "rewritten", uint64(done.Rewritten))
+		return err
+	}})
+	tasks.Start(task.Task{Name: "Sessions", When: task.Every(time.Hour), Run: func(ctx context.Context) error {
+		_, err := s.Sessions.Sweep(ctx)
 		return err
 	}})
 	tasks.Start(task.Task{Name: "Certificates", Run: func(ctx context.Context) error {

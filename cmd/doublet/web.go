@@ -17,6 +17,7 @@ import (
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/serve/webd"
+	"doublet/web"
 )
 
 // listenOptions are the limits over all doors.
@@ -67,7 +68,7 @@ func (h *house) load(srv *listen.Server, memory *listen.Budget) {
 }
 
 // openWeb opens the doors http and https.
-func (h *house) openWeb(srv *listen.Server, in *signin.Service) error {
+func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.Budget) error {
 	cfg := &h.cfg
 	monitors, err := config.Networks(cfg.Web.Monitors)
 	if err != nil {
@@ -75,14 +76,21 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service) error {
 	}
 	o := webd.Options{
 		Challenge: h.certs.ServeChallenge, Valid: h.certs.Valid, HSTS: cfg.Web.HSTS.Duration, Monitors: append([]netip.Prefix{}, monitors...), // nil would be everybody
-		MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MX: strings.Fields(cfg.Web.MTASTSMX),
+		Client: web.Client(), MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MX: strings.Fields(cfg.Web.MTASTSMX),
 	}
 	if cfg.Web.Redirect && cfg.Doors.HTTPS != config.Off {
 		_, o.Redirect, _ = net.SplitHostPort(cfg.Doors.HTTPS)
 	}
 	h.web = webd.New(h.system, h.env, o)
-	h.web.Account(in)
+	who := in.Web(h.system.Directory, h.system.Sessions)
+	h.web.Account(who)
 	h.system.Health = h.web.Ready
+	closePush, err := h.openJMAP(in, who, h.openWebSession(who), memory)
+	if err != nil {
+		return err
+	}
+	h.closes("push", closePush)
+	h.openReplication(who)
 	for _, d := range []struct {
 		name, address string
 		tls           *tls.Config
@@ -97,6 +105,8 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service) error {
 		h.opened(d.name, l.Addr(), false, d.tls != nil)
 		h.serveHTTP(d.name, l, h.web, d.tls)
 	}
+	// Those who wait for pushes are let go first: a door waits for its requests to end, and theirs do not.
+	h.closes("push", closePush)
 	// Whoever balances load over servers is told before the first door closes.
 	h.closes("health", func(context.Context) error { h.web.Stopping(); return nil })
 	return nil

@@ -18,6 +18,7 @@ import (
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/stat"
@@ -44,6 +45,8 @@ type Config struct {
 	// NotifyMailboxes bounds the mailboxes that sessions remember for NOTIFY, over all sessions (default 200,000;
 	// about 150 bytes each).
 	NotifyMailboxes int
+	// Forward finds the server of a person's mail file; nil: it is this one.
+	Forward *forward.Service
 }
 
 // Backend is what imapd needs of the server.

@@ -3,6 +3,7 @@ package imapd
 import (
 	"errors"
 
+	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/wire/imap"
@@ -30,17 +31,20 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 	if err == nil {
 		err = s.c.SignedIn(account.Who.Person)
 	}
+	if err == nil {
+		s.home, err = s.srv.cfg.Forward.Open(s.c, "imap", &account)
+	}
 	switch {
 	case err == nil:
-		s.account = account
-		s.file = s.srv.backend.Mail().File(account.Who, account.Database)
-		limits := imap.DefaultLimits()
-		limits.Append = int64(s.srv.backend.Mail().MessageSize())
-		limits.Discard = limits.Append + limits.Append/4
-		s.in.SetLimits(limits)
-		s.srv.stats.users.Touch(account.Who.Person)
+		s.enter(account)
 		b := append(append(s.out.B, cmd.Tag...), " OK [CAPABILITY"...)
 		s.out.B = append(s.appendCapabilities(b), "] Signed in\r\n"...)
+		if !s.home.Here() {
+			s.carry()
+		}
+	case errors.Is(err, forward.ErrNoHome):
+		s.srv.env.Log.Warn("imapd: nobody serves the mail file", "account", account.Name, "err", err)
+		s.no(cmd, "UNAVAILABLE", "The mail file has no server now, try again soon")
 	case errors.Is(err, sasl.ErrCancelled):
 		s.badly(cmd, "Sign-in was cancelled")
 	case errors.Is(err, sasl.ErrMalformed), errors.Is(err, sasl.ErrUnexpected):
@@ -61,6 +65,29 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 	default:
 		s.srv.env.Log.Error("imapd: sign-in failed", "err", err)
 		s.no(cmd, "UNAVAILABLE", "Sign-in is not possible now, try again later")
+	}
+}
+
+// enter begins a session of somebody who is known.
+func (s *session) enter(account signin.Account) {
+	s.account = account
+	s.file = s.srv.backend.Mail().File(account.Who, account.Database)
+	limits := imap.DefaultLimits()
+	limits.Append = int64(s.srv.backend.Mail().MessageSize())
+	limits.Discard = limits.Append + limits.Append/4
+	s.in.SetLimits(limits)
+	s.srv.stats.users.Touch(account.Who.Person)
+}
+
+// carry gives the session to the home of the mail file, and comes back when it has ended.
+func (s *session) carry() {
+	s.over = true
+	if s.flush() != nil {
+		return
+	}
+	s.release()
+	if err := s.home.Carry(s.c, s.in.Rest(), "* BYE [UNAVAILABLE] The server of the mail file is lost, sign in again\r\n"); err != nil {
+		s.srv.env.Log.Info("imapd: a forwarded session broke off", "account", s.account.Name, "err", err)
 	}
 }
 

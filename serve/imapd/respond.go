@@ -121,6 +121,9 @@ func (s *session) refuse(cmd *imap.Command, err error) {
 	case errors.Is(err, mailbox.ErrFolderGone):
 		s.folderGone()
 		return
+	case errors.Is(err, store.ErrNotHome):
+		s.bye("UNAVAILABLE", "The mail file has moved to another server, sign in again")
+		return
 	case errors.Is(err, errUIDRequired):
 		s.uidRequired(cmd)
 		return

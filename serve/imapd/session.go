@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doublet/mailbox"
+	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/wire/imap"
@@ -31,7 +32,8 @@ type session struct {
 	account signin.Account
 	file    *mailbox.File // nil before sign-in
 	view    *mailbox.View // nil while no mailbox is selected
-	saved   mailbox.Set   // the result that `$` stands for, UIDs
+	home    *forward.Session
+	saved   mailbox.Set // the result that `$` stands for, UIDs
 	// notifier is nil before NOTIFY.
 	notifier *notifier
 
@@ -91,7 +93,16 @@ func (s *session) invite() error {
 }
 
 func (s *session) run() {
-	s.greet()
+	if a, ok := forward.AccountOf(s.c); ok { // the server that has forwarded it has answered the sign-in
+		if err := s.c.SignedIn(a.Who.Person); err != nil {
+			s.out.Take()
+			s.bye("UNAVAILABLE", "Too many sessions at once, try again later")
+		} else {
+			s.enter(a)
+		}
+	} else {
+		s.greet()
+	}
 	for !s.over && s.failed == nil {
 		if s.in.Buffered() == 0 {
 			if err := s.await(s.timeout()); err != nil {
@@ -117,6 +128,7 @@ func (s *session) run() {
 func (s *session) end() {
 	s.dropNotify()
 	s.release()
+	s.home.End()
 	s.srv.stats.current.Add(-1)
 }
 

@@ -157,6 +157,14 @@ func (p *passing) Close() error {
 // RemoteAddr implements net.Conn.
 func (p *passed) RemoteAddr() net.Addr { return p.c.RemoteAddr() }
 
+// SetWriteBuffer bounds what the system keeps for a client that does not read, where the socket can.
+func (p *passed) SetWriteBuffer(bytes int) error {
+	if s, ok := p.Conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
+		return s.SetWriteBuffer(bytes)
+	}
+	return nil
+}
+
 // Close implements net.Conn.
 func (p *passed) Close() error {
 	p.once()

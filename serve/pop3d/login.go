@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"doublet/mailbox"
+	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/store"
@@ -54,10 +55,20 @@ func (s *session) signIn(account signin.Account, err error) {
 	if err == nil {
 		err = s.enter(account)
 	}
+	s.signedIn(account, err)
+}
+
+// signedIn answers a sign-in.
+func (s *session) signedIn(account signin.Account, err error) {
 	switch {
+	case err == nil && !s.home.Here():
+		s.carry()
 	case err == nil:
 		s.srv.stats.users.Touch(account.Who.Person)
 		s.ok("Signed in")
+	case errors.Is(err, forward.ErrNoHome):
+		s.srv.env.Log.Warn("pop3d: nobody serves the mail file", "account", account.Name, "err", err)
+		s.err(pop3.CodeSysTemp, "The mailbox has no server now, try again soon")
 	case errors.Is(err, sasl.ErrCancelled):
 		s.badly("Sign-in was cancelled")
 	case errors.Is(err, sasl.ErrMalformed), errors.Is(err, sasl.ErrUnexpected):
@@ -88,6 +99,19 @@ func (s *session) signIn(account signin.Account, err error) {
 	}
 }
 
+// carry gives the session to the home of the mail file, which answers the sign-in, and comes back when it has
+// ended.
+func (s *session) carry() {
+	s.over = true
+	if s.flush() != nil {
+		return
+	}
+	s.out.Release()
+	if err := s.home.Carry(s.c, nil, ""); err != nil {
+		s.srv.env.Log.Info("pop3d: a forwarded session broke off", "err", err)
+	}
+}
+
 func (s *session) refuse(code, text string) {
 	s.srv.stats.authFailures.Inc()
 	s.srv.env.Log.Info("pop3d: sign-in refused", "remote", s.c.RemoteIP().String())
@@ -102,6 +126,19 @@ func (s *session) enter(account signin.Account) error {
 	if err := s.c.SignedIn(account.Who.Person); err != nil {
 		return err
 	}
+	home, err := s.srv.cfg.Forward.Open(s.c, "pop3", &account)
+	if err != nil {
+		return err
+	}
+	s.home = home
+	if !home.Here() {
+		return nil
+	}
+	return s.begin(account)
+}
+
+// begin opens the maildrop here.
+func (s *session) begin(account signin.Account) error {
 	if err := s.srv.drops.take(account.Database, s.c.Now()); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/stat"
@@ -44,6 +45,8 @@ type Config struct {
 	// Memory bounds the lists of messages that sessions hold (default: a budget of 64 MB for this
 	// door).
 	Memory *listen.Budget
+	// Forward finds the server of a person's mail file; nil: it is this one.
+	Forward *forward.Service
 }
 
 // Accounts is what pop3d needs to know of people: a signin.Service. Methods are called from many sessions

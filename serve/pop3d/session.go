@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/mailbox"
+	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/wire/pop3"
@@ -30,6 +31,7 @@ type session struct {
 	account signin.Account
 	file    *mailbox.File // nil before sign-in
 	drop    maildrop
+	home    *forward.Session
 
 	out     listen.Buffer
 	scratch listen.Buffer
@@ -44,7 +46,16 @@ type session struct {
 
 func (s *session) run() {
 	s.out.Take()
-	s.ok(s.srv.cfg.Hostname + " Doublet POP3 ready")
+	if a, ok := forward.AccountOf(s.c); ok { // the server that has forwarded it leaves the answer to us
+		err := s.c.SignedIn(a.Who.Person)
+		if err == nil {
+			err = s.begin(a)
+		}
+		s.signedIn(a, err)
+		s.over = err != nil
+	} else {
+		s.ok(s.srv.cfg.Hostname + " Doublet POP3 ready")
+	}
 	for !s.over && s.failed == nil {
 		if len(s.c.Buffered()) == 0 {
 			if err := s.await(); err != nil {
@@ -67,6 +78,7 @@ func (s *session) end() {
 	if s.file != nil {
 		s.closeDrop()
 	}
+	s.home.End()
 	s.srv.stats.current.Add(-1)
 }
 

@@ -3,6 +3,7 @@ package signin
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"hash/maphash"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/mail/keep"
 	"doublet/stat"
 )
 
@@ -22,6 +24,7 @@ type guard struct {
 	window, ban time.Duration
 	loopback    bool
 	seed        maphash.Seed
+	keep        *keep.Table // of bans
 
 	mu        sync.Mutex
 	addresses tallies[netip.Addr]
@@ -55,6 +58,8 @@ func (g *guard) init(e *env.Env, o *Options) {
 		g.ban = time.Hour
 	}
 	g.seed = maphash.MakeSeed()
+	g.keep = o.Keep
+	g.recall()
 	t := o.Stats
 	g.failures = t.Counter("SignIn.Failures", "sign-ins with a wrong name or password")
 	g.banned = t.Counter("SignIn.Bans", "addresses banned for failed sign-ins")
@@ -170,7 +175,7 @@ func (g *guard) enter(ctx context.Context, a *Attempt) error {
 			g.refused.Inc()
 			return ErrBanned
 		}
-		g.bans.drop(k)
+		g.unban(k)
 	}
 	var wait time.Duration
 	if t := g.addresses.get(k); t != nil {
@@ -211,8 +216,12 @@ func (g *guard) failed(ctx context.Context, a *Attempt, account, secret string) 
 	}
 	t.door = a.Door
 	if t.n >= g.limit {
+		if len(g.bans.table) >= maxTallies && g.bans.get(k) == nil {
+			g.unban(g.bans.lru.Back().Value.(*row[netip.Addr]).key)
+		}
 		b := g.bans.add(k)
 		*b = tally{n: t.n, since: now, until: now.Add(g.ban), door: a.Door}
+		g.keep.Put(k.String(), fmt.Sprintf("%d %d %d %s", b.since.Unix(), b.until.Unix(), b.n, b.door))
 		g.addresses.drop(k)
 		g.banned.Inc()
 		g.env.Log.Warn("address banned for failed sign-ins", "address", k.String(), "door", a.Door, "failures", b.n, "until", b.until.UTC().Format(time.RFC3339))
@@ -302,5 +311,31 @@ func (s *Service) RemoveBan(a netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.addresses.drop(k)
+	return g.unban(k)
+}
+
+// unban forgets a ban, under the lock.
+func (g *guard) unban(k netip.Addr) bool {
+	g.keep.Drop(k.String())
 	return g.bans.drop(k)
+}
+
+// recall takes in the bans of before the start that have not ended.
+func (g *guard) recall() {
+	now := g.env.Clock.Now()
+	err := g.keep.Each(context.Background(), func(key, value string) {
+		var since, until int64
+		var b tally
+		k, err := netip.ParseAddr(key)
+		_, bad := fmt.Sscanf(value, "%d %d %d %s", &since, &until, &b.n, &b.door)
+		b.since, b.until = time.Unix(since, 0), time.Unix(until, 0)
+		if err != nil || bad != nil || !now.Before(b.until) || len(g.bans.table) >= maxTallies {
+			g.keep.Drop(key)
+			return
+		}
+		*g.bans.add(k) = b
+	})
+	if err != nil {
+		g.env.Log.Error("bans of before the start cannot be read", "err", err)
+	}
 }

@@ -2,11 +2,14 @@ package signin
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
 
 	"doublet/env"
+	"doublet/mail/keep"
+	"doublet/store"
 )
 
 // TestSpellingsTellNothing: what failures cost is counted by what was written, for who exists and who does
@@ -62,5 +65,81 @@ func TestBanMeetsThoseWhoWait(t *testing.T) {
 		default:
 			fix.Time.Advance(time.Second)
 		}
+	}
+}
+
+// TestBansOutlive: who is banned is so after a restart, for as long as before; a ban that was taken back, or
+// that has ended, is not.
+func TestBansOutlive(t *testing.T) {
+	t.Parallel()
+	fix := env.Test(t)
+	s, err := store.Open(fix.Env, "bans", store.Options{FloorBytes: -1, Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := keep.Open(s, fix.Env, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	o := Options{Failures: 1, Ban: time.Hour, Keep: memory.Table("bans")}
+	begin := func() *guard {
+		var g guard
+		g.init(fix.Env, &o)
+		return &g
+	}
+	g := begin()
+	at := func(from string) *Attempt { return &Attempt{Door: "IMAP", Remote: netip.MustParseAddr(from)} }
+	for i, from := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "192.0.2.4"} {
+		if i == 3 {
+			fix.Time.Advance(40 * time.Minute)
+		}
+		done := make(chan struct{})
+		go func() { // it waits before it answers
+			defer close(done)
+			g.failed(bg, at(from), "alice", "x")
+		}()
+		for waiting := true; waiting; {
+			select {
+			case <-done:
+				waiting = false
+			case <-time.After(time.Millisecond):
+				fix.Time.Advance(100 * time.Millisecond)
+			}
+		}
+	}
+	was := g.list()
+	g.mu.Lock()
+	g.unban(masked(netip.MustParseAddr("192.0.2.2")))
+	g.mu.Unlock()
+	g = begin()
+	now := g.list()
+	ends := map[netip.Prefix]time.Time{}
+	for _, x := range was {
+		ends[x.Address] = x.Until.Truncate(time.Second)
+	}
+	for _, x := range now {
+		if !x.Until.Equal(ends[x.Address]) || x.Address == netip.MustParsePrefix("192.0.2.2/32") {
+			t.Errorf("%v\n%v", was, now)
+		}
+	}
+	if len(was) != 4 || len(now) != 3 {
+		t.Errorf("%v\n%v", was, now)
+	}
+	if err := g.enter(bg, at("2001:db8::ffff")); !errors.Is(err, ErrBanned) {
+		t.Error(err)
+	}
+	if err := g.enter(bg, at("192.0.2.2")); err != nil {
+		t.Error(err)
+	}
+	fix.Time.Advance(30 * time.Minute)
+	if g = begin(); len(g.list()) != 1 {
+		t.Errorf("%v", g.list())
+	}
+	fix.Time.Advance(2 * time.Hour)
+	g = begin()
+	rows := 0
+	if err := o.Keep.Each(bg, func(string, string) { rows++ }); err != nil || rows != 0 || len(g.bans.table) != 0 {
+		t.Errorf("%d rows are left, %v", rows, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"doublet/directory/oauth"
 	"doublet/directory/password"
 	"doublet/env"
+	"doublet/mail/keep"
 	"doublet/note"
 	"doublet/serve/listen"
 	"doublet/stat"
@@ -64,7 +65,9 @@ type Options struct {
 	Window, Ban time.Duration
 	// Loopback counts failures from this machine too.
 	Loopback bool
-	Stats    *stat.Tree
+	// Keep is where bans outlive a restart; nil: nowhere.
+	Keep  *keep.Table
+	Stats *stat.Tree
 }
 
 // Service signs people in. Its methods may be called from any goroutine.

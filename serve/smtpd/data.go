@@ -1,6 +1,8 @@
 package smtpd
 
 import (
+	"strconv"
+
 	"doublet/wire/smtp"
 )
 
@@ -238,8 +240,16 @@ func (s *session) answerEach(id string, bad *smtp.Reply) *smtp.Reply {
 }
 
 // accepted prints the reply that the client may rely on.
+//
+// Implements: RFC 6710 §4.1 Reply to a message whose priority was changed
 func (s *session) accepted(id, rcpt string) {
-	b := append(s.scratch[:0], "250 2.0.0 "...)
+	b := append(s.scratch[:0], "250 "...)
+	if s.lowered {
+		b = strconv.AppendInt(append(b, "2.3.6 "...), int64(s.env.Params.Priority), 10)
+		b = append(b, " is the new priority assigned to the message. "...)
+	} else {
+		b = append(b, "2.0.0 "...)
+	}
 	if rcpt != "" {
 		b = append(append(append(b, '<'), clean(rcpt)...), "> "...)
 	}

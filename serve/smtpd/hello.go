@@ -17,6 +17,7 @@ var (
 // Implements: RFC 2033 §4.1 LHLO
 // Implements: RFC 1870 §3 SIZE announced
 // Implements: RFC 6152 8BITMIME announced
+// Implements: RFC 6710 §3 MT-PRIORITY announced
 func (s *session) hello(cmd smtp.Command) {
 	if lmtp := s.srv.cfg.Kind == LMTP; lmtp != (cmd.Verb == smtp.LHLO) {
 		if lmtp {
@@ -45,7 +46,7 @@ func (s *session) hello(cmd smtp.Command) {
 	b = append(append(b, "250-"...), s.srv.cfg.Hostname...)
 	b = append(b, "\r\n250-PIPELINING\r\n250-SIZE "...)
 	b = strconv.AppendInt(b, s.srv.cfg.MaxMessage, 10)
-	b = append(b, "\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-CHUNKING\r\n250-DSN\r\n"...)
+	b = append(b, "\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-CHUNKING\r\n250-DSN\r\n250-MT-PRIORITY MIXER\r\n"...)
 	if s.c.CanStartTLS() {
 		b = append(b, "250-STARTTLS\r\n"...)
 	}

@@ -17,7 +17,7 @@ func TestEHLO(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "mx.example.org PIPELINING|SIZE 12345|8BITMIME|SMTPUTF8|CHUNKING|DSN|STARTTLS|AUTH SCRAM-SHA-256 PLAIN LOGIN|LIMITS RCPTMAX=1000|ENHANCEDSTATUSCODES"
+	want := "mx.example.org PIPELINING|SIZE 12345|8BITMIME|SMTPUTF8|CHUNKING|DSN|MT-PRIORITY MIXER|STARTTLS|AUTH SCRAM-SHA-256 PLAIN LOGIN|LIMITS RCPTMAX=1000|ENHANCEDSTATUSCODES"
 	if got := strings.Replace(strings.Join(r.Lines, "|"), "|", " ", 1); got != want {
 		t.Error(got)
 	}

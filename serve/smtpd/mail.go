@@ -43,5 +43,16 @@ func (s *session) cmdMail(arg []byte) {
 	}
 	s.mail = true
 	s.env.From, s.env.Params = from, params
+	s.lower()
 	s.say(replySender)
+}
+
+// lower takes the haste out of what a stranger sends: before others goes only what somebody sends who
+// signed in. That it did is said in the answer to the message.
+//
+// Implements: RFC 6710 §4.1 Priority requested by who may not
+func (s *session) lower() {
+	if p := &s.env.Params; p.Priority > 0 && !s.info.Signed {
+		p.Priority, s.lowered = 0, true
+	}
 }

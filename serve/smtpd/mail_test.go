@@ -21,6 +21,13 @@ func TestMAIL(t *testing.T) {
 		{"MAIL FROM:<a@b.example> SIZE=99999999999999999999", "501 5.5.4"},
 		{"MAIL FROM:<a@b.example> BODY=BINARYMIME", "555 5.6.1"},
 		{"MAIL FROM:<a@b.example> FOO=bar", "555 5.5.4"},
+		{"MAIL FROM:<a@b.example> MT-PRIORITY=-9", "250 2.1.0"},
+		{"MAIL FROM:<a@b.example> MT-PRIORITY=0", "250 2.1.0"},
+		{"MAIL FROM:<a@b.example> MT-PRIORITY=10", "501 5.5.4"},
+		{"MAIL FROM:<a@b.example> MT-PRIORITY=-0", "501 5.5.4"},
+		{"MAIL FROM:<a@b.example> MT-PRIORITY=+1", "501 5.5.4"},
+		{"MAIL FROM:<a@b.example> MT-PRIORITY", "501 5.5.4"},
+		{"MAIL FROM:<a@b.example> MT-PRIORITY=1 MT-PRIORITY=1", "501 5.5.4"},
 		{"MAIL FROM:<a@b.example> RET=FULL ENVID=x+2By", "250 2.1.0"},
 		{"MAIL FROM:<a@b.example> RET=FULL RET=HDRS", "501 5.5.4"},
 		{"MAIL FROM:<jürgen@b.example>", "553 5.6.7"},
@@ -86,5 +93,35 @@ func TestMAILPassesOn(t *testing.T) {
 	if d.env.Params != in.Params || d.env.Recipients[0].Params != in.RcptParams[0] || d.env.From != in.From ||
 		d.to[0] != `"al ice"@example.org` || d.proto != "UTF8SMTP" || !d.env.Local {
 		t.Errorf("%+v", d)
+	}
+}
+
+// RFC 6710 §4.1: a stranger may ask for less haste and not for more, and is told so; who signed in gets what
+// they ask for.
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	for _, tc := range []struct {
+		line, reply string
+		want        int8
+		signed      bool
+	}{
+		{"MT-PRIORITY=5", "250 2.3.6 0 is the new priority assigned to the message. OK id", 0, false},
+		{"MT-PRIORITY=-5", "250 2.0.0 OK id", -5, false},
+		{"MT-PRIORITY=5", "250 2.0.0 OK id", 5, true},
+	} {
+		c := h.hello()
+		from := "MAIL FROM:<x@far.example> "
+		if tc.signed {
+			script(t, c, "> AUTH PLAIN AGFsaWNlAHNlY3JldA==\n< 235 2.7.0")
+			from = "MAIL FROM:<alice@example.org> "
+		}
+		script(t, c, "> "+from+tc.line+"\n< 250 2.1.0\n> RCPT TO:<bob@example.org>\n< 250 2.1.5\n> DATA\n< 354\n> x\n> .\n< "+tc.reply)
+		got := h.backend.delivered()
+		if p := got[len(got)-1].env.Params; !p.HasPriority || p.Priority != tc.want {
+			t.Errorf("%s: %+v", tc.line, p)
+		}
+		// The next message of the session is another one.
+		script(t, c, "> MAIL FROM:<>\n< 250 2.1.0\n> RCPT TO:<bob@example.org>\n< 250 2.1.5\n> DATA\n< 354\n> x\n> .\n< 250 2.0.0 OK id")
 	}
 }

@@ -21,6 +21,7 @@ type session struct {
 	copied int64
 
 	mail      bool        // MAIL was accepted
+	lowered   bool        // its priority was
 	chunks    bool        // BDAT has begun
 	chunkFail *smtp.Reply // why BDAT cannot go on
 	msg       message
@@ -229,7 +230,7 @@ func (s *session) answer(op string, err error) *smtp.Reply {
 // reset ends the transaction.
 func (s *session) reset() {
 	s.gate.Reset()
-	s.mail, s.chunks, s.chunkFail = false, false, nil
+	s.mail, s.lowered, s.chunks, s.chunkFail = false, false, false, nil
 	s.msg.release(s.memory)
 	s.giveCopy()
 	s.env.From, s.env.Params, s.env.Head = smtp.Path{}, smtp.MailParams{}, nil

@@ -32,9 +32,9 @@ const (
 	maxAccountForm = 16 << 10
 )
 
-// SignIn is what the page of one's own account needs to know who is there: a signin.Service.
+// SignIn is what the page of one's own account needs to know who is there: a signin.Web.
 type SignIn interface {
-	Password(ctx context.Context, a signin.Attempt, user, secret string) (signin.Account, error)
+	Person(ctx context.Context, a signin.Attempt, user, secret, code string) (signin.Proved, error)
 }
 
 // accountPage is what the page shows.
@@ -158,8 +158,12 @@ func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn, 
 	if password.IsToken(secret) {
 		return &refusal{http.StatusForbidden, "An app password is for mail programs only: the password of the account is needed."}
 	}
-	account, err := in.Password(r.Context(), signin.Attempt{Door: "HTTP", Remote: remoteOf(r), TLS: r.TLS}, user, secret)
+	proved, err := in.Person(r.Context(), signin.Attempt{Door: "HTTP", Remote: remoteOf(r), TLS: r.TLS}, user, secret, r.PostForm.Get("code"))
 	switch {
+	case errors.Is(err, signin.ErrCode):
+		return &refusal{http.StatusForbidden, "A code of your second factor is needed."}
+	case errors.Is(err, signin.ErrWrongCode):
+		return &refusal{http.StatusForbidden, "The code is wrong, or was used before."}
 	case errors.Is(err, signin.ErrCredentials):
 		return &refusal{http.StatusForbidden, "Wrong name or password."}
 	case errors.Is(err, signin.ErrDisabled):
@@ -169,7 +173,7 @@ func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn, 
 	case err != nil:
 		return err
 	}
-	return fn(r.Context(), r, account, p)
+	return fn(r.Context(), r, proved.Account, p)
 }
 
 // changePassword gives a person the new password that they ask for.

@@ -61,6 +61,7 @@ func TestAccount(t *testing.T) {
 		{"in the clear from elsewhere", post(w, "/account/password", elsewhere, change("old secret", "new secret", "new secret")), 403},
 		{"from another site", post(w, "/account/password", here, change("old secret", "new secret", "new secret"), "Sec-Fetch-Site", "cross-site"), 403},
 		{"a wrong password", post(w, "/account/password", here, change("wrong", "new secret", "new secret")), 403},
+		{"a wrong code", post(w, "/account/password", here, url.Values{"user": {"ada"}, "password": {"old secret"}, "new": {"new secret"}, "again": {"new secret"}, "code": {"wrong"}}), 403},
 		{"not the same twice", post(w, "/account/password", here, change("old secret", "new secret", "new secre")), 400},
 		{"too short", post(w, "/account/password", here, change("old secret", "short", "short")), 400},
 		{"the old one", post(w, "/account/password", here, change("old secret", "old secret", "old secret")), 400},
@@ -132,10 +133,13 @@ func TestAccountAppPasswords(t *testing.T) {
 // people signs in by the directory alone.
 type people struct{ d *directory.Directory }
 
-func (p people) Password(ctx context.Context, a signin.Attempt, user, secret string) (signin.Account, error) {
+func (p people) Person(ctx context.Context, a signin.Attempt, user, secret, code string) (signin.Proved, error) {
 	who, person, err := p.d.Authenticate(ctx, user, secret, a.Door)
-	if err != nil {
-		return signin.Account{}, signin.ErrCredentials
+	switch {
+	case err != nil:
+		return signin.Proved{}, signin.ErrCredentials
+	case code == "wrong":
+		return signin.Proved{}, signin.ErrWrongCode
 	}
-	return signin.Account{Who: who, Name: person.Name()}, nil
+	return signin.Proved{Account: signin.Account{Who: who, Name: person.Name()}}, nil
 }

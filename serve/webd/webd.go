@@ -8,6 +8,7 @@ import (
 	"bytes"
 	_ "embed"
 	"html/template"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -50,6 +51,8 @@ type Options struct {
 	MTASTS    string
 	MTASTSAge time.Duration
 	MX        []string
+	// Client is the browser client; nil: there is none, and the page that says what runs is at the root.
+	Client fs.FS
 }
 
 // Server is the door's handler.
@@ -76,7 +79,14 @@ func New(s *admin.System, e *env.Env, o Options) *Server {
 	w.mux.Handle("GET /metrics", w.monitors(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})))
 	w.mux.HandleFunc("GET /healthz", w.health)
 	w.mux.HandleFunc("GET /readyz", w.ready)
-	w.mux.Handle("GET /{$}", w.monitors(w.people(w.home)))
+	status := "GET /{$}"
+	if o.Client != nil {
+		status = "GET /status"
+		if err := w.client(o.Client); err != nil {
+			e.Log.Error("the browser client cannot be read", "error", err)
+		}
+	}
+	w.mux.Handle(status, w.monitors(w.people(w.home)))
 	w.clients()
 	w.lists()
 	return w
@@ -121,6 +131,9 @@ func (w *Server) people(next http.HandlerFunc) http.Handler {
 		http.Redirect(out, r, "https://"+host+r.URL.RequestURI(), http.StatusPermanentRedirect)
 	})
 }
+
+// Handle opens the paths of another door under this one.
+func (w *Server) Handle(pattern string, h http.Handler) { w.mux.Handle(pattern, h) }
 
 // Stopping makes /readyz say 503 from now on.
 func (w *Server) Stopping() { w.stopping.Store(true) }

@@ -291,7 +291,7 @@ SyncState *
 
 func http(t *testing.T, s *server) {
 	base := "http://127.0.0.1:" + s.port["http"]
-	want(t, run(t, "", nil, "curl", "-sf", base+"/"), "Doublet", "imap")
+	want(t, run(t, "", nil, "curl", "-sf", base+"/status"), "Doublet", "imap")
 	want(t, run(t, "", nil, "curl", "-sf", base+"/metrics"), "doublet_mail_delivered_total", "doublet_database_db_cache_current_entries")
 	run(t, "", nil, "curl", "-sf", base+"/healthz")
 }

@@ -34,6 +34,8 @@ var Programs = map[string]string{
 	"postfix":             "postfix",
 	"rspamd":              "rspamd",
 	"opendkim":            "opendkim",
+	"node":                "nodejs",
+	"chromium":            "chromium",
 }
 
 // Need skips the test unless every program is there, or fails it if EXTERNAL=required. It

@@ -19,16 +19,20 @@ type Config struct {
 	Data      Data      `toml:"data" doc:"Where things are on this machine."`
 	Doors     Doors     `toml:"doors" doc:"Where the server listens. Each door is host:port, with an empty host for every address of the machine, or off. Every door also has a flag of its name."`
 	Web       Web       `toml:"web" doc:"What the doors http and https do."`
+	Push      Push      `toml:"push" doc:"Telling JMAP clients that something has changed."`
 	TLS       TLS       `toml:"tls" doc:"The certificate that the doors show."`
 	ACME      ACME      `toml:"acme" doc:"Certificates from an authority that speaks ACME, such as Let's Encrypt, renewed by themselves."`
 	Limits    Limits    `toml:"limits" doc:"What one client, one message or everyone together may take."`
 	Store     Store     `toml:"store" doc:"Memory and habits of the note store."`
+	Search    Search    `toml:"search" doc:"The full-text index (doc/search.md)."`
 	Directory Directory `toml:"directory" doc:"Looking up names and checking passwords."`
 	Verify    Verify    `toml:"verify" doc:"Mail from strangers: whether it is from whom it says. Nobody is asked about clients of this machine, about people who signed in, and about the networks of exempt."`
 	Filter    Filter    `toml:"filter" doc:"Mail on its way in: what programs beside the server say about it (spam, viruses)."`
 	Sign      Sign      `toml:"sign" doc:"Mail to others: proving that it is from here."`
 	Router    Router    `toml:"router" doc:"Mail that leaves for other servers, and what waits in mail.box. Routes per domain are made with doublet route add."`
 	DNS       DNS       `toml:"dns" doc:"The name servers that are asked about the world: where mail goes, and whether it is from whom it says."`
+	Cluster   Cluster   `toml:"cluster" doc:"Servers that stand in for each other. A server is in a cluster once doublet cluster init or join has made it so; these are its addresses."`
+	Replica   Replica   `toml:"replica" doc:"Replication with servers that are in no cluster with this one, and with laptops (doublet replicate, doublet connection add)."`
 	OAuth     OAuth     `toml:"oauth" doc:"Signing in with tokens of an OpenID Connect issuer (OAUTHBEARER, XOAUTH2), off without an issuer."`
 	Log       Log       `toml:"log" doc:"What the server says about itself, on standard error."`
 }
@@ -74,6 +78,20 @@ type Web struct {
 	MTASTS    string   `toml:"mta_sts" doc:"The MTA-STS policy for the local domains, at https://mta-sts.DOMAIN/.well-known/mta-sts.txt: enforce lets others send mail here only under TLS with a good certificate, testing lets them report, none takes a policy back, off publishes none. It counts where DNS has the record _mta-sts." default:"testing" oneof:"off none testing enforce"`
 	MTASTSAge Duration `toml:"mta_sts_age" doc:"How long others keep the policy." default:"168h" min:"1h" max:"8760h"`
 	MTASTSMX  string   `toml:"mta_sts_mx" doc:"The mail hosts that the policy names, separated by spaces. Empty: the server's name." default:""`
+	// SessionIdle and what follows are about people who sign in with a browser.
+	SessionIdle Duration `toml:"session_idle" doc:"How long a browser stays signed in that its person does not use." default:"336h" min:"1m" max:"8760h"`
+	SessionLife Duration `toml:"session_life" doc:"How long a browser stays signed in at most." default:"2160h" min:"1m" max:"8760h"`
+	Sessions    int      `toml:"sessions_per_person" doc:"Browsers in which one person is signed in. A further one signs out the one that was used longest ago." default:"50" min:"1" max:"1000"`
+}
+
+// Push is the section [push].
+type Push struct {
+	PerPerson int      `toml:"connections_per_person" doc:"Connections on which the programs of one person wait for changes (EventSource, WebSocket)." default:"100" min:"1" max:"100000"`
+	Web       bool     `toml:"web" doc:"Let people subscribe to pushes through the push services of browsers and telephones (Web Push), which the server then connects to." default:"true"`
+	Life      Duration `toml:"subscription_life" doc:"How long such a subscription lasts unless the program prolongs it." default:"720h" min:"48h" max:"8760h"`
+	PerDevice int      `toml:"subscriptions_per_person" doc:"How many of them one person has." default:"50" min:"1" max:"1000"`
+	Private   string   `toml:"private" doc:"Addresses and networks that pushes may be sent to although they are not of the public Internet, separated by spaces: for a push service of one's own. What else a subscriber's URL leads to is refused." default:""`
+	Contact   string   `toml:"contact" doc:"Where push services reach the server's people (VAPID), a mailto: or https: URL. Empty: the postmaster of server.domain." default:""`
 }
 
 // TLS is the section [tls].
@@ -120,7 +138,7 @@ type Limits struct {
 	HeaderBytes           Size     `toml:"header_bytes" doc:"How much of the header of a message or part is read; what lies beyond is kept as it is and not looked into." default:"1MB" min:"16KB" max:"1MB"`
 	SignInFailures        int      `toml:"sign_in_failures" doc:"Failed sign-ins from one address (an IPv6 /64 counts as one) within sign_in_window after which nobody signs in from there for sign_in_ban. From the third on each has to wait, longer every time. The same wrong password again does not count. 0: no waiting and no bans." default:"10" min:"0" max:"1000000"`
 	SignInWindow          Duration `toml:"sign_in_window" doc:"How long failed sign-ins are remembered." default:"10m" min:"1s" max:"24h"`
-	SignInBan             Duration `toml:"sign_in_ban" doc:"How long an address is banned. doublet show bans lists them, doublet ban remove ends one, a restart ends all." default:"1h" min:"1s" max:"720h"`
+	SignInBan             Duration `toml:"sign_in_ban" doc:"How long an address is banned. doublet show bans lists them, doublet ban remove ends one." default:"1h" min:"1s" max:"720h"`
 	POP3LoginDelay        Duration `toml:"pop3_login_delay" doc:"Least time between two POP3 sessions of one person. 0: none." default:"0s" min:"0s" max:"24h"`
 	SignInLoopback        bool     `toml:"sign_in_loopback" doc:"Count failed sign-ins from this machine too." default:"false"`
 }
@@ -133,6 +151,21 @@ type Store struct {
 	WALSyncInterval   Duration `toml:"wal_sync_interval" doc:"Least time between two flushes of the transaction log; commits that arrive meanwhile share one." default:"500us" min:"0s" max:"100ms"`
 	SpaceFloor        Size     `toml:"space_floor" doc:"Free space below which writes are refused (452, NO, 507) until there is room again; the greater of this and space_floor_percent holds." default:"1GB" demo:"100MB" min:"0B" max:"1TB"`
 	SpaceFloorPercent int      `toml:"space_floor_percent" doc:"The same as a share of the device." default:"5" demo:"1" min:"0" max:"90"`
+}
+
+// Search is the section [search].
+type Search struct {
+	Enabled        bool   `toml:"enabled" doc:"Keep a full-text index. Without one searches find the same, by looking at every text." default:"true"`
+	Dir            string `toml:"dir" doc:"Folder of the index. Empty: search in the data folder. It can be lost without losing mail, and is in no backup." default:""`
+	CacheSize      Size   `toml:"cache_size" doc:"Block cache of the index." default:"64MB" demo:"16MB" min:"1MB" max:"1TB"`
+	MemtableSize   Size   `toml:"memtable_size" doc:"Size of one memtable of the index." default:"16MB" demo:"8MB" min:"256KB" max:"1GB"`
+	DocumentsSize  Size   `toml:"documents_size" doc:"What is kept in memory of which documents there are; about 21 bytes a message." default:"32MB" demo:"8MB" min:"1MB" max:"1TB"`
+	Attachments    bool   `toml:"attachments" doc:"Read attachments too: PDF, Office Open XML, OpenDocument." default:"true"`
+	AttachmentSize Size   `toml:"attachment_size" doc:"Largest attachment that is read." default:"20MB" min:"64KB" max:"1GB"`
+	PartText       Size   `toml:"part_text" doc:"How much text of one part of a message, or of one attachment, can be found." default:"1MB" min:"16KB" max:"64MB"`
+	MessageText    Size   `toml:"message_text" doc:"How much text of one message can be found, and again of its attachments." default:"2MB" min:"64KB" max:"128MB"`
+	Share          int    `toml:"share" doc:"How much of one processor indexing takes, in percent. Beyond it the index lags, and searches look at more texts themselves." default:"50" min:"1" max:"100"`
+	RebuildShare   int    `toml:"rebuild_share" doc:"The same while mail is read that was there before the index." default:"25" min:"1" max:"100"`
 }
 
 // Directory is the section [directory].
@@ -195,6 +228,31 @@ type Router struct {
 	MessagesPerDay   int      `toml:"messages_per_day" doc:"Messages that one person may send to other domains in a day (UTC); who has the role Bulk Sender may send more. 0: no limit." default:"0" min:"0" max:"10000000"`
 	RecipientsPerDay int      `toml:"recipients_per_day" doc:"The same, counted in recipients." default:"0" min:"0" max:"10000000"`
 	KeepTrace        Duration `toml:"keep_trace" doc:"How long it is remembered where messages went (doublet trace). 0: not at all." default:"168h" min:"0s" max:"8760h"`
+}
+
+// Cluster is the section [cluster].
+type Cluster struct {
+	Direct        string `toml:"direct" doc:"Where mates connect for probes, large parts of messages and forwarded sessions, and servers that join: host:port, with an empty host for every address of the machine or of the interface. TLS with certificates of the cluster on both sides. off: this server takes no part in its cluster." default:":7223" demo:"off"`
+	Routes        string `toml:"routes" doc:"Where the message servers (NATS) of mates connect, in the same way. It is not opened where nats is set." default:":7222" demo:"off"`
+	Interface     string `toml:"interface" doc:"Network interface for the traffic of the cluster, such as eth1: both addresses are on its first address. Empty: none of its own." default:""`
+	Advertise     string `toml:"advertise" doc:"Host name or address under which mates reach this server. Empty: the host of direct, or the interface's address, or server.name." default:""`
+	NATS          string `toml:"nats" doc:"URLs of a NATS cluster that stands elsewhere, separated by commas: nats://host:4222 or tls://host:4222, with user:password@ where it wants that. It carries the messages between members, sealed; all members name the same. Empty: the servers carry them themselves." default:""`
+	NATSCreds     string `toml:"nats_credentials" doc:"File with the credentials for it (JWT and seed, as nsc writes them). Empty: none." default:""`
+	NATSKey       string `toml:"nats_nkey" doc:"File with the seed of an NKey for it. Empty: none." default:""`
+	NATSCA        string `toml:"nats_ca" doc:"File with the roots (PEM) that its certificate is checked with. Empty: those of the system." default:""`
+	Requests      int    `toml:"requests" doc:"Requests of one mate that are worked on at one time, and requests to one mate that are under way; others wait." default:"32" min:"1" max:"1000"`
+	RequestMemory Size   `toml:"request_memory" doc:"The same in bytes of what they carry." default:"4MB" min:"256KB" max:"256MB"`
+	Replicas      int    `toml:"replicas" doc:"Replicas that a database gets, on as many members; 0: one on every member, up to 16. The directory is on all." default:"0" min:"0" max:"16"`
+	Replicators   int    `toml:"replicators" doc:"Cluster Replicators for each mate. A database always has the same one, which keeps its order." default:"1" min:"1" max:"16"`
+	Streams       int    `toml:"streams" doc:"Streams that one mate may have open to this server: large parts of messages, forwarded sessions." default:"5000" min:"16" max:"1000000"`
+}
+
+// Replica is the section [replica].
+type Replica struct {
+	Serve        bool `toml:"serve" doc:"Let people and other servers replicate at /replica/ of the web doors, under TLS, what the access lists grant to who signs in." default:"true"`
+	Requests     int  `toml:"requests" doc:"Requests of replication that are worked on at one time; others are told to come again." default:"64" min:"1" max:"10000"`
+	PerPerson    int  `toml:"requests_per_person" doc:"How many of them of one person, those that wait for changes counted too." default:"8" min:"1" max:"10000"`
+	ObjectMemory Size `toml:"object_memory" doc:"Memory for large parts of messages that have come from another replica before the message that they belong to. The largest one that is taken is half of it." default:"256MB" demo:"64MB" min:"8MB" max:"1TB"`
 }
 
 // DNS is the section [dns].

@@ -1,0 +1,255 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/bus"
+	"doublet/bus/pki"
+	"doublet/cluster"
+	"doublet/directory"
+	"doublet/note"
+)
+
+// Cluster is this server's membership in a cluster, or the want of one.
+type Cluster struct {
+	// Dir is the folder of the membership, Options how its files are written.
+	Dir     string
+	Options pki.Options
+	// Addresses are where mates reach this server: routes (host:port, empty where the cluster uses a NATS that
+	// stands elsewhere) and direct.
+	Addresses func() (routes, direct string, err error)
+	// Start lets a running server take its place in a cluster that it has just founded; nil where the store is
+	// open without its server.
+	Start func(ctx context.Context) error
+
+	mu     sync.Mutex
+	folder *pki.Folder
+}
+
+// Folder is the membership, nil in none.
+func (c *Cluster) Folder(s *System) (*pki.Folder, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.folder != nil {
+		return c.folder, nil
+	}
+	f, err := pki.Open(s.Env, c.Dir, c.Options)
+	if errors.Is(err, pki.ErrNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	c.folder = f
+	return f, nil
+}
+
+// ClusterInit are the arguments of cluster init.
+type ClusterInit struct {
+	Name string `json:"name" arg:"required" help:"name of the cluster"`
+}
+
+// ClusterToken are the arguments of cluster token.
+type ClusterToken struct {
+	Expires string `json:"expires" default:"1h" help:"how long the token is good"`
+	NoKey   bool   `json:"no_key" help:"do not hand over the key of the cluster's authority: the server that joins cannot make tokens, and others renew its certificate"`
+}
+
+// ClusterMember is a server as cluster init and cluster token show it.
+type ClusterMember struct {
+	Cluster string `json:"cluster"`
+	Server  string `json:"server"`
+	ID      string `json:"id"`
+	// Authority is the fingerprint of the authority's certificate.
+	Authority string    `json:"authority"`
+	Until     time.Time `json:"certificate_until"`
+	Routes    string    `json:"routes,omitempty"`
+	Direct    string    `json:"direct"`
+	Next      string    `json:"next,omitempty"`
+}
+
+// JoinToken is what cluster token gives out.
+type JoinToken struct {
+	Token   string    `json:"token"`
+	Expires time.Time `json:"expires"`
+	Next    string    `json:"next"`
+}
+
+func clusters() []*Verb {
+	return []*Verb{
+		define("cluster init", "found a cluster with this server as its first member", func(ctx context.Context, c *Call, a *ClusterInit) (ClusterMember, error) {
+			return c.foundCluster(ctx, c.Who, a.Name)
+		}, changes, long("It makes the cluster's own authority and this server's certificate in the folder cluster of the data folder, and the\nCluster Database Directory. The addresses are those of the section [cluster] of the settings.\nNext: doublet cluster token, and with it doublet cluster join on another machine.")),
+		define("cluster token", "make a token with which one other server joins", func(_ context.Context, c *Call, a *ClusterToken) (JoinToken, error) {
+			return c.joinToken(a)
+		}, changes, serverOnly, long("Whoever has the token can join one server while it is good: keep it as a password. It carries this server's direct\naddress, which the other server must reach, and the fingerprint of the cluster's authority.")),
+	}
+}
+
+// foundCluster is done again from the beginning where it was cut short.
+func (s *System) foundCluster(ctx context.Context, who note.Who, name string) (ClusterMember, error) {
+	if s.Cluster == nil {
+		return ClusterMember{}, fmt.Errorf("%w: this server has no settings for a cluster", ErrUsage)
+	}
+	if _, direct, err := s.Cluster.Addresses(); err != nil {
+		return ClusterMember{}, err
+	} else if direct == "" {
+		return ClusterMember{}, fmt.Errorf("%w: cluster.direct is off in the settings", ErrUsage)
+	}
+	f, err := s.Cluster.Folder(s)
+	if err != nil {
+		return ClusterMember{}, err
+	}
+	if f == nil {
+		if _, err := pki.Create(s.Env, s.Cluster.Dir, name, s.Name, s.Cluster.Options); err != nil {
+			return ClusterMember{}, err
+		}
+		if f, err = s.Cluster.Folder(s); err != nil {
+			return ClusterMember{}, err
+		}
+	}
+	if f.Cluster() != name {
+		return ClusterMember{}, fmt.Errorf("%w: %s", pki.ErrExists, f.Cluster())
+	}
+	saved, err := f.Members() // the last thing that is written
+	if err != nil {
+		return ClusterMember{}, err
+	}
+	if len(saved) > 0 {
+		return ClusterMember{}, fmt.Errorf("%w: %s", pki.ErrExists, name)
+	}
+	if err := cluster.Found(s.Store); err != nil {
+		return ClusterMember{}, err
+	}
+	all, err := s.enterMember(ctx, who, f, s.member(f), s.Name)
+	if err == nil {
+		err = f.SaveMembers(all)
+	}
+	if err != nil {
+		return ClusterMember{}, err
+	}
+	m := s.showMember(f)
+	switch {
+	case s.Cluster.Start == nil:
+		m.Next = "doublet serve, then doublet cluster token"
+	default:
+		m.Next = "doublet cluster token"
+		err = s.Cluster.Start(ctx)
+	}
+	return m, err
+}
+
+// member is this server as its mates are to know it.
+func (s *System) member(f *pki.Folder) bus.Member {
+	me := f.Identity()
+	m := bus.Member{ID: me.ID, Name: me.Name, Key: me.Key}
+	m.Route, m.Direct, _ = s.Cluster.Addresses()
+	return m
+}
+
+func (s *System) showMember(f *pki.Folder) ClusterMember {
+	me := f.Identity()
+	m := ClusterMember{Cluster: f.Cluster(), Server: me.Name, ID: me.ID.String(), Authority: f.Fingerprint().String(), Until: me.Until}
+	m.Routes, m.Direct, _ = s.Cluster.Addresses()
+	return m
+}
+
+// enterMember writes the server document of a member, and gives all members.
+func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m bus.Member, host string) ([]bus.Member, error) {
+	if !strings.Contains(host, ".") {
+		host = "" // what a machine calls itself is no name that others find
+	}
+	if _, err := s.Directory.EnterServer(ctx, who, m.ID, directory.ServerFields{Name: m.Name, Host: host}); err != nil {
+		return nil, err
+	}
+	err := cluster.SetMember(ctx, s.Store, who, m.ID, func(x *cluster.Member) error {
+		x.Member, x.Cluster = m, f.Cluster()
+		if x.State == "" {
+			x.State = cluster.Active
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, err := cluster.Members(ctx, s.Store, s.Directory, f.Cluster())
+	all := make([]bus.Member, len(list))
+	for i := range list {
+		all[i] = list[i].Member
+	}
+	return all, err
+}
+
+// Admit enters a server that joins: what the bus asks when one comes with a token.
+func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.Admission, error) {
+	f, err := s.Cluster.Folder(s)
+	if err != nil {
+		return pki.Admission{}, err
+	}
+	if f == nil || s.Directory == nil {
+		return pki.Admission{}, errors.New("the server that gave out the token has no directory yet: come again")
+	}
+	domains, err := s.Directory.Domains(ctx)
+	if err != nil {
+		return pki.Admission{}, err
+	}
+	members, err := s.enterMember(ctx, note.System, f, m, a.Host)
+	if err != nil {
+		return pki.Admission{}, err
+	}
+	s.Env.Log.Info("a server joins the cluster", "name", m.Name, "id", m.ID.String(), "direct", m.Direct, "version", a.Version)
+	return pki.Admission{Members: members, Domain: strings.Join(domains[:min(len(domains), 1)], "")}, nil
+}
+
+// Announce writes where this server is reached now into its server document, where that says something else.
+func (s *System) Announce(ctx context.Context) error {
+	f, err := s.Cluster.Folder(s)
+	if err != nil || f == nil {
+		return err
+	}
+	me := s.member(f)
+	list, err := cluster.Members(ctx, s.Store, s.Directory, f.Cluster())
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if m.ID == me.ID && (m.Route != me.Route || m.Direct != me.Direct) {
+			return cluster.SetMember(ctx, s.Store, note.System, me.ID, func(x *cluster.Member) error {
+				x.Route, x.Direct = me.Route, me.Direct
+				return nil
+			})
+		}
+	}
+	return nil
+}
+
+func (s *System) joinToken(a *ClusterToken) (JoinToken, error) {
+	life, err := time.ParseDuration(a.Expires)
+	if err != nil || life < time.Minute || life > 30*24*time.Hour {
+		return JoinToken{}, fmt.Errorf("%w: --expires %q: a duration of 1m to 720h", ErrUsage, a.Expires)
+	}
+	if s.Cluster == nil {
+		return JoinToken{}, pki.ErrNone
+	}
+	f, err := s.Cluster.Folder(s)
+	if err != nil {
+		return JoinToken{}, err
+	}
+	if f == nil {
+		return JoinToken{}, fmt.Errorf("%w: found one with doublet cluster init", pki.ErrNone)
+	}
+	_, direct, err := s.Cluster.Addresses()
+	if err != nil {
+		return JoinToken{}, err
+	}
+	token, until, err := f.NewToken(direct, life, !a.NoKey)
+	if err != nil {
+		return JoinToken{}, err
+	}
+	return JoinToken{Token: token.String(), Expires: until, Next: "on the other machine: doublet cluster join TOKEN, then doublet serve"}, nil
+}

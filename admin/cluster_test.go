@@ -1,0 +1,143 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"doublet/bus"
+	"doublet/bus/pki"
+	"doublet/cluster"
+	"doublet/directory"
+	"doublet/env"
+	"doublet/note"
+)
+
+// inCluster gives a system the settings of a cluster.
+func inCluster(s *System) *System {
+	s.Cluster = &Cluster{Dir: "data/cluster", Addresses: func() (string, string, error) { return "one:7222", "one:7223", nil }}
+	return s
+}
+
+// verb runs one and decodes its result.
+func verb[R any](t *testing.T, s *System, name, args string) (r R, err error) {
+	t.Helper()
+	raw, err := s.Run(context.Background(), note.System, name, json.RawMessage(args), nil)
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	return r, err
+}
+
+func TestClusterInit(t *testing.T) {
+	t.Parallel()
+	s := inCluster(newSystem(t))
+	ctx := context.Background()
+	if _, err := verb[JoinToken](t, s, "cluster token", `{"expires":"1h"}`); !errors.Is(err, pki.ErrNone) {
+		t.Errorf("a token without a cluster: %v", err)
+	}
+	started := 0
+	s.Cluster.Start = func(context.Context) error { started++; return nil }
+	m, err := verb[ClusterMember](t, s, "cluster init", `{"name":"Acme"}`)
+	if err != nil || m.Cluster != "Acme" || m.Server != "mx.example.com" || m.Direct != "one:7223" || m.Routes != "one:7222" || started != 1 {
+		t.Fatalf("%+v, %v, started %d", m, err, started)
+	}
+	list, err := cluster.Members(ctx, s.Store, s.Directory, "Acme")
+	f, ferr := s.Cluster.Folder(s)
+	if err != nil || ferr != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v, %v", list, err, ferr)
+	}
+	if me := f.Identity(); list[0].ID != me.ID || list[0].Key != me.Key || list[0].State != cluster.Active || list[0].Direct != "one:7223" {
+		t.Errorf("the server document says %+v", list[0])
+	}
+	if saved, err := f.Members(); err != nil || len(saved) != 1 || saved[0] != list[0].Member {
+		t.Errorf("saved: %+v, %v", saved, err)
+	}
+	if _, err := s.Store.Info(cluster.ID); err != nil {
+		t.Errorf("the Cluster Database Directory: %v", err)
+	}
+	for _, name := range []string{"Acme", "Other"} {
+		if _, err := verb[ClusterMember](t, s, "cluster init", `{"name":"`+name+`"}`); !errors.Is(err, pki.ErrExists) {
+			t.Errorf("init %s again: %v", name, err)
+		}
+	}
+	for _, expires := range []string{"1s", "never", "721h"} {
+		if _, err := verb[JoinToken](t, s, "cluster token", `{"expires":"`+expires+`"}`); !errors.Is(err, ErrUsage) {
+			t.Errorf("a token for %q: %v", expires, err)
+		}
+	}
+	token, err := verb[JoinToken](t, s, "cluster token", `{"expires":"1h"}`)
+	if parsed, bad := pki.ParseToken(token.Token); err != nil || bad != nil || parsed.Address != "one:7223" || parsed.Fingerprint != f.Fingerprint() {
+		t.Errorf("%+v, %v, %v", token, err, bad)
+	}
+
+	// Where it is reached has changed.
+	s.Cluster.Addresses = func() (string, string, error) { return "moved:7222", "moved:7223", nil }
+	for range 2 {
+		if err := s.Announce(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err = cluster.Members(ctx, s.Store, s.Directory, "Acme"); err != nil || list[0].Direct != "moved:7223" || list[0].Route != "moved:7222" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestClusterInitAgain: what was cut short anywhere is done again from the beginning.
+func TestClusterInitAgain(t *testing.T) {
+	t.Parallel()
+	s := inCluster(newSystem(t))
+	faults := s.Env.FS.(*env.Faults)
+	for n := 1; ; n++ {
+		faults.FailNth(env.OpRename, n, nil)
+		_, err := verb[ClusterMember](t, s, "cluster init", `{"name":"Acme"}`)
+		faults.Heal()
+		if err == nil {
+			if n < 3 {
+				t.Errorf("done after %d failures", n-1)
+			}
+			break
+		}
+		s.Cluster.folder = nil
+		if n > 50 {
+			t.Fatal(err)
+		}
+	}
+	if list, err := cluster.Members(context.Background(), s.Store, s.Directory, "Acme"); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+func TestClusterAdmit(t *testing.T) {
+	t.Parallel()
+	s := inCluster(newSystem(t))
+	ctx := context.Background()
+	if _, err := s.Admit(ctx, bus.Member{ID: note.UNID{1}, Name: "two"}, pki.Applicant{}); err == nil {
+		t.Error("admitted to no cluster")
+	}
+	if _, err := verb[ClusterMember](t, s, "cluster init", `{"name":"Acme"}`); err != nil {
+		t.Fatal(err)
+	}
+	two := bus.Member{ID: note.UNID{2}, Name: "two", Key: bus.Key{3}, Route: "two:7222", Direct: "two:7223"}
+	for range 2 { // its first answer was lost
+		a, err := s.Admit(ctx, two, pki.Applicant{Name: "two", Host: "two.example.com"})
+		if err != nil || a.Domain != "example.com" || len(a.Members) != 2 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+	three := two
+	three.ID = note.UNID{3}
+	if _, err := s.Admit(ctx, three, pki.Applicant{Name: "two"}); !errors.Is(err, directory.ErrNameTaken) {
+		t.Errorf("another of that name: %v", err)
+	}
+	servers, _, err := s.Directory.ListServers(ctx, "", 0, "")
+	names := []string{}
+	for _, x := range servers {
+		names = append(names, x.Name+" "+x.Host)
+	}
+	if got := strings.Join(names, ", "); err != nil || got != "mx.example.com mx.example.com, two two.example.com" {
+		t.Errorf("servers: %s, %v", got, err)
+	}
+}

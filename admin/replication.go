@@ -1,0 +1,401 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/replica"
+	"doublet/replica/https"
+)
+
+// Connection is a connection document as verbs show one, and what its runs have come to on this server since it
+// started. The password is never told.
+type Connection struct {
+	Name      string   `json:"name"`
+	URL       string   `json:"url"`
+	User      string   `json:"user"`
+	Server    string   `json:"server,omitempty"`
+	Databases []string `json:"databases,omitempty"`
+	Direction string   `json:"direction"`
+	Folders   []string `json:"folders,omitempty"`
+	MaxSize   Size     `json:"max_size,omitempty"`
+	Days      int      `json:"days,omitempty"`
+	// Every is how often it runs, or continuous.
+	Every    string    `json:"every"`
+	Between  string    `json:"between,omitempty"`
+	Disabled bool      `json:"disabled,omitempty"`
+	State    string    `json:"state,omitempty"`
+	LastRun  time.Time `json:"last_run,omitzero"`
+	NextRun  time.Time `json:"next_run,omitzero"`
+	Runs     uint64    `json:"runs,omitempty"`
+	Received uint64    `json:"received,omitempty"`
+	Sent     uint64    `json:"sent,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// ConnectionAdd are the arguments of connection add.
+type ConnectionAdd struct {
+	Name        string   `json:"name" arg:"required" help:"what it is called"`
+	URL         string   `json:"url" arg:"required" help:"the other server, such as https://mail.example.com"`
+	User        string   `json:"user" required:"true" help:"who signs in there; a person with the role Admin there may replicate every database"`
+	Password    string   `json:"password" help:"the password for it, best an app password" secret:"yes"`
+	Database    []string `json:"database" help:"id or title of a database there; may be repeated; without one, the mail file of the user"`
+	Direction   string   `json:"direction" help:"pull, push or both" default:"both"`
+	Folder      []string `json:"folder" help:"bring only what is in this folder, or below it; may be repeated"`
+	MaxSize     Size     `json:"max_size" help:"bring no message that is larger"`
+	Days        int      `json:"days" help:"bring nothing that is older"`
+	Every       string   `json:"every" help:"how often: 15m, 2h; continuous: as soon as something has changed" default:"1h"`
+	Between     string   `json:"between" help:"only within these times of the day, such as 22:00-06:00"`
+	Fingerprint string   `json:"fingerprint" help:"SHA-256 of the other server's certificate, where no authority speaks for it"`
+	Server      string   `json:"server" help:"server of this domain that runs it; without it, this one"`
+	Disabled    bool     `json:"disabled" help:"run it by connection run alone"`
+}
+
+// ConnectionRun are the arguments of connection run.
+type ConnectionRun struct {
+	Name    string `json:"name" arg:"required" help:"name of the connection"`
+	Compare bool   `json:"compare" help:"compare everything from the beginning, whatever both sides remember"`
+}
+
+// ReplicaCopy are the arguments of replica copy.
+type ReplicaCopy struct {
+	URL         string   `json:"url" arg:"required" help:"the other server, such as https://mail.example.com"`
+	User        string   `json:"user" required:"true" help:"who signs in there"`
+	Password    string   `json:"password" help:"the password for it" secret:"yes"`
+	Database    []string `json:"database" help:"id or title of a database there; may be repeated; without one, the mail file of the user"`
+	Direction   string   `json:"direction" help:"pull, push or both" default:"both"`
+	Folder      []string `json:"folder" help:"bring only what is in this folder, or below it; may be repeated"`
+	MaxSize     Size     `json:"max_size" help:"bring no message that is larger"`
+	Days        int      `json:"days" help:"bring nothing that is older"`
+	Fingerprint string   `json:"fingerprint" help:"SHA-256 of the other server's certificate, where no authority speaks for it"`
+	Compare     bool     `json:"compare" help:"compare everything from the beginning, whatever both sides remember"`
+	Adopt       bool     `json:"adopt" help:"let the user sign in here too, with the same password"`
+	Continuous  bool     `json:"continuous" help:"go on, and replicate whatever changes on either side"`
+}
+
+// Replicated is what a replication came to.
+type Replicated struct {
+	Server    string               `json:"server"`
+	Databases []ReplicatedDatabase `json:"databases"`
+}
+
+// ReplicatedDatabase is one database of it.
+type ReplicatedDatabase struct {
+	Title string `json:"title"`
+	ID    string `json:"id"`
+	// New says that the copy here was made.
+	New      bool     `json:"new,omitempty"`
+	Received int      `json:"received" show:"always"`
+	Sent     int      `json:"sent" show:"always"`
+	Deleted  int      `json:"deleted,omitempty"`
+	Objects  Size     `json:"objects,omitempty"`
+	Restored bool     `json:"restored,omitempty"`
+	Refused  []string `json:"refused,omitempty"`
+	Error    string   `json:"error,omitempty"`
+}
+
+// Bad says that something is wrong: the exit code shows it.
+func (r Replicated) Bad() bool {
+	return slices.ContainsFunc(r.Databases, func(d ReplicatedDatabase) bool { return d.Error != "" || len(d.Refused) > 0 })
+}
+
+// ReplicaShown is what is remembered of another replica.
+type ReplicaShown struct {
+	Database string    `json:"database"`
+	Title    string    `json:"title,omitempty"`
+	Other    string    `json:"other,omitempty"`
+	Replica  string    `json:"replica"`
+	Received uint64    `json:"received_up_to"`
+	Given    uint64    `json:"given_up_to"`
+	Time     time.Time `json:"time,omitzero"`
+	Aside    int       `json:"set_aside,omitempty"`
+	First    string    `json:"first,omitempty"`
+}
+
+// ReplicaForget are the arguments of replica forget.
+type ReplicaForget struct {
+	Database string `json:"database" arg:"required" help:"id or title of the database, or its owner's name"`
+	Replica  string `json:"replica" arg:"required" help:"replica, as replica history shows it"`
+}
+
+func replication() []*Verb {
+	return []*Verb{
+		define("connection add", "replicate databases with another server on a schedule", connectionAdd, changes,
+			long("For servers that are in no cluster. The other server is asked over HTTPS, as the user; what the access lists there grant\ncomes and goes. The task Replica of the server runs it.")),
+		define("connection list", "list the connections, and how their last runs went", func(ctx context.Context, c *Call, _ *struct{}) ([]Connection, error) {
+			list, err := c.Directory.Connections(ctx, c.Who)
+			out := []Connection{}
+			for _, x := range list {
+				out = append(out, c.connectionOf(&x))
+			}
+			return out, err
+		}),
+		define("connection remove", "remove a connection; the copies that it made stay", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+			x, err := c.connection(ctx, a.Name)
+			if err != nil {
+				return Done{}, err
+			}
+			return Done{"removed the connection " + x.Name}, c.Directory.RemoveConnection(ctx, c.Who, x.ID)
+		}, changes),
+		define("connection run", "run a connection now", func(ctx context.Context, c *Call, a *ConnectionRun) (Replicated, error) {
+			x, err := c.connection(ctx, a.Name)
+			if err != nil {
+				return Replicated{}, err
+			}
+			job, err := c.job(&x.ConnectionFields)
+			if err != nil {
+				return Replicated{}, err
+			}
+			defer job.Client.Close()
+			job.Compare, job.Progress = a.Compare, c.replicaProgress
+			account, list, err := job.Run(ctx)
+			return replicated(&account, list), err
+		}, changes, yields),
+		define("replica copy", "replicate databases with another server once, and make the copies that are missing here", replicaCopy, changes, yields,
+			long("What connection add does on a schedule. doublet replicate makes the data folder too, where there is none.")),
+		define("replica history", "what is remembered of replicas elsewhere: how far both sides have come, and what was set aside", replicaHistory),
+		define("replica forget", "forget a replica elsewhere that does not come back: the next time the two are compared from the beginning", func(ctx context.Context, c *Call, a *ReplicaForget) (Done, error) {
+			i, err := c.database(a.Database)
+			if err != nil {
+				return Done{}, err
+			}
+			id, err := strconv.ParseUint(a.Replica, 16, 64)
+			if err != nil {
+				return Done{}, fmt.Errorf("%w: a replica is 16 hex digits, not %q", ErrUsage, a.Replica)
+			}
+			return Done{"forgot replica " + a.Replica + " of " + i.Title}, c.Replica.Forget(ctx, i.ID, note.ReplicaID(id))
+		}, changes),
+	}
+}
+
+func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, error) {
+	f := directory.ConnectionFields{
+		Name: a.Name, Server: a.Server, URL: a.URL, User: a.User, Password: a.Password, Fingerprint: a.Fingerprint,
+		Databases: nonEmpty(a.Database), Direction: strings.ToLower(a.Direction), Folders: nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days,
+		Disabled: a.Disabled,
+	}
+	if f.Server == "" {
+		f.Server = c.Name
+	}
+	var err error
+	if a.Every != "continuous" {
+		if f.Every, err = time.ParseDuration(a.Every); err != nil || f.Every <= 0 {
+			return Connection{}, fmt.Errorf("%w: --every is a time such as 15m, or continuous", ErrUsage)
+		}
+	}
+	if f.From, f.Until, err = parseBetween(a.Between); err != nil {
+		return Connection{}, err
+	}
+	if err := directory.CheckConnection(&f); err != nil {
+		return Connection{}, err
+	}
+	// What the client would refuse later is refused now.
+	job, err := c.job(&f)
+	if err != nil {
+		return Connection{}, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	job.Client.Close()
+	x, err := c.Directory.AddConnection(ctx, c.Who, f)
+	return c.connectionOf(&x), err
+}
+
+// parseBetween reads 22:00-06:00 as minutes of the day.
+func parseBetween(text string) (from, until int, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	a, b, _ := strings.Cut(text, "-")
+	for _, p := range []struct {
+		text string
+		to   *int
+	}{{a, &from}, {b, &until}} {
+		t, err := time.Parse("15:04", strings.TrimSpace(p.text))
+		if err != nil {
+			return 0, 0, fmt.Errorf("%w: %q is no part of a day such as 22:00-06:00", ErrUsage, text)
+		}
+		*p.to = t.Hour()*60 + t.Minute()
+	}
+	return from, until, nil
+}
+
+func (c *Call) connection(ctx context.Context, name string) (directory.Connection, error) {
+	list, err := c.Directory.Connections(ctx, note.System)
+	if err != nil {
+		return directory.Connection{}, err
+	}
+	for _, x := range list {
+		if strings.EqualFold(x.Name, name) {
+			return x, nil
+		}
+	}
+	return directory.Connection{}, fmt.Errorf("%w: no connection %.80q", directory.ErrNotFound, name)
+}
+
+func (c *Call) connectionOf(x *directory.Connection) Connection {
+	out := Connection{
+		Name: x.Name, URL: x.URL, User: x.User, Server: x.Server, Databases: x.Databases, Direction: x.Direction,
+		Folders: x.Folders, MaxSize: Size(x.MaxSize), Days: x.Days, Every: "continuous", Disabled: x.Disabled,
+	}
+	if x.Every > 0 {
+		out.Every = x.Every.String()
+	}
+	if x.From != x.Until {
+		out.Between = fmt.Sprintf("%02d:%02d-%02d:%02d", x.From/60, x.From%60, x.Until/60, x.Until%60)
+	}
+	if c.Replicator != nil {
+		c.Replicator.status(x.ID, &out)
+	}
+	return out
+}
+
+// job is what a connection asks for.
+func (s *System) job(f *directory.ConnectionFields) (*https.Job, error) {
+	direction, err := https.ParseDirection(f.Direction)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	client, err := https.NewClient(s.Env, https.ClientOptions{URL: f.URL, User: f.User, Secret: f.Password, Fingerprint: f.Fingerprint})
+	if err != nil {
+		return nil, err
+	}
+	j := &https.Job{
+		Client: client, Service: s.Replica, Store: s.Store, Databases: f.Databases, Direction: direction,
+		Select: replica.Selection{Folders: f.Folders, MaxSize: f.MaxSize},
+	}
+	if f.Days > 0 {
+		// Of whole days, so that the selection is the same all day and the next run goes on where this one ends.
+		day := s.Env.Clock.Now().UTC().Truncate(24 * time.Hour)
+		j.Select.Since = day.AddDate(0, 0, -f.Days).Unix()
+	}
+	return j, nil
+}
+
+func (c *Call) replicaProgress(title string, p replica.Progress) {
+	c.Progress(Progress{Stage: title, Done: p.Done, Text: fmt.Sprintf("of %d notes, %d brought", p.Total, p.Added+p.Updated+p.Deleted)})
+}
+
+func replicated(a *https.Account, list []https.Outcome) Replicated {
+	out := Replicated{Server: a.Server, Databases: []ReplicatedDatabase{}}
+	for _, o := range list {
+		d := ReplicatedDatabase{
+			Title: o.Title, ID: o.ID.String(), New: o.Made, Received: o.In.Added + o.In.Updated, Sent: o.Out.Added + o.Out.Updated,
+			Deleted: o.In.Deleted + o.Out.Deleted, Objects: Size(o.In.ObjectBytes + o.Out.ObjectBytes), Restored: o.In.Restored || o.Out.Restored,
+		}
+		for _, r := range append(slices.Clone(o.In.Refused), o.Out.Refused...) {
+			d.Refused = append(d.Refused, r.UNID.String()+": "+r.Text)
+		}
+		if o.Err != nil {
+			d.Error = o.Err.Error()
+		}
+		out.Databases = append(out.Databases, d)
+	}
+	return out
+}
+
+// adopt lets who replicates their mail file sign in here too, under the id that they have there.
+func (c *Call) adopt(ctx context.Context, a *https.Account, password string) error {
+	if a.Person == "" || a.Mail == "" {
+		return fmt.Errorf("%w: %s has no mail file on %s", ErrUsage, a.Name, a.Server)
+	}
+	id, err := note.ParseUNID(a.Person)
+	if err != nil {
+		return err
+	}
+	db, err := note.ParseDatabaseID(a.Mail)
+	if err != nil {
+		return err
+	}
+	fields := directory.PersonFields{FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailDatabase: db}
+	_, err = c.Directory.AdoptPerson(ctx, c.Who, id, directory.PersonSpec{PersonFields: fields, Password: password, Scram: c.SCRAM})
+	return err
+}
+
+func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, error) {
+	f := directory.ConnectionFields{
+		URL: a.URL, User: a.User, Password: a.Password, Fingerprint: a.Fingerprint, Databases: nonEmpty(a.Database), Direction: a.Direction,
+		Folders: nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days,
+	}
+	job, err := c.job(&f)
+	if err != nil {
+		return Replicated{}, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	defer job.Client.Close()
+	job.Compare, job.Progress = a.Compare, c.replicaProgress
+	if a.Adopt {
+		account, err := job.Client.Account(ctx)
+		if err == nil {
+			err = c.adopt(ctx, &account, a.Password)
+		}
+		if err != nil {
+			return Replicated{}, err
+		}
+	}
+	if !a.Continuous {
+		account, list, err := job.Run(ctx)
+		return replicated(&account, list), err
+	}
+	var last Replicated
+	server := https.Account{Server: job.Client.Host()}
+	err = job.Watch(ctx, func(list []https.Outcome, err error) {
+		job.Compare = false
+		last = replicated(&server, list)
+		if text := runText(last, err); text != "" {
+			c.Progress(Progress{Output: c.Env.Clock.Now().UTC().Format(time.RFC3339) + " " + text + "\n"})
+		}
+	})
+	if ctx.Err() != nil {
+		err = nil // whoever asked has seen enough
+	}
+	return last, err
+}
+
+// runText is one line about a run, "" where nothing was to be done.
+func runText(r Replicated, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	var parts []string
+	for _, d := range r.Databases {
+		switch {
+		case d.Error != "":
+			parts = append(parts, d.Title+": "+d.Error)
+		case d.Received+d.Sent+d.Deleted+len(d.Refused) > 0:
+			parts = append(parts, fmt.Sprintf("%s: %d received, %d sent, %d deleted, %d refused", d.Title, d.Received, d.Sent, d.Deleted, len(d.Refused)))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func replicaHistory(ctx context.Context, c *Call, _ *struct{}) ([]ReplicaShown, error) {
+	list, err := c.Replica.History(ctx)
+	out := []ReplicaShown{}
+	for _, x := range list {
+		r := ReplicaShown{
+			Database: x.Database.String(), Other: x.Name, Replica: fmt.Sprintf("%016X", uint64(x.Replica)), Received: x.Received, Given: x.Given,
+			Time: x.Time, Aside: len(x.Aside),
+		}
+		if i, err := c.Store.Info(x.Database); err == nil {
+			r.Title = i.Title
+		}
+		if len(x.Aside) > 0 {
+			r.First = x.Aside[0].UNID.String() + ": " + x.Aside[0].Text
+		}
+		out = append(out, r)
+	}
+	return out, err
+}
+
+// hostOf is a URL's host, for the log.
+func hostOf(text string) string {
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return text
+}

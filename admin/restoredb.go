@@ -1,0 +1,463 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/backup"
+	"doublet/store/layout"
+)
+
+// RestoreDatabase are the arguments of db restore.
+type RestoreDatabase struct {
+	Name string `json:"name" arg:"required" help:"id or title in the backup, or its owner's name"`
+	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
+	At   int    `json:"at" help:"generation; without it the latest"`
+	As   string `json:"as" help:"title of a copy that stands beside what is there; without it what is restored takes the place of what is there"`
+}
+
+// RestoredDatabase is the result of db restore.
+type RestoredDatabase struct {
+	Database
+	Generation uint64    `json:"generation"`
+	Time       time.Time `json:"time"`
+	Notes      uint64    `json:"notes"`
+	Bytes      Size      `json:"bytes"`
+	// Replaced is the database whose place it has taken; db undo brings that one back beside it.
+	Replaced string `json:"replaced,omitempty"`
+	Took     string `json:"took"`
+}
+
+const restoreDatabaseLong = `Copies one database out of a generation of a backup folder into the store, while the server runs or is stopped. Folders,
+messages, flags, annotations and access are as they were; the database has a new id, and its folders new UIDVALIDITYs,
+so that mail programs fetch it anew. The newest state of each document comes along, older ones do not.
+
+Without --as it becomes the mail file of the person, or the mail-in database, to which the other belongs; that one is
+removed as by db remove: for 30 days db undo brings it back, with what has arrived since the backup.`
+
+// restoring begins the title of a database that is being restored.
+const restoring = "being restored: "
+
+func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out RestoredDatabase, err error) {
+	dir, err := c.backupDir(a.Dir)
+	if err != nil {
+		return out, err
+	}
+	start := c.Env.Clock.Now()
+	from, g, err := backup.Open(c.Env, dir, uint64(max(a.At, 0)), store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: c.Store.Indexes()})
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	info, err := c.inBackup(from, a.Name)
+	if err != nil {
+		return out, err
+	}
+	var place *databasePlace
+	if a.As == "" {
+		if place, err = c.placeOf(ctx, a.Name, &info); err != nil {
+			return out, err
+		}
+	}
+	k := &copying{Call: c, ctx: ctx, from: from, src: info.ID, folders: map[note.ID]note.ID{}, made: map[note.ID]note.ID{}}
+	if err := k.run(&info); err != nil {
+		return out, fmt.Errorf("restore %s: %w", info.Title, err)
+	}
+	title := cmp.Or(a.As, info.Title)
+	err = c.Store.SetInfo(note.System, k.dst, func(i *layout.Info) { i.Title, i.ACL = title, info.ACL })
+	if err == nil && place != nil {
+		out.Replaced, err = c.replace(ctx, place, k.dst)
+	}
+	if err != nil {
+		return out, err
+	}
+	made, err := c.Store.Info(k.dst)
+	out.Database, out.Generation, out.Time, out.Notes, out.Bytes = c.databaseOf(ctx, made), g.Number, g.Began, k.notes, Size(k.bytes)
+	out.Took = c.Env.Clock.Now().Sub(start).Round(time.Millisecond).String()
+	return out, err
+}
+
+// inBackup finds a database in a backup: by its id, by who owns it or did, by its title.
+func (c *Call) inBackup(from *store.Store, name string) (layout.Info, error) {
+	all, err := from.Databases()
+	if err != nil {
+		return layout.Info{}, err
+	}
+	find := func(is func(*layout.Info) bool) (found []layout.Info) {
+		for i := range all {
+			if is(&all[i]) {
+				found = append(found, all[i])
+			}
+		}
+		return found
+	}
+	var found []layout.Info
+	if id, err := note.ParseDatabaseID(strings.ToUpper(name)); err == nil {
+		found = find(func(i *layout.Info) bool { return i.ID == id })
+	}
+	if p, err := c.Directory.ByName(context.Background(), name); err == nil && len(found) == 0 {
+		if found = find(func(i *layout.Info) bool { return i.ID == p.MailDatabase }); len(found) == 0 {
+			// It may have had another one at that time.
+			found = find(func(i *layout.Info) bool { return i.Owner == p.ID && i.Kind == mailbox.Kind })
+		}
+	}
+	if len(found) == 0 {
+		found = find(func(i *layout.Info) bool { return strings.EqualFold(i.Title, name) })
+	}
+	switch {
+	case len(found) == 0:
+		return layout.Info{}, fmt.Errorf("database %q in the backup: %w", name, store.ErrNotFound)
+	case len(found) > 1:
+		return layout.Info{}, fmt.Errorf("%w: %d databases of the backup go by %q: give an id", ErrUsage, len(found), name)
+	case found[0].ID == directory.ID || found[0].Queue || found[0].Kind != mailbox.Kind && found[0].Owner.IsZero():
+		return layout.Info{}, fmt.Errorf("%w: %s is the server's own: restore the whole store", ErrUsage, found[0].Title)
+	}
+	return found[0], nil
+}
+
+// databasePlace is what names a database: a person, or an entry for mail-in.
+type databasePlace struct {
+	person, mailIn note.UNID
+	database       note.DatabaseID
+	owner          note.UNID
+}
+
+// placeOf finds whose database it was, today.
+func (c *Call) placeOf(ctx context.Context, name string, info *layout.Info) (*databasePlace, error) {
+	if m, err := c.Directory.MailInByName(ctx, name); err == nil {
+		return &databasePlace{mailIn: m.ID, database: m.Database}, nil
+	}
+	p, err := c.Directory.ByName(ctx, name)
+	if err != nil && !info.Owner.IsZero() {
+		p, err = c.Directory.Person(ctx, info.Owner)
+	}
+	if err != nil || !p.Removed.IsZero() || p.ID != info.Owner && p.MailDatabase != info.ID {
+		return nil, fmt.Errorf("%w: %s belongs to nobody here now: give a title for the copy, --as", ErrUsage, info.Title)
+	}
+	return &databasePlace{person: p.ID, database: p.MailDatabase, owner: p.ID}, nil
+}
+
+// replace puts a database in the place of another one, which is removed, for 30 days. From the change of the
+// directory on mail comes into the new one; what is on its way to the old one then finds it out of service
+// and is delivered anew.
+func (c *Call) replace(ctx context.Context, at *databasePlace, id note.DatabaseID) (old string, err error) {
+	if at.mailIn.IsZero() {
+		_, err = c.Directory.SetPerson(ctx, c.Who, at.person, func(f *directory.PersonFields) error { f.MailDatabase = id; return nil })
+	} else {
+		_, err = c.Directory.SetMailIn(ctx, c.Who, at.mailIn, func(f *directory.MailInFields) error { f.Database = id; return nil })
+	}
+	if err != nil || at.database == 0 || at.database == id {
+		return "", err
+	}
+	now := c.Env.Clock.Now().UTC().Format(time.RFC3339)
+	err = c.Store.SetInfo(note.System, at.database, func(i *layout.Info) {
+		i.Title += ", replaced " + now[:10]
+		i.State, i.Reason = layout.PendingDelete, removedAt+now
+	})
+	if errors.Is(err, store.ErrNotFound) { // it was never made
+		return "", nil
+	}
+	return at.database.String(), err
+}
+
+// copying brings a database of another store into this one, in pieces: folder by folder, in the order of UIDs.
+type copying struct {
+	*Call
+	ctx      context.Context
+	from     *store.Store
+	src, dst note.DatabaseID
+	folders  map[note.ID]note.ID // of the source, here
+	made     map[note.ID]note.ID // notes
+	batch    []copied
+	weight   int
+
+	notes, bytes uint64
+}
+
+// copied is one step: a note that is made, or one that comes into another folder.
+type copied struct {
+	source  note.ID
+	new     store.New
+	author  note.UNID
+	folder  note.ID // here; 0: none
+	deleted bool    // marked there
+	known   note.ID // here already
+	release []interface{ Release() }
+	objects []*store.Object
+}
+
+// run copies everything into a database that nobody sees before it is whole.
+func (k *copying) run(info *layout.Info) (err error) {
+	k.dst, err = k.Store.CreateDatabase(note.System, store.Create{
+		Title: restoring + info.Title, Kind: info.Kind, Owner: info.Owner, ACL: note.ACL{Default: note.NoAccess},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		k.drop()
+		if err != nil {
+			err = errors.Join(err, k.Store.RemoveDatabase(note.System, k.dst))
+		}
+	}()
+	err = k.from.Read(k.ctx, note.System, k.src, func(r *store.Reader) error {
+		list := r.Folders()
+		for _, step := range []func(*store.Reader, *layout.Folder) error{k.folder, k.grants, k.members} {
+			for _, f := range list {
+				if err := step(r, f); err != nil {
+					return fmt.Errorf("folder %q: %w", f.Name, err)
+				}
+			}
+		}
+		return k.others(r)
+	})
+	if err != nil {
+		return err
+	}
+	// Quotas hold from now on: what was there is there again.
+	return k.Store.SetInfo(note.System, k.dst, func(i *layout.Info) { i.Quota, i.Warning = info.Quota, info.Warning })
+}
+
+// folder makes a folder as it was.
+func (k *copying) folder(r *store.Reader, f *layout.Folder) error {
+	items, err := r.FolderItems(f.Note)
+	if err != nil {
+		return err
+	}
+	return k.Store.Update(k.ctx, note.System, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
+		w, err := tx.Database(k.dst)
+		if err != nil {
+			return err
+		}
+		id, err := w.CreateFolder(f.Name, f.SpecialUse)
+		if err != nil {
+			return err
+		}
+		k.folders[f.Note] = id
+		for _, p := range f.Subscribed {
+			if err := w.Subscribe(id, p, true); err != nil {
+				return err
+			}
+		}
+		have, err := w.FolderItems(id)
+		for i := 0; err == nil && i < len(items); i++ {
+			if it := items[i]; have.Get(it.Name) == nil {
+				err = w.SetFolderItem(id, it.Name, bytes.Clone(it.Value), 0)
+			}
+		}
+		return err
+	})
+}
+
+// grants gives a folder its access list, once all are made: what is made below one that has a list gets one too.
+func (k *copying) grants(_ *store.Reader, f *layout.Folder) error {
+	if !f.HasACL {
+		return nil
+	}
+	return k.Store.Update(k.ctx, note.System, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
+		w, err := tx.Database(k.dst)
+		if err != nil {
+			return err
+		}
+		return w.SetFolderACL(k.folders[f.Note], &f.ACL)
+	})
+}
+
+// members copies what is in a folder.
+func (k *copying) members(r *store.Reader, f *layout.Folder) error {
+	var ids []note.ID
+	err := r.Members(f.Note, 0, ^uint32(0), func(_ uint32, id note.ID) bool {
+		ids = append(ids, id)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		row, err := r.Note(id)
+		if err != nil {
+			return fmt.Errorf("note %d: %w", id, err)
+		}
+		m, _ := row.Member(f.Note)
+		if err := k.add(r, id, row, k.folders[f.Note], m.Deleted); err != nil {
+			return fmt.Errorf("note %d: %w", id, err)
+		}
+	}
+	return k.flush()
+}
+
+// others copies the notes that are in no folder.
+func (k *copying) others(r *store.Reader) error {
+	for from := note.ID(0); ; {
+		var ids []note.ID
+		err := r.Notes(from, func(id note.ID, n *layout.Note) bool {
+			if n.Class != note.Folder && len(n.Members) == 0 {
+				ids = append(ids, id)
+			}
+			from = id + 1
+			return len(ids) < importBatch
+		})
+		if err != nil || len(ids) == 0 {
+			return errors.Join(err, k.flush())
+		}
+		for _, id := range ids {
+			row, err := r.Note(id)
+			if err == nil {
+				err = k.add(r, id, row, 0, false)
+			}
+			if err != nil {
+				return fmt.Errorf("note %d: %w", id, err)
+			}
+		}
+	}
+}
+
+// add puts a note into the batch, which is written when it is large enough.
+func (k *copying) add(r *store.Reader, id note.ID, row *layout.Note, folder note.ID, deleted bool) error {
+	if err := k.ctx.Err(); err != nil {
+		return err
+	}
+	c := copied{source: id, folder: folder, deleted: deleted, author: row.Author}
+	if there, ok := k.made[id]; ok {
+		c.known = there
+	} else if err := k.read(r, id, row, &c); err != nil {
+		return err
+	}
+	// Who made a note is who writes it: a batch has one author. A note must be there before it comes into
+	// another folder.
+	if n := len(k.batch); n > 0 && k.batch[n-1].author != c.author {
+		if err := k.flush(); err != nil {
+			return err
+		}
+	}
+	k.batch = append(k.batch, c)
+	k.weight += int(min(row.Size, importCommit)) + 1000
+	if len(k.batch) < importBatch && k.weight < importCommit {
+		return nil
+	}
+	return k.flush()
+}
+
+// read makes of a note what makes it here.
+func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied) error {
+	content, err := r.Content(id)
+	if err != nil {
+		return err
+	}
+	n := &c.new
+	if row.Recipe != 0 {
+		stored, err := r.Message(row)
+		if err != nil {
+			return err
+		}
+		raw, err := stored.AppendRange(make([]byte, 0, stored.Size()), 0, stored.Size())
+		if err != nil {
+			return err
+		}
+		composed, err := k.Mailbox.ComposeImported(k.ctx, raw)
+		if err != nil {
+			return err
+		}
+		c.release = append(c.release, composed)
+		*n = composed.New(time.Unix(row.Date, 0))
+	} else {
+		n.Summary = bytes.Clone(content.Summary)
+	}
+	n.UNID, n.Class, n.Date, n.Thread = row.UNID, row.Class, row.Date, row.Thread
+	n.Content.Items = slices.Clone(content.Content.Items)
+	for i := range n.Content.Items {
+		n.Content.Items[i].Value = bytes.Clone(n.Content.Items[i].Value)
+	}
+	n.Content.Attachments = slices.Clone(content.Content.Attachments)
+	for _, a := range n.Content.Attachments {
+		data, err := r.Object(id, a.Digest, nil)
+		if err != nil {
+			return err
+		}
+		o, err := k.Store.Attach(k.ctx, data)
+		if err != nil {
+			return err
+		}
+		c.release, c.objects = append(c.release, o), append(c.objects, o)
+	}
+	for _, it := range row.State {
+		switch {
+		case it.Value != note.On:
+		case it.Kind == note.Keyword:
+			n.Keywords = append(n.Keywords, it.Key)
+		case it.Kind == note.Seen && len(it.Key) == len(note.UNID{}):
+			n.SeenBy = append(n.SeenBy, note.UNID([]byte(it.Key)))
+		}
+	}
+	return nil
+}
+
+// flush writes the batch: all of it or nothing.
+func (k *copying) flush() error {
+	if len(k.batch) == 0 {
+		return nil
+	}
+	defer k.drop()
+	who := note.System
+	who.Person = k.batch[0].author
+	ids := make([]note.ID, len(k.batch))
+	err := k.Store.Update(k.ctx, who, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
+		w, err := tx.Database(k.dst)
+		for i := 0; err == nil && i < len(k.batch); i++ {
+			ids[i], err = k.batch[i].write(w)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range k.batch {
+		if c := &k.batch[i]; c.known == 0 {
+			k.made[c.source] = ids[i]
+			k.notes++
+			if c.new.Message != nil {
+				k.bytes += c.new.Message.Size
+			}
+		}
+	}
+	k.Progress(Progress{Stage: "restore", Done: k.notes, Bytes: k.bytes})
+	return nil
+}
+
+func (c *copied) write(w *store.Writer) (id note.ID, err error) {
+	if id = c.known; id != 0 {
+		_, err = w.AddTo(id, c.folder)
+	} else {
+		for _, o := range c.objects {
+			w.Keep(o)
+		}
+		if c.new.Folders = nil; c.folder != 0 {
+			c.new.Folders = []note.ID{c.folder}
+		}
+		id, err = w.Create(c.new)
+	}
+	if err == nil && c.deleted {
+		err = w.MarkDeleted(id, c.folder, true)
+	}
+	return id, err
+}
+
+// drop releases what the batch holds.
+func (k *copying) drop() {
+	for i := range k.batch {
+		for _, r := range k.batch[i].release {
+			r.Release()
+		}
+	}
+	k.batch, k.weight = k.batch[:0], 0
+}

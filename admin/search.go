@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/note"
+)
+
+// SearchStatus is where the full-text index stands.
+type SearchStatus struct {
+	Running bool `json:"running" show:"always"`
+	// Behind are changes of the store that the index has not seen, BehindFor for how long it has been behind.
+	Behind    uint64 `json:"behind" show:"always"`
+	BehindFor string `json:"behind_for,omitempty"`
+	Databases int    `json:"databases" show:"always"`
+	// Building are databases that are not indexed whole yet, or anew.
+	Building int `json:"building" show:"always"`
+	// Waiting are messages whose attachments are still to be read.
+	Waiting   int    `json:"attachments_waiting" show:"always"`
+	Notes     uint64 `json:"notes" show:"always"`
+	Text      Size   `json:"text" show:"always"`
+	Size      Size   `json:"size" show:"always"`
+	Encrypted uint64 `json:"skipped_encrypted" show:"always"`
+	Broken    uint64 `json:"skipped_broken" show:"always"`
+	Beyond    uint64 `json:"cut_at_limits" show:"always"`
+}
+
+// SearchRebuild are the arguments of search rebuild.
+type SearchRebuild struct {
+	Database string `json:"database" arg:"optional" help:"id, title, or the name of a person whose mail file it is; without one all databases"`
+}
+
+// errNoSearch says that there is no index to speak of.
+var errNoSearch = errors.New("full-text search is off (search.enabled)")
+
+func searches() []*Verb {
+	return []*Verb{
+		define("search status", "where the full-text index stands", searchStatus, serverOnly),
+		define("search rebuild", "build the full-text index of a database anew, beside what answers now", searchRebuild, changes, serverOnly),
+	}
+}
+
+func searchStatus(ctx context.Context, c *Call, _ *struct{}) (SearchStatus, error) {
+	if c.Search == nil {
+		return SearchStatus{}, errNoSearch
+	}
+	st, err := c.Search.Status(ctx)
+	out := SearchStatus{
+		Running: st.Running, Behind: st.Behind, Databases: st.Databases, Building: st.Building, Waiting: st.Waiting, Notes: st.Notes - min(st.Notes, st.Gone),
+		Text: Size(st.Text), Size: Size(st.Size), Encrypted: st.Encrypted, Broken: st.Broken, Beyond: st.Beyond,
+	}
+	if st.Since > 0 {
+		out.BehindFor = st.Since.Round(time.Millisecond).String()
+	}
+	return out, err
+}
+
+func searchRebuild(_ context.Context, c *Call, a *SearchRebuild) (Done, error) {
+	if c.Search == nil {
+		return Done{}, errNoSearch
+	}
+	if a.Database == "" {
+		c.Search.Rebuild(note.DatabaseID(0))
+		return Done{"the index of all databases is built anew; search status tells how far it is"}, nil
+	}
+	info, err := c.database(a.Database)
+	if err != nil {
+		return Done{}, err
+	}
+	c.Search.Rebuild(info.ID)
+	return Done{fmt.Sprintf("the index of %s is built anew; search status tells how far it is", info.Title)}, nil
+}

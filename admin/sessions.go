@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/directory"
+	"doublet/directory/session"
+	"doublet/note"
+)
+
+// Session is the session of a browser as verbs show one.
+type Session struct {
+	ID      string    `json:"id"`
+	Person  string    `json:"person"`
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used"`
+	Ends    time.Time `json:"ends"`
+	Second  bool      `json:"second_factor,omitempty"`
+	Address string    `json:"address,omitempty"`
+	Agent   string    `json:"user_agent,omitempty"`
+}
+
+// SessionList are the arguments of session list.
+type SessionList struct {
+	Person string `json:"person" arg:"optional" help:"name, address or id of a person; without one everybody's"`
+	Limit  int    `json:"limit" help:"at most so many (1,000 where none is given)"`
+}
+
+// SessionEnd are the arguments of session end: one of them.
+type SessionEnd struct {
+	ID     string `json:"id" arg:"optional" help:"id of a session"`
+	Person string `json:"person" help:"name, address or id of a person: all their sessions"`
+	All    bool   `json:"all" help:"everybody's sessions, as after a restore, which brings back those that were ended since the backup"`
+}
+
+func sessions() []*Verb {
+	return []*Verb{
+		define("session list", "browsers that are signed in, the last used first", sessionList),
+		define("session end", "sign browsers out at once", sessionEnd, changes),
+		define("user totp off", "take a person's second factor away: the device and the recovery codes are lost", func(ctx context.Context, c *Call, a *Named) (Done, error) {
+			p, err := c.person(ctx, a.Name)
+			if err != nil {
+				return Done{}, err
+			}
+			return Done{"the second factor of " + p.Name() + " is off"}, c.Directory.RemoveTOTP(ctx, c.Who, p.ID)
+		}, changes),
+	}
+}
+
+func sessionList(ctx context.Context, c *Call, a *SessionList) ([]Session, error) {
+	var person note.UNID
+	if a.Person != "" {
+		p, err := c.person(ctx, a.Person)
+		if err != nil {
+			return nil, err
+		}
+		person = p.ID
+	}
+	if a.Limit <= 0 {
+		a.Limit = 1000
+	}
+	list, err := c.Sessions.List(ctx, person, a.Limit)
+	out := make([]Session, 0, len(list))
+	names := map[note.UNID]string{}
+	for _, s := range list {
+		name, known := names[s.Person]
+		if !known {
+			name = s.Person.String()
+			if p, err := c.Directory.Person(ctx, s.Person); err == nil {
+				name = p.Name()
+			}
+			names[s.Person] = name
+		}
+		out = append(out, Session{ID: s.ID.String(), Person: name, Created: s.Created, Used: s.Used, Ends: s.Ends, Second: s.Second, Address: s.Address, Agent: s.Agent})
+	}
+	return out, err
+}
+
+func sessionEnd(ctx context.Context, c *Call, a *SessionEnd) (Done, error) {
+	switch {
+	case a.ID != "" && a.Person == "" && !a.All:
+		id, err := note.ParseUNID(a.ID)
+		if err == nil {
+			err = c.Sessions.End(ctx, note.UNID{}, id)
+		} else {
+			err = session.ErrNone
+		}
+		if errors.Is(err, session.ErrNone) {
+			err = fmt.Errorf("session %q: %w", a.ID, directory.ErrNotFound)
+		}
+		return Done{"the session is ended"}, err
+	case a.ID == "" && (a.Person != "") != a.All:
+		var person note.UNID
+		if a.Person != "" {
+			p, err := c.person(ctx, a.Person)
+			if err != nil {
+				return Done{}, err
+			}
+			person = p.ID
+		}
+		n, err := c.Sessions.EndAll(ctx, person, note.UNID{})
+		return Done{fmt.Sprintf("%d sessions are ended", n)}, err
+	}
+	return Done{}, fmt.Errorf("%w: name a session by its id, a person with --person, or --all", ErrUsage)
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"doublet/admin"
+	"doublet/bus"
+	"doublet/bus/embedded"
+	"doublet/bus/external"
+	"doublet/bus/natsbus"
+	"doublet/bus/pki"
+	"doublet/cmd/doublet/config"
+
+	"github.com/spf13/cobra"
+)
+
+// clusterDir is the folder of the membership in the data folder.
+const clusterDir = "cluster"
+
+// membership is what the verbs about clusters act on.
+func (h *house) membership() *admin.Cluster {
+	c := &admin.Cluster{Dir: filepath.Join(h.cfg.Data.Dir, clusterDir), Options: pki.Options{WritePrivate: writePrivate}}
+	c.Addresses = func() (routes, direct string, err error) {
+		a, err := clusterAddresses(&h.cfg)
+		return a.routes.advertise, a.direct.advertise, err
+	}
+	return c
+}
+
+// address is one of the cluster's two: where this server listens, and what mates are told. Both are empty where it
+// is off.
+type address struct{ listen, advertise string }
+
+type addresses struct{ routes, direct address }
+
+// clusterAddresses makes the addresses of the settings.
+func clusterAddresses(cfg *config.Config) (a addresses, err error) {
+	c := &cfg.Cluster
+	bad := func(key string, err error) (addresses, error) {
+		return addresses{}, &config.Error{Where: "configuration", Key: "cluster." + key, Err: err}
+	}
+	own := ""
+	if c.Interface != "" {
+		if own, err = interfaceAddress(c.Interface); err != nil {
+			return bad("interface", err)
+		}
+	}
+	if a.direct, err = clusterAddress(c.Direct, own, c.Advertise, cfg.Server.Name); err != nil {
+		return bad("direct", err)
+	}
+	if c.NATS != "" {
+		return a, nil
+	}
+	if a.routes, err = clusterAddress(c.Routes, own, c.Advertise, cfg.Server.Name); err != nil {
+		return bad("routes", err)
+	}
+	return a, nil
+}
+
+func clusterAddress(setting, own, advertise, name string) (address, error) {
+	if setting == config.Off {
+		return address{}, nil
+	}
+	host, port, err := net.SplitHostPort(setting)
+	if err != nil {
+		return address{}, err
+	}
+	if host == "" {
+		host = own
+	}
+	a := address{listen: net.JoinHostPort(host, port)}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = ""
+	}
+	for _, known := range []string{advertise, host, name} {
+		if known != "" {
+			a.advertise = net.JoinHostPort(known, port)
+			break
+		}
+	}
+	return a, nil
+}
+
+// interfaceAddress is the first address of a network interface that others reach: IPv4 before IPv6.
+func interfaceAddress(name string) (string, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	list, err := i.Addrs()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	found := ""
+	for _, a := range list {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || p.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		if p.Addr().Is4() {
+			return p.Addr().String(), nil
+		}
+		if found == "" {
+			found = p.Addr().String()
+		}
+	}
+	if found == "" {
+		return "", fmt.Errorf("%s has no address", name)
+	}
+	return found, nil
+}
+
+// admit lets in a server that joins, and lets the bus speak with it.
+func (h *house) admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.Admission, error) {
+	admission, err := h.system.Admit(ctx, m, a)
+	if b := h.bus.Load(); err == nil && b != nil {
+		(*b).SetMembers(admission.Members)
+	}
+	return admission, err
+}
+
+// openBus opens this server's end of the bus, where it is in a cluster; else it is nil. Handlers are registered
+// before SetMembers.
+func (h *house) openBus() (bus.Bus, error) {
+	f, err := h.system.Cluster.Folder(h.system)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	a, err := clusterAddresses(&h.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if a.direct.listen == "" {
+		h.env.Log.Warn("cluster.direct is off: this server takes no part in its cluster", "cluster", f.Cluster())
+		return nil, nil
+	}
+	c := &h.cfg.Cluster
+	o := natsbus.Options{
+		Identity: f, Listen: a.direct.listen, Grant: bus.Grant{Requests: c.Requests, Bytes: int64(c.RequestMemory)}, Streams: c.Streams,
+		Admit: h.admit, Stats: h.system.Stats,
+	}
+	if c.NATS != "" {
+		return external.Open(h.env, external.Options{Options: o, URLs: c.NATS, Credentials: c.NATSCreds, NKey: c.NATSKey, CA: c.NATSCA})
+	}
+	if a.routes.listen == "" {
+		return nil, &config.Error{Where: "configuration", Key: "cluster.routes", Err: errors.New("off, and cluster.nats is not set: nothing carries messages between the members")}
+	}
+	return embedded.Open(h.env, embedded.Options{Options: o, Routes: a.routes.listen, Advertise: a.routes.advertise})
+}
+
+// joinCommand is doublet cluster join: it makes the data folder of a server that is in a cluster from its first
+// start on.
+func (a *app) joinCommand() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use: "join TOKEN", Short: "make a data folder of a new server in the cluster that a token is of", Args: count(1, 1),
+		Long: "Make a data folder for a server that joins a cluster: its certificate, doublet.toml, and an empty store. TOKEN comes from\n" +
+			"doublet cluster token on a server of the cluster. People, databases and everything else come from the other members\n" +
+			"when doublet serve runs. To join on a machine that has other addresses than the settings say, give them here.",
+	}
+	cmd.Flags().StringVar(&name, "name", "", "name of the server (default server.name)")
+	overrides := settingFlags(cmd, "cluster.", config.Default())
+	doors := doorFlags(cmd, config.Default())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		all := doors()
+		for key, value := range overrides() {
+			all[key] = value
+		}
+		cfg, _, err := a.load(config.Default(), all)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			name = cfg.Server.Name
+		}
+		return a.join(cmd.Context(), cfg, name, args[0])
+	}
+	return cmd
+}
+
+// settingFlags gives a command a flag for every setting of a section, and returns what was set.
+func settingFlags(cmd *cobra.Command, section string, base config.Config) (overrides func() map[string]string) {
+	set := map[string]*string{}
+	for _, e := range config.Describe() {
+		if len(e.Key) > len(section) && e.Key[:len(section)] == section {
+			otherwise, _ := base.Get(e.Key)
+			set[e.Key] = cmd.Flags().String(flagName(e.Key[len(section):]), otherwise, e.Doc)
+		}
+	}
+	return func() map[string]string {
+		out := map[string]string{}
+		for key, v := range set {
+			if cmd.Flags().Changed(flagName(key[len(section):])) {
+				out[key] = *v
+			}
+		}
+		return out
+	}
+}
+
+func (a *app) join(ctx context.Context, cfg config.Config, name, token string) error {
+	dir := cfg.Data.Dir
+	if _, err := os.Stat(filepath.Join(dir, "LOCK")); err == nil {
+		return &exitError{exitFailed, fmt.Errorf("%s holds a store already: a server joins with an empty data folder, which the others fill", dir)}
+	}
+	at, err := clusterAddresses(&cfg)
+	if err != nil {
+		return err
+	}
+	if at.direct.listen == "" {
+		return &exitError{exitUsage, errors.New("cluster.direct is off: a server of a cluster needs it")}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	quiet := cfg
+	quiet.Log.Level = "error"
+	e := world(&quiet, a.err)
+	me := pki.Applicant{Name: name, Host: cfg.Server.Name, Version: version(), Route: at.routes.advertise, Direct: at.direct.advertise}
+	f, admission, err := pki.Join(ctx, e, filepath.Join(dir, clusterDir), token, me, pki.Options{WritePrivate: writePrivate})
+	switch {
+	case errors.Is(err, pki.ErrExists): // an attempt that was cut short
+		if f, err = pki.Open(e, filepath.Join(dir, clusterDir), pki.Options{}); err != nil {
+			return err
+		}
+	case errors.Is(err, pki.ErrBadToken):
+		return &exitError{exitUsage, err}
+	case err != nil:
+		return err
+	}
+	if cfg.Server.Domain == "" {
+		cfg.Server.Domain = admission.Domain
+	}
+	if err := writeSettings(cfg); err != nil {
+		return err
+	}
+	s, err := openStore(e, &cfg, nil, nil)
+	if err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "joined %s as %s (%s)\n  settings: %s\nnext: doublet serve --data %s runs the server, which the others fill\n",
+		f.Cluster(), f.Identity().Name, f.Identity().ID, filepath.Join(dir, config.FileName), dir)
+	return err
+}

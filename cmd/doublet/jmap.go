@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"doublet/cmd/doublet/config"
+	"doublet/directory"
+	"doublet/note"
+	"doublet/serve/jmapd"
+	"doublet/serve/jmapd/push"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/serve/websession"
+	"doublet/wire/webpush"
+)
+
+// openJMAP opens the JMAP door, and has it push. What it returns ends the pushing.
+func (h *house) openJMAP(in *signin.Service, who *signin.Web, x *websession.Service, memory *listen.Budget) (func(context.Context) error, error) {
+	s, cfg := h.system, &h.cfg
+	o := jmapd.Options{Authenticate: callers(x), Memory: memory, Stats: s.Stats, Limits: jmapd.Limits{Upload: int64(cfg.Limits.MessageSize)}}
+	door := jmapd.New(h.env, o, jmapd.NewBackend(in, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
+	h.web.Handle(jmapd.PathWellKnown, door)
+	h.web.Handle("/jmap/", door)
+	return h.openPush(door, x, who)
+}
+
+// callers says to the JMAP door who is there.
+func callers(x *websession.Service) jmapd.Authenticate {
+	return func(w http.ResponseWriter, r *http.Request) *jmapd.Caller {
+		id, err := x.Identify(r)
+		if err != nil {
+			x.Refuse(w, r, err)
+			return nil
+		}
+		return &jmapd.Caller{Account: id.Account, Session: id.Credential}
+	}
+}
+
+// openPush has the JMAP door push. Whoever signs out, or may do nothing more, is told nothing more.
+func (h *house) openPush(door *jmapd.Server, x *websession.Service, who *signin.Web) (func(context.Context) error, error) {
+	s, cfg := h.system, &h.cfg
+	o := push.Options{PerPerson: cfg.Push.PerPerson, Good: func(ctx context.Context, person note.UNID, credential string) error {
+		err := x.Good(ctx, person, credential)
+		if errors.Is(err, websession.ErrNobody) {
+			return push.ErrGone
+		}
+		return err
+	}}
+	if cfg.Push.Web {
+		var err error
+		if o.Web, err = h.webPush(who); err != nil {
+			return nil, err
+		}
+	}
+	p := door.OpenPush(o)
+	x.OnEnd(p.End)
+	x.OnChange(p.Recheck)
+	stop, err := s.Store.Watch(directory.ID, p.Recheck)
+	if err != nil {
+		return nil, err
+	}
+	s.Store.WatchInfos(func(note.DatabaseID) { p.Recheck() })
+	return func(ctx context.Context) error { stop(); return p.Close(ctx) }, p.Start(context.Background())
+}
+
+// webPush are the settings of pushes through push services.
+func (h *house) webPush(who *signin.Web) (push.WebOptions, error) {
+	s, cfg := h.system, &h.cfg
+	private, err := config.Networks(cfg.Push.Private)
+	o := push.WebOptions{
+		Subscriptions: s.Sessions, DNS: s.DNS, Private: private, Life: cfg.Push.Life.Duration, Contact: strings.TrimSpace(cfg.Push.Contact),
+		Account: func(ctx context.Context, person note.UNID) (signin.Account, error) {
+			a, _, err := who.Known(ctx, person)
+			return a, err
+		},
+	}
+	if o.Contact == "" && cfg.Server.Domain != "" {
+		o.Contact = "mailto:postmaster@" + cfg.Server.Domain
+	}
+	// A few secrets are no key; the next is one.
+	for use, ok := "vapid", false; !ok; use += "+" {
+		o.Key, ok = webpush.KeyFrom(s.Directory.Key(use))
+	}
+	return o, err
+}

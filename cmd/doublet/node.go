@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"doublet/cluster"
+	"doublet/directory"
+	"doublet/directory/session"
+	"doublet/mail"
+	"doublet/mail/keep"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// ownKinds are the databases that each member of a cluster has for itself: what waits to be sent, what it
+// remembers, and who is signed in with a browser.
+func ownKinds(i *layout.Info) bool {
+	return i.Kind == mail.Kind || i.Kind == mail.OutboxKind || i.Kind == keep.Kind || i.Kind == session.Kind
+}
+
+// startNode lets this server take its part in its cluster, if it is in one: at the start before the directory is
+// opened, since that may have to come from a mate first; and when a cluster is founded.
+func (h *house) startNode(ctx context.Context) error {
+	b, err := h.openBus()
+	if err != nil || b == nil {
+		return err
+	}
+	f, err := h.system.Cluster.Folder(h.system)
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	members, err := f.Members()
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	seeds := make([]cluster.Member, len(members))
+	for i, m := range members {
+		seeds[i] = cluster.Member{Member: m, Cluster: f.Cluster(), State: cluster.Active}
+	}
+	c := &h.cfg.Cluster
+	node := cluster.New(h.env, h.system.Store, b, h.system.Replica, cluster.Options{
+		Cluster: f.Cluster(), Seeds: seeds, Workers: c.Replicators, Replicas: c.Replicas, Local: ownKinds,
+		Users: h.users, Stats: h.system.Stats,
+	})
+	h.forward.Join(node, b)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var done sync.WaitGroup
+	h.closes("cluster", func(context.Context) error {
+		stop()
+		err := b.Close()
+		done.Wait()
+		return err
+	})
+	h.bus.Store(&b)
+	h.node.Store(node)
+	h.system.Node = node
+	if h.system.Directory != nil {
+		node.UseDirectory(h.system.Directory)
+	}
+	b.SetMembers(members)
+	done.Add(1)
+	h.env.Go("cluster", func() {
+		defer done.Done()
+		node.Run(running)
+	})
+	h.env.Log.Info("in a cluster", "cluster", f.Cluster(), "server", f.Identity().Name, "id", b.Self().String(), "members", len(members))
+	if h.system.Directory != nil {
+		return h.system.Announce(ctx)
+	}
+	return h.awaitDirectory(ctx, node)
+}
+
+// awaitDirectory waits until a server that joins has the two directories: without them it knows nobody.
+func (h *house) awaitDirectory(ctx context.Context, node *cluster.Node) error {
+	const every = 200 * time.Millisecond
+	for i := 0; ; i++ {
+		if node.Filled(cluster.ID) && node.Filled(directory.ID) {
+			return nil
+		}
+		if i%25 == 10 {
+			h.env.Log.Info("waiting for the directory from the other members of the cluster")
+		}
+		select {
+		case <-h.env.Clock.After(every):
+		case <-ctx.Done():
+			return fmt.Errorf("stopped while waiting for the directory: %w", ctx.Err())
+		}
+	}
+}
+
+// users is how many people are signed in.
+func (h *house) users() int {
+	if srv := h.conns.Load(); srv != nil {
+		return srv.Load().Users
+	}
+	return 0
+}
+
+// clusterOptions lets the store ask the cluster.
+func (h *house) clusterOptions(o *store.Options) { o.Confirm, o.Admit = h.confirm, h.admitChange }
+
+// confirm and admit are what the store asks where a database wants a mate to have a change too.
+func (h *house) confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) error {
+	if n := h.node.Load(); n != nil {
+		return n.Confirm(ctx, ids, seq)
+	}
+	return nil
+}
+
+func (h *house) admitChange(ctx context.Context, ids []note.DatabaseID) error {
+	if n := h.node.Load(); n != nil {
+		return n.Admit(ctx, ids)
+	}
+	return nil
+}

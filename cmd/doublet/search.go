@@ -1,0 +1,44 @@
+package main
+
+import (
+	"path/filepath"
+
+	"doublet/cmd/doublet/config"
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/search"
+	"doublet/search/text"
+	"doublet/stat"
+	"doublet/task"
+	"doublet/wire/mime"
+)
+
+// openSearch starts the keeping of the full-text index, and lets mail files ask it.
+func (h *house) openSearch(tasks *task.Supervisor) {
+	if !h.cfg.Search.Enabled {
+		return
+	}
+	s := h.system
+	s.Search = search.New(s.Store, h.env, searchOptions(&h.cfg, s.Stats))
+	s.Mailbox.UseSearch(s.Search)
+	tasks.Start(task.Task{Name: "FullText", Run: s.Search.Run})
+}
+
+func searchOptions(cfg *config.Config, stats *stat.Tree) search.Options {
+	c := &cfg.Search
+	dir := c.Dir
+	if dir == "" {
+		dir = filepath.Join(cfg.Data.Dir, "search")
+	}
+	return search.Options{
+		Dir: dir, CacheSize: int64(c.CacheSize), MemTableSize: int64(c.MemtableSize), DocsSize: int64(c.DocumentsSize),
+		Limits: text.Limits{
+			Part: int(c.PartText), Message: int(c.MessageText), Attachment: int(c.AttachmentSize),
+			MIME: mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)}, Attached: mailbox.HasAttachment,
+		},
+		NoAttachments: !c.Attachments, Share: c.Share, RebuildShare: c.RebuildShare,
+		Kinds: map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil, directory.Kind: search.Directory},
+		Parts: mailbox.PartsOf, Stats: stats,
+	}
+}

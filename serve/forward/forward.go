@@ -1,0 +1,243 @@
+// Package forward lets any server of a cluster take any person: a session goes to the server that leads the
+// person's mail file. The door at which a client came signs it in, and from then on carries bytes between the
+// client and the same door of the home, over a stream of the bus.
+//
+// The home believes a mate who somebody is: a mate is who its certificate says, and both read the same directory. What
+// the person may do it asks the directory itself.
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+
+	"doublet/bus"
+	"doublet/cluster"
+	"doublet/env"
+	"doublet/note"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/stat"
+)
+
+// ErrNoHome says that nobody serves the person's mail file now. The client may try again soon.
+var ErrNoHome = errors.New("forward: no server has the mail file now")
+
+// verb is that of the streams.
+const verb = "session"
+
+// Node is what forward asks the cluster: a *cluster.Node.
+type Node interface {
+	Open(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
+	Where(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
+	Use(db note.DatabaseID) (release func())
+}
+
+// Service forwards sessions and takes those that others forward. Before Join, and where it is nil, the server is
+// alone: every session is here.
+type Service struct {
+	env *env.Env
+
+	mu    sync.Mutex
+	node  Node
+	bus   bus.Bus
+	known func(ctx context.Context, person note.UNID) (signin.Account, error)
+	conns *listen.Server
+	doors map[string]*listen.Door
+
+	out, in, failed *stat.Counter
+	now             *stat.Gauge
+}
+
+// New makes a Service.
+func New(e *env.Env, stats *stat.Tree) *Service {
+	return &Service{
+		env: e, doors: map[string]*listen.Door{},
+		out:    stats.Counter("Server.Cluster.Sessions.Forwarded", "sessions that were handed on to the home of the mail file"),
+		in:     stats.Counter("Server.Cluster.Sessions.Taken", "sessions that other servers handed on to this one"),
+		failed: stats.Counter("Server.Cluster.Sessions.Failed", "sessions that could not be handed on"),
+		now:    stats.Gauge("Server.Cluster.Sessions.Current", "sessions that are carried to another server now"),
+	}
+}
+
+// Join makes the server one of a cluster, before the bus speaks with anybody.
+func (s *Service) Join(n Node, b bus.Bus) {
+	s.mu.Lock()
+	s.node, s.bus = n, b
+	s.mu.Unlock()
+	b.HandleStream(verb, s.take)
+}
+
+// Serve lets the service take sessions, at the doors that Door names. conns counts and bounds them, like those of
+// every door; known makes the account of a person whom a mate has signed in.
+func (s *Service) Serve(conns *listen.Server, known func(ctx context.Context, person note.UNID) (signin.Account, error)) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns, s.known = conns, known
+}
+
+// Door says who serves the sessions that come for a door: serve must begin with AccountOf.
+func (s *Service) Door(name string, serve func(*listen.Conn)) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doors[name] = &listen.Door{Name: name, Serve: serve}
+}
+
+// hello is the header of a stream.
+type hello struct {
+	Door   string         `json:"door"`
+	Person string         `json:"person"`
+	Client netip.AddrPort `json:"client"`
+}
+
+// Session is where a person is served: here until release is called, or by another server.
+type Session struct {
+	stream  bus.Stream
+	release func()
+	s       *Service
+}
+
+// Here says that the session is this server's own.
+func (x *Session) Here() bool { return x == nil || x.stream == nil }
+
+// End ends what Open began; after Carry it need not be called.
+func (x *Session) End() {
+	if x == nil {
+		return
+	}
+	if x.stream != nil {
+		_ = x.stream.Close()
+	}
+	if x.release != nil {
+		x.release()
+		x.release = nil
+	}
+}
+
+// Open finds the home of a person's mail file, and opens a session there if that is another server.
+// ErrNoHome: there is none for the moment. A connection that a mate has forwarded is not forwarded again.
+func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session, error) {
+	if s == nil || a.Database == 0 {
+		return &Session{}, nil
+	}
+	s.mu.Lock()
+	node, mates := s.node, s.bus
+	s.mu.Unlock()
+	if node == nil {
+		return &Session{}, nil
+	}
+	if _, ok := AccountOf(c); ok {
+		return &Session{}, nil // take holds it
+	}
+	p, err := node.Open(c.Context(), a.Database)
+	if err != nil {
+		s.failed.Inc()
+		return nil, fmt.Errorf("%w: %w", ErrNoHome, err)
+	}
+	if p.Self {
+		return &Session{release: node.Use(a.Database)}, nil
+	}
+	h := hello{Door: door, Person: a.Who.Person.String()}
+	if at, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		h.Client = at.AddrPort()
+	}
+	header, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := mates.Stream(c.Context(), p.Server, verb, header)
+	if err == nil {
+		var one [1]byte
+		if _, err = io.ReadFull(stream, one[:]); err != nil { // the other server's refusal, or its loss
+			_ = stream.Close()
+		}
+	}
+	if err != nil {
+		s.failed.Inc()
+		return nil, fmt.Errorf("%w: %s: %w", ErrNoHome, p.Name, err)
+	}
+	s.out.Inc()
+	return &Session{stream: stream, s: s}, nil
+}
+
+// Carry carries bytes between the client and the home until one of them ends, or this server stops. What the
+// client has sent already goes first. bye is what the client is told where the home is lost.
+func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) error {
+	defer x.End()
+	x.s.now.Add(1)
+	defer x.s.now.Add(-1)
+	ahead = append(append([]byte(nil), ahead...), c.Buffered()...)
+	c.DiscardInput()
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	if _, err := x.stream.Write(ahead); err != nil {
+		return x.lost(c, bye, err, true)
+	}
+	socket := c.Conn
+	forever := c.Now().AddDate(1, 0, 0)
+	_ = socket.SetDeadline(forever) // how long a client may be silent, the home knows
+	var fromClient error
+	gone := make(chan struct{})
+	x.s.env.Go("forward", func() {
+		defer close(gone)
+		_, fromClient = io.Copy(x.stream, onlyReader{socket})
+		_ = x.stream.CloseWrite()
+		if fromClient != nil {
+			_ = x.stream.Close()
+		}
+	})
+	ended := make(chan struct{})
+	x.s.env.Go("forward", func() {
+		select {
+		case <-c.Closing():
+			_ = x.stream.Close()
+		case <-ended:
+		}
+	})
+	w := &lineEnd{w: socket, at: true}
+	_, err := io.Copy(w, onlyReader{x.stream})
+	close(ended)
+	if err != nil {
+		err = x.lost(c, bye, err, w.at)
+	}
+	_ = socket.Close()
+	<-gone
+	return err
+}
+
+// lost tells the client, if that would not fall into the middle of a line.
+func (x *Session) lost(c *listen.Conn, bye string, err error, atLineEnd bool) error {
+	if atLineEnd && bye != "" {
+		_ = c.Conn.SetWriteDeadline(c.Now().Add(farewell))
+		_, _ = io.WriteString(c.Conn, bye)
+	}
+	return err
+}
+
+// onlyReader hides what io.Copy would use instead of Read.
+type onlyReader struct{ io.Reader }
+
+// lineEnd knows whether what was written last ends a line.
+type lineEnd struct {
+	w  io.Writer
+	at bool
+}
+
+func (l *lineEnd) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		l.at = p[len(p)-1] == '\n'
+	}
+	return l.w.Write(p)
+}

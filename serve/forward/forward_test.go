@@ -1,0 +1,286 @@
+package forward
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"doublet/bus"
+	"doublet/cluster"
+	"doublet/env"
+	"doublet/note"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/stat"
+)
+
+// wire is two servers' bus, over TCP.
+type wire struct {
+	bus.Bus
+	t    *testing.T
+	mate *wire
+	take bus.StreamHandler
+	live []net.Conn
+}
+
+func (w *wire) HandleStream(_ string, fn bus.StreamHandler) { w.take = fn }
+
+// end is a stream; refused is what the other side's handler came to.
+type end struct {
+	*net.TCPConn
+	refused chan error
+}
+
+func (e *end) Read(p []byte) (int, error) {
+	n, err := e.TCPConn.Read(p)
+	if err == io.EOF && e.refused != nil {
+		if refusal := <-e.refused; refusal != nil {
+			err = refusal
+		}
+		e.refused <- nil
+	}
+	return n, err
+}
+
+func (w *wire) Stream(_ context.Context, _ bus.ServerID, _ string, header []byte) (bus.Stream, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := l.Accept()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.live = append(w.live, a)
+	refused := make(chan error, 1)
+	go func() {
+		err := w.mate.take(context.Background(), note.UNID{1}, header, &end{b.(*net.TCPConn), nil})
+		refused <- err
+		_ = b.Close()
+	}()
+	return &end{a.(*net.TCPConn), refused}, nil
+}
+
+// place is a cluster in which a mail file is at one server.
+type place struct {
+	self atomic.Bool
+	none atomic.Bool
+	uses atomic.Int32
+}
+
+func (p *place) Open(ctx context.Context, db note.DatabaseID) (cluster.Place, error) {
+	return p.Where(ctx, db)
+}
+
+func (p *place) Where(context.Context, note.DatabaseID) (cluster.Place, error) {
+	if p.none.Load() {
+		return cluster.Place{}, cluster.ErrNoHome
+	}
+	return cluster.Place{Self: p.self.Load(), Name: "other"}, nil
+}
+
+func (p *place) Use(note.DatabaseID) func() {
+	p.uses.Add(1)
+	return func() { p.uses.Add(-1) }
+}
+
+var anna = signin.Account{Name: "Anna", Database: 7, Who: note.Who{Person: note.UNID{9}}}
+
+type server struct {
+	*Service
+	place *place
+	wire  *wire
+	conns *listen.Server
+}
+
+func servers(t *testing.T) (front, home *server) {
+	t.Helper()
+	e := env.TestRealTime(t).Env
+	make_ := func() *server {
+		s := &server{place: &place{}, wire: &wire{t: t}}
+		s.conns = listen.New(e, listen.Options{}, nil)
+		s.Service = New(e, stat.New(e.Clock))
+		s.Join(s.place, s.wire)
+		s.Serve(s.conns, func(_ context.Context, id note.UNID) (signin.Account, error) {
+			if id != anna.Who.Person {
+				return signin.Account{}, signin.ErrDisabled
+			}
+			return anna, nil
+		})
+		t.Cleanup(func() {
+			ctx, stop := context.WithTimeout(context.Background(), time.Second)
+			defer stop()
+			_ = s.conns.Shutdown(ctx)
+		})
+		return s
+	}
+	front, home = make_(), make_()
+	front.wire.mate, home.wire.mate = home.wire, front.wire
+	home.place.self.Store(true)
+	return front, home
+}
+
+// door answers lines: who it is, the client's address, and the line.
+func door(s *server, account signin.Account, opened *error) func(*listen.Conn) {
+	return func(c *listen.Conn) {
+		a, forwarded := AccountOf(c)
+		if !forwarded {
+			line, _ := c.ReadLine(100, time.Second) // the sign-in
+			x, err := s.Open(c, "imap", &account)
+			if *opened = err; err != nil {
+				c.PrintString("NO\r\n")
+				return
+			}
+			defer x.End()
+			c.PrintString("OK " + string(line))
+			if !x.Here() {
+				_ = x.Carry(c, nil, "BYE\r\n")
+				return
+			}
+			a = account
+		}
+		for {
+			line, err := c.ReadLine(1000, 5*time.Second)
+			if err != nil {
+				return
+			}
+			c.PrintString(a.Name + " " + c.RemoteIP().String() + " " + string(line))
+			if err := c.Flush(); err != nil || strings.HasPrefix(string(line), "QUIT") {
+				return
+			}
+		}
+	}
+}
+
+func client(t *testing.T, s *server, account signin.Account) (conn *net.TCPConn, in *bufio.Reader, opened *error) {
+	t.Helper()
+	opened = new(error)
+	l, err := s.conns.Open(listen.Door{Name: "imap", Network: "tcp", Address: "127.0.0.1:0", Serve: door(s, account, opened)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c.(*net.TCPConn), bufio.NewReader(c), opened
+}
+
+func expect(t *testing.T, in *bufio.Reader, want string) {
+	t.Helper()
+	if line, err := in.ReadString('\n'); err != nil || line != want+"\r\n" {
+		t.Fatalf("got %q, %v; want %q", line, err, want)
+	}
+}
+
+// TestForward: what a client sends reaches the same door of the home, as the person who signed in, from the
+// client's own address; what was sent ahead is not lost; the database is held meanwhile.
+func TestForward(t *testing.T) {
+	t.Parallel()
+	front, home := servers(t)
+	home.Door("imap", door(home, anna, new(error)))
+	c, in, _ := client(t, front, anna)
+	_, _ = io.WriteString(c, "login\r\nahead\r\n")
+	expect(t, in, "OK login")
+	expect(t, in, "Anna 127.0.0.1 ahead")
+	if n := home.place.uses.Load(); n != 1 {
+		t.Errorf("held by %d", n)
+	}
+	long := strings.Repeat("x", 900)
+	for range 200 {
+		_, _ = io.WriteString(c, long+"\r\n")
+		expect(t, in, "Anna 127.0.0.1 "+long)
+	}
+	_, _ = io.WriteString(c, "QUIT\r\n")
+	expect(t, in, "Anna 127.0.0.1 QUIT")
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("after the end: %v", err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); home.place.uses.Load() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the database is held for ever")
+		}
+	}
+}
+
+// TestHere: a session whose mail file is here stays, and holds it.
+func TestHere(t *testing.T) {
+	t.Parallel()
+	_, home := servers(t)
+	c, in, _ := client(t, home, anna)
+	_, _ = io.WriteString(c, "login\r\nhello\r\n")
+	expect(t, in, "OK login")
+	expect(t, in, "Anna 127.0.0.1 hello")
+	if n := home.place.uses.Load(); n != 1 {
+		t.Errorf("held by %d", n)
+	}
+	if x, err := (*Service)(nil).Open(nil, "imap", &anna); err != nil || !x.Here() {
+		t.Errorf("a server alone: %v %v", x, err)
+	}
+}
+
+// TestRefused: nobody is signed in where the home does not know the person, does not have the mail file, has no such
+// door, or where there is no home.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, break_ := range map[string]func(front, home *server) signin.Account{
+		"no home": func(front, _ *server) signin.Account { front.place.none.Store(true); return anna },
+		"no door": func(_, _ *server) signin.Account { return anna },
+		"moved":   func(_, home *server) signin.Account { home.place.self.Store(false); return anna },
+		"stranger": func(_, _ *server) signin.Account {
+			return signin.Account{Database: 7, Who: note.Who{Person: note.UNID{5}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			front, home := servers(t)
+			if name != "no door" {
+				home.Door("imap", door(home, anna, new(error)))
+			}
+			c, in, opened := client(t, front, break_(front, home))
+			_, _ = io.WriteString(c, "login\r\n")
+			expect(t, in, "NO")
+			if !errors.Is(*opened, ErrNoHome) {
+				t.Errorf("%v", *opened)
+			}
+			if n := home.place.uses.Load(); n != 0 {
+				t.Errorf("held by %d", n)
+			}
+		})
+	}
+}
+
+// TestHomeLost: the client is told and let go when the home dies, and when this server stops.
+func TestHomeLost(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"home", "front"} {
+		front, home := servers(t)
+		home.Door("imap", door(home, anna, new(error)))
+		c, in, _ := client(t, front, anna)
+		_, _ = io.WriteString(c, "login\r\nhello\r\n")
+		expect(t, in, "OK login")
+		expect(t, in, "Anna 127.0.0.1 hello")
+		if how == "home" {
+			_ = front.wire.live[0].(*net.TCPConn).SetLinger(0)
+			_ = front.wire.live[0].Close()
+		} else {
+			go func() { _ = front.conns.Shutdown(context.Background()) }()
+		}
+		expect(t, in, "BYE")
+		if _, err := in.ReadByte(); err == nil {
+			t.Error("the connection goes on")
+		}
+	}
+}

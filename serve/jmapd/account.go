@@ -1,0 +1,146 @@
+package jmapd
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/jmap"
+)
+
+// Account is a mail file that the caller may see something of.
+type Account struct {
+	ID       string
+	Name     string
+	Personal bool // the caller's own
+	Database note.DatabaseID
+	File     *mailbox.File
+}
+
+// accountID names the account of a mail file.
+func accountID(db note.DatabaseID) string {
+	return "a" + fmt.Sprintf("%016x", uint64(db))
+}
+
+// parseAccountID reads what accountID made.
+func parseAccountID(id string) (note.DatabaseID, bool) {
+	if len(id) != 17 || id[0] != 'a' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(id[1:], 16, 64)
+	return note.DatabaseID(n), err == nil && accountID(note.DatabaseID(n)) == id
+}
+
+// Accounts are those that the caller finds in the session object, their own first.
+func (s *Server) Accounts(ctx context.Context, c *Caller) ([]*Account, error) {
+	var list []*Account
+	if c.Database != 0 {
+		list = append(list, s.own(c))
+	}
+	shares, err := s.backend.Mail().Shares(c.Who, c.Database)
+	if err != nil {
+		return nil, err
+	}
+	for i := range shares {
+		x := &shares[i]
+		name := x.Title
+		if !x.Owner.IsZero() {
+			if name, err = s.backend.Name(ctx, x.Owner); err != nil {
+				continue // an owner who is gone for good has no name to stand under
+			}
+		}
+		list = append(list, &Account{ID: accountID(x.ID), Name: name, Database: x.ID, File: s.backend.Mail().File(c.Who, x.ID)})
+	}
+	return list, nil
+}
+
+func (s *Server) own(c *Caller) *Account {
+	name := c.Address
+	if name == "" {
+		name = c.Name
+	}
+	return &Account{ID: accountID(c.Database), Name: name, Personal: true, Database: c.Database, File: s.backend.Mail().File(c.Who, c.Database)}
+}
+
+// find is an account of the caller by its id; nil where there is none.
+func (b *batch) find(id string) (*Account, error) {
+	for _, a := range b.accounts {
+		if a.ID == id {
+			return a, nil
+		}
+	}
+	db, ok := parseAccountID(id)
+	if !ok {
+		return nil, nil
+	}
+	var a *Account
+	if c := b.caller; db == c.Database {
+		a = b.s.own(c)
+	} else {
+		shares, err := b.s.backend.Mail().Shares(c.Who, c.Database)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(shares, func(x mailbox.Share) bool { return x.ID == db }) {
+			return nil, nil
+		}
+		a = &Account{ID: id, Database: db, File: b.s.backend.Mail().File(c.Who, db)}
+	}
+	b.accounts = append(b.accounts, a)
+	return a, nil
+}
+
+// own is what stands in a method call that is for the caller's own account only.
+const own = true
+
+// needAccount takes the argument accountId. personal refuses the accounts of others.
+func (c *call) needAccount(personal bool) error { return c.accountNamed("accountId", "", personal) }
+
+func (c *call) accountNamed(argument, as string, personal bool) error {
+	v := c.args.Get(argument)
+	id, ok := v.Text()
+	if !ok || !jmap.ValidID(id) {
+		return invalid("%s is missing, or is no id", argument)
+	}
+	a, err := c.find(id)
+	switch {
+	case err != nil:
+		return err
+	case a == nil && as != "":
+		return &jmap.Error{Type: as}
+	case a == nil:
+		return &jmap.Error{Type: "accountNotFound"}
+	case personal && !a.Personal:
+		return &jmap.Error{Type: "accountNotSupportedByMethod"}
+	}
+	c.account = a
+	return nil
+}
+
+// appendSessionState prints what changes when the session object does.
+func (s *Server) appendSessionState(dst []byte, c *Caller) []byte {
+	h := fnv.New64a()
+	_, _ = h.Write(c.Who.Person[:])
+	_, _ = h.Write([]byte(c.Name + "\x00" + c.Address))
+	var word [8]byte
+	number := func(n uint64) {
+		binary.BigEndian.PutUint64(word[:], n)
+		_, _ = h.Write(word[:])
+	}
+	number(uint64(c.Database))
+	if shares, err := s.backend.Mail().Shares(c.Who, c.Database); err == nil {
+		for i := range shares {
+			number(uint64(shares[i].ID))
+			_, _ = h.Write([]byte(shares[i].Title))
+		}
+	}
+	return strconv.AppendUint(dst, h.Sum64(), 16)
+}
+
+// Watch calls fn after each durable change of an account, until stop is called. fn must not block.
+func (s *Server) Watch(a *Account, fn func()) (stop func(), err error) { return a.File.Watch(fn) }

@@ -1,0 +1,208 @@
+package jmapd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/mail"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/serve/signin"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// NewBackend is the Backend of a server: accounts by its sign-in, names and addresses by its directory, mail by its
+// mailbox and mail rooms. maxRecipients bounds the recipients of a message.
+func NewBackend(in *signin.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service, maxRecipients int) Backend {
+	return &backend{in, d, f, m, maxRecipients}
+}
+
+type backend struct {
+	in         *signin.Service
+	dir        *directory.Directory
+	files      *mailbox.Service
+	mail       *mail.Service
+	recipients int
+}
+
+// Mail implements Backend.
+func (b *backend) Mail() *mailbox.Service { return b.files }
+
+// MaxRecipients implements Backend.
+func (b *backend) MaxRecipients() int { return b.recipients }
+
+// Refresh implements Backend.
+func (b *backend) Refresh(ctx context.Context, a *signin.Account) error {
+	_, err := b.in.Refresh(ctx, a)
+	return err
+}
+
+// Name implements Backend.
+func (b *backend) Name(ctx context.Context, id note.UNID) (string, error) {
+	p, err := b.dir.Person(ctx, id)
+	switch {
+	case err == nil && p.Removed.IsZero():
+		if all := p.Addresses(); len(all) > 0 {
+			return all[0], nil
+		}
+		return p.Name(), nil
+	case err != nil && !errors.Is(err, directory.ErrNotFound):
+		return "", err
+	}
+	return b.dir.NameOf(ctx, id)
+}
+
+// Sender implements Backend.
+func (b *backend) Sender(ctx context.Context, person note.UNID) (string, []string, error) {
+	p, err := b.dir.Person(ctx, person)
+	if err != nil {
+		return "", nil, fmt.Errorf("directory: %w", err)
+	}
+	return p.Name(), p.Addresses(), nil
+}
+
+// SendRight implements Backend.
+func (b *backend) SendRight(ctx context.Context, who note.Who, address string) (directory.SendRight, error) {
+	r, err := b.dir.SendRight(ctx, who, address)
+	if err != nil {
+		return r, fmt.Errorf("directory: %w", err)
+	}
+	return r, nil
+}
+
+// Submit implements Backend.
+//
+// Implements: RFC 8621 §7 the message is handed to the mail transfer system
+func (b *backend) Submit(ctx context.Context, a *signin.Account, s *Submission) (note.UNID, error) {
+	sub := mail.Submission{
+		From: s.From, Params: s.Params, Message: s.Message, Received: &mail.Received{Protocol: "HTTP"},
+		Submitter: &mail.Submitter{Who: a.Who, Address: a.Address},
+	}
+	var taken []int
+	for i := range s.To {
+		r, err := b.mail.Accept(ctx, s.To[i].To, s.To[i].Params, uint64(len(s.Message)))
+		var reply *smtp.Reply
+		if errors.As(err, &reply) {
+			s.To[i].Refused = reply
+			continue
+		}
+		if err != nil {
+			return note.UNID{}, err
+		}
+		sub.Recipients, taken = append(sub.Recipients, r), append(taken, i)
+	}
+	if len(taken) == 0 {
+		return note.UNID{}, nil
+	}
+	if !s.Release.IsZero() {
+		return b.mail.Defer(ctx, &sub, s.Release)
+	}
+	results := make([]error, len(taken))
+	id, err := b.mail.Deposit(ctx, &sub, results)
+	for k, i := range taken {
+		s.To[i].Refused = results[k]
+	}
+	return id, err
+}
+
+// Recall implements Backend.
+func (b *backend) Recall(ctx context.Context, id note.UNID) (bool, error) {
+	return b.mail.Recall(ctx, id)
+}
+
+// Progress implements Backend.
+func (b *backend) Progress(ctx context.Context, id note.UNID, recipients []string) ([]Progress, error) {
+	out := make([]Progress, len(recipients))
+	if b.mail.Deferred(id) {
+		for i := range out {
+			out[i].Delivered = DeliveryQueued
+		}
+		return out, nil
+	}
+	queued, _, err := b.mail.Show(ctx, id)
+	if err != nil && !errors.Is(err, mail.ErrNotQueued) {
+		return nil, err
+	}
+	b.mail.Known(ctx, &queued)
+	hops, err := b.mail.Hops(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for i, to := range recipients {
+		if out[i], err = b.progress(ctx, id, to, &queued, hops); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued *mail.Entry, hops []mail.Hop) (Progress, error) {
+	for i := range queued.Recipients {
+		q := &queued.Recipients[i]
+		if !strings.EqualFold(q.Address, to) {
+			continue
+		}
+		switch q.State {
+		case mail.Failed:
+			return Progress{q.Reply, DeliveryNo}, nil
+		case mail.Delivered:
+			return Progress{q.Reply, DeliveryYes}, nil
+		case mail.Relayed:
+			return Progress{q.Reply, DeliveryUnknown}, nil
+		}
+		return Progress{q.Reply, DeliveryQueued}, nil
+	}
+	for i := len(hops) - 1; i >= 0; i-- {
+		h := &hops[i]
+		if h.ID != id || !strings.EqualFold(h.To, to) {
+			continue
+		}
+		switch h.Event {
+		case mail.HopDelivered:
+			return Progress{h.Reply, DeliveryYes}, nil
+		case mail.HopSent, mail.HopRelayed:
+			return Progress{h.Reply, DeliveryUnknown}, nil
+		case mail.HopBounced, mail.HopDropped:
+			return Progress{h.Reply, DeliveryNo}, nil
+		}
+	}
+	_, found, err := b.mail.Delivered(ctx, id, to)
+	if err != nil && !errors.Is(err, directory.ErrNotLocal) && !errors.Is(err, directory.ErrNoSuchRecipient) {
+		return Progress{}, err
+	}
+	if found {
+		return Progress{"250 2.1.5 Delivered", DeliveryYes}, nil
+	}
+	return Progress{Delivered: DeliveryUnknown}, nil
+}
+
+// Vacation implements Backend.
+func (b *backend) Vacation(ctx context.Context, person note.UNID) (Vacation, error) {
+	p, err := b.dir.Person(ctx, person)
+	if err != nil {
+		return Vacation{}, fmt.Errorf("directory: %w", err)
+	}
+	v := &p.Vacation
+	return Vacation{Enabled: v.On, From: v.From, Until: v.Until, Subject: v.Subject, Text: v.Text}, nil
+}
+
+// SetVacation implements Backend. It is each person's own to say.
+func (b *backend) SetVacation(ctx context.Context, who note.Who, v *Vacation) error {
+	if who.Person.IsZero() {
+		return store.ErrDenied
+	}
+	_, err := b.dir.SetPerson(ctx, note.System, who.Person, func(f *directory.PersonFields) error {
+		f.Vacation.On, f.Vacation.From, f.Vacation.Until = v.Enabled, v.From.Truncate(time.Second), v.Until.Truncate(time.Second)
+		f.Vacation.Subject, f.Vacation.Text = v.Subject, v.Text
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	return nil
+}

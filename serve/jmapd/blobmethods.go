@@ -1,0 +1,473 @@
+package jmapd
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"hash"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/jmap"
+)
+
+// Bounds of Blob/upload: parts of one blob. Its size is that of any upload.
+const maxDataSources = 64
+
+// digests are the algorithms that Blob/get knows (RFC 9404 section 4.2; RFC 5843 names).
+var digests = []struct {
+	name string
+	make func() hash.Hash
+}{{"sha", sha1.New}, {"sha-256", sha256.New}, {"sha-512", sha512.New}}
+
+// appendBlobCapability prints what the account's blobs can do.
+//
+// Implements: RFC 9404 §3.1 the capability
+func (s *Server) appendBlobCapability(dst []byte) []byte {
+	o := newObject(dst)
+	o.number("maxSizeBlobSet", uint64(s.opt.Limits.Upload))
+	o.number("maxDataSources", maxDataSources)
+	o.list("supportedTypeNames", "Mailbox", "Thread", "Email")
+	names := make([]string, len(digests))
+	for i, d := range digests {
+		names[i] = d.name
+	}
+	o.list("supportedDigestAlgorithms", names...)
+	return o.end()
+}
+
+// blobUpload answers Blob/upload.
+//
+// Implements: RFC 9404 §4.1 Blob/upload
+func blobUpload(c *call) error {
+	if err := c.allow("accountId", "create"); err != nil {
+		return err
+	}
+	if err := c.needAccount(false); err != nil {
+		return err
+	}
+	s := &set{c: c}
+	if err := s.creations(c.args.Get("create")); err != nil {
+		return err
+	}
+	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
+	}
+	if c.caller.Database == 0 {
+		return &jmap.Error{Type: "accountNotSupportedByMethod"}
+	}
+	for i := range s.create {
+		p := &s.create[i]
+		id, size, kind, err := c.uploadOne(p.object)
+		if err != nil {
+			s.notCreated = append(s.notCreated, failure{p.id, err})
+			continue
+		}
+		o := newObject(nil)
+		o.text("id", id)
+		o.text("type", kind)
+		o.number("size", uint64(size))
+		s.made(p.id, id, o.end())
+	}
+	o := newObject(c.out)
+	o.text("accountId", c.account.ID)
+	o.raw("oldState", "null")
+	o.name("created")
+	o.b = appendEntries(o.b, s.created)
+	o.name("notCreated")
+	o.b = c.appendFailures(o.b, s.notCreated)
+	c.out = o.end()
+	return nil
+}
+
+// uploadOne makes a blob of its data sources.
+func (c *call) uploadOne(v *jmap.Value) (id string, size int, kind string, err error) {
+	data := v.Get("data")
+	kind, isText := v.Get("type").Text()
+	var bad []string
+	for i := range v.Len() {
+		if n := v.Name(i); n != "data" && n != "type" {
+			bad = append(bad, n)
+		}
+	}
+	if data.Kind() != jmap.Array || data.Len() == 0 {
+		bad = append(bad, "data")
+	}
+	if !isText && !v.Get("type").IsNull() || len(kind) > 255 || strings.ContainsAny(kind, "\r\n\x00") {
+		bad = append(bad, "type")
+	}
+	if bad != nil {
+		return "", 0, "", badProperties("", bad...)
+	}
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	if data.Len() > maxDataSources {
+		return "", 0, "", &jmap.Error{Type: "tooLarge", Description: "There are more data sources than maxDataSources."}
+	}
+	m := memory{s: c.s}
+	defer m.give()
+	var content []byte
+	for i := range data.Len() {
+		if content, err = c.appendSource(content, data.At(i), &m); err != nil {
+			return "", 0, "", err
+		}
+	}
+	ref, err := c.s.keep(c.ctx, c.caller, content, kind)
+	if errors.Is(err, mailbox.ErrUploads) {
+		err = &jmap.Error{Type: "overQuota", Description: "Too many uploads wait to be used."}
+	}
+	return ref.String(), len(content), kind, err
+}
+
+// appendSource appends one data source: a text, base64, or a piece of another blob.
+func (c *call) appendSource(dst []byte, v *jmap.Value, m *memory) ([]byte, error) {
+	bad := badProperties("A data source is a text, base64, or a blob with offset and length.", "data")
+	text, isText := v.Get("data:asText").Text()
+	encoded, isBase64 := v.Get("data:asBase64").Text()
+	id, isBlob := v.Get("blobId").Text()
+	kinds := 0
+	for _, is := range []bool{isText, isBase64, isBlob} {
+		if is {
+			kinds++
+		}
+	}
+	if kinds != 1 || !isBlob && v.Len() != 1 {
+		return dst, bad
+	}
+	tooLarge := &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(c.s.opt.Limits.Upload)}
+	room := c.s.opt.Limits.Upload - int64(len(dst))
+	switch {
+	case isText:
+		if int64(len(text)) > room {
+			return dst, tooLarge
+		}
+		return append(dst, text...), nil
+	case isBase64:
+		if int64(len(encoded))/4*3 > room+3 {
+			return dst, tooLarge
+		}
+		raw, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return dst, bad
+		}
+		return append(dst, raw...), nil
+	}
+	b, err := c.openBlob(c.account, id)
+	if errors.Is(err, errNoBlob) {
+		return dst, &jmap.Error{Type: "blobNotFound", NotFound: []string{id}}
+	}
+	if err != nil {
+		return dst, err
+	}
+	from, to, err := piece(v, b.size)
+	if err != nil || to > b.size {
+		return dst, bad
+	}
+	if to-from > room {
+		return dst, tooLarge
+	}
+	if !m.take(to - from) {
+		return dst, &jmap.Error{Type: "serverUnavailable", Description: "The memory for requests is in use."}
+	}
+	return b.read(slices.Grow(dst, int(to-from)), from, to-from)
+}
+
+// piece reads offset and length; without a length it is to the end.
+func piece(v *jmap.Value, size int64) (from, to int64, err error) {
+	to = size
+	if o := v.Get("offset"); !o.IsNull() {
+		n, ok := o.Int()
+		if !ok || n < 0 {
+			return 0, 0, invalid("offset is no UnsignedInt")
+		}
+		from = n
+	}
+	if l := v.Get("length"); !l.IsNull() {
+		n, ok := l.Int()
+		if !ok || n < 0 {
+			return 0, 0, invalid("length is no UnsignedInt")
+		}
+		to = from + n
+	}
+	if from > to {
+		to = from
+	}
+	return from, to, nil
+}
+
+// blobGet answers Blob/get.
+//
+// Implements: RFC 9404 §4.2 Blob/get
+func blobGet(c *call) error {
+	g, err := c.getArguments(false, "offset", "length")
+	if err != nil {
+		return err
+	}
+	if g.all {
+		return invalid("ids is missing")
+	}
+	known := []string{"data", "data:asText", "data:asBase64", "size"}
+	for _, d := range digests {
+		known = append(known, "digest:"+d.name)
+	}
+	if err := g.only(append(known, "id")...); err != nil {
+		return err
+	}
+	if !g.some {
+		g.properties, g.some = []string{"data", "size"}, true
+	}
+	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","list":[`...)
+	var notFound []string
+	n := 0
+	for _, id := range g.ids {
+		b, err := c.openBlob(c.account, id)
+		if errors.Is(err, errNoBlob) {
+			notFound = append(notFound, id)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n++; n > 1 {
+			c.out = append(c.out, ',')
+		}
+		if err := c.appendBlob(id, b, &g); err != nil {
+			return err
+		}
+		if len(c.out) > c.s.opt.Limits.Response {
+			return &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+		}
+	}
+	c.endGet(notFound)
+	return nil
+}
+
+func (c *call) appendBlob(id string, b *blob, g *get) error {
+	from, to, err := piece(c.args, b.size)
+	if err != nil {
+		return err
+	}
+	truncated := to > b.size || from > b.size
+	from, to = min(from, b.size), min(to, b.size)
+	o := newObject(c.out)
+	o.text("id", id)
+	if slices.ContainsFunc(g.properties, func(p string) bool { return p != "size" && p != "id" }) {
+		if to-from > int64(c.s.opt.Limits.Response)/2 {
+			return &jmap.Error{Type: "requestTooLarge", Description: "The blob is larger than a response: download it."}
+		}
+		m := memory{s: c.s}
+		if !m.take(to - from) {
+			return &jmap.Error{Type: "serverUnavailable", Description: "The memory for requests is in use."}
+		}
+		defer m.give()
+		content, err := b.read(make([]byte, 0, to-from), from, to-from)
+		if err != nil {
+			return err
+		}
+		problem := appendBlobData(&o, content, g)
+		if problem {
+			o.bool("isEncodingProblem", true)
+		}
+	}
+	if truncated {
+		o.bool("isTruncated", true)
+	}
+	if g.wants("size") {
+		o.number("size", uint64(b.size))
+	}
+	c.out = o.end()
+	return nil
+}
+
+// appendBlobData prints what is asked for of a blob's octets, and says whether they are no text that was asked for.
+func appendBlobData(o *object, content []byte, g *get) (problem bool) {
+	isText := utf8.Valid(content)
+	has := func(p string) bool { return slices.Contains(g.properties, p) }
+	if has("data:asText") || has("data") && isText {
+		if isText {
+			o.name("data:asText")
+			o.b = jmap.AppendBytes(o.b, content)
+		} else {
+			o.raw("data:asText", "null")
+		}
+	}
+	if has("data:asBase64") || has("data") && !isText {
+		o.name("data:asBase64")
+		o.b = append(base64.StdEncoding.AppendEncode(append(o.b, '"'), content), '"')
+	}
+	for _, d := range digests {
+		if p := "digest:" + d.name; has(p) {
+			h := d.make()
+			_, _ = h.Write(content)
+			o.text(p, base64.StdEncoding.EncodeToString(h.Sum(nil)))
+		}
+	}
+	return !isText && (has("data") || has("data:asText"))
+}
+
+// blobLookup answers Blob/lookup: which objects refer to a blob.
+//
+// Implements: RFC 9404 §4.3 Blob/lookup
+func blobLookup(c *call) error {
+	if err := c.allow("accountId", "typeNames", "ids"); err != nil {
+		return err
+	}
+	if err := c.needAccount(false); err != nil {
+		return err
+	}
+	types, some, err := c.list("typeNames")
+	if err != nil {
+		return err
+	}
+	if !some {
+		return invalid("typeNames is missing")
+	}
+	for _, t := range types {
+		if !slices.Contains([]string{"Mailbox", "Thread", "Email"}, t) {
+			return &jmap.Error{Type: "unknownDataType", Description: "There is no type " + t[:min(len(t), 100)] + " here that refers to blobs."}
+		}
+	}
+	ids, some, err := c.list("ids")
+	if err != nil {
+		return err
+	}
+	if !some {
+		return invalid("ids is missing")
+	}
+	if len(ids) > c.s.opt.Limits.ObjectsInGet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more ids than maxObjectsInGet."}
+	}
+	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","list":[`...)
+	var notFound []string
+	n := 0
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		for _, id := range c.once(ids) {
+			ref, ok := parseBlobRef(id)
+			var m *mailbox.Email
+			if ok && ref.letter != letterUpload {
+				var err error
+				if m, err = d.EmailOf(ref.unid); err != nil && err != mailbox.ErrNoMessage {
+					return err
+				}
+			}
+			if !ok || m == nil && ref.letter != letterUpload {
+				notFound = append(notFound, id)
+				continue
+			}
+			if n++; n > 1 {
+				c.out = append(c.out, ',')
+			}
+			c.out = appendMatches(c.out, id, m, types)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.endGet(notFound)
+	return nil
+}
+
+func appendMatches(dst []byte, id string, m *mailbox.Email, types []string) []byte {
+	o := newObject(dst)
+	o.text("id", id)
+	o.name("matchedIds")
+	in := newObject(o.b)
+	for _, t := range types {
+		in.name(t)
+		switch {
+		case m == nil:
+			in.b = append(in.b, "[]"...)
+		case t == "Email":
+			in.b = appendIDs(in.b, letterEmail, []note.UNID{m.UNID()})
+		case t == "Thread":
+			in.b = appendIDs(in.b, letterThread, []note.UNID{m.Thread()})
+		default:
+			in.b = appendIDs(in.b, letterFolder, slices.Collect(m.Folders))
+		}
+	}
+	o.b = in.end()
+	return o.end()
+}
+
+// blobCopy answers Blob/copy. What is uploaded belongs to the caller in all accounts; another blob is uploaded again.
+//
+// Implements: RFC 8620 §6.3 Blob/copy
+func blobCopy(c *call) error {
+	if err := c.allow("fromAccountId", "accountId", "blobIds"); err != nil {
+		return err
+	}
+	if err := c.accountNamed("fromAccountId", "fromAccountNotFound", false); err != nil {
+		return err
+	}
+	from := c.account
+	if err := c.needAccount(false); err != nil {
+		return err
+	}
+	ids, some, err := c.list("blobIds")
+	if err != nil {
+		return err
+	}
+	if !some {
+		return invalid("blobIds is missing")
+	}
+	if len(ids) > c.s.opt.Limits.ObjectsInSet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more blobs than maxObjectsInSet."}
+	}
+	var copied []entry
+	var failed []failure
+	for _, id := range c.once(ids) {
+		to, err := c.copyBlob(from, id)
+		if err != nil {
+			failed = append(failed, failure{id, err})
+			continue
+		}
+		copied = append(copied, entry{id, jmap.AppendString(nil, to)})
+	}
+	o := newObject(c.out)
+	o.text("fromAccountId", from.ID)
+	o.text("accountId", c.account.ID)
+	o.name("copied")
+	o.b = appendEntries(o.b, copied)
+	o.name("notCopied")
+	o.b = c.appendFailures(o.b, failed)
+	c.out = o.end()
+	return nil
+}
+
+func (c *call) copyBlob(from *Account, id string) (string, error) {
+	b, err := c.openBlob(from, id)
+	if errors.Is(err, errNoBlob) {
+		return "", &jmap.Error{Type: "notFound"}
+	}
+	if err != nil {
+		return "", err
+	}
+	if ref, _ := parseBlobRef(id); ref.letter == letterUpload || from.ID == c.account.ID {
+		return id, nil
+	}
+	if b.size > c.s.opt.Limits.Upload || c.caller.Database == 0 {
+		return "", &jmap.Error{Type: "tooLarge"}
+	}
+	m := memory{s: c.s}
+	if !m.take(b.size) {
+		return "", &jmap.Error{Type: "serverUnavailable", Description: "The memory for requests is in use."}
+	}
+	defer m.give()
+	content, err := b.all()
+	if err != nil {
+		return "", err
+	}
+	kind := b.kind
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	ref, err := c.s.keep(c.ctx, c.caller, content, kind)
+	return ref.String(), err
+}

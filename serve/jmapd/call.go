@@ -1,0 +1,315 @@
+package jmapd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/serve/signin"
+	"doublet/store"
+	"doublet/wire/jmap"
+)
+
+// method is one method of the protocol.
+type method struct {
+	capability string
+	run        func(*call) error
+}
+
+// call is a method call at work.
+type call struct {
+	*batch
+	name string
+	id   string
+	args *jmap.Value
+	// using is of the request: what properties and arguments there are depends on it.
+	account *Account
+}
+
+// batch is a request at work: its calls, one after the other, and what they have answered.
+type batch struct {
+	s      *Server
+	ctx    context.Context
+	caller *Caller
+	using  []string
+
+	out       []byte
+	responses []response
+	created   map[string]string
+	wasGiven  bool // the request has createdIds
+	accounts  []*Account
+	// known are messages that a query of this request found: their note ids need not be looked up.
+	known map[note.UNID]note.ID
+	// implicit is what follows the call at hand, without one of its own (RFC 8621 section 7.5).
+	implicit func()
+}
+
+// response is a method response in out: its arguments from at to end.
+type response struct {
+	name, id string
+	at, end  int
+}
+
+// Call carries out a request (RFC 8620 section 3.3), whatever carried it: request is the JSON of a Request object;
+// properties that are not of such an object (@type and id of RFC 8887) are passed over. The response is the JSON of
+// a Response object, `{"methodResponses":…}`; problem is the request-level error, and then nothing was done.
+//
+// Implements: RFC 8620 §3.4 The Response object
+func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (out []byte, problem *jmap.Problem) {
+	s.stats.requests.Inc()
+	defer func() {
+		if problem != nil {
+			s.stats.problems.Inc()
+		}
+	}()
+	leave, problem := s.enter(c, false)
+	if problem != nil {
+		return nil, problem
+	}
+	defer leave()
+	r, err := jmap.ParseRequest(string(request), s.opt.Limits.Calls)
+	if err != nil {
+		if errors.As(err, &problem) {
+			return nil, problem
+		}
+		return nil, &jmap.Problem{Type: jmap.ProblemNotRequest, Status: 400, Detail: err.Error()}
+	}
+	for _, u := range r.Using {
+		if !slices.Contains(capabilities, u) {
+			return nil, &jmap.Problem{Type: jmap.ProblemUnknownCapability, Status: 400, Detail: fmt.Sprintf("There is no capability %.200q here.", u)}
+		}
+	}
+	if problem := s.refresh(ctx, c); problem != nil {
+		return nil, problem
+	}
+	b := &batch{s: s, ctx: ctx, caller: c, using: r.Using, created: r.CreatedIDs, wasGiven: r.CreatedIDs != nil}
+	b.out = append(make([]byte, 0, 8<<10), `{"methodResponses":[`...)
+	for i := range r.Calls {
+		b.call(&r.Calls[i])
+	}
+	b.out = append(b.out, ']')
+	if b.wasGiven {
+		b.out = append(b.out, `,"createdIds":`...)
+		b.out = appendMap(b.out, b.created)
+	}
+	b.out = append(b.out, `,"sessionState":"`...)
+	b.out = append(s.appendSessionState(b.out, c), `"}`...)
+	return b.out, nil
+}
+
+// refresh brings the caller up to date with the directory.
+func (s *Server) refresh(ctx context.Context, c *Caller) *jmap.Problem {
+	err := s.backend.Refresh(ctx, &c.Account)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, signin.ErrDisabled):
+		return &jmap.Problem{Type: jmap.ProblemBlank, Status: 403, Title: "Forbidden", Detail: "The account is disabled."}
+	}
+	s.env.Log.Error("jmap: account cannot be read", "person", c.Name, "error", err)
+	return &jmap.Problem{Type: jmap.ProblemBlank, Status: 503, Title: "Service Unavailable", Detail: "The account cannot be read now."}
+}
+
+func appendMap(dst []byte, m map[string]string) []byte {
+	dst = append(dst, '{')
+	first := true
+	for _, k := range sorted(m) {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(jmap.AppendString(dst, k), ':')
+		dst = jmap.AppendString(dst, m[k])
+	}
+	return append(dst, '}')
+}
+
+func sorted(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// begin begins a response; end ends it.
+func (b *batch) begin(name, id string) {
+	if len(b.responses) > 0 {
+		b.out = append(b.out, ',')
+	}
+	b.out = append(append(append(b.out, `["`...), name...), `",`...)
+	b.responses = append(b.responses, response{name: name, id: id, at: len(b.out)})
+}
+
+func (b *batch) end() {
+	r := &b.responses[len(b.responses)-1]
+	r.end = len(b.out)
+	b.out = append(jmap.AppendString(append(b.out, ','), r.id), ']')
+}
+
+// call carries out one method call.
+func (b *batch) call(r *jmap.Call) {
+	c := &call{batch: b, name: r.Name, id: r.ID, args: r.Args}
+	b.implicit = nil
+	start, count := len(b.out), len(b.responses)
+	err := c.do()
+	if err == nil && len(b.out) > b.s.opt.Limits.Response {
+		err = &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+	}
+	if err != nil {
+		b.s.stats.errors.Inc()
+		b.out, b.responses = b.out[:start], b.responses[:count]
+		b.begin("error", r.ID)
+		b.out = b.methodError(r.Name, err).Append(b.out)
+		b.end()
+		return
+	}
+	if next := b.implicit; next != nil {
+		next()
+	}
+}
+
+// follow carries out a method that another one brings with it, under the same call id.
+//
+// Implements: RFC 8620 §5.4 implicit calls
+func (b *batch) follow(name, id string, args *jmap.Value) {
+	b.call(&jmap.Call{Name: name, ID: id, Args: args})
+}
+
+// do runs the method.
+func (c *call) do() error {
+	m, ok := c.s.methods[c.name]
+	if !ok || !slices.Contains(c.using, m.capability) {
+		return &jmap.Error{Type: "unknownMethod"}
+	}
+	m.count.Inc()
+	c.s.stats.trans.Add(1)
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	args, err := c.resolve(c.args)
+	if err != nil {
+		return err
+	}
+	c.args = args
+	c.begin(c.name, c.id)
+	if err := m.run(c); err != nil {
+		return err
+	}
+	c.end()
+	return nil
+}
+
+// resolve puts what result references name in their place.
+//
+// Implements: RFC 8620 §3.7 References to previous method results
+func (c *call) resolve(args *jmap.Value) (*jmap.Value, error) {
+	refers := false
+	for i := range args.Len() {
+		refers = refers || strings.HasPrefix(args.Name(i), "#")
+	}
+	if !refers {
+		return args, nil
+	}
+	names := make([]string, 0, args.Len())
+	values := make([]jmap.Value, 0, args.Len())
+	for i := range args.Len() {
+		name, v := args.Name(i), *args.At(i)
+		if plain, ok := strings.CutPrefix(name, "#"); ok {
+			if args.Get(plain) != nil {
+				return nil, invalid("%s is given twice, plain and as a reference", plain)
+			}
+			var err error
+			if v, err = c.refer(&v); err != nil {
+				return nil, err
+			}
+			name = plain
+		}
+		names, values = append(names, name), append(values, v)
+	}
+	return jmap.MakeObject(names, values), nil
+}
+
+func (c *call) refer(v *jmap.Value) (jmap.Value, error) {
+	bad := func(why string) (jmap.Value, error) {
+		return jmap.Value{}, &jmap.Error{Type: "invalidResultReference", Description: why}
+	}
+	of, ok := v.Get("resultOf").Text()
+	name, ok2 := v.Get("name").Text()
+	path, ok3 := v.Get("path").Text()
+	if !ok || !ok2 || !ok3 {
+		return bad("A reference is an object with resultOf, name and path.")
+	}
+	for i := range c.responses {
+		r := &c.responses[i]
+		if r.id != of {
+			continue
+		}
+		if r.name != name {
+			return bad(fmt.Sprintf("The response to %.100q is not of %.100q.", of, name))
+		}
+		// The text is copied: out grows while the call appends to it.
+		found, ok := jmap.Refer(string(c.out[r.at:r.end]), path)
+		if !ok {
+			return bad("The response has nothing at the path.")
+		}
+		return found, nil
+	}
+	return bad(fmt.Sprintf("There is no response to %.100q yet.", of))
+}
+
+// invalid is the error for arguments.
+func invalid(format string, args ...any) *jmap.Error {
+	return &jmap.Error{Type: "invalidArguments", Description: fmt.Sprintf(format, args...)}
+}
+
+// methodError is how an error is told.
+func (b *batch) methodError(name string, err error) *jmap.Error {
+	var e *jmap.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	switch {
+	case errors.Is(err, mailbox.ErrForgotten):
+		return &jmap.Error{Type: "cannotCalculateChanges"}
+	case errors.Is(err, mailbox.ErrManyChanges):
+		return &jmap.Error{Type: "tooManyChanges"}
+	case errors.Is(err, mailbox.ErrNoAnchor):
+		return &jmap.Error{Type: "anchorNotFound"}
+	case errors.Is(err, mailbox.ErrLimit):
+		return &jmap.Error{Type: "requestTooLarge", Description: err.Error()}
+	case errors.Is(err, store.ErrDenied):
+		return &jmap.Error{Type: "forbidden"}
+	case errors.Is(err, store.ErrOutOfService), errors.Is(err, store.ErrNoSpace):
+		return &jmap.Error{Type: "serverUnavailable", Description: "The mail file cannot be used now."}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &jmap.Error{Type: "serverUnavailable", Description: "The request was given up."}
+	}
+	b.s.env.Log.Error("jmap: call failed", "method", name, "person", b.caller.Name, "error", err)
+	return &jmap.Error{Type: "serverFail", Description: "Something went wrong here; it stands in the server's log."}
+}
+
+// created remembers under which id an object was made.
+func (b *batch) made(creation, id string) {
+	if b.created == nil {
+		b.created = make(map[string]string)
+	}
+	b.created[creation] = id
+}
+
+// real is the id that an id stands for: one that begins with # is a creation id.
+//
+// Implements: RFC 8620 §5.3 creation ids
+func (b *batch) real(id string) (string, bool) {
+	creation, ok := strings.CutPrefix(id, "#")
+	if !ok {
+		return id, true
+	}
+	id, ok = b.created[creation]
+	return id, ok
+}

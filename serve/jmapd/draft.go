@@ -1,0 +1,543 @@
+package jmapd
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"doublet/wire/jmap"
+	"doublet/wire/mime"
+)
+
+// newPart is a part of an Email that is to be made.
+type newPart struct {
+	kind, subtype string
+	charset       string
+	disposition   string
+	name          string
+	cid, location string
+	language      []string
+	fields        []field // header fields of its own
+	children      []*newPart
+	params        map[string]string // of the type, beside those that are made
+	// Of a part without children: its text, the blob that it is, or what stands there as it is.
+	plain  []byte
+	text   string
+	isText bool
+	blob   *blob
+	blobID string
+}
+
+// field is a header field that is to be made: its value is made of parts that are printed and folded.
+type field struct {
+	name  string
+	words []string // what folding keeps together; joined by blanks
+	raw   string   // as it is
+}
+
+// emailReader reads what an Email is to be made of.
+type emailReader struct {
+	c      *call
+	object *jmap.Value
+	values *jmap.Value // bodyValues
+	bad    []string
+	lost   []string // blobs that are not there
+	fields []field
+	seen   map[string]bool // names of fields, in lower case
+	parts  int
+	size   int64
+}
+
+// Bounds of what one Email is made of.
+const (
+	maxNewParts  = 1000
+	maxNewDepth  = 30
+	maxNewFields = 1000
+)
+
+func (r *emailReader) fault(property string) { r.bad = append(r.bad, property) }
+
+// compose prepares an Email that a client wants to be made.
+//
+// Implements: RFC 8621 §4.6 creation of an Email
+func (x *emailSetting) compose(p *creation) draft {
+	d := draft{creation: p.id}
+	r := emailReader{c: x.c, object: p.object, values: p.object.Get("bodyValues"), seen: map[string]bool{}}
+	r.bad = x.c.places(p.object, &d)
+	if k := r.values.Kind(); k != jmap.Null && k != jmap.Object {
+		r.fault("bodyValues")
+	}
+	r.header()
+	root := r.body()
+	switch {
+	case r.bad != nil:
+		slices.Sort(r.bad)
+		d.err = badProperties("", slices.Compact(r.bad)...)
+	case r.lost != nil:
+		d.err = &jmap.Error{Type: "blobNotFound", NotFound: r.lost}
+	}
+	if d.err != nil {
+		return d
+	}
+	w := messageWriter{s: x.c.s, fields: r.fields, seen: r.seen, now: x.c.s.env.Clock.Now()}
+	// Base64 makes of three octets four and a bit.
+	d.err = x.prepare(&d, r.size+r.size/3+r.size/50+int64(p.object.Len())*64, func() ([]byte, error) { return w.message(root) })
+	return d
+}
+
+// header reads the properties that are header fields.
+func (r *emailReader) header() {
+	for i := range r.object.Len() {
+		name, v := r.object.Name(i), r.object.At(i)
+		switch name {
+		case "mailboxIds", "keywords", "receivedAt", "bodyStructure", "textBody", "htmlBody", "attachments", "bodyValues":
+			continue
+		}
+		if h, ok := parseHeader(name); ok && !strings.HasPrefix(strings.ToLower(h.name), "content-") {
+			r.field(&h, v)
+			continue
+		}
+		h, ok := fieldOf[name]
+		if !ok {
+			r.fault(name)
+			continue
+		}
+		h.property = name
+		r.field(&h, v)
+	}
+}
+
+// fieldOf are the header fields that have properties of their own.
+var fieldOf = map[string]header{
+	"messageId": {name: "Message-ID", form: asMessageIDs}, "inReplyTo": {name: "In-Reply-To", form: asMessageIDs},
+	"references": {name: "References", form: asMessageIDs}, "sender": {name: "Sender", form: asAddresses}, "from": {name: "From", form: asAddresses},
+	"to": {name: "To", form: asAddresses}, "cc": {name: "Cc", form: asAddresses}, "bcc": {name: "Bcc", form: asAddresses},
+	"replyTo": {name: "Reply-To", form: asAddresses}, "subject": {name: "Subject", form: asText}, "sentAt": {name: "Date", form: asDate},
+}
+
+// field takes a header field; two properties may not be the same one.
+func (r *emailReader) field(h *header, v *jmap.Value) {
+	key := strings.ToLower(h.name)
+	if r.seen[key] || len(r.fields) >= maxNewFields {
+		r.fault(h.property)
+		return
+	}
+	if v.IsNull() {
+		return
+	}
+	r.seen[key] = true
+	list := []*jmap.Value{v}
+	if h.all {
+		if v.Kind() != jmap.Array {
+			r.fault(h.property)
+			return
+		}
+		list = list[:0]
+		for i := range v.Len() {
+			list = append(list, v.At(i))
+		}
+	}
+	for _, v := range list {
+		f, ok := readField(h, v)
+		if !ok {
+			r.fault(h.property)
+			return
+		}
+		r.fields = append(r.fields, f)
+	}
+}
+
+// readField reads a value into a field.
+func readField(h *header, v *jmap.Value) (f field, ok bool) {
+	f.name = h.name
+	text, isText := v.Text()
+	switch h.form {
+	case asText:
+		if !isText || strings.ContainsAny(text, "\r\n\x00") {
+			return f, false
+		}
+		f.words = encodeText(text)
+	case asAddresses:
+		f.words, ok = readAddresses(v)
+		return f, ok
+	case asGroupedAddresses:
+		f.words, ok = readGroups(v)
+		return f, ok
+	case asMessageIDs:
+		list, ok := texts(v)
+		for _, id := range list {
+			if id == "" || len(id) > 900 || strings.ContainsAny(id, "<> \t\r\n\x00") {
+				return f, false
+			}
+			f.words = append(f.words, "<"+id+">")
+		}
+		return f, ok && len(list) > 0
+	case asDate:
+		t, ok := jmap.ParseDate(text, false)
+		f.words = []string{t.Format(mailDate)}
+		return f, ok && isText
+	case asURLs:
+		list, ok := texts(v)
+		for i, u := range list {
+			if u == "" || strings.ContainsAny(u, "<> \t\r\n\x00") {
+				return f, false
+			}
+			f.words = append(f.words, "<"+u+">"+comma(i, len(list)))
+		}
+		return f, ok && len(list) > 0
+	default:
+		f.raw = text
+		return f, isText && validRaw(text)
+	}
+	return f, true
+}
+
+const mailDate = "Mon, 2 Jan 2006 15:04:05 -0700"
+
+// comma is what stands behind one of several.
+func comma(i, n int) string {
+	if i < n-1 {
+		return ","
+	}
+	return ""
+}
+
+// validRaw says whether a raw value can stand in a header: lines that go on begin with a blank and are not empty.
+func validRaw(s string) bool {
+	if strings.IndexByte(s, 0) >= 0 {
+		return false
+	}
+	for i, line := range strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n") {
+		if strings.IndexByte(line, '\r') >= 0 || len(line) > 990 {
+			return false
+		}
+		if i > 0 && (line == "" || line[0] != ' ' && line[0] != '\t' || strings.TrimSpace(line) == "") {
+			return false
+		}
+	}
+	return true
+}
+
+func readAddresses(v *jmap.Value) (words []string, ok bool) {
+	if v.Kind() != jmap.Array || v.Len() > maxAddressesMade {
+		return nil, false
+	}
+	for i := range v.Len() {
+		w, ok := readAddress(v.At(i))
+		if !ok {
+			return nil, false
+		}
+		w[len(w)-1] += comma(i, v.Len())
+		words = append(words, w...)
+	}
+	return words, len(words) > 0
+}
+
+// maxAddressesMade bounds the addresses of one field.
+const maxAddressesMade = 10_000
+
+func readAddress(v *jmap.Value) (words []string, ok bool) {
+	if v.Kind() != jmap.Object {
+		return nil, false
+	}
+	email, ok := v.Get("email").Text()
+	if !ok || email == "" || strings.ContainsAny(email, "<>\r\n\x00") || len(email) > 900 {
+		return nil, false
+	}
+	if a, err := mime.ParseMailbox(email); err != nil || a.Name != "" {
+		// What a draft holds may be half an address.
+		if strings.ContainsAny(email, " \t,;:\"()[]\\") {
+			return nil, false
+		}
+	}
+	name := v.Get("name")
+	if name.IsNull() {
+		return []string{email}, true
+	}
+	text, ok := name.Text()
+	if !ok || strings.ContainsAny(text, "\r\n\x00") {
+		return nil, false
+	}
+	if text == "" {
+		return []string{email}, true
+	}
+	return append(encodePhrase(text), "<"+email+">"), true
+}
+
+func readGroups(v *jmap.Value) (words []string, ok bool) {
+	if v.Kind() != jmap.Array || v.Len() > maxAddressesMade {
+		return nil, false
+	}
+	for i := range v.Len() {
+		g := v.At(i)
+		name := g.Get("name")
+		text, isText := name.Text()
+		list := g.Get("addresses")
+		if list.Kind() != jmap.Array || !isText && !name.IsNull() || strings.ContainsAny(text, "\r\n\x00") || list.Len() == 0 && !isText {
+			return nil, false
+		}
+		var members []string
+		if list.Len() > 0 {
+			if members, ok = readAddresses(list); !ok {
+				return nil, false
+			}
+		}
+		if isText {
+			w := encodePhrase(text)
+			w[len(w)-1] += ":"
+			words = append(words, w...)
+			if members == nil {
+				members = []string{""}
+			}
+			members[len(members)-1] += ";"
+		}
+		members[len(members)-1] += comma(i, v.Len())
+		words = append(words, members...)
+	}
+	return words, len(words) > 0
+}
+
+// body reads what the Email says: the whole structure, or texts and attachments to make one of.
+func (r *emailReader) body() *newPart {
+	if v := r.object.Get("bodyStructure"); !v.IsNull() {
+		for _, p := range []string{"textBody", "htmlBody", "attachments"} {
+			if !r.object.Get(p).IsNull() {
+				r.fault(p)
+			}
+		}
+		return r.part(v, "bodyStructure", 0, true)
+	}
+	text, html := r.single("textBody", "plain"), r.single("htmlBody", "html")
+	var attached, inline []*newPart
+	if v := r.object.Get("attachments"); !v.IsNull() {
+		if v.Kind() != jmap.Array {
+			r.fault("attachments")
+		}
+		for i := range v.Len() {
+			if v.Kind() != jmap.Array {
+				break
+			}
+			p := r.part(v.At(i), "attachments", 1, false)
+			if p.disposition == "" {
+				p.disposition = "attachment"
+			}
+			if p.disposition == "inline" && p.cid != "" && html != nil {
+				inline = append(inline, p)
+			} else {
+				attached = append(attached, p)
+			}
+		}
+	}
+	if html != nil && inline != nil {
+		html = multipart("related", append([]*newPart{html}, inline...)...)
+	}
+	root := text
+	switch {
+	case text != nil && html != nil:
+		root = multipart("alternative", text, html)
+	case html != nil:
+		root = html
+	case text == nil && len(attached) == 0:
+		root = &newPart{kind: "text", subtype: "plain", isText: true}
+	}
+	if attached == nil {
+		return root
+	}
+	if root != nil {
+		attached = append([]*newPart{root}, attached...)
+	}
+	return multipart("mixed", attached...)
+}
+
+func multipart(subtype string, children ...*newPart) *newPart {
+	return &newPart{kind: "multipart", subtype: subtype, children: children}
+}
+
+// single reads textBody or htmlBody: one part of one type.
+func (r *emailReader) single(property, subtype string) *newPart {
+	v := r.object.Get(property)
+	if v.IsNull() || v.Kind() == jmap.Array && v.Len() == 0 {
+		return nil
+	}
+	if v.Kind() != jmap.Array || v.Len() != 1 {
+		r.fault(property)
+		return nil
+	}
+	p := r.part(v.At(0), property, 1, false)
+	if p.kind == "" {
+		p.kind, p.subtype = "text", subtype
+	}
+	if p.kind != "text" || p.subtype != subtype {
+		r.fault(property)
+	}
+	return p
+}
+
+// part reads an EmailBodyPart.
+func (r *emailReader) part(v *jmap.Value, property string, depth int, root bool) *newPart {
+	p := &newPart{}
+	if r.parts++; v.Kind() != jmap.Object || r.parts > maxNewParts || depth > maxNewDepth {
+		r.fault(property)
+		return p
+	}
+	partID, blobID, subParts := v.Get("partId"), v.Get("blobId"), v.Get("subParts")
+	for i := range v.Len() {
+		if !r.partProperty(p, v.Name(i), v.At(i), root) {
+			r.fault(property + "/" + v.Name(i))
+		}
+	}
+	switch {
+	case p.kind == "multipart":
+		if subParts.Kind() != jmap.Array || subParts.Len() == 0 || !partID.IsNull() || !blobID.IsNull() {
+			r.fault(property)
+			return p
+		}
+		for i := range subParts.Len() {
+			p.children = append(p.children, r.part(subParts.At(i), property, depth+1, false))
+		}
+	case subParts.Len() > 0, partID.IsNull() == blobID.IsNull():
+		r.fault(property)
+	case !partID.IsNull():
+		r.value(p, partID, property, v)
+	default:
+		r.attach(p, blobID, property)
+	}
+	return p
+}
+
+// partProperty reads one property of a part; false: it cannot be that.
+func (r *emailReader) partProperty(p *newPart, name string, v *jmap.Value, root bool) (ok bool) {
+	text, isText := v.Text()
+	plain := v.IsNull() || isText && !strings.ContainsAny(text, "\r\n\x00") && len(text) <= 900
+	switch name {
+	case "partId", "blobId", "subParts", "size":
+		return true
+	case "type":
+		kind, subtype, slash := strings.Cut(strings.ToLower(text), "/")
+		p.kind, p.subtype = kind, subtype
+		return v.IsNull() || slash && token(kind) && token(subtype)
+	case "charset":
+		p.charset = text
+		return v.IsNull() || token(text)
+	case "disposition":
+		p.disposition = strings.ToLower(text)
+		return v.IsNull() || token(text)
+	case "name":
+		p.name = text
+		return plain
+	case "cid":
+		p.cid = text
+		return plain && !strings.ContainsAny(text, "<> ")
+	case "location":
+		p.location = text
+		return plain && ascii(text)
+	case "language":
+		if v.IsNull() {
+			return true
+		}
+		p.language, ok = texts(v)
+		for _, l := range p.language {
+			ok = ok && token(l)
+		}
+		return ok
+	}
+	h, ok := parseHeader(name)
+	if lower := strings.ToLower(h.name); !ok || lower == "content-transfer-encoding" || len(p.fields) >= maxNewFields ||
+		!root && !strings.HasPrefix(lower, "content-") || partFieldTaken(lower) {
+		return false
+	}
+	f, ok := readField(&h, v)
+	if root && !strings.HasPrefix(strings.ToLower(h.name), "content-") {
+		key := strings.ToLower(h.name)
+		if r.seen[key] {
+			return false
+		}
+		r.seen[key] = true
+		r.fields = append(r.fields, f)
+		return ok
+	}
+	p.fields = append(p.fields, f)
+	return ok
+}
+
+// partFieldTaken says whether a field of a part is made of its properties.
+func partFieldTaken(lower string) bool {
+	switch lower {
+	case "content-type", "content-disposition", "content-id", "content-language", "content-location":
+		return true
+	}
+	return false
+}
+
+// token says whether a word can stand in a MIME header as it is (RFC 2045 section 5.1).
+func token(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?=`, s[i]) >= 0 {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 100
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// value takes a part's text out of bodyValues.
+func (r *emailReader) value(p *newPart, partID *jmap.Value, property string, v *jmap.Value) {
+	id, _ := partID.Text()
+	value := r.values.Get(id)
+	text, ok := value.Get("value").Text()
+	for _, flag := range []string{"isEncodingProblem", "isTruncated"} {
+		on, isBool := value.Get(flag).Bool()
+		ok = ok && !on && (isBool || value.Get(flag).IsNull())
+	}
+	if p.kind == "" {
+		p.kind, p.subtype = "text", "plain"
+		if property == "htmlBody" {
+			p.subtype = "html"
+		}
+	}
+	switch {
+	case !ok:
+		r.fault("bodyValues")
+	case p.kind != "text" || !v.Get("charset").IsNull():
+		r.fault(property)
+	}
+	p.isText, p.text = true, text
+	r.size += int64(len(text))
+}
+
+// attach finds the blob that a part is to be.
+func (r *emailReader) attach(p *newPart, blobID *jmap.Value, property string) {
+	id, ok := blobID.Text()
+	if !ok {
+		r.fault(property)
+		return
+	}
+	b, err := r.c.openBlob(r.c.account, id)
+	if errors.Is(err, errNoBlob) {
+		if !slices.Contains(r.lost, id) {
+			r.lost = append(r.lost, id)
+		}
+		return
+	}
+	if err != nil {
+		r.fault(property)
+		return
+	}
+	if p.kind == "" {
+		p.kind, p.subtype = "application", "octet-stream"
+		kind, _, _ := strings.Cut(strings.ToLower(b.kind), ";")
+		if k, s, ok := strings.Cut(strings.TrimSpace(kind), "/"); ok && token(k) && token(s) && k != "multipart" {
+			p.kind, p.subtype = k, s
+		}
+	}
+	p.blob, p.blobID = b, id
+	r.size += b.size
+}

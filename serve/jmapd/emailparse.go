@@ -1,0 +1,158 @@
+package jmapd
+
+import (
+	"errors"
+
+	"doublet/wire/jmap"
+	"doublet/wire/mime"
+)
+
+// parseProperties are those that Email/parse gives where none are named.
+var parseProperties = []string{
+	"messageId", "inReplyTo", "references", "sender", "from", "to", "cc", "bcc", "replyTo", "subject", "sentAt",
+	"hasAttachment", "preview", "bodyValues", "textBody", "htmlBody", "attachments",
+}
+
+// emailParse answers Email/parse.
+//
+// Implements: RFC 8621 §4.9 Email/parse
+func emailParse(c *call) error {
+	if err := c.allow(append([]string{"accountId", "blobIds", "properties"}, viewArgumentNames...)...); err != nil {
+		return err
+	}
+	if err := c.needAccount(false); err != nil {
+		return err
+	}
+	ids, some, err := c.list("blobIds")
+	if err != nil {
+		return err
+	}
+	if !some {
+		return invalid("blobIds is missing")
+	}
+	if len(ids) > c.s.opt.Limits.ObjectsInGet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more blobs than maxObjectsInGet."}
+	}
+	properties, named, err := c.list("properties")
+	if err != nil {
+		return err
+	}
+	if !named {
+		properties = parseProperties
+	}
+	v, err := c.viewArguments(properties, true)
+	if err != nil {
+		return err
+	}
+	if !named { // the id is there where it is asked for
+		v.properties = v.properties[1:]
+		v.properties[0].prefix = v.properties[0].prefix[1:]
+	}
+	r := renderer{c: c, view: &v}
+	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","parsed":`...)
+	var notFound, notParsable []string
+	parsed := 0
+	for _, id := range c.once(ids) {
+		start := len(c.out)
+		c.out = append(c.out, "{,"[min(parsed, 1)])
+		c.out = append(jmap.AppendString(c.out, id), ':')
+		switch err := r.parse(id); {
+		case errors.Is(err, errNoBlob):
+			notFound = append(notFound, id)
+			c.out = c.out[:start]
+		case errors.Is(err, errNoEmail):
+			notParsable = append(notParsable, id)
+			c.out = c.out[:start]
+		case err != nil:
+			return err
+		default:
+			parsed++
+		}
+	}
+	if parsed == 0 {
+		c.out = append(c.out, "null"...)
+	} else {
+		c.out = append(c.out, '}')
+	}
+	for _, l := range [...]struct {
+		name string
+		list []string
+	}{{"notParsable", notParsable}, {"notFound", notFound}} {
+		c.out = append(append(append(c.out, `,"`...), l.name...), `":`...)
+		if l.list == nil {
+			c.out = append(c.out, "null"...)
+		} else {
+			c.out = jmap.AppendStrings(c.out, l.list)
+		}
+	}
+	c.out = append(c.out, '}')
+	return nil
+}
+
+// errNoEmail says that a blob is no message.
+var errNoEmail = errors.New("not a message")
+
+// parse prints the message that a blob holds.
+func (r *renderer) parse(id string) error {
+	c := r.c
+	b, err := c.openBlob(c.account, id)
+	if err != nil {
+		return err
+	}
+	if b.size > int64(c.s.backend.Mail().MessageSize()) {
+		return errNoEmail
+	}
+	m := memory{s: c.s}
+	if !m.take(2 * b.size) {
+		return &jmap.Error{Type: "serverUnavailable", Description: "The memory for messages is in use."}
+	}
+	defer m.give()
+	raw, err := b.all()
+	if err != nil {
+		return err
+	}
+	if raw = crlf(raw); !hasFields(raw) {
+		return errNoEmail
+	}
+	r.reset()
+	r.raw, r.root = raw, mime.Parse(raw, mime.DefaultLimits)
+	r.blob, _ = parseBlobRef(id)
+	if r.blob.letter == letterMessage {
+		r.blob.letter = letterPart
+	} else {
+		r.blob.steps = append(r.blob.steps, 0)
+	}
+	c.out = append(c.out, '{')
+	for i := range r.view.properties {
+		p := &r.view.properties[i]
+		c.out = append(c.out, p.prefix...)
+		switch p.kind {
+		case propID, propThreadID, propMailboxIDs, propKeywords, propReceivedAt:
+			c.out = append(c.out, "null"...)
+		case propBlobID:
+			c.out = jmap.AppendString(c.out, id)
+		case propSize:
+			c.out = jmap.AppendUint(c.out, uint64(len(raw)))
+		default:
+			if err := r.derived(p); err != nil {
+				return err
+			}
+		}
+	}
+	c.out = append(c.out, '}')
+	return nil
+}
+
+// hasFields says whether octets begin as a message does: with header fields.
+func hasFields(raw []byte) bool {
+	n := 0
+	for f := range mime.Fields(raw) {
+		if len(f.Name) == 0 || !fieldName(string(f.Name)) {
+			return false
+		}
+		if n++; n >= 3 {
+			break
+		}
+	}
+	return n > 0
+}

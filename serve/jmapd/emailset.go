@@ -1,0 +1,608 @@
+package jmapd
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/jmap"
+)
+
+// emailPatch is what is to become of an Email.
+type emailPatch struct {
+	allKeywords, allFolders bool // set, add are all that there are to be
+	set, clear              []string
+	add, drop               []note.UNID
+}
+
+// mailboxID is the folder that an id names; ids of no folder are the zero UNID.
+func (b *batch) mailboxID(id string) note.UNID {
+	real, _ := b.real(id)
+	u, _ := parseID(letterFolder, real)
+	return u
+}
+
+// readSet reads a map whose values are all true.
+func readSet(v *jmap.Value) ([]string, bool) {
+	if v.Kind() != jmap.Object {
+		return nil, false
+	}
+	out := make([]string, 0, v.Len())
+	for i := range v.Len() {
+		if on, ok := v.At(i).Bool(); !ok || !on {
+			return nil, false
+		}
+		out = append(out, v.Name(i))
+	}
+	return out, true
+}
+
+// readKeywords reads a map of keywords.
+func readKeywords(v *jmap.Value) ([]string, bool) {
+	list, ok := readSet(v)
+	for i, k := range list {
+		ok = ok && validKeyword(k)
+		list[i] = strings.ToLower(k)
+	}
+	slices.Sort(list)
+	return slices.Compact(list), ok
+}
+
+// flagsOf makes flags of keywords.
+func flagsOf(keywords []string) mailbox.Flags {
+	var fl mailbox.Flags
+	for _, k := range keywords {
+		switch {
+		case k == mailbox.Seen:
+			fl.Seen = true
+		case !hiddenKeyword(k):
+			fl.Keywords = append(fl.Keywords, k)
+		}
+	}
+	return fl
+}
+
+func (b *batch) folderSet(v *jmap.Value) ([]note.UNID, bool) {
+	list, ok := readSet(v)
+	out := make([]note.UNID, len(list))
+	for i, id := range list {
+		out[i] = b.mailboxID(id)
+	}
+	return out, ok && len(out) > 0
+}
+
+// unescape undoes the escapes of a JSON Pointer's token.
+func unescape(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
+}
+
+// readEmailPatch reads a PatchObject for an Email: of its properties keywords and mailboxIds may change.
+//
+// Implements: RFC 8620 §5.3 PatchObject
+func (b *batch) readEmailPatch(v *jmap.Value) (p emailPatch, err error) {
+	var bad []string
+	parts := false
+	for i := range v.Len() {
+		name, x := v.Name(i), v.At(i)
+		ok := true
+		switch path, token, deep := strings.Cut(name, "/"); {
+		case !deep && path == "keywords":
+			p.allKeywords = true
+			p.set, ok = readKeywords(x)
+		case !deep && path == "mailboxIds":
+			p.allFolders = true
+			p.add, ok = b.folderSet(x)
+		case deep && (path == "keywords" || path == "mailboxIds"):
+			parts = parts || v.Get(path) != nil
+			ok = b.readEmailPart(&p, path, unescape(token), x)
+		case deep:
+			return p, badPatch("there is nothing to change at %.100q", name)
+		default:
+			ok = false
+		}
+		if !ok {
+			bad = append(bad, name)
+		}
+	}
+	if parts {
+		return p, badPatch("one path is a part of another")
+	}
+	if bad != nil {
+		return p, badProperties("", bad...)
+	}
+	return p, nil
+}
+
+// readEmailPart reads one keyword or folder that is set (true) or taken away (null).
+func (b *batch) readEmailPart(p *emailPatch, path, token string, x *jmap.Value) bool {
+	on, isBool := x.Bool()
+	if !x.IsNull() && !(isBool && on) {
+		return false
+	}
+	if path == "mailboxIds" {
+		u := b.mailboxID(token)
+		if on {
+			p.add = append(p.add, u)
+		} else {
+			p.drop = append(p.drop, u)
+		}
+		return true
+	}
+	if !validKeyword(token) {
+		return false
+	}
+	if k := strings.ToLower(token); on {
+		p.set = append(p.set, k)
+	} else {
+		p.clear = append(p.clear, k)
+	}
+	return true
+}
+
+// apply changes an Email.
+func (p *emailPatch) apply(w *mailbox.Changing, u note.UNID) error {
+	m, err := w.EmailOf(u)
+	if err != nil {
+		return err
+	}
+	id := m.ID
+	set, clear, add, drop := p.set, p.clear, p.add, p.drop
+	if p.allKeywords {
+		clear = nil
+		for k := range m.Keywords {
+			if !hiddenKeyword(k) && !slices.Contains(set, k) {
+				clear = append(clear, k)
+			}
+		}
+		if !slices.Contains(set, mailbox.Seen) {
+			clear = append(clear, mailbox.Seen)
+		}
+	}
+	if p.allFolders {
+		have := slices.Collect(m.Folders)
+		drop = slices.DeleteFunc(have, func(u note.UNID) bool { return slices.Contains(add, u) })
+	}
+	if len(add) > 0 {
+		now := slices.Collect(m.Folders)
+		add = slices.DeleteFunc(slices.Clone(add), func(u note.UNID) bool { return slices.Contains(now, u) })
+	}
+	for _, k := range clear {
+		if err := w.SetKeyword(id, k, false); err != nil {
+			return err
+		}
+	}
+	for _, k := range set {
+		if hiddenKeyword(k) && k != mailbox.Seen {
+			continue
+		}
+		if err := w.SetKeyword(id, k, true); err != nil {
+			return err
+		}
+	}
+	if len(add)+len(drop) == 0 {
+		return nil
+	}
+	return w.SetFolders(id, add, drop)
+}
+
+// emailSetting is an Email/set at work.
+type emailSetting struct {
+	*set
+	drafts []draft
+	stored []stored
+	mem    memory
+	// before and after are the states around the change.
+	before, after string
+}
+
+// draft is an Email that is to be made.
+type draft struct {
+	creation string
+	mailbox.Imported
+	err error
+}
+
+// stored is one that was.
+type stored struct {
+	unid, thread note.UNID
+	size         uint64
+}
+
+// release lets go of what was prepared.
+func (x *emailSetting) release() {
+	for i := range x.drafts {
+		if d := &x.drafts[i]; d.Composed != nil {
+			d.Composed.Release()
+		}
+	}
+	x.mem.give()
+}
+
+// emailSet answers Email/set.
+//
+// Implements: RFC 8621 §4.6 Email/set
+func emailSet(c *call) error {
+	s, err := c.setArguments(false)
+	if err != nil {
+		return err
+	}
+	x := &emailSetting{set: s, mem: memory{s: c.s}}
+	defer x.release()
+	for i := range s.create {
+		x.drafts = append(x.drafts, x.compose(&s.create[i]))
+	}
+	patches := make([]emailPatch, len(s.update))
+	bad := make([]error, len(s.update))
+	for i := range s.update {
+		patches[i], bad[i] = c.readEmailPatch(s.update[i].object)
+	}
+	err = x.commit(len(s.update), func(w *mailbox.Changing, i int) error {
+		if bad[i] != nil {
+			return bad[i]
+		}
+		u, ok := parseID(letterEmail, s.update[i].real)
+		if !ok {
+			return mailbox.ErrNoMessage
+		}
+		return patches[i].apply(w, u)
+	})
+	if err != nil {
+		return err
+	}
+	s.append(x.before, x.after)
+	return nil
+}
+
+// commit makes the drafts, changes what update says, and destroys, in one update of the mail file.
+func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i int) error) error {
+	c, s := x.c, x.set
+	nc := len(x.drafts)
+	x.stored = make([]stored, nc)
+	res, err := c.account.File.Change(c.ctx, nc+updates+len(s.destroy), func(w *mailbox.Changing, i int) error {
+		if err := s.mismatch(w.Before.Email.String()); err != nil {
+			return mailbox.Abort(err)
+		}
+		switch {
+		case i < nc:
+			return x.store(w, i)
+		case i < nc+updates:
+			return update(w, i-nc)
+		}
+		return x.destroyOne(w, s.destroy[i-nc-updates])
+	})
+	if err == nil && len(res.Errs) == 0 {
+		err = s.mismatch(res.Before.Email.String())
+	}
+	if err != nil {
+		return err
+	}
+	for i, err := range res.Errs {
+		switch {
+		case i < nc && err == nil:
+			id := idOf(letterEmail, x.stored[i].unid)
+			s.made(x.drafts[i].creation, id, x.stored[i].object())
+		case i < nc:
+			s.notCreated = append(s.notCreated, failure{x.drafts[i].creation, err})
+		case i < nc+updates && err == nil:
+			s.updated = append(s.updated, entry{s.update[i-nc].id, nil})
+		case i < nc+updates:
+			s.notUpdated = append(s.notUpdated, failure{s.update[i-nc].id, err})
+		case err == nil:
+			s.destroyed = append(s.destroyed, s.destroy[i-nc-updates])
+		default:
+			s.not = append(s.not, failure{s.destroy[i-nc-updates], err})
+		}
+	}
+	x.before, x.after = res.Before.Email.String(), res.After.Email.String()
+	return nil
+}
+
+func (x *emailSetting) store(w *mailbox.Changing, i int) error {
+	d := &x.drafts[i]
+	if d.err != nil {
+		return d.err
+	}
+	u, err := w.Create(&d.Imported)
+	if err != nil {
+		return err
+	}
+	x.stored[i] = stored{u, d.Composed.Thread(), uint64(d.Composed.Size())}
+	return nil
+}
+
+func (x *emailSetting) destroyOne(w *mailbox.Changing, id string) error {
+	u, ok := parseID(letterEmail, id)
+	if !ok {
+		return mailbox.ErrNoMessage
+	}
+	m, err := w.EmailOf(u)
+	if err != nil {
+		return err
+	}
+	return w.Destroy(m.ID)
+}
+
+// object is what the client is told of an Email that was made.
+func (m *stored) object() []byte {
+	b := appendID([]byte(`{"id":`), letterEmail, m.unid)
+	b = appendID(append(b, `,"blobId":`...), letterMessage, m.unid)
+	b = appendID(append(b, `,"threadId":`...), letterThread, m.thread)
+	return append(jmap.AppendUint(append(b, `,"size":`...), m.size), '}')
+}
+
+// places reads the properties that say where an Email goes and how it is marked: mailboxIds, keywords and receivedAt.
+func (c *call) places(v *jmap.Value, d *draft) []string {
+	var bad []string
+	var ok bool
+	if d.Folders, ok = c.folderSet(v.Get("mailboxIds")); !ok {
+		bad = append(bad, "mailboxIds")
+	}
+	if k := v.Get("keywords"); !k.IsNull() {
+		words, ok := readKeywords(k)
+		if !ok {
+			bad = append(bad, "keywords")
+		}
+		d.Flags = flagsOf(words)
+	}
+	d.Received = c.s.env.Clock.Now()
+	if at := v.Get("receivedAt"); !at.IsNull() {
+		s, _ := at.Text()
+		if d.Received, ok = jmap.ParseDate(s, true); !ok {
+			bad = append(bad, "receivedAt")
+		}
+	}
+	return bad
+}
+
+// emailImport answers Email/import.
+//
+// Implements: RFC 8621 §4.8 Email/import
+func emailImport(c *call) error {
+	if err := c.allow("accountId", "ifInState", "emails"); err != nil {
+		return err
+	}
+	if err := c.needAccount(false); err != nil {
+		return err
+	}
+	s := &set{c: c}
+	if v := c.args.Get("ifInState"); !v.IsNull() {
+		var ok bool
+		if s.ifInState, ok = v.Text(); !ok {
+			return invalid("ifInState is no string")
+		}
+		s.checks = true
+	}
+	emails := c.args.Get("emails")
+	if emails.Kind() != jmap.Object {
+		return invalid("emails is no object")
+	}
+	if err := s.creations(emails); err != nil {
+		return err
+	}
+	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
+	}
+	x := &emailSetting{set: s, mem: memory{s: c.s}}
+	defer x.release()
+	for i := range s.create {
+		x.drafts = append(x.drafts, x.imported(&s.create[i]))
+	}
+	if err := x.commit(0, nil); err != nil {
+		return err
+	}
+	o := newObject(c.out)
+	o.text("accountId", c.account.ID)
+	o.text("oldState", x.before)
+	o.text("newState", x.after)
+	o.name("created")
+	o.b = appendEntries(o.b, s.created)
+	o.name("notCreated")
+	o.b = c.appendFailures(o.b, s.notCreated)
+	c.out = o.end()
+	return nil
+}
+
+// imported prepares a blob to be an Email.
+func (x *emailSetting) imported(p *creation) draft {
+	c := x.c
+	d := draft{creation: p.id}
+	bad := c.places(p.object, &d)
+	for i := range p.object.Len() {
+		if n := p.object.Name(i); !slices.Contains([]string{"blobId", "mailboxIds", "keywords", "receivedAt"}, n) {
+			bad = append(bad, n)
+		}
+	}
+	id, ok := p.object.Get("blobId").Text()
+	if !ok {
+		bad = append(bad, "blobId")
+	}
+	if bad != nil {
+		d.err = badProperties("", bad...)
+		return d
+	}
+	b, err := c.openBlob(c.account, id)
+	if errors.Is(err, errNoBlob) {
+		d.err = badProperties("There is no such blob.", "blobId")
+		return d
+	}
+	if err == nil {
+		err = x.prepare(&d, b.size, b.all)
+	}
+	d.err = err
+	return d
+}
+
+// prepare composes what read gives.
+func (x *emailSetting) prepare(d *draft, size int64, read func() ([]byte, error)) error {
+	mail := x.c.s.backend.Mail()
+	if size > int64(mail.MessageSize()) {
+		return mailbox.ErrTooBig
+	}
+	if !x.mem.take(size) {
+		return &jmap.Error{Type: "serverUnavailable", Description: "The memory for messages is in use."}
+	}
+	defer x.mem.give()
+	raw, err := read()
+	if err != nil {
+		return err
+	}
+	d.Composed, err = mail.Compose(x.c.ctx, crlf(raw))
+	return err
+}
+
+// emailCopy answers Email/copy.
+//
+// Implements: RFC 8621 §4.7 Email/copy
+func emailCopy(c *call) error {
+	if err := c.allow("fromAccountId", "accountId", "ifFromInState", "ifInState", "create", "onSuccessDestroyOriginal", "destroyFromIfInState"); err != nil {
+		return err
+	}
+	if err := c.accountNamed("fromAccountId", "fromAccountNotFound", false); err != nil {
+		return err
+	}
+	from := c.account
+	if err := c.needAccount(false); err != nil {
+		return err
+	}
+	if from.ID == c.account.ID {
+		return invalid("an Email is copied into another account")
+	}
+	fromState, err := c.text("ifFromInState")
+	if err != nil {
+		return err
+	}
+	state, err := c.text("ifInState")
+	if err != nil {
+		return err
+	}
+	destroy, err := c.bool("onSuccessDestroyOriginal", false)
+	if err != nil {
+		return err
+	}
+	s := &set{c: c, ifInState: state, checks: state != ""}
+	if err := s.creations(c.args.Get("create")); err != nil {
+		return err
+	}
+	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
+	}
+	x := &emailCopying{set: s, from: from, fromState: fromState}
+	if err := x.run(); err != nil {
+		return err
+	}
+	if destroy && len(x.copied) > 0 {
+		c.implicit = func() { c.destroyOriginals(from, x.copied) }
+	}
+	return nil
+}
+
+type emailCopying struct {
+	*set
+	from      *Account
+	fromState string
+	drafts    []draft
+	ids       []note.UNID
+	stored    []stored
+	copied    []string // ids of the originals
+}
+
+func (x *emailCopying) run() error {
+	c, s := x.c, x.set
+	x.stored = make([]stored, len(s.create))
+	for i := range s.create {
+		d := draft{creation: s.create[i].id}
+		bad := c.places(s.create[i].object, &d)
+		id, _ := s.create[i].object.Get("id").Text()
+		real, _ := c.real(id)
+		u, _ := parseID(letterEmail, real)
+		for k := range s.create[i].object.Len() {
+			if n := s.create[i].object.Name(k); !slices.Contains([]string{"id", "mailboxIds", "keywords", "receivedAt"}, n) {
+				bad = append(bad, n)
+			}
+		}
+		if bad != nil {
+			d.err = badProperties("", bad...)
+		}
+		x.drafts, x.ids = append(x.drafts, d), append(x.ids, u)
+	}
+	res, err := c.account.File.ChangeFrom(c.ctx, x.from.File, len(x.drafts), func(w, from *mailbox.Changing, i int) error {
+		if err := s.mismatch(w.Before.Email.String()); err != nil {
+			return mailbox.Abort(err)
+		}
+		return x.copy(w, from, i)
+	})
+	if err == nil && len(res.Errs) == 0 {
+		err = s.mismatch(res.Before.Email.String())
+	}
+	if err != nil {
+		return err
+	}
+	for i, err := range res.Errs {
+		if err != nil {
+			s.notCreated = append(s.notCreated, failure{x.drafts[i].creation, err})
+			continue
+		}
+		s.made(x.drafts[i].creation, idOf(letterEmail, x.stored[i].unid), x.stored[i].object())
+		x.copied = append(x.copied, idOf(letterEmail, x.ids[i]))
+	}
+	o := newObject(c.out)
+	o.text("fromAccountId", x.from.ID)
+	o.text("accountId", c.account.ID)
+	o.text("oldState", res.Before.Email.String())
+	o.text("newState", res.After.Email.String())
+	o.name("created")
+	o.b = appendEntries(o.b, s.created)
+	o.name("notCreated")
+	o.b = c.appendFailures(o.b, s.notCreated)
+	c.out = o.end()
+	return nil
+}
+
+func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
+	if x.fromState != "" {
+		states, err := from.States()
+		if err != nil {
+			return err
+		}
+		if states.Email.String() != x.fromState {
+			return mailbox.Abort(&jmap.Error{Type: "stateMismatch"})
+		}
+	}
+	d := &x.drafts[i]
+	if d.err != nil {
+		return d.err
+	}
+	m, err := from.EmailOf(x.ids[i])
+	if err != nil {
+		return err
+	}
+	keep := x.set.create[i].object
+	if keep.Get("keywords") == nil {
+		d.Flags = mailbox.Flags{Seen: m.Seen(), Keywords: slices.Collect(m.Keywords)}
+	}
+	if keep.Get("receivedAt") == nil {
+		d.Received = time.Unix(m.Received(), 0)
+	}
+	size, thread := m.Size(), m.Thread()
+	u, err := w.Copy(from, m.ID, d.Folders, d.Flags, d.Received)
+	x.stored[i] = stored{u, thread, size}
+	return err
+}
+
+// destroyOriginals answers an Email/set that destroys what was copied, behind the copying.
+func (c *call) destroyOriginals(from *Account, ids []string) {
+	ifInState := c.args.Get("destroyFromIfInState")
+	names := []string{"accountId", "destroy"}
+	list := make([]jmap.Value, len(ids))
+	for i, id := range ids {
+		list[i] = jmap.Text(id)
+	}
+	values := []jmap.Value{jmap.Text(from.ID), jmap.List(list...)}
+	if !ifInState.IsNull() {
+		names, values = append(names, "ifInState"), append(values, *ifInState)
+	}
+	c.batch.follow("Email/set", c.id, jmap.MakeObject(names, values))
+}

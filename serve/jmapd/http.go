@@ -1,0 +1,143 @@
+package jmapd
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"doublet/wire/jmap"
+)
+
+// activity is what a session has under way.
+type activity struct{ requests, uploads int }
+
+// enter counts a request, or an upload, as one of the session's; leave ends it.
+func (s *Server) enter(c *Caller, upload bool) (leave func(), problem *jmap.Problem) {
+	key := string(c.Who.Person[:]) + c.Session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.active[key]
+	if a == nil {
+		a = &activity{}
+		s.active[key] = a
+	}
+	n, most, name := &a.requests, s.opt.Limits.ConcurrentRequests, "maxConcurrentRequests"
+	if upload {
+		n, most, name = &a.uploads, s.opt.Limits.ConcurrentUploads, "maxConcurrentUpload"
+	}
+	if *n >= most {
+		return nil, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests, Limit: name, Detail: "Too much is under way already."}
+	}
+	*n++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if *n--; *a == (activity{}) {
+			delete(s.active, key)
+		}
+	}, nil
+}
+
+// refuse answers with a problem.
+func (s *Server) refuse(w http.ResponseWriter, p *jmap.Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(p.Append([]byte{'{'}), '}'))
+}
+
+// api takes requests.
+//
+// Implements: RFC 8620 §3.1 Making an API request
+func (s *Server) api(w http.ResponseWriter, r *http.Request, c *Caller) {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if charset := params["charset"]; err != nil || kind != "application/json" || charset != "" && charset != "utf-8" && charset != "UTF-8" {
+		s.stats.problems.Inc()
+		s.refuse(w, &jmap.Problem{Type: jmap.ProblemNotJSON, Status: 400, Detail: "The content type is not application/json."})
+		return
+	}
+	m := memory{s: s}
+	defer m.give()
+	body, problem := m.read(r.Body, r.ContentLength, s.opt.Limits.Request, "maxSizeRequest")
+	if problem != nil {
+		s.stats.problems.Inc()
+		s.refuse(w, problem)
+		return
+	}
+	out, problem := s.Call(r.Context(), c, body)
+	if problem != nil {
+		s.refuse(w, problem)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(out)))
+	_, _ = w.Write(out)
+}
+
+// memory is what a request holds of the budget.
+type memory struct {
+	s     *Server
+	taken int64
+}
+
+func (m *memory) take(n int64) bool {
+	if !m.s.opt.Memory.Take(n) {
+		return false
+	}
+	m.taken += n
+	return true
+}
+
+func (m *memory) give() {
+	m.s.opt.Memory.Give(m.taken)
+	m.taken = 0
+}
+
+// pieceSize is the memory that a body begins with.
+const pieceSize = 64 << 10
+
+// read reads a body of at most most octets, and takes memory for it as it comes.
+func (m *memory) read(from io.Reader, length, most int64, limit string) ([]byte, *jmap.Problem) {
+	tooLarge := &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusRequestEntityTooLarge, Limit: limit, Detail: "The body is too large."}
+	if length > most {
+		return nil, tooLarge
+	}
+	// What a client announces is taken as it comes: who announces much and sends nothing holds little.
+	size := int64(pieceSize)
+	if length >= 0 {
+		size = min(size, length)
+	}
+	busy := &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "The memory for requests is in use."}
+	if !m.take(size + 1) {
+		return nil, busy
+	}
+	buf := make([]byte, 0, size+1)
+	for {
+		n, err := from.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > most:
+			return nil, tooLarge
+		case errors.Is(err, io.EOF):
+			return buf, nil
+		case err != nil:
+			return nil, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusBadRequest, Title: "Bad Request", Detail: "The body could not be read."}
+		case len(buf) == cap(buf):
+			to := min(2*int64(cap(buf)), most+1)
+			if length >= 0 {
+				to = min(to, length+1)
+			}
+			if to = max(to, int64(len(buf))+1); !m.take(to - int64(cap(buf))) {
+				return nil, busy
+			}
+			buf = append(make([]byte, 0, to), buf...)
+		}
+	}
+}

@@ -1,0 +1,331 @@
+package jmapd
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/jmap"
+)
+
+// mailboxChange is what is to become of a Mailbox; what is nil stays.
+type mailboxChange struct {
+	name       *string
+	parent     *string // "" for the top
+	role       *string // "" for none
+	order      *int64
+	subscribed *bool
+}
+
+// readMailbox reads the properties of a Mailbox that a client may set.
+func readMailbox(v *jmap.Value, current *mailbox.Folder) (m mailboxChange, err error) {
+	var bad []string
+	for i := range v.Len() {
+		name, x := v.Name(i), v.At(i)
+		text, isText := x.Text()
+		ok := true
+		switch name {
+		case "name":
+			ok = isText && text != ""
+			m.name = &text
+		case "parentId":
+			ok = isText || x.IsNull()
+			m.parent = &text
+		case "role":
+			_, known := useOf(text)
+			ok = x.IsNull() || isText && known
+			m.role = &text
+		case "sortOrder":
+			n, isInt := x.Int()
+			ok = isInt && 0 <= n && n < 1<<31
+			m.order = &n
+		case "isSubscribed":
+			on, isBool := x.Bool()
+			ok = isBool
+			m.subscribed = &on
+		case "id", "totalEmails", "unreadEmails", "totalThreads", "unreadThreads", "myRights":
+			ok = current != nil && name == "id" && isText && text == idOf(letterFolder, current.UNID)
+		default:
+			if strings.Contains(name, "/") && current != nil {
+				return m, badPatch("there is nothing at %.100q", name)
+			}
+			ok = false
+		}
+		if !ok {
+			bad = append(bad, name)
+		}
+	}
+	if bad != nil {
+		return m, badProperties("", bad...)
+	}
+	return m, nil
+}
+
+func idOf[T ~[16]byte](letter byte, u T) string {
+	b := appendID(nil, letter, u)
+	return string(b[1 : len(b)-1])
+}
+
+// mailboxSet answers Mailbox/set.
+//
+// Implements: RFC 8621 §2.5 Mailbox/set
+func mailboxSet(c *call) error {
+	s, err := c.setArguments(false, "onDestroyRemoveEmails")
+	if err != nil {
+		return err
+	}
+	withEmail, err := c.bool("onDestroyRemoveEmails", false)
+	if err != nil {
+		return err
+	}
+	s.sortCreations("parentId")
+	x := &mailboxSetting{set: s, withEmail: withEmail, made: map[string]note.UNID{}}
+	if err := x.sortDestroyed(); err != nil {
+		return err
+	}
+	nc, nu := len(s.create), len(s.update)
+	res, err := c.account.File.Change(c.ctx, nc+nu+len(s.destroy), func(w *mailbox.Changing, i int) error {
+		if err := s.mismatch(w.Before.Folders.String()); err != nil {
+			return mailbox.Abort(err)
+		}
+		switch {
+		case i < nc:
+			return x.create(w, &s.create[i])
+		case i < nc+nu:
+			return x.update(w, &s.update[i-nc])
+		}
+		return x.destroy(w, s.destroy[i-nc-nu])
+	})
+	if err == nil && len(res.Errs) == 0 {
+		err = s.mismatch(res.Before.Folders.String())
+	}
+	if err != nil {
+		return err
+	}
+	for i, err := range res.Errs {
+		switch {
+		case i < nc && err == nil:
+			p := s.create[i]
+			id := idOf(letterFolder, x.made[p.id])
+			s.made(p.id, id, x.createdObject(id, p.object))
+		case i < nc:
+			s.notCreated = append(s.notCreated, failure{s.create[i].id, parented(err)})
+		case i < nc+nu && err == nil:
+			s.updated = append(s.updated, entry{s.update[i-nc].id, nil})
+		case i < nc+nu:
+			s.notUpdated = append(s.notUpdated, failure{s.update[i-nc].id, parented(err)})
+		default:
+			x.destroyed(s.destroy[i-nc-nu], err)
+		}
+	}
+	s.append(res.Before.Folders.String(), res.After.Folders.String())
+	return nil
+}
+
+// parented tells a parent that is not there from what else may be wrong.
+func parented(err error) error {
+	if errors.Is(err, mailbox.ErrNoFolder) {
+		return badProperties("There is no such parent.", "parentId")
+	}
+	return err
+}
+
+type mailboxSetting struct {
+	*set
+	withEmail bool
+	made      map[string]note.UNID // by creation id
+	names     map[string]string    // of those to be destroyed, by id
+	after     []mailbox.Mailbox    // as they are behind the change
+}
+
+// sortCreations puts what refers to another creation behind it.
+func (s *set) sortCreations(property string) {
+	done := map[string]bool{}
+	var out []creation
+	left := s.create
+	for len(left) > 0 {
+		var later []creation
+		for _, p := range left {
+			ref, _ := p.object.Get(property).Text()
+			above, isRef := strings.CutPrefix(ref, "#")
+			waits := isRef && !done[above] && slices.ContainsFunc(left, func(q creation) bool { return q.id == above && q.id != p.id })
+			if waits {
+				later = append(later, p)
+				continue
+			}
+			done[p.id] = true
+			out = append(out, p)
+		}
+		if len(later) == len(left) { // in a circle
+			out = append(out, later...)
+			break
+		}
+		left = later
+	}
+	s.create = out
+}
+
+// sortDestroyed puts folders before those that they lie in.
+func (x *mailboxSetting) sortDestroyed() error {
+	x.names = map[string]string{}
+	if len(x.set.destroy) == 0 {
+		return nil
+	}
+	list, _, err := x.c.account.File.Mailboxes(x.c.ctx, false)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		x.names[idOf(letterFolder, list[i].UNID)] = list[i].Name
+	}
+	slices.SortStableFunc(x.set.destroy, func(a, b string) int {
+		return strings.Count(x.names[b], "/") - strings.Count(x.names[a], "/")
+	})
+	return nil
+}
+
+// folder is the folder that an id names, one that was made in this call too; "" is the top.
+func (x *mailboxSetting) folder(id string) (note.UNID, error) {
+	if id == "" {
+		return note.UNID{}, nil
+	}
+	if ref, ok := strings.CutPrefix(id, "#"); ok {
+		if u, ok := x.made[ref]; ok {
+			return u, nil
+		}
+	}
+	real, _ := x.c.real(id)
+	u, _ := parseID(letterFolder, real)
+	if note.UNID(u).IsZero() { // which would be the top
+		return note.UNID{}, mailbox.ErrNoFolder
+	}
+	return u, nil
+}
+
+func (x *mailboxSetting) create(w *mailbox.Changing, p *creation) error {
+	delete(x.made, p.id)
+	m, err := readMailbox(p.object, nil)
+	if err != nil {
+		return err
+	}
+	if m.name == nil {
+		return badProperties("A Mailbox has a name.", "name")
+	}
+	var parent note.UNID
+	if m.parent != nil {
+		if parent, err = x.folder(*m.parent); err != nil {
+			return err
+		}
+	}
+	use := ""
+	if m.role != nil && *m.role != "" {
+		use, _ = useOf(*m.role)
+	}
+	u, err := w.CreateFolder(parent, *m.name, use, m.subscribed != nil && *m.subscribed)
+	if err != nil {
+		return err
+	}
+	if m.order != nil {
+		if err := w.SetFolderItem(u, itemSortOrder, strconv.FormatInt(*m.order, 10)); err != nil {
+			return err
+		}
+	}
+	x.made[p.id] = u
+	return nil
+}
+
+// createdObject tells what the client did not say of a new Mailbox.
+func (x *mailboxSetting) createdObject(id string, v *jmap.Value) []byte {
+	o := newObject(nil)
+	o.text("id", id)
+	role, _ := v.Get("role").Text()
+	for _, d := range [...]struct{ name, json string }{
+		{"parentId", "null"}, {"role", "null"}, {"sortOrder", strconv.Itoa(usualOrder(role))}, {"isSubscribed", "false"},
+		{"totalEmails", "0"}, {"unreadEmails", "0"}, {"totalThreads", "0"}, {"unreadThreads", "0"},
+	} {
+		if v.Get(d.name) == nil {
+			o.raw(d.name, d.json)
+		}
+	}
+	if x.after == nil {
+		x.after, _, _ = x.c.account.File.Mailboxes(x.c.ctx, false) // what cannot be read now is asked for again
+	}
+	if i := slices.IndexFunc(x.after, func(f mailbox.Mailbox) bool { return idOf(letterFolder, f.UNID) == id }); i >= 0 {
+		o.name("myRights")
+		o.b = appendRights(o.b, &x.after[i])
+	}
+	return o.end()
+}
+
+func (x *mailboxSetting) update(w *mailbox.Changing, p *patch) error {
+	u, ok := parseID(letterFolder, p.real)
+	if !ok {
+		return &jmap.Error{Type: "notFound"}
+	}
+	f, parent, name, err := w.FolderAt(u)
+	if err != nil {
+		return &jmap.Error{Type: "notFound"}
+	}
+	m, err := readMailbox(p.object, &f)
+	if err != nil {
+		return err
+	}
+	if m.name != nil || m.parent != nil {
+		if m.name != nil {
+			name = *m.name
+		}
+		if m.parent != nil {
+			if parent, err = x.folder(*m.parent); err != nil {
+				return err
+			}
+		}
+		if err := w.MoveFolder(u, parent, name); err != nil {
+			return err
+		}
+	}
+	if m.role != nil && *m.role != roleOf(&f) {
+		use := ""
+		if *m.role != "" {
+			use, _ = useOf(*m.role)
+		}
+		if err := w.SetUse(u, use); err != nil {
+			return err
+		}
+	}
+	if m.order != nil {
+		if err := w.SetFolderItem(u, itemSortOrder, strconv.FormatInt(*m.order, 10)); err != nil {
+			return err
+		}
+	}
+	if m.subscribed != nil && *m.subscribed != f.Subscribed {
+		return w.Subscribe(u, *m.subscribed)
+	}
+	return nil
+}
+
+func (x *mailboxSetting) destroy(w *mailbox.Changing, id string) error {
+	u, ok := parseID(letterFolder, id)
+	if !ok {
+		return &jmap.Error{Type: "notFound"}
+	}
+	err := w.DeleteFolder(u, x.withEmail)
+	if errors.Is(err, mailbox.ErrNoFolder) {
+		return &jmap.Error{Type: "notFound"}
+	}
+	return err
+}
+
+// destroyed notes what came of destroying a Mailbox. A very large one goes now, by itself: others see it go at once.
+func (x *mailboxSetting) destroyed(id string, err error) {
+	if errors.Is(err, mailbox.ErrLarge) {
+		err = x.c.account.File.Delete(x.c.ctx, x.names[id])
+	}
+	if err != nil {
+		x.not = append(x.not, failure{id, err})
+		return
+	}
+	x.set.destroyed = append(x.set.destroyed, id)
+}

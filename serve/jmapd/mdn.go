@@ -1,0 +1,448 @@
+package jmapd
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/jmap"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+)
+
+// keywordMDNSent is set on an Email for which a receipt was sent.
+const keywordMDNSent = "$mdnsent"
+
+// mdn is a receipt (RFC 8098) as RFC 9007 has it.
+type mdn struct {
+	email                         note.UNID
+	subject, text                 string
+	original                      bool // goes with it
+	agent                         string
+	action, sending, kind         string
+	gateway, originalTo, finalTo  string
+	messageID                     string
+	errors                        []string
+	extensions                    [][2]string
+	hasSubject, hasText, hasAgent bool
+}
+
+// mdnSend answers MDN/send.
+//
+// Implements: RFC 9007 §2.1 MDN/send
+func mdnSend(c *call) error {
+	if err := c.allow("accountId", "identityId", "send", "onSuccessUpdateEmail"); err != nil {
+		return err
+	}
+	if err := c.needAccount(own); err != nil {
+		return err
+	}
+	identityID, err := c.needText("identityId")
+	if err != nil {
+		return err
+	}
+	s := &set{c: c}
+	if c.args.Get("send").Kind() != jmap.Object {
+		return invalid("send is no object")
+	}
+	if err := s.creations(c.args.Get("send")); err != nil {
+		return err
+	}
+	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
+	}
+	given, err := c.sender()
+	if err != nil {
+		return err
+	}
+	var who *identity
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		list, err := c.readIdentities(d, given)
+		if err == nil {
+			real, _ := c.real(identityID)
+			who = list.find(real)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if who == nil {
+		return invalid("there is no such identity")
+	}
+	var names []string
+	var values []jmap.Value
+	for i := range s.create {
+		p := &s.create[i]
+		m, json, err := c.sendMDN(p.object, who)
+		if err != nil {
+			s.notCreated = append(s.notCreated, failure{p.id, err})
+			continue
+		}
+		s.created = append(s.created, entry{p.id, json})
+		id := idOf(letterEmail, m.email)
+		patch := c.args.Get("onSuccessUpdateEmail").Get("#" + p.id)
+		if patch == nil {
+			patch = jmap.MakeObject([]string{"keywords/" + keywordMDNSent}, []jmap.Value{jmap.True()})
+		}
+		if !slices.Contains(names, id) {
+			names, values = append(names, id), append(values, *patch)
+		}
+	}
+	o := newObject(c.out)
+	o.text("accountId", c.account.ID)
+	o.name("sent")
+	o.b = appendEntries(o.b, s.created)
+	o.name("notSent")
+	o.b = c.appendFailures(o.b, s.notCreated)
+	c.out = o.end()
+	if names != nil {
+		c.implicit = func() {
+			c.follow("Email/set", c.id, jmap.MakeObject([]string{"accountId", "update"}, []jmap.Value{jmap.Text(c.account.ID), *jmap.MakeObject(names, values)}))
+		}
+	}
+	return nil
+}
+
+// readMDN reads an MDN that is to be sent.
+func (c *call) readMDN(v *jmap.Value) (m mdn, err error) {
+	var bad []string
+	for i := range v.Len() {
+		name, x := v.Name(i), v.At(i)
+		text, isText := x.Text()
+		ok := isText && !strings.ContainsRune(text, 0)
+		switch name {
+		case "forEmailId":
+			real, _ := c.real(text)
+			m.email, _ = parseID(letterEmail, real)
+		case "subject":
+			m.subject, m.hasSubject = text, isText
+			ok = x.IsNull() || ok && !strings.ContainsAny(text, "\r\n")
+		case "textBody":
+			m.text, m.hasText = text, isText
+			ok = ok || x.IsNull()
+		case "includeOriginalMessage":
+			m.original, ok = x.Bool()
+		case "reportingUA":
+			m.agent, m.hasAgent = text, isText
+			ok = x.IsNull() || ok && oneLine(text)
+		case "disposition":
+			m.action, _ = x.Get("actionMode").Text()
+			m.sending, _ = x.Get("sendingMode").Text()
+			m.kind, _ = x.Get("type").Text()
+			m.action, m.sending, m.kind = strings.ToLower(m.action), strings.ToLower(m.sending), strings.ToLower(m.kind)
+			ok = slices.Contains([]string{"manual-action", "automatic-action"}, m.action) &&
+				slices.Contains([]string{"mdn-sent-manually", "mdn-sent-automatically"}, m.sending) &&
+				slices.Contains([]string{"deleted", "dispatched", "displayed", "processed"}, m.kind)
+		case "extensionFields":
+			ok = x.IsNull() || x.Kind() == jmap.Object && x.Len() <= 50
+			for k := range x.Len() {
+				value, isText := x.At(k).Text()
+				ok = ok && isText && fieldName(x.Name(k)) && oneLine(value)
+				m.extensions = append(m.extensions, [2]string{x.Name(k), value})
+			}
+		default:
+			ok = false
+		}
+		if !ok {
+			bad = append(bad, name)
+		}
+	}
+	if m.kind == "" && !slices.Contains(bad, "disposition") {
+		bad = append(bad, "disposition")
+	}
+	if bad != nil {
+		return m, badProperties("", bad...)
+	}
+	return m, nil
+}
+
+func oneLine(s string) bool { return !strings.ContainsAny(s, "\r\n\x00") && len(s) <= 900 }
+
+// sendMDN sends a receipt for an Email that asks for one.
+func (c *call) sendMDN(v *jmap.Value, who *identity) (m mdn, json []byte, err error) {
+	if m, err = c.readMDN(v); err != nil {
+		return m, nil, err
+	}
+	var raw []byte
+	sent := false
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		e, err := d.EmailOf(m.email)
+		if err != nil {
+			return err
+		}
+		for k := range e.Keywords {
+			sent = sent || k == keywordMDNSent
+		}
+		body, err := e.Body()
+		if err == nil {
+			raw, err = body.AppendRange(make([]byte, 0, body.Size()), 0, body.Size())
+		}
+		return err
+	})
+	if err != nil {
+		return m, nil, err
+	}
+	if sent {
+		return m, nil, &jmap.Error{Type: "mdnAlreadySent"}
+	}
+	head := raw[:mime.HeaderEnd(raw)]
+	asked, _ := mime.Get(head, "Disposition-Notification-To")
+	list := mime.ParseAddressList([]byte(asked))
+	if len(list) != 1 || list[0].Group {
+		return m, nil, &jmap.Error{Type: "notFound", Description: "The Email asks nobody for a receipt to be sent to."}
+	}
+	to, err := smtp.ParsePath(list[0].Mailbox + "@" + list[0].Host)
+	if err != nil {
+		return m, nil, &jmap.Error{Type: "notFound", Description: "The Email asks for a receipt to be sent to no address."}
+	}
+	m.finalTo = "rfc822; " + who.email
+	if o, ok := mime.Get(head, "Original-Recipient"); ok && oneLine(o) {
+		m.originalTo = o
+	}
+	m.messageID, _ = mime.Get(head, "Message-ID")
+	m.complete(head)
+	w := messageWriter{s: c.s, seen: map[string]bool{}, now: c.s.env.Clock.Now()}
+	message, err := m.message(&w, who, &list[0], raw)
+	if err != nil {
+		return m, nil, err
+	}
+	sub := Submission{To: []SubmissionTo{{To: to, Params: smtp.RcptParams{Notify: smtp.NotifyNever}}}, Message: message}
+	sub.Params.Size = -1
+	_, err = c.s.backend.Submit(c.ctx, &c.caller.Account, &sub)
+	if err == nil {
+		err = sub.To[0].Refused
+	}
+	var reply *smtp.Reply
+	if errors.As(err, &reply) {
+		err = &jmap.Error{Type: "forbidden", Description: reply.Error()}
+	}
+	return m, m.sentObject(), err
+}
+
+// complete gives what the client left out.
+func (m *mdn) complete(head []byte) {
+	if !m.hasSubject {
+		subject, _ := mime.Get(head, "Subject")
+		m.subject = "Read receipt: " + mime.DecodeWords(subject)
+	}
+	if !m.hasText {
+		m.text = "This receipt says that your message was " + m.kind + ".\nIt does not say that it was read or understood.\n"
+	}
+}
+
+// sentObject is what the client did not say of the receipt.
+func (m *mdn) sentObject() []byte {
+	o := newObject(nil)
+	if !m.hasSubject {
+		o.text("subject", m.subject)
+	}
+	if !m.hasText {
+		o.text("textBody", m.text)
+	}
+	o.text("finalRecipient", m.finalTo)
+	if m.originalTo != "" {
+		o.text("originalRecipient", m.originalTo)
+	}
+	if m.messageID != "" {
+		o.text("originalMessageId", m.messageID)
+	}
+	return o.end()
+}
+
+// message prints the receipt.
+//
+// Implements: RFC 8098 §3 The format of a message disposition notification
+func (m *mdn) message(w *messageWriter, who *identity, to *mime.Address, original []byte) ([]byte, error) {
+	from := []string{who.email}
+	if who.name != "" {
+		from = append(encodePhrase(who.name), "<"+who.email+">")
+	}
+	w.fields = []field{
+		{name: "From", words: from}, {name: "To", words: []string{to.Mailbox + "@" + to.Host}}, {name: "Subject", words: encodeText(m.subject)},
+	}
+	if ids, ok := messageIDs(m.messageID); ok {
+		w.fields = append(w.fields, field{name: "In-Reply-To", words: []string{"<" + ids[0] + ">"}}, field{name: "References", words: []string{"<" + ids[0] + ">"}})
+	}
+	w.fields = append(w.fields, field{name: "Auto-Submitted", words: []string{"auto-replied"}})
+	var b bytes.Buffer
+	line := func(name, value string) {
+		if value != "" {
+			b.WriteString(name + ": " + value + "\r\n")
+		}
+	}
+	line("Reporting-UA", m.agent)
+	line("Original-Recipient", m.originalTo)
+	line("Final-Recipient", m.finalTo)
+	line("Original-Message-ID", m.messageID)
+	line("Disposition", m.action+"/"+m.sending+"; "+m.kind)
+	for _, x := range m.extensions {
+		line(x[0], x[1])
+	}
+	root := multipart("report",
+		&newPart{kind: "text", subtype: "plain", isText: true, text: m.text},
+		&newPart{kind: "message", subtype: "disposition-notification", plain: b.Bytes()})
+	root.params = map[string]string{"report-type": "disposition-notification"}
+	if m.original {
+		root.children = append(root.children, &newPart{kind: "message", subtype: "rfc822", blob: memoryBlob(original, "")})
+	}
+	return w.message(root)
+}
+
+// mdnParse answers MDN/parse.
+//
+// Implements: RFC 9007 §2.2 MDN/parse
+func mdnParse(c *call) error {
+	if err := c.allow("accountId", "blobIds"); err != nil {
+		return err
+	}
+	if err := c.needAccount(false); err != nil {
+		return err
+	}
+	ids, some, err := c.list("blobIds")
+	if err != nil {
+		return err
+	}
+	if !some {
+		return invalid("blobIds is missing")
+	}
+	if len(ids) > c.s.opt.Limits.ObjectsInGet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more blobs than maxObjectsInGet."}
+	}
+	var parsed []entry
+	var notFound, notParsable []string
+	for _, id := range c.once(ids) {
+		m, err := c.parseMDN(id)
+		switch {
+		case errors.Is(err, errNoBlob):
+			notFound = append(notFound, id)
+		case errors.Is(err, errNoEmail):
+			notParsable = append(notParsable, id)
+		case err != nil:
+			return err
+		default:
+			parsed = append(parsed, entry{id, m.append(nil)})
+		}
+	}
+	o := newObject(c.out)
+	o.text("accountId", c.account.ID)
+	o.name("parsed")
+	o.b = appendEntries(o.b, parsed)
+	for _, l := range [...]struct {
+		name string
+		list []string
+	}{{"notParsable", notParsable}, {"notFound", notFound}} {
+		if l.list == nil {
+			o.raw(l.name, "null")
+		} else {
+			o.list(l.name, l.list...)
+		}
+	}
+	c.out = o.end()
+	return nil
+}
+
+func (c *call) parseMDN(id string) (*mdn, error) {
+	b, err := c.openBlob(c.account, id)
+	if err != nil {
+		return nil, err
+	}
+	if b.size > int64(c.s.backend.Mail().MessageSize()) {
+		return nil, errNoEmail
+	}
+	mem := memory{s: c.s}
+	if !mem.take(2 * b.size) {
+		return nil, &jmap.Error{Type: "serverUnavailable", Description: "The memory for messages is in use."}
+	}
+	defer mem.give()
+	raw, err := b.all()
+	if err != nil {
+		return nil, err
+	}
+	raw = crlf(raw)
+	root := mime.Parse(raw, mime.DefaultLimits)
+	if root.Type != "multipart" || root.Subtype != "report" || len(root.Children) < 2 {
+		return nil, errNoEmail
+	}
+	report := root.Children[1]
+	if report.Type != "message" || report.Subtype != "disposition-notification" {
+		return nil, errNoEmail
+	}
+	text, _ := mime.DecodeText(root.Children[0], raw, maxSignature)
+	m := &mdn{subject: nfc(mime.DecodeWords(root.Envelope.Subject)), text: strings.ReplaceAll(text, "\r\n", "\n"), original: len(root.Children) > 2}
+	body, _ := mime.DecodeText(report, raw, 1<<20)
+	m.readReport([]byte(body))
+	if m.finalTo == "" || m.kind == "" {
+		return nil, errNoEmail
+	}
+	return m, nil
+}
+
+// readReport reads the fields of a report.
+func (m *mdn) readReport(body []byte) {
+	for f := range mime.Fields(body) {
+		value := f.Text()
+		switch {
+		case f.Is("Reporting-UA"):
+			m.agent = value
+		case f.Is("MDN-Gateway"):
+			m.gateway = value
+		case f.Is("Original-Recipient"):
+			m.originalTo = value
+		case f.Is("Final-Recipient"):
+			m.finalTo = value
+		case f.Is("Original-Message-ID"):
+			m.messageID = value
+		case f.Is("Error"):
+			m.errors = append(m.errors, value)
+		case f.Is("Disposition"):
+			modes, kind, _ := strings.Cut(strings.ToLower(value), ";")
+			m.action, m.sending, _ = strings.Cut(strings.TrimSpace(modes), "/")
+			m.kind, _, _ = strings.Cut(strings.TrimSpace(kind), "/")
+		case len(f.Name) > 0 && len(m.extensions) < 50:
+			m.extensions = append(m.extensions, [2]string{string(f.Name), value})
+		}
+	}
+}
+
+// append prints an MDN that was read.
+func (m *mdn) append(dst []byte) []byte {
+	o := newObject(dst)
+	o.raw("forEmailId", "null")
+	for _, p := range [...]struct{ name, value string }{
+		{"subject", m.subject}, {"textBody", m.text}, {"reportingUA", m.agent}, {"mdnGateway", m.gateway},
+		{"originalRecipient", m.originalTo}, {"finalRecipient", m.finalTo}, {"originalMessageId", m.messageID},
+	} {
+		if p.value == "" {
+			o.raw(p.name, "null")
+		} else {
+			o.text(p.name, p.value)
+		}
+	}
+	o.bool("includeOriginalMessage", m.original)
+	o.name("disposition")
+	in := newObject(o.b)
+	in.text("actionMode", m.action)
+	in.text("sendingMode", m.sending)
+	in.text("type", m.kind)
+	o.b = in.end()
+	if m.errors == nil {
+		o.raw("error", "null")
+	} else {
+		o.list("error", m.errors...)
+	}
+	o.name("extensionFields")
+	seen := map[string]string{}
+	for _, x := range m.extensions {
+		seen[x[0]] = x[1]
+	}
+	if len(seen) == 0 {
+		o.b = append(o.b, "null"...)
+	} else {
+		o.b = appendMap(o.b, seen)
+	}
+	return o.end()
+}

@@ -1,0 +1,50 @@
+package jmapd
+
+import "doublet/wire/jmap"
+
+// methods are those of the protocol, with the capability that a request must be using for them.
+var methods = map[string]method{
+	"Core/echo": {jmap.Core, coreEcho},
+	"Blob/copy": {jmap.Core, blobCopy},
+
+	"Blob/upload": {jmap.Blob, blobUpload},
+	"Blob/get":    {jmap.Blob, blobGet},
+	"Blob/lookup": {jmap.Blob, blobLookup},
+
+	"Mailbox/get":          {jmap.Mail, mailboxGet},
+	"Mailbox/changes":      {jmap.Mail, mailboxChanges},
+	"Mailbox/query":        {jmap.Mail, mailboxQuery},
+	"Mailbox/queryChanges": {jmap.Mail, mailboxQueryChanges},
+	"Mailbox/set":          {jmap.Mail, mailboxSet},
+	"Thread/get":           {jmap.Mail, threadGet},
+	"Thread/changes":       {jmap.Mail, threadChanges},
+	"Email/get":            {jmap.Mail, emailGet},
+	"Email/changes":        {jmap.Mail, emailChanges},
+	"Email/query":          {jmap.Mail, emailQuery},
+	"Email/queryChanges":   {jmap.Mail, emailQueryChanges},
+	"Email/set":            {jmap.Mail, emailSet},
+	"Email/copy":           {jmap.Mail, emailCopy},
+	"Email/import":         {jmap.Mail, emailImport},
+	"Email/parse":          {jmap.Mail, emailParse},
+	"SearchSnippet/get":    {jmap.Mail, snippetGet},
+
+	"Identity/get":                 {jmap.SubmissionURN, identityGet},
+	"Identity/changes":             {jmap.SubmissionURN, identityChanges},
+	"Identity/set":                 {jmap.SubmissionURN, identitySet},
+	"EmailSubmission/get":          {jmap.SubmissionURN, submissionGet},
+	"EmailSubmission/changes":      {jmap.SubmissionURN, submissionChanges},
+	"EmailSubmission/query":        {jmap.SubmissionURN, submissionQuery},
+	"EmailSubmission/queryChanges": {jmap.SubmissionURN, submissionQueryChanges},
+	"EmailSubmission/set":          {jmap.SubmissionURN, submissionSet},
+
+	"VacationResponse/get": {jmap.VacationResponse, vacationGet},
+	"VacationResponse/set": {jmap.VacationResponse, vacationSet},
+
+	"Quota/get":          {jmap.Quota, quotaGet},
+	"Quota/changes":      {jmap.Quota, quotaChanges},
+	"Quota/query":        {jmap.Quota, quotaQuery},
+	"Quota/queryChanges": {jmap.Quota, quotaQueryChanges},
+
+	"MDN/send":  {jmap.MDN, mdnSend},
+	"MDN/parse": {jmap.MDN, mdnParse},
+}

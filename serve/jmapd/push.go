@@ -1,0 +1,341 @@
+package jmapd
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/directory/session"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/serve/jmapd/push"
+	"doublet/store"
+	"doublet/wire/jmap"
+)
+
+// OpenPush has the door push: over event streams, WebSockets and, where o.Web has subscriptions, push services.
+// It is called before anybody comes. The door's limits and memory hold for WebSockets too.
+func (s *Server) OpenPush(o push.Options) *push.Service {
+	l := &s.opt.Limits
+	o.Request, o.Requests, o.Take, o.Give, o.Stats = l.Request, l.ConcurrentRequests, s.opt.Memory.Take, s.opt.Memory.Give, s.opt.Stats
+	p := push.New(s.env, pushSource{s}, o)
+	s.Handle("GET "+PathEvents+"{$}", func(w http.ResponseWriter, r *http.Request, c *Caller) { p.Events(w, r, pushCaller(c)) })
+	s.Handle("GET "+PathWebSocket, func(w http.ResponseWriter, r *http.Request, c *Caller) { p.WebSocket(w, r, pushCaller(c)) })
+	extend := s.opt.Extend
+	s.opt.Extend = func(dst []byte, base string) []byte {
+		if extend != nil {
+			dst = extend(dst, base)
+		}
+		return appendPushCapabilities(dst, base, p)
+	}
+	if p.Web() {
+		for name, run := range map[string]func(*call, *push.Service) error{"PushSubscription/get": getSubscriptions, "PushSubscription/set": setSubscriptions} {
+			s.methods[name] = s.bound(name, method{jmap.Core, func(c *call) error { return run(c, p) }})
+		}
+	}
+	return p
+}
+
+// appendPushCapabilities prints what the session object says of pushes.
+//
+// Implements: RFC 8887 §3 Discovering support for JMAP over WebSocket
+// Implements: RFC 9749 §3 urn:ietf:params:jmap:webpush-vapid
+func appendPushCapabilities(dst []byte, base string, p *push.Service) []byte {
+	// http becomes ws, and https wss.
+	url := "ws" + strings.TrimPrefix(base, "http") + PathWebSocket
+	dst = append(jmap.AppendString(append(dst, ','), jmap.WebSocket), `:{"url":`...)
+	dst = append(jmap.AppendString(dst, url), `,"supportsPush":true}`...)
+	if key := p.ApplicationServerKey(); key != "" {
+		dst = append(jmap.AppendString(append(dst, ','), jmap.WebPushVAPID), `:{"applicationServerKey":`...)
+		dst = append(jmap.AppendString(dst, key), '}')
+	}
+	return dst
+}
+
+func pushCaller(c *Caller) push.Caller { return push.Caller{Account: c.Account, Credential: c.Session} }
+
+// pushSource is the door as pushes see it.
+type pushSource struct{ s *Server }
+
+func (p pushSource) caller(c *push.Caller) *Caller {
+	return &Caller{Account: c.Account, Session: c.Credential}
+}
+
+func (p pushSource) Accounts(ctx context.Context, c *push.Caller) ([]push.Account, error) {
+	list, err := p.s.Accounts(ctx, p.caller(c))
+	out := make([]push.Account, 0, len(list))
+	for _, a := range list {
+		out = append(out, push.Account{ID: a.ID, Database: a.Database})
+	}
+	return out, err
+}
+
+func (p pushSource) Watch(a push.Account, fn func()) (func(), error) {
+	return p.s.backend.Mail().File(note.Who{}, a.Database).Watch(fn)
+}
+
+// States gives none of an account that is not there any more, or that the caller may not look into.
+func (p pushSource) States(ctx context.Context, c *push.Caller, a push.Account) (map[string]string, error) {
+	x := &Account{ID: a.ID, Personal: a.Database == c.Database, Database: a.Database, File: p.s.backend.Mail().File(c.Who, a.Database)}
+	if !x.Personal {
+		folders, err := mailbox.Visible(x.File.Folders(ctx))
+		if errors.Is(err, store.ErrDenied) || err == nil && len(folders) == 0 {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	states, err := p.s.States(ctx, p.caller(c), x)
+	if errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) {
+		return nil, nil
+	}
+	return states, err
+}
+
+func (p pushSource) Call(ctx context.Context, c *push.Caller, request []byte) ([]byte, *jmap.Problem) {
+	return p.s.Call(ctx, p.caller(c), request)
+}
+
+func (p pushSource) Refresh(ctx context.Context, c *push.Caller) error {
+	return p.s.backend.Refresh(ctx, &c.Account)
+}
+
+// The properties of a subscription that are told. Where it leads and with which keys is told to nobody.
+var subscriptionProperties = []string{"id", "deviceClientId", "verificationCode", "expires", "types"}
+
+// getSubscriptions is PushSubscription/get.
+//
+// Implements: RFC 8620 §7.2.1 PushSubscription/get
+func getSubscriptions(c *call, p *push.Service) error {
+	if err := c.allow("ids", "properties"); err != nil {
+		return err
+	}
+	ids, some, err := c.list("ids")
+	if err != nil {
+		return err
+	}
+	g := get{ids: c.once(ids), all: !some}
+	if g.properties, g.some, err = c.list("properties"); err != nil {
+		return err
+	}
+	if slices.Contains(g.properties, "url") || slices.Contains(g.properties, "keys") {
+		return &jmap.Error{Type: "forbidden", Description: "url and keys are told to nobody."}
+	}
+	if err := g.only(subscriptionProperties...); err != nil {
+		return err
+	}
+	caller := pushCaller(c.caller)
+	list, err := p.Subscriptions(c.ctx, &caller)
+	if err != nil {
+		return err
+	}
+	c.out = append(c.out, `{"list":[`...)
+	first := true
+	for i := range list {
+		id := push.SubscriptionID(&list[i])
+		at := slices.Index(g.ids, id)
+		if !g.all && at < 0 {
+			continue
+		}
+		if at >= 0 {
+			g.ids = slices.Delete(g.ids, at, at+1)
+		}
+		if !first {
+			c.out = append(c.out, ',')
+		}
+		first = false
+		c.out = appendSubscription(c.out, &list[i], g.wants)
+	}
+	c.out = append(c.out, `],"notFound":`...)
+	c.out = append(jmap.AppendStrings(c.out, g.ids), '}')
+	return nil
+}
+
+func appendSubscription(dst []byte, s *session.Subscription, wants func(string) bool) []byte {
+	o := newObject(dst)
+	o.text("id", push.SubscriptionID(s))
+	if wants("deviceClientId") {
+		o.text("deviceClientId", s.Device)
+	}
+	if wants("verificationCode") {
+		if s.Verified {
+			o.text("verificationCode", s.Code)
+		} else {
+			o.raw("verificationCode", "null")
+		}
+	}
+	if wants("expires") {
+		o.name("expires")
+		o.b = jmap.AppendUTCDate(o.b, s.Ends)
+	}
+	if wants("types") {
+		if s.AllTypes {
+			o.raw("types", "null")
+		} else {
+			o.list("types", s.Types...)
+		}
+	}
+	return o.end()
+}
+
+// setSubscriptions is PushSubscription/set.
+//
+// Implements: RFC 8620 §7.2.2 PushSubscription/set
+func setSubscriptions(c *call, p *push.Service) error {
+	if err := c.allow("create", "update", "destroy"); err != nil {
+		return err
+	}
+	s := &set{c: c}
+	if err := s.creations(c.args.Get("create")); err != nil {
+		return err
+	}
+	if err := s.patches(c.args.Get("update")); err != nil {
+		return err
+	}
+	ids, _, err := c.list("destroy")
+	if err != nil {
+		return err
+	}
+	s.destroy = c.once(ids)
+	if len(s.create)+len(s.update)+len(s.destroy) > c.s.opt.Limits.ObjectsInSet {
+		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
+	}
+	caller := pushCaller(c.caller)
+	for _, x := range s.create {
+		n, err := readNewSubscription(x.object)
+		var sub session.Subscription
+		if err == nil {
+			sub, err = p.Subscribe(c.ctx, &caller, n)
+		}
+		if err != nil {
+			s.notCreated = append(s.notCreated, failure{x.id, err})
+			continue
+		}
+		o := newObject(nil)
+		o.text("id", push.SubscriptionID(&sub))
+		o.name("expires")
+		o.b = jmap.AppendUTCDate(o.b, sub.Ends)
+		s.made(x.id, push.SubscriptionID(&sub), o.end())
+	}
+	for _, x := range s.update {
+		change, err := readSubscriptionChange(x.object)
+		var sub session.Subscription
+		if err == nil {
+			sub, err = p.Resubscribe(c.ctx, &caller, x.real, change)
+		}
+		if err != nil {
+			s.notUpdated = append(s.notUpdated, failure{x.id, err})
+			continue
+		}
+		var told []byte
+		if change.Expires != nil && !change.Expires.Equal(sub.Ends) {
+			told = append(jmap.AppendUTCDate([]byte(`{"expires":`), sub.Ends), '}')
+		}
+		s.updated = append(s.updated, entry{x.id, told})
+	}
+	for _, id := range s.destroy {
+		if err := p.Unsubscribe(c.ctx, &caller, id); err != nil {
+			s.not = append(s.not, failure{id, err})
+		} else {
+			s.destroyed = append(s.destroyed, id)
+		}
+	}
+	o := newObject(c.out)
+	s.appendOutcome(&o)
+	c.out = o.end()
+	return nil
+}
+
+// readNewSubscription reads what a client subscribes with.
+func readNewSubscription(v *jmap.Value) (n push.NewSubscription, err error) {
+	n.AllTypes = true
+	for i := range v.Len() {
+		ok := true
+		switch x := v.At(i); v.Name(i) {
+		case "deviceClientId":
+			n.Device, ok = x.Text()
+		case "url":
+			n.URL, ok = x.Text()
+		case "keys":
+			if x.IsNull() {
+				break
+			}
+			var ok2 bool
+			n.P256dh, ok = x.Get("p256dh").Text()
+			n.Auth, ok2 = x.Get("auth").Text()
+			ok = ok && ok2 && x.Len() == 2 && n.P256dh != ""
+		case "verificationCode":
+			ok = x.IsNull()
+		case "expires":
+			n.Expires, ok = readExpires(x)
+		case "types":
+			n.Types, n.AllTypes, ok = readTypes(x)
+		default:
+			ok = false
+		}
+		if !ok {
+			return n, badProperties("A property cannot be what it is given to be, or not be given.", v.Name(i))
+		}
+	}
+	if n.URL == "" {
+		return n, badProperties("It is missing.", "url")
+	}
+	return n, nil
+}
+
+func readSubscriptionChange(v *jmap.Value) (change push.SubscriptionChange, err error) {
+	for i := range v.Len() {
+		ok := true
+		switch x := v.At(i); v.Name(i) {
+		case "verificationCode":
+			var code string
+			code, ok = x.Text()
+			change.Code = &code
+		case "expires":
+			var t time.Time
+			t, ok = readExpires(x)
+			change.Expires = &t
+		case "types":
+			change.SetTypes = true
+			change.Types, change.AllTypes, ok = readTypes(x)
+		default:
+			ok = false // what is not told cannot be changed either
+		}
+		if !ok {
+			return change, badProperties("A property cannot be what it is given to be, or not be changed.", v.Name(i))
+		}
+	}
+	return change, nil
+}
+
+func readExpires(v *jmap.Value) (time.Time, bool) {
+	if v.IsNull() {
+		return time.Time{}, true
+	}
+	text, ok := v.Text()
+	if !ok {
+		return time.Time{}, false
+	}
+	return jmap.ParseDate(text, true)
+}
+
+func readTypes(v *jmap.Value) (list []string, all, ok bool) {
+	if v.IsNull() {
+		return nil, true, true
+	}
+	if v.Kind() != jmap.Array {
+		return nil, false, false
+	}
+	for i := range v.Len() {
+		s, ok := v.At(i).Text()
+		if !ok {
+			return nil, false, false
+		}
+		list = append(list, s)
+	}
+	return list, false, true
+}

@@ -1,0 +1,171 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdh"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"doublet/directory/session"
+	"doublet/wire/jmap"
+	"doublet/wire/webpush"
+)
+
+const (
+	// postTime is how long one push may take.
+	postTime = 30 * time.Second
+	// keepFor is for how long a push service keeps a push for a device that is away, in seconds.
+	keepFor = 24 * 60 * 60
+	// tokenLife is how long a token is good, tokenUse how long one is used.
+	tokenLife, tokenUse = 12 * time.Hour, 11 * time.Hour
+	// maxTokens bounds the push services for which tokens are kept.
+	maxTokens = 1000
+)
+
+// answer is a push service's refusal.
+type answer struct {
+	status int
+	after  time.Duration // it asks not to be asked before
+}
+
+func (a *answer) Error() string { return "push: the push service answers " + strconv.Itoa(a.status) }
+
+// gone says that there is no such subscription any more.
+func (a *answer) gone() bool {
+	return a.status == http.StatusNotFound || a.status == http.StatusGone
+}
+
+// final says that sending the same again is of no use.
+func (a *answer) final() bool {
+	return a.status < 500 && a.status != http.StatusTooManyRequests && a.status != http.StatusRequestTimeout
+}
+
+// client makes what pushes are sent with. It goes where it is sent, not where it is sent on to.
+func (w *web) client() *http.Client {
+	return &http.Client{
+		Timeout:       postTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext: w.guide.dial, TLSClientConfig: &tls.Config{RootCAs: w.opt.Roots, Time: w.p.env.Clock.Now}, ForceAttemptHTTP2: true, TLSHandshakeTimeout: connectTime,
+			MaxIdleConns: 100, MaxIdleConnsPerHost: 4, MaxConnsPerHost: sending, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 16 << 10,
+		},
+	}
+}
+
+// verification is what a device shows to prove that it gets pushes.
+//
+// Implements: RFC 8620 §7.2.2 PushVerification
+func verification(s *session.Subscription) []byte {
+	dst := append([]byte(`{"@type":"PushVerification","pushSubscriptionId":"`), SubscriptionID(s)...)
+	return append(jmap.AppendString(append(dst, `","verificationCode":`...), s.Code), '}')
+}
+
+// SubscriptionID is the id of a subscription.
+func SubscriptionID(s *session.Subscription) string { return "p" + s.ID.String() }
+
+// post sends one push.
+//
+// Implements: RFC 8620 §7.2 PushSubscription
+// Implements: RFC 8030 §5 Requesting push message delivery
+func (w *web) post(ctx context.Context, d *device, payload []byte) error {
+	encrypted := d.keys != nil
+	if encrypted {
+		var err error
+		if payload, err = w.encrypt(d.keys, payload); err != nil {
+			return err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.sub.URL, bytes.NewReader(payload))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("TTL", strconv.Itoa(keepFor))
+	r.Header.Set("Urgency", "normal")
+	r.Header.Set("User-Agent", "Doublet")
+	if encrypted {
+		r.Header.Set("Content-Encoding", webpush.Encoding)
+	}
+	if w.opt.Key != nil {
+		text, err := w.authorization(r.URL)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", text)
+	}
+	out, err := w.http.Do(r)
+	if err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(out.Body, 4096)) // so that the connection serves again
+	_ = out.Body.Close()
+	if out.StatusCode >= 200 && out.StatusCode < 300 {
+		return nil
+	}
+	return &answer{out.StatusCode, w.retryAfter(out.Header.Get("Retry-After"))}
+}
+
+// retryAfter reads the field: seconds, or a date.
+func (w *web) retryAfter(text string) time.Duration {
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if t, err := http.ParseTime(text); err == nil {
+		return max(0, t.Sub(w.p.env.Clock.Now()))
+	}
+	return 0
+}
+
+// encrypt makes a message that only the device can read.
+func (w *web) encrypt(keys *webpush.Keys, payload []byte) ([]byte, error) {
+	var salt [16]byte
+	w.p.env.Fill(salt[:])
+	for {
+		var secret [32]byte
+		w.p.env.Fill(secret[:])
+		private, err := ecdh.P256().NewPrivateKey(secret[:])
+		if err != nil {
+			continue // one in 2^32 is no key
+		}
+		return webpush.Encrypt(*keys, private, salt, payload)
+	}
+}
+
+// tokens are those that are good still, by push service.
+type tokens struct {
+	mu   sync.Mutex
+	kept map[string]token
+}
+
+type token struct {
+	text  string
+	until time.Time
+}
+
+// authorization says to a push service whose server this is.
+func (w *web) authorization(to *url.URL) (string, error) {
+	origin := to.Scheme + "://" + to.Host
+	now := w.p.env.Clock.Now()
+	v := &w.vapid
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if t := v.kept[origin]; now.Before(t.until) {
+		return t.text, nil
+	}
+	text, err := webpush.Authorization(w.opt.Key, w.p.env.Rand, origin, w.opt.Contact, now.Add(tokenLife))
+	if err != nil {
+		return "", err
+	}
+	if len(v.kept) >= maxTokens {
+		clear(v.kept)
+	}
+	v.kept[origin] = token{text, now.Add(tokenUse)}
+	return text, nil
+}

@@ -1,0 +1,512 @@
+package push
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"doublet/directory/session"
+	"doublet/note"
+	"doublet/serve/signin"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/wire/webpush"
+)
+
+// WebOptions are the settings of pushes through push services. Zero values take the defaults.
+type WebOptions struct {
+	// Subscriptions keeps them; nil: there are none.
+	Subscriptions *session.Service
+	// Account makes an account of a person who is not here. signin.ErrDisabled: they may do nothing more.
+	Account func(ctx context.Context, person note.UNID) (signin.Account, error)
+	// Key is what the server shows to push services (VAPID), nil for nothing; Contact is where its people are
+	// reached, a mailto: or https: URL, or "".
+	Key     *ecdsa.PrivateKey
+	Contact string
+	DNS     Resolver
+	// Private are networks that pushes may be sent to although they are not of the public Internet.
+	Private []netip.Prefix
+	// Life is how long a subscription lasts at most unless it is prolonged (30 days). It is never under 48 hours
+	// (RFC 8620 section 7.2).
+	Life time.Duration
+	// Every is the least time between two pushes to one device (1 s).
+	Every time.Duration
+	// Roots are what the certificates of push services are checked with; nil: those of the system.
+	Roots *x509.CertPool
+}
+
+const (
+	leastLife = 48 * time.Hour
+	// sending is how many pushes are on their way at one time.
+	sending = 64
+	// tick is how often it is looked after what has no event: ends, changes at other servers, the place in the feed.
+	tick = 30 * time.Second
+	// The time to the second attempt, which doubles with every further one, and the longest.
+	firstRetry, lastRetry = 5 * time.Second, time.Hour
+	// patience is how many failures in a row end a subscription: about two days of them.
+	patience = 60
+	// verifications is how often a code is sent at most.
+	verifications = 8
+	// refusals is how many refusals in a row do: a push service that says no does not change its mind.
+	refusals = 5
+)
+
+// web pushes through push services.
+type web struct {
+	p     *Service
+	opt   WebOptions
+	guide guide
+	http  *http.Client
+	vapid tokens
+	slots chan struct{}
+
+	mu      sync.Mutex
+	devices map[note.UNID]*device
+	made    map[note.UNID]tally // by person: subscriptions made lately
+	version uint64              // of the sessions that devices are of
+	told    store.Cursor        // what was written down
+
+	sent, failed, ended *stat.Counter
+}
+
+// device is a subscription at work.
+type device struct {
+	*subscriber
+	w    *web
+	sub  session.Subscription
+	keys *webpush.Keys // nil: pushes go in the clear, under TLS
+
+	mu       sync.Mutex
+	busy     bool // somebody looks and tells
+	waiting  bool // a time is set until which nobody does
+	again    bool // there was something meanwhile
+	failures int
+	refusals int
+	verify   bool // the code is to be sent
+	// missed are databases that have changed without the device being told; missedAll: any may.
+	missed    map[note.DatabaseID]bool
+	missedAll bool
+}
+
+func newWeb(p *Service, o WebOptions) *web {
+	if o.Life <= 0 {
+		o.Life = 30 * 24 * time.Hour
+	}
+	o.Life = max(o.Life, leastLife)
+	if o.Every <= 0 {
+		o.Every = time.Second
+	}
+	w := &web{p: p, opt: o, guide: guide{p.env, o.DNS, o.Private}, slots: make(chan struct{}, sending), devices: make(map[note.UNID]*device), made: make(map[note.UNID]tally)}
+	w.http = w.client()
+	w.vapid.kept = make(map[string]token)
+	t := p.opt.Stats
+	w.sent = t.Counter("JMAP.Push.Web.Sent", "pushes that a push service has taken")
+	w.failed = t.Counter("JMAP.Push.Web.Failed", "pushes that failed and are sent again, or given up")
+	w.ended = t.Counter("JMAP.Push.Web.Ended", "subscriptions ended since nobody is there any more")
+	t.GaugeFunc("JMAP.Push.Web.Subscriptions", "subscriptions to pushes through push services", func() float64 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return float64(len(w.devices))
+	})
+	return w
+}
+
+// Start begins to push through push services: first what subscribers have missed while the server was down.
+func (p *Service) Start(ctx context.Context) error {
+	w := p.web
+	if w.opt.Subscriptions == nil {
+		return nil
+	}
+	at := w.opt.Subscriptions.Now()
+	if _, err := w.sync(ctx); err != nil {
+		return err
+	}
+	p.open.Add(1)
+	p.env.Go("web push", func() {
+		defer p.open.Done()
+		w.catchUp(at)
+		w.tend()
+	})
+	return nil
+}
+
+// catchUp tells what devices have missed. Each first learns the states of now, and is told of changes from then
+// on; what the feed has by then is what was before.
+func (w *web) catchUp(at store.Cursor) {
+	list := w.list()
+	for _, d := range list {
+		if w.p.ctx.Err() != nil {
+			return
+		}
+		w.baseline(d)
+	}
+	if len(list) > 0 {
+		changed, all, err := w.opt.Subscriptions.Missed()
+		if err != nil {
+			w.p.env.Log.Warn("push: what was missed cannot be read; everybody is told", "error", err)
+			all = true
+		}
+		for _, d := range list {
+			d.mu.Lock()
+			d.missed, d.missedAll = changed, all
+			d.mu.Unlock()
+			w.kick(d)
+		}
+	}
+	w.mark(at)
+}
+
+// baseline has a device know the states of now, if nobody tells it of them already.
+func (w *web) baseline(d *device) {
+	d.mu.Lock()
+	mine := d.sub.Verified && !d.busy && !d.waiting
+	d.busy = d.busy || mine
+	d.mu.Unlock()
+	if !mine {
+		return
+	}
+	if _, err := w.lookAt(w.p.work, d); refused(err) {
+		w.unsubscribe(d, "its credential is over")
+	} else if err != nil {
+		w.p.trouble(d.subscriber, err)
+	}
+	w.rest(d)
+}
+
+// tend looks after what has no event, until the server stops.
+func (w *web) tend() {
+	for w.p.ctx.Err() == nil {
+		w.p.pause(tick)
+		at := w.opt.Subscriptions.Now()
+		if v := w.opt.Subscriptions.Version(); v != w.synced() {
+			fresh, err := w.sync(w.p.ctx)
+			if err != nil && w.p.ctx.Err() == nil {
+				w.p.env.Log.Warn("push: subscriptions cannot be read", "error", err)
+			}
+			for _, d := range fresh {
+				w.kick(d) // made at another server: it is told the states of now
+			}
+		}
+		now := w.p.env.Clock.Now()
+		for _, d := range w.list() {
+			if !now.Before(d.ends()) {
+				w.drop(d.sub.ID)
+			}
+		}
+		w.mark(at)
+	}
+}
+
+func (w *web) synced() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.version
+}
+
+// mark writes down that everybody has been told of what lies before a place in the feed. A device that cannot
+// be reached for long is waited for no more.
+func (w *web) mark(at store.Cursor) {
+	for _, d := range w.list() {
+		d.mu.Lock()
+		waits := d.sub.Verified && (d.busy || d.waiting) && d.failures <= 3
+		d.mu.Unlock()
+		if waits {
+			return
+		}
+	}
+	w.mu.Lock()
+	same := at == w.told
+	w.told = at
+	w.mu.Unlock()
+	if same {
+		return
+	}
+	if err := w.opt.Subscriptions.Told(at); err != nil && w.p.ctx.Err() == nil {
+		w.p.env.Log.Warn("push: the place in the feed is not kept", "error", err)
+	}
+}
+
+// sync brings the devices in line with what is stored: other servers add and end subscriptions too. It returns
+// those that are new.
+func (w *web) sync(ctx context.Context) (fresh []*device, err error) {
+	version := w.opt.Subscriptions.Version()
+	had := w.list() // first: one that is made meanwhile is not in the list that follows
+	list, err := w.opt.Subscriptions.Subscriptions(ctx, note.UNID{})
+	if err != nil {
+		return nil, err
+	}
+	there := make(map[note.UNID]bool, len(list))
+	for i := range list {
+		there[list[i].ID] = true
+		if d, made := w.put(list[i]); made && list[i].Verified {
+			fresh = append(fresh, d)
+		}
+	}
+	for _, d := range had {
+		if !there[d.sub.ID] {
+			w.drop(d.sub.ID)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.version = version
+	return fresh, nil
+}
+
+// put adds a device, or brings it in line with what is stored.
+func (w *web) put(sub session.Subscription) (d *device, made bool) {
+	w.mu.Lock()
+	if d = w.devices[sub.ID]; d == nil {
+		made = true
+		d = &device{w: w, sub: sub, subscriber: &subscriber{p: w.p, caller: Caller{Credential: sub.Credential}}}
+		d.caller.Who.Person = sub.Person
+		d.stale.Store(true)
+		if keys, err := webpush.ParseKeys(sub.P256dh, sub.Auth); err == nil {
+			d.keys = &keys
+		}
+		d.wakeWith(func() { w.kick(d) })
+		w.devices[sub.ID] = d
+	}
+	w.mu.Unlock()
+	d.mu.Lock()
+	fresh := sub.Verified && !d.sub.Verified
+	d.sub.Verified, d.sub.Ends, d.sub.Types, d.sub.AllTypes = sub.Verified, sub.Ends, sub.Types, sub.AllTypes
+	d.mu.Unlock()
+	d.setFilter(filter{all: sub.AllTypes, names: sub.Types})
+	if fresh {
+		w.baseline(d)
+	}
+	return d, made
+}
+
+// drop forgets a device.
+func (w *web) drop(id note.UNID) {
+	w.mu.Lock()
+	d := w.devices[id]
+	delete(w.devices, id)
+	w.mu.Unlock()
+	if d != nil {
+		d.end()
+	}
+}
+
+func (w *web) list() []*device {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]*device, 0, len(w.devices))
+	for _, d := range w.devices {
+		out = append(out, d)
+	}
+	return out
+}
+
+// subscribers are the devices as those who are told.
+func (w *web) subscribers() []*subscriber {
+	list := w.list()
+	out := make([]*subscriber, 0, len(list))
+	for _, d := range list {
+		out = append(out, d.subscriber)
+	}
+	return out
+}
+
+func (d *device) ends() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sub.Ends
+}
+
+func (d *device) verified() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sub.Verified
+}
+
+// kick has somebody look and tell, unless somebody does.
+func (w *web) kick(d *device) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.busy || d.waiting {
+		d.again = true
+		return
+	}
+	d.busy = w.start(d)
+}
+
+// start starts a look at a device, unless the server stops: then the feed tells next time.
+func (w *web) start(d *device) bool {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	if w.p.closing {
+		return false
+	}
+	w.p.open.Add(1)
+	w.p.env.Go("web push", func() {
+		defer w.p.open.Done()
+		w.run(d)
+	})
+	return true
+}
+
+// rest says that nobody looks any more. What moved since the last look is looked at.
+func (w *web) rest(d *device) {
+	moved := d.moved()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	again := d.again || d.verify || moved
+	d.again, d.waiting = false, false
+	d.busy = again && w.start(d)
+}
+
+// run looks once, and tells. It is the only one that does: d.busy.
+func (w *web) run(d *device) {
+	select {
+	case w.slots <- struct{}{}:
+	case <-w.p.ctx.Done():
+		return
+	}
+	wait := w.tell(d)
+	<-w.slots
+	switch {
+	case d.over.Load():
+		d.close()
+	case wait > 0:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.busy, d.waiting = false, true
+		w.p.env.Clock.AfterFunc(wait, func() { w.rest(d) })
+	default:
+		w.rest(d)
+	}
+}
+
+// tell sends what there is to send, and says how long there is nothing more to be done; 0: until something moves.
+func (w *web) tell(d *device) time.Duration {
+	if d.over.Load() || w.p.ctx.Err() != nil {
+		return 0
+	}
+	ctx := w.p.work
+	d.mu.Lock()
+	sub, verify := d.sub, d.verify
+	d.mu.Unlock()
+	if verify {
+		return w.outcome(d, w.post(ctx, d, verification(&sub)), func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.verify = false
+		})
+	}
+	if !sub.Verified {
+		if d.stale.Swap(false) && refused(d.good(ctx)) {
+			w.unsubscribe(d, "its credential is over")
+		}
+		return 0
+	}
+	list, err := w.lookAt(ctx, d)
+	if refused(err) {
+		w.unsubscribe(d, "its credential is over")
+		return 0
+	}
+	if err != nil {
+		w.p.trouble(d.subscriber, err)
+		return retry
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	for part := range slices.Chunk(list, 8) { // so that each fits into a push
+		if err = w.post(ctx, d, append(appendChange(nil, part), '}')); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		// What was not told is told whole with the next attempt.
+		for _, a := range d.accounts {
+			if slices.ContainsFunc(list, func(c change) bool { return c.account == a.ID }) {
+				a.states = nil
+				a.moved.Store(true)
+			}
+		}
+	}
+	return w.outcome(d, err, func() {})
+}
+
+// lookAt is look for somebody who is not here: who they are is asked first.
+func (w *web) lookAt(ctx context.Context, d *device) ([]change, error) {
+	if d.caller.Name == "" {
+		account, err := w.opt.Account(ctx, d.sub.Person)
+		if err != nil {
+			return nil, err
+		}
+		d.caller.Account = account
+	}
+	d.mu.Lock()
+	missed, all := d.missed, d.missedAll
+	d.missed, d.missedAll = nil, false
+	d.mu.Unlock()
+	for _, a := range d.accounts {
+		if all || missed[a.Database] {
+			a.states = nil
+			a.moved.Store(true)
+		}
+	}
+	return d.look(ctx)
+}
+
+// outcome says what comes of an attempt.
+func (w *web) outcome(d *device, err error, done func()) time.Duration {
+	if err == nil {
+		d.mu.Lock()
+		d.failures, d.refusals = 0, 0
+		d.mu.Unlock()
+		done()
+		w.sent.Inc()
+		return w.opt.Every
+	}
+	w.failed.Inc()
+	var no *answer
+	answered := errors.As(err, &no)
+	d.mu.Lock()
+	d.failures++
+	if answered && no.final() {
+		d.refusals++
+	} else {
+		d.refusals = 0
+	}
+	failures, refused := d.failures, d.refusals
+	d.mu.Unlock()
+	w.p.env.Log.Debug("push failed", "subscription", d.sub.ID.String(), "error", err)
+	switch {
+	case answered && no.gone():
+		w.unsubscribe(d, "the push service does not know it any more")
+		return 0
+	case errors.Is(err, ErrAddress), refused >= refusals, failures >= patience, failures >= verifications && !d.verified():
+		w.unsubscribe(d, "the push service takes nothing: "+err.Error())
+		return 0
+	}
+	wait := min(lastRetry, firstRetry<<min(failures-1, 20))
+	if answered {
+		wait = max(wait, min(no.after, 24*time.Hour))
+	}
+	return wait
+}
+
+// unsubscribe ends a subscription for good.
+func (w *web) unsubscribe(d *device, why string) {
+	w.ended.Inc()
+	w.p.env.Log.Info("subscription to pushes ended", "subscription", d.sub.ID.String(), "why", why)
+	err := w.opt.Subscriptions.Unsubscribe(context.WithoutCancel(w.p.work), d.sub.ID)
+	if err != nil && !errors.Is(err, session.ErrNone) {
+		w.p.env.Log.Warn("push: a subscription could not be ended", "error", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.devices, d.sub.ID)
+	d.over.Store(true)
+}

@@ -1,0 +1,398 @@
+package push
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"doublet/wire/jmap"
+	"doublet/wire/websocket"
+)
+
+// Subprotocol is what a client asks for (RFC 8887 section 4.1).
+const Subprotocol = "jmap"
+
+const (
+	// messageTime is how long a client may take to send a message that it has begun.
+	messageTime = time.Minute
+	// lingering is how long a client may take to hear the goodbye, lingered how much of what it still sends is read.
+	lingering, lingered = time.Second, 1 << 20
+	// pingEvery is how long a WebSocket on which nothing happens is left alone. What stands between would forget it.
+	pingEvery = 4 * time.Minute
+)
+
+// readers are for messages: a WebSocket that waits has none.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4096) }}
+
+// WebSocket serves a WebSocket.
+//
+// Implements: RFC 8887 §4.1 Handshake
+func (p *Service) WebSocket(w http.ResponseWriter, r *http.Request, c Caller) {
+	if err := websocket.CheckUpgrade(r, Subprotocol); err != nil {
+		w.Header().Set("Sec-WebSocket-Version", "13")
+		status := http.StatusBadRequest
+		if errors.Is(err, websocket.ErrNoUpgrade) || errors.Is(err, websocket.ErrVersion) {
+			w.Header().Set("Upgrade", "websocket")
+			status = http.StatusUpgradeRequired
+		}
+		refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: status, Title: http.StatusText(status), Detail: err.Error()})
+		return
+	}
+	s := &subscriber{p: p, caller: c}
+	if problem := p.enter(s); problem != nil {
+		refuse(w, problem)
+		return
+	}
+	accept := websocket.Accept(r.Header.Get("Sec-Websocket-Key"))
+	nc, early, ok := take(p.env, w, p.stats.slow.Inc)
+	if !ok {
+		p.leave(s)
+		refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusUpgradeRequired, Title: "Upgrade Required", Detail: "A WebSocket needs a connection of HTTP/1.1."})
+		return
+	}
+	s.wakeWith(nc.wake)
+	p.env.Go("push websocket", func() {
+		defer p.leave(s)
+		x := &socket{s: s, conn: nc, read: websocket.Reader{Masked: true, Max: int(p.opt.Request)}}
+		x.serve(accept, early)
+	})
+}
+
+// socket is a WebSocket at work. Requests are carried out beside each other; the client's own goroutine reads
+// and pushes.
+type socket struct {
+	s    *subscriber
+	conn *conn
+	pace pacer
+	read websocket.Reader
+
+	pushing bool // the client wants to hear of changes
+	working sync.WaitGroup
+	slots   chan struct{} // of requests; made with the first one
+
+	mu sync.Mutex // held while something is written
+}
+
+// errLeft says that the client has said goodbye.
+var errLeft = errors.New("push: the client has left")
+
+func (x *socket) serve(accept string, early []byte) {
+	ctx, cancel := context.WithCancel(x.s.p.work)
+	err := x.conn.send([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: " + Subprotocol + "\r\nSec-WebSocket-Accept: " + accept + "\r\n\r\n"))
+	x.pace = pacer{ping: pingEvery, last: x.s.p.env.Clock.Now()}
+	var first [256]byte
+	if err == nil && len(early) > 0 {
+		err = x.take(ctx, early)
+	}
+	for err == nil {
+		var n int
+		n, err = x.conn.await(x.pace.until(x.wants()), first[:])
+		switch {
+		case n > 0:
+			err = x.take(ctx, first[:n])
+		case errors.Is(err, errWoken), errors.Is(err, errTimeout):
+			err = nil
+		}
+		if err == nil {
+			err = x.turn(ctx)
+		}
+	}
+	if errors.Is(err, errClosing) {
+		x.working.Wait() // what was begun is answered
+	}
+	cancel()
+	x.goodbye(err)
+	_ = x.conn.Close()
+	x.working.Wait()
+}
+
+// wants says whether there may be something to do for the client.
+func (x *socket) wants() bool {
+	return x.s.over.Load() || x.s.stale.Load() || x.pushing && x.s.moved()
+}
+
+// goodbye says why the connection is closed.
+func (x *socket) goodbye(err error) {
+	var e *websocket.Error
+	code, reason := websocket.Normal, ""
+	switch {
+	case errors.As(err, &e):
+		code, reason = e.Code, e.Reason
+	case errors.Is(err, errClosing):
+		code, reason = websocket.GoingAway, "the server stops, or nobody is signed in any more"
+	case refused(err):
+		code, reason = websocket.Policy, "nobody is signed in any more"
+	case !errors.Is(err, errLeft):
+		return // there is nobody to talk to
+	}
+	if x.write(websocket.AppendClose(nil, code, reason)) != nil {
+		return
+	}
+	// What the client still sends is read and dropped: a connection closed before that takes our word with it.
+	if x.conn.SetReadDeadline(x.s.p.env.Clock.Now().Add(lingering)) == nil {
+		_, _ = io.CopyN(io.Discard, x.conn, lingered)
+	}
+}
+
+func (x *socket) write(b []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.conn.send(b)
+}
+
+func (x *socket) text(b []byte) error { return x.write(websocket.Append(nil, websocket.Text, b)) }
+
+// turn does what is due: a push, a ping.
+//
+// Implements: RFC 8887 §4.3.5 JMAP push notifications
+func (x *socket) turn(ctx context.Context) error {
+	if x.s.over.Load() {
+		return errClosing
+	}
+	if !x.pushing && x.s.stale.Swap(false) {
+		if err := x.s.good(ctx); refused(err) {
+			return err
+		}
+	}
+	now := x.s.p.env.Clock.Now()
+	if x.pushing && x.s.moved() && !now.Before(x.pace.next) {
+		list, err := x.s.look(ctx)
+		if bad := x.tell(list); bad != nil {
+			return bad
+		}
+		if refused(err) {
+			return err
+		}
+		if err != nil {
+			x.s.p.trouble(x.s, err)
+			x.pace.next = now.Add(retry)
+		}
+	}
+	if x.pace.due(now) {
+		x.pace.last = now
+		return x.write(websocket.Append(nil, websocket.Ping, nil))
+	}
+	return nil
+}
+
+func (x *socket) tell(list []change) error {
+	if len(list) == 0 {
+		return nil
+	}
+	b := append(appendChange(nil, list), `,"pushState":"`...)
+	b = append(append(b, x.s.token()...), `"}`...)
+	if err := x.text(b); err != nil {
+		return err
+	}
+	x.s.p.stats.sent.Inc()
+	x.pace.told(x.s.p.env.Clock.Now())
+	return nil
+}
+
+// metered counts the memory that messages take.
+type metered struct {
+	p     *Service
+	taken int64
+}
+
+func (m *metered) room(n int) bool {
+	if !m.p.opt.Take(int64(n)) {
+		return false
+	}
+	m.taken += int64(n)
+	return true
+}
+
+func (m *metered) give() {
+	m.p.opt.Give(m.taken)
+	m.taken = 0
+}
+
+// take reads the messages that begin with what has come, and does what they ask for.
+func (x *socket) take(ctx context.Context, begun []byte) error {
+	p := x.s.p
+	r := readers.Get().(*bufio.Reader)
+	defer func() { r.Reset(nil); readers.Put(r) }()
+	r.Reset(io.MultiReader(bytes.NewReader(begun), x.conn))
+	for {
+		if err := x.conn.SetReadDeadline(p.env.Clock.Now().Add(messageTime)); err != nil {
+			return err
+		}
+		m := &metered{p: p}
+		x.read.Room = m.room
+		op, payload, err := x.read.Next(r, nil)
+		if err == nil {
+			err = x.message(ctx, op, payload, m)
+		} else {
+			m.give()
+		}
+		if err != nil {
+			return err
+		}
+		// A message that has begun goes on; else whatever comes next is waited for without a buffer.
+		if r.Buffered() == 0 && !x.read.Pending() {
+			return nil
+		}
+		if err := x.turn(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// message does what a message asks for. The memory that it takes is given back when it is done.
+func (x *socket) message(ctx context.Context, op websocket.Opcode, payload []byte, m *metered) error {
+	if op == websocket.Text {
+		return x.object(ctx, payload, m)
+	}
+	m.give()
+	switch op {
+	case websocket.Ping:
+		return x.write(websocket.Append(nil, websocket.Pong, payload))
+	case websocket.Pong:
+		return nil
+	case websocket.Close:
+		if _, _, err := websocket.ParseClose(payload); err != nil {
+			return err
+		}
+		return errLeft
+	}
+	return &websocket.Error{Code: websocket.Unsupported, Reason: "only texts are messages here"}
+}
+
+// object carries out what a text asks for.
+//
+// Implements: RFC 8887 §4.2 WebSocket subprotocol
+// Implements: RFC 8887 §4.3 Message types
+func (x *socket) object(ctx context.Context, payload []byte, m *metered) error {
+	kind, id, v, problem := parseMessage(payload)
+	if problem != nil {
+		m.give()
+		return x.requestError(id, problem)
+	}
+	// Who has signed out, or has another password now, has nothing more carried out.
+	if err := x.s.good(ctx); err != nil {
+		m.give()
+		if refused(err) {
+			return err
+		}
+		x.s.p.trouble(x.s, err)
+		return x.requestError(id, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable"})
+	}
+	switch kind {
+	case "WebSocketPushEnable":
+		m.give()
+		return x.enable(ctx, v)
+	case "WebSocketPushDisable":
+		m.give()
+		x.pushing = false
+		x.s.setFilter(filter{})
+		return nil
+	}
+	return x.request(ctx, id, payload, m)
+}
+
+// parseMessage finds out what a message is. id is the id that its answer is to name, JSON or "".
+func parseMessage(payload []byte) (kind, id string, v *jmap.Value, problem *jmap.Problem) {
+	v, err := jmap.Parse(string(payload), jmap.Bounds{})
+	if errors.Is(err, jmap.ErrBounds) {
+		return "", "", nil, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusBadRequest, Limit: "maxSizeRequest", Detail: "The message holds more values, or nests them deeper, than this server reads."}
+	}
+	if err != nil {
+		return "", "", nil, &jmap.Problem{Type: jmap.ProblemNotJSON, Status: http.StatusBadRequest, Detail: "The message is " + err.Error() + "."}
+	}
+	if text, ok := v.Get("id").Text(); ok {
+		id = string(jmap.AppendString(nil, text))
+	}
+	kind, _ = v.Get("@type").Text()
+	switch kind {
+	case "Request", "WebSocketPushEnable", "WebSocketPushDisable":
+		return kind, id, v, nil
+	}
+	return "", id, nil, &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest, Detail: "The message has no @type that is known here."}
+}
+
+// enable begins to push.
+//
+// Implements: RFC 8887 §4.3.5.2 WebSocketPushEnable
+func (x *socket) enable(ctx context.Context, v *jmap.Value) error {
+	f := filter{all: true}
+	if types := v.Get("dataTypes"); !types.IsNull() {
+		f = filter{}
+		for i := range types.Len() {
+			n, ok := types.At(i).Text()
+			if !ok || !validType(n) || len(f.names) == maxTypes {
+				return x.requestError("", &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest, Detail: "dataTypes is no list of types."})
+			}
+			f.names = append(f.names, n)
+		}
+		if types.Kind() != jmap.Array {
+			return x.requestError("", &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest, Detail: "dataTypes is neither null nor a list of types."})
+		}
+	}
+	token, _ := v.Get("pushState").Text()
+	x.s.setFilter(f)
+	x.pushing = true
+	list, err := x.s.begin(ctx, token[:min(len(token), maxToken)])
+	if refused(err) {
+		return err
+	}
+	if err != nil {
+		x.s.p.trouble(x.s, err)
+	}
+	return x.tell(list)
+}
+
+// request carries out a Request object. The client may send others meanwhile, as many as are worked on at a
+// time; then it waits.
+func (x *socket) request(ctx context.Context, id string, payload []byte, m *metered) error {
+	if x.slots == nil {
+		x.slots = make(chan struct{}, x.s.p.opt.Requests)
+	}
+	select {
+	case x.slots <- struct{}{}:
+	case <-ctx.Done():
+		m.give()
+		return errClosing
+	}
+	caller := x.s.caller // a copy: each request brings its own up to date
+	x.working.Add(1)
+	x.s.p.env.Go("push request", func() {
+		defer x.working.Done()
+		defer func() { <-x.slots }()
+		defer m.give()
+		out, problem := x.s.p.src.Call(ctx, &caller, payload)
+		if problem != nil {
+			_ = x.requestError(id, problem)
+			return
+		}
+		_ = x.response(id, out)
+	})
+	return nil
+}
+
+// response sends a Response object: out, with what it has on a WebSocket before it.
+//
+// Implements: RFC 8887 §4.3.2 Response
+func (x *socket) response(id string, out []byte) error {
+	head := `{"@type":"Response",`
+	if id != "" {
+		head += `"requestId":` + id + `,`
+	}
+	return x.text(append([]byte(head), out[1:]...))
+}
+
+// requestError sends a RequestError object.
+//
+// Implements: RFC 8887 §4.3.3 RequestError
+func (x *socket) requestError(id string, p *jmap.Problem) error {
+	if id == "" {
+		id = "null"
+	}
+	b := []byte(`{"@type":"RequestError","requestId":` + id + `,`)
+	return x.text(append(p.Append(b), '}'))
+}

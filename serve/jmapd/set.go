@@ -1,0 +1,252 @@
+package jmapd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"doublet/mailbox"
+	"doublet/store"
+	"doublet/wire/jmap"
+)
+
+// set is a /set at work: what it is to do, and what came of it.
+type set struct {
+	c         *call
+	ifInState string
+	checks    bool
+	create    []creation
+	update    []patch
+	destroy   []string
+
+	created, updated            []entry
+	destroyed                   []string
+	notCreated, notUpdated, not []failure
+}
+
+type creation struct {
+	id     string
+	object *jmap.Value
+}
+
+type patch struct {
+	id     string // as the client gave it
+	real   string
+	object *jmap.Value
+}
+
+// entry is a member of a map in the response; its JSON is "null" where nothing is to be told.
+type entry struct {
+	id   string
+	json []byte
+}
+
+type failure struct {
+	id  string
+	err error
+}
+
+// setArguments reads the arguments of a /set.
+//
+// Implements: RFC 8620 §5.3 /set
+func (c *call) setArguments(personal bool, more ...string) (*set, error) {
+	if err := c.allow(append(more, "accountId", "ifInState", "create", "update", "destroy")...); err != nil {
+		return nil, err
+	}
+	if err := c.needAccount(personal); err != nil {
+		return nil, err
+	}
+	s := &set{c: c}
+	if v := c.args.Get("ifInState"); !v.IsNull() {
+		var ok bool
+		if s.ifInState, ok = v.Text(); !ok {
+			return nil, invalid("ifInState is no string")
+		}
+		s.checks = true
+	}
+	if err := s.creations(c.args.Get("create")); err != nil {
+		return nil, err
+	}
+	if err := s.patches(c.args.Get("update")); err != nil {
+		return nil, err
+	}
+	ids, _, err := c.list("destroy")
+	if err != nil {
+		return nil, err
+	}
+	s.destroy = c.once(ids)
+	if len(s.create)+len(s.update)+len(s.destroy) > c.s.opt.Limits.ObjectsInSet {
+		return nil, &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
+	}
+	// What is to be destroyed need not be changed first.
+	s.update = slices.DeleteFunc(s.update, func(p patch) bool {
+		if slices.Contains(s.destroy, p.real) {
+			s.notUpdated = append(s.notUpdated, failure{p.id, &jmap.Error{Type: "willDestroy"}})
+			return true
+		}
+		return false
+	})
+	return s, nil
+}
+
+func (s *set) creations(v *jmap.Value) error {
+	if v.IsNull() {
+		return nil
+	}
+	if v.Kind() != jmap.Object {
+		return invalid("create is no object")
+	}
+	for i := range v.Len() {
+		if v.At(i).Kind() != jmap.Object || !jmap.ValidID(v.Name(i)) {
+			return invalid("create maps ids to objects")
+		}
+		s.create = append(s.create, creation{v.Name(i), v.At(i)})
+	}
+	return nil
+}
+
+func (s *set) patches(v *jmap.Value) error {
+	if v.IsNull() {
+		return nil
+	}
+	if v.Kind() != jmap.Object {
+		return invalid("update is no object")
+	}
+	for i := range v.Len() {
+		if v.At(i).Kind() != jmap.Object {
+			return invalid("update maps ids to PatchObjects")
+		}
+		real, ok := s.c.real(v.Name(i))
+		if !ok {
+			s.notUpdated = append(s.notUpdated, failure{v.Name(i), &jmap.Error{Type: "notFound"}})
+			continue
+		}
+		s.update = append(s.update, patch{v.Name(i), real, v.At(i)})
+	}
+	return nil
+}
+
+// mismatch is the error for a state that is not the one that the client has; nil where it is.
+func (s *set) mismatch(state string) error {
+	if !s.checks || s.ifInState == state {
+		return nil
+	}
+	return &jmap.Error{Type: "stateMismatch"}
+}
+
+// made notes an object that was made: the call's next uses of its creation id mean id.
+func (s *set) made(creation, id string, json []byte) {
+	s.c.made(creation, id)
+	s.created = append(s.created, entry{creation, json})
+}
+
+// append prints the response. oldState "" is none known.
+func (s *set) append(oldState, newState string) {
+	c := s.c
+	o := newObject(c.out)
+	o.text("accountId", c.account.ID)
+	if oldState == "" {
+		o.raw("oldState", "null")
+	} else {
+		o.text("oldState", oldState)
+	}
+	o.text("newState", newState)
+	s.appendOutcome(&o)
+	c.out = o.end()
+}
+
+// appendOutcome prints what became of each object.
+func (s *set) appendOutcome(o *object) {
+	for _, m := range [...]struct {
+		name string
+		list []entry
+	}{{"created", s.created}, {"updated", s.updated}} {
+		o.name(m.name)
+		o.b = appendEntries(o.b, m.list)
+	}
+	o.name("destroyed")
+	if len(s.destroyed) == 0 {
+		o.b = append(o.b, "null"...)
+	} else {
+		o.b = jmap.AppendStrings(o.b, s.destroyed)
+	}
+	for _, m := range [...]struct {
+		name string
+		list []failure
+	}{{"notCreated", s.notCreated}, {"notUpdated", s.notUpdated}, {"notDestroyed", s.not}} {
+		o.name(m.name)
+		o.b = s.c.appendFailures(o.b, m.list)
+	}
+}
+
+func appendEntries(dst []byte, list []entry) []byte {
+	if len(list) == 0 {
+		return append(dst, "null"...)
+	}
+	for i, e := range list {
+		dst = append(dst, "{,"[min(i, 1)])
+		dst = append(jmap.AppendString(dst, e.id), ':')
+		if e.json == nil {
+			dst = append(dst, "null"...)
+		} else {
+			dst = append(dst, e.json...)
+		}
+	}
+	return append(dst, '}')
+}
+
+func (c *call) appendFailures(dst []byte, list []failure) []byte {
+	if len(list) == 0 {
+		return append(dst, "null"...)
+	}
+	for i, f := range list {
+		dst = append(dst, "{,"[min(i, 1)])
+		dst = append(jmap.AppendString(dst, f.id), ':')
+		dst = c.setError(f.err).Append(dst)
+	}
+	return append(dst, '}')
+}
+
+// badProperties is the SetError for properties that cannot be what they are given to be.
+func badProperties(why string, names ...string) *jmap.Error {
+	return &jmap.Error{Type: "invalidProperties", Description: why, Properties: names}
+}
+
+// badPatch is the one for a PatchObject that is none.
+func badPatch(format string, args ...any) *jmap.Error {
+	return &jmap.Error{Type: "invalidPatch", Description: fmt.Sprintf(format, args...)}
+}
+
+// setError is how what is wrong with one object is told.
+func (b *batch) setError(err error) *jmap.Error {
+	var e *jmap.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	for _, x := range [...]struct {
+		is  error
+		say *jmap.Error
+	}{
+		{store.ErrDenied, &jmap.Error{Type: "forbidden"}},
+		{mailbox.ErrOverQuota, &jmap.Error{Type: "overQuota", Description: err.Error()}},
+		{mailbox.ErrTooBig, &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(b.s.backend.Mail().MessageSize())}},
+		{mailbox.ErrBadMessage, &jmap.Error{Type: "invalidEmail", Description: err.Error()}},
+		{mailbox.ErrNoMessage, &jmap.Error{Type: "notFound"}},
+		{mailbox.ErrHomeless, badProperties(err.Error(), "mailboxIds")},
+		{mailbox.ErrManyFolders, &jmap.Error{Type: "tooManyMailboxes"}},
+		{mailbox.ErrBadFlag, &jmap.Error{Type: "tooManyKeywords", Description: err.Error()}},
+		{mailbox.ErrNoFolder, badProperties("There is no such Mailbox.", "mailboxIds")},
+		{mailbox.ErrFolderExists, badProperties("There is such a Mailbox already.", "name")},
+		{mailbox.ErrBadName, badProperties(err.Error(), "name")},
+		{mailbox.ErrRole, badProperties(err.Error(), "role")},
+		{mailbox.ErrHasChildren, &jmap.Error{Type: "mailboxHasChild"}},
+		{mailbox.ErrHasEmail, &jmap.Error{Type: "mailboxHasEmail"}},
+		{store.ErrNotFound, &jmap.Error{Type: "notFound"}},
+		{errNoBlob, &jmap.Error{Type: "blobNotFound"}},
+	} {
+		if errors.Is(err, x.is) {
+			return x.say
+		}
+	}
+	return b.methodError("an object", err)
+}

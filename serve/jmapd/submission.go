@@ -1,0 +1,603 @@
+package jmapd
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/jmap"
+)
+
+// Submissions are profile notes of the mail file, and one more that lists them, with the time of each: what changes a
+// submission changes the list, whose MODSEQ is the state.
+const (
+	submissionsProfile = "Submissions"
+	submissionForm     = "EmailSubmission"
+	itemList           = "List" // "unid release", the oldest first
+	itemGoneList       = "Gone" // "unid changes", of the latest that went
+	itemIdentity       = "Identity"
+	itemEmail          = "Email"
+	itemThread         = "Thread"
+	itemEnvelope       = "Envelope" // JSON
+	itemSendAt         = "SendAt"
+	itemQueueID        = "QueueID"
+	itemCanceled       = "Canceled"
+	itemRecipients     = "Recipients"
+	itemRefusals       = "Refusals" // beside Recipients: the reply, "" for who was taken
+	letterSubmission   = 's'
+)
+
+// Bounds of submissions: how many are kept, for how long, and how many that went are remembered.
+const (
+	maxSubmissions    = 1000
+	keepSubmissions   = 30 * 24 * time.Hour
+	maxSubmissionGone = 200
+)
+
+// submission is an EmailSubmission.
+type submission struct {
+	unid            note.UNID
+	identity        string
+	email, thread   note.UNID
+	envelope        string
+	sendAt          int64
+	queue           note.UNID
+	canceled        bool
+	recipients      []string
+	refusals        []string
+	created, change note.ModSeq
+}
+
+func (m *submission) items() note.Items {
+	return note.MakeItems(
+		note.Item{Name: "Form", Value: note.Text(submissionForm)}, note.Item{Name: itemIdentity, Value: note.Text(m.identity)},
+		note.Item{Name: itemEmail, Value: note.Text(m.email.String())}, note.Item{Name: itemThread, Value: note.Text(m.thread.String())},
+		note.Item{Name: itemEnvelope, Value: note.Text(m.envelope)}, note.Item{Name: itemSendAt, Value: note.Int(m.sendAt)},
+		note.Item{Name: itemQueueID, Value: note.Text(m.queue.String())}, note.Item{Name: itemCanceled, Value: note.Bool(m.canceled)},
+		note.Item{Name: itemRecipients, Value: note.TextList(m.recipients...)}, note.Item{Name: itemRefusals, Value: note.TextList(m.refusals...)},
+	)
+}
+
+func (m *submission) read(items note.Items) {
+	m.identity, m.envelope = items.Get(itemIdentity).AsText(), items.Get(itemEnvelope).AsText()
+	m.email, _ = note.ParseUNID(items.Get(itemEmail).AsText())
+	m.thread, _ = note.ParseUNID(items.Get(itemThread).AsText())
+	m.queue, _ = note.ParseUNID(items.Get(itemQueueID).AsText())
+	m.sendAt, m.canceled = items.Get(itemSendAt).AsInt(), items.Get(itemCanceled).AsBool()
+	m.recipients, m.refusals = items.Get(itemRecipients).AsTextList(), items.Get(itemRefusals).AsTextList()
+	for len(m.refusals) < len(m.recipients) {
+		m.refusals = append(m.refusals, "")
+	}
+}
+
+// undo is the undoStatus.
+func (m *submission) undo(now int64) string {
+	switch {
+	case m.canceled:
+		return "canceled"
+	case m.sendAt > now:
+		return "pending"
+	}
+	return "final"
+}
+
+// listed is a submission in the list.
+type listed struct {
+	unid   note.UNID
+	sendAt int64
+}
+
+// submissions is the list, as of a moment.
+type submissions struct {
+	items note.Items
+	list  []listed
+	mod   note.ModSeq
+	now   int64
+}
+
+func (c *call) readSubmissions(d *mailbox.Reading) (*submissions, error) {
+	x := &submissions{now: c.s.env.Clock.Now().Unix()}
+	var err error
+	x.items, x.mod, err = d.Profile(c.account.File.ProfileID(submissionsProfile))
+	for _, line := range x.items.Get(itemList).AsTextList() {
+		id, at, _ := strings.Cut(line, " ")
+		u, err := note.ParseUNID(id)
+		n, err2 := strconv.ParseInt(at, 10, 64)
+		if err == nil && err2 == nil {
+			x.list = append(x.list, listed{u, n})
+		}
+	}
+	return x, err
+}
+
+// state is the MODSEQ of the list, and the latest release that has passed: from then on a submission is final.
+func (x *submissions) state() string {
+	passed := int64(0)
+	for _, m := range x.list {
+		if m.sendAt <= x.now {
+			passed = max(passed, m.sendAt)
+		}
+	}
+	return submissionState(2*uint64(x.mod), passed)
+}
+
+// submissionState prints a state. Moments are counted twice, so that what went after a MODSEQ has one between that and the
+// next.
+func submissionState(moment uint64, passed int64) string {
+	return strconv.FormatUint(moment, 16) + "-" + strconv.FormatInt(passed, 16)
+}
+
+// trim takes too old submissions off a list, and those that are too many.
+func (x *submissions) trim(list []listed) (keep []listed, old []note.UNID) {
+	for i, l := range list {
+		if len(list)-i > maxSubmissions || l.sendAt < x.now-int64(keepSubmissions.Seconds()) {
+			old = append(old, l.unid)
+		} else {
+			keep = append(keep, l)
+		}
+	}
+	return keep, old
+}
+
+// itemsOf are the list's items with these submissions, after others went.
+func (x *submissions) itemsOf(list []listed, gone []note.UNID) note.Items {
+	var lines []string
+	for _, l := range list {
+		lines = append(lines, l.unid.String()+" "+strconv.FormatInt(l.sendAt, 10))
+	}
+	items := x.items.With("Form", note.Text(submissionsProfile)).With(itemList, note.TextList(lines...))
+	if len(gone) > 0 {
+		// The MODSEQ that the list is about to get is not known yet: that which it had before is below.
+		was := x.items.Get(itemGoneList).AsTextList()
+		for _, u := range gone {
+			was = append(was, u.String()+" "+strconv.FormatUint(uint64(x.mod), 10))
+		}
+		items = items.With(itemGoneList, note.TextList(was[max(0, len(was)-maxSubmissionGone):]...))
+	}
+	// Two changes that leave the same list are two changes all the same.
+	return items.With("Sequence", note.Int(x.items.Get("Sequence").AsInt()+1))
+}
+
+// load reads one submission; nil where it is not in the list.
+func (x *submissions) load(d *mailbox.Reading, u note.UNID) (*submission, error) {
+	if !slices.ContainsFunc(x.list, func(l listed) bool { return l.unid == u }) {
+		return nil, nil
+	}
+	items, created, mod, err := d.ProfileSince(u)
+	if err != nil || items == nil {
+		return nil, err
+	}
+	m := &submission{unid: u, created: created, change: mod}
+	m.read(items)
+	return m, nil
+}
+
+var submissionProperties = []string{"id", "identityId", "emailId", "threadId", "envelope", "sendAt", "undoStatus", "deliveryStatus", "dsnBlobIds", "mdnBlobIds"}
+
+// submissionGet answers EmailSubmission/get.
+//
+// Implements: RFC 8621 §7.1 EmailSubmission/get
+func submissionGet(c *call) error {
+	g, err := c.getArguments(own)
+	if err != nil {
+		return err
+	}
+	if err := g.only(submissionProperties...); err != nil {
+		return err
+	}
+	var x *submissions
+	var found []*submission
+	var notFound []string
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) (err error) {
+		if x, err = c.readSubmissions(d); err != nil {
+			return err
+		}
+		ids := make([]note.UNID, 0, len(g.ids))
+		for _, id := range g.ids {
+			u, _ := parseID(letterSubmission, id)
+			ids = append(ids, u)
+		}
+		if g.all {
+			for _, l := range x.list {
+				ids = append(ids, l.unid)
+			}
+		}
+		if len(ids) > c.s.opt.Limits.ObjectsInGet {
+			return &jmap.Error{Type: "requestTooLarge", Description: "There are more submissions than maxObjectsInGet."}
+		}
+		for i, u := range ids {
+			m, err := x.load(d, u)
+			if err != nil {
+				return err
+			}
+			if m == nil && !g.all {
+				notFound = append(notFound, g.ids[i])
+			} else if m != nil {
+				found = append(found, m)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.beginGet(x.state())
+	for i, m := range found {
+		if i > 0 {
+			c.out = append(c.out, ',')
+		}
+		if err := c.appendSubmission(m, x.now, g.wants); err != nil {
+			return err
+		}
+	}
+	c.endGet(notFound)
+	return nil
+}
+
+func (c *call) appendSubmission(m *submission, now int64, wants func(string) bool) error {
+	o := newObject(c.out)
+	o.text("id", idOf(letterSubmission, m.unid))
+	if wants("identityId") {
+		o.text("identityId", m.identity)
+	}
+	if wants("emailId") {
+		o.text("emailId", idOf(letterEmail, m.email))
+	}
+	if wants("threadId") {
+		o.text("threadId", idOf(letterThread, m.thread))
+	}
+	if wants("envelope") {
+		o.raw("envelope", m.envelope)
+	}
+	if wants("sendAt") {
+		o.name("sendAt")
+		o.b = jmap.AppendUTCDate(o.b, time.Unix(m.sendAt, 0))
+	}
+	if wants("undoStatus") {
+		o.text("undoStatus", m.undo(now))
+	}
+	if wants("deliveryStatus") {
+		o.name("deliveryStatus")
+		var err error
+		if o.b, err = c.appendDelivery(o.b, m, now); err != nil {
+			return err
+		}
+	}
+	for _, p := range []string{"dsnBlobIds", "mdnBlobIds"} {
+		if wants(p) {
+			o.raw(p, "[]")
+		}
+	}
+	c.out = o.end()
+	return nil
+}
+
+// appendDelivery prints how far the message is, by recipient.
+//
+// Implements: RFC 8621 §7 deliveryStatus
+func (c *call) appendDelivery(dst []byte, m *submission, now int64) ([]byte, error) {
+	if m.undo(now) != "final" {
+		return append(dst, "null"...), nil
+	}
+	progress, err := c.s.backend.Progress(c.ctx, m.queue, m.recipients)
+	if err != nil {
+		return dst, err
+	}
+	o := newObject(dst)
+	for i, to := range m.recipients {
+		p := Progress{Delivered: DeliveryUnknown}
+		switch {
+		case m.refusals[i] != "":
+			p = Progress{m.refusals[i], DeliveryNo}
+		case i < len(progress):
+			p = progress[i]
+		}
+		if p.Reply == "" {
+			p.Reply = "250 2.0.0 Queued"
+		}
+		name := jmap.AppendString(nil, to)
+		o.name(string(name[1 : len(name)-1]))
+		in := newObject(o.b)
+		in.text("smtpReply", p.Reply)
+		in.text("delivered", string(p.Delivered))
+		in.text("displayed", "unknown")
+		o.b = in.end()
+	}
+	return o.end(), nil
+}
+
+// submissionChanges answers EmailSubmission/changes.
+//
+// Implements: RFC 8621 §7.2 EmailSubmission/changes
+func submissionChanges(c *call) error {
+	since, limit, err := c.changesArguments(own)
+	if err != nil {
+		return err
+	}
+	var ids [3][]string
+	var state string
+	var more bool
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		x, err := c.readSubmissions(d)
+		if err != nil {
+			return err
+		}
+		ids, state, more, err = x.since(d, since, limit)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.appendIDChanges(since, state, more, ids)
+	return nil
+}
+
+// since tells which submissions were made, changed and went since a state.
+func (x *submissions) since(d *mailbox.Reading, since string, limit int) (ids [3][]string, state string, more bool, err error) {
+	head, tail, ok := strings.Cut(since, "-")
+	from, err1 := strconv.ParseUint(head, 16, 64)
+	passed, err2 := strconv.ParseInt(tail, 16, 64)
+	if !ok || err1 != nil || err2 != nil || from > 2*uint64(x.mod) {
+		return ids, "", false, mailbox.ErrForgotten
+	}
+	if since == x.state() {
+		return ids, since, false, nil
+	}
+	type change struct {
+		at uint64
+		id string
+		f  int
+	}
+	var list []change
+	for _, l := range x.list {
+		m, err := x.load(d, l.unid)
+		if err != nil {
+			return ids, "", false, err
+		}
+		id := idOf(letterSubmission, l.unid)
+		switch {
+		case m == nil:
+		case 2*uint64(m.created) > from:
+			list = append(list, change{2 * uint64(m.change), id, 0})
+		case 2*uint64(m.change) > from, !m.canceled && l.sendAt > passed && l.sendAt <= x.now:
+			list = append(list, change{2 * uint64(m.change), id, 1})
+		}
+	}
+	gone := x.items.Get(itemGoneList).AsTextList()
+	for i, line := range gone {
+		id, at, _ := strings.Cut(line, " ")
+		mod, _ := strconv.ParseUint(at, 10, 64)
+		u, err := note.ParseUNID(id)
+		if err == nil && 2*mod+1 > from {
+			if i == 0 && len(gone) >= maxSubmissionGone {
+				return ids, "", false, mailbox.ErrForgotten
+			}
+			list = append(list, change{2*mod + 1, idOf(letterSubmission, u), 2})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	state = x.state()
+	if limit > 0 && len(list) > limit {
+		// Those that went in one update are told together.
+		n := limit
+		for n > 0 && list[n-1].at == list[n].at {
+			n--
+		}
+		if n == 0 {
+			return ids, "", false, mailbox.ErrForgotten
+		}
+		list, more, state = list[:n], true, submissionState(max(list[n-1].at, from), passed)
+	}
+	for _, ch := range list {
+		ids[ch.f] = append(ids[ch.f], ch.id)
+	}
+	return ids, state, more, nil
+}
+
+// submissionResults are the ids that a query finds, in order, and the state.
+//
+// Implements: RFC 8621 §7.3 EmailSubmission/query
+func (c *call) submissionResults() (ids []string, state string, err error) {
+	var all []*submission
+	var x *submissions
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) (err error) {
+		if x, err = c.readSubmissions(d); err != nil {
+			return err
+		}
+		for _, l := range x.list {
+			m, err := x.load(d, l.unid)
+			if err != nil {
+				return err
+			}
+			if m != nil {
+				all = append(all, m)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	filter := c.args.Get("filter")
+	for _, m := range all {
+		fits := true
+		if !filter.IsNull() {
+			r := filterReader{left: maxFilterConditions}
+			if fits, err = r.submission(filter, m, x.now, 0); err != nil {
+				return nil, "", err
+			}
+		}
+		if !fits {
+			m.unid = note.UNID{}
+		}
+	}
+	all = slices.DeleteFunc(all, func(m *submission) bool { return m.unid.IsZero() })
+	if err := c.sortSubmissions(all); err != nil {
+		return nil, "", err
+	}
+	for _, m := range all {
+		ids = append(ids, idOf(letterSubmission, m.unid))
+	}
+	return ids, x.state(), nil
+}
+
+func (c *call) sortSubmissions(all []*submission) error {
+	v := c.args.Get("sort")
+	if v.IsNull() {
+		return nil
+	}
+	if v.Kind() != jmap.Array || v.Len() > maxSortKeys {
+		return invalid("sort is no array, or too long")
+	}
+	for i := v.Len() - 1; i >= 0; i-- { // the last key first: sorting is stable
+		k := v.At(i)
+		name, _ := k.Get("property").Text()
+		up, isBool := k.Get("isAscending").Bool()
+		var less func(a, b *submission) int
+		switch name {
+		case "emailId":
+			less = func(a, b *submission) int { return a.email.Compare(b.email) }
+		case "threadId":
+			less = func(a, b *submission) int { return a.thread.Compare(b.thread) }
+		case "sentAt", "sendAt":
+			less = func(a, b *submission) int { return int(a.sendAt - b.sendAt) }
+		default:
+			return &jmap.Error{Type: "unsupportedSort", Description: "Submissions are sorted by emailId, threadId and sentAt."}
+		}
+		slices.SortStableFunc(all, func(a, b *submission) int {
+			if isBool && !up {
+				a, b = b, a
+			}
+			return less(a, b)
+		})
+	}
+	return nil
+}
+
+// submission says whether a filter fits a submission.
+func (r *filterReader) submission(v *jmap.Value, m *submission, now int64, depth int) (bool, error) {
+	if r.left--; r.left < 0 || depth > maxFilterDepth {
+		return false, unsupportedFilter("The filter has more conditions, or nests them deeper, than this server takes.")
+	}
+	if v.Kind() != jmap.Object {
+		return false, invalid("a filter is an object")
+	}
+	if op, ok := v.Get("operator").Text(); ok {
+		of := v.Get("conditions")
+		if of.Kind() != jmap.Array || !slices.Contains([]string{"AND", "OR", "NOT"}, op) {
+			return false, invalid("a FilterOperator has an operator, AND, OR or NOT, and conditions")
+		}
+		result := op != "OR"
+		for i := range of.Len() {
+			ok, err := r.submission(of.At(i), m, now, depth+1)
+			if err != nil {
+				return false, err
+			}
+			if ok != (op == "AND") {
+				result = ok && op == "OR"
+			}
+		}
+		return result, nil
+	}
+	result := true
+	for i := range v.Len() {
+		ok, err := submissionTest(v.Name(i), v.At(i), m, now)
+		if err != nil {
+			return false, err
+		}
+		result = result && ok
+	}
+	return result, nil
+}
+
+func submissionTest(name string, v *jmap.Value, m *submission, now int64) (bool, error) {
+	text, isText := v.Text()
+	ids, isList := texts(v)
+	switch {
+	case name == "identityIds" && isList:
+		return slices.Contains(ids, m.identity), nil
+	case name == "emailIds" && isList:
+		return slices.Contains(ids, idOf(letterEmail, m.email)), nil
+	case name == "threadIds" && isList:
+		return slices.Contains(ids, idOf(letterThread, m.thread)), nil
+	case name == "undoStatus" && isText:
+		return m.undo(now) == text, nil
+	case (name == "before" || name == "after") && isText:
+		t, ok := jmap.ParseDate(text, true)
+		if !ok {
+			return false, invalid("%s is no UTCDate", name)
+		}
+		return (m.sendAt < t.Unix()) == (name == "before"), nil
+	case slices.Contains([]string{"identityIds", "emailIds", "threadIds", "undoStatus", "before", "after"}, name):
+		return false, invalid("the filter's %s is not what it should be", name)
+	}
+	return false, unsupportedFilter("There is no condition " + name[:min(len(name), 100)] + " here.")
+}
+
+// submissionQuery answers EmailSubmission/query.
+//
+// Implements: RFC 8621 §7.3 EmailSubmission/query
+func submissionQuery(c *call) error {
+	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal"); err != nil {
+		return err
+	}
+	if err := c.needAccount(own); err != nil {
+		return err
+	}
+	w, err := c.windowArguments()
+	if err != nil {
+		return err
+	}
+	list, state, err := c.submissionResults()
+	if err != nil {
+		return err
+	}
+	return c.answerQuery(&w, list, state)
+}
+
+// submissionQueryChanges answers EmailSubmission/queryChanges.
+//
+// Implements: RFC 8621 §7.4 EmailSubmission/queryChanges
+func submissionQueryChanges(c *call) error {
+	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal"); err != nil {
+		return err
+	}
+	since, limit, err := c.queryChangesArguments()
+	if err != nil {
+		return err
+	}
+	if !c.account.Personal {
+		return &jmap.Error{Type: "accountNotSupportedByMethod"}
+	}
+	total, err := c.bool("calculateTotal", false)
+	if err != nil {
+		return err
+	}
+	var ids [3][]string
+	var state string
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		x, err := c.readSubmissions(d)
+		if err == nil {
+			ids, state, _, err = x.since(d, since, 0)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	list, _, err := c.submissionResults()
+	if err != nil {
+		return err
+	}
+	removed := append(ids[2], ids[1]...)
+	added := append(ids[0], ids[1]...)
+	if n := len(slices.DeleteFunc(slices.Clone(added), func(id string) bool { return !slices.Contains(list, id) })); limit > 0 && len(removed)+n > limit {
+		return mailbox.ErrManyChanges
+	}
+	c.answerQueryChanges(since, state, removed, added, list, total)
+	return nil
+}

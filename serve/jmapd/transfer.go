@@ -1,0 +1,232 @@
+package jmapd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/store"
+	"doublet/wire/jmap"
+)
+
+// patience is how long a client may take for a piece of an upload or download.
+const patience = 30 * time.Second
+
+// paced reads a body whose client has time for each piece, however long the whole takes.
+type paced struct {
+	s *Server
+	c *http.ResponseController
+	io.Reader
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	_ = p.c.SetReadDeadline(p.s.env.Clock.Now().Add(patience)) // what cannot set one has none
+	return p.Reader.Read(b)
+}
+
+// upload takes a blob.
+//
+// Implements: RFC 8620 §6.1 Uploading binary data
+func (s *Server) upload(w http.ResponseWriter, r *http.Request, c *Caller) {
+	b := &batch{s: s, ctx: r.Context(), caller: c}
+	if p := s.refresh(r.Context(), c); p != nil {
+		s.refuse(w, p)
+		return
+	}
+	a, err := b.find(r.PathValue("accountId"))
+	if err != nil || a == nil || c.Database == 0 {
+		s.failed(w, r, err, http.StatusNotFound, "There is no such account.")
+		return
+	}
+	leave, problem := s.enter(c, true)
+	if problem != nil {
+		s.refuse(w, problem)
+		return
+	}
+	defer leave()
+	kind := r.Header.Get("Content-Type")
+	if _, _, err := mime.ParseMediaType(kind); err != nil || len(kind) > 255 {
+		kind = "application/octet-stream"
+	}
+	m := memory{s: s}
+	defer m.give()
+	body, problem := m.read(&paced{s, http.NewResponseController(w), r.Body}, r.ContentLength, s.opt.Limits.Upload, "maxSizeUpload")
+	if problem != nil {
+		s.refuse(w, problem)
+		return
+	}
+	ref, err := s.keep(r.Context(), c, body, kind)
+	if err != nil {
+		s.failed(w, r, err, http.StatusServiceUnavailable, "The blob cannot be stored now.")
+		return
+	}
+	o := newObject(nil)
+	o.text("accountId", a.ID)
+	o.text("blobId", ref.String())
+	o.text("type", kind)
+	o.number("size", uint64(len(body)))
+	out := o.end()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(out)
+}
+
+// keep stores what the caller uploads, in their own mail file whatever account it is for.
+func (s *Server) keep(ctx context.Context, c *Caller, content []byte, kind string) (blobRef, error) {
+	l := &s.opt.Limits
+	u, err := s.own(c).File.PutUpload(ctx, content, kind, l.UploadAge, l.Uploads)
+	if err == nil {
+		s.stats.uploads.Inc()
+	}
+	return blobRef{letter: letterUpload, unid: u}, err
+}
+
+// failed answers a request that went wrong outside of a method.
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error, status int, detail string) {
+	switch {
+	case errors.Is(err, mailbox.ErrUploads):
+		s.refuse(w, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests, Limit: "maxSizeUpload", Detail: "Too many uploads wait to be used."})
+		return
+	case errors.Is(err, store.ErrNoSpace):
+		status, detail = http.StatusInsufficientStorage, "The server is full."
+	case errors.Is(err, errNoBlob), errors.Is(err, mailbox.ErrNoMessage):
+		status, detail = http.StatusNotFound, "There is no such blob."
+	case errors.Is(err, store.ErrDenied):
+		status, detail = http.StatusForbidden, "That is not allowed."
+	case err != nil && r.Context().Err() == nil:
+		s.env.Log.Error("jmap: transfer failed", "path", r.URL.Path, "error", err)
+	}
+	s.refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: status, Title: http.StatusText(status), Detail: detail})
+}
+
+// downloadPiece is how much of a blob is in memory at once.
+const downloadPiece = 256 << 10
+
+// download gives a blob, whole or a range of it.
+//
+// Implements: RFC 8620 §6.2 Downloading binary data
+// Implements: RFC 9110 §14 range requests for one range
+func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
+	if p := s.refresh(r.Context(), c); p != nil {
+		s.refuse(w, p)
+		return
+	}
+	x := &call{batch: &batch{s: s, ctx: r.Context(), caller: c}}
+	a, err := x.find(r.PathValue("accountId"))
+	if err != nil || a == nil {
+		s.failed(w, r, err, http.StatusNotFound, "There is no such account.")
+		return
+	}
+	id := r.PathValue("blobId")
+	b, err := x.openBlob(a, id)
+	if err != nil {
+		s.failed(w, r, err, http.StatusServiceUnavailable, "The blob cannot be read now.")
+		return
+	}
+	h := w.Header()
+	kind := r.URL.Query().Get("accept")
+	if _, _, err := mime.ParseMediaType(kind); err != nil || strings.ContainsAny(kind, "\r\n") {
+		if kind = b.kind; kind == "" {
+			kind = "application/octet-stream"
+		}
+	}
+	// A blob is whatever somebody sent: no browser shall run it as a page of ours.
+	h.Set("Content-Type", kind)
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": r.PathValue("name")}))
+	h.Set("Cache-Control", "private, immutable, max-age=31536000")
+	h.Set("Accept-Ranges", "bytes")
+	etag := `"` + id + `"`
+	h.Set("ETag", etag)
+	if match := r.Header.Get("If-None-Match"); match == etag || match == "*" {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	from, to, status := int64(0), b.size, http.StatusOK
+	if ranged := r.Header.Get("Range"); ranged != "" {
+		if again := r.Header.Get("If-Range"); again == "" || again == etag {
+			var ok bool
+			if from, to, ok = oneRange(ranged, b.size); !ok {
+				h.Set("Content-Range", "bytes */"+strconv.FormatInt(b.size, 10))
+				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+				return
+			}
+			if to-from != b.size {
+				status = http.StatusPartialContent
+				h.Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(to-1, 10)+"/"+strconv.FormatInt(b.size, 10))
+			}
+		}
+	}
+	h.Set("Content-Length", strconv.FormatInt(to-from, 10))
+	w.WriteHeader(status)
+	s.stats.downloads.Inc()
+	if err := s.send(w, b, from, to); err != nil && r.Context().Err() == nil {
+		s.env.Log.Warn("jmap: download broke off", "person", c.Name, "error", err)
+	}
+}
+
+// send writes a range of a blob, a piece at a time.
+func (s *Server) send(w http.ResponseWriter, b *blob, from, to int64) error {
+	if from >= to {
+		return nil
+	}
+	m := memory{s: s}
+	defer m.give()
+	size := min(downloadPiece, to-from)
+	m.take(size) // what does not fit is sent all the same: it is little, and has been promised
+	buf := make([]byte, 0, size)
+	control := http.NewResponseController(w)
+	for from < to {
+		var err error
+		if buf, err = b.read(buf[:0], from, min(size, to-from)); err != nil {
+			return err
+		}
+		if len(buf) == 0 {
+			return io.ErrUnexpectedEOF
+		}
+		_ = control.SetWriteDeadline(s.env.Clock.Now().Add(patience))
+		if _, err := w.Write(buf); err != nil {
+			return err
+		}
+		from += int64(len(buf))
+	}
+	return nil
+}
+
+// oneRange reads a Range field of one range; of several, or of what is no range of octets, the whole is given. ok is
+// false where the range lies behind the end.
+func oneRange(field string, size int64) (from, to int64, ok bool) {
+	spec, isBytes := strings.CutPrefix(strings.TrimSpace(field), "bytes=")
+	first, last, dash := strings.Cut(strings.TrimSpace(spec), "-")
+	if !isBytes || !dash || strings.Contains(spec, ",") {
+		return 0, size, true
+	}
+	if first == "" { // the last octets
+		n, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || n < 0 {
+			return 0, size, true
+		}
+		return max(size-n, 0), size, n > 0 && size > 0
+	}
+	from, err := strconv.ParseInt(first, 10, 64)
+	if err != nil || from < 0 {
+		return 0, size, true
+	}
+	to = size
+	if last != "" {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || n < from {
+			return 0, size, true
+		}
+		to = min(n+1, size)
+	}
+	return from, to, from < size
+}

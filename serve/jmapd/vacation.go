@@ -1,0 +1,242 @@
+package jmapd
+
+import (
+	"strings"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/jmap"
+	"doublet/wire/mime"
+)
+
+// singleton is the id of the one VacationResponse that there is.
+const singleton = "singleton"
+
+// The profile note that holds what the directory does not know of an answer for absence: its HTML, and whether its text
+// was made of that.
+const (
+	vacationProfile = "VacationResponse"
+	itemHTMLBody    = "HTMLBody"
+	itemTextMade    = "TextMade"
+)
+
+var vacationProperties = []string{"id", "isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody"}
+
+// vacation is a VacationResponse.
+type vacation struct {
+	Vacation
+	html     string
+	hasHTML  bool
+	textMade bool
+}
+
+func (c *call) readVacation(d *mailbox.Reading) (v vacation, err error) {
+	if v.Vacation, err = c.s.backend.Vacation(c.ctx, c.caller.Who.Person); err != nil {
+		return v, err
+	}
+	items, _, err := d.Profile(c.account.File.ProfileID(vacationProfile))
+	if html := items.Get(itemHTMLBody); html != nil {
+		v.html, v.hasHTML = html.AsText(), true
+		v.textMade = items.Get(itemTextMade).AsBool()
+	}
+	return v, err
+}
+
+// state is a hash over all that is told.
+func (v *vacation) state() string {
+	u := note.DeriveUNID(v.append(nil, func(string) bool { return true }))
+	return u.String()[:16]
+}
+
+func (v *vacation) append(dst []byte, wants func(string) bool) []byte {
+	o := newObject(dst)
+	o.text("id", singleton)
+	if wants("isEnabled") {
+		o.bool("isEnabled", v.Enabled)
+	}
+	for _, p := range [...]struct {
+		name string
+		at   time.Time
+	}{{"fromDate", v.From}, {"toDate", v.Until}} {
+		if !wants(p.name) {
+			continue
+		}
+		o.name(p.name)
+		if p.at.IsZero() {
+			o.b = append(o.b, "null"...)
+		} else {
+			o.b = jmap.AppendUTCDate(o.b, p.at)
+		}
+	}
+	for _, p := range [...]struct {
+		name, value string
+		has         bool
+	}{{"subject", v.Subject, v.Subject != ""}, {"textBody", v.Text, v.Text != "" && !v.textMade}, {"htmlBody", v.html, v.hasHTML}} {
+		if !wants(p.name) {
+			continue
+		}
+		if p.has {
+			o.text(p.name, p.value)
+		} else {
+			o.raw(p.name, "null")
+		}
+	}
+	return o.end()
+}
+
+// vacationGet answers VacationResponse/get.
+//
+// Implements: RFC 8621 §8.1 VacationResponse/get
+func vacationGet(c *call) error {
+	g, err := c.getArguments(own)
+	if err != nil {
+		return err
+	}
+	if err := g.only(vacationProperties...); err != nil {
+		return err
+	}
+	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		v, err := c.readVacation(d)
+		if err != nil {
+			return err
+		}
+		c.beginGet(v.state())
+		var notFound []string
+		found := g.all
+		for _, id := range g.ids {
+			if id == singleton {
+				found = true
+			} else {
+				notFound = append(notFound, id)
+			}
+		}
+		if found {
+			c.out = v.append(c.out, g.wants)
+		}
+		c.endGet(notFound)
+		return nil
+	})
+}
+
+// patch reads what is to become of a VacationResponse into it.
+func (v *vacation) patch(p *jmap.Value) error {
+	var bad []string
+	made := false
+	for i := range p.Len() {
+		name, x := p.Name(i), p.At(i)
+		text, isText := x.Text()
+		ok := isText || x.IsNull()
+		switch name {
+		case "id":
+			ok = text == singleton
+		case "isEnabled":
+			v.Enabled, ok = x.Bool()
+		case "fromDate", "toDate":
+			var at time.Time
+			if !x.IsNull() {
+				at, ok = jmap.ParseDate(text, true)
+			}
+			if name == "fromDate" {
+				v.From = at
+			} else {
+				v.Until = at
+			}
+		case "subject":
+			ok = ok && len(text) <= 500 && !strings.ContainsAny(text, "\r\n\x00")
+			v.Subject = text
+		case "textBody":
+			ok = ok && len(text) <= maxSignature
+			v.Text, v.textMade = text, false
+			made = x.IsNull()
+		case "htmlBody":
+			ok = ok && len(text) <= maxSignature
+			v.html, v.hasHTML = text, !x.IsNull()
+		default:
+			ok = false
+		}
+		if !ok {
+			bad = append(bad, name)
+		}
+	}
+	if bad != nil {
+		return badProperties("", bad...)
+	}
+	if v.textMade = v.hasHTML && (v.textMade || made || v.Text == ""); v.textMade {
+		// Answers are plain text: what the HTML says.
+		v.Text = strings.TrimSpace(mime.HTMLText(v.html))
+	}
+	return nil
+}
+
+// vacationSet answers VacationResponse/set.
+//
+// Implements: RFC 8621 §8.2 VacationResponse/set
+func vacationSet(c *call) error {
+	s, err := c.setArguments(own)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.create {
+		s.notCreated = append(s.notCreated, failure{p.id, &jmap.Error{Type: "singleton"}})
+	}
+	for _, id := range s.destroy {
+		s.not = append(s.not, failure{id, &jmap.Error{Type: "singleton"}})
+	}
+	var v vacation
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) (err error) {
+		v, err = c.readVacation(d)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	before := v.state()
+	if err := s.mismatch(before); err != nil {
+		return err
+	}
+	for i := range s.update {
+		p := &s.update[i]
+		if p.real != singleton {
+			s.notUpdated = append(s.notUpdated, failure{p.id, &jmap.Error{Type: "notFound"}})
+			continue
+		}
+		next := v
+		err := next.patch(p.object)
+		if err == nil {
+			err = c.writeVacation(&next)
+		}
+		if err != nil {
+			s.notUpdated = append(s.notUpdated, failure{p.id, err})
+			continue
+		}
+		v = next
+		s.updated = append(s.updated, entry{p.id, nil})
+	}
+	s.append(before, v.state())
+	return nil
+}
+
+// writeVacation keeps a VacationResponse: first what goes with it, then what makes it answer.
+func (c *call) writeVacation(v *vacation) error {
+	profile := c.account.File.ProfileID(vacationProfile)
+	res, err := c.account.File.Change(c.ctx, 1, func(w *mailbox.Changing, _ int) error {
+		items, _, err := w.Profile(profile)
+		if err != nil || items == nil && !v.hasHTML {
+			return err
+		}
+		var html note.Value
+		if v.hasHTML {
+			html = note.Text(v.html)
+		}
+		items = items.With("Form", note.Text(vacationProfile)).With(itemHTMLBody, html).With(itemTextMade, note.Bool(v.textMade))
+		return w.PutProfile(profile, items)
+	})
+	if err != nil {
+		return err
+	}
+	if res.Errs[0] != nil {
+		return res.Errs[0]
+	}
+	return c.s.backend.SetVacation(c.ctx, c.caller.Who, &v.Vacation)
+}

@@ -1,0 +1,178 @@
+package jmapd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/directory"
+	"doublet/directory/password"
+	"doublet/directory/session"
+	"doublet/env"
+	"doublet/mail"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/serve/signin"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/store/check"
+)
+
+var bg = context.Background()
+
+// world is a server under test, with people alice, bob and carol at example.com.
+type world struct {
+	t      testing.TB
+	fix    *env.Fixture
+	store  *store.Store
+	people *directory.Directory
+	files  *mailbox.Service
+	mail   *mail.Service
+	server *Server
+	who    map[string]*Caller
+}
+
+type settings struct {
+	Limits
+	message    int
+	quota      uint64
+	recipients int
+	rolls      int64
+}
+
+func open(t testing.TB, o settings) *world {
+	t.Helper()
+	return openOn(t, env.Test(t), o)
+}
+
+func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
+	t.Helper()
+	w := &world{t: t, fix: fix, who: map[string]*Caller{}}
+	var err error
+	w.store, err = store.Open(fix.Env, "data", store.Options{
+		CacheSize: 4 << 20, MemTableSize: 1 << 20, FloorBytes: -1, Ballast: -1, LogSyncInterval: 20 * time.Microsecond,
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()),
+	})
+	w.ok(err)
+	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10), directory.Options{Domain: "example.com"})
+	w.ok(err)
+	if o.message == 0 {
+		o.message = 1 << 20
+	}
+	if o.recipients == 0 {
+		o.recipients = 20
+	}
+	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: o.message, RollMemory: o.rolls})
+	tree := stat.New(fix.Clock)
+	w.mail, err = mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
+	w.ok(err)
+	in := signin.New(w.people, fix.Env, signin.Options{Failures: -1})
+	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree}, NewBackend(in, w.people, w.files, w.mail, o.recipients))
+	for _, name := range []string{"alice", "bob", "carol"} {
+		w.person(name, o.quota)
+	}
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *world) close() {
+	if n := w.server.opt.Memory.Used(); n != 0 {
+		w.t.Errorf("%d bytes of memory are still taken", n)
+	}
+	if n := len(w.server.active); n != 0 {
+		w.t.Errorf("%d sessions are still active", n)
+	}
+	if _, bench := w.t.(*testing.B); !bench {
+		r, err := check.Run(bg, w.store, check.Options{Deep: true})
+		w.ok(err)
+		for _, f := range r.Findings {
+			w.t.Errorf("check: %s", f)
+		}
+	}
+	w.people.Close()
+	w.ok(w.store.Close())
+}
+
+func (w *world) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) person(name string, quota uint64) {
+	w.t.Helper()
+	spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) + name[1:] + " Example"}, ShortName: name}}
+	var err error
+	spec.MailDatabase, err = w.files.Make(bg, note.UNID{}, name, quota, 0)
+	w.ok(err)
+	p, err := w.people.AddPerson(bg, note.System, spec)
+	w.ok(err)
+	w.ok(w.store.SetInfo(note.System, p.MailDatabase, ownedBy(p.ID)))
+	who, err := w.people.WhoOf(bg, p.ID)
+	w.ok(err)
+	w.who[name] = &Caller{Account: signin.Account{Who: who, Name: p.Name(), Address: p.InternetAddress, Database: p.MailDatabase, Directory: who.Directory}}
+}
+
+// authenticate takes the name in Authorization for who it is.
+func (w *world) authenticate(out http.ResponseWriter, r *http.Request) *Caller {
+	c := w.who[r.Header.Get("Authorization")]
+	if c == nil {
+		out.Header().Set("WWW-Authenticate", "Basic")
+		out.WriteHeader(http.StatusUnauthorized)
+		return nil
+	}
+	copied := *c
+	return &copied
+}
+
+func (w *world) file(name string) *mailbox.File {
+	c := w.who[name]
+	return w.files.File(c.Who, c.Database)
+}
+
+func (w *world) account(name string) string { return accountID(w.who[name].Database) }
+
+// do sends a request to the door.
+func (w *world) do(who, method, path, kind string, body []byte, header ...string) *httptest.ResponseRecorder {
+	w.t.Helper()
+	r := httptest.NewRequest(method, path, bytes.NewReader(body))
+	r.Header.Set("Authorization", who)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	out := httptest.NewRecorder()
+	w.server.ServeHTTP(out, r)
+	return out
+}
+
+// append puts a message into a folder and gives the id of the Email.
+func (w *world) append(who, folder, raw string, flags ...string) string {
+	w.t.Helper()
+	fl, err := mailbox.ParseFlags(flags)
+	w.ok(err)
+	f := w.file(who)
+	_, uid, err := f.Append(bg, folder, []byte(strings.ReplaceAll(raw, "\n", "\r\n")), fl, w.fix.Clock.Now())
+	w.ok(err)
+	v, _, err := f.Open(bg, folder, true)
+	w.ok(err)
+	id := ""
+	w.ok(v.Fetch(bg, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+		id = m.EmailID()
+		return false, nil
+	}, func() error { return nil }))
+	return id
+}
+
+func simple(subject string) string {
+	return fmt.Sprintf("From: Eve <eve@far.example>\nTo: alice@example.com\nSubject: %s\nMessage-ID: <%s@far.example>\nDate: Mon, 5 Jan 2026 09:00:00 +0100\n\nHello %s.\n", subject, strings.ReplaceAll(subject, " ", "."), subject)
+}

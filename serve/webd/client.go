@@ -1,0 +1,124 @@
+package webd
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// clientPolicy is what the browser client may do: its own scripts, styles and fonts, this server, and pictures
+// of messages. Nothing from elsewhere, no script or style in a page.
+const clientPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; frame-src 'self'; " +
+	"worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// The document into which the client puts foreign HTML. It has no scripts whatever it holds, and its policy lets in
+// styles, and pictures of this server; with pictures=1, which the reader asks for, pictures from elsewhere.
+const (
+	framePath     = "/mail-frame"
+	framePolicy   = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox"
+	framePictures = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data: https: http:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox"
+	frameText     = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Message</title>` +
+		`<style>html{overflow:hidden auto}body{margin:0;padding:8px;font:15px/1.5 system-ui,sans-serif;color:#1f2429;background:#fff;overflow-wrap:anywhere}img{max-width:100%;height:auto}table{max-width:100%}pre{white-space:pre-wrap}blockquote{margin:8px 0;padding-left:12px;border-left:3px solid #dcd6c9;color:#565e67}</style><body></body>`
+)
+
+// file is a file of the client, compressed when it is asked for first.
+type file struct {
+	body            []byte
+	kind, etag      string
+	keep            bool // its name changes with what it holds
+	once            sync.Once
+	gzip, zstandard []byte
+}
+
+func (f *file) pack() {
+	if strings.HasPrefix(f.kind, "font/") {
+		return // compressed as it is
+	}
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is one that there is
+	_, err := z.Write(f.body)
+	if err = errors.Join(err, z.Close()); err == nil {
+		f.gzip = b.Bytes()
+	}
+	if e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1)); err == nil {
+		f.zstandard = e.EncodeAll(f.body, nil)
+		_ = e.Close()
+	}
+}
+
+// kinds are the media types of the client's files; mime.TypeByExtension asks the machine, which may say others.
+var kinds = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".woff2": "font/woff2", ".webmanifest": "application/manifest+json",
+}
+
+// client mounts the browser client, and moves the page for those who watch over the server to /status.
+func (w *Server) client(files fs.FS) error {
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || kinds[path.Ext(name)] == "" {
+			return err
+		}
+		body, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(body)
+		f := &file{body: body, kind: kinds[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:8]) + `"`, keep: strings.HasPrefix(name, "assets/")}
+		pattern := "GET /" + name
+		if name == "index.html" {
+			pattern = "GET /{$}"
+		}
+		w.mux.Handle(pattern, w.people(f.serve))
+		return nil
+	})
+	w.mux.Handle("GET "+framePath, w.people(serveFrame))
+	return err
+}
+
+func (f *file) serve(out http.ResponseWriter, r *http.Request) {
+	h := out.Header()
+	h.Set("Content-Security-Policy", clientPolicy)
+	h.Set("Content-Type", f.kind)
+	h.Set("ETag", f.etag)
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Cache-Control", "no-cache")
+	if f.keep {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	f.once.Do(f.pack)
+	body, accepts := f.body, r.Header.Get("Accept-Encoding")
+	switch {
+	case f.zstandard != nil && strings.Contains(accepts, "zstd"):
+		body = f.zstandard
+		h.Set("Content-Encoding", "zstd")
+	case f.gzip != nil && strings.Contains(accepts, "gzip"):
+		body = f.gzip
+		h.Set("Content-Encoding", "gzip")
+	}
+	if r.Header.Get("If-None-Match") == f.etag {
+		out.WriteHeader(http.StatusNotModified)
+		return
+	}
+	_, _ = out.Write(body)
+}
+
+func serveFrame(out http.ResponseWriter, r *http.Request) {
+	h := out.Header()
+	h.Set("Content-Security-Policy", framePolicy)
+	if r.URL.Query().Get("pictures") == "1" {
+		h.Set("Content-Security-Policy", framePictures)
+	}
+	h.Set("X-Frame-Options", "SAMEORIGIN")
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "public, max-age=3600")
+	_, _ = out.Write([]byte(frameText))
+}

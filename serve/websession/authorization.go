@@ -1,0 +1,52 @@
+package websession
+
+import (
+	"encoding/base64"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxAuthorization bounds the field, in bytes: tokens of an issuer are long.
+const maxAuthorization = 20 << 10
+
+// authorization is what a program shows.
+type authorization struct {
+	basic  bool // else bearer
+	user   string
+	secret string
+}
+
+// parseAuthorization reads the field Authorization, of which there is one.
+//
+// Implements: RFC 7617 §2 The Basic authentication scheme
+// Implements: RFC 6750 §2.1 Bearer tokens in the Authorization request header field
+func parseAuthorization(fields []string) (a authorization, ok bool) {
+	if len(fields) != 1 || len(fields[0]) > maxAuthorization {
+		return a, false
+	}
+	scheme, rest, ok := strings.Cut(fields[0], " ")
+	rest = strings.Trim(rest, " ")
+	if !ok || rest == "" {
+		return a, false
+	}
+	switch strings.ToLower(scheme) {
+	case "basic":
+		raw, err := base64.StdEncoding.DecodeString(rest)
+		if err != nil || !utf8.Valid(raw) {
+			return a, false
+		}
+		user, secret, ok := strings.Cut(string(raw), ":")
+		if !ok || strings.ContainsFunc(string(raw), control) {
+			return a, false
+		}
+		return authorization{basic: true, user: user, secret: secret}, true
+	case "bearer":
+		if strings.Trim(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=") != "" {
+			return a, false
+		}
+		return authorization{secret: rest}, true
+	}
+	return a, false
+}
+
+func control(c rune) bool { return c < 0x20 || c == 0x7f }

@@ -1,0 +1,382 @@
+package websession
+
+import (
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"doublet/directory/session"
+	"doublet/note"
+	"doublet/serve/signin"
+)
+
+// The paths of the door. Each takes JSON and answers with it, or takes a form and answers with a page.
+const (
+	PathAccount    = "/auth/"
+	PathSignIn     = "/auth/sign-in"
+	PathSignOut    = "/auth/sign-out"
+	PathSession    = "/auth/session"
+	PathSessions   = "/auth/sessions"
+	pathEnd        = "/auth/sessions/end"
+	PathTOTP       = "/auth/totp"
+	pathTOTPBegin  = "/auth/totp/begin"
+	pathTOTPGood   = "/auth/totp/confirm"
+	pathTOTPOff    = "/auth/totp/off"
+	pathTOTPBackup = "/auth/totp/recovery"
+)
+
+// maxInput bounds what is sent to this door, in bytes.
+const maxInput = 16 << 10
+
+// Handler serves the paths.
+func (x *Service) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+PathSignIn, x.signInPage)
+	mux.HandleFunc("POST "+PathSignIn, x.signIn)
+	mux.HandleFunc("POST "+PathSignOut, x.signOut)
+	show := func(path string, fn action) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { x.act(w, r, &input{JSON: true}, fn) })
+	}
+	do := func(path string, fn action) {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+			in, err := readInput(w, r)
+			if err != nil {
+				x.fail(w, r, in, nil, err)
+				return
+			}
+			x.act(w, r, in, fn)
+		})
+	}
+	mux.HandleFunc("GET "+PathAccount+"{$}", func(w http.ResponseWriter, r *http.Request) { x.act(w, r, &input{}, x.overview) })
+	show(PathSession, x.showSession)
+	show(PathSessions, x.listSessions)
+	show(PathTOTP, x.showTOTP)
+	do(pathEnd, x.endSessions)
+	do(pathTOTPBegin, x.beginTOTP)
+	do(pathTOTPGood, x.confirmTOTP)
+	do(pathTOTPOff, x.endTOTP)
+	do(pathTOTPBackup, x.newRecovery)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxInput)
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// input is what is sent to the door.
+type input struct {
+	JSON bool `json:"-"`
+
+	User     string `json:"user"`
+	Password string `json:"password"`
+	Code     string `json:"code"`
+	Keep     bool   `json:"keep"`
+	// To is where a form leads, a path of this server.
+	To string `json:"to"`
+	// CSRF is the session's token, for forms; others send it in a header field.
+	CSRF   string `json:"csrf"`
+	ID     string `json:"id"`
+	Others bool   `json:"others"`
+	Ticket string `json:"ticket"`
+}
+
+// clientError is what is wrong with a request, in words for its sender.
+type clientError struct {
+	status int
+	word   string
+	text   string
+}
+
+func (e *clientError) Error() string { return e.text }
+
+func bad(text string) error { return &clientError{http.StatusBadRequest, "bad request", text} }
+
+// readInput reads a body: JSON, or a form.
+func readInput(_ http.ResponseWriter, r *http.Request) (*input, error) {
+	in := &input{}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch kind {
+	case "application/json":
+		in.JSON = true
+		d := json.NewDecoder(r.Body)
+		d.DisallowUnknownFields()
+		if err := d.Decode(in); err != nil || d.More() {
+			return in, tooMuch(err, "The body is not a JSON object of what is asked for here.")
+		}
+	case "application/x-www-form-urlencoded":
+		if err := r.ParseForm(); err != nil {
+			return in, tooMuch(err, "The form cannot be read.")
+		}
+		f := r.PostForm
+		*in = input{
+			User: f.Get("user"), Password: f.Get("password"), Code: f.Get("code"), Keep: f.Get("keep") != "", To: f.Get("to"),
+			CSRF: f.Get("csrf"), ID: f.Get("id"), Others: f.Get("others") != "", Ticket: f.Get("ticket"),
+		}
+	default:
+		in.JSON = true
+		return in, &clientError{http.StatusUnsupportedMediaType, "media type", "JSON or a form is expected."}
+	}
+	in.User = strings.TrimSpace(in.User)
+	for _, s := range []string{in.User, in.Password, in.Code, in.To, in.ID, in.Ticket} {
+		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+			return in, bad("A field is not UTF-8, or holds a NUL.")
+		}
+	}
+	return in, nil
+}
+
+func tooMuch(err error, text string) error {
+	var big *http.MaxBytesError
+	if errors.As(err, &big) {
+		return &clientError{http.StatusRequestEntityTooLarge, "too large", "The body is too large."}
+	}
+	return bad(text)
+}
+
+// action does what is asked for by who is signed in. Its result is the JSON of the answer, and what the page
+// shows.
+type action func(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error)
+
+// result is what an action came to; said is for people.
+type result struct {
+	value any
+	said  string
+	setup *setup
+	codes []string
+}
+
+// act does an action for the person of a session.
+func (x *Service) act(w http.ResponseWriter, r *http.Request, in *input, fn action) {
+	csrf := r.Header.Get(CSRFField)
+	if csrf == "" {
+		csrf = in.CSRF
+	}
+	id, err := x.identify(r, csrf)
+	if err == nil && id.Session.ID.IsZero() {
+		err = ErrNobody // what programs have is no key to the account
+	}
+	if err != nil {
+		x.fail(w, r, in, nil, err)
+		return
+	}
+	got, err := fn(w, r, id, in)
+	switch {
+	case err != nil:
+		x.fail(w, r, in, id, err)
+	case in.JSON:
+		writeJSON(w, http.StatusOK, "application/json", got.value)
+	default:
+		x.accountPage(w, r, http.StatusOK, id, got)
+	}
+}
+
+// fail answers what cannot be done.
+func (x *Service) fail(w http.ResponseWriter, r *http.Request, in *input, id *Identity, err error) {
+	var told *clientError
+	p := refusal(err)
+	if errors.As(err, &told) {
+		p = problem{Type: "about:blank", Status: told.status, Error: told.word, Detail: told.text}
+	}
+	switch {
+	case in.JSON && told == nil:
+		x.Refuse(w, r, err)
+	case in.JSON:
+		writeJSON(w, p.Status, "application/problem+json", p)
+	case id == nil && p.Status == http.StatusUnauthorized && r.URL.Path != PathSignIn:
+		http.Redirect(w, r, PathSignIn, http.StatusSeeOther)
+	default:
+		x.logTrouble(r, p, err)
+		if id != nil {
+			x.accountPage(w, r, p.Status, id, result{said: p.Detail})
+			return
+		}
+		x.page(w, p.Status, pageData{SignIn: p.Error != "clear", Said: p.Detail, Bad: true, User: in.User, To: localPath(in.To)})
+	}
+}
+
+func (x *Service) signInPage(w http.ResponseWriter, r *http.Request) {
+	if !protected(r) {
+		x.fail(w, r, &input{}, nil, ErrClear)
+		return
+	}
+	x.page(w, http.StatusOK, pageData{SignIn: true, To: localPath(r.URL.Query().Get("to"))})
+}
+
+// localPath is a path of this server, or "".
+func localPath(to string) string {
+	if len(to) < 1 || len(to) > 2000 || to[0] != '/' || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, func(c rune) bool { return c == '\\' || control(c) }) {
+		return ""
+	}
+	return to
+}
+
+// signIn begins a session: always a new one, and the browser's old one ends.
+func (x *Service) signIn(w http.ResponseWriter, r *http.Request) {
+	in, err := readInput(w, r)
+	switch {
+	case err != nil:
+	case !protected(r):
+		err = ErrClear
+	case !ours(r):
+		x.foreign.Inc()
+		err = ErrForeign
+	case in.User == "" || in.Password == "":
+		err = bad("Name and password are needed.")
+	}
+	var proved signin.Proved
+	if err == nil {
+		proved, err = x.in.Person(r.Context(), attempt(r), in.User, in.Password, in.Code)
+	}
+	var id *Identity
+	if err == nil {
+		id, err = x.begin(w, r, &proved, in.Keep)
+	}
+	if err != nil {
+		x.fail(w, r, in, nil, err)
+		return
+	}
+	x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", remote(r).String(), "second factor", proved.Second)
+	if in.JSON {
+		writeJSON(w, http.StatusOK, "application/json", x.sessionOf(id))
+		return
+	}
+	to := localPath(in.To)
+	if to == "" {
+		to = PathAccount
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// begin begins a session, in place of the one that the browser shows.
+func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved, keep bool) (*Identity, error) {
+	if c, err := r.Cookie(nameOf(r)); err == nil && c.Value != "" {
+		old, err := x.sessions.Find(r.Context(), c.Value)
+		if err == nil {
+			err = x.sessions.End(r.Context(), old.Person, old.ID)
+		}
+		if err != nil && !errors.Is(err, session.ErrNone) {
+			return nil, err
+		}
+	}
+	address := ""
+	if a := remote(r); a.IsValid() {
+		address = a.String()
+	}
+	token, s, err := x.sessions.Begin(r.Context(), session.Session{
+		Person: p.Who.Person, PasswordID: p.PasswordID, Second: p.Second, Keep: keep, Address: address, Agent: r.UserAgent(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	x.setCookie(w, r, token, keep)
+	return &Identity{Account: p.Account, Credential: credentialSession + s.ID.String(), Session: s, token: token}, nil
+}
+
+// signOut ends the session. Who has none is signed out already.
+func (x *Service) signOut(w http.ResponseWriter, r *http.Request) {
+	in, err := readInput(w, r)
+	if err == nil {
+		csrf := r.Header.Get(CSRFField)
+		if csrf == "" {
+			csrf = in.CSRF
+		}
+		var id *Identity
+		if id, err = x.identify(r, csrf); err == nil && !id.Session.ID.IsZero() {
+			err = x.sessions.End(r.Context(), id.Who.Person, id.Session.ID)
+		}
+		if errors.Is(err, ErrNobody) || errors.Is(err, session.ErrNone) {
+			err = nil
+		}
+	}
+	if err != nil {
+		x.fail(w, r, in, nil, err)
+		return
+	}
+	x.dropCookie(w, r)
+	if in.JSON {
+		writeJSON(w, http.StatusOK, "application/json", done{"signed out"})
+		return
+	}
+	http.Redirect(w, r, PathSignIn, http.StatusSeeOther)
+}
+
+// done is the answer where there is nothing else to say.
+type done struct {
+	Done string `json:"done"`
+}
+
+// sessionInfo is a session as its person sees it. CSRF is only in the answer to its own browser.
+type sessionInfo struct {
+	ID      string    `json:"id"`
+	Current bool      `json:"current"`
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used"`
+	Ends    time.Time `json:"ends"`
+	Second  bool      `json:"second_factor"`
+	Address string    `json:"address,omitempty"`
+	Agent   string    `json:"user_agent,omitempty"`
+}
+
+// signedIn is who is signed in.
+type signedIn struct {
+	Name    string      `json:"name"`
+	Address string      `json:"address,omitempty"`
+	CSRF    string      `json:"csrf"`
+	Session sessionInfo `json:"session"`
+}
+
+func infoOf(s *session.Session, current note.UNID) sessionInfo {
+	return sessionInfo{s.ID.String(), s.ID == current, s.Created, s.Used, s.Ends, s.Second, s.Address, s.Agent}
+}
+
+func (x *Service) sessionOf(id *Identity) signedIn {
+	return signedIn{id.Name, id.Address, x.sessions.CSRF(id.token), infoOf(&id.Session, id.Session.ID)}
+}
+
+func (x *Service) showSession(_ http.ResponseWriter, _ *http.Request, id *Identity, _ *input) (result, error) {
+	return result{value: x.sessionOf(id)}, nil
+}
+
+// maxSessions bounds a list of one person's sessions.
+const maxSessions = 1000
+
+func (x *Service) listSessions(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
+	list, err := x.sessions.List(r.Context(), id.Who.Person, maxSessions)
+	out := []sessionInfo{}
+	for i := range list {
+		if !stale(&list[i], &id.Person) {
+			out = append(out, infoOf(&list[i], id.Session.ID))
+		}
+	}
+	return result{value: out}, err
+}
+
+func (x *Service) overview(http.ResponseWriter, *http.Request, *Identity, *input) (result, error) {
+	return result{}, nil
+}
+
+// endSessions ends one of a person's sessions, or all but this one.
+func (x *Service) endSessions(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+	if in.Others == (in.ID != "") {
+		return result{}, bad("Name the session to end, or others for all but this one.")
+	}
+	if in.Others {
+		if _, err := x.sessions.EndAll(r.Context(), id.Who.Person, id.Session.ID); err != nil {
+			return result{}, err
+		}
+		return result{value: done{"the other sessions are ended"}, said: "The other sessions are ended."}, nil
+	}
+	which, err := note.ParseUNID(in.ID)
+	if err == nil {
+		err = x.sessions.End(r.Context(), id.Who.Person, which)
+	} else {
+		err = session.ErrNone
+	}
+	if errors.Is(err, session.ErrNone) {
+		return result{}, &clientError{http.StatusNotFound, "not found", "There is no such session."}
+	}
+	return result{value: done{"the session is ended"}, said: "The session is ended."}, err
+}

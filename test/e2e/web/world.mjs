@@ -1,0 +1,75 @@
+// The browser and the people of the tests.
+
+import { readFileSync } from "node:fs";
+import { createConnection } from "node:net";
+import { chromium } from "playwright-core";
+
+export const base = process.env.WEB;
+const smtp = Number(process.env.SMTP);
+const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+
+export const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+
+/** A page of a browser of its own; what goes wrong in it is in page.wrong, what it asks other servers for in page.foreign. */
+export async function open({ width = 1440, height = 900, dark = false, language = "en-US", permissions = [] } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", locale: language, permissions });
+  const page = await context.newPage();
+  page.wrong = [];
+  page.foreign = [];
+  page.on("pageerror", (e) => page.wrong.push(e.message));
+  page.on("console", (m) => {
+    if (m.type() === "error" && !/401|ERR_INTERNET_DISCONNECTED|Failed to load resource/.test(m.text())) page.wrong.push(m.text());
+  });
+  await context.route("**/*", (route) => {
+    if (new URL(route.request().url()).origin !== new URL(base).origin) {
+      page.foreign.push(route.request().url());
+      return route.abort();
+    }
+    return route.continue();
+  });
+  page.setDefaultTimeout(15_000);
+  return page;
+}
+
+export async function signIn(page, user = "alice", password = "demo") {
+  await page.goto(base);
+  await page.fill("input[name=user]", user);
+  await page.fill("input[name=password]", password);
+  await page.click("button.primary");
+  await page.waitForSelector(".row .subject");
+}
+
+/** Delivers a message over SMTP as it is. */
+export function deliver(from, to, text) {
+  return new Promise((resolve, reject) => {
+    const lines = [`EHLO test.example\r\n`, `MAIL FROM:<${from}>\r\n`, `RCPT TO:<${to}>\r\n`, "DATA\r\n", `${text.replace(/\r?\n/g, "\r\n").replace(/^\./gm, "..")}\r\n.\r\n`, "QUIT\r\n"];
+    const c = createConnection(smtp, "127.0.0.1");
+    let got = "";
+    let at = 0;
+    c.on("data", (d) => {
+      got += d;
+      const m = /^\d{3} [^\n]*\n$/m.exec(got);
+      if (!m) return;
+      if (!/^[23]/.test(m[0])) return reject(new Error(m[0]));
+      got = "";
+      if (at < lines.length) c.write(lines[at++]);
+    });
+    c.on("close", () => resolve());
+    c.on("error", reject);
+  });
+}
+
+/** What axe finds that keeps somebody out (WCAG 2.2 A and AA). */
+export async function barriers(page) {
+  await page.evaluate(axe + ";0").catch(() => undefined);
+  return page.evaluate(async () => {
+    if (!window.axe) return ["axe did not load"];
+    const result = await window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], iframes: false });
+    return result.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.target.join(" ")).join(" | ")}`);
+  });
+}
+
+export const row = (page, text) => page.locator(".row", { hasText: text }).first();

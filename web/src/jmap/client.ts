@@ -1,0 +1,210 @@
+// The JMAP client: a session, calls that go together in one request, uploads with progress, pushes.
+
+import type { Call, Id, Session, SetError } from "./types";
+
+/** The server could not be reached: the work goes on offline. */
+export class Offline extends Error {
+  constructor() {
+    super("the server cannot be reached");
+  }
+}
+
+/** The sign-in has ended: the person signs in again. */
+export class SignedOut extends Error {
+  constructor() {
+    super("signed out");
+  }
+}
+
+/** The server refused a request or a call, in its own words. */
+export class Refused extends Error {
+  constructor(readonly type: string, description?: string) {
+    super(description || type);
+  }
+}
+
+const using = [
+  "urn:ietf:params:jmap:core",
+  "urn:ietf:params:jmap:mail",
+  "urn:ietf:params:jmap:submission",
+  "urn:ietf:params:jmap:vacationresponse",
+  "urn:ietf:params:jmap:quota",
+];
+
+export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
+
+export interface SetAnswer {
+  newState: string;
+  created: Record<string, { id: Id } & Record<string, unknown>> | null;
+  updated: Record<Id, unknown> | null;
+  destroyed: Id[] | null;
+  notCreated: Record<string, SetError> | null;
+  notUpdated: Record<Id, SetError> | null;
+  notDestroyed: Record<Id, SetError> | null;
+}
+
+/** A result reference (RFC 8620 §3.7). */
+export function ref(resultOf: string, name: string, path: string) {
+  return { resultOf, name, path };
+}
+
+export class Client {
+  session: Session | null = null;
+  #csrf = "";
+
+  constructor(private readonly fetcher: Fetch = (u, i) => fetch(u, i)) {}
+
+  /** Fetches with the cookie and the word against forged requests; tells apart why it failed. */
+  async fetch(url: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.#csrf) headers.set("X-CSRF-Token", this.#csrf);
+    let response: Response;
+    try {
+      response = await this.fetcher(url, { ...init, headers, credentials: "same-origin" });
+    } catch (e) {
+      if (e instanceof DOMException && e.name === "AbortError") throw e;
+      throw new Offline();
+    }
+    if (response.status === 401) throw new SignedOut();
+    if (response.status === 502 || response.status === 503 || response.status === 504) throw new Offline();
+    return response;
+  }
+
+  set csrf(token: string) {
+    this.#csrf = token;
+  }
+
+  get csrf(): string {
+    return this.#csrf;
+  }
+
+  /** Reads the session object. */
+  async open(): Promise<Session> {
+    const response = await this.fetch("/.well-known/jmap", { headers: { Accept: "application/json" } });
+    if (!response.ok) throw new Refused("session", `${response.status} ${response.statusText}`);
+    this.session = (await response.json()) as Session;
+    return this.session;
+  }
+
+  /** Carries calls out in one request and gives their answers by call id; an error of any is thrown. */
+  async calls(calls: Call[], signal?: AbortSignal): Promise<Map<string, Record<string, any>>> {
+    if (!this.session) await this.open();
+    const response = await this.fetch(this.session!.apiUrl, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Accept: "application/json" },
+      body: JSON.stringify({ using: using.filter((u) => u in this.session!.capabilities), methodCalls: calls }),
+      ...(signal ? { signal } : {}),
+    });
+    if (!response.ok) {
+      const problem = (await response.json().catch(() => ({}))) as { type?: string; detail?: string };
+      throw new Refused(problem.type ?? String(response.status), problem.detail);
+    }
+    const answer = (await response.json()) as { methodResponses: Call[]; sessionState: string };
+    const out = new Map<string, Record<string, any>>();
+    for (const [name, args, id] of answer.methodResponses) {
+      if (name === "error") throw new Refused(String(args["type"]), args["description"] as string | undefined);
+      // An implicit call (onSuccessUpdateEmail) answers under the id of its cause, behind it.
+      out.set(out.has(id) ? `${id}:${name}` : id, args);
+    }
+    if (answer.sessionState !== this.session!.state) this.session = { ...this.session!, state: answer.sessionState };
+    return out;
+  }
+
+  /** Carries one call out. */
+  async call(name: string, args: Record<string, unknown>, signal?: AbortSignal): Promise<Record<string, any>> {
+    return (await this.calls([[name, args, "0"]], signal)).get("0")!;
+  }
+
+  /** The address of a blob. */
+  blobURL(account: Id, blob: Id, type: string, name: string): string {
+    return this.session!.downloadUrl
+      .replace("{accountId}", encodeURIComponent(account))
+      .replace("{blobId}", encodeURIComponent(blob))
+      .replace("{type}", encodeURIComponent(type))
+      .replace("{name}", encodeURIComponent(name));
+  }
+
+  /** Uploads a file; fetch tells no progress, so this is XMLHttpRequest. */
+  upload(account: Id, file: Blob, progress: (share: number) => void, signal?: AbortSignal): Promise<{ blobId: Id; size: number; type: string }> {
+    return new Promise((resolve, reject) => {
+      const request = new XMLHttpRequest();
+      request.open("POST", this.session!.uploadUrl.replace("{accountId}", encodeURIComponent(account)));
+      request.setRequestHeader("Content-Type", file.type || "application/octet-stream");
+      if (this.#csrf) request.setRequestHeader("X-CSRF-Token", this.#csrf);
+      request.upload.onprogress = (e) => e.lengthComputable && progress(e.loaded / e.total);
+      request.onerror = () => reject(new Offline());
+      request.onabort = () => reject(new DOMException("", "AbortError"));
+      request.onload = () => {
+        if (request.status === 401) return reject(new SignedOut());
+        if (request.status >= 500) return reject(new Offline());
+        try {
+          const answer = JSON.parse(request.responseText);
+          if (request.status >= 300) reject(new Refused(answer.type ?? String(request.status), answer.detail));
+          else resolve(answer);
+        } catch {
+          reject(new Refused(String(request.status), request.statusText));
+        }
+      };
+      signal?.addEventListener("abort", () => request.abort());
+      request.send(file);
+    });
+  }
+
+  /**
+   * Listens for changes of state, until stop is called: over a WebSocket (RFC 8887) where the server has one, which
+   * costs it least, else over an event source. Both connect again by themselves.
+   */
+  listen(types: string[], changed: () => void, alive: (up: boolean) => void): () => void {
+    const socket = this.session!.capabilities["urn:ietf:params:jmap:websocket"] as { url: string; supportsPush: boolean } | undefined;
+    let end: () => void = () => undefined;
+    let again: ReturnType<typeof setTimeout> | undefined;
+    let pause = 1000;
+    const up = (isUp: boolean) => {
+      if (isUp) pause = 1000;
+      alive(isUp);
+    };
+    const lost = () => {
+      up(false);
+      again = setTimeout(connect, pause + Math.random() * 1000);
+      pause = Math.min(pause * 2, 60_000);
+    };
+    const connect = () => {
+      end = socket?.supportsPush ? this.#socket(socket.url, types, changed, up, lost) : this.#events(types, changed, up, lost);
+    };
+    connect();
+    return () => {
+      clearTimeout(again);
+      end();
+    };
+  }
+
+  #socket(url: string, types: string[], changed: () => void, up: (isUp: boolean) => void, lost: () => void): () => void {
+    const ws = new WebSocket(url, "jmap");
+    let over = false;
+    ws.onopen = () => {
+      ws.send(JSON.stringify({ "@type": "WebSocketPushEnable", dataTypes: types }));
+      up(true);
+    };
+    ws.onmessage = (e) => {
+      if ((JSON.parse(String(e.data)) as { "@type"?: string })["@type"] === "StateChange") changed();
+    };
+    ws.onclose = () => {
+      if (!over) lost();
+    };
+    return () => {
+      over = true;
+      ws.close();
+    };
+  }
+
+  #events(types: string[], changed: () => void, up: (isUp: boolean) => void, lost: () => void): () => void {
+    const source = new EventSource(this.session!.eventSourceUrl.replace("{types}", types.join(",")).replace("{closeafter}", "no").replace("{ping}", "60"));
+    source.onopen = () => up(true);
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) lost();
+      else up(false);
+    };
+    source.addEventListener("state", changed);
+    return () => source.close();
+  }
+}

@@ -1,0 +1,155 @@
+// The objects of JMAP Core (RFC 8620) and Mail (RFC 8621) that the client uses.
+
+export type Id = string;
+
+/** What the server says it offers (RFC 8620 §2). */
+export interface Session {
+  username: string;
+  apiUrl: string;
+  downloadUrl: string;
+  uploadUrl: string;
+  eventSourceUrl: string;
+  state: string;
+  capabilities: Record<string, unknown>;
+  accounts: Record<Id, Account>;
+  primaryAccounts: Record<string, Id>;
+}
+
+export interface Account {
+  name: string;
+  isPersonal: boolean;
+  isReadOnly: boolean;
+  accountCapabilities: Record<string, unknown>;
+}
+
+export interface MailboxRights {
+  mayReadItems: boolean;
+  mayAddItems: boolean;
+  mayRemoveItems: boolean;
+  maySetSeen: boolean;
+  maySetKeywords: boolean;
+  mayCreateChild: boolean;
+  mayRename: boolean;
+  mayDelete: boolean;
+  maySubmit: boolean;
+}
+
+export interface Mailbox {
+  id: Id;
+  name: string;
+  parentId: Id | null;
+  role: string | null;
+  sortOrder: number;
+  totalEmails: number;
+  unreadEmails: number;
+  totalThreads: number;
+  unreadThreads: number;
+  myRights: MailboxRights;
+  isSubscribed: boolean;
+}
+
+export interface Address {
+  name: string | null;
+  email: string;
+}
+
+/** An e-mail as a list shows it. */
+export interface Row {
+  id: Id;
+  threadId: Id;
+  mailboxIds: Record<Id, boolean>;
+  keywords: Record<string, boolean>;
+  from: Address[] | null;
+  to: Address[] | null;
+  subject: string | null;
+  receivedAt: string;
+  size: number;
+  preview: string;
+  hasAttachment: boolean;
+}
+
+export interface Part {
+  partId: string | null;
+  blobId: Id | null;
+  size: number;
+  name: string | null;
+  type: string;
+  charset: string | null;
+  disposition: string | null;
+  cid: string | null;
+}
+
+/** An e-mail as the reading pane shows it. */
+export interface Message extends Row {
+  blobId: Id;
+  messageId: string[] | null;
+  inReplyTo: string[] | null;
+  references: string[] | null;
+  cc: Address[] | null;
+  bcc: Address[] | null;
+  replyTo: Address[] | null;
+  sentAt: string | null;
+  htmlBody: Part[];
+  textBody: Part[];
+  attachments: Part[];
+  bodyValues: Record<string, { value: string; isTruncated: boolean; isEncodingProblem: boolean }>;
+  "header:List-Unsubscribe:asURLs"?: string[] | null;
+}
+
+export interface Identity {
+  id: Id;
+  name: string;
+  email: string;
+  replyTo: Address[] | null;
+  textSignature: string;
+  htmlSignature: string;
+  mayDelete: boolean;
+}
+
+export interface Snippet {
+  emailId: Id;
+  subject: string | null;
+  preview: string | null;
+}
+
+export interface Vacation {
+  id: "singleton";
+  isEnabled: boolean;
+  fromDate: string | null;
+  toDate: string | null;
+  subject: string | null;
+  textBody: string | null;
+  htmlBody: string | null;
+}
+
+export interface Quota {
+  id: Id;
+  name: string;
+  used: number;
+  hardLimit: number;
+  warnLimit: number | null;
+  resourceType: string;
+}
+
+export type Filter =
+  | { operator: "AND" | "OR" | "NOT"; conditions: Filter[] }
+  | Record<string, string | number | boolean | string[] | undefined>;
+
+export interface SetError {
+  type: string;
+  description?: string;
+  properties?: string[];
+}
+
+export type Call = [name: string, args: Record<string, unknown>, id: string];
+
+/** The properties of a Row. */
+export const rowProperties = [
+  "id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "preview", "hasAttachment",
+] as const;
+
+/** The further properties of a Message. */
+export const messageProperties = [
+  ...rowProperties, "blobId", "messageId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
+  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs",
+] as const;

@@ -1,0 +1,441 @@
+// Folders, lists and messages as the screen shows them: read from the server in windows, kept in the
+// browser, brought up to date by pushes, and changed at once where the person changes them.
+
+import { batch, computed, signal } from "@preact/signals";
+import { ref, Refused } from "../jmap/client";
+import { messageProperties, rowProperties } from "../jmap/types";
+import type { Filter, Id, Identity, Mailbox, Message, Quota, Row, Snippet } from "../jmap/types";
+import * as db from "./db";
+import { intend, load as loadOutbox, onDone, waiting } from "./outbox";
+import { account, attempt, client, online, phase } from "./session";
+import { parseSearch } from "./search";
+
+export const mailboxes = signal<Map<Id, Mailbox>>(new Map());
+export const rows = signal<Map<Id, Row>>(new Map());
+export const threads = signal<Map<Id, Id[]>>(new Map());
+export const messages = signal<Map<Id, Message>>(new Map());
+export const identities = signal<Identity[]>([]);
+export const quota = signal<Quota | null>(null);
+
+/** What the list shows: a folder, or what is searched for in it (or everywhere). */
+export interface Place {
+  mailbox: Id;
+  search: string;
+}
+
+export interface List extends Place {
+  /** By position; undefined where the window was not read yet. */
+  ids: (Id | undefined)[];
+  total: number;
+  snippets: Map<Id, Snippet>;
+  state: "loading" | "ready" | "offline" | string;
+}
+
+export const place = signal<Place>({ mailbox: "", search: "" });
+export const list = signal<List>({ mailbox: "", search: "", ids: [], total: 0, snippets: new Map(), state: "loading" });
+export const byThread = signal(true);
+
+/** How many entries a window has. */
+export const windowSize = 60;
+/** How many messages of a folder are kept for offline work, and for how many of them the bodies. */
+const kept = 200;
+const keptBodies = 50;
+
+const states = { Email: "", Mailbox: "", Thread: "" };
+
+export const sortedMailboxes = computed(() => {
+  const rank = (m: Mailbox) => ["inbox", "drafts", "sent", "archive", "junk", "trash"].indexOf(m.role ?? "");
+  return [...mailboxes.value.values()].sort((a, b) => {
+    const x = rank(a) < 0 ? 99 : rank(a);
+    const y = rank(b) < 0 ? 99 : rank(b);
+    return x - y || a.sortOrder - b.sortOrder || a.name.localeCompare(b.name);
+  });
+});
+
+export function byRole(role: string): Mailbox | undefined {
+  for (const m of mailboxes.value.values()) if (m.role === role) return m;
+  return undefined;
+}
+
+/** The path of a folder, "Projects / 2026". */
+export function pathOf(m: Mailbox): string {
+  const parent = m.parentId ? mailboxes.value.get(m.parentId) : undefined;
+  return parent ? `${pathOf(parent)} / ${m.name}` : m.name;
+}
+
+/** Begins with an account: what the browser keeps first, then what the server says. */
+export async function openAccount(): Promise<void> {
+  stop?.();
+  await loadOutbox();
+  const [folders, rowsKept] = await Promise.all([db.all<Mailbox>("mailboxes"), db.all<Row>("rows")]);
+  batch(() => {
+    mailboxes.value = new Map((folders ?? []).map((m) => [m.id, m]));
+    rows.value = new Map((rowsKept ?? []).map((r) => [r.id, r]));
+  });
+  await attempt(async () => {
+    const answers = await client.calls([
+      ["Mailbox/get", { accountId: account.value, ids: null }, "m"],
+      ["Identity/get", { accountId: account.value, ids: null }, "i"],
+      ["Email/get", { accountId: account.value, ids: [] }, "e"],
+    ]);
+    states.Mailbox = answers.get("m")!["state"] as string;
+    states.Email = answers.get("e")!["state"] as string;
+    identities.value = answers.get("i")!["list"] as Identity[];
+    takeMailboxes(answers.get("m")!["list"] as Mailbox[], true);
+    await db.put("facts", "identities", identities.value);
+  });
+  if (identities.value.length === 0) identities.value = (await db.get<Identity[]>("facts", "identities")) ?? [];
+  if (!mailboxes.value.has(place.value.mailbox)) {
+    const inbox = byRole("inbox") ?? sortedMailboxes.value[0];
+    if (inbox) place.value = { mailbox: inbox.id, search: "" };
+  }
+  listen();
+  void readQuota();
+}
+
+async function readQuota(): Promise<void> {
+  await attempt(async () => {
+    const answer = await client.call("Quota/get", { accountId: account.value, ids: null });
+    quota.value = ((answer["list"] as Quota[]) ?? []).find((q) => q.resourceType === "octets") ?? null;
+  }).catch(() => undefined); // a server without quotas
+}
+
+function takeMailboxes(list: Mailbox[], whole: boolean): void {
+  const next = whole ? new Map<Id, Mailbox>() : new Map(mailboxes.value);
+  for (const m of list) next.set(m.id, m);
+  mailboxes.value = next;
+  void db.putAll("mailboxes", list.map((m) => [m.id, m]));
+}
+
+let reading: AbortController | null = null;
+
+/** Shows a place: what is kept of it at once, then what the server says. */
+export async function show(where: Place): Promise<void> {
+  reading?.abort();
+  reading = new AbortController();
+  place.value = where;
+  const keptIds = where.search ? undefined : await db.get<Id[]>("lists", `${account.value}:${where.mailbox}`);
+  if (place.value !== where) return;
+  list.value = { ...where, ids: keptIds ?? [], total: keptIds?.length ?? 0, snippets: new Map(), state: "loading" };
+  await loadWindow(0, true);
+}
+
+function filterOf(where: Place): Filter {
+  return where.search ? parseSearch(where.search, where.mailbox, mailboxes.value) : { inMailbox: where.mailbox };
+}
+
+const asked = new Set<string>();
+
+/** Reads the window that position lies in; again reads it though it is there. */
+export async function loadWindow(position: number, again = false): Promise<void> {
+  const where = place.value;
+  const from = Math.floor(position / windowSize) * windowSize;
+  const key = `${where.mailbox} ${where.search} ${from}`;
+  if (asked.has(key) || (!again && list.value.ids[position] !== undefined)) return;
+  asked.add(key);
+  const signal = reading?.signal;
+  try {
+    const done = await attempt(async () => {
+      const accountId = account.value;
+      const calls: Parameters<typeof client.calls>[0] = [
+        ["Email/query", {
+          accountId, filter: filterOf(where), sort: [{ property: "receivedAt", isAscending: false }],
+          collapseThreads: byThread.value && !where.search, position: from, limit: windowSize, calculateTotal: true,
+        }, "q"],
+        ["Email/get", { accountId, "#ids": ref("q", "Email/query", "/ids"), properties: rowProperties }, "g"],
+        ["Thread/get", { accountId, "#ids": ref("g", "Email/get", "/list/*/threadId") }, "t"],
+      ];
+      if (where.search) calls.push(["SearchSnippet/get", { accountId, filter: filterOf(where), "#emailIds": ref("q", "Email/query", "/ids") }, "s"]);
+      const answers = await client.calls(calls, signal);
+      if (place.value !== where) return true;
+      const ids = answers.get("q")!["ids"] as Id[];
+      const total = answers.get("q")!["total"] as number;
+      batch(() => {
+        takeRows(answers.get("g")!["list"] as Row[]);
+        takeThreads(answers.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
+        const next = list.value.ids.slice(0, total);
+        next.length = total;
+        ids.forEach((id, i) => (next[from + i] = id));
+        const snippets = new Map(list.value.snippets);
+        for (const s of (answers.get("s")?.["list"] as Snippet[] | undefined) ?? []) snippets.set(s.emailId, s);
+        list.value = { ...where, ids: applyWaiting(next, where), total, snippets, state: "ready" };
+      });
+      if (!where.search && from === 0) void keep(where);
+      return true;
+    });
+    if (!done && place.value === where) list.value = { ...list.value, state: "offline" };
+  } catch (e) {
+    if (e instanceof DOMException && e.name === "AbortError") return;
+    if (place.value === where) list.value = { ...list.value, state: e instanceof Error ? e.message : String(e) };
+  } finally {
+    asked.delete(key);
+  }
+}
+
+/** What the person took away stays away, though the server was not told yet. */
+function applyWaiting(ids: (Id | undefined)[], where: Place): (Id | undefined)[] {
+  const gone = new Set<Id>();
+  for (const i of waiting.value) {
+    if (i.kind !== "change") continue;
+    for (const id of i.destroy) gone.add(id);
+    for (const [id, patch] of Object.entries(i.update)) {
+      const boxes = patch["mailboxIds"] as Record<Id, boolean> | undefined;
+      if ((boxes && !boxes[where.mailbox] && !where.search) || patch[`mailboxIds/${where.mailbox}`] === null) gone.add(id);
+    }
+  }
+  return gone.size === 0 ? ids : ids.filter((id) => !id || !gone.has(id));
+}
+
+function takeRows(list: Row[]): void {
+  const next = new Map(rows.value);
+  for (const r of list) next.set(r.id, overlay(r));
+  rows.value = next;
+}
+
+/** A row as it will be when the server has been told what waits. */
+function overlay(r: Row): Row {
+  let out = r;
+  for (const i of waiting.value) if (i.kind === "change" && i.update[r.id]) out = patched(out, i.update[r.id]!);
+  return out;
+}
+
+function takeThreads(list: { id: Id; emailIds: Id[] }[]): void {
+  const next = new Map(threads.value);
+  for (const t of list) next.set(t.id, t.emailIds);
+  threads.value = next;
+}
+
+/** Keeps the beginning of a folder for offline work, and the bodies of its newest messages. */
+async function keep(where: Place): Promise<void> {
+  const ids = list.value.ids.slice(0, kept).filter((id): id is Id => !!id);
+  await db.put("lists", `${account.value}:${where.mailbox}`, ids);
+  await db.putAll("rows", ids.flatMap((id) => (rows.value.has(id) ? [[id, rows.value.get(id)] as [Id, Row]] : [])));
+  const have = new Set((await db.keys("messages")) ?? []);
+  const missing = ids.slice(0, keptBodies).filter((id) => !have.has(id) && (rows.value.get(id)?.size ?? 0) < 500_000);
+  for (let i = 0; i < missing.length; i += 10) {
+    if (place.value !== where || !online.value) return;
+    await attempt(() => fetchMessages(missing.slice(i, i + 10))).catch(() => undefined);
+  }
+}
+
+async function fetchMessages(ids: Id[]): Promise<Message[]> {
+  const answer = await client.call("Email/get", {
+    accountId: account.value, ids, properties: messageProperties, fetchHTMLBodyValues: true, fetchTextBodyValues: true, maxBodyValueBytes: 2_000_000,
+  });
+  const got = answer["list"] as Message[];
+  await db.putAll("messages", got.map((m) => [m.id, m]));
+  return got;
+}
+
+/** How many whole messages stay in memory. */
+const inMemory = 200;
+
+/** Reads messages whole: from memory, from what the browser keeps, or from the server. */
+export async function readMessages(ids: Id[]): Promise<void> {
+  const missing: Id[] = [];
+  const found: Message[] = [];
+  for (const id of ids) {
+    if (messages.value.has(id)) continue;
+    const m = await db.get<Message>("messages", id);
+    if (m) found.push(m);
+    else missing.push(id);
+  }
+  if (missing.length > 0) found.push(...((await attempt(() => fetchMessages(missing))) ?? []));
+  if (found.length === 0) return;
+  const next = new Map(messages.value);
+  for (const m of found) next.set(m.id, m);
+  for (const id of next.keys()) {
+    if (next.size <= inMemory) break;
+    if (!ids.includes(id)) next.delete(id);
+  }
+  messages.value = next;
+}
+
+/** The e-mails of a thread, oldest first; alone where threads are off. */
+export function threadOf(id: Id): Id[] {
+  const row = rows.value.get(id);
+  const all = row && byThread.value ? threads.value.get(row.threadId) : undefined;
+  return all && all.includes(id) ? all : [id];
+}
+
+export async function readThread(id: Id): Promise<Id[]> {
+  const row = rows.value.get(id);
+  if (row && byThread.value && !threads.value.get(row.threadId)) {
+    await attempt(async () => {
+      const answers = await client.calls([["Thread/get", { accountId: account.value, ids: [row.threadId] }, "t"]]);
+      takeThreads(answers.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
+    });
+  }
+  const ids = threadOf(id);
+  const missing = ids.filter((i) => !rows.value.has(i));
+  if (missing.length > 0) {
+    await attempt(async () => {
+      const answer = await client.call("Email/get", { accountId: account.value, ids: missing, properties: rowProperties });
+      takeRows(answer["list"] as Row[]);
+    });
+  }
+  return ids;
+}
+
+function patched<T extends Row>(r: T, patch: Record<string, unknown>): T {
+  const out = { ...r, keywords: { ...r.keywords }, mailboxIds: { ...r.mailboxIds } };
+  for (const [path, value] of Object.entries(patch)) {
+    const [what, key] = path.split("/") as ["keywords" | "mailboxIds", string | undefined];
+    if (what !== "keywords" && what !== "mailboxIds") continue;
+    if (key === undefined) out[what] = { ...(value as Record<string, boolean>) };
+    else if (value === null) delete out[what][key];
+    else out[what][key] = true;
+  }
+  return out;
+}
+
+/** Changes e-mails: on the screen at once, at the server as soon as it answers. */
+export async function change(update: Record<Id, Record<string, unknown>>, destroy: Id[] = []): Promise<void> {
+  const counts = new Map<Id, { total: number; unread: number }>();
+  const count = (row: Row, by: number) => {
+    for (const box of Object.keys(row.mailboxIds)) {
+      const c = counts.get(box) ?? { total: 0, unread: 0 };
+      c.total += by;
+      if (!row.keywords["$seen"] && !row.keywords["$draft"]) c.unread += by;
+      counts.set(box, c);
+    }
+  };
+  batch(() => {
+    const nextRows = new Map(rows.value);
+    const nextMessages = new Map(messages.value);
+    for (const [id, patch] of Object.entries(update)) {
+      const row = nextRows.get(id);
+      if (!row) continue;
+      count(row, -1);
+      const after = patched(row, patch);
+      count(after, 1);
+      nextRows.set(id, after);
+      const m = nextMessages.get(id);
+      if (m) nextMessages.set(id, patched(m, patch));
+    }
+    for (const id of destroy) {
+      const row = nextRows.get(id);
+      if (row) count(row, -1);
+    }
+    rows.value = nextRows;
+    messages.value = nextMessages;
+    const where = place.value;
+    const stays = (id: Id | undefined) =>
+      !id || (!destroy.includes(id) && (where.search !== "" || !update[id] || !!nextRows.get(id)?.mailboxIds[where.mailbox]));
+    const ids = list.value.ids.filter(stays);
+    list.value = { ...list.value, ids, total: list.value.total - (list.value.ids.length - ids.length) };
+    const boxes = new Map(mailboxes.value);
+    for (const [id, c] of counts) {
+      const m = boxes.get(id);
+      if (m) boxes.set(id, { ...m, totalEmails: Math.max(0, m.totalEmails + c.total), unreadEmails: Math.max(0, m.unreadEmails + c.unread) });
+    }
+    mailboxes.value = boxes;
+  });
+  const touched = [...Object.keys(update)].flatMap((id) => (rows.value.has(id) ? [[id, rows.value.get(id)] as [Id, Row]] : []));
+  await db.putAll("rows", touched);
+  await intend({ kind: "change", account: account.value, update, destroy });
+}
+
+let stop: (() => void) | null = null;
+let syncing = false;
+let syncAgain = false;
+
+function listen(): void {
+  if (!client.session) return;
+  stop = client.listen(
+    ["Mailbox", "Email", "EmailDelivery"],
+    () => void sync(),
+    (up) => {
+      if (up && !online.value) void sync();
+      if (!up) online.value = false;
+    },
+  );
+  onDone(() => void sync());
+}
+
+/** Brings what is shown up to date with the server. */
+export async function sync(): Promise<void> {
+  if (phase.value !== "in") return;
+  if (syncing) {
+    syncAgain = true;
+    return;
+  }
+  syncing = true;
+  try {
+    do {
+      syncAgain = false;
+      await attempt(syncOnce);
+    } while (syncAgain);
+  } finally {
+    syncing = false;
+  }
+}
+
+/** Told when mail came that was not there before. */
+export let arrived: (list: Row[]) => void = () => undefined;
+export function onArrival(fn: (list: Row[]) => void): void {
+  arrived = fn;
+}
+
+async function syncOnce(): Promise<void> {
+  const accountId = account.value;
+  const boxes = await client.call("Mailbox/get", { accountId, ids: null });
+  states.Mailbox = boxes["state"] as string;
+  takeMailboxes(boxes["list"] as Mailbox[], true);
+  let created: Id[] = [];
+  for (;;) {
+    let changes: Record<string, any>;
+    try {
+      changes = await client.call("Email/changes", { accountId, sinceState: states.Email, maxChanges: 500 });
+    } catch (e) {
+      if (!(e instanceof Refused) || e.type !== "cannotCalculateChanges") throw e;
+      await startAnew(accountId);
+      break;
+    }
+    const destroyed = changes["destroyed"] as Id[];
+    const updated = [...(changes["created"] as Id[]), ...(changes["updated"] as Id[])].filter((id) => rows.value.has(id) || (changes["created"] as Id[]).includes(id));
+    created = created.concat(changes["created"] as Id[]);
+    if (updated.length > 0) {
+      const answers = await client.calls([
+        ["Email/get", { accountId, ids: updated, properties: rowProperties }, "g"],
+        ["Thread/get", { accountId, "#ids": ref("g", "Email/get", "/list/*/threadId") }, "t"],
+      ]);
+      takeRows(answers.get("g")!["list"] as Row[]);
+      takeThreads(answers.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
+    }
+    forget(destroyed);
+    states.Email = changes["newState"] as string;
+    if (!changes["hasMoreChanges"]) break;
+  }
+  const inbox = byRole("inbox")?.id;
+  const fresh = created.flatMap((id) => rows.value.get(id) ?? []).filter((r) => inbox && r.mailboxIds[inbox] && !r.keywords["$seen"]);
+  if (fresh.length > 0) arrived(fresh);
+  await loadWindow(0, true);
+}
+
+/** The server cannot tell what changed: what is in memory is forgotten, lists are read anew. */
+async function startAnew(accountId: Id): Promise<void> {
+  const answer = await client.call("Email/get", { accountId, ids: [] });
+  states.Email = answer["state"] as string;
+  batch(() => {
+    messages.value = new Map();
+    threads.value = new Map();
+    list.value = { ...list.value, ids: list.value.ids.slice(0, windowSize) };
+  });
+}
+
+function forget(destroyed: Id[]): void {
+  if (destroyed.length === 0) return;
+  batch(() => {
+    const nextRows = new Map(rows.value);
+    const nextMessages = new Map(messages.value);
+    for (const id of destroyed) {
+      nextRows.delete(id);
+      nextMessages.delete(id);
+    }
+    rows.value = nextRows;
+    messages.value = nextMessages;
+  });
+  void db.remove("rows", ...destroyed);
+  void db.remove("messages", ...destroyed);
+}

@@ -1,0 +1,52 @@
+// What the person set on this device.
+
+import { effect, signal } from "@preact/signals";
+import { languages, preferred, speak, type Language } from "../text";
+import { byThread } from "./mail";
+import { localStorageGet, localStorageSet } from "./session";
+
+export interface Preferences {
+  language: Language;
+  theme: "auto" | "light" | "dark";
+  density: "comfortable" | "compact";
+  threads: boolean;
+  undoSeconds: number;
+  notify: boolean;
+}
+
+const key = "doublet:preferences";
+
+function read(): Preferences {
+  const out: Preferences = { language: preferred(), theme: "auto", density: "comfortable", threads: true, undoSeconds: 8, notify: false };
+  try {
+    const kept = JSON.parse(localStorageGet(key) ?? "{}") as Partial<Preferences>;
+    for (const [k, v] of Object.entries(kept)) if (k in out && typeof v === typeof out[k as keyof Preferences]) Object.assign(out, { [k]: v });
+  } catch {
+    // what cannot be read is as if it were not there
+  }
+  if (!(out.language in languages)) out.language = "en";
+  return out;
+}
+
+export const preferences = signal<Preferences>(read());
+
+export function prefer(change: Partial<Preferences>): void {
+  preferences.value = { ...preferences.value, ...change };
+  localStorageSet(key, JSON.stringify(preferences.value));
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+/** Keeps the page as the preferences say. */
+export function applyPreferences(): void {
+  const show = () => {
+    const p = preferences.value;
+    const isDark = p.theme === "dark" || (p.theme === "auto" && dark.matches);
+    document.documentElement.dataset["theme"] = isDark ? "dark" : "light";
+    document.documentElement.dataset["density"] = p.density;
+    byThread.value = p.threads;
+    void speak(p.language);
+  };
+  effect(show);
+  dark.addEventListener("change", show);
+}

@@ -1,0 +1,35 @@
+// The service worker keeps the client itself, so that it starts without a network. Mail is kept by the client
+// (state/db.ts), never here: what the worker keeps holds nobody's data.
+
+declare const BUILD: string;
+declare const FILES: string[];
+
+const worker = globalThis as unknown as ServiceWorkerGlobalScope;
+const cache = `doublet-${BUILD}`;
+
+worker.addEventListener("install", (e) => {
+  e.waitUntil(caches.open(cache).then((c) => c.addAll(["/", "/mail-frame", ...FILES])).then(() => worker.skipWaiting()));
+});
+
+worker.addEventListener("activate", (e) => {
+  e.waitUntil(
+    caches.keys()
+      .then((all) => Promise.all(all.filter((k) => k !== cache).map((k) => caches.delete(k))))
+      .then(() => worker.clients.claim()),
+  );
+});
+
+worker.addEventListener("fetch", (e) => {
+  const url = new URL(e.request.url);
+  if (e.request.method !== "GET" || url.origin !== location.origin) return;
+  if (e.request.mode === "navigate" && url.pathname === "/") {
+    // The newest client when the server answers, the kept one when it does not.
+    e.respondWith(fetch(e.request).catch(async () => (await caches.match("/")) ?? Response.error()));
+    return;
+  }
+  if (url.pathname === "/mail-frame" || FILES.includes(url.pathname)) {
+    e.respondWith(caches.match(url.pathname === "/mail-frame" && !url.search ? "/mail-frame" : e.request).then((found) => found ?? fetch(e.request)));
+  }
+});
+
+export {};

@@ -1,0 +1,64 @@
+// The language of the client: the person's choice, else the browser's, else English.
+
+import { computed, signal } from "@preact/signals";
+import { en, type Catalogue } from "./en";
+
+export type Language = "en" | "de" | "zh";
+export const languages: Record<Language, string> = { en: "English", de: "Deutsch", zh: "中文" };
+
+const others: Record<Exclude<Language, "en">, () => Promise<Catalogue>> = {
+  de: () => import("./de").then((m) => m.de),
+  zh: () => import("./zh").then((m) => m.zh),
+};
+
+export const language = signal<Language>("en");
+const catalogue = signal<Catalogue>(en);
+
+export async function speak(l: Language): Promise<void> {
+  catalogue.value = l === "en" ? en : await others[l]();
+  language.value = l;
+  document.documentElement.lang = l;
+}
+
+export function preferred(): Language {
+  for (const l of navigator.languages) {
+    const short = l.slice(0, 2).toLowerCase();
+    if (short in languages) return short as Language;
+  }
+  return "en";
+}
+
+/** The text of a key, with values for {0}, {1} …. */
+export function t(key: keyof Catalogue, ...values: (string | number)[]): string {
+  return catalogue.value[key].replace(/\{(\d)\}/gu, (_, n: string) => String(values[Number(n)] ?? ""));
+}
+
+const formats = computed(() => ({
+  time: new Intl.DateTimeFormat(language.value, { hour: "2-digit", minute: "2-digit" }),
+  day: new Intl.DateTimeFormat(language.value, { day: "numeric", month: "short" }),
+  weekday: new Intl.DateTimeFormat(language.value, { weekday: "short" }),
+  year: new Intl.DateTimeFormat(language.value, { day: "numeric", month: "short", year: "numeric" }),
+  full: new Intl.DateTimeFormat(language.value, { dateStyle: "full", timeStyle: "short" }),
+  number: new Intl.NumberFormat(language.value),
+  size: new Intl.NumberFormat(language.value, { maximumFractionDigits: 1 }),
+}));
+
+/** A date as short as it can be: the hour today, the weekday this week, else the day. */
+export function shortDate(iso: string, now = new Date()): string {
+  const d = new Date(iso);
+  const f = formats.value;
+  if (d.toDateString() === now.toDateString()) return f.time.format(d);
+  const age = now.getTime() - d.getTime();
+  if (age >= 0 && age < 6 * 86_400_000) return f.weekday.format(d);
+  return d.getFullYear() === now.getFullYear() ? f.day.format(d) : f.year.format(d);
+}
+
+export const fullDate = (iso: string) => formats.value.full.format(new Date(iso));
+export const count = (n: number) => formats.value.number.format(n);
+
+export function size(bytes: number): string {
+  const f = formats.value.size;
+  if (bytes < 1e3) return `${bytes} B`;
+  if (bytes < 1e6) return `${f.format(bytes / 1e3)} KB`;
+  return bytes < 1e9 ? `${f.format(bytes / 1e6)} MB` : `${f.format(bytes / 1e9)} GB`;
+}

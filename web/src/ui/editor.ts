@@ -1,0 +1,131 @@
+// The editor of rich text: ProseMirror with the few marks that mail carries everywhere.
+
+import { baseKeymap, setBlockType, toggleMark, wrapIn, lift } from "prosemirror-commands";
+import { history, redo, undo } from "prosemirror-history";
+import { inputRules, wrappingInputRule } from "prosemirror-inputrules";
+import { keymap } from "prosemirror-keymap";
+import { DOMParser, DOMSerializer, Schema, type MarkSpec } from "prosemirror-model";
+import { schema as basic } from "prosemirror-schema-basic";
+import { addListNodes, liftListItem, sinkListItem, splitListItem, wrapInList } from "prosemirror-schema-list";
+import { EditorState, type Command } from "prosemirror-state";
+import { EditorView } from "prosemirror-view";
+
+const underline: MarkSpec = { parseDOM: [{ tag: "u" }, { style: "text-decoration=underline" }], toDOM: () => ["u", 0] };
+const strike: MarkSpec = { parseDOM: [{ tag: "s" }, { tag: "strike" }, { tag: "del" }], toDOM: () => ["s", 0] };
+
+export const schema = new Schema({
+  nodes: addListNodes(basic.spec.nodes, "paragraph block*", "block"),
+  marks: basic.spec.marks.addToEnd("underline", underline).addToEnd("strike", strike),
+});
+
+export interface Editor {
+  view: EditorView;
+  html(): string;
+  text(): string;
+  run(name: CommandName): void;
+  link(href: string): void;
+  image(src: string, alt: string): void;
+  destroy(): void;
+}
+
+const commands = {
+  bold: toggleMark(schema.marks["strong"]!),
+  italic: toggleMark(schema.marks["em"]!),
+  underline: toggleMark(schema.marks["underline"]!),
+  strike: toggleMark(schema.marks["strike"]!),
+  list: wrapInList(schema.nodes["bullet_list"]!),
+  numbers: wrapInList(schema.nodes["ordered_list"]!),
+  quote: wrapIn(schema.nodes["blockquote"]!),
+  clear: ((state, dispatch) => {
+    const { from, to } = state.selection;
+    if (dispatch) {
+      let tr = state.tr;
+      for (const m of Object.values(schema.marks)) tr = tr.removeMark(from, to, m);
+      dispatch(tr);
+    }
+    return lift(state, dispatch) || setBlockType(schema.nodes["paragraph"]!)(state, dispatch) || true;
+  }) as Command,
+};
+export type CommandName = keyof typeof commands;
+
+/** Plain text of a document, with quotes marked by ">" as plain mail has them. */
+function plain(node: import("prosemirror-model").Node, prefix = ""): string {
+  const lines: string[] = [];
+  let n = 0;
+  node.forEach((child) => {
+    n++;
+    switch (child.type.name) {
+      case "blockquote": lines.push(plain(child, `${prefix}> `)); break;
+      case "bullet_list":
+      case "ordered_list": {
+        let i = 0;
+        child.forEach((item) => {
+          i++;
+          const body = plain(item).split("\n");
+          const lead = child.type.name === "bullet_list" ? "- " : `${i}. `;
+          lines.push(...body.map((l, k) => prefix + (k === 0 ? lead : " ".repeat(lead.length)) + l));
+        });
+        break;
+      }
+      default:
+        lines.push(...child.textBetween(0, child.content.size, "\n", (leaf) => (leaf.type.name === "hard_break" ? "\n" : "")).split("\n").map((l) => prefix + l));
+    }
+  });
+  return n === 0 ? prefix : lines.join("\n");
+}
+
+export function edit(at: HTMLElement, html: string, label: string, changed: () => void, files: (list: File[]) => void): Editor {
+  const holder = document.implementation.createHTMLDocument("").createElement("div");
+  holder.innerHTML = html;
+  const li = schema.nodes["list_item"]!;
+  const view = new EditorView(at, {
+    state: EditorState.create({
+      doc: DOMParser.fromSchema(schema).parse(holder),
+      plugins: [
+        history(),
+        inputRules({ rules: [wrappingInputRule(/^\s*([-*])\s$/u, schema.nodes["bullet_list"]!), wrappingInputRule(/^1\.\s$/u, schema.nodes["ordered_list"]!), wrappingInputRule(/^>\s$/u, schema.nodes["blockquote"]!)] }),
+        keymap({ "Mod-z": undo, "Mod-y": redo, "Shift-Mod-z": redo, "Mod-b": commands.bold, "Mod-i": commands.italic, "Mod-u": commands.underline, Enter: splitListItem(li), Tab: sinkListItem(li), "Shift-Tab": liftListItem(li) }),
+        keymap(baseKeymap),
+      ],
+    }),
+    attributes: { role: "textbox", "aria-multiline": "true", "aria-label": label, dir: "auto" },
+    dispatchTransaction(tr) {
+      view.updateState(view.state.apply(tr));
+      if (tr.docChanged) changed();
+    },
+    handlePaste: (_, e) => take(e.clipboardData, e),
+    handleDrop: (_, e) => take((e as DragEvent).dataTransfer, e),
+  });
+  const take = (data: DataTransfer | null, e: Event): boolean => {
+    const list = [...(data?.files ?? [])];
+    if (list.length === 0) return false;
+    e.preventDefault();
+    e.stopPropagation();
+    files(list);
+    return true;
+  };
+  return {
+    view,
+    html() {
+      const out = document.createElement("div");
+      out.append(DOMSerializer.fromSchema(schema).serializeFragment(view.state.doc.content));
+      for (const p of out.querySelectorAll("p:empty")) p.append(document.createElement("br"));
+      return out.innerHTML;
+    },
+    text: () => plain(view.state.doc),
+    run(name) {
+      commands[name](view.state, view.dispatch, view);
+      view.focus();
+    },
+    link(href) {
+      const { from, to, empty } = view.state.selection;
+      const mark = schema.marks["link"]!.create({ href });
+      view.dispatch(empty ? view.state.tr.insert(from, schema.text(href, [mark])) : view.state.tr.addMark(from, to, mark));
+      view.focus();
+    },
+    image(src, alt) {
+      view.dispatch(view.state.tr.replaceSelectionWith(schema.nodes["image"]!.create({ src, alt })));
+    },
+    destroy: () => view.destroy(),
+  };
+}

@@ -1,0 +1,94 @@
+// One set of icons, drawn on a grid of 24 with a line of 1.7, and the domino.
+
+const paths = {
+  inbox: "M4 13l2.5-8h11L20 13v5a1 1 0 0 1-1 1H5a1 1 0 0 1-1-1zM4 13h5l1.5 2.5h3L15 13h5",
+  drafts: "M5 19l1-4L16.5 4.5a1.8 1.8 0 0 1 2.6 0l.4.4a1.8 1.8 0 0 1 0 2.6L9 18zM14.5 6.5l3 3",
+  sent: "M4 12l16-8-5 16-3.5-6.5zM11.5 13.5L20 4",
+  archive: "M4 5h16v4H4zM5.5 9v10h13V9M10 13h4",
+  junk: "M12 3l8 4v5c0 5-3.5 7.7-8 9-4.5-1.3-8-4-8-9V7zM9 10l6 5M15 10l-6 5",
+  trash: "M5 7h14M10 7V4.5h4V7M7 7l.8 12.5h8.4L17 7M10.5 11v5M13.5 11v5",
+  folder: "M4 6.5A1.5 1.5 0 0 1 5.5 5H10l2 2.5h6.5A1.5 1.5 0 0 1 20 9v8.5a1.5 1.5 0 0 1-1.5 1.5h-13A1.5 1.5 0 0 1 4 17.5z",
+  shared: "M9 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM3.5 19c.4-3.2 2.6-5 5.500-5s5.100 1.800 5.500 5M16 11a2.500 2.500 0 1 0-1-4.800M16.500 14c2.200.3 3.700 2 4 4.500",
+  search: "M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14zM16.2 16.2L21 21",
+  close: "M6 6l12 12M18 6L6 18",
+  menu: "M4 7h16M4 12h16M4 17h16",
+  back: "M15 5l-7 7 7 7",
+  reply: "M10 6L4 12l6 6M4 12h9c4 0 6.500 2 7 6",
+  replyAll: "M8 7l-5 5 5 5M13 7l-5 5 5 5M8 12h6c3.500 0 5.700 1.800 6.500 5",
+  forward: "M14 6l6 6-6 6M20 12h-9c-4 0-6.500 2-7 6",
+  redirect: "M4 8h12l-3.500-3.500M16 8l-3.500 3.500M20 16H8l3.500 3.500M8 16l3.500-3.500",
+  flag: "M6 21V4M6 5c4-2.500 7 2.500 12 0v8c-5 2.500-8-2.500-12 0",
+  attach: "M19 11.500l-7.500 7.500a4.500 4.500 0 0 1-6.400-6.400L13 4.700a3 3 0 0 1 4.300 4.200l-7.500 7.500a1.500 1.500 0 0 1-2.200-2.100L14.500 7.500",
+  unread: "M4 6h16v12H4zM4 7l8 6 8-6",
+  read: "M4 10l8-6 8 6v9H4zM4 10l8 6 8-6",
+  move: "M4 6.500A1.500 1.500 0 0 1 5.500 5H10l2 2.500h6.500A1.500 1.500 0 0 1 20 9v8.500a1.500 1.500 0 0 1-1.500 1.500h-13A1.500 1.500 0 0 1 4 17.500zM9 13.500h6M12.500 11l2.500 2.500-2.500 2.500",
+  label: "M4 5h8l8 8-7 7-9-9zM8 9h.01",
+  print: "M7 9V4h10v5M7 16H4V9h16v7h-3M7 13h10v7H7z",
+  code: "M8 7l-5 5 5 5M16 7l5 5-5 5",
+  more: "M6 12h.01M12 12h.01M18 12h.01",
+  settings: "M12 15.200a3.200 3.200 0 1 0 0-6.400 3.200 3.200 0 0 0 0 6.400zM12 3v2.500M12 18.500V21M3 12h2.500M18.500 12H21M5.600 5.600l1.800 1.800M16.600 16.600l1.800 1.800M18.400 5.600l-1.800 1.800M7.400 16.600l-1.800 1.800",
+  write: "M12 5v14M5 12h14",
+  keyboard: "M3 7h18v10H3zM7 10.500h.01M11 10.500h.01M15 10.500h.01M8 14h8",
+  out: "M14 4H5v16h9M10 12h11M17.500 8.500L21 12l-3.500 3.500",
+  send: "M4 12l16-8-5 16-3.500-6.500zM11.500 13.500L20 4",
+  bold: "M7 5h6a3.500 3.500 0 0 1 0 7H7zM7 12h7a3.500 3.500 0 0 1 0 7H7z",
+  italic: "M10 5h7M7 19h7M14 5l-4 14",
+  underline: "M7 4v7a5 5 0 0 0 10 0V4M6 20h12",
+  list: "M9 6h11M9 12h11M9 18h11M4.500 6h.01M4.500 12h.01M4.500 18h.01",
+  numbers: "M10 6h10M10 12h10M10 18h10M4 5l1.500-1v4M4 16.500c0-2 3-2 3 0 0 1-3 2-3 3h3",
+  quote: "M7 7v6H4c0-4 1-6 3-6zM7 13c0 2-1 3.500-3 4M17 7v6h-3c0-4 1-6 3-6zM17 13c0 2-1 3.500-3 4",
+  link: "M10 14a4 4 0 0 0 6 .500l3-3a4 4 0 0 0-6-6l-1.500 1.500M14 10a4 4 0 0 0-6-.500l-3 3a4 4 0 0 0 6 6l1.500-1.500",
+  image: "M4 5h16v14H4zM4 16l5-5 4 4 2.500-2.500L20 17M15 9h.01",
+  expand: "M14 4h6v6M20 4l-7 7M10 20H4v-6M4 20l7-7",
+  shrink: "M20 10h-6V4M14 10l6-6M4 14h6v6M10 14l-6 6",
+  offline: "M4 4l16 16M8.500 8A6 6 0 0 0 6 11a4 4 0 0 0 1 7.900h9M18.500 17.700A4 4 0 0 0 18 11a6 6 0 0 0-6-4",
+  download: "M12 4v11M7.500 11l4.500 4.500 4.500-4.500M5 20h14",
+  plus: "M12 6v12M6 12h12",
+  clear: "M6 6h11M11.500 6L9 18M4 20L20 4",
+} as const;
+
+export type IconName = keyof typeof paths;
+
+export function Icon({ name, class: extra = "" }: { name: IconName; class?: string }) {
+  return (
+    <svg class={`icon ${extra}`} viewBox="0 0 24 24" aria-hidden="true">
+      <path d={paths[name]} />
+    </svg>
+  );
+}
+
+// Where the pips of 0 to 6 are in a half of 10 by 10.
+const pips: [number, number][][] = [
+  [],
+  [[5, 5]],
+  [[3, 3], [7, 7]],
+  [[2.6, 2.6], [5, 5], [7.4, 7.4]],
+  [[3, 3], [7, 3], [3, 7], [7, 7]],
+  [[2.6, 2.6], [7.4, 2.6], [5, 5], [2.6, 7.4], [7.4, 7.4]],
+  [[3, 2.3], [7, 2.3], [3, 5], [7, 5], [3, 7.7], [7, 7.7]],
+];
+
+function hash(text: string): number {
+  let h = 2166136261;
+  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 16777619);
+  h ^= h >>> 13;
+  h = Math.imul(h, 0x5bd1e995);
+  return (h ^ (h >>> 15)) >>> 0;
+}
+
+/** A sender's domino: the same for the same address, anywhere. */
+export function Domino({ of, size = 38 }: { of: string; size?: number }) {
+  const h = hash(of.toLowerCase());
+  const hues = [168, 205, 262, 318, 12, 36, 88];
+  return <DominoFace a={1 + (h % 6)} b={1 + ((h >>> 8) % 6)} hue={hues[(h >>> 16) % hues.length]!} size={size} />;
+}
+
+export function DominoFace({ a, b, hue, size }: { a: number; b: number; hue: number; size: number }) {
+  return (
+    <svg class="domino" viewBox="0 0 12 22" width={(size * 12) / 22} height={size} aria-hidden="true" ref={(e: SVGSVGElement | null) => e?.style.setProperty("--hue", String(hue))}>
+      <rect class="face" x="0.5" y="0.500" width="11" height="21" rx="2.200" stroke-width="0.700" />
+      <rect class="bar" x="2.500" y="10.750" width="7" height="0.500" />
+      {[a, b].map((n, half) => pips[n]!.map(([x, y]) => <circle class="pip" cx={x + 1} cy={y + (half === 0 ? 1 : 11)} r="0.950" />))}
+    </svg>
+  );
+}

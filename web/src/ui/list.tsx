@@ -1,0 +1,205 @@
+// The list: rows are drawn only where one looks, so that 100,000 messages cost what 20 do.
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { Id, Row as RowData } from "../jmap/types";
+import { archive, empty, junk, moveTo, remove, toggle } from "../state/actions";
+import { list, loadWindow, mailboxes, pathOf, place, rows, show, sortedMailboxes, threads, byThread } from "../state/mail";
+import { preferences } from "../state/prefs";
+import { cursor, narrow, openMenu, reading, selected, sideOpen } from "../state/screen";
+import { count, shortDate, t } from "../text";
+import { Domino, Icon } from "./icons";
+import { roleName } from "./side";
+import { open as openMessage } from "./reader";
+
+export function List() {
+  const where = place.value;
+  const box = mailboxes.value.get(where.mailbox);
+  const title = where.search ? t("results", count(list.value.total)) : box ? roleName(box) : "";
+  return (
+    <section class="pane list" aria-label={t("messageList")}>
+      {selected.value.size > 0 ? <Chosen /> : (
+        <div class="bar">
+          <button class="tool only-narrow" aria-label={t("menu")} onClick={() => (sideOpen.value = true)}><Icon name="menu" /></button>
+          <h2>{title}</h2>
+          {!where.search && box && <span class="quiet">{count(box.totalEmails)}</span>}
+          {where.search && <button class="tool" aria-label={t("clearSearch")} title={t("clearSearch")} onClick={() => void show({ mailbox: where.mailbox, search: "" })}><Icon name="close" /></button>}
+          {(box?.role === "trash" || box?.role === "junk") && !where.search && box.totalEmails > 0 && <button class="button" onClick={() => empty(box.id)}>{t("emptyTrash")}</button>}
+        </div>
+      )}
+      <Rows />
+    </section>
+  );
+}
+
+function Chosen() {
+  const all = list.value.ids.filter((id): id is Id => !!id);
+  return (
+    <div class="bar" role="toolbar" aria-label={t("selectedCount", count(selected.value.size))}>
+      <button class="tool" aria-label={t("selectNone")} title={t("selectNone")} onClick={() => (selected.value = new Set())}><Icon name="close" /></button>
+      <h2>{t("selectedCount", count(selected.value.size))}</h2>
+      <button class="tool" aria-label={t("archiveIt")} title={t("archiveIt")} onClick={() => void archive()}><Icon name="archive" /></button>
+      <button class="tool" aria-label={t("delete")} title={t("delete")} onClick={() => void remove()}><Icon name="trash" /></button>
+      <button class="tool" aria-label={t("move")} title={t("move")} onClick={(e) => moveMenu(e.currentTarget)}><Icon name="move" /></button>
+      <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, [
+        { text: t("selectAll"), run: () => (selected.value = new Set(all)) },
+        { text: t("markRead") + " / " + t("markUnread"), icon: "unread", run: () => void toggle("$seen") },
+        { text: t("flag"), icon: "flag", run: () => void toggle("$flagged") },
+        { text: mailboxes.value.get(place.value.mailbox)?.role === "junk" ? t("notJunk") : t("junkIt"), icon: "junk", run: () => void junk() },
+      ])}><Icon name="more" /></button>
+    </div>
+  );
+}
+
+export function moveMenu(at: Element): void {
+  openMenu(at, sortedMailboxes.value.filter((m) => m.id !== place.value.mailbox && m.myRights.mayAddItems).map((m) => ({
+    text: m.parentId ? pathOf(m) : roleName(m), icon: "folder", run: () => void moveTo(m.id),
+  })));
+}
+
+function Rows() {
+  const scroll = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const height = useSignal(600);
+  const rowHeight = preferences.value.density === "compact" ? 44 : 68;
+  const l = list.value;
+
+  useEffect(() => {
+    const e = scroll.current!;
+    const watch = new ResizeObserver(() => (height.value = e.clientHeight));
+    watch.observe(e);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    if (scroll.current) scroll.current.scrollTop = 0;
+    cursor.value = 0;
+  }, [place.value]);
+  // The cursor stays in sight.
+  useEffect(() => {
+    const e = scroll.current!;
+    const y = cursor.value * rowHeight;
+    if (y < e.scrollTop) e.scrollTop = y;
+    else if (y + rowHeight > e.scrollTop + e.clientHeight) e.scrollTop = y + rowHeight - e.clientHeight;
+  }, [cursor.value]);
+
+  const from = Math.max(0, Math.floor(top.value / rowHeight) - 4);
+  const to = Math.min(l.total, Math.ceil((top.value + height.value) / rowHeight) + 4);
+  useEffect(() => {
+    for (let i = from; i < to; i += 1) if (l.ids[i] === undefined) return void loadWindow(i);
+    return undefined;
+  }, [from, to, l]);
+
+  const shown = [];
+  for (let i = from; i < to; i++) shown.push(<Line key={l.ids[i] ?? `?${i}`} at={i} id={l.ids[i]} height={rowHeight} />);
+  return (
+    <div class={`scroll ${selected.value.size > 0 ? "picking" : ""}`} ref={scroll} onScroll={(e) => (top.value = e.currentTarget.scrollTop)} tabIndex={-1}>
+      {l.total === 0 && l.state === "ready" && (
+        <div class="empty">
+          <Icon name={place.value.search ? "search" : "inbox"} />
+          <h3>{place.value.search ? t("noResults") : t("noMail")}</h3>
+          <p>{place.value.search ? t("noResultsHint") : t("noMailHint")}</p>
+        </div>
+      )}
+      {l.total === 0 && l.state === "offline" && <div class="empty"><Icon name="offline" /><h3>{t("offlineShort")}</h3></div>}
+      {!["ready", "loading", "offline"].includes(l.state) && <div class="empty" role="alert"><h3>{l.state}</h3><button class="button" onClick={() => void show(place.value)}>{t("retry")}</button></div>}
+      <div class="rows" {...(l.total > 0 ? { role: "grid", "aria-multiselectable": true, "aria-rowcount": l.total, "aria-label": t("messageList") } : {})} ref={(e: HTMLDivElement | null) => { if (e) e.style.height = `${l.total * rowHeight}px`; }}>
+        {shown}
+      </div>
+    </div>
+  );
+}
+
+/** Who a row names: the senders, or in Drafts and Sent the recipients. */
+function people(row: RowData, outgoing: boolean): string {
+  const list = (outgoing ? row.to : row.from) ?? [];
+  return list.map((a) => a.name || a.email).join(", ") || (outgoing ? "" : t("unknownSender"));
+}
+
+/** A snippet has its marks as <mark> in escaped text (RFC 8621 §5); it is set as text, never as HTML. */
+function Marked({ text }: { text: string }) {
+  const plain = (s: string) => s.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&quot;", '"').replaceAll("&#39;", "'").replaceAll("&#34;", '"').replaceAll("&amp;", "&");
+  return <>{text.split(/(<mark>.*?<\/mark>)/gu).map((s) => (s.startsWith("<mark>") ? <mark>{plain(s.slice(6, -7))}</mark> : plain(s)))}</>;
+}
+
+function Line({ at, id, height }: { at: number; id: Id | undefined; height: number }) {
+  const row = id ? rows.value.get(id) : undefined;
+  const place_ = (e: HTMLDivElement | null) => {
+    if (e) e.style.transform = `translateY(${at * height}px)`;
+  };
+  if (!id || !row) {
+    return (
+      <div class="row" ref={place_} aria-hidden="true">
+        <span class="dot" />
+        <span class="face-cell" />
+        <span class="what"><span class="ghost" /><span class="ghost" /></span>
+      </div>
+    );
+  }
+  const box = mailboxes.value.get(place.value.mailbox);
+  const outgoing = box?.role === "sent" || box?.role === "drafts";
+  const ids = byThread.value ? (threads.value.get(row.threadId) ?? [id]) : [id];
+  const unread = ids.some((i) => {
+    const r = rows.value.get(i);
+    return r && !r.keywords["$seen"] && !r.keywords["$draft"];
+  });
+  const flagged = ids.some((i) => rows.value.get(i)?.keywords["$flagged"]);
+  const isSelected = selected.value.has(id);
+  const who = people(row, outgoing);
+  const snippet = list.value.snippets.get(id);
+  const pick = (range: boolean) => {
+    const next = new Set(selected.value);
+    if (range) {
+      const [a, b] = [Math.min(cursor.value, at), Math.max(cursor.value, at)];
+      for (let i = a; i <= b; i++) if (list.value.ids[i]) next.add(list.value.ids[i]!);
+    } else if (!next.delete(id)) next.add(id);
+    selected.value = next;
+    cursor.value = at;
+  };
+  const words = [unread && t("unread"), flagged && t("flagged"), row.keywords["$answered"] && t("answered"), row.hasAttachment && t("hasAttachmentWord"), ids.length > 1 && t("conversationOf", ids.length)].filter(Boolean).join(", ");
+  return (
+    <div
+      class={`row ${unread ? "unread" : ""} ${cursor.value === at ? "at" : ""}`}
+      ref={place_}
+      role="row"
+      id={`row-${id}`}
+      aria-selected={isSelected || reading.value === id}
+      aria-rowindex={at + 1}
+      tabIndex={cursor.value === at ? 0 : -1}
+      draggable
+      onDragStart={(e) => {
+        if (!isSelected) selected.value = new Set([id]);
+        e.dataTransfer?.setData("application/x-doublet", "messages");
+      }}
+      onClick={(e) => {
+        if (e.shiftKey) return pick(true);
+        if (e.ctrlKey || e.metaKey) return pick(false);
+        cursor.value = at;
+        selected.value = new Set();
+        void openMessage(id);
+      }}
+    >
+      <span class="dot" aria-hidden="true" />
+      <span class="face-cell" role="gridcell">
+        <input class="pick" type="checkbox" checked={isSelected} tabIndex={-1} aria-label={`${t("keySelect")}: ${row.subject || t("noSubject")}`} onClick={(e) => { e.stopPropagation(); pick(e.shiftKey); }} />
+        <Domino of={(outgoing ? row.to : row.from)?.[0]?.email ?? ""} size={narrow.value ? 40 : height > 50 ? 42 : 30} />
+      </span>
+      <span class="what" role="gridcell">
+        <span class="line">
+          <span class="who">{row.keywords["$draft"] && !outgoing ? `${t("draftWord")}: ` : ""}{who}</span>
+          {ids.length > 1 && <span class="size-of-thread" aria-hidden="true">{ids.length}</span>}
+        </span>
+        <span class="line"><span class="subject">{snippet?.subject ? <Marked text={snippet.subject} /> : row.subject || t("noSubject")}</span></span>
+        <span class="preview">{snippet?.preview ? <Marked text={snippet.preview} /> : row.preview}</span>
+      </span>
+      <span class="what" role="gridcell">
+        <time class="date" dateTime={row.receivedAt}>{shortDate(row.receivedAt)}</time>
+        <span class="marks" aria-hidden="true">
+          {row.keywords["$answered"] && <Icon name="reply" />}
+          {row.hasAttachment && <Icon name="attach" />}
+          {flagged && <Icon name="flag" class="flag" />}
+        </span>
+        {words && <span class="visually-hidden">{words}</span>}
+      </span>
+    </div>
+  );
+}

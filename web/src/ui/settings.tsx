@@ -1,0 +1,134 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { Identity, Vacation } from "../jmap/types";
+import { identities } from "../state/mail";
+import { prefer, preferences } from "../state/prefs";
+import { say, sheet } from "../state/screen";
+import { account, attempt, client } from "../state/session";
+import { fullDate, languages, t, type Language } from "../text";
+
+interface Device {
+  id: string;
+  current: boolean;
+  used: string;
+  address?: string;
+  user_agent?: string;
+}
+
+export function Settings() {
+  const p = preferences.value;
+  return (
+    <>
+      <section>
+        <h3>{t("general")}</h3>
+        <div class="two">
+          <label class="field"><span>{t("language")}</span>
+            <select value={p.language} onChange={(e) => prefer({ language: e.currentTarget.value as Language })}>{Object.entries(languages).map(([k, n]) => <option value={k}>{n}</option>)}</select></label>
+          <label class="field"><span>{t("theme")}</span>
+            <select value={p.theme} onChange={(e) => prefer({ theme: e.currentTarget.value as typeof p.theme })}><option value="auto">{t("themeAuto")}</option><option value="light">{t("themeLight")}</option><option value="dark">{t("themeDark")}</option></select></label>
+          <label class="field"><span>{t("density")}</span>
+            <select value={p.density} onChange={(e) => prefer({ density: e.currentTarget.value as typeof p.density })}><option value="comfortable">{t("comfortable")}</option><option value="compact">{t("compact")}</option></select></label>
+          <label class="field"><span>{t("undoTime")}</span>
+            <select value={String(p.undoSeconds)} onChange={(e) => prefer({ undoSeconds: Number(e.currentTarget.value) })}>{[0, 5, 8, 15, 30].map((s) => <option value={String(s)}>{t("seconds", s)}</option>)}</select></label>
+        </div>
+        <label class="check"><input type="checkbox" checked={p.threads} onChange={(e) => prefer({ threads: e.currentTarget.checked })} />{t("threadsOn")}</label>
+        <label class="check"><input type="checkbox" checked={p.notify} onChange={(e) => {
+          const on = e.currentTarget.checked;
+          if (!on || typeof Notification === "undefined") return prefer({ notify: false });
+          void Notification.requestPermission().then((granted) => {
+            prefer({ notify: granted === "granted" });
+            if (granted !== "granted") say(t("notificationsDenied"));
+          });
+          return undefined;
+        }} />{t("notifications")}</label>
+      </section>
+      <section>
+        <h3>{t("identities")}</h3>
+        {identities.value.map((i) => <OneIdentity key={i.id} i={i} />)}
+      </section>
+      <Away />
+      <Devices />
+      <div class="ends"><button class="button primary" onClick={() => (sheet.value = null)}>{t("close")}</button></div>
+    </>
+  );
+}
+
+function OneIdentity({ i }: { i: Identity }) {
+  const name = useSignal(i.name);
+  const signature = useSignal(i.textSignature);
+  const save = () => void attempt(async () => {
+    const answer = await client.call("Identity/set", { accountId: account.value, update: { [i.id]: { name: name.value, textSignature: signature.value } } });
+    const problem = (answer["notUpdated"] as Record<string, { type: string; description?: string }> | null)?.[i.id];
+    if (problem) return say(t("refusedByServer", problem.description ?? problem.type));
+    identities.value = identities.value.map((x) => (x.id === i.id ? { ...x, name: name.value, textSignature: signature.value } : x));
+    return say(t("saved"));
+  });
+  return (
+    <form class="two" onSubmit={(e) => { e.preventDefault(); save(); }}>
+      <label class="field"><span>{t("displayName")} · {i.email}</span><input value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} /></label>
+      <label class="field"><span>{t("signature")}</span><textarea value={signature.value} onInput={(e) => (signature.value = e.currentTarget.value)} /></label>
+      <button class="button">{t("save")}</button>
+    </form>
+  );
+}
+
+function Away() {
+  const v = useSignal<Vacation | null>(null);
+  useEffect(() => {
+    void attempt(async () => {
+      const answer = await client.call("VacationResponse/get", { accountId: account.value, ids: null });
+      v.value = (answer["list"] as Vacation[])[0] ?? null;
+    }).catch(() => undefined);
+  }, []);
+  const x = v.value;
+  if (!x) return null;
+  const set = (change: Partial<Vacation>) => (v.value = { ...x, ...change });
+  const day = (iso: string | null) => (iso ? iso.slice(0, 10) : "");
+  const save = () => void attempt(async () => {
+    const { isEnabled, fromDate, toDate, subject, textBody } = v.value!;
+    const answer = await client.call("VacationResponse/set", { accountId: account.value, update: { singleton: { isEnabled, fromDate, toDate, subject, textBody } } });
+    const problem = (answer["notUpdated"] as Record<string, { type: string; description?: string }> | null)?.["singleton"];
+    say(problem ? t("refusedByServer", problem.description ?? problem.type) : t("saved"));
+  });
+  return (
+    <section>
+      <h3>{t("vacation")}</h3>
+      <form onSubmit={(e) => { e.preventDefault(); save(); }}>
+        <label class="check"><input type="checkbox" checked={x.isEnabled} onChange={(e) => set({ isEnabled: e.currentTarget.checked })} />{t("vacationOn")}</label>
+        <div class="two">
+          <label class="field"><span>{t("vacationFrom")}</span><input type="date" value={day(x.fromDate)} onInput={(e) => set({ fromDate: e.currentTarget.value ? `${e.currentTarget.value}T00:00:00Z` : null })} /></label>
+          <label class="field"><span>{t("vacationTo")}</span><input type="date" value={day(x.toDate)} onInput={(e) => set({ toDate: e.currentTarget.value ? `${e.currentTarget.value}T23:59:59Z` : null })} /></label>
+        </div>
+        <label class="field"><span>{t("vacationSubject")}</span><input value={x.subject ?? ""} onInput={(e) => set({ subject: e.currentTarget.value || null })} /></label>
+        <label class="field"><span>{t("vacationText")}</span><textarea value={x.textBody ?? ""} onInput={(e) => set({ textBody: e.currentTarget.value || null })} /></label>
+        <button class="button">{t("save")}</button>
+      </form>
+    </section>
+  );
+}
+
+function Devices() {
+  const list = useSignal<Device[]>([]);
+  const read = () => void attempt(async () => {
+    const response = await client.fetch("/auth/sessions", { headers: { Accept: "application/json" } });
+    if (response.ok) list.value = (await response.json()) as Device[];
+  });
+  useEffect(read, []);
+  const end = (body: object) => void attempt(async () => {
+    await client.fetch("/auth/sessions/end", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    read();
+  });
+  return (
+    <section>
+      <h3>{t("security")}</h3>
+      <p><a href="/auth/">{t("secondFactor")}</a></p>
+      <ul class="files">
+        {list.value.map((d) => (
+          <li class="file"><span class="name" title={d.user_agent}>{d.current ? t("thisDevice") : (d.user_agent ?? "").slice(0, 40)} · {d.address}</span><span class="quiet">{fullDate(d.used)}</span>
+            {!d.current && <button class="button" onClick={() => end({ id: d.id })}>{t("endSession")}</button>}</li>
+        ))}
+      </ul>
+      {list.value.length > 1 && <button class="button danger" onClick={() => end({ others: true })}>{t("endOthers")}</button>}
+    </section>
+  );
+}

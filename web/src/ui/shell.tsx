@@ -1,0 +1,238 @@
+import { lazy, Suspense } from "./lazy";
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { archive, junk, remove, toggle } from "../state/actions";
+import { byRole, list, onArrival, place, show } from "../state/mail";
+import { refusals, waiting } from "../state/outbox";
+import { operators } from "../state/search";
+import { storageDenied } from "../state/db";
+import { preferences } from "../state/prefs";
+import { cursor, menu, narrow, openMenu, reading, say, selected, sheet, sideOpen, toasts } from "../state/screen";
+import { online, person, signOut } from "../state/session";
+import { t } from "../text";
+import { Domino, DominoFace, Icon } from "./icons";
+import { List } from "./list";
+import { open, Reader, step } from "./reader";
+import { Sheets } from "./sheets";
+import { Side } from "./side";
+import { mailto, write, writers } from "./writing";
+
+const Writer = lazy(() => import("./writer").then((m) => m.Writer));
+
+export function Shell() {
+  useEffect(begin, []);
+  useEffect(() => {
+    const unread = byRole("inbox")?.unreadEmails ?? 0;
+    document.title = unread > 0 ? `(${unread}) ${t("appName")}` : t("appName");
+  });
+  useEffect(() => {
+    if (place.value.mailbox) void show(place.value);
+  }, [place.value.mailbox === ""]);
+  useEffect(() => {
+    for (const r of refusals.value) say(t("refusedByServer", r.text), r.intention.kind === "send" ? { text: t("drafts"), run: () => undefined } : undefined, 12);
+    if (refusals.value.length > 0) refusals.value = [];
+  }, [refusals.value]);
+  return (
+    <div class="frame" data-pane={reading.value && narrow.value ? "read" : "list"}>
+      <header class="top">
+        <div class="brand"><DominoFace a={6} b={6} hue={168} size={34} /><span>{t("appName")}</span></div>
+        <Search />
+        <span class="grow" />
+        {!online.value && <span class="banner" role="status"><Icon name="offline" />{narrow.value ? t("offlineShort") : waiting.value.length > 0 ? t("waiting", waiting.value.length) : t("offline")}</span>}
+        {storageDenied.value && online.value && <span class="banner" role="status">{t("storageDenied")}</span>}
+        <button class="tool only-wide" aria-label={t("help")} title={t("help")} onClick={() => (sheet.value = { kind: "help" })}><Icon name="keyboard" /></button>
+        <button class="tool only-wide" aria-label={t("settings")} title={t("settings")} onClick={() => (sheet.value = { kind: "settings" })}><Icon name="settings" /></button>
+        <button class="tool" aria-label={`${t("account")}: ${person.value.name}`} title={person.value.name} onClick={(e) => openMenu(e.currentTarget, [
+          { text: t("settings"), icon: "settings", run: () => (sheet.value = { kind: "settings" }) },
+          { text: t("secondFactor"), icon: "settings", run: () => location.assign("/auth/") },
+          { text: t("signOut"), icon: "out", run: () => void signOut() },
+        ])}><Domino of={person.value.address || person.value.name} size={34} /></button>
+      </header>
+      {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}
+      <Side />
+      <List />
+      <Reader />
+      <button class="button primary float" aria-label={t("compose")} onClick={() => void write({ kind: "new" })}><Icon name="write" /></button>
+      {writers.value.length > 0 && <Suspense>{writers.value.map((d) => <Writer key={d.key} draft={d} />)}</Suspense>}
+      <Sheets />
+      <Menu />
+      <div class="toasts" role="status" aria-live="polite">
+        {toasts.value.map((x) => (
+          <div class="toast" key={x.key}>
+            {x.text}
+            {x.action && <button class="button" onClick={() => { toasts.value = toasts.value.filter((y) => y !== x); x.action!.run(); }}>{x.action.text}</button>}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Search() {
+  const input = useRef<HTMLInputElement>(null);
+  const focus = useSignal(false);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const go = (text: string) => {
+    clearTimeout(timer.current);
+    reading.value = null;
+    selected.value = new Set();
+    void show({ mailbox: place.value.mailbox, search: text.trim() });
+  };
+  useEffect(() => {
+    if (input.current && place.value.search === "" && document.activeElement !== input.current) input.current.value = "";
+  }, [place.value]);
+  return (
+    <form class="search" role="search" onSubmit={(e) => { e.preventDefault(); go(input.current!.value); }}>
+      <Icon name="search" />
+      <input
+        ref={input} id="search" type="search" aria-label={t("search")} placeholder={narrow.value ? t("search") : t("searchHint")} autocomplete="off" spellcheck={false}
+        onFocus={() => (focus.value = true)} onBlur={() => setTimeout(() => (focus.value = false), 150)}
+        onInput={(e) => {
+          const text = e.currentTarget.value;
+          clearTimeout(timer.current);
+          timer.current = setTimeout(() => go(text), 250);
+        }}
+        onKeyDown={(e) => {
+          if (e.key !== "Escape") return;
+          e.currentTarget.value = "";
+          go("");
+          e.currentTarget.blur();
+        }}
+      />
+      {focus.value && !narrow.value && place.value.search === "" && (
+        <div class="search-help">
+          {operators.map((o) => (
+            <button type="button" class="chip" onMouseDown={(e) => {
+              e.preventDefault();
+              const i = input.current!;
+              i.value = `${i.value.trimEnd()}${i.value.trim() ? " " : ""}${o}`;
+              if (!o.endsWith(":")) go(i.value);
+            }}>{o}</button>
+          ))}
+        </div>
+      )}
+    </form>
+  );
+}
+
+function Menu() {
+  const m = menu.value;
+  const box = useRef<HTMLUListElement>(null);
+  useEffect(() => {
+    if (!m) return;
+    const before = document.activeElement as HTMLElement | null;
+    box.current?.querySelector("button")?.focus();
+    const away = (e: Event) => {
+      if (!box.current?.contains(e.target as Node)) menu.value = null;
+    };
+    addEventListener("pointerdown", away);
+    return () => {
+      removeEventListener("pointerdown", away);
+      before?.focus();
+    };
+  }, [m]);
+  if (!m) return null;
+  return (
+    <ul class="menu" role="menu" ref={(e: HTMLUListElement | null) => { box.current = e; if (e) { e.style.left = `${m.x}px`; e.style.top = `${Math.max(8, m.y)}px`; } }}
+      onKeyDown={(e) => {
+        const all = [...box.current!.querySelectorAll("button")];
+        const at = all.indexOf(document.activeElement as HTMLButtonElement);
+        if (e.key === "Escape") menu.value = null;
+        else if (e.key === "ArrowDown") all[(at + 1) % all.length]?.focus();
+        else if (e.key === "ArrowUp") all[(at + all.length - 1) % all.length]?.focus();
+        else return;
+        e.preventDefault();
+        e.stopPropagation();
+      }}>
+      {m.items.map((i) => (
+        <li role="none"><button role="menuitem" onClick={() => { menu.value = null; i.run(); }}>{i.icon && <Icon name={i.icon as Parameters<typeof Icon>[0]["name"]} />}{i.text}</button></li>
+      ))}
+    </ul>
+  );
+}
+
+/** The keys, with what they do; the help sheet shows the same list. */
+export const keys: [string, () => string, (() => void)?][] = [
+  ["j", () => t("keyNext"), () => step(1)],
+  ["k", () => t("keyPrevious"), () => step(-1)],
+  ["Enter", () => t("keyOpen")],
+  ["u", () => t("keyBack"), () => (reading.value = null)],
+  ["x", () => t("keySelect")],
+  ["e", () => t("archiveIt"), () => void archive()],
+  ["#", () => t("delete"), () => void remove()],
+  ["!", () => t("junkIt"), () => void junk()],
+  ["s", () => t("flag"), () => void toggle("$flagged")],
+  ["U", () => `${t("markRead")} / ${t("markUnread")}`, () => void toggle("$seen")],
+  ["r", () => t("reply"), () => answer("reply")],
+  ["a", () => t("replyAll"), () => answer("replyAll")],
+  ["f", () => t("forward"), () => answer("forward")],
+  ["c", () => t("compose"), () => void write({ kind: "new" })],
+  ["/", () => t("keySearch"), () => document.getElementById("search")?.focus()],
+  ["g i", () => t("keyGoInbox")],
+  ["z", () => t("keyUndo"), () => toasts.value.findLast((x) => x.action)?.action!.run()],
+  ["?", () => t("help"), () => (sheet.value = { kind: "help" })],
+];
+
+function answer(kind: "reply" | "replyAll" | "forward"): void {
+  const id = reading.value ?? list.value.ids[cursor.value];
+  if (id) void write({ kind, id });
+}
+
+let before = "";
+
+function onKey(e: KeyboardEvent): void {
+  const target = e.target as HTMLElement;
+  if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || sheet.value || menu.value) return;
+  if (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/u.test(target.tagName) && (target as HTMLInputElement).type !== "checkbox") return;
+  const two = before === "g" ? `g ${e.key}` : "";
+  before = e.key;
+  const at = list.value.ids[cursor.value];
+  switch (two || e.key) {
+    case "g i": {
+      const inbox = byRole("inbox");
+      if (inbox) void show({ mailbox: inbox.id, search: "" });
+      break;
+    }
+    case "ArrowDown": if (target.closest(".reader")) return; cursor.value = Math.min(list.value.total - 1, cursor.value + 1); break;
+    case "ArrowUp": if (target.closest(".reader")) return; cursor.value = Math.max(0, cursor.value - 1); break;
+    case "Enter":
+      if (target.closest("button,a")) return;
+      if (at) void open(at);
+      break;
+    case "Delete": void remove(); break;
+    case "Escape": selected.value = new Set(); reading.value = null; break;
+    case "x":
+      if (at) {
+        const next = new Set(selected.value);
+        if (!next.delete(at)) next.add(at);
+        selected.value = next;
+      }
+      break;
+    default: {
+      const found = keys.find(([k]) => k === e.key)?.[2];
+      if (!found) return;
+      found();
+    }
+  }
+  e.preventDefault();
+}
+
+function begin(): () => void {
+  addEventListener("keydown", onKey);
+  onArrival((mail) => {
+    if (!preferences.value.notify || typeof Notification === "undefined" || Notification.permission !== "granted" || document.hasFocus()) return;
+    const first = mail[0]!;
+    const from = first.from?.[0];
+    const n = new Notification(t("newMailFrom", from?.name || from?.email || t("unknownSender")), { body: first.subject ?? "", tag: "mail" });
+    n.onclick = () => {
+      focus();
+      void open(first.id);
+    };
+  });
+  const asked = mailto(decodeURIComponent(new URLSearchParams(location.search).get("mailto") ?? ""));
+  if (asked) {
+    history.replaceState(null, "", "/");
+    void write(asked);
+  }
+  return () => removeEventListener("keydown", onKey);
+}

@@ -1,0 +1,151 @@
+import { useSignal } from "@preact/signals";
+import type { Id, Mailbox } from "../jmap/types";
+import { moveTo } from "../state/actions";
+import { mailboxes, place, quota, show, sortedMailboxes, sync } from "../state/mail";
+import { openMenu, reading, say, selected, sheet, sideOpen } from "../state/screen";
+import { account, attempt, client, session } from "../state/session";
+import { count, size, t } from "../text";
+import { Icon, type IconName } from "./icons";
+import { write } from "./writing";
+
+const roles = ["inbox", "drafts", "sent", "archive", "junk", "trash"] as const;
+
+/** A folder's name in the person's language. */
+export function roleName(m: Mailbox): string {
+  return roles.includes(m.role as (typeof roles)[number]) ? t(m.role as (typeof roles)[number]) : m.name;
+}
+
+export function Side() {
+  const all = sortedMailboxes.value;
+  const children = (parent: Id | null) => all.filter((m) => m.parentId === parent);
+  const lines: { m: Mailbox; depth: number }[] = [];
+  const walk = (parent: Id | null, depth: number) => {
+    for (const m of children(parent)) {
+      lines.push({ m, depth });
+      walk(m.id, depth + 1);
+    }
+  };
+  walk(null, 0);
+  const others = Object.entries(session.value?.accounts ?? {}).filter(([id]) => id !== account.value);
+  return (
+    <nav class={`side ${sideOpen.value ? "open" : ""}`} aria-label={t("folders")}>
+      <button class="button primary compose" onClick={() => void write({ kind: "new" })} title={t("compose")}>
+        <Icon name="write" /><span>{t("compose")}</span>
+      </button>
+      <ul class="folders">{lines.map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>
+      <div class="side-title">
+        {t("folders")}
+        <button class="tool" aria-label={t("newFolder")} title={t("newFolder")} onClick={newFolder}><Icon name="plus" /></button>
+      </div>
+      {others.length > 0 && (
+        <>
+          <div class="side-title">{t("sharedWith")}</div>
+          <ul class="folders">
+            {others.map(([id, a]) => (
+              <li key={id}>
+                <button class="folder" onClick={() => { account.value = id; place.value = { mailbox: "", search: "" }; }}>
+                  <Icon name="shared" /><span class="name">{a.name}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <div class="side-foot">
+        {quota.value && (
+          <>
+            <span>{t("used", size(quota.value.used), size(quota.value.hardLimit))}</span>
+            <span class={`meter ${quota.value.used > quota.value.hardLimit * 0.9 ? "full" : ""}`}><i ref={(e: HTMLElement | null) => { if (e) e.style.width = `${Math.min(100, (100 * quota.value!.used) / quota.value!.hardLimit)}%`; }} /></span>
+          </>
+        )}
+      </div>
+    </nav>
+  );
+}
+
+function Folder({ m, depth }: { m: Mailbox; depth: number }) {
+  const over = useSignal(false);
+  const badge = m.role === "drafts" ? m.totalEmails : m.role === "junk" || m.role === "trash" ? 0 : m.unreadEmails;
+  const icon: IconName = roles.includes(m.role as (typeof roles)[number]) ? (m.role as IconName) : "folder";
+  const name = roleName(m);
+  return (
+    <li>
+      <button
+        class={`folder ${over.value ? "drop" : ""}`}
+        data-depth={depth}
+        ref={(e: HTMLButtonElement | null) => e?.style.setProperty("--depth", String(depth))}
+        aria-current={place.value.mailbox === m.id && !place.value.search}
+        aria-label={badge > 0 ? `${name}, ${badge} ${m.role === "drafts" ? "" : t("unread")}` : name}
+        title={name}
+        onClick={() => {
+          sideOpen.value = false;
+          selected.value = new Set();
+          reading.value = null;
+          void show({ mailbox: m.id, search: "" });
+        }}
+        onContextMenu={(e) => {
+          if (m.role) return;
+          e.preventDefault();
+          folderMenu(e.currentTarget, m);
+        }}
+        onKeyDown={(e) => {
+          if (!m.role && (e.key === "F2" || e.key === "ContextMenu")) {
+            e.preventDefault();
+            folderMenu(e.currentTarget, m);
+          }
+        }}
+        onDragOver={(e) => {
+          if (!e.dataTransfer?.types.includes("application/x-doublet")) return;
+          e.preventDefault();
+          over.value = true;
+        }}
+        onDragLeave={() => (over.value = false)}
+        onDrop={(e) => {
+          e.preventDefault();
+          over.value = false;
+          void moveTo(m.id);
+        }}
+      >
+        <Icon name={icon} />
+        <span class="name">{name}</span>
+        {badge > 0 && <span class="count">{count(badge)}</span>}
+      </button>
+    </li>
+  );
+}
+
+function setMailbox(args: Record<string, unknown>): void {
+  void attempt(async () => {
+    const answer = await client.call("Mailbox/set", { accountId: account.value, ...args });
+    const problems = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] }) as { type: string; description?: string }[];
+    if (problems[0]) say(t("refusedByServer", problems[0].description ?? problems[0].type));
+    await sync();
+  });
+}
+
+function newFolder(): void {
+  sheet.value = {
+    kind: "ask", title: t("newFolder"), text: t("folderName"), yes: t("save"), input: "",
+    done: (name) => typeof name === "string" && name.trim() && setMailbox({ create: { f: { name: name.trim(), parentId: null, isSubscribed: true } } }),
+  };
+}
+
+function folderMenu(at: Element, m: Mailbox): void {
+  openMenu(at, [
+    {
+      text: t("renameFolder"), icon: "drafts",
+      run: () => (sheet.value = { kind: "ask", title: t("renameFolder"), text: t("folderName"), yes: t("save"), input: m.name, done: (name) => typeof name === "string" && name.trim() && setMailbox({ update: { [m.id]: { name: name.trim() } } }) }),
+    },
+    {
+      text: t("deleteFolder"), icon: "trash",
+      run: () => (sheet.value = {
+        kind: "ask", title: t("deleteFolder"), text: t("deleteFolderAsk", m.name, count(m.totalEmails)), yes: t("delete"), danger: true,
+        done: () => {
+          const inbox = [...mailboxes.value.values()].find((x) => x.role === "inbox");
+          setMailbox({ destroy: [m.id], onDestroyRemoveEmails: true });
+          if (inbox) void show({ mailbox: inbox.id, search: "" });
+        },
+      }),
+    },
+  ]);
+}

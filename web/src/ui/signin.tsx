@@ -1,0 +1,62 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { signIn } from "../state/session";
+import { t } from "../text";
+import { DominoFace } from "./icons";
+
+export function SignIn() {
+  const user = useRef<HTMLInputElement>(null);
+  const code = useRef<HTMLInputElement>(null);
+  const said = useSignal("");
+  const busy = useSignal(false);
+  const second = useSignal(false);
+  useEffect(() => user.current?.focus(), []);
+  useEffect(() => {
+    if (second.value) code.current?.focus();
+  }, [second.value]);
+
+  const submit = async (e: SubmitEvent) => {
+    e.preventDefault();
+    const form = new FormData(e.currentTarget as HTMLFormElement);
+    busy.value = true;
+    const problem = await signIn(String(form.get("user")), String(form.get("password")), String(form.get("code") ?? ""), form.get("keep") !== null);
+    busy.value = false;
+    if (!problem) return;
+    if (problem.error === "offline") said.value = t("cannotReach");
+    else if (problem.error.includes("second") || problem.error.includes("code")) {
+      said.value = second.value ? problem.detail || t("wrongPassword") : t("codeNeeded");
+      second.value = true;
+    } else if (problem.error.includes("too many") || problem.error === "429") said.value = t("tooMany");
+    else said.value = problem.detail || t("wrongPassword");
+  };
+  return (
+    <main class="gate">
+      <form class="gate-card" onSubmit={(e) => void submit(e as unknown as SubmitEvent)}>
+        <h1>
+          <DominoFace a={6} b={6} hue={168} size={40} />
+          {t("appName")}
+        </h1>
+        {said.value && <p class="said" role="alert">{said.value}</p>}
+        <label class="field">
+          <span>{t("userName")}</span>
+          <input ref={user} name="user" autocomplete="username" autocapitalize="none" spellcheck={false} required />
+        </label>
+        <label class="field">
+          <span>{t("password")}</span>
+          <input name="password" type="password" autocomplete="current-password" required />
+        </label>
+        {second.value && (
+          <label class="field">
+            <span>{t("code")}</span>
+            <input ref={code} name="code" inputmode="numeric" autocomplete="one-time-code" />
+          </label>
+        )}
+        <label class="check">
+          <input type="checkbox" name="keep" />
+          {t("staySignedIn")}
+        </label>
+        <button class="button primary" disabled={busy.value}>{t("signIn")}</button>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,339 @@
+// Writing a message: kept as it is typed, here at once and at the server soon; sent with time to think again.
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { Address, Id } from "../jmap/types";
+import { Offline } from "../jmap/client";
+import * as db from "../state/db";
+import { byRole, identities, rows, sync } from "../state/mail";
+import { intend, takeBack } from "../state/outbox";
+import { preferences } from "../state/prefs";
+import { narrow, say, sheet } from "../state/screen";
+import { account, attempt, client, session } from "../state/session";
+import { size, t } from "../text";
+import { edit, type CommandName, type Editor } from "./editor";
+import { Icon, type IconName } from "./icons";
+import { closeWriter, writers, type Attached, type Draft } from "./writing";
+
+const isAddress = (s: string) => /^[^\s@<>,;]+@[^\s@<>,;]+$/u.test(s);
+
+/** Reads "Anna <anna@example.org>, ben@example.org". */
+export function parseAddresses(text: string): Address[] {
+  const out: Address[] = [];
+  for (const part of text.match(/(?:"[^"]*"|<[^>]*>|[^,;\n])+/gu) ?? []) {
+    const m = /^\s*"?(.*?)"?\s*<\s*([^>]+?)\s*>\s*$/u.exec(part);
+    const email = m ? m[2]! : part.trim();
+    if (email) out.push({ name: m?.[1] || null, email });
+  }
+  return out;
+}
+
+/** People whom one had to do with, most often first. */
+function known(): Address[] {
+  const seen = new Map<string, { a: Address; n: number }>();
+  for (const r of rows.value.values()) {
+    for (const a of [...(r.from ?? []), ...(r.to ?? [])]) {
+      const e = seen.get(a.email.toLowerCase());
+      if (e) {
+        e.n++;
+        if (!e.a.name && a.name) e.a = a;
+      } else seen.set(a.email.toLowerCase(), { a, n: 1 });
+    }
+  }
+  return [...seen.values()].sort((x, y) => y.n - x.n).map((x) => x.a);
+}
+
+const maxSize = () => Number((session.value?.accounts[account.value]?.accountCapabilities["urn:ietf:params:jmap:mail"] as Record<string, unknown> | undefined)?.["maxSizeAttachmentsPerEmail"] ?? 50_000_000);
+
+interface Uploading {
+  name: string;
+  share: number;
+  abort: AbortController;
+}
+
+export function Writer({ draft }: { draft: Draft }) {
+  const d = useRef(draft).current;
+  const place = useRef<HTMLDivElement>(null);
+  const editor = useRef<Editor | undefined>(undefined);
+  const files = useRef<HTMLInputElement>(null);
+  const wide = useSignal(false);
+  const more = useSignal(d.cc.length + d.bcc.length > 0);
+  const status = useSignal("");
+  const attachments = useSignal<Attached[]>(d.attachments);
+  const uploads = useSignal<Uploading[]>([]);
+  const dropping = useSignal(false);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const saving = useRef<Promise<void>>(Promise.resolve());
+  const dirty = useRef(false);
+  const ended = useRef(false);
+
+  const touched = () => {
+    dirty.current = true;
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => void save(), 1500);
+    void db.keep("facts", `writing:${d.key}`, { ...d, html: editor.current?.html() ?? d.html, attachments: attachments.value });
+  };
+
+  useEffect(() => {
+    const e = edit(place.current!, d.html, t("compose"), touched, (list) => void take(list, true));
+    editor.current = e;
+    if (d.to.length > 0) e.view.focus();
+    else document.getElementById(`to-${d.key}`)?.focus();
+    const leave = (ev: BeforeUnloadEvent) => {
+      if (dirty.current || uploads.value.length > 0) ev.preventDefault();
+    };
+    addEventListener("beforeunload", leave);
+    return () => {
+      removeEventListener("beforeunload", leave);
+      clearTimeout(timer.current);
+      e.destroy();
+    };
+  }, []);
+
+  /** The e-mail as Email/set takes it. */
+  const email = (): Record<string, unknown> => {
+    const e = editor.current!;
+    const i = identities.value.find((x) => x.id === d.identity);
+    const inline = attachments.value.filter((a) => a.cid && e.html().includes(`cid:${a.cid}`));
+    const rest = attachments.value.filter((a) => !inline.includes(a));
+    return {
+      from: i ? [{ name: i.name || null, email: i.email }] : undefined, to: d.to, cc: d.cc.length > 0 ? d.cc : undefined, bcc: d.bcc.length > 0 ? d.bcc : undefined,
+      subject: d.subject, inReplyTo: d.inReplyTo ?? undefined, references: d.references ?? undefined,
+      bodyValues: { text: { value: e.text() }, html: { value: e.html().replace(/src="[^"]*#cid:([^"]+)"/gu, 'src="cid:$1"') } },
+      textBody: [{ partId: "text", type: "text/plain" }], htmlBody: [{ partId: "html", type: "text/html" }],
+      attachments: [...inline, ...rest].map((a) => ({ blobId: a.blobId, type: a.type, name: a.name, disposition: inline.includes(a) ? "inline" : "attachment", ...(a.cid ? { cid: a.cid } : {}) })),
+    };
+  };
+
+  /** Keeps the draft at the server: a new one in the place of the old. */
+  const save = (): Promise<void> => {
+    saving.current = saving.current.then(async () => {
+      const drafts = byRole("drafts");
+      if (!dirty.current || ended.current || !drafts) return;
+      dirty.current = false;
+      status.value = t("draftSaving");
+      try {
+        const answer = await client.call("Email/set", {
+          accountId: account.value, create: { d: { ...email(), mailboxIds: { [drafts.id]: true }, keywords: { $draft: true, $seen: true } } }, ...(d.id ? { destroy: [d.id] } : {}),
+        });
+        const made = (answer["created"] as Record<string, { id: Id }> | null)?.["d"];
+        if (!made) throw new Error((answer["notCreated"] as Record<string, { description?: string; type: string }>)["d"]?.description ?? "");
+        d.id = made.id;
+        status.value = t("draftSaved");
+      } catch (e) {
+        dirty.current = true;
+        status.value = e instanceof Offline ? t("draftKept") : t("refusedByServer", e instanceof Error ? e.message : "");
+        if (e instanceof Offline) timer.current = setTimeout(() => void save(), 10_000);
+      }
+    });
+    return saving.current;
+  };
+
+  /** Attaches files; pictures that were put into the text are shown there. */
+  const take = async (list: File[], inText = false) => {
+    for (const f of list) {
+      const total = attachments.value.reduce((n, a) => n + a.size, 0) + f.size;
+      if (total > maxSize()) {
+        say(t("bigMessage", size(maxSize())));
+        continue;
+      }
+      const up: Uploading = { name: f.name, share: 0, abort: new AbortController() };
+      uploads.value = [...uploads.value, up];
+      try {
+        const blob = await client.upload(account.value, f, (share) => {
+          up.share = share;
+          uploads.value = [...uploads.value];
+        }, up.abort.signal);
+        const picture = inText && f.type.startsWith("image/");
+        const cid = picture ? `${crypto.randomUUID()}@doublet` : undefined;
+        attachments.value = [...attachments.value, { blobId: blob.blobId, name: f.name, type: f.type || blob.type, size: blob.size, ...(cid ? { cid } : {}) }];
+        // What the editor shows is the upload; what is sent names the part.
+        if (cid) editor.current!.image(`${client.blobURL(account.value, blob.blobId, f.type, f.name)}#cid:${cid}`, f.name);
+        touched();
+      } catch (e) {
+        if (!(e instanceof DOMException)) say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""));
+      } finally {
+        uploads.value = uploads.value.filter((u) => u !== up);
+      }
+    }
+  };
+
+  const end = async () => {
+    ended.current = true;
+    clearTimeout(timer.current);
+    await db.remove("facts", `writing:${d.key}`);
+    closeWriter(d.key);
+  };
+
+  const send = async (sure = { subject: false, files: false }): Promise<void> => {
+    const all = [...d.to, ...d.cc, ...d.bcc];
+    const bad = all.find((a) => !isAddress(a.email));
+    if (all.length === 0) return void say(t("noRecipients"));
+    if (bad) return void say(t("badAddress", bad.email));
+    if (uploads.value.length > 0) return void say(t("uploading", uploads.value[0]!.name));
+    const ask = (title: string, next: typeof sure) => (sheet.value = { kind: "ask", title, yes: t("send"), done: () => void send(next) });
+    if (!d.subject && !sure.subject) return void ask(t("noSubjectAsk"), { ...sure, subject: true });
+    const own = editor.current!.text().split(/^>/mu)[0]!;
+    if (!sure.files && attachments.value.length === 0 && /\b(?:attach(?:ed|ment)|anbei|angehängt|anhang)|附件/iu.test(own)) return void ask(t("forgotAttachment"), { ...sure, files: true });
+    clearTimeout(timer.current);
+    await saving.current;
+    const sent = byRole("sent");
+    const drafts = byRole("drafts");
+    const i = identities.value.find((x) => x.id === d.identity);
+    if (!sent || !drafts || !i) return;
+    const domain = i.email.split("@")[1] ?? "localhost";
+    const whole = { ...email(), messageId: [`${crypto.randomUUID()}@${domain}`], sentAt: new Date().toISOString().replace(/\.\d+Z$/u, "Z") };
+    const seconds = preferences.value.undoSeconds;
+    const kept = { ...d, html: editor.current!.html(), attachments: attachments.value };
+    const intention = await intend({
+      kind: "send", account: account.value, at: Date.now() + seconds * 1000, email: whole, identity: d.identity, drafts: drafts.id, sent: sent.id, replaces: d.id ? [d.id] : [], answered: d.answered,
+      envelope: { mailFrom: { email: i.email }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
+    });
+    await end();
+    if (seconds > 0) {
+      say(t("sendUndo", seconds), {
+        text: t("undo"),
+        run: () => void takeBack(intention.key).then((was) => {
+          if (!was) return;
+          writers.value = [...writers.value, kept];
+          say(t("sendTakenBack"));
+        }),
+      }, seconds);
+    } else say(t("sending"));
+  };
+
+  const discard = async () => {
+    await saving.current;
+    if (d.id) {
+      const id = d.id;
+      await attempt(() => client.call("Email/set", { accountId: account.value, destroy: [id] }).then(sync));
+    }
+    await end();
+    say(t("discarded"));
+  };
+
+  const close = async () => {
+    clearTimeout(timer.current);
+    await save();
+    if (!dirty.current) await end();
+    else closeWriter(d.key); // it stays in this browser, and is offered again
+    void sync();
+  };
+
+  const tool = (icon: IconName, text: string, run: () => void) => (
+    <button type="button" class="tool" aria-label={text} title={text} onMouseDown={(e) => e.preventDefault()} onClick={run}><Icon name={icon} /></button>
+  );
+  const format = (icon: IconName & CommandName, text: string) => tool(icon, text, () => editor.current?.run(icon));
+  return (
+    <section
+      class={`writer ${wide.value || narrow.value ? "wide" : ""} ${dropping.value ? "dropping" : ""}`} role="dialog" aria-label={d.subject || t("compose")} data-drop={t("dropHere")}
+      onDragOver={(e) => { if (e.dataTransfer?.types.includes("Files")) { e.preventDefault(); dropping.value = true; } }}
+      onDragLeave={(e) => { if (e.target === e.currentTarget) dropping.value = false; }}
+      onDrop={(e) => { e.preventDefault(); dropping.value = false; void take([...(e.dataTransfer?.files ?? [])]); }}
+      onKeyDown={(e) => {
+        if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) { e.preventDefault(); void send(); }
+        if (e.key === "Escape") { e.stopPropagation(); void close(); }
+      }}
+    >
+      <div class="bar">
+        <h2>{t("compose")}</h2>
+        {!narrow.value && tool(wide.value ? "shrink" : "expand", t("expand"), () => (wide.value = !wide.value))}
+        {tool("close", t("close"), () => void close())}
+      </div>
+      <div class="fields">
+        {identities.value.length > 1 && (
+          <div class="line"><label for={`from-${d.key}`}>{t("from")}</label>
+            <select id={`from-${d.key}`} value={d.identity} onChange={(e) => { d.identity = e.currentTarget.value; touched(); }}>
+              {identities.value.map((i) => <option value={i.id}>{i.name ? `${i.name} <${i.email}>` : i.email}</option>)}
+            </select>
+          </div>
+        )}
+        <Recipients id={`to-${d.key}`} label={t("to")} list={d.to} set={(l) => { d.to = l; touched(); }} extra={!more.value && <button type="button" class="chip" onClick={() => (more.value = true)}>{t("cc")} {t("bcc")}</button>} />
+        {more.value && <Recipients id={`cc-${d.key}`} label={t("cc")} list={d.cc} set={(l) => { d.cc = l; touched(); }} />}
+        {more.value && <Recipients id={`bcc-${d.key}`} label={t("bcc")} list={d.bcc} set={(l) => { d.bcc = l; touched(); }} />}
+        <div class="line subject"><label for={`subject-${d.key}`}>{t("subject")}</label><input id={`subject-${d.key}`} dir="auto" value={d.subject} onInput={(e) => { d.subject = e.currentTarget.value; touched(); }} /></div>
+      </div>
+      <div class="editor" ref={place} onClick={(e) => { if (e.target === e.currentTarget) editor.current?.view.focus(); }} />
+      {(attachments.value.length > 0 || uploads.value.length > 0) && (
+        <ul class="files">
+          {attachments.value.map((a) => (
+            <li class="file"><Icon name={a.cid ? "image" : "attach"} /><span class="name">{a.name}</span><span class="quiet">{size(a.size)}</span>
+              <button type="button" class="tool" aria-label={t("removeAttachment", a.name)} onClick={() => { attachments.value = attachments.value.filter((x) => x !== a); touched(); }}><Icon name="close" /></button></li>
+          ))}
+          {uploads.value.map((u) => (
+            <li class="file"><span class="name">{u.name}</span><progress value={u.share} aria-label={t("uploading", u.name)} />
+              <button type="button" class="tool" aria-label={t("cancel")} onClick={() => u.abort.abort()}><Icon name="close" /></button></li>
+          ))}
+        </ul>
+      )}
+      <footer>
+        <button class="button primary" onClick={() => void send()} title="Ctrl+Enter"><Icon name="send" />{t("send")}</button>
+        {tool("attach", t("attach"), () => files.current?.click())}
+        {format("bold", t("bold"))}{format("italic", t("italic"))}{format("underline", t("underline"))}
+        {!narrow.value && <>{format("list", t("bulletList"))}{format("numbers", t("numberedList"))}{format("quote", t("quote"))}{format("clear", t("clearFormat"))}
+          {tool("link", t("link"), () => (sheet.value = { kind: "ask", title: t("link"), text: t("linkAsk"), yes: t("ok"), input: "https://", done: (href) => typeof href === "string" && /^(?:https?:|mailto:)/iu.test(href) && editor.current?.link(href) }))}</>}
+        {tool("trash", t("discard"), () => void discard())}
+        <span class="quiet" role="status">{status.value}</span>
+        <input ref={files} type="file" multiple hidden onChange={(e) => { void take([...(e.currentTarget.files ?? [])]); e.currentTarget.value = ""; }} />
+      </footer>
+    </section>
+  );
+}
+
+function Recipients({ id, label, list, set, extra }: { id: string; label: string; list: Address[]; set: (l: Address[]) => void; extra?: preact.ComponentChildren }) {
+  const own = useSignal(list);
+  const text = useSignal("");
+  const at = useSignal(0);
+  const input = useRef<HTMLInputElement>(null);
+  const found = text.value.length < 1 ? [] : known().filter((a) => `${a.name ?? ""} ${a.email}`.toLowerCase().includes(text.value.toLowerCase()) && !own.value.some((o) => o.email === a.email)).slice(0, 8);
+  const take = (l: Address[]) => {
+    if (l.length === 0) return;
+    own.value = [...own.value, ...l];
+    set(own.value);
+    text.value = "";
+    if (input.current) input.current.value = "";
+    at.value = 0;
+  };
+  return (
+    <div class="line">
+      <label for={id}>{label}</label>
+      <div class="tokens">
+        {own.value.map((a) => (
+          <span class={`token ${isAddress(a.email) ? "" : "bad"}`} title={a.email}>{a.name || a.email}
+            <button type="button" aria-label={`${t("delete")} ${a.email}`} onClick={() => { own.value = own.value.filter((x) => x !== a); set(own.value); }}>×</button></span>
+        ))}
+        <input
+          id={id} ref={input} autocomplete="off" spellcheck={false} inputMode="email" role="combobox" aria-expanded={found.length > 0} aria-controls={`${id}-list`} aria-autocomplete="list"
+          onInput={(e) => {
+            const v = e.currentTarget.value;
+            if (/[,;\n]\s*$/u.test(v)) take(parseAddresses(v));
+            else { text.value = v; at.value = 0; }
+          }}
+          onPaste={(e) => {
+            const v = e.clipboardData?.getData("text") ?? "";
+            if (!/[,;\n]/u.test(v.trim())) return;
+            e.preventDefault();
+            take(parseAddresses(v));
+          }}
+          onBlur={() => setTimeout(() => take(parseAddresses(input.current?.value ?? "")), 120)}
+          onKeyDown={(e) => {
+            if (e.key === "ArrowDown" && found.length > 0) at.value = (at.value + 1) % found.length;
+            else if (e.key === "ArrowUp" && found.length > 0) at.value = (at.value + found.length - 1) % found.length;
+            else if ((e.key === "Enter" || e.key === "Tab") && text.value && !e.ctrlKey && !e.metaKey) { if (found[at.value]) take([found[at.value]!]); else take(parseAddresses(text.value)); if (e.key === "Tab") return; }
+            else if (e.key === "Backspace" && !e.currentTarget.value && own.value.length > 0) { own.value = own.value.slice(0, -1); set(own.value); return; }
+            else if (e.key === "Escape" && found.length > 0) text.value = "";
+            else return;
+            e.preventDefault();
+            e.stopPropagation();
+          }}
+        />
+      </div>
+      {extra}
+      {found.length > 0 && (
+        <ul class="suggest" id={`${id}-list`} role="listbox">
+          {found.map((a, i) => <li role="option" aria-selected={i === at.value} onMouseDown={(e) => { e.preventDefault(); take([a]); }}>{a.name || a.email}{a.name && <small>{a.email}</small>}</li>)}
+        </ul>
+      )}
+    </div>
+  );
+}

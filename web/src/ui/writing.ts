@@ -1,0 +1,147 @@
+// Opening the writer: for a new message, an answer, a forward, a draft, or a mailto: link. The writer itself
+// is loaded when it is needed first.
+
+import { signal } from "@preact/signals";
+import type { Address, Id, Message } from "../jmap/types";
+import { messages, readMessages } from "../state/mail";
+import { identities } from "../state/mail";
+import { fullDate, t } from "../text";
+import { safeHTML } from "./html";
+
+export interface Attached {
+  blobId: Id;
+  name: string;
+  type: string;
+  size: number;
+  cid?: string;
+}
+
+export interface Draft {
+  key: number;
+  /** The e-mail of the draft at the server, if it is there. */
+  id: Id | null;
+  identity: Id;
+  to: Address[];
+  cc: Address[];
+  bcc: Address[];
+  subject: string;
+  html: string;
+  attachments: Attached[];
+  inReplyTo: string[] | null;
+  references: string[] | null;
+  answered: { id: Id; keyword: string } | null;
+}
+
+export type Asked =
+  | { kind: "new"; to?: Address[]; cc?: Address[]; bcc?: Address[]; subject?: string; text?: string }
+  | { kind: "reply" | "replyAll" | "forward"; id: Id }
+  | { kind: "draft"; id: Id };
+
+export const writers = signal<Draft[]>([]);
+let serial = 0;
+
+const escaped = (s: string) => s.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+export const textToHTML = (s: string) => s.split("\n").map((l) => `<p>${escaped(l)}</p>`).join("");
+
+function signature(identity: Id): string {
+  const i = identities.value.find((x) => x.id === identity);
+  if (!i) return "";
+  const html = i.htmlSignature || (i.textSignature ? textToHTML(i.textSignature) : "");
+  return html ? `<p></p><p>-- </p>${safeHTML(html).html}` : "";
+}
+
+const mine = () => new Set(identities.value.map((i) => i.email.toLowerCase()));
+
+function bodyOf(m: Message): string {
+  const html = m.htmlBody.map((p) => (p.partId && m.bodyValues[p.partId] ? (p.type === "text/html" ? safeHTML(m.bodyValues[p.partId]!.value).html : textToHTML(m.bodyValues[p.partId]!.value)) : ""));
+  return html.join("");
+}
+
+const list = (a: Address[] | null) => (a ?? []).map((x) => (x.name ? `${x.name} <${x.email}>` : x.email)).join(", ");
+
+function without(addresses: Address[], known: Set<string>): Address[] {
+  return addresses.filter((a) => {
+    const e = a.email.toLowerCase();
+    if (known.has(e)) return false;
+    known.add(e);
+    return true;
+  });
+}
+
+function prefixed(prefix: string, subject: string | null): string {
+  const plain = (subject ?? "").replace(/^((re|aw|fwd?|wg|回复|转发)\s*:\s*)+/iu, "");
+  return `${prefix}: ${plain}`;
+}
+
+/** Opens a writer. */
+export async function write(asked: Asked): Promise<void> {
+  const identity = identities.value[0]?.id ?? "";
+  const draft: Draft = { key: ++serial, id: null, identity, to: [], cc: [], bcc: [], subject: "", html: "", attachments: [], inReplyTo: null, references: null, answered: null };
+  if (asked.kind === "new") {
+    Object.assign(draft, { to: asked.to ?? [], cc: asked.cc ?? [], bcc: asked.bcc ?? [], subject: asked.subject ?? "", html: (asked.text ? textToHTML(asked.text) : "<p></p>") + signature(identity) });
+  } else {
+    await readMessages([asked.id]);
+    const m = messages.value.get(asked.id);
+    if (!m) return;
+    if (asked.kind === "draft") fromDraft(draft, m);
+    else answer(draft, m, asked.kind);
+  }
+  writers.value = [...writers.value, draft];
+}
+
+function fromDraft(d: Draft, m: Message): void {
+  Object.assign(d, {
+    id: m.id, to: m.to ?? [], cc: m.cc ?? [], bcc: m.bcc ?? [], subject: m.subject ?? "", html: bodyOf(m), inReplyTo: m.inReplyTo, references: m.references,
+    identity: identities.value.find((i) => i.email.toLowerCase() === m.from?.[0]?.email.toLowerCase())?.id ?? d.identity,
+    attachments: m.attachments.flatMap((p) => (p.blobId ? [{ blobId: p.blobId, name: p.name ?? "file", type: p.type, size: p.size, ...(p.cid ? { cid: p.cid } : {}) }] : [])),
+  });
+}
+
+function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forward"): void {
+  const own = mine();
+  const received = [...(m.to ?? []), ...(m.cc ?? [])].find((a) => own.has(a.email.toLowerCase()));
+  d.identity = identities.value.find((i) => i.email.toLowerCase() === received?.email.toLowerCase())?.id ?? d.identity;
+  d.references = [...(m.references ?? m.inReplyTo ?? []), ...(m.messageId ?? [])].slice(-50);
+  const who = list(m.from);
+  if (kind === "forward") {
+    d.subject = prefixed("Fwd", m.subject);
+    d.attachments = m.attachments.flatMap((p) => (p.blobId ? [{ blobId: p.blobId, name: p.name ?? "message.eml", type: p.type, size: p.size, ...(p.cid ? { cid: p.cid } : {}) }] : []));
+    const head = [`${t("from")}: ${who}`, `${t("date")}: ${fullDate(m.sentAt ?? m.receivedAt)}`, `${t("subject")}: ${m.subject ?? ""}`, `${t("to")}: ${list(m.to)}`];
+    d.html = `<p></p>${signature(d.identity)}<p>---------- ${escaped(t("forwarded"))} ----------</p>${head.map((h) => `<p>${escaped(h)}</p>`).join("")}<p></p>${bodyOf(m)}`;
+    d.answered = { id: m.id, keyword: "$forwarded" };
+    return;
+  }
+  d.subject = prefixed("Re", m.subject);
+  d.inReplyTo = m.messageId;
+  const sentByMe = (m.from ?? []).some((a) => own.has(a.email.toLowerCase()));
+  const target = sentByMe ? (m.to ?? []) : (m.replyTo?.length ? m.replyTo : (m.from ?? []));
+  const known = new Set<string>(sentByMe ? [] : own);
+  d.to = without(target, known);
+  if (d.to.length === 0) d.to = target;
+  if (kind === "replyAll") d.cc = without([...(sentByMe ? [] : (m.to ?? [])), ...(m.cc ?? [])], new Set([...known, ...own]));
+  d.html = `<p></p>${signature(d.identity)}<p>${escaped(t("wrote", fullDate(m.sentAt ?? m.receivedAt), who))}</p><blockquote>${bodyOf(m)}</blockquote>`;
+  d.answered = { id: m.id, keyword: "$answered" };
+}
+
+/** Reads a mailto: link (RFC 6068); what it may not set is left out. */
+export function mailto(link: string): Asked | undefined {
+  const m = /^mailto:([^?]*)(?:\?(.*))?$/iu.exec(link);
+  if (!m) return undefined;
+  const addresses = (s: string) => s.split(",").map((a) => decodeURIComponent(a).trim()).filter(Boolean).map((email) => ({ name: null, email }));
+  const asked: Extract<Asked, { kind: "new" }> = { kind: "new", to: addresses(m[1] ?? "") };
+  for (const part of (m[2] ?? "").split("&")) {
+    const [name, value = ""] = part.split("=");
+    switch (name?.toLowerCase()) {
+      case "to": asked.to = [...asked.to!, ...addresses(value)]; break;
+      case "cc": asked.cc = addresses(value); break;
+      case "bcc": asked.bcc = addresses(value); break;
+      case "subject": asked.subject = decodeURIComponent(value).replace(/[\r\n]+/gu, " "); break;
+      case "body": asked.text = decodeURIComponent(value); break;
+    }
+  }
+  return asked;
+}
+
+export function closeWriter(key: number): void {
+  writers.value = writers.value.filter((d) => d.key !== key);
+}
