@@ -1,17 +1,17 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-824914f38301";
+var e = globalThis, t = "doublet-31a723d43a4e";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
 		"/mail-frame",
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-3aBymnFy.js",
-		"/assets/index-DBupE5b8.js",
-		"/assets/settings-21Zhejqi.js",
-		"/assets/style-BAAoweUH.css",
-		"/assets/writer-Cv_5Uvky.js",
-		"/assets/zh-BIatVbbh.js",
+		"/assets/de-BuFi9QUb.js",
+		"/assets/index-Bjmhi-uh.js",
+		"/assets/settings-ivktxEDS.js",
+		"/assets/style-CxUk8kGB.css",
+		"/assets/writer-BggOGJA_.js",
+		"/assets/zh-CqwYZvSU.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	])).then(() => e.skipWaiting()));
@@ -22,12 +22,12 @@ e.addEventListener("install", (n) => {
 	e.request.method === "GET" && t.origin === location.origin && (e.request.mode === "navigate" && t.pathname === "/" ? e.respondWith(fetch(e.request).catch(async () => await caches.match("/") ?? Response.error())) : (t.pathname === "/mail-frame" || [
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-3aBymnFy.js",
-		"/assets/index-DBupE5b8.js",
-		"/assets/settings-21Zhejqi.js",
-		"/assets/style-BAAoweUH.css",
-		"/assets/writer-Cv_5Uvky.js",
-		"/assets/zh-BIatVbbh.js",
+		"/assets/de-BuFi9QUb.js",
+		"/assets/index-Bjmhi-uh.js",
+		"/assets/settings-ivktxEDS.js",
+		"/assets/style-CxUk8kGB.css",
+		"/assets/writer-BggOGJA_.js",
+		"/assets/zh-CqwYZvSU.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	].includes(t.pathname)) && e.respondWith(caches.match(t.pathname === "/mail-frame" && !t.search ? "/mail-frame" : e.request).then((t) => t ?? fetch(e.request))));

@@ -1,14 +1,16 @@
-// The language of the client: the person's choice, else the browser's, else English.
+// The language of the client: the person's choice, else the browser's, else English. All text stands in catalogues of the
+// same keys, which the server reads too (serve/lite); {0} stands for a value.
 
 import { computed, signal } from "@preact/signals";
-import { en, type Catalogue } from "./en";
+import en from "./en.json";
 
+export type Catalogue = typeof en;
 export type Language = "en" | "de" | "zh";
 export const languages: Record<Language, string> = { en: "English", de: "Deutsch", zh: "中文" };
 
 const others: Record<Exclude<Language, "en">, () => Promise<Catalogue>> = {
-  de: () => import("./de").then((m) => m.de),
-  zh: () => import("./zh").then((m) => m.zh),
+  de: () => import("./de.json").then((m) => m.default),
+  zh: () => import("./zh.json").then((m) => m.default),
 };
 
 export const language = signal<Language>("en");

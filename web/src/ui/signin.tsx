@@ -56,6 +56,7 @@ export function SignIn() {
           {t("staySignedIn")}
         </label>
         <button class="button primary" disabled={busy.value}>{t("signIn")}</button>
+        <a class="other-way" href="/lite/">{t("liteMode")}</a>
       </form>
     </main>
   );
