@@ -12,9 +12,9 @@ import (
 	"doublet/test/external"
 )
 
-// TestPrograms: swaks, msmtp and curl send; curl, imaplib, mutt and mbsync read.
+// TestPrograms: swaks, msmtp, curl and neomutt send; curl, imaplib, mutt, neomutt, mbsync and offlineimap read.
 func TestPrograms(t *testing.T) {
-	external.Need(t, "swaks", "msmtp", "curl", "python3", "mutt", "mbsync")
+	external.Need(t, "swaks", "msmtp", "curl", "python3", "mutt", "neomutt", "mbsync", "offlineimap")
 	s := demo(t)
 	t.Run("swaks sends, curl reads", func(t *testing.T) { swaks(t, s) })
 	t.Run("swaks signs in with STARTTLS", func(t *testing.T) { swaksTLS(t, s) })
@@ -26,7 +26,9 @@ func TestPrograms(t *testing.T) {
 		want(t, run(t, "", []string{"PORT=" + s.port["imap"]}, "timeout", "60", "python3", "-c", zlibScript), "done")
 	})
 	t.Run("mutt reads", func(t *testing.T) { mutt(t, s) })
+	t.Run("neomutt sends, reads, files away", func(t *testing.T) { neomutt(t, s) })
 	t.Run("mbsync both ways", func(t *testing.T) { mbsync(t, s) })
+	t.Run("offlineimap both ways", func(t *testing.T) { offlineimap(t, s) })
 	t.Run("http", func(t *testing.T) { http(t, s) })
 	t.Run("check", func(t *testing.T) { want(t, s.doublet("check", "--deep"), "") })
 }
@@ -227,6 +229,75 @@ set delete=yes
 	want(t, string(b), "Subject: from swaks", "Subject: from curl")
 }
 
+// neomutt sends by submission with a copy in Sent, reads with QRESYNC, and moves what it has flagged into the archive.
+func neomutt(t *testing.T, s *server) {
+	dir := t.TempDir()
+	rc, out := filepath.Join(dir, "rc"), filepath.Join(dir, "out.mbox")
+	conf := fmt.Sprintf(`set folder="imap://carol@127.0.0.1:%[1]s/"
+set imap_user="carol"
+set imap_pass="demo"
+set spoolfile="+INBOX"
+set record="+Sent"
+set trash=""
+set smtp_url="smtp://carol:demo@127.0.0.1:%[2]s/"
+set smtp_authenticators="plain"
+set imap_authenticators="plain"
+set from="carol@example.com"
+set realname="Carol C"
+set ssl_starttls=no
+set ssl_force_tls=no
+set imap_condstore=yes
+set imap_qresync=yes
+set header_cache="%[3]s/cache"
+set mbox_type=mbox
+set confirmappend=no
+set confirmcreate=no
+set auto_tag=yes
+set delete=yes
+set move=no
+set editor="%[3]s/editor"
+`, s.port["imap"], s.port["submission"], dir)
+	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	editor := filepath.Join(dir, "editor")
+	if err := os.WriteFile(editor, []byte("#!/bin/sh\necho Grüße. >>\"$1\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"TERM=xterm", "HOME=" + dir}
+	press := func(keys string) {
+		run(t, "", env, "script", "-qec", fmt.Sprintf("neomutt -n -F %s -e 'push \"%s\"'", rc, keys), "/dev/null")
+	}
+	run(t, "Grüße.\n", env, "neomutt", "-n", "-F", rc, "-s", "one from neomutt", "carol@example.com")
+	press("<mail>carol@example.com<enter>two from neomutt<enter><send-message><quit>")
+	for _, subject := range []string{"one from neomutt", "two from neomutt"} {
+		want(t, s.body(t, "carol", subject), "From: Carol C <carol@example.com>", "ESMTPA")
+	}
+	press("<tag-pattern>~s neomutt<enter><copy-message>" + out + "<enter><quit>")
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, string(b), "Subject: one from neomutt", "Subject: two from neomutt")
+	press("<tag-pattern>~s one<enter><flag-message><tag-pattern>~s one<enter><save-message>=Archive<enter><quit>")
+	search := func(box, query string) string {
+		return strings.TrimSpace(run(t, "", nil, "curl", "-s", s.imapURL(box), "-u", "carol:demo", "-X", "SEARCH "+query))
+	}
+	if got := search("INBOX", "SUBJECT neomutt"); strings.Count(got, " ") != 2 {
+		t.Errorf("in INBOX one message of neomutt is to be left: %q", got)
+	}
+	for box, query := range map[string]string{"Archive": `SUBJECT "one from neomutt" FLAGGED`, "Sent": `SUBJECT "two from neomutt" SEEN`} {
+		if got := search(box, query); got == "* SEARCH" {
+			t.Errorf("%s has no message %s", box, query)
+		}
+	}
+	// With what it keeps, it is told what has gone since.
+	press("<tag-pattern>~s neomutt<enter><delete-message><quit>")
+	if got := search("INBOX", "SUBJECT neomutt"); got != "* SEARCH" {
+		t.Errorf("left in INBOX: %q", got)
+	}
+}
+
 func mbsync(t *testing.T, s *server) {
 	dir := t.TempDir()
 	rc := filepath.Join(dir, "mbsyncrc")
@@ -257,36 +328,123 @@ SyncState *
 	if err := os.MkdirAll(filepath.Join(dir, "mail"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	sync := func() { run(t, "", []string{"HOME=" + dir}, "mbsync", "-c", rc, "all") }
-	sync()
-	count := func() int {
-		n := 0
+	bothWays(t, s, "alice", filepath.Join(dir, "mail", "INBOX"), func() {
+		run(t, "", []string{"HOME=" + dir}, "mbsync", "-c", rc, "all")
+	})
+}
+
+func offlineimap(t *testing.T, s *server) {
+	dir := t.TempDir()
+	rc := filepath.Join(dir, "rc")
+	conf := fmt.Sprintf(`[general]
+accounts = demo
+metadata = %s/meta
+ui = basic
+
+[Account demo]
+localrepository = near
+remoterepository = far
+
+[Repository near]
+type = Maildir
+localfolders = %s/mail
+
+[Repository far]
+type = IMAP
+remotehost = 127.0.0.1
+remoteport = %s
+remoteuser = bob
+remotepass = demo
+ssl = no
+starttls = no
+auth_mechanisms = PLAIN
+maxconnections = 2
+folderfilter = lambda name: name in ("INBOX", "Archive", "Sent")
+`, dir, dir, s.port["imap"])
+	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bothWays(t, s, "bob", filepath.Join(dir, "mail", "INBOX"), func() {
+		run(t, "", []string{"HOME=" + dir}, "offlineimap", "-o", "-c", rc)
+	})
+}
+
+// bothWays lets a program keep a person's INBOX and a Maildir the same: what is new, marked or deleted on either side
+// is so on the other after a sync, and nothing doubles.
+func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
+	t.Helper()
+	list := func() (files []string) {
 		for _, sub := range []string{"new", "cur"} {
-			entries, err := os.ReadDir(filepath.Join(dir, "mail", "INBOX", sub))
+			found, err := filepath.Glob(filepath.Join(inbox, sub, "*"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			n += len(entries)
+			files = append(files, found...)
 		}
-		return n
+		return files
 	}
-	before := count()
+	// holding finds the one file with a subject.
+	holding := func(subject string) (file string) {
+		for _, f := range list() {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "Subject: "+subject) {
+				if file != "" {
+					t.Errorf("%q is there twice", subject)
+				}
+				file = f
+			}
+		}
+		if file == "" {
+			t.Fatalf("no message %q", subject)
+		}
+		return file
+	}
+	there := func(query string) string {
+		return run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", query)
+	}
+	sync()
+	before := len(list())
 	if before == 0 {
-		t.Fatal("mbsync fetched nothing")
+		t.Fatal("nothing was fetched")
 	}
-	// A message that is new here goes there, a new one there comes here, and nothing doubles.
-	local := filepath.Join(dir, "mail", "INBOX", "new", "1700000000.1_1.host")
-	if err := os.WriteFile(local, []byte("From: alice@example.com\nSubject: made offline\n\nHello.\n"), 0o600); err != nil {
+	local := filepath.Join(inbox, "new", "1700000000.1_1.host")
+	if err := os.WriteFile(local, []byte("From: "+user+"@example.com\nSubject: made offline by "+user+"\n\nHello.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "x@elsewhere.example", "--to", "alice@example.com",
+	run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "x@elsewhere.example", "--to", user+"@example.com",
 		"--header", "Subject: while syncing")
 	sync()
 	sync()
-	if got := count(); got != before+2 {
+	if got := len(list()); got != before+2 {
 		t.Errorf("%d messages after the second sync, want %d", got, before+2)
 	}
-	want(t, s.body(t, "alice", "made offline"), "Hello.")
+	want(t, s.body(t, user, "made offline by "+user), "Hello.")
+	// Marked here and there, and then deleted here.
+	old := holding("while syncing")
+	marked := filepath.Join(inbox, "cur", strings.TrimSuffix(filepath.Base(old), ":2,")+":2,FS")
+	if err := os.Rename(old, marked); err != nil {
+		t.Fatal(err)
+	}
+	uid := strings.Fields(there(`UID SEARCH SUBJECT "made offline by"`))
+	there("UID STORE " + uid[len(uid)-1] + ` +FLAGS (\Answered)`)
+	sync()
+	want(t, there(`SEARCH SUBJECT "while syncing" FLAGGED SEEN`), "* SEARCH ")
+	if _, flags, _ := strings.Cut(holding("made offline by "+user), ":2,"); !strings.Contains(flags, "R") {
+		t.Errorf("flags here %q, \\Answered there", flags)
+	}
+	if err := os.Remove(holding("while syncing")); err != nil {
+		t.Fatal(err)
+	}
+	sync()
+	if out := strings.TrimSpace(there(`SEARCH SUBJECT "while syncing"`)); out != "* SEARCH" {
+		t.Errorf("deleted here, and there %q", out)
+	}
+	if got := len(list()); got != before+1 {
+		t.Errorf("%d messages at the end, want %d", got, before+1)
+	}
 }
 
 func http(t *testing.T, s *server) {
