@@ -486,16 +486,22 @@ func (l *Local) Bury(ctx context.Context, db note.DatabaseID, by Peer, unids []n
 
 // bury deletes a note that another replica deleted for good. An edit that the other never saw comes back
 // as a new note, whose name follows from the old one's and from the edit: the same wherever it happens.
+//
+// A follower deletes nothing of its own accord, for that would be a change that waits for its home as well: it only
+// stops waiting for what its home says is gone.
 func (l *Local) bury(w *store.Writer, u note.UNID, given uint64, ack *Ack) error {
+	follows := w.Home() != nil
 	id, err := w.Find(u)
 	if err != nil {
 		return err
 	}
 	n, err := w.Remote(id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if stub(n) {
+	case stub(n) && follows:
+		return w.Bury(u)
+	case stub(n):
 		return nil
 	}
 	if g := grantOf(&l.who, &w.Reader); !g.whole() {
@@ -515,7 +521,10 @@ func (l *Local) bury(w *store.Writer, u note.UNID, given uint64, ack *Ack) error
 		ack.Added++
 	}
 	ack.Deleted++
-	if n.Class != note.Folder {
+	switch {
+	case follows:
+		return w.Bury(u)
+	case n.Class != note.Folder:
 		return w.Destroy(id)
 	}
 	// What is in it finds another place, as when the deletion had come by itself.

@@ -45,9 +45,10 @@ func (x *sender) page(ctx context.Context, p *HeadPage) error {
 	return x.notes(ctx, asks)
 }
 
-// buryAtSource deletes at the source what the target has deleted for good, if whoever sends may do that.
+// buryAtSource deletes at the source what the target has deleted for good, if whoever sends may do that. A source
+// that has a home takes that home's word alone.
 func (x *sender) buryAtSource(ctx context.Context, gone []note.UNID) error {
-	if x.hf.May&MayPush == 0 || x.hf.Shared {
+	if x.hf.May&MayPush == 0 || x.hf.Shared && !(x.ht.Shared && x.ht.Leads) {
 		return nil
 	}
 	if err := x.bury(ctx, x.from, x.ht.Peer, gone); err != nil && !errors.Is(err, store.ErrDenied) {

@@ -150,6 +150,91 @@ func TestClusterEcho(t *testing.T) {
 	}
 }
 
+// TestClusterGrave: a mate that comes late with what its home has deleted for good ends its waiting, and changes nothing
+// that the home would have to number.
+func TestClusterGrave(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, 97, 3)
+	home, mate, late := all[0], all[1], all[2]
+	rng := rand.New(rand.NewPCG(9, 9))
+	send := func(from, to *server) {
+		t.Helper()
+		_, err := Send(context.Background(), from.side(), to.side(), testDB, SendOptions{})
+		from.must(err)
+	}
+	send(home, mate)
+	send(home, late)
+	mate.deliver(testDB, "INBOX", letter(rng, 2000))
+	send(mate, late)
+	send(mate, home)
+	u, err := note.ParseUNID(home.places(testDB)["INBOX"][0])
+	home.must(err)
+	home.destroy(testDB, u)
+	home.must(home.svc.Forget(context.Background(), testDB, late.replica()))
+	home.must(home.update(testDB, func(w *store.Writer) error { return w.SetPeer(late.replica(), 1<<40) }))
+	home.must(home.update(testDB, func(w *store.Writer) error { return w.SetPeer(mate.replica(), 1<<40) }))
+	home.must(home.s.Maintain(context.Background(), testDB))
+	home.read(testDB, func(r *store.Reader) error {
+		if _, err := r.Find(u); !errors.Is(err, store.ErrGrave) {
+			t.Fatalf("the home has it yet: %v", err)
+		}
+		return nil
+	})
+	pending := func() (p bool) {
+		late.read(testDB, func(r *store.Reader) error { p = r.Position().Pending; return nil })
+		return p
+	}
+	if !pending() {
+		t.Fatal("the late mate waits for nothing")
+	}
+	send(late, home)
+	if pending() {
+		t.Error("the late mate waits yet")
+	}
+	send(home, late)
+	send(home, mate)
+	same(t, "buried", testDB, home, late)
+	same(t, "buried", testDB, home, mate)
+	late.check()
+}
+
+// TestClusterPending: while a mate waits for its home to number something, it has passed none of the home's deletions.
+func TestClusterPending(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, 96, 2)
+	home, mate := all[0], all[1]
+	rng := rand.New(rand.NewPCG(9, 9))
+	send := func(from, to *server) {
+		t.Helper()
+		_, err := Send(context.Background(), from.side(), to.side(), testDB, SendOptions{})
+		from.must(err)
+	}
+	given := func() uint64 {
+		t.Helper()
+		list, err := home.svc.History(context.Background())
+		home.must(err)
+		for _, x := range list {
+			if x.Replica == mate.replica() {
+				return x.Given
+			}
+		}
+		return 0
+	}
+	send(home, mate)
+	before := given()
+	home.deliver(testDB, "INBOX", letter(rng, 2000))
+	mate.deliver(testDB, "INBOX", letter(rng, 2000))
+	send(home, mate)
+	if got := given(); got != before {
+		t.Errorf("it waits, and has passed %d, before %d", got, before)
+	}
+	send(mate, home)
+	send(home, mate)
+	if got := given(); got <= before {
+		t.Errorf("it waits for nothing, and has passed %d, before %d", got, before)
+	}
+}
+
 // TestClusterPoison: a bad note of the ledger is set aside, the others are numbered, and it comes when it can.
 func TestClusterPoison(t *testing.T) {
 	t.Parallel()

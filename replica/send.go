@@ -167,7 +167,7 @@ func (x *sender) ledger(ctx context.Context) error {
 			return fmt.Errorf("source: %w", err)
 		}
 		if !at.Partial && empty(p) {
-			return x.endLedger(ctx, p.Seq)
+			return x.endLedger(ctx, p, &at)
 		}
 		if err := x.strip(ctx, p); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (x *sender) ledger(ctx context.Context) error {
 		x.told(uint64(done))
 		at, again, most, tries = ack.Position, nil, x.o.Most, 0
 		if !p.More {
-			return x.endLedger(ctx, p.Seq)
+			return x.endLedger(ctx, p, &at)
 		}
 	}
 }
@@ -265,15 +265,19 @@ func empty(p *LedgerPage) bool {
 	return p.From == p.To && !p.Whole && p.Info == nil && len(p.Notes)+len(p.Again)+len(p.Expunged)+len(p.Damaged) == 0
 }
 
-// endLedger lets the sides remember what the target has, and what was set aside.
-func (x *sender) endLedger(ctx context.Context, seq uint64) error {
+// endLedger lets the sides remember what the target has, and what was set aside. A target that waits for its home to
+// number something has passed nothing yet: what it waits with may be what a deletion did not know of.
+func (x *sender) endLedger(ctx context.Context, p *LedgerPage, at *store.Position) error {
 	if len(x.aside)+len(x.ht.Aside) > 0 {
 		err := x.to.Mark(ctx, x.db, Mark{Peer: x.hf.Peer, Name: x.o.From, Aside: append([]Refused{}, x.aside...)})
 		if err != nil {
 			return fmt.Errorf("target: %w", err)
 		}
 	}
-	return x.given(ctx, seq)
+	if at.Pending {
+		return nil
+	}
+	return x.given(ctx, p.Seq)
 }
 
 // ledgerObjects brings the objects of a page. They are held until all of them are there, so a page that names

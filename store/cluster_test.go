@@ -247,6 +247,13 @@ func TestConfirm(t *testing.T) {
 		t.Errorf("unconfirmed: %v, %d notes", err, count(dbs[1]))
 	}
 	m.must(m.s.Replicate(m.ctx, dbs[1].id, func(w *store.Writer) error { _, err := w.Create(store.New{}); return err }))
+	// Who finds it done by another, whose change nobody has confirmed yet, waits as well.
+	for i, d := range dbs[:2] {
+		err := m.update(func(...*store.Writer) error { return nil }, d)
+		if want := i > 0; errors.Is(err, store.ErrUnconfirmed) != want {
+			t.Errorf("%d: nothing changed, nothing confirmed: %v", i, err)
+		}
+	}
 	if admit = refuse; !errors.Is(create(dbs[2]), refuse) || count(dbs[2]) != 1 {
 		t.Errorf("refused beforehand, there are %d notes", count(dbs[2]))
 	}

@@ -51,8 +51,12 @@ func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn fu
 		return err
 	}
 	if c.batch == nil {
-		// Nothing changed, but what fn saw must be durable before anyone is told of it.
-		return s.hz.wait(c.seen)
+		// Nothing changed, but what fn saw must be durable, and confirmed, before anyone is told of it: a delivery
+		// that comes once more is answered by the first one's note.
+		if err := s.hz.wait(c.seen); err != nil {
+			return err
+		}
+		return tx.confirm(ctx, c.seen)
 	}
 	err = c.batch.SyncWait()
 	if err != nil {
@@ -92,14 +96,16 @@ func (tx *Tx) admit(ctx context.Context) error {
 	return nil
 }
 
-// confirm waits until mates have what was changed of databases that ask for it.
+// confirm waits until mates have what the databases that ask for it hold up to a sequence: those that were changed, or
+// all of them where nothing was.
 func (tx *Tx) confirm(ctx context.Context, seq uint64) error {
 	if tx.s.opt.Confirm == nil || tx.unconfirmed {
 		return nil
 	}
+	changed := slices.ContainsFunc(tx.writers, (*Writer).changed)
 	var ids []note.DatabaseID
 	for _, w := range tx.writers {
-		if w.st.info.Ack != layout.AckLocal && w.changed() {
+		if w.st.info.Ack != layout.AckLocal && w.changed() == changed {
 			ids = append(ids, w.db.id)
 		}
 	}
