@@ -121,13 +121,13 @@ func readEntries(b []byte) ([]*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]*Entry, r.count(12, maxPositions))
+	list := make([]*Entry, r.AtMost(maxPositions, 12))
 	for i := range list {
-		e := &Entry{ID: note.DatabaseID(r.uint64()), Kind: r.string(), Title: r.string()}
-		e.Queue = r.byte()&1 != 0
-		for range r.count(18, note.Slots) {
-			x := Replica{Server: r.unid(), Slot: r.byte() & (note.Slots - 1), State: Serving}
-			x.Order = int(r.varint())
+		e := &Entry{ID: note.DatabaseID(r.Uint64()), Kind: r.Word(maxWord), Title: r.Word(maxWord)}
+		e.Queue = r.Byte()&1 != 0
+		for range r.AtMost(note.Slots, 18) {
+			x := Replica{Server: r.UNID(), Slot: r.Byte() & (note.Slots - 1), State: Serving}
+			x.Order = int(r.Varint())
 			e.Replicas = append(e.Replicas, x)
 			e.used |= 1 << x.Slot
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/note"
+	"doublet/note/pack"
 	"doublet/store"
 )
 
@@ -107,13 +108,13 @@ func readHello(b []byte) (hello, error) {
 	if err != nil {
 		return hello{}, err
 	}
-	h := hello{version: r.v, boot: r.uint64(), incarnation: r.uint64()}
-	f := r.byte()
+	h := hello{version: r.v, boot: r.Uint64(), incarnation: r.Uint64()}
+	f := r.Byte()
 	h.serving, h.restricted, h.full, h.caught = f&1 != 0, f&2 != 0, f&4 != 0, f&8 != 0
-	h.index, h.threshold = min(r.byte(), 100), min(r.byte(), 100)
-	h.users, h.databases, h.leads = r.uint32(), r.uint32(), r.uint32()
-	for range r.count(17, maxServers) {
-		h.hears = append(h.hears, heard{r.unid(), time.Duration(min(r.uvarint(), 1<<40)) * time.Millisecond})
+	h.index, h.threshold = min(r.Byte(), 100), min(r.Byte(), 100)
+	h.users, h.databases, h.leads = r.Uvarint32(), r.Uvarint32(), r.Uvarint32()
+	for range r.AtMost(maxServers, 17) {
+		h.hears = append(h.hears, heard{r.UNID(), time.Duration(min(r.Uvarint(), 1<<40)) * time.Millisecond})
 	}
 	return h, r.end()
 }
@@ -144,13 +145,13 @@ func readTold(b []byte) ([]told, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]told, r.count(10, maxPositions))
+	list := make([]told, r.AtMost(maxPositions, 10))
 	for i := range list {
 		t := &list[i]
-		t.db = note.DatabaseID(r.uint64())
-		f := r.byte()
+		t.db = note.DatabaseID(r.Uint64())
+		f := r.Byte()
 		t.missing, t.out, t.leads, t.stained = f&1 != 0, f&2 != 0, f&4 != 0, f&8 != 0
-		t.slot = r.byte() & (note.Slots - 1)
+		t.slot = r.Byte() & (note.Slots - 1)
 		t.pos = r.position()
 	}
 	return list, r.end()
@@ -161,15 +162,15 @@ func appendPosition(b []byte, p *store.Position) []byte {
 }
 
 func (r *reader) position() (p store.Position) {
-	if r.bad {
+	if r.Bad {
 		return p
 	}
 	var err error
-	if p.Ledger, r.b, err = note.ReadLedger(r.b); err != nil {
-		r.spoil()
+	if p.Ledger, r.B, err = note.ReadLedger(r.B); err != nil {
+		r.Spoil()
 		return p
 	}
-	p.LastUIDValidity = r.uint32()
+	p.LastUIDValidity = r.Uvarint32()
 	return p
 }
 
@@ -191,7 +192,7 @@ func readRequest(b []byte) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	q := request{db: note.DatabaseID(r.uint64()), boot: r.uint64()}
+	q := request{db: note.DatabaseID(r.Uint64()), boot: r.Uint64()}
 	q.pos = r.position()
 	return q, r.end()
 }
@@ -216,9 +217,9 @@ func readDatabases(b []byte) ([]note.DatabaseID, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]note.DatabaseID, r.count(8, maxPositions))
+	list := make([]note.DatabaseID, r.AtMost(maxPositions, 8))
 	for i := range list {
-		list[i] = note.DatabaseID(r.uint64())
+		list[i] = note.DatabaseID(r.Uint64())
 	}
 	return list, r.end()
 }
@@ -238,104 +239,29 @@ func readPlaces(b []byte) ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]place, r.count(25, maxPositions))
+	list := make([]place, r.AtMost(maxPositions, 25))
 	for i := range list {
-		list[i] = place{note.DatabaseID(r.uint64()), r.unid(), r.byte()&1 != 0}
+		list[i] = place{note.DatabaseID(r.Uint64()), r.UNID(), r.Byte()&1 != 0}
 	}
 	return list, r.end()
 }
 
 // reader takes apart what came from another server. It remembers whether it ever ran short.
 type reader struct {
-	v   uint8
-	b   []byte
-	bad bool
+	pack.Reader
+	v uint8
 }
 
 func begin(b []byte) (*reader, error) {
 	if len(b) == 0 || b[0] < Oldest {
 		return nil, fmt.Errorf("%w: empty, or of a version before %d", errFormat, Oldest)
 	}
-	return &reader{v: b[0], b: b[1:]}, nil
-}
-
-func (r *reader) spoil() { r.bad, r.b = true, nil }
-
-func (r *reader) fixed(dst []byte) {
-	if len(r.b) < len(dst) {
-		r.spoil()
-		return
-	}
-	copy(dst, r.b)
-	r.b = r.b[len(dst):]
-}
-
-func (r *reader) byte() byte {
-	var b [1]byte
-	r.fixed(b[:])
-	return b[0]
-}
-
-func (r *reader) uint64() uint64 {
-	var b [8]byte
-	r.fixed(b[:])
-	return binary.BigEndian.Uint64(b[:])
-}
-
-func (r *reader) unid() (u note.UNID) {
-	r.fixed(u[:])
-	return u
-}
-
-func (r *reader) uvarint() uint64 {
-	v, k := binary.Uvarint(r.b)
-	if k <= 0 {
-		r.spoil()
-		return 0
-	}
-	r.b = r.b[k:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, k := binary.Varint(r.b)
-	if k <= 0 {
-		r.spoil()
-		return 0
-	}
-	r.b = r.b[k:]
-	return v
-}
-
-func (r *reader) uint32() uint32 {
-	v := r.uvarint()
-	if v > 1<<32-1 {
-		r.spoil()
-		return 0
-	}
-	return uint32(v)
-}
-
-// count reads a count of entries of at least size bytes each, at most limit.
-func (r *reader) count(size, limit int) int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)/size) || n > uint64(limit) {
-		r.spoil()
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) string() string {
-	n := r.count(1, maxWord)
-	s := string(r.b[:n])
-	r.b = r.b[n:]
-	return s
+	return &reader{pack.Reader{B: b[1:]}, b[0]}, nil
 }
 
 // end says what is wrong with what was read. A newer version may have more to say.
 func (r *reader) end() error {
-	if r.bad || r.v <= Version && len(r.b) != 0 {
+	if r.Bad || r.v <= Version && len(r.B) != 0 {
 		return errFormat
 	}
 	return nil

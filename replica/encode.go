@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"doublet/note"
+	"doublet/note/pack"
 	"doublet/store"
 )
 
@@ -45,9 +46,8 @@ func appendBool(dst []byte, on bool) []byte {
 // reader takes apart what came from elsewhere. It remembers whether it ever ran short or met what
 // cannot be, so that a page is read in one go.
 type reader struct {
-	v   uint8
-	b   []byte
-	bad bool
+	pack.Reader
+	v uint8
 }
 
 // read begins with the version byte.
@@ -58,103 +58,12 @@ func read(b []byte) (*reader, error) {
 	if b[0] < Oldest || b[0] > Version {
 		return nil, fmt.Errorf("%w: it is of version %d, this side understands %d to %d", ErrVersion, b[0], Oldest, Version)
 	}
-	return &reader{v: b[0], b: b[1:]}, nil
-}
-
-func (r *reader) spoil() { r.bad, r.b = true, nil }
-
-func (r *reader) uvarint() uint64 {
-	v, k := binary.Uvarint(r.b)
-	if k <= 0 {
-		r.spoil()
-		return 0
-	}
-	r.b = r.b[k:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, k := binary.Varint(r.b)
-	if k <= 0 {
-		r.spoil()
-		return 0
-	}
-	r.b = r.b[k:]
-	return v
-}
-
-func (r *reader) fixed(dst []byte) {
-	if len(r.b) < len(dst) {
-		r.spoil()
-		return
-	}
-	copy(dst, r.b)
-	r.b = r.b[len(dst):]
-}
-
-func (r *reader) byte() byte {
-	var b [1]byte
-	r.fixed(b[:])
-	return b[0]
-}
-
-func (r *reader) bool() bool {
-	b := r.byte()
-	if b > 1 {
-		r.spoil()
-	}
-	return b == 1
-}
-
-func (r *reader) unid() (u note.UNID) {
-	r.fixed(u[:])
-	return u
-}
-
-// count reads a count of entries of at least size bytes each: a lie cannot ask for more memory than
-// the bytes behind it justify.
-func (r *reader) count(size int) int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)/size) {
-		r.spoil()
-		return 0
-	}
-	return int(n)
-}
-
-// atMost is count for lists that have a bound of their own.
-func (r *reader) atMost(most, size int) int {
-	n := r.count(size)
-	if n > most {
-		r.spoil()
-		return 0
-	}
-	return n
-}
-
-// bytes aliases what is read.
-func (r *reader) bytes() []byte {
-	n := r.count(1)
-	b := r.b[:n]
-	r.b = r.b[n:]
-	return b
-}
-
-func (r *reader) string() string { return string(r.bytes()) }
-
-// word reads a text of one's own making: a short one.
-func (r *reader) word(most int) string {
-	s := r.string()
-	if len(s) > most {
-		r.spoil()
-		return ""
-	}
-	return s
+	return &reader{pack.Reader{B: b[1:]}, b[0]}, nil
 }
 
 // end says whether all was read and nothing is left.
 func (r *reader) end() error {
-	if r.bad || len(r.b) != 0 {
+	if !r.Done() {
 		return ErrFormat
 	}
 	return nil
@@ -165,8 +74,8 @@ func appendRevision(dst []byte, r note.Revision) []byte {
 }
 
 func (r *reader) revision() (rev note.Revision) {
-	rev.Generation = r.uvarint()
-	r.fixed(rev.Hash[:])
+	rev.Generation = r.Uvarint()
+	r.Fixed(rev.Hash[:])
 	return rev
 }
 
@@ -238,14 +147,14 @@ func liveLeaves(n *store.Remote) []note.Revision {
 
 // note reads a note. Its values alias what is read.
 func (r *reader) note() (n *store.Remote, thin bool) {
-	f := r.byte()
-	n = &store.Remote{Class: note.Class(r.byte()), UNID: r.unid(), Foldered: f&flagFoldered != 0, Void: f&flagVoid != 0}
-	n.Date, n.Size = r.varint(), r.uvarint()
+	f := r.Byte()
+	n = &store.Remote{Class: note.Class(r.Byte()), UNID: r.UNID(), Foldered: f&flagFoldered != 0, Void: f&flagVoid != 0}
+	n.Date, n.Size = r.Varint(), r.Uvarint()
 	if f&flagThread != 0 {
-		n.Thread = r.unid()
+		n.Thread = r.UNID()
 	}
 	if f&flagAuthor != 0 {
-		n.Author = r.unid()
+		n.Author = r.UNID()
 	}
 	thin = f&flagThin != 0
 	r.history(n)
@@ -254,20 +163,20 @@ func (r *reader) note() (n *store.Remote, thin bool) {
 	}
 	n.Contents = map[note.Revision]*note.Content{}
 	if f&flagMessage != 0 {
-		n.Message = r.bytes()
+		n.Message = r.Bytes()
 	}
 	if f&flagSummary != 0 {
-		n.Summary = r.bytes()
+		n.Summary = r.Bytes()
 	}
 	leaves := map[note.Revision]bool{}
 	for _, l := range n.Tree.Leaves() {
 		leaves[l.Rev] = !l.Deleted
 	}
-	for range r.count(19) {
+	for range r.Count(19) {
 		rev := r.revision()
-		c, rest, err := note.ReadContent(r.bytes())
+		c, rest, err := note.ReadContent(r.Bytes())
 		if err != nil || len(rest) != 0 || !leaves[rev] || !ordered(&c) {
-			r.spoil()
+			r.Spoil()
 			return n, false
 		}
 		leaves[rev] = false // each once
@@ -278,16 +187,16 @@ func (r *reader) note() (n *store.Remote, thin bool) {
 
 // history reads what every note brings: its revisions and its state.
 func (r *reader) history(n *store.Remote) {
-	if r.bad {
+	if r.Bad {
 		return
 	}
 	var err error
-	if n.Tree, r.b, err = note.ReadTree(r.b); err != nil || len(n.Tree) == 0 {
-		r.spoil()
+	if n.Tree, r.B, err = note.ReadTree(r.B); err != nil || len(n.Tree) == 0 {
+		r.Spoil()
 		return
 	}
-	if n.State, r.b, err = note.ReadState(r.b); err != nil || !sane(n.State) {
-		r.spoil()
+	if n.State, r.B, err = note.ReadState(r.B); err != nil || !sane(n.State) {
+		r.Spoil()
 	}
 }
 

@@ -78,22 +78,22 @@ func appendExpunge(dst []byte, e *store.Expunge) []byte {
 func (r *reader) ledgerPage() *LedgerPage {
 	p := &LedgerPage{Peer: r.peer()}
 	l := &p.LedgerPage
-	l.Seq = r.uvarint()
-	l.From, l.To, l.Floor = note.ModSeq(r.uvarint()), note.ModSeq(r.uvarint()), note.ModSeq(r.uvarint())
-	l.More, l.Whole = r.bool(), r.bool()
+	l.Seq = r.Uvarint()
+	l.From, l.To, l.Floor = note.ModSeq(r.Uvarint()), note.ModSeq(r.Uvarint()), note.ModSeq(r.Uvarint())
+	l.More, l.Whole = r.Bool(), r.Bool()
 	l.Of, l.Info = r.position(), r.info()
-	for range r.count(1) {
-		l.Damaged = append(l.Damaged, note.ID(r.uvarint()))
+	for range r.Count(1) {
+		l.Damaged = append(l.Damaged, note.ID(r.Uvarint()))
 	}
 	l.Notes, l.Again = r.numberedList(), r.numberedList()
-	for range r.count(1 + 32 + 1 + 1 + 1 + 17 + 1 + 1) {
+	for range r.Count(1 + 32 + 1 + 1 + 1 + 17 + 1 + 1) {
 		l.Expunged = append(l.Expunged, r.expunge())
 	}
 	return p
 }
 
 func (r *reader) numberedList() (list []store.Numbered) {
-	for range r.count(minNote + 5) {
+	for range r.Count(minNote + 5) {
 		list = append(list, r.numbered())
 	}
 	return list
@@ -101,24 +101,24 @@ func (r *reader) numberedList() (list []store.Numbered) {
 
 func (r *reader) numbered() store.Numbered {
 	remote, _ := r.note()
-	n := store.Numbered{Remote: *remote, Mod: note.ModSeq(r.uvarint()), Created: note.ModSeq(r.uvarint()), Ahead: r.bool()}
-	for range r.count(19) {
-		m := store.NumberedMember{Folder: r.unid(), Deleted: r.bool(), UID: r.uint32(), Saved: r.varint()}
+	n := store.Numbered{Remote: *remote, Mod: note.ModSeq(r.Uvarint()), Created: note.ModSeq(r.Uvarint()), Ahead: r.Bool()}
+	for range r.Count(19) {
+		m := store.NumberedMember{Folder: r.UNID(), Deleted: r.Bool(), UID: r.Uvarint32(), Saved: r.Varint()}
 		if m.UID > note.MaxUID {
-			r.spoil()
+			r.Spoil()
 		}
 		n.Members = append(n.Members, m)
 	}
-	if r.bool() {
-		n.Folder = &store.NumberedFolder{UIDValidity: r.uint32(), UIDNext: r.uint32(), Mod: note.ModSeq(r.uvarint())}
+	if r.Bool() {
+		n.Folder = &store.NumberedFolder{UIDValidity: r.Uvarint32(), UIDNext: r.Uvarint32(), Mod: note.ModSeq(r.Uvarint())}
 	}
 	return n
 }
 
 func (r *reader) expunge() store.Expunge {
-	e := store.Expunge{Mod: note.ModSeq(r.uvarint()), Note: r.unid(), Folder: r.unid(), UID: r.uint32(), Gone: r.bool(), Time: r.varint()}
-	e.Class, e.Thread, e.Created = note.Class(r.byte()), r.unid(), note.ModSeq(r.uvarint())
-	if r.bool() {
+	e := store.Expunge{Mod: note.ModSeq(r.Uvarint()), Note: r.UNID(), Folder: r.UNID(), UID: r.Uvarint32(), Gone: r.Bool(), Time: r.Varint()}
+	e.Class, e.Thread, e.Created = note.Class(r.Byte()), r.UNID(), note.ModSeq(r.Uvarint())
+	if r.Bool() {
 		e.Stub, _ = r.note()
 	}
 	return e

@@ -2,9 +2,9 @@ package replica
 
 import (
 	"encoding/binary"
-	"math"
 
 	"doublet/note"
+	"doublet/note/pack"
 	"doublet/store"
 	"doublet/store/layout"
 )
@@ -14,14 +14,8 @@ func appendPeer(dst []byte, p Peer) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(p.Replica))
 }
 
-func (r *reader) uint64() uint64 {
-	var b [8]byte
-	r.fixed(b[:])
-	return binary.BigEndian.Uint64(b[:])
-}
-
 func (r *reader) peer() Peer {
-	return Peer{Store: r.uint64(), Replica: note.ReplicaID(r.uint64())}
+	return Peer{Store: r.Uint64(), Replica: note.ReplicaID(r.Uint64())}
 }
 
 func appendUNIDs(dst []byte, list []note.UNID) []byte {
@@ -33,13 +27,13 @@ func appendUNIDs(dst []byte, list []note.UNID) []byte {
 }
 
 func (r *reader) unids() []note.UNID {
-	n := r.atMost(maxHeads, 16)
+	n := r.AtMost(maxHeads, 16)
 	if n == 0 {
 		return nil
 	}
 	list := make([]note.UNID, n)
 	for i := range list {
-		list[i] = r.unid()
+		list[i] = r.UNID()
 	}
 	return list
 }
@@ -56,8 +50,8 @@ func appendRefused(dst []byte, list []Refused) []byte {
 }
 
 func (r *reader) refused() (list []Refused) {
-	for range r.atMost(maxRefused, 18) {
-		list = append(list, Refused{UNID: r.unid(), Kind: r.word(maxWord), Text: r.word(maxText)})
+	for range r.AtMost(maxRefused, 18) {
+		list = append(list, Refused{UNID: r.UNID(), Kind: r.Word(maxWord), Text: r.Word(maxText)})
 	}
 	return list
 }
@@ -81,23 +75,23 @@ func AppendGreeting(dst []byte, g *Greeting) []byte {
 // ReadGreeting reads what AppendGreeting wrote, as far as this side understands it: behind it a later version may
 // say more.
 func ReadGreeting(b []byte) (Greeting, error) {
-	r := &reader{b: b}
-	g := Greeting{Version: r.byte(), Oldest: r.byte()}
-	if r.v = g.Version; !r.bad && g.Oldest > Version {
+	r := &reader{Reader: pack.Reader{B: b}}
+	g := Greeting{Version: r.Byte(), Oldest: r.Byte()}
+	if r.v = g.Version; !r.Bad && g.Oldest > Version {
 		_, err := speak(Version, Oldest, &g)
 		return g, err
 	}
 	g.Peer = r.peer()
-	g.Title, g.Kind = r.word(maxText), r.word(maxWord)
-	g.Owner = r.unid()
-	g.Shared, g.Leads = r.bool(), r.bool()
+	g.Title, g.Kind = r.Word(maxText), r.Word(maxWord)
+	g.Owner = r.UNID()
+	g.Shared, g.Leads = r.Bool(), r.Bool()
 	g.Position = r.position()
-	g.Seq, g.Notes = r.uvarint(), r.uvarint()
+	g.Seq, g.Notes = r.Uvarint(), r.Uvarint()
 	g.Seen = r.cursor()
-	g.Given = Given{Store: r.uint64(), Seq: r.uvarint()}
+	g.Given = Given{Store: r.Uint64(), Seq: r.Uvarint()}
 	g.Select = r.selection()
-	g.May, g.Aside = May(r.byte()), r.unids()
-	if r.bad || g.Version <= Version && len(r.b) != 0 || g.Version == 0 || g.Oldest > g.Version {
+	g.May, g.Aside = May(r.Byte()), r.unids()
+	if r.Bad || g.Version <= Version && len(r.B) != 0 || g.Version == 0 || g.Oldest > g.Version {
 		return Greeting{}, formatError("a greeting")
 	}
 	_, err := speak(Version, Oldest, &g)
@@ -109,15 +103,15 @@ func appendPosition(dst []byte, p *store.Position) []byte {
 }
 
 func (r *reader) position() (p store.Position) {
-	if r.bad {
+	if r.Bad {
 		return p
 	}
 	var err error
-	if p.Ledger, r.b, err = note.ReadLedger(r.b); err != nil || p.Slot >= note.Slots {
-		r.spoil()
+	if p.Ledger, r.B, err = note.ReadLedger(r.B); err != nil || p.Slot >= note.Slots {
+		r.Spoil()
 		return p
 	}
-	p.LastUIDValidity = r.uint32()
+	p.LastUIDValidity = r.Uvarint32()
 	return p
 }
 
@@ -126,16 +120,7 @@ func appendCursor(dst []byte, c store.Cursor) []byte {
 }
 
 func (r *reader) cursor() store.Cursor {
-	return store.Cursor{Incarnation: r.uint64(), Seq: r.uvarint()}
-}
-
-func (r *reader) uint32() uint32 {
-	v := r.uvarint()
-	if v > math.MaxUint32 {
-		r.spoil()
-		return 0
-	}
-	return uint32(v)
+	return store.Cursor{Incarnation: r.Uint64(), Seq: r.Uvarint()}
 }
 
 func appendQuery(dst []byte, q *Query) []byte {
@@ -146,10 +131,10 @@ func appendQuery(dst []byte, q *Query) []byte {
 }
 
 func (r *reader) query() Query {
-	q := Query{Scope: Scope(r.byte()), After: r.cursor(), Only: r.unids(), Limit: int(r.uint32())}
+	q := Query{Scope: Scope(r.Byte()), After: r.cursor(), Only: r.unids(), Limit: int(r.Uvarint32())}
 	q.Select = r.selection()
 	if q.Scope > Folders {
-		r.spoil()
+		r.Spoil()
 	}
 	return q
 }
@@ -172,17 +157,17 @@ func appendHeads(dst []byte, list []Head) []byte {
 }
 
 func (r *reader) heads() []Head {
-	n := r.atMost(maxHeads, minHead)
+	n := r.AtMost(maxHeads, minHead)
 	if n == 0 {
 		return nil
 	}
 	list := make([]Head, n)
 	for i := range list {
 		h := &list[i]
-		h.Seq, h.UNID = r.uvarint(), r.unid()
-		r.fixed(h.Version[:])
-		h.Out = r.bool()
-		for range r.count(17) {
+		h.Seq, h.UNID = r.Uvarint(), r.UNID()
+		r.Fixed(h.Version[:])
+		h.Out = r.Bool()
+		for range r.Count(17) {
 			h.Leaves = append(h.Leaves, r.revision())
 		}
 	}
@@ -204,23 +189,23 @@ func appendInfo(dst []byte, i *layout.Info) []byte {
 }
 
 func (r *reader) info() *layout.Info {
-	b := r.bytes()
+	b := r.Bytes()
 	if len(b) == 0 {
 		return nil
 	}
 	i, err := layout.ReadInfo(b)
 	if err != nil {
-		r.spoil()
+		r.Spoil()
 	}
 	return i
 }
 
 func (r *reader) headPage() HeadPage {
-	p := HeadPage{From: r.uvarint(), To: r.uvarint(), More: r.bool()}
+	p := HeadPage{From: r.Uvarint(), To: r.Uvarint(), More: r.Bool()}
 	p.Heads, p.Refused = r.heads(), r.refused()
 	p.Info = r.info()
 	if p.To < p.From {
-		r.spoil()
+		r.Spoil()
 	}
 	return p
 }
@@ -234,10 +219,10 @@ func appendWants(dst []byte, list []Want) []byte {
 }
 
 func (r *reader) wants() []Want {
-	list := make([]Want, r.atMost(maxHeads, 1))
+	list := make([]Want, r.AtMost(maxHeads, 1))
 	for i := range list {
-		if list[i] = Want(r.byte()); list[i] > Buried {
-			r.spoil()
+		if list[i] = Want(r.Byte()); list[i] > Buried {
+			r.Spoil()
 		}
 	}
 	return list
@@ -252,9 +237,9 @@ func appendAsks(dst []byte, list []Ask) []byte {
 }
 
 func (r *reader) asks() []Ask {
-	list := make([]Ask, r.atMost(maxHeads, 17))
+	list := make([]Ask, r.AtMost(maxHeads, 17))
 	for i := range list {
-		list[i] = Ask{UNID: r.unid(), Thin: r.bool()}
+		list[i] = Ask{UNID: r.UNID(), Thin: r.Bool()}
 	}
 	return list
 }
@@ -288,8 +273,8 @@ func ReadChangePage(b []byte) (*ChangePage, error) {
 const minNote = 1 + 1 + 16 + 1 + 1 + 21 + 1
 
 func (r *reader) changePage() *ChangePage {
-	p := &ChangePage{From: r.peer(), Left: int(r.uint32()), Refused: r.refused(), Info: r.info()}
-	for range r.atMost(maxHeads, minNote) {
+	p := &ChangePage{From: r.peer(), Left: int(r.Uvarint32()), Refused: r.refused(), Info: r.info()}
+	for range r.AtMost(maxHeads, minNote) {
 		n, thin := r.note()
 		p.Notes = append(p.Notes, Change{Thin: thin, Note: n})
 	}
@@ -309,13 +294,13 @@ func appendRef(dst []byte, x store.ObjectRef) []byte {
 }
 
 func (r *reader) ref() (x store.ObjectRef) {
-	r.fixed(x.Digest[:])
-	x.Size = r.uvarint()
+	r.Fixed(x.Digest[:])
+	x.Size = r.Uvarint()
 	return x
 }
 
 func (r *reader) refs() (list []store.ObjectRef) {
-	for range r.atMost(maxRefs, 33) {
+	for range r.AtMost(maxRefs, 33) {
 		list = append(list, r.ref())
 	}
 	return list
@@ -330,8 +315,8 @@ func appendLacks(dst []byte, list []Lack) []byte {
 }
 
 func (r *reader) lacks() (list []Lack) {
-	for range r.atMost(maxRefs, 34) {
-		list = append(list, Lack{ObjectRef: r.ref(), Have: r.uvarint()})
+	for range r.AtMost(maxRefs, 34) {
+		list = append(list, Lack{ObjectRef: r.ref(), Have: r.Uvarint()})
 	}
 	return list
 }
@@ -345,7 +330,7 @@ func (a *Ack) append(dst []byte) []byte {
 }
 
 func (r *reader) ack() Ack {
-	a := Ack{Added: int(r.uint32()), Updated: int(r.uint32()), Deleted: int(r.uint32())}
+	a := Ack{Added: int(r.Uvarint32()), Updated: int(r.Uvarint32()), Deleted: int(r.Uvarint32())}
 	a.Again, a.Missing, a.Refused = r.unids(), r.refs(), r.refused()
 	a.Position = r.position()
 	return a
@@ -359,9 +344,9 @@ func (m *Mark) append(dst []byte) []byte {
 }
 
 func (r *reader) mark() Mark {
-	m := Mark{Peer: r.peer(), Knows: r.bool(), Gives: r.bool(), Received: r.uvarint(), Given: r.uvarint()}
-	m.Select, m.Name = r.selection(), r.word(maxText)
-	there := r.bool()
+	m := Mark{Peer: r.peer(), Knows: r.Bool(), Gives: r.Bool(), Received: r.Uvarint(), Given: r.Uvarint()}
+	m.Select, m.Name = r.selection(), r.Word(maxText)
+	there := r.Bool()
 	if m.Aside = r.refused(); there && m.Aside == nil {
 		m.Aside = []Refused{}
 	}

@@ -200,8 +200,8 @@ func (s Served) open(body []byte) (*reader, note.DatabaseID, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	db := note.DatabaseID(r.uint64())
-	if s.Allow != nil && !r.bad {
+	db := note.DatabaseID(r.Uint64())
+	if s.Allow != nil && !r.Bad {
 		err = s.Allow(db)
 	}
 	return r, db, err
@@ -241,7 +241,7 @@ func (s Served) Call(ctx context.Context, verb string, body []byte) ([]byte, err
 func (s Served) ask(ctx context.Context, verb string, db note.DatabaseID, r *reader, out []byte) ([]byte, error) {
 	switch verb {
 	case verbLedger:
-		since, again, most := r.position(), r.unids(), int64(min(r.uvarint(), MaxNote))
+		since, again, most := r.position(), r.unids(), int64(min(r.Uvarint(), MaxNote))
 		if err := r.end(); err != nil {
 			return nil, err
 		}
@@ -258,7 +258,7 @@ func (s Served) ask(ctx context.Context, verb string, db note.DatabaseID, r *rea
 		p, err := s.Side.Heads(ctx, db, q)
 		return appendHeadPage(out, &p), err
 	case verbNotes:
-		asks, most := r.asks(), int64(min(r.uvarint(), MaxNote))
+		asks, most := r.asks(), int64(min(r.Uvarint(), MaxNote))
 		if err := r.end(); err != nil {
 			return nil, err
 		}
@@ -319,7 +319,7 @@ func (s Served) Get(ctx context.Context, verb string, head []byte) (io.ReadClose
 	if err != nil {
 		return nil, err
 	}
-	of, ref, from := r.unid(), r.ref(), r.uvarint()
+	of, ref, from := r.UNID(), r.ref(), r.Uvarint()
 	if err := r.end(); err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func (s Served) Put(ctx context.Context, verb string, head []byte, body io.Reade
 	if err != nil {
 		return err
 	}
-	ref, from := r.ref(), r.uvarint()
+	ref, from := r.ref(), r.Uvarint()
 	if err := r.end(); err != nil {
 		return err
 	}

@@ -104,15 +104,15 @@ func appendSelection(dst []byte, s *Selection) []byte {
 }
 
 func (r *reader) selection() (s Selection) {
-	for range r.count(1) {
-		s.Folders = append(s.Folders, r.string())
+	for range r.Count(1) {
+		s.Folders = append(s.Folders, r.String())
 	}
-	for range r.count(1) {
-		s.Classes = append(s.Classes, note.Class(r.byte()))
+	for range r.Count(1) {
+		s.Classes = append(s.Classes, note.Class(r.Byte()))
 	}
-	s.MaxSize, s.Since = r.uvarint(), r.varint()
+	s.MaxSize, s.Since = r.Uvarint(), r.Varint()
 	if err := s.Check(); err != nil {
-		r.bad = true
+		r.Bad = true
 	}
 	return s
 }

@@ -21,9 +21,9 @@ func put(t *testing.T, root, file, text string) {
 func TestGenerate(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	put(t, root, "serve/smtpd/data.go", "package smtpd\n\n// Implements: RFC 5321 §4.1.1.10 QUIT\n\t// Implements: RFC 5321 §4.1.1.4 DATA | and more\nvar x = `\nImplements: nothing`\n")
-	put(t, root, "client/smtp/data.go", "package smtp\n// Implements: RFC 5321 §4.1.1.4 DATA | and more\r\n// Implements: RFC 5321 §4.1.1.4 DATA | and more\n")
-	put(t, root, "a.go", "package a\n// Implements: draft-murchison-sasl-login LOGIN\n// Implements: RFC 9999 Whole\n// Implements: RFC 1870\n")
+	put(t, root, "serve/smtpd/data.go", "// Package smtpd is a door.\npackage smtpd\n\n// Implements: RFC 5321 §4.1.1.10 QUIT\n\t// Implements: RFC 5321 §4.1.1.4 DATA | and more\nvar x = `\nImplements: nothing`\n")
+	put(t, root, "client/smtp/data.go", "// Package smtp is a client.\npackage smtp\n// Implements: RFC 5321 §4.1.1.4 DATA | and more\r\n// Implements: RFC 5321 §4.1.1.4 DATA | and more\n")
+	put(t, root, "a.go", "// Package a is a.\npackage a\n// Implements: draft-murchison-sasl-login LOGIN\n// Implements: RFC 9999 Whole\n// Implements: RFC 1870\n")
 	put(t, root, "a_test.go", "package a\n// Implements: RFC 1 no test counts\n")
 	put(t, root, "testdata/a.go", "package a\n// Implements: RFC 1 no data counts\n")
 	put(t, root, "doc/deviations.md", "## Deviations\n\nNone.\n\n")

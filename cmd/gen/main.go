@@ -1,6 +1,6 @@
 // Command gen writes the documents that are made from the code: doc/protocols.md from the marks
-// `// Implements: RFC 5321 §4.1.1.4 DATA` in Go files, and doc/config.md from the configuration's
-// struct. It is run by `make gen` in the root of the module.
+// `// Implements: RFC 5321 §4.1.1.4 DATA` in Go files, doc/config.md from the configuration's struct, and
+// doc/rooms.md from what packages say of themselves. It is run by `make gen` in the root of the module.
 package main
 
 import (
@@ -29,6 +29,13 @@ func generate(root string) error {
 		return err
 	}
 	if err := write(root, "protocols.md", protocols(marks, notes(root))); err != nil {
+		return err
+	}
+	list, err := rooms(root)
+	if err != nil {
+		return err
+	}
+	if err := write(root, "rooms.md", roomTable(list)); err != nil {
 		return err
 	}
 	return write(root, "config.md", config.Markdown())

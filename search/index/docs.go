@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"doublet/note"
+	"doublet/note/pack"
 )
 
 // Docs are the pieces of a segment, by ordinal. They must not be changed.
@@ -60,14 +61,14 @@ func appendDocs(dst []byte, d *Docs, lo, hi int) []byte {
 
 // readDocs adds the documents of a row.
 func readDocs(d *Docs, b []byte) bool {
-	r := reading{b: b}
+	r := pack.Reader{B: b}
 	var id, date int64
-	for range r.count(4) {
-		id += r.varint()
-		date += r.varint()
-		d.add(note.ID(id), date, uint32(r.uvarint()), Flags(r.byte()))
+	for range r.Count(4) {
+		id += r.Varint()
+		date += r.Varint()
+		d.add(note.ID(id), date, uint32(r.Uvarint()), Flags(r.Byte()))
 	}
-	return !r.bad && len(r.b) == 0
+	return r.Done()
 }
 
 // docsCache keeps the documents of segments that were asked for lately, up to so many bytes. Segments do

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"doublet/note"
+	"doublet/note/pack"
 )
 
 // Piece is a part of a note whose words were read at once: the message, or its attachments.
@@ -104,17 +105,17 @@ func appendRecord(dst []byte, p *Piece) []byte {
 
 // readRecord reads what appendRecord wrote. Terms alias b.
 func readRecord(id note.ID, b []byte) (*Piece, bool) {
-	r := reading{b: b}
-	f := Flags(r.byte())
-	p := &Piece{Note: id, Flags: f &^ flagAttachments, Date: r.varint(), Length: uint32(r.uvarint())}
+	r := pack.Reader{B: b}
+	f := Flags(r.Byte())
+	p := &Piece{Note: id, Flags: f &^ flagAttachments, Date: r.Varint(), Length: uint32(r.Uvarint())}
 	if f&flagAttachments != 0 {
 		p.Kind = Attachments
 	}
-	if n := r.count(2); n > 0 {
+	if n := r.Count(2); n > 0 {
 		p.Terms = make([]Term, n)
 	}
 	for i := range p.Terms {
-		p.Terms[i] = Term{r.bytes(uint64(r.byte())), Code(r.uvarint())}
+		p.Terms[i] = Term{r.Take(int(r.Byte())), Code(r.Uvarint())}
 	}
-	return p, !r.bad && len(r.b) == 0
+	return p, r.Done()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"doublet/note"
+	"doublet/note/pack"
 )
 
 // State is where a database stands: the build that answers, and perhaps one that is made beside it.
@@ -97,27 +98,27 @@ func appendBuild(dst []byte, b *Build) []byte {
 }
 
 func readState(b []byte) (*State, bool) {
-	r := reading{b: b}
-	s := &State{Made: uint32(r.uvarint())}
+	r := pack.Reader{B: b}
+	s := &State{Made: uint32(r.Uvarint())}
 	for _, at := range []**Build{&s.Active, &s.Next} {
-		if r.byte() == 1 {
+		if r.Byte() == 1 {
 			*at = readBuild(&r)
 		}
 	}
-	return s, !r.bad && len(r.b) == 0
+	return s, r.Done()
 }
 
-func readBuild(r *reading) *Build {
-	b := &Build{ID: uint32(r.uvarint()), Upto: note.ID(r.uvarint())}
-	flags := r.uvarint()
-	b.Done, b.Again, b.Seq, b.MaxSeq = flags&1 != 0, flags&2 != 0, r.uvarint(), r.uvarint()
-	b.Totals = Totals{Notes: r.uvarint(), Gone: r.uvarint(), Text: r.uvarint(), Encrypted: r.uvarint(), Broken: r.uvarint(), Beyond: r.uvarint()}
-	b.Records, b.RecordBytes, b.Writing = uint32(r.uvarint()), r.uvarint(), uint32(r.uvarint())
-	if n := r.count(4); n > 0 {
+func readBuild(r *pack.Reader) *Build {
+	b := &Build{ID: uint32(r.Uvarint()), Upto: note.ID(r.Uvarint())}
+	flags := r.Uvarint()
+	b.Done, b.Again, b.Seq, b.MaxSeq = flags&1 != 0, flags&2 != 0, r.Uvarint(), r.Uvarint()
+	b.Totals = Totals{Notes: r.Uvarint(), Gone: r.Uvarint(), Text: r.Uvarint(), Encrypted: r.Uvarint(), Broken: r.Uvarint(), Beyond: r.Uvarint()}
+	b.Records, b.RecordBytes, b.Writing = uint32(r.Uvarint()), r.Uvarint(), uint32(r.Uvarint())
+	if n := r.Count(4); n > 0 {
 		b.Segments = make([]Segment, n)
 	}
 	for i := range b.Segments {
-		b.Segments[i] = Segment{ID: uint32(r.uvarint()), Docs: uint32(r.uvarint()), Terms: uint32(r.uvarint()), Bytes: r.uvarint()}
+		b.Segments[i] = Segment{ID: uint32(r.Uvarint()), Docs: uint32(r.Uvarint()), Terms: uint32(r.Uvarint()), Bytes: r.Uvarint()}
 	}
 	return b
 }

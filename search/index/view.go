@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"doublet/note"
+	"doublet/note/pack"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -307,7 +308,7 @@ type blockReader struct {
 	seg  uint32
 	docs uint32 // documents of the segment
 
-	r      reading
+	r      pack.Reader
 	offset uint64 // of the next list
 	term   []byte
 	count  uint64 // documents that have it
@@ -320,32 +321,32 @@ type blockReader struct {
 }
 
 func (b *blockReader) begin(row []byte) {
-	b.r = reading{b: row}
-	b.offset = b.r.uvarint()
+	b.r = pack.Reader{B: row}
+	b.offset = b.r.Uvarint()
 	b.term = b.term[:0]
 }
 
 func (b *blockReader) next() bool {
-	if len(b.r.b) == 0 || b.r.bad {
-		b.bad = b.bad || b.r.bad
+	if len(b.r.B) == 0 || b.r.Bad {
+		b.bad = b.bad || b.r.Bad
 		return false
 	}
-	shared, n := int(b.r.byte()), uint64(b.r.byte())
+	shared, n := int(b.r.Byte()), int(b.r.Byte())
 	if shared > len(b.term) {
 		b.bad = true
 		return false
 	}
-	b.term = append(b.term[:shared], b.r.bytes(n)...)
-	b.count = b.r.uvarint()
-	size := b.r.uvarint()
+	b.term = append(b.term[:shared], b.r.Take(n)...)
+	b.count = b.r.Uvarint()
+	size := b.r.Uvarint()
 	b.size, b.inline = size>>1, nil
 	if size&1 != 0 {
-		b.inline = b.r.bytes(b.size)
+		b.inline = b.r.Take(int(b.size))
 	} else {
 		b.at = b.offset
 		b.offset += b.size
 	}
-	b.bad = b.r.bad
+	b.bad = b.r.Bad
 	return !b.bad
 }
 

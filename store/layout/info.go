@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"doublet/note"
+	"doublet/note/pack"
 )
 
 // DatabaseState says whether a database is served.
@@ -124,30 +125,30 @@ func AppendInfo(dst []byte, i *Info) []byte {
 
 // ReadInfo reads the row.
 func ReadInfo(b []byte) (*Info, error) {
-	r := reader{b: b}
-	i := &Info{ID: note.DatabaseID(r.uint64()), Number: r.uint32(), Replica: note.ReplicaID(r.uint64())}
-	i.Title, i.Kind = r.string(), r.string()
-	r.fixed(i.Owner[:])
-	i.Created = r.varint()
-	i.State = DatabaseState(r.byte())
-	f := r.byte()
+	r := reader{pack.Reader{B: b}}
+	i := &Info{ID: note.DatabaseID(r.Uint64()), Number: r.Uint32(), Replica: note.ReplicaID(r.Uint64())}
+	i.Title, i.Kind = r.String(), r.String()
+	r.Fixed(i.Owner[:])
+	i.Created = r.Varint()
+	i.State = DatabaseState(r.Byte())
+	f := r.Byte()
 	i.Queue = f&infoQueue != 0
-	i.Reason = r.string()
-	i.Quota, i.Warning = r.uvarint(), r.uvarint()
-	if r.bad {
+	i.Reason = r.String()
+	i.Quota, i.Warning = r.Uvarint(), r.Uvarint()
+	if r.Bad {
 		return nil, note.ErrCorrupt
 	}
 	var err error
-	i.ACL, r.b, err = note.ReadACL(r.b)
+	i.ACL, r.B, err = note.ReadACL(r.B)
 	if err != nil {
 		return nil, err
 	}
 	if f&infoShared != 0 {
-		i.Ack = Ack(r.byte())
-		if i.Stamp, r.b, err = note.ReadStamp(r.b); err != nil {
+		i.Ack = Ack(r.Byte())
+		if i.Stamp, r.B, err = note.ReadStamp(r.B); err != nil {
 			return nil, err
 		}
-		i.Mod = note.ModSeq(r.uvarint())
+		i.Mod = note.ModSeq(r.Uvarint())
 	}
 	return i, r.end()
 }
@@ -172,10 +173,10 @@ func AppendFeed(dst []byte, items []FeedItem) []byte {
 
 // ReadFeed reads a feed entry whose key holds first.
 func ReadFeed(first uint64, b []byte) ([]FeedItem, error) {
-	r := reader{b: b}
-	items := make([]FeedItem, r.count(2))
+	r := reader{pack.Reader{B: b}}
+	items := make([]FeedItem, r.Count(2))
 	for i := range items {
-		items[i] = FeedItem{uint32(r.uvarint()), note.ID(r.uvarint()), first + uint64(i)}
+		items[i] = FeedItem{uint32(r.Uvarint()), note.ID(r.Uvarint()), first + uint64(i)}
 	}
 	return items, r.end()
 }
@@ -188,8 +189,8 @@ var Grave = []byte{0}
 
 // ReadUNIDRow reads the row; id 0 is a grave.
 func ReadUNIDRow(b []byte) (note.ID, error) {
-	r := reader{b: b}
-	id := note.ID(r.uvarint())
+	r := reader{pack.Reader{B: b}}
+	id := note.ID(r.Uvarint())
 	return id, r.end()
 }
 
@@ -206,96 +207,29 @@ func AppendPeer(dst []byte, p *Peer) []byte {
 
 // ReadPeer reads the row.
 func ReadPeer(b []byte) (Peer, error) {
-	r := reader{b: b}
-	p := Peer{Passed: r.uvarint(), Heard: r.varint()}
+	r := reader{pack.Reader{B: b}}
+	p := Peer{Passed: r.Uvarint(), Heard: r.Varint()}
 	return p, r.end()
 }
 
 // reader takes a row apart and remembers whether it ever ran short, so that rows read in one go.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) uvarint() uint64 {
-	v, k := binary.Uvarint(r.b)
-	if k <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[k:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, k := binary.Varint(r.b)
-	if k <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[k:]
-	return v
-}
-
-func (r *reader) fixed(dst []byte) {
-	if len(r.b) < len(dst) {
-		r.bad, r.b = true, nil
-		return
-	}
-	copy(dst, r.b)
-	r.b = r.b[len(dst):]
-}
-
-func (r *reader) byte() byte {
-	var b [1]byte
-	r.fixed(b[:])
-	return b[0]
-}
-
-func (r *reader) uint32() uint32 {
-	var b [4]byte
-	r.fixed(b[:])
-	return binary.BigEndian.Uint32(b[:])
-}
-
-func (r *reader) uint64() uint64 {
-	var b [8]byte
-	r.fixed(b[:])
-	return binary.BigEndian.Uint64(b[:])
-}
-
-// count reads a count of entries of at least size bytes each; more than the rest can hold is damage.
-func (r *reader) count(size int) int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)/size) {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) string() string {
-	n := r.count(1)
-	s := string(r.b[:n])
-	r.b = r.b[n:]
-	return s
-}
+type reader struct{ pack.Reader }
 
 func (r *reader) seen() []SeenCount {
-	n := r.count(17)
+	n := r.Count(17)
 	if n == 0 {
 		return nil
 	}
 	list := make([]SeenCount, n)
 	for i := range list {
-		r.fixed(list[i].Person[:])
-		list[i].Count = uint32(r.uvarint())
+		r.Fixed(list[i].Person[:])
+		list[i].Count = uint32(r.Uvarint())
 	}
 	return list
 }
 
 func (r *reader) end() error {
-	if r.bad || len(r.b) != 0 {
+	if !r.Done() {
 		return note.ErrCorrupt
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"doublet/note"
+	"doublet/note/pack"
 )
 
 // Membership is the ledger's part of a note's place in a folder.
@@ -182,35 +183,35 @@ func ReadNote(b []byte) (*Note, error) {
 	n := &Note{Class: note.Class(b[1]), Stub: f&noteStub != 0, Foldered: f&noteFoldered != 0,
 		Attached: f&noteAttached != 0, Unnumbered: f&noteUnnumbered != 0}
 	copy(n.UNID[:], b[2:])
-	r := reader{b: b[18:]}
-	n.Seq, n.Mod, n.Created = r.uvarint(), note.ModSeq(r.uvarint()), note.ModSeq(r.uvarint())
+	r := reader{pack.Reader{B: b[18:]}}
+	n.Seq, n.Mod, n.Created = r.Uvarint(), note.ModSeq(r.Uvarint()), note.ModSeq(r.Uvarint())
 	if f&noteShown != 0 {
-		n.Shown = note.ModSeq(r.uvarint())
+		n.Shown = note.ModSeq(r.Uvarint())
 	}
 	if f&noteDated != 0 {
-		n.Recipe, n.Size, n.Date = note.RecipeID(r.uvarint()), r.uvarint(), r.varint()
-		r.fixed(n.Thread[:])
+		n.Recipe, n.Size, n.Date = note.RecipeID(r.Uvarint()), r.Uvarint(), r.Varint()
+		r.Fixed(n.Thread[:])
 	}
 	if f&noteAuthor != 0 {
-		r.fixed(n.Author[:])
+		r.Fixed(n.Author[:])
 	}
-	k := r.count(3)
+	k := r.Count(3)
 	if k > 0 {
 		n.Members = make([]Membership, k)
 	}
 	for i := range n.Members {
 		m := &n.Members[i]
-		m.Folder = note.ID(r.uvarint())
-		u := r.uvarint()
+		m.Folder = note.ID(r.Uvarint())
+		u := r.Uvarint()
 		m.UID, m.Deleted = uint32(u>>1), u&1 != 0
-		m.Saved = r.varint()
+		m.Saved = r.Varint()
 	}
-	if r.bad {
+	if r.Bad {
 		return nil, note.ErrCorrupt
 	}
 	var err error
-	n.State, r.b, err = note.ReadState(r.b)
-	if err != nil || len(r.b) != 0 {
+	n.State, r.B, err = note.ReadState(r.B)
+	if err != nil || len(r.B) != 0 {
 		return nil, note.ErrCorrupt
 	}
 	return n, nil
@@ -289,17 +290,17 @@ func AppendCounters(dst []byte, c *Counters) []byte {
 
 // ReadCounters reads the row.
 func ReadCounters(b []byte) (Counters, error) {
-	r := reader{b: b}
+	r := reader{pack.Reader{B: b}}
 	c := Counters{
-		NextNote: note.ID(r.uvarint()), Seq: r.uvarint(), Notes: r.uvarint(), Size: r.uvarint(),
-		Floor: note.ModSeq(r.uvarint()), Expunged: r.uvarint(), LastUIDValidity: uint32(r.uvarint()),
+		NextNote: note.ID(r.Uvarint()), Seq: r.Uvarint(), Notes: r.Uvarint(), Size: r.Uvarint(),
+		Floor: note.ModSeq(r.Uvarint()), Expunged: r.Uvarint(), LastUIDValidity: uint32(r.Uvarint()),
 	}
-	if r.bad {
+	if r.Bad {
 		return c, note.ErrCorrupt
 	}
 	var err error
-	c.Ledger, r.b, err = note.ReadLedger(r.b)
-	if err == nil && len(r.b) != 0 {
+	c.Ledger, r.B, err = note.ReadLedger(r.B)
+	if err == nil && len(r.B) != 0 {
 		err = note.ErrCorrupt
 	}
 	return c, err
@@ -352,8 +353,8 @@ func AppendChunk(dst []byte, c *Chunk) []byte {
 
 // ReadChunk reads the row.
 func ReadChunk(b []byte) (Chunk, error) {
-	r := reader{b: b}
-	c := Chunk{Total: uint32(r.uvarint())}
+	r := reader{pack.Reader{B: b}}
+	c := Chunk{Total: uint32(r.Uvarint())}
 	c.Seen = r.seen()
 	return c, r.end()
 }
@@ -410,20 +411,20 @@ func AppendFolder(dst []byte, f *Folder) []byte {
 // ReadFolder reads the row of the folder with note id id.
 func ReadFolder(id note.ID, b []byte) (*Folder, error) {
 	f := &Folder{Note: id}
-	r := reader{b: b}
-	r.fixed(f.UNID[:])
-	f.Name, f.SpecialUse = r.string(), r.string()
-	f.UIDValidity, f.UIDNext = uint32(r.uvarint()), uint32(r.uvarint())
-	f.Total, f.Deleted, f.Size, f.Mod = uint32(r.uvarint()), uint32(r.uvarint()), r.uvarint(), note.ModSeq(r.uvarint())
+	r := reader{pack.Reader{B: b}}
+	r.Fixed(f.UNID[:])
+	f.Name, f.SpecialUse = r.String(), r.String()
+	f.UIDValidity, f.UIDNext = uint32(r.Uvarint()), uint32(r.Uvarint())
+	f.Total, f.Deleted, f.Size, f.Mod = uint32(r.Uvarint()), uint32(r.Uvarint()), r.Uvarint(), note.ModSeq(r.Uvarint())
 	f.Seen = r.seen()
-	for range r.count(16) {
+	for range r.Count(16) {
 		var p note.UNID
-		r.fixed(p[:])
+		r.Fixed(p[:])
 		f.Subscribed = append(f.Subscribed, p)
 	}
-	if r.byte() == 1 && !r.bad {
+	if r.Byte() == 1 && !r.Bad {
 		var err error
-		if f.ACL, r.b, err = note.ReadACL(r.b); err != nil {
+		if f.ACL, r.B, err = note.ReadACL(r.B); err != nil {
 			return nil, err
 		}
 		f.HasACL = true
@@ -496,20 +497,20 @@ const (
 
 // ReadChange reads the row.
 func ReadChange(b []byte) (Change, error) {
-	r := reader{b: b}
-	f := r.byte()
-	c := Change{Note: note.ID(r.uvarint()), Expunged: f != changeNote, Gone: f >= changeGoneBare}
+	r := reader{pack.Reader{B: b}}
+	f := r.Byte()
+	c := Change{Note: note.ID(r.Uvarint()), Expunged: f != changeNote, Gone: f >= changeGoneBare}
 	if c.Expunged {
-		c.Folder, c.UID, c.Time = note.ID(r.uvarint()), uint32(r.uvarint()), r.varint()
-		r.fixed(c.UNID[:])
+		c.Folder, c.UID, c.Time = note.ID(r.Uvarint()), uint32(r.Uvarint()), r.Varint()
+		r.Fixed(c.UNID[:])
 	}
 	if f >= changeGone {
-		c.Class = note.Class(r.byte())
-		r.fixed(c.Thread[:])
-		c.Created = note.ModSeq(r.uvarint())
+		c.Class = note.Class(r.Byte())
+		r.Fixed(c.Thread[:])
+		c.Created = note.ModSeq(r.Uvarint())
 	}
 	if f == changeGoneShown {
-		shown := r.uvarint()
+		shown := r.Uvarint()
 		c.Shown, c.Hidden = note.ModSeq(shown>>1), shown&1 != 0
 	}
 	return c, r.end()
