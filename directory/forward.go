@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -141,4 +142,19 @@ func personOrGroup(r *store.Reader, m string) (string, error) {
 		return "", err
 	}
 	return t.ID.String(), nil
+}
+
+// SetVacation changes the notice of the person who asks: it is each person's own to say. Times count in seconds.
+func (d *Directory) SetVacation(ctx context.Context, who note.Who, fn func(*Vacation) error) error {
+	if who.Person.IsZero() {
+		return store.ErrDenied
+	}
+	_, err := d.SetPerson(ctx, note.System, who.Person, func(f *PersonFields) error {
+		if err := fn(&f.Vacation); err != nil {
+			return err
+		}
+		f.Vacation.From, f.Vacation.Until = f.Vacation.From.Truncate(time.Second), f.Vacation.Until.Truncate(time.Second)
+		return nil
+	})
+	return err
 }

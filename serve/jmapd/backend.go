@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"doublet/directory"
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/signin"
-	"doublet/store"
-	"doublet/wire/smtp"
 )
 
 // NewBackend is the Backend of a server: accounts by its sign-in, names and addresses by its directory, mail by its
@@ -83,31 +80,7 @@ func (b *backend) Submit(ctx context.Context, a *signin.Account, s *Submission) 
 		From: s.From, Params: s.Params, Message: s.Message, Received: &mail.Received{Protocol: "HTTP"},
 		Submitter: &mail.Submitter{Who: a.Who, Address: a.Address},
 	}
-	var taken []int
-	for i := range s.To {
-		r, err := b.mail.Accept(ctx, s.To[i].To, s.To[i].Params, uint64(len(s.Message)))
-		var reply *smtp.Reply
-		if errors.As(err, &reply) {
-			s.To[i].Refused = reply
-			continue
-		}
-		if err != nil {
-			return note.UNID{}, err
-		}
-		sub.Recipients, taken = append(sub.Recipients, r), append(taken, i)
-	}
-	if len(taken) == 0 {
-		return note.UNID{}, nil
-	}
-	if !s.Release.IsZero() {
-		return b.mail.Defer(ctx, &sub, s.Release)
-	}
-	results := make([]error, len(taken))
-	id, err := b.mail.Deposit(ctx, &sub, results)
-	for k, i := range taken {
-		s.To[i].Refused = results[k]
-	}
-	return id, err
+	return b.mail.Send(ctx, &sub, s.To, s.Release)
 }
 
 // Recall implements Backend.
@@ -193,12 +166,8 @@ func (b *backend) Vacation(ctx context.Context, person note.UNID) (Vacation, err
 
 // SetVacation implements Backend. It is each person's own to say.
 func (b *backend) SetVacation(ctx context.Context, who note.Who, v *Vacation) error {
-	if who.Person.IsZero() {
-		return store.ErrDenied
-	}
-	_, err := b.dir.SetPerson(ctx, note.System, who.Person, func(f *directory.PersonFields) error {
-		f.Vacation.On, f.Vacation.From, f.Vacation.Until = v.Enabled, v.From.Truncate(time.Second), v.Until.Truncate(time.Second)
-		f.Vacation.Subject, f.Vacation.Text = v.Subject, v.Text
+	err := b.dir.SetVacation(ctx, who, func(n *directory.Vacation) error {
+		n.On, n.From, n.Until, n.Subject, n.Text = v.Enabled, v.From, v.Until, v.Subject, v.Text
 		return nil
 	})
 	if err != nil {

@@ -5,35 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"doublet/mail/compose"
 	"doublet/wire/jmap"
-	"doublet/wire/mime"
 )
-
-// newPart is a part of an Email that is to be made.
-type newPart struct {
-	kind, subtype string
-	charset       string
-	disposition   string
-	name          string
-	cid, location string
-	language      []string
-	fields        []field // header fields of its own
-	children      []*newPart
-	params        map[string]string // of the type, beside those that are made
-	// Of a part without children: its text, the blob that it is, or what stands there as it is.
-	plain  []byte
-	text   string
-	isText bool
-	blob   *blob
-	blobID string
-}
-
-// field is a header field that is to be made: its value is made of parts that are printed and folded.
-type field struct {
-	name  string
-	words []string // what folding keeps together; joined by blanks
-	raw   string   // as it is
-}
 
 // emailReader reads what an Email is to be made of.
 type emailReader struct {
@@ -42,10 +16,15 @@ type emailReader struct {
 	values *jmap.Value // bodyValues
 	bad    []string
 	lost   []string // blobs that are not there
-	fields []field
+	fields []compose.Field
 	seen   map[string]bool // names of fields, in lower case
 	parts  int
 	size   int64
+}
+
+// writer writes a message of these fields.
+func (s *Server) writer(fields []compose.Field) *compose.Writer {
+	return &compose.Writer{Env: s.env, MaxSize: s.backend.Mail().MessageSize(), Fields: fields}
 }
 
 // Bounds of what one Email is made of.
@@ -79,9 +58,9 @@ func (x *emailSetting) compose(p *creation) draft {
 	if d.err != nil {
 		return d
 	}
-	w := messageWriter{s: x.c.s, fields: r.fields, seen: r.seen, now: x.c.s.env.Clock.Now()}
+	w := x.c.s.writer(r.fields)
 	// Base64 makes of three octets four and a bit.
-	d.err = x.prepare(&d, r.size+r.size/3+r.size/50+int64(p.object.Len())*64, func() ([]byte, error) { return w.message(root) })
+	d.err = x.prepare(&d, r.size+r.size/3+r.size/50+int64(p.object.Len())*64, func() ([]byte, error) { return w.Message(root) })
 	return d
 }
 
@@ -148,20 +127,20 @@ func (r *emailReader) field(h *header, v *jmap.Value) {
 }
 
 // readField reads a value into a field.
-func readField(h *header, v *jmap.Value) (f field, ok bool) {
-	f.name = h.name
+func readField(h *header, v *jmap.Value) (f compose.Field, ok bool) {
+	f.Name = h.name
 	text, isText := v.Text()
 	switch h.form {
 	case asText:
 		if !isText || strings.ContainsAny(text, "\r\n\x00") {
 			return f, false
 		}
-		f.words = encodeText(text)
+		f.Words = compose.EncodeText(text)
 	case asAddresses:
-		f.words, ok = readAddresses(v)
+		f.Words, ok = readAddresses(v)
 		return f, ok
 	case asGroupedAddresses:
-		f.words, ok = readGroups(v)
+		f.Words, ok = readGroups(v)
 		return f, ok
 	case asMessageIDs:
 		list, ok := texts(v)
@@ -169,12 +148,12 @@ func readField(h *header, v *jmap.Value) (f field, ok bool) {
 			if id == "" || len(id) > 900 || strings.ContainsAny(id, "<> \t\r\n\x00") {
 				return f, false
 			}
-			f.words = append(f.words, "<"+id+">")
+			f.Words = append(f.Words, "<"+id+">")
 		}
 		return f, ok && len(list) > 0
 	case asDate:
 		t, ok := jmap.ParseDate(text, false)
-		f.words = []string{t.Format(mailDate)}
+		f.Words = []string{t.Format(compose.DateLayout)}
 		return f, ok && isText
 	case asURLs:
 		list, ok := texts(v)
@@ -182,17 +161,15 @@ func readField(h *header, v *jmap.Value) (f field, ok bool) {
 			if u == "" || strings.ContainsAny(u, "<> \t\r\n\x00") {
 				return f, false
 			}
-			f.words = append(f.words, "<"+u+">"+comma(i, len(list)))
+			f.Words = append(f.Words, "<"+u+">"+comma(i, len(list)))
 		}
 		return f, ok && len(list) > 0
 	default:
-		f.raw = text
+		f.Raw = text
 		return f, isText && validRaw(text)
 	}
 	return f, true
 }
-
-const mailDate = "Mon, 2 Jan 2006 15:04:05 -0700"
 
 // comma is what stands behind one of several.
 func comma(i, n int) string {
@@ -241,27 +218,12 @@ func readAddress(v *jmap.Value) (words []string, ok bool) {
 		return nil, false
 	}
 	email, ok := v.Get("email").Text()
-	if !ok || email == "" || strings.ContainsAny(email, "<>\r\n\x00") || len(email) > 900 {
-		return nil, false
-	}
-	if a, err := mime.ParseMailbox(email); err != nil || a.Name != "" {
-		// What a draft holds may be half an address.
-		if strings.ContainsAny(email, " \t,;:\"()[]\\") {
-			return nil, false
-		}
-	}
 	name := v.Get("name")
-	if name.IsNull() {
-		return []string{email}, true
-	}
-	text, ok := name.Text()
-	if !ok || strings.ContainsAny(text, "\r\n\x00") {
+	text, isText := name.Text()
+	if !ok || !isText && !name.IsNull() {
 		return nil, false
 	}
-	if text == "" {
-		return []string{email}, true
-	}
-	return append(encodePhrase(text), "<"+email+">"), true
+	return compose.Address(text, email)
 }
 
 func readGroups(v *jmap.Value) (words []string, ok bool) {
@@ -283,7 +245,7 @@ func readGroups(v *jmap.Value) (words []string, ok bool) {
 			}
 		}
 		if isText {
-			w := encodePhrase(text)
+			w := compose.EncodePhrase(text)
 			w[len(w)-1] += ":"
 			words = append(words, w...)
 			if members == nil {
@@ -298,7 +260,7 @@ func readGroups(v *jmap.Value) (words []string, ok bool) {
 }
 
 // body reads what the Email says: the whole structure, or texts and attachments to make one of.
-func (r *emailReader) body() *newPart {
+func (r *emailReader) body() *compose.Part {
 	if v := r.object.Get("bodyStructure"); !v.IsNull() {
 		for _, p := range []string{"textBody", "htmlBody", "attachments"} {
 			if !r.object.Get(p).IsNull() {
@@ -308,7 +270,7 @@ func (r *emailReader) body() *newPart {
 		return r.part(v, "bodyStructure", 0, true)
 	}
 	text, html := r.single("textBody", "plain"), r.single("htmlBody", "html")
-	var attached, inline []*newPart
+	var attached, inline []*compose.Part
 	if v := r.object.Get("attachments"); !v.IsNull() {
 		if v.Kind() != jmap.Array {
 			r.fault("attachments")
@@ -318,43 +280,21 @@ func (r *emailReader) body() *newPart {
 				break
 			}
 			p := r.part(v.At(i), "attachments", 1, false)
-			if p.disposition == "" {
-				p.disposition = "attachment"
+			if p.Disposition == "" {
+				p.Disposition = "attachment"
 			}
-			if p.disposition == "inline" && p.cid != "" && html != nil {
+			if p.Disposition == "inline" && p.ID != "" && html != nil {
 				inline = append(inline, p)
 			} else {
 				attached = append(attached, p)
 			}
 		}
 	}
-	if html != nil && inline != nil {
-		html = multipart("related", append([]*newPart{html}, inline...)...)
-	}
-	root := text
-	switch {
-	case text != nil && html != nil:
-		root = multipart("alternative", text, html)
-	case html != nil:
-		root = html
-	case text == nil && len(attached) == 0:
-		root = &newPart{kind: "text", subtype: "plain", isText: true}
-	}
-	if attached == nil {
-		return root
-	}
-	if root != nil {
-		attached = append([]*newPart{root}, attached...)
-	}
-	return multipart("mixed", attached...)
-}
-
-func multipart(subtype string, children ...*newPart) *newPart {
-	return &newPart{kind: "multipart", subtype: subtype, children: children}
+	return compose.Body(text, html, inline, attached)
 }
 
 // single reads textBody or htmlBody: one part of one type.
-func (r *emailReader) single(property, subtype string) *newPart {
+func (r *emailReader) single(property, subtype string) *compose.Part {
 	v := r.object.Get(property)
 	if v.IsNull() || v.Kind() == jmap.Array && v.Len() == 0 {
 		return nil
@@ -364,18 +304,18 @@ func (r *emailReader) single(property, subtype string) *newPart {
 		return nil
 	}
 	p := r.part(v.At(0), property, 1, false)
-	if p.kind == "" {
-		p.kind, p.subtype = "text", subtype
+	if p.Type == "" {
+		p.Type, p.Subtype = "text", subtype
 	}
-	if p.kind != "text" || p.subtype != subtype {
+	if p.Type != "text" || p.Subtype != subtype {
 		r.fault(property)
 	}
 	return p
 }
 
 // part reads an EmailBodyPart.
-func (r *emailReader) part(v *jmap.Value, property string, depth int, root bool) *newPart {
-	p := &newPart{}
+func (r *emailReader) part(v *jmap.Value, property string, depth int, root bool) *compose.Part {
+	p := &compose.Part{}
 	if r.parts++; v.Kind() != jmap.Object || r.parts > maxNewParts || depth > maxNewDepth {
 		r.fault(property)
 		return p
@@ -387,13 +327,13 @@ func (r *emailReader) part(v *jmap.Value, property string, depth int, root bool)
 		}
 	}
 	switch {
-	case p.kind == "multipart":
+	case p.Type == "multipart":
 		if subParts.Kind() != jmap.Array || subParts.Len() == 0 || !partID.IsNull() || !blobID.IsNull() {
 			r.fault(property)
 			return p
 		}
 		for i := range subParts.Len() {
-			p.children = append(p.children, r.part(subParts.At(i), property, depth+1, false))
+			p.Children = append(p.Children, r.part(subParts.At(i), property, depth+1, false))
 		}
 	case subParts.Len() > 0, partID.IsNull() == blobID.IsNull():
 		r.fault(property)
@@ -406,7 +346,7 @@ func (r *emailReader) part(v *jmap.Value, property string, depth int, root bool)
 }
 
 // partProperty reads one property of a part; false: it cannot be that.
-func (r *emailReader) partProperty(p *newPart, name string, v *jmap.Value, root bool) (ok bool) {
+func (r *emailReader) partProperty(p *compose.Part, name string, v *jmap.Value, root bool) (ok bool) {
 	text, isText := v.Text()
 	plain := v.IsNull() || isText && !strings.ContainsAny(text, "\r\n\x00") && len(text) <= 900
 	switch name {
@@ -414,35 +354,35 @@ func (r *emailReader) partProperty(p *newPart, name string, v *jmap.Value, root 
 		return true
 	case "type":
 		kind, subtype, slash := strings.Cut(strings.ToLower(text), "/")
-		p.kind, p.subtype = kind, subtype
-		return v.IsNull() || slash && token(kind) && token(subtype)
+		p.Type, p.Subtype = kind, subtype
+		return v.IsNull() || slash && compose.Token(kind) && compose.Token(subtype)
 	case "charset":
-		p.charset = text
-		return v.IsNull() || token(text)
+		p.Charset = text
+		return v.IsNull() || compose.Token(text)
 	case "disposition":
-		p.disposition = strings.ToLower(text)
-		return v.IsNull() || token(text)
+		p.Disposition = strings.ToLower(text)
+		return v.IsNull() || compose.Token(text)
 	case "name":
-		p.name = text
+		p.Name = text
 		return plain
 	case "cid":
-		p.cid = text
+		p.ID = text
 		return plain && !strings.ContainsAny(text, "<> ")
 	case "location":
-		p.location = text
-		return plain && ascii(text)
+		p.Location = text
+		return plain && compose.ASCII(text)
 	case "language":
 		if v.IsNull() {
 			return true
 		}
-		p.language, ok = texts(v)
-		for _, l := range p.language {
-			ok = ok && token(l)
+		p.Language, ok = texts(v)
+		for _, l := range p.Language {
+			ok = ok && compose.Token(l)
 		}
 		return ok
 	}
 	h, ok := parseHeader(name)
-	if lower := strings.ToLower(h.name); !ok || lower == "content-transfer-encoding" || len(p.fields) >= maxNewFields ||
+	if lower := strings.ToLower(h.name); !ok || lower == "content-transfer-encoding" || len(p.Fields) >= maxNewFields ||
 		!root && !strings.HasPrefix(lower, "content-") || partFieldTaken(lower) {
 		return false
 	}
@@ -456,7 +396,7 @@ func (r *emailReader) partProperty(p *newPart, name string, v *jmap.Value, root 
 		r.fields = append(r.fields, f)
 		return ok
 	}
-	p.fields = append(p.fields, f)
+	p.Fields = append(p.Fields, f)
 	return ok
 }
 
@@ -469,27 +409,8 @@ func partFieldTaken(lower string) bool {
 	return false
 }
 
-// token says whether a word can stand in a MIME header as it is (RFC 2045 section 5.1).
-func token(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?=`, s[i]) >= 0 {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 100
-}
-
-func ascii(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
 // value takes a part's text out of bodyValues.
-func (r *emailReader) value(p *newPart, partID *jmap.Value, property string, v *jmap.Value) {
+func (r *emailReader) value(p *compose.Part, partID *jmap.Value, property string, v *jmap.Value) {
 	id, _ := partID.Text()
 	value := r.values.Get(id)
 	text, ok := value.Get("value").Text()
@@ -497,24 +418,24 @@ func (r *emailReader) value(p *newPart, partID *jmap.Value, property string, v *
 		on, isBool := value.Get(flag).Bool()
 		ok = ok && !on && (isBool || value.Get(flag).IsNull())
 	}
-	if p.kind == "" {
-		p.kind, p.subtype = "text", "plain"
+	if p.Type == "" {
+		p.Type, p.Subtype = "text", "plain"
 		if property == "htmlBody" {
-			p.subtype = "html"
+			p.Subtype = "html"
 		}
 	}
 	switch {
 	case !ok:
 		r.fault("bodyValues")
-	case p.kind != "text" || !v.Get("charset").IsNull():
+	case p.Type != "text" || !v.Get("charset").IsNull():
 		r.fault(property)
 	}
-	p.isText, p.text = true, text
+	p.IsText, p.Text = true, text
 	r.size += int64(len(text))
 }
 
 // attach finds the blob that a part is to be.
-func (r *emailReader) attach(p *newPart, blobID *jmap.Value, property string) {
+func (r *emailReader) attach(p *compose.Part, blobID *jmap.Value, property string) {
 	id, ok := blobID.Text()
 	if !ok {
 		r.fault(property)
@@ -531,13 +452,13 @@ func (r *emailReader) attach(p *newPart, blobID *jmap.Value, property string) {
 		r.fault(property)
 		return
 	}
-	if p.kind == "" {
-		p.kind, p.subtype = "application", "octet-stream"
+	if p.Type == "" {
+		p.Type, p.Subtype = "application", "octet-stream"
 		kind, _, _ := strings.Cut(strings.ToLower(b.kind), ";")
-		if k, s, ok := strings.Cut(strings.TrimSpace(kind), "/"); ok && token(k) && token(s) && k != "multipart" {
-			p.kind, p.subtype = k, s
+		if k, s, ok := strings.Cut(strings.TrimSpace(kind), "/"); ok && compose.Token(k) && compose.Token(s) && k != "multipart" {
+			p.Type, p.Subtype = k, s
 		}
 	}
-	p.blob, p.blobID = b, id
+	p.Size, p.Content = b.size, b.all
 	r.size += b.size
 }

@@ -3,6 +3,7 @@ package jmapd
 import (
 	"errors"
 
+	"doublet/mail/compose"
 	"doublet/wire/jmap"
 	"doublet/wire/mime"
 )
@@ -111,7 +112,7 @@ func (r *renderer) parse(id string) error {
 	if err != nil {
 		return err
 	}
-	if raw = crlf(raw); !hasFields(raw) {
+	if raw = compose.CRLF(raw); !hasFields(raw) {
 		return errNoEmail
 	}
 	r.reset()

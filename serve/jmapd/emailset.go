@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/mail/compose"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/jmap"
@@ -449,7 +450,7 @@ func (x *emailSetting) prepare(d *draft, size int64, read func() ([]byte, error)
 	if err != nil {
 		return err
 	}
-	d.Composed, err = mail.Compose(x.c.ctx, crlf(raw))
+	d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw))
 	return err
 }
 

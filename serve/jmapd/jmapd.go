@@ -19,6 +19,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
@@ -123,17 +124,10 @@ type Backend interface {
 type Submission struct {
 	From    smtp.Path
 	Params  smtp.MailParams
-	To      []SubmissionTo
+	To      []mail.Addressee
 	Message []byte
 	// Release is the time before which nothing is sent; the zero Time is at once.
 	Release time.Time
-}
-
-// SubmissionTo is one recipient; Refused is why the server does not take it.
-type SubmissionTo struct {
-	To      smtp.Path
-	Params  smtp.RcptParams
-	Refused error
 }
 
 // Progress is how far a message is on its way to one recipient.

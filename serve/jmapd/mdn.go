@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"doublet/mail"
+	"doublet/mail/compose"
+	"doublet/mail/identity"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/jmap"
@@ -58,12 +61,12 @@ func mdnSend(c *call) error {
 	if err != nil {
 		return err
 	}
-	var who *identity
+	var who *identity.Identity
 	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
 		list, err := c.readIdentities(d, given)
 		if err == nil {
 			real, _ := c.real(identityID)
-			who = list.find(real)
+			who = list.Find(real)
 		}
 		return err
 	})
@@ -163,7 +166,7 @@ func (c *call) readMDN(v *jmap.Value) (m mdn, err error) {
 func oneLine(s string) bool { return !strings.ContainsAny(s, "\r\n\x00") && len(s) <= 900 }
 
 // sendMDN sends a receipt for an Email that asks for one.
-func (c *call) sendMDN(v *jmap.Value, who *identity) (m mdn, json []byte, err error) {
+func (c *call) sendMDN(v *jmap.Value, who *identity.Identity) (m mdn, json []byte, err error) {
 	if m, err = c.readMDN(v); err != nil {
 		return m, nil, err
 	}
@@ -199,18 +202,18 @@ func (c *call) sendMDN(v *jmap.Value, who *identity) (m mdn, json []byte, err er
 	if err != nil {
 		return m, nil, &jmap.Error{Type: "notFound", Description: "The Email asks for a receipt to be sent to no address."}
 	}
-	m.finalTo = "rfc822; " + who.email
+	m.finalTo = "rfc822; " + who.Email
 	if o, ok := mime.Get(head, "Original-Recipient"); ok && oneLine(o) {
 		m.originalTo = o
 	}
 	m.messageID, _ = mime.Get(head, "Message-ID")
 	m.complete(head)
-	w := messageWriter{s: c.s, seen: map[string]bool{}, now: c.s.env.Clock.Now()}
-	message, err := m.message(&w, who, &list[0], raw)
+	w := c.s.writer(nil)
+	message, err := m.message(w, who, &list[0], raw)
 	if err != nil {
 		return m, nil, err
 	}
-	sub := Submission{To: []SubmissionTo{{To: to, Params: smtp.RcptParams{Notify: smtp.NotifyNever}}}, Message: message}
+	sub := Submission{To: []mail.Addressee{{To: to, Params: smtp.RcptParams{Notify: smtp.NotifyNever}}}, Message: message}
 	sub.Params.Size = -1
 	_, err = c.s.backend.Submit(c.ctx, &c.caller.Account, &sub)
 	if err == nil {
@@ -256,18 +259,18 @@ func (m *mdn) sentObject() []byte {
 // message prints the receipt.
 //
 // Implements: RFC 8098 §3 The format of a message disposition notification
-func (m *mdn) message(w *messageWriter, who *identity, to *mime.Address, original []byte) ([]byte, error) {
-	from := []string{who.email}
-	if who.name != "" {
-		from = append(encodePhrase(who.name), "<"+who.email+">")
+func (m *mdn) message(w *compose.Writer, who *identity.Identity, to *mime.Address, original []byte) ([]byte, error) {
+	from := []string{who.Email}
+	if who.Name != "" {
+		from = append(compose.EncodePhrase(who.Name), "<"+who.Email+">")
 	}
-	w.fields = []field{
-		{name: "From", words: from}, {name: "To", words: []string{to.Mailbox + "@" + to.Host}}, {name: "Subject", words: encodeText(m.subject)},
+	w.Fields = []compose.Field{
+		{Name: "From", Words: from}, {Name: "To", Words: []string{to.Mailbox + "@" + to.Host}}, {Name: "Subject", Words: compose.EncodeText(m.subject)},
 	}
 	if ids, ok := messageIDs(m.messageID); ok {
-		w.fields = append(w.fields, field{name: "In-Reply-To", words: []string{"<" + ids[0] + ">"}}, field{name: "References", words: []string{"<" + ids[0] + ">"}})
+		w.Fields = append(w.Fields, compose.Field{Name: "In-Reply-To", Words: []string{"<" + ids[0] + ">"}}, compose.Field{Name: "References", Words: []string{"<" + ids[0] + ">"}})
 	}
-	w.fields = append(w.fields, field{name: "Auto-Submitted", words: []string{"auto-replied"}})
+	w.Fields = append(w.Fields, compose.Field{Name: "Auto-Submitted", Words: []string{"auto-replied"}})
 	var b bytes.Buffer
 	line := func(name, value string) {
 		if value != "" {
@@ -282,14 +285,14 @@ func (m *mdn) message(w *messageWriter, who *identity, to *mime.Address, origina
 	for _, x := range m.extensions {
 		line(x[0], x[1])
 	}
-	root := multipart("report",
-		&newPart{kind: "text", subtype: "plain", isText: true, text: m.text},
-		&newPart{kind: "message", subtype: "disposition-notification", plain: b.Bytes()})
-	root.params = map[string]string{"report-type": "disposition-notification"}
+	root := compose.Multipart("report",
+		&compose.Part{Type: "text", Subtype: "plain", IsText: true, Text: m.text},
+		&compose.Part{Type: "message", Subtype: "disposition-notification", Plain: b.Bytes()})
+	root.Params = map[string]string{"report-type": "disposition-notification"}
 	if m.original {
-		root.children = append(root.children, &newPart{kind: "message", subtype: "rfc822", blob: memoryBlob(original, "")})
+		root.Children = append(root.Children, &compose.Part{Type: "message", Subtype: "rfc822", Size: int64(len(original)), Content: func() ([]byte, error) { return original, nil }})
 	}
-	return w.message(root)
+	return w.Message(root)
 }
 
 // mdnParse answers MDN/parse.
@@ -362,7 +365,7 @@ func (c *call) parseMDN(id string) (*mdn, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw = crlf(raw)
+	raw = compose.CRLF(raw)
 	root := mime.Parse(raw, mime.DefaultLimits)
 	if root.Type != "multipart" || root.Subtype != "report" || len(root.Children) < 2 {
 		return nil, errNoEmail
@@ -371,7 +374,7 @@ func (c *call) parseMDN(id string) (*mdn, error) {
 	if report.Type != "message" || report.Subtype != "disposition-notification" {
 		return nil, errNoEmail
 	}
-	text, _ := mime.DecodeText(root.Children[0], raw, maxSignature)
+	text, _ := mime.DecodeText(root.Children[0], raw, identity.MaxSignature)
 	m := &mdn{subject: nfc(mime.DecodeWords(root.Envelope.Subject)), text: strings.ReplaceAll(text, "\r\n", "\n"), original: len(root.Children) > 2}
 	body, _ := mime.DecodeText(report, raw, 1<<20)
 	m.readReport([]byte(body))

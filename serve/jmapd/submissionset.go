@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail"
+	"doublet/mail/compose"
+	"doublet/mail/identity"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/jmap"
@@ -331,7 +334,7 @@ func (x *submitting) submit(v *jmap.Value) (*submission, error) {
 	}
 	m := &submission{}
 	c.s.env.Fill(m.unid[:])
-	var who *identity
+	var who *identity.Identity
 	raw, err := x.message(m, identityID, emailID, &who)
 	if err != nil {
 		return nil, err
@@ -348,7 +351,7 @@ func (x *submitting) submit(v *jmap.Value) (*submission, error) {
 }
 
 // message reads what is to be sent, and finds the identity.
-func (x *submitting) message(m *submission, identityID, emailID string, who **identity) (raw []byte, err error) {
+func (x *submitting) message(m *submission, identityID, emailID string, who **identity.Identity) (raw []byte, err error) {
 	c := x.c
 	given, err := c.sender()
 	if err != nil {
@@ -360,7 +363,7 @@ func (x *submitting) message(m *submission, identityID, emailID string, who **id
 			return err
 		}
 		real, _ := c.real(identityID)
-		if *who = list.find(real); *who == nil {
+		if *who = list.Find(real); *who == nil {
 			return badProperties("There is no such identity.", "identityId")
 		}
 		m.identity = real
@@ -451,7 +454,7 @@ func (x *submitting) mayFrom(raw []byte) error {
 }
 
 // envelope reads the envelope, or makes one of the header and the identity. It gives its JSON.
-func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity, sub *Submission) (string, error) {
+func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity.Identity, sub *Submission) (string, error) {
 	if v.IsNull() {
 		v = x.defaultEnvelope(raw, who)
 	}
@@ -491,28 +494,28 @@ func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity, sub *Sub
 			refused = append(refused, email)
 			continue
 		}
-		one := SubmissionTo{To: path}
+		one := mail.Addressee{To: path}
 		if err := rcptParameters(r.Get("parameters"), &one.Params); err != nil {
 			return "", err
 		}
 		sub.To = append(sub.To, one)
-		sub.Params.UTF8 = sub.Params.UTF8 || !ascii(email)
+		sub.Params.UTF8 = sub.Params.UTF8 || !compose.ASCII(email)
 	}
 	if refused != nil {
 		return "", &jmap.Error{Type: "invalidRecipients", Recipients: refused}
 	}
-	sub.Params.UTF8 = sub.Params.UTF8 || !ascii(email)
+	sub.Params.UTF8 = sub.Params.UTF8 || !compose.ASCII(email)
 	return string(v.Append(nil)), nil
 }
 
 // defaultEnvelope is the sender's identity and all whom the header names.
 //
 // Implements: RFC 8621 §7.5 the envelope that the header gives
-func (x *submitting) defaultEnvelope(raw []byte, who *identity) *jmap.Value {
+func (x *submitting) defaultEnvelope(raw []byte, who *identity.Identity) *jmap.Value {
 	address := func(email string) jmap.Value {
 		return *jmap.MakeObject([]string{"email", "parameters"}, []jmap.Value{jmap.Text(email), {}})
 	}
-	from := who.email
+	from := who.Email
 	if strings.HasPrefix(from, "*@") {
 		value, _ := mime.Get(raw, "From")
 		if list := mime.ParseAddressList([]byte(value)); len(list) > 0 {
@@ -520,18 +523,8 @@ func (x *submitting) defaultEnvelope(raw []byte, who *identity) *jmap.Value {
 		}
 	}
 	var to []jmap.Value
-	seen := map[string]bool{}
-	for f := range mime.Fields(raw) {
-		if !f.Is("To") && !f.Is("Cc") && !f.Is("Bcc") {
-			continue
-		}
-		for _, a := range mime.ParseAddressList(f.Value) {
-			email := a.Mailbox + "@" + a.Host
-			if key := strings.ToLower(email); !a.Group && a.Host != "" && !seen[key] {
-				seen[key] = true
-				to = append(to, address(email))
-			}
-		}
+	for _, email := range compose.Recipients(raw) {
+		to = append(to, address(email))
 	}
 	return jmap.MakeObject([]string{"mailFrom", "rcptTo"}, []jmap.Value{address(from), jmap.List(to...)})
 }
@@ -572,7 +565,7 @@ func (x *submitting) mailParameters(v *jmap.Value, sub *Submission) error {
 				sub.Release = at
 			}
 		case "ENVID":
-			sub.Params.EnvID, ok = text, isText && len(text) <= 100 && ascii(text) && printable(text)
+			sub.Params.EnvID, ok = text, isText && len(text) <= 100 && compose.ASCII(text) && compose.Printable(text)
 		case "RET":
 			ok = strings.EqualFold(text, "FULL") || strings.EqualFold(text, "HDRS")
 			sub.Params.Ret = smtp.RetHeaders
@@ -619,7 +612,7 @@ func rcptParameters(v *jmap.Value, to *smtp.RcptParams) error {
 			}
 			ok = ok && (to.Notify&smtp.NotifyNever == 0 || to.Notify == smtp.NotifyNever)
 		case "ORCPT":
-			to.ORcpt, ok = text, ok && strings.Contains(text, ";") && len(text) <= 500 && ascii(text) && printable(text)
+			to.ORcpt, ok = text, ok && strings.Contains(text, ";") && len(text) <= 500 && compose.ASCII(text) && compose.Printable(text)
 		default:
 			ok = false
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/mail/identity"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/jmap"
@@ -146,11 +147,11 @@ func (v *vacation) patch(p *jmap.Value) error {
 			ok = ok && len(text) <= 500 && !strings.ContainsAny(text, "\r\n\x00")
 			v.Subject = text
 		case "textBody":
-			ok = ok && len(text) <= maxSignature
+			ok = ok && len(text) <= identity.MaxSignature
 			v.Text, v.textMade = text, false
 			made = x.IsNull()
 		case "htmlBody":
-			ok = ok && len(text) <= maxSignature
+			ok = ok && len(text) <= identity.MaxSignature
 			v.html, v.hasHTML = text, !x.IsNull()
 		default:
 			ok = false

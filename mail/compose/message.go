@@ -1,0 +1,458 @@
+// Package compose writes messages: of header fields, texts and files, what people send and keep as drafts. Every door that
+// makes messages of what people type makes them here.
+package compose
+
+import (
+	"encoding/hex"
+	"maps"
+	gomime "mime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"doublet/env"
+	"doublet/mailbox"
+	"doublet/wire/mime"
+)
+
+// Part is a part of a message that is to be made. It has Children, or a Text, or Content, or what stands there as it is
+// (Plain).
+type Part struct {
+	Type, Subtype string
+	Charset       string // of what is no Text: that is UTF-8
+	Disposition   string
+	Name          string
+	ID, Location  string // Content-ID without its brackets
+	Language      []string
+	Fields        []Field // header fields of its own
+	Children      []*Part
+	Params        map[string]string // of the type, beside those that are made
+	Plain         []byte
+	Text          string // its lines end with LF or CRLF
+	IsText        bool
+	// Size and Content are a file: Content reads it when it is written.
+	Size    int64
+	Content func() ([]byte, error)
+}
+
+// Field is a header field that is to be made: words that are printed and folded.
+type Field struct {
+	Name  string
+	Words []string // what folding keeps together; joined by blanks
+	Raw   string   // as it is, where there are no Words
+}
+
+// Writer prints a message.
+type Writer struct {
+	Env *env.Env
+	// MaxSize bounds a file in bytes.
+	MaxSize int
+	Fields  []Field
+	b       []byte
+	err     error
+}
+
+// DateLayout is how a Date field is written.
+const DateLayout = "Mon, 2 Jan 2006 15:04:05 -0700"
+
+// Message prints the whole: the fields that are given, those that every message has, and the parts. mailbox.ErrTooBig: a
+// file is larger than MaxSize.
+func (w *Writer) Message(root *Part) ([]byte, error) {
+	for i := range w.Fields {
+		w.field(&w.Fields[i])
+	}
+	if !w.has("Date") {
+		w.field(&Field{Name: "Date", Words: []string{w.Env.Clock.Now().UTC().Format(DateLayout)}})
+	}
+	if !w.has("Message-ID") {
+		w.field(&Field{Name: "Message-ID", Words: []string{"<" + w.random() + "@" + w.domain() + ">"}})
+	}
+	if !w.has("MIME-Version") {
+		w.b = append(w.b, "MIME-Version: 1.0\r\n"...)
+	}
+	w.part(root)
+	return w.b, w.err
+}
+
+func (w *Writer) has(name string) bool {
+	return slices.ContainsFunc(w.Fields, func(f Field) bool { return strings.EqualFold(f.Name, name) })
+}
+
+func (w *Writer) random() string {
+	var b [16]byte
+	w.Env.Fill(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// domain is that of the author, for the Message-ID.
+func (w *Writer) domain() string {
+	for i := range w.Fields {
+		if f := &w.Fields[i]; strings.EqualFold(f.Name, "From") && len(f.Words) > 0 {
+			last := strings.Trim(f.Words[len(f.Words)-1], "<>,; ")
+			if at := strings.LastIndexByte(last, '@'); at > 0 && Token(last[at+1:]) {
+				return last[at+1:]
+			}
+		}
+	}
+	return "localhost"
+}
+
+// maxLine is how long header lines are where they can be folded.
+const maxLine = 76
+
+// field prints a header field, folded between its words.
+func (w *Writer) field(f *Field) {
+	w.b = append(append(w.b, f.Name...), ':')
+	if f.Words == nil {
+		raw := strings.ReplaceAll(strings.ReplaceAll(f.Raw, "\r\n", "\n"), "\n", "\r\n")
+		if !strings.HasPrefix(raw, " ") && raw != "" {
+			w.b = append(w.b, ' ')
+		}
+		w.b = append(append(w.b, raw...), "\r\n"...)
+		return
+	}
+	col := len(f.Name) + 1
+	for i, word := range f.Words {
+		if i > 0 && col+1+len(word) > maxLine {
+			w.b = append(w.b, "\r\n"...)
+			col = 0
+		}
+		w.b = append(append(w.b, ' '), word...)
+		col += 1 + len(word)
+	}
+	w.b = append(w.b, "\r\n"...)
+}
+
+// part prints a part's header and body.
+func (w *Writer) part(p *Part) {
+	params := map[string]string{}
+	for k, v := range p.Params {
+		params[k] = v
+	}
+	if p.Children != nil {
+		params["boundary"] = "=_" + w.random()
+	}
+	if p.IsText {
+		params["charset"] = "utf-8"
+	} else if p.Charset != "" {
+		params["charset"] = p.Charset
+	}
+	if p.Name != "" && p.Disposition == "" {
+		params["name"] = p.Name
+	}
+	w.mimeField("Content-Type", p.Type+"/"+p.Subtype, params)
+	if p.Disposition != "" {
+		params := map[string]string{}
+		if p.Name != "" {
+			params["filename"] = p.Name
+		}
+		w.mimeField("Content-Disposition", p.Disposition, params)
+	}
+	if p.ID != "" {
+		w.field(&Field{Name: "Content-ID", Words: []string{"<" + p.ID + ">"}})
+	}
+	if p.Location != "" {
+		w.field(&Field{Name: "Content-Location", Words: []string{p.Location}})
+	}
+	if p.Language != nil {
+		w.field(&Field{Name: "Content-Language", Words: []string{strings.Join(p.Language, ", ")}})
+	}
+	for i := range p.Fields {
+		w.field(&p.Fields[i])
+	}
+	switch {
+	case p.Children != nil:
+		w.b = append(w.b, "\r\n"...)
+		for _, child := range p.Children {
+			w.b = append(append(append(w.b, "--"...), params["boundary"]...), "\r\n"...)
+			w.part(child)
+			w.b = append(w.b, "\r\n"...)
+		}
+		w.b = append(append(append(w.b, "--"...), params["boundary"]...), "--\r\n"...)
+	case p.IsText:
+		w.text(p.Text)
+	case p.Content != nil:
+		w.attachment(p)
+	default:
+		w.b = append(append(w.b, "\r\n"...), p.Plain...)
+	}
+}
+
+// mimeField prints a field with parameters, each on a line of its own where one line is too short.
+func (w *Writer) mimeField(name, value string, params map[string]string) {
+	f := Field{Name: name, Words: []string{value}}
+	for _, k := range slices.Sorted(maps.Keys(params)) {
+		one := gomime.FormatMediaType("x", map[string]string{k: params[k]})
+		_, text, ok := strings.Cut(one, "; ")
+		if !ok { // what cannot be printed is left out
+			continue
+		}
+		f.Words[len(f.Words)-1] += ";"
+		f.Words = append(f.Words, text)
+	}
+	w.field(&f)
+}
+
+// text prints a body in the encoding that changes least.
+func (w *Writer) text(s string) {
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	longest, high, odd := 0, 0, false
+	for line := range strings.SplitSeq(s, "\n") {
+		longest = max(longest, len(line))
+		odd = odd || strings.HasSuffix(line, " ") || strings.HasPrefix(line, "From ") || strings.IndexByte(line, '\r') >= 0
+	}
+	for i := range len(s) {
+		if s[i] >= 0x80 || s[i] < ' ' && s[i] != '\n' && s[i] != '\t' {
+			high++
+		}
+	}
+	switch {
+	case high == 0 && longest <= 900 && !odd:
+		w.b = append(w.b, "Content-Transfer-Encoding: 7bit\r\n\r\n"...)
+		w.b = mime.AppendCRLF(w.b, []byte(s))
+	case high*3 > len(s):
+		w.base64([]byte(strings.ReplaceAll(s, "\n", "\r\n")))
+	default:
+		w.b = append(w.b, "Content-Transfer-Encoding: quoted-printable\r\n\r\n"...)
+		w.b = appendQuotedPrintable(w.b, s)
+	}
+}
+
+func (w *Writer) base64(content []byte) {
+	w.b = append(w.b, "Content-Transfer-Encoding: base64\r\n\r\n"...)
+	w.b = mime.AppendBase64Lines(w.b, content, maxLine, false)
+}
+
+// appendQuotedPrintable prints text with lines that end with LF (RFC 2045 section 6.7).
+func appendQuotedPrintable(dst []byte, s string) []byte {
+	const digits = "0123456789ABCDEF"
+	col := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '\n' {
+			dst = append(dst, "\r\n"...)
+			col = 0
+			continue
+		}
+		end := i+1 == len(s) || s[i+1] == '\n'
+		plain := c > ' ' && c < 0x7f && c != '=' || (c == ' ' || c == '\t') && !end
+		if col == 0 && (c == '.' || c == 'F' && strings.HasPrefix(s[i:], "From ")) {
+			plain = false
+		}
+		width := 1
+		if !plain {
+			width = 3
+		}
+		if col+width > maxLine-1 && !(end && col+width <= maxLine) {
+			dst = append(dst, "=\r\n"...)
+			col = 0
+		}
+		if plain {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '=', digits[c>>4], digits[c&15])
+		}
+		col += width
+	}
+	return dst
+}
+
+// attachment prints a blob. A message stands as it is: no encoding of it is allowed (RFC 2046 section 5.2.1).
+func (w *Writer) attachment(p *Part) {
+	if w.err != nil {
+		return
+	}
+	if p.Size > int64(w.MaxSize) {
+		w.err = mailbox.ErrTooBig
+		return
+	}
+	content, err := p.Content()
+	if err != nil {
+		w.err = err
+		return
+	}
+	if p.Type == "message" && (p.Subtype == "rfc822" || p.Subtype == "global") {
+		encoding := "7bit"
+		for _, c := range content {
+			if c >= 0x80 {
+				encoding = "8bit"
+				break
+			}
+		}
+		w.b = append(append(append(w.b, "Content-Transfer-Encoding: "...), encoding...), "\r\n\r\n"...)
+		w.b = append(w.b, CRLF(content)...)
+		return
+	}
+	w.base64(content)
+}
+
+// CRLF is a message as lines that end with CRLF; one that is so already is itself.
+func CRLF(raw []byte) []byte {
+	for i, c := range raw {
+		if c == '\n' && (i == 0 || raw[i-1] != '\r') || c == '\r' && (i+1 == len(raw) || raw[i+1] != '\n') {
+			return mime.AppendCRLF(make([]byte, 0, len(raw)+len(raw)/50+64), raw)
+		}
+	}
+	return raw
+}
+
+// maxEncodedWord is the longest encoded word (RFC 2047 section 2).
+const maxEncodedWord = 75
+
+// EncodeText makes the words of a text field: as they are, or encoded where they hold more than ASCII.
+func EncodeText(s string) []string {
+	if ASCII(s) && Printable(s) && !strings.Contains(s, "=?") && longest(s) < 900 {
+		return splitWords(s)
+	}
+	return encodeWords(s)
+}
+
+// splitWords cuts at single blanks, so that the blanks come back by joining.
+func splitWords(s string) []string {
+	if strings.Contains(s, "  ") || strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") || strings.Contains(s, "\t") {
+		return []string{s}
+	}
+	return strings.Split(s, " ")
+}
+
+func longest(s string) int {
+	n := 0
+	for w := range strings.SplitSeq(s, " ") {
+		n = max(n, len(w))
+	}
+	return n
+}
+
+// Printable says whether a string has no control characters but tabs.
+func Printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// encodeWords cuts a text into encoded words, each with whole characters.
+func encodeWords(s string) []string {
+	var out []string
+	const room = maxEncodedWord - len("=?utf-8?b?") - len("?=")
+	for s != "" {
+		n := 0
+		for n < len(s) {
+			_, k := utf8.DecodeRuneInString(s[n:])
+			if (n+k+2)/3*4 > room {
+				break
+			}
+			n += k
+		}
+		word := append([]byte("=?utf-8?b?"), mime.AppendBase64Lines(nil, []byte(s[:n]), 1<<10, false)...)
+		out = append(out, string(append(word, "?="...)))
+		s = s[n:]
+	}
+	if out == nil {
+		return []string{""}
+	}
+	return out
+}
+
+// EncodePhrase makes the words of a display name: atoms, a quoted string, or encoded words.
+func EncodePhrase(s string) []string {
+	if !ASCII(s) || !Printable(s) || strings.Contains(s, "=?") || len(s) > 200 {
+		return encodeWords(s)
+	}
+	for i := range len(s) {
+		if c := s[i]; c != ' ' && strings.IndexByte("()<>[]:;@\\,.\"\t", c) >= 0 {
+			q := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s)
+			return []string{`"` + q + `"`}
+		}
+	}
+	if s == "" || len(splitWords(s)) == 1 && strings.Contains(s, " ") {
+		return []string{`"` + s + `"`}
+	}
+	return splitWords(s)
+}
+
+// Token says whether a word can stand in a MIME header as it is (RFC 2045 section 5.1).
+func Token(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?=`, s[i]) >= 0 {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 100
+}
+
+// ASCII says whether a string is of ASCII alone.
+func ASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// Multipart is a part of parts.
+func Multipart(subtype string, children ...*Part) *Part {
+	return &Part{Type: "multipart", Subtype: subtype, Children: children}
+}
+
+// Body puts together what a message says: its text, the same as HTML, what the HTML shows (inline), and files. Each may be
+// missing.
+func Body(text, html *Part, inline, attached []*Part) *Part {
+	if html != nil && inline != nil {
+		html = Multipart("related", append([]*Part{html}, inline...)...)
+	}
+	root := text
+	switch {
+	case text != nil && html != nil:
+		root = Multipart("alternative", text, html)
+	case html != nil:
+		root = html
+	case text == nil && len(attached) == 0:
+		root = &Part{Type: "text", Subtype: "plain", IsText: true}
+	}
+	if attached == nil {
+		return root
+	}
+	if root != nil {
+		attached = append([]*Part{root}, attached...)
+	}
+	return Multipart("mixed", attached...)
+}
+
+// Address makes the words of an address with a display name, which may be "". ok is false where the address could break
+// the header. What a draft holds may be half an address.
+func Address(name, email string) (words []string, ok bool) {
+	if email == "" || strings.ContainsAny(email, "<>\r\n\x00") || len(email) > 900 || strings.ContainsAny(name, "\r\n\x00") {
+		return nil, false
+	}
+	if a, err := mime.ParseMailbox(email); err != nil || a.Name != "" {
+		if strings.ContainsAny(email, " \t,;:\"()[]\\") {
+			return nil, false
+		}
+	}
+	if name == "" {
+		return []string{email}, true
+	}
+	return append(EncodePhrase(name), "<"+email+">"), true
+}
+
+// Recipients are the addresses that the header of a message names in To, Cc and Bcc, each once.
+func Recipients(raw []byte) (list []string) {
+	seen := map[string]bool{}
+	for f := range mime.Fields(raw) {
+		if !f.Is("To") && !f.Is("Cc") && !f.Is("Bcc") {
+			continue
+		}
+		for _, a := range mime.ParseAddressList(f.Value) {
+			email := a.Mailbox + "@" + a.Host
+			if key := strings.ToLower(email); !a.Group && a.Host != "" && !seen[key] {
+				seen[key] = true
+				list = append(list, email)
+			}
+		}
+	}
+	return list
+}
