@@ -423,24 +423,7 @@ func (r *imapReader) mark(ctx context.Context, folder string, p imapProgress) er
 			if err != nil {
 				return err
 			}
-			id, err := w.Find(u)
-			if errors.Is(err, store.ErrNotFound) {
-				_, err = w.Create(store.New{UNID: u, Class: note.Profile, Content: note.Content{Items: items}})
-				return err
-			}
-			if err != nil {
-				return err
-			}
-			c, err := w.Content(id)
-			if err != nil {
-				return err
-			}
-			winner, ok := c.Tree.Winner()
-			if !ok {
-				return fmt.Errorf("%w: note %d has no revision", store.ErrDamaged, id)
-			}
-			_, err = w.Revise(id, winner.Rev, note.Content{Items: items}, nil)
-			return err
+			return w.Put(u, note.Profile, note.Content{Items: items})
 		})
 	}})
 }

@@ -202,11 +202,9 @@ func editOne(w *store.Writer, db note.DatabaseID, fn func(*Entry) error) (*Entry
 	if err := fn(e); err != nil {
 		return nil, err
 	}
-	winner, _ := c.Tree.Winner()
 	next := c.Content
 	next.Items = e.write(c.Content.Items)
-	_, err = w.Revise(id, winner.Rev, next, nil)
-	return e, err
+	return e, w.Rewrite(id, next)
 }
 
 // enterAtOnce bounds how many databases one commit enters.

@@ -160,13 +160,8 @@ func SetMember(ctx context.Context, s *store.Store, who note.Who, id note.UNID, 
 		if err := fn(&m); err != nil {
 			return err
 		}
-		winner, ok := c.Tree.Winner()
-		if !ok {
-			return fmt.Errorf("%w: server %s has no revision", store.ErrDamaged, id)
-		}
 		next := c.Content
 		next.Items = m.write(c.Content.Items)
-		_, err = w.Revise(n, winner.Rev, next, nil)
-		return err
+		return w.Rewrite(n, next)
 	})
 }

@@ -115,14 +115,9 @@ func formWord(form string) string {
 
 // revise writes a document's items above what everyone sees.
 func (e *edit) revise(id note.ID, c *layout.Content, items note.Items) error {
-	winner, ok := c.Tree.Winner()
-	if !ok {
-		return fmt.Errorf("%w: note %d has no revision", store.ErrDamaged, id)
-	}
 	next := c.Content
 	next.Items = items
-	_, err := e.w.Revise(id, winner.Rev, next, nil)
-	return err
+	return e.w.Rewrite(id, next)
 }
 
 // change rewrites a present document of a form: one that was removed must be brought back first.

@@ -334,13 +334,7 @@ func (s *Service) save(w *store.Writer, e *Entry, before tally) (tally, error) {
 	if len(e.Recipients) == 0 {
 		return moved, w.Destroy(e.note)
 	}
-	c, err := w.Content(e.note)
-	if err != nil {
-		return tally{}, err
-	}
-	winner, _ := c.Tree.Winner()
-	_, err = w.Revise(e.note, winner.Rev, note.Content{Items: e.items()}, nil)
-	return moved, err
+	return moved, w.Rewrite(e.note, note.Content{Items: e.items()})
 }
 
 func (e *Entry) tally() tally {

@@ -3,7 +3,6 @@ package mail
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,11 +149,7 @@ func (s *Service) profile(w *store.Writer, db note.DatabaseID, name string, fn f
 	if slices.EqualFunc(next, c.Content.Items, func(a, b note.Item) bool { return a.Name == b.Name && string(a.Value) == string(b.Value) }) {
 		return nil
 	}
-	winner, ok := c.Tree.Winner()
-	if !ok {
-		return fmt.Errorf("%w: profile %s", store.ErrDamaged, name)
-	}
-	if _, err := w.Revise(n, winner.Rev, note.Content{Items: next}, nil); err != nil {
+	if err := w.Rewrite(n, note.Content{Items: next}); err != nil {
 		return err
 	}
 	return w.Prune(n, 2)

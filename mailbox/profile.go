@@ -2,7 +2,6 @@ package mailbox
 
 import (
 	"errors"
-	"fmt"
 
 	"doublet/note"
 	"doublet/store"
@@ -64,15 +63,7 @@ func (c *Changing) putProfile(u note.UNID, content note.Content) error {
 }
 
 func (c *Changing) revise(id note.ID, content note.Content) error {
-	have, err := c.w.Content(id)
-	if err != nil {
-		return err
-	}
-	winner, ok := have.Tree.Winner()
-	if !ok {
-		return fmt.Errorf("%w: a profile note", store.ErrDamaged)
-	}
-	_, err = c.w.Revise(id, winner.Rev, content, nil)
+	err := c.w.Rewrite(id, content)
 	c.touched = c.touched || err == nil
 	return err
 }

@@ -233,7 +233,7 @@ func (h *history) set(ctx context.Context, db note.DatabaseID, replica note.Repl
 				return err
 			}
 		}
-		return write(w, key.unid(), next.items())
+		return w.Put(key.unid(), note.Profile, note.Content{Items: next.items()})
 	})
 	if err != nil {
 		return fmt.Errorf("replica: history: %w", err)
@@ -314,25 +314,6 @@ func (h *history) list(ctx context.Context) ([]Record, error) {
 		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Replica, b.Replica))
 	})
 	return out, nil
-}
-
-// write makes a note or gives it new items.
-func write(w *store.Writer, u note.UNID, items note.Items) error {
-	id, err := w.Find(u)
-	if errors.Is(err, store.ErrNotFound) {
-		_, err = w.Create(store.New{UNID: u, Class: note.Profile, Content: note.Content{Items: items}})
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	c, err := w.Content(id)
-	if err != nil {
-		return err
-	}
-	win, _ := c.Tree.Winner()
-	_, err = w.Revise(id, win.Rev, note.Content{Items: items}, nil)
-	return err
 }
 
 func remove(w *store.Writer, u note.UNID) error {

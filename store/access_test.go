@@ -35,15 +35,7 @@ func TestAccess(t *testing.T) {
 		{"seen by another", never, never, false, func(w *store.Writer, id, _, _ note.ID) error { return w.SetSeen(id, persons[1], true) }},
 		{"keyword", note.Author, note.Editor, false, func(w *store.Writer, id, _, _ note.ID) error { return w.SetKeyword(id, "k", true) }},
 		{"mark", note.Author, note.Editor, false, func(w *store.Writer, id, f, _ note.ID) error { return w.MarkDeleted(id, f, true) }},
-		{"revise", note.Author, note.Editor, false, func(w *store.Writer, id, _, _ note.ID) error {
-			c, err := w.Content(id)
-			if err != nil {
-				return err
-			}
-			win, _ := c.Tree.Winner()
-			_, err = w.Revise(id, win.Rev, items("new"), nil)
-			return err
-		}},
+		{"rewrite", note.Author, note.Editor, false, func(w *store.Writer, id, _, _ note.ID) error { return w.Rewrite(id, items("new")) }},
 		{"add", note.Author, note.Author, false, func(w *store.Writer, id, _, s note.ID) error { _, err := w.AddTo(id, s); return err }},
 		{"remove", note.Author, note.Editor, false, func(w *store.Writer, id, f, _ note.ID) error { return w.RemoveFrom(id, f) }},
 		{"destroy", note.Author, note.Editor, false, func(w *store.Writer, id, _, _ note.ID) error { return w.Destroy(id) }},

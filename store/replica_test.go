@@ -303,3 +303,38 @@ func TestPruneKeepsAttachments(t *testing.T) {
 	})
 	r.check()
 }
+
+// TestPut makes a note of a name once, then writes above what everyone sees, and not above a grave.
+func TestPut(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	id, err := m.s.CreateDatabase(note.System, store.Create{})
+	m.must(err)
+	d := &modelDB{id: id}
+	u := note.DeriveUNID([]byte("put"))
+	put := func(text string) error {
+		return m.update(func(ws ...*store.Writer) error { return ws[0].Put(u, note.Profile, items(text)) }, d)
+	}
+	for i, text := range []string{"a", "b", "c"} {
+		m.must(put(text))
+		m.read(d, func(r *store.Reader) error {
+			id, err := r.Find(u)
+			m.must(err)
+			c, err := r.Content(id)
+			m.must(err)
+			if win, _ := c.Tree.Winner(); win.Rev.Generation != uint64(i+1) || string(c.Content.Items[0].Value) != string(items(text).Items[0].Value) || r.Counters().Notes != 1 {
+				t.Errorf("%s: generation %d, %v, %d notes", text, win.Rev.Generation, c.Content.Items, r.Counters().Notes)
+			}
+			return nil
+		})
+	}
+	m.must(m.update(func(ws ...*store.Writer) error {
+		id, err := ws[0].Find(u)
+		m.must(err)
+		return ws[0].Destroy(id)
+	}, d))
+	m.must(m.s.Maintain(m.ctx, d.id))
+	if err := put("d"); !errors.Is(err, store.ErrGrave) {
+		t.Errorf("above a grave: %v", err)
+	}
+}

@@ -345,6 +345,33 @@ func (w *Writer) Subscribe(folder note.ID, person note.UNID, on bool) error {
 	return nil
 }
 
+// Rewrite gives a note new content above what everyone sees.
+func (w *Writer) Rewrite(id note.ID, c note.Content) error {
+	have, err := w.Content(id)
+	if err != nil {
+		return err
+	}
+	winner, ok := have.Tree.Winner()
+	if !ok {
+		return fmt.Errorf("%w: note %d has no revision", ErrDamaged, id)
+	}
+	_, err = w.Revise(id, winner.Rev, c, nil)
+	return err
+}
+
+// Put is Rewrite of the note of this name, which it makes where there is none. One that was deleted for good is ErrGrave.
+func (w *Writer) Put(u note.UNID, class note.Class, c note.Content) error {
+	id, err := w.Find(u)
+	if errors.Is(err, ErrNotFound) {
+		_, err = w.Create(New{UNID: u, Class: class, Content: c})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return w.Rewrite(id, c)
+}
+
 // Revise writes a new revision of a note above parent, which must be a leaf: ErrConflict otherwise.
 // Above the winner it becomes what everyone sees; above a leaf that lost, it replaces that leaf.
 func (w *Writer) Revise(id note.ID, parent note.Revision, c note.Content, summary []byte) (note.Revision, error) {

@@ -121,14 +121,9 @@ func revise(w *store.Writer, id note.ID, items note.Items) error {
 	if err != nil {
 		return err
 	}
-	winner, ok := c.Tree.Winner()
-	if !ok {
-		return fmt.Errorf("%w: note %d has no revision", store.ErrDamaged, id)
-	}
 	next := c.Content
 	next.Items = items
-	_, err = w.Revise(id, winner.Rev, next, nil)
-	return err
+	return w.Rewrite(id, next)
 }
 
 func unix(v note.Value) time.Time { return time.Unix(v.AsInt(), 0).UTC() }

@@ -228,12 +228,10 @@ func write(w *store.Writer, p place, value *string) error {
 	if err != nil {
 		return err
 	}
-	winner, _ := c.Tree.Winner()
 	if c.Content.Items.Get(itemValue).AsText() == *value {
 		return nil
 	}
-	_, err = w.Revise(id, winner.Rev, note.Content{Items: items}, nil)
-	return err
+	return w.Rewrite(id, note.Content{Items: items})
 }
 
 // Close writes what is left; what is put afterwards is forgotten.
