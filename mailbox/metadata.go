@@ -56,6 +56,13 @@ func (f *File) itemOf(name string, server bool) (item, kind string, right note.R
 // Annotations are those of a folder that the person may see; with name "" those of the server, which
 // stand at the person's INBOX.
 func (f *File) Annotations(ctx context.Context, name string) (list []Annotation, err error) {
+	list, _, err = f.AnnotationsSince(ctx, name, 0)
+	return list, err
+}
+
+// AnnotationsSince is Annotations for who knows them as they were at a state, and the state now: where it is the same,
+// they are, and none are read. No state is 0.
+func (f *File) AnnotationsSince(ctx context.Context, name string, since uint64) (list []Annotation, now uint64, err error) {
 	server := name == ""
 	if server {
 		name = Inbox
@@ -64,6 +71,13 @@ func (f *File) Annotations(ctx context.Context, name string) (list []Annotation,
 		h, err := f.named(r, name)
 		if err != nil {
 			return err
+		}
+		row, err := r.Row(h.Note)
+		if err != nil {
+			return err
+		}
+		if now = row.Seq; now == since {
+			return nil
 		}
 		items, err := r.FolderItems(h.Note)
 		if err != nil {
@@ -86,7 +100,7 @@ func (f *File) Annotations(ctx context.Context, name string) (list []Annotation,
 		return nil
 	})
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
-	return list, err
+	return list, now, err
 }
 
 // SetAnnotations sets and removes annotations of a folder, all or none; name "" is the server, where

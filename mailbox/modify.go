@@ -264,7 +264,7 @@ type CopyResult struct {
 // Copy copies messages into another folder of the mail file, all or none; of very many, others see them
 // arrive in pieces.
 func (v *View) Copy(ctx context.Context, set Set, byUID bool, dest string) (CopyResult, error) {
-	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, false)
+	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, false, nil)
 }
 
 // Move moves messages into another folder of the mail file, each one whole; where it fails, the result
@@ -273,7 +273,7 @@ func (v *View) Move(ctx context.Context, set Set, byUID bool, dest string) (Copy
 	if v.readOnly {
 		return CopyResult{}, ErrReadOnly
 	}
-	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, true)
+	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, true, nil)
 }
 
 // named lists the UIDs of the messages of a set.
@@ -318,7 +318,7 @@ func (t *target) find(r *store.Reader) (*layout.Folder, error) {
 // transfer copies or moves in pieces of a bounded size, each of them atomic: a message is never in
 // neither place. A copy that fails takes back what its earlier pieces did (RFC 9051 section 6.4.7); a move
 // that fails leaves what was moved where it is, and says what that was (RFC 6851 section 3.3).
-func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, move bool) (CopyResult, error) {
+func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, move bool, tell func(done, all uint64)) (CopyResult, error) {
 	uids, err := v.named(ctx, set, byUID)
 	if err != nil {
 		return CopyResult{}, err
@@ -328,7 +328,11 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, mov
 		ids = append(ids, to.file.db)
 	}
 	var out CopyResult
+	all := len(uids)
 	for done := false; !done; {
+		if left := len(uids); left < all && tell != nil {
+			tell(uint64(all-left), uint64(all))
+		}
 		part := uids[:min(batch, len(uids))]
 		uids = uids[len(part):]
 		done = len(uids) == 0
@@ -466,12 +470,12 @@ func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool, added *
 }
 
 // CopyTo copies messages into a folder of another mail file, as Copy does; move removes them here.
-// Copies keep their UNID where that is free.
-func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest string, move bool) (CopyResult, error) {
+// Copies keep their UNID where that is free. Between two pieces tell, where it is not nil, is told how many of all are done.
+func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest string, move bool, tell func(done, all uint64)) (CopyResult, error) {
 	if move && v.readOnly {
 		return CopyResult{}, ErrReadOnly
 	}
-	return v.transfer(ctx, set, byUID, target{file: to, name: dest}, move)
+	return v.transfer(ctx, set, byUID, target{file: to, name: dest}, move, tell)
 }
 
 // transferAcross copies a message into a folder of another mail file, or moves it there.

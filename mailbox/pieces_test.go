@@ -205,15 +205,15 @@ func TestCopyAcross(t *testing.T) {
 	}
 	all := mailbox.Set{{Start: 1, Stop: 0}}
 	v := w.open("INBOX")
-	if _, err := v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", false); !errors.Is(err, mailbox.ErrOverQuota) || theirs() != 0 {
+	if _, err := v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", false, nil); !errors.Is(err, mailbox.ErrOverQuota) || theirs() != 0 {
 		t.Errorf("a copy that does not fit: %v, %d messages there", err, theirs())
 	}
-	r, err := v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", true)
+	r, err := v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", true, nil)
 	if !errors.Is(err, mailbox.ErrOverQuota) || theirs() != 1000 || w.total("INBOX") != many-1000 || len(r.Source) != 1 || r.Source[0].Stop != 1000 {
 		t.Errorf("a move that does not fit: %v, %+v, %d messages there", err, r, theirs())
 	}
 	quota(0)
-	r, err = v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", true)
+	r, err = v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", true, nil)
 	if err != nil || theirs() != many || w.total("INBOX") != 0 || len(r.Dest) != 1 {
 		t.Errorf("a move: %v, %+v, %d messages there", err, r, theirs())
 	}

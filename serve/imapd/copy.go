@@ -29,7 +29,7 @@ func (s *session) copy(cmd *imap.Command) {
 	var res mailbox.CopyResult
 	to, err := s.at(a.Mailbox)
 	if err == nil {
-		res, err = s.view.CopyTo(s.c.Context(), set, byUID, to, a.Mailbox, move)
+		res, err = s.view.CopyTo(s.c.Context(), set, byUID, to, a.Mailbox, move, s.telling(cmd))
 	}
 	if err != nil {
 		if move && len(res.Source) > 0 { // RFC 6851 section 3.3: what was moved stays moved

@@ -1,7 +1,9 @@
 package imapd
 
 import (
+	"crypto/sha256"
 	"errors"
+	"slices"
 	"strings"
 
 	"doublet/mailbox"
@@ -44,13 +46,18 @@ func (s *session) lookAround(status, tell bool) error {
 			return errOverflow
 		}
 		now := seenAs(f, e, n.round)
+		now.annotations = was.annotations
+		n.seen[f.UNID] = now
+		if tell && !denied {
+			moved.explain(&was, &now, known)
+			s.tellMailbox(f, &was, &now, known)
+		}
+		if now.annotations, err = s.lookAtAnnotations(f.Name, e&imap.EventMailboxMetadata != 0, &was.annotations, tell); err != nil {
+			return err
+		}
 		n.seen[f.UNID] = now
 		if denied {
 			continue // there, and watched no more
-		}
-		if tell {
-			moved.explain(&was, &now, known)
-			s.tellMailbox(f, &was, &now, known)
 		}
 		if s.view != nil && s.view.Is(f) {
 			continue
@@ -65,7 +72,9 @@ func (s *session) lookAround(status, tell bool) error {
 		}
 	}
 	s.forgetGone(tell)
-	return nil
+	wanted := slices.ContainsFunc(n.groups, func(g imap.NotifyGroup) bool { return g.Events&imap.EventServerMetadata != 0 })
+	n.server, err = s.lookAtAnnotations("", wanted, &n.server, tell)
+	return err
 }
 
 // watchOthers watches the mail files of others that the person may look into.
@@ -116,6 +125,7 @@ func (s *session) forgetGone(tell bool) {
 		}
 		delete(n.seen, id)
 		s.srv.unwatch(1)
+		s.forgetAnnotations(&was.annotations)
 	}
 }
 
@@ -140,6 +150,69 @@ func (s *session) tellMailbox(f *mailbox.Folder, was, now *seenMailbox, known bo
 	d := s.listData(nil, f, imap.ListSubscribed, false)
 	d.OldName = oldName
 	s.out.B = imap.AppendList(s.out.B, "LIST", &d, s.in.UTF8)
+}
+
+// annotations are those of a mailbox, or of the server, as they were told last: at a state of it, a digest of each
+// value by its name. The zero value is that of who has not looked yet.
+type annotations struct {
+	at     uint64
+	values map[string][sha256.Size]byte
+}
+
+// lookAtAnnotations compares annotations with what was told of them, where their changes are wanted, and with tell
+// tells the names of those that were set, changed or removed.
+//
+// Implements: RFC 5465 §5.6 MailboxMetadataChange
+// Implements: RFC 5465 §5.7 ServerMetadataChange
+func (s *session) lookAtAnnotations(name string, wanted bool, was *annotations, tell bool) (annotations, error) {
+	if !wanted {
+		s.forgetAnnotations(was)
+		return annotations{}, nil
+	}
+	f, err := s.annotated(name)
+	var list []mailbox.Annotation
+	var now annotations
+	if err == nil {
+		list, now.at, err = f.AnnotationsSince(s.c.Context(), name, was.at)
+	}
+	switch {
+	case errors.Is(err, mailbox.ErrNoFolder): // gone since the mailboxes were listed
+		return *was, nil
+	case err != nil || now.at == was.at:
+		return *was, err
+	}
+	// What is not there any more is given back first, so that there is always room for fewer.
+	s.forgetAnnotations(was)
+	if !s.srv.watch(int64(len(list))) {
+		return annotations{}, errOverflow
+	}
+	s.notifier.room += int64(len(list))
+	now.values = make(map[string][sha256.Size]byte, len(list))
+	var changed []string
+	for _, a := range list {
+		sum := sha256.Sum256([]byte(a.Value))
+		now.values[a.Name] = sum
+		if before, there := was.values[a.Name]; !there || before != sum {
+			changed = append(changed, a.Name)
+		}
+	}
+	for old := range was.values {
+		if _, there := now.values[old]; !there {
+			changed = append(changed, old)
+		}
+	}
+	if tell && len(changed) > 0 {
+		slices.Sort(changed)
+		s.out.B = imap.AppendMetadataChange(s.out.B, name, changed, s.in.UTF8)
+	}
+	return now, nil
+}
+
+// forgetAnnotations gives back the room that they took.
+func (s *session) forgetAnnotations(a *annotations) {
+	n := int64(len(a.values))
+	s.notifier.room -= n
+	s.srv.unwatch(n)
 }
 
 // tellStatus tells that messages came or went, or that flags changed.

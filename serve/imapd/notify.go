@@ -13,7 +13,7 @@ import (
 // The events that are told, and those that only message events are.
 const (
 	messageEvents = imap.EventMessageNew | imap.EventMessageExpunge | imap.EventFlagChange
-	knownEvents   = messageEvents | imap.EventMailboxName | imap.EventSubscription
+	knownEvents   = messageEvents | imap.EventMailboxName | imap.EventSubscription | imap.EventMailboxMetadata | imap.EventServerMetadata
 )
 
 // notifier is what a session with NOTIFY has beyond others: what it wants to hear of, and what it has been told of
@@ -31,7 +31,10 @@ type notifier struct {
 	items             []imap.FetchItem // that come with a new message there
 	seen              map[note.UNID]seenMailbox
 	round             uint32 // of looks
-	room              int64  // what groups and items take of the room for watched mailboxes
+	// room is what groups, items and annotations take of the room for watched mailboxes.
+	room int64
+	// server are the annotations of the server, where their changes are told.
+	server annotations
 }
 
 // seenMailbox is a mailbox as it was told last.
@@ -41,6 +44,7 @@ type seenMailbox struct {
 	total, uidNext, unseen, round uint32
 	subscribed, children          bool
 	events                        imap.NotifyEvent
+	annotations                   annotations
 }
 
 func seenAs(f *mailbox.Folder, e imap.NotifyEvent, round uint32) seenMailbox {
@@ -62,7 +66,7 @@ func (s *session) notify(cmd *imap.Command) {
 	}
 	for i := range a.Groups {
 		if g := &a.Groups[i]; g.Events&^knownEvents != 0 || len(g.Unknown) > 0 {
-			s.no(cmd, "BADEVENT (MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange)", "Not an event that is told here")
+			s.no(cmd, string(imap.AppendNotifyEvents([]byte("BADEVENT "), knownEvents)), "Not an event that is told here")
 			return
 		}
 	}
@@ -219,7 +223,7 @@ func (s *session) eventsOf(f *mailbox.Folder) (e imap.NotifyEvent, denied bool) 
 			if g.Events == 0 {
 				break
 			}
-			e |= g.Events
+			e |= g.Events &^ imap.EventServerMetadata
 		}
 	}
 	if e != 0 && f.Rights&note.Read == 0 {

@@ -11,7 +11,7 @@ import (
 	"doublet/store/layout"
 )
 
-// Long searches, sorts and threads tell how far they are, and find the same.
+// Long searches, sorts, threads, changes and copies tell how far they are, and do the same.
 //
 // Implements: RFC 9585 §4: the goal is an upper bound, and what is done grows
 func TestProgress(t *testing.T) {
@@ -37,6 +37,19 @@ func TestProgress(t *testing.T) {
 	if got := talk(t, c, r, "s STORE 1:* +FLAGS.SILENT (x)"); got != fmt.Sprintf(progress, "s", "s")+"s OK STORE completed\r\n" {
 		t.Errorf("%q", got)
 	}
+	// Copies go in pieces, between which there is something to tell.
+	for i, have := 0, 40; have <= 1000; i, have = i+1, 2*have {
+		if got := talk(t, c, r, fmt.Sprintf("d%d COPY 1:%d INBOX", i, have)); !strings.HasSuffix(got, "COPY completed\r\n") || strings.Contains(got, "INPROGRESS") {
+			t.Fatalf("%q", got)
+		}
+	}
+	for _, line := range []string{"m COPY 1:* Archive", "m MOVE 1:* Trash"} {
+		if got := talk(t, c, r, line); !strings.HasPrefix(got, "* OK [INPROGRESS (\"m\" 1000 1280)] Still at work\r\n") || strings.Count(got, "INPROGRESS") != 1 {
+			t.Errorf("%s: %.200q", line, got)
+		}
+	}
+	h.fill(t, 20, "Subject: x\r\n\r\ntext\r\n")
+	talk(t, c, r, "n NOOP")
 	if got := talk(t, c, r, "a]b SEARCH 1:20"); !strings.HasPrefix(got, "* OK [INPROGRESS (NIL 16 20)] Still at work\r\n* SEARCH 1 2") {
 		t.Errorf("%q", got)
 	}
@@ -85,6 +98,49 @@ func TestSearchMemory(t *testing.T) {
 	if got := talk(t, c, r, "d SORT (ARRIVAL) UTF-8 ALL"); !strings.HasPrefix(got, "* SORT 1 2 3\r\nd OK") {
 		t.Errorf("%q", got)
 	}
+}
+
+// Annotations that are remembered take room, which is given back when they go, and with NOTIFY; where there is none
+// left, nothing more is told.
+func TestNotifyAnnotationsBounded(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{Config: Config{NotifyMailboxes: 4}})
+	c, r := h.raw(t)
+	talk(t, c, r, "a LOGIN alice demo")
+	talk(t, c, r, `b SETMETADATA INBOX (/private/a "x" /private/b "x")`)
+	watched := func(want int64) {
+		t.Helper()
+		if n, m := h.server.stats.watched.Value(), h.server.watched.Load(); n != want || m != want {
+			t.Errorf("watched: %d and %d, want %d", n, m, want)
+		}
+	}
+	for range 2 { // again: the first is over, and gave all back
+		if got := talk(t, c, r, "c NOTIFY SET (inboxes (MailboxMetadataChange))"); !strings.HasPrefix(got, "c OK") {
+			t.Fatal(got)
+		}
+		watched(4) // INBOX, Junk, two annotations
+	}
+	next := func(want string) {
+		t.Helper()
+		if l, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(l, want) {
+			t.Fatalf("%q, %v; want %s", l, err, want)
+		}
+	}
+	for _, step := range []struct {
+		set, want string
+		watched   int64
+	}{
+		{"/private/a NIL", "* METADATA INBOX /private/a\r\n", 3},
+		{`/private/b "y" /private/c "y"`, "* METADATA INBOX /private/b /private/c\r\n", 4},
+		{`/private/d "y"`, "* OK [NOTIFICATIONOVERFLOW]", 0},
+	} {
+		fmt.Fprintf(c, "d SETMETADATA INBOX (%s)\r\n", step.set)
+		next("d OK")
+		next(step.want)
+		watched(step.watched)
+	}
+	talk(t, c, r, "e NOTIFY NONE")
+	watched(0)
 }
 
 // What is remembered for NOTIFY is bounded over all sessions. A session that has no room for a new mailbox is told

@@ -38,17 +38,23 @@ func (s *session) progress(cmd *imap.Command, done, all uint64) error {
 	return s.flush()
 }
 
-// counting gives a function to be called for each of at most all things that a command does, outside of the store: it
-// tells how far the command is when it is time.
-func (s *session) counting(cmd *imap.Command, all uint64) func() {
-	last, done := s.c.Now(), uint64(0)
-	return func() {
-		if done++; done%16 != 0 {
-			return
-		}
+// telling gives a function that tells how far a command is, when it is time. It is to be called outside of the store.
+func (s *session) telling(cmd *imap.Command) func(done, all uint64) {
+	last := s.c.Now()
+	return func(done, all uint64) {
 		if now := s.c.Now(); now.Sub(last) >= s.srv.progress {
 			last = now
 			_ = s.progress(cmd, done, max(done, all)) // what fails is remembered; the work is done all the same
+		}
+	}
+}
+
+// counting gives a function to be called for each of at most all things that a command does, as telling is.
+func (s *session) counting(cmd *imap.Command, all uint64) func() {
+	tell, done := s.telling(cmd), uint64(0)
+	return func() {
+		if done++; done%16 == 0 {
+			tell(done, all)
 		}
 	}
 }

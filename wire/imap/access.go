@@ -217,6 +217,17 @@ func AppendMetadata(dst []byte, mailbox string, entries []MetadataEntry, utf8Nam
 	return append(dst, ")\r\n"...)
 }
 
+// AppendMetadataChange prints a METADATA response that tells the names of annotations that changed.
+//
+// Implements: RFC 5464 §4.4.2 unsolicited METADATA without values
+func AppendMetadataChange(dst []byte, mailbox string, names []string, utf8Names bool) []byte {
+	dst = AppendMailbox(append(dst, "* METADATA "...), mailbox, utf8Names)
+	for _, n := range names {
+		dst = AppendAString(append(dst, ' '), n, utf8Names)
+	}
+	return append(dst, "\r\n"...)
+}
+
 // appendAccess prints the arguments that the parsers above read; ok is false for others.
 func appendAccess(dst []byte, c *Command, u bool) (out []byte, ok bool) {
 	switch a := c.Args.(type) {

@@ -3,7 +3,7 @@ package imap
 // NotifyEvent is a set of events (RFC 5465 section 5).
 type NotifyEvent uint8
 
-// The events. EventAnnotation to EventServerMetadata are known to the grammar, for servers to refuse.
+// The events. EventAnnotation is known to the grammar, for servers to refuse.
 const (
 	EventMessageNew NotifyEvent = 1 << iota
 	EventMessageExpunge
@@ -18,6 +18,18 @@ const (
 var eventNames = [...]string{
 	"MessageNew", "MessageExpunge", "FlagChange", "MailboxName", "SubscriptionChange", "AnnotationChange",
 	"MailboxMetadataChange", "ServerMetadataChange",
+}
+
+// AppendNotifyEvents prints the names of events, as BADEVENT lists them.
+func AppendNotifyEvents(dst []byte, e NotifyEvent) []byte {
+	sep := byte('(')
+	for i, name := range eventNames {
+		if e&(1<<i) != 0 {
+			dst = append(append(dst, sep), name...)
+			sep = ' '
+		}
+	}
+	return append(dst, ')')
 }
 
 // NotifyGroup is an event group: what is to be told of which mailboxes. No event is NONE.
