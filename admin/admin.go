@@ -125,6 +125,8 @@ var (
 	ErrNoVerb    = errors.New("no such verb")
 	ErrStopped   = errors.New("the server is not running")
 	ErrForbidden = errors.New("the verb needs the role Admin")
+	// ErrMachine refuses a verb to people: whoever has the server's own account on its machine runs it.
+	ErrMachine = errors.New("the verb is run on the server's machine: it reads or writes files there, or shows what is in databases")
 	// ErrStopping ends a verb that another run takes up where it was.
 	ErrStopping = errors.New("the server stops")
 )
@@ -141,6 +143,9 @@ type Verb struct {
 	Changes bool
 	// Server marks one that means something only while the server runs.
 	Server bool
+	// Machine marks one that reads or writes files of the server's machine, stops the server, or shows what databases
+	// hold whatever their access lists say: the role Admin alone does not run it, only who reaches the socket does.
+	Machine bool
 	// Yields marks a long one that ends at once when the server stops: it changes nothing that another run
 	// would not take up.
 	Yields bool
@@ -154,7 +159,15 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table is every verb, in the order of help.
-var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), transfer(), shows(), bans(), queues(), routes(), replication(), clusters(), clusterShows(), searches(), checks(), backups(), dumps(), certificates(), control())
+var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfer()), shows(), bans(), queues(), routes(), replication(), clusters(), clusterShows(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
+
+// onMachine marks verbs that are run on the server's machine alone.
+func onMachine(list []*Verb) []*Verb {
+	for _, v := range list {
+		v.Machine = true
+	}
+	return list
+}
 
 func concat(parts ...[]*Verb) []*Verb {
 	var all []*Verb
@@ -183,6 +196,7 @@ type option func(*Verb)
 var (
 	changes    option = func(v *Verb) { v.Changes = true }
 	serverOnly option = func(v *Verb) { v.Server = true }
+	machine    option = func(v *Verb) { v.Machine = true }
 	yields     option = func(v *Verb) { v.Yields = true }
 )
 
@@ -215,8 +229,9 @@ func (s *System) Run(ctx context.Context, who note.Who, name string, args json.R
 	if !ok {
 		return nil, fmt.Errorf("%w: %s", ErrNoVerb, name)
 	}
-	if directory.RequireAdmin(who) != nil {
-		return nil, fmt.Errorf("%w: %s", ErrForbidden, name)
+	if err := MayRun(who, v); err != nil {
+		s.audit(ctx, who, v, args, err)
+		return nil, err
 	}
 	if v.Server && s.Stop == nil {
 		return nil, fmt.Errorf("%w: %s needs it", ErrStopped, name)
@@ -235,7 +250,7 @@ func (s *System) Run(ctx context.Context, who note.Who, name string, args json.R
 		err = ErrStopping
 	}
 	if v.Changes {
-		s.audit(who, v, args, err)
+		s.audit(ctx, who, v, args, err)
 	}
 	if err != nil {
 		return nil, err
@@ -243,13 +258,34 @@ func (s *System) Run(ctx context.Context, who note.Who, name string, args json.R
 	return json.Marshal(result)
 }
 
-// audit leaves a line of who changed what. Secrets are left out of the arguments.
-func (s *System) audit(who note.Who, v *Verb, args json.RawMessage, err error) {
-	by := "system"
-	if !who.System {
-		by = who.Person.String()
+// MayRun says whether somebody may run a verb, whatever way they came.
+func MayRun(who note.Who, v *Verb) error {
+	switch {
+	case directory.RequireAdmin(who) != nil:
+		return fmt.Errorf("%w: %s", ErrForbidden, v.Name)
+	case v.Machine && !who.System:
+		return fmt.Errorf("%w: %s", ErrMachine, v.Name)
 	}
-	attrs := []slog.Attr{slog.String("verb", v.Name), slog.String("by", by), slog.String("args", v.redact(args))}
+	return nil
+}
+
+// auditMark is how the attributes of a line of the kind audit begin.
+const auditMark = "kind=audit "
+
+// audit leaves a line of the kind audit: who, the verb, on whom or what, with which arguments, and how it went.
+// Secrets are left out of the arguments.
+func (s *System) audit(ctx context.Context, who note.Who, v *Verb, args json.RawMessage, err error) {
+	attrs := []slog.Attr{slog.String("kind", "audit"), slog.String("verb", v.Name)}
+	if who.System {
+		attrs = append(attrs, slog.String("by", "system"))
+	} else {
+		name, unknown := s.Directory.NameOf(context.WithoutCancel(ctx), who.Person)
+		if unknown != nil {
+			name = who.Person.String()
+		}
+		attrs = append(attrs, slog.String("by", name), slog.String("person", who.Person.String()))
+	}
+	attrs = append(attrs, slog.String("args", v.redact(args)))
 	level, text := slog.LevelInfo, "admin"
 	if err != nil {
 		level, text = slog.LevelWarn, "admin: refused"
@@ -275,7 +311,7 @@ func Kind(err error) string {
 		return "not found"
 	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist), errors.Is(err, pki.ErrExists):
 		return "exists"
-	case errors.Is(err, ErrForbidden), errors.Is(err, directory.ErrDenied), errors.Is(err, store.ErrDenied), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, ErrForbidden), errors.Is(err, ErrMachine), errors.Is(err, directory.ErrDenied), errors.Is(err, store.ErrDenied), errors.Is(err, fs.ErrPermission):
 		return "denied"
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, mailbox.ErrOverQuota):
 		return "no space"

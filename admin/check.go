@@ -132,6 +132,6 @@ func control() []*Verb {
 		define("stop", "stop the running server: commands finish, then it ends", func(_ context.Context, c *Call, _ *struct{}) (Done, error) {
 			c.Stop()
 			return Done{"the server stops"}, nil
-		}, changes, serverOnly),
+		}, changes, machine, serverOnly),
 	}
 }

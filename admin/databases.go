@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,8 @@ type DatabaseList struct {
 	Pattern string `json:"pattern" arg:"optional" help:"only titles and ids that contain it"`
 	Kind    string `json:"kind" help:"only those of a kind, such as mail"`
 	Removed bool   `json:"removed" help:"those that were removed and can be brought back"`
+	After   string `json:"after" help:"id of the database behind which the list begins"`
+	Limit   int    `json:"limit" help:"at most so many; all where none is given"`
 }
 
 // DatabaseSet are the arguments of db set; what is nil stays.
@@ -68,7 +71,7 @@ func databases() []*Verb {
 		define("db show", "show a database, its access list and folders", databaseShow),
 		define("db set", "change a database", databaseSet, changes),
 		define("db remove", "take a database out of service and delete it after 30 days; until then undo brings it back", databaseRemove, changes),
-		define("db restore", "bring one database back out of a backup", restoreDatabase, changes, yields, long(restoreDatabaseLong)),
+		define("db restore", "bring one database back out of a backup", restoreDatabase, changes, machine, yields, long(restoreDatabaseLong)),
 		define("db undo", "bring back a database that was removed", databaseUndo, changes),
 	}
 }
@@ -150,6 +153,13 @@ func databaseList(ctx context.Context, c *Call, a *DatabaseList) ([]Database, er
 	if err != nil {
 		return nil, err
 	}
+	if a.After != "" {
+		after, err := note.ParseDatabaseID(strings.ToUpper(a.After))
+		if err != nil {
+			return nil, fmt.Errorf("%w: --after %s: %w", ErrUsage, a.After, err)
+		}
+		all = slices.DeleteFunc(all, func(i layout.Info) bool { return i.ID <= after })
+	}
 	out := []Database{}
 	pattern := strings.ToLower(a.Pattern)
 	for _, i := range all {
@@ -159,7 +169,9 @@ func databaseList(ctx context.Context, c *Call, a *DatabaseList) ([]Database, er
 		if !strings.Contains(strings.ToLower(i.Title), pattern) && !strings.Contains(strings.ToLower(i.ID.String()), pattern) {
 			continue
 		}
-		out = append(out, c.databaseOf(ctx, i))
+		if out = append(out, c.databaseOf(ctx, i)); a.Limit > 0 && len(out) >= a.Limit {
+			break
+		}
 	}
 	return out, nil
 }

@@ -126,12 +126,16 @@ func groupList(ctx context.Context, c *Call, a *Listing) ([]Group, error) {
 	}
 	err := pages(a, func(limit int, after string) (int, string, error) {
 		list, next, err := c.Directory.ListGroups(ctx, a.Prefix, limit, after)
+		n := 0
 		for _, g := range list {
-			out = append(out, c.groupOf(ctx, g))
+			if a.finds(g.Name, g.InternetAddress, g.Description) {
+				out = append(out, c.groupOf(ctx, g))
+				n++
+			}
 		}
-		return len(list), next, err
+		return n, next, err
 	})
-	return out, err
+	return firsts(out, a.Limit), err
 }
 
 func groupSet(ctx context.Context, c *Call, a *GroupSet) (Group, error) {

@@ -79,6 +79,8 @@ type Named struct {
 // Listing are the arguments of the list verbs.
 type Listing struct {
 	Prefix  string `json:"prefix" arg:"optional" help:"only names that begin so"`
+	Search  string `json:"search" help:"only those whose names or addresses contain it"`
+	After   string `json:"after" help:"only names behind this one, in the order of the list"`
 	Limit   int    `json:"limit" help:"at most so many (1,000,000 where none is given)"`
 	Removed bool   `json:"removed" help:"those that were removed and can be brought back"`
 }
@@ -181,7 +183,7 @@ func people() []*Verb {
 			return Done{"removed " + p.Name() + undoTime}, c.Directory.RemovePerson(ctx, c.Who, p.ID)
 		}, changes),
 		define("user undo", "bring back a person who was removed", undo("Person"), changes),
-		define("user import", "add people from a CSV file", userImport, changes,
+		define("user import", "add people from a CSV file", userImport, changes, machine,
 			long("Columns, in any order: fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, sizelimit.\nSeveral values in a field are separated by semicolons. A row that is wrong is left out and told of; the exit code is 1 then.")),
 		define("user password", "set a person's password", func(ctx context.Context, c *Call, a *UserPassword) (Done, error) {
 			p, err := c.person(ctx, a.Name)
@@ -276,22 +278,54 @@ func userList(ctx context.Context, c *Call, a *Listing) ([]User, error) {
 	}
 	err := pages(a, func(limit int, after string) (int, string, error) {
 		list, next, err := c.Directory.ListPersons(ctx, a.Prefix, limit, after)
+		n := 0
 		for _, p := range list {
-			out = append(out, userOf(p))
+			if u := userOf(p); a.finds(u.Name, u.Short, u.Address, u.Aliases, u.Names) {
+				out = append(out, u)
+				n++
+			}
 		}
-		return len(list), next, err
+		return n, next, err
 	})
-	return out, err
+	return firsts(out, a.Limit), err
 }
 
-// pages calls fn for a page after the other until there is no more or enough was given.
+// firsts are the first of a list, all of it where limit is none.
+func firsts[T any](list []T, limit int) []T {
+	if limit > 0 && len(list) > limit {
+		list = list[:limit]
+	}
+	return list
+}
+
+// finds says whether a text that is searched stands in one of the names, in any case; names are strings or lists.
+func (a *Listing) finds(names ...any) bool {
+	want := strings.ToLower(strings.TrimSpace(a.Search))
+	if want == "" {
+		return true
+	}
+	holds := func(s string) bool { return strings.Contains(strings.ToLower(s), want) }
+	return slices.ContainsFunc(names, func(n any) bool {
+		if list, ok := n.([]string); ok {
+			return slices.ContainsFunc(list, holds)
+		}
+		return holds(n.(string))
+	})
+}
+
+// pages calls fn for a page after the other until there is no more or enough was given: n says of how many of a page
+// that is. Where something is searched, a page may give fewer than it has.
 func pages(a *Listing, fn func(limit int, after string) (n int, next string, err error)) error {
 	left := a.Limit
 	if left <= 0 {
 		left = everything
 	}
-	for after := ""; left > 0; {
-		n, next, err := fn(min(left, 1000), after)
+	for after := directory.ListedName(a.After); left > 0; {
+		size := min(left, 1000)
+		if a.Search != "" {
+			size = 1000
+		}
+		n, next, err := fn(size, after)
 		if err != nil {
 			return err
 		}

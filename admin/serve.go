@@ -29,6 +29,7 @@ type description struct {
 	Help    string  `json:"help"`
 	Long    string  `json:"long,omitempty"`
 	Changes bool    `json:"changes,omitempty"`
+	Machine bool    `json:"machine,omitempty"`
 	Params  []Param `json:"params,omitempty"`
 }
 
@@ -40,12 +41,14 @@ func Handler(s *System) http.Handler {
 	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, _ *http.Request) {
 		list := make([]description, 0, len(table))
 		for _, v := range table {
-			list = append(list, description{v.Name, v.Help, v.Long, v.Changes, v.Params})
+			list = append(list, description{v.Name, v.Help, v.Long, v.Changes, v.Machine, v.Params})
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(list)
 	})
-	mux.HandleFunc("POST /admin/{verb...}", func(w http.ResponseWriter, r *http.Request) { answer(s, w, r) })
+	mux.HandleFunc("POST /admin/{verb...}", func(w http.ResponseWriter, r *http.Request) {
+		Answer(s, note.System, strings.ReplaceAll(r.PathValue("verb"), "/", " "), w, r)
+	})
 	// Profiles of the running server, for whoever may read the socket:
 	// curl --unix-socket data/doublet.sock 'http://doublet/debug/pprof/profile?seconds=10' >cpu.prof
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -54,8 +57,8 @@ func Handler(s *System) http.Handler {
 	return mux
 }
 
-func answer(s *System, w http.ResponseWriter, r *http.Request) {
-	name := strings.ReplaceAll(r.PathValue("verb"), "/", " ")
+// Answer runs a verb for somebody with the arguments in the body of a request, and answers as Handler does.
+func Answer(s *System, who note.Who, name string, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	args, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxArgs))
 	if err != nil {
@@ -73,7 +76,7 @@ func answer(s *System, w http.ResponseWriter, r *http.Request) {
 		_ = out.Encode(line{Progress: &p})
 		_ = http.NewResponseController(w).Flush()
 	}
-	result, err := s.Run(r.Context(), note.System, name, args, progress)
+	result, err := s.Run(r.Context(), who, name, args, progress)
 	mu.Lock()
 	defer mu.Unlock()
 	if err != nil {

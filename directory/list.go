@@ -13,6 +13,14 @@ import (
 // maxPage bounds a page of a listing.
 const maxPage = 1000
 
+// ListedName is a name as the lists are in order of: hand it in as after to go on behind the document of that name.
+func ListedName(name string) string {
+	if n, err := NormalName(name); err == nil {
+		return n
+	}
+	return lower(name)
+}
+
 // list calls fn for the documents of a form whose canonical name begins with prefix, in order, from
 // behind after, and returns the name to go on behind, "" at the end.
 func (d *Directory) list(ctx context.Context, letter byte, prefix string, limit int, after string, fn func(note.UNID, note.Items)) (next string, err error) {

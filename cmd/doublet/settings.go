@@ -13,6 +13,7 @@ import (
 
 	"doublet/cmd/doublet/config"
 	"doublet/env"
+	"doublet/env/logtail"
 	"doublet/serve/certs"
 
 	"github.com/spf13/cobra"
@@ -82,7 +83,7 @@ func world(cfg *config.Config, out io.Writer) *env.Env {
 	if cfg.Log.Format == "json" {
 		handler = slog.NewJSONHandler(out, options)
 	}
-	return env.Real(slog.New(handler))
+	return env.Real(slog.New(logtail.New(handler)))
 }
 
 // doorFlags gives a command a flag for every door, and returns what was set.

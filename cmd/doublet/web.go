@@ -85,7 +85,11 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 	who := in.Web(h.system.Directory, h.system.Sessions)
 	h.web.Account(who)
 	h.system.Health = h.web.Ready
-	closePush, err := h.openJMAP(in, who, h.openWebSession(who), memory)
+	sessions := h.openWebSession(who)
+	if err := h.openAdmin(sessions); err != nil {
+		return err
+	}
+	closePush, err := h.openJMAP(in, who, sessions, memory)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,10 @@ func (w *Server) client(files fs.FS) error {
 		f := &file{body: body, kind: kinds[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:8]) + `"`, keep: strings.HasPrefix(name, "assets/")}
 		pattern := "GET /" + name
 		if name == "index.html" {
+			// The same page is the mail client, and at /admin/ what administers the server: the client looks where it is.
 			pattern = "GET /{$}"
+			w.mux.Handle("GET /admin/{$}", w.people(f.serve))
+			w.mux.Handle("GET /admin", http.RedirectHandler("/admin/", http.StatusMovedPermanently))
 		}
 		w.mux.Handle(pattern, w.people(f.serve))
 		return nil

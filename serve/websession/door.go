@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/note"
 	"doublet/serve/signin"
@@ -322,9 +323,11 @@ type sessionInfo struct {
 
 // signedIn is who is signed in.
 type signedIn struct {
-	Name    string      `json:"name"`
-	Address string      `json:"address,omitempty"`
-	CSRF    string      `json:"csrf"`
+	Name    string `json:"name"`
+	Address string `json:"address,omitempty"`
+	CSRF    string `json:"csrf"`
+	// Admin says that the person has the role Admin.
+	Admin   bool        `json:"admin,omitempty"`
 	Session sessionInfo `json:"session"`
 }
 
@@ -333,7 +336,7 @@ func infoOf(s *session.Session, current note.UNID) sessionInfo {
 }
 
 func (x *Service) sessionOf(id *Identity) signedIn {
-	return signedIn{id.Name, id.Address, x.sessions.CSRF(id.token), infoOf(&id.Session, id.Session.ID)}
+	return signedIn{id.Name, id.Address, x.sessions.CSRF(id.token), directory.RequireAdmin(id.Who) == nil, infoOf(&id.Session, id.Session.ID)}
 }
 
 func (x *Service) showSession(_ http.ResponseWriter, _ *http.Request, id *Identity, _ *input) (result, error) {

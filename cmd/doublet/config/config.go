@@ -81,7 +81,10 @@ type Web struct {
 	// SessionIdle and what follows are about people who sign in with a browser.
 	SessionIdle Duration `toml:"session_idle" doc:"How long a browser stays signed in that its person does not use." default:"336h" min:"1m" max:"8760h"`
 	SessionLife Duration `toml:"session_life" doc:"How long a browser stays signed in at most." default:"2160h" min:"1m" max:"8760h"`
-	Sessions    int      `toml:"sessions_per_person" doc:"Browsers in which one person is signed in. A further one signs out the one that was used longest ago." default:"50" min:"1" max:"1000"`
+	// AdminFrom and AdminFresh are about administrators at the browser.
+	AdminFrom  string   `toml:"admin_from" doc:"Addresses and networks from which people with the role Admin administer the server in a browser, separated by spaces; others are told that there is nothing. Empty: nobody does." default:"0.0.0.0/0 ::/0"`
+	AdminFresh Duration `toml:"admin_fresh" doc:"How long after signing in an administrator may change something in the browser before the password is asked for again. 0: it never is." default:"1h" min:"0s" max:"8760h"`
+	Sessions   int      `toml:"sessions_per_person" doc:"Browsers in which one person is signed in. A further one signs out the one that was used longest ago." default:"50" min:"1" max:"1000"`
 }
 
 // Push is the section [push].

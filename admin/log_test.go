@@ -1,0 +1,86 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"doublet/directory"
+	"doublet/env/logtail"
+	"doublet/note"
+)
+
+// TestShowLog: the log is shown, and who did what stands in it, without secrets, also what was refused.
+func TestShowLog(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.Env.Log = slog.New(logtail.New(slog.NewTextHandler(io.Discard, nil)))
+	ctx := context.Background()
+	ada, err := s.Directory.AddPerson(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada", Roles: []string{"Admin"}}, Password: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := s.Directory.WhoOf(ctx, ada.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(who note.Who, verb, args string) error {
+		_, err := s.Run(ctx, who, verb, json.RawMessage(args), nil)
+		return err
+	}
+	if err := run(who, "user add", `{"name":"Bo","password":"hush-hush"}`); err != nil {
+		t.Fatal(err)
+	}
+	stranger := note.Who{Person: note.UNID{1}}
+	if err := run(stranger, "user password", `{"name":"Ada","password":"hush-hush"}`); Kind(err) != "denied" {
+		t.Error(err)
+	}
+	if err := run(who, "export", `{"user":"Bo","path":"/tmp/x"}`); Kind(err) != "denied" {
+		t.Error("an administrator at a browser wrote files of the machine:", err)
+	}
+	s.Env.Log.Info("something else", "kind", "other")
+	out, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"audit": true})
+	if err != nil || len(out.Lines) != 3 {
+		t.Fatal(out, err)
+	}
+	text := out.Text()
+	for _, want := range []string{`verb="user add" by=Ada person=`, `verb="user password" by=` + stranger.Person.String(), "needs the role Admin", "verb=export by=Ada", "admin: refused"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "hush") {
+		t.Error("a secret stands in the log:", text)
+	}
+	if more, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"after": out.Lines[0].Seq, "match": "ELSE"}); err != nil || len(more.Lines) != 1 || more.Last != 4 {
+		t.Error(more, err)
+	}
+	if warn, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"level": "warn"}); err != nil || len(warn.Lines) != 2 {
+		t.Error(warn, err)
+	}
+	if _, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"level": "loud"}); Kind(err) != "usage" {
+		t.Error(err)
+	}
+}
+
+// TestMachineVerbs: what names a file of the server's machine is not for those who administer from elsewhere.
+func TestMachineVerbs(t *testing.T) {
+	t.Parallel()
+	ada := note.Who{Person: note.UNID{1}, Roles: []string{"Admin"}}
+	for _, v := range Verbs() {
+		for _, p := range v.Params {
+			if (p.File || p.Name == "path" || p.Name == "dir") && !v.Machine {
+				t.Errorf("%s takes %s, which is a file of the machine, from everywhere", v.Name, p.Name)
+			}
+		}
+		if err := MayRun(ada, v); (err != nil) != v.Machine {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+		if MayRun(note.System, v) != nil || MayRun(note.Who{Person: ada.Person}, v) == nil {
+			t.Errorf("%s: the server may not run it, or anybody may", v.Name)
+		}
+	}
+}

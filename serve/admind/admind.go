@@ -1,0 +1,132 @@
+// Package admind is the door through which people with the role Admin run administrative verbs in a browser. It has
+// no verb of its own: each request names one of admin's table, which checks the role, runs it, and leaves the line
+// of who did what.
+package admind
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/admin"
+	"doublet/env"
+	"doublet/serve/websession"
+	"doublet/stat"
+)
+
+// Path is where the door is: POST Path+"user/add" with a JSON object of arguments. The answer is that of
+// admin.Handler, lines of JSON. GET Path lists the verbs that a browser may run.
+const Path = "/admin/verbs/"
+
+// KindSignIn is the kind of error of a verb for which the sign-in is too long ago.
+const KindSignIn = "sign in"
+
+// Sessions says who a request is from: a websession.Service.
+type Sessions interface {
+	Identify(r *http.Request) (*websession.Identity, error)
+	Refuse(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// Options are the door's.
+type Options struct {
+	// From are the networks for which the door is there.
+	From []netip.Prefix
+	// Fresh is how long ago somebody may have signed in who changes something; 0: however long.
+	Fresh time.Duration
+	Stats *stat.Tree
+}
+
+// Door serves the verbs.
+type Door struct {
+	env      *env.Env
+	system   *admin.System
+	sessions Sessions
+	opt      Options
+	mux      *http.ServeMux
+
+	calls, refused, old *stat.Counter
+}
+
+// New makes the door over a running system.
+func New(e *env.Env, s *admin.System, x Sessions, o Options) *Door {
+	d := &Door{env: e, system: s, sessions: x, opt: o, mux: http.NewServeMux()}
+	d.calls = o.Stats.Counter("HTTP.Admin.Calls", "administrative verbs that browsers asked for")
+	d.refused = o.Stats.Counter("HTTP.Admin.Refused", "the same, of people without the role Admin, and of requests from nobody")
+	d.old = o.Stats.Counter("HTTP.Admin.Stale", "the same, refused until their person signs in again (web.admin_fresh)")
+	d.mux.HandleFunc("GET "+Path+"{$}", d.list)
+	d.mux.HandleFunc("POST "+Path+"{verb...}", d.run)
+	return d
+}
+
+// ServeHTTP implements http.Handler.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !d.near(r.RemoteAddr) {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	d.mux.ServeHTTP(w, r)
+}
+
+// near says whether the door is there for an address.
+func (d *Door) near(remote string) bool {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return false
+	}
+	from := at.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(d.opt.From, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
+// somebody is the person of a browser's session; programs, whatever they show, have no key to this door.
+func (d *Door) somebody(w http.ResponseWriter, r *http.Request) (*websession.Identity, bool) {
+	id, err := d.sessions.Identify(r)
+	if err == nil && id.Session.ID.IsZero() {
+		err = websession.ErrNobody
+	}
+	if err != nil {
+		d.refused.Inc()
+		d.sessions.Refuse(w, r, err)
+		return nil, false
+	}
+	return id, true
+}
+
+func (d *Door) list(w http.ResponseWriter, r *http.Request) {
+	id, ok := d.somebody(w, r)
+	if !ok {
+		return
+	}
+	names := []string{}
+	for _, v := range admin.Verbs() {
+		if admin.MayRun(id.Who, v) == nil {
+			names = append(names, v.Name)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(names)
+}
+
+func (d *Door) run(w http.ResponseWriter, r *http.Request) {
+	d.calls.Inc()
+	id, ok := d.somebody(w, r)
+	if !ok {
+		return
+	}
+	name := strings.ReplaceAll(r.PathValue("verb"), "/", " ")
+	v, known := admin.Find(name)
+	switch {
+	case known && admin.MayRun(id.Who, v) != nil:
+		d.refused.Inc()
+	case known && v.Changes && d.opt.Fresh > 0 && d.env.Clock.Now().Sub(id.Session.Created) > d.opt.Fresh:
+		d.old.Inc()
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "You signed in too long ago to change something: sign in again.", "kind": KindSignIn})
+		return
+	}
+	admin.Answer(d.system, id.Who, name, w, r)
+}
