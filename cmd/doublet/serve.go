@@ -30,7 +30,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return err
 		}
 		if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); notExist(err) {
-			return &exitError{exitFailed, fmt.Errorf("there is no store in %s: make one with doublet init --data %s", cfg.Data.Dir, cfg.Data.Dir)}
+			return &exitError{exitFailed, fmt.Errorf("there is no store in %s: make one with doublet setup --data %s in a browser, or with doublet init", cfg.Data.Dir, cfg.Data.Dir)}
 		}
 		e := world(&cfg, a.err)
 		warn(e, warnings)
@@ -129,27 +129,32 @@ func (a *app) initCommand() *cobra.Command {
 }
 
 func (a *app) initialize(ctx context.Context, cfg config.Config, first admin.UserAdd) (err error) {
-	if err := os.MkdirAll(cfg.Data.Dir, 0o700); err != nil {
-		return err
-	}
-	if err := writeSettings(cfg); err != nil {
-		return err
-	}
-	cfg.Log.Level = "warn"
-	h, err := open(world(&cfg, a.err), cfg, nil)
+	user, err := a.makeStore(ctx, cfg, first)
 	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	user, err := admin.Do[admin.User](ctx, admin.Direct{System: h.system}, "user add", first)
-	if err != nil {
-		return err
-	}
-	if err := h.system.EnsureKeys(ctx, note.System, cfg.Server.Domain); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet dns show --data %s prints what to publish, doublet serve --data %s runs the server\n", cfg.Data.Dir, filepath.Join(cfg.Data.Dir, config.FileName), user.Name, user.Address, cfg.Data.Dir, cfg.Data.Dir)
 	return err
+}
+
+// makeStore makes a data folder: the settings, an empty store, the domain with its keys, and the first person.
+func (a *app) makeStore(ctx context.Context, cfg config.Config, first admin.UserAdd) (user admin.User, err error) {
+	if err := os.MkdirAll(cfg.Data.Dir, 0o700); err != nil {
+		return user, err
+	}
+	if err := writeSettings(cfg); err != nil {
+		return user, err
+	}
+	cfg.Log.Level = "warn"
+	h, err := open(world(&cfg, a.err), cfg, nil)
+	if err != nil {
+		return user, err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	if user, err = admin.Do[admin.User](ctx, admin.Direct{System: h.system}, "user add", first); err != nil {
+		return user, err
+	}
+	return user, h.system.EnsureKeys(ctx, note.System, cfg.Server.Domain)
 }
 
 // writeSettings writes doublet.toml into the data folder. One that was written by hand stays.

@@ -99,14 +99,51 @@ func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
 		}
 	}
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the result as JSON")
+	watched := false
+	if strings.HasPrefix(v.Name, "show ") && !v.Changes {
+		cmd.Flags().BoolVar(&watched, "watch", false, "show it anew every two seconds, until Ctrl-C")
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		raw, err := a.arguments(cmd, v, args)
 		if err != nil {
 			return err
 		}
+		if watched {
+			return a.watch(cmd.Context(), v, raw)
+		}
 		return a.call(cmd.Context(), v, raw)
 	}
 	return cmd
+}
+
+// watchEvery is how often what is watched is shown anew.
+const watchEvery = 2 * time.Second
+
+// watch runs a verb again and again, on a terminal always at the top of the screen, until somebody ends it. An error
+// ends it too, unless it comes after the first time: the server may be restarted.
+func (a *app) watch(ctx context.Context, v *admin.Verb, args json.RawMessage) error {
+	f, ok := a.out.(*os.File)
+	screen := ok && isTerminal(f) && !a.json
+	for first := true; ; first = false {
+		if screen {
+			fmt.Fprintf(a.out, "\x1b[H\x1b[2J%s  %s\n\n", v.Name, time.Now().Format(time.TimeOnly))
+		}
+		var bad quietError
+		err := a.call(ctx, v, args)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !errors.As(err, &bad) && first:
+			return err
+		case err != nil && !errors.As(err, &bad):
+			fmt.Fprintln(a.err, "doublet:", err)
+		}
+		select {
+		case <-time.After(watchEvery):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
@@ -196,7 +233,7 @@ func (a *app) caller(v *admin.Verb) (c admin.Caller, done func() error, err erro
 		return nil, nil, &exitError{exitPermission, fmt.Errorf("the server of %s runs under another account: run this as that account", cfg.Data.Dir)}
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); err != nil {
-		return nil, nil, &exitError{exitFailed, fmt.Errorf("there is no store in %s: name the data folder with --data, or make one with doublet init", cfg.Data.Dir)}
+		return nil, nil, &exitError{exitFailed, fmt.Errorf("there is no store in %s: name the data folder with --data, or make one with doublet setup or doublet init", cfg.Data.Dir)}
 	}
 	if v.Server {
 		return nil, nil, &exitError{exitFailed, fmt.Errorf("no server runs in %s", cfg.Data.Dir)}

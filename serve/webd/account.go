@@ -26,8 +26,8 @@ var accountTemplate = template.Must(template.New("account").Parse(accountText))
 const accountPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 const (
-	// leastPassword is how many characters a new password has at least.
-	leastPassword = 8
+	// LeastPassword is how many characters a new password has at least.
+	LeastPassword = 8
 	// maxAccountForm bounds what a form sends, in bytes.
 	maxAccountForm = 16 << 10
 )
@@ -96,7 +96,7 @@ func remoteOf(r *http.Request) netip.Addr {
 }
 
 func (w *Server) accountPage(out http.ResponseWriter, status int, p accountPage) {
-	p.Server, p.Least = w.system.Name, leastPassword
+	p.Server, p.Least = w.system.Name, LeastPassword
 	var b bytes.Buffer
 	if err := accountTemplate.Execute(&b, p); err != nil {
 		w.env.Log.Error("page failed", "error", err)
@@ -182,7 +182,7 @@ func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.A
 	switch {
 	case pw != r.PostForm.Get("again"):
 		return &refusal{http.StatusBadRequest, "The new password was not the same twice. The old one stays."}
-	case utf8.RuneCountInString(pw) < leastPassword || !utf8.ValidString(pw):
+	case utf8.RuneCountInString(pw) < LeastPassword || !utf8.ValidString(pw):
 		return &refusal{http.StatusBadRequest, "The new password is too short. The old one stays."}
 	case len(pw) > password.MaxLength:
 		return &refusal{http.StatusBadRequest, "The new password is too long. The old one stays."}

@@ -61,9 +61,9 @@ var kinds = map[string]string{
 	".woff2": "font/woff2", ".webmanifest": "application/manifest+json",
 }
 
-// client mounts the browser client, and moves the page for those who watch over the server to /status.
-func (w *Server) client(files fs.FS) error {
-	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+// Files calls fn for each file of the browser client, with what serves it.
+func Files(files fs.FS, fn func(name string, h http.Handler)) error {
+	return fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || kinds[path.Ext(name)] == "" {
 			return err
 		}
@@ -73,15 +73,22 @@ func (w *Server) client(files fs.FS) error {
 		}
 		sum := sha256.Sum256(body)
 		f := &file{body: body, kind: kinds[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:8]) + `"`, keep: strings.HasPrefix(name, "assets/")}
+		fn(name, http.HandlerFunc(f.serve))
+		return nil
+	})
+}
+
+// client mounts the browser client, and moves the page for those who watch over the server to /status.
+func (w *Server) client(files fs.FS) error {
+	err := Files(files, func(name string, h http.Handler) {
 		pattern := "GET /" + name
 		if name == "index.html" {
 			// The same page is the mail client, and at /admin/ what administers the server: the client looks where it is.
 			pattern = "GET /{$}"
-			w.mux.Handle("GET /admin/{$}", w.people(f.serve))
+			w.mux.Handle("GET /admin/{$}", w.people(h.ServeHTTP))
 			w.mux.Handle("GET /admin", http.RedirectHandler("/admin/", http.StatusMovedPermanently))
 		}
-		w.mux.Handle(pattern, w.people(f.serve))
-		return nil
+		w.mux.Handle(pattern, w.people(h.ServeHTTP))
 	})
 	w.mux.Handle("GET "+framePath, w.people(serveFrame))
 	return err

@@ -6,6 +6,7 @@ package webd
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"html/template"
 	"io/fs"
@@ -119,7 +120,7 @@ func (w *Server) mayWatch(remote string) bool {
 // people sends what people look at or send passwords to from http to https.
 func (w *Server) people(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		if r.TLS != nil || w.opts.Redirect == "" {
+		if r.TLS != nil || w.opts.Redirect == "" || r.Context().Value(stay{}) != nil {
 			next(out, r)
 			return
 		}
@@ -129,6 +130,16 @@ func (w *Server) people(next http.HandlerFunc) http.Handler {
 			host = net.JoinHostPort(host, w.opts.Redirect)
 		}
 		http.Redirect(out, r, "https://"+host+r.URL.RequestURI(), http.StatusPermanentRedirect)
+	})
+}
+
+// stay marks a request of Local.
+type stay struct{}
+
+// Local is the handler for a door on loopback whose visitors are not sent to https.
+func (w *Server) Local() http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		w.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), stay{}, true)))
 	})
 }
 
