@@ -109,19 +109,19 @@ func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
 			return err
 		}
 		if watched {
-			return a.watch(cmd.Context(), v, raw)
+			return a.watchVerb(cmd.Context(), v, raw)
 		}
 		return a.call(cmd.Context(), v, raw)
 	}
 	return cmd
 }
 
-// watchEvery is how often what is watched is shown anew.
-const watchEvery = 2 * time.Second
+// showEvery is how often what is watched is shown anew.
+const showEvery = 2 * time.Second
 
-// watch runs a verb again and again, on a terminal always at the top of the screen, until somebody ends it. An error
+// watchVerb runs a verb again and again, on a terminal always at the top of the screen, until somebody ends it. An error
 // ends it too, unless it comes after the first time: the server may be restarted.
-func (a *app) watch(ctx context.Context, v *admin.Verb, args json.RawMessage) error {
+func (a *app) watchVerb(ctx context.Context, v *admin.Verb, args json.RawMessage) error {
 	f, ok := a.out.(*os.File)
 	screen := ok && isTerminal(f) && !a.json
 	for first := true; ; first = false {
@@ -139,7 +139,7 @@ func (a *app) watch(ctx context.Context, v *admin.Verb, args json.RawMessage) er
 			fmt.Fprintln(a.err, "doublet:", err)
 		}
 		select {
-		case <-time.After(watchEvery):
+		case <-time.After(showEvery):
 		case <-ctx.Done():
 			return nil
 		}
