@@ -1,6 +1,11 @@
 package mailbox
 
-import "doublet/wire/mime"
+import (
+	"strconv"
+
+	"doublet/store"
+	"doublet/wire/mime"
+)
 
 // Bodies are the parts of a message by what a program does with them: what it shows as the text where it shows plain
 // text, what where it shows HTML, and what it lists as attached.
@@ -88,4 +93,63 @@ func HasAttachment(root *mime.Part) bool {
 		}
 	}
 	return false
+}
+
+// PlacesOf numbers the parts that have content as IMAP's sections do: "1.2".
+func PlacesOf(root *mime.Part) map[*mime.Part]string {
+	places := map[*mime.Part]string{}
+	if root.IsMultipart() {
+		place(places, root, nil)
+	} else {
+		places[root] = "1"
+	}
+	return places
+}
+
+func place(places map[*mime.Part]string, p *mime.Part, above []byte) {
+	for i, child := range p.Children {
+		at := above[:len(above):len(above)]
+		if len(at) > 0 {
+			at = append(at, '.')
+		}
+		at = strconv.AppendInt(at, int64(i+1), 10)
+		if child.IsMultipart() {
+			place(places, child, at)
+		} else {
+			places[child] = string(at)
+		}
+	}
+}
+
+// Content is a part of a stored message with its transfer encoding undone. It stays readable as the message does.
+type Content struct {
+	Size int64
+	// Append appends n bytes from off, fewer at the end.
+	Append func(dst []byte, off, n int64) ([]byte, error)
+}
+
+// ContentOf opens a part. One in quoted-printable, or in base64 that is not kept decoded, is read as a whole.
+func ContentOf(body *store.Stored, span mime.SectionSpan) (Content, error) {
+	from, to := int64(span.BodyStart), int64(span.BodyEnd)
+	switch span.Encoding {
+	case mime.EncodingBase64:
+		if n, ok := body.Decoded(from, to); ok {
+			return Content{n, func(dst []byte, off, n int64) ([]byte, error) { return body.AppendDecoded(dst, from, to, off, n) }}, nil
+		}
+	case mime.EncodingQuotedPrintable:
+	default:
+		return Content{to - from, func(dst []byte, off, n int64) ([]byte, error) {
+			off = min(max(off, 0), to-from)
+			return body.AppendRange(dst, from+off, min(n, to-from-off))
+		}}, nil
+	}
+	raw, err := body.AppendRange(make([]byte, 0, to-from), from, to-from)
+	if err != nil {
+		return Content{}, err
+	}
+	out, _ := mime.AppendDecoded(make([]byte, 0, len(raw)), raw, span.Encoding, -1)
+	return Content{int64(len(out)), func(dst []byte, off, n int64) ([]byte, error) {
+		off = min(max(off, 0), int64(len(out)))
+		return append(dst, out[off:min(off+n, int64(len(out)))]...), nil
+	}}, nil
 }

@@ -4,7 +4,9 @@ package web
 
 import (
 	"embed"
+	"encoding/json"
 	"io/fs"
+	"strings"
 )
 
 //go:embed all:dist
@@ -18,4 +20,37 @@ func Client() fs.FS {
 		panic(err) // the folder is named above
 	}
 	return sub
+}
+
+//go:embed src/text/*.json src/look/tokens.css
+var shared embed.FS
+
+// Texts are all texts of the clients, by language ("en") and key; {0} stands for a value. Every language has every key.
+func Texts() map[string]map[string]string {
+	out := map[string]map[string]string{}
+	names, err := fs.Glob(shared, "src/text/*.json")
+	for _, name := range names {
+		texts := map[string]string{}
+		var raw []byte
+		if raw, err = shared.ReadFile(name); err == nil {
+			err = json.Unmarshal(raw, &texts)
+		}
+		if err != nil {
+			break
+		}
+		out[strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".json")] = texts
+	}
+	if err != nil {
+		panic(err) // a test reads them
+	}
+	return out
+}
+
+// Tokens are the colours and lengths of the look, as CSS: for a dark page below :root[data-theme="dark"].
+func Tokens() string {
+	raw, err := shared.ReadFile("src/look/tokens.css")
+	if err != nil {
+		panic(err) // the file is named above
+	}
+	return string(raw)
 }

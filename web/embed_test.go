@@ -49,3 +49,26 @@ func TestSize(t *testing.T) {
 		t.Errorf("%s has %d bytes (%v)", names[0], info.Size(), err)
 	}
 }
+
+// TestTexts: every language says everything, with the same values.
+func TestTexts(t *testing.T) {
+	texts := Texts()
+	if len(texts) < 3 {
+		t.Fatal(len(texts))
+	}
+	for language, all := range texts {
+		for key, en := range texts["en"] {
+			if all[key] == "" {
+				t.Errorf("%s does not say %s", language, key)
+			}
+			for _, value := range []string{"{0}", "{1}", "{2}"} {
+				if strings.Contains(en, value) != strings.Contains(all[key], value) {
+					t.Errorf("%s: %s in %s", language, value, key)
+				}
+			}
+		}
+		if len(all) != len(texts["en"]) {
+			t.Errorf("%s has %d texts, en %d", language, len(all), len(texts["en"]))
+		}
+	}
+}

@@ -117,25 +117,8 @@ func cutSteps(steps []int) (part, rest []int) {
 
 // partBlob is a part of a stored message, its transfer encoding undone.
 func partBlob(body *store.Stored, span mime.SectionSpan) (*blob, error) {
-	from, to := int64(span.BodyStart), int64(span.BodyEnd)
-	switch span.Encoding {
-	case mime.EncodingBase64:
-		if n, ok := body.Decoded(from, to); ok {
-			return &blob{size: n, read: func(dst []byte, off, n int64) ([]byte, error) { return body.AppendDecoded(dst, from, to, off, n) }}, nil
-		}
-	case mime.EncodingQuotedPrintable:
-	default:
-		return &blob{size: to - from, read: func(dst []byte, off, n int64) ([]byte, error) {
-			off = min(max(off, 0), to-from)
-			return body.AppendRange(dst, from+off, min(n, to-from-off))
-		}}, nil
-	}
-	raw, err := body.AppendRange(make([]byte, 0, to-from), from, to-from)
-	if err != nil {
-		return nil, err
-	}
-	out, _ := mime.AppendDecoded(make([]byte, 0, len(raw)), raw, span.Encoding, -1)
-	return memoryBlob(out, ""), nil
+	c, err := mailbox.ContentOf(body, span)
+	return &blob{size: c.Size, read: c.Append}, err
 }
 
 // within follows steps into a message that a blob holds.

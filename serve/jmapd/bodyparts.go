@@ -115,33 +115,9 @@ func (r *renderer) readParts() error {
 	} else {
 		r.parts = r.root
 	}
-	if r.places == nil {
-		r.places = make(map[*mime.Part]string)
-	}
-	clear(r.places)
-	if r.parts.IsMultipart() {
-		r.place(r.parts, nil)
-	} else {
-		r.places[r.parts] = "1"
-	}
+	r.places = mailbox.PlacesOf(r.parts)
 	r.bodies, r.hasParts = mailbox.BodiesOf(r.parts), true
 	return nil
-}
-
-// place numbers the parts of a multipart as IMAP does.
-func (r *renderer) place(p *mime.Part, above []byte) {
-	for i, child := range p.Children {
-		at := above[:len(above):len(above)]
-		if len(at) > 0 {
-			at = append(at, '.')
-		}
-		at = strconv.AppendInt(at, int64(i+1), 10)
-		if child.IsMultipart() {
-			r.place(child, at)
-		} else {
-			r.places[child] = string(at)
-		}
-	}
 }
 
 // path is the numbers of a part's place.

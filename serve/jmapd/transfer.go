@@ -8,27 +8,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"doublet/mailbox"
+	"doublet/serve/listen"
 	"doublet/store"
 	"doublet/wire/jmap"
 )
-
-// patience is how long a client may take for a piece of an upload or download.
-const patience = 30 * time.Second
-
-// paced reads a body whose client has time for each piece, however long the whole takes.
-type paced struct {
-	s *Server
-	c *http.ResponseController
-	io.Reader
-}
-
-func (p *paced) Read(b []byte) (int, error) {
-	_ = p.c.SetReadDeadline(p.s.env.Clock.Now().Add(patience)) // what cannot set one has none
-	return p.Reader.Read(b)
-}
 
 // upload takes a blob.
 //
@@ -56,7 +41,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, c *Caller) {
 	}
 	m := memory{s: s}
 	defer m.give()
-	body, problem := m.read(&paced{s, http.NewResponseController(w), r.Body}, r.ContentLength, s.opt.Limits.Upload, "maxSizeUpload")
+	body, problem := m.read(listen.Paced(s.env, w, r.Body), r.ContentLength, s.opt.Limits.Upload, "maxSizeUpload")
 	if problem != nil {
 		s.refuse(w, problem)
 		return
@@ -192,7 +177,7 @@ func (s *Server) send(w http.ResponseWriter, b *blob, from, to int64) error {
 		if len(buf) == 0 {
 			return io.ErrUnexpectedEOF
 		}
-		_ = control.SetWriteDeadline(s.env.Clock.Now().Add(patience))
+		_ = control.SetWriteDeadline(s.env.Clock.Now().Add(listen.Patience))
 		if _, err := w.Write(buf); err != nil {
 			return err
 		}

@@ -217,29 +217,14 @@ func localPath(to string) string {
 // signIn begins a session: always a new one, and the browser's old one ends.
 func (x *Service) signIn(w http.ResponseWriter, r *http.Request) {
 	in, err := readInput(w, r)
-	switch {
-	case err != nil:
-	case !protected(r):
-		err = ErrClear
-	case !ours(r):
-		x.foreign.Inc()
-		err = ErrForeign
-	case in.User == "" || in.Password == "":
-		err = bad("Name and password are needed.")
-	}
-	var proved signin.Proved
-	if err == nil {
-		proved, err = x.in.Person(r.Context(), attempt(r), in.User, in.Password, in.Code)
-	}
 	var id *Identity
 	if err == nil {
-		id, err = x.begin(w, r, &proved, in.Keep)
+		id, err = x.SignIn(w, r, Shown{in.User, in.Password, in.Code, in.Keep})
 	}
 	if err != nil {
 		x.fail(w, r, in, nil, err)
 		return
 	}
-	x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", remote(r).String(), "second factor", proved.Second)
 	if in.JSON {
 		writeJSON(w, http.StatusOK, "application/json", x.sessionOf(id))
 		return
@@ -249,6 +234,49 @@ func (x *Service) signIn(w http.ResponseWriter, r *http.Request) {
 		to = PathAccount
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// Shown is what a person shows to sign in a browser.
+type Shown struct {
+	User, Password, Code string
+	// Keep has the session outlive the browser.
+	Keep bool
+}
+
+// SignIn begins a session, for a page of this server that asked for it: always a new one, and the browser's old one ends.
+// w gets the cookie. Errors: those of this package and of package signin; see Why.
+func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Identity, error) {
+	switch {
+	case !protected(r):
+		return nil, ErrClear
+	case !ours(r):
+		x.foreign.Inc()
+		return nil, ErrForeign
+	case in.User == "" || in.Password == "":
+		return nil, bad("Name and password are needed.")
+	}
+	proved, err := x.in.Person(r.Context(), attempt(r), in.User, in.Password, in.Code)
+	if err != nil {
+		return nil, err
+	}
+	id, err := x.begin(w, r, &proved, in.Keep)
+	if err == nil {
+		x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", remote(r).String(), "second factor", proved.Second)
+	}
+	return id, err
+}
+
+// SignOut ends the session of a request, where it has one, and has the browser forget it.
+func (x *Service) SignOut(w http.ResponseWriter, r *http.Request, csrf string) error {
+	id, err := x.identify(r, csrf)
+	if err == nil && !id.Session.ID.IsZero() {
+		err = x.sessions.End(r.Context(), id.Who.Person, id.Session.ID)
+	}
+	if err != nil && !errors.Is(err, ErrNobody) && !errors.Is(err, session.ErrNone) {
+		return err
+	}
+	x.dropCookie(w, r)
+	return nil
 }
 
 // begin begins a session, in place of the one that the browser shows.
@@ -284,19 +312,12 @@ func (x *Service) signOut(w http.ResponseWriter, r *http.Request) {
 		if csrf == "" {
 			csrf = in.CSRF
 		}
-		var id *Identity
-		if id, err = x.identify(r, csrf); err == nil && !id.Session.ID.IsZero() {
-			err = x.sessions.End(r.Context(), id.Who.Person, id.Session.ID)
-		}
-		if errors.Is(err, ErrNobody) || errors.Is(err, session.ErrNone) {
-			err = nil
-		}
+		err = x.SignOut(w, r, csrf)
 	}
 	if err != nil {
 		x.fail(w, r, in, nil, err)
 		return
 	}
-	x.dropCookie(w, r)
 	if in.JSON {
 		writeJSON(w, http.StatusOK, "application/json", done{"signed out"})
 		return

@@ -43,6 +43,16 @@ func refusal(err error) problem {
 	return problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Error: "unavailable", Detail: "That is not possible now. Try again later."}
 }
 
+// Why says what becomes of an error for a page: a status, and the word that programs are told in "error".
+func Why(err error) (status int, word string) {
+	var told *clientError
+	if errors.As(err, &told) {
+		return told.status, told.word
+	}
+	p := refusal(err)
+	return p.Status, p.Error
+}
+
 // comeAgain is after how many seconds who is refused for now is told to come again.
 const comeAgain = "10"
 

@@ -116,6 +116,19 @@ func (x *Service) Identify(r *http.Request) (*Identity, error) {
 	return x.identify(r, r.Header.Get(CSRFField))
 }
 
+// IdentifyForm is Identify for the form of a page made here, with the token that stood in it: only a browser with a session
+// is somebody.
+func (x *Service) IdentifyForm(r *http.Request, csrf string) (*Identity, error) {
+	id, err := x.identify(r, csrf)
+	if err == nil && id.Session.ID.IsZero() {
+		err = ErrNobody
+	}
+	return id, err
+}
+
+// CSRF is the token of a session, for the forms of its pages.
+func (x *Service) CSRF(id *Identity) string { return x.sessions.CSRF(id.token) }
+
 func (x *Service) identify(r *http.Request, csrf string) (*Identity, error) {
 	if fields := r.Header.Values("Authorization"); len(fields) > 0 {
 		return x.program(r, fields)

@@ -1,0 +1,366 @@
+// Package safehtml makes of HTML that a stranger wrote markup that can stand in a page of ours: text, the elements that
+// structure it, links and pictures, and nothing that runs, loads, is styled, or sends. What it writes is built anew of a
+// list of what is known; nothing of the source is copied but text and checked values, escaped.
+package safehtml
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// Options say what becomes of addresses, and how the markup is cut.
+type Options struct {
+	// Link gives the address that a link leads to, "" for none; it gets http, https, mailto and tel alone. nil: as it is.
+	Link func(href string) string
+	// Picture gives the address of a picture, "" for none; it gets http, https and cid alone. nil: no pictures.
+	Picture func(src string) string
+	// Piece is about how many bytes a piece has at most (0: one piece; else at least 1 KB); at most Pieces are made (0: no
+	// bound).
+	Piece, Pieces int
+}
+
+// Bounds: of elements in each other, of one tag or text of the source, of an address.
+const (
+	maxDepth   = 60
+	maxToken   = 1 << 20
+	maxAddress = 8 << 10
+)
+
+// elements says what an element is written as. Headings go below those of the page around them.
+var elements = map[atom.Atom]string{
+	atom.P: "p", atom.Div: "div", atom.Center: "div", atom.Section: "div", atom.Article: "div", atom.Header: "div", atom.Footer: "div", atom.Main: "div", atom.Address: "div",
+	atom.H1: "h3", atom.H2: "h4", atom.H3: "h5", atom.H4: "h5", atom.H5: "h6", atom.H6: "h6",
+	atom.A: "a", atom.B: "b", atom.Strong: "b", atom.I: "i", atom.Em: "i", atom.Cite: "i", atom.Var: "i", atom.U: "u", atom.Ins: "u", atom.S: "s", atom.Strike: "s", atom.Del: "s",
+	atom.Sub: "sub", atom.Sup: "sup", atom.Small: "small", atom.Code: "code", atom.Tt: "code", atom.Kbd: "code", atom.Samp: "code", atom.Pre: "pre", atom.Listing: "pre",
+	atom.Blockquote: "blockquote", atom.Q: "q", atom.Ul: "ul", atom.Menu: "ul", atom.Ol: "ol", atom.Li: "li", atom.Dl: "dl", atom.Dt: "dt", atom.Dd: "dd",
+	atom.Table: "table", atom.Thead: "thead", atom.Tbody: "tbody", atom.Tfoot: "tfoot", atom.Tr: "tr", atom.Td: "td", atom.Th: "th", atom.Caption: "caption",
+	atom.Br: "br", atom.Hr: "hr", atom.Img: "img", atom.Bdi: "bdi", atom.Bdo: "bdi",
+}
+
+var void = map[string]bool{"br": true, "hr": true, "img": true}
+
+// hidden elements go with what is in them.
+var hidden = map[atom.Atom]bool{
+	atom.Script: true, atom.Style: true, atom.Title: true, atom.Template: true, atom.Iframe: true, atom.Noscript: true, atom.Noembed: true, atom.Noframes: true,
+	atom.Svg: true, atom.Math: true, atom.Select: true, atom.Textarea: true, atom.Xmp: true, atom.Plaintext: true, atom.Datalist: true,
+}
+
+// cleaner writes the markup.
+type cleaner struct {
+	o      Options
+	b      strings.Builder
+	pieces []string
+	open   []string // elements that are open, from the outermost
+	skip   atom.Atom
+	depth  int // of elements of the name skip in each other
+	full   bool
+}
+
+func newCleaner(o *Options) *cleaner {
+	c := &cleaner{o: *o}
+	if c.o.Piece > 0 {
+		c.o.Piece = max(c.o.Piece, 1<<10)
+	}
+	return c
+}
+
+// Clean makes the markup, in pieces that each can stand alone: an element that goes over the end of one is closed there and
+// opened again in the next. There is always one piece.
+func Clean(src string, o *Options) []string {
+	c := newCleaner(o)
+	z := html.NewTokenizer(strings.NewReader(src))
+	z.SetMaxBuf(maxToken)
+	for !c.full {
+		switch z.Next() {
+		case html.ErrorToken: // the end, or a token that is too long
+			c.finish()
+			return c.pieces
+		case html.TextToken:
+			if c.skip == 0 {
+				c.text(string(z.Text()))
+			}
+		case html.StartTagToken:
+			c.start(z, false)
+		case html.SelfClosingTagToken:
+			c.start(z, true)
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			c.end(atom.Lookup(name))
+		}
+	}
+	return c.pieces
+}
+
+// Text is plain text as such pieces, for a <pre>: with links where it has addresses of pages.
+func Text(src string, o *Options) []string {
+	c := newCleaner(o)
+	for src != "" && !c.full {
+		at := linkAt(src)
+		if at < 0 {
+			c.text(src)
+			break
+		}
+		c.text(src[:at])
+		end := linkEnd(src[at:])
+		if href := c.link(src[at : at+end]); href != "" && !c.full {
+			c.cut(end)
+			c.openTag("a", href)
+			c.b.WriteString(html.EscapeString(src[at : at+end]))
+			c.close("a")
+		} else {
+			c.text(src[at : at+end])
+		}
+		src = src[at+end:]
+	}
+	c.finish()
+	return c.pieces
+}
+
+// linkAt is where the next address of a page begins, -1 where there is none.
+func linkAt(s string) int {
+	for from := 0; ; {
+		i := strings.Index(s[from:], "://")
+		if i < 0 {
+			return -1
+		}
+		i += from
+		for _, scheme := range []string{"https", "http"} {
+			at := i - len(scheme)
+			if at >= 0 && strings.EqualFold(s[at:i], scheme) && (at == 0 || !alnum(s[at-1])) && linkEnd(s[at:]) > len(scheme)+3 {
+				return at
+			}
+		}
+		from = i + 3
+	}
+}
+
+func alnum(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// linkEnd is where an address at the beginning of s ends: what follows a sentence is not of it.
+func linkEnd(s string) int {
+	end := strings.IndexFunc(s, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || strings.ContainsRune("<>\"`{}|\\^", r) || r == utf8.RuneError
+	})
+	if end < 0 {
+		end = len(s)
+	}
+	for end > 0 && strings.IndexByte(".,;:!?'*_~", s[end-1]) >= 0 {
+		end--
+	}
+	if end > 0 && s[end-1] == ')' && !strings.Contains(s[:end], "(") {
+		end--
+	}
+	return end
+}
+
+// text writes text, cut where a piece is full.
+func (c *cleaner) text(s string) {
+	for s != "" && !c.full {
+		n := len(s)
+		if p := c.o.Piece; p > 0 && n > p/8 {
+			for n = p / 8; n > p/8-utf8.UTFMax && !utf8.RuneStart(s[n]); n-- {
+			}
+			if at := strings.LastIndexAny(s[:n], " \n"); at > 0 && n < len(s) {
+				n = at + 1
+			}
+		}
+		c.cut(n)
+		if c.full {
+			return
+		}
+		c.b.WriteString(html.EscapeString(strings.ToValidUTF8(strings.ReplaceAll(s[:n], "\x00", ""), "\ufffd")))
+		s = s[n:]
+	}
+}
+
+// cut begins a new piece where n more bytes do not fit into this one.
+func (c *cleaner) cut(n int) {
+	if c.o.Piece <= 0 || c.b.Len()+n <= c.o.Piece || c.b.Len() == 0 {
+		return
+	}
+	c.finish()
+	if c.o.Pieces > 0 && len(c.pieces) >= c.o.Pieces {
+		c.full = true
+		return
+	}
+	for _, name := range c.open {
+		c.b.WriteString("<" + name + ">")
+	}
+}
+
+// finish ends a piece.
+func (c *cleaner) finish() {
+	if c.full {
+		return
+	}
+	for i := len(c.open) - 1; i >= 0; i-- {
+		c.b.WriteString("</" + c.open[i] + ">")
+	}
+	c.pieces = append(c.pieces, c.b.String())
+	c.b.Reset()
+}
+
+func (c *cleaner) start(z *html.Tokenizer, closed bool) {
+	name, more := z.TagName()
+	a := atom.Lookup(name)
+	if c.skip != 0 {
+		if a == c.skip && !closed {
+			c.depth++
+		}
+		return
+	}
+	if hidden[a] {
+		if !closed {
+			c.skip, c.depth = a, 1
+		}
+		return
+	}
+	out := elements[a]
+	if out == "" || len(c.open) >= maxDepth && !void[out] {
+		return
+	}
+	values := attributes(z, more)
+	c.cut(64)
+	if c.full {
+		return
+	}
+	switch out {
+	case "img":
+		c.image(values)
+	case "a":
+		c.close("a") // links do not lie in each other
+		if href := c.link(values["href"]); href != "" {
+			c.openTag("a", href)
+		}
+	default:
+		c.b.WriteString("<" + out)
+		c.number(values, "colspan", out == "td" || out == "th", 100)
+		c.number(values, "rowspan", out == "td" || out == "th", 100)
+		c.number(values, "start", out == "ol", 1<<20)
+		if d := strings.ToLower(values["dir"]); d == "rtl" || d == "ltr" || d == "auto" {
+			c.b.WriteString(` dir="` + d + `"`)
+		}
+		c.b.WriteString(">")
+		if !void[out] {
+			c.open = append(c.open, out)
+		}
+	}
+}
+
+// attributes are those of a tag that are looked at; of two of a name the first counts, as in browsers.
+func attributes(z *html.Tokenizer, more bool) map[string]string {
+	var out map[string]string
+	for more {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		switch string(key) {
+		case "href", "src", "alt", "width", "height", "colspan", "rowspan", "start", "dir":
+			if out == nil {
+				out = map[string]string{}
+			}
+			if _, twice := out[string(key)]; !twice {
+				out[string(key)] = string(value)
+			}
+		}
+	}
+	return out
+}
+
+func (c *cleaner) openTag(name, href string) {
+	c.b.WriteString(`<a href="` + html.EscapeString(href) + `" rel="noopener noreferrer nofollow">`)
+	c.open = append(c.open, name)
+}
+
+// number writes an attribute that is a number.
+func (c *cleaner) number(values map[string]string, name string, here bool, most int) {
+	if n, err := strconv.Atoi(strings.TrimSpace(values[name])); here && err == nil && n > 0 && n <= most {
+		c.b.WriteString(" " + name + `="` + strconv.Itoa(n) + `"`)
+	}
+}
+
+func (c *cleaner) image(values map[string]string) {
+	alt := strings.ToValidUTF8(values["alt"], "\ufffd")
+	if len(alt) > 500 {
+		alt = strings.ToValidUTF8(alt[:500], "")
+	}
+	src := ""
+	if raw := address(values["src"], "http", "https", "cid"); raw != "" && c.o.Picture != nil {
+		src = c.o.Picture(raw)
+	}
+	if src == "" {
+		if alt != "" {
+			c.b.WriteString("[" + html.EscapeString(alt) + "]")
+		}
+		return
+	}
+	c.b.WriteString(`<img src="` + html.EscapeString(src) + `" alt="` + html.EscapeString(alt) + `"`)
+	c.number(values, "width", true, 4000)
+	c.number(values, "height", true, 4000)
+	c.b.WriteString(` loading="lazy" referrerpolicy="no-referrer">`)
+}
+
+func (c *cleaner) link(href string) string {
+	href = address(href, "http", "https", "mailto", "tel")
+	if href != "" && c.o.Link != nil {
+		href = c.o.Link(href)
+	}
+	return href
+}
+
+// address is an absolute address of one of these schemes, as browsers read it; "" for any other.
+func address(s string, schemes ...string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return -1 // browsers pass over these, wherever they stand
+		}
+		return r
+	}, s)
+	s = strings.TrimSpace(s)
+	scheme, _, ok := strings.Cut(s, ":")
+	if !ok || len(s) > maxAddress {
+		return ""
+	}
+	for _, x := range schemes {
+		if strings.EqualFold(scheme, x) {
+			return x + s[len(x):]
+		}
+	}
+	return ""
+}
+
+func (c *cleaner) end(a atom.Atom) {
+	if c.skip != 0 {
+		if a == c.skip {
+			if c.depth--; c.depth == 0 {
+				c.skip = 0
+			}
+		}
+		return
+	}
+	if out := elements[a]; out != "" && !void[out] {
+		c.close(out)
+	} else if a == atom.P || a == atom.Br {
+		c.b.WriteString("<br>")
+	}
+}
+
+// close closes the innermost element of a name, with those in it; a cell keeps what is in it from closing what is around it.
+func (c *cleaner) close(name string) {
+	for i := len(c.open) - 1; i >= 0; i-- {
+		if c.open[i] != name {
+			if (c.open[i] == "td" || c.open[i] == "th") && name != "tr" && name != "table" && name != "tbody" && name != "thead" && name != "tfoot" {
+				return
+			}
+			continue
+		}
+		for k := len(c.open) - 1; k >= i; k-- {
+			c.b.WriteString("</" + c.open[k] + ">")
+		}
+		c.open = c.open[:i]
+		return
+	}
+}

@@ -1,0 +1,186 @@
+package safehtml
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+)
+
+// hostile are pieces of mail that shall do nothing, and what is left of them.
+var hostile = []struct{ src, want string }{
+	{`<script>x=1</script>a`, `a`},
+	{`<scr<script>ipt>alert(1)</script>b`, `ipt&gt;alert(1)b`},
+	{`<style>@import url(//evil)</style><link rel=stylesheet href=//evil>c`, `c`},
+	{`<img src=x onerror=alert(1)>d`, `d`},
+	{`<img src=https://evil/p.gif alt="a &quot;pixel&quot;" onload=x>`, `[a &#34;pixel&#34;]`},
+	{`<svg onload=alert(1)><a xlink:href="javascript:x">x</a></svg>e`, `e`},
+	{`<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;"></math>f`, `f`},
+	{`<a href="javascript:alert(1)">g</a>`, `g`},
+	{"<a href=\"java\tscript:alert(1)\">h</a>", `h`},
+	{`<a href="&#106;avascript:alert(1)">i</a>`, `i`},
+	{`<a href=" https://x.example/?a=1&b=<2> ">j</a>`, `<a href="https://x.example/?a=1&amp;b=&lt;2&gt;" rel="noopener noreferrer nofollow">j</a>`},
+	{`<a href="data:text/html,<script>x</script>">k</a>`, `k`},
+	{`<a href="/lite/act?do=delete">l</a>`, `l`},
+	{`<form action=//evil><input name=password><button>m</button></form>`, `m`},
+	{`<meta http-equiv=refresh content="0;url=//evil"><base href=//evil>n`, `n`},
+	{`<iframe src=//evil>x</iframe><object data=//evil>o</object><embed src=//evil>`, `o`},
+	{`<p style="position:fixed" class=top id=app onclick=x>p</p>`, `<p>p</p>`},
+	{`</div></main></body><div>q`, `<div>q</div>`},
+	{`<table background=//evil><tr><td background=//evil colspan=2 rowspan=-1>r</table>`, `<table><tr><td colspan="2">r</td></tr></table>`},
+	{`<b><i>s</b></i>`, `<b><i>s</i></b>`},
+	{`<h1>t</h1><font color=red>u</font>`, `<h3>t</h3>u`},
+	{`<a href=http://x>v<a href=http://y>w</a>`, `<a href="http://x" rel="noopener noreferrer nofollow">v</a><a href="http://y" rel="noopener noreferrer nofollow">w</a>`},
+	{`<template><img src=x onerror=y></template><noscript><p title="</noscript><img src=x onerror=y>">x`, `&#34;&gt;x`},
+	{"<p\x00>y\x00z", `yz`},
+	{`<!--[if IE]><script>x</script><![endif]-->1`, `1`},
+	{`<textarea><script>x</script></textarea><xmp><b></xmp>2`, `2`},
+	{`<video poster=//evil><source src=//evil></video><audio src=//evil autoplay></audio>3`, `3`},
+}
+
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	for _, c := range hostile {
+		if got := strings.Join(Clean(c.src, &Options{}), "|"); got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", c.src, got, c.want)
+		}
+	}
+}
+
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	o := &Options{Picture: func(src string) string {
+		asked = append(asked, src)
+		if strings.HasPrefix(src, "cid:") {
+			return `/part?"<`
+		}
+		return ""
+	}}
+	got := strings.Join(Clean(`<img src="CID:a@b" width=40 height=9999><img src=http://x/y srcset=//z><img src=data:image/png;base64,x><img src=//x>`, o), "")
+	if want := `<img src="/part?&#34;&lt;" alt="" width="40" loading="lazy" referrerpolicy="no-referrer">`; got != want {
+		t.Errorf("%s", got)
+	}
+	if strings.Join(asked, " ") != "cid:a@b http://x/y" {
+		t.Errorf("%q", asked)
+	}
+}
+
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	src := "<div><b>" + strings.Repeat("много слов 🎲 ", 3000) + "</b></div><p>end</p>"
+	o := &Options{Piece: 4000}
+	list := Clean(src, o)
+	text := 0
+	for i, p := range list {
+		if len(p) > 4200 || !utf8.ValidString(p) {
+			t.Errorf("piece %d has %d bytes", i, len(p))
+		}
+		check(t, p)
+		text += strings.Count(p, "🎲")
+	}
+	if text != 3000 || !strings.HasSuffix(list[len(list)-1], "<p>end</p>") {
+		t.Errorf("%d pieces, %d dice", len(list), text)
+	}
+	if o.Pieces = 3; len(Clean(src, o)) != 3 {
+		t.Error("the bound of pieces is not held")
+	}
+	if got := strings.Join(Clean(strings.Repeat("<div>", 500)+"x", &Options{}), ""); strings.Count(got, "<div>") != maxDepth {
+		t.Errorf("%d deep", strings.Count(got, "<div>"))
+	}
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	got := strings.Join(Text("See (https://a.example/x?y=1&z), HTTP://b.example. nohttp://c.example <script> http://", &Options{}), "|")
+	want := `See (<a href="https://a.example/x?y=1&amp;z" rel="noopener noreferrer nofollow">https://a.example/x?y=1&amp;z</a>), <a href="http://b.example" rel="noopener noreferrer nofollow">HTTP://b.example</a>. nohttp://c.example &lt;script&gt; http://`
+	if got != want {
+		t.Errorf("\n%s\n%s", got, want)
+	}
+	pieces := Text(strings.Repeat("x", 100_000), &Options{Piece: 10_000})
+	if len(pieces) < 10 || len(strings.Join(pieces, "")) != 100_000 {
+		t.Errorf("%d pieces", len(pieces))
+	}
+}
+
+// check fails where markup holds anything but what may stand there.
+func check(t *testing.T, markup string) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, out := range elements {
+		known[out] = true
+	}
+	var open []string
+	z := html.NewTokenizer(strings.NewReader(markup))
+	for {
+		kind := z.Next()
+		tok := z.Token()
+		switch kind {
+		case html.ErrorToken:
+			if len(open) > 0 {
+				t.Fatalf("%q is left open in %q", open, markup)
+			}
+			return
+		case html.TextToken:
+		case html.StartTagToken:
+			if !known[tok.Data] {
+				t.Fatalf("<%s> in %q", tok.Data, markup)
+			}
+			for _, a := range tok.Attr {
+				v := strings.ToLower(a.Val)
+				switch a.Key {
+				case "href":
+					if !strings.HasPrefix(v, "http:") && !strings.HasPrefix(v, "https:") && !strings.HasPrefix(v, "mailto:") && !strings.HasPrefix(v, "tel:") {
+						t.Fatalf("href %q", a.Val)
+					}
+				case "src":
+					if a.Val != "/picture" {
+						t.Fatalf("src %q", a.Val)
+					}
+				case "alt", "rel", "width", "height", "colspan", "rowspan", "start", "dir", "loading", "referrerpolicy":
+				default:
+					t.Fatalf("attribute %q in %q", a.Key, markup)
+				}
+			}
+			if !void[tok.Data] {
+				open = append(open, tok.Data)
+			}
+		case html.EndTagToken:
+			if len(open) == 0 || open[len(open)-1] != tok.Data {
+				t.Fatalf("</%s> while %q are open in %q", tok.Data, open, markup)
+			}
+			open = open[:len(open)-1]
+		default:
+			t.Fatalf("%v in %q", kind, markup)
+		}
+	}
+}
+
+// FuzzClean: whatever comes, what is written is of the list, balanced, and the same text again when it is read again.
+func FuzzClean(f *testing.F) {
+	for _, c := range hostile {
+		f.Add(c.src, 0)
+	}
+	f.Add(strings.Repeat("<div><p>много ", 50), 100)
+	f.Fuzz(func(t *testing.T, src string, piece int) {
+		if piece < 0 || len(src) > 1<<16 {
+			return
+		}
+		o := &Options{Piece: piece % 5000, Picture: func(string) string { return "/picture" }}
+		for _, p := range Clean(src, o) {
+			check(t, p)
+		}
+		for _, p := range Text(src, o) {
+			check(t, p)
+		}
+	})
+}
+
+func BenchmarkClean(b *testing.B) {
+	src := strings.Repeat(`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img src="https://x.example/p.gif"> and more of them</td></tr></table>`, 200)
+	b.SetBytes(int64(len(src)))
+	for b.Loop() {
+		Clean(src, &Options{Piece: 14 << 10})
+	}
+}
