@@ -96,8 +96,8 @@ type Submission struct {
 	// Checked says that the author's address was looked into: Proven that it is right, Unproven that
 	// the sender's is likely forged, so that nothing is sent there. AuthorPolicy is what the domain
 	// of the author publishes for messages that are not proven: "none", "quarantine", "reject".
-	Proven, Unproven bool
-	AuthorPolicy     string
+	Checked, Proven, Unproven bool
+	AuthorPolicy              string
 
 	unsigned bool // as Entry.Unsigned
 	// Date is when it was received; now where it is zero.

@@ -115,7 +115,8 @@ type Entry struct {
 	// Held is an administrator's; Dead messages can neither be delivered nor returned. Delayed says
 	// that the sender was told that it takes long.
 	Held, Dead, Delayed bool
-	// Reason says why it is held, where a filter or a mailing list did that.
+	// Reason says why it is held, where a filter or a mailing list did that. As long as a filter's stands
+	// there, nothing was done yet of what its recipients want done with their mail.
 	Reason string
 	// Junk is for the Junk folders of its recipients.
 	Junk bool

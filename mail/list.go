@@ -84,9 +84,9 @@ func (s *Service) mayPost(ctx context.Context, sub *Submission, g *directory.Gro
 		return err == nil && (!id.IsZero() && slices.ContainsFunc(x.Recipients, func(m directory.Recipient) bool { return m.ID == id }) ||
 			slices.ContainsFunc(x.Outside, func(a string) bool { return strings.EqualFold(a, author.String()) })), err
 	}
-	// Anybody may write a name into From. A moderator has to be proven; for members it is enough that
-	// nothing speaks against it.
-	known, proven := !sub.Unproven, sub.Proven
+	// Anybody may write a name into From: who it is has to be proven. Where nobody looks into it (verification
+	// is off, a relay of one's own), it is enough for members that nothing speaks against it.
+	known, proven := sub.Proven || !sub.Checked && !sub.Unproven, sub.Proven
 	if sub.Submitter != nil {
 		right, err := s.dir.SendRight(ctx, sub.Submitter.Who, author.String())
 		if err != nil {
@@ -111,6 +111,8 @@ func (s *Service) mayPost(ctx context.Context, sub *Submission, g *directory.Gro
 		return "only moderators write to this list", nil
 	case g.List.Post == directory.PostAnyone:
 		return "", nil
+	case sub.Submitter == nil && sub.Checked && !sub.Proven && !sub.Unproven:
+		return "its author is not proven", nil
 	case !known:
 		return "its sender may be forged", nil
 	}

@@ -201,6 +201,7 @@ func TestModeration(t *testing.T) {
 		"it looks like junk":       func(s *Submission) { s.Junk = true },
 		"a program sent it":        func(s *Submission) { s.Message = []byte("Auto-Submitted: auto-generated\r\n" + toList) },
 		"its sender may be forged": func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@", "zoe@", 1)); s.Unproven = true },
+		"its author is not proven": func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@", "zoe@", 1)); s.Checked = true },
 		"its author is no member":  func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@far", "alice@", 1)) },
 	} {
 		w.ok(w.post(change))
@@ -215,6 +216,9 @@ func TestModeration(t *testing.T) {
 	// Members and moderators write at once; one here must be proven.
 	for _, change := range []func(*Submission){
 		func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@", "zoe@", 1)) },
+		func(s *Submission) {
+			s.Message, s.Checked, s.Proven = []byte(strings.Replace(toList, "eve@", "zoe@", 1)), true, true
+		},
 		func(s *Submission) {
 			s.Message, s.Proven = []byte(strings.Replace(toList, "eve@far.example", "alice@example.com", 1)), true
 		},

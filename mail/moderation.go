@@ -156,10 +156,22 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 
 // heldPost reads a message that waits for moderators.
 func (s *Service) heldPost(ctx context.Context, id note.UNID) (*Entry, []byte, error) {
-	var e *Entry
-	box, err := s.locate(ctx, id)
+	e, err := s.queued(ctx, id)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !e.moderated() {
+		return nil, nil, fmt.Errorf("%w: %s is not held for a list", ErrNotQueued, id)
+	}
+	raw, err := s.message(ctx, e.key(), 0)
+	return e, raw, err
+}
+
+// queued reads the entry with a queue id. Errors: ErrNotQueued.
+func (s *Service) queued(ctx context.Context, id note.UNID) (e *Entry, err error) {
+	box, err := s.locate(ctx, id)
+	if err != nil {
+		return nil, err
 	}
 	err = s.store.Read(ctx, note.System, box, func(r *store.Reader) error {
 		n, err := r.Find(id)
@@ -170,13 +182,9 @@ func (s *Service) heldPost(ctx context.Context, id note.UNID) (*Entry, []byte, e
 		return err
 	})
 	if err != nil {
-		return nil, nil, notQueued(err)
+		return nil, notQueued(err)
 	}
-	if !e.moderated() {
-		return nil, nil, fmt.Errorf("%w: %s is not held for a list", ErrNotQueued, id)
-	}
-	raw, err := s.message(ctx, e.key(), 0)
-	return e, raw, err
+	return e, nil
 }
 
 // settlePost removes a held message in the update that deals with it.

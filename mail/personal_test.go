@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,84 @@ func TestHeldByFilter(t *testing.T) {
 	w.ok(w.Release(bg, e.ID))
 	w.route()
 	w.has(alice, 1)
+}
+
+// What a filter held goes, once it is released, where it would have gone, and once.
+func TestReleaseSendsOn(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice, bob, carol, dora := w.person("alice"), w.person("bob"), w.person("carol"), w.person("dora")
+	w.set(alice, func(f *directory.PersonFields) {
+		f.Forward, f.ForwardOnly = []string{"a@else.example", "bob@example.com", "chess@example.com"}, true
+	})
+	w.set(carol, func(f *directory.PersonFields) { f.Vacation = directory.Vacation{On: true, Text: "away"} })
+	w.mailingList(nil, "dora", "eve@far.example")
+	hold := func(change func(*Submission), to ...string) note.UNID {
+		t.Helper()
+		sub := w.from("eve@far.example", to...)
+		sub.Hold = "virus"
+		sub.Message = []byte(strings.Replace(plain, "To: ", "To: carol@example.com, ", 1))
+		change(sub)
+		w.deposit(sub)
+		w.route()
+		return sub.ID
+	}
+	id := hold(func(s *Submission) { s.Recipients[2].Params.Notify = smtp.NotifySuccess }, "alice@example.com", "carol@example.com", "bob@example.com", "x@else.example")
+	for _, p := range []directory.Person{alice, bob, carol, dora} {
+		w.has(p, 0)
+	}
+	w.queue(1)
+	w.ok(w.Release(bg, id))
+	w.has(alice, 0)
+	w.has(bob, 1)
+	w.has(carol, 1)
+	w.has(dora, 0)
+	to := map[string]Entry{}
+	for _, e := range w.queue(4) { // itself, forwarded, the vacation notice, the post that waits
+		to[e.Recipients[0].Address] = e
+	}
+	own := to["x@else.example"]
+	if own.ID != id || own.Held || own.Reason != "" || len(own.Recipients) != 2 || own.Recipients[1].State != Delivered {
+		t.Errorf("%+v", own)
+	}
+	if e := to["a@else.example"]; !strings.HasPrefix(e.From.Local, "SRS0=") || !strings.Contains(w.raw(e), "Delivered-To: alice@example.com\r\n") {
+		t.Errorf("%+v", e)
+	}
+	if e := to["eve@far.example"]; !strings.Contains(w.raw(e), "Auto-Submitted: auto-replied\r\n") {
+		t.Errorf("%+v", e)
+	}
+	if e := to["chess@example.com"]; !e.moderated() || e.Reason != "a filter holds it: virus" {
+		t.Errorf("%+v", e)
+	}
+	// Held again by an administrator and released again, nothing is done twice.
+	w.ok(w.Hold(bg, id))
+	w.ok(w.Release(bg, id))
+	w.queue(4)
+	w.has(bob, 1)
+	// Nothing is left of one that was for people here alone; junk is not sent on, and nobody hears from who is away.
+	id = hold(func(s *Submission) { s.Junk = true }, "alice@example.com", "carol@example.com")
+	w.ok(w.Release(bg, id))
+	if w.in(alice, "Junk") != 1 || w.in(carol, "Junk") != 1 {
+		t.Error("junk went elsewhere")
+	}
+	w.queue(5) // with the report to eve that bob has the first
+	// Over quota: it stays in mail.box for the router. Who has gone is the router's to report.
+	w.quota(bob, 1)
+	id = hold(func(*Submission) {}, "bob@example.com", "dora@example.com")
+	w.ok(w.people.RemovePerson(bg, note.System, dora.ID))
+	w.ok(w.Release(bg, id))
+	e, err := w.queued(bg, id)
+	w.ok(err)
+	if len(e.Recipients) != 2 || e.Held || e.Reason != "" {
+		t.Errorf("%+v", e)
+	}
+	w.quota(bob, 0)
+	w.fix.Time.Advance(24 * time.Hour)
+	w.route()
+	w.has(bob, 2)
+	if err := w.Release(bg, note.UNID{1}); !errors.Is(err, ErrNotQueued) {
+		t.Error(err)
+	}
 }
 
 // postmaster's and abuse's mail arrives over any quota, and at the administrator where nobody else

@@ -96,14 +96,6 @@ func (s *Service) Hold(ctx context.Context, id note.UNID) error {
 	return s.change(ctx, id, func(e *Entry) { e.Held = true })
 }
 
-// Release ends Hold. A message that waits for a list's moderators is theirs: ErrModerated.
-func (s *Service) Release(ctx context.Context, id note.UNID) error {
-	if _, _, err := s.heldPost(ctx, id); err == nil {
-		return ErrModerated
-	}
-	return s.change(ctx, id, func(e *Entry) { e.Held = false })
-}
-
 // Drop removes a message from mail.box. Nobody is told.
 func (s *Service) Drop(ctx context.Context, id note.UNID) error {
 	var hops []Hop

@@ -29,9 +29,9 @@ type Outcome struct {
 	// Add and Del change the recipients, From the sender.
 	Add, Del []smtp.Path
 	From     *smtp.Path
-	// Proven, Unproven and AuthorPolicy are as in mail.Submission.
-	Proven, Unproven bool
-	AuthorPolicy     string
+	// Checked, Proven, Unproven and AuthorPolicy are as in mail.Submission.
+	Checked, Proven, Unproven bool
+	AuthorPolicy              string
 }
 
 // maxHeader bounds the header of a message that somebody is asked about. Filters may be told of each
@@ -116,7 +116,7 @@ func (x *Session) verify(ctx context.Context, out *Outcome) {
 	}
 	out.Message, out.Head = mail.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
 	out.Fields = v.Header
-	out.Proven = v.DMARC.Result == verify.Pass
+	out.Checked, out.Proven = v.DMARC.Result != "", v.DMARC.Aligned
 	out.Unproven = !out.Proven && v.SPF.Result == verify.Fail || v.DMARC.Result == verify.Fail
 	out.AuthorPolicy = v.DMARC.Published
 }

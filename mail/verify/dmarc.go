@@ -175,12 +175,15 @@ func (v *Verifier) record(ctx context.Context, domain string) (found Record, ok 
 
 // dmarc judges by the strictest of the authors.
 func (v *Verifier) dmarc(list []author, from SPF, signatures []DKIM) DMARC {
-	worst := DMARC{}
+	worst, all := DMARC{}, true
 	for i := range list {
-		if d := v.evaluate(&list[i], from, signatures); i == 0 || severity(d) > severity(worst) {
+		d := v.evaluate(&list[i], from, signatures)
+		all = all && d.Aligned
+		if i == 0 || severity(d) > severity(worst) {
 			worst = d
 		}
 	}
+	worst.Aligned = all
 	return worst
 }
 
@@ -215,35 +218,45 @@ func (v *Verifier) evaluate(a *author, from SPF, signatures []DKIM) DMARC {
 	case a.err != nil:
 		d.Result, d.Reason = TempError, "the policy cannot be looked up"
 		return d
+	}
+	proof := proven(a, from, signatures)
+	d.Aligned = proof == Pass
+	switch {
 	case a.policy == "":
 		d.Result = None
-		return d
+	case proof == TempError:
+		d.Result, d.Reason = TempError, "what would prove the author cannot be looked up"
+	case proof == Fail:
+		d.Result, d.Applied = Fail, v.sample(a)
+	default:
+		d.Result = Pass
 	}
-	trouble := false
+	return d
+}
+
+// proven says whether SPF or a signature is aligned with an author and passes: Pass, Fail, or TempError where one of
+// those that do not could not be looked up.
+func proven(a *author, from SPF, signatures []DKIM) Result {
+	out := Fail
 	if aligned(a, from.Domain, a.record.StrictSPF) {
-		if from.Result == Pass {
-			d.Result = Pass
-			return d
+		switch from.Result {
+		case Pass:
+			return Pass
+		case TempError:
+			out = TempError
 		}
-		trouble = from.Result == TempError
 	}
 	for i := range signatures {
 		s := &signatures[i]
-		if !aligned(a, s.Domain, a.record.StrictDKIM) {
-			continue
+		switch {
+		case !aligned(a, s.Domain, a.record.StrictDKIM):
+		case s.Result == Pass:
+			return Pass
+		case s.Result == TempError:
+			out = TempError
 		}
-		if s.Result == Pass {
-			d.Result = Pass
-			return d
-		}
-		trouble = trouble || s.Result == TempError
 	}
-	if trouble {
-		d.Result, d.Reason = TempError, "what would prove the author cannot be looked up"
-		return d
-	}
-	d.Result, d.Applied = Fail, v.sample(a)
-	return d
+	return out
 }
 
 func aligned(a *author, domain string, strict bool) bool {

@@ -173,6 +173,8 @@ type DMARC struct {
 	Published string
 	// Applied is what it comes to for this message, after pct.
 	Applied string
+	// Aligned says that SPF or a signature proves the domain of every author, also where none publishes a policy.
+	Aligned bool
 	Reason  string
 }
 

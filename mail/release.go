@@ -1,0 +1,114 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// Release ends Hold. What a filter held goes the way then that it would have gone: people have it sent on, and
+// their vacation notices answer. A message that waits for a list's moderators is theirs: ErrModerated.
+func (s *Service) Release(ctx context.Context, id note.UNID) error {
+	for {
+		e, err := s.queued(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case e.moderated():
+			return ErrModerated
+		case !e.Held || e.Reason == "":
+			return s.change(ctx, id, func(e *Entry) { e.Held = false })
+		}
+		if err := s.letGo(ctx, e); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+}
+
+// letGo delivers what a filter held, in one update with the end of the hold.
+func (s *Service) letGo(ctx context.Context, e *Entry) error {
+	raw, err := s.message(ctx, e.key(), 0)
+	if err != nil {
+		return notQueued(err)
+	}
+	c, err := s.mailbox.Compose(ctx, raw)
+	if err != nil {
+		return fmt.Errorf("mail: release: %w", err)
+	}
+	defer c.Release()
+	b := &batch{
+		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: boxID(e.box), results: make([]error, len(e.Recipients)),
+		entry: Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned},
+	}
+	defer b.release()
+	// The reason stays with what is posted to lists: their moderators are asked as they would have been.
+	sub := &Submission{ID: e.ID, From: e.From, Message: raw[min(e.ReturnPath, len(raw)):], Junk: e.Junk, Hold: e.Reason, Date: e.Created}
+	// Who is likely forged is asked for no report, of nobody.
+	sub.Unproven = !slices.ContainsFunc(e.Recipients, func(q QueueRecipient) bool { return q.Notify != smtp.NotifyNever })
+	for i := range e.Recipients {
+		if err := s.takeUp(ctx, b, i, &e.Recipients[i]); err != nil {
+			return fmt.Errorf("mail: release: %w", err)
+		}
+	}
+	if err := s.personal(ctx, sub, b); err != nil {
+		return fmt.Errorf("mail: release: %w", err)
+	}
+	if err := s.outgoing(ctx, sub, b, raw); err != nil {
+		return fmt.Errorf("mail: release: %w", err)
+	}
+	b.also = func(w *store.Writer) (tally, error) {
+		cur, err := same(w, e)
+		if err != nil {
+			return tally{}, err
+		}
+		before := cur.tally()
+		cur.Held, cur.Reason, cur.Recipients = false, "", b.rows
+		b.rows = nil // they stay in this entry
+		return s.save(w, cur, before)
+	}
+	return s.place(ctx, b)
+}
+
+// takeUp takes a recipient of an entry into a batch: one here whose mail file can be written to as one to deliver
+// to, all others as they are.
+func (s *Service) takeUp(ctx context.Context, b *batch, i int, q *QueueRecipient) error {
+	if q.State != Pending {
+		b.later = append(b.later, *q)
+		return nil
+	}
+	a, err := s.find(ctx, q)
+	if err != nil {
+		return err
+	}
+	to, err := smtp.ParsePath(q.Address)
+	if a.reply != nil || err != nil { // the router says what is wrong
+		b.later = append(b.later, *q)
+		return nil //nolint:nilerr // it says so of an address, too
+	}
+	d := a.delivery
+	d.name, d.index, d.junk = q.Name, i, b.entry.Junk
+	d.from = &Recipient{To: to, Params: smtp.RcptParams{ORcpt: q.ORcpt, Notify: q.Notify}, Target: directory.Target{Kind: q.Kind, ID: q.Target, Name: q.Name}}
+	d.always = d.from.always()
+	if q.Kind == directory.TargetPerson {
+		p, err := s.dir.Person(ctx, q.Target)
+		if err != nil {
+			return err
+		}
+		d.own, d.warning = true, p.Warning
+		// Of a group's member the address is the group's.
+		if d.member = !slices.ContainsFunc(p.Addresses(), func(a string) bool { return strings.EqualFold(a, q.Address) }); d.member {
+			d.from.Target.Kind = directory.TargetGroup
+		}
+	}
+	if _, known := b.known(d.id, i); !known {
+		b.now = append(b.now, d)
+	}
+	return nil
+}
