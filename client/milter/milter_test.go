@@ -1,123 +1,25 @@
 package milter
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"doublet/client/milter/stub"
 	"doublet/env"
 	wire "doublet/wire/milter"
 	"doublet/wire/smtp"
 )
 
-// fake is a filter: answers are what it says to each code; what it has no answer to gets Continue.
-type fake struct {
-	mu      sync.Mutex
-	heard   []string
-	options wire.Options
-	answers map[wire.Code][]wire.Answer
-	hangs   wire.Code
-	repeats bool // the answers, until the connection ends
-}
-
-func (f *fake) say(c wire.Code) []wire.Answer {
-	if a, ok := f.answers[c]; ok {
-		return a
-	}
-	return []wire.Answer{{Code: wire.Continue}}
-}
-
-func (f *fake) log(s string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.heard = append(f.heard, s)
-}
-
-func (f *fake) text() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return strings.Join(f.heard, "|")
-}
-
-func (f *fake) serve(nc net.Conn) {
-	defer nc.Close()
-	r := bufio.NewReader(nc)
-	for {
-		var head [4]byte
-		if _, err := io.ReadFull(r, head[:]); err != nil {
-			return
-		}
-		b := make([]byte, binary.BigEndian.Uint32(head[:]))
-		if _, err := io.ReadFull(r, b); err != nil {
-			return
-		}
-		c, data := wire.Code(b[0]), b[1:]
-		f.log(string(rune(c)) + " " + strings.ReplaceAll(string(data), "\x00", "~"))
-		var out []byte
-		switch {
-		case c == f.hangs:
-			continue
-		case c == wire.Negotiate:
-			f.mu.Lock()
-			f.heard = nil
-			f.mu.Unlock()
-			out = wire.AppendOptions(nil, f.options)
-		case c == wire.Macros, c == wire.Abort:
-			continue
-		case c == wire.Quit:
-			return
-		case c == wire.Header && f.options.Steps&wire.NoReplyHeader != 0, c == wire.Body && f.options.Steps&wire.NoReplyBody != 0:
-			continue
-		default:
-			for _, a := range f.say(c) {
-				out = a.Append(out)
-			}
-		}
-		for {
-			if _, err := nc.Write(out); err != nil {
-				return
-			}
-			if !f.repeats || c == wire.Negotiate {
-				break
-			}
-		}
-	}
-}
-
-func start(t *testing.T, f *fake, network string) *Filter {
+func start(t *testing.T, f *stub.Filter, network string) *Filter {
 	t.Helper()
-	address := "127.0.0.1:0"
-	if network == "unix" {
-		address = filepath.Join(t.TempDir(), "m.sock")
-	}
-	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go f.serve(nc)
-		}
-	}()
-	return New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: network, Address: l.Addr().String(), MaxChanges: 20})
+	return New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: network, Address: f.Start(t, network), MaxChanges: 20})
 }
-
-func all() wire.Options { return wire.Options{Version: 6, Actions: 0x1ff, Steps: wire.LeadingSpace} }
 
 const message = "From: a@b.example\r\nSubject: one\r\n two\r\n\r\nbody\r\nline\r\n"
 
@@ -134,7 +36,7 @@ func session(t *testing.T, f *Filter) *Session {
 func TestConversation(t *testing.T) {
 	t.Parallel()
 	for _, network := range []string{"tcp", "unix"} {
-		f := &fake{options: all()}
+		f := &stub.Filter{}
 		s := session(t, start(t, f, network))
 		check := func(v Verdict, err error) {
 			t.Helper()
@@ -152,7 +54,7 @@ func TestConversation(t *testing.T) {
 		}
 		want := "D Cj~mx.example~|C client.example~4\x00\x19192.0.2.7~|H client.example~|D Mi~4711~|M <a@b.example>~SIZE=10~|R <c@d.example>~|T |" +
 			"L From~ a@b.example~|L Subject~ one\n two~|N |B body\r\nline\r\n|D Ei~4711~|E "
-		if got := strings.ReplaceAll(f.text(), "\x00", "~"); got != strings.ReplaceAll(want, "\x00", "~") {
+		if got := strings.ReplaceAll(f.Heard(), "\x00", "~"); got != strings.ReplaceAll(want, "\x00", "~") {
 			t.Errorf("%s\n%q\n%q", network, got, want)
 		}
 		// The next message of the session.
@@ -166,7 +68,7 @@ func TestConversation(t *testing.T) {
 // A filter that leaves steps out, and does not answer others, hears the rest in order.
 func TestSilentSteps(t *testing.T) {
 	t.Parallel()
-	f := &fake{options: wire.Options{Version: 6, Steps: wire.NoConnect | wire.NoHelo | wire.NoRcpt | wire.NoData | wire.NoReplyHeader | wire.NoReplyBody}}
+	f := &stub.Filter{Options: wire.Options{Version: 6, Steps: wire.NoConnect | wire.NoHelo | wire.NoRcpt | wire.NoData | wire.NoReplyHeader | wire.NoReplyBody}}
 	s := session(t, start(t, f, "tcp"))
 	_, _ = s.Connect(&Client{Macros: []string{"j", "x"}})
 	_, _ = s.Helo("x")
@@ -178,7 +80,7 @@ func TestSilentSteps(t *testing.T) {
 	if v, _, err := s.Message([]byte(big)); err != nil || v.Decision != Continue {
 		t.Fatal(v, err)
 	}
-	got := f.text()
+	got := f.Heard()
 	if !strings.HasPrefix(got, "M <>~|L From~a@b.example~|L Subject~one\n two~|N |B body") || strings.Count(got, "|B ") != 4 || !strings.HasSuffix(got, "|E ") {
 		t.Errorf("%.200q", got)
 	}
@@ -201,7 +103,7 @@ func TestVerdicts(t *testing.T) {
 		{wire.Answer{Code: wire.ReplyCode, Value: "nonsense"}, Refuse, "550 5.7.1 Refused by a filter"},
 	} {
 		for _, c := range []wire.Code{wire.Mail, wire.EndBody, wire.Header, wire.Body} {
-			f := &fake{options: all(), answers: map[wire.Code][]wire.Answer{c: {x.say}}}
+			f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{c: {x.say}}}
 			s := session(t, start(t, f, "tcp"))
 			v, err := s.Mail(smtp.Path{}, nil)
 			if c != wire.Mail && err == nil {
@@ -216,7 +118,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	f := &fake{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {
+	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {
 		{Code: wire.Progress},
 		{Code: wire.AddHeader, Name: "X-End", Value: "z"},
 		{Code: wire.InsertHeader, Index: 0, Name: "X-Top", Value: "a\n\nBcc: evil@example.com\r\n\r\nbody"},
@@ -249,19 +151,19 @@ func TestTrouble(t *testing.T) {
 		t.Error(err)
 	}
 	// One that asks for what it was not offered, does what it did not ask for, makes endless changes.
-	if _, err := start(t, &fake{options: wire.Options{Version: 99}}, "tcp").Open(context.Background()); !errors.Is(err, ErrFilter) {
+	if _, err := start(t, &stub.Filter{Options: wire.Options{Version: 99}}, "tcp").Open(context.Background()); !errors.Is(err, ErrFilter) {
 		t.Error(err)
 	}
 	many := make([]wire.Answer, 50)
 	for i := range many {
 		many[i] = wire.Answer{Code: wire.AddHeader, Name: "X", Value: "y"}
 	}
-	for i, x := range []*fake{
-		{options: wire.Options{Version: 6}, answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X", Value: "y"}}}},
-		{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: many}},
-		{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X: y\r\nBcc", Value: "y"}}}},
-		{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddRcpt, Value: "nonsense <"}}}},
-		{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: '?'}}}},
+	for i, x := range []*stub.Filter{
+		{Options: wire.Options{Version: 6}, Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X", Value: "y"}}}},
+		{Answers: map[wire.Code][]wire.Answer{wire.EndBody: many}},
+		{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X: y\r\nBcc", Value: "y"}}}},
+		{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddRcpt, Value: "nonsense <"}}}},
+		{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: '?'}}}},
 	} {
 		if _, _, err := session(t, start(t, x, "tcp")).Message([]byte(message)); !errors.Is(err, ErrFilter) {
 			t.Errorf("%d: %v", i, err)
@@ -269,17 +171,17 @@ func TestTrouble(t *testing.T) {
 	}
 	// One that goes on talking: for ever that it is at work, of headers without end, of a message that
 	// it has decided about.
-	endless := start(t, &fake{options: all(), answers: map[wire.Code][]wire.Answer{wire.Mail: {{Code: wire.Progress}}}, repeats: true}, "tcp")
+	endless := start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.Mail: {{Code: wire.Progress}}}, Repeats: true}, "tcp")
 	endless.opt.Command = 20 * time.Millisecond
 	if _, err := session(t, endless).Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
 		t.Error("progress for ever:", err)
 	}
 	long := wire.Answer{Code: wire.AddHeader, Name: "X", Value: strings.Repeat("y", 300<<10)}
-	huge := start(t, &fake{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {long, long, long, long, {Code: wire.Accept}}}}, "tcp")
+	huge := start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {long, long, long, long, {Code: wire.Accept}}}}, "tcp")
 	if _, _, err := session(t, huge).Message([]byte(message)); !errors.Is(err, ErrFilter) {
 		t.Error("headers without end:", err)
 	}
-	late := session(t, start(t, &fake{options: all(), answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Continue}, {Code: wire.Accept}}}}, "tcp"))
+	late := session(t, start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Continue}, {Code: wire.Accept}}}}, "tcp"))
 	if _, _, err := late.Message([]byte(message)); err != nil {
 		t.Error(err)
 	}
@@ -287,7 +189,7 @@ func TestTrouble(t *testing.T) {
 		t.Error("an answer to nothing decides about the next message:", v, err)
 	}
 	// One that says nothing, and one that is cut off by the end of the server.
-	hang := start(t, &fake{options: all(), hangs: wire.Mail}, "tcp")
+	hang := start(t, &stub.Filter{Hangs: wire.Mail}, "tcp")
 	hang.opt.Command = 50 * time.Millisecond
 	if _, err := session(t, hang).Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
 		t.Error(err)

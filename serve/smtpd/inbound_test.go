@@ -2,20 +2,18 @@ package smtpd
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"doublet/client/dns"
 	"doublet/client/dns/zone"
 	"doublet/client/milter"
+	"doublet/client/milter/stub"
 	"doublet/client/rspamd"
 	client "doublet/client/smtp"
 	"doublet/directory"
@@ -158,86 +156,21 @@ func TestInboundBlockedAndGrey(t *testing.T) {
 		< 250`)
 }
 
-// filterServer is a milter that says the same to everybody.
-type filterServer struct {
-	mu      sync.Mutex
-	heard   []string
-	answers map[wire.Code][]wire.Answer
-}
-
-func (f *filterServer) text() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return strings.Join(f.heard, "|")
-}
-
-func (f *filterServer) start(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go f.serve(nc)
-		}
-	}()
-	return l.Addr().String()
-}
-
-func (f *filterServer) serve(nc net.Conn) {
-	defer nc.Close()
-	for {
-		var head [4]byte
-		if _, err := io.ReadFull(nc, head[:]); err != nil {
-			return
-		}
-		b := make([]byte, binary.BigEndian.Uint32(head[:]))
-		if _, err := io.ReadFull(nc, b); err != nil {
-			return
-		}
-		c := wire.Code(b[0])
-		f.mu.Lock()
-		f.heard = append(f.heard, strings.ReplaceAll(string(b), "\x00", "~"))
-		answers, ok := f.answers[c]
-		f.mu.Unlock()
-		var out []byte
-		switch {
-		case c == wire.Negotiate:
-			out = wire.AppendOptions(nil, wire.Options{Version: 6, Actions: 0x1ff, Steps: wire.LeadingSpace})
-		case c == wire.Macros, c == wire.Abort:
-			continue
-		case c == wire.Quit:
-			return
-		case !ok:
-			out = wire.Answer{Code: wire.Continue}.Append(nil)
-		}
-		for _, a := range answers {
-			out = a.Append(out)
-		}
-		if _, err := nc.Write(out); err != nil {
-			return
-		}
-	}
-}
-
-func (s *server) milter(address string) *milter.Filter {
+// milterAt asks the milter at an address, milter one that is started.
+func (s *server) milterAt(address string) *milter.Filter {
 	return milter.New(s.env, milter.Options{Network: "tcp", Address: address})
 }
+
+func (s *server) milter(f *stub.Filter) *milter.Filter { return s.milterAt(f.Start(s.t, "tcp")) }
 
 func TestInboundMilters(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	first := &filterServer{answers: map[wire.Code][]wire.Answer{wire.EndBody: {
+	first := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {
 		{Code: wire.AddHeader, Name: "X-First", Value: "yes"}, {Code: wire.AddRcpt, Value: "<carol@example.com>"}, {Code: wire.DeleteRcpt, Value: "<bob@example.com>"}, {Code: wire.Continue},
 	}}}
-	second := &filterServer{answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.InsertHeader, Name: "X-Spam-Flag", Value: "YES"}, {Code: wire.Accept}}}}
-	dial := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(first.start(t)), s.milter(second.start(t))}}, Config{})
+	second := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.InsertHeader, Name: "X-Spam-Flag", Value: "YES"}, {Code: wire.Accept}}}}
+	dial := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(first), s.milter(second)}}, Config{})
 	c := dial()
 	for i := range 2 {
 		if res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com", "bob@example.com"); !res.Accepted(0) || !res.Accepted(1) {
@@ -248,7 +181,7 @@ func TestInboundMilters(t *testing.T) {
 		}
 	}
 	// The second filter saw what the first one added; both heard of two messages on one connection.
-	if got := second.text(); !strings.Contains(got, "LX-First~ yes~") || strings.Count(got, "|C[192.0.2.7]~4") != 1 || strings.Count(got, "|M<eve@far.example>~") != 2 {
+	if got := second.Heard(); !strings.Contains(got, "L X-First~ yes~") || strings.Count(got, "C [192.0.2.7]~4") != 1 || strings.Count(got, "|M <eve@far.example>~") != 2 {
 		t.Errorf("%q", got)
 	}
 }
@@ -257,8 +190,8 @@ func TestInboundMilterVerdicts(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	ask := func(accept bool, c wire.Code, a wire.Answer) *client.Client {
-		f := &filterServer{answers: map[wire.Code][]wire.Answer{c: {a}}}
-		return s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(f.start(t))}, MilterAccept: accept}, Config{})()
+		f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{c: {a}}}
+		return s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(f)}, MilterAccept: accept}, Config{})()
 	}
 	for _, x := range []struct {
 		at     wire.Code
@@ -308,10 +241,10 @@ func TestInboundMilterVerdicts(t *testing.T) {
 	s.ok(err)
 	gone := l.Addr().String()
 	s.ok(l.Close())
-	script(t, s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(gone)}}, Config{})(), `
+	script(t, s.strangers(inbound.Options{Milters: []*milter.Filter{s.milterAt(gone)}}, Config{})(), `
 		> MAIL FROM:<eve@far.example>
 		< 451 4.7.1 A filter does not answer`)
-	c := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(gone)}, MilterAccept: true}, Config{})()
+	c := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milterAt(gone)}, MilterAccept: true}, Config{})()
 	if res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com"); !res.Accepted(0) {
 		t.Error(codes(res.Final))
 	}
@@ -322,17 +255,17 @@ func TestInboundMilterVerdicts(t *testing.T) {
 func TestInboundOneWord(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	f := &filterServer{answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X-Seen", Value: "yes"}, {Code: wire.Continue}}}}
+	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X-Seen", Value: "yes"}, {Code: wire.Continue}}}}
 	forged := "Authentication-Results: mx.example.com; dmarc=pass header.from=forged.example\r\n"
 	for i, o := range []verify.Options{{SPF: verify.Mark, DMARC: verify.Reject}, {}} {
-		dial := s.strangers(inbound.Options{Verify: s.verifier(o), Milters: []*milter.Filter{s.milter(f.start(t))}}, Config{})
+		dial := s.strangers(inbound.Options{Verify: s.verifier(o), Milters: []*milter.Filter{s.milter(f)}}, Config{})
 		if res := s.send(dial(), "eve@far.example", from("eve@far.example", forged), "alice@example.com"); !res.Accepted(0) {
 			t.Fatal(codes(res.Final))
 		}
 		got := s.inbox("alice")[i]
 		if strings.Count(got, "Authentication-Results: mx.example.com") != 1-i || strings.Contains(got, "forged.example") || !strings.Contains(got, "X-Seen: yes") ||
-			strings.Contains(f.text(), "forged.example") || !strings.Contains(f.text(), "dmarc=pass (p=reject") {
-			t.Errorf("%d: %s\n%q", i, got, f.text())
+			strings.Contains(f.Heard(), "forged.example") || strings.Contains(f.Heard(), "dmarc=pass (p=reject") != (i == 0) {
+			t.Errorf("%d: %s\n%q", i, got, f.Heard())
 		}
 	}
 }
@@ -342,8 +275,8 @@ func TestInboundOneWord(t *testing.T) {
 func TestInboundMilterLost(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	f := &filterServer{answers: map[wire.Code][]wire.Answer{wire.Rcpt: {{Code: '?'}}}}
-	filters := []*milter.Filter{s.milter(f.start(t))}
+	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.Rcpt: {{Code: '?'}}}}
+	filters := []*milter.Filter{s.milter(f)}
 	script(t, s.strangers(inbound.Options{Milters: filters}, Config{})(), `
 		> MAIL FROM:<eve@far.example>
 		< 250
@@ -354,8 +287,8 @@ func TestInboundMilterLost(t *testing.T) {
 		> DATA
 		< 554`)
 	// The same for what one of them took before another was lost.
-	ill := &filterServer{answers: map[wire.Code][]wire.Answer{wire.Rcpt: {{Code: wire.Continue}, {Code: '?'}}}}
-	c := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(ill.start(t))}}, Config{})()
+	ill := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.Rcpt: {{Code: wire.Continue}, {Code: '?'}}}}
+	c := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(ill)}}, Config{})()
 	res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com", "bob@example.com")
 	if got := codes(res.Final); got == "250 2.0.0" || len(s.inbox("alice"))+len(s.inbox("bob")) != 0 {
 		t.Errorf("%s, delivered %d", got, len(s.inbox("alice"))+len(s.inbox("bob")))
@@ -371,10 +304,10 @@ func TestInboundMilterLost(t *testing.T) {
 func TestInboundHeader(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	f := &filterServer{}
-	c := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(f.start(t))}}, Config{})()
+	f := &stub.Filter{}
+	c := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(f)}}, Config{})()
 	res := s.send(c, "eve@far.example", strings.Repeat("a:\r\n", 300_000)+from("eve@far.example", ""), "alice@example.com")
-	if got := codes(res.Final); got != "550 5.6.0" || strings.Contains(f.text(), "|La~") {
+	if got := codes(res.Final); got != "550 5.6.0" || strings.Contains(f.Heard(), "|L a~") {
 		t.Errorf("%s", got)
 	}
 }
@@ -382,14 +315,14 @@ func TestInboundHeader(t *testing.T) {
 func TestInboundQuarantineAndSubmission(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	f := &filterServer{answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Quarantine, Value: "virus"}, {Code: wire.Accept}}}}
-	address := f.start(t)
+	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Quarantine, Value: "virus"}, {Code: wire.Accept}}}}
+	address := f.Start(t, "tcp")
 	for _, x := range []struct {
 		all  bool
 		held int
 	}{{false, 0}, {true, 1}} {
 		front := listen.New(s.env, listen.Options{}, nil)
-		in := inbound.New(s.env, inbound.Options{Milters: []*milter.Filter{s.milter(address)}, Submissions: x.all})
+		in := inbound.New(s.env, inbound.Options{Milters: []*milter.Filter{s.milterAt(address)}, Submissions: x.all})
 		srv := New(s.env, Config{Kind: Submission, Inbound: in}, NewBackend(s.signIn(), s.people, s.mail, s.env), nil)
 		l, err := front.Open(listen.Door{Name: "sub", Network: "tcp", Address: "127.0.0.1:0", Serve: srv.Serve, Busy: srv.Busy()})
 		s.ok(err)
@@ -408,7 +341,7 @@ func TestInboundQuarantineAndSubmission(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	}
-	if got := f.text(); !strings.Contains(got, "{auth_authen}~alice@example.com~") {
+	if got := f.Heard(); !strings.Contains(got, "{auth_authen}~alice@example.com~") {
 		t.Errorf("%q", got)
 	}
 	if len(s.inbox("bob")) != 1 {
