@@ -29,16 +29,16 @@ var digests = []struct {
 //
 // Implements: RFC 9404 §3.1 the capability
 func (s *Server) appendBlobCapability(dst []byte) []byte {
-	o := newObject(dst)
-	o.number("maxSizeBlobSet", uint64(s.opt.Limits.Upload))
-	o.number("maxDataSources", maxDataSources)
-	o.list("supportedTypeNames", "Mailbox", "Thread", "Email")
+	o := jmap.NewWriter(dst)
+	o.Uint("maxSizeBlobSet", uint64(s.opt.Limits.Upload))
+	o.Uint("maxDataSources", maxDataSources)
+	o.Strings("supportedTypeNames", "Mailbox", "Thread", "Email")
 	names := make([]string, len(digests))
 	for i, d := range digests {
 		names[i] = d.name
 	}
-	o.list("supportedDigestAlgorithms", names...)
-	return o.end()
+	o.Strings("supportedDigestAlgorithms", names...)
+	return o.End()
 }
 
 // blobUpload answers Blob/upload.
@@ -68,20 +68,20 @@ func blobUpload(c *call) error {
 			s.notCreated = append(s.notCreated, failure{p.id, err})
 			continue
 		}
-		o := newObject(nil)
-		o.text("id", id)
-		o.text("type", kind)
-		o.number("size", uint64(size))
-		s.made(p.id, id, o.end())
+		o := jmap.NewWriter(nil)
+		o.Text("id", id)
+		o.Text("type", kind)
+		o.Uint("size", uint64(size))
+		s.made(p.id, id, o.End())
 	}
-	o := newObject(c.out)
-	o.text("accountId", c.account.ID)
-	o.raw("oldState", "null")
-	o.name("created")
-	o.b = appendEntries(o.b, s.created)
-	o.name("notCreated")
-	o.b = c.appendFailures(o.b, s.notCreated)
-	c.out = o.end()
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
+	o.Raw("oldState", "null")
+	o.Name("created")
+	o.B = appendEntries(o.B, s.created)
+	o.Name("notCreated")
+	o.B = c.appendFailures(o.B, s.notCreated)
+	c.out = o.End()
 	return nil
 }
 
@@ -255,8 +255,8 @@ func (c *call) appendBlob(id string, b *blob, g *get) error {
 	}
 	truncated := to > b.size || from > b.size
 	from, to = min(from, b.size), min(to, b.size)
-	o := newObject(c.out)
-	o.text("id", id)
+	o := jmap.NewWriter(c.out)
+	o.Text("id", id)
 	if slices.ContainsFunc(g.properties, func(p string) bool { return p != "size" && p != "id" }) {
 		if to-from > int64(c.s.opt.Limits.Response)/2 {
 			return &jmap.Error{Type: "requestTooLarge", Description: "The blob is larger than a response: download it."}
@@ -272,40 +272,40 @@ func (c *call) appendBlob(id string, b *blob, g *get) error {
 		}
 		problem := appendBlobData(&o, content, g)
 		if problem {
-			o.bool("isEncodingProblem", true)
+			o.Bool("isEncodingProblem", true)
 		}
 	}
 	if truncated {
-		o.bool("isTruncated", true)
+		o.Bool("isTruncated", true)
 	}
 	if g.wants("size") {
-		o.number("size", uint64(b.size))
+		o.Uint("size", uint64(b.size))
 	}
-	c.out = o.end()
+	c.out = o.End()
 	return nil
 }
 
 // appendBlobData prints what is asked for of a blob's octets, and says whether they are no text that was asked for.
-func appendBlobData(o *object, content []byte, g *get) (problem bool) {
+func appendBlobData(o *jmap.Writer, content []byte, g *get) (problem bool) {
 	isText := utf8.Valid(content)
 	has := func(p string) bool { return slices.Contains(g.properties, p) }
 	if has("data:asText") || has("data") && isText {
 		if isText {
-			o.name("data:asText")
-			o.b = jmap.AppendBytes(o.b, content)
+			o.Name("data:asText")
+			o.B = jmap.AppendBytes(o.B, content)
 		} else {
-			o.raw("data:asText", "null")
+			o.Raw("data:asText", "null")
 		}
 	}
 	if has("data:asBase64") || has("data") && !isText {
-		o.name("data:asBase64")
-		o.b = append(base64.StdEncoding.AppendEncode(append(o.b, '"'), content), '"')
+		o.Name("data:asBase64")
+		o.B = append(base64.StdEncoding.AppendEncode(append(o.B, '"'), content), '"')
 	}
 	for _, d := range digests {
 		if p := "digest:" + d.name; has(p) {
 			h := d.make()
 			_, _ = h.Write(content)
-			o.text(p, base64.StdEncoding.EncodeToString(h.Sum(nil)))
+			o.Text(p, base64.StdEncoding.EncodeToString(h.Sum(nil)))
 		}
 	}
 	return !isText && (has("data") || has("data:asText"))
@@ -375,25 +375,25 @@ func blobLookup(c *call) error {
 }
 
 func appendMatches(dst []byte, id string, m *mailbox.Email, types []string) []byte {
-	o := newObject(dst)
-	o.text("id", id)
-	o.name("matchedIds")
-	in := newObject(o.b)
+	o := jmap.NewWriter(dst)
+	o.Text("id", id)
+	o.Name("matchedIds")
+	in := jmap.NewWriter(o.B)
 	for _, t := range types {
-		in.name(t)
+		in.Name(t)
 		switch {
 		case m == nil:
-			in.b = append(in.b, "[]"...)
+			in.B = append(in.B, "[]"...)
 		case t == "Email":
-			in.b = appendIDs(in.b, letterEmail, []note.UNID{m.UNID()})
+			in.B = appendIDs(in.B, letterEmail, []note.UNID{m.UNID()})
 		case t == "Thread":
-			in.b = appendIDs(in.b, letterThread, []note.UNID{m.Thread()})
+			in.B = appendIDs(in.B, letterThread, []note.UNID{m.Thread()})
 		default:
-			in.b = appendIDs(in.b, letterFolder, slices.Collect(m.Folders))
+			in.B = appendIDs(in.B, letterFolder, slices.Collect(m.Folders))
 		}
 	}
-	o.b = in.end()
-	return o.end()
+	o.B = in.End()
+	return o.End()
 }
 
 // blobCopy answers Blob/copy. What is uploaded belongs to the caller in all accounts; another blob is uploaded again.
@@ -430,14 +430,14 @@ func blobCopy(c *call) error {
 		}
 		copied = append(copied, entry{id, jmap.AppendString(nil, to)})
 	}
-	o := newObject(c.out)
-	o.text("fromAccountId", from.ID)
-	o.text("accountId", c.account.ID)
-	o.name("copied")
-	o.b = appendEntries(o.b, copied)
-	o.name("notCopied")
-	o.b = c.appendFailures(o.b, failed)
-	c.out = o.end()
+	o := jmap.NewWriter(c.out)
+	o.Text("fromAccountId", from.ID)
+	o.Text("accountId", c.account.ID)
+	o.Name("copied")
+	o.B = appendEntries(o.B, copied)
+	o.Name("notCopied")
+	o.B = c.appendFailures(o.B, failed)
+	c.out = o.End()
 	return nil
 }
 

@@ -394,15 +394,15 @@ func emailImport(c *call) error {
 	if err := x.commit(0, nil); err != nil {
 		return err
 	}
-	o := newObject(c.out)
-	o.text("accountId", c.account.ID)
-	o.text("oldState", x.before)
-	o.text("newState", x.after)
-	o.name("created")
-	o.b = appendEntries(o.b, s.created)
-	o.name("notCreated")
-	o.b = c.appendFailures(o.b, s.notCreated)
-	c.out = o.end()
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
+	o.Text("oldState", x.before)
+	o.Text("newState", x.after)
+	o.Name("created")
+	o.B = appendEntries(o.B, s.created)
+	o.Name("notCreated")
+	o.B = c.appendFailures(o.B, s.notCreated)
+	c.out = o.End()
 	return nil
 }
 
@@ -549,16 +549,16 @@ func (x *emailCopying) run() error {
 		s.made(x.drafts[i].creation, idOf(letterEmail, x.stored[i].unid), x.stored[i].object())
 		x.copied = append(x.copied, idOf(letterEmail, x.ids[i]))
 	}
-	o := newObject(c.out)
-	o.text("fromAccountId", x.from.ID)
-	o.text("accountId", c.account.ID)
-	o.text("oldState", res.Before.Email.String())
-	o.text("newState", res.After.Email.String())
-	o.name("created")
-	o.b = appendEntries(o.b, s.created)
-	o.name("notCreated")
-	o.b = c.appendFailures(o.b, s.notCreated)
-	c.out = o.end()
+	o := jmap.NewWriter(c.out)
+	o.Text("fromAccountId", x.from.ID)
+	o.Text("accountId", c.account.ID)
+	o.Text("oldState", res.Before.Email.String())
+	o.Text("newState", res.After.Email.String())
+	o.Name("created")
+	o.B = appendEntries(o.B, s.created)
+	o.Name("notCreated")
+	o.B = c.appendFailures(o.B, s.notCreated)
+	c.out = o.End()
 	return nil
 }
 

@@ -34,11 +34,11 @@ func identityState(x *identity.List) string { return strconv.FormatInt(x.Sequenc
 var identityProperties = []string{"id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"}
 
 func appendIdentity(dst []byte, i *identity.Identity, wants func(string) bool) []byte {
-	o := newObject(dst)
-	o.text("id", i.ID)
+	o := jmap.NewWriter(dst)
+	o.Text("id", i.ID)
 	for _, p := range [...]struct{ name, value string }{{"name", i.Name}, {"email", i.Email}, {"textSignature", i.Text}, {"htmlSignature", i.HTML}} {
 		if wants(p.name) {
-			o.text(p.name, p.value)
+			o.Text(p.name, p.value)
 		}
 	}
 	for _, p := range [...]struct{ name, json string }{{"replyTo", i.ReplyTo}, {"bcc", i.BCC}} {
@@ -46,13 +46,13 @@ func appendIdentity(dst []byte, i *identity.Identity, wants func(string) bool) [
 			if p.json == "" {
 				p.json = "null"
 			}
-			o.raw(p.name, p.json)
+			o.Raw(p.name, p.json)
 		}
 	}
 	if wants("mayDelete") {
-		o.bool("mayDelete", i.MayDelete)
+		o.Bool("mayDelete", i.MayDelete)
 	}
-	return o.end()
+	return o.End()
 }
 
 // identityGet answers Identity/get.
@@ -169,15 +169,15 @@ func (c *call) identityChangesSince(x *identity.List, since string, from int64, 
 
 // appendIDChanges prints the response to a /changes; ids are those created, updated and destroyed.
 func (c *call) appendIDChanges(since, state string, more bool, ids [3][]string) {
-	o := newObject(c.out)
-	o.text("accountId", c.account.ID)
-	o.text("oldState", since)
-	o.text("newState", state)
-	o.bool("hasMoreChanges", more)
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
+	o.Text("oldState", since)
+	o.Text("newState", state)
+	o.Bool("hasMoreChanges", more)
 	for i, name := range []string{"created", "updated", "destroyed"} {
-		o.list(name, ids[i]...)
+		o.Strings(name, ids[i]...)
 	}
-	c.out = o.end()
+	c.out = o.End()
 }
 
 // readIdentity reads the properties of an identity that a client may set into i.

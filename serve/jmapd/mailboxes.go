@@ -158,44 +158,44 @@ func (c *call) sortOrders(list []mailbox.Mailbox, wanted bool) (map[note.ID]int,
 }
 
 func (c *call) appendMailbox(t *tree, f *mailbox.Mailbox, g *get, order map[note.ID]int) {
-	o := newObject(c.out)
-	o.name("id")
-	o.b = appendID(o.b, letterFolder, f.UNID)
+	o := jmap.NewWriter(c.out)
+	o.Name("id")
+	o.B = appendID(o.B, letterFolder, f.UNID)
 	parent, name := t.parent(f)
 	if g.wants("name") {
-		o.text("name", name)
+		o.Text("name", name)
 	}
 	if g.wants("parentId") {
-		o.name("parentId")
+		o.Name("parentId")
 		if parent == nil {
-			o.b = append(o.b, "null"...)
+			o.B = append(o.B, "null"...)
 		} else {
-			o.b = appendID(o.b, letterFolder, parent.UNID)
+			o.B = appendID(o.B, letterFolder, parent.UNID)
 		}
 	}
 	if g.wants("role") {
 		if role := roleOf(&f.Folder); role != "" {
-			o.text("role", role)
+			o.Text("role", role)
 		} else {
-			o.raw("role", "null")
+			o.Raw("role", "null")
 		}
 	}
 	if g.wants("sortOrder") {
-		o.number("sortOrder", uint64(max(order[f.ID], 0)))
+		o.Uint("sortOrder", uint64(max(order[f.ID], 0)))
 	}
 	for i, n := range []uint32{f.Counts.Total, f.Counts.Unread, f.Counts.Threads, f.Counts.UnreadThreads} {
 		if g.wants(countProperties[i]) {
-			o.number(countProperties[i], uint64(n))
+			o.Uint(countProperties[i], uint64(n))
 		}
 	}
 	if g.wants("myRights") {
-		o.name("myRights")
-		o.b = appendRights(o.b, f)
+		o.Name("myRights")
+		o.B = appendRights(o.B, f)
 	}
 	if g.wants("isSubscribed") {
-		o.bool("isSubscribed", f.Subscribed)
+		o.Bool("isSubscribed", f.Subscribed)
 	}
-	c.out = o.end()
+	c.out = o.End()
 }
 
 // appendRights prints MailboxRights.
@@ -203,18 +203,18 @@ func (c *call) appendMailbox(t *tree, f *mailbox.Mailbox, g *get, order map[note
 // Implements: RFC 8621 §2 myRights
 func appendRights(dst []byte, f *mailbox.Mailbox) []byte {
 	g := f.Rights
-	o := newObject(dst)
+	o := jmap.NewWriter(dst)
 	has := func(r note.Rights) bool { return g&r == r }
-	o.bool("mayReadItems", has(note.Lookup|note.Read))
-	o.bool("mayAddItems", has(note.Insert))
-	o.bool("mayRemoveItems", has(note.DeleteMark|note.Expunge))
-	o.bool("maySetSeen", has(note.KeepSeen))
-	o.bool("maySetKeywords", has(note.Write))
-	o.bool("mayCreateChild", has(note.Create))
-	o.bool("mayRename", has(note.Remove) && f.Name != mailbox.Inbox)
-	o.bool("mayDelete", has(note.Remove) && f.Name != mailbox.Inbox)
-	o.bool("maySubmit", has(note.Post) || has(note.Insert))
-	return o.end()
+	o.Bool("mayReadItems", has(note.Lookup|note.Read))
+	o.Bool("mayAddItems", has(note.Insert))
+	o.Bool("mayRemoveItems", has(note.DeleteMark|note.Expunge))
+	o.Bool("maySetSeen", has(note.KeepSeen))
+	o.Bool("maySetKeywords", has(note.Write))
+	o.Bool("mayCreateChild", has(note.Create))
+	o.Bool("mayRename", has(note.Remove) && f.Name != mailbox.Inbox)
+	o.Bool("mayDelete", has(note.Remove) && f.Name != mailbox.Inbox)
+	o.Bool("maySubmit", has(note.Post) || has(note.Insert))
+	return o.End()
 }
 
 // mailboxChanges answers Mailbox/changes.

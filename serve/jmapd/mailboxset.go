@@ -239,25 +239,25 @@ func (x *mailboxSetting) create(w *mailbox.Changing, p *creation) error {
 
 // createdObject tells what the client did not say of a new Mailbox.
 func (x *mailboxSetting) createdObject(id string, v *jmap.Value) []byte {
-	o := newObject(nil)
-	o.text("id", id)
+	o := jmap.NewWriter(nil)
+	o.Text("id", id)
 	role, _ := v.Get("role").Text()
 	for _, d := range [...]struct{ name, json string }{
 		{"parentId", "null"}, {"role", "null"}, {"sortOrder", strconv.Itoa(usualOrder(role))}, {"isSubscribed", "false"},
 		{"totalEmails", "0"}, {"unreadEmails", "0"}, {"totalThreads", "0"}, {"unreadThreads", "0"},
 	} {
 		if v.Get(d.name) == nil {
-			o.raw(d.name, d.json)
+			o.Raw(d.name, d.json)
 		}
 	}
 	if x.after == nil {
 		x.after, _, _ = x.c.account.File.Mailboxes(x.c.ctx, false) // what cannot be read now is asked for again
 	}
 	if i := slices.IndexFunc(x.after, func(f mailbox.Mailbox) bool { return idOf(letterFolder, f.UNID) == id }); i >= 0 {
-		o.name("myRights")
-		o.b = appendRights(o.b, &x.after[i])
+		o.Name("myRights")
+		o.B = appendRights(o.B, &x.after[i])
 	}
-	return o.end()
+	return o.End()
 }
 
 func (x *mailboxSetting) update(w *mailbox.Changing, p *patch) error {

@@ -95,13 +95,13 @@ func mdnSend(c *call) error {
 			names, values = append(names, id), append(values, *patch)
 		}
 	}
-	o := newObject(c.out)
-	o.text("accountId", c.account.ID)
-	o.name("sent")
-	o.b = appendEntries(o.b, s.created)
-	o.name("notSent")
-	o.b = c.appendFailures(o.b, s.notCreated)
-	c.out = o.end()
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
+	o.Name("sent")
+	o.B = appendEntries(o.B, s.created)
+	o.Name("notSent")
+	o.B = c.appendFailures(o.B, s.notCreated)
+	c.out = o.End()
 	if names != nil {
 		c.implicit = func() {
 			c.follow("Email/set", c.id, jmap.MakeObject([]string{"accountId", "update"}, []jmap.Value{jmap.Text(c.account.ID), *jmap.MakeObject(names, values)}))
@@ -239,21 +239,21 @@ func (m *mdn) complete(head []byte) {
 
 // sentObject is what the client did not say of the receipt.
 func (m *mdn) sentObject() []byte {
-	o := newObject(nil)
+	o := jmap.NewWriter(nil)
 	if !m.hasSubject {
-		o.text("subject", m.subject)
+		o.Text("subject", m.subject)
 	}
 	if !m.hasText {
-		o.text("textBody", m.text)
+		o.Text("textBody", m.text)
 	}
-	o.text("finalRecipient", m.finalTo)
+	o.Text("finalRecipient", m.finalTo)
 	if m.originalTo != "" {
-		o.text("originalRecipient", m.originalTo)
+		o.Text("originalRecipient", m.originalTo)
 	}
 	if m.messageID != "" {
-		o.text("originalMessageId", m.messageID)
+		o.Text("originalMessageId", m.messageID)
 	}
-	return o.end()
+	return o.End()
 }
 
 // message prints the receipt.
@@ -330,21 +330,21 @@ func mdnParse(c *call) error {
 			parsed = append(parsed, entry{id, m.append(nil)})
 		}
 	}
-	o := newObject(c.out)
-	o.text("accountId", c.account.ID)
-	o.name("parsed")
-	o.b = appendEntries(o.b, parsed)
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
+	o.Name("parsed")
+	o.B = appendEntries(o.B, parsed)
 	for _, l := range [...]struct {
 		name string
 		list []string
 	}{{"notParsable", notParsable}, {"notFound", notFound}} {
 		if l.list == nil {
-			o.raw(l.name, "null")
+			o.Raw(l.name, "null")
 		} else {
-			o.list(l.name, l.list...)
+			o.Strings(l.name, l.list...)
 		}
 	}
-	c.out = o.end()
+	c.out = o.End()
 	return nil
 }
 
@@ -413,39 +413,39 @@ func (m *mdn) readReport(body []byte) {
 
 // append prints an MDN that was read.
 func (m *mdn) append(dst []byte) []byte {
-	o := newObject(dst)
-	o.raw("forEmailId", "null")
+	o := jmap.NewWriter(dst)
+	o.Raw("forEmailId", "null")
 	for _, p := range [...]struct{ name, value string }{
 		{"subject", m.subject}, {"textBody", m.text}, {"reportingUA", m.agent}, {"mdnGateway", m.gateway},
 		{"originalRecipient", m.originalTo}, {"finalRecipient", m.finalTo}, {"originalMessageId", m.messageID},
 	} {
 		if p.value == "" {
-			o.raw(p.name, "null")
+			o.Raw(p.name, "null")
 		} else {
-			o.text(p.name, p.value)
+			o.Text(p.name, p.value)
 		}
 	}
-	o.bool("includeOriginalMessage", m.original)
-	o.name("disposition")
-	in := newObject(o.b)
-	in.text("actionMode", m.action)
-	in.text("sendingMode", m.sending)
-	in.text("type", m.kind)
-	o.b = in.end()
+	o.Bool("includeOriginalMessage", m.original)
+	o.Name("disposition")
+	in := jmap.NewWriter(o.B)
+	in.Text("actionMode", m.action)
+	in.Text("sendingMode", m.sending)
+	in.Text("type", m.kind)
+	o.B = in.End()
 	if m.errors == nil {
-		o.raw("error", "null")
+		o.Raw("error", "null")
 	} else {
-		o.list("error", m.errors...)
+		o.Strings("error", m.errors...)
 	}
-	o.name("extensionFields")
+	o.Name("extensionFields")
 	seen := map[string]string{}
 	for _, x := range m.extensions {
 		seen[x[0]] = x[1]
 	}
 	if len(seen) == 0 {
-		o.b = append(o.b, "null"...)
+		o.B = append(o.B, "null"...)
 	} else {
-		o.b = appendMap(o.b, seen)
+		o.B = appendMap(o.B, seen)
 	}
-	return o.end()
+	return o.End()
 }

@@ -156,30 +156,30 @@ func getSubscriptions(c *call, p *push.Service) error {
 }
 
 func appendSubscription(dst []byte, s *session.Subscription, wants func(string) bool) []byte {
-	o := newObject(dst)
-	o.text("id", push.SubscriptionID(s))
+	o := jmap.NewWriter(dst)
+	o.Text("id", push.SubscriptionID(s))
 	if wants("deviceClientId") {
-		o.text("deviceClientId", s.Device)
+		o.Text("deviceClientId", s.Device)
 	}
 	if wants("verificationCode") {
 		if s.Verified {
-			o.text("verificationCode", s.Code)
+			o.Text("verificationCode", s.Code)
 		} else {
-			o.raw("verificationCode", "null")
+			o.Raw("verificationCode", "null")
 		}
 	}
 	if wants("expires") {
-		o.name("expires")
-		o.b = jmap.AppendUTCDate(o.b, s.Ends)
+		o.Name("expires")
+		o.B = jmap.AppendUTCDate(o.B, s.Ends)
 	}
 	if wants("types") {
 		if s.AllTypes {
-			o.raw("types", "null")
+			o.Raw("types", "null")
 		} else {
-			o.list("types", s.Types...)
+			o.Strings("types", s.Types...)
 		}
 	}
-	return o.end()
+	return o.End()
 }
 
 // setSubscriptions is PushSubscription/set.
@@ -215,11 +215,11 @@ func setSubscriptions(c *call, p *push.Service) error {
 			s.notCreated = append(s.notCreated, failure{x.id, err})
 			continue
 		}
-		o := newObject(nil)
-		o.text("id", push.SubscriptionID(&sub))
-		o.name("expires")
-		o.b = jmap.AppendUTCDate(o.b, sub.Ends)
-		s.made(x.id, push.SubscriptionID(&sub), o.end())
+		o := jmap.NewWriter(nil)
+		o.Text("id", push.SubscriptionID(&sub))
+		o.Name("expires")
+		o.B = jmap.AppendUTCDate(o.B, sub.Ends)
+		s.made(x.id, push.SubscriptionID(&sub), o.End())
 	}
 	for _, x := range s.update {
 		change, err := readSubscriptionChange(x.object)
@@ -244,9 +244,9 @@ func setSubscriptions(c *call, p *push.Service) error {
 			s.destroyed = append(s.destroyed, id)
 		}
 	}
-	o := newObject(c.out)
+	o := jmap.NewWriter(c.out)
 	s.appendOutcome(&o)
-	c.out = o.end()
+	c.out = o.End()
 	return nil
 }
 

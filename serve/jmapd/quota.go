@@ -70,17 +70,17 @@ func quotaGet(c *call) error {
 //
 // Implements: RFC 9425 §4.1 Quota
 func appendQuota(dst []byte, u mailbox.Usage, g *get) []byte {
-	o := newObject(dst)
-	o.text("id", quotaID)
+	o := jmap.NewWriter(dst)
+	o.Text("id", quotaID)
 	for _, p := range [...]struct{ name, json string }{
 		{"resourceType", `"octets"`}, {"used", strconv.FormatUint(u.Used, 10)}, {"hardLimit", strconv.FormatUint(u.Limit, 10)},
 		{"scope", `"account"`}, {"name", `"Mail"`}, {"types", `["Email"]`}, {"warnLimit", "null"}, {"softLimit", "null"}, {"description", "null"},
 	} {
 		if g.wants(p.name) {
-			o.raw(p.name, p.json)
+			o.Raw(p.name, p.json)
 		}
 	}
-	return o.end()
+	return o.End()
 }
 
 // quotaChanges answers Quota/changes.
@@ -262,31 +262,31 @@ func quotaQueryChanges(c *call) error {
 
 // answerQueryChanges prints the response to a /queryChanges: added are those of list to be told.
 func (c *call) answerQueryChanges(since, state string, removed, added, list []string, total bool) {
-	o := newObject(c.out)
-	o.text("accountId", c.account.ID)
-	o.text("oldQueryState", since)
-	o.text("newQueryState", state)
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
+	o.Text("oldQueryState", since)
+	o.Text("newQueryState", state)
 	if total {
-		o.number("total", uint64(len(list)))
+		o.Uint("total", uint64(len(list)))
 	}
-	o.list("removed", removed...)
-	o.name("added")
-	o.b = append(o.b, '[')
+	o.Strings("removed", removed...)
+	o.Name("added")
+	o.B = append(o.B, '[')
 	n := 0
 	for i, id := range list {
 		if !slices.Contains(added, id) {
 			continue
 		}
 		if n++; n > 1 {
-			o.b = append(o.b, ',')
+			o.B = append(o.B, ',')
 		}
-		in := newObject(o.b)
-		in.text("id", id)
-		in.number("index", uint64(i))
-		o.b = in.end()
+		in := jmap.NewWriter(o.B)
+		in.Text("id", id)
+		in.Uint("index", uint64(i))
+		o.B = in.End()
 	}
-	o.b = append(o.b, ']')
-	c.out = o.end()
+	o.B = append(o.B, ']')
+	c.out = o.End()
 }
 
 // coreEcho answers Core/echo.

@@ -55,73 +55,44 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request, c *Caller) {
 	_, _ = w.Write(out)
 }
 
-// object prints members of an object, with commas between.
-type object struct {
-	b     []byte
-	first bool
-}
-
-func newObject(dst []byte) object { return object{append(dst, '{'), true} }
-
-// name begins a member.
-func (o *object) name(n string) {
-	if !o.first {
-		o.b = append(o.b, ',')
-	}
-	o.first = false
-	o.b = append(append(append(o.b, '"'), n...), '"', ':')
-}
-
-func (o *object) text(n, s string) { o.name(n); o.b = jmap.AppendString(o.b, s) }
-
-func (o *object) number(n string, v uint64) { o.name(n); o.b = jmap.AppendUint(o.b, v) }
-
-func (o *object) bool(n string, on bool) { o.name(n); o.b = jmap.AppendBool(o.b, on) }
-
-func (o *object) raw(n, json string) { o.name(n); o.b = append(o.b, json...) }
-
-func (o *object) list(n string, list ...string) { o.name(n); o.b = jmap.AppendStrings(o.b, list) }
-
-func (o *object) end() []byte { return append(o.b, '}') }
-
 func (s *Server) appendSession(dst []byte, ctx context.Context, c *Caller, base string) ([]byte, error) {
-	o := newObject(dst)
-	o.name("capabilities")
-	o.b = s.appendCapabilities(o.b, base)
+	o := jmap.NewWriter(dst)
+	o.Name("capabilities")
+	o.B = s.appendCapabilities(o.B, base)
 	accounts, err := s.Accounts(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	o.name("accounts")
-	in := newObject(o.b)
+	o.Name("accounts")
+	in := jmap.NewWriter(o.B)
 	for _, a := range accounts {
 		if err := s.appendAccount(&in, ctx, a); err != nil {
 			return nil, err
 		}
 	}
-	o.b = in.end()
-	o.name("primaryAccounts")
-	in = newObject(o.b)
+	o.B = in.End()
+	o.Name("primaryAccounts")
+	in = jmap.NewWriter(o.B)
 	if c.Database != 0 {
 		for _, u := range capabilities {
 			if !slices.Contains(ofPush, u) {
-				in.text(u, accountID(c.Database))
+				in.Text(u, accountID(c.Database))
 			}
 		}
 	}
-	o.b = in.end()
+	o.B = in.End()
 	name := c.Address
 	if name == "" {
 		name = c.Name
 	}
-	o.text("username", name)
-	o.text("apiUrl", base+PathAPI)
-	o.text("downloadUrl", base+PathDownload+"?accept={type}")
-	o.text("uploadUrl", base+PathUpload)
-	o.text("eventSourceUrl", base+PathEvents+"?types={types}&closeafter={closeafter}&ping={ping}")
-	o.name("state")
-	o.b = append(s.appendSessionState(append(o.b, '"'), c), '"')
-	return o.end(), nil
+	o.Text("username", name)
+	o.Text("apiUrl", base+PathAPI)
+	o.Text("downloadUrl", base+PathDownload+"?accept={type}")
+	o.Text("uploadUrl", base+PathUpload)
+	o.Text("eventSourceUrl", base+PathEvents+"?types={types}&closeafter={closeafter}&ping={ping}")
+	o.Name("state")
+	o.B = append(s.appendSessionState(append(o.B, '"'), c), '"')
+	return o.End(), nil
 }
 
 // appendCapabilities prints what the server can do, and the limits of requests.
@@ -129,31 +100,31 @@ func (s *Server) appendSession(dst []byte, ctx context.Context, c *Caller, base 
 // Implements: RFC 8620 §2 limits of requests
 func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 	l := &s.opt.Limits
-	o := newObject(dst)
-	o.name(jmap.Core)
-	in := newObject(o.b)
-	in.number("maxSizeUpload", uint64(l.Upload))
-	in.number("maxConcurrentUpload", uint64(l.ConcurrentUploads))
-	in.number("maxSizeRequest", uint64(l.Request))
-	in.number("maxConcurrentRequests", uint64(l.ConcurrentRequests))
-	in.number("maxCallsInRequest", uint64(l.Calls))
-	in.number("maxObjectsInGet", uint64(l.ObjectsInGet))
-	in.number("maxObjectsInSet", uint64(l.ObjectsInSet))
-	in.list("collationAlgorithms", "i;unicode-casemap")
-	o.b = in.end()
+	o := jmap.NewWriter(dst)
+	o.Name(jmap.Core)
+	in := jmap.NewWriter(o.B)
+	in.Uint("maxSizeUpload", uint64(l.Upload))
+	in.Uint("maxConcurrentUpload", uint64(l.ConcurrentUploads))
+	in.Uint("maxSizeRequest", uint64(l.Request))
+	in.Uint("maxConcurrentRequests", uint64(l.ConcurrentRequests))
+	in.Uint("maxCallsInRequest", uint64(l.Calls))
+	in.Uint("maxObjectsInGet", uint64(l.ObjectsInGet))
+	in.Uint("maxObjectsInSet", uint64(l.ObjectsInSet))
+	in.Strings("collationAlgorithms", "i;unicode-casemap")
+	o.B = in.End()
 	for _, u := range capabilities {
 		if u != jmap.Core && !slices.Contains(ofPush, u) {
-			o.raw(u, "{}")
+			o.Raw(u, "{}")
 		}
 	}
 	if s.opt.Extend != nil {
-		o.b = s.opt.Extend(o.b, base)
+		o.B = s.opt.Extend(o.B, base)
 	}
-	return o.end()
+	return o.End()
 }
 
 // appendAccount prints an account; one of somebody else in which there is nothing to see is left out.
-func (s *Server) appendAccount(o *object, ctx context.Context, a *Account) error {
+func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, a *Account) error {
 	folders, err := mailbox.Visible(a.File.Folders(ctx))
 	if err != nil {
 		return err
@@ -166,37 +137,37 @@ func (s *Server) appendAccount(o *object, ctx context.Context, a *Account) error
 	if err != nil && !a.Personal {
 		return nil
 	}
-	o.name(a.ID)
-	in := newObject(o.b)
-	in.text("name", a.Name)
-	in.bool("isPersonal", a.Personal)
-	in.bool("isReadOnly", !slices.ContainsFunc(folders, func(f mailbox.Folder) bool { return f.Rights&writing != 0 }) && !top)
-	in.name("accountCapabilities")
-	caps := newObject(in.b)
-	caps.raw(jmap.Core, "{}")
-	caps.name(jmap.Mail)
-	m := newObject(caps.b)
-	m.number("maxMailboxesPerEmail", mailbox.MaxFolders)
-	m.number("maxMailboxDepth", mailbox.MaxLevels)
-	m.number("maxSizeMailboxName", mailbox.MaxName)
-	m.number("maxSizeAttachmentsPerEmail", uint64(s.backend.Mail().MessageSize()))
-	m.list("emailQuerySortOptions", sortOptions...)
-	m.bool("mayCreateTopLevelMailbox", top)
-	caps.b = m.end()
-	caps.raw(jmap.Quota, "{}")
-	caps.name(jmap.Blob)
-	caps.b = s.appendBlobCapability(caps.b)
+	o.Name(a.ID)
+	in := jmap.NewWriter(o.B)
+	in.Text("name", a.Name)
+	in.Bool("isPersonal", a.Personal)
+	in.Bool("isReadOnly", !slices.ContainsFunc(folders, func(f mailbox.Folder) bool { return f.Rights&writing != 0 }) && !top)
+	in.Name("accountCapabilities")
+	caps := jmap.NewWriter(in.B)
+	caps.Raw(jmap.Core, "{}")
+	caps.Name(jmap.Mail)
+	m := jmap.NewWriter(caps.B)
+	m.Uint("maxMailboxesPerEmail", mailbox.MaxFolders)
+	m.Uint("maxMailboxDepth", mailbox.MaxLevels)
+	m.Uint("maxSizeMailboxName", mailbox.MaxName)
+	m.Uint("maxSizeAttachmentsPerEmail", uint64(s.backend.Mail().MessageSize()))
+	m.Strings("emailQuerySortOptions", sortOptions...)
+	m.Bool("mayCreateTopLevelMailbox", top)
+	caps.B = m.End()
+	caps.Raw(jmap.Quota, "{}")
+	caps.Name(jmap.Blob)
+	caps.B = s.appendBlobCapability(caps.B)
 	if a.Personal {
-		caps.name(jmap.SubmissionURN)
-		sub := newObject(caps.b)
-		sub.number("maxDelayedSend", uint64(s.opt.Limits.Delay.Seconds()))
-		sub.name("submissionExtensions")
-		sub.b = s.appendSubmissionExtensions(sub.b)
-		caps.b = sub.end()
-		caps.raw(jmap.VacationResponse, "{}")
-		caps.raw(jmap.MDN, "{}")
+		caps.Name(jmap.SubmissionURN)
+		sub := jmap.NewWriter(caps.B)
+		sub.Uint("maxDelayedSend", uint64(s.opt.Limits.Delay.Seconds()))
+		sub.Name("submissionExtensions")
+		sub.B = s.appendSubmissionExtensions(sub.B)
+		caps.B = sub.End()
+		caps.Raw(jmap.VacationResponse, "{}")
+		caps.Raw(jmap.MDN, "{}")
 	}
-	in.b = caps.end()
-	o.b = in.end()
+	in.B = caps.End()
+	o.B = in.End()
 	return nil
 }

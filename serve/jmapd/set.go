@@ -143,39 +143,39 @@ func (s *set) made(creation, id string, json []byte) {
 // append prints the response. oldState "" is none known.
 func (s *set) append(oldState, newState string) {
 	c := s.c
-	o := newObject(c.out)
-	o.text("accountId", c.account.ID)
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
 	if oldState == "" {
-		o.raw("oldState", "null")
+		o.Raw("oldState", "null")
 	} else {
-		o.text("oldState", oldState)
+		o.Text("oldState", oldState)
 	}
-	o.text("newState", newState)
+	o.Text("newState", newState)
 	s.appendOutcome(&o)
-	c.out = o.end()
+	c.out = o.End()
 }
 
 // appendOutcome prints what became of each object.
-func (s *set) appendOutcome(o *object) {
+func (s *set) appendOutcome(o *jmap.Writer) {
 	for _, m := range [...]struct {
 		name string
 		list []entry
 	}{{"created", s.created}, {"updated", s.updated}} {
-		o.name(m.name)
-		o.b = appendEntries(o.b, m.list)
+		o.Name(m.name)
+		o.B = appendEntries(o.B, m.list)
 	}
-	o.name("destroyed")
+	o.Name("destroyed")
 	if len(s.destroyed) == 0 {
-		o.b = append(o.b, "null"...)
+		o.B = append(o.B, "null"...)
 	} else {
-		o.b = jmap.AppendStrings(o.b, s.destroyed)
+		o.B = jmap.AppendStrings(o.B, s.destroyed)
 	}
 	for _, m := range [...]struct {
 		name string
 		list []failure
 	}{{"notCreated", s.notCreated}, {"notUpdated", s.notUpdated}, {"notDestroyed", s.not}} {
-		o.name(m.name)
-		o.b = s.c.appendFailures(o.b, m.list)
+		o.Name(m.name)
+		o.B = s.c.appendFailures(o.B, m.list)
 	}
 }
 

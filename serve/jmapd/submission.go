@@ -239,40 +239,40 @@ func submissionGet(c *call) error {
 }
 
 func (c *call) appendSubmission(m *submission, now int64, wants func(string) bool) error {
-	o := newObject(c.out)
-	o.text("id", idOf(letterSubmission, m.unid))
+	o := jmap.NewWriter(c.out)
+	o.Text("id", idOf(letterSubmission, m.unid))
 	if wants("identityId") {
-		o.text("identityId", m.identity)
+		o.Text("identityId", m.identity)
 	}
 	if wants("emailId") {
-		o.text("emailId", idOf(letterEmail, m.email))
+		o.Text("emailId", idOf(letterEmail, m.email))
 	}
 	if wants("threadId") {
-		o.text("threadId", idOf(letterThread, m.thread))
+		o.Text("threadId", idOf(letterThread, m.thread))
 	}
 	if wants("envelope") {
-		o.raw("envelope", m.envelope)
+		o.Raw("envelope", m.envelope)
 	}
 	if wants("sendAt") {
-		o.name("sendAt")
-		o.b = jmap.AppendUTCDate(o.b, time.Unix(m.sendAt, 0))
+		o.Name("sendAt")
+		o.B = jmap.AppendUTCDate(o.B, time.Unix(m.sendAt, 0))
 	}
 	if wants("undoStatus") {
-		o.text("undoStatus", m.undo(now))
+		o.Text("undoStatus", m.undo(now))
 	}
 	if wants("deliveryStatus") {
-		o.name("deliveryStatus")
+		o.Name("deliveryStatus")
 		var err error
-		if o.b, err = c.appendDelivery(o.b, m, now); err != nil {
+		if o.B, err = c.appendDelivery(o.B, m, now); err != nil {
 			return err
 		}
 	}
 	for _, p := range []string{"dsnBlobIds", "mdnBlobIds"} {
 		if wants(p) {
-			o.raw(p, "[]")
+			o.Raw(p, "[]")
 		}
 	}
-	c.out = o.end()
+	c.out = o.End()
 	return nil
 }
 
@@ -287,7 +287,7 @@ func (c *call) appendDelivery(dst []byte, m *submission, now int64) ([]byte, err
 	if err != nil {
 		return dst, err
 	}
-	o := newObject(dst)
+	o := jmap.NewWriter(dst)
 	for i, to := range m.recipients {
 		p := Progress{Delivered: DeliveryUnknown}
 		switch {
@@ -300,14 +300,14 @@ func (c *call) appendDelivery(dst []byte, m *submission, now int64) ([]byte, err
 			p.Reply = "250 2.0.0 Queued"
 		}
 		name := jmap.AppendString(nil, to)
-		o.name(string(name[1 : len(name)-1]))
-		in := newObject(o.b)
-		in.text("smtpReply", p.Reply)
-		in.text("delivered", string(p.Delivered))
-		in.text("displayed", "unknown")
-		o.b = in.end()
+		o.Name(string(name[1 : len(name)-1]))
+		in := jmap.NewWriter(o.B)
+		in.Text("smtpReply", p.Reply)
+		in.Text("delivered", string(p.Delivered))
+		in.Text("displayed", "unknown")
+		o.B = in.End()
 	}
-	return o.end(), nil
+	return o.End(), nil
 }
 
 // submissionChanges answers EmailSubmission/changes.

@@ -148,16 +148,16 @@ func (x *submitting) write(failed []error) (after string, err error) {
 
 // createdObject is what a client is told of a submission that it made.
 func (m *submission) createdObject(now int64) []byte {
-	o := newObject(nil)
-	o.text("id", idOf(letterSubmission, m.unid))
-	o.text("threadId", idOf(letterThread, m.thread))
-	o.raw("envelope", m.envelope)
-	o.name("sendAt")
-	o.b = jmap.AppendUTCDate(o.b, time.Unix(m.sendAt, 0))
-	o.text("undoStatus", m.undo(now))
-	o.raw("dsnBlobIds", "[]")
-	o.raw("mdnBlobIds", "[]")
-	return o.end()
+	o := jmap.NewWriter(nil)
+	o.Text("id", idOf(letterSubmission, m.unid))
+	o.Text("threadId", idOf(letterThread, m.thread))
+	o.Raw("envelope", m.envelope)
+	o.Name("sendAt")
+	o.B = jmap.AppendUTCDate(o.B, time.Unix(m.sendAt, 0))
+	o.Text("undoStatus", m.undo(now))
+	o.Raw("dsnBlobIds", "[]")
+	o.Raw("mdnBlobIds", "[]")
+	return o.End()
 }
 
 // writeList keeps the list as the update has left it.
@@ -533,13 +533,13 @@ func (x *submitting) defaultEnvelope(raw []byte, who *identity.Identity) *jmap.V
 //
 // Implements: RFC 8621 §1.3.2 submissionExtensions
 func (s *Server) appendSubmissionExtensions(dst []byte) []byte {
-	o := newObject(dst)
-	o.raw("DSN", "[]")
-	o.list("FUTURERELEASE", strconv.FormatInt(int64(s.opt.Limits.Delay.Seconds()), 10), string(jmap.AppendDate(nil, s.env.Clock.Now().Add(s.opt.Limits.Delay).UTC())))
-	o.raw("MT-PRIORITY", `["-9","9"]`)
-	o.raw("SMTPUTF8", "[]")
-	o.list("SIZE", strconv.Itoa(s.backend.Mail().MessageSize()))
-	return o.end()
+	o := jmap.NewWriter(dst)
+	o.Raw("DSN", "[]")
+	o.Strings("FUTURERELEASE", strconv.FormatInt(int64(s.opt.Limits.Delay.Seconds()), 10), string(jmap.AppendDate(nil, s.env.Clock.Now().Add(s.opt.Limits.Delay).UTC())))
+	o.Raw("MT-PRIORITY", `["-9","9"]`)
+	o.Raw("SMTPUTF8", "[]")
+	o.Strings("SIZE", strconv.Itoa(s.backend.Mail().MessageSize()))
+	return o.End()
 }
 
 // mailParameters reads the parameters of mailFrom.

@@ -51,12 +51,12 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, c *Caller) {
 		s.failed(w, r, err, http.StatusServiceUnavailable, "The blob cannot be stored now.")
 		return
 	}
-	o := newObject(nil)
-	o.text("accountId", a.ID)
-	o.text("blobId", ref.String())
-	o.text("type", kind)
-	o.number("size", uint64(len(body)))
-	out := o.end()
+	o := jmap.NewWriter(nil)
+	o.Text("accountId", a.ID)
+	o.Text("blobId", ref.String())
+	o.Text("type", kind)
+	o.Uint("size", uint64(len(body)))
+	out := o.End()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusCreated)

@@ -51,10 +51,10 @@ func (v *vacation) state() string {
 }
 
 func (v *vacation) append(dst []byte, wants func(string) bool) []byte {
-	o := newObject(dst)
-	o.text("id", singleton)
+	o := jmap.NewWriter(dst)
+	o.Text("id", singleton)
 	if wants("isEnabled") {
-		o.bool("isEnabled", v.Enabled)
+		o.Bool("isEnabled", v.Enabled)
 	}
 	for _, p := range [...]struct {
 		name string
@@ -63,11 +63,11 @@ func (v *vacation) append(dst []byte, wants func(string) bool) []byte {
 		if !wants(p.name) {
 			continue
 		}
-		o.name(p.name)
+		o.Name(p.name)
 		if p.at.IsZero() {
-			o.b = append(o.b, "null"...)
+			o.B = append(o.B, "null"...)
 		} else {
-			o.b = jmap.AppendUTCDate(o.b, p.at)
+			o.B = jmap.AppendUTCDate(o.B, p.at)
 		}
 	}
 	for _, p := range [...]struct {
@@ -78,12 +78,12 @@ func (v *vacation) append(dst []byte, wants func(string) bool) []byte {
 			continue
 		}
 		if p.has {
-			o.text(p.name, p.value)
+			o.Text(p.name, p.value)
 		} else {
-			o.raw(p.name, "null")
+			o.Raw(p.name, "null")
 		}
 	}
-	return o.end()
+	return o.End()
 }
 
 // vacationGet answers VacationResponse/get.
