@@ -75,16 +75,11 @@ func readRequest(v *Value) (*Request, string) {
 	}
 	r.Calls = make([]Call, 0, calls.Len())
 	for i := range calls.Len() {
-		c := calls.At(i)
-		if c.Kind() != Array || c.Len() != 3 {
-			return nil, fmt.Sprintf("method call %d is not an array of three", i)
-		}
-		name, ok := c.At(0).Text()
-		id, ok2 := c.At(2).Text()
-		if !ok || !ok2 || c.At(1).Kind() != Object {
+		c, ok := readCall(calls.At(i))
+		if !ok {
 			return nil, fmt.Sprintf("method call %d is not a name, arguments and an id", i)
 		}
-		r.Calls = append(r.Calls, Call{Name: name, Args: c.At(1), ID: id})
+		r.Calls = append(r.Calls, c)
 	}
 	created := v.Get("createdIds")
 	if created.IsNull() {

@@ -20,6 +20,15 @@ func (w *Writer) Name(n string) {
 	w.B = append(append(append(w.B, '"'), n...), '"', ':')
 }
 
+// Key is Name of any string.
+func (w *Writer) Key(n string) {
+	if w.later {
+		w.B = append(w.B, ',')
+	}
+	w.later = true
+	w.B = append(AppendString(w.B, n), ':')
+}
+
 // Text prints a member that is a string.
 func (w *Writer) Text(n, s string) { w.Name(n); w.B = AppendString(w.B, s) }
 
@@ -45,3 +54,11 @@ func (w *Writer) Object(n string, fn func(*Writer)) {
 
 // End ends the object, and gives what is printed.
 func (w *Writer) End() []byte { return append(w.B, '}') }
+
+// Refer prints an argument whose value stands in the response to an earlier call.
+//
+// Implements: RFC 8620 §3.7 References to previous method results, as a client
+func (w *Writer) Refer(n string, r Reference) {
+	w.Name("#" + n)
+	w.B = r.Append(w.B)
+}
