@@ -238,16 +238,26 @@ func (w *Writer) numberFolder(t *txNote) error {
 		return err
 	}
 	fillHead(f, &c.Content.Items, t.row.State)
-	name := c.Content.Items.Get(itemName).AsText()
-	if made || f.Name != name {
-		if name, err = w.freeName(f, name); err != nil {
-			return err
-		}
-		if f.UIDValidity, err = w.validity(name, f.UIDValidity); err != nil {
-			return err
-		}
-		f.Name = name
+	if name := c.Content.Items.Get(itemName).AsText(); made || f.Name != name {
+		return w.nameFolder(t.id, name)
 	}
+	return nil
+}
+
+// nameFolder gives a folder a name, or another one where that is taken.
+func (w *Writer) nameFolder(id note.ID, name string) error {
+	f, err := w.head(id)
+	if err != nil {
+		return err
+	}
+	free, err := w.freeName(f, name)
+	if err != nil || free == f.Name {
+		return err
+	}
+	if f.UIDValidity, err = w.validity(free, f.UIDValidity); err != nil {
+		return err
+	}
+	f.Name = free
 	return nil
 }
 
@@ -275,8 +285,8 @@ func (w *Writer) freeName(f *layout.Folder, name string) (string, error) {
 	var other *layout.Folder
 	taken := make(map[string]bool, len(w.st.folders))
 	for _, x := range w.st.folders {
-		if x.Note == f.Note {
-			continue
+		if t := w.dirty[x.Note]; x.Note == f.Note || t != nil && t.row != nil && t.row.Stub {
+			continue // one that goes, or finds another name if it stays
 		}
 		if taken[x.Name] = true; x.Name == name {
 			other = x
@@ -332,5 +342,5 @@ func (w *Writer) numberGoneFolder(t *txNote) error {
 	node := note.Node{Rev: note.NextRevision(win.Rev, note.Folder, false, &kept), Parent: win.Rev, Changed: note.Changes(&note.Content{}, &kept)}
 	w.graft(t, cur, []grown{{node: node, content: &kept}})
 	t.row.Stub = false
-	return nil
+	return w.nameFolder(t.id, f.Name)
 }
