@@ -67,7 +67,8 @@ type question struct {
 	// unsure: mates know numbers of our own term that we had lost; the term may not go on.
 	unsure bool
 	// stained: of the numbers that our replica gave in an earlier life nobody may know here. It does not lead
-	// before a home that lives has put a term between, or nobody has come for long.
+	// before a home that lives has put a term between, or nobody has come for long. Nor does one that is filled for the
+	// first time and has not been whole yet.
 	stained bool
 	// waited is how long the database has had no home that lives.
 	waited time.Duration

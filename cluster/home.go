@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"doublet/bus"
@@ -127,7 +126,7 @@ func (n *Node) question(db note.DatabaseID) (q question, ok bool) {
 	if h == nil || e == nil || h.busy {
 		return q, false
 	}
-	q.starting, q.unsure, q.stained = n.starting(), h.unsure, h.stained && len(e.Replicas) > 1
+	q.starting, q.unsure, q.stained = n.starting(), h.unsure, (h.stained || h.begun()) && len(e.Replicas) > 1
 	if !h.lost.IsZero() {
 		q.waited = n.now().Sub(h.lost)
 	}
@@ -196,21 +195,29 @@ func (n *Node) takeOver(ctx context.Context, db note.DatabaseID) error {
 		n.mu.Unlock()
 		return errLater
 	}
-	stained := h.stained
+	stained := h.stained || h.begun()
 	var lost []store.Position // where homes that are lost may have gone
+	var bereft []Replica
 	for _, r := range e.Replicas {
 		t := h.told[r.Server]
 		switch p := n.peers[r.Server]; {
 		case r.Server == n.self && stained:
-			lost = append(lost, ghost(&before, r.Slot, true))
+			lost = append(lost, ghost(&before, &before, r.Slot, true))
 		case r.Server == n.self:
 		case p != nil && p.alive && (t.missing || t.stained):
-			lost = append(lost, ghost(h.synced(r.Server, &before), r.Slot, true))
+			bereft = append(bereft, r)
 		case before.Last.Home() == r.Slot:
-			lost = append(lost, ghost(&before, r.Slot, false))
+			lost = append(lost, ghost(&before, &before, r.Slot, false))
 		}
 	}
 	n.mu.Unlock()
+	for _, r := range bereft {
+		from, err := n.synced(ctx, db, r)
+		if err != nil {
+			return err
+		}
+		lost = append(lost, ghost(&from, &before, r.Slot, true))
+	}
 	if err := n.store.Follow(ctx, db); err != nil { // our own term does not go on
 		return err
 	}
@@ -230,32 +237,27 @@ func (n *Node) takeOver(ctx context.Context, db note.DatabaseID) error {
 	return nil
 }
 
-// ghost is how far a home with a slot may have gone behind a position without anybody knowing: in the term
-// that was open then, or, if it took over itself, in one of its own. For UIDs that is a block.
-func ghost(from *store.Position, slot uint8, own bool) store.Position {
-	g := *from
-	g.Ended = slices.Clone(from.Ended)
-	g.Partial, g.Complete, g.High, g.Copy, g.Away = false, 0, 0, 0, false
-	if own {
-		g.Slot = slot
-		if g.TakeOver() != nil {
-			return *from // terms have run out: the numbering begins again anyway
-		}
-		if uid, err := g.NextUID(); err == nil {
-			g.UID = uid
-		}
-	}
-	g.Last++
-	g.UID |= 1<<16 - 1
-	return g
+// ghost is where a home with a slot may stand of which no more is known than that it was at from (note.Ledger.Ghost).
+func ghost(from, top *store.Position, slot uint8, own bool) store.Position {
+	return store.Position{Ledger: from.Ghost(&top.Ledger, slot, own), LastUIDValidity: from.LastUIDValidity}
 }
 
-// synced is the latest position at which a mate is known to have had all that we had; base where none is known.
-func (h *held) synced(mate note.UNID, base *store.Position) *store.Position {
-	if t, ok := h.told[mate]; ok && t.good.Last != 0 {
-		return &t.good
+// synced is the latest position that is known of a mate which is lost: what it told last, or, where it has told nothing
+// since this server started, where it was in step at the latest for certain.
+func (n *Node) synced(ctx context.Context, db note.DatabaseID, of Replica) (pos store.Position, err error) {
+	n.mu.Lock()
+	if h := n.held[db]; h != nil {
+		pos = h.told[of.Server].good
 	}
-	return base
+	n.mu.Unlock()
+	if pos.Last != 0 {
+		return pos, nil
+	}
+	err = n.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		pos = r.Met(of.Slot)
+		return nil
+	})
+	return pos, err
 }
 
 // changedHome counts and tells what came of a decision.

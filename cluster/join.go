@@ -28,6 +28,11 @@ func (n *Node) Filled(db note.DatabaseID) bool {
 	return h != nil && (!h.shared || h.leads || h.pos.Last != 0 && !h.pos.Partial)
 }
 
+// begun says that a replica follows and has not been whole yet.
+func (h *held) begun() bool {
+	return h.shared && !h.leads && (h.pos.Last == 0 || h.pos.Partial && h.pos.Complete == 0)
+}
+
 // join asks the members for the documents of the two directories, as long as they are not here: with them
 // everything else comes.
 func (n *Node) join(ctx context.Context) error {
@@ -110,7 +115,7 @@ func appendEntries(list []*Entry) []byte {
 		b = binary.AppendUvarint(append(b, bits(e.Queue)), uint64(len(e.Replicas)))
 		for _, r := range e.Replicas {
 			b = append(append(b, r.Server[:]...), r.Slot)
-			b = binary.AppendVarint(b, int64(r.Order))
+			b = binary.BigEndian.AppendUint64(binary.AppendVarint(b, int64(r.Order)), r.Life)
 		}
 	}
 	return b
@@ -125,9 +130,9 @@ func readEntries(b []byte) ([]*Entry, error) {
 	for i := range list {
 		e := &Entry{ID: note.DatabaseID(r.Uint64()), Kind: r.Word(maxWord), Title: r.Word(maxWord)}
 		e.Queue = r.Byte()&1 != 0
-		for range r.AtMost(note.Slots, 18) {
+		for range r.AtMost(note.Slots, 26) {
 			x := Replica{Server: r.UNID(), Slot: r.Byte() & (note.Slots - 1), State: Serving}
-			x.Order = int(r.Varint())
+			x.Order, x.Life = int(r.Varint()), r.Uint64()
 			e.Replicas = append(e.Replicas, x)
 			e.used |= 1 << x.Slot
 		}

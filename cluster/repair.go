@@ -79,12 +79,15 @@ func (n *Node) outlive(ctx context.Context, db note.DatabaseID, mate note.UNID) 
 		n.mu.Unlock()
 		return errLater
 	}
-	from := *h.synced(mate, &before)
 	n.mu.Unlock()
+	from, err := n.synced(ctx, db, r)
+	if err != nil {
+		return err
+	}
 	if err := n.newTerms(ctx, db, termsBetween); err != nil {
 		return err
 	}
-	if err := n.store.Heal(ctx, db, ghost(&from, r.Slot, true)); err != nil {
+	if err := n.store.Heal(ctx, db, ghost(&from, &before, r.Slot, true)); err != nil {
 		return err
 	}
 	n.touchAll(db)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -213,8 +214,11 @@ func (n *Node) send(ctx context.Context, mate note.UNID, db note.DatabaseID, unt
 			return err
 		}
 	}
-	_, err := replica.Send(ctx, local, n.remote(mate), db, replica.SendOptions{From: n.name(n.self), To: n.name(mate)})
+	res, err := replica.Send(ctx, local, n.remote(mate), db, replica.SendOptions{From: n.name(n.self), To: n.name(mate)})
 	n.reps.Done(err)
+	if len(res.Refused) > 0 {
+		n.log(slog.LevelWarn, "notes are set aside", "database", db.String(), "mate", n.name(mate), "notes", len(res.Refused), "first", res.Refused[0].UNID.String(), "why", res.Refused[0].Text)
+	}
 	switch {
 	case err == nil && leads && until == 0:
 		n.has(mate, db, &before)

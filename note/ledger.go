@@ -355,6 +355,31 @@ func (l *Ledger) StepDown(winner *Ledger) ModSeq {
 	return common
 }
 
+// Back is this ledger as it was at an earlier point of its line.
+func (l *Ledger) Back(last ModSeq, uid uint32) Ledger {
+	return Ledger{
+		Slot: l.Slot, Shared: l.Shared, Epoch: l.Epoch, Last: last, UID: uid,
+		Ended:  slices.DeleteFunc(slices.Clone(l.Ended), func(e End) bool { return e.Last.Term() >= last.Term() }),
+		Healed: slices.DeleteFunc(slices.Clone(l.Healed), func(h Healed) bool { return h.At > last }),
+	}
+}
+
+// Ghost is how far a home may have gone of which no more is known than that it was at l: in the term that was open
+// then, or, where it has led on its own since, in one of the next terms, from as far as top.
+func (l *Ledger) Ghost(top *Ledger, slot uint8, own bool) Ledger {
+	g := l.Back(l.Last, l.UID)
+	if own {
+		g.Slot = slot
+		if g.begin() != nil {
+			return *l // terms have run out: the numbering begins again anyway
+		}
+		g.UID = uint32(min(uint64(max(l.UID, top.UID))+restoredBlocks<<blockBits, MaxUID))
+	}
+	g.Last++
+	g.UID |= 1<<blockBits - 1
+	return g
+}
+
 // Whole says that all is known up to Last.
 func (l *Ledger) Whole() { l.Partial, l.Complete, l.High, l.Copy, l.Began = false, 0, 0, 0, 0 }
 

@@ -228,6 +228,9 @@ type Mark struct {
 	// and how far it has come: to Given, a sequence of yours.
 	Knows, Gives bool
 	Given        uint64
+	// Met, where it is not zero, is where your ledger stood then, of a Peer that has a slot. It is for a replica on the
+	// same server as the sender and does not travel.
+	Met layout.Met
 	// Received: you have everything of Peer up to there, a sequence of Peer's; 0 leaves it as it is.
 	Received uint64
 	// Select is the selection that this was true under.

@@ -8,6 +8,7 @@ import (
 
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/layout"
 )
 
 // SendOptions say how Send goes about it. Zero values take the defaults.
@@ -277,7 +278,11 @@ func (x *sender) endLedger(ctx context.Context, p *LedgerPage, at *store.Positio
 	if at.Pending {
 		return nil
 	}
-	return x.given(ctx, p.Seq)
+	met := layout.Met{Slot: x.ht.Position.Slot, Epoch: p.Of.Epoch, Last: p.Of.Last, UID: p.Of.UID}
+	if p.Of.Last != p.To {
+		met = layout.Met{}
+	}
+	return x.given(ctx, p.Seq, met)
 }
 
 // ledgerObjects brings the objects of a page. They are held until all of them are there, so a page that names
@@ -322,12 +327,12 @@ func (x *sender) ledgerObjects(ctx context.Context, p *LedgerPage) (fewer bool, 
 }
 
 // given lets the source know what the target has of it.
-func (x *sender) given(ctx context.Context, seq uint64) error {
+func (x *sender) given(ctx context.Context, seq uint64, met layout.Met) error {
 	if seq == x.hf.Given.Seq && x.hf.Given.Store == x.ht.Store {
 		return nil
 	}
 	x.hf.Given = Given{Store: x.ht.Store, Seq: seq}
-	return wrap("source", x.from.Mark(ctx, x.db, Mark{Peer: x.ht.Peer, Gives: true, Given: seq, Name: x.o.To, Select: x.o.Select}))
+	return wrap("source", x.from.Mark(ctx, x.db, Mark{Peer: x.ht.Peer, Gives: true, Given: seq, Met: met, Name: x.o.To, Select: x.o.Select}))
 }
 
 func (x *sender) told(done uint64) {
@@ -392,7 +397,7 @@ func (x *sender) begin(ctx context.Context, scope Scope) (store.Cursor, error) {
 			return start, fmt.Errorf("target: %w", err)
 		}
 	}
-	return start, x.given(ctx, start.Seq)
+	return start, x.given(ctx, start.Seq, layout.Met{})
 }
 
 func wrap(side string, err error) error {
@@ -507,7 +512,7 @@ func (x *sender) mark(ctx context.Context, seq uint64, last bool) error {
 		return fmt.Errorf("target: %w", err)
 	}
 	x.ht.Seen = store.Cursor{Incarnation: x.hf.Store, Seq: seq}
-	return x.given(ctx, seq)
+	return x.given(ctx, seq, layout.Met{})
 }
 
 // setAside keeps what is wrong with single notes.

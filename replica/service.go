@@ -172,7 +172,13 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 		return err
 	}
 	// While a replica is known that has not passed a deletion, the deletion is kept for it.
-	return l.s.Replicate(ctx, db, func(w *store.Writer) error { return w.SetPeer(m.Peer.Replica, passed) })
+	return l.s.Replicate(ctx, db, func(w *store.Writer) error {
+		err := w.SetPeer(m.Peer.Replica, passed)
+		if err == nil && m.Met.Last != 0 {
+			err = w.MeetPeer(m.Peer.Replica, m.Met)
+		}
+		return err
+	})
 }
 
 // peersEvery is how often it is written down what a mate has passed: deletions are kept a little longer for

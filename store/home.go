@@ -285,6 +285,9 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 	if more, err = w.void(common, uid); err != nil || more {
 		return more, err
 	}
+	if err := w.metBefore(common, uid); err != nil {
+		return false, err
+	}
 	l.StepDown(&winner.Ledger)
 	c := &w.st.counters
 	c.LastUIDValidity = max(c.LastUIDValidity, winner.LastUIDValidity)
@@ -412,7 +415,8 @@ func (h *healing) some(w *Writer) (more bool, err error) {
 		h.begun, h.after = true, h.behind
 	}
 	if h.done {
-		l.Heal(h.behind, h.known, h.shown) // above all the numbers that it took
+		l.NextMod() // followers hear of it also where no place was put right
+		l.Heal(h.behind, h.known, h.shown)
 		return false, nil
 	}
 	more, err = h.replace(w)

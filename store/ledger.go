@@ -21,6 +21,33 @@ func (r *Reader) Position() Position {
 	return p
 }
 
+// Met is the latest position of this ledger at which the replica with another slot is known to have had all of it, also
+// after a restart: it gave numbers itself then, or had confirmed them (Writer.MeetPeer). The zero position of this
+// numbering, where nothing is known.
+func (r *Reader) Met(slot uint8) Position {
+	l := &r.st.counters.Ledger
+	met := layout.Met{Epoch: l.Epoch}
+	later := func(last note.ModSeq, uid uint32) {
+		if last > met.Last {
+			met.Last, met.UID = last, uid
+		}
+	}
+	for _, e := range l.Ended {
+		if e.Last.Home() == slot {
+			later(e.Last, e.UID)
+		}
+	}
+	if !l.Partial && l.Last.Home() == slot {
+		later(l.Last, l.UID)
+	}
+	for _, p := range r.st.peers {
+		if p.Met.Slot == slot && p.Met.Epoch == l.Epoch && l.Knows(p.Met.Last) {
+			later(p.Met.Last, p.Met.UID)
+		}
+	}
+	return Position{Ledger: l.Back(met.Last, met.UID), LastUIDValidity: r.st.counters.LastUIDValidity}
+}
+
 // Ledger gives the page behind a replica's position: about most bytes and at most limit notes and
 // expunges, at least one if there is one. Notes named in again come whole, whatever changed. A position
 // that is not on this ledger's line is ErrParted; ErrBehind is a replica that itself is catching up, or knows

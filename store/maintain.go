@@ -176,7 +176,35 @@ func (w *Writer) SetPeer(id note.ReplicaID, passed uint64) error {
 	if !w.who.System {
 		return ErrDenied
 	}
-	return w.setPeer(id, &layout.Peer{Passed: passed, Heard: w.s.env.Clock.Now().Unix()})
+	return w.setPeer(id, &layout.Peer{Passed: passed, Heard: w.s.env.Clock.Now().Unix(), Met: w.st.peers[id].Met})
+}
+
+// MeetPeer records where a replica that has a slot was in step, if that is later than what is known: should it be
+// lost, what it may have numbered itself began there or behind it.
+func (w *Writer) MeetPeer(id note.ReplicaID, met layout.Met) error {
+	if !w.who.System {
+		return ErrDenied
+	}
+	p, known := w.st.peers[id]
+	if l := &w.st.counters.Ledger; !known || met.Epoch != l.Epoch || !l.Knows(met.Last) || met.Epoch == p.Met.Epoch && met.Last <= p.Met.Last {
+		return nil
+	}
+	p.Met = met
+	return w.setPeer(id, &p)
+}
+
+// metBefore takes back what is known of peers to a point of this ledger's line: what is behind it is on the line no more.
+func (w *Writer) metBefore(common note.ModSeq, uid uint32) error {
+	for id, p := range w.st.peers {
+		if p.Met.Last <= common {
+			continue
+		}
+		p.Met.Last, p.Met.UID = common, min(p.Met.UID, uid)
+		if err := w.setPeer(id, &p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *Writer) setPeer(id note.ReplicaID, p *layout.Peer) error {

@@ -67,7 +67,8 @@ var rows = []struct {
 	}},
 	{"change", AppendChange(nil, &fullChange), func(b []byte) ([]byte, error) { c, err := ReadChange(b); return AppendChange(nil, &c), err }},
 	{"chunk", AppendChunk(nil, &fullChunk), func(b []byte) ([]byte, error) { c, err := ReadChunk(b); return AppendChunk(nil, &c), err }},
-	{"peer", AppendPeer(nil, &Peer{1, -2}), func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
+	{"peer in step", AppendPeer(nil, &Peer{1, -2, Met{3, 4, 5, 6}}), func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
+	{"peer", AppendPeer(nil, &Peer{Passed: 1, Heard: -2}), func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
 	{"unid", UNIDRow(7), func(b []byte) ([]byte, error) { id, err := ReadUNIDRow(b); return UNIDRow(id), err }},
 	{"feed", AppendFeed(nil, []FeedItem{{1, 2, 9}, {3, 4, 10}}), func(b []byte) ([]byte, error) { f, err := ReadFeed(9, b); return AppendFeed(nil, f), err }},
 }
@@ -80,6 +81,9 @@ func TestRowsComeBack(t *testing.T) {
 			t.Errorf("%s: %x became %x: %v", r.name, r.full, again, err)
 		}
 		for n := range r.full { // a row that was cut short is damage, never a different row
+			if r.name == "peer in step" && n == len(AppendPeer(nil, &Peer{Passed: 1, Heard: -2})) {
+				continue // as it was written before it said where the peer was in step
+			}
 			if _, err := r.read(r.full[:n]); err == nil {
 				t.Errorf("%s: %d of %d bytes were taken for a row", r.name, n, len(r.full))
 			}

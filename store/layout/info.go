@@ -198,17 +198,39 @@ func ReadUNIDRow(b []byte) (note.ID, error) {
 type Peer struct {
 	Passed uint64
 	Heard  int64
+	// Met is where it was in step last, for one that has a slot; its zero value where that is not known.
+	Met Met
+}
+
+// Met is where another replica was in step, as far as is known for certain: it had all of this replica's ledger up
+// to Last, and no UID above UID had been given by then.
+type Met struct {
+	Slot  uint8
+	Epoch uint32
+	Last  note.ModSeq
+	UID   uint32
 }
 
 // AppendPeer appends the row's stored form.
 func AppendPeer(dst []byte, p *Peer) []byte {
-	return binary.AppendVarint(binary.AppendUvarint(dst, p.Passed), p.Heard)
+	dst = binary.AppendVarint(binary.AppendUvarint(dst, p.Passed), p.Heard)
+	if p.Met == (Met{}) {
+		return dst
+	}
+	dst = binary.AppendUvarint(append(dst, p.Met.Slot), uint64(p.Met.Epoch))
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(p.Met.Last)), uint64(p.Met.UID))
 }
 
 // ReadPeer reads the row.
 func ReadPeer(b []byte) (Peer, error) {
 	r := reader{pack.Reader{B: b}}
 	p := Peer{Passed: r.Uvarint(), Heard: r.Varint()}
+	if len(r.B) > 0 { // a row of before there was this has none
+		p.Met = Met{Slot: r.Byte(), Epoch: r.Uvarint32(), Last: note.ModSeq(r.Uvarint()), UID: r.Uvarint32()}
+		if p.Met.Slot >= note.Slots || p.Met == (Met{}) {
+			r.Spoil()
+		}
+	}
 	return p, r.end()
 }
 

@@ -37,6 +37,12 @@ type shown struct {
 	uid      uint32
 }
 
+// takenOut says whether somebody has tried to take a message out of a folder.
+func (w *world) takenOut(email string) bool {
+	m := w.byEmail[email]
+	return m != nil && (m.expunge != nil || len(m.movers) > 0)
+}
+
 func flagsText(f mailbox.Flags) string {
 	return fmt.Sprint(f.Seen, f.Deleted, strings.Join(f.Keywords, ","))
 }
@@ -108,8 +114,9 @@ func (c *client) resync(v *mailbox.View) {
 			return
 		}
 		switch email, had := c.seen[uid]; {
-		case had && email == m.email:
-			c.cache[uid] = m // its expunge was lost with a disk
+		case had && email == m.email || !had && c.w.takenOut(m.email):
+			// That it was taken out was lost with a disk. Whoever came between the two is told of it now.
+			c.cache[uid] = m
 		case c.w.quiet:
 			c.w.failf("%s: UID %d of %s is new and below its UIDNEXT %d (%s)", c.name, uid, c.box.title, c.uidNext, m.email)
 		}

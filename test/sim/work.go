@@ -189,6 +189,7 @@ func (w *world) newMail(b *box) *mail {
 	m := &mail{box: b, unid: note.DeriveUNID([]byte("mail"), binary.BigEndian.AppendUint64(nil, uint64(n))), keywords: map[string]*promise{}, movers: map[*server]bool{}}
 	b.serial = n
 	w.mails = append(w.mails, m)
+	w.byEmail["m"+m.unid.String()] = m
 	return m
 }
 
@@ -481,6 +482,9 @@ func (w *world) route() {
 		return qw.Destroy(id)
 	})
 	if err == nil {
+		// A queue that two sides lead may deliver twice: what was expunged between the two is back.
+		q.to.moved = q.to.moved || q.to.expunge != nil
+		q.to.movers[s] = true
 		q.routed = true
 	}
 	w.logf("route %.6s to %.6s of %s at %s: %v", q.unid, q.to.unid, q.to.box.title, s.name, err)

@@ -51,6 +51,7 @@ type world struct {
 	clients []*client
 	boxes   []*box
 	mails   []*mail
+	byEmail map[string]*mail
 	queued  []*queued
 	edits   []*edit
 	shown   map[shown]string // what a UID stood for
@@ -58,6 +59,7 @@ type world struct {
 	// wounded: a disk was lost or set back, and not everything is in two places again.
 	wounded bool
 	quiet   bool
+	stood   map[string]string // what WATCH has written down
 	stats   Result
 }
 
@@ -73,7 +75,7 @@ type Result struct {
 
 // Run runs a seed. The error says what was broken, and Log what had happened before.
 func Run(c Config) (res Result, log []string, err error) {
-	w := &world{Config: c, ctx: context.Background(), rng: rand.New(rand.NewPCG(c.Seed, 0x51)), now: env.TestStart, shown: map[shown]string{}}
+	w := &world{Config: c, ctx: context.Background(), rng: rand.New(rand.NewPCG(c.Seed, 0x51)), now: env.TestStart, shown: map[shown]string{}, byEmail: map[string]*mail{}}
 	defer func() {
 		r := recover()
 		res, log = w.stats, w.log
@@ -218,6 +220,7 @@ func (w *world) drive() {
 		s.decide()
 		s.replicate()
 		s.openDirectory()
+		w.watch()
 	}
 	if n := w.net.Delayed(); n > 0 && w.chance(20) {
 		w.net.Release(w.rng.IntN(n))
