@@ -33,7 +33,7 @@ test:
 	@missing=""; for p in $(PROGRAMS); do command -v "$${p%%:*}" >/dev/null || missing="$$missing $${p%%:*} (package $${p##*:})"; done; \
 	if [ -n "$$missing" ]; then echo "skipped: the tests that need$$missing"; fi
 
-# The simulation of a cluster: SEEDS=2000 or SEEDS=500-900; SEED=17 runs one and shows its log.
+# The simulation of a cluster: SEEDS=2000 or SEEDS=500-900; SEED=17 runs one and shows its log; NOFOLDERS=1.
 sim:
 	$(if $(SEED),SEED=$(SEED),SEEDS=$(or $(SEEDS),1000)) $(GO) test -v -count=1 -timeout 0 -run '^TestSim$$' ./test/sim
 

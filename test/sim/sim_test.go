@@ -2,69 +2,81 @@ package sim
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
-// TestSim runs seeds: SEEDS=n runs n of them, SEEDS=a-b those, SEED=a that one with its log. Without either it
-// runs a few, without changes of folders: those, and the seeds 19, 26 and 38, still fail (doc/cluster.md says so).
-// FOLDERS=1 brings them in.
+// TestSim runs seeds, as many at a time as there are processors: SEEDS=n runs n of them, SEEDS=a-b those, SEED=a that
+// one with its log. NOFOLDERS=1 leaves out changes of folders. Without any of them it runs the first
+// 40; .ci/run lets make sim run 200.
 func TestSim(t *testing.T) {
-	first, last, budget := uint64(1), uint64(12), time.Duration(0)
+	first, last := uint64(1), uint64(40)
 	if testing.Short() {
-		last = 3
+		last = 10
+	}
+	number := func(name, text string) uint64 {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s=%s", name, os.Getenv(name))
+		}
+		return n
 	}
 	if s := os.Getenv("SEEDS"); s != "" {
 		a, b, isRange := strings.Cut(s, "-")
-		n, err := strconv.ParseUint(a, 10, 64)
-		if err != nil {
-			t.Fatalf("SEEDS=%s", s)
-		}
-		last, budget = n, 0
-		if isRange {
-			first = n
-			if last, err = strconv.ParseUint(b, 10, 64); err != nil {
-				t.Fatalf("SEEDS=%s", s)
-			}
+		if last = number("SEEDS", a); isRange {
+			first, last = last, number("SEEDS", b)
 		}
 	}
 	verbose := false
 	if s := os.Getenv("SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("SEED=%s", s)
-		}
-		first, last, budget, verbose = n, n, 0, true
+		first = number("SEED", s)
+		last, verbose = first, true
 	}
 	began := time.Now()
+	var mu sync.Mutex
 	var sum Result
-	runs, failed := 0, 0
-	for seed := first; seed <= last; seed++ {
-		if budget > 0 && time.Since(began) > budget {
-			break
-		}
-		res, log, err := Run(Config{Seed: seed})
-		runs++
-		add(&sum, &res)
-		if err == nil {
-			if verbose {
+	next, runs, failed := first, 0, 0
+	// run takes one seed after the other until there are none left or enough have failed.
+	run := func() {
+		for {
+			mu.Lock()
+			seed := next
+			if next++; seed > last || failed >= maxFailed {
+				mu.Unlock()
+				return
+			}
+			mu.Unlock()
+			res, log, err := Run(Config{Seed: seed, NoFolders: os.Getenv("NOFOLDERS") != ""})
+			mu.Lock()
+			runs++
+			add(&sum, &res)
+			switch {
+			case err != nil:
+				failed++
+				if !verbose {
+					log = log[max(0, len(log)-120):]
+				}
+				t.Errorf("SEED=%d: %v\n%s", seed, err, strings.Join(log, "\n"))
+			case verbose:
 				t.Log(strings.Join(log, "\n"))
 			}
-			continue
-		}
-		tail := log
-		if !verbose {
-			tail = log[max(0, len(log)-120):]
-		}
-		t.Errorf("SEED=%d: %v\n%s", seed, err, strings.Join(tail, "\n"))
-		if failed++; failed >= 5 && os.Getenv("ALL") == "" {
-			break
+			mu.Unlock()
 		}
 	}
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(run)
+	}
+	all.Wait()
 	t.Logf("%d seeds in %s: %+v", runs, time.Since(began).Round(time.Second), sum)
 }
+
+// maxFailed is after how many seeds that fail no more are run.
+const maxFailed = 20
 
 func add(sum, r *Result) {
 	for _, x := range []struct{ to, from *int }{

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"doublet/cluster"
@@ -373,7 +372,7 @@ func (w *world) expunge() {
 
 // folder makes, renames or deletes a folder, at the home mostly.
 func (w *world) folder() {
-	if os.Getenv("FOLDERS") == "" {
+	if w.NoFolders {
 		return
 	}
 	b := w.mailBox()

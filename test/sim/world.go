@@ -30,8 +30,8 @@ type Config struct {
 	Servers int
 	// Ticks is how long the trouble lasts, in steps of a tenth of a second.
 	Ticks int
-	// Calm leaves faults out.
-	Calm bool
+	// Calm leaves faults out, NoFolders changes of folders.
+	Calm, NoFolders bool
 }
 
 // failure ends a run.
