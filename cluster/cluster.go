@@ -120,6 +120,7 @@ type Node struct {
 	start time.Time
 	stat  statistics
 
+	mending mending
 	// deciding is held over a Decide; one that comes meanwhile returns at once.
 	deciding sync.Mutex
 	// wake fires when a Decide is due, moved when a mate has confirmed something, touched when a database was

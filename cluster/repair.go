@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
+	"time"
 
 	"doublet/bus"
 	"doublet/note"
@@ -233,8 +235,73 @@ func (n *Node) salvage(ctx context.Context, db note.DatabaseID, home note.UNID) 
 	return nil
 }
 
+// mending bounds the work for objects that are missing: each is looked for once at a time, and one that nobody has not
+// again for a while.
+type mending struct {
+	mu     sync.Mutex
+	under  map[note.Digest]chan struct{}
+	failed map[note.Digest]time.Time
+}
+
+// How long whoever reads waits for an object from a mate; for how long one that nobody has is not looked for; how many
+// of those are remembered.
+const (
+	mendWithin  = 10 * time.Second
+	mendAgain   = time.Minute
+	maxUnmended = 10_000
+)
+
 // Mend fetches an object that is missing or damaged here from a mate, and puts it in its place.
 func (n *Node) Mend(ctx context.Context, d note.Digest) error {
+	m := &n.mending
+	for {
+		m.mu.Lock()
+		other := m.under[d]
+		if other == nil {
+			break
+		}
+		m.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if _, err := n.store.ObjectSize(d); err == nil {
+			return nil
+		}
+	}
+	if at, ok := m.failed[d]; ok && n.now().Sub(at) < mendAgain {
+		m.mu.Unlock()
+		return fmt.Errorf("%w: no mate had object %s", store.ErrNotFound, d)
+	}
+	if m.under == nil {
+		m.under = map[note.Digest]chan struct{}{}
+	}
+	if m.failed == nil || len(m.failed) >= maxUnmended {
+		m.failed = map[note.Digest]time.Time{}
+	}
+	done := make(chan struct{})
+	m.under[d] = done
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, mendWithin)
+	defer cancel()
+	err := n.mend(ctx, d)
+	m.mu.Lock()
+	delete(m.under, d)
+	delete(m.failed, d)
+	if err != nil {
+		m.failed[d] = n.now()
+	}
+	m.mu.Unlock()
+	close(done)
+	if err != nil {
+		n.stat.unrepaired.Inc()
+		n.log(slog.LevelError, "an object is missing or damaged, and no mate gave it", "object", d.String(), "err", err)
+	}
+	return err
+}
+
+func (n *Node) mend(ctx context.Context, d note.Digest) error {
 	last := fmt.Errorf("%w: no mate has object %s", store.ErrNotFound, d)
 	for _, mate := range n.Mates() {
 		n.mu.Lock()

@@ -13,6 +13,7 @@ type statistics struct {
 
 	probes, probeErrors, lost                       *stat.Counter
 	takeOvers, handOvers, stepDowns, made, repaired *stat.Counter
+	unrepaired                                      *stat.Counter
 	opens, failover, failoverBad                    *stat.Counter
 	balanced, unbalanced, closed, returned          *stat.Counter
 	acknowledged, ackDegraded, ackRefused           *stat.Counter
@@ -31,6 +32,7 @@ func (s *statistics) init(n *Node, t *stat.Tree) {
 	count(&s.stepDowns, "Server.Cluster.StepDowns", "databases that two led and that were given up here")
 	count(&s.made, "Server.Cluster.ReplicasMade", "replicas made here")
 	count(&s.repaired, "Server.Cluster.Repaired", "databases and objects that were missing or damaged and came from a mate")
+	count(&s.unrepaired, "Server.Cluster.Repaired.Failed", "objects that were missing or damaged, and that no mate gave")
 	count(&s.opens, "Server.Cluster.OpenRequest", "opens of databases")
 	count(&s.failover, "Server.Cluster.OpenRedirects.Failover.Successful", "opens served by another server than the database's first")
 	count(&s.failoverBad, "Server.Cluster.OpenRedirects.Failover.Unsuccessful", "opens that no server could serve")

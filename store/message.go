@@ -270,10 +270,37 @@ func (s *Store) locate(r pebble.Reader, d note.Digest) (object.Location, error) 
 	return loc, nil
 }
 
-// readObject appends n bytes of an object from off. loc is where it was when the reader looked; if
+// find is locate for an object that something names: one that is not here comes from elsewhere, where that can be.
+func (s *Store) find(r pebble.Reader, d note.Digest) (object.Location, error) {
+	loc, err := s.locate(r, d)
+	if err == nil || s.opt.Mend == nil {
+		return loc, err
+	}
+	if merr := s.opt.Mend(d); merr != nil {
+		return loc, errors.Join(err, merr)
+	}
+	return s.locate(s.eng, d)
+}
+
+// readObject is readHere, but an object that cannot be read comes from elsewhere, where that can be.
+func (s *Store) readObject(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
+	out, err := s.readHere(loc, d, off, n, dst)
+	if err == nil || s.opt.Mend == nil {
+		return out, err
+	}
+	if merr := s.opt.Mend(d); merr != nil {
+		return dst, errors.Join(err, merr)
+	}
+	if loc, err = s.locate(s.eng, d); err != nil {
+		return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
+	}
+	return s.readHere(loc, d, off, n, dst)
+}
+
+// readHere appends n bytes of an object from off. loc is where it was when the reader looked; if
 // its segment was rewritten since, it is looked up again. An object that lost its last reference
 // meanwhile is still there: only Rewrite takes bytes away.
-func (s *Store) readObject(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
+func (s *Store) readHere(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
 	out, err := s.obj.ReadRange(loc, object.Digest(d), off, n, dst)
 	if errors.Is(err, object.ErrNotFound) {
 		if loc, err = s.locate(s.eng, d); err == nil {
@@ -294,7 +321,7 @@ func (r *Reader) Object(id note.ID, d note.Digest, dst []byte) ([]byte, error) {
 	}
 	for _, a := range c.Content.Attachments {
 		if a.Digest == d {
-			loc, err := r.s.locate(r.eng, d)
+			loc, err := r.s.find(r.eng, d)
 			if err != nil {
 				return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 			}
@@ -346,8 +373,10 @@ func (r *Reader) Message(n *layout.Note) (*Stored, error) {
 		if x.kind == stepInline {
 			continue
 		}
-		if x.loc, err = r.s.locate(r.eng, x.digest); err != nil && fresh != nil {
-			x.loc, err = fresh.located(x.digest)
+		if fresh == nil {
+			x.loc, err = r.s.find(r.eng, x.digest)
+		} else if x.loc, err = fresh.located(x.digest); err != nil {
+			x.loc, err = r.s.find(r.eng, x.digest)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: object %s: %w", ErrDamaged, x.digest, err)
@@ -365,7 +394,7 @@ func (r *Reader) Attachment(id note.ID, d note.Digest, size int64) (*Stored, err
 	if !slices.ContainsFunc(c.Content.Attachments, func(a note.Attachment) bool { return a.Digest == d && int64(a.Size) == size }) {
 		return nil, ErrNotFound
 	}
-	loc, err := r.s.locate(r.eng, d)
+	loc, err := r.s.find(r.eng, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 	}

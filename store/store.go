@@ -77,6 +77,8 @@ type Options struct {
 	// asked for databases whose acknowledgement is strict, before anything is changed.
 	Confirm func(ctx context.Context, ids []note.DatabaseID, seq uint64) error
 	Admit   func(ctx context.Context, ids []note.DatabaseID) error
+	// Mend brings an object that is missing or damaged here from elsewhere (MendObject). Whoever reads it waits for that.
+	Mend func(d note.Digest) error
 	// OnFatal is told of an error after which nothing may be acknowledged: a failed flush of the
 	// log. It must end the process; start-up recovers.
 	OnFatal func(error)

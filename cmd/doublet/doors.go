@@ -26,6 +26,7 @@ func (h *house) openDoors() error {
 	if err != nil {
 		return err
 	}
+	limits.Observe = h.busy.Observe
 	srv := listen.New(h.env, limits, count)
 	h.closes("doors", srv.Shutdown)
 	h.conns.Store(srv)

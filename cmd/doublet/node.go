@@ -45,7 +45,7 @@ func (h *house) startNode(ctx context.Context) error {
 	c := &h.cfg.Cluster
 	node := cluster.New(h.env, h.system.Store, b, h.system.Replica, cluster.Options{
 		Cluster: f.Cluster(), Seeds: seeds, Workers: c.Replicators, Replicas: c.Replicas, Local: ownKinds,
-		Users: h.users, Stats: h.system.Stats,
+		Users: h.users, Stats: h.system.Stats, Load: h.busy,
 	})
 	h.forward.Join(node, b)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -102,7 +102,30 @@ func (h *house) users() int {
 }
 
 // clusterOptions lets the store ask the cluster.
-func (h *house) clusterOptions(o *store.Options) { o.Confirm, o.Admit = h.confirm, h.admitChange }
+func (h *house) clusterOptions(o *store.Options) {
+	o.Confirm, o.Admit, o.Mend = h.confirm, h.admitChange, h.mend
+}
+
+// errAlone: there is no mate.
+var errAlone = errors.New("the server is in no cluster")
+
+// mend is what the store asks for an object that it cannot read.
+func (h *house) mend(d note.Digest) error {
+	if n := h.node.Load(); n != nil {
+		return n.Mend(context.Background(), d)
+	}
+	return errAlone
+}
+
+// repair is the task Repair: what the store cannot read comes from a mate.
+func (h *house) repair(ctx context.Context) error {
+	n := h.node.Load()
+	if n == nil {
+		return nil
+	}
+	_, err := n.Repair(ctx)
+	return err
+}
 
 // confirm and admit are what the store asks where a database wants a mate to have a change too.
 func (h *house) confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) error {

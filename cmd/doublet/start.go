@@ -45,6 +45,8 @@ type house struct {
 	// bus is this server's end of the bus, node its part in its cluster: nil outside one.
 	bus  atomic.Pointer[bus.Bus]
 	node atomic.Pointer[cluster.Node]
+	// busy is how busy the server is: what the doors observe.
+	busy *cluster.Load
 	// forward hands sessions on to the homes of mail files.
 	forward *forward.Service
 	// conns are the connections at all doors, nil before they are open.
@@ -63,7 +65,7 @@ type closing struct {
 // open opens the rooms that verbs act on: all there is of a stopped server. join, which may be nil, is called before
 // the directory is opened.
 func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err error) {
-	h = &house{env: e, cfg: cfg, open: make(chan struct{})}
+	h = &house{env: e, cfg: cfg, open: make(chan struct{}), busy: cluster.NewLoad(e.Clock, 0)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.close())

@@ -20,6 +20,7 @@ func (h *house) openTasks() error {
 	tasks.Start(task.Task{Name: "Router", Run: s.Mail.Run})
 	tasks.Start(task.Task{Name: "Outbox", Run: s.Mail.RunOutbox})
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second), Run: admin.NewUpdater(s.Store).Run})
+	tasks.Start(task.Task{Name: "Repair", When: task.Every(time.Minute), AtStart: true, Run: h.repair})
 	h.openSearch(tasks)
 	s.Replicator = admin.NewReplicator(s)
 	tasks.Start(task.Task{Name: "Replica", Run: s.Replicator.Run})

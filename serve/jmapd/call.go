@@ -198,6 +198,10 @@ func (c *call) do() error {
 	}
 	c.args = args
 	c.begin(c.name, c.id)
+	if observe := c.s.opt.Observe; observe != nil {
+		began := c.s.env.Clock.Now()
+		defer func() { observe(c.name, c.s.env.Clock.Now().Sub(began)) }()
+	}
 	if err := m.run(c); err != nil {
 		return err
 	}

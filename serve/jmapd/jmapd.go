@@ -168,6 +168,8 @@ type Options struct {
 	// members of a JSON object, each with a comma before it.
 	Extend func(dst []byte, base string) []byte
 	Stats  *stat.Tree
+	// Observe, where it is set, is told of each method how long the server has worked on it.
+	Observe func(method string, took time.Duration)
 }
 
 // Server is the door's handler.

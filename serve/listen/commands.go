@@ -77,6 +77,7 @@ func (g *gate) leave() {
 // work begins a command, or goes on with it after a wait for the client.
 func (c *Conn) work() {
 	if !c.working {
+		c.workedSince = c.Now()
 		c.server.gate.enter()
 		c.working = true
 	}
@@ -89,5 +90,8 @@ func (c *Conn) rest() bool {
 	}
 	c.working = false
 	c.server.gate.leave()
+	if fn := c.server.opts.Observe; fn != nil {
+		fn(c.door.Name, c.Now().Sub(c.workedSince))
+	}
 	return true
 }

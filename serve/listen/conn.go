@@ -47,6 +47,7 @@ type Conn struct {
 	writeBy     time.Time
 	readTimeout time.Duration
 	working     bool // see gate
+	workedSince time.Time
 
 	mu          sync.Mutex // guards what follows
 	idle        bool       // in Await

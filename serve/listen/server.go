@@ -43,6 +43,9 @@ type Options struct {
 	// MaxRunning is the number of sessions that work on a command at one time; others wait for their turn.
 	// 0: no bound.
 	MaxRunning int
+	// Observe, where it is set, is told of each command how long the server has worked on it, the wait for its turn
+	// included and waits for the client not.
+	Observe func(door string, took time.Duration)
 	// Proxies are the networks of load balancers, whose connections begin with the header of the PROXY
 	// protocol.
 	Proxies []netip.Prefix

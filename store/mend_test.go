@@ -1,0 +1,121 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"path"
+	"testing"
+
+	"doublet/env"
+	"doublet/note"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// TestMend damages every object of a store, in its segment or in the index. Whoever reads gets the bytes from
+// elsewhere, and they are here again then; where nobody has them the read ends in an error.
+func TestMend(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		f := env.Test(t)
+		o := damageOptions()
+		s, want := damageStore(t, f)
+		// Another store with the same messages stands for a mate.
+		mate, _ := damageStore(t, env.Test(t))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mate.opt.Mend = func(note.Digest) error { t.Error("the mate was asked to mend"); return ErrNotFound }
+		var mended []note.Digest
+		have := true
+		o.Mend = func(d note.Digest) error {
+			size, err := mate.ObjectSize(d)
+			if err != nil || !have {
+				return errors.Join(ErrNotFound, err)
+			}
+			b, err := mate.ObjectBytes(nil, d, 0, int64(size))
+			if err != nil {
+				return err
+			}
+			mended = append(mended, d)
+			return s.MendObject(context.Background(), ObjectRef{Digest: d, Size: size}, b)
+		}
+		if !lost {
+			for _, name := range filesOf(t, f.FS, "data/objects") {
+				if path.Ext(name) != ".seg" {
+					continue
+				}
+				i, err := f.FS.Stat(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for at := int64(100); at < i.Size(); at += 40 {
+					flip(t, f.FS, name, at)
+				}
+			}
+		}
+		var err error
+		if s, err = Open(f.Env, "data", o); err != nil {
+			t.Fatal(err)
+		}
+		if lost {
+			var keys [][]byte
+			if err := scan(s.eng, layout.Key(layout.SpaceObject), func(k, _ []byte) error {
+				keys = append(keys, bytes.Clone(k))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range keys {
+				if err := s.eng.Delete(k, pebble.Sync); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		read := func() (bad int) {
+			for db, notes := range want {
+				for id, raw := range maps.All(notes) {
+					err := s.Read(context.Background(), note.System, db, func(r *Reader) error {
+						n, err := r.Note(id)
+						if err != nil {
+							return err
+						}
+						m, err := r.Message(n)
+						if err != nil {
+							return err
+						}
+						got, err := m.AppendRange(nil, 0, m.Size())
+						if err == nil && !bytes.Equal(got, raw) {
+							t.Errorf("lost %v: note %d is not what it was", lost, id)
+						}
+						return err
+					})
+					if err != nil {
+						if bad++; !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) {
+							t.Errorf("lost %v: %v", lost, err)
+						}
+					}
+				}
+			}
+			return bad
+		}
+		have = false
+		if bad := read(); bad < 3 {
+			t.Errorf("lost %v: %d notes could not be read without a mate", lost, bad)
+		}
+		have = true
+		if bad := read(); bad != 0 || len(mended) < 3 {
+			t.Errorf("lost %v: %d notes cannot be read, %d objects came from the mate", lost, bad, len(mended))
+		}
+		mended = nil
+		if bad := read(); bad != 0 || len(mended) != 0 {
+			t.Errorf("lost %v: after that %d cannot be read, %d objects came once more", lost, bad, len(mended))
+		}
+		if err := errors.Join(s.Close(), mate.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
