@@ -24,7 +24,7 @@ import (
 // Target is the server under test.
 type Target struct {
 	// Doors are addresses, host:port, by protocol: imap, imaps, pop3, pop3s, smtp, submission,
-	// submissions, lmtp. A door that ends in s speaks TLS from the first byte.
+	// submissions, lmtp, jmap, jmaps. A door that ends in s speaks TLS from the first byte.
 	Doors map[string]string
 	// TLS is for doors that speak it, and for STARTTLS where StartTLS says so.
 	TLS      *tls.Config
@@ -51,8 +51,8 @@ type World struct {
 	Users []User
 	// Label makes Message-IDs of this run its own.
 	Label string
-	// FillLMTP fills mailboxes over LMTP instead of IMAP.
-	FillLMTP bool
+	// FillOver is what fills mailboxes: workload.IMAP (""), JMAP or LMTP.
+	FillOver string
 
 	serial   atomic.Uint64
 	buffers  sync.Pool
@@ -152,6 +152,8 @@ func (w *World) Open(ctx context.Context, protocol string, u *User) (Session, Tr
 		return w.openIMAP(ctx, u)
 	case workload.POP3:
 		return w.openPOP3(ctx, u)
+	case workload.JMAP:
+		return w.openJMAP(ctx, u)
 	case workload.SMTP, workload.LMTP:
 		return &sender{w: w, u: u, lmtp: protocol == workload.LMTP}, Traffic{}, nil
 	}

@@ -33,12 +33,15 @@ type filling interface {
 }
 
 // Fill brings a user's INBOX to want messages: message i is the same for the same seed, user and i, so that
-// filling that was cut short goes on where it stopped. What is above want is removed. Over IMAP the folder
-// into which users file is made; over LMTP (FillLMTP) messages are new and unread.
+// filling that was cut short goes on where it stopped. What is above want is removed. Over IMAP and JMAP the folder
+// into which users file is made; over LMTP (FillOver) messages are new and unread.
 func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err error) {
 	open := w.fillIMAP
-	if w.FillLMTP {
+	switch w.FillOver {
+	case workload.LMTP:
 		open = w.fillLMTP
+	case workload.JMAP:
+		open = w.fillJMAP
 	}
 	in, done, err := open(ctx, u)
 	if err != nil {

@@ -50,11 +50,16 @@ func (w *World) send(ctx context.Context, u *User, p *workload.Planned, lmtp boo
 
 // invite sends an invitation, which those who find it among their mail answer.
 func (w *World) invite(ctx context.Context, u *User, p *workload.Planned) (Traffic, error) {
+	m := w.invitation(u, p)
+	return w.submit(ctx, u, &m, false)
+}
+
+func (w *World) invitation(u *User, p *workload.Planned) content.Message {
 	m := w.compose(u, p)
 	m.To = w.recipients(u, p)
 	m.Subject = subjectInvitation + m.ID + " from " + u.Address
 	m.Calendar = &content.Calendar{Method: "REQUEST", UID: m.ID, Organizer: u.Address, Attendees: m.To, Begin: m.Date.Add(24 * time.Hour).Truncate(time.Hour)}
-	return w.submit(ctx, u, &m, false)
+	return m
 }
 
 // invitation is one that waits for an answer.
@@ -76,10 +81,15 @@ func parseInvitation(line string) (v invitation, ok bool) {
 
 // answer accepts an invitation.
 func (w *World) answer(ctx context.Context, u *User, v invitation, p *workload.Planned) (Traffic, error) {
+	m := w.accepted(u, v, p)
+	return w.submit(ctx, u, &m, false)
+}
+
+func (w *World) accepted(u *User, v invitation, p *workload.Planned) content.Message {
 	m := w.compose(u, p)
 	m.To, m.Subject, m.InReplyTo = []string{v.organizer}, "Accepted: "+subjectInvitation+v.id+" from "+v.organizer, v.id
 	m.Calendar = &content.Calendar{Method: "REPLY", UID: v.id, Organizer: v.organizer, Attendees: []string{u.Address}, Begin: m.Date.Truncate(time.Hour)}
-	return w.submit(ctx, u, &m, false)
+	return m
 }
 
 // submit sends a message over a connection of its own.

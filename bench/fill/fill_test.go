@@ -207,7 +207,7 @@ func TestFillOverLMTP(t *testing.T) {
 	for _, reader := range []string{"imap", "pop3"} {
 		m := &mailboxes{counts: map[string]int{"u2": 9, "u3": 2}, bodies: map[string]string{}}
 		w := world(t, m)
-		w.FillLMTP = true
+		w.FillOver = workload.LMTP
 		w.Target.Doors = map[string]string{reader: reader + ":1", "lmtp": "lmtp:1"}
 		f, err := Fill(context.Background(), w, w.Users, Options{Messages: 5, Workers: 2})
 		if err != nil || f.Added != 23 || f.Removed != 4 {

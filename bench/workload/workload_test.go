@@ -197,8 +197,8 @@ func TestNothingToDoEnds(t *testing.T) {
 		}
 		break
 	}
-	for p := range w.Schedule(1, Options{Protocol: JMAP}) {
-		t.Fatalf("JMAP carries %s", p.Do)
+	for p := range w.Schedule(1, Options{Protocol: WebLite}) {
+		t.Fatalf("web-lite carries %s", p.Do)
 	}
 }
 

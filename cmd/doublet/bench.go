@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ type benchOptions struct {
 func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "simulated people for every mail server, in the NotesBench tradition",
-		Long: "Let simulated people work at a mail server, this one or any other that speaks IMAP, SMTP or POP3, and read the truth\noff it. Latency counts from the moment a user wanted the answer; what could not begin in time is counted as missed.\n\n" +
+		Long: "Let simulated people work at a mail server, this one or any other that speaks IMAP, JMAP, SMTP or POP3, and read the truth\noff it. Latency counts from the moment a user wanted the answer; what could not begin in time is counted as missed.\n\n" +
 			"  doublet bench workloads                      what people can be made to do\n  doublet bench run n8mail --users 200..1000 --step 200 --speed 20 --init-scale 2% --window 60s --out runs\n" +
 			"drives the demo on this machine. For another server, name its doors (--imap HOST:PORT --submission HOST:PORT) and people\n(--accounts FILE.csv with name,password,address).",
 		RunE: unknownWord,
@@ -155,7 +156,7 @@ func (o *benchOptions) targetFlags(cmd *cobra.Command) {
 	demo := config.Demo()
 	o.doors = map[string]*string{}
 	for name, value := range map[string]string{
-		"imap": demo.Doors.IMAP, "imaps": "", "submission": demo.Doors.Submission, "submissions": "", "smtp": "", "lmtp": demo.Doors.LMTP, "pop3": "127.0.0.1:2110", "pop3s": "",
+		"imap": demo.Doors.IMAP, "imaps": "", "submission": demo.Doors.Submission, "submissions": "", "smtp": "", "lmtp": demo.Doors.LMTP, "pop3": "127.0.0.1:2110", "pop3s": "", "jmap": demo.Doors.HTTP, "jmaps": "",
 	} {
 		o.doors[name] = f.String(name, value, "door "+name+", host:port")
 	}
@@ -171,7 +172,7 @@ func (o *benchOptions) targetFlags(cmd *cobra.Command) {
 	o.initScale = 1
 	f.Var((*percent)(&o.initScale), "init-scale", "share of the workload's mailbox that is filled, such as 2%; less than all of it is marked in the report")
 	f.IntVar(&o.workers, "workers", 8, "mailboxes filled at one time")
-	f.StringVar(&o.fillOver, "fill-over", workload.IMAP, "how messages come into mailboxes that are filled: imap, with flags and dates, or lmtp, new")
+	f.StringVar(&o.fillOver, "fill-over", workload.IMAP, "how messages come into mailboxes that are filled: imap or jmap, with flags and dates, or lmtp, new")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long one answer may take before it counts as failed")
 	f.IntVar(&o.registered, "registered", 0, "people there are; more than are active makes the others receive mail (default: the largest step)")
 }
@@ -247,7 +248,7 @@ func (o *benchOptions) world(e *env.Env, w *workload.Workload, users []drive.Use
 		}
 	}
 	return &drive.World{
-		Env: e, Workload: w, Seed: o.seed, Speed: o.speed, Users: users, FillLMTP: o.fillOver == workload.LMTP, Label: fmt.Sprintf("run%d", e.Clock.Now().Unix()),
+		Env: e, Workload: w, Seed: o.seed, Speed: o.speed, Users: users, FillOver: o.fillOver, Label: fmt.Sprintf("run%d", e.Clock.Now().Unix()),
 		Target: drive.Target{Doors: doors, TLS: &tls.Config{InsecureSkipVerify: o.insecure}, StartTLS: o.startTLS, Timeout: o.timeout}, //nolint:gosec // asked for; the certificate is not what is measured
 	}
 }
@@ -300,8 +301,8 @@ func (o *benchOptions) messages(w *workload.Workload) int {
 }
 
 func (a *app) fillMailboxes(ctx context.Context, world *drive.World, users []drive.User, o *benchOptions) error {
-	if o.fillOver != workload.IMAP && o.fillOver != workload.LMTP {
-		return &exitError{exitUsage, fmt.Errorf("--fill-over %s: imap or lmtp", o.fillOver)}
+	if !slices.Contains([]string{workload.IMAP, workload.JMAP, workload.LMTP}, o.fillOver) {
+		return &exitError{exitUsage, fmt.Errorf("--fill-over %s: imap, jmap or lmtp", o.fillOver)}
 	}
 	begun := world.Env.Clock.Now()
 	total, err := fill.Fill(ctx, world, users, fill.Options{Messages: o.messages(world.Workload), Workers: o.workers, Progress: func(p fill.Progress) {

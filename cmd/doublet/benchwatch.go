@@ -186,7 +186,7 @@ func (w *watch) begin(plan *benchrun.Plan, out *record.Writer) (end func()) {
 // probe times one fixed small operation, once a second, as an outsider: the INBOX of the last person who is
 // registered is opened and its last page listed.
 func (w *watch) probe(ctx context.Context, plan *benchrun.Plan, out *record.Writer, every func(string, time.Duration, func(record.Duration))) {
-	if plan.Protocol != workload.IMAP {
+	if plan.Protocol != workload.IMAP && plan.Protocol != workload.JMAP {
 		return
 	}
 	var mu sync.Mutex

@@ -48,7 +48,7 @@ func TestBench(t *testing.T) {
 	s := demo(t)
 	out := t.TempDir()
 	at := func(door string) string { return "127.0.0.1:" + s.port[door] }
-	target := []string{"--imap", at("imap"), "--submission", at("submission"), "--lmtp", at("lmtp"), "--pop3", at("pop3"), "--out", out}
+	target := []string{"--imap", at("imap"), "--submission", at("submission"), "--lmtp", at("lmtp"), "--pop3", at("pop3"), "--jmap", at("http"), "--out", out}
 	bench := func(args ...string) string {
 		return s.doublet(append(append(append([]string{"bench"}, args...), target...), sped...)...)
 	}
@@ -69,6 +69,18 @@ func TestBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, string(raw), `"host":"statistics"`, "doublet_", `"host":"probe"`, `"group":"doublet"`)
+
+	for _, name := range []string{"r6mail", "n7mail", "n8mail"} {
+		r := parseBench(t, bench("run", name, "--over", "jmap", "--fill-over", "jmap", "--users", "4", "--json"))
+		if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 {
+			t.Fatalf("%s over JMAP: %+v", name, r)
+		}
+		raw, err := os.ReadFile(r.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`, `"host":"probe"`)
+	}
 
 	r := parseBench(t, bench("run", "pop3mail", "--users", "4", "--json", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word"))
 	if len(r.Steps) != 1 || r.Steps[0].Completed == 0 || r.Steps[0].Errors > 0 {
@@ -110,7 +122,7 @@ func TestBenchRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"}, {"run idle --users 990000", "use more agents"}, {"run idle --speed 0", "--speed"},
-		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over jmap", "--over imap"}, {"agent --listen 0.0.0.0:0", "--secret"},
+		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over web-lite", "--over imap"}, {"agent --listen 0.0.0.0:0", "--secret"},
 		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"},
 	} {
 		text, err := command(path, append(append([]string{"bench"}, strings.Fields(c.args)...), "--data", t.TempDir())...)

@@ -1,0 +1,576 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"doublet/bench/content"
+	"doublet/bench/workload"
+	client "doublet/client/jmap"
+	"doublet/env"
+	wire "doublet/wire/jmap"
+)
+
+// jmapSession is a user who signs in with each request, over a connection that is kept. What it knows of the INBOX comes
+// from the listings that it asked for, and from Email/changes.
+type jmapSession struct {
+	w *World
+	u *User
+	c *client.Client
+	n *counted
+
+	account, inbox, archive, drafts, identity string
+
+	open   bool
+	state  string   // of Emails, as the last listing or Email/changes told
+	exists int      // how many Emails the INBOX had then
+	at     int      // how many of them are listed
+	known  []string // ids, the newest last
+	unread []string
+	last   email // read last
+	waits  []invitation
+	seen   map[string]bool // invitations that were answered; nil before the first
+}
+
+// email is what a reply needs of the message that it answers.
+type email struct {
+	id   string
+	name string // the left part of its Message-ID
+}
+
+// counted counts what goes over a session's connections.
+type counted struct{ sent, received atomic.Uint64 }
+
+func (n *counted) traffic() Traffic {
+	return Traffic{Sent: n.sent.Swap(0), Received: n.received.Swap(0)}
+}
+
+type countedConn struct {
+	net.Conn
+	n *counted
+}
+
+func (c countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n.received.Add(uint64(n))
+	return n, err
+}
+
+func (c countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.n.sent.Add(uint64(n))
+	return n, err
+}
+
+// counting is the world, with connections that count.
+func counting(e *env.Env, n *counted) *env.Env {
+	out := *e
+	out.Dial = func(network, address string, timeout time.Duration) (net.Conn, error) {
+		conn, err := e.Dial(network, address, timeout)
+		if err != nil {
+			return nil, err
+		}
+		return countedConn{conn, n}, nil
+	}
+	return &out
+}
+
+// openJMAP signs in: it asks for the session object, the mailboxes and the identity that mail is sent with.
+func (w *World) openJMAP(ctx context.Context, u *User) (Session, Traffic, error) {
+	address, scheme := w.Target.Doors["jmaps"], "https://"
+	if address == "" {
+		address, scheme = w.Target.Doors["jmap"], "http://"
+	}
+	if address == "" {
+		return nil, Traffic{}, errors.New("drive: the target has no door jmap")
+	}
+	s := &jmapSession{w: w, u: u, n: &counted{}}
+	o := client.Options{URL: scheme + address, User: u.Name, Password: u.Password, Timeout: w.timeout()}
+	if scheme == "https://" {
+		o.TLS = w.Target.tlsFor(address)
+	}
+	var err error
+	if s.c, err = client.New(counting(w.Env, s.n), o); err != nil {
+		return nil, Traffic{}, err
+	}
+	ctx, end := w.until(ctx)
+	defer end()
+	if err := s.login(ctx); err != nil {
+		s.c.Close()
+		return nil, s.n.traffic(), jmapError(err)
+	}
+	return s, s.n.traffic(), nil
+}
+
+// until is a context that ends some time after ctx does, as guard ends a connection.
+func (w *World) until(ctx context.Context) (context.Context, func()) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-w.Env.Clock.After(grace):
+			cancel()
+		case <-out.Done():
+		}
+	})
+	return out, func() { stop(); cancel() }
+}
+
+// jmapError tells a refusal from a broken connection.
+func jmapError(err error) error {
+	var p *wire.Problem
+	var e *client.CallError
+	switch {
+	case errors.As(err, &e):
+		return &Refusal{strings.TrimPrefix(e.Err.Error(), "jmap: ")}
+	case errors.As(err, &p):
+		return &Refusal{fmt.Sprintf("%d %s", p.Status, strings.TrimPrefix(p.Error(), "jmap: "))}
+	case errors.Is(err, client.ErrProtocol), errors.Is(err, client.ErrTooLarge):
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return err
+}
+
+func (s *jmapSession) login(ctx context.Context) error {
+	session, err := s.c.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if s.account, err = session.MailAccount(); err != nil {
+		return err
+	}
+	r := client.NewRequest(wire.Mail, wire.SubmissionURN)
+	boxes := r.Get("Mailbox", s.account, nil, "id", "role", "name")
+	identities := r.Get("Identity", s.account, nil, "id", "email")
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	v, err := out.Get(boxes)
+	if err != nil {
+		return err
+	}
+	list := v.Get("list")
+	for i := range list.Len() {
+		m := list.At(i)
+		id, _ := m.Get("id").Text()
+		role, _ := m.Get("role").Text()
+		name, _ := m.Get("name").Text()
+		switch {
+		case role == "inbox":
+			s.inbox = id
+		case role == "drafts":
+			s.drafts = id
+		case role == "archive", name == "Archive" && s.archive == "":
+			s.archive = id
+		}
+	}
+	if s.inbox == "" {
+		return fmt.Errorf("%w: no mailbox is the inbox", client.ErrProtocol)
+	}
+	if v, err = out.Get(identities); err != nil {
+		return err
+	}
+	list = v.Get("list")
+	for i := range list.Len() {
+		id, _ := list.At(i).Get("id").Text()
+		if of, _ := list.At(i).Get("email").Text(); s.identity == "" || strings.EqualFold(of, s.u.Address) {
+			s.identity = id
+		}
+	}
+	return nil
+}
+
+// folders makes the mailboxes into which users file and write, where they are not there.
+func (s *jmapSession) folders(ctx context.Context) error {
+	for _, f := range []struct {
+		id         *string
+		name, role string
+	}{{&s.archive, "Archive", "archive"}, {&s.drafts, "Drafts", "drafts"}} {
+		if *f.id != "" {
+			continue
+		}
+		o, err := s.set(ctx, "Mailbox", &client.Set{Create: map[string]func(*wire.Writer){"f": func(w *wire.Writer) { w.Text("name", f.name); w.Text("role", f.role) }}})
+		if err != nil {
+			return err
+		}
+		if *f.id, err = o.Created("f"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Do implements Session.
+func (s *jmapSession) Do(ctx context.Context, p *workload.Planned) (Traffic, error) {
+	within, end := s.w.until(ctx)
+	defer end()
+	var held time.Duration
+	var err error
+	if p.Do == workload.Idle {
+		held, err = s.idle(ctx, within, s.w.hold(p))
+	} else {
+		err = s.do(within, p)
+	}
+	t := s.n.traffic()
+	t.Held = held
+	return t, jmapError(err)
+}
+
+func (s *jmapSession) do(ctx context.Context, p *workload.Planned) error {
+	switch p.Do {
+	case workload.Open:
+		return s.openInbox(ctx)
+	case workload.Scroll:
+		return s.scroll(ctx)
+	case workload.Read:
+		return s.read(ctx, p.Pick)
+	case workload.Retrieve:
+		return s.retrieve(ctx)
+	case workload.Update:
+		return s.update(ctx, p.Pick, false, func(w *wire.Writer) { w.Bool("keywords/$flagged", true) })
+	case workload.Move:
+		if s.archive == "" {
+			if err := s.folders(ctx); err != nil {
+				return err
+			}
+		}
+		return s.update(ctx, p.Pick, true, func(w *wire.Writer) { in(w, s.archive) })
+	case workload.Delete:
+		return s.delete(ctx, p.Pick)
+	case workload.Add:
+		m := s.w.compose(s.u, p)
+		m.To = []string{s.u.Address}
+		return s.add(ctx, &m, false, time.Time{})
+	case workload.Poll:
+		return s.poll(ctx)
+	case workload.Send, workload.Reply:
+		return s.send(ctx, p)
+	case workload.Invite:
+		m := s.w.invitation(s.u, p)
+		return s.submit(ctx, &m, "")
+	case workload.RSVP:
+		return s.rsvp(ctx, p)
+	case workload.Login:
+		return s.login(ctx)
+	}
+	return fmt.Errorf("drive: JMAP does not carry %s", p.Do)
+}
+
+// in is the member that puts an Email into one mailbox alone.
+func in(w *wire.Writer, mailbox string) {
+	w.Object("mailboxIds", func(m *wire.Writer) {
+		m.Key(mailbox)
+		m.B = wire.AppendBool(m.B, true)
+	})
+}
+
+// listed are the properties of a list.
+var listed = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "hasAttachment", "preview"}
+
+// openInbox lists the newest page of the INBOX.
+func (s *jmapSession) openInbox(ctx context.Context) error {
+	s.known, s.unread, s.exists, s.at = s.known[:0], s.unread[:0], 0, 0
+	s.open = true
+	return s.scroll(ctx)
+}
+
+// scroll lists the page behind what was listed.
+func (s *jmapSession) scroll(ctx context.Context) error {
+	if !s.open {
+		return s.openInbox(ctx)
+	}
+	if s.at >= s.exists {
+		s.at = 0
+	}
+	r := client.NewRequest(wire.Mail)
+	q := r.Query("Email", s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", s.inbox) }, Sort: "receivedAt", Position: s.at, Limit: page, Total: true})
+	g := r.GetReferred("Email", s.account, q.At("/ids"), listed...)
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	found, err := out.Get(q)
+	if err != nil {
+		return err
+	}
+	got, err := out.Get(g)
+	if err != nil {
+		return err
+	}
+	ids, list := found.Get("ids"), got.Get("list")
+	if list.Len() != ids.Len() {
+		return &Refusal{"a list without all of its messages"}
+	}
+	if n, ok := found.Get("total").Int(); ok {
+		s.exists = int(n)
+	}
+	if s.at == 0 {
+		s.state, _ = got.Get("state").Text()
+	}
+	s.at += ids.Len()
+	for i := list.Len() - 1; i >= 0; i-- { // the newest last, as it is read first
+		s.learn(list.At(i))
+	}
+	return nil
+}
+
+// learn remembers an Email of a list, whether it is unread, and an invitation.
+func (s *jmapSession) learn(m *wire.Value) {
+	id, ok := m.Get("id").Text()
+	if !ok {
+		return
+	}
+	s.forget(id)
+	if s.known = append(s.known, id); len(s.known) > maxKnown {
+		s.known = slices.Delete(s.known, 0, 1)
+	}
+	if seen, _ := m.Get("keywords").Get("$seen").Bool(); !seen {
+		if s.unread = append(s.unread, id); len(s.unread) > maxKnown {
+			s.unread = slices.Delete(s.unread, 0, 1)
+		}
+	}
+	if subject, _ := m.Get("subject").Text(); len(s.waits) < maxKnown && strings.Contains(subject, subjectInvitation) {
+		if v, ok := parseInvitation(subject + "\n"); ok && !s.seen[v.id] {
+			s.waits = append(s.waits, v)
+		}
+	}
+}
+
+func (s *jmapSession) forget(id string) {
+	drop := func(list []string) []string {
+		return slices.DeleteFunc(list, func(x string) bool { return x == id })
+	}
+	s.known, s.unread = drop(s.known), drop(s.unread)
+}
+
+// choose picks a message that the user has seen in a list.
+func (s *jmapSession) choose(ctx context.Context, pick uint64) (string, error) {
+	if !s.open {
+		if err := s.openInbox(ctx); err != nil {
+			return "", err
+		}
+	}
+	if len(s.known) == 0 {
+		return "", ErrNothing
+	}
+	return s.known[pick%uint64(len(s.known))], nil
+}
+
+// readProperties are those of a message that is shown.
+var readProperties = []string{"id", "messageId", "references", "from", "to", "cc", "subject", "sentAt", "keywords", "bodyStructure", "textBody", "htmlBody", "attachments", "bodyValues"}
+
+// read reads the text of the newest unread message, or of any where all are read, and marks it as read. Attachments stay
+// where they are: over JMAP nobody asks for them before they are wanted.
+func (s *jmapSession) read(ctx context.Context, pick uint64) error {
+	id, err := s.choose(ctx, pick)
+	if err != nil {
+		return err
+	}
+	if n := len(s.unread); n > 0 {
+		id, s.unread = s.unread[n-1], s.unread[:n-1]
+	}
+	r := client.NewRequest(wire.Mail)
+	g := r.Call("Email/get", func(w *wire.Writer) {
+		w.Text("accountId", s.account)
+		w.Strings("ids", id)
+		w.Strings("properties", readProperties...)
+		w.Bool("fetchTextBodyValues", true)
+		w.Bool("fetchHTMLBodyValues", true)
+	})
+	marked := r.Set("Email", s.account, &client.Set{Update: map[string]func(*wire.Writer){id: func(w *wire.Writer) { w.Bool("keywords/$seen", true) }}})
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	v, err := out.Get(g)
+	if err != nil {
+		return err
+	}
+	list := v.Get("list")
+	if list.Len() == 0 {
+		// What it has listed and does not give has not been read.
+		s.forget(id)
+		return &Refusal{"a listed message is not found"}
+	}
+	if values := list.At(0).Get("bodyValues"); values.Len() == 0 {
+		return &Refusal{"a message without its text"}
+	}
+	s.last = email{id: id}
+	if ids := list.At(0).Get("messageId"); ids.Len() > 0 && ids.Kind() == wire.Array {
+		all, _ := ids.At(0).Text()
+		s.last.name, _, _ = strings.Cut(all, "@")
+	}
+	o, err := out.OutcomeOf(marked)
+	if err != nil {
+		return err
+	}
+	return o.Updated(id)
+}
+
+// poll asks what has changed.
+func (s *jmapSession) poll(ctx context.Context) error {
+	_, err := s.changes(ctx, false)
+	return err
+}
+
+// changes asks what has changed, and where whole says so for the Emails that came. A server that has forgotten is asked
+// for the list anew, as mail programs do.
+func (s *jmapSession) changes(ctx context.Context, whole bool) (*wire.Value, error) {
+	if !s.open {
+		return nil, s.openInbox(ctx)
+	}
+	r := client.NewRequest(wire.Mail)
+	c := r.Changes("Email", s.account, s.state, 500)
+	var g client.Handle
+	if whole {
+		g = r.GetReferred("Email", s.account, c.At("/created"), "id", "blobId", "mailboxIds", "keywords", "subject")
+	}
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	v, err := out.Get(c)
+	var refused *wire.Error
+	if errors.As(err, &refused) && refused.Type == "cannotCalculateChanges" {
+		return nil, s.openInbox(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, ok := v.Get("newState").Text()
+	if !ok {
+		return nil, fmt.Errorf("%w: changes without a state", client.ErrProtocol)
+	}
+	s.state = state
+	if !whole {
+		return nil, nil
+	}
+	return out.Get(g)
+}
+
+// retrieve fetches all that came into the INBOX since the last time, whole.
+func (s *jmapSession) retrieve(ctx context.Context) error {
+	got, err := s.changes(ctx, true)
+	if err != nil || got == nil {
+		return err
+	}
+	list := got.Get("list")
+	for i := range list.Len() {
+		m := list.At(i)
+		if here, _ := m.Get("mailboxIds").Get(s.inbox).Bool(); !here {
+			continue
+		}
+		s.learn(m)
+		blob, _ := m.Get("blobId").Text()
+		n, err := s.c.Download(ctx, s.account, blob, "message.eml", "message/rfc822", 0, io.Discard)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return &Refusal{"an empty message"}
+		}
+	}
+	return nil
+}
+
+// set carries out one Foo/set.
+func (s *jmapSession) set(ctx context.Context, kind string, x *client.Set) (o client.Outcome, err error) {
+	r := client.NewRequest(wire.Mail)
+	h := r.Set(kind, s.account, x)
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return o, err
+	}
+	return out.OutcomeOf(h)
+}
+
+func (s *jmapSession) update(ctx context.Context, pick uint64, gone bool, patch func(*wire.Writer)) error {
+	id, err := s.choose(ctx, pick)
+	if err != nil {
+		return err
+	}
+	if gone {
+		s.forget(id)
+	}
+	o, err := s.set(ctx, "Email", &client.Set{Update: map[string]func(*wire.Writer){id: patch}})
+	if err != nil {
+		return err
+	}
+	return o.Updated(id)
+}
+
+func (s *jmapSession) delete(ctx context.Context, pick uint64) error {
+	id, err := s.choose(ctx, pick)
+	if err != nil {
+		return err
+	}
+	s.forget(id)
+	o, err := s.set(ctx, "Email", &client.Set{Destroy: []string{id}})
+	if err != nil {
+		return err
+	}
+	return o.Destroyed(id)
+}
+
+// add puts a message into the INBOX.
+func (s *jmapSession) add(ctx context.Context, m *content.Message, seen bool, date time.Time) error {
+	buf := s.w.takeMessage()
+	defer s.w.giveMessage(buf)
+	*buf = m.Append((*buf)[:0])
+	return s.importMessage(ctx, *buf, seen, date)
+}
+
+// idle listens to the event stream, until ctx ends at most. The time that it holds is the user's, not the server's.
+func (s *jmapSession) idle(ctx, within context.Context, hold time.Duration) (time.Duration, error) {
+	e, err := s.c.Events(within, client.EventOptions{Types: []string{"Email", "EmailDelivery", "Mailbox"}, Ping: 5 * time.Minute})
+	if err != nil {
+		return 0, err
+	}
+	defer e.Close()
+	begun := s.w.Env.Clock.Now()
+	stop := context.AfterFunc(ctx, func() { _ = e.Close() })
+	defer stop()
+	end := s.w.Env.Clock.AfterFunc(hold, func() { _ = e.Close() })
+	defer end()
+	for {
+		if _, err = e.Next(); err != nil {
+			break
+		}
+	}
+	held := s.w.Env.Clock.Now().Sub(begun)
+	if held < hold && ctx.Err() == nil {
+		return held, err
+	}
+	return held, nil
+}
+
+// rsvp answers an invitation that a listing has shown.
+func (s *jmapSession) rsvp(ctx context.Context, p *workload.Planned) error {
+	for len(s.waits) > 0 {
+		v := s.waits[len(s.waits)-1]
+		s.waits = s.waits[:len(s.waits)-1]
+		if s.seen[v.id] {
+			continue
+		}
+		if s.seen == nil || len(s.seen) > maxKnown {
+			s.seen = make(map[string]bool)
+		}
+		s.seen[v.id] = true
+		m := s.w.accepted(s.u, v, p)
+		return s.submit(ctx, &m, "")
+	}
+	return ErrNothing
+}
+
+// Close implements Session.
+func (s *jmapSession) Close() error {
+	s.c.Close()
+	return nil
+}

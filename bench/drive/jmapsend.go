@@ -1,0 +1,205 @@
+package drive
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"doublet/bench/content"
+	"doublet/bench/workload"
+	client "doublet/client/jmap"
+	wire "doublet/wire/jmap"
+)
+
+// send sends a message, or answers the one read last.
+func (s *jmapSession) send(ctx context.Context, p *workload.Planned) error {
+	m := s.w.compose(s.u, p)
+	m.To = s.w.recipients(s.u, p)
+	if p.Do != workload.Reply {
+		return s.submit(ctx, &m, "")
+	}
+	m.Subject, m.InReplyTo = "Re: "+m.Subject, s.last.name
+	return s.submit(ctx, &m, s.last.id)
+}
+
+// submit sends a message as mail programs do: it is uploaded, becomes a draft, and is submitted, in two requests. No copy
+// is kept, as none is over SMTP. answered, where it is not "", is the Email that is then marked as answered.
+func (s *jmapSession) submit(ctx context.Context, m *content.Message, answered string) error {
+	if s.drafts == "" {
+		if err := s.folders(ctx); err != nil {
+			return err
+		}
+	}
+	if s.identity == "" {
+		return &Refusal{"no identity to send with"}
+	}
+	buf := s.w.takeMessage()
+	defer s.w.giveMessage(buf)
+	*buf = m.Append((*buf)[:0])
+	blob, err := s.c.Upload(ctx, s.account, "message/rfc822", bytes.NewReader(*buf), int64(len(*buf)))
+	if err != nil {
+		return err
+	}
+	r := client.NewRequest(wire.Mail, wire.SubmissionURN)
+	draft := r.Import(s.account, map[string]func(*wire.Writer){"m": func(w *wire.Writer) {
+		w.Text("blobId", blob.ID)
+		in(w, s.drafts)
+		w.Object("keywords", func(k *wire.Writer) { k.Bool("$draft", true); k.Bool("$seen", true) })
+	}})
+	sent := r.Set("EmailSubmission", s.account, &client.Set{
+		Create: map[string]func(*wire.Writer){"s": func(w *wire.Writer) {
+			w.Text("identityId", s.identity)
+			w.Text("emailId", "#m")
+			w.Object("envelope", func(e *wire.Writer) { envelope(e, s.u.Address, m.To) })
+		}},
+		More: func(w *wire.Writer) { w.Strings("onSuccessDestroyEmail", "#s") },
+	})
+	var marked client.Handle
+	if answered != "" {
+		marked = r.Set("Email", s.account, &client.Set{Update: map[string]func(*wire.Writer){answered: func(w *wire.Writer) { w.Bool("keywords/$answered", true) }}})
+	}
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		h    client.Handle
+		name string
+	}{{draft, "m"}, {sent, "s"}} {
+		o, err := out.OutcomeOf(step.h)
+		if err == nil {
+			_, err = o.Created(step.name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if answered == "" {
+		return nil
+	}
+	o, err := out.OutcomeOf(marked)
+	if err != nil {
+		return err
+	}
+	return o.Updated(answered)
+}
+
+func envelope(e *wire.Writer, from string, to []string) {
+	e.Object("mailFrom", func(w *wire.Writer) { w.Text("email", from); w.Raw("parameters", "null") })
+	e.Name("rcptTo")
+	e.B = append(e.B, '[')
+	for i, a := range to {
+		if i > 0 {
+			e.B = append(e.B, ',')
+		}
+		w := wire.NewWriter(e.B)
+		w.Text("email", a)
+		w.Raw("parameters", "null")
+		e.B = w.End()
+	}
+	e.B = append(e.B, ']')
+}
+
+// importMessage puts a message into the INBOX.
+func (s *jmapSession) importMessage(ctx context.Context, message []byte, seen bool, date time.Time) error {
+	_, err := s.c.Import(ctx, s.account, bytes.NewReader(message), int64(len(message)), func(w *wire.Writer) {
+		in(w, s.inbox)
+		if seen {
+			w.Object("keywords", func(k *wire.Writer) { k.Bool("$seen", true) })
+		}
+		if !date.IsZero() {
+			w.Name("receivedAt")
+			w.B = wire.AppendUTCDate(w.B, date)
+		}
+	})
+	return err
+}
+
+// jmapInbox fills over Email/import. The INBOX is in order of time, the oldest first.
+type jmapInbox struct {
+	s   *jmapSession
+	ctx context.Context
+	n   int
+}
+
+func (w *World) fillJMAP(ctx context.Context, u *User) (filling, func(), error) {
+	opened, _, err := w.openJMAP(ctx, u)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := opened.(*jmapSession)
+	within, end := w.until(ctx)
+	in := &jmapInbox{s: s, ctx: within}
+	if err = s.folders(within); err == nil {
+		in.n, err = in.total()
+	}
+	if err != nil {
+		end()
+		s.c.Close()
+		return nil, nil, jmapError(err)
+	}
+	return in, end, nil
+}
+
+// query asks for the INBOX, the oldest first.
+func (f *jmapInbox) query(position, limit int) (*wire.Value, error) {
+	r := client.NewRequest(wire.Mail)
+	q := r.Query("Email", f.s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", f.s.inbox) }, Sort: "receivedAt", Ascending: true, Position: position, Limit: limit, Total: true})
+	out, err := f.s.c.Do(f.ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return out.Get(q)
+}
+
+func (f *jmapInbox) total() (int, error) {
+	v, err := f.query(0, 1)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := v.Get("total").Int()
+	if !ok {
+		return 0, fmt.Errorf("%w: a query without its total", client.ErrProtocol)
+	}
+	return int(n), nil
+}
+
+func (f *jmapInbox) count() int { return f.n }
+
+// cutAtOnce is how many Emails one request destroys.
+const cutAtOnce = 200
+
+func (f *jmapInbox) cut(want int) error {
+	for f.n > want {
+		v, err := f.query(want, cutAtOnce)
+		if err != nil {
+			return jmapError(err)
+		}
+		var ids []string
+		list := v.Get("ids")
+		for i := range list.Len() {
+			if id, ok := list.At(i).Text(); ok {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		o, err := f.s.set(f.ctx, "Email", &client.Set{Destroy: ids})
+		if err == nil {
+			err = o.Err()
+		}
+		if err != nil {
+			return jmapError(err)
+		}
+		f.n -= len(ids)
+	}
+	return nil
+}
+
+func (f *jmapInbox) add(message []byte, seen bool, date time.Time) error {
+	return jmapError(f.s.importMessage(f.ctx, message, seen, date))
+}
+
+func (f *jmapInbox) finish() error { return f.s.Close() }
