@@ -202,6 +202,22 @@ func TestNothingToDoEnds(t *testing.T) {
 	}
 }
 
+// TestMailOverJMAP: of what mail users do JMAP leaves nothing out, but closing, for which there is nothing to do.
+func TestMailOverJMAP(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"r6mail", "n7mail", "n8mail", "imapmail", "idle"} {
+		w, err := ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range w.Left(JMAP) {
+			if v != string(Close) && v != string(Lookup) && v != string(Appointment) {
+				t.Errorf("%s: JMAP leaves %s out", name, v)
+			}
+		}
+	}
+}
+
 // TestLoopsAreNotInStep: not everybody sends in the same loop.
 func TestLoopsAreNotInStep(t *testing.T) {
 	t.Parallel()

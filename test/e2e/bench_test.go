@@ -70,19 +70,16 @@ func TestBench(t *testing.T) {
 	}
 	want(t, string(raw), `"host":"statistics"`, "doublet_", `"host":"probe"`, `"group":"doublet"`)
 
-	for _, name := range []string{"r6mail", "n7mail", "n8mail"} {
-		r := parseBench(t, bench("run", name, "--over", "jmap", "--fill-over", "jmap", "--users", "4", "--json"))
-		if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 {
-			t.Fatalf("%s over JMAP: %+v", name, r)
-		}
-		raw, err := os.ReadFile(r.File)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`, `"host":"probe"`)
+	r := parseBench(t, bench("run", "n8mail", "--over", "jmap", "--fill-over", "jmap", "--users", "4", "--json"))
+	if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 {
+		t.Fatalf("over JMAP: %+v", r)
 	}
+	if raw, err = os.ReadFile(r.File); err != nil {
+		t.Fatal(err)
+	}
+	want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`, `"host":"probe"`)
 
-	r := parseBench(t, bench("run", "pop3mail", "--users", "4", "--json", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word"))
+	r = parseBench(t, bench("run", "pop3mail", "--users", "4", "--json", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word"))
 	if len(r.Steps) != 1 || r.Steps[0].Completed == 0 || r.Steps[0].Errors > 0 {
 		t.Errorf("through two agents: %+v", r)
 	}

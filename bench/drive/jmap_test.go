@@ -1,0 +1,177 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doublet/bench/workload"
+)
+
+// jmapPeer is a JMAP server that says what it is told to: an answer for each request, by the name of its first method.
+type jmapPeer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	answers map[string]string
+	asked   []string
+}
+
+const jmapSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{}},"accounts":{},"primaryAccounts":{"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s",
+ "apiUrl":"/api","uploadUrl":"/up/{accountId}","downloadUrl":"/down/{accountId}/{blobId}/{name}","eventSourceUrl":"/ev"}`
+
+func playJMAP(t *testing.T) (*jmapPeer, *World) {
+	t.Helper()
+	p := &jmapPeer{answers: map[string]string{
+		"Mailbox/get":  `["Mailbox/get",{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"ar","name":"Archive"}]},"c0"],["Identity/get",{"list":[{"id":"i","email":"u0@example.com"}]},"c1"]`,
+		"Email/query":  `["Email/query",{"ids":["e2","e1"],"total":2},"c0"],["Email/get",{"state":"1","list":[{"id":"e2","keywords":{},"subject":"Invitation x.1 from u1@example.com"},{"id":"e1","keywords":{"$seen":true}}]},"c1"]`,
+		"Email/get":    `["Email/get",{"list":[{"id":"e2","messageId":["m.1@far"],"bodyValues":{"1":{"value":"text"}}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`,
+		"Email/import": `["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",{"created":{"s":{"id":"s1"}}},"c1"],["Email/set",{"updated":{"e2":null}},"c2"]`,
+		"Email/set":    `["Email/set",{"updated":{"e1":null,"e2":null},"destroyed":["e1","e2"]},"c0"]`, "Email/changes": `["Email/changes",{"newState":"2","created":[]},"c0"],["Email/get",{"list":[{"id":"e3","blobId":"b3","mailboxIds":{"in":true}}]},"c1"]`,
+	}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/jmap", func(w http.ResponseWriter, r *http.Request) {
+		if name, _, _ := r.BasicAuth(); name == "u1" {
+			w.WriteHeader(401)
+			return
+		}
+		_, _ = io.WriteString(w, jmapSessionObject)
+	})
+	mux.HandleFunc("/api", func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		_, name, _ := strings.Cut(string(b), `"methodCalls":[["`)
+		name, _, _ = strings.Cut(name, `"`)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asked = append(p.asked, string(b))
+		fmt.Fprintf(w, `{"methodResponses":[%s],"sessionState":"s"}`, p.answers[name])
+	})
+	mux.HandleFunc("/up/a", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		fmt.Fprintf(w, `{"blobId":"b","type":"x","size":%d}`, n)
+	})
+	mux.HandleFunc("/down/a/b3/message.eml", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the message") })
+	mux.HandleFunc("/ev", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, ": here\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Server.Close)
+	w, _ := against(t)
+	w.Env.Dial = net.DialTimeout
+	w.Target.Doors = map[string]string{"jmap": strings.TrimPrefix(p.URL, "http://")}
+	return p, w
+}
+
+func (p *jmapPeer) says(method, answer string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers[method] = answer
+}
+
+// TestJMAPSession: what a user does over JMAP, and what is known afterwards.
+func TestJMAPSession(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	opened, traffic, err := w.Open(context.Background(), workload.JMAP, &w.Users[0])
+	if err != nil || traffic.Sent == 0 || traffic.Received == 0 {
+		t.Fatal(err, traffic)
+	}
+	s := opened.(*jmapSession)
+	defer s.Close()
+	if s.inbox != "in" || s.drafts != "dr" || s.archive != "ar" || s.identity != "i" {
+		t.Errorf("%+v", s)
+	}
+	for _, do := range []workload.Verb{workload.Open, workload.Read, workload.Update, workload.Add, workload.Send, workload.Reply, workload.Invite, workload.RSVP, workload.Poll, workload.Scroll, workload.Move, workload.Delete, workload.Open, workload.Retrieve, workload.Login} {
+		got, err := act(s, do)
+		if err != nil || got.Sent == 0 || got.Received == 0 {
+			t.Errorf("%s: %v %+v", do, err, got)
+		}
+		switch {
+		case do == workload.Open && (len(s.known) != 2 || s.known[1] != "e2" || s.exists != 2):
+			t.Errorf("known %v, %d", s.known, s.exists)
+		case do == workload.Read && (s.last != email{"e2", "m.1"} || len(s.unread) != 0):
+			t.Errorf("%+v", s)
+		}
+	}
+	if got, err := act(s, workload.Idle); err != nil || got.Held < time.Millisecond {
+		t.Error(got, err)
+	}
+	all := strings.Join(p.asked, "\n")
+	for _, part := range []string{`"onSuccessDestroyEmail":["#s"]`, `"keywords/$answered":true`, `"mailboxIds":{"ar":true}`, `"rcptTo":[{"email":"u1@example.com","parameters":null}`, `"sinceState":"1"`} {
+		if !strings.Contains(all, part) {
+			t.Errorf("%s is not asked", part)
+		}
+	}
+	if _, _, err := w.Open(context.Background(), workload.JMAP, &w.Users[1]); Kind(err) != "401 about:blank" {
+		t.Error(Kind(err), err)
+	}
+}
+
+// TestWhatJMAPServersDo: what a server does not do, or not as asked, is an error and no action.
+func TestWhatJMAPServersDo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		do           workload.Verb
+		method, says string
+		kind         string
+	}{
+		{workload.Scroll, "Email/query", `["Email/query",{"ids":["e1","e2"]},"c0"],["Email/get",{"list":[{"id":"e1"}]},"c1"]`, "a list without all of its messages"},
+		{workload.Scroll, "Email/query", `["error",{"type":"serverUnavailable"},"c0"],["error",{"type":"invalidResultReference"},"c1"]`, "serverUnavailable"},
+		{workload.Read, "Email/get", `["Email/get",{"list":[],"notFound":["e2"]},"c0"],["Email/set",{},"c1"]`, "a listed message is not found"},
+		{workload.Read, "Email/get", `["Email/get",{"list":[{"id":"e2","bodyValues":{}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`, "a message without its text"},
+		{workload.Read, "Email/get", `["Email/get",{"list":[{"id":"e2","bodyValues":{"1":{}}}]},"c0"],["Email/set",{"notUpdated":{"e2":{"type":"forbidden"}}},"c1"]`, "forbidden"},
+		{workload.Delete, "Email/set", `["Email/set",{"destroyed":null},"c0"]`, "broken protocol"},
+		{workload.Update, "Email/set", `["Email/set",{"updated":{}},"c0"]`, "broken protocol"},
+		{workload.Send, "Email/import", `["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",{"notCreated":{"s":{"type":"invalidRecipients","description":"who?"}}},"c1"]`, "invalidRecipients: who?"},
+		{workload.Add, "Email/import", `["Email/import",{"notCreated":{"m":{"type":"overQuota"}}},"c0"]`, "overQuota"},
+		{workload.Poll, "Email/changes", `["Email/changes",{},"c0"]`, "broken protocol"},
+		{workload.Poll, "Email/changes", `["error",{"type":"cannotCalculateChanges"},"c0"]`, ""},
+		{workload.Poll, "Email/changes", `<html>`, "broken protocol"},
+	} {
+		p, w := playJMAP(t)
+		s, _, err := w.Open(context.Background(), workload.JMAP, &w.Users[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := act(s, workload.Open); err != nil {
+			t.Fatal(err)
+		}
+		p.says(c.method, c.says)
+		if _, err := act(s, c.do); Kind(err) != c.kind {
+			t.Errorf("%s, %s: %q, want %q: %v", c.do, c.says, Kind(err), c.kind, err)
+		}
+		_ = s.Close()
+	}
+}
+
+// TestFillOverJMAP: a mailbox is topped up, and cut back.
+func TestFillOverJMAP(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	w.FillOver = workload.JMAP
+	w.Workload.Mailbox.Sizes = "s"
+	p.says("Email/query", `["Email/query",{"ids":["e2"],"total":2},"c0"]`)
+	f, err := w.Fill(context.Background(), &w.Users[0], 4)
+	if err != nil || f.Added != 2 || f.Bytes == 0 {
+		t.Error(f, err)
+	}
+	p.says("Email/set", `["Email/set",{"destroyed":["e2"]},"c0"]`)
+	if f, err = w.Fill(context.Background(), &w.Users[0], 1); err != nil || f.Removed != 1 {
+		t.Error(f, err)
+	}
+	p.says("Email/set", `["Email/set",{"notDestroyed":{"e2":{"type":"forbidden"}}},"c0"]`)
+	var refused *Refusal
+	if _, err = w.Fill(context.Background(), &w.Users[0], 1); !errors.As(err, &refused) {
+		t.Error(err)
+	}
+}
