@@ -65,7 +65,7 @@ func (r Checked) Bad() bool { return !r.Clean }
 
 func checks() []*Verb {
 	return []*Verb{
-		define("check", "verify every reference, row, index and feed entry of the store", runCheck,
+		define("check", "verify every reference, row, index and feed entry of the store", runCheck, changes,
 			long("Works on a running server too: it checks the store as it stood at one moment. Exit code 1 says that something was found.")),
 	}
 }

@@ -11,6 +11,9 @@ function sources(): string {
   return hash.digest("hex");
 }
 
+// What needs the server anyway is not kept for when it cannot be reached.
+const online = /^(?:admin|setup|domains)-/u;
+
 // After the client itself: the service worker, which knows the names of its files.
 function finish(): Plugin {
   return {
@@ -22,7 +25,7 @@ function finish(): Plugin {
       for (const f of ["index.html", ...files.map((f) => `assets/${f}`)]) hash.update(readFileSync(`dist/${f}`));
       await bundle({
         configFile: false, logLevel: "warn", publicDir: false,
-        define: { BUILD: JSON.stringify(hash.digest("hex").slice(0, 12)), FILES: JSON.stringify(files.map((f) => `/assets/${f}`).concat("/icon.svg", "/manifest.webmanifest")) },
+        define: { BUILD: JSON.stringify(hash.digest("hex").slice(0, 12)), FILES: JSON.stringify(files.filter((f) => !online.test(f)).map((f) => `/assets/${f}`).concat("/icon.svg", "/manifest.webmanifest")) },
         build: { outDir: "dist", emptyOutDir: false, lib: { entry: "src/sw.ts", formats: ["es"], fileName: () => "sw.js" } },
       });
       writeFileSync("dist/SOURCES", `${sources()}\n`);

@@ -78,6 +78,12 @@ func Of(l *slog.Logger) *Tail {
 	return nil
 }
 
+// Enabled implements slog.Handler. What administrators did is kept whatever the log's level is, so lines of the level
+// Info and above are.
+func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || h.Handler.Enabled(ctx, level)
+}
+
 // Handle implements slog.Handler.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	var b strings.Builder
@@ -87,6 +93,9 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 		return b.Len() < maxLine
 	})
 	h.tail.add(Line{Time: r.Time.UTC(), Level: r.Level, Word: r.Level.String(), Text: cut(r.Message), Attrs: cut(b.String())})
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
 	return h.Handler.Handle(ctx, r)
 }
 

@@ -44,6 +44,12 @@ func TestTail(t *testing.T) {
 	if list, _ = tail.Since(last, 1, all); len(list[0].Text) > maxLine+3 || len(list[0].Attrs) > maxLine+3 {
 		t.Error(len(list[0].Text), len(list[0].Attrs))
 	}
+	out.Reset()
+	log = slog.New(New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})))
+	log.Info("kept, not written")
+	if list, _ = Of(log).Since(0, 1, all); len(list) != 1 || out.Len() > 0 {
+		t.Error(list, out.String())
+	}
 	if Of(slog.New(slog.NewTextHandler(io.Discard, nil))) != nil {
 		t.Error("a logger without a tail has one")
 	}

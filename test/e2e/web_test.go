@@ -21,11 +21,15 @@ func TestBrowser(t *testing.T) {
 		t.Skip("the browser tests' packages are missing: npm --prefix test/e2e/web ci")
 	}
 	s := demo(t)
+	doublet, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer stop()
 	cmd := exec.CommandContext(ctx, paths[0], "--test", "--test-reporter=spec", "--test-concurrency=1")
 	cmd.Dir = "web"
-	cmd.Env = append(os.Environ(), "WEB=http://127.0.0.1:"+s.port["http"], "SMTP="+s.port["smtp"], "CHROMIUM="+paths[1])
+	cmd.Env = append(os.Environ(), "WEB=http://127.0.0.1:"+s.port["http"], "SMTP="+s.port["smtp"], "CHROMIUM="+paths[1], "DOUBLET="+doublet)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -1,17 +1,20 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-31a723d43a4e";
+var e = globalThis, t = "doublet-5f6e0462c3f9";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
 		"/mail-frame",
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-BuFi9QUb.js",
-		"/assets/index-Bjmhi-uh.js",
-		"/assets/settings-ivktxEDS.js",
-		"/assets/style-CxUk8kGB.css",
-		"/assets/writer-BggOGJA_.js",
-		"/assets/zh-CqwYZvSU.js",
+		"/assets/de-BAQL9Cgh.js",
+		"/assets/de-BiKmwsrD.js",
+		"/assets/index-BxKAUSwC.js",
+		"/assets/screen-D2LaZnbj.js",
+		"/assets/settings-CfIsNqje.js",
+		"/assets/style-CoE2Hkq2.css",
+		"/assets/writer-gycXTCbB.js",
+		"/assets/zh-Cy5dgpTh.js",
+		"/assets/zh-NTMH06AI.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	])).then(() => e.skipWaiting()));
@@ -22,12 +25,15 @@ e.addEventListener("install", (n) => {
 	e.request.method === "GET" && t.origin === location.origin && (e.request.mode === "navigate" && t.pathname === "/" ? e.respondWith(fetch(e.request).catch(async () => await caches.match("/") ?? Response.error())) : (t.pathname === "/mail-frame" || [
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-BuFi9QUb.js",
-		"/assets/index-Bjmhi-uh.js",
-		"/assets/settings-ivktxEDS.js",
-		"/assets/style-CxUk8kGB.css",
-		"/assets/writer-BggOGJA_.js",
-		"/assets/zh-CqwYZvSU.js",
+		"/assets/de-BAQL9Cgh.js",
+		"/assets/de-BiKmwsrD.js",
+		"/assets/index-BxKAUSwC.js",
+		"/assets/screen-D2LaZnbj.js",
+		"/assets/settings-CfIsNqje.js",
+		"/assets/style-CoE2Hkq2.css",
+		"/assets/writer-gycXTCbB.js",
+		"/assets/zh-Cy5dgpTh.js",
+		"/assets/zh-NTMH06AI.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	].includes(t.pathname)) && e.respondWith(caches.match(t.pathname === "/mail-frame" && !t.search ? "/mail-frame" : e.request).then((t) => t ?? fetch(e.request))));

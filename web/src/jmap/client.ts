@@ -55,7 +55,7 @@ export class Client {
   constructor(private readonly fetcher: Fetch = (u, i) => fetch(u, i)) {}
 
   /** Fetches with the cookie and the word against forged requests; tells apart why it failed. */
-  async fetch(url: string, init: RequestInit = {}): Promise<Response> {
+  async fetch(url: string, init: RequestInit = {}, again = false): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.#csrf) headers.set("X-CSRF-Token", this.#csrf);
     let response: Response;
@@ -66,8 +66,21 @@ export class Client {
       throw new Offline();
     }
     if (response.status === 401) throw new SignedOut();
+    // Another page of this browser signed in again: the cookie is that session's, the word is the old one's.
+    if (response.status === 403 && this.#csrf && !again && (await this.#renew(response))) return this.fetch(url, init, true);
     if (response.status === 502 || response.status === 503 || response.status === 504) throw new Offline();
     return response;
+  }
+
+  /** Reads the session's word anew where a request was refused for want of it; true when there is another. */
+  async #renew(refusal: Response): Promise<boolean> {
+    const why = (await refusal.clone().json().catch(() => ({}))) as { error?: string };
+    if (why.error !== "foreign") return false;
+    const response = await this.fetcher("/auth/session", { headers: { Accept: "application/json" }, credentials: "same-origin" }).catch(() => undefined);
+    const word = response?.ok ? ((await response.json()) as { csrf?: string }).csrf : undefined;
+    if (!word || word === this.#csrf) return false;
+    this.#csrf = word;
+    return true;
   }
 
   set csrf(token: string) {

@@ -10,7 +10,7 @@ export const client = new Client();
 export type Phase = "starting" | "signed-out" | "in";
 export const phase = signal<Phase>("starting");
 export const online = signal(true);
-export const person = signal<{ name: string; address: string }>({ name: "", address: "" });
+export const person = signal<{ name: string; address: string; admin: boolean }>({ name: "", address: "", admin: false });
 export const session = signal<Session | null>(null);
 /** The account that is looked at: one's own, or one that is shared. */
 export const account = signal<Id>("");
@@ -21,6 +21,7 @@ interface SignedIn {
   name: string;
   address?: string;
   csrf: string;
+  admin?: boolean;
 }
 
 /** Begins: with the cookie that the browser has, or with what it keeps where the server cannot be reached. */
@@ -28,13 +29,14 @@ export async function start(): Promise<void> {
   const last = localStorageGet("doublet:last");
   try {
     const response = await client.fetch("/auth/session", { headers: { Accept: "application/json" } });
+    if (!response.ok) throw new SignedOut(); // the account was disabled: signing in says so
     await welcome((await response.json()) as SignedIn);
   } catch (e) {
     if (e instanceof Offline && last) {
       const kept = JSON.parse(last) as { name: string; address: string; session: Session };
       db.openDatabase(kept.address || kept.name);
       client.session = kept.session;
-      take(kept.session, kept.name, kept.address);
+      take(kept.session, kept.name, kept.address, false);
       online.value = false;
       return;
     }
@@ -48,14 +50,14 @@ async function welcome(who: SignedIn): Promise<void> {
   client.csrf = who.csrf;
   db.openDatabase(who.address || who.name);
   const s = await client.open();
-  take(s, who.name, who.address ?? s.username);
+  take(s, who.name, who.address ?? s.username, who.admin ?? false);
   online.value = true;
   localStorageSet("doublet:last", JSON.stringify({ name: who.name, address: who.address ?? "", session: s }));
 }
 
-function take(s: Session, name: string, address: string): void {
+function take(s: Session, name: string, address: string, admin: boolean): void {
   session.value = s;
-  person.value = { name, address };
+  person.value = { name, address, admin };
   if (!account.value || !s.accounts[account.value]) account.value = s.primaryAccounts[mail] ?? Object.keys(s.accounts)[0] ?? "";
   phase.value = "in";
 }

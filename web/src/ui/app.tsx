@@ -2,14 +2,23 @@ import { useEffect } from "preact/hooks";
 import { openAccount } from "../state/mail";
 import { account, phase } from "../state/session";
 import { t } from "../text";
+import { DominoFace } from "./icons";
+import { lazy } from "./lazy";
 import { SignIn } from "./signin";
 import { Shell } from "./shell";
-import { DominoFace } from "./icons";
+import { findUnfinished } from "./writing";
+
+const Administration = lazy(() => import("../admin/admin").then((m) => m.Administration));
+const Setup = lazy(() => import("../setup/setup").then((m) => m.Setup));
+
+/** Which of its three pages the client is: the server gives the same files for each. */
+export const page: "mail" | "admin" | "setup" = location.pathname.startsWith("/admin") ? "admin" : location.pathname === "/setup" ? "setup" : "mail";
 
 export function App() {
   useEffect(() => {
-    if (phase.value === "in") void openAccount();
+    if (page === "mail" && phase.value === "in") void openAccount().then(findUnfinished);
   }, [phase.value, account.value]);
+  if (page === "setup") return <Setup />;
   switch (phase.value) {
     case "starting":
       return (
@@ -21,6 +30,6 @@ export function App() {
     case "signed-out":
       return <SignIn />;
     case "in":
-      return <Shell />;
+      return page === "admin" ? <Administration /> : <Shell />;
   }
 }

@@ -45,6 +45,22 @@ const paths = {
   download: "M12 4v11M7.500 11l4.500 4.500 4.500-4.500M5 20h14",
   plus: "M12 6v12M6 12h12",
   clear: "M6 6h11M11.500 6L9 18M4 20L20 4",
+  overview: "M4 4h7v9H4zM13 4h7v5h-7zM13 11h7v9h-7zM4 15h7v5H4z",
+  group: "M12 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM6 19c.4-3.500 2.800-5.500 6-5.500s5.600 2 6 5.500M5 11.500a2.200 2.200 0 1 1 1-4.200M2.500 17c.2-2 1-3.300 2.500-4M19 11.500a2.200 2.200 0 1 0-1-4.200M21.500 17c-.2-2-1-3.300-2.500-4",
+  database: "M4 6.500C4 5 7.600 4 12 4s8 1 8 2.500S16.400 9 12 9 4 8 4 6.500zM4 6.500v11C4 19 7.600 20 12 20s8-1 8-2.500v-11M4 12c0 1.500 3.600 2.500 8 2.500s8-1 8-2.500",
+  queue: "M4 4h16v5H4zM5.500 9v3M18.500 9v3M4 12h16v3H4zM6 18.500h12",
+  device: "M4 5h16v10H4zM9 19h6M12 15v4",
+  globe: "M12 20.500a8.500 8.500 0 1 0 0-17 8.500 8.500 0 0 0 0 17zM3.500 12h17M12 3.500c5 5 5 12 0 17-5-5-5-12 0-17",
+  cluster: "M9.500 3.500h5v5h-5zM3.500 15.500h5v5h-5zM15.500 15.500h5v5h-5zM11 8.500l-4 7M13 8.500l4 7M8.500 18h7",
+  chart: "M4 4v16h16M7.500 15l3.500-5 3 3 5-7",
+  log: "M5 4h14v16H5zM8.500 8h7M8.500 12h7M8.500 16h4",
+  key: "M8 16a4.500 4.500 0 1 0 0-9 4.500 4.500 0 0 0 0 9zM12.500 11.500H21M17.500 11.500V15M20.500 11.500V14",
+  lock: "M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3",
+  pause: "M8.500 5v14M15.500 5v14",
+  play: "M7 4.500l12 7.500-12 7.500z",
+  refresh: "M19.500 12a7.500 7.500 0 1 1-2.500-5.600M19.500 3.500v4.500H15",
+  check: "M4.500 12.500l5 5 10-11",
+  warn: "M12 4l9 16H3zM12 10v4.500M12 17.200h.01",
 } as const;
 
 export type IconName = keyof typeof paths;
@@ -83,9 +99,9 @@ export function Domino({ of, size = 38 }: { of: string; size?: number }) {
   return <DominoFace a={1 + (h % 6)} b={1 + ((h >>> 8) % 6)} hue={hues[(h >>> 16) % hues.length]!} size={size} />;
 }
 
-export function DominoFace({ a, b, hue, size }: { a: number; b: number; hue: number; size: number }) {
+export function DominoFace({ a, b, hue, size, x, y }: { a: number; b: number; hue: number; size: number; x?: number; y?: number }) {
   return (
-    <svg class="domino" viewBox="0 0 12 22" width={(size * 12) / 22} height={size} aria-hidden="true" ref={(e: SVGSVGElement | null) => e?.style.setProperty("--hue", String(hue))}>
+    <svg class="domino" viewBox="0 0 12 22" width={(size * 12) / 22} height={size} {...(x === undefined ? {} : { x, y })} aria-hidden="true" ref={(e: SVGSVGElement | null) => e?.style.setProperty("--hue", String(hue))}>
       <rect class="face" x="0.5" y="0.500" width="11" height="21" rx="2.200" stroke-width="0.700" />
       <rect class="bar" x="2.500" y="10.750" width="7" height="0.500" />
       {[a, b].map((n, half) => pips[n]!.map(([x, y]) => <circle class="pip" cx={x + 1} cy={y + (half === 0 ? 1 : 11)} r="0.950" />))}

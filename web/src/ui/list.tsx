@@ -11,6 +11,7 @@ import { count, shortDate, t } from "../text";
 import { Domino, Icon } from "./icons";
 import { roleName } from "./side";
 import { open as openMessage } from "./reader";
+import { forgetWriting, resume, unfinished } from "./writing";
 
 export function List() {
   const where = place.value;
@@ -27,6 +28,13 @@ export function List() {
           {(box?.role === "trash" || box?.role === "junk") && !where.search && box.totalEmails > 0 && <button class="button" onClick={() => empty(box.id)}>{t("emptyTrash")}</button>}
         </div>
       )}
+      {unfinished.value.map((k) => (
+        <p class="notice unfinished" role="status" key={k.draft.key}>
+          <span>{t("unfinished", k.draft.subject || k.draft.to[0]?.email || t("noSubject"))}</span>
+          <button class="button primary" onClick={() => resume(k)}>{t("goOnWriting")}</button>
+          <button class="button" onClick={() => void forgetWriting(k.draft.key)}>{t("discard")}</button>
+        </p>
+      ))}
       <Rows />
     </section>
   );

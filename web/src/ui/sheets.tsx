@@ -1,11 +1,11 @@
 import { lazy } from "./lazy";
 import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { identities, messages, readMessages } from "../state/mail";
-import { sheet, say, type Sheet } from "../state/screen";
+import { sheet, say } from "../state/screen";
 import { account, attempt, client } from "../state/session";
 import { t } from "../text";
+import { Ask, Frame } from "./above";
 import { keys } from "./shell";
 
 const Settings = lazy(() => import("./settings").then((m) => m.Settings));
@@ -20,36 +20,6 @@ export function Sheets() {
     case "ask": return <Ask s={s} />;
     case "redirect": return <Redirect id={s.id} />;
   }
-}
-
-export function Frame({ title, small, children }: { title: string; small?: boolean; children: ComponentChildren }) {
-  const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    const e = box.current!;
-    e.showModal();
-    return () => e.close();
-  }, []);
-  return (
-    <dialog class={`sheet ${small ? "small" : ""}`} ref={box} aria-label={title} onClose={() => (sheet.value = null)} onClick={(e) => { if (e.target === e.currentTarget) sheet.value = null; }}>
-      <h2>{title}</h2>
-      {children}
-    </dialog>
-  );
-}
-
-function Ask({ s }: { s: Extract<Sheet, { kind: "ask" }> }) {
-  const text = useSignal(s.input ?? "");
-  return (
-    <Frame title={s.title} small>
-      <form onSubmit={(e) => { e.preventDefault(); sheet.value = null; s.done(s.input === undefined ? true : text.value); }}>
-        {s.input === undefined ? <p>{s.text}</p> : <label class="field"><span>{s.text}</span><input value={text.value} onInput={(e) => (text.value = e.currentTarget.value)} autofocus /></label>}
-        <div class="ends">
-          <button type="button" class="button" onClick={() => (sheet.value = null)}>{t("cancel")}</button>
-          <button class={`button ${s.danger ? "danger" : "primary"}`}>{s.yes}</button>
-        </div>
-      </form>
-    </Frame>
-  );
 }
 
 function Source({ id }: { id: string }) {

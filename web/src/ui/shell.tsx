@@ -10,6 +10,7 @@ import { preferences } from "../state/prefs";
 import { cursor, menu, narrow, openMenu, reading, say, selected, sheet, sideOpen, toasts } from "../state/screen";
 import { online, person, signOut } from "../state/session";
 import { t } from "../text";
+import { Menu, Toasts } from "./above";
 import { Domino, DominoFace, Icon } from "./icons";
 import { List } from "./list";
 import { open, Reader, step } from "./reader";
@@ -44,6 +45,7 @@ export function Shell() {
         <button class="tool only-wide" aria-label={t("settings")} title={t("settings")} onClick={() => (sheet.value = { kind: "settings" })}><Icon name="settings" /></button>
         <button class="tool" aria-label={`${t("account")}: ${person.value.name}`} title={person.value.name} onClick={(e) => openMenu(e.currentTarget, [
           { text: t("settings"), icon: "settings", run: () => (sheet.value = { kind: "settings" }) },
+          ...(person.value.admin ? [{ text: t("administration"), icon: "overview", run: () => location.assign("/admin/") }] : []),
           { text: t("secondFactor"), icon: "settings", run: () => location.assign("/auth/") },
           { text: t("signOut"), icon: "out", run: () => void signOut() },
         ])}><Domino of={person.value.address || person.value.name} size={34} /></button>
@@ -56,14 +58,7 @@ export function Shell() {
       {writers.value.length > 0 && <Suspense>{writers.value.map((d) => <Writer key={d.key} draft={d} />)}</Suspense>}
       <Sheets />
       <Menu />
-      <div class="toasts" role="status" aria-live="polite">
-        {toasts.value.map((x) => (
-          <div class="toast" key={x.key}>
-            {x.text}
-            {x.action && <button class="button" onClick={() => { toasts.value = toasts.value.filter((y) => y !== x); x.action!.run(); }}>{x.action.text}</button>}
-          </div>
-        ))}
-      </div>
+      <Toasts />
     </div>
   );
 }
@@ -112,42 +107,6 @@ function Search() {
         </div>
       )}
     </form>
-  );
-}
-
-function Menu() {
-  const m = menu.value;
-  const box = useRef<HTMLUListElement>(null);
-  useEffect(() => {
-    if (!m) return;
-    const before = document.activeElement as HTMLElement | null;
-    box.current?.querySelector("button")?.focus();
-    const away = (e: Event) => {
-      if (!box.current?.contains(e.target as Node)) menu.value = null;
-    };
-    addEventListener("pointerdown", away);
-    return () => {
-      removeEventListener("pointerdown", away);
-      before?.focus();
-    };
-  }, [m]);
-  if (!m) return null;
-  return (
-    <ul class="menu" role="menu" ref={(e: HTMLUListElement | null) => { box.current = e; if (e) { e.style.left = `${m.x}px`; e.style.top = `${Math.max(8, m.y)}px`; } }}
-      onKeyDown={(e) => {
-        const all = [...box.current!.querySelectorAll("button")];
-        const at = all.indexOf(document.activeElement as HTMLButtonElement);
-        if (e.key === "Escape") menu.value = null;
-        else if (e.key === "ArrowDown") all[(at + 1) % all.length]?.focus();
-        else if (e.key === "ArrowUp") all[(at + all.length - 1) % all.length]?.focus();
-        else return;
-        e.preventDefault();
-        e.stopPropagation();
-      }}>
-      {m.items.map((i) => (
-        <li role="none"><button role="menuitem" onClick={() => { menu.value = null; i.run(); }}>{i.icon && <Icon name={i.icon as Parameters<typeof Icon>[0]["name"]} />}{i.text}</button></li>
-      ))}
-    </ul>
   );
 }
 

@@ -4,7 +4,6 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Address, Id } from "../jmap/types";
 import { Offline } from "../jmap/client";
-import * as db from "../state/db";
 import { byRole, identities, rows, sync } from "../state/mail";
 import { intend, takeBack } from "../state/outbox";
 import { preferences } from "../state/prefs";
@@ -13,7 +12,7 @@ import { account, attempt, client, session } from "../state/session";
 import { size, t } from "../text";
 import { edit, type CommandName, type Editor } from "./editor";
 import { Icon, type IconName } from "./icons";
-import { closeWriter, writers, type Attached, type Draft } from "./writing";
+import { closeWriter, forgetWriting, holdWriting, keepWriting, writers, type Attached, type Draft } from "./writing";
 
 const isAddress = (s: string) => /^[^\s@<>,;]+@[^\s@<>,;]+$/u.test(s);
 
@@ -67,11 +66,14 @@ export function Writer({ draft }: { draft: Draft }) {
   const dirty = useRef(false);
   const ended = useRef(false);
 
+  /** The message as it stands. */
+  const now = (): Draft => ({ ...d, html: editor.current?.html() ?? d.html, attachments: attachments.value });
+
   const touched = () => {
     dirty.current = true;
     clearTimeout(timer.current);
     timer.current = setTimeout(() => void save(), 1500);
-    void db.keep("facts", `writing:${d.key}`, { ...d, html: editor.current?.html() ?? d.html, attachments: attachments.value });
+    void keepWriting(now(), false);
   };
 
   useEffect(() => {
@@ -79,12 +81,14 @@ export function Writer({ draft }: { draft: Draft }) {
     editor.current = e;
     if (d.to.length > 0) e.view.focus();
     else document.getElementById(`to-${d.key}`)?.focus();
+    const release = holdWriting(d.key);
     const leave = (ev: BeforeUnloadEvent) => {
       if (dirty.current || uploads.value.length > 0) ev.preventDefault();
     };
     addEventListener("beforeunload", leave);
     return () => {
       removeEventListener("beforeunload", leave);
+      release();
       clearTimeout(timer.current);
       e.destroy();
     };
@@ -120,6 +124,7 @@ export function Writer({ draft }: { draft: Draft }) {
         if (!made) throw new Error((answer["notCreated"] as Record<string, { description?: string; type: string }>)["d"]?.description ?? "");
         d.id = made.id;
         status.value = t("draftSaved");
+        if (!dirty.current && !ended.current) await keepWriting(now(), true);
       } catch (e) {
         dirty.current = true;
         status.value = e instanceof Offline ? t("draftKept") : t("refusedByServer", e instanceof Error ? e.message : "");
@@ -161,7 +166,7 @@ export function Writer({ draft }: { draft: Draft }) {
   const end = async () => {
     ended.current = true;
     clearTimeout(timer.current);
-    await db.remove("facts", `writing:${d.key}`);
+    await forgetWriting(d.key);
     closeWriter(d.key);
   };
 
@@ -184,7 +189,7 @@ export function Writer({ draft }: { draft: Draft }) {
     const domain = i.email.split("@")[1] ?? "localhost";
     const whole = { ...email(), messageId: [`${crypto.randomUUID()}@${domain}`], sentAt: new Date().toISOString().replace(/\.\d+Z$/u, "Z") };
     const seconds = preferences.value.undoSeconds;
-    const kept = { ...d, html: editor.current!.html(), attachments: attachments.value };
+    const kept = now();
     const intention = await intend({
       kind: "send", account: account.value, at: Date.now() + seconds * 1000, email: whole, identity: d.identity, drafts: drafts.id, sent: sent.id, replaces: d.id ? [d.id] : [], answered: d.answered,
       envelope: { mailFrom: { email: i.email }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
@@ -195,6 +200,7 @@ export function Writer({ draft }: { draft: Draft }) {
         text: t("undo"),
         run: () => void takeBack(intention.key).then((was) => {
           if (!was) return;
+          void keepWriting(kept, false);
           writers.value = [...writers.value, kept];
           say(t("sendTakenBack"));
         }),
@@ -216,7 +222,7 @@ export function Writer({ draft }: { draft: Draft }) {
     clearTimeout(timer.current);
     await save();
     if (!dirty.current) await end();
-    else closeWriter(d.key); // it stays in this browser, and is offered again
+    else closeWriter(d.key); // it stays in this browser, and is offered at the next start
     void sync();
   };
 

@@ -2,9 +2,12 @@
 // is loaded when it is needed first.
 
 import { signal } from "@preact/signals";
+import { SignedOut } from "../jmap/client";
+import * as db from "../state/db";
 import type { Address, Id, Message } from "../jmap/types";
 import { messages, readMessages } from "../state/mail";
 import { identities } from "../state/mail";
+import { account, client } from "../state/session";
 import { fullDate, t } from "../text";
 import { safeHTML } from "./html";
 
@@ -17,7 +20,8 @@ export interface Attached {
 }
 
 export interface Draft {
-  key: number;
+  /** Of no other message that is written, in this page or another. */
+  key: string;
   /** The e-mail of the draft at the server, if it is there. */
   id: Id | null;
   identity: Id;
@@ -38,7 +42,70 @@ export type Asked =
   | { kind: "draft"; id: Id };
 
 export const writers = signal<Draft[]>([]);
-let serial = 0;
+
+/** What this browser keeps of a message that is written; saved: the server has all of it as the draft with its id. */
+export interface Kept {
+  draft: Draft;
+  account: Id;
+  at: number;
+  saved: boolean;
+}
+
+/** What was being written when a page ended, to be offered again. */
+export const unfinished = signal<Kept[]>([]);
+
+const factOf = (key: string) => `writing:${key}`;
+const lockOf = (key: string) => `doublet:writing:${key}`;
+
+/** Keeps a message as it is written. */
+export async function keepWriting(draft: Draft, saved: boolean): Promise<void> {
+  const kept: Kept = { draft: { ...draft }, account: account.value, at: Date.now(), saved };
+  await db.keep("facts", factOf(draft.key), kept);
+}
+
+/** Forgets it: it was sent, or discarded, or is a draft at the server. */
+export async function forgetWriting(key: string): Promise<void> {
+  unfinished.value = unfinished.value.filter((k) => k.draft.key !== key);
+  await db.remove("facts", factOf(key));
+}
+
+/** Says that this page writes a message, so that no other page offers it; what it returns ends that, as does the page's end. */
+export function holdWriting(key: string): () => void {
+  let release: () => void = () => undefined;
+  const held = new Promise<void>((done) => (release = done));
+  void navigator.locks?.request(lockOf(key), () => held).catch(() => undefined);
+  return release;
+}
+
+/** Looks what was being written when a page ended, and offers it. */
+export async function findUnfinished(): Promise<void> {
+  const keys = ((await db.keys("facts")) ?? []).filter((k): k is string => typeof k === "string" && k.startsWith("writing:"));
+  if (keys.length === 0) return;
+  const held = new Set((await navigator.locks?.query().catch(() => undefined))?.held?.map((l) => l.name));
+  const found: Kept[] = [];
+  for (const k of keys) {
+    const kept = await db.get<Kept>("facts", k);
+    if (!kept?.draft || held.has(lockOf(kept.draft.key)) || kept.account !== account.value) continue;
+    found.push(kept);
+  }
+  // A draft of the server that is there no more was sent or discarded elsewhere meanwhile.
+  const ids = found.flatMap((k) => (k.saved && k.draft.id ? [k.draft.id] : []));
+  let gone = new Set<Id>();
+  if (ids.length > 0) {
+    await client.call("Email/get", { accountId: account.value, ids, properties: ["id"] }).then(
+      (answer) => (gone = new Set(answer["notFound"] as Id[])),
+      (e: unknown) => { if (e instanceof SignedOut) throw e; },
+    );
+  }
+  for (const k of found) if (k.saved && k.draft.id && gone.has(k.draft.id)) await forgetWriting(k.draft.key);
+  unfinished.value = found.filter((k) => !(k.saved && k.draft.id && gone.has(k.draft.id))).sort((a, b) => b.at - a.at);
+}
+
+/** Goes on with what was being written. */
+export function resume(k: Kept): void {
+  unfinished.value = unfinished.value.filter((x) => x !== k);
+  writers.value = [...writers.value, k.draft];
+}
 
 const escaped = (s: string) => s.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 export const textToHTML = (s: string) => s.split("\n").map((l) => `<p>${escaped(l)}</p>`).join("");
@@ -76,7 +143,7 @@ function prefixed(prefix: string, subject: string | null): string {
 /** Opens a writer. */
 export async function write(asked: Asked): Promise<void> {
   const identity = identities.value[0]?.id ?? "";
-  const draft: Draft = { key: ++serial, id: null, identity, to: [], cc: [], bcc: [], subject: "", html: "", attachments: [], inReplyTo: null, references: null, answered: null };
+  const draft: Draft = { key: crypto.randomUUID(), id: null, identity, to: [], cc: [], bcc: [], subject: "", html: "", attachments: [], inReplyTo: null, references: null, answered: null };
   if (asked.kind === "new") {
     Object.assign(draft, { to: asked.to ?? [], cc: asked.cc ?? [], bcc: asked.bcc ?? [], subject: asked.subject ?? "", html: (asked.text ? textToHTML(asked.text) : "<p></p>") + signature(identity) });
   } else {
@@ -142,6 +209,6 @@ export function mailto(link: string): Asked | undefined {
   return asked;
 }
 
-export function closeWriter(key: number): void {
+export function closeWriter(key: string): void {
   writers.value = writers.value.filter((d) => d.key !== key);
 }

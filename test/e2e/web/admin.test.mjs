@@ -1,0 +1,199 @@
+// Administration in the browser: what an administrator does, and what others may not.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { barriers, base, browser, deliver, open } from "./world.mjs";
+
+after(() => browser.close());
+
+async function enter(page, path = "", user = "alice") {
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  await page.goto(`${base}/admin/${path}`);
+  await page.fill("input[name=user]", user);
+  await page.fill("input[name=password]", "demo");
+  await page.click("button.primary");
+  await page.waitForSelector(user === "alice" ? ".stage" : ".gate-card [role=alert]");
+}
+
+const line = (page, text) => page.locator(".lines .line", { hasText: text }).first();
+const toast = (page, text) => page.locator(".toast", { hasText: text }).first().waitFor();
+
+test("who is no administrator is told so, and no verb is run for them", async () => {
+  const page = await open();
+  await enter(page, "", "bob");
+  assert.match(await page.textContent(".gate-card"), /role Admin/);
+  const status = await page.evaluate(async () => {
+    const { csrf } = await (await fetch("/auth/session", { headers: { Accept: "application/json" } })).json();
+    return (await fetch("/admin/verbs/user/list", { method: "POST", headers: { "X-CSRF-Token": csrf }, body: "{}" })).status;
+  });
+  assert.equal(status, 403);
+  await page.context().close();
+});
+
+test("a person is added, found, changed, given an app password and a new password, disabled, removed and brought back", async () => {
+  const page = await open();
+  await enter(page, "#/people");
+  await page.click("text=Add a person");
+  await page.fill("dialog input[name=name]", "Frida Falk");
+  await page.fill("dialog input[name=short]", "frida");
+  await page.click("dialog >> text=Make one up");
+  const password = await page.inputValue("dialog input[name=new-password]");
+  assert.ok(password.length > 15);
+  await page.fill("dialog input[name=quota]", "2 GB");
+  await page.click("dialog button.primary");
+  await toast(page, "Frida Falk is added");
+  await page.waitForSelector(".detail h1:has-text('Frida Falk')");
+  assert.match(await page.textContent(".facts"), /2 GB/);
+  const other = await open();
+  await other.goto(base);
+  await other.fill("input[name=user]", "frida");
+  await other.fill("input[name=password]", password);
+  await other.click("button.primary");
+  await other.waitForSelector(".frame");
+
+  await page.fill("[data-find]", "FALK");
+  await page.waitForFunction(() => document.querySelectorAll(".lines .line").length === 1);
+  await page.fill("[data-find]", "frida@exam");
+  await page.waitForFunction(() => document.querySelectorAll(".lines .line").length === 1);
+  await page.click(".opened .button");
+  await page.fill("dialog input >> nth=0", "Frida Falkenberg");
+  await page.click("dialog button.primary");
+  await page.waitForSelector(".detail h1:has-text('Frida Falkenberg')");
+
+  await page.fill(".inline-form input", "her telephone");
+  await page.click("text=Make an app password");
+  await page.waitForSelector(".secret code");
+  await page.waitForSelector(".plain-list >> text=her telephone");
+
+  await page.click("text=Disable");
+  await page.waitForSelector("dialog:has-text('mail to them is refused')");
+  await page.click("dialog button.danger");
+  await page.waitForSelector(".detail .notice:has-text('disabled')");
+  await other.reload();
+  await other.waitForSelector("input[name=password]");
+  await page.click(".detail .notice button");
+  await page.waitForSelector(".detail .notice:has-text('disabled')", { state: "detached" });
+
+  await page.click("text=Set a new password");
+  await page.fill("dialog input[name=new-password]", "short");
+  await page.click("dialog button.primary");
+  assert.equal(await page.locator("dialog").count(), 1); // too short: the browser says so
+  await page.fill("dialog input[name=new-password]", "quite-long-enough");
+  await page.click("dialog button.primary");
+  await toast(page, "password of Frida Falkenberg is set");
+
+  await page.click(".detail .danger:has-text('Remove')");
+  await page.click("dialog button.danger");
+  await page.click(".toast:has-text('is removed') >> text=Bring back");
+  await toast(page, "is back");
+  await line(page, "Frida Falkenberg").waitFor();
+  assert.deepEqual([...page.wrong, ...other.wrong], []);
+  await page.context().close();
+  await other.context().close();
+});
+
+test("groups, databases, domains: members, access lists, service, records", async () => {
+  const page = await open();
+  await enter(page, "#/groups");
+  await page.click("text=Add a group");
+  await page.fill("dialog input[name=name]", "Gardeners");
+  await page.fill("dialog textarea", "alice\nbob@example.com");
+  await page.click("dialog button.primary");
+  await page.waitForSelector(".detail h2:has-text('2 members')");
+  await page.click("[aria-label='Remove Bob Cratchit']");
+  await page.waitForSelector(".detail h2:has-text('1 members')");
+
+  await page.click(".side >> text=Databases");
+  await page.fill("[data-find]", "carol");
+  await line(page, "Carol").click();
+  await page.waitForSelector(".detail .table >> text=INBOX");
+  await page.fill(".detail .inline-form input", "bob");
+  await page.click(".detail .inline-form button");
+  await page.waitForSelector(".plain-list >> text=Bob Cratchit");
+  await page.click("text=Take out of service");
+  await page.click("dialog button.danger");
+  await page.waitForSelector(".detail .notice:has-text('out of service')");
+  await page.click(".detail .notice button");
+  await page.waitForSelector(".detail .notice", { state: "detached" });
+  await page.click(".detail .buttons >> text=Check");
+  await toast(page, "is clean");
+
+  await page.click(".side >> text=Domains and DNS");
+  await line(page, "example.com").click();
+  await page.waitForSelector(".records >> text=v=spf1 mx ~all");
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("the queue, sessions, statistics and the log are live; what administrators did stands there", async () => {
+  const page = await open();
+  await enter(page, "#/queue");
+  // A route on hold keeps mail in the queue.
+  const verb = (name, args) => page.evaluate(async ([name, args]) => {
+    const { csrf } = await (await fetch("/auth/session", { headers: { Accept: "application/json" } })).json();
+    return (await fetch(`/admin/verbs/${name}`, { method: "POST", headers: { "X-CSRF-Token": csrf }, body: JSON.stringify(args) })).text();
+  }, [name, args]);
+  await verb("route/add", { pattern: "held.example", hold: true });
+  await verb("user/set", { name: "carol", forward: ["far@held.example"] });
+  await deliver("mallory@elsewhere.example", "carol@example.com", "From: mallory@elsewhere.example\nTo: carol@example.com\nSubject: goes on\n\nx");
+  await line(page, "far@held.example").click({ timeout: 20_000 });
+  await page.waitForSelector(".detail >> text=Recipients");
+  await page.click(".detail .buttons >> text=Hold");
+  await page.waitForSelector(".detail .facts >> text=held");
+  await page.click(".detail .buttons >> text=Release");
+  await page.click(".detail .danger:has-text('Drop')");
+  await page.waitForSelector("dialog:has-text('nobody is told')");
+  await page.click("dialog button.danger");
+  await page.waitForSelector("text=Nothing waits");
+  await page.click("[role=tab] >> text=Trace");
+  await page.fill(".inline-form input", "far@held.example");
+  await page.click(".inline-form button");
+  await page.waitForSelector(".trace >> text=dropped");
+
+  await page.click(".side >> text=Sessions");
+  await page.waitForSelector(".table >> text=Alice Liddell");
+  await page.click(".side >> text=Statistics");
+  await page.waitForSelector(".chart .over", { state: "attached" });
+  await page.fill("[data-find]", "Mail.TotalRouted");
+  await page.click(".stats .link:has-text('Mail.TotalRouted')");
+  await page.waitForSelector(".own-chart >> text=Mail.TotalRouted");
+  await page.click(".side >> text=Log");
+  await page.click("text=only administrators");
+  await page.waitForSelector(".log >> text=verb=\"queue drop\" by=\"Alice Liddell\"");
+  await page.click(".side >> text=Overview");
+  await page.waitForSelector(".headline");
+  await page.click(".side >> text=Cluster");
+  await page.waitForSelector("text=This server is in no cluster");
+  assert.deepEqual(page.wrong.filter((w) => !/500/.test(w)), []);
+  await page.context().close();
+});
+
+test("nobody is kept out: axe finds nothing, wide and narrow, light and dark, in three languages; keys lead everywhere", async () => {
+  for (const [at, pages] of [[{}, ["overview", "people", "groups", "databases", "domains", "queue", "sessions", "statistics", "log", "cluster"]], [{ width: 390, height: 844, dark: true, language: "de-DE" }, ["overview", "people", "queue", "log"]], [{ width: 1024, dark: true, language: "zh-CN" }, ["people", "statistics"]]]) {
+    const page = await open(at);
+    await enter(page);
+    for (const name of pages) {
+      await page.evaluate((n) => { location.hash = `#/${n}`; }, name);
+      await page.waitForTimeout(250);
+      if (["people", "groups", "databases"].includes(name)) {
+        await page.locator(".lines .line").first().click();
+        await page.waitForSelector(".detail");
+      }
+      assert.deepEqual(await barriers(page), [], `${name} ${JSON.stringify(at)}`);
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, `${name} is wider than the window`);
+    }
+    if (!at.width) {
+      await page.keyboard.press("g");
+      await page.keyboard.press("p");
+      await page.waitForSelector(".bar h2:has-text('People')");
+      await page.keyboard.press("/");
+      assert.equal(await page.evaluate(() => document.activeElement?.hasAttribute("data-find")), true);
+      await page.click("text=Add a person");
+      assert.deepEqual(await barriers(page), [], "the sheet of a person");
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("dialog", { state: "detached" });
+    }
+    assert.deepEqual(page.wrong.filter((w) => !/500/.test(w)), []);
+    await page.context().close();
+  }
+});

@@ -1,0 +1,88 @@
+// What is being written is kept in the browser, and offered again.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { base, browser, open, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+async function begin(page, to, subject, text) {
+  await page.keyboard.press("c");
+  await page.waitForSelector(".writer .ProseMirror");
+  await page.keyboard.type(`${to},`);
+  await page.fill(".writer .subject input", subject);
+  await page.click(".writer .ProseMirror");
+  await page.keyboard.type(text);
+}
+
+/** How many messages this browser keeps as they are written. */
+const kept = (page) => page.evaluate(() => new Promise((resolve) => {
+  const opening = indexedDB.open("doublet:alice@example.com");
+  opening.onsuccess = () => {
+    const all = opening.result.transaction("facts").objectStore("facts").getAllKeys();
+    all.onsuccess = () => { opening.result.close(); resolve(all.result.filter((k) => String(k).startsWith("writing:")).length); };
+  };
+}));
+
+test("what was being written is offered again after a reload; two pages do not mix", async () => {
+  const one = await open();
+  one.on("dialog", (d) => void d.accept()); // leaving with something unsaved is asked about
+  await signIn(one);
+  await begin(one, "bob@example.com", "First page", "Words of the first");
+  const two = await one.context().newPage();
+  two.on("dialog", (d) => void d.accept());
+  await two.goto(base);
+  await two.waitForSelector(".row .subject");
+  assert.equal(await two.locator(".unfinished").count(), 0); // the first page has it
+  await begin(two, "carol@example.com", "Second page", "Words of the second");
+  await two.waitForFunction(() => document.querySelector(".writer .ProseMirror").textContent.includes("second"));
+
+  await one.reload();
+  await one.waitForSelector(".unfinished:has-text('First page')");
+  assert.equal(await one.locator(".unfinished").count(), 1);
+  await one.click(".unfinished .primary");
+  await one.waitForSelector(".writer .ProseMirror:has-text('Words of the first')");
+  assert.match(await one.textContent(".writer .token"), /bob/);
+
+  await two.close({ runBeforeUnload: false });
+  await one.click(".writer [aria-label='Discard draft']");
+  await one.waitForSelector(".toast:has-text('Draft discarded')");
+  await one.reload();
+  await one.waitForSelector(".unfinished:has-text('Second page')");
+  assert.equal(await one.locator(".unfinished").count(), 1);
+  await one.click(".unfinished .primary");
+  await one.waitForSelector(".writer .ProseMirror:has-text('Words of the second')");
+  await one.click(".writer footer .primary");
+  await one.waitForSelector(".toast:has-text('Sent in')");
+  assert.equal(await kept(one), 0);
+  await one.reload();
+  await one.waitForSelector(".row .subject");
+  assert.equal(await one.locator(".unfinished").count(), 0);
+  assert.deepEqual(one.wrong, []);
+});
+
+test("a draft that was sent or discarded elsewhere is not offered", async () => {
+  const page = await open();
+  page.on("dialog", (d) => void d.accept());
+  await signIn(page);
+  await begin(page, "bob@example.com", "Gone elsewhere", "x");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  const other = await open();
+  await signIn(other);
+  await other.click(".folder:has-text('Drafts')");
+  const line = other.locator(".row", { hasText: "Gone elsewhere" }).first();
+  await line.click({ modifiers: ["Control"] });
+  await other.keyboard.press("#");
+  await other.waitForSelector(".toast:has-text('moved to Trash')");
+  await other.click(".folder:has-text('Trash')");
+  await other.locator(".row", { hasText: "Gone elsewhere" }).first().waitFor();
+  await other.click(".list .bar >> text=Empty");
+  await other.click("dialog .danger");
+  await other.waitForSelector("text=Nothing here");
+  await page.reload();
+  await page.waitForSelector(".row .subject");
+  for (let i = 0; i < 50 && (await kept(page)) > 0; i++) await page.waitForTimeout(100);
+  assert.equal(await kept(page), 0);
+  assert.equal(await page.locator(".unfinished").count(), 0);
+  assert.deepEqual([...page.wrong, ...other.wrong], []);
+});
