@@ -174,14 +174,14 @@ func follow(reply *dns.Msg, name string, kind uint16, out *raw, steps *int) (str
 }
 
 // negativeTTL is how long nothing stays nothing: what the zone says (RFC 2308 §5), bounded. An
-// answer that does not say is not kept.
+// answer that does not say is kept as short as a failure: a burst of mail asks once, and nothing goes round.
 func negativeTTL(reply *dns.Msg) time.Duration {
 	for _, rr := range reply.Ns {
 		if soa, ok := rr.(*dns.SOA); ok {
 			return min(time.Duration(min(soa.Minttl, soa.Hdr.Ttl))*time.Second, maxNegativeTTL)
 		}
 	}
-	return 0
+	return failureTTL
 }
 
 // unescape joins the strings of a TXT record and gives back the bytes that the library shows as

@@ -97,7 +97,7 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]zone.Fault{
 		"servfail": zone.ServFail, "refused": zone.Refuse, "timeout": zone.Timeout, "wrong id": zone.WrongID,
-		"wrong question": zone.WrongName, "garbage": zone.Garbage,
+		"wrong question": zone.WrongName, "garbage": zone.Garbage, "referral": zone.Referral,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +117,24 @@ func TestFaults(t *testing.T) {
 				t.Errorf("healed: %v %v", got, err)
 			}
 		})
+	}
+}
+
+// TestNegativeWithoutSOA: nothing that nobody says how long to believe is believed for a second; a burst asks once.
+func TestNegativeWithoutSOA(t *testing.T) {
+	t.Parallel()
+	z, r, f := world(t, "$TTL 60\nexample.com. A 192.0.2.1\n")
+	for i, name := range []string{"example.com", "none.example.com"} { // no such data, no such name
+		for range 3 {
+			if got, _, err := r.MX(context.Background(), name); !errors.Is(err, ErrNotFound) {
+				t.Errorf("%v %v", got, err)
+			}
+		}
+		f.Time.Advance(time.Second)
+		_, _, _ = r.MX(context.Background(), name)
+		if n := z.Asked(name); n != 2 {
+			t.Errorf("%d: asked %d times, want twice", i, n)
+		}
 	}
 }
 

@@ -38,19 +38,42 @@ func (r *Resolver) exchange(name string, kind uint16) (reply *dns.Msg, trusted b
 			s := servers[at]
 			reply, bad := r.once(s.address, name, kind)
 			if bad == nil {
-				switch reply.Rcode {
-				case dns.RcodeSuccess, dns.RcodeNameError:
+				switch {
+				case referral(reply):
+					bad = fmt.Errorf("%s refers to other servers", s.address)
+				case reply.Rcode == dns.RcodeSuccess, reply.Rcode == dns.RcodeNameError:
 					if at != first {
 						r.first.Store(uint32(at))
 					}
 					return reply, s.trusted, nil
+				default:
+					bad = fmt.Errorf("%s answered %s", s.address, dns.RcodeToString[reply.Rcode])
 				}
-				bad = fmt.Errorf("%s answered %s", s.address, dns.RcodeToString[reply.Rcode])
 			}
 			err = fmt.Errorf("%w: %w", ErrTemporary, bad)
 		}
 	}
 	return nil, false, err
+}
+
+// referral says that a server knows nothing itself and names others: one that does not resolve for us. It has not said
+// that there is nothing.
+//
+// Implements: RFC 2308 §2.2 A referral is no answer
+func referral(reply *dns.Msg) bool {
+	if reply.Rcode != dns.RcodeSuccess || len(reply.Answer) > 0 {
+		return false
+	}
+	named := false
+	for _, rr := range reply.Ns {
+		switch rr.Header().Rrtype {
+		case dns.TypeSOA:
+			return false
+		case dns.TypeNS:
+			named = true
+		}
+	}
+	return named
 }
 
 // once asks one server: over UDP, over TCP where the answer does not fit, and without extensions

@@ -58,6 +58,9 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	case Garbage:
 		_, _ = w.Write([]byte{byte(q.Id >> 8), byte(q.Id), 0x81, 0x80, 0, 1, 0, 9, 0, 0, 0, 0, 0xc0, 0x0c})
 		return
+	case Referral:
+		m.Rcode, m.Answer, m.Extra, m.RecursionAvailable = dns.RcodeSuccess, nil, nil, false
+		m.Ns = []dns.RR{&dns.NS{Hdr: dns.RR_Header{Name: "example.", Rrtype: dns.TypeNS, Class: dns.ClassINET, Ttl: 300}, Ns: "ns.example."}}
 	case ManyMX:
 		m.Rcode, m.Answer = dns.RcodeSuccess, manyMX(asked.Name)
 	}

@@ -27,6 +27,7 @@ const (
 	Stranger        // answers with records of another name
 	Truncate        // answers TC and nothing over UDP
 	Garbage         // answers what is no message
+	Referral        // names other servers and answers nothing
 	ManyMX          // answers with 1,000 MX, the preferred last
 )
 
