@@ -17,14 +17,16 @@ import (
 	"time"
 )
 
-// binary is built once for all tests of the package.
+// binary is built once for all tests of the package, as it is shipped.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "doublet-e2e")
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "doublet")
-	out, err := exec.Command("go", "build", "-o", path, "doublet/cmd/doublet").CombinedOutput()
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "doublet/cmd/doublet")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}

@@ -32,6 +32,7 @@ var Programs = map[string]string{
 	"pebble-challtestsrv": "pebble",
 	"dpkg-deb":            "dpkg",
 	"lintian":             "lintian",
+	"strip":               "binutils",
 	"systemd-analyze":     "systemd",
 	"ip":                  "iproute2",
 	"postfix":             "postfix",
