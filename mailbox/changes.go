@@ -24,13 +24,27 @@ type Changes struct {
 
 func (c *Changes) count() int { return len(c.Created) + len(c.Updated) + len(c.Destroyed) }
 
-// since checks that what changed since a state can be told to the person.
-func (d *Reading) since(s, now State) error {
+// tells checks that what changed since a state can be told to the person.
+func (d *Reading) tells(s, now State) error {
 	c := d.r.Counters()
 	if s.base() < c.Floor || !c.Ledger.Knows(s.Mod) || !c.Ledger.Knows(s.Base) || s.Access != now.Access || s.Mod > c.Ledger.Last {
 		return ErrForgotten
 	}
 	return nil
+}
+
+// since begins to tell what changed of one type since a state. One of another type may lie above its latest change.
+func (d *Reading) since(s State, of func(*States) State) (out Changes, err error) {
+	states, err := d.States()
+	if err != nil {
+		return out, err
+	}
+	out.State = of(&states)
+	if err := d.tells(s, out.State); err != nil {
+		return Changes{}, err
+	}
+	out.State.Mod = max(out.State.Mod, s.Mod)
+	return out, nil
 }
 
 // walk goes through the changes of messages since a state in their order.
@@ -141,17 +155,10 @@ func (d *Reading) walk(s State) (*walk, error) {
 //
 // Implements: RFC 8621 §4.3 Email/changes
 func (d *Reading) EmailChanges(since State, limit int) (Changes, error) {
-	var out Changes
-	states, err := d.States()
+	out, err := d.since(since, func(s *States) State { return s.Email })
 	if err != nil {
 		return out, err
 	}
-	if err := d.since(since, states.Email); err != nil {
-		return out, err
-	}
-	out.State = states.Email
-	// A state of another type may lie above the latest message.
-	out.State.Mod = max(out.State.Mod, since.Mod)
 	w, err := d.walk(since)
 	if err != nil {
 		return out, err
@@ -198,12 +205,8 @@ type touchedThread struct {
 //
 // Implements: RFC 8621 §3.2 Thread/changes
 func (d *Reading) ThreadChanges(since State, limit int) (Changes, error) {
-	var out Changes
-	states, err := d.States()
+	out, err := d.since(since, func(s *States) State { return s.Email })
 	if err != nil {
-		return out, err
-	}
-	if err := d.since(since, states.Email); err != nil {
 		return out, err
 	}
 	w, err := d.walk(since)
@@ -215,8 +218,6 @@ func (d *Reading) ThreadChanges(since State, limit int) (Changes, error) {
 		return out, err
 	}
 	list := slices.SortedFunc(maps.Keys(touched), func(a, b note.UNID) int { return cmp.Compare(touched[a].mod, touched[b].mod) })
-	out.State = states.Email
-	out.State.Mod = max(out.State.Mod, since.Mod)
 	if limit > 0 && len(list) > limit {
 		// Each change has a MODSEQ of its own, and so has the last one of each thread.
 		list = list[:limit]
@@ -291,20 +292,15 @@ func (w *walk) thread(thread note.UNID) (live, old bool, err error) {
 //
 // Implements: RFC 8621 §2.2 Mailbox/changes
 func (d *Reading) FolderChanges(since State, limit int) (Changes, error) {
-	var out Changes
-	states, err := d.States()
+	out, err := d.since(since, func(s *States) State { return s.Folders })
 	if err != nil {
-		return out, err
-	}
-	if err := d.since(since, states.Folders); err != nil {
 		return out, err
 	}
 	list, err := d.folderChanges(since)
 	if err != nil {
 		return out, err
 	}
-	out.State, out.CountsOnly = states.Folders, true
-	out.State.Mod = max(out.State.Mod, since.Mod)
+	out.CountsOnly = true
 	if limit > 0 && len(list) > limit {
 		list = list[:limit]
 		out.More, out.State = true, since.part(list[limit-1].mod, list[limit-1].order())
@@ -456,7 +452,7 @@ func (f *File) QueryChanges(ctx context.Context, q *Query, since State, limit in
 		if out.States, err = d.States(); err != nil {
 			return err
 		}
-		if err := d.since(since, out.States.Email); err != nil {
+		if err := d.tells(since, out.States.Email); err != nil {
 			return err
 		}
 		x := f.querying(ctx, l, r, q)

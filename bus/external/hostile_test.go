@@ -127,31 +127,36 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// echoes starts two servers; ask lets the first ask the second for an echo.
+func (w *world) echoes(t *testing.T) (buses []bus.Bus, ask func() error) {
+	t.Helper()
+	var members []bus.Member
+	for _, name := range []string{"a", "b"} {
+		h := w.Server(name).(*server)
+		b := h.Start(bus.Grant{}, func(b bus.Bus) {
+			b.Handle("test.echo", func(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) { return body, nil })
+		})
+		t.Cleanup(func() { b.Close() })
+		buses, members = append(buses, b), append(members, h.Member())
+	}
+	for _, b := range buses {
+		b.SetMembers(members)
+	}
+	return buses, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := buses[0].Request(ctx, buses[1].Self(), "test.echo", nil)
+		return err
+	}
+}
+
 // TestLost: the NATS goes away and comes back; requests meanwhile fail soon.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	n := runNATS(t, &natsserver.Options{})
 	port := n.Addr().String()
 	w := world{bustest.Found(t), "nats://" + port}
-	hosts := []*server{w.Server("a").(*server), w.Server("b").(*server)}
-	var members []bus.Member
-	var buses []bus.Bus
-	for _, h := range hosts {
-		b := h.Start(bus.Grant{}, func(b bus.Bus) {
-			b.Handle("test.echo", func(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) { return body, nil })
-		})
-		defer b.Close()
-		buses, members = append(buses, b), append(members, h.Member())
-	}
-	for _, b := range buses {
-		b.SetMembers(members)
-	}
-	ask := func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_, err := buses[0].Request(ctx, buses[1].Self(), "test.echo", nil)
-		return err
-	}
+	_, ask := w.echoes(t)
 	bustest.Eventually(t, "they talk", ask)
 	at := n.Addr()
 	n.Shutdown()
@@ -176,25 +181,7 @@ func TestLater(t *testing.T) {
 	at := l.Addr().String()
 	l.Close()
 	w := world{bustest.Found(t), "nats://" + at}
-	hosts := []*server{w.Server("a").(*server), w.Server("b").(*server)}
-	var members []bus.Member
-	var buses []bus.Bus
-	for _, h := range hosts {
-		b := h.Start(bus.Grant{}, func(b bus.Bus) {
-			b.Handle("test.echo", func(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) { return body, nil })
-		})
-		defer b.Close()
-		buses, members = append(buses, b), append(members, h.Member())
-	}
-	for _, b := range buses {
-		b.SetMembers(members)
-	}
-	ask := func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_, err := buses[0].Request(ctx, buses[1].Self(), "test.echo", nil)
-		return err
-	}
+	buses, ask := w.echoes(t)
 	bustest.Eventually(t, "probes go directly", func() error {
 		_, err := buses[0].Probe(context.Background(), buses[1].Self())
 		return err
