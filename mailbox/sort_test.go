@@ -1,17 +1,12 @@
 package mailbox_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,39 +16,10 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
+	"doublet/test/external"
 	"doublet/wire/imap"
 	"doublet/wire/mime"
 )
-
-// corpus is real messages, those that lie beside the repository; without them the test is skipped.
-func corpus(t *testing.T, most int) (messages []string) {
-	t.Helper()
-	archive := "../../shared/corpus/spamassassin-easy_ham-spam.tar.xz"
-	if _, err := os.Stat(archive); err != nil {
-		t.Skip("skipped: the corpus is not there")
-	}
-	dir := t.TempDir()
-	if out, err := exec.Command("tar", "xJf", archive, "-C", dir).CombinedOutput(); err != nil {
-		t.Skipf("skipped: tar cannot unpack the corpus: %v %s", err, out)
-	}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || len(messages) == most {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if i := bytes.IndexByte(b, '\n'); bytes.HasPrefix(b, []byte("From ")) && i > 0 {
-			b = b[i+1:]
-		}
-		if bytes.IndexByte(b, 0) < 0 {
-			messages = append(messages, string(mime.AppendCRLF(nil, b)))
-		}
-		return err
-	})
-	if err != nil || len(messages) < most {
-		t.Fatal(len(messages), err)
-	}
-	return messages
-}
 
 // letter is a message as the brute force knows it.
 type letter struct {
@@ -168,7 +134,7 @@ func uidsOf(found []mailbox.Match) (out []uint32) {
 // Implements: RFC 5256 §3 SORT, checked against brute force
 func TestSortCorpus(t *testing.T) {
 	t.Parallel()
-	messages := corpus(t, 600)
+	messages := external.Corpus(t, 600)
 	w := newWorld(t, 0)
 	all := w.post(messages)
 	v := w.open("INBOX")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"doublet/mailbox"
+	"doublet/test/external"
 	"doublet/wire/imap"
 	"doublet/wire/mime"
 )
@@ -177,7 +178,7 @@ func threadText(list []imap.ThreadNode) string {
 // Implements: RFC 5256 §3 THREAD, checked against brute force
 func TestThreadCorpus(t *testing.T) {
 	t.Parallel()
-	messages := corpus(t, 600)
+	messages := external.Corpus(t, 600)
 	w := newWorld(t, 0)
 	all := w.post(messages)
 	got, err := w.open("INBOX").Thread(w.ctx, &mailbox.Criteria{}, mailbox.References, false, mailbox.SearchOptions{})

@@ -118,9 +118,8 @@ func (x *Index) openEngine(dir string, o *Options) (*pebble.DB, error) {
 	for i := range opt.Levels {
 		opt.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		opt.Levels[i].BlockSize = 16 << 10
-		opt.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.FastestCompression }
+		opt.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.BalancedCompression }
 	}
-	opt.Levels[len(opt.Levels)-1].Compression = func() *sstable.CompressionProfile { return sstable.BalancedCompression }
 	return pebble.Open(dir, opt)
 }
 

@@ -30,7 +30,7 @@ const (
 
 // Format is the version of what is written here, and of the making of words: an index of another one is
 // made anew.
-const Format = 1
+const Format = 2
 
 func dbKey(space byte, db note.DatabaseID) []byte {
 	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 40), space), uint64(db))

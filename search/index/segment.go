@@ -27,7 +27,7 @@ const (
 	batchSize = 512 << 10
 )
 
-// A block of a dictionary is the offset of its first list in the postings of the segment, then terms in order:
+// A block of a dictionary begins with the trigrams of its terms. Behind them stands the offset of its first list in the postings of the segment, then terms in order:
 // how many bytes it shares with the one before, the bytes behind, how many documents have it, the length of
 // its list × 2 + 1 where it stands right there.
 //
@@ -44,6 +44,7 @@ type segmentWriter struct {
 	// pause is asked after every batch.
 	pause func() error
 
+	grams trigrams
 	block []byte
 	first []byte // the first term of block
 	last  []byte // the last term written
@@ -99,6 +100,7 @@ func (w *segmentWriter) term(t []byte) {
 		}
 	}
 	w.last = append(w.last[:0], t...)
+	w.grams.add(t, shared)
 	w.block = append(w.block, byte(shared), byte(len(t)-shared))
 	w.block = append(w.block, t[shared:]...)
 	w.block = binary.AppendUvarint(w.block, uint64(w.count))
@@ -134,8 +136,8 @@ func (w *segmentWriter) endChunk() {
 
 func (w *segmentWriter) endBlock() {
 	if len(w.block) > 0 {
-		w.put(append(partKey(spaceTerms, w.db, w.info.ID), w.first...), w.block)
-		w.block = w.block[:0]
+		w.put(append(partKey(spaceTerms, w.db, w.info.ID), w.first...), append(w.grams[:len(w.grams):len(w.grams)], w.block...))
+		w.block, w.grams = w.block[:0], trigrams{}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"doublet/note"
-	"doublet/note/pack"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -259,8 +258,8 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 		v.terms = it
 	}
 	prefix := partKey(spaceTerms, v.db, at.seg)
-	ok := false
-	if p.How == Exact || p.How == Prefix {
+	ok, scans := false, p.How == Infix || p.How == Suffix
+	if !scans {
 		// The last block that begins at the term or before it.
 		v.scratch = append(append(append(v.scratch[:0], prefix...), p.Text...), 0)
 		ok = v.terms.SeekLT(v.scratch)
@@ -276,10 +275,13 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 		if err != nil {
 			return false, engineError(err)
 		}
+		if scans && !mayHold(row, p.Text) {
+			continue
+		}
 		b.begin(row)
 		for b.next() {
 			switch {
-			case p.Fits(b.term):
+			case p.How == Infix && b.contains(p.Text), p.How != Infix && p.Fits(b.term):
 				list, err := b.postings()
 				if err != nil {
 					return false, err
@@ -291,7 +293,7 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 				if err != nil || !more || p.How == Exact {
 					return more, err
 				}
-			case (p.How == Exact || p.How == Prefix) && string(b.term) > p.Text:
+			case !scans && string(b.term) > p.Text:
 				return true, nil
 			}
 		}
@@ -308,9 +310,11 @@ type blockReader struct {
 	seg  uint32
 	docs uint32 // documents of the segment
 
-	r      pack.Reader
+	row    []byte // what is left of the block
 	offset uint64 // of the next list
 	term   []byte
+	shared int // how much of term is that of the one before
+	found  int // where the first place of what Infix looks for ends in term, 0 where there is none
 	count  uint64 // documents that have it
 	inline []byte
 	at     uint64
@@ -321,33 +325,70 @@ type blockReader struct {
 }
 
 func (b *blockReader) begin(row []byte) {
-	b.r = pack.Reader{B: row}
-	b.offset = b.r.Uvarint()
-	b.term = b.term[:0]
+	b.row, b.term, b.found = row, b.term[:0], 0
+	if len(row) < len(trigrams{}) {
+		b.bad = true
+		return
+	}
+	b.row = row[len(trigrams{}):]
+	b.offset = b.uvarint()
+}
+
+// uvarint reads a number. A string is looked for in every term of a dictionary, so it is quick about short ones.
+func (b *blockReader) uvarint() uint64 {
+	if len(b.row) > 0 && b.row[0] < 0x80 {
+		v := b.row[0]
+		b.row = b.row[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(b.row)
+	if n <= 0 {
+		b.bad, b.row = true, nil
+		return 0
+	}
+	b.row = b.row[n:]
+	return v
 }
 
 func (b *blockReader) next() bool {
-	if len(b.r.B) == 0 || b.r.Bad {
-		b.bad = b.bad || b.r.Bad
+	if len(b.row) == 0 || b.bad {
 		return false
 	}
-	shared, n := int(b.r.Byte()), int(b.r.Byte())
-	if shared > len(b.term) {
+	if len(b.row) < 2 || int(b.row[0]) > len(b.term) || int(b.row[1]) > len(b.row)-2 {
 		b.bad = true
 		return false
 	}
-	b.term = append(b.term[:shared], b.r.Take(n)...)
-	b.count = b.r.Uvarint()
-	size := b.r.Uvarint()
+	end := 2 + int(b.row[1])
+	b.shared = int(b.row[0])
+	b.term = append(b.term[:b.shared], b.row[2:end]...)
+	b.row = b.row[end:]
+	b.count = b.uvarint()
+	size := b.uvarint()
 	b.size, b.inline = size>>1, nil
 	if size&1 != 0 {
-		b.inline = b.r.Take(int(b.size))
+		if b.size > uint64(len(b.row)) {
+			b.bad = true
+			return false
+		}
+		b.inline, b.row = b.row[:b.size], b.row[b.size:]
 	} else {
 		b.at = b.offset
 		b.offset += b.size
 	}
-	b.bad = b.r.Bad
 	return !b.bad
+}
+
+// contains says whether text stands anywhere in the term. What is that of the term before was looked at with it.
+func (b *blockReader) contains(text string) bool {
+	if text == "" || b.found > 0 && b.found <= b.shared {
+		return true
+	}
+	from := max(0, b.shared-len(text)+1)
+	b.found = 0
+	if i := bytes.Index(b.term[from:], unsafeBytes(text)); i >= 0 {
+		b.found = from + i + len(text)
+	}
+	return b.found > 0
 }
 
 // postings is the list of the term at hand.

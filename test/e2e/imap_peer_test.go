@@ -1,57 +1,22 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"doublet/client/imap"
+	"doublet/test/external"
 	wire "doublet/wire/imap"
-	"doublet/wire/mime"
 )
-
-// letters is real messages, those that lie beside the repository; without them the test is skipped.
-func letters(t *testing.T, most int) (messages [][]byte) {
-	t.Helper()
-	archive := "../../../shared/corpus/spamassassin-easy_ham-spam.tar.xz"
-	if _, err := os.Stat(archive); err != nil {
-		t.Skip("skipped: the corpus is not there")
-	}
-	dir := t.TempDir()
-	if out, err := exec.Command("tar", "xJf", archive, "-C", dir).CombinedOutput(); err != nil {
-		t.Skipf("skipped: tar cannot unpack the corpus: %v %s", err, out)
-	}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || len(messages) == most {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if i := bytes.IndexByte(b, '\n'); bytes.HasPrefix(b, []byte("From ")) && i > 0 {
-			b = b[i+1:]
-		}
-		if bytes.IndexByte(b, 0) < 0 {
-			messages = append(messages, mime.AppendCRLF(nil, b))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return messages
-}
 
 // TestSortLikeDovecot: two servers with the same messages sort and thread them alike.
 //
 // Implements: RFC 5256 §3 SORT and THREAD, against a foreign server
 func TestSortLikeDovecot(t *testing.T) {
-	messages := letters(t, 400)
+	messages := external.Corpus(t, 400)
 	port := dovecot(t)
 	clients := []*imap.Client{imapClient(t, demo(t).port["imap"], "alice", "demo"), imapClient(t, port, "alice", "far")}
 	for i, c := range clients {
@@ -61,7 +26,7 @@ func TestSortLikeDovecot(t *testing.T) {
 		}
 		for k, raw := range messages {
 			date := time.Unix(1_000_000_000+int64(k*7919%1000), 0).UTC()
-			if _, err := c.Append(folder, nil, date, bytes.NewReader(raw), int64(len(raw))); err != nil {
+			if _, err := c.Append(folder, nil, date, strings.NewReader(raw), int64(len(raw))); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,0 +1,45 @@
+package external
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"doublet/wire/mime"
+)
+
+// Corpus is real messages, as they travel: those that lie beside the repository, in an order that is always the same, at
+// most so many (0: all). Without them the test is skipped.
+func Corpus(t testing.TB, most int) (messages []string) {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	archive := filepath.Join(filepath.Dir(here), "../../../shared/corpus/spamassassin-easy_ham-spam.tar.xz")
+	if _, err := os.Stat(archive); err != nil {
+		t.Skip("skipped: the corpus is not there")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "xJf", archive, "-C", dir).CombinedOutput(); err != nil {
+		t.Skipf("skipped: tar cannot unpack the corpus: %v %s", err, out)
+	}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || most > 0 && len(messages) == most {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if i := bytes.IndexByte(b, '\n'); bytes.HasPrefix(b, []byte("From ")) && i > 0 {
+			b = b[i+1:]
+		}
+		if bytes.IndexByte(b, 0) < 0 {
+			messages = append(messages, string(mime.AppendCRLF(nil, b)))
+		}
+		return err
+	})
+	if err != nil || len(messages) < most || len(messages) == 0 {
+		t.Fatalf("%d messages of the corpus: %v", len(messages), err)
+	}
+	return messages
+}
