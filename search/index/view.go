@@ -313,8 +313,8 @@ type blockReader struct {
 	row    []byte // what is left of the block
 	offset uint64 // of the next list
 	term   []byte
-	shared int // how much of term is that of the one before
-	found  int // where the first place of what Infix looks for ends in term, 0 where there is none
+	shared int    // how much of term is that of the one before
+	found  int    // where the first place of what Infix looks for ends in term, 0 where there is none
 	count  uint64 // documents that have it
 	inline []byte
 	at     uint64
