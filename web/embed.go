@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/json"
 	"io/fs"
+	"regexp"
 	"strings"
 )
 
@@ -53,4 +54,24 @@ func Tokens() string {
 		panic(err) // the file is named above
 	}
 	return string(raw)
+}
+
+// Font is a file of the typeface, and which characters it has (the CSS descriptor unicode-range).
+type Font struct{ Path, Range string }
+
+var fontFace = regexp.MustCompile(`@font-face\{[^}]*url\(([^)]*)\)[^}]*unicode-range:([^;}]*)`)
+
+// Fonts are the files of the typeface, as the built style sheet names them.
+func Fonts() (list []Font) {
+	names, _ := fs.Glob(Client(), "assets/*.css") // the pattern is well-formed
+	for _, name := range names {
+		sheet, err := fs.ReadFile(Client(), name)
+		if err != nil {
+			panic(err) // it was there a moment ago, within the binary
+		}
+		for _, m := range fontFace.FindAllSubmatch(sheet, -1) {
+			list = append(list, Font{strings.Trim(string(m[1]), `"'/`), string(m[2])})
+		}
+	}
+	return list
 }

@@ -89,6 +89,7 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 	if err := h.openAdmin(sessions); err != nil {
 		return err
 	}
+	h.openLite(sessions, memory)
 	closePush, err := h.openJMAP(in, who, sessions, memory)
 	if err != nil {
 		return err

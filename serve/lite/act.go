@@ -1,0 +1,243 @@
+package lite
+
+import (
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+)
+
+// act does something to messages: to those that are checked in a list, or to the one that is read.
+func (v *visit) act() error {
+	do := v.form.Get("do")
+	if do == "undo" {
+		return v.undo()
+	}
+	var ids []note.UNID
+	for _, s := range v.form.Values["m"] {
+		u, err := unid(s)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(ids, u) && len(ids) < perPage {
+			ids = append(ids, u)
+		}
+	}
+	if len(ids) == 0 {
+		return v.back("nothingSelected", 0, "")
+	}
+	folders, err := mailbox.Visible(v.box.Folders(v.ctx))
+	if err != nil {
+		return err
+	}
+	a := action{v: v, folders: folders}
+	if s := v.form.Get("f"); s != "" {
+		if a.from, err = unid(s); err != nil {
+			return err
+		}
+	}
+	switch do {
+	case "read", "unread":
+		return a.keyword(ids, mailbox.Seen, do == "read")
+	case "flag", "unflag":
+		return a.keyword(ids, mailbox.Flagged, do == "flag")
+	case "archive":
+		return a.moveToUse(ids, "Archive", "archivedCount")
+	case "junk":
+		return a.moveToUse(ids, "Junk", "junkCount")
+	case "notjunk":
+		return a.moveToUse(ids, mailbox.Inbox, "movedCount")
+	case "move":
+		to, err := unid(v.form.Get("to"))
+		if err != nil {
+			return err
+		}
+		return a.move(ids, to, "movedCount")
+	case "delete":
+		return a.remove(ids)
+	}
+	return errForm
+}
+
+// action is work on messages of a mail file.
+type action struct {
+	v       *visit
+	folders []mailbox.Folder
+	from    note.UNID // the folder that they were shown in; zero for a search
+}
+
+func (a *action) folder(u note.UNID) *mailbox.Folder {
+	for i := range a.folders {
+		if a.folders[i].UNID == u {
+			return &a.folders[i]
+		}
+	}
+	return nil
+}
+
+// each changes messages; those that are gone are passed over. It gives how many changed.
+func (a *action) each(ids []note.UNID, fn func(c *mailbox.Changing, id note.ID, i int) error) (int, error) {
+	r, err := a.v.box.Change(a.v.ctx, len(ids), func(c *mailbox.Changing, i int) error {
+		id, err := c.Find(ids[i])
+		if err != nil {
+			return err
+		}
+		return fn(c, id, i)
+	})
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	var failed error
+	for _, err := range r.Errs {
+		switch {
+		case err == nil:
+			n++
+		case !errors.Is(err, mailbox.ErrNoMessage) || len(ids) == 1:
+			failed = err
+		}
+	}
+	if n > 0 {
+		failed = nil // what could be done is done, and told
+	}
+	return n, failed
+}
+
+func (a *action) keyword(ids []note.UNID, word string, on bool) error {
+	n, err := a.each(ids, func(c *mailbox.Changing, id note.ID, _ int) error { return c.SetKeyword(id, word, on) })
+	if err != nil {
+		return err
+	}
+	return a.v.back("done", n, "")
+}
+
+func (a *action) moveToUse(ids []note.UNID, name, said string) error {
+	for i := range a.folders {
+		if use(&a.folders[i], a.v.box.Prefix()) == name {
+			return a.move(ids, a.folders[i].UNID, said)
+		}
+	}
+	return errNotFound
+}
+
+// move puts messages into a folder, and takes them out of the one that they were shown in; where a search showed them, out
+// of all others.
+func (a *action) move(ids []note.UNID, to note.UNID, said string) error {
+	if a.folder(to) == nil {
+		return errNotFound
+	}
+	was := make([]note.UNID, len(ids))
+	moved := make([]bool, len(ids))
+	n, err := a.each(ids, func(c *mailbox.Changing, id note.ID, i int) error {
+		moved[i] = false
+		m, err := c.Email(id)
+		if err != nil {
+			return err
+		}
+		in := slices.Collect(m.Folders)
+		was[i] = in[0]
+		drop := slices.DeleteFunc(slices.Clone(in), func(u note.UNID) bool { return u == to })
+		if slices.Contains(in, a.from) {
+			was[i] = a.from
+			drop = []note.UNID{a.from}
+		}
+		if len(drop) == 0 || was[i] == to {
+			return nil // it is there
+		}
+		moved[i] = true
+		return c.SetFolders(id, []note.UNID{to}, drop)
+	})
+	if err != nil {
+		return err
+	}
+	var back []byte
+	for i := range ids {
+		if moved[i] {
+			back = append(append(back, ids[i][:]...), was[i][:]...)
+		}
+	}
+	return a.v.back(said, n, base64.RawURLEncoding.EncodeToString(back), "to", to.String())
+}
+
+// remove puts messages into the Trash, and destroys those that are there, or where there is none.
+func (a *action) remove(ids []note.UNID) error {
+	here := a.folder(a.from)
+	inTrash := here != nil && here.SpecialUse == "Trash"
+	if !inTrash {
+		for i := range a.folders {
+			if a.folders[i].SpecialUse == "Trash" {
+				return a.move(ids, a.folders[i].UNID, "deletedCount")
+			}
+		}
+	}
+	n, err := a.each(ids, func(c *mailbox.Changing, id note.ID, _ int) error { return c.Destroy(id) })
+	if err != nil {
+		return err
+	}
+	return a.v.back("destroyedCount", n, "")
+}
+
+// undo moves messages back to where they were.
+func (v *visit) undo() error {
+	raw, err := base64.RawURLEncoding.DecodeString(v.form.Get("undo"))
+	if err != nil || len(raw)%32 != 0 || len(raw) > perPage*32 {
+		return errForm
+	}
+	from, err := unid(v.form.Get("to"))
+	if err != nil {
+		return err
+	}
+	var ids, was []note.UNID
+	for ; len(raw) > 0; raw = raw[32:] {
+		ids, was = append(ids, note.UNID(raw[:16])), append(was, note.UNID(raw[16:32]))
+	}
+	a := action{v: v}
+	n, err := a.each(ids, func(c *mailbox.Changing, id note.ID, i int) error {
+		return c.SetFolders(id, []note.UNID{was[i]}, []note.UNID{from})
+	})
+	if err != nil {
+		return err
+	}
+	return v.back("undone", n, "")
+}
+
+// saidKeys are what a page may say because the address says so: nothing that others made up.
+var saidKeys = []string{
+	"done", "undone", "nothingSelected", "archivedCount", "deletedCount", "movedCount", "junkCount", "destroyedCount", "messageSent", "draftSaved", "discarded", "saved",
+}
+
+// back shows the list again, or the message that was read where it is still there, with what came of it.
+func (v *visit) back(said string, n int, undo string, more ...string) error {
+	query := []string{"said", said, "n", strconv.Itoa(n), "undo", undo}
+	query = append(query, more...)
+	if m := v.form.Get("back"); m != "" && (said == "done" || said == "nothingSelected") {
+		return v.leave(pathRead, append(query, "m", m)...)
+	}
+	return v.leave(Path, append(query, "f", v.form.Get("f"), "q", v.form.Get("q"), "p", v.form.Get("p"))...)
+}
+
+// toldOf says what came of what was done, by the address that back made.
+func (v *visit) toldOf(p *frame) {
+	key := v.form.Get("said")
+	if !slices.Contains(saidKeys, key) || p.Said != "" {
+		return
+	}
+	n, _ := strconv.Atoi(v.form.Get("n"))
+	where := ""
+	to := v.form.Get("to")
+	if p.Nav != nil {
+		for _, f := range p.Nav.Folders {
+			if to != "" && strings.Contains(f.Href, to) {
+				where = f.Name
+			}
+		}
+	}
+	p.say(key, key == "nothingSelected", n, where)
+	if undo := v.form.Get("undo"); undo != "" && len(undo) < 2000 {
+		p.Undo = &undoing{undo, to}
+	}
+}

@@ -1,0 +1,466 @@
+package lite
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/mail"
+	"doublet/mail/compose"
+	"doublet/mail/identity"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/imap"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+)
+
+func envelopeOf(m *mailbox.Email) (*mime.Envelope, error) {
+	text, err := m.Envelope()
+	if err != nil {
+		return nil, err
+	}
+	e, err := imap.ParseEnvelope(text)
+	if err != nil {
+		return &mime.Envelope{}, nil // what cannot be told is left out
+	}
+	return e, nil
+}
+
+// problem is what is wrong with what was typed.
+type problem struct {
+	key    string
+	values []any
+}
+
+func (e *problem) Error() string { return e.key }
+
+// message writes what the form holds. strict refuses what cannot be sent; a draft may be unfinished.
+func (v *visit) message(x *identity.List, strict bool) ([]byte, *identity.Identity, error) {
+	f := v.form
+	as := x.Find(f.Get("identity"))
+	if as == nil && len(x.All) > 0 {
+		as = &x.All[0]
+	}
+	if as == nil {
+		return nil, nil, &problem{"notAllowed", nil}
+	}
+	w := compose.Writer{Env: v.s.env, MaxSize: v.s.files.MessageSize()}
+	from, ok := compose.Address(as.Name, as.Email)
+	if !ok {
+		return nil, nil, &problem{"badAddress", []any{as.Email}}
+	}
+	w.Fields = append(w.Fields, compose.Field{Name: "From", Words: from})
+	some := false
+	for _, name := range []string{"To", "Cc", "Bcc"} {
+		words, err := addressWords(f.line(strings.ToLower(name)), strict)
+		if err != nil {
+			return nil, nil, err
+		}
+		if name == "Bcc" && strict {
+			words = joined(words, listed(as.BCC))
+		}
+		if words != nil {
+			some = true
+			w.Fields = append(w.Fields, compose.Field{Name: name, Words: words})
+		}
+	}
+	if strict && !some {
+		return nil, nil, &problem{"noRecipients", nil}
+	}
+	if words := listed(as.ReplyTo); words != nil {
+		w.Fields = append(w.Fields, compose.Field{Name: "Reply-To", Words: words})
+	}
+	w.Fields = append(w.Fields, compose.Field{Name: "Subject", Words: compose.EncodeText(clip(f.line("subject"), 10_000))})
+	refs, err := v.references()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.Fields = append(w.Fields, refs...)
+	files, err := v.attachments()
+	if err != nil {
+		return nil, nil, err
+	}
+	text := &compose.Part{Type: "text", Subtype: "plain", IsText: true, Text: f.Get("text")}
+	raw, err := w.Message(compose.Body(text, nil, nil, files))
+	if err == nil && len(raw) > v.s.files.MessageSize() {
+		err = mailbox.ErrTooBig
+	}
+	return raw, as, err
+}
+
+// addressWords reads addresses as people type them, with commas or semicolons between.
+func addressWords(typed string, strict bool) (words []string, err error) {
+	if strings.TrimSpace(strings.Trim(typed, ",; ")) == "" {
+		return nil, nil
+	}
+	for _, a := range mime.ParseAddressList([]byte(semicolons(typed))) {
+		if a.Group {
+			continue
+		}
+		email := a.Mailbox
+		if a.Host != "" {
+			email += "@" + a.Host
+		}
+		_, bad := smtp.ParsePath(email)
+		if strict && (bad != nil || a.Host == "") {
+			return nil, &problem{"badAddress", []any{clip(email, 100)}}
+		}
+		one, ok := compose.Address(mailName(&a), email)
+		if !ok {
+			return nil, &problem{"badAddress", []any{clip(email, 100)}}
+		}
+		words = joined(words, one)
+	}
+	if words == nil {
+		return nil, &problem{"badAddress", []any{clip(typed, 100)}}
+	}
+	return words, nil
+}
+
+// semicolons turns those between addresses into commas; in a group, which has a colon, and in quotes they stay.
+func semicolons(s string) string {
+	if strings.ContainsAny(s, `":`) {
+		return s
+	}
+	return strings.ReplaceAll(s, ";", ",")
+}
+
+// joined puts addresses behind others.
+func joined(words, more []string) []string {
+	if len(words) > 0 && len(more) > 0 {
+		words[len(words)-1] += ","
+	}
+	return append(words, more...)
+}
+
+// listed are the addresses of an identity, which stand there as JMAP has them.
+func listed(text string) (words []string) {
+	var list []struct{ Name, Email string }
+	if text == "" || json.Unmarshal([]byte(text), &list) != nil {
+		return nil
+	}
+	for _, a := range list {
+		if one, ok := compose.Address(a.Name, a.Email); ok {
+			words = joined(words, one)
+		}
+	}
+	return words
+}
+
+// maxReferences bounds the message ids of a thread that an answer names.
+const maxReferences = 50
+
+// references are the fields by which an answer is found to be one: of what it answers, or as the draft has them.
+func (v *visit) references() ([]compose.Field, error) {
+	from, draft := v.form.Get("re"), false
+	if from == "" && v.form.Get("draft") != "" {
+		from, draft = ":"+v.form.Get("draft"), true
+	}
+	if from == "" {
+		return nil, nil
+	}
+	ref, err := parseReference(from)
+	if err != nil {
+		return nil, nil // no reference that can be followed: a message of its own
+	}
+	l, _, err := v.referred(ref)
+	if errors.Is(err, errNotFound) || errors.Is(err, mailbox.ErrNoMessage) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	span, ok := l.index.Section(nil)
+	if !ok {
+		return nil, nil
+	}
+	head, err := l.body.AppendRange(nil, int64(span.HeaderStart), int64(min(span.BodyStart-span.HeaderStart, 1<<20)))
+	if err != nil {
+		return nil, err
+	}
+	refs, inReply := ids(head, "References"), ids(head, "In-Reply-To")
+	if !draft {
+		if refs == nil {
+			refs = inReply
+		}
+		own := ids(head, "Message-ID")
+		refs, inReply = append(refs, own...), own
+	}
+	if v.form.Get("kind") == "forward" {
+		inReply = nil
+	}
+	var out []compose.Field
+	if inReply != nil {
+		out = append(out, compose.Field{Name: "In-Reply-To", Words: inReply})
+	}
+	if refs != nil {
+		out = append(out, compose.Field{Name: "References", Words: refs[max(0, len(refs)-maxReferences):]})
+	}
+	return out, nil
+}
+
+// ids are the message ids of a field, in their brackets.
+func ids(head []byte, name string) (out []string) {
+	text, _ := mime.Get(head, name)
+	for w := range strings.FieldsSeq(text) {
+		if len(w) > 2 && len(w) < 500 && w[0] == '<' && w[len(w)-1] == '>' && !strings.ContainsAny(w[1:len(w)-1], "<>") && compose.ASCII(w) && compose.Printable(w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// attachments are the files that are kept, and those that were uploaded.
+func (v *visit) attachments() (out []*compose.Part, err error) {
+	for _, s := range v.form.Values["file"] {
+		ref, err := parseReference(s)
+		if err != nil || ref.place == "" || len(out) >= maxFiles {
+			return nil, errNotFound
+		}
+		l, _, err := v.referred(ref)
+		if err != nil {
+			return nil, err
+		}
+		p := l.partAt(ref.place)
+		if p == nil {
+			return nil, errNotFound
+		}
+		c, err := l.content(ref.place)
+		if err != nil {
+			return nil, err
+		}
+		if !v.form.room(c.Size) {
+			return nil, errBusy
+		}
+		part := filePart(fileName(p), p.Type+"/"+p.Subtype, c.Size)
+		part.Charset = p.Param("charset")
+		part.Content = func() ([]byte, error) { return c.Append(make([]byte, 0, c.Size), 0, c.Size) }
+		out = append(out, part)
+	}
+	for i := range v.form.files {
+		f := &v.form.files[i]
+		part := filePart(clip(f.name, 200), f.kind, int64(len(f.content)))
+		part.Content = func() ([]byte, error) { return f.content, nil }
+		out = append(out, part)
+	}
+	return out, nil
+}
+
+// filePart is an attachment of a name and media type, which may be anything that somebody said.
+func filePart(name, kind string, size int64) *compose.Part {
+	p := &compose.Part{Type: "application", Subtype: "octet-stream", Disposition: "attachment", Name: name, Size: size}
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
+	if t, sub, ok := strings.Cut(strings.TrimSpace(kind), "/"); ok && compose.Token(t) && compose.Token(sub) && t != "multipart" {
+		p.Type, p.Subtype = t, sub
+	}
+	return p
+}
+
+// store keeps a message in a folder of the person's own, in place of the draft that it was.
+func (v *visit) store(own *box, raw []byte, useOf string, words []string, old note.UNID) (u note.UNID, err error) {
+	c, err := v.s.files.Compose(v.ctx, raw)
+	if err != nil {
+		return u, err
+	}
+	defer c.Release()
+	r, err := own.Change(v.ctx, 1, func(w *mailbox.Changing, _ int) error {
+		folder, err := v.folderOfUse(w, own, useOf)
+		if err != nil {
+			return err
+		}
+		if !old.IsZero() {
+			m, err := w.EmailOf(old)
+			if err == nil && slices.Contains(slices.Collect(m.Keywords), mailbox.Draft) {
+				err = w.Destroy(m.ID)
+			}
+			if err != nil && !errors.Is(err, mailbox.ErrNoMessage) {
+				return err
+			}
+		}
+		u, err = w.Create(&mailbox.Imported{Composed: c, Folders: []note.UNID{folder}, Flags: mailbox.Flags{Seen: true, Keywords: words}, Received: v.s.env.Clock.Now()})
+		return err
+	})
+	if err == nil {
+		err = r.Errs[0]
+	}
+	return u, err
+}
+
+// folderOfUse finds the folder of a special use, and makes it where there is none.
+func (v *visit) folderOfUse(w *mailbox.Changing, own *box, useOf string) (note.UNID, error) {
+	list := w.Folders()
+	for i := range list {
+		if list[i].SpecialUse == useOf {
+			return list[i].UNID, nil
+		}
+	}
+	return w.CreateFolder(note.UNID{}, useOf, useOf, true)
+}
+
+// keepDraft keeps the form as a draft. Where something is wrong with what was typed, that is a page.
+func (v *visit) keepDraft() (*composePage, note.UNID, error) {
+	own, err := v.own()
+	if err != nil {
+		return nil, note.UNID{}, err
+	}
+	x, err := v.identities()
+	if err != nil {
+		return nil, note.UNID{}, err
+	}
+	raw, _, err := v.message(x, false)
+	if err != nil {
+		p, err := v.wrong(err)
+		return p, note.UNID{}, err
+	}
+	old, _ := note.ParseUNID(v.form.Get("draft")) // "" is none
+	u, err := v.store(own, raw, "Drafts", []string{mailbox.Draft}, old)
+	return nil, u, err
+}
+
+// wrong makes a page of what is wrong with what was typed.
+func (v *visit) wrong(err error) (*composePage, error) {
+	var told *problem
+	if !errors.As(err, &told) {
+		return nil, err
+	}
+	p, _, err := v.posted()
+	if err == nil {
+		p.say(told.key, true, told.values...)
+	}
+	return p, err
+}
+
+// sendLetter sends what the form holds. It is kept as a draft first: what goes wrong after that loses nothing.
+func (v *visit) sendLetter() error {
+	own, err := v.own()
+	if err != nil {
+		return err
+	}
+	x, err := v.identities()
+	if err != nil {
+		return err
+	}
+	raw, as, err := v.message(x, true)
+	if err != nil {
+		p, err := v.wrong(err)
+		return v.unfinished(p, err)
+	}
+	var to []mail.Addressee
+	sub := mail.Submission{Received: &mail.Received{Protocol: "HTTP"}, Submitter: &mail.Submitter{Who: v.id.Who, Address: v.id.Address}}
+	sub.Params.Size = -1
+	for _, s := range compose.Recipients(raw) {
+		path, err := smtp.ParsePath(s)
+		if err != nil {
+			p, err := v.wrong(&problem{"badAddress", []any{clip(s, 100)}})
+			return v.unfinished(p, err)
+		}
+		to = append(to, mail.Addressee{To: path})
+		sub.Params.UTF8 = sub.Params.UTF8 || !compose.ASCII(s)
+	}
+	if len(to) > v.s.opt.Recipients {
+		p, err := v.wrong(&problem{"refusedByServer", []any{itoa(v.s.opt.Recipients)}})
+		return v.unfinished(p, err)
+	}
+	if sub.From, err = smtp.ParsePath(as.Email); err != nil {
+		p, err := v.wrong(&problem{"badAddress", []any{as.Email}})
+		return v.unfinished(p, err)
+	}
+	old, _ := note.ParseUNID(v.form.Get("draft")) // "" is none
+	draft, err := v.store(own, raw, "Drafts", []string{mailbox.Draft}, old)
+	if err != nil {
+		return v.unfinished(nil, err)
+	}
+	v.form.Set("draft", draft.String())
+	sub.Message = slices.Clone(raw) // fields that may not leave are taken out of it
+	_, err = v.s.mail.Send(v.ctx, &sub, to, time.Time{})
+	return v.sent(own, draft, to, err)
+}
+
+// sent files a message that was sent, or tells why it was not.
+func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) error {
+	var refused []string
+	var why error
+	for i := range to {
+		if to[i].Refused != nil {
+			refused, why = append(refused, to[i].To.String()), to[i].Refused
+		}
+	}
+	if err == nil && len(refused) == len(to) {
+		err = why
+	}
+	var reply *smtp.Reply
+	if errors.As(err, &reply) {
+		p, err := v.wrong(&problem{"refusedByServer", []any{clip(reply.Error(), 300)}})
+		if p != nil {
+			p.Draft = draft.String()
+			p.Files = nil
+			if l, bad := v.open(own, draft, false); bad == nil {
+				v.hold(p, l, "")
+			}
+		}
+		return v.unfinished(p, err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.file(own, draft); err != nil {
+		// It is on its way: that is what matters to its writer. The draft stays where it is.
+		v.s.env.Log.Error("lite: a message that was sent could not be filed", "person", v.id.Name, "error", err)
+	}
+	v.box = own
+	if len(refused) > 0 {
+		p, _, err := v.framed("compose", note.UNID{})
+		if err != nil {
+			return err
+		}
+		p.say("notTaken", true, clip(strings.Join(refused, ", "), 500), clip(why.Error(), 300))
+		v.s.show(v.w, 200, "plain.html", p)
+		return nil
+	}
+	return v.leave(Path, "said", "messageSent")
+}
+
+// file moves what was a draft to the messages that were sent, and marks what it answers.
+func (v *visit) file(own *box, draft note.UNID) error {
+	r, err := own.Change(v.ctx, 1, func(c *mailbox.Changing, _ int) error {
+		m, err := c.EmailOf(draft)
+		if err != nil {
+			return err
+		}
+		id, in := m.ID, slices.Collect(m.Folders)
+		sent, err := v.folderOfUse(c, own, "Sent")
+		if err != nil {
+			return err
+		}
+		if err := c.SetKeyword(id, mailbox.Draft, false); err != nil {
+			return err
+		}
+		return c.SetFolders(id, []note.UNID{sent}, in)
+	})
+	if err == nil {
+		err = r.Errs[0]
+	}
+	ref, bad := parseReference(v.form.Get("re"))
+	if err != nil || bad != nil {
+		return err
+	}
+	word := mailbox.Answered
+	if v.form.Get("kind") == "forward" {
+		word = "$forwarded"
+	}
+	_, b, err := v.referred(ref)
+	if err != nil {
+		return nil // what was answered went meanwhile
+	}
+	_, err = b.Change(v.ctx, 1, func(c *mailbox.Changing, _ int) error {
+		id, err := c.Find(ref.id)
+		if err != nil {
+			return err
+		}
+		return c.SetKeyword(id, word, true)
+	})
+	return err
+}

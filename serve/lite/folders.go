@@ -1,0 +1,198 @@
+package lite
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+)
+
+// foldersPage is all folders of a mail file, to be changed.
+type foldersPage struct {
+	*frame
+	Folders []folderRow
+	Ask     *folderRow // to be deleted, or emptied
+	Empty   bool
+	MayNew  bool
+	Newer   string
+	Older   string
+}
+
+type folderRow struct {
+	ID, Name, Full, Href string
+	Delete, Empty        string // addresses at which it is asked once more
+	Total, Unread        uint32
+	Own                  bool // made by people: it can be renamed and deleted
+	CanEmpty             bool
+	Depth                int
+}
+
+// foldersOnPage keeps the page under 30 KB.
+const foldersOnPage = 30
+
+func (v *visit) foldersPage() (*foldersPage, []mailbox.Folder, error) {
+	fr, folders, err := v.framed("manageFolders", note.UNID{})
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &foldersPage{frame: fr}
+	if p.MayNew, err = v.box.MayCreate(v.ctx); err != nil {
+		return nil, nil, err
+	}
+	from := 0
+	for i := range folders {
+		if folders[i].UNID.String() == v.form.Get("from") {
+			from = i - i%foldersOnPage
+		}
+	}
+	to := min(len(folders), from+foldersOnPage)
+	for i := range folders[from:to] {
+		p.Folders = append(p.Folders, v.folderRow(&folders[from+i]))
+	}
+	if from > 0 {
+		p.Newer = v.at(pathFolders, "from", folders[from-foldersOnPage].UNID.String())
+	}
+	if to < len(folders) {
+		p.Older = v.at(pathFolders, "from", folders[to].UNID.String())
+	}
+	return p, folders, nil
+}
+
+func (v *visit) folderRow(f *mailbox.Folder) folderRow {
+	name, depth := v.folderName(f)
+	u := use(f, v.box.Prefix())
+	return folderRow{
+		ID: f.UNID.String(), Name: clip(name, 100), Full: clip(v.fullName(f), 200), Href: v.at(Path, "f", f.UNID.String()), Total: f.Total - f.Deleted, Unread: f.Unseen,
+		Delete: v.at(pathFolders, "delete", f.UNID.String()), Empty: v.at(pathFolders, "empty", f.UNID.String()),
+		Own: !slices.Contains(usual, u) && f.Rights&note.Remove != 0, CanEmpty: (u == "Trash" || u == "Junk") && f.Total > f.Deleted, Depth: min(depth, 4),
+	}
+}
+
+// folders shows them.
+func (v *visit) folders() error {
+	p, folders, err := v.foldersPage()
+	if err != nil {
+		return err
+	}
+	if ask := v.form.Get("delete") + v.form.Get("empty"); ask != "" {
+		for i := range folders {
+			if f := &folders[i]; f.UNID.String() == ask {
+				x := v.folderRow(f)
+				p.Ask, p.Empty = &x, v.form.Get("empty") != ""
+			}
+		}
+		if p.Ask == nil {
+			return errNotFound
+		}
+	}
+	v.toldOf(p.frame)
+	v.s.show(v.w, http.StatusOK, "folders.html", p)
+	return nil
+}
+
+// changeFolders makes, renames, deletes or empties one.
+func (v *visit) changeFolders() error {
+	f := v.form
+	err := v.changeFolder(f.Get("do"), f.line("name"), f.Get("f"))
+	if err == nil {
+		return v.leave(pathFolders, "said", "done")
+	}
+	status, key := refusal(err)
+	if status == http.StatusServiceUnavailable || errors.Is(err, errNotFound) {
+		return err
+	}
+	p, _, bad := v.foldersPage()
+	if bad != nil {
+		return bad
+	}
+	p.say(key, true)
+	v.s.show(v.w, status, "folders.html", p)
+	return nil
+}
+
+func (v *visit) changeFolder(do, name, id string) error {
+	folders, err := mailbox.Visible(v.box.Folders(v.ctx))
+	if err != nil {
+		return err
+	}
+	var at *mailbox.Folder
+	if id != "" {
+		if at, err = v.folderAt(folders, id); err != nil {
+			return err
+		}
+	}
+	switch {
+	case do == "new":
+		if strings.Contains(name, "/") {
+			return mailbox.ErrBadName
+		}
+		return v.change(func(c *mailbox.Changing) error {
+			var parent note.UNID
+			if at != nil {
+				parent = at.UNID
+			}
+			_, err := c.CreateFolder(parent, name, "", true)
+			return err
+		})
+	case at == nil:
+		return errNotFound
+	case do == "rename":
+		if strings.Contains(name, "/") || slices.Contains(usual, use(at, v.box.Prefix())) {
+			return mailbox.ErrBadName
+		}
+		return v.change(func(c *mailbox.Changing) error {
+			_, parent, _, err := c.FolderAt(at.UNID)
+			if err != nil {
+				return err
+			}
+			return c.MoveFolder(at.UNID, parent, name)
+		})
+	case do == "delete" && !slices.Contains(usual, use(at, v.box.Prefix())):
+		return v.box.Delete(v.ctx, at.Name)
+	case do == "empty" && (at.SpecialUse == "Trash" || at.SpecialUse == "Junk"):
+		return v.emptyFolder(at.UNID)
+	}
+	return errForm
+}
+
+func (v *visit) change(fn func(c *mailbox.Changing) error) error {
+	r, err := v.box.Change(v.ctx, 1, func(c *mailbox.Changing, _ int) error { return fn(c) })
+	if err == nil {
+		err = r.Errs[0]
+	}
+	return err
+}
+
+// emptyBatch is how many messages are destroyed in one update.
+const emptyBatch = 500
+
+// emptyFolder destroys what is in a folder, in pieces.
+func (v *visit) emptyFolder(u note.UNID) error {
+	for {
+		found, err := v.box.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{u}}, Limit: emptyBatch})
+		if err != nil || len(found.Hits) == 0 {
+			return err
+		}
+		r, err := v.box.Change(v.ctx, len(found.Hits), func(c *mailbox.Changing, i int) error {
+			m, err := c.Email(found.Hits[i].ID)
+			if err != nil {
+				return err
+			}
+			if in := slices.Collect(m.Folders); len(in) > 1 {
+				return c.SetFolders(m.ID, nil, []note.UNID{u}) // it stays where it is besides
+			}
+			return c.Destroy(m.ID)
+		})
+		if err != nil {
+			return err
+		}
+		for _, err := range r.Errs {
+			if err != nil && !errors.Is(err, mailbox.ErrNoMessage) {
+				return err
+			}
+		}
+	}
+}

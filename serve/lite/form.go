@@ -1,0 +1,166 @@
+package lite
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"doublet/serve/listen"
+)
+
+// form is what a browser sent.
+type form struct {
+	url.Values
+	files []file
+	mem   *listen.Budget
+	taken int64
+}
+
+// file is one that was uploaded.
+type file struct {
+	name, kind string
+	content    []byte
+}
+
+// Bounds of a form: fields and files.
+const (
+	maxFields = 2000
+	maxFiles  = 1000
+)
+
+// room takes memory for n more bytes: they are held as they came, in the message, and as the store has it.
+func (f *form) room(n int64) bool {
+	if !f.mem.Take(3 * n) {
+		return false
+	}
+	f.taken += 3 * n
+	return true
+}
+
+func (f *form) release() {
+	if f.taken > 0 {
+		f.mem.Give(f.taken)
+	}
+	f.taken, f.files = 0, nil
+}
+
+// readForm reads a form of either kind, into memory that it takes as the bytes come. What it has read is given with an error
+// too.
+func (s *Server) readForm(w http.ResponseWriter, r *http.Request, most int64) (*form, error) {
+	f := &form{Values: url.Values{}, mem: s.opt.Memory}
+	if r.ContentLength > most {
+		return f, errLarge
+	}
+	body := http.MaxBytesReader(w, io.NopCloser(listen.Paced(s.env, w, r.Body)), most)
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case err != nil:
+		return f, errForm
+	case kind == "application/x-www-form-urlencoded":
+		raw, err := f.take(body, maxForm)
+		if err == nil {
+			if f.Values, err = url.ParseQuery(string(raw)); err != nil || len(f.Values) > maxFields {
+				f.Values, err = url.Values{}, errForm
+			}
+		}
+		if err == nil {
+			err = f.check()
+		}
+		return f, err
+	case kind == "multipart/form-data" && params["boundary"] != "":
+		if err := f.parts(multipart.NewReader(body, params["boundary"])); err != nil {
+			return f, err
+		}
+		return f, f.check()
+	}
+	return f, errForm
+}
+
+func (f *form) parts(m *multipart.Reader) error {
+	for n := 0; ; n++ {
+		p, err := m.NextPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil || n > maxFields+maxFiles {
+			return formError(err)
+		}
+		name := p.FormName()
+		if p.FileName() == "" && name != "upload" {
+			raw, err := f.take(p, maxForm)
+			if err != nil {
+				return err
+			}
+			f.Add(name, string(raw))
+			continue
+		}
+		raw, err := f.take(p, -1)
+		if err != nil {
+			return err
+		}
+		if p.FileName() == "" && len(raw) == 0 || len(f.files) >= maxFiles {
+			continue // the empty field of a form without a file
+		}
+		f.files = append(f.files, file{p.FileName(), p.Header.Get("Content-Type"), raw})
+	}
+}
+
+// formError tells a body that is too large from one that is broken.
+func formError(err error) error {
+	var big *http.MaxBytesError
+	if errors.As(err, &big) {
+		return errLarge
+	}
+	return errForm
+}
+
+// take reads a part, of at most so many bytes where that is 0 or more.
+func (f *form) take(from io.Reader, most int64) ([]byte, error) {
+	var out []byte
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if !f.room(int64(n)) {
+				return nil, errBusy
+			}
+			out = append(out, buf[:n]...)
+		}
+		switch {
+		case most >= 0 && int64(len(out)) > most:
+			return nil, errLarge
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, formError(err)
+		}
+	}
+}
+
+// check refuses what is no text, and brings lines into one form.
+func (f *form) check() error {
+	for _, list := range f.Values {
+		for i, s := range list {
+			if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+				return errForm
+			}
+			list[i] = strings.ReplaceAll(s, "\r\n", "\n")
+		}
+	}
+	return nil
+}
+
+// line is a field that is one line.
+func (f *form) line(name string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, f.Get(name)))
+}

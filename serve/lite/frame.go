@@ -1,0 +1,166 @@
+package lite
+
+import (
+	"errors"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+)
+
+// frame is what every page has around what it is about.
+type frame struct {
+	*speech
+	Title string // a text's key, or a text
+	Style string
+	// Said is what came of what was asked for, Bad that it failed.
+	Said string
+	Bad  bool
+	Undo *undoing
+	// What follows is there for who is signed in.
+	Name, CSRF string
+	Box        *box
+	At         string // the page's mail file as a query: "?b=…", or ""
+	Query      string // of the search box
+	Nav        *nav
+	Wide       bool // the page is printed: nothing but what it is about
+}
+
+// nav leads to the folders.
+type nav struct {
+	Folders []navFolder
+	More    bool // there are more than a page shows
+	Boxes   []navBox
+	Quota   string
+	Full    bool
+}
+
+type navFolder struct {
+	Name, Href, Count string
+	Depth             int
+	Here              bool
+}
+
+type navBox struct {
+	Name, Href string
+	Here       bool
+}
+
+// undoing is how what was done last can be taken back.
+type undoing struct{ What, To string }
+
+// maxNav bounds the folders beside a page: the page of folders has all.
+const maxNav = 24
+
+func (v *visit) frame(title string) *frame {
+	p := &frame{speech: v.speech, Title: v.T(title), Style: v.s.styleName, Box: v.box}
+	if v.id != nil {
+		p.Name, p.CSRF = v.id.Name, v.s.session.CSRF(v.id)
+	}
+	if v.box != nil && v.box.ID != "" {
+		p.At = "?b=" + v.box.ID
+	}
+	return p
+}
+
+func (p *frame) say(key string, bad bool, values ...any) {
+	if p.Said = p.T(key, values...); bad {
+		p.Bad = true
+	}
+}
+
+// framed is a page with the folders beside it; at is the folder that it shows.
+func (v *visit) framed(title string, at note.UNID) (*frame, []mailbox.Folder, error) {
+	p := v.frame(title)
+	folders, err := mailbox.Visible(v.box.Folders(v.ctx))
+	if err != nil {
+		return nil, nil, err
+	}
+	v.ordered(folders)
+	n := &nav{}
+	p.Nav = n
+	for i := range folders {
+		f := &folders[i]
+		if len(n.Folders) == maxNav {
+			n.More = true
+			break
+		}
+		name, depth := v.folderName(f)
+		x := navFolder{Name: clip(name, 60), Depth: min(depth, 4), Here: f.UNID == at, Href: v.at(Path, "f", f.UNID.String())}
+		count := f.Unseen
+		if f.SpecialUse == "Drafts" {
+			count = f.Total - f.Deleted
+		}
+		if count > 0 && f.SpecialUse != "Trash" && f.SpecialUse != "Sent" {
+			x.Count = itoa(count)
+		}
+		n.Folders = append(n.Folders, x)
+	}
+	all, err := v.boxes()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(all) > 1 {
+		for _, b := range all[:min(len(all), maxNav)] {
+			href := Path
+			if b.ID != "" {
+				href += "?b=" + b.ID
+			}
+			n.Boxes = append(n.Boxes, navBox{clip(b.Name, 60), href, b.ID == v.box.ID})
+		}
+	}
+	return p, folders, v.quota(p)
+}
+
+// quota tells how full the mail file is, where it has a limit, and warns when it nears that.
+func (v *visit) quota(p *frame) error {
+	u, err := v.box.Usage(v.ctx)
+	if errors.Is(err, store.ErrDenied) {
+		return nil
+	}
+	if err != nil || u.Limit == 0 {
+		return err
+	}
+	used, limit := size(float64(u.Used)), size(float64(u.Limit))
+	p.Nav.Quota = v.T("used", used, limit)
+	switch {
+	case u.Used >= u.Limit:
+		p.Nav.Full, p.Nav.Quota = true, v.T("quotaFull", used, limit)
+	case u.Used >= u.Limit/10*9:
+		p.Nav.Full, p.Nav.Quota = true, v.T("quotaNear", used, limit)
+	}
+	return nil
+}
+
+// usual is the order of the folders that everyone has.
+var usual = []string{mailbox.Inbox, "Drafts", "Sent", "Archive", "Junk", "Trash"}
+
+// use is what a folder is for: one of usual, or "".
+func use(f *mailbox.Folder, prefix string) string {
+	if strings.TrimPrefix(f.Name, prefix) == mailbox.Inbox {
+		return mailbox.Inbox
+	}
+	return f.SpecialUse
+}
+
+// useTexts name folders in the language of the page.
+var useTexts = map[string]string{mailbox.Inbox: "inbox", "Drafts": "drafts", "Sent": "sent", "Archive": "archive", "Junk": "junk", "Trash": "trash"}
+
+// folderName is the last level of a folder's name, and how deep it lies.
+func (v *visit) folderName(f *mailbox.Folder) (string, int) {
+	if key := useTexts[use(f, v.box.Prefix())]; key != "" {
+		return v.T(key), 0
+	}
+	name := strings.TrimPrefix(f.Name, v.box.Prefix())
+	at := strings.LastIndexByte(name, '/')
+	return name[at+1:], strings.Count(name, "/")
+}
+
+// fullName is a folder's name with those that it lies in.
+func (v *visit) fullName(f *mailbox.Folder) string {
+	if name, depth := v.folderName(f); depth == 0 {
+		return name
+	}
+	return strings.TrimPrefix(f.Name, v.box.Prefix())
+}

@@ -1,0 +1,358 @@
+// Package lite is the client that needs no script: pages made here, for any browser, w3m and lynx among them. It works on
+// the services as the doors of mail programs do, and every page is a few kilobytes of HTML.
+//
+// A page that changes nothing is a GET; what changes something is a form, which carries the session's token (websession). A
+// message is shown as package safehtml makes it, and nothing of another server is loaded before the reader asks for it.
+package lite
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mail"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/serve/listen"
+	"doublet/serve/websession"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/web"
+)
+
+// Path is where the pages are; the others are below it.
+const (
+	Path         = "/lite/"
+	pathSignIn   = Path + "sign-in"
+	pathSignOut  = Path + "sign-out"
+	pathAct      = Path + "act"
+	pathRead     = Path + "read"
+	pathPart     = Path + "part"
+	pathSource   = Path + "source"
+	pathCompose  = Path + "compose"
+	pathFolders  = Path + "folders"
+	pathSettings = Path + "settings"
+	pathStyle    = Path + "style.css"
+)
+
+//go:embed pages/*.html style.css
+var files embed.FS
+
+// The pages bring no script and no style of their own: the sheet is this server's. Pictures of other servers are let in on
+// a page whose reader asked for them.
+const (
+	policy         = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	policyPictures = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self' https: http:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	policyForeign  = "sandbox; default-src 'none'"
+)
+
+// maxForm bounds a form without files, in bytes.
+const maxForm = 1 << 20
+
+// Options are the door's settings.
+type Options struct {
+	// Recipients is how many a message may have (limits.recipients).
+	Recipients int
+	// Memory bounds the messages in flight.
+	Memory *listen.Budget
+	Stats  *stat.Tree
+}
+
+// Server is the door's handler.
+type Server struct {
+	env       *env.Env
+	opt       Options
+	session   *websession.Service
+	dir       *directory.Directory
+	files     *mailbox.Service
+	mail      *mail.Service
+	mux       *http.ServeMux
+	templates *template.Template
+	texts     map[string]map[string]string
+	style     []byte
+	styleName string
+
+	pages *stat.Counter
+	trans *stat.Rate
+	users *stat.Active
+}
+
+// New makes a Server over the services.
+func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service, o Options) *Server {
+	if o.Memory == nil {
+		o.Memory = listen.NewBudget(256 << 20)
+	}
+	if o.Recipients <= 0 {
+		o.Recipients = 1000
+	}
+	s := &Server{env: e, opt: o, session: x, dir: d, files: f, mail: m, mux: http.NewServeMux(), texts: web.Texts()}
+	s.templates = template.Must(template.New("").ParseFS(files, "pages/*.html"))
+	s.style = makeStyle()
+	sum := sha256.Sum256(s.style)
+	s.styleName = pathStyle + "?" + hex.EncodeToString(sum[:6])
+	s.pages = o.Stats.Counter("Lite.Pages", "pages of the lite mode")
+	s.trans = o.Stats.Rate("Server.Trans", "transactions")
+	s.users = o.Stats.Active("Server.Users", "users")
+	s.mux.HandleFunc("GET "+pathStyle, s.serveStyle)
+	s.mux.HandleFunc("GET "+pathSignIn, s.signInPage)
+	s.mux.HandleFunc("POST "+pathSignIn, s.signIn)
+	s.mux.HandleFunc("POST "+pathSignOut, s.signOut)
+	s.get(Path+"{$}", (*visit).list)
+	s.get(pathRead, (*visit).read)
+	s.get(pathPart, (*visit).part)
+	s.get(pathSource, (*visit).source)
+	s.get(pathCompose, (*visit).compose)
+	s.get(pathFolders, (*visit).folders)
+	s.get(pathSettings, (*visit).settings)
+	s.post(pathAct, maxForm, (*visit).act)
+	s.post(pathCompose, int64(f.MessageSize())+maxForm, (*visit).composed)
+	s.post(pathFolders, maxForm, (*visit).changeFolders)
+	s.post(pathSettings, maxForm, (*visit).changeSettings)
+	s.mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
+		p := s.visit(w, r).frame("")
+		p.say("notFound", true)
+		s.show(w, http.StatusNotFound, "plain.html", p)
+	})
+	return s
+}
+
+// ServeHTTP implements http.Handler. It knows what begins with Path.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "same-origin") // without a referrer, forms would come from the origin null
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	s.mux.ServeHTTP(w, r)
+}
+
+// makeStyle puts the tokens of the look before the sheet, the dark ones where the device wants it dark, and the typeface
+// that the full client ships.
+func makeStyle() []byte {
+	light, dark, _ := strings.Cut(web.Tokens(), `:root[data-theme="dark"]`)
+	own, err := files.ReadFile("style.css")
+	if err != nil {
+		panic(err) // embedded above
+	}
+	var b bytes.Buffer
+	for _, font := range web.Fonts() {
+		b.WriteString("@font-face { font-family: \"Atkinson Hyperlegible Next\"; src: url(\"/" + font.Path + "\") format(\"woff2\"); font-weight: 200 800; font-display: swap; unicode-range: " + font.Range + "; }\n")
+	}
+	b.WriteString(light + "@media (prefers-color-scheme: dark) { :root" + dark + "}\n")
+	b.Write(own)
+	return b.Bytes()
+}
+
+func (s *Server) serveStyle(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/css; charset=utf-8")
+	h.Set("Cache-Control", "public, max-age=31536000, immutable") // its name changes with what it holds
+	_, _ = w.Write(s.style)
+}
+
+// visit is one request, of somebody.
+type visit struct {
+	*speech
+	s    *Server
+	w    http.ResponseWriter
+	r    *http.Request
+	ctx  context.Context
+	id   *websession.Identity
+	form *form // what was posted; of a GET the query
+	box  *box  // the mail file that is looked at
+}
+
+func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
+	return &visit{speech: s.speech(r), s: s, w: w, r: r, ctx: r.Context()}
+}
+
+// get serves a page that changes nothing but what was seen.
+func (s *Server) get(path string, fn func(*visit) error) {
+	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		v := s.visit(w, r)
+		v.form = &form{Values: r.URL.Query()}
+		id, err := s.session.Identify(r)
+		if err == nil && id.Session.ID.IsZero() {
+			err = websession.ErrNobody // programs have doors of their own
+		}
+		if errors.Is(err, websession.ErrNobody) {
+			http.Redirect(w, r, pathSignIn+"?to="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+			return
+		}
+		if err != nil {
+			s.askWho(v, err, nil)
+			return
+		}
+		v.enter(id, fn)
+	})
+}
+
+// post serves a form. Where its sender is not signed in any more, what they wrote is kept in the page that asks who they
+// are.
+func (s *Server) post(path string, most int64, fn func(*visit) error) {
+	s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		v := s.visit(w, r)
+		var err error
+		v.form, err = s.readForm(w, r, most)
+		defer v.form.release()
+		if err != nil {
+			v.refuse(err)
+			return
+		}
+		id, err := s.session.IdentifyForm(r, v.form.Get("csrf"))
+		if err != nil {
+			s.askWho(v, err, v.form)
+			return
+		}
+		v.enter(id, fn)
+	})
+}
+
+func (v *visit) enter(id *websession.Identity, fn func(*visit) error) {
+	v.id = id
+	v.s.pages.Inc()
+	v.s.trans.Inc()
+	v.s.users.Touch(id.Who.Person)
+	err := v.openBox(v.form.Get("b"))
+	if err == nil {
+		err = fn(v)
+	}
+	if err != nil {
+		v.refuse(err)
+	}
+}
+
+// box is a mail file that a person sees something of.
+type box struct {
+	*mailbox.File
+	ID   string // "" for the person's own
+	Name string
+}
+
+var (
+	errNotFound = errors.New("lite: there is no such thing")
+	errForm     = errors.New("lite: the form cannot be read")
+	errLarge    = errors.New("lite: the form is too large")
+	errBusy     = errors.New("lite: the memory for messages is in use")
+)
+
+// openBox finds the mail file of an id among the person's own and those that others share with them.
+func (v *visit) openBox(id string) error {
+	all, err := v.boxes()
+	for _, b := range all {
+		if err == nil && b.ID == id {
+			v.box = b
+			return nil
+		}
+	}
+	if err == nil {
+		err = errNotFound
+	}
+	return err
+}
+
+// boxes are those that the person sees, their own first.
+func (v *visit) boxes() (list []*box, err error) {
+	if v.id.Database != 0 {
+		list = append(list, &box{v.s.files.File(v.id.Who, v.id.Database), "", v.id.Name})
+	}
+	shares, err := v.s.files.Shares(v.id.Who, v.id.Database)
+	for i := range shares {
+		x := &shares[i]
+		name := x.Title
+		if !x.Owner.IsZero() {
+			if name, err = v.s.dir.NameOf(v.ctx, x.Owner); err != nil {
+				err = nil
+				continue // an owner who is gone for good has no name to stand under
+			}
+		}
+		list = append(list, &box{v.s.files.File(v.id.Who, x.ID), x.ID.String(), name})
+	}
+	return list, err
+}
+
+// refuse shows what went wrong.
+func (v *visit) refuse(err error) {
+	status, key := refusal(err)
+	p := v.frame("")
+	p.say(key, true, size(float64(v.s.files.MessageSize())))
+	if status == http.StatusServiceUnavailable && v.ctx.Err() == nil {
+		v.s.env.Log.Error("lite: a page failed", "path", v.r.URL.Path, "error", err)
+	}
+	v.s.show(v.w, status, "plain.html", p)
+}
+
+// refusal is what becomes of an error: a status, and a text for the person.
+func refusal(err error) (status int, key string) {
+	for _, c := range []struct {
+		err    error
+		status int
+		key    string
+	}{
+		{errNotFound, http.StatusNotFound, "notFound"}, {mailbox.ErrNoMessage, http.StatusNotFound, "notFound"}, {mailbox.ErrNoFolder, http.StatusNotFound, "notFound"},
+		{store.ErrNotFound, http.StatusNotFound, "notFound"}, {store.ErrDenied, http.StatusForbidden, "notAllowed"}, {errForm, http.StatusBadRequest, "badRequest"},
+		{errLarge, http.StatusRequestEntityTooLarge, "tooLarge"}, {mailbox.ErrTooBig, http.StatusRequestEntityTooLarge, "tooLarge"},
+		{mailbox.ErrOverQuota, http.StatusInsufficientStorage, "quotaOver"}, {mailbox.ErrFolderExists, http.StatusConflict, "folderExists"},
+		{mailbox.ErrBadName, http.StatusBadRequest, "badFolderName"}, {mailbox.ErrHasChildren, http.StatusConflict, "hasFolders"},
+		{directory.ErrInvalid, http.StatusBadRequest, "badRequest"},
+	} {
+		if errors.Is(err, c.err) {
+			return c.status, c.key
+		}
+	}
+	return http.StatusServiceUnavailable, "tryLater"
+}
+
+// show sends a page.
+func (s *Server) show(w http.ResponseWriter, status int, name string, p any) {
+	var b bytes.Buffer
+	if err := s.templates.ExecuteTemplate(&b, name, p); err != nil {
+		s.env.Log.Error("lite: a page failed", "page", name, "error", err)
+		http.Error(w, "the page cannot be made now", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// go to another page, so that loading it again does not send the form again.
+func (v *visit) leave(path string, query ...string) error {
+	http.Redirect(v.w, v.r, v.at(path, query...), http.StatusSeeOther)
+	return nil
+}
+
+// at is the address of a page, in the mail file that is looked at.
+func (v *visit) at(path string, query ...string) string {
+	q := url.Values{}
+	if v.box != nil && v.box.ID != "" {
+		q.Set("b", v.box.ID)
+	}
+	for i := 0; i+1 < len(query); i += 2 {
+		if query[i+1] != "" {
+			q.Set(query[i], query[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// unid reads an id of a form or query.
+func unid(s string) (note.UNID, error) {
+	u, err := note.ParseUNID(s)
+	if err != nil || u.IsZero() {
+		return u, errNotFound
+	}
+	return u, nil
+}

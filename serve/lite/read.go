@@ -1,0 +1,586 @@
+package lite
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/imap"
+	wiremime "doublet/wire/mime"
+	"doublet/wire/safehtml"
+)
+
+// Bounds of a message's page, so that it stays under 30 KB: bytes of its text, attachments and messages of its thread that
+// it lists, people of a field. What is longer has pages.
+const (
+	pieceSize   = 12 << 10
+	maxPieces   = 200
+	maxShown    = 4 << 20 // bytes of a body that are looked at
+	filesOnPage = 20
+	maxThread   = 12
+	maxPeople   = 40
+)
+
+// letter is a message that is read.
+type letter struct {
+	id      note.UNID
+	env     *wiremime.Envelope
+	root    *wiremime.Part
+	places  map[*wiremime.Part]string
+	bodies  mailbox.Bodies
+	index   wiremime.Index
+	body    *store.Stored
+	date    time.Time
+	size    uint64
+	seen    bool
+	words   []string
+	folders []note.UNID
+	thread  []note.UNID
+	near    []row // the thread's messages
+}
+
+func (l *letter) has(word string) bool { return slices.Contains(l.words, word) }
+
+// open reads a message of the mail file that is looked at; with its thread, for a page.
+func (v *visit) open(b *box, id note.UNID, thread bool) (*letter, error) {
+	l := &letter{id: id}
+	err := b.Read(v.ctx, func(d *mailbox.Reading) error {
+		m, err := d.EmailOf(id)
+		if err != nil {
+			return err
+		}
+		structure, err := m.Structure()
+		if err == nil {
+			l.root, err = imap.ParseBodyStructure(structure)
+		}
+		if err != nil {
+			return err
+		}
+		text, err := m.Envelope()
+		if err != nil {
+			return err
+		}
+		if l.env, err = imap.ParseEnvelope(text); err != nil {
+			l.env = &wiremime.Envelope{}
+		}
+		index, err := m.Index()
+		if err != nil {
+			return err
+		}
+		l.index = slices.Clone(index)
+		if l.body, err = m.Body(); err != nil {
+			return err
+		}
+		l.date, l.size, l.seen = time.Unix(m.Received(), 0), m.Size(), m.Seen()
+		l.words, l.folders = slices.Collect(m.Keywords), slices.Collect(m.Folders)
+		if !thread {
+			return nil
+		}
+		if l.thread, err = d.ThreadOf(m.Thread()); err != nil || len(l.thread) < 2 {
+			return err
+		}
+		return v.nearby(d, l)
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.places, l.bodies = mailbox.PlacesOf(l.root), mailbox.BodiesOf(l.root)
+	return l, nil
+}
+
+// nearby reads the messages of the thread around this one.
+func (v *visit) nearby(d *mailbox.Reading, l *letter) error {
+	at := max(slices.Index(l.thread, l.id), 0)
+	from := max(0, min(at-maxThread/2, len(l.thread)-maxThread))
+	for _, u := range l.thread[from:min(len(l.thread), from+maxThread)] {
+		m, err := d.EmailOf(u)
+		if errors.Is(err, mailbox.ErrNoMessage) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r, err := v.row(m, false, "")
+		if err != nil {
+			return err
+		}
+		if u == l.id {
+			r.Href = ""
+		}
+		l.near = append(l.near, r)
+	}
+	return nil
+}
+
+// content opens a part by its place.
+func (l *letter) content(place string) (mailbox.Content, error) {
+	var path []int
+	for s := range strings.SplitSeq(place, ".") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return mailbox.Content{}, errNotFound
+		}
+		path = append(path, n)
+	}
+	span, ok := l.index.Section(path)
+	if !ok || span.Kind == wiremime.KindMultipart {
+		return mailbox.Content{}, errNotFound
+	}
+	return mailbox.ContentOf(l.body, span)
+}
+
+// text is a part's text, of at most most bytes.
+func (l *letter) text(p *wiremime.Part, most int64) (string, error) {
+	c, err := l.content(l.places[p])
+	if err != nil {
+		return "", err
+	}
+	raw, err := c.Append(nil, 0, min(c.Size, most))
+	if err != nil {
+		return "", err
+	}
+	text, _ := wiremime.DecodeBody(raw, wiremime.EncodingBinary, p.Param("charset"), int(most))
+	return strings.ReplaceAll(text, "\r\n", "\n"), nil
+}
+
+// partAt is the part of a place.
+func (l *letter) partAt(place string) *wiremime.Part {
+	for p, at := range l.places {
+		if at == place {
+			return p
+		}
+	}
+	return nil
+}
+
+// attached is a file of a message.
+type attached struct{ Name, Size, Href, Place string }
+
+// files are what a message has attached, in its order.
+func (l *letter) files(v *visit) ([]attached, error) {
+	list := make([]attached, 0, len(l.bodies.Attachments))
+	for _, p := range l.bodies.Attachments {
+		place := l.places[p]
+		if place == "" {
+			continue
+		}
+		list = append(list, attached{fileName(p), "", v.at(pathPart, "m", l.id.String(), "s", place), place})
+	}
+	return list, nil
+}
+
+// fileName is a name under which a part can be saved.
+func fileName(p *wiremime.Part) string {
+	name := strings.Map(func(r rune) rune {
+		switch r {
+		case '/', '\\', '"', 0x202a, 0x202b, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068: // paths, and what turns an ending around
+			return '_'
+		}
+		return r
+	}, clip(strings.TrimSpace(p.Filename()), 120))
+	switch {
+	case name != "":
+		return name
+	case p.IsMessage():
+		return "message.eml"
+	}
+	return "file." + clip(p.Subtype, 20)
+}
+
+// readPage is a message.
+type readPage struct {
+	*frame
+	ID, Folder, Subject  string
+	From                 []person
+	Rows                 []peopleRow
+	Date                 time.Time
+	Unread, Flagged      bool
+	Draft, Trash, Junk   bool
+	Body                 template.HTML // as safehtml made it
+	Part, Parts          int
+	PartBack, PartNext   string
+	Blocked              string // where pictures are loaded; "" where there are none, or they are
+	Other, OtherText     string // the other form of the text
+	Files                []attached
+	FilesMore, FilesBack string
+	FilesCount           int
+	Size                 string
+	Thread               []row
+	ThreadCount          int
+	Links                map[string]string
+	May                  rights
+	Targets              []target
+}
+
+// person is somebody of a header field.
+type person struct{ Name, Address, Href string }
+
+type peopleRow struct {
+	Title  string
+	People []person
+	More   int
+}
+
+func (v *visit) people(list []wiremime.Address) (out []person, more int) {
+	for i := range list {
+		a := &list[i]
+		if a.Group || a.Mailbox == "" {
+			continue
+		}
+		if len(out) == maxPeople {
+			more++
+			continue
+		}
+		address := a.Mailbox
+		if a.Host != "" {
+			address += "@" + a.Host
+		}
+		out = append(out, person{clip(mailName(a), 80), clip(address, 254), pathCompose + "?to=" + url.QueryEscape(formatAddress(a))})
+	}
+	return out, more
+}
+
+func mailName(a *wiremime.Address) string { return strings.TrimSpace(wiremime.DecodeWords(a.Name)) }
+
+// read shows a message.
+func (v *visit) read() error {
+	id, err := unid(v.form.Get("m"))
+	if err != nil {
+		return err
+	}
+	l, err := v.open(v.box, id, true)
+	if err != nil {
+		return err
+	}
+	if !l.seen {
+		// Who may not keep it, of a mail file of others, reads all the same.
+		_, err := v.box.Change(v.ctx, 1, func(c *mailbox.Changing, _ int) error {
+			n, err := c.Find(id)
+			if err != nil {
+				return err
+			}
+			return c.SetKeyword(n, mailbox.Seen, true)
+		})
+		if err != nil && !errors.Is(err, store.ErrDenied) && !errors.Is(err, store.ErrNoSpace) {
+			return err
+		}
+	}
+	var here note.UNID
+	if len(l.folders) > 0 {
+		here = l.folders[0]
+	}
+	if u, err := unid(v.form.Get("f")); err == nil && slices.Contains(l.folders, u) {
+		here = u
+	}
+	fr, folders, err := v.framed("", here)
+	if err != nil {
+		return err
+	}
+	p := &readPage{frame: fr, ID: id.String(), Folder: here.String(), Date: l.date, Size: size(float64(l.size)), Thread: l.near, ThreadCount: len(l.thread)}
+	p.Subject = clip(subjectOf(l.env), 10_000)
+	for len(p.Subject) > 11_000 { // ten thousand letters of some scripts are four times as many bytes
+		p.Subject = clip(p.Subject, len([]rune(p.Subject))/2)
+	}
+	if p.Subject == "" {
+		p.Subject = v.T("noSubject")
+	}
+	p.Title = clip(p.Subject, 80)
+	p.Flagged, p.Draft = l.has(mailbox.Flagged), l.has(mailbox.Draft)
+	if sent, ok := wiremime.ParseDate(l.env.Date); ok {
+		p.Date = sent
+	}
+	v.readHead(p, l)
+	for i := range folders {
+		f := &folders[i]
+		if f.UNID == here {
+			p.Trash, p.Junk = f.SpecialUse == "Trash", f.SpecialUse == "Junk"
+			p.May = rights{f.Rights&note.Write != 0, f.Rights&note.DeleteMark != 0, true}
+		} else if f.Rights&note.Insert != 0 && len(p.Targets) < 50 {
+			p.Targets = append(p.Targets, target{f.UNID.String(), clip(v.fullName(f), 60)})
+		}
+	}
+	if err := v.readBody(p, l); err != nil {
+		return err
+	}
+	if err := v.readFiles(p, l); err != nil {
+		return err
+	}
+	if p.Wide = v.form.Get("print") != ""; p.Wide {
+		p.Nav = nil
+	}
+	v.toldOf(p.frame)
+	v.s.show(v.w, http.StatusOK, "read.html", p)
+	return nil
+}
+
+// readHead fills in who wrote to whom, and where a reader can go from here.
+func (v *visit) readHead(p *readPage, l *letter) {
+	p.From, _ = v.people(l.env.From)
+	for _, x := range []struct {
+		key  string
+		list []wiremime.Address
+	}{{"to", l.env.To}, {"cc", l.env.Cc}, {"bcc", l.env.Bcc}} {
+		if list, more := v.people(x.list); len(list) > 0 {
+			p.Rows = append(p.Rows, peopleRow{v.T(x.key), list, more})
+		}
+	}
+	p.Links = map[string]string{
+		"reply": v.at(pathCompose, "re", p.ID, "kind", "reply"), "all": v.at(pathCompose, "re", p.ID, "kind", "all"), "forward": v.at(pathCompose, "re", p.ID, "kind", "forward"),
+		"source": v.at(pathSource, "m", p.ID), "draft": v.at(pathCompose, "draft", p.ID), "print": v.at(pathRead, "m", p.ID, "print", "1"), "list": v.at(Path, "f", p.Folder),
+		"save": v.at(pathSource, "m", p.ID, "save", "1"),
+	}
+}
+
+// readBody makes the text of the message, and shows the piece that is asked for.
+func (v *visit) readBody(p *readPage, l *letter) error {
+	plain := v.form.Get("plain") != ""
+	hasHTML := slices.ContainsFunc(l.bodies.HTML, func(x *wiremime.Part) bool { return x.Subtype == "html" })
+	parts := l.bodies.HTML
+	if plain || !hasHTML {
+		parts = l.bodies.Text
+	}
+	pictures := v.form.Get("pictures") != ""
+	w := shower{v: v, l: l, pictures: pictures, plain: plain, inline: map[string]string{}}
+	for x, place := range l.places {
+		if id := strings.Trim(strings.TrimSpace(x.ID), "<>"); id != "" && rasters[x.Type+"/"+x.Subtype] {
+			w.inline[id] = place
+		}
+	}
+	for _, x := range parts {
+		if err := w.part(x); err != nil {
+			return err
+		}
+	}
+	pieces := w.pieces
+	if len(pieces) == 0 {
+		pieces = []string{""}
+	}
+	n, _ := strconv.Atoi(v.form.Get("part"))
+	n = max(1, min(n, len(pieces)))
+	p.Part, p.Parts, p.Body = n, len(pieces), template.HTML(pieces[n-1])
+	link := func(n int, plain, pictures bool) string {
+		q := []string{"m", p.ID, "f", v.form.Get("f")}
+		if n > 1 {
+			q = append(q, "part", strconv.Itoa(n))
+		}
+		if plain {
+			q = append(q, "plain", "1")
+		}
+		if pictures {
+			q = append(q, "pictures", "1")
+		}
+		return v.at(pathRead, q...)
+	}
+	if n > 1 {
+		p.PartBack = link(n-1, plain, pictures)
+	}
+	if n < len(pieces) {
+		p.PartNext = link(n+1, plain, pictures)
+	}
+	if hasHTML {
+		p.Other, p.OtherText = link(1, !plain, false), v.T("showPlain")
+		if plain {
+			p.OtherText = v.T("showRich")
+		}
+	}
+	if w.blocked {
+		p.Blocked = link(n, plain, true)
+	}
+	if pictures {
+		v.w.Header().Set("Content-Security-Policy", policyPictures)
+		v.w.Header().Set("Referrer-Policy", "same-origin")
+	}
+	return nil
+}
+
+// shower makes markup of a message's parts.
+type shower struct {
+	v        *visit
+	l        *letter
+	pictures bool // those of other servers too
+	plain    bool
+	blocked  bool // some were left out
+	inline   map[string]string
+	pieces   []string
+}
+
+// add takes pieces; a short one goes on where the last one has room.
+func (w *shower) add(list []string) {
+	for _, s := range list {
+		if k := len(w.pieces); k > 0 && len(w.pieces[k-1])+len(s) <= pieceSize {
+			w.pieces[k-1] += s
+		} else if k < maxPieces {
+			w.pieces = append(w.pieces, s)
+		}
+	}
+}
+
+func (w *shower) part(p *wiremime.Part) error {
+	o := &safehtml.Options{Piece: pieceSize, Pieces: maxPieces, Link: link, Picture: w.picture}
+	switch {
+	case p.Type == "text":
+		text, err := w.l.text(p, maxShown)
+		if err != nil {
+			return err
+		}
+		if p.Subtype == "html" && !w.plain {
+			w.add(safehtml.Clean(text, o))
+			return nil
+		}
+		if p.Subtype == "html" {
+			text = wiremime.HTMLText(text)
+		}
+		list := safehtml.Text(text, o)
+		for i := range list {
+			list[i] = "<pre>" + list[i] + "</pre>"
+		}
+		w.add(list)
+	case rasters[p.Type+"/"+p.Subtype]:
+		w.add(safehtml.Clean(`<p><img src="cid:`+w.l.places[p]+`" alt=""></p>`, &safehtml.Options{Picture: func(src string) string {
+			return w.v.at(pathPart, "m", w.l.id.String(), "s", strings.TrimPrefix(src, "cid:"), "show", "1")
+		}}))
+	}
+	return nil
+}
+
+// link has mail written here.
+func link(href string) string {
+	if strings.HasPrefix(href, "mailto:") {
+		return pathCompose + "?mailto=" + url.QueryEscape(href)
+	}
+	return href
+}
+
+func (w *shower) picture(src string) string {
+	if id, ok := strings.CutPrefix(src, "cid:"); ok {
+		if decoded, err := url.PathUnescape(id); err == nil {
+			id = decoded
+		}
+		if place := w.inline[id]; place != "" {
+			return w.v.at(pathPart, "m", w.l.id.String(), "s", place, "show", "1")
+		}
+		return ""
+	}
+	if !w.pictures {
+		w.blocked = true
+		return ""
+	}
+	return src
+}
+
+// readFiles lists the attachments, a page of them at a time.
+func (v *visit) readFiles(p *readPage, l *letter) error {
+	all, err := l.files(v)
+	if err != nil {
+		return err
+	}
+	from, _ := strconv.Atoi(v.form.Get("files"))
+	from = max(0, min(from, len(all)))
+	from -= from % filesOnPage
+	p.FilesCount, p.Files = len(all), all[from:min(len(all), from+filesOnPage)]
+	for i := range p.Files {
+		if c, err := l.content(p.Files[i].Place); err == nil {
+			p.Files[i].Size = size(float64(c.Size))
+		}
+	}
+	at := func(n int) string { return v.at(pathRead, "m", p.ID, "files", strconv.Itoa(n)) + "#files" }
+	if from > 0 {
+		p.FilesBack = at(from - filesOnPage)
+	}
+	if from+filesOnPage < len(all) {
+		p.FilesMore = at(from + filesOnPage)
+	}
+	return nil
+}
+
+// rasters are the pictures that are shown: no format that can hold a script.
+var rasters = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/avif": true}
+
+// part gives a part of a message to save, or a picture to show. It is whatever somebody sent: no browser shall run it as a
+// page of ours.
+func (v *visit) part() error {
+	id, err := unid(v.form.Get("m"))
+	if err != nil {
+		return err
+	}
+	l, err := v.open(v.box, id, false)
+	if err != nil {
+		return err
+	}
+	p := l.partAt(v.form.Get("s"))
+	if p == nil {
+		return errNotFound
+	}
+	c, err := l.content(v.form.Get("s"))
+	if err != nil {
+		return err
+	}
+	kind, disposition := "application/octet-stream", "attachment"
+	if k := p.Type + "/" + p.Subtype; rasters[k] && v.form.Get("show") != "" {
+		kind, disposition = k, "inline"
+	} else if _, _, err := mime.ParseMediaType(k); err == nil && p.Type != "text" {
+		kind = k
+	}
+	v.foreign(kind, mime.FormatMediaType(disposition, map[string]string{"filename": fileName(p)}), c.Size)
+	return v.send(c.Size, c.Append)
+}
+
+// source gives a message as it is.
+func (v *visit) source() error {
+	id, err := unid(v.form.Get("m"))
+	if err != nil {
+		return err
+	}
+	l, err := v.open(v.box, id, false)
+	if err != nil {
+		return err
+	}
+	kind, disposition := "text/plain; charset=utf-8", "inline"
+	if v.form.Get("save") != "" {
+		kind, disposition = "message/rfc822", mime.FormatMediaType("attachment", map[string]string{"filename": "message.eml"})
+	}
+	v.foreign(kind, disposition, l.body.Size())
+	return v.send(l.body.Size(), func(dst []byte, off, n int64) ([]byte, error) { return l.body.AppendRange(dst, off, n) })
+}
+
+func (v *visit) foreign(kind, disposition string, n int64) {
+	h := v.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Disposition", disposition)
+	h.Set("Content-Security-Policy", policyForeign)
+	h.Set("Content-Length", strconv.FormatInt(n, 10))
+	h.Set("Cache-Control", "private, max-age=3600")
+}
+
+// downloadPiece is how much of a message is in memory at once.
+const downloadPiece = 256 << 10
+
+func (v *visit) send(size int64, read func(dst []byte, off, n int64) ([]byte, error)) error {
+	control := http.NewResponseController(v.w)
+	var buf []byte
+	for at := int64(0); at < size; at += int64(len(buf)) {
+		var err error
+		if buf, err = read(buf[:0], at, min(downloadPiece, size-at)); err == nil && len(buf) == 0 {
+			err = fmt.Errorf("%w: a message is shorter than it was", store.ErrDamaged)
+		}
+		if err != nil {
+			v.s.env.Log.Warn("lite: a download broke off", "person", v.id.Name, "error", err)
+			panic(http.ErrAbortHandler) // the length has been promised
+		}
+		_ = control.SetWriteDeadline(v.s.env.Clock.Now().Add(30 * time.Second))
+		if _, err := v.w.Write(buf); err != nil {
+			return nil // the client has gone
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package lite
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"doublet/serve/signin"
+	"doublet/serve/websession"
+)
+
+// signInPage asks who somebody is. Kept are the fields of a letter that was being written when the session was lost.
+type signInPage struct {
+	*frame
+	User, To string
+	Code     bool
+	Kept     []field
+}
+
+// field is a field of a form that goes on to the next.
+type field struct{ Name, Value string }
+
+// keptFields are those of a letter that are kept over a sign-in.
+var keptFields = []string{"b", "draft", "re", "kind", "identity", "to", "cc", "bcc", "subject", "text", "file"}
+
+// keptPrefix stands before their names meanwhile: "to" is where a sign-in leads.
+const keptPrefix = "kept-"
+
+func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
+	v := s.visit(w, r)
+	s.show(w, http.StatusOK, "signin.html", &signInPage{frame: v.frame("signIn"), To: localPath(r.URL.Query().Get("to"))})
+}
+
+// localPath is a page of this door, or "".
+func localPath(to string) string {
+	if len(to) > 4000 || !strings.HasPrefix(to, Path) || strings.ContainsFunc(to, func(c rune) bool { return c == '\\' || c < ' ' || c == 0x7f }) {
+		return ""
+	}
+	return to
+}
+
+// signInError is what a person is told of a sign-in that failed.
+func signInError(err error) string {
+	switch {
+	case errors.Is(err, signin.ErrCode), errors.Is(err, signin.ErrWrongCode):
+		return "codeNeeded"
+	case errors.Is(err, signin.ErrBanned), errors.Is(err, signin.ErrBusy):
+		return "tooMany"
+	case errors.Is(err, websession.ErrClear):
+		return "tlsOnly"
+	case errors.Is(err, websession.ErrForeign):
+		return "formOld"
+	}
+	if status, _ := websession.Why(err); status == http.StatusServiceUnavailable {
+		return "tryLater"
+	}
+	return "wrongPassword"
+}
+
+func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
+	v := s.visit(w, r)
+	var err error
+	v.form, err = s.readForm(w, r, 2*maxForm)
+	defer v.form.release()
+	if err != nil {
+		v.refuse(err)
+		return
+	}
+	f := v.form
+	shown := websession.Shown{User: f.line("user"), Password: f.Get("password"), Code: f.line("code"), Keep: f.Get("keep") != ""}
+	id, err := s.session.SignIn(w, r, shown)
+	if err != nil {
+		status, _ := websession.Why(err)
+		p := &signInPage{frame: v.frame("signIn"), User: shown.User, To: localPath(f.Get("to")), Code: true}
+		for _, name := range keptFields {
+			for _, value := range f.Values[keptPrefix+name] {
+				p.Kept = append(p.Kept, field{keptPrefix + name, value})
+			}
+		}
+		p.say(signInError(err), true)
+		s.show(w, status, "signin.html", p)
+		return
+	}
+	if !f.Has(keptPrefix + "text") {
+		to := localPath(f.Get("to"))
+		if to == "" {
+			to = Path
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
+	}
+	letter := &form{Values: map[string][]string{}}
+	for _, name := range keptFields {
+		letter.Values[name] = f.Values[keptPrefix+name]
+	}
+	v.form = letter
+	defer f.release()
+	v.enter(id, (*visit).kept)
+}
+
+// askWho shows the page to sign in at, after a request that was from nobody. What was written is in it.
+func (s *Server) askWho(v *visit, err error, f *form) {
+	status, _ := websession.Why(err)
+	p := &signInPage{frame: v.frame("signIn"), To: Path}
+	key := signInError(err)
+	if errors.Is(err, websession.ErrNobody) {
+		key = "formOld"
+	}
+	if f != nil && v.r.URL.Path == pathCompose {
+		for _, name := range keptFields {
+			for _, value := range f.Values[name] {
+				p.Kept = append(p.Kept, field{keptPrefix + name, value})
+			}
+		}
+		if slices.ContainsFunc(p.Kept, func(x field) bool { return x.Value != "" }) {
+			key = "signedOut"
+		}
+	}
+	p.say(key, true)
+	s.show(v.w, status, "signin.html", p)
+}
+
+func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
+	v := s.visit(w, r)
+	var err error
+	if v.form, err = s.readForm(w, r, maxForm); err == nil {
+		err = s.session.SignOut(w, r, v.form.Get("csrf"))
+	}
+	v.form.release()
+	if err != nil {
+		s.askWho(v, err, nil)
+		return
+	}
+	http.Redirect(w, r, pathSignIn, http.StatusSeeOther)
+}
