@@ -48,8 +48,10 @@ func (v *visit) act() error {
 	case "archive":
 		return a.moveToUse(ids, "Archive", "archivedCount")
 	case "junk":
+		a.set, a.clear = "$junk", "$notjunk" // what filters learn from
 		return a.moveToUse(ids, "Junk", "junkCount")
 	case "notjunk":
+		a.set, a.clear = "$notjunk", "$junk"
 		return a.moveToUse(ids, mailbox.Inbox, "movedCount")
 	case "move":
 		to, err := unid(v.form.Get("to"))
@@ -68,6 +70,8 @@ type action struct {
 	v       *visit
 	folders []mailbox.Folder
 	from    note.UNID // the folder that they were shown in; zero for a search
+	// set and clear are keywords that go with a move, or "".
+	set, clear string
 }
 
 func (a *action) folder(u note.UNID) *mailbox.Folder {
@@ -149,7 +153,13 @@ func (a *action) move(ids []note.UNID, to note.UNID, said string) error {
 			return nil // it is there
 		}
 		moved[i] = true
-		return c.SetFolders(id, []note.UNID{to}, drop)
+		if err := c.SetFolders(id, []note.UNID{to}, drop); err != nil || a.set == "" {
+			return err
+		}
+		if err := c.SetKeyword(id, a.set, true); err != nil {
+			return err
+		}
+		return c.SetKeyword(id, a.clear, false)
 	})
 	if err != nil {
 		return err

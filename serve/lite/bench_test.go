@@ -1,0 +1,43 @@
+package lite
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// BenchmarkPage makes the pages of the lite mode, for a mailbox of 2,000 messages: the time is CPU of the server alone, and
+// page-B the bytes of the page.
+func BenchmarkPage(b *testing.B) {
+	w := open(b, 0)
+	last := ""
+	for i := range 2000 {
+		last = w.put("alice", "INBOX", fmt.Sprintf("From: Eve Example <eve%d@far.example>\nTo: alice@example.com\nSubject: Subject of message %d with some words\nMessage-ID: <%d@far.example>\nMIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\n\n%s\n", i%50, i, i,
+			strings.Repeat(`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img src="https://x.example/p.gif"> and more</td></tr></table>`+"\n", 40)))
+	}
+	who := w.signed("alice")
+	for _, page := range []struct{ name, at string }{
+		{"list", Path}, {"page2", Path + "?p=2"}, {"read", pathRead + "?m=" + last}, {"compose", pathCompose + "?kind=reply&re=" + last}, {"search", Path + "?q=subject:1999"},
+		{"folders", pathFolders}, {"settings", pathSettings}, {"sign-in", pathSignIn},
+	} {
+		b.Run(page.name, func(b *testing.B) {
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				r := httptest.NewRequest(http.MethodGet, page.at, nil)
+				r.RemoteAddr, r.Host = "127.0.0.1:5", "localhost"
+				for _, c := range who.cookies {
+					r.AddCookie(c)
+				}
+				out := httptest.NewRecorder()
+				w.lite.ServeHTTP(out, r)
+				if n = out.Body.Len(); out.Code != 200 || n > 30_000 {
+					b.Fatal(out.Code, n)
+				}
+			}
+			b.ReportMetric(float64(n), "page-B")
+		})
+	}
+}

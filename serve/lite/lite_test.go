@@ -1,0 +1,481 @@
+package lite
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/directory/totp"
+	"doublet/note"
+)
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.browser()
+	b.get(Path + "?f=&q=cake")
+	b.want(200, `name="to" value="/lite/?f=&amp;q=cake"`)
+	b.submit("user", "alice", "password", "wrong")
+	b.want(401, "do not go together", `value="alice"`)
+	b.submit("password", "secret-alice")
+	b.want(200, "Nothing found", "Alice Example")
+	b.send("sign-out", nil)
+	b.want(200, `name="password"`)
+	b.get(Path)
+	b.want(200, `name="password"`)
+	for _, to := range []string{"//evil.example/", "https://evil.example/", "/lite/../admin", `/lite/\evil`, "/jmap/"} {
+		b.get(pathSignIn + "?to=" + url.QueryEscape(to))
+		if to != "/lite/../admin" { // a path of this server
+			b.lacks(`value="` + to)
+		}
+	}
+	b.foreign = true
+	b.submit("user", "alice", "password", "secret-alice")
+	b.want(403)
+	b.foreign = false
+
+	secret := totp.NewSecret(w.fix.Env)
+	alice := w.people["alice"]
+	who, err := w.dir.WhoOf(bg, alice.ID)
+	w.ok(err)
+	_, err = w.dir.SetTOTP(bg, who, alice.ID, secret)
+	w.ok(err)
+	b.get(Path)
+	b.submit("user", "alice", "password", "secret-alice")
+	b.want(401, "second factor")
+	b.submit("user", "alice", "password", "secret-alice", "code", totp.Code(secret, w.fix.Clock.Now()))
+	b.want(200, "Sign out")
+}
+
+func TestListAndRead(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	for i := range 65 {
+		w.put("alice", "INBOX", simple(fmt.Sprintf("Message %02d", i), "Text "+strings.Repeat("of it ", 40)))
+	}
+	b := w.signed("alice")
+	b.want(200, "Message 64", "Message 35", "1–30 of 65", "<b>65</b>")
+	b.lacks("Message 34")
+	b.follow("Older")
+	b.want(200, "Message 34", "31–60 of 65")
+	b.follow("Older")
+	b.want(200, "61–65 of 65")
+	b.follow("Newer")
+	b.follow("Newer")
+	b.follow("Message 64")
+	b.want(200, "<h1><bdi>Message 64</bdi></h1>", "eve@far.example", "dan@far.example", "bob@example.com", "Text of it")
+	b.follow("Message source")
+	b.want(200, "Message-ID: <Message.64@far.example>")
+	if b.header.Get("Content-Security-Policy") != policyForeign || b.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("%v", b.header)
+	}
+	b.get(Path)
+	b.want(200, "<b>64</b>") // it was read
+	b.follow("Message 63")
+	b.follow("Print")
+	b.want(200, "Message 63")
+	b.lacks("<nav", "<button")
+}
+
+func TestThread(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	w.put("alice", "INBOX", simple("Plan", "One"))
+	w.put("alice", "INBOX", "From: Bob <bob@example.com>\nTo: alice@example.com\nSubject: Re: Plan\nIn-Reply-To: <Plan@far.example>\nReferences: <Plan@far.example>\nMessage-ID: <2@x>\n\nTwo\n")
+	b := w.signed("alice")
+	b.follow("Re: Plan")
+	b.want(200, "conversation of 2")
+	b.follow("One")
+	b.want(200, "<h1><bdi>Plan</bdi></h1>", "conversation of 2")
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	w.put("alice", "INBOX", simple("Cake", "The annual report of cakes"))
+	w.put("alice", "Archive", simple("Bread", "No report annual here"))
+	w.put("alice", "Trash", simple("Old cake", "thrown away cakes"))
+	b := w.signed("alice")
+	for q, found := range map[string]string{
+		"cakes": "Cake", `"annual report"`: "Cake", "report annual": "Bread Cake", "subject:bread": "Bread", "in:trash cakes": "Old cake", "from:eve -cakes": "Bread",
+		"is:unread in:archive": "Bread", "is:read": "", "has:attachment": "", "cakes OR subject:bread": "Bread Cake", "larger:1MB": "", "before:2020-01-01": "", "nobody": "",
+	} {
+		b.get(Path + "?q=" + url.QueryEscape(q))
+		for _, subject := range []string{"Cake", "Bread", "Old cake"} {
+			has := strings.Contains(b.page, `: `+subject+`"`)
+			if want := strings.Contains(" "+found+" ", " "+subject+" ") && (subject == "Old cake") == (found == "Old cake"); has != want {
+				t.Errorf("%s: %s %v", q, subject, has)
+			}
+		}
+	}
+	b.get(Path + "?q=" + url.QueryEscape("before:yesterday-ish"))
+	b.want(200, `role="alert"`)
+}
+
+func TestBulk(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	for i := range 4 {
+		w.put("alice", "INBOX", simple(fmt.Sprintf("M%d", i), "x"))
+	}
+	b := w.signed("alice")
+	b.send("M1", nil, "do", "delete")
+	b.want(200, "Nothing was selected")
+	b.send("M1", nil, "+m", b.pick("M1"), "+m", b.pick("M2"), "do", "delete")
+	b.want(200, "2 moved to Trash", "M0", "M3")
+	b.lacks(": M1", ": M2")
+	b.send("undo", nil, "do", "undo")
+	b.want(200, "Undone", ": M1", ": M2")
+	b.send("M1", nil, "+m", b.pick("M1"), "do", "flag")
+	b.want(200, "⚑")
+	b.send("M1", nil, "+m", b.pick("M1"), "+m", b.pick("M3"), "do", "read")
+	b.want(200, "<b>2</b>")
+	b.send("M1", nil, "+m", b.pick("M1"), "do", "unread")
+	b.want(200, "<b>3</b>")
+	b.send("M1", nil, "+m", b.pick("M1"), "do", "archive")
+	b.want(200, "1 archived")
+	b.follow("Archive")
+	_, v := b.form("M1")
+	b.send("M1", nil, "+m", b.pick("M1"), "do", "move", "to", v.Get("to"))
+	b.want(200, "1 moved to")
+	b.get(Path)
+	b.follow("M0")
+	b.send(`name="back"`, nil, "do", "flag")
+	b.want(200, "Remove flag")
+	b.send(`name="back"`, nil, "do", "junk")
+	b.want(200, "1 moved to Junk")
+	b.follow("Junk")
+	b.follow("M0")
+	b.send(`name="back"`, nil, "do", "notjunk")
+	b.want(200, "1 moved to Inbox")
+	b.get(Path)
+	b.send("M0", nil, "+m", b.pick("M0"), "do", "delete")
+	b.follow("Trash")
+	b.send("M0", nil, "+m", b.pick("M0"), "do", "delete")
+	b.want(200, "1 deleted for good")
+	b.lacks(": M0")
+}
+
+func TestFolders(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	b.follow("Manage folders")
+	b.send("new", nil, "name", "Projects <b>", "do", "new")
+	b.want(200, "Projects &lt;b&gt;")
+	b.send("new", nil, "name", "Projects <b>", "do", "new")
+	b.want(409, "such a folder already")
+	_, v := b.form(`value="Projects`)
+	b.send("new", nil, "name", "Inner", "f", v.Get("f"), "do", "new")
+	b.want(200, "Projects &lt;b&gt;/Inner")
+	b.send(`value="Projects`, nil, "do", "delete")
+	b.want(409, "folders below it")
+	b.send(`value="Inner"`, nil, "name", "a/b", "do", "rename")
+	b.want(400)
+	b.send(`value="Inner"`, nil, "name", "Größer", "do", "rename")
+	b.want(200, "Projects &lt;b&gt;/Größer")
+	b.follow("Delete")
+	b.get(b.at)
+	for _, m := range []string{"Größer"} {
+		_, v := b.form(`value="` + m)
+		b.get(pathFolders + "?delete=" + v.Get("f"))
+		b.want(200, "Delete “Projects &lt;b&gt;/Größer” and the 0 messages")
+		b.send("notice", nil, "do", "delete")
+		b.want(200)
+		b.lacks("Größer")
+	}
+	w.put("alice", "Trash", simple("Gone", "x"))
+	b.get(pathFolders)
+	b.follow("Empty")
+	b.want(200, "for good?")
+	b.send("notice", nil, "do", "empty")
+	b.want(200, "Done.")
+	b.follow("Trash")
+	b.lacks("Gone")
+	inbox := w.folder("alice", "INBOX")
+	b.get(pathFolders)
+	action, form := b.form("new")
+	for _, do := range []string{"delete", "rename", "empty"} {
+		form.Set("do", do)
+		form.Set("f", inbox)
+		form.Set("name", "x")
+		b.post(action, form, nil)
+		if b.status < 400 {
+			t.Errorf("%s of the inbox: %d", do, b.status)
+		}
+	}
+}
+
+func (w *world) folder(who, name string) string {
+	w.t.Helper()
+	f, err := w.file(who).Folder(bg, name)
+	w.ok(err)
+	return f.UNID.String()
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	b.follow("Settings")
+	b.submit("on", "yes", "from", "2026-12-20", "until", "2026-12-31", "subject", "Away", "text", "Back in <January>.", "do", "vacation")
+	b.want(200, "Saved", `value="2026-12-20"`, `value="2026-12-31"`, "Back in &lt;January&gt;.", `value="yes" checked`)
+	p, err := w.dir.Person(bg, w.people["alice"].ID)
+	w.ok(err)
+	if v := p.Vacation; !v.On || v.Text != "Back in <January>." || v.Until.Sub(v.From) != 12*24*time.Hour {
+		t.Errorf("%+v", v)
+	}
+	b.submit("on", "yes", "from", "soon", "do", "vacation")
+	b.want(400)
+	b.get(pathSettings)
+	b.send("alice@example.com", nil, "name", "Alice the Writer", "text", "Yours\nAlice", "do", "identity")
+	b.want(200, "Saved", "Alice the Writer", "Yours\nAlice")
+	b.get(pathCompose)
+	b.want(200, "-- \nYours\nAlice")
+	b.get(pathSettings)
+	b.submit("lang", "de", "zone", "Asia/Shanghai", "do", "speech")
+	b.want(200, "Gespeichert", "Eingang", `lang="de"`)
+	b.submit("lang", "zh", "zone", "Nowhere/Here", "do", "speech")
+	b.want(400)
+	b.submit("lang", "zh", "zone", "", "do", "speech")
+	b.want(200, "收件箱")
+	b.follow("修改密码")
+}
+
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	w := open(t, 20_000)
+	b := w.signed("alice")
+	b.want(200, "of 20 KB used")
+	w.put("alice", "INBOX", simple("Big", strings.Repeat("x ", 9200)))
+	b.get(Path)
+	b.want(200, "nearly full")
+	b.get(pathCompose)
+	b.send("upload", map[string]string{"large.bin": strings.Repeat("y", 9000)}, "do", "save", "to", "bob@example.com", "text", "My words")
+	b.want(507, "The mailbox is full", "My words", "bob@example.com")
+}
+
+func TestShared(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	secret := w.put("bob", "INBOX", simple("For bob", "private"))
+	shown := w.put("bob", "Archive", "From: Eve <eve@far.example>\nSubject: Shown\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nx\n--b\nContent-Disposition: attachment; filename=a.txt\n\nfile of bob\n--b--\n")
+	bob := w.people["bob"].MailDatabase.String()
+	a := w.signed("alice")
+	refused := func(b string) {
+		t.Helper()
+		q := "?b=" + b
+		for _, at := range []string{Path + q, pathRead + q + "&m=" + secret, pathPart + q + "&m=" + secret + "&s=1", pathSource + q + "&m=" + secret, pathFolders + q, pathCompose + q + "&re=" + secret} {
+			a.get(at)
+			a.want(404)
+			a.lacks("private")
+		}
+	}
+	refused(bob)
+	for _, at := range []string{pathRead, pathPart + "?s=1", pathSource, pathCompose + "?kind=reply"} { // as if it were one's own
+		for _, name := range []string{"m", "re", "draft"} {
+			sep := "?"
+			if strings.Contains(at, "?") {
+				sep = "&"
+			}
+			a.get(at + sep + name + "=" + secret)
+			a.lacks("private", "For bob")
+			if a.status != 404 && a.status != 200 {
+				t.Errorf("%s %d", a.at, a.status)
+			}
+		}
+	}
+	// A file of somebody else's cannot be attached, whatever the form says.
+	a.get(pathCompose)
+	a.send("upload", map[string]string{}, "file", bob+":"+shown+":2", "do", "save", "text", "x")
+	a.want(404)
+	a.lacks("file of bob")
+
+	w.ok(w.file("bob").SetAccess(bg, "Archive", w.people["alice"].ID, func(note.Rights) note.Rights { return note.Lookup | note.Read }, false))
+	a.get(Path)
+	a.want(200, "Shared mailboxes", "Bob Example")
+	a.follow("Bob Example")
+	a.want(200, "Shown")
+	a.lacks("For bob", "Sent")
+	a.follow("Shown")
+	a.want(200, "Shown", "a.txt")
+	a.follow("a.txt")
+	a.want(200, "file of bob")
+	a.get(pathRead + "?b=" + bob + "&m=" + secret)
+	a.want(404)
+	a.get(Path + "?b=" + bob)
+	a.send("Shown", nil, "+m", a.pick("Shown"), "do", "flag")
+	a.want(403, "may not do that")
+	a.get(Path + "?b=" + bob)
+	a.send("Shown", nil, "+m", a.pick("Shown"), "do", "delete")
+	if a.status < 400 {
+		t.Errorf("delete without the right: %d", a.status)
+	}
+	a.get(pathRead + "?b=" + bob + "&m=" + shown)
+	a.follow("Forward")
+	a.want(200, "a.txt", bob+":"+shown+":2")
+	a.send("upload", map[string]string{}, "to", "carol@example.com", "do", "send", "file", bob+":"+shown+":2")
+	a.want(200, "The message is sent")
+	c := w.signed("carol")
+	c.follow("Fwd: Shown")
+	c.follow("a.txt")
+	c.want(200, "file of bob")
+}
+
+func TestCSRF(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	id := w.put("alice", "INBOX", simple("Stays", "x"))
+	b := w.signed("alice")
+	for _, form := range []struct {
+		at     string
+		values url.Values
+	}{
+		{pathAct, url.Values{"do": {"delete"}, "m": {id}}}, {pathFolders, url.Values{"do": {"new"}, "name": {"Evil"}}},
+		{pathSettings, url.Values{"do": {"vacation"}, "on": {"yes"}}}, {pathCompose, url.Values{"do": {"send"}, "to": {"bob@example.com"}, "text": {"evil"}}},
+		{pathSignOut, url.Values{}},
+	} {
+		for _, token := range []string{"", "wrong"} {
+			form.values.Set("csrf", token)
+			b.post(form.at, form.values, nil)
+			b.want(403)
+		}
+		// The right token from another site is no use either.
+		b.get(Path)
+		_, have := b.form("sign-out")
+		form.values.Set("csrf", have.Get("csrf"))
+		b.foreign = true
+		b.post(form.at, form.values, nil)
+		b.want(403)
+		b.foreign = false
+	}
+	b.get(Path)
+	b.want(200, "Stays")
+	b.lacks("Evil")
+	if c := b.cookies["doublet"]; c == nil || !c.HttpOnly || c.SameSite != 3 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestLost: the session ends while somebody writes. Their words are there again after they have signed in.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	b.get(pathCompose)
+	_, form := b.form("upload")
+	_, err := w.keep.EndAll(bg, w.people["alice"].ID, note.UNID{})
+	w.ok(err)
+	form.Set("do", "send")
+	form.Set("to", "bob@example.com")
+	form.Set("subject", "A \"long\" thought")
+	form.Set("text", "First line\n\n<second> & last\n")
+	b.post(pathCompose, form, map[string]string{})
+	b.want(401, "What you wrote is kept")
+	b.submit("user", "alice", "password", "wrong")
+	b.want(401)
+	b.submit("password", "secret-alice")
+	b.want(200, "Here is what you wrote", "First line\n\n&lt;second&gt; &amp; last", "A &#34;long&#34; thought", "bob@example.com")
+	b.send("upload", map[string]string{}, "do", "send")
+	b.want(200, "The message is sent")
+	bob := w.signed("bob")
+	bob.follow("A &#34;long&#34; thought")
+	bob.want(200, "&lt;second&gt; &amp; last")
+	// A page of a list, whose session is over, leads to the sign-in and back.
+	_, err = w.keep.EndAll(bg, w.people["bob"].ID, note.UNID{})
+	w.ok(err)
+	bob.get(pathFolders)
+	bob.submit("user", "bob", "password", "secret-bob")
+	bob.want(200, "Folders")
+}
+
+func TestTitles(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	long := strings.Repeat("ten chars ", 1000)
+	w.put("alice", "INBOX", "From: \u202eמשה 🎲 <rtl@far.example>\nSubject: שלום עולם 🎉 \u202etxt.exe\n\nx\n")
+	w.put("alice", "INBOX", "Subject: "+strings.ReplaceAll(long, "ten chars ", "ten\n chars ")+"\nX: y\n\nlong one\n")
+	w.put("alice", "INBOX", "Subject: =?utf-8?q?"+strings.Repeat("=F0=9F=8E=B2", 10_000)+"?=\n\ndice\n")
+	w.put("alice", "INBOX", "\n\n")
+	b := w.signed("alice")
+	b.want(200, "שלום עולם 🎉", "משה 🎲", "(no subject)", "(unknown sender)")
+	b.follow("long one")
+	b.want(200, strings.TrimSpace(long))
+	b.get(Path)
+	b.follow("dice")
+	b.want(200, strings.Repeat("🎲", 2000))
+	b.get(Path)
+	b.follow("שלום")
+	b.want(200, "rtl@far.example")
+}
+
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	var many strings.Builder
+	many.WriteString("Subject: Many\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\ntext\n")
+	for i := range 500 {
+		fmt.Fprintf(&many, "--b\nContent-Type: image/png\nContent-Disposition: attachment; filename=\"file-%03d.png\"\n\nx%d\n", i, i)
+	}
+	many.WriteString("--b--\n")
+	w.put("alice", "INBOX", many.String())
+	w.put("alice", "INBOX", "Subject: Huge\n\nthe beginning\n"+strings.Repeat(strings.Repeat("0123456789 ", 7)+"\n", 50<<20/78)+"the end\n")
+	b := w.signed("alice")
+	b.follow("Many")
+	b.want(200, "500 attachments", "file-000.png", "file-019.png")
+	for range 24 {
+		b.follow("Next part")
+	}
+	b.want(200, "file-499.png")
+	b.follow("file-499.png")
+	b.want(200, "x499")
+	b.get(Path)
+	b.follow("Huge")
+	b.want(200, "the beginning", "Part 1 of 200")
+	b.follow("Next part")
+	b.want(200, "Part 2 of 200")
+	b.follow("Message source")
+	if b.want(200); len(b.page) < 50<<20 || !strings.HasSuffix(b.page, "the end\r\n") {
+		t.Errorf("%d bytes", len(b.page))
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	for _, at := range []string{
+		pathRead, pathRead + "?m=x", pathRead + "?m=" + strings.Repeat("0", 32), pathPart + "?m=" + strings.Repeat("1", 32) + "&s=1", Path + "?f=x", Path + "?f=" + strings.Repeat("a", 32), Path + "?b=zz",
+		pathCompose + "?draft=x", pathCompose + "?re=x", pathFolders + "?delete=x", Path + "nothing",
+	} {
+		b.get(at)
+		b.want(404)
+	}
+	for _, at := range []string{Path + "?p=-5", Path + "?p=99999999999999999999", Path + "?said=<script>&n=x&undo=%00", pathCompose + "?mailto=" + url.QueryEscape("mailto:%zz?subject=%"), pathCompose + "?mailto=" + url.QueryEscape("mailto:a@b?subject=S%0D%0AX: y&body=%3Cscript%3E")} {
+		b.get(at)
+		b.want(200)
+	}
+	b.get(Path)
+	_, have := b.form("sign-out")
+	csrf := have.Get("csrf")
+	for _, c := range []struct {
+		at     string
+		values url.Values
+		status int
+	}{
+		{pathAct, url.Values{"do": {"explode"}, "m": {strings.Repeat("1", 32)}}, 400}, {pathAct, url.Values{"do": {"delete"}, "m": {"x"}}, 404},
+		{pathAct, url.Values{"do": {"undo"}, "undo": {"!!"}}, 400}, {pathAct, url.Values{"do": {"undo"}, "undo": {"AAAA"}}, 400},
+		{pathAct, url.Values{"do": {"move"}, "m": {strings.Repeat("1", 32)}, "to": {strings.Repeat("2", 32)}}, 404}, {pathFolders, url.Values{"do": {"delete"}}, 404},
+		{pathCompose, url.Values{"do": {"what"}}, 400}, {pathCompose, url.Values{"do": {"save"}, "text": {"nul\x00"}}, 400}, {pathCompose, url.Values{"do": {"save"}, "text": {"\xff"}}, 400},
+		{pathSettings, url.Values{"do": {"identity"}, "id": {"x"}}, 404}, {pathSettings, url.Values{"do": {"speech"}, "lang": {"xx"}}, 400},
+		{pathCompose, url.Values{"do": {"save"}, "text": {strings.Repeat("x", maxForm+1)}}, 413},
+	} {
+		c.values.Set("csrf", csrf)
+		b.post(c.at, c.values, nil)
+		if b.status != c.status {
+			t.Errorf("%s %.60v: %d, want %d", c.at, c.values, b.status, c.status)
+		}
+	}
+}
