@@ -31,7 +31,7 @@ type folderRow struct {
 }
 
 // foldersOnPage keeps the page under 30 KB.
-const foldersOnPage = 30
+const foldersOnPage = 15
 
 func (v *visit) foldersPage() (*foldersPage, []mailbox.Folder, error) {
 	fr, folders, err := v.framed("manageFolders", note.UNID{})
@@ -65,7 +65,7 @@ func (v *visit) folderRow(f *mailbox.Folder) folderRow {
 	name, depth := v.folderName(f)
 	u := use(f, v.box.Prefix())
 	return folderRow{
-		ID: f.UNID.String(), Name: clip(name, 100), Full: clip(v.fullName(f), 200), Href: v.at(Path, "f", f.UNID.String()), Total: f.Total - f.Deleted, Unread: f.Unseen,
+		ID: f.UNID.String(), Name: clip(name, 200), Full: fit(v.fullName(f), 80, 120), Href: v.at(Path, "f", f.UNID.String()), Total: f.Total - f.Deleted, Unread: f.Unseen,
 		Delete: v.at(pathFolders, "delete", f.UNID.String()), Empty: v.at(pathFolders, "empty", f.UNID.String()),
 		Own: !slices.Contains(usual, u) && f.Rights&note.Remove != 0, CanEmpty: (u == "Trash" || u == "Junk") && f.Total > f.Deleted, Depth: min(depth, 4),
 	}

@@ -50,8 +50,11 @@ type navBox struct {
 // undoing is how what was done last can be taken back.
 type undoing struct{ What, To string }
 
-// maxNav bounds the folders beside a page: the page of folders has all.
-const maxNav = 24
+// What stands beside a page: folders, of which another page has all, and mail files of others.
+const (
+	maxNav   = 24
+	maxBoxes = 12
+)
 
 func (v *visit) frame(title string) *frame {
 	p := &frame{speech: v.speech, Title: v.T(title), Style: v.s.styleName, Box: v.box}
@@ -87,7 +90,7 @@ func (v *visit) framed(title string, at note.UNID) (*frame, []mailbox.Folder, er
 			break
 		}
 		name, depth := v.folderName(f)
-		x := navFolder{Name: clip(name, 60), Depth: min(depth, 4), Here: f.UNID == at, Href: v.at(Path, "f", f.UNID.String())}
+		x := navFolder{Name: fit(name, 40, 60), Depth: min(depth, 4), Here: f.UNID == at, Href: v.at(Path, "f", f.UNID.String())}
 		count := f.Unseen
 		if f.SpecialUse == "Drafts" {
 			count = f.Total - f.Deleted
@@ -102,12 +105,12 @@ func (v *visit) framed(title string, at note.UNID) (*frame, []mailbox.Folder, er
 		return nil, nil, err
 	}
 	if len(all) > 1 {
-		for _, b := range all[:min(len(all), maxNav)] {
+		for _, b := range all[:min(len(all), maxBoxes)] {
 			href := Path
 			if b.ID != "" {
 				href += "?b=" + b.ID
 			}
-			n.Boxes = append(n.Boxes, navBox{clip(b.Name, 60), href, b.ID == v.box.ID})
+			n.Boxes = append(n.Boxes, navBox{fit(b.Name, 40, 60), href, b.ID == v.box.ID})
 		}
 	}
 	return p, folders, v.quota(p)

@@ -15,7 +15,10 @@ import (
 )
 
 // perPage is how many messages a list shows: a page stays under 30 KB with the longest names and subjects.
-const perPage = 30
+const perPage = 25
+
+// maxTargets bounds the folders that can be chosen to move messages to, on a page of messages.
+const maxTargets = 24
 
 // listPage is the messages of a folder, or what a search found.
 type listPage struct {
@@ -86,8 +89,8 @@ func (v *visit) list() error {
 		}
 	}
 	for i := range folders {
-		if f := &folders[i]; f.Rights&note.Insert != 0 && len(p.Targets) < 100 && f.UNID != here {
-			p.Targets = append(p.Targets, target{f.UNID.String(), clip(v.fullName(f), 60)})
+		if f := &folders[i]; f.Rights&note.Insert != 0 && len(p.Targets) < maxTargets && f.UNID != here {
+			p.Targets = append(p.Targets, target{f.UNID.String(), fit(v.fullName(f), 40, 60)})
 		}
 	}
 	if err := v.fill(p, &q, at); err != nil {
@@ -114,7 +117,7 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 			}
 			var r row
 			if err == nil {
-				r, err = v.row(m, toThem, p.Folder)
+				r, err = v.row(m, toThem)
 			}
 			if err != nil {
 				return err
@@ -141,8 +144,8 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 	return nil
 }
 
-// row is a message as a list shows it; folder is the one that it is shown in, or "".
-func (v *visit) row(m *mailbox.Email, toThem bool, folder string) (r row, err error) {
+// row is a message as a list shows it.
+func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 	text, err := m.Envelope()
 	if err != nil {
 		return r, err
@@ -151,7 +154,7 @@ func (v *visit) row(m *mailbox.Email, toThem bool, folder string) (r row, err er
 	if err != nil {
 		e = &mime.Envelope{} // what cannot be told is left out
 	}
-	r = row{ID: m.UNID().String(), Date: time.Unix(m.Received(), 0), Unread: !m.Seen(), Subject: clip(subjectOf(e), 140)}
+	r = row{ID: m.UNID().String(), Date: time.Unix(m.Received(), 0), Unread: !m.Seen(), Subject: fit(subjectOf(e), 120, 160)}
 	for k := range m.Keywords {
 		switch k {
 		case mailbox.Flagged:
@@ -166,13 +169,13 @@ func (v *visit) row(m *mailbox.Email, toThem bool, folder string) (r row, err er
 	if toThem {
 		people = e.To
 	}
-	r.Who = clip(names(people), 60)
+	r.Who = fit(names(people), 50, 80)
 	if r.HasFile, err = m.Attached(); err != nil {
 		return r, err
 	}
 	preview, err := m.Preview()
-	r.Preview = clip(string(preview), 110)
-	if r.Href = v.at(pathRead, "m", r.ID, "f", folder); r.Draft {
+	r.Preview = fit(string(preview), 100, 120)
+	if r.Href = v.at(pathRead, "m", r.ID); r.Draft {
 		r.Href = v.at(pathCompose, "draft", r.ID)
 	}
 	return r, err

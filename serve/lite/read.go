@@ -27,8 +27,10 @@ const (
 	maxPieces   = 200
 	maxShown    = 4 << 20 // bytes of a body that are looked at
 	filesOnPage = 20
-	maxThread   = 12
-	maxPeople   = 40
+	maxThread   = 8
+	maxPeople   = 6
+	maxTitle    = 10_000
+	pieceBelow  = 3 << 10 // of a text below a very long title
 )
 
 // letter is a message that is read.
@@ -110,7 +112,7 @@ func (v *visit) nearby(d *mailbox.Reading, l *letter) error {
 		if err != nil {
 			return err
 		}
-		r, err := v.row(m, false, "")
+		r, err := v.row(m, false)
 		if err != nil {
 			return err
 		}
@@ -187,7 +189,7 @@ func fileName(p *wiremime.Part) string {
 			return '_'
 		}
 		return r
-	}, clip(strings.TrimSpace(p.Filename()), 120))
+	}, fit(strings.TrimSpace(p.Filename()), 80, 90))
 	switch {
 	case name != "":
 		return name
@@ -245,7 +247,7 @@ func (v *visit) people(list []wiremime.Address) (out []person, more int) {
 		if a.Host != "" {
 			address += "@" + a.Host
 		}
-		out = append(out, person{clip(mailName(a), 80), clip(address, 254), pathCompose + "?to=" + url.QueryEscape(formatAddress(a))})
+		out = append(out, person{fit(mailName(a), 60, 90), fit(address, 80, 90), pathCompose + "?to=" + url.QueryEscape(clip(address, 80))})
 	}
 	return out, more
 }
@@ -287,10 +289,7 @@ func (v *visit) read() error {
 		return err
 	}
 	p := &readPage{frame: fr, ID: id.String(), Folder: here.String(), Date: l.date, Size: size(float64(l.size)), Thread: l.near, ThreadCount: len(l.thread)}
-	p.Subject = clip(subjectOf(l.env), 10_000)
-	for len(p.Subject) > 11_000 { // ten thousand letters of some scripts are four times as many bytes
-		p.Subject = clip(p.Subject, len([]rune(p.Subject))/2)
-	}
+	p.Subject = fit(subjectOf(l.env), maxTitle, maxTitle)
 	if p.Subject == "" {
 		p.Subject = v.T("noSubject")
 	}
@@ -305,8 +304,8 @@ func (v *visit) read() error {
 		if f.UNID == here {
 			p.Trash, p.Junk = f.SpecialUse == "Trash", f.SpecialUse == "Junk"
 			p.May = rights{f.Rights&note.Write != 0, f.Rights&note.DeleteMark != 0, true}
-		} else if f.Rights&note.Insert != 0 && len(p.Targets) < 50 {
-			p.Targets = append(p.Targets, target{f.UNID.String(), clip(v.fullName(f), 60)})
+		} else if f.Rights&note.Insert != 0 && len(p.Targets) < maxTargets {
+			p.Targets = append(p.Targets, target{f.UNID.String(), fit(v.fullName(f), 40, 60)})
 		}
 	}
 	if err := v.readBody(p, l); err != nil {
@@ -350,7 +349,10 @@ func (v *visit) readBody(p *readPage, l *letter) error {
 		parts = l.bodies.Text
 	}
 	pictures := v.form.Get("pictures") != ""
-	w := shower{v: v, l: l, pictures: pictures, plain: plain, inline: map[string]string{}}
+	w := shower{v: v, l: l, room: pieceSize, pictures: pictures, plain: plain, inline: map[string]string{}}
+	if len(p.Subject) > 1000 {
+		w.room = pieceBelow
+	}
 	for x, place := range l.places {
 		if id := strings.Trim(strings.TrimSpace(x.ID), "<>"); id != "" && rasters[x.Type+"/"+x.Subtype] {
 			w.inline[id] = place
@@ -407,6 +409,7 @@ func (v *visit) readBody(p *readPage, l *letter) error {
 type shower struct {
 	v        *visit
 	l        *letter
+	room     int  // bytes of a piece
 	pictures bool // those of other servers too
 	plain    bool
 	blocked  bool // some were left out
@@ -417,7 +420,7 @@ type shower struct {
 // add takes pieces; a short one goes on where the last one has room.
 func (w *shower) add(list []string) {
 	for _, s := range list {
-		if k := len(w.pieces); k > 0 && len(w.pieces[k-1])+len(s) <= pieceSize {
+		if k := len(w.pieces); k > 0 && len(w.pieces[k-1])+len(s) <= w.room {
 			w.pieces[k-1] += s
 		} else if k < maxPieces {
 			w.pieces = append(w.pieces, s)
@@ -426,7 +429,7 @@ func (w *shower) add(list []string) {
 }
 
 func (w *shower) part(p *wiremime.Part) error {
-	o := &safehtml.Options{Piece: pieceSize, Pieces: maxPieces, Link: link, Picture: w.picture}
+	o := &safehtml.Options{Piece: w.room, Pieces: maxPieces, Link: link, Picture: w.picture}
 	switch {
 	case p.Type == "text":
 		text, err := w.l.text(p, maxShown)

@@ -129,21 +129,26 @@ func size(n float64) string {
 }
 
 // clip is the beginning of a text, of at most so many characters; controls are blanks.
-func clip(s string, most int) string {
+func clip(s string, most int) string { return fit(s, most, 1<<30) }
+
+// fit is clip for what must not take more than so many bytes of a page, as HTML has it.
+func fit(s string, most, room int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\ufffd"))
-	if len(s) <= most || utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n++; n == most {
+	n, used := 0, 0
+	for i, r := range s {
+		size := utf8.RuneLen(r)
+		if strings.ContainsRune("\"'&<>+", r) {
+			size = len("&#34;")
+		}
+		if n++; n > most || used+size > room {
 			return s[:i] + "…"
 		}
+		used += size
 	}
 	return s
 }

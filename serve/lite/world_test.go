@@ -342,7 +342,7 @@ func (b *browser) follow(text string) {
 // pick is the id of a message in the list that is shown.
 func (b *browser) pick(subject string) string {
 	b.w.t.Helper()
-	m := regexp.MustCompile(`name="m" value="([0-9a-f]*)" aria-label="[^"]*: ` + regexp.QuoteMeta(html.EscapeString(subject)) + `"`).FindStringSubmatch(b.page)
+	m := regexp.MustCompile(`name="m" value="([0-9a-f]*)" aria-labelledby="s\d+"></label>\s*<a (?:[^<]|<[^l])*?id="s\d+"><bdi>` + regexp.QuoteMeta(html.EscapeString(subject)) + `<`).FindStringSubmatch(b.page)
 	if m == nil {
 		b.w.t.Fatalf("%s does not list %q\n%s", b.at, subject, b.page)
 	}
