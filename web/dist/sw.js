@@ -1,5 +1,5 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-5f6e0462c3f9";
+var e = globalThis, t = "doublet-dec00643ccb7";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
@@ -7,14 +7,14 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-BAQL9Cgh.js",
-		"/assets/de-BiKmwsrD.js",
-		"/assets/index-BxKAUSwC.js",
-		"/assets/screen-D2LaZnbj.js",
-		"/assets/settings-CfIsNqje.js",
+		"/assets/de-C5iULVOE.js",
+		"/assets/index-BnuVFqkN.js",
+		"/assets/screen-Dx_Yeloy.js",
+		"/assets/settings-CgHQr5Qz.js",
 		"/assets/style-CoE2Hkq2.css",
-		"/assets/writer-gycXTCbB.js",
+		"/assets/writer-D54INFwF.js",
 		"/assets/zh-Cy5dgpTh.js",
-		"/assets/zh-NTMH06AI.js",
+		"/assets/zh-DZnN4rRX.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	])).then(() => e.skipWaiting()));
@@ -26,14 +26,14 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-BAQL9Cgh.js",
-		"/assets/de-BiKmwsrD.js",
-		"/assets/index-BxKAUSwC.js",
-		"/assets/screen-D2LaZnbj.js",
-		"/assets/settings-CfIsNqje.js",
+		"/assets/de-C5iULVOE.js",
+		"/assets/index-BnuVFqkN.js",
+		"/assets/screen-Dx_Yeloy.js",
+		"/assets/settings-CgHQr5Qz.js",
 		"/assets/style-CoE2Hkq2.css",
-		"/assets/writer-gycXTCbB.js",
+		"/assets/writer-D54INFwF.js",
 		"/assets/zh-Cy5dgpTh.js",
-		"/assets/zh-NTMH06AI.js",
+		"/assets/zh-DZnN4rRX.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	].includes(t.pathname)) && e.respondWith(caches.match(t.pathname === "/mail-frame" && !t.search ? "/mail-frame" : e.request).then((t) => t ?? fetch(e.request))));
