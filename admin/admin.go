@@ -104,9 +104,6 @@ type Call struct {
 	Who note.Who
 	// Progress tells whoever waits how far the verb has come. It is never nil.
 	Progress func(Progress)
-
-	// indexes, where it is set, puts an index beside the sink of each folder that is exported.
-	indexes func(dir string, f mailbox.Folder, to sink) (sink, error)
 }
 
 // Progress says how far a long verb has come, or carries a piece of its output.

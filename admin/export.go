@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ import (
 // Export are the arguments of export.
 type Export struct {
 	User   string `json:"user" arg:"required" help:"person whose mail is written"`
-	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty"`
+	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty; or NAME.zip: one file"`
 	Format string `json:"format" help:"mbox or maildir" default:"mbox"`
 	Folder string `json:"folder" help:"only this folder"`
 }
@@ -42,7 +41,12 @@ type sink interface {
 }
 
 func export(ctx context.Context, c *Call, a *Export) (Transferred, error) {
-	var out Transferred
+	return c.exportTo(ctx, a, func(_ exportTree, _ mailbox.Folder, to sink) (sink, error) { return to, nil }, func(exportTree) error { return nil })
+}
+
+// exportTo writes folders of mail into a new tree. beside makes the sink of a folder another one; last writes what
+// comes behind all folders.
+func (c *Call) exportTo(ctx context.Context, a *Export, beside func(exportTree, mailbox.Folder, sink) (sink, error), last func(exportTree) error) (out Transferred, err error) {
 	if a.Format != "mbox" && a.Format != "maildir" {
 		return out, fmt.Errorf("%w: format %q is neither mbox nor maildir", ErrUsage, a.Format)
 	}
@@ -54,12 +58,11 @@ func export(ctx context.Context, c *Call, a *Export) (Transferred, error) {
 	if err != nil { // someone who may not sign in has mail too
 		who = note.System
 	}
-	if names, err := c.Env.FS.List(a.Path); err == nil && len(names) > 0 {
-		return out, fmt.Errorf("%s is not empty: %w", a.Path, fs.ErrExist)
-	}
-	if err := c.Env.FS.MkdirAll(a.Path, 0o700); err != nil {
+	tree, err := c.newExportTree(a.Path)
+	if err != nil {
 		return out, err
 	}
+	defer func() { err = tree.close(err) }()
 	start := c.Env.Clock.Now()
 	file := c.Mailbox.File(who, p.MailDatabase)
 	folders, err := file.Folders(ctx)
@@ -70,13 +73,23 @@ func export(ctx context.Context, c *Call, a *Export) (Transferred, error) {
 		if a.Folder != "" && f.Name != a.Folder {
 			continue
 		}
-		if err := c.exportFolder(ctx, a, file, f, &out); err != nil {
+		to, err := newSink(tree, a.Format, f.Name)
+		if err == nil {
+			to, err = beside(tree, f, to)
+		}
+		if err == nil {
+			err = c.exportFolder(ctx, file, f.Name, to, &out)
+		}
+		if err != nil {
 			return out, fmt.Errorf("folder %q: %w", f.Name, err)
 		}
 		out.Folders++
 	}
 	if out.Folders == 0 {
 		return out, fmt.Errorf("%w: %s", mailbox.ErrNoFolder, a.Folder)
+	}
+	if err := last(tree); err != nil {
+		return out, err
 	}
 	took := c.Env.Clock.Now().Sub(start)
 	out.Took = took.Round(time.Millisecond).String()
@@ -86,29 +99,35 @@ func export(ctx context.Context, c *Call, a *Export) (Transferred, error) {
 	return out, nil
 }
 
-func (c *Call) exportFolder(ctx context.Context, a *Export, file *mailbox.File, f mailbox.Folder, out *Transferred) (err error) {
-	name := f.Name
-	view, _, err := file.Open(ctx, name, true)
-	if err != nil {
-		return err
+// newSink begins the folder of an export that holds the messages of a folder.
+func newSink(tree exportTree, format, folder string) (sink, error) {
+	if format == "mbox" {
+		f, err := tree.create(mboxPath(folder))
+		if err != nil {
+			return nil, err
+		}
+		return &mboxSink{f, mbox.NewWriter(f)}, nil
 	}
-	var to sink
-	if a.Format == "mbox" {
-		to, err = c.newMboxSink(a.Path, name)
-	} else {
-		to, err = c.newMaildirSink(a.Path, name)
+	dir := maildirPath(folder)
+	for _, sub := range []string{"cur", "new", "tmp"} {
+		if err := tree.mkdir(below(dir, sub)); err != nil {
+			return nil, err
+		}
 	}
-	if err == nil && c.indexes != nil {
-		to, err = c.indexes(a.Path, f, to)
-	}
-	if err != nil {
-		return err
-	}
+	return &maildirSink{tree, dir}, nil
+}
+
+// exportFolder writes the messages of a folder, and closes their sink.
+func (c *Call) exportFolder(ctx context.Context, file *mailbox.File, name string, to sink, out *Transferred) (err error) {
 	defer func() {
 		if e := to.close(); err == nil {
 			err = e
 		}
 	}()
+	view, _, err := file.Open(ctx, name, true)
+	if err != nil {
+		return err
+	}
 	var page []exported
 	var raw []byte
 	return view.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
@@ -165,18 +184,6 @@ func mboxPath(folder string) string {
 
 func maildirPath(folder string) string { return maildir.FolderName(strings.Split(folder, "/")) }
 
-func (c *Call) newMboxSink(dir, folder string) (sink, error) {
-	path := c.Env.FS.PathJoin(append([]string{dir}, strings.Split(mboxPath(folder), "/")...)...)
-	if err := c.Env.FS.MkdirAll(c.Env.FS.PathDir(path), 0o700); err != nil {
-		return nil, err
-	}
-	f, err := c.Env.FS.Create(path, "doublet-export")
-	if err != nil {
-		return nil, err
-	}
-	return &mboxSink{f, mbox.NewWriter(f)}, nil
-}
-
 func (s *mboxSink) write(m exported, raw []byte) error { return s.w.Write("", m.date, raw) }
 
 func (s *mboxSink) close() error {
@@ -188,18 +195,8 @@ func (s *mboxSink) close() error {
 }
 
 type maildirSink struct {
-	c   *Call
-	dir string
-}
-
-func (c *Call) newMaildirSink(dir, folder string) (sink, error) {
-	dir = c.Env.FS.PathJoin(dir, maildirPath(folder))
-	for _, sub := range []string{"cur", "new", "tmp"} {
-		if err := c.Env.FS.MkdirAll(c.Env.FS.PathJoin(dir, sub), 0o700); err != nil {
-			return nil, err
-		}
-	}
-	return &maildirSink{c, dir}, nil
+	tree exportTree
+	dir  string
 }
 
 // maildirName is the name of a message's file.
@@ -209,7 +206,7 @@ func maildirName(m *exported, size int) string {
 }
 
 func (s *maildirSink) write(m exported, raw []byte) error {
-	f, err := s.c.Env.FS.Create(s.c.Env.FS.PathJoin(s.dir, "cur", maildirName(&m, len(raw))), "doublet-export")
+	f, err := s.tree.create(below(s.dir, "cur/"+maildirName(&m, len(raw))))
 	if err != nil {
 		return err
 	}

@@ -22,13 +22,13 @@ import (
 // ExportPerson are the arguments of export person.
 type ExportPerson struct {
 	User   string `json:"user" arg:"required" help:"the person"`
-	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty"`
+	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty; or NAME.zip: one file"`
 	Format string `json:"format" default:"maildir" help:"maildir or mbox; maildir keeps every octet"`
 }
 
 // ImportPerson are the arguments of import person.
 type ImportPerson struct {
-	Path string `json:"path" arg:"required" file:"true" help:"folder that export person wrote"`
+	Path string `json:"path" arg:"required" file:"true" help:"folder or zip file that export person wrote"`
 	User string `json:"user" help:"person here whose mail it becomes; without it the one of the export, who is added where nobody has the address or short name"`
 }
 
@@ -110,7 +110,7 @@ func exportPerson(ctx context.Context, c *Call, a *ExportPerson) (Transferred, e
 		Form: exportForm, ID: p.ID.String(), Names: p.FullName, Short: p.ShortName, Address: p.InternetAddress, Aliases: p.MailAddress, Roles: p.Roles,
 		Quota: p.Quota, Warning: p.Warning, SizeLimit: p.SizeLimit, Disabled: p.Disabled, Mail: a.Format,
 	}
-	c.indexes = func(dir string, f mailbox.Folder, to sink) (sink, error) {
+	indexes := func(tree exportTree, f mailbox.Folder, to sink) (sink, error) {
 		e := exportedFolder{Name: f.Name, ID: f.UNID.String(), SpecialUse: f.SpecialUse, Subscribed: f.Subscribed}
 		e.Index = strconv.Itoa(len(out.Folders)+1) + "." + messagesFile
 		if a.Format == "mbox" {
@@ -119,27 +119,25 @@ func exportPerson(ctx context.Context, c *Call, a *ExportPerson) (Transferred, e
 			e.Path = maildirPath(f.Name)
 		}
 		out.Folders = append(out.Folders, e)
-		file, err := c.Env.FS.Create(c.Env.FS.PathJoin(dir, e.Index), "doublet-export")
+		file, err := tree.index(e.Index)
 		if err != nil {
 			return nil, errors.Join(err, to.close())
 		}
 		return &indexed{to, file, bufio.NewWriter(file), a.Format == "maildir"}, nil
 	}
-	done, err := export(ctx, c, &Export{User: a.User, Path: a.Path, Format: a.Format})
-	if err != nil {
-		return done, err
-	}
-	b, err := json.MarshalIndent(out, "", "  ")
-	if err != nil {
-		return done, err
-	}
-	// It comes last: an export without it was broken off.
-	f, err := c.Env.FS.Create(c.Env.FS.PathJoin(a.Path, personFile), "doublet-export")
-	if err != nil {
-		return done, err
-	}
-	_, err = f.Write(append(b, '\n'))
-	return done, errors.Join(err, f.Close())
+	return c.exportTo(ctx, &Export{User: a.User, Path: a.Path, Format: a.Format}, indexes, func(tree exportTree) error {
+		b, err := json.MarshalIndent(out, "", "  ")
+		if err != nil {
+			return err
+		}
+		// It comes last: an export without it was broken off.
+		f, err := tree.create(personFile)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(append(b, '\n'))
+		return errors.Join(err, f.Close())
+	})
 }
 
 // Bounds of an export that is read back.
@@ -150,7 +148,12 @@ const (
 
 func importPersonDir(ctx context.Context, c *Call, a *ImportPerson) (Transferred, error) {
 	var in exportedPerson
-	f, err := c.Env.FS.Open(c.Env.FS.PathJoin(a.Path, personFile))
+	tree, err := c.openExport(a.Path)
+	if err != nil {
+		return Transferred{}, err
+	}
+	defer func() { _ = tree.close() }()
+	f, err := tree.open(personFile)
 	if err != nil {
 		return Transferred{}, fmt.Errorf("%w (is %s what export person wrote, to its end?)", err, a.Path)
 	}
@@ -167,7 +170,7 @@ func importPersonDir(ctx context.Context, c *Call, a *ImportPerson) (Transferred
 	return c.importInto(ctx, user, func(ctx context.Context, im *importer) error {
 		im.uses = map[string]string{}
 		for i := range in.Folders {
-			if err := im.exportedFolder(ctx, a.Path, &in, &in.Folders[i]); err != nil {
+			if err := im.exportedFolder(ctx, tree, &in, &in.Folders[i]); err != nil {
 				return fmt.Errorf("folder %q: %w", in.Folders[i].Name, err)
 			}
 		}
@@ -197,7 +200,7 @@ func (c *Call) importedPerson(ctx context.Context, in *exportedPerson) (name str
 }
 
 // exportedFolder brings one folder back.
-func (im *importer) exportedFolder(ctx context.Context, dir string, in *exportedPerson, f *exportedFolder) error {
+func (im *importer) exportedFolder(ctx context.Context, tree importTree, in *exportedPerson, f *exportedFolder) error {
 	if strings.HasPrefix(f.Index, "/") || strings.HasPrefix(f.Path, "/") || strings.Contains(f.Index+"/"+f.Path, "..") {
 		return fmt.Errorf("%w: a path that leads out of the export", ErrUsage)
 	}
@@ -215,12 +218,12 @@ func (im *importer) exportedFolder(ctx context.Context, dir string, in *exported
 	if err != nil {
 		return err
 	}
-	index, err := im.Env.FS.Open(im.Env.FS.PathJoin(dir, f.Index))
+	index, err := tree.open(f.Index)
 	if err != nil {
 		return err
 	}
 	defer index.Close()
-	read, done, err := im.exportedMessages(im.Env.FS.PathJoin(dir, f.Path), in.Mail)
+	read, done, err := im.exportedMessages(tree, f.Path, in.Mail)
 	if err != nil {
 		return err
 	}
@@ -247,14 +250,13 @@ func (im *importer) exportedFolder(ctx context.Context, dir string, in *exported
 
 // exportedMessages gives the messages of a Maildir by their names, or of an mbox file one after
 // another.
-func (im *importer) exportedMessages(path, format string) (read func(*exportedMessage) ([]byte, error), done func(), err error) {
+func (im *importer) exportedMessages(tree importTree, path, format string) (read func(*exportedMessage) ([]byte, error), done func(), err error) {
 	if format == "maildir" {
-		cur := im.Env.FS.PathJoin(path, "cur")
 		return func(m *exportedMessage) ([]byte, error) {
 			if m.File == "" || strings.ContainsAny(m.File, "/\\") {
 				return nil, fmt.Errorf("%w: message without a file", fs.ErrNotExist)
 			}
-			f, err := im.Env.FS.Open(im.Env.FS.PathJoin(cur, m.File))
+			f, err := tree.open(below(path, "cur/"+m.File))
 			if err != nil {
 				return nil, err
 			}
@@ -264,7 +266,7 @@ func (im *importer) exportedMessages(path, format string) (read func(*exportedMe
 			return raw, err // one that is too long is refused when it is composed
 		}, func() {}, nil
 	}
-	f, err := im.Env.FS.Open(path)
+	f, err := tree.open(path)
 	if err != nil {
 		return nil, nil, err
 	}

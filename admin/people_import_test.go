@@ -1,10 +1,14 @@
 package admin
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +16,7 @@ import (
 
 	"doublet/client/ldap"
 	"doublet/directory"
+	"doublet/env"
 	"doublet/mailbox"
 )
 
@@ -254,7 +259,8 @@ func contents(t *testing.T, s *System, user string) map[string][]string {
 // formats, and the second import adds nothing.
 func TestExportPerson(t *testing.T) {
 	t.Parallel()
-	for _, format := range []string{"maildir", "mbox"} {
+	for _, c := range []struct{ format, path string }{{"maildir", "out"}, {"mbox", "out"}, {"maildir", "deep/out.zip"}, {"mbox", "out.ZIP"}} {
+		format, path := c.format, c.path
 		s, other := newSystem(t), newSystem(t)
 		must[User](t, s, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Alias: []string{"countess@example.com"}, Password: "secret", Quota: 1 << 30})
 		ctx := context.Background()
@@ -291,9 +297,9 @@ func TestExportPerson(t *testing.T) {
 				}
 			}
 		}
-		must[Transferred](t, s, "export person", ExportPerson{User: "ada", Path: "out", Format: format})
-		copyTree(t, s, other, "out")
-		done := must[Transferred](t, other, "import person", ImportPerson{Path: "out"})
+		must[Transferred](t, s, "export person", ExportPerson{User: "ada", Path: path, Format: format})
+		copyTree(t, s, other, strings.Split(path, "/")[0])
+		done := must[Transferred](t, other, "import person", ImportPerson{Path: path})
 		if done.Messages != uint64(5*len(messages)) || done.Failed > 0 {
 			t.Errorf("%s: %+v", format, done)
 		}
@@ -310,12 +316,93 @@ func TestExportPerson(t *testing.T) {
 		if u.Name != "Ada Lovelace" || u.Short != "ada" || u.Quota != 1<<30 || u.Password {
 			t.Errorf("%s: %+v", format, u)
 		}
-		if again := must[Transferred](t, other, "import person", ImportPerson{Path: "out"}); again.Messages != 0 || again.Present != done.Messages {
+		if again := must[Transferred](t, other, "import person", ImportPerson{Path: path}); again.Messages != 0 || again.Present != done.Messages {
 			t.Errorf("%s: again: %+v", format, again)
+		}
+		if isArchive(path) {
+			zipped(t, other, path, format == "maildir")
+			if _, err := Do[Transferred](ctx, Direct{s}, "export person", ExportPerson{User: "ada", Path: path}); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("an export over another: %v", err)
+			}
+			continue
 		}
 		if raw := readFile(t, other, "out/person.json"); strings.Contains(raw, "argon2") || strings.Contains(raw, "secret") {
 			t.Errorf("person.json tells a secret: %s", raw)
 		}
+	}
+}
+
+// zipped looks into an export in one file with another reader: a tree that may be unpacked, and nothing beside it.
+func zipped(t *testing.T, s *System, path string, maildirs bool) {
+	t.Helper()
+	raw := readFile(t, s, path)
+	z, err := zip.NewReader(strings.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, f := range z.File {
+		if names[f.Name] || !filepath.IsLocal(f.Name) {
+			t.Errorf("entry %q", f.Name)
+		}
+		names[f.Name] = true
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, r); err != nil { // compares the checksum
+			t.Errorf("%s: %v", f.Name, err)
+		}
+		_ = r.Close()
+	}
+	if !names["person.json"] || !names["1.messages.jsonl"] || names["new/"] != maildirs || names["INBOX.mbox"] == maildirs {
+		t.Errorf("%v", names)
+	}
+	if _, err := s.Env.FS.Stat(path + partSuffix); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the unfinished file is still there: %v", err)
+	}
+}
+
+// TestExportBreaksOff: where the disk fails, there is no file under its name, nor a piece of one; and what is no
+// export is refused.
+func TestExportBreaksOff(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	must[User](t, s, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Password: "secret"})
+	ctx := context.Background()
+	p, err := s.Directory.ByName(ctx, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := s.Env.FS.(*env.Faults)
+	for _, op := range []env.Op{env.OpCreate, env.OpWrite, env.OpRename} {
+		faults.FailFiles(op, func(name string) bool { return strings.HasPrefix(name, "ada.zip") }, env.ErrNoSpace)
+		if _, err := Do[Transferred](ctx, Direct{s}, "export person", ExportPerson{User: p.ShortName, Path: "ada.zip"}); !env.IsNoSpace(err) {
+			t.Errorf("%s fails: %v", op, err)
+		}
+		faults.Heal()
+		for _, name := range []string{"ada.zip", "ada.zip" + partSuffix} {
+			if _, err := faults.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s fails, and %s is there: %v", op, name, err)
+			}
+		}
+	}
+	must[Transferred](t, s, "export person", ExportPerson{User: p.ShortName, Path: "ada.zip"})
+	raw := readFile(t, s, "ada.zip")
+	writeFile(t, s, "cut.zip", raw[:len(raw)-10])
+	writeFile(t, s, "text.zip", "no archive")
+	for _, name := range []string{"cut.zip", "text.zip"} {
+		if _, err := Do[Transferred](ctx, Direct{s}, "import person", ImportPerson{Path: name}); !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var empty bytes.Buffer
+	if err := zip.NewWriter(&empty).Close(); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, s, "empty.zip", empty.String())
+	if _, err := Do[Transferred](ctx, Direct{s}, "import person", ImportPerson{Path: "empty.zip"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an archive of something else: %v", err)
 	}
 }
 

@@ -60,7 +60,7 @@ func transfer() []*Verb {
 		define("export", "write a person's mail into a folder", export,
 			long("As mbox each folder becomes a file in the mboxrd form, without flags; as maildir flags go into the names.")),
 		define("export person", "write a person whole: mail, flags, and what the directory says of them", exportPerson,
-			long("The folder holds person.json (no passwords), a Maildir or an mbox file for each folder of mail, and for each a file with\nflags and dates. A Maildir keeps every octet; in mbox files lines that end without CRLF are made whole.")),
+			long("The folder holds person.json (no passwords), a Maildir or an mbox file for each folder of mail, and for each a file with\nflags and dates. A Maildir keeps every octet; in mbox files lines that end without CRLF are made whole.\nA PATH that ends in .zip makes one file of the same.")),
 		define("import person", "bring a person back whom export person wrote", importPersonDir, changes,
 			long("Whoever is added gets no password: see user password. The same export imported twice is there once.")),
 	}

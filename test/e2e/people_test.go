@@ -143,7 +143,7 @@ func TestAccountPage(t *testing.T) {
 
 // TestExportPerson: a person leaves one server and comes to another, over the command line.
 func TestExportPerson(t *testing.T) {
-	external.Need(t, "curl")
+	external.Need(t, "/usr/bin/python3")
 	s, other := demo(t), demo(t)
 	dir := filepath.Join(t.TempDir(), "alice")
 	s.doublet("export", "person", "alice", dir)
@@ -154,5 +154,12 @@ func TestExportPerson(t *testing.T) {
 	other.doublet("import", "person", dir, "--user", "alice2")
 	near, far := imapClient(t, other.port["imap"], "alice2", "two"), imapClient(t, s.port["imap"], "alice", "demo")
 	sameFolders(t, far, near, map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
+	// The same in one file, which other programs unpack.
+	file := filepath.Join(t.TempDir(), "alice.zip")
+	s.doublet("export", "person", "alice", file)
+	want(t, run(t, "", nil, "/usr/bin/python3", "-m", "zipfile", "-t", file), "Done testing")
+	other.doublet("user", "add", "Alice Three", "--short", "alice3", "--password", "three")
+	other.doublet("import", "person", file, "--user", "alice3")
+	sameFolders(t, far, imapClient(t, other.port["imap"], "alice3", "three"), map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
 	want(t, other.doublet("check", "--deep"), "")
 }

@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"strings"
+
+	"doublet/env"
+)
+
+// exportTree is where an export goes: a folder, or one file. Paths have slashes, and begin at the top of the export. One
+// file is open at a time, beside indexes.
+type exportTree interface {
+	// create begins a file, with the folders above it.
+	create(path string) (io.WriteCloser, error)
+	// index begins a file that is written while others are. It is closed when none of those is open.
+	index(path string) (io.WriteCloser, error)
+	// mkdir makes a folder, which may stay empty.
+	mkdir(path string) error
+	// close ends the export; err is why it is broken off.
+	close(err error) error
+}
+
+// isArchive says that a path names one file rather than a folder.
+func isArchive(path string) bool {
+	return len(path) > len(".zip") && strings.EqualFold(path[len(path)-len(".zip"):], ".zip")
+}
+
+// newExportTree begins an export at a path where there is nothing yet: a zip file where it is called so, else a folder.
+func (c *Call) newExportTree(path string) (exportTree, error) {
+	files := c.Env.FS
+	if !isArchive(path) {
+		if names, err := files.List(path); err == nil && len(names) > 0 {
+			return nil, fmt.Errorf("%s is not empty: %w", path, fs.ErrExist)
+		}
+		return &folderOut{files, path}, files.MkdirAll(path, 0o700)
+	}
+	if _, err := files.Stat(path); err == nil {
+		return nil, fmt.Errorf("%s: %w", path, fs.ErrExist)
+	}
+	if err := files.MkdirAll(files.PathDir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := files.Create(path+partSuffix, "doublet-export")
+	if err != nil {
+		return nil, err
+	}
+	out := bufio.NewWriterSize(f, 1<<20)
+	return &archiveOut{fs: files, path: path, file: f, out: out, zip: zip.NewWriter(out)}, nil
+}
+
+// under is a path of a tree below its root.
+func under(files env.FS, root, path string) string {
+	return files.PathJoin(append([]string{root}, strings.Split(path, "/")...)...)
+}
+
+// below is a path below another one of a tree; the Maildir of INBOX is the top, "".
+func below(path, rest string) string {
+	if path == "" {
+		return rest
+	}
+	return path + "/" + rest
+}
+
+// folderOut is an export as a folder.
+type folderOut struct {
+	fs   env.FS
+	root string
+}
+
+func (t *folderOut) create(path string) (io.WriteCloser, error) {
+	path = under(t.fs, t.root, path)
+	if err := t.fs.MkdirAll(t.fs.PathDir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return t.fs.Create(path, "doublet-export")
+}
+
+func (t *folderOut) index(path string) (io.WriteCloser, error) { return t.create(path) }
+func (t *folderOut) mkdir(path string) error {
+	return t.fs.MkdirAll(under(t.fs, t.root, path), 0o700)
+}
+func (t *folderOut) close(err error) error { return err }
+
+// partSuffix is on the name of a file that is not whole yet.
+const partSuffix = ".part"
+
+// archiveOut is an export as a zip file. It has its name when it is whole.
+type archiveOut struct {
+	fs   env.FS
+	path string
+	file io.WriteCloser
+	out  *bufio.Writer
+	zip  *zip.Writer
+}
+
+// keptOpen is what ends with the next entry of the archive.
+type keptOpen struct{ io.Writer }
+
+func (keptOpen) Close() error { return nil }
+
+func (t *archiveOut) create(path string) (io.WriteCloser, error) {
+	w, err := t.zip.Create(path)
+	return keptOpen{w}, err
+}
+
+func (t *archiveOut) mkdir(path string) error {
+	_, err := t.zip.Create(path + "/")
+	return err
+}
+
+func (t *archiveOut) index(path string) (io.WriteCloser, error) {
+	x := &packedIndex{t: t, path: path, sum: crc32.NewIEEE()}
+	var err error
+	x.pack, err = flate.NewWriter(&x.packed, flate.DefaultCompression)
+	return x, err
+}
+
+// packedIndex is a file of the archive that waits in memory, packed, for its turn.
+type packedIndex struct {
+	t      *archiveOut
+	path   string
+	packed bytes.Buffer
+	pack   *flate.Writer
+	sum    hash.Hash32
+	size   uint64
+}
+
+func (x *packedIndex) Write(p []byte) (int, error) {
+	x.sum.Write(p)
+	x.size += uint64(len(p))
+	return x.pack.Write(p)
+}
+
+func (x *packedIndex) Close() error {
+	if err := x.pack.Close(); err != nil {
+		return err
+	}
+	w, err := x.t.zip.CreateRaw(&zip.FileHeader{
+		Name: x.path, Method: zip.Deflate, CRC32: x.sum.Sum32(), CompressedSize64: uint64(x.packed.Len()), UncompressedSize64: x.size,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = x.packed.WriteTo(w)
+	return err
+}
+
+func (t *archiveOut) close(err error) error {
+	part := t.path + partSuffix
+	if err == nil {
+		err = errors.Join(t.zip.Close(), t.out.Flush())
+	}
+	if err = errors.Join(err, t.file.Close()); err == nil {
+		err = t.fs.Rename(part, t.path)
+	}
+	if err != nil {
+		return errors.Join(err, t.fs.Remove(part))
+	}
+	return nil
+}
+
+// importTree is where an export is read: a folder, or one file.
+type importTree interface {
+	open(path string) (io.ReadCloser, error)
+	close() error
+}
+
+// openExport opens an export at a path.
+func (c *Call) openExport(path string) (importTree, error) {
+	files := c.Env.FS
+	info, err := files.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return &folderIn{files, path}, nil
+	}
+	f, err := files.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	z, err := zip.NewReader(f, info.Size())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s is neither a folder nor a zip file: %w", ErrUsage, path, err), f.Close())
+	}
+	t := &archiveIn{file: f, entries: make(map[string]*zip.File, len(z.File))}
+	for _, e := range z.File {
+		t.entries[e.Name] = e
+	}
+	return t, nil
+}
+
+type folderIn struct {
+	fs   env.FS
+	root string
+}
+
+func (t *folderIn) open(path string) (io.ReadCloser, error) {
+	return t.fs.Open(under(t.fs, t.root, path))
+}
+func (t *folderIn) close() error { return nil }
+
+type archiveIn struct {
+	file    io.Closer
+	entries map[string]*zip.File
+}
+
+func (t *archiveIn) open(path string) (io.ReadCloser, error) {
+	e := t.entries[path]
+	if e == nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return e.Open()
+}
+
+func (t *archiveIn) close() error { return t.file.Close() }
