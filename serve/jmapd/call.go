@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -110,7 +111,9 @@ func (s *Server) refresh(ctx context.Context, c *Caller) *jmap.Problem {
 	case errors.Is(err, signin.ErrDisabled):
 		return &jmap.Problem{Type: jmap.ProblemBlank, Status: 403, Title: "Forbidden", Detail: "The account is disabled."}
 	}
-	s.env.Log.Error("jmap: account cannot be read", "person", c.Name, "error", err)
+	if !unavailable(err) {
+		s.env.Log.Error("jmap: account cannot be read", "person", c.Name, "error", err)
+	}
 	return &jmap.Problem{Type: jmap.ProblemBlank, Status: 503, Title: "Service Unavailable", Detail: "The account cannot be read now."}
 }
 
@@ -181,8 +184,21 @@ func (b *batch) follow(name, id string, args *jmap.Value) {
 	b.call(&jmap.Call{Name: name, ID: id, Args: args})
 }
 
+// panicked is what a method panicked with: a bug of ours, which the other calls and the connection outlive.
+type panicked struct {
+	with  any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.with) }
+
 // do runs the method.
-func (c *call) do() error {
+func (c *call) do() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &panicked{r, debug.Stack()}
+		}
+	}()
 	m, ok := c.s.methods[c.name]
 	if !ok || !slices.Contains(c.using, m.capability) {
 		return &jmap.Error{Type: "unknownMethod"}
@@ -192,11 +208,9 @@ func (c *call) do() error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	args, err := c.resolve(c.args)
-	if err != nil {
+	if c.args, err = c.resolve(c.args); err != nil {
 		return err
 	}
-	c.args = args
 	c.begin(c.name, c.id)
 	if observe := c.s.opt.Observe; observe != nil {
 		began := c.s.env.Clock.Now()
@@ -272,6 +286,11 @@ func invalid(format string, args ...any) *jmap.Error {
 	return &jmap.Error{Type: "invalidArguments", Description: fmt.Sprintf(format, args...)}
 }
 
+// unavailable says that a mail file cannot be used now, or not here, and that it may be worth to come again.
+func unavailable(err error) bool {
+	return slices.ContainsFunc([]error{store.ErrOutOfService, store.ErrNoSpace, store.ErrNotHome, store.ErrIncomplete, store.ErrClosed}, func(is error) bool { return errors.Is(err, is) })
+}
+
 // methodError is how an error is told.
 func (b *batch) methodError(name string, err error) *jmap.Error {
 	var e *jmap.Error
@@ -289,10 +308,18 @@ func (b *batch) methodError(name string, err error) *jmap.Error {
 		return &jmap.Error{Type: "requestTooLarge", Description: err.Error()}
 	case errors.Is(err, store.ErrDenied):
 		return &jmap.Error{Type: "forbidden"}
-	case errors.Is(err, store.ErrOutOfService), errors.Is(err, store.ErrNoSpace):
-		return &jmap.Error{Type: "serverUnavailable", Description: "The mail file cannot be used now."}
+	case unavailable(err):
+		return &jmap.Error{Type: "serverUnavailable", Description: "The mail file cannot be used here now."}
+	case errors.Is(err, store.ErrUnconfirmed):
+		return &jmap.Error{Type: "serverPartialFail", Description: "The change is made, and not yet confirmed by another server."}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &jmap.Error{Type: "serverUnavailable", Description: "The request was given up."}
+	}
+	var p *panicked
+	if errors.As(err, &p) {
+		b.s.stats.panics.Inc()
+		b.s.env.Log.Error("jmap: call panicked", "method", name, "person", b.caller.Name, "panic", p.with, "stack", string(p.stack))
+		return &jmap.Error{Type: "serverFail", Description: "Something went wrong here; it stands in the server's log."}
 	}
 	b.s.env.Log.Error("jmap: call failed", "method", name, "person", b.caller.Name, "error", err)
 	return &jmap.Error{Type: "serverFail", Description: "Something went wrong here; it stands in the server's log."}

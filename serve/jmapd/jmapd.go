@@ -191,9 +191,9 @@ type boundMethod struct {
 }
 
 type statistics struct {
-	requests, problems, errors, uploads, downloads *stat.Counter
-	trans                                          *stat.Rate
-	users                                          *stat.Active
+	requests, problems, errors, panics, uploads, downloads *stat.Counter
+	trans                                                  *stat.Rate
+	users                                                  *stat.Active
 }
 
 // New makes a Server.
@@ -210,6 +210,7 @@ func New(e *env.Env, o Options, b Backend) *Server {
 		requests:  o.Stats.Counter("JMAP.Requests", "JMAP requests"),
 		problems:  o.Stats.Counter("JMAP.Problems", "JMAP requests refused as a whole"),
 		errors:    o.Stats.Counter("JMAP.Errors", "JMAP method calls answered with an error"),
+		panics:    o.Stats.Counter("JMAP.Panics", "JMAP method calls that panicked: bugs"),
 		uploads:   o.Stats.Counter("JMAP.Uploads", "blobs uploaded"),
 		downloads: o.Stats.Counter("JMAP.Downloads", "blobs downloaded"),
 		trans:     o.Stats.Rate("Server.Trans", "transactions"),

@@ -81,6 +81,8 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error, statu
 		return
 	case errors.Is(err, store.ErrNoSpace):
 		status, detail = http.StatusInsufficientStorage, "The server is full."
+	case unavailable(err):
+		status, detail = http.StatusServiceUnavailable, "The mail file cannot be used here now."
 	case errors.Is(err, errNoBlob), errors.Is(err, mailbox.ErrNoMessage):
 		status, detail = http.StatusNotFound, "There is no such blob."
 	case errors.Is(err, store.ErrDenied):
