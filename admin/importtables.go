@@ -192,7 +192,7 @@ func (in *intake) passwd(ctx context.Context, a *ImportPeople, r io.Reader) erro
 		case strings.HasPrefix(hash, "!"), strings.HasPrefix(hash, "*"):
 			in.note(where, name+" comes without a password: the account is locked there")
 		case hash != "" && hash[0] != '$' && hash[0] != '{':
-			in.note(where, name+" comes without a password: its hash is of a kind that cannot be verified here")
+			in.secret(where, &spec, "{CRYPT}"+hash) // never a password as it is
 		default:
 			in.secret(where, &spec, hash)
 		}

@@ -195,21 +195,23 @@ broken
 func TestImportPasswd(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	writeFile(t, s, "passwd", "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada Lovelace,,,:/home/ada:/bin/sh\nbo:x:1001:1001::/home/bo:/bin/sh\ncy:x:1002:1002:Cy:/h:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"+
+	writeFile(t, s, "passwd", "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada Lovelace,,,:/home/ada:/bin/sh\nbo:x:1001:1001::/home/bo:/bin/sh\ncy:x:1002:1002:Cy:/h:/bin/sh\ndee:x:1003:1003:Dee:/h:/bin/sh\neve:x:1004:1004:Eve:/h:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"+
 		"dot@example.com:{SSHA}nvWYwSFKhC902Q0YkG7rSrw0RuMvKCsF::::::\n")
-	writeFile(t, s, "shadow", "root:*:1::::::\nada:$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30:1::::::\nbo:!:1::::::\ncy:$y$j9T$abc$def:1::::::\n")
+	writeFile(t, s, "shadow", "root:*:1::::::\nada:$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30:1::::::\nbo:!:1::::::\ncy:$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQTHU9yfFRf6:1::::::\ndee:ab01FAX.bQRSU:1::::::\neve:$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWtM5aab0R38EB:1::::::\n")
 	got := must[ImportedPeople](t, s, "import people", ImportPeople{File: "passwd", Format: "passwd", Shadow: "shadow"})
-	if got.People != 4 || got.Failed != 0 || len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "locked") || !strings.Contains(got.Notes[1], "yescrypt") {
+	if got.People != 6 || got.Failed != 0 || len(got.Notes) != 3 || !strings.Contains(got.Notes[0], "locked") || !strings.Contains(got.Notes[1], "yescrypt") || !strings.Contains(got.Notes[2], "DES crypt") {
 		t.Errorf("%+v", got)
 	}
-	for _, user := range []string{"ada", "dot@example.com"} {
+	for _, user := range []string{"ada", "eve", "dot@example.com"} {
 		if _, _, err := s.Directory.Authenticate(context.Background(), user, "Grüße demo", "test"); err != nil {
 			t.Errorf("%s: %v", user, err)
 		}
 	}
-	for _, user := range []string{"bo", "cy"} {
-		if _, _, err := s.Directory.Authenticate(context.Background(), user, "", "test"); !errors.Is(err, directory.ErrAuthentication) {
-			t.Errorf("%s: %v", user, err)
+	for _, user := range []string{"bo", "cy", "dee"} {
+		for _, word := range []string{"", "ab01FAX.bQRSU"} {
+			if _, _, err := s.Directory.Authenticate(context.Background(), user, word, "test"); !errors.Is(err, directory.ErrAuthentication) {
+				t.Errorf("%s: %v", user, err)
+			}
 		}
 	}
 }

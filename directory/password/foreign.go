@@ -18,6 +18,7 @@ import (
 	"github.com/go-crypt/crypt/algorithm/md5crypt"
 	"github.com/go-crypt/crypt/algorithm/sha1crypt"
 	"github.com/go-crypt/crypt/algorithm/shacrypt"
+	"github.com/go-crypt/x/yescrypt"
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
 )
@@ -47,7 +48,7 @@ func Plain(value string) (password string, ok bool) {
 }
 
 // Check says whether a hash from another system can be verified here: those of crypt(3) that begin with
-// $1$, $2a$, $2b$, $2y$, $5$, $6$ and $sha1$; with {CRYPT} before them, or Dovecot's {MD5-CRYPT},
+// $1$, $2a$, $2b$, $2y$, $5$, $6$, $y$ and $sha1$; with {CRYPT} before them, or Dovecot's {MD5-CRYPT},
 // {BLF-CRYPT}, {SHA256-CRYPT} and {SHA512-CRYPT}; {SHA}, {SSHA}, {SHA256}, {SSHA256}, {SHA512},
 // {SSHA512}, {MD5}, {SMD5}, {LDAP-MD5}, {PLAIN-MD5}; {PBKDF2} of OpenLDAP and of Dovecot,
 // {PBKDF2-SHA256}, {PBKDF2-SHA512}; argon2id and argon2i, with {ARGON2}, {ARGON2ID} or {ARGON2I} before
@@ -106,6 +107,8 @@ func cutScheme(s string) (scheme, rest string) {
 func readCrypt(s string) (verifier, error) {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(s, "$"), "$")
 	switch {
+	case isDES(s):
+		return nil, fmt.Errorf("%w: DES crypt, which looks at eight characters of a password and falls to a search of all, is not taken", ErrFormat)
 	case !strings.HasPrefix(s, "$"):
 		return nil, fmt.Errorf("%w: no scheme that is known", ErrFormat)
 	case kind == "argon2id":
@@ -127,10 +130,42 @@ func readCrypt(s string) (verifier, error) {
 			return nil, fmt.Errorf("%w: rounds", ErrFormat)
 		}
 		return library(sha1crypt.Decode(s))
-	case kind == "y", kind == "gy", kind == "7":
-		return nil, fmt.Errorf("%w: yescrypt and scrypt cannot be verified here", ErrFormat)
+	case kind == "y":
+		return readYescrypt(rest)
+	case kind == "gy", kind == "7":
+		return nil, fmt.Errorf("%w: gost-yescrypt and scrypt of crypt(3) cannot be verified here", ErrFormat)
 	}
 	return nil, fmt.Errorf("%w: unknown scheme $%.10s$", ErrFormat, kind)
+}
+
+// isDES says whether a text has the form of crypt(3)'s first schemes: DES, and BSDi's behind an underscore.
+func isDES(s string) bool {
+	if n := len(s); n != 13 && (n != 20 || s[0] != '_') {
+		return false
+	}
+	return strings.Trim(strings.TrimPrefix(s, "_"), cryptAlphabet) == ""
+}
+
+const cryptAlphabet = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// readYescrypt reads parameters$salt$key behind $y$, with the flags that libxcrypt sets.
+func readYescrypt(rest string) (verifier, error) {
+	f := strings.Split(rest, "$")
+	if len(f) != 3 || len(f[0]) != 3 || f[0][0] != 'j' || len(f[1]) > 86 || len(f[2]) != 43 {
+		return nil, fmt.Errorf("%w: yescrypt, or parameters that are not those of libxcrypt", ErrFormat)
+	}
+	_, log2, r, err := yescrypt.DecodeSetting([]byte(f[0]))
+	if err != nil || log2 < 10 || log2 > 18 || r < 1 || r > 32 || 128*r<<log2 > maxMemory<<10 {
+		return nil, fmt.Errorf("%w: yescrypt that takes over %d MB", ErrFormat, maxMemory>>10)
+	}
+	salt, key := yescrypt.Decode64([]byte(f[1])), yescrypt.Decode64([]byte(f[2]))
+	if len(salt) == 0 || len(key) != 32 {
+		return nil, fmt.Errorf("%w: yescrypt", ErrFormat)
+	}
+	return verify(func(password string) bool {
+		got, err := yescrypt.Key([]byte(password), salt, 1<<log2, r, 1, len(key))
+		return err == nil && subtle.ConstantTimeCompare(got, key) == 1
+	}), nil
 }
 
 // rounds checks the cost of a SHA-crypt string behind its kind.

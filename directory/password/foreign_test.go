@@ -33,6 +33,10 @@ var foreign = []string{
 	"{SHA256}25JBS0oXkI4OVaIybPimQBiYXqfN4ZFQ00Cfl2xA7Sk=",
 	"{SHA512.HEX}0787f77bb7b064abdfe0fb30d5d6a764867120b440a5daf0c1c67a01a5ee4a89eb365d32805879093c7f76063adc10e3e44d624a05ad23bf37404b038a0df08a",
 	"{SSHA256.HEX}7804422ea05b47a050b7d119834ff533dea4b3e945b63f961f9fad07dfe812ec0482d859",
+	// By crypt(3) of Debian (libxcrypt 4.4.33), as its passwd does and with less cost.
+	"$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWtM5aab0R38EB",
+	"{CRYPT}$y$j75$NxUw0gqVZfWxVGmnDUwCu/$3cDx6JFnh6XDemsLq49KzgeQI9I41IJIYUh08OsUVMB",
+	"$y$j8T$F5Jx5fExrKuPp53xLKQ..1$j910rHebgcECaiSJJI95CxU01xHWQaiUv5uXKej8dw7",
 }
 
 func TestForeign(t *testing.T) {
@@ -74,12 +78,17 @@ func TestForeignBounds(t *testing.T) {
 	t.Parallel()
 	for _, h := range []string{
 		"x", "{SSHA}", "{SSHA}!!", "{NTLM}abc", "{SSHA}MDEqoC6Jv9fAiYXvl/wYxSuLqas=", "{SHA}O6n82s9euFptQ7uTjpHthvDOs54QdSia",
-		"$6$rounds=999999999$salt$x", "$6$rounds=0$salt$x", "$5$salt", "$1$", "$y$j9T$abc$def", "$2y$31$.kt0DBpJ7gN45Ehhlbx2JOOZYZoh0h8cGGJ6y8JpRTcF84pxdaxYu",
+		"$6$rounds=999999999$salt$x", "$6$rounds=0$salt$x", "$5$salt", "$1$", "$y$j9T$abc$def", "$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQTHU9yfFRf6", "$y$k9T$abcdefgh$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DGV04", "$y$j9T$$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DGV04", "$y$j9T$abcdefgh$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DG!04", "$gy$j9T$abcdefgh$QK8Q5gsHtlf1ldKbiELRzUOlEGv9R.Y1Z.tXVIhGetB", "$2y$31$.kt0DBpJ7gN45Ehhlbx2JOOZYZoh0h8cGGJ6y8JpRTcF84pxdaxYu",
 		"{PBKDF2}$1$salt$99999999$ddfb82892076e0bb218bffb4a5de61492173d9d7", "{PBKDF2-SHA256}1$$", "$argon2i$v=19$m=99999999,t=4,p=1$GU+EkfZW2id4L6tI9OF8nw$7IIwroN+uhXQgGkodC43LsKdG8HqvBk66OtIFQ+a9+A",
 		"!", "*", "!!$6$x$y", "", "{PLAIN}x", "{CRYPT}ab01FAX.bQRSU", "{" + strings.Repeat("x", 600),
 	} {
 		if err := Check(h); !errors.Is(err, ErrFormat) {
 			t.Errorf("%.60q: %v", h, err)
+		}
+	}
+	for _, h := range []string{"{CRYPT}ab01FAX.bQRSU", "ab01FAX.bQRSU", "{crypt}_J9..CCCCXBrJUJV154M"} {
+		if err := Check(h); err == nil || !strings.Contains(err.Error(), "DES crypt") {
+			t.Errorf("%s: %v", h, err)
 		}
 	}
 	if pw, ok := Plain("{PLAIN}a}b"); !ok || pw != "a}b" {
