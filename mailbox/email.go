@@ -207,33 +207,6 @@ func attached(field func(int) ([]byte, error)) (bool, error) {
 // Body opens the message's bytes.
 func (m *Email) Body() (*store.Stored, error) { return m.d.r.Message(m.row) }
 
-// Texts are the texts of the message as people read them, one for each part that is text.
-func (m *Email) Texts() ([]string, error) {
-	st, err := m.Body()
-	if err != nil {
-		return nil, err
-	}
-	raw, err := st.AppendRange(make([]byte, 0, st.Size()), 0, st.Size())
-	if err != nil {
-		return nil, err
-	}
-	return textsIn(nil, mime.Parse(raw, m.d.f.svc.opt.Limits), raw), nil
-}
-
-func textsIn(out []string, p *mime.Part, raw []byte) []string {
-	for _, c := range p.Children {
-		out = textsIn(out, c, raw)
-	}
-	if len(p.Children) > 0 || p.Type != "text" {
-		return out
-	}
-	t, _ := mime.DecodeText(p, raw, maxDecoded)
-	if p.Subtype == "html" {
-		t = mime.HTMLText(t)
-	}
-	return append(out, t)
-}
-
 // ThreadOf lists the messages of a thread that the person may see, in order of date; nil where there is none.
 func (d *Reading) ThreadOf(thread note.UNID) ([]note.UNID, error) {
 	ids, err := d.r.Thread(thread)

@@ -79,9 +79,6 @@ type Match struct {
 	ModSeq   uint64
 }
 
-// maxDecoded bounds the text of one part that is read to be shown.
-const maxDecoded = 8 << 20
-
 // ErrLimit says that a search, a sort or a thread would take more memory than there is for it.
 var ErrLimit = errors.New("too many messages for one answer")
 

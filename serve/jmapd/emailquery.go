@@ -2,7 +2,6 @@ package jmapd
 
 import (
 	"strings"
-	"unicode"
 
 	"doublet/mailbox"
 	"doublet/note"
@@ -169,56 +168,14 @@ var textTests = map[string]mailbox.Test{
 	"text": mailbox.TestText, "from": mailbox.TestFrom, "to": mailbox.TestTo, "cc": mailbox.TestCc, "bcc": mailbox.TestBcc, "subject": mailbox.TestSubject, "body": mailbox.TestBody,
 }
 
-// wordsFilter looks for all words of a text, and for phrases between quotes.
-func wordsFilter(test mailbox.Test, s string) (f mailbox.Filter, err error) {
-	words := searchWords(s)
-	if len(words) > maxFilterWords {
-		return f, unsupportedFilter("The text has too many words.")
-	}
-	f.Kind = mailbox.FilterText
-	f.Text.Test = mailbox.TestAll
-	for _, w := range words {
-		f.Text.All = append(f.Text.All, mailbox.Criteria{Test: test, Text: w})
-	}
-	return f, nil
-}
-
-// searchWords takes a text apart: words, and phrases between single or double quotes, in which a backslash makes the next
-// character plain.
+// wordsFilter looks for the words and phrases of a text, by the definition of a hit that the server's index has.
 //
 // Implements: RFC 8621 §4.4.1 words and phrases
-func searchWords(s string) (words []string) {
-	var b strings.Builder
-	var quote rune
-	escaped, some := false, false
-	end := func() {
-		if b.Len() > 0 {
-			words = append(words, b.String())
-		}
-		b.Reset()
-		some = false
+func wordsFilter(test mailbox.Test, s string) (f mailbox.Filter, err error) {
+	if len(strings.Fields(s)) > maxFilterWords {
+		return f, unsupportedFilter("The text has too many words.")
 	}
-	for _, r := range s {
-		switch {
-		case escaped:
-			b.WriteRune(r)
-			escaped = false
-		case quote != 0 && r == '\\':
-			escaped = true
-		case r == quote && quote != 0:
-			end()
-			quote = 0
-		case quote == 0 && !some && (r == '"' || r == '\''):
-			quote = r
-		case quote == 0 && unicode.IsSpace(r):
-			end()
-		default:
-			b.WriteRune(r)
-			some = true
-		}
-	}
-	end()
-	return words
+	return mailbox.Filter{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: test, Text: s, Words: true}}, nil
 }
 
 // folderIDs are the names of folders; what is no id of ours is no folder.
