@@ -36,7 +36,7 @@ func FuzzSession(f *testing.F) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = h.front.ServeConn(loopback{theirs}, &h.door)
+			_ = h.Front.ServeConn(loopback{theirs}, &h.Door)
 		}()
 		go func() { _, _ = io.Copy(io.Discard, mine) }()
 		_ = mine.SetWriteDeadline(time.Now().Add(20 * time.Second))

@@ -2,16 +2,10 @@ package imapd
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"math/big"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +19,7 @@ import (
 	"doublet/serve/signin"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/test/door"
 	"doublet/test/scenario"
 	wire "doublet/wire/imap"
 	"doublet/wire/scram"
@@ -117,9 +112,7 @@ type house struct {
 	people *people
 	stats  *stat.Tree
 	server *Server
-	front  *listen.Server
-	door   listen.Door
-	addr   net.Addr
+	*door.Open
 }
 
 type settings struct {
@@ -168,28 +161,8 @@ func open(t testing.TB, o settings) *house {
 
 func (h *house) listen(t testing.TB, o settings) {
 	t.Helper()
-	if o.far {
-		h.env.Listen = func(network, address string) (net.Listener, error) {
-			l, err := net.Listen(network, address)
-			return farListener{l}, err
-		}
-	}
-	h.front = listen.New(h.env.Env, listen.Options{}, nil)
-	h.door = listen.Door{Name: "IMAP", Network: "tcp", Address: "127.0.0.1:0", Serve: h.server.Serve, Busy: h.server.Busy()}
-	if o.tls {
-		h.door.TLS = &tls.Config{Certificates: []tls.Certificate{certificate()}}
-	}
-	l, err := h.front.Open(h.door)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.addr = l.Addr()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := h.front.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+	d := listen.Door{Name: "IMAP", Serve: h.server.Serve, Busy: h.server.Busy()}
+	h.Open = door.At(t, h.env.Env, d, door.Options{TLS: o.tls, Far: o.far, Left: func() {
 		if n := h.server.cfg.Memory.Used(); n != 0 {
 			t.Errorf("%d bytes of message memory leaked", n)
 		}
@@ -199,38 +172,12 @@ func (h *house) listen(t testing.TB, o settings) {
 		if n := h.server.stats.watched.Value(); n != 0 || h.server.watched.Load() != 0 {
 			t.Errorf("%d mailboxes are still watched", n)
 		}
-	})
+	}})
 }
-
-type farListener struct{ net.Listener }
-
-func (l farListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	return farConn{c}, err
-}
-
-type farConn struct{ net.Conn }
-
-func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4711} }
-
-var certificate = sync.OnceValue(func() tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	if err != nil {
-		panic(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-})
-
-var clientTLS = &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}
 
 func (h *house) connect(t testing.TB) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", h.addr.String())
+	c, err := net.Dial("tcp", h.Addr.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +226,7 @@ func TestScenarios(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			scenario.Run(t, "testdata/"+kind+"-*.txt", scenario.Options{
 				Literals: true,
-				TLS:      func(c net.Conn) (net.Conn, error) { return tls.Client(c, clientTLS), nil },
+				TLS:      func(c net.Conn) (net.Conn, error) { return tls.Client(c, door.ClientTLS), nil },
 			}, func(t *testing.T) scenario.Dial {
 				t.Parallel()
 				o := o
@@ -287,7 +234,7 @@ func TestScenarios(t *testing.T) {
 					o.Memory = listen.NewBudget(o.Memory.Max())
 				}
 				h := open(t, o)
-				return func(string) (net.Conn, error) { return net.Dial("tcp", h.addr.String()) }
+				return func(string) (net.Conn, error) { return net.Dial("tcp", h.Addr.String()) }
 			})
 		})
 	}

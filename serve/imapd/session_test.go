@@ -106,7 +106,7 @@ func TestShutdown(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		done <- h.front.Shutdown(ctx)
+		done <- h.Front.Shutdown(ctx)
 	}()
 	for i, r := range []*bufio.Reader{r1, r2} {
 		if b, err := io.ReadAll(r); string(b) != "* BYE [UNAVAILABLE] Server is shutting down\r\n" {
@@ -243,7 +243,7 @@ func TestIdleMemory(t *testing.T) {
 	conns := make([]net.Conn, sessions)
 	r := bufio.NewReader(nil)
 	for i := range conns {
-		c, err := net.Dial("tcp", h.addr.String())
+		c, err := net.Dial("tcp", h.Addr.String())
 		if err != nil {
 			t.Skip("too few descriptors:", err)
 		}

@@ -3,20 +3,14 @@ package pop3d
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +23,7 @@ import (
 	"doublet/serve/signin"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/test/door"
 	"doublet/test/scenario"
 	"doublet/wire/sasl"
 	"doublet/wire/scram"
@@ -115,8 +110,7 @@ type house struct {
 	mail   *mailbox.Service
 	people *people
 	server *Server
-	front  *listen.Server
-	addr   net.Addr
+	*door.Open
 }
 
 type settings struct {
@@ -153,28 +147,8 @@ func open(t testing.TB, o settings) *house {
 
 func (h *house) listen(t testing.TB, o settings) {
 	t.Helper()
-	if o.far {
-		h.env.Listen = func(network, address string) (net.Listener, error) {
-			l, err := net.Listen(network, address)
-			return farListener{l}, err
-		}
-	}
-	h.front = listen.New(h.env.Env, listen.Options{}, nil)
-	door := listen.Door{Name: "POP3", Network: "tcp", Address: "127.0.0.1:0", Serve: h.server.Serve, Busy: h.server.Busy()}
-	if o.tls {
-		door.TLS = &tls.Config{Certificates: []tls.Certificate{certificate()}}
-	}
-	l, err := h.front.Open(door)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.addr = l.Addr()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := h.front.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+	d := listen.Door{Name: "POP3", Serve: h.server.Serve, Busy: h.server.Busy()}
+	h.Open = door.At(t, h.env.Env, d, door.Options{TLS: o.tls, Far: o.far, Left: func() {
 		if n := h.server.cfg.Memory.Used(); n != 0 {
 			t.Errorf("%d bytes of memory leaked", n)
 		}
@@ -184,34 +158,8 @@ func (h *house) listen(t testing.TB, o settings) {
 		if n := len(h.server.drops.open); n != 0 {
 			t.Errorf("%d maildrops are locked", n)
 		}
-	})
+	}})
 }
-
-type farListener struct{ net.Listener }
-
-func (l farListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	return farConn{c}, err
-}
-
-type farConn struct{ net.Conn }
-
-func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4711} }
-
-var certificate = sync.OnceValue(func() tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	if err != nil {
-		panic(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-})
-
-var clientTLS = &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}
 
 func (h *house) file(user string) *mailbox.File {
 	a := h.people.accounts[user]
@@ -235,8 +183,8 @@ var three = []string{
 
 func (h *house) client(t testing.TB, o client.Options) *client.Client {
 	t.Helper()
-	o.TLS = clientTLS
-	c, err := client.Dial(h.env.Env, h.addr.String(), o)
+	o.TLS = door.ClientTLS
+	c, err := client.Dial(h.env.Env, h.Addr.String(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +232,7 @@ func TestScenarios(t *testing.T) {
 	for kind, o := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			scenario.Run(t, "testdata/"+kind+"-*.txt", scenario.Options{
-				TLS: func(c net.Conn) (net.Conn, error) { return tls.Client(c, clientTLS), nil },
+				TLS: func(c net.Conn) (net.Conn, error) { return tls.Client(c, door.ClientTLS), nil },
 			}, func(t *testing.T) scenario.Dial {
 				t.Parallel()
 				o := o
@@ -295,7 +243,7 @@ func TestScenarios(t *testing.T) {
 				for _, m := range three {
 					h.put(t, m)
 				}
-				return func(string) (net.Conn, error) { return net.Dial("tcp", h.addr.String()) }
+				return func(string) (net.Conn, error) { return net.Dial("tcp", h.Addr.String()) }
 			})
 		})
 	}
@@ -558,7 +506,7 @@ func FuzzSession(f *testing.F) {
 		if bytes.Contains(bytes.ToUpper(in), []byte("DELE")) && bytes.Contains(bytes.ToUpper(in), []byte("QUIT")) {
 			in = bytes.ReplaceAll(bytes.ToUpper(in), []byte("QUIT"), []byte("NOOP"))
 		}
-		c, err := net.Dial("tcp", h.addr.String())
+		c, err := net.Dial("tcp", h.Addr.String())
 		if err != nil {
 			t.Skip(err)
 		}

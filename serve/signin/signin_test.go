@@ -2,13 +2,8 @@ package signin
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"math/big"
 	"net"
 	"net/netip"
 	"runtime"
@@ -23,6 +18,7 @@ import (
 	"doublet/serve/listen"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/test/door"
 	"doublet/wire/sasl"
 	"doublet/wire/scram"
 )
@@ -211,19 +207,6 @@ func TestSignIn(t *testing.T) {
 	w.want(err, ErrCredentials)
 }
 
-func certificate(t testing.TB) tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}},
-		&x509.Certificate{SerialNumber: big.NewInt(1)}, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
-
 // TestChannelBinding: SCRAM-SHA-256-PLUS over a real connection, by what each end sees of it; a
 // client that was led to believe that it is not offered finds out.
 func TestChannelBinding(t *testing.T) {
@@ -235,7 +218,7 @@ func TestChannelBinding(t *testing.T) {
 	l, err := front.Open(listen.Door{
 		Name: "imaps", Network: "tcp", Address: "127.0.0.1:0", Implicit: true,
 		TLS: &tls.Config{GetCertificate: func() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			cert := certificate(t)
+			cert := door.Certificate()
 			return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }
 		}()},
 		Serve: func(c *listen.Conn) { attempts <- AttemptOf(c, "IMAP") },

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	client "doublet/client/smtp"
+	"doublet/test/door"
 	"doublet/wire/sasl"
 	"doublet/wire/scram"
 	"doublet/wire/smtp"
@@ -31,7 +32,7 @@ func (g *greeted) Read(p []byte) (int, error) {
 // tlsOver makes a client that starts TLS on c's connection, after the 220.
 func tlsOver(t *testing.T, h *house, c *client.Client) *client.Client {
 	t.Helper()
-	g := &greeted{tls.Client(c.Conn(), clientTLS), []byte("220 x\r\n")}
+	g := &greeted{tls.Client(c.Conn(), door.ClientTLS), []byte("220 x\r\n")}
 	c2, err := client.New(h.env, g, client.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ func BenchmarkIdle(b *testing.B) {
 	conns := make([]net.Conn, b.N)
 	buf := make([]byte, 4096)
 	for i := range conns {
-		c, err := net.Dial("tcp", h.addr)
+		c, err := net.Dial("tcp", h.Addr.String())
 		if err != nil {
 			b.Fatal(err)
 		}

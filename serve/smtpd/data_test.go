@@ -184,7 +184,7 @@ func TestDATAVanished(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := h.front.Shutdown(ctx); err != nil {
+	if err := h.Front.Shutdown(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if d := h.backend.delivered(); len(d) != 0 {

@@ -88,7 +88,7 @@ func TestHeaderInjection(t *testing.T) {
 func TestEarlyTalker(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{GreetingDelay: 5 * time.Second}, remote: true})
-	nc, err := net.Dial("tcp", h.addr)
+	nc, err := net.Dial("tcp", h.Addr.String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
+	"doublet/test/door"
 	wire "doublet/wire/milter"
 	"doublet/wire/sasl"
 )
@@ -31,24 +32,13 @@ import (
 func (s *server) strangers(o inbound.Options, cfg Config) func() *client.Client {
 	s.t.Helper()
 	far := *s.env
-	far.Listen = func(network, address string) (net.Listener, error) {
-		l, err := net.Listen(network, address)
-		return farListener{l}, err
-	}
-	front := listen.New(&far, listen.Options{}, nil)
 	o.Hostname = "mx.example.com"
 	cfg.Hostname, cfg.Inbound = "mx.example.com", inbound.New(s.env, o)
 	srv := New(s.env, cfg, NewBackend(s.signIn(), s.people, s.mail, s.env), nil)
-	l, err := front.Open(listen.Door{Name: "far", Network: "tcp", Address: "127.0.0.1:0", Serve: srv.Serve, Busy: srv.Busy()})
-	s.ok(err)
-	s.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		s.ok(front.Shutdown(ctx))
-	})
+	at := door.At(s.t, &far, listen.Door{Name: "far", Serve: srv.Serve, Busy: srv.Busy()}, door.Options{Far: true})
 	return func() *client.Client {
 		s.t.Helper()
-		c, err := client.Dial(s.env, "tcp", l.Addr().String(), client.Options{Timeout: 20 * time.Second, LMTP: cfg.Kind == LMTP})
+		c, err := client.Dial(s.env, "tcp", at.Addr.String(), client.Options{Timeout: 20 * time.Second, LMTP: cfg.Kind == LMTP})
 		s.ok(err)
 		s.t.Cleanup(func() { _ = c.Close() })
 		s.ok(c.Hello("client.far.example"))

@@ -18,7 +18,7 @@ func TestShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- h.front.Shutdown(context.Background()) }()
+	go func() { done <- h.Front.Shutdown(context.Background()) }()
 	script(t, idle, `
 		< 421 4.3.2 Server is shutting down
 		EOF`)

@@ -3,17 +3,10 @@ package smtpd
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +18,7 @@ import (
 	"doublet/note"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
+	"doublet/test/door"
 	"doublet/wire/scram"
 	"doublet/wire/smtp"
 )
@@ -159,11 +153,9 @@ func (f *fake) Deliver(ctx context.Context, e *Envelope, m []byte, results []err
 type house struct {
 	t       testing.TB
 	env     *env.Env
-	front   *listen.Server
 	backend *fake
 	server  *Server
-	door    *listen.Door
-	addr    string
+	*door.Open
 }
 
 type settings struct {
@@ -177,72 +169,25 @@ func open(t testing.TB, cfg settings) *house {
 	t.Helper()
 	h := &house{t: t, backend: &fake{}}
 	h.env = env.Real(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	if cfg.remote {
-		h.env.Listen = func(network, address string) (net.Listener, error) {
-			l, err := net.Listen(network, address)
-			return farListener{l}, err
-		}
-	}
 	h.backend.in = signin.New(alone{}, h.env, signin.Options{SCRAM: true, Failures: -1})
-	h.front = listen.New(h.env, listen.Options{}, h.backend)
 	h.server = New(h.env, cfg.Config, h.backend, h.backend)
-	h.door = &listen.Door{Name: cfg.Kind.String(), Network: "tcp", Address: "127.0.0.1:0", Serve: h.server.Serve, Busy: h.server.Busy()}
-	if cfg.tls {
-		h.door.TLS = &tls.Config{Certificates: []tls.Certificate{certificate()}}
-		h.door.Implicit = cfg.implicit
-	}
-	l, err := h.front.Open(*h.door)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.addr = l.Addr().String()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := h.front.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+	d := listen.Door{Name: cfg.Kind.String(), Serve: h.server.Serve, Busy: h.server.Busy()}
+	h.Open = door.At(t, h.env, d, door.Options{TLS: cfg.tls, Implicit: cfg.implicit, Far: cfg.remote, Stats: h.backend, Left: func() {
 		if n := h.server.cfg.Memory.Used(); n != 0 {
 			t.Errorf("%d bytes of message memory leaked", n)
 		}
-	})
+	}})
 	return h
 }
-
-type farListener struct{ net.Listener }
-
-func (l farListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	return farConn{c}, err
-}
-
-type farConn struct{ net.Conn }
-
-func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4711} }
-
-var certificate = sync.OnceValue(func() tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	if err != nil {
-		panic(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-})
-
-var clientTLS = &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}
 
 // dial connects without a hello.
 func (h *house) dial() *client.Client {
 	h.t.Helper()
 	o := client.Options{Timeout: 20 * time.Second, LMTP: h.server.cfg.Kind == LMTP}
-	if h.door.Implicit {
-		o.TLS = clientTLS
+	if h.Implicit {
+		o.TLS = door.ClientTLS
 	}
-	c, err := client.Dial(h.env, "tcp", h.addr, o)
+	c, err := client.Dial(h.env, "tcp", h.Addr.String(), o)
 	if err != nil {
 		h.t.Fatal(err)
 	}

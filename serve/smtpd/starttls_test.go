@@ -2,6 +2,8 @@ package smtpd
 
 import (
 	"testing"
+
+	"doublet/test/door"
 )
 
 // RFC 3207.
@@ -23,7 +25,7 @@ func TestSTARTTLS(t *testing.T) {
 	if _, ok := c.Ext("AUTH"); ok {
 		t.Error("AUTH is offered in the clear")
 	}
-	if err := c.StartTLS(clientTLS); err != nil {
+	if err := c.StartTLS(door.ClientTLS); err != nil {
 		t.Fatal(err)
 	}
 	script(t, c, `
