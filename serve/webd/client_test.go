@@ -28,7 +28,7 @@ func TestClient(t *testing.T) {
 	if regexp.MustCompile(`<script(?:\s[^>]*)?>[^<]|style="|https?://`).MatchString(index.Body.String()) {
 		t.Errorf("the page holds what its policy forbids:\n%s", index.Body)
 	}
-	names := regexp.MustCompile(`(?:src|href)="(/[^"]+)"`).FindAllStringSubmatch(index.Body.String(), -1)
+	names := regexp.MustCompile(`(?:src|link [^>]*href)="(/[^"]+)"`).FindAllStringSubmatch(index.Body.String(), -1)
 	if len(names) < 4 {
 		t.Fatalf("what it loads: %v", names)
 	}

@@ -40,6 +40,9 @@ var Programs = map[string]string{
 	"opendkim":            "opendkim",
 	"node":                "nodejs",
 	"chromium":            "chromium",
+	"w3m":                 "w3m",
+	"lynx":                "lynx",
+	"script":              "bsdutils", // a terminal for lynx
 }
 
 // Need skips the test unless every program is there, or fails it if EXTERNAL=required. It

@@ -14,8 +14,8 @@ export const browser = await chromium.launch({
 });
 
 /** A page of a browser of its own; what goes wrong in it is in page.wrong, what it asks other servers for in page.foreign. */
-export async function open({ width = 1440, height = 900, dark = false, language = "en-US", permissions = [] } = {}) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", locale: language, permissions });
+export async function open({ width = 1440, height = 900, dark = false, language = "en-US", permissions = [], scripts = true } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", locale: language, permissions, javaScriptEnabled: scripts });
   const page = await context.newPage();
   page.wrong = [];
   page.foreign = [];
