@@ -1,9 +1,11 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"doublet/note"
@@ -561,7 +563,7 @@ func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set
 	var out Set
 	err := v.f.read(ctx, func(r *store.Reader) error {
 		if known == nil {
-			known = Set{{1, v.uidNext - 1}}
+			known = Set{{1, math.MaxUint32}}
 		}
 		ranges, err := v.uids(r, known, true)
 		if err != nil {
@@ -572,7 +574,9 @@ func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set
 		}
 		c := r.Counters()
 		if note.ModSeq(modseq) < c.Floor || !c.Ledger.Knows(note.ModSeq(modseq)) {
-			out, err = v.absent(r, ranges)
+			if out, err = v.absent(r, ranges); err == nil && (c.Ledger.Shared || len(c.Ledger.Ended) > 0) {
+				out, err = v.neverGiven(r, out, known)
+			}
 			return err
 		}
 		var gone []uint32
@@ -615,6 +619,30 @@ func without(set Set, uids []uint32) Set {
 		}
 	}
 	return out
+}
+
+// neverGiven appends those of the UIDs that a client knows that are above all that were ever given here: they are those of a
+// home that was lost before anybody else knew of them.
+func (v *View) neverGiven(r *store.Reader, out, known Set) (Set, error) {
+	f, err := r.Folder(v.folder)
+	if err != nil {
+		return out, err
+	}
+	var above []Range
+	for _, g := range known {
+		if lo, hi := max(min(g.Start, g.Stop), f.UIDNext, v.uidNext), max(g.Start, g.Stop); g.Start != 0 && g.Stop != 0 && lo <= hi {
+			above = append(above, Range{lo, hi})
+		}
+	}
+	slices.SortFunc(above, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
+	for _, g := range above {
+		if n := len(out); n > 0 && g.Start <= out[n-1].Stop {
+			out[n-1].Stop = max(out[n-1].Stop, g.Stop)
+			continue
+		}
+		out = append(out, g)
+	}
+	return out, nil
 }
 
 func (v *View) absent(r *store.Reader, ranges []Range) (Set, error) {

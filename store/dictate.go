@@ -194,6 +194,8 @@ func (d *dictation) expunge(e *Expunge) error {
 			return err
 		}
 		h.Mod, h.UIDNext = max(h.Mod, e.Mod), max(h.UIDNext, e.UID+1)
+	} else if e.UID != 0 {
+		row.Folder = layout.NoFolder
 	}
 	id, err := d.findOwn(e.Note)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/imap"
+	"math"
 )
 
 // selectMailbox is SELECT and EXAMINE. A failure leaves no mailbox selected.
@@ -152,7 +153,7 @@ func (s *session) resync(v *mailbox.View, q *imap.QResync) error {
 	ctx := s.c.Context()
 	known := setOf(q.KnownUIDs)
 	if len(known) == 0 {
-		known = mailbox.Set{{Start: 1, Stop: max(v.UIDNext(), 2) - 1}}
+		known = mailbox.Set{{Start: 1, Stop: math.MaxUint32}}
 	}
 	gone, err := v.VanishedSince(ctx, q.ModSeq, known)
 	if err != nil {

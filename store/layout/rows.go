@@ -433,6 +433,8 @@ func ReadFolder(id note.ID, b []byte) (*Folder, error) {
 }
 
 // Change is the row under a MODSEQ: what it was given for.
+//
+// Folder is NoFolder at a replica that was told of the end of a place in a folder which was gone by then.
 type Change struct {
 	Note note.ID
 	// Expunged says that the note left Folder, where it had UID; Gone that it left the database.
@@ -450,6 +452,9 @@ type Change struct {
 	Created, Shown note.ModSeq
 	Hidden         bool
 }
+
+// NoFolder is no folder's id.
+const NoFolder note.ID = 1<<64 - 1
 
 // AppendChange appends the row's stored form.
 func AppendChange(dst []byte, c *Change) []byte {

@@ -68,11 +68,6 @@ func (c *client) syncAt(s *server) {
 		c.validity, c.uidNext, c.modSeq, c.cache, c.seen = f.UIDValidity, 1, 0, map[uint32]cached{}, map[uint32]string{}
 	}
 	was := fmt.Sprintf("uidnext %d, modseq %s", c.uidNext, modText(c.modSeq))
-	for uid := range c.cache {
-		if uid >= f.UIDNext {
-			delete(c.cache, uid) // given by a home that died before anybody else knew of it
-		}
-	}
 	if c.modSeq != 0 && c.uidNext > 1 {
 		c.resync(v)
 	}
