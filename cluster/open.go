@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"doublet/bus"
+	"doublet/directory"
 	"doublet/note"
 	"doublet/replica"
 	"doublet/store"
@@ -83,6 +85,37 @@ func (n *Node) Where(ctx context.Context, db note.DatabaseID) (Place, error) {
 		return n.place(list[0].server), nil
 	}
 	return Place{}, fmt.Errorf("%w: %s", ErrNoHome, db)
+}
+
+// Elsewhere says of a database that cannot be used here that it is, or will be made, at others: they have replicas, or
+// nobody has one yet and another server leads the directory.
+func (n *Node) Elsewhere(db note.DatabaseID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e := n.catalog.entries[db]; e != nil {
+		return !e.Deleted && slices.ContainsFunc(e.Replicas, func(r Replica) bool { return r.Server != n.self })
+	}
+	d := n.held[directory.ID]
+	return d == nil || d.shared && !d.leads
+}
+
+// Holders lists the mates that live and have a replica of a database, in order of preference. Where nobody has one
+// yet it is the server that leads the directory.
+func (n *Node) Holders(db note.DatabaseID) []note.UNID {
+	n.mu.Lock()
+	e, d := n.catalog.entries[db], n.held[directory.ID]
+	home := note.UNID{}
+	if d != nil {
+		home = n.homeOf(d)
+	}
+	n.mu.Unlock()
+	if e != nil {
+		return n.alive(e)
+	}
+	if home.IsZero() || home == n.self {
+		return nil
+	}
+	return []note.UNID{home}
 }
 
 // Suspect forgets where a database was said to be: who was asked there says that it is not home.

@@ -248,7 +248,7 @@ func (s *Service) makeMissing(ctx context.Context, b *batch) bool {
 	made := false
 	for i := range b.now {
 		d := &b.now[i]
-		if _, err := s.store.Info(d.database); d.kind != directory.TargetPerson || !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.store.Info(d.database); d.kind != directory.TargetPerson || !errors.Is(err, store.ErrNotFound) || s.elsewhere(d.database) {
 			continue
 		}
 		if err := s.dir.EnsureMailFile(ctx, d.id); err != nil {
@@ -268,6 +268,10 @@ func (s *Service) exclude(b *batch) bool {
 	b.now = slices.DeleteFunc(b.now, func(d delivery) bool {
 		if s.inService(d.database) {
 			return false
+		}
+		if s.elsewhere(d.database) {
+			b.later = append(b.later, d.row(Pending))
+			return true
 		}
 		s.env.Log.Warn("mail: mail file is not in service", "database", d.database.String(), "recipient", d.name)
 		if b.answer == AnswerEach && !d.member {

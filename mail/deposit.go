@@ -277,6 +277,9 @@ func (s *Service) listed(ctx context.Context, b *batch, i int, r *Recipient, add
 // before it has come: mailbox.ErrOverQuota. It looks only where there is a quota.
 func (s *Service) Room(ctx context.Context, t *directory.Target, size uint64) error {
 	info, err := s.store.Info(t.Database)
+	if errors.Is(err, store.ErrNotFound) && s.elsewhere(t.Database) {
+		return nil // whoever has it will say
+	}
 	if err != nil {
 		return fmt.Errorf("mail: %w", err)
 	}

@@ -126,6 +126,9 @@ type attempt struct {
 	delivery
 	reply *smtp.Reply // why it cannot be, found before the update
 	final bool
+	// elsewhere: the mail file is a mate's; handed: a mate has delivered. address is where the mail was sent to.
+	elsewhere, handed bool
+	address           string
 }
 
 // piece picks the recipients that are due, at most as many as one update takes.
@@ -150,7 +153,7 @@ func (j *job) piece(ctx context.Context, e *Entry) ([]attempt, error) {
 
 // find looks up where a recipient's mail goes today.
 func (s *Service) find(ctx context.Context, q *QueueRecipient) (attempt, error) {
-	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}}
+	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}, address: q.Address}
 	removed := false
 	var err error
 	if q.Kind == directory.TargetMailIn {
@@ -169,7 +172,10 @@ func (s *Service) find(ctx context.Context, q *QueueRecipient) (attempt, error) 
 		return a, fmt.Errorf("directory: %w", err)
 	case a.database == 0:
 		a.reply, a.final = replyNoFile, true
-	case !s.inService(a.database):
+	case s.inService(a.database):
+	case s.elsewhere(a.database):
+		a.elsewhere = true
+	default:
 		a.reply = replyTrouble
 	}
 	return a, nil
@@ -177,6 +183,9 @@ func (s *Service) find(ctx context.Context, q *QueueRecipient) (attempt, error) 
 
 // deliver tries a piece. If one mail file spoils it, smaller pieces are tried, down to the one.
 func (j *job) deliver(ctx context.Context, e *Entry, piece []attempt) error {
+	if err := j.hand(ctx, e, piece); err != nil {
+		return err
+	}
 	for {
 		err := j.try(ctx, e, piece)
 		if !databaseTrouble(err) {
@@ -198,7 +207,7 @@ func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
 	box := j.s.database(j.key)
 	names := []note.DatabaseID{box}
 	for i := range piece {
-		if piece[i].reply == nil {
+		if piece[i].reply == nil && !piece[i].elsewhere {
 			names = append(names, piece[i].database)
 		}
 	}
@@ -258,7 +267,10 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attemp
 	reply, final := a.reply, a.final
 	if reply == nil {
 		a.junk, a.always = e.Junk, alwaysArrives(q.Address)
-		err := s.deliver(tx, c, e.Created, e.ID, &a.delivery)
+		var err error
+		if !a.handed {
+			err = s.deliver(tx, c, e.Created, e.ID, &a.delivery)
+		}
 		switch {
 		case errors.Is(err, mailbox.ErrOverQuota):
 			reply = replyQuota
@@ -283,6 +295,9 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attemp
 		return hop, nil
 	}
 	*q = s.deferred(*q, reply)
+	if reply == replyMates {
+		q.Next = s.now().Add(matesPause)
+	}
 	hop.Event = HopDeferred
 	return hop, nil
 }

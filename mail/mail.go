@@ -53,6 +53,8 @@ type Options struct {
 	URL string
 	// Mailer sends mail elsewhere. Without one it waits in mail.box.
 	Mailer Mailer
+	// Mates take deliveries into mail files that are not here; nil: all are here.
+	Mates Mates
 	// Signer signs what is sent; nil: nothing is signed.
 	Signer Signer
 	// Smarthost takes the mail of all domains that have no route in the directory, if it names a

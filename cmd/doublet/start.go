@@ -119,6 +119,7 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	if s.Mail, err = mail.Open(s.Store, e, s.Directory, s.Mailbox, router); err != nil {
 		return h, fmt.Errorf("open mail: %w", err)
 	}
+	h.forward.Deliveries().Take(s.Mail.Take)
 	return h, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"doublet/bus"
 	"doublet/cluster"
 	"doublet/env"
+	"doublet/mail"
 	"doublet/note"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
@@ -36,6 +37,8 @@ type Node interface {
 	Open(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
 	Where(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
 	Use(db note.DatabaseID) (release func())
+	Elsewhere(db note.DatabaseID) bool
+	Holders(db note.DatabaseID) []note.UNID
 }
 
 // Service forwards sessions and takes those that others forward. Before Join, and where it is nil, the server is
@@ -49,6 +52,8 @@ type Service struct {
 	known func(ctx context.Context, person note.UNID) (signin.Account, error)
 	conns *listen.Server
 	doors map[string]*listen.Door
+	// deliver takes what mates bring to mail files here.
+	deliver func(ctx context.Context, h *mail.Handed, raw []byte) error
 
 	out, in, failed *stat.Counter
 	now             *stat.Gauge
@@ -71,6 +76,7 @@ func (s *Service) Join(n Node, b bus.Bus) {
 	s.node, s.bus = n, b
 	s.mu.Unlock()
 	b.HandleStream(verb, s.take)
+	b.HandleStream(verbDeliver, s.delivered)
 }
 
 // Serve lets the service take sessions, at the doors that Door names. conns counts and bounds them, like those of

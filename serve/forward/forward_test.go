@@ -25,11 +25,16 @@ type wire struct {
 	bus.Bus
 	t    *testing.T
 	mate *wire
-	take bus.StreamHandler
+	take map[string]bus.StreamHandler
 	live []net.Conn
 }
 
-func (w *wire) HandleStream(_ string, fn bus.StreamHandler) { w.take = fn }
+func (w *wire) HandleStream(verb string, fn bus.StreamHandler) {
+	if w.take == nil {
+		w.take = map[string]bus.StreamHandler{}
+	}
+	w.take[verb] = fn
+}
 
 // end is a stream; refused is what the other side's handler came to.
 type end struct {
@@ -41,14 +46,15 @@ func (e *end) Read(p []byte) (int, error) {
 	n, err := e.TCPConn.Read(p)
 	if err == io.EOF && e.refused != nil {
 		if refusal := <-e.refused; refusal != nil {
-			err = refusal
+			code, text := bus.Refusal(refusal)
+			err = &bus.RemoteError{Code: code, Text: text}
 		}
 		e.refused <- nil
 	}
 	return n, err
 }
 
-func (w *wire) Stream(_ context.Context, _ bus.ServerID, _ string, header []byte) (bus.Stream, error) {
+func (w *wire) Stream(_ context.Context, _ bus.ServerID, verb string, header []byte) (bus.Stream, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		w.t.Fatal(err)
@@ -65,7 +71,7 @@ func (w *wire) Stream(_ context.Context, _ bus.ServerID, _ string, header []byte
 	w.live = append(w.live, a)
 	refused := make(chan error, 1)
 	go func() {
-		err := w.mate.take(context.Background(), note.UNID{1}, header, &end{b.(*net.TCPConn), nil})
+		err := w.mate.take[verb](context.Background(), note.UNID{1}, header, &end{b.(*net.TCPConn), nil})
 		refused <- err
 		_ = b.Close()
 	}()
@@ -93,6 +99,15 @@ func (p *place) Where(context.Context, note.DatabaseID) (cluster.Place, error) {
 func (p *place) Use(note.DatabaseID) func() {
 	p.uses.Add(1)
 	return func() { p.uses.Add(-1) }
+}
+
+func (p *place) Elsewhere(note.DatabaseID) bool { return !p.self.Load() }
+
+func (p *place) Holders(note.DatabaseID) []note.UNID {
+	if p.none.Load() {
+		return nil
+	}
+	return []note.UNID{{2}}
 }
 
 var anna = signin.Account{Name: "Anna", Database: 7, Who: note.Who{Person: note.UNID{9}}}

@@ -1,0 +1,122 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+)
+
+// mates stand for the servers of a cluster that have some mail files.
+type mates struct {
+	have  map[note.DatabaseID]bool
+	err   error
+	taken []string
+}
+
+func (m *mates) Elsewhere(db note.DatabaseID) bool { return m.have[db] }
+
+func (m *mates) Deliver(_ context.Context, h *Handed, raw []byte) error {
+	if m.err == nil {
+		m.taken = append(m.taken, fmt.Sprint(h.ID, h.Person, h.Database, h.Junk, h.Always, len(raw) > len(plain)))
+	}
+	return m.err
+}
+
+// TestMates delivers to a mail file of which there is no replica here: it is not made here, the message is taken in
+// charge, and a mate delivers it, once one can.
+func TestMates(t *testing.T) {
+	t.Parallel()
+	m := &mates{have: map[note.DatabaseID]bool{}}
+	w := open(t, Options{Mates: m})
+	alice, bob := w.person("alice"), w.person("bob")
+	w.ok(w.store.RemoveDatabase(note.System, bob.MailDatabase))
+	m.have[bob.MailDatabase], m.err = true, errors.New("nobody answers")
+	w.ok(w.Room(bg, &directory.Target{Database: bob.MailDatabase}, 1000))
+	sub := w.from("eve@far.example", "alice@example.com", "bob@example.com")
+	sub.Junk = true
+	for i, err := range w.deposit(sub) {
+		if err != nil {
+			t.Errorf("recipient %d: %v", i, err)
+		}
+	}
+	w.queue(1)
+	if next := w.route(); !next.Equal(w.now().Add(matesPause)) {
+		t.Errorf("the next attempt is at %s", next)
+	}
+	w.queue(1)
+	m.err = nil
+	w.fix.Time.Advance(matesPause)
+	w.route()
+	w.queue(0)
+	if want := fmt.Sprint(sub.ID, bob.ID, bob.MailDatabase, true, false, true); len(m.taken) != 1 || m.taken[0] != want {
+		t.Errorf("the mate has %q, not %q", m.taken, want)
+	}
+	if _, err := w.store.Info(bob.MailDatabase); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the mail file was made here: %v", err)
+	}
+	// A full mail file there is one here.
+	m.err = mailbox.ErrOverQuota
+	w.deposit(w.from("eve@far.example", "bob@example.com"))
+	w.route()
+	if e := w.queue(1); len(e[0].Recipients) != 1 || e[0].Recipients[0].Reply != replyQuota.Error() {
+		t.Errorf("%+v", e[0].Recipients)
+	}
+	if w.in(alice, "Junk") != 1 {
+		t.Error("the one that is here has not got it")
+	}
+}
+
+// TestTake takes deliveries from a mate, one of them twice.
+func TestTake(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{Mates: &mates{}})
+	alice, bob := w.person("alice"), w.person("bob")
+	h := &Handed{ID: note.UNID{1}, Date: w.now(), Person: alice.ID, Kind: directory.TargetPerson, Database: alice.MailDatabase}
+	for range 2 {
+		w.ok(w.Take(bg, h, []byte(plain)))
+	}
+	w.has(alice, 1)
+	h.ID, h.Junk = note.UNID{2}, true
+	w.ok(w.Take(bg, h, []byte(plain)))
+	if w.in(alice, "Junk") != 1 {
+		t.Error("junk")
+	}
+	w.quota(alice, 10)
+	h.ID = note.UNID{3}
+	if err := w.Take(bg, h, []byte(plain)); !errors.Is(err, mailbox.ErrOverQuota) {
+		t.Error(err)
+	}
+	h.Always = true
+	w.ok(w.Take(bg, h, []byte(plain)))
+	for _, bad := range []Handed{
+		{ID: h.ID, Person: note.UNID{9}, Kind: h.Kind, Database: h.Database},
+		{ID: h.ID, Person: bob.ID, Kind: h.Kind, Database: h.Database},
+		{ID: h.ID, Person: bob.ID, Kind: directory.TargetMailIn, Database: bob.MailDatabase},
+	} {
+		if err := w.Take(bg, &bad, []byte(plain)); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+	w.has(bob, 0)
+	// A person brought in bulk has no mail file yet.
+	w.ok(w.store.RemoveDatabase(note.System, bob.MailDatabase))
+	w.people.UseMailFiles(makes{w})
+	w.ok(w.Take(bg, &Handed{ID: note.UNID{4}, Date: w.now(), Person: bob.ID, Kind: directory.TargetPerson, Database: bob.MailDatabase}, []byte(plain)))
+	w.has(bob, 1)
+}
+
+// makes makes mail files.
+type makes struct{ w *world }
+
+func (m makes) MakeMailFile(_ context.Context, id note.DatabaseID, owner note.UNID, title string) error {
+	_, err := m.w.store.CreateDatabase(note.System, store.Create{ID: id, Title: title, Kind: mailbox.Kind, Owner: owner})
+	return err
+}
+
+func (m makes) RemoveMailFile(context.Context, note.DatabaseID) error { return nil }

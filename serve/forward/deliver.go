@@ -1,0 +1,129 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"doublet/bus"
+	"doublet/cluster"
+	"doublet/mail"
+	"doublet/mailbox"
+	"doublet/note"
+)
+
+// verbDeliver is that of the streams that carry a message to a mail file.
+const verbDeliver = "deliver"
+
+// maxDelivered bounds a message that a mate brings; what the mailbox takes is less.
+const maxDelivered = 1 << 30
+
+// Deliveries bring mail to mail files that are on other servers, and take what they bring. They implement mail.Mates. Before
+// Join every mail file is here.
+type Deliveries struct {
+	s *Service
+}
+
+// Deliveries are those of the service's server.
+func (s *Service) Deliveries() *Deliveries { return &Deliveries{s} }
+
+func (d *Deliveries) joined() (Node, bus.Bus) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	return d.s.node, d.s.bus
+}
+
+// Elsewhere implements mail.Mates.
+func (d *Deliveries) Elsewhere(db note.DatabaseID) bool {
+	node, _ := d.joined()
+	return node != nil && node.Elsewhere(db)
+}
+
+// Deliver implements mail.Mates.
+func (d *Deliveries) Deliver(ctx context.Context, h *mail.Handed, raw []byte) error {
+	node, mates := d.joined()
+	if node == nil {
+		return ErrNoHome
+	}
+	header, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	err = fmt.Errorf("%w: no server that has the mail file answers", cluster.ErrNoHome)
+	for _, mate := range node.Holders(h.Database) {
+		if err = bring(ctx, mates, mate, header, raw); err == nil || errors.Is(err, mailbox.ErrOverQuota) {
+			return err
+		}
+	}
+	return err
+}
+
+// bring has one mate deliver.
+func bring(ctx context.Context, mates bus.Bus, mate note.UNID, header, raw []byte) error {
+	stream, err := mates.Stream(ctx, mate, verbDeliver, header)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	defer context.AfterFunc(ctx, func() { _ = stream.Close() })()
+	if _, err = stream.Write(raw); err == nil {
+		err = stream.CloseWrite()
+	}
+	var one [1]byte
+	if _, rerr := io.ReadFull(stream, one[:]); rerr == nil {
+		return nil
+	} else if err == nil || refused(rerr) != nil {
+		err = rerr // why the mate has refused it
+	}
+	if r := refused(err); r != nil && r.Code == codeFull {
+		return fmt.Errorf("%w: %w", mailbox.ErrOverQuota, err)
+	}
+	return err
+}
+
+func refused(err error) *bus.RemoteError {
+	var r *bus.RemoteError
+	if errors.As(err, &r) {
+		return r
+	}
+	return nil
+}
+
+// Take lets the service deliver what mates bring. It is called before the server is one of a cluster.
+func (d *Deliveries) Take(to func(ctx context.Context, h *mail.Handed, raw []byte) error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	d.s.deliver = to
+}
+
+// delivered takes a message that a mate brings.
+func (s *Service) delivered(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
+	var h mail.Handed
+	if err := json.Unmarshal(header, &h); err != nil || h.ID.IsZero() || h.Person.IsZero() || h.Database == 0 {
+		return bus.Refuse(codeMalformed, "the header of a delivery cannot be read")
+	}
+	s.mu.Lock()
+	deliver := s.deliver
+	s.mu.Unlock()
+	if deliver == nil {
+		return bus.Refuse(codeNotHome, "the server is starting")
+	}
+	raw, err := io.ReadAll(io.LimitReader(stream, maxDelivered+1))
+	switch {
+	case err != nil:
+		return err
+	case len(raw) > maxDelivered:
+		return bus.Refuse(codeMalformed, "the message is too long")
+	}
+	err = deliver(ctx, &h, raw)
+	switch {
+	case errors.Is(err, mailbox.ErrOverQuota):
+		return bus.Refuse(codeFull, err.Error())
+	case err != nil:
+		return bus.Refuse(codeNotHome, err.Error())
+	}
+	_, err = stream.Write([]byte{'+'})
+	return err
+}

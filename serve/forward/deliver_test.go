@@ -1,0 +1,58 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"doublet/cluster"
+	"doublet/mail"
+	"doublet/mailbox"
+	"doublet/note"
+)
+
+// TestDeliver brings messages to the server that has the mail file, and hears what becomes of them.
+func TestDeliver(t *testing.T) {
+	t.Parallel()
+	front, home := servers(t)
+	ctx := context.Background()
+	h := &mail.Handed{ID: note.UNID{1}, Date: time.Unix(1_700_000_000, 0).UTC(), Person: anna.Who.Person, Database: anna.Database, Junk: true}
+	raw := bytes.Repeat([]byte("a line of the message\r\n"), 20_000)
+	if !front.Deliveries().Elsewhere(anna.Database) || home.Deliveries().Elsewhere(anna.Database) {
+		t.Error("the mail file is not where it is")
+	}
+	if err := front.Deliveries().Deliver(ctx, h, raw); err == nil {
+		t.Error("a server that does not deliver yet has taken a message")
+	}
+	var answer error
+	var got *mail.Handed
+	home.Deliveries().Take(func(_ context.Context, h *mail.Handed, b []byte) error {
+		if got = h; !bytes.Equal(b, raw) {
+			t.Errorf("%d bytes came", len(b))
+		}
+		return answer
+	})
+	if err := front.Deliveries().Deliver(ctx, h, raw); err != nil || got == nil || *got != *h {
+		t.Errorf("%v, %+v came", err, got)
+	}
+	answer = mailbox.ErrOverQuota
+	if err := front.Deliveries().Deliver(ctx, h, raw); !errors.Is(err, mailbox.ErrOverQuota) {
+		t.Errorf("a full mail file: %v", err)
+	}
+	answer = errors.New("trouble")
+	if err := front.Deliveries().Deliver(ctx, h, raw); err == nil || errors.Is(err, mailbox.ErrOverQuota) {
+		t.Errorf("trouble: %v", err)
+	}
+	for _, bad := range []*mail.Handed{{}, {ID: h.ID}, {ID: h.ID, Person: h.Person}} {
+		got = nil
+		if err := front.Deliveries().Deliver(ctx, bad, raw); err == nil || got != nil {
+			t.Errorf("%+v was taken: %v", bad, err)
+		}
+	}
+	front.place.none.Store(true)
+	if err := front.Deliveries().Deliver(ctx, h, raw); !errors.Is(err, cluster.ErrNoHome) {
+		t.Errorf("nobody has it: %v", err)
+	}
+}
