@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"doublet/mailbox"
 	"doublet/note"
@@ -55,6 +56,18 @@ type response struct {
 	at, end  int
 }
 
+// buffers are for responses; the largest are left to the collector.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 48<<10); return &b }}
+
+func takeBuffer() []byte { return (*buffers.Get().(*[]byte))[:0] }
+
+// giveBuffer takes back a response that was written.
+func giveBuffer(b []byte) {
+	if cap(b) <= 1<<20 {
+		buffers.Put(&b)
+	}
+}
+
 // Call carries out a request (RFC 8620 section 3.3), whatever carried it: request is the JSON of a Request object;
 // properties that are not of such an object (@type and id of RFC 8887) are passed over. The response is the JSON of
 // a Response object, `{"methodResponses":…}`; problem is the request-level error, and then nothing was done.
@@ -88,7 +101,7 @@ func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (out []byt
 		return nil, problem
 	}
 	b := &batch{s: s, ctx: ctx, caller: c, using: r.Using, created: r.CreatedIDs, wasGiven: r.CreatedIDs != nil}
-	b.out = append(make([]byte, 0, 8<<10), `{"methodResponses":[`...)
+	b.out = append(takeBuffer(), `{"methodResponses":[`...)
 	for i := range r.Calls {
 		b.call(&r.Calls[i])
 	}
@@ -271,8 +284,7 @@ func (c *call) refer(v *jmap.Value) (jmap.Value, error) {
 		if r.name != name {
 			return bad(fmt.Sprintf("The response to %.100q is not of %.100q.", of, name))
 		}
-		// The text is copied: out grows while the call appends to it.
-		found, ok := jmap.Refer(string(c.out[r.at:r.end]), path)
+		found, ok := jmap.Refer(c.out[r.at:r.end], path)
 		if !ok {
 			return bad("The response has nothing at the path.")
 		}

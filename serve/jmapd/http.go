@@ -79,6 +79,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, c *Caller) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(out)))
 	_, _ = w.Write(out)
+	giveBuffer(out)
 }
 
 // memory is what a request holds of the budget.

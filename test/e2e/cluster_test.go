@@ -70,7 +70,7 @@ func (m *member) deliver(subject string) {
 func (m *member) sees(curl string, subjects ...string) {
 	m.t.Helper()
 	got := ""
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		got = ""
 		for i := range len(subjects) + 1 {
 			out, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER.FIELDS%%20(Subject)", m.port["imap"], i+1))

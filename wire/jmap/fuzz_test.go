@@ -71,7 +71,7 @@ func FuzzPointer(f *testing.F) {
 		if err != nil || strings.Contains(text, `\`) { // names with escapes are not looked for
 			return
 		}
-		got, ok := Refer(string(v.Append(nil)), path)
+		got, ok := Refer(v.Append(nil), path)
 		want, wantOK := walk(v, path)
 		if ok != wantOK || ok && string(got.Append(nil)) != string(want.Append(nil)) {
 			t.Fatalf("%s %q: %s %v, want %s %v", v.Append(nil), path, got.Append(nil), ok, want.Append(nil), wantOK)

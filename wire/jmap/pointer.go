@@ -3,20 +3,22 @@ package jmap
 import (
 	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // maxReferred bounds what a result reference takes, in values.
 const maxReferred = 100_000
 
 // Refer finds what a result reference names in a response: a JSON Pointer in which * stands for all elements of an
-// array (RFC 8620 section 3.7). text is a JSON value that this package has printed; it is walked through, and only what
-// is named is read.
+// array (RFC 8620 section 3.7). printed is a JSON value that this package has printed; it is walked through, and only what
+// is named is read, and copied: text may be a buffer that others go on with.
 //
 // Implements: RFC 8620 §3.7 References to previous method results
-func Refer(text, path string) (Value, bool) {
+func Refer(printed []byte, path string) (Value, bool) {
 	if path != "" && path[0] != '/' || len(path) > 1000 {
 		return Value{}, false
 	}
+	text := unsafe.String(unsafe.SliceData(printed), len(printed))
 	w := walker{left: maxReferred}
 	v, ok := w.find(text, path)
 	return v, ok && w.left >= 0
@@ -26,7 +28,7 @@ type walker struct{ left int }
 
 func (w *walker) find(text, path string) (Value, bool) {
 	if path == "" {
-		v, err := Parse(text, Bounds{Values: max(w.left, 1)})
+		v, err := Parse(strings.Clone(text), Bounds{Values: max(w.left, 1)})
 		if err != nil {
 			return Value{}, false
 		}
