@@ -1,6 +1,6 @@
 # make run    build doublet and start the demo on loopback, data in ./data
 # make test   every test (RACE=1 adds the race detector)
-# The others: build check fuzz bench gen cross deb clean. Only Go is needed; make web, which builds the browser client
+# The others: build check fuzz bench gen cross deb screenshots clean. Only Go is needed; make web, which builds the browser client
 # anew where web/src was changed, needs Node.
 
 SHELL := /bin/bash
@@ -15,7 +15,7 @@ BENCH ?= .
 # Folders with benchmarks, found by their functions.
 BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build run test check fuzz bench gen cross deb web clean sim
+.PHONY: build run test check fuzz bench gen cross deb web screenshots clean sim
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
@@ -27,6 +27,11 @@ run: build
 web:
 	npm --prefix web ci --no-fund --no-audit
 	npm --prefix web run build
+
+# The pictures of the README, made anew from a demo (Node, Chromium, pngquant).
+screenshots: build
+	npm --prefix test/e2e/web ci --no-fund --no-audit
+	node test/e2e/web/screenshots.mjs
 
 test:
 	$(GO) test -timeout 20m $(if $(RACE),-race) ./...

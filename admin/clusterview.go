@@ -37,6 +37,9 @@ type ClusterReplica struct {
 	State    string `json:"state" arg:"required" help:"serving, out (of service) or deleting (pending delete: removed when others have all of it)"`
 }
 
+// replicaStates are the states of a replica by the words for them.
+var replicaStates = map[string]cluster.ReplicaState{"serving": cluster.Serving, "out": cluster.Out, "deleting": cluster.Deleting}
+
 // ClusterSet are the arguments of cluster set. What is not given stays.
 type ClusterSet struct {
 	Server     string `json:"server" arg:"required" help:"name of the member"`
@@ -97,6 +100,10 @@ func clusterShows() []*Verb {
 			return Done{"the home of " + a.Database + " is " + to.Name + ", from its next open on"}, nil
 		}, changes),
 		define("cluster replica", "take a member's replica of a database out of service, back into it, or away", func(ctx context.Context, c *Call, a *ClusterReplica) (Done, error) {
+			state, known := replicaStates[a.State]
+			if !known {
+				return Done{}, fmt.Errorf("%w: a replica is serving, out or deleting, not %q", ErrUsage, a.State)
+			}
 			n, err := c.clusterNode()
 			if err != nil {
 				return Done{}, err
@@ -105,10 +112,10 @@ func clusterShows() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			if err := n.SetReplica(ctx, db, at.ID, cluster.ReplicaState(a.State)); err != nil {
+			if err := n.SetReplica(ctx, db, at.ID, state); err != nil {
 				return Done{}, err
 			}
-			return Done{"the replica of " + a.Database + " on " + at.Name + " is " + a.State}, nil
+			return Done{"the replica of " + a.Database + " on " + at.Name + " is " + string(state)}, nil
 		}, changes),
 		define("cluster set", "how much a member takes upon itself", setMember, changes),
 		define("cluster leave", "let a member give all that it holds to others, before it is removed", func(ctx context.Context, c *Call, a *ClusterServer) (Done, error) {

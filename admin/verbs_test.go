@@ -125,6 +125,7 @@ var script = []struct{ verb, args, want string }{
 	{"show cluster databases", `{}`, "!"},
 	{"cluster move", `{"database":"bo","server":"x"}`, "!"},
 	{"cluster replica", `{"database":"bo","server":"x","state":"out"}`, "!"},
+	{"cluster replica", `{"database":"bo","server":"x","state":"away"}`, "!usage "},
 	{"cluster set", `{"server":"x"}`, "!"},
 	{"cluster leave", `{"server":"x"}`, "!"},
 	{"cluster remove", `{"server":"x"}`, "!"},

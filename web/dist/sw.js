@@ -1,19 +1,19 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-dec00643ccb7";
+var e = globalThis, t = "doublet-1e1b1a751305";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
 		"/mail-frame",
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-BAQL9Cgh.js",
 		"/assets/de-C5iULVOE.js",
-		"/assets/index-BnuVFqkN.js",
+		"/assets/de-C9fJa-je.js",
+		"/assets/index-DR7LwD1B.js",
 		"/assets/screen-Dx_Yeloy.js",
-		"/assets/settings-CgHQr5Qz.js",
-		"/assets/style-CoE2Hkq2.css",
-		"/assets/writer-D54INFwF.js",
-		"/assets/zh-Cy5dgpTh.js",
+		"/assets/settings-C6e1LP8L.js",
+		"/assets/style-DdUMtEbN.css",
+		"/assets/writer-DqjHrx9S.js",
+		"/assets/zh-B9OJ7oy-.js",
 		"/assets/zh-DZnN4rRX.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
@@ -25,14 +25,14 @@ e.addEventListener("install", (n) => {
 	e.request.method === "GET" && t.origin === location.origin && (e.request.mode === "navigate" && t.pathname === "/" ? e.respondWith(fetch(e.request).catch(async () => await caches.match("/") ?? Response.error())) : (t.pathname === "/mail-frame" || [
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-BAQL9Cgh.js",
 		"/assets/de-C5iULVOE.js",
-		"/assets/index-BnuVFqkN.js",
+		"/assets/de-C9fJa-je.js",
+		"/assets/index-DR7LwD1B.js",
 		"/assets/screen-Dx_Yeloy.js",
-		"/assets/settings-CgHQr5Qz.js",
-		"/assets/style-CoE2Hkq2.css",
-		"/assets/writer-D54INFwF.js",
-		"/assets/zh-Cy5dgpTh.js",
+		"/assets/settings-C6e1LP8L.js",
+		"/assets/style-DdUMtEbN.css",
+		"/assets/writer-DqjHrx9S.js",
+		"/assets/zh-B9OJ7oy-.js",
 		"/assets/zh-DZnN4rRX.js",
 		"/icon.svg",
 		"/manifest.webmanifest"

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { say } from "../state/screen";
+import { openMenu, say } from "../state/screen";
 import { count } from "../text";
 import { DominoFace, Icon } from "../ui/icons";
 import { Frame } from "../ui/above";
@@ -22,6 +22,9 @@ function standing(m: Member): { kind: "good" | "warn" | "bad" | "plain"; word: s
   if (m.busy) return { kind: "warn", word: ta("busy") };
   return { kind: "good", word: ta("alive") };
 }
+
+/** The state of a replica that is like any other. */
+const serving = "in service";
 
 const hues = { good: 168, warn: 36, bad: 350, plain: 205 };
 
@@ -56,7 +59,7 @@ export function Cluster() {
       <Head title={`${ta("cluster")} · ${s.cluster}`}><span class="live on">{ta("live")}</span></Head>
       <div class="lines-box pad" tabIndex={0}>
         <Picture s={s} />
-        <div class="members">{s.members.map((m) => <MemberCard key={m.name} m={m} h={history.current.get(m.name)} reload={live.reload} />)}</div>
+        <div class="members">{[...s.members].sort((a, b) => Number(b.self ?? false) - Number(a.self ?? false) || a.name.localeCompare(b.name)).map((m) => <MemberCard key={m.name} m={m} h={history.current.get(m.name)} reload={live.reload} />)}</div>
         <div class="charts">
           <Chart title={ta("queueDepth")} points={gauge("Replica.Cluster.WorkQueueDepth")} text={(v) => count(Math.round(v))} tone="flag" />
           <Chart title={ta("lag")} points={gauge("Replica.Cluster.SecondsOnQueue")} text={span} tone="flag" />
@@ -74,14 +77,14 @@ const points = (name: string): Point[] => rate(name);
 /** The cluster as a picture: each member a domino whose pips are its availability, from here to each a line. */
 function Picture({ s }: { s: ClusterStatus }) {
   const w = 640;
-  const h = 230;
-  const others = s.members.filter((m) => !m.self);
+  const h = 280;
+  const others = s.members.filter((m) => !m.self).sort((a, b) => a.name.localeCompare(b.name));
   const self = s.members.find((m) => m.self);
   const place = new Map<string, [number, number]>();
-  if (self) place.set(self.name, [110, h / 2]);
+  if (self) place.set(self.name, [110, h / 2 - 8]);
   others.forEach((m, i) => {
     const angle = others.length === 1 ? 0 : (i / (others.length - 1) - 0.5) * 1.9;
-    place.set(m.name, [150 + Math.cos(angle) * 380, h / 2 + Math.sin(angle) * 92]);
+    place.set(m.name, [150 + Math.cos(angle) * 380, h / 2 - 8 + Math.sin(angle) * 110]);
   });
   const alive = s.members.filter((m) => m.alive).length;
   return (
@@ -177,9 +180,15 @@ function Where({ s }: { s: ClusterStatus }) {
                 const r = d.replicas.find((x) => x.server === m.name);
                 if (!r) return <td key={m.name}><span class="visually-hidden">–</span></td>;
                 const isHome = d.home === m.name;
-                const word = r.state !== "serving" ? (r.state === "out" ? ta("out") : r.state) : isHome ? ta("home") : ta("replica");
-                return <td key={m.name}><button class={`spot ${r.state !== "serving" ? "out" : isHome ? "home" : ""}`} disabled={isHome || r.state !== "serving"} title={isHome ? word : `${word}: ${ta("moveHome", m.name)}`} aria-label={`${d.title}, ${m.name}: ${word}`}
-                  onClick={() => ask(ta("moveHome", m.name), d.title, ta("done"), () => void doing(async () => { say((await run<Done>("cluster move", { database: d.id, server: m.name })).done); load(""); }))}><Icon name={r.state !== "serving" ? "pause" : isHome ? "check" : "database"} /></button></td>;
+                const word = r.state !== serving ? (r.state === "out of service" ? ta("out") : r.state) : isHome ? ta("home") : ta("replica");
+                const act = (verb: string, more: object = {}) => void doing(async () => { say((await run<Done>(verb, { database: d.id, server: m.name, ...more })).done); load(""); });
+                return <td key={m.name}><button class={`spot ${r.state !== serving ? "out" : isHome ? "home" : ""}`} aria-haspopup="menu" title={word} aria-label={`${d.title}, ${m.name}: ${word}`}
+                  onClick={(e) => openMenu(e.currentTarget, [
+                    ...(isHome || r.state !== serving ? [] : [{ text: ta("moveHome", m.name), icon: "check", run: () => act("cluster move") }]),
+                    r.state === serving
+                      ? { text: ta("takeOut"), icon: "pause", run: () => ask(ta("outReplicaAsk", d.title, m.name), ta("outReplicaText"), ta("takeOut"), () => act("cluster replica", { state: "out" })) }
+                      : { text: ta("putIn"), icon: "play", run: () => act("cluster replica", { state: "serving" }) },
+                  ])}><Icon name={r.state !== serving ? "pause" : isHome ? "check" : "database"} /></button></td>;
               })}</tr>
           ))}</tbody></table>
       </div>
