@@ -66,6 +66,31 @@ func parseReference(s string) (x reference, err error) {
 	return x, err
 }
 
+// letter names the message that a part is of.
+func (x reference) letter() reference { return reference{x.box, x.id, ""} }
+
+// allFiles, as the place of a reference, names all attachments of a message: a form that named many one by one would be long.
+const (
+	allFiles = "*"
+	manyHeld = 40
+)
+
+// named are the parts of a message that a reference names; none where it names nothing that is there.
+func (l *letter) named(x reference) (out []*mime.Part) {
+	if x.place != allFiles {
+		if p := l.partAt(x.place); p != nil {
+			out = append(out, p)
+		}
+		return out
+	}
+	for _, p := range l.bodies.Attachments {
+		if l.places[p] != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // referred opens the message of a reference; errNotFound where the person may not read it.
 func (v *visit) referred(x reference) (*letter, *box, error) {
 	all, err := v.boxes()
@@ -73,10 +98,20 @@ func (v *visit) referred(x reference) (*letter, *box, error) {
 		return nil, nil, err
 	}
 	for _, b := range all {
-		if b.ID == x.box {
-			l, err := v.open(b, x.id, false)
-			return l, b, err
+		if b.ID != x.box {
+			continue
 		}
+		l := v.letters[x.letter()]
+		if l == nil {
+			if l, err = v.open(b, x.id, false); err != nil {
+				return nil, nil, err
+			}
+			if v.letters == nil {
+				v.letters = map[reference]*letter{}
+			}
+			v.letters[x.letter()] = l
+		}
+		return l, b, nil
 	}
 	return nil, nil, errNotFound
 }
@@ -191,7 +226,9 @@ func (v *visit) posted() (*composePage, *identity.List, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if part := l.partAt(ref.place); part != nil {
+		if ref.place == allFiles {
+			v.hold(p, l, ref.box)
+		} else if part := l.partAt(ref.place); part != nil {
 			p.Files = append(p.Files, v.held(l, ref, part))
 		}
 	}
@@ -208,6 +245,10 @@ func (v *visit) held(l *letter, ref reference, part *mime.Part) heldFile {
 
 // hold lists the attachments of a message in a form.
 func (v *visit) hold(p *composePage, l *letter, box string) {
+	if n := len(l.bodies.Attachments); n > manyHeld {
+		p.Files = append(p.Files, heldFile{reference{box, l.id, allFiles}.String(), v.T("attachments", n), ""})
+		return
+	}
 	for _, part := range l.bodies.Attachments {
 		if place := l.places[part]; place != "" && len(p.Files) < maxFiles {
 			p.Files = append(p.Files, v.held(l, reference{box, l.id, place}, part))

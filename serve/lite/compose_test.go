@@ -129,7 +129,7 @@ func TestDraft(t *testing.T) {
 	b.want(200, "Half", "<b>1</b>") // one draft, not two
 	b.follow("Half")
 	b.want(200, "one.txt", "two.txt", "done more")
-	files := allFiles(b)
+	files := heldFiles(b)
 	b.send("upload", map[string]string{}, "to", "bob@example.com", "do", "send", "file", files[1]) // without the first
 	b.want(200, "The message is sent")
 	raw, _ := w.last("bob", "INBOX")
@@ -150,7 +150,7 @@ func TestDraft(t *testing.T) {
 	b.want(200, "Mine")
 }
 
-func allFiles(b *browser) (out []string) {
+func heldFiles(b *browser) (out []string) {
 	for _, tag := range inputPattern.FindAllString(b.page, -1) {
 		if name, _ := attribute(tag, "name"); name == "file" {
 			v, _ := attribute(tag, "value")
@@ -162,7 +162,7 @@ func allFiles(b *browser) (out []string) {
 
 func firstFile(b *browser) string {
 	b.w.t.Helper()
-	list := allFiles(b)
+	list := heldFiles(b)
 	if len(list) == 0 {
 		b.w.t.Fatal("no file is kept")
 	}
@@ -313,4 +313,61 @@ func TestHostileMail(t *testing.T) {
 	b.get(at)
 	b.follow("Reply")
 	b.want(200, "press")
+}
+
+// TestTooLarge: a file that is larger than the server takes does not cost what was written.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	b.get(pathCompose)
+	b.send("upload", map[string]string{"huge.bin": strings.Repeat("x", 62<<20)}, "to", "bob@example.com", "text", "An hour of words", "do", "send")
+	b.want(413, "larger than the server takes", "An hour of words")
+	b.send("upload", map[string]string{"large.bin": strings.Repeat("x", 50<<20)}, "do", "send") // in base64 it is too large
+	b.want(413, "An hour of words")
+	b.send("upload", map[string]string{"small.bin": "x"}, "do", "send")
+	b.want(200, "The message is sent")
+}
+
+// TestManyFiles: a message with very many attachments is forwarded with all of them, by a form that stays short.
+func TestManyFiles(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	raw := "Subject: Many\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\ntext\n"
+	for i := range 500 {
+		raw += "--b\nContent-Disposition: attachment; filename=f" + itoa(i) + ".bin\n\n" + itoa(i) + "\n"
+	}
+	w.put("alice", "INBOX", raw+"--b--\n")
+	b := w.signed("alice")
+	b.follow("Many")
+	b.follow("Forward")
+	b.want(200, "500 attachments")
+	b.send("upload", map[string]string{}, "do", "save")
+	b.want(200, "500 attachments")
+	b.send("upload", map[string]string{}, "to", "bob@example.com", "do", "send")
+	b.want(200, "The message is sent")
+	got, _ := w.last("bob", "INBOX")
+	if n := bytes.Count(got, []byte("Content-Disposition: attachment")); n != 500 {
+		t.Errorf("%d files", n)
+	}
+}
+
+// TestRefusedFiles: what was refused can be sent again with its files, though the draft that they were in has gone.
+func TestRefusedFiles(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	b.get(pathCompose)
+	b.send("upload", map[string]string{"one.txt": "1"}, "text", "x", "do", "attach")
+	b.send("upload", map[string]string{"two.txt": "2"}, "to", "nobody@example.com", "do", "send")
+	b.want(422, "refused", "one.txt", "two.txt")
+	b.send("upload", map[string]string{}, "to", "bob@example.com", "do", "send")
+	b.want(200, "The message is sent")
+	raw, _ := w.last("bob", "INBOX")
+	if !bytes.Contains(raw, []byte("one.txt")) || !bytes.Contains(raw, []byte("two.txt")) {
+		t.Errorf("%s", raw)
+	}
+	if raw, _ := w.last("alice", "Drafts"); raw != nil {
+		t.Error("a draft is left over")
+	}
 }

@@ -224,21 +224,17 @@ func (v *visit) attachments() (out []*compose.Part, err error) {
 		if err != nil {
 			return nil, err
 		}
-		p := l.partAt(ref.place)
-		if p == nil {
+		parts := l.named(ref)
+		if len(parts) == 0 {
 			return nil, errNotFound
 		}
-		c, err := l.content(ref.place)
-		if err != nil {
-			return nil, err
+		for _, p := range parts {
+			part, err := v.keptFile(l, p)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, part)
 		}
-		if !v.form.room(c.Size) {
-			return nil, errBusy
-		}
-		part := filePart(fileName(p), p.Type+"/"+p.Subtype, c.Size)
-		part.Charset = p.Param("charset")
-		part.Content = func() ([]byte, error) { return c.Append(make([]byte, 0, c.Size), 0, c.Size) }
-		out = append(out, part)
 	}
 	for i := range v.form.files {
 		f := &v.form.files[i]
@@ -247,6 +243,21 @@ func (v *visit) attachments() (out []*compose.Part, err error) {
 		out = append(out, part)
 	}
 	return out, nil
+}
+
+// keptFile is a part of another message as an attachment.
+func (v *visit) keptFile(l *letter, p *mime.Part) (*compose.Part, error) {
+	c, err := l.content(l.places[p])
+	if err != nil {
+		return nil, err
+	}
+	if !v.form.room(c.Size) {
+		return nil, errBusy
+	}
+	part := filePart(fileName(p), p.Type+"/"+p.Subtype, c.Size)
+	part.Charset = p.Param("charset")
+	part.Content = func() ([]byte, error) { return c.Append(make([]byte, 0, c.Size), 0, c.Size) }
+	return part, nil
 }
 
 // filePart is an attachment of a name and media type, which may be anything that somebody said.
@@ -373,10 +384,29 @@ func (v *visit) sendLetter() error {
 	if err != nil {
 		return v.unfinished(nil, err)
 	}
-	v.form.Set("draft", draft.String())
+	if err := v.holdDraft(own, draft); err != nil {
+		return err
+	}
 	sub.Message = slices.Clone(raw) // fields that may not leave are taken out of it
 	_, err = v.s.mail.Send(v.ctx, &sub, to, time.Time{})
 	return v.sent(own, draft, to, err)
+}
+
+// holdDraft has the form name the draft that was kept of it, and its files there.
+func (v *visit) holdDraft(own *box, draft note.UNID) error {
+	l, err := v.open(own, draft, false)
+	if err != nil {
+		return err
+	}
+	var p composePage
+	v.hold(&p, l, "")
+	v.form.Set("draft", draft.String())
+	v.form.Del("file")
+	for _, f := range p.Files {
+		v.form.Add("file", f.Ref)
+	}
+	v.form.files = nil
+	return nil
 }
 
 // sent files a message that was sent, or tells why it was not.
@@ -394,17 +424,10 @@ func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) 
 	var reply *smtp.Reply
 	if errors.As(err, &reply) {
 		p, err := v.wrong(&problem{"refusedByServer", []any{clip(reply.Error(), 300)}})
-		if p != nil {
-			p.Draft = draft.String()
-			p.Files = nil
-			if l, bad := v.open(own, draft, false); bad == nil {
-				v.hold(p, l, "")
-			}
-		}
 		return v.unfinished(p, err)
 	}
 	if err != nil {
-		return err
+		return v.unfinished(nil, err)
 	}
 	if err := v.file(own, draft); err != nil {
 		// It is on its way: that is what matters to its writer. The draft stays where it is.

@@ -19,6 +19,8 @@ type form struct {
 	files []file
 	mem   *listen.Budget
 	taken int64
+	// left is how many bytes there may be more; what comes beyond is passed over, so that the browser gets to hear of it.
+	left int64
 }
 
 // file is one that was uploaded.
@@ -52,11 +54,8 @@ func (f *form) release() {
 // readForm reads a form of either kind, into memory that it takes as the bytes come. What it has read is given with an error
 // too.
 func (s *Server) readForm(w http.ResponseWriter, r *http.Request, most int64) (*form, error) {
-	f := &form{Values: url.Values{}, mem: s.opt.Memory}
-	if r.ContentLength > most {
-		return f, errLarge
-	}
-	body := http.MaxBytesReader(w, io.NopCloser(listen.Paced(s.env, w, r.Body)), most)
+	f := &form{Values: url.Values{}, mem: s.opt.Memory, left: most}
+	body := http.MaxBytesReader(w, io.NopCloser(listen.Paced(s.env, w, r.Body)), 4*most)
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case err != nil:
@@ -82,10 +81,11 @@ func (s *Server) readForm(w http.ResponseWriter, r *http.Request, most int64) (*
 }
 
 func (f *form) parts(m *multipart.Reader) error {
+	var over error
 	for n := 0; ; n++ {
 		p, err := m.NextPart()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return over
 		}
 		if err != nil || n > maxFields+maxFiles {
 			return formError(err)
@@ -100,6 +100,15 @@ func (f *form) parts(m *multipart.Reader) error {
 			continue
 		}
 		raw, err := f.take(p, -1)
+		if errors.Is(err, errLarge) || errors.Is(err, errBusy) {
+			if over = err; f.left < 0 {
+				f.left = 0 // files that are passed over cost nothing
+			}
+			if _, err = io.Copy(io.Discard, p); err != nil {
+				return formError(err)
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -126,6 +135,9 @@ func (f *form) take(from io.Reader, most int64) ([]byte, error) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
+			if f.left -= int64(n); f.left < 0 {
+				return nil, errLarge
+			}
 			if !f.room(int64(n)) {
 				return nil, errBusy
 			}

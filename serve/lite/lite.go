@@ -169,6 +169,8 @@ type visit struct {
 	id   *websession.Identity
 	form *form // what was posted; of a GET the query
 	box  *box  // the mail file that is looked at
+	// letters are the messages that a form refers to.
+	letters map[reference]*letter
 }
 
 func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
@@ -201,19 +203,20 @@ func (s *Server) get(path string, fn func(*visit) error) {
 func (s *Server) post(path string, most int64, fn func(*visit) error) {
 	s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		var err error
-		v.form, err = s.readForm(w, r, most)
+		var broken error
+		v.form, broken = s.readForm(w, r, most)
 		defer v.form.release()
-		if err != nil {
-			v.refuse(err)
-			return
-		}
 		id, err := s.session.IdentifyForm(r, v.form.Get("csrf"))
-		if err != nil {
+		switch {
+		case err != nil && (broken == nil || v.form.Has("csrf")):
 			s.askWho(v, err, v.form)
-			return
+		case broken != nil && (err != nil || path != pathCompose):
+			v.refuse(broken)
+		case broken != nil: // what came of a letter before it grew too large is shown again
+			v.enter(id, func(v *visit) error { return v.unfinished(nil, broken) })
+		default:
+			v.enter(id, fn)
 		}
-		v.enter(id, fn)
 	})
 }
 
@@ -223,6 +226,9 @@ func (v *visit) enter(id *websession.Identity, fn func(*visit) error) {
 	v.s.trans.Inc()
 	v.s.users.Touch(id.Who.Person)
 	err := v.openBox(v.form.Get("b"))
+	if errors.Is(err, errNotFound) && v.r.Method == http.MethodPost && v.r.URL.Path == pathCompose {
+		err = v.openBox("") // what was written is not lost because somebody else's mail file was closed
+	}
 	if err == nil {
 		err = fn(v)
 	}
@@ -301,7 +307,7 @@ func refusal(err error) (status int, key string) {
 		{errNotFound, http.StatusNotFound, "notFound"}, {mailbox.ErrNoMessage, http.StatusNotFound, "notFound"}, {mailbox.ErrNoFolder, http.StatusNotFound, "notFound"},
 		{store.ErrNotFound, http.StatusNotFound, "notFound"}, {store.ErrDenied, http.StatusForbidden, "notAllowed"}, {errForm, http.StatusBadRequest, "badRequest"},
 		{errLarge, http.StatusRequestEntityTooLarge, "tooLarge"}, {mailbox.ErrTooBig, http.StatusRequestEntityTooLarge, "tooLarge"},
-		{mailbox.ErrOverQuota, http.StatusInsufficientStorage, "quotaOver"}, {mailbox.ErrFolderExists, http.StatusConflict, "folderExists"},
+		{errBusy, http.StatusServiceUnavailable, "tryLater"}, {mailbox.ErrOverQuota, http.StatusInsufficientStorage, "quotaOver"}, {mailbox.ErrFolderExists, http.StatusConflict, "folderExists"},
 		{mailbox.ErrBadName, http.StatusBadRequest, "badFolderName"}, {mailbox.ErrHasChildren, http.StatusConflict, "hasFolders"},
 		{directory.ErrInvalid, http.StatusBadRequest, "badRequest"},
 	} {
@@ -319,6 +325,9 @@ func (s *Server) show(w http.ResponseWriter, status int, name string, p any) {
 		s.env.Log.Error("lite: a page failed", "page", name, "error", err)
 		http.Error(w, "the page cannot be made now", http.StatusInternalServerError)
 		return
+	}
+	if name == "compose.html" {
+		w.Header().Set("Cache-Control", "private, no-cache") // who goes back to it finds what they typed
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
