@@ -526,3 +526,29 @@ func FuzzSession(f *testing.F) {
 		}
 	})
 }
+
+// TestAgainAtOnce: when QUIT is answered, the maildrop is free, and what was read is marked so.
+func TestAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{})
+	h.put(t, three[0])
+	h.put(t, three[1])
+	for i := range 20 {
+		c := h.login(t, "alice")
+		if err := c.Retrieve(2, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Quit(); err != nil {
+			t.Fatal(err)
+		}
+		h.server.drops.mu.Lock()
+		n := len(h.server.drops.open)
+		h.server.drops.mu.Unlock()
+		if n != 0 {
+			t.Fatalf("%d: the maildrop is locked after the answer", i)
+		}
+		if got := h.flags(t); len(got) != 2 || !strings.Contains(got[1], `\Seen`) {
+			t.Fatalf("%d: %q", i, got)
+		}
+	}
+}

@@ -3,7 +3,7 @@ package pop3d
 import "doublet/wire/pop3"
 
 // quit removes what is marked, in one commit up to 5,000 messages, and ends the session. +OK follows
-// the commit; after -ERR what could not be removed is there again.
+// the commit, and the end of the lock; after -ERR what could not be removed is there again.
 //
 // Implements: RFC 1939 §6 QUIT, the UPDATE state
 func (s *session) quit(*pop3.Command) {
@@ -13,13 +13,17 @@ func (s *session) quit(*pop3.Command) {
 		return
 	}
 	remove := s.drop.marked(markDeleted)
+	var err error
 	if len(remove) > 0 {
-		if err := s.drop.view.Settle(s.c.Context(), nil, remove); err != nil {
-			s.srv.env.Log.Error("pop3d: messages are not removed", "account", s.account.Name, "err", err)
-			s.err(pop3.CodeSysTemp, "Some messages were not removed")
-			return
-		}
-		s.srv.stats.removed.Add(uint64(len(remove)))
+		err = s.drop.view.Settle(s.c.Context(), nil, remove)
 	}
+	// Whoever has the answer may sign in again at once.
+	s.closeDrop()
+	if err != nil {
+		s.srv.env.Log.Error("pop3d: messages are not removed", "account", s.account.Name, "err", err)
+		s.err(pop3.CodeSysTemp, "Some messages were not removed")
+		return
+	}
+	s.srv.stats.removed.Add(uint64(len(remove)))
 	s.ok("Goodbye")
 }
