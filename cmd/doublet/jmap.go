@@ -9,6 +9,7 @@ import (
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/note"
+	"doublet/serve/forward"
 	"doublet/serve/jmapd"
 	"doublet/serve/jmapd/push"
 	"doublet/serve/listen"
@@ -23,19 +24,34 @@ func (h *house) openJMAP(in *signin.Service, who *signin.Web, x *websession.Serv
 	o := jmapd.Options{Authenticate: callers(x), Memory: memory, Stats: s.Stats, Limits: jmapd.Limits{Upload: int64(cfg.Limits.MessageSize)}, Observe: h.busy.Observe}
 	door := jmapd.New(h.env, o, jmapd.NewBackend(in, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
 	h.web.Handle(jmapd.PathWellKnown, door)
-	h.web.Handle("/jmap/", door)
+	h.web.Handle("/jmap/", h.forward.Web(caller(x), door))
+	h.closes("forwarded requests", func(context.Context) error { return h.forward.Close() })
 	return h.openPush(door, x, who)
 }
 
 // callers says to the JMAP door who is there.
 func callers(x *websession.Service) jmapd.Authenticate {
+	who := caller(x)
 	return func(w http.ResponseWriter, r *http.Request) *jmapd.Caller {
+		c, ok := forward.CallerOf(r)
+		if !ok {
+			if c, ok = who(w, r); !ok {
+				return nil
+			}
+		}
+		return &jmapd.Caller{Account: c.Account, Session: c.Credential}
+	}
+}
+
+// caller says who a request is from, and answers one that is from nobody.
+func caller(x *websession.Service) func(http.ResponseWriter, *http.Request) (forward.Caller, bool) {
+	return func(w http.ResponseWriter, r *http.Request) (forward.Caller, bool) {
 		id, err := x.Identify(r)
 		if err != nil {
 			x.Refuse(w, r, err)
-			return nil
+			return forward.Caller{}, false
 		}
-		return &jmapd.Caller{Account: id.Account, Session: id.Credential}
+		return forward.Caller{Account: id.Account, Credential: id.Credential}, true
 	}
 }
 
@@ -43,7 +59,11 @@ func callers(x *websession.Service) jmapd.Authenticate {
 func (h *house) openPush(door *jmapd.Server, x *websession.Service, who *signin.Web) (func(context.Context) error, error) {
 	s, cfg := h.system, &h.cfg
 	o := push.Options{PerPerson: cfg.Push.PerPerson, Good: func(ctx context.Context, person note.UNID, credential string) error {
-		err := x.Good(ctx, person, credential)
+		good := x.Good
+		if inner, ok := strings.CutPrefix(credential, forward.Forwarded); ok {
+			good, credential = x.GoodElsewhere, inner
+		}
+		err := good(ctx, person, credential)
 		if errors.Is(err, websession.ErrNobody) {
 			return push.ErrGone
 		}

@@ -52,6 +52,8 @@ type Service struct {
 	known func(ctx context.Context, person note.UNID) (signin.Account, error)
 	conns *listen.Server
 	doors map[string]*listen.Door
+	// stop ends the requests that mates have forwarded.
+	stop func() error
 	// deliver takes what mates bring to mail files here.
 	deliver func(ctx context.Context, h *mail.Handed, raw []byte) error
 
@@ -105,6 +107,9 @@ type hello struct {
 	Door   string         `json:"door"`
 	Person string         `json:"person"`
 	Client netip.AddrPort `json:"client"`
+	// Credential and TLS are those of a request at the web door.
+	Credential string `json:"credential,omitempty"`
+	TLS        bool   `json:"tls,omitempty"`
 }
 
 // Session is where a person is served: here until release is called, or by another server.

@@ -201,6 +201,16 @@ func (x *Service) Good(ctx context.Context, person note.UNID, credential string)
 	return err
 }
 
+// GoodElsewhere is Good for the credential of a request that a mate has forwarded. A session is known where it began: of it
+// only its person is looked at here.
+func (x *Service) GoodElsewhere(ctx context.Context, person note.UNID, credential string) error {
+	if !strings.HasPrefix(credential, credentialSession) {
+		return x.Good(ctx, person, credential)
+	}
+	_, _, err := x.in.Known(ctx, person)
+	return err
+}
+
 // OnChange has fn called after every change of a session. fn must not block and must not call the store.
 func (x *Service) OnChange(fn func()) { x.sessions.OnChange(fn) }
 

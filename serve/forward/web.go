@@ -1,0 +1,246 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/bus"
+	"doublet/cluster"
+	"doublet/note"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+)
+
+// DoorWeb is the door of forwarded requests.
+const DoorWeb = "web"
+
+// How long a forwarded request may take: one that waits for pushes ends sooner and is begun again, since only the server
+// that it came to knows whether its session still goes on.
+const (
+	webLife  = time.Hour
+	pushLife = 5 * time.Minute
+)
+
+// Caller is who a request is from, as the server that it came to has found.
+type Caller struct {
+	Account signin.Account
+	// Credential names what proves it.
+	Credential string
+}
+
+type callerKey struct{}
+
+// CallerOf is who a request is from that has gone through Web, here or at a mate.
+func CallerOf(r *http.Request) (Caller, bool) {
+	c, ok := r.Context().Value(callerKey{}).(Caller)
+	return c, ok
+}
+
+// Forwarded begins the credential of a request that a mate has forwarded.
+const Forwarded = "mate:"
+
+// Web serves requests that next answers where the mail file is here, and hands the others on to its home. who says who a
+// request is from; where it is nobody it has answered. Next asks CallerOf.
+func (s *Service) Web(who func(http.ResponseWriter, *http.Request) (Caller, bool), next http.Handler) http.Handler {
+	serve := func(w http.ResponseWriter, r *http.Request, c Caller) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	}
+	s.serveForwarded(serve)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, ok := who(w, r)
+		if !ok {
+			return
+		}
+		s.mu.Lock()
+		node, mates := s.node, s.bus
+		s.mu.Unlock()
+		if node == nil || c.Account.Database == 0 {
+			serve(w, r, c)
+			return
+		}
+		p, err := node.Open(r.Context(), c.Account.Database)
+		switch {
+		case err != nil:
+			s.unavailable(w, r, err)
+		case p.Self:
+			defer node.Use(c.Account.Database)()
+			serve(w, r, c)
+		default:
+			s.handOn(w, r, mates, &p, &c)
+		}
+	})
+}
+
+// unavailable says that nobody serves the mail file now.
+func (s *Service) unavailable(w http.ResponseWriter, r *http.Request, err error) {
+	s.failed.Inc()
+	s.env.Log.Warn("forward: nobody answers a request", "path", r.URL.Path, "err", err)
+	w.Header().Set("Retry-After", "2")
+	http.Error(w, "No server has your mail file now. Try again in a moment.", http.StatusServiceUnavailable)
+}
+
+// handOn carries a request to the home, and its answer back.
+func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, p *cluster.Place, c *Caller) {
+	h := hello{Door: DoorWeb, Person: c.Account.Who.Person.String(), Credential: c.Credential, TLS: r.TLS != nil}
+	if at, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil {
+		h.Client = at.AddrPort()
+	}
+	header, err := json.Marshal(h)
+	if err != nil {
+		s.unavailable(w, r, err)
+		return
+	}
+	life := webLife
+	if r.Header.Get("Upgrade") != "" || strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		life = pushLife
+	}
+	until := s.env.Clock.Now().Add(life)
+	control := http.NewResponseController(w)
+	_ = errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until))
+	ctx, cancel := context.WithTimeout(r.Context(), life)
+	defer cancel()
+	proxy := httputil.ReverseProxy{
+		Rewrite: func(x *httputil.ProxyRequest) {
+			x.Out.URL.Scheme, x.Out.URL.Host, x.Out.Host = "http", "home", x.In.Host
+			x.Out.Header.Del("Authorization") // the home believes us, and is told no secrets
+			x.Out.Header.Del("Cookie")
+		},
+		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return s.dial(ctx, mates, p.Server, header)
+		}},
+		FlushInterval: -1,
+		ErrorHandler:  func(w http.ResponseWriter, r *http.Request, err error) { s.unavailable(w, r, err) },
+		ErrorLog:      slog.NewLogLogger(s.env.Log.Handler(), slog.LevelDebug),
+	}
+	s.out.Inc()
+	s.now.Add(1)
+	defer s.now.Add(-1)
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// dial opens a stream to the home's web door.
+func (s *Service) dial(ctx context.Context, mates bus.Bus, home note.UNID, header []byte) (net.Conn, error) {
+	stream, err := mates.Stream(context.WithoutCancel(ctx), home, verb, header)
+	if err != nil {
+		return nil, err
+	}
+	var one [1]byte
+	if _, err := io.ReadFull(stream, one[:]); err != nil {
+		return nil, errors.Join(err, stream.Close())
+	}
+	return &requested{stream}, nil
+}
+
+// requested is the front's end of a forwarded request.
+type requested struct{ bus.Stream }
+
+// LocalAddr implements net.Conn.
+func (*requested) LocalAddr() net.Addr { return &net.UnixAddr{Net: "bus", Name: DoorWeb} }
+
+// RemoteAddr implements net.Conn.
+func (r *requested) RemoteAddr() net.Addr { return r.LocalAddr() }
+
+// serveForwarded serves requests that mates forward.
+func (s *Service) serveForwarded(serve func(http.ResponseWriter, *http.Request, Caller)) {
+	if s == nil {
+		return
+	}
+	l := &oneByOne{conns: make(chan net.Conn), closed: make(chan struct{})}
+	srv := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.env.Log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, l, c) },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c, ok := r.Context().Value(l).(*forwarded)
+			if !ok {
+				http.Error(w, "not forwarded", http.StatusForbidden)
+				return
+			}
+			if c.carried.tls {
+				r.TLS = &tls.ConnectionState{HandshakeComplete: true}
+			}
+			serve(w, r, Caller{c.carried.account, Forwarded + c.carried.credential})
+		}),
+	}
+	s.env.Go("forwarded requests", func() { _ = srv.Serve(l) })
+	s.mu.Lock()
+	s.stop = srv.Close
+	s.mu.Unlock()
+	s.Door(DoorWeb, func(c *listen.Conn) {
+		x, ok := c.Conn.(*carried)
+		if !ok {
+			return
+		}
+		f := &forwarded{carried: x, done: make(chan struct{})}
+		select {
+		case l.conns <- f:
+		case <-l.closed:
+			return
+		}
+		select {
+		case <-f.done:
+		case <-c.Closing():
+			_ = f.Close()
+		}
+	})
+}
+
+// Close ends the requests that mates have forwarded.
+func (s *Service) Close() error {
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	return stop()
+}
+
+// forwarded is the home's end of a forwarded request.
+type forwarded struct {
+	*carried
+	once sync.Once
+	done chan struct{}
+}
+
+// Close implements net.Conn.
+func (f *forwarded) Close() error {
+	err := f.carried.Close()
+	f.once.Do(func() { close(f.done) })
+	return err
+}
+
+// oneByOne is a listener of connections that are handed to it.
+type oneByOne struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *oneByOne) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *oneByOne) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *oneByOne) Addr() net.Addr { return &net.UnixAddr{Net: "bus", Name: DoorWeb} }

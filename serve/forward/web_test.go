@@ -1,0 +1,154 @@
+package forward
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWeb asks at a server for what another has: requests, large bodies both ways, answers that go on, and upgrades.
+func TestWeb(t *testing.T) {
+	t.Parallel()
+	front, home := servers(t)
+	handler := func(name string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c, ok := CallerOf(r)
+			if !ok || c.Account.Who.Person != anna.Who.Person {
+				t.Errorf("%s: from %+v", name, c)
+			}
+			switch r.URL.Path {
+			case "/jmap/who":
+				fmt.Fprint(w, name, " ", c.Credential, " ", r.Host, " ", r.TLS != nil, " ", r.Header.Get("Cookie"), r.Header.Get("Authorization"), " ", strings.HasPrefix(r.RemoteAddr, "127.0.0.1:"))
+			case "/jmap/echo":
+				b, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				_, _ = w.Write(b)
+			case "/jmap/events":
+				w.Header().Set("Content-Type", "text/event-stream")
+				for i := range 3 {
+					fmt.Fprintf(w, "data: %d\n\n", i)
+					_ = http.NewResponseController(w).Flush()
+					if i == 0 {
+						select {
+						case <-r.Context().Done():
+						case <-time.After(50 * time.Millisecond):
+						}
+					}
+				}
+			case "/jmap/ws":
+				nc, rw, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer nc.Close()
+				fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+				_ = rw.Flush()
+				line, _ := rw.ReadString('\n')
+				fmt.Fprint(rw, strings.ToUpper(line))
+				_ = rw.Flush()
+			}
+		})
+	}
+	who := func(w http.ResponseWriter, r *http.Request) (Caller, bool) {
+		if r.Header.Get("Cookie") == "" {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return Caller{}, false
+		}
+		return Caller{anna, "session:1"}, true
+	}
+	for _, s := range []*server{front, home} {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	web := httptest.NewTLSServer(front.Web(who, handler("front")))
+	defer web.Close()
+	home.Web(who, handler("home"))
+	ask := func(path string, body io.Reader, cookie string) *http.Response {
+		t.Helper()
+		method := http.MethodGet
+		if body != nil {
+			method = http.MethodPost
+		}
+		r, err := http.NewRequest(method, web.URL+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "mail.example.com"
+		if cookie != "" {
+			r.Header.Set("Cookie", cookie)
+			r.Header.Set("Authorization", "Basic x")
+		}
+		a, err := web.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	text := func(a *http.Response) string {
+		b, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		_ = a.Body.Close()
+		return string(b)
+	}
+	if got := text(ask("/jmap/who", nil, "a=b")); got != "home mate:session:1 mail.example.com true  true" {
+		t.Errorf("the home was asked: %q", got)
+	}
+	if a := ask("/jmap/who", nil, ""); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("nobody got %s", a.Status)
+	}
+	large := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
+	if got := text(ask("/jmap/echo", bytes.NewReader(large), "a=b")); got != string(large) {
+		t.Errorf("%d bytes came back", len(got))
+	}
+	events := ask("/jmap/events", nil, "a=b")
+	first := make([]byte, 9)
+	if _, err := io.ReadFull(events.Body, first); err != nil || string(first) != "data: 0\n\n" {
+		t.Errorf("%q, %v", first, err)
+	}
+	if rest := text(events); rest != "data: 1\n\ndata: 2\n\n" {
+		t.Errorf("%q", rest)
+	}
+	// An upgrade.
+	r, _ := http.NewRequest(http.MethodGet, web.URL+"/jmap/ws", nil)
+	r.Header.Set("Cookie", "a=b")
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", "websocket")
+	a, err := web.Client().Do(r)
+	if err != nil || a.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	both := a.Body.(io.ReadWriteCloser)
+	fmt.Fprint(both, "hello\n")
+	if line, err := bufio.NewReader(both).ReadString('\n'); err != nil || line != "HELLO\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	_ = both.Close()
+	front.place.none.Store(true)
+	if a := ask("/jmap/who", nil, "a=b"); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
+		t.Errorf("without a home: %s", a.Status)
+	}
+	front.place.none.Store(false)
+	home.place.self.Store(false)
+	if a := ask("/jmap/who", nil, "a=b"); a.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a home that is none: %s", a.Status)
+	}
+	front.place.self.Store(true)
+	if got := text(ask("/jmap/who", nil, "a=b")); !strings.HasPrefix(got, "front session:1 ") {
+		t.Errorf("here: %q", got)
+	}
+	for deadline := time.Now().Add(5 * time.Second); front.place.uses.Load()+home.place.uses.Load() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d and %d still hold the mail file", front.place.uses.Load(), home.place.uses.Load())
+		}
+	}
+}
