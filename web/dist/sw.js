@@ -1,5 +1,5 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-1e1b1a751305";
+var e = globalThis, t = "doublet-20f7bb66c2b7";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
@@ -8,11 +8,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-C5iULVOE.js",
 		"/assets/de-C9fJa-je.js",
-		"/assets/index-DR7LwD1B.js",
+		"/assets/index-DdiBFItM.js",
 		"/assets/screen-Dx_Yeloy.js",
-		"/assets/settings-C6e1LP8L.js",
+		"/assets/settings-C8X_BIZb.js",
 		"/assets/style-DdUMtEbN.css",
-		"/assets/writer-DqjHrx9S.js",
+		"/assets/writer-D_DcsCTP.js",
 		"/assets/zh-B9OJ7oy-.js",
 		"/assets/zh-DZnN4rRX.js",
 		"/icon.svg",
@@ -27,11 +27,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-C5iULVOE.js",
 		"/assets/de-C9fJa-je.js",
-		"/assets/index-DR7LwD1B.js",
+		"/assets/index-DdiBFItM.js",
 		"/assets/screen-Dx_Yeloy.js",
-		"/assets/settings-C6e1LP8L.js",
+		"/assets/settings-C8X_BIZb.js",
 		"/assets/style-DdUMtEbN.css",
-		"/assets/writer-DqjHrx9S.js",
+		"/assets/writer-D_DcsCTP.js",
 		"/assets/zh-B9OJ7oy-.js",
 		"/assets/zh-DZnN4rRX.js",
 		"/icon.svg",
