@@ -25,7 +25,7 @@ func TestBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 8*time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 12*time.Minute)
 	defer stop()
 	cmd := exec.CommandContext(ctx, paths[0], "--test", "--test-reporter=spec", "--test-concurrency=1")
 	cmd.Dir = "web"
