@@ -506,3 +506,16 @@ func TestSmall(t *testing.T) {
 		t.Logf("%s: %d bytes", at, len(b.page))
 	}
 }
+
+// TestStyle: the sheet has the tokens of the full client, light and dark, and its typeface.
+func TestStyle(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.browser()
+	b.get(w.lite.styleName)
+	b.want(200, "@media (prefers-color-scheme: dark) { :root {", "--accent: #0b6152", "--accent: #5fcbb0", `src: url("/assets/`)
+	b.lacks("@import", "data-theme", "https:")
+	if h := b.header; h.Get("Content-Type") != "text/css; charset=utf-8" || !strings.Contains(h.Get("Cache-Control"), "immutable") {
+		t.Errorf("%v", h)
+	}
+}
