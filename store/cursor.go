@@ -39,7 +39,7 @@ func (r *Reader) row(c *cursor, kind layout.Kind, id note.ID, fn func(v []byte) 
 			return engineError(err)
 		}
 		c.it = it
-	} else if c.it.Valid() && c.it.Next() && bytes.Equal(c.it.Key(), c.key) {
+	} else if c.step() {
 		return c.value(fn)
 	}
 	if !c.it.SeekGE(c.key) || !bytes.Equal(c.it.Key(), c.key) {
@@ -49,6 +49,19 @@ func (r *Reader) row(c *cursor, kind layout.Kind, id note.ID, fn func(v []byte) 
 		return ErrNotFound
 	}
 	return c.value(fn)
+}
+
+// step goes to the row beside the one at hand, where that may be the one that is wanted: folders are read from their
+// beginning, lists from the newest back. It says whether it is.
+func (c *cursor) step() bool {
+	if !c.it.Valid() {
+		return false
+	}
+	switch way := bytes.Compare(c.key, c.it.Key()); {
+	case way < 0 && !c.it.Prev(), way > 0 && !c.it.Next():
+		return false
+	}
+	return bytes.Equal(c.it.Key(), c.key)
 }
 
 func (c *cursor) value(fn func(v []byte) error) error {
