@@ -13,10 +13,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"doublet/env"
 	wire "doublet/wire/jmap"
@@ -98,7 +99,7 @@ func New(e *env.Env, o Options) (*Client, error) {
 			DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 				return e.Dial(network, address, o.Timeout)
 			},
-			TLSClientConfig: o.TLS, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
+			TLSClientConfig: o.TLS, DisableCompression: true, MaxIdleConnsPerHost: 64, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
 		}
 	}
 	t := transport()
@@ -248,18 +249,22 @@ func (c *Client) read(out *http.Response) (string, error) {
 	if out.ContentLength > c.opt.Response {
 		return "", ErrTooLarge
 	}
-	var b strings.Builder
-	if out.ContentLength > 0 {
-		b.Grow(int(min(out.ContentLength, 1<<20))) // what is announced and does not come takes little
+	// What is announced and does not come takes little.
+	b := make([]byte, 0, min(max(out.ContentLength+1, 4<<10), 1<<20))
+	for {
+		n, err := out.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case int64(len(b)) > c.opt.Response:
+			return "", ErrTooLarge
+		case errors.Is(err, io.EOF):
+			return unsafe.String(unsafe.SliceData(b), len(b)), nil // nobody writes to b any more
+		case err != nil:
+			return "", fmt.Errorf("jmap: read: %w", err)
+		case len(b) == cap(b):
+			b = slices.Grow(b, cap(b))
+		}
 	}
-	n, err := io.Copy(&b, io.LimitReader(out.Body, c.opt.Response+1))
-	switch {
-	case n > c.opt.Response:
-		return "", ErrTooLarge
-	case err != nil:
-		return "", fmt.Errorf("jmap: read: %w", err)
-	}
-	return b.String(), nil
 }
 
 // problem is how the server refuses a request.

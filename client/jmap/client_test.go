@@ -412,7 +412,7 @@ func TestSocket(t *testing.T) {
 		}
 		_, _, _ = in.Next(rw, nil)
 	})
-	c := p.client(Options{Timeout: time.Second, Values: 1000})
+	c := p.client(Options{Values: 1000})
 	open := func(lines ...string) *Socket {
 		t.Helper()
 		scripts <- lines
@@ -457,11 +457,23 @@ func TestSocket(t *testing.T) {
 		}
 		_ = s.Close()
 	}
-	s = open("C") // says nothing
+	c.opt.Timeout = 100 * time.Millisecond
+	scripts <- []string{"C"} // says nothing
+	for s, err = c.Socket(bg); errors.Is(err, ErrTimeout); s, err = c.Socket(bg) { // the opening may take that long too
+		c.opt.Timeout *= 2
+		select {
+		case scripts <- []string{"C"}:
+		default:
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Do(bg, r); !errors.Is(err, ErrTimeout) {
 		t.Error(err)
 	}
 	_ = s.Close()
+	c.opt.Timeout = time.Minute
 	s = open()
 	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()

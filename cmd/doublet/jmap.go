@@ -21,7 +21,10 @@ import (
 // openJMAP opens the JMAP door, and has it push. What it returns ends the pushing.
 func (h *house) openJMAP(in *signin.Service, who *signin.Web, x *websession.Service, memory *listen.Budget) (func(context.Context) error, error) {
 	s, cfg := h.system, &h.cfg
-	o := jmapd.Options{Authenticate: callers(x), Memory: memory, Stats: s.Stats, Limits: jmapd.Limits{Upload: int64(cfg.Limits.MessageSize)}, Observe: h.busy.Observe}
+	o := jmapd.Options{Authenticate: callers(x), Memory: memory, Stats: s.Stats, Observe: h.busy.Observe, Limits: jmapd.Limits{
+		Upload: int64(cfg.Limits.MessageSize), Request: int64(cfg.JMAP.Request), Calls: cfg.JMAP.Calls, ObjectsInGet: cfg.JMAP.ObjectsInGet, ObjectsInSet: cfg.JMAP.ObjectsInSet,
+		ConcurrentRequests: cfg.JMAP.ConcurrentRequests, ConcurrentUploads: cfg.JMAP.ConcurrentUploads, Uploads: int64(cfg.JMAP.Uploads),
+	}}
 	door := jmapd.New(h.env, o, jmapd.NewBackend(in, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
 	h.web.Handle(jmapd.PathWellKnown, door)
 	h.web.Handle("/jmap/", h.forward.Web(caller(x), door))

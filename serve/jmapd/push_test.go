@@ -1,7 +1,6 @@
 package jmapd
 
 import (
-	"bufio"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	client "doublet/client/jmap"
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/note"
@@ -107,41 +107,35 @@ func TestPushScenario(t *testing.T) {
 	p.play("testdata/push/subscription.txt", strings.Count(first, "\n")+1, "C: [[\"PushSubscription/get\""+rest)
 }
 
-// stream reads the events of a person.
-type stream struct {
-	w    *world
-	in   *bufio.Reader
-	body io.Closer
+// client is a JMAP client of somebody, at a server that serves the world's door.
+func (w *world) client(base, who string) *client.Client {
+	w.t.Helper()
+	c, err := client.New(w.fix.Env, client.Options{URL: base, User: who, Password: "x", Timeout: 20 * time.Second})
+	w.ok(err)
+	w.t.Cleanup(c.Close)
+	return c
 }
 
-func (w *world) stream(base, who, types string) *stream {
+// stream reads the events of a person.
+type stream struct {
+	w *world
+	e *client.Events
+}
+
+func (w *world) stream(base, who string) *stream {
 	w.t.Helper()
-	r, err := http.NewRequest("GET", base+PathEvents+"?closeafter=no&ping=0&types="+types, nil)
+	e, err := w.client(base, who).Events(bg, client.EventOptions{})
 	w.ok(err)
-	r.Header.Set("Authorization", who)
-	out, err := http.DefaultClient.Do(r)
-	w.ok(err)
-	if out.StatusCode != 200 {
-		w.t.Fatal(out.Status)
-	}
-	w.t.Cleanup(func() { _ = out.Body.Close() })
-	return &stream{w, bufio.NewReader(out.Body), out.Body}
+	w.t.Cleanup(func() { _ = e.Close() })
+	return &stream{w, e}
 }
 
 // next is what the next event tells, by account.
-func (s *stream) next() map[string]map[string]string {
+func (s *stream) next() client.Changed {
 	s.w.t.Helper()
-	for {
-		line, err := s.in.ReadString('\n')
-		s.w.ok(err)
-		if data, ok := strings.CutPrefix(line, "data: "); ok {
-			var v struct {
-				Changed map[string]map[string]string
-			}
-			s.w.ok(json.Unmarshal([]byte(data), &v))
-			return v.Changed
-		}
-	}
+	c, err := s.e.Next()
+	s.w.ok(err)
+	return c
 }
 
 // TestPushedStates: what is pushed are the states that /get gives, of the types that a change concerns; others'
@@ -154,7 +148,7 @@ func TestPushedStates(t *testing.T) {
 	defer door.Close()
 	id := w.append("alice", "INBOX", simple("one"))
 	_ = id
-	alice, bob := w.stream(door.URL, "alice", "*"), w.stream(door.URL, "bob", "*")
+	alice, bob := w.stream(door.URL, "alice"), w.stream(door.URL, "bob")
 	types := func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 	need := func(s *stream, account string, want ...string) map[string]string {
 		t.Helper()

@@ -120,9 +120,13 @@ func (w *world) person(name string, quota uint64) {
 	w.who[name] = &Caller{Account: signin.Account{Who: who, Name: p.Name(), Address: p.InternetAddress, Database: p.MailDatabase, Directory: who.Directory}}
 }
 
-// authenticate takes the name in Authorization for who it is.
+// authenticate takes the name in Authorization, or that of Basic, for who it is.
 func (w *world) authenticate(out http.ResponseWriter, r *http.Request) *Caller {
-	c := w.who[r.Header.Get("Authorization")]
+	name := r.Header.Get("Authorization")
+	if user, _, ok := r.BasicAuth(); ok {
+		name = user
+	}
+	c := w.who[name]
 	if c == nil {
 		out.Header().Set("WWW-Authenticate", "Basic")
 		out.WriteHeader(http.StatusUnauthorized)

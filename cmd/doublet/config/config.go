@@ -19,6 +19,7 @@ type Config struct {
 	Data      Data      `toml:"data" doc:"Where things are on this machine."`
 	Doors     Doors     `toml:"doors" doc:"Where the server listens. Each door is host:port, with an empty host for every address of the machine, or off. Every door also has a flag of its name."`
 	Web       Web       `toml:"web" doc:"What the doors http and https do."`
+	JMAP      JMAP      `toml:"jmap" doc:"What JMAP clients may ask for; the session object announces it (doc/jmap.md)."`
 	Push      Push      `toml:"push" doc:"Telling JMAP clients that something has changed."`
 	TLS       TLS       `toml:"tls" doc:"The certificate that the doors show."`
 	ACME      ACME      `toml:"acme" doc:"Certificates from an authority that speaks ACME, such as Let's Encrypt, renewed by themselves."`
@@ -95,6 +96,17 @@ type Push struct {
 	PerDevice int      `toml:"subscriptions_per_person" doc:"How many of them one person has." default:"50" min:"1" max:"1000"`
 	Private   string   `toml:"private" doc:"Addresses and networks that pushes may be sent to although they are not of the public Internet, separated by spaces: for a push service of one's own. What else a subscriber's URL leads to is refused." default:""`
 	Contact   string   `toml:"contact" doc:"Where push services reach the server's people (VAPID), a mailto: or https: URL. Empty: the postmaster of server.domain." default:""`
+}
+
+// JMAP is the section [jmap].
+type JMAP struct {
+	Request            Size `toml:"request_size" doc:"How large a request may be (maxSizeRequest). Uploads may have limits.message_size." default:"10MB" min:"1MB" max:"50MB"`
+	Calls              int  `toml:"calls_per_request" doc:"Method calls of one request (maxCallsInRequest)." default:"64" min:"16" max:"1000"`
+	ObjectsInGet       int  `toml:"objects_in_get" doc:"Objects that one call asks for (maxObjectsInGet)." default:"1000" min:"100" max:"10000"`
+	ObjectsInSet       int  `toml:"objects_in_set" doc:"Objects that one call changes (maxObjectsInSet)." default:"1000" min:"100" max:"10000"`
+	ConcurrentRequests int  `toml:"requests_at_once" doc:"Requests that one session or app password has under way (maxConcurrentRequests)." default:"8" min:"1" max:"100"`
+	ConcurrentUploads  int  `toml:"uploads_at_once" doc:"Uploads likewise (maxConcurrentUpload)." default:"4" min:"1" max:"100"`
+	Uploads            Size `toml:"waiting_uploads" doc:"What the uploads of one person that no message uses yet may take; they are kept for a day." default:"200MB" min:"10MB" max:"10GB"`
 }
 
 // TLS is the section [tls].
