@@ -36,7 +36,7 @@ type peer struct {
 func serve(t *testing.T, more string) *peer {
 	t.Helper()
 	p := &peer{t: t, mux: http.NewServeMux(), said: make(chan string, 100)}
-	p.mux.HandleFunc("/.well-known/jmap", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/session", 307) })
+	p.mux.HandleFunc("/.well-known/jmap", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/session", http.StatusTemporaryRedirect) })
 	p.mux.HandleFunc("/session", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
 			w.Header().Set("Content-Type", "application/problem+json")
@@ -201,8 +201,8 @@ func TestHostile(t *testing.T) {
 		"slow":            {slow, ErrTimeout},
 		"silent":          {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, ErrTimeout},
 		"another":         {text(`{"methodResponses":[["Core/echo",{},"other"]]}`), ErrProtocol},
-		"away":            {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "ftp://x/", 307) }, ErrProtocol},
-		"round in circle": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/api", 307) }, ErrProtocol},
+		"away":            {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "ftp://x/", http.StatusTemporaryRedirect) }, ErrProtocol},
+		"round in circle": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/api", http.StatusTemporaryRedirect) }, ErrProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -249,7 +249,7 @@ func TestHostile(t *testing.T) {
 func TestStaysUnderTLS(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, "")
-	p := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain.URL+"/session", 307) }))
+	p := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain.URL+"/session", http.StatusTemporaryRedirect) }))
 	defer p.Close()
 	c, err := New(env.TestRealTime(t).Env, Options{URL: p.URL, User: "a", Password: "b", TLS: p.Client().Transport.(*http.Transport).TLSClientConfig})
 	if err != nil {
