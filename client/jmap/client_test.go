@@ -36,7 +36,9 @@ type peer struct {
 func serve(t *testing.T, more string) *peer {
 	t.Helper()
 	p := &peer{t: t, mux: http.NewServeMux(), said: make(chan string, 100)}
-	p.mux.HandleFunc("/.well-known/jmap", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/session", http.StatusTemporaryRedirect) })
+	p.mux.HandleFunc("/.well-known/jmap", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/session", http.StatusTemporaryRedirect)
+	})
 	p.mux.HandleFunc("/session", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
 			w.Header().Set("Content-Type", "application/problem+json")
@@ -189,20 +191,24 @@ func TestHostile(t *testing.T) {
 		do   http.HandlerFunc
 		want error
 	}{
-		"no JSON":         {text("<html>"), ErrProtocol},
-		"nothing":         {text(""), ErrProtocol},
-		"no response":     {text(`{"methodResponses":{}}`), ErrProtocol},
-		"no invocation":   {text(`{"methodResponses":[["x",{}]]}`), ErrProtocol},
-		"twice":           {text(`{"a":1,"a":2}`), ErrProtocol},
-		"createdIds":      {text(`{"methodResponses":[],"createdIds":{"a":1}}`), ErrProtocol},
-		"nested":          {text(strings.Repeat("[", 100_000)), ErrTooLarge},
-		"many":            {text("[" + strings.Repeat("1,", 5000) + "1]"), ErrTooLarge},
-		"huge":            {huge, ErrTooLarge},
-		"slow":            {slow, ErrTimeout},
-		"silent":          {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, ErrTimeout},
-		"another":         {text(`{"methodResponses":[["Core/echo",{},"other"]]}`), ErrProtocol},
-		"away":            {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "ftp://x/", http.StatusTemporaryRedirect) }, ErrProtocol},
-		"round in circle": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/api", http.StatusTemporaryRedirect) }, ErrProtocol},
+		"no JSON":       {text("<html>"), ErrProtocol},
+		"nothing":       {text(""), ErrProtocol},
+		"no response":   {text(`{"methodResponses":{}}`), ErrProtocol},
+		"no invocation": {text(`{"methodResponses":[["x",{}]]}`), ErrProtocol},
+		"twice":         {text(`{"a":1,"a":2}`), ErrProtocol},
+		"createdIds":    {text(`{"methodResponses":[],"createdIds":{"a":1}}`), ErrProtocol},
+		"nested":        {text(strings.Repeat("[", 100_000)), ErrTooLarge},
+		"many":          {text("[" + strings.Repeat("1,", 5000) + "1]"), ErrTooLarge},
+		"huge":          {huge, ErrTooLarge},
+		"slow":          {slow, ErrTimeout},
+		"silent":        {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, ErrTimeout},
+		"another":       {text(`{"methodResponses":[["Core/echo",{},"other"]]}`), ErrProtocol},
+		"away": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "ftp://x/", http.StatusTemporaryRedirect)
+		}, ErrProtocol},
+		"round in circle": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/api", http.StatusTemporaryRedirect)
+		}, ErrProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -249,7 +255,9 @@ func TestHostile(t *testing.T) {
 func TestStaysUnderTLS(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, "")
-	p := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain.URL+"/session", http.StatusTemporaryRedirect) }))
+	p := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, plain.URL+"/session", http.StatusTemporaryRedirect)
+	}))
 	defer p.Close()
 	c, err := New(env.TestRealTime(t).Env, Options{URL: p.URL, User: "a", Password: "b", TLS: p.Client().Transport.(*http.Transport).TLSClientConfig})
 	if err != nil {
@@ -458,7 +466,7 @@ func TestSocket(t *testing.T) {
 		_ = s.Close()
 	}
 	c.opt.Timeout = 100 * time.Millisecond
-	scripts <- []string{"C"} // says nothing
+	scripts <- []string{"C"}                                                       // says nothing
 	for s, err = c.Socket(bg); errors.Is(err, ErrTimeout); s, err = c.Socket(bg) { // the opening may take that long too
 		c.opt.Timeout *= 2
 		select {
