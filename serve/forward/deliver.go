@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"doublet/bus"
 	"doublet/cluster"
@@ -16,6 +17,9 @@ import (
 
 // verbDeliver is that of the streams that carry a message to a mail file.
 const verbDeliver = "deliver"
+
+// bringWithin is how long one mate may take before the next is asked: one that has just died may hold us up.
+const bringWithin = 15 * time.Second
 
 // maxDelivered bounds a message that a mate brings; what the mailbox takes is less.
 const maxDelivered = 1 << 30
@@ -62,6 +66,8 @@ func (d *Deliveries) Deliver(ctx context.Context, h *mail.Handed, raw []byte) er
 
 // bring has one mate deliver.
 func bring(ctx context.Context, mates bus.Bus, mate note.UNID, header, raw []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, bringWithin)
+	defer cancel()
 	stream, err := mates.Stream(ctx, mate, verbDeliver, header)
 	if err != nil {
 		return err
