@@ -21,8 +21,8 @@ type member struct {
 
 func newMember(t *testing.T) *member {
 	m := &member{server: &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}}}
-	ports := freePorts(t, 5)
-	for i, d := range []string{"smtp", "imap", "pop3", "direct", "routes"} {
+	ports := freePorts(t, 6)
+	for i, d := range []string{"smtp", "imap", "pop3", "http", "direct", "routes"} {
 		m.port[d] = ports[i]
 	}
 	m.addresses = []string{"--direct", "127.0.0.1:" + m.port["direct"], "--routes", "127.0.0.1:" + m.port["routes"], "--advertise", "127.0.0.1"}
@@ -36,10 +36,10 @@ func (m *member) serve() {
 		m.t.Fatal(err)
 	}
 	args := []string{"serve", "--data", m.data}
-	for _, d := range []string{"http", "https", "submission", "submissions", "lmtp", "imaps", "pop3s"} {
+	for _, d := range []string{"https", "submission", "submissions", "lmtp", "imaps", "pop3s"} {
 		args = append(args, "--"+d, "off")
 	}
-	for _, d := range []string{"smtp", "imap", "pop3"} {
+	for _, d := range []string{"smtp", "imap", "pop3", "http"} {
 		args = append(args, "--"+d, "127.0.0.1:"+m.port[d])
 	}
 	m.out = &lockedBuffer{}
@@ -90,8 +90,26 @@ func (m *member) sees(curl string, subjects ...string) {
 	m.t.Fatalf("INBOX holds %q, want %q\n%s", got, subjects, m.out)
 }
 
+// asks asks by JMAP how many messages there are.
+func (m *member) asks(curl string, messages int) {
+	m.t.Helper()
+	url := "http://127.0.0.1:" + m.port["http"] + "/jmap/"
+	session, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", url+"session")
+	_, account, ok := strings.Cut(session, `"accounts":{"`)
+	if err != nil || !ok {
+		m.t.Fatalf("the JMAP session: %v: %s\n%s", err, session, m.out)
+	}
+	account, _, _ = strings.Cut(account, `"`)
+	call := fmt.Sprintf(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/query",{"accountId":%q,"calculateTotal":true},"a"]]}`, account)
+	answer, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", "-H", "Content-Type: application/json", "-d", call, url+"api")
+	if err != nil || !strings.Contains(answer, fmt.Sprintf(`"total":%d`, messages)) {
+		m.t.Errorf("JMAP knows not of %d messages (%v): %s", messages, err, answer)
+	}
+}
+
 // TestCluster: one machine founds a cluster, another joins and is filled; mail that comes to either is read at either;
-// when the home of a mailbox dies the other serves it, and when it comes back it has what came meanwhile.
+// when the home of a mailbox dies the other serves it, and when it comes back it has what came meanwhile. A third, which has
+// no replica of the mail file, serves its owner and takes mail for them all the same.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -99,7 +117,7 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two := newMember(t), newMember(t)
+	one, two, three := newMember(t), newMember(t), newMember(t)
 	run(t, "secret\n", nil, path, "init", "--data", one.data, "--domain", "cluster.example")
 	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
 	settings := run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.port["routes"]+"\"/",
@@ -129,7 +147,15 @@ func TestCluster(t *testing.T) {
 	one.sees(curl, "alone", "to-one", "to-two", "without-one")
 	one.deliver("again")
 	two.sees(curl, "alone", "to-one", "to-two", "without-one", "again")
-	for _, m := range []*member{one, two} {
+
+	token = strings.Fields(two.doublet("cluster", "token"))[1]
+	run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "three", "--data", three.data}, three.addresses...)...)
+	three.serve()
+	three.deliver("by-three")
+	three.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three")
+	three.asks(curl, 6)
+	one.asks(curl, 6)
+	for _, m := range []*member{one, two, three} {
 		m.stop(syscall.SIGTERM)
 		if out, err := command(path, "check", "--data", m.data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
