@@ -1,8 +1,8 @@
 package main
 
 import (
-	"doublet/serve/lite"
 	"doublet/serve/listen"
+	"doublet/serve/lite"
 	"doublet/serve/websession"
 )
 

@@ -147,7 +147,9 @@ func (w *Server) Local() http.Handler {
 func (w *Server) Handle(pattern string, h http.Handler) { w.mux.Handle(pattern, h) }
 
 // HandlePeople is Handle for what people look at: where there is https, it is there alone.
-func (w *Server) HandlePeople(pattern string, h http.Handler) { w.mux.Handle(pattern, w.people(h.ServeHTTP)) }
+func (w *Server) HandlePeople(pattern string, h http.Handler) {
+	w.mux.Handle(pattern, w.people(h.ServeHTTP))
+}
 
 // Stopping makes /readyz say 503 from now on.
 func (w *Server) Stopping() { w.stopping.Store(true) }
