@@ -15,6 +15,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/serve/signin"
+	"doublet/web"
 )
 
 //go:embed account.html
@@ -23,7 +24,7 @@ var accountText string
 var accountTemplate = template.Must(template.New("account").Parse(accountText))
 
 // The page of one's own account may send its forms to this server, and bring nothing from elsewhere.
-const accountPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+var accountPolicy = web.PagePolicy(accountText, "'self'")
 
 const (
 	// LeastPassword is how many characters a new password has at least.

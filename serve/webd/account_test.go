@@ -50,6 +50,7 @@ func TestAccount(t *testing.T) {
 	r.RemoteAddr = here
 	page := httptest.NewRecorder()
 	w.ServeHTTP(page, r)
+	ownStyle(t, page)
 	if page.Code != 200 || strings.Contains(page.Body.String(), "<script") || !strings.Contains(page.Header().Get("Content-Security-Policy"), "form-action 'self'") {
 		t.Errorf("%d %v %s", page.Code, page.Header(), page.Body)
 	}

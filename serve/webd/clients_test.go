@@ -174,6 +174,8 @@ func TestMobileconfig(t *testing.T) {
 	}
 	if r := ask(w, "GET", "example.com", "/mobileconfig", "", true); r.Code != 200 || !strings.Contains(r.Body.String(), "<form") {
 		t.Errorf("the page: %d", r.Code)
+	} else {
+		ownStyle(t, r)
 	}
 	for _, q := range []string{"email=ada@example.org", "email=%3Cx%3E@example.com", "email=ada@example.com&name=" + strings.Repeat("x", 200)} {
 		if r := ask(w, "GET", "example.com", "/mobileconfig?"+q, "", true); r.Code != 404 {

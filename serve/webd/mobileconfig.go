@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+
+	"doublet/web"
 	"strconv"
 )
 
-// profilePage asks for the address.
-var profilePage = template.Must(template.New("profile").Parse(`<!doctype html>
+// profileText asks for the address.
+const profileText = `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Mail on iPhone, iPad and Mac</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:30rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}input,button{font:inherit;padding:.5rem;width:100%;box-sizing:border-box;margin:.3rem 0}</style></head>
@@ -19,12 +21,13 @@ var profilePage = template.Must(template.New("profile").Parse(`<!doctype html>
 <p>Your address at {{.}}: the profile sets your account up, and asks for your password on the device.</p>
 <form method="get" action="/mobileconfig"><label>Address<input type="email" name="email" required autocomplete="email"></label><label>Your name<input name="name" maxlength="100" autocomplete="name"></label><button>Get the profile</button></form>
 </body></html>
-`))
+`
 
-const (
-	profilePolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-	maxName       = 100
-)
+var profilePage = template.Must(template.New("profile").Parse(profileText))
+
+var profilePolicy = web.PagePolicy(profileText, "'self'")
+
+const maxName = 100
 
 // mobileconfig makes a configuration profile for Apple's mail programs, or asks for whom.
 //

@@ -7,17 +7,20 @@ import (
 	"net/http"
 
 	"doublet/mail"
+	"doublet/web"
 )
 
-// unsubscribePage asks, or says what was done. The form posts to the page's own address.
-var unsubscribePage = template.Must(template.New("unsubscribe").Parse(`<!DOCTYPE html>
+// unsubscribeText asks, or says what was done. The form posts to the page's own address.
+const unsubscribeText = `<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
 <style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.5rem 1rem}</style></head>
 <body><h1>{{.Title}}</h1><p>{{.Text}}</p>{{if .Ask}}<form method="post"><button name="List-Unsubscribe" value="One-Click">Leave the list</button></form>{{end}}</body></html>
-`))
+`
+
+var unsubscribePage = template.Must(template.New("unsubscribe").Parse(unsubscribeText))
 
 // formPolicy lets the page's form post to this server.
-const formPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+var formPolicy = web.PagePolicy(unsubscribeText, "'self'")
 
 type unsubscribeData struct {
 	Title, Text string

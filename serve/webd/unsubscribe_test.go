@@ -43,6 +43,7 @@ func TestUnsubscribe(t *testing.T) {
 		return g.Members
 	}
 	page := get(w, link.RequestURI())
+	ownStyle(t, page)
 	if text := page.Body.String(); page.Code != 200 || !strings.Contains(text, `<form method="post">`) || !strings.Contains(text, "Chess &lt;b&gt;") ||
 		!strings.Contains(page.Header().Get("Content-Security-Policy"), "form-action 'self'") || len(members()) != 2 {
 		t.Errorf("%d %s", page.Code, text)

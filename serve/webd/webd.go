@@ -22,6 +22,7 @@ import (
 	"doublet/admin"
 	"doublet/env"
 	"doublet/stat"
+	"doublet/web"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -33,7 +34,7 @@ var pageText string
 var page = template.Must(template.New("page").Parse(pageText))
 
 // The page brings its own style and nothing else.
-const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+var policy = web.PagePolicy(pageText, "'none'")
 
 // Options are the door's; the zero value is one without https, on which everybody sees everything.
 type Options struct {

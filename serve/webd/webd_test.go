@@ -12,6 +12,7 @@ import (
 	"doublet/env"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/web"
 )
 
 func newServer(t *testing.T) (*Server, *admin.System) {
@@ -53,6 +54,7 @@ func TestPage(t *testing.T) {
 	if strings.Contains(page, "<script") || strings.Contains(page, "src=") || strings.Contains(page, "http://") {
 		t.Error("the page takes something from elsewhere")
 	}
+	ownStyle(t, r)
 	if r.Code != 200 || !strings.Contains(r.Header().Get("Content-Security-Policy"), "default-src 'none'") || r.Header().Get("Set-Cookie") != "" {
 		t.Errorf("%d %v", r.Code, r.Header())
 	}
@@ -99,5 +101,19 @@ func TestHealth(t *testing.T) {
 	}
 	if r := get(w, "/healthz"); r.Code != 503 {
 		t.Errorf("with the store closed: %d %s", r.Code, r.Body)
+	}
+}
+
+// ownStyle checks that a page's policy lets its style element in as it was sent, and no other.
+func ownStyle(t *testing.T, r *httptest.ResponseRecorder) {
+	t.Helper()
+	got, want := r.Header().Get("Content-Security-Policy"), web.PagePolicy(r.Body.String(), "")
+	style := func(s string) string {
+		_, s, _ = strings.Cut(s, "style-src ")
+		s, _, _ = strings.Cut(s, ";")
+		return s
+	}
+	if style(got) != style(want) || !strings.HasPrefix(style(got), "'sha256-") {
+		t.Errorf("the page is sent with %s, its style is %s", got, style(want))
 	}
 }

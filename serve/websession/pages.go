@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
+
+	"doublet/web"
 )
 
 //go:embed page.html
@@ -13,7 +15,7 @@ var pageText string
 var pages = template.Must(template.New("page").Parse(pageText))
 
 // The pages bring their own style and nothing else, and send their forms to this server.
-const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+var policy = web.PagePolicy(pageText, "'self'")
 
 // pageData is what the page shows.
 type pageData struct {
