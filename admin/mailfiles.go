@@ -17,6 +17,16 @@ type MailFiles struct {
 	// Directory knows the quotas of people. A person who is only being added is not there yet: who adds
 	// them sets the quota of the file.
 	Directory *directory.Directory
+	// Mates are the other servers of a cluster; nil: there are none.
+	Mates interface{ Elsewhere(note.DatabaseID) bool }
+}
+
+// Elsewhere implements directory.MailFiles.
+func (m MailFiles) Elsewhere(id note.DatabaseID) bool {
+	if _, err := m.Store.Info(id); !errors.Is(err, store.ErrNotFound) {
+		return false
+	}
+	return m.Mates != nil && m.Mates.Elsewhere(id)
 }
 
 // MakeMailFile implements directory.MailFiles. What a crash left half made it finishes.

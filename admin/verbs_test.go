@@ -42,7 +42,7 @@ func newSystem(t *testing.T) *System {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Directory.UseMailFiles(MailFiles{s.Store, s.Directory})
+	s.Directory.UseMailFiles(MailFiles{Store: s.Store, Directory: s.Directory})
 	if s.Sessions, err = session.Open(s.Store, f.Env, s.Directory.Key("sessions"), session.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,9 @@ const RoleAdmin = "Admin"
 
 // MailFiles makes and removes people's mail files. Both must be harmless when repeated.
 type MailFiles interface {
+	// Elsewhere says that a mail file, which is not here, is on other servers or will be made there: one of its own made
+	// here would hide it.
+	Elsewhere(id note.DatabaseID) bool
 	MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error
 	RemoveMailFile(ctx context.Context, id note.DatabaseID) error
 }

@@ -181,7 +181,7 @@ func checkPerson(f *PersonFields, domains []string) error {
 	return checkSizes(f.Quota, f.Warning, f.SizeLimit)
 }
 
-// MailFileOf is a person's mail file, which is made where a crash or a bulk import left it out.
+// MailFileOf is a person's mail file, which is made where a crash or a bulk import left it out. It may be on another server.
 func (d *Directory) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID, error) {
 	if _, err := d.s.Info(p.MailDatabase); !errors.Is(err, store.ErrNotFound) || d.files.Load() == nil {
 		return p.MailDatabase, nil
@@ -190,11 +190,14 @@ func (d *Directory) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID,
 }
 
 // EnsureMailFile makes a person's mail file where it is missing: after a bulk import, or after a
-// crash.
+// crash. One that is another server's stays there.
 func (d *Directory) EnsureMailFile(ctx context.Context, id note.UNID) error {
 	p, err := d.Person(ctx, id)
 	if err != nil {
 		return err
+	}
+	if files := d.files.Load(); files != nil && (*files).Elsewhere(p.MailDatabase) {
+		return nil
 	}
 	return d.makeMailFile(ctx, &newPerson{id: p.ID, own: p.MailDatabase != 0, fields: p.PersonFields})
 }

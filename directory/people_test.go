@@ -132,6 +132,26 @@ type mailFiles struct {
 	mu   sync.Mutex
 	have map[note.DatabaseID]note.UNID
 	fail error
+	// elsewhere: they are other servers'.
+	elsewhere bool
+}
+
+func (m *mailFiles) Elsewhere(note.DatabaseID) bool { return m.elsewhere }
+
+// TestMailFileElsewhere: who signs in at a server of a cluster that has no replica of their mail file gets none made there.
+func TestMailFileElsewhere(t *testing.T) {
+	t.Parallel()
+	files := &mailFiles{}
+	w := open(t)
+	p := w.add("Ada", "ada")
+	w.UseMailFiles(files)
+	for _, elsewhere := range []bool{true, false} {
+		files.elsewhere = elsewhere
+		db, err := w.MailFileOf(bg, &p)
+		if made := len(files.have) == 1; err != nil || db != p.MailDatabase || made == elsewhere {
+			t.Errorf("elsewhere %v: %s %v, made %v", elsewhere, db, err, files.have)
+		}
+	}
 }
 
 func (m *mailFiles) MakeMailFile(_ context.Context, id note.DatabaseID, owner note.UNID, _ string) error {

@@ -341,6 +341,8 @@ func TestHeadroom(t *testing.T) {
 // inboxMaker makes mail files with nothing but an INBOX.
 type inboxMaker struct{ w *world }
 
+func (m inboxMaker) Elsewhere(note.DatabaseID) bool { return false }
+
 func (m inboxMaker) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
 	if _, err := m.w.store.CreateDatabase(note.System, store.Create{ID: id, Kind: mailbox.Kind, Title: title, Owner: owner}); err != nil {
 		return err

@@ -119,4 +119,6 @@ func (m makes) MakeMailFile(_ context.Context, id note.DatabaseID, owner note.UN
 	return err
 }
 
+func (m makes) Elsewhere(note.DatabaseID) bool { return false }
+
 func (m makes) RemoveMailFile(context.Context, note.DatabaseID) error { return nil }

@@ -107,7 +107,7 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	if n := h.node.Load(); n != nil {
 		n.UseDirectory(s.Directory)
 	}
-	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store, Directory: s.Directory})
+	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store, Directory: s.Directory, Mates: h.forward.Deliveries()})
 	if h.memory, err = keep.Open(s.Store, e, s.Stats); err != nil {
 		return h, err
 	}

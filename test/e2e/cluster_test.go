@@ -109,7 +109,7 @@ func (m *member) asks(curl string, messages int) {
 
 // TestCluster: one machine founds a cluster, another joins and is filled; mail that comes to either is read at either;
 // when the home of a mailbox dies the other serves it, and when it comes back it has what came meanwhile. A third, which has
-// no replica of the mail file, serves its owner and takes mail for them all the same.
+// no replica of the mail file, serves its owner and takes mail for them all the same, also when the home dies.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -155,6 +155,15 @@ func TestCluster(t *testing.T) {
 	three.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three")
 	three.asks(curl, 6)
 	one.asks(curl, 6)
+	one.stop(syscall.SIGKILL) // one of the two that have the mail file; it came back last, and leads it if anyone asked there
+	three.deliver("last")
+	two.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three", "last")
+	three.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three", "last")
+	if list := three.doublet("db", "list"); strings.Contains(list, "Anna") {
+		t.Errorf("a server without a replica has made a mail file of its own:\n%s", list)
+	}
+	one.serve()
+	one.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three", "last")
 	for _, m := range []*member{one, two, three} {
 		m.stop(syscall.SIGTERM)
 		if out, err := command(path, "check", "--data", m.data); err != nil {
