@@ -459,13 +459,6 @@ func (r *replicator) reached(seq uint64) bool {
 	return !slices.ContainsFunc(r.line, func(t *task) bool { return t.touched || t.first <= seq })
 }
 
-// at is how far the feed was read.
-func (r *replicator) at() store.Cursor {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.read
-}
-
 // known says whether the feed is read for the mate: its waiting databases are all that it lacks.
 func (r *replicator) known() bool {
 	r.mu.Lock()

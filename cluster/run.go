@@ -87,7 +87,9 @@ func (n *Node) probing(ctx context.Context, mate note.UNID) {
 func (n *Node) replicating(ctx context.Context, mate note.UNID, worker int) {
 	pause := firstPause
 	for ctx.Err() == nil {
-		touched := n.touched.next()
+		// Whatever comes from here on wakes it, and nothing that was there before: of a mate that is silent, or has enough in
+		// line, more waits than it reads.
+		touched, moved := n.touched.next(), n.store.FeedMoved(n.store.Now())
 		progress, err := n.Replicate(ctx, mate, worker)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -102,13 +104,13 @@ func (n *Node) replicating(ctx context.Context, mate note.UNID, worker int) {
 			continue
 		}
 		n.mu.Lock()
-		p := n.peers[mate]
+		_, known := n.peers[mate]
 		n.mu.Unlock()
-		if p == nil {
+		if !known {
 			return
 		}
 		select {
-		case <-n.store.FeedMoved(p.reps[worker].at()):
+		case <-moved:
 		case <-touched:
 		case <-n.env.Clock.After(n.opt.ProbeEvery):
 		case <-ctx.Done():
