@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"time"
+
+	"doublet/client/dns"
 )
 
 // Certificates is who keeps the certificates of a running server.
@@ -67,7 +69,7 @@ func certificates() []*Verb {
 			if c.Certificates == nil {
 				return nil, ErrStopped
 			}
-			if err := c.Certificates.Renew(ctx, a.Name, a.NewKey); err != nil {
+			if err := c.Certificates.Renew(dns.Fresh(ctx), a.Name, a.NewKey); err != nil {
 				return nil, err
 			}
 			return c.Certificates.Show(), nil

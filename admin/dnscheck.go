@@ -39,6 +39,7 @@ func dnsCheck(ctx context.Context, c *Call, a *DNSDomain) (DNSChecks, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx = dns.Fresh(ctx)
 	k := &checker{c: c, host: asciiName(c.Name)}
 	k.addresses, _, k.failed = c.DNS.Addresses(ctx, k.host)
 	out := DNSChecks{}

@@ -31,6 +31,13 @@ type question struct {
 	kind uint16
 }
 
+// fresh is the key under which a context says that memory is passed over.
+type fresh struct{}
+
+// Fresh lets questions be asked anew: for who has just published something, and looks whether it is there. The answers
+// are kept as others are.
+func Fresh(ctx context.Context) context.Context { return context.WithValue(ctx, fresh{}, true) }
+
 // ask answers a question from memory or from the servers. take turns the records into those that
 // callers get; an answer of which it takes none is none.
 func ask[T any](ctx context.Context, r *Resolver, name string, kind uint16, take func([]dns.RR) []T) ([]T, bool, error) {
@@ -38,7 +45,7 @@ func ask[T any](ctx context.Context, r *Resolver, name string, kind uint16, take
 	if !validName(q.name) {
 		return nil, false, fmt.Errorf("dns: %.100q is not a name: %w", name, ErrNotFound)
 	}
-	if a, ok := r.cache.get(q, r.env.Clock.Now()); ok {
+	if a, ok := r.cache.get(q, r.env.Clock.Now()); ok && ctx.Value(fresh{}) == nil {
 		r.hits.Inc()
 		records, _ := a.records.([]T)
 		return records, a.secure, a.err

@@ -120,6 +120,24 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestFresh: who has just published a record does not get the answer of before, and others then get the new one.
+func TestFresh(t *testing.T) {
+	t.Parallel()
+	z, r, _ := world(t, "$TTL 60\nexample.com. A 192.0.2.1\n")
+	for range 2 {
+		if _, _, err := r.TXT(context.Background(), "new.example.com"); !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	before := z.Asked("new.example.com")
+	if _, _, err := r.TXT(Fresh(context.Background()), "new.example.com"); !errors.Is(err, ErrNotFound) || z.Asked("new.example.com") != before+1 {
+		t.Errorf("%v, asked %d times", err, z.Asked("new.example.com"))
+	}
+	if _, _, _ = r.TXT(context.Background(), "new.example.com"); z.Asked("new.example.com") != before+1 {
+		t.Error("the answer was not kept")
+	}
+}
+
 // TestNegativeWithoutSOA: nothing that nobody says how long to believe is believed for a second; a burst asks once.
 func TestNegativeWithoutSOA(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-20f7bb66c2b7";
+var e = globalThis, t = "doublet-dab86db4ce5c";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
@@ -8,11 +8,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-C5iULVOE.js",
 		"/assets/de-C9fJa-je.js",
-		"/assets/index-DdiBFItM.js",
+		"/assets/index-D2ZPY3Ya.js",
 		"/assets/screen-Dx_Yeloy.js",
-		"/assets/settings-C8X_BIZb.js",
+		"/assets/settings-BLSqH1bK.js",
 		"/assets/style-DdUMtEbN.css",
-		"/assets/writer-D_DcsCTP.js",
+		"/assets/writer-BRn5LD_S.js",
 		"/assets/zh-B9OJ7oy-.js",
 		"/assets/zh-DZnN4rRX.js",
 		"/icon.svg",
@@ -27,11 +27,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-C5iULVOE.js",
 		"/assets/de-C9fJa-je.js",
-		"/assets/index-DdiBFItM.js",
+		"/assets/index-D2ZPY3Ya.js",
 		"/assets/screen-Dx_Yeloy.js",
-		"/assets/settings-C8X_BIZb.js",
+		"/assets/settings-BLSqH1bK.js",
 		"/assets/style-DdUMtEbN.css",
-		"/assets/writer-D_DcsCTP.js",
+		"/assets/writer-BRn5LD_S.js",
 		"/assets/zh-B9OJ7oy-.js",
 		"/assets/zh-DZnN4rRX.js",
 		"/icon.svg",

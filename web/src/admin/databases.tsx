@@ -4,7 +4,7 @@ import { say } from "../state/screen";
 import { count, shortDate, size } from "../text";
 import { Icon, type IconName } from "../ui/icons";
 import { Frame } from "../ui/above";
-import { ask, Badge, doing, Empty, Ends, Field, Find, go, Head, Lines, Opened, sizeText, tell, Text, Two, usePages, where } from "./parts";
+import { ask, Badge, doing, Empty, Ends, Field, Find, go, Head, leave, Lines, Opened, sizeText, tell, Text, Two, usePages, where } from "./parts";
 import { ta } from "./text";
 import { run, type Database } from "./verbs";
 
@@ -73,7 +73,7 @@ function One({ id, changed }: { id: string; changed: () => void }) {
   const editing = useSignal(false);
   const name = useSignal("");
   const level = useSignal("Reader");
-  const close = () => go("databases");
+  const close = () => leave("databases", id);
   const load = () => void run<Database>("db show", { name: id }).then((d) => (database.value = d), (e: unknown) => { tell(e); close(); });
   useEffect(load, [id]);
   const d = database.value;

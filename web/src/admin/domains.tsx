@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { shortDate } from "../text";
 import { Icon } from "../ui/icons";
 import { Frame } from "../ui/above";
-import { ask, Badge, doing, Empty, Ends, go, Head, Opened, Text, Two, useLive, where } from "./parts";
+import { ask, Badge, doing, Empty, Ends, go, Head, leave, Opened, Text, Two, useLive, where } from "./parts";
 import { CopyButton } from "./people";
 import { ta } from "./text";
 import { run, type DNSCheck, type DNSRecord } from "./verbs";
@@ -48,7 +48,7 @@ function One({ domain, isDefault, changed }: { domain: string; isDefault: boolea
         {!isDefault && <button class="button" onClick={() => void doing(async () => { await run("domain set", { name: domain, default: true }); changed(); }, ta("saved"))}>{ta("makeDefault")}</button>}
       </Opened>
       <Records domain={domain} />
-      {!isDefault && <section class="block"><div class="buttons"><button class="button danger" onClick={() => ask(ta("domainRemoveAsk", domain), ta("domainRemoveText"), ta("remove"), () => void doing(async () => { await run("domain remove", { name: domain }); changed(); go("domains"); }, ta("removedSaid", domain)))}><Icon name="trash" />{ta("remove")}</button></div></section>}
+      {!isDefault && <section class="block"><div class="buttons"><button class="button danger" onClick={() => ask(ta("domainRemoveAsk", domain), ta("domainRemoveText"), ta("remove"), () => void doing(async () => { await run("domain remove", { name: domain }); changed(); leave("domains", domain); }, ta("removedSaid", domain)))}><Icon name="trash" />{ta("remove")}</button></div></section>}
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { say } from "../state/screen";
 import { count, shortDate } from "../text";
 import { Domino, Icon } from "../ui/icons";
 import { Frame } from "../ui/above";
-import { Area, ask, Badge, doing, Empty, Ends, Field, Find, go, Head, Lines, linesOf, Opened, tell, Text, Two, usePages, where } from "./parts";
+import { Area, ask, Badge, doing, Empty, Ends, Field, Find, go, Head, leave, Lines, linesOf, Opened, tell, Text, Two, usePages, where } from "./parts";
 import { ta } from "./text";
 import { run, type Group } from "./verbs";
 
@@ -73,7 +73,7 @@ function One({ id, changed }: { id: string; changed: () => void }) {
   const group = useSignal<Group | null>(null);
   const editing = useSignal(false);
   const member = useSignal("");
-  const close = () => go("groups");
+  const close = () => leave("groups", id);
   const load = () => void run<Group>("group show", { name: id }).then((g) => (group.value = g), (e: unknown) => { tell(e); close(); });
   useEffect(load, [id]);
   const g = group.value;

@@ -31,6 +31,12 @@ export function go(page: string, item = ""): void {
   location.hash = item ? `#/${page}/${encodeURIComponent(item)}` : `#/${page}`;
 }
 
+/** Closes what is open, unless somebody has gone on meanwhile: what is done in the background leads nobody away. */
+export function leave(page: string, item: string): void {
+  const at = location.hash;
+  if (at === `#/${page}/${encodeURIComponent(item)}`) go(page);
+}
+
 /** Says why something was not done. */
 export function tell(e: unknown): void {
   if (e instanceof SignedOut) return;

@@ -4,7 +4,7 @@ import { say } from "../state/screen";
 import { shortDate, size, t } from "../text";
 import { Domino, Icon } from "../ui/icons";
 import { Frame } from "../ui/above";
-import { Area, ask, Badge, doing, Empty, Ends, Field, Find, go, Head, Lines, linesOf, makePassword, Opened, sizeText, tell, Text, Two, usePages, where } from "./parts";
+import { Area, ask, Badge, doing, Empty, Ends, Field, Find, go, Head, leave, Lines, linesOf, makePassword, Opened, sizeText, tell, Text, Two, usePages, where } from "./parts";
 import { ta } from "./text";
 import { run, type AppPassword, type Database, type Done, type User } from "./verbs";
 
@@ -93,7 +93,7 @@ function Person({ id, changed }: { id: string; changed: () => void }) {
   const file = useSignal<Database | null>(null);
   const editing = useSignal(false);
   const setting = useSignal(false);
-  const close = () => go("people");
+  const close = () => leave("people", id);
   const load = () => void run<User>("user show", { name: id }).then((u) => {
     user.value = u;
     if (u.database && !u.removed) void run<Database>("db show", { name: u.database }).then((d) => (file.value = d), () => undefined);

@@ -1,9 +1,9 @@
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { say } from "../state/screen";
 import { count, fullDate, shortDate, size } from "../text";
 import { Domino, Icon } from "../ui/icons";
-import { ask, Badge, doing, Empty, Find, Ghosts, go, Head, Opened, tell, Text, Two, useLive, usePages, where } from "./parts";
+import { ask, Badge, doing, Empty, Find, Ghosts, go, Head, leave, Opened, tell, Text, Two, useLive, usePages, where } from "./parts";
 import { ta } from "./text";
 import { run, type Queued, type TraceStep } from "./verbs";
 
@@ -109,13 +109,29 @@ function Trace({ start }: { start: string }) {
 
 function One({ id, act, trace }: { id: string; act: (verb: string, ids: string[]) => void; trace: () => void }) {
   const message = useSignal<Queued | null>(null);
-  const close = () => go("queue");
-  const load = () => void run<Queued>("queue show", { id }).then((q) => (message.value = q), (e: unknown) => { tell(e); close(); });
-  useEffect(load, [id]);
+  const close = () => leave("queue", id);
+  const turn = useRef(0);
+  const load = () => {
+    const mine = ++turn.current;
+    void run<Queued>("queue show", { id }).then((q) => { if (mine === turn.current) message.value = q; }, (e: unknown) => {
+      if (mine !== turn.current) return; // it was dropped meanwhile, or is not looked at any more
+      tell(e);
+      close();
+    });
+  };
+  useEffect(() => {
+    load();
+    return () => { turn.current++; };
+  }, [id]);
   const q = message.value;
   if (!q) return <p class="loading" aria-busy="true">{ta("loading")}</p>;
   const held = q.state === "held";
-  const then = (verb: string) => { act(verb, [id]); if (verb === "queue drop") close(); else setTimeout(load, 400); };
+  const then = (verb: string) => {
+    act(verb, [id]);
+    const mine = ++turn.current;
+    if (verb === "queue drop") close();
+    else setTimeout(() => { if (mine === turn.current) load(); }, 400);
+  };
   return (
     <div class="detail">
       <Opened title={q.to.join(", ")} sub={`${ta("from")} ${q.from || "<>"}`} face={<Domino of={q.from} size={52} />} onClose={close} />
