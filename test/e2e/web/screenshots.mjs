@@ -64,6 +64,9 @@ try {
         await page.waitForTimeout(2500);
       }
       await shot(page, `admin-${width}-${theme}`);
+      await page.goto(`${process.env.WEB}/lite/`);
+      if (theme === "dark") await page.getByRole("link", { name: "garden party" }).first().click();
+      await shot(page, `lite-${width}-${theme}`);
     }
     await page.context().close();
   }
