@@ -260,6 +260,10 @@ test("nobody is kept out: no violation of WCAG 2.2 AA, light and dark; it fits a
     await page.locator(".rows a").first().click();
     await page.waitForSelector(".mail");
     assert.deepEqual(await barriers(page), [], "message");
+    assert.deepEqual(await page.evaluate(() => {
+      const edge = document.querySelector("main").getBoundingClientRect().right + 1;
+      return [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > edge && !e.closest(".mail")).map((e) => e.outerHTML.slice(0, 80));
+    }), [], "what sticks out of the page");
     if (options.language) await page.waitForSelector("nav >> text=Eingang");
     await page.context().close();
   }
