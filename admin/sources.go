@@ -57,7 +57,7 @@ func transfer() []*Verb {
 		define("import imap", "import a person's mail, or everyone's, from another server", importIMAP, changes, long(importIMAPLong)),
 		define("import people", "add people, groups and aliases from a file of another system", importPeople, changes, long(importPeopleLong)),
 		define("import ldap", "add people and groups from a directory server", importLDAP, changes, long(importPeopleLong)),
-		define("export", "write a person's mail into a folder", export,
+		define("export", "write a person's mail into a folder, or a .zip", export,
 			long("As mbox each folder becomes a file in the mboxrd form, without flags; as maildir flags go into the names.")),
 		define("export person", "write a person whole: mail, flags, and what the directory says of them", exportPerson,
 			long("The folder holds person.json (no passwords), a Maildir or an mbox file for each folder of mail, and for each a file with\nflags and dates. A Maildir keeps every octet; in mbox files lines that end without CRLF are made whole.\nA PATH that ends in .zip makes one file of the same.")),
