@@ -359,8 +359,9 @@ func (f *file) info() {
 	}
 }
 
-// put writes text as far as there is room.
+// put writes text as far as there is room. Octets that stand for nothing are left out, wherever they come from.
 func (f *file) put(s string) {
+	s = strings.ReplaceAll(s, "\x00", "")
 	if f.out.Len()+len(s) > f.room {
 		n := max(0, f.room-f.out.Len())
 		for n > 0 && s[n]&0xc0 == 0x80 {
