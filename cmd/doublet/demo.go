@@ -60,6 +60,7 @@ func box(h *house, filled bool) string {
 	add("")
 	if at := h.door("http"); at != "" {
 		add("Open       http://%s/", at)
+		add("           /admin/ administers it (as %s), /lite/ needs no script", demo.People[0])
 	}
 	add("Log in as  %s@%s   password %s", strings.Join(demo.People, ", "), demo.Domain, demo.Password)
 	state := "as it was left"
