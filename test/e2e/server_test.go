@@ -115,6 +115,12 @@ func (s *server) start() {
 	s.t.Cleanup(func() { s.stop(syscall.SIGKILL) })
 	s.await("imap")
 	s.await("smtp")
+	// The others open behind these two, and the demo says when all of them have.
+	for deadline := time.Now().Add(60 * time.Second); !strings.Contains(s.out.String(), "is running"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("it does not say that it runs:\n%s", s.out)
+		}
+	}
 }
 
 // await returns when a door greets.
