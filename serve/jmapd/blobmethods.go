@@ -410,15 +410,9 @@ func blobCopy(c *call) error {
 	if err := c.needAccount(false); err != nil {
 		return err
 	}
-	ids, some, err := c.list("blobIds")
+	ids, err := c.blobs(c.s.opt.Limits.ObjectsInSet, "maxObjectsInSet")
 	if err != nil {
 		return err
-	}
-	if !some {
-		return invalid("blobIds is missing")
-	}
-	if len(ids) > c.s.opt.Limits.ObjectsInSet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more blobs than maxObjectsInSet."}
 	}
 	var copied []entry
 	var failed []failure
@@ -470,4 +464,18 @@ func (c *call) copyBlob(from *Account, id string) (string, error) {
 	}
 	ref, err := c.s.keep(c.ctx, c.caller, content, kind)
 	return ref.String(), err
+}
+
+// blobs reads the argument blobIds: at most so many, a limit of the session object by its name.
+func (c *call) blobs(most int, limit string) ([]string, error) {
+	ids, some, err := c.list("blobIds")
+	switch {
+	case err != nil:
+		return nil, err
+	case !some:
+		return nil, invalid("blobIds is missing")
+	case len(ids) > most:
+		return nil, &jmap.Error{Type: "requestTooLarge", Description: "There are more blobs than " + limit + "."}
+	}
+	return ids, nil
 }

@@ -305,15 +305,9 @@ func mdnParse(c *call) error {
 	if err := c.needAccount(false); err != nil {
 		return err
 	}
-	ids, some, err := c.list("blobIds")
+	ids, err := c.blobs(c.s.opt.Limits.ObjectsInGet, "maxObjectsInGet")
 	if err != nil {
 		return err
-	}
-	if !some {
-		return invalid("blobIds is missing")
-	}
-	if len(ids) > c.s.opt.Limits.ObjectsInGet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more blobs than maxObjectsInGet."}
 	}
 	var parsed []entry
 	var notFound, notParsable []string

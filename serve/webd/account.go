@@ -6,9 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"html/template"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"unicode/utf8"
 
@@ -62,7 +60,7 @@ func (w *Server) Account(in SignIn) {
 	show := func(out http.ResponseWriter, r *http.Request) {
 		p := accountPage{}
 		status := http.StatusOK
-		if !protectedRequest(r) {
+		if !signin.Protected(r) {
 			p.Closed, p.Bad, p.Said = true, true, "Passwords travel under TLS only: open this page with https."
 			status = http.StatusForbidden
 		}
@@ -72,28 +70,6 @@ func (w *Server) Account(in SignIn) {
 	w.mux.Handle("GET /account/password", w.people(show))
 	w.mux.Handle("POST /account/password", form(w.changePassword))
 	w.mux.Handle("POST /account/app-passwords", form(w.appPasswords))
-}
-
-// protectedRequest says that what the client sends was not to be read on the way.
-func protectedRequest(r *http.Request) bool {
-	if r.TLS != nil {
-		return true
-	}
-	a := remoteOf(r)
-	return !a.IsValid() || a.IsLoopback()
-}
-
-// remoteOf is the client's address; the zero Addr on a Unix socket.
-func remoteOf(r *http.Request) netip.Addr {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.IPv4Unspecified() // unknown, and so not of this machine
-	}
-	return a.Unmap()
 }
 
 func (w *Server) accountPage(out http.ResponseWriter, status int, p accountPage) {
@@ -143,7 +119,7 @@ func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn
 }
 
 func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn, fn func(context.Context, *http.Request, signin.Account, *accountPage) error, p *accountPage) error {
-	if !protectedRequest(r) {
+	if !signin.Protected(r) {
 		p.Closed = true
 		return &refusal{http.StatusForbidden, "Passwords travel under TLS only: open this page with https."}
 	}
@@ -159,7 +135,7 @@ func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn, 
 	if password.IsToken(secret) {
 		return &refusal{http.StatusForbidden, "An app password is for mail programs only: the password of the account is needed."}
 	}
-	proved, err := in.Person(r.Context(), signin.Attempt{Door: "HTTP", Remote: remoteOf(r), TLS: r.TLS}, user, secret, r.PostForm.Get("code"))
+	proved, err := in.Person(r.Context(), signin.OfRequest(r), user, secret, r.PostForm.Get("code"))
 	switch {
 	case errors.Is(err, signin.ErrCode):
 		return &refusal{http.StatusForbidden, "A code of your second factor is needed."}
@@ -199,7 +175,7 @@ func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.A
 	if err := w.system.Directory.SetPassword(ctx, a.Who, a.Who.Person, pw, person.HasScram || w.system.SCRAM); err != nil {
 		return err
 	}
-	w.env.Log.Info("a person changed their password", "person", a.Name, "remote", remoteOf(r).String())
+	w.env.Log.Info("a person changed their password", "person", a.Name, "remote", signin.Remote(r).String())
 	p.Said = "The password is changed. Programs that have the old one need the new one now."
 	return nil
 }

@@ -199,7 +199,7 @@ func (x *Service) fail(w http.ResponseWriter, r *http.Request, in *input, id *Id
 }
 
 func (x *Service) signInPage(w http.ResponseWriter, r *http.Request) {
-	if !protected(r) {
+	if !signin.Protected(r) {
 		x.fail(w, r, &input{}, nil, ErrClear)
 		return
 	}
@@ -247,7 +247,7 @@ type Shown struct {
 // w gets the cookie. Errors: those of this package and of package signin; see Why.
 func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Identity, error) {
 	switch {
-	case !protected(r):
+	case !signin.Protected(r):
 		return nil, ErrClear
 	case !ours(r):
 		x.foreign.Inc()
@@ -255,13 +255,13 @@ func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Ide
 	case in.User == "" || in.Password == "":
 		return nil, bad("Name and password are needed.")
 	}
-	proved, err := x.in.Person(r.Context(), attempt(r), in.User, in.Password, in.Code)
+	proved, err := x.in.Person(r.Context(), signin.OfRequest(r), in.User, in.Password, in.Code)
 	if err != nil {
 		return nil, err
 	}
 	id, err := x.begin(w, r, &proved, in.Keep)
 	if err == nil {
-		x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", remote(r).String(), "second factor", proved.Second)
+		x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", signin.Remote(r).String(), "second factor", proved.Second)
 	}
 	return id, err
 }
@@ -291,7 +291,7 @@ func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved
 		}
 	}
 	address := ""
-	if a := remote(r); a.IsValid() {
+	if a := signin.Remote(r); a.IsValid() {
 		address = a.String()
 	}
 	token, s, err := x.sessions.Begin(r.Context(), session.Session{

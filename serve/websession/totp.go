@@ -54,7 +54,7 @@ func (x *Service) again(r *http.Request, id *Identity, in *input) error {
 	if in.Password == "" {
 		return bad("The password is needed.")
 	}
-	got, err := x.in.Person(r.Context(), attempt(r), id.Person.Name(), in.Password, in.Code)
+	got, err := x.in.Person(r.Context(), signin.OfRequest(r), id.Person.Name(), in.Password, in.Code)
 	if err == nil && got.Who.Person != id.Who.Person {
 		err = ErrNobody // the name went to somebody else meanwhile
 	}
@@ -130,7 +130,7 @@ func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identi
 	if err != nil {
 		return result{}, err
 	}
-	x.env.Log.Info("a person set up a second factor", "person", id.Name, "remote", remote(r).String())
+	x.env.Log.Info("a person set up a second factor", "person", id.Name, "remote", signin.Remote(r).String())
 	account, p, err := x.in.Known(ctx, id.Who.Person)
 	if err != nil {
 		return result{}, err
@@ -160,7 +160,7 @@ func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, 
 	if err != nil {
 		return result{}, err
 	}
-	x.env.Log.Info("a person turned their second factor off", "person", id.Name, "remote", remote(r).String())
+	x.env.Log.Info("a person turned their second factor off", "person", id.Name, "remote", signin.Remote(r).String())
 	return result{value: done{"the second factor is off"}, said: "The second factor is off."}, nil
 }
 

@@ -11,9 +11,7 @@ import (
 	"context"
 	"errors"
 	"html/template"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -137,7 +135,7 @@ func (x *Service) identify(r *http.Request, csrf string) (*Identity, error) {
 	if err != nil || c.Value == "" || len(c.Value) > maxCookie {
 		return nil, ErrNobody
 	}
-	if !protected(r) {
+	if !signin.Protected(r) {
 		return nil, ErrClear
 	}
 	id, err := x.browser(r, c.Value)
@@ -227,7 +225,7 @@ func (x *Service) OnEnd(fn func(credentials ...string)) {
 
 // program signs in a program with what it shows.
 func (x *Service) program(r *http.Request, fields []string) (*Identity, error) {
-	if !protected(r) {
+	if !signin.Protected(r) {
 		return nil, ErrClear
 	}
 	a, ok := parseAuthorization(fields)
@@ -243,40 +241,14 @@ func (x *Service) program(r *http.Request, fields []string) (*Identity, error) {
 			x.foreign.Inc()
 			return nil, ErrForeign
 		}
-		got, err = x.in.Program(r.Context(), attempt(r), a.user, a.secret)
+		got, err = x.in.Program(r.Context(), signin.OfRequest(r), a.user, a.secret)
 	} else {
-		got, err = x.in.Bearer(r.Context(), attempt(r), a.secret)
+		got, err = x.in.Bearer(r.Context(), signin.OfRequest(r), a.secret)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &Identity{Account: got.Account, Credential: got.Credential}, nil
-}
-
-func attempt(r *http.Request) signin.Attempt {
-	return signin.Attempt{Door: "HTTP", Remote: remote(r), TLS: r.TLS}
-}
-
-// protected says that what the client sends was not to be read on the way.
-func protected(r *http.Request) bool {
-	if r.TLS != nil {
-		return true
-	}
-	a := remote(r)
-	return !a.IsValid() || a.IsLoopback()
-}
-
-// remote is the client's address; the zero Addr on a Unix socket.
-func remote(r *http.Request) netip.Addr {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.IPv4Unspecified() // unknown, and so not of this machine
-	}
-	return a.Unmap()
 }
 
 func upgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
