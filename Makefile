@@ -1,13 +1,13 @@
 # make run    build doublet and start the demo on loopback, data in ./data
 # make test   every test (RACE=1 adds the race detector)
-# The others: build check fuzz bench gen cross deb screenshots clean. Only Go is needed; make web, which builds the browser client
+# The others: build check fuzz bench gen cross deb screens screenshots speed clean. Only Go is needed; make web, which builds the browser client
 # anew where web/src was changed, needs Node.
 
 SHELL := /bin/bash
 GO ?= go
 FUZZTIME ?= 10s
 # Programs that some tests drive, and the Debian package of each. Where one is missing, its tests are skipped.
-PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt neomutt:neomutt offlineimap:offlineimap3 mbsync:isync curl:curl python3:python3 /usr/bin/python3:python3 dovecot:dovecot-imapd fetchmail:fetchmail getmail:getmail6 slapd:slapd pebble:pebble pebble-challtestsrv:pebble dpkg-deb:dpkg lintian:lintian strip:binutils opendkim:opendkim systemd-analyze:systemd postfix:postfix rspamd:rspamd ip:iproute2 w3m:w3m lynx:lynx script:bsdutils node:nodejs chromium:chromium /usr/lib/dovecot/lmtp:dovecot-lmtpd
+PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt neomutt:neomutt offlineimap:offlineimap3 mbsync:isync curl:curl python3:python3 /usr/bin/python3:python3 dovecot:dovecot-imapd fetchmail:fetchmail getmail:getmail6 slapd:slapd pebble:pebble pebble-challtestsrv:pebble dpkg-deb:dpkg lintian:lintian strip:binutils opendkim:opendkim systemd-analyze:systemd postfix:postfix rspamd:rspamd ip:iproute2 nft:nftables qemu-aarch64-static:qemu-user-static w3m:w3m lynx:lynx script:bsdutils node:nodejs chromium:chromium /usr/lib/dovecot/lmtp:dovecot-lmtpd
 PLATFORMS := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 GENERATED := doc/protocols.md doc/config.md doc/rooms.md
 GOFILES = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path './data/*')
@@ -15,7 +15,7 @@ BENCH ?= .
 # Folders with benchmarks, found by their functions.
 BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build run test check fuzz bench gen cross deb web screenshots clean sim
+.PHONY: build run test check fuzz bench gen cross deb web web-check screens screenshots speed clean sim
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
@@ -32,6 +32,20 @@ web:
 screenshots: build
 	npm --prefix test/e2e/web ci --no-fund --no-audit
 	node test/e2e/web/screenshots.mjs
+
+# What the main screens have to look like (doc/look.md), kept anew as they look now (Node, Chromium): look at it before committing it.
+screens:
+	npm --prefix test/e2e/web ci --no-fund --no-audit
+	EXTERNAL=required $(GO) test -count=1 -run '^TestScreens$$' ./test/e2e -update
+
+# How quick the browser client is (Node, Chromium): medians and 95th percentiles; OUT=FILE keeps all samples.
+speed: build
+	npm --prefix test/e2e/web ci --no-fund --no-audit
+	node test/e2e/web/speed.mjs
+
+# Whether web/dist is what web/src makes: it is built anew, and must be the same.
+web-check: web
+	@changed=$$(git status --porcelain -- web/dist); if [ -n "$$changed" ]; then echo "web/dist is not what web/src makes; run make web and commit:"; echo "$$changed"; exit 1; fi
 
 test:
 	$(GO) test -timeout 20m $(if $(RACE),-race) ./...

@@ -51,6 +51,8 @@ type System struct {
 	Search *search.Service
 	// Cluster is the membership in a cluster; nil where the settings have none.
 	Cluster *Cluster
+	// Self is this server as the others of a domain know it.
+	Self Self
 	// Node is this server's part in its cluster; nil where it is in none, or does not run.
 	Node *cluster.Node
 	// Name is the server's, Data its data folder, Version the program's.
@@ -156,7 +158,7 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table is every verb, in the order of help.
-var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfer()), shows(), bans(), queues(), routes(), replication(), clusters(), clusterShows(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
+var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfer()), shows(), bans(), queues(), routes(), replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
 
 // onMachine marks verbs that are run on the server's machine alone.
 func onMachine(list []*Verb) []*Verb {

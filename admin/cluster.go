@@ -126,7 +126,7 @@ func (s *System) foundCluster(ctx context.Context, who note.Who, name string) (C
 	if err := cluster.Found(s.Store); err != nil {
 		return ClusterMember{}, err
 	}
-	all, err := s.enterMember(ctx, who, f, s.member(f), s.Name)
+	all, err := s.enterMember(ctx, who, f, s.member(f), s.Name, false)
 	if err == nil {
 		err = f.SaveMembers(all)
 	}
@@ -160,7 +160,7 @@ func (s *System) showMember(f *pki.Folder) ClusterMember {
 }
 
 // enterMember writes the server document of a member, and gives all members.
-func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m bus.Member, host string) ([]bus.Member, error) {
+func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m bus.Member, host string, gateway bool) ([]bus.Member, error) {
 	if !strings.Contains(host, ".") {
 		host = "" // what a machine calls itself is no name that others find
 	}
@@ -170,7 +170,7 @@ func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m
 	err := cluster.SetMember(ctx, s.Store, who, m.ID, func(x *cluster.Member) error {
 		x.Member, x.Cluster = m, f.Cluster()
 		if x.State == "" {
-			x.State = cluster.Active
+			x.State, x.Gateway = cluster.Active, gateway
 		}
 		return nil
 	})
@@ -198,7 +198,7 @@ func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.
 	if err != nil {
 		return pki.Admission{}, err
 	}
-	members, err := s.enterMember(ctx, note.System, f, m, a.Host)
+	members, err := s.enterMember(ctx, note.System, f, m, a.Host, a.Gateway)
 	if err != nil {
 		return pki.Admission{}, err
 	}

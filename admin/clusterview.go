@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"doublet/bus/pki"
@@ -15,6 +17,11 @@ import (
 type ClusterPage struct {
 	After string `json:"after" help:"id of the database behind which the list begins"`
 	Limit int    `json:"limit" help:"how many at most (100)"`
+}
+
+// ShowEvents are the arguments of show events.
+type ShowEvents struct {
+	Open bool `json:"open" help:"only what is not over"`
 }
 
 // ClusterDatabases is a page of the Cluster Database Directory.
@@ -47,6 +54,8 @@ type ClusterSet struct {
 	MaxUsers   *int   `json:"max_users" help:"users that it takes at most; 0: any number"`
 	Restricted *bool  `json:"restricted" help:"it takes no opens"`
 	Gateway    *bool  `json:"gateway" help:"it holds the two directories and nothing else"`
+	Capacity   *int   `json:"capacity" help:"what it can take, in percent of an ordinary member: databases and replicas are spread by it; 0: 100"`
+	Site       string `json:"site" help:"where it stands: replicas of a database go to different sites where there are some; -: nowhere in particular"`
 }
 
 // ClusterServer are the arguments of cluster leave and cluster remove.
@@ -118,12 +127,50 @@ func clusterShows() []*Verb {
 			return Done{"the replica of " + a.Database + " on " + at.Name + " is " + string(state)}, nil
 		}, changes),
 		define("cluster set", "how much a member takes upon itself", setMember, changes),
+	}
+}
+
+// clusterKeeps are the verbs that keep a cluster in order.
+func clusterKeeps() []*Verb {
+	return []*Verb{
+		define("show events", "what is wrong, or was, in the cluster, with its cause", func(_ context.Context, c *Call, a *ShowEvents) ([]cluster.Event, error) {
+			n, err := c.clusterNode()
+			if err != nil {
+				return nil, err
+			}
+			list := n.Events()
+			if a.Open {
+				list = slices.DeleteFunc(list, func(e cluster.Event) bool { return !e.Until.IsZero() })
+			}
+			return list, nil
+		}),
+		define("cluster replicas", "how many replicas a database has", func(ctx context.Context, c *Call, a *ClusterReplicas) (Done, error) {
+			n, err := c.clusterNode()
+			if err != nil {
+				return Done{}, err
+			}
+			number, err := strconv.Atoi(a.Number)
+			if err != nil || number < 0 || number > note.Slots {
+				return Done{}, fmt.Errorf("%w: %q: a database has 1 to %d replicas, or 0: as many as cluster.replicas says", ErrUsage, a.Number, note.Slots)
+			}
+			db, err := c.databaseNamed(ctx, a.Database)
+			if err == nil {
+				err = n.SetReplicas(ctx, db, number)
+			}
+			return Done{"the replicas of " + a.Database + " are made, or go, one after the other"}, err
+		}, changes),
+		define("cluster balance", "suggest, or make, moves of databases that let members be used evenly", func(ctx context.Context, c *Call, a *ClusterBalance) (Balance, error) {
+			n, err := c.clusterNode()
+			if err != nil {
+				return Balance{}, err
+			}
+			b, err := n.Balance(ctx, a.Apply)
+			return Balance(b), err
+		}, changes, long(balanceHelp)),
 		define("cluster leave", "let a member give all that it holds to others, before it is removed", func(ctx context.Context, c *Call, a *ClusterServer) (Done, error) {
 			return c.memberState(ctx, a.Server, cluster.Leaving)
 		}, changes),
-		define("cluster remove", "remove a member that has left, or whose machine is lost for good", func(ctx context.Context, c *Call, a *ClusterServer) (Done, error) {
-			return c.memberState(ctx, a.Server, cluster.Removed)
-		}, changes),
+		define("cluster remove", "remove a member; what it holds goes to others first", removeMember, changes, yields, long(removeHelp)),
 	}
 }
 
@@ -161,15 +208,21 @@ func (c *Call) databaseAndMember(ctx context.Context, database, server string) (
 	if err != nil {
 		return 0, m, err
 	}
+	db, err := c.databaseNamed(ctx, database)
+	return db, m, err
+}
+
+// databaseNamed finds a database by its id, or by the name of its person.
+func (c *Call) databaseNamed(ctx context.Context, database string) (note.DatabaseID, error) {
 	if db, err := note.ParseDatabaseID(database); err == nil {
-		return db, m, nil
+		return db, nil
 	}
 	t, err := c.Directory.Lookup(ctx, database)
 	if err != nil {
-		return 0, m, fmt.Errorf("database %q: %w", database, err)
+		return 0, fmt.Errorf("database %q: %w", database, err)
 	}
 	p, err := c.Directory.Person(ctx, t.ID)
-	return p.MailDatabase, m, err
+	return p.MailDatabase, err
 }
 
 func setMember(ctx context.Context, c *Call, a *ClusterSet) (Done, error) {
@@ -180,10 +233,13 @@ func setMember(ctx context.Context, c *Call, a *ClusterSet) (Done, error) {
 	if a.Threshold != nil && (*a.Threshold < 0 || *a.Threshold > 100) || a.MaxUsers != nil && *a.MaxUsers < 0 {
 		return Done{}, fmt.Errorf("%w: the threshold is 0 to 100, users are not negative", ErrUsage)
 	}
+	if a.Capacity != nil && (*a.Capacity < 0 || *a.Capacity > cluster.MaxCapacity) || len(a.Site) > 100 {
+		return Done{}, fmt.Errorf("%w: the capacity is 0 to %d, a site has 100 bytes at most", ErrUsage, cluster.MaxCapacity)
+	}
 	err = cluster.SetMember(ctx, c.Store, c.Who, m.ID, func(x *cluster.Member) error {
 		for _, f := range []struct {
 			to, from *int
-		}{{&x.Threshold, a.Threshold}, {&x.MaxUsers, a.MaxUsers}} {
+		}{{&x.Threshold, a.Threshold}, {&x.MaxUsers, a.MaxUsers}, {&x.Capacity, a.Capacity}} {
 			if f.from != nil {
 				*f.to = *f.from
 			}
@@ -194,27 +250,10 @@ func setMember(ctx context.Context, c *Call, a *ClusterSet) (Done, error) {
 		if a.Gateway != nil {
 			x.Gateway = *a.Gateway
 		}
+		if a.Site != "" {
+			x.Site = strings.TrimPrefix(a.Site, "-")
+		}
 		return nil
 	})
 	return Done{"member " + m.Name + " is changed"}, err
-}
-
-// memberState lets a member leave, or removes it: one that lives must have given everything away.
-func (c *Call) memberState(ctx context.Context, name string, state cluster.MemberState) (Done, error) {
-	m, err := c.memberNamed(ctx, name)
-	if err != nil {
-		return Done{}, err
-	}
-	if state == cluster.Removed {
-		for _, v := range c.Node.Status().Members {
-			if v.Name == m.Name && v.Alive && !c.Node.Left(m.ID) {
-				return Done{}, fmt.Errorf("%w: %s lives and holds databases: doublet cluster leave %s first, and wait until show cluster says that it has none", ErrUsage, m.Name, m.Name)
-			}
-		}
-	}
-	err = cluster.SetMember(ctx, c.Store, c.Who, m.ID, func(x *cluster.Member) error {
-		x.State = state
-		return nil
-	})
-	return Done{"member " + m.Name + " is " + string(state)}, err
 }

@@ -26,8 +26,10 @@ type Database struct {
 	Created time.Time `json:"created,omitzero"`
 	Quota   Limit     `json:"quota,omitempty" show:"always"`
 	Warning Limit     `json:"warning,omitempty"`
-	Access  []string  `json:"access,omitempty"`
-	Folders []Folder  `json:"folders,omitempty"`
+	// Acknowledge says when a change is acknowledged, "" for local.
+	Acknowledge string   `json:"acknowledge,omitempty"`
+	Access      []string `json:"access,omitempty"`
+	Folders     []Folder `json:"folders,omitempty"`
 }
 
 // Folder is a folder of a mail file.
@@ -56,12 +58,14 @@ type DatabaseList struct {
 
 // DatabaseSet are the arguments of db set; what is nil stays.
 type DatabaseSet struct {
-	Name    string   `json:"name" arg:"required" help:"id or title, or its owner's name"`
-	Title   *string  `json:"title" help:"new title"`
-	Quota   *Size    `json:"quota" help:"most bytes that it may hold, 0 for no limit"`
-	Warning *Size    `json:"warning" help:"size from which its owner is warned, 0 for none"`
-	Service *bool    `json:"service" help:"whether it is in service"`
-	Access  []string `json:"access" help:"name=level, such as Bob=Editor, or default=Reader; may be repeated"`
+	Name    string  `json:"name" arg:"required" help:"id or title, or its owner's name"`
+	Title   *string `json:"title" help:"new title"`
+	Quota   *Size   `json:"quota" help:"most bytes that it may hold, 0 for no limit"`
+	Warning *Size   `json:"warning" help:"size from which its owner is warned, 0 for none"`
+	Service *bool   `json:"service" help:"whether it is in service"`
+	// Acknowledge is about clusters.
+	Acknowledge *string  `json:"acknowledge" help:"when a change is acknowledged: local, cluster (a mate has it too; after a second without one all the same), or cluster-strict (not without one)"`
+	Access      []string `json:"access" help:"name=level, such as Bob=Editor, or default=Reader; may be repeated"`
 }
 
 func databases() []*Verb {
@@ -110,6 +114,9 @@ func (c *Call) databaseOf(ctx context.Context, i layout.Info) Database {
 	}
 	if !i.Owner.IsZero() {
 		d.Owner = c.nameOf(ctx, i.Owner)
+	}
+	if i.Ack != layout.AckLocal {
+		d.Acknowledge = i.Ack.String()
 	}
 	return d
 }
@@ -213,7 +220,17 @@ func databaseSet(ctx context.Context, c *Call, a *DatabaseSet) (Database, error)
 	if a.Service != nil && i.State == layout.PendingDelete {
 		return Database{}, fmt.Errorf("%w: the database was removed: undo brings it back", ErrUsage)
 	}
+	ack := i.Ack
+	if a.Acknowledge != nil {
+		known := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckStrict}
+		at := slices.IndexFunc(known, func(m layout.Ack) bool { return m.String() == *a.Acknowledge })
+		if at < 0 {
+			return Database{}, fmt.Errorf("%w: a change is acknowledged local, cluster or cluster-strict, not %q", ErrUsage, *a.Acknowledge)
+		}
+		ack = known[at]
+	}
 	err = c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) {
+		i.Ack = ack
 		assign(&i.Title, a.Title)
 		assign((*Size)(&i.Quota), a.Quota)
 		assign((*Size)(&i.Warning), a.Warning)
@@ -277,7 +294,7 @@ func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	if i.ID == directory.ID || i.Queue {
 		return Done{}, fmt.Errorf("%w: the server needs %s", ErrUsage, i.Title)
 	}
-	if p, err := c.Directory.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() {
+	if p, err := c.Directory.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() && !c.gone(ctx, &p) {
 		return Done{}, fmt.Errorf("%w: %s is the mail file of %s: remove the person instead", ErrUsage, i.Title, p.Name())
 	}
 	now := c.Env.Clock.Now().UTC().Format(time.RFC3339)

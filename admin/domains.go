@@ -210,7 +210,9 @@ func mailInSet(ctx context.Context, c *Call, a *MailInSet) (MailIn, error) {
 	m, err = c.Directory.SetMailIn(ctx, c.Who, m.ID, func(f *directory.MailInFields) error {
 		assign(&f.Name, a.Rename)
 		assign(&f.InternetAddress, a.Address)
-		assign(&f.Database, db)
+		if db != nil { // it is one of this place
+			f.Database, f.MailServer = *db, c.Directory.Self()
+		}
 		assign((*Size)(&f.SizeLimit), a.SizeLimit)
 		return nil
 	})

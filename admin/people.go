@@ -23,6 +23,7 @@ type User struct {
 	Names        []string      `json:"names,omitempty"`
 	Roles        []string      `json:"roles,omitempty"`
 	Database     string        `json:"database,omitempty"`
+	MailServer   string        `json:"mail_server,omitempty"` // the place: a cluster or a server
 	Quota        Limit         `json:"quota,omitempty" show:"always"`
 	Warning      Limit         `json:"warning,omitempty"`
 	SizeLimit    Limit         `json:"size_limit,omitempty"`
@@ -97,6 +98,7 @@ type UserAdd struct {
 	Quota     Size     `json:"quota" help:"most bytes of the mail file"`
 	Warning   Size     `json:"warning" help:"size of the mail file from which its owner is warned"`
 	SizeLimit Size     `json:"size_limit" help:"greatest message taken"`
+	Server    string   `json:"server" help:"server or cluster of the domain that is to have the mail file; without it, this one"`
 }
 
 // UserSet are the arguments of user set; what is nil stays.
@@ -171,10 +173,12 @@ func people() []*Verb {
 		define("user show", "show a person", func(ctx context.Context, c *Call, a *Named) (User, error) {
 			p, err := c.person(ctx, a.Name)
 			u := userOf(p)
+			u.MailServer = c.placeName(ctx, p.MailServer)
 			u.SendAs, u.OnBehalf = c.names(ctx, u.SendAs), c.names(ctx, u.OnBehalf)
 			return u, err
 		}),
 		define("user set", "change a person", userSet, changes),
+		define("user move", "bring a person's mail file to this server from another place of the domain, while it is in use", userMove, changes, serverOnly),
 		define("user remove", "remove a person; undo brings them back for 30 days", func(ctx context.Context, c *Call, a *Named) (Done, error) {
 			p, err := c.person(ctx, a.Name)
 			if err != nil {
@@ -247,17 +251,23 @@ func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
 			return User{}, fmt.Errorf("%w: %q gives no short name: give one with --short, or an address with --address", ErrUsage, a.Name)
 		}
 	}
+	server, err := c.placeNamed(ctx, a.Server)
+	if err != nil {
+		return User{}, err
+	}
 	p, err := c.Directory.AddPerson(ctx, c.Who, directory.PersonSpec{
 		PersonFields: directory.PersonFields{
 			FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailAddress: a.Alias, Roles: a.Role,
-			Quota: uint64(a.Quota), Warning: uint64(a.Warning), SizeLimit: uint64(a.SizeLimit),
+			Quota: uint64(a.Quota), Warning: uint64(a.Warning), SizeLimit: uint64(a.SizeLimit), MailServer: server,
 		},
 		Password: a.Password, Scram: c.scram(a.SCRAM),
 	})
 	if err == nil && a.Quota+a.Warning > 0 {
 		err = c.setQuota(p.MailDatabase, &a.Quota, &a.Warning)
 	}
-	return userOf(p), err
+	u := userOf(p)
+	u.MailServer = c.placeName(ctx, p.MailServer)
+	return u, err
 }
 
 // everything is how many entries a list verb gives where no limit is set.
@@ -280,7 +290,9 @@ func userList(ctx context.Context, c *Call, a *Listing) ([]User, error) {
 		list, next, err := c.Directory.ListPersons(ctx, a.Prefix, limit, after)
 		n := 0
 		for _, p := range list {
-			if u := userOf(p); a.finds(u.Name, u.Short, u.Address, u.Aliases, u.Names) {
+			u := userOf(p)
+			u.MailServer = c.placeName(ctx, p.MailServer)
+			if a.finds(u.Name, u.Short, u.Address, u.Aliases, u.Names) {
 				out = append(out, u)
 				n++
 			}

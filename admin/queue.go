@@ -13,6 +13,7 @@ import (
 // Queued is a message in mail.box.
 type Queued struct {
 	ID         string            `json:"id"`
+	Server     string            `json:"server,omitempty"`
 	From       string            `json:"from"`
 	Created    time.Time         `json:"created"`
 	Size       Size              `json:"size"`
@@ -108,8 +109,12 @@ func queueID(text string) (note.UNID, error) {
 	return id, nil
 }
 
-func queuedOf(e mail.Entry) Queued {
+// queuedOf shows a message; in a cluster also the server whose mail.box it waits in.
+func (c *Call) queuedOf(ctx context.Context, e mail.Entry) Queued {
 	q := Queued{ID: e.ID.String(), From: e.From.String(), Created: e.Created, Size: Size(e.Size), Reason: e.Reason}
+	if owner := c.Mail.OwnerOf(&e); !owner.IsZero() {
+		q.Server = c.nameOf(ctx, owner)
+	}
 	if e.Urgency != mail.Normal {
 		q.Urgency = e.Urgency.String()
 	}
@@ -145,7 +150,7 @@ func queueList(ctx context.Context, c *Call, a *QueueList) ([]Queued, error) {
 		}
 		for _, e := range list {
 			if len(out) < limit && a.fits(&e) {
-				out = append(out, queuedOf(e))
+				out = append(out, c.queuedOf(ctx, e))
 			}
 		}
 		if next == "" {
@@ -258,7 +263,7 @@ func queueShow(ctx context.Context, c *Call, a *QueueID) (Queued, error) {
 		return Queued{}, err
 	}
 	c.Mail.Known(ctx, &e)
-	q := queuedOf(e)
+	q := c.queuedOf(ctx, e)
 	q.Header = strings.ReplaceAll(string(header), "\r\n", "\n")
 	for _, r := range e.Recipients {
 		q.Recipients = append(q.Recipients, QueuedRecipient{r.Address, r.Name, string(r.State), r.Attempts, r.Next, r.Reply, r.Remote})

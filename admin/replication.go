@@ -149,7 +149,7 @@ func replication() []*Verb {
 			if err != nil {
 				return Replicated{}, err
 			}
-			job, err := c.job(&x.ConnectionFields)
+			job, err := c.job(ctx, &x.ConnectionFields, 0)
 			if err != nil {
 				return Replicated{}, err
 			}
@@ -197,7 +197,7 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 		return Connection{}, err
 	}
 	// What the client would refuse later is refused now.
-	job, err := c.job(&f)
+	job, err := c.job(ctx, &f, 0)
 	if err != nil {
 		return Connection{}, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
@@ -246,6 +246,9 @@ func (c *Call) connectionOf(x *directory.Connection) Connection {
 	if x.Every > 0 {
 		out.Every = x.Every.String()
 	}
+	if !x.Peer.IsZero() {
+		out.URL = "server of the domain"
+	}
 	if x.From != x.Until {
 		out.Between = fmt.Sprintf("%02d:%02d-%02d:%02d", x.From/60, x.From%60, x.Until/60, x.Until%60)
 	}
@@ -255,18 +258,25 @@ func (c *Call) connectionOf(x *directory.Connection) Connection {
 	return out
 }
 
-// job is what a connection asks for.
-func (s *System) job(f *directory.ConnectionFields) (*https.Job, error) {
+// job is what a connection asks for. turn says which it is of several runs: where several servers do, they take turns.
+func (s *System) job(ctx context.Context, f *directory.ConnectionFields, turn uint64) (*https.Job, error) {
+	if !f.Peer.IsZero() {
+		return s.peerJob(ctx, f, turn)
+	}
+	return s.jobOver(f, https.ClientOptions{URL: f.URL, User: f.User, Secret: f.Password, Fingerprint: f.Fingerprint})
+}
+
+func (s *System) jobOver(f *directory.ConnectionFields, o https.ClientOptions) (*https.Job, error) {
 	direction, err := https.ParseDirection(f.Direction)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
-	client, err := https.NewClient(s.Env, https.ClientOptions{URL: f.URL, User: f.User, Secret: f.Password, Fingerprint: f.Fingerprint})
+	client, err := https.NewClient(s.Env, o)
 	if err != nil {
 		return nil, err
 	}
 	j := &https.Job{
-		Client: client, Service: s.Replica, Store: s.Store, Databases: f.Databases, Direction: direction,
+		Client: client, Service: s.Replica, Store: s.Store, Databases: f.Databases, Direction: direction, Domain: o.TLS != nil, UntilFailure: o.TLS != nil,
 		Select: replica.Selection{Folders: f.Folders, MaxSize: f.MaxSize},
 	}
 	if f.Days > 0 {
@@ -322,7 +332,7 @@ func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, erro
 		URL: a.URL, User: a.User, Password: a.Password, Fingerprint: a.Fingerprint, Databases: nonEmpty(a.Database), Direction: a.Direction,
 		Folders: nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days,
 	}
-	job, err := c.job(&f)
+	job, err := c.job(ctx, &f, 0)
 	if err != nil {
 		return Replicated{}, fmt.Errorf("%w: %w", ErrUsage, err)
 	}

@@ -80,7 +80,7 @@ func (r *Replicator) look(ctx context.Context) error {
 	there := map[note.UNID]bool{}
 	for i := range list {
 		c := &list[i]
-		if c.Server != r.s.Name {
+		if !r.s.runsHere(ctx, c) {
 			continue
 		}
 		there[c.ID] = true
@@ -149,6 +149,9 @@ func (r *Replicator) start(ctx context.Context, x *run) {
 	fields := x.fields
 	ctx, x.cancel = context.WithCancel(ctx)
 	x.running, x.last, x.due = true, now, now.Add(max(fields.Every, time.Minute))
+	if !fields.Peer.IsZero() && fields.Every == 0 {
+		x.due = now // another server may do
+	}
 	r.wg.Add(1)
 	r.s.Env.Go("connection "+fields.Name, func() {
 		defer r.wg.Done()
@@ -161,7 +164,10 @@ func (r *Replicator) start(ctx context.Context, x *run) {
 }
 
 func (r *Replicator) once(ctx context.Context, x *run, fields *directory.ConnectionFields) {
-	job, err := r.s.job(fields)
+	r.mu.Lock()
+	turn := x.count
+	r.mu.Unlock()
+	job, err := r.s.job(ctx, fields, turn)
 	if err != nil {
 		r.told(ctx, x, fields, nil, err)
 		return

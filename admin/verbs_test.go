@@ -123,11 +123,18 @@ var script = []struct{ verb, args, want string }{
 	{"cluster token", `{}`, "!not found "},
 	{"show cluster", `{}`, "!"}, // of a running member: test/e2e TestCluster
 	{"show cluster databases", `{}`, "!"},
+	{"user move", `{"name":"ada"}`, "!"}, // of one of several servers: test/e2e TestDomain
+	{"show domain", `{}`, `[]`},          // of one of several servers: test/e2e TestDomain
+	{"server remove", `{"name":"two"}`, "!not found "},
+	{"server undo", `{"name":"two"}`, "!not found "},
 	{"cluster move", `{"database":"bo","server":"x"}`, "!"},
 	{"cluster replica", `{"database":"bo","server":"x","state":"out"}`, "!"},
 	{"cluster replica", `{"database":"bo","server":"x","state":"away"}`, "!usage "},
 	{"cluster set", `{"server":"x"}`, "!"},
 	{"cluster leave", `{"server":"x"}`, "!"},
+	{"show events", `{}`, "!"},
+	{"cluster balance", `{}`, "!"}, // test/e2e TestClusterOperated
+	{"cluster replicas", `{"database":"bo","number":"2"}`, "!"},
 	{"cluster remove", `{"server":"x"}`, "!"},
 	{"search status", `{}`, "!"},
 	{"search rebuild", `{}`, "!"},

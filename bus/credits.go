@@ -14,7 +14,7 @@ type Grant struct {
 }
 
 // DefaultGrant lets enough travel to keep a fast network full, and is little beside a store's caches.
-var DefaultGrant = Grant{Requests: 32, Bytes: 4 << 20}
+var DefaultGrant = Grant{Requests: 64, Bytes: 4 << 20}
 
 // maxWaiting bounds who waits for a credit of one mate.
 const maxWaiting = 4096

@@ -55,6 +55,11 @@ type Entry struct {
 	Replicas []Replica
 	// Deleted: the database is removed everywhere, for ever.
 	Deleted bool
+	// Wanted is how many replicas it is to have; 0: as many as the settings say.
+	Wanted int
+	// Toward is the server that the next replica goes to; it becomes first in the order where TowardFirst is set.
+	Toward      note.UNID
+	TowardFirst bool
 	// used are the slots that any replica ever had.
 	used uint16
 }
@@ -69,10 +74,15 @@ const (
 	itemOwner    = "Owner"
 	itemQueue    = "Queue"
 	itemDeleted  = "Deleted"
+	itemWanted   = "Replicas"
+	itemToward   = "Toward"
 	// itemReplica begins the names of the items of replicas, one for each that there ever was, so that two
 	// that are added on two sides merge: server in hex, dot, slot.
 	itemReplica = "Replica."
 )
+
+// towardFirst ends the item Toward where the server is to be first.
+const towardFirst = " first"
 
 // entryUNID is the document of a database.
 func entryUNID(db note.DatabaseID) note.UNID {
@@ -125,8 +135,13 @@ func (e *Entry) add(server note.UNID) (Replica, error) {
 	for _, o := range e.Replicas {
 		r.Order = max(r.Order, o.Order+1)
 	}
+	if e.TowardFirst && e.Toward == server && len(e.Replicas) > 0 {
+		r.Order = e.Replicas[0].Order - 1
+	}
+	e.Toward, e.TowardFirst = note.UNID{}, false
 	e.Replicas = append(e.Replicas, r)
 	e.used |= 1 << slot
+	e.sort()
 	return r, nil
 }
 
@@ -185,6 +200,18 @@ func (e *Entry) write(items note.Items) note.Items {
 	}
 	flag(itemQueue, e.Queue)
 	flag(itemDeleted, e.Deleted)
+	items = items.With(itemWanted, nil)
+	if e.Wanted > 0 {
+		items = items.With(itemWanted, note.Int(int64(e.Wanted)))
+	}
+	switch {
+	case e.Toward.IsZero():
+		text(itemToward, "")
+	case e.TowardFirst:
+		text(itemToward, e.Toward.String()+towardFirst)
+	default:
+		text(itemToward, e.Toward.String())
+	}
 	present := map[string]bool{}
 	for i := range e.Replicas {
 		r := &e.Replicas[i]
@@ -210,6 +237,11 @@ func readEntry(items note.Items) (*Entry, bool) {
 		Queue: items.Get(itemQueue).AsBool(), Deleted: items.Get(itemDeleted).AsBool(),
 	}
 	e.Owner, _ = note.ParseUNID(items.Get(itemOwner).AsText())
+	e.Wanted = int(min(note.Slots, max(0, items.Get(itemWanted).AsInt())))
+	toward, first := strings.CutSuffix(items.Get(itemToward).AsText(), towardFirst)
+	if e.Toward, err = note.ParseUNID(toward); err == nil {
+		e.TowardFirst = first
+	}
 	for _, it := range items {
 		rest, ok := strings.CutPrefix(it.Name, itemReplica)
 		if !ok {

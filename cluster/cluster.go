@@ -37,6 +37,8 @@ type Options struct {
 	Seeds []Member
 	// Workers is how many Cluster Replicators run for each mate (1).
 	Workers int
+	// Requests is how many requests to one mate the bus lets be under way (that of bus.DefaultGrant).
+	Requests int
 	// Replicas is how many replicas a database gets (2).
 	Replicas int
 	// ProbeEvery is the time between two probes (500 ms), DeadAfter how long a mate is silent before it
@@ -48,8 +50,14 @@ type Options struct {
 	Timeout time.Duration
 	// LeaveHome lets databases stay where they are when the server that comes first in their order is back.
 	LeaveHome bool
+	// Everywhere are databases of which every member has a replica, as of the two directories. Those that the cluster has not are made
+	// by the home of the Cluster Database Directory.
+	Everywhere []store.Create
 	// Local says which databases are this server's alone, beside those that always are.
 	Local func(*layout.Info) bool
+	// Vacate is called before the home of a database is handed over. It returns when whoever works on it here has come to an end,
+	// and begins nothing until resume is called. nil: nobody does.
+	Vacate func(ctx context.Context, db note.DatabaseID) (resume func(), err error)
 	// Load measures how busy the server is; Users says how many users it has.
 	Load  *Load
 	Users func() int
@@ -61,6 +69,9 @@ type Options struct {
 
 func (o *Options) fill(e *env.Env) {
 	o.Workers = min(max(o.Workers, 1), 16)
+	if o.Requests <= 0 {
+		o.Requests = bus.DefaultGrant.Requests
+	}
 	if o.Replicas <= 0 {
 		o.Replicas = 2
 	}
@@ -80,6 +91,9 @@ func (o *Options) fill(e *env.Env) {
 	}
 	if o.Users == nil {
 		o.Users = func() int { return 0 }
+	}
+	if o.Vacate == nil {
+		o.Vacate = func(context.Context, note.DatabaseID) (func(), error) { return func() {}, nil }
 	}
 	if o.Await == nil {
 		o.Await = awaiter(e.Clock)
@@ -123,9 +137,9 @@ type Node struct {
 	mending mending
 	// deciding is held over a Decide; one that comes meanwhile returns at once.
 	deciding sync.Mutex
-	// wake fires when a Decide is due, moved when a mate has confirmed something, touched when a database was
-	// put in line though it has not changed.
-	wake, moved, touched signal
+	// wake fires when a Decide is due, heard when a mate has given a sign of life.
+	wake, heard   signal
+	confirmations confirmations
 
 	mu  sync.Mutex
 	dir *directory.Directory
@@ -140,6 +154,13 @@ type Node struct {
 	serving    bool
 	// stale says that databases may have come or gone here.
 	stale bool
+	// used says how much the databases here are used: sampled and kept at those times.
+	used          map[note.DatabaseID]*used
+	sampled, kept time.Time
+	remembers     Remembers
+	events        events
+	// filled is when it was looked last for a server that has too little.
+	filled time.Time
 }
 
 // catalog is the Cluster Database Directory in memory.
@@ -176,12 +197,11 @@ func New(e *env.Env, s *store.Store, b bus.Bus, r *replica.Service, o Options) *
 	n := &Node{
 		opt: o, env: e, store: s, bus: b, reps: r, self: b.Self(), boot: e.Uint64() | 1, start: e.Clock.Now(),
 		members: map[note.UNID]Member{}, peers: map[note.UNID]*peer{}, held: map[note.DatabaseID]*held{},
-		places: map[note.DatabaseID]cachedPlace{}, stale: true,
+		places: map[note.DatabaseID]cachedPlace{}, stale: true, used: map[note.DatabaseID]*used{},
 		catalog: catalog{entries: map[note.DatabaseID]*Entry{}, split: map[note.ID]bool{}},
 	}
 	n.wake.init()
-	n.moved.init()
-	n.touched.init()
+	n.heard.init()
 	n.stat.init(n, o.Stats)
 	s.WatchInfos(func(note.DatabaseID) {
 		n.mu.Lock()
@@ -230,6 +250,9 @@ func (n *Node) ask(ctx context.Context, to note.UNID, verb string, body []byte) 
 }
 
 // name is what people call a server.
+// Name is what the cluster calls this server.
+func (n *Node) Name() string { return n.name(n.self) }
+
 func (n *Node) name(id note.UNID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -244,8 +267,19 @@ func (n *Node) clustered(i *layout.Info) bool {
 	return i.Kind != replica.Kind && (n.opt.Local == nil || !n.opt.Local(i))
 }
 
-// everywhere says whether every member has a replica: the two directories.
-func everywhere(db note.DatabaseID) bool { return db == ID || db == directory.ID }
+// isDirectory says whether a database is one of the two without which a server is no member.
+func isDirectory(db note.DatabaseID) bool { return db == ID || db == directory.ID }
+
+// everywhere says whether every member has a replica.
+func (n *Node) everywhere(db note.DatabaseID) bool {
+	return isDirectory(db) || slices.ContainsFunc(n.opt.Everywhere, func(c store.Create) bool { return c.ID == db })
+}
+
+// takes says whether a mate's program has replicas of a database: an older one keeps to itself what stands in those that every
+// member has. Under mu.
+func (n *Node) takes(p *peer, db note.DatabaseID) bool {
+	return isDirectory(db) || !n.everywhere(db) || p != nil && p.hello.common
+}
 
 // signal wakes whoever waits for something to change.
 type signal struct {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"doublet/env"
@@ -18,7 +19,9 @@ func (n *Node) Confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) e
 	done := func() bool { return n.confirmed(ids, seq) }
 	ok := done()
 	if !ok && n.anybody(ids) {
-		ok = n.opt.Await(ctx, n.opt.AckLimit, n.moved.next, done)
+		reached, stop := n.confirmations.wait(ids)
+		ok = n.opt.Await(ctx, n.opt.AckLimit, reached.next, done)
+		stop()
 	}
 	if ok {
 		n.stat.acknowledged.Inc()
@@ -37,7 +40,7 @@ func (n *Node) Confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) e
 // store.Options.Admit asks. Nothing was changed then.
 func (n *Node) Admit(ctx context.Context, ids []note.DatabaseID) error {
 	done := func() bool { return n.ready(ids) }
-	if done() || n.opt.Await(ctx, n.opt.AckLimit, n.moved.next, done) {
+	if done() || n.opt.Await(ctx, n.opt.AckLimit, n.heard.next, done) {
 		return nil
 	}
 	n.stat.ackRefused.Inc()
@@ -117,6 +120,46 @@ func (n *Node) strict(ids []note.DatabaseID) bool {
 		}
 	}
 	return false
+}
+
+// confirmations wakes who waits for a mate's word about databases, and nobody else: many wait, each for one of many.
+type confirmations struct {
+	mu sync.Mutex
+	by map[note.DatabaseID]map[*signal]struct{}
+}
+
+// wait gives the signal that fires when one of the databases has reached a mate, until stop is called.
+func (c *confirmations) wait(ids []note.DatabaseID) (s *signal, stop func()) {
+	s = &signal{}
+	s.init()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = make(map[note.DatabaseID]map[*signal]struct{})
+	}
+	for _, db := range ids {
+		if c.by[db] == nil {
+			c.by[db] = make(map[*signal]struct{})
+		}
+		c.by[db][s] = struct{}{}
+	}
+	return s, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, db := range ids {
+			if delete(c.by[db], s); len(c.by[db]) == 0 {
+				delete(c.by, db)
+			}
+		}
+	}
+}
+
+func (c *confirmations) fire(db note.DatabaseID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for s := range c.by[db] {
+		s.fire()
+	}
 }
 
 // awaiter waits on a clock.

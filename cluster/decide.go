@@ -13,6 +13,8 @@ type standing struct {
 	self   bool
 	// out: it may not become home (out of service, pending delete, damaged, or its server leaves).
 	out bool
+	// goes: ours is pending delete, and so out, unless it is the last that has what all should.
+	goes bool
 	// live: its server answers us. gone: nobody whom we hear has heard of it for long enough.
 	live, gone bool
 	// known: it told where it stands since it came to life, or since the home was lost.
@@ -117,6 +119,7 @@ const stainedPatience = 5 * time.Minute
 //     knows of more. If the others do not come in time, or have lost what they had, it begins a new term:
 //     they may have led meanwhile.
 //   - One whose disk was lost or set back does not lead before it has met a home, or has waited for long.
+//   - One that is pending delete leads only where no other that lives has what it has.
 //   - A home that nobody hears is followed by the first replica in order, of those that live and know
 //     most, in a new term.
 func decide(q *question) (verdict, note.UNID) {
@@ -154,13 +157,24 @@ func decide(q *question) (verdict, note.UNID) {
 		}
 		return rest, note.UNID{}
 	}
-	if self.out || q.stained && q.waited < stainedPatience {
+	if self.out && !(self.goes && q.last(self)) || q.stained && q.waited < stainedPatience {
 		return wait, note.UNID{}
 	}
 	if own == top && top.home() == self.slot {
 		return q.ours(self), note.UNID{}
 	}
 	return q.theirs(self, top.home()), note.UNID{}
+}
+
+// last says whether nobody else has what our replica has: each other one lives and has lost it, or has not got all of it yet,
+// or is gone.
+func (q *question) last(self *standing) bool {
+	for i := range q.replicas {
+		if r := &q.replicas[i]; !r.self && !r.gone && !(r.live && r.known && (r.bereft || behind(&r.at, &self.at))) {
+			return false
+		}
+	}
+	return true
 }
 
 // ours decides for a database whose record says that we are its home, and that nobody leads.

@@ -17,7 +17,7 @@ func at(terms int, slot uint8, counter int) note.ModSeq {
 func server(n byte) note.UNID { return note.UNID{n} }
 
 // replicas reads a line of the table: a replica for each word, in order of preference, with its slot
-// and flags. s self, l live, g gone, k known, L leads, o out, b bereft.
+// and flags. s self, l live, g gone, k known, L leads, o out, b bereft, p pending delete.
 func replicas(t *testing.T, line string, last ...note.ModSeq) []standing {
 	t.Helper()
 	var out []standing
@@ -39,6 +39,8 @@ func replicas(t *testing.T, line string, last ...note.ModSeq) []standing {
 				r.out = true
 			case 'b':
 				r.bereft = true
+			case 'p':
+				r.out, r.goes = true, true
 			case 'd': // not heard, and not sure to be dead
 			default:
 				t.Fatalf("flag %c", c)
@@ -74,6 +76,12 @@ func TestDecide(t *testing.T) {
 		{"the home is dead", "Ag Bs", []note.ModSeq{one, one}, false, false, 0, takeOver, 0},
 		{"the home is dead, we have just started", "Ag Bs", []note.ModSeq{one, one}, true, false, 0, wait, 0},
 		{"the home is dead, and we are out of service", "Ag Bso", []note.ModSeq{one, one}, false, false, 0, wait, 0},
+		{"the home has lost all, and ours is pending delete", "Akob Bsp", []note.ModSeq{0, one}, false, false, patience, takeOver, 0},
+		{"the home is dead, and ours is pending delete", "Ag Bsp", []note.ModSeq{one, one}, false, false, 0, takeOver, 0},
+		{"the home is silent, and ours is pending delete", "Ad Bsp", []note.ModSeq{one, one}, false, false, time.Hour, wait, 0},
+		{"the home is dead, another has all, and ours is pending delete", "Ag Bsp Ck", []note.ModSeq{one, one, one}, false, false, time.Hour, wait, 0},
+		{"the home is dead, another has not all, and ours is pending delete", "Ag Bsp Ck", []note.ModSeq{one, one, one - 1}, false, false, 0, takeOver, 0},
+		{"we are the home by record, all others have lost all, and ours is pending delete", "Asp Bkob", []note.ModSeq{one, 0}, false, false, 0, takeOver, 0},
 		{"the home is damaged", "Ako Bs", []note.ModSeq{one, one}, false, false, 0, takeOver, 0},
 		{"the home is being taken out of service and still leads", "AkoL Bs", []note.ModSeq{one, one}, false, false, 0, rest, 0},
 		{"first in order among equals", "Ag Bs Ck", []note.ModSeq{one, one, one}, false, false, 0, takeOver, 0},

@@ -40,6 +40,8 @@ type held struct {
 	route note.UNID
 	// uses counts who has it open here.
 	uses int
+	// stays is until when it is not tried again to move it where it belongs.
+	stays time.Time
 }
 
 // heldIDs lists what is held, ascending. Under mu. The list must not be changed.
@@ -96,7 +98,8 @@ func (n *Node) refreshCatalog(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if e, ok := readEntry(c.Content.Items); ok {
+			// An older program has entered what is each server's own.
+			if e, ok := readEntry(c.Content.Items); ok && n.clustered(&layout.Info{ID: e.ID, Kind: e.Kind, Queue: e.Queue}) {
 				list = append(list, seen{id, e, len(c.Tree.Conflicts()) > 0})
 			}
 		}

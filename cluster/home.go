@@ -25,8 +25,10 @@ func (n *Node) Decide(ctx context.Context) error {
 		n.refreshMembers(ctx), n.join(ctx), n.refreshCatalog(ctx), n.unite(ctx), n.holdAll(ctx), n.settle(ctx),
 	}
 	n.reroute()
-	errs = append(errs, n.cleanse(ctx), n.arrange(ctx))
+	errs = append(errs, n.cleanse(ctx), n.makeEverywhere(), n.arrange(ctx), n.fill(ctx))
 	n.catchUp()
+	n.sampleDue()
+	n.watch()
 	return errors.Join(errs...)
 }
 
@@ -137,6 +139,7 @@ func (n *Node) question(db note.DatabaseID) (q question, ok bool) {
 		if s.self {
 			s.live, s.known, s.leads, s.at = true, true, h.leads, h.pos.Ledger
 			s.out = s.out || h.out
+			s.goes = r.State == Deleting && !h.out
 			if last := len(e.Replicas) == 1; last && !h.out {
 				s.out = false // nobody else can be
 			}
@@ -482,7 +485,6 @@ func (n *Node) learn(mate note.UNID, list []told) {
 // touch puts a database in line for a mate. Under mu.
 func (n *Node) touch(p *peer, h *held) {
 	p.reps[share(h.db, len(p.reps))].touch(h.db, h.queue)
-	n.touched.fire()
 }
 
 // touchAll puts a database in line for every mate that has a replica.

@@ -66,7 +66,7 @@ func (n *Node) join(ctx context.Context) error {
 		}
 		n.mu.Lock()
 		for _, e := range list {
-			if _, on := n.catalog.entries[e.ID].on(n.self); everywhere(e.ID) && !on {
+			if _, on := n.catalog.entries[e.ID].on(n.self); isDirectory(e.ID) && !on {
 				n.catalog.put(e)
 				n.stale = true
 			}
@@ -96,7 +96,7 @@ func (n *Node) answerJoin(_ context.Context, from bus.ServerID, _ []byte) ([]byt
 	var list []*Entry
 	for _, db := range n.catalog.ids() {
 		e := n.catalog.entries[db]
-		if _, on := e.On(from); on && everywhere(db) {
+		if _, on := e.On(from); on && isDirectory(db) {
 			list = append(list, e)
 		}
 	}

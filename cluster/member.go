@@ -22,7 +22,7 @@ const (
 	// Leaving ones give away what they hold: they get nothing new, and lead nothing that another can.
 	Leaving MemberState = "leaving"
 	// Removed ones are members no more: the others do not speak with them.
-	Removed MemberState = "removed"
+	Removed MemberState = directory.StateRemoved
 )
 
 // Member is a server of the cluster, as its server document in the directory says.
@@ -38,19 +38,35 @@ type Member struct {
 	Restricted bool
 	// Gateway: it holds the two directories and nothing else.
 	Gateway bool
+	// Capacity is what it can take in percent of an ordinary member; 0: 100.
+	Capacity int
+	// Site is where it stands: replicas of a database go to different sites where there are some.
+	Site string
+}
+
+// MaxCapacity is the most that a member can take, in percent of an ordinary one.
+const MaxCapacity = 10_000
+
+func (m *Member) capacity() int {
+	if m.Capacity <= 0 {
+		return 100
+	}
+	return min(m.Capacity, MaxCapacity)
 }
 
 // The items of a server document that are the cluster's; the directory keeps what it does not know.
 const (
-	itemCluster    = "ClusterName"
-	itemState      = "ClusterState"
-	itemKey        = "ClusterKey"
+	itemCluster    = directory.ItemCluster
+	itemState      = directory.ItemState
+	itemKey        = directory.ItemKey
 	itemRoute      = "ClusterRoute"
 	itemDirect     = "ClusterAddress"
 	itemThreshold  = "AvailabilityThreshold"
 	itemMaxUsers   = "MaxUsers"
 	itemRestricted = "Restricted"
 	itemGateway    = "Gateway"
+	itemCapacity   = "Capacity"
+	itemSite       = "Site"
 )
 
 func (m *Member) write(items note.Items) note.Items {
@@ -69,6 +85,8 @@ func (m *Member) write(items note.Items) note.Items {
 	set(itemMaxUsers, note.Int(int64(m.MaxUsers)), m.MaxUsers != 0)
 	set(itemRestricted, note.Bool(true), m.Restricted)
 	set(itemGateway, note.Bool(true), m.Gateway)
+	set(itemCapacity, note.Int(int64(m.Capacity)), m.Capacity != 0)
+	set(itemSite, note.Text(m.Site), m.Site != "")
 	return items
 }
 
@@ -79,6 +97,7 @@ func readMember(id note.UNID, name string, items note.Items) (m Member, ok bool)
 		Cluster: items.Get(itemCluster).AsText(), State: MemberState(items.Get(itemState).AsText()),
 		Threshold: int(min(100, max(0, items.Get(itemThreshold).AsInt()))), MaxUsers: int(max(0, items.Get(itemMaxUsers).AsInt())),
 		Restricted: items.Get(itemRestricted).AsBool(), Gateway: items.Get(itemGateway).AsBool(),
+		Capacity: int(min(MaxCapacity, max(0, items.Get(itemCapacity).AsInt()))), Site: items.Get(itemSite).AsText(),
 	}
 	// A key that is none fits no certificate: the server is refused, and the others go on.
 	m.Key, _ = bus.ParseKey(items.Get(itemKey).AsText())

@@ -99,6 +99,14 @@ func (n *Node) Elsewhere(db note.DatabaseID) bool {
 	return d == nil || d.shared && !d.leads
 }
 
+// Known says that the cluster has a database, here or elsewhere.
+func (n *Node) Known(db note.DatabaseID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.catalog.entries[db]
+	return e != nil && !e.Deleted
+}
+
 // Holders lists the mates that live and have a replica of a database, in order of preference. Where nobody has one
 // yet it is the server that leads the directory.
 func (n *Node) Holders(db note.DatabaseID) []note.UNID {
@@ -151,7 +159,7 @@ func (n *Node) answerWhere(_ context.Context, _ bus.ServerID, body []byte) ([]by
 }
 
 // Open is asked by a door before it opens a database for a user. It says where the user is served: by the
-// home, unless that is busy, full, restricted, or not where the database belongs, nobody has the database
+// home, unless that is busy, full, without room, restricted, or not where the database belongs, nobody has the database
 // open, and another replica can take it; then the database moves first.
 func (n *Node) Open(ctx context.Context, db note.DatabaseID) (Place, error) {
 	n.stat.opens.Inc()
@@ -208,7 +216,7 @@ type why uint8
 const (
 	notMoved why = iota
 	balanced     // the server is busy
-	closed       // the server takes no users, or the replica is out of service
+	closed       // the server takes no users or has no room, or the replica is out of service
 	returned     // its own server is back
 )
 
@@ -265,7 +273,7 @@ func (n *Node) better(db note.DatabaseID) (to note.UNID, reason why, must bool) 
 		reason, must = closed, true
 	case me.Restricted || mate.full:
 		reason, must = closed, true
-	case me.State == Leaving:
+	case me.State == Leaving, mate.noRoom: // with a full disk it could be read here, and not more
 		reason = closed
 	case mate.busy():
 		reason = balanced
@@ -278,11 +286,12 @@ func (n *Node) better(db note.DatabaseID) (to note.UNID, reason why, must bool) 
 	best := -1
 	for i, r := range e.Replicas {
 		p := n.peers[r.Server]
-		if p == nil || !p.alive || r.State != Serving || n.members[r.Server].State != Active || !p.hello.takesUsers() || h.told[r.Server].out {
+		t := h.told[r.Server]
+		if p == nil || !p.alive || r.State != Serving || n.members[r.Server].State != Active || !p.hello.takesUsers() || t.out || t.filling() {
 			continue
 		}
 		if reason == returned {
-			if i == 0 {
+			if i == 0 && !t.at.IsZero() {
 				to = r.Server
 			}
 			break
@@ -298,6 +307,11 @@ func (n *Node) better(db note.DatabaseID) (to note.UNID, reason why, must bool) 
 		return to, notMoved, false
 	}
 	return to, reason, must
+}
+
+// filling says of a replica that it has not been whole yet: who opens the database would wait for all of it.
+func (t *toldAt) filling() bool {
+	return t.missing || !t.at.IsZero() && (t.pos.Last == 0 || t.pos.Partial)
 }
 
 // countOpen counts opens that did not come to the server where the database belongs.
@@ -337,10 +351,17 @@ func (n *Node) Use(db note.DatabaseID) (release func()) {
 // first, and it goes on where we stop. Where that fails we lead on, or, if it is not known whether the
 // other leads, nobody does until that is.
 func (n *Node) HandOver(ctx context.Context, db note.DatabaseID, to note.UNID) error {
+	within, cancel := context.WithTimeout(ctx, vacateWithin)
+	resume, err := n.opt.Vacate(within, db)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer resume()
 	if !n.take(db) {
 		return ErrBusy
 	}
-	err := n.handOver(ctx, db, to)
+	err = n.handOver(ctx, db, to)
 	_, err2 := n.stood(ctx, db)
 	n.release(db)
 	n.wake.fire()
@@ -352,6 +373,9 @@ func (n *Node) handOver(ctx context.Context, db note.DatabaseID, to note.UNID) e
 		return store.ErrNotHome
 	}
 	bring := func() error {
+		if !n.mayFollow(ctx, db) {
+			return fmt.Errorf("%w: what left the queue has not reached every mate", ErrBusy)
+		}
 		_, err := replica.Send(ctx, n.reps.As(note.System), n.remote(to), db, replica.SendOptions{From: n.name(n.self), To: n.name(to)})
 		n.reps.Done(err)
 		return err
@@ -401,6 +425,9 @@ func (n *Node) Move(ctx context.Context, db note.DatabaseID, to note.UNID) error
 	err := n.edit(ctx, db, func(e *Entry) error {
 		if _, on := e.On(to); !on {
 			return fmt.Errorf("%w: %s has no replica of database %s", store.ErrNotFound, n.name(to), db)
+		}
+		if e.Queue && !e.Owner.IsZero() && e.Owner != to {
+			return fmt.Errorf("database %s is the queue of %s: its home stays there", db, n.name(e.Owner))
 		}
 		first := e.Replicas[0].Order
 		e.set(to, func(r *Replica) { r.Order = first - 1 })

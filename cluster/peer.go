@@ -24,6 +24,9 @@ type peer struct {
 	helloAt time.Time
 	reps    []*replicator
 	queue   *queueStats
+	// known is what is remembered of its replicas, objects how much of large parts it is sent at a time.
+	known   knowledge
+	objects *bus.Credits
 	// goal is the sequence that it must have reached to have caught up since it came back; 0: not known yet.
 	goal   uint64
 	caught bool
@@ -49,9 +52,11 @@ func (n *Node) setMembers(list []Member) {
 		if id == n.self || n.peers[id] != nil {
 			continue
 		}
-		p := &peer{id: id, since: n.now(), queue: n.stat.mate(&m)}
+		p := &peer{
+			id: id, since: n.now(), queue: n.stat.mate(&m), objects: bus.NewCredits(bus.Grant{Requests: n.opt.Requests, Bytes: objectsAtOnce}),
+		}
 		for w := range n.opt.Workers {
-			p.reps = append(p.reps, newReplicator(id, w, n.opt.Workers, n.store, n.env.Clock, n, p.queue))
+			p.reps = append(p.reps, newReplicator(id, w, n.opt.Workers, lanes(n.opt.Workers, n.opt.Requests), n.store, n.env.Clock, n, p.queue))
 		}
 		n.peers[id] = p
 	}
@@ -132,6 +137,7 @@ func (n *Node) ProbeMate(ctx context.Context, id note.UNID) {
 		n.stat.probeErrors.Inc()
 	} else {
 		p.heard, p.rtt = n.now(), rtt
+		n.heard.fire()
 	}
 	n.judgePeer(p)
 	mine := n.hello(p)
@@ -163,6 +169,7 @@ func (n *Node) hello(to *peer) hello {
 		version: Version, boot: n.boot, incarnation: n.store.Incarnation(), serving: n.serving, restricted: me.Restricted,
 		full: me.MaxUsers > 0 && users >= me.MaxUsers, index: uint8(n.opt.Load.Index()), threshold: uint8(me.Threshold),
 		users: uint32(max(0, users)), databases: uint32(len(n.held)), caught: to != nil && to.caught,
+		clock: n.now().UnixMilli(), flush: n.events.flush, noRoom: n.events.noRoom, common: len(n.opt.Everywhere) > 0,
 	}
 	for _, x := range n.held {
 		if x.leads {
@@ -190,6 +197,7 @@ func (n *Node) met(p *peer, h *hello) {
 
 // returned begins to compare everything with a mate that came back. Under mu.
 func (n *Node) returned(p *peer) {
+	p.known.forget()
 	p.goal, p.caught = 0, false
 	for _, h := range n.held {
 		if t, ok := h.told[p.id]; ok {

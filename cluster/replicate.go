@@ -15,23 +15,29 @@ import (
 	"doublet/store"
 )
 
-// Replicate is a step of one Cluster Replicator: it sends what waits for a mate. It says whether there was
-// anything to do. A mate that does not live gets nothing.
+// Replicate is a step of one Cluster Replicator: it sends what waits for a mate, one database after the other. It says whether
+// there was anything to do. A mate that does not live gets nothing.
 func (n *Node) Replicate(ctx context.Context, mate note.UNID, worker int) (progress bool, err error) {
-	n.mu.Lock()
-	p := n.peers[mate]
-	if p == nil || !p.alive || worker >= len(p.reps) {
-		n.mu.Unlock()
+	r, alive := n.replicator(mate, worker)
+	if !alive {
 		return false, nil
 	}
-	r := p.reps[worker]
-	n.mu.Unlock()
-	progress, err = r.step(ctx)
-	if progress {
-		n.moved.fire()
-	}
-	return progress, err
+	return r.step(ctx, inline)
 }
+
+// replicator is one Cluster Replicator, nil where there is none, and whether its mate lives.
+func (n *Node) replicator(mate note.UNID, worker int) (r *replicator, alive bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.peers[mate]
+	if p == nil || worker >= len(p.reps) {
+		return nil, false
+	}
+	return p.reps[worker], p.alive
+}
+
+// reached implements job.
+func (n *Node) reached(_ note.UNID, db note.DatabaseID) { n.confirmations.fire(db) }
 
 // Workers is how many Cluster Replicators there are for each mate.
 func (n *Node) Workers() int { return n.opt.Workers }
@@ -57,7 +63,7 @@ func (n *Node) wants(mate note.UNID, db note.DatabaseID) (yes, queue bool) {
 	if h == nil || e == nil {
 		return false, false
 	}
-	if _, on := e.On(mate); !on {
+	if _, on := e.On(mate); !on || !n.takes(n.peers[mate], db) {
 		return false, false
 	}
 	return h.leads || h.route.IsZero() || h.route == mate, h.queue
@@ -111,6 +117,31 @@ func (n *Node) cleared(seq uint64) bool {
 		}
 	}
 	return true
+}
+
+// clearWithin is how long a hand-over of a queue waits for what left it, clearPoll how often it looks.
+const (
+	clearWithin = 5 * time.Second
+	clearPoll   = 20 * time.Millisecond
+)
+
+// mayFollow says, of a queue that is to be handed over, that word of what left it may go with it: as with every other page of a
+// queue, once what was put elsewhere in the same commits is cleared. Of other databases it says so at once.
+func (n *Node) mayFollow(ctx context.Context, db note.DatabaseID) bool {
+	n.mu.Lock()
+	h := n.held[db]
+	queue := h != nil && h.queue
+	n.mu.Unlock()
+	if !queue {
+		return true
+	}
+	seq := n.store.Now().Seq
+	poll := func() <-chan struct{} {
+		c := make(chan struct{})
+		n.env.Clock.AfterFunc(clearPoll, func() { close(c) })
+		return c
+	}
+	return n.opt.Await(ctx, clearWithin, poll, func() bool { return n.cleared(seq) })
 }
 
 // safeFor looks through the databases of a dead mate whose replicator has not read so far.
@@ -184,17 +215,17 @@ func (n *Node) unnumbered(ctx context.Context, db note.DatabaseID) (yes bool, er
 }
 
 // send implements job.
-func (n *Node) send(ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq) error {
+func (n *Node) send(ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq, afresh bool) error {
 	if yes, _ := n.wants(mate, db); !yes {
 		return nil
 	}
 	n.mu.Lock()
-	h := n.held[db]
+	h, p := n.held[db], n.peers[mate]
 	out := h == nil || h.out
 	leads := h != nil && h.leads
 	alone := h != nil && !h.shared
 	n.mu.Unlock()
-	if out || alone {
+	if out || alone || p == nil {
 		return nil // damaged: nothing can be read; it is put in line again when it is back
 	}
 	if !leads {
@@ -204,8 +235,10 @@ func (n *Node) send(ctx context.Context, mate note.UNID, db note.DatabaseID, unt
 		}
 	}
 	local := replica.Side(n.reps.As(note.System))
+	var bounded upTo
 	if until != 0 && leads {
-		local = &upTo{Side: local, until: until}
+		bounded = upTo{Side: local, until: until}
+		local = &bounded
 	}
 	var before store.Position
 	if leads {
@@ -214,13 +247,20 @@ func (n *Node) send(ctx context.Context, mate note.UNID, db note.DatabaseID, unt
 			return err
 		}
 	}
-	res, err := replica.Send(ctx, local, n.remote(mate), db, replica.SendOptions{From: n.name(n.self), To: n.name(mate)})
+	known := p.known.of(db)
+	if afresh {
+		known.Forget()
+	}
+	res, err := replica.Send(ctx, local, n.remote(mate), db, replica.SendOptions{
+		From: n.name(n.self), To: n.name(mate), Known: known, Objects: objectsAtOnce / maxLanes, Room: p.room,
+	})
 	n.reps.Done(err)
+	n.setAside(mate, db, res.Refused, err)
 	if len(res.Refused) > 0 {
 		n.log(slog.LevelWarn, "notes are set aside", "database", db.String(), "mate", n.name(mate), "notes", len(res.Refused), "first", res.Refused[0].UNID.String(), "why", res.Refused[0].Text)
 	}
 	switch {
-	case err == nil && leads && until == 0:
+	case err == nil && leads && (until == 0 || before.Last <= until && !bounded.beyond):
 		n.has(mate, db, &before)
 		return nil
 	case err == nil:
@@ -270,11 +310,14 @@ func (n *Node) relays(db note.DatabaseID, mate note.UNID) bool {
 type upTo struct {
 	replica.Side
 	until note.ModSeq
+	// beyond: the mate knew later ones already; whether they are ours was not looked at.
+	beyond bool
 }
 
 // Ledger implements replica.Side.
 func (u *upTo) Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID, most int64) (*replica.LedgerPage, error) {
 	if since.Last >= u.until && len(again) == 0 {
+		u.beyond = u.beyond || since.Last > u.until
 		return &replica.LedgerPage{LedgerPage: store.LedgerPage{From: since.Last, To: since.Last}}, nil
 	}
 	p, err := u.Side.Ledger(ctx, db, since, again, most)

@@ -15,9 +15,14 @@ import (
 
 // Bounds of a Cluster Replicator.
 const (
-	// maxTake is how many feed entries one step reads, maxSend how many databases it sends.
+	// maxTake is how many feed entries one step reads, maxSend how many databases it begins to send.
 	maxTake = 1000
 	maxSend = 64
+	// maxLanes is how many databases one Cluster Replicator has under way at a time at most: their changes travel together, and
+	// share the flushes of the mate's disk.
+	maxLanes = 32
+	// cursorEvery is how often the cursor is saved while there is work: after a restart all is compared anyway.
+	cursorEvery = time.Second
 	// maxWaiting bounds the databases that wait; beyond it the feed keeps them.
 	maxWaiting = 20_000
 	// The pause before a database that failed is sent again, doubled each time.
@@ -29,6 +34,7 @@ const (
 type feed interface {
 	Feed(c store.Cursor, fn func(store.Change) bool) (store.Cursor, error)
 	Now() store.Cursor
+	FeedMoved(c store.Cursor) <-chan struct{}
 	SaveCursor(consumer string, c store.Cursor) error
 	LoadCursor(consumer string) (store.Cursor, error)
 }
@@ -38,8 +44,11 @@ type feed interface {
 type job interface {
 	// wants says whether the mate is to get a database's changes from here, and whether that is a queue.
 	wants(mate note.UNID, db note.DatabaseID) (yes, queue bool)
-	// send brings the mate's replica up to ours. until, where it is not 0, is the MODSEQ to stop at.
-	send(ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq) error
+	// send brings the mate's replica up to ours. until, where it is not 0, is the MODSEQ to stop at. afresh says that what is
+	// remembered of the mate's replica may be wrong. It is called for many databases at a time, for each once.
+	send(ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq, afresh bool) error
+	// reached says that a database has been brought up to ours.
+	reached(mate note.UNID, db note.DatabaseID)
 	// stands is where the ledger of a database stands.
 	stands(db note.DatabaseID) note.ModSeq
 	// cleared says whether what the removals of queues up to a sequence stand for is safe elsewhere.
@@ -53,7 +62,8 @@ type job interface {
 var errMate = errors.New("the mate does not answer")
 
 // replicator is one Cluster Replicator: it brings the changes of its share of the databases to one mate.
-// The store's feed is its queue, read at a cursor of its own; in memory it holds which databases wait.
+// The store's feed is its queue, read at a cursor of its own; in memory it holds which databases wait. Several
+// databases are under way at a time, each of them once: within a database order is kept.
 //
 // Invariant: every change up to read of a database that the mate holds has reached it, or its database
 // waits, or lies in the part that a sweep has not come to yet. The saved cursor lies below every change
@@ -61,16 +71,23 @@ var errMate = errors.New("the mate does not answer")
 type replicator struct {
 	mate            note.UNID
 	worker, workers int
+	lanes           int
 	feed            feed
 	clock           env.Clock
 	job             job
 	queue           *queueStats
+	// wake fires when a database is under way no more, or was put in line though it has not changed, and when all are to be compared.
+	wake signal
 
-	mu      sync.Mutex
-	busy    bool // a step is under way
-	loaded  bool
-	read    store.Cursor
+	mu     sync.Mutex
+	busy   bool // a step is under way
+	under  int  // so many databases are under way
+	down   error
+	loaded bool
+	read   store.Cursor
+	// saved is the cursor as it was saved last, at savedAt.
 	saved   uint64
+	savedAt time.Time
 	waiting map[note.DatabaseID]*task
 	line    []*task // in order of arrival
 	// sweeping says that all databases from next on are to be compared with the mate; sweeps counts how
@@ -89,19 +106,27 @@ type task struct {
 	// touched: it waits for another reason than a change. again: that came while it was being sent.
 	touched, again bool
 	queued, retry  time.Time
-	fails          int
-	queue          bool
+	// under is since when it is under way; zero: it is not.
+	under time.Time
+	fails int
+	queue bool
 	// frozen is the sequence up to which a queue database may go once that is cleared, until the MODSEQ
 	// that belongs to it.
 	frozen uint64
 	until  note.ModSeq
 }
 
-func newReplicator(mate note.UNID, worker, workers int, f feed, clock env.Clock, j job, q *queueStats) *replicator {
-	return &replicator{
-		mate: mate, worker: worker, workers: workers, feed: f, clock: clock, job: j, queue: q,
+// lanes is how many databases each of the workers for a mate has under way where so many requests to the mate may be: a part of
+// them, so that whatever else is asked of it finds a credit.
+func lanes(workers, requests int) int { return max(1, min(maxLanes, requests*3/4/workers)) }
+
+func newReplicator(mate note.UNID, worker, workers, lanes int, f feed, clock env.Clock, j job, q *queueStats) *replicator {
+	r := &replicator{
+		mate: mate, worker: worker, workers: workers, lanes: lanes, feed: f, clock: clock, job: j, queue: q,
 		waiting: make(map[note.DatabaseID]*task),
 	}
+	r.wake.init()
+	return r
 }
 
 // share says which of n workers carries a database.
@@ -138,8 +163,9 @@ func (r *replicator) load() error {
 // back to where it stood.
 func (r *replicator) sweep() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.sweepLocked()
+	r.mu.Unlock()
+	r.wake.fire()
 }
 
 func (r *replicator) sweepLocked() {
@@ -150,9 +176,10 @@ func (r *replicator) sweepLocked() {
 // touch puts a database in line though it has not changed.
 func (r *replicator) touch(db note.DatabaseID, queue bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	t := r.add(db, queue)
 	t.touched, t.again, t.retry = true, true, time.Time{}
+	r.mu.Unlock()
+	r.wake.fire()
 }
 
 // add puts a database in line. Under mu.
@@ -233,26 +260,26 @@ func (r *replicator) cursor() store.Cursor {
 	return c
 }
 
-// step reads the feed, and sends what waits and may go. It says whether there was anything to do. An error
-// of the mate as a whole ends it; one database that fails does not hold up the others.
-func (r *replicator) step(ctx context.Context) (progress bool, err error) {
+// step reads the feed, and sends what waits and may go, by start, which returns before the sending has ended or after it: as
+// many databases as there are lanes are under way. It says whether there was anything to do. An error of the mate as a whole ends
+// it, and the next step too where it came later; one database that fails does not hold up the others.
+func (r *replicator) step(ctx context.Context, start func(send func())) (progress bool, err error) {
 	r.mu.Lock()
 	if r.busy {
 		r.mu.Unlock()
 		return false, nil
 	}
 	r.busy = true
-	err = r.load()
+	err, r.down = r.down, nil
+	if err == nil {
+		err = r.load()
+	}
 	r.mu.Unlock()
 	if err == nil {
-		progress, err = r.work(ctx)
+		progress, err = r.work(ctx, start)
 	}
 	r.mu.Lock()
-	c := r.cursor()
-	save := r.loaded && c.Seq > r.saved
-	if save {
-		r.saved = c.Seq
-	}
+	c, save := r.toSave()
 	r.busy = false
 	r.mu.Unlock()
 	if save {
@@ -261,7 +288,20 @@ func (r *replicator) step(ctx context.Context) (progress bool, err error) {
 	return progress, err
 }
 
-func (r *replicator) work(ctx context.Context) (progress bool, err error) {
+// toSave says whether the cursor is to be saved now. Under mu.
+func (r *replicator) toSave() (c store.Cursor, save bool) {
+	now := r.clock.Now()
+	if !r.loaded || r.saved != 0 && now.Sub(r.savedAt) < cursorEvery {
+		return c, false
+	}
+	if c = r.cursor(); c.Seq <= r.saved {
+		return c, false
+	}
+	r.saved, r.savedAt = c.Seq, now
+	return c, true
+}
+
+func (r *replicator) work(ctx context.Context, start func(send func())) (progress bool, err error) {
 	took, err := r.take()
 	if err != nil {
 		return took, err
@@ -270,7 +310,7 @@ func (r *replicator) work(ctx context.Context) (progress bool, err error) {
 	if err != nil {
 		return took || swept, err
 	}
-	sent, err := r.sendSome(ctx)
+	sent, err := r.sendSome(ctx, start)
 	return took || swept || sent, err
 }
 
@@ -339,107 +379,6 @@ func (r *replicator) sweepOn(ctx context.Context) (progress bool, err error) {
 		r.next, r.sweeping = next, next != 0
 	}
 	return true, nil
-}
-
-// sendSome sends databases, those that wait longest first.
-func (r *replicator) sendSome(ctx context.Context) (progress bool, err error) {
-	for range maxSend {
-		t, last, until := r.pick()
-		if t == nil {
-			return progress, nil
-		}
-		err := r.job.send(ctx, r.mate, t.db, until)
-		if err != nil && (ctx.Err() != nil || errors.Is(err, errMate)) {
-			r.back(t)
-			return progress, err
-		}
-		r.sent(t, last, err)
-		progress = progress || err == nil
-	}
-	return progress, nil
-}
-
-// pick takes the first database in line that may go: up to last of its changes, and until a MODSEQ.
-//
-// Only the step that is under way takes away from the line or moves in it; others append.
-func (r *replicator) pick() (t *task, last uint64, until note.ModSeq) {
-	r.mu.Lock()
-	line, now := r.line, r.clock.Now()
-	r.mu.Unlock()
-	for i, t := range line {
-		r.mu.Lock()
-		later := t.retry.After(now)
-		r.mu.Unlock()
-		if later || t.queue && !r.mayGo(t) {
-			continue
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.line = append(slices.Delete(r.line, i, i+1), t) // one that fails goes behind the others
-		last, t.again = t.last, false
-		if t.queue {
-			last = min(last, t.frozen)
-		}
-		return t, last, t.until
-	}
-	return nil, 0, 0
-}
-
-// mayGo freezes what of a queue database goes next, and says whether that may go now.
-func (r *replicator) mayGo(t *task) bool {
-	r.mu.Lock()
-	seq := t.frozen
-	r.mu.Unlock()
-	if seq == 0 {
-		until := max(1, r.job.stands(t.db))
-		seq = r.feed.Now().Seq // behind what was looked at, and behind all that it was committed with
-		r.mu.Lock()
-		t.frozen, t.until = seq, until
-		r.mu.Unlock()
-	}
-	return r.job.cleared(seq)
-}
-
-// back puts a database to the front again: it did not come to being sent.
-func (r *replicator) back(t *task) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if i := slices.Index(r.line, t); i > 0 {
-		r.line = slices.Insert(slices.Delete(r.line, i, i+1), 0, t)
-	}
-}
-
-// sent takes a database out of line, unless more of it waits than was sent.
-func (r *replicator) sent(t *task, last uint64, err error) {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.queue.fail()
-		r.trouble = err.Error()
-		t.retry = now.Add(min(maxRetry, firstRetry<<min(t.fails, 10)))
-		t.fails++
-		return
-	}
-	r.trouble = ""
-	r.queue.replicated(now.Sub(t.queued))
-	t.fails, t.frozen, t.until, t.touched = 0, 0, 0, t.again
-	if t.last > last {
-		t.first = max(t.first, last+1)
-	} else {
-		t.first, t.last = 0, 0
-	}
-	if t.last > 0 || t.touched {
-		t.queued = now
-		return
-	}
-	if r.waiting[t.db] == t {
-		delete(r.waiting, t.db)
-		r.queue.left(1)
-	}
-	if i := slices.Index(r.line, t); i >= 0 {
-		r.line = slices.Delete(r.line, i, i+1)
-	}
 }
 
 // swept says that all databases were compared with the mate's since that was asked for last.

@@ -52,6 +52,8 @@ func (f *fakeFeed) LoadCursor(name string) (store.Cursor, error) {
 	return c, nil
 }
 
+func (f *fakeFeed) FeedMoved(store.Cursor) <-chan struct{} { return nil }
+
 func (f *fakeFeed) change(db note.DatabaseID) uint64 {
 	seq := uint64(len(f.changes) + 1)
 	f.changes = append(f.changes, store.Change{Database: db, Seq: seq})
@@ -76,7 +78,7 @@ func (m *fakeMate) wants(_ note.UNID, db note.DatabaseID) (yes, queue bool) {
 	return db != 99, db >= 50
 }
 
-func (m *fakeMate) send(_ context.Context, _ note.UNID, db note.DatabaseID, until note.ModSeq) error {
+func (m *fakeMate) send(_ context.Context, _ note.UNID, db note.DatabaseID, until note.ModSeq, _ bool) error {
 	if m.dead {
 		return fmt.Errorf("%w: x", errMate)
 	}
@@ -96,6 +98,8 @@ func (m *fakeMate) send(_ context.Context, _ note.UNID, db note.DatabaseID, unti
 	m.has[db] = max(m.has[db], seq)
 	return nil
 }
+
+func (m *fakeMate) reached(note.UNID, note.DatabaseID) {}
 
 func (m *fakeMate) stands(note.DatabaseID) note.ModSeq { return note.ModSeq(len(m.feed.changes)) }
 
@@ -122,7 +126,7 @@ func (m *fakeMate) compare(_ context.Context, r *replicator, from note.DatabaseI
 }
 
 func (m *fakeMate) start(worker, workers int) {
-	m.r = newReplicator(note.UNID{1}, worker, workers, m.feed, env.NewManual(env.TestStart), m, newQueueStats(nil, "X", "", nil))
+	m.r = newReplicator(note.UNID{1}, worker, workers, 1, m.feed, env.NewManual(env.TestStart), m, newQueueStats(nil, "X", "", nil))
 }
 
 func (m *fakeMate) clock() *env.Manual { return m.r.clock.(*env.Manual) }
@@ -180,7 +184,7 @@ func TestReplicatorRandom(t *testing.T) {
 			}
 		}
 		step := func() {
-			_, err := m.r.step(context.Background())
+			_, err := m.r.step(context.Background(), inline)
 			if err != nil && !errors.Is(err, errMate) {
 				t.Fatal(err)
 			}
@@ -235,13 +239,13 @@ func TestPoisoned(t *testing.T) {
 	m.start(0, 1)
 	for i := range 100 {
 		m.feed.change(note.DatabaseID(1 + i%10))
-		if _, err := m.r.step(context.Background()); err != nil {
+		if _, err := m.r.step(context.Background(), inline); err != nil {
 			t.Fatal(err)
 		}
 		m.clock().Advance(10 * time.Millisecond)
 	}
 	for range 10 {
-		if _, err := m.r.step(context.Background()); err != nil {
+		if _, err := m.r.step(context.Background(), inline); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,6 +21,7 @@ func (n *Node) Run(ctx context.Context) {
 			fn()
 		})
 	}
+	spawn("cluster queues", func() { n.homewards(ctx) })
 	running := map[note.UNID]context.CancelFunc{}
 	for ctx.Err() == nil {
 		woken := n.wake.next()
@@ -82,44 +83,25 @@ func (n *Node) probing(ctx context.Context, mate note.UNID) {
 	}
 }
 
-// replicating runs one Cluster Replicator: as long as there is something, then when the feed moves or something
-// else was put in line.
+// replicating runs one Cluster Replicator, and another in its place where the mate was none for a while.
 func (n *Node) replicating(ctx context.Context, mate note.UNID, worker int) {
-	pause := firstPause
 	for ctx.Err() == nil {
-		// Whatever comes from here on wakes it, and nothing that was there before: of a mate that is silent, or has enough in
-		// line, more waits than it reads.
-		touched, moved := n.touched.next(), n.store.FeedMoved(n.store.Now())
-		progress, err := n.Replicate(ctx, mate, worker)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			if !errors.Is(err, errMate) {
-				n.log(slog.LevelWarn, "replicate", "mate", n.name(mate), "err", err)
-			}
-			n.pause(ctx, pause, nil)
-			pause = min(2*pause, maxPause)
-			continue
-		case progress:
-			pause = firstPause
-			continue
-		}
-		n.mu.Lock()
-		_, known := n.peers[mate]
-		n.mu.Unlock()
-		if !known {
+		r, _ := n.replicator(mate, worker)
+		if r == nil {
 			return
 		}
-		select {
-		case <-moved:
-		case <-touched:
-		case <-n.env.Clock.After(n.opt.ProbeEvery):
-		case <-ctx.Done():
-		}
+		r.run(ctx, &running{
+			spawn: func(f func()) { n.env.Go("cluster send", f) },
+			every: n.opt.ProbeEvery,
+			mate: func() (still, alive bool) {
+				now, alive := n.replicator(mate, worker)
+				return now == r, alive
+			},
+			failed: func(err error) {
+				if !errors.Is(err, errMate) && ctx.Err() == nil {
+					n.log(slog.LevelWarn, "replicate", "mate", n.name(mate), "err", err)
+				}
+			},
+		})
 	}
 }
-
-// The pause of a Cluster Replicator whose mate does not answer, doubled each time.
-const (
-	firstPause = 50 * time.Millisecond
-	maxPause   = 2 * time.Second
-)

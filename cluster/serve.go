@@ -24,6 +24,7 @@ func (n *Node) handle() {
 	n.bus.Handle(verbInfo, n.answerInfo)
 	n.bus.Handle(verbFresh, n.answerFresh)
 	n.bus.Handle(verbObject, n.answerObject)
+	n.bus.Handle(verbActivity, n.answerActivity)
 	n.bus.Handle(verbReplica, n.answerReplica)
 	n.bus.HandleStream(verbCall, n.serveCall)
 	n.bus.HandleStream(verbGet, n.serveGet)
@@ -60,7 +61,7 @@ func (n *Node) mayReplicate(from note.UNID, db note.DatabaseID) error {
 			return nil
 		}
 	}
-	if everywhere(db) {
+	if n.everywhere(db) {
 		return nil // a member whose document has not come yet
 	}
 	return bus.Refuse(codeDenied, "the server has no replica of database "+db.String())
@@ -309,6 +310,11 @@ func (n *Node) answerLead(ctx context.Context, from bus.ServerID, body []byte) (
 	if err := errors.Join(err, err2); err != nil {
 		return nil, bus.Refuse(codeLater, err.Error())
 	}
+	n.mu.Lock()
+	if h := n.held[q.db]; h != nil { // who hands over leads no more
+		h.told[from] = toldAt{told: told{db: q.db, slot: q.pos.Slot, pos: q.pos}, at: n.now(), good: q.pos}
+	}
+	n.mu.Unlock()
 	n.changedHome(q.db, resume, pos)
 	n.wake.fire()
 	return appendPosition([]byte{Version}, &pos), nil

@@ -64,6 +64,18 @@ func (s *statistics) init(n *Node, t *stat.Tree) {
 		}
 		return alive
 	})
+	gauge("Server.Cluster.Events.Open", "events of the cluster that are not over", func() int { return len(n.events.open) })
+	for _, k := range eventKinds {
+		gauge("Server.Cluster.Events."+kindWord(k), "events of this kind that are not over: "+string(k), func() int {
+			open := 0
+			for key := range n.events.open {
+				if key.kind == k {
+					open++
+				}
+			}
+			return open
+		})
+	}
 	gauge("Server.Cluster.Databases", "databases with a replica here", func() int { return len(n.held) })
 	gauge("Server.Cluster.DatabasesLed", "databases whose home is here", func() int {
 		led := 0
@@ -106,6 +118,15 @@ func word(name string) string {
 }
 
 func (s *statistics) sample() { s.queue.sample() }
+
+// kindWord is a kind of event as a word of a statistic's name: NoRoom.
+func kindWord(k EventKind) string {
+	var b strings.Builder
+	for _, w := range strings.Fields(string(k)) {
+		b.WriteString(strings.ToUpper(w[:1]) + w[1:])
+	}
+	return b.String()
+}
 
 // redirected counts a database that moved at an open.
 func (s *statistics) redirected(reason why) {

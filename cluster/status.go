@@ -24,6 +24,8 @@ type Status struct {
 	Waiting int `json:"waiting"`
 	// Degraded commits were acknowledged though no mate had confirmed them.
 	Degraded uint64 `json:"degraded"`
+	// Events are those that are not over.
+	Events []Event `json:"events,omitempty"`
 }
 
 // MemberView is one member as this server sees it.
@@ -36,6 +38,9 @@ type MemberView struct {
 	// Serving: it has caught up since it started.
 	Serving    bool          `json:"serving"`
 	Restricted bool          `json:"restricted,omitempty"`
+	Gateway    bool          `json:"gateway,omitempty"`
+	Site       string        `json:"site,omitempty"`
+	Capacity   int           `json:"capacity,omitempty"`
 	Full       bool          `json:"full,omitempty"`
 	Busy       bool          `json:"busy,omitempty"`
 	Index      int           `json:"availability_index"`
@@ -112,6 +117,7 @@ func (n *Node) Status() Status {
 		s.Waiting += v.Waiting
 		s.Members = append(s.Members, v)
 	}
+	s.Events = slices.DeleteFunc(n.events.list(), func(e Event) bool { return !e.Until.IsZero() })
 	slices.SortFunc(s.Members, func(a, b MemberView) int { return a.ID.Compare(b.ID) })
 	return s
 }
@@ -120,15 +126,16 @@ func viewOf(m *Member, h *hello) MemberView {
 	return MemberView{
 		ID: m.ID, Name: m.Name, State: m.State, Serving: h.serving, Restricted: h.restricted, Full: h.full, Busy: h.busy(),
 		Index: int(h.index), Threshold: int(h.threshold), Users: int(h.users), Databases: int(h.databases), Led: int(h.leads),
-		Version: int(h.version),
+		Version: int(h.version), Gateway: m.Gateway, Site: m.Site, Capacity: m.Capacity,
 	}
 }
 
 // Databases lists databases of the cluster by id, from behind one on, at most limit, and says where to go on; 0: at
-// the end.
-func (n *Node) Databases(_ context.Context, after note.DatabaseID, limit int) (list []DatabaseView, next note.DatabaseID) {
+// the end. The homes of those that are not here it asks of mates that have them.
+func (n *Node) Databases(ctx context.Context, after note.DatabaseID, limit int) (list []DatabaseView, next note.DatabaseID) {
+	asks := map[note.UNID][]note.DatabaseID{}
+	at := map[note.DatabaseID]int{}
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	ids := n.catalog.ids()
 	i, found := slices.BinarySearch(ids, after)
 	if found {
@@ -136,21 +143,45 @@ func (n *Node) Databases(_ context.Context, after note.DatabaseID, limit int) (l
 	}
 	for ; i < len(ids); i++ {
 		if len(list) == limit {
-			return list, ids[i-1]
+			next = ids[i-1]
+			break
 		}
 		e := n.catalog.entries[ids[i]]
 		v := DatabaseView{ID: e.ID.String(), Title: e.Title, Kind: e.Kind, Deleted: e.Deleted}
-		if h := n.held[e.ID]; h != nil {
+		h := n.held[e.ID]
+		if h != nil {
 			if home := n.homeOf(h); !home.IsZero() {
 				v.Home = n.members[home].Name
 			}
 		}
 		for _, r := range e.Replicas {
 			v.Replicas = append(v.Replicas, ReplicaView{Server: n.members[r.Server].Name, Slot: int(r.Slot), State: r.State})
+			if p := n.peers[r.Server]; h == nil && p != nil && p.alive && r.State != Deleting && at[e.ID] == 0 {
+				asks[r.Server] = append(asks[r.Server], e.ID)
+				at[e.ID] = len(list) + 1
+			}
 		}
 		list = append(list, v)
 	}
-	return list, 0
+	n.mu.Unlock()
+	for server, dbs := range asks {
+		for some := range slices.Chunk(dbs, maxPositions) {
+			answer, err := n.ask(ctx, server, verbWhere, appendDatabases(some))
+			if err != nil {
+				continue // its home is not known now
+			}
+			places, err := readPlaces(answer)
+			if err != nil {
+				continue
+			}
+			for _, p := range places {
+				if k := at[p.db]; k > 0 && !p.server.IsZero() {
+					list[k-1].Home = n.place(p.server).Name
+				}
+			}
+		}
+	}
+	return list, next
 }
 
 // Explain says of every database here where it stands, for people who look for a mistake.

@@ -17,7 +17,7 @@ import (
 
 // Version is what this program speaks; Oldest what it still understands.
 const (
-	Version = 1
+	Version = 2
 	Oldest  = 1
 )
 
@@ -33,6 +33,7 @@ const (
 	verbInfo      = "cluster.info"
 	verbFresh     = "cluster.fresh"
 	verbObject    = "cluster.object"
+	verbActivity  = "cluster.activity"
 	// verbReplica carries what replicas say to each other; the streams of it are for what is large.
 	verbReplica = "replica"
 	verbCall    = "replica.call"
@@ -68,6 +69,13 @@ type hello struct {
 	caught bool
 	// hears are the servers that it hears, each with the time since it last did.
 	hears []heard
+	// Since version 2: clock is its time, in milliseconds since 1970 (0: not told), flush how long its disk takes for a flush,
+	// the median of the last ones, noRoom that it has no room. common: it takes replicas of databases that every member has beside
+	// the directories.
+	clock  int64
+	flush  time.Duration
+	noRoom bool
+	common bool
 }
 
 type heard struct {
@@ -78,7 +86,9 @@ type heard struct {
 func (h *hello) busy() bool { return h.index < h.threshold }
 
 // takesUsers says whether opens may be sent there.
-func (h *hello) takesUsers() bool { return h.serving && !h.restricted && !h.full && !h.busy() }
+func (h *hello) takesUsers() bool {
+	return h.serving && !h.restricted && !h.full && !h.noRoom && !h.busy()
+}
 
 func appendHello(h *hello) []byte {
 	b := []byte{Version}
@@ -91,7 +101,8 @@ func appendHello(h *hello) []byte {
 	for _, s := range h.hears {
 		b = binary.AppendUvarint(append(b, s.server[:]...), uint64(s.age/time.Millisecond))
 	}
-	return b
+	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(max(0, h.clock))), uint64(h.flush/time.Microsecond))
+	return append(b, bits(h.noRoom, h.common))
 }
 
 func bits(list ...bool) (b byte) {
@@ -115,6 +126,12 @@ func readHello(b []byte) (hello, error) {
 	h.users, h.databases, h.leads = r.Uvarint32(), r.Uvarint32(), r.Uvarint32()
 	for range r.AtMost(maxServers, 17) {
 		h.hears = append(h.hears, heard{r.UNID(), time.Duration(min(r.Uvarint(), 1<<40)) * time.Millisecond})
+	}
+	if h.version >= 2 {
+		h.clock = int64(min(r.Uvarint(), 1<<48))
+		h.flush = time.Duration(min(r.Uvarint(), 1<<40)) * time.Microsecond
+		more := r.Byte()
+		h.noRoom, h.common = more&1 != 0, more&2 != 0
 	}
 	return h, r.end()
 }

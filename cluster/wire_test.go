@@ -17,7 +17,7 @@ var travels = []struct {
 }{
 	{"hello", appendHello(&hello{
 		version: Version, boot: 1, incarnation: 2, serving: true, full: true, index: 100, threshold: 50, users: 3, databases: 4, leads: 5, caught: true,
-		hears: []heard{{note.UNID{1}, time.Second}},
+		hears: []heard{{note.UNID{1}, time.Second}}, clock: 1_800_000_000_000, flush: time.Millisecond, noRoom: true,
 	}), func(b []byte) ([]byte, error) {
 		h, err := readHello(b)
 		return appendHello(&h), err

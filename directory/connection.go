@@ -32,6 +32,7 @@ const (
 	itemConnFrom      = "CallRangeBegin" // minutes of the day
 	itemConnUntil     = "CallRangeEnd"
 	itemConnDisabled  = "ScheduleDisabled"
+	itemConnPeer      = "DestinationServer" // the UNID of its document
 )
 
 // indexConnections lists the connections, all under one key.
@@ -51,6 +52,9 @@ type ConnectionFields struct {
 	// URL is the other server's. User and Password sign in there. Fingerprint is the SHA-256 of its
 	// certificate, where no authority speaks for it.
 	URL, User, Password, Fingerprint string
+	// Peer is a server of this domain, in place of URL, User, Password and Fingerprint: any server of its place does, and the
+	// keys in the server documents sign in. Any server of Server's place may run it then.
+	Peer note.UNID
 	// Databases are ids or titles; none: the mail file of User.
 	Databases []string
 	// Direction is pull, push or both, as seen from Server.
@@ -99,6 +103,7 @@ func (f *ConnectionFields) write(items note.Items) note.Items {
 	x.int(itemConnFrom, int64(f.From))
 	x.int(itemConnUntil, int64(f.Until))
 	x.bool(itemConnDisabled, f.Disabled)
+	x.unid(itemConnPeer, f.Peer)
 	return x.items
 }
 
@@ -110,7 +115,7 @@ func readConnection(id note.UNID, items note.Items) Connection {
 		Fingerprint: text(itemConnPrint), Databases: items.Get(itemConnDatabases).AsTextList(), Direction: text(itemConnDirection),
 		Folders: items.Get(itemConnFolders).AsTextList(), MaxSize: uint64(number(itemConnMaxSize)), Days: int(number(itemConnDays)),
 		Every: time.Duration(number(itemConnEvery)) * time.Second, From: int(number(itemConnFrom)), Until: int(number(itemConnUntil)),
-		Disabled: items.Get(itemConnDisabled).AsBool(),
+		Disabled: items.Get(itemConnDisabled).AsBool(), Peer: readUNID(items.Get(itemConnPeer)),
 	}}
 }
 
@@ -123,6 +128,12 @@ func CheckConnection(f *ConnectionFields) error {
 	if f.Server, err = cleanName(f.Server); err != nil {
 		return fmt.Errorf("connection %q: server: %w", f.Name, err)
 	}
+	if !f.Peer.IsZero() {
+		if f.URL+f.User+f.Password+f.Fingerprint != "" {
+			return fmt.Errorf("%w connection %q: to a server of the domain, or to a URL", ErrInvalid, f.Name)
+		}
+		return checkWhen(f)
+	}
 	if !strings.Contains(f.URL, "://") {
 		f.URL = "https://" + f.URL
 	}
@@ -133,14 +144,20 @@ func CheckConnection(f *ConnectionFields) error {
 	case u.Scheme != "https" && !(u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())):
 		return fmt.Errorf("%w connection %q: mail and passwords travel over https", ErrInvalid, f.Name)
 	}
+	if f.User == "" {
+		return fmt.Errorf("%w connection %q: a user who signs in there is needed", ErrInvalid, f.Name)
+	}
+	return checkWhen(f)
+}
+
+// checkWhen checks what is not about the other server.
+func checkWhen(f *ConnectionFields) error {
 	if f.Direction == "" {
 		f.Direction = "both"
 	}
 	switch {
 	case !slices.Contains([]string{"pull", "push", "both"}, f.Direction):
 		return fmt.Errorf("%w connection %q: the direction is pull, push or both", ErrInvalid, f.Name)
-	case f.User == "":
-		return fmt.Errorf("%w connection %q: a user who signs in there is needed", ErrInvalid, f.Name)
 	case len(f.Databases) > maxConnLists || len(f.Folders) > maxConnLists:
 		return fmt.Errorf("%w connection %q: at most %d databases and folders", ErrInvalid, f.Name, maxConnLists)
 	case f.Every != 0 && f.Every < minEvery || f.Every > maxEvery:

@@ -75,6 +75,8 @@ type Options struct {
 	// Scram makes SCRAM-SHA-256 credentials when a password that another program hashed is hashed
 	// anew.
 	Scram bool
+	// Private keeps people from looking each other up (Find, Entries).
+	Private bool
 	// MailFiles may be nil: mail files then get their ids, and are made by whoever opens them first.
 	MailFiles MailFiles
 	Stats     *stat.Tree
@@ -105,6 +107,8 @@ type Directory struct {
 	names   *nameCache
 	local   atomic.Pointer[domainList]
 	routes  atomic.Pointer[routeTable]
+	servers atomic.Pointer[serverTable]
+	self    atomic.Pointer[note.UNID] // this server; nil outside a domain
 	files   atomic.Pointer[MailFiles]
 	// secret is the key of app passwords and of the answers for users who do not exist.
 	secret []byte

@@ -17,6 +17,7 @@ type Recipient struct {
 	// Detail is what followed + in the address, empty for members of groups.
 	Detail                    string
 	Database                  note.DatabaseID
+	MailServer                note.UNID // as in Target
 	SizeLimit, Quota, Warning uint64
 	Own                       bool // as in Target
 }
@@ -79,7 +80,7 @@ func (x *expander) add(t *Target) {
 	}
 	x.seen[t.ID] = true
 	x.Recipients = append(x.Recipients, Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
-		Database: t.Database, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning, Own: t.Own})
+		Database: t.Database, MailServer: t.MailServer, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning, Own: t.Own})
 }
 
 func (x *expander) target(r *store.Reader, t *Target, depth int) error {

@@ -42,9 +42,12 @@ const (
 	itemMembers         = "Members"
 	itemGroupKind       = "GroupType"
 	itemDescription     = "ListDescription"
+	itemMailServer      = "MailServer"
 	itemServerName      = "ServerName"
 	itemHost            = "NetAddress"
+	itemDoors           = "NetAddresses" // "imap host:port"
 	itemDomains         = "Domains"
+	itemFirstServer     = "FirstServer" // of the domain
 	itemSecret          = "Secret"
 	itemForward         = "ForwardTo"
 	itemForwardOnly     = "ForwardOnly" // no copy is kept
@@ -82,6 +85,8 @@ type PersonFields struct {
 	MailAddress     []string
 	// MailDatabase is the person's mail file.
 	MailDatabase note.DatabaseID
+	// MailServer is the server that has it, it or its cluster; zero: the first server of the domain, or there is but one.
+	MailServer note.UNID
 	// Quota, Warning and SizeLimit (of one message) are in bytes; 0 is none.
 	Quota, Warning, SizeLimit uint64
 	Roles                     []string
@@ -191,6 +196,19 @@ func (f *fields) database(name string, id note.DatabaseID) {
 	f.text(name, s)
 }
 
+func (f *fields) unid(name string, id note.UNID) {
+	s := ""
+	if !id.IsZero() {
+		s = id.String()
+	}
+	f.text(name, s)
+}
+
+func readUNID(v note.Value) note.UNID {
+	id, _ := note.ParseUNID(v.AsText())
+	return id
+}
+
 // write sets the fields in items and leaves all others as they are, those of later versions too.
 func (p *PersonFields) write(items note.Items) note.Items {
 	f := fields{items}
@@ -200,6 +218,7 @@ func (p *PersonFields) write(items note.Items) note.Items {
 	f.text(itemInternetAddress, p.InternetAddress)
 	f.list(itemMailAddress, p.MailAddress)
 	f.database(itemMailDatabase, p.MailDatabase)
+	f.unid(itemMailServer, p.MailServer)
 	f.int(itemQuota, int64(p.Quota))
 	f.int(itemWarning, int64(p.Warning))
 	f.int(itemSizeLimit, int64(p.SizeLimit))
@@ -228,6 +247,7 @@ func readPerson(id note.UNID, items note.Items) Person {
 		InternetAddress: items.Get(itemInternetAddress).AsText(),
 		MailAddress:     items.Get(itemMailAddress).AsTextList(),
 		MailDatabase:    readDatabase(items.Get(itemMailDatabase)),
+		MailServer:      readUNID(items.Get(itemMailServer)),
 		Quota:           uint64(max(0, items.Get(itemQuota).AsInt())),
 		Warning:         uint64(max(0, items.Get(itemWarning).AsInt())),
 		SizeLimit:       uint64(max(0, items.Get(itemSizeLimit).AsInt())),
@@ -387,7 +407,9 @@ func readGroup(id note.UNID, items note.Items) Group {
 type MailInFields struct {
 	Name, InternetAddress string
 	Database              note.DatabaseID
-	SizeLimit             uint64 // of one message, bytes; 0 is none
+	// MailServer is the server that has it, as a person's.
+	MailServer note.UNID
+	SizeLimit  uint64 // of one message, bytes; 0 is none
 }
 
 // MailIn is a database that receives mail under an address of its own.
@@ -403,6 +425,7 @@ func (m *MailInFields) write(items note.Items) note.Items {
 	f.list(itemFullName, []string{m.Name})
 	f.text(itemInternetAddress, m.InternetAddress)
 	f.database(itemMailDatabase, m.Database)
+	f.unid(itemMailServer, m.MailServer)
 	f.int(itemSizeLimit, int64(m.SizeLimit))
 	return f.items
 }
@@ -411,40 +434,13 @@ func readMailIn(id note.UNID, items note.Items) MailIn {
 	m := MailIn{ID: id, Removed: readRemoved(items), MailInFields: MailInFields{
 		InternetAddress: items.Get(itemInternetAddress).AsText(),
 		Database:        readDatabase(items.Get(itemMailDatabase)),
+		MailServer:      readUNID(items.Get(itemMailServer)),
 		SizeLimit:       uint64(max(0, items.Get(itemSizeLimit).AsInt())),
 	}}
 	if list := items.Get(itemFullName).AsTextList(); len(list) > 0 {
 		m.Name = list[0]
 	}
 	return m
-}
-
-// ServerFields are the parts of a server document that an administrator sets.
-type ServerFields struct {
-	Name string
-	// Host is the host name under which other servers reach it.
-	Host string
-}
-
-// Server is a server of the domain.
-type Server struct {
-	ID note.UNID
-	ServerFields
-	Removed time.Time
-}
-
-func (s *ServerFields) write(items note.Items) note.Items {
-	f := fields{items}
-	f.text(itemForm, formServer)
-	f.text(itemServerName, s.Name)
-	f.text(itemHost, s.Host)
-	return f.items
-}
-
-func readServer(id note.UNID, items note.Items) Server {
-	return Server{ID: id, Removed: readRemoved(items), ServerFields: ServerFields{
-		Name: items.Get(itemServerName).AsText(), Host: items.Get(itemHost).AsText(),
-	}}
 }
 
 // canonical is the name under which a document is listed.

@@ -8,10 +8,13 @@ import (
 	"doublet/note"
 )
 
-// AddMailIn gives a database an address under which it receives mail.
+// AddMailIn gives a database an address under which it receives mail. Without a mail server the database is one of this place.
 func (d *Directory) AddMailIn(ctx context.Context, who note.Who, f MailInFields) (MailIn, error) {
 	if err := RequireAdmin(who); err != nil {
 		return MailIn{}, err
+	}
+	if f.MailServer.IsZero() {
+		f.MailServer = d.mailServer(ctx)
 	}
 	var out MailIn
 	err := d.update(ctx, who, func(e *edit) error {

@@ -98,6 +98,9 @@ func (d *Directory) newPerson(ctx context.Context, spec *PersonSpec) (*newPerson
 	for n.fields.MailDatabase == 0 {
 		n.fields.MailDatabase, n.own = note.DatabaseID(d.env.Uint64()), true
 	}
+	if n.fields.MailServer.IsZero() {
+		n.fields.MailServer = d.mailServer(ctx)
+	}
 	n.items = d.newPasswordID(c.write(n.fields.write(nil)))
 	return n, nil
 }
@@ -124,6 +127,9 @@ func (d *Directory) makeMailFile(ctx context.Context, n *newPerson) error {
 	files := d.files.Load()
 	if !n.own || files == nil {
 		return nil
+	}
+	if away, err := d.Away(ctx, n.fields.MailServer); err != nil || away {
+		return err // whose it is makes it when it is needed
 	}
 	if err := (*files).MakeMailFile(ctx, n.fields.MailDatabase, n.id, n.fields.Name()); err != nil {
 		return fmt.Errorf("directory: mail file of %q: %w", n.fields.Name(), err)
@@ -181,8 +187,12 @@ func checkPerson(f *PersonFields, domains []string) error {
 	return checkSizes(f.Quota, f.Warning, f.SizeLimit)
 }
 
-// MailFileOf is a person's mail file, which is made where a crash or a bulk import left it out. It may be on another server.
+// MailFileOf is a person's mail file, which is made where a crash or a bulk import left it out. It may be on
+// another server of the cluster; an *ElsewhereError says that it is at another place of the domain.
 func (d *Directory) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID, error) {
+	if err := d.elsewhere(ctx, p); err != nil {
+		return 0, err
+	}
 	if _, err := d.s.Info(p.MailDatabase); !errors.Is(err, store.ErrNotFound) || d.files.Load() == nil {
 		return p.MailDatabase, nil
 	}
@@ -194,6 +204,9 @@ func (d *Directory) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID,
 func (d *Directory) EnsureMailFile(ctx context.Context, id note.UNID) error {
 	p, err := d.Person(ctx, id)
 	if err != nil {
+		return err
+	}
+	if away, err := d.Away(ctx, p.MailServer); err != nil || away {
 		return err
 	}
 	if files := d.files.Load(); files != nil && (*files).Elsewhere(p.MailDatabase) {

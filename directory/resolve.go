@@ -43,6 +43,8 @@ type Target struct {
 	Detail string
 	// Database is the mail file or mail-in database, 0 for groups.
 	Database note.DatabaseID
+	// MailServer is the server that has it, as a person's.
+	MailServer note.UNID
 	// SizeLimit is the greatest message taken, in bytes; 0 is none of its own.
 	SizeLimit uint64
 	// Quota and Warning of the mail file, in bytes; 0 is none.
@@ -244,9 +246,32 @@ func makeTarget(u note.UNID, items note.Items) (Target, bool) {
 	default:
 		return t, false
 	}
-	t.Database = readDatabase(items.Get(itemMailDatabase))
+	t.Database, t.MailServer = readDatabase(items.Get(itemMailDatabase)), readUNID(items.Get(itemMailServer))
 	t.SizeLimit = uint64(max(0, items.Get(itemSizeLimit).AsInt()))
 	return t, true
+}
+
+// TargetOf is what an id stands for; one that was removed is ErrNotFound.
+func (d *Directory) TargetOf(ctx context.Context, id note.UNID) (t Target, err error) {
+	version := d.version.Load()
+	if a, ok := d.names.get(cacheKey{kind: 't', id: id}, version); ok {
+		return a.target, nil
+	}
+	err = d.read(ctx, func(r *store.Reader) error {
+		_, c, err := find(r, id)
+		if err != nil {
+			return err
+		}
+		known := false
+		if t, known = makeTarget(id, c.Content.Items); !known || c.Content.Items.Get(itemRemoved) != nil {
+			return fmt.Errorf("%w: %s", ErrNotFound, id)
+		}
+		return nil
+	})
+	if err == nil {
+		d.names.put(cacheKey{kind: 't', id: id}, version, answer{target: t})
+	}
+	return t, err
 }
 
 // keyOf is the name key of what a person typed: an address where there is an @, else a name. It is

@@ -4,9 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
+	"doublet/bus"
 	"doublet/note"
 )
+
+// ServerFields are the parts of a server document that an administrator sets, or the server itself.
+type ServerFields struct {
+	Name string
+	// Host is the host name under which other servers reach it.
+	Host string
+	// Doors are where its doors are reached: "imap host:port"; that of the web is a URL, "web https://host".
+	Doors []string
+	// Key is the public key by which other servers of the domain know it.
+	Key bus.Key
+}
+
+// Server is a server of the domain.
+type Server struct {
+	ID note.UNID
+	ServerFields
+	// Cluster is the cluster that it is in, or was; Gone says that it is no member any more. The cluster writes both.
+	Cluster string
+	Gone    bool
+	Removed time.Time
+}
+
+// The items of a server document that the cluster writes and the directory reads.
+const (
+	ItemCluster = "ClusterName"
+	ItemState   = "ClusterState"
+	ItemKey     = "ClusterKey"
+	// StateRemoved is the state of a server with which the others do not speak any more.
+	StateRemoved = "removed"
+)
+
+// Door is where a door is reached, "" where it is not known.
+func (f *ServerFields) Door(name string) string {
+	for _, d := range f.Doors {
+		if at, ok := strings.CutPrefix(d, name+" "); ok {
+			return at
+		}
+	}
+	return ""
+}
+
+func (f *ServerFields) write(items note.Items) note.Items {
+	x := fields{items}
+	x.text(itemForm, formServer)
+	x.text(itemServerName, f.Name)
+	x.text(itemHost, f.Host)
+	x.list(itemDoors, f.Doors)
+	if f.Key != (bus.Key{}) {
+		x.text(ItemKey, f.Key.String())
+	}
+	return x.items
+}
+
+func readServer(id note.UNID, items note.Items) Server {
+	s := Server{ID: id, Removed: readRemoved(items), Cluster: items.Get(ItemCluster).AsText(), Gone: items.Get(ItemState).AsText() == StateRemoved}
+	s.Name, s.Host, s.Doors = items.Get(itemServerName).AsText(), items.Get(itemHost).AsText(), items.Get(itemDoors).AsTextList()
+	s.Key, _ = bus.ParseKey(items.Get(ItemKey).AsText()) // one that is none is nobody's
+	return s
+}
 
 // AddServer makes a server document.
 func (d *Directory) AddServer(ctx context.Context, who note.Who, f ServerFields) (Server, error) {
@@ -54,17 +116,24 @@ func (d *Directory) SetServer(ctx context.Context, who note.Who, id note.UNID, f
 			if err := checkServer(&f); err != nil {
 				return nil, err
 			}
-			out = Server{ID: id, ServerFields: f}
-			return f.write(items), nil
+			items = f.write(items)
+			out = readServer(id, items)
+			return items, nil
 		})
 	})
 	return out, err
 }
 
+// maxDoors bounds the doors of a server.
+const maxDoors = 32
+
 func checkServer(f *ServerFields) error {
 	var err error
 	if f.Name, err = cleanName(f.Name); err != nil {
 		return fmt.Errorf("server: %w", err)
+	}
+	if len(f.Doors) > maxDoors {
+		return fmt.Errorf("%w server %q: at most %d doors", ErrInvalid, f.Name, maxDoors)
 	}
 	if f.Host == "" {
 		return nil

@@ -1,10 +1,6 @@
 package mail
 
-import (
-	"time"
-
-	"doublet/note"
-)
+import "time"
 
 // agenda knows which entries of mail.box are due when, for this server and for each destination
 // elsewhere. It is an index in memory of what stands in the store, 16 bytes for an appointment, and
@@ -15,7 +11,6 @@ import (
 type agenda struct {
 	gens  map[entryKey]uint32
 	gen   uint32
-	since [MaxBoxes]note.ModSeq // changes of each mail.box up to here have been seen
 	local queue
 	dests map[string]*destination
 	// runnable have something due, and may have another lane.
@@ -269,8 +264,26 @@ func (a *agenda) restart() {
 		d.queue = queue{}
 		a.forgetIdle(d)
 	}
-	a.since = [MaxBoxes]note.ModSeq{}
 	a.items, a.clean, a.full = 0, 0, false
+}
+
+// forget forgets what is to be done for the entries of a box.
+func (a *agenda) forget(box int) {
+	for k := range a.gens {
+		if k.box() == box {
+			delete(a.gens, k)
+		}
+	}
+}
+
+// sendingOf says whether an entry of a box is on its way to anybody, or sent and not yet settled.
+func (a *agenda) sendingOf(box int) bool {
+	for b := range a.busy {
+		if b.entry.box() == box {
+			return true
+		}
+	}
+	return false
 }
 
 // spilled says that appointments were left out and that it is time to look for them.

@@ -59,7 +59,8 @@ type batch struct {
 	refusal []refusal        // for good, found before the update
 	same    [][2]int         // recipients that stand for one before them
 	seen    map[note.UNID]int
-	sent    map[string]bool // addresses outside
+	away    func(mailServer note.UNID) bool // at another place of the domain
+	sent    map[string]bool                 // addresses outside
 
 	box   bool            // the update names mail.box
 	in    note.DatabaseID // the mail.box; zero: the one of the entry's queue id
@@ -72,6 +73,8 @@ type batch struct {
 	taken    bool
 	// also is done in the same update, in mail.box.
 	also func(w *store.Writer) (tally, error)
+	// takes is the message of an outbox that this one is: it is taken out of that in the same update.
+	takes *held
 
 	// What the update came to.
 	delivered int
@@ -106,6 +109,10 @@ func (b *batch) known(id note.UNID, index int) (first int, ok bool) {
 }
 
 func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, member bool) {
+	away := b.away(d.MailServer)
+	if away {
+		b.remember() // it will not be in now
+	}
 	if first, ok := b.known(d.ID, i); ok {
 		if !member {
 			b.same = append(b.same, [2]int{i, first})
@@ -118,6 +125,10 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 		return
 	case d.SizeLimit > 0 && size > d.SizeLimit && !r.always():
 		b.refuse(i, r, d, replySize, member)
+		return
+	}
+	if away { // and what they want done with their mail is done there
+		b.later = append(b.later, row(r, d.ID, d.Kind, d.Name, Waiting))
 		return
 	}
 	if r.Params.Notify&smtp.NotifySuccess != 0 {
@@ -215,7 +226,7 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 		switch {
 		case err == nil:
 			s.stat.deliveredTo(b.delivered, int64(b.size))
-			s.stat.queue(b.moved)
+			s.moves(b.in, b.moved)
 			return nil
 		case errors.Is(err, errNobody):
 			return nil
@@ -226,7 +237,7 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 				return err
 			}
 		case databaseTrouble(err) && s.makeMissing(ctx, b):
-		case databaseTrouble(err) && s.exclude(b):
+		case databaseTrouble(err) && s.exclude(ctx, b):
 		case databaseTrouble(err) && !b.whole && len(b.now) > 0:
 			// One of them is damaged, and it does not show which: the router will find out.
 			s.env.Log.Error("mail: delivery goes through mail.box", "id", b.entry.ID.String(), "err", err)
@@ -239,8 +250,11 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 
 // databaseTrouble says that an error is of one of the databases rather than of the server.
 func databaseTrouble(err error) bool {
-	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged)
+	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged) || errors.Is(err, errNoFolder)
 }
+
+// errNoFolder says that a replica that follows has not been told of the folder that a message goes to.
+var errNoFolder = errors.New("mail: the replica has no such folder yet")
 
 // makeMissing makes the mail files of people who were brought in bulk, or whose making a crash cut
 // short, and says whether it made any.
@@ -261,12 +275,12 @@ func (s *Service) makeMissing(ctx context.Context, b *batch) bool {
 	return made
 }
 
-// exclude takes the mail files out of the batch that are not in service, and says whether there
-// are any.
-func (s *Service) exclude(b *batch) bool {
+// exclude takes the mail files out of the batch that cannot be delivered to here, and says whether
+// there are any.
+func (s *Service) exclude(ctx context.Context, b *batch) bool {
 	n := len(b.now)
 	b.now = slices.DeleteFunc(b.now, func(d delivery) bool {
-		if s.inService(d.database) {
+		if s.takes(ctx, d.database, d.junk) {
 			return false
 		}
 		if s.elsewhere(d.database) {
@@ -289,6 +303,21 @@ func (s *Service) inService(id note.DatabaseID) bool {
 	return err == nil && info.State == layout.InService
 }
 
+// takes says whether what goes to the INBOX of a mail file, or to its folder for junk, can be delivered here: in a replica that
+// follows the folder has to be there already.
+func (s *Service) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
+	if !s.inService(id) {
+		return false
+	}
+	if s.opt.Mates == nil || s.store.Leads(id) {
+		return true
+	}
+	return s.store.Read(ctx, note.System, id, func(r *store.Reader) error {
+		_, err := folderIn(r, junk)
+		return err
+	}) == nil
+}
+
 // update is one try.
 func (s *Service) update(ctx context.Context, b *batch) error {
 	b.box = b.box || len(b.later) > 0 || b.whole || b.also != nil || b.answer == AnswerNone || len(b.out) > 0
@@ -305,6 +334,9 @@ func (s *Service) update(ctx context.Context, b *batch) error {
 		}
 		names = append(names, b.in)
 	}
+	if b.takes != nil {
+		names = append(names, b.takes.box)
+	}
 	if len(names) == 0 {
 		return nil // everyone was refused on the way
 	}
@@ -314,6 +346,11 @@ func (s *Service) update(ctx context.Context, b *batch) error {
 // write is what the update does. It may run again after a failed one.
 func (s *Service) write(tx *store.Tx, b *batch) error {
 	b.delivered, b.moved, b.full = 0, tally{}, b.full[:0]
+	if b.takes != nil {
+		if err := b.takes.out(tx); err != nil {
+			return err
+		}
+	}
 	b.rows = append(b.rows[:0], b.later...)
 	for _, o := range b.out {
 		o.due = !o.asks
@@ -337,7 +374,11 @@ func (s *Service) write(tx *store.Tx, b *batch) error {
 	if !b.box {
 		return errNeedBox
 	}
-	w, err := tx.Database(b.in)
+	open := tx.Database
+	if b.also != nil {
+		open = func(id note.DatabaseID) (*store.Writer, error) { return decide(tx, id) }
+	}
+	w, err := open(b.in)
 	if err != nil {
 		return err
 	}
@@ -450,22 +491,35 @@ func room(r *store.Reader, quota, more uint64) error {
 	return mailbox.CheckQuota(r, more)
 }
 
-// folderOf finds the INBOX, or the folder whose special use is Junk, and makes it in a mail file that
-// has none: a mail-in database that had no mail yet, one whose owner removed it.
+// folderOf finds the folder that a message goes to, and makes it in a mail file that has none: a mail-in database that had no
+// mail yet, one whose owner removed it. Only its home makes one: a replica that follows may not have been told of it yet, and two
+// folders of one name would be two. There it is errNoFolder.
 func folderOf(w *store.Writer, junk bool) (note.ID, error) {
-	name, use := mailbox.Inbox, ""
+	id, err := folderIn(&w.Reader, junk)
+	if !errors.Is(err, store.ErrNotFound) {
+		return id, err
+	}
+	if w.Home() != nil {
+		return 0, errNoFolder
+	}
 	if junk {
-		name, use = junkFolder, junkFolder
-		for _, f := range w.Folders() {
-			if f.SpecialUse == use {
+		return w.CreateFolder(junkFolder, junkFolder)
+	}
+	return w.CreateFolder(mailbox.Inbox, "")
+}
+
+// folderIn finds the INBOX, or the folder whose special use is Junk, or whose name is.
+func folderIn(r *store.Reader, junk bool) (note.ID, error) {
+	name := mailbox.Inbox
+	if junk {
+		name = junkFolder
+		for _, f := range r.Folders() {
+			if f.SpecialUse == junkFolder {
 				return f.Note, nil
 			}
 		}
 	}
-	f, err := w.FolderNamed(name)
-	if errors.Is(err, store.ErrNotFound) {
-		return w.CreateFolder(name, use)
-	}
+	f, err := r.FolderNamed(name)
 	if err != nil {
 		return 0, err
 	}
@@ -488,7 +542,7 @@ func (s *Service) enter(w *store.Writer, b *batch, c *mailbox.Composed, e Entry,
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
 		return nil
 	}
-	if err == nil {
+	if in := s.boxOf(w.Reader.Database()); err == nil && (in == nil || !in.replicated()) { // else it is counted when it is seen
 		b.moved = b.moved.plus(e.tally())
 	}
 	return err

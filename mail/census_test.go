@@ -20,8 +20,8 @@ func (w *world) enterMany(n int) []note.UNID {
 	ids := make([]note.UNID, n)
 	for at := 0; at < n; {
 		some := ids[at:min(n, at+500)]
-		w.ok(w.store.Update(bg, note.System, []note.DatabaseID{boxID(0)}, func(tx *store.Tx) error {
-			box, err := tx.Database(boxID(0))
+		w.ok(w.store.Update(bg, note.System, []note.DatabaseID{soleID(0)}, func(tx *store.Tx) error {
+			box, err := tx.Database(soleID(0))
 			for i := 0; err == nil && i < len(some); i++ {
 				w.fix.Fill(some[i][:])
 				e := Entry{ID: some[i], From: path("a@b.example"), Created: w.fix.Clock.Now(), ReturnPath: 28, Recipients: []QueueRecipient{
@@ -97,7 +97,7 @@ func TestCensus(t *testing.T) {
 		}
 		<-done
 		var want tally
-		w.ok(w.eachEntry(bg, 0, func(e *Entry) bool {
+		w.ok(w.eachEntry(bg, place{}, func(e *Entry) bool {
 			want = want.plus(e.tally())
 			return true
 		}))

@@ -10,7 +10,7 @@ import (
 
 // due is when the router has something to do here for the entry, zero for never: to deliver, to
 // report, to tell the sender that it takes long, to give up.
-func (s *Service) due(e *Entry) time.Time {
+func (s *Service) due(ctx context.Context, e *Entry) time.Time {
 	var at time.Time
 	if e.Held {
 		return at
@@ -29,9 +29,9 @@ func (s *Service) due(e *Entry) time.Time {
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
 		switch {
-		case q.State == Pending && q.Next.IsZero():
+		case s.ours(ctx, q) && q.Next.IsZero():
 			return e.Created
-		case q.State == Pending:
+		case s.ours(ctx, q):
 			sooner(q.Next)
 		case q.State == Waiting && s.opt.Mailer != nil:
 			sooner(e.Created.Add(s.opt.KeepOther))
@@ -82,13 +82,13 @@ func (s *Service) outdated(e *Entry) bool {
 // expireWaiting gives up on the recipients elsewhere of an entry that nothing was heard of.
 func (s *Service) expireWaiting(ctx context.Context, e *Entry) error {
 	s.mu.Lock()
-	sending := s.agenda.beingSent(e.key())
+	sending := s.agenda.beingSent(s.keyOf(e))
 	s.mu.Unlock()
 	if sending {
 		return errBusy
 	}
 	var hops []Hop
-	err := s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) {
+	err := s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) {
 		hops = nil
 		cur, err := same(w, e)
 		if err != nil {
@@ -123,7 +123,7 @@ func (s *Service) trouble(ctx context.Context, q *QueueRecipient) (reply, host s
 	if err != nil {
 		return "", "", time.Time{}, false
 	}
-	name, _, err := s.destinationOf(ctx, to.Domain)
+	name, _, err := s.destinationFor(ctx, q, &to)
 	if err != nil {
 		return "", "", time.Time{}, false
 	}
@@ -167,7 +167,7 @@ func (s *Service) reportDelay(ctx context.Context, e *Entry) error {
 // bin removes a dead message after its time.
 func (s *Service) bin(ctx context.Context, e *Entry) error {
 	var hops []Hop
-	err := s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) {
+	err := s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) {
 		hops = nil
 		cur, err := same(w, e)
 		if err != nil {

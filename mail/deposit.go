@@ -100,6 +100,8 @@ type Submission struct {
 	AuthorPolicy              string
 
 	unsigned bool // as Entry.Unsigned
+	// takes is what it was in an outbox until now.
+	takes *held
 	// Date is when it was received; now where it is zero.
 	Date   time.Time
 	Answer Answer
@@ -180,7 +182,7 @@ func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error 
 
 // plan sorts recipients into those to be delivered to now and those for mail.box.
 func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*batch, error) {
-	b := &batch{answer: sub.Answer, results: results, date: sub.Date}
+	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.awayNow(ctx), takes: sub.takes}
 	b.entry = Entry{
 		ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date,
 		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk,
@@ -208,7 +210,7 @@ func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*
 		default:
 			t := &r.Target
 			b.add(i, r, &directory.Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
-				Database: t.Database, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning, Own: t.Own}, size, false)
+				Database: t.Database, MailServer: t.MailServer, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning, Own: t.Own}, size, false)
 		}
 	}
 	return b, nil
@@ -276,6 +278,9 @@ func (s *Service) listed(ctx context.Context, b *batch, i int, r *Recipient, add
 // Room says whether a recipient's mail file has room for a message of a size, as far as is known
 // before it has come: mailbox.ErrOverQuota. It looks only where there is a quota.
 func (s *Service) Room(ctx context.Context, t *directory.Target, size uint64) error {
+	if away, err := s.dir.Away(ctx, t.MailServer); err != nil || away {
+		return err
+	}
 	info, err := s.store.Info(t.Database)
 	if errors.Is(err, store.ErrNotFound) && s.elsewhere(t.Database) {
 		return nil // whoever has it will say

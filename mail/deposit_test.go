@@ -293,7 +293,7 @@ func TestStrangersWait(t *testing.T) {
 		q.Address != "eve@far.example" || q.State != Waiting || q.Notify != smtp.NotifyFailure || q.ORcpt != "rfc822;eve@far.example" {
 		t.Errorf("%+v", e)
 	}
-	raw, err := w.message(bg, e.key(), 0)
+	raw, err := w.message(bg, w.keyOf(&e), 0)
 	w.ok(err)
 	if !strings.HasPrefix(string(raw[e.ReturnPath:]), "Received: ") || !strings.HasSuffix(string(raw), plain) {
 		t.Errorf("message to send on:\n%s", raw[e.ReturnPath:])

@@ -125,7 +125,7 @@ type Entry struct {
 	Recipients []QueueRecipient
 
 	note note.ID
-	box  int // of the mail.box that it is in
+	box  note.DatabaseID // the mail.box that it is in
 }
 
 // The items of an entry. Those of recipients are lists side by side, as Domino has them: one
@@ -317,7 +317,7 @@ func load(r *store.Reader, id note.ID) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Entry{ID: row.UNID, Size: row.Size, note: id, box: boxIndex(r.Database())}
+	e := &Entry{ID: row.UNID, Size: row.Size, note: id, box: r.Database()}
 	return e, e.read(c.Content.Items)
 }
 
@@ -329,7 +329,7 @@ func (s *Service) save(w *store.Writer, e *Entry, before tally) (tally, error) {
 		after = tally{}
 	}
 	moved := after.minus(before)
-	if !s.census.counted(e) {
+	if b := s.boxOf(e.box); b == nil || !b.census.counted(e) {
 		moved = tally{}
 	}
 	if len(e.Recipients) == 0 {

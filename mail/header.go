@@ -3,6 +3,7 @@ package mail
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"doublet/directory"
@@ -29,7 +30,8 @@ func (s *Service) stamped(ctx context.Context, sub *Submission) (raw []byte, ret
 	}
 	h = append(h, sub.Fields...)
 	if sub.Submitter != nil {
-		sub.Message, sub.Head = CutFields(sub.Message, sub.Head, func(f mime.HeaderField) bool { return f.Is("Bcc") || f.Is("Resent-Bcc") })
+		// Bcc is for its writer's eyes; Return-Path came with a delivery that is over.
+		sub.Message, sub.Head = CutFields(sub.Message, sub.Head, func(f mime.HeaderField) bool { return f.Is("Bcc") || f.Is("Resent-Bcc") || f.Is("Return-Path") })
 		if h, err = s.appendMissing(ctx, h, sub); err != nil {
 			return nil, 0, err
 		}
@@ -213,6 +215,9 @@ func (s *Service) originator(ctx context.Context, header []byte, sub *Submission
 	for f := range mime.Fields(header) {
 		resent = resent || f.Is("Resent-From") || f.Is("Resent-Sender")
 	}
+	// The fields of a resending stand together, before those of earlier ones, which are others' (RFC 5322 section 3.6.6):
+	// what comes behind another field, or a second time, is of an earlier one.
+	newest, over := false, false
 	check := func(f mime.HeaderField, count *int, foreign *bool, binds, author bool) {
 		for _, a := range mime.ParseAddressList(f.Value) {
 			if a.Group {
@@ -234,6 +239,7 @@ func (s *Service) originator(ctx context.Context, header []byte, sub *Submission
 		}
 	}
 	for f := range mime.Fields(header) {
+		over = over || newest && !strings.HasPrefix(strings.ToLower(string(f.Name)), "resent-")
 		switch {
 		case f.Is("From"):
 			o.hasFrom = true
@@ -242,15 +248,19 @@ func (s *Service) originator(ctx context.Context, header []byte, sub *Submission
 			o.hasSender = true
 			check(f, &o.sender, &o.foreignSender, !resent, false)
 		case f.Is("Resent-From"):
-			check(f, &o.resentFrom, &o.foreignFrom, true, false)
+			check(f, &o.resentFrom, &o.foreignFrom, !over && o.resentFrom == 0, false)
+			newest = true
 		case f.Is("Resent-Sender"):
-			check(f, &o.resentSender, &o.foreignSender, true, false)
+			check(f, &o.resentSender, &o.foreignSender, !over && o.resentSender == 0, false)
+			newest = true
 		case f.Is("Date"):
 			o.hasDate = true
 		case f.Is("Message-ID"):
 			o.hasID = true
 		}
 	}
+	// A resending that is nobody's would let any From through.
+	o.foreignFrom = o.foreignFrom || resent && o.resentFrom+o.resentSender == 0
 	return o, err
 }
 

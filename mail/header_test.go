@@ -35,6 +35,9 @@ func TestSubmissionHeader(t *testing.T) {
 		{"Sender without an address", "From: alice@example.com\r\nSender: <<bob@example.com>>\r\n" + rest, "", "550 5.7.1"},
 		{"no header at all", " From: bob@example.com\r\n" + rest,
 			"From: <alice@example.com>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\nMessage-ID: <ID@mx.example.com>\r\n\r\n", ""},
+		{"sent again by nobody", "Resent-From: <<x>>\r\nFrom: eve@far.example\r\n" + rest, "", "550 5.7.1"},
+		{"sent again what somebody had sent again", "Resent-From: alice@example.com\r\nResent-Date: x\r\nReceived: from x\r\nResent-Sender: s@far.example\r\nResent-From: bob@example.com\r\nFrom: eve@far.example\r\n" + rest, "", ""},
+		{"sent again by somebody else, behind another field", "Resent-To: x@far.example\r\nReceived: from x\r\nResent-From: bob@example.com\r\nFrom: alice@example.com\r\n" + rest, "", "550 5.7.1"},
 		{"sent again by somebody else", "Resent-From: bob@example.com\r\nFrom: alice@example.com\r\n" + rest, "", "550 5.7.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

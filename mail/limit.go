@@ -81,7 +81,7 @@ func (s *Service) outwards(sub *Submission, b *batch) bool {
 	}
 	n := 0
 	for i := range b.later {
-		if b.later[i].State == Waiting {
+		if q := &b.later[i]; q.State == Waiting && q.Target.IsZero() {
 			n++
 		}
 	}

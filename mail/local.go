@@ -26,7 +26,7 @@ func (s *Service) routeOne(ctx context.Context, k entryKey) (time.Time, error) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		due := s.due(e)
+		due := s.due(ctx, e)
 		if due.IsZero() || due.After(s.now()) {
 			return due, nil
 		}
@@ -128,7 +128,9 @@ type attempt struct {
 	final bool
 	// elsewhere: the mail file is a mate's; handed: a mate has delivered. address is where the mail was sent to.
 	elsewhere, handed bool
-	address           string
+	// away: the mail file is at another place of the domain.
+	away    bool
+	address string
 }
 
 // piece picks the recipients that are due, at most as many as one update takes.
@@ -137,10 +139,13 @@ func (j *job) piece(ctx context.Context, e *Entry) ([]attempt, error) {
 	var out []attempt
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
-		if q.State != Pending || q.Next.After(now) {
+		if !j.s.ours(ctx, q) || q.Next.After(now) {
 			continue
 		}
-		a, err := j.s.find(ctx, q)
+		if q.State == Waiting && j.s.underway(j.key) {
+			return nil, errBusy // a server that had the mail file before may be taking it
+		}
+		a, err := j.s.find(ctx, q, e.Junk)
 		if err != nil {
 			return nil, err
 		}
@@ -152,18 +157,21 @@ func (j *job) piece(ctx context.Context, e *Entry) ([]attempt, error) {
 }
 
 // find looks up where a recipient's mail goes today.
-func (s *Service) find(ctx context.Context, q *QueueRecipient) (attempt, error) {
+func (s *Service) find(ctx context.Context, q *QueueRecipient, junk bool) (attempt, error) {
 	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}, address: q.Address}
-	removed := false
+	removed, server := false, note.UNID{}
 	var err error
 	if q.Kind == directory.TargetMailIn {
 		var m directory.MailIn
 		m, err = s.dir.MailIn(ctx, q.Target)
-		a.database, removed = m.Database, !m.Removed.IsZero()
+		a.database, server, removed = m.Database, m.MailServer, !m.Removed.IsZero()
 	} else {
 		var p directory.Person
 		p, err = s.dir.Person(ctx, q.Target)
-		a.database, a.quota, removed = p.MailDatabase, p.Quota, !p.Removed.IsZero()
+		a.database, a.quota, server, removed = p.MailDatabase, p.Quota, p.MailServer, !p.Removed.IsZero()
+	}
+	if err == nil && !removed {
+		a.away, err = s.dir.Away(ctx, server)
 	}
 	switch {
 	case errors.Is(err, directory.ErrNotFound), err == nil && removed:
@@ -172,7 +180,8 @@ func (s *Service) find(ctx context.Context, q *QueueRecipient) (attempt, error) 
 		return a, fmt.Errorf("directory: %w", err)
 	case a.database == 0:
 		a.reply, a.final = replyNoFile, true
-	case s.inService(a.database):
+	case a.away:
+	case s.takes(ctx, a.database, junk):
 	case s.elsewhere(a.database):
 		a.elsewhere = true
 	default:
@@ -207,7 +216,7 @@ func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
 	box := j.s.database(j.key)
 	names := []note.DatabaseID{box}
 	for i := range piece {
-		if piece[i].reply == nil && !piece[i].elsewhere {
+		if piece[i].reply == nil && !piece[i].elsewhere && !piece[i].away {
 			names = append(names, piece[i].database)
 		}
 	}
@@ -223,7 +232,7 @@ func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
 	var hops []Hop
 	err := j.s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
 		delivered, moved, hops = 0, tally{}, nil
-		w, err := tx.Database(box)
+		w, err := decide(tx, box)
 		if err != nil {
 			return err
 		}
@@ -243,14 +252,16 @@ func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
 			if hop.Event == HopDelivered {
 				delivered++
 			}
-			hops = append(hops, hop)
+			if hop.Event != "" {
+				hops = append(hops, hop)
+			}
 		}
 		moved, err = j.s.save(w, cur, before)
 		return err
 	})
 	if err == nil {
 		j.s.stat.deliveredTo(delivered, int64(e.Size))
-		j.s.stat.queue(moved)
+		j.s.moves(box, moved)
 		j.s.trace.add(hops...)
 	}
 	return err
@@ -258,13 +269,17 @@ func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
 
 // attempt delivers to one recipient of an entry under change, and writes down what came of it.
 func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attempt) (Hop, error) {
-	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool { return q.Target == a.id && q.State == Pending })
+	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool { return q.Target == a.id && (q.State == Pending || q.State == Waiting) })
 	if i < 0 {
 		return Hop{}, nil
 	}
 	q := &e.Recipients[i]
 	hop := s.hop(e, q, HopDelivered, "", "")
 	reply, final := a.reply, a.final
+	if reply == nil && a.away {
+		q.State, q.Next, q.Reply = Waiting, time.Time{}, ""
+		return Hop{}, nil
+	}
 	if reply == nil {
 		a.junk, a.always = e.Junk, alwaysArrives(q.Address)
 		var err error

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"doublet/directory"
@@ -22,7 +23,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// BoxID is the database mail.box of this server.
+// BoxID is the database mail.box of a server that is alone.
 const BoxID note.DatabaseID = 0x000000000000B0C5
 
 // Kind is the kind of database that mail.box is.
@@ -124,8 +125,10 @@ type Service struct {
 	opt     Options
 	stat    stats
 
-	boxes  []int // the mail.box databases that are there
-	census census
+	// table are the mail.box databases that are there.
+	table atomic.Pointer[[]*box]
+	// own are those of this server in its cluster; nil where it is alone.
+	own    atomic.Pointer[[]note.DatabaseID]
 	trace  trace
 	outbox outbox
 	sends  sendLimits
@@ -137,16 +140,18 @@ type Service struct {
 	routing, catching sync.Mutex
 
 	// mu guards what follows; moved tells that inFlight, unsettled, lanes or idle have changed.
-	mu        sync.Mutex
-	moved     *sync.Cond
-	agenda    agenda
-	edition   uint64 // of the routes that the agenda was made with
-	settlers  [MaxBoxes]settler
-	inFlight  int // entries that lanes work on
-	unsettled int // entries sent and not yet changed
-	lanes     int
-	idle      []*lane
-	starved   []*destination
+	mu sync.Mutex
+	// server is this one's id in its cluster, zero where it is alone; changedInfos are databases that may be mail.box.
+	server       note.UNID
+	changedInfos []note.DatabaseID
+	moved        *sync.Cond
+	agenda       agenda
+	edition      uint64 // of the routes that the agenda was made with
+	inFlight     int    // entries that lanes work on
+	unsettled    int    // entries sent and not yet changed
+	lanes        int
+	idle         []*lane
+	starved      []*destination
 
 	beforeSettle func() // for tests: between the answer of a server and what it changes here
 }

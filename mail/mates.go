@@ -21,6 +21,9 @@ type Mates interface {
 	// Deliver returns when a message is durable in a replica of the mail file. An error that wraps
 	// mailbox.ErrOverQuota is the mail file's; after any other it may be tried again, also where it was delivered.
 	Deliver(ctx context.Context, h *Handed, raw []byte) error
+	// Recall asks those that live to take a message back that waits for its time: what the one says whose word counts, Elsewhere
+	// where some know it and its home is not reached, None where nobody knows it.
+	Recall(ctx context.Context, id note.UNID) Recalled
 }
 
 // Handed is a delivery that a mate makes. Under the same ID and recipient it is made once.
@@ -87,13 +90,13 @@ func (s *Service) Take(ctx context.Context, h *Handed, raw []byte) error {
 			return err
 		}
 	}
-	a, err := s.find(ctx, &QueueRecipient{Target: h.Person, Kind: h.Kind})
+	a, err := s.find(ctx, &QueueRecipient{Target: h.Person, Kind: h.Kind}, h.Junk)
 	switch {
 	case err != nil:
 		return err
 	case a.reply != nil:
 		return a.reply
-	case a.elsewhere || a.database != h.Database:
+	case a.elsewhere || a.away || a.database != h.Database:
 		return fmt.Errorf("mail: %w: mail file %s", store.ErrNotFound, h.Database)
 	}
 	c, err := s.mailbox.Compose(ctx, raw)

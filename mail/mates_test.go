@@ -17,6 +17,8 @@ type mates struct {
 	have  map[note.DatabaseID]bool
 	err   error
 	taken []string
+	// recalled is what they say to who takes a message back.
+	recalled Recalled
 }
 
 func (m *mates) Elsewhere(db note.DatabaseID) bool { return m.have[db] }
@@ -27,6 +29,8 @@ func (m *mates) Deliver(_ context.Context, h *Handed, raw []byte) error {
 	}
 	return m.err
 }
+
+func (m *mates) Recall(context.Context, note.UNID) Recalled { return m.recalled }
 
 // TestMates delivers to a mail file of which there is no replica here: it is not made here, the message is taken in
 // charge, and a mate delivers it, once one can.
@@ -70,6 +74,46 @@ func TestMates(t *testing.T) {
 	if w.in(alice, "Junk") != 1 {
 		t.Error("the one that is here has not got it")
 	}
+}
+
+// TestMatesMakeFolders delivers to a replica that has not been told of the folder yet: it makes none beside the one that
+// there is, and the home delivers.
+func TestMatesMakeFolders(t *testing.T) {
+	t.Parallel()
+	m := &mates{have: map[note.DatabaseID]bool{}}
+	w := open(t, Options{Mates: m})
+	bob := w.person("bob")
+	db := bob.MailDatabase
+	m.have[db] = true
+	w.ok(w.store.RemoveDatabase(note.System, db))
+	_, err := w.store.CreateDatabase(note.System, store.Create{ID: db, Title: "Bob", Kind: "mail"})
+	w.ok(err)
+	w.ok(w.store.Share(bg, db, 1))
+	w.ok(w.store.Follow(bg, db))
+	send := func(junk bool, taken int) {
+		t.Helper()
+		sub := w.from("eve@far.example", "bob@example.com")
+		sub.Junk = junk
+		w.deposit(sub)
+		w.route()
+		w.queue(0)
+		if len(m.taken) != taken {
+			t.Errorf("mates have %d messages, not %d", len(m.taken), taken)
+		}
+	}
+	send(false, 1)
+	send(true, 2)
+	h := &Handed{ID: note.UNID{1}, Date: w.now(), Person: bob.ID, Kind: directory.TargetPerson, Database: db}
+	if err := w.Take(bg, h, []byte(plain)); !errors.Is(err, store.ErrNotFound) {
+		t.Error("a replica without an INBOX takes it: ", err)
+	}
+	w.ok(w.store.Lead(bg, db, store.LeadOptions{}))
+	send(false, 2)
+	w.ok(w.store.Follow(bg, db))
+	send(false, 2) // the folder is there now
+	send(true, 3)
+	w.ok(w.store.Lead(bg, db, store.LeadOptions{})) // numbers what came
+	w.has(bob, 2)
 }
 
 // TestTake takes deliveries from a mate, one of them twice.

@@ -69,7 +69,7 @@ type Post struct {
 // Pending lists the messages that wait for moderators, of one list or of all where list is zero.
 func (s *Service) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
 	var out []Post
-	err := s.eachEntry(ctx, 0, func(e *Entry) bool {
+	err := s.eachEntry(ctx, place{}, func(e *Entry) bool {
 		if e.moderated() && (list.IsZero() || e.Recipients[0].Target == list) {
 			out = append(out, Post{Entry: *e, List: e.Recipients[0].Name, From: e.From.String()})
 		}
@@ -79,7 +79,7 @@ func (s *Service) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
 		return nil, err
 	}
 	for i := range out {
-		raw, err := s.message(ctx, out[i].key(), 64<<10)
+		raw, err := s.message(ctx, s.keyOf(&out[i].Entry), 64<<10)
 		if err != nil {
 			continue // the list is shown all the same
 		}
@@ -109,7 +109,7 @@ func (s *Service) Approve(ctx context.Context, id note.UNID) error {
 	if err := s.distribute(ctx, b, &posting{group: g, strange: true}, "", raw[min(e.ReturnPath, len(raw)):]); err != nil {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
-	b.in = boxID(e.box)
+	b.in = e.box
 	b.also = func(w *store.Writer) (tally, error) { return s.settlePost(w, e) }
 	return s.place(ctx, b)
 }
@@ -121,7 +121,7 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 		return err
 	}
 	if reason == "" || e.From.IsNull() || machine(e.From) {
-		return s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) { return s.settlePost(w, e) })
+		return s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) { return s.settlePost(w, e) })
 	}
 	g, err := s.dir.Group(ctx, e.Recipients[0].Target)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 			return fmt.Errorf("mail: reject: %w", err)
 		}
 	}
-	b.in = boxID(e.box)
+	b.in = e.box
 	b.also = func(w *store.Writer) (tally, error) { return s.settlePost(w, e) }
 	return s.place(ctx, b)
 }
@@ -163,13 +163,16 @@ func (s *Service) heldPost(ctx context.Context, id note.UNID) (*Entry, []byte, e
 	if !e.moderated() {
 		return nil, nil, fmt.Errorf("%w: %s is not held for a list", ErrNotQueued, id)
 	}
-	raw, err := s.message(ctx, e.key(), 0)
+	raw, err := s.message(ctx, s.keyOf(e), 0)
 	return e, raw, err
 }
 
-// queued reads the entry with a queue id. Errors: ErrNotQueued.
+// queued reads the entry with a queue id, to decide on it. Errors: ErrNotQueued, ErrHomeElsewhere.
 func (s *Service) queued(ctx context.Context, id note.UNID) (e *Entry, err error) {
 	box, err := s.locate(ctx, id)
+	if err == nil && !s.store.Leads(box) {
+		err = ErrHomeElsewhere
+	}
 	if err != nil {
 		return nil, err
 	}

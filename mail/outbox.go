@@ -5,23 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"doublet/directory"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
-	"doublet/store/layout"
 	"doublet/wire/smtp"
-)
-
-// OutboxID is the database of messages that wait for the time that their senders gave them, OutboxKind its kind. What
-// becomes of a message, who gets it and what comes of it, is worked out when that time has come: till then it is its
-// sender's to take back.
-const (
-	OutboxID   note.DatabaseID = 0x0000000000000B0F
-	OutboxKind                 = "outbox"
 )
 
 // The items of a message in the outbox. Those of recipients are lists side by side.
@@ -37,52 +27,6 @@ const maxDeferred = 100_000
 
 // replyOutbox refuses what would make them more.
 var replyOutbox = smtp.NewReply(452, 4, 3, 1, "Too many messages wait for their time")
-
-// outbox knows when the messages in it are due.
-type outbox struct {
-	wake chan struct{}
-	mu   sync.Mutex
-	due  map[note.UNID]int64
-	// again is when one is tried again that could not be deposited.
-	again map[note.UNID]int64
-}
-
-// openOutbox makes the outbox in a store that has none, and reads when what is in it is due.
-func (s *Service) openOutbox() error {
-	o := &s.outbox
-	o.wake, o.due, o.again = make(chan struct{}, 1), map[note.UNID]int64{}, map[note.UNID]int64{}
-	if _, err := s.store.Info(OutboxID); errors.Is(err, store.ErrNotFound) {
-		_, err := s.store.CreateDatabase(note.System, store.Create{ID: OutboxID, Title: "outbox", Kind: OutboxKind, Queue: true})
-		if err != nil && !errors.Is(err, store.ErrExists) {
-			return fmt.Errorf("mail: create outbox: %w", err)
-		}
-	}
-	s.opt.Stats.GaugeFunc("Mail.Deferred", "messages that wait for the time that their senders gave them", func() float64 {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return float64(len(o.due))
-	})
-	var ids []note.ID
-	return s.store.Read(context.Background(), note.System, OutboxID, func(r *store.Reader) error {
-		if err := r.Notes(0, func(id note.ID, _ *layout.Note) bool { ids = append(ids, id); return true }); err != nil {
-			return err
-		}
-		for _, id := range ids {
-			c, err := r.Content(id)
-			if err != nil {
-				return err
-			}
-			row, err := r.Note(id)
-			if err != nil {
-				return err
-			}
-			if c.Content.Items.Get(itemForm).AsText() == formDeferred {
-				o.due[row.UNID] = c.Content.Items.Get(itemUntil).AsInt()
-			}
-		}
-		return nil
-	})
-}
 
 // Accept looks at a recipient of a person's own before there is a message: whom the directory makes of the address. An
 // error is a *smtp.Reply where there is nobody, or nobody who takes mail; else trouble of the server.
@@ -151,17 +95,14 @@ func (s *Service) Defer(ctx context.Context, sub *Submission, until time.Time) (
 		return sub.ID, fmt.Errorf("mail: defer: %w", err)
 	}
 	defer c.Release()
-	o := &s.outbox
-	o.mu.Lock()
-	full := len(o.due) >= maxDeferred
-	o.mu.Unlock()
-	if full {
+	if s.outbox.count() >= maxDeferred {
 		return sub.ID, replyOutbox
 	}
+	in := s.outboxFor()
 	n := c.New(s.now())
 	n.UNID, n.Summary, n.Content = sub.ID, nil, note.Content{Items: deferredItems(sub, until)}
-	err = s.store.Update(ctx, note.System, []note.DatabaseID{OutboxID}, func(tx *store.Tx) error {
-		w, err := tx.Database(OutboxID)
+	err = s.store.Update(ctx, note.System, []note.DatabaseID{in}, func(tx *store.Tx) error {
+		w, err := tx.Database(in)
 		if err != nil {
 			return err
 		}
@@ -171,10 +112,7 @@ func (s *Service) Defer(ctx context.Context, sub *Submission, until time.Time) (
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return sub.ID, fmt.Errorf("mail: defer: %w", err)
 	}
-	o.mu.Lock()
-	o.due[sub.ID] = until.Unix()
-	o.mu.Unlock()
-	nudge(o.wake)
+	s.outbox.add(in, sub.ID, until.Unix())
 	return sub.ID, nil
 }
 
@@ -197,126 +135,182 @@ func deferredItems(sub *Submission, until time.Time) note.Items {
 	return note.MakeItems(list...)
 }
 
-// Recall takes a message back that waits for its time; false: there is none of that id, or its time has come.
+// held is a message in an outbox.
+type held struct {
+	box note.DatabaseID
+	id  note.UNID
+}
+
+// errTaken says that a message is in the outbox no more: it was taken back, or sent.
+var errTaken = errors.New("mail: the message is in the outbox no more")
+
+// out takes it out, in an update that only the home of the outbox can make.
+func (h *held) out(tx *store.Tx) error {
+	w, err := decide(tx, h.box)
+	if err != nil {
+		return err
+	}
+	n, err := w.Find(h.id)
+	if err == nil {
+		err = w.Destroy(n)
+	}
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
+		err = errTaken
+	}
+	return err
+}
+
+// Recalled is what one server says to who takes a message back.
+type Recalled uint8
+
+// None: it does not wait here. Back: it was taken back here. Gone: its time has come. Elsewhere: it waits in an outbox that another
+// server leads, or soon one.
+const (
+	RecalledNone Recalled = iota
+	RecalledBack
+	RecalledGone
+	RecalledElsewhere
+)
+
+// recallPatience is how long it is tried to reach the home of an outbox whose server has just died.
+const (
+	recallPatience = 5 * time.Second
+	recallEvery    = 200 * time.Millisecond
+)
+
+// Recall takes a message back that waits for its time, here or at a mate; false: there is none of that id, or its time has come.
+// ErrHomeElsewhere: it waits, and who decides is not reached now.
 func (s *Service) Recall(ctx context.Context, id note.UNID) (bool, error) {
-	now, found := s.now().Unix(), false
-	err := s.outboxUpdate(ctx, func(w *store.Writer) error {
-		found = false
-		n, err := w.Find(id)
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
-			return nil
+	for until := s.now().Add(recallPatience); ; {
+		got, err := s.RecallHere(ctx, id)
+		if err != nil {
+			return false, err
 		}
+		if s.opt.Mates != nil && (got == RecalledNone || got == RecalledElsewhere) {
+			if theirs := s.opt.Mates.Recall(ctx, id); theirs != RecalledNone {
+				got = theirs
+			}
+		}
+		switch {
+		case got == RecalledBack:
+			return true, nil
+		case got != RecalledElsewhere:
+			return false, nil
+		case !s.now().Before(until):
+			return false, ErrHomeElsewhere
+		}
+		select {
+		case <-s.env.Clock.After(recallEvery):
+		case <-ctx.Done():
+			return false, ErrHomeElsewhere
+		}
+	}
+}
+
+// RecallHere is Recall in the outboxes that this server has.
+func (s *Service) RecallHere(ctx context.Context, id note.UNID) (Recalled, error) {
+	got := RecalledNone
+	for _, box := range s.outbox.ids() {
+		found, err := s.inOutbox(ctx, box, id)
+		if err != nil || !found {
+			if err != nil && !databaseTrouble(err) {
+				return got, fmt.Errorf("mail: recall: %w", err)
+			}
+			continue
+		}
+		one, err := s.recallFrom(ctx, &held{box, id})
+		if err != nil {
+			return got, fmt.Errorf("mail: recall: %w", err)
+		}
+		if one != RecalledNone {
+			return one, nil
+		}
+	}
+	return got, nil
+}
+
+func (s *Service) recallFrom(ctx context.Context, h *held) (got Recalled, err error) {
+	err = s.store.Update(ctx, note.System, []note.DatabaseID{h.box}, func(tx *store.Tx) error {
+		got = RecalledNone
+		w, err := tx.Home(h.box)
+		if err != nil {
+			return err
+		}
+		n, err := w.Find(h.id)
 		if err != nil {
 			return err
 		}
 		c, err := w.Content(n)
-		if err != nil || c.Content.Items.Get(itemUntil).AsInt() <= now {
-			return err
-		}
-		found = true
-		return w.Destroy(n)
-	})
-	if err != nil {
-		return false, fmt.Errorf("mail: recall: %w", err)
-	}
-	if found {
-		s.outbox.forget(id)
-	}
-	return found, nil
-}
-
-func (o *outbox) forget(id note.UNID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.due, id)
-	delete(o.again, id)
-}
-
-func (s *Service) outboxUpdate(ctx context.Context, fn func(w *store.Writer) error) error {
-	return s.store.Update(ctx, note.System, []note.DatabaseID{OutboxID}, func(tx *store.Tx) error {
-		w, err := tx.Database(OutboxID)
 		if err != nil {
 			return err
 		}
-		return fn(w)
+		if c.Content.Items.Get(itemUntil).AsInt() <= s.now().Unix() {
+			got = RecalledGone
+			return nil
+		}
+		got = RecalledBack
+		return w.Destroy(n)
 	})
-}
-
-// Deferred says whether a message waits for its time.
-func (s *Service) Deferred(id note.UNID) bool {
-	s.outbox.mu.Lock()
-	defer s.outbox.mu.Unlock()
-	_, ok := s.outbox.due[id]
-	return ok
-}
-
-// RunOutbox deposits what has become due until ctx ends. There is one for each server.
-func (s *Service) RunOutbox(ctx context.Context) error {
-	for ctx.Err() == nil {
-		next := s.ReleaseDue(ctx)
-		var timer <-chan time.Time
-		if !next.IsZero() {
-			timer = s.env.Clock.After(max(next.Sub(s.now()), 0))
-		}
-		select {
-		case <-ctx.Done():
-		case <-s.outbox.wake:
-		case <-timer:
-		}
+	switch {
+	case errors.Is(err, store.ErrNotHome):
+		return RecalledElsewhere, nil
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrGrave):
+		return RecalledNone, nil
+	case err == nil && got == RecalledBack:
+		s.outbox.forget(h)
 	}
-	return nil
+	return got, err
 }
 
-// ReleaseDue deposits what is due now, and says when there is something again; zero for never.
-func (s *Service) ReleaseDue(ctx context.Context) (next time.Time) {
-	o := &s.outbox
-	now := s.now().Unix()
-	var ready []note.UNID
-	o.mu.Lock()
-	for id, at := range o.due {
-		if at = max(at, o.again[id]); at <= now {
-			ready = append(ready, id)
-		} else if next.IsZero() || at < next.Unix() {
-			next = time.Unix(at, 0)
-		}
-	}
-	o.mu.Unlock()
-	for _, id := range ready {
-		if ctx.Err() != nil {
-			return next
-		}
-		err := s.release(ctx, id)
+// inOutbox says whether a message is in an outbox of which there is a replica here.
+func (s *Service) inOutbox(ctx context.Context, box note.DatabaseID, id note.UNID) (found bool, err error) {
+	err = s.store.Read(ctx, note.System, box, func(r *store.Reader) error {
+		n, err := r.Find(id)
 		if err == nil {
-			o.forget(id)
-			continue
+			_, err = r.Note(n)
 		}
-		s.env.Log.Error("mail: a message whose time has come waits on", "id", id.String(), "err", err)
-		later := now + int64(troublePause/time.Second)
-		o.mu.Lock()
-		o.again[id] = later
-		o.mu.Unlock()
-		if next.IsZero() || later < next.Unix() {
-			next = time.Unix(later, 0)
+		found = err == nil
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
+			err = nil
 		}
-	}
-	return next
+		return err
+	})
+	return found, err
 }
 
-// release deposits a message under the id that it has, and takes it out of the outbox. Done again after a crash between
-// the two, it is delivered to nobody twice.
-func (s *Service) release(ctx context.Context, id note.UNID) error {
-	sub, err := s.waiting(ctx, id)
+// Deferred says whether a message waits for its time, as far as is known here.
+func (s *Service) Deferred(ctx context.Context, id note.UNID) bool {
+	for _, box := range s.outbox.ids() {
+		if found, err := s.inOutbox(ctx, box, id); err == nil && found {
+			return true
+		}
+	}
+	return false
+}
+
+// release deposits a message under the id that it has, and takes it out of the outbox in the same update.
+func (s *Service) release(ctx context.Context, h *held, own bool) error {
+	sub, err := s.waiting(ctx, h)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	if !own {
+		// The server whose it was may have sent it with its last breath, and a mate may have heard of that alone.
+		if _, err := s.locate(ctx, h.id); err == nil {
+			return s.removeDeferred(ctx, h)
+		} else if !errors.Is(err, ErrNotQueued) {
+			return err
+		}
+	}
+	sub.takes = h
 	who, err := s.dir.WhoOf(ctx, sub.Submitter.Who.Person)
 	switch {
 	case errors.Is(err, directory.ErrDisabled), errors.Is(err, directory.ErrNotFound):
-		s.env.Log.Warn("mail: a message whose time has come is dropped: its sender may send nothing any more", "id", id.String(), "from", sub.From.String())
-		return s.removeDeferred(ctx, id)
+		s.env.Log.Warn("mail: a message whose time has come is dropped: its sender may send nothing any more", "id", h.id.String(), "from", sub.From.String())
+		return s.removeDeferred(ctx, h)
 	case err != nil:
 		return err
 	}
@@ -336,32 +330,30 @@ func (s *Service) release(ctx context.Context, id note.UNID) error {
 		sub.Message = message
 		err = s.returnDeferred(ctx, sub, reply)
 	}
+	if errors.Is(err, errTaken) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	return s.removeDeferred(ctx, id)
+	return s.removeDeferred(ctx, h) // where nobody was left to deliver to
 }
 
-func (s *Service) removeDeferred(ctx context.Context, id note.UNID) error {
-	return s.outboxUpdate(ctx, func(w *store.Writer) error {
-		n, err := w.Find(id)
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return w.Destroy(n)
-	})
+func (s *Service) removeDeferred(ctx context.Context, h *held) error {
+	err := s.store.Update(ctx, note.System, []note.DatabaseID{h.box}, func(tx *store.Tx) error { return h.out(tx) })
+	if errors.Is(err, errTaken) {
+		err = nil
+	}
+	return err
 }
 
-// waiting reads a message of the outbox. All who cannot have it are reported: nobody waits for an answer.
-func (s *Service) waiting(ctx context.Context, id note.UNID) (*Submission, error) {
-	sub := &Submission{ID: id, Answer: AnswerNone, Submitter: &Submitter{}}
+// waiting reads a message of an outbox. All who cannot have it are reported: nobody waits for an answer.
+func (s *Service) waiting(ctx context.Context, h *held) (*Submission, error) {
+	sub := &Submission{ID: h.id, Answer: AnswerNone, Submitter: &Submitter{}}
 	sub.Received = &Received{Protocol: "HTTP"}
 	var stored *store.Stored
-	err := s.store.Read(ctx, note.System, OutboxID, func(r *store.Reader) error {
-		n, err := r.Find(id)
+	err := s.store.Read(ctx, note.System, h.box, func(r *store.Reader) error {
+		n, err := r.Find(h.id)
 		if err != nil {
 			return err
 		}
@@ -423,7 +415,7 @@ func (s *Service) returnDeferred(ctx context.Context, sub *Submission, reply *sm
 		return err
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(sub.Message)), results: make([]error, len(sub.Recipients))}
+	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(sub.Message)), results: make([]error, len(sub.Recipients)), takes: sub.takes}
 	b.entry = Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: s.now()}
 	defer b.release()
 	for i := range sub.Recipients {

@@ -17,7 +17,8 @@ import (
 type forward struct {
 	person *directory.Person
 	to     []string
-	shared bool // among several people: none of them is named
+	inside []QueueRecipient // people at other places of the domain
+	shared bool             // among several people: none of them is named
 }
 
 // shareForwards makes one copy of those that go elsewhere where they would be too much together: each
@@ -33,6 +34,7 @@ func (b *batch) shareForwards(size int) {
 				one.to = append(one.to, a)
 			}
 		}
+		one.inside = append(one.inside, f.inside...) // each is there once
 	}
 	b.forwards = append(b.forwards[:0], one)
 }
@@ -91,6 +93,7 @@ func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *f
 	}
 	d := b.now[i]
 	var outside []string
+	var inside []QueueRecipient
 	sent := false
 	for _, a := range p.Forward {
 		t, err := s.dir.Resolve(ctx, a)
@@ -116,14 +119,19 @@ func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *f
 				return fmt.Errorf("forward to %s: %w", t.Name, err)
 			}
 			for k := range x.Recipients {
-				b.add(d.index, d.from, &x.Recipients[k], uint64(len(sub.Message)), true)
+				r := &x.Recipients[k]
+				if !b.away(r.MailServer) {
+					b.add(d.index, d.from, r, uint64(len(sub.Message)), true)
+				} else if _, has := b.known(r.ID, d.index); !has {
+					inside = append(inside, QueueRecipient{Address: a, Name: r.Name, Target: r.ID, Kind: r.Kind, State: Waiting})
+				}
 			}
 			outside = append(outside, x.Outside...)
 			sent = true
 		}
 	}
-	if len(outside) > 0 {
-		b.forwards = append(b.forwards, forward{person: p, to: outside})
+	if len(outside)+len(inside) > 0 {
+		b.forwards = append(b.forwards, forward{person: p, to: outside, inside: inside})
 		b.taken = true
 	}
 	if p.ForwardOnly && (sent || len(outside) > 0) {
@@ -166,9 +174,12 @@ func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *for
 	if address != "" && !f.shared {
 		h = append(append(append(h, "Delivered-To: "...), address...), "\r\n"...)
 	}
-	rows := make([]QueueRecipient, len(f.to))
-	for i, a := range f.to {
-		rows[i] = QueueRecipient{Address: a, State: Waiting}
+	rows := make([]QueueRecipient, 0, len(f.to)+len(f.inside))
+	for _, a := range f.to {
+		rows = append(rows, QueueRecipient{Address: a, State: Waiting})
+	}
+	rows = append(rows, f.inside...)
+	for i := range rows {
 		if sub.Unproven {
 			rows[i].Notify = smtp.NotifyNever
 		}

@@ -29,7 +29,7 @@ func (w *world) in(p directory.Person, folder string) int {
 // raw reads the stored message of an entry in mail.box.
 func (w *world) raw(e Entry) string {
 	w.t.Helper()
-	b, err := w.message(bg, e.key(), 0)
+	b, err := w.message(bg, w.keyOf(&e), 0)
 	w.ok(err)
 	return string(b)
 }

@@ -19,23 +19,29 @@ func (s *Service) List(ctx context.Context, limit int, after string) (list []Ent
 	if limit <= 0 {
 		limit = 1000
 	}
-	from := entryKey(0)
+	var from place
 	if after != "" {
-		var n uint64
-		if _, err := fmt.Sscanf(after, "%d", &n); err != nil {
+		if _, err := fmt.Sscanf(after, "%d.%d", &from.box, &from.note); err != nil {
 			return nil, "", fmt.Errorf("mail: list: not a place in the queue: %.40q", after)
 		}
-		from = entryKey(n)
 	}
 	err = s.eachEntry(ctx, from, func(e *Entry) bool {
 		if len(list) == limit {
-			next = fmt.Sprint(uint64(e.key()))
+			next = fmt.Sprintf("%d.%d", uint64(e.box), uint64(e.note))
 			return false
 		}
 		list = append(list, *e)
 		return true
 	})
 	return list, next, err
+}
+
+// OwnerOf is the member of a cluster in whose mail.box a message waits; zero where the server is, or was, alone.
+func (s *Service) OwnerOf(e *Entry) note.UNID {
+	if b := s.boxOf(e.box); b != nil {
+		return b.owner
+	}
+	return note.UNID{}
 }
 
 // Show returns one message's entry by queue id, and the first bytes of its header. Errors:
@@ -62,6 +68,9 @@ func (s *Service) Show(ctx context.Context, id note.UNID) (Entry, []byte, error)
 }
 
 func notQueued(err error) error {
+	if errors.Is(err, store.ErrNotHome) {
+		return ErrHomeElsewhere
+	}
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
 		return ErrNotQueued
 	}
@@ -179,7 +188,7 @@ func (s *Service) probe(ctx context.Context, e *Entry) {
 		if q.State != Waiting || err != nil {
 			continue
 		}
-		name, _, err := s.destinationOf(ctx, to.Domain)
+		name, _, err := s.destinationFor(ctx, q, &to)
 		if err != nil {
 			continue
 		}

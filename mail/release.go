@@ -34,7 +34,7 @@ func (s *Service) Release(ctx context.Context, id note.UNID) error {
 
 // letGo delivers what a filter held, in one update with the end of the hold.
 func (s *Service) letGo(ctx context.Context, e *Entry) error {
-	raw, err := s.message(ctx, e.key(), 0)
+	raw, err := s.message(ctx, s.keyOf(e), 0)
 	if err != nil {
 		return notQueued(err)
 	}
@@ -44,8 +44,9 @@ func (s *Service) letGo(ctx context.Context, e *Entry) error {
 	}
 	defer c.Release()
 	b := &batch{
-		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: boxID(e.box), results: make([]error, len(e.Recipients)),
-		entry: Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned},
+		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: e.box, away: s.awayNow(ctx),
+		results: make([]error, len(e.Recipients)),
+		entry:   Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned},
 	}
 	defer b.release()
 	// The reason stays with what is posted to lists: their moderators are asked as they would have been.
@@ -83,7 +84,7 @@ func (s *Service) takeUp(ctx context.Context, b *batch, i int, q *QueueRecipient
 		b.later = append(b.later, *q)
 		return nil
 	}
-	a, err := s.find(ctx, q)
+	a, err := s.find(ctx, q, b.entry.Junk)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (s *Service) report(ctx context.Context, e *Entry) error {
 		return s.bury(ctx, e)
 	}
 	if len(done) == 0 {
-		if err := s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) { return s.finish(w, e) }); err != nil {
+		if err := s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) { return s.finish(w, e) }); err != nil {
 			return err
 		}
 		s.stat.failures.Add(uint64(len(failed)))
@@ -61,7 +61,7 @@ func (s *Service) report(ctx context.Context, e *Entry) error {
 func (s *Service) settleEntry(ctx context.Context, box note.DatabaseID, fn func(*store.Writer) (tally, error)) error {
 	var moved tally
 	err := s.store.Update(ctx, note.System, []note.DatabaseID{box}, func(tx *store.Tx) error {
-		w, err := tx.Database(box)
+		w, err := decide(tx, box)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (s *Service) settleEntry(ctx context.Context, box note.DatabaseID, fn func(
 		return err
 	})
 	if err == nil {
-		s.stat.queue(moved)
+		s.moves(box, moved)
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func (s *Service) finish(w *store.Writer, e *Entry) (tally, error) {
 
 // bury marks an entry dead: nobody is left of it but those who failed, and there is nobody to tell.
 func (s *Service) bury(ctx context.Context, e *Entry) error {
-	err := s.settleEntry(ctx, boxID(e.box), func(w *store.Writer) (tally, error) {
+	err := s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) {
 		cur, err := same(w, e)
 		if err != nil {
 			return tally{}, err
@@ -156,7 +156,7 @@ func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipien
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	b.also, b.in = also, boxID(e.box)
+	b.also, b.in = also, e.box
 	if err := s.placeReport(ctx, b, raw); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -396,7 +396,7 @@ func (s *Service) returned(ctx context.Context, e *Entry, done []QueueRecipient)
 	if whole {
 		read = int64(e.Size)
 	}
-	raw, err := s.message(ctx, e.key(), read)
+	raw, err := s.message(ctx, s.keyOf(e), read)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
 		return nil, false, err
 	}

@@ -194,7 +194,7 @@ func TestReportToStrangerWaits(t *testing.T) {
 	if !e.From.IsNull() || len(e.Recipients) != 1 || e.Recipients[0].Address != "eve@far.example" || e.Recipients[0].State != Waiting {
 		t.Fatalf("%+v", e)
 	}
-	raw, err := w.message(bg, e.key(), 0)
+	raw, err := w.message(bg, w.keyOf(&e), 0)
 	w.ok(err)
 	parseReport(t, string(raw))
 	if !strings.HasPrefix(string(raw[e.ReturnPath:]), "From: ") {

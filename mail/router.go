@@ -24,16 +24,6 @@ const (
 // delivered here and what goes elsewhere are worked on by goroutines of their own, so that neither
 // waits for the other.
 func (s *Service) Run(ctx context.Context) error {
-	for _, box := range s.boxes {
-		stop, err := s.store.Watch(boxID(box), func() {
-			nudge(s.wakeLocal)
-			nudge(s.wakeOut)
-		})
-		if err != nil {
-			return fmt.Errorf("mail: router: %w", err)
-		}
-		defer stop()
-	}
 	var out sync.WaitGroup
 	out.Add(2)
 	ctx, cancel := context.WithCancel(ctx)
@@ -58,6 +48,9 @@ func (s *Service) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			s.env.Log.Error("mail: router", "err", err)
 			next = s.now().Add(troublePause)
+		}
+		if again := s.now().Add(homePoll); s.own.Load() != nil && (next.IsZero() || again.Before(next)) {
+			next = again
 		}
 		stop := func() bool { return true }
 		if !next.IsZero() {
@@ -126,7 +119,7 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 			continue
 		}
 		if !ok && s.agenda.spilled(s.now()) {
-			s.agenda.restart()
+			s.readAnew()
 			s.mu.Unlock()
 			continue
 		}
@@ -135,6 +128,9 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 			return due, nil
 		}
 		due, err = s.routeOne(ctx, k)
+		if errors.Is(err, store.ErrNotHome) {
+			continue // it is for another server now
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				s.env.Log.Error("mail: entry of mail.box", "note", uint64(k.note()), "err", err)
@@ -166,10 +162,15 @@ func (s *Service) catchUp(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("routes: %w", err)
 	}
+	servers, err := s.dir.ServerEdition(ctx)
+	if err != nil {
+		return false, err
+	}
+	edition += servers // neither goes back
 	s.mu.Lock()
 	if s.edition != edition {
 		if s.edition != 0 {
-			s.agenda.restart()
+			s.readAnew()
 		}
 		s.edition = edition
 	}
@@ -177,15 +178,20 @@ func (s *Service) catchUp(ctx context.Context) (more bool, err error) {
 	s.agenda.refresh = nil
 	s.mu.Unlock()
 	for i, k := range again {
-		if err := s.lookAgain(ctx, k); err != nil {
+		if err := s.lookAgain(ctx, k); err != nil && !errors.Is(err, store.ErrNotFound) {
 			s.mu.Lock()
 			s.agenda.refresh = append(s.agenda.refresh, again[i:]...)
 			s.mu.Unlock()
 			return false, fmt.Errorf("read mail.box: %w", err)
 		}
 	}
-	for _, box := range s.boxes {
-		further, err := s.catchUpBox(ctx, box)
+	s.lookAround(ctx)
+	for _, b := range s.led() {
+		further, err := s.catchUpBox(ctx, b)
+		if b.replicated() && databaseTrouble(err) {
+			s.env.Log.Error("mail: router", "database", b.id.String(), "err", err)
+			continue // of another server, maybe: the others go on
+		}
 		if err != nil {
 			return false, fmt.Errorf("read mail.box: %w", err)
 		}
@@ -200,21 +206,21 @@ type seen struct {
 	work work
 }
 
-func (s *Service) catchUpBox(ctx context.Context, box int) (more bool, err error) {
+func (s *Service) catchUpBox(ctx context.Context, b *box) (more bool, err error) {
 	s.mu.Lock()
-	since := s.agenda.since[box]
+	since := b.since
 	s.mu.Unlock()
 	var list []seen
 	var failed error
 	last := since
-	err = s.store.Read(ctx, note.System, boxID(box), func(r *store.Reader) error {
+	err = s.store.Read(ctx, note.System, b.id, func(r *store.Reader) error {
 		n := 0
 		return r.Changes(since, func(mod note.ModSeq, c layout.Change) bool {
 			if n++; n > catchUpStep {
 				more = true
 				return false
 			}
-			if list, failed = s.note(ctx, r, keyOf(box, c.Note), &c, list); failed != nil {
+			if list, failed = s.note(ctx, r, keyOf(b.index, c.Note), &c, list); failed != nil {
 				return false
 			}
 			last = mod
@@ -227,21 +233,38 @@ func (s *Service) catchUpBox(ctx context.Context, box int) (more bool, err error
 	if err != nil || last == since {
 		return false, err
 	}
+	if b.replicated() {
+		for again := true; again; { // what a mate has entered is counted when it is seen
+			if again, err = s.countSome(ctx, b); err != nil {
+				return false, err
+			}
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.agenda.since[box] != since {
-		return true, nil // all is read anew
+	if b.since != since || !b.leads {
+		return b.leads, nil // all is read anew
 	}
 	s.take(list)
-	s.agenda.since[box] = last
+	b.since = last
 	return more, nil
+}
+
+// readAnew forgets all appointments, to be read again from every mail.box, under the lock.
+func (s *Service) readAnew() {
+	s.agenda.restart()
+	for _, b := range s.boxes() {
+		b.since = 0
+	}
 }
 
 // take puts what was read into the agenda, under its lock.
 func (s *Service) take(list []seen) {
 	now := seconds(s.now())
 	for i := range list {
-		s.agenda.set(list[i].key, &list[i].work, now)
+		if s.boxes()[list[i].key.box()].leads {
+			s.agenda.set(list[i].key, &list[i].work, now)
+		}
 	}
 }
 
@@ -278,7 +301,7 @@ func (s *Service) note(ctx context.Context, r *store.Reader, k entryKey, c *layo
 
 // workOf is what is to be done for an entry, here and elsewhere.
 func (s *Service) workOf(ctx context.Context, e *Entry) (work, error) {
-	w := work{local: s.due(e), urgency: e.Urgency}
+	w := work{local: s.due(ctx, e), urgency: e.Urgency}
 	if e.Held || e.Dead {
 		return w, nil
 	}
@@ -289,17 +312,17 @@ func (s *Service) workOf(ctx context.Context, e *Entry) (work, error) {
 			continue
 		}
 		to, err := smtp.ParsePath(q.Address)
-		if err != nil || to.Domain == last && q.Next.IsZero() {
+		if err != nil || q.Target.IsZero() && to.Domain == last && q.Next.IsZero() {
 			continue
 		}
-		name, _, err := s.destinationOf(ctx, to.Domain)
+		name, _, err := s.destinationFor(ctx, q, &to)
 		if err != nil {
 			return w, err
 		}
-		if last = ""; q.Next.IsZero() {
+		if last = ""; q.Target.IsZero() && q.Next.IsZero() {
 			last = to.Domain
 		}
-		if name != heldName {
+		if name != heldName && name != hereName {
 			w.add(name, q.Next)
 		}
 	}

@@ -113,7 +113,7 @@ func TestCrashLosesNothing(t *testing.T) {
 	after.queue(1)
 	after.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 11", "Mail.WaitingForDelivery = 10")
 	// One piece of three, then the lights go out again.
-	j := &job{s: after.Service, key: after.queue(1)[0].key()}
+	j := &job{s: after.Service, key: after.keyOf(&after.queue(1)[0])}
 	e := after.queue(1)[0]
 	after.ok(j.step(bg, &e))
 	j.release()

@@ -32,6 +32,7 @@ type settlement struct {
 // outcome is what one recipient got.
 type outcome struct {
 	address string
+	target  note.UNID // zero outside the domain
 	reply   *smtp.Reply
 	remote  string
 	secure  string // how the way there was protected
@@ -58,7 +59,7 @@ type settler struct {
 func (s *Service) conclude(f *settlement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &s.settlers[f.key.box()]
+	w := &s.boxes()[f.key.box()].settler
 	w.pending = append(w.pending, f)
 	s.unsettled++
 	s.inFlight--
@@ -67,7 +68,7 @@ func (s *Service) conclude(f *settlement) {
 
 // settleSoon has what is pending written, under the lock.
 func (s *Service) settleSoon(box int) {
-	if w := &s.settlers[box]; !w.running && len(w.pending) > 0 {
+	if w := &s.boxes()[box].settler; !w.running && len(w.pending) > 0 {
 		w.running = true
 		s.env.Go("settle mail.box", func() { s.settling(box) })
 	}
@@ -75,7 +76,7 @@ func (s *Service) settleSoon(box int) {
 
 // tryAgain has what could not be written wait for a while, under the lock.
 func (s *Service) tryAgain(box int) {
-	w := &s.settlers[box]
+	w := &s.boxes()[box].settler
 	if w.waits || len(w.stuck) == 0 {
 		return
 	}
@@ -87,7 +88,7 @@ func (s *Service) tryAgain(box int) {
 func (s *Service) settleStuck(box int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &s.settlers[box]
+	w := &s.boxes()[box].settler
 	w.waits = false
 	s.unsettled += len(w.stuck)
 	w.pending, w.stuck = append(w.pending, w.stuck...), nil
@@ -97,14 +98,14 @@ func (s *Service) settleStuck(box int) {
 // unwritten is how many messages are sent and not yet settled, under the lock.
 func (s *Service) unwritten() int {
 	n := s.unsettled
-	for i := range s.settlers {
-		n += len(s.settlers[i].stuck)
+	for _, b := range s.boxes() {
+		n += len(b.settler.stuck)
 	}
 	return n
 }
 
 func (s *Service) settling(box int) {
-	w := &s.settlers[box]
+	w := &s.boxes()[box].settler
 	for {
 		s.mu.Lock()
 		list := w.pending[:min(len(w.pending), maxSettle):min(len(w.pending), maxSettle)]
@@ -143,6 +144,11 @@ func (s *Service) settleAll(box int, list []*settlement) {
 	switch {
 	case errors.Is(err, store.ErrClosed):
 		return
+	case errors.Is(err, store.ErrNotFound): // the database is removed everywhere
+		for _, f := range list {
+			f.gone = true
+		}
+		return
 	case err != nil && len(list) > 1 && !errors.Is(err, store.ErrNoSpace):
 		for i := range list {
 			s.settleAll(box, list[i:i+1])
@@ -168,12 +174,14 @@ func (s *Service) settleAll(box int, list []*settlement) {
 
 func (s *Service) settleIn(box int, list []*settlement) error {
 	var moved tally
-	err := s.store.Update(context.Background(), note.System, []note.DatabaseID{boxID(box)}, func(tx *store.Tx) error {
+	db := s.boxes()[box].id
+	err := s.store.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
 		moved = tally{}
-		w, err := tx.Database(boxID(box))
+		w, err := tx.Database(db) // an answer is written wherever the home is now
 		if err != nil {
 			return err
 		}
+		w.Unconfirmed()
 		for _, f := range list {
 			t, err := s.settleOne(w, f)
 			if err != nil {
@@ -184,7 +192,7 @@ func (s *Service) settleIn(box int, list []*settlement) error {
 		return nil
 	})
 	if err == nil {
-		s.stat.queue(moved)
+		s.moves(db, moved)
 	}
 	return err
 }
@@ -210,7 +218,9 @@ func (s *Service) settleOne(w *store.Writer, f *settlement) (tally, error) {
 
 // apply writes an outcome into an entry.
 func (s *Service) apply(e *Entry, o *outcome, f *settlement) {
-	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool { return q.State == Waiting && q.Address == o.address })
+	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool {
+		return q.State == Waiting && q.Address == o.address && q.Target == o.target
+	})
 	if i < 0 {
 		return
 	}
@@ -236,7 +246,7 @@ func (s *Service) apply(e *Entry, o *outcome, f *settlement) {
 	default:
 		hop.Event = HopDeferred
 		now := s.now()
-		q.Next, q.Reply, q.Remote = now.Add(s.backoff(q.Attempts)), reply, o.remote
+		q.Next, q.Reply, q.Remote = now.Add(s.pause(q.Attempts, !q.Target.IsZero())), reply, o.remote
 		q.Attempts++
 		if now.Sub(e.Created) >= s.opt.KeepOther {
 			f.bounced++

@@ -307,7 +307,7 @@ func (s *Service) Trace(ctx context.Context, what string) ([]Hop, error) {
 			return nil, fmt.Errorf("mail: trace: %w", err)
 		}
 	}
-	err := s.eachEntry(ctx, 0, func(e *Entry) bool {
+	err := s.eachEntry(ctx, place{}, func(e *Entry) bool {
 		for i := range e.Recipients {
 			q := &e.Recipients[i]
 			if h := s.hop(e, q, HopWaiting, q.Remote, q.Reply); fits(&h) {

@@ -344,7 +344,7 @@ func (l *lane) sentOver(k entryKey, c *consignment, res *outbound.Result, start 
 			continue
 		}
 		taken = taken || r.Positive()
-		o := outcome{address: c.entry.Recipients[at].Address, reply: r, remote: host, secure: l.session.Secure, relayed: res.Relayed}
+		o := outcome{address: c.entry.Recipients[at].Address, target: c.entry.Recipients[at].Target, reply: r, remote: host, secure: l.session.Secure, relayed: res.Relayed}
 		if res.Own {
 			o.remote = ""
 		}
@@ -357,7 +357,7 @@ func (l *lane) sentOver(k entryKey, c *consignment, res *outbound.Result, start 
 		l.d.strikes = 0
 	} else if l.d.strikes >= maxStrikes {
 		l.d.strikes = 0
-		l.d.failed(s.now().Add(s.backoff(l.d.failures)), short(res.Replies[0]), host)
+		l.d.failed(s.now().Add(s.pause(l.d.failures, c.target.Place != "")), short(res.Replies[0]), host)
 	}
 	s.mu.Unlock()
 	s.conclude(f)
@@ -387,7 +387,7 @@ func (l *lane) connect(ctx context.Context, k entryKey, c *consignment) bool {
 		// It bears no more connections than it has.
 		l.d.limit = l.d.open
 	case !fail.Permanent:
-		l.d.failed(s.now().Add(s.backoff(l.d.failures)), short(fail.Reply), fail.Host)
+		l.d.failed(s.now().Add(s.pause(l.d.failures, c.target.Place != "")), short(fail.Reply), fail.Host)
 		l.d.limit = 0
 	}
 	limited := fail != nil && !fail.Permanent && l.d.open > 0
@@ -409,7 +409,7 @@ func (c *consignment) failed(k entryKey, d *destination, fail *outbound.Failure)
 	f := &settlement{key: k, dest: d, again: c.again}
 	for _, at := range c.index {
 		f.outcomes = append(f.outcomes, outcome{
-			address: c.entry.Recipients[at].Address, reply: fail.Reply, remote: fail.Host, permanent: fail.Permanent, unreached: !fail.Permanent,
+			address: c.entry.Recipients[at].Address, target: c.entry.Recipients[at].Target, reply: fail.Reply, remote: fail.Host, permanent: fail.Permanent, unreached: !fail.Permanent,
 		})
 	}
 	return f
@@ -466,7 +466,10 @@ func (s *Service) consign(ctx context.Context, k entryKey, dest string) (*consig
 		return nil, err
 	}
 	e := c.entry
-	if c.message.From, err = s.leavesAs(ctx, e.From); err != nil {
+	if c.target.Place != "" {
+		// It stays in the domain: under its sender, and unsigned.
+		c.message.From, c.message.Transit, c.signed = e.From, transitOf(c).String(), true
+	} else if c.message.From, err = s.leavesAs(ctx, e.From); err != nil {
 		return nil, err
 	}
 	c.message.EnvID, c.message.Ret, c.message.UTF8 = e.EnvID, e.Ret, e.UTF8
@@ -489,13 +492,16 @@ func (s *Service) pick(ctx context.Context, c *consignment, dest string) error {
 		if err != nil {
 			continue
 		}
-		if to.Domain != last || last == "" {
-			name, target, err := s.destinationOf(ctx, to.Domain)
+		if to.Domain != last || last == "" || !q.Target.IsZero() {
+			name, target, err := s.destinationFor(ctx, q, &to)
 			if err != nil {
 				return err
 			}
 			if last, lastName = to.Domain, name; name == dest {
 				c.target = target
+			}
+			if !q.Target.IsZero() {
+				last = "" // others of the Internet domain may be elsewhere
 			}
 		}
 		if lastName != dest || len(c.index) == maxRecipients {
@@ -504,7 +510,11 @@ func (s *Service) pick(ctx context.Context, c *consignment, dest string) error {
 			continue
 		}
 		c.index = append(c.index, i)
-		c.message.To = append(c.message.To, outbound.Recipient{To: to, Params: smtp.RcptParams{Notify: q.Notify, ORcpt: q.ORcpt}})
+		r := outbound.Recipient{To: to, Params: smtp.RcptParams{Notify: q.Notify, ORcpt: q.ORcpt}}
+		if c.target.Place != "" {
+			r.Params.Transit = transitTo(q)
+		}
+		c.message.To = append(c.message.To, r)
 	}
 	// What is nowhere here was given another route since: it is looked at again.
 	c.again = c.again || len(c.index) == 0

@@ -78,9 +78,12 @@ type Ledger struct {
 	// away from the terms and blocks that it may have opened itself since that state.
 	Restored bool
 	// Partial says that a page was applied of which the rest has not come: up to Complete all is known,
-	// up to Last something; High is how far it goes where it came from.
+	// up to Last something; High is how far it goes where it came from. CompleteUID is the last UID given by
+	// Complete: a home that takes over from there has not shown what lies above. It is the replica's own, and does
+	// not travel.
 	Partial        bool
 	Complete, High ModSeq
+	CompleteUID    uint32
 	// Copy is not 0 while a complete copy comes: the replica's own sequence at which that began, and Began the
 	// last MODSEQ then where it comes from.
 	Copy  uint64
@@ -307,9 +310,9 @@ const (
 
 // begin begins a term above every one that is known.
 func (l *Ledger) begin() error {
-	known, top := l.Last, l.Last
+	known, top := End{l.Last, l.UID}, l.Last
 	if l.Partial {
-		known, top = l.Complete, max(l.Last, l.Complete, l.High)
+		known, top = End{l.Complete, l.CompleteUID}, max(l.Last, l.Complete, l.High)
 	}
 	high := top.Term()/Slots + 1
 	if l.Restored {
@@ -319,12 +322,12 @@ func (l *Ledger) begin() error {
 	if term > maxTerm {
 		return ErrExhausted
 	}
-	i := slices.IndexFunc(l.Ended, func(e End) bool { return e.Last.Term() >= known.Term() })
+	i := slices.IndexFunc(l.Ended, func(e End) bool { return e.Last.Term() >= known.Last.Term() })
 	if i < 0 {
 		i = len(l.Ended)
 	}
-	l.Ended = append(l.Ended[:i:i], End{known, l.UID})
-	if l.Partial && known == 0 {
+	l.Ended = append(l.Ended[:i:i], known)
+	if l.Partial && known.Last == 0 {
 		l.Ended = nil // a copy that is not complete knows nothing of what clients have seen
 	}
 	l.Ended = l.Ended[max(0, len(l.Ended)-maxEnded):]
@@ -340,18 +343,18 @@ func (l *Ledger) begin() error {
 // StepDown goes back to the point where this line and the winner's parted, and takes the winner's from
 // there on. It returns that point: what was numbered here behind it counts no more.
 func (l *Ledger) StepDown(winner *Ledger) ModSeq {
-	common := l.Common(winner)
-	complete := common
-	if l.Partial {
-		complete = min(common, l.Complete)
+	common, uid := l.Parted(winner)
+	complete := End{common, uid}
+	if l.Partial && l.Complete < common {
+		complete = End{l.Complete, l.CompleteUID}
 	}
 	if winner.Epoch != l.Epoch {
-		complete = 0
+		complete = End{}
 	}
 	l.Adopt(winner, common)
 	l.Skip = false
 	l.Whole()
-	l.Partial, l.Complete, l.High = true, complete, max(winner.Last, winner.High)
+	l.Partial, l.Complete, l.CompleteUID, l.High = true, complete.Last, complete.UID, max(winner.Last, winner.High)
 	return common
 }
 
@@ -381,7 +384,17 @@ func (l *Ledger) Ghost(top *Ledger, slot uint8, own bool) Ledger {
 }
 
 // Whole says that all is known up to Last.
-func (l *Ledger) Whole() { l.Partial, l.Complete, l.High, l.Copy, l.Began = false, 0, 0, 0, 0 }
+func (l *Ledger) Whole() {
+	l.Partial, l.Complete, l.CompleteUID, l.High, l.Copy, l.Began = false, 0, 0, 0, 0, 0
+}
+
+// Part says that from here on pages come of which the rest may not: what is known now is all known.
+func (l *Ledger) Part() {
+	if !l.Partial {
+		l.Complete, l.CompleteUID = l.Last, l.UID
+	}
+	l.Partial = true
+}
 
 // Adopt goes on to a MODSEQ on another ledger's line, which this one is a beginning of.
 func (l *Ledger) Adopt(of *Ledger, to ModSeq) {

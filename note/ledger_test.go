@@ -127,3 +127,20 @@ func TestKnows(t *testing.T) {
 		t.Error("after a second takeover")
 	}
 }
+
+// A replica that takes over in the middle of a run of pages has shown nothing that lies above where it was complete.
+func TestTakeOverInPart(t *testing.T) {
+	l := Ledger{Slot: 1, Shared: true, Last: FirstMod(0) + 5, UID: 7}
+	l.Part()
+	l.Adopt(&Ledger{Shared: true, Last: FirstMod(0) + 20, UID: 12}, FirstMod(0)+15)
+	if err := l.TakeOver(); err != nil {
+		t.Fatal(err)
+	}
+	if want := (End{FirstMod(0) + 5, 7}); len(l.Ended) != 1 || l.Ended[0] != want {
+		t.Errorf("the old term ended at %v, want %v", l.Ended, want)
+	}
+	other := Ledger{Shared: true, Last: FirstMod(2) + 1<<50, UID: 12, Ended: []End{{FirstMod(0) + 20, 12}}}
+	if behind, known, shown, ok := other.ToHeal(&l); !ok || behind != FirstMod(0)+5 || known != 7 || shown != 12 {
+		t.Errorf("to heal: behind %x, above %d up to %d, %v", uint64(behind), known, shown, ok)
+	}
+}

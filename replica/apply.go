@@ -71,7 +71,7 @@ func (l *Local) Apply(ctx context.Context, db note.DatabaseID, p *ChangePage) (A
 	for _, n := range ready {
 		l.stage.used(l.key(note.Digest{}).who, n.refs)
 		if !n.Thin {
-			l.came.add(db, n.Note.UNID)
+			l.came.add(db, n.Note, p.From.Replica)
 		}
 	}
 	l.stat.took(&ack)

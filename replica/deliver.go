@@ -25,14 +25,14 @@ func (x *sender) page(ctx context.Context, p *HeadPage) error {
 	if len(p.Heads) == 0 {
 		return nil
 	}
-	wants, err := x.wants(ctx, p.Heads)
+	heads, asks := x.unasked(p.Heads)
+	wants, err := x.wants(ctx, heads)
 	if err != nil {
 		return err
 	}
-	var asks []Ask
 	var gone []note.UNID
 	for i, w := range wants {
-		switch u := p.Heads[i].UNID; w {
+		switch u := heads[i].UNID; w {
 		case State, Whole:
 			asks = append(asks, Ask{UNID: u, Thin: w == State})
 		case Buried:
@@ -48,7 +48,7 @@ func (x *sender) page(ctx context.Context, p *HeadPage) error {
 // buryAtSource deletes at the source what the target has deleted for good, if whoever sends may do that. A source
 // that has a home takes that home's word alone.
 func (x *sender) buryAtSource(ctx context.Context, gone []note.UNID) error {
-	if x.hf.May&MayPush == 0 || x.hf.Shared && !(x.ht.Shared && x.ht.Leads) {
+	if x.hf.May&MayPush == 0 || x.hf.Shared && (x.o.Apart || !(x.ht.Shared && x.ht.Leads)) {
 		return nil
 	}
 	if err := x.bury(ctx, x.from, x.ht.Peer, gone); err != nil && !errors.Is(err, store.ErrDenied) {
@@ -102,6 +102,16 @@ func (x *sender) deliver(ctx context.Context, p *ChangePage) (again []Ask, err e
 	if err != nil {
 		return nil, err
 	}
+	var sum, most uint64
+	for _, n := range list {
+		mine := sizeOf(lacks.of(n))
+		sum, most = sum+mine, max(most, mine)
+	}
+	give, err := x.room(ctx, min(sum, max(most, x.o.Objects)))
+	if err != nil {
+		return nil, err
+	}
+	defer give()
 	part := &ChangePage{From: p.From}
 	var held uint64
 	flush := func() error {

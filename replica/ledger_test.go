@@ -69,18 +69,26 @@ func inCluster(t *testing.T, seed uint64) {
 		from, to *server
 		far      *Remote
 		line     *lossy
+		known    *Known
 	}
 	var ways []*way
 	for _, a := range w.all {
 		for _, b := range w.all {
 			if a != b {
 				far, line := b.far(note.System, w.rng, 0.06)
-				ways = append(ways, &way{a, b, far, line})
+				x := &way{from: a, to: b, far: far, line: line}
+				if seed%2 == 0 { // half of them remember their targets, as the Cluster Replicators do
+					x.known = &Known{}
+				}
+				ways = append(ways, x)
 			}
 		}
 	}
 	o := SendOptions{Most: 15_000, Objects: 150_000}
-	send := func(x *way) (Result, error) { return Send(ctx, x.from.side(), x.far, testDB, o) }
+	send := func(x *way) (Result, error) {
+		o.Known = x.known
+		return Send(ctx, x.from.side(), x.far, testDB, o)
+	}
 	for range 120 {
 		x := w.all[w.rng.IntN(3)]
 		if x == home || w.rng.IntN(2) == 0 {

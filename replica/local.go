@@ -65,6 +65,8 @@ type lister struct {
 	page HeadPage
 	left int
 	size int
+	// fresh: what is listed is what no home has confirmed, and came with content where no home can have it.
+	fresh bool
 }
 
 // add takes a note into the page and says whether there is room for more.
@@ -74,7 +76,7 @@ func (x *lister) add(seq uint64, n *store.Remote) {
 	}
 	x.g.show(n)
 	h := headOf(seq, n)
-	h.Out = !x.sel.takes(n)
+	h.Out, h.New = !x.sel.takes(n), x.fresh && isNew(n)
 	x.page.Heads = append(x.page.Heads, h)
 	x.left--
 	x.size += minHead + 24*len(h.Leaves)
@@ -168,6 +170,7 @@ func (x *lister) unnumbered(after uint64) error {
 	if err != nil {
 		return err
 	}
+	x.fresh = true
 	slices.SortStableFunc(c.Notes, func(a, b *store.Remote) int { return rank(a) - rank(b) })
 	for _, n := range c.Notes {
 		x.add(0, n)

@@ -108,6 +108,9 @@ type Head struct {
 	Leaves []note.Revision
 	// Out marks a note outside the selection: for who has it, and nobody else.
 	Out bool
+	// New marks a note that no home has numbered and nobody has revised. It is for who is on the same server as the
+	// replica and does not travel.
+	New bool
 }
 
 // HeadPage is a run of heads. Everything that changed behind From up to To is in it, or was not to be told.

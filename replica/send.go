@@ -13,6 +13,8 @@ import (
 
 // SendOptions say how Send goes about it. Zero values take the defaults.
 type SendOptions struct {
+	// Apart says that the replicas are of two clusters, or servers: their ledgers have nothing to do with each other.
+	Apart bool
 	// Select says what a copy without a slot is to hold.
 	Select Selection
 	// Most is about how many bytes of notes go at a time (192 KB).
@@ -23,6 +25,11 @@ type SendOptions struct {
 	Compare bool
 	// Objects is about how many bytes of objects are brought before the notes that name them (64 MB).
 	Objects uint64
+	// Room, where it is set, is asked before so many bytes of objects are brought, which the target holds until the notes
+	// are there; give is called then. What waits in it holds nothing.
+	Room func(ctx context.Context, bytes uint64) (give func(), err error)
+	// Known, where it is set, is what is known of the target, and learns.
+	Known *Known
 	// From and To are what people call the two sides, for the histories.
 	From, To string
 	// Progress, where it is set, is told now and then. It must be quick.
@@ -85,6 +92,10 @@ type sender struct {
 	reached uint64
 	// aside are the notes that were set aside.
 	aside []Refused
+	// warm: the target was not asked about itself, and what is said of it here is remembered.
+	warm bool
+	// acked: it has taken a page of the ledger since.
+	acked bool
 }
 
 // Send brings one replica up to another: to gets what from has. Where both have a slot the ledger goes first, and
@@ -97,10 +108,18 @@ func Send(ctx context.Context, from, to Side, db note.DatabaseID, o SendOptions)
 		return Result{}, err
 	}
 	x := &sender{from: from, to: to, db: db, o: o}
-	err := x.meet(ctx)
-	if err == nil {
-		err = x.send(ctx)
+	again, err := true, error(nil)
+	if g, ok := o.Known.recall(); ok && !o.Compare {
+		again, err = x.resume(ctx, g)
 	}
+	if again {
+		x = &sender{from: from, to: to, db: db, o: o, res: x.res}
+		x.res.Refused = nil // they come again
+		if err = x.meet(ctx); err == nil {
+			err = x.send(ctx)
+		}
+	}
+	o.Known.learn(x, err)
 	return x.res, err
 }
 
@@ -139,7 +158,7 @@ func (x *sender) meet(ctx context.Context) error {
 func other(known, now uint64) bool { return known != 0 && known != now }
 
 func (x *sender) send(ctx context.Context) error {
-	if x.hf.Shared && x.ht.Shared {
+	if x.hf.Shared && x.ht.Shared && !x.o.Apart {
 		if !x.ht.Leads {
 			if err := x.ledger(ctx); err != nil {
 				return err
@@ -170,18 +189,19 @@ func (x *sender) ledger(ctx context.Context) error {
 		if !at.Partial && empty(p) {
 			return x.endLedger(ctx, p, &at)
 		}
-		if err := x.strip(ctx, p); err != nil {
+		if err := x.strip(ctx, p, tries == 0); err != nil {
 			return err
 		}
-		fewer, err := x.ledgerObjects(ctx, p)
+		fewer, give, err := x.ledgerObjects(ctx, p, most > 1)
 		if err != nil {
 			return err
 		}
-		if fewer && most > 1 {
+		if fewer {
 			most /= 4
 			continue
 		}
 		ack, err := x.to.ApplyLedger(ctx, x.db, p)
+		give()
 		switch {
 		case errors.Is(err, store.ErrGap) && tries < rounds:
 			// Somebody else brought a page meanwhile.
@@ -200,6 +220,7 @@ func (x *sender) ledger(ctx context.Context) error {
 			again = ack.Again
 			continue
 		}
+		x.acked = true
 		x.res.took(&ack)
 		if err := x.setAside(ack.Refused...); err != nil {
 			return err
@@ -219,10 +240,11 @@ func (x *sender) ledger(ctx context.Context) error {
 	}
 }
 
-// strip leaves content away that the target sent itself.
-func (x *sender) strip(ctx context.Context, p *LedgerPage) error {
+// strip leaves content away that the target sent itself, or, where another did, that it says it has. trusts says that the
+// target need not be asked of what it sent: if it has that no more it says so, and the notes come again.
+func (x *sender) strip(ctx context.Context, p *LedgerPage, trusts bool) error {
 	hint, ok := x.from.(interface {
-		Came(note.DatabaseID, note.UNID) bool
+		Came(db note.DatabaseID, n *store.Remote, from note.ReplicaID) (lately, itself bool)
 	})
 	if !ok {
 		return nil
@@ -230,12 +252,16 @@ func (x *sender) strip(ctx context.Context, p *LedgerPage) error {
 	var list []*store.Numbered
 	var heads []Head
 	for i := range p.Notes {
-		if n := &p.Notes[i]; n.Contents != nil && n.Class != note.Folder && hint.Came(x.db, n.UNID) {
+		n := &p.Notes[i]
+		if n.Contents == nil || n.Class == note.Folder {
+			continue
+		}
+		switch lately, itself := hint.Came(x.db, &n.Remote, x.ht.Replica); {
+		case itself && trusts:
+			bare(n)
+		case lately:
 			list, heads = append(list, n), append(heads, headOf(0, &n.Remote))
 		}
-	}
-	if len(heads) == 0 {
-		return nil
 	}
 	wants, err := x.wants(ctx, heads)
 	if err != nil {
@@ -243,14 +269,20 @@ func (x *sender) strip(ctx context.Context, p *LedgerPage) error {
 	}
 	for i, w := range wants {
 		if w == Nothing || w == State {
-			list[i].Contents, list[i].Message, list[i].Summary = nil, nil, nil
+			bare(list[i])
 		}
 	}
 	return nil
 }
 
+// bare leaves the content of a note away.
+func bare(n *store.Numbered) { n.Contents, n.Message, n.Summary = nil, nil, nil }
+
 // wants asks the target what it lacks of notes.
 func (x *sender) wants(ctx context.Context, heads []Head) ([]Want, error) {
+	if len(heads) == 0 {
+		return nil, nil
+	}
 	wants, err := x.to.Wants(ctx, x.db, heads)
 	if err != nil {
 		return nil, fmt.Errorf("target: %w", err)
@@ -267,15 +299,17 @@ func empty(p *LedgerPage) bool {
 }
 
 // endLedger lets the sides remember what the target has, and what was set aside. A target that waits for its home to
-// number something has passed nothing yet: what it waits with may be what a deletion did not know of.
+// number something has passed nothing yet: what it waits with may be what a deletion did not know of. One that was not asked
+// may wait.
 func (x *sender) endLedger(ctx context.Context, p *LedgerPage, at *store.Position) error {
+	x.ht.Position = *at
 	if len(x.aside)+len(x.ht.Aside) > 0 {
 		err := x.to.Mark(ctx, x.db, Mark{Peer: x.hf.Peer, Name: x.o.From, Aside: append([]Refused{}, x.aside...)})
 		if err != nil {
 			return fmt.Errorf("target: %w", err)
 		}
 	}
-	if at.Pending {
+	if at.Pending || x.warm && !x.acked {
 		return nil
 	}
 	met := layout.Met{Slot: x.ht.Position.Slot, Epoch: p.Of.Epoch, Last: p.Of.Last, UID: p.Of.UID}
@@ -286,8 +320,9 @@ func (x *sender) endLedger(ctx context.Context, p *LedgerPage, at *store.Positio
 }
 
 // ledgerObjects brings the objects of a page. They are held until all of them are there, so a page that names
-// too much is to come again with fewer notes. A note whose objects cannot be had is set aside.
-func (x *sender) ledgerObjects(ctx context.Context, p *LedgerPage) (fewer bool, err error) {
+// too much is to come again with fewer notes, if it may. A note whose objects cannot be had is set aside. give is to be called
+// when the target has taken the page.
+func (x *sender) ledgerObjects(ctx context.Context, p *LedgerPage, may bool) (fewer bool, give func(), err error) {
 	var list []*store.Remote
 	for _, part := range [][]store.Numbered{p.Notes, p.Again} {
 		for i := range part {
@@ -296,14 +331,17 @@ func (x *sender) ledgerObjects(ctx context.Context, p *LedgerPage) (fewer bool, 
 	}
 	lacks, bad, err := x.lacking(ctx, list)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	sum := uint64(0)
 	for _, l := range lacks {
 		sum += l.Size
 	}
-	if sum > x.o.Objects && len(list) > 1 {
-		return true, nil
+	if sum > x.o.Objects && len(list) > 1 && may {
+		return true, nil, nil
+	}
+	if give, err = x.room(ctx, sum); err != nil {
+		return false, nil, err
 	}
 	for _, n := range list {
 		if bad[n.UNID] {
@@ -311,7 +349,8 @@ func (x *sender) ledgerObjects(ctx context.Context, p *LedgerPage) (fewer bool, 
 		}
 		ok, err := x.bringFor(ctx, n.UNID, lacks.of(n), lacks)
 		if err != nil {
-			return false, err
+			give()
+			return false, nil, err
 		}
 		if !ok {
 			if bad == nil {
@@ -323,7 +362,15 @@ func (x *sender) ledgerObjects(ctx context.Context, p *LedgerPage) (fewer bool, 
 	for u := range bad {
 		without(&p.LedgerPage, u)
 	}
-	return false, nil
+	return false, give, nil
+}
+
+// room waits until so many bytes of objects may be on their way.
+func (x *sender) room(ctx context.Context, bytes uint64) (give func(), err error) {
+	if x.o.Room == nil || bytes == 0 {
+		return func() {}, nil
+	}
+	return x.o.Room(ctx, bytes)
 }
 
 // given lets the source know what the target has of it.
@@ -375,6 +422,10 @@ func (x *sender) begin(ctx context.Context, scope Scope) (store.Cursor, error) {
 	}
 	if seen.Incarnation == x.hf.Store && seen.Seq > x.hf.Seq {
 		seen, x.res.Restored = store.Cursor{}, true // the source has gone back and does not know it
+	}
+	if x.warm && seen.Incarnation == x.hf.Store {
+		x.reached = seen.Seq
+		return seen, nil
 	}
 	// The source knows where another life of its store parted from this one.
 	probe, err := x.from.Heads(ctx, x.db, Query{Scope: scope, After: seen, Limit: 1, Select: x.o.Select})
@@ -504,15 +555,22 @@ func (x *sender) mark(ctx context.Context, seq uint64, last bool) error {
 	if same && (!last || len(x.aside) == 0 && len(x.ht.Aside) == 0) {
 		return nil
 	}
+	if !x.warm || len(x.aside)+len(x.ht.Aside) > 0 || !x.o.Known.mayPass() {
+		if err := x.tell(ctx, seq, last); err != nil {
+			return err
+		}
+	}
+	x.ht.Seen = store.Cursor{Incarnation: x.hf.Store, Seq: seq}
+	return x.given(ctx, seq, layout.Met{})
+}
+
+// tell lets the target remember how far it has come.
+func (x *sender) tell(ctx context.Context, seq uint64, last bool) error {
 	m := Mark{Peer: x.hf.Peer, Received: seq, Name: x.o.From, Select: x.o.Select}
 	if last {
 		m.Aside = append([]Refused{}, x.aside...)
 	}
-	if err := x.to.Mark(ctx, x.db, m); err != nil {
-		return fmt.Errorf("target: %w", err)
-	}
-	x.ht.Seen = store.Cursor{Incarnation: x.hf.Store, Seq: seq}
-	return x.given(ctx, seq, layout.Met{})
+	return wrap("target", x.to.Mark(ctx, x.db, m))
 }
 
 // setAside keeps what is wrong with single notes.

@@ -3,7 +3,6 @@ package store_test
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -22,11 +21,11 @@ import (
 
 type clusterModel struct {
 	*clusterWorld
-	notes   []*fate
-	clients []*cachingClient
+	troubles int // how many kinds of trouble there are
+	notes    []*fate
+	clients  []*cachingClient
 	// shown are the UIDs that any leader ever showed.
-	shown map[string]string
-	// heard are the MODSEQs of leaders.
+	shown   map[string]string
 	folders int
 }
 
@@ -41,17 +40,6 @@ type fate struct {
 	// removable: somebody has taken it out of a folder, or destroyed it. dead: by somebody who knew of
 	// everything that keeps it.
 	removable, dead bool
-}
-
-// cachingClient is a mail client with a memory.
-type cachingClient struct {
-	folder   string
-	validity uint32
-	mod      note.ModSeq
-	cache    map[uint32]string
-	// A plain client beside it looks for new mail from UIDNEXT on only.
-	plainValidity, next uint32
-	plain               map[uint32]bool // every one that it ever saw
 }
 
 func (m *clusterModel) node() *clusterNode { return m.nodes[m.rng.IntN(len(m.nodes))] }
@@ -303,6 +291,11 @@ func (m *clusterModel) expunge(x *clusterNode) {
 }
 
 func (m *clusterModel) folderWork(x *clusterNode) {
+	// At a follower a folder that was deleted there is listed until its home has ended it.
+	deletedHere := store.ErrNotFound
+	if x.leads() {
+		deletedHere = nil
+	}
 	m.folders++
 	h := m.folder(x)
 	op := m.rng.IntN(5)
@@ -318,11 +311,15 @@ func (m *clusterModel) folderWork(x *clusterNode) {
 		}), store.ErrExists))
 	case op == 2 && h.Name != "INBOX":
 		name := fmt.Sprint("F", m.rng.IntN(5))
-		m.must(ignore(x.try(func(w *store.Writer) error { return w.RenameFolder(h.Note, name) }), store.ErrExists))
+		m.must(ignore(ignore(x.try(func(w *store.Writer) error { return w.RenameFolder(h.Note, name) }), store.ErrExists), deletedHere))
 	case op == 3:
-		x.update(func(w *store.Writer) error {
-			return errors.Join(w.Subscribe(h.Note, persons[m.rng.IntN(2)], m.rng.IntN(2) == 0), w.SetFolderACL(h.Note, []*note.ACL{nil, {Default: note.Reader}}[m.rng.IntN(2)]))
-		})
+		person, on, acl := persons[m.rng.IntN(2)], m.rng.IntN(2) == 0, []*note.ACL{nil, {Default: note.Reader}}[m.rng.IntN(2)]
+		m.must(ignore(x.try(func(w *store.Writer) error {
+			if err := w.Subscribe(h.Note, person, on); err != nil {
+				return err
+			}
+			return w.SetFolderACL(h.Note, acl)
+		}), deletedHere))
 	case op == 4 && h.Name != "INBOX":
 		m.must(ignore(x.try(func(w *store.Writer) error { return w.DeleteFolder(h.Note) }), store.ErrExists))
 	}
@@ -371,7 +368,7 @@ func (m *clusterModel) trouble() {
 		}
 		m.tell("trouble:%s", text)
 	}()
-	switch m.rng.IntN(clusterTroubles) {
+	switch m.rng.IntN(m.troubles) {
 	case 8:
 		m.age()
 	case 9:
@@ -467,113 +464,6 @@ func (m *clusterModel) handOver() {
 	}
 }
 
-// sync lets a client meet a node that leads.
-func (m *clusterModel) sync(c *cachingClient, x *clusterNode) {
-	m.t.Helper()
-	x.read(func(r *store.Reader) error {
-		h, err := r.FolderNamed(c.folder)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		m.must(err)
-		now := m.contents(r, h)
-		m.tell("client syncs %s at %s: next %d, uidnext %d, uids %v", c.folder, x.at(), c.next, h.UIDNext, slices.Sorted(maps.Keys(now)))
-		if h.UIDValidity != c.validity {
-			c.validity, c.mod, c.cache = h.UIDValidity, 0, map[uint32]string{}
-		}
-		m.refresh(c, r, h, now)
-		if len(c.cache) != len(now) {
-			m.t.Errorf("node %d, %s: the client has %d messages, there are %d: %v", x.i, c.folder, len(c.cache), len(now), slices.Sorted(maps.Keys(c.cache)))
-		}
-		for uid, text := range now {
-			if c.cache[uid] != text {
-				m.t.Errorf("node %d, %s: UID %d is %q to the client, and is %q", x.i, c.folder, uid, c.cache[uid], text)
-			}
-		}
-		if c.mod = r.Position().Last; h.Mod > c.mod {
-			m.t.Errorf("node %d, %s: HIGHESTMODSEQ %x is above the ledger's %x", x.i, c.folder, uint64(h.Mod), uint64(c.mod))
-		}
-		m.plainSync(c, h, now)
-		return nil
-	})
-}
-
-// contents reads a folder, and remembers what each UID has been shown for.
-func (m *clusterModel) contents(r *store.Reader, h *layout.Folder) map[uint32]string {
-	now := map[uint32]string{}
-	m.must(r.Members(h.Note, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
-		row, err := r.Note(id)
-		m.must(err)
-		in, _ := row.Member(h.Note)
-		now[uid] = fmt.Sprint(row.UNID, in.Deleted, slices.Sorted(row.Keywords), row.SeenBy(persons[0]), row.SeenBy(persons[1]))
-		m.show(fmt.Sprint(h.UNID, h.UIDValidity, " ", uid), row.UNID.String())
-		m.show(fmt.Sprint("numbering ", r.Position().Epoch, " ", uid), fmt.Sprint(row.UNID, h.UNID))
-		if uid >= h.UIDNext {
-			m.t.Errorf("UID %d is there, and UIDNEXT is %d", uid, h.UIDNext)
-		}
-		return true
-	}))
-	return now
-}
-
-// show says what a number stands for: for nothing else, ever.
-func (m *clusterModel) show(number, what string) {
-	m.t.Helper()
-	if was := m.shown[number]; was != "" && was != what {
-		m.t.Errorf("UID %s was shown for %s and is for %s", number, was, what)
-	}
-	m.shown[number] = what
-}
-
-// refresh is RFC 7162: what changed since the client was here, and what vanished.
-func (m *clusterModel) refresh(c *cachingClient, r *store.Reader, h *layout.Folder, now map[uint32]string) {
-	ct := r.Counters()
-	since := c.mod
-	if known := ct.Ledger.Knows(since); !known || since < ct.Floor {
-		if !known {
-			since = 0
-		}
-		for uid := range c.cache { // VANISHED for every UID absent
-			if now[uid] == "" {
-				delete(c.cache, uid)
-			}
-		}
-	}
-	if since == 0 {
-		for uid, text := range now {
-			c.cache[uid] = text
-		}
-		return
-	}
-	m.must(r.Changes(since, func(_ note.ModSeq, ch layout.Change) bool {
-		if ch.Expunged {
-			if ch.Folder == h.Note {
-				delete(c.cache, ch.UID)
-			}
-			return true
-		}
-		row, err := r.Note(ch.Note)
-		m.must(err)
-		if in, ok := row.Member(h.Note); ok {
-			c.cache[in.UID] = now[in.UID]
-		}
-		return true
-	}))
-}
-
-// plainSync is a client that fetches from UIDNEXT on, and asks which of those that it knows are there.
-func (m *clusterModel) plainSync(c *cachingClient, h *layout.Folder, now map[uint32]string) {
-	if c.plainValidity != h.UIDValidity {
-		c.plainValidity, c.next, c.plain = h.UIDValidity, 1, map[uint32]bool{}
-	}
-	for uid := range now {
-		if uid >= c.next {
-			c.plain[uid] = true
-		}
-	}
-	c.next = max(c.next, h.UIDNext)
-}
-
 // verify looks whether everybody's fate is what it must be, at rest.
 func (m *clusterModel) verify(home *clusterNode) {
 	m.t.Helper()
@@ -650,11 +540,16 @@ func (m *clusterModel) step() {
 
 func TestClusterModel(t *testing.T) {
 	t.Parallel()
+	runs := slices.Clone(clusterFinds)
 	for seed := range uint64(clusterSeeds) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+		runs = append(runs, clusterRun{seed, clusterTroubles})
+	}
+	for _, run := range runs {
+		seed := run.seed
+		t.Run(fmt.Sprintf("seed %d of %d troubles", seed, run.troubles), func(t *testing.T) {
 			t.Parallel()
 			queue := seed%5 == 4
-			m := &clusterModel{clusterWorld: newClusterWorld(t, 2+int(seed%3), seed, queue), shown: map[string]string{}}
+			m := &clusterModel{clusterWorld: newClusterWorld(t, 2+int(seed%3), seed, queue), troubles: run.troubles, shown: map[string]string{}}
 			for _, name := range []string{"INBOX", "INBOX", "A", "B", "F0", "F1"} {
 				m.clients = append(m.clients, &cachingClient{folder: name, cache: map[uint32]string{}, plain: map[uint32]bool{}})
 			}
@@ -677,8 +572,18 @@ func TestClusterModel(t *testing.T) {
 }
 
 // clusterSeeds bounds the time of the test: a greater number looks further. clusterTroubles is 8 for what is
-// required to hold; 9 with forgotten expunges, 10 with replicas restored from a backup too do not hold for all seeds.
+// required to hold; 9 with forgotten expunges, 10 with replicas restored from a backup too do not hold for all seeds
+// (of 1,500, seed 662 is what doc/cluster.md does not promise; the others come of expunges forgotten during a split).
 const (
 	clusterSeeds    = 12
 	clusterTroubles = 8
 )
+
+// clusterRun is a run of the model.
+type clusterRun struct {
+	seed     uint64
+	troubles int // how many kinds of trouble there are
+}
+
+// clusterFinds are runs that have found something.
+var clusterFinds = []clusterRun{{257, 8}, {1204, 9}, {164, 9}, {1133, 9}, {122, 9}}

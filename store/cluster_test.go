@@ -114,6 +114,40 @@ func TestFollowerDelivers(t *testing.T) {
 	}
 }
 
+// TestFolderDeletedAtFollower: a folder that was deleted at a follower is listed there until its home has ended it, and cannot
+// be changed meanwhile: a revision above the deletion would bring it back without what it was.
+func TestFolderDeletedAtFollower(t *testing.T) {
+	t.Parallel()
+	w := newClusterWorld(t, 2, 1, false)
+	home, other := w.nodes[0], w.nodes[1]
+	w.together()
+	var b *layout.Folder
+	other.read(func(r *store.Reader) (err error) { b, err = r.FolderNamed("B"); return err })
+	other.update(func(wr *store.Writer) error { return wr.DeleteFolder(b.Note) })
+	for name, change := range map[string]func(wr *store.Writer) error{
+		"rename":      func(wr *store.Writer) error { return wr.RenameFolder(b.Note, "C") },
+		"access list": func(wr *store.Writer) error { return wr.SetFolderACL(b.Note, &note.ACL{Default: note.Reader}) },
+		"special use": func(wr *store.Writer) error { return wr.SetSpecialUse(b.Note, "Junk") },
+		"item":        func(wr *store.Writer) error { return wr.SetFolderItem(b.Note, "Colour", note.Text("red"), 0) },
+		"subscribe":   func(wr *store.Writer) error { return wr.Subscribe(b.Note, persons[0], true) },
+	} {
+		if err := other.try(change); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other.sendChanges(home, false)
+	w.together()
+	for _, x := range w.nodes {
+		x.check()
+		x.read(func(r *store.Reader) error {
+			if _, err := r.FolderNamed("B"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("node %d has the folder: %v", x.i, err)
+			}
+			return nil
+		})
+	}
+}
+
 // TestPages: a page that is not the next one changes nothing, one that was applied neither.
 func TestPages(t *testing.T) {
 	t.Parallel()
@@ -242,8 +276,19 @@ func TestConfirm(t *testing.T) {
 			t.Errorf("%d: asked for %v", i, asked)
 		}
 	}
+	// What nobody is told of is not waited for; what the same update changes in another database is.
+	asked = nil
+	m.must(m.update(func(ws ...*store.Writer) error {
+		ws[0].Unconfirmed()
+		_, err := ws[0].Create(store.New{})
+		_, err2 := ws[1].Create(store.New{})
+		return errors.Join(err, err2)
+	}, dbs[1], dbs[2]))
+	if len(asked) != 1 || asked[0] != dbs[2].id {
+		t.Errorf("asked for %v, not for %v alone", asked, dbs[2].id)
+	}
 	confirm = refuse
-	if err := create(dbs[1]); !errors.Is(err, store.ErrUnconfirmed) || count(dbs[1]) != 2 {
+	if err := create(dbs[1]); !errors.Is(err, store.ErrUnconfirmed) || count(dbs[1]) != 3 {
 		t.Errorf("unconfirmed: %v, %d notes", err, count(dbs[1]))
 	}
 	m.must(m.s.Replicate(m.ctx, dbs[1].id, func(w *store.Writer) error { _, err := w.Create(store.New{}); return err }))
@@ -254,7 +299,7 @@ func TestConfirm(t *testing.T) {
 			t.Errorf("%d: nothing changed, nothing confirmed: %v", i, err)
 		}
 	}
-	if admit = refuse; !errors.Is(create(dbs[2]), refuse) || count(dbs[2]) != 1 {
+	if admit = refuse; !errors.Is(create(dbs[2]), refuse) || count(dbs[2]) != 2 {
 		t.Errorf("refused beforehand, there are %d notes", count(dbs[2]))
 	}
 	m.must(create(dbs[0]))

@@ -28,6 +28,9 @@ func (w *Writer) settle() error {
 		if t.orig == nil && t.row == nil {
 			continue // made and destroyed within one update
 		}
+		if r := t.row; r != nil && r.Stub && len(r.Members) == 0 {
+			t.dropMessage() // it was kept for the places that the home had not ended
+		}
 		if err := w.settleMembers(t); err != nil {
 			return err
 		}

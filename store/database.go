@@ -53,9 +53,13 @@ type database struct {
 	tail tailChunk
 	// unburied is a sequence up to which no note is a stub. Guarded by write.
 	unburied uint64
+	// numbered is up to where no note waits to be numbered: nil where that is not known.
+	numbered atomic.Pointer[numberedTo]
 
 	refs int // guarded by databases.mu
 	used uint64
+	// work counts what was done with it for people; it stays when the database is closed.
+	work *atomic.Uint64
 }
 
 type tailChunk struct {
@@ -72,9 +76,11 @@ type databases struct {
 	number map[note.DatabaseID]uint32
 	byNum  map[uint32]note.DatabaseID
 	open   map[note.DatabaseID]*database
-	clock  uint64
-	idle   sync.Cond
-	busy   int
+	// work holds the counters of the databases that were opened since the start.
+	work  map[note.DatabaseID]*atomic.Uint64
+	clock uint64
+	idle  sync.Cond
+	busy  int
 
 	hits, misses atomic.Int64
 }
@@ -84,6 +90,7 @@ func (d *databases) init(s *Store) error {
 	d.number = make(map[note.DatabaseID]uint32)
 	d.byNum = make(map[uint32]note.DatabaseID)
 	d.open = make(map[note.DatabaseID]*database)
+	d.work = make(map[note.DatabaseID]*atomic.Uint64)
 	d.idle.L = &d.mu
 	return scan(s.eng, layout.Key(layout.SpaceDatabase), func(k, v []byte) error {
 		if len(k) != 9 || len(v) != 4 {
@@ -152,7 +159,10 @@ func (d *databases) acquire(id note.DatabaseID) (*database, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store: open database %s: %w", id, err)
 		}
-		db = &database{id: id, num: num}
+		if d.work[id] == nil {
+			d.work[id] = new(atomic.Uint64)
+		}
+		db = &database{id: id, num: num, work: d.work[id]}
 		db.cur.Store(st)
 		d.open[id] = db
 	} else {
@@ -348,6 +358,21 @@ func (s *Store) applyCreate(c creation) (*pebble.Batch, error) {
 // RemoveDatabase removes a database with all that it holds. Objects and recipes that nothing else
 // names are swept later.
 func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
+	return s.removeDatabase(who, id, func(*state) error { return nil })
+}
+
+// RemoveUnchanged is RemoveDatabase of one that still stands where a reader saw it (Reader.Counters): whatever was
+// committed since keeps it, and is ErrChanged.
+func (s *Store) RemoveUnchanged(who note.Who, id note.DatabaseID, seq uint64) error {
+	return s.removeDatabase(who, id, func(st *state) error {
+		if st.counters.Seq != seq {
+			return fmt.Errorf("%w: database %s", ErrChanged, id)
+		}
+		return nil
+	})
+}
+
+func (s *Store) removeDatabase(who note.Who, id note.DatabaseID, may func(*state) error) error {
 	if !who.System {
 		return ErrDenied
 	}
@@ -361,6 +386,9 @@ func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
 	defer db.write.Unlock()
 	if db.gone {
 		return fmt.Errorf("%w: database %s", ErrNotFound, id)
+	}
+	if err := may(db.cur.Load()); err != nil {
+		return err
 	}
 	b := s.eng.NewBatch()
 	defer b.Close()
@@ -390,6 +418,7 @@ func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
 	s.dbs.mu.Lock()
 	defer s.dbs.mu.Unlock()
 	delete(s.dbs.number, id)
+	delete(s.dbs.work, id)
 	delete(s.dbs.byNum, db.num)
 	delete(s.dbs.open, id)
 	s.leaders.set(id, false)
@@ -485,6 +514,26 @@ func (s *Store) Info(id note.DatabaseID) (layout.Info, error) {
 	}
 	defer s.dbs.release(db)
 	return *db.cur.Load().info, nil
+}
+
+// Work calls fn, in no order, with how often each database that was used since the store was opened was read by people and
+// changed by them or for them; what replication does is not counted. fn must not call the store.
+func (s *Store) Work(fn func(id note.DatabaseID, times uint64)) {
+	s.dbs.mu.Lock()
+	defer s.dbs.mu.Unlock()
+	for id, n := range s.dbs.work {
+		fn(id, n.Load())
+	}
+}
+
+// Size is how many bytes the messages in a database have.
+func (s *Store) Size(id note.DatabaseID) (uint64, error) {
+	db, err := s.dbs.acquire(id)
+	if err != nil {
+		return 0, err
+	}
+	defer s.dbs.release(db)
+	return db.cur.Load().counters.Size, nil
 }
 
 // quarantine takes the databases that a damaged file has cost rows out of service. The others go on:

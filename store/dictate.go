@@ -132,9 +132,7 @@ func (d *dictation) begins() (bool, error) {
 		return false, fmt.Errorf("%w: it begins at %x, the ledger of %s goes to %x", ErrGap, uint64(p.From), d.st.info.Title, uint64(l.Last))
 	}
 	l = &d.mutable().counters.Ledger
-	if !l.Partial {
-		l.Complete = l.Last
-	}
+	l.Part()
 	if from < l.Last {
 		// Some pages of a run are here whose rest nobody has, or a copy begins: what they told of expunges
 		// comes again.
@@ -212,6 +210,9 @@ func (d *dictation) expunge(e *Expunge) error {
 		d.graves, err = append(d.graves, e.Note), nil
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrGrave):
 		err = nil
+	}
+	if e.Mod <= c.Floor {
+		return err // where this page comes from it is still remembered, and here no more
 	}
 	c.Expunged++
 	d.gone, d.goneMods = append(d.gone, row), append(d.goneMods, e.Mod)
@@ -415,7 +416,6 @@ func (d *dictation) ends() (left bool, err error) {
 		l.Adopt(&p.Of.Ledger, p.To)
 		l.High = p.Of.Last
 	}
-	l.Partial = true
 	if !p.More && !left {
 		l.Whole()
 	}

@@ -233,8 +233,11 @@ func (w *Writer) SetSpecialUse(id note.ID, use string) error {
 	if !w.who.System && w.FolderRights(f)&note.Remove == 0 {
 		return ErrDenied
 	}
+	if err := w.reviseFolder(id, itemSpecialUse, note.Text(use)); err != nil || !w.numbers {
+		return err
+	}
 	f.SpecialUse = use
-	return w.reviseFolder(id, itemSpecialUse, note.Text(use))
+	return nil
 }
 
 // SetFolderACL gives a folder an access list of its own, or none with nil.
@@ -288,6 +291,9 @@ func (w *Writer) reviseFolder(id note.ID, item string, v note.Value) error {
 	t, err := w.change(id)
 	if err != nil {
 		return err
+	}
+	if t.row.Stub {
+		return fmt.Errorf("%w: the folder was deleted here, and its home has not heard of that", ErrNotFound)
 	}
 	cur, err := w.load(id, t)
 	if err != nil {

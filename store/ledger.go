@@ -269,10 +269,6 @@ func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 	if !r.who.System {
 		return nil, ErrDenied
 	}
-	kind := layout.KindUnnumbered
-	if q.All {
-		kind = layout.KindSequence
-	}
 	out := &Changes{From: q.After, To: max(q.After, r.st.counters.Seq)}
 	if i := r.st.info; q.All || i.Mod == 0 && i.Stamp != (note.Stamp{}) {
 		info := *i
@@ -280,13 +276,12 @@ func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 	}
 	var size int64
 	last := q.After
-	lo := layout.IDKey(r.db.num, kind, q.After+1)
-	err := scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, kind)), func(k, v []byte) error {
+	take := func(seq uint64, v []byte) error {
 		if len(out.Notes) > 0 && (len(out.Notes) >= q.Limit || size >= q.Max) {
 			out.More, out.To = true, last
 			return errStop
 		}
-		last = layout.Tail64(k)
+		last = seq
 		id, err := layout.ReadUNIDRow(v)
 		if err != nil {
 			return fmt.Errorf("%w: row by sequence in database %s", ErrDamaged, r.db.id)
@@ -304,6 +299,12 @@ func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 			out.Notes, size = append(out.Notes, in), size+remoteSize(in)
 		}
 		return err
+	}
+	if !q.All {
+		return out, r.scanUnnumbered(q.After, take)
+	}
+	lo := layout.IDKey(r.db.num, layout.KindSequence, q.After+1)
+	return out, scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindSequence)), func(k, v []byte) error {
+		return take(layout.Tail64(k), v)
 	})
-	return out, err
 }

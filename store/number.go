@@ -77,19 +77,48 @@ func (w *Writer) waiting() (list []*txNote, err error) {
 // unnumbered lists up to n notes that are not numbered, those that changed behind a sequence, and the
 // sequence of the last one.
 func (r *Reader) unnumbered(after uint64, n int) (ids []note.ID, last uint64, err error) {
-	lo := layout.IDKey(r.db.num, layout.KindUnnumbered, after+1)
-	err = scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindUnnumbered)), func(k, v []byte) error {
+	err = r.scanUnnumbered(after, func(seq uint64, v []byte) error {
 		id, err := layout.ReadUNIDRow(v)
 		if err != nil {
 			return fmt.Errorf("%w: unnumbered row in database %s", ErrDamaged, r.db.id)
 		}
-		ids, last = append(ids, id), layout.Tail64(k)
+		ids, last = append(ids, id), seq
 		if len(ids) >= n {
 			return errStop
 		}
 		return nil
 	})
 	return ids, last, err
+}
+
+// numberedTo says that no note that changed up to seq waits to be numbered, for who sees the database as it was at a sequence
+// or later.
+type numberedTo struct{ seq, at uint64 }
+
+// scanUnnumbered goes through the rows of the notes that wait to be numbered, those that changed behind a sequence.
+//
+// A follower makes such a row with each delivery, and its home's page ends it: those that are gone lie in front of those that wait
+// until the engine has dropped them, and are not walked over again each time. Invariant: a new row has a higher sequence than all
+// before it, so what was looked through once stays empty.
+func (r *Reader) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) error) error {
+	now := r.st.counters.Seq
+	from := uint64(0)
+	if to := r.db.numbered.Load(); to != nil && to.at <= now {
+		from = to.seq
+	}
+	first, seen := now+1, false
+	lo := layout.IDKey(r.db.num, layout.KindUnnumbered, max(from, after)+1)
+	err := scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindUnnumbered)), func(k, v []byte) error {
+		seq := layout.Tail64(k)
+		if !seen {
+			first, seen = seq, true
+		}
+		return fn(seq, v)
+	})
+	if after <= from && first > from+1 && (err == nil || seen) {
+		r.db.numbered.Store(&numberedTo{first - 1, now})
+	}
+	return err
 }
 
 // numberNote gives a note its places. Each membership of its state gets a UID, those that ended lose

@@ -19,6 +19,8 @@ var (
 	// ErrParted: both replicas have numbers that the other's line does not know. The one with the
 	// lower term steps down first (StepDown).
 	ErrParted = errors.New("store: the ledgers have parted")
+	// ErrChanged: what was to be removed has changed meanwhile.
+	ErrChanged = errors.New("store: the database has changed meanwhile")
 	// ErrBehind: a hand-over to a replica that does not have all that it is to go on from.
 	ErrBehind = errors.New("store: the replica is behind what is handed over")
 	// ErrIncomplete: a note came without its content, and is not here: see IncompleteError.

@@ -41,6 +41,9 @@ func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn f
 		return err
 	}
 	defer s.dbs.release(db)
+	if !who.System {
+		db.work.Add(1)
+	}
 	db.publish.RLock()
 	st := db.cur.Load()
 	snap := s.eng.NewSnapshot()

@@ -133,6 +133,7 @@ type Store struct {
 	pins        pins
 	leaders     leaders
 	space       space
+	flushes     flushes
 	stat        storeStats
 	// making is held for reading while a database is made, for writing to keep any from being made.
 	making sync.RWMutex

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"doublet/note"
 	"doublet/store/layout"
@@ -58,13 +60,25 @@ func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn fu
 		}
 		return tx.confirm(ctx, c.seen)
 	}
+	began := s.env.Clock.Now()
 	err = c.batch.SyncWait()
 	if err != nil {
 		return s.die(err)
 	}
+	s.flushes.took(s.env.Clock.Now().Sub(began))
 	s.watch.fire(s.hz.complete(c.span))
+	tx.countWork()
 	tx.tellInfos()
 	return errors.Join(c.batch.Close(), tx.confirm(ctx, c.span.last))
+}
+
+// countWork counts a change in the databases that it changed. What comes from a mate is the mate's work.
+func (tx *Tx) countWork() {
+	for _, w := range tx.writers {
+		if !tx.unconfirmed && !w.unconfirmed && w.changed() {
+			w.db.work.Add(1)
+		}
+	}
 }
 
 // tellInfos tells who watches what databases are, outside every lock.
@@ -105,7 +119,7 @@ func (tx *Tx) confirm(ctx context.Context, seq uint64) error {
 	changed := slices.ContainsFunc(tx.writers, (*Writer).changed)
 	var ids []note.DatabaseID
 	for _, w := range tx.writers {
-		if w.st.info.Ack != layout.AckLocal && w.changed() == changed {
+		if w.st.info.Ack != layout.AckLocal && w.changed() == changed && !w.unconfirmed {
 			ids = append(ids, w.db.id)
 		}
 	}
@@ -272,4 +286,30 @@ func (tx *Tx) apply(b *pebble.Batch) error {
 		w.publish()
 	}
 	return nil
+}
+
+// flushes remembers how long the last flushes took that somebody waited for.
+type flushes struct {
+	mu   sync.Mutex
+	last [64]time.Duration
+	n    int
+}
+
+func (f *flushes) took(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last[f.n%len(f.last)] = d
+	f.n++
+}
+
+// FlushTime is how long a change waits for the disk: the median of the last ones, 0 before there are some.
+func (s *Store) FlushTime() time.Duration {
+	s.flushes.mu.Lock()
+	list := slices.Clone(s.flushes.last[:min(s.flushes.n, len(s.flushes.last))])
+	s.flushes.mu.Unlock()
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
 }

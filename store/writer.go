@@ -41,6 +41,7 @@ type Writer struct {
 	// infoChanged says that what the database is changed.
 	infoChanged bool
 	graves      []note.UNID // of notes that never were here
+	unconfirmed bool        // nobody waits until a mate has what changes
 }
 
 type chunkKey struct {
@@ -91,6 +92,10 @@ func (w *Writer) Home() error {
 	}
 	return nil
 }
+
+// Unconfirmed has nobody wait until a mate has what changes in this database, whatever it asks for: no one is told of it. The other
+// databases of the update are confirmed as they ask.
+func (w *Writer) Unconfirmed() { w.unconfirmed = true }
 
 // mutable makes the state this writer's own, so that it can be changed.
 func (w *Writer) mutable() *state {
@@ -333,6 +338,9 @@ func (w *Writer) Subscribe(folder note.ID, person note.UNID, on bool) error {
 	t, err := w.change(folder)
 	if err != nil {
 		return err
+	}
+	if t.row.Stub {
+		return ErrNotFound
 	}
 	w.setState(t, note.Subscribed, string(person[:]), onOff(on))
 	if !w.numbers {

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"regexp"
 	"strings"
 )
@@ -23,26 +24,33 @@ func Client() fs.FS {
 	return sub
 }
 
-//go:embed src/text/*.json src/look/tokens.css
+//go:embed src/text/*.json src/text/pages/*.json src/look/tokens.css
 var shared embed.FS
 
-// Texts are all texts of the clients, by language ("en") and key; {0} stands for a value. Every language has every key.
+// Texts are all texts of the clients, and of the pages that the server makes (src/text/pages), by language ("en") and key; {0}
+// stands for a value. Every language has every key.
 func Texts() map[string]map[string]string {
 	out := map[string]map[string]string{}
-	names, err := fs.Glob(shared, "src/text/*.json")
-	for _, name := range names {
-		texts := map[string]string{}
-		var raw []byte
-		if raw, err = shared.ReadFile(name); err == nil {
-			err = json.Unmarshal(raw, &texts)
+	for _, dir := range []string{"src/text/*.json", "src/text/pages/*.json"} {
+		names, err := fs.Glob(shared, dir)
+		for _, name := range names {
+			texts := map[string]string{}
+			var raw []byte
+			if raw, err = shared.ReadFile(name); err == nil {
+				err = json.Unmarshal(raw, &texts)
+			}
+			if err != nil {
+				break
+			}
+			language := strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".json")
+			if out[language] == nil {
+				out[language] = map[string]string{}
+			}
+			maps.Copy(out[language], texts)
 		}
 		if err != nil {
-			break
+			panic(err) // a test reads them
 		}
-		out[strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".json")] = texts
-	}
-	if err != nil {
-		panic(err) // a test reads them
 	}
 	return out
 }

@@ -41,6 +41,7 @@ type Job struct {
 	StartTLS bool              `json:"start_tls,omitempty"`
 	Insecure bool              `json:"insecure,omitempty"`
 	Timeout  time.Duration     `json:"timeout"`
+	Cold     bool              `json:"cold,omitempty"`
 	// Users are all who are registered.
 	Users []drive.User `json:"users"`
 }
@@ -141,7 +142,7 @@ func (s *Server) take(j *Job) error {
 	}
 	s.stop()
 	world := &drive.World{
-		Env: s.env, Workload: w, Seed: j.Seed, Speed: j.Speed, Users: j.Users, Label: j.Label,
+		Env: s.env, Workload: w, Seed: j.Seed, Speed: j.Speed, Users: j.Users, Label: j.Label, Cold: j.Cold,
 		Target: drive.Target{Doors: j.Doors, TLS: &tls.Config{InsecureSkipVerify: j.Insecure}, StartTLS: j.StartTLS, Timeout: j.Timeout}, //nolint:gosec // asked for
 	}
 	s.mu.Lock()

@@ -57,7 +57,8 @@ var words = []string{
 	"December", "Monday", "quarter", "budget", "copy", "draft", "version", "network", "performance", "benchmark", "replication",
 }
 
-type pools struct{ text, noise []byte }
+// pools are text, and noise as it is in the files that are attached and as messages have it, in base64.
+type pools struct{ text, raw, noise []byte }
 
 var pool = sync.OnceValue(func() pools {
 	r := rand.New(rand.NewPCG(0xd0b1e7, 1))
@@ -78,6 +79,7 @@ var pool = sync.OnceValue(func() pools {
 		for i := range raw {
 			raw[i] = byte(r.Uint32())
 		}
+		p.raw = append(p.raw, raw...)
 		p.noise = append(base64.StdEncoding.AppendEncode(p.noise, raw), '\r', '\n')
 	}
 	return p
@@ -95,6 +97,26 @@ func appendPiece(dst, from []byte, n int64, seed uint64) []byte {
 	}
 	return append(dst, '\r', '\n')
 }
+
+// AppendText appends n bytes of text, which a seed chooses: the text of a message of that seed.
+func AppendText(dst []byte, n int64, seed uint64) []byte {
+	return appendPiece(dst, pool().text, n, seed)
+}
+
+// AppendFile appends n bytes that do not compress: the file that a message of the seed has attached, before it is encoded.
+func AppendFile(dst []byte, n int64, seed uint64) []byte {
+	raw := pool().raw
+	at := int64((seed>>16)%poolLines) * (line / 4 * 3)
+	for n > 0 {
+		k := min(n, int64(len(raw))-at)
+		dst = append(dst, raw[at:at+k]...)
+		n, at = n-k, (at+k)%int64(len(raw))
+	}
+	return dst
+}
+
+// FileName names the file.
+func FileName(seed uint64) string { return "attachment-" + strconv.FormatUint(seed%1000, 10) + ".bin" }
 
 const boundary = "=_doublet_bench_0001"
 
@@ -130,9 +152,8 @@ func (m *Message) Append(dst []byte) []byte {
 		dst = m.Calendar.append(append(dst, "\r\n--"+boundary+"\r\n"...))
 	}
 	if m.Attachment > 0 {
-		dst = append(dst, "\r\n--"+boundary+"\r\nContent-Type: application/octet-stream; name=\"attachment-"...)
-		dst = strconv.AppendUint(dst, m.Seed%1000, 10)
-		dst = append(dst, ".bin\"\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: attachment\r\n\r\n"...)
+		dst = append(dst, "\r\n--"+boundary+"\r\nContent-Type: application/octet-stream; name=\""...)
+		dst = append(append(dst, FileName(m.Seed)...), "\"\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: attachment\r\n\r\n"...)
 		// Whole lines and whole groups: the encoding is canonical, as programs make it.
 		lines := (m.Attachment + line/4*3 - 1) / (line / 4 * 3)
 		dst = appendPiece(dst, pool().noise, lines*(line+2), m.Seed>>16)

@@ -3,6 +3,7 @@ package content
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -86,4 +87,24 @@ func BenchmarkAppend100K(b *testing.B) {
 		buf = m.Append(buf[:0])
 	}
 	b.SetBytes(int64(len(buf)))
+}
+
+// TestPieces: text and file of a message are those that a program writes itself; the file does not compress.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{0, 1 << 20, 0xffff_ffff_ffff_ffff} {
+		m := Message{Body: 5000, Attachment: 57 * 60_000, Seed: seed}
+		whole := m.Append(nil)
+		if text := AppendText(nil, m.Body, seed); len(text) != 5000 || !bytes.Contains(whole, text) {
+			t.Errorf("seed %d: %d bytes of other text", seed, len(text))
+		}
+		file := AppendFile(nil, m.Attachment, seed)
+		lines := make([]byte, 0, len(whole))
+		for i := 0; i < len(file); i += 57 {
+			lines = append(base64.StdEncoding.AppendEncode(lines, file[i:i+57]), '\r', '\n')
+		}
+		if len(file) != 57*60_000 || !bytes.Contains(whole, lines[:len(lines)-2]) || !bytes.Contains(whole, []byte(FileName(seed))) {
+			t.Errorf("seed %d: another file of %d bytes", seed, len(file))
+		}
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"doublet/bench/content"
+	"doublet/bench/ledger"
 	"doublet/bench/workload"
 	"doublet/env"
 	"doublet/wire/smtp"
@@ -37,6 +38,10 @@ type Target struct {
 type User struct {
 	Index                   int
 	Name, Password, Address string
+	// Known is the name under which a directory has the person, "" where nobody said so.
+	Known string
+	// Server is the number of the user's home, where there are several servers.
+	Server int
 }
 
 // World is what all users of a driver share.
@@ -51,9 +56,17 @@ type World struct {
 	Users []User
 	// Label makes Message-IDs of this run its own.
 	Label string
+	// Abroad: people write to those of other servers alone.
+	Abroad bool
+	// Ledger is told what was acknowledged over IMAP and SMTP; nil for nobody.
+	Ledger *ledger.Ledger
 	// FillOver is what fills mailboxes: workload.IMAP (""), JMAP or LMTP.
 	FillOver string
+	// Cold has every browser load all files of a client, as if nobody had been there before.
+	Cold bool
 
+	kept     kept
+	foreign  foreign
 	serial   atomic.Uint64
 	buffers  sync.Pool
 	messages sync.Pool
@@ -154,10 +167,22 @@ func (w *World) Open(ctx context.Context, protocol string, u *User) (Session, Tr
 		return w.openPOP3(ctx, u)
 	case workload.JMAP:
 		return w.openJMAP(ctx, u)
+	case workload.WebFull:
+		return w.openWeb(ctx, u)
+	case workload.WebLite:
+		return w.openLite(ctx, u)
 	case workload.SMTP, workload.LMTP:
 		return &sender{w: w, u: u, lmtp: protocol == workload.LMTP}, Traffic{}, nil
 	}
 	return nil, Traffic{}, fmt.Errorf("drive: %s cannot be driven yet", protocol)
+}
+
+// Connections is how many a user keeps open at one time.
+func Connections(protocol string) int {
+	if protocol == workload.WebFull {
+		return 2 // requests, and pushes
+	}
+	return 1
 }
 
 // grace is how long a server has to answer what is under way when a step is over.
@@ -238,9 +263,39 @@ func (w *World) compose(u *User, p *workload.Planned) content.Message {
 
 // recipients chooses whom an action writes to.
 func (w *World) recipients(u *User, p *workload.Planned) []string {
+	among, self := w.Users, u.Index
+	if w.Abroad {
+		if list := w.foreign.to(w.Users, u.Server); len(list) > 1 {
+			among, self = list, -1
+		}
+	}
 	var out []string
-	for _, i := range w.Workload.Choose(u.Index, len(w.Users), max(1, p.To), p.Pick) {
-		out = append(out, w.Users[i].Address)
+	for _, i := range w.Workload.Choose(self, len(among), max(1, p.To), p.Pick) {
+		out = append(out, among[i].Address)
 	}
 	return out
+}
+
+// foreign are the users of all servers but one, for each server, made when they are first asked for.
+type foreign struct {
+	mu   sync.Mutex
+	list map[int][]User
+}
+
+func (f *foreign) to(users []User, server int) []User {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list, ok := f.list[server]
+	if !ok {
+		for _, u := range users {
+			if u.Server != server {
+				list = append(list, u)
+			}
+		}
+		if f.list == nil {
+			f.list = make(map[int][]User)
+		}
+		f.list[server] = list
+	}
+	return list
 }

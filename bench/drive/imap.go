@@ -38,6 +38,8 @@ type imapSession struct {
 	open   bool
 	exists uint32
 	came   int      // messages that the last command brought
+	told   uint32   // UID of the last of them
+	went   int      // messages that went from the folder during the last command
 	top    uint32   // lowest sequence number listed
 	known  []uint32 // UIDs, ascending
 	unread []uint32
@@ -46,7 +48,9 @@ type imapSession struct {
 	last   uint32 // read last
 	waits  []invitation
 	seen   map[string]bool // invitations that were answered; nil before the first
-	t      Traffic
+	// ids are the Message-IDs of what is known, where somebody keeps a ledger.
+	ids map[uint32]string
+	t   Traffic
 }
 
 // dial connects to a door, or to its sister that speaks TLS from the first byte, where the target has one.
@@ -157,9 +161,9 @@ func (s *imapSession) do(ctx context.Context, p *workload.Planned) error {
 	case workload.Retrieve:
 		return s.retrieve()
 	case workload.Update:
-		return s.change(p.Pick, "UID STORE %d +FLAGS.SILENT (\\Flagged)", false)
+		return s.flag(p.Pick)
 	case workload.Move:
-		return s.change(p.Pick, "UID MOVE %d Archive", true)
+		return s.move(p.Pick)
 	case workload.Delete:
 		return s.delete(p.Pick)
 	case workload.Add:
@@ -193,6 +197,7 @@ func (s *imapSession) traffic(t Traffic, err error) error {
 // openInbox opens the INBOX and lists its last page.
 func (s *imapSession) openInbox() error {
 	s.known, s.unread, s.exists = s.known[:0], s.unread[:0], 0
+	clear(s.ids)
 	if err := s.command("SELECT INBOX"); err != nil {
 		return err
 	}
@@ -288,15 +293,49 @@ func (s *imapSession) retrieve() error {
 	return err
 }
 
-func (s *imapSession) change(pick uint64, format string, gone bool) error {
+// errAbsent is for the ledger: the server said OK and did nothing, for the message has another UID by now, or is gone
+// (RFC 9051 section 6.4.9). That acknowledges nothing.
+var errAbsent = errors.New("drive: no message has that UID")
+
+// done is what a command about one message came to: err, or errAbsent where the server did not say that it did it.
+func done(said bool, err error) error {
+	if err == nil && !said {
+		return errAbsent
+	}
+	return err
+}
+
+// mark gives a message a flag; said is whether the server says that the message has it, which it is asked for where somebody
+// keeps a ledger.
+func (s *imapSession) mark(uid uint32, flag string) (said bool, err error) {
+	silent := ".SILENT"
+	if s.w.Ledger != nil {
+		silent = ""
+	}
+	err = s.command(fmt.Sprintf("UID STORE %d +FLAGS%s (%s)", uid, silent, flag))
+	return s.told == uid, err
+}
+
+func (s *imapSession) flag(pick uint64) error {
 	uid, err := s.choose(pick)
 	if err != nil {
 		return err
 	}
-	if gone {
-		s.forget(uid)
+	said, err := s.mark(uid, `\Flagged`)
+	s.w.Ledger.Flagged(s.u.Address, s.ids[uid], done(said, err))
+	return err
+}
+
+func (s *imapSession) move(pick uint64) error {
+	uid, err := s.choose(pick)
+	if err != nil {
+		return err
 	}
-	return s.command(fmt.Sprintf(format, uid))
+	id := s.ids[uid]
+	s.forget(uid)
+	err = s.command(fmt.Sprintf("UID MOVE %d Archive", uid))
+	s.w.Ledger.Moved(s.u.Address, id, done(s.went > 0, err))
+	return err
 }
 
 func (s *imapSession) delete(pick uint64) error {
@@ -304,11 +343,14 @@ func (s *imapSession) delete(pick uint64) error {
 	if err != nil {
 		return err
 	}
-	s.forget(uid)
-	if err := s.command(fmt.Sprintf("UID STORE %d +FLAGS.SILENT (\\Deleted)", uid)); err != nil {
-		return err
+	id := s.ids[uid]
+	said, err := s.mark(uid, `\Deleted`)
+	s.forget(uid) // behind the answer, which tells of it once more
+	if err == nil {
+		err = s.command(fmt.Sprintf("UID EXPUNGE %d", uid))
 	}
-	return s.command(fmt.Sprintf("UID EXPUNGE %d", uid))
+	s.w.Ledger.Deleted(s.u.Address, id, done(said && s.went > 0, err))
+	return err
 }
 
 func (s *imapSession) forget(uid uint32) {
@@ -316,6 +358,7 @@ func (s *imapSession) forget(uid uint32) {
 		return slices.DeleteFunc(list, func(u uint32) bool { return u == uid })
 	}
 	s.known, s.unread = drop(s.known), drop(s.unread)
+	delete(s.ids, uid)
 }
 
 // add appends a message to the user's own INBOX.
@@ -325,7 +368,9 @@ func (s *imapSession) add(p *workload.Planned) error {
 	buf := s.w.takeMessage()
 	defer s.w.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
-	return s.append(*buf, "")
+	err := s.append(*buf, "")
+	s.w.Ledger.Added(s.u.Address, m.ID, err)
+	return err
 }
 
 // append is APPEND with a synchronising literal, which every server takes.
@@ -377,6 +422,6 @@ func (s *imapSession) Close() error {
 
 // command sends a command and reads up to its tagged answer.
 func (s *imapSession) command(text string) error {
-	s.came = 0
+	s.came, s.told, s.went = 0, 0, 0
 	return s.exchange(text, nil)
 }

@@ -2,6 +2,7 @@ package drive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"doublet/bench/ledger"
 )
 
 // ErrProtocol says that a server broke the protocol; the text around it says how.
@@ -257,6 +260,7 @@ func (s *imapSession) expunged(n uint32) {
 		return
 	}
 	s.exists--
+	s.went++
 	if n < s.top {
 		s.top--
 	}
@@ -265,8 +269,12 @@ func (s *imapSession) expunged(n uint32) {
 // fetched takes a message from a listing.
 func (s *imapSession) fetched(in *reader, line []byte) error {
 	var f fetch
+	id := ""
 	err := s.pieces(in, line, func(piece []byte) {
 		f.piece(piece)
+		if s.w.Ledger != nil {
+			id = cmp.Or(ledger.ID(piece), id)
+		}
 		if i := bytes.Index(piece, []byte(subjectInvitation)); i >= 0 && len(s.waits) < maxKnown {
 			// From a little before, so that what was accepted shows.
 			if v, ok := parseInvitation(string(piece[max(0, i-20):min(len(piece), i+1000)])); ok && !s.seen[v.id] {
@@ -276,7 +284,14 @@ func (s *imapSession) fetched(in *reader, line []byte) error {
 	})
 	s.came++
 	if err == nil && f.uid != 0 {
+		s.told = f.uid
 		s.learn(f.uid, f.flags, f.seen)
+		if id != "" {
+			if s.ids == nil {
+				s.ids = make(map[uint32]string)
+			}
+			s.ids[f.uid] = id
+		}
 	}
 	return err
 }
@@ -285,6 +300,7 @@ func (s *imapSession) fetched(in *reader, line []byte) error {
 func (s *imapSession) learn(uid uint32, flags, seen bool) {
 	if at, found := slices.BinarySearch(s.known, uid); !found {
 		if len(s.known) >= maxKnown {
+			delete(s.ids, s.known[0])
 			s.known = slices.Delete(s.known, 0, 1)
 			at = max(at-1, 0)
 		}

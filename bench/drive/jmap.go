@@ -18,15 +18,20 @@ import (
 	wire "doublet/wire/jmap"
 )
 
+// mailAccount is an account of mail: where its mailboxes are, and as whom its user writes.
+type mailAccount struct {
+	u *User
+	c *client.Client
+
+	account, inbox, archive, drafts, sent, trash, identity string
+}
+
 // jmapSession is a user who signs in with each request, over a connection that is kept. What it knows of the INBOX comes
 // from the listings that it asked for, and from Email/changes.
 type jmapSession struct {
+	mailAccount
 	w *World
-	u *User
-	c *client.Client
 	n *counted
-
-	account, inbox, archive, drafts, identity string
 
 	open   bool
 	state  string   // of Emails, as the last listing or Email/changes told
@@ -91,7 +96,7 @@ func (w *World) openJMAP(ctx context.Context, u *User) (Session, Traffic, error)
 	if address == "" {
 		return nil, Traffic{}, errors.New("drive: the target has no door jmap")
 	}
-	s := &jmapSession{w: w, u: u, n: &counted{}}
+	s := &jmapSession{mailAccount: mailAccount{u: u}, w: w, n: &counted{}}
 	o := client.Options{URL: scheme + address, User: u.Name, Password: u.Password, Timeout: w.timeout()}
 	if scheme == "https://" {
 		o.TLS = w.Target.tlsFor(address)
@@ -156,17 +161,34 @@ func (s *jmapSession) login(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.mailboxes(v); err != nil {
+		return err
+	}
+	if v, err = out.Get(identities); err != nil {
+		return err
+	}
+	s.identities(v)
+	return nil
+}
+
+// mailboxes learns from a Mailbox/get.
+func (s *mailAccount) mailboxes(v *wire.Value) error {
 	list := v.Get("list")
 	for i := range list.Len() {
 		m := list.At(i)
 		id, _ := m.Get("id").Text()
 		role, _ := m.Get("role").Text()
 		name, _ := m.Get("name").Text()
+		id = strings.Clone(id)
 		switch {
 		case role == "inbox":
 			s.inbox = id
 		case role == "drafts":
 			s.drafts = id
+		case role == "sent":
+			s.sent = id
+		case role == "trash":
+			s.trash = id
 		case role == "archive", name == "Archive" && s.archive == "":
 			s.archive = id
 		}
@@ -174,21 +196,22 @@ func (s *jmapSession) login(ctx context.Context) error {
 	if s.inbox == "" {
 		return fmt.Errorf("%w: no mailbox is the inbox", client.ErrProtocol)
 	}
-	if v, err = out.Get(identities); err != nil {
-		return err
-	}
-	list = v.Get("list")
-	for i := range list.Len() {
-		id, _ := list.At(i).Get("id").Text()
-		if of, _ := list.At(i).Get("email").Text(); s.identity == "" || strings.EqualFold(of, s.u.Address) {
-			s.identity = id
-		}
-	}
 	return nil
 }
 
+// identities learns from an Identity/get.
+func (s *mailAccount) identities(v *wire.Value) {
+	list := v.Get("list")
+	for i := range list.Len() {
+		id, _ := list.At(i).Get("id").Text()
+		if of, _ := list.At(i).Get("email").Text(); s.identity == "" || strings.EqualFold(of, s.u.Address) {
+			s.identity = strings.Clone(id)
+		}
+	}
+}
+
 // folders makes the mailboxes into which users file and write, where they are not there.
-func (s *jmapSession) folders(ctx context.Context) error {
+func (s *mailAccount) folders(ctx context.Context) error {
 	for _, f := range []struct {
 		id         *string
 		name, role string
@@ -481,7 +504,7 @@ func (s *jmapSession) retrieve(ctx context.Context) error {
 }
 
 // set carries out one Foo/set.
-func (s *jmapSession) set(ctx context.Context, kind string, x *client.Set) (o client.Outcome, err error) {
+func (s *mailAccount) set(ctx context.Context, kind string, x *client.Set) (o client.Outcome, err error) {
 	r := client.NewRequest(wire.Mail)
 	h := r.Set(kind, s.account, x)
 	out, err := s.c.Do(ctx, r)

@@ -87,18 +87,22 @@ func (s *jmapSession) submit(ctx context.Context, m *content.Message, answered s
 
 func envelope(e *wire.Writer, from string, to []string) {
 	e.Object("mailFrom", func(w *wire.Writer) { w.Text("email", from); w.Raw("parameters", "null") })
-	e.Name("rcptTo")
-	e.B = append(e.B, '[')
-	for i, a := range to {
+	list(e, "rcptTo", to, func(w *wire.Writer, a string) { w.Text("email", a); w.Raw("parameters", "null") })
+}
+
+// list prints an array of objects.
+func list[E any](o *wire.Writer, name string, of []E, fn func(*wire.Writer, E)) {
+	o.Name(name)
+	o.B = append(o.B, '[')
+	for i, x := range of {
 		if i > 0 {
-			e.B = append(e.B, ',')
+			o.B = append(o.B, ',')
 		}
-		w := wire.NewWriter(e.B)
-		w.Text("email", a)
-		w.Raw("parameters", "null")
-		e.B = w.End()
+		w := wire.NewWriter(o.B)
+		fn(&w, x)
+		o.B = w.End()
 	}
-	e.B = append(e.B, ']')
+	o.B = append(o.B, ']')
 }
 
 // importMessage puts a message into the INBOX.

@@ -117,9 +117,11 @@ func (w *World) submit(ctx context.Context, u *User, m *content.Message, lmtp bo
 	}
 	res, err := c.Deliver(&out)
 	if err != nil {
+		w.Ledger.Sent(m.ID, m.To, nil)
 		_ = c.Close()
 		return t, fmt.Errorf("drive: send: %w", err)
 	}
+	w.Ledger.Sent(m.ID, m.To, res.Accepted)
 	t = Traffic{Sent: uint64(len(*buf)), Received: 200}
 	for i := range out.To {
 		if !res.Accepted(i) {

@@ -17,6 +17,7 @@ type line struct {
 	Interval *Interval `json:"interval,omitempty"`
 	Sample   *Sample   `json:"sample,omitempty"`
 	Event    *Event    `json:"event,omitempty"`
+	Verdict  *Verdict  `json:"verdict,omitempty"`
 	End      *End      `json:"end,omitempty"`
 }
 
@@ -58,6 +59,9 @@ func (w *Writer) Sample(s Sample) { w.put(line{Sample: &s}) }
 // Event writes an event.
 func (w *Writer) Event(e Event) { w.put(line{Event: &e}) }
 
+// Verdict writes what the ledger says of a server.
+func (w *Writer) Verdict(v Verdict) { w.put(line{Verdict: &v}) }
+
 // End writes the last line.
 func (w *Writer) End(e End) { w.put(line{End: &e}) }
 
@@ -75,6 +79,7 @@ type Run struct {
 	Intervals []Interval
 	Samples   []Sample
 	Events    []Event
+	Verdicts  []Verdict
 	// End is nil where the driver died before it could say how the run ended.
 	End *End
 	// Torn says that the last line was not whole, and was left out.
@@ -149,6 +154,8 @@ func (r *Run) add(l *line) {
 		r.Samples = append(r.Samples, *l.Sample)
 	case l.Event != nil:
 		r.Events = append(r.Events, *l.Event)
+	case l.Verdict != nil:
+		r.Verdicts = append(r.Verdicts, *l.Verdict)
 	case l.End != nil:
 		r.End = l.End
 	}
@@ -169,6 +176,9 @@ func (r *Run) Write(w io.Writer) error {
 	}
 	for _, s := range r.Steps {
 		out.Step(s)
+	}
+	for _, v := range r.Verdicts {
+		out.Verdict(v)
 	}
 	if r.End != nil {
 		out.End(*r.End)

@@ -58,8 +58,10 @@ func (r *Run) total(step int, action string) Total {
 	var latency, service sum
 	for k := range r.Intervals {
 		if i := &r.Intervals[k]; i.Step == step && i.Phase == Measure && (action == All || i.Action == action) {
-			latency.add(&i.Latency)
-			service.add(&i.Service)
+			if t.times(i) {
+				latency.add(&i.Latency)
+				service.add(&i.Service)
+			}
 			t.count(i)
 		}
 	}
@@ -69,10 +71,15 @@ func (r *Run) total(step int, action string) Total {
 
 // Add adds an interval.
 func (t *Total) Add(i *Interval) {
-	t.Latency.Merge(&i.Latency)
-	t.Service.Merge(&i.Service)
+	if t.times(i) {
+		t.Latency.Merge(&i.Latency)
+		t.Service.Merge(&i.Service)
+	}
 	t.count(i)
 }
+
+// times says whether the latencies of an interval belong to the total: those of Sync to no total but its own.
+func (t *Total) times(i *Interval) bool { return i.Action != Sync || t.Action == Sync }
 
 func (t *Total) count(i *Interval) {
 	if len(i.Errors) > 0 && t.Errors == nil {
@@ -113,6 +120,33 @@ func (r *Run) Mean(s *Step, host, group, value string) (mean float64, n int) {
 		mean /= float64(n)
 	}
 	return mean, n
+}
+
+// Along is the average over time and the greatest of a value whose samples tell changes alone, while a step was
+// measured; ok is false where nothing is known of it.
+func (r *Run) Along(s *Step, host, group, value string) (mean, most float64, ok bool) {
+	var now, sum float64
+	at := s.From
+	for k := range r.Samples {
+		x := &r.Samples[k]
+		v, has := x.Values[value]
+		if !has || x.Host != host || x.Group != group || x.At > s.To {
+			continue
+		}
+		if x.At > s.From {
+			sum += now * (x.At - at).Seconds()
+			at = x.At
+		}
+		if x.At <= s.From {
+			most = 0
+		}
+		now, ok = v, true
+		most = max(most, v)
+	}
+	if length := (s.To - s.From).Seconds(); length > 0 {
+		mean = (sum + now*(s.To-at).Seconds()) / length
+	}
+	return mean, most, ok
 }
 
 // Groups lists what the samples of a host tell of besides the host itself, but its disks, in order of name.
@@ -159,6 +193,7 @@ func Merge(parts ...*Run) (*Run, error) {
 		out.Intervals = append(out.Intervals, p.Intervals...)
 		out.Samples = append(out.Samples, p.Samples...)
 		out.Events = append(out.Events, p.Events...)
+		out.Verdicts = append(out.Verdicts, p.Verdicts...)
 		out.Torn = out.Torn || p.Torn
 		if p.End == nil {
 			out.End = nil

@@ -106,6 +106,10 @@ type Step struct {
 	Reason  string   `json:"reason,omitempty"`
 }
 
+// Sync is the action that no user does: what a program does by itself to keep up with the server, as a client in the browser does
+// when the server pushes. Its bytes and errors count with those of all actions; its latencies do not, nor is it a user action.
+const Sync = "sync"
+
 // Phase says what a step was doing.
 type Phase string
 
@@ -149,6 +153,19 @@ type Event struct {
 	At   Duration `json:"at"`
 	Step int      `json:"step"`
 	Text string   `json:"text"`
+}
+
+// Verdict is what comparing what was acknowledged with what a server has came to, at the end of a run in which
+// somebody kept a ledger.
+type Verdict struct {
+	Server string `json:"server"`
+	// Acknowledged is how many things were looked for: messages, and that they were filed, flagged, deleted.
+	Acknowledged int `json:"acknowledged"`
+	Lost         int `json:"lost"`
+	Doubled      int `json:"doubled"`
+	Resurrected  int `json:"resurrected"`
+	// Named are the first of them, in words.
+	Named []string `json:"named,omitempty"`
 }
 
 // End is the last line of a run that ended in order.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -233,4 +234,26 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestAlong: a value of which changes alone are told counts for as long as it stood.
+func TestAlong(t *testing.T) {
+	t.Parallel()
+	sec := func(s int) Duration { return Duration(time.Duration(s) * time.Second) }
+	r := &Run{Steps: []Step{{From: sec(10), To: sec(20)}}}
+	add := func(at int, v float64) {
+		r.Samples = append(r.Samples, Sample{At: sec(at), Host: "statistics", Group: "one", Values: map[string]float64{"depth": v}})
+	}
+	add(2, 50) // over before it was measured
+	add(8, 4)
+	add(15, 10)
+	add(18, 0)
+	add(25, 99)
+	r.Samples = append(r.Samples, Sample{At: sec(12), Host: "statistics", Group: "two", Values: map[string]float64{"depth": 1000}})
+	if mean, most, ok := r.Along(&r.Steps[0], "statistics", "one", "depth"); !ok || math.Abs(mean-(4*5+10*3)/10.0) > 1e-9 || most != 10 {
+		t.Errorf("mean %v, most %v, %v", mean, most, ok)
+	}
+	if _, _, ok := r.Along(&r.Steps[0], "statistics", "three", "depth"); ok {
+		t.Error("a server that nobody sampled")
+	}
 }

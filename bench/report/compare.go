@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -12,11 +13,23 @@ import (
 
 // Comparison is the documents' table: resource usage at a number of users, comparing A to B.
 type Comparison struct {
-	A, B   string
-	Users  int
-	Rows   []ComparedRow
-	Marks  []string
-	Repeat [2]int // how many runs each side has
+	A      string        `json:"a"`
+	B      string        `json:"b"`
+	Users  int           `json:"users"`
+	Rows   []ComparedRow `json:"rows"`
+	Marks  []string      `json:"marks,omitempty"`
+	Repeat [2]int        `json:"runs"` // how many runs each side has
+}
+
+// MarshalJSON prints a row; what is not known is null.
+func (r ComparedRow) MarshalJSON() ([]byte, error) {
+	known := func(v float64) *float64 {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil
+		}
+		return &v
+	}
+	return json.Marshal(map[string]any{"resource": r.Resource, "unit": r.Unit, "a": known(r.A), "b": known(r.B), "change_pct": known(r.Change), "noise_pct": known(r.Noise), "exceeds": r.Exceeds})
 }
 
 // ComparedRow is one resource.
@@ -75,6 +88,15 @@ func summed(value string, per float64, disks bool) func(*record.Run, *record.Ste
 	}
 }
 
+// perAction shares the programs' bytes, those of what they do by themselves among them, out to the user actions, in KB.
+func perAction(of func(*record.Total) uint64) func(*record.Run, *record.Step) (float64, bool) {
+	return func(r *record.Run, s *record.Step) (float64, bool) {
+		t := r.Total(s.Index, record.All)
+		n := t.Latency.Count()
+		return float64(of(&t)) / float64(max(n, 1)) / 1e3, n > 0
+	}
+}
+
 var resources = []resource{
 	{"Throughput (TPM)", "actions/min", func(r *record.Run, s *record.Step) (float64, bool) { return r.TPM(s), true }},
 	{"Average response", "ms", latencyOf(0)},
@@ -96,6 +118,8 @@ var resources = []resource{
 		out, _ := summed("write_bytes", 1e6, true)(r, s)
 		return in + out, ok
 	}},
+	{"Bytes a program sends for an action", "KB", perAction(func(t *record.Total) uint64 { return t.Sent })},
+	{"Bytes a program gets for an action", "KB", perAction(func(t *record.Total) uint64 { return t.Received })},
 	{"Network in", "KB/s", machine("net_in", 1e3)},
 	{"Network out", "KB/s", machine("net_out", 1e3)},
 	{"Errors", "", func(r *record.Run, s *record.Step) (float64, bool) {
@@ -128,7 +152,7 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	}
 	var out []Comparison
 	for _, users := range common(a, b) {
-		c := Comparison{A: name(a[0]), B: name(b[0]), Users: users, Marks: marks, Repeat: [2]int{len(a), len(b)}}
+		c := Comparison{A: name(a[0], b[0]), B: name(b[0], a[0]), Users: users, Marks: marks, Repeat: [2]int{len(a), len(b)}}
 		for i := range resources {
 			if row, ok := compare(&resources[i], a, b, users); ok {
 				c.Rows = append(c.Rows, row)
@@ -142,12 +166,17 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	return out, nil
 }
 
-func name(r *record.Run) string {
-	h := &r.Header
-	if h.Label != "" {
-		return h.Target.Name + " (" + h.Label + ")"
+// name is what a side is called: the server, and what it did where the other did something else.
+func name(r, other *record.Run) string {
+	h, o := &r.Header, &other.Header
+	out := h.Target.Name
+	if h.Workload.Name != o.Workload.Name || h.Workload.Protocol != o.Workload.Protocol {
+		out += ", " + h.Workload.Name + " over " + h.Workload.Protocol
 	}
-	return h.Target.Name
+	if h.Label != "" {
+		out += " (" + h.Label + ")"
+	}
+	return out
 }
 
 // differences is why two runs do not measure the same.
@@ -160,6 +189,7 @@ func differences(a, b *record.Header) []string {
 	}
 	differ("workload", a.Workload.Name+" "+a.Workload.Hash, b.Workload.Name+" "+b.Workload.Hash)
 	differ("protocol", a.Workload.Protocol, b.Workload.Protocol)
+	differ("what is left out", leftOut(a), leftOut(b))
 	differ("speed", a.Speed, b.Speed)
 	differ("how far mailboxes were filled", a.InitScale, b.InitScale)
 	if a.Server != nil && b.Server != nil {
@@ -167,6 +197,13 @@ func differences(a, b *record.Header) []string {
 	}
 	differ("the driver's machine", a.Driver.Name, b.Driver.Name)
 	return out
+}
+
+func leftOut(h *record.Header) string {
+	if len(h.Workload.Left) == 0 {
+		return "nothing"
+	}
+	return strings.Join(h.Workload.Left, ", ")
 }
 
 // common are the numbers of users that every run measured.

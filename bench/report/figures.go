@@ -119,14 +119,18 @@ func (r *Report) line(name string, of func(*record.Step) (float64, bool)) Line {
 // overTime draws latency, rate and the server's processors along the run.
 func (r *Report) overTime() {
 	type moment struct {
-		latency record.Histogram
-		n       int64
-		seconds float64
+		latency        record.Histogram
+		n              int64
+		failed, missed uint64
+		seconds        float64
 	}
 	var order []record.Duration
 	at := map[record.Duration]*moment{}
 	for i := range r.Run.Intervals {
 		x := &r.Run.Intervals[i]
+		if x.Action == record.Sync {
+			continue
+		}
 		m := at[x.To]
 		if m == nil {
 			m = &moment{seconds: (x.To - x.From).Seconds()}
@@ -135,8 +139,13 @@ func (r *Report) overTime() {
 		}
 		m.latency.Merge(&x.Latency)
 		m.n += x.Latency.Count()
+		m.missed += x.Missed
+		for _, n := range x.Errors {
+			m.failed += n
+		}
 	}
 	p50, p99, rate := Line{Name: "p50"}, Line{Name: "p99"}, Line{Name: "actions"}
+	failed, missed, bad := Line{Name: "errors"}, Line{Name: "missed"}, false
 	every := max(1, len(order)/maxOverTime+1)
 	for start := 0; start < len(order); start += every {
 		var all moment
@@ -145,12 +154,17 @@ func (r *Report) overTime() {
 			all.latency.Merge(&at[t].latency)
 			all.n += at[t].n
 			all.seconds += at[t].seconds
+			all.failed += at[t].failed
+			all.missed += at[t].missed
 		}
 		x := part[len(part)-1].Seconds()
 		p50.Points = append(p50.Points, Point{X: x, Y: all.latency.Percentile(50).Seconds() * 1000})
 		p99.Points = append(p99.Points, Point{X: x, Y: all.latency.Percentile(99).Seconds() * 1000})
 		if all.seconds > 0 {
 			rate.Points = append(rate.Points, Point{X: x, Y: float64(all.n) / all.seconds})
+			failed.Points = append(failed.Points, Point{X: x, Y: float64(all.failed) / all.seconds})
+			missed.Points = append(missed.Points, Point{X: x, Y: float64(all.missed) / all.seconds})
+			bad = bad || all.failed+all.missed > 0
 		}
 	}
 	add := func(title, y, note string, lines ...Line) {
@@ -160,6 +174,9 @@ func (r *Report) overTime() {
 	}
 	add("Response time over time", "ms", "all phases, ramps and settling too", p50, p99)
 	add("Rate over time", "user actions a second", "", rate)
+	if bad {
+		add("Errors over time", "a second", "what failed, and what could not begin in time", failed, missed)
+	}
 	probe, cpu := Line{Name: "median"}, Line{Name: "processor"}
 	for i := range r.Run.Samples {
 		x := &r.Run.Samples[i]
@@ -171,6 +188,7 @@ func (r *Report) overTime() {
 		}
 	}
 	add("Processor over time", "percent of the server's machine", "", thin(cpu))
+	r.serversOverTime(add)
 	add("Probe over time", "ms", "one small operation, once a second, by somebody apart", thin(probe))
 }
 

@@ -81,10 +81,13 @@ func (r *Report) statistics() {
 	before, after := map[string]float64{}, map[string]float64{}
 	for i := range r.Run.Samples {
 		x := &r.Run.Samples[i]
-		if x.Host != "statistics" {
+		if x.Host != ownStatistics {
 			continue
 		}
 		for name, v := range x.Values {
+			if x.Group != "" {
+				name = x.Group + ": " + name
+			}
 			if _, known := before[name]; !known || x.At <= s.From {
 				before[name] = v
 			}

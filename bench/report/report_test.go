@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -169,7 +170,7 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 			}
 		}
 		figures := Of(run).Figures
-		if len(users) == 1 && len(figures) != 4 || len(users) > 1 && len(figures) < 10 {
+		if len(users) == 1 && len(figures) != 5 || len(users) > 1 && len(figures) < 10 {
 			t.Errorf("%d steps have %d figures", len(users), len(figures))
 		}
 		for _, c := range figures {
@@ -356,5 +357,41 @@ func TestAxes(t *testing.T) {
 		if got := number(v); got != want {
 			t.Errorf("%v is %q", v, got)
 		}
+	}
+}
+
+// TestCompareModes: two ways to work at one server are named by what they are, and cost bytes for each user action; what programs
+// do by themselves is none.
+func TestCompareModes(t *testing.T) {
+	t.Parallel()
+	side := func(workload, protocol string, left ...string) *record.Run {
+		r := &record.Run{Header: record.Header{Workload: record.Workload{Name: workload, Protocol: protocol, Left: left}, Target: record.Target{Name: "doublet"}}}
+		for action, n := range map[string]int{"read": 4, record.Sync: 6} {
+			x := record.Interval{Phase: record.Measure, Action: action, To: record.Duration(time.Minute), Sent: 4000, Received: 8000}
+			for range n {
+				x.Latency.Add(10 * time.Millisecond)
+			}
+			r.Intervals = append(r.Intervals, x)
+		}
+		r.Steps = []record.Step{{Users: 7, To: record.Duration(time.Minute), Outcome: record.Measured}}
+		return r
+	}
+	tables, err := Compare([]*record.Run{side("dwa85", "web-full", "lookup")}, []*record.Run{side("dwa85lite", "web-lite")}, true)
+	if err != nil || len(tables) != 1 {
+		t.Fatal(err)
+	}
+	c := &tables[0]
+	if c.A != "doublet, dwa85 over web-full" || c.B != "doublet, dwa85lite over web-lite" || !strings.Contains(strings.Join(c.Marks, "\n"), "what is left out: lookup and nothing") {
+		t.Errorf("%q against %q, %q", c.A, c.B, c.Marks)
+	}
+	for _, r := range c.Rows {
+		want := map[string]float64{"Throughput (TPM)": 4, "Bytes a program sends for an action": 2, "Bytes a program gets for an action": 4}
+		if v, ok := want[r.Resource]; ok && r.A != v {
+			t.Errorf("%s: %v, want %v", r.Resource, r.A, v)
+		}
+	}
+	raw, err := json.Marshal(tables)
+	if err != nil || !strings.Contains(string(raw), `"change_pct":0,"exceeds":false,"noise_pct":null`) || !strings.Contains(string(raw), `"users":7`) {
+		t.Errorf("%v %s", err, raw)
 	}
 }

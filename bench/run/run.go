@@ -45,6 +45,14 @@ type Plan struct {
 	Interval, Window, MaxSettle time.Duration
 	// Fresh makes the mailboxes of a step's users as they are at the beginning; nil leaves them.
 	Fresh func(ctx context.Context, users []drive.User) error
+	// Failover: where a connection is lost the user signs in again at once, until somebody lets him in, which is an
+	// action of its own ("failover"), and does again what can be done twice without harm.
+	Failover bool
+	// During runs beside the measuring of a step, until it returns or ctx ends with the measuring; what it tells is
+	// in the run file. It may be nil.
+	During func(ctx context.Context, tell func(text string))
+	// After runs when all people have gone home, before the run ends; it may be nil.
+	After func(ctx context.Context, w *record.Writer) error
 	// Self says what the driver itself is doing; nil for nothing. Its value "cpu" is in cores.
 	Self func() map[string]float64
 	// Cores are the driver's.
@@ -121,6 +129,9 @@ func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 			}
 		}
 	}
+	if p.After != nil && err == nil && ctx.Err() == nil {
+		err = p.After(ctx, w)
+	}
 	switch {
 	case ctx.Err() != nil:
 		reason = "interrupted"
@@ -169,6 +180,29 @@ func (s *step) run(ctx context.Context) error {
 	s.number.Outcome, s.number.Reason, err = s.phases(ctx, ramp)
 	stop()
 	s.end(len(s.Crews))
+	if s.Failover && err == nil && ctx.Err() == nil {
+		err = s.shutOut(ctx)
+	}
+	return err
+}
+
+// shutOut writes down those whom nobody had let in when the measuring was over: without them a failover that never ends
+// would be none.
+func (s *step) shutOut(ctx context.Context) error {
+	cuts, err := s.cut(ctx)
+	for i := range cuts {
+		for _, x := range cuts[i].Intervals {
+			n := x.Errors[notLetIn]
+			if x.Action != Failover || n == 0 {
+				continue
+			}
+			s.total.Failed += n
+			s.file.Interval(record.Interval{
+				Step: s.number.Index, Phase: record.Measure, From: max(s.number.From, s.last-record.Duration(s.Interval)), To: s.last,
+				Action: Failover, Errors: map[string]uint64{notLetIn: n},
+			})
+		}
+	}
 	return err
 }
 
@@ -217,6 +251,7 @@ func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, 
 	s.number.From = s.number.Steady
 	late, n := record.Histogram{}, 0
 	s.loads = 0
+	defer s.beside(ctx)()
 	for left := range s.countdown(s.Window) {
 		all, err := s.interval(ctx, record.Measure, left)
 		s.total.Latency.Merge(&all.Latency)
@@ -231,6 +266,20 @@ func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, 
 	s.number.To = s.offset()
 	outcome, reason := s.judge(&s.total, &late, s.loads/float64(max(n, 1)), settled)
 	return outcome, reason, nil
+}
+
+// beside begins what goes on during the measuring; the function that it returns ends it.
+func (s *step) beside(ctx context.Context) (end func()) {
+	if s.During == nil {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	s.Env.Go("bench during", func() {
+		defer close(done)
+		s.During(ctx, func(text string) { s.file.Event(record.Event{At: s.offset(), Step: s.number.Index, Text: text}) })
+	})
+	return func() { stop(); <-done }
 }
 
 // countdown yields what is left of a time at the beginning of each of its intervals; there is no short

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,6 +200,42 @@ func TestErrorsAreCountedAndTheRunGoesOn(t *testing.T) {
 	}
 	if f.opens < 300 {
 		t.Errorf("signed in %d times: a lost connection is opened anew", f.opens)
+	}
+}
+
+// TestShutOut: people whom nobody lets in until the measuring is over are failed failovers, and those who only go home are none.
+func TestShutOut(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{true, false} {
+		var down atomic.Bool
+		f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+		f.err = func(int) error {
+			if down.Load() {
+				return io.ErrUnexpectedEOF
+			}
+			return nil
+		}
+		run := simulate(t, f, func(p *Plan) {
+			p.Failover, p.Window = true, time.Minute
+			p.Open = func(ctx context.Context, u *drive.User) (drive.Session, drive.Traffic, error) {
+				if down.Load() {
+					return nil, drive.Traffic{}, io.ErrUnexpectedEOF
+				}
+				return f.open(ctx, u)
+			}
+			p.During = func(ctx context.Context, _ func(string)) {
+				time.Sleep(40 * time.Second)
+				down.Store(dies)
+				<-ctx.Done()
+			}
+		})
+		want := uint64(0)
+		if dies {
+			want = 10
+		}
+		if got := run.Total(0, Failover); got.Errors[notLetIn] != want || got.Failed != want || got.Latency.Count() != 0 {
+			t.Errorf("a server that dies (%v): %d people were shut out, want %d: %+v", dies, got.Failed, want, got.Errors)
+		}
 	}
 }
 

@@ -76,7 +76,19 @@ func (p *person) enter(ctx context.Context, intended time.Time) {
 func (p *person) leave() {
 	if p.session != nil {
 		_ = p.session.Close() // it has nothing to say that anybody waits for
+		p.beside()
 		p.session = nil
+	}
+}
+
+// beside records what the session did by itself.
+func (p *person) beside() {
+	s, ok := p.session.(drive.Syncing)
+	if !ok {
+		return
+	}
+	for _, x := range s.Syncs() {
+		p.s.rec.Done(record.Done{Action: record.Sync, Intended: x.Begun, Begun: x.Begun, Ended: x.Ended, Err: drive.Kind(x.Err), Sent: x.Traffic.Sent, Received: x.Traffic.Received})
 	}
 }
 
@@ -91,22 +103,85 @@ func (p *person) do(ctx context.Context, planned *workload.Planned) {
 	}
 	if p.session == nil {
 		p.enter(ctx, intended)
+		if p.session == nil && p.s.Failover {
+			p.failover(ctx)
+		}
 	}
 	begun := clock.Now()
 	if p.session == nil {
 		p.s.rec.Done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: begun, Err: "not signed in"})
 		return
 	}
+	p.beside()
 	t, err := p.session.Do(ctx, planned)
+	if p.lost(err) && p.s.Failover && p.failover(ctx) && harmless[planned.Do] {
+		t, err = p.session.Do(ctx, planned)
+		p.lost(err)
+	}
 	ended := clock.Now().Add(-t.Held)
 	if errors.Is(err, drive.ErrNothing) {
 		return
 	}
 	p.s.rec.Done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: ended, Err: drive.Kind(err), Sent: t.Sent, Received: t.Received})
-	var refused *drive.Refusal
-	if err != nil && !errors.As(err, &refused) {
-		// The connection is gone; the next action signs in anew.
-		_ = p.session.Close()
-		p.session = nil
-	}
 }
+
+// lost lets go of a connection that an error says is gone; the next action signs in anew.
+func (p *person) lost(err error) bool {
+	var refused *drive.Refusal
+	if err == nil || errors.As(err, &refused) || errors.Is(err, drive.ErrNothing) {
+		return false
+	}
+	p.leave()
+	return true
+}
+
+// harmless are the actions that a mail program does again by itself when its connection was lost: whether
+// they were done before or not is all the same.
+var harmless = map[workload.Verb]bool{
+	workload.Open: true, workload.Scroll: true, workload.Read: true, workload.Update: true, workload.Poll: true, workload.Retrieve: true,
+	workload.Idle: true, workload.Close: true,
+}
+
+// The pause between two attempts of a failover, and when it is given up.
+const (
+	failoverPause = 100 * time.Millisecond
+	failoverLimit = time.Minute
+)
+
+// failover signs in and opens the INBOX, again and again until somebody lets it.
+func (p *person) failover(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false // everybody goes home
+	}
+	clock := p.s.Env.Clock
+	begun := clock.Now()
+	var err error
+	for clock.Now().Sub(begun) < failoverLimit && ctx.Err() == nil {
+		if p.session, _, err = p.s.Open(ctx, p.u); err == nil {
+			if p.s.Protocol != workload.IMAP && p.s.Protocol != workload.JMAP {
+				break
+			}
+			if _, err = p.session.Do(ctx, &workload.Planned{Action: &workload.Action{Do: workload.Open}}); err == nil {
+				break
+			}
+			_ = p.session.Close()
+		}
+		p.session = nil
+		select {
+		case <-ctx.Done():
+		case <-clock.After(failoverPause):
+		}
+	}
+	why := drive.Kind(err)
+	if p.session == nil && ctx.Err() != nil {
+		why = notLetIn
+	}
+	p.s.rec.Done(record.Done{Action: Failover, Intended: begun, Begun: begun, Ended: clock.Now(), Err: why})
+	return p.session != nil
+}
+
+// notLetIn is the error of people whom nobody had let in when the measuring was over.
+const notLetIn = "not let in before the end"
+
+// Failover is the action of signing in anew where a connection was lost.
+const Failover = "failover"

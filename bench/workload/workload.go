@@ -31,7 +31,7 @@ type Workload struct {
 	Name     string   `toml:"name" doc:"Short name, as on the command line."`
 	Title    string   `toml:"title" doc:"One line for people."`
 	Source   string   `toml:"source" doc:"Where its numbers come from, and what was decided where the sources differ."`
-	Protocol string   `toml:"protocol" doc:"What carries it: imap (with SMTP for sending), pop3, smtp, lmtp, jmap, web-full or web-lite."`
+	Protocol string   `toml:"protocol" doc:"What carries it: imap (with SMTP for sending), pop3, smtp, lmtp, jmap, or the clients in the browser (web-full, web-lite)."`
 	Over     []string `toml:"over" doc:"Other protocols that can carry it (--over)."`
 	Loop     Span     `toml:"loop" doc:"Length of a user's loop; where it is a range, each loop draws its own."`
 	Stagger  Span     `toml:"stagger" doc:"How long after signing in a user's first loop begins."`
@@ -126,35 +126,36 @@ var verbs = map[Verb]struct {
 	words   string
 	carried []string
 }{
-	Open:        {"opens the INBOX and lists its last page", []string{IMAP, JMAP, POP3}},
-	Scroll:      {"lists a page further up", []string{IMAP, JMAP}},
-	Read:        {"reads a message", []string{IMAP, JMAP, POP3}},
+	Open:        {"opens the INBOX and lists its last page", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
+	Scroll:      {"lists a page further up", []string{IMAP, JMAP, WebFull, WebLite}},
+	Read:        {"reads a message", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
 	Retrieve:    {"fetches all that is new", []string{IMAP, JMAP, POP3}},
-	Update:      {"puts a keyword on a message", []string{IMAP, JMAP}},
-	Move:        {"files a message into a folder", []string{IMAP, JMAP}},
-	Delete:      {"deletes a message", []string{IMAP, JMAP, POP3}},
-	Add:         {"puts a message into the INBOX", []string{IMAP, JMAP}},
-	Send:        {"sends a message", []string{IMAP, JMAP, POP3, SMTP, LMTP}},
-	Reply:       {"answers the message read last", []string{IMAP, JMAP, POP3}},
+	Update:      {"puts a keyword on a message", []string{IMAP, JMAP, WebFull, WebLite}},
+	Move:        {"files a message into a folder", []string{IMAP, JMAP, WebFull, WebLite}},
+	Delete:      {"deletes a message", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
+	Add:         {"puts a message into the INBOX", []string{IMAP, JMAP, WebFull, WebLite}},
+	Send:        {"sends a message", []string{IMAP, JMAP, POP3, SMTP, LMTP, WebFull, WebLite}},
+	Reply:       {"answers the message read last", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
 	Invite:      {"sends an invitation", []string{IMAP, JMAP, POP3, SMTP}},
 	RSVP:        {"answers an invitation, if one waits", []string{IMAP, JMAP}},
 	Appointment: {"puts an entry into the calendar", nil},
-	Lookup:      {"looks a name up in the directory", nil},
-	Poll:        {"looks for new mail", []string{IMAP, JMAP, POP3}},
-	Idle:        {"waits for mail", []string{IMAP, JMAP}},
+	Lookup:      {"looks a name up in the directory", []string{WebLite}},
+	Poll:        {"looks for new mail", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
+	Idle:        {"waits for mail", []string{IMAP, JMAP, WebFull}},
 	Page:        {"gets the home page", []string{HTTP}},
 	Close:       {"closes the INBOX", []string{IMAP, POP3}},
-	Login:       {"signs in again", []string{IMAP, JMAP, POP3, SMTP}},
+	Login:       {"signs in again", []string{IMAP, JMAP, POP3, SMTP, WebFull, WebLite}},
 }
 
 // The protocols.
 const (
-	IMAP    = "imap"
-	POP3    = "pop3"
-	SMTP    = "smtp"
-	LMTP    = "lmtp"
-	HTTP    = "http"
-	JMAP    = "jmap"
+	IMAP = "imap"
+	POP3 = "pop3"
+	SMTP = "smtp"
+	LMTP = "lmtp"
+	HTTP = "http"
+	JMAP = "jmap"
+	// WebFull is the full client in the browser, WebLite the one without scripts.
 	WebFull = "web-full"
 	WebLite = "web-lite"
 )

@@ -197,8 +197,26 @@ func TestNothingToDoEnds(t *testing.T) {
 		}
 		break
 	}
-	for p := range w.Schedule(1, Options{Protocol: WebLite}) {
-		t.Fatalf("web-lite carries %s", p.Do)
+	for p := range w.Schedule(1, Options{Protocol: HTTP}) {
+		t.Fatalf("HTTP carries %s", p.Do)
+	}
+}
+
+// TestMailInABrowser: what the clients in the browser leave out, as they have no calendar.
+func TestMailInABrowser(t *testing.T) {
+	t.Parallel()
+	for protocol, left := range map[string][]string{WebLite: {"appointment", "invite", "rsvp", "close"}, WebFull: {"lookup", "appointment", "invite", "rsvp", "close"}} {
+		for _, name := range []string{"dwa8", "dwa85", "dwa85lite", "r6inotes"} {
+			w, err := ByName(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range w.Left(protocol) {
+				if !slices.Contains(left, v) {
+					t.Errorf("%s: %s leaves %s out", name, protocol, v)
+				}
+			}
+		}
 	}
 }
 

@@ -67,14 +67,14 @@ func Create(e *env.Env, dir, cluster, server string, o Options) (*Folder, error)
 	if err != nil {
 		return nil, err
 	}
-	if f.key, err = newKey(e); err != nil {
+	if err = f.ownKey(); err != nil { // that of a server of a domain stays its own
 		return nil, err
 	}
 	spki, err := keyOfPublic(&f.key.PublicKey)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := a.issue(e, &f.key.PublicKey, serverID(spki), server, f.opts.Life)
+	cert, err := a.issue(e, &f.key.PublicKey, ServerID(spki), server, f.opts.Life)
 	if err != nil {
 		return nil, err
 	}

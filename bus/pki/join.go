@@ -50,6 +50,8 @@ type Applicant struct {
 	// Route and Direct are where the others reach it.
 	Route  string `json:"route,omitempty"`
 	Direct string `json:"direct"`
+	// Gateway: it wants to hold the two directories and nothing else.
+	Gateway bool `json:"gateway,omitempty"`
 }
 
 // Admission is what the server that admits tells it beside its certificate.
@@ -169,7 +171,7 @@ func (f *Folder) admit(ctx context.Context, q *question, admit Admit) (*answer, 
 	if err != nil {
 		return nil, err
 	}
-	m := bus.Member{ID: serverID(spki), Name: q.Name, Key: spki, Route: q.Route, Direct: q.Direct}
+	m := bus.Member{ID: ServerID(spki), Name: q.Name, Key: spki, Route: q.Route, Direct: q.Direct}
 	var a answer
 	if a.Admission, err = admit(ctx, m, q.Applicant); err != nil {
 		return nil, err

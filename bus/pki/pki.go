@@ -138,9 +138,9 @@ func checkName(of, name string) error {
 // KeyOf is the key that a certificate is about.
 func KeyOf(cert *x509.Certificate) bus.Key { return sha256.Sum256(cert.RawSubjectPublicKeyInfo) }
 
-// serverID is the UNID of the server document to which a key belongs. That it follows from the key makes
+// ServerID is the UNID of the server document to which a key belongs. That it follows from the key makes
 // joining repeatable.
-func serverID(key bus.Key) bus.ServerID { return note.DeriveUNID([]byte("server"), key[:]) }
+func ServerID(key bus.Key) bus.ServerID { return note.DeriveUNID([]byte("server"), key[:]) }
 
 // Identity is what a server's certificate says.
 type Identity struct {

@@ -30,7 +30,12 @@ type Options struct {
 	URL string
 	// User and Password are sent as Basic, or Bearer as a token.
 	User, Password, Bearer string
-	TLS                    *tls.Config
+	// Sign puts into each request what proves who asks, where that is neither a password nor a token: a browser's cookie.
+	Sign func(*http.Request)
+	// Transport carries requests over connections of somebody else, as of the browser that the client runs in; nil for the
+	// client's own. A WebSocket has its own in any case.
+	Transport http.RoundTripper
+	TLS       *tls.Config
 	// Timeout is the longest that the answer to a call may take, and that a transfer may stand still (1 min).
 	Timeout time.Duration
 	// Response bounds an answer in octets (64 MB); Values its values (1,000,000).
@@ -102,11 +107,15 @@ func New(e *env.Env, o Options) (*Client, error) {
 			TLSClientConfig: o.TLS, DisableCompression: true, MaxIdleConnsPerHost: 64, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
 		}
 	}
-	t := transport()
-	t.ForceAttemptHTTP2 = true
 	c.upgrade = transport()
 	c.upgrade.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
-	c.http = &http.Client{Transport: t, CheckRedirect: c.redirected}
+	carrier := o.Transport
+	if carrier == nil {
+		t := transport()
+		t.ForceAttemptHTTP2 = true
+		carrier = t
+	}
+	c.http = &http.Client{Transport: carrier, CheckRedirect: c.redirected}
 	return c, nil
 }
 
@@ -137,6 +146,9 @@ func (c *Client) safe(u *url.URL) error {
 func (c *Client) authorize(r *http.Request) {
 	if c.sign != "" {
 		r.Header.Set("Authorization", c.sign)
+	}
+	if c.opt.Sign != nil {
+		c.opt.Sign(r)
 	}
 }
 

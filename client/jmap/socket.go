@@ -98,6 +98,7 @@ func (c *Client) upgraded(ctx context.Context, to, key string) (*http.Response, 
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": "jmap"} {
 		r.Header.Set(name, value)
 	}
+	c.authorize(r) // again: a browser signs a WebSocket otherwise
 	out, err := c.upgrade.RoundTrip(r)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"doublet/bench/fill"
 	"doublet/bench/workload"
 	"doublet/cmd/doublet/config"
+	"doublet/cmd/doublet/lab"
 	"doublet/env"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ type benchOptions struct {
 	window, interval, settle    time.Duration
 	over, label, out            string
 	set                         []string
-	keep                        bool
+	keep, cold                  bool
 	workers                     int
 	fillOver                    string
 	timeout                     time.Duration
@@ -48,6 +49,10 @@ type benchOptions struct {
 	agents                      []string
 	secret, live                string
 	json                        bool
+	lab                         string
+	kill, restart               []string
+	ledger                      bool
+	fleet                       *fleet // the servers of a lab, nil for one server
 	// of bench max
 	precision int
 	p99       time.Duration
@@ -61,7 +66,7 @@ func (a *app) benchCommand() *cobra.Command {
 			"drives the demo on this machine. For another server, name its doors (--imap HOST:PORT --submission HOST:PORT) and people\n(--accounts FILE.csv with name,password,address).",
 		RunE: unknownWord,
 	}
-	cmd.AddCommand(a.benchWorkloads(), a.benchShow(), a.benchInit(), a.benchRun(), a.benchMax(), a.benchAgent(), a.benchMonitor(), a.benchReport(), a.benchCompare())
+	cmd.AddCommand(a.benchWorkloads(), a.benchShow(), a.benchInit(), a.benchRun(), a.benchMax(), a.benchLab(), a.benchCluster(), a.benchAgent(), a.benchMonitor(), a.benchReport(), a.benchCompare())
 	return cmd
 }
 
@@ -247,8 +252,12 @@ func (o *benchOptions) world(e *env.Env, w *workload.Workload, users []drive.Use
 			doors[name] = *value
 		}
 	}
+	return o.worldAt(e, w, users, doors)
+}
+
+func (o *benchOptions) worldAt(e *env.Env, w *workload.Workload, users []drive.User, doors map[string]string) *drive.World {
 	return &drive.World{
-		Env: e, Workload: w, Seed: o.seed, Speed: o.speed, Users: users, FillOver: o.fillOver, Label: fmt.Sprintf("run%d", e.Clock.Now().Unix()),
+		Env: e, Workload: w, Seed: o.seed, Speed: o.speed, Users: users, FillOver: o.fillOver, Cold: o.cold, Label: fmt.Sprintf("run%d", e.Clock.Now().Unix()),
 		Target: drive.Target{Doors: doors, TLS: &tls.Config{InsecureSkipVerify: o.insecure}, StartTLS: o.startTLS, Timeout: o.timeout}, //nolint:gosec // asked for; the certificate is not what is measured
 	}
 }
@@ -275,7 +284,8 @@ func (a *app) makePeople(ctx context.Context, e *env.Env, o *benchOptions, users
 	}
 	for i := range users {
 		u := &users[i]
-		args, err := json.Marshal(admin.UserAdd{Name: "Bench " + u.Name, Short: u.Name, Address: u.Address, Password: u.Password})
+		u.Known = "Bench " + u.Name
+		args, err := json.Marshal(admin.UserAdd{Name: u.Known, Short: u.Name, Address: u.Address, Password: u.Password})
 		if err != nil {
 			return err
 		}
@@ -362,16 +372,28 @@ func (a *app) benchRun() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.users, "users", "100", "people active: a number, or a range 200..1000")
 	f.IntVar(&o.step, "step", 0, "step of a range")
-	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with an error if a step breaks this, discarded and unsteady ones too, such as 'p99>50ms', 'avg>1s' or 'errors>0'")
+	f.StringArrayVar(&o.failIf, "fail-if", nil, failIfHelp)
+	f.StringVar(&o.lab, "lab", "", "folder of a lab (doublet bench lab): its servers and its people")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		steps, err := parseSteps(o.users, o.step)
 		if err != nil {
 			return err
 		}
-		return a.runBench(cmd.Context(), args[0], &o, steps, nil)
+		if o.lab != "" {
+			l, err := lab.Load(o.lab)
+			if err != nil {
+				return &exitError{exitUsage, err}
+			}
+			if err := o.enterLab(l, o.lab); err != nil {
+				return err
+			}
+		}
+		return a.benchAndShow(cmd.Context(), args[0], &o, steps, nil)
 	}
 	return cmd
 }
+
+const failIfHelp = "exit with an error if a step breaks this, discarded and unsteady ones too, such as 'p99>50ms', 'avg>1s' or 'errors>0'; of a ledger 'lost>0', 'doubled>0' or 'resurrected>0'"
 
 // runFlags are the flags of whoever lets people work.
 func (o *benchOptions) runFlags(cmd *cobra.Command) {
@@ -381,7 +403,8 @@ func (o *benchOptions) runFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.interval, "interval", 0, "length of one interval of the record (default: a twelfth of the window, 1 s to 10 s)")
 	f.DurationVar(&o.settle, "max-settle", 0, "how long a step may take to become steady (default: four loops)")
 	f.Float64Var(&o.loginRate, "login-rate", 1200, "people who sign in each minute")
-	f.StringVar(&o.over, "over", "", "another protocol than the workload's own")
+	f.StringVar(&o.over, "over", "", "another protocol than the workload's own: imap, jmap, pop3, or web and lite, the clients in the browser")
+	f.BoolVar(&o.cold, "cold-cache", false, "have every browser load all files of the client; else the first of all does, and the others come back to it")
 	f.StringVar(&o.label, "label", "", "a word for reports")
 	f.StringVar(&o.out, "out", ".", "folder for the run file")
 	f.StringArrayVar(&o.set, "set", nil, "change a parameter of the workload, NAME=NUMBER")
@@ -393,4 +416,7 @@ func (o *benchOptions) runFlags(cmd *cobra.Command) {
 	f.StringVar(&o.secret, "secret", "", "what the agents ask for")
 	f.StringVar(&o.live, "live", "", "show a page with the figures of the moment, at host:port")
 	f.BoolVar(&o.json, "json", false, "print what it came to as JSON")
+	f.StringArrayVar(&o.kill, "kill", nil, "kill a server of the lab (SIGKILL) so long after the measuring has begun, SERVER@30s; may be given again")
+	f.StringArrayVar(&o.restart, "restart", nil, "start it again, SERVER@60s; may be given again")
+	f.BoolVar(&o.ledger, "ledger", false, "write down what is acknowledged over IMAP and SMTP, and see at the end whether every server that lives has it: lost, doubled, resurrected (by itself with --kill)")
 }

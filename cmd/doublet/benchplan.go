@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -53,12 +54,22 @@ func (a *app) job(name string, o *benchOptions, most int) (*benchJob, error) {
 	j.protocol = j.w.Protocol
 	if o.over != "" {
 		j.protocol = o.over
+		if full, ok := spoken[o.over]; ok {
+			j.protocol = full
+		}
 	}
 	if len(j.w.Left(j.protocol)) == len(j.w.PerHour(j.set)) {
-		return nil, &exitError{exitUsage, fmt.Errorf("%s cannot be carried over %s yet: --over imap can", j.w.Name, j.protocol)}
+		return nil, &exitError{exitUsage, fmt.Errorf("%s cannot be carried over %s: doublet bench show %s says what can", j.w.Name, j.protocol, j.w.Name)}
 	}
-	if err := room(o, most); err != nil {
+	if err := room(o, most*drive.Connections(j.protocol)); err != nil {
 		return nil, err
+	}
+	if o.fleet != nil {
+		j.users, err = o.fleet.enter(j, most)
+		return j, err
+	}
+	if len(o.kill)+len(o.restart) > 0 || o.ledger {
+		return nil, &exitError{exitUsage, errors.New("--kill, --restart and --ledger are about the servers of a lab: give --lab DIR")}
 	}
 	if j.users, err = o.people(max(most, o.registered)); err != nil {
 		return nil, err
@@ -67,23 +78,26 @@ func (a *app) job(name string, o *benchOptions, most int) (*benchJob, error) {
 	return j, nil
 }
 
-// room sees whether this machine can hold so many connections, before any is made.
-func room(o *benchOptions, users int) error {
+// spoken are short names of protocols for the command line.
+var spoken = map[string]string{"web": workload.WebFull, "lite": workload.WebLite}
+
+// room sees whether this machine can hold the connections of people at work, before any is made.
+func room(o *benchOptions, connections int) error {
 	l, ok := meter.Limits()
 	if !ok {
 		return nil
 	}
-	here := users
+	here := connections
 	if len(o.agents) > 0 {
 		here = 0 // theirs are elsewhere, and they look for themselves
 	}
-	// A user holds one connection, and now and then a second one to send.
+	// Now and then a user holds one more, to send.
 	const spare = 200
 	if need := here + here/10 + spare; l.Files > 0 && need > l.Files {
-		return &exitError{exitUsage, fmt.Errorf("%d people need about %d open files, and this process may have %d: raise the limit (ulimit -n %d), or use more agents", here, need, l.Files, need)}
+		return &exitError{exitUsage, fmt.Errorf("%d connections of people need about %d open files, and this process may have %d: raise the limit (ulimit -n %d), or use more agents", here, need, l.Files, need)}
 	}
 	if need := here + here/10 + spare; l.Ports > 0 && need > l.Ports {
-		return &exitError{exitUsage, fmt.Errorf("%d people need about %d ports to one address, and this machine has %d: widen net.ipv4.ip_local_port_range, or use more agents", here, need, l.Ports)}
+		return &exitError{exitUsage, fmt.Errorf("%d connections of people need about %d ports to one address, and this machine has %d: widen net.ipv4.ip_local_port_range, or use more agents", here, need, l.Ports)}
 	}
 	return nil
 }
@@ -111,8 +125,14 @@ func (a *app) plan(j *benchJob, steps []int) *benchrun.Plan {
 	}
 	if !j.keep && j.messages(j.w) > 0 {
 		plan.Fresh = func(ctx context.Context, users []drive.User) error {
+			if j.fleet != nil {
+				return j.fleet.fill(ctx, a, j.benchOptions, users)
+			}
 			return a.fillMailboxes(ctx, j.world, users, j.benchOptions)
 		}
+	}
+	if j.fleet != nil {
+		j.fleet.plan(plan)
 	}
 	return plan
 }
@@ -122,7 +142,7 @@ func (j *benchJob) hire(ctx context.Context, h *record.Header, plan *benchrun.Pl
 	for i, address := range j.agents {
 		c, facts, err := agent.Hire(ctx, j.env, address, j.secret, &agent.Job{
 			Name: j.w.Name, Workload: string(j.text), Protocol: j.protocol, Seed: j.seed, Speed: j.speed, Set: j.set, Label: fmt.Sprintf("%s.a%d", j.world.Label, i+1),
-			Doors: j.world.Target.Doors, StartTLS: j.startTLS, Insecure: j.insecure, Timeout: j.timeout, Users: j.users,
+			Doors: j.world.Target.Doors, StartTLS: j.startTLS, Insecure: j.insecure, Timeout: j.timeout, Cold: j.cold, Users: j.users,
 		})
 		if err != nil {
 			return err
@@ -138,10 +158,10 @@ func (j *benchJob) hire(ctx context.Context, h *record.Header, plan *benchrun.Pl
 }
 
 // runBench lets people work in steps; search, where there is one, says which come behind the first.
-func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps []int, search *benchSearch) error {
+func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps []int, search *benchSearch) (*conclusion, error) {
 	thresholds, err := parseThresholds(o.failIf)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	most := slices.Max(steps)
 	if search != nil {
@@ -149,24 +169,26 @@ func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps 
 	}
 	j, err := a.job(name, o, most)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := a.makePeople(ctx, j.env, o, j.users); err != nil {
-		return err
+	if o.fleet == nil {
+		if err := a.makePeople(ctx, j.env, o, j.users); err != nil {
+			return nil, err
+		}
 	}
 	watch, err := a.watch(o, j.world)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	plan := a.plan(j, steps)
 	path, file, err := createRun(o.out, j.w.Name, j.env.Clock.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	header := benchHeader(o, j.w, j.set, j.protocol, j.world, filepath.Base(path), j.env.Clock.Now())
 	watch.prepare(&header, plan)
 	if err := j.hire(ctx, &header, plan); err != nil {
-		return errors.Join(err, file.Close(), os.Remove(path))
+		return nil, errors.Join(err, file.Close(), os.Remove(path))
 	}
 	if search != nil {
 		plan.Next = search.next
@@ -174,14 +196,31 @@ func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps 
 	if o.live != "" {
 		end, err := a.showLive(j.env, o.live, header, plan)
 		if err != nil {
-			return errors.Join(err, file.Close(), os.Remove(path))
+			return nil, errors.Join(err, file.Close(), os.Remove(path))
 		}
 		defer end()
 	}
 	if err := a.measure(ctx, plan, header, file, path, watch); err != nil {
+		return nil, err
+	}
+	return concludeBench(path, thresholds, search)
+}
+
+// benchAndShow lets people work, prints what came of it, and fails where a threshold was broken.
+func (a *app) benchAndShow(ctx context.Context, name string, o *benchOptions, steps []int, search *benchSearch) error {
+	c, err := a.runBench(ctx, name, o, steps, search)
+	if err != nil {
 		return err
 	}
-	return a.concludeBench(path, o.json, thresholds, search)
+	if o.json {
+		err = a.printJSON(c)
+	} else {
+		_, err = io.WriteString(a.out, c.text())
+	}
+	if err != nil {
+		return err
+	}
+	return c.fails()
 }
 
 // showLive serves the page of the moment until the function that it returns is called.
@@ -250,7 +289,7 @@ func (a *app) benchMax() *cobra.Command {
 		if s.Precision <= 0 {
 			s.Precision = max(1, s.Least/10)
 		}
-		return a.runBench(cmd.Context(), args[0], &o, []int{s.First()}, s)
+		return a.benchAndShow(cmd.Context(), args[0], &o, []int{s.First()}, s)
 	}
 	return cmd
 }

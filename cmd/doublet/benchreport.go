@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -96,11 +97,12 @@ func (a *app) writeReport(run *record.Run, base string, pictures bool) error {
 }
 
 func (a *app) benchCompare() *cobra.Command {
-	var anyway bool
+	var anyway, asJSON bool
 	cmd := &cobra.Command{
 		Use: "compare A B", Short: "print what B uses against A at the same numbers of users", Args: count(2, 2),
 		Long: "Print the table \"Resource usage at N users comparing A to B\". Give several runs of one side with commas between (A1,A2,A3):\ntheir means are compared, and their spread is the noise that a change has to exceed.",
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tables as JSON")
 	cmd.Flags().BoolVar(&anyway, "anyway", false, "compare runs of different workloads, protocols, hosts or speeds too")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		first, err := readRuns(args[0])
@@ -114,6 +116,11 @@ func (a *app) benchCompare() *cobra.Command {
 		tables, err := report.Compare(first, second, anyway)
 		if err != nil {
 			return &exitError{exitUsage, err}
+		}
+		if asJSON {
+			out := json.NewEncoder(a.out)
+			out.SetIndent("", "  ")
+			return out.Encode(tables)
 		}
 		for i := range tables {
 			if i > 0 {

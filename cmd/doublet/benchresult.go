@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"doublet/bench/record"
+	"doublet/bench/report"
+	benchrun "doublet/bench/run"
 )
 
 // conclusion is what a run came to, as --json prints it. Times are in milliseconds.
@@ -17,6 +19,10 @@ type conclusion struct {
 	Target   string       `json:"target"`
 	Marks    []string     `json:"marks,omitempty"`
 	Steps    []stepResult `json:"steps"`
+	// Ledger is what each server that lives has of what was acknowledged, where a ledger was kept.
+	Ledger []record.Verdict `json:"ledger,omitempty"`
+	// Broken are the thresholds that were broken, in words.
+	Broken []string `json:"broken,omitempty"`
 	// Most is what bench max found.
 	Most *most `json:"most,omitempty"`
 }
@@ -41,6 +47,18 @@ type stepResult struct {
 	Probe       float64            `json:"probe_ms,omitempty"`
 	Cores       map[string]float64 `json:"cores,omitempty"`
 	DriverCores float64            `json:"driver_cores"`
+	// Servers are those of a lab, one by one.
+	Servers []report.Server `json:"servers,omitempty"`
+	// Failover is about people whose server went away: how long it took until another one had let them in.
+	Failover *failoverResult `json:"failover,omitempty"`
+}
+
+type failoverResult struct {
+	People int64   `json:"people"`
+	P50    float64 `json:"p50_ms"`
+	P99    float64 `json:"p99_ms"`
+	Max    float64 `json:"max_ms"`
+	Failed uint64  `json:"failed"`
 }
 
 // most is the answer of bench max.
@@ -53,7 +71,7 @@ type most struct {
 
 func conclude(r *record.Run, path string) *conclusion {
 	h := &r.Header
-	c := &conclusion{File: path, Workload: h.Workload.Name, Protocol: h.Workload.Protocol, Target: h.Target.Name, Marks: h.Marks}
+	c := &conclusion{File: path, Workload: h.Workload.Name, Protocol: h.Workload.Protocol, Target: h.Target.Name, Marks: h.Marks, Ledger: r.Verdicts}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -73,6 +91,10 @@ func conclude(r *record.Run, path string) *conclusion {
 		}
 		if p, n := r.Mean(s, "probe", "", "p50"); n > 0 {
 			x.Probe = p * 1000
+		}
+		x.Servers = report.Servers(r, s)
+		if t := r.Total(s.Index, benchrun.Failover); t.Latency.Count() > 0 || t.Failed > 0 {
+			x.Failover = &failoverResult{t.Latency.Count(), ms(t.Latency.Percentile(50)), ms(t.Latency.Percentile(99)), ms(t.Latency.Max()), t.Failed}
 		}
 		c.Steps = append(c.Steps, x)
 	}
@@ -107,6 +129,20 @@ func (c *conclusion) text() string {
 		}
 		for _, k := range sortedKeys(s.Kinds) {
 			fmt.Fprintf(&b, "         %d × %s\n", s.Kinds[k], k)
+		}
+		for _, v := range s.Servers {
+			fmt.Fprintf(&b, "         %-6s %.2f cores, %.0f MB, %.2f MB/s written; work queue %.1f databases, at most %.0f, %.3f s on it, at most %.3f s\n",
+				v.Name, v.Cores, v.Memory, v.Writes, v.Queue, v.QueueMax, v.Seconds, v.SecondsMax)
+		}
+		if f := s.Failover; f != nil {
+			fmt.Fprintf(&b, "         failover of %d people: p50 %s, p99 %s, longest %s, %d failed\n", f.People, ms(f.P50), ms(f.P99), ms(f.Max), f.Failed)
+		}
+	}
+	for i := range c.Ledger {
+		v := &c.Ledger[i]
+		fmt.Fprintf(&b, "ledger at %s: %d acknowledged; lost %d, doubled %d, resurrected %d\n", v.Server, v.Acknowledged, v.Lost, v.Doubled, v.Resurrected)
+		for _, n := range v.Named {
+			fmt.Fprintf(&b, "  %s\n", n)
 		}
 	}
 	if m := c.Most; m != nil {

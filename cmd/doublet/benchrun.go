@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -47,6 +46,8 @@ func parseSteps(users string, step int) ([]int, error) {
 type threshold struct {
 	text   string
 	exceed func(*record.Total) bool
+	// against is one of a ledger.
+	against func(*record.Verdict) bool
 }
 
 func parseThresholds(list []string) ([]threshold, error) {
@@ -68,9 +69,15 @@ func parseThresholds(list []string) ([]threshold, error) {
 			t.exceed = func(x *record.Total) bool { return x.Failed > number }
 		case name == "missed" && nerr == nil:
 			t.exceed = func(x *record.Total) bool { return x.Missed > number }
+		case name == "lost" && nerr == nil:
+			t.against = func(v *record.Verdict) bool { return v.Lost > int(number) }
+		case name == "doubled" && nerr == nil:
+			t.against = func(v *record.Verdict) bool { return v.Doubled > int(number) }
+		case name == "resurrected" && nerr == nil:
+			t.against = func(v *record.Verdict) bool { return v.Resurrected > int(number) }
 		}
-		if t.exceed == nil {
-			return nil, &exitError{exitUsage, fmt.Errorf("--fail-if %q: give p99>50ms, avg>1s, errors>0 or missed>0", text)}
+		if t.exceed == nil && t.against == nil {
+			return nil, &exitError{exitUsage, fmt.Errorf("--fail-if %q: give p99>50ms, avg>1s, errors>0 or missed>0, of a ledger lost>0, doubled>0 or resurrected>0", text)}
 		}
 		out = append(out, t)
 	}
@@ -105,6 +112,7 @@ func benchHeader(o *benchOptions, w *workload.Workload, set map[string]int, prot
 	mark(o.window < time.Hour, "window of %v", o.window)
 	mark(o.speed != 1, "%g times the speed", o.speed)
 	mark(o.initScale != 1 && w.Mailbox.Messages > 0, "mailboxes filled to %g %%", o.initScale*100)
+	mark(o.cold, "every browser began with nothing of the client")
 	mark(o.keep, "mailboxes not made fresh")
 	cycle := w.Cycle(set, o.speed)
 	mark(o.window < cycle, "the window is shorter than a round of the workload (%v)", cycle.Round(time.Second))
@@ -185,41 +193,51 @@ func (a *app) measure(ctx context.Context, plan *benchrun.Plan, h record.Header,
 	return plan.Run(ctx, out)
 }
 
-// concludeBench prints what a run came to, and fails where a threshold was broken.
-func (a *app) concludeBench(path string, asJSON bool, thresholds []threshold, search *benchSearch) error {
+// concludeBench reads what a run came to, and which thresholds it broke.
+func concludeBench(path string, thresholds []threshold, search *benchSearch) (*conclusion, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	r, err := record.Read(f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := conclude(r, path)
 	if search != nil {
 		n, capped := search.Found()
 		c.Most = &most{Users: n, AtLeast: capped || search.reason != "", Reason: search.reason}
 	}
-	if asJSON {
-		out := json.NewEncoder(a.out)
-		out.SetIndent("", "  ")
-		err = out.Encode(c)
-	} else {
-		_, err = io.WriteString(a.out, c.text())
-	}
-	var broken []string
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		t := r.Total(s.Index, record.All)
 		for _, limit := range thresholds {
-			if limit.exceed(&t) {
-				broken = append(broken, fmt.Sprintf("%s at %d users", limit.text, s.Users))
+			if limit.exceed != nil && limit.exceed(&t) {
+				c.Broken = append(c.Broken, fmt.Sprintf("%s at %d users", limit.text, s.Users))
 			}
 		}
 	}
-	if len(broken) > 0 {
-		return &exitError{exitFailed, fmt.Errorf("broken: %s", strings.Join(broken, "; "))}
+	for i := range r.Verdicts {
+		for _, limit := range thresholds {
+			if limit.against != nil && limit.against(&r.Verdicts[i]) {
+				c.Broken = append(c.Broken, fmt.Sprintf("%s on %s", limit.text, r.Verdicts[i].Server))
+			}
+		}
 	}
-	return err
+	return c, nil
+}
+
+// fails is the error of a run that broke a threshold.
+func (c *conclusion) fails() error {
+	if len(c.Broken) == 0 {
+		return nil
+	}
+	return &exitError{exitFailed, fmt.Errorf("broken: %s", strings.Join(c.Broken, "; "))}
+}
+
+func (a *app) printJSON(v any) error {
+	out := json.NewEncoder(a.out)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
 }

@@ -53,11 +53,19 @@ func (a *app) statistics(o *benchOptions, e *env.Env) func(context.Context) (map
 		}
 		socket = filepath.Join(cfg.Data.Dir, admin.SocketName)
 	}
-	c, err := admin.Dial(e, socket)
-	if err != nil {
+	if _, err := admin.Dial(e, socket); err != nil {
 		return nil // not ours, or stopped
 	}
+	return statisticsAt(e, socket)
+}
+
+// statisticsAt asks a Doublet at its socket.
+func statisticsAt(e *env.Env, socket string) func(context.Context) (map[string]float64, error) {
 	return func(ctx context.Context) (map[string]float64, error) {
+		c, err := admin.Dial(e, socket)
+		if err != nil {
+			return nil, err
+		}
 		raw, err := c.Call(ctx, "show stat", nil, nil)
 		if err != nil {
 			return nil, err
@@ -119,31 +127,37 @@ func scrape(ctx context.Context, url string) (map[string]float64, error) {
 // ownHost is the host of samples that are the server's own statistics.
 const ownHost = "statistics"
 
-// statistics samples what the server says of itself: all at first, then what has changed.
+// ownStatistics are what a server says of itself; name is empty where there is one server.
+type ownStatistics struct {
+	name string
+	ask  func(context.Context) (map[string]float64, error)
+}
+
+// statistics samples what the servers say of themselves: all at first, then what has changed.
 func (w *watch) statistics(ctx context.Context, plan *benchrun.Plan, out *record.Writer, every func(string, time.Duration, func(record.Duration))) {
-	if w.own == nil {
-		return
+	for _, own := range w.own {
+		last := map[string]float64{}
+		told := false
+		every("bench statistics", plan.Interval, func(at record.Duration) {
+			now, err := own.ask(ctx)
+			if err != nil {
+				if !told && ctx.Err() == nil {
+					told = true
+					out.Event(record.Event{At: at, Text: strings.TrimSpace(own.name + " the server's own statistics: " + err.Error())})
+				}
+				return
+			}
+			told = false
+			changed := make(map[string]float64)
+			for name, v := range now {
+				if before, ok := last[name]; (!ok || v != before) && !math.IsNaN(v) && !math.IsInf(v, 0) {
+					changed[name] = v
+					last[name] = v
+				}
+			}
+			if len(changed) > 0 {
+				out.Sample(record.Sample{At: at, Host: ownHost, Group: own.name, Values: changed})
+			}
+		})
 	}
-	last := map[string]float64{}
-	told := false
-	every("bench statistics", plan.Interval, func(at record.Duration) {
-		now, err := w.own(ctx)
-		if err != nil {
-			if !told && ctx.Err() == nil {
-				told = true
-				out.Event(record.Event{At: at, Text: "the server's own statistics: " + err.Error()})
-			}
-			return
-		}
-		changed := make(map[string]float64)
-		for name, v := range now {
-			if before, ok := last[name]; (!ok || v != before) && !math.IsNaN(v) && !math.IsInf(v, 0) {
-				changed[name] = v
-				last[name] = v
-			}
-		}
-		if len(changed) > 0 {
-			out.Sample(record.Sample{At: at, Host: ownHost, Values: changed})
-		}
-	})
 }

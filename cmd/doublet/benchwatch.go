@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,15 +32,20 @@ type watch struct {
 	world  *drive.World
 	source func(now time.Time) ([]meter.Reading, error) // of the server's machine, nil for none
 	host   *record.Host
-	own    func(ctx context.Context) (map[string]float64, error) // the server's own statistics, nil for none
-	self   func() map[string]float64                             // of this process, nil where it cannot be known
+	own    []ownStatistics           // the servers' own statistics
+	self   func() map[string]float64 // of this process, nil where it cannot be known
 	cores  int
 }
 
 // watch decides what is metered: a monitor elsewhere, the groups named, or the Doublet of the data folder.
 func (a *app) watch(o *benchOptions, world *drive.World) (*watch, error) {
 	w := &watch{world: world}
-	w.own = a.statistics(o, world.Env)
+	if o.fleet != nil {
+		return w, o.fleet.watch(w)
+	}
+	if ask := a.statistics(o, world.Env); ask != nil {
+		w.own = []ownStatistics{{ask: ask}}
+	}
 	w.self, w.cores = driverMeter(world.Env)
 	if o.monitorAt != "" {
 		return w, w.remote(o.monitorAt)
@@ -186,7 +192,7 @@ func (w *watch) begin(plan *benchrun.Plan, out *record.Writer) (end func()) {
 // probe times one fixed small operation, once a second, as an outsider: the INBOX of the last person who is
 // registered is opened and its last page listed.
 func (w *watch) probe(ctx context.Context, plan *benchrun.Plan, out *record.Writer, every func(string, time.Duration, func(record.Duration))) {
-	if plan.Protocol != workload.IMAP && plan.Protocol != workload.JMAP {
+	if !slices.Contains([]string{workload.IMAP, workload.JMAP, workload.WebFull, workload.WebLite}, plan.Protocol) {
 		return
 	}
 	var mu sync.Mutex
@@ -199,7 +205,7 @@ func (w *watch) probe(ctx context.Context, plan *benchrun.Plan, out *record.Writ
 		begun := e.Clock.Now()
 		var err error
 		if session == nil {
-			if session, _, err = w.world.Open(ctx, plan.Protocol, &plan.Users[len(plan.Users)-1]); err != nil {
+			if session, _, err = plan.Open(ctx, &plan.Users[len(plan.Users)-1]); err != nil {
 				session = nil
 			}
 			begun = e.Clock.Now()

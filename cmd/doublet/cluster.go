@@ -157,13 +157,28 @@ func (h *house) openBus() (bus.Bus, error) {
 // joinCommand is doublet cluster join: it makes the data folder of a server that is in a cluster from its first
 // start on.
 func (a *app) joinCommand() *cobra.Command {
-	var name string
-	cmd := &cobra.Command{
+	return a.joining(&cobra.Command{
 		Use: "join TOKEN", Short: "make a data folder of a new server in the cluster that a token is of", Args: count(1, 1),
 		Long: "Make a data folder for a server that joins a cluster: its certificate, doublet.toml, and an empty store. TOKEN comes from\n" +
 			"doublet cluster token on a server of the cluster. People, databases and everything else come from the other members\n" +
 			"when doublet serve runs. To join on a machine that has other addresses than the settings say, give them here.",
-	}
+	}, false)
+}
+
+// gatewayCommand is doublet gateway.
+func (a *app) gatewayCommand() *cobra.Command {
+	return a.joining(&cobra.Command{
+		Use: "gateway TOKEN", Short: "make a data folder of a gateway to the cluster that a token is of", Args: count(1, 1),
+		Long: "Make a data folder for a gateway: a member of a cluster that holds the two directories and no mail. Every door of it\n" +
+			"takes everybody and hands the session to the server where the mail file is; it takes mail for everybody. As many as\n" +
+			"you like can stand behind one name in DNS, or behind what hands TCP connections on. TOKEN comes from doublet cluster\n" +
+			"token; then doublet serve.",
+	}, true)
+}
+
+// joining gives a command what doublet cluster join and doublet gateway share.
+func (a *app) joining(cmd *cobra.Command, gateway bool) *cobra.Command {
+	var name string
 	cmd.Flags().StringVar(&name, "name", "", "name of the server (default server.name)")
 	overrides := settingFlags(cmd, "cluster.", config.Default())
 	doors := doorFlags(cmd, config.Default())
@@ -179,7 +194,7 @@ func (a *app) joinCommand() *cobra.Command {
 		if name == "" {
 			name = cfg.Server.Name
 		}
-		return a.join(cmd.Context(), cfg, name, args[0])
+		return a.joinAs(cmd.Context(), cfg, name, args[0], gateway)
 	}
 	return cmd
 }
@@ -204,7 +219,12 @@ func settingFlags(cmd *cobra.Command, section string, base config.Config) (overr
 	}
 }
 
+// join makes the data folder of an ordinary member.
 func (a *app) join(ctx context.Context, cfg config.Config, name, token string) error {
+	return a.joinAs(ctx, cfg, name, token, false)
+}
+
+func (a *app) joinAs(ctx context.Context, cfg config.Config, name, token string, gateway bool) error {
 	dir := cfg.Data.Dir
 	if _, err := os.Stat(filepath.Join(dir, "LOCK")); err == nil {
 		return &exitError{exitFailed, fmt.Errorf("%s holds a store already: a server joins with an empty data folder, which the others fill", dir)}
@@ -222,7 +242,7 @@ func (a *app) join(ctx context.Context, cfg config.Config, name, token string) e
 	quiet := cfg
 	quiet.Log.Level = "error"
 	e := world(&quiet, a.err)
-	me := pki.Applicant{Name: name, Host: cfg.Server.Name, Version: version(), Route: at.routes.advertise, Direct: at.direct.advertise}
+	me := pki.Applicant{Name: name, Host: cfg.Server.Name, Version: version(), Route: at.routes.advertise, Direct: at.direct.advertise, Gateway: gateway}
 	f, admission, err := pki.Join(ctx, e, filepath.Join(dir, clusterDir), token, me, pki.Options{WritePrivate: writePrivate})
 	switch {
 	case errors.Is(err, pki.ErrExists): // an attempt that was cut short

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"doublet/admin"
+	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
 	"doublet/note"
 	"doublet/serve/imapd"
@@ -46,7 +47,7 @@ func (h *house) openDoors() error {
 		return smtpd.New(h.env, smtpd.Config{
 			Kind: kind, Hostname: cfg.Server.Name, MaxMessage: int64(cfg.Limits.MessageSize), MaxRecipients: cfg.Limits.Recipients, Memory: memory,
 			CommandTimeout: cfg.Limits.CommandTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
-			Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration,
+			Mate: h.mate, Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration,
 		}, backend, count)
 	}
 	imap := imapd.New(h.env, imapd.Config{
@@ -64,12 +65,13 @@ func (h *house) openDoors() error {
 	h.forward.Door("imap", imap.Serve)
 	h.forward.Door("pop3", pop.Serve)
 
+	mates := pki.Server(cert, h.own.Load)
 	mx, submission, lmtp := smtp(smtpd.SMTP), smtp(smtpd.Submission), smtp(smtpd.LMTP)
 	for _, d := range []struct {
 		door    listen.Door
 		address string
 	}{
-		{listen.Door{Name: "smtp", TLS: cert, Busy: mx.Busy(), Serve: mx.Serve}, cfg.Doors.SMTP},
+		{listen.Door{Name: "smtp", TLS: mates, Busy: mx.Busy(), Serve: mx.Serve}, cfg.Doors.SMTP},
 		{listen.Door{Name: "submission", TLS: cert, Busy: submission.Busy(), Serve: submission.Serve}, cfg.Doors.Submission},
 		{listen.Door{Name: "submissions", TLS: cert, Implicit: true, Serve: submission.Serve}, cfg.Doors.Submissions},
 		{listen.Door{Name: "lmtp", TLS: cert, Busy: lmtp.Busy(), Serve: lmtp.Serve}, cfg.Doors.LMTP},

@@ -27,7 +27,7 @@ func (h *house) openJMAP(in *signin.Service, who *signin.Web, x *websession.Serv
 	}}
 	door := jmapd.New(h.env, o, jmapd.NewBackend(in, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
 	h.web.Handle(jmapd.PathWellKnown, door)
-	h.web.Handle("/jmap/", h.forward.Web(caller(x), door))
+	h.web.Handle("/jmap/", h.forward.Web(forward.DoorWeb, caller(x), door))
 	h.closes("forwarded requests", func(context.Context) error { return h.forward.Close() })
 	return h.openPush(door, x, who)
 }
@@ -89,12 +89,21 @@ func (h *house) openPush(door *jmapd.Server, x *websession.Service, who *signin.
 	return func(ctx context.Context) error { stop(); return p.Close(ctx) }, p.Start(context.Background())
 }
 
+// pushes says whether this server is the one that tells subscribers of a mail file.
+func (h *house) pushes(mailFile note.DatabaseID) bool {
+	n := h.node.Load()
+	if n == nil || mailFile == 0 || !n.Known(mailFile) || !h.system.Sessions.Shared() {
+		return true // nobody else does
+	}
+	return h.system.Store.Leads(mailFile)
+}
+
 // webPush are the settings of pushes through push services.
 func (h *house) webPush(who *signin.Web) (push.WebOptions, error) {
 	s, cfg := h.system, &h.cfg
 	private, err := config.Networks(cfg.Push.Private)
 	o := push.WebOptions{
-		Subscriptions: s.Sessions, DNS: s.DNS, Private: private, Life: cfg.Push.Life.Duration, Contact: strings.TrimSpace(cfg.Push.Contact),
+		Subscriptions: s.Sessions, Leads: h.pushes, DNS: s.DNS, Private: private, Life: cfg.Push.Life.Duration, Contact: strings.TrimSpace(cfg.Push.Contact),
 		Account: func(ctx context.Context, person note.UNID) (signin.Account, error) {
 			a, _, err := who.Known(ctx, person)
 			return a, err

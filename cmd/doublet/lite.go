@@ -1,13 +1,41 @@
 package main
 
 import (
+	"net/http"
+	"strings"
+
+	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/lite"
 	"doublet/serve/websession"
 )
 
-// openLite opens the lite mode: the client in pages without scripts.
+// openLite opens the lite mode: the client in pages without scripts. Whose mail file is led by another server is served by that;
+// who is not signed in, here.
 func (h *house) openLite(x *websession.Service, memory *listen.Budget) {
 	s := h.system
-	h.web.HandlePeople(lite.Path, lite.New(h.env, x, s.Directory, s.Mailbox, s.Mail, lite.Options{Recipients: h.cfg.Limits.Recipients, Memory: memory, Stats: s.Stats}))
+	var anywhere http.Handler
+	door := lite.New(h.env, x, s.Directory, s.Mailbox, s.Mail, lite.Options{
+		Recipients: h.cfg.Limits.Recipients, Memory: memory, Stats: s.Stats,
+		Serve: func(w http.ResponseWriter, r *http.Request) { anywhere.ServeHTTP(w, r) },
+	})
+	who := func(_ http.ResponseWriter, r *http.Request) (forward.Caller, bool) {
+		if lite.OfNobody(r.URL.Path) {
+			return forward.Caller{}, true
+		}
+		id, err := x.Browser(r)
+		if err != nil {
+			return forward.Caller{}, true // the door finds the same, and says so
+		}
+		return forward.Caller{Account: id.Account, Credential: id.Credential, CSRF: x.CSRF(id)}, true
+	}
+	anywhere = h.forward.Web(forward.DoorLite, who, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := forward.CallerOf(r); ok {
+			if credential, ok := strings.CutPrefix(c.Credential, forward.Forwarded); ok {
+				r = websession.Proved(r, &c.Account, credential, c.CSRF)
+			}
+		}
+		door.ServeHTTP(w, r)
+	}))
+	h.web.HandlePeople(lite.Path, anywhere)
 }

@@ -66,7 +66,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.data, "data", "", "data folder (default ./data)")
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "configuration file (default doublet.toml in the data folder, if it is there)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
-	root.AddCommand(a.initCommand(), a.setupCommand(), a.serveCommand(), a.demoCommand(), a.restoreCommand(), a.replicateCommand(), a.configCommand(), a.benchCommand(), &cobra.Command{
+	root.AddCommand(a.initCommand(), a.setupCommand(), a.serveCommand(), a.demoCommand(), a.restoreCommand(), a.replicateCommand(), a.gatewayCommand(), a.configCommand(), a.benchCommand(), &cobra.Command{
 		Use: "version", Short: "print the version", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "doublet", version())
@@ -76,6 +76,9 @@ func (a *app) root() *cobra.Command {
 	a.addVerbs(root)
 	if clusters, _, err := root.Find([]string{"cluster"}); err == nil {
 		clusters.AddCommand(a.joinCommand())
+	}
+	if domains, _, err := root.Find([]string{"domain"}); err == nil {
+		domains.AddCommand(a.domainJoinCommand())
 	}
 	return root
 }

@@ -17,10 +17,10 @@ import (
 	"doublet/store/layout"
 )
 
-// ownKinds are the databases that each member of a cluster has for itself: what waits to be sent, what it
-// remembers, and who is signed in with a browser.
+// ownKinds are the databases that each member of a cluster has for itself: what waited to be sent when it was alone, what it
+// remembers, what became of the mail that passed it, and who was signed in with a browser when it was alone.
 func ownKinds(i *layout.Info) bool {
-	return i.Kind == mail.Kind || i.Kind == mail.OutboxKind || i.Kind == keep.Kind || i.Kind == session.Kind
+	return i.Kind == mail.Kind && mail.Sole(i.ID) || i.Kind == mail.TraceKind || i.ID == mail.OutboxID || i.Kind == keep.Kind || i.ID == session.ID
 }
 
 // startNode lets this server take its part in its cluster, if it is in one: at the start before the directory is
@@ -43,9 +43,14 @@ func (h *house) startNode(ctx context.Context) error {
 		seeds[i] = cluster.Member{Member: m, Cluster: f.Cluster(), State: cluster.Active}
 	}
 	c := &h.cfg.Cluster
+	replicas := c.Replicas
+	if replicas == 0 {
+		replicas = note.Slots // as many as there can be
+	}
 	node := cluster.New(h.env, h.system.Store, b, h.system.Replica, cluster.Options{
-		Cluster: f.Cluster(), Seeds: seeds, Workers: c.Replicators, Replicas: c.Replicas, Local: ownKinds,
-		Users: h.users, Stats: h.system.Stats, Load: h.busy,
+		Cluster: f.Cluster(), Seeds: seeds, Workers: c.Replicators, Requests: c.Requests, Replicas: replicas, Local: ownKinds,
+		Everywhere: []store.Create{session.Shared()},
+		Users:      h.users, Stats: h.system.Stats, Load: h.busy, Vacate: h.vacate,
 	})
 	h.forward.Join(node, b)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -69,10 +74,21 @@ func (h *house) startNode(ctx context.Context) error {
 		node.Run(running)
 	})
 	h.env.Log.Info("in a cluster", "cluster", f.Cluster(), "server", f.Identity().Name, "id", b.Self().String(), "members", len(members))
-	if h.system.Directory != nil {
-		return h.system.Announce(ctx)
+	if h.system.Directory == nil {
+		return h.awaitDirectory(ctx, node)
 	}
-	return h.awaitDirectory(ctx, node)
+	if err := h.system.Mail.Join(node.Self(), node.Name(), node.Known); err != nil {
+		return err
+	}
+	return errors.Join(h.remember(node), h.system.Announce(ctx))
+}
+
+// vacate has the router end its work on a mail.box that is about to move.
+func (h *house) vacate(ctx context.Context, db note.DatabaseID) (func(), error) {
+	if m := h.router.Load(); m != nil {
+		return m.Vacate(ctx, db)
+	}
+	return func() {}, nil
 }
 
 // awaitDirectory waits until a server that joins has the two directories: without them it knows nobody.
@@ -91,6 +107,11 @@ func (h *house) awaitDirectory(ctx context.Context, node *cluster.Node) error {
 			return fmt.Errorf("stopped while waiting for the directory: %w", ctx.Err())
 		}
 	}
+}
+
+// remember lets the node keep what is to outlive a restart. It works on from before the memory is open.
+func (h *house) remember(n *cluster.Node) error {
+	return n.Remember(context.Background(), func(name string) cluster.Remembers { return h.memory.Table(name) })
 }
 
 // users is how many people are signed in.

@@ -92,7 +92,7 @@ func nonZero(n int64) int64 {
 }
 
 func directoryOptions(cfg *config.Config, stats *stat.Tree) directory.Options {
-	return directory.Options{Domain: cfg.Server.Domain, NameCache: cfg.Directory.NameCacheEntries, Scram: cfg.Directory.SCRAM, Stats: stats}
+	return directory.Options{Domain: cfg.Server.Domain, NameCache: cfg.Directory.NameCacheEntries, Scram: cfg.Directory.SCRAM, Private: !cfg.Directory.Lookup, Stats: stats}
 }
 
 func dnsOptions(cfg *config.Config, stats *stat.Tree) dns.Options {

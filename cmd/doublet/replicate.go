@@ -13,7 +13,9 @@ import (
 	"strings"
 
 	"doublet/admin"
+	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
+	"doublet/note"
 	"doublet/replica"
 	"doublet/replica/https"
 	"doublet/serve/signin"
@@ -37,6 +39,7 @@ func (h *house) openReplication(in programs) {
 	door := https.New(s.Replica, s.Store, h.env, https.Options{
 		Identify: func(r *http.Request) (https.Identity, error) { return h.identify(r, in) },
 		Refuse:   refuseReplica,
+		Admit:    h.admitPlace,
 		Server:   s.Name, Version: s.Version, Stopping: s.Stopping, Stats: s.Stats,
 		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson,
 	})
@@ -45,6 +48,13 @@ func (h *house) openReplication(in programs) {
 
 // identify signs in who replicates.
 func (h *house) identify(r *http.Request, in programs) (https.Identity, error) {
+	if _, claims := pki.PeerKey(r.TLS); claims {
+		name, err := h.mate(r.Context(), r.TLS)
+		if err == nil && name == "" {
+			err = signin.ErrCredentials
+		}
+		return https.Identity{Who: note.System, Name: name, Mate: true}, err
+	}
 	a := signin.Attempt{Door: "Replica", TLS: r.TLS}
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		if ip, err := netip.ParseAddr(host); err == nil {

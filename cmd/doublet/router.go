@@ -42,7 +42,7 @@ func routerOptions(h *house) (mail.Options, error) {
 		return o, nil
 	}
 	mailer := outbound.Options{
-		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration, Timeout: c.Timeout.Duration, Stats: s.Stats,
+		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration, Timeout: c.Timeout.Duration, Own: h.own.Load, Stats: s.Stats,
 	}
 	if c.MTASTS {
 		mailer.Policies = mtasts.New(h.env, mtasts.Options{Resolver: s.DNS, Keep: h.memory.Table("MTA-STS"), Stats: s.Stats})

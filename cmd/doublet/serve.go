@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
@@ -24,15 +25,23 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: "Run the server of a data folder that doublet init has made. It ends on SIGTERM, on SIGINT and with doublet stop:\nno command is cut in the middle, and what was acknowledged is there. SIGHUP lets it read the certificate anew.",
 	}
 	overrides := doorFlags(cmd, config.Default())
+	slow := cmd.Flags().Duration("slow-disk", 0, "for rehearsals: each flush of the disk takes so much longer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, warnings, err := a.load(config.Default(), overrides())
 		if err != nil {
 			return err
 		}
+		if *slow < 0 || *slow > time.Minute {
+			return &exitError{exitUsage, fmt.Errorf("--slow-disk %v is not within 0 to 1m", *slow)}
+		}
 		if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); notExist(err) {
 			return &exitError{exitFailed, fmt.Errorf("there is no store in %s: make one with doublet setup --data %s in a browser, or with doublet init", cfg.Data.Dir, cfg.Data.Dir)}
 		}
 		e := world(&cfg, a.err)
+		if *slow > 0 {
+			e.FS = env.SlowSync(e.FS, e.Clock, *slow)
+			e.Log.Warn("the disk is slowed down", "every flush by", *slow)
+		}
 		warn(e, warnings)
 		hangup := make(chan os.Signal, 1)
 		signal.Notify(hangup, syscall.SIGHUP)

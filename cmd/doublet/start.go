@@ -11,6 +11,7 @@ import (
 
 	"doublet/admin"
 	"doublet/bus"
+	"doublet/bus/pki"
 	"doublet/client/dns"
 	"doublet/cluster"
 	"doublet/cmd/doublet/config"
@@ -45,6 +46,10 @@ type house struct {
 	// bus is this server's end of the bus, node its part in its cluster: nil outside one.
 	bus  atomic.Pointer[bus.Bus]
 	node atomic.Pointer[cluster.Node]
+	// own is the key by which other servers know this one, nil outside clusters and domains.
+	own atomic.Pointer[pki.Own]
+	// router is the mail service once it is open, for the cluster.
+	router atomic.Pointer[mail.Service]
 	// busy is how busy the server is: what the doors observe.
 	busy *cluster.Load
 	// forward hands sessions on to the homes of mail files.
@@ -75,6 +80,9 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	s.Backup = admin.BackupSettings{Dir: cfg.Data.BackupDir, Rate: admin.Size(cfg.Data.BackupRate), Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)}}
 	h.system, s.Stats = s, stat.New(e.Clock)
 	s.Cluster = h.membership()
+	if err := h.openSelf(); err != nil {
+		return h, err
+	}
 	s.Publish = publish(&cfg)
 	s.DNS = dns.New(e, dnsOptions(&cfg, s.Stats))
 	checks, err := verifyOptions(&cfg, s.Stats)
@@ -100,10 +108,14 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 		return h, fmt.Errorf("open directory: %w", err)
 	}
 	h.closes("directory", func(context.Context) error { s.Directory.Close(); return nil })
+	if own := h.own.Load(); own != nil {
+		s.Directory.UseServer(own.ID)
+	}
 	if s.Sessions, err = session.Open(s.Store, e, s.Directory.Key("sessions"), sessionOptions(&cfg, s.Stats)); err != nil {
 		return h, fmt.Errorf("open sessions: %w", err)
 	}
 	h.closes("sessions", func(context.Context) error { s.Sessions.Close(); return nil })
+	h.forward.Sessions().Answer(s.Sessions)
 	if n := h.node.Load(); n != nil {
 		n.UseDirectory(s.Directory)
 	}
@@ -112,6 +124,11 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 		return h, err
 	}
 	h.closes("memory", h.memory.Close)
+	if n := h.node.Load(); n != nil {
+		if err := h.remember(n); err != nil {
+			return h, err
+		}
+	}
 	router, err := routerOptions(h)
 	if err != nil {
 		return h, fmt.Errorf("settings of router: %w", err)
@@ -119,7 +136,13 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	if s.Mail, err = mail.Open(s.Store, e, s.Directory, s.Mailbox, router); err != nil {
 		return h, fmt.Errorf("open mail: %w", err)
 	}
-	h.forward.Deliveries().Take(s.Mail.Take)
+	if n := h.node.Load(); n != nil {
+		if err := s.Mail.Join(n.Self(), n.Name(), n.Known); err != nil {
+			return h, err
+		}
+	}
+	h.router.Store(s.Mail)
+	h.forward.Deliveries().Take(s.Mail.Take, s.Mail.RecallHere)
 	return h, nil
 }
 
@@ -144,7 +167,10 @@ func (h *house) serve(ctx context.Context, stop func()) error {
 	if err := h.openSocket(); err != nil {
 		return err
 	}
-	return h.openDoors()
+	if err := h.openDoors(); err != nil {
+		return err
+	}
+	return h.system.AnnounceDoors(ctx)
 }
 
 // grace is how long commands may take to finish when the server stops.

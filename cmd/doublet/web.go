@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
@@ -99,7 +100,7 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 	for _, d := range []struct {
 		name, address string
 		tls           *tls.Config
-	}{{"http", cfg.Doors.HTTP, nil}, {"https", cfg.Doors.HTTPS, h.certs.Web()}} {
+	}{{"http", cfg.Doors.HTTP, nil}, {"https", cfg.Doors.HTTPS, pki.Server(h.certs.Web(), h.own.Load)}} {
 		if d.address == config.Off {
 			continue
 		}

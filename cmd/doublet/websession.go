@@ -1,8 +1,13 @@
 package main
 
 import (
+	"context"
+
+	"doublet/cluster"
 	"doublet/cmd/doublet/config"
+	"doublet/directory"
 	"doublet/directory/session"
+	"doublet/note"
 	"doublet/serve/admind"
 	"doublet/serve/signin"
 	"doublet/serve/websession"
@@ -16,9 +21,42 @@ func sessionOptions(cfg *config.Config, stats *stat.Tree) session.Options {
 // openWebSession makes what all web doors sign people and programs in with, and opens its pages.
 func (h *house) openWebSession(in *signin.Web) *websession.Service {
 	s := h.system
-	x := websession.New(h.env, in, s.Directory, s.Sessions, websession.Options{Server: s.Name, Key: s.Directory.Key("web sessions"), Stats: s.Stats})
+	x := websession.New(h.env, in, s.Directory, s.Sessions, websession.Options{Server: s.Name, Cluster: h.mates, Key: s.Directory.Key("web sessions"), Stats: s.Stats})
 	h.web.Handle(websession.PathAccount, x.Handler())
 	return x
+}
+
+// mates are the servers where browsers can go on should this one die; name is this one's in the cluster.
+func (h *house) mates(ctx context.Context) (name string, list []websession.Mate, err error) {
+	n := h.node.Load()
+	if n == nil {
+		return "", nil, nil
+	}
+	status := n.Status()
+	hosts := map[note.UNID]string{}
+	for after := ""; ; {
+		var servers []directory.Server
+		if servers, after, err = h.system.Directory.ListServers(ctx, "", 0, after); err != nil {
+			return status.Server, nil, err
+		}
+		for _, s := range servers {
+			hosts[s.ID] = s.Host
+		}
+		if after == "" {
+			break
+		}
+	}
+	for _, m := range status.Members {
+		if m.Self || !m.Alive || !m.Serving || m.State != cluster.Active {
+			continue
+		}
+		mate := websession.Mate{Name: m.Name}
+		if host := hosts[m.ID]; host != "" {
+			mate.URL = "https://" + host + "/"
+		}
+		list = append(list, mate)
+	}
+	return status.Server, list, nil
 }
 
 // openAdmin opens the door for administrators at a browser.

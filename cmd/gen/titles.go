@@ -180,6 +180,7 @@ var titles = map[int]string{
 	9585:  "IMAP Response Code for Command Progress Notifications",
 	9586:  "IMAP Extension for Using and Returning Unique Identifiers Only",
 	9590:  "IMAP Extension for Returning Mailbox METADATA in Extended LIST",
+	9670:  "JSON Meta Application Protocol (JMAP) Sharing",
 	9738:  "IMAP MESSAGELIMIT Extension",
 	9749:  "Use of Voluntary Application Server Identification (VAPID) in JSON Meta Application Protocol (JMAP) Web Push",
 	9755:  "IMAP Support for UTF-8",

@@ -20,6 +20,7 @@ const (
 	indexSessions      uint64 = 1 // a person's sessions
 	indexSubscriptions uint64 = 2 // a person's subscriptions
 	indexEnds          uint64 = 3 // everything, by when it is over
+	indexCuts          uint64 = 4 // when all sessions of a person were ended
 )
 
 // The forms of its documents.
@@ -27,6 +28,8 @@ const (
 	formSession      = "Session"
 	formCode         = "Code"
 	formSubscription = "PushSubscription"
+	formEnded        = "Ended"    // a session is
+	formCut          = "EndedAll" // those of a person that began before a second
 )
 
 // The names of items.
@@ -50,6 +53,9 @@ const (
 	itemCode       = "PushCode"
 	itemVerified   = "Verified"
 	itemTypes      = "Types"
+	itemBefore     = "Before" // Unix seconds
+	itemBut        = "But"
+	itemAfter      = "After"
 )
 
 // SecretItem says whether what an item of that name holds is nobody's to see.
@@ -75,6 +81,7 @@ func Indexes() []store.Index {
 	return []store.Index{
 		of(indexSessions, formSession, person),
 		of(indexSubscriptions, formSubscription, person),
+		of(indexCuts, formCut, person),
 		of(indexEnds, "", func(items note.Items) []byte { return endKey(items.Get(itemEnds).AsInt()) }),
 	}
 }
@@ -134,7 +141,11 @@ const maxText = 200
 func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }
 
 func (s *Session) items(hash []byte) note.Items {
-	return note.Items(nil).With(itemForm, note.Text(formSession)).With(itemPerson, note.Text(s.Person.String())).
+	var after note.Value
+	if s.After != "" {
+		after = note.Text(s.After)
+	}
+	return note.Items(nil).With(itemAfter, after).With(itemForm, note.Text(formSession)).With(itemPerson, note.Text(s.Person.String())).
 		With(itemHash, note.Binary(hash)).With(itemPasswordID, note.Text(s.PasswordID)).With(itemSecond, note.Bool(s.Second)).With(itemKeep, note.Bool(s.Keep)).
 		With(itemCreated, note.Int(s.Created.Unix())).With(itemUsed, note.Int(s.Used.Unix())).With(itemEnds, note.Int(s.Ends.Unix())).
 		With(itemAddress, note.Text(short(s.Address))).With(itemAgent, note.Text(short(s.Agent)))
@@ -149,7 +160,7 @@ func readSession(r *store.Reader, id note.ID) (s Session, hash []byte, err error
 	s = Session{
 		ID: u, PasswordID: items.Get(itemPasswordID).AsText(), Second: items.Get(itemSecond).AsBool(), Keep: items.Get(itemKeep).AsBool(),
 		Created: unix(items.Get(itemCreated)), Used: unix(items.Get(itemUsed)), Ends: unix(items.Get(itemEnds)),
-		Address: items.Get(itemAddress).AsText(), Agent: items.Get(itemAgent).AsText(),
+		Address: items.Get(itemAddress).AsText(), Agent: items.Get(itemAgent).AsText(), After: items.Get(itemAfter).AsText(),
 	}
 	if s.Person, err = note.ParseUNID(items.Get(itemPerson).AsText()); err != nil {
 		return s, nil, fmt.Errorf("%w: session %s", store.ErrDamaged, u)

@@ -5,6 +5,10 @@
 //
 // Of a session's token a keyed hash is stored, and the note's own id is made of the token: who reads the
 // database can take over no session.
+//
+// In a cluster every member has a replica, so that who is signed in at one is at each. Nothing depends on the order in
+// which changes reach a member: a session that was ended has a note that says so, which nobody edits and which outlives
+// the session; uses are written down in coarse steps, so that two members that write one down write the same revision.
 package session
 
 import (
@@ -23,9 +27,6 @@ import (
 	"doublet/stat"
 	"doublet/store"
 )
-
-// ID is the database, the same in every domain. It is made when the first session begins.
-const ID note.DatabaseID = 0x000000000000D1B6
 
 // ErrNone says that there is no such session: it never was, was ended, or is over.
 var ErrNone = errors.New("session: there is none")
@@ -76,6 +77,8 @@ type Session struct {
 	Ends time.Time
 	// Address and Agent are those of the browser that began it.
 	Address, Agent string
+	// After names the ends of all sessions that it began after: see cuts.
+	After string
 }
 
 // Service keeps sessions. Its methods may be called from any goroutine.
@@ -85,12 +88,14 @@ type Service struct {
 	key []byte
 	opt Options
 
+	place place
+	mates atomic.Pointer[Mates]
+	asked asked
+
 	// version grows with every change; what was read before it is out of date.
 	version atomic.Uint64
-	there   atomic.Bool // the database is made
 
 	mu       sync.Mutex
-	stop     func() // ends watching the database
 	kept     map[note.UNID]kept
 	watchers []func()
 	enders   []func([]note.UNID)
@@ -103,6 +108,8 @@ type kept struct {
 	Session
 	hash    [32]byte
 	version uint64
+	// lent says that a mate told of it, and its note has not come here yet.
+	lent bool
 }
 
 // maxKept bounds the sessions in memory, of about 400 bytes.
@@ -115,24 +122,14 @@ func Open(s *store.Store, e *env.Env, key []byte, o Options) (*Service, error) {
 	x := &Service{s: s, env: e, key: key, opt: o, kept: make(map[note.UNID]kept)}
 	x.begun = o.Stats.Counter("Sessions.Begun", "sessions of browsers begun")
 	x.ended = o.Stats.Counter("Sessions.Ended", "sessions of browsers ended, by people or with their time")
-	_, err := s.Info(ID)
-	if errors.Is(err, store.ErrNotFound) {
-		return x, nil
+	if err := x.openPlace(); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
-	}
-	return x, x.watch()
+	return x, nil
 }
 
 // Close ends watching the database. The store stays open.
-func (x *Service) Close() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.stop != nil {
-		x.stop()
-	}
-}
+func (x *Service) Close() { x.place.unwatch() }
 
 // Life is how long a session lasts at most.
 func (x *Service) Life() time.Duration { return x.opt.Life }
@@ -155,15 +152,6 @@ func (x *Service) OnEnd(fn func(ids []note.UNID)) {
 	x.enders = append(x.enders, fn)
 }
 
-func (x *Service) endedHere(ids []note.UNID) {
-	x.mu.Lock()
-	list := x.enders
-	x.mu.Unlock()
-	for _, fn := range list {
-		fn(ids)
-	}
-}
-
 func (x *Service) changed() {
 	x.version.Add(1)
 	x.mu.Lock()
@@ -172,58 +160,6 @@ func (x *Service) changed() {
 	for _, fn := range list {
 		fn()
 	}
-}
-
-func (x *Service) watch() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.stop == nil {
-		stop, err := x.s.Watch(ID, x.changed)
-		if err != nil {
-			return fmt.Errorf("session: watch: %w", err)
-		}
-		x.stop = stop
-	}
-	x.there.Store(true)
-	return nil
-}
-
-// make makes the database.
-func (x *Service) make() error {
-	if x.there.Load() {
-		return nil
-	}
-	_, err := x.s.CreateDatabase(note.System, store.Create{ID: ID, Title: "Sessions", Kind: Kind})
-	if err != nil && !errors.Is(err, store.ErrExists) {
-		return fmt.Errorf("session: create: %w", err)
-	}
-	return x.watch()
-}
-
-// read calls fn with the database as it is now, unless there is none.
-func (x *Service) read(ctx context.Context, fn func(*store.Reader) error) error {
-	if !x.there.Load() {
-		return nil
-	}
-	return x.s.Read(ctx, note.System, ID, fn)
-}
-
-func (x *Service) update(ctx context.Context, fn func(*store.Writer) error) error {
-	if err := x.make(); err != nil {
-		return err
-	}
-	err := x.s.Update(ctx, note.System, []note.DatabaseID{ID}, func(tx *store.Tx) error {
-		w, err := tx.Database(ID)
-		if err != nil {
-			return err
-		}
-		return fn(w)
-	})
-	if err == nil {
-		// The watchers may be told by another update that is still on its way.
-		x.version.Add(1)
-	}
-	return err
 }
 
 // tokenBytes is the randomness of a token.
@@ -265,10 +201,14 @@ func (x *Service) Begin(ctx context.Context, s Session) (string, Session, error)
 	s.Used = s.Created
 	x.bound(&s)
 	err := x.update(ctx, func(w *store.Writer) error {
-		if err := x.makeRoom(w, s.Person); err != nil {
+		err := x.makeRoom(w, s.Person)
+		if err != nil {
 			return err
 		}
-		_, err := w.Create(store.New{UNID: s.ID, Content: note.Content{Items: s.items(x.mac("hash", token))}})
+		if s.After, err = cuts(&w.Reader, s.Person); err != nil {
+			return err
+		}
+		_, err = w.Create(store.New{UNID: s.ID, Content: note.Content{Items: s.items(x.mac("hash", token))}})
 		return err
 	})
 	if err != nil {
@@ -302,26 +242,27 @@ func (x *Service) makeRoom(w *store.Writer, person note.UNID) error {
 				oldest, at = i, s.Used
 			}
 		}
-		err = w.Destroy(ids[oldest])
+		err = x.endOne(w, ids[oldest])
 		ids = append(ids[:oldest], ids[oldest+1:]...)
 	}
 	return err
 }
 
-// Find returns the session of a token, and writes down that it is used. Errors: ErrNone.
-func (x *Service) Find(ctx context.Context, token string) (Session, error) {
+// Find returns the session of a token, and writes down that it is used. from is the address that shows it, "" where that is
+// not known: how often mates are asked for it is bounded. Errors: ErrNone.
+func (x *Service) Find(ctx context.Context, token, from string) (Session, error) {
 	if len(token) > maxToken {
 		return Session{}, ErrNone
 	}
-	k, err := x.load(ctx, x.idOf(token))
+	k, err := x.load(ctx, x.idOf(token), from)
 	if err != nil {
 		return Session{}, err
 	}
 	if !hmac.Equal(k.hash[:], x.mac("hash", token)) {
 		return Session{}, ErrNone
 	}
-	now := x.now()
-	if now.Sub(k.Used) < x.opt.Idle/touches {
+	now := x.step()
+	if k.lent || !now.After(k.Used) {
 		return k.Session, nil
 	}
 	s, err := x.touch(ctx, k.ID, now)
@@ -333,38 +274,73 @@ func (x *Service) Find(ctx context.Context, token string) (Session, error) {
 	return s, err
 }
 
+// step is the time as uses are written down: all members write the same one within a sixteenth of Options.Idle.
+func (x *Service) step() time.Time {
+	return x.now().Truncate(max(time.Second, x.opt.Idle/touches))
+}
+
 // Get returns a session by its id. Errors: ErrNone.
 func (x *Service) Get(ctx context.Context, id note.UNID) (Session, error) {
-	k, err := x.load(ctx, id)
+	k, err := x.load(ctx, id, "")
 	return k.Session, err
 }
 
-func (x *Service) load(ctx context.Context, id note.UNID) (kept, error) {
+func (x *Service) load(ctx context.Context, id note.UNID, from string) (kept, error) {
+	x.adopt(ctx)
 	version := x.version.Load()
 	x.mu.Lock()
 	k, ok := x.kept[id]
 	x.mu.Unlock()
 	if !ok || k.version != version {
-		k = kept{version: version}
-		err := x.read(ctx, func(r *store.Reader) error {
-			at, err := r.Find(id)
-			if err == nil {
-				var hash []byte
-				if k.Session, hash, err = readSession(r, at); len(hash) == len(k.hash) {
-					k.hash = [32]byte(hash)
-				}
-			}
+		ended := false
+		err := x.read(ctx, func(r *store.Reader) (err error) {
+			k, ended, err = x.stored(r, id)
 			return err
 		})
-		if err != nil && !absent(err) {
+		if err != nil {
 			return k, fmt.Errorf("session: %w", err)
 		}
+		if k.Person.IsZero() && !ended {
+			if k, err = x.ask(ctx, id, from); err != nil {
+				return k, err
+			}
+		}
+		k.version = version
 		x.keep(id, k)
 	}
 	if k.Person.IsZero() || x.over(&k.Session) {
 		return kept{}, ErrNone
 	}
 	return k, nil
+}
+
+// stored reads a session; the zero one is not here, or is ended.
+func (x *Service) stored(r *store.Reader, id note.UNID) (k kept, ended bool, err error) {
+	if ended, err = marked(r, id); ended || err != nil {
+		return kept{}, ended, err
+	}
+	at, err := r.Find(id)
+	if absent(err) {
+		return kept{}, errors.Is(err, store.ErrGrave), nil
+	}
+	if err != nil {
+		return kept{}, false, err
+	}
+	var hash []byte
+	k.Session, hash, err = readSession(r, at)
+	if absent(err) {
+		return kept{}, true, nil // its stub waits until all members have heard of the deletion
+	}
+	if err != nil {
+		return kept{}, false, err
+	}
+	if len(hash) == len(k.hash) {
+		k.hash = [32]byte(hash)
+	}
+	if ended, err = endedWithAll(r, &k.Session); ended || err != nil {
+		return kept{}, ended, err
+	}
+	return k, false, nil
 }
 
 // keep remembers a session. Those of tokens that are none are not kept, or guessing would drive out the others.
@@ -392,7 +368,7 @@ func (x *Service) over(s *Session) bool {
 	return !now.Before(t.Ends) || !now.Before(s.Ends)
 }
 
-// touch writes down that a session is used.
+// touch writes down that a session is used. What it writes follows from the session and the step of time alone.
 func (x *Service) touch(ctx context.Context, id note.UNID, now time.Time) (s Session, err error) {
 	err = x.update(ctx, func(w *store.Writer) error {
 		at, err := w.Find(id)
@@ -402,6 +378,9 @@ func (x *Service) touch(ctx context.Context, id note.UNID, now time.Time) (s Ses
 		var hash []byte
 		if s, hash, err = readSession(&w.Reader, at); err != nil || s.Person.IsZero() || x.over(&s) {
 			return errorOr(err, ErrNone)
+		}
+		if !now.After(s.Used) {
+			return nil // somebody has, just now
 		}
 		s.Used = now
 		x.bound(&s)
@@ -436,7 +415,11 @@ func (x *Service) List(ctx context.Context, person note.UNID, limit int) ([]Sess
 			if bad != nil {
 				return errors.Join(err, bad)
 			}
-			if !x.over(&s) {
+			ended, bad := over(r, &s)
+			if bad != nil {
+				return errors.Join(err, bad)
+			}
+			if !ended && !x.over(&s) {
 				out = append(out, s)
 			}
 		}
@@ -447,48 +430,4 @@ func (x *Service) List(ctx context.Context, person note.UNID, limit int) ([]Sess
 	}
 	sortByUse(out)
 	return out[:min(len(out), limit)], nil
-}
-
-// End ends a session of a person; the zero UNID is anybody. Errors: ErrNone.
-func (x *Service) End(ctx context.Context, person, id note.UNID) error {
-	n, err := x.end(ctx, person, func(s *Session) bool { return s.ID == id })
-	if err == nil && n == 0 {
-		err = ErrNone
-	}
-	return err
-}
-
-// EndAll ends the sessions of a person but one, which may be the zero UNID, and says how many those were.
-func (x *Service) EndAll(ctx context.Context, person, but note.UNID) (int, error) {
-	return x.end(ctx, person, func(s *Session) bool { return s.ID != but })
-}
-
-func (x *Service) end(ctx context.Context, person note.UNID, which func(*Session) bool) (int, error) {
-	if !x.there.Load() {
-		return 0, nil
-	}
-	var gone []note.UNID
-	err := x.update(ctx, func(w *store.Writer) error {
-		gone = nil
-		ids, err := list(&w.Reader, indexSessions, person)
-		for _, id := range ids {
-			s, _, bad := readSession(&w.Reader, id)
-			if bad == nil && which(&s) {
-				gone = append(gone, s.ID)
-				bad = w.Destroy(id)
-			}
-			if bad != nil {
-				return errors.Join(err, bad)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("session: end: %w", err)
-	}
-	x.ended.Add(uint64(len(gone)))
-	if len(gone) > 0 {
-		x.endedHere(gone)
-	}
-	return len(gone), nil
 }

@@ -76,16 +76,16 @@ var alice, bob = note.UNID{1}, note.UNID{2}
 func TestSession(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	_, err := w.Find(bg, "nothing")
+	_, err := w.Find(bg, "nothing", "")
 	w.want(err, ErrNone)
 	token, s := w.begin(alice)
-	got, err := w.Find(bg, token)
+	got, err := w.Find(bg, token, "")
 	w.ok(err)
 	if got != s || got.Person != alice || got.PasswordID != "p" || !got.Second || !got.Keep || got.Address != "192.0.2.1" || got.Agent != "browser" || got.Ends.Sub(got.Created) != 14*24*time.Hour {
 		t.Errorf("%+v", got)
 	}
 	for _, bad := range []string{"", token[1:], token + "x", strings.ToUpper(token), strings.Repeat("x", 1000), s.ID.String()} {
-		if _, err := w.Find(bg, bad); !errors.Is(err, ErrNone) {
+		if _, err := w.Find(bg, bad, ""); !errors.Is(err, ErrNone) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -107,12 +107,12 @@ func TestSession(t *testing.T) {
 	}
 	w.want(w.End(bg, bob, s.ID), ErrNone) // not his
 	w.ok(w.End(bg, alice, s.ID))
-	_, err = w.Find(bg, token)
+	_, err = w.Find(bg, token, "")
 	w.want(err, ErrNone)
 	_, err = w.Get(bg, s.ID)
 	w.want(err, ErrNone)
 	w.want(w.End(bg, alice, s.ID), ErrNone)
-	_, err = w.Find(bg, other)
+	_, err = w.Find(bg, other, "")
 	w.ok(err)
 }
 
@@ -129,12 +129,12 @@ func TestRestart(t *testing.T) {
 	w.stop()
 	w.fix = after
 	w.start()
-	got, err := w.Find(bg, token)
+	got, err := w.Find(bg, token, "")
 	w.ok(err)
 	if got != s {
 		t.Errorf("%+v, was %+v", got, s)
 	}
-	_, err = w.Find(bg, gone)
+	_, err = w.Find(bg, gone, "")
 	w.want(err, ErrNone)
 	list, err := w.Subscriptions(bg, alice)
 	w.ok(err)
@@ -149,16 +149,16 @@ func TestExpiry(t *testing.T) {
 	token, s := w.begin(alice)
 	idle, _ := w.begin(alice)
 	for range 5 { // 0, 10, … 40 hours
-		got, err := w.Find(bg, token)
+		got, err := w.Find(bg, token, "")
 		w.ok(err)
 		if got.Ends.After(s.Created.Add(48 * time.Hour)) {
 			t.Fatal("longer than its life:", got.Ends)
 		}
 		w.fix.Time.Advance(10 * time.Hour)
 	}
-	_, err := w.Find(bg, token) // 50 hours
+	_, err := w.Find(bg, token, "") // 50 hours
 	w.want(err, ErrNone)
-	_, err = w.Find(bg, idle)
+	_, err = w.Find(bg, idle, "")
 	w.want(err, ErrNone)
 	n, err := w.Sweep(bg)
 	w.ok(err)
@@ -168,16 +168,16 @@ func TestExpiry(t *testing.T) {
 	// Idle for less than its time, but for a sixteenth, is never over.
 	token, _ = w.begin(alice)
 	w.fix.Time.Advance(15*time.Hour - time.Second)
-	_, err = w.Find(bg, token)
+	_, err = w.Find(bg, token, "")
 	w.ok(err)
 	w.fix.Time.Advance(16 * time.Hour)
-	_, err = w.Find(bg, token)
+	_, err = w.Find(bg, token, "")
 	w.want(err, ErrNone)
 	// A setting that grows tighter holds for what began before.
 	token, _ = w.begin(alice)
 	w.fix.Time.Advance(2 * time.Hour)
 	w.Service.opt.Idle = time.Hour
-	_, err = w.Find(bg, token)
+	_, err = w.Find(bg, token, "")
 	w.want(err, ErrNone)
 }
 
@@ -187,13 +187,13 @@ func TestLife(t *testing.T) {
 	w := open(t, Options{Idle: 16 * time.Hour, Life: 90 * time.Minute})
 	token, s := w.begin(alice)
 	w.fix.Time.Advance(time.Hour)
-	_, err := w.Find(bg, token)
+	_, err := w.Find(bg, token, "")
 	w.ok(err)
 	w.fix.Time.Advance(30*time.Minute - time.Second)
-	_, err = w.Find(bg, token)
+	_, err = w.Find(bg, token, "")
 	w.ok(err)
 	w.fix.Time.Advance(time.Second)
-	_, err = w.Find(bg, token)
+	_, err = w.Find(bg, token, "")
 	w.want(err, ErrNone)
 	_, err = w.Get(bg, s.ID)
 	w.want(err, ErrNone)
@@ -203,18 +203,20 @@ func TestLife(t *testing.T) {
 func TestUseIsWrittenRarely(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{Idle: 16 * time.Hour})
+	hour := w.fix.Clock.Now().Truncate(time.Hour).Add(time.Hour)
+	w.fix.Time.Advance(hour.Sub(w.fix.Clock.Now()))
 	token, _ := w.begin(alice)
 	before := w.Version()
 	for range 59 {
 		w.fix.Time.Advance(time.Minute)
-		_, err := w.Find(bg, token)
+		_, err := w.Find(bg, token, "")
 		w.ok(err)
 	}
 	if w.Version() != before {
 		t.Error("written within the hour")
 	}
 	w.fix.Time.Advance(time.Minute)
-	got, err := w.Find(bg, token)
+	got, err := w.Find(bg, token, "")
 	w.ok(err)
 	if w.Version() == before || !got.Used.Equal(w.fix.Clock.Now()) {
 		t.Error("not written after it")
@@ -231,7 +233,7 @@ func TestBounds(t *testing.T) {
 		w.fix.Time.Advance(time.Minute)
 	}
 	for i, token := range tokens {
-		if _, err := w.Find(bg, token); (err == nil) != (i >= 2) {
+		if _, err := w.Find(bg, token, ""); (err == nil) != (i >= 2) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
@@ -266,7 +268,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d kept", len(w.kept))
 	}
 	before := len(w.kept)
-	_, _ = w.Find(bg, "no such token")
+	_, _ = w.Find(bg, "no such token", "")
 	if len(w.kept) != before {
 		t.Error("a token that is none drives out others")
 	}
@@ -382,13 +384,13 @@ func TestModel(t *testing.T) {
 		case op < 14:
 			token := tokens[r.IntN(len(tokens))]
 			e := model[token]
-			got, err := w.Find(bg, token)
+			got, err := w.Find(bg, token, "")
 			if (err == nil) != alive(e) {
 				t.Fatalf("found: %v, alive: %v", err, alive(e))
 			}
 			if err == nil {
-				if now.Sub(e.used) >= idle/touches {
-					e.used = now
+				if step := now.Truncate(idle / touches); step.After(e.used) {
+					e.used = step
 				}
 				if got.Person != e.person || !got.Used.Equal(e.used) {
 					t.Fatalf("%+v, model %+v", got, e)

@@ -124,9 +124,6 @@ func (x *Service) Unsubscribe(ctx context.Context, id note.UNID) error {
 }
 
 func (x *Service) subscription(ctx context.Context, id note.UNID, fn func(*store.Writer, note.ID, *Subscription) error) error {
-	if !x.there.Load() {
-		return ErrNone
-	}
 	err := x.update(ctx, func(w *store.Writer) error {
 		at, err := w.Find(id)
 		if err != nil {

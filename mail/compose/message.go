@@ -8,6 +8,7 @@ import (
 	gomime "mime"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"doublet/env"
@@ -455,4 +456,17 @@ func Recipients(raw []byte) (list []string) {
 		}
 	}
 	return list
+}
+
+// Resent makes the fields of a resending (RFC 5322 section 3.6.6), which go before all fields of the message that is sent on. from
+// and to are addresses as Address makes them, id is the Resent-Message-ID in its brackets.
+func Resent(from, to []string, date time.Time, id string) []byte {
+	var w Writer
+	for _, f := range []Field{
+		{Name: "Resent-From", Words: from}, {Name: "Resent-To", Words: to},
+		{Name: "Resent-Date", Words: []string{date.UTC().Format(DateLayout)}}, {Name: "Resent-Message-ID", Words: []string{id}},
+	} {
+		w.field(&f)
+	}
+	return w.b
 }

@@ -26,12 +26,17 @@ type guard struct {
 	tlsa []dns.TLSA
 	dane bool
 	sts  bool
+	// peer is the server of the domain that it must be.
+	peer *Peer
 	// names are those of which the certificate must bear one.
 	names []string
 }
 
 // Connect makes a session with the first of a target's servers that takes one.
 func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
+	if t.Place != "" {
+		return m.connectPlace(ctx, t)
+	}
 	hosts, fail := m.hosts(ctx, t)
 	if fail != nil {
 		return nil, fail
@@ -155,13 +160,17 @@ func (m *Mailer) try(ctx context.Context, t *Target, h *host, a netip.Addr, g gu
 }
 
 func (m *Mailer) session(ctx context.Context, t *Target, h *host, a netip.Addr, g guard) (s *Session, fail *Failure, broke bool) {
+	return m.open(ctx, t, g, h.name, a.String(), strconv.Itoa(m.port(t)))
+}
+
+func (m *Mailer) open(ctx context.Context, t *Target, g guard, name, host, port string) (s *Session, fail *Failure, broke bool) {
 	m.stat.connections.Inc()
-	where := h.name + "[" + a.String() + "]"
-	conn, err := m.env.Dial("tcp", net.JoinHostPort(a.String(), strconv.Itoa(m.port(t))), m.opt.ConnectTimeout)
+	where := name + "[" + host + "]"
+	conn, err := m.env.Dial("tcp", net.JoinHostPort(host, port), m.opt.ConnectTimeout)
 	if err != nil {
 		return nil, &Failure{Reply: smtp.NewReply(451, 4, 4, 1, "Cannot connect to "+where+": "+reason(err)), Host: where}, false
 	}
-	s = &Session{Host: where, Name: h.name, m: m, conn: conn, target: t}
+	s = &Session{Host: where, Name: name, m: m, conn: conn, target: t}
 	stop := context.AfterFunc(ctx, s.interrupt)
 	fail, broke = s.greet(t, g)
 	if fail != nil {
@@ -244,6 +253,9 @@ func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 		f.Host = s.Host
 		return f, false
 	}
+	if _, known := s.c.Ext(smtp.ParamTransit); g.peer != nil && !known {
+		return &Failure{Reply: smtp.NewReply(451, 4, 7, 0, "Server "+s.Host+" does not know this server as one of its domain yet"), Host: s.Host}, false
+	}
 	if t.User == "" {
 		return nil, false
 	}
@@ -263,6 +275,8 @@ func (s *Session) hello() error { return s.c.Hello(s.m.opt.Hostname) }
 func (s *Session) note(g *guard) {
 	s.Secure = "TLS"
 	switch {
+	case g.peer != nil:
+		s.Secure = "TLS, key of the server document"
 	case g.dane:
 		s.Secure = "TLS, DANE"
 		s.m.stat.dane.Inc()
@@ -284,6 +298,9 @@ func tlsReason(err error) string {
 //
 // Implements: RFC 8461 §4.1 MX certificate validation
 func (m *Mailer) tlsConfig(g *guard) *tls.Config {
+	if g.peer != nil {
+		return m.opt.Own().Client(g.peer.Key, m.env.Clock.Now)
+	}
 	name := g.names[0]
 	if _, err := netip.ParseAddr(name); err == nil {
 		name = ""

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"time"
 
+	"doublet/bus"
+	"doublet/bus/pki"
 	"doublet/client/dns"
 	"doublet/env"
 	"doublet/stat"
@@ -45,6 +47,16 @@ type Target struct {
 	Security Security
 	// User and Password sign in there, if User is not empty.
 	User, Password string
+	// Place is a place of the domain, in place of all others above: Peers are its servers, any of which takes its mail.
+	Place string
+	Peers []Peer
+}
+
+// Peer is a server of the domain: who has another key is not spoken to.
+type Peer struct {
+	Name    string
+	Address string // host:port
+	Key     bus.Key
 }
 
 // Resolver is what a Mailer asks of the DNS: client/dns has it.
@@ -75,6 +87,8 @@ type Options struct {
 	ConnectTimeout, Timeout time.Duration
 	// Grace is how long a message that is being sent may still take when the server stops (10 s).
 	Grace time.Duration
+	// Own is this server's key, by which the other servers of the domain know it; nil, or giving nil: none.
+	Own   func() *pki.Own
 	Stats *stat.Tree
 }
 

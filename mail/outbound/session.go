@@ -66,7 +66,9 @@ type Message struct {
 	// Priority is what its envelope asked for (RFC 6710), where HasPriority says that it did.
 	Priority    int8
 	HasPriority bool
-	To          []Recipient
+	// Transit goes with it within the domain.
+	Transit string
+	To      []Recipient
 	// Prefix is header fields to go before Data.
 	Prefix, Data []byte
 }
@@ -209,6 +211,7 @@ func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgo
 	if has("MT-PRIORITY") {
 		out.Params.Priority, out.Params.HasPriority = msg.Priority, msg.HasPriority
 	}
+	out.Params.Transit = msg.Transit
 	out.To = make([]smtp.Path, 0, len(msg.To))
 	for i := range msg.To {
 		to, ok := msg.To[i].To, true

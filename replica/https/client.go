@@ -31,6 +31,8 @@ type ClientOptions struct {
 	User, Secret string
 	// Fingerprint is the SHA-256 of the certificate that the server shows, in hex, where no authority speaks for it.
 	Fingerprint string
+	// TLS, where it is set, says whom to believe and who we are, in place of all others: between servers of a domain.
+	TLS *tls.Config
 	// Roots are the authorities that may; nil: those of the system.
 	Roots *x509.CertPool
 	// Silence is how long the server may say nothing (2 min).
@@ -78,6 +80,9 @@ func NewClient(e *env.Env, o ClientOptions) (*Client, error) {
 	if print != "" {
 		cfg.InsecureSkipVerify = true // in favour of the one certificate that is meant
 		cfg.VerifyConnection = func(s tls.ConnectionState) error { return pinned(s, print) }
+	}
+	if o.TLS != nil {
+		cfg = o.TLS
 	}
 	c.http = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -237,6 +242,15 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 		return out, fmt.Errorf("replica: %s: %w", c.base.Host, err)
 	}
 	return out, nil
+}
+
+// Admit asks the server, as one of its administrators, to take a server into its domain. Questions and answers are JSON.
+func (c *Client) Admit(ctx context.Context, question []byte) ([]byte, error) {
+	resp, err := c.send(ctx, http.MethodPost, pathAdmit, "", bytes.NewReader(question), int64(len(question)))
+	if err != nil {
+		return nil, err
+	}
+	return whole(resp, 1<<20)
 }
 
 // Wait returns when one of the databases has changed since a sequence, with those that have; or after a while with none.

@@ -30,6 +30,8 @@ type Identity struct {
 	Name, Address, Short string
 	Aliases              []string
 	Mail                 note.DatabaseID
+	// Mate says that it is a server of this domain: the directory, too, goes to it and comes from it.
+	Mate bool
 }
 
 // Options are the handler's. Zero limits take the defaults.
@@ -46,6 +48,8 @@ type Options struct {
 	Memory int64
 	// Idle is how long a client may be silent within a stream (1 min).
 	Idle time.Duration
+	// Admit takes a server into the domain, for an administrator; nil: none is.
+	Admit func(ctx context.Context, who note.Who, question []byte) ([]byte, error)
 	// Stopping ends when the server is to stop: those who wait are told that nothing has changed. nil: never.
 	Stopping context.Context
 	// InClear takes requests that did not come over TLS from everywhere, and not from this machine alone: for doors behind
@@ -119,6 +123,7 @@ func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 		"POST " + Path + pathGet + "{v}":  h.get,
 		"POST " + Path + pathPut + "{v}":  h.put,
 		"POST " + Path + pathWait:         h.wait,
+		"POST " + Path + pathAdmit:        h.admit,
 	} {
 		h.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, fn) })
 	}
@@ -233,7 +238,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // Published says whether a database is one that people and other servers replicate by this way: queues and what a server
-// keeps for itself are not, and the directory goes with a cluster only, since two that were made apart do not go together.
+// keeps for itself are not, and the directory goes within a domain only, since two that were made apart do not go together.
 func Published(i *layout.Info) bool {
 	return !i.Queue && i.State == layout.InService && PublishedKind(i.Kind)
 }
@@ -265,7 +270,7 @@ func (h *Handler) account(c *call) error {
 	side := h.svc.As(c.who)
 	var candidates []layout.Info
 	err := h.s.Infos(func(i *layout.Info) {
-		if Published(i) && (c.who.System || i.ACL.Rights(&c.who) != 0 || names(i, &c.who)) {
+		if h.published(c, i) && (c.who.System || i.ACL.Rights(&c.who) != 0 || names(i, &c.who)) {
 			candidates = append(candidates, *i)
 		}
 	})
@@ -321,16 +326,42 @@ func writeJSON(w http.ResponseWriter, v any) error {
 
 // served is the Side of a request, as a Carrier that ends there.
 func (h *Handler) served(c *call) replica.Served {
-	return replica.Served{Side: h.svc.As(c.who), Allow: h.allow}
+	return replica.Served{Side: h.svc.As(c.who), Allow: func(db note.DatabaseID) error { return h.allow(c, db) }}
 }
 
 // allow refuses databases that are not replicated by this way.
-func (h *Handler) allow(db note.DatabaseID) error {
+func (h *Handler) allow(c *call, db note.DatabaseID) error {
 	info, err := h.s.Info(db)
-	if err == nil && !Published(&info) {
+	if err == nil && !h.published(c, &info) {
 		err = replica.ErrLocalOnly
 	}
 	return err
+}
+
+// published says whether a database is one for who asks.
+func (h *Handler) published(c *call, i *layout.Info) bool {
+	return Published(i) || c.id.Mate && i.ID == directory.ID
+}
+
+// maxQuestion bounds what a server says of itself.
+const maxQuestion = 64 << 10
+
+// admit takes a server into the domain.
+func (h *Handler) admit(c *call) error {
+	if h.opt.Admit == nil || !c.who.System || c.id.Mate {
+		return store.ErrDenied
+	}
+	body, err := h.read(c, maxQuestion)
+	if err != nil {
+		return err
+	}
+	out, err := h.opt.Admit(c.r.Context(), c.id.Who, body)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	_, _ = c.w.Write(out)
+	return nil
 }
 
 // call answers a request.
@@ -479,7 +510,7 @@ func (h *Handler) wait(c *call) error {
 		if err != nil {
 			return replica.ErrFormat
 		}
-		if err := h.allow(id); err != nil {
+		if err := h.allow(c, id); err != nil {
 			return err
 		}
 		if _, err := side.Hello(c.r.Context(), id, replica.Peer{}); err != nil {

@@ -15,10 +15,11 @@ const Path = "/replica/"
 
 // The paths below it.
 const (
-	pathCall = "call/" // POST: a request, answered
-	pathGet  = "get/"  // POST: a request, answered by a stream
-	pathPut  = "put/"  // POST: a stream; the request in the query, base64url
-	pathWait = "wait"  // POST: answered when one of some databases has changed
+	pathCall  = "call/" // POST: a request, answered
+	pathGet   = "get/"  // POST: a request, answered by a stream
+	pathPut   = "put/"  // POST: a stream; the request in the query, base64url
+	pathAdmit = "admit" // POST: a server of another place asks to be one of the domain
+	pathWait  = "wait"  // POST: answered when one of some databases has changed
 )
 
 // Headers and types.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/directory"
 	"doublet/note"
 	"doublet/replica"
 	"doublet/store"
@@ -44,6 +45,10 @@ type Job struct {
 	Databases []string
 	Direction Direction
 	Select    replica.Selection
+	// Domain says that the other is a server of this domain: the directory goes with the others.
+	Domain bool
+	// UntilFailure ends Watch with the first failure: another server may do.
+	UntilFailure bool
 	// Compare compares everything from the beginning.
 	Compare bool
 	// Progress, where it is set, is told how far a database has come.
@@ -125,7 +130,7 @@ func (j *Job) one(ctx context.Context, a *Account, d Database) (o Outcome) {
 		return o
 	}
 	there, here := j.Client.Side(), j.Service.As(note.System)
-	opts := replica.SendOptions{Select: j.Select, Compare: j.Compare, From: j.Client.Host(), To: "here"}
+	opts := replica.SendOptions{Apart: true, Select: j.Select, Compare: j.Compare, From: j.Client.Host(), To: "here"}
 	if j.Progress != nil {
 		opts.Progress = func(p replica.Progress) { j.Progress(d.Title, p) }
 	}
@@ -146,7 +151,7 @@ func (j *Job) one(ctx context.Context, a *Account, d Database) (o Outcome) {
 // make makes the copy here where there is none.
 func (j *Job) make(id note.DatabaseID, a *Account, d Database) (bool, error) {
 	if info, err := j.Store.Info(id); err == nil {
-		if !Published(&info) {
+		if !Published(&info) && !(j.Domain && id == directory.ID) {
 			return false, fmt.Errorf("%w: %s", replica.ErrLocalOnly, info.Title)
 		}
 		return false, nil
@@ -163,7 +168,7 @@ func (j *Job) make(id note.DatabaseID, a *Account, d Database) (bool, error) {
 	if c.ACL, err = access(a, d, c.Owner); err != nil {
 		return false, fmt.Errorf("replica: %s: %w", a.Server, err)
 	}
-	if !PublishedKind(d.Kind) {
+	if !PublishedKind(d.Kind) && !(j.Domain && id == directory.ID) {
 		return false, fmt.Errorf("%w: a database of kind %.40q", replica.ErrLocalOnly, d.Kind)
 	}
 	_, err = j.Store.CreateDatabase(note.System, c)
@@ -209,6 +214,9 @@ func (j *Job) Watch(ctx context.Context, told func([]Outcome, error)) error {
 		if errors.Is(err, ErrSignIn) {
 			return err
 		}
+		if failed && j.UntilFailure {
+			return errors.Join(append([]error{err}, errorsOf(out)...)...)
+		}
 		if failed {
 			select {
 			case <-j.Client.env.Clock.After(pause):
@@ -221,6 +229,13 @@ func (j *Job) Watch(ctx context.Context, told func([]Outcome, error)) error {
 		j.rest(ctx, out)
 	}
 	return ctx.Err()
+}
+
+func errorsOf(list []Outcome) (out []error) {
+	for _, o := range list {
+		out = append(out, o.Err)
+	}
+	return out
 }
 
 // The pauses after a failure, and how long changes gather before they are replicated.

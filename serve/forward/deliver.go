@@ -15,8 +15,11 @@ import (
 	"doublet/note"
 )
 
-// verbDeliver is that of the streams that carry a message to a mail file.
-const verbDeliver = "deliver"
+// verbDeliver is that of the streams that carry a message to a mail file, verbRecall that of requests to take one back, by its queue id.
+const (
+	verbDeliver = "deliver"
+	verbRecall  = "outbox.recall"
+)
 
 // bringWithin is how long one mate may take before the next is asked: one that has just died may hold us up.
 const bringWithin = 15 * time.Second
@@ -64,6 +67,49 @@ func (d *Deliveries) Deliver(ctx context.Context, h *mail.Handed, raw []byte) er
 	return err
 }
 
+// Recall implements mail.Mates.
+func (d *Deliveries) Recall(ctx context.Context, id note.UNID) mail.Recalled {
+	node, mates := d.joined()
+	if node == nil {
+		return mail.RecalledNone
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	best := mail.RecalledNone
+	for _, mate := range node.Holders(cluster.ID) {
+		answer, err := mates.Request(ctx, mate, verbRecall, id[:])
+		if err != nil || len(answer) != 1 {
+			continue
+		}
+		switch got := mail.Recalled(answer[0]); got {
+		case mail.RecalledBack, mail.RecalledGone:
+			return got
+		case mail.RecalledElsewhere:
+			best = got
+		}
+	}
+	return best
+}
+
+// recalled takes a message back for a mate.
+func (s *Service) recalled(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+	var id note.UNID
+	if len(body) != len(id) {
+		return nil, bus.Refuse(codeMalformed, "this is no id of a message")
+	}
+	s.mu.Lock()
+	recall := s.recall
+	s.mu.Unlock()
+	if recall == nil {
+		return nil, bus.Refuse(codeNotHome, "the server is starting")
+	}
+	got, err := recall(ctx, note.UNID(body))
+	if err != nil {
+		return nil, err
+	}
+	return []byte{byte(got)}, nil
+}
+
 // bring has one mate deliver.
 func bring(ctx context.Context, mates bus.Bus, mate note.UNID, header, raw []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, bringWithin)
@@ -97,11 +143,12 @@ func refused(err error) *bus.RemoteError {
 	return nil
 }
 
-// Take lets the service deliver what mates bring. It is called before the server is one of a cluster.
-func (d *Deliveries) Take(to func(ctx context.Context, h *mail.Handed, raw []byte) error) {
+// Take lets the service deliver what mates bring, and take back what they ask for. It is called before the server is one of a
+// cluster.
+func (d *Deliveries) Take(to func(ctx context.Context, h *mail.Handed, raw []byte) error, back func(ctx context.Context, id note.UNID) (mail.Recalled, error)) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
-	d.s.deliver = to
+	d.s.deliver, d.s.recall = to, back
 }
 
 // delivered takes a message that a mate brings.

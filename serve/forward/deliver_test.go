@@ -26,14 +26,38 @@ func TestDeliver(t *testing.T) {
 	if err := front.Deliveries().Deliver(ctx, h, raw); err == nil {
 		t.Error("a server that does not deliver yet has taken a message")
 	}
-	var answer error
+	if got := front.Deliveries().Recall(ctx, h.ID); got != mail.RecalledNone {
+		t.Errorf("a mate that is starting says %d", got)
+	}
+	var answer, sick error
+	var said mail.Recalled
 	var got *mail.Handed
 	home.Deliveries().Take(func(_ context.Context, h *mail.Handed, b []byte) error {
 		if got = h; !bytes.Equal(b, raw) {
 			t.Errorf("%d bytes came", len(b))
 		}
 		return answer
+	}, func(_ context.Context, id note.UNID) (mail.Recalled, error) {
+		if id != h.ID {
+			return mail.RecalledNone, nil
+		}
+		return said, sick
 	})
+	for said = range mail.RecalledElsewhere + 1 {
+		if got := front.Deliveries().Recall(ctx, h.ID); got != said {
+			t.Errorf("the mate said %d, %d came", said, got)
+		}
+	}
+	if got := front.Deliveries().Recall(ctx, note.UNID{7}); got != mail.RecalledNone {
+		t.Errorf("of what nobody knows %d", got)
+	}
+	sick = errors.New("cannot")
+	if got := front.Deliveries().Recall(ctx, h.ID); got != mail.RecalledNone {
+		t.Errorf("of a mate in trouble %d", got)
+	}
+	if _, err := home.recalled(ctx, note.UNID{1}, []byte("no id")); err == nil {
+		t.Error("no id was taken for one")
+	}
 	if err := front.Deliveries().Deliver(ctx, h, raw); err != nil || got == nil || *got != *h {
 		t.Errorf("%v, %+v came", err, got)
 	}

@@ -15,9 +15,11 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"doublet/bus"
 	"doublet/cluster"
+	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
 	"doublet/note"
@@ -52,10 +54,13 @@ type Service struct {
 	known func(ctx context.Context, person note.UNID) (signin.Account, error)
 	conns *listen.Server
 	doors map[string]*listen.Door
-	// stop ends the requests that mates have forwarded.
-	stop func() error
+	// stops end the requests that mates have forwarded, at each web door.
+	stops []func() error
 	// deliver takes what mates bring to mail files here.
 	deliver func(ctx context.Context, h *mail.Handed, raw []byte) error
+	recall  func(ctx context.Context, id note.UNID) (mail.Recalled, error)
+	// sessions are those of browsers, nil before they are open.
+	sessions *session.Service
 
 	out, in, failed *stat.Counter
 	now             *stat.Gauge
@@ -79,6 +84,9 @@ func (s *Service) Join(n Node, b bus.Bus) {
 	s.mu.Unlock()
 	b.HandleStream(verb, s.take)
 	b.HandleStream(verbDeliver, s.delivered)
+	b.Handle(verbFind, s.answerFind)
+	b.Handle(verbRecall, s.recalled)
+	b.Handle(verbCode, s.answerCode)
 }
 
 // Serve lets the service take sessions, at the doors that Door names. conns counts and bounds them, like those of
@@ -107,8 +115,9 @@ type hello struct {
 	Door   string         `json:"door"`
 	Person string         `json:"person"`
 	Client netip.AddrPort `json:"client"`
-	// Credential and TLS are those of a request at the web door.
+	// Credential, CSRF and TLS are those of a request at a web door.
 	Credential string `json:"credential,omitempty"`
+	CSRF       string `json:"csrf,omitempty"`
 	TLS        bool   `json:"tls,omitempty"`
 }
 
@@ -137,7 +146,7 @@ func (x *Session) End() {
 }
 
 // Open finds the home of a person's mail file, and opens a session there if that is another server.
-// ErrNoHome: there is none for the moment. A connection that a mate has forwarded is not forwarded again.
+// ErrNoHome: there is none, and none has come while it waited. A connection that a mate has forwarded is not forwarded again.
 func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session, error) {
 	if s == nil || a.Database == 0 {
 		return &Session{}, nil
@@ -151,10 +160,23 @@ func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session
 	if _, ok := AccountOf(c); ok {
 		return &Session{}, nil // take holds it
 	}
-	p, err := node.Open(c.Context(), a.Database)
+	var x *Session
+	err := s.patiently(c.Context(), func() (err error) {
+		x, err = s.open(c, door, a, node, mates)
+		return err
+	})
 	if err != nil {
 		s.failed.Inc()
 		return nil, fmt.Errorf("%w: %w", ErrNoHome, err)
+	}
+	return x, nil
+}
+
+// open is one attempt.
+func (s *Service) open(c *listen.Conn, door string, a *signin.Account, node Node, mates bus.Bus) (*Session, error) {
+	p, err := node.Open(c.Context(), a.Database)
+	if err != nil {
+		return nil, err
 	}
 	if p.Self {
 		return &Session{release: node.Use(a.Database)}, nil
@@ -175,11 +197,35 @@ func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session
 		}
 	}
 	if err != nil {
-		s.failed.Inc()
-		return nil, fmt.Errorf("%w: %s: %w", ErrNoHome, p.Name, err)
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	s.out.Inc()
 	return &Session{stream: stream, s: s}, nil
+}
+
+// patience is for how long a session or a request waits for a home: one that is moved has another within moments, one that
+// died after its mates have heard nothing for 2 s. Mail programs take a refusal for a wrong password.
+const (
+	patience      = 4 * time.Second
+	patienceEvery = 100 * time.Millisecond
+)
+
+// patiently tries until there is a home.
+func (s *Service) patiently(ctx context.Context, try func() error) error {
+	until := s.env.Clock.Now().Add(patience)
+	for {
+		err := try()
+		moving := errors.Is(err, cluster.ErrNoHome) || bus.Code(err) == codeNotHome
+		dying := errors.Is(err, bus.ErrNoServer) || errors.Is(err, bus.ErrNoAnswer)
+		if !moving && !dying || !s.env.Clock.Now().Before(until) {
+			return err
+		}
+		select {
+		case <-s.env.Clock.After(patienceEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Carry carries bytes between the client and the home until one of them ends, or this server stops. What the

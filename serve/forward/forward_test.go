@@ -26,7 +26,24 @@ type wire struct {
 	t    *testing.T
 	mate *wire
 	take map[string]bus.StreamHandler
+	verb map[string]bus.Handler
 	live []net.Conn
+}
+
+func (w *wire) Handle(verb string, fn bus.Handler) {
+	if w.verb == nil {
+		w.verb = map[string]bus.Handler{}
+	}
+	w.verb[verb] = fn
+}
+
+func (w *wire) Request(ctx context.Context, _ bus.ServerID, verb string, body []byte) ([]byte, error) {
+	answer, err := w.mate.verb[verb](ctx, note.UNID{1}, body)
+	if err != nil {
+		code, text := bus.Refusal(err)
+		return nil, &bus.RemoteError{Code: code, Text: text}
+	}
+	return answer, nil
 }
 
 func (w *wire) HandleStream(verb string, fn bus.StreamHandler) {
@@ -260,6 +277,7 @@ func TestRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			front, home := servers(t)
 			if name != "no door" {
 				home.Door("imap", door(home, anna, new(error)))
@@ -273,6 +291,33 @@ func TestRefused(t *testing.T) {
 			if n := home.place.uses.Load(); n != 0 {
 				t.Errorf("held by %d", n)
 			}
+		})
+	}
+}
+
+// TestHomeMoves: who signs in while the home moves, or is being found, waits for it.
+func TestHomeMoves(t *testing.T) {
+	t.Parallel()
+	for name, back := range map[string]func(front, home *server) func(){
+		"found": func(front, _ *server) func() {
+			front.place.none.Store(true)
+			return func() { front.place.none.Store(false) }
+		},
+		"moved": func(_, home *server) func() {
+			home.place.self.Store(false)
+			return func() { home.place.self.Store(true) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			front, home := servers(t)
+			home.Door("imap", door(home, anna, new(error)))
+			there := back(front, home)
+			c, in, _ := client(t, front, anna)
+			_, _ = io.WriteString(c, "login\r\nhello\r\n")
+			time.AfterFunc(3*patienceEvery, there)
+			expect(t, in, "OK login")
+			expect(t, in, "Anna 127.0.0.1 hello")
 		})
 	}
 }

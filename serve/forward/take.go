@@ -29,9 +29,9 @@ type carried struct {
 	bus.Stream
 	account signin.Account
 	client  netip.AddrPort
-	// credential and tls are those of a request at the web door.
-	credential string
-	tls        bool
+	// credential, csrf and tls are those of a request at a web door.
+	credential, csrf string
+	tls              bool
 }
 
 // AccountOf is who was signed in by the server that has forwarded the connection; false: nobody has.
@@ -89,7 +89,7 @@ func (s *Service) take(ctx context.Context, _ bus.ServerID, header []byte, strea
 		return err
 	}
 	s.in.Inc()
-	if err := conns.ServeConn(&carried{Stream: stream, account: account, client: h.Client, credential: h.Credential, tls: h.TLS}, door); err != nil {
+	if err := conns.ServeConn(&carried{Stream: stream, account: account, client: h.Client, credential: h.Credential, csrf: h.CSRF, tls: h.TLS}, door); err != nil {
 		return bus.Refuse(codeFull, err.Error())
 	}
 	return nil

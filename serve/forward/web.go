@@ -21,8 +21,11 @@ import (
 	"doublet/serve/signin"
 )
 
-// DoorWeb is the door of forwarded requests.
-const DoorWeb = "web"
+// The doors of forwarded requests: JMAP's, and that of the lite mode.
+const (
+	DoorWeb  = "web"
+	DoorLite = "lite"
+)
 
 // How long a forwarded request may take: one that waits for pushes ends sooner and is begun again, since only the server
 // that it came to knows whether its session still goes on.
@@ -36,6 +39,8 @@ type Caller struct {
 	Account signin.Account
 	// Credential names what proves it.
 	Credential string
+	// CSRF is what forms of the browser's session must show; empty for programs.
+	CSRF string
 }
 
 type callerKey struct{}
@@ -49,13 +54,14 @@ func CallerOf(r *http.Request) (Caller, bool) {
 // Forwarded begins the credential of a request that a mate has forwarded.
 const Forwarded = "mate:"
 
-// Web serves requests that next answers where the mail file is here, and hands the others on to its home. who says who a
-// request is from; where it is nobody it has answered. Next asks CallerOf.
-func (s *Service) Web(who func(http.ResponseWriter, *http.Request) (Caller, bool), next http.Handler) http.Handler {
+// Web serves the requests of a web door that next answers where the mail file is here, and hands the others on to the same door
+// of its home. who says who a request is from; false: it is from nobody, and answered. The zero Caller is served here. Next asks
+// CallerOf.
+func (s *Service) Web(door string, who func(http.ResponseWriter, *http.Request) (Caller, bool), next http.Handler) http.Handler {
 	serve := func(w http.ResponseWriter, r *http.Request, c Caller) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	}
-	s.serveForwarded(serve)
+	s.serveForwarded(door, serve)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := who(w, r)
 		if !ok {
@@ -68,7 +74,11 @@ func (s *Service) Web(who func(http.ResponseWriter, *http.Request) (Caller, bool
 			serve(w, r, c)
 			return
 		}
-		p, err := node.Open(r.Context(), c.Account.Database)
+		var p cluster.Place
+		err := s.patiently(r.Context(), func() (err error) {
+			p, err = node.Open(r.Context(), c.Account.Database)
+			return err
+		})
 		switch {
 		case err != nil:
 			s.unavailable(w, r, err)
@@ -76,7 +86,7 @@ func (s *Service) Web(who func(http.ResponseWriter, *http.Request) (Caller, bool
 			defer node.Use(c.Account.Database)()
 			serve(w, r, c)
 		default:
-			s.handOn(w, r, mates, &p, &c)
+			s.handOn(w, r, mates, &p, &c, door)
 		}
 	})
 }
@@ -90,8 +100,8 @@ func (s *Service) unavailable(w http.ResponseWriter, r *http.Request, err error)
 }
 
 // handOn carries a request to the home, and its answer back.
-func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, p *cluster.Place, c *Caller) {
-	h := hello{Door: DoorWeb, Person: c.Account.Who.Person.String(), Credential: c.Credential, TLS: r.TLS != nil}
+func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, p *cluster.Place, c *Caller, door string) {
+	h := hello{Door: door, Person: c.Account.Who.Person.String(), Credential: c.Credential, CSRF: c.CSRF, TLS: r.TLS != nil}
 	if at, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil {
 		h.Client = at.AddrPort()
 	}
@@ -150,8 +160,8 @@ func (*requested) LocalAddr() net.Addr { return &net.UnixAddr{Net: "bus", Name: 
 // RemoteAddr implements net.Conn.
 func (r *requested) RemoteAddr() net.Addr { return r.LocalAddr() }
 
-// serveForwarded serves requests that mates forward.
-func (s *Service) serveForwarded(serve func(http.ResponseWriter, *http.Request, Caller)) {
+// serveForwarded serves requests that mates forward to a door.
+func (s *Service) serveForwarded(door string, serve func(http.ResponseWriter, *http.Request, Caller)) {
 	if s == nil {
 		return
 	}
@@ -168,14 +178,14 @@ func (s *Service) serveForwarded(serve func(http.ResponseWriter, *http.Request, 
 			if c.carried.tls {
 				r.TLS = &tls.ConnectionState{HandshakeComplete: true}
 			}
-			serve(w, r, Caller{c.carried.account, Forwarded + c.carried.credential})
+			serve(w, r, Caller{c.carried.account, Forwarded + c.carried.credential, c.carried.csrf})
 		}),
 	}
 	s.env.Go("forwarded requests", func() { _ = srv.Serve(l) })
 	s.mu.Lock()
-	s.stop = srv.Close
+	s.stops = append(s.stops, srv.Close)
 	s.mu.Unlock()
-	s.Door(DoorWeb, func(c *listen.Conn) {
+	s.Door(door, func(c *listen.Conn) {
 		x, ok := c.Conn.(*carried)
 		if !ok {
 			return
@@ -197,12 +207,13 @@ func (s *Service) serveForwarded(serve func(http.ResponseWriter, *http.Request, 
 // Close ends the requests that mates have forwarded.
 func (s *Service) Close() error {
 	s.mu.Lock()
-	stop := s.stop
+	stops := s.stops
 	s.mu.Unlock()
-	if stop == nil {
-		return nil
+	var errs []error
+	for _, stop := range stops {
+		errs = append(errs, stop())
 	}
-	return stop()
+	return errors.Join(errs...)
 }
 
 // forwarded is the home's end of a forwarded request.

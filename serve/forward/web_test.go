@@ -24,7 +24,7 @@ func TestWeb(t *testing.T) {
 			}
 			switch r.URL.Path {
 			case "/jmap/who":
-				fmt.Fprint(w, name, " ", c.Credential, " ", r.Host, " ", r.TLS != nil, " ", r.Header.Get("Cookie"), r.Header.Get("Authorization"), " ", strings.HasPrefix(r.RemoteAddr, "127.0.0.1:"))
+				fmt.Fprint(w, name, " ", c.Credential, " ", c.CSRF, " ", r.Host, " ", r.TLS != nil, " ", r.Header.Get("Cookie"), r.Header.Get("Authorization"), " ", strings.HasPrefix(r.RemoteAddr, "127.0.0.1:"))
 			case "/jmap/echo":
 				b, err := io.ReadAll(r.Body)
 				if err != nil {
@@ -63,14 +63,14 @@ func TestWeb(t *testing.T) {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return Caller{}, false
 		}
-		return Caller{anna, "session:1"}, true
+		return Caller{anna, "session:1", "token"}, true
 	}
 	for _, s := range []*server{front, home} {
 		t.Cleanup(func() { _ = s.Close() })
 	}
-	web := httptest.NewTLSServer(front.Web(who, handler("front")))
+	web := httptest.NewTLSServer(front.Web(DoorWeb, who, handler("front")))
 	defer web.Close()
-	home.Web(who, handler("home"))
+	home.Web(DoorWeb, who, handler("home"))
 	ask := func(path string, body io.Reader, cookie string) *http.Response {
 		t.Helper()
 		method := http.MethodGet
@@ -100,7 +100,7 @@ func TestWeb(t *testing.T) {
 		_ = a.Body.Close()
 		return string(b)
 	}
-	if got := text(ask("/jmap/who", nil, "a=b")); got != "home mate:session:1 mail.example.com true  true" {
+	if got := text(ask("/jmap/who", nil, "a=b")); got != "home mate:session:1 token mail.example.com true  true" {
 		t.Errorf("the home was asked: %q", got)
 	}
 	if a := ask("/jmap/who", nil, ""); a.StatusCode != http.StatusUnauthorized {
@@ -143,7 +143,7 @@ func TestWeb(t *testing.T) {
 		t.Errorf("a home that is none: %s", a.Status)
 	}
 	front.place.self.Store(true)
-	if got := text(ask("/jmap/who", nil, "a=b")); !strings.HasPrefix(got, "front session:1 ") {
+	if got := text(ask("/jmap/who", nil, "a=b")); !strings.HasPrefix(got, "front session:1 token ") {
 		t.Errorf("here: %q", got)
 	}
 	for deadline := time.Now().Add(5 * time.Second); front.place.uses.Load()+home.place.uses.Load() != 0; time.Sleep(time.Millisecond) {

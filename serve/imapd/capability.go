@@ -10,7 +10,8 @@ import (
 //
 // Implements: RFC 7888 LITERAL+
 // Implements: RFC 5530 IMAP response codes
-const capabilities = " IMAP4rev2 IMAP4rev1 LITERAL+ SASL-IR ID ENABLE"
+// Implements: RFC 2221 §3 LOGIN-REFERRALS
+const capabilities = " IMAP4rev2 IMAP4rev1 LITERAL+ SASL-IR ID ENABLE LOGIN-REFERRALS"
 
 // mailCapabilities matter once somebody has signed in.
 const mailCapabilities = " IDLE NAMESPACE UIDPLUS MOVE CONDSTORE QRESYNC ESEARCH SEARCHRES CHILDREN LIST-EXTENDED LIST-STATUS" +

@@ -101,6 +101,8 @@ func (p *people) SetQuota(_ context.Context, who note.Who, db note.DatabaseID, l
 func (p *people) Failed(context.Context, string, string) {}
 func (p *people) Version() uint64                        { return p.version.Load() }
 
+func (p *people) Moved(context.Context, note.UNID) error { return nil }
+
 func (p *people) MailFileOf(_ context.Context, one *directory.Person) (note.DatabaseID, error) {
 	return one.MailDatabase, nil
 }

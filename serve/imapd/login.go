@@ -2,7 +2,10 @@ package imapd
 
 import (
 	"errors"
+	"net/url"
+	"strings"
 
+	"doublet/directory"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
@@ -34,7 +37,10 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 	if err == nil {
 		s.home, err = s.srv.cfg.Forward.Open(s.c, "imap", &account)
 	}
+	var elsewhere *directory.ElsewhereError
 	switch {
+	case errors.As(err, &elsewhere):
+		s.refer(cmd, elsewhere)
 	case err == nil:
 		s.enter(account)
 		b := append(append(s.out.B, cmd.Tag...), " OK [CAPABILITY"...)
@@ -66,6 +72,26 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 		s.srv.env.Log.Error("imapd: sign-in failed", "err", err)
 		s.no(cmd, "UNAVAILABLE", "Sign-in is not possible now, try again later")
 	}
+}
+
+// refer says where the mail of who has signed in is.
+//
+// Implements: RFC 2221 §4.1 A referral in answer to a sign-in
+func (s *session) refer(cmd *imap.Command, e *directory.ElsewhereError) {
+	at, scheme := e.Door("imap"), "imap"
+	if at == "" {
+		at, scheme = e.Door("imaps"), "imaps"
+	}
+	code := ""
+	if at != "" {
+		for _, port := range []string{"imap:143", "imaps:993"} {
+			if name, usual, _ := strings.Cut(port, ":"); name == scheme {
+				at = strings.TrimSuffix(at, ":"+usual)
+			}
+		}
+		code = "REFERRAL " + (&url.URL{Scheme: scheme, User: url.User(e.User), Host: at, Path: "/"}).String()
+	}
+	s.no(cmd, code, "Your mail is on "+e.Server())
 }
 
 // enter begins a session of somebody who is known.

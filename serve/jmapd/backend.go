@@ -11,6 +11,7 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/signin"
+	"doublet/wire/jmap"
 )
 
 // NewBackend is the Backend of a server: accounts by its sign-in, names and addresses by its directory, mail by its
@@ -29,6 +30,9 @@ type backend struct {
 
 // Mail implements Backend.
 func (b *backend) Mail() *mailbox.Service { return b.files }
+
+// Directory implements Backend.
+func (b *backend) Directory() *directory.Directory { return b.dir }
 
 // MaxRecipients implements Backend.
 func (b *backend) MaxRecipients() int { return b.recipients }
@@ -85,13 +89,17 @@ func (b *backend) Submit(ctx context.Context, a *signin.Account, s *Submission) 
 
 // Recall implements Backend.
 func (b *backend) Recall(ctx context.Context, id note.UNID) (bool, error) {
-	return b.mail.Recall(ctx, id)
+	back, err := b.mail.Recall(ctx, id)
+	if errors.Is(err, mail.ErrHomeElsewhere) {
+		return false, &jmap.Error{Type: "serverUnavailable", Description: "Who sends the message is not reached now. Try again in a moment."}
+	}
+	return back, err
 }
 
 // Progress implements Backend.
 func (b *backend) Progress(ctx context.Context, id note.UNID, recipients []string) ([]Progress, error) {
 	out := make([]Progress, len(recipients))
-	if b.mail.Deferred(id) {
+	if b.mail.Deferred(ctx, id) {
 		for i := range out {
 			out[i].Delivered = DeliveryQueued
 		}

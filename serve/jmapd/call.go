@@ -93,7 +93,7 @@ func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (out []byt
 		return nil, &jmap.Problem{Type: jmap.ProblemNotRequest, Status: 400, Detail: err.Error()}
 	}
 	for _, u := range r.Using {
-		if !slices.Contains(capabilities, u) {
+		if !s.has(u) {
 			return nil, &jmap.Problem{Type: jmap.ProblemUnknownCapability, Status: 400, Detail: fmt.Sprintf("There is no capability %.200q here.", u)}
 		}
 	}

@@ -1,6 +1,6 @@
 // Package jmapd is the door through which JMAP clients read, keep and send mail: JMAP Core (RFC 8620), Mail,
-// Submission and vacation responses (RFC 8621), quotas (RFC 9425), blobs (RFC 9404) and read receipts
-// (RFC 9007). It keeps the protocol, its order and its limits; what a mail file is, mailbox knows, what is
+// Submission and vacation responses (RFC 8621), quotas (RFC 9425), blobs (RFC 9404), read receipts (RFC 9007)
+// and look-ups in the directory (RFC 9670). It keeps the protocol, its order and its limits; what a mail file is, mailbox knows, what is
 // sent, mail; who a request is from, an Authenticate that it is handed.
 //
 // What a client asks for is rendered by appending to one buffer from what stands in the store: rows and
@@ -97,6 +97,8 @@ func setDefault[N int | int64 | time.Duration](v *N, def N) {
 // Backend is what jmapd needs of the server.
 type Backend interface {
 	Mail() *mailbox.Service
+	// Directory is where people look up whom they write to.
+	Directory() *directory.Directory
 	// Refresh brings an account up to date with the directory; signin.ErrDisabled: it may do nothing more.
 	Refresh(ctx context.Context, a *signin.Account) error
 	// Name is the name by which people know a person or group.

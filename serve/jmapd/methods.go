@@ -45,6 +45,11 @@ var methods = map[string]method{
 	"Quota/query":        {jmap.Quota, quotaQuery},
 	"Quota/queryChanges": {jmap.Quota, quotaQueryChanges},
 
+	"Principal/get":          {jmap.Principals, principalGet},
+	"Principal/changes":      {jmap.Principals, principalChanges},
+	"Principal/query":        {jmap.Principals, principalQuery},
+	"Principal/queryChanges": {jmap.Principals, principalChanges},
+
 	"MDN/send":  {jmap.MDN, mdnSend},
 	"MDN/parse": {jmap.MDN, mdnParse},
 }

@@ -11,7 +11,12 @@ import (
 )
 
 // capabilities are those that a request may be using.
-var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob, jmap.MDN, jmap.WebSocket, jmap.WebPushVAPID}
+var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob, jmap.MDN, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
+
+// has says whether a request may be using a capability here: Principals not where people may not look each other up.
+func (s *Server) has(capability string) bool {
+	return slices.Contains(capabilities, capability) && (capability != jmap.Principals || !s.backend.Directory().Private())
+}
 
 // ofPush are those of them that pushes announce, see OpenPush; accounts do not have them.
 var ofPush = []string{jmap.WebSocket, jmap.WebPushVAPID}
@@ -66,7 +71,7 @@ func (s *Server) appendSession(dst []byte, ctx context.Context, c *Caller, base 
 	o.Name("accounts")
 	in := jmap.NewWriter(o.B)
 	for _, a := range accounts {
-		if err := s.appendAccount(&in, ctx, a); err != nil {
+		if err := s.appendAccount(&in, ctx, c, a); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +80,7 @@ func (s *Server) appendSession(dst []byte, ctx context.Context, c *Caller, base 
 	in = jmap.NewWriter(o.B)
 	if c.Database != 0 {
 		for _, u := range capabilities {
-			if !slices.Contains(ofPush, u) {
+			if s.has(u) && !slices.Contains(ofPush, u) {
 				in.Text(u, accountID(c.Database))
 			}
 		}
@@ -113,7 +118,7 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 	in.Strings("collationAlgorithms", "i;unicode-casemap")
 	o.B = in.End()
 	for _, u := range capabilities {
-		if u != jmap.Core && !slices.Contains(ofPush, u) {
+		if u != jmap.Core && s.has(u) && !slices.Contains(ofPush, u) {
 			o.Raw(u, "{}")
 		}
 	}
@@ -124,7 +129,7 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 }
 
 // appendAccount prints an account; one of somebody else in which there is nothing to see is left out.
-func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, a *Account) error {
+func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a *Account) error {
 	folders, err := mailbox.Visible(a.File.Folders(ctx))
 	if err != nil {
 		return err
@@ -166,6 +171,9 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, a *Account) 
 		caps.B = sub.End()
 		caps.Raw(jmap.VacationResponse, "{}")
 		caps.Raw(jmap.MDN, "{}")
+		if s.has(jmap.Principals) {
+			caps.Object(jmap.Principals, func(o *jmap.Writer) { o.Text("currentUserPrincipalId", principalID(c.Who.Person)) })
+		}
 	}
 	in.B = caps.End()
 	o.B = in.End()

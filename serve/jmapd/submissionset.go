@@ -429,10 +429,14 @@ func (x *submitting) send(m *submission, sub *Submission, raw []byte) error {
 	return err
 }
 
-// mayFrom says whether the caller may write in the name of those whom From names.
+// mayFrom says whether the caller may write in the name of those whom From names; of a message that they send on as it is,
+// those whom Resent-From names (RFC 5322 section 3.6.6). Earlier ones of it, below, are checked as it is submitted.
 func (x *submitting) mayFrom(raw []byte) error {
 	c := x.c
-	from, ok := mime.Get(raw, "From")
+	from, ok := mime.Get(raw, "Resent-From")
+	if !ok {
+		from, ok = mime.Get(raw, "From")
+	}
 	list := mime.ParseAddressList([]byte(from))
 	if !ok || len(list) == 0 {
 		return &jmap.Error{Type: "invalidEmail", Description: "The message has no From.", Properties: []string{"from"}}

@@ -44,6 +44,7 @@ type settings struct {
 	quota      uint64
 	recipients int
 	rolls      int64
+	private    bool
 }
 
 func open(t testing.TB, o settings) *world {
@@ -60,7 +61,7 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()),
 	})
 	w.ok(err)
-	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10), directory.Options{Domain: "example.com"})
+	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10), directory.Options{Domain: "example.com", Private: o.private})
 	w.ok(err)
 	if o.message == 0 {
 		o.message = 1 << 20

@@ -457,7 +457,7 @@ func (v *visit) composed() error {
 		if err != nil {
 			return err
 		}
-		p.To = strings.TrimLeft(strings.TrimRight(p.To, ", ")+", "+clip(add, 700), ", ")
+		p.To = withAddress(p.To, add)
 		p.Find = ""
 		v.s.show(v.w, http.StatusOK, "compose.html", p)
 		return nil
@@ -540,69 +540,4 @@ func (v *visit) dropDraft(ctx context.Context, own *box, u note.UNID) error {
 		err = r.Errs[0]
 	}
 	return err
-}
-
-// find looks for people: in the directory by the beginning of their names, and among whom the person has to do with.
-func (v *visit) find(words string) ([]person, error) {
-	if words == "" {
-		return nil, nil
-	}
-	var out []person
-	seen := map[string]bool{}
-	add := func(name, address string) {
-		if key := strings.ToLower(address); address != "" && !seen[key] && len(out) < 20 {
-			seen[key] = true
-			a := mime.Address{Name: name}
-			a.Mailbox, a.Host, _ = strings.Cut(address, "@")
-			out = append(out, person{clip(name, 80), formatAddress(&a), ""})
-		}
-	}
-	list, _, err := v.s.dir.ListPersons(v.ctx, words, 20, "")
-	if err != nil {
-		return nil, err
-	}
-	for i := range list {
-		if a := list[i].Addresses(); len(a) > 0 {
-			add(list[i].Name(), a[0])
-		}
-	}
-	return out, v.recent(words, add)
-}
-
-// recent gives those who wrote, or were written to, lately, and whose name or address has the words.
-func (v *visit) recent(words string, add func(name, address string)) error {
-	own, err := v.own()
-	if err != nil {
-		return err
-	}
-	test := func(t mailbox.Test) mailbox.Filter {
-		return mailbox.Filter{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: t, Text: words}}
-	}
-	found, err := own.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterOr, Of: []mailbox.Filter{test(mailbox.TestFrom), test(mailbox.TestTo)}}, Limit: 30})
-	if err != nil {
-		return err
-	}
-	fold := strings.ToLower(words)
-	return own.Read(v.ctx, func(d *mailbox.Reading) error {
-		for _, h := range found.Hits {
-			m, err := d.Email(h.ID)
-			if errors.Is(err, mailbox.ErrNoMessage) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			e, err := envelopeOf(m)
-			if err != nil {
-				return err
-			}
-			for _, a := range slices.Concat(e.From, e.To) {
-				email := a.Mailbox + "@" + a.Host
-				if !a.Group && a.Host != "" && strings.Contains(strings.ToLower(mailName(&a)+" "+email), fold) {
-					add(mailName(&a), email)
-				}
-			}
-		}
-		return nil
-	})
 }

@@ -260,6 +260,12 @@ func TestFind(t *testing.T) {
 	b.want(200, "Carol Example", "Carla Far", "kept")
 	b.send("upload", map[string]string{}, "do", "add:Carol Example <carol@example.com>")
 	b.want(200, `value="bob@example.com, Carol Example &lt;carol@example.com&gt;"`, "kept")
+	_, err := w.dir.AddGroup(bg, note.System, directory.GroupFields{Name: "The Choir", InternetAddress: "choir@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.send("upload", map[string]string{}, "find", "choi", "do", "find") // by its second word
+	b.want(200, "choir@example.com")
 	b.send("upload", map[string]string{}, "find", "zzz", "do", "find")
 	b.want(200, "Nobody found")
 	b.get(pathCompose + "?mailto=" + url.QueryEscape("mailto:a@b.example?subject=S%20x&body=one%0D%0Atwo&cc=c@d.example&attach=/etc/passwd"))

@@ -173,11 +173,7 @@ func (v *visit) references() ([]compose.Field, error) {
 	if err != nil {
 		return nil, err
 	}
-	span, ok := l.index.Section(nil)
-	if !ok {
-		return nil, nil
-	}
-	head, err := l.body.AppendRange(nil, int64(span.HeaderStart), int64(min(span.BodyStart-span.HeaderStart, 1<<20)))
+	head, err := l.head()
 	if err != nil {
 		return nil, err
 	}
@@ -411,16 +407,7 @@ func (v *visit) holdDraft(own *box, draft note.UNID) error {
 
 // sent files a message that was sent, or tells why it was not.
 func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) error {
-	var refused []string
-	var why error
-	for i := range to {
-		if to[i].Refused != nil {
-			refused, why = append(refused, to[i].To.String()), to[i].Refused
-		}
-	}
-	if err == nil && len(refused) == len(to) {
-		err = why
-	}
+	refused, why, err := refusals(to, err)
 	var reply *smtp.Reply
 	if errors.As(err, &reply) {
 		p, err := v.wrong(&problem{"refusedByServer", []any{clip(reply.Error(), 300)}})
@@ -444,6 +431,19 @@ func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) 
 		return nil
 	}
 	return v.leave(Path, "said", "messageSent")
+}
+
+// refusals are the recipients who were refused, and why the last one was. err is why nobody is sent to; nil where somebody is.
+func refusals(to []mail.Addressee, failed error) (refused []string, why, err error) {
+	for i := range to {
+		if to[i].Refused != nil {
+			refused, why = append(refused, to[i].To.String()), to[i].Refused
+		}
+	}
+	if failed == nil && len(refused) == len(to) {
+		failed = why
+	}
+	return refused, why, failed
 }
 
 // file moves what was a draft to the messages that were sent, and marks what it answers.

@@ -6,12 +6,13 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/speech"
 	"doublet/store"
 )
 
 // frame is what every page has around what it is about.
 type frame struct {
-	*speech
+	*speech.Speech
 	Title string // a text's key, or a text
 	Style string
 	// Said is what came of what was asked for, Bad that it failed.
@@ -57,7 +58,7 @@ const (
 )
 
 func (v *visit) frame(title string) *frame {
-	p := &frame{speech: v.speech, Title: v.T(title), Style: v.s.styleName, Box: v.box}
+	p := &frame{Speech: v.Speech, Title: v.T(title), Style: v.s.styleName, Box: v.box}
 	if v.id != nil {
 		p.Name, p.CSRF = v.id.Name, v.s.session.CSRF(v.id)
 	}

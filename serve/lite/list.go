@@ -46,6 +46,7 @@ type row struct {
 	Date                               time.Time
 	Unread, Flagged, Answered, HasFile bool
 	Draft                              bool
+	messageID                          string
 }
 
 // list shows a folder, or a search.
@@ -84,7 +85,7 @@ func (v *visit) list() error {
 		p.Title, p.Heading = v.T("search"), words
 		p.May = rights{true, true, true} // each folder's own list decides
 		var complaint error
-		if q.Filter, complaint = searchFilter(words, folders, v.now); complaint != nil {
+		if q.Filter, complaint = searchFilter(words, folders, v.Now); complaint != nil {
 			p.Said, p.Bad = clip(complaint.Error(), 200), true
 		}
 	}
@@ -154,7 +155,7 @@ func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 	if err != nil {
 		e = &mime.Envelope{} // what cannot be told is left out
 	}
-	r = row{ID: m.UNID().String(), Date: time.Unix(m.Received(), 0), Unread: !m.Seen(), Subject: fit(subjectOf(e), 120, 160)}
+	r = row{ID: m.UNID().String(), Date: time.Unix(m.Received(), 0), Unread: !m.Seen(), Subject: fit(subjectOf(e), 120, 160), messageID: e.MessageID}
 	for k := range m.Keywords {
 		switch k {
 		case mailbox.Flagged:
@@ -174,7 +175,7 @@ func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 		return r, err
 	}
 	preview, err := m.Preview()
-	r.Preview = fit(string(preview), 100, 120)
+	r.Preview = fitWords(string(preview), 100, 120)
 	if r.Href = v.at(pathRead, "m", r.ID); r.Draft {
 		r.Href = v.at(pathCompose, "draft", r.ID)
 	}

@@ -23,6 +23,7 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
+	"doublet/serve/speech"
 	"doublet/serve/websession"
 	"doublet/stat"
 	"doublet/store"
@@ -39,6 +40,8 @@ const (
 	pathPart     = Path + "part"
 	pathSource   = Path + "source"
 	pathCompose  = Path + "compose"
+	pathRedirect = Path + "redirect"
+	pathKept     = Path + "kept"
 	pathFolders  = Path + "folders"
 	pathSettings = Path + "settings"
 	pathStyle    = Path + "style.css"
@@ -64,7 +67,9 @@ type Options struct {
 	Recipients int
 	// Memory bounds the messages in flight.
 	Memory *listen.Budget
-	Stats  *stat.Tree
+	// Serve serves a request of somebody who has just signed in (websession.Proved) where their mail file is; nil: that is here.
+	Serve func(http.ResponseWriter, *http.Request)
+	Stats *stat.Tree
 }
 
 // Server is the door's handler.
@@ -77,7 +82,6 @@ type Server struct {
 	mail      *mail.Service
 	mux       *http.ServeMux
 	templates *template.Template
-	texts     map[string]map[string]string
 	style     []byte
 	styleName string
 
@@ -94,7 +98,10 @@ func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.S
 	if o.Recipients <= 0 {
 		o.Recipients = 1000
 	}
-	s := &Server{env: e, opt: o, session: x, dir: d, files: f, mail: m, mux: http.NewServeMux(), texts: web.Texts()}
+	s := &Server{env: e, opt: o, session: x, dir: d, files: f, mail: m, mux: http.NewServeMux()}
+	if s.opt.Serve == nil {
+		s.opt.Serve = s.mux.ServeHTTP
+	}
 	s.templates = template.Must(template.New("").ParseFS(files, "pages/*.html"))
 	s.style = makeStyle()
 	sum := sha256.Sum256(s.style)
@@ -111,10 +118,13 @@ func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.S
 	s.get(pathPart, (*visit).part)
 	s.get(pathSource, (*visit).source)
 	s.get(pathCompose, (*visit).compose)
+	s.get(pathRedirect, (*visit).redirect)
 	s.get(pathFolders, (*visit).folders)
 	s.get(pathSettings, (*visit).settings)
 	s.post(pathAct, maxForm, (*visit).act)
+	s.post(pathKept, 2*maxForm, (*visit).kept)
 	s.post(pathCompose, int64(f.MessageSize())+maxForm, (*visit).composed)
+	s.post(pathRedirect, maxForm, (*visit).redirected)
 	s.post(pathFolders, maxForm, (*visit).changeFolders)
 	s.post(pathSettings, maxForm, (*visit).changeSettings)
 	s.mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +133,11 @@ func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.S
 		s.show(w, http.StatusNotFound, "plain.html", p)
 	})
 	return s
+}
+
+// OfNobody says that a path is one of those that show and change nothing of anybody's mail: a sign-in, the look.
+func OfNobody(path string) bool {
+	return path == pathStyle || path == pathSignIn || path == pathSignOut
 }
 
 // ServeHTTP implements http.Handler. It knows what begins with Path.
@@ -161,7 +176,7 @@ func (s *Server) serveStyle(w http.ResponseWriter, r *http.Request) {
 
 // visit is one request, of somebody.
 type visit struct {
-	*speech
+	*speech.Speech
 	s    *Server
 	w    http.ResponseWriter
 	r    *http.Request
@@ -174,7 +189,7 @@ type visit struct {
 }
 
 func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
-	return &visit{speech: s.speech(r), s: s, w: w, r: r, ctx: r.Context()}
+	return &visit{Speech: speech.Of(r, s.env.Clock.Now()), s: s, w: w, r: r, ctx: r.Context()}
 }
 
 // get serves a page that changes nothing but what was seen.

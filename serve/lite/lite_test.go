@@ -519,3 +519,24 @@ func TestStyle(t *testing.T) {
 		t.Errorf("%v", h)
 	}
 }
+
+// TestTwice: a message that one sent to oneself too stands once in its conversation, as it lies in the folder that is read.
+func TestTwice(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	raw := "From: alice@example.com\nTo: team@example.com\nSubject: To all of us\nMessage-ID: <all@example.com>\n\nwords that are said to everybody in a long line of text, which has to end somewhere and not insideofa word\n"
+	w.put("alice", "Sent", raw, `\Seen`)
+	came := w.put("alice", "INBOX", raw)
+	b := w.signed("alice")
+	b.want(200, "somewhere and not…")
+	b.follow("To all of us")
+	b.lacks(`class="thread"`)
+	w.put("alice", "INBOX", "From: bob@example.com\nSubject: Re: To all of us\nMessage-ID: <re@example.com>\nReferences: <all@example.com>\n\nyes\n")
+	b.get(Path)
+	b.follow("Re: To all of us")
+	b.want(200, "conversation of 2", came)
+	b.follow("Sent")
+	b.follow("To all of us")
+	b.want(200, "conversation of 2")
+	b.lacks("m=" + came)
+}

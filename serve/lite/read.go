@@ -2,9 +2,7 @@ package lite
 
 import (
 	"errors"
-	"fmt"
 	"html/template"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,9 +47,20 @@ type letter struct {
 	folders []note.UNID
 	thread  []note.UNID
 	near    []row // the thread's messages
+	// messages is how many the thread has, of those nearby each once.
+	messages int
 }
 
 func (l *letter) has(word string) bool { return slices.Contains(l.words, word) }
+
+// named opens the message that the request names, with its conversation where that is wanted.
+func (v *visit) named(thread bool) (*letter, error) {
+	id, err := unid(v.form.Get("m"))
+	if err != nil {
+		return nil, err
+	}
+	return v.open(v.box, id, thread)
+}
 
 // open reads a message of the mail file that is looked at; with its thread, for a page.
 func (v *visit) open(b *box, id note.UNID, thread bool) (*letter, error) {
@@ -100,10 +109,13 @@ func (v *visit) open(b *box, id note.UNID, thread bool) (*letter, error) {
 	return l, nil
 }
 
-// nearby reads the messages of the thread around this one.
+// nearby reads the messages of the thread around this one, each once: what was sent to a group that one is in is there as it was
+// sent and as it came. The one that lies where this one does is listed.
 func (v *visit) nearby(d *mailbox.Reading, l *letter) error {
 	at := max(slices.Index(l.thread, l.id), 0)
 	from := max(0, min(at-maxThread/2, len(l.thread)-maxThread))
+	copies := 0
+	ranks := map[string][2]int{} // of a Message-ID: its place in l.near, and how near that one is
 	for _, u := range l.thread[from:min(len(l.thread), from+maxThread)] {
 		m, err := d.EmailOf(u)
 		if errors.Is(err, mailbox.ErrNoMessage) {
@@ -116,11 +128,22 @@ func (v *visit) nearby(d *mailbox.Reading, l *letter) error {
 		if err != nil {
 			return err
 		}
+		rank := 0
 		if u == l.id {
-			r.Href = ""
+			r.Href, rank = "", 2
+		} else if slices.ContainsFunc(slices.Collect(m.Folders), func(f note.UNID) bool { return slices.Contains(l.folders, f) }) {
+			rank = 1
 		}
+		if other, twice := ranks[r.messageID]; twice && r.messageID != "" {
+			if copies++; rank > other[1] {
+				l.near[other[0]], ranks[r.messageID] = r, [2]int{other[0], rank}
+			}
+			continue
+		}
+		ranks[r.messageID] = [2]int{len(l.near), rank}
 		l.near = append(l.near, r)
 	}
+	l.messages = len(l.thread) - copies
 	return nil
 }
 
@@ -153,6 +176,15 @@ func (l *letter) text(p *wiremime.Part, most int64) (string, error) {
 	}
 	text, _ := wiremime.DecodeBody(raw, wiremime.EncodingBinary, p.Param("charset"), int(most))
 	return strings.ReplaceAll(text, "\r\n", "\n"), nil
+}
+
+// head is the message's header, as far as anybody looks into it.
+func (l *letter) head() ([]byte, error) {
+	span, ok := l.index.Section(nil)
+	if !ok {
+		return nil, nil
+	}
+	return l.body.AppendRange(nil, int64(span.HeaderStart), int64(min(span.BodyStart-span.HeaderStart, 1<<20)))
 }
 
 // partAt is the part of a place.
@@ -205,6 +237,7 @@ type readPage struct {
 	ID, Folder, Subject  string
 	From                 []person
 	Rows                 []peopleRow
+	SentOnBy             [][]person // who redirected it, the last first
 	Date                 time.Time
 	Unread, Flagged      bool
 	Draft, Trash, Junk   bool
@@ -256,18 +289,14 @@ func mailName(a *wiremime.Address) string { return strings.TrimSpace(wiremime.De
 
 // read shows a message.
 func (v *visit) read() error {
-	id, err := unid(v.form.Get("m"))
-	if err != nil {
-		return err
-	}
-	l, err := v.open(v.box, id, true)
+	l, err := v.named(true)
 	if err != nil {
 		return err
 	}
 	if !l.seen {
 		// Who may not keep it, of a mail file of others, reads all the same.
 		_, err := v.box.Change(v.ctx, 1, func(c *mailbox.Changing, _ int) error {
-			n, err := c.Find(id)
+			n, err := c.Find(l.id)
 			if err != nil {
 				return err
 			}
@@ -288,12 +317,15 @@ func (v *visit) read() error {
 	if err != nil {
 		return err
 	}
-	p := &readPage{frame: fr, ID: id.String(), Folder: here.String(), Date: l.date, Size: size(float64(l.size)), Thread: l.near, ThreadCount: len(l.thread)}
+	p := &readPage{frame: fr, ID: l.id.String(), Folder: here.String(), Date: l.date, Size: size(float64(l.size)), Thread: l.near, ThreadCount: l.messages}
 	p.Subject = fit(subjectOf(l.env), maxTitle, maxTitle)
 	if p.Subject == "" {
 		p.Subject = v.T("noSubject")
 	}
 	p.Title = clip(p.Subject, 80)
+	if p.SentOnBy, err = v.sentOnBy(l); err != nil {
+		return err
+	}
 	p.Flagged, p.Draft = l.has(mailbox.Flagged), l.has(mailbox.Draft)
 	if sent, ok := wiremime.ParseDate(l.env.Date); ok {
 		p.Date = sent
@@ -336,7 +368,7 @@ func (v *visit) readHead(p *readPage, l *letter) {
 	p.Links = map[string]string{
 		"reply": v.at(pathCompose, "re", p.ID, "kind", "reply"), "all": v.at(pathCompose, "re", p.ID, "kind", "all"), "forward": v.at(pathCompose, "re", p.ID, "kind", "forward"),
 		"source": v.at(pathSource, "m", p.ID), "draft": v.at(pathCompose, "draft", p.ID), "print": v.at(pathRead, "m", p.ID, "print", "1"), "list": v.at(Path, "f", p.Folder),
-		"save": v.at(pathSource, "m", p.ID, "save", "1"),
+		"save": v.at(pathSource, "m", p.ID, "save", "1"), "redirect": v.at(pathRedirect, "m", p.ID),
 	}
 }
 
@@ -502,88 +534,6 @@ func (v *visit) readFiles(p *readPage, l *letter) error {
 	}
 	if from+filesOnPage < len(all) {
 		p.FilesMore = at(from + filesOnPage)
-	}
-	return nil
-}
-
-// rasters are the pictures that are shown: no format that can hold a script.
-var rasters = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/avif": true}
-
-// part gives a part of a message to save, or a picture to show. It is whatever somebody sent: no browser shall run it as a
-// page of ours.
-func (v *visit) part() error {
-	id, err := unid(v.form.Get("m"))
-	if err != nil {
-		return err
-	}
-	l, err := v.open(v.box, id, false)
-	if err != nil {
-		return err
-	}
-	p := l.partAt(v.form.Get("s"))
-	if p == nil {
-		return errNotFound
-	}
-	c, err := l.content(v.form.Get("s"))
-	if err != nil {
-		return err
-	}
-	kind, disposition := "application/octet-stream", "attachment"
-	if k := p.Type + "/" + p.Subtype; rasters[k] && v.form.Get("show") != "" {
-		kind, disposition = k, "inline"
-	} else if _, _, err := mime.ParseMediaType(k); err == nil && p.Type != "text" {
-		kind = k
-	}
-	v.foreign(kind, mime.FormatMediaType(disposition, map[string]string{"filename": fileName(p)}), c.Size)
-	return v.send(c.Size, c.Append)
-}
-
-// source gives a message as it is.
-func (v *visit) source() error {
-	id, err := unid(v.form.Get("m"))
-	if err != nil {
-		return err
-	}
-	l, err := v.open(v.box, id, false)
-	if err != nil {
-		return err
-	}
-	kind, disposition := "text/plain; charset=utf-8", "inline"
-	if v.form.Get("save") != "" {
-		kind, disposition = "message/rfc822", mime.FormatMediaType("attachment", map[string]string{"filename": "message.eml"})
-	}
-	v.foreign(kind, disposition, l.body.Size())
-	return v.send(l.body.Size(), func(dst []byte, off, n int64) ([]byte, error) { return l.body.AppendRange(dst, off, n) })
-}
-
-func (v *visit) foreign(kind, disposition string, n int64) {
-	h := v.w.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Content-Disposition", disposition)
-	h.Set("Content-Security-Policy", policyForeign)
-	h.Set("Content-Length", strconv.FormatInt(n, 10))
-	h.Set("Cache-Control", "private, max-age=3600")
-}
-
-// downloadPiece is how much of a message is in memory at once.
-const downloadPiece = 256 << 10
-
-func (v *visit) send(size int64, read func(dst []byte, off, n int64) ([]byte, error)) error {
-	control := http.NewResponseController(v.w)
-	var buf []byte
-	for at := int64(0); at < size; at += int64(len(buf)) {
-		var err error
-		if buf, err = read(buf[:0], at, min(downloadPiece, size-at)); err == nil && len(buf) == 0 {
-			err = fmt.Errorf("%w: a message is shorter than it was", store.ErrDamaged)
-		}
-		if err != nil {
-			v.s.env.Log.Warn("lite: a download broke off", "person", v.id.Name, "error", err)
-			panic(http.ErrAbortHandler) // the length has been promised
-		}
-		_ = control.SetWriteDeadline(v.s.env.Clock.Now().Add(30 * time.Second))
-		if _, err := v.w.Write(buf); err != nil {
-			return nil // the client has gone
-		}
 	}
 	return nil
 }

@@ -9,13 +9,14 @@ import (
 	"doublet/mail/identity"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/speech"
 )
 
 // settingsPage is what a person can set here. The password, sessions and the second factor have pages of their own, which
 // need no script either.
 type settingsPage struct {
 	*frame
-	Languages   []struct{ Code, Name string }
+	Languages   []speech.Language
 	Vacation    directory.Vacation
 	From, Until string
 	Identities  []identity.Identity
@@ -39,17 +40,17 @@ func (v *visit) settingsPage() (*settingsPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &settingsPage{frame: fr, Languages: languages}
+	p := &settingsPage{frame: fr, Languages: speech.Languages}
 	person, err := v.s.dir.Person(v.ctx, v.id.Who.Person)
 	if err != nil {
 		return nil, err
 	}
 	p.Vacation = person.Vacation
 	if t := p.Vacation.From; !t.IsZero() {
-		p.From = t.In(v.zone).Format(dayLayout)
+		p.From = t.In(v.Location).Format(dayLayout)
 	}
 	if t := p.Vacation.Until; !t.IsZero() {
-		p.Until = t.In(v.zone).Add(-time.Second).Format(dayLayout) // the last day
+		p.Until = t.In(v.Location).Add(-time.Second).Format(dayLayout) // the last day
 	}
 	p.Forward = clip(strings.Join(person.Forward, ", "), 500)
 	if v.id.Database != 0 {
@@ -94,13 +95,13 @@ func (v *visit) changeSettings() error {
 // setSpeech keeps the language and time zone in the browser: another one may be another's.
 func (v *visit) setSpeech() error {
 	lang, zone := v.form.Get("lang"), v.form.line("zone")
-	if v.s.texts[lang] == nil {
+	if !speech.Known(lang) {
 		return errForm
 	}
 	if _, err := time.LoadLocation(zone); err != nil || len(zone) > 60 {
 		return errForm
 	}
-	http.SetCookie(v.w, &http.Cookie{Name: cookiePrefs, Value: lang + "|" + zone, Path: Path, HttpOnly: true, Secure: v.r.TLS != nil, SameSite: http.SameSiteStrictMode, MaxAge: 365 * 24 * 3600})
+	speech.Choose(v.w, v.r, lang, zone)
 	return nil
 }
 
@@ -127,7 +128,7 @@ func (v *visit) readDay(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	t, err := time.ParseInLocation(dayLayout, s, v.zone)
+	t, err := time.ParseInLocation(dayLayout, s, v.Location)
 	if err != nil {
 		err = errForm
 	}

@@ -2,10 +2,13 @@ package lite
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
+	"doublet/directory"
 	"doublet/serve/signin"
 	"doublet/serve/websession"
 )
@@ -70,6 +73,11 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	f := v.form
 	shown := websession.Shown{User: f.line("user"), Password: f.Get("password"), Code: f.line("code"), Keep: f.Get("keep") != ""}
 	id, err := s.session.SignIn(w, r, shown)
+	var elsewhere *directory.ElsewhereError
+	if errors.As(err, &elsewhere) && elsewhere.Door("web") != "" {
+		http.Redirect(w, r, elsewhere.Door("web")+Path, http.StatusSeeOther)
+		return
+	}
 	if err != nil {
 		status, _ := websession.Why(err)
 		p := &signInPage{frame: v.frame("signIn"), User: shown.User, To: localPath(f.Get("to")), Code: true}
@@ -90,13 +98,24 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return
 	}
-	letter := &form{Values: map[string][]string{}}
+	s.opt.Serve(w, s.keptRequest(r, f, id))
+}
+
+// keptRequest is a request that brings what was kept over a sign-in to where the person's mail file is.
+func (s *Server) keptRequest(r *http.Request, f *form, id *websession.Identity) *http.Request {
+	csrf := s.session.CSRF(id)
+	letter := url.Values{"csrf": {csrf}}
 	for _, name := range keptFields {
-		letter.Values[name] = f.Values[keptPrefix+name]
+		letter[name] = f.Values[keptPrefix+name]
 	}
-	v.form = letter
-	defer f.release()
-	v.enter(id, (*visit).kept)
+	body := letter.Encode()
+	out := websession.Proved(r.Clone(r.Context()), &id.Account, id.Credential, csrf)
+	out.URL.Path, out.URL.RawPath, out.URL.RawQuery, out.RequestURI = pathKept, "", "", pathKept
+	out.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	out.Header.Del("Content-Length")
+	out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(strings.NewReader(body)), int64(len(body)), nil
+	out.Form, out.PostForm, out.MultipartForm = nil, nil, nil
+	return out
 }
 
 // askWho shows the page to sign in at, after a request that was from nobody. What was written is in it.
@@ -116,6 +135,9 @@ func (s *Server) askWho(v *visit, err error, f *form) {
 		if slices.ContainsFunc(p.Kept, func(x field) bool { return x.Value != "" }) {
 			key = "signedOut"
 		}
+	}
+	if f != nil && v.r.URL.Path == pathRedirect {
+		p.To = localPath(redirectAgain(f))
 	}
 	p.say(key, true)
 	s.show(v.w, status, "signin.html", p)

@@ -3,6 +3,7 @@ package pop3d
 import (
 	"errors"
 
+	"doublet/directory"
 	"doublet/mailbox"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
@@ -60,7 +61,10 @@ func (s *session) signIn(account signin.Account, err error) {
 
 // signedIn answers a sign-in.
 func (s *session) signedIn(account signin.Account, err error) {
+	var elsewhere *directory.ElsewhereError
 	switch {
+	case errors.As(err, &elsewhere):
+		s.err(pop3.CodeAuth, "Your mail is on "+elsewhere.Server())
 	case err == nil && !s.home.Here():
 		s.carry()
 	case err == nil:

@@ -50,6 +50,7 @@ type People interface {
 	ByName(ctx context.Context, user string) (directory.Person, error)
 	MailFileOf(ctx context.Context, p *directory.Person) (note.DatabaseID, error)
 	WhoOf(ctx context.Context, id note.UNID) (note.Who, error)
+	Moved(ctx context.Context, person note.UNID) error
 	Version() uint64
 }
 
@@ -187,8 +188,13 @@ func spelled(user string) string {
 	return strings.ToLower(norm.NFKC.String(user))
 }
 
-// account makes an Account of what the directory said.
+// account makes an Account of what the directory said. A *directory.ElsewhereError is told to who has the password.
 func (s *Service) account(ctx context.Context, who note.Who, p directory.Person, err error) (Account, error) {
+	return s.accountAt(ctx, who, p, err, false)
+}
+
+// accountAt is account at a web door, or another one.
+func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Person, err error, web bool) (Account, error) {
 	switch {
 	case errors.Is(err, directory.ErrNotFound):
 		return Account{}, ErrCredentials
@@ -200,6 +206,10 @@ func (s *Service) account(ctx context.Context, who note.Who, p directory.Person,
 		return Account{}, err
 	}
 	db, err := s.dir.MailFileOf(ctx, &p)
+	var elsewhere *directory.ElsewhereError
+	if errors.As(err, &elsewhere) && web && directory.RequireAdmin(who) == nil {
+		err = nil // who administers the domain does so at any place, without mail
+	}
 	if err != nil {
 		return Account{}, fmt.Errorf("signin: mail file of %q: %w", p.Name(), err)
 	}
@@ -224,6 +234,10 @@ func (s *Service) Refresh(ctx context.Context, a *Account) (changed bool, err er
 		return false, fmt.Errorf("%w: %w", ErrDisabled, err)
 	case err != nil:
 		return false, fmt.Errorf("signin: %w", err)
+	}
+	var elsewhere *directory.ElsewhereError
+	if err := s.dir.Moved(ctx, a.Who.Person); a.Database != 0 && errors.As(err, &elsewhere) {
+		return false, fmt.Errorf("%w: %w", ErrDisabled, err) // here, from now on
 	}
 	a.Who, a.Directory = who, who.Directory
 	return true, nil

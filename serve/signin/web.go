@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/oauth"
 	"doublet/directory/password"
+	"doublet/directory/totp"
 	"doublet/note"
 )
 
@@ -133,7 +135,7 @@ func (w *Web) refused(ctx context.Context, a *Attempt, user, secret string, err 
 }
 
 func (w *Web) proved(ctx context.Context, proof *directory.Proof) (Proved, error) {
-	account, err := w.account(ctx, proof.Who, proof.Person, nil)
+	account, err := w.accountAt(ctx, proof.Who, proof.Person, nil, true)
 	credential := credentialPassword + proof.Person.PasswordID
 	if proof.App != "" {
 		credential = credentialApp + proof.App
@@ -169,7 +171,7 @@ func (w *Web) oauth(ctx context.Context, a *Attempt, token string) (Proved, erro
 	if errors.Is(err, directory.ErrNotFound) {
 		return Proved{}, w.failed(ctx, a, nobody(token), token)
 	}
-	account, err := w.account(ctx, who, p, err)
+	account, err := w.accountAt(ctx, who, p, err, true)
 	return Proved{Account: account, Credential: credentialOAuth}, err
 }
 
@@ -187,8 +189,8 @@ func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, s
 	var err error
 	if ok {
 		ok, err = w.codes.UseCode(ctx, p.ID, step)
-	} else {
-		ok, err = w.dir.UseRecoveryCode(ctx, p.ID, code)
+	} else if ok, err = w.dir.UseRecoveryCode(ctx, p.ID, code); ok {
+		ok, err = w.codes.UseCode(ctx, p.ID, recoveryStep(code)) // another server of a cluster may have taken it just now
 	}
 	switch {
 	case err != nil:
@@ -201,6 +203,12 @@ func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, s
 	}
 	_ = w.failed(ctx, a, user, secret+"\x00"+code)
 	return ErrWrongCode
+}
+
+// recoveryStep stands for a recovery code among the time steps, which are never below 0.
+func recoveryStep(code string) int64 {
+	sum, _ := totp.RecoveryHash(nil, code)
+	return -1 - int64(binary.BigEndian.Uint64(sum[:])>>1)
 }
 
 // attempt counts a code before it is looked at, so that many at once are no more guesses than many one after
@@ -238,7 +246,7 @@ func (w *Web) Known(ctx context.Context, id note.UNID) (Account, directory.Perso
 	if errors.Is(err, directory.ErrNotFound) {
 		err = directory.ErrDisabled
 	}
-	account, err := w.account(ctx, who, p, err)
+	account, err := w.accountAt(ctx, who, p, err, true)
 	return account, p, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"doublet/directory"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/wire/sasl"
@@ -124,7 +125,11 @@ func (s *session) authLost(err error) {
 func (s *session) authFailed(err error) {
 	s.info.Account = signin.Account{}
 	r := errAuthFailed
+	var elsewhere *directory.ElsewhereError
 	switch {
+	case errors.As(err, &elsewhere):
+		s.refuse(smtp.NewReply(535, 5, 7, 8, "Your mail is on "+elsewhere.Server()+": sign in there"))
+		return
 	case errors.Is(err, sasl.ErrCancelled):
 		s.refuse(errAuthCancelled)
 		return

@@ -42,6 +42,7 @@ var (
 	errNotYours  = smtp.NewReply(550, 5, 7, 1, "The sender address is not one of yours")
 	errAccount   = smtp.NewReply(550, 5, 7, 1, "The account you signed in with is disabled")
 	errNoSpace   = smtp.NewReply(452, 4, 3, 1, "The mail system is full, try again later")
+	errTransit   = smtp.NewReply(501, 5, 5, 4, "Bad parameter")
 	errTemporary = smtp.NewReply(451, 4, 3, 0, "Temporary trouble here, try again later")
 )
 
@@ -81,6 +82,9 @@ func (b *backend) refresh(ctx context.Context, s *Session) error {
 //
 // Implements: RFC 5321 §4.5.1 Postmaster
 func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) error {
+	if r.Params.Transit != "" {
+		return b.incoming(ctx, e, r)
+	}
 	to := mail.Recipient{To: r.To, Params: r.Params}
 	t, err := b.dir.Resolve(ctx, r.To.String())
 	switch {
@@ -107,6 +111,19 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 	}
 	to.Target = t
 	if err := b.takes(ctx, e, &t, mail.AlwaysArrives(r.To)); err != nil {
+		return err
+	}
+	r.Data = &to
+	return nil
+}
+
+// incoming takes a recipient whom a server of the domain names.
+func (b *backend) incoming(ctx context.Context, e *Envelope, r *Recipient) error {
+	to, err := b.mail.Incoming(ctx, r.To, r.Params)
+	if err != nil {
+		return err
+	}
+	if err := b.takes(ctx, e, &to.Target, mail.AlwaysArrives(r.To)); err != nil {
 		return err
 	}
 	r.Data = &to
@@ -161,6 +178,13 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 	var err error
 	if sub.Recipients, err = b.recipients(ctx, e); err != nil {
 		return "", err
+	}
+	if e.Params.Transit != "" {
+		t, ok := mail.ParseTransit(e.Params.Transit)
+		if !ok {
+			return "", errTransit
+		}
+		sub.ID, sub.Junk, sub.Checked, sub.Proven, sub.Unproven = t.Submission(sub.Recipients), t.Junk, t.Unsigned, !t.Unsigned, t.Unproven
 	}
 	if in.Discard || len(sub.Recipients) == 0 {
 		b.env.Fill(sub.ID[:])

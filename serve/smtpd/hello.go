@@ -50,6 +50,9 @@ func (s *session) hello(cmd smtp.Command) {
 	if s.c.CanStartTLS() {
 		b = append(b, "250-STARTTLS\r\n"...)
 	}
+	if s.info.Mate != "" {
+		b = append(b, "250-"+smtp.ParamTransit+"\r\n"...)
+	}
 	if s.authAllowed() && !s.info.Signed {
 		b = append(b, "250-AUTH"...)
 		for _, m := range s.srv.backend.SignIn().Mechanisms(s.attempt()) {

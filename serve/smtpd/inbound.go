@@ -44,7 +44,21 @@ func (s *session) pause(d time.Duration) error {
 
 // stranger says that the client is another server, of which nothing is known.
 func (s *session) stranger() bool {
-	return s.srv.cfg.Kind == SMTP && !s.info.Signed && !s.info.Local
+	return s.srv.cfg.Kind == SMTP && !s.info.Signed && !s.info.Local && s.info.Mate == ""
+}
+
+// mate finds out whether the client is a server of the domain, by the key that it has shown.
+func (s *session) mate() {
+	s.info.Mate = ""
+	state, on := s.c.TLSState()
+	if s.srv.cfg.Mate == nil || s.srv.cfg.Kind != SMTP || !on {
+		return
+	}
+	name, err := s.srv.cfg.Mate(s.c.Context(), &state)
+	if err != nil {
+		s.srv.env.Log.Error("smtpd: backend failed", "op", "Mate", "err", err)
+	}
+	s.info.Mate = name
 }
 
 // hasty refuses who sends on without waiting for the answer to a command that must end a group, and
@@ -61,9 +75,10 @@ func (s *session) hasty() bool {
 }
 
 // inbound is the session with what is asked about mail on its way in, as the client is now.
-func (s *session) inbound() *inbound.Session {
+func (s *session) inbound(p *smtp.MailParams) *inbound.Session {
 	c := inbound.Client{
-		IP: s.info.RemoteIP, Helo: s.info.Helo, TLS: s.info.TLSName, Trusted: s.srv.cfg.Kind == LMTP && s.info.Local,
+		IP: s.info.RemoteIP, Helo: s.info.Helo, TLS: s.info.TLSName,
+		Trusted: s.srv.cfg.Kind == LMTP && s.info.Local || p.Transit != "", // within the domain it was looked into where it came in
 	}
 	if s.info.Signed {
 		c.User = s.info.Account.Address

@@ -1,6 +1,9 @@
 package smtpd
 
-import "doublet/wire/smtp"
+import (
+	"doublet/mail"
+	"doublet/wire/smtp"
+)
 
 // cmdMail opens a transaction.
 //
@@ -31,13 +34,23 @@ func (s *session) cmdMail(arg []byte) {
 		s.refuse(bad)
 		return
 	}
+	if params.Transit != "" {
+		if s.mate(); s.info.Mate == "" { // today, too
+			s.refuse(smtp.ErrUnknownParam)
+			return
+		}
+		if _, ok := mail.ParseTransit(params.Transit); !ok {
+			s.refuse(errTransit)
+			return
+		}
+	}
 	if s.info.Signed {
 		if err := s.srv.backend.MaySendAs(s.c.Context(), &s.info, from); err != nil {
 			s.refuse(s.answer("MaySendAs", err))
 			return
 		}
 	}
-	if bad := s.inbound().Mail(s.c.Context(), from, &params); bad != nil {
+	if bad := s.inbound(&params).Mail(s.c.Context(), from, &params); bad != nil {
 		s.refuse(bad)
 		return
 	}
@@ -52,7 +65,7 @@ func (s *session) cmdMail(arg []byte) {
 //
 // Implements: RFC 6710 §4.1 Priority requested by who may not
 func (s *session) lower() {
-	if p := &s.env.Params; p.Priority > 0 && !s.info.Signed {
+	if p := &s.env.Params; p.Priority > 0 && !s.info.Signed && p.Transit == "" {
 		p.Priority, s.lowered = 0, true
 	}
 }

@@ -21,6 +21,10 @@ func (s *session) cmdRcpt(arg []byte) {
 		s.refuse(bad)
 		return
 	}
+	if (params.Transit != "") != (s.env.Params.Transit != "") {
+		s.refuse(smtp.ErrUnknownParam)
+		return
+	}
 	if len(s.env.Recipients) >= s.srv.cfg.MaxRecipients {
 		s.refuse(errRcptCount)
 		return
@@ -47,7 +51,7 @@ func (s *session) cmdRcpt(arg []byte) {
 // own servers may have old address lists.
 func (s *session) refuseRcpt(r *smtp.Reply) {
 	s.srv.inc(s.srv.names.refusedRecipients, 1)
-	if s.info.Signed || s.srv.cfg.Kind == LMTP {
+	if s.info.Signed || s.info.Mate != "" || s.srv.cfg.Kind == LMTP {
 		s.print(r)
 		s.over = s.over || r.Code == 421
 		return

@@ -248,6 +248,7 @@ func (s *session) reset() {
 func (s *session) tlsState() {
 	state, ok := s.c.TLSState()
 	s.info.TLS = ok
+	s.mate()
 	if ok {
 		s.info.TLSName = tls.VersionName(state.Version) + " with cipher " + tls.CipherSuiteName(state.CipherSuite)
 	}

@@ -11,6 +11,7 @@ package smtpd
 
 import (
 	"context"
+	"crypto/tls"
 	"net/netip"
 	"time"
 
@@ -66,6 +67,8 @@ type Config struct {
 	// GreetingDelay is how long a stranger waits for the greeting of an SMTP door (default none). Who
 	// speaks before it is refused.
 	GreetingDelay time.Duration
+	// Mate says which server of the domain is at the other end; "" and nil: none.
+	Mate func(ctx context.Context, s *tls.ConnectionState) (name string, err error)
 	// Memory bounds the messages in flight; share one among all doors (default: one of 256 MB for
 	// this door).
 	Memory *listen.Budget
@@ -87,6 +90,7 @@ type Session struct {
 	TLSName   string // version and cipher suite, "TLSv1.3 with cipher TLS_AES_128_GCM_SHA256"
 	Signed    bool   // Account is valid
 	Account   signin.Account
+	Mate      string // the server of the domain that the client is, "" for others
 	StartedAt time.Time
 }
 

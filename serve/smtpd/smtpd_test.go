@@ -95,6 +95,7 @@ func (alone) ScramCredentials(context.Context, string) ([]scram.Credentials, err
 	return []scram.Credentials{scram.Derive("secret", []byte("salt of the test"), 4096)}, nil
 }
 
+func (alone) Moved(context.Context, note.UNID) error                                 { return nil }
 func (alone) MailFileOf(context.Context, *directory.Person) (note.DatabaseID, error) { return 0, nil }
 func (alone) WhoOf(context.Context, note.UNID) (note.Who, error)                     { return note.Who{}, nil }
 func (alone) Failed(context.Context, string, string)                                 {}

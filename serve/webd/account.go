@@ -13,6 +13,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/serve/signin"
+	"doublet/serve/speech"
 	"doublet/web"
 )
 
@@ -38,6 +39,7 @@ type SignIn interface {
 
 // accountPage is what the page shows.
 type accountPage struct {
+	*speech.Speech
 	Server, User string
 	Said         string
 	Bad, Closed  bool
@@ -58,10 +60,10 @@ func (w *Server) Account(in SignIn) {
 		return guard.Handler(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.accountForm(out, r, in, fn) }))
 	}
 	show := func(out http.ResponseWriter, r *http.Request) {
-		p := accountPage{}
+		p := accountPage{Speech: speech.Of(r, w.env.Clock.Now())}
 		status := http.StatusOK
 		if !signin.Protected(r) {
-			p.Closed, p.Bad, p.Said = true, true, "Passwords travel under TLS only: open this page with https."
+			p.Closed, p.Bad, p.Said = true, true, p.T("tlsOnly")
 			status = http.StatusForbidden
 		}
 		w.accountPage(out, status, p)
@@ -88,17 +90,17 @@ func (w *Server) accountPage(out http.ResponseWriter, status int, p accountPage)
 	_, _ = out.Write(b.Bytes())
 }
 
-// refusal is an error whose text is for the person.
+// refusal is an error for the person: a key of the catalogue, and its value.
 type refusal struct {
-	status int
-	text   string
+	status      int
+	text, value string
 }
 
-func (e *refusal) Error() string { return e.text }
+func (e *refusal) Error() string { return speech.English(e.text, e.value) }
 
 // accountForm signs in with what a form holds, and does what it asks for.
 func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn, fn func(context.Context, *http.Request, signin.Account, *accountPage) error) {
-	var p accountPage
+	p := accountPage{Speech: speech.Of(r, w.env.Clock.Now())}
 	err := w.accountDo(out, r, in, fn, &p)
 	status := http.StatusOK
 	if err != nil {
@@ -107,12 +109,12 @@ func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn
 		var no *refusal
 		switch {
 		case errors.As(err, &no):
-			status, p.Said = no.status, no.text
+			status, p.Said = no.status, p.T(no.text, no.value)
 		case errors.Is(err, directory.ErrInvalid), errors.Is(err, directory.ErrNotFound):
-			status, p.Said = http.StatusBadRequest, "That cannot be done: "+err.Error()
+			status, p.Said = http.StatusBadRequest, p.T("cannotBeDone", err.Error())
 		default:
 			w.env.Log.Error("account page failed", "error", err)
-			status, p.Said = http.StatusServiceUnavailable, "That is not possible now. Try again later."
+			status, p.Said = http.StatusServiceUnavailable, p.T("tryLater")
 		}
 	}
 	w.accountPage(out, status, p)
@@ -121,32 +123,35 @@ func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn
 func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn, fn func(context.Context, *http.Request, signin.Account, *accountPage) error, p *accountPage) error {
 	if !signin.Protected(r) {
 		p.Closed = true
-		return &refusal{http.StatusForbidden, "Passwords travel under TLS only: open this page with https."}
+		return &refusal{http.StatusForbidden, "tlsOnly", ""}
 	}
 	r.Body = http.MaxBytesReader(out, r.Body, maxAccountForm)
 	if err := r.ParseForm(); err != nil {
-		return &refusal{http.StatusBadRequest, "The form could not be read."}
+		return &refusal{http.StatusBadRequest, "formUnread", ""}
 	}
 	user, secret := strings.TrimSpace(r.PostForm.Get("user")), r.PostForm.Get("password")
 	p.User = user
 	if user == "" || secret == "" {
-		return &refusal{http.StatusBadRequest, "Name and password are needed."}
+		return &refusal{http.StatusBadRequest, "namePassword", ""}
 	}
 	if password.IsToken(secret) {
-		return &refusal{http.StatusForbidden, "An app password is for mail programs only: the password of the account is needed."}
+		return &refusal{http.StatusForbidden, "appPasswordNot", ""}
 	}
 	proved, err := in.Person(r.Context(), signin.OfRequest(r), user, secret, r.PostForm.Get("code"))
+	var elsewhere *directory.ElsewhereError
 	switch {
+	case errors.As(err, &elsewhere):
+		return &refusal{http.StatusForbidden, "elsewhere", elsewhere.Server()}
 	case errors.Is(err, signin.ErrCode):
-		return &refusal{http.StatusForbidden, "A code of your second factor is needed."}
+		return &refusal{http.StatusForbidden, "factorCode", ""}
 	case errors.Is(err, signin.ErrWrongCode):
-		return &refusal{http.StatusForbidden, "The code is wrong, or was used before."}
+		return &refusal{http.StatusForbidden, "factorWrong", ""}
 	case errors.Is(err, signin.ErrCredentials):
-		return &refusal{http.StatusForbidden, "Wrong name or password."}
+		return &refusal{http.StatusForbidden, "credentials", ""}
 	case errors.Is(err, signin.ErrDisabled):
-		return &refusal{http.StatusForbidden, "The account is disabled."}
+		return &refusal{http.StatusForbidden, "disabled", ""}
 	case errors.Is(err, signin.ErrBanned), errors.Is(err, signin.ErrBusy):
-		return &refusal{http.StatusTooManyRequests, "Too many sign-ins. Try again later."}
+		return &refusal{http.StatusTooManyRequests, "busy", ""}
 	case err != nil:
 		return err
 	}
@@ -158,15 +163,15 @@ func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.A
 	pw := r.PostForm.Get("new")
 	switch {
 	case pw != r.PostForm.Get("again"):
-		return &refusal{http.StatusBadRequest, "The new password was not the same twice. The old one stays."}
+		return &refusal{http.StatusBadRequest, "passwordNotTwice", ""}
 	case utf8.RuneCountInString(pw) < LeastPassword || !utf8.ValidString(pw):
-		return &refusal{http.StatusBadRequest, "The new password is too short. The old one stays."}
+		return &refusal{http.StatusBadRequest, "passwordShort", ""}
 	case len(pw) > password.MaxLength:
-		return &refusal{http.StatusBadRequest, "The new password is too long. The old one stays."}
+		return &refusal{http.StatusBadRequest, "passwordLong", ""}
 	case pw == r.PostForm.Get("password"):
-		return &refusal{http.StatusBadRequest, "The new password is the old one."}
+		return &refusal{http.StatusBadRequest, "passwordSame", ""}
 	case password.IsToken(pw):
-		return &refusal{http.StatusBadRequest, "The new password looks like an app password. Choose another."}
+		return &refusal{http.StatusBadRequest, "passwordLooksApp", ""}
 	}
 	person, err := w.system.Directory.Person(ctx, a.Who.Person)
 	if err != nil {
@@ -176,28 +181,28 @@ func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.A
 		return err
 	}
 	w.env.Log.Info("a person changed their password", "person", a.Name, "remote", signin.Remote(r).String())
-	p.Said = "The password is changed. Programs that have the old one need the new one now."
+	p.Said = p.T("passwordChanged")
 	return nil
 }
 
 // appPasswords shows a person's app passwords, and makes or ends one.
 func (w *Server) appPasswords(ctx context.Context, r *http.Request, a signin.Account, p *accountPage) error {
 	label, remove := strings.TrimSpace(r.PostForm.Get("label")), strings.TrimSpace(r.PostForm.Get("remove"))
-	p.Said = "These are your app passwords."
+	p.Said = p.T("appPasswordsYours")
 	switch {
 	case label != "" && remove != "":
-		return &refusal{http.StatusBadRequest, "Make one or end one, not both at once."}
+		return &refusal{http.StatusBadRequest, "appPasswordBoth", ""}
 	case label != "":
 		_, secret, err := w.system.Directory.AddAppPassword(ctx, a.Who, a.Who.Person, label)
 		if err != nil {
 			return err
 		}
-		p.Said, p.Secret = "The app password is made.", secret
+		p.Said, p.Secret = p.T("appPasswordMade"), secret
 	case remove != "":
 		if err := w.system.Directory.RemoveAppPassword(ctx, a.Who, a.Who.Person, remove); err != nil {
 			return err
 		}
-		p.Said = "The app password is ended."
+		p.Said = p.T("appPasswordEnded")
 	}
 	person, err := w.system.Directory.Person(ctx, a.Who.Person)
 	if err != nil {

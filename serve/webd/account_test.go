@@ -54,6 +54,10 @@ func TestAccount(t *testing.T) {
 	if page.Code != 200 || strings.Contains(page.Body.String(), "<script") || !strings.Contains(page.Header().Get("Content-Security-Policy"), "form-action 'self'") {
 		t.Errorf("%d %v %s", page.Code, page.Header(), page.Body)
 	}
+	german := post(w, "/account/password", here, change("wrong", "new secret", "new secret"), "Accept-Language", "de")
+	if text := german.Body.String(); german.Code != 403 || !strings.Contains(text, "Name oder Passwort falsch.") || !strings.Contains(text, "Neues Passwort, mindestens 8 Zeichen") {
+		t.Errorf("in German: %d %s", german.Code, text)
+	}
 	for _, c := range []struct {
 		name string
 		out  *httptest.ResponseRecorder

@@ -7,14 +7,15 @@ import (
 	"net/http"
 
 	"doublet/mail"
+	"doublet/serve/speech"
 	"doublet/web"
 )
 
 // unsubscribeText asks, or says what was done. The form posts to the page's own address.
 const unsubscribeText = `<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
+<html lang="{{.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
 <style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.5rem 1rem}</style></head>
-<body><h1>{{.Title}}</h1><p>{{.Text}}</p>{{if .Ask}}<form method="post"><button name="List-Unsubscribe" value="One-Click">Leave the list</button></form>{{end}}</body></html>
+<body><h1>{{.Title}}</h1><p>{{.Text}}</p>{{if .Ask}}<form method="post"><button name="List-Unsubscribe" value="One-Click">{{.T "listLeave"}}</button></form>{{end}}</body></html>
 `
 
 var unsubscribePage = template.Must(template.New("unsubscribe").Parse(unsubscribeText))
@@ -23,6 +24,7 @@ var unsubscribePage = template.Must(template.New("unsubscribe").Parse(unsubscrib
 var formPolicy = web.PagePolicy(unsubscribeText, "'self'")
 
 type unsubscribeData struct {
+	*speech.Speech
 	Title, Text string
 	Ask         bool
 }
@@ -37,12 +39,13 @@ func (w *Server) lists() {
 //
 // Implements: RFC 8058 §3.1 Only POST ends the membership
 func (w *Server) askUnsubscribe(out http.ResponseWriter, r *http.Request) {
+	p := speech.Of(r, w.env.Clock.Now())
 	g, address, err := w.system.Mail.Membership(r.Context(), r.URL.Query())
 	if err != nil {
-		w.unsubscribeError(out, g.Name, err)
+		w.unsubscribeError(out, p, g.Name, err)
 		return
 	}
-	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{"Leave the list " + g.Name + "?", address + " will get no more mail from it.", true})
+	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{p, p.T("listLeaveAsk", g.Name), p.T("listNoMore", address), true})
 }
 
 // unsubscribe ends a membership.
@@ -50,24 +53,25 @@ func (w *Server) askUnsubscribe(out http.ResponseWriter, r *http.Request) {
 // Implements: RFC 8058 §3.2 One-click unsubscription by POST
 func (w *Server) unsubscribe(out http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(out, r.Body, 4096)
+	p := speech.Of(r, w.env.Clock.Now())
 	g, address, err := w.system.Mail.Unsubscribe(r.Context(), r.URL.Query())
 	if err != nil {
-		w.unsubscribeError(out, g.Name, err)
+		w.unsubscribeError(out, p, g.Name, err)
 		return
 	}
-	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{Title: "You have left the list " + g.Name, Text: address + " gets no more mail from it."})
+	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{p, p.T("listLeft", g.Name), p.T("listNone", address), false})
 }
 
-func (w *Server) unsubscribeError(out http.ResponseWriter, list string, err error) {
+func (w *Server) unsubscribeError(out http.ResponseWriter, p *speech.Speech, list string, err error) {
 	switch {
 	case errors.Is(err, mail.ErrNotMember):
 		// Done before: a second click is no mistake.
-		w.showUnsubscribe(out, http.StatusOK, unsubscribeData{Title: "You are not on the list " + list, Text: "There is nothing left to do."})
+		w.showUnsubscribe(out, http.StatusOK, unsubscribeData{p, p.T("listNotOn", list), p.T("listNothing"), false})
 	case errors.Is(err, mail.ErrBadLink):
-		w.showUnsubscribe(out, http.StatusForbidden, unsubscribeData{Title: "This link is not good", Text: "Take the whole link from a message of the list."})
+		w.showUnsubscribe(out, http.StatusForbidden, unsubscribeData{p, p.T("linkBad"), p.T("linkWhole"), false})
 	default:
 		w.env.Log.Error("unsubscribe failed", "error", err)
-		w.showUnsubscribe(out, http.StatusServiceUnavailable, unsubscribeData{Title: "This cannot be done now", Text: "Please try again later."})
+		w.showUnsubscribe(out, http.StatusServiceUnavailable, unsubscribeData{p, p.T("notNow"), p.T("laterPlease"), false})
 	}
 }
 

@@ -1,6 +1,7 @@
 package websession
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"mime"
@@ -13,6 +14,7 @@ import (
 	"doublet/directory/session"
 	"doublet/note"
 	"doublet/serve/signin"
+	"doublet/serve/speech"
 )
 
 // The paths of the door. Each takes JSON and answers with it, or takes a form and answers with a page.
@@ -84,14 +86,14 @@ type input struct {
 	Ticket string `json:"ticket"`
 }
 
-// clientError is what is wrong with a request, in words for its sender.
+// clientError is what is wrong with a request; text is a key of the catalogue.
 type clientError struct {
 	status int
 	word   string
 	text   string
 }
 
-func (e *clientError) Error() string { return e.text }
+func (e *clientError) Error() string { return speech.English(e.text) }
 
 func bad(text string) error { return &clientError{http.StatusBadRequest, "bad request", text} }
 
@@ -105,11 +107,11 @@ func readInput(_ http.ResponseWriter, r *http.Request) (*input, error) {
 		d := json.NewDecoder(r.Body)
 		d.DisallowUnknownFields()
 		if err := d.Decode(in); err != nil || d.More() {
-			return in, tooMuch(err, "The body is not a JSON object of what is asked for here.")
+			return in, tooMuch(err, "jsonUnread")
 		}
 	case "application/x-www-form-urlencoded":
 		if err := r.ParseForm(); err != nil {
-			return in, tooMuch(err, "The form cannot be read.")
+			return in, tooMuch(err, "formUnread")
 		}
 		f := r.PostForm
 		*in = input{
@@ -118,12 +120,12 @@ func readInput(_ http.ResponseWriter, r *http.Request) (*input, error) {
 		}
 	default:
 		in.JSON = true
-		return in, &clientError{http.StatusUnsupportedMediaType, "media type", "JSON or a form is expected."}
+		return in, &clientError{http.StatusUnsupportedMediaType, "media type", "mediaType"}
 	}
 	in.User = strings.TrimSpace(in.User)
 	for _, s := range []string{in.User, in.Password, in.Code, in.To, in.ID, in.Ticket} {
 		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
-			return in, bad("A field is not UTF-8, or holds a NUL.")
+			return in, bad("notText")
 		}
 	}
 	return in, nil
@@ -132,7 +134,7 @@ func readInput(_ http.ResponseWriter, r *http.Request) (*input, error) {
 func tooMuch(err error, text string) error {
 	var big *http.MaxBytesError
 	if errors.As(err, &big) {
-		return &clientError{http.StatusRequestEntityTooLarge, "too large", "The body is too large."}
+		return &clientError{http.StatusRequestEntityTooLarge, "too large", "bodyLarge"}
 	}
 	return bad(text)
 }
@@ -141,7 +143,7 @@ func tooMuch(err error, text string) error {
 // shows.
 type action func(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error)
 
-// result is what an action came to; said is for people.
+// result is what an action came to; said is for people, a key of the catalogue.
 type result struct {
 	value any
 	said  string
@@ -179,7 +181,7 @@ func (x *Service) fail(w http.ResponseWriter, r *http.Request, in *input, id *Id
 	var told *clientError
 	p := refusal(err)
 	if errors.As(err, &told) {
-		p = problem{Type: "about:blank", Status: told.status, Error: told.word, Detail: told.text}
+		p = newProblem(told.status, told.word, told.text, "")
 	}
 	switch {
 	case in.JSON && told == nil:
@@ -191,10 +193,10 @@ func (x *Service) fail(w http.ResponseWriter, r *http.Request, in *input, id *Id
 	default:
 		x.logTrouble(r, p, err)
 		if id != nil {
-			x.accountPage(w, r, p.Status, id, result{said: p.Detail})
+			x.accountPage(w, r, p.Status, id, result{said: p.text, value: p.value})
 			return
 		}
-		x.page(w, p.Status, pageData{SignIn: p.Error != "clear", Said: p.Detail, Bad: true, User: in.User, To: localPath(in.To)})
+		x.page(w, r, p.Status, pageData{SignIn: p.Error != "clear", said: p.text, value: p.value, Bad: true, User: in.User, To: localPath(in.To)})
 	}
 }
 
@@ -203,7 +205,7 @@ func (x *Service) signInPage(w http.ResponseWriter, r *http.Request) {
 		x.fail(w, r, &input{}, nil, ErrClear)
 		return
 	}
-	x.page(w, http.StatusOK, pageData{SignIn: true, To: localPath(r.URL.Query().Get("to"))})
+	x.page(w, r, http.StatusOK, pageData{SignIn: true, To: localPath(r.URL.Query().Get("to"))})
 }
 
 // localPath is a path of this server, or "".
@@ -226,7 +228,7 @@ func (x *Service) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in.JSON {
-		writeJSON(w, http.StatusOK, "application/json", x.sessionOf(id))
+		writeJSON(w, http.StatusOK, "application/json", x.sessionOf(r.Context(), id))
 		return
 	}
 	to := localPath(in.To)
@@ -253,7 +255,7 @@ func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Ide
 		x.foreign.Inc()
 		return nil, ErrForeign
 	case in.User == "" || in.Password == "":
-		return nil, bad("Name and password are needed.")
+		return nil, bad("namePassword")
 	}
 	proved, err := x.in.Person(r.Context(), signin.OfRequest(r), in.User, in.Password, in.Code)
 	if err != nil {
@@ -282,7 +284,7 @@ func (x *Service) SignOut(w http.ResponseWriter, r *http.Request, csrf string) e
 // begin begins a session, in place of the one that the browser shows.
 func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved, keep bool) (*Identity, error) {
 	if c, err := r.Cookie(nameOf(r)); err == nil && c.Value != "" {
-		old, err := x.sessions.Find(r.Context(), c.Value)
+		old, err := x.sessions.Find(r.Context(), c.Value, signin.Remote(r).String())
 		if err == nil {
 			err = x.sessions.End(r.Context(), old.Person, old.ID)
 		}
@@ -350,18 +352,34 @@ type signedIn struct {
 	// Admin says that the person has the role Admin.
 	Admin   bool        `json:"admin,omitempty"`
 	Session sessionInfo `json:"session"`
+	// Server is who answers, Mates who would in its place.
+	Server string `json:"server"`
+	Mates  []Mate `json:"mates,omitempty"`
 }
 
 func infoOf(s *session.Session, current note.UNID) sessionInfo {
 	return sessionInfo{s.ID.String(), s.ID == current, s.Created, s.Used, s.Ends, s.Second, s.Address, s.Agent}
 }
 
-func (x *Service) sessionOf(id *Identity) signedIn {
-	return signedIn{id.Name, id.Address, x.sessions.CSRF(id.token), directory.RequireAdmin(id.Who) == nil, infoOf(&id.Session, id.Session.ID)}
+func (x *Service) sessionOf(ctx context.Context, id *Identity) signedIn {
+	out := signedIn{
+		Name: id.Name, Address: id.Address, CSRF: x.sessions.CSRF(id.token), Admin: directory.RequireAdmin(id.Who) == nil,
+		Session: infoOf(&id.Session, id.Session.ID), Server: x.opt.Server,
+	}
+	if x.opt.Cluster != nil {
+		name, mates, err := x.opt.Cluster(ctx)
+		if err != nil {
+			x.env.Log.Warn("the mates cannot be told", "error", err) // who is signed in is known all the same
+		}
+		if out.Mates = mates; name != "" {
+			out.Server = name
+		}
+	}
+	return out
 }
 
-func (x *Service) showSession(_ http.ResponseWriter, _ *http.Request, id *Identity, _ *input) (result, error) {
-	return result{value: x.sessionOf(id)}, nil
+func (x *Service) showSession(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
+	return result{value: x.sessionOf(r.Context(), id)}, nil
 }
 
 // maxSessions bounds a list of one person's sessions.
@@ -385,13 +403,13 @@ func (x *Service) overview(http.ResponseWriter, *http.Request, *Identity, *input
 // endSessions ends one of a person's sessions, or all but this one.
 func (x *Service) endSessions(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if in.Others == (in.ID != "") {
-		return result{}, bad("Name the session to end, or others for all but this one.")
+		return result{}, bad("whichSession")
 	}
 	if in.Others {
 		if _, err := x.sessions.EndAll(r.Context(), id.Who.Person, id.Session.ID); err != nil {
 			return result{}, err
 		}
-		return result{value: done{"the other sessions are ended"}, said: "The other sessions are ended."}, nil
+		return result{value: done{"the other sessions are ended"}, said: "othersEnded"}, nil
 	}
 	which, err := note.ParseUNID(in.ID)
 	if err == nil {
@@ -400,7 +418,7 @@ func (x *Service) endSessions(_ http.ResponseWriter, r *http.Request, id *Identi
 		err = session.ErrNone
 	}
 	if errors.Is(err, session.ErrNone) {
-		return result{}, &clientError{http.StatusNotFound, "not found", "There is no such session."}
+		return result{}, &clientError{http.StatusNotFound, "not found", "noSession"}
 	}
-	return result{value: done{"the session is ended"}, said: "The session is ended."}, err
+	return result{value: done{"the session is ended"}, said: "sessionEnded"}, err
 }

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 
+	"doublet/serve/speech"
 	"doublet/web"
 )
 
@@ -19,7 +20,9 @@ var policy = web.PagePolicy(pageText, "'self'")
 
 // pageData is what the page shows.
 type pageData struct {
+	*speech.Speech
 	Server, Said string
+	said, value  string // a key of the catalogue, and its value
 	Bad          bool
 	// SignIn shows the form to sign in; User is who tried, To where it leads.
 	SignIn   bool
@@ -33,8 +36,11 @@ type pageData struct {
 	Codes      []string
 }
 
-func (x *Service) page(w http.ResponseWriter, status int, p pageData) {
-	p.Server = x.opt.Server
+func (x *Service) page(w http.ResponseWriter, r *http.Request, status int, p pageData) {
+	p.Server, p.Speech = x.opt.Server, speech.Of(r, x.env.Clock.Now())
+	if p.said != "" {
+		p.Said = p.T(p.said, p.value)
+	}
 	var b bytes.Buffer
 	if err := x.pages.Execute(&b, p); err != nil {
 		x.env.Log.Error("page failed", "error", err)
@@ -53,7 +59,8 @@ func (x *Service) page(w http.ResponseWriter, status int, p pageData) {
 
 // accountPage shows a person their sessions and second factor, and what an action came to.
 func (x *Service) accountPage(w http.ResponseWriter, r *http.Request, status int, id *Identity, got result) {
-	p := pageData{Name: id.Name, CSRF: x.sessions.CSRF(id.token), Said: got.said, Bad: status != http.StatusOK, Codes: got.codes, Setup: got.setup}
+	value, _ := got.value.(string)
+	p := pageData{value: value, Name: id.Name, CSRF: x.sessions.CSRF(id.token), said: got.said, Bad: status != http.StatusOK, Codes: got.codes, Setup: got.setup}
 	if got.setup != nil {
 		p.QR = template.HTML(got.setup.QR) // of digits and letters that svg wrote
 	}
@@ -71,8 +78,8 @@ func (x *Service) accountPage(w http.ResponseWriter, r *http.Request, status int
 	}
 	if err != nil {
 		x.env.Log.Error("page failed", "error", err)
-		p = pageData{Said: "That is not possible now. Try again later.", Bad: true}
+		p = pageData{said: "tryLater", Bad: true}
 		status = http.StatusServiceUnavailable
 	}
-	x.page(w, status, p)
+	x.page(w, r, status, p)
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net/http"
 
+	"doublet/directory"
 	"doublet/serve/signin"
+	"doublet/serve/speech"
 )
 
 // problem is how a refusal reads to programs (RFC 7807). Error is a word of ours, for pages.
@@ -14,33 +16,47 @@ type problem struct {
 	Status int    `json:"status"`
 	Error  string `json:"error"`
 	Detail string `json:"detail"`
+	// text and value are Detail for people: a key of the catalogue.
+	text, value string
+}
+
+func newProblem(status int, word, text, value string) problem {
+	return problem{"about:blank", status, word, speech.English(text, value), text, value}
 }
 
 // refusal says what becomes of an error.
 func refusal(err error) problem {
+	var elsewhere *directory.ElsewhereError
+	if errors.As(err, &elsewhere) {
+		at := elsewhere.Door("web")
+		if at == "" {
+			at = elsewhere.Server()
+		}
+		return newProblem(http.StatusForbidden, "elsewhere", "elsewhere", at)
+	}
 	for _, c := range []struct {
 		err    error
 		status int
 		word   string
-		detail string
+		text   string
 	}{
-		{ErrNobody, http.StatusUnauthorized, "nobody", "Nobody is signed in."},
-		{ErrMalformed, http.StatusUnauthorized, "malformed", "The field Authorization cannot be read."},
-		{ErrClear, http.StatusForbidden, "clear", "Passwords and cookies travel under TLS only: use https."},
-		{ErrForeign, http.StatusForbidden, "foreign", "The request does not come from a page of this server."},
-		{signin.ErrCode, http.StatusUnauthorized, "code", "A code of the second factor is needed."},
-		{signin.ErrWrongCode, http.StatusUnauthorized, "wrong code", "The code is wrong, or was used before."},
-		{signin.ErrApp, http.StatusForbidden, "app password", "An app password is for programs only: the password of the account is needed."},
-		{signin.ErrCredentials, http.StatusUnauthorized, "credentials", "Wrong name or password."},
-		{signin.ErrDisabled, http.StatusForbidden, "disabled", "The account is disabled."},
-		{signin.ErrBanned, http.StatusTooManyRequests, "banned", "Too many failed sign-ins from this address. Try again later."},
-		{signin.ErrBusy, http.StatusTooManyRequests, "busy", "Too many sign-ins. Try again later."},
+		{ErrNobody, http.StatusUnauthorized, "nobody", "nobody"},
+		{ErrMalformed, http.StatusUnauthorized, "malformed", "authorizationUnread"},
+		{ErrClear, http.StatusForbidden, "clear", "clear"},
+		{ErrForeign, http.StatusForbidden, "foreign", "foreign"},
+		{signin.ErrCode, http.StatusUnauthorized, "code", "factorCode"},
+		{signin.ErrWrongCode, http.StatusUnauthorized, "wrong code", "factorWrong"},
+		{signin.ErrApp, http.StatusForbidden, "app password", "appPasswordNot"},
+		{signin.ErrCredentials, http.StatusUnauthorized, "credentials", "credentials"},
+		{signin.ErrDisabled, http.StatusForbidden, "disabled", "disabled"},
+		{signin.ErrBanned, http.StatusTooManyRequests, "banned", "banned"},
+		{signin.ErrBusy, http.StatusTooManyRequests, "busy", "busy"},
 	} {
 		if errors.Is(err, c.err) {
-			return problem{Type: "about:blank", Status: c.status, Error: c.word, Detail: c.detail}
+			return newProblem(c.status, c.word, c.text, "")
 		}
 	}
-	return problem{Type: "about:blank", Status: http.StatusServiceUnavailable, Error: "unavailable", Detail: "That is not possible now. Try again later."}
+	return newProblem(http.StatusServiceUnavailable, "unavailable", "tryLater", "")
 }
 
 // Why says what becomes of an error for a page: a status, and the word that programs are told in "error".

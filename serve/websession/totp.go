@@ -52,7 +52,7 @@ func (x *Service) showTOTP(_ http.ResponseWriter, _ *http.Request, id *Identity,
 // change how one signs in.
 func (x *Service) again(r *http.Request, id *Identity, in *input) error {
 	if in.Password == "" {
-		return bad("The password is needed.")
+		return bad("passwordNeeded")
 	}
 	got, err := x.in.Person(r.Context(), signin.OfRequest(r), id.Person.Name(), in.Password, in.Code)
 	if err == nil && got.Who.Person != id.Who.Person {
@@ -104,7 +104,7 @@ func (x *Service) openTicket(id *Identity, text string) ([]byte, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) != body+sha256.Size || !hmac.Equal(b[body:], x.seal(id, b[:body])) ||
 		!x.env.Clock.Now().Before(time.Unix(int64(binary.BigEndian.Uint64(b[totp.SecretLen:body])), 0)) {
-		return nil, bad("That took too long. Begin again.")
+		return nil, bad("tookLong")
 	}
 	return b[:totp.SecretLen], nil
 }
@@ -124,7 +124,7 @@ func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identi
 		}
 	}
 	if !ok {
-		return result{}, &clientError{http.StatusBadRequest, "wrong code", "That is not the code of the device. Wait for the next one; if that is wrong too, the device's clock is."}
+		return result{}, &clientError{http.StatusBadRequest, "wrong code", "deviceCodeWrong"}
 	}
 	codes, err := x.dir.SetTOTP(ctx, id.Who, id.Who.Person, secret)
 	if err != nil {
@@ -145,7 +145,7 @@ func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identi
 	}
 	fresh.Person = p
 	*id = *fresh
-	return result{value: recoveryCodes{codes, x.sessions.CSRF(fresh.token)}, codes: codes, said: "The second factor is on. Mail programs need app passwords now."}, nil
+	return result{value: recoveryCodes{codes, x.sessions.CSRF(fresh.token)}, codes: codes, said: "factorOn"}, nil
 }
 
 // endTOTP turns the second factor off.
@@ -155,13 +155,13 @@ func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, 
 	}
 	err := x.dir.RemoveTOTP(r.Context(), id.Who, id.Who.Person)
 	if errors.Is(err, directory.ErrNotFound) {
-		return result{}, bad("There is no second factor.")
+		return result{}, bad("factorNone")
 	}
 	if err != nil {
 		return result{}, err
 	}
 	x.env.Log.Info("a person turned their second factor off", "person", id.Name, "remote", signin.Remote(r).String())
-	return result{value: done{"the second factor is off"}, said: "The second factor is off."}, nil
+	return result{value: done{"the second factor is off"}, said: "factorOff"}, nil
 }
 
 // newRecovery gives a person new recovery codes.
@@ -171,9 +171,9 @@ func (x *Service) newRecovery(_ http.ResponseWriter, r *http.Request, id *Identi
 	}
 	codes, err := x.dir.NewRecoveryCodes(r.Context(), id.Who, id.Who.Person)
 	if errors.Is(err, directory.ErrNotFound) {
-		return result{}, bad("There is no second factor.")
+		return result{}, bad("factorNone")
 	}
-	return result{value: recoveryCodes{Codes: codes}, codes: codes, said: "These recovery codes are good now, and the old ones are not."}, err
+	return result{value: recoveryCodes{Codes: codes}, codes: codes, said: "recoveryNew"}, err
 }
 
 // quiet is the empty margin of a QR code, in modules (ISO/IEC 18004).

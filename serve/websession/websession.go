@@ -9,6 +9,7 @@ package websession
 
 import (
 	"context"
+	"crypto/hmac"
 	"errors"
 	"html/template"
 	"net/http"
@@ -47,9 +48,19 @@ type Directory interface {
 type Options struct {
 	// Server is the server's name, for people and their devices.
 	Server string
+	// Cluster tells the name that it has in its cluster ("": it is in none), and the servers that serve there beside it, for
+	// browsers to go on at; nil: it stands alone.
+	Cluster func(ctx context.Context) (name string, mates []Mate, err error)
 	// Key is secret, and the same at every server of the domain.
 	Key   []byte
 	Stats *stat.Tree
+}
+
+// Mate is another server where the same people are served.
+type Mate struct {
+	Name string `json:"name"`
+	// URL is where its web door is, "" where its server document names no host.
+	URL string `json:"url,omitempty"`
 }
 
 // Service tells who is there. Its methods may be called from any goroutine.
@@ -80,10 +91,11 @@ type Identity struct {
 	Credential string
 	// Session is that of the browser; its ID is zero for programs.
 	Session session.Session
-	// Person is as the directory has them; only of a session.
+	// Person is as the directory has them; only of a session that is known here.
 	Person directory.Person
 
 	token string
+	csrf  string // where there is no token
 }
 
 // credentialSession is the credential of a session, with its id.
@@ -125,12 +137,60 @@ func (x *Service) IdentifyForm(r *http.Request, csrf string) (*Identity, error) 
 }
 
 // CSRF is the token of a session, for the forms of its pages.
-func (x *Service) CSRF(id *Identity) string { return x.sessions.CSRF(id.token) }
+func (x *Service) CSRF(id *Identity) string {
+	if id.csrf != "" {
+		return id.csrf
+	}
+	return x.sessions.CSRF(id.token)
+}
+
+// Browser says whose session the cookie of a request shows, without the token of a form: whoever serves the request asks for
+// that. Errors as Identify; ErrNobody for what programs show.
+func (x *Service) Browser(r *http.Request) (*Identity, error) {
+	if id, ok := r.Context().Value(provedKey{}).(*Identity); ok {
+		return id, nil
+	}
+	if len(r.Header.Values("Authorization")) > 0 {
+		return nil, ErrNobody
+	}
+	return x.cookie(r)
+}
+
+type provedKey struct{}
+
+// Proved is a request from somebody whose session was looked up before: here, or by a mate that has forwarded it, which tells
+// the session's credential and what its forms must show. Identify believes it.
+func Proved(r *http.Request, a *signin.Account, credential, csrf string) *http.Request {
+	id := &Identity{Account: *a, Credential: credential, csrf: csrf}
+	if text, ok := strings.CutPrefix(credential, credentialSession); ok {
+		if u, err := note.ParseUNID(text); err == nil {
+			id.Session = session.Session{ID: u, Person: a.Who.Person}
+		}
+	}
+	return r.WithContext(context.WithValue(r.Context(), provedKey{}, id))
+}
 
 func (x *Service) identify(r *http.Request, csrf string) (*Identity, error) {
+	if id, ok := r.Context().Value(provedKey{}).(*Identity); ok {
+		if asks(r) && (id.csrf == "" || !hmac.Equal([]byte(id.csrf), []byte(csrf))) {
+			x.foreign.Inc()
+			return nil, ErrForeign
+		}
+		return id, nil
+	}
 	if fields := r.Header.Values("Authorization"); len(fields) > 0 {
 		return x.program(r, fields)
 	}
+	id, err := x.cookie(r)
+	if err == nil && asks(r) && !upgrade(r) && !x.sessions.CheckCSRF(id.token, csrf) {
+		x.foreign.Inc()
+		return nil, ErrForeign
+	}
+	return id, err
+}
+
+// cookie finds the session of a request that comes from a page of ours.
+func (x *Service) cookie(r *http.Request) (*Identity, error) {
 	c, err := r.Cookie(nameOf(r))
 	if err != nil || c.Value == "" || len(c.Value) > maxCookie {
 		return nil, ErrNobody
@@ -142,7 +202,7 @@ func (x *Service) identify(r *http.Request, csrf string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !ours(r) || asks(r) && !x.sessions.CheckCSRF(c.Value, csrf) && !upgrade(r) {
+	if !ours(r) {
 		x.foreign.Inc()
 		return nil, ErrForeign
 	}
@@ -152,7 +212,7 @@ func (x *Service) identify(r *http.Request, csrf string) (*Identity, error) {
 // browser finds the session of a cookie. What was begun with an old password, or without the second factor
 // that the person has now, is over.
 func (x *Service) browser(r *http.Request, token string) (*Identity, error) {
-	s, err := x.sessions.Find(r.Context(), token)
+	s, err := x.sessions.Find(r.Context(), token, signin.Remote(r).String())
 	if errors.Is(err, session.ErrNone) {
 		x.over.Inc()
 		return nil, ErrNobody
@@ -199,13 +259,26 @@ func (x *Service) Good(ctx context.Context, person note.UNID, credential string)
 	return err
 }
 
-// GoodElsewhere is Good for the credential of a request that a mate has forwarded. A session is known where it began: of it
-// only its person is looked at here.
+// GoodElsewhere is Good for the credential of a request that a mate has forwarded. That mate may know a session of which word
+// has not come here: of one that is not known to be over only the person is looked at.
 func (x *Service) GoodElsewhere(ctx context.Context, person note.UNID, credential string) error {
-	if !strings.HasPrefix(credential, credentialSession) {
-		return x.Good(ctx, person, credential)
+	err := x.Good(ctx, person, credential)
+	text, ok := strings.CutPrefix(credential, credentialSession)
+	if !ok || !errors.Is(err, ErrNobody) {
+		return err
 	}
-	_, _, err := x.in.Known(ctx, person)
+	id, err := note.ParseUNID(text)
+	if err != nil {
+		return ErrNobody
+	}
+	known, err := x.sessions.Known(ctx, id)
+	if err != nil {
+		return err
+	}
+	if known {
+		return ErrNobody
+	}
+	_, _, err = x.in.Known(ctx, person)
 	return err
 }
 

@@ -21,6 +21,7 @@ import (
 	"doublet/env"
 	"doublet/note"
 	"doublet/serve/signin"
+	"doublet/serve/speech"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/web"
@@ -516,6 +517,26 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestLanguage: pages speak as their reader chose or their browser asks for; programs are told in English.
+func TestLanguage(t *testing.T) {
+	t.Parallel()
+	w := open(t, signin.Options{})
+	b := w.browser()
+	w.is("asked for", b.send("GET", PathSignIn, "", "", "Accept-Language", "de-AT,en;q=0.5"), 200, "Auf diesem Gerät angemeldet bleiben")
+	w.is("a refusal", b.form(PathSignIn, url.Values{"user": {"alice"}, "password": {"x"}}, "Accept-Language", "de"), 401, "Name oder Passwort falsch.")
+	w.is("of a program", b.json(PathSignIn, m{"user": "alice", "password": "x"}, "Accept-Language", "de"), 401, "Wrong name or password.")
+	a := w.signedIn("alice")
+	out := a.send("GET", PathAccount, "", "", "Accept-Language", "zh-CN")
+	w.is("account", out, 200, `<html lang="zh">`)
+	for _, part := range []string{"此浏览器", "双重验证", "结束所有其他设备"} {
+		w.is("account", out, 200, part)
+	}
+	out = a.form(pathTOTPBegin, url.Values{"csrf": {a.csrf}}, "Accept-Language", "de")
+	w.is("an action", out, 400, "Das Passwort wird gebraucht.")
+	a.cookies = append(a.cookies, &http.Cookie{Name: speech.Cookie, Value: "de|Asia/Shanghai"})
+	w.is("chosen", a.send("GET", PathAccount, "", "", "Accept-Language", "zh"), 200, "CST, zuletzt")
+}
+
 func between(s, from, to string) string {
 	_, s, _ = strings.Cut(s, from)
 	s, _, _ = strings.Cut(s, to)
@@ -582,3 +603,26 @@ type jar struct{ all []*http.Cookie }
 
 func (j *jar) SetCookies(_ *url.URL, c []*http.Cookie) { j.all = append(j.all, c...) }
 func (j *jar) Cookies(*url.URL) []*http.Cookie         { return j.all }
+
+// TestProved: of a request whose session was looked up by a mate, only a form is asked for its token.
+func TestProved(t *testing.T) {
+	t.Parallel()
+	w := open(t, signin.Options{})
+	account := signin.Account{Name: "Alice", Who: note.Who{Person: note.UNID{1}}}
+	for _, c := range []struct {
+		method, known, shown string
+		err                  error
+	}{
+		{"GET", "token", "", nil}, {"POST", "token", "token", nil}, {"POST", "token", "", ErrForeign}, {"POST", "token", "other", ErrForeign},
+		{"POST", "", "", ErrForeign},
+	} {
+		r := Proved(httptest.NewRequest(c.method, "/lite/", nil), &account, credentialSession+note.UNID{7}.String(), c.known)
+		id, err := w.IdentifyForm(r, c.shown)
+		if !errors.Is(err, c.err) || err == nil && (id.Name != "Alice" || id.Session.ID != note.UNID{7} || w.CSRF(id) != c.known) {
+			t.Errorf("%+v: %+v, %v", c, id, err)
+		}
+	}
+	if _, err := w.IdentifyForm(Proved(httptest.NewRequest("GET", "/", nil), &account, "app:1", "t"), "t"); !errors.Is(err, ErrNobody) {
+		t.Errorf("a program: %v", err)
+	}
+}

@@ -285,7 +285,11 @@ func AppendCounters(dst []byte, c *Counters) []byte {
 	for _, v := range []uint64{uint64(c.NextNote), c.Seq, c.Notes, c.Size, uint64(c.Floor), c.Expunged, uint64(c.LastUIDValidity)} {
 		dst = binary.AppendUvarint(dst, v)
 	}
-	return note.AppendLedger(dst, &c.Ledger)
+	dst = note.AppendLedger(dst, &c.Ledger)
+	if c.Ledger.Partial {
+		dst = binary.AppendUvarint(dst, uint64(c.Ledger.CompleteUID))
+	}
+	return dst
 }
 
 // ReadCounters reads the row.
@@ -299,8 +303,17 @@ func ReadCounters(b []byte) (Counters, error) {
 		return c, note.ErrCorrupt
 	}
 	var err error
-	c.Ledger, r.B, err = note.ReadLedger(r.B)
-	if err == nil && len(r.B) != 0 {
+	if c.Ledger, r.B, err = note.ReadLedger(r.B); err != nil {
+		return c, err
+	}
+	switch l := &c.Ledger; {
+	case !l.Partial:
+	case len(r.B) == 0:
+		l.CompleteUID = l.UID // earlier rows do not have it
+	default:
+		l.CompleteUID = uint32(r.Uvarint())
+	}
+	if r.Bad || len(r.B) != 0 {
 		err = note.ErrCorrupt
 	}
 	return c, err

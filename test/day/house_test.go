@@ -55,6 +55,22 @@ type life struct {
 	gone    atomic.Bool // nothing of it is left
 	stop    context.CancelFunc
 	routed  chan error
+	// torn is closed when a goroutine met the engine's panic at a log that cannot be flushed. The process
+	// would have ended; here the engine keeps its lock, and who wants it waits for ever.
+	torn  chan struct{}
+	tears sync.Once
+}
+
+// tear ends a goroutine that panicked because the log cannot be flushed, as the end of the process would.
+func (l *life) tear() {
+	r := recover()
+	if r == nil {
+		return
+	}
+	if err, ok := r.(error); !ok || !errors.Is(err, env.ErrInjected) {
+		panic(r)
+	}
+	l.tears.Do(func() { close(l.torn) })
 }
 
 // flushes is a clock for env.SlowSync, which calls Sleep before each flush: it makes flushing slow, so that
@@ -118,10 +134,16 @@ func (w *town) ok(err error) {
 // start starts the server on what is on the disk.
 func (w *town) start(fix *env.Fixture) *life {
 	w.t.Helper()
-	l := &life{fix: fix, wire: &wire{clock: w.clock}, doors: map[string]string{}, after: make(chan *env.Fixture, 1), routed: make(chan error, 1)}
+	l := &life{fix: fix, wire: &wire{clock: w.clock}, doors: map[string]string{}, after: make(chan *env.Fixture, 1), routed: make(chan error, 1), torn: make(chan struct{})}
 	e := w.net.join(fix.Env, l.wire)
 	e.FS = env.SlowSync(e.FS, &l.flushes, 0)
 	e.Clock = &lifeClock{Clock: e.Clock, gone: &l.gone}
+	e.Go = func(_ string, f func()) {
+		go func() {
+			defer l.tear()
+			f()
+		}()
+	}
 	var err error
 	l.stats = stat.New(e.Clock)
 	l.store, err = store.Open(e, "data", store.Options{
@@ -151,7 +173,7 @@ func (w *town) start(fix *env.Fixture) *life {
 	w.open(l, e, resolver)
 	ctx, cancel := context.WithCancel(bg)
 	l.stop = cancel
-	go func() { l.routed <- l.mail.Run(ctx) }()
+	e.Go("router", func() { l.routed <- l.mail.Run(ctx) })
 	return l
 }
 
@@ -263,17 +285,28 @@ func (w *town) restart(off time.Duration) {
 // end ends a life. A clean one must end without an error.
 func (w *town) end(l *life, clean bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(bg, 30*time.Second)
-	defer cancel()
-	err := l.front.Shutdown(ctx)
-	l.stop()
-	err = errors.Join(err, <-l.routed)
-	l.people.Close()
-	err = errors.Join(err, l.store.Close())
-	l.gone.Store(true)
-	if clean && err != nil {
-		w.t.Errorf("stop: %v", err)
+	ended := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(bg, 30*time.Second)
+		defer cancel()
+		err := l.front.Shutdown(ctx)
+		l.stop()
+		err = errors.Join(err, <-l.routed)
+		l.people.Close()
+		ended <- errors.Join(err, l.store.Close())
+	}()
+	if clean {
+		if err := <-ended; err != nil {
+			w.t.Errorf("stop: %v", err)
+		}
+	} else {
+		select {
+		case <-ended:
+		case <-l.torn:
+		case <-time.After(30 * time.Second): // a session met the panic, and the door caught it
+		}
 	}
+	l.gone.Store(true)
 }
 
 // check verifies every invariant of the store.

@@ -42,52 +42,114 @@ func parseBench(t *testing.T, text string) (r benchResult) {
 	return r
 }
 
+// benchAt has a demo of its own, and returns how the benchmark is run at its doors, and the folder of its run files.
+func benchAt(t *testing.T) (s *server, bench func(args ...string) string, out string) {
+	s, out = demo(t), t.TempDir()
+	target := []string{"--out", out}
+	for flag, door := range map[string]string{"imap": "imap", "submission": "submission", "lmtp": "lmtp", "pop3": "pop3", "jmap": "http"} {
+		target = append(target, "--"+flag, "127.0.0.1:"+s.port[door])
+	}
+	return s, func(args ...string) string {
+		return s.doublet(append(append([]string{"bench"}, args...), target...)...)
+	}, out
+}
+
 // TestBench: the benchmark makes people, fills their mailboxes, lets them work, here and through agents, and says
 // what came of it.
 func TestBench(t *testing.T) {
-	s := demo(t)
-	out := t.TempDir()
-	at := func(door string) string { return "127.0.0.1:" + s.port[door] }
-	target := []string{"--imap", at("imap"), "--submission", at("submission"), "--lmtp", at("lmtp"), "--pop3", at("pop3"), "--jmap", at("http"), "--out", out}
-	bench := func(args ...string) string {
-		return s.doublet(append(append(append([]string{"bench"}, args...), target...), sped...)...)
-	}
+	t.Parallel()
+	with := func(args ...string) []string { return append(args, sped...) }
+	t.Run("words", func(t *testing.T) {
+		t.Parallel()
+		path := mustBinary(t)
+		want(t, run(t, "", nil, path, "bench", "workloads"), "n8mail", "pop3mail")
+		want(t, run(t, "", nil, path, "bench", "show", "r6mail", "--set", "adds=12"), "reads a message, 5 times", "12 times in 6 loops")
+		want(t, run(t, "", nil, path, "bench", "show", "--schema"), "[[action]]", "stagger")
+	})
+	t.Run("IMAP", func(t *testing.T) {
+		t.Parallel()
+		s, bench, out := benchAt(t)
+		text := bench(with("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--metrics", "http://127.0.0.1:"+s.port["http"]+"/metrics")...)
+		want(t, text, "r6mail over imap against doublet", "marked: window of 3s", "marked: mailboxes filled to 2 %", "doublet 0.")
+		files, err := filepath.Glob(filepath.Join(out, "r6mail-*.run"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("run files: %v, %v", files, err)
+		}
+		want(t, s.doublet("bench", "report", files[0], "--png"), ".html", ".csv", "response-time-over-time.png")
+		raw, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, string(raw), `"host":"statistics"`, "doublet_", `"host":"probe"`, `"group":"doublet"`)
+		want(t, s.doublet("check", "--deep"), "")
+	})
+	t.Run("JMAP", func(t *testing.T) {
+		t.Parallel()
+		s, bench, _ := benchAt(t)
+		r := parseBench(t, bench(with("run", "n8mail", "--over", "jmap", "--fill-over", "jmap", "--users", "4", "--json")...))
+		if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 {
+			t.Fatalf("over JMAP: %+v", r)
+		}
+		raw, err := os.ReadFile(r.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`, `"host":"probe"`)
+		want(t, s.doublet("check", "--deep"), "")
+	})
+	t.Run("agents", func(t *testing.T) {
+		t.Parallel()
+		s, bench, _ := benchAt(t)
+		r := parseBench(t, bench(with("run", "pop3mail", "--users", "4", "--json", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word")...))
+		if len(r.Steps) != 1 || r.Steps[0].Completed == 0 || r.Steps[0].Errors > 0 {
+			t.Errorf("through two agents: %+v", r)
+		}
+		want(t, s.doublet("check", "--deep"), "")
+	})
+	t.Run("max", func(t *testing.T) {
+		t.Parallel()
+		s, bench, _ := benchAt(t)
+		r := parseBench(t, bench(with("max", "imapmail", "--users", "2..4", "--json")...))
+		if len(r.Steps) < 1 || r.Most == nil {
+			t.Errorf("the most: %+v", r)
+		}
+		want(t, s.doublet("check", "--deep"), "")
+	})
+}
 
-	want(t, s.doublet("bench", "workloads"), "n8mail", "pop3mail")
-	want(t, s.doublet("bench", "show", "r6mail", "--set", "adds=12"), "reads a message, 5 times", "12 times in 6 loops")
-	want(t, s.doublet("bench", "show", "--schema"), "[[action]]", "stagger")
-
-	text := bench("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--metrics", "http://"+at("http")+"/metrics")
-	want(t, text, "r6mail over imap against doublet", "marked: window of 3s", "marked: mailboxes filled to 2 %", "doublet 0.")
-	files, err := filepath.Glob(filepath.Join(out, "r6mail-*.run"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("run files: %v, %v", files, err)
+// TestBenchInBrowsers: people work in the clients for browsers, and nothing goes wrong.
+func TestBenchInBrowsers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		workload string
+		args     []string
+		over     string
+		actions  []string
+	}{
+		{"dwa85", nil, "web-full", []string{"open", "scroll", "read", "move", "delete", "send", "sync"}},
+		{"dwa85lite", nil, "web-lite", []string{"open", "scroll", "read", "move", "delete", "lookup", "send"}},
+		{"dwa8", []string{"--cold-cache"}, "web-full", []string{"open", "read", "send"}},
+		{"r6inotes", []string{"--over", "lite", "--cold-cache", "--set", "adds=12"}, "web-lite", []string{"open", "read", "delete", "add"}},
+	} {
+		t.Run(c.workload, func(t *testing.T) {
+			t.Parallel()
+			s, bench, _ := benchAt(t)
+			args := append(append([]string{"run", c.workload, "--users", "4", "--json"}, sped...), "--speed", "200")
+			r := parseBench(t, bench(append(args, c.args...)...))
+			if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 {
+				t.Fatalf("%+v", r)
+			}
+			raw, err := os.ReadFile(r.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, string(raw), `"protocol":"`+c.over+`"`, `"host":"probe"`)
+			for _, action := range c.actions {
+				want(t, string(raw), `"action":"`+action+`"`)
+			}
+			want(t, s.doublet("check", "--deep"), "")
+		})
 	}
-	want(t, s.doublet("bench", "report", files[0], "--png"), ".html", ".csv", "response-time-over-time.png")
-	raw, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, string(raw), `"host":"statistics"`, "doublet_", `"host":"probe"`, `"group":"doublet"`)
-
-	r := parseBench(t, bench("run", "n8mail", "--over", "jmap", "--fill-over", "jmap", "--users", "4", "--json"))
-	if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 {
-		t.Fatalf("over JMAP: %+v", r)
-	}
-	if raw, err = os.ReadFile(r.File); err != nil {
-		t.Fatal(err)
-	}
-	want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`, `"host":"probe"`)
-
-	r = parseBench(t, bench("run", "pop3mail", "--users", "4", "--json", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word"))
-	if len(r.Steps) != 1 || r.Steps[0].Completed == 0 || r.Steps[0].Errors > 0 {
-		t.Errorf("through two agents: %+v", r)
-	}
-	r = parseBench(t, bench("max", "imapmail", "--users", "2..4", "--json"))
-	if len(r.Steps) < 1 || r.Most == nil {
-		t.Errorf("the most: %+v", r)
-	}
-	want(t, s.doublet("check", "--deep"), "")
 }
 
 // agentFor starts an agent and returns its address.
@@ -119,8 +181,10 @@ func TestBenchRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"}, {"run idle --users 990000", "use more agents"}, {"run idle --speed 0", "--speed"},
-		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over web-lite", "--over imap"}, {"agent --listen 0.0.0.0:0", "--secret"},
+		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over http", "cannot be carried"}, {"agent --listen 0.0.0.0:0", "--secret"},
 		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"},
+		{"lab", "name a configuration"}, {"lab config9", "there are config1"}, {"lab config1 config2", "--run"}, {"run idle --kill two@3s", "--lab DIR"}, {"run idle --lab nowhere", "bench lab NAME"},
+		{"run idle --fail-if lost>x", "lost>0"}, {"cluster speed", "there are idle"}, {"cluster lag --rate 0", "rates are above 0"},
 	} {
 		text, err := command(path, append(append([]string{"bench"}, strings.Fields(c.args)...), "--data", t.TempDir())...)
 		if err == nil || !strings.Contains(text, c.want) {

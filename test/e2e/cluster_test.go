@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,12 +18,15 @@ import (
 type member struct {
 	*server
 	addresses []string
+	// program is what runs it; empty: this one.
+	program []string
+	env     []string // settings
 }
 
 func newMember(t *testing.T) *member {
 	m := &member{server: &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}}}
-	ports := freePorts(t, 6)
-	for i, d := range []string{"smtp", "imap", "pop3", "http", "direct", "routes"} {
+	ports := freePorts(t, 7)
+	for i, d := range []string{"smtp", "imap", "pop3", "http", "submission", "direct", "routes"} {
 		m.port[d] = ports[i]
 	}
 	m.addresses = []string{"--direct", "127.0.0.1:" + m.port["direct"], "--routes", "127.0.0.1:" + m.port["routes"], "--advertise", "127.0.0.1"}
@@ -31,19 +35,23 @@ func newMember(t *testing.T) *member {
 
 func (m *member) serve() {
 	m.t.Helper()
-	path, err := binary()
-	if err != nil {
-		m.t.Fatal(err)
+	if m.program == nil {
+		path, err := binary()
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.program = []string{path}
 	}
-	args := []string{"serve", "--data", m.data}
-	for _, d := range []string{"https", "submission", "submissions", "lmtp", "imaps", "pop3s"} {
+	args := append(slices.Clone(m.program[1:]), "serve", "--data", m.data)
+	for _, d := range []string{"https", "submissions", "lmtp", "imaps", "pop3s"} {
 		args = append(args, "--"+d, "off")
 	}
-	for _, d := range []string{"smtp", "imap", "pop3", "http"} {
+	for _, d := range []string{"smtp", "imap", "pop3", "http", "submission"} {
 		args = append(args, "--"+d, "127.0.0.1:"+m.port[d])
 	}
 	m.out = &lockedBuffer{}
-	m.cmd = exec.Command(path, args...)
+	m.cmd = exec.Command(m.program[0], args...)
+	m.cmd.Env = append(os.Environ(), m.env...)
 	m.cmd.Stdout, m.cmd.Stderr = m.out, m.out
 	if err := m.cmd.Start(); err != nil {
 		m.t.Fatal(err)
@@ -53,13 +61,15 @@ func (m *member) serve() {
 	m.await("smtp")
 }
 
-func (m *member) deliver(subject string) {
+func (m *member) deliver(subject string) { m.t.Helper(); m.deliverTo(subject, "anna@cluster.example") }
+
+func (m *member) deliverTo(subject, to string) {
 	m.t.Helper()
 	file := filepath.Join(m.t.TempDir(), "message")
 	text := "Subject: " + subject + "\r\nMessage-ID: <" + subject + "@elsewhere.example>\r\n\r\n" + subject + "\r\n"
 	err := os.WriteFile(file, []byte(text), 0o600)
 	if err == nil {
-		_, err = command("curl", "-s", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+m.port["smtp"])
+		_, err = command("curl", "-s", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+m.port["smtp"])
 	}
 	if err != nil {
 		m.t.Fatalf("%s: %v\n%s", subject, err, m.out)

@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,20 +71,31 @@ func (l *lockedBuffer) String() string {
 
 var doors = []string{"http", "https", "smtp", "submission", "lmtp", "imap", "imaps", "pop3", "pop3s"}
 
-// freePorts finds ports that are free now; all are held until all are found.
+// givenPorts are those that some test of this process has.
+var givenPorts sync.Map
+
+// freePorts finds ports that are free now, for the caller alone. They lie below those that systems give to connections that go
+// out (from 32768 on): between here and the start of a server, or while it is down, none of those takes its place.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
+	const first, end = 10_000, 32_768
 	var out []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 100 * n {
+		port := strconv.Itoa(first + rand.IntN(end-first))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
-		defer l.Close()
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		out = append(out, port)
+		_ = l.Close()
+		if _, given := givenPorts.LoadOrStore(port, true); given {
+			continue
+		}
+		if out = append(out, port); len(out) == n {
+			return out
+		}
 	}
-	return out
+	t.Fatal("no free ports")
+	return nil
 }
 
 // demo starts `doublet demo` on free ports and waits until it answers.

@@ -2,8 +2,13 @@ package e2e
 
 import (
 	"context"
+	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +18,85 @@ import (
 // TestBrowser drives the browser client in Chromium: test/e2e/web.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
+	s := demo(t)
+	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.port["http"], "SMTP=" + s.port["smtp"]})
+}
+
+// TestBrowserFailover: the server that a browser works with dies, and a mate behind the same address goes on.
+func TestBrowserFailover(t *testing.T) {
+	t.Parallel()
+	external.Need(t, "node", "chromium", "curl")
+	curl := external.Need(t, "curl")[0]
+	one, two := pairOf(t)
+	one.deliver("alone")
+	one.sees(curl, "alone")
+	two.sees(curl, "alone")
+	browse(t, time.Minute, []string{"WEB=http://127.0.0.1:" + one.port["http"], "SMTP=" + one.port["smtp"], "ADMIN=admin"}, "members.mjs")
+	browse(t, 4*time.Minute, []string{
+		"WEB=http://" + before(t, "127.0.0.1:"+one.port["http"], "127.0.0.1:"+two.port["http"]), "SMTP=" + two.port["smtp"], "VICTIM=" + strconv.Itoa(one.cmd.Process.Pid),
+	}, "failover.mjs")
+	two.sees(curl, "alone", "Through a death") // once
+}
+
+// pairOf are two servers of a cluster that have Anna's mail file both.
+func pairOf(t *testing.T) (one, two *member) {
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two = newMember(t), newMember(t)
+	run(t, "secret\n", nil, path, "init", "--data", one.data, "--domain", "cluster.example")
+	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
+	run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.port["routes"]+"\"/",
+		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.data, "doublet.toml"))
+	one.serve()
+	one.doublet("cluster", "init", "test")
+	token := strings.Fields(one.doublet("cluster", "token"))[1]
+	run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.data}, two.addresses...)...)
+	two.serve()
+	return one, two
+}
+
+// before is an address whose connections go to the first of these servers that takes them, as behind one name.
+func before(t *testing.T, servers ...string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go carry(c, servers)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// carry brings one connection to the first server that takes it; it ends when either side does.
+func carry(c net.Conn, servers []string) {
+	defer func() { _ = c.Close() }()
+	for _, address := range servers {
+		s, err := net.Dial("tcp", address)
+		if err != nil {
+			continue
+		}
+		defer func() { _ = s.Close() }()
+		go func() {
+			_, _ = io.Copy(s, c) // its end is the connection's
+			_ = s.Close()
+		}()
+		_, _ = io.Copy(c, s)
+		return
+	}
+}
+
+// browse runs files of test/e2e/web in node, by default all tests.
+func browse(t *testing.T, limit time.Duration, environ []string, files ...string) {
+	t.Helper()
 	paths := external.Need(t, "node", "chromium")
 	if _, err := os.Stat("web/node_modules/playwright-core"); err != nil {
 		if os.Getenv("EXTERNAL") == "required" {
@@ -20,16 +104,15 @@ func TestBrowser(t *testing.T) {
 		}
 		t.Skip("the browser tests' packages are missing: npm --prefix test/e2e/web ci")
 	}
-	s := demo(t)
 	doublet, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 12*time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()
-	cmd := exec.CommandContext(ctx, paths[0], "--test", "--test-reporter=spec", "--test-concurrency=1")
+	cmd := exec.CommandContext(ctx, paths[0], append([]string{"--test", "--test-reporter=spec", "--test-concurrency=1"}, files...)...)
 	cmd.Dir = "web"
-	cmd.Env = append(os.Environ(), "WEB=http://127.0.0.1:"+s.port["http"], "SMTP="+s.port["smtp"], "CHROMIUM="+paths[1], "DOUBLET="+doublet)
+	cmd.Env = append(append(os.Environ(), "CHROMIUM="+paths[1], "DOUBLET="+doublet), environ...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

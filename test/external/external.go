@@ -35,6 +35,8 @@ var Programs = map[string]string{
 	"strip":               "binutils",
 	"systemd-analyze":     "systemd",
 	"ip":                  "iproute2",
+	"nft":                 "nftables",
+	"qemu-aarch64-static": "qemu-user-static",
 	"postfix":             "postfix",
 	"rspamd":              "rspamd",
 	"opendkim":            "opendkim",

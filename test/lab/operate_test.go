@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"doublet/test/external"
+	"doublet/test/netns"
 )
 
 // What the document calls its domain and its server.
@@ -65,8 +66,8 @@ func TestOperate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the lab takes minutes")
 	}
-	needNamespaces(t)
-	external.Need(t, "ip", "postfix", "rspamd", "opendkim", "pebble", "swaks", "curl", "dpkg-deb")
+	netns.Need(t)
+	external.Need(t, "postfix", "rspamd", "opendkim", "pebble", "swaks", "curl", "dpkg-deb")
 	n := connect(t, "")
 	p := openProvider(t, n.provider)
 	root := openAuthority(t, n.dir)

@@ -205,7 +205,7 @@ alias_database =
 	write(t, p.path("postfix", "master.cf"), out.String())
 	p.start(t, "postfix", "-c", p.path("postfix"), "start-fg")
 	t.Cleanup(func() {
-		_, _ = p.try("postfix", "-c", p.path("postfix"), "stop")
+		_, _ = p.Try("", "postfix", "-c", p.path("postfix"), "stop")
 		if t.Failed() {
 			log, _ := os.ReadFile(p.path("mail.log"))
 			t.Logf("the provider's Postfix:\n%s", tail(log, 6000))
@@ -217,7 +217,7 @@ alias_database =
 // send lets a person of the provider send a message, through its signer.
 func (p *provider) send(t *testing.T, from, to, subject string, more ...string) {
 	t.Helper()
-	p.run(t, append([]string{"swaks", "--server", "127.0.0.1:25", "--ehlo", "localhost", "--from", from, "--to", to, "--header", "Subject: " + subject}, more...)...)
+	p.Run(t, "", append([]string{"swaks", "--server", "127.0.0.1:25", "--ehlo", "localhost", "--from", from, "--to", to, "--header", "Subject: " + subject}, more...)...)
 }
 
 // inbox waits for a message with a subject in a person's Maildir.

@@ -56,7 +56,7 @@ func (w *town) in(path string) string { return filepath.Join(w.root, path) }
 
 // shell carries out a line as a person would type it, and returns what was printed.
 func (w *town) shell(line, stdin string) (string, error) {
-	cmd := w.command("chroot", w.root, "bash", "-c", "cd /root\n"+w.prelude+"\n"+line)
+	cmd := w.Command("chroot", w.root, "bash", "-c", "cd /root\n"+w.prelude+"\n"+line)
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
 	timer := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })

@@ -2,5 +2,10 @@
 
 package sim
 
-// seeds is how many of them TestSim runs where nobody says otherwise.
-const seeds = 40
+const (
+	// seeds is how many of them TestSim runs where nobody says otherwise.
+	seeds        = 40
+	monthSeeds   = 4
+	browserSeeds = 6  // of each scenario of browsers
+	troubleSeeds = 12 // of TestBrowserTrouble
+)

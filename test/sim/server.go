@@ -13,12 +13,15 @@ import (
 	"doublet/cluster"
 	"doublet/directory"
 	"doublet/directory/password"
+	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/replica"
+	"doublet/serve/forward"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/store/layout"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -36,19 +39,27 @@ type server struct {
 	backup     *vfs.MemFS
 	backupTime int
 	slow       bool
-	until      int // the tick at which it starts again, while it is down
+	until      int  // the tick at which it starts again, while it is down
+	full       int  // the tick at which its disk has room again, 0 while it has
+	older      bool // its program knows nothing of sessions that mates have too
 	joined     bool
 
 	env   *env.Env
+	fs    *env.Faults
 	store *store.Store
 	dir   *directory.Directory
 	mail  *mailbox.Service
 	bus   *memory.Bus
 	node  *cluster.Node
-	stat  *stat.Tree
+	// browsers are the sessions of browsers, in worlds that have them.
+	browsers *session.Service
+	stat     *stat.Tree
 	// waiting is how deep Confirm is within itself.
 	waiting int
 }
+
+// browserIdle is how long a session of a browser lasts unused: uses are written down every hour.
+const browserIdle = 16 * time.Hour
 
 func (w *world) newServer(i int) *server {
 	offset := time.Duration(w.rng.IntN(4000)-2000) * time.Millisecond
@@ -56,14 +67,27 @@ func (w *world) newServer(i int) *server {
 		offset += time.Duration(w.rng.IntN(2)*2-1) * time.Hour
 	}
 	return &server{
-		w: w, number: i, name: fmt.Sprintf("S%d", i+1), clock: env.NewManual(w.now.Add(offset)), disk: vfs.NewCrashableMem(),
+		w: w, number: i, name: fmt.Sprintf("S%d", i+1), clock: env.NewManual(w.now.Add(offset)), disk: vfs.NewCrashableMem(), older: w.older,
 	}
+}
+
+// floor is the free space below which a store takes nothing more. A disk that is full here has a little less than that: what the
+// engine writes by itself still fits.
+const floor = 64 << 20
+
+// room gives a disk as much free space as it has now.
+func (s *server) room() {
+	if s.full > 0 {
+		s.fs.SetSpace(floor - 1)
+		return
+	}
+	s.fs.SetSpace(1 << 40)
 }
 
 func storeOptions() store.Options {
 	return store.Options{
-		FloorBytes: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 2 << 20, LogSyncInterval: time.Nanosecond,
-		Indexes: directory.Indexes(),
+		FloorBytes: floor, FloorPercent: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 2 << 20, LogSyncInterval: time.Nanosecond,
+		Indexes: append(directory.Indexes(), session.Indexes()...),
 	}
 }
 
@@ -71,7 +95,9 @@ func storeOptions() store.Options {
 func (s *server) boot() error {
 	s.boots++
 	e := env.Real(slog.New(&logHandler{s: s}))
-	e.Clock, e.FS = s.clock, env.WithFaults(s.disk)
+	s.fs = env.WithFaults(s.disk)
+	s.room()
+	e.Clock, e.FS = s.clock, s.fs
 	e.Rand = env.Seeded(s.w.Seed*1_000_003 + uint64(s.number)*1009 + uint64(s.boots))
 	s.env, s.stat = e, stat.New(s.clock)
 	o := storeOptions()
@@ -97,12 +123,28 @@ func (s *server) boot() error {
 		return err
 	}
 	s.bus = s.w.net.Open(s.id, bus.Grant{})
+	var everywhere []store.Create
+	if s.w.browsers && !s.older {
+		everywhere = []store.Create{session.Shared()}
+	}
 	s.node = cluster.New(e, s.store, s.bus, replica.New(s.store, s.mail, e, replica.Options{Stats: s.stat}), cluster.Options{
+		Everywhere: everywhere, Local: func(i *layout.Info) bool { return i.ID == session.ID || s.older && i.Kind == session.Kind },
 		Cluster: clusterName, Seeds: s.w.members(), Workers: 1 + s.number%2, Replicas: 2, Timeout: time.Hour, DeadAfter: 2 * time.Second,
 		Await: s.await, Stats: s.stat, Load: cluster.NewLoad(s.clock, 0),
 	})
 	s.openDirectory()
-	return nil
+	if !s.w.browsers {
+		return nil
+	}
+	inline := *e // mates are asked one after the other: one thread drives a world
+	inline.Go = func(_ string, f func()) { f() }
+	carrier := forward.New(&inline, s.stat)
+	carrier.Join(s.node, s.bus)
+	s.browsers, err = session.Open(s.store, e, []byte("the key of the domain"), session.Options{Idle: browserIdle, Stats: s.stat})
+	if err == nil && !s.older {
+		carrier.Sessions().Answer(s.browsers)
+	}
+	return err
 }
 
 // rebranch gives the store on the disk a new life.
@@ -152,10 +194,13 @@ func (s *server) stop() {
 	if s.dir != nil {
 		s.dir.Close()
 	}
+	if s.browsers != nil {
+		s.browsers.Close()
+	}
 	if s.store != nil {
 		_ = s.store.Close()
 	}
-	s.store, s.dir, s.bus, s.node, s.mail = nil, nil, nil, nil, nil
+	s.store, s.dir, s.bus, s.node, s.mail, s.browsers = nil, nil, nil, nil, nil, nil
 }
 
 // crash cuts the power: of what was not flushed a part is lost.
@@ -174,6 +219,12 @@ func (s *server) clone(unsynced int) *vfs.MemFS {
 func (s *server) decide() {
 	if err := s.node.Decide(s.w.ctx); err != nil {
 		s.w.logf("%s: decide: %s", s.name, s.w.names(err.Error()))
+	}
+	if s.node == nil {
+		return
+	}
+	if err := s.node.Homeward(s.w.ctx); err != nil {
+		s.w.logf("%s: homeward: %s", s.name, s.w.names(err.Error()))
 	}
 }
 

@@ -12,6 +12,9 @@ func (w *world) trouble() {
 		if s.node == nil && w.tick >= s.until {
 			w.start(s)
 		}
+		if s.full > 0 && w.tick >= s.full {
+			w.makeRoom(s)
+		}
 	}
 	if w.wounded && w.tick%10 == 0 && w.whole() == "" {
 		w.wounded = false
@@ -20,7 +23,7 @@ func (w *world) trouble() {
 	if w.rng.IntN(1000) >= 25 {
 		return
 	}
-	switch w.rng.IntN(11) {
+	switch w.rng.IntN(12) {
 	case 0, 1, 2:
 		w.crashOne()
 	case 3, 4:
@@ -38,7 +41,23 @@ func (w *world) trouble() {
 		s := pick(w, w.servers)
 		s.slow = !s.slow
 		w.logf("%s is slow: %v", s.name, s.slow)
+	case 11:
+		w.fill(pick(w, w.servers))
 	}
+}
+
+// fill lets a server's disk be full for up to half a minute.
+func (w *world) fill(s *server) {
+	s.full = w.tick + w.between(20, 300)
+	w.logf("the disk of %s is full", s.name)
+	s.room()
+	w.stats.FullDisks++
+}
+
+func (w *world) makeRoom(s *server) {
+	s.full = 0
+	w.logf("the disk of %s has room", s.name)
+	s.room()
 }
 
 func (w *world) start(s *server) {

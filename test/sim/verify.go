@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"doublet/cluster"
 	"doublet/directory"
+	"doublet/directory/session"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -25,6 +27,9 @@ func (w *world) settleDown() {
 	}
 	for _, s := range w.servers {
 		s.slow = false
+		if s.full > 0 {
+			w.makeRoom(s)
+		}
 		if s.node == nil {
 			w.start(s)
 		}
@@ -47,8 +52,15 @@ func (w *world) settleDown() {
 // different compares all replicas of all databases; it says where two differ.
 func (w *world) different() string {
 	ids := []note.DatabaseID{cluster.ID, directory.ID}
+	if w.browsers {
+		ids = append(ids, session.SharedID)
+	}
 	for _, b := range w.boxes {
 		ids = append(ids, b.id)
+	}
+	// What differed last time is looked at first: mostly it still does.
+	if i := slices.Index(ids, w.differed); i > 0 {
+		ids[0], ids[i] = ids[i], ids[0]
 	}
 	for _, id := range ids {
 		var first *server
@@ -57,22 +69,23 @@ func (w *world) different() string {
 			if i, err := s.store.Info(id); err != nil || i.State != layout.InService {
 				continue
 			}
-			got, err := picture(s, id)
+			got, err := Picture(w.ctx, s.store, id)
 			if err != nil {
 				return fmt.Sprintf("%s of %s: %v", w.names(id.String()), s.name, err)
 			}
 			if first == nil {
 				first, want = s, got
 			} else if got != want {
-				return fmt.Sprintf("%s differs:\n%s", w.names(id.String()), difference(first.name, want, s.name, got))
+				w.differed = id
+				return fmt.Sprintf("%s differs:\n%s", w.names(id.String()), Difference(first.name, want, s.name, got))
 			}
 		}
 	}
 	return ""
 }
 
-// difference shows the lines that two pictures do not share.
-func difference(a, x, b, y string) string {
+// Difference shows the lines that two pictures do not share, each with the name of whose it is.
+func Difference(a, x, b, y string) string {
 	one, two := lines(x), lines(y)
 	var out bytes.Buffer
 	for _, l := range one {
@@ -97,10 +110,10 @@ func lines(s string) []string {
 	return out
 }
 
-// picture writes down all that replicas of a database share.
-func picture(s *server, id note.DatabaseID) (string, error) {
+// Picture writes down all that replicas of a database share, a line for the ledger, each folder and each note.
+func Picture(ctx context.Context, st *store.Store, id note.DatabaseID) (string, error) {
 	var out bytes.Buffer
-	err := s.store.Read(s.w.ctx, note.System, id, func(r *store.Reader) error {
+	err := st.Read(ctx, note.System, id, func(r *store.Reader) error {
 		p := r.Position()
 		fmt.Fprintf(&out, "ledger %s uid %d validity %d ended %v\n", modText(uint64(p.Last)), p.UID, p.LastUIDValidity, p.Ended)
 		folders := map[note.ID]note.UNID{}

@@ -222,21 +222,7 @@ func (w *world) deliver() {
 			return
 		}
 		s := pick(w, list)
-		m.tried = true
-		err := w.try(s, b.ack, &m.promise, func() error {
-			msg, err := w.prepare(s, n)
-			if err != nil {
-				return err
-			}
-			defer msg.Release()
-			return s.store.Update(w.ctx, note.System, []note.DatabaseID{b.id}, func(tx *store.Tx) error {
-				wr, err := tx.Database(b.id)
-				if err != nil {
-					return err
-				}
-				return w.put(wr, m, msg)
-			})
-		})
+		err := w.deliverAt(s, m, n)
 		if err == nil {
 			w.stats.Delivered++
 			w.logf("mail %d %.6s to %s at %s: confirmed %v", n, m.unid, b.title, s.name, m.confirmed)
@@ -247,6 +233,19 @@ func (w *world) deliver() {
 			return
 		}
 	}
+}
+
+// deliverAt delivers message number n at a server.
+func (w *world) deliverAt(s *server, m *mail, n int) error {
+	m.tried = true
+	return w.try(s, m.box.ack, &m.promise, func() error {
+		msg, err := w.prepare(s, n)
+		if err != nil {
+			return err
+		}
+		defer msg.Release()
+		return w.update(s, m.box, func(wr *store.Writer) error { return w.put(wr, m, msg) })
+	})
 }
 
 // some picks a message that a server holds, and says in which folders.

@@ -59,16 +59,21 @@ type world struct {
 	// wounded: a disk was lost or set back, and not everything is in two places again.
 	wounded bool
 	quiet   bool
-	stood   map[string]string // what WATCH has written down
-	stats   Result
+	// browsers has every server keep sessions of browsers.
+	browsers bool
+	older    bool                 // they begin with the program before that
+	metered  func(memory.Message) // counts what is sent
+	stood    map[string]string    // what WATCH has written down
+	differed note.DatabaseID      // whose replicas were not equal last time
+	stats    Result
 }
 
 type percent int
 
 // Result says what happened in a run.
 type Result struct {
-	Servers, Databases, Delivered, Degraded, Flags, Moves, Expunges, Edits, Syncs         int
-	Crashes, Cuts, DiskLosses, Restores, TakeOvers, HandOvers, StepDowns, Joined, Removed int
+	Servers, Databases, Delivered, Degraded, Flags, Moves, Expunges, Edits, Syncs                    int
+	Crashes, Cuts, DiskLosses, FullDisks, Restores, TakeOvers, HandOvers, StepDowns, Joined, Removed int
 	// Quiet is how long it took, after the trouble, until all was equal.
 	Quiet time.Duration
 }
@@ -181,6 +186,9 @@ func (w *world) advance(d time.Duration) {
 
 // fate decides about a message.
 func (w *world) fate(m memory.Message) memory.Fate {
+	if w.metered != nil {
+		w.metered(m)
+	}
 	if w.quiet {
 		return memory.Deliver
 	}

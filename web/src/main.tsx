@@ -3,7 +3,7 @@ import { render } from "preact";
 import { applyPreferences } from "./state/prefs";
 import { flush } from "./state/outbox";
 import { sync } from "./state/mail";
-import { online, start } from "./state/session";
+import { online, outdated, start } from "./state/session";
 import { App, page } from "./ui/app";
 
 applyPreferences();
@@ -17,4 +17,16 @@ document.addEventListener("visibilitychange", () => {
   if (page === "mail" && document.visibilityState === "visible") void sync().then(flush);
 });
 
-if ("serviceWorker" in navigator && import.meta.env.PROD && page === "mail") void navigator.serviceWorker.register("/sw.js").catch(() => undefined);
+if ("serviceWorker" in navigator && import.meta.env.PROD && page === "mail") {
+  let had = navigator.serviceWorker.controller !== null;
+  // A worker that takes the place of another brings a client that is newer than this page.
+  navigator.serviceWorker.addEventListener("controllerchange", () => {
+    outdated.value = outdated.value || had;
+    had = true;
+  });
+  void navigator.serviceWorker.register("/sw.js").then((r) => {
+    const look = () => void r.update().catch(() => undefined);
+    setInterval(look, 3_600_000);
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && look());
+  }, () => undefined);
+}

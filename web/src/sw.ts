@@ -11,10 +11,11 @@ worker.addEventListener("install", (e) => {
   e.waitUntil(caches.open(cache).then((c) => c.addAll(["/", "/mail-frame", ...FILES])).then(() => worker.skipWaiting()));
 });
 
+// Pages of the client before this one may still be open: its files stay until the next.
 worker.addEventListener("activate", (e) => {
   e.waitUntil(
     caches.keys()
-      .then((all) => Promise.all(all.filter((k) => k !== cache).map((k) => caches.delete(k))))
+      .then((all) => Promise.all(all.filter((k) => k !== cache).slice(0, -1).map((k) => caches.delete(k))))
       .then(() => worker.clients.claim()),
   );
 });
@@ -27,7 +28,7 @@ worker.addEventListener("fetch", (e) => {
     e.respondWith(fetch(e.request).catch(async () => (await caches.match("/")) ?? Response.error()));
     return;
   }
-  if (url.pathname === "/mail-frame" || FILES.includes(url.pathname)) {
+  if (url.pathname === "/mail-frame" || url.pathname.startsWith("/assets/") || FILES.includes(url.pathname)) {
     e.respondWith(caches.match(url.pathname === "/mail-frame" && !url.search ? "/mail-frame" : e.request).then((found) => found ?? fetch(e.request)));
   }
 });

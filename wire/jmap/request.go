@@ -14,6 +14,7 @@ const (
 	Quota            = "urn:ietf:params:jmap:quota"
 	Blob             = "urn:ietf:params:jmap:blob"
 	MDN              = "urn:ietf:params:jmap:mdn"
+	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"
 	WebPushVAPID     = "urn:ietf:params:jmap:webpush-vapid"
 )

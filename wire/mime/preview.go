@@ -15,7 +15,7 @@ const (
 )
 
 // Preview is the beginning of the first readable text, for lists: at most 200 characters of valid UTF-8 with
-// blanks collapsed. Plain text is preferred to HTML, parts sent as attachments are left aside, quoted lines
+// blanks collapsed; it ends at a word and "…" where the text goes on. Plain text is preferred to HTML, parts sent as attachments are left aside, quoted lines
 // ("> ") are passed over where there are others. "" where there is no text.
 func Preview(raw []byte, root *Part) string {
 	var plain, rich *Part
@@ -117,17 +117,31 @@ func collapse(s string, unquoted bool) (out string, full bool) {
 		}
 		if gap && n > 0 {
 			if n++; n >= PreviewRunes {
-				return b.String(), true
+				return atWord(b.String(), s[i-w:]), true
 			}
 			b.WriteByte(' ')
 		}
 		gap = false
 		b.WriteRune(r)
 		if n++; n >= PreviewRunes {
-			return b.String(), true
+			return atWord(b.String(), s[i:]), true
 		}
 	}
 	return b.String(), false
+}
+
+// atWord has a preview end at a word, with an ellipsis, where text goes on behind it.
+func atWord(s, rest string) string {
+	if !strings.ContainsFunc(rest, func(r rune) bool {
+		return r > ' ' && r != 0x7f && !unicode.IsSpace(r) && !unicode.IsControl(r) && !invisible(r)
+	}) {
+		return s
+	}
+	if at := strings.LastIndexByte(s, ' '); at > len(s)/2 {
+		return s[:at] + "…"
+	}
+	_, last := utf8.DecodeLastRuneInString(s) // a script without blanks
+	return s[:len(s)-last] + "…"
 }
 
 // invisible characters fill the hidden first lines of advertising mail.

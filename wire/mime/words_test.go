@@ -134,8 +134,19 @@ func TestPreview(t *testing.T) {
 		}
 	}
 	long := []byte("Content-Type: text/plain; charset=utf-8\r\n\r\n" + strings.Repeat("é é ", 3000))
-	if got := Preview(long, Parse(long, Limits{})); utf8.RuneCountInString(got) > PreviewRunes || utf8.RuneCountInString(got) < PreviewRunes-1 || !utf8.ValidString(got) {
+	if got := Preview(long, Parse(long, Limits{})); utf8.RuneCountInString(got) > PreviewRunes || utf8.RuneCountInString(got) < PreviewRunes-3 || !utf8.ValidString(got) {
 		t.Errorf("long preview has %d characters", utf8.RuneCountInString(got))
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"ends within a word", strings.Repeat("word ", 39) + "somewhere else", strings.TrimSpace(strings.Repeat("word ", 39)) + "…"},
+		{"ends where the text does", strings.Repeat("abcd ", 39) + "abcde \n\n", strings.Repeat("abcd ", 39) + "abcde"},
+		{"one word", strings.Repeat("x", 300), strings.Repeat("x", 199) + "…"},
+		{"without blanks", strings.Repeat("你", 300), strings.Repeat("你", 199) + "…"},
+	} {
+		raw := []byte("Content-Type: text/plain; charset=utf-8\r\n\r\n" + c.text)
+		if got := Preview(raw, Parse(raw, Limits{})); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
 	}
 	late := []byte("Content-Type: text/html\r\n\r\n<style>" + strings.Repeat("p{}\r\n", 1500) + "</style>late" + strings.Repeat(" x", 9000))
 	if got := Preview(late, Parse(late, Limits{})); !strings.HasPrefix(got, "late x") {

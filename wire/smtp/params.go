@@ -84,6 +84,8 @@ type MailParams struct {
 	// Priority is MT-PRIORITY, from -9 to 9; HasPriority says that it was given.
 	Priority    int8
 	HasPriority bool
+	// Transit is XDOUBLET: what a server of the same domain says of a message that it hands on. Empty: not given.
+	Transit string
 }
 
 // RcptParams are the parameters of RCPT.
@@ -91,17 +93,20 @@ type RcptParams struct {
 	Notify Notify
 	// ORcpt is the original recipient, "type;address", the address decoded from xtext.
 	ORcpt string
+	// Transit is XDOUBLET: who of the directory the recipient is, between servers of one domain. Empty: not given.
+	Transit string
 }
 
 var (
-	errParam     = NewReply(501, 5, 5, 4, "Bad parameter")
-	errTwice     = NewReply(501, 5, 5, 4, "Parameter given twice")
-	errUnknown   = NewReply(555, 5, 5, 4, "Parameter not recognized")
-	errBinary    = NewReply(555, 5, 6, 1, "BINARYMIME is not offered")
-	errMailFrom  = NewReply(501, 5, 5, 4, "Syntax: MAIL FROM:<address>")
-	errRcptTo    = NewReply(501, 5, 5, 4, "Syntax: RCPT TO:<address>")
-	errNullRcpt  = NewReply(501, 5, 1, 3, "The null address is not a recipient")
-	errNoSMTPUTF = NewReply(553, 5, 6, 7, "A non-ASCII address needs SMTPUTF8")
+	errParam = NewReply(501, 5, 5, 4, "Bad parameter")
+	errTwice = NewReply(501, 5, 5, 4, "Parameter given twice")
+	// ErrUnknownParam refuses a parameter that is not offered.
+	ErrUnknownParam = NewReply(555, 5, 5, 4, "Parameter not recognized")
+	errBinary       = NewReply(555, 5, 6, 1, "BINARYMIME is not offered")
+	errMailFrom     = NewReply(501, 5, 5, 4, "Syntax: MAIL FROM:<address>")
+	errRcptTo       = NewReply(501, 5, 5, 4, "Syntax: RCPT TO:<address>")
+	errNullRcpt     = NewReply(501, 5, 1, 3, "The null address is not a recipient")
+	errNoSMTPUTF    = NewReply(553, 5, 6, 7, "A non-ASCII address needs SMTPUTF8")
 )
 
 // ParseMail takes the argument of MAIL apart.
@@ -179,8 +184,11 @@ func (m *MailParams) set(key, value []byte) *Reply {
 	case foldEq(key, "MT-PRIORITY"):
 		twice, m.HasPriority = m.HasPriority, true
 		m.Priority, ok = parsePriority(value)
+	case foldEq(key, ParamTransit):
+		twice = m.Transit != ""
+		m.Transit, ok = parseTransit(value)
 	default:
-		return errUnknown
+		return ErrUnknownParam
 	}
 	switch {
 	case twice:
@@ -189,6 +197,23 @@ func (m *MailParams) set(key, value []byte) *Reply {
 		return errParam
 	}
 	return nil
+}
+
+// ParamTransit is the parameter of MAIL and RCPT between servers of one domain, and the keyword of EHLO that offers it. It is
+// this program's own, and offered to nobody else.
+const ParamTransit = "XDOUBLET"
+
+// maxTransit bounds its value.
+const maxTransit = 64
+
+// parseTransit reads a word of letters, digits, dots and hyphens.
+func parseTransit(b []byte) (string, bool) {
+	for _, c := range b {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-') {
+			return "", false
+		}
+	}
+	return string(b), len(b) > 0 && len(b) <= maxTransit
 }
 
 // parsePriority reads a digit with or without a sign; 0 has none.
@@ -253,8 +278,16 @@ func (r *RcptParams) set(key, value []byte, utf8 bool) *Reply {
 			return errParam
 		}
 		r.ORcpt = string(value[:semi+1]) + addr
+	case foldEq(key, ParamTransit):
+		if r.Transit != "" {
+			return errTwice
+		}
+		ok := false
+		if r.Transit, ok = parseTransit(value); !ok {
+			return errParam
+		}
 	default:
-		return errUnknown
+		return ErrUnknownParam
 	}
 	return nil
 }
@@ -414,6 +447,9 @@ func AppendMail(dst []byte, from Path, m MailParams) []byte {
 	if m.HasPriority {
 		dst = strconv.AppendInt(append(dst, " MT-PRIORITY="...), int64(m.Priority), 10)
 	}
+	if m.Transit != "" {
+		dst = append(append(dst, " "+ParamTransit+"="...), m.Transit...)
+	}
 	return append(dst, '\r', '\n')
 }
 
@@ -427,6 +463,9 @@ func AppendRcpt(dst []byte, to Path, r RcptParams) []byte {
 	if i := bytes.IndexByte([]byte(r.ORcpt), ';'); i > 0 {
 		dst = append(append(dst, " ORCPT="...), r.ORcpt[:i+1]...)
 		dst = AppendXtext(dst, r.ORcpt[i+1:])
+	}
+	if r.Transit != "" {
+		dst = append(append(dst, " "+ParamTransit+"="...), r.Transit...)
 	}
 	return append(dst, '\r', '\n')
 }

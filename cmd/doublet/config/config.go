@@ -188,6 +188,7 @@ type Directory struct {
 	NameCacheEntries int  `toml:"name_cache_entries" doc:"Resolved names that stay in memory." default:"100000" min:"100" max:"10000000"`
 	Argon2Workers    int  `toml:"argon2_workers" doc:"Passwords checked at one time; each takes 19 MiB. 0: half of the processors, at least one." default:"0" min:"0" max:"1024"`
 	SCRAM            bool `toml:"scram" doc:"Offer SCRAM-SHA-256 (under TLS also SCRAM-SHA-256-PLUS) for signing in, and keep credentials for it with every password that is set from now on. App passwords always have some. Whoever has none yet must be given a new password before a mail program that prefers SCRAM can use it." default:"false" demo:"true"`
+	Lookup           bool `toml:"lookup" doc:"Let people who are signed in look up names and addresses of people and groups as they write: the full client, the lite mode, JMAP programs." default:"true"`
 }
 
 // Verify is the section [verify].
@@ -255,9 +256,9 @@ type Cluster struct {
 	NATSCreds     string `toml:"nats_credentials" doc:"File with the credentials for it (JWT and seed, as nsc writes them). Empty: none." default:""`
 	NATSKey       string `toml:"nats_nkey" doc:"File with the seed of an NKey for it. Empty: none." default:""`
 	NATSCA        string `toml:"nats_ca" doc:"File with the roots (PEM) that its certificate is checked with. Empty: those of the system." default:""`
-	Requests      int    `toml:"requests" doc:"Requests of one mate that are worked on at one time, and requests to one mate that are under way; others wait." default:"32" min:"1" max:"1000"`
+	Requests      int    `toml:"requests" doc:"Requests of one mate that are worked on at one time, and requests to one mate that are under way; others wait." default:"64" min:"1" max:"1000"`
 	RequestMemory Size   `toml:"request_memory" doc:"The same in bytes of what they carry." default:"4MB" min:"256KB" max:"256MB"`
-	Replicas      int    `toml:"replicas" doc:"Replicas that a database gets, on as many members; 0: one on every member, up to 16. The directory is on all." default:"0" min:"0" max:"16"`
+	Replicas      int    `toml:"replicas" doc:"Replicas that a database gets, on as many members, unless doublet cluster replicas says another number for it; 0: one on every member, up to 16. The directory is on all." default:"2" min:"0" max:"16"`
 	Replicators   int    `toml:"replicators" doc:"Cluster Replicators for each mate. A database always has the same one, which keeps its order." default:"1" min:"1" max:"16"`
 	Streams       int    `toml:"streams" doc:"Streams that one mate may have open to this server: large parts of messages, forwarded sessions." default:"5000" min:"16" max:"1000000"`
 }

@@ -25,6 +25,9 @@ type WebOptions struct {
 	Subscriptions *session.Service
 	// Account makes an account of a person who is not here. signin.ErrDisabled: they may do nothing more.
 	Account func(ctx context.Context, person note.UNID) (signin.Account, error)
+	// Leads says whether a mail file is led here: of the servers that know a subscription, the one that leads its person's mail file
+	// pushes. nil: every one is.
+	Leads func(mailFile note.DatabaseID) bool
 	// Key is what the server shows to push services (VAPID), nil for nothing; Contact is where its people are
 	// reached, a mailto: or https: URL, or "".
 	Key     *ecdsa.PrivateKey
@@ -89,6 +92,9 @@ type device struct {
 	failures int
 	refusals int
 	verify   bool // the code is to be sent
+	// away says that another server pushes to it: the one that leads mailFile.
+	away     bool
+	mailFile note.DatabaseID
 	// missed are databases that have changed without the device being told; missedAll: any may.
 	missed    map[note.DatabaseID]bool
 	missedAll bool
@@ -99,6 +105,9 @@ func newWeb(p *Service, o WebOptions) *web {
 		o.Life = 30 * 24 * time.Hour
 	}
 	o.Life = max(o.Life, leastLife)
+	if o.Leads == nil {
+		o.Leads = func(note.DatabaseID) bool { return true }
+	}
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
@@ -195,8 +204,11 @@ func (w *web) tend() {
 		}
 		now := w.p.env.Clock.Now()
 		for _, d := range w.list() {
-			if !now.Before(d.ends()) {
+			switch {
+			case !now.Before(d.ends()):
 				w.drop(d.sub.ID)
+			case w.returned(d):
+				w.kick(d)
 			}
 		}
 		w.mark(at)
@@ -446,10 +458,17 @@ func (w *web) lookAt(ctx context.Context, d *device) ([]change, error) {
 		}
 		d.caller.Account = account
 	}
+	here := w.opt.Leads(d.caller.Database)
 	d.mu.Lock()
-	missed, all := d.missed, d.missedAll
-	d.missed, d.missedAll = nil, false
+	missed, all := d.missed, d.missedAll || d.away // what the other has told it is not known here
+	if d.away && here {
+		d.stale.Store(true) // what it may be told of was not followed
+	}
+	d.missed, d.missedAll, d.away, d.mailFile = nil, false, !here, d.caller.Database
 	d.mu.Unlock()
+	if !here {
+		return nil, w.leave(ctx, d)
+	}
 	for _, a := range d.accounts {
 		if all || missed[a.Database] {
 			a.states = nil
@@ -457,6 +476,28 @@ func (w *web) lookAt(ctx context.Context, d *device) ([]change, error) {
 		}
 	}
 	return d.look(ctx)
+}
+
+// leave has a device rest that another server pushes to, for as long as it does; what it was subscribed with must still be good.
+func (w *web) leave(ctx context.Context, d *device) error {
+	var err error
+	if d.stale.Swap(false) {
+		if err = d.good(ctx); err != nil && !refused(err) {
+			d.stale.Store(true)
+		}
+	}
+	for _, a := range d.accounts {
+		a.moved.Store(false)
+	}
+	return err
+}
+
+// returned says whether a device was left to another server whose part is this one's now.
+func (w *web) returned(d *device) bool {
+	d.mu.Lock()
+	away, file := d.away, d.mailFile
+	d.mu.Unlock()
+	return away && w.opt.Leads(file)
 }
 
 // outcome says what comes of an attempt.

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -670,4 +671,46 @@ func FuzzURL(f *testing.F) {
 			t.Fatal(s)
 		}
 	})
+}
+
+// TestLeftToAnother: of the servers that know a subscription the one that leads the mail file pushes. One that comes to lead it tells
+// the states of then; what ends with its credential does so wherever.
+func TestLeftToAnother(t *testing.T) {
+	t.Parallel()
+	var leads atomic.Bool
+	leads.Store(true)
+	w := openWeb(t, func(o *Options) { o.Web.Leads = func(note.DatabaseID) bool { return leads.Load() } })
+	w.subscribed(callerOf(alice, "session:1"), "/one")
+	w.settle()
+	w.change(1, "Email")
+	w.push()
+	leads.Store(false)
+	w.settle()
+	w.fix.Time.Advance(time.Minute)
+	w.settle()
+	for range 3 {
+		w.change(1, "Email")
+		w.silent("by who does not lead", time.Minute)
+	}
+	leads.Store(true)
+	w.fix.Time.Advance(tick) // nothing changes
+	if got := changed(t, string(w.push().body)); got["a1"]["Email"] != "5" {
+		t.Errorf("%v", got)
+	}
+	w.settle()
+	w.fix.Time.Advance(time.Minute)
+	w.change(1, "Email")
+	if got := changed(t, string(w.push().body)); got["a1"]["Email"] != "6" {
+		t.Errorf("%v", got)
+	}
+	leads.Store(false)
+	w.settle()
+	w.fix.Time.Advance(time.Minute)
+	w.change(1, "Email")
+	w.silent("left again", time.Minute)
+	w.mu.Lock()
+	w.gone["session:1"] = true
+	w.mu.Unlock()
+	w.Recheck()
+	w.eventually("a subscription outlives its session", func() bool { return w.count() == 0 })
 }

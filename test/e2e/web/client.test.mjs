@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, base, browser, deliver, open, row, signIn } from "./world.mjs";
+import { atOnce, barriers, base, begin, browser, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -201,4 +201,85 @@ test("on a telephone, and in German", async () => {
   await page.waitForSelector("h2:has-text('Gesendet')");
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true);
   assert.deepEqual(page.wrong, []);
+});
+
+test("what one sends to a group that one is in stands once in its conversation, and goes from each folder by itself", async () => {
+  const page = await open();
+  await atOnce(page);
+  await signIn(page, "bob"); // archiving opens what lies beside it: no hostile mail (world.mjs)
+  await begin(page, "team@example.com", "To all of us", "words for all");
+  await page.keyboard.press("Control+Enter");
+  await row(page, "To all of us").waitFor({ timeout: 30_000 });
+  await row(page, "To all of us").click();
+  await page.waitForSelector(".mail .body");
+  assert.equal(await page.locator(".reader .mail").count(), 1);
+  assert.equal(await row(page, "To all of us").locator(".size-of-thread").count(), 0);
+  await page.waitForFunction(() => ![...document.querySelectorAll(".row.unread")].some((r) => r.textContent.includes("To all of us")));
+  await page.keyboard.press("e"); // the copy that came goes into the archive; that in Sent stays
+  await page.waitForFunction(() => ![...document.querySelectorAll(".row")].some((r) => r.textContent.includes("To all of us")));
+  await page.click(".folder:has-text('Sent')");
+  await row(page, "To all of us").click();
+  await page.waitForSelector(".mail .body");
+  assert.equal(await page.locator(".reader .mail").count(), 1);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("the days of an out-of-office note are those of where one is", async () => {
+  const context = await browser.newContext({ locale: "en-US", timezoneId: "Asia/Shanghai", viewport: { width: 1200, height: 900 } });
+  const page = await context.newPage();
+  await signIn(page, "carol");
+  let set;
+  await context.route("**/jmap/api", (route) => {
+    const call = route.request().postDataJSON().methodCalls.find(([name]) => name === "VacationResponse/set");
+    if (call) set = call[1].update.singleton;
+    return route.continue();
+  });
+  await page.click(".top [aria-label='Settings']");
+  const days = page.locator("dialog input[type=date]");
+  await days.first().waitFor();
+  await days.nth(0).fill("2026-12-24");
+  await days.nth(1).fill("2027-01-02");
+  await page.click("dialog form:has(input[type=date]) .button");
+  await page.waitForSelector(".toast:has-text('Saved')");
+  assert.equal(set.fromDate, "2026-12-23T16:00:00Z");
+  assert.equal(set.toDate, "2027-01-02T15:59:59Z");
+  assert.deepEqual(await Promise.all([days.nth(0).inputValue(), days.nth(1).inputValue()]), ["2026-12-24", "2027-01-02"]);
+  await page.goto(`${base}/lite/settings`); // the same days, in the same zone
+  assert.deepEqual(await Promise.all(["from", "until"].map((n) => page.inputValue(`input[name=${n}]`))), ["2026-12-24", "2027-01-02"]);
+  await context.close();
+});
+
+test("a mailto: link opens the writer with what it says, whatever signs are in it", async () => {
+  const page = await open();
+  await signIn(page);
+  // As a browser calls the handler of the manifest: the link is encoded into the address once.
+  for (const [link, subject, text] of [
+    ["mailto:bob@example.com?subject=Hi%20there%20%26%20100%25&body=one%0D%0Atwo=2", "Hi there & 100%", "two=2"],
+    ["mailto:bob@example.com?subject=100%&body=x", "100%", "x"],
+  ]) {
+    await page.goto(`${base}/?mailto=${encodeURIComponent(link)}`);
+    await page.waitForSelector(".writer .subject input");
+    assert.equal(await page.inputValue(".writer .subject input"), subject);
+    await page.waitForSelector(`.writer .ProseMirror >> text=${text}`);
+    assert.match(await page.textContent(".writer .fields"), /bob@example\.com|Bob/);
+    await page.click(".writer [aria-label='Discard'], .writer [aria-label='Close']");
+  }
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("a subject of 10,000 characters leaves room for the message; lines of two directions are each read from their side", async () => {
+  const page = await open({ width: 390, height: 844 });
+  await signIn(page);
+  const subject = Array.from({ length: 150 }, () => "word ".repeat(13).trim()).join("\n ");
+  await deliver("mallory@elsewhere.example", "alice@example.com", `From: m@elsewhere.example\nTo: alice@example.com\nSubject: Endless ${subject}\nMessage-ID: <endless@elsewhere.example>\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nمرحبا، كيف حالك؟\nEnglish line.\n`);
+  await row(page, "Endless").click();
+  const body = page.locator(".mail .body .plain");
+  await body.waitFor();
+  assert.ok((await body.boundingBox()).y < 844, "the message is in sight");
+  assert.equal(await body.evaluate((e) => getComputedStyle(e).unicodeBidi), "plaintext");
+  assert.equal(await page.locator(".float").count(), 0); // nothing lies above what is read
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
 });

@@ -1,5 +1,8 @@
-// The browser and the people of the tests.
+// The browser and the people of the tests. All files run one after the other against one server, and mail stays where it came: mail
+// that is hostile or only styled, which the policy of the page reports while it is made harmless, goes to Alice and Carol, never to
+// Bob. A test that opens what lies beside its own mail (after archiving, say) and looks at page.wrong is Bob's.
 
+import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createConnection } from "node:net";
 import { chromium } from "playwright-core";
@@ -14,7 +17,7 @@ export const browser = await chromium.launch({
 });
 
 /** A page of a browser of its own; what goes wrong in it is in page.wrong, what it asks other servers for in page.foreign. */
-export async function open({ width = 1440, height = 900, dark = false, language = "en-US", permissions = [], scripts = true } = {}) {
+export async function open({ width = 1440, height = 900, dark = false, language = "en-US", permissions = [], scripts = true, at = base } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", locale: language, permissions, javaScriptEnabled: scripts });
   const page = await context.newPage();
   page.wrong = [];
@@ -24,7 +27,7 @@ export async function open({ width = 1440, height = 900, dark = false, language 
     if (m.type() === "error" && !/401|ERR_INTERNET_DISCONNECTED|Failed to load resource/.test(m.text())) page.wrong.push(m.text());
   });
   await context.route("**/*", (route) => {
-    if (new URL(route.request().url()).origin !== new URL(base).origin) {
+    if (new URL(route.request().url()).origin !== new URL(at).origin) {
       page.foreign.push(route.request().url());
       return route.abort();
     }
@@ -34,8 +37,8 @@ export async function open({ width = 1440, height = 900, dark = false, language 
   return page;
 }
 
-export async function signIn(page, user = "alice", password = "demo") {
-  await page.goto(base);
+export async function signIn(page, user = "alice", password = "demo", at = base) {
+  await page.goto(at);
   await page.fill("input[name=user]", user);
   await page.fill("input[name=password]", password);
   await page.click("button.primary");
@@ -73,3 +76,26 @@ export async function barriers(page) {
 }
 
 export const row = (page, text) => page.locator(".row", { hasText: text }).first();
+
+/** Sends at once what is sent. */
+export const atOnce = (page) => page.addInitScript(() => localStorage.setItem("doublet:preferences", JSON.stringify({ undoSeconds: 0 })));
+
+/** Begins a message. */
+export async function begin(page, to, subject, text) {
+  await page.keyboard.press("c");
+  await page.waitForSelector(".writer .ProseMirror");
+  await page.keyboard.type(`${to},`);
+  await page.fill(".writer .subject input", subject);
+  await page.click(".writer .ProseMirror");
+  await page.keyboard.type(text);
+}
+
+/** Waits until bob has exactly one message of a subject. */
+export async function arrives(subject) {
+  const bob = await open();
+  await signIn(bob, "bob");
+  await row(bob, subject).waitFor({ timeout: 30_000 });
+  await bob.waitForTimeout(500);
+  assert.equal(await bob.locator(".row", { hasText: subject }).count(), 1);
+  await bob.context().close();
+}

@@ -5,10 +5,11 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { preferences } from "../state/prefs";
 import { openMenu, sheet, sideOpen } from "../state/screen";
-import { online, person, signOut } from "../state/session";
+import { online, person } from "../state/session";
 import { t } from "../text";
 import { Ask, Frame, Menu, Toasts } from "../ui/above";
 import { Domino, DominoFace, Icon, type IconName } from "../ui/icons";
+import { leave } from "../ui/leave";
 import { Cluster } from "./cluster";
 import { Databases } from "./databases";
 import { Domains } from "./domains";
@@ -75,7 +76,7 @@ export function Administration() {
         <button class="tool only-wide" aria-label={t("help")} title={t("help")} onClick={() => (help.value = true)}><Icon name="keyboard" /></button>
         <button class="tool" aria-label={`${t("account")}: ${person.value.name}`} title={person.value.name} onClick={(e) => openMenu(e.currentTarget, [
           { text: t("secondFactor"), icon: "settings", run: () => location.assign("/auth/") },
-          { text: t("signOut"), icon: "out", run: () => void signOut() },
+          { text: t("signOut"), icon: "out", run: () => void leave() },
         ])}><Domino of={person.value.address || person.value.name} size={34} /></button>
       </header>
       {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}

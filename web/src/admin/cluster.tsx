@@ -4,11 +4,12 @@ import { openMenu, say } from "../state/screen";
 import { count } from "../text";
 import { DominoFace, Icon } from "../ui/icons";
 import { Frame } from "../ui/above";
+import { BalanceFrame } from "./balance";
 import { Chart, Spark, type Point } from "./chart";
 import { gauge, rate, watch } from "./measure";
 import { ask, Badge, doing, Empty, Ends, Head, Text, useLive } from "./parts";
 import { span, ta } from "./text";
-import { run, type ClusterDatabase, type ClusterStatus, type Done, type Member } from "./verbs";
+import { run, type ClusterDatabase, type ClusterEvent, type ClusterStatus, type Done, type Member } from "./verbs";
 
 const seconds = (nanoseconds: number) => nanoseconds / 1e9;
 const short = (nanoseconds: number) => (nanoseconds < 1e9 ? ta("ms", count(Math.round(nanoseconds / 1e5) / 10)) : span(seconds(nanoseconds)));
@@ -36,6 +37,7 @@ function pips(m: Member): [number, number] {
 
 export function Cluster() {
   const live = useLive<ClusterStatus>("show cluster", () => ({}), 2);
+  const balancing = useSignal(false);
   const history = useRef(new Map<string, { index: number[]; waiting: number[] }>());
   useEffect(watch, []);
   const s = live.value.value;
@@ -56,9 +58,11 @@ export function Cluster() {
   }
   return (
     <section class="pane whole" aria-label={ta("cluster")}>
-      <Head title={`${ta("cluster")} · ${s.cluster}`}><span class="live on">{ta("live")}</span></Head>
+      <Head title={`${ta("cluster")} · ${s.cluster}`}><span class="live on">{ta("live")}</span><button class="button" onClick={() => (balancing.value = true)}>{ta("balanceAsk")}</button></Head>
+      {balancing.value && <BalanceFrame onClose={() => (balancing.value = false)} />}
       <div class="lines-box pad" tabIndex={0}>
         <Picture s={s} />
+        <Events list={s.events ?? []} />
         <div class="members">{[...s.members].sort((a, b) => Number(b.self ?? false) - Number(a.self ?? false) || a.name.localeCompare(b.name)).map((m) => <MemberCard key={m.name} m={m} h={history.current.get(m.name)} reload={live.reload} />)}</div>
         <div class="charts">
           <Chart title={ta("queueDepth")} points={gauge("Replica.Cluster.WorkQueueDepth")} text={(v) => count(Math.round(v))} tone="flag" />
@@ -68,6 +72,16 @@ export function Cluster() {
         </div>
         <Where s={s} />
       </div>
+    </section>
+  );
+}
+
+/** What is wrong now, with the cause as the server knows it. */
+function Events({ list }: { list: ClusterEvent[] }) {
+  if (list.length === 0) return null;
+  return (
+    <section class="block" aria-label={ta("events")} aria-live="polite"><h2>{ta("events")}</h2>
+      <ul class="events">{list.map((e) => <li key={`${e.kind} ${e.server ?? ""}`}><Badge kind="warn">{e.kind}</Badge> {e.server && <b>{e.server}</b>} {e.cause} <small>{new Date(e.since).toLocaleString()}</small></li>)}</ul>
     </section>
   );
 }
@@ -129,6 +143,8 @@ function MemberCard({ m, h, reload }: { m: Member; h: { index: number[]; waiting
         <div><dt>{ta("led")}</dt><dd>{count(m.led)}</dd></div>
         {!m.self && <div><dt>{ta("queueDepth")}</dt><dd>{count(m.waiting)}<Spark points={h?.waiting ?? []} /></dd></div>}
         {!m.self && <div><dt>{ta("lag")}</dt><dd>{short(m.lag)}</dd></div>}
+        {m.site && <div><dt>{ta("site")}</dt><dd>{m.site}</dd></div>}
+        {!!m.capacity && m.capacity !== 100 && <div><dt>{ta("capacityOf")}</dt><dd>{m.capacity} %</dd></div>}
         {!!m.threshold && <div><dt>{ta("threshold")}</dt><dd>{m.threshold}</dd></div>}
       </dl>
       {m.error && <p class="reply">{m.error}</p>}
@@ -146,14 +162,18 @@ function EditMember({ m, onClose }: { m: Member; onClose: () => void }) {
   const threshold = useSignal(String(m.threshold ?? 0));
   const users = useSignal("");
   const restricted = useSignal(m.restricted ?? false);
+  const capacity = useSignal(String(m.capacity ?? 100));
+  const site = useSignal(m.site ?? "");
   return (
     <Frame title={ta("setMember", m.name)} small onClose={onClose}>
       <form class="form" onSubmit={(e) => {
         e.preventDefault();
-        void doing(() => run("cluster set", { server: m.name, threshold: Number(threshold.value), restricted: restricted.value, ...(users.value === "" ? {} : { max_users: Number(users.value) }) }), ta("saved")).then((ok) => { if (ok) onClose(); });
+        void doing(() => run("cluster set", { server: m.name, threshold: Number(threshold.value), restricted: restricted.value, capacity: Number(capacity.value), site: site.value || "-", ...(users.value === "" ? {} : { max_users: Number(users.value) }) }), ta("saved")).then((ok) => { if (ok) onClose(); });
       }}>
         <Text label={ta("threshold")} value={threshold} inputMode="numeric" hint={ta("noneZero")} />
         <Text label={ta("maxUsers")} value={users} inputMode="numeric" hint={ta("noneZero")} />
+        <Text label={ta("capacity")} value={capacity} inputMode="numeric" />
+        <Text label={ta("site")} value={site} hint={ta("siteHint")} />
         <label class="check"><input type="checkbox" checked={restricted.value} onChange={(e) => (restricted.value = e.currentTarget.checked)} />{ta("restricted")}</label>
         <Ends yes={ta("save")} onCancel={onClose} />
       </form>

@@ -3,7 +3,7 @@
 
 import { signal } from "@preact/signals";
 import { Offline, SignedOut } from "../jmap/client";
-import { client, online, person, phase } from "../state/session";
+import { client, online, person, signedOut } from "../state/session";
 
 /** The server refused a verb: the kind is one that callers branch on, the text is for people. */
 export class Refusal extends Error {
@@ -46,7 +46,7 @@ export async function run<T>(verb: string, args: object = {}): Promise<T> {
   } catch (e) {
     if (e instanceof Refusal && e.kind === "sign in" && (await new Promise<boolean>((done) => (again.value = done)))) return once<T>(verb, args);
     if (e instanceof Offline) online.value = false;
-    if (e instanceof SignedOut) phase.value = "signed-out";
+    if (e instanceof SignedOut) signedOut();
     throw e;
   }
 }
@@ -204,6 +204,8 @@ export interface Member {
   restricted?: boolean;
   full?: boolean;
   busy?: boolean;
+  site?: string;
+  capacity?: number;
   availability_index: number;
   threshold?: number;
   users: number;
@@ -226,6 +228,16 @@ export interface ClusterStatus {
   homeless: number;
   waiting: number;
   degraded: number;
+  events?: ClusterEvent[];
+}
+
+/** Something that is wrong in the cluster as this server sees it. */
+export interface ClusterEvent {
+  kind: string;
+  server?: string;
+  cause: string;
+  since: string;
+  until?: string;
 }
 
 export interface ClusterDatabase {
@@ -235,6 +247,23 @@ export interface ClusterDatabase {
   home?: string;
   deleted?: boolean;
   replicas: { server: string; slot: number; state: string }[];
+}
+
+/** What a member has, and would have after the moves. */
+export interface BalanceLoad {
+  server: string;
+  capacity: number;
+  activity: number;
+  activity_then: number;
+  bytes: number;
+  bytes_then: number;
+}
+
+export interface Balance {
+  applied: boolean;
+  servers: BalanceLoad[];
+  moves: { database: string; title: string; what: "home" | "replica"; from: string; to: string; activity: number; bytes: number }[];
+  silent?: string[];
 }
 
 export interface DNSRecord {

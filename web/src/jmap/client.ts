@@ -18,9 +18,23 @@ export class SignedOut extends Error {
 
 /** The server refused a request or a call, in its own words. */
 export class Refused extends Error {
-  constructor(readonly type: string, description?: string) {
+  /** @param later where the same may well be done later: after how many milliseconds at least. */
+  constructor(readonly type: string, description?: string, readonly later?: number) {
     super(description || type);
   }
+}
+
+/** The longest that a server may have somebody wait, in milliseconds. */
+const longestWait = 10 * 60_000;
+
+/**
+ * Whether a status is of a server that is in trouble or has too much to do, and not of what it was asked: then after how many
+ * milliseconds it wants to be asked again (Retry-After, RFC 9110 §10.2.3), 0 where it does not say.
+ */
+export function comeAgain(status: number, retryAfter: string | null): number | undefined {
+  if (![408, 425, 429].includes(status) && (status < 500 || status === 501 || status === 505)) return undefined;
+  const seconds = /^\d+$/u.test(retryAfter ?? "") ? Number(retryAfter) * 1000 : Date.parse(retryAfter ?? "") - Date.now();
+  return Math.min(Math.max(seconds || 0, 0), longestWait);
 }
 
 const using = [
@@ -29,7 +43,12 @@ const using = [
   "urn:ietf:params:jmap:submission",
   "urn:ietf:params:jmap:vacationresponse",
   "urn:ietf:params:jmap:quota",
+  "urn:ietf:params:jmap:blob",
+  "urn:ietf:params:jmap:principals",
 ];
+
+/** How far two clocks may be apart before it matters to anybody, in milliseconds. */
+export const clockTolerance = 5 * 60_000;
 
 export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 
@@ -50,6 +69,8 @@ export function ref(resultOf: string, name: string, path: string) {
 
 export class Client {
   session: Session | null = null;
+  /** How far the server's clock is before this device's, in milliseconds, by its newest answer. */
+  skew = 0;
   #csrf = "";
 
   constructor(private readonly fetcher: Fetch = (u, i) => fetch(u, i)) {}
@@ -65,19 +86,26 @@ export class Client {
       if (e instanceof DOMException && e.name === "AbortError") throw e;
       throw new Offline();
     }
+    const date = Date.parse(response.headers.get("Date") ?? "");
+    if (!Number.isNaN(date) && response.type !== "opaque" && !response.headers.has("Age")) this.skew = date - Date.now();
     if (response.status === 401) throw new SignedOut();
-    // Another page of this browser signed in again: the cookie is that session's, the word is the old one's.
-    if (response.status === 403 && this.#csrf && !again && (await this.#renew(response))) return this.fetch(url, init, true);
+    // Another page of this browser signed in again, or the client began without a network: the cookie has another word.
+    if (response.status === 403 && !again && (await this.#renew(response))) return this.fetch(url, init, true);
     if (response.status === 502 || response.status === 503 || response.status === 504) throw new Offline();
     return response;
   }
 
-  /** Reads the session's word anew where a request was refused for want of it; true when there is another. */
+  /**
+   * Reads the session's word anew where a request was refused for want of it; true when there is another. The cookie of somebody
+   * else, who signed in on another page, carries out nothing of this one.
+   */
   async #renew(refusal: Response): Promise<boolean> {
     const why = (await refusal.clone().json().catch(() => ({}))) as { error?: string };
     if (why.error !== "foreign") return false;
     const response = await this.fetcher("/auth/session", { headers: { Accept: "application/json" }, credentials: "same-origin" }).catch(() => undefined);
-    const word = response?.ok ? ((await response.json()) as { csrf?: string }).csrf : undefined;
+    const who = response?.ok ? ((await response.json()) as { name: string; address?: string; csrf?: string }) : undefined;
+    if (who && this.session && (who.address || who.name) !== this.session.username) throw new SignedOut();
+    const word = who?.csrf;
     if (!word || word === this.#csrf) return false;
     this.#csrf = word;
     return true;
@@ -110,11 +138,13 @@ export class Client {
     });
     if (!response.ok) {
       const problem = (await response.json().catch(() => ({}))) as { type?: string; detail?: string };
-      throw new Refused(problem.type ?? String(response.status), problem.detail);
+      throw new Refused(problem.type ?? String(response.status), problem.detail, comeAgain(response.status, response.headers.get("Retry-After")));
     }
     const answer = (await response.json()) as { methodResponses: Call[]; sessionState: string };
     const out = new Map<string, Record<string, any>>();
     for (const [name, args, id] of answer.methodResponses) {
+      // The mail file is away, or a mate is about to take it over: it is as if the server did not answer.
+      if (name === "error" && args["type"] === "serverUnavailable") throw new Offline();
       if (name === "error") throw new Refused(String(args["type"]), args["description"] as string | undefined);
       // An implicit call (onSuccessUpdateEmail) answers under the id of its cause, behind it.
       out.set(out.has(id) ? `${id}:${name}` : id, args);
@@ -161,6 +191,11 @@ export class Client {
       signal?.addEventListener("abort", () => request.abort());
       request.send(file);
     });
+  }
+
+  /** The time by the server's clock: this device's may be hours off. */
+  now(): Date {
+    return new Date(Date.now() + (Math.abs(this.skew) > clockTolerance ? this.skew : 0));
   }
 
   /**

@@ -66,6 +66,7 @@ export interface Row {
   size: number;
   preview: string;
   hasAttachment: boolean;
+  messageId: string[] | null;
 }
 
 export interface Part {
@@ -82,7 +83,6 @@ export interface Part {
 /** An e-mail as the reading pane shows it. */
 export interface Message extends Row {
   blobId: Id;
-  messageId: string[] | null;
   inReplyTo: string[] | null;
   references: string[] | null;
   cc: Address[] | null;
@@ -94,6 +94,8 @@ export interface Message extends Row {
   attachments: Part[];
   bodyValues: Record<string, { value: string; isTruncated: boolean; isEncodingProblem: boolean }>;
   "header:List-Unsubscribe:asURLs"?: string[] | null;
+  /** Who sent it on, the last one first. */
+  "header:Resent-From:asAddresses:all"?: Address[][] | null;
 }
 
 export interface Identity {
@@ -145,11 +147,11 @@ export type Call = [name: string, args: Record<string, unknown>, id: string];
 
 /** The properties of a Row. */
 export const rowProperties = [
-  "id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "preview", "hasAttachment",
+  "id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "preview", "hasAttachment", "messageId",
 ] as const;
 
 /** The further properties of a Message. */
 export const messageProperties = [
-  ...rowProperties, "blobId", "messageId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
-  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs",
+  ...rowProperties, "blobId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
+  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:Resent-From:asAddresses:all",
 ] as const;

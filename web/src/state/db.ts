@@ -1,12 +1,15 @@
 // What the browser keeps: folders, recent mail and what waits to be told to the server. A browser that
 // denies storage, or has none left, loses nothing but the ability to work offline: every use of this
-// room falls back to memory, and says so once.
+// room falls back to memory, and the client says so.
 
 import { signal } from "@preact/signals";
 
 const version = 1;
 const stores = ["facts", "mailboxes", "rows", "messages", "lists", "outbox"] as const;
 export type StoreName = (typeof stores)[number];
+
+/** Copies of what the server has: the first to go where there is no room. */
+const copies: StoreName[] = ["messages", "rows", "lists"];
 
 /** Storage is denied or full: offline work is off. */
 export const storageDenied = signal(false);
@@ -16,50 +19,84 @@ let name = "";
 
 /** Opens the database of one person; another's on the same browser is another database. */
 export function openDatabase(user: string): void {
+  if (name === `doublet:${user}`) return;
   name = `doublet:${user}`;
   opened = null;
 }
 
+/** How long a browser may take to open it: one that is broken never answers. */
+const patience = 5000;
+
 function database(): Promise<IDBDatabase | null> {
   opened ??= new Promise((resolve) => {
-    if (!name || typeof indexedDB === "undefined") return resolve(null);
+    let late: ReturnType<typeof setTimeout> | undefined;
+    let over = false;
+    const end = (db: IDBDatabase | null) => {
+      clearTimeout(late);
+      over = true;
+      if (!db) storageDenied.value = true;
+      resolve(db);
+    };
+    const deny = () => end(null);
+    if (!name) return resolve(null);
+    if (typeof indexedDB === "undefined") return deny();
     let request: IDBOpenDBRequest;
     try {
       request = indexedDB.open(name, version);
     } catch {
-      storageDenied.value = true;
-      return resolve(null);
+      return deny();
     }
+    late = setTimeout(deny, patience);
     request.onupgradeneeded = () => {
-      for (const s of request.result.objectStoreNames) request.result.deleteObjectStore(s);
-      for (const s of stores) request.result.createObjectStore(s);
+      // What is there stays: mail that waits to be sent is among it.
+      for (const s of stores) if (!request.result.objectStoreNames.contains(s)) request.result.createObjectStore(s);
     };
     request.onsuccess = () => {
-      request.result.onversionchange = () => request.result.close();
-      resolve(request.result);
+      const db = request.result;
+      if (over) return db.close();
+      db.onversionchange = () => {
+        db.close();
+        opened = null;
+      };
+      db.onclose = () => (opened = null); // the browser took it away
+      end(db);
     };
-    request.onerror = () => {
-      storageDenied.value = true;
-      resolve(null);
-    };
-    request.onblocked = () => resolve(null);
+    request.onerror = request.onblocked = deny;
   });
   return opened;
 }
 
-async function run<T>(store: StoreName, mode: IDBTransactionMode, work: (s: IDBObjectStore) => IDBRequest<T> | void): Promise<T | undefined> {
-  const db = await database();
-  if (!db) return undefined;
+function transact<T>(db: IDBDatabase, list: StoreName[], mode: IDBTransactionMode, work: (tx: IDBTransaction) => IDBRequest<T> | void): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
-    let request: IDBRequest<T> | void;
-    const tx = db.transaction(store, mode);
+    const tx = db.transaction(list, mode);
+    const request = work(tx);
     tx.oncomplete = () => resolve(request?.result);
-    tx.onabort = tx.onerror = () => {
-      storageDenied.value = true;
-      mode === "readonly" ? resolve(undefined) : reject(tx.error);
-    };
-    request = work(tx.objectStore(store));
+    tx.onabort = tx.onerror = () => reject(tx.error ?? request?.error);
   });
+}
+
+/** Runs one transaction. Where there is no room, copies of what the server has give way to what only this browser has. */
+async function run<T>(store: StoreName, mode: IDBTransactionMode, work: (s: IDBObjectStore) => IDBRequest<T> | void): Promise<T | undefined> {
+  for (let round = 0; ; round++) {
+    const db = await database();
+    if (!db) return undefined;
+    try {
+      return await transact(db, [store], mode, (tx) => work(tx.objectStore(store)));
+    } catch (e) {
+      const why = e instanceof DOMException ? e.name : "";
+      if (round === 0 && why === "InvalidStateError") {
+        opened = null; // it was closed meanwhile
+        continue;
+      }
+      if (round === 0 && why === "QuotaExceededError" && !copies.includes(store)) {
+        await transact(db, copies, "readwrite", (tx) => copies.forEach((c) => tx.objectStore(c).clear())).catch(() => undefined);
+        continue;
+      }
+      storageDenied.value = true;
+      if (mode === "readonly") return undefined;
+      throw e;
+    }
+  }
 }
 
 export const get = <T>(store: StoreName, key: IDBValidKey) => run<T>(store, "readonly", (s) => s.get(key) as IDBRequest<T>);
@@ -96,6 +133,10 @@ export async function wipe(): Promise<void> {
   const db = await database();
   db?.close();
   opened = null;
-  if (name && typeof indexedDB !== "undefined") indexedDB.deleteDatabase(name);
+  try {
+    if (name) indexedDB.deleteDatabase(name);
+  } catch {
+    // denied: nothing was kept
+  }
   name = "";
 }

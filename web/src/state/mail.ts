@@ -6,8 +6,8 @@ import { ref, Refused } from "../jmap/client";
 import { messageProperties, rowProperties } from "../jmap/types";
 import type { Filter, Id, Identity, Mailbox, Message, Quota, Row, Snippet } from "../jmap/types";
 import * as db from "./db";
-import { intend, load as loadOutbox, onDone, waiting } from "./outbox";
-import { account, attempt, client, online, phase } from "./session";
+import { flush, intend, load as loadOutbox, onDone, waiting } from "./outbox";
+import { account, attempt, client, home, online, phase } from "./session";
 import { parseSearch } from "./search";
 
 export const mailboxes = signal<Map<Id, Mailbox>>(new Map());
@@ -15,6 +15,8 @@ export const rows = signal<Map<Id, Row>>(new Map());
 export const threads = signal<Map<Id, Id[]>>(new Map());
 export const messages = signal<Map<Id, Message>>(new Map());
 export const identities = signal<Identity[]>([]);
+/** The folders of one's own account that writing needs. */
+export const outgoing = signal<{ drafts: Id; sent: Id }>({ drafts: "", sent: "" });
 export const quota = signal<Quota | null>(null);
 
 /** What the list shows: a folder, or what is searched for in it (or everywhere). */
@@ -67,17 +69,20 @@ export function pathOf(m: Mailbox): string {
 export async function openAccount(): Promise<void> {
   stop?.();
   await loadOutbox();
-  const [folders, rowsKept] = await Promise.all([db.all<Mailbox>("mailboxes"), db.all<Row>("rows")]);
+  const [folders, rowsKept, outgoingKept] = await Promise.all([db.get<Mailbox[]>("mailboxes", account.value), db.all<Row>("rows"), db.get<{ drafts: Id; sent: Id }>("facts", "outgoing")]);
   batch(() => {
+    if (outgoingKept && !outgoing.value.drafts) outgoing.value = outgoingKept;
     mailboxes.value = new Map((folders ?? []).map((m) => [m.id, m]));
     rows.value = new Map((rowsKept ?? []).map((r) => [r.id, r]));
   });
   await attempt(async () => {
     const answers = await client.calls([
       ["Mailbox/get", { accountId: account.value, ids: null }, "m"],
-      ["Identity/get", { accountId: account.value, ids: null }, "i"],
+      ["Identity/get", { accountId: home.value, ids: null }, "i"],
       ["Email/get", { accountId: account.value, ids: [] }, "e"],
+      ["Mailbox/get", { accountId: home.value, ids: null, properties: ["role"] }, "h"],
     ]);
+    await findOutgoing(answers.get("h")!["list"] as { id: Id; role: string | null }[]);
     states.Mailbox = answers.get("m")!["state"] as string;
     states.Email = answers.get("e")!["state"] as string;
     identities.value = answers.get("i")!["list"] as Identity[];
@@ -93,6 +98,16 @@ export async function openAccount(): Promise<void> {
   void readQuota();
 }
 
+/** Finds the folders that writing needs, and has those made that are missing. */
+async function findOutgoing(list: { id: Id; role: string | null }[]): Promise<void> {
+  const of = (role: string) => list.find((m) => m.role === role)?.id;
+  const make = Object.fromEntries([["drafts", "Drafts"], ["sent", "Sent"]].filter(([role]) => !of(role!)).map(([role, name]) => [role!, { name, role, isSubscribed: true }]));
+  let made: Record<string, { id: Id }> = {};
+  if (Object.keys(make).length > 0) made = ((await client.call("Mailbox/set", { accountId: home.value, create: make }))["created"] as typeof made | null) ?? {};
+  outgoing.value = { drafts: of("drafts") ?? made["drafts"]?.id ?? "", sent: of("sent") ?? made["sent"]?.id ?? "" };
+  await db.put("facts", "outgoing", outgoing.value);
+}
+
 async function readQuota(): Promise<void> {
   await attempt(async () => {
     const answer = await client.call("Quota/get", { accountId: account.value, ids: null });
@@ -104,7 +119,7 @@ function takeMailboxes(list: Mailbox[], whole: boolean): void {
   const next = whole ? new Map<Id, Mailbox>() : new Map(mailboxes.value);
   for (const m of list) next.set(m.id, m);
   mailboxes.value = next;
-  void db.putAll("mailboxes", list.map((m) => [m.id, m]));
+  void db.put("mailboxes", account.value, [...next.values()]);
 }
 
 let reading: AbortController | null = null;
@@ -258,6 +273,25 @@ export function threadOf(id: Id): Id[] {
   return all && all.includes(id) ? all : [id];
 }
 
+/**
+ * The e-mails of a conversation with each message once: who writes to a group that they are in has it as it was sent and as it
+ * came. The one that is asked for is shown, else the one of the folder that is looked at, else the one that came.
+ */
+export function onceEach(ids: Id[], asked: Id): Id[] {
+  const sent = byRole("sent")?.id ?? "";
+  const rank = (id: Id) => {
+    const boxes = rows.value.get(id)?.mailboxIds ?? {};
+    return id === asked ? 3 : boxes[place.value.mailbox] ? 2 : boxes[sent] ? 0 : 1;
+  };
+  const best = new Map<string, Id>();
+  for (const id of ids) {
+    const key = rows.value.get(id)?.messageId?.[0] ?? id;
+    const other = best.get(key);
+    if (other === undefined || rank(id) > rank(other)) best.set(key, id);
+  }
+  return [...best.values()];
+}
+
 export async function readThread(id: Id): Promise<Id[]> {
   const row = rows.value.get(id);
   if (row && byThread.value && !threads.value.get(row.threadId)) {
@@ -346,12 +380,23 @@ function listen(): void {
     ["Mailbox", "Email", "EmailDelivery"],
     () => void sync(),
     (up) => {
-      if (up && !online.value) void sync();
-      if (!up) online.value = false;
+      // Its end may be that of the server: the next answer, a mate's maybe, tells.
+      if (!up && online.value) {
+        online.value = false;
+        void sync().then(flush);
+      } else if (up) void sync().then(flush);
     },
   );
   onDone(() => void sync());
 }
+
+/** How often a server that does not answer is asked again, in milliseconds. */
+const retryPause = 4000;
+let retry: ReturnType<typeof setInterval> | undefined;
+online.subscribe((is) => {
+  clearInterval(retry);
+  if (!is) retry = setInterval(() => void sync().then(flush), retryPause);
+});
 
 /** Brings what is shown up to date with the server. */
 export async function sync(): Promise<void> {

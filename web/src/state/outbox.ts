@@ -3,10 +3,10 @@
 // what they are to be, and what is sent carries a creation id by which a repetition is found.
 
 import { signal } from "@preact/signals";
-import type { Id, SetError } from "../jmap/types";
+import type { Call, Id, SetError } from "../jmap/types";
 import { Offline, Refused, SignedOut } from "../jmap/client";
 import * as db from "./db";
-import { client, online, phase } from "./session";
+import { client, online, phase, signedOut } from "./session";
 
 /** A change of e-mails: patches by id (RFC 8620 §5.3), or their end. */
 export interface Change {
@@ -16,28 +16,48 @@ export interface Change {
   destroy: Id[];
 }
 
-/** A message to send at a time: until then it can be taken back. */
-export interface Sending {
-  kind: "send";
+/** What is to be sent at a time: until then it can be taken back. */
+interface Submitted {
   account: Id;
   at: number;
-  email: Record<string, unknown>;
   identity: Id;
   envelope: { mailFrom: { email: string }; rcptTo: { email: string }[] };
   drafts: Id;
   sent: Id;
-  /** Drafts that it replaces. */
-  replaces: Id[];
-  answered: { id: Id; keyword: string } | null;
 }
 
-export type Intention = (Change | Sending) & { key: string };
+/** A message as somebody wrote it; only the writer looks into it. */
+export type Written = object;
+
+/** A message to send. */
+export interface Sending extends Submitted {
+  kind: "send";
+  email: Record<string, unknown>;
+  /** Drafts that it replaces. */
+  replaces: Id[];
+  answered: { account: Id; id: Id; keyword: string } | null;
+  /** What the writer had: the server may refuse the message, and then it is written again. */
+  written?: Written;
+}
+
+/** A message of somebody that is sent on: fields go before its bytes. */
+export interface Redirection extends Submitted {
+  kind: "redirect";
+  email: Id;
+  blob: Id;
+  fields: string;
+  /** The Resent-Message-ID, in its brackets. */
+  resentID: string;
+}
+
+export type Intention = (Change | Sending | Redirection) & { key: string };
 
 export const waiting = signal<Intention[]>([]);
 /** What the server refused, for the person to see. */
 export const refusals = signal<{ key: string; text: string; intention: Intention }[]>([]);
 
 let serial = 0;
+const page = crypto.randomUUID().slice(0, 8);
 let told: ((i: Intention) => void) | null = null;
 
 /** after is called when the server has done an intention. */
@@ -47,16 +67,35 @@ export function onDone(after: (i: Intention) => void): void {
 
 export async function load(): Promise<void> {
   const kept = (await db.all<Intention>("outbox")) ?? [];
-  waiting.value = kept.sort((a, b) => (a.key < b.key ? -1 : 1));
+  // What the browser could not keep is in memory alone.
+  const here = waiting.value.filter((w) => !kept.some((k) => k.key === w.key));
+  for (const k of kept) keptHere.add(k.key);
+  waiting.value = [...kept, ...here].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
+/** Those of them that the browser keeps, so that another page of this browser may have done them. */
+const keptHere = new Set<string>();
+
 /** Takes an intention: kept before this returns, told to the server soon. */
-export async function intend(i: Change | Sending): Promise<Intention> {
-  const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}` } as Intention;
+export async function intend(i: Change | Sending | Redirection): Promise<Intention> {
+  const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
   waiting.value = [...waiting.value, whole];
-  await db.keep("outbox", whole.key, whole);
+  if (await db.keep("outbox", whole.key, whole)) keptHere.add(whole.key);
   void flush();
   return whole;
+}
+
+/** Runs work that no other page of this browser does at the same time. */
+async function alone<T>(work: () => Promise<T>): Promise<T> {
+  return navigator.locks ? navigator.locks.request("doublet:outbox", work) : work();
+}
+
+/**
+ * Whether an intention is still to be carried out: another page may have told it to the server, or taken it back. Storage that
+ * fails as it is asked is no word of that.
+ */
+async function stands(key: string): Promise<boolean> {
+  return !keptHere.has(key) || (await db.get("outbox", key)) !== undefined || db.storageDenied.value;
 }
 
 /** Takes one back that was not told yet. */
@@ -64,9 +103,26 @@ export async function takeBack(key: string): Promise<Intention | undefined> {
   const found = waiting.value.find((i) => i.key === key);
   if (!found || running === key) return undefined;
   waiting.value = waiting.value.filter((i) => i.key !== key);
-  await db.remove("outbox", key);
-  return found;
+  return alone(async () => {
+    if (!(await stands(key))) return undefined;
+    await db.remove("outbox", key);
+    return found;
+  });
 }
+
+/** The longest time that a person has to take something back, in milliseconds. */
+export const longestUndo = 30_000;
+
+/** Whether it is time to tell; a clock that was set back does not hold it up. */
+const due = (i: Intention, now: number) => i.kind === "change" || i.at <= now || i.at > now + longestUndo;
+
+/** The server has too much to do, or is in trouble: what waits is told when it wants to be asked again. */
+export const busy = signal(false);
+let refusedForNow = 0;
+let notBefore = 0;
+
+/** After how many milliseconds a server that did it for now is asked the nth time, where it wants to be asked after so many at the earliest. */
+export const pauseBefore = (n: number, asked: number) => asked + Math.min(60_000, 1000 * 2 ** n) * (0.75 + Math.random() / 2);
 
 let running = "";
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -75,72 +131,130 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 export async function flush(): Promise<void> {
   if (running || phase.value !== "in") return;
   clearTimeout(timer);
+  if (Date.now() < notBefore && notBefore - Date.now() <= 12 * 60_000) {
+    timer = setTimeout(() => void flush(), notBefore - Date.now());
+    return;
+  }
   for (;;) {
     const now = Date.now();
-    const next = waiting.value.find((i) => i.kind !== "send" || i.at <= now);
+    const next = waiting.value.find((i) => due(i, now));
     if (!next) break;
     running = next.key;
-    try {
-      const problem = next.kind === "change" ? await tellChange(next) : await tellSending(next);
-      online.value = true;
-      await settle(next, problem);
-    } catch (e) {
-      running = "";
-      if (e instanceof SignedOut) phase.value = "signed-out";
-      else if (e instanceof Offline) {
-        online.value = false;
-        timer = setTimeout(() => void flush(), 5000);
-      } else await settle(next, e instanceof Error ? e.message : String(e));
-      if (e instanceof Offline || e instanceof SignedOut) return;
-    }
+    const goesOn = await alone(() => carryOut(next));
     running = "";
+    if (!goesOn) return;
   }
-  const later = waiting.value.flatMap((i) => (i.kind === "send" ? [i.at] : []));
+  const later = waiting.value.flatMap((i) => (i.kind === "change" ? [] : [i.at]));
   if (later.length > 0) timer = setTimeout(() => void flush(), Math.max(0, Math.min(...later) - Date.now()));
 }
 
+/** Tells the server one intention; false: it cannot be told now, nor can those behind it. */
+async function carryOut(i: Intention): Promise<boolean> {
+  try {
+    let problem: SetError | undefined;
+    if (await stands(i.key)) problem = await tell(i);
+    online.value = true;
+    if (problem?.type === "rateLimit") throw new Refused(problem.type, problem.description, 0); // RFC 8620 §5.3: it may work later
+    refusedForNow = 0;
+    busy.value = false;
+    await settle(i, problem && (problem.description || problem.type));
+  } catch (e) {
+    if (e instanceof SignedOut) {
+      signedOut();
+      return false;
+    }
+    if (e instanceof Offline) {
+      online.value = false;
+      timer = setTimeout(() => void flush(), 5000);
+      return false;
+    }
+    if (e instanceof Refused && e.later !== undefined) {
+      const pause = pauseBefore(refusedForNow++, e.later);
+      busy.value = true;
+      notBefore = Date.now() + pause;
+      timer = setTimeout(() => void flush(), pause);
+      return false;
+    }
+    await settle(i, e instanceof Error ? e.message : String(e));
+  }
+  return true;
+}
+
+function tell(i: Intention): Promise<SetError | undefined> {
+  switch (i.kind) {
+    case "change": return tellChange(i);
+    case "send": return tellSending(i);
+    case "redirect": return tellRedirection(i);
+  }
+}
+
 async function settle(i: Intention, problem: string | undefined): Promise<void> {
+  if (problem) refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
   waiting.value = waiting.value.filter((w) => w.key !== i.key);
   await db.remove("outbox", i.key);
-  if (problem) refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
   told?.(i);
 }
 
-function first(errors: Record<string, SetError> | null | undefined, ...known: string[]): string | undefined {
-  for (const e of Object.values(errors ?? {})) if (!known.includes(e.type)) return e.description || e.type;
+function first(errors: Record<string, SetError> | null | undefined, ...known: string[]): SetError | undefined {
+  for (const e of Object.values(errors ?? {})) if (!known.includes(e.type)) return e;
   return undefined;
 }
 
-async function tellChange(i: Change): Promise<string | undefined> {
+async function tellChange(i: Change): Promise<SetError | undefined> {
   const answer = await client.call("Email/set", { accountId: i.account, update: i.update, destroy: i.destroy });
   // What is gone meanwhile needs no change any more.
   return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
 }
 
-async function tellSending(i: Sending & { key: string }): Promise<string | undefined> {
-  const messageId = (i.email["messageId"] as string[])[0]!;
-  // A request whose answer was lost may have been done: the message is looked for by its id first.
-  const before = await client.call("Email/query", {
-    accountId: i.account, filter: { operator: "AND", conditions: [{ inMailbox: i.sent }, { header: ["Message-ID", messageId] }] }, limit: 1,
+/** Whether Sent has a message already: a request whose answer was lost may have been done. */
+async function wasSent(i: Sending | Redirection, field: string, id: string): Promise<boolean> {
+  const found = await client.call("Email/query", {
+    accountId: i.account, filter: { operator: "AND", conditions: [{ inMailbox: i.sent }, { header: [field, id] }] }, limit: 1,
   });
-  if ((before["ids"] as Id[]).length > 0) return undefined;
+  return (found["ids"] as Id[]).length > 0;
+}
+
+/** Submits the draft that the calls before make as "m"; where it is refused the draft goes again. */
+async function submit(i: Sending | Redirection, ...make: Call[]): Promise<SetError | undefined> {
   const answers = await client.calls([
-    ["Email/set", { accountId: i.account, create: { m: { ...i.email, mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "0"],
+    ...make,
     ["EmailSubmission/set", {
       accountId: i.account,
       create: { s: { emailId: "#m", identityId: i.identity, envelope: i.envelope } },
       onSuccessUpdateEmail: { "#s": { [`mailboxIds/${i.drafts}`]: null, [`mailboxIds/${i.sent}`]: true, "keywords/$draft": null } },
-    }, "1"],
+    }, "submit"],
   ]);
-  const problem = first(answers.get("0")!["notCreated"]) ?? first(answers.get("1")!["notCreated"]);
-  if (problem) {
-    const made = (answers.get("0")!["created"] as Record<string, { id: Id }> | null)?.["m"];
-    if (made) await client.call("Email/set", { accountId: i.account, destroy: [made.id] });
-    return problem;
-  }
-  const update = i.answered ? { [i.answered.id]: { [`keywords/${i.answered.keyword}`]: true } } : {};
-  await client.call("Email/set", { accountId: i.account, destroy: i.replaces, update }).catch((e: unknown) => {
-    if (!(e instanceof Refused)) throw e;
+  const last = make[make.length - 1]![2];
+  const problem = make.map((c) => first(answers.get(c[2])!["notCreated"])).find(Boolean) ?? first(answers.get("submit")!["notCreated"]);
+  const made = (answers.get(last)!["created"] as Record<string, { id: Id }> | null)?.["m"];
+  if (problem && made) await client.call("Email/set", { accountId: i.account, destroy: [made.id] });
+  return problem;
+}
+
+async function tellSending(i: Sending): Promise<SetError | undefined> {
+  if (await wasSent(i, "Message-ID", (i.email["messageId"] as string[])[0]!)) return undefined;
+  const problem = await submit(i, ["Email/set", { accountId: i.account, create: { m: { ...i.email, mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
+  if (problem) return problem;
+  await afterwards(client.call("Email/set", { accountId: i.account, destroy: i.replaces }));
+  const a = i.answered;
+  if (a) await afterwards(client.call("Email/set", { accountId: a.account ?? i.account, update: { [a.id]: { [`keywords/${a.keyword}`]: true } } }));
+  return undefined;
+}
+
+/** What follows a message that is sent: a refusal of it is none of the message. */
+async function afterwards(done: Promise<unknown>): Promise<void> {
+  await done.catch((e: unknown) => {
+    if (!(e instanceof Refused) || e.later !== undefined) throw e;
   });
+}
+
+/** The message goes on as it is, byte for byte, behind the fields that say who sent it on (RFC 5322 §3.6.6). */
+async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
+  if (await wasSent(i, "Resent-Message-ID", i.resentID)) return undefined;
+  const problem = await submit(i,
+    ["Blob/upload", { accountId: i.account, create: { b: { type: "message/rfc822", data: [{ "data:asText": i.fields }, { blobId: i.blob }] } } }, "fields"],
+    ["Email/import", { accountId: i.account, emails: { m: { blobId: "#b", mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
+  if (problem) return problem;
+  await afterwards(client.call("Email/set", { accountId: i.account, update: { [i.email]: { "keywords/$forwarded": true } } }));
   return undefined;
 }

@@ -35,6 +35,12 @@ export function prefer(change: Partial<Preferences>): void {
   localStorageSet(key, JSON.stringify(preferences.value));
 }
 
+/** What the server's own pages speak (serve/speech): this language, and the time zone that was chosen there, else this browser's. */
+function tellPages(l: Language): void {
+  const zone = /(?:^|; )doublet-speech=[a-z]+\|([A-Za-z0-9_+/-]+)/u.exec(document.cookie)?.[1] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+  document.cookie = `doublet-speech=${l}|${zone}; Path=/; SameSite=Lax; Max-Age=31536000${location.protocol === "https:" ? "; Secure" : ""}`;
+}
+
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 /** Keeps the page as the preferences say. */
@@ -46,6 +52,7 @@ export function applyPreferences(): void {
     document.documentElement.dataset["density"] = p.density;
     byThread.value = p.threads;
     void speak(p.language);
+    tellPages(p.language);
   };
   effect(show);
   dark.addEventListener("change", show);

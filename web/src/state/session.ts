@@ -1,19 +1,28 @@
 // Who is signed in, and whether the server answers.
 
-import { signal } from "@preact/signals";
-import { Client, Offline, SignedOut } from "../jmap/client";
+import { computed, signal } from "@preact/signals";
+import { Client, clockTolerance, Offline, SignedOut } from "../jmap/client";
 import type { Id, Session } from "../jmap/types";
 import * as db from "./db";
 
 export const client = new Client();
 
-export type Phase = "starting" | "signed-out" | "in";
+/** expired: the session ended while the client was at work; what is on the screen stays, and signing in goes on with it. */
+export type Phase = "starting" | "signed-out" | "in" | "expired";
 export const phase = signal<Phase>("starting");
 export const online = signal(true);
 export const person = signal<{ name: string; address: string; admin: boolean }>({ name: "", address: "", admin: false });
 export const session = signal<Session | null>(null);
 /** The account that is looked at: one's own, or one that is shared. */
 export const account = signal<Id>("");
+
+/** How far this device's clock is wrong, in milliseconds; 0 where it is not by much. */
+export const clockOff = signal(0);
+/** The client that the server has is another than this one, which may miss parts of itself. */
+export const outdated = signal(false);
+
+/** The person's own account: what they write is sent from there, whatever they look at. */
+export const home = computed(() => session.value?.primaryAccounts[mail] ?? "");
 
 const mail = "urn:ietf:params:jmap:mail";
 
@@ -22,7 +31,42 @@ interface SignedIn {
   address?: string;
   csrf: string;
   admin?: boolean;
+  server?: string;
+  mates?: Mate[];
 }
+
+/** Another server where one can go on; url "" where its address is not known, or is this one's. */
+export interface Mate {
+  name: string;
+  url?: string;
+}
+
+/** The server that answers, and those that would in its place. */
+export const server = signal<{ name: string; mates: Mate[] }>({ name: "", mates: [] });
+/** Told when another server answers than before: one of its cluster that goes on in its place. */
+export const takenOver = signal<{ from: string; to: string } | null>(null);
+
+/** Takes who answers, and notices that it is another. */
+function answeredBy(who: SignedIn): void {
+  const name = who.server ?? "";
+  const from = server.value.name;
+  server.value = { name, mates: (who.mates ?? []).filter((m) => !m.url || new URL(m.url).origin !== location.origin) };
+  if (from && name && from !== name) takenOver.value = { from, to: name };
+}
+
+/** Asks who answers, after nobody did. */
+async function whoAnswers(): Promise<void> {
+  await attempt(async () => {
+    const response = await client.fetch("/auth/session", { headers: { Accept: "application/json" } });
+    if (response.ok) answeredBy((await response.json()) as SignedIn);
+  });
+}
+
+let wasOnline = true;
+online.subscribe((is) => {
+  if (is && !wasOnline && phase.peek() === "in") void whoAnswers();
+  wasOnline = is;
+});
 
 /** Begins: with the cookie that the browser has, or with what it keeps where the server cannot be reached. */
 export async function start(): Promise<void> {
@@ -33,7 +77,8 @@ export async function start(): Promise<void> {
     await welcome((await response.json()) as SignedIn);
   } catch (e) {
     if (e instanceof Offline && last) {
-      const kept = JSON.parse(last) as { name: string; address: string; session: Session };
+      const kept = JSON.parse(last) as { name: string; address: string; session: Session; server?: typeof server.value };
+      if (kept.server) server.value = kept.server;
       db.openDatabase(kept.address || kept.name);
       client.session = kept.session;
       take(kept.session, kept.name, kept.address, false);
@@ -46,13 +91,38 @@ export async function start(): Promise<void> {
   }
 }
 
+/** What ended the session is said, and nothing that is on the screen is taken away. */
+export function signedOut(): void {
+  phase.value = phase.value === "in" || phase.value === "expired" ? "expired" : "signed-out";
+}
+
 async function welcome(who: SignedIn): Promise<void> {
+  if (phase.value === "expired" && (who.address ?? who.name) !== (person.value.address || person.value.name)) {
+    location.reload(); // somebody else: what was on the screen is not theirs
+    return;
+  }
   client.csrf = who.csrf;
+  answeredBy(who);
   db.openDatabase(who.address || who.name);
-  const s = await client.open();
+  const s = await openSession();
   take(s, who.name, who.address ?? s.username, who.admin ?? false);
   online.value = true;
-  localStorageSet("doublet:last", JSON.stringify({ name: who.name, address: who.address ?? "", session: s }));
+  compareClocks();
+  localStorageSet("doublet:last", JSON.stringify({ name: who.name, address: who.address ?? "", session: s, server: server.value }));
+}
+
+/** Reads the session object. While a mate is taking over it may not be there yet: the one from before is as good. */
+async function openSession(): Promise<Session> {
+  const before = client.session;
+  for (let round = 0; ; round++) {
+    try {
+      return await client.open();
+    } catch (e) {
+      if (!(e instanceof Offline) || round >= 10) throw e;
+      if (before) return before;
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
 }
 
 function take(s: Session, name: string, address: string, admin: boolean): void {
@@ -60,6 +130,12 @@ function take(s: Session, name: string, address: string, admin: boolean): void {
   person.value = { name, address, admin };
   if (!account.value || !s.accounts[account.value]) account.value = s.primaryAccounts[mail] ?? Object.keys(s.accounts)[0] ?? "";
   phase.value = "in";
+}
+
+/** Compares the clocks, after an answer. */
+function compareClocks(): void {
+  const off = Math.abs(client.skew) > clockTolerance ? client.skew : 0;
+  if (Math.abs(off - clockOff.value) > clockTolerance) clockOff.value = off;
 }
 
 export interface SignInProblem {
@@ -82,7 +158,12 @@ export async function signIn(user: string, password: string, code: string, stay:
   }
   const answer = (await response.json().catch(() => ({}))) as SignedIn & SignInProblem;
   if (!response.ok) return { error: answer.error ?? String(response.status), detail: answer.detail ?? response.statusText };
-  await welcome(answer);
+  try {
+    await welcome(answer);
+  } catch (e) {
+    if (e instanceof Offline) return { error: "offline", detail: "" };
+    throw e;
+  }
   return undefined;
 }
 
@@ -106,6 +187,7 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined>
   try {
     const out = await work();
     online.value = true;
+    compareClocks();
     return out;
   } catch (e) {
     if (e instanceof Offline) {
@@ -113,7 +195,7 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined>
       return undefined;
     }
     if (e instanceof SignedOut) {
-      phase.value = "signed-out";
+      signedOut();
       return undefined;
     }
     throw e;

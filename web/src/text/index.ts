@@ -2,6 +2,7 @@
 // same keys, which the server reads too (serve/lite); {0} stands for a value.
 
 import { computed, signal } from "@preact/signals";
+import { client } from "../state/session";
 import en from "./en.json";
 
 export type Catalogue = typeof en;
@@ -46,7 +47,7 @@ const formats = computed(() => ({
 }));
 
 /** A date as short as it can be: the hour today, the weekday this week, else the day. */
-export function shortDate(iso: string, now = new Date()): string {
+export function shortDate(iso: string, now = client.now()): string {
   const d = new Date(iso);
   const f = formats.value;
   if (d.toDateString() === now.toDateString()) return f.time.format(d);

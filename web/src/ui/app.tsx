@@ -4,7 +4,7 @@ import { account, phase } from "../state/session";
 import { t } from "../text";
 import { DominoFace } from "./icons";
 import { lazy } from "./lazy";
-import { SignIn } from "./signin";
+import { SignIn, SignInAgain } from "./signin";
 import { Shell } from "./shell";
 import { findUnfinished } from "./writing";
 
@@ -30,6 +30,12 @@ export function App() {
     case "signed-out":
       return <SignIn />;
     case "in":
-      return page === "admin" ? <Administration /> : <Shell />;
+    case "expired":
+      return (
+        <>
+          {page === "admin" ? <Administration /> : <Shell />}
+          {phase.value === "expired" && <SignInAgain />}
+        </>
+      );
   }
 }

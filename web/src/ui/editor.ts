@@ -1,4 +1,4 @@
-// The editor of rich text: ProseMirror with the few marks that mail carries everywhere.
+// The editor of rich text: ProseMirror with the few marks that mail carries everywhere, and blocks of what is quoted as it is.
 
 import { baseKeymap, setBlockType, toggleMark, wrapIn, lift } from "prosemirror-commands";
 import { history, redo, undo } from "prosemirror-history";
@@ -9,12 +9,13 @@ import { schema as basic } from "prosemirror-schema-basic";
 import { addListNodes, liftListItem, sinkListItem, splitListItem, wrapInList } from "prosemirror-schema-list";
 import { EditorState, type Command } from "prosemirror-state";
 import { EditorView } from "prosemirror-view";
+import { cleanPasted, inert, kept, keptView, markKept, sent, textOf } from "./kept";
 
 const underline: MarkSpec = { parseDOM: [{ tag: "u" }, { style: "text-decoration=underline" }], toDOM: () => ["u", 0] };
 const strike: MarkSpec = { parseDOM: [{ tag: "s" }, { tag: "strike" }, { tag: "del" }], toDOM: () => ["s", 0] };
 
 export const schema = new Schema({
-  nodes: addListNodes(basic.spec.nodes, "paragraph block*", "block"),
+  nodes: addListNodes(basic.spec.nodes, "paragraph block*", "block").addToEnd("kept", kept),
   marks: basic.spec.marks.addToEnd("underline", underline).addToEnd("strike", strike),
 });
 
@@ -56,6 +57,7 @@ function plain(node: import("prosemirror-model").Node, prefix = ""): string {
     n++;
     switch (child.type.name) {
       case "blockquote": lines.push(plain(child, `${prefix}> `)); break;
+      case "kept": lines.push(...textOf(child.attrs["html"] as string).split("\n").map((l) => prefix + l)); break;
       case "bullet_list":
       case "ordered_list": {
         let i = 0;
@@ -75,8 +77,8 @@ function plain(node: import("prosemirror-model").Node, prefix = ""): string {
 }
 
 export function edit(at: HTMLElement, html: string, label: string, changed: () => void, files: (list: File[]) => void): Editor {
-  const holder = document.implementation.createHTMLDocument("").createElement("div");
-  holder.innerHTML = html;
+  const holder = inert(html);
+  markKept(holder);
   const li = schema.nodes["list_item"]!;
   const view = new EditorView(at, {
     state: EditorState.create({
@@ -93,6 +95,8 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
       view.updateState(view.state.apply(tr));
       if (tr.docChanged) changed();
     },
+    nodeViews: { kept: keptView },
+    transformPastedHTML: cleanPasted,
     handlePaste: (_, e) => take(e.clipboardData, e),
     handleDrop: (_, e) => take((e as DragEvent).dataTransfer, e),
   });
@@ -110,7 +114,12 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
       const out = document.createElement("div");
       out.append(DOMSerializer.fromSchema(schema).serializeFragment(view.state.doc.content));
       for (const p of out.querySelectorAll("p:empty")) p.append(document.createElement("br"));
-      return out.innerHTML;
+      // What is kept is put in as text: this page's policy would say something of its styles.
+      const as = [...out.querySelectorAll("[data-kept]")].map((e, i) => {
+        e.replaceWith(document.createComment(`kept ${i}`));
+        return sent(e.getAttribute("data-kept")!);
+      });
+      return out.innerHTML.replace(/<!--kept (\d+)-->/gu, (_, i: string) => as[Number(i)]!);
     },
     text: () => plain(view.state.doc),
     run(name) {

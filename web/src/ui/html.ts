@@ -14,6 +14,12 @@ export interface Safe {
 
 const elsewhere = /^\s*(?:https?:)?\/\//iu;
 
+/** Attributes that are no addresses: the rule for those is not theirs, by which DOMPurify would leave out "#fff" and "2" too. */
+const plainAttributes = [
+  "align", "valign", "bgcolor", "border", "cellpadding", "cellspacing", "width", "height", "colspan", "rowspan", "span", "scope", "headers", "abbr", "nowrap", "rules", "frame",
+  "color", "face", "size", "noshade", "hspace", "vspace", "clear", "dir", "lang", "start", "type", "reversed", "compact", "datetime", "open",
+];
+
 /** Makes HTML harmless. Pictures from elsewhere keep their address in data-remote, unless load says so. */
 export function safeHTML(html: string, load = false, cids: (cid: string) => string | undefined = () => undefined): Safe {
   let remote = false;
@@ -51,7 +57,7 @@ export function safeHTML(html: string, load = false, cids: (cid: string) => stri
   const out = purify.sanitize(html, {
     FORBID_TAGS: ["style", "form", "input", "button", "select", "textarea", "option", "svg", "math", "meta", "link", "base", "iframe", "frame", "frameset", "object", "embed", "video", "audio", "source", "template", "dialog", "title"],
     FORBID_ATTR: ["id", "name", "class", "tabindex", "accesskey", "contenteditable", "autofocus", "ping", "form", "formaction"],
-    ALLOW_DATA_ATTR: false, ADD_ATTR: ["target"], ADD_URI_SAFE_ATTR: [], ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|cid:|blob:|data:image\/|\/\/)/iu, USE_PROFILES: { html: true },
+    ALLOW_DATA_ATTR: false, ADD_ATTR: ["target"], ADD_URI_SAFE_ATTR: plainAttributes, ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|cid:|blob:|data:image\/|\/\/)/iu, USE_PROFILES: { html: true },
   });
   purify.removeAllHooks();
   return { html: out, remote };

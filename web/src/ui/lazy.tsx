@@ -3,13 +3,15 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren, ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
+import { outdated } from "../state/session";
 
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
   let ready: ComponentType<P> | null = null;
   return function Lazy(props: P) {
     const there = useSignal(ready !== null);
     useEffect(() => {
-      if (!ready) void load().then((c) => { ready = c; there.value = true; });
+      // A part that is not there any more is one of a client that the server had before.
+      if (!ready) void load().then((c) => { ready = c; there.value = true; }, () => (outdated.value = true));
     }, []);
     const C = ready;
     return there.value && C ? <C {...props} /> : null;

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Id, Row as RowData } from "../jmap/types";
 import { archive, empty, junk, moveTo, remove, toggle } from "../state/actions";
-import { list, loadWindow, mailboxes, pathOf, place, rows, show, sortedMailboxes, threads, byThread } from "../state/mail";
+import { list, loadWindow, mailboxes, onceEach, pathOf, place, rows, show, sortedMailboxes, threads, byThread } from "../state/mail";
 import { preferences } from "../state/prefs";
 import { cursor, narrow, openMenu, reading, selected, sideOpen } from "../state/screen";
 import { count, shortDate, t } from "../text";
@@ -151,6 +151,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
     return r && !r.keywords["$seen"] && !r.keywords["$draft"];
   });
   const flagged = ids.some((i) => rows.value.get(i)?.keywords["$flagged"]);
+  const messagesOf = onceEach(ids, id).length;
   const isSelected = selected.value.has(id);
   const who = people(row, outgoing);
   const snippet = list.value.snippets.get(id);
@@ -163,7 +164,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
     selected.value = next;
     cursor.value = at;
   };
-  const words = [unread && t("unread"), flagged && t("flagged"), row.keywords["$answered"] && t("answered"), row.hasAttachment && t("hasAttachmentWord"), ids.length > 1 && t("conversationOf", ids.length)].filter(Boolean).join(", ");
+  const words = [unread && t("unread"), flagged && t("flagged"), row.keywords["$answered"] && t("answered"), row.hasAttachment && t("hasAttachmentWord"), messagesOf > 1 && t("conversationOf", messagesOf)].filter(Boolean).join(", ");
   return (
     <div
       class={`row ${unread ? "unread" : ""} ${cursor.value === at ? "at" : ""}`}
@@ -194,7 +195,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
       <span class="what" role="gridcell">
         <span class="line">
           <span class="who">{row.keywords["$draft"] && !outgoing ? `${t("draftWord")}: ` : ""}{who}</span>
-          {ids.length > 1 && <span class="size-of-thread" aria-hidden="true">{ids.length}</span>}
+          {messagesOf > 1 && <span class="size-of-thread" aria-hidden="true">{messagesOf}</span>}
         </span>
         <span class="line"><span class="subject">{snippet?.subject ? <Marked text={snippet.subject} /> : row.subject || t("noSubject")}</span></span>
         <span class="preview">{snippet?.preview ? <Marked text={snippet.preview} /> : row.preview}</span>

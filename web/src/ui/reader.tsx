@@ -2,9 +2,9 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Address, Id, Message, Part } from "../jmap/types";
 import { archive, junk, keyword, remove, toggle } from "../state/actions";
-import { list, mailboxes, messages, place, readMessages, readThread, rows, threadOf } from "../state/mail";
+import { list, mailboxes, messages, onceEach, place, readMessages, readThread, rows, threadOf } from "../state/mail";
 import { cursor, narrow, openMenu, reading, sheet } from "../state/screen";
-import { account, client, online } from "../state/session";
+import { account, client, home, online } from "../state/session";
 import { fullDate, shortDate, size, t } from "../text";
 import { safeHTML, splitQuoted } from "./html";
 import { Domino, Icon } from "./icons";
@@ -20,7 +20,11 @@ export async function open(id: Id): Promise<void> {
   const ids = await readThread(id);
   const unseen = ids.filter((i) => !rows.value.get(i)?.keywords["$seen"]);
   await readMessages([...new Set([id, ...unseen, ids[ids.length - 1]!])]);
-  if (reading.value === id && unseen.length > 0) await keyword("$seen", true, unseen);
+  if (reading.value !== id) return;
+  // Those beside it are what one opens next.
+  const beside = [1, -1, 2].flatMap((by) => list.value.ids[cursor.value + by] ?? []).filter((i) => (rows.value.get(i)?.size ?? Infinity) < 500_000);
+  void readMessages(beside);
+  if (unseen.length > 0) await keyword("$seen", true, unseen);
 }
 
 export function Reader() {
@@ -38,7 +42,7 @@ export function Reader() {
       </section>
     );
   }
-  const ids = threadOf(id).filter((i) => rows.value.has(i));
+  const ids = onceEach(threadOf(id).filter((i) => rows.value.has(i)), id);
   const last = ids[ids.length - 1]!;
   const isJunk = mailboxes.value.get(place.value.mailbox)?.role === "junk";
   const labels = Object.keys(row.keywords).filter((k) => !k.startsWith("$"));
@@ -59,7 +63,7 @@ export function Reader() {
         {tool("more", t("more"), (e) => openMenu(e, [
           { text: t("replyAll"), icon: "replyAll", run: () => void write({ kind: "replyAll", id: last }) },
           { text: t("forward"), icon: "forward", run: () => void write({ kind: "forward", id: last }) },
-          { text: t("redirect"), icon: "redirect", run: () => (sheet.value = { kind: "redirect", id: last }) },
+          ...(account.value !== home.value ? [] : [{ text: t("redirect"), icon: "redirect", run: () => (sheet.value = { kind: "redirect", id: last }) }]),
           { text: t("label"), icon: "label", run: () => (sheet.value = { kind: "ask", title: t("label"), text: t("labelName"), yes: t("save"), input: "", done: (name) => typeof name === "string" && void keyword(name.trim().toLowerCase().replace(/[\s(){%*"\]\\]+/gu, "-"), true) }) },
           { text: t("print"), icon: "print", run: () => print() },
           { text: t("source"), icon: "code", run: () => (sheet.value = { kind: "source", id: last }) },
@@ -119,6 +123,7 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
           <dt>{t("to")}</dt><dd><People of={m.to} /></dd>
           {m.cc && m.cc.length > 0 && <><dt>{t("cc")}</dt><dd><People of={m.cc} /></dd></>}
           {m.bcc && m.bcc.length > 0 && <><dt>{t("bcc")}</dt><dd><People of={m.bcc} /></dd></>}
+          {m["header:Resent-From:asAddresses:all"]?.map((list) => <><dt>{t("sentOnBy")}</dt><dd><People of={list} /></dd></>)}
           <dt>{t("date")}</dt><dd>{fullDate(m.sentAt ?? m.receivedAt)}</dd>
         </dl>
       )}

@@ -72,6 +72,11 @@ function OneIdentity({ i }: { i: Identity }) {
   );
 }
 
+const two = (n: number) => String(n).padStart(2, "0");
+const dayOf = (d: Date) => `${String(d.getFullYear()).padStart(4, "0")}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
+/** A time as JMAP has it (RFC 8620 §1.4). */
+const utc = (d: Date) => d.toISOString().replace(/\.\d+Z$/u, "Z");
+
 function Away() {
   const v = useSignal<Vacation | null>(null);
   useEffect(() => {
@@ -83,7 +88,10 @@ function Away() {
   const x = v.value;
   if (!x) return null;
   const set = (change: Partial<Vacation>) => (v.value = { ...x, ...change });
-  const day = (iso: string | null) => (iso ? iso.slice(0, 10) : "");
+  // Days are those of where one is; the last is one of them (the lite mode has the midnight behind it).
+  const day = (iso: string | null, last = false) => (iso ? dayOf(new Date(Date.parse(iso) - (last ? 1000 : 0))) : "");
+  const begins = (d: string) => (d ? utc(new Date(`${d}T00:00:00`)) : null);
+  const ends = (d: string) => (d ? utc(new Date(`${d}T23:59:59`)) : null);
   const save = () => void attempt(async () => {
     const { isEnabled, fromDate, toDate, subject, textBody } = v.value!;
     const answer = await client.call("VacationResponse/set", { accountId: account.value, update: { singleton: { isEnabled, fromDate, toDate, subject, textBody } } });
@@ -96,8 +104,8 @@ function Away() {
       <form onSubmit={(e) => { e.preventDefault(); save(); }}>
         <label class="check"><input type="checkbox" checked={x.isEnabled} onChange={(e) => set({ isEnabled: e.currentTarget.checked })} />{t("vacationOn")}</label>
         <div class="two">
-          <label class="field"><span>{t("vacationFrom")}</span><input type="date" value={day(x.fromDate)} onInput={(e) => set({ fromDate: e.currentTarget.value ? `${e.currentTarget.value}T00:00:00Z` : null })} /></label>
-          <label class="field"><span>{t("vacationTo")}</span><input type="date" value={day(x.toDate)} onInput={(e) => set({ toDate: e.currentTarget.value ? `${e.currentTarget.value}T23:59:59Z` : null })} /></label>
+          <label class="field"><span>{t("vacationFrom")}</span><input type="date" value={day(x.fromDate)} onInput={(e) => set({ fromDate: begins(e.currentTarget.value) })} /></label>
+          <label class="field"><span>{t("vacationTo")}</span><input type="date" value={day(x.toDate, true)} onInput={(e) => set({ toDate: ends(e.currentTarget.value) })} /></label>
         </div>
         <label class="field"><span>{t("vacationSubject")}</span><input value={x.subject ?? ""} onInput={(e) => set({ subject: e.currentTarget.value || null })} /></label>
         <label class="field"><span>{t("vacationText")}</span><textarea value={x.textBody ?? ""} onInput={(e) => set({ textBody: e.currentTarget.value || null })} /></label>

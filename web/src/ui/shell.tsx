@@ -3,20 +3,21 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { archive, junk, remove, toggle } from "../state/actions";
 import { byRole, list, onArrival, place, show } from "../state/mail";
-import { refusals, waiting } from "../state/outbox";
+import { busy, refusals, waiting } from "../state/outbox";
 import { operators } from "../state/search";
 import { storageDenied } from "../state/db";
 import { preferences } from "../state/prefs";
 import { cursor, menu, narrow, openMenu, reading, say, selected, sheet, sideOpen, toasts } from "../state/screen";
-import { online, person, signOut } from "../state/session";
-import { t } from "../text";
+import { client, clockOff, online, outdated, person, server, takenOver } from "../state/session";
+import { language, t } from "../text";
 import { Menu, Toasts } from "./above";
+import { leave } from "./leave";
 import { Domino, DominoFace, Icon } from "./icons";
 import { List } from "./list";
 import { open, Reader, step } from "./reader";
 import { Sheets } from "./sheets";
 import { Side } from "./side";
-import { mailto, write, writers } from "./writing";
+import { mailto, write, writeAgain, writers, type Draft } from "./writing";
 
 const Writer = lazy(() => import("./writer").then((m) => m.Writer));
 
@@ -30,37 +31,67 @@ export function Shell() {
     if (place.value.mailbox) void show(place.value);
   }, [place.value.mailbox === ""]);
   useEffect(() => {
-    for (const r of refusals.value) say(t("refusedByServer", r.text), r.intention.kind === "send" ? { text: t("drafts"), run: () => undefined } : undefined, 12);
+    for (const { intention, text } of refusals.value) {
+      say(t("refusedByServer", text), undefined, 12);
+      if (intention.kind === "send" && intention.written) writeAgain(intention.written as Draft);
+    }
     if (refusals.value.length > 0) refusals.value = [];
   }, [refusals.value]);
+  useEffect(() => {
+    const x = takenOver.value;
+    if (x) say(t("wentOn", x.from, x.to), undefined, 12);
+    takenOver.value = null;
+  }, [takenOver.value]);
   return (
     <div class="frame" data-pane={reading.value && narrow.value ? "read" : "list"}>
       <header class="top">
         <div class="brand"><DominoFace a={6} b={6} hue={168} size={34} /><span>{t("appName")}</span></div>
         <Search />
         <span class="grow" />
-        {!online.value && <span class="banner" role="status"><Icon name="offline" />{narrow.value ? t("offlineShort") : waiting.value.length > 0 ? t("waiting", waiting.value.length) : t("offline")}</span>}
-        {storageDenied.value && online.value && <span class="banner" role="status">{t("storageDenied")}</span>}
+        <Banner />
         <button class="tool only-wide" aria-label={t("help")} title={t("help")} onClick={() => (sheet.value = { kind: "help" })}><Icon name="keyboard" /></button>
         <button class="tool only-wide" aria-label={t("settings")} title={t("settings")} onClick={() => (sheet.value = { kind: "settings" })}><Icon name="settings" /></button>
         <button class="tool" aria-label={`${t("account")}: ${person.value.name}`} title={person.value.name} onClick={(e) => openMenu(e.currentTarget, [
           { text: t("settings"), icon: "settings", run: () => (sheet.value = { kind: "settings" }) },
           ...(person.value.admin ? [{ text: t("administration"), icon: "overview", run: () => location.assign("/admin/") }] : []),
           { text: t("secondFactor"), icon: "settings", run: () => location.assign("/auth/") },
-          { text: t("signOut"), icon: "out", run: () => void signOut() },
+          { text: t("signOut"), icon: "out", run: () => void leave() },
         ])}><Domino of={person.value.address || person.value.name} size={34} /></button>
       </header>
       {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}
       <Side />
       <List />
       <Reader />
-      <button class="button primary float" aria-label={t("compose")} onClick={() => void write({ kind: "new" })}><Icon name="write" /></button>
+      {!(narrow.value && reading.value) && <button class="button primary float" aria-label={t("compose")} onClick={() => void write({ kind: "new" })}><Icon name="write" /></button>}
       {writers.value.length > 0 && <Suspense>{writers.value.map((d) => <Writer key={d.key} draft={d} />)}</Suspense>}
       <Sheets />
       <Menu />
       <Toasts />
     </div>
   );
+}
+
+/** For how long a server may not answer before another is offered, in milliseconds. */
+const patience = 8000;
+
+/** What is not as usual, one thing at a time: the one that matters most. */
+function Banner() {
+  const long = useSignal(false);
+  useEffect(() => {
+    long.value = false;
+    if (online.value) return undefined;
+    const timer = setTimeout(() => (long.value = true), patience);
+    return () => clearTimeout(timer);
+  }, [online.value]);
+  if (outdated.value) return <span class="banner" role="status">{t("newVersion")}<button class="button" onClick={() => location.reload()}>{t("reload")}</button></span>;
+  const elsewhere = server.value.mates.filter((m) => m.url);
+  // Where each server has a name of its own the person goes to another by hand: this page works with the one it came from.
+  if (!online.value && long.value && elsewhere.length > 0) return <span class="banner" role="status"><Icon name="offline" />{t("mateAt", server.value.name)}{elsewhere.map((m) => <a class="button" href={m.url ?? ""}>{m.name}</a>)}</span>;
+  if (!online.value) return <span class="banner" role="status"><Icon name="offline" />{narrow.value ? t("offlineShort") : waiting.value.length > 0 ? t("waiting", waiting.value.length) : t("offline")}</span>;
+  if (busy.value && waiting.value.length > 0) return <span class="banner" role="status">{t("waitingBusy", waiting.value.length)}</span>;
+  if (storageDenied.value) return <span class="banner" role="status">{waiting.value.length > 0 ? t("waitingHere", waiting.value.length) : t("storageDenied")}</span>;
+  if (clockOff.value !== 0) return <span class="banner" role="status">{t("clockOff", client.now().toLocaleTimeString(language.value, { hour: "2-digit", minute: "2-digit" }))}</span>;
+  return null;
 }
 
 function Search() {
@@ -178,6 +209,11 @@ function onKey(e: KeyboardEvent): void {
 
 function begin(): () => void {
   addEventListener("keydown", onKey);
+  // What the browser does not keep goes with the page: leaving is asked about while something waits.
+  const leave = (e: BeforeUnloadEvent) => {
+    if (storageDenied.value && waiting.value.length > 0) e.preventDefault();
+  };
+  addEventListener("beforeunload", leave);
   onArrival((mail) => {
     if (!preferences.value.notify || typeof Notification === "undefined" || Notification.permission !== "granted" || document.hasFocus()) return;
     const first = mail[0]!;
@@ -188,10 +224,13 @@ function begin(): () => void {
       void open(first.id);
     };
   });
-  const asked = mailto(decodeURIComponent(new URLSearchParams(location.search).get("mailto") ?? ""));
+  const asked = mailto(new URLSearchParams(location.search).get("mailto") ?? "");
   if (asked) {
     history.replaceState(null, "", "/");
     void write(asked);
   }
-  return () => removeEventListener("keydown", onKey);
+  return () => {
+    removeEventListener("keydown", onKey);
+    removeEventListener("beforeunload", leave);
+  };
 }

@@ -1,16 +1,35 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { signIn } from "../state/session";
+import { person, signIn } from "../state/session";
 import { t } from "../text";
 import { DominoFace } from "./icons";
 
 export function SignIn() {
+  return <main class="gate"><Card /></main>;
+}
+
+/**
+ * Asks again who somebody is whose session ended, above what they were at: it stays as it is. The sheet has the focus, not a
+ * field: what one was typing goes into no password.
+ */
+export function SignInAgain() {
+  const box = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    box.current?.showModal();
+    box.current?.focus();
+  }, []);
+  return <dialog class="gate-again" ref={box} tabIndex={-1} aria-label={t("signIn")} onCancel={(e) => e.preventDefault()}><Card again /></dialog>;
+}
+
+function Card({ again }: { again?: boolean }) {
   const user = useRef<HTMLInputElement>(null);
   const code = useRef<HTMLInputElement>(null);
-  const said = useSignal("");
+  const said = useSignal(again ? t("signedOut") : "");
   const busy = useSignal(false);
   const second = useSignal(false);
-  useEffect(() => user.current?.focus(), []);
+  useEffect(() => {
+    if (!again) user.current?.focus();
+  }, []);
   useEffect(() => {
     if (second.value) code.current?.focus();
   }, [second.value]);
@@ -30,7 +49,6 @@ export function SignIn() {
     else said.value = problem.detail || t("wrongPassword");
   };
   return (
-    <main class="gate">
       <form class="gate-card" onSubmit={(e) => void submit(e as unknown as SubmitEvent)}>
         <h1>
           <DominoFace a={6} b={6} hue={168} size={40} />
@@ -39,7 +57,7 @@ export function SignIn() {
         {said.value && <p class="said" role="alert">{said.value}</p>}
         <label class="field">
           <span>{t("userName")}</span>
-          <input ref={user} name="user" autocomplete="username" autocapitalize="none" spellcheck={false} required />
+          <input ref={user} name="user" defaultValue={again ? person.value.address || person.value.name : ""} autocomplete="username" autocapitalize="none" spellcheck={false} required />
         </label>
         <label class="field">
           <span>{t("password")}</span>
@@ -56,8 +74,7 @@ export function SignIn() {
           {t("staySignedIn")}
         </label>
         <button class="button primary" disabled={busy.value}>{t("signIn")}</button>
-        <a class="other-way" href="/lite/">{t("liteMode")}</a>
+        {!again && <a class="other-way" href="/lite/">{t("liteMode")}</a>}
       </form>
-    </main>
   );
 }

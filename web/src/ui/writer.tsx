@@ -2,47 +2,20 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Address, Id } from "../jmap/types";
-import { Offline } from "../jmap/client";
-import { byRole, identities, rows, sync } from "../state/mail";
+import type { Id } from "../jmap/types";
+import { Offline, Refused, SignedOut } from "../jmap/client";
+import { identities, outgoing, sync } from "../state/mail";
 import { intend, takeBack } from "../state/outbox";
 import { preferences } from "../state/prefs";
 import { narrow, say, sheet } from "../state/screen";
-import { account, attempt, client, session } from "../state/session";
+import { attempt, client, home, phase, session, signedOut } from "../state/session";
 import { size, t } from "../text";
 import { edit, type CommandName, type Editor } from "./editor";
 import { Icon, type IconName } from "./icons";
-import { closeWriter, forgetWriting, holdWriting, keepWriting, writers, type Attached, type Draft } from "./writing";
+import { isAddress, Recipients } from "./recipients";
+import { closeWriter, forgetWriting, holdWriting, keepWriting, writeAgain, type Attached, type Draft } from "./writing";
 
-const isAddress = (s: string) => /^[^\s@<>,;]+@[^\s@<>,;]+$/u.test(s);
-
-/** Reads "Anna <anna@example.org>, ben@example.org". */
-export function parseAddresses(text: string): Address[] {
-  const out: Address[] = [];
-  for (const part of text.match(/(?:"[^"]*"|<[^>]*>|[^,;\n])+/gu) ?? []) {
-    const m = /^\s*"?(.*?)"?\s*<\s*([^>]+?)\s*>\s*$/u.exec(part);
-    const email = m ? m[2]! : part.trim();
-    if (email) out.push({ name: m?.[1] || null, email });
-  }
-  return out;
-}
-
-/** People whom one had to do with, most often first. */
-function known(): Address[] {
-  const seen = new Map<string, { a: Address; n: number }>();
-  for (const r of rows.value.values()) {
-    for (const a of [...(r.from ?? []), ...(r.to ?? [])]) {
-      const e = seen.get(a.email.toLowerCase());
-      if (e) {
-        e.n++;
-        if (!e.a.name && a.name) e.a = a;
-      } else seen.set(a.email.toLowerCase(), { a, n: 1 });
-    }
-  }
-  return [...seen.values()].sort((x, y) => y.n - x.n).map((x) => x.a);
-}
-
-const maxSize = () => Number((session.value?.accounts[account.value]?.accountCapabilities["urn:ietf:params:jmap:mail"] as Record<string, unknown> | undefined)?.["maxSizeAttachmentsPerEmail"] ?? 50_000_000);
+const maxSize = () => Number((session.value?.accounts[home.value]?.accountCapabilities["urn:ietf:params:jmap:mail"] as Record<string, unknown> | undefined)?.["maxSizeAttachmentsPerEmail"] ?? 50_000_000);
 
 interface Uploading {
   name: string;
@@ -62,6 +35,7 @@ export function Writer({ draft }: { draft: Draft }) {
   const uploads = useSignal<Uploading[]>([]);
   const dropping = useSignal(false);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const keeping = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const saving = useRef<Promise<void>>(Promise.resolve());
   const dirty = useRef(false);
   const ended = useRef(false);
@@ -73,7 +47,14 @@ export function Writer({ draft }: { draft: Draft }) {
     dirty.current = true;
     clearTimeout(timer.current);
     timer.current = setTimeout(() => void save(), 1500);
-    void keepWriting(now(), false);
+    // A burst of keys is kept once.
+    keeping.current ??= setTimeout(() => {
+      keeping.current = undefined;
+      keepHere();
+    }, 150);
+  };
+  const keepHere = () => {
+    if (dirty.current && !ended.current) void keepWriting(now(), false);
   };
 
   useEffect(() => {
@@ -86,8 +67,17 @@ export function Writer({ draft }: { draft: Draft }) {
       if (dirty.current || uploads.value.length > 0) ev.preventDefault();
     };
     addEventListener("beforeunload", leave);
+    addEventListener("pagehide", keepHere);
+    // Who signs in again goes on: what could not be kept at the server meanwhile is kept now.
+    const stop = phase.subscribe((p) => {
+      if (p === "in" && dirty.current) void save();
+    });
     return () => {
+      stop();
       removeEventListener("beforeunload", leave);
+      removeEventListener("pagehide", keepHere);
+      clearTimeout(keeping.current);
+      keepHere();
       release();
       clearTimeout(timer.current);
       e.destroy();
@@ -112,13 +102,13 @@ export function Writer({ draft }: { draft: Draft }) {
   /** Keeps the draft at the server: a new one in the place of the old. */
   const save = (): Promise<void> => {
     saving.current = saving.current.then(async () => {
-      const drafts = byRole("drafts");
+      const { drafts } = outgoing.value;
       if (!dirty.current || ended.current || !drafts) return;
       dirty.current = false;
       status.value = t("draftSaving");
       try {
         const answer = await client.call("Email/set", {
-          accountId: account.value, create: { d: { ...email(), mailboxIds: { [drafts.id]: true }, keywords: { $draft: true, $seen: true } } }, ...(d.id ? { destroy: [d.id] } : {}),
+          accountId: home.value, create: { d: { ...email(), mailboxIds: { [drafts]: true }, keywords: { $draft: true, $seen: true } } }, ...(d.id ? { destroy: [d.id] } : {}),
         });
         const made = (answer["created"] as Record<string, { id: Id }> | null)?.["d"];
         if (!made) throw new Error((answer["notCreated"] as Record<string, { description?: string; type: string }>)["d"]?.description ?? "");
@@ -127,8 +117,10 @@ export function Writer({ draft }: { draft: Draft }) {
         if (!dirty.current && !ended.current) await keepWriting(now(), true);
       } catch (e) {
         dirty.current = true;
-        status.value = e instanceof Offline ? t("draftKept") : t("refusedByServer", e instanceof Error ? e.message : "");
-        if (e instanceof Offline) timer.current = setTimeout(() => void save(), 10_000);
+        if (e instanceof SignedOut) signedOut();
+        const later = e instanceof Offline || (e instanceof Refused && e.later !== undefined);
+        status.value = later || e instanceof SignedOut ? (await keepWriting(now(), false)) ? t("draftKept") : t("draftUnkept") : t("refusedByServer", e instanceof Error ? e.message : "");
+        if (later) timer.current = setTimeout(() => void save(), Math.max(10_000, e instanceof Refused ? e.later! : 0));
       }
     });
     return saving.current;
@@ -145,7 +137,7 @@ export function Writer({ draft }: { draft: Draft }) {
       const up: Uploading = { name: f.name, share: 0, abort: new AbortController() };
       uploads.value = [...uploads.value, up];
       try {
-        const blob = await client.upload(account.value, f, (share) => {
+        const blob = await client.upload(home.value, f, (share) => {
           up.share = share;
           uploads.value = [...uploads.value];
         }, up.abort.signal);
@@ -153,10 +145,11 @@ export function Writer({ draft }: { draft: Draft }) {
         const cid = picture ? `${crypto.randomUUID()}@doublet` : undefined;
         attachments.value = [...attachments.value, { blobId: blob.blobId, name: f.name, type: f.type || blob.type, size: blob.size, ...(cid ? { cid } : {}) }];
         // What the editor shows is the upload; what is sent names the part.
-        if (cid) editor.current!.image(`${client.blobURL(account.value, blob.blobId, f.type, f.name)}#cid:${cid}`, f.name);
+        if (cid) editor.current!.image(`${client.blobURL(home.value, blob.blobId, f.type, f.name)}#cid:${cid}`, f.name);
         touched();
       } catch (e) {
-        if (!(e instanceof DOMException)) say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""));
+        if (e instanceof SignedOut) signedOut();
+        else if (!(e instanceof DOMException)) say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""));
       } finally {
         uploads.value = uploads.value.filter((u) => u !== up);
       }
@@ -182,16 +175,15 @@ export function Writer({ draft }: { draft: Draft }) {
     if (!sure.files && attachments.value.length === 0 && /\b(?:attach(?:ed|ment)|anbei|angehängt|anhang)|附件/iu.test(own)) return void ask(t("forgotAttachment"), { ...sure, files: true });
     clearTimeout(timer.current);
     await saving.current;
-    const sent = byRole("sent");
-    const drafts = byRole("drafts");
+    const { drafts, sent } = outgoing.value;
     const i = identities.value.find((x) => x.id === d.identity);
-    if (!sent || !drafts || !i) return;
+    if (!sent || !drafts || !i) return void say(t("cannotReach"));
     const domain = i.email.split("@")[1] ?? "localhost";
-    const whole = { ...email(), messageId: [`${crypto.randomUUID()}@${domain}`], sentAt: new Date().toISOString().replace(/\.\d+Z$/u, "Z") };
+    const whole = { ...email(), messageId: [`${crypto.randomUUID()}@${domain}`], sentAt: client.now().toISOString().replace(/\.\d+Z$/u, "Z") };
     const seconds = preferences.value.undoSeconds;
     const kept = now();
     const intention = await intend({
-      kind: "send", account: account.value, at: Date.now() + seconds * 1000, email: whole, identity: d.identity, drafts: drafts.id, sent: sent.id, replaces: d.id ? [d.id] : [], answered: d.answered,
+      kind: "send", account: home.value, at: Date.now() + seconds * 1000, email: whole, identity: d.identity, drafts, sent, replaces: d.id ? [d.id] : [], answered: d.answered, written: kept,
       envelope: { mailFrom: { email: i.email }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
     });
     await end();
@@ -200,8 +192,7 @@ export function Writer({ draft }: { draft: Draft }) {
         text: t("undo"),
         run: () => void takeBack(intention.key).then((was) => {
           if (!was) return;
-          void keepWriting(kept, false);
-          writers.value = [...writers.value, kept];
+          writeAgain(kept);
           say(t("sendTakenBack"));
         }),
       }, seconds);
@@ -212,7 +203,7 @@ export function Writer({ draft }: { draft: Draft }) {
     await saving.current;
     if (d.id) {
       const id = d.id;
-      await attempt(() => client.call("Email/set", { accountId: account.value, destroy: [id] }).then(sync));
+      await attempt(() => client.call("Email/set", { accountId: home.value, destroy: [id] }).then(sync));
     }
     await end();
     say(t("discarded"));
@@ -283,63 +274,5 @@ export function Writer({ draft }: { draft: Draft }) {
         <input ref={files} type="file" multiple hidden onChange={(e) => { void take([...(e.currentTarget.files ?? [])]); e.currentTarget.value = ""; }} />
       </footer>
     </section>
-  );
-}
-
-function Recipients({ id, label, list, set, extra }: { id: string; label: string; list: Address[]; set: (l: Address[]) => void; extra?: preact.ComponentChildren }) {
-  const own = useSignal(list);
-  const text = useSignal("");
-  const at = useSignal(0);
-  const input = useRef<HTMLInputElement>(null);
-  const found = text.value.length < 1 ? [] : known().filter((a) => `${a.name ?? ""} ${a.email}`.toLowerCase().includes(text.value.toLowerCase()) && !own.value.some((o) => o.email === a.email)).slice(0, 8);
-  const take = (l: Address[]) => {
-    if (l.length === 0) return;
-    own.value = [...own.value, ...l];
-    set(own.value);
-    text.value = "";
-    if (input.current) input.current.value = "";
-    at.value = 0;
-  };
-  return (
-    <div class="line">
-      <label for={id}>{label}</label>
-      <div class="tokens">
-        {own.value.map((a) => (
-          <span class={`token ${isAddress(a.email) ? "" : "bad"}`} title={a.email}>{a.name || a.email}
-            <button type="button" aria-label={`${t("delete")} ${a.email}`} onClick={() => { own.value = own.value.filter((x) => x !== a); set(own.value); }}>×</button></span>
-        ))}
-        <input
-          id={id} ref={input} autocomplete="off" spellcheck={false} inputMode="email" role="combobox" aria-expanded={found.length > 0} aria-controls={`${id}-list`} aria-autocomplete="list"
-          onInput={(e) => {
-            const v = e.currentTarget.value;
-            if (/[,;\n]\s*$/u.test(v)) take(parseAddresses(v));
-            else { text.value = v; at.value = 0; }
-          }}
-          onPaste={(e) => {
-            const v = e.clipboardData?.getData("text") ?? "";
-            if (!/[,;\n]/u.test(v.trim())) return;
-            e.preventDefault();
-            take(parseAddresses(v));
-          }}
-          onBlur={() => setTimeout(() => take(parseAddresses(input.current?.value ?? "")), 120)}
-          onKeyDown={(e) => {
-            if (e.key === "ArrowDown" && found.length > 0) at.value = (at.value + 1) % found.length;
-            else if (e.key === "ArrowUp" && found.length > 0) at.value = (at.value + found.length - 1) % found.length;
-            else if ((e.key === "Enter" || e.key === "Tab") && text.value && !e.ctrlKey && !e.metaKey) { if (found[at.value]) take([found[at.value]!]); else take(parseAddresses(text.value)); if (e.key === "Tab") return; }
-            else if (e.key === "Backspace" && !e.currentTarget.value && own.value.length > 0) { own.value = own.value.slice(0, -1); set(own.value); return; }
-            else if (e.key === "Escape" && found.length > 0) text.value = "";
-            else return;
-            e.preventDefault();
-            e.stopPropagation();
-          }}
-        />
-      </div>
-      {extra}
-      {found.length > 0 && (
-        <ul class="suggest" id={`${id}-list`} role="listbox">
-          {found.map((a, i) => <li role="option" aria-selected={i === at.value} onMouseDown={(e) => { e.preventDefault(); take([a]); }}>{a.name || a.email}{a.name && <small>{a.email}</small>}</li>)}
-        </ul>
-      )}
-    </div>
   );
 }

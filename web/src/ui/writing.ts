@@ -2,12 +2,13 @@
 // is loaded when it is needed first.
 
 import { signal } from "@preact/signals";
-import { SignedOut } from "../jmap/client";
+import { Offline, SignedOut } from "../jmap/client";
 import * as db from "../state/db";
 import type { Address, Id, Message } from "../jmap/types";
 import { messages, readMessages } from "../state/mail";
 import { identities } from "../state/mail";
-import { account, client } from "../state/session";
+import { account, client, home } from "../state/session";
+import { say } from "../state/screen";
 import { fullDate, t } from "../text";
 import { safeHTML } from "./html";
 
@@ -33,7 +34,7 @@ export interface Draft {
   attachments: Attached[];
   inReplyTo: string[] | null;
   references: string[] | null;
-  answered: { id: Id; keyword: string } | null;
+  answered: { account: Id; id: Id; keyword: string } | null;
 }
 
 export type Asked =
@@ -57,10 +58,10 @@ export const unfinished = signal<Kept[]>([]);
 const factOf = (key: string) => `writing:${key}`;
 const lockOf = (key: string) => `doublet:writing:${key}`;
 
-/** Keeps a message as it is written. */
-export async function keepWriting(draft: Draft, saved: boolean): Promise<void> {
-  const kept: Kept = { draft: { ...draft }, account: account.value, at: Date.now(), saved };
-  await db.keep("facts", factOf(draft.key), kept);
+/** Keeps a message as it is written; false: the browser does not. */
+export async function keepWriting(draft: Draft, saved: boolean): Promise<boolean> {
+  const kept: Kept = { draft: { ...draft }, account: home.value, at: Date.now(), saved };
+  return db.keep("facts", factOf(draft.key), kept);
 }
 
 /** Forgets it: it was sent, or discarded, or is a draft at the server. */
@@ -85,14 +86,14 @@ export async function findUnfinished(): Promise<void> {
   const found: Kept[] = [];
   for (const k of keys) {
     const kept = await db.get<Kept>("facts", k);
-    if (!kept?.draft || held.has(lockOf(kept.draft.key)) || kept.account !== account.value) continue;
+    if (!kept?.draft || held.has(lockOf(kept.draft.key)) || kept.account !== home.value) continue;
     found.push(kept);
   }
   // A draft of the server that is there no more was sent or discarded elsewhere meanwhile.
   const ids = found.flatMap((k) => (k.saved && k.draft.id ? [k.draft.id] : []));
   let gone = new Set<Id>();
   if (ids.length > 0) {
-    await client.call("Email/get", { accountId: account.value, ids, properties: ["id"] }).then(
+    await client.call("Email/get", { accountId: home.value, ids, properties: ["id"] }).then(
       (answer) => (gone = new Set(answer["notFound"] as Id[])),
       (e: unknown) => { if (e instanceof SignedOut) throw e; },
     );
@@ -107,6 +108,12 @@ export function resume(k: Kept): void {
   writers.value = [...writers.value, k.draft];
 }
 
+/** Opens the writer with what was given away to be sent, and is not. */
+export function writeAgain(draft: Draft): void {
+  void keepWriting(draft, false);
+  writers.value = [...writers.value, draft];
+}
+
 const escaped = (s: string) => s.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 export const textToHTML = (s: string) => s.split("\n").map((l) => `<p>${escaped(l)}</p>`).join("");
 
@@ -119,9 +126,27 @@ function signature(identity: Id): string {
 
 const mine = () => new Set(identities.value.map((i) => i.email.toLowerCase()));
 
+/** The text of a message as the editor takes it; pictures that it brings along are shown, and named by their part behind the "#". */
 function bodyOf(m: Message): string {
-  const html = m.htmlBody.map((p) => (p.partId && m.bodyValues[p.partId] ? (p.type === "text/html" ? safeHTML(m.bodyValues[p.partId]!.value).html : textToHTML(m.bodyValues[p.partId]!.value)) : ""));
+  const picture = (cid: string) => {
+    const part = m.attachments.find((a) => a.cid === cid && a.blobId);
+    return part && `${client.blobURL(account.value, part.blobId!, part.type, part.name ?? "image")}#cid:${cid}`;
+  };
+  const html = m.htmlBody.map((p) => (p.partId && m.bodyValues[p.partId] ? (p.type === "text/html" ? safeHTML(m.bodyValues[p.partId]!.value, false, picture).html : textToHTML(m.bodyValues[p.partId]!.value)) : ""));
   return html.join("");
+}
+
+function filesOf(m: Message): Attached[] {
+  return m.attachments.flatMap((p) => (p.blobId ? [{ blobId: p.blobId, name: p.name ?? (p.type === "message/rfc822" ? "message.eml" : "file"), type: p.type, size: p.size, ...(p.cid ? { cid: p.cid } : {}) }] : []));
+}
+
+/** Copies into one's own account what a message of somebody else's mail file brings along. */
+async function copyFiles(d: Draft): Promise<void> {
+  if (account.value === home.value || d.attachments.length === 0) return;
+  const answer = await client.call("Blob/copy", { fromAccountId: account.value, accountId: home.value, blobIds: d.attachments.map((a) => a.blobId) });
+  const copied = (answer["copied"] ?? {}) as Record<Id, Id>;
+  for (const a of d.attachments) if (copied[a.blobId]) d.html = d.html.replaceAll(encodeURIComponent(a.blobId), encodeURIComponent(copied[a.blobId]!)).replaceAll(`/${encodeURIComponent(account.value)}/`, `/${encodeURIComponent(home.value)}/`);
+  d.attachments = d.attachments.flatMap((a) => (copied[a.blobId] ? [{ ...a, blobId: copied[a.blobId]! }] : []));
 }
 
 const list = (a: Address[] | null) => (a ?? []).map((x) => (x.name ? `${x.name} <${x.email}>` : x.email)).join(", ");
@@ -152,15 +177,21 @@ export async function write(asked: Asked): Promise<void> {
     if (!m) return;
     if (asked.kind === "draft") fromDraft(draft, m);
     else answer(draft, m, asked.kind);
+    try {
+      await copyFiles(draft);
+    } catch (e) {
+      say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""));
+      return;
+    }
   }
   writers.value = [...writers.value, draft];
 }
 
 function fromDraft(d: Draft, m: Message): void {
   Object.assign(d, {
-    id: m.id, to: m.to ?? [], cc: m.cc ?? [], bcc: m.bcc ?? [], subject: m.subject ?? "", html: bodyOf(m), inReplyTo: m.inReplyTo, references: m.references,
+    id: account.value === home.value ? m.id : null, to: m.to ?? [], cc: m.cc ?? [], bcc: m.bcc ?? [], subject: m.subject ?? "", html: bodyOf(m), inReplyTo: m.inReplyTo, references: m.references,
     identity: identities.value.find((i) => i.email.toLowerCase() === m.from?.[0]?.email.toLowerCase())?.id ?? d.identity,
-    attachments: m.attachments.flatMap((p) => (p.blobId ? [{ blobId: p.blobId, name: p.name ?? "file", type: p.type, size: p.size, ...(p.cid ? { cid: p.cid } : {}) }] : [])),
+    attachments: filesOf(m),
   });
 }
 
@@ -172,10 +203,10 @@ function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forward"): v
   const who = list(m.from);
   if (kind === "forward") {
     d.subject = prefixed("Fwd", m.subject);
-    d.attachments = m.attachments.flatMap((p) => (p.blobId ? [{ blobId: p.blobId, name: p.name ?? "message.eml", type: p.type, size: p.size, ...(p.cid ? { cid: p.cid } : {}) }] : []));
+    d.attachments = filesOf(m);
     const head = [`${t("from")}: ${who}`, `${t("date")}: ${fullDate(m.sentAt ?? m.receivedAt)}`, `${t("subject")}: ${m.subject ?? ""}`, `${t("to")}: ${list(m.to)}`];
     d.html = `<p></p>${signature(d.identity)}<p>---------- ${escaped(t("forwarded"))} ----------</p>${head.map((h) => `<p>${escaped(h)}</p>`).join("")}<p></p>${bodyOf(m)}`;
-    d.answered = { id: m.id, keyword: "$forwarded" };
+    d.answered = { account: account.value, id: m.id, keyword: "$forwarded" };
     return;
   }
   d.subject = prefixed("Re", m.subject);
@@ -187,23 +218,32 @@ function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forward"): v
   if (d.to.length === 0) d.to = target;
   if (kind === "replyAll") d.cc = without([...(sentByMe ? [] : (m.to ?? [])), ...(m.cc ?? [])], new Set([...known, ...own]));
   d.html = `<p></p>${signature(d.identity)}<p>${escaped(t("wrote", fullDate(m.sentAt ?? m.receivedAt), who))}</p><blockquote>${bodyOf(m)}</blockquote>`;
-  d.answered = { id: m.id, keyword: "$answered" };
+  d.attachments = filesOf(m).filter((a) => a.cid && d.html.includes(`#cid:${a.cid}`));
+  d.answered = { account: account.value, id: m.id, keyword: "$answered" };
 }
 
 /** Reads a mailto: link (RFC 6068); what it may not set is left out. */
 export function mailto(link: string): Asked | undefined {
-  const m = /^mailto:([^?]*)(?:\?(.*))?$/iu.exec(link);
+  const m = /^mailto:([^?]*)(?:\?(.*))?$/isu.exec(link);
   if (!m) return undefined;
-  const addresses = (s: string) => s.split(",").map((a) => decodeURIComponent(a).trim()).filter(Boolean).map((email) => ({ name: null, email }));
+  const decoded = (s: string) => {
+    try {
+      return decodeURIComponent(s);
+    } catch {
+      return s; // a "%" that stands for itself
+    }
+  };
+  const addresses = (s: string) => s.split(",").map((a) => decoded(a).trim()).filter(Boolean).map((email) => ({ name: null, email }));
   const asked: Extract<Asked, { kind: "new" }> = { kind: "new", to: addresses(m[1] ?? "") };
   for (const part of (m[2] ?? "").split("&")) {
-    const [name, value = ""] = part.split("=");
+    const at = part.indexOf("=");
+    const [name, value] = at < 0 ? [part, ""] : [part.slice(0, at), part.slice(at + 1)];
     switch (name?.toLowerCase()) {
       case "to": asked.to = [...asked.to!, ...addresses(value)]; break;
       case "cc": asked.cc = addresses(value); break;
       case "bcc": asked.bcc = addresses(value); break;
-      case "subject": asked.subject = decodeURIComponent(value).replace(/[\r\n]+/gu, " "); break;
-      case "body": asked.text = decodeURIComponent(value); break;
+      case "subject": asked.subject = decoded(value).replace(/[\r\n]+/gu, " "); break;
+      case "body": asked.text = decoded(value); break;
     }
   }
   return asked;

@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/directory"
+	"doublet/store"
+)
+
+// UserMove are the arguments of user move.
+type UserMove struct {
+	Name string `json:"name" arg:"required" help:"name, address or id"`
+	From string `json:"from" help:"place from which it was moved before: bring what is left there, after a move that was cut short"`
+}
+
+// Moved is what the move of a person came to.
+type Moved struct {
+	Name string `json:"name"`
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Notes were brought, the last of them after the directory had the new place.
+	Notes int    `json:"notes" show:"always"`
+	Next  string `json:"next,omitempty"`
+}
+
+// settled is how long deliveries and commands that had begun at the old place may take before what came meanwhile is brought,
+// movePasses how often that is looked for at most.
+const (
+	settled    = 2 * time.Second
+	movePasses = 5
+)
+
+// userMove brings a person's mail file here from another place of the domain, while it is in use: a replica first, then the
+// directory says that it is here, then what came to any server of the old place meanwhile. Cut short, it is done again.
+func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
+	p, err := c.person(ctx, a.Name)
+	if err != nil {
+		return Moved{}, err
+	}
+	if p.MailDatabase == 0 {
+		return Moved{}, fmt.Errorf("%w: %s has no mail file", ErrUsage, p.Name())
+	}
+	old := p.MailServer
+	switch away := c.gone(ctx, &p); {
+	case away && a.From != "":
+		return Moved{}, fmt.Errorf("%w: --from is for a move that was cut short behind its middle: the mail file of %s is not here yet", ErrUsage, p.Name())
+	case a.From != "":
+		if old, err = c.placeNamed(ctx, a.From); err != nil {
+			return Moved{}, err
+		}
+	case !away:
+		return Moved{}, fmt.Errorf("%w: the mail file of %s is at this place: run the move on a server of the place that it is to come to", ErrUsage, p.Name())
+	}
+	from, err := c.Directory.PlaceOf(ctx, old)
+	if err != nil {
+		return Moved{}, err
+	}
+	out := Moved{Name: p.Name(), From: from.Name, To: c.placeName(ctx, c.Directory.Self())}
+	mail := directory.ConnectionFields{Name: "move of " + p.Name(), Peer: old, Databases: []string{p.MailDatabase.String()}, Direction: "pull"}
+	bring := func(all bool) (int, error) {
+		n, err := c.exchange(ctx, &mail, len(from.Servers), all)
+		if errors.Is(err, store.ErrNotFound) { // it was never made
+			return 0, nil
+		}
+		out.Notes += n
+		return n, err
+	}
+	if _, err := bring(false); err != nil {
+		return out, fmt.Errorf("bring the mail file, which stays on %s for now: %w", from.Name, err)
+	}
+	if _, err := c.Directory.SetPerson(ctx, c.Who, p.ID, func(f *directory.PersonFields) error { f.MailServer = c.Directory.Self(); return nil }); err != nil {
+		return out, err
+	}
+	if err := c.Directory.EnsureMailFile(ctx, p.ID); err != nil {
+		return out, err
+	}
+	known := directory.ConnectionFields{Name: mail.Name, Peer: old, Databases: []string{directory.ID.String()}, Direction: "both"}
+	_, err = c.exchange(ctx, &known, len(from.Servers), false)
+	for i := 0; err == nil && i < movePasses; i++ {
+		select {
+		case <-c.Env.Clock.After(settled):
+		case <-ctx.Done():
+			return out, ctx.Err()
+		}
+		var n int
+		if n, err = bring(true); n == 0 { // any of them may have taken mail in the last moments
+			break
+		}
+	}
+	if err != nil {
+		return out, fmt.Errorf("the mail file is here; what came to %s in the last moments is still there, and comes with doublet user move --from: %w", from.Name, err)
+	}
+	out.Next = "the old copy stays until it is removed there: doublet db remove " + p.MailDatabase.String()
+	return out, nil
+}
+
+// exchange replicates with another place: with the first of its servers that does, or with all that have a replica. It says how
+// many notes came.
+func (c *Call) exchange(ctx context.Context, f *directory.ConnectionFields, servers int, all bool) (int, error) {
+	var errs []error
+	brought, done, missing := 0, 0, 0
+	for turn := range max(servers, 1) {
+		n, err := c.exchangeWith(ctx, f, uint64(turn))
+		brought += n
+		switch {
+		case err == nil && !all:
+			return brought, nil
+		case err == nil:
+			done++
+			continue
+		case ctx.Err() != nil:
+			return brought, ctx.Err()
+		case errors.Is(err, store.ErrNotFound):
+			missing++
+		}
+		errs = append(errs, err)
+	}
+	err := errors.Join(errs...)
+	switch {
+	case missing == len(errs) && done > 0:
+		return brought, nil
+	case missing < len(errs) && errors.Is(err, store.ErrNotFound):
+		return brought, fmt.Errorf("not all servers of the other place answer, and the others have no replica: %v", err) //nolint:errorlint // it is not ErrNotFound
+	}
+	return brought, err
+}
+
+// exchangeWith replicates with the turn-th server of another place.
+func (c *Call) exchangeWith(ctx context.Context, f *directory.ConnectionFields, turn uint64) (int, error) {
+	job, err := c.job(ctx, f, turn)
+	if err != nil {
+		return 0, err
+	}
+	_, list, err := job.Run(ctx)
+	job.Client.Close()
+	n := 0
+	for _, o := range list {
+		n += o.In.Added + o.In.Updated + o.In.Deleted
+		if err = errors.Join(err, o.Err); len(o.In.Refused) > 0 {
+			err = errors.Join(err, fmt.Errorf("%d notes were refused: %s", len(o.In.Refused), o.In.Refused[0].Text))
+		}
+	}
+	return n, err
+}
+
+// gone says that a person's mail file is at another place of the domain.
+func (s *System) gone(ctx context.Context, p *directory.Person) bool {
+	away, err := s.Directory.Away(ctx, p.MailServer)
+	return err == nil && away
+}

@@ -1,0 +1,251 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"doublet/bus"
+	"doublet/bus/pki"
+	"doublet/directory"
+	"doublet/note"
+	"doublet/replica/https"
+	"doublet/store"
+)
+
+// Self is this server as the others of a domain know it.
+type Self struct {
+	// Own is its key, nil where it has none; Make makes one.
+	Own  func() *pki.Own
+	Make func() (*pki.Own, error)
+	// Doors are where its doors are reached (directory.ServerFields), Host its host name.
+	Doors func() []string
+	Host  string
+}
+
+// PlaceApplicant is what a server says of itself that asks to be one of a domain.
+type PlaceApplicant struct {
+	Name    string `json:"name"`
+	Host    string `json:"host,omitempty"`
+	Key     string `json:"key"`
+	Version string `json:"version,omitempty"`
+}
+
+// PlaceAdmission is what it is told.
+type PlaceAdmission struct {
+	// Domain is the Internet domain of people whose address names none.
+	Domain string `json:"domain,omitempty"`
+	// Server is the server that has admitted it, Key that one's.
+	Server string `json:"server"`
+	Key    string `json:"key"`
+}
+
+// AdmitPlace enters a server of another place, with the connection that keeps its directory and ours equal. The first time it
+// makes this server the first of the domain. It may be done again for one whose answer was lost.
+func (s *System) AdmitPlace(ctx context.Context, who note.Who, question []byte) ([]byte, error) {
+	if err := directory.RequireAdmin(who); err != nil {
+		return nil, err
+	}
+	var a PlaceApplicant
+	if err := json.Unmarshal(question, &a); err != nil {
+		return nil, fmt.Errorf("%w: the question of a server that joins: %w", ErrUsage, err)
+	}
+	key, err := bus.ParseKey(a.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if strings.EqualFold(a.Name, s.Name) {
+		return nil, fmt.Errorf("%w: this server is called %s too: give the other one a name of its own (--name)", store.ErrExists, s.Name)
+	}
+	own, err := s.foundDomain(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	domains, err := s.Directory.Domains(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.Directory.EnterServer(ctx, who, pki.ServerID(key), directory.ServerFields{Name: a.Name, Host: hostName(a.Host), Key: key})
+	if err == nil {
+		_, err = s.Directory.AddConnection(ctx, who, directory.ConnectionFields{
+			Name: "domain " + a.Name, Server: a.Name, Peer: own.ID, Databases: []string{directory.ID.String()},
+		})
+		if errors.Is(err, directory.ErrNameTaken) {
+			err = nil // it has asked before
+		}
+	}
+	if errors.Is(err, directory.ErrNameTaken) {
+		err = fmt.Errorf("%w: %w", store.ErrExists, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Env.Log.Info("a server joins the domain", "name", a.Name, "version", a.Version)
+	return json.Marshal(PlaceAdmission{Domain: strings.Join(domains[:min(len(domains), 1)], ""), Server: s.Name, Key: own.Key.String()})
+}
+
+// foundDomain makes this server one of a domain, if it is in none: the first.
+func (s *System) foundDomain(ctx context.Context, who note.Who) (*pki.Own, error) {
+	own, err := s.Self.Make()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Directory.EnterServer(ctx, who, own.ID, directory.ServerFields{Name: s.Name, Host: hostName(s.Self.Host), Key: own.Key}); err != nil {
+		return nil, err
+	}
+	s.Directory.UseServer(own.ID)
+	if err := s.Directory.FoundDomain(ctx, who, own.ID); err != nil {
+		return nil, err
+	}
+	return own, s.AnnounceDoors(ctx)
+}
+
+// hostName is a name under which others find a machine, "" for what it only calls itself.
+func hostName(host string) string {
+	if !strings.Contains(host, ".") {
+		return ""
+	}
+	return host
+}
+
+// AnnounceDoors writes where this server's doors are now into its document, where that says something else. Outside a domain
+// there is nothing to do.
+func (s *System) AnnounceDoors(ctx context.Context) error {
+	places, err := s.Directory.Places(ctx)
+	if err != nil || len(places) == 0 {
+		return err
+	}
+	own := s.Self.Own()
+	if own == nil || s.Self.Doors == nil {
+		return nil
+	}
+	doors := s.Self.Doors()
+	f, known, err := s.Directory.ServerByKey(ctx, own.Key)
+	if err != nil || known && strings.Join(f.Doors, "\n") == strings.Join(doors, "\n") {
+		return err
+	}
+	_, err = s.Directory.SetServer(ctx, note.System, own.ID, func(f *directory.ServerFields) error {
+		f.Doors, f.Key = doors, own.Key
+		return nil
+	})
+	if errors.Is(err, directory.ErrNotFound) {
+		s.Env.Log.Error("the directory has no document of this server: it takes part in nothing of its domain, and no mail file is its own; put back server.key in the folder cluster of its data folder", "id", own.ID.String())
+		return nil
+	}
+	return err
+}
+
+// DomainServer is a server of the domain, as show domain tells.
+type DomainServer struct {
+	Server string `json:"server"`
+	// Place is its cluster, or itself.
+	Place string `json:"place"`
+	Here  bool   `json:"here,omitempty"`
+	Doors string `json:"doors,omitempty"`
+	ID    string `json:"id"`
+}
+
+func places() []*Verb {
+	return []*Verb{
+		define("show domain", "servers and clusters that share this directory, and where they are reached", func(ctx context.Context, c *Call, _ *struct{}) ([]DomainServer, error) {
+			list, err := c.Directory.Places(ctx)
+			out := []DomainServer{}
+			for _, p := range list {
+				for _, s := range p.Servers {
+					out = append(out, DomainServer{Server: s.Name, Place: p.Name, Here: s.ID == c.Directory.Self(), Doors: strings.Join(s.Doors, ", "), ID: s.ID.String()})
+				}
+			}
+			return out, err
+		}),
+		define("server remove", "take a server that is in no cluster out of the domain: the others believe it no more", serverRemove, changes),
+		define("server undo", "bring back a server that was removed", undo("Server"), changes),
+	}
+}
+
+// serverRemove ends the trust in a server's key. Mail files that it has stay its own: mail for them waits at the others.
+func serverRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
+	s, err := c.Directory.ServerNamed(ctx, a.Name)
+	if err != nil {
+		return Done{}, err
+	}
+	first, err := c.Directory.PlaceOf(ctx, note.UNID{})
+	if err != nil {
+		return Done{}, err
+	}
+	switch {
+	case s.Cluster != "" && !s.Gone:
+		return Done{}, fmt.Errorf("%w: %s is a member of the cluster %s: doublet cluster remove %s there", ErrUsage, s.Name, s.Cluster, s.Name)
+	case s.ID == c.Directory.Self():
+		return Done{}, fmt.Errorf("%w: %s is this server: remove it at another one", ErrUsage, s.Name)
+	case slices.ContainsFunc(first.Servers, func(o directory.Server) bool { return o.ID == s.ID }):
+		return Done{}, fmt.Errorf("%w: %s is the first server of the domain, to which everybody belongs who was there before it", ErrUsage, s.Name)
+	}
+	return Done{"removed server " + s.Name + undoTime}, c.Directory.RemoveServer(ctx, c.Who, s.ID)
+}
+
+// placeNamed is the mail server that stands for a place.
+func (c *Call) placeNamed(ctx context.Context, name string) (note.UNID, error) {
+	if name == "" {
+		return note.UNID{}, nil
+	}
+	s, err := c.Directory.ServerNamed(ctx, name)
+	return s.ID, err
+}
+
+// placeName names the place of a mail server, "" outside a domain.
+func (c *Call) placeName(ctx context.Context, mailServer note.UNID) string {
+	p, err := c.Directory.PlaceOf(ctx, mailServer)
+	if err != nil {
+		return ""
+	}
+	return p.Name
+}
+
+// runsHere says whether this server is to run a connection.
+func (s *System) runsHere(ctx context.Context, c *directory.Connection) bool {
+	if c.Peer.IsZero() {
+		return c.Server == s.Name
+	}
+	server, err := s.Directory.ServerNamed(ctx, c.Server)
+	if err != nil {
+		return false
+	}
+	place, err := s.Directory.PlaceOf(ctx, server.ID)
+	if err != nil || !place.Here {
+		return false
+	}
+	if s.Node == nil {
+		return true
+	}
+	home, err := s.Node.Where(ctx, directory.ID) // one of the cluster: the one that leads what they share
+	return err == nil && home.Self
+}
+
+// peerJob is what a connection to a server of the domain asks for, of the server of that place whose turn it is.
+func (s *System) peerJob(ctx context.Context, f *directory.ConnectionFields, turn uint64) (*https.Job, error) {
+	own := s.Self.Own()
+	if own == nil {
+		return nil, errors.New("this server has no key of its own: put back server.key in the folder cluster of its data folder")
+	}
+	place, err := s.Directory.PlaceOf(ctx, f.Peer)
+	if err != nil {
+		return nil, err
+	}
+	if place.Here {
+		return nil, fmt.Errorf("%w: the connection %s leads to this server's own place", ErrUsage, f.Name)
+	}
+	var reached []directory.Server
+	for _, x := range place.Servers {
+		if x.Door("web") != "" {
+			reached = append(reached, x)
+		}
+	}
+	if len(reached) == 0 {
+		return nil, fmt.Errorf("no server of %s says in the directory where its door https is", place.Name)
+	}
+	to := reached[turn%uint64(len(reached))]
+	return s.jobOver(f, https.ClientOptions{URL: to.Door("web"), TLS: own.Client(to.Key, s.Env.Clock.Now)})
+}

@@ -1,0 +1,410 @@
+package drive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"regexp"
+	"sync"
+	"time"
+
+	"doublet/bench/workload"
+	client "doublet/client/jmap"
+	wire "doublet/wire/jmap"
+)
+
+// webSession is a user with the full client in the browser (web/src). It asks the server what that client asks, and when: what a
+// person wants, and beside it, what the client does by itself to keep up (view, Sync). A test holds the two together.
+type webSession struct {
+	*browser
+	mailAccount
+	view view
+	last email // read last
+	// listed says that the server completes whom one writes to from its directory.
+	listed bool
+
+	live context.Context // ends with the session
+	end  context.CancelFunc
+	work sync.WaitGroup // what goes on beside
+
+	mu     sync.Mutex
+	acting bool // something that the user wanted goes on
+	beside bool // something goes on that nobody waits for
+	stale  bool // what is shown has to be brought up to date
+	keep   bool // bodies of the newest messages may be missing
+	syncs  []Sync
+}
+
+// Sync is what a session did by itself to keep up with the server: nobody waited for it.
+type Sync struct {
+	Begun, Ended time.Time
+	Traffic      Traffic
+	Err          error
+}
+
+// Syncing is a Session that does so.
+type Syncing interface {
+	// Syncs takes what was done since it was called last.
+	Syncs() []Sync
+}
+
+// maxSyncs bounds what is remembered of them until somebody asks.
+const maxSyncs = 1000
+
+// webUsing is what the client asks to use in every request.
+var webUsing = []string{wire.Core, wire.Mail, wire.SubmissionURN, wire.VacationResponse, wire.Quota}
+
+// pushed are the types of which the client is told changes.
+var pushed = []string{"Mailbox", "Email", "EmailDelivery"}
+
+// openWeb loads the client, signs in, shows the INBOX and listens for changes.
+func (w *World) openWeb(ctx context.Context, u *User) (Session, Traffic, error) {
+	b, err := w.newBrowser()
+	if err != nil {
+		return nil, Traffic{}, err
+	}
+	s := &webSession{browser: b, mailAccount: mailAccount{u: u}}
+	o := client.Options{URL: b.base.String(), Sign: b.sign, Transport: b, Timeout: w.timeout(), TLS: b.transport.TLSClientConfig}
+	if s.c, err = client.New(counting(w.Env, b.n), o); err != nil {
+		return nil, Traffic{}, err
+	}
+	within, end := w.until(ctx)
+	defer end()
+	s.acting = true
+	err = s.enter(within)
+	t := s.acted()
+	if err != nil {
+		_ = s.Close()
+		return nil, t, webError(err)
+	}
+	return s, t, nil
+}
+
+// webError is jmapError, but for who is signed in no more.
+func webError(err error) error {
+	var p *wire.Problem
+	if errors.As(err, &p) && p.Status == http.StatusUnauthorized {
+		return signedOut()
+	}
+	return jmapError(err)
+}
+
+// enter is all from the address of the client to the list of the INBOX. Whoever was signed in here is no more.
+func (s *webSession) enter(ctx context.Context) error {
+	s.leave()
+	s.live, s.end = context.WithCancel(context.Background())
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	s.jar, s.csrf = jar, ""
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	if err := s.signIn(ctx); err != nil {
+		return err
+	}
+	session, err := s.c.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if s.account, err = session.MailAccount(); err != nil {
+		return err
+	}
+	s.listed = session.Capabilities.Get(wire.Principals) != nil
+	r := client.NewRequest(webUsing...)
+	boxes := r.Get("Mailbox", s.account, nil)
+	who := r.Get("Identity", s.account, nil)
+	state := r.Get("Email", s.account, []string{})
+	r.Get("Mailbox", s.account, nil, "role") // of one's own account, where another one is looked at
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	v, err := out.Get(boxes)
+	if err == nil {
+		err = s.mailboxes(v)
+	}
+	if err != nil {
+		return err
+	}
+	if v, err = out.Get(who); err != nil {
+		return err
+	}
+	s.identities(v)
+	if v, err = out.Get(state); err != nil {
+		return err
+	}
+	s.view.begin(stateOf(v, "state"))
+	if err := s.show(ctx); err != nil {
+		return err
+	}
+	_, err = s.call(ctx, "Quota/get", func(w *wire.Writer) { w.Text("accountId", s.account); w.Raw("ids", "null") })
+	var none *client.CallError
+	if errors.As(err, &none) {
+		err = nil // a server without quotas
+	}
+	if err != nil {
+		return err
+	}
+	return s.listen(ctx)
+}
+
+// leave ends what goes on beside.
+func (s *webSession) leave() {
+	if s.end != nil {
+		s.end()
+	}
+	s.work.Wait()
+}
+
+// call carries out one call.
+func (s *webSession) call(ctx context.Context, method string, fn func(*wire.Writer)) (*wire.Value, error) {
+	r := client.NewRequest(webUsing...)
+	h := r.Call(method, fn)
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return out.Get(h)
+}
+
+// Files of the client as its page and its service worker name them.
+var webFile = regexp.MustCompile(`(?:src|href)="(/[^"]+)"|"(/(?:assets/[^"]+|icon\.svg|manifest\.webmanifest|mail-frame))"`)
+
+// load gets the client: its page, and the files that the page and the service worker name, as far as the browser has them not. The
+// worker keeps them all, so that a browser that was here before asks for the page and for the worker alone.
+func (s *webSession) load(ctx context.Context) error {
+	had := map[string]bool{}
+	for _, name := range []string{"/", "/sw.js"} {
+		got, err := s.file(ctx, name)
+		if err != nil {
+			return err
+		}
+		if got == nil {
+			continue
+		}
+		text, err := got.text()
+		if err != nil {
+			return err
+		}
+		for _, m := range webFile.FindAllSubmatch(text, -1) {
+			to := string(m[1]) + string(m[2])
+			if had[to] || to == "/lite/" {
+				continue
+			}
+			had[to] = true
+			if _, err := s.file(ctx, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// signIn finds that nobody is signed in, and signs in.
+func (s *webSession) signIn(ctx context.Context) error {
+	header := func() http.Header { return http.Header{"Accept": {"application/json"}} }
+	got, err := s.fetch(ctx, http.MethodGet, "/auth/session", header(), nil)
+	if err != nil {
+		return err
+	}
+	if got.status != http.StatusUnauthorized {
+		return &Refusal{fmt.Sprintf("%d for a session that there is none of", got.status)}
+	}
+	body, err := json.Marshal(struct {
+		User     string `json:"user"`
+		Password string `json:"password"`
+		Code     string `json:"code"`
+		Keep     bool   `json:"keep"`
+	}{User: s.u.Name, Password: s.u.Password})
+	if err != nil {
+		return err
+	}
+	h := header()
+	h.Set("Content-Type", "application/json")
+	if got, err = s.fetch(ctx, http.MethodPost, "/auth/sign-in", h, body); err != nil {
+		return err
+	}
+	text, err := got.text()
+	if err != nil {
+		return err
+	}
+	var answer struct{ CSRF, Error, Detail string }
+	err = json.Unmarshal(text, &answer)
+	switch {
+	case got.status != http.StatusOK:
+		return &Refusal{fmt.Sprintf("%d %s", got.status, answer.Detail)}
+	case err != nil || answer.CSRF == "":
+		return fmt.Errorf("%w: signed in without a token", ErrProtocol)
+	}
+	s.csrf = answer.CSRF
+	return nil
+}
+
+// listen opens the WebSocket on which the server tells of changes, and has it opened anew where it breaks.
+func (s *webSession) listen(ctx context.Context) error {
+	socket, err := s.c.Socket(ctx)
+	if err == nil {
+		err = socket.Push(pushed, "")
+	}
+	if err != nil {
+		return err
+	}
+	s.work.Add(1)
+	s.w.Env.Go("bench push", func() {
+		defer s.work.Done()
+		for s.live.Err() == nil {
+			if _, err = socket.Next(s.live); err == nil {
+				s.later(true)
+				continue
+			}
+			_ = socket.Close()
+			if s.live.Err() != nil {
+				return
+			}
+			now := s.w.Env.Clock.Now()
+			s.synced(Sync{Begun: now, Ended: now, Err: err})
+			for s.live.Err() == nil {
+				select {
+				case <-s.live.Done():
+					return
+				case <-s.w.Env.Clock.After(time.Second):
+				}
+				if socket, err = s.c.Socket(s.live); err == nil && socket.Push(pushed, "") == nil {
+					break
+				}
+			}
+		}
+		_ = socket.Close()
+	})
+	return nil
+}
+
+// later does what nobody waits for: brings the view up to date where stale says so, and keeps the newest messages. One does so at a
+// time; what is asked for meanwhile is done behind it.
+func (s *webSession) later(stale bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stale, s.keep = s.stale || stale, true
+	if s.beside || s.live.Err() != nil {
+		return
+	}
+	s.beside = true
+	s.work.Add(1)
+	s.w.Env.Go("bench sync", func() {
+		defer s.work.Done()
+		for {
+			s.mu.Lock()
+			stale := s.stale
+			if !s.keep || s.live.Err() != nil {
+				s.beside = false
+				s.mu.Unlock()
+				return
+			}
+			s.stale, s.keep = false, false
+			s.mu.Unlock()
+			begun := s.w.Env.Clock.Now()
+			asked, err := s.catchUp(s.live, stale)
+			if asked && s.live.Err() == nil {
+				s.synced(Sync{Begun: begun, Ended: s.w.Env.Clock.Now(), Err: webError(err)})
+			}
+		}
+	})
+}
+
+// synced notes what was done beside. Its traffic is its own, unless the user wanted something meanwhile, whose it is then.
+func (s *webSession) synced(x Sync) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.acting {
+		x.Traffic = s.n.traffic()
+	}
+	if len(s.syncs) < maxSyncs {
+		s.syncs = append(s.syncs, x)
+	}
+}
+
+// Syncs implements Syncing.
+func (s *webSession) Syncs() []Sync {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.syncs
+	s.syncs = nil
+	return out
+}
+
+// acted ends what the user wanted, and takes its traffic.
+func (s *webSession) acted() Traffic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acting = false
+	return s.n.traffic()
+}
+
+// Do implements Session.
+func (s *webSession) Do(ctx context.Context, p *workload.Planned) (Traffic, error) {
+	within, end := s.w.until(ctx)
+	defer end()
+	s.mu.Lock()
+	s.acting = true
+	s.mu.Unlock()
+	held, err := s.do(ctx, within, p)
+	t := s.acted()
+	t.Held = held
+	return t, webError(err)
+}
+
+func (s *webSession) do(ctx, within context.Context, p *workload.Planned) (held time.Duration, err error) {
+	switch p.Do {
+	case workload.Open:
+		err = s.show(within)
+	case workload.Scroll:
+		err = s.scroll(within)
+	case workload.Read:
+		err = s.read(within, p.Pick)
+	case workload.Update:
+		err = s.flag(within, p.Pick)
+	case workload.Move:
+		if s.archive == "" {
+			if err = s.folders(within); err != nil {
+				return 0, err
+			}
+		}
+		err = s.putAway(within, p.Pick, s.archive)
+	case workload.Delete:
+		err = s.putAway(within, p.Pick, s.trash)
+	case workload.Poll:
+		_, err = s.catchUp(within, true)
+	case workload.Idle:
+		begun := s.w.Env.Clock.Now()
+		select {
+		case <-ctx.Done():
+		case <-s.w.Env.Clock.After(s.w.hold(p)):
+		}
+		held = s.w.Env.Clock.Now().Sub(begun)
+	case workload.Send, workload.Reply, workload.Add:
+		held, err = s.send(within, p)
+	case workload.Login:
+		err = s.enter(within)
+	default:
+		err = fmt.Errorf("drive: the full client does not carry %s", p.Do)
+	}
+	return held, err
+}
+
+// Close implements Session.
+func (s *webSession) Close() error {
+	s.leave()
+	s.c.Close()
+	s.close()
+	return nil
+}
+
+func stateOf(v *wire.Value, name string) string {
+	text, _ := v.Get(name).Text()
+	return text
+}

@@ -1,0 +1,378 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	client "doublet/client/jmap"
+	wire "doublet/wire/jmap"
+)
+
+// view is what the full client knows of the INBOX (web/src/state/mail.ts).
+type view struct {
+	mu      sync.Mutex
+	rows    map[string]webRow
+	threads map[string][]string // the Emails of a thread, the oldest first
+	list    []string            // the newest Email of each thread by position, "" where it was not read yet
+	total   int
+	at      int               // how far the user has scrolled
+	bodies  map[string]string // Emails that the browser keeps whole, with the left part of their Message-ID
+	state   string            // of Emails
+}
+
+// webRow is an Email as a list shows it.
+type webRow struct {
+	thread        string
+	seen, flagged bool
+	inbox         bool
+	size          int64
+}
+
+// As in web/src/state/mail.ts: how many entries a window has; how many of a folder are kept, and of how many the bodies; how large
+// such a body is at most, and how many are asked for at once; and what one body may have in an answer.
+const (
+	webWindow     = 60
+	webKept       = 200
+	webKeptBodies = 50
+	webKeptSize   = 500_000
+	webBodies     = 10
+	webBodyValue  = 2_000_000
+	webChanges    = 500
+)
+
+// webRowProperties and webMessageProperties are those of web/src/jmap/types.ts.
+var (
+	webRowProperties     = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "preview", "hasAttachment", "messageId"}
+	webMessageProperties = append(slices.Clone(webRowProperties), "blobId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
+		"htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:Resent-From:asAddresses:all")
+)
+
+// begin begins with a mailbox of which nothing is known but the state, and what the browser keeps.
+func (v *view) begin(state string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.state = strings.Clone(state)
+	if v.rows == nil {
+		v.rows, v.threads, v.bodies = map[string]webRow{}, map[string][]string{}, map[string]string{}
+	}
+}
+
+// thread is what belongs to the Email of a list, the oldest first.
+func (v *view) thread(id string) []string {
+	if all := v.threads[v.rows[id].thread]; slices.Contains(all, id) {
+		return slices.Clone(all)
+	}
+	return []string{id}
+}
+
+// take learns from an Email/get of rows, and the Thread/get behind it.
+func (v *view) take(inbox string, rows, threads *wire.Value) {
+	list := rows.Get("list")
+	for i := range list.Len() {
+		m := list.At(i)
+		id, _ := m.Get("id").Text()
+		var r webRow
+		r.thread, _ = m.Get("threadId").Text()
+		r.thread = strings.Clone(r.thread)
+		r.seen, _ = m.Get("keywords").Get("$seen").Bool()
+		r.flagged, _ = m.Get("keywords").Get("$flagged").Bool()
+		r.inbox, _ = m.Get("mailboxIds").Get(inbox).Bool()
+		r.size, _ = m.Get("size").Int()
+		v.rows[strings.Clone(id)] = r
+	}
+	list = threads.Get("list")
+	for i := range list.Len() {
+		id, _ := list.At(i).Get("id").Text()
+		v.threads[strings.Clone(id)] = texts(list.At(i).Get("emailIds"))
+	}
+	v.prune()
+}
+
+// prune forgets what no list shows any more, when that has become much.
+func (v *view) prune() {
+	if len(v.rows) <= 4*webKept {
+		return
+	}
+	shown, threads := map[string]bool{}, map[string]bool{}
+	for _, id := range v.list {
+		for _, k := range v.thread(id) {
+			shown[k], threads[v.rows[k].thread] = true, true
+		}
+	}
+	for id := range v.rows {
+		if !shown[id] {
+			delete(v.rows, id)
+			delete(v.bodies, id)
+		}
+	}
+	for id := range v.threads {
+		if !threads[id] {
+			delete(v.threads, id)
+		}
+	}
+}
+
+func texts(v *wire.Value) []string {
+	out := make([]string, 0, v.Len())
+	for i := range v.Len() {
+		if s, ok := v.At(i).Text(); ok {
+			out = append(out, strings.Clone(s))
+		}
+	}
+	return out
+}
+
+// show shows the INBOX: what the browser keeps of it at once, then its first window.
+func (s *webSession) show(ctx context.Context) error {
+	v := &s.view
+	v.mu.Lock()
+	v.list = slices.DeleteFunc(v.list[:min(len(v.list), webKept)], func(id string) bool { return id == "" })
+	v.at = 0
+	v.mu.Unlock()
+	if err := s.window(ctx, 0); err != nil {
+		return err
+	}
+	s.later(false)
+	return nil
+}
+
+// scroll shows the window behind, which was read perhaps, and behind the last one the first.
+func (s *webSession) scroll(ctx context.Context) error {
+	v := &s.view
+	v.mu.Lock()
+	if v.at += webWindow; v.at >= v.total {
+		v.at = 0
+	}
+	at, there := v.at, v.at < len(v.list) && v.list[v.at] != ""
+	v.mu.Unlock()
+	if there {
+		return nil
+	}
+	return s.window(ctx, at)
+}
+
+// window reads the list from a position on.
+func (s *webSession) window(ctx context.Context, from int) error {
+	r := client.NewRequest(webUsing...)
+	q := r.Call("Email/query", func(w *wire.Writer) {
+		w.Text("accountId", s.account)
+		w.Object("filter", func(f *wire.Writer) { f.Text("inMailbox", s.inbox) })
+		w.Raw("sort", `[{"property":"receivedAt","isAscending":false}]`)
+		w.Bool("collapseThreads", true)
+		w.Uint("position", uint64(from))
+		w.Uint("limit", webWindow)
+		w.Bool("calculateTotal", true)
+	})
+	g := r.GetReferred("Email", s.account, q.At("/ids"), webRowProperties...)
+	t := r.GetReferred("Thread", s.account, g.At("/list/*/threadId"))
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	found, err := out.Get(q)
+	if err != nil {
+		return err
+	}
+	rows, err := out.Get(g)
+	if err != nil {
+		return err
+	}
+	threads, err := out.Get(t)
+	if err != nil {
+		return err
+	}
+	ids := texts(found.Get("ids"))
+	total, ok := found.Get("total").Int()
+	switch {
+	case rows.Get("list").Len() != len(ids):
+		return &Refusal{"a list without all of its messages"}
+	case !ok || len(ids) > webWindow || total < int64(len(ids)):
+		return fmt.Errorf("%w: a list of %d, of %d in all", client.ErrProtocol, len(ids), total)
+	}
+	v := &s.view
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.total = int(total)
+	v.list = v.list[:min(len(v.list), v.total)]
+	for len(v.list) < min(v.total, from+len(ids)) {
+		v.list = append(v.list, "")
+	}
+	copy(v.list[from:], ids)
+	v.take(s.inbox, rows, threads)
+	for _, id := range ids {
+		if len(v.threads[v.rows[id].thread]) == 0 {
+			return &Refusal{"a message without its conversation"}
+		}
+	}
+	return nil
+}
+
+// catchUp brings the view up to date, where it is stale, and keeps the bodies of the newest messages; asked says whether that took
+// any request.
+func (s *webSession) catchUp(ctx context.Context, stale bool) (asked bool, err error) {
+	if stale {
+		if err := s.update(ctx); err != nil {
+			return true, err
+		}
+	}
+	v := &s.view
+	v.mu.Lock()
+	var missing []string
+	for _, id := range v.list[:min(len(v.list), webKeptBodies)] {
+		if _, kept := v.bodies[id]; id != "" && !kept && v.rows[id].size < webKeptSize {
+			missing = append(missing, id)
+		}
+	}
+	v.mu.Unlock()
+	for some := range slices.Chunk(missing, webBodies) {
+		if _, err := s.bodies(ctx, some, nil); err != nil {
+			return true, err
+		}
+	}
+	return stale || len(missing) > 0, nil
+}
+
+// update asks what has changed, and for the list anew.
+func (s *webSession) update(ctx context.Context) error {
+	v, err := s.call(ctx, "Mailbox/get", func(w *wire.Writer) { w.Text("accountId", s.account); w.Raw("ids", "null") })
+	if err != nil {
+		return err
+	}
+	if err := (&mailAccount{u: s.u}).mailboxes(v); err != nil {
+		return err
+	}
+	for more := true; more; {
+		if more, err = s.changes(ctx); err != nil {
+			return err
+		}
+	}
+	return s.window(ctx, 0)
+}
+
+// changes asks what has changed since the state that is known, and for the rows of what is shown; more says that this was not all.
+func (s *webSession) changes(ctx context.Context) (more bool, err error) {
+	view := &s.view
+	view.mu.Lock()
+	since := view.state
+	view.mu.Unlock()
+	r := client.NewRequest(webUsing...)
+	h := r.Changes("Email", s.account, since, webChanges)
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	v, err := out.Get(h)
+	var refused *wire.Error
+	if errors.As(err, &refused) && refused.Type == "cannotCalculateChanges" {
+		if v, err = s.call(ctx, "Email/get", func(w *wire.Writer) { w.Text("accountId", s.account); w.Strings("ids") }); err == nil {
+			view.mu.Lock()
+			defer view.mu.Unlock()
+			view.state = strings.Clone(stateOf(v, "state"))
+		}
+		return false, err
+	}
+	if err != nil {
+		return false, err
+	}
+	state := stateOf(v, "newState")
+	if state == "" {
+		return false, fmt.Errorf("%w: changes without a state", client.ErrProtocol)
+	}
+	ids := texts(v.Get("created"))
+	view.mu.Lock()
+	for _, id := range texts(v.Get("updated")) {
+		if _, shown := view.rows[id]; shown {
+			ids = append(ids, id)
+		}
+	}
+	view.mu.Unlock()
+	if len(ids) > 0 {
+		if err := s.rows(ctx, ids); err != nil {
+			return false, err
+		}
+	}
+	view.mu.Lock()
+	defer view.mu.Unlock()
+	for _, id := range texts(v.Get("destroyed")) {
+		delete(view.rows, id)
+		delete(view.bodies, id)
+	}
+	view.state = strings.Clone(state)
+	more, _ = v.Get("hasMoreChanges").Bool()
+	return more, nil
+}
+
+// rows asks for Emails as lists show them, and for their threads.
+func (s *webSession) rows(ctx context.Context, ids []string) error {
+	r := client.NewRequest(webUsing...)
+	g := r.Get("Email", s.account, ids, webRowProperties...)
+	t := r.GetReferred("Thread", s.account, g.At("/list/*/threadId"))
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	rows, err := out.Get(g)
+	if err != nil {
+		return err
+	}
+	threads, err := out.Get(t)
+	if err != nil {
+		return err
+	}
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	s.view.take(s.inbox, rows, threads)
+	return nil
+}
+
+// bodies asks for Emails whole. Each that a list has shown must come with its text, but those of gone, which may have gone
+// meanwhile.
+func (s *webSession) bodies(ctx context.Context, ids, gone []string) (int, error) {
+	v, err := s.call(ctx, "Email/get", func(w *wire.Writer) {
+		w.Text("accountId", s.account)
+		w.Strings("ids", ids...)
+		w.Strings("properties", webMessageProperties...)
+		w.Bool("fetchHTMLBodyValues", true)
+		w.Bool("fetchTextBodyValues", true)
+		w.Uint("maxBodyValueBytes", webBodyValue)
+	})
+	if err != nil {
+		return 0, err
+	}
+	view := &s.view
+	view.mu.Lock()
+	defer view.mu.Unlock()
+	list := v.Get("list")
+	for i := range list.Len() {
+		m := list.At(i)
+		if m.Get("bodyValues").Len() == 0 {
+			return 0, &Refusal{"a message without its text"}
+		}
+		id, _ := m.Get("id").Text()
+		name := ""
+		if all := texts(m.Get("messageId")); len(all) > 0 {
+			name, _, _ = strings.Cut(all[0], "@")
+		}
+		view.bodies[strings.Clone(id)] = strings.Clone(name)
+	}
+	for _, id := range ids {
+		_, kept := view.bodies[id]
+		if _, shown := view.rows[id]; !kept && shown && !slices.Contains(gone, id) {
+			view.drop(id)
+			return 0, &Refusal{"a listed message is not found"}
+		}
+	}
+	return list.Len(), nil
+}
+
+// drop takes an Email out of the list.
+func (v *view) drop(id string) {
+	if i := slices.Index(v.list, id); i >= 0 {
+		v.list = slices.Delete(v.list, i, i+1)
+		v.total--
+	}
+}

@@ -1,0 +1,446 @@
+package drive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/bench/content"
+	"doublet/bench/workload"
+	client "doublet/client/jmap"
+	wire "doublet/wire/jmap"
+)
+
+// read opens the conversation of the newest unread message, or of any where all are read: what the browser has not kept of it is
+// asked for, and what is unread is marked as read.
+func (s *webSession) read(ctx context.Context, pick uint64) error {
+	v := &s.view
+	v.mu.Lock()
+	head := v.choose(pick, true)
+	ids := v.thread(head)
+	var missing []string
+	for _, id := range ids {
+		if _, known := v.rows[id]; !known {
+			missing = append(missing, id)
+		}
+	}
+	v.mu.Unlock()
+	if head == "" {
+		return ErrNothing
+	}
+	if len(missing) > 0 {
+		if err := s.missing(ctx, missing); err != nil {
+			return err
+		}
+	}
+	v.mu.Lock()
+	var unseen []string
+	for _, id := range ids {
+		if !v.rows[id].seen {
+			unseen = append(unseen, id)
+		}
+	}
+	wanted := append(append([]string{head}, unseen...), ids[len(ids)-1])
+	slices.Sort(wanted)
+	wanted = slices.DeleteFunc(slices.Compact(wanted), func(id string) bool { _, kept := v.bodies[id]; return kept })
+	v.mu.Unlock()
+	if len(wanted) > 0 {
+		if _, err := s.bodies(ctx, wanted, missing); err != nil {
+			return err
+		}
+	}
+	v.mu.Lock()
+	s.last = email{ids[len(ids)-1], v.bodies[ids[len(ids)-1]]}
+	v.mu.Unlock()
+	if len(unseen) == 0 {
+		return nil
+	}
+	return s.change(ctx, unseen, missing, func(w *wire.Writer) { w.Bool("keywords/$seen", true) }, func(r *webRow) { r.seen = true })
+}
+
+// missing asks for Emails of a conversation that no list has shown.
+func (s *webSession) missing(ctx context.Context, ids []string) error {
+	v, err := s.call(ctx, "Email/get", func(w *wire.Writer) {
+		w.Text("accountId", s.account)
+		w.Strings("ids", ids...)
+		w.Strings("properties", webRowProperties...)
+	})
+	if err != nil {
+		return err
+	}
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	s.view.take(s.inbox, v, nil)
+	return nil
+}
+
+// choose picks a conversation of the list: with unread the newest one that is not read, if there is one. "" for an empty list.
+func (v *view) choose(pick uint64, unread bool) string {
+	known := slices.DeleteFunc(slices.Clone(v.list), func(id string) bool { return id == "" })
+	if len(known) == 0 {
+		return ""
+	}
+	if unread {
+		for _, id := range known {
+			if !v.rows[id].seen {
+				return id
+			}
+		}
+	}
+	return known[pick%uint64(len(known))]
+}
+
+// flag flags a conversation, or takes its flags away.
+func (s *webSession) flag(ctx context.Context, pick uint64) error {
+	ids, on := s.chosen(pick)
+	if len(ids) == 0 {
+		return ErrNothing
+	}
+	return s.change(ctx, ids, nil, func(w *wire.Writer) {
+		if w.Name("keywords/$flagged"); on {
+			w.B = append(w.B, "null"...)
+		} else {
+			w.B = append(w.B, "true"...)
+		}
+	}, func(r *webRow) { r.flagged = !on })
+}
+
+// chosen picks a conversation, and gives its Emails in the INBOX; flagged says whether any is.
+func (s *webSession) chosen(pick uint64) (ids []string, flagged bool) {
+	v := &s.view
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, id := range v.thread(v.choose(pick, false)) {
+		if r, known := v.rows[id]; known && r.inbox {
+			ids = append(ids, id)
+			flagged = flagged || r.flagged
+		}
+	}
+	return ids, flagged
+}
+
+// putAway puts a conversation into another folder; what is deleted goes to the Trash.
+func (s *webSession) putAway(ctx context.Context, pick uint64, to string) error {
+	ids, _ := s.chosen(pick)
+	if len(ids) == 0 {
+		return ErrNothing
+	}
+	if to == "" {
+		return &Refusal{"no folder to put it into"}
+	}
+	return s.change(ctx, ids, nil, func(w *wire.Writer) { in(w, to) }, func(r *webRow) { r.inbox = false })
+}
+
+// change changes Emails: in what is shown at once, and at the server, which must have changed all but those of gone. What the server
+// then shows is asked for beside.
+func (s *webSession) change(ctx context.Context, ids, gone []string, patch func(*wire.Writer), row func(*webRow)) error {
+	v := &s.view
+	v.mu.Lock()
+	for _, id := range ids {
+		if r, known := v.rows[id]; known {
+			was := r.inbox
+			row(&r)
+			if v.rows[id] = r; was && !r.inbox {
+				v.drop(id)
+			}
+		}
+	}
+	v.mu.Unlock()
+	r := client.NewRequest(webUsing...)
+	h := r.Call("Email/set", func(w *wire.Writer) {
+		w.Text("accountId", s.account)
+		w.Object("update", func(o *wire.Writer) {
+			for _, id := range ids {
+				o.Key(id)
+				x := wire.NewWriter(o.B)
+				patch(&x)
+				o.B = x.End()
+			}
+		})
+		w.Strings("destroy")
+	})
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	o, err := out.OutcomeOf(h)
+	if err != nil {
+		return err
+	}
+	s.later(true)
+	for _, id := range ids {
+		if err := o.Updated(id); err != nil && !slices.Contains(gone, id) {
+			return err
+		}
+	}
+	return nil
+}
+
+// letter is a message that is written in the full client.
+type letter struct {
+	*content.Message
+	text, html string
+	file       string // blobId of what is attached, "" for nothing
+	draft      string // id of the draft that the server has, "" for none
+	answered   string // id of what it answers
+}
+
+// beginning is how much of a message is written when it is kept as a draft for the first time, in bytes.
+const beginning = 200
+
+// send writes and sends a message: a draft is kept of its beginning, what is attached is uploaded, a draft is kept of the whole in
+// place of the first; then it is sent. The time in which the client would let it be taken back is not waited for, nor is that of
+// typing; held is that of the drafts, which nobody waits for. A message that is added is one to oneself.
+func (s *webSession) send(ctx context.Context, p *workload.Planned) (held time.Duration, err error) {
+	if s.drafts == "" || s.sent == "" || s.identity == "" {
+		return 0, &Refusal{"no folder of drafts, none of what is sent, or no identity"}
+	}
+	m := s.w.compose(s.u, p)
+	m.To = []string{s.u.Address}
+	if p.Do != workload.Add {
+		m.To = s.w.recipients(s.u, p)
+	}
+	l := &letter{Message: &m}
+	if p.Do == workload.Reply && s.last.id != "" {
+		m.Subject, m.InReplyTo, l.answered = "Re: "+m.Subject, s.last.name, s.last.id
+	}
+	l.text = strings.ReplaceAll(strings.TrimSpace(string(content.AppendText(nil, m.Body, m.Seed))), "\r\n", "\n")
+	whole := l.text
+	begun := s.w.Env.Clock.Now()
+	if l.answered == "" { // whom one answers is not typed
+		if err = s.complete(ctx, m.To); err != nil {
+			return 0, err
+		}
+	}
+	l.text = whole[:min(len(whole), beginning)]
+	if err = s.save(ctx, l); err != nil {
+		return 0, err
+	}
+	held = s.w.Env.Clock.Now().Sub(begun)
+	if m.Attachment > 0 {
+		buf := s.w.takeMessage()
+		defer s.w.giveMessage(buf)
+		*buf = content.AppendFile((*buf)[:0], m.Attachment, m.Seed)
+		blob, err := s.c.Upload(ctx, s.account, "application/octet-stream", bytes.NewReader(*buf), int64(len(*buf)))
+		if err != nil {
+			return held, err
+		}
+		l.file = blob.ID
+	}
+	begun = s.w.Env.Clock.Now()
+	l.text = whole
+	if err = s.save(ctx, l); err != nil {
+		return held, err
+	}
+	held += s.w.Env.Clock.Now().Sub(begun)
+	if err = s.submit(ctx, l); err != nil {
+		return held, err
+	}
+	s.later(true)
+	return held, nil
+}
+
+// typed is how much of an address somebody types before they stop to see what is offered, in bytes.
+const typed = 3
+
+// complete asks the directory for whom is written to, once for each, as the client does when keys pause; nobody waits for the
+// answer. A server that refuses is passed over, as the client does: what was typed is good without it.
+func (s *webSession) complete(ctx context.Context, to []string) error {
+	if !s.listed {
+		return nil
+	}
+	for _, address := range to {
+		r := client.NewRequest(append(slices.Clone(webUsing), wire.Principals)...)
+		found := r.Call("Principal/query", func(w *wire.Writer) {
+			w.Text("accountId", s.account)
+			w.Object("filter", func(w *wire.Writer) { w.Text("text", address[:min(len(address), typed)]) })
+			w.Uint("limit", 8)
+		})
+		people := r.Call("Principal/get", func(w *wire.Writer) {
+			w.Text("accountId", s.account)
+			w.Refer("ids", found.At("/ids"))
+			w.Strings("properties", "name", "email")
+		})
+		out, err := s.c.Do(ctx, r)
+		if err == nil {
+			_, err = out.Get(people)
+		}
+		var refused *client.CallError
+		if err != nil && !errors.As(err, &refused) {
+			return err
+		}
+	}
+	return nil
+}
+
+// formatted is text as the editor of the client makes HTML of it.
+func formatted(text string) string {
+	return "<p>" + strings.ReplaceAll(text, "\n", "</p><p>") + "</p>"
+}
+
+// email prints the Email as the client makes it; sent has it named and dated.
+func (s *webSession) email(w *wire.Writer, l *letter, sent bool) {
+	person := func(o *wire.Writer, email string) { o.Raw("name", "null"); o.Text("email", email) }
+	list(w, "from", []string{s.u.Address}, person)
+	list(w, "to", l.To, person)
+	w.Text("subject", l.Subject)
+	if l.InReplyTo != "" {
+		w.Strings("inReplyTo", l.InReplyTo+"@"+content.Domain)
+		w.Strings("references", l.InReplyTo+"@"+content.Domain)
+	}
+	l.html = formatted(l.text)
+	w.Object("bodyValues", func(v *wire.Writer) {
+		v.Object("text", func(t *wire.Writer) { t.Text("value", l.text) })
+		v.Object("html", func(t *wire.Writer) { t.Text("value", l.html) })
+	})
+	w.Raw("textBody", `[{"partId":"text","type":"text/plain"}]`)
+	w.Raw("htmlBody", `[{"partId":"html","type":"text/html"}]`)
+	var files []string
+	if l.file != "" {
+		files = append(files, l.file)
+	}
+	list(w, "attachments", files, func(o *wire.Writer, blob string) {
+		o.Text("blobId", blob)
+		o.Text("type", "application/octet-stream")
+		o.Text("name", content.FileName(l.Seed))
+		o.Text("disposition", "attachment")
+	})
+	if sent {
+		w.Strings("messageId", l.ID+"@"+content.Domain)
+		w.Name("sentAt")
+		w.B = wire.AppendUTCDate(w.B, s.w.Env.Clock.Now())
+	}
+	in(w, s.drafts)
+	w.Object("keywords", func(k *wire.Writer) { k.Bool("$draft", true); k.Bool("$seen", true) })
+}
+
+// save keeps a message as a draft, in place of the one that is kept.
+func (s *webSession) save(ctx context.Context, l *letter) error {
+	x := &client.Set{Create: map[string]func(*wire.Writer){"d": func(w *wire.Writer) { s.email(w, l, false) }}}
+	if l.draft != "" {
+		x.Destroy = []string{l.draft}
+	}
+	r := client.NewRequest(webUsing...)
+	h := r.Set("Email", s.account, x)
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	o, err := out.OutcomeOf(h)
+	if err != nil {
+		return err
+	}
+	old := l.draft
+	id, err := o.Created("d")
+	if err != nil {
+		return err
+	}
+	if l.draft = strings.Clone(id); old == "" {
+		return nil
+	}
+	return o.Destroyed(old)
+}
+
+// submit sends a message in the requests of the client: whether it was sent already, the message with its submission, and the
+// end of its draft.
+func (s *webSession) submit(ctx context.Context, l *letter) error {
+	v, err := s.call(ctx, "Email/query", func(w *wire.Writer) {
+		w.Text("accountId", s.account)
+		w.Object("filter", func(f *wire.Writer) {
+			f.Text("operator", "AND")
+			list(f, "conditions", []bool{true, false}, func(c *wire.Writer, place bool) {
+				if place {
+					c.Text("inMailbox", s.sent)
+				} else {
+					c.Strings("header", "Message-ID", l.ID+"@"+content.Domain)
+				}
+			})
+		})
+		w.Uint("limit", 1)
+	})
+	if err != nil {
+		return err
+	}
+	if v.Get("ids").Len() != 0 {
+		return &Refusal{"a message that was not sent is among those that were"}
+	}
+	r := client.NewRequest(webUsing...)
+	made := r.Set("Email", s.account, &client.Set{Create: map[string]func(*wire.Writer){"m": func(w *wire.Writer) { s.email(w, l, true) }}})
+	sent := r.Set("EmailSubmission", s.account, &client.Set{
+		Create: map[string]func(*wire.Writer){"s": func(w *wire.Writer) {
+			w.Text("emailId", "#m")
+			w.Text("identityId", s.identity)
+			w.Object("envelope", func(e *wire.Writer) {
+				e.Object("mailFrom", func(a *wire.Writer) { a.Text("email", s.u.Address) })
+				list(e, "rcptTo", l.To, func(a *wire.Writer, to string) { a.Text("email", to) })
+			})
+		}},
+		More: func(w *wire.Writer) {
+			w.Object("onSuccessUpdateEmail", func(o *wire.Writer) {
+				o.Object("#s", func(p *wire.Writer) {
+					p.Raw("mailboxIds/"+s.drafts, "null")
+					p.Bool("mailboxIds/"+s.sent, true)
+					p.Raw("keywords/$draft", "null")
+				})
+			})
+		},
+	})
+	out, err := s.c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	id := ""
+	for _, step := range []struct {
+		h    client.Handle
+		name string
+	}{{made, "m"}, {sent, "s"}} {
+		o, err := out.OutcomeOf(step.h)
+		if err != nil {
+			return err
+		}
+		got, err := o.Created(step.name)
+		if err != nil {
+			return err
+		}
+		if id == "" {
+			id = got
+		}
+	}
+	if !filed(out, id) {
+		return &Refusal{"a message that is sent and not filed"}
+	}
+	return s.conclude(ctx, l)
+}
+
+// filed says whether an answer tells that a submission has changed its Email, by the call that it implies.
+func filed(out *client.Response, id string) bool {
+	for i := range out.Calls {
+		if c := &out.Calls[i]; c.Name == "Email/set" {
+			if changed := c.Args.Get("updated"); changed.Kind() == wire.Object && changed.Len() == 1 && changed.Name(0) == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// conclude throws the draft away, and marks what is answered.
+func (s *webSession) conclude(ctx context.Context, l *letter) error {
+	o, err := s.set(ctx, "Email", &client.Set{Destroy: []string{l.draft}})
+	if err == nil {
+		err = o.Destroyed(l.draft)
+	}
+	if err == nil && l.answered != "" {
+		if o, err = s.set(ctx, "Email", &client.Set{Update: map[string]func(*wire.Writer){l.answered: func(w *wire.Writer) { w.Bool("keywords/$answered", true) }}}); err == nil {
+			err = o.Updated(l.answered)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("drive: behind what was sent: %w", err)
+	}
+	return nil
+}

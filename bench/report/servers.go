@@ -1,0 +1,110 @@
+package report
+
+import (
+	"slices"
+
+	"doublet/bench/record"
+)
+
+// ownStatistics is the host of samples that are the servers' own statistics.
+const ownStatistics = "statistics"
+
+// The statistics of work queues, as Domino calls them.
+const (
+	queueDepth      = "Replica.Cluster.WorkQueueDepth"
+	queueSeconds    = "Replica.Cluster.SecondsOnQueue.Avg"
+	queueSecondsMax = "Replica.Cluster.SecondsOnQueue.Max"
+)
+
+// Server is what one server of several did while a step was measured.
+type Server struct {
+	Name   string  `json:"name"`
+	Cores  float64 `json:"cores"`
+	Memory float64 `json:"pss_mb"`
+	Writes float64 `json:"write_mb_s"`
+	// Queue and QueueMax are the average and the most databases that waited for cluster replication, Seconds and
+	// SecondsMax how long databases have waited since the server's start, on average and at most.
+	Queue      float64 `json:"queue_depth"`
+	QueueMax   float64 `json:"queue_depth_max"`
+	Seconds    float64 `json:"seconds_on_queue"`
+	SecondsMax float64 `json:"seconds_on_queue_max"`
+}
+
+// Servers lists what each server did while a step was measured, in order of name; none where there is one server alone.
+func Servers(run *record.Run, s *record.Step) []Server {
+	var out []Server
+	for _, name := range run.Groups(ownStatistics) {
+		x := Server{Name: name}
+		x.Cores, _ = run.Mean(s, "server", name, "cpu")
+		x.Memory, _ = run.Mean(s, "server", name, "pss")
+		x.Writes, _ = run.Mean(s, "server", name, "write_bytes")
+		x.Memory, x.Writes = x.Memory/1e6, x.Writes/1e6
+		x.Queue, x.QueueMax, _ = run.Along(s, ownStatistics, name, queueDepth)
+		_, x.Seconds, _ = run.Along(s, ownStatistics, name, queueSeconds)
+		_, x.SecondsMax, _ = run.Along(s, ownStatistics, name, queueSecondsMax)
+		out = append(out, x)
+	}
+	return out
+}
+
+// StepServers is what the servers of a step did.
+type StepServers struct {
+	Users int
+	Rows  []Server
+}
+
+// Servers are by step, for the page.
+func (r *Report) Servers() (out []StepServers) {
+	for i := range r.Run.Steps {
+		s := &r.Run.Steps[i]
+		if rows := Servers(r.Run, s); len(rows) > 0 {
+			out = append(out, StepServers{s.Users, rows})
+		}
+	}
+	return out
+}
+
+// serversOverTime draws each server of several: processor, what it writes, and its work queue.
+func (r *Report) serversOverTime(add func(title, y, note string, lines ...Line)) {
+	names := r.Run.Groups(ownStatistics)
+	if len(names) == 0 {
+		return
+	}
+	cores := 1.0
+	if h := r.Run.Header.Server; h != nil {
+		cores = float64(max(1, h.CPUs))
+	}
+	along := func(host, value string, scale float64) []Line {
+		lines := make([]Line, len(names))
+		for i, n := range names {
+			lines[i].Name = n
+		}
+		for k := range r.Run.Samples {
+			x := &r.Run.Samples[k]
+			v, has := x.Values[value]
+			if i := slices.Index(names, x.Group); has && i >= 0 && x.Host == host {
+				lines[i].Points = append(lines[i].Points, Point{X: x.At.Seconds(), Y: v * scale})
+			}
+		}
+		// What did not change was not sampled: it is drawn all the same.
+		end := 0.0
+		if r.Run.End != nil {
+			end = r.Run.End.At.Seconds()
+		}
+		for i := range lines {
+			if n := len(lines[i].Points); host == ownStatistics && n > 0 && lines[i].Points[n-1].X < end {
+				lines[i].Points = append(lines[i].Points, Point{X: end, Y: lines[i].Points[n-1].Y})
+			}
+			lines[i] = thin(lines[i])
+		}
+		return slices.DeleteFunc(lines, func(l Line) bool { return len(l.Points) < 2 })
+	}
+	draw := func(title, y, note string, lines []Line) {
+		if len(lines) > 0 {
+			add(title, y, note, lines...)
+		}
+	}
+	draw("Processor of each server over time", "percent of the server's machine", "", along("server", "cpu", 100/cores))
+	draw("Disk writes of each server over time", "MB a second", "", along("server", "write_bytes", 1e-6))
+	draw("Work queue over time", "databases", "modified databases that wait for cluster replication, on each server", along(ownStatistics, queueDepth, 1))
+}

@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"doublet/note"
+)
+
+// written counts what is kept of a table.
+type written struct{ puts, drops int }
+
+func (w *written) Put(string, string)                                  { w.puts++ }
+func (w *written) Drop(string)                                         { w.drops++ }
+func (w *written) Each(context.Context, func(key, value string)) error { return nil }
+
+// TestActivityKept: what a database was used is kept once, not again because it ages, and forgotten when it is nothing.
+func TestActivityKept(t *testing.T) {
+	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	u, w := used{at: now}, &written{}
+	step := func(operations float64, puts, drops int) {
+		t.Helper()
+		now = now.Add(saveEvery)
+		u.until(now)
+		u.sum += operations
+		u.keep(w, note.DatabaseID(1))
+		if w.puts != puts || w.drops != drops {
+			t.Fatalf("%d puts and %d drops, not %d and %d", w.puts, w.drops, puts, drops)
+		}
+	}
+	step(0, 0, 0)
+	step(1000, 1, 0)
+	step(50, 1, 0)
+	step(100, 2, 0)
+	for range 6 * 24 * 11 { // 1,150 operations are half of one after eleven days and a bit
+		step(0, 2, 0)
+	}
+	for range 6 * 24 {
+		now = now.Add(saveEvery)
+		u.until(now)
+		u.keep(w, note.DatabaseID(1))
+	}
+	step(0, 2, 1)
+	step(10, 3, 1)
+}

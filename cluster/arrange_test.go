@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"testing"
+
+	"doublet/bus"
+	"doublet/note"
+)
+
+func TestWantedOfQueues(t *testing.T) {
+	t.Parallel()
+	server, gate, third := note.UNID{1}, note.UNID{2}, note.UNID{3}
+	n := &Node{opt: Options{Replicas: 2}, members: map[note.UNID]Member{
+		server: {Member: bus.Member{ID: server}, State: Active}, gate: {Member: bus.Member{ID: gate}, State: Active, Gateway: true},
+	}}
+	want := func(owner note.UNID, queue bool, number int) {
+		t.Helper()
+		if got := n.wanted(&Entry{ID: 77, Queue: queue, Owner: owner}); got != number {
+			t.Errorf("%v, queue %v: %d replicas are wanted, not %d", owner, queue, got, number)
+		}
+	}
+	want(server, true, 1) // a gateway takes none of others
+	want(gate, true, 2)
+	want(gate, false, 1)
+	n.members[gate] = Member{Member: bus.Member{ID: gate}, State: Leaving, Gateway: true}
+	want(gate, true, 1)
+	n.members[third] = Member{Member: bus.Member{ID: third}, State: Active}
+	want(server, true, 2)
+	want(gate, true, 2)
+}
+
+// TestMovingOfQueues: a server is filled however many queues there are, which stay, and not while as many databases as may are on
+// the move.
+func TestMovingOfQueues(t *testing.T) {
+	t.Parallel()
+	one, two := note.UNID{1}, note.UNID{2}
+	n := &Node{
+		self: one, opt: Options{Replicas: 2}, members: map[note.UNID]Member{}, catalog: catalog{entries: map[note.DatabaseID]*Entry{}},
+		peers: map[note.UNID]*peer{two: {id: two, alive: true}},
+	}
+	for _, id := range []note.UNID{one, two} {
+		n.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
+	}
+	enter := func(id note.DatabaseID, queue bool, states ...ReplicaState) {
+		e := &Entry{ID: id, Queue: queue, Owner: one}
+		for i, s := range states {
+			e.Replicas = append(e.Replicas, Replica{Server: []note.UNID{one, two}[i], Slot: uint8(i), State: s, Life: 1})
+		}
+		n.catalog.put(e)
+	}
+	for i := range note.DatabaseID(2 * fillMost) {
+		enter(1000+i, true, Serving, Serving)
+	}
+	enter(5000, false, Serving, Serving)
+	enter(5001, false, Serving, Deleting)
+	enter(5002, false, Serving) // another is to come
+	_, dbs := n.fillable()
+	if len(dbs) != 3 {
+		t.Fatalf("%d databases", len(dbs))
+	}
+	if got := moving(dbs); got != 2 {
+		t.Errorf("%d databases are on the move, want 2", got)
+	}
+	if n.lacking(dbs) {
+		t.Error("a server lacks something")
+	}
+	enter(5003, false, Serving)
+	enter(5004, false, Serving)
+	enter(5005, false, Serving)
+	enter(5006, false, Serving)
+	enter(5007, false, Serving)
+	if _, dbs := n.fillable(); !n.lacking(dbs) { // one of nine replicas
+		t.Error("queues are taken for what a server should have")
+	}
+}
+
+// A replica that is pending delete goes when as many others are whole as there should be, or as other members can hold.
+func TestSpared(t *testing.T) {
+	t.Parallel()
+	one, two, three := note.UNID{1}, note.UNID{2}, note.UNID{3}
+	whole, part := note.Ledger{Last: at(0, 0, 9)}, note.Ledger{Last: at(0, 0, 4)}
+	for _, c := range []struct {
+		name    string
+		members []note.UNID
+		told    map[note.UNID]note.Ledger // who else has a replica, and where it stands
+		want    bool
+	}{
+		{"the home alone has all", []note.UNID{one, two, three}, map[note.UNID]note.Ledger{two: whole}, false},
+		{"the new one is being filled", []note.UNID{one, two, three}, map[note.UNID]note.Ledger{two: whole, three: part}, false},
+		{"the new one is whole", []note.UNID{one, two, three}, map[note.UNID]note.Ledger{two: whole, three: whole}, true},
+		{"no other member can hold one", []note.UNID{one, two}, map[note.UNID]note.Ledger{two: whole}, true},
+		{"nobody else", []note.UNID{one, two}, nil, false},
+	} {
+		n := &Node{self: one, opt: Options{Replicas: 2}, members: map[note.UNID]Member{}}
+		for _, id := range c.members {
+			n.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
+		}
+		e := &Entry{ID: 1000, Replicas: []Replica{{Server: one, State: Deleting, Life: 1}}}
+		h := &held{db: e.ID, told: map[note.UNID]toldAt{}}
+		h.pos.Ledger = whole
+		for id, l := range c.told {
+			e.Replicas = append(e.Replicas, Replica{Server: id, State: Serving, Life: 1})
+			t := toldAt{}
+			t.pos.Ledger = l
+			h.told[id] = t
+		}
+		if got := n.spared(h, e); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -1,0 +1,413 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+	"doublet/store"
+)
+
+// laneWorld is a feed and a mate for a replicator that runs, with many databases under way at a time.
+type laneWorld struct {
+	t  *testing.T
+	r  *replicator
+	mu sync.Mutex
+	// last is the sequence of each database's latest change, has what the mate has of it.
+	last, has map[note.DatabaseID]uint64
+	now       uint64
+	moved     chan struct{}
+	saved     store.Cursor
+	list      []store.Change
+
+	under     map[note.DatabaseID]bool
+	most      int
+	takes     func(db note.DatabaseID) time.Duration
+	fails     func(db note.DatabaseID) error // asked when a send ends
+	landed    map[note.DatabaseID]int
+	dead      bool
+	turns     int
+	sends     int
+	confirmed int
+}
+
+func newLaneWorld(t *testing.T, lanes int) *laneWorld {
+	w := &laneWorld{
+		t: t, last: map[note.DatabaseID]uint64{}, has: map[note.DatabaseID]uint64{}, moved: make(chan struct{}), under: map[note.DatabaseID]bool{},
+		takes: func(note.DatabaseID) time.Duration { return time.Millisecond }, fails: func(note.DatabaseID) error { return nil },
+		landed: map[note.DatabaseID]int{}, now: 1, list: []store.Change{{Seq: 1}},
+	}
+	w.r = newReplicator(note.UNID{1}, 0, 1, lanes, w, env.Real(slog.New(slog.DiscardHandler)).Clock, w, newQueueStats(nil, "X", "", nil))
+	return w
+}
+
+// start lets the replicator run until stop is called.
+func (w *laneWorld) start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.r.run(ctx, &running{
+			spawn: func(f func()) { go f() }, every: time.Second,
+			mate: func() (still, alive bool) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.turns++
+				return true, !w.dead
+			},
+			failed: func(error) {},
+		})
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (w *laneWorld) change(db note.DatabaseID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now++
+	w.last[db] = w.now
+	w.list = append(w.list, store.Change{Database: db, Seq: w.now})
+	close(w.moved)
+	w.moved = make(chan struct{})
+}
+
+func (w *laneWorld) Feed(c store.Cursor, fn func(store.Change) bool) (store.Cursor, error) {
+	w.mu.Lock()
+	list := w.list
+	w.mu.Unlock()
+	for _, ch := range list[min(int(c.Seq), len(list)):] {
+		if !fn(ch) {
+			break
+		}
+		c.Seq = ch.Seq
+	}
+	return c, nil
+}
+
+func (w *laneWorld) Now() store.Cursor {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return store.Cursor{Incarnation: 1, Seq: w.now}
+}
+
+func (w *laneWorld) FeedMoved(c store.Cursor) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.now > c.Seq {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	return w.moved
+}
+
+func (w *laneWorld) SaveCursor(_ string, c store.Cursor) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for db, seq := range w.last {
+		if seq <= c.Seq && w.has[db] < seq {
+			w.t.Errorf("the cursor is saved at %d; change %d of %d is not at the mate", c.Seq, seq, db)
+		}
+	}
+	w.saved = c
+	return nil
+}
+
+func (w *laneWorld) LoadCursor(string) (store.Cursor, error) {
+	return store.Cursor{Incarnation: 1, Seq: 1}, nil // it has run before
+}
+
+func (w *laneWorld) wants(_ note.UNID, db note.DatabaseID) (yes, queue bool) {
+	return true, db >= 900
+}
+func (w *laneWorld) reached(note.UNID, note.DatabaseID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.confirmed++
+}
+func (w *laneWorld) stands(note.DatabaseID) note.ModSeq { return note.ModSeq(w.Now().Seq) }
+
+// cleared: what a queue removes may go when all that was changed before has come.
+func (w *laneWorld) cleared(seq uint64) bool { return w.r.cleared(seq, nil) }
+
+func (w *laneWorld) compare(context.Context, *replicator, note.DatabaseID) (note.DatabaseID, error) {
+	return 0, nil
+}
+
+func (w *laneWorld) send(ctx context.Context, _ note.UNID, db note.DatabaseID, until note.ModSeq, _ bool) error {
+	w.mu.Lock()
+	if w.under[db] {
+		w.t.Errorf("database %d is under way twice", db)
+	}
+	w.under[db] = true
+	w.most = max(w.most, len(w.under))
+	w.sends++
+	seq := w.last[db]
+	if until != 0 {
+		seq = uint64(until)
+		for _, ch := range w.list[:until] {
+			if ch.Database < 900 && w.has[ch.Database] < ch.Seq && ch.Seq > 1 {
+				w.t.Errorf("what queue %d removed up to %d goes before change %d of %d", db, until, ch.Seq, ch.Database)
+			}
+		}
+	}
+	d := w.takes(db)
+	w.mu.Unlock()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.under, db)
+	if w.dead {
+		return fmt.Errorf("%w: x", errMate)
+	}
+	err := w.fails(db)
+	if err == nil || errors.Is(err, errMate) { // an answer that was lost: it was taken
+		w.has[db] = max(w.has[db], seq)
+	}
+	if err == nil {
+		w.landed[db]++
+	}
+	return err
+}
+
+// TestLanes: as many databases are under way as there are lanes, a slow one and one that fails for ever hold up no other, and
+// changes that come meanwhile go in the next turn.
+func TestLanes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newLaneWorld(t, maxLanes)
+		w.takes = func(db note.DatabaseID) time.Duration {
+			if db == 1 {
+				return time.Minute
+			}
+			return 10 * time.Millisecond
+		}
+		w.fails = func(db note.DatabaseID) error {
+			if db == 2 {
+				return errors.New("poisoned")
+			}
+			return nil
+		}
+		defer w.start()()
+		for db := range note.DatabaseID(100) {
+			w.change(db + 1)
+		}
+		began := time.Now()
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		w.mu.Lock()
+		for db := note.DatabaseID(3); db <= 100; db++ {
+			if w.has[db] != w.last[db] {
+				t.Errorf("database %d waits after %v", db, time.Since(began))
+			}
+		}
+		if w.most != maxLanes {
+			t.Errorf("%d databases were under way at a time, there are %d lanes", w.most, maxLanes)
+		}
+		w.mu.Unlock()
+		if db, since, _ := w.r.doing(); db != 1 || !since.Equal(began) {
+			t.Errorf("under way longest: %d since %v", db, since)
+		}
+		if n := w.r.depth(); n != 2 {
+			t.Errorf("%d databases wait", n)
+		}
+		// While it is under way it changes twice: it goes once more, and not more often.
+		w.change(1)
+		w.change(1)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.has[1] != w.last[1] || w.landed[1] != 2 {
+			t.Errorf("the slow one came %d times, up to %d of %d", w.landed[1], w.has[1], w.last[1])
+		}
+		if w.confirmed != 98+2 {
+			t.Errorf("%d times a mate had something", w.confirmed)
+		}
+	})
+}
+
+// TestLanesOfMany: the replicators of one mate leave it credits for whatever else it is asked.
+func TestLanesOfMany(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ workers, requests, want int }{{1, 64, 32}, {2, 64, 24}, {4, 64, 12}, {16, 64, 3}, {1, 32, 24}, {1, 8, 6}, {1, 1, 1}, {16, 8, 1}} {
+		if got := lanes(c.workers, c.requests); got != c.want {
+			t.Errorf("%d replicators with %d requests have %d lanes each, want %d", c.workers, c.requests, got, c.want)
+		}
+	}
+}
+
+// TestLanesRandom: databases take their time, fail, answers are lost, the mate dies in the middle: at the end it has everything,
+// nothing was under way twice, no removal from a queue overtook anything, and the cursor never passed what was not there.
+func TestLanesRandom(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 30; seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			rng, mates := rand.New(rand.NewPCG(seed, 9)), rand.New(rand.NewPCG(seed, 10)) // mates is under w.mu
+			w := newLaneWorld(t, 1+int(seed%3)*15)
+			healed := false
+			w.takes = func(note.DatabaseID) time.Duration {
+				return time.Duration(mates.IntN(30)) * time.Millisecond
+			}
+			w.fails = func(db note.DatabaseID) error {
+				switch {
+				case healed:
+				case mates.IntN(40) == 0:
+					return fmt.Errorf("%w: the answer is lost", errMate)
+				case db%7 == 0 && mates.IntN(3) > 0:
+					return errors.New("poisoned")
+				}
+				return nil
+			}
+			defer w.start()()
+			for range 400 {
+				db := note.DatabaseID(1 + rng.IntN(50))
+				if rng.IntN(10) == 0 {
+					db = 900 + note.DatabaseID(rng.IntN(2))
+				}
+				w.change(db)
+				if rng.IntN(30) == 0 {
+					w.r.touch(db, db >= 900)
+				}
+				w.mu.Lock()
+				w.dead = rng.IntN(50) == 0
+				wait := time.Duration(rng.IntN(4)) * time.Millisecond
+				w.mu.Unlock()
+				time.Sleep(wait)
+			}
+			w.mu.Lock()
+			healed, w.dead = true, false
+			w.mu.Unlock()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if !w.r.idle() {
+				t.Errorf("seed %d: %d wait", seed, w.r.depth())
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for db, seq := range w.last {
+				if w.has[db] < seq {
+					t.Errorf("seed %d: change %d of %d never came", seed, seq, db)
+				}
+			}
+			if w.most > w.r.lanes {
+				t.Errorf("seed %d: %d under way, %d lanes", seed, w.most, w.r.lanes)
+			}
+			if w.saved.Seq != w.now {
+				t.Errorf("seed %d: the cursor is saved at %d of %d", seed, w.saved.Seq, w.now)
+			}
+		})
+	}
+}
+
+// TestReplicatorRests: a replicator that waits, for whatever reason, looks once in the time that it was given and does nothing
+// else. A loop that never blocked would end neither Wait nor the test.
+func TestReplicatorRests(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(w *laneWorld){
+		"nothing to do":    func(w *laneWorld) {},
+		"a mate is silent": func(w *laneWorld) { w.dead = true },
+		"one fails":        func(w *laneWorld) { w.fails = func(note.DatabaseID) error { return errors.New("poisoned") } },
+		"lanes are full":   func(w *laneWorld) { w.takes = func(note.DatabaseID) time.Duration { return 24 * time.Hour } },
+		"a queue waits": func(w *laneWorld) { // for ever: a database whose change never comes is in its way
+			w.change(900)
+			w.takes = func(note.DatabaseID) time.Duration { return 24 * time.Hour }
+		},
+		"no more room": func(w *laneWorld) {
+			for db := range note.DatabaseID(maxWaiting + maxTake) {
+				w.r.waiting[db+1000] = &task{db: db + 1000, retry: time.Now().Add(24 * time.Hour)}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLaneWorld(t, maxLanes)
+				set(w)
+				for db := range note.DatabaseID(100) {
+					w.change(db + 1)
+				}
+				defer w.start()()
+				time.Sleep(10 * maxRetry) // what fails has come to its longest pause
+				synctest.Wait()
+				turns := func() (n, sends int) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					return w.turns, w.sends
+				}
+				before, sent := turns()
+				time.Sleep(100 * time.Second)
+				synctest.Wait()
+				after, more := turns()
+				// A turn for each second, and one for each database that was tried again and failed.
+				if n := after - before; n < 99 || n > 101+2*(more-sent) {
+					t.Errorf("%d turns in 100 s, %d databases were sent", n, more-sent)
+				}
+				if name != "one fails" && more != sent {
+					t.Errorf("%d databases were sent", more-sent)
+				}
+			})
+		})
+	}
+}
+
+// TestConfirmations: who waits for a database is woken by that one alone, and nothing is left behind.
+func TestConfirmations(t *testing.T) {
+	t.Parallel()
+	var c confirmations
+	s, stop := c.wait([]note.DatabaseID{1, 2})
+	next := s.next()
+	c.fire(3)
+	select {
+	case <-next:
+		t.Error("woken by another database")
+	default:
+	}
+	c.fire(2)
+	select {
+	case <-next:
+	default:
+		t.Error("not woken")
+	}
+	stop()
+	if len(c.by) != 0 {
+		t.Errorf("%d databases are waited for", len(c.by))
+	}
+}
+
+// TestKnowledge: what is known of a mate's replicas is bounded, and gone when the mate starts anew.
+func TestKnowledge(t *testing.T) {
+	t.Parallel()
+	var k knowledge
+	one := k.of(1)
+	for db := range note.DatabaseID(maxKnown) {
+		k.of(db + 2)
+		if k.of(1) != one {
+			t.Fatalf("forgotten after %d others though it is used", db)
+		}
+	}
+	for db := range note.DatabaseID(3 * maxKnown) {
+		k.of(db + 2)
+	}
+	if n := len(k.now) + len(k.old); n > 2*maxKnown {
+		t.Errorf("%d are remembered", n)
+	}
+	one = k.of(1)
+	k.forget()
+	if k.of(1) == one {
+		t.Error("remembered of a mate that started anew")
+	}
+}

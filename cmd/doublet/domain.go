@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"doublet/admin"
+	"doublet/bus"
+	"doublet/bus/pki"
+	"doublet/cmd/doublet/config"
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/replica"
+	"doublet/replica/https"
+	"doublet/store"
+
+	"github.com/spf13/cobra"
+)
+
+// openSelf reads the key by which other servers know this one.
+func (h *house) openSelf() error {
+	dir := filepath.Join(h.cfg.Data.Dir, clusterDir)
+	own, err := pki.OpenOwn(h.env, dir)
+	if err != nil && !errors.Is(err, pki.ErrNone) {
+		return err
+	}
+	h.own.Store(own)
+	h.system.Self = admin.Self{
+		Own: func() *pki.Own {
+			if h.own.Load() == nil { // a cluster may have been founded since
+				if own, err := pki.OpenOwn(h.env, dir); err == nil {
+					h.own.Store(own)
+				}
+			}
+			return h.own.Load()
+		},
+		Make: func() (*pki.Own, error) {
+			own, err := pki.MakeOwn(h.env, dir, pki.Options{WritePrivate: writePrivate})
+			if err == nil {
+				h.own.Store(own)
+			}
+			return own, err
+		},
+		Doors: h.reached, Host: h.cfg.Server.Name,
+	}
+	return nil
+}
+
+// reached is where this server's doors are reached by others of its domain, and by who is sent here from there.
+func (h *house) reached() []string {
+	c := &h.cfg
+	var out []string
+	for _, d := range []struct{ name, setting string }{
+		{"smtp", c.Doors.SMTP}, {"submission", c.Doors.Submission}, {"imap", c.Doors.IMAP}, {"imaps", c.Doors.IMAPS}, {"pop3", c.Doors.POP3}, {"pop3s", c.Doors.POP3S}, {"https", c.Doors.HTTPS},
+	} {
+		open := h.door(d.name)
+		if open == "" {
+			continue
+		}
+		a, err := clusterAddress(d.setting, "", c.Cluster.Advertise, c.Server.Name)
+		if err != nil {
+			continue
+		}
+		host, port, err := net.SplitHostPort(a.advertise)
+		if _, opened, bad := net.SplitHostPort(open); bad == nil && port == "0" {
+			port = opened
+		}
+		if err != nil {
+			continue
+		}
+		at := net.JoinHostPort(host, port)
+		if d.name != "https" {
+			out = append(out, d.name+" "+at)
+			continue
+		}
+		if port == "443" {
+			at = host
+		}
+		out = append(out, "web https://"+at)
+	}
+	return out
+}
+
+// mate says which server of the domain is at the other end of a connection.
+func (h *house) mate(ctx context.Context, s *tls.ConnectionState) (string, error) {
+	key, ok := pki.PeerKey(s)
+	if !ok {
+		return "", nil
+	}
+	server, known, err := h.system.Directory.ServerByKey(ctx, key)
+	if !known {
+		return "", err
+	}
+	return server.Name, err
+}
+
+// admitPlace takes a server of another place into the domain.
+func (h *house) admitPlace(ctx context.Context, who note.Who, question []byte) ([]byte, error) {
+	return h.system.AdmitPlace(ctx, who, question)
+}
+
+// domainJoinCommand is doublet domain join: it makes the data folder of a server that shares the directory of another one.
+func (a *app) domainJoinCommand() *cobra.Command {
+	var name, user, fingerprint string
+	cmd := &cobra.Command{
+		Use: "join URL", Short: "make a data folder of a new server that shares the directory of the server at URL", Args: count(1, 1),
+		Long: "Make a data folder for a server of the same domain as another one: people and groups are the same on both, each person's\n" +
+			"mail file is on one of them, and mail goes from one to the other. URL is the web door (https) of a server of the domain,\n" +
+			"--user a person with the role Admin there, whose password is asked for. The directory comes at once, and is kept equal by\n" +
+			"a connection (doublet connection list). The new server may then found a cluster of its own (doublet cluster init).",
+	}
+	cmd.Flags().StringVar(&name, "name", "", "name of the server, which becomes server.name (default server.name)")
+	cmd.Flags().StringVar(&user, "user", "", "who signs in at URL: a person with the role Admin")
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "SHA-256 of the certificate at URL, where no authority speaks for it")
+	doors := doorFlags(cmd, config.Default())
+	overrides := settingFlags(cmd, "cluster.", config.Default())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if user == "" {
+			return missing(cmd, "user", "a person with the role Admin there")
+		}
+		all := doors()
+		for key, value := range overrides() {
+			all[key] = value
+		}
+		if name != "" {
+			all["server.name"] = name
+		}
+		cfg, _, err := a.load(config.Default(), all)
+		if err != nil {
+			return err
+		}
+		o := https.ClientOptions{URL: args[0], User: user, Fingerprint: fingerprint}
+		if o.Secret, err = a.askSecret("password of " + user); err != nil {
+			return err
+		}
+		return a.joinDomain(cmd.Context(), cfg, o)
+	}
+	return cmd
+}
+
+// joinDomain may be done again where it was cut short.
+func (a *app) joinDomain(ctx context.Context, cfg config.Config, o https.ClientOptions) error {
+	dir := cfg.Data.Dir
+	if _, err := os.Stat(filepath.Join(dir, config.FileName)); err == nil {
+		return &exitError{exitFailed, fmt.Errorf("%s is the data folder of a server already: a server joins with an empty one", dir)}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	quiet := cfg
+	quiet.Log.Level = "error"
+	e := world(&quiet, a.err)
+	own, err := pki.MakeOwn(e, filepath.Join(dir, clusterDir), pki.Options{WritePrivate: writePrivate})
+	if err != nil {
+		return err
+	}
+	client, err := https.NewClient(e, o)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	defer client.Close()
+	question, err := json.Marshal(admin.PlaceApplicant{Name: cfg.Server.Name, Host: cfg.Server.Name, Key: own.Key.String(), Version: version()})
+	if err != nil {
+		return err
+	}
+	raw, err := client.Admit(ctx, question)
+	if err != nil {
+		return err
+	}
+	var answer admin.PlaceAdmission
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return fmt.Errorf("%s: %w", client.Host(), err)
+	}
+	key, err := bus.ParseKey(answer.Key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", client.Host(), err)
+	}
+	o.TLS = own.Client(key, e.Clock.Now)
+	if err := a.fetchDirectory(ctx, &cfg, o); err != nil {
+		return err
+	}
+	if cfg.Server.Domain == "" {
+		cfg.Server.Domain = answer.Domain
+	}
+	if err := writeSettings(cfg); err != nil { // the last thing: with it there is a server
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "%s shares the directory of %s\n  settings: %s\nnext: doublet serve --data %s\n", cfg.Server.Name, answer.Server, filepath.Join(dir, config.FileName), dir)
+	return err
+}
+
+// fetchDirectory makes the replica of the directory.
+func (a *app) fetchDirectory(ctx context.Context, cfg *config.Config, o https.ClientOptions) (err error) {
+	quiet := *cfg
+	quiet.Log.Level = "error"
+	e := world(&quiet, a.err)
+	client, err := https.NewClient(e, o)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s, err := openStore(e, cfg, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if _, err := s.Info(directory.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	svc := replica.New(s, mailbox.New(s, e, mailbox.Options{}), e, replica.Options{})
+	job := &https.Job{Client: client, Service: svc, Store: s, Databases: []string{directory.ID.String()}, Direction: https.Pull, Domain: true}
+	_, out, err := job.Run(ctx)
+	for _, x := range out {
+		err = errors.Join(err, x.Err)
+	}
+	return err
+}

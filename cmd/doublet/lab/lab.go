@@ -1,0 +1,343 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"doublet/admin"
+	"doublet/bench/drive"
+	"doublet/cmd/doublet/config"
+	"doublet/env"
+)
+
+// FileName is the lab's own file in its folder.
+const FileName = "lab.json"
+
+// Password is everybody's.
+const Password = "bench"
+
+const domain = "lab.example"
+
+// Lab is a configuration that was set up.
+type Lab struct {
+	Name      string    `json:"name"`
+	Clustered bool      `json:"clustered"`
+	Abroad    bool      `json:"abroad,omitempty"`
+	Pairs     bool      `json:"pairs,omitempty"`
+	People    int       `json:"people"`
+	Servers   []*Server `json:"servers"`
+	// Program is what its servers run.
+	Program string `json:"program"`
+
+	dir    string
+	config Configuration
+}
+
+// Options are what may differ from the document.
+type Options struct {
+	// Dir is the lab's folder; it must be empty, or not be there.
+	Dir    string
+	People int
+	// Replicators are Cluster Replicators for each mate; 0: the default.
+	Replicators int
+	// SlowDisk and Cache stand over those of roles that have one, negative ones take them away: nil leaves all.
+	SlowDisk *time.Duration
+	Cache    *int
+	// Acknowledge is the mode of acknowledgement of the mail files, "" for local.
+	Acknowledge string
+}
+
+// Builder makes labs.
+type Builder struct {
+	Env *env.Env
+	// Program is the path of doublet.
+	Program string
+	// Make makes the data folder of a first server, Join that of one that joins a cluster.
+	Make func(ctx context.Context, cfg config.Config, first admin.UserAdd) error
+	Join func(ctx context.Context, cfg config.Config, name, token string) error
+	// Progress is told what is being done.
+	Progress func(last bool, format string, args ...any)
+}
+
+// ErrNotEmpty says that there is something in the folder.
+var ErrNotEmpty = errors.New("lab: the folder is not empty")
+
+// Build sets a configuration up and returns when every mail file is where it belongs. What it has started is
+// stopped where it fails.
+func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab, err error) {
+	if list, err := os.ReadDir(o.Dir); err == nil && len(list) > 0 {
+		return nil, fmt.Errorf("%w: %s (name another with --dir, or remove it)", ErrNotEmpty, o.Dir)
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l = &Lab{Name: c.Name, Clustered: c.Clustered, Abroad: c.Abroad, Pairs: c.Pairs, People: o.People, Program: b.Program, dir: dir, config: c}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Stop(b.Env))
+		}
+	}()
+	for i := range c.Roles {
+		b.Progress(false, "lab: starting %s", c.Roles[i].Name)
+		if err := b.server(ctx, l, i, o); err != nil {
+			return l, err
+		}
+	}
+	if !c.Clustered {
+		if err := l.connect(ctx, b.Env); err != nil {
+			return l, err
+		}
+	}
+	if err := b.people(ctx, l, o); err != nil {
+		return l, err
+	}
+	b.Progress(false, "lab: mail files go to their places")
+	if err := l.place(ctx, b.Env, b.Progress); err != nil {
+		return l, err
+	}
+	b.Progress(true, "lab: %s stands, %d people", c.Name, o.People)
+	return l, l.save()
+}
+
+// server makes and starts server number i.
+func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
+	role := &l.config.Roles[i]
+	ports, err := freePorts(8)
+	if err != nil {
+		return err
+	}
+	s := &Server{Name: role.Name, Data: filepath.Join(l.dir, role.Name), Domain: domain, Doors: map[string]string{
+		"imap": ports[0], "submission": ports[1], "smtp": ports[2], "lmtp": ports[3], "pop3": ports[4], "jmap": ports[5],
+	}}
+	if !l.Clustered && len(l.config.Roles) > 1 {
+		s.Domain = role.Name + "." + domain
+	}
+	slow, cache := role.Disk, role.Cache
+	if slow > 0 && o.SlowDisk != nil {
+		slow = *o.SlowDisk
+	}
+	if cache > 0 && o.Cache != nil {
+		cache = *o.Cache
+	}
+	cfg, err := b.settings(s, ports[6:], l.Clustered, o.Replicators, cache, l.replicas())
+	if err != nil {
+		return err
+	}
+	s.Arguments = []string{"serve", "--data", s.Data}
+	if slow > 0 {
+		s.Slow = slow.String()
+	}
+	if i == 0 || !l.Clustered {
+		err = b.Make(ctx, cfg, admin.UserAdd{Name: "Administrator", Short: "admin", Role: []string{"Admin"}, Password: Password})
+	} else {
+		var token admin.JoinToken
+		if token, err = ask[admin.JoinToken](ctx, b.Env, l.Servers[0], "cluster token", admin.ClusterToken{Expires: "1h"}); err == nil {
+			err = b.Join(ctx, cfg, s.Name, token.Token)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("lab: make %s: %w", s.Name, err)
+	}
+	l.Servers = append(l.Servers, s)
+	if err := s.Start(ctx, b.Env, b.Program); err != nil {
+		return err
+	}
+	if i == 0 && l.Clustered {
+		_, err = ask[admin.ClusterMember](ctx, b.Env, s, "cluster init", admin.ClusterInit{Name: "lab"})
+	}
+	return err
+}
+
+// SlowDown gives servers the slow disks that they are to have, by starting them again: what was made before, and the
+// mailboxes that were filled, came at the machine's own speed.
+func (l *Lab) SlowDown(ctx context.Context, e *env.Env) error {
+	for _, s := range l.Servers {
+		if s.Slow == "" {
+			continue
+		}
+		if err := s.stop(e); err != nil {
+			return err
+		}
+		s.Arguments, s.Slow = append(s.Arguments, "--slow-disk", s.Slow), ""
+		if err := s.Start(ctx, e, l.Program); err != nil {
+			return err
+		}
+	}
+	return errors.Join(l.Settle(ctx, e, placeLimit), l.save())
+}
+
+// replicas is how many of each mail file there are, 0 for one on every server.
+func (l *Lab) replicas() int {
+	if l.Pairs {
+		return 2
+	}
+	return 0
+}
+
+// settings are those of the demo, with doors and addresses of the server's own; bus are the two that its mates reach it at.
+func (b *Builder) settings(s *Server, bus []string, clustered bool, replicators, cache, replicas int) (config.Config, error) {
+	cfg := config.Demo()
+	cfg.Data.Dir = s.Data
+	cfg.Server.Name, cfg.Server.Domain = s.Name, s.Domain
+	cfg.Doors = config.Doors{
+		SMTP: s.Doors["smtp"], Submission: s.Doors["submission"], Submissions: config.Off, LMTP: s.Doors["lmtp"], IMAP: s.Doors["imap"], IMAPS: config.Off,
+		POP3: s.Doors["pop3"], POP3S: config.Off, HTTP: s.Doors["jmap"], HTTPS: config.Off,
+	}
+	cfg.Limits.Connections, cfg.Router.Send = 100_000, true
+	if cache > 0 {
+		cfg.Store.DBCacheEntries = cache
+	}
+	if clustered {
+		cfg.Cluster.Direct, cfg.Cluster.Routes, cfg.Cluster.Advertise = bus[0], bus[1], "127.0.0.1"
+		cfg.Cluster.Replicas = replicas
+		if replicators > 0 {
+			cfg.Cluster.Replicators = replicators
+		}
+	}
+	_, err := cfg.Check()
+	return cfg, err
+}
+
+// freePorts are addresses of loopback on which nobody listens. They lie below those that systems give to connections that
+// go out (from 32768 on): while a server is down none of people's takes its place.
+func freePorts(n int) (out []string, err error) {
+	const first, end = 10_000, 32_768
+	for tries := 0; len(out) < n; tries++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(end-first)))
+		switch {
+		case err == nil:
+			defer l.Close()
+			out = append(out, l.Addr().String())
+		case tries >= 100*n:
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ask runs a verb at a server.
+func ask[R any](ctx context.Context, e *env.Env, s *Server, verb string, args any) (out R, err error) {
+	c, err := s.Admin(e)
+	if err == nil {
+		out, err = admin.Do[R](ctx, c, verb, args)
+	}
+	if err != nil {
+		return out, fmt.Errorf("lab: %s: %s: %w", s.Name, verb, err)
+	}
+	return out, nil
+}
+
+// connect lets servers without a cluster send their mail to each other.
+func (l *Lab) connect(ctx context.Context, e *env.Env) error {
+	for _, s := range l.Servers {
+		for _, to := range l.Servers {
+			if to == s {
+				continue
+			}
+			if _, err := ask[admin.Route](ctx, e, s, "route add", admin.RouteAdd{Pattern: to.Domain, Host: to.Doors["smtp"], TLS: "none"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Users are the lab's people, as the benchmark knows them.
+func (l *Lab) Users() []drive.User {
+	out := make([]drive.User, l.People)
+	for i := range out {
+		name, home := fmt.Sprintf("mail%d", i+1), l.config.home(i)
+		out[i] = drive.User{Index: i, Name: name, Password: Password, Address: name + "@" + l.Servers[home].Domain, Known: title(i), Server: home}
+	}
+	return out
+}
+
+func (l *Lab) save() error {
+	text, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(l.dir, FileName), append(text, '\n'), 0o600)
+}
+
+// Load finds a lab that another process has set up.
+func Load(dir string) (*Lab, error) {
+	text, err := os.ReadFile(filepath.Join(dir, FileName))
+	if err != nil {
+		return nil, fmt.Errorf("lab: %w (doublet bench lab NAME --dir %s sets one up)", err, dir)
+	}
+	l := &Lab{dir: dir}
+	if err := json.Unmarshal(text, l); err != nil {
+		return nil, fmt.Errorf("lab: %s: %w", filepath.Join(dir, FileName), err)
+	}
+	if l.config, err = Named(l.Name); err == nil && len(l.Servers) != len(l.config.Roles) {
+		err = fmt.Errorf("lab: %s: %d servers, and %s has %d", dir, len(l.Servers), l.Name, len(l.config.Roles))
+	}
+	return l, err
+}
+
+// Server finds one by name.
+func (l *Lab) Server(name string) (*Server, error) {
+	for _, s := range l.Servers {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("lab: there is no server %q", name)
+}
+
+// Live are the servers that run.
+func (l *Lab) Live() []*Server {
+	var out []*Server
+	for _, s := range l.Servers {
+		if s.process() != 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Stop ends all servers in order, whoever has started them, all at one time.
+func (l *Lab) Stop(e *env.Env) error {
+	errs := make(chan error, len(l.Servers))
+	for _, s := range l.Servers {
+		e.Go("lab stop "+s.Name, func() { errs <- s.stop(e) })
+	}
+	var all error
+	for range l.Servers {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// Show says where the doors are.
+func (l *Lab) Show(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s\n", l.Name, l.config.Title)
+	for i, s := range l.Servers {
+		n := 0
+		for p := range l.People {
+			if l.config.home(p) == i {
+				n++
+			}
+		}
+		what := fmt.Sprintf("%d people", n)
+		if n == 0 {
+			what = "standby"
+		}
+		fmt.Fprintf(w, "  %-6s %-11s imap %s  submission %s  http://%s/  data %s\n", s.Name, what, s.Doors["imap"], s.Doors["submission"], s.Doors["jmap"], s.Data)
+	}
+	last := l.Users()[l.People-1]
+	fmt.Fprintf(w, "  people mail1 to %s, password %s; /admin/ as admin, the same password\n", last.Name, Password)
+}

@@ -1,0 +1,260 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/admin"
+	"doublet/cluster"
+	"doublet/env"
+)
+
+// title is the full name of person i, and the title of his mail file.
+func title(i int) string { return fmt.Sprintf("Bench mail%d", i+1) }
+
+// people makes them: at the first server of a cluster, and at the server of each where there is none.
+func (b *Builder) people(ctx context.Context, l *Lab, o Options) error {
+	const workers = 4
+	var (
+		mu    sync.Mutex
+		next  int
+		first error
+	)
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next++; next%50 == 0 {
+			b.Progress(false, "lab: people: %d of %d", next, l.People)
+		}
+		return next - 1, next <= l.People && first == nil
+	}
+	users := l.Users()
+	one := func(i int) error {
+		s := l.Servers[0]
+		if !l.Clustered {
+			s = l.Servers[users[i].Server]
+		}
+		u := &users[i]
+		_, err := ask[admin.User](ctx, b.Env, s, "user add", admin.UserAdd{Name: title(i), Short: u.Name, Address: u.Address, Password: u.Password})
+		if err == nil && o.Acknowledge != "" {
+			_, err = ask[admin.Database](ctx, b.Env, s, "db set", admin.DatabaseSet{Name: u.Name, Acknowledge: &o.Acknowledge})
+		}
+		return err
+	}
+	var all sync.WaitGroup
+	for range workers {
+		all.Add(1)
+		b.Env.Go("lab people", func() {
+			defer all.Done()
+			for i, ok := take(); ok; i, ok = take() {
+				if err := one(i); err != nil {
+					mu.Lock()
+					first = errors.Join(first, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	return first
+}
+
+// The time that mail files have to come to their places, and between two looks.
+const (
+	placeLimit = 5 * time.Minute
+	lookEvery  = 100 * time.Millisecond
+)
+
+// place brings every mail file to its servers, its own first, and waits until all have everything.
+func (l *Lab) place(ctx context.Context, e *env.Env, progress func(bool, string, ...any)) error {
+	if !l.Clustered {
+		return nil
+	}
+	why := ""
+	for until := e.Clock.Now().Add(placeLimit); e.Clock.Now().Before(until); e.Clock.Sleep(lookEvery) {
+		left, err := l.placeSome(ctx, e)
+		if err == nil && left == 0 {
+			return l.Settle(ctx, e, placeLimit)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if why = fmt.Sprintf("%d mail files are not in their places", left); err != nil {
+			why = err.Error()
+		}
+		progress(false, "lab: %s yet", why)
+	}
+	return fmt.Errorf("lab: after %v %s", placeLimit, why)
+}
+
+// placeSome does what can be done now, and counts the mail files that are not in their places yet.
+func (l *Lab) placeSome(ctx context.Context, e *env.Env) (left int, err error) {
+	list, err := l.databases(ctx, e)
+	if err != nil {
+		return 0, err
+	}
+	for i := range l.People {
+		db, ok := list[title(i)]
+		if !ok {
+			left++
+			continue
+		}
+		done, err := l.placeOne(ctx, e, &db, l.config.replicas(i))
+		if err != nil {
+			return left, err
+		}
+		if !done {
+			left++
+		}
+	}
+	return left, nil
+}
+
+// databases lists the mail files by title. A server knows the homes of what it holds, so that all are asked.
+func (l *Lab) databases(ctx context.Context, e *env.Env) (map[string]cluster.DatabaseView, error) {
+	out := map[string]cluster.DatabaseView{}
+	for i, s := range l.Servers {
+		for after := ""; ; {
+			page, err := ask[admin.ClusterDatabases](ctx, e, s, "show cluster databases", admin.ClusterPage{After: after, Limit: 10_000})
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range page.Databases {
+				if d.Kind == "mail" && !d.Deleted && (i == 0 || d.Home != "") {
+					out[d.Title] = d
+				}
+			}
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// placeOne takes the next step for a database.
+func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView, want []int) (done bool, err error) {
+	names := make([]string, len(want))
+	for i, w := range want {
+		names[i] = l.Servers[w].Name
+	}
+	have := map[string]cluster.ReplicaState{}
+	for _, r := range db.Replicas {
+		have[r.Server] = r.State
+	}
+	home, err := l.Server(db.Home)
+	if err != nil {
+		return false, nil // nobody leads it for the moment
+	}
+	done = true
+	for name, state := range have {
+		if slices.Contains(names, name) {
+			continue
+		}
+		done = false
+		if state == cluster.Deleting || len(have) > len(names) && db.Home == name {
+			continue
+		}
+		// The server that is not to have it gives it up: another gets it instead, and there is but one.
+		if _, err := ask[admin.Done](ctx, e, home, "cluster replica", admin.ClusterReplica{Database: db.ID, Server: name, State: "deleting"}); err != nil {
+			return false, later(err)
+		}
+	}
+	for _, name := range names {
+		done = done && have[name] == cluster.Serving
+	}
+	if done && (db.Home != names[0] || db.Replicas[0].Server != names[0]) {
+		done = false
+		_, err = ask[admin.Done](ctx, e, home, "cluster move", admin.ClusterMove{Database: db.ID, Server: names[0]})
+	}
+	return done, later(err)
+}
+
+// later leaves out errors of what only cannot be done yet.
+func later(err error) error {
+	var remote *admin.RemoteError
+	if errors.As(err, &remote) {
+		return nil
+	}
+	return err
+}
+
+// Settle waits until no mail waits, and in a cluster until every server that runs serves, hears all others that run, leads
+// or follows all that it holds, and has nothing waiting for them, all that for a while: servers that were cut off hear each other
+// before they know that both have led a database.
+func (l *Lab) Settle(ctx context.Context, e *env.Env, limit time.Duration) error {
+	why := ""
+	var since time.Time
+	for until := e.Clock.Now().Add(limit); e.Clock.Now().Before(until); e.Clock.Sleep(lookEvery) {
+		switch why = l.unsettled(ctx, e); {
+		case why != "":
+			since = time.Time{}
+		case since.IsZero():
+			since = e.Clock.Now()
+		}
+		if why == "" && (!l.Clustered || e.Clock.Now().Sub(since) >= quietFor) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("lab: after %v %s", limit, why)
+}
+
+// quietFor is how long nothing may wait in a cluster that has settled: several probes, by which servers tell each other where
+// they stand.
+const quietFor = 2 * time.Second
+
+// mailWaiting is the statistic of what lies in mail.box.
+const mailWaiting = "Mail.Waiting"
+
+func (l *Lab) unsettled(ctx context.Context, e *env.Env) string {
+	live := l.Live()
+	for _, s := range live {
+		if own, err := s.statistics(ctx, e); err != nil || own[mailWaiting] > 0 {
+			return fmt.Sprintf("%s has %.0f messages waiting (%v)", s.Name, own[mailWaiting], err)
+		}
+		if !l.Clustered {
+			continue
+		}
+		st, err := s.Status(ctx, e)
+		if err != nil {
+			return err.Error()
+		}
+		alive := 0
+		for _, m := range st.Members {
+			if m.Alive && m.Serving {
+				alive++
+			}
+		}
+		switch {
+		case !st.Serving:
+			return s.Name + " does not serve"
+		case alive < len(live):
+			return fmt.Sprintf("%s hears %d of %d servers", s.Name, alive, len(live))
+		case st.Homeless > 0:
+			return fmt.Sprintf("%s knows no home of %d databases", s.Name, st.Homeless)
+		case st.Waiting > 0:
+			return fmt.Sprintf("%d databases wait on %s", st.Waiting, s.Name)
+		}
+	}
+	if len(live) == 0 {
+		return "no server runs"
+	}
+	return ""
+}
+
+// Names are the servers' names.
+func (l *Lab) Names() string {
+	var out []string
+	for _, s := range l.Servers {
+		out = append(out, s.Name)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,194 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"doublet/admin"
+	"doublet/cluster"
+	"doublet/env"
+	"doublet/stat"
+)
+
+// Server is one server of a lab.
+type Server struct {
+	Name string `json:"name"`
+	Data string `json:"data"`
+	// Domain is that of its people.
+	Domain string `json:"domain"`
+	// Doors are addresses, host:port, by the names that the benchmark has for them.
+	Doors map[string]string `json:"doors"`
+	// Arguments are what doublet is run with.
+	Arguments []string `json:"arguments"`
+	// Slow is how much longer its disk is to take for a flush, once all is in its place; "" for no longer.
+	Slow string `json:"slow,omitempty"`
+}
+
+// PIDFile is where the server writes its process.
+func (s *Server) PIDFile() string { return filepath.Join(s.Data, "doublet.pid") }
+
+// Log is where its words go.
+func (s *Server) Log() string { return filepath.Join(s.Data, "server.log") }
+
+// Admin opens its socket.
+func (s *Server) Admin(e *env.Env) (*admin.Client, error) {
+	return admin.Dial(e, filepath.Join(s.Data, admin.SocketName))
+}
+
+// startLimit is how long a server may take until its doors are open.
+const startLimit = 2 * time.Minute
+
+// Start runs the server and returns when its doors are open. It is in a session of its own: Ctrl-C is for whoever
+// started it, and he stops it in order.
+func (s *Server) Start(ctx context.Context, e *env.Env, program string) error {
+	out, err := os.OpenFile(s.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command(program, s.Arguments...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = ownSession()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("lab: start %s: %w", s.Name, err)
+	}
+	ended := make(chan error, 1)
+	e.Go("lab server "+s.Name, func() { ended <- cmd.Wait() })
+	until := e.Clock.Now().Add(startLimit)
+	for e.Clock.Now().Before(until) {
+		if s.answers() {
+			return nil
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("lab: %s ended (%v): %s", s.Name, err, s.lastWords())
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), end(cmd, ended))
+		case <-e.Clock.After(20 * time.Millisecond):
+		}
+	}
+	return errors.Join(fmt.Errorf("lab: %s has not opened its doors in %v: %s", s.Name, startLimit, s.lastWords()), end(cmd, ended))
+}
+
+// end kills a process that was begun, and waits for it: one that is young has not written its number down yet.
+func end(cmd *exec.Cmd, ended <-chan error) error {
+	err := cmd.Process.Kill()
+	<-ended
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) answers() bool {
+	for _, at := range s.Doors {
+		c, err := net.DialTimeout("tcp", at, time.Second)
+		if err != nil {
+			return false
+		}
+		_ = c.Close()
+	}
+	return true
+}
+
+// lastWords is the end of its log.
+func (s *Server) lastWords() string {
+	text, err := os.ReadFile(s.Log())
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(text[max(0, len(text)-1000):]))
+}
+
+// process is the server's, 0 where none runs.
+func (s *Server) process() int {
+	raw, err := os.ReadFile(s.PIDFile())
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil || pid < 2 {
+		return 0
+	}
+	// A number that was given anew is another program's.
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if errors.Is(err, os.ErrNotExist) && exists("/proc/self") {
+		return 0
+	}
+	if err == nil && !strings.Contains(string(line), s.Data) {
+		return 0
+	}
+	return pid
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Kill ends the process without a word (SIGKILL). One that does not run is killed already.
+func (s *Server) Kill() error { return s.signal(os.Kill) }
+
+func (s *Server) signal(sig os.Signal) error {
+	pid := s.process()
+	if pid == 0 {
+		return nil
+	}
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Signal(sig)
+	}
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("lab: %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// stopLimit is how long servers may take to stop in order.
+const stopLimit = 40 * time.Second
+
+// stop ends the process in order, and waits for that.
+func (s *Server) stop(e *env.Env) error {
+	if err := s.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	for until := e.Clock.Now().Add(stopLimit); s.process() != 0; e.Clock.Sleep(20 * time.Millisecond) {
+		if e.Clock.Now().After(until) {
+			return errors.Join(fmt.Errorf("lab: %s did not stop in %v", s.Name, stopLimit), s.Kill())
+		}
+	}
+	return nil
+}
+
+// Status asks how its cluster stands.
+func (s *Server) Status(ctx context.Context, e *env.Env) (cluster.Status, error) {
+	c, err := s.Admin(e)
+	if err != nil {
+		return cluster.Status{}, err
+	}
+	return admin.Do[cluster.Status](ctx, c, "show cluster", struct{}{})
+}
+
+// statistics asks for the server's own that are numbers.
+func (s *Server) statistics(ctx context.Context, e *env.Env) (map[string]float64, error) {
+	list, err := ask[[]stat.Entry](ctx, e, s, "show stat", struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]float64, len(list))
+	for _, x := range list {
+		if x.Text == "" {
+			out[x.Name] = x.Value
+		}
+	}
+	return out, nil
+}

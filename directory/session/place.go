@@ -1,0 +1,224 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// ID is the database of a server in no cluster: each server's own, made when the first session begins. SharedID is that of
+// a cluster, of which every member has a replica; once it is here, what stood in the other is moved into it.
+const (
+	ID       note.DatabaseID = 0x000000000000D1B6
+	SharedID note.DatabaseID = 0x000000000000D1B7
+)
+
+// Shared is how the database of a cluster is made. A session is begun, and ended, when a mate has that too.
+func Shared() store.Create {
+	return store.Create{ID: SharedID, Title: "Sessions", Kind: Kind, Ack: layout.AckCluster}
+}
+
+// place is which database is used.
+type place struct {
+	// db is its id, 0 while none is made. came says that SharedID may have come, or come anew.
+	db   atomic.Uint64
+	came atomic.Bool
+	// again is when it is tried again, in Unix seconds.
+	again atomic.Int64
+	// moving is held while the database is exchanged, and, to read, over every update.
+	moving sync.RWMutex
+
+	mu   sync.Mutex
+	stop func() // ends watching the database
+}
+
+// Shared says that the sessions are those of the whole cluster.
+func (x *Service) Shared() bool { return x.place.id() == SharedID }
+
+func (p *place) id() note.DatabaseID { return note.DatabaseID(p.db.Load()) }
+
+// use has a database used, watched by fn.
+func (x *Service) use(id note.DatabaseID) error {
+	stop, err := x.s.Watch(id, x.changed)
+	if err != nil {
+		return fmt.Errorf("session: watch: %w", err)
+	}
+	x.place.unwatch()
+	x.place.mu.Lock()
+	x.place.stop = stop
+	x.place.mu.Unlock()
+	x.place.db.Store(uint64(id))
+	return nil
+}
+
+func (p *place) unwatch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stop != nil {
+		p.stop()
+		p.stop = nil
+	}
+}
+
+// openPlace finds the database that there is.
+func (x *Service) openPlace() error {
+	_, err := x.s.Info(ID)
+	switch {
+	case err == nil:
+		err = x.use(ID)
+	case errors.Is(err, store.ErrNotFound):
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("session: %w", err)
+	}
+	x.place.came.Store(true)
+	x.s.WatchInfos(func(id note.DatabaseID) {
+		if id == SharedID {
+			x.place.came.Store(true)
+			x.changed()
+		}
+	})
+	x.adopt(context.Background())
+	return nil
+}
+
+// make makes the database of a server that is alone. It is called under moving, to read.
+func (x *Service) make() error {
+	if x.place.db.Load() != 0 {
+		return nil
+	}
+	_, err := x.s.CreateDatabase(note.System, store.Create{ID: ID, Title: "Sessions", Kind: Kind})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("session: create: %w", err)
+	}
+	return x.use(ID)
+}
+
+// adopt uses the cluster's database from now on, if it has come, and moves into it what is in the server's own. Until that is
+// done, or where it fails, the server's own is used; it is tried again with the next session that is looked for.
+func (x *Service) adopt(ctx context.Context) {
+	p := &x.place
+	if !p.came.Load() || x.env.Clock.Now().Unix() < p.again.Load() || !p.moving.TryLock() {
+		return
+	}
+	defer p.moving.Unlock()
+	if !p.came.Swap(false) {
+		return
+	}
+	info, err := x.s.Info(SharedID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && info.State != layout.InService {
+		return // told when that changes
+	}
+	if err == nil {
+		err = x.moveAll(ctx)
+	}
+	if err == nil {
+		err = x.use(SharedID)
+	}
+	if err != nil {
+		p.again.Store(x.env.Clock.Now().Unix() + adoptAgain)
+		p.came.Store(true)
+		x.env.Log.Warn("the sessions of the cluster are not used yet", "error", err)
+		return
+	}
+	x.version.Add(1)
+	err = x.s.RemoveDatabase(note.System, ID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		x.env.Log.Warn("the sessions of the time alone are left behind", "error", err)
+	}
+}
+
+// adoptAgain is how many seconds pass before what failed is tried again.
+const adoptAgain = 10
+
+// moveAtOnce bounds one update of moveAll.
+const moveAtOnce = 500
+
+// moveAll copies what is in the server's own database into the cluster's.
+func (x *Service) moveAll(ctx context.Context) error {
+	var list []store.New
+	err := x.s.Read(ctx, note.System, ID, func(r *store.Reader) error {
+		list = nil
+		var ids []note.ID
+		if err := r.Notes(0, func(id note.ID, _ *layout.Note) bool { ids = append(ids, id); return true }); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			u, items, err := document(r, id)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			list = append(list, store.New{UNID: u, Content: note.Content{Items: items}})
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	for err == nil && len(list) > 0 {
+		n := min(len(list), moveAtOnce)
+		err = x.updateIn(ctx, SharedID, func(w *store.Writer) error {
+			for _, one := range list[:n] {
+				if _, err := w.Create(one); err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrGrave) {
+					return err
+				}
+			}
+			return nil
+		})
+		list = list[n:]
+	}
+	if err != nil {
+		return fmt.Errorf("session: move: %w", err)
+	}
+	return nil
+}
+
+// read calls fn with the database as it is now, unless there is none.
+func (x *Service) read(ctx context.Context, fn func(*store.Reader) error) error {
+	for {
+		id := x.place.id()
+		if id == 0 {
+			return nil
+		}
+		err := x.s.Read(ctx, note.System, id, fn)
+		if errors.Is(err, store.ErrNotFound) && x.place.id() != id {
+			continue // it was exchanged just now
+		}
+		return err
+	}
+}
+
+func (x *Service) update(ctx context.Context, fn func(*store.Writer) error) error {
+	x.adopt(ctx)
+	x.place.moving.RLock()
+	defer x.place.moving.RUnlock()
+	if err := x.make(); err != nil {
+		return err
+	}
+	err := x.updateIn(ctx, x.place.id(), fn)
+	if err == nil {
+		// The watchers may be told by another update that is still on its way.
+		x.version.Add(1)
+	}
+	return err
+}
+
+func (x *Service) updateIn(ctx context.Context, id note.DatabaseID, fn func(*store.Writer) error) error {
+	return x.s.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
+		w, err := tx.Database(id)
+		if err != nil {
+			return err
+		}
+		return fn(w)
+	})
+}

@@ -1,0 +1,156 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+func nowhere(note.DatabaseID) bool { return false }
+
+// TestOwnBox: a member of a cluster enters what waits in a mail.box of its own, and routes it while it leads that: not while a
+// mate does, and all of it when it has it back. What waited when it was alone goes out too.
+func TestOwnBox(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	w.quota(alice, 1)
+	w.deposit(w.from("eve@far.example", "alice@example.com", "postmaster@elsewhere.example"))
+	self := note.UNID{1}
+	own := OwnedID(self, 0)
+	w.ok(w.Join(self, "one", nowhere))
+	w.route()
+	if info, err := w.store.Info(own); err != nil || info.Title != "mail.box of one" || info.Owner != self || info.Ack != layout.AckCluster || !info.Queue {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	sub := w.from("eve@far.example", "alice@example.com", "other@elsewhere.example")
+	w.deposit(sub)
+	w.route()
+	for i, e := range w.queue(2) {
+		if want := []note.UNID{{}, self}[i]; w.OwnerOf(&e) != want && w.OwnerOf(&w.queue(2)[1-i]) != want {
+			t.Errorf("an entry is in the mail.box of %s", w.OwnerOf(&e))
+		}
+	}
+	w.shows("Mail.Waiting = 2", "Mail.WaitingRecipients = 4")
+
+	// A mate leads it now.
+	w.ok(w.store.Share(bg, own, 0))
+	w.ok(w.store.Follow(bg, own))
+	w.route()
+	w.queue(1)
+	w.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 2")
+	third := w.from("eve@far.example", "third@elsewhere.example")
+	w.deposit(third)
+	for _, err := range []error{w.Drop(bg, sub.ID), w.Hold(bg, sub.ID), w.Release(bg, sub.ID)} {
+		if !errors.Is(err, ErrHomeElsewhere) {
+			t.Errorf("a decision on what another server leads: %v", err)
+		}
+	}
+	if e, _, err := w.Show(bg, sub.ID); err != nil || e.ID != sub.ID {
+		t.Errorf("%+v, %v", e, err)
+	}
+	w.quota(alice, 0)
+	w.fix.Time.Advance(time.Hour)
+	w.route()
+	w.has(alice, 1) // what waited in the other one
+	// And now this server again.
+	w.ok(w.store.Lead(bg, own, store.LeadOptions{}))
+	w.route()
+	w.has(alice, 2)
+	w.queue(3)
+	w.shows("Mail.Waiting = 3", "Mail.WaitingRecipients = 3")
+	w.ok(w.Drop(bg, third.ID))
+	w.ok(w.Hold(bg, sub.ID))
+	w.shows("Mail.Waiting = 1", "Mail.Hold = 1", "Mail.WaitingRecipients = 2")
+}
+
+// TestStandIn: the mail.box of another server is worked on when that has been away for long enough, and given back only when
+// nothing of it is under way.
+func TestStandIn(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	other := note.UNID{2}
+	theirs := OwnedID(other, 0)
+	w.ok(w.makeBox(theirs, 0, other, "other"))
+	w.ok(w.store.Share(bg, theirs, 0))
+	w.ok(w.Join(note.UNID{1}, "one", nowhere))
+	w.route()
+	enter := func(name string, state State, target note.UNID) {
+		t.Helper()
+		c, err := w.files.Compose(bg, []byte(plain))
+		w.ok(err)
+		defer c.Release()
+		e := Entry{From: path("eve@far.example"), Created: w.fix.Clock.Now(), Recipients: []QueueRecipient{{Address: name, State: state, Target: target}}}
+		w.fix.Fill(e.ID[:])
+		w.ok(w.store.Update(bg, note.System, []note.DatabaseID{theirs}, func(tx *store.Tx) error {
+			box, err := tx.Database(theirs)
+			if err != nil {
+				return err
+			}
+			m := c.New(e.Created)
+			m.UNID, m.Summary, m.Content = e.ID, nil, note.Content{Items: e.items()}
+			_, err = box.Create(m)
+			return err
+		}))
+	}
+	enter("alice@example.com", Pending, alice.ID)
+	enter("x@elsewhere.example", Waiting, note.UNID{})
+	w.route()
+	w.queue(0)
+	w.has(alice, 0)
+	w.fix.Time.Advance(standIn + time.Second)
+	w.route()
+	w.has(alice, 1)
+	if e := w.queue(1)[0]; w.OwnerOf(&e) != other {
+		t.Errorf("of %s", w.OwnerOf(&e))
+	}
+	w.shows("Mail.Waiting = 1")
+	enter("y@elsewhere.example", Waiting, note.UNID{}) // as it comes from a mate
+	w.route()
+	w.shows("Mail.Waiting = 2")
+
+	b := w.boxOf(theirs)
+	busy := busyKey{keyOf(b.index, 1), w.agenda.dest("elsewhere.example")}
+	w.agenda.busy[busy] = false
+	short, cancel := context.WithTimeout(bg, 20*time.Millisecond)
+	defer cancel()
+	if _, err := w.Vacate(short, theirs); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it is given away while something is being sent: %v", err)
+	}
+	w.route()
+	w.queue(2)
+	time.AfterFunc(20*time.Millisecond, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.agenda.busy, busy)
+		w.moved.Broadcast()
+	})
+	resume, err := w.Vacate(bg, theirs)
+	w.ok(err)
+	again, err := w.Vacate(bg, theirs) // and of two who move it, one gives up
+	w.ok(err)
+	again()
+	w.route()
+	w.queue(0)
+	w.shows("Mail.Waiting = 0")
+	w.ok(w.store.Follow(bg, theirs))
+	resume()
+	w.route()
+	w.queue(0)
+	// A server that has lost its disk does not make anew what its mates have.
+	w.ok(w.Join(note.UNID{3}, "three", func(id note.DatabaseID) bool { return id == OwnedID(note.UNID{3}, 0) }))
+	if _, err := w.store.Info(OwnedID(note.UNID{3}, 0)); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("made anew: %v", err)
+	}
+	sub := w.from("eve@far.example", "z@elsewhere.example")
+	w.deposit(sub)
+	if e := w.queue(1)[0]; e.ID != sub.ID || !w.OwnerOf(&e).IsZero() {
+		t.Errorf("what comes meanwhile waits in the mail.box of %s", w.OwnerOf(&e))
+	}
+}

@@ -1,0 +1,201 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// later is a message of a person that waits for a time.
+func (w *world) later(p directory.Person, wait time.Duration, to ...string) note.UNID {
+	w.t.Helper()
+	sub := w.from(p.Addresses()[0], to...)
+	who, err := w.people.WhoOf(bg, p.ID)
+	w.ok(err)
+	sub.Submitter, sub.Received = &Submitter{Who: who, Address: p.Addresses()[0]}, &Received{Protocol: "HTTP"}
+	sub.Message, sub.Head = []byte("From: "+p.Addresses()[0]+"\r\nSubject: later\r\n\r\nx\r\n"), nil
+	id, err := w.Defer(bg, sub, w.now().Add(wait))
+	w.ok(err)
+	return id
+}
+
+func (w *world) recall(id note.UNID, want Recalled) {
+	w.t.Helper()
+	if got, err := w.RecallHere(bg, id); err != nil || got != want {
+		w.t.Fatalf("recalled: %d, %v; should be %d", got, err, want)
+	}
+}
+
+// waits wants so many messages in the outboxes that are led here.
+func (w *world) waits(n int) {
+	w.t.Helper()
+	w.ReleaseDue(bg)
+	if got := w.outbox.count(); got != n {
+		w.t.Fatalf("%d messages wait, should be %d", got, n)
+	}
+}
+
+// TestOutbox: a message goes when its time has come, once, and not before; till then it can be taken back. A restart changes
+// nothing of that, and what waited when the server was alone goes too once it is a member of a cluster.
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice, bob := w.person("alice"), w.person("bob")
+	first := w.later(alice, time.Minute, "bob@example.com")
+	back := w.later(alice, time.Minute, "bob@example.com")
+	w.waits(2)
+	w.recall(back, RecalledBack)
+	w.recall(back, RecalledNone)
+	w.ok(w.Join(note.UNID{1}, "one", nowhere))
+	second := w.later(alice, time.Hour, "bob@example.com", "x@elsewhere.example")
+	own := OwnedOutboxID(note.UNID{1})
+	if info, err := w.store.Info(own); err != nil || info.Owner != (note.UNID{1}) || info.Ack != layout.AckCluster || !info.Queue || info.Kind != DeferredKind {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if found, err := w.inOutbox(bg, own, second); err != nil || !found {
+		t.Fatal("it does not wait in the outbox of the member:", err)
+	}
+	w.stop()
+	w.start()
+	w.ok(w.Join(note.UNID{1}, "one", nowhere))
+	w.waits(2)
+	w.has(bob, 0)
+	w.fix.Time.Advance(time.Minute)
+	w.recall(first, RecalledGone)
+	w.waits(1)
+	w.has(bob, 1)
+	w.recall(first, RecalledNone)
+	if !w.Deferred(bg, second) || w.Deferred(bg, first) {
+		t.Error("what waits")
+	}
+	w.fix.Time.Advance(time.Hour)
+	w.waits(0)
+	w.has(bob, 2)
+	w.route()
+	if e := w.queue(1)[0]; e.ID != second {
+		t.Errorf("%+v", e)
+	}
+	w.waits(0)
+	w.has(bob, 2)
+	w.queue(1)
+}
+
+// TestOutboxStandIn: what waits in the outbox of another server is sent here when that has been away for long enough, taken back
+// here at once, and given back only when nothing of it is under way.
+func TestOutboxStandIn(t *testing.T) {
+	t.Parallel()
+	m := &mates{}
+	w := open(t, Options{Mates: m})
+	alice, bob := w.person("alice"), w.person("bob")
+	other := note.UNID{2}
+	theirs := OwnedOutboxID(other)
+	// As it comes from a mate: what the other has taken in is in the replica here.
+	w.ok(w.joinOutbox(other, "two", nowhere))
+	due := w.later(alice, time.Minute, "bob@example.com", "x@elsewhere.example")
+	sent := w.later(alice, time.Minute, "bob@example.com", "y@elsewhere.example")
+	back, late := w.later(alice, time.Hour, "bob@example.com"), w.later(alice, time.Hour, "bob@example.com")
+	w.ok(w.store.Share(bg, theirs, 0))
+	w.ok(w.store.Follow(bg, theirs))
+	w.ok(w.Join(note.UNID{1}, "one", nowhere))
+	w.fix.Time.Advance(2 * time.Minute)
+	w.waits(0)
+	w.has(bob, 0)
+	w.recall(back, RecalledElsewhere)
+	m.recalled = RecalledBack
+	if ok, err := w.Recall(bg, back); !ok || err != nil {
+		t.Error("the home has taken it back:", ok, err)
+	}
+	m.recalled = RecalledGone
+	if ok, err := w.Recall(bg, due); ok || err != nil {
+		t.Error("the home says it is gone:", ok, err)
+	}
+	m.recalled = RecalledElsewhere
+	hurried, cancel := context.WithTimeout(bg, 50*time.Millisecond)
+	defer cancel()
+	if _, err := w.Recall(hurried, back); !errors.Is(err, ErrHomeElsewhere) {
+		t.Error("nobody who decides is reached:", err)
+	}
+	m.recalled = RecalledNone
+	// The other is dead. One it has sent with its last breath: a mate knows its mail.box.
+	w.ok(w.store.Lead(bg, theirs, store.LeadOptions{}))
+	if ok, err := w.Recall(bg, back); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	box := w.from("alice@example.com", "y@elsewhere.example")
+	box.ID = sent
+	w.deposit(box)
+	w.waits(0)
+	w.has(bob, 0)
+	w.fix.Time.Advance(standIn + time.Second)
+	w.waits(1)
+	w.has(bob, 1)
+	w.route()
+	for _, e := range w.queue(2) {
+		if e.ID != due && e.ID != sent {
+			t.Errorf("%+v", e)
+		}
+	}
+	w.waits(1)
+	w.has(bob, 1)
+	// It is given back.
+	b, own := w.outbox.begin(theirs)
+	if b == nil || own {
+		t.Fatal("it is not worked on here, or taken for this server's own")
+	}
+	short, end := context.WithTimeout(bg, 20*time.Millisecond)
+	defer end()
+	if _, err := w.Vacate(short, theirs); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it is given away while something is being sent: %v", err)
+	}
+	w.outbox.end(b)
+	resume, err := w.Vacate(bg, theirs)
+	w.ok(err)
+	w.fix.Time.Advance(2 * time.Hour)
+	w.waits(0) // however late it is
+	w.has(bob, 1)
+	w.ok(w.store.Follow(bg, theirs))
+	resume()
+	w.waits(0)
+	w.has(bob, 1)
+	w.recall(late, RecalledElsewhere)
+	// Sending is its home's alone, also when that has moved in the last moment.
+	if err := w.release(bg, &held{theirs, late}, true); !errors.Is(err, store.ErrNotHome) {
+		t.Error("sent by who is not home:", err)
+	}
+	w.has(bob, 1)
+}
+
+// TestOutboxRefused: what is refused for good when its time has come is returned, and waits no more; taken back while it is being
+// sent, it is not sent.
+func TestOutboxRefused(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice, bob := w.person("alice"), w.person("bob")
+	id := w.later(alice, time.Minute, "bob@example.com")
+	sub, err := w.waiting(bg, &held{OutboxID, id})
+	w.ok(err)
+	sub.takes = &held{OutboxID, id}
+	for i := range sub.Recipients {
+		r := &sub.Recipients[i]
+		*r, err = w.Accept(bg, r.To, r.Params, 100)
+		w.ok(err)
+	}
+	w.recall(id, RecalledBack)
+	if _, err := w.Deposit(bg, sub, nil); !errors.Is(err, errTaken) {
+		t.Error("sent though it was taken back:", err)
+	}
+	w.has(bob, 0)
+
+	w.later(alice, time.Minute, "bob@example.com")
+	w.ok(w.people.RemovePerson(bg, note.System, bob.ID))
+	w.fix.Time.Advance(time.Minute)
+	w.waits(0)
+	w.route()
+	w.has(alice, 1) // the report
+}

@@ -1,0 +1,428 @@
+package mail
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// Messages that wait for the time that their senders gave them are in outboxes. What becomes of such a message, who gets it and
+// what comes of it, is worked out when its time has come: till then it is its sender's to take back.
+//
+// A member of a cluster has an outbox of its own, like its mail.box: with a replica at a mate, which sends what is due when the
+// server is dead. Sending and taking back are updates of the outbox's home, so that they cannot both be done.
+const (
+	// OutboxID is the outbox of a server that is alone, OutboxKind its kind: each server's own.
+	OutboxID   note.DatabaseID = 0x0000000000000B0F
+	OutboxKind                 = "outbox"
+	// DeferredKind is the kind of those that members of clusters have. A program that does not know it keeps replicas and sends
+	// nothing.
+	DeferredKind = "deferred"
+)
+
+// OwnedOutboxID is the outbox of a member of a cluster. It follows from the server's id.
+func OwnedOutboxID(server note.UNID) note.DatabaseID {
+	u := note.DeriveUNID([]byte("outbox"), server[:])
+	return note.DatabaseID(binary.BigEndian.Uint64(u[:8]))
+}
+
+// outbox knows the outboxes of which there are replicas here, and when what is in those that are led here is due.
+type outbox struct {
+	wake chan struct{}
+
+	mu    sync.Mutex
+	boxes []*deferring // by id
+	// own is where new messages go, once the server is a member of a cluster. came are databases that may have come.
+	own  note.DatabaseID
+	self note.UNID
+	came []note.DatabaseID
+	// done wakes who waits until nothing of a box is under way.
+	done *sync.Cond
+}
+
+// deferring is one outbox. Guarded by outbox.mu.
+type deferring struct {
+	id    note.DatabaseID
+	owner note.UNID
+	// leads says that what is in it is sent from here; from is when that begins, after it has fallen to this server.
+	leads bool
+	from  time.Time
+	// seen is up to where its changes are known, due when the messages in it are; again is when one is tried again that could not
+	// be deposited.
+	seen  uint64
+	due   map[note.UNID]int64
+	again map[note.UNID]int64
+	// vacating counts those who are about to move its home, busy says that a message of it is being deposited.
+	vacating int
+	busy     bool
+	stop     func()
+}
+
+// openOutbox makes the outbox of a server that is alone, and finds those that are here.
+func (s *Service) openOutbox() error {
+	o := &s.outbox
+	o.wake = make(chan struct{}, 1)
+	o.done = sync.NewCond(&o.mu)
+	if _, err := s.store.Info(OutboxID); errors.Is(err, store.ErrNotFound) {
+		_, err := s.store.CreateDatabase(note.System, store.Create{ID: OutboxID, Title: "outbox", Kind: OutboxKind, Queue: true})
+		if err != nil && !errors.Is(err, store.ErrExists) {
+			return fmt.Errorf("mail: create outbox: %w", err)
+		}
+	}
+	s.opt.Stats.GaugeFunc("Mail.Deferred", "messages that wait here for the time that their senders gave them", func() float64 { return float64(o.count()) })
+	o.came = []note.DatabaseID{OutboxID}
+	err := s.store.Infos(func(i *layout.Info) {
+		if i.Kind == DeferredKind {
+			o.came = append(o.came, i.ID)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("mail: %w", err)
+	}
+	s.store.WatchInfos(func(id note.DatabaseID) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if !o.self.IsZero() {
+			o.came = append(o.came, id)
+			nudge(o.wake)
+		}
+	})
+	return s.lookAtOutboxes(context.Background())
+}
+
+// joinOutbox gives the server, as a member of a cluster, the outbox that is its own there. Where the cluster has it, it comes
+// from a mate.
+func (s *Service) joinOutbox(server note.UNID, name string, known func(note.DatabaseID) bool) error {
+	id := OwnedOutboxID(server)
+	_, err := s.store.Info(id)
+	if errors.Is(err, store.ErrNotFound) && !known(id) {
+		_, err = s.store.CreateDatabase(note.System, store.Create{ID: id, Title: "outbox of " + name, Kind: DeferredKind, Queue: true, Owner: server, Ack: layout.AckCluster})
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("mail: outbox: %w", err)
+	}
+	o := &s.outbox
+	o.mu.Lock()
+	o.own, o.self = id, server
+	if b := o.box(id); b != nil {
+		b.from = time.Time{} // it was not known whose it is
+	}
+	o.came = append(o.came, id)
+	o.mu.Unlock()
+	nudge(o.wake)
+	return s.lookAtOutboxes(context.Background())
+}
+
+// outboxFor is the outbox that a new message waits in: the server's own in its cluster, unless that is missing.
+func (s *Service) outboxFor() note.DatabaseID {
+	s.outbox.mu.Lock()
+	own := s.outbox.own
+	s.outbox.mu.Unlock()
+	if own != 0 && s.inService(own) {
+		return own
+	}
+	return OutboxID
+}
+
+// ids lists the outboxes here.
+func (o *outbox) ids() []note.DatabaseID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make([]note.DatabaseID, len(o.boxes))
+	for i, b := range o.boxes {
+		out[i] = b.id
+	}
+	return out
+}
+
+// count is how many messages wait in the outboxes that are led here.
+func (o *outbox) count() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, b := range o.boxes {
+		n += len(b.due)
+	}
+	return n
+}
+
+// box finds an outbox. Under mu.
+func (o *outbox) box(id note.DatabaseID) *deferring {
+	for _, b := range o.boxes {
+		if b.id == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// add notes a message that has come in.
+func (o *outbox) add(box note.DatabaseID, id note.UNID, until int64) {
+	o.mu.Lock()
+	if b := o.box(box); b != nil && b.leads {
+		b.due[id] = until
+	}
+	o.mu.Unlock()
+	nudge(o.wake)
+}
+
+func (o *outbox) forget(h *held) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.box(h.box); b != nil {
+		delete(b.due, h.id)
+		delete(b.again, h.id)
+	}
+}
+
+// lookAtOutboxes takes up which outboxes are here, which of them are led here, and what has come into those.
+func (s *Service) lookAtOutboxes(ctx context.Context) error {
+	o := &s.outbox
+	o.mu.Lock()
+	came := o.came
+	o.came = nil
+	o.mu.Unlock()
+	var errs []error
+	for _, id := range came {
+		errs = append(errs, s.noticeOutbox(id))
+	}
+	now := s.now()
+	for _, id := range o.ids() {
+		leads := s.store.Leads(id)
+		o.mu.Lock()
+		b := o.box(id)
+		switch {
+		case !leads:
+			b.leads, b.from, b.seen = false, time.Time{}, 0
+			clear(b.due)
+			clear(b.again)
+		case b.from.IsZero():
+			if b.from = now; !b.owner.IsZero() && b.owner != o.self {
+				b.from = now.Add(standIn)
+			}
+		}
+		leads = leads && b.vacating == 0 && !now.Before(b.from)
+		if leads && !b.leads {
+			b.leads, b.seen = true, 0
+		}
+		since := b.seen
+		o.mu.Unlock()
+		if leads {
+			errs = append(errs, s.readOutbox(ctx, id, since))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// noticeOutbox takes up an outbox that has come, or has gone.
+func (s *Service) noticeOutbox(id note.DatabaseID) error {
+	info, err := s.store.Info(id)
+	o := &s.outbox
+	if errors.Is(err, store.ErrNotFound) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.boxes = slices.DeleteFunc(o.boxes, func(b *deferring) bool { return b.id == id })
+		return nil
+	}
+	if err != nil || info.Kind != DeferredKind && id != OutboxID {
+		return err
+	}
+	stop, err := s.store.Watch(id, func() { nudge(o.wake) })
+	if err != nil {
+		return fmt.Errorf("mail: outbox: %w", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.box(id); b != nil {
+		b.stop()
+		b.stop, b.seen = stop, 0
+		return nil
+	}
+	o.boxes = append(o.boxes, &deferring{id: id, owner: info.Owner, due: map[note.UNID]int64{}, again: map[note.UNID]int64{}, stop: stop})
+	slices.SortFunc(o.boxes, func(a, b *deferring) int {
+		if a.id < b.id {
+			return -1
+		}
+		return 1
+	})
+	return nil
+}
+
+// readOutbox reads when what has come into an outbox is due.
+func (s *Service) readOutbox(ctx context.Context, id note.DatabaseID, since uint64) error {
+	due := map[note.UNID]int64{}
+	err := s.store.Read(ctx, note.System, id, func(r *store.Reader) error {
+		clear(due)
+		var ids []note.ID
+		if err := r.Since(since, func(seq uint64, id note.ID) bool {
+			since = seq
+			ids = append(ids, id)
+			return true
+		}); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			c, err := r.Content(id)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			row, err := r.Note(id)
+			if err != nil {
+				return err
+			}
+			if c.Content.Items.Get(itemForm).AsText() == formDeferred {
+				due[row.UNID] = c.Content.Items.Get(itemUntil).AsInt()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("mail: outbox: %w", err)
+	}
+	o := &s.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b := o.box(id); b != nil && b.leads && b.seen <= since {
+		b.seen = since
+		for u, at := range due {
+			b.due[u] = at
+		}
+	}
+	return nil
+}
+
+// RunOutbox deposits what has become due until ctx ends. There is one for each server.
+func (s *Service) RunOutbox(ctx context.Context) error {
+	o := &s.outbox
+	for ctx.Err() == nil {
+		next := s.ReleaseDue(ctx)
+		o.mu.Lock()
+		member := !o.self.IsZero()
+		o.mu.Unlock()
+		if look := s.now().Add(homePoll); member && (next.IsZero() || look.Before(next)) {
+			next = look // a mate's may have fallen to this server
+		}
+		var timer <-chan time.Time
+		if !next.IsZero() {
+			timer = s.env.Clock.After(max(next.Sub(s.now()), 0))
+		}
+		select {
+		case <-ctx.Done():
+		case <-o.wake:
+		case <-timer:
+		}
+	}
+	return nil
+}
+
+// ReleaseDue deposits what is due now, and says when there is something again; zero for never.
+func (s *Service) ReleaseDue(ctx context.Context) (next time.Time) {
+	if err := s.lookAtOutboxes(ctx); err != nil && ctx.Err() == nil {
+		s.env.Log.Error("mail: outbox", "err", err)
+	}
+	o := &s.outbox
+	now := s.now().Unix()
+	sooner := func(at int64) {
+		if next.IsZero() || at < next.Unix() {
+			next = time.Unix(at, 0)
+		}
+	}
+	var ready []*held
+	o.mu.Lock()
+	for _, b := range o.boxes {
+		for id, at := range b.due {
+			if at = max(at, b.again[id]); at <= now {
+				ready = append(ready, &held{b.id, id})
+			} else {
+				sooner(at)
+			}
+		}
+	}
+	o.mu.Unlock()
+	for _, h := range ready {
+		if ctx.Err() != nil {
+			return next
+		}
+		b, own := o.begin(h.box)
+		if b == nil {
+			continue // about to move
+		}
+		err := s.release(ctx, h, own)
+		o.end(b)
+		switch {
+		case err == nil, errors.Is(err, store.ErrNotHome):
+			o.forget(h)
+			continue
+		}
+		s.env.Log.Error("mail: a message whose time has come waits on", "id", h.id.String(), "err", err)
+		later := now + int64(troublePause/time.Second)
+		o.mu.Lock()
+		b.again[h.id] = later
+		o.mu.Unlock()
+		sooner(later)
+	}
+	return next
+}
+
+// begin says that a message of an outbox is being deposited, until end; nil: its home is about to move. own says that the outbox
+// is the server's own.
+func (o *outbox) begin(id note.DatabaseID) (b *deferring, own bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b = o.box(id)
+	if b == nil || !b.leads || b.vacating > 0 {
+		return nil, false
+	}
+	b.busy = true
+	return b, b.owner.IsZero() || b.owner == o.self
+}
+
+func (o *outbox) end(b *deferring) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b.busy = false
+	o.done.Broadcast()
+}
+
+// vacate is Vacate for an outbox; mine is false for other databases.
+func (o *outbox) vacate(ctx context.Context, id note.DatabaseID) (resume func(), mine bool, err error) {
+	stop := context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.done.Broadcast()
+	})
+	defer stop()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := o.box(id)
+	if b == nil {
+		return nil, false, nil
+	}
+	b.vacating++
+	for b.busy && ctx.Err() == nil {
+		o.done.Wait()
+	}
+	if b.busy {
+		b.vacating--
+		return nil, true, fmt.Errorf("mail: a message of outbox %s is still being sent: %w", id, ctx.Err())
+	}
+	b.leads = false
+	clear(b.due)
+	clear(b.again)
+	return func() {
+		o.mu.Lock()
+		b.vacating--
+		o.mu.Unlock()
+		nudge(o.wake)
+	}, true, nil
+}

@@ -1,0 +1,103 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"doublet/directory"
+	"doublet/mail/outbound/sink"
+	"doublet/note"
+)
+
+// signer signs for far.example, and counts.
+type signer struct{ made atomic.Int32 }
+
+func (g *signer) Header(_ context.Context, domain string, message []byte) ([]byte, error) {
+	if domain != "far.example" || !strings.HasSuffix(string(message), "world.\r\n") {
+		return nil, errors.New("not ours")
+	}
+	return fmt.Appendf(nil, "DKIM-Signature: n%d\r\n", g.made.Add(1)), nil
+}
+
+func TestSignedAndRound(t *testing.T) {
+	t.Parallel()
+	f := openFar(t, Options{Signer: &signer{}}, sink.Options{})
+	sender := f.person("sender")
+	sub := f.from("sender@example.com", "u@far.example")
+	sub.Proven = true
+	f.deposit(sub)
+	sub = f.from("sender@example.com", "round@far.example")
+	sub.Message = []byte(strings.Repeat("Received: from x by mx.example.com; Mon, 5 Jan 2026 08:00:00 +0000\r\n", 11) + plain)
+	f.deposit(sub)
+	f.flush()
+	if got := f.sink.Messages(); len(got) != 1 || !strings.HasPrefix(got[0].Data, "DKIM-Signature: n1\r\nReceived:") {
+		t.Errorf("%+v", got)
+	}
+	parseReport(t, f.has(sender, 1)[0]).field(t, 1, "Status", "5.4.6")
+}
+
+// TestSignsOnce: a signature costs more than the rest of a message's way, so it is made once, however
+// many destinations there are and however often they put it off, and not for a server that is not
+// there.
+func TestSignsOnce(t *testing.T) {
+	t.Parallel()
+	g := &signer{}
+	f := openFar(t, Options{Signer: g}, sink.Options{Reply: once("DATA", "451 4.3.0 later")})
+	f.zone.Set(farZone + "second.example. IN A 127.0.0.1\nthird.example. IN A 127.0.0.1\ndown.example. IN A 127.0.0.9\n")
+	sub := f.from("eve@far.example", "u@far.example", "v@second.example", "w@third.example", "x@down.example")
+	sub.Proven = true
+	f.deposit(sub)
+	f.flush()
+	f.after(6 * time.Minute)
+	if got := f.sink.Messages(); len(got) != 3 || g.made.Load() != 1 {
+		t.Errorf("%d sent, %d signatures", len(got), g.made.Load())
+	}
+	for _, m := range f.sink.Messages() {
+		if !strings.HasPrefix(m.Data, "DKIM-Signature: n1\r\n") {
+			t.Errorf("%.60s", m.Data)
+		}
+	}
+}
+
+// TestNotSignedForStrangers: a stranger's message in the name of somebody here goes on to the address
+// elsewhere that a person or a list names, and must not get the signature that would prove it.
+func TestNotSignedForStrangers(t *testing.T) {
+	t.Parallel()
+	g := &signer{}
+	f := openFar(t, Options{Signer: g}, sink.Options{})
+	alice := f.person("alice")
+	f.set(alice, func(p *directory.PersonFields) { p.Forward = []string{"a@far.example"} })
+	_, err := f.people.AddGroup(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	f.ok(err)
+	f.mailingList(func(l *directory.GroupFields) { l.List.Post, l.List.Rewrite = directory.PostAnyone, "never" }, "c@far.example")
+	to := []string{"alice@example.com", "team@example.com", "chess@example.com"}
+	f.deposit(f.from("eve@far.example", to...))
+	f.flush()
+	if got := f.sink.Messages(); len(got) != 3 || g.made.Load() != 0 {
+		t.Errorf("%d sent, %d signatures", len(got), g.made.Load())
+	}
+	sub := f.from("eve@far.example", to...)
+	sub.Proven = true
+	f.deposit(sub)
+	f.flush()
+	if got := f.sink.Messages(); len(got) != 6 || g.made.Load() == 0 {
+		t.Errorf("%d sent, %d signatures", len(got), g.made.Load())
+	}
+	// Who sends a colleague's message again does not prove that it is the colleague's.
+	before := g.made.Load()
+	sub = f.from("alice@example.com", "d@far.example")
+	sub.Message = []byte("Resent-From: alice@example.com\r\n" + plain)
+	who, err := f.people.WhoOf(bg, alice.ID)
+	f.ok(err)
+	sub.Submitter = &Submitter{Who: who, Address: "alice@example.com"}
+	f.deposit(sub)
+	f.flush()
+	if got := f.sink.Messages(); len(got) != 7 || g.made.Load() != before {
+		t.Errorf("%d sent, %d signatures more", len(got), g.made.Load()-before)
+	}
+}

@@ -1,0 +1,146 @@
+package forward
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"doublet/bus"
+	"doublet/directory/session"
+	"doublet/note"
+)
+
+// The verbs of what members ask each other about browsers: for a session, by its id, and to use a code of a second factor.
+const (
+	verbFind = "session.find"
+	verbCode = "session.code"
+)
+
+// askWithin is how long mates may take: whoever waits is a person at a browser.
+const askWithin = 2 * time.Second
+
+// Sessions asks mates about sessions of browsers, and answers them. It implements session.Mates. Before Join nobody is asked.
+type Sessions struct {
+	s *Service
+}
+
+// Sessions is that of the service's server.
+func (s *Service) Sessions() *Sessions { return &Sessions{s} }
+
+// Answer has mates answered from sessions, and sessions ask mates.
+func (x *Sessions) Answer(from *session.Service) {
+	x.s.mu.Lock()
+	x.s.sessions = from
+	x.s.mu.Unlock()
+	from.UseMates(x)
+}
+
+// Ask implements session.Mates.
+func (x *Sessions) Ask(ctx context.Context, id note.UNID) session.Told {
+	x.s.mu.Lock()
+	node, mates := x.s.node, x.s.bus
+	x.s.mu.Unlock()
+	if node == nil {
+		return session.Told{}
+	}
+	list := node.Holders(session.SharedID)
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answers := make(chan session.Told, len(list))
+	for _, mate := range list {
+		x.s.env.Go("session of a mate", func() {
+			var t session.Told
+			answer, err := mates.Request(ctx, mate, verbFind, id[:])
+			if err == nil {
+				err = json.Unmarshal(answer, &t)
+			}
+			if err != nil {
+				t = session.Told{} // it knows nothing that can be used
+			}
+			answers <- t
+		})
+	}
+	for range list {
+		select {
+		case t := <-answers:
+			if t.Ended || t.Session.ID == id {
+				return t
+			}
+		case <-ctx.Done():
+			return session.Told{}
+		}
+	}
+	return session.Told{}
+}
+
+// UseCode implements session.Mates.
+func (x *Sessions) UseCode(ctx context.Context, person note.UNID, step int64) (fresh, asked bool) {
+	x.s.mu.Lock()
+	node, mates := x.s.node, x.s.bus
+	x.s.mu.Unlock()
+	if node == nil {
+		return false, false
+	}
+	p, err := node.Where(ctx, session.SharedID)
+	if err != nil || p.Self {
+		return false, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answer, err := mates.Request(ctx, p.Server, verbCode, binary.BigEndian.AppendUint64(person[:len(person):len(person)], uint64(step)))
+	if err != nil || len(answer) != 1 {
+		return false, false
+	}
+	return answer[0] == 1, true
+}
+
+// answerFind tells a mate of a session.
+func (s *Service) answerFind(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+	var id note.UNID
+	if len(body) != len(id) {
+		return nil, bus.Refuse(codeMalformed, "this is no id of a session")
+	}
+	from, err := s.sessionsHere()
+	if err != nil {
+		return nil, err
+	}
+	t, err := from.Tell(ctx, note.UNID(body))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(t)
+}
+
+// answerCode uses a code, where this server decides.
+func (s *Service) answerCode(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+	var person note.UNID
+	if len(body) != len(person)+8 {
+		return nil, bus.Refuse(codeMalformed, "this is no use of a code")
+	}
+	from, err := s.sessionsHere()
+	if err != nil {
+		return nil, err
+	}
+	copy(person[:], body)
+	fresh, err := from.UseCodeAtHome(ctx, person, int64(binary.BigEndian.Uint64(body[len(person):])))
+	switch {
+	case errors.Is(err, session.ErrNotHome):
+		return nil, bus.Refuse(codeNotHome, err.Error())
+	case err != nil:
+		return nil, err
+	case fresh:
+		return []byte{1}, nil
+	}
+	return []byte{0}, nil
+}
+
+func (s *Service) sessionsHere() (*session.Service, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions == nil {
+		return nil, bus.Refuse(codeNotHome, "the server is starting")
+	}
+	return s.sessions, nil
+}

@@ -1,0 +1,196 @@
+package jmapd
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/jmap"
+)
+
+// letterPrincipal begins the ids of Principals.
+const letterPrincipal = 'p'
+
+var principalProperties = []string{"id", "type", "name", "description", "email", "timeZone", "capabilities", "accounts"}
+
+// principalGet answers Principal/get: people and groups of the directory that have an address, and of them the name and that
+// address. All of them at once are not to be had.
+//
+// Implements: RFC 9670 §2.1 Principal/get
+func principalGet(c *call) error {
+	g, err := c.getArguments(own)
+	if err != nil {
+		return err
+	}
+	if err := g.only(principalProperties...); err != nil {
+		return err
+	}
+	if g.all {
+		return &jmap.Error{Type: "requestTooLarge", Description: "Principals are got by their ids."}
+	}
+	ids := make([]note.UNID, 0, len(g.ids))
+	for _, id := range g.ids {
+		if u, ok := parseID(letterPrincipal, id); ok {
+			ids = append(ids, u)
+		}
+	}
+	list, version, err := c.s.backend.Directory().Entries(c.ctx, ids)
+	if err != nil {
+		return err
+	}
+	c.beginGet(strconv.FormatUint(version, 16))
+	found := make(map[string]bool, len(list))
+	for i := range list {
+		if i > 0 {
+			c.out = append(c.out, ',')
+		}
+		c.out = appendPrincipal(c.out, &list[i], &g)
+		found[principalID(list[i].ID)] = true
+	}
+	var notFound []string
+	for _, id := range g.ids {
+		if !found[id] {
+			notFound = append(notFound, id)
+		}
+	}
+	c.endGet(notFound)
+	return nil
+}
+
+func principalID(u note.UNID) string { return string(letterPrincipal) + u.String() }
+
+func principalType(k directory.TargetKind) string {
+	if k == directory.TargetGroup {
+		return "group"
+	}
+	return "individual"
+}
+
+// appendPrincipal prints a Principal. What accounts it has is nobody else's to know.
+//
+// Implements: RFC 9670 §2 Principals
+func appendPrincipal(dst []byte, e *directory.Entry, g *get) []byte {
+	o := jmap.NewWriter(dst)
+	o.Text("id", principalID(e.ID))
+	for _, p := range [...]struct{ name, text string }{{"type", principalType(e.Kind)}, {"name", e.Name}, {"email", e.Address}} {
+		if g.wants(p.name) {
+			o.Text(p.name, p.text)
+		}
+	}
+	for _, p := range [...]struct{ name, json string }{{"description", "null"}, {"timeZone", "null"}, {"capabilities", "{}"}, {"accounts", "null"}} {
+		if g.wants(p.name) {
+			o.Raw(p.name, p.json)
+		}
+	}
+	return o.End()
+}
+
+// principalQuery answers Principal/query, by the conditions text, name, email and type; one of the first three is needed. There
+// are 20 results at most, those that fit best first.
+//
+// Implements: RFC 9670 §2.4 Principal/query
+func principalQuery(c *call) error {
+	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal"); err != nil {
+		return err
+	}
+	if err := c.needAccount(own); err != nil {
+		return err
+	}
+	w, err := c.windowArguments()
+	if err != nil {
+		return err
+	}
+	if s := c.args.Get("sort"); !s.IsNull() && s.Len() > 0 {
+		return &jmap.Error{Type: "unsupportedSort", Description: "Principals come in the order in which they fit."}
+	}
+	search, some, err := principalFilter(c.args.Get("filter"))
+	if err != nil {
+		return err
+	}
+	var list []directory.Entry
+	if some {
+		if list, err = c.s.backend.Directory().Find(c.ctx, search); err != nil {
+			return err
+		}
+	}
+	state := fnv.New64a()
+	ids := make([]string, 0, len(list))
+	for i := range list {
+		ids = append(ids, principalID(list[i].ID))
+		_, _ = state.Write(list[i].ID[:])
+	}
+	total := len(ids)
+	ids, position, err := cut(&w, ids, func(anchor string) int { return slices.Index(ids, anchor) })
+	if err != nil {
+		return err
+	}
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
+	o.Text("queryState", strconv.FormatUint(state.Sum64(), 16))
+	o.Bool("canCalculateChanges", false)
+	o.Uint("position", uint64(position))
+	o.Strings("ids", ids...)
+	if w.total {
+		o.Uint("total", uint64(total))
+	}
+	if n, given := c.args.Get("limit").Int(); !given || n > directory.MaxFound {
+		o.Uint("limit", directory.MaxFound)
+	}
+	c.out = o.End()
+	return nil
+}
+
+// principalFilter reads a FilterCondition; some is false where it fits nobody, whatever the directory has.
+func principalFilter(v *jmap.Value) (s directory.Search, some bool, err error) {
+	if v.IsNull() {
+		return s, false, unsupportedFilter("Principals are found by text, name or email; all of them are not to be had.")
+	}
+	if v.Kind() != jmap.Object {
+		return s, false, invalid("a filter is an object")
+	}
+	some = true
+	for i := range v.Len() {
+		text, ok := v.At(i).Text()
+		switch name := v.Name(i); name {
+		case "text":
+			s.Text = text
+		case "name":
+			s.Name = text
+		case "email":
+			s.Email = text
+		case "type":
+			switch text {
+			case "individual":
+				s.Kind = directory.TargetPerson
+			case "group":
+				s.Kind = directory.TargetGroup
+			default:
+				some = false
+			}
+		default:
+			return s, false, unsupportedFilter(fmt.Sprintf("Principals are found by text, name, email and type, together; %.100q is none of them.", name))
+		}
+		if !ok {
+			return s, false, invalid("%.100q of the filter is no string", v.Name(i))
+		}
+	}
+	if s.Text == "" && s.Name == "" && s.Email == "" {
+		return s, false, unsupportedFilter("Principals are found by text, name or email; all of them are not to be had.")
+	}
+	return s, some, nil
+}
+
+// principalChanges answers Principal/changes and Principal/queryChanges: the directory keeps no list of what changed.
+//
+// Implements: RFC 9670 §2.2 Principal/changes
+// Implements: RFC 9670 §2.5 Principal/queryChanges
+func principalChanges(c *call) error {
+	if err := c.needAccount(own); err != nil {
+		return err
+	}
+	return mailbox.ErrForgotten
+}

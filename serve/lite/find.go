@@ -1,0 +1,79 @@
+package lite
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/wire/mime"
+)
+
+// find looks for people and groups of the directory, and for people among whom the person has to do with.
+func (v *visit) find(words string) ([]person, error) {
+	if words == "" {
+		return nil, nil
+	}
+	var out []person
+	seen := map[string]bool{}
+	add := func(name, address string) {
+		if key := strings.ToLower(address); address != "" && !seen[key] && len(out) < 20 {
+			seen[key] = true
+			a := mime.Address{Name: name}
+			a.Mailbox, a.Host, _ = strings.Cut(address, "@")
+			out = append(out, person{clip(name, 80), formatAddress(&a), ""})
+		}
+	}
+	list, err := v.s.dir.Find(v.ctx, directory.Search{Text: words})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		add(list[i].Name, list[i].Address)
+	}
+	return out, v.recent(words, add)
+}
+
+// recent gives those who wrote, or were written to, lately, and whose name or address has the words.
+func (v *visit) recent(words string, add func(name, address string)) error {
+	own, err := v.own()
+	if err != nil {
+		return err
+	}
+	test := func(t mailbox.Test) mailbox.Filter {
+		return mailbox.Filter{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: t, Text: words}}
+	}
+	found, err := own.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterOr, Of: []mailbox.Filter{test(mailbox.TestFrom), test(mailbox.TestTo)}}, Limit: 30})
+	if err != nil {
+		return err
+	}
+	fold := strings.ToLower(words)
+	return own.Read(v.ctx, func(d *mailbox.Reading) error {
+		for _, h := range found.Hits {
+			m, err := d.Email(h.ID)
+			if errors.Is(err, mailbox.ErrNoMessage) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			e, err := envelopeOf(m)
+			if err != nil {
+				return err
+			}
+			for _, a := range slices.Concat(e.From, e.To) {
+				email := a.Mailbox + "@" + a.Host
+				if !a.Group && a.Host != "" && strings.Contains(strings.ToLower(mailName(&a)+" "+email), fold) {
+					add(mailName(&a), email)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// withAddress puts an address that was found behind those of a field.
+func withAddress(field, address string) string {
+	return strings.TrimLeft(strings.TrimRight(field, ", ")+", "+clip(address, 700), ", ")
+}

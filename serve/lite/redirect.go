@@ -1,0 +1,253 @@
+package lite
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"doublet/mail"
+	"doublet/mail/compose"
+	"doublet/mail/identity"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/mime"
+	"doublet/wire/smtp"
+)
+
+// redirectPage asks to whom a message is to go on as it is.
+type redirectPage struct {
+	*frame
+	ID, Subject, Back string
+	// Once is of no other form: the same form sent again sends nothing again.
+	Once       string
+	Identities []identity.Identity
+	Identity   string
+	To, Find   string
+	Found      []person
+	Looked     bool
+}
+
+// redirect shows the form.
+func (v *visit) redirect() error {
+	p, _, _, err := v.redirectPage()
+	if err == nil {
+		v.s.show(v.w, http.StatusOK, "redirect.html", p)
+	}
+	return err
+}
+
+// redirectPage is the form as the request has it, with the message that it is about.
+func (v *visit) redirectPage() (*redirectPage, *identity.List, *letter, error) {
+	l, err := v.named(false)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	x, err := v.identities()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	fr, _, err := v.framed("redirect", note.UNID{})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	p := &redirectPage{frame: fr, ID: l.id.String(), Back: v.at(pathRead, "m", l.id.String()), Identities: x.All, To: v.form.line("to"), Find: v.form.line("find")}
+	if p.Subject = fit(subjectOf(l.env), 120, 160); p.Subject == "" {
+		p.Subject = v.T("noSubject")
+	}
+	once, err := unid(v.form.Get("once"))
+	if err != nil {
+		v.s.env.Fill(once[:])
+	}
+	p.Once = once.String()
+	if len(x.All) > 0 {
+		p.Identity = x.All[0].ID
+	}
+	if x.Find(v.form.Get("identity")) != nil {
+		p.Identity = v.form.Get("identity")
+	}
+	return p, x, l, nil
+}
+
+// redirectAgain is the address of a form that was sent without a session, to be filled in again.
+func redirectAgain(f *form) string {
+	q := url.Values{}
+	for _, name := range []string{"b", "m", "to", "identity", "once"} {
+		if s := f.Get(name); s != "" {
+			q.Set(name, s)
+		}
+	}
+	return pathRedirect + "?" + q.Encode()
+}
+
+// redirected does what the form asks for.
+func (v *visit) redirected() error {
+	p, x, l, err := v.redirectPage()
+	if err != nil {
+		return err
+	}
+	do := v.form.Get("do")
+	if add, ok := strings.CutPrefix(do, "add:"); ok {
+		p.To, p.Find = withAddress(p.To, add), ""
+		v.s.show(v.w, http.StatusOK, "redirect.html", p)
+		return nil
+	}
+	switch do {
+	case "find":
+		if p.Found, err = v.find(p.Find); err != nil {
+			return err
+		}
+		p.Looked = true
+		v.s.show(v.w, http.StatusOK, "redirect.html", p)
+		return nil
+	case "send":
+		refused, why, err := v.sendOn(p, x, l)
+		if err != nil {
+			return v.notSentOn(p, err)
+		}
+		if len(refused) > 0 {
+			p.say("notTaken", true, clip(strings.Join(refused, ", "), 500), clip(why.Error(), 300))
+			v.s.show(v.w, http.StatusOK, "plain.html", p)
+			return nil
+		}
+		return v.leave(pathRead, "m", p.ID, "said", "messageSent")
+	}
+	return errForm
+}
+
+// notSentOn shows the form again, with why.
+func (v *visit) notSentOn(p *redirectPage, err error) error {
+	var told *problem
+	var reply *smtp.Reply
+	status, key := refusal(err)
+	switch {
+	case errors.As(err, &told):
+		status = http.StatusUnprocessableEntity
+		p.say(told.key, true, told.values...)
+	case errors.As(err, &reply):
+		status = http.StatusUnprocessableEntity
+		p.say("refusedByServer", true, clip(reply.Error(), 300))
+	default:
+		if status == http.StatusServiceUnavailable {
+			v.s.env.Log.Error("lite: a message could not be redirected", "person", v.id.Name, "error", err)
+		}
+		p.say(key, true, size(float64(v.s.files.MessageSize())))
+	}
+	v.s.show(v.w, status, "redirect.html", p)
+	return nil
+}
+
+// sendOn sends a message on as it is, byte for byte, behind the fields that say who did, and keeps a copy in Sent. refused are
+// those recipients who were not taken, where others were.
+func (v *visit) sendOn(p *redirectPage, x *identity.List, l *letter) (refused []string, why, err error) {
+	own, err := v.own()
+	if err != nil {
+		return nil, nil, err
+	}
+	as := x.Find(p.Identity)
+	if as == nil {
+		return nil, nil, &problem{"notAllowed", nil}
+	}
+	from, ok := compose.Address(as.Name, as.Email)
+	sub := mail.Submission{Received: &mail.Received{Protocol: "HTTP"}, Submitter: &mail.Submitter{Who: v.id.Who, Address: v.id.Address}}
+	if sub.From, err = smtp.ParsePath(as.Email); err != nil || !ok {
+		return nil, nil, &problem{"badAddress", []any{as.Email}}
+	}
+	words, err := addressWords(p.To, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	if words == nil {
+		return nil, nil, &problem{"noRecipients", nil}
+	}
+	id := "<" + p.Once + "@" + as.Email[strings.LastIndexByte(as.Email, '@')+1:] + ">"
+	if was, err := v.wasSentOn(own, id); was || err != nil {
+		return nil, nil, err
+	}
+	fields := compose.Resent(from, words, v.s.env.Clock.Now(), id)
+	to, err := v.resentTo(fields, &sub)
+	if err != nil {
+		return nil, nil, err
+	}
+	if int64(len(fields))+l.body.Size() > int64(v.s.files.MessageSize()) {
+		return nil, nil, mailbox.ErrTooBig
+	}
+	if !v.form.room(l.body.Size()) {
+		return nil, nil, errBusy
+	}
+	raw, err := l.body.AppendRange(fields, 0, l.body.Size())
+	if err != nil {
+		return nil, nil, err
+	}
+	draft, err := v.store(own, raw, "Drafts", []string{mailbox.Draft}, note.UNID{})
+	if err != nil {
+		return nil, nil, err
+	}
+	sub.Params.Size, sub.Message = -1, raw
+	_, err = v.s.mail.Send(v.ctx, &sub, to, time.Time{})
+	if refused, why, err = refusals(to, err); err != nil {
+		return nil, nil, errors.Join(err, v.dropDraft(v.ctx, own, draft))
+	}
+	v.form.Set("re", reference{v.box.ID, l.id, ""}.String())
+	v.form.Set("kind", "forward")
+	if err := v.file(own, draft); err != nil {
+		v.s.env.Log.Error("lite: a message that was redirected could not be filed", "person", v.id.Name, "error", err)
+	}
+	return refused, why, nil
+}
+
+// resentTo is who Resent-To names.
+func (v *visit) resentTo(fields []byte, sub *mail.Submission) (to []mail.Addressee, err error) {
+	value, _ := mime.Get(fields, "Resent-To")
+	seen := map[string]bool{}
+	for _, a := range mime.ParseAddressList([]byte(value)) {
+		email := a.Mailbox + "@" + a.Host
+		path, err := smtp.ParsePath(email)
+		if err != nil {
+			return nil, &problem{"badAddress", []any{clip(email, 100)}}
+		}
+		if key := strings.ToLower(email); !seen[key] {
+			seen[key] = true
+			to = append(to, mail.Addressee{To: path})
+			sub.Params.UTF8 = sub.Params.UTF8 || !compose.ASCII(email)
+		}
+	}
+	if len(to) > v.s.opt.Recipients {
+		return nil, &problem{"refusedByServer", []any{itoa(v.s.opt.Recipients)}}
+	}
+	return to, nil
+}
+
+// wasSentOn says whether Sent has a resending already: the answer to a form that was sent may have been lost.
+func (v *visit) wasSentOn(own *box, id string) (bool, error) {
+	folders, err := own.Folders(v.ctx)
+	for i := range folders {
+		if err != nil || folders[i].SpecialUse != "Sent" {
+			continue
+		}
+		found, err := own.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{
+			{Kind: mailbox.FilterIn, Folders: []note.UNID{folders[i].UNID}},
+			{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: mailbox.TestHeader, Name: "Resent-Message-ID", Text: id}},
+		}}, Limit: 1})
+		return err == nil && len(found.Hits) > 0, err
+	}
+	return false, err
+}
+
+// sentOnBy is who redirected a message, the last first.
+func (v *visit) sentOnBy(l *letter) (out [][]person, err error) {
+	head, err := l.head()
+	if err != nil || !bytes.Contains(bytes.ToLower(head), []byte("resent-from")) {
+		return nil, err
+	}
+	for f := range mime.Fields(head) {
+		if f.Is("Resent-From") && len(out) < maxPeople {
+			if list, _ := v.people(mime.ParseAddressList(f.Value)); len(list) > 0 {
+				out = append(out, list)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,246 @@
+package smtpd
+
+import (
+	"context"
+	"crypto/tls"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/bus/pki"
+	client "doublet/client/smtp"
+	"doublet/directory"
+	"doublet/mail"
+	"doublet/note"
+	"doublet/serve/listen"
+	"doublet/store/layout"
+	"doublet/test/door"
+	"doublet/wire/smtp"
+)
+
+// domain is a server with another one in its domain, and somebody who has a key and is in none.
+type domain struct {
+	*server
+	here, there, other *pki.Own
+}
+
+func openDomain(t *testing.T) *domain {
+	t.Helper()
+	d := &domain{server: serve(t)}
+	for dir, own := range map[string]**pki.Own{"here": &d.here, "there": &d.there, "other": &d.other} {
+		var err error
+		*own, err = pki.MakeOwn(d.env, dir, pki.Options{})
+		d.ok(err)
+	}
+	bg := context.Background()
+	for name, own := range map[string]*pki.Own{"one.example": d.here, "two.example": d.there} {
+		_, err := d.people.EnterServer(bg, note.System, own.ID, directory.ServerFields{Name: name, Key: own.Key})
+		d.ok(err)
+	}
+	d.people.UseServer(d.here.ID)
+	d.ok(d.people.FoundDomain(bg, note.System, d.here.ID))
+	b := NewBackend(d.signIn(), d.people, d.mail, d.env)
+	cfg := pki.Server(&tls.Config{Certificates: []tls.Certificate{door.Certificate()}}, func() *pki.Own { return d.here })
+	for _, k := range []Kind{SMTP, Submission, LMTP} {
+		srv := New(d.env, Config{Kind: k, Hostname: "one.example", Mate: func(ctx context.Context, s *tls.ConnectionState) (string, error) {
+			key, ok := pki.PeerKey(s)
+			if !ok {
+				return "", nil
+			}
+			x, known, err := d.people.ServerByKey(ctx, key)
+			if !known {
+				return "", err
+			}
+			return x.Name, err
+		}}, b, nil)
+		l, err := d.front.Open(listen.Door{Name: "domain " + k.String(), Network: "tcp", Address: "127.0.0.1:0", TLS: cfg, Serve: srv.Serve, Busy: srv.Busy()})
+		d.ok(err)
+		d.addr[k] = l.Addr().String()
+	}
+	return d
+}
+
+// as connects with a key, and starts TLS.
+func (d *domain) as(k Kind, own *pki.Own) *client.Client {
+	d.t.Helper()
+	c := d.dial(k)
+	d.ok(c.StartTLS(own.Client(d.here.Key, time.Now)))
+	d.ok(c.Hello("two.example"))
+	return c
+}
+
+// hand hands a message on to people, and returns the answers: to each of them, and to the message where there is one.
+func (d *domain) hand(c *client.Client, word string, to ...string) string {
+	d.t.Helper()
+	d.ok(c.Mail(path("eve@far.example"), smtp.MailParams{Transit: word}))
+	var out []string
+	taken := false
+	for _, name := range to {
+		err := c.Rcpt(path(name+"@example.com"), smtp.RcptParams{Transit: "p-" + d.person[name].ID.String()})
+		answer := "250"
+		if err != nil {
+			answer, _, _ = strings.Cut(err.Error()[strings.IndexAny(err.Error(), "45"):], " ")
+		}
+		out, taken = append(out, answer), taken || err == nil
+	}
+	if !taken {
+		d.ok(c.Reset())
+		return strings.Join(out, " ")
+	}
+	r, err := c.CopyData(strings.NewReader(body(500)))
+	if r == nil {
+		d.ok(err)
+	}
+	return strings.Join(append(out, code(r)), " ")
+}
+
+// waiting counts the recipients in mail.box.
+func (d *domain) waiting() (n int) {
+	d.t.Helper()
+	list, _, err := d.mail.List(context.Background(), 100, "")
+	d.ok(err)
+	for _, e := range list {
+		n += len(e.Recipients)
+	}
+	return n
+}
+
+// TestTransitStranger: XDOUBLET is offered to a server of the domain at the door smtp, under TLS, and taken from nobody else:
+// what it says of a message would be believed.
+func TestTransitStranger(t *testing.T) {
+	t.Parallel()
+	d := openDomain(t)
+	bare := func(k Kind) *client.Client {
+		c := d.dial(k)
+		d.ok(c.StartTLS(door.ClientTLS))
+		d.ok(c.Hello("two.example"))
+		return c
+	}
+	word := mail.Transit{ID: note.UNID{7}}.String()
+	for name, c := range map[string]*client.Client{
+		"in the clear": d.dial(SMTP), "without a key": bare(SMTP), "with a key of nobody": d.as(SMTP, d.other), "at the door lmtp": d.as(LMTP, d.there),
+	} {
+		if _, ok := c.Ext(smtp.ParamTransit); ok {
+			t.Errorf("%s: it is offered", name)
+		}
+		script(t, c, `
+			> MAIL FROM:<eve@far.example> XDOUBLET=`+word+`
+			< 555 5.5.4
+			> MAIL FROM:<eve@far.example>
+			< 250 2.1.0
+			> RCPT TO:<alice@example.com> XDOUBLET=p-`+d.person["alice"].ID.String()+`
+			< 555 5.5.4`)
+	}
+	c := d.as(Submission, d.there) // one that signs in is no server either
+	script(t, c, `
+		> AUTH PLAIN AGFsaWNlAHNlY3JldC1hbGljZQ==
+		< 235 2.7.0
+		> MAIL FROM:<alice@example.com> XDOUBLET=`+word+`
+		< 555 5.5.4`)
+	if _, ok := c.Ext(smtp.ParamTransit); ok {
+		t.Error("it is offered at the door submission")
+	}
+
+	// A server of the domain, which is removed while it is there.
+	c = d.as(SMTP, d.there)
+	if _, ok := c.Ext(smtp.ParamTransit); !ok {
+		t.Fatal("it is not offered to a server of the domain")
+	}
+	if got := d.hand(c, word, "alice"); got != "250 250 2.0.0" {
+		t.Fatal(got)
+	}
+	d.ok(d.people.RemoveServer(context.Background(), note.System, d.there.ID))
+	script(t, c, `
+		> MAIL FROM:<eve@far.example> XDOUBLET=`+word+`
+		< 555 5.5.4`)
+	if _, ok := d.as(SMTP, d.there).Ext(smtp.ParamTransit); ok {
+		t.Error("it is offered to a server that was removed")
+	}
+	if n := len(d.inbox("alice")); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+// TestTransit: what a server of the domain hands on goes to whom it names, and to nobody else, within what they may have.
+func TestTransit(t *testing.T) {
+	t.Parallel()
+	d := openDomain(t)
+	bg := context.Background()
+	c := d.as(SMTP, d.there)
+	word := func(n byte) string { return mail.Transit{ID: note.UNID{n}}.String() }
+
+	script(t, c, `
+		> MAIL FROM:<eve@far.example>
+		< 250 2.1.0
+		> RCPT TO:<x@other.example>
+		< 550 5.7.1 Relaying denied
+		> RCPT TO:<alice@example.com> XDOUBLET=p-`+d.person["alice"].ID.String()+`
+		< 555 5.5.4
+		> RSET
+		< 250 2.0.0
+		> MAIL FROM:<eve@far.example> XDOUBLET=no-id
+		< 501 5.5.4
+		> MAIL FROM:<eve@far.example> XDOUBLET=`+word(1)+`
+		< 250 2.1.0
+		> RCPT TO:<alice@example.com>
+		< 555 5.5.4
+		> RCPT TO:<x@other.example> XDOUBLET=p-`+note.UNID{9}.String()+`
+		< 451 4.4.6
+		> RCPT TO:<x@other.example> XDOUBLET=x@other
+		< 501 5.5.4
+		> RCPT TO:<x@other.example> XDOUBLET=word
+		< 501 5.5.4
+		> DATA
+		< 554 5.5.1
+		> RSET
+		< 250 2.0.0`)
+
+	// The same message for the same people, and for others of them.
+	for range 2 {
+		if got := d.hand(c, word(2), "alice"); got != "250 250 2.0.0" {
+			t.Fatal(got)
+		}
+	}
+	if n := len(d.inbox("alice")); n != 1 {
+		t.Errorf("handed on twice: %d messages", n)
+	}
+	if got := d.hand(c, mail.Transit{ID: note.UNID{3}, Junk: true}.String(), "alice"); got != "250 250 2.0.0" || len(d.messages("alice", "Junk")) != 1 {
+		t.Error("junk: ", got)
+	}
+
+	// Whom the message cannot be for is told at once; whom it is for later, too.
+	set := func(name string, fn func(*directory.PersonFields)) {
+		_, err := d.people.SetPerson(bg, note.System, d.person[name].ID, func(f *directory.PersonFields) error { fn(f); return nil })
+		d.ok(err)
+	}
+	set("carol", func(f *directory.PersonFields) { f.Disabled = true })
+	if got := d.hand(c, word(6), "bob"); got != "250 250 2.0.0" {
+		t.Fatal(got)
+	}
+	d.ok(d.store.SetInfo(note.System, d.person["bob"].MailDatabase, func(i *layout.Info) { i.Quota = 1 }))
+	if got := d.hand(c, word(4), "bob", "carol"); got != "452 550" {
+		t.Error(got)
+	}
+
+	// Who was at another place the first time, and is here when the message comes again, has it: also where both times mail.box
+	// keeps it.
+	d.ok(d.store.SetInfo(note.System, d.person["bob"].MailDatabase, func(i *layout.Info) { i.Quota = 0 }))
+	set("bob", func(f *directory.PersonFields) { f.MailServer = d.there.ID })
+	out := func(names ...string) {
+		for _, name := range names {
+			d.ok(d.store.SetInfo(note.System, d.person[name].MailDatabase, func(i *layout.Info) { i.State = layout.OutOfService }))
+		}
+	}
+	out("alice")
+	if got := d.hand(c, word(5), "alice", "bob"); got != "250 451 250 2.0.0" || d.waiting() != 1 {
+		t.Fatal(got, d.waiting())
+	}
+	set("bob", func(f *directory.PersonFields) { f.MailServer = d.here.ID })
+	out("bob")
+	if got := d.hand(c, word(5), "alice", "bob"); got != "250 250 250 2.0.0" {
+		t.Fatal(got)
+	}
+	if n := d.waiting(); n != 3 {
+		t.Errorf("%d recipients wait: bob's is lost", n)
+	}
+}

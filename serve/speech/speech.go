@@ -1,0 +1,143 @@
+// Package speech says in which language and time zone the pages speak that the server makes: the lite mode, the password, sessions, and
+// what people of elsewhere see. The texts are those of the clients (web.Texts).
+package speech
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"doublet/web"
+)
+
+// Cookie keeps the language and time zone that a person chose, here or in the full client: "de|Europe/Berlin".
+const Cookie = "doublet-speech"
+
+// Language is one of the catalogue, with its own name.
+type Language struct{ Code, Name string }
+
+// Languages are those of the catalogue.
+var Languages = []Language{{"en", "English"}, {"de", "Deutsch"}, {"zh", "中文"}}
+
+var texts = sync.OnceValue(web.Texts)
+
+// Speech is the language and the time zone in which a page speaks.
+type Speech struct {
+	Lang     string
+	Zone     string // that was chosen; "" for the server's
+	Location *time.Location
+	Now      time.Time
+	texts    map[string]string
+}
+
+// Known says whether there is a language.
+func Known(lang string) bool { return texts()[lang] != nil }
+
+// Of is how to speak to who sent a request: as they chose, else as their browser asks for, else English.
+func Of(r *http.Request, now time.Time) *Speech {
+	p := &Speech{Location: time.Local}
+	if c, err := r.Cookie(Cookie); err == nil {
+		lang, zone, _ := strings.Cut(c.Value, "|")
+		p.choose(lang)
+		if at, err := time.LoadLocation(zone); err == nil && zone != "" && zone != "Local" && len(zone) < 100 {
+			p.Zone, p.Location = zone, at
+		}
+	}
+	for tag := range strings.SplitSeq(r.Header.Get("Accept-Language"), ",") {
+		if p.texts != nil {
+			break
+		}
+		tag, _, _ = strings.Cut(tag, ";")
+		tag, _, _ = strings.Cut(strings.TrimSpace(tag), "-")
+		p.choose(strings.ToLower(tag))
+	}
+	if p.texts == nil {
+		p.choose("en")
+	}
+	p.Now = now.In(p.Location)
+	return p
+}
+
+// English is the text of a key for programs.
+func English(key string, values ...any) string { return text(texts()["en"], key, values) }
+
+// Choose has a browser keep a language and a time zone ("" for the server's).
+func Choose(w http.ResponseWriter, r *http.Request, lang, zone string) {
+	// The full client writes it too, and a link from elsewhere finds the page in its reader's language: it is no secret.
+	http.SetCookie(w, &http.Cookie{Name: Cookie, Value: lang + "|" + zone, Path: "/", Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode, MaxAge: 365 * 24 * 3600})
+}
+
+func (p *Speech) choose(lang string) {
+	if t := texts()[lang]; t != nil {
+		p.Lang, p.texts = lang, t
+	}
+}
+
+// T is the text of a key, with values for {0}, {1} ….
+func (p *Speech) T(key string, values ...any) string { return text(p.texts, key, values) }
+
+func text(texts map[string]string, key string, values []any) string {
+	text, ok := texts[key]
+	if !ok {
+		return key
+	}
+	for i, v := range values {
+		var s string
+		switch v := v.(type) {
+		case string:
+			s = v
+		case int:
+			s = strconv.Itoa(v)
+		}
+		text = strings.ReplaceAll(text, "{"+strconv.Itoa(i)+"}", s)
+	}
+	return text
+}
+
+var months = map[string][]string{
+	"en": {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"},
+	"de": {"Jan.", "Feb.", "März", "Apr.", "Mai", "Juni", "Juli", "Aug.", "Sept.", "Okt.", "Nov.", "Dez."},
+}
+
+// Short is a date as short as it can be: the hour today, else the day.
+func (p *Speech) Short(t time.Time) string {
+	t = t.In(p.Location)
+	switch {
+	case t.Year() == p.Now.Year() && t.YearDay() == p.Now.YearDay():
+		return t.Format("15:04")
+	case t.Year() != p.Now.Year():
+		return t.Format("2006-01-02")
+	}
+	return p.day(t)
+}
+
+func (p *Speech) day(t time.Time) string {
+	day := strconv.Itoa(t.Day())
+	switch p.Lang {
+	case "de":
+		return day + ". " + months["de"][t.Month()-1]
+	case "zh":
+		return strconv.Itoa(int(t.Month())) + "月" + day + "日"
+	}
+	return months["en"][t.Month()-1] + " " + day
+}
+
+// Long is a date with its year, hour and zone.
+func (p *Speech) Long(t time.Time) string {
+	t = t.In(p.Location)
+	switch p.Lang {
+	case "de":
+		return p.day(t) + t.Format(" 2006, 15:04 MST")
+	case "zh":
+		return t.Format("2006年") + p.day(t) + t.Format(" 15:04 MST")
+	}
+	return p.day(t) + t.Format(", 2006, 15:04 MST")
+}
+
+// ISO is a date for programs.
+func (p *Speech) ISO(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Date is a day with its year.
+func (p *Speech) Date(t time.Time) string { return t.In(p.Location).Format("2006-01-02") }

@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"doublet/test/external"
+)
+
+// foreign builds the program for another processor and returns what runs it here.
+func foreign(t *testing.T) []string {
+	t.Helper()
+	qemu := external.Need(t, "qemu-aarch64-static")[0]
+	if runtime.GOARCH == "arm64" {
+		t.Skip("this machine is the other one")
+	}
+	path := filepath.Join(filepath.Dir(mustBinary(t)), "doublet-arm64")
+	build := exec.Command("go", "build", "-o", path, "doublet/cmd/doublet") // as make cross, whose work is then there
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=arm64")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return []string{qemu, path}
+}
+
+// TestClusterArchitectures: a member on arm64 joins one on the processor of this machine; what comes to either is on both, either
+// takes over; and each goes on with the other's data folder.
+func TestClusterArchitectures(t *testing.T) {
+	t.Parallel()
+	curl := external.Need(t, "curl")[0]
+	arm := foreign(t)
+	one := found(t, []string{"one"})[0]
+	two := one.admitsWith(arm, "two")
+	one.deliver("at-one")
+	two.deliver("at-two")
+	one.sees(curl, "at-one", "at-two")
+	two.sees(curl, "at-one", "at-two")
+	one.stop(syscall.SIGKILL)
+	two.deliver("without-one")
+	two.sees(curl, "at-one", "at-two", "without-one")
+	one.serve()
+	one.sees(curl, "at-one", "at-two", "without-one")
+
+	one.stop(syscall.SIGTERM)
+	two.stop(syscall.SIGKILL)
+	one.program, two.program = two.program, one.program
+	two.serve()
+	one.serve()
+	two.deliver("changed-about")
+	one.sees(curl, "at-one", "at-two", "without-one", "changed-about")
+	two.sees(curl, "at-one", "at-two", "without-one", "changed-about")
+	for _, m := range []*member{one, two} {
+		m.stop(syscall.SIGTERM)
+		if out, err := command(mustBinary(t), "check", "--deep", "--data", m.data); err != nil {
+			t.Errorf("check: %v\n%s", err, out)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/mail/outbound/sink"
+)
+
+// until asks a member until its answer holds a text, or, where it begins with "!", does not.
+func (m *member) until(text string, args ...string) string {
+	m.t.Helper()
+	want, absent := strings.CutPrefix(text, "!")
+	got := ""
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if got = m.doublet(args...); strings.Contains(got, want) != absent {
+			return got
+		}
+	}
+	m.t.Fatalf("%v never came to %q: %s\n%s", args, text, got, m.out)
+	return ""
+}
+
+// TestClusterQueue: mail for a domain elsewhere, which takes none now, is accepted by a server that then dies with its disk. A mate
+// sends it, once; and when the server comes back with what it knew, it does not send it again, and routes its mail itself.
+func TestClusterQueue(t *testing.T) {
+	t.Parallel()
+	var open atomic.Bool
+	var refused atomic.Int32
+	far, err := sink.New(env.Real(slog.New(slog.DiscardHandler)), "127.0.0.1:0", sink.Options{Reply: func(_ int, line string) string {
+		if strings.HasPrefix(line, "RCPT") && !open.Load() {
+			refused.Add(1)
+			return "451 4.3.0 later"
+		}
+		return ""
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(far.Close)
+	path, one, two := pair(t, fmt.Sprintf("DOUBLET_ROUTER_SMARTHOST=127.0.0.1:%d", far.Port()), "DOUBLET_ROUTER_SMARTHOST_TLS=none",
+		"DOUBLET_ROUTER_RETRY_FIRST=1s", "DOUBLET_ROUTER_RETRY_MAX=1s")
+	one.doublet("group", "add", "Far", "x@far.example", "--address", "far@cluster.example")
+	for deadline := time.Now().Add(time.Minute); strings.Count(two.doublet("db", "list"), "mail.box of") < 2; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("a mate gets no replica of mail.box\n%s", two.out)
+		}
+	}
+	arrived := func(subjects ...string) {
+		t.Helper()
+		var got []string
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && len(got) < len(subjects); time.Sleep(50 * time.Millisecond) {
+			got = nil
+			for _, m := range far.Messages() {
+				_, rest, _ := strings.Cut(m.Data, "Subject: ")
+				line, _, _ := strings.Cut(rest, "\r\n")
+				got = append(got, line)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(subjects) {
+			t.Fatalf("sent were %q, want %q\n%s\n\n%s", got, subjects, one.out, two.out)
+		}
+	}
+
+	one.deliverTo("entrusted", "far@cluster.example")
+	for deadline := time.Now().Add(time.Minute); refused.Load() == 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing was tried\n%s", one.out)
+		}
+	}
+	if list := two.doublet("queue", "list"); strings.Contains(list, "x@far.example") {
+		t.Errorf("two mail servers route one message: %s", list)
+	}
+	gone := one.data + ".gone"
+	one.stop(syscall.SIGKILL)
+	if err := os.Rename(one.data, gone); err != nil {
+		t.Fatal(err)
+	}
+	two.until("x@far.example", "queue", "list")
+	open.Store(true)
+	arrived("entrusted")
+	two.until("!x@far.example", "queue", "list")
+
+	if err := os.Rename(gone, one.data); err != nil {
+		t.Fatal(err)
+	}
+	one.serve()
+	one.deliverTo("returned", "far@cluster.example") // wherever its mail.box is led by now
+	arrived("entrusted", "returned")
+	open.Store(false)
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(one.out.String(), "routes mail.box"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("mail.box does not come home\n%s\n\n%s", one.out, two.out)
+		}
+	}
+	one.deliverTo("at home", "far@cluster.example")
+	one.until("x@far.example", "queue", "list")
+	open.Store(true)
+	arrived("entrusted", "returned", "at home")
+	for _, m := range []*member{one, two} {
+		m.until("!x@far.example", "queue", "list")
+		m.stop(syscall.SIGTERM)
+		if out, err := command(path, "check", "--data", m.data); err != nil {
+			t.Errorf("check: %v\n%s", err, out)
+		}
+	}
+	arrived("entrusted", "returned", "at home")
+}

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"io"
+	web "net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pair is a cluster of two, whose first server was there before and leads Anna's mail file.
+func pair(t *testing.T, settings ...string) (path string, one, two *member) {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two = newMember(t), newMember(t)
+	one.env, two.env = settings, settings
+	run(t, "secret\n", nil, path, "init", "--data", one.data, "--domain", "cluster.example")
+	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
+	run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.port["routes"]+"\"/",
+		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.data, "doublet.toml"))
+	one.serve()
+	one.doublet("cluster", "init", "test")
+	token := strings.Fields(one.doublet("cluster", "token"))[1]
+	run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.data}, two.addresses...)...)
+	two.serve()
+	return path, one, two
+}
+
+// surfer is somebody with a browser. The cookies of 127.0.0.1 go to every server there, as those of one name would that stands
+// for several.
+type surfer struct {
+	t *testing.T
+	web.Client
+}
+
+func newSurfer(t *testing.T) *surfer {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &surfer{t, web.Client{Jar: jar, Timeout: 20 * time.Second}}
+}
+
+// page loads a page, or sends a form, and returns where it led and what stood there.
+func (s *surfer) page(m *member, path string, form url.Values) (status int, at, text string) {
+	s.t.Helper()
+	var a *web.Response
+	var err error
+	if where := "http://127.0.0.1:" + m.port["http"] + path; form == nil {
+		a, err = s.Get(where)
+	} else {
+		a, err = s.PostForm(where, form)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a.StatusCode, a.Request.URL.Path, string(b)
+}
+
+// until loads a page until it holds a text.
+func (s *surfer) until(m *member, path, text string) string {
+	s.t.Helper()
+	var got string
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if _, _, got = s.page(m, path, nil); strings.Contains(got, text) {
+			return got
+		}
+	}
+	s.t.Fatalf("%s does not come to hold %q: %s\n%s", path, text, got, m.out)
+	return ""
+}
+
+var csrfField = regexp.MustCompile(`name="csrf" value="([^"]*)"`)
+
+// csrf is the token in the forms of a page.
+func csrf(t *testing.T, page string) string {
+	t.Helper()
+	found := csrfField.FindStringSubmatch(page)
+	if found == nil {
+		t.Fatal("the page has no token:", page)
+	}
+	return found[1]
+}
+
+// TestClusterWeb: the lite mode works at a server that does not lead the mail file, forms included.
+func TestClusterWeb(t *testing.T) {
+	t.Parallel()
+	_, one, two := pair(t)
+	two.deliver("by-two")
+	anna := newSurfer(t)
+	signIn := url.Values{"user": {"anna"}, "password": {"secret"}, "to": {"/lite/"}}
+	if status, at, text := anna.page(two, "/lite/sign-in", signIn); status != web.StatusOK || at != "/lite/" {
+		t.Fatalf("%d at %s: %s", status, at, text)
+	}
+	anna.until(two, "/lite/", "by-two")
+	folder := url.Values{"do": {"new"}, "name": {"Made at two"}}
+	if status, _, text := anna.page(two, "/lite/folders", folder); status != web.StatusForbidden {
+		t.Errorf("a form without the session's token: %d: %s", status, text)
+	}
+	folder.Set("csrf", csrf(t, anna.until(two, "/lite/folders", "Archive")))
+	if status, _, text := anna.page(two, "/lite/folders", folder); status != web.StatusOK || !strings.Contains(text, "Made at two") {
+		t.Errorf("%d: %s", status, text)
+	}
+	if forwarded := two.doublet("show", "stat", "Server.Cluster.Sessions.Forwarded"); strings.HasSuffix(strings.TrimSpace(forwarded), " 0") {
+		t.Errorf("nothing was forwarded: %s", forwarded)
+	}
+	other := newSurfer(t)
+	if status, at, text := other.page(one, "/lite/sign-in", signIn); status != web.StatusOK || at != "/lite/" {
+		t.Fatalf("%d at %s: %s", status, at, text)
+	}
+	other.until(one, "/lite/folders", "Made at two")
+}
+
+// TestClusterSignedIn: who is signed in at one server of a cluster is so at the other, at once, and when the one is killed; who
+// signs out while it is dead is signed out there too when it is back.
+func TestClusterSignedIn(t *testing.T) {
+	t.Parallel()
+	_, one, two := pair(t)
+	two.deliver("first")
+	anna, spy := newSurfer(t), newSurfer(t)
+	anna.page(one, "/lite/sign-in", url.Values{"user": {"anna"}, "password": {"secret"}, "to": {"/lite/"}})
+	if status, at, text := anna.page(two, "/lite/folders", nil); status != web.StatusOK || at != "/lite/folders" {
+		t.Fatalf("the session of one is not known at two: %d at %s: %s", status, at, text)
+	}
+	home, _ := url.Parse("http://127.0.0.1/")
+	spy.Jar.SetCookies(home, anna.Jar.Cookies(home))
+	page := anna.until(two, "/lite/", "first")
+	if form := csrf(t, anna.until(one, "/lite/folders", "Archive")); form != csrf(t, anna.until(two, "/lite/folders", "Archive")) {
+		t.Error("the token of forms differs")
+	}
+	token := csrf(t, page)
+	one.stop(syscall.SIGKILL)
+	// In place, with the forms that the dead server has made, as soon as the mail file has its home here.
+	status, text := web.StatusServiceUnavailable, ""
+	for deadline := time.Now().Add(time.Minute); status == web.StatusServiceUnavailable && time.Now().Before(deadline); {
+		status, _, text = anna.page(two, "/lite/folders", url.Values{"do": {"new"}, "name": {"After its death"}, "csrf": {token}})
+	}
+	if status != web.StatusOK || !strings.Contains(text, "After its death") {
+		t.Fatalf("%d: %s\n%s", status, text, two.out)
+	}
+	if _, at, _ := spy.page(two, "/lite/", nil); at != "/lite/" {
+		t.Errorf("the cookie alone leads to %s", at)
+	}
+	if status, _, text := anna.page(two, "/auth/sign-out", url.Values{"csrf": {token}}); status != web.StatusOK {
+		t.Fatalf("sign-out: %d: %s", status, text)
+	}
+	gone := func(m *member) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			status, at, text := spy.page(m, "/lite/", nil)
+			if at == "/lite/sign-in" {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("a session that is over: %d at %s: %s", status, at, text)
+			}
+		}
+	}
+	gone(two)
+	one.serve()
+	gone(one)
+	if list := one.doublet("session", "list"); strings.Contains(list, "Anna") {
+		t.Errorf("sessions at the server that came back: %s", list)
+	}
+}

@@ -1,0 +1,346 @@
+package e2e
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/test/external"
+)
+
+// place is a server of a domain: a process with a data folder, all of whose settings are in doublet.toml.
+type place struct {
+	*server
+	name string
+}
+
+var placeDoors = []string{"smtp", "submission", "imap", "pop3", "https"}
+
+func newPlace(t *testing.T, name string) *place {
+	p := &place{server: &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}}, name: name}
+	for i, port := range freePorts(t, len(placeDoors)) {
+		p.port[placeDoors[i]] = port
+	}
+	return p
+}
+
+func (p *place) doors() (flags []string) {
+	for _, d := range []string{"http", "submissions", "lmtp", "imaps", "pop3s"} {
+		flags = append(flags, "--"+d, "off")
+	}
+	for _, d := range placeDoors {
+		flags = append(flags, "--"+d, "127.0.0.1:"+p.port[d])
+	}
+	return flags
+}
+
+func (p *place) serve() {
+	p.t.Helper()
+	path, err := binary()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.out = &lockedBuffer{}
+	p.cmd = exec.Command(path, append([]string{"serve", "--data", p.data}, p.doors()...)...)
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { p.stop(syscall.SIGKILL) })
+	p.await("imap")
+	p.await("smtp")
+	until(p.t, "the server of "+p.name+" is ready", func() bool {
+		c, err := net.DialTimeout("tcp", "127.0.0.1:"+p.port["https"], time.Second)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+func until(t *testing.T, what string, fn func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !fn(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// fingerprint is that of the certificate at a door https.
+func (p *place) fingerprint() string {
+	p.t.Helper()
+	c, err := tls.Dial("tcp", "127.0.0.1:"+p.port["https"], &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer c.Close()
+	sum := sha256.Sum256(c.ConnectionState().PeerCertificates[0].Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// send sends a message as somebody who signs in.
+func (p *place) send(from, to, subject string) (string, error) {
+	file := filepath.Join(p.t.TempDir(), "message")
+	text := "From: " + from + "@domain.example\r\nSubject: " + subject + "\r\nMessage-ID: <" + subject + "@domain.example>\r\n\r\n" + subject + "\r\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	return command("curl", "-sS", "-v", "-m", "20", "-u", from+":secret", "--mail-from", from+"@domain.example", "--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+p.port["submission"])
+}
+
+func (p *place) mustSend(from, to, subject string) {
+	p.t.Helper()
+	if out, err := p.send(from, to, subject); err != nil {
+		p.t.Fatalf("%s: %v\n%s\n%s", subject, err, out, p.out)
+	}
+}
+
+// inbox is what stands in somebody's INBOX, the headers of all messages.
+func (p *place) inbox(who string) string {
+	out := ""
+	for i := 1; ; i++ {
+		one, err := command("curl", "-sS", "-m", "20", "-u", who+":secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER", p.port["imap"], i))
+		if err != nil {
+			return out
+		}
+		out += one
+	}
+}
+
+func (p *place) sees(who string, subjects ...string) {
+	p.t.Helper()
+	got := ""
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		got = p.inbox(who)
+		all := strings.Count(got, "\nSubject: ") == len(subjects)
+		for _, s := range subjects {
+			all = all && strings.Contains(got, "\nSubject: "+s+"\r")
+		}
+		if all {
+			return
+		}
+	}
+	p.t.Fatalf("%s on %s does not see %q alone:\n%s\n%s\n%s", who, p.name, subjects, got, p.doublet("queue", "list"), p.out)
+}
+
+// TestDomain: two servers that are in no cluster share one directory. People are on either, mail goes both ways, to a group over
+// both; while one is away mail waits for it; whoever comes to the wrong one is told the right one; and who only says that he is a
+// server of the domain gets nothing.
+func TestDomain(t *testing.T) {
+	t.Parallel()
+	external.Need(t, "curl")
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := newPlace(t, "one.domain.example"), newPlace(t, "two.domain.example")
+	run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.data, "--domain", "domain.example")
+	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.data)
+	one.serve()
+	url := "https://127.0.0.1:" + one.port["https"]
+	join := func(password, user string) (string, error) {
+		c := exec.Command(path, append([]string{"domain", "join", url, "--user", user, "--fingerprint", one.fingerprint(), "--name", two.name, "--data", two.data}, two.doors()...)...)
+		c.Stdin = strings.NewReader(password + "\n")
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := join("secret", "anna"); err == nil || !strings.Contains(out, "denied") {
+		t.Errorf("somebody who is no administrator lets a server in: %v: %s", err, out)
+	}
+	if out, err := join("wrong", "admin"); err == nil {
+		t.Errorf("a wrong password lets a server in: %s", out)
+	}
+	if out, err := join("secret", "admin"); err != nil {
+		t.Fatalf("%v: %s\n%s", err, out, one.out)
+	}
+	two.serve()
+	run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.data)
+	one.doublet("group", "add", "Both", "--address", "both@domain.example")
+	until(t, "one knows of Bert", func() bool {
+		out, err := command(path, "user", "show", "bert", "--data", one.data)
+		return err == nil && strings.Contains(out, two.name)
+	})
+	one.doublet("group", "set", "Both", "--add", "Anna", "--add", "Bert")
+	until(t, "two knows the group", func() bool {
+		out, err := command(path, "group", "show", "Both", "--data", two.data)
+		return err == nil && strings.Contains(out, "Bert")
+	})
+	want(t, two.doublet("show", "domain"), one.name, two.name, "smtp 127.0.0.1:"+one.port["smtp"])
+
+	one.mustSend("anna", "bert@domain.example", "forth")
+	two.sees("bert", "forth")
+	two.mustSend("bert", "anna@domain.example", "back")
+	one.sees("anna", "back")
+	want(t, two.inbox("bert"), "Return-Path: <anna@domain.example>", "by "+one.name, "by "+two.name)
+	two.mustSend("bert", "both@domain.example", "group")
+	one.sees("anna", "back", "group")
+	two.sees("bert", "forth", "group")
+
+	for _, p := range []struct {
+		at    *place
+		who   string
+		right *place
+	}{{one, "bert", two}, {two, "anna", one}} {
+		out, _ := command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret", "imap://127.0.0.1:"+p.at.port["imap"]+"/INBOX")
+		want(t, out, fmt.Sprintf("[REFERRAL imap://%s@127.0.0.1:%s/]", p.who, p.right.port["imap"]))
+		out, _ = command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":wrong", "imap://127.0.0.1:"+p.at.port["imap"]+"/INBOX")
+		want(t, out, "AUTHENTICATIONFAILED")
+		if strings.Contains(out, "[REFERRAL") {
+			t.Errorf("who has not the password is told where the mail is: %s", out)
+		}
+		out, _ = command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret", "pop3://127.0.0.1:"+p.at.port["pop3"]+"/")
+		want(t, out, "[AUTH]", p.right.name)
+		out, _ = p.at.send(p.who, "anna@domain.example", "wrong-door")
+		want(t, out, "535 5.7.8", p.right.name)
+		out, _ = command("curl", "-sSk", "-m", "20", "-u", p.who+":secret", "https://127.0.0.1:"+p.at.port["https"]+"/jmap/session")
+		want(t, out, "elsewhere", "https://127.0.0.1:"+p.right.port["https"])
+		if list := p.at.doublet("db", "list"); strings.Contains(strings.ToLower(list), p.who) {
+			t.Errorf("%s made a mail file for %s:\n%s", p.at.name, p.who, list)
+		}
+	}
+
+	two.stop(syscall.SIGKILL)
+	one.mustSend("anna", "both@domain.example", "away")
+	one.sees("anna", "back", "group", "away")
+	want(t, one.doublet("queue", "list"), "anna@domain.example")
+	two.serve()
+	two.sees("bert", "forth", "group", "away")
+
+	// Bert moves, and Anna's mail finds him. Of the other side's copy nothing more comes of use.
+	if out, err := command(path, "user", "move", "bert", "--data", two.data); err == nil || !strings.Contains(out, "at this place") {
+		t.Errorf("%v: %s", err, out)
+	}
+	want(t, one.doublet("user", "move", "bert"), "two.domain.example", "one.domain.example", "db remove")
+	one.sees("bert", "forth", "group", "away")
+	one.mustSend("anna", "bert@domain.example", "moved")
+	one.sees("bert", "forth", "group", "away", "moved")
+	if out, _ := command("curl", "-sS", "-v", "-m", "20", "-u", "bert:secret", "imap://127.0.0.1:"+two.port["imap"]+"/INBOX"); !strings.Contains(out, "REFERRAL imap://bert@127.0.0.1:"+one.port["imap"]) {
+		t.Errorf("the old place does not know: %s", out)
+	}
+	if out, err := two.send("bert", "anna@domain.example", "old-door"); err == nil {
+		t.Errorf("the old place takes his mail: %s", out)
+	}
+	two.doublet("db", "remove", "Bert")
+
+	outsider(t, one.port["smtp"])
+	for _, p := range []*place{one, two} {
+		p.stop(syscall.SIGTERM)
+		if out, err := command(path, "check", "--data", p.data); err != nil {
+			t.Errorf("check: %v\n%s", err, out)
+		}
+	}
+}
+
+// TestDomainCluster: a server of a domain founds a cluster, which is one place from then on; any of its members takes the mail for
+// its people, and keeps the directory equal, when the other dies.
+func TestDomainCluster(t *testing.T) {
+	t.Parallel()
+	external.Need(t, "curl")
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, three := newPlace(t, "one.domain.example"), newPlace(t, "two.domain.example"), newPlace(t, "three.domain.example")
+	mates := func() []string {
+		p := freePorts(t, 2)
+		return []string{"--direct", "127.0.0.1:" + p[0], "--routes", "127.0.0.1:" + p[1], "--advertise", "127.0.0.1"}
+	}
+	run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.data, "--domain", "domain.example")
+	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.data)
+	one.serve()
+	join := []string{"domain", "join", "https://127.0.0.1:" + one.port["https"], "--user", "admin", "--fingerprint", one.fingerprint(), "--name", two.name, "--data", two.data}
+	run(t, "secret\n", nil, path, append(append(join, two.doors()...), mates()...)...)
+	two.serve()
+	run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.data)
+	two.doublet("cluster", "init", "Pair")
+	token := strings.Fields(two.doublet("cluster", "token"))[1]
+	run(t, "", []string{"DOUBLET_SERVER_NAME=" + three.name}, path, append([]string{"cluster", "join", token, "--name", three.name, "--data", three.data}, mates()...)...)
+	three.serve()
+	until(t, "one knows both members, and that Bert is theirs", func() bool {
+		out, err := command(path, "show", "domain", "--data", one.data)
+		bert, err2 := command(path, "user", "show", "bert", "--data", one.data)
+		return err == nil && err2 == nil && strings.Contains(out, "smtp 127.0.0.1:"+three.port["smtp"]) && strings.Contains(bert, "Pair")
+	})
+	one.mustSend("anna", "bert@domain.example", "first")
+	three.sees("bert", "first")
+	two.stop(syscall.SIGKILL)
+	one.mustSend("anna", "bert@domain.example", "second")
+	three.sees("bert", "first", "second")
+	one.doublet("user", "add", "Dora", "--password", "secret")
+	until(t, "three has the directory without two", func() bool {
+		_, err := command(path, "user", "show", "dora", "--data", three.data)
+		return err == nil
+	})
+	three.mustSend("bert", "anna@domain.example", "back")
+	one.sees("anna", "back")
+}
+
+// outsider comes to a door for mail as servers of the domain do, with a key that no server document has.
+func outsider(t *testing.T, port string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := net.DialTimeout("tcp", "127.0.0.1:"+port, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	_ = plain.SetDeadline(time.Now().Add(20 * time.Second))
+	var conn net.Conn = plain
+	in := bufio.NewReader(conn)
+	say := func(line string) (reply string) {
+		if line != "" {
+			fmt.Fprintf(conn, "%s\r\n", line)
+		}
+		for {
+			one, err := in.ReadString('\n')
+			if reply += one; err != nil || len(one) < 4 || one[3] == ' ' {
+				return reply
+			}
+		}
+	}
+	say("")
+	say("EHLO two.domain.example")
+	say("STARTTLS")
+	conn = tls.Client(plain, &tls.Config{
+		ServerName: "server.domain.doublet.internal", InsecureSkipVerify: true,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	})
+	in = bufio.NewReader(conn)
+	if hello := say("EHLO two.domain.example"); !strings.HasPrefix(hello, "250") || strings.Contains(hello, "XDOUBLET") {
+		t.Errorf("EHLO of an outsider: %s", hello)
+	}
+	if reply := say("MAIL FROM:<anna@domain.example> XDOUBLET=00000000000000000000000000000001"); !strings.HasPrefix(reply, "555") {
+		t.Errorf("MAIL of an outsider: %s", reply)
+	}
+	say("MAIL FROM:<anna@domain.example>")
+	if reply := say("RCPT TO:<anna@domain.example> XDOUBLET=p-00000000000000000000000000000001"); !strings.HasPrefix(reply, "555") {
+		t.Errorf("RCPT of an outsider: %s", reply)
+	}
+	if reply := say("RCPT TO:<x@elsewhere.example>"); !strings.HasPrefix(reply, "550 5.7.1") {
+		t.Errorf("an outsider sends on: %s", reply)
+	}
+}

@@ -1,0 +1,280 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/test/external"
+)
+
+// found makes a cluster with a member for each name; the first one has people: anna and those that more names.
+func found(t *testing.T, names []string, more ...string) []*member {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return foundBy(t, path, names, more...)
+}
+
+// foundBy is found with another program.
+func foundBy(t *testing.T, path string, names []string, more ...string) []*member {
+	t.Helper()
+	one := newMember(t)
+	one.program = []string{path}
+	one.founds("test", more...)
+	all := []*member{one}
+	for _, name := range names[1:] {
+		all = append(all, one.admitsWith(one.program, name))
+	}
+	return all
+}
+
+// founds makes the member's data folder with people, anna and those that more names (name, or name:password), starts it, and
+// founds a cluster.
+func (m *member) founds(cluster string, more ...string) {
+	t := m.t
+	t.Helper()
+	own := func(stdin string, args ...string) {
+		t.Helper()
+		run(t, stdin, nil, m.program[0], append(append(slices.Clone(m.program[1:]), args...), "--data", m.data)...)
+	}
+	own("secret\n", "init", "--domain", "cluster.example")
+	csv := "fullname,shortname,password\nAnna,anna,secret\n"
+	for _, p := range more {
+		name, password, given := strings.Cut(p, ":")
+		if !given {
+			password = "secret"
+		}
+		csv += strings.ToUpper(name[:1]) + name[1:] + "," + name + "," + password + "\n"
+	}
+	file := filepath.Join(t.TempDir(), "people.csv")
+	if err := os.WriteFile(file, []byte(csv), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own("", "user", "import", file)
+	var edits []string
+	for i := 0; i+1 < len(m.addresses); i += 2 {
+		key := strings.TrimPrefix(m.addresses[i], "--")
+		edits = append(edits, "-e", fmt.Sprintf("s/^%s = .*/%s = %q/", key, key, m.addresses[i+1]))
+	}
+	run(t, "", nil, "sed", append(append([]string{"-i"}, edits...), filepath.Join(m.data, "doublet.toml"))...)
+	m.serve()
+	own("", "cluster", "init", cluster)
+}
+
+// admits lets another member join, and starts it.
+func (m *member) admits(name string, verb ...string) *member {
+	m.t.Helper()
+	path, err := binary()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return m.admitsWith([]string{path}, name, verb...)
+}
+
+// admitsWith is admits of a member that another program runs.
+func (m *member) admitsWith(program []string, name string, verb ...string) *member {
+	m.t.Helper()
+	x := newMember(m.t)
+	x.program = program
+	m.takesIn(x, name, verb...)
+	return x
+}
+
+// takesIn lets a member that was made join, and starts it.
+func (m *member) takesIn(x *member, name string, verb ...string) {
+	m.t.Helper()
+	if len(verb) == 0 {
+		verb = []string{"cluster", "join"}
+	}
+	token := strings.Fields(m.doublet("cluster", "token"))[1]
+	run(m.t, "", nil, x.program[0], append(append(append(slices.Clone(x.program[1:]), verb...), token, "--name", name, "--data", x.data), x.addresses...)...)
+	x.serve()
+}
+
+// placed is a row of show cluster databases.
+type placed struct {
+	ID, Title, Kind, Home string
+	Replicas              []struct{ Server, State string }
+}
+
+// placed lists the mail files.
+func (m *member) placed() []placed {
+	m.t.Helper()
+	return slices.DeleteFunc(m.shared(), func(d placed) bool { return d.Kind != "mail" })
+}
+
+// shared lists all databases that the cluster replicates.
+func (m *member) shared() []placed {
+	m.t.Helper()
+	var out struct{ Databases []placed }
+	if err := json.Unmarshal([]byte(m.doublet("show", "cluster", "databases", "--json")), &out); err != nil {
+		m.t.Fatal(err)
+	}
+	return out.Databases
+}
+
+// eventually asks until what comes is "", at most for a minute.
+func eventually(t *testing.T, what string, wrong func() string) {
+	t.Helper()
+	last := ""
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if last = wrong(); last == "" {
+			return
+		}
+	}
+	t.Fatalf("%s: %s", what, last)
+}
+
+// TestClusterOperated: a server that joins gets its share of replicas without being asked; homes go where there is less
+// to do when an administrator asks for it, at their next open; a member that is removed first gives away what it holds,
+// and nothing of it is lost.
+func TestClusterOperated(t *testing.T) {
+	t.Parallel()
+	curl := external.Need(t, "curl")[0]
+	people := []string{"bert", "cora", "dora", "emil", "fritz"}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := found(t, []string{"one", "two"}, people...)
+	one, two := list[0], list[1]
+	people = append([]string{"anna"}, people...)
+	whole := func(on ...string) func() string {
+		return func() string {
+			count := map[string]int{}
+			all := one.placed()
+			for _, d := range all {
+				if len(d.Replicas) != 2 {
+					return fmt.Sprintf("%+v", d)
+				}
+				for _, r := range d.Replicas {
+					if r.State != "in service" {
+						return fmt.Sprintf("%+v", d)
+					}
+					count[r.Server]++
+				}
+			}
+			for _, name := range on {
+				if count[name] < len(all)*2/len(on)-1 {
+					return fmt.Sprintf("%s has %d of %d: %v", name, count[name], len(all), count)
+				}
+			}
+			if len(count) != len(on) || len(all) < len(people) {
+				return fmt.Sprint(count, len(all))
+			}
+			return ""
+		}
+	}
+	var status struct{ Server string }
+	if err := json.Unmarshal([]byte(one.doublet("show", "cluster", "--json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	name := status.Server
+	eventually(t, "two replicas of everything", whole(name, "two"))
+	three := one.admits("three")
+	eventually(t, "the third fills itself", whole(name, "two", "three"))
+
+	// Everybody works, and all homes are at the first.
+	for range 12 {
+		for _, p := range people {
+			run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.port["imap"]+"/INBOX?ALL")
+		}
+	}
+	var b struct {
+		Servers []struct {
+			Server              string
+			Homes               int
+			HomesThen           int `json:"homes_then"`
+			Activity, Databases int
+			ActivityThen        int `json:"activity_then"`
+			Bytes               int
+		}
+		Moves []struct{ Title, What, From, To string }
+	}
+	ask := func(more ...string) string {
+		text := one.doublet(append([]string{"cluster", "balance"}, more...)...)
+		if !slices.Contains(more, "--json") {
+			return text
+		}
+		b.Servers, b.Moves = nil, nil
+		if err := json.Unmarshal([]byte(text), &b); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	want(t, ask(), "OPERATIONS A DAY", "home", "nothing was changed")
+	ask("--json")
+	if len(b.Moves) == 0 {
+		t.Fatalf("nothing is to be moved: %+v", b)
+	}
+	if again := ask("--json"); len(b.Moves) == 0 {
+		t.Fatalf("a plan that is shown changes something: %s", again)
+	}
+	ask("--apply", "--json")
+	moved := b.Moves
+	eventually(t, "homes go at the next open", func() string {
+		for _, p := range people {
+			run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.port["imap"]+"/INBOX?ALL")
+		}
+		homes := map[string]string{}
+		for _, d := range one.placed() {
+			homes[d.Title] = d.Home
+		}
+		for _, m := range moved {
+			if m.What == "home" && homes[m.Title] != m.To {
+				return fmt.Sprintf("%s is at %s, not at %s", m.Title, homes[m.Title], m.To)
+			}
+		}
+		return ""
+	})
+	eventually(t, "it comes to rest", func() string {
+		if text := ask("--apply"); !strings.Contains(text, "it is even") {
+			return text
+		}
+		return ""
+	})
+
+	// Three replicas of one; then the second goes.
+	one.doublet("cluster", "replicas", "anna", "3")
+	eventually(t, "three replicas", func() string {
+		for _, d := range one.placed() {
+			if d.Title == "Anna" && len(d.Replicas) == 3 {
+				return ""
+			}
+		}
+		return fmt.Sprint(one.placed())
+	})
+	one.doublet("cluster", "replicas", "anna", "0") // no number any more: what there is stays
+	three.deliver("before")
+	one.doublet("cluster", "replicas", "anna", "2")
+	eventually(t, "two again", whole(name, "two", "three"))
+	two.deliver("by-two")
+	if out, err := command(path, "cluster", "remove", "two", "--data", one.data); err != nil {
+		t.Fatalf("remove: %v %s\n%s\n%s\n%s\n%s", err, out, one.doublet("show", "cluster", "databases", "--json"), one.out, two.out, three.out)
+	}
+	eventually(t, "it is no member any more", func() string {
+		if out := one.doublet("show", "cluster"); strings.Contains(out, "two") {
+			return out
+		}
+		return ""
+	})
+	two.stop(syscall.SIGTERM)
+	eventually(t, "everything is on the others", whole(name, "three"))
+	three.sees(curl, "before", "by-two")
+	one.sees(curl, "before", "by-two")
+	for _, m := range []*member{one, three} {
+		m.stop(syscall.SIGTERM)
+		if out, err := command(path, "check", "--data", m.data); err != nil {
+			t.Errorf("check: %v\n%s", err, out)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"doublet/test/external"
+)
+
+// older is the commit that stands for the version before this one: clusters must work while their members are of both. It
+// is taken on to a later one when a release is made.
+const older = "ba03211"
+
+// oldest is the first build that there was: it knows no clusters, and its data folder must still open.
+const oldest = "3060f26"
+
+var built sync.Map // commit -> func() (path, error)
+
+// buildOf builds the program of an earlier commit; the test is skipped where the history is not here.
+func buildOf(t *testing.T, commit string) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
+		if os.Getenv("EXTERNAL") == "required" {
+			t.Fatalf("commit %s is not here: CI needs the whole history (git fetch --unshallow)", commit)
+		}
+		t.Skipf("commit %s is not here: no git history, or a shallow one", commit)
+	}
+	once, _ := built.LoadOrStore(commit, sync.OnceValues(func() (string, error) {
+		if _, err := binary(); err != nil { // makes the folder
+			return "", err
+		}
+		path, _ := binary()
+		dir := filepath.Join(filepath.Dir(path), "src-"+commit)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+		archive, err := exec.Command("git", "-C", root, "archive", commit).Output()
+		if err != nil {
+			return "", err
+		}
+		tar := exec.Command("tar", "-x", "-C", dir)
+		tar.Stdin = bytes.NewReader(archive)
+		if err := tar.Run(); err != nil {
+			return "", err
+		}
+		out := filepath.Join(filepath.Dir(path), "doublet-"+commit)
+		build := exec.Command("go", "build", "-trimpath", "-o", out, "./cmd/doublet")
+		build.Dir = dir
+		if text, err := build.CombinedOutput(); err != nil {
+			return "", &buildError{commit, err, text}
+		}
+		return out, os.RemoveAll(dir)
+	}))
+	path, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+type buildError struct {
+	commit string
+	err    error
+	text   []byte
+}
+
+func (e *buildError) Error() string {
+	return "build " + e.commit + " with " + runtime.Version() + ": " + e.err.Error() + "\n" + string(e.text)
+}
+
+// holds waits until the replica of Anna's mail file that the member itself has shows so many messages.
+func (m *member) holds(messages int) {
+	m.t.Helper()
+	eventually(m.t, "the member's own replica is up to date", func() string {
+		var db struct {
+			Folders []struct {
+				Name     string
+				Messages int
+			}
+		}
+		if err := json.Unmarshal([]byte(m.doublet("db", "show", "Anna", "--json")), &db); err != nil {
+			return err.Error()
+		}
+		for _, f := range db.Folders {
+			if f.Name == "INBOX" && f.Messages == messages {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%+v", db)
+	})
+}
+
+// TestClusterUpgrade: a cluster of the version before is brought to this one, a member at a time, and meanwhile members of
+// both work together: mail comes to each and is read at each, homes move, and nothing is lost.
+func TestClusterUpgrade(t *testing.T) {
+	t.Parallel()
+	curl := external.Need(t, "curl")[0]
+	now, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := buildOf(t, older)
+	list := foundBy(t, was, []string{"one", "two"})
+	one, two := list[0], list[1]
+	subjects := []string{}
+	mail := func(m *member, subject string) {
+		m.deliver(subject)
+		subjects = append(subjects, subject)
+	}
+	mail(one, "old-one")
+	mail(two, "old-two")
+	two.sees(curl, subjects...)
+
+	two.stop(syscall.SIGTERM)
+	mail(one, "while-two-is-away")
+	two.program = []string{now}
+	two.serve()
+	mail(two, "new-two")
+	mail(one, "old-one-again")
+	one.sees(curl, subjects...)
+	two.sees(curl, subjects...)
+	one.stop(syscall.SIGKILL) // the new one takes over what an old one led
+	mail(two, "without-one")
+	two.sees(curl, subjects...)
+	one.serve()
+	one.sees(curl, subjects...)
+	one.holds(len(subjects))  // what was seen may have been two's replica
+	two.stop(syscall.SIGKILL) // and an old one what a new one led
+	mail(one, "without-two")
+	one.sees(curl, subjects...)
+	two.serve()
+	two.sees(curl, subjects...)
+
+	one.stop(syscall.SIGTERM)
+	one.program = []string{now}
+	one.serve()
+	mail(one, "all-new")
+	three := two.admits("three")
+	mail(three, "to-a-third")
+	for _, m := range []*member{one, two, three} {
+		m.sees(curl, subjects...)
+	}
+	for _, m := range []*member{one, two, three} {
+		m.stop(syscall.SIGTERM)
+		if out, err := command(now, "check", "--data", m.data); err != nil {
+			t.Errorf("check: %v\n%s", err, out)
+		}
+	}
+}
+
+// TestFirstBuildJoins: the data folder of the first build there was is opened by this one, founds a cluster, and its mail
+// is read at the server that joins.
+func TestFirstBuildJoins(t *testing.T) {
+	t.Parallel()
+	curl := external.Need(t, "curl")[0]
+	was := buildOf(t, oldest)
+	one := newMember(t)
+	run(t, "secret\n", nil, was, "init", "--data", one.data, "--domain", "cluster.example")
+	run(t, "secret\n", nil, was, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
+	// Settings have other names since.
+	settings := "[cluster]\ndirect = \"127.0.0.1:" + one.port["direct"] + "\"\nroutes = \"127.0.0.1:" + one.port["routes"] + "\"\nadvertise = \"127.0.0.1\"\n"
+	if err := os.WriteFile(filepath.Join(one.data, "doublet.toml"), []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one.serve()
+	one.deliver("alone")
+	one.doublet("cluster", "init", "test")
+	two := one.admits("two")
+	two.sees(curl, "alone")
+	two.deliver("by-two")
+	one.sees(curl, "alone", "by-two")
+}

@@ -1,0 +1,61 @@
+// Addresses are completed from the mail that was seen and from the directory.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { barriers, browser, open, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+const shown = (page) => page.$$eval(".suggest li", (list) => list.map((l) => l.textContent));
+
+test("people of the directory are offered beside those who are known, once; offline those who are known", async () => {
+  const page = await open();
+  await signIn(page);
+  await page.keyboard.press("c");
+  await page.waitForSelector(".writer .ProseMirror");
+  let hold;
+
+  // Words in another order than any mail has them: only the directory knows.
+  const to = page.locator(".writer [role=combobox]").first();
+  await to.pressSequentially("cratchit bo");
+  await page.waitForSelector(".suggest li:has-text('bob@example.com')");
+  assert.deepEqual(await barriers(page), []);
+  await to.press("Enter");
+  await page.waitForSelector(".writer .token[title='bob@example.com']");
+
+  // Somebody whom both know is there once; who is in the field already is not.
+  const answer = () => page.waitForResponse((r) => r.request().postData()?.includes('"Principal/query"')).then((r) => r.json());
+  let answered = answer();
+  await to.pressSequentially("carol");
+  await answered;
+  await page.waitForTimeout(100);
+  assert.equal((await shown(page)).filter((s) => s.includes("carol@example.com")).length, 1);
+  await to.fill("");
+  answered = answer();
+  await to.pressSequentially("cratchit bo");
+  assert.equal((await answered).methodResponses[1][1].list[0].email, "bob@example.com");
+  await page.waitForTimeout(100);
+  assert.deepEqual((await shown(page)).filter((s) => s.includes("bob@example.com")), []);
+
+  // An answer that is out of date is given up, and not shown when it comes.
+  await to.fill("");
+  const given = new Promise((done) => page.once("requestfailed", done));
+  await page.context().route("**/jmap/api", async (route) => {
+    if (!hold && route.request().postData()?.includes('"text":"caro"')) return void (hold = route);
+    return route.fallback();
+  });
+  await to.pressSequentially("caro");
+  for (let i = 0; i < 200 && !hold; i++) await page.waitForTimeout(50);
+  assert.ok(hold);
+  await to.pressSequentially("l");
+  assert.match((await given).postData(), /"text":"caro"/);
+  await page.waitForSelector(".suggest li:has-text('carol@example.com')");
+
+  // What is no answer is no trouble: those who are known are offered.
+  await to.fill("");
+  await page.context().setOffline(true);
+  await to.pressSequentially("liddell");
+  await page.waitForSelector(".suggest li:has-text('alice@example.com')");
+  await page.context().setOffline(false);
+  assert.deepEqual(page.wrong, []);
+});

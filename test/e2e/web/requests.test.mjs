@@ -1,0 +1,128 @@
+// What the full client asks the server for each action, as the benchmark's driver has it (bench/drive/testdata/requests.json, which
+// its own test reads too). Where this fails because the client asks otherwise now, RECORD=1 writes the file anew, and the driver
+// (bench/drive/web*.go) has to follow.
+
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { after, test } from "node:test";
+import { browser, deliver, open, row, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+const file = new URL("../../../bench/drive/testdata/requests.json", import.meta.url);
+const byID = ["create", "update", "onSuccessUpdateEmail", "mailboxIds"];
+
+/** A value in short; bench/drive/web_test.go has the same. */
+function shape(name, v) {
+  if (v === null) return name === "name" ? "*" : "null";
+  if (typeof v === "string") return "*";
+  if (Array.isArray(v)) {
+    if (v.length === 0) return "[]";
+    return name === "properties" || name === "dataTypes" ? JSON.stringify(v) : `[${shape("", v[0])}]`;
+  }
+  if (typeof v === "object") {
+    const names = Object.keys(v).sort();
+    if (byID.includes(name) && names.length > 0) return `{*:${shape("", v[names[0]])}}`;
+    return `{${names.map((k) => `${k.startsWith("mailboxIds/") ? "mailboxIds/*" : k}:${shape(k, v[k])}`).sort().join(",")}}`;
+  }
+  return name === "position" ? "*" : JSON.stringify(v);
+}
+
+function shapeOf(r) {
+  const { pathname: path } = new URL(r.url());
+  const body = r.method() === "POST" ? r.postData() : null;
+  if (path.startsWith("/auth/") || path === "/.well-known/jmap") return `${r.method()} ${path}${body ? ` ${shape("", JSON.parse(body))}` : ""}`;
+  if (path.startsWith("/jmap/upload")) return "upload";
+  if (!body || !body.includes('"methodCalls"')) return "";
+  const calls = JSON.parse(body).methodCalls;
+  // Whether somebody is looked for depends on how quick the keys are; the driver leaves it out.
+  if (calls.every(([name]) => name.startsWith("Principal/"))) return "";
+  return calls.map(([name, args]) => name + shape("", args)).join(" + ");
+}
+
+const run = Date.now().toString(36); // of no conversation that is there already
+const mail = (subject) => `From: Mallory <mallory@elsewhere.example>\nTo: bob@example.com\nSubject: ${subject} ${run}\nMessage-ID: <${subject.replace(/\W/g, "")}.${run}@elsewhere.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain\n\nWords.\n`;
+
+// Bob's: beside mail that is opened by itself lies no hostile mail of another test (world.mjs).
+test("the client asks for what the driver of the benchmark asks for", async () => {
+  const page = await open();
+  await page.addInitScript(() => localStorage.setItem("doublet:preferences", JSON.stringify({ undoSeconds: 0 })));
+  let seen = new Set();
+  let last = Date.now();
+  page.on("request", (r) => {
+    const s = shapeOf(r);
+    if (s) seen.add(s);
+    last = Date.now();
+  });
+  page.on("response", () => (last = Date.now()));
+  page.on("websocket", (ws) => ws.on("framesent", (f) => seen.add(`WebSocket ${shape("", JSON.parse(f.payload))}`)));
+  const until = async (what) => {
+    for (let i = 0; i < 600 && !what(); i++) await page.waitForTimeout(50);
+    assert.ok(what());
+  };
+  const asked = (part) => until(() => [...seen].some((s) => s.includes(part)));
+  // All of what is asked behind an action has come when nothing was asked for a while.
+  const calm = () => until(() => Date.now() - last > 700);
+  const found = {};
+  const done = async (action) => {
+    await calm();
+    found[action] = new Set([...(found[action] ?? []), ...seen]);
+    seen = new Set();
+  };
+
+  await signIn(page, "bob");
+  await done("sign-in");
+  for (const subject of ["Asked one", "Asked two"]) {
+    await deliver("mallory@elsewhere.example", "bob@example.com", mail(subject));
+    await row(page, subject).waitFor();
+  }
+  await done("beside");
+  await page.keyboard.press("g");
+  await page.keyboard.press("i");
+  await done("open");
+  await row(page, "Asked one").click();
+  await page.waitForSelector("text=Words.");
+  await asked("$seen");
+  await done("read");
+  await page.keyboard.press("s");
+  await asked("$flagged");
+  await done("flag");
+  for (const key of ["e", "#"]) {
+    await page.keyboard.press(key);
+    await asked("update:{*:{mailboxIds");
+    await done("move");
+  }
+  await page.keyboard.press("c");
+  await page.waitForSelector(".writer .ProseMirror");
+  await page.keyboard.type("alice@example.com,");
+  await page.fill(".writer .subject input", "Asked by somebody");
+  await page.click(".writer .ProseMirror");
+  await page.keyboard.type("Some words");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  await page.setInputFiles(".writer input[type=file]", { name: "notes.bin", mimeType: "application/octet-stream", buffer: Buffer.from("the file") });
+  await asked("destroy:[*]");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  await page.keyboard.press("Control+Enter");
+  await asked("Email/set{accountId:*,destroy:[*]}");
+  await done("send");
+  await deliver("mallory@elsewhere.example", "bob@example.com", mail("Asked three"));
+  await row(page, "Asked three").click();
+  await page.waitForSelector(".reader h1:has-text('Asked three')");
+  await done("read");
+  await page.keyboard.press("r");
+  await page.waitForSelector(".writer .ProseMirror");
+  await page.keyboard.type("An answer");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  await page.keyboard.type(" with more");
+  await asked("destroy:[*]");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  await page.keyboard.press("Control+Enter");
+  await asked("$answered");
+  await done("reply");
+  assert.deepEqual(page.wrong, []);
+
+  const beside = found.beside;
+  const sorted = Object.fromEntries(Object.entries(found).map(([action, list]) => [action, [...list].filter((s) => action === "beside" || !beside.has(s)).sort()]));
+  if (process.env.RECORD) writeFileSync(file, `${JSON.stringify(sorted, null, "\t")}\n`);
+  assert.deepEqual(sorted, JSON.parse(readFileSync(file, "utf8")));
+});

@@ -1,0 +1,239 @@
+// What goes wrong around the client: no room, no storage, a wrong clock, a session that ended, a client that is out of date.
+
+import assert from "node:assert/strict";
+import { createServer, request } from "node:http";
+import { after, test } from "node:test";
+import { arrives, atOnce, base, begin, browser, open, row, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+const storages = {
+  "a browser that denies storage": () => {
+    IDBFactory.prototype.open = () => { throw new DOMException("denied", "SecurityError"); };
+    Storage.prototype.setItem = () => { throw new DOMException("denied", "SecurityError"); };
+    Storage.prototype.getItem = () => { throw new DOMException("denied", "SecurityError"); };
+  },
+  "a browser whose storage never answers": () => {
+    IDBFactory.prototype.open = () => new EventTarget();
+  },
+  "a browser without room": () => {
+    // Chromium ends such a transaction; so does this.
+    const put = IDBObjectStore.prototype.put;
+    IDBObjectStore.prototype.put = function (...args) {
+      const request = put.apply(this, args);
+      const { transaction } = this;
+      Object.defineProperty(transaction, "error", { get: () => new DOMException("full", "QuotaExceededError") });
+      queueMicrotask(() => transaction.abort());
+      return request;
+    };
+  },
+};
+
+for (const [name, how] of Object.entries(storages)) {
+  test(`${name}: it is said, mail is read, written and sent, and leaving is asked about while something waits`, async () => {
+    const page = await open({ height: 3000 }); // the other tests leave mail above the one that is read
+    await page.addInitScript(how);
+    await signIn(page);
+    await page.waitForSelector(".banner:has-text('keeps nothing')");
+    await row(page, "Welcome").click();
+    await page.waitForSelector(".mail .body :text('Welcome'), .reader .mail .body p");
+    await begin(page, "bob@example.com", `From ${name}`, "words");
+    await page.waitForSelector(".writer >> text=Draft saved");
+    await page.context().setOffline(true);
+    await page.click(".writer .ProseMirror");
+    await page.keyboard.type(" and more");
+    await page.waitForSelector(".writer >> text=leave this page open");
+    await page.click(".writer footer .primary");
+    await page.waitForSelector(".toast:has-text('Sent in')");
+    assert.equal(await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true }))), false);
+    await page.context().setOffline(false);
+    await arrives(`From ${name}`);
+    assert.deepEqual(page.wrong, []);
+    await page.context().close();
+  });
+}
+
+test("storage that fills up keeps what waits, and gives up copies of what the server has", async () => {
+  const page = await open();
+  await atOnce(page);
+  await signIn(page);
+  await page.waitForTimeout(1500); // copies are kept
+  await page.evaluate(() => {
+    const put = IDBObjectStore.prototype.put;
+    const clear = IDBObjectStore.prototype.clear;
+    let full = true;
+    IDBObjectStore.prototype.clear = function () { full = false; return clear.call(this); };
+    IDBObjectStore.prototype.put = function (...args) {
+      const request = put.apply(this, args);
+      const { transaction } = this;
+      if (full) {
+        Object.defineProperty(transaction, "error", { get: () => new DOMException("full", "QuotaExceededError") });
+        queueMicrotask(() => transaction.abort());
+      }
+      return request;
+    };
+  });
+  await begin(page, "bob@example.com", "Kept in a full browser", "words");
+  await page.waitForFunction(() => new Promise((resolve) => {
+    const opening = indexedDB.open("doublet:alice@example.com");
+    opening.onsuccess = () => {
+      const all = opening.result.transaction("facts").objectStore("facts").getAll();
+      all.onsuccess = () => { opening.result.close(); resolve(all.result.some((x) => x?.draft?.subject === "Kept in a full browser" && x.draft.html.includes("words"))); };
+    };
+  }));
+  await page.click(".writer footer .primary");
+  await arrives("Kept in a full browser");
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+for (const hours of [-7, 9]) {
+  test(`a clock that is ${hours} h off: it is said, dates are the server's, and what is sent is sent at once and dated right`, async () => {
+    const page = await open();
+    await atOnce(page);
+    await page.addInitScript((ms) => {
+      const Real = Date;
+      globalThis.Date = class extends Real {
+        constructor(...args) { super(...(args.length === 0 ? [Real.now() + ms] : args)); }
+        static now() { return Real.now() + ms; }
+      };
+    }, hours * 3_600_000);
+    await signIn(page);
+    await page.waitForSelector(".banner:has-text('clock is wrong')");
+    await begin(page, "bob@example.com", `Clock ${hours}`, "words");
+    await page.keyboard.press("Control+Enter");
+    const bob = await open();
+    await signIn(bob, "bob");
+    await row(bob, `Clock ${hours}`).waitFor({ timeout: 30_000 });
+    await row(bob, `Clock ${hours}`).click();
+    await bob.click(".read .bar [aria-label='More']");
+    await bob.click("text=Message source");
+    const source = await bob.waitForFunction(() => document.querySelector("pre.source")?.textContent.includes("Date:") && document.querySelector("pre.source").textContent);
+    const date = Date.parse(/^Date: (.*)$/m.exec(await source.jsonValue())[1]);
+    assert.ok(Math.abs(date - Date.now()) < 120_000, `dated ${new Date(date).toISOString()}`);
+    assert.deepEqual([...page.wrong, ...bob.wrong], []);
+    await page.context().close();
+    await bob.context().close();
+  });
+}
+
+test("a clock that is set back while a message waits to be sent does not hold it up", async () => {
+  const page = await open();
+  await page.addInitScript(() => {
+    const Real = Date;
+    globalThis.back = 0;
+    globalThis.Date = class extends Real {
+      constructor(...args) { super(...(args.length === 0 ? [Real.now() - globalThis.back] : args)); }
+      static now() { return Real.now() - globalThis.back; }
+    };
+  });
+  await signIn(page);
+  await begin(page, "bob@example.com", "Set back", "words");
+  await page.keyboard.press("Control+Enter");
+  await page.evaluate(() => { globalThis.back = 5 * 3_600_000; });
+  await arrives("Set back");
+  await page.context().close();
+});
+
+test("a session that ended in an open page: it says so, signing in goes on in place, and the draft and what waits are there", async () => {
+  const page = await open();
+  await atOnce(page);
+  await signIn(page);
+  await begin(page, "bob@example.com", "Across a week", "Before the end");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  await page.context().clearCookies();
+  await page.click(".writer .ProseMirror");
+  await page.keyboard.type(", and after it");
+  await page.waitForSelector("dialog.gate-again[open]:has-text('not signed in any more')");
+  assert.equal(await page.inputValue("dialog input[name=user]"), "alice@example.com");
+  await page.keyboard.press("Escape"); // there is nothing behind it yet
+  assert.equal(await page.locator("dialog.gate-again[open]").count(), 1);
+  await page.fill("dialog input[name=password]", "demo");
+  await page.click("dialog button.primary");
+  await page.waitForSelector("dialog.gate-again", { state: "detached" });
+  await page.waitForSelector(".writer .ProseMirror:has-text('and after it')");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  assert.equal(await page.locator(".unfinished").count(), 0);
+  await page.click(".writer footer .primary");
+  await arrives("Across a week");
+  assert.deepEqual(page.wrong.filter((w) => !/WebSocket/.test(w)), []);
+  await page.context().close();
+});
+
+test("who signs in instead of somebody else sees nothing of theirs", async () => {
+  const page = await open();
+  page.on("dialog", (d) => void d.accept());
+  await signIn(page);
+  await row(page, "garden party").waitFor();
+  await begin(page, "carol@example.com", "Alice's own", "x");
+  await page.context().clearCookies();
+  await page.keyboard.type("y");
+  await page.waitForSelector("dialog.gate-again[open]");
+  await page.fill("dialog input[name=user]", "bob");
+  await page.fill("dialog input[name=password]", "demo");
+  await page.click("dialog button.primary");
+  await page.waitForSelector(".top [aria-label*='Bob']");
+  await page.waitForSelector(".row .subject");
+  assert.equal(await page.locator(".writer, .unfinished").count(), 0);
+  await page.context().close();
+});
+
+/** A server before the server, whose client can be changed: what it is to hand out at /sw.js and which of its files are gone. */
+async function before() {
+  const it = { build: "", gone: /^$/ };
+  const server = createServer((from, to) => {
+    if (it.gone.test(from.url)) return to.writeHead(404).end();
+    const on = request(`${base}${from.url}`, { method: from.method, headers: from.headers }, (answer) => {
+      if (from.url !== "/sw.js" || answer.statusCode !== 200) {
+        to.writeHead(answer.statusCode, answer.headers);
+        return answer.pipe(to);
+      }
+      delete answer.headers["content-length"];
+      delete answer.headers.etag;
+      let text = "";
+      answer.setEncoding("utf8").on("data", (d) => (text += d)).on("end", () => to.writeHead(200, answer.headers).end(text.replace(/doublet-[0-9a-f]{12}/, (x) => it.build || x)));
+    });
+    delete from.headers["accept-encoding"];
+    on.setHeader("accept-encoding", "identity");
+    on.on("error", () => to.destroy());
+    from.pipe(on);
+  }).listen(0, "127.0.0.1");
+  await new Promise((done) => server.once("listening", done));
+  it.base = `http://127.0.0.1:${server.address().port}`;
+  it.close = () => server.close(() => undefined) && server.closeAllConnections();
+  return it;
+}
+
+test("a client that the server has replaced goes on with the parts that it had, and a newer one is offered", async () => {
+  const server = await before();
+  const page = await open({ at: server.base });
+  page.on("dialog", (d) => void d.accept());
+  await signIn(page, "alice", "demo", server.base);
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await page.waitForFunction(() => navigator.serviceWorker.controller);
+  server.build = "doublet-0123456789ab";
+  await page.evaluate(async () => { await (await navigator.serviceWorker.ready).update(); });
+  await page.waitForSelector(".banner:has-text('newer Doublet')");
+  server.gone = /\/assets\/(writer|settings)-/;
+  await begin(page, "bob@example.com", "Before the newer", "words"); // loaded only now, from what the browser keeps
+  await page.waitForSelector(".writer >> text=Draft saved");
+  server.gone = /^$/;
+  await page.click(".banner >> text=Load it");
+  await page.waitForSelector(".unfinished:has-text('Before the newer')");
+  await page.waitForSelector(".row .subject");
+  assert.equal(await page.locator(".banner").count(), 0);
+  assert.deepEqual(page.wrong.filter((w) => !/WebSocket/.test(w)), []);
+  await page.context().close();
+  server.close();
+});
+
+test("a part of the client that cannot be loaded is no dead button", async () => {
+  const server = await before();
+  server.gone = /^\/(?:sw\.js|assets\/writer-)/;
+  const page = await open({ at: server.base });
+  await signIn(page, "alice", "demo", server.base);
+  await page.keyboard.press("c");
+  await page.waitForSelector(".banner:has-text('newer Doublet')");
+  await page.context().close();
+  server.close();
+});

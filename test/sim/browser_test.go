@@ -1,0 +1,351 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"doublet/directory/session"
+	"doublet/note"
+)
+
+// surfing makes a world whose servers keep sessions of browsers.
+func surfing(seed uint64, servers int) *world {
+	w := alone(seed, servers)
+	w.browsers = true
+	return w
+}
+
+// shared waits until all servers have the sessions of the cluster.
+func (w *world) shared() {
+	w.wait("the sessions are shared", 60, func() string {
+		for _, s := range w.up() {
+			if _, err := s.browsers.Find(w.ctx, "nobody's", ""); !errors.Is(err, session.ErrNone) {
+				return err.Error()
+			}
+			if !s.browsers.Shared() || !s.node.Filled(session.SharedID) {
+				return s.name + " has sessions of its own"
+			}
+		}
+		return ""
+	})
+}
+
+func (w *world) signIn(s *server, person byte) (string, session.Session) {
+	token, x, err := s.browsers.Begin(w.ctx, session.Session{Person: note.UNID{person}, PasswordID: "p"})
+	w.must(err, "sign in at "+s.name)
+	return token, x
+}
+
+// good wants a token to be good, or not to be, at a server.
+func (w *world) good(s *server, token string, want bool) {
+	x, err := s.browsers.Find(w.ctx, token, "192.0.2.1")
+	if err != nil && !errors.Is(err, session.ErrNone) {
+		w.failf("a token at %s: %v", s.name, err)
+	}
+	if (err == nil) != want {
+		w.failf("a token is good at %s: %v, should be %v", s.name, err == nil, want)
+	}
+	if err == nil && !s.browsers.CheckCSRF(token, w.servers[0].csrf(token)) {
+		w.failf("the token for pages is another one at %s: %s", s.name, x.ID)
+	}
+}
+
+func (s *server) csrf(token string) string {
+	for _, o := range s.w.up() {
+		return o.browsers.CSRF(token)
+	}
+	return ""
+}
+
+func (s *server) isolate(cut bool) {
+	for _, o := range s.w.servers {
+		if o == s {
+			continue
+		}
+		if cut {
+			s.w.net.Cut(s.id, o.id)
+			s.w.net.Cut(o.id, s.id)
+		} else {
+			s.w.net.Heal(s.id, o.id)
+			s.w.net.Heal(o.id, s.id)
+		}
+	}
+}
+
+// TestBrowserSessions: who signs in at one server is signed in at all at once; one whose server has died goes on; who signs out
+// at one, while another is away, is signed out there too when it is back, though it has used the session meanwhile.
+func TestBrowserSessions(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(browserSeeds) {
+		w := surfing(seed+1, 3)
+		guarded(t, w, func() {
+			a, b, c := w.servers[0], w.servers[1], w.servers[2]
+			w.shared()
+			token, x := w.signIn(a, 1)
+			w.good(b, token, true) // before anything was replicated by itself
+			w.good(c, token, true)
+			w.wait("quiet", 60, w.different)
+			w.good(c, token, true)
+
+			// One that is not here yet is asked for; it can be ended here.
+			other, y := w.signIn(a, 1)
+			w.must(b.browsers.End(w.ctx, note.UNID{1}, y.ID), "end")
+			for _, s := range w.servers {
+				if s != a { // the word is on its way to it
+					w.good(b, other, false)
+				}
+			}
+			w.wait("quiet", 60, w.different)
+			for _, s := range w.servers {
+				w.good(s, other, false)
+			}
+
+			a.crash()
+			w.wait("the others notice", 60, func() string {
+				if b.node.Status().Homeless+c.node.Status().Homeless > 0 {
+					return "a database has no home"
+				}
+				return ""
+			})
+			w.good(b, token, true)
+			w.good(c, token, true)
+			w.must(b.browsers.End(w.ctx, note.UNID{1}, x.ID), "end")
+			w.start(a)
+			w.shared()
+			w.wait("quiet", 60, w.different)
+			w.good(a, token, false)
+
+			// Used at one side of a split, after an hour has begun, and ended at the other.
+			token, x = w.signIn(b, 2)
+			all, _ := w.signIn(b, 3)
+			keep, kept := w.signIn(b, 3)
+			w.wait("quiet", 60, w.different)
+			a.isolate(true)
+			w.advance(browserIdle / 16)
+			w.good(a, token, true)
+			w.good(a, all, true)
+			alone, _ := w.signIn(a, 3)
+			w.advance(2 * time.Minute)
+			w.must(b.browsers.End(w.ctx, note.UNID{2}, x.ID), "end")
+			if n, err := b.browsers.EndAll(w.ctx, note.UNID{3}, kept.ID); n != 1 || err != nil {
+				w.failf("%d ended, %v", n, err)
+			}
+			after, _ := w.signIn(b, 3)
+			for range 3 {
+				w.advance(browserIdle / 16)
+				w.drive()
+				w.good(a, token, true) // it cannot know
+				w.good(b, token, false)
+			}
+			a.isolate(false)
+			w.shared()
+			w.wait("quiet", 120, w.different)
+			for _, s := range w.servers {
+				w.good(s, token, false)
+				w.good(s, all, false)
+				w.good(s, keep, true)
+				w.good(s, after, true)
+				if skew := a.clock.Now().Sub(b.clock.Now()); skew < time.Minute && skew > -time.Minute {
+					w.good(s, alone, false) // begun before all were ended
+				}
+			}
+		})
+	}
+}
+
+// TestBrowserCodes: a code of a second factor is taken once in a cluster, at whichever servers it is shown at the same time.
+func TestBrowserCodes(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(browserSeeds) {
+		w := surfing(seed+1, 3)
+		guarded(t, w, func() {
+			w.shared()
+			w.wait("a home is known everywhere", 60, func() string {
+				for _, s := range w.servers {
+					if _, err := s.node.Where(w.ctx, session.SharedID); err != nil {
+						return err.Error()
+					}
+				}
+				return ""
+			})
+			for step := range int64(5) {
+				step += w.now.Unix() / 30
+				fresh := 0
+				for _, i := range w.rng.Perm(len(w.servers)) { // nothing is replicated between
+					ok, err := w.servers[i].browsers.UseCode(w.ctx, note.UNID{1}, step)
+					w.must(err, "use a code")
+					if ok {
+						fresh++
+					}
+				}
+				if fresh != 1 {
+					w.failf("a code was taken %d times", fresh)
+				}
+			}
+		})
+	}
+}
+
+// TestBrowserUpgrade: servers of the program before, with sessions of their own, are brought to this one one after the other; who
+// was signed in stays so, and in the end is so everywhere.
+func TestBrowserUpgrade(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(browserSeeds) {
+		w := surfing(seed+1, 3)
+		w.older = true
+		guarded(t, w, func() {
+			restart := func(s *server, older bool) {
+				s.crash()
+				s.older = older
+				w.start(s)
+				w.wait("it serves again", 60, func() string {
+					if !s.node.Status().Serving {
+						return s.name
+					}
+					return ""
+				})
+				for range 50 {
+					w.advance(100 * time.Millisecond)
+					w.drive()
+				}
+			}
+			tokens := []string{}
+			for _, s := range w.servers {
+				token, _ := w.signIn(s, byte(10+s.number))
+				tokens = append(tokens, token)
+			}
+			for i, s := range w.servers {
+				restart(s, false)
+				w.good(s, tokens[i], true)
+			}
+			w.shared()
+			w.wait("quiet", 120, w.different)
+			for _, s := range w.servers {
+				for _, token := range tokens {
+					w.good(s, token, true)
+				}
+				if _, err := s.store.Info(session.ID); err == nil {
+					w.failf("%s keeps sessions of its own", s.name)
+				}
+			}
+			// One goes back to the program before, and comes again: the others go on.
+			restart(w.servers[1], true)
+			token, _ := w.signIn(w.servers[0], 20)
+			restart(w.servers[1], false)
+			w.shared()
+			w.wait("quiet", 120, w.different)
+			w.good(w.servers[1], token, true)
+		})
+	}
+}
+
+// browser is a session in a world of trouble.
+type browser struct {
+	token  string
+	of     session.Session
+	begun  *server
+	ended  bool // and the word was acknowledged
+	unsure bool // ended, or not: the answer was lost, or all of the person were
+}
+
+// surfers are the sessions of such a world, and until when, by the clocks of those that did, all of a person were ended.
+type surfers struct {
+	list []*browser
+	cut  map[note.UNID]time.Time
+}
+
+// TestBrowserTrouble: servers crash, the network is cut, uses and ends happen anywhere. In the end all replicas are equal, nobody
+// who was signed out is signed in anywhere, and everybody else is everywhere.
+func TestBrowserTrouble(t *testing.T) {
+	t.Parallel()
+	seeds := troubleSeeds
+	if testing.Short() {
+		seeds = min(seeds, 3)
+	}
+	for seed := range uint64(seeds) {
+		w := surfing(seed+1, 2+int(seed%3))
+		guarded(t, w, func() { w.surf() })
+	}
+}
+
+func (w *world) surf() {
+	w.shared()
+	x := &surfers{cut: map[note.UNID]time.Time{}}
+	for w.tick < 700 {
+		w.advance(100 * time.Millisecond)
+		for _, s := range w.servers {
+			if s.node == nil && w.tick >= s.until {
+				w.start(s)
+			}
+		}
+		switch w.rng.IntN(60) {
+		case 0:
+			w.crashOne()
+		case 1:
+			w.cutSome()
+		case 2, 3:
+			w.healAll()
+		case 4:
+			w.advance(20 * time.Minute)
+		}
+		if up := w.up(); len(up) > 0 {
+			w.surfSome(pick(w, up), x)
+		}
+		w.drive()
+	}
+	w.settleDown()
+	for _, b := range x.list {
+		for _, s := range w.servers {
+			if !b.unsure {
+				w.good(s, b.token, !b.ended)
+			}
+		}
+	}
+	w.logf("%d sessions", len(x.list))
+}
+
+func (w *world) surfSome(s *server, all *surfers) {
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+	defer cancel()
+	n := w.rng.IntN(20)
+	if n < 4 || len(all.list) == 0 {
+		token, x, err := s.browsers.Begin(ctx, session.Session{Person: note.UNID{byte(1 + w.rng.IntN(4))}})
+		if err == nil {
+			// Where a server has not heard of it, and its clock is behind, what begins there begins before the end.
+			all.list = append(all.list, &browser{token: token, of: x, begun: s, unsure: x.Created.Before(all.cut[x.Person])})
+		}
+		return
+	}
+	b := pick(w, all.list)
+	switch {
+	case n < 16:
+		_, err := s.browsers.Find(ctx, b.token, "192.0.2.1")
+		if err == nil && b.ended && s == b.begun {
+			w.failf("a session is back that was ended at %s", s.name)
+		}
+	case n < 19:
+		err := s.browsers.End(ctx, b.of.Person, b.of.ID)
+		switch {
+		case err == nil:
+			b.ended, b.begun = true, s
+		case !errors.Is(err, session.ErrNone):
+			b.unsure = true
+		}
+	default:
+		_, err := s.browsers.EndAll(ctx, b.of.Person, b.of.ID)
+		if now := s.clock.Now(); now.After(all.cut[b.of.Person]) {
+			all.cut[b.of.Person] = now
+		}
+		for _, o := range all.list {
+			switch {
+			case o.of.Person != b.of.Person || o == b:
+			case err == nil && o.begun == s:
+				o.ended = true
+			case !o.ended:
+				o.unsure = true
+			}
+		}
+	}
+}

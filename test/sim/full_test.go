@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"errors"
+	"testing"
+
+	"doublet/cluster"
+	"doublet/store"
+)
+
+// told says whether a server tells of a trouble of that kind, about a server of that name, that is not over.
+func told(s *server, kind cluster.EventKind, about string) bool {
+	for _, e := range s.node.Events() {
+		if e.Kind == kind && e.Server == about && e.Until.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// TestFullDisk: the disk of a home is full. It says so, and so does its mate; it refuses what would be new, and deletes; the mate takes
+// what comes meanwhile and is home from the next open on. When there is room again all of it comes by itself, once.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	w := alone(3, 2)
+	guarded(t, w, func() {
+		var b *box
+		w.wait("a mail file has its home", 60, func() string {
+			for _, x := range w.boxes {
+				if !x.queue && len(w.homes(x)) == 1 {
+					b = x
+					return ""
+				}
+			}
+			return "none"
+		})
+		home := w.homes(b)[0]
+		mate := w.servers[1-home.number]
+		deliver := func(s *server) (*mail, error) {
+			m := w.newMail(b)
+			return m, w.deliverAt(s, m, len(w.mails))
+		}
+		before, err := deliver(home)
+		w.must(err, "deliver while there is room")
+		w.wait("everything is in its place", 60, w.whole)
+
+		w.fill(home)
+		home.full = 1 << 40
+		w.wait("both tell that the disk is full", 60, func() string {
+			if !told(home, cluster.EventRoom, "") || !told(mate, cluster.EventRoom, home.name) {
+				return "not yet"
+			}
+			return ""
+		})
+		if m, err := deliver(home); !errors.Is(err, store.ErrNoSpace) || has(home, b.id, m.unid) != absent {
+			t.Errorf("delivered to a full disk: %v", err)
+		}
+		m1, err := deliver(mate)
+		w.must(err, "deliver at the mate")
+		w.must(w.update(home, b, func(wr *store.Writer) error {
+			id, err := wr.Find(before.unid)
+			if err != nil {
+				return err
+			}
+			return wr.Destroy(id)
+		}), "delete on a full disk")
+		before.expunge = &promise{at: home, acked: true, tick: w.tick}
+		w.wait("the mate hears of it", 60, func() string {
+			if has(mate, b.id, before.unid) != absent {
+				return "not yet"
+			}
+			return ""
+		})
+		p, err := home.node.Open(w.ctx, b.id)
+		if err != nil || p.Server != mate.id || !mate.store.Leads(b.id) {
+			t.Fatalf("the open is served by %s: %v", p.Name, err)
+		}
+		if has(home, b.id, m1.unid) != absent {
+			t.Error("the full disk took what came at the mate")
+		}
+		w.must(w.update(mate, b, func(wr *store.Writer) error {
+			id, err := wr.Find(m1.unid)
+			if err != nil {
+				return err
+			}
+			return wr.SetKeyword(id, "read", true)
+		}), "the mate carries on")
+		m2, err := deliver(mate)
+		w.must(err, "deliver at the new home")
+		w.wait("what waits is told", 60, func() string {
+			if !told(mate, cluster.EventLag, home.name) {
+				return "not yet"
+			}
+			return ""
+		})
+
+		w.makeRoom(home)
+		w.wait("all is equal again", 120, func() string {
+			if wrong := w.whole(); wrong != "" {
+				return wrong
+			}
+			return w.different()
+		})
+		for _, m := range []*mail{m1, m2} {
+			if has(home, b.id, m.unid) != present {
+				t.Errorf("mail %.6s did not come", m.unid)
+			}
+		}
+		w.wait("nobody tells of it any more", 60, func() string {
+			if told(home, cluster.EventRoom, "") || told(mate, cluster.EventRoom, home.name) || told(mate, cluster.EventLag, home.name) {
+				return "somebody does"
+			}
+			return ""
+		})
+		w.verify()
+	})
+}
+
+// TestQueueHandOver: a queue's home does not move with word of a removal whose delivery the mate cannot take yet; it moves
+// when that is there.
+func TestQueueHandOver(t *testing.T) {
+	t.Parallel()
+	w := alone(5, 2)
+	guarded(t, w, func() {
+		queue := w.theQueue()
+		w.wait("the queue has its home", 60, func() string {
+			if len(w.homes(queue)) != 1 {
+				return "none"
+			}
+			return w.whole()
+		})
+		home := w.homes(queue)[0]
+		mate := w.servers[1-home.number]
+		w.enqueue()
+		q := w.queued[0]
+		w.wait("the mate has the entry", 60, func() string {
+			if has(mate, queue.id, q.unid) != present {
+				return "not yet"
+			}
+			return ""
+		})
+		w.fill(mate)
+		mate.full = 1 << 40
+		w.route()
+		if !q.routed {
+			t.Fatal("it was not delivered")
+		}
+		if err := home.node.HandOver(w.ctx, queue.id, mate.id); !errors.Is(err, cluster.ErrBusy) {
+			t.Errorf("handed over: %v", err)
+		}
+		if !home.store.Leads(queue.id) || has(mate, queue.id, q.unid) != present {
+			t.Error("the mate was told of the removal, and has not got the mail")
+		}
+		w.makeRoom(mate)
+		w.wait("the mail is at the mate", 120, func() string {
+			if has(mate, q.to.box.id, q.to.unid) != present {
+				return "not yet"
+			}
+			return w.whole()
+		})
+		w.must(home.node.HandOver(w.ctx, queue.id, mate.id), "hand over when it is")
+		if !mate.store.Leads(queue.id) || has(mate, queue.id, q.unid) != absent {
+			t.Error("the queue is not as it was")
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"doublet/bus/memory"
+	"doublet/env"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// alone makes a world in which nothing goes wrong by itself.
+func alone(seed uint64, servers int) *world {
+	return &world{
+		Config: Config{Seed: seed, Servers: servers, Calm: true, NoFolders: true}, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0x51)),
+		now: env.TestStart, shown: map[shown]string{}, byEmail: map[string]*mail{},
+	}
+}
+
+// guarded runs what a test does with a world, and fails with its log where a promise is broken.
+func guarded(t *testing.T, w *world, fn func()) {
+	t.Helper()
+	var err error
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				f, ok := r.(failure)
+				if !ok {
+					panic(r)
+				}
+				err = errors.New(f.text)
+			}
+		}()
+		w.net = memory.New(&env.Env{Clock: worldClock{w}}, w.fate)
+		w.form()
+		w.furnish()
+		fn()
+	}()
+	w.end(err != nil)
+	if err != nil {
+		t.Fatalf("seed %d: %v\n%v", w.Seed, err, w.log[max(0, len(w.log)-60):])
+	}
+}
+
+// TestMonth: a server lies dead for a month while the others go on. What was deleted meanwhile does not come back with it,
+// what came arrives there, and all replicas are equal.
+func TestMonth(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(monthSeeds) {
+		w := alone(seed+1, 3)
+		guarded(t, w, func() {
+			step := func(ticks int, by time.Duration) {
+				for range ticks {
+					w.advance(by)
+					w.work()
+					w.drive()
+				}
+			}
+			step(200, 100*time.Millisecond)
+			s := w.servers[seed%3]
+			s.crash()
+			s.until = 1 << 40
+			step(150, 100*time.Millisecond)
+			for range 31 {
+				w.advance(24 * time.Hour)
+				for _, up := range w.up() {
+					_, _ = up.node.Repair(w.ctx) // what tasks do meanwhile
+				}
+				step(20, 100*time.Millisecond)
+			}
+			w.start(s)
+			step(50, 100*time.Millisecond)
+			w.settleDown()
+			w.verify()
+			if w.stats.Expunges == 0 || w.stats.Delivered == 0 {
+				t.Errorf("seed %d: nothing happened: %+v", w.Seed, w.stats)
+			}
+		})
+	}
+}
+
+// TestQueueStays: the queue of a server is given to no other by hand.
+func TestQueueStays(t *testing.T) {
+	t.Parallel()
+	w := alone(1, 2)
+	guarded(t, w, func() {
+		one, two := w.servers[0], w.servers[1]
+		id, err := one.store.CreateDatabase(note.System, store.Create{Title: "mail.box", Kind: "mail.box", Queue: true, Owner: one.node.Self()})
+		w.must(err, "make a queue")
+		w.wait("the queue gets its replica", 120, func() string {
+			if !two.node.Filled(id) {
+				return "it has none"
+			}
+			return ""
+		})
+		if err := one.node.Move(w.ctx, id, two.node.Self()); err == nil || !one.store.Leads(id) {
+			t.Errorf("it was moved: %v", err)
+		}
+		w.must(one.node.Move(w.ctx, id, one.node.Self()), "leave it where it is")
+		if err := one.node.SetReplicas(w.ctx, id, 1); err == nil {
+			t.Error("its owner's replica may be the one that is taken")
+		}
+	})
+}
+
+// TestRepair: a replica that its store cannot read is left alone while nobody else has the database, and made anew from its
+// home when that is there. What it alone had goes to the home first.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	w := alone(1, 2)
+	guarded(t, w, func() {
+		one, two := w.servers[0], w.servers[1]
+		id, err := one.store.CreateDatabase(note.System, store.Create{Title: "notes", Kind: "notes"})
+		w.must(err, "make a database")
+		filled := func() string {
+			if !two.node.Filled(id) || w.whole() != "" {
+				return "the replica is not there, or not everything in its place"
+			}
+			return ""
+		}
+		put := func(s *server) {
+			w.must(s.store.Update(w.ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
+				x, err := tx.Database(id)
+				if err == nil {
+					_, err = x.Create(store.New{Class: note.Document})
+				}
+				return err
+			}), "write a note")
+		}
+		notes := func(s *server) (n uint64) {
+			_ = s.store.Read(w.ctx, note.System, id, func(r *store.Reader) error {
+				n = r.Counters().Notes
+				return nil
+			})
+			return n
+		}
+		repair := func(want int, when string) {
+			got, err := two.node.Repair(w.ctx)
+			w.must(err, "repair "+when)
+			if got != want {
+				t.Errorf("%s %d databases were repaired, want %d", when, got, want)
+			}
+		}
+		put(one)
+		w.wait("the database gets its replica", 300, filled)
+		repair(0, "of a sound replica")
+
+		one.crash()
+		one.until = 1 << 40
+		put(two) // what it alone has
+		w.must(two.store.SetInfo(note.System, id, func(i *layout.Info) {
+			i.State, i.Reason = layout.OutOfService, "damaged: a test says so"
+		}), "take it out of service")
+		for range 60 {
+			w.advance(100 * time.Millisecond)
+			w.drive()
+		}
+		repair(0, "without a home")
+		if _, err := two.store.Info(id); err != nil {
+			t.Errorf("the only replica that lives is gone: %v", err)
+		}
+
+		w.start(one)
+		w.wait("the home is back", 300, func() string {
+			if !one.store.Leads(id) {
+				return "it does not lead"
+			}
+			return ""
+		})
+		w.wait("it is repaired", 100, func() string {
+			if n, err := two.node.Repair(w.ctx); err != nil || n == 0 {
+				return fmt.Sprint(n, err)
+			}
+			return ""
+		})
+		if n := notes(one); n != 2 {
+			t.Errorf("the home has %d notes of 2 when the damaged replica is gone", n)
+		}
+		w.wait("it is whole again", 300, func() string {
+			if why := filled(); why != "" {
+				return why
+			}
+			if a, b := notes(one), notes(two); a != 2 || b != 2 {
+				return fmt.Sprintf("%d and %d notes", a, b)
+			}
+			return ""
+		})
+		repair(0, "after it")
+	})
+}
+
+// TestMembership measures what members say to each other where nothing happens: messages and bytes a second of one member,
+// by the number of members and of databases. It grows with the number of mates, and not with that of databases. doc/cluster.md
+// has the figures.
+func TestMembership(t *testing.T) {
+	t.Parallel()
+	type figures struct{ messages, bytes float64 }
+	measure := func(servers, databases int) (f figures) {
+		w := alone(1, servers)
+		guarded(t, w, func() {
+			for i := range databases {
+				_, err := w.servers[i%servers].store.CreateDatabase(note.System, store.Create{Title: fmt.Sprint("db", i), Kind: "notes"})
+				w.must(err, "make a database")
+			}
+			w.quiet = true
+			w.wait("everything is in its place", 300, w.whole)
+			for range 600 { // what was new is told of
+				w.advance(200 * time.Millisecond)
+				w.drive()
+			}
+			const seconds = 60
+			w.metered = func(m memory.Message) {
+				f.messages += 1 / float64(seconds*servers)
+				f.bytes += float64(m.Bytes) / float64(seconds*servers)
+			}
+			for range seconds * 10 {
+				w.advance(100 * time.Millisecond)
+				w.drive()
+			}
+			w.metered = nil
+		})
+		return f
+	}
+	var all []figures
+	for _, n := range []int{2, 4, 7} {
+		f := measure(n, 0)
+		all = append(all, f)
+		t.Logf("%d members: %.1f messages, %.0f bytes a second of each member; for each mate %.1f and %.0f", n, f.messages, f.bytes, f.messages/float64(n-1), f.bytes/float64(n-1))
+	}
+	many := measure(2, 300)
+	t.Logf("2 members, 300 databases: %.1f messages, %.0f bytes a second", many.messages, many.bytes)
+	if each, first := all[2].messages/6, all[0].messages; each > 2*first {
+		t.Errorf("a member says %.1f messages a second to each mate of 6, %.1f to one mate", each, first)
+	}
+	if many.bytes > 3*all[0].bytes+200 {
+		t.Errorf("300 databases cost %.0f bytes a second, a handful %.0f", many.bytes, all[0].bytes)
+	}
+}

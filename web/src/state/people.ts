@@ -1,0 +1,49 @@
+// Whom one may write to: people whom one had to do with, and those and the groups of the directory.
+
+import { ref } from "../jmap/client";
+import type { Address } from "../jmap/types";
+import { rows } from "./mail";
+import { client, home, online } from "./session";
+
+/** People whom one had to do with, most often first. */
+export function known(): Address[] {
+  const seen = new Map<string, { a: Address; n: number }>();
+  for (const r of rows.value.values()) {
+    for (const a of [...(r.from ?? []), ...(r.to ?? [])]) {
+      const e = seen.get(a.email.toLowerCase());
+      if (e) {
+        e.n++;
+        if (!e.a.name && a.name) e.a = a;
+      } else seen.set(a.email.toLowerCase(), { a, n: 1 });
+    }
+  }
+  return [...seen.values()].sort((x, y) => y.n - x.n).map((x) => x.a);
+}
+
+/** People and groups of the directory that a text fits (RFC 9670); none where it cannot be asked. */
+export async function listed(text: string, signal: AbortSignal): Promise<Address[]> {
+  if (!online.peek() || !("urn:ietf:params:jmap:principals" in (client.session?.capabilities ?? {}))) return [];
+  try {
+    const answers = await client.calls([
+      ["Principal/query", { accountId: home.peek(), filter: { text }, limit: 8 }, "q"],
+      ["Principal/get", { accountId: home.peek(), "#ids": ref("q", "Principal/query", "/ids"), properties: ["name", "email"] }, "g"],
+    ], signal);
+    return (answers.get("g")!["list"] as { name: string; email: string }[]).map(({ name, email }) => ({ name, email }));
+  } catch {
+    return []; // it is a help and no more: what was typed is good without it
+  }
+}
+
+/** Those known first, then those of the directory, each address once. */
+export function merged(text: string, more: Address[], without: Address[]): Address[] {
+  const words = text.toLowerCase();
+  const seen = new Set(without.map((a) => a.email.toLowerCase()));
+  const out: Address[] = [];
+  for (const a of [...known().filter((k) => `${k.name ?? ""} ${k.email}`.toLowerCase().includes(words)), ...more]) {
+    const key = a.email.toLowerCase();
+    if (seen.has(key)) continue;
+    seen.add(key);
+    out.push(a);
+  }
+  return out.slice(0, 8);
+}
