@@ -269,6 +269,8 @@ func (n *Node) better(db note.DatabaseID) (to note.UNID, reason why, must bool) 
 	mine, _ := e.On(n.self)
 	mate := n.hello(nil)
 	switch {
+	case mine.State == Deleting: // it leads only while no other has all that it has: until then it serves
+		reason = closed
 	case mine.State != Serving:
 		reason, must = closed, true
 	case me.Restricted || mate.full:

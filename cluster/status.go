@@ -156,7 +156,7 @@ func (n *Node) Databases(ctx context.Context, after note.DatabaseID, limit int) 
 		}
 		for _, r := range e.Replicas {
 			v.Replicas = append(v.Replicas, ReplicaView{Server: n.members[r.Server].Name, Slot: int(r.Slot), State: r.State})
-			if p := n.peers[r.Server]; h == nil && p != nil && p.alive && r.State != Deleting && at[e.ID] == 0 {
+			if p := n.peers[r.Server]; h == nil && p != nil && p.alive && at[e.ID] == 0 {
 				asks[r.Server] = append(asks[r.Server], e.ID)
 				at[e.ID] = len(list) + 1
 			}

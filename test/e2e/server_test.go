@@ -144,6 +144,9 @@ func (s *server) await(door string) {
 		c, err := net.DialTimeout("tcp", "127.0.0.1:"+s.port[door], time.Second)
 		if err == nil {
 			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			if door == "http" { // there the client speaks first
+				_, _ = c.Write([]byte("GET /healthz HTTP/1.0\r\n\r\n"))
+			}
 			line, err := bufio.NewReader(c).ReadString('\n')
 			c.Close()
 			if err == nil && line != "" {
