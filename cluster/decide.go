@@ -22,6 +22,8 @@ type standing struct {
 	// bereft: it has lost what it had, or was set back: what it numbered before nobody may know.
 	bereft bool
 	leads  bool
+	// beside: ours led beside a home that survives, and has not stepped down before it yet.
+	beside bool
 	at     note.Ledger
 }
 
@@ -146,7 +148,7 @@ func decide(q *question) (verdict, note.UNID) {
 		if r.self || !r.live || !r.known || !r.leads || lineOf(&r.at).before(top) {
 			continue
 		}
-		if self.leads || parted(&self.at, &r.at) {
+		if self.leads || self.beside || parted(&self.at, &r.at) {
 			return stepDown, r.server
 		}
 		return rest, note.UNID{}

@@ -133,6 +133,11 @@ func TestDecide(t *testing.T) {
 	if got, _ := decide(&q); got != rest {
 		t.Errorf("the home took over from where we stand: %v", got)
 	}
+	q.replicas[0].beside = true
+	if got, _ := decide(&q); got != stepDown {
+		t.Errorf("the home took over from where we stand, and clients were here meanwhile: %v", got)
+	}
+	q.replicas[0].beside = false
 	q.replicas[1].at.Ended = []note.End{{Last: one - 1}}
 	if got, _ := decide(&q); got != stepDown {
 		t.Errorf("the home took over before our last number: %v", got)

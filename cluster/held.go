@@ -36,6 +36,12 @@ type held struct {
 	lost time.Time
 	// busy: its home is being moved.
 	busy bool
+	// beside: it led here while another home did that survives, and has not stepped down before that one yet.
+	beside bool
+	// yielded is up to where homes beside ours numbered that have stepped down before it.
+	yielded map[note.UNID]note.ModSeq
+	// outlived is the life of mates whose replicas, that are lost, what is numbered here lies above.
+	outlived map[note.UNID]uint64
 	// route is whom changes that nobody has numbered go to: the home, or, where it is zero, everybody.
 	route note.UNID
 	// uses counts who has it open here.

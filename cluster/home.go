@@ -79,7 +79,7 @@ func (n *Node) unsettled() []note.DatabaseID {
 			if n.challenged(h) {
 				out = append(out, db)
 			}
-		case n.homeLives(h):
+		case n.homeLives(h) && !h.beside:
 			h.lost = time.Time{}
 		default:
 			if h.lost.IsZero() {
@@ -137,7 +137,7 @@ func (n *Node) question(db note.DatabaseID) (q question, ok bool) {
 		m, member := n.members[r.Server]
 		s.out = r.State != Serving || !member || m.State != Active
 		if s.self {
-			s.live, s.known, s.leads, s.at = true, true, h.leads, h.pos.Ledger
+			s.live, s.known, s.leads, s.beside, s.at = true, true, h.leads, h.beside, h.pos.Ledger
 			s.out = s.out || h.out
 			s.goes = r.State == Deleting && !h.out
 			if last := len(e.Replicas) == 1; last && !h.out {
@@ -175,7 +175,7 @@ func (n *Node) act(ctx context.Context, db note.DatabaseID, what verdict, with n
 	case takeOver:
 		err = n.takeOver(ctx, db)
 	case stop:
-		err = n.store.Follow(ctx, db)
+		err = n.stop(ctx, db)
 	case stepDown:
 		err = n.stepDown(ctx, db, with)
 	}
@@ -267,7 +267,7 @@ func (n *Node) synced(ctx context.Context, db note.DatabaseID, of Replica) (pos 
 func (n *Node) changedHome(db note.DatabaseID, what verdict, pos store.Position) {
 	n.mu.Lock()
 	if h := n.held[db]; h != nil && h.leads {
-		h.lost, h.unsure = time.Time{}, false
+		h.lost, h.unsure, h.beside = time.Time{}, false, false
 	}
 	delete(n.places, db)
 	n.mu.Unlock()
@@ -284,10 +284,8 @@ func (n *Node) changedHome(db note.DatabaseID, what verdict, pos store.Position)
 // stepDown hands our numbers to the home that survived: it first makes sure that what it numbered itself is
 // above all that we may have shown, then we take its line and what we numbered waits to be numbered there.
 func (n *Node) stepDown(ctx context.Context, db note.DatabaseID, winner note.UNID) error {
-	if n.store.Leads(db) {
-		if err := n.store.Follow(ctx, db); err != nil {
-			return err
-		}
+	if err := n.stop(ctx, db); err != nil {
+		return err
 	}
 	mine, err := n.stood(ctx, db)
 	if err != nil {
@@ -305,7 +303,29 @@ func (n *Node) stepDown(ctx context.Context, db note.DatabaseID, winner note.UNI
 	if err := r.end(); err != nil {
 		return err
 	}
-	return n.store.StepDown(ctx, db, theirs)
+	if err := n.store.StepDown(ctx, db, theirs); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.held[db]; h != nil {
+		h.beside = false
+	}
+	return nil
+}
+
+// stop ends the numbering of a home beside which another survives. That one is to hear of it also where nothing was numbered
+// here: clients may have been here, and missed what it had numbered.
+func (n *Node) stop(ctx context.Context, db note.DatabaseID) error {
+	if !n.store.Leads(db) {
+		return nil
+	}
+	n.mu.Lock()
+	if h := n.held[db]; h != nil {
+		h.beside = true
+	}
+	n.mu.Unlock()
+	return n.store.Follow(ctx, db)
 }
 
 // yield answers a home that steps down before us.
@@ -328,13 +348,32 @@ func (n *Node) yield(ctx context.Context, from bus.ServerID, body []byte) ([]byt
 	if !n.store.Leads(q.db) || lineOf(&mine.Ledger).before(lineOf(&q.pos.Ledger)) {
 		return nil, bus.Refuse(codeNotHome, "another home has survived")
 	}
-	if err := n.store.Heal(ctx, q.db, q.pos); err != nil {
-		return nil, err
+	if !n.hasYielded(q.db, from, q.pos.Last) {
+		if err := n.store.Heal(ctx, q.db, q.pos); err != nil {
+			return nil, err
+		}
 	}
+	n.mu.Lock()
+	if h := n.held[q.db]; h != nil {
+		if h.yielded == nil {
+			h.yielded = map[note.UNID]note.ModSeq{}
+		}
+		h.yielded[from] = q.pos.Last
+	}
+	n.mu.Unlock()
 	if mine, err = n.stood(ctx, q.db); err != nil {
 		return nil, err
 	}
 	return appendPosition([]byte{Version}, &mine), nil
+}
+
+// hasYielded says that a home has stepped down before us already, and not had our answer: what was numbered here since no client
+// has missed.
+func (n *Node) hasYielded(db note.DatabaseID, from note.UNID, last note.ModSeq) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := n.held[db]
+	return h != nil && last != 0 && h.yielded[from] == last
 }
 
 // take marks a database as one whose home is being moved; false: it is already.

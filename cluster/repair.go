@@ -57,7 +57,7 @@ func (n *Node) answerFresh(ctx context.Context, from bus.ServerID, body []byte) 
 		if !n.leadsNow(db) {
 			return nil, bus.Refuse(codeNotHome, ErrNoHome.Error())
 		}
-		if err := n.outlive(ctx, db, from); err != nil {
+		if err := n.outlive(ctx, db, from, life); err != nil {
 			return nil, err
 		}
 	}
@@ -68,8 +68,9 @@ func (n *Node) answerFresh(ctx context.Context, from bus.ServerID, body []byte) 
 }
 
 // outlive puts what will be numbered here above all that a mate's replica, which is lost, may have numbered as home
-// after it had been heard of last. What was numbered here since is numbered again, if it lies below.
-func (n *Node) outlive(ctx context.Context, db note.DatabaseID, mate note.UNID) error {
+// after it had been heard of last. What was numbered here since is numbered again, if it lies below. For one life of the mate
+// that is done once, however often it asks: each time costs two terms and millions of UIDs.
+func (n *Node) outlive(ctx context.Context, db note.DatabaseID, mate note.UNID, life uint64) error {
 	before, err := n.stood(ctx, db)
 	if err != nil {
 		return err
@@ -80,6 +81,10 @@ func (n *Node) outlive(ctx context.Context, db note.DatabaseID, mate note.UNID) 
 	if h == nil || !on {
 		n.mu.Unlock()
 		return errLater
+	}
+	if h.outlived[mate] == life {
+		n.mu.Unlock()
+		return nil
 	}
 	n.mu.Unlock()
 	from, err := n.synced(ctx, db, r)
@@ -92,6 +97,14 @@ func (n *Node) outlive(ctx context.Context, db note.DatabaseID, mate note.UNID) 
 	if err := n.store.Heal(ctx, db, ghost(&from, &before, r.Slot, true)); err != nil {
 		return err
 	}
+	n.mu.Lock()
+	if h := n.held[db]; h != nil {
+		if h.outlived == nil {
+			h.outlived = map[note.UNID]uint64{}
+		}
+		h.outlived[mate] = life
+	}
+	n.mu.Unlock()
 	n.touchAll(db)
 	_, err = n.stood(ctx, db)
 	return err

@@ -172,16 +172,19 @@ func (l *Ledger) Parted(o *Ledger) (common ModSeq, uid uint32) {
 
 // ToHeal says which places of this line are to be numbered again since other did not survive: those given
 // behind a MODSEQ with a UID above known up to shown. ok is false where there are none: other is only behind,
-// or has shown nothing above what both knew, or it was done.
+// or has shown nothing above what both knew, or it was done. Where other was a home until now (Led), these are all
+// that this line has given since: clients that went over to it did not find them there.
 func (l *Ledger) ToHeal(other *Ledger) (behind ModSeq, known, shown uint32, ok bool) {
 	if l.Epoch != other.Epoch {
 		return 0, 0, 0, false // every folder has another UIDVALIDITY
 	}
 	behind, known = l.Parted(other)
-	if behind == other.Last {
+	if behind == other.Last && !other.Led() {
 		return 0, 0, 0, false
 	}
-	shown = other.UID
+	if shown = other.UID; other.Led() {
+		shown = max(shown, l.UID)
+	}
 	for _, h := range other.Healed {
 		if h.At > behind { // what it had put right is undone with it
 			behind, known, shown = min(behind, h.Behind), min(known, h.Known), max(shown, h.Shown)
@@ -189,6 +192,11 @@ func (l *Ledger) ToHeal(other *Ledger) (behind ModSeq, known, shown uint32, ok b
 	}
 	done := slices.ContainsFunc(l.Healed, func(h Healed) bool { return h.Behind <= behind && h.Known <= known && h.Shown >= shown })
 	return behind, known, shown, !done && shown > known
+}
+
+// Led says that this is the ledger of a home that has ended its numbering, and has not taken up another's since.
+func (l *Ledger) Led() bool {
+	return l.Away && !l.Restored && l.Last != 0 && l.Last.Home() == l.Slot
 }
 
 // Heal remembers that it was done.
@@ -416,7 +424,7 @@ func FirstMod(slot uint8) ModSeq { return ModSeq(slot) << counterBits }
 // Restart lets UIDs begin again, for folders that all have a new UIDVALIDITY.
 func (l *Ledger) Restart() {
 	l.Epoch++
-	l.UID, l.Skip = 0, false
+	l.UID, l.Skip, l.Healed = 0, false, nil // what was put right before was under other numbers
 	if l.Shared {
 		l.UID = uint32(l.Slot) << blockBits
 	}

@@ -144,3 +144,38 @@ func TestTakeOverInPart(t *testing.T) {
 		t.Errorf("to heal: behind %x, above %d up to %d, %v", uint64(behind), known, shown, ok)
 	}
 }
+
+// Of a home that led until now beside the survivor everything is numbered again that the survivor gave, also where the other gave
+// nothing; of one that only is behind, or was restored, nothing is.
+func TestToHealOfOneThatLed(t *testing.T) {
+	survivor := Ledger{Slot: 1, Shared: true, Last: FirstMod(1) + 1<<40 + 4, UID: 70_000, Ended: []End{{FirstMod(0) + 5, 7}}}
+	for _, c := range []struct {
+		name  string
+		other Ledger
+		shown uint32
+	}{
+		{"behind", Ledger{Shared: true, Last: FirstMod(0) + 5, UID: 7}, 0},
+		{"led, and gave nothing", Ledger{Shared: true, Last: FirstMod(0) + 5, UID: 7, Away: true}, 70_000},
+		{"had more when it died", Ledger{Shared: true, Last: FirstMod(0) + 6, UID: 8}, 8},
+		{"led, and gave more", Ledger{Shared: true, Last: FirstMod(0) + 6, UID: 8, Away: true}, 70_000},
+		{"restored", Ledger{Shared: true, Last: FirstMod(0) + 5, UID: 7, Away: true, Restored: true}, 0},
+		{"another numbering", Ledger{Shared: true, Last: FirstMod(0) + 6, UID: 8, Away: true, Epoch: 1}, 0},
+		{"new", Ledger{Shared: true, Away: true}, 0},
+	} {
+		behind, known, shown, ok := survivor.ToHeal(&c.other)
+		if ok != (c.shown > 0) || ok && (behind != FirstMod(0)+5 || known != 7 || shown != c.shown) {
+			t.Errorf("%s: behind %x, above %d up to %d, %v", c.name, uint64(behind), known, shown, ok)
+		}
+	}
+}
+
+// What was put right under the numbers of before a restart says nothing about those behind it.
+func TestRestartForgetsHealed(t *testing.T) {
+	l := Ledger{Slot: 1, Shared: true, Last: FirstMod(1) + 1<<40, UID: 5, Ended: []End{{FirstMod(0) + 5, 2}}}
+	l.Heal(0, 0, MaxUID)
+	l.Restart()
+	other := Ledger{Shared: true, Epoch: 1, Last: FirstMod(0) + 6, UID: 70_000, Ended: nil}
+	if _, known, shown, ok := l.ToHeal(&other); !ok || shown != 70_000 || known >= shown {
+		t.Errorf("above %d up to %d, %v", known, shown, ok)
+	}
+}

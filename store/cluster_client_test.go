@@ -25,7 +25,7 @@ type cachingClient struct {
 	cache    map[uint32]string
 	// A plain client beside it looks for new mail from UIDNEXT on only.
 	plainValidity, next uint32
-	plain               map[uint32]bool // every one that it ever saw
+	plain               map[uint32]bool // what it holds
 }
 
 // sync lets a client meet a node that leads.
@@ -122,10 +122,15 @@ func (m *clusterModel) refresh(c *cachingClient, r *store.Reader, h *layout.Fold
 	}))
 }
 
-// plainSync is a client that fetches from UIDNEXT on, and asks which of those that it knows are there.
+// plainSync is a client that fetches from UIDNEXT on, asks which of those that it knows are there, and forgets the others.
 func (m *clusterModel) plainSync(c *cachingClient, h *layout.Folder, now map[uint32]string) {
 	if c.plainValidity != h.UIDValidity {
 		c.plainValidity, c.next, c.plain = h.UIDValidity, 1, map[uint32]bool{}
+	}
+	for uid := range c.plain {
+		if now[uid] == "" {
+			delete(c.plain, uid)
+		}
 	}
 	for uid := range now {
 		if uid >= c.next {

@@ -24,8 +24,8 @@ type client struct {
 	uidNext  uint32
 	modSeq   uint64
 	cache    map[uint32]cached
-	// seen is every UID that it ever had, under the present UIDVALIDITY.
-	seen map[uint32]string
+	// late is what it found under UIDs below its UIDNEXT while the servers were split, and did not look at.
+	late map[uint32]string
 }
 
 type cached struct{ email, flags string }
@@ -65,7 +65,7 @@ func (c *client) syncAt(s *server) {
 	c.w.must(err, c.name+": open INBOX at "+s.name)
 	c.w.stats.Syncs++
 	if c.cache == nil || f.UIDValidity != c.validity {
-		c.validity, c.uidNext, c.modSeq, c.cache, c.seen = f.UIDValidity, 1, 0, map[uint32]cached{}, map[uint32]string{}
+		c.validity, c.uidNext, c.modSeq, c.cache, c.late = f.UIDValidity, 1, 0, map[uint32]cached{}, map[uint32]string{}
 	}
 	was := fmt.Sprintf("uidnext %d, modseq %s", c.uidNext, modText(c.modSeq))
 	if c.modSeq != 0 && c.uidNext > 1 {
@@ -84,7 +84,6 @@ func (c *client) syncAt(s *server) {
 			c.w.failf("%s: UID %d of %s stood for %s and stands for %s", c.name, uid, c.box.title, have, m.email)
 		}
 		c.w.shown[k] = m.email
-		c.seen[uid] = m.email
 	}
 }
 
@@ -108,14 +107,15 @@ func (c *client) resync(v *mailbox.View) {
 			c.cache[uid] = m
 			return
 		}
-		switch email, had := c.seen[uid]; {
-		case had && email == m.email || !had && c.w.takenOut(m.email):
+		switch {
+		case c.w.takenOut(m.email):
 			// That it was taken out was lost with a disk. Whoever came between the two is told of it now.
 			c.cache[uid] = m
-		case c.w.quiet:
+		case c.w.quiet && !c.box.widowed:
 			c.w.failf("%s: UID %d of %s is new and below its UIDNEXT %d (%s)", c.name, uid, c.box.title, c.uidNext, m.email)
+		default: // it comes under another after the heal
+			c.late[uid] = m.email
 		}
-		// While split, a message under a lower UID is not looked for: it comes under another after the heal.
 	})
 }
 
@@ -146,9 +146,13 @@ func (c *client) verify() {
 		return
 	}
 	for _, uid := range slices.Sorted(maps.Keys(whole.cache)) {
-		if have, ok := c.cache[uid]; !ok {
+		have, ok := c.cache[uid]
+		switch {
+		case !ok && c.box.widowed && c.late[uid] == whole.cache[uid].email:
+			// At one side it was missing, and that one died before it could say that it had been a home.
+		case !ok:
 			c.w.failf("%s never heard of UID %d of %s (%s); it knew up to UIDNEXT %d", c.name, uid, c.box.title, whole.cache[uid].email, c.uidNext)
-		} else if have != whole.cache[uid] {
+		case have != whole.cache[uid]:
 			c.w.failf("%s knows UID %d of %s as %v; it is %v", c.name, uid, c.box.title, have, whole.cache[uid])
 		}
 	}

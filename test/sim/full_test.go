@@ -3,8 +3,12 @@ package sim
 import (
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"doublet/cluster"
+	"doublet/note"
 	"doublet/store"
 )
 
@@ -111,6 +115,58 @@ func TestFullDisk(t *testing.T) {
 				return "somebody does"
 			}
 			return ""
+		})
+		w.verify()
+	})
+}
+
+// TestFreshWhileFull: a mate has lost its disk, and asks the home, whose disk is full, for numbers above what it may have given. The
+// home puts them between once, and not as often as it is asked: that would use up all UIDs.
+func TestFreshWhileFull(t *testing.T) {
+	t.Parallel()
+	w := alone(9, 2)
+	guarded(t, w, func() {
+		b := w.boxes[0]
+		w.wait("everything is in its place", 60, w.whole)
+		home := w.homes(b)[0]
+		mate := w.servers[1-home.number]
+		at := func() (pos store.Position) {
+			w.must(home.store.Read(w.ctx, note.System, b.id, func(r *store.Reader) error {
+				pos = r.Position()
+				return nil
+			}), "read the ledger")
+			return pos
+		}
+		before := at()
+		mate.crash()
+		mate.disk, mate.joined = vfs.NewCrashableMem(), false
+		w.forget(mate, 0)
+		w.start(mate)
+		w.wait("the mate reads the Cluster Database Directory again", 60, func() string {
+			if mate.node == nil {
+				return "not started"
+			}
+			_, err := mate.store.Info(cluster.ID)
+			if err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		w.fill(home)
+		home.full = 1 << 40
+		for range 600 {
+			w.advance(100 * time.Millisecond)
+			w.drive()
+		}
+		if now := at(); now.Epoch != 0 || now.Last.Term() > before.Last.Term()+8*note.Slots {
+			t.Errorf("a minute later the home is in term %d, numbering %d; it was in %d", now.Last.Term(), now.Epoch, before.Last.Term())
+		}
+		w.makeRoom(home)
+		w.wait("all is equal again", 300, func() string {
+			if wrong := w.whole(); wrong != "" {
+				return wrong
+			}
+			return w.different()
 		})
 		w.verify()
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"doublet/bus"
@@ -188,6 +189,11 @@ func (s *server) openDirectory() {
 
 // stop ends the process as a server does that is asked to.
 func (s *server) stop() {
+	for _, b := range s.w.boxes {
+		if homes := s.w.homes(b); len(homes) > 1 && slices.Contains(homes, s) {
+			b.widowed = true
+		}
+	}
 	if s.bus != nil {
 		_ = s.bus.Close()
 	}

@@ -22,6 +22,8 @@ type box struct {
 	ack    layout.Ack
 	queue  bool
 	serial int
+	// widowed: one of two homes died beside the other, and could not tell it so.
+	widowed bool
 }
 
 // promise is what was acknowledged of one change.
