@@ -44,7 +44,7 @@ func (m *member) founds(cluster string, more ...string) {
 	t.Helper()
 	own := func(stdin string, args ...string) {
 		t.Helper()
-		run(t, stdin, nil, m.program[0], append(append(slices.Clone(m.program[1:]), args...), "--data", m.data)...)
+		run(t, stdin, m.env, m.program[0], append(append(slices.Clone(m.program[1:]), args...), "--data", m.data)...)
 	}
 	own("secret\n", "init", "--domain", "cluster.example")
 	csv := "fullname,shortname,password\nAnna,anna,secret\n"
@@ -96,7 +96,7 @@ func (m *member) takesIn(x *member, name string, verb ...string) {
 		verb = []string{"cluster", "join"}
 	}
 	token := strings.Fields(m.doublet("cluster", "token"))[1]
-	run(m.t, "", nil, x.program[0], append(append(append(slices.Clone(x.program[1:]), verb...), token, "--name", name, "--data", x.data), x.addresses...)...)
+	run(m.t, "", x.env, x.program[0], append(append(append(slices.Clone(x.program[1:]), verb...), token, "--name", name, "--data", x.data), x.addresses...)...)
 	x.serve()
 }
 

@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"doublet/client/imap"
+	"doublet/test/external"
+)
+
+// smallDisk puts a disk of its own below a folder, of so many MB; it goes when the test ends.
+func smallDisk(t *testing.T, dir string, size int) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("a small disk needs Linux and root")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", size), "tmpfs", dir); err != nil {
+		if os.Getenv("EXTERNAL") == "required" {
+			t.Fatalf("mount: %v\n%s", err, out)
+		}
+		t.Skipf("a tmpfs cannot be mounted here: %s", out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+}
+
+// fillDisk fills the disk of a folder with a file until so many bytes are left.
+func fillDisk(t *testing.T, dir string, left uint64) (ballast string) {
+	t.Helper()
+	ballast = filepath.Join(dir, "other files")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var u syscall.Statfs_t
+	if err = syscall.Statfs(dir, &u); err == nil {
+		_, err = io.CopyN(f, zeros{}, int64(u.Bavail*uint64(u.Bsize)-left))
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return ballast
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// says sends an IMAP command and wants its answer to hold a text.
+func says(t *testing.T, c *imap.Client, command, want string) {
+	t.Helper()
+	list, err := c.Raw("x " + command)
+	got := ""
+	for _, r := range list {
+		got += r.Raw + "\n"
+	}
+	if err != nil || !strings.Contains(got, want) {
+		t.Fatalf("%s: not %q, but (%v)\n%s", command, want, err, got)
+	}
+}
+
+// leads waits until a member is home of Anna's mail file, as both it and another say.
+func (m *member) leads(other *member) {
+	m.t.Helper()
+	name := m.name()
+	for _, asked := range []*member{m, other} {
+		eventually(m.t, name+" leads Anna's mail file", func() string {
+			list := asked.placed()
+			for _, d := range list {
+				if d.Title == "Anna" && d.Home == name {
+					return ""
+				}
+			}
+			return fmt.Sprintf("%+v", list)
+		})
+	}
+}
+
+// name is what the cluster calls a member.
+func (m *member) name() string {
+	m.t.Helper()
+	for _, s := range m.status().Members {
+		if s.Self {
+			return s.Name
+		}
+	}
+	m.t.Fatal("a member does not know itself")
+	return ""
+}
+
+// TestClusterFullDisk: the disk of the home of a mailbox is full. It refuses what is new, says why, and the session that runs there
+// reads and deletes; its mate takes the mail, and the mailbox at the next open. Killed and started again with its disk
+// full, it hands its people on as before; when there is room it gets all that came meanwhile, once.
+func TestClusterFullDisk(t *testing.T) {
+	t.Parallel()
+	curl := external.Need(t, "curl")[0]
+	path := mustBinary(t)
+	const floor = 32 << 20
+	one := newMember(t)
+	disk := filepath.Dir(one.data)
+	smallDisk(t, disk, 256)
+	// A start gives up logs of the size of a memtable, which are allocated as a whole: not so much that there is room for a moment.
+	one.env = []string{"DOUBLET_STORE_SPACE_FLOOR=32MB", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=1", "DOUBLET_STORE_MEMTABLE_SIZE=1MB"}
+	one.program = []string{path}
+	one.founds("test")
+	two := one.admits("two")
+	one.deliver("first")
+	one.deliver("second")
+	one.sees(curl, "first", "second")
+	two.sees(curl, "first", "second")
+	two.holds(2)
+	one.leads(two)
+	session := imapClient(t, one.port["imap"], "anna", "secret")
+	says(t, session, "SELECT INBOX", "* 2 EXISTS")
+
+	refuses := func(subject string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "message")
+		if err := os.WriteFile(file, []byte("Subject: "+subject+"\r\n\r\n"+subject+"\r\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := command(curl, "-sv", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+one.port["smtp"])
+		if err == nil || !strings.Contains(out, "\n< 452 4.3.1 ") {
+			t.Errorf("a full disk does not refuse mail (%v): %s", err, out)
+		}
+	}
+	tells := func() {
+		t.Helper()
+		want(t, one.until("the disk here is full", "show", "events", "--open"), "no room")
+		want(t, two.until("its disk is full", "show", "events", "--open"), "no room", one.name())
+	}
+	ballast := fillDisk(t, disk, floor*3/4) // above the half of the floor, where the server gives up a ballast of its own
+	tells()
+	refuses("refused")
+	says(t, session, "APPEND INBOX {4+}\r\na: b", "x NO [OVERQUOTA]")
+	says(t, session, "FETCH 1 BODY.PEEK[TEXT]", "first")
+	says(t, session, `STORE 2 +FLAGS.SILENT (\Deleted)`, "x OK")
+	says(t, session, "EXPUNGE", "* 2 EXPUNGE")
+	two.holds(1)
+	two.deliver("third") // one leads still, and cannot take it
+	want(t, two.until("lag", "show", "events", "--open"), "the disk of "+one.name()+" is full")
+	one.leads(two)
+	if err := session.Logout(); err != nil {
+		t.Fatal(err)
+	}
+	one.sees(curl, "first", "third")
+	two.leads(one)
+
+	one.stop(syscall.SIGKILL)
+	two.deliver("fourth")
+	one.serve()
+	tells()
+	refuses("refused again")
+	two.deliver("fifth")
+	one.sees(curl, "first", "third", "fourth", "fifth")
+	two.leads(one)
+
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	one.until("!disk here is full", "show", "events", "--open")
+	two.until("!disk is full", "show", "events", "--open")
+	one.holds(4)
+	one.deliver("sixth")
+	for _, m := range []*member{one, two} {
+		m.sees(curl, "first", "third", "fourth", "fifth", "sixth")
+	}
+	one.leads(two) // it is the first in the order again
+	one.holds(5)
+	two.holds(5)
+	eventually(t, "all is quiet", func() string {
+		for _, m := range []*member{one, two} {
+			if st := m.status(); !st.Serving || st.Homeless+st.Waiting > 0 {
+				return fmt.Sprintf("%+v", st)
+			}
+		}
+		return ""
+	})
+	shared := one.shared()
+	for _, m := range []*member{one, two} {
+		m.stop(syscall.SIGTERM)
+		if out, err := command(path, "check", "--data", m.data); err != nil {
+			t.Errorf("check: %v\n%s", err, out)
+		}
+	}
+	equal(t, []*member{one, two}, shared)
+}
