@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -20,6 +22,30 @@ func TestBrowser(t *testing.T) {
 	t.Parallel()
 	s := demo(t)
 	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.port["http"], "SMTP=" + s.port["smtp"]})
+}
+
+// TestBrowserMany: a folder of 100,000 messages.
+func TestBrowserMany(t *testing.T) {
+	t.Parallel()
+	external.Need(t, "node", "chromium")
+	s := demo(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var many bytes.Buffer
+	for i := range 100_000 {
+		at := time.Date(2026, 9, 1, 0, -i, 0, 0, time.UTC)
+		fmt.Fprintf(&many, "From x@elsewhere.example %s\nDate: %s\nFrom: Sender %d <s%[3]d@elsewhere.example>\nTo: many@example.com\nSubject: Number %[4]d of many\nMessage-ID: <many%[4]d@elsewhere.example>\n\nBody %[4]d\n\n",
+			at.Format(time.ANSIC), at.Format(time.RFC1123Z), i%23, i)
+	}
+	file := filepath.Join(t.TempDir(), "many.mbox")
+	if err := os.WriteFile(file, many.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "", nil, path, "user", "add", "Many Mails", "--short", "many", "--address", "many@example.com", "--password", "demo", "--data", s.data)
+	run(t, "", nil, path, "import", "mbox", file, "--user", "many", "--data", s.data)
+	browse(t, 5*time.Minute, []string{"WEB=http://127.0.0.1:" + s.port["http"], "SMTP=" + s.port["smtp"]}, "many.mjs")
 }
 
 // TestBrowserFailover: the server that a browser works with dies, and a mate behind the same address goes on.

@@ -1,5 +1,5 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-faa20946f9b6";
+var e = globalThis, t = "doublet-7ebc5b1e3acf";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
@@ -8,11 +8,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-23CEjBv3.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/index-B4Tfhk9Q.js",
-		"/assets/screen-DREZt1gn.js",
-		"/assets/settings-BW0yZpQ1.js",
+		"/assets/index-DuqoJ065.js",
+		"/assets/jsxRuntime-C-p6RZA1.js",
+		"/assets/settings-Ccb-5LOe.js",
 		"/assets/style-BUxH0UCe.css",
-		"/assets/writer-BOxo5v9E.js",
+		"/assets/writer-BMUZSWlC.js",
 		"/assets/zh-Bx6IS9yZ.js",
 		"/assets/zh-bVOrdvMs.js",
 		"/icon.svg",
@@ -27,11 +27,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-23CEjBv3.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/index-B4Tfhk9Q.js",
-		"/assets/screen-DREZt1gn.js",
-		"/assets/settings-BW0yZpQ1.js",
+		"/assets/index-DuqoJ065.js",
+		"/assets/jsxRuntime-C-p6RZA1.js",
+		"/assets/settings-Ccb-5LOe.js",
 		"/assets/style-BUxH0UCe.css",
-		"/assets/writer-BOxo5v9E.js",
+		"/assets/writer-BMUZSWlC.js",
 		"/assets/zh-Bx6IS9yZ.js",
 		"/assets/zh-bVOrdvMs.js",
 		"/icon.svg",

@@ -9,6 +9,7 @@ import * as db from "./db";
 import { flush, intend, load as loadOutbox, onDone, waiting } from "./outbox";
 import { account, attempt, client, home, online, phase } from "./session";
 import { parseSearch } from "./search";
+import { reading, selected } from "./screen";
 
 export const mailboxes = signal<Map<Id, Mailbox>>(new Map());
 export const rows = signal<Map<Id, Row>>(new Map());
@@ -26,7 +27,7 @@ export interface Place {
 }
 
 export interface List extends Place {
-  /** By position; undefined where the window was not read yet. */
+  /** By position, without holes (filter would close them); undefined where the window was not read yet. */
   ids: (Id | undefined)[];
   total: number;
   snippets: Map<Id, Snippet>;
@@ -39,6 +40,11 @@ export const byThread = signal(true);
 
 /** How many entries a window has. */
 export const windowSize = 60;
+/** The positions that the list shows: what is near them stays in memory. */
+export const inView = { from: 0, to: 0 };
+/** How many rows are in memory before those are forgotten that are further than nearby positions from what is shown. */
+const rowsInMemory = 2000;
+const nearby = 600;
 /** How many messages of a folder are kept for offline work, and for how many of them the bodies. */
 const kept = 200;
 const keptBodies = 50;
@@ -74,6 +80,7 @@ export async function openAccount(): Promise<void> {
     if (outgoingKept && !outgoing.value.drafts) outgoing.value = outgoingKept;
     mailboxes.value = new Map((folders ?? []).map((m) => [m.id, m]));
     rows.value = new Map((rowsKept ?? []).map((r) => [r.id, r]));
+    rowsKept?.forEach((r) => lasting.add(r.id));
   });
   await attempt(async () => {
     const answers = await client.calls([
@@ -122,12 +129,12 @@ function takeMailboxes(list: Mailbox[], whole: boolean): void {
   void db.put("mailboxes", account.value, [...next.values()]);
 }
 
-let reading: AbortController | null = null;
+let showing: AbortController | null = null;
 
 /** Shows a place: what is kept of it at once, then what the server says. */
 export async function show(where: Place): Promise<void> {
-  reading?.abort();
-  reading = new AbortController();
+  showing?.abort();
+  showing = new AbortController();
   place.value = where;
   const keptIds = where.search ? undefined : await db.get<Id[]>("lists", `${account.value}:${where.mailbox}`);
   if (place.value !== where) return;
@@ -140,22 +147,26 @@ function filterOf(where: Place): Filter {
 }
 
 const asked = new Set<string>();
+/** So many windows are asked for at once: behind a scrollbar that is dragged lie hundreds that nobody looks at. */
+const atOnce = 2;
 
 /** Reads the window that position lies in; again reads it though it is there. */
 export async function loadWindow(position: number, again = false): Promise<void> {
   const where = place.value;
   const from = Math.floor(position / windowSize) * windowSize;
   const key = `${where.mailbox} ${where.search} ${from}`;
-  if (asked.has(key) || (!again && list.value.ids[position] !== undefined)) return;
+  if (asked.has(key) || (!again && (asked.size >= atOnce || list.value.ids[position] !== undefined))) return;
   asked.add(key);
-  const signal = reading?.signal;
+  const gone = takenAway(where);
+  const limit = windowSize + gone.size;
+  const signal = showing?.signal;
   try {
     const done = await attempt(async () => {
       const accountId = account.value;
       const calls: Parameters<typeof client.calls>[0] = [
         ["Email/query", {
           accountId, filter: filterOf(where), sort: [{ property: "receivedAt", isAscending: false }],
-          collapseThreads: byThread.value && !where.search, position: from, limit: windowSize, calculateTotal: true,
+          collapseThreads: byThread.value && !where.search, position: from, limit, calculateTotal: true,
         }, "q"],
         ["Email/get", { accountId, "#ids": ref("q", "Email/query", "/ids"), properties: rowProperties }, "g"],
         ["Thread/get", { accountId, "#ids": ref("g", "Email/get", "/list/*/threadId") }, "t"],
@@ -163,17 +174,23 @@ export async function loadWindow(position: number, again = false): Promise<void>
       if (where.search) calls.push(["SearchSnippet/get", { accountId, filter: filterOf(where), "#emailIds": ref("q", "Email/query", "/ids") }, "s"]);
       const answers = await client.calls(calls, signal);
       if (place.value !== where) return true;
-      const ids = answers.get("q")!["ids"] as Id[];
-      const total = answers.get("q")!["total"] as number;
+      const found = answers.get("q")!["ids"] as Id[];
+      const ids = found.filter((id) => !gone.has(id)).slice(0, windowSize);
+      const total = gone.size > 0 && found.length < limit && (ids.length > 0 || from === 0) ? from + ids.length : (answers.get("q")!["total"] as number);
       batch(() => {
         takeRows(answers.get("g")!["list"] as Row[]);
         takeThreads(answers.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
-        const next = list.value.ids.slice(0, total);
-        next.length = total;
-        ids.forEach((id, i) => (next[from + i] = id));
+        // What stood elsewhere has moved here.
+        const here = new Set(ids);
+        const next = Array.from({ length: total }, (_, i) => {
+          if (i >= from && i < from + windowSize) return ids[i - from];
+          const id = list.value.ids[i];
+          return id && here.has(id) ? undefined : id;
+        });
         const snippets = new Map(list.value.snippets);
         for (const s of (answers.get("s")?.["list"] as Snippet[] | undefined) ?? []) snippets.set(s.emailId, s);
-        list.value = { ...where, ids: applyWaiting(next, where), total, snippets, state: "ready" };
+        list.value = { ...where, ids: next, total, snippets, state: "ready" };
+        forgetFar(from);
       });
       if (!where.search && from === 0) void keep(where);
       return true;
@@ -188,7 +205,7 @@ export async function loadWindow(position: number, again = false): Promise<void>
 }
 
 /** What the person took away stays away, though the server was not told yet. */
-function applyWaiting(ids: (Id | undefined)[], where: Place): (Id | undefined)[] {
+function takenAway(where: Place): Set<Id> {
   const gone = new Set<Id>();
   for (const i of waiting.value) {
     if (i.kind !== "change") continue;
@@ -198,7 +215,36 @@ function applyWaiting(ids: (Id | undefined)[], where: Place): (Id | undefined)[]
       if ((boxes && !boxes[where.mailbox] && !where.search) || patch[`mailboxIds/${where.mailbox}`] === null) gone.add(id);
     }
   }
-  return gone.size === 0 ? ids : ids.filter((id) => !id || !gone.has(id));
+  return gone;
+}
+
+/** Rows that the browser keeps for offline work: they stay in memory too. */
+const lasting = new Set<Id>();
+
+/** Forgets rows that are far from what is looked at, and from the window that was just read: a list may have any length. */
+function forgetFar(read: number): void {
+  if (rows.value.size - lasting.size < rowsInMemory) return;
+  const stay = new Set([...lasting, ...selected.value, ...messages.value.keys()]);
+  if (reading.value) stay.add(reading.value);
+  const near = (i: number, at: number) => Math.abs(i - at) <= nearby;
+  list.value.ids.forEach((id, i) => {
+    if (id && (i < kept || near(i, inView.from) || near(i, read))) stay.add(id);
+  });
+  const nextThreads = new Map<Id, Id[]>();
+  for (const id of [...stay]) {
+    const of = rows.value.get(id)?.threadId ?? "";
+    const all = threads.value.get(of);
+    if (!all) continue;
+    nextThreads.set(of, all);
+    all.forEach((x) => stay.add(x));
+  }
+  const nextRows = new Map([...rows.value].filter(([id]) => stay.has(id)));
+  rows.value = nextRows;
+  threads.value = nextThreads;
+  list.value = {
+    ...list.value, ids: list.value.ids.map((id) => (id && nextRows.has(id) ? id : undefined)),
+    snippets: new Map([...list.value.snippets].filter(([id]) => nextRows.has(id))),
+  };
 }
 
 function takeRows(list: Row[]): void {
@@ -223,6 +269,7 @@ function takeThreads(list: { id: Id; emailIds: Id[] }[]): void {
 /** Keeps the beginning of a folder for offline work, and the bodies of its newest messages. */
 async function keep(where: Place): Promise<void> {
   const ids = list.value.ids.slice(0, kept).filter((id): id is Id => !!id);
+  ids.forEach((id) => lasting.add(id));
   await db.put("lists", `${account.value}:${where.mailbox}`, ids);
   await db.putAll("rows", ids.flatMap((id) => (rows.value.has(id) ? [[id, rows.value.get(id)] as [Id, Row]] : [])));
   const have = new Set((await db.keys("messages")) ?? []);
@@ -354,8 +401,9 @@ export async function change(update: Record<Id, Record<string, unknown>>, destro
     rows.value = nextRows;
     messages.value = nextMessages;
     const where = place.value;
+    const ended = new Set(destroy);
     const stays = (id: Id | undefined) =>
-      !id || (!destroy.includes(id) && (where.search !== "" || !update[id] || !!nextRows.get(id)?.mailboxIds[where.mailbox]));
+      !id || (!ended.has(id) && (where.search !== "" || !update[id] || !!nextRows.get(id)?.mailboxIds[where.mailbox]));
     const ids = list.value.ids.filter(stays);
     list.value = { ...list.value, ids, total: list.value.total - (list.value.ids.length - ids.length) };
     const boxes = new Map(mailboxes.value);
@@ -367,8 +415,15 @@ export async function change(update: Record<Id, Record<string, unknown>>, destro
   });
   const touched = [...Object.keys(update)].flatMap((id) => (rows.value.has(id) ? [[id, rows.value.get(id)] as [Id, Row]] : []));
   await db.putAll("rows", touched);
-  await intend({ kind: "change", account: account.value, update, destroy });
+  // In pieces that a server takes at once.
+  const updates = Object.entries(update);
+  for (let i = 0; i === 0 || i < Math.max(updates.length, destroy.length); i += piece) {
+    await intend({ kind: "change", account: account.value, update: Object.fromEntries(updates.slice(i, i + piece)), destroy: destroy.slice(i, i + piece) });
+  }
 }
+
+/** How many e-mails are changed in one call: no more than any server takes. */
+const piece = 250;
 
 let stop: (() => void) | null = null;
 let syncing = false;
@@ -428,6 +483,10 @@ async function syncOnce(): Promise<void> {
   states.Mailbox = boxes["state"] as string;
   takeMailboxes(boxes["list"] as Mailbox[], true);
   let created: Id[] = [];
+  const where = place.value;
+  const total = list.value.total;
+  const isHere = (id: Id) => !!rows.value.get(id)?.mailboxIds[where.mailbox];
+  let moved = false;
   for (;;) {
     let changes: Record<string, any>;
     try {
@@ -440,6 +499,7 @@ async function syncOnce(): Promise<void> {
     const destroyed = changes["destroyed"] as Id[];
     const updated = [...(changes["created"] as Id[]), ...(changes["updated"] as Id[])].filter((id) => rows.value.has(id) || (changes["created"] as Id[]).includes(id));
     created = created.concat(changes["created"] as Id[]);
+    const were = updated.filter(isHere);
     if (updated.length > 0) {
       const answers = await client.calls([
         ["Email/get", { accountId, ids: updated, properties: rowProperties }, "g"],
@@ -448,6 +508,7 @@ async function syncOnce(): Promise<void> {
       takeRows(answers.get("g")!["list"] as Row[]);
       takeThreads(answers.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
     }
+    moved ||= updated.filter(isHere).join() !== were.join();
     forget(destroyed);
     states.Email = changes["newState"] as string;
     if (!changes["hasMoreChanges"]) break;
@@ -456,6 +517,16 @@ async function syncOnce(): Promise<void> {
   const fresh = created.flatMap((id) => rows.value.get(id) ?? []).filter((r) => inbox && r.mailboxIds[inbox] && !r.keywords["$seen"]);
   if (fresh.length > 0) arrived(fresh);
   await loadWindow(0, true);
+  if (place.value === where && (moved || list.value.total !== total)) await readBeyond(where);
+}
+
+/** What came or went moves all that is behind it: of what is beyond the first window, what is shown is read again, and the rest when it is. */
+async function readBeyond(where: Place): Promise<void> {
+  const first = Math.max(windowSize, Math.floor(inView.from / windowSize) * windowSize);
+  const end = Math.ceil(Math.min(inView.to, list.value.total) / windowSize) * windowSize;
+  for (let at = first; at < end && place.value === where; at += windowSize) await loadWindow(at, true);
+  if (place.value !== where) return;
+  list.value = { ...list.value, ids: list.value.ids.map((id, i) => (i < windowSize || (i >= first && i < end) ? id : undefined)) };
 }
 
 /** The server cannot tell what changed: what is in memory is forgotten, lists are read anew. */
@@ -465,7 +536,7 @@ async function startAnew(accountId: Id): Promise<void> {
   batch(() => {
     messages.value = new Map();
     threads.value = new Map();
-    list.value = { ...list.value, ids: list.value.ids.slice(0, windowSize) };
+    list.value = { ...list.value, ids: list.value.ids.map((id, i) => (i < windowSize ? id : undefined)) };
   });
 }
 

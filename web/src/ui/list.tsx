@@ -4,9 +4,9 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Id, Row as RowData } from "../jmap/types";
 import { archive, empty, junk, moveTo, remove, toggle } from "../state/actions";
-import { list, loadWindow, mailboxes, onceEach, pathOf, place, rows, show, sortedMailboxes, threads, byThread } from "../state/mail";
+import { list, loadWindow, mailboxes, onceEach, pathOf, place, rows, show, sortedMailboxes, threads, byThread, inView } from "../state/mail";
 import { preferences } from "../state/prefs";
-import { cursor, narrow, openMenu, reading, selected, sideOpen } from "../state/screen";
+import { cursor, narrow, openMenu, reading, say, selected, sideOpen } from "../state/screen";
 import { count, shortDate, t } from "../text";
 import { Domino, Icon } from "./icons";
 import { roleName } from "./side";
@@ -92,7 +92,10 @@ function Rows() {
 
   const from = Math.max(0, Math.floor(top.value / rowHeight) - 4);
   const to = Math.min(l.total, Math.ceil((top.value + height.value) / rowHeight) + 4);
+  Object.assign(inView, { from, to });
   useEffect(() => {
+    // Where the server was not reached, or refused, it is asked again when it answers or when the person says so.
+    if (l.state !== "ready" && l.state !== "loading") return undefined;
     for (let i = from; i < to; i += 1) if (l.ids[i] === undefined) return void loadWindow(i);
     return undefined;
   }, [from, to, l]);
@@ -129,6 +132,20 @@ function Marked({ text }: { text: string }) {
   return <>{text.split(/(<mark>.*?<\/mark>)/gu).map((s) => (s.startsWith("<mark>") ? <mark>{plain(s.slice(6, -7))}</mark> : plain(s)))}</>;
 }
 
+/** Selects all from one position to another; those between that were not read yet are read. */
+async function pickRange(a: number, b: number): Promise<void> {
+  const where = place.value;
+  for (let i = a; i <= b;) {
+    if (list.value.ids[i] === undefined) await loadWindow(i, true);
+    if (place.value !== where) return;
+    const next = new Set(selected.value);
+    const from = i;
+    for (; i <= b && list.value.ids[i]; i++) next.add(list.value.ids[i]!);
+    selected.value = next;
+    if (i === from) return void say(t("cannotReach"));
+  }
+}
+
 function Line({ at, id, height }: { at: number; id: Id | undefined; height: number }) {
   const row = id ? rows.value.get(id) : undefined;
   const place_ = (e: HTMLDivElement | null) => {
@@ -156,12 +173,12 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
   const who = people(row, outgoing);
   const snippet = list.value.snippets.get(id);
   const pick = (range: boolean) => {
-    const next = new Set(selected.value);
-    if (range) {
-      const [a, b] = [Math.min(cursor.value, at), Math.max(cursor.value, at)];
-      for (let i = a; i <= b; i++) if (list.value.ids[i]) next.add(list.value.ids[i]!);
-    } else if (!next.delete(id)) next.add(id);
-    selected.value = next;
+    if (range) void pickRange(Math.min(cursor.value, at), Math.max(cursor.value, at));
+    else {
+      const next = new Set(selected.value);
+      if (!next.delete(id)) next.add(id);
+      selected.value = next;
+    }
     cursor.value = at;
   };
   const words = [unread && t("unread"), flagged && t("flagged"), row.keywords["$answered"] && t("answered"), row.hasAttachment && t("hasAttachmentWord"), messagesOf > 1 && t("conversationOf", messagesOf)].filter(Boolean).join(", ");

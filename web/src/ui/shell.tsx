@@ -184,6 +184,8 @@ function onKey(e: KeyboardEvent): void {
       break;
     }
     case "ArrowDown": if (target.closest(".reader")) return; cursor.value = Math.min(list.value.total - 1, cursor.value + 1); break;
+    case "End": if (target.closest(".reader")) return; cursor.value = Math.max(0, list.value.total - 1); break;
+    case "Home": if (target.closest(".reader")) return; cursor.value = 0; break;
     case "ArrowUp": if (target.closest(".reader")) return; cursor.value = Math.max(0, cursor.value - 1); break;
     case "Enter":
       if (target.closest("button,a")) return;
