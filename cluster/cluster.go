@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"doublet/bus"
@@ -137,6 +138,8 @@ type Node struct {
 	mending mending
 	// deciding is held over a Decide; one that comes meanwhile returns at once.
 	deciding sync.Mutex
+	// running says that Run drives the Node, and may do several things at a time.
+	running atomic.Bool
 	// wake fires when a Decide is due, heard when a mate has given a sign of life.
 	wake, heard   signal
 	confirmations confirmations

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"doublet/bus"
@@ -39,22 +40,25 @@ func (n *Node) settle(ctx context.Context) error {
 		return nil
 	}
 	n.tell(ctx, open)
+	var mu sync.Mutex
 	var errs []error
 	var announce []note.DatabaseID
-	for _, db := range open {
+	n.each(open, func(db note.DatabaseID) {
 		q, ok := n.question(db)
 		if !ok {
-			continue
+			return
 		}
 		what, with := decide(&q)
 		moved, err := n.act(ctx, db, what, with)
+		mu.Lock()
+		defer mu.Unlock()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("database %s: %s: %w", db, what, err))
 		}
 		if moved {
 			announce = append(announce, db)
 		}
-	}
+	})
 	if len(announce) > 0 {
 		n.tell(ctx, announce)
 	}

@@ -262,8 +262,19 @@ func (n *Node) gone(id note.UNID) bool {
 	return true
 }
 
-// starting says that mates which were not heard of yet may only be late. Under mu.
-func (n *Node) starting() bool { return n.now().Sub(n.start) <= n.opt.StartWait }
+// starting says that there are mates which were not heard of since this server started, and may only be late: they may hear
+// others that we do not. Under mu.
+func (n *Node) starting() bool {
+	if n.now().Sub(n.start) > n.opt.StartWait {
+		return false
+	}
+	for _, p := range n.peers {
+		if p.heard.IsZero() {
+			return true
+		}
+	}
+	return len(n.peers) == 0 // we have not read who the mates are
+}
 
 // catchUp looks whether mates that came back have caught up with us, and whether we have with them.
 func (n *Node) catchUp() {

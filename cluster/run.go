@@ -13,6 +13,7 @@ import (
 // Run lets the steps of the Node run until ctx ends: probes of each mate, Decide, and the Cluster Replicators.
 // It is the one place with goroutines.
 func (n *Node) Run(ctx context.Context) {
+	n.running.Store(true)
 	var wg sync.WaitGroup
 	spawn := func(name string, fn func()) {
 		wg.Add(1)
@@ -53,6 +54,32 @@ func (n *Node) Run(ctx context.Context) {
 		cancel()
 	}
 	wg.Wait()
+}
+
+// settleAtOnce is how many databases find their homes at a time: they share the flushes of the store's log. A server that dies
+// leaves thousands.
+const settleAtOnce = 32
+
+// each does fn for databases: several at a time where Run drives the Node, else, where a simulation does, in their order.
+func (n *Node) each(dbs []note.DatabaseID, fn func(note.DatabaseID)) {
+	if !n.running.Load() || len(dbs) == 1 {
+		for _, db := range dbs {
+			fn(db)
+		}
+		return
+	}
+	var all sync.WaitGroup
+	places := make(chan struct{}, settleAtOnce)
+	for _, db := range dbs {
+		places <- struct{}{}
+		all.Add(1)
+		n.env.Go("cluster home", func() {
+			defer all.Done()
+			defer func() { <-places }()
+			fn(db)
+		})
+	}
+	all.Wait()
 }
 
 // pause waits until a time is over, or something wakes it; not for less than a moment, so that what goes on all

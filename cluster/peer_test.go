@@ -1,0 +1,35 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+)
+
+// TestStarting: a server that has started waits for mates that it has not heard of yet, and not for one that it has heard and lost.
+func TestStarting(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	heard, silent := &peer{heard: at}, &peer{}
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		peers []*peer
+		want  bool
+	}{
+		{"nobody is known", time.Second, nil, true},
+		{"one is late", time.Second, []*peer{heard, silent}, true},
+		{"all were heard", time.Second, []*peer{heard, heard}, false},
+		{"one has not come for long", time.Minute, []*peer{silent}, false},
+	} {
+		n := &Node{env: &env.Env{Clock: env.NewManual(at.Add(c.after))}, start: at, opt: Options{StartWait: 10 * time.Second}, peers: map[note.UNID]*peer{}}
+		for i, p := range c.peers {
+			n.peers[note.UNID{byte(i)}] = p
+		}
+		if got := n.starting(); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
