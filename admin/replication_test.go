@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"doublet/directory"
-	"doublet/env"
 	"doublet/note"
 	"doublet/replica/https"
 )
@@ -65,8 +64,7 @@ func mustDo[R any](t *testing.T, s *System, verb string, args any) R {
 // twoSystems are a server with Ada's mail, and one that is to copy it.
 func twoSystems(t *testing.T) (hub, laptop *System, url, fingerprint string) {
 	t.Helper()
-	hub, laptop = newSystem(t), newSystem(t)
-	laptop.Env.Rand = env.Seeded(2) // two servers draw other names
+	hub, laptop = newSystem(t), newSystemOf(t, 2)
 	mustDo[User](t, hub, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Password: "engine"})
 	writeFile(t, hub, "mbox", "From bob@example.org Mon Jan  5 09:00:00 2026\nSubject: one\n\nbody\n")
 	mustDo[Transferred](t, hub, "import mbox", ImportMbox{Path: "mbox", User: "ada"})

@@ -25,9 +25,13 @@ import (
 )
 
 // newSystem is a server without doors, in memory.
-func newSystem(t *testing.T) *System {
+func newSystem(t *testing.T) *System { t.Helper(); return newSystemOf(t, 1) }
+
+// newSystemOf is newSystem of another seed: two servers draw other names.
+func newSystemOf(t *testing.T, seed uint64) *System {
 	t.Helper()
 	f := env.TestRealTime(t)
+	f.Rand = env.Seeded(seed)
 	s := &System{
 		Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.example.com", Data: "data", Version: "test", Started: f.Clock.Now(),
 		Tasks: func() []Task { return []Task{{Name: "Router", State: "running"}} }, Stop: func() {},
