@@ -1,20 +1,20 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-7ebc5b1e3acf";
+var e = globalThis, t = "doublet-9e7292157dfb";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
 		"/mail-frame",
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-23CEjBv3.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/index-DuqoJ065.js",
-		"/assets/jsxRuntime-C-p6RZA1.js",
-		"/assets/settings-Ccb-5LOe.js",
-		"/assets/style-BUxH0UCe.css",
-		"/assets/writer-BMUZSWlC.js",
+		"/assets/de-THRcbO3u.js",
+		"/assets/index-BkYtRxW6.js",
+		"/assets/jsxRuntime-Dyrp8tA0.js",
+		"/assets/settings-Dk3bJcOH.js",
+		"/assets/style-N_Sg5kwn.css",
+		"/assets/writer-C6m4D_Yp.js",
 		"/assets/zh-Bx6IS9yZ.js",
-		"/assets/zh-bVOrdvMs.js",
+		"/assets/zh-dE0fPDcN.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	])).then(() => e.skipWaiting()));
@@ -25,15 +25,15 @@ e.addEventListener("install", (n) => {
 	e.request.method === "GET" && t.origin === location.origin && (e.request.mode === "navigate" && t.pathname === "/" ? e.respondWith(fetch(e.request).catch(async () => await caches.match("/") ?? Response.error())) : (t.pathname === "/mail-frame" || t.pathname.startsWith("/assets/") || [
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-23CEjBv3.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/index-DuqoJ065.js",
-		"/assets/jsxRuntime-C-p6RZA1.js",
-		"/assets/settings-Ccb-5LOe.js",
-		"/assets/style-BUxH0UCe.css",
-		"/assets/writer-BMUZSWlC.js",
+		"/assets/de-THRcbO3u.js",
+		"/assets/index-BkYtRxW6.js",
+		"/assets/jsxRuntime-Dyrp8tA0.js",
+		"/assets/settings-Dk3bJcOH.js",
+		"/assets/style-N_Sg5kwn.css",
+		"/assets/writer-C6m4D_Yp.js",
 		"/assets/zh-Bx6IS9yZ.js",
-		"/assets/zh-bVOrdvMs.js",
+		"/assets/zh-dE0fPDcN.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	].includes(t.pathname)) && e.respondWith(caches.match(t.pathname === "/mail-frame" && !t.search ? "/mail-frame" : e.request).then((t) => t ?? fetch(e.request))));

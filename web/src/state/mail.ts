@@ -4,7 +4,7 @@
 import { batch, computed, signal } from "@preact/signals";
 import { ref, Refused } from "../jmap/client";
 import { messageProperties, rowProperties } from "../jmap/types";
-import type { Filter, Id, Identity, Mailbox, Message, Quota, Row, Snippet } from "../jmap/types";
+import type { Filter, Id, Identity, Mailbox, Message, Part, Quota, Row, Snippet } from "../jmap/types";
 import * as db from "./db";
 import { flush, intend, load as loadOutbox, onDone, waiting } from "./outbox";
 import { account, attempt, client, home, online, phase } from "./session";
@@ -287,6 +287,21 @@ async function fetchMessages(ids: Id[]): Promise<Message[]> {
   const got = answer["list"] as Message[];
   await db.putAll("messages", got.map((m) => [m.id, m]));
   return got;
+}
+
+/** The whole text of a part: what came with its message is cut where it is long. */
+export async function readPart(p: Part): Promise<string> {
+  const answer = await client.fetch(client.blobURL(account.value, p.blobId!, p.type, "text"));
+  if (!answer.ok) throw new Refused(String(answer.status), answer.statusText);
+  const bytes = await answer.arrayBuffer();
+  // UTF-8 that nobody named, or called ASCII, is read as the server reads it.
+  let decoder = new TextDecoder();
+  try {
+    if (p.charset && !/^us-ascii$/iu.test(p.charset)) decoder = new TextDecoder(p.charset);
+  } catch {
+    // a charset that no browser knows
+  }
+  return decoder.decode(bytes).replaceAll("\r\n", "\n");
 }
 
 /** How many whole messages stay in memory. */

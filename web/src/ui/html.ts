@@ -65,10 +65,10 @@ export function safeHTML(html: string, load = false, cids: (cid: string) => stri
 
 /** Where what was quoted begins in plain text: lines with ">" at their end, and the line that introduces them. */
 export function splitQuoted(text: string): { own: string; quoted: string } {
-  const lines = text.replace(/\s+$/u, "").split("\n");
+  const lines = text.trimEnd().split("\n");
   let i = lines.length;
   while (i > 0 && (/^\s*>/u.test(lines[i - 1]!) || lines[i - 1]!.trim() === "")) i--;
   if (i === lines.length || !lines.slice(i).some((l) => l.startsWith(">"))) return { own: text, quoted: "" };
-  if (i > 0 && /:\s*$/u.test(lines[i - 1]!)) i--;
+  if (i > 0 && lines[i - 1]!.trimEnd().endsWith(":")) i--;
   return { own: lines.slice(0, i).join("\n"), quoted: lines.slice(i).join("\n") };
 }

@@ -2,13 +2,14 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Address, Id, Message, Part } from "../jmap/types";
 import { archive, junk, keyword, remove, toggle } from "../state/actions";
-import { list, mailboxes, messages, onceEach, place, readMessages, readThread, rows, threadOf } from "../state/mail";
-import { cursor, narrow, openMenu, reading, sheet } from "../state/screen";
-import { account, client, home, online } from "../state/session";
+import { list, mailboxes, messages, onceEach, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
+import { cursor, narrow, openMenu, reading, say, sheet } from "../state/screen";
+import { account, attempt, client, home, online } from "../state/session";
 import { fullDate, shortDate, size, t } from "../text";
-import { safeHTML, splitQuoted } from "./html";
+import { safeHTML } from "./html";
 import { Domino, Icon } from "./icons";
 import { moveMenu } from "./list";
+import { Left, Plain, type Rest } from "./plain";
 import { mailto, write } from "./writing";
 
 /** Opens a message in the reading pane: a draft in the writer. */
@@ -136,8 +137,26 @@ function Body({ m }: { m: Message }) {
   const load = useSignal(false);
   const parts = m.htmlBody.filter((p) => p.partId && m.bodyValues[p.partId]);
   const hasRemote = useSignal(false);
+  const whole = useSignal<Record<string, string>>({}); // parts of which only the beginning came, since they are long
+  const textOf = (p: Part) => whole.value[p.partId!] ?? m.bodyValues[p.partId!]!.value;
+  const asked = useRef(new Set<string>());
+  const restOf = (p: Part): Rest | undefined => !m.bodyValues[p.partId!]!.isTruncated || p.partId! in whole.value || !p.blobId ? undefined : {
+    of: p.size,
+    read: async () => {
+      if (asked.current.has(p.partId!)) return;
+      asked.current.add(p.partId!);
+      try {
+        const text = await attempt(() => readPart(p));
+        if (text === undefined) say(t("cannotReach"));
+        else whole.value = { ...whole.value, [p.partId!]: text };
+      } catch (e) {
+        say(t("refusedByServer", e instanceof Error ? e.message : ""));
+      }
+      asked.current.delete(p.partId!);
+    },
+  };
   const broken = parts.some((p) => m.bodyValues[p.partId!]!.isEncodingProblem);
-  const inline = new Set(parts.flatMap((p) => (p.type === "text/html" ? [...m.bodyValues[p.partId!]!.value.matchAll(/cid:([^"'\s>)]+)/giu)].map((x) => decodeURIComponent(x[1]!)) : [])));
+  const inline = new Set(parts.flatMap((p) => (p.type === "text/html" ? [...textOf(p).matchAll(/cid:([^"'\s>)]+)/giu)].map((x) => decodeURIComponent(x[1]!)) : [])));
   const files = m.attachments.filter((a) => !(a.cid && inline.has(a.cid) && a.type.startsWith("image/")));
   return (
     <>
@@ -146,9 +165,16 @@ function Body({ m }: { m: Message }) {
       )}
       {broken && <div class="notice">{t("broken")}</div>}
       <div class="body">
-        {parts.map((p) => p.type === "text/html"
-          ? <Foreign key={`${p.partId}${load.value}`} m={m} part={p} load={load.value} remote={(r) => (hasRemote.value = hasRemote.value || r)} />
-          : <Plain text={m.bodyValues[p.partId!]!.value} />)}
+        {parts.map((p) => {
+          const text = textOf(p), rest = restOf(p);
+          if (p.type !== "text/html") return <Plain key={p.partId} text={text} rest={rest} />;
+          return (
+            <>
+              {rest && <Left shown={text.length} of={rest.of} all={() => void rest.read()} />}
+              <Foreign key={`${p.partId}${load.value}${!rest}`} m={m} html={text} load={load.value} remote={(r) => (hasRemote.value = hasRemote.value || r)} />
+            </>
+          );
+        })}
       </div>
       {files.length > 0 && (
         <ul class="files" aria-label={files.length === 1 ? t("attachment") : t("attachments", files.length)}>
@@ -165,32 +191,10 @@ function Body({ m }: { m: Message }) {
   );
 }
 
-const address = /(https?:\/\/[^\s<>"']+[^\s<>"'.,;:!?)\]])/giu;
-
-function Linked({ text }: { text: string }) {
-  return <>{text.split(address).map((s, i) => (i % 2 === 1 ? <a href={s} target="_blank" rel="noopener noreferrer nofollow">{s}</a> : s))}</>;
-}
-
-function Plain({ text }: { text: string }) {
-  const shown = useSignal(false);
-  const { own, quoted } = splitQuoted(text);
-  return (
-    <>
-      <p class="plain" dir="auto"><Linked text={own} /></p>
-      {quoted && (
-        <>
-          <button class="chip" aria-expanded={shown.value} onClick={() => (shown.value = !shown.value)}>{shown.value ? t("hideQuoted") : t("showQuoted")}</button>
-          {shown.value && <p class="plain quoted" dir="auto"><Linked text={quoted} /></p>}
-        </>
-      )}
-    </>
-  );
-}
-
 /** A frame with foreign HTML; it is as high as what it shows. */
-function Foreign({ m, part, load, remote }: { m: Message; part: Part; load: boolean; remote: (r: boolean) => void }) {
+function Foreign({ m, html, load, remote }: { m: Message; html: string; load: boolean; remote: (r: boolean) => void }) {
   const frame = useRef<HTMLIFrameElement>(null);
-  const safe = useComputed(() => safeHTML(m.bodyValues[part.partId!]!.value, load, (cid) => {
+  const safe = useComputed(() => safeHTML(html, load, (cid) => {
     const a = m.attachments.find((x) => x.cid === cid && x.blobId && x.type.startsWith("image/"));
     return a && online.value ? client.blobURL(account.value, a.blobId!, a.type, a.name ?? "image") : undefined;
   }));

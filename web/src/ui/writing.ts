@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 import { Offline, SignedOut } from "../jmap/client";
 import * as db from "../state/db";
 import type { Address, Id, Message } from "../jmap/types";
-import { messages, readMessages } from "../state/mail";
+import { messages, readMessages, readPart } from "../state/mail";
 import { identities } from "../state/mail";
 import { account, client, home } from "../state/session";
 import { say } from "../state/screen";
@@ -132,8 +132,19 @@ function bodyOf(m: Message): string {
     const part = m.attachments.find((a) => a.cid === cid && a.blobId);
     return part && `${client.blobURL(account.value, part.blobId!, part.type, part.name ?? "image")}#cid:${cid}`;
   };
-  const html = m.htmlBody.map((p) => (p.partId && m.bodyValues[p.partId] ? (p.type === "text/html" ? safeHTML(m.bodyValues[p.partId]!.value, false, picture).html : textToHTML(m.bodyValues[p.partId]!.value)) : ""));
+  const html = m.htmlBody.map((p) => {
+    const value = p.partId ? m.bodyValues[p.partId] : undefined;
+    if (!value) return "";
+    return (p.type === "text/html" ? safeHTML(value.value, false, picture).html : textToHTML(value.value)) + (value.isTruncated ? "<p>[…]</p>" : "");
+  });
   return html.join("");
+}
+
+/** A message with all of its text: a draft that is gone on with must lose nothing. */
+async function whole(m: Message): Promise<Message> {
+  const values = { ...m.bodyValues };
+  for (const p of m.htmlBody) if (p.partId && p.blobId && values[p.partId]?.isTruncated) values[p.partId] = { ...values[p.partId]!, value: await readPart(p), isTruncated: false };
+  return { ...m, bodyValues: values };
 }
 
 function filesOf(m: Message): Attached[] {
@@ -175,9 +186,9 @@ export async function write(asked: Asked): Promise<void> {
     await readMessages([asked.id]);
     const m = messages.value.get(asked.id);
     if (!m) return;
-    if (asked.kind === "draft") fromDraft(draft, m);
-    else answer(draft, m, asked.kind);
     try {
+      if (asked.kind === "draft") fromDraft(draft, await whole(m));
+      else answer(draft, m, asked.kind);
       await copyFiles(draft);
     } catch (e) {
       say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""));
@@ -204,6 +215,8 @@ function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forward"): v
   if (kind === "forward") {
     d.subject = prefixed("Fwd", m.subject);
     d.attachments = filesOf(m);
+    // What is too long to be quoted whole goes along as it is.
+    if (m.htmlBody.some((p) => p.partId && m.bodyValues[p.partId]?.isTruncated)) d.attachments.push({ blobId: m.blobId, name: "message.eml", type: "message/rfc822", size: m.size });
     const head = [`${t("from")}: ${who}`, `${t("date")}: ${fullDate(m.sentAt ?? m.receivedAt)}`, `${t("subject")}: ${m.subject ?? ""}`, `${t("to")}: ${list(m.to)}`];
     d.html = `<p></p>${signature(d.identity)}<p>---------- ${escaped(t("forwarded"))} ----------</p>${head.map((h) => `<p>${escaped(h)}</p>`).join("")}<p></p>${bodyOf(m)}`;
     d.answered = { account: account.value, id: m.id, keyword: "$forwarded" };

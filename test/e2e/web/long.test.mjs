@@ -1,0 +1,101 @@
+// Messages out of all measure: what of them is shown comes at once, and what is not shown yet is said and can be reached.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { barriers, browser, deliver, open, row, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+const run = Date.now().toString(36);
+const head = (subject) => `From: Mallory <mallory@elsewhere.example>\nTo: carol@example.com\nSubject: ${subject}\nMessage-ID: <${subject.replace(/\W/g, "")}@elsewhere.example>\n`;
+
+/** A text of so many bytes as they travel, and its last line. */
+function report(bytes) {
+  const lines = [];
+  for (let n = 0; n < bytes; n += Buffer.byteLength(lines.at(-1)) + 2) lines.push(`Line ${lines.length} of a report – see https://elsewhere.example/${lines.length} for more.`);
+  return { text: lines.join("\n"), last: lines.at(-1) };
+}
+
+async function opened(subject, text) {
+  const page = await open();
+  await signIn(page, "carol");
+  await deliver("mallory@elsewhere.example", "carol@example.com", `${head(subject)}${text}`);
+  await row(page, subject).click({ timeout: 60_000 });
+  return page;
+}
+
+const plain = "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n";
+const nodes = (page) => page.evaluate(() => document.querySelectorAll("*").length);
+const shown = (page) => page.locator(".mail .body").evaluate((e) => [...e.querySelectorAll(".plain")].map((p) => p.textContent).join(""));
+
+for (const [name, bytes] of [["6 MB", 6e6], ["50 MB", 49.9e6]]) {
+  test(`a text of ${name} shows its beginning at once, and all of it when asked`, async () => {
+    const { text, last } = report(bytes);
+    const page = await opened(`Report of ${name} ${run}`, plain + text);
+    const bar = page.locator(".mail .notice.left");
+    await bar.first().waitFor({ timeout: 60_000 });
+    assert.equal(await bar.count(), 2);
+    assert.match(await page.locator(".mail .plain").first().textContent(), /^Line 0 of a report – see /);
+    assert.equal(await page.locator(".mail .plain a").first().getAttribute("href"), "https://elsewhere.example/0");
+    assert.ok((await nodes(page)) < 3000, `${await nodes(page)} elements`);
+    assert.match(await bar.first().textContent(), bytes < 1e7 ? / of (5\.9|6) MB/ : / of (49|50)(\.\d)? MB/);
+    if (bytes < 1e7) {
+      assert.deepEqual(await barriers(page), []);
+      // Who scrolls is shown more.
+      const before = await page.locator(".mail .plain").count();
+      await bar.last().scrollIntoViewIfNeeded();
+      await page.waitForFunction((n) => document.querySelectorAll(".mail .plain").length > n, before);
+      assert.ok((await nodes(page)) < 9000);
+    }
+    await bar.first().locator("text=Show all").click();
+    await bar.first().waitFor({ state: "detached", timeout: 120_000 });
+    await page.locator(".mail .plain").last().evaluate((p) => p.scrollIntoView(false));
+    assert.ok((await page.locator(".mail .plain").last().textContent()).trimEnd().endsWith(last));
+    if (bytes < 1e7) {
+      const all = (await shown(page)).trimEnd();
+      const at = [...text].findIndex((c, i) => c !== all[i]);
+      assert.ok(all === text, `${all.length} of ${text.length} characters, other from ${at}: ${all.slice(at, at + 90)}`);
+    }
+    assert.deepEqual([...page.wrong, ...page.foreign], []);
+    await page.context().close();
+  });
+}
+
+test("a text of one line without blanks, and one of quotations, are shown whole too", async () => {
+  const page = await opened(`Line ${run}`, `${plain}${"😀x".repeat(25_000)}\n\n${"> said before\n".repeat(10_000)}`);
+  await page.locator(".mail .notice.left").first().locator("text=Show all").click();
+  await page.locator(".mail .notice.left").first().waitFor({ state: "detached" });
+  assert.equal((await shown(page)).trimEnd(), "😀x".repeat(25_000));
+  await page.locator(".mail .chip").click();
+  await page.locator(".mail .quoted .notice.left").last().locator("text=Show more").click();
+  await page.waitForFunction(() => document.querySelectorAll(".mail .quoted .plain").length > 4);
+  await page.locator(".mail .quoted .notice.left").first().locator("text=Show all").click();
+  await page.locator(".mail .notice.left").first().waitFor({ state: "detached" });
+  assert.equal((await page.locator(".mail .quoted").textContent()).match(/> said before/g).length, 10_000);
+  assert.deepEqual([...page.wrong, ...page.foreign], []);
+  await page.context().close();
+});
+
+test("of formatted text of 3 MB the rest is said and comes when asked; an answer and a forward say what they leave out", async () => {
+  const page = await opened(`Formatted ${run}`, `MIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\n\n${`<p>${"A long newsletter that goes on and on.\n".repeat(2500)}</p>\n`.repeat(31)}<p>The very end</p>\n`);
+  await page.locator(".mail iframe").waitFor();
+  await page.locator(".mail .notice.left").waitFor();
+  await page.locator(".mail .notice.left >> text=Show all").click();
+  await page.locator(".mail .notice.left").waitFor({ state: "detached" });
+  await page.frameLocator(".mail iframe").locator("text=The very end").waitFor({ timeout: 60_000 });
+  await page.click(".answer-bar .button >> nth=2");
+  await page.locator(".writer .ProseMirror >> text=[…]").waitFor({ timeout: 60_000 });
+  assert.equal(await page.locator(".writer >> text=message.eml").count(), 1);
+  assert.deepEqual(page.foreign, []);
+  await page.context().close();
+});
+
+test("a message with 500 attachments shows each of them", async () => {
+  const files = Array.from({ length: 500 }, (_, i) => `--b\nContent-Type: application/octet-stream\nContent-Disposition: attachment; filename=file${i}.bin\n\ncontent ${i}\n`).join("");
+  const page = await opened(`Many ${run}`, `MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nFiles of the year\n${files}--b--\n`);
+  await page.waitForSelector(".mail .plain >> text=Files of the year");
+  assert.equal(await page.locator(".mail .files .file").count(), 500);
+  await page.locator(".mail .files .file >> text=file499.bin").scrollIntoViewIfNeeded();
+  assert.deepEqual([...page.wrong, ...page.foreign], []);
+  await page.context().close();
+});
