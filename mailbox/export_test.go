@@ -1,6 +1,10 @@
 package mailbox
 
-import "context"
+import (
+	"context"
+
+	"doublet/store"
+)
 
 // Hide does the first step of the deletion of a large folder, and no other: as if the power failed then.
 func Hide(ctx context.Context, f *File, name string) error {
@@ -9,4 +13,16 @@ func Hide(ctx context.Context, f *File, name string) error {
 		return err
 	}
 	return f.hide(ctx, name, h.ID)
+}
+
+// Looks says how many messages a query has to look at, beside those that it gives, and how many it finds.
+func Looks(ctx context.Context, f *File, q *Query) (looks, total int, err error) {
+	err = f.withRoll(ctx, func(l *roll, r *store.Reader) error {
+		x := f.querying(ctx, l, r, q)
+		var out Found
+		_, err := x.window(&out)
+		looks, total = x.looks, out.Total
+		return err
+	})
+	return looks, total, err
 }

@@ -346,6 +346,9 @@ func (x *querying) match(n *filterNode, e *rollEntry) (bool, error) {
 	if x.text.hopeless(&n.Text, e.id) {
 		return false, nil
 	}
+	if x.text.sure(&n.Text, e.id) {
+		return true, nil
+	}
 	s, ok, err := x.stored(e)
 	if !ok || err != nil {
 		return false, err

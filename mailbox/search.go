@@ -327,6 +327,17 @@ func (s *search) hopeless(c *Criteria, id note.ID) bool {
 	return none
 }
 
+// sure says whether the index knows that a message matches: to count it, nothing of it needs to be read.
+func (s *search) sure(c *Criteria, id note.ID) bool {
+	t := s.texts[c]
+	if t == nil || c.Test == TestHeader { // of which field a word is, the index does not know
+		return false
+	}
+	all := true
+	t.node.Texts(func(x *query.Text, _ bool) { all = all && t.on(x, id) == fulltext.Yes })
+	return all
+}
+
 // fewest is how many messages are looked up one by one, so that a search that finds few reads few rows.
 const fewest = 1000
 

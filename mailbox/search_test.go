@@ -139,6 +139,13 @@ func TestSearchIndexed(t *testing.T) {
 		}
 		compare(25)
 	}
+	// What the index knows for certain is counted without a look at it.
+	for _, test := range []mailbox.Test{mailbox.TestSubject, mailbox.TestText} {
+		q := mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: test, Text: "quarterly", Words: true}}, Limit: 5, Total: true}
+		if looks, total, err := mailbox.Looks(ctx, indexed.File(who, db), &q); err != nil || looks > 0 || total < 20 {
+			t.Errorf("%d looks for %d messages with the word, %v", looks, total, err)
+		}
+	}
 	// A rare word among many messages is looked up, not looked for.
 	v, _, err := indexed.File(who, db).Open(ctx, "INBOX", true)
 	if err != nil {

@@ -21,7 +21,8 @@ func cpu(b *testing.B) int64 {
 }
 
 // BenchmarkPage makes the pages of the lite mode, for a mailbox of 2,000 messages: cpu-µs/op is the processor time of the
-// whole process for each page, page-B its bytes. Searching goes without an index here.
+// whole process for each page, page-B its bytes. Searching goes without an index here: BenchmarkSearch
+// has one.
 func BenchmarkPage(b *testing.B) {
 	w := open(b, 0)
 	last := ""
