@@ -386,10 +386,11 @@ func (l *Lab) Catchup(ctx context.Context, e *env.Env, notes int) (*Catchup, err
 		return nil, err
 	}
 	doors := e.Clock.Now()
-	if err := l.Settle(ctx, e, placeLimit); err != nil {
+	whole, err := l.settled(ctx, e, placeLimit)
+	if err != nil {
 		return nil, err
 	}
-	out := &Catchup{Notes: each * len(b.people), Doors: doors.Sub(begun).Seconds(), Whole: e.Clock.Now().Sub(begun).Seconds()}
+	out := &Catchup{Notes: each * len(b.people), Doors: doors.Sub(begun).Seconds(), Whole: whole.Sub(begun).Seconds()}
 	out.PerSecond = float64(out.Notes) / out.Whole
 	return out, nil
 }

@@ -188,8 +188,13 @@ func later(err error) error {
 // or follows all that it holds, and has nothing waiting for them, all that for a while: servers that were cut off hear each other
 // before they know that both have led a database.
 func (l *Lab) Settle(ctx context.Context, e *env.Env, limit time.Duration) error {
+	_, err := l.settled(ctx, e, limit)
+	return err
+}
+
+// settled is Settle, and says since when it is so.
+func (l *Lab) settled(ctx context.Context, e *env.Env, limit time.Duration) (since time.Time, err error) {
 	why := ""
-	var since time.Time
 	for until := e.Clock.Now().Add(limit); e.Clock.Now().Before(until); e.Clock.Sleep(lookEvery) {
 		switch why = l.unsettled(ctx, e); {
 		case why != "":
@@ -198,13 +203,13 @@ func (l *Lab) Settle(ctx context.Context, e *env.Env, limit time.Duration) error
 			since = e.Clock.Now()
 		}
 		if why == "" && (!l.Clustered || e.Clock.Now().Sub(since) >= quietFor) {
-			return nil
+			return since, nil
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return since, ctx.Err()
 		}
 	}
-	return fmt.Errorf("lab: after %v %s", limit, why)
+	return since, fmt.Errorf("lab: after %v %s", limit, why)
 }
 
 // quietFor is how long nothing may wait in a cluster that has settled: several probes, by which servers tell each other where
