@@ -1,5 +1,5 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-9e7292157dfb";
+var e = globalThis, t = "doublet-618a0f5286b4";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
@@ -8,11 +8,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-C7FFdOlm.js",
 		"/assets/de-THRcbO3u.js",
-		"/assets/index-BkYtRxW6.js",
+		"/assets/index-DFZ4UDgG.js",
 		"/assets/jsxRuntime-Dyrp8tA0.js",
-		"/assets/settings-Dk3bJcOH.js",
-		"/assets/style-N_Sg5kwn.css",
-		"/assets/writer-C6m4D_Yp.js",
+		"/assets/settings-Bf7_92TX.js",
+		"/assets/style-DqDCB0Kv.css",
+		"/assets/writer-BOujPRUe.js",
 		"/assets/zh-Bx6IS9yZ.js",
 		"/assets/zh-dE0fPDcN.js",
 		"/icon.svg",
@@ -27,11 +27,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-C7FFdOlm.js",
 		"/assets/de-THRcbO3u.js",
-		"/assets/index-BkYtRxW6.js",
+		"/assets/index-DFZ4UDgG.js",
 		"/assets/jsxRuntime-Dyrp8tA0.js",
-		"/assets/settings-Dk3bJcOH.js",
-		"/assets/style-N_Sg5kwn.css",
-		"/assets/writer-C6m4D_Yp.js",
+		"/assets/settings-Bf7_92TX.js",
+		"/assets/style-DqDCB0Kv.css",
+		"/assets/writer-BOujPRUe.js",
 		"/assets/zh-Bx6IS9yZ.js",
 		"/assets/zh-dE0fPDcN.js",
 		"/icon.svg",

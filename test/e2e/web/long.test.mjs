@@ -40,7 +40,18 @@ for (const [name, bytes] of [["6 MB", 6e6], ["50 MB", 49.9e6]]) {
     assert.ok((await nodes(page)) < 3000, `${await nodes(page)} elements`);
     assert.match(await bar.first().textContent(), bytes < 1e7 ? / of (5\.9|6) MB/ : / of (49|50)(\.\d)? MB/);
     if (bytes < 1e7) {
+      // Its source, too.
+      await page.click(".read .bar [aria-label=More]");
+      await page.click("text=Message source");
+      await page.waitForSelector(".source .notice.left");
+      assert.match(await page.locator(".source .plain").first().textContent(), /^(Return-Path|Received|From|Delivered-To)/);
       assert.deepEqual(await barriers(page), []);
+      await page.locator(".source .notice.left").first().locator("text=Show all").click();
+      await page.locator(".source .notice.left").first().waitFor({ state: "detached" });
+      assert.ok((await page.locator(".source .plain").last().textContent()).trimEnd().endsWith(last));
+      assert.equal(await page.locator(".source a").count(), 0);
+      await page.keyboard.press("Escape");
+      await page.waitForSelector(".source", { state: "detached" });
       // Who scrolls is shown more.
       const before = await page.locator(".mail .plain").count();
       await bar.last().scrollIntoViewIfNeeded();
@@ -60,6 +71,32 @@ for (const [name, bytes] of [["6 MB", 6e6], ["50 MB", 49.9e6]]) {
     await page.context().close();
   });
 }
+
+test("a draft of 2.5 MB is gone on with whole", async () => {
+  const page = await open();
+  await signIn(page, "carol");
+  await page.evaluate(async (subject) => {
+    const session = await (await fetch("/.well-known/jmap")).json();
+    const { csrf } = await (await fetch("/auth/session", { headers: { Accept: "application/json" } })).json();
+    const accountId = Object.values(session.primaryAccounts)[0];
+    const call = async (...methodCalls) => (await (await fetch(session.apiUrl, {
+      method: "POST", headers: { "Content-Type": "application/json", "X-CSRF-Token": csrf },
+      body: JSON.stringify({ using: ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"], methodCalls }),
+    })).json()).methodResponses;
+    const drafts = (await call(["Mailbox/query", { accountId, filter: { role: "drafts" } }, "q"]))[0][1].ids[0];
+    const value = `${`${"Words of a long draft. ".repeat(2000)}\n`.repeat(54)}The very end é`;
+    const made = await call(["Email/set", { accountId, create: { d: { mailboxIds: { [drafts]: true }, keywords: { $draft: true, $seen: true }, subject, from: [{ email: "carol@example.com" }],
+      textBody: [{ partId: "t", type: "text/plain" }], bodyValues: { t: { value } } } } }, "s"]);
+    if (!made[0][1].created?.d) throw new Error(JSON.stringify(made));
+  }, `Long draft ${run}`);
+  await page.click(".folder:has-text('Drafts')");
+  await row(page, `Long draft ${run}`).click();
+  await page.waitForSelector(".writer .ProseMirror");
+  const got = await page.locator(".writer .ProseMirror").textContent();
+  assert.ok(got.endsWith("The very end é"), `${got.length}: …${got.slice(-40)}`);
+  assert.deepEqual([...page.wrong, ...page.foreign], []);
+  await page.context().close();
+});
 
 test("a text of one line without blanks, and one of quotations, are shown whole too", async () => {
   const page = await opened(`Line ${run}`, `${plain}${"😀x".repeat(25_000)}\n\n${"> said before\n".repeat(10_000)}`);

@@ -10,7 +10,7 @@ after(() => browser.close());
 async function source(page) {
   await page.click(".read .bar [aria-label='More']");
   await page.click("text=Message source");
-  const text = await page.waitForFunction(() => document.querySelector("pre.source")?.textContent.includes("Message-ID:") && document.querySelector("pre.source").textContent);
+  const text = await page.waitForFunction(() => document.querySelector(".source")?.textContent.includes("Message-ID:") && document.querySelector(".source").textContent);
   await page.keyboard.press("Escape");
   return (await text.jsonValue()).replace(/\r\n/g, "\n");
 }

@@ -108,7 +108,7 @@ for (const hours of [-7, 9]) {
     await row(bob, `Clock ${hours}`).click();
     await bob.click(".read .bar [aria-label='More']");
     await bob.click("text=Message source");
-    const source = await bob.waitForFunction(() => document.querySelector("pre.source")?.textContent.includes("Date:") && document.querySelector("pre.source").textContent);
+    const source = await bob.waitForFunction(() => document.querySelector(".source")?.textContent.includes("Date:") && document.querySelector(".source").textContent);
     const date = Date.parse(/^Date: (.*)$/m.exec(await source.jsonValue())[1]);
     assert.ok(Math.abs(date - Date.now()) < 120_000, `dated ${new Date(date).toISOString()}`);
     assert.deepEqual([...page.wrong, ...bob.wrong], []);

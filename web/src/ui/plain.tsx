@@ -29,15 +29,15 @@ export function pieces(text: string): string[] {
   return list;
 }
 
-function Piece({ text, alone }: { text: string; alone: boolean }) {
+function Piece({ text, alone, bare }: { text: string; alone: boolean; bare: boolean }) {
   const at = useRef<HTMLParagraphElement>(null);
   // Made without Preact, which would keep several objects for every link of a text of megabytes.
-  useLayoutEffect(() => at.current!.replaceChildren(...text.split(address).map((s, i) => {
+  useLayoutEffect(() => at.current!.replaceChildren(...(bare ? [text] : text.split(address)).map((s, i) => {
     if (i % 2 === 0) return s;
     const a = document.createElement("a");
     Object.assign(a, { href: s, target: "_blank", rel: "noopener noreferrer nofollow", textContent: s });
     return a;
-  })), [text]);
+  })), [text, bare]);
   // The browser lays out only what is seen of many pieces, and takes the others for as high as their lines let expect.
   return useMemo(() => {
     if (alone) return <p ref={at} class="plain" dir="auto" />;
@@ -63,7 +63,8 @@ export function Left({ shown, of, more, all }: { shown: number; of: number; more
   );
 }
 
-function Long({ text, rest }: { text: string; rest?: Rest | undefined }) {
+/** A text in pieces; with links, unless it is bare. */
+export function Long({ text, rest, bare = false }: { text: string; rest?: Rest | undefined; bare?: boolean }) {
   const list = useMemo(() => pieces(text), [text]);
   const count = useSignal(pieceCount);
   const everything = useSignal(false);
@@ -95,7 +96,7 @@ function Long({ text, rest }: { text: string; rest?: Rest | undefined }) {
   return (
     <>
       {left && <Left shown={shown} of={of} all={all} />}
-      {list.slice(0, here).map((p, i) => <Piece key={i} text={p} alone={list.length === 1} />)}
+      {list.slice(0, here).map((p, i) => <Piece key={i} text={p} alone={list.length === 1} bare={bare} />)}
       {left && <div ref={end}><Left shown={shown} of={of} more={more} all={all} /></div>}
     </>
   );

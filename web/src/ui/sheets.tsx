@@ -6,6 +6,7 @@ import { sheet } from "../state/screen";
 import { account, attempt, client } from "../state/session";
 import { t } from "../text";
 import { Ask, Frame } from "./above";
+import { Long } from "./plain";
 import { Redirect } from "./redirect";
 import { keys } from "./shell";
 
@@ -29,8 +30,8 @@ function Source({ id }: { id: string }) {
     void attempt(async () => {
       await readMessages([id]);
       const m = messages.value.get(id);
-      if (m) text.value = (await (await client.fetch(client.blobURL(account.value, m.blobId, "message/rfc822", "message.eml"))).text()).slice(0, 2_000_000);
+      if (m) text.value = (await (await client.fetch(client.blobURL(account.value, m.blobId, "message/rfc822", "message.eml"))).text()).replaceAll("\r\n", "\n");
     });
   }, [id]);
-  return <Frame title={t("source")}><pre class="source" tabIndex={0}>{text.value || t("loading")}</pre></Frame>;
+  return <Frame title={t("source")}><div class="source" tabIndex={0}><Long text={text.value || t("loading")} bare /></div></Frame>;
 }
