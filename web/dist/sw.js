@@ -1,20 +1,20 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-618a0f5286b4";
+var e = globalThis, t = "doublet-552bb8eeae60";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
 		"/mail-frame",
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
+		"/assets/de-BOrfg_oR.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/de-THRcbO3u.js",
-		"/assets/index-DFZ4UDgG.js",
-		"/assets/jsxRuntime-Dyrp8tA0.js",
-		"/assets/settings-Bf7_92TX.js",
+		"/assets/index-DufcFUNW.js",
+		"/assets/jsxRuntime-7-Lbjjbd.js",
+		"/assets/settings-CGVcJZjn.js",
 		"/assets/style-DqDCB0Kv.css",
-		"/assets/writer-BOujPRUe.js",
+		"/assets/writer-CCsPnNQw.js",
 		"/assets/zh-Bx6IS9yZ.js",
-		"/assets/zh-dE0fPDcN.js",
+		"/assets/zh-z6KLgc9R.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	])).then(() => e.skipWaiting()));
@@ -25,15 +25,15 @@ e.addEventListener("install", (n) => {
 	e.request.method === "GET" && t.origin === location.origin && (e.request.mode === "navigate" && t.pathname === "/" ? e.respondWith(fetch(e.request).catch(async () => await caches.match("/") ?? Response.error())) : (t.pathname === "/mail-frame" || t.pathname.startsWith("/assets/") || [
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
+		"/assets/de-BOrfg_oR.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/de-THRcbO3u.js",
-		"/assets/index-DFZ4UDgG.js",
-		"/assets/jsxRuntime-Dyrp8tA0.js",
-		"/assets/settings-Bf7_92TX.js",
+		"/assets/index-DufcFUNW.js",
+		"/assets/jsxRuntime-7-Lbjjbd.js",
+		"/assets/settings-CGVcJZjn.js",
 		"/assets/style-DqDCB0Kv.css",
-		"/assets/writer-BOujPRUe.js",
+		"/assets/writer-CCsPnNQw.js",
 		"/assets/zh-Bx6IS9yZ.js",
-		"/assets/zh-dE0fPDcN.js",
+		"/assets/zh-z6KLgc9R.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	].includes(t.pathname)) && e.respondWith(caches.match(t.pathname === "/mail-frame" && !t.search ? "/mail-frame" : e.request).then((t) => t ?? fetch(e.request))));

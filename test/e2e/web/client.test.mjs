@@ -210,6 +210,11 @@ test("what one sends to a group that one is in stands once in its conversation, 
   await begin(page, "team@example.com", "To all of us", "words for all");
   await page.keyboard.press("Control+Enter");
   await row(page, "To all of us").waitFor({ timeout: 30_000 });
+  const fresh = await open(); // knows nothing of what lies in Sent
+  await signIn(fresh, "bob");
+  await row(fresh, "To all of us").waitFor();
+  assert.equal(await row(fresh, "To all of us").locator(".size-of-thread").count(), 0);
+  await fresh.context().close();
   await row(page, "To all of us").click();
   await page.waitForSelector(".mail .body");
   assert.equal(await page.locator(".reader .mail").count(), 1);

@@ -53,6 +53,41 @@ for (const [name, how] of Object.entries(storages)) {
   });
 }
 
+for (const width of [1440, 390]) {
+  test(`a browser that has no room left and no network, ${width} wide: it is said that what is written and sent is in the page alone, and none of it is lost`, async () => {
+    const page = await open({ width });
+    await page.goto(base);
+    const cdp = await page.context().newCDPSession(page);
+    await cdp.send("Storage.overrideQuotaForOrigin", { origin: base, quotaSize: 1 }); // before the browser first looks how much room there is
+    await signIn(page);
+    await page.waitForFunction(() => new Promise((resolve) => { // it has none for anybody
+      const opening = indexedDB.open("doublet:alice@example.com");
+      opening.onsuccess = () => {
+        const tx = opening.result.transaction("facts", "readwrite");
+        tx.objectStore("facts").put("x", "x");
+        tx.oncomplete = () => resolve(opening.result.close());
+        tx.onabort = () => { opening.result.close(); resolve(tx.error.name === "QuotaExceededError"); };
+      };
+    }));
+    await page.waitForFunction(() => performance.getEntriesByType("resource").some((r) => r.name.includes("/assets/writer-") && r.responseEnd > 0));
+    await page.context().setOffline(true);
+    await begin(page, "bob@example.com", `Quota of nothing ${width}`, "words");
+    await page.waitForSelector(".writer >> text=leave this page open");
+    await page.waitForSelector(".banner:has-text('leave this page open')");
+    assert.equal(await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true }))), false);
+    await page.keyboard.press("Control+Enter");
+    await page.waitForSelector(".toast:has-text('Sent in')");
+    await page.waitForSelector(".writer", { state: "detached" });
+    await page.waitForSelector(".banner:has-text('in this page alone')");
+    assert.equal(await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true }))), false);
+    await page.context().setOffline(false);
+    await arrives(`Quota of nothing ${width}`);
+    await page.waitForFunction(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
+    assert.deepEqual(page.wrong, []);
+    await page.context().close();
+  });
+}
+
 test("storage that fills up keeps what waits, and gives up copies of what the server has", async () => {
   const page = await open();
   await atOnce(page);

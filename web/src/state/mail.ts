@@ -192,6 +192,7 @@ export async function loadWindow(position: number, again = false): Promise<void>
         list.value = { ...where, ids: next, total, snippets, state: "ready" };
         forgetFar(from);
       });
+      if (!where.search && byThread.value) void readMembers(ids).catch(() => undefined);
       if (!where.search && from === 0) void keep(where);
       return true;
     });
@@ -201,6 +202,17 @@ export async function loadWindow(position: number, again = false): Promise<void>
     if (place.value === where) list.value = { ...list.value, state: e instanceof Error ? e.message : String(e) };
   } finally {
     asked.delete(key);
+  }
+}
+
+/** Reads the rows of conversations that lie in other folders: with them it is known how many messages there are, each once. */
+async function readMembers(heads: Id[]): Promise<void> {
+  const missing = [...new Set(heads.flatMap(threadOf))].filter((id) => !rows.value.has(id));
+  for (let i = 0; i < missing.length; i += piece) {
+    await attempt(async () => {
+      const answer = await client.call("Email/get", { accountId: account.value, ids: missing.slice(i, i + piece), properties: rowProperties });
+      takeRows(answer["list"] as Row[]);
+    });
   }
 }
 

@@ -13,7 +13,7 @@ export const kept: NodeSpec = {
   toDOM: (node) => ["div", { "data-kept": node.attrs["html"] as string }],
 };
 
-/** An element of a template's document: nothing in it loads, runs or is styled, and the page's policy has nothing to say of it. */
+/** An element of a template's document: nothing in it loads, runs or is styled; the page's policy reports its style attributes as it would in the page. */
 export function inert(html: string): HTMLElement {
   const template = document.createElement("template");
   const holder = template.content.ownerDocument.createElement("div");

@@ -168,7 +168,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
     return r && !r.keywords["$seen"] && !r.keywords["$draft"];
   });
   const flagged = ids.some((i) => rows.value.get(i)?.keywords["$flagged"]);
-  const messagesOf = onceEach(ids, id).length;
+  const messagesOf = onceEach(ids.filter((i) => rows.value.has(i)), id).length;
   const isSelected = selected.value.has(id);
   const who = people(row, outgoing);
   const snippet = list.value.snippets.get(id);

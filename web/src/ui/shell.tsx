@@ -87,6 +87,8 @@ function Banner() {
   const elsewhere = server.value.mates.filter((m) => m.url);
   // Where each server has a name of its own the person goes to another by hand: this page works with the one it came from.
   if (!online.value && long.value && elsewhere.length > 0) return <span class="banner" role="status"><Icon name="offline" />{t("mateAt", server.value.name)}{elsewhere.map((m) => <a class="button" href={m.url ?? ""}>{m.name}</a>)}</span>;
+  // More than that nobody answers it matters that the page may not be closed.
+  if (!online.value && storageDenied.value) return <span class="banner" role="status"><Icon name="offline" />{waiting.value.length > 0 ? t("waitingHere", waiting.value.length) : t("offlineUnkept")}</span>;
   if (!online.value) return <span class="banner" role="status"><Icon name="offline" />{narrow.value ? t("offlineShort") : waiting.value.length > 0 ? t("waiting", waiting.value.length) : t("offline")}</span>;
   if (busy.value && waiting.value.length > 0) return <span class="banner" role="status">{t("waitingBusy", waiting.value.length)}</span>;
   if (storageDenied.value) return <span class="banner" role="status">{waiting.value.length > 0 ? t("waitingHere", waiting.value.length) : t("storageDenied")}</span>;
@@ -216,6 +218,10 @@ function begin(): () => void {
     if (storageDenied.value && waiting.value.length > 0) e.preventDefault();
   };
   addEventListener("beforeunload", leave);
+  // Such a browser has no room for parts of the client either: the writer is loaded while the server answers.
+  const ahead = storageDenied.subscribe((is) => {
+    if (is) void import("./writer").catch(() => undefined);
+  });
   onArrival((mail) => {
     if (!preferences.value.notify || typeof Notification === "undefined" || Notification.permission !== "granted" || document.hasFocus()) return;
     const first = mail[0]!;
@@ -234,5 +240,6 @@ function begin(): () => void {
   return () => {
     removeEventListener("keydown", onKey);
     removeEventListener("beforeunload", leave);
+    ahead();
   };
 }
