@@ -210,7 +210,7 @@ func (n *Node) handedOn(h *held, e *Entry) bool {
 func (n *Node) spared(h *held, e *Entry) bool {
 	whole, others := 0, 0
 	for id, m := range n.members {
-		if id == n.self || m.State != Active {
+		if id == n.self || m.State != Active || n.refuses(n.peers[id], e) {
 			continue
 		}
 		r, on := e.On(id)
@@ -247,7 +247,7 @@ func (n *Node) unanimous(h *held, e *Entry) bool {
 func (n *Node) wanted(e *Entry) int {
 	all, servers := 0, 0
 	for _, m := range n.members {
-		if m.State == Active {
+		if m.State == Active && !n.refuses(n.peers[m.ID], e) {
 			all++
 			// A gateway has no replicas but of its own queue.
 			if !m.Gateway || e.Queue && m.ID == e.Owner {
@@ -283,7 +283,7 @@ func (n *Node) candidate(e *Entry, load map[note.UNID]int) note.UNID {
 		if _, has := e.On(id); has || m.State != Active || !p.alive || m.Gateway && !n.everywhere(e.ID) {
 			continue
 		}
-		if !n.takes(p, e.ID) {
+		if !n.takes(p, e) {
 			continue
 		}
 		if id == e.Toward {

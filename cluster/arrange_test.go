@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"testing"
+	"time"
 
 	"doublet/bus"
 	"doublet/note"
@@ -27,6 +28,42 @@ func TestWantedOfQueues(t *testing.T) {
 	n.members[third] = Member{Member: bus.Member{ID: third}, State: Active}
 	want(server, true, 2)
 	want(gate, true, 2)
+}
+
+// TestQueuesOfOlder: a member of an older program, which keeps its mail.box to itself, is given no queue of another, and none is
+// waited for there; one that has not said what it is gets none either, but is counted on.
+func TestQueuesOfOlder(t *testing.T) {
+	t.Parallel()
+	one, two, three := note.UNID{1}, note.UNID{2}, note.UNID{3}
+	now := time.Unix(1_800_000_000, 0)
+	n := &Node{self: one, opt: Options{Replicas: 2}, members: map[note.UNID]Member{}, peers: map[note.UNID]*peer{}}
+	for _, id := range []note.UNID{one, two} {
+		n.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
+	}
+	p := &peer{id: two, alive: true}
+	n.peers[two] = p
+	queue := &Entry{ID: 77, Queue: true, Owner: one, Replicas: []Replica{{Server: one, State: Serving}}}
+	plain := &Entry{ID: 78, Replicas: queue.Replicas}
+	want := func(what string, e *Entry, candidate note.UNID, number int) {
+		t.Helper()
+		if got := n.candidate(e, map[note.UNID]int{}); got != candidate {
+			t.Errorf("%s: database %d goes to %v", what, e.ID, got)
+		}
+		if got := n.wanted(e); got != number {
+			t.Errorf("%s: %d replicas of database %d are wanted, not %d", what, got, e.ID, number)
+		}
+	}
+	want("it has said nothing", queue, note.UNID{}, 2)
+	p.helloAt = now
+	want("it is older", queue, note.UNID{}, 1)
+	want("it is older", plain, two, 2)
+	n.members[three] = Member{Member: bus.Member{ID: three}, State: Active}
+	n.peers[three] = &peer{id: three, alive: true, helloAt: now, hello: hello{common: true}}
+	want("another is not", queue, three, 2)
+	delete(n.members, three)
+	delete(n.peers, three)
+	p.hello.common = true
+	want("it was upgraded", queue, two, 2)
 }
 
 // TestMovingOfQueues: a server is filled however many queues there are, which stay, and not while as many databases as may are on

@@ -54,6 +54,9 @@ type Options struct {
 	// Everywhere are databases of which every member has a replica, as of the two directories. Those that the cluster has not are made
 	// by the home of the Cluster Database Directory.
 	Everywhere []store.Create
+	// Older has this server pass for one of an older program, which takes no replicas of those, nor of queues that have an owner: the
+	// simulation of upgrades.
+	Older bool
 	// Local says which databases are this server's alone, beside those that always are.
 	Local func(*layout.Info) bool
 	// Vacate is called before the home of a database is handed over. It returns when whoever works on it here has come to an end,
@@ -279,9 +282,19 @@ func (n *Node) everywhere(db note.DatabaseID) bool {
 }
 
 // takes says whether a mate's program has replicas of a database: an older one keeps to itself what stands in those that every
-// member has. Under mu.
-func (n *Node) takes(p *peer, db note.DatabaseID) bool {
-	return isDirectory(db) || !n.everywhere(db) || p != nil && p.hello.common
+// member has, and its mail.box and outbox. Under mu.
+func (n *Node) takes(p *peer, e *Entry) bool {
+	return !n.newer(e) || p != nil && p.hello.common
+}
+
+// refuses says that a mate's program is known to take none. Under mu.
+func (n *Node) refuses(p *peer, e *Entry) bool {
+	return p != nil && !p.helloAt.IsZero() && !n.takes(p, e)
+}
+
+// newer says whether a database is of those that an older program keeps to itself. Under mu.
+func (n *Node) newer(e *Entry) bool {
+	return !isDirectory(e.ID) && n.everywhere(e.ID) || e.Queue && !e.Owner.IsZero()
 }
 
 // signal wakes whoever waits for something to change.

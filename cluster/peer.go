@@ -169,7 +169,7 @@ func (n *Node) hello(to *peer) hello {
 		version: Version, boot: n.boot, incarnation: n.store.Incarnation(), serving: n.serving, restricted: me.Restricted,
 		full: me.MaxUsers > 0 && users >= me.MaxUsers, index: uint8(n.opt.Load.Index()), threshold: uint8(me.Threshold),
 		users: uint32(max(0, users)), databases: uint32(len(n.held)), caught: to != nil && to.caught,
-		clock: n.now().UnixMilli(), flush: n.events.flush, noRoom: n.events.noRoom, common: len(n.opt.Everywhere) > 0,
+		clock: n.now().UnixMilli(), flush: n.events.flush, noRoom: n.events.noRoom, common: !n.opt.Older,
 	}
 	for _, x := range n.held {
 		if x.leads {

@@ -63,7 +63,7 @@ func (n *Node) wants(mate note.UNID, db note.DatabaseID) (yes, queue bool) {
 	if h == nil || e == nil {
 		return false, false
 	}
-	if _, on := e.On(mate); !on || !n.takes(n.peers[mate], db) {
+	if _, on := e.On(mate); !on || !n.takes(n.peers[mate], e) {
 		return false, false
 	}
 	return h.leads || h.route.IsZero() || h.route == mate, h.queue

@@ -71,7 +71,7 @@ type hello struct {
 	hears []heard
 	// Since version 2: clock is its time, in milliseconds since 1970 (0: not told), flush how long its disk takes for a flush,
 	// the median of the last ones, noRoom that it has no room. common: it takes replicas of databases that every member has beside
-	// the directories.
+	// the directories, and of queues that have an owner.
 	clock  int64
 	flush  time.Duration
 	noRoom bool

@@ -102,6 +102,17 @@ func (m *member) holds(messages int) {
 	})
 }
 
+// queueOf is where the mail.box of a member is, as another says.
+func (m *member) queueOf(name string) (d placed) {
+	m.t.Helper()
+	for _, d = range m.shared() {
+		if d.Title == "mail.box of "+name {
+			return d
+		}
+	}
+	return placed{}
+}
+
 // TestClusterUpgrade: a cluster of the version before is brought to this one, a member at a time, and meanwhile members of
 // both work together: mail comes to each and is read at each, homes move, and nothing is lost.
 func TestClusterUpgrade(t *testing.T) {
@@ -131,11 +142,15 @@ func TestClusterUpgrade(t *testing.T) {
 	mail(one, "old-one-again")
 	one.sees(curl, subjects...)
 	two.sees(curl, subjects...)
+	two.holds(len(subjects))  // what was seen may have been one's replica, and only that
 	one.stop(syscall.SIGKILL) // the new one takes over what an old one led
 	mail(two, "without-one")
 	two.sees(curl, subjects...)
 	one.serve()
 	one.sees(curl, subjects...)
+	if d := two.queueOf("two"); len(d.Replicas) != 1 {
+		t.Errorf("an old one, which keeps its mail.box to itself, was given one of a new one: %+v", d)
+	}
 	one.holds(len(subjects))  // what was seen may have been two's replica
 	two.stop(syscall.SIGKILL) // and an old one what a new one led
 	mail(one, "without-two")
@@ -147,6 +162,14 @@ func TestClusterUpgrade(t *testing.T) {
 	one.program = []string{now}
 	one.serve()
 	mail(one, "all-new")
+	eventually(t, "each mail.box has a replica at the other", func() string {
+		for _, name := range []string{two.name(), one.name()} {
+			if d := one.queueOf(name); len(d.Replicas) != 2 {
+				return fmt.Sprintf("%s: %+v", name, d)
+			}
+		}
+		return ""
+	})
 	three := two.admits("three")
 	mail(three, "to-a-third")
 	for _, m := range []*member{one, two, three} {

@@ -129,7 +129,7 @@ func (s *server) boot() error {
 		everywhere = []store.Create{session.Shared()}
 	}
 	s.node = cluster.New(e, s.store, s.bus, replica.New(s.store, s.mail, e, replica.Options{Stats: s.stat}), cluster.Options{
-		Everywhere: everywhere, Local: func(i *layout.Info) bool { return i.ID == session.ID || s.older && i.Kind == session.Kind },
+		Everywhere: everywhere, Older: s.older, Local: func(i *layout.Info) bool { return i.ID == session.ID || s.older && i.Kind == session.Kind },
 		Cluster: clusterName, Seeds: s.w.members(), Workers: 1 + s.number%2, Replicas: 2, Timeout: time.Hour, DeadAfter: 2 * time.Second,
 		Await: s.await, Stats: s.stat, Load: cluster.NewLoad(s.clock, 0),
 	})
