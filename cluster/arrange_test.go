@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"doublet/bus"
+	"doublet/env"
 	"doublet/note"
 )
 
@@ -145,4 +148,71 @@ func TestSpared(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
+}
+
+// asked is a bus on which a mate tells where its replicas stand.
+type asked struct {
+	bus.Bus
+	answer []told
+	count  int
+}
+
+func (b *asked) Request(_ context.Context, _ bus.ServerID, verb string, _ []byte) ([]byte, error) {
+	if verb != verbPositions {
+		return nil, bus.ErrNoAnswer
+	}
+	b.count++
+	return appendTold(b.answer), nil
+}
+
+// TestUnheard: a replica is pending delete here, and the mate in whose favour was behind when it told last. That it has all since,
+// it says when it is asked: which arrange does, unless it has just been, or there is nothing to learn.
+func TestUnheard(t *testing.T) {
+	t.Parallel()
+	one, two := note.UNID{1}, note.UNID{2}
+	whole, part := note.Ledger{Last: at(0, 1, 9)}, note.Ledger{Last: at(0, 1, 4)}
+	clock := env.NewManual(env.TestStart)
+	b := &asked{}
+	e := env.Real(slog.New(slog.DiscardHandler))
+	e.Clock = clock
+	n := &Node{
+		self: one, env: e, bus: b, opt: Options{Replicas: 2, Timeout: time.Hour}, members: map[note.UNID]Member{}, held: map[note.DatabaseID]*held{},
+		peers: map[note.UNID]*peer{two: {id: two, alive: true}}, catalog: catalog{entries: map[note.DatabaseID]*Entry{}},
+	}
+	n.wake.init()
+	for _, id := range []note.UNID{one, two} {
+		n.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
+	}
+	const db = 1000
+	n.catalog.put(&Entry{ID: db, Replicas: []Replica{{Server: two, Slot: 1, State: Serving, Life: 1}, {Server: one, State: Deleting, Life: 1}}})
+	h := &held{db: db, told: map[note.UNID]toldAt{}}
+	h.pos.Ledger = whole
+	n.held[db] = h
+	tells := func(l note.Ledger) told {
+		d := told{db: db, slot: 1}
+		d.pos.Ledger = l
+		return d
+	}
+	h.told[two] = toldAt{told: tells(part), at: clock.Now()}
+	b.answer = []told{tells(whole)}
+	arrange := func(what string, count int, stands bool) {
+		t.Helper()
+		if err := n.arrange(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if b.count != count || n.standsWith(h, two) != stands {
+			t.Errorf("%s: asked %d times, not %d; it has all: %v", what, b.count, count, n.standsWith(h, two))
+		}
+	}
+	arrange("it has just told", 0, false)
+	clock.Advance(freshFor + 1)
+	arrange("it told a while ago", 1, true)
+	clock.Advance(freshFor + 1)
+	arrange("it is known to have all", 1, true)
+	h.pos.Ledger.Last++
+	n.peers[two].alive = false
+	arrange("it is dead", 1, false)
+	n.peers[two].alive = true
+	n.catalog.put(&Entry{ID: db, Replicas: []Replica{{Server: two, Slot: 1, State: Serving, Life: 1}, {Server: one, State: Serving, Life: 1}}})
+	arrange("nothing is to be done", 1, false)
 }
