@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createServer, request } from "node:http";
 import { after, test } from "node:test";
-import { arrives, atOnce, base, begin, browser, open, row, signIn } from "./world.mjs";
+import { arrives, atOnce, base, begin, browser, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -192,6 +192,65 @@ test("a session that ended in an open page: it says so, signing in goes on in pl
   await page.click(".writer footer .primary");
   await arrives("Across a week");
   assert.deepEqual(page.wrong.filter((w) => !/WebSocket/.test(w)), []);
+  await page.context().close();
+});
+
+test("a page that slept for a week: the session has ended and the server cannot tell what changed; what was written and read is there, and what came", async () => {
+  const week = 7 * 24 * 3_600_000;
+  let slept = false;
+  const mark = Date.now(); // of this run
+  let tooOld; // the state of which the server knows nothing any more
+  let told;
+  const asked = new Promise((resolve) => (told = resolve));
+  const sockets = [];
+  const page = await open();
+  await page.clock.install();
+  await page.routeWebSocket(/.*/, (ws) => {
+    sockets.push(ws);
+    ws.connectToServer();
+  });
+  await page.route(/\/(?:jmap|auth)\//, async (route) => {
+    const since = slept && /"Email\/changes",.*"sinceState":"([^"]*)"/.exec(route.request().postData() ?? "")?.[1];
+    if (since && since === (tooOld ??= since)) {
+      told();
+      return route.fulfill({ json: { methodResponses: [["error", { type: "cannotCalculateChanges" }, "0"]], sessionState: "x" }, headers: { date: new Date(Date.now() + week).toUTCString() } });
+    }
+    const answer = await route.fetch().catch(() => undefined);
+    if (!answer) return route.abort();
+    // A week is over at the server too.
+    return route.fulfill({ response: answer, headers: { ...answer.headers(), date: new Date(Date.now() + (slept ? week : 0)).toUTCString() } });
+  });
+  await deliver("mallory@elsewhere.example", "bob@example.com", `From: m@elsewhere.example\nTo: bob@example.com\nSubject: Read before sleep ${mark}\nMessage-ID: <before${mark}@elsewhere.example>\n\nWords to read`);
+  await signIn(page, "bob");
+  await row(page, `Read before sleep ${mark}`).click();
+  await page.waitForSelector(".reader .mail .body");
+  const read = await page.locator(".reader .mail .body").first().innerText();
+  await begin(page, "alice@example.com", "Asleep for a week", "Before it");
+  await page.clock.runFor(2000);
+  await page.waitForSelector(".writer >> text=Draft saved");
+  await page.click(".writer .ProseMirror");
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type(", and unsaved");
+  await page.context().setOffline(true); // the lid is closed
+  for (const ws of sockets) await ws.close();
+  slept = true;
+  await page.context().clearCookies();
+  await deliver("mallory@elsewhere.example", "bob@example.com", `From: m@elsewhere.example\nTo: bob@example.com\nSubject: Came while asleep ${mark}\nMessage-ID: <asleep${mark}@elsewhere.example>\n\nx`);
+  await page.context().setOffline(false);
+  await page.clock.fastForward(week);
+  await page.clock.resume();
+  await page.waitForSelector("dialog.gate-again[open]:has-text('not signed in any more')");
+  await page.fill("dialog input[name=password]", "demo");
+  await page.click("dialog button.primary");
+  await page.waitForSelector("dialog.gate-again", { state: "detached" });
+  await row(page, `Came while asleep ${mark}`).waitFor();
+  await asked;
+  await deliver("mallory@elsewhere.example", "bob@example.com", `From: m@elsewhere.example\nTo: bob@example.com\nSubject: Came to who woke ${mark}\nMessage-ID: <awake${mark}@elsewhere.example>\n\nx`);
+  await row(page, `Came to who woke ${mark}`).waitFor();
+  await page.waitForSelector(".writer .ProseMirror:has-text('Before it, and unsaved')");
+  await page.waitForSelector(".writer >> text=Draft saved");
+  await page.waitForFunction((was) => document.querySelector(".reader .mail .body")?.innerText === was, read);
+  assert.equal(await page.locator(".banner").count(), 0);
   await page.context().close();
 });
 
