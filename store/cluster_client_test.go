@@ -28,6 +28,12 @@ type cachingClient struct {
 	plain               map[uint32]bool // what it holds
 }
 
+// leaving is a message, by its UNID, that was taken out of a folder.
+type leaving struct {
+	unid   string
+	folder note.UNID
+}
+
 // sync lets a client meet a node that leads.
 func (m *clusterModel) sync(c *cachingClient, x *clusterNode) {
 	m.t.Helper()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ type clusterModel struct {
 	*clusterWorld
 	troubles int // how many kinds of trouble there are
 	notes    []*fate
+	left     map[leaving]bool // what somebody has taken out of a folder
 	clients  []*cachingClient
 	// shown are the UIDs that any leader ever showed.
 	shown   map[string]string
@@ -253,7 +255,7 @@ func (m *clusterModel) move(x *clusterNode) {
 					if err := ignore(w.RemoveFrom(id, h.Note), store.ErrNotFound); err != nil {
 						return err
 					}
-					f.removable = true
+					f.removable, m.left[leaving{f.unid.String(), h.UNID}] = true, true
 				}
 			}
 		}
@@ -282,6 +284,7 @@ func (m *clusterModel) expunge(x *clusterNode) {
 		if err := w.RemoveFrom(id, h.Note); err != nil {
 			return err
 		}
+		m.left[leaving{f.unid.String(), h.UNID}] = true
 		if f.removable = true; live == 1 {
 			m.ends(w, f, before)
 		}
@@ -508,8 +511,10 @@ func (m *clusterModel) verify(home *clusterNode) {
 			if err != nil {
 				return ignore(err, store.ErrNotFound)
 			}
-			for uid := range m.contents(r, h) {
-				if !c.plain[uid] {
+			for uid, text := range m.contents(r, h) {
+				// One that was moved out and back on the side of a split that does not survive keeps its UID there (doc/cluster.md).
+				unid, _, _ := strings.Cut(text, " ")
+				if !c.plain[uid] && !m.left[leaving{unid, h.UNID}] {
 					m.t.Errorf("%s: a client that goes by UIDNEXT, %d, has never been told of UID %d", c.folder, c.next, uid)
 				}
 			}
@@ -549,7 +554,7 @@ func TestClusterModel(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d of %d troubles", seed, run.troubles), func(t *testing.T) {
 			t.Parallel()
 			queue := seed%5 == 4
-			m := &clusterModel{clusterWorld: newClusterWorld(t, 2+int(seed%3), seed, queue), troubles: run.troubles, shown: map[string]string{}}
+			m := &clusterModel{clusterWorld: newClusterWorld(t, 2+int(seed%3), seed, queue), troubles: run.troubles, shown: map[string]string{}, left: map[leaving]bool{}}
 			for _, name := range []string{"INBOX", "INBOX", "A", "B", "F0", "F1"} {
 				m.clients = append(m.clients, &cachingClient{folder: name, cache: map[uint32]string{}, plain: map[uint32]bool{}})
 			}
@@ -586,4 +591,4 @@ type clusterRun struct {
 }
 
 // clusterFinds are runs that have found something.
-var clusterFinds = []clusterRun{{257, 8}, {1204, 9}, {164, 9}, {1133, 9}, {122, 9}}
+var clusterFinds = []clusterRun{{118, 8}, {257, 8}, {1204, 9}, {164, 9}, {1133, 9}, {122, 9}}
