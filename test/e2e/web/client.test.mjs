@@ -50,6 +50,26 @@ test("mail that comes is shown by itself, read, flagged, filed and brought back"
   assert.deepEqual(page.wrong, []);
 });
 
+test("the cursor stays with its message when mail comes: what is deleted by a key is what was marked", async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  for (const subject of ["Keep this one", "Mark this one"]) {
+    await deliver("mallory@elsewhere.example", "bob@example.com", mail(subject, "x"));
+    await row(page, subject).waitFor();
+  }
+  await page.keyboard.press("Home");
+  await page.waitForSelector(".row.at:has-text('Mark this one')");
+  await deliver("mallory@elsewhere.example", "bob@example.com", mail("Comes meanwhile", "x"));
+  await row(page, "Comes meanwhile").waitFor();
+  await page.waitForSelector(".row.at:has-text('Mark this one')");
+  await page.keyboard.press("Delete");
+  await page.waitForSelector(".toast:has-text('moved to Trash')");
+  assert.equal(await row(page, "Mark this one").count(), 0);
+  assert.equal(await row(page, "Comes meanwhile").count(), 1);
+  assert.equal(await row(page, "Keep this one").count(), 1);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("two browsers on one mailbox show the same", async () => {
   const [one, two] = [await open(), await open()];
   await signIn(one);

@@ -1,7 +1,7 @@
 // The list: rows are drawn only where one looks, so that 100,000 messages cost what 20 do.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Id, Row as RowData } from "../jmap/types";
 import { archive, empty, junk, moveTo, remove, toggle } from "../state/actions";
 import { list, loadWindow, mailboxes, onceEach, pathOf, place, rows, show, sortedMailboxes, threads, byThread, inView } from "../state/mail";
@@ -82,6 +82,17 @@ function Rows() {
     if (scroll.current) scroll.current.scrollTop = 0;
     cursor.value = 0;
   }, [place.value]);
+  // The cursor stays with its message when others come or go: who deletes with a key means that one, and not the place.
+  const was = useRef({ ids: l.ids, at: cursor.value });
+  useLayoutEffect(() => {
+    const { ids, at } = was.current;
+    const under = ids[at];
+    if (ids !== l.ids && at === cursor.value && under && l.ids[at] !== under) {
+      const now = l.ids.indexOf(under);
+      if (now >= 0) cursor.value = now;
+    }
+    was.current = { ids: l.ids, at: cursor.value };
+  }, [l.ids, cursor.value]);
   // The cursor stays in sight.
   useEffect(() => {
     const e = scroll.current!;
