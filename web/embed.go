@@ -24,7 +24,7 @@ func Client() fs.FS {
 	return sub
 }
 
-//go:embed src/text/*.json src/text/pages/*.json src/look/tokens.css
+//go:embed src/text/*.json src/text/pages/*.json src/look/tokens.css src/look/page.css
 var shared embed.FS
 
 // Texts are all texts of the clients, and of the pages that the server makes (src/text/pages), by language ("en") and key; {0}
@@ -55,22 +55,36 @@ func Texts() map[string]map[string]string {
 	return out
 }
 
-// Tokens are the colours and lengths of the look, as CSS: for a dark page below :root[data-theme="dark"].
-func Tokens() string {
-	raw, err := shared.ReadFile("src/look/tokens.css")
+// Sheet is a style sheet of pages that the server makes, for a rest that is their own: the typeface that the client ships, and the
+// tokens of the look, the dark ones where the device wants it dark.
+func Sheet(own string) string {
+	light, dark, _ := strings.Cut(look("tokens.css"), `:root[data-theme="dark"]`)
+	var b strings.Builder
+	for _, f := range fonts() {
+		b.WriteString("@font-face { font-family: \"Atkinson Hyperlegible Next\"; src: url(\"/" + f.path + "\") format(\"woff2\"); font-weight: 200 800; font-display: swap; unicode-range: " + f.characters + "; }\n")
+	}
+	b.WriteString(light + "@media (prefers-color-scheme: dark) { :root" + dark + "}\n" + own)
+	return b.String()
+}
+
+// look is a sheet without its comments: a template leaves them out, and the policy of a page counts every sign of its style.
+func look(name string) string {
+	raw, err := shared.ReadFile("src/look/" + name)
 	if err != nil {
 		panic(err) // the file is named above
 	}
-	return string(raw)
+	return cssComment.ReplaceAllString(string(raw), "")
 }
 
-// Font is a file of the typeface, and which characters it has (the CSS descriptor unicode-range).
-type Font struct{ Path, Range string }
+var cssComment = regexp.MustCompile(`(?s)/\*.*?\*/\n?`)
+
+// font is a file of the typeface, and which characters it has (the CSS descriptor unicode-range).
+type font struct{ path, characters string }
 
 var fontFace = regexp.MustCompile(`@font-face\{[^}]*url\(([^)]*)\)[^}]*unicode-range:([^;}]*)`)
 
-// Fonts are the files of the typeface, as the built style sheet names them.
-func Fonts() (list []Font) {
+// fonts are the files of the typeface, as the built style sheet names them.
+func fonts() (list []font) {
 	names, _ := fs.Glob(Client(), "assets/*.css") // the pattern is well-formed
 	for _, name := range names {
 		sheet, err := fs.ReadFile(Client(), name)
@@ -78,7 +92,7 @@ func Fonts() (list []Font) {
 			panic(err) // it was there a moment ago, within the binary
 		}
 		for _, m := range fontFace.FindAllSubmatch(sheet, -1) {
-			list = append(list, Font{strings.Trim(string(m[1]), `"'/`), string(m[2])})
+			list = append(list, font{strings.Trim(string(m[1]), `"'/`), string(m[2])})
 		}
 	}
 	return list

@@ -15,7 +15,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"doublet/directory"
 	"doublet/env"
@@ -150,21 +149,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// makeStyle puts the tokens of the look before the sheet, the dark ones where the device wants it dark, and the typeface
-// that the full client ships.
 func makeStyle() []byte {
-	light, dark, _ := strings.Cut(web.Tokens(), `:root[data-theme="dark"]`)
 	own, err := files.ReadFile("style.css")
 	if err != nil {
 		panic(err) // embedded above
 	}
-	var b bytes.Buffer
-	for _, font := range web.Fonts() {
-		b.WriteString("@font-face { font-family: \"Atkinson Hyperlegible Next\"; src: url(\"/" + font.Path + "\") format(\"woff2\"); font-weight: 200 800; font-display: swap; unicode-range: " + font.Range + "; }\n")
-	}
-	b.WriteString(light + "@media (prefers-color-scheme: dark) { :root" + dark + "}\n")
-	b.Write(own)
-	return b.Bytes()
+	return []byte(web.Sheet(string(own)))
 }
 
 func (s *Server) serveStyle(w http.ResponseWriter, r *http.Request) {

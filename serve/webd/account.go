@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"html/template"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -20,10 +19,7 @@ import (
 //go:embed account.html
 var accountText string
 
-var accountTemplate = template.Must(template.New("account").Parse(accountText))
-
-// The page of one's own account may send its forms to this server, and bring nothing from elsewhere.
-var accountPolicy = web.PagePolicy(accountText, "'self'")
+var accountTemplate, accountPolicy = web.Page(accountText, "'self'")
 
 const (
 	// LeastPassword is how many characters a new password has at least.

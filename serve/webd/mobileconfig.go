@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/xml"
 	"fmt"
-	"html/template"
 	"net/http"
 
 	"doublet/web"
@@ -16,16 +15,15 @@ import (
 const profileText = `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Mail on iPhone, iPad and Mac</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:30rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}input,button{font:inherit;padding:.5rem;width:100%;box-sizing:border-box;margin:.3rem 0}</style></head>
-<body><h1>Mail on iPhone, iPad and Mac</h1>
+<style></style></head>
+<body><main><h1>Mail on iPhone, iPad and Mac</h1>
+<section>
 <p>Your address at {{.}}: the profile sets your account up, and asks for your password on the device.</p>
 <form method="get" action="/mobileconfig"><label>Address<input type="email" name="email" required autocomplete="email"></label><label>Your name<input name="name" maxlength="100" autocomplete="name"></label><button>Get the profile</button></form>
-</body></html>
+</section></main></body></html>
 `
 
-var profilePage = template.Must(template.New("profile").Parse(profileText))
-
-var profilePolicy = web.PagePolicy(profileText, "'self'")
+var profilePage, profilePolicy = web.Page(profileText, "'self'")
 
 const maxName = 100
 

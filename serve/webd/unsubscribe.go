@@ -3,7 +3,6 @@ package webd
 import (
 	"bytes"
 	"errors"
-	"html/template"
 	"net/http"
 
 	"doublet/mail"
@@ -13,15 +12,12 @@ import (
 
 // unsubscribeText asks, or says what was done. The form posts to the page's own address.
 const unsubscribeText = `<!DOCTYPE html>
-<html lang="{{.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
-<style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.5rem 1rem}</style></head>
-<body><h1>{{.Title}}</h1><p>{{.Text}}</p>{{if .Ask}}<form method="post"><button name="List-Unsubscribe" value="One-Click">{{.T "listLeave"}}</button></form>{{end}}</body></html>
+<html lang="{{.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
+<style></style></head>
+<body><main><h1>{{.Title}}</h1><section><p>{{.Text}}</p>{{if .Ask}}<form method="post"><button name="List-Unsubscribe" value="One-Click">{{.T "listLeave"}}</button></form>{{end}}</section></main></body></html>
 `
 
-var unsubscribePage = template.Must(template.New("unsubscribe").Parse(unsubscribeText))
-
-// formPolicy lets the page's form post to this server.
-var formPolicy = web.PagePolicy(unsubscribeText, "'self'")
+var unsubscribePage, unsubscribePolicy = web.Page(unsubscribeText, "'self'")
 
 type unsubscribeData struct {
 	*speech.Speech
@@ -84,7 +80,7 @@ func (w *Server) showUnsubscribe(out http.ResponseWriter, status int, d unsubscr
 	}
 	out.Header().Set("Content-Type", "text/html; charset=utf-8")
 	out.Header().Set("Cache-Control", "no-store")
-	out.Header().Set("Content-Security-Policy", formPolicy)
+	out.Header().Set("Content-Security-Policy", unsubscribePolicy)
 	out.WriteHeader(status)
 	_, _ = out.Write(b.Bytes())
 }

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"html/template"
 	"io/fs"
 	"net"
 	"net/http"
@@ -31,10 +30,7 @@ import (
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Parse(pageText))
-
-// The page brings its own style and nothing else.
-var policy = web.PagePolicy(pageText, "'none'")
+var page, policy = web.Page(pageText, "'none'")
 
 // Options are the door's; the zero value is one without https, on which everybody sees everything.
 type Options struct {

@@ -13,10 +13,7 @@ import (
 //go:embed page.html
 var pageText string
 
-var pages = template.Must(template.New("page").Parse(pageText))
-
-// The pages bring their own style and nothing else, and send their forms to this server.
-var policy = web.PagePolicy(pageText, "'self'")
+var pages, policy = web.Page(pageText, "'self'")
 
 // pageData is what the page shows.
 type pageData struct {
