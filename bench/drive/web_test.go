@@ -266,7 +266,7 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 	want := asked(t)
 	beside := map[string]bool{}
 	p, w := playWeb(t)
-	p.says("Thread/get", `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e3"]}]}`)
+	p.says("Thread/get", `{"list":[{"id":"t1","emailIds":["e1","elsewhere"]},{"id":"t2","emailIds":["e3"]}]}`)
 	s := openFull(t, w)
 	const socket = `WebSocket {@type:*,dataTypes:["Mailbox","Email","EmailDelivery"]}`
 	for range 1000 { // it is answered before it has enabled pushes

@@ -42,6 +42,7 @@ const (
 	webBodies     = 10
 	webBodyValue  = 2_000_000
 	webChanges    = 500
+	webMembers    = 250
 )
 
 // webRowProperties and webMessageProperties are those of web/src/jmap/types.ts.
@@ -69,7 +70,7 @@ func (v *view) thread(id string) []string {
 	return []string{id}
 }
 
-// take learns from an Email/get of rows, and the Thread/get behind it.
+// take learns from an Email/get of rows, and the Thread/get behind it, where there is one.
 func (v *view) take(inbox string, rows, threads *wire.Value) {
 	list := rows.Get("list")
 	for i := range list.Len() {
@@ -83,6 +84,9 @@ func (v *view) take(inbox string, rows, threads *wire.Value) {
 		r.inbox, _ = m.Get("mailboxIds").Get(inbox).Bool()
 		r.size, _ = m.Get("size").Int()
 		v.rows[strings.Clone(id)] = r
+	}
+	if threads == nil {
+		return
 	}
 	list = threads.Get("list")
 	for i := range list.Len() {
@@ -220,6 +224,12 @@ func (s *webSession) catchUp(ctx context.Context, stale bool) (asked bool, err e
 		}
 	}
 	v := &s.view
+	members := v.members()
+	for some := range slices.Chunk(members, webMembers) {
+		if err := s.members(ctx, some); err != nil {
+			return true, err
+		}
+	}
 	v.mu.Lock()
 	var missing []string
 	for _, id := range v.list[:min(len(v.list), webKeptBodies)] {
@@ -233,7 +243,37 @@ func (s *webSession) catchUp(ctx context.Context, stale bool) (asked bool, err e
 			return true, err
 		}
 	}
-	return stale || len(missing) > 0, nil
+	return stale || len(members) > 0 || len(missing) > 0, nil
+}
+
+// members are what belongs to the conversations of the list, lies in other folders, and was not read yet.
+func (v *view) members() (list []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, id := range v.list {
+		for _, k := range v.thread(id) {
+			if _, known := v.rows[k]; !known && k != "" {
+				list = append(list, k)
+			}
+		}
+	}
+	return list
+}
+
+// members asks for such Emails as lists show them.
+func (s *webSession) members(ctx context.Context, ids []string) error {
+	v, err := s.call(ctx, "Email/get", func(w *wire.Writer) {
+		w.Text("accountId", s.account)
+		w.Strings("ids", ids...)
+		w.Strings("properties", webRowProperties...)
+	})
+	if err != nil {
+		return err
+	}
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	s.view.take(s.inbox, v, nil)
+	return nil
 }
 
 // update asks what has changed, and for the list anew.

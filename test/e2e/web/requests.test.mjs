@@ -41,10 +41,20 @@ function shapeOf(r) {
 }
 
 const run = Date.now().toString(36); // of no conversation that is there already
-const mail = (subject) => `From: Mallory <mallory@elsewhere.example>\nTo: bob@example.com\nSubject: ${subject} ${run}\nMessage-ID: <${subject.replace(/\W/g, "")}.${run}@elsewhere.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain\n\nWords.\n`;
+const mail = (subject, more = "") => `From: Mallory <mallory@elsewhere.example>\nTo: bob@example.com\nSubject: ${subject} ${run}\nMessage-ID: <${subject.replace(/\W/g, "")}.${run}@elsewhere.example>\n${more}Date: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain\n\nWords.\n`;
 
 // Bob's: beside mail that is opened by itself lies no hostile mail of another test (world.mjs).
 test("the client asks for what the driver of the benchmark asks for", async () => {
+  // The beginning of a conversation, in another folder than its rest will be.
+  const other = await open();
+  await signIn(other, "bob");
+  await deliver("mallory@elsewhere.example", "bob@example.com", mail("Asked before"));
+  await row(other, "Asked before").click();
+  await other.waitForSelector(".reader h1:has-text('Asked before')");
+  const archived = other.waitForResponse((r) => /"update".*"mailboxIds"/.test(r.request().postData() ?? ""));
+  await other.keyboard.press("e");
+  await archived;
+  await other.context().close();
   const page = await open();
   await page.addInitScript(() => localStorage.setItem("doublet:preferences", JSON.stringify({ undoSeconds: 0 })));
   let seen = new Set();
@@ -72,8 +82,8 @@ test("the client asks for what the driver of the benchmark asks for", async () =
 
   await signIn(page, "bob");
   await done("sign-in");
-  for (const subject of ["Asked one", "Asked two"]) {
-    await deliver("mallory@elsewhere.example", "bob@example.com", mail(subject));
+  for (const [subject, more] of [["Re: Asked before", `In-Reply-To: <Askedbefore.${run}@elsewhere.example>\n`], ["Asked one"], ["Asked two"]]) {
+    await deliver("mallory@elsewhere.example", "bob@example.com", mail(subject, more));
     await row(page, subject).waitFor();
   }
   await done("beside");
