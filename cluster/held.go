@@ -38,9 +38,9 @@ type held struct {
 	busy bool
 	// beside: it led here while another home did that survives, and has not stepped down before that one yet.
 	beside bool
-	// yielded is up to where homes beside ours numbered that have stepped down before it.
-	yielded map[note.UNID]note.ModSeq
-	// outlived is the life of mates whose replicas, that are lost, what is numbered here lies above.
+	// While it leads here: yielded is up to where homes beside ours numbered that have stepped down before it, outlived the life of
+	// mates whose replicas, that are lost, what is numbered here lies above.
+	yielded  map[note.UNID]note.ModSeq
 	outlived map[note.UNID]uint64
 	// route is whom changes that nobody has numbered go to: the home, or, where it is zero, everybody.
 	route note.UNID
@@ -48,6 +48,16 @@ type held struct {
 	uses int
 	// stays is until when it is not tried again to move it where it belongs.
 	stays time.Time
+}
+
+// lead notes whether it leads here. What was done for mates as their home holds for the line that was led then: whoever leads again
+// may have taken up another.
+func (h *held) lead(yes bool) {
+	if h.leads = yes; yes {
+		h.beside = false
+	} else {
+		h.yielded, h.outlived = nil, nil
+	}
 }
 
 // heldIDs lists what is held, ascending. Under mu. The list must not be changed.
@@ -458,7 +468,8 @@ func (n *Node) hold(ctx context.Context, e *Entry) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if have := n.held[e.ID]; have != nil {
-		have.out, have.pos, have.shared, have.leads, have.stained = h.out, h.pos, h.shared, h.leads, h.stained
+		have.out, have.pos, have.shared, have.stained = h.out, h.pos, h.shared, h.stained
+		have.lead(h.leads)
 		return nil
 	}
 	n.held[e.ID] = h
@@ -479,7 +490,8 @@ func (n *Node) stood(ctx context.Context, db note.DatabaseID) (store.Position, e
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if h := n.held[db]; h != nil {
-		h.pos, h.shared, h.leads = pos, pos.Shared, leads
+		h.pos, h.shared = pos, pos.Shared
+		h.lead(leads)
 	}
 	return pos, nil
 }

@@ -271,7 +271,7 @@ func (n *Node) synced(ctx context.Context, db note.DatabaseID, of Replica) (pos 
 func (n *Node) changedHome(db note.DatabaseID, what verdict, pos store.Position) {
 	n.mu.Lock()
 	if h := n.held[db]; h != nil && h.leads {
-		h.lost, h.unsure, h.beside = time.Time{}, false, false
+		h.lost, h.unsure = time.Time{}, false
 	}
 	delete(n.places, db)
 	n.mu.Unlock()
@@ -310,11 +310,7 @@ func (n *Node) stepDown(ctx context.Context, db note.DatabaseID, winner note.UNI
 	if err := n.store.StepDown(ctx, db, theirs); err != nil {
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if h := n.held[db]; h != nil {
-		h.beside = false
-	}
+	n.setBeside(db, false)
 	return nil
 }
 
@@ -324,12 +320,19 @@ func (n *Node) stop(ctx context.Context, db note.DatabaseID) error {
 	if !n.store.Leads(db) {
 		return nil
 	}
-	n.mu.Lock()
-	if h := n.held[db]; h != nil {
-		h.beside = true
+	err := n.store.Follow(ctx, db)
+	if err == nil {
+		n.setBeside(db, true)
 	}
-	n.mu.Unlock()
-	return n.store.Follow(ctx, db)
+	return err
+}
+
+func (n *Node) setBeside(db note.DatabaseID, yes bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.held[db]; h != nil {
+		h.beside = yes
+	}
 }
 
 // yield answers a home that steps down before us.
