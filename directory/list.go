@@ -52,14 +52,10 @@ func (d *Directory) list(ctx context.Context, letter byte, prefix string, limit 
 			return err
 		}
 		for _, id := range ids {
-			row, err := r.Note(id)
+			row, c, err := r.Document(id)
 			if errors.Is(err, store.ErrNotFound) {
 				continue
 			}
-			if err != nil {
-				return err
-			}
-			c, err := r.Content(id)
 			if err != nil {
 				return err
 			}

@@ -68,11 +68,11 @@ func (d *Directory) serversNow(ctx context.Context) (*serverTable, error) {
 			return key[0] == 's'
 		})
 		for _, id := range ids {
-			u, items, bad := itemsOf(r, id)
+			row, c, bad := r.Document(id)
 			if bad != nil {
 				return errors.Join(err, bad)
 			}
-			t.servers = append(t.servers, readServer(u, items))
+			t.servers = append(t.servers, readServer(row.UNID, c.Content.Items))
 		}
 		return err
 	})
@@ -90,18 +90,6 @@ func (d *Directory) serversNow(ctx context.Context) (*serverTable, error) {
 		return d.serversNow(ctx)
 	}
 	return t, nil
-}
-
-func itemsOf(r *store.Reader, id note.ID) (note.UNID, note.Items, error) {
-	row, err := r.Note(id)
-	if err != nil {
-		return note.UNID{}, nil, err
-	}
-	c, err := r.Content(id)
-	if err != nil {
-		return note.UNID{}, nil, err
-	}
-	return row.UNID, c.Content.Items, nil
 }
 
 func sameServer(a, b Server) bool {

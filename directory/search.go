@@ -110,14 +110,10 @@ func (f *finder) look(ctx context.Context, r *store.Reader, letter byte, prefix 
 		return err
 	}
 	for _, id := range ids {
-		row, err := r.Note(id)
+		row, c, err := r.Document(id)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		c, err := r.Content(id)
 		if err != nil {
 			return err
 		}

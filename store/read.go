@@ -209,10 +209,18 @@ func (r *Reader) Find(u note.UNID) (note.ID, error) {
 
 // Content returns a note's content: its revisions, the winner's items and the summary.
 func (r *Reader) Content(id note.ID) (*layout.Content, error) {
-	if _, err := r.Note(id); err != nil {
-		return nil, err
+	_, c, err := r.Document(id)
+	return c, err
+}
+
+// Document is Note and Content of a note in one.
+func (r *Reader) Document(id note.ID) (*layout.Note, *layout.Content, error) {
+	n, err := r.Note(id)
+	if err != nil {
+		return nil, nil, err
 	}
-	return r.content(id)
+	c, err := r.content(id)
+	return n, c, err
 }
 
 func (r *Reader) content(id note.ID) (*layout.Content, error) {

@@ -111,11 +111,7 @@ func list(r *store.Reader, index uint64, person note.UNID) ([]note.ID, error) {
 
 // document reads the items of a document.
 func document(r *store.Reader, id note.ID) (note.UNID, note.Items, error) {
-	row, err := r.Note(id)
-	if err != nil {
-		return note.UNID{}, nil, err
-	}
-	c, err := r.Content(id)
+	row, c, err := r.Document(id)
 	if err != nil {
 		return note.UNID{}, nil, err
 	}
