@@ -226,7 +226,7 @@ func (s *webSession) catchUp(ctx context.Context, stale bool) (asked bool, err e
 	v := &s.view
 	members := v.members()
 	for some := range slices.Chunk(members, webMembers) {
-		if err := s.members(ctx, some); err != nil {
+		if err := s.missing(ctx, some); err != nil {
 			return true, err
 		}
 	}
@@ -258,22 +258,6 @@ func (v *view) members() (list []string) {
 		}
 	}
 	return list
-}
-
-// members asks for such Emails as lists show them.
-func (s *webSession) members(ctx context.Context, ids []string) error {
-	v, err := s.call(ctx, "Email/get", func(w *wire.Writer) {
-		w.Text("accountId", s.account)
-		w.Strings("ids", ids...)
-		w.Strings("properties", webRowProperties...)
-	})
-	if err != nil {
-		return err
-	}
-	s.view.mu.Lock()
-	defer s.view.mu.Unlock()
-	s.view.take(s.inbox, v, nil)
-	return nil
 }
 
 // update asks what has changed, and for the list anew.
