@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"doublet/admin"
+	"doublet/test/program"
 )
 
 // TestAdminDoor: administrators run verbs at a browser; nobody else does, however they come.
@@ -78,18 +79,18 @@ func TestAdminDoor(t *testing.T) {
 		}
 		return string(b)
 	}
-	want(t, said(alice, "user/add", `{"name":"Dora Diaz","short":"dora","password":"hush-hush"}`), `"address":"dora@example.com"`)
-	want(t, s.doublet("user", "show", "dora"), "Dora Diaz")
-	want(t, said(alice, "user/add", `{"name":"Dora Diaz"}`), `"kind":"exists"`)
-	want(t, said(alice, "no/such", `{}`), `"kind":"usage"`)
-	log := s.doublet("show", "log", "--audit", "--limit", "1000")
-	want(t, log, `verb="user add" by="Alice`)
-	want(t, log, "by=\"Bob")
+	program.Want(t, said(alice, "user/add", `{"name":"Dora Diaz","short":"dora","password":"hush-hush"}`), `"address":"dora@example.com"`)
+	program.Want(t, s.Doublet("user", "show", "dora"), "Dora Diaz")
+	program.Want(t, said(alice, "user/add", `{"name":"Dora Diaz"}`), `"kind":"exists"`)
+	program.Want(t, said(alice, "no/such", `{}`), `"kind":"usage"`)
+	log := s.Doublet("show", "log", "--audit", "--limit", "1000")
+	program.Want(t, log, `verb="user add" by="Alice`)
+	program.Want(t, log, "by=\"Bob")
 	if strings.Contains(log, "hush") {
 		t.Error("a password stands in the log")
 	}
 	// Who loses the role loses the door, at once.
-	s.doublet("user", "set", "alice", "--role", "")
+	s.Doublet("user", "set", "alice", "--role", "")
 	if code := alice.do("POST", door+"user/list", `{}`).StatusCode; code != web.StatusForbidden {
 		t.Error("without the role:", code)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // sped is a run short enough for a test; what it measures is not looked at.
@@ -47,10 +48,10 @@ func benchAt(t *testing.T) (s *server, bench func(args ...string) string, out st
 	s, out = demo(t), t.TempDir()
 	target := []string{"--out", out}
 	for flag, door := range map[string]string{"imap": "imap", "submission": "submission", "lmtp": "lmtp", "pop3": "pop3", "jmap": "http"} {
-		target = append(target, "--"+flag, "127.0.0.1:"+s.port[door])
+		target = append(target, "--"+flag, "127.0.0.1:"+s.Port[door])
 	}
 	return s, func(args ...string) string {
-		return s.doublet(append(append([]string{"bench"}, args...), target...)...)
+		return s.Doublet(append(append([]string{"bench"}, args...), target...)...)
 	}, out
 }
 
@@ -62,26 +63,26 @@ func TestBench(t *testing.T) {
 	t.Run("words", func(t *testing.T) {
 		t.Parallel()
 		path := mustBinary(t)
-		want(t, run(t, "", nil, path, "bench", "workloads"), "n8mail", "pop3mail")
-		want(t, run(t, "", nil, path, "bench", "show", "r6mail", "--set", "adds=12"), "reads a message, 5 times", "12 times in 6 loops")
-		want(t, run(t, "", nil, path, "bench", "show", "--schema"), "[[action]]", "stagger")
+		program.Want(t, program.Run(t, "", nil, path, "bench", "workloads"), "n8mail", "pop3mail")
+		program.Want(t, program.Run(t, "", nil, path, "bench", "show", "r6mail", "--set", "adds=12"), "reads a message, 5 times", "12 times in 6 loops")
+		program.Want(t, program.Run(t, "", nil, path, "bench", "show", "--schema"), "[[action]]", "stagger")
 	})
 	t.Run("IMAP", func(t *testing.T) {
 		t.Parallel()
 		s, bench, out := benchAt(t)
-		text := bench(with("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--metrics", "http://127.0.0.1:"+s.port["http"]+"/metrics")...)
-		want(t, text, "r6mail over imap against doublet", "marked: window of 3s", "marked: mailboxes filled to 2 %", "doublet 0.")
+		text := bench(with("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--metrics", "http://127.0.0.1:"+s.Port["http"]+"/metrics")...)
+		program.Want(t, text, "r6mail over imap against doublet", "marked: window of 3s", "marked: mailboxes filled to 2 %", "doublet 0.")
 		files, err := filepath.Glob(filepath.Join(out, "r6mail-*.run"))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("run files: %v, %v", files, err)
 		}
-		want(t, s.doublet("bench", "report", files[0], "--png"), ".html", ".csv", "response-time-over-time.png")
+		program.Want(t, s.Doublet("bench", "report", files[0], "--png"), ".html", ".csv", "response-time-over-time.png")
 		raw, err := os.ReadFile(files[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, string(raw), `"host":"statistics"`, "doublet_", `"host":"probe"`, `"group":"doublet"`)
-		want(t, s.doublet("check", "--deep"), "")
+		program.Want(t, string(raw), `"host":"statistics"`, "doublet_", `"host":"probe"`, `"group":"doublet"`)
+		program.Want(t, s.Doublet("check", "--deep"), "")
 	})
 	t.Run("JMAP", func(t *testing.T) {
 		t.Parallel()
@@ -94,8 +95,8 @@ func TestBench(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`, `"host":"probe"`)
-		want(t, s.doublet("check", "--deep"), "")
+		program.Want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`, `"host":"probe"`)
+		program.Want(t, s.Doublet("check", "--deep"), "")
 	})
 	t.Run("agents", func(t *testing.T) {
 		t.Parallel()
@@ -104,7 +105,7 @@ func TestBench(t *testing.T) {
 		if len(r.Steps) != 1 || r.Steps[0].Completed == 0 || r.Steps[0].Errors > 0 {
 			t.Errorf("through two agents: %+v", r)
 		}
-		want(t, s.doublet("check", "--deep"), "")
+		program.Want(t, s.Doublet("check", "--deep"), "")
 	})
 	t.Run("max", func(t *testing.T) {
 		t.Parallel()
@@ -113,7 +114,7 @@ func TestBench(t *testing.T) {
 		if len(r.Steps) < 1 || r.Most == nil {
 			t.Errorf("the most: %+v", r)
 		}
-		want(t, s.doublet("check", "--deep"), "")
+		program.Want(t, s.Doublet("check", "--deep"), "")
 	})
 }
 
@@ -143,11 +144,11 @@ func TestBenchInBrowsers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want(t, string(raw), `"protocol":"`+c.over+`"`, `"host":"probe"`)
+			program.Want(t, string(raw), `"protocol":"`+c.over+`"`, `"host":"probe"`)
 			for _, action := range c.actions {
-				want(t, string(raw), `"action":"`+action+`"`)
+				program.Want(t, string(raw), `"action":"`+action+`"`)
 			}
-			want(t, s.doublet("check", "--deep"), "")
+			program.Want(t, s.Doublet("check", "--deep"), "")
 		})
 	}
 }
@@ -155,7 +156,7 @@ func TestBenchInBrowsers(t *testing.T) {
 // agentFor starts an agent and returns its address.
 func agentFor(t *testing.T) string {
 	t.Helper()
-	out := &lockedBuffer{}
+	out := &program.Output{}
 	cmd := exec.Command(mustBinary(t), "bench", "agent", "--listen", "127.0.0.1:0", "--secret", "word")
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -186,7 +187,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"lab", "name a configuration"}, {"lab config9", "there are config1"}, {"lab config1 config2", "--run"}, {"run idle --kill two@3s", "--lab DIR"}, {"run idle --lab nowhere", "bench lab NAME"},
 		{"run idle --fail-if lost>x", "lost>0"}, {"cluster speed", "there are idle"}, {"cluster lag --rate 0", "rates are above 0"},
 	} {
-		text, err := command(path, append(append([]string{"bench"}, strings.Fields(c.args)...), "--data", t.TempDir())...)
+		text, err := program.Command(path, append(append([]string{"bench"}, strings.Fields(c.args)...), "--data", t.TempDir())...)
 		if err == nil || !strings.Contains(text, c.want) {
 			t.Errorf("bench %s: %v, %s", c.args, err, text)
 		}
@@ -208,7 +209,7 @@ func TestBenchOfPeers(t *testing.T) {
 	args := append([]string{"bench", "run", "r6mail", "--users", "4", "--accounts", accounts, "--admin", "-", "--data", t.TempDir(), "--target", "dovecot+postfix", "--json",
 		"--imap", imap, "--smtp", smtp, "--submission", "", "--lmtp", "", "--pop3", "", "--out", out,
 		"--monitor", "dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr,pickup,trivial-rewrite,proxymap"}, sped...)
-	text, err := command(mustBinary(t), args...)
+	text, err := program.Command(mustBinary(t), args...)
 	if err != nil {
 		t.Fatal(err, text)
 	}
@@ -220,7 +221,7 @@ func TestBenchOfPeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, string(raw), `"action":"send"`, `"action":"read"`, `"action":"add"`, `"action":"delete"`, `"group":"dovecot+postfix"`)
+	program.Want(t, string(raw), `"action":"send"`, `"action":"read"`, `"action":"add"`, `"action":"delete"`, `"group":"dovecot+postfix"`)
 }
 
 // mailPeers starts a Dovecot and a Postfix of our own for test.example, and returns where they listen.
@@ -243,9 +244,9 @@ func mailPeers(t *testing.T) (imap, smtp string) {
 			t.Fatal(err)
 		}
 	}
-	run(t, "", nil, "chown", "nobody", filepath.Join(dir, "mail"))
-	run(t, "", nil, "chown", "postfix", filepath.Join(dir, "data"))
-	ports := freePorts(t, 3)
+	program.Run(t, "", nil, "chown", "nobody", filepath.Join(dir, "mail"))
+	program.Run(t, "", nil, "chown", "postfix", filepath.Join(dir, "data"))
+	ports := program.FreePorts(t, 3)
 	fill := strings.NewReplacer("DIR", dir, "IMAP", ports[0], "LMTPPORT", ports[1], "SMTP", ports[2]).Replace
 	master, err := os.ReadFile("/usr/share/postfix/master.cf.dist")
 	if err != nil {
@@ -258,14 +259,14 @@ func mailPeers(t *testing.T) (imap, smtp string) {
 			t.Fatal(err)
 		}
 	}
-	said := &lockedBuffer{}
+	said := &program.Output{}
 	cmd := exec.Command("dovecot", "-F", "-c", filepath.Join(dir, "dovecot.conf"))
 	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
-	run(t, "", nil, "postfix", "-c", dir+"/conf", "start")
+	program.Run(t, "", nil, "postfix", "-c", dir+"/conf", "start")
 	t.Cleanup(func() {
 		_ = exec.Command("postfix", "-c", dir+"/conf", "stop").Run()
 		if t.Failed() {
@@ -275,9 +276,9 @@ func mailPeers(t *testing.T) (imap, smtp string) {
 			}
 		}
 	})
-	s := &server{t: t, port: map[string]string{"imap": ports[0], "smtp": ports[2]}, out: said}
-	s.await("imap")
-	s.await("smtp")
+	s := &server{&program.Server{T: t, Port: map[string]string{"imap": ports[0], "smtp": ports[2]}, Out: said}}
+	s.Await("imap")
+	s.Await("smtp")
 	return "127.0.0.1:" + ports[0], "127.0.0.1:" + ports[2]
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // member is a server of a cluster: a process with a data folder.
@@ -27,97 +28,97 @@ type member struct {
 var memberDoors = []string{"smtp", "imap", "pop3", "http", "submission"}
 
 func newMember(t *testing.T) *member {
-	m := &member{server: &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}}}
-	ports := freePorts(t, 7)
+	m := &member{server: &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{}}}}
+	ports := program.FreePorts(t, 7)
 	for i, d := range append(slices.Clone(memberDoors), "direct", "routes") {
-		m.port[d] = ports[i]
+		m.Port[d] = ports[i]
 	}
-	m.addresses = []string{"--direct", "127.0.0.1:" + m.port["direct"], "--routes", "127.0.0.1:" + m.port["routes"], "--advertise", "127.0.0.1"}
+	m.addresses = []string{"--direct", "127.0.0.1:" + m.Port["direct"], "--routes", "127.0.0.1:" + m.Port["routes"], "--advertise", "127.0.0.1"}
 	return m
 }
 
 func (m *member) serve() {
-	m.t.Helper()
+	m.T.Helper()
 	if m.program == nil {
-		path, err := binary()
+		path, err := program.Path()
 		if err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 		m.program = []string{path}
 	}
-	args := append(slices.Clone(m.program[1:]), "serve", "--data", m.data)
+	args := append(slices.Clone(m.program[1:]), "serve", "--data", m.Data)
 	for _, d := range []string{"https", "submissions", "lmtp", "imaps", "pop3s"} {
 		args = append(args, "--"+d, "off")
 	}
 	for _, d := range memberDoors {
-		args = append(args, "--"+d, "127.0.0.1:"+m.port[d])
+		args = append(args, "--"+d, "127.0.0.1:"+m.Port[d])
 	}
-	m.out = &lockedBuffer{}
-	m.cmd = exec.Command(m.program[0], args...)
-	m.cmd.Env = append(os.Environ(), m.env...)
-	m.cmd.Stdout, m.cmd.Stderr = m.out, m.out
-	if err := m.cmd.Start(); err != nil {
-		m.t.Fatal(err)
+	m.Out = &program.Output{}
+	m.Cmd = exec.Command(m.program[0], args...)
+	m.Cmd.Env = append(os.Environ(), m.env...)
+	m.Cmd.Stdout, m.Cmd.Stderr = m.Out, m.Out
+	if err := m.Cmd.Start(); err != nil {
+		m.T.Fatal(err)
 	}
-	m.t.Cleanup(func() { m.stop(syscall.SIGKILL) })
+	m.T.Cleanup(func() { m.Stop(syscall.SIGKILL) })
 	for _, d := range memberDoors { // they open one after another
-		m.await(d)
+		m.Await(d)
 	}
 }
 
-func (m *member) deliver(subject string) { m.t.Helper(); m.deliverTo(subject, "anna@cluster.example") }
+func (m *member) deliver(subject string) { m.T.Helper(); m.deliverTo(subject, "anna@cluster.example") }
 
 func (m *member) deliverTo(subject, to string) {
-	m.t.Helper()
-	file := filepath.Join(m.t.TempDir(), "message")
+	m.T.Helper()
+	file := filepath.Join(m.T.TempDir(), "message")
 	text := "Subject: " + subject + "\r\nMessage-ID: <" + subject + "@elsewhere.example>\r\n\r\n" + subject + "\r\n"
 	err := os.WriteFile(file, []byte(text), 0o600)
 	if err == nil {
-		_, err = command("curl", "-s", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+m.port["smtp"])
+		_, err = program.Command("curl", "-s", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+m.Port["smtp"])
 	}
 	if err != nil {
-		m.t.Fatalf("%s: %v\n%s", subject, err, m.out)
+		m.T.Fatalf("%s: %v\n%s", subject, err, m.Out)
 	}
 }
 
 // sees waits until the INBOX holds these messages and no others, read over IMAP, and then over POP3.
 func (m *member) sees(curl string, subjects ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	got := ""
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		got = ""
 		for i := range len(subjects) + 1 {
-			out, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER.FIELDS%%20(Subject)", m.port["imap"], i+1))
+			out, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER.FIELDS%%20(Subject)", m.Port["imap"], i+1))
 			if err != nil {
 				break
 			}
 			got += strings.TrimSpace(strings.TrimPrefix(out, "Subject: ")) + " "
 		}
 		if strings.TrimSpace(got) == strings.Join(subjects, " ") {
-			list, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", "pop3://127.0.0.1:"+m.port["pop3"]+"/")
+			list, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", "pop3://127.0.0.1:"+m.Port["pop3"]+"/")
 			if n := strings.Count(list, "\n"); err != nil || n != len(subjects) {
-				m.t.Errorf("POP3 lists %d messages (%v): %s", n, err, list)
+				m.T.Errorf("POP3 lists %d messages (%v): %s", n, err, list)
 			}
 			return
 		}
 	}
-	m.t.Fatalf("INBOX holds %q, want %q\n%s", got, subjects, m.out)
+	m.T.Fatalf("INBOX holds %q, want %q\n%s", got, subjects, m.Out)
 }
 
 // asks asks by JMAP how many messages there are.
 func (m *member) asks(curl string, messages int) {
-	m.t.Helper()
-	url := "http://127.0.0.1:" + m.port["http"] + "/jmap/"
-	session, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", url+"session")
+	m.T.Helper()
+	url := "http://127.0.0.1:" + m.Port["http"] + "/jmap/"
+	session, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", url+"session")
 	_, account, ok := strings.Cut(session, `"accounts":{"`)
 	if err != nil || !ok {
-		m.t.Fatalf("the JMAP session: %v: %s\n%s", err, session, m.out)
+		m.T.Fatalf("the JMAP session: %v: %s\n%s", err, session, m.Out)
 	}
 	account, _, _ = strings.Cut(account, `"`)
 	call := fmt.Sprintf(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/query",{"accountId":%q,"calculateTotal":true},"a"]]}`, account)
-	answer, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", "-H", "Content-Type: application/json", "-d", call, url+"api")
+	answer, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", "-H", "Content-Type: application/json", "-d", call, url+"api")
 	if err != nil || !strings.Contains(answer, fmt.Sprintf(`"total":%d`, messages)) {
-		m.t.Errorf("JMAP knows not of %d messages (%v): %s", messages, err, answer)
+		m.T.Errorf("JMAP knows not of %d messages (%v): %s", messages, err, answer)
 	}
 }
 
@@ -138,24 +139,24 @@ func mailFile(list string) string {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, two, three := newMember(t), newMember(t), newMember(t)
-	run(t, "secret\n", nil, path, "init", "--data", one.data, "--domain", "cluster.example")
-	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
-	settings := run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.port["routes"]+"\"/",
-		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.data, "doublet.toml"))
+	program.Run(t, "secret\n", nil, path, "init", "--data", one.Data, "--domain", "cluster.example")
+	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
+	settings := program.Run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.Port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.Port["routes"]+"\"/",
+		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.Data, "doublet.toml"))
 	if settings != "" {
 		t.Fatal(settings)
 	}
 	one.serve()
 	one.deliver("alone")
-	file := mailFile(one.doublet("db", "list"))
-	one.doublet("cluster", "init", "test")
-	token := strings.Fields(one.doublet("cluster", "token"))[1]
-	run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.data}, two.addresses...)...)
+	file := mailFile(one.Doublet("db", "list"))
+	one.Doublet("cluster", "init", "test")
+	token := strings.Fields(one.Doublet("cluster", "token"))[1]
+	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data}, two.addresses...)...)
 	two.serve()
 	one.sees(curl, "alone")
 	two.sees(curl, "alone")
@@ -163,9 +164,9 @@ func TestCluster(t *testing.T) {
 	two.deliver("to-two")
 	one.sees(curl, "alone", "to-one", "to-two")
 	two.sees(curl, "alone", "to-one", "to-two")
-	want(t, two.doublet("show", "cluster"), "test", "two", "active")
+	program.Want(t, two.Doublet("show", "cluster"), "test", "two", "active")
 
-	one.stop(syscall.SIGKILL)
+	one.Stop(syscall.SIGKILL)
 	two.sees(curl, "alone", "to-one", "to-two")
 	two.deliver("without-one")
 	two.sees(curl, "alone", "to-one", "to-two", "without-one")
@@ -174,26 +175,26 @@ func TestCluster(t *testing.T) {
 	one.deliver("again")
 	two.sees(curl, "alone", "to-one", "to-two", "without-one", "again")
 
-	token = strings.Fields(two.doublet("cluster", "token"))[1]
-	run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "three", "--data", three.data}, three.addresses...)...)
+	token = strings.Fields(two.Doublet("cluster", "token"))[1]
+	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "three", "--data", three.Data}, three.addresses...)...)
 	three.serve()
 	three.deliver("by-three")
 	three.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three")
 	three.asks(curl, 6)
 	one.asks(curl, 6)
-	one.stop(syscall.SIGKILL) // one of the two that have the mail file; it came back last, and leads it if anyone asked there
+	one.Stop(syscall.SIGKILL) // one of the two that have the mail file; it came back last, and leads it if anyone asked there
 	three.deliver("last")
 	two.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three", "last")
 	three.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three", "last")
 	// None, unless it was given one of two replicas meanwhile, as one that has little.
-	if list := three.doublet("db", "list"); mailFile(list) != "" && mailFile(list) != file {
+	if list := three.Doublet("db", "list"); mailFile(list) != "" && mailFile(list) != file {
 		t.Errorf("a server without a replica has made a mail file of its own:\n%s", list)
 	}
 	one.serve()
 	one.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three", "last")
 	for _, m := range []*member{one, two, three} {
-		m.stop(syscall.SIGTERM)
-		if out, err := command(path, "check", "--data", m.data); err != nil {
+		m.Stop(syscall.SIGTERM)
+		if out, err := program.Command(path, "check", "--data", m.Data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // foreign builds the program for another processor and returns what runs it here.
@@ -39,14 +40,14 @@ func TestClusterArchitectures(t *testing.T) {
 	two.deliver("at-two")
 	one.sees(curl, "at-one", "at-two")
 	two.sees(curl, "at-one", "at-two")
-	one.stop(syscall.SIGKILL)
+	one.Stop(syscall.SIGKILL)
 	two.deliver("without-one")
 	two.sees(curl, "at-one", "at-two", "without-one")
 	one.serve()
 	one.sees(curl, "at-one", "at-two", "without-one")
 
-	one.stop(syscall.SIGTERM)
-	two.stop(syscall.SIGKILL)
+	one.Stop(syscall.SIGTERM)
+	two.Stop(syscall.SIGKILL)
 	one.program, two.program = two.program, one.program
 	two.serve()
 	one.serve()
@@ -54,8 +55,8 @@ func TestClusterArchitectures(t *testing.T) {
 	one.sees(curl, "at-one", "at-two", "without-one", "changed-about")
 	two.sees(curl, "at-one", "at-two", "without-one", "changed-about")
 	for _, m := range []*member{one, two} {
-		m.stop(syscall.SIGTERM)
-		if out, err := command(mustBinary(t), "check", "--deep", "--data", m.data); err != nil {
+		m.Stop(syscall.SIGTERM)
+		if out, err := program.Command(mustBinary(t), "check", "--deep", "--data", m.Data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 	}

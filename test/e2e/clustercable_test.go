@@ -24,6 +24,7 @@ import (
 	"doublet/store/layout"
 	"doublet/test/external"
 	"doublet/test/netns"
+	"doublet/test/program"
 	"doublet/test/sim"
 )
 
@@ -58,13 +59,13 @@ func newCabled(t *testing.T, name, network string, names []string, people ...str
 	for i := range names {
 		m := newMember(t)
 		m.program = c.hosts[i].Line(mustBinary(t))
-		m.addresses = []string{"--direct", "0.0.0.0:" + m.port["direct"], "--routes", "0.0.0.0:" + m.port["routes"], "--advertise", c.cableEnd(i)}
+		m.addresses = []string{"--direct", "0.0.0.0:" + m.Port["direct"], "--routes", "0.0.0.0:" + m.Port["routes"], "--advertise", c.cableEnd(i)}
 		for _, door := range []string{"direct", "routes"} {
-			c.cable(i, len(names)-1, m.port[door])
+			c.cable(i, len(names)-1, m.Port[door])
 		}
 		for _, door := range []string{"smtp", "imap", "pop3", "http", "submission"} {
 			// The doors are on the loopback of the host, where signing in needs no TLS.
-			at := "127.0.0.1:" + m.port[door]
+			at := "127.0.0.1:" + m.Port[door]
 			dial := func(net.Addr) (net.Conn, error) { return c.hosts[i].Dial("tcp", at, 5*time.Second) }
 			netns.Forward(t, at, dial, func(net.Addr) time.Duration { return 0 })
 		}
@@ -180,17 +181,17 @@ type clusterStatus struct {
 }
 
 func (m *member) status() (st clusterStatus) {
-	m.t.Helper()
-	if err := json.Unmarshal([]byte(m.doublet("show", "cluster", "--json")), &st); err != nil {
-		m.t.Fatal(err)
+	m.T.Helper()
+	if err := json.Unmarshal([]byte(m.Doublet("show", "cluster", "--json")), &st); err != nil {
+		m.T.Fatal(err)
 	}
 	return st
 }
 
 // counter is a statistic of a member that is a number.
 func (m *member) counter(name string) (n float64) {
-	m.t.Helper()
-	for _, line := range strings.Split(m.doublet("show", "stat", name), "\n") {
+	m.T.Helper()
+	for _, line := range strings.Split(m.Doublet("show", "stat", name), "\n") {
 		if _, err := fmt.Sscanf(strings.TrimSpace(line), name+" = %g", &n); err == nil {
 			return n
 		}
@@ -213,9 +214,9 @@ func (c *cabled) work(people int, window string) (wait func() labResult) {
 	for i, m := range c.members {
 		doors := map[string]string{}
 		for door, as := range map[string]string{"imap": "imap", "submission": "submission", "smtp": "smtp", "pop3": "pop3", "http": "jmap"} {
-			doors[as] = "127.0.0.1:" + m.port[door]
+			doors[as] = "127.0.0.1:" + m.Port[door]
 		}
-		servers = append(servers, server{[]string{"one", "two", "three"}[i], m.data, "cluster.example", doors})
+		servers = append(servers, server{[]string{"one", "two", "three"}[i], m.Data, "cluster.example", doors})
 	}
 	text, err := json.Marshal(map[string]any{"name": "field", "clustered": true, "people": people, "servers": servers})
 	if err == nil {
@@ -224,7 +225,7 @@ func (c *cabled) work(people int, window string) (wait func() labResult) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	out, said := &lockedBuffer{}, &lockedBuffer{}
+	out, said := &program.Output{}, &program.Output{}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	cmd := exec.CommandContext(ctx, mustBinary(c.t), "bench", "run", "r6mail", "--lab", dir, "--users", fmt.Sprint(people), "--out", dir, "--json", "--ledger",
 		"--speed", "300", "--init-scale", "2%", "--window", window, "--interval", "1s", "--max-settle", "2s", "--login-rate", "6000")
@@ -298,15 +299,15 @@ func equal(t *testing.T, members []*member, shared []placed) {
 
 // inspect opens the store of a member that does not run.
 func (m *member) inspect(fn func(*store.Store)) {
-	m.t.Helper()
+	m.T.Helper()
 	e := env.Real(slog.New(slog.DiscardHandler))
-	st, err := store.Open(e, m.data, store.Options{Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes())})
+	st, err := store.Open(e, m.Data, store.Options{Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes())})
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	fn(st)
 	if err := st.Close(); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 }
 
@@ -331,7 +332,7 @@ func TestClusterCables(t *testing.T) {
 	ended := c.work(people, "20s") // long enough that one runs again at its end
 
 	at("people work; one is killed")
-	one.stop(syscall.SIGKILL)
+	one.Stop(syscall.SIGKILL)
 	c.hears(1, 1)
 	time.Sleep(time.Second)
 	one.serve()
@@ -388,10 +389,10 @@ func TestClusterCables(t *testing.T) {
 	}
 	at("all are killed at once, and compared")
 	for _, m := range c.members { // so that nobody sees another go, so that nobody sees another go
-		_ = m.cmd.Process.Kill()
+		_ = m.Cmd.Process.Kill()
 	}
 	for _, m := range c.members {
-		m.stop(syscall.SIGKILL)
+		m.Stop(syscall.SIGKILL)
 	}
 	equal(t, c.members, shared)
 	at("done")

@@ -14,6 +14,7 @@ import (
 
 	"doublet/client/imap"
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // smallDisk puts a disk of its own below a folder, of so many MB; it goes when the test ends.
@@ -25,7 +26,7 @@ func smallDisk(t *testing.T, dir string, size int) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", size), "tmpfs", dir); err != nil {
+	if out, err := program.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", size), "tmpfs", dir); err != nil {
 		if os.Getenv("EXTERNAL") == "required" {
 			t.Fatalf("mount: %v\n%s", err, out)
 		}
@@ -74,10 +75,10 @@ func says(t *testing.T, c *imap.Client, command, want string) {
 
 // leads waits until a member is home of Anna's mail file, as both it and another say.
 func (m *member) leads(other *member) {
-	m.t.Helper()
+	m.T.Helper()
 	name := m.name()
 	for _, asked := range []*member{m, other} {
-		eventually(m.t, name+" leads Anna's mail file", func() string {
+		eventually(m.T, name+" leads Anna's mail file", func() string {
 			list := asked.placed()
 			for _, d := range list {
 				if d.Title == "Anna" && d.Home == name {
@@ -91,13 +92,13 @@ func (m *member) leads(other *member) {
 
 // name is what the cluster calls a member.
 func (m *member) name() string {
-	m.t.Helper()
+	m.T.Helper()
 	for _, s := range m.status().Members {
 		if s.Self {
 			return s.Name
 		}
 	}
-	m.t.Fatal("a member does not know itself")
+	m.T.Fatal("a member does not know itself")
 	return ""
 }
 
@@ -110,7 +111,7 @@ func TestClusterFullDisk(t *testing.T) {
 	path := mustBinary(t)
 	const floor = 32 << 20
 	one := newMember(t)
-	disk := filepath.Dir(one.data)
+	disk := filepath.Dir(one.Data)
 	smallDisk(t, disk, 256)
 	// A start gives up logs of the size of a memtable, which are allocated as a whole: not so much that there is room for a moment.
 	one.env = []string{"DOUBLET_STORE_SPACE_FLOOR=32MB", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=1", "DOUBLET_STORE_MEMTABLE_SIZE=1MB"}
@@ -123,7 +124,7 @@ func TestClusterFullDisk(t *testing.T) {
 	two.sees(curl, "first", "second")
 	two.holds(2)
 	one.leads(two)
-	session := imapClient(t, one.port["imap"], "anna", "secret")
+	session := imapClient(t, one.Port["imap"], "anna", "secret")
 	says(t, session, "SELECT INBOX", "* 2 EXISTS")
 
 	refuses := func(subject string) {
@@ -132,15 +133,15 @@ func TestClusterFullDisk(t *testing.T) {
 		if err := os.WriteFile(file, []byte("Subject: "+subject+"\r\n\r\n"+subject+"\r\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := command(curl, "-sv", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+one.port["smtp"])
+		out, err := program.Command(curl, "-sv", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+one.Port["smtp"])
 		if err == nil || !strings.Contains(out, "\n< 452 4.3.1 ") {
 			t.Errorf("a full disk does not refuse mail (%v): %s", err, out)
 		}
 	}
 	tells := func() {
 		t.Helper()
-		want(t, one.until("the disk here is full", "show", "events", "--open"), "no room")
-		want(t, two.until("its disk is full", "show", "events", "--open"), "no room", one.name())
+		program.Want(t, one.until("the disk here is full", "show", "events", "--open"), "no room")
+		program.Want(t, two.until("its disk is full", "show", "events", "--open"), "no room", one.name())
 	}
 	ballast := fillDisk(t, disk, floor*3/4) // above the half of the floor, where the server gives up a ballast of its own
 	tells()
@@ -151,7 +152,7 @@ func TestClusterFullDisk(t *testing.T) {
 	says(t, session, "EXPUNGE", "* 2 EXPUNGE")
 	two.holds(1)
 	two.deliver("third") // one leads still, and cannot take it
-	want(t, two.until("lag", "show", "events", "--open"), "the disk of "+one.name()+" is full")
+	program.Want(t, two.until("lag", "show", "events", "--open"), "the disk of "+one.name()+" is full")
 	one.leads(two)
 	if err := session.Logout(); err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func TestClusterFullDisk(t *testing.T) {
 	one.sees(curl, "first", "third")
 	two.leads(one)
 
-	one.stop(syscall.SIGKILL)
+	one.Stop(syscall.SIGKILL)
 	two.deliver("fourth")
 	one.serve()
 	tells()
@@ -191,8 +192,8 @@ func TestClusterFullDisk(t *testing.T) {
 	})
 	shared := one.shared()
 	for _, m := range []*member{one, two} {
-		m.stop(syscall.SIGTERM)
-		if out, err := command(path, "check", "--data", m.data); err != nil {
+		m.Stop(syscall.SIGTERM)
+		if out, err := program.Command(path, "check", "--data", m.Data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"doublet/client/imap"
 	"doublet/env"
 	"doublet/test/external"
+	"doublet/test/program"
 	wire "doublet/wire/imap"
 )
 
@@ -51,11 +52,11 @@ func (c *copied) sync(at int) {
 	c.t.Helper()
 	c.rounds++
 	rc := filepath.Join(c.dir, "mbsyncrc")
-	if err := os.WriteFile(rc, fmt.Appendf(nil, mbsyncrc, c.members[at].port["imap"], c.dir), 0o600); err != nil {
+	if err := os.WriteFile(rc, fmt.Appendf(nil, mbsyncrc, c.members[at].Port["imap"], c.dir), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
 	eventually(c.t, fmt.Sprintf("round %d, at member %d", c.rounds, at+1), func() string {
-		out, err := command("timeout", "20", "mbsync", "-c", rc, "inbox")
+		out, err := program.Command("timeout", "20", "mbsync", "-c", rc, "inbox")
 		c.said += fmt.Sprintf("round %d: %s", c.rounds, out)
 		if err != nil {
 			return fmt.Sprint(err, out)
@@ -77,7 +78,7 @@ func (c *copied) deliver(at int, subjects ...string) {
 // far lists the INBOX that a member shows, as flags by subject, and the UIDs.
 func (c *copied) far(at int) (flags map[string]string, uids map[string]uint32, client *imap.Client, err error) {
 	e := env.Real(slog.New(slog.DiscardHandler))
-	client, err = imap.Dial(e.Dial, "127.0.0.1:"+c.members[at].port["imap"], imap.Options{Timeout: 10 * time.Second, Clock: e.Clock})
+	client, err = imap.Dial(e.Dial, "127.0.0.1:"+c.members[at].Port["imap"], imap.Options{Timeout: 10 * time.Second, Clock: e.Clock})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -266,7 +267,7 @@ func TestClusterMbsync(t *testing.T) {
 	for round := range 2 { // a home is killed, and its mates go on; it comes back
 		home := c.home(0)
 		next, last := (home+1)%3, (home+2)%3
-		c.members[home].stop(syscall.SIGKILL)
+		c.members[home].Stop(syscall.SIGKILL)
 		c.deliver(next, fmt.Sprint("without", round))
 		c.nearAdd(fmt.Sprint("n-without", round))
 		c.nearMark(fmt.Sprint("m", 4+round), "F")

@@ -9,26 +9,27 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // jmap makes calls at a member for Anna, and returns the answer; ${account} stands for her account.
 func (m *member) jmap(curl, calls string) string {
-	m.t.Helper()
-	url := "http://127.0.0.1:" + m.port["http"] + "/jmap/"
-	session, err := command(curl, "-s", "-m", "10", "-u", "anna:secret", url+"session")
+	m.T.Helper()
+	url := "http://127.0.0.1:" + m.Port["http"] + "/jmap/"
+	session, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", url+"session")
 	_, account, ok := strings.Cut(session, `"accounts":{"`)
 	if err != nil || !ok {
 		return fmt.Sprint(err, session)
 	}
 	account, _, _ = strings.Cut(account, `"`)
 	body := `{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:submission"],"methodCalls":` + strings.ReplaceAll(calls, "${account}", account) + `}`
-	answer, _ := command(curl, "-s", "-m", "20", "-u", "anna:secret", "-H", "Content-Type: application/json", "-d", body, url+"api")
+	answer, _ := program.Command(curl, "-s", "-m", "20", "-u", "anna:secret", "-H", "Content-Type: application/json", "-d", body, url+"api")
 	return answer
 }
 
 // later has Anna write to herself, to be sent after some seconds, and returns the id of the submission.
 func (m *member) later(curl, subject string, seconds int) string {
-	m.t.Helper()
+	m.T.Helper()
 	var identities, sent struct {
 		MethodResponses [][]json.RawMessage
 	}
@@ -42,7 +43,7 @@ func (m *member) later(curl, subject string, seconds int) string {
 		_ = json.Unmarshal(identities.MethodResponses[1][1], &drafts)
 	}
 	if len(identity.List) == 0 || len(drafts.IDs) == 0 {
-		m.t.Fatalf("%v: %s", err, found)
+		m.T.Fatalf("%v: %s", err, found)
 	}
 	answer := m.jmap(curl, fmt.Sprintf(`[["Email/set",{"accountId":"${account}","create":{"d":{"mailboxIds":{%q:true},"from":[{"email":"anna@cluster.example"}],"to":[{"email":"anna@cluster.example"}],"subject":%q,
 		"textBody":[{"partId":"1"}],"bodyValues":{"1":{"value":"x"}}}}},"0"],["EmailSubmission/set",{"accountId":"${account}","create":{"s":{"identityId":%q,"emailId":"#d",
@@ -55,7 +56,7 @@ func (m *member) later(curl, subject string, seconds int) string {
 		id = created.Created["s"].ID
 	}
 	if id == "" || created.Created["s"].UndoStatus != "pending" {
-		m.t.Fatalf("%s is not waiting: %s", subject, answer)
+		m.T.Fatalf("%s is not waiting: %s", subject, answer)
 	}
 	return id
 }
@@ -66,15 +67,15 @@ func TestClusterOutbox(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
 	_, one, two := pair(t)
-	for deadline := time.Now().Add(time.Minute); strings.Count(two.doublet("db", "list"), "outbox of") < 2; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); strings.Count(two.Doublet("db", "list"), "outbox of") < 2; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("a mate gets no replica of the outbox\n%s", two.out)
+			t.Fatalf("a mate gets no replica of the outbox\n%s", two.Out)
 		}
 	}
 	one.later(curl, "due", 4)
 	back := one.later(curl, "never", 20)
 	after := one.later(curl, "after", 3600)
-	one.stop(syscall.SIGKILL)
+	one.Stop(syscall.SIGKILL)
 	cancel := func(m *member, id string) {
 		t.Helper()
 		answer := ""
@@ -84,7 +85,7 @@ func TestClusterOutbox(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("it is not taken back: %s\n%s", answer, m.out)
+		t.Fatalf("it is not taken back: %s\n%s", answer, m.Out)
 	}
 	cancel(two, back)
 	two.sees(curl, "due")

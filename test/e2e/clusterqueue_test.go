@@ -12,19 +12,20 @@ import (
 
 	"doublet/env"
 	"doublet/mail/outbound/sink"
+	"doublet/test/program"
 )
 
 // until asks a member until its answer holds a text, or, where it begins with "!", does not.
 func (m *member) until(text string, args ...string) string {
-	m.t.Helper()
+	m.T.Helper()
 	want, absent := strings.CutPrefix(text, "!")
 	got := ""
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if got = m.doublet(args...); strings.Contains(got, want) != absent {
+		if got = m.Doublet(args...); strings.Contains(got, want) != absent {
 			return got
 		}
 	}
-	m.t.Fatalf("%v never came to %q: %s\n%s", args, text, got, m.out)
+	m.T.Fatalf("%v never came to %q: %s\n%s", args, text, got, m.Out)
 	return ""
 }
 
@@ -47,10 +48,10 @@ func TestClusterQueue(t *testing.T) {
 	t.Cleanup(far.Close)
 	path, one, two := pair(t, fmt.Sprintf("DOUBLET_ROUTER_SMARTHOST=127.0.0.1:%d", far.Port()), "DOUBLET_ROUTER_SMARTHOST_TLS=none",
 		"DOUBLET_ROUTER_RETRY_FIRST=1s", "DOUBLET_ROUTER_RETRY_MAX=1s")
-	one.doublet("group", "add", "Far", "x@far.example", "--address", "far@cluster.example")
-	for deadline := time.Now().Add(time.Minute); strings.Count(two.doublet("db", "list"), "mail.box of") < 2; time.Sleep(100 * time.Millisecond) {
+	one.Doublet("group", "add", "Far", "x@far.example", "--address", "far@cluster.example")
+	for deadline := time.Now().Add(time.Minute); strings.Count(two.Doublet("db", "list"), "mail.box of") < 2; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("a mate gets no replica of mail.box\n%s", two.out)
+			t.Fatalf("a mate gets no replica of mail.box\n%s", two.Out)
 		}
 	}
 	arrived := func(subjects ...string) {
@@ -65,22 +66,22 @@ func TestClusterQueue(t *testing.T) {
 			}
 		}
 		if fmt.Sprint(got) != fmt.Sprint(subjects) {
-			t.Fatalf("sent were %q, want %q\n%s\n\n%s", got, subjects, one.out, two.out)
+			t.Fatalf("sent were %q, want %q\n%s\n\n%s", got, subjects, one.Out, two.Out)
 		}
 	}
 
 	one.deliverTo("entrusted", "far@cluster.example")
 	for deadline := time.Now().Add(time.Minute); refused.Load() == 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing was tried\n%s", one.out)
+			t.Fatalf("nothing was tried\n%s", one.Out)
 		}
 	}
-	if list := two.doublet("queue", "list"); strings.Contains(list, "x@far.example") {
+	if list := two.Doublet("queue", "list"); strings.Contains(list, "x@far.example") {
 		t.Errorf("two mail servers route one message: %s", list)
 	}
-	gone := one.data + ".gone"
-	one.stop(syscall.SIGKILL)
-	if err := os.Rename(one.data, gone); err != nil {
+	gone := one.Data + ".gone"
+	one.Stop(syscall.SIGKILL)
+	if err := os.Rename(one.Data, gone); err != nil {
 		t.Fatal(err)
 	}
 	two.until("x@far.example", "queue", "list")
@@ -88,16 +89,16 @@ func TestClusterQueue(t *testing.T) {
 	arrived("entrusted")
 	two.until("!x@far.example", "queue", "list")
 
-	if err := os.Rename(gone, one.data); err != nil {
+	if err := os.Rename(gone, one.Data); err != nil {
 		t.Fatal(err)
 	}
 	one.serve()
 	one.deliverTo("returned", "far@cluster.example") // wherever its mail.box is led by now
 	arrived("entrusted", "returned")
 	open.Store(false)
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(one.out.String(), "routes mail.box"); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(one.Out.String(), "routes mail.box"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("mail.box does not come home\n%s\n\n%s", one.out, two.out)
+			t.Fatalf("mail.box does not come home\n%s\n\n%s", one.Out, two.Out)
 		}
 	}
 	one.deliverTo("at home", "far@cluster.example")
@@ -106,8 +107,8 @@ func TestClusterQueue(t *testing.T) {
 	arrived("entrusted", "returned", "at home")
 	for _, m := range []*member{one, two} {
 		m.until("!x@far.example", "queue", "list")
-		m.stop(syscall.SIGTERM)
-		if out, err := command(path, "check", "--data", m.data); err != nil {
+		m.Stop(syscall.SIGTERM)
+		if out, err := program.Command(path, "check", "--data", m.Data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 	}

@@ -11,25 +11,27 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"doublet/test/program"
 )
 
 // pair is a cluster of two, whose first server was there before and leads Anna's mail file.
 func pair(t *testing.T, settings ...string) (path string, one, two *member) {
 	t.Helper()
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, two = newMember(t), newMember(t)
 	one.env, two.env = settings, settings
-	run(t, "secret\n", nil, path, "init", "--data", one.data, "--domain", "cluster.example")
-	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
-	run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.port["routes"]+"\"/",
-		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.data, "doublet.toml"))
+	program.Run(t, "secret\n", nil, path, "init", "--data", one.Data, "--domain", "cluster.example")
+	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
+	program.Run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.Port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.Port["routes"]+"\"/",
+		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.Data, "doublet.toml"))
 	one.serve()
-	one.doublet("cluster", "init", "test")
-	token := strings.Fields(one.doublet("cluster", "token"))[1]
-	run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.data}, two.addresses...)...)
+	one.Doublet("cluster", "init", "test")
+	token := strings.Fields(one.Doublet("cluster", "token"))[1]
+	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data}, two.addresses...)...)
 	two.serve()
 	return path, one, two
 }
@@ -54,7 +56,7 @@ func (s *surfer) page(m *member, path string, form url.Values) (status int, at, 
 	s.t.Helper()
 	var a *web.Response
 	var err error
-	if where := "http://127.0.0.1:" + m.port["http"] + path; form == nil {
+	if where := "http://127.0.0.1:" + m.Port["http"] + path; form == nil {
 		a, err = s.Get(where)
 	} else {
 		a, err = s.PostForm(where, form)
@@ -79,7 +81,7 @@ func (s *surfer) until(m *member, path, text string) string {
 			return got
 		}
 	}
-	s.t.Fatalf("%s does not come to hold %q: %s\n%s", path, text, got, m.out)
+	s.t.Fatalf("%s does not come to hold %q: %s\n%s", path, text, got, m.Out)
 	return ""
 }
 
@@ -114,7 +116,7 @@ func TestClusterWeb(t *testing.T) {
 	if status, _, text := anna.page(two, "/lite/folders", folder); status != web.StatusOK || !strings.Contains(text, "Made at two") {
 		t.Errorf("%d: %s", status, text)
 	}
-	if forwarded := two.doublet("show", "stat", "Server.Cluster.Sessions.Forwarded"); strings.HasSuffix(strings.TrimSpace(forwarded), " 0") {
+	if forwarded := two.Doublet("show", "stat", "Server.Cluster.Sessions.Forwarded"); strings.HasSuffix(strings.TrimSpace(forwarded), " 0") {
 		t.Errorf("nothing was forwarded: %s", forwarded)
 	}
 	other := newSurfer(t)
@@ -142,14 +144,14 @@ func TestClusterSignedIn(t *testing.T) {
 		t.Error("the token of forms differs")
 	}
 	token := csrf(t, page)
-	one.stop(syscall.SIGKILL)
+	one.Stop(syscall.SIGKILL)
 	// In place, with the forms that the dead server has made, as soon as the mail file has its home here.
 	status, text := web.StatusServiceUnavailable, ""
 	for deadline := time.Now().Add(time.Minute); status == web.StatusServiceUnavailable && time.Now().Before(deadline); {
 		status, _, text = anna.page(two, "/lite/folders", url.Values{"do": {"new"}, "name": {"After its death"}, "csrf": {token}})
 	}
 	if status != web.StatusOK || !strings.Contains(text, "After its death") {
-		t.Fatalf("%d: %s\n%s", status, text, two.out)
+		t.Fatalf("%d: %s\n%s", status, text, two.Out)
 	}
 	if _, at, _ := spy.page(two, "/lite/", nil); at != "/lite/" {
 		t.Errorf("the cookie alone leads to %s", at)
@@ -172,7 +174,7 @@ func TestClusterSignedIn(t *testing.T) {
 	gone(two)
 	one.serve()
 	gone(one)
-	if list := one.doublet("session", "list"); strings.Contains(list, "Anna") {
+	if list := one.Doublet("session", "list"); strings.Contains(list, "Anna") {
 		t.Errorf("sessions at the server that came back: %s", list)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"doublet/test/program"
 )
 
 // TestContainerfile follows the steps of the Containerfile without what runs containers: the static binary, alone but
@@ -24,7 +26,7 @@ func TestContainerfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	want(t, text, "RUN CGO_ENABLED=0 go build -trimpath -o /doublet ./cmd/doublet ", "FROM scratch\n", "COPY --from=build /doublet /doublet\n",
+	program.Want(t, text, "RUN CGO_ENABLED=0 go build -trimpath -o /doublet ./cmd/doublet ", "FROM scratch\n", "COPY --from=build /doublet /doublet\n",
 		"COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt\n", "COPY --from=build --chown=65532:65532 /data /data\n",
 		"COPY --from=build --chown=65532:65532 /tmp/empty /tmp\n", "USER 65532:65532\n", "STOPSIGNAL SIGTERM\n", `ENTRYPOINT ["/doublet"]`)
 	if n := strings.Count(text, "\nCOPY "); n != 5 {
@@ -44,7 +46,7 @@ func TestContainerfile(t *testing.T) {
 		t.Skip("what follows needs root, to be somebody else in a root of their own")
 	}
 
-	program, err := binary()
+	binary, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,29 +67,29 @@ func TestContainerfile(t *testing.T) {
 		ok(os.Mkdir(filepath.Join(root, dir), 0o700))
 		ok(os.Chown(filepath.Join(root, dir), nobody, nobody))
 	}
-	bin, err := os.ReadFile(program)
+	bin, err := os.ReadFile(binary)
 	ok(err)
 	ok(os.WriteFile(filepath.Join(root, "doublet"), bin, 0o755))
 	if roots, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt"); err == nil {
 		ok(os.MkdirAll(filepath.Join(root, "etc/ssl/certs"), 0o755))
 		ok(os.WriteFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"), roots, 0o644))
 	}
-	ports := freePorts(t, 2)
-	inside := func(stdin string, args ...string) (*exec.Cmd, *lockedBuffer) {
-		c, out := exec.Command(args[0], args[1:]...), &lockedBuffer{}
+	ports := program.FreePorts(t, 2)
+	inside := func(stdin string, args ...string) (*exec.Cmd, *program.Output) {
+		c, out := exec.Command(args[0], args[1:]...), &program.Output{}
 		c.Dir, c.Stdin, c.Stdout, c.Stderr = "/", io.NopCloser(bytes.NewBufferString(stdin)), out, out
 		c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		c.Env = []string{"DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0", "DOUBLET_SERVER_NAME=mail.example.org", "DOUBLET_DNS_SERVERS=127.0.0.1:1"}
 		return c, out
 	}
 	// The comment at the head of the file says how a server is made.
-	want(t, text, "#   podman run -it --rm -v mail:/data doublet init --data /data --domain example.org\n")
+	program.Want(t, text, "#   podman run -it --rm -v mail:/data doublet init --data /data --domain example.org\n")
 	c, out := inside("secret\n", "/doublet", "init", "--data", "/data", "--domain", "example.org")
 	if err := c.Run(); err != nil {
 		t.Fatalf("init: %v\n%s", err, out)
 	}
 	// The ports of the service may be in use here, and are for root alone.
-	for _, door := range append([]string{"submissions"}, doors...) {
+	for _, door := range append([]string{"submissions"}, program.Doors...) {
 		at := "off"
 		switch door {
 		case "smtp":
@@ -99,14 +101,14 @@ func TestContainerfile(t *testing.T) {
 	}
 	c, out = inside("", serve...)
 	ok(c.Start())
-	s := &server{t: t, cmd: c, port: map[string]string{"smtp": ports[0], "imap": ports[1]}, out: out}
-	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
-	s.await("smtp")
+	s := &server{&program.Server{T: t, Cmd: c, Port: map[string]string{"smtp": ports[0], "imap": ports[1]}, Out: out}}
+	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
+	s.Await("smtp")
 	if c, out := inside("", health...); c.Run() != nil {
 		t.Errorf("%v: %s", health, out)
 	}
 	stopped := make(chan struct{})
-	go func() { s.stop(syscall.SIGTERM); close(stopped) }()
+	go func() { s.Stop(syscall.SIGTERM); close(stopped) }()
 	select {
 	case <-stopped:
 	case <-time.After(40 * time.Second):

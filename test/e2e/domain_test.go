@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // place is a server of a domain: a process with a data folder, all of whose settings are in doublet.toml.
@@ -32,9 +33,9 @@ type place struct {
 var placeDoors = []string{"smtp", "submission", "imap", "pop3", "https"}
 
 func newPlace(t *testing.T, name string) *place {
-	p := &place{server: &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}}, name: name}
-	for i, port := range freePorts(t, len(placeDoors)) {
-		p.port[placeDoors[i]] = port
+	p := &place{server: &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{}}}, name: name}
+	for i, port := range program.FreePorts(t, len(placeDoors)) {
+		p.Port[placeDoors[i]] = port
 	}
 	return p
 }
@@ -44,28 +45,28 @@ func (p *place) doors() (flags []string) {
 		flags = append(flags, "--"+d, "off")
 	}
 	for _, d := range placeDoors {
-		flags = append(flags, "--"+d, "127.0.0.1:"+p.port[d])
+		flags = append(flags, "--"+d, "127.0.0.1:"+p.Port[d])
 	}
 	return flags
 }
 
 func (p *place) serve() {
-	p.t.Helper()
-	path, err := binary()
+	p.T.Helper()
+	path, err := program.Path()
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
-	p.out = &lockedBuffer{}
-	p.cmd = exec.Command(path, append([]string{"serve", "--data", p.data}, p.doors()...)...)
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
+	p.Out = &program.Output{}
+	p.Cmd = exec.Command(path, append([]string{"serve", "--data", p.Data}, p.doors()...)...)
+	p.Cmd.Stdout, p.Cmd.Stderr = p.Out, p.Out
+	if err := p.Cmd.Start(); err != nil {
+		p.T.Fatal(err)
 	}
-	p.t.Cleanup(func() { p.stop(syscall.SIGKILL) })
-	p.await("imap")
-	p.await("smtp")
-	until(p.t, "the server of "+p.name+" is ready", func() bool {
-		c, err := net.DialTimeout("tcp", "127.0.0.1:"+p.port["https"], time.Second)
+	p.T.Cleanup(func() { p.Stop(syscall.SIGKILL) })
+	p.Await("imap")
+	p.Await("smtp")
+	until(p.T, "the server of "+p.name+" is ready", func() bool {
+		c, err := net.DialTimeout("tcp", "127.0.0.1:"+p.Port["https"], time.Second)
 		if err == nil {
 			c.Close()
 		}
@@ -84,10 +85,10 @@ func until(t *testing.T, what string, fn func() bool) {
 
 // fingerprint is that of the certificate at a door https.
 func (p *place) fingerprint() string {
-	p.t.Helper()
-	c, err := tls.Dial("tcp", "127.0.0.1:"+p.port["https"], &tls.Config{InsecureSkipVerify: true})
+	p.T.Helper()
+	c, err := tls.Dial("tcp", "127.0.0.1:"+p.Port["https"], &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	defer c.Close()
 	sum := sha256.Sum256(c.ConnectionState().PeerCertificates[0].Raw)
@@ -96,18 +97,18 @@ func (p *place) fingerprint() string {
 
 // send sends a message as somebody who signs in.
 func (p *place) send(from, to, subject string) (string, error) {
-	file := filepath.Join(p.t.TempDir(), "message")
+	file := filepath.Join(p.T.TempDir(), "message")
 	text := "From: " + from + "@domain.example\r\nSubject: " + subject + "\r\nMessage-ID: <" + subject + "@domain.example>\r\n\r\n" + subject + "\r\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
-	return command("curl", "-sS", "-v", "-m", "20", "-u", from+":secret", "--mail-from", from+"@domain.example", "--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+p.port["submission"])
+	return program.Command("curl", "-sS", "-v", "-m", "20", "-u", from+":secret", "--mail-from", from+"@domain.example", "--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+p.Port["submission"])
 }
 
 func (p *place) mustSend(from, to, subject string) {
-	p.t.Helper()
+	p.T.Helper()
 	if out, err := p.send(from, to, subject); err != nil {
-		p.t.Fatalf("%s: %v\n%s\n%s", subject, err, out, p.out)
+		p.T.Fatalf("%s: %v\n%s\n%s", subject, err, out, p.Out)
 	}
 }
 
@@ -115,7 +116,7 @@ func (p *place) mustSend(from, to, subject string) {
 func (p *place) inbox(who string) string {
 	out := ""
 	for i := 1; ; i++ {
-		one, err := command("curl", "-sS", "-m", "20", "-u", who+":secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER", p.port["imap"], i))
+		one, err := program.Command("curl", "-sS", "-m", "20", "-u", who+":secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER", p.Port["imap"], i))
 		if err != nil {
 			return out
 		}
@@ -124,7 +125,7 @@ func (p *place) inbox(who string) string {
 }
 
 func (p *place) sees(who string, subjects ...string) {
-	p.t.Helper()
+	p.T.Helper()
 	got := ""
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		got = p.inbox(who)
@@ -136,7 +137,7 @@ func (p *place) sees(who string, subjects ...string) {
 			return
 		}
 	}
-	p.t.Fatalf("%s on %s does not see %q alone:\n%s\n%s\n%s", who, p.name, subjects, got, p.doublet("queue", "list"), p.out)
+	p.T.Fatalf("%s on %s does not see %q alone:\n%s\n%s\n%s", who, p.name, subjects, got, p.Doublet("queue", "list"), p.Out)
 }
 
 // TestDomain: two servers that are in no cluster share one directory. People are on either, mail goes both ways, to a group over
@@ -145,17 +146,17 @@ func (p *place) sees(who string, subjects ...string) {
 func TestDomain(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "curl")
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, two := newPlace(t, "one.domain.example"), newPlace(t, "two.domain.example")
-	run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.data, "--domain", "domain.example")
-	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.data)
+	program.Run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.Data, "--domain", "domain.example")
+	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.Data)
 	one.serve()
-	url := "https://127.0.0.1:" + one.port["https"]
+	url := "https://127.0.0.1:" + one.Port["https"]
 	join := func(password, user string) (string, error) {
-		c := exec.Command(path, append([]string{"domain", "join", url, "--user", user, "--fingerprint", one.fingerprint(), "--name", two.name, "--data", two.data}, two.doors()...)...)
+		c := exec.Command(path, append([]string{"domain", "join", url, "--user", user, "--fingerprint", one.fingerprint(), "--name", two.name, "--data", two.Data}, two.doors()...)...)
 		c.Stdin = strings.NewReader(password + "\n")
 		out, err := c.CombinedOutput()
 		return string(out), err
@@ -167,27 +168,27 @@ func TestDomain(t *testing.T) {
 		t.Errorf("a wrong password lets a server in: %s", out)
 	}
 	if out, err := join("secret", "admin"); err != nil {
-		t.Fatalf("%v: %s\n%s", err, out, one.out)
+		t.Fatalf("%v: %s\n%s", err, out, one.Out)
 	}
 	two.serve()
-	run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.data)
-	one.doublet("group", "add", "Both", "--address", "both@domain.example")
+	program.Run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.Data)
+	one.Doublet("group", "add", "Both", "--address", "both@domain.example")
 	until(t, "one knows of Bert", func() bool {
-		out, err := command(path, "user", "show", "bert", "--data", one.data)
+		out, err := program.Command(path, "user", "show", "bert", "--data", one.Data)
 		return err == nil && strings.Contains(out, two.name)
 	})
-	one.doublet("group", "set", "Both", "--add", "Anna", "--add", "Bert")
+	one.Doublet("group", "set", "Both", "--add", "Anna", "--add", "Bert")
 	until(t, "two knows the group", func() bool {
-		out, err := command(path, "group", "show", "Both", "--data", two.data)
+		out, err := program.Command(path, "group", "show", "Both", "--data", two.Data)
 		return err == nil && strings.Contains(out, "Bert")
 	})
-	want(t, two.doublet("show", "domain"), one.name, two.name, "smtp 127.0.0.1:"+one.port["smtp"])
+	program.Want(t, two.Doublet("show", "domain"), one.name, two.name, "smtp 127.0.0.1:"+one.Port["smtp"])
 
 	one.mustSend("anna", "bert@domain.example", "forth")
 	two.sees("bert", "forth")
 	two.mustSend("bert", "anna@domain.example", "back")
 	one.sees("anna", "back")
-	want(t, two.inbox("bert"), "Return-Path: <anna@domain.example>", "by "+one.name, "by "+two.name)
+	program.Want(t, two.inbox("bert"), "Return-Path: <anna@domain.example>", "by "+one.name, "by "+two.name)
 	two.mustSend("bert", "both@domain.example", "group")
 	one.sees("anna", "back", "group")
 	two.sees("bert", "forth", "group")
@@ -197,51 +198,51 @@ func TestDomain(t *testing.T) {
 		who   string
 		right *place
 	}{{one, "bert", two}, {two, "anna", one}} {
-		out, _ := command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret", "imap://127.0.0.1:"+p.at.port["imap"]+"/INBOX")
-		want(t, out, fmt.Sprintf("[REFERRAL imap://%s@127.0.0.1:%s/]", p.who, p.right.port["imap"]))
-		out, _ = command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":wrong", "imap://127.0.0.1:"+p.at.port["imap"]+"/INBOX")
-		want(t, out, "AUTHENTICATIONFAILED")
+		out, _ := program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret", "imap://127.0.0.1:"+p.at.Port["imap"]+"/INBOX")
+		program.Want(t, out, fmt.Sprintf("[REFERRAL imap://%s@127.0.0.1:%s/]", p.who, p.right.Port["imap"]))
+		out, _ = program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":wrong", "imap://127.0.0.1:"+p.at.Port["imap"]+"/INBOX")
+		program.Want(t, out, "AUTHENTICATIONFAILED")
 		if strings.Contains(out, "[REFERRAL") {
 			t.Errorf("who has not the password is told where the mail is: %s", out)
 		}
-		out, _ = command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret", "pop3://127.0.0.1:"+p.at.port["pop3"]+"/")
-		want(t, out, "[AUTH]", p.right.name)
+		out, _ = program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret", "pop3://127.0.0.1:"+p.at.Port["pop3"]+"/")
+		program.Want(t, out, "[AUTH]", p.right.name)
 		out, _ = p.at.send(p.who, "anna@domain.example", "wrong-door")
-		want(t, out, "535 5.7.8", p.right.name)
-		out, _ = command("curl", "-sSk", "-m", "20", "-u", p.who+":secret", "https://127.0.0.1:"+p.at.port["https"]+"/jmap/session")
-		want(t, out, "elsewhere", "https://127.0.0.1:"+p.right.port["https"])
-		if list := p.at.doublet("db", "list"); strings.Contains(strings.ToLower(list), p.who) {
+		program.Want(t, out, "535 5.7.8", p.right.name)
+		out, _ = program.Command("curl", "-sSk", "-m", "20", "-u", p.who+":secret", "https://127.0.0.1:"+p.at.Port["https"]+"/jmap/session")
+		program.Want(t, out, "elsewhere", "https://127.0.0.1:"+p.right.Port["https"])
+		if list := p.at.Doublet("db", "list"); strings.Contains(strings.ToLower(list), p.who) {
 			t.Errorf("%s made a mail file for %s:\n%s", p.at.name, p.who, list)
 		}
 	}
 
-	two.stop(syscall.SIGKILL)
+	two.Stop(syscall.SIGKILL)
 	one.mustSend("anna", "both@domain.example", "away")
 	one.sees("anna", "back", "group", "away")
-	want(t, one.doublet("queue", "list"), "anna@domain.example")
+	program.Want(t, one.Doublet("queue", "list"), "anna@domain.example")
 	two.serve()
 	two.sees("bert", "forth", "group", "away")
 
 	// Bert moves, and Anna's mail finds him. Of the other side's copy nothing more comes of use.
-	if out, err := command(path, "user", "move", "bert", "--data", two.data); err == nil || !strings.Contains(out, "at this place") {
+	if out, err := program.Command(path, "user", "move", "bert", "--data", two.Data); err == nil || !strings.Contains(out, "at this place") {
 		t.Errorf("%v: %s", err, out)
 	}
-	want(t, one.doublet("user", "move", "bert"), "two.domain.example", "one.domain.example", "db remove")
+	program.Want(t, one.Doublet("user", "move", "bert"), "two.domain.example", "one.domain.example", "db remove")
 	one.sees("bert", "forth", "group", "away")
 	one.mustSend("anna", "bert@domain.example", "moved")
 	one.sees("bert", "forth", "group", "away", "moved")
-	if out, _ := command("curl", "-sS", "-v", "-m", "20", "-u", "bert:secret", "imap://127.0.0.1:"+two.port["imap"]+"/INBOX"); !strings.Contains(out, "REFERRAL imap://bert@127.0.0.1:"+one.port["imap"]) {
+	if out, _ := program.Command("curl", "-sS", "-v", "-m", "20", "-u", "bert:secret", "imap://127.0.0.1:"+two.Port["imap"]+"/INBOX"); !strings.Contains(out, "REFERRAL imap://bert@127.0.0.1:"+one.Port["imap"]) {
 		t.Errorf("the old place does not know: %s", out)
 	}
 	if out, err := two.send("bert", "anna@domain.example", "old-door"); err == nil {
 		t.Errorf("the old place takes his mail: %s", out)
 	}
-	two.doublet("db", "remove", "Bert")
+	two.Doublet("db", "remove", "Bert")
 
-	outsider(t, one.port["smtp"])
+	outsider(t, one.Port["smtp"])
 	for _, p := range []*place{one, two} {
-		p.stop(syscall.SIGTERM)
-		if out, err := command(path, "check", "--data", p.data); err != nil {
+		p.Stop(syscall.SIGTERM)
+		if out, err := program.Command(path, "check", "--data", p.Data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 	}
@@ -252,39 +253,39 @@ func TestDomain(t *testing.T) {
 func TestDomainCluster(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "curl")
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, two, three := newPlace(t, "one.domain.example"), newPlace(t, "two.domain.example"), newPlace(t, "three.domain.example")
 	mates := func() []string {
-		p := freePorts(t, 2)
+		p := program.FreePorts(t, 2)
 		return []string{"--direct", "127.0.0.1:" + p[0], "--routes", "127.0.0.1:" + p[1], "--advertise", "127.0.0.1"}
 	}
-	run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.data, "--domain", "domain.example")
-	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.data)
+	program.Run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.Data, "--domain", "domain.example")
+	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.Data)
 	one.serve()
-	join := []string{"domain", "join", "https://127.0.0.1:" + one.port["https"], "--user", "admin", "--fingerprint", one.fingerprint(), "--name", two.name, "--data", two.data}
-	run(t, "secret\n", nil, path, append(append(join, two.doors()...), mates()...)...)
+	join := []string{"domain", "join", "https://127.0.0.1:" + one.Port["https"], "--user", "admin", "--fingerprint", one.fingerprint(), "--name", two.name, "--data", two.Data}
+	program.Run(t, "secret\n", nil, path, append(append(join, two.doors()...), mates()...)...)
 	two.serve()
-	run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.data)
-	two.doublet("cluster", "init", "Pair")
-	token := strings.Fields(two.doublet("cluster", "token"))[1]
-	run(t, "", []string{"DOUBLET_SERVER_NAME=" + three.name}, path, append([]string{"cluster", "join", token, "--name", three.name, "--data", three.data}, mates()...)...)
+	program.Run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.Data)
+	two.Doublet("cluster", "init", "Pair")
+	token := strings.Fields(two.Doublet("cluster", "token"))[1]
+	program.Run(t, "", []string{"DOUBLET_SERVER_NAME=" + three.name}, path, append([]string{"cluster", "join", token, "--name", three.name, "--data", three.Data}, mates()...)...)
 	three.serve()
 	until(t, "one knows both members, and that Bert is theirs", func() bool {
-		out, err := command(path, "show", "domain", "--data", one.data)
-		bert, err2 := command(path, "user", "show", "bert", "--data", one.data)
-		return err == nil && err2 == nil && strings.Contains(out, "smtp 127.0.0.1:"+three.port["smtp"]) && strings.Contains(bert, "Pair")
+		out, err := program.Command(path, "show", "domain", "--data", one.Data)
+		bert, err2 := program.Command(path, "user", "show", "bert", "--data", one.Data)
+		return err == nil && err2 == nil && strings.Contains(out, "smtp 127.0.0.1:"+three.Port["smtp"]) && strings.Contains(bert, "Pair")
 	})
 	one.mustSend("anna", "bert@domain.example", "first")
 	three.sees("bert", "first")
-	two.stop(syscall.SIGKILL)
+	two.Stop(syscall.SIGKILL)
 	one.mustSend("anna", "bert@domain.example", "second")
 	three.sees("bert", "first", "second")
-	one.doublet("user", "add", "Dora", "--password", "secret")
+	one.Doublet("user", "add", "Dora", "--password", "secret")
 	until(t, "three has the directory without two", func() bool {
-		_, err := command(path, "user", "show", "dora", "--data", three.data)
+		_, err := program.Command(path, "user", "show", "dora", "--data", three.Data)
 		return err == nil
 	})
 	three.mustSend("bert", "anna@domain.example", "back")

@@ -20,14 +20,15 @@ import (
 	"doublet/client/smtp"
 	"doublet/env"
 	"doublet/test/external"
+	"doublet/test/program"
 	wire "doublet/wire/smtp"
 )
 
 // background runs a program until the test ends, and waits until it answers at a port.
-func background(t *testing.T, port, name string, args ...string) *lockedBuffer {
+func background(t *testing.T, port, name string, args ...string) *program.Output {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	out := &lockedBuffer{}
+	out := &program.Output{}
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdout, c.Stderr = out, out
 	// Told to end, it ends its workers, which hold its output.
@@ -55,22 +56,22 @@ func background(t *testing.T, port, name string, args ...string) *lockedBuffer {
 // filtered starts a demo whose configuration has a section [filter].
 func filtered(t *testing.T, settings string) *server {
 	t.Helper()
-	s := &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}}
-	for i, p := range freePorts(t, len(doors)) {
-		s.port[doors[i]] = p
+	s := &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{}}}
+	for i, p := range program.FreePorts(t, len(program.Doors)) {
+		s.Port[program.Doors[i]] = p
 	}
-	if err := os.MkdirAll(s.data, 0o700); err != nil {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.data, "doublet.toml"), []byte("[filter]\n"+settings), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Data, "doublet.toml"), []byte("[filter]\n"+settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.start()
+	s.Start()
 	return s
 }
 
 func (s *server) mailIn(from, to, message string) error {
-	c, err := smtp.Dial(env.Real(slog.New(slog.DiscardHandler)), "tcp", "127.0.0.1:"+s.port["smtp"], smtp.Options{Timeout: time.Minute})
+	c, err := smtp.Dial(env.Real(slog.New(slog.DiscardHandler)), "tcp", "127.0.0.1:"+s.Port["smtp"], smtp.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (s *server) mailIn(from, to, message string) error {
 // good: what the first one put into the message, and every byte of the rest, arrives at the second.
 func TestOpenDKIM(t *testing.T) {
 	t.Parallel()
-	program := external.Need(t, "opendkim", "curl")[0]
+	binary := external.Need(t, "opendkim", "curl")[0]
 	dir := t.TempDir()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -116,18 +117,18 @@ func TestOpenDKIM(t *testing.T) {
 	}
 	private := write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
 	keys := write("keys", "s1._domainkey.far.example v=DKIM1; k=rsa; p="+base64.StdEncoding.EncodeToString(public)+"\n")
-	ports := freePorts(t, 2)
+	ports := program.FreePorts(t, 2)
 	whole := "Canonicalization simple/simple\nSyslog no\nRequireSafeKeys no\n"
 	signer := write("sign.conf", whole+"Mode s\nDomain far.example\nSelector s1\nKeyFile "+private+"\nSocket inet:"+ports[0]+"@127.0.0.1\n")
 	verifier := write("verify.conf", whole+"Mode v\nAuthservID checker.example\nAlwaysAddARHeader yes\nInternalHosts "+write("none", "192.0.2.1\n")+
 		"\nTestPublicKeys "+keys+"\nSocket inet:"+ports[1]+"@127.0.0.1\n")
-	background(t, ports[0], program, "-f", "-x", signer)
-	background(t, ports[1], program, "-f", "-x", verifier)
+	background(t, ports[0], binary, "-f", "-x", signer)
+	background(t, ports[1], binary, "-f", "-x", verifier)
 	s := filtered(t, fmt.Sprintf("milters = %q\n", "inet:"+ports[0]+"@127.0.0.1 127.0.0.1:"+ports[1]))
 	message := "From: Eve <eve@far.example>\r\nTo:  alice@example.com\r\nSubject: a  folded\r\n\tsubject\r\nX-Empty:\r\nDate: Mon, 5 Jan 2026 08:00:00 +0000\r\nMessage-ID: <1@far.example>\r\n\r\n" +
 		" leading\r\n.dot\r\n\r\n" + strings.Repeat("0123456789\r\n", 20_000) + "\r\n"
 	if err := s.mailIn("eve@far.example", "alice@example.com", message); err != nil {
-		t.Fatalf("%v\n%s", err, s.out)
+		t.Fatalf("%v\n%s", err, s.Out)
 	}
 	got := s.body(t, "alice", "folded")
 	if !strings.Contains(got, "DKIM-Signature: v=1; a=rsa-sha256; c=simple/simple; d=far.example; s=s1;") {
@@ -141,9 +142,9 @@ func TestOpenDKIM(t *testing.T) {
 // TestRspamd: what a real rspamd calls spam is refused, or marked and put into Junk.
 func TestRspamd(t *testing.T) {
 	t.Parallel()
-	program := external.Need(t, "rspamd", "curl")[0]
+	binary := external.Need(t, "rspamd", "curl")[0]
 	dir := t.TempDir()
-	port := freePorts(t, 1)[0]
+	port := program.FreePorts(t, 1)[0]
 	conf := filepath.Join(dir, "rspamd.conf")
 	text := fmt.Sprintf(`options { pidfile = "%[1]s/pid"; control_socket = "%[1]s/sock mode=0600"; filters = ""; url_tld = "/dev/null"; enable_test_patterns = true; dns { nameserver = ["127.0.0.1:1"]; timeout = 0.1s; retransmits = 1; } }
 logging { type = "console"; level = "warning"; }
@@ -153,13 +154,13 @@ worker "normal" { bind_socket = "127.0.0.1:%[2]s"; count = 1; }
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	background(t, port, program, "-f", "-i", "-c", conf)
+	background(t, port, binary, "-f", "-i", "-c", conf)
 	s := filtered(t, fmt.Sprintf("rspamd = %q\nrspamd_fail = \"tempfail\"\n", "http://127.0.0.1:"+port))
 	mail := func(subject, body string) error {
 		return s.mailIn("eve@far.example", "alice@example.com", "From: eve@far.example\r\nTo: alice@example.com\r\nSubject: "+subject+"\r\n\r\n"+body+"\r\n")
 	}
 	if err := mail("harmless", "Hello."); err != nil {
-		t.Fatalf("%v\n%s", err, s.out)
+		t.Fatalf("%v\n%s", err, s.Out)
 	}
 	s.body(t, "alice", "harmless")
 	// The patterns that rspamd has for each of its verdicts.
@@ -170,10 +171,10 @@ worker "normal" { bind_socket = "127.0.0.1:%[2]s"; count = 1; }
 	if err := mail("doubtful", "YJS*C4JDBQADN1.NSBN3*2IDNEN*GTUBE-STANDARD-ANTI-UBE-TEST-EMAIL*C.34X"); err != nil {
 		t.Errorf("doubtful: %v", err)
 	}
-	found := strings.Fields(run(t, "", nil, "curl", "-s", s.imapURL("Junk"), "-u", "alice:demo", "-X", `UID SEARCH SUBJECT "doubtful"`))
+	found := strings.Fields(program.Run(t, "", nil, "curl", "-s", s.imapURL("Junk"), "-u", "alice:demo", "-X", `UID SEARCH SUBJECT "doubtful"`))
 	if len(found) != 3 {
 		t.Fatalf("not one message in Junk: %v", found)
 	}
-	out := run(t, "", nil, "curl", "-s", s.imapURL("Junk;UID="+found[2]), "-u", "alice:demo")
-	want(t, out, "Subject: doubtful", "X-Spam: Yes")
+	out := program.Run(t, "", nil, "curl", "-s", s.imapURL("Junk;UID="+found[2]), "-u", "alice:demo")
+	program.Want(t, out, "Subject: doubtful", "X-Spam: Yes")
 }

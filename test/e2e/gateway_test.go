@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // TestGateway: a gateway holds the two directories and no mail. People sign in through it by IMAP, POP3, submission and
@@ -28,20 +29,20 @@ func TestGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	submit := func(password string) (string, error) {
-		return command(curl, "-s", "-S", "-m", "20", "-u", "bert:"+password, "--mail-from", "bert@cluster.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+gate.port["submission"])
+		return program.Command(curl, "-s", "-S", "-m", "20", "-u", "bert:"+password, "--mail-from", "bert@cluster.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+gate.Port["submission"])
 	}
 	if out, err := submit("wrong"); err == nil {
 		t.Errorf("a wrong password submits mail: %s", out)
 	}
 	if out, err := submit("secret"); err != nil {
-		t.Fatalf("submission: %v %s\n%s", err, out, gate.out)
+		t.Fatalf("submission: %v %s\n%s", err, out, gate.Out)
 	}
 	gate.sees(curl, "from-a-stranger", "from-bert")
 	two.sees(curl, "from-a-stranger", "from-bert")
 	gate.asks(curl, 2)
 
 	// Replicas come and go elsewhere, none comes here.
-	one.doublet("cluster", "balance", "--apply")
+	one.Doublet("cluster", "balance", "--apply")
 	for _, d := range one.placed() {
 		for _, r := range d.Replicas {
 			if r.Server == "gate" {
@@ -49,7 +50,7 @@ func TestGateway(t *testing.T) {
 			}
 		}
 	}
-	if out := gate.doublet("db", "list"); strings.Contains(out, "Anna") || strings.Contains(out, "Bert") {
+	if out := gate.Doublet("db", "list"); strings.Contains(out, "Anna") || strings.Contains(out, "Bert") {
 		t.Errorf("the gateway holds mail files:\n%s", out)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // TestImapSignIn lets msmtp, curl and Python sign in with an app password by SCRAM, bound to the channel
@@ -26,12 +27,12 @@ func TestImapSignIn(t *testing.T) {
 	t.Setenv("DOUBLET_OAUTH_ISSUER", issuer.URL)
 	t.Setenv("DOUBLET_OAUTH_AUDIENCE", "doublet")
 	s := demo(t)
-	app := lastWord(s.doublet("user", "app-password", "add", "alice", "curl"))
+	app := lastWord(s.Doublet("user", "app-password", "add", "alice", "curl"))
 
 	curl := func(args ...string) (string, error) {
-		return command("curl", append([]string{"--silent", "--show-error", "--insecure", "--max-time", "30"}, args...)...)
+		return program.Command("curl", append([]string{"--silent", "--show-error", "--insecure", "--max-time", "30"}, args...)...)
 	}
-	imaps := "imaps://127.0.0.1:" + s.port["imaps"]
+	imaps := "imaps://127.0.0.1:" + s.Port["imaps"]
 	for _, c := range []struct {
 		name string
 		args []string
@@ -48,10 +49,10 @@ func TestImapSignIn(t *testing.T) {
 			t.Errorf("%s: %v\n%s", c.name, err, out)
 		}
 	}
-	run(t, "Subject: x\n\nx\n", nil, "msmtp", "--host=127.0.0.1", "--port="+s.port["submission"], "--auth=scram-sha-256", "--user=alice",
+	program.Run(t, "Subject: x\n\nx\n", nil, "msmtp", "--host=127.0.0.1", "--port="+s.Port["submission"], "--auth=scram-sha-256", "--user=alice",
 		"--passwordeval=echo "+app, "--from=alice@example.com", "--tls=off", "bob@example.com")
-	want(t, run(t, scramScript, []string{"TLSPORT=" + s.port["imaps"], "APP=" + app}, "python3", "-"), "done")
-	want(t, run(t, sharingScript, []string{"PORT=" + s.port["imap"]}, "python3", "-"), "done")
+	program.Want(t, program.Run(t, scramScript, []string{"TLSPORT=" + s.Port["imaps"], "APP=" + app}, "python3", "-"), "done")
+	program.Want(t, program.Run(t, sharingScript, []string{"PORT=" + s.Port["imap"]}, "python3", "-"), "done")
 }
 
 func lastWord(s string) string {

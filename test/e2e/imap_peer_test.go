@@ -18,7 +18,7 @@ import (
 func TestSortLikeDovecot(t *testing.T) {
 	messages := external.Corpus(t, 400)
 	port := dovecot(t)
-	clients := []*imap.Client{imapClient(t, demo(t).port["imap"], "alice", "demo"), imapClient(t, port, "alice", "far")}
+	clients := []*imap.Client{imapClient(t, demo(t).Port["imap"], "alice", "demo"), imapClient(t, port, "alice", "far")}
 	for i, c := range clients {
 		folder := []string{"Peer", "INBOX.Peer"}[i]
 		if err := c.Create(folder); err != nil {

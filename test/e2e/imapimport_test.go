@@ -16,6 +16,7 @@ import (
 
 	"doublet/client/imap"
 	"doublet/test/external"
+	"doublet/test/program"
 	wire "doublet/wire/imap"
 )
 
@@ -44,7 +45,7 @@ func dovecotAt(t *testing.T) (port, mail string) {
 			t.Fatal(err)
 		}
 	}
-	port = freePorts(t, 1)[0]
+	port = program.FreePorts(t, 1)[0]
 	conf := strings.NewReplacer("DIR", dir, "PORT", port).Replace(`
 protocols = imap
 listen = 127.0.0.1
@@ -106,15 +107,15 @@ service stats {
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := &lockedBuffer{}
+	out := &program.Output{}
 	cmd := exec.Command("dovecot", "-F", "-c", file)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
-	s := &server{t: t, port: map[string]string{"imap": port}, out: out}
-	s.await("imap")
+	s := &server{&program.Server{T: t, Port: map[string]string{"imap": port}, Out: out}}
+	s.Await("imap")
 	return port, filepath.Join(dir, "mail")
 }
 
@@ -192,7 +193,7 @@ func mimeCorpus(t *testing.T) (out []string) {
 	archive := "../../../shared/corpus/spamassassin-easy_ham-spam.tar.xz"
 	if _, err := os.Stat(archive); err == nil {
 		dir := t.TempDir()
-		run(t, "", nil, "tar", "xJf", archive, "-C", dir)
+		program.Run(t, "", nil, "tar", "xJf", archive, "-C", dir)
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || len(out) >= 600 {
 				return err
@@ -248,19 +249,19 @@ func TestImportIMAP(t *testing.T) {
 	if err := far.Create("INBOX.leer"); err != nil {
 		t.Fatal(err)
 	}
-	s.doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
+	s.Doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
 	args := []string{"import", "imap", "127.0.0.1:" + port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "far"}
-	want(t, s.doublet(append(args, "--check")...), fmt.Sprintf("INBOX → INBOX: %d messages, %d new", len(corpus), len(corpus)), "INBOX.Sent Items → Sent: 3")
-	out := s.doublet(args...)
-	want(t, out, "left out: INBOX.All")
+	program.Want(t, s.Doublet(append(args, "--check")...), fmt.Sprintf("INBOX → INBOX: %d messages, %d new", len(corpus), len(corpus)), "INBOX.Sent Items → Sent: 3")
+	out := s.Doublet(args...)
+	program.Want(t, out, "left out: INBOX.All")
 	names := map[string]string{
 		"INBOX": "INBOX", "INBOX.Sent Items": "Sent", "INBOX.Sent Items.2024": "Sent/2024", "INBOX.Projekte.Größe & Maß.a": "Projekte/Größe & Maß/a", "INBOX.leer": "leer",
 	}
-	near := imapClient(t, s.port["imap"], "nora", "near")
+	near := imapClient(t, s.Port["imap"], "nora", "near")
 	sameFolders(t, far, near, names)
 
 	// Again: nothing comes twice. What is new comes, and flags that changed.
-	want(t, s.doublet(args...), ": 0 messages")
+	program.Want(t, s.Doublet(args...), ": 0 messages")
 	sameFolders(t, far, near, names)
 	if _, err := far.Select(&wire.Select{Mailbox: "INBOX"}, false); err != nil {
 		t.Fatal(err)
@@ -269,7 +270,7 @@ func TestImportIMAP(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, far, "INBOX", corpus[:2])
-	want(t, s.doublet(args...), ": 2 messages", "flags of 2 changed")
+	program.Want(t, s.Doublet(args...), ": 2 messages", "flags of 2 changed")
 	sameFolders(t, far, near, names)
 
 	// A master user brings several people.
@@ -278,23 +279,23 @@ func TestImportIMAP(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, imapClient(t, port, "otto", "far"), "INBOX", corpus[:4])
-	text, err := command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--people", file, "--master", "root", "--master-password", "chief", "--data", s.data)
+	text, err := program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--people", file, "--master", "root", "--master-password", "chief", "--data", s.Data)
 	if err == nil {
 		t.Error("a person who does not exist is no failure")
 	}
-	want(t, text, "Nora New: 0 messages", ": 4 messages", "ghost: 0 messages", "ended early")
+	program.Want(t, text, "Nora New: 0 messages", ": 4 messages", "ghost: 0 messages", "ended early")
 
 	// A wrong password says so.
-	text, err = command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "wrong", "--data", s.data)
+	text, err = program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "wrong", "--data", s.Data)
 	if err == nil || !strings.Contains(text, "sign in as nora") {
 		t.Error(text, err)
 	}
-	want(t, s.doublet("check", "--deep"), "")
+	program.Want(t, s.Doublet("check", "--deep"), "")
 }
 
 func mustBinary(t *testing.T) string {
 	t.Helper()
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,12 +313,12 @@ func TestImportKilled(t *testing.T) {
 		messages[i] = fmt.Sprintf("Subject: message %d\r\n\r\n%s\r\n", i, strings.Repeat("text ", i%500))
 	}
 	fill(t, far, "INBOX", messages)
-	s.doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
+	s.Doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
 	args := []string{"import", "imap", "127.0.0.1:" + port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "far"}
-	near := imapClient(t, s.port["imap"], "nora", "near")
+	near := imapClient(t, s.Port["imap"], "nora", "near")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := command(mustBinary(t), append(args, "--data", s.data)...)
+		_, err := program.Command(mustBinary(t), append(args, "--data", s.Data)...)
 		ended <- err
 	}()
 	for n := uint32(0); n < 150; {
@@ -327,12 +328,12 @@ func TestImportKilled(t *testing.T) {
 		}
 		n = st.Messages
 	}
-	s.stop(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
 	if err := <-ended; err == nil {
 		t.Error("the import ended well although its server was killed")
 	}
-	s.start()
-	near = imapClient(t, s.port["imap"], "nora", "near")
+	s.Start()
+	near = imapClient(t, s.Port["imap"], "nora", "near")
 	st, err := near.Status("INBOX", wire.StatusMessages)
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +342,7 @@ func TestImportKilled(t *testing.T) {
 	if int(st.Messages) >= len(messages) {
 		t.Error("the import was too fast to be killed")
 	}
-	s.doublet(args...)
+	s.Doublet(args...)
 	sameFolders(t, far, near, map[string]string{"INBOX": "INBOX"})
 }
 
@@ -362,13 +363,13 @@ func TestImportBadMessage(t *testing.T) {
 	if err := os.Chmod(files[1], 0); err != nil {
 		t.Fatal(err)
 	}
-	s.doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
-	text, err := command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "far", "--data", s.data)
+	s.Doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
+	text, err := program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "far", "--data", s.Data)
 	if err == nil {
 		t.Error("a message that did not come is no failure")
 	}
-	want(t, text, ": 3 messages", "1 failed", "failed: INBOX UID ")
-	if got := folderContent(t, imapClient(t, s.port["imap"], "nora", "near"), "INBOX"); len(got) != 3 {
+	program.Want(t, text, ": 3 messages", "1 failed", "failed: INBOX UID ")
+	if got := folderContent(t, imapClient(t, s.Port["imap"], "nora", "near"), "INBOX"); len(got) != 3 {
 		t.Errorf("%d messages", len(got))
 	}
 }

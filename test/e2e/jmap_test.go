@@ -21,12 +21,12 @@ func TestJMAPClients(t *testing.T) {
 		t.Skip("the clients are missing: npm --prefix test/e2e/jmap ci")
 	}
 	s := demo(t)
-	app := lastWord(s.doublet("user", "app-password", "add", "alice", "jam"))
+	app := lastWord(s.Doublet("user", "app-password", "add", "alice", "jam"))
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=spec")
 	cmd.Dir = "jmap"
-	cmd.Env = append(os.Environ(), "JMAP=http://127.0.0.1:"+s.port["http"], "TOKEN="+app)
+	cmd.Env = append(os.Environ(), "JMAP=http://127.0.0.1:"+s.Port["http"], "TOKEN="+app)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"doublet/test/program"
 )
 
 // labResult is what a run in a lab says.
@@ -62,7 +64,7 @@ func TestBenchLabKill(t *testing.T) {
 	t.Parallel()
 	path, dir := mustBinary(t), t.TempDir()
 	sweepLab(t, filepath.Join(dir, "lab"))
-	out := run(t, "", nil, path, "bench", "lab", "config4", "--dir", filepath.Join(dir, "lab"), "--run", "r6mail", "--users", "10", "--out", dir, "--json",
+	out := program.Run(t, "", nil, path, "bench", "lab", "config4", "--dir", filepath.Join(dir, "lab"), "--run", "r6mail", "--users", "10", "--out", dir, "--json",
 		"--speed", "300", "--init-scale", "2%", "--window", "9s", "--interval", "1s", "--max-settle", "2s", "--login-rate", "6000",
 		"--kill", "two@2s", "--restart", "two@5s", "--fail-if", "lost>0", "--fail-if", "doubled>0", "--fail-if", "resurrected>0")
 	_, out, _ = strings.Cut(out, "{\n")
@@ -88,13 +90,13 @@ func TestBenchLabKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, string(raw), `"text":"two was killed (SIGKILL)"`, "two has its doors open after", `"host":"statistics","group":"one"`, "Replica.Cluster.WorkQueueDepth", `"host":"server","group":"two"`)
-	run(t, "", nil, path, "bench", "report", r.File)
+	program.Want(t, string(raw), `"text":"two was killed (SIGKILL)"`, "two has its doors open after", `"host":"statistics","group":"one"`, "Replica.Cluster.WorkQueueDepth", `"host":"server","group":"two"`)
+	program.Run(t, "", nil, path, "bench", "report", r.File)
 	page, err := os.ReadFile(strings.TrimSuffix(r.File, ".run") + ".html")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, string(page), "two was killed", "lost 0", "Work queue over time", "Processor of each server over time")
+	program.Want(t, string(page), "two was killed", "lost 0", "Work queue over time", "Processor of each server over time")
 	// The blip: the people of two, and they alone, were without a server until one let them in.
 	row := regexp.MustCompile(`<td>failover</td><td>(\d+)</td>`).FindStringSubmatch(string(page))
 	if f := r.Steps[0].Failover; f != nil && (len(row) == 0 || row[1] != fmt.Sprint(f.People) || f.P50 <= 0 || f.Max < f.P50) {
@@ -108,7 +110,7 @@ func TestBenchLabField(t *testing.T) {
 	t.Parallel()
 	path, dir := mustBinary(t), t.TempDir()
 	sweepLab(t, filepath.Join(dir, "lab"))
-	run(t, "", nil, path, "bench", "lab", "field", "--dir", filepath.Join(dir, "lab"), "--run", "geoplex-medium", "--users", "9", "--out", dir, "--slow-disk", "0s",
+	program.Run(t, "", nil, path, "bench", "lab", "field", "--dir", filepath.Join(dir, "lab"), "--run", "geoplex-medium", "--users", "9", "--out", dir, "--slow-disk", "0s",
 		"--speed", "100", "--init-scale", "1%", "--window", "5s", "--max-settle", "2s", "--login-rate", "6000",
 		"--ledger", "--fail-if", "lost>0", "--fail-if", "doubled>0", "--fail-if", "resurrected>0", "--fail-if", "errors>0")
 }
@@ -119,7 +121,7 @@ func TestBenchLabHolds(t *testing.T) {
 	path, dir := mustBinary(t), t.TempDir()
 	at := filepath.Join(dir, "lab")
 	sweepLab(t, at)
-	out := &lockedBuffer{}
+	out := &program.Output{}
 	cmd := exec.Command(path, "bench", "lab", "config2", "--dir", at, "--people", "6")
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -136,15 +138,15 @@ func TestBenchLabHolds(t *testing.T) {
 			t.Fatal(end(), out)
 		}
 	}
-	want(t, run(t, "", nil, path, "bench", "run", "r6mail", "--lab", at, "--users", "6", "--out", dir, "--speed", "300", "--init-scale", "1%", "--window", "3s",
+	program.Want(t, program.Run(t, "", nil, path, "bench", "run", "r6mail", "--lab", at, "--users", "6", "--out", dir, "--speed", "300", "--init-scale", "1%", "--window", "3s",
 		"--max-settle", "2s", "--login-rate", "6000", "--ledger", "--fail-if", "errors>0"), "against doublet, config2", "one ", "two ", "ledger at all servers")
-	if code, err := command(path, "bench", "run", "r6mail", "--lab", at, "--users", "7"); err == nil || !strings.Contains(code, "the lab has 6") {
+	if code, err := program.Command(path, "bench", "run", "r6mail", "--lab", at, "--users", "7"); err == nil || !strings.Contains(code, "the lab has 6") {
 		t.Errorf("more people than there are: %v %s", err, code)
 	}
 	if err := end(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := command(path, "user", "list", "--data", filepath.Join(at, "two")); err != nil || !strings.Contains(out, "mail2@two.lab.example") {
+	if out, err := program.Command(path, "user", "list", "--data", filepath.Join(at, "two")); err != nil || !strings.Contains(out, "mail2@two.lab.example") {
 		t.Errorf("a server that was stopped: %v %s", err, out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // TestTextBrowsers: w3m and lynx read mail and send some in the lite mode.
@@ -25,7 +26,7 @@ func w3m(t *testing.T, s *server) {
 	if err := os.Mkdir(filepath.Join(home, ".w3m"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	lite := "http://127.0.0.1:" + s.port["http"] + "/lite/"
+	lite := "http://127.0.0.1:" + s.Port["http"] + "/lite/"
 	get := func(how, at string, form url.Values) string {
 		t.Helper()
 		args := []string{"-cookie", how}
@@ -36,14 +37,14 @@ func w3m(t *testing.T, s *server) {
 			}
 			args = append(args, "-post", file)
 		}
-		return run(t, "", []string{"HOME=" + home, "LANG=C.UTF-8"}, "w3m", append(args, lite+at)...)
+		return program.Run(t, "", []string{"HOME=" + home, "LANG=C.UTF-8"}, "w3m", append(args, lite+at)...)
 	}
-	want(t, get("-dump", "sign-in", url.Values{"user": {"bob"}, "password": {"demo"}, "keep": {"yes"}}), "Inbox", "Write", "Carol Müller-Ångström")
+	program.Want(t, get("-dump", "sign-in", url.Values{"user": {"bob"}, "password": {"demo"}, "keep": {"yes"}}), "Inbox", "Write", "Carol Müller-Ångström")
 	found := regexp.MustCompile(`<a href="/lite/(read\?m=[0-9a-f]{32})">`).FindStringSubmatch(get("-dump_source", "?q=subject:cake", nil))
 	if found == nil {
 		t.Fatal("no message is found")
 	}
-	want(t, get("-dump", found[1], nil), "From", "Reply to all", "Delete")
+	program.Want(t, get("-dump", found[1], nil), "From", "Reply to all", "Delete")
 	page := get("-dump_source", "compose", nil)
 	token := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(page)
 	who := regexp.MustCompile(`name="identity" value="([^"]*)"`).FindStringSubmatch(page)
@@ -51,8 +52,8 @@ func w3m(t *testing.T, s *server) {
 		t.Fatal(page)
 	}
 	form := url.Values{"csrf": {token[1]}, "identity": {who[1]}, "to": {"alice@example.com"}, "subject": {"Sent with w3m"}, "text": {"Grüße aus w3m"}, "do": {"send"}}
-	want(t, get("-dump", "compose", form), "The message is sent")
-	want(t, s.body(t, "alice", "Sent with w3m"), "From: ", "w3m")
+	program.Want(t, get("-dump", "compose", form), "The message is sent")
+	program.Want(t, s.body(t, "alice", "Sent with w3m"), "From: ", "w3m")
 }
 
 // lynx presses keys as a person at a terminal does.
@@ -96,8 +97,8 @@ func lynx(t *testing.T, s *server) {
 	if err := os.WriteFile(file, []byte(keys.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := "lynx -accept_all_cookies -nopause -cmd_script=" + file + " http://127.0.0.1:" + s.port["http"] + "/lite/"
-	out := run(t, "", []string{"HOME=" + home, "TERM=xterm", "LANG=C.UTF-8"}, "timeout", "60", "script", "-qec", command, "/dev/null")
-	want(t, out, "The message is sent")
-	want(t, s.body(t, "alice", "Sent with lynx"), "Written at a terminal")
+	command := "lynx -accept_all_cookies -nopause -cmd_script=" + file + " http://127.0.0.1:" + s.Port["http"] + "/lite/"
+	out := program.Run(t, "", []string{"HOME=" + home, "TERM=xterm", "LANG=C.UTF-8"}, "timeout", "60", "script", "-qec", command, "/dev/null")
+	program.Want(t, out, "The message is sent")
+	program.Want(t, s.body(t, "alice", "Sent with lynx"), "Written at a terminal")
 }

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // found makes a cluster with a member for each name; the first one has people: anna and those that more names.
 func found(t *testing.T, names []string, more ...string) []*member {
 	t.Helper()
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +41,11 @@ func foundBy(t *testing.T, path string, names []string, more ...string) []*membe
 // founds makes the member's data folder with people, anna and those that more names (name, or name:password), starts it, and
 // founds a cluster.
 func (m *member) founds(cluster string, more ...string) {
-	t := m.t
+	t := m.T
 	t.Helper()
 	own := func(stdin string, args ...string) {
 		t.Helper()
-		run(t, stdin, m.env, m.program[0], append(append(slices.Clone(m.program[1:]), args...), "--data", m.data)...)
+		program.Run(t, stdin, m.env, m.program[0], append(append(slices.Clone(m.program[1:]), args...), "--data", m.Data)...)
 	}
 	own("secret\n", "init", "--domain", "cluster.example")
 	csv := "fullname,shortname,password\nAnna,anna,secret\n"
@@ -65,25 +66,25 @@ func (m *member) founds(cluster string, more ...string) {
 		key := strings.TrimPrefix(m.addresses[i], "--")
 		edits = append(edits, "-e", fmt.Sprintf("s/^%s = .*/%s = %q/", key, key, m.addresses[i+1]))
 	}
-	run(t, "", nil, "sed", append(append([]string{"-i"}, edits...), filepath.Join(m.data, "doublet.toml"))...)
+	program.Run(t, "", nil, "sed", append(append([]string{"-i"}, edits...), filepath.Join(m.Data, "doublet.toml"))...)
 	m.serve()
 	own("", "cluster", "init", cluster)
 }
 
 // admits lets another member join, and starts it.
 func (m *member) admits(name string, verb ...string) *member {
-	m.t.Helper()
-	path, err := binary()
+	m.T.Helper()
+	path, err := program.Path()
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	return m.admitsWith([]string{path}, name, verb...)
 }
 
 // admitsWith is admits of a member that another program runs.
 func (m *member) admitsWith(program []string, name string, verb ...string) *member {
-	m.t.Helper()
-	x := newMember(m.t)
+	m.T.Helper()
+	x := newMember(m.T)
 	x.program = program
 	m.takesIn(x, name, verb...)
 	return x
@@ -91,12 +92,12 @@ func (m *member) admitsWith(program []string, name string, verb ...string) *memb
 
 // takesIn lets a member that was made join, and starts it.
 func (m *member) takesIn(x *member, name string, verb ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	if len(verb) == 0 {
 		verb = []string{"cluster", "join"}
 	}
-	token := strings.Fields(m.doublet("cluster", "token"))[1]
-	run(m.t, "", x.env, x.program[0], append(append(append(slices.Clone(x.program[1:]), verb...), token, "--name", name, "--data", x.data), x.addresses...)...)
+	token := strings.Fields(m.Doublet("cluster", "token"))[1]
+	program.Run(m.T, "", x.env, x.program[0], append(append(append(slices.Clone(x.program[1:]), verb...), token, "--name", name, "--data", x.Data), x.addresses...)...)
 	x.serve()
 }
 
@@ -108,16 +109,16 @@ type placed struct {
 
 // placed lists the mail files.
 func (m *member) placed() []placed {
-	m.t.Helper()
+	m.T.Helper()
 	return slices.DeleteFunc(m.shared(), func(d placed) bool { return d.Kind != "mail" })
 }
 
 // shared lists all databases that the cluster replicates.
 func (m *member) shared() []placed {
-	m.t.Helper()
+	m.T.Helper()
 	var out struct{ Databases []placed }
-	if err := json.Unmarshal([]byte(m.doublet("show", "cluster", "databases", "--json")), &out); err != nil {
-		m.t.Fatal(err)
+	if err := json.Unmarshal([]byte(m.Doublet("show", "cluster", "databases", "--json")), &out); err != nil {
+		m.T.Fatal(err)
 	}
 	return out.Databases
 }
@@ -141,7 +142,7 @@ func TestClusterOperated(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
 	people := []string{"bert", "cora", "dora", "emil", "fritz"}
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestClusterOperated(t *testing.T) {
 		}
 	}
 	var status struct{ Server string }
-	if err := json.Unmarshal([]byte(one.doublet("show", "cluster", "--json")), &status); err != nil {
+	if err := json.Unmarshal([]byte(one.Doublet("show", "cluster", "--json")), &status); err != nil {
 		t.Fatal(err)
 	}
 	name := status.Server
@@ -186,7 +187,7 @@ func TestClusterOperated(t *testing.T) {
 	// Everybody works, and all homes are at the first.
 	for range 12 {
 		for _, p := range people {
-			run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.port["imap"]+"/INBOX?ALL")
+			program.Run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.Port["imap"]+"/INBOX?ALL")
 		}
 	}
 	var b struct {
@@ -201,7 +202,7 @@ func TestClusterOperated(t *testing.T) {
 		Moves []struct{ Title, What, From, To string }
 	}
 	ask := func(more ...string) string {
-		text := one.doublet(append([]string{"cluster", "balance"}, more...)...)
+		text := one.Doublet(append([]string{"cluster", "balance"}, more...)...)
 		if !slices.Contains(more, "--json") {
 			return text
 		}
@@ -211,7 +212,7 @@ func TestClusterOperated(t *testing.T) {
 		}
 		return text
 	}
-	want(t, ask(), "OPERATIONS A DAY", "home", "nothing was changed")
+	program.Want(t, ask(), "OPERATIONS A DAY", "home", "nothing was changed")
 	ask("--json")
 	if len(b.Moves) == 0 {
 		t.Fatalf("nothing is to be moved: %+v", b)
@@ -223,7 +224,7 @@ func TestClusterOperated(t *testing.T) {
 	moved := b.Moves
 	eventually(t, "homes go at the next open", func() string {
 		for _, p := range people {
-			run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.port["imap"]+"/INBOX?ALL")
+			program.Run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.Port["imap"]+"/INBOX?ALL")
 		}
 		homes := map[string]string{}
 		for _, d := range one.placed() {
@@ -244,7 +245,7 @@ func TestClusterOperated(t *testing.T) {
 	})
 
 	// Three replicas of one; then the second goes.
-	one.doublet("cluster", "replicas", "anna", "3")
+	one.Doublet("cluster", "replicas", "anna", "3")
 	eventually(t, "three replicas", func() string {
 		for _, d := range one.placed() {
 			if d.Title == "Anna" && len(d.Replicas) == 3 {
@@ -253,27 +254,27 @@ func TestClusterOperated(t *testing.T) {
 		}
 		return fmt.Sprint(one.placed())
 	})
-	one.doublet("cluster", "replicas", "anna", "0") // no number any more: what there is stays
+	one.Doublet("cluster", "replicas", "anna", "0") // no number any more: what there is stays
 	three.deliver("before")
-	one.doublet("cluster", "replicas", "anna", "2")
+	one.Doublet("cluster", "replicas", "anna", "2")
 	eventually(t, "two again", whole(name, "two", "three"))
 	two.deliver("by-two")
-	if out, err := command(path, "cluster", "remove", "two", "--data", one.data); err != nil {
-		t.Fatalf("remove: %v %s\n%s\n%s\n%s\n%s", err, out, one.doublet("show", "cluster", "databases", "--json"), one.out, two.out, three.out)
+	if out, err := program.Command(path, "cluster", "remove", "two", "--data", one.Data); err != nil {
+		t.Fatalf("remove: %v %s\n%s\n%s\n%s\n%s", err, out, one.Doublet("show", "cluster", "databases", "--json"), one.Out, two.Out, three.Out)
 	}
 	eventually(t, "it is no member any more", func() string {
-		if out := one.doublet("show", "cluster"); strings.Contains(out, "two") {
+		if out := one.Doublet("show", "cluster"); strings.Contains(out, "two") {
 			return out
 		}
 		return ""
 	})
-	two.stop(syscall.SIGTERM)
+	two.Stop(syscall.SIGTERM)
 	eventually(t, "everything is on the others", whole(name, "three"))
 	three.sees(curl, "before", "by-two")
 	one.sees(curl, "before", "by-two")
 	for _, m := range []*member{one, three} {
-		m.stop(syscall.SIGTERM)
-		if out, err := command(path, "check", "--data", m.data); err != nil {
+		m.Stop(syscall.SIGTERM)
+		if out, err := program.Command(path, "check", "--data", m.Data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 	}

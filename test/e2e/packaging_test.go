@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // TestUnits: systemd finds nothing wrong with the units, and little that they leave open.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "systemd-analyze")
-	program, err := binary()
+	binary, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func TestUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The program must be there to be verified, and the account is made by the package.
-		text := strings.NewReplacer("/usr/bin/doublet ", program+" ", "User=doublet\n", "User=root\n", "Group=doublet\n", "Group=root\n").Replace(string(raw))
+		text := strings.NewReplacer("/usr/bin/doublet ", binary+" ", "User=doublet\n", "User=root\n", "Group=doublet\n", "Group=root\n").Replace(string(raw))
 		if err := os.WriteFile(filepath.Join(dir, unit), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +36,7 @@ func TestUnits(t *testing.T) {
 		if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v\n%s", unit, err, out)
 		}
-		out, err := command("systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", filepath.Join("../../packaging/systemd", unit))
+		out, err := program.Command("systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", filepath.Join("../../packaging/systemd", unit))
 		if err != nil {
 			t.Errorf("%s: more exposed than 2.5 of 10: %v\n%s", unit, err, out)
 		}
@@ -51,16 +52,16 @@ func TestUnits(t *testing.T) {
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "dpkg-deb")
-	program, err := binary()
+	binary, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	out := strings.TrimSpace(run(t, "", []string{"DEB_LEVEL=0"}, "../../packaging/deb/build", program, dir))
+	out := strings.TrimSpace(program.Run(t, "", []string{"DEB_LEVEL=0"}, "../../packaging/deb/build", binary, dir))
 	if !regexp.MustCompile(`/doublet_0\.\d+(\.\d+)?(~\d{14}\.[0-9a-f]+)?_\w+\.deb$`).MatchString(out) {
 		t.Errorf("it is called %s", out)
 	}
-	list := run(t, "", nil, "dpkg-deb", "-c", out)
+	list := program.Run(t, "", nil, "dpkg-deb", "-c", out)
 	for _, line := range []string{
 		`-rwxr-xr-x root/root .* \./usr/bin/doublet\n`, `-rw-r--r-- root/root .* \./usr/lib/systemd/system/doublet\.service\n`, `-rw-r--r-- root/root .* \./usr/lib/systemd/system/doublet@\.service\n`,
 		`-rw-r--r-- root/root .* \./etc/default/doublet\n`, `\./usr/share/doc/doublet/operate\.md\n`, `\./usr/share/doc/doublet/copyright\n`, `\./usr/share/doc/doublet/changelog\.gz\n`,
@@ -73,13 +74,13 @@ func TestDebianPackage(t *testing.T) {
 	if strings.Contains(list, "/var/lib") {
 		t.Error("the package owns the data folder, and would take it away")
 	}
-	want(t, run(t, "", nil, "dpkg-deb", "-I", out), "Package: doublet", "Depends: adduser, ca-certificates", "conffiles", "postinst", "prerm", "postrm", "md5sums")
-	want(t, run(t, "", nil, "dpkg-deb", "--info", out, "conffiles"), "/etc/default/doublet\n")
+	program.Want(t, program.Run(t, "", nil, "dpkg-deb", "-I", out), "Package: doublet", "Depends: adduser, ca-certificates", "conffiles", "postinst", "prerm", "postrm", "md5sums")
+	program.Want(t, program.Run(t, "", nil, "dpkg-deb", "--info", out, "conffiles"), "/etc/default/doublet\n")
 	root := filepath.Join(dir, "root")
-	run(t, "", nil, "dpkg-deb", "-R", out, root)
-	want(t, run(t, "", nil, filepath.Join(root, "usr/bin/doublet"), "version"), "doublet 0.")
+	program.Run(t, "", nil, "dpkg-deb", "-R", out, root)
+	program.Want(t, program.Run(t, "", nil, filepath.Join(root, "usr/bin/doublet"), "version"), "doublet 0.")
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
-		run(t, "", nil, "sh", "-n", filepath.Join(root, "DEBIAN", script))
+		program.Run(t, "", nil, "sh", "-n", filepath.Join(root, "DEBIAN", script))
 	}
 	post, err := os.ReadFile(filepath.Join(root, "DEBIAN", "postinst"))
 	if err != nil || regexp.MustCompile(`(systemctl|deb-systemd-invoke) (--\S+ )*(re)?start|systemctl enable --now doublet\n`).Match(regexp.MustCompile(`echo.*`).ReplaceAll(post, nil)) {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // authority is an ACME authority for tests: Debian's pebble, with pebble-challtestsrv as the public DNS,
@@ -34,18 +35,18 @@ type authority struct {
 	api       *web.Client
 	port      string // of its management
 	resolver  string // address of the DNS
-	out       *lockedBuffer
+	out       *program.Output
 }
 
 // pebble starts one.
 func pebble(t *testing.T) *authority {
 	t.Helper()
 	paths := external.Need(t, "pebble", "pebble-challtestsrv")
-	ports := freePorts(t, 6)
+	ports := program.FreePorts(t, 6)
 	dir := t.TempDir()
 	a := &authority{
 		t: t, directory: "https://127.0.0.1:" + ports[0] + "/dir", root: filepath.Join(dir, "root.pem"),
-		manage: "http://127.0.0.1:" + ports[3], http: ports[4], tls: ports[5], port: ports[1], resolver: "127.0.0.1:" + ports[2], out: &lockedBuffer{},
+		manage: "http://127.0.0.1:" + ports[3], http: ports[4], tls: ports[5], port: ports[1], resolver: "127.0.0.1:" + ports[2], out: &program.Output{},
 	}
 	pool := serverPair(t, a.root, filepath.Join(dir, "root.key"))
 	a.api = &web.Client{Timeout: 10 * time.Second, Transport: &web.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // slapd is a running OpenLDAP with some entries; the root's password is "chief".
@@ -18,7 +19,7 @@ func slapd(t *testing.T, ldif string) (port string) {
 	t.Helper()
 	path := external.Need(t, "slapd")[0]
 	dir := t.TempDir()
-	port = freePorts(t, 1)[0]
+	port = program.FreePorts(t, 1)[0]
 	conf := strings.NewReplacer("DIR", dir).Replace(`
 include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema
@@ -43,8 +44,8 @@ access to * by * read
 			t.Fatal(err)
 		}
 	}
-	run(t, "", nil, path, "-Ta", "-f", file, "-l", entries) // slapadd
-	out := &lockedBuffer{}
+	program.Run(t, "", nil, path, "-Ta", "-f", file, "-l", entries) // slapadd
+	out := &program.Output{}
 	cmd := exec.Command(path, "-f", file, "-h", "ldap://127.0.0.1:"+port, "-d", "0")
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -108,20 +109,20 @@ func TestImportLDAP(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"import", "ldap", url, "--user", "cn=chief,dc=example,dc=com", "--password-file", secret}
-	want(t, s.doublet(append(args, "--check", "--json")...), `"people":31`, `"groups":1`)
-	want(t, s.doublet(append(args, "--json")...), `"people":31`, `"groups":1`, `"failed":0`)
-	want(t, s.doublet("user", "show", "nora", "--json"), "n.new@example.com", `"password":true`)
-	want(t, s.doublet("group", "show", "readers"), "Nora New", "Reader 07")
+	program.Want(t, s.Doublet(append(args, "--check", "--json")...), `"people":31`, `"groups":1`)
+	program.Want(t, s.Doublet(append(args, "--json")...), `"people":31`, `"groups":1`, `"failed":0`)
+	program.Want(t, s.Doublet("user", "show", "nora", "--json"), "n.new@example.com", `"password":true`)
+	program.Want(t, s.Doublet("group", "show", "readers"), "Nora New", "Reader 07")
 	for range 2 { // with the hash that came, then with ours
-		run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "nora:Grüße demo", "--login-options", "AUTH=PLAIN")
+		program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "nora:Grüße demo", "--login-options", "AUTH=PLAIN")
 	}
-	want(t, s.doublet(append(args, "--json")...), `"people":0`, `"present":32`)
+	program.Want(t, s.Doublet(append(args, "--json")...), `"people":0`, `"present":32`)
 	// A filter chooses; a wrong password says so.
-	want(t, s.doublet("import", "ldap", url+"??sub?(uid=nora)", "--json"), `"present":1`)
+	program.Want(t, s.Doublet("import", "ldap", url+"??sub?(uid=nora)", "--json"), `"present":1`)
 	if err := os.WriteFile(secret, []byte("wrong\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := command(mustBinary(t), append(args, "--data", s.data)...)
+	text, err := program.Command(mustBinary(t), append(args, "--data", s.Data)...)
 	if err == nil || !strings.Contains(text, "bind as cn=chief") {
 		t.Error(text, err)
 	}
@@ -131,12 +132,12 @@ func TestImportLDAP(t *testing.T) {
 func TestAccountPage(t *testing.T) {
 	external.Need(t, "curl")
 	s := demo(t)
-	page := "http://127.0.0.1:" + s.port["http"] + "/account/password"
-	want(t, run(t, "", nil, "curl", "-sf", page), "Change it")
-	want(t, run(t, "", nil, "curl", "-s", page, "-d", "user=bob", "-d", "password=wrong", "-d", "new=a new secret", "-d", "again=a new secret"), "Wrong name or password")
-	want(t, run(t, "", nil, "curl", "-sf", page, "-d", "user=bob", "-d", "password=demo", "-d", "new=a new secret", "-d", "again=a new secret"), "The password is changed")
-	run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "bob:a new secret")
-	if out, err := command("curl", "-s", s.imapURL("INBOX"), "-u", "bob:demo"); err == nil {
+	page := "http://127.0.0.1:" + s.Port["http"] + "/account/password"
+	program.Want(t, program.Run(t, "", nil, "curl", "-sf", page), "Change it")
+	program.Want(t, program.Run(t, "", nil, "curl", "-s", page, "-d", "user=bob", "-d", "password=wrong", "-d", "new=a new secret", "-d", "again=a new secret"), "Wrong name or password")
+	program.Want(t, program.Run(t, "", nil, "curl", "-sf", page, "-d", "user=bob", "-d", "password=demo", "-d", "new=a new secret", "-d", "again=a new secret"), "The password is changed")
+	program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "bob:a new secret")
+	if out, err := program.Command("curl", "-s", s.imapURL("INBOX"), "-u", "bob:demo"); err == nil {
 		t.Errorf("the old password still works: %s", out)
 	}
 }
@@ -146,20 +147,20 @@ func TestExportPerson(t *testing.T) {
 	external.Need(t, "/usr/bin/python3")
 	s, other := demo(t), demo(t)
 	dir := filepath.Join(t.TempDir(), "alice")
-	s.doublet("export", "person", "alice", dir)
+	s.Doublet("export", "person", "alice", dir)
 	if b, err := os.ReadFile(filepath.Join(dir, "person.json")); err != nil || strings.Contains(string(b), "argon2") {
 		t.Errorf("%s %v", b, err)
 	}
-	other.doublet("user", "add", "Alice Two", "--short", "alice2", "--password", "two")
-	other.doublet("import", "person", dir, "--user", "alice2")
-	near, far := imapClient(t, other.port["imap"], "alice2", "two"), imapClient(t, s.port["imap"], "alice", "demo")
+	other.Doublet("user", "add", "Alice Two", "--short", "alice2", "--password", "two")
+	other.Doublet("import", "person", dir, "--user", "alice2")
+	near, far := imapClient(t, other.Port["imap"], "alice2", "two"), imapClient(t, s.Port["imap"], "alice", "demo")
 	sameFolders(t, far, near, map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
 	// The same in one file, which other programs unpack.
 	file := filepath.Join(t.TempDir(), "alice.zip")
-	s.doublet("export", "person", "alice", file)
-	want(t, run(t, "", nil, "/usr/bin/python3", "-m", "zipfile", "-t", file), "Done testing")
-	other.doublet("user", "add", "Alice Three", "--short", "alice3", "--password", "three")
-	other.doublet("import", "person", file, "--user", "alice3")
-	sameFolders(t, far, imapClient(t, other.port["imap"], "alice3", "three"), map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
-	want(t, other.doublet("check", "--deep"), "")
+	s.Doublet("export", "person", "alice", file)
+	program.Want(t, program.Run(t, "", nil, "/usr/bin/python3", "-m", "zipfile", "-t", file), "Done testing")
+	other.Doublet("user", "add", "Alice Three", "--short", "alice3", "--password", "three")
+	other.Doublet("import", "person", file, "--user", "alice3")
+	sameFolders(t, far, imapClient(t, other.Port["imap"], "alice3", "three"), map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
+	program.Want(t, other.Doublet("check", "--deep"), "")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // TestPOP: curl, poplib, fetchmail and getmail fetch by POP3, and take nothing twice.
@@ -16,7 +17,7 @@ func TestPOP(t *testing.T) {
 	external.Need(t, "curl", "python3", "fetchmail", "getmail")
 	s := demo(t)
 	for _, user := range []string{"pia", "paul", "pit"} {
-		s.doublet("user", "add", user, "--short", user, "--password", "demo")
+		s.Doublet("user", "add", user, "--short", user, "--password", "demo")
 		mail := filepath.Join(t.TempDir(), "mail.mbox")
 		text := ""
 		for i := range 3 {
@@ -25,27 +26,27 @@ func TestPOP(t *testing.T) {
 		if err := os.WriteFile(mail, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.doublet("import", "mbox", mail, "--user", user)
+		s.Doublet("import", "mbox", mail, "--user", user)
 	}
 	t.Run("curl", func(t *testing.T) { curlPOP(t, s) })
 	t.Run("poplib", func(t *testing.T) {
-		want(t, run(t, poplibScript, []string{"PORT=" + s.port["pop3"], "TLSPORT=" + s.port["pop3s"]}, "python3", "-"), "done")
+		program.Want(t, program.Run(t, poplibScript, []string{"PORT=" + s.Port["pop3"], "TLSPORT=" + s.Port["pop3s"]}, "python3", "-"), "done")
 	})
 	t.Run("fetchmail", func(t *testing.T) { fetchmail(t, s) })
 	t.Run("getmail", func(t *testing.T) { getmail(t, s) })
-	want(t, s.doublet("show", "stat", "POP3"), "POP3.Retrieved")
-	want(t, s.doublet("check", "--deep"), "")
+	program.Want(t, s.Doublet("show", "stat", "POP3"), "POP3.Retrieved")
+	program.Want(t, s.Doublet("check", "--deep"), "")
 }
 
 func curlPOP(t *testing.T, s *server) {
-	url := "pop3://127.0.0.1:" + s.port["pop3"] + "/"
-	list := run(t, "", nil, "curl", "-s", url, "-u", "pia:demo")
+	url := "pop3://127.0.0.1:" + s.Port["pop3"] + "/"
+	list := program.Run(t, "", nil, "curl", "-s", url, "-u", "pia:demo")
 	if n := len(strings.Fields(list)); n != 6 {
 		t.Errorf("LIST: %q", list)
 	}
-	want(t, run(t, "", nil, "curl", "-s", "--ssl-reqd", "-k", url+"2", "-u", "pia:demo"), "Subject: number 1\r\n\r\n.dot\r\n..\r\n")
-	want(t, run(t, "", nil, "curl", "-s", "-k", "pop3s://127.0.0.1:"+s.port["pop3s"]+"/1", "-u", "pia:demo"), "Subject: number 0")
-	if out, err := command("curl", "-s", url, "-u", "pia:wrong"); err == nil {
+	program.Want(t, program.Run(t, "", nil, "curl", "-s", "--ssl-reqd", "-k", url+"2", "-u", "pia:demo"), "Subject: number 1\r\n\r\n.dot\r\n..\r\n")
+	program.Want(t, program.Run(t, "", nil, "curl", "-s", "-k", "pop3s://127.0.0.1:"+s.Port["pop3s"]+"/1", "-u", "pia:demo"), "Subject: number 0")
+	if out, err := program.Command("curl", "-s", url, "-u", "pia:wrong"); err == nil {
 		t.Errorf("a wrong password signs in: %s", out)
 	}
 }
@@ -90,18 +91,18 @@ print("done")
 func fetchmail(t *testing.T, s *server) {
 	dir := t.TempDir()
 	rc, box := filepath.Join(dir, "rc"), filepath.Join(dir, "box")
-	conf := fmt.Sprintf("poll 127.0.0.1 protocol pop3 port %s auth password uidl user paul password demo sslproto '' no sslcertck keep mda \"cat >>%s\"\n", s.port["pop3"], box)
+	conf := fmt.Sprintf("poll 127.0.0.1 protocol pop3 port %s auth password uidl user paul password demo sslproto '' no sslcertck keep mda \"cat >>%s\"\n", s.Port["pop3"], box)
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"HOME=" + dir, "FETCHMAILHOME=" + dir}
-	run(t, "", env, "fetchmail", "-f", rc, "-i", filepath.Join(dir, "ids"), "--pidfile", filepath.Join(dir, "pid"))
+	program.Run(t, "", env, "fetchmail", "-f", rc, "-i", filepath.Join(dir, "ids"), "--pidfile", filepath.Join(dir, "pid"))
 	got, err := os.ReadFile(box)
 	if err != nil || strings.Count(string(got), "Subject: number") != 3 || !strings.Contains(string(got), "\n.dot\n..\nGrüße to paul") {
 		t.Errorf("%q %v", got, err)
 	}
 	// What it has kept there it knows by its unique ids, and does not take again.
-	s.doublet("show", "server")
+	s.Doublet("show", "server")
 	out, err := commandEnv(env, "fetchmail", "-f", rc, "-i", filepath.Join(dir, "ids"), "--pidfile", filepath.Join(dir, "pid"))
 	if err == nil { // exit code 1: no mail
 		t.Errorf("fetchmail found new mail: %s", out)
@@ -120,7 +121,7 @@ func getmail(t *testing.T, s *server) {
 		}
 	}
 	conf := fmt.Sprintf("[retriever]\ntype = SimplePOP3Retriever\nserver = 127.0.0.1\nport = %s\nusername = pit\npassword = demo\n[destination]\ntype = MDA_external\npath = /bin/sh\nallow_root_commands = true\narguments = (\"-c\", \"cat >$(mktemp %s/new/XXXXXXXX)\")\n[options]\nread_all = false\ndelete = false\n",
-		s.port["pop3"], filepath.Join(dir, "box"))
+		s.Port["pop3"], filepath.Join(dir, "box"))
 	rc := filepath.Join(dir, "getmailrc")
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func getmail(t *testing.T, s *server) {
 		return len(entries)
 	}
 	for range 2 {
-		run(t, "", []string{"HOME=" + dir}, "getmail", "--getmaildir="+dir, "--rcfile="+rc)
+		program.Run(t, "", []string{"HOME=" + dir}, "getmail", "--getmaildir="+dir, "--rcfile="+rc)
 		if n := count(); n != 3 {
 			t.Errorf("getmail has %d messages", n)
 		}
@@ -143,8 +144,8 @@ func getmail(t *testing.T, s *server) {
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "", []string{"HOME=" + dir}, "getmail", "--getmaildir="+dir, "--rcfile="+rc)
-	if list := run(t, "", nil, "curl", "-s", "pop3://127.0.0.1:"+s.port["pop3"]+"/", "-u", "pit:demo"); strings.TrimSpace(list) != "" {
+	program.Run(t, "", []string{"HOME=" + dir}, "getmail", "--getmaildir="+dir, "--rcfile="+rc)
+	if list := program.Run(t, "", nil, "curl", "-s", "pop3://127.0.0.1:"+s.Port["pop3"]+"/", "-u", "pit:demo"); strings.TrimSpace(list) != "" {
 		t.Errorf("after getmail has deleted everything: %q", list)
 	}
 }

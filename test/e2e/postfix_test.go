@@ -23,6 +23,7 @@ import (
 	client "doublet/client/smtp"
 	"doublet/env"
 	"doublet/test/external"
+	"doublet/test/program"
 	"doublet/wire/sasl"
 	"doublet/wire/smtp"
 )
@@ -49,14 +50,14 @@ func startPostfix(t *testing.T, s *server) *postfix {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p := &postfix{t: t, dir: dir, port: freePorts(t, 1)[0]}
+	p := &postfix{t: t, dir: dir, port: program.FreePorts(t, 1)[0]}
 	for _, d := range []string{"conf", "spool", "data", "mail"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run(t, "", nil, "chmod", "755", dir)
-	run(t, "", nil, "chown", "postfix", filepath.Join(dir, "data"), filepath.Join(dir, "mail"))
+	program.Run(t, "", nil, "chmod", "755", dir)
+	program.Run(t, "", nil, "chown", "postfix", filepath.Join(dir, "data"), filepath.Join(dir, "mail"))
 	p.certificate()
 	main := fmt.Sprintf(`compatibility_level = 3.6
 queue_directory = %[1]s/spool
@@ -92,7 +93,7 @@ smtp_tls_security_level = encrypt
 message_size_limit = 200000
 virtual_mailbox_limit = 0
 minimal_backoff_time = 1s
-`, dir, owner.Uid, owner.Gid, s.port["smtp"])
+`, dir, owner.Uid, owner.Gid, s.Port["smtp"])
 	p.write("conf/main.cf", main)
 	master, err := os.ReadFile("/usr/share/postfix/master.cf.dist")
 	if err != nil {
@@ -101,7 +102,7 @@ minimal_backoff_time = 1s
 	text := regexp.MustCompile(`(?m)^smtp      inet  n       -       y`).ReplaceAllString(string(master), "127.0.0.1:"+p.port+" inet  n       -       n")
 	text = regexp.MustCompile(`(?m)^([a-z]+ +(?:unix|fifo) +[-ny] +[-ny] +)y `).ReplaceAllString(text, "${1}n ")
 	p.write("conf/master.cf", text)
-	run(t, "", nil, "postfix", "-c", dir+"/conf", "start")
+	program.Run(t, "", nil, "postfix", "-c", dir+"/conf", "start")
 	t.Cleanup(func() {
 		_ = exec.Command("postfix", "-c", dir+"/conf", "stop").Run()
 		if t.Failed() {
@@ -196,12 +197,12 @@ func submit(t *testing.T, port, account, from, to, subject string, size int) {
 func (s *server) until(t *testing.T, user, subject string) string {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		out := run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", "UID SEARCH SUBJECT \""+subject+"\"")
+		out := program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", "UID SEARCH SUBJECT \""+subject+"\"")
 		if len(strings.Fields(out)) >= 3 {
 			return s.body(t, user, subject)
 		}
 	}
-	t.Fatalf("%s got no message with subject %q\n%s", user, subject, s.out)
+	t.Fatalf("%s got no message with subject %q\n%s", user, subject, s.Out)
 	return ""
 }
 
@@ -212,48 +213,48 @@ func TestPostfix(t *testing.T) {
 	t.Setenv("DOUBLET_ROUTER_SEND", "true")
 	s := demo(t)
 	p := startPostfix(t, s)
-	want(t, s.doublet("route", "add", "provider.example", "--host", "127.0.0.1:"+p.port, "--tls", "encrypt"), "provider.example")
+	program.Want(t, s.Doublet("route", "add", "provider.example", "--host", "127.0.0.1:"+p.port, "--tls", "encrypt"), "provider.example")
 
 	// We send, Postfix delivers and says so.
-	submit(t, s.port["submission"], "alice", "alice@example.com", "peter@provider.example", "to the provider", 0)
+	submit(t, s.Port["submission"], "alice", "alice@example.com", "peter@provider.example", "to the provider", 0)
 	got := p.mail("peter", "Subject: to the provider")
-	want(t, got, "\n.dot\n", "Return-Path: <alice@example.com>", "with ESMTPS", "TLSv1.3", "X-Original-To: peter@provider.example")
+	program.Want(t, got, "\n.dot\n", "Return-Path: <alice@example.com>", "with ESMTPS", "TLSv1.3", "X-Original-To: peter@provider.example")
 	if strings.Count(got, "Return-Path:") != 1 {
 		t.Errorf("our Return-Path left the server:\n%s", got)
 	}
 	report := s.until(t, "alice", "Successful Mail Delivery Report")
-	want(t, report, "Reporting-MTA: dns; mail.provider.example", "Action: delivered", "Original-Envelope-Id: env-alice", "peter@provider.example")
-	trace := s.doublet("trace", "peter@provider.example")
-	want(t, trace, "sent", "127.0.0.1[127.0.0.1]", "250 2.0.0", "<to.the.provider@test.example>")
+	program.Want(t, report, "Reporting-MTA: dns; mail.provider.example", "Action: delivered", "Original-Envelope-Id: env-alice", "peter@provider.example")
+	trace := s.Doublet("trace", "peter@provider.example")
+	program.Want(t, trace, "sent", "127.0.0.1[127.0.0.1]", "250 2.0.0", "<to.the.provider@test.example>")
 
 	// Nobody of that name, and too large: the report comes from us, with Postfix's words.
-	submit(t, s.port["submission"], "alice", "alice@example.com", "nobody@provider.example", "to nobody", 0)
-	want(t, s.until(t, "alice", "Delivery failure"), "Action: failed", "Status: 5.1.1", "Remote-MTA: dns; 127.0.0.1", "nobody@provider.example", "Original-Envelope-Id: env-alice")
-	submit(t, s.port["submission"], "bob", "bob@example.com", "paula@provider.example", "too large", 300_000)
-	want(t, s.until(t, "bob", "Delivery failure"), "Status: 5.3.4")
+	submit(t, s.Port["submission"], "alice", "alice@example.com", "nobody@provider.example", "to nobody", 0)
+	program.Want(t, s.until(t, "alice", "Delivery failure"), "Action: failed", "Status: 5.1.1", "Remote-MTA: dns; 127.0.0.1", "nobody@provider.example", "Original-Envelope-Id: env-alice")
+	submit(t, s.Port["submission"], "bob", "bob@example.com", "paula@provider.example", "too large", 300_000)
+	program.Want(t, s.until(t, "bob", "Delivery failure"), "Status: 5.3.4")
 
 	// Postfix sends, we deliver and say so.
 	submit(t, p.port, "", "paula@provider.example", "carol@example.com", "from the provider", 0)
 	got = s.until(t, "carol", "from the provider")
-	want(t, got, "\r\n.dot\r\n", "Return-Path: <paula@provider.example>", "mail.provider.example")
+	program.Want(t, got, "\r\n.dot\r\n", "Return-Path: <paula@provider.example>", "mail.provider.example")
 	if !regexp.MustCompile(`using TLS ?1\.3`).MatchString(got) {
 		t.Errorf("Postfix did not use TLS:\n%s", got)
 	}
 	report = p.mail("paula", "Action: delivered")
-	want(t, report, "Final-Recipient: rfc822;carol@example.com", "Original-Envelope-Id: env-", "Return-Path: <>")
+	program.Want(t, report, "Final-Recipient: rfc822;carol@example.com", "Original-Envelope-Id: env-", "Return-Path: <>")
 
 	// Postfix cannot be reached: it waits, and goes out when an administrator says so.
-	run(t, "", nil, "postfix", "-c", p.dir+"/conf", "stop")
-	submit(t, s.port["submission"], "alice", "alice@example.com", "peter@provider.example", "while you were away", 0)
+	program.Run(t, "", nil, "postfix", "-c", p.dir+"/conf", "stop")
+	submit(t, s.Port["submission"], "alice", "alice@example.com", "peter@provider.example", "while you were away", 0)
 	var list string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if list = s.doublet("show", "queue", "--by-destination"); strings.Contains(list, "refused") {
+		if list = s.Doublet("show", "queue", "--by-destination"); strings.Contains(list, "refused") {
 			break
 		}
 	}
-	want(t, list, "127.0.0.1:"+p.port, "refused")
-	run(t, "", nil, "postfix", "-c", p.dir+"/conf", "start")
-	id := regexp.MustCompile(`[0-9a-f]{32}`).FindString(s.doublet("queue", "list", "--domain", "provider.example"))
-	s.doublet("queue", "retry", id)
+	program.Want(t, list, "127.0.0.1:"+p.port, "refused")
+	program.Run(t, "", nil, "postfix", "-c", p.dir+"/conf", "start")
+	id := regexp.MustCompile(`[0-9a-f]{32}`).FindString(s.Doublet("queue", "list", "--domain", "provider.example"))
+	s.Doublet("queue", "retry", id)
 	p.mail("peter", "Subject: while you were away")
 }

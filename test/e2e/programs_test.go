@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // TestPrograms: swaks, msmtp, curl and neomutt send; curl, imaplib, mutt, neomutt, mbsync and offlineimap read.
@@ -23,64 +24,64 @@ func TestPrograms(t *testing.T) {
 	t.Run("LMTP", func(t *testing.T) { lmtp(t, s) })
 	t.Run("imaplib", func(t *testing.T) { imaplib(t, s) })
 	t.Run("zlib flushes partly", func(t *testing.T) {
-		want(t, run(t, "", []string{"PORT=" + s.port["imap"]}, "timeout", "60", "python3", "-c", zlibScript), "done")
+		program.Want(t, program.Run(t, "", []string{"PORT=" + s.Port["imap"]}, "timeout", "60", "python3", "-c", zlibScript), "done")
 	})
 	t.Run("mutt reads", func(t *testing.T) { mutt(t, s) })
 	t.Run("neomutt sends, reads, files away", func(t *testing.T) { neomutt(t, s) })
 	t.Run("mbsync both ways", func(t *testing.T) { mbsync(t, s) })
 	t.Run("offlineimap both ways", func(t *testing.T) { offlineimap(t, s) })
 	t.Run("http", func(t *testing.T) { http(t, s) })
-	t.Run("check", func(t *testing.T) { want(t, s.doublet("check", "--deep"), "") })
+	t.Run("check", func(t *testing.T) { program.Want(t, s.Doublet("check", "--deep"), "") })
 }
 
 func (s *server) imapURL(path string) string {
-	return "imap://127.0.0.1:" + s.port["imap"] + "/" + path
+	return "imap://127.0.0.1:" + s.Port["imap"] + "/" + path
 }
 
 // body reads the newest message of alice's INBOX with a subject.
 func (s *server) body(t *testing.T, user, subject string) string {
 	t.Helper()
-	out := run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", "UID SEARCH SUBJECT \""+subject+"\"")
+	out := program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", "UID SEARCH SUBJECT \""+subject+"\"")
 	f := strings.Fields(out)
 	if len(f) < 3 {
 		t.Fatalf("no message with subject %q: %s", subject, out)
 	}
 	uid := f[len(f)-1]
-	return run(t, "", nil, "curl", "-s", s.imapURL("INBOX;UID="+uid), "-u", user+":demo")
+	return program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX;UID="+uid), "-u", user+":demo")
 }
 
 func swaks(t *testing.T, s *server) {
-	out := run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "stranger@elsewhere.example",
+	out := program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example",
 		"--to", "alice@example.com,bob@example.com", "--header", "Subject: from swaks", "--body", "Grüße\n.dot\n")
-	want(t, out, "250 2.0.0")
+	program.Want(t, out, "250 2.0.0")
 	for _, user := range []string{"alice", "bob"} {
-		want(t, s.body(t, user, "from swaks"), "Subject: from swaks\r\n", "\r\n.dot\r\n", "Return-Path: <stranger@elsewhere.example>", "Received: ")
+		program.Want(t, s.body(t, user, "from swaks"), "Subject: from swaks\r\n", "\r\n.dot\r\n", "Return-Path: <stranger@elsewhere.example>", "Received: ")
 	}
 	// A stranger may not send to strangers.
-	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "stranger@elsewhere.example", "--to", "x@elsewhere.example")
-	want(t, fail, "550 5.7.1")
-	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "stranger@elsewhere.example", "--to", "nobody@example.com")
-	want(t, fail, "550 5.1.1")
+	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example", "--to", "x@elsewhere.example")
+	program.Want(t, fail, "550 5.7.1")
+	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example", "--to", "nobody@example.com")
+	program.Want(t, fail, "550 5.1.1")
 }
 
 func swaksTLS(t *testing.T, s *server) {
-	out := run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
+	out := program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
 		"--auth-password", "demo", "--from", "bob@example.com", "--to", "carol@example.com", "--header", "Subject: from bob over TLS")
-	want(t, out, "235 2.7.0", "TLS started")
-	want(t, s.body(t, "carol", "from bob over TLS"), "ESMTPSA")
-	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
+	program.Want(t, out, "235 2.7.0", "TLS started")
+	program.Want(t, s.body(t, "carol", "from bob over TLS"), "ESMTPSA")
+	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
 		"--auth-password", "wrong", "--from", "bob@example.com", "--to", "carol@example.com")
-	want(t, fail, "535 5.7.8")
-	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
+	program.Want(t, fail, "535 5.7.8")
+	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
 		"--auth-password", "demo", "--from", "alice@example.com", "--to", "carol@example.com")
-	want(t, fail, "5.7.1")
+	program.Want(t, fail, "5.7.1")
 }
 
 func msmtp(t *testing.T, s *server) {
-	run(t, "From: alice@example.com\nTo: bob@example.com\nSubject: from msmtp\n\nHello.\n", nil, "msmtp", "--host=127.0.0.1",
-		"--port="+s.port["submission"], "--auth=scram-sha-256", "--user=alice", "--passwordeval=echo demo", "--from=alice@example.com",
+	program.Run(t, "From: alice@example.com\nTo: bob@example.com\nSubject: from msmtp\n\nHello.\n", nil, "msmtp", "--host=127.0.0.1",
+		"--port="+s.Port["submission"], "--auth=scram-sha-256", "--user=alice", "--passwordeval=echo demo", "--from=alice@example.com",
 		"--tls=off", "bob@example.com")
-	want(t, s.body(t, "bob", "from msmtp"), "\r\nHello.\r\n")
+	program.Want(t, s.body(t, "bob", "from msmtp"), "\r\nHello.\r\n")
 }
 
 func curlSends(t *testing.T, s *server) {
@@ -88,13 +89,13 @@ func curlSends(t *testing.T, s *server) {
 	if err := os.WriteFile(file, []byte("From: carol@example.com\r\nTo: alice@example.com\r\nSubject: from curl\r\n\r\nHello.\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "", nil, "curl", "-s", "--url", "smtp://127.0.0.1:"+s.port["submission"], "--mail-from", "carol@example.com",
+	program.Run(t, "", nil, "curl", "-s", "--url", "smtp://127.0.0.1:"+s.Port["submission"], "--mail-from", "carol@example.com",
 		"--mail-rcpt", "alice@example.com", "--upload-file", file, "-u", "carol:demo")
-	want(t, s.body(t, "alice", "from curl"), "\r\nHello.\r\n")
+	program.Want(t, s.body(t, "alice", "from curl"), "\r\nHello.\r\n")
 }
 
 func lmtp(t *testing.T, s *server) {
-	out := run(t, "", nil, "swaks", "--protocol", "LMTP", "--server", "127.0.0.1:"+s.port["lmtp"], "--from", "x@elsewhere.example",
+	out := program.Run(t, "", nil, "swaks", "--protocol", "LMTP", "--server", "127.0.0.1:"+s.Port["lmtp"], "--from", "x@elsewhere.example",
 		"--to", "alice@example.com,bob@example.com", "--header", "Subject: over LMTP")
 	if strings.Count(out, "<-  250 2.") < 2 {
 		t.Errorf("want a reply for each recipient:\n%s", out)
@@ -102,8 +103,8 @@ func lmtp(t *testing.T, s *server) {
 }
 
 func imaplib(t *testing.T, s *server) {
-	out := run(t, imaplibScript, []string{"PORT=" + s.port["imap"], "TLSPORT=" + s.port["imaps"]}, "python3", "-")
-	want(t, out, "done")
+	out := program.Run(t, imaplibScript, []string{"PORT=" + s.Port["imap"], "TLSPORT=" + s.Port["imaps"]}, "python3", "-")
+	program.Want(t, out, "done")
 }
 
 const imaplibScript = `
@@ -215,18 +216,18 @@ set auto_tag=yes
 set record=""
 set copy=no
 set delete=yes
-`, s.port["imap"])
+`, s.Port["imap"])
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// Tag everything, copy it to a file, quit: what a person would type.
-	run(t, "", []string{"TERM=xterm", "HOME=" + dir}, "script", "-qec",
+	program.Run(t, "", []string{"TERM=xterm", "HOME=" + dir}, "script", "-qec",
 		fmt.Sprintf("mutt -n -F %s -e 'push \"<tag-pattern>~A<enter><copy-message>%s<enter><quit>\"'", rc, out), "/dev/null")
 	b, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, string(b), "Subject: from swaks", "Subject: from curl")
+	program.Want(t, string(b), "Subject: from swaks", "Subject: from curl")
 }
 
 // neomutt sends by submission with a copy in Sent, reads with QRESYNC, and moves what it has flagged into the archive.
@@ -256,7 +257,7 @@ set auto_tag=yes
 set delete=yes
 set move=no
 set editor="%[3]s/editor"
-`, s.port["imap"], s.port["submission"], dir)
+`, s.Port["imap"], s.Port["submission"], dir)
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -266,22 +267,22 @@ set editor="%[3]s/editor"
 	}
 	env := []string{"TERM=xterm", "HOME=" + dir}
 	press := func(keys string) {
-		run(t, "", env, "script", "-qec", fmt.Sprintf("neomutt -n -F %s -e 'push \"%s\"'", rc, keys), "/dev/null")
+		program.Run(t, "", env, "script", "-qec", fmt.Sprintf("neomutt -n -F %s -e 'push \"%s\"'", rc, keys), "/dev/null")
 	}
-	run(t, "Grüße.\n", env, "neomutt", "-n", "-F", rc, "-s", "one from neomutt", "carol@example.com")
+	program.Run(t, "Grüße.\n", env, "neomutt", "-n", "-F", rc, "-s", "one from neomutt", "carol@example.com")
 	press("<mail>carol@example.com<enter>two from neomutt<enter><send-message><quit>")
 	for _, subject := range []string{"one from neomutt", "two from neomutt"} {
-		want(t, s.body(t, "carol", subject), "From: Carol C <carol@example.com>", "ESMTPA")
+		program.Want(t, s.body(t, "carol", subject), "From: Carol C <carol@example.com>", "ESMTPA")
 	}
 	press("<tag-pattern>~s neomutt<enter><copy-message>" + out + "<enter><quit>")
 	b, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, string(b), "Subject: one from neomutt", "Subject: two from neomutt")
+	program.Want(t, string(b), "Subject: one from neomutt", "Subject: two from neomutt")
 	press("<tag-pattern>~s one<enter><flag-message><tag-pattern>~s one<enter><save-message>=Archive<enter><quit>")
 	search := func(box, query string) string {
-		return strings.TrimSpace(run(t, "", nil, "curl", "-s", s.imapURL(box), "-u", "carol:demo", "-X", "SEARCH "+query))
+		return strings.TrimSpace(program.Run(t, "", nil, "curl", "-s", s.imapURL(box), "-u", "carol:demo", "-X", "SEARCH "+query))
 	}
 	if got := search("INBOX", "SUBJECT neomutt"); strings.Count(got, " ") != 2 {
 		t.Errorf("in INBOX one message of neomutt is to be left: %q", got)
@@ -321,7 +322,7 @@ Patterns *
 Create Both
 Expunge Both
 SyncState *
-`, s.port["imap"], dir, dir)
+`, s.Port["imap"], dir, dir)
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +330,7 @@ SyncState *
 		t.Fatal(err)
 	}
 	bothWays(t, s, "alice", filepath.Join(dir, "mail", "INBOX"), func() {
-		run(t, "", []string{"HOME=" + dir}, "mbsync", "-c", rc, "all")
+		program.Run(t, "", []string{"HOME=" + dir}, "mbsync", "-c", rc, "all")
 	})
 }
 
@@ -360,12 +361,12 @@ starttls = no
 auth_mechanisms = PLAIN
 maxconnections = 2
 folderfilter = lambda name: name in ("INBOX", "Archive", "Sent")
-`, dir, dir, s.port["imap"])
+`, dir, dir, s.Port["imap"])
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bothWays(t, s, "bob", filepath.Join(dir, "mail", "INBOX"), func() {
-		run(t, "", []string{"HOME=" + dir}, "offlineimap", "-o", "-c", rc)
+		program.Run(t, "", []string{"HOME=" + dir}, "offlineimap", "-o", "-c", rc)
 	})
 }
 
@@ -403,7 +404,7 @@ func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 		return file
 	}
 	there := func(query string) string {
-		return run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", query)
+		return program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", query)
 	}
 	sync()
 	before := len(list())
@@ -414,14 +415,14 @@ func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 	if err := os.WriteFile(local, []byte("From: "+user+"@example.com\nSubject: made offline by "+user+"\n\nHello.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "x@elsewhere.example", "--to", user+"@example.com",
+	program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "x@elsewhere.example", "--to", user+"@example.com",
 		"--header", "Subject: while syncing")
 	sync()
 	sync()
 	if got := len(list()); got != before+2 {
 		t.Errorf("%d messages after the second sync, want %d", got, before+2)
 	}
-	want(t, s.body(t, user, "made offline by "+user), "Hello.")
+	program.Want(t, s.body(t, user, "made offline by "+user), "Hello.")
 	// Marked here and there, and then deleted here.
 	old := holding("while syncing")
 	marked := filepath.Join(inbox, "cur", strings.TrimSuffix(filepath.Base(old), ":2,")+":2,FS")
@@ -431,7 +432,7 @@ func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 	uid := strings.Fields(there(`UID SEARCH SUBJECT "made offline by"`))
 	there("UID STORE " + uid[len(uid)-1] + ` +FLAGS (\Answered)`)
 	sync()
-	want(t, there(`SEARCH SUBJECT "while syncing" FLAGGED SEEN`), "* SEARCH ")
+	program.Want(t, there(`SEARCH SUBJECT "while syncing" FLAGGED SEEN`), "* SEARCH ")
 	if _, flags, _ := strings.Cut(holding("made offline by "+user), ":2,"); !strings.Contains(flags, "R") {
 		t.Errorf("flags here %q, \\Answered there", flags)
 	}
@@ -448,36 +449,36 @@ func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 }
 
 func http(t *testing.T, s *server) {
-	base := "http://127.0.0.1:" + s.port["http"]
-	want(t, run(t, "", nil, "curl", "-sf", base+"/status"), "Doublet", "imap")
-	want(t, run(t, "", nil, "curl", "-sf", base+"/metrics"), "doublet_mail_delivered_total", "doublet_database_db_cache_current_entries")
-	run(t, "", nil, "curl", "-sf", base+"/healthz")
+	base := "http://127.0.0.1:" + s.Port["http"]
+	program.Want(t, program.Run(t, "", nil, "curl", "-sf", base+"/status"), "Doublet", "imap")
+	program.Want(t, program.Run(t, "", nil, "curl", "-sf", base+"/metrics"), "doublet_mail_delivered_total", "doublet_database_db_cache_current_entries")
+	program.Run(t, "", nil, "curl", "-sf", base+"/healthz")
 }
 
 // TestStop: SIGTERM ends the server cleanly, and all that was acknowledged is there afterwards.
 func TestStop(t *testing.T) {
 	external.Need(t, "swaks", "curl")
 	s := demo(t)
-	run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.port["smtp"], "--from", "x@elsewhere.example", "--to", "alice@example.com",
+	program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "x@elsewhere.example", "--to", "alice@example.com",
 		"--header", "Subject: before the stop")
 	stopped := make(chan struct{})
-	go func() { s.stop(syscall.SIGTERM); close(stopped) }()
+	go func() { s.Stop(syscall.SIGTERM); close(stopped) }()
 	select {
 	case <-stopped:
 	case <-time.After(40 * time.Second):
-		t.Fatalf("still running after SIGTERM:\n%s", s.out)
+		t.Fatalf("still running after SIGTERM:\n%s", s.Out)
 	}
-	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d after SIGTERM:\n%s", code, s.out)
+	if code := s.Cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM:\n%s", code, s.Out)
 	}
-	want(t, s.doublet("check"), "") // a stopped store answers verbs directly
-	s.start()
-	want(t, s.body(t, "alice", "before the stop"), "x@elsewhere.example")
+	program.Want(t, s.Doublet("check"), "") // a stopped store answers verbs directly
+	s.Start()
+	program.Want(t, s.body(t, "alice", "before the stop"), "x@elsewhere.example")
 }
 
 func runFails(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := command(name, args...)
+	out, err := program.Command(name, args...)
 	if err == nil {
 		t.Errorf("%s %s succeeded:\n%s", name, strings.Join(args, " "), out)
 	}

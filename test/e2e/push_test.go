@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"doublet/test/program"
 )
 
 // visitor is a client of the web doors: a program that shows a password, or a browser with cookies.
@@ -30,15 +32,15 @@ type visitor struct {
 }
 
 func (s *server) program(password string) *visitor {
-	return &visitor{t: s.t, base: "http://127.0.0.1:" + s.port["http"], password: password, client: &web.Client{}}
+	return &visitor{t: s.T, base: "http://127.0.0.1:" + s.Port["http"], password: password, client: &web.Client{}}
 }
 
 func (s *server) browser() *visitor {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	return &visitor{t: s.t, base: "https://127.0.0.1:" + s.port["https"], client: &web.Client{Jar: jar, Transport: &web.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}}
+	return &visitor{t: s.T, base: "https://127.0.0.1:" + s.Port["https"], client: &web.Client{Jar: jar, Transport: &web.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}}
 }
 
 func (w *visitor) do(method, path, body string) *web.Response {
@@ -118,17 +120,17 @@ func state(r *bufio.Reader) (map[string]map[string]string, error) {
 
 // imap is a session of alice.
 func (s *server) imap() func(command string) string {
-	s.t.Helper()
-	c, err := net.Dial("tcp", "127.0.0.1:"+s.port["imap"])
+	s.T.Helper()
+	c, err := net.Dial("tcp", "127.0.0.1:"+s.Port["imap"])
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = c.Close() })
+	s.T.Cleanup(func() { _ = c.Close() })
 	r := bufio.NewReader(c)
 	line := func() string {
 		text, err := r.ReadString('\n')
 		if err != nil {
-			s.t.Fatal(err)
+			s.T.Fatal(err)
 		}
 		return text
 	}
@@ -141,7 +143,7 @@ func (s *server) imap() func(command string) string {
 			all.WriteString(text)
 			if strings.HasPrefix(text, "t ") {
 				if !strings.HasPrefix(text, "t OK") {
-					s.t.Fatalf("%s: %s", command, text)
+					s.T.Fatalf("%s: %s", command, text)
 				}
 				return all.String()
 			}
@@ -158,10 +160,10 @@ func TestPushAcrossDoors(t *testing.T) {
 	t.Parallel()
 	s := demo(t)
 	imap := s.imap()
-	program, browser := s.program("demo"), s.browser()
+	mailer, browser := s.program("demo"), s.browser()
 	browser.signIn()
-	one, two := program.events(), browser.events()
-	socket, _, err := websocket.Dial(context.Background(), strings.Replace(program.base, "http", "ws", 1)+"/jmap/ws", &websocket.DialOptions{
+	one, two := mailer.events(), browser.events()
+	socket, _, err := websocket.Dial(context.Background(), strings.Replace(mailer.base, "http", "ws", 1)+"/jmap/ws", &websocket.DialOptions{
 		Subprotocols: []string{"jmap"}, HTTPHeader: web.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("alice:demo"))}},
 	})
 	if err != nil {
@@ -218,7 +220,7 @@ func TestPushAcrossDoors(t *testing.T) {
 		t.Errorf("%v", worst)
 	}
 	// A delivery tells of EmailDelivery too.
-	c, err := net.Dial("tcp", "127.0.0.1:"+s.port["lmtp"])
+	c, err := net.Dial("tcp", "127.0.0.1:"+s.Port["lmtp"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +244,7 @@ func TestPushAcrossDoors(t *testing.T) {
 			break
 		}
 	}
-	want(t, s.doublet("show", "stat", "JMAP.Push"), "JMAP.Push.Connections = 3", "JMAP.Push.Sent = ")
+	program.Want(t, s.Doublet("show", "stat", "JMAP.Push"), "JMAP.Push.Connections = 3", "JMAP.Push.Sent = ")
 	// The browser signs out: its stream ends at once, the others go on.
 	if code := browser.get("POST", "/auth/sign-out", "{}", nil); code != 200 {
 		t.Error(code)
@@ -261,7 +263,7 @@ func TestPushAcrossDoors(t *testing.T) {
 	}
 	// The server stops in good order while clients wait.
 	began := time.Now()
-	s.stop(syscall.SIGTERM)
+	s.Stop(syscall.SIGTERM)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the server took %v to stop", took)
 	}
@@ -275,8 +277,8 @@ func TestBrowserSessions(t *testing.T) {
 	browser, other := s.browser(), s.browser()
 	browser.signIn()
 	other.signIn()
-	s.stop(syscall.SIGTERM)
-	s.start()
+	s.Stop(syscall.SIGTERM)
+	s.Start()
 	who := func(w *visitor) int { return w.get("GET", "/auth/session", "", nil) }
 	if a, b := who(browser), who(other); a != 200 || b != 200 {
 		t.Fatal(a, b)
@@ -284,14 +286,14 @@ func TestBrowserSessions(t *testing.T) {
 	var list []struct {
 		ID, Person string
 	}
-	if err := json.Unmarshal([]byte(s.doublet("session", "list", "alice", "--json")), &list); err != nil || len(list) != 2 {
+	if err := json.Unmarshal([]byte(s.Doublet("session", "list", "alice", "--json")), &list); err != nil || len(list) != 2 {
 		t.Fatal(list, err)
 	}
-	want(t, s.doublet("session", "end", list[0].ID), "ended")
+	program.Want(t, s.Doublet("session", "end", list[0].ID), "ended")
 	if a, b := who(browser), who(other); a+b != 200+401 {
 		t.Error(a, b)
 	}
-	want(t, s.doublet("session", "end", "--person", "alice"), "1 sessions are ended")
+	program.Want(t, s.Doublet("session", "end", "--person", "alice"), "1 sessions are ended")
 	if a, b := who(browser), who(other); a != 401 || b != 401 {
 		t.Error(a, b)
 	}

@@ -48,7 +48,7 @@ func TestScreens(t *testing.T) {
 			_ = os.RemoveAll(now)
 		}
 	})
-	browse(t, 3*time.Minute, []string{"WEB=http://127.0.0.1:" + demo(t).port["http"], "OUT=" + now}, "screens.mjs")
+	browse(t, 3*time.Minute, []string{"WEB=http://127.0.0.1:" + demo(t).Port["http"], "OUT=" + now}, "screens.mjs")
 	shots, err := filepath.Glob(filepath.Join(now, "*.png"))
 	if err != nil || t.Failed() {
 		t.Fatal("the pictures are not there: ", err)

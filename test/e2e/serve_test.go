@@ -12,20 +12,22 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"doublet/test/program"
 )
 
 // serving is a server made by init and run by serve, as an administrator would.
 func serving(t *testing.T, port map[string]string, environ ...string) *server {
 	t.Helper()
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: port, out: &lockedBuffer{}}
+	s := &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: port, Out: &program.Output{}}}
 	environ = append(environ, "DOUBLET_SERVER_NAME=mx.example.org", "DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0")
-	run(t, "secret\n", environ, path, "init", "--data", s.data, "--domain", "example.org")
-	args := []string{"serve", "--data", s.data}
-	for _, d := range doors {
+	program.Run(t, "secret\n", environ, path, "init", "--data", s.Data, "--domain", "example.org")
+	args := []string{"serve", "--data", s.Data}
+	for _, d := range program.Doors {
 		at := "off"
 		if p := port[d]; p != "" {
 			at = "127.0.0.1:" + p
@@ -33,13 +35,13 @@ func serving(t *testing.T, port map[string]string, environ ...string) *server {
 		args = append(args, "--"+d, at)
 	}
 	args = append(args, "--submissions", "off")
-	s.cmd = exec.Command(path, args...)
-	s.cmd.Env = append(s.cmd.Environ(), environ...)
-	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	if err := s.cmd.Start(); err != nil {
+	s.Cmd = exec.Command(path, args...)
+	s.Cmd.Env = append(s.Cmd.Environ(), environ...)
+	s.Cmd.Stdout, s.Cmd.Stderr = s.Out, s.Out
+	if err := s.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 	return s
 }
 
@@ -49,12 +51,12 @@ func TestServeACME(t *testing.T) {
 	t.Parallel()
 	a := pebble(t)
 	port := map[string]string{"http": a.http, "https": a.tls}
-	for i, p := range freePorts(t, 3) {
+	for i, p := range program.FreePorts(t, 3) {
 		port[[]string{"imap", "imaps", "smtp"}[i]] = p
 	}
 	s := serving(t, port, "DOUBLET_ACME_ENABLED=true", "DOUBLET_ACME_DIRECTORY="+a.directory, "DOUBLET_ACME_ROOT="+a.root, "DOUBLET_ACME_EMAIL=hostmaster@example.org",
 		"DOUBLET_DNS_SERVERS="+a.resolver, "DOUBLET_WEB_MTA_STS=enforce")
-	s.await("imap")
+	s.Await("imap")
 	roots := a.issuer()
 	dial := func(door, name string) error {
 		c, err := tls.Dial("tcp", "127.0.0.1:"+port[door], &tls.Config{ServerName: name, RootCAs: roots})
@@ -68,7 +70,7 @@ func TestServeACME(t *testing.T) {
 	for _, n := range names {
 		for err := dial("imaps", n); err != nil; err = dial("imaps", n) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: %v\n%s", n, err, s.out)
+				t.Fatalf("%s: %v\n%s", n, err, s.Out)
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -101,10 +103,10 @@ func TestServeACME(t *testing.T) {
 	if _, config := get("autoconfig.example.org", "/mail/config-v1.1.xml?emailaddress=admin@example.org"); !strings.Contains(config, "<port>"+port["imaps"]+"</port>") {
 		t.Errorf("autoconfig: %s", config)
 	}
-	want(t, s.doublet("certificate", "show"), "acme", "mx.example.org", "autodiscover.example.org")
-	want(t, s.doublet("health"), "ok")
+	program.Want(t, s.Doublet("certificate", "show"), "acme", "mx.example.org", "autodiscover.example.org")
+	program.Want(t, s.Doublet("health"), "ok")
 	before := leaf(t, a, "mx.example.org")
-	s.doublet("certificate", "renew", "mx.example.org")
+	s.Doublet("certificate", "renew", "mx.example.org")
 	if after := leaf(t, a, "mx.example.org"); after.Equal(before) || string(after.RawSubjectPublicKeyInfo) != string(before.RawSubjectPublicKeyInfo) {
 		t.Error("certificate renew: the same certificate, or another key")
 	}
@@ -114,7 +116,7 @@ func TestServeACME(t *testing.T) {
 // and connections without its word are closed.
 func TestServeBehindProxy(t *testing.T) {
 	t.Parallel()
-	ports := freePorts(t, 3)
+	ports := program.FreePorts(t, 3)
 	port := map[string]string{"smtp": ports[0], "http": ports[1], "imaps": ports[2]}
 	s := serving(t, port, "DOUBLET_SERVER_PROXIES=127.0.0.0/8", "DOUBLET_DNS_SERVERS=127.0.0.1:1", "DOUBLET_LIMITS_CONNECTIONS_PER_ADDRESS=1")
 	open := func(door, header string) net.Conn {
@@ -130,7 +132,7 @@ func TestServeBehindProxy(t *testing.T) {
 				return c
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%v\n%s", err, s.out)
+				t.Fatalf("%v\n%s", err, s.Out)
 			}
 		}
 	}
@@ -141,19 +143,19 @@ func TestServeBehindProxy(t *testing.T) {
 	}
 	const header = "PROXY TCP4 192.0.2.77 198.51.100.1 4711 25\r\n"
 	first := open("smtp", header)
-	want(t, answer(first), "220 mx.example.org")
+	program.Want(t, answer(first), "220 mx.example.org")
 	if _, err := io.WriteString(first, "EHLO there.example\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, answer(first), "250-mx.example.org", "CHUNKING")
-	want(t, answer(open("smtp", header)), "421")                                 // the client's second one
-	want(t, answer(open("smtp", strings.Replace(header, "77", "78", 1))), "220") // another client
+	program.Want(t, answer(first), "250-mx.example.org", "CHUNKING")
+	program.Want(t, answer(open("smtp", header)), "421")                                 // the client's second one
+	program.Want(t, answer(open("smtp", strings.Replace(header, "77", "78", 1))), "220") // another client
 	if got := answer(open("smtp", "EHLO there.example\r\n")); got != "" {
 		t.Errorf("without a header: %q", got)
 	}
 	// Through the balancer nobody is on this machine, so nobody sees the statistics.
 	c := open("http", strings.Replace(header, "77", "79", 1)+"GET /metrics HTTP/1.1\r\nHost: mx\r\n\r\n")
-	want(t, answer(c), "404")
+	program.Want(t, answer(c), "404")
 	secure := tls.Client(open("imaps", strings.Replace(header, "77", "80", 1)), &tls.Config{InsecureSkipVerify: true})
 	b := make([]byte, 4)
 	if _, err := io.ReadFull(secure, b); err != nil || string(b) != "* OK" {

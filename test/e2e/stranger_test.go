@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"doublet/client/dns/zone"
+	"doublet/test/program"
 	"doublet/wire/dkim"
 )
 
@@ -35,22 +36,22 @@ _dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
 	t.Setenv("DOUBLET_DNS_SERVERS", z.Addr())
 	t.Setenv("DOUBLET_SERVER_PROXIES", "127.0.0.1")
 	t.Setenv("DOUBLET_VERIFY_BLOCKLISTS", "list.example")
-	s := &server{t: t, data: filepath.Join(t.TempDir(), "data"), port: map[string]string{}, out: &lockedBuffer{}}
-	path, err := binary()
+	s := &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{}, Out: &program.Output{}}}
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"demo", "--data", s.data}
-	for i, p := range freePorts(t, len(doors)) {
-		s.port[doors[i]] = p
-		args = append(args, "--"+doors[i], "127.0.0.1:"+p)
+	args := []string{"demo", "--data", s.Data}
+	for i, p := range program.FreePorts(t, len(program.Doors)) {
+		s.Port[program.Doors[i]] = p
+		args = append(args, "--"+program.Doors[i], "127.0.0.1:"+p)
 	}
-	s.cmd = exec.Command(path, args...)
-	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	if err := s.cmd.Start(); err != nil {
+	s.Cmd = exec.Command(path, args...)
+	s.Cmd.Stdout, s.Cmd.Stderr = s.Out, s.Out
+	if err := s.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 
 	letter := []byte("From: Bank <desk@bank.example>\r\nTo: alice@example.com\r\nSubject: your account\r\nAuthentication-Results: localhost; dmarc=pass header.from=bank.example\r\n\r\nHello.\r\n")
 	head, err := dkim.New(letter).AppendSignatures(nil, []dkim.Signer{{Domain: "bank.example", Selector: "k", Key: key}}, time.Now())
@@ -73,24 +74,24 @@ _dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
 		}
 	}
 	out := filepath.Join(t.TempDir(), "alice")
-	s.doublet("export", "alice", out)
-	stored := run(t, "", nil, "cat", filepath.Join(out, "INBOX.mbox"))
-	want(t, stored, "Authentication-Results: localhost;\n\tspf=pass smtp.mailfrom=bank.example;", "dkim=pass header.d=bank.example header.s=k", "dmarc=pass (p=reject applied=none) header.from=bank.example")
+	s.Doublet("export", "alice", out)
+	stored := program.Run(t, "", nil, "cat", filepath.Join(out, "INBOX.mbox"))
+	program.Want(t, stored, "Authentication-Results: localhost;\n\tspf=pass smtp.mailfrom=bank.example;", "dkim=pass header.d=bank.example header.s=k", "dmarc=pass (p=reject applied=none) header.from=bank.example")
 	if strings.Contains(stored, "\nAuthentication-Results: localhost; dmarc=pass") {
 		t.Error("the forged field is still there")
 	}
-	want(t, run(t, "", nil, "cat", filepath.Join(out, "Junk.mbox")), "dmarc=fail (p=quarantine applied=quarantine) header.from=quiet.example")
+	program.Want(t, program.Run(t, "", nil, "cat", filepath.Join(out, "Junk.mbox")), "dmarc=fail (p=quarantine applied=quarantine) header.from=quiet.example")
 }
 
 // stranger sends a message from an address, and returns the first refusal or the last reply.
 func (s *server) stranger(ip, from, to, message string) string {
-	s.t.Helper()
+	s.T.Helper()
 	var conn net.Conn
 	var text *textproto.Conn
 	line := ""
 	for until := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		var err error
-		if conn, err = net.DialTimeout("tcp", "127.0.0.1:"+s.port["smtp"], time.Second); err == nil {
+		if conn, err = net.DialTimeout("tcp", "127.0.0.1:"+s.Port["smtp"], time.Second); err == nil {
 			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 			text = textproto.NewConn(conn)
 			_ = text.PrintfLine("PROXY TCP4 %s 127.0.0.1 40000 25", ip)
@@ -100,7 +101,7 @@ func (s *server) stranger(ip, from, to, message string) string {
 			conn.Close()
 		}
 		if time.Now().After(until) {
-			s.t.Fatalf("no greeting: %v\n%s", err, s.out)
+			s.T.Fatalf("no greeting: %v\n%s", err, s.Out)
 		}
 	}
 	defer conn.Close()
@@ -111,7 +112,7 @@ func (s *server) stranger(ip, from, to, message string) string {
 		_ = text.PrintfLine("%s", command)
 		var err error
 		if line, err = text.ReadLine(); err != nil {
-			s.t.Fatalf("%.30s: %v", command, err)
+			s.T.Fatalf("%.30s: %v", command, err)
 		}
 	}
 	return line

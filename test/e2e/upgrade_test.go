@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // older is the commit that stands for the version before this one: clusters must work while their members are of both. It
@@ -38,10 +39,10 @@ func buildOf(t *testing.T, commit string) string {
 		t.Skipf("commit %s is not here: no git history, or a shallow one", commit)
 	}
 	once, _ := built.LoadOrStore(commit, sync.OnceValues(func() (string, error) {
-		if _, err := binary(); err != nil { // makes the folder
+		if _, err := program.Path(); err != nil { // makes the folder
 			return "", err
 		}
-		path, _ := binary()
+		path, _ := program.Path()
 		dir := filepath.Join(filepath.Dir(path), "src-"+commit)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", err
@@ -82,15 +83,15 @@ func (e *buildError) Error() string {
 
 // holds waits until the replica of Anna's mail file that the member itself has shows so many messages.
 func (m *member) holds(messages int) {
-	m.t.Helper()
-	eventually(m.t, "the member's own replica is up to date", func() string {
+	m.T.Helper()
+	eventually(m.T, "the member's own replica is up to date", func() string {
 		var db struct {
 			Folders []struct {
 				Name     string
 				Messages int
 			}
 		}
-		if err := json.Unmarshal([]byte(m.doublet("db", "show", "Anna", "--json")), &db); err != nil {
+		if err := json.Unmarshal([]byte(m.Doublet("db", "show", "Anna", "--json")), &db); err != nil {
 			return err.Error()
 		}
 		for _, f := range db.Folders {
@@ -104,7 +105,7 @@ func (m *member) holds(messages int) {
 
 // queueOf is where the mail.box of a member is, as another says.
 func (m *member) queueOf(name string) (d placed) {
-	m.t.Helper()
+	m.T.Helper()
 	for _, d = range m.shared() {
 		if d.Title == "mail.box of "+name {
 			return d
@@ -118,7 +119,7 @@ func (m *member) queueOf(name string) (d placed) {
 func TestClusterUpgrade(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
-	now, err := binary()
+	now, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestClusterUpgrade(t *testing.T) {
 	mail(two, "old-two")
 	two.sees(curl, subjects...)
 
-	two.stop(syscall.SIGTERM)
+	two.Stop(syscall.SIGTERM)
 	mail(one, "while-two-is-away")
 	two.program = []string{now}
 	two.serve()
@@ -143,7 +144,7 @@ func TestClusterUpgrade(t *testing.T) {
 	one.sees(curl, subjects...)
 	two.sees(curl, subjects...)
 	two.holds(len(subjects))  // what was seen may have been one's replica, and only that
-	one.stop(syscall.SIGKILL) // the new one takes over what an old one led
+	one.Stop(syscall.SIGKILL) // the new one takes over what an old one led
 	mail(two, "without-one")
 	two.sees(curl, subjects...)
 	one.serve()
@@ -152,13 +153,13 @@ func TestClusterUpgrade(t *testing.T) {
 		t.Errorf("an old one, which keeps its mail.box to itself, was given one of a new one: %+v", d)
 	}
 	one.holds(len(subjects))  // what was seen may have been two's replica
-	two.stop(syscall.SIGKILL) // and an old one what a new one led
+	two.Stop(syscall.SIGKILL) // and an old one what a new one led
 	mail(one, "without-two")
 	one.sees(curl, subjects...)
 	two.serve()
 	two.sees(curl, subjects...)
 
-	one.stop(syscall.SIGTERM)
+	one.Stop(syscall.SIGTERM)
 	one.program = []string{now}
 	one.serve()
 	mail(one, "all-new")
@@ -176,8 +177,8 @@ func TestClusterUpgrade(t *testing.T) {
 		m.sees(curl, subjects...)
 	}
 	for _, m := range []*member{one, two, three} {
-		m.stop(syscall.SIGTERM)
-		if out, err := command(now, "check", "--data", m.data); err != nil {
+		m.Stop(syscall.SIGTERM)
+		if out, err := program.Command(now, "check", "--data", m.Data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
 		}
 	}
@@ -190,16 +191,16 @@ func TestFirstBuildJoins(t *testing.T) {
 	curl := external.Need(t, "curl")[0]
 	was := buildOf(t, oldest)
 	one := newMember(t)
-	run(t, "secret\n", nil, was, "init", "--data", one.data, "--domain", "cluster.example")
-	run(t, "secret\n", nil, was, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
+	program.Run(t, "secret\n", nil, was, "init", "--data", one.Data, "--domain", "cluster.example")
+	program.Run(t, "secret\n", nil, was, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
 	// Settings have other names since.
-	settings := "[cluster]\ndirect = \"127.0.0.1:" + one.port["direct"] + "\"\nroutes = \"127.0.0.1:" + one.port["routes"] + "\"\nadvertise = \"127.0.0.1\"\n"
-	if err := os.WriteFile(filepath.Join(one.data, "doublet.toml"), []byte(settings), 0o600); err != nil {
+	settings := "[cluster]\ndirect = \"127.0.0.1:" + one.Port["direct"] + "\"\nroutes = \"127.0.0.1:" + one.Port["routes"] + "\"\nadvertise = \"127.0.0.1\"\n"
+	if err := os.WriteFile(filepath.Join(one.Data, "doublet.toml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	one.serve()
 	one.deliver("alone")
-	one.doublet("cluster", "init", "test")
+	one.Doublet("cluster", "init", "test")
 	two := one.admits("two")
 	two.sees(curl, "alone")
 	two.deliver("by-two")

@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/program"
 )
 
 // TestBrowser drives the browser client in Chromium: test/e2e/web.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	s := demo(t)
-	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.port["http"], "SMTP=" + s.port["smtp"]})
+	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]})
 }
 
 // TestBrowserMany: a folder of 100,000 messages.
@@ -29,7 +30,7 @@ func TestBrowserMany(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "node", "chromium")
 	s := demo(t)
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +44,9 @@ func TestBrowserMany(t *testing.T) {
 	if err := os.WriteFile(file, many.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "", nil, path, "user", "add", "Many Mails", "--short", "many", "--address", "many@example.com", "--password", "demo", "--data", s.data)
-	run(t, "", nil, path, "import", "mbox", file, "--user", "many", "--data", s.data)
-	browse(t, 5*time.Minute, []string{"WEB=http://127.0.0.1:" + s.port["http"], "SMTP=" + s.port["smtp"]}, "many.mjs")
+	program.Run(t, "", nil, path, "user", "add", "Many Mails", "--short", "many", "--address", "many@example.com", "--password", "demo", "--data", s.Data)
+	program.Run(t, "", nil, path, "import", "mbox", file, "--user", "many", "--data", s.Data)
+	browse(t, 5*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, "many.mjs")
 }
 
 // TestBrowserFailover: the server that a browser works with dies, and a mate behind the same address goes on.
@@ -57,28 +58,28 @@ func TestBrowserFailover(t *testing.T) {
 	one.deliver("alone")
 	one.sees(curl, "alone")
 	two.sees(curl, "alone")
-	browse(t, time.Minute, []string{"WEB=http://127.0.0.1:" + one.port["http"], "SMTP=" + one.port["smtp"], "ADMIN=admin"}, "members.mjs")
+	browse(t, time.Minute, []string{"WEB=http://127.0.0.1:" + one.Port["http"], "SMTP=" + one.Port["smtp"], "ADMIN=admin"}, "members.mjs")
 	browse(t, 4*time.Minute, []string{
-		"WEB=http://" + before(t, "127.0.0.1:"+one.port["http"], "127.0.0.1:"+two.port["http"]), "SMTP=" + two.port["smtp"], "VICTIM=" + strconv.Itoa(one.cmd.Process.Pid),
+		"WEB=http://" + before(t, "127.0.0.1:"+one.Port["http"], "127.0.0.1:"+two.Port["http"]), "SMTP=" + two.Port["smtp"], "VICTIM=" + strconv.Itoa(one.Cmd.Process.Pid),
 	}, "failover.mjs")
 	two.sees(curl, "alone", "Through a death") // once
 }
 
 // pairOf are two servers of a cluster that have Anna's mail file both.
 func pairOf(t *testing.T) (one, two *member) {
-	path, err := binary()
+	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, two = newMember(t), newMember(t)
-	run(t, "secret\n", nil, path, "init", "--data", one.data, "--domain", "cluster.example")
-	run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.data)
-	run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.port["routes"]+"\"/",
-		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.data, "doublet.toml"))
+	program.Run(t, "secret\n", nil, path, "init", "--data", one.Data, "--domain", "cluster.example")
+	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
+	program.Run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.Port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.Port["routes"]+"\"/",
+		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.Data, "doublet.toml"))
 	one.serve()
-	one.doublet("cluster", "init", "test")
-	token := strings.Fields(one.doublet("cluster", "token"))[1]
-	run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.data}, two.addresses...)...)
+	one.Doublet("cluster", "init", "test")
+	token := strings.Fields(one.Doublet("cluster", "token"))[1]
+	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data}, two.addresses...)...)
 	two.serve()
 	return one, two
 }
@@ -130,7 +131,7 @@ func browse(t *testing.T, limit time.Duration, environ []string, files ...string
 		}
 		t.Skip("the browser tests' packages are missing: npm --prefix test/e2e/web ci")
 	}
-	doublet, err := binary()
+	doublet, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

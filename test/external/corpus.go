@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"doublet/wire/mime"
@@ -16,9 +15,8 @@ import (
 // most so many (0: all). Without them the test is skipped.
 func Corpus(t testing.TB, most int) (messages []string) {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	archive := filepath.Join(filepath.Dir(here), "../../../shared/corpus/spamassassin-easy_ham-spam.tar.xz")
-	if _, err := os.Stat(archive); err != nil {
+	archive, found := beside("shared/corpus/spamassassin-easy_ham-spam.tar.xz")
+	if !found {
 		t.Skip("skipped: the corpus is not there")
 	}
 	dir := t.TempDir()
@@ -42,4 +40,20 @@ func Corpus(t testing.TB, most int) (messages []string) {
 		t.Fatalf("%d messages of the corpus: %v", len(messages), err)
 	}
 	return messages
+}
+
+// beside finds a file in a folder above the working directory, which is that of the package under test. The path of this
+// source file would not do: a build with -trimpath has none.
+func beside(name string) (path string, found bool) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		path = filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, true
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return "", false
 }
