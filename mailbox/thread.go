@@ -218,11 +218,11 @@ func (g *graph) link(i int32) {
 		n = g.named(t.own)
 		g.nodes[n].message = i
 	}
-	// A parent that another message's references gave is of less worth than the message's own.
+	// Step 1.C: a parent that another message's references gave is dropped before the message's own is set, also
+	// where its own would make a loop.
+	g.nodes[n].parent = none
 	if last != none && !g.above(n, last) {
 		g.nodes[n].parent = last
-	} else if last == none {
-		g.nodes[n].parent = none
 	}
 }
 

@@ -99,10 +99,8 @@ func naiveThreads(all []letter) []imap.ThreadNode {
 		} else {
 			order = append(order, c)
 		}
-		switch {
-		case last == nil:
-			c.move(nil)
-		case !last.under(c):
+		c.move(nil)
+		if last != nil && !last.under(c) {
 			c.move(last)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/wire/imap"
+	"doublet/wire/mime"
 )
 
 // append stores a message. Everything that can be known before is said before the client sends it.
@@ -15,7 +16,7 @@ import (
 // Implements: RFC 4315 §3 APPENDUID
 // Implements: RFC 6855 §4 APPEND UTF8
 // Implements: RFC 3502 §6.3.11 MULTIAPPEND, all messages or none
-// Implements: RFC 3516 §4.4 literal8 with NULs is refused with UNKNOWN-CTE
+// Implements: RFC 3516 §4.3 APPEND of literal8
 func (s *session) append(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Append)
 	file, _, err := s.folder(a.Mailbox)
@@ -95,7 +96,8 @@ func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming
 		case full:
 			s.no(cmd, "LIMIT", busy)
 			return list, false
-		case bytes.IndexByte(raw, 0) >= 0:
+		}
+		if raw, ok = s.encoded(raw, a.Binary, &list); !ok {
 			refused := func() { s.no(cmd, "UNKNOWN-CTE", "Message contains NUL characters") }
 			if next != nil {
 				s.refuseMessage(cmd, refused)
@@ -113,6 +115,20 @@ func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming
 		a = next
 	}
 	return list, true
+}
+
+// encoded is a message as it is stored: NULs, which a literal8 may hold, are in base64. ok is false where there is no
+// room for that, or no way.
+func (s *session) encoded(raw []byte, binary bool, list *incoming) (out []byte, ok bool) {
+	if bytes.IndexByte(raw, 0) < 0 {
+		return raw, true
+	}
+	cost := int64(mime.EncodedRoom(len(raw)))
+	if !binary || !s.memory().Take(cost) {
+		return nil, false
+	}
+	list.held += cost
+	return mime.WithoutNUL(raw)
 }
 
 // unwelcome says why a message is not taken, before it comes; nil: it is.

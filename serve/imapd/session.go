@@ -57,9 +57,10 @@ type session struct {
 // errCut says that the output broke off inside a literal.
 var errCut = errors.New("imapd: output broken off")
 
-// limits for a client that nobody knows yet.
+// strangerLimits are for a client that has not signed in. The longest command that such a client may send is ID
+// with 30 fields of 30 bytes and values of 1,024 (RFC 2971 section 3.3).
 func strangerLimits() imap.Limits {
-	return imap.Limits{Line: 8 << 10, Literal: 8 << 10, Total: 16 << 10, Discard: 64 << 10, Ranges: 10, Depth: 4, Items: 100}
+	return imap.Limits{Line: 40 << 10, Literal: 8 << 10, Total: 48 << 10, Discard: 64 << 10, Ranges: 10, Depth: 4, Items: 100}
 }
 
 func newSession(srv *Server, c *listen.Conn) *session {

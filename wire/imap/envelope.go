@@ -41,6 +41,8 @@ func AppendEnvelope(dst []byte, e *mime.Envelope) []byte {
 
 // appendAddresses prints a list of addresses, NIL when empty. A host of NIL marks a group, so that
 // an address without a host has "".
+//
+// Implements: RFC 3501 §7.4.2 source routes (at-domain-list) in ENVELOPE
 func appendAddresses(dst []byte, list []mime.Address) []byte {
 	if len(list) == 0 {
 		return append(dst, "NIL"...)
@@ -50,7 +52,8 @@ func appendAddresses(dst []byte, list []mime.Address) []byte {
 		a := &list[i]
 		dst = append(dst, '(')
 		dst = AppendNString(dst, a.Name, a.Name != "", false)
-		dst = append(dst, " NIL "...)
+		dst = AppendNString(append(dst, ' '), a.Route, a.Route != "", false)
+		dst = append(dst, ' ')
 		dst = AppendNString(dst, a.Mailbox, a.Mailbox != "" || !a.Group, false)
 		dst = append(dst, ' ')
 		dst = AppendNString(dst, a.Host, !a.Group, false)
@@ -124,7 +127,7 @@ func (p *parser) address() (a mime.Address) {
 	p.expect('(')
 	a.Name, _ = p.nstring()
 	p.space()
-	p.nstring() // the route, obsolete
+	a.Route, _ = p.nstring()
 	p.space()
 	a.Mailbox, _ = p.nstring()
 	p.space()

@@ -11,7 +11,7 @@ func (p *parser) listMailboxes() any {
 			p.fail("RECURSIVEMATCH needs another selection option")
 		}
 	}
-	l.Reference = p.mailbox()
+	l.Reference = p.listName(p.astring())
 	p.space()
 	if p.peek() == '(' {
 		l.Extended = true
@@ -32,7 +32,7 @@ func (p *parser) listMailboxes() any {
 }
 
 func (p *parser) lsub() any {
-	l := &List{Reference: p.mailbox()}
+	l := &List{Reference: p.listName(p.astring())}
 	p.space()
 	l.Patterns = []string{p.pattern()}
 	return l
@@ -83,8 +83,17 @@ func (p *parser) pattern() string {
 	if s == "" {
 		s = p.str()
 	}
-	if p.err != nil {
-		return ""
+	return p.listName(s)
+}
+
+// noMailbox is the pattern that no name fits: names have no control characters.
+const noMailbox = "\x01"
+
+// listName is a reference or a pattern. One that no mailbox can fit is no error: LIST finds nothing.
+func (p *parser) listName(s string) string {
+	name, err := DecodeMailbox(s, p.utf8)
+	if err != nil {
+		return noMailbox
 	}
-	return p.mailboxName(s)
+	return name
 }

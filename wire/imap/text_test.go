@@ -14,13 +14,13 @@ func fullEnvelope() *mime.Envelope {
 		Date: "Wed, 17 Jul 1996 02:23:25 -0700 (PDT)", Subject: "größer", MessageID: "<1@x>",
 		Has:  mime.HasDate | mime.HasSubject | mime.HasMessageID | mime.HasInReplyTo,
 		From: a, Sender: a, ReplyTo: a,
-		To: []mime.Address{{Mailbox: "team", Group: true}, {Mailbox: "a", Host: "b"}, {Group: true}, {Mailbox: "nohost"}},
+		To: []mime.Address{{Mailbox: "team", Group: true}, {Mailbox: "a", Host: "b"}, {Group: true}, {Mailbox: "nohost"}, {Mailbox: "far", Host: "b", Route: "@x,@y"}},
 	}
 }
 
 const envelopeText = `("Wed, 17 Jul 1996 02:23:25 -0700 (PDT)" {8}` + "\r\ngrößer" +
 	` (("Terry \"T\" Gray" NIL "gray" "cac.example")) (("Terry \"T\" Gray" NIL "gray" "cac.example")) (("Terry \"T\" Gray" NIL "gray" "cac.example"))` +
-	` ((NIL NIL "team" NIL)(NIL NIL "a" "b")(NIL NIL NIL NIL)(NIL NIL "nohost" "")) NIL NIL "" "<1@x>")`
+	` ((NIL NIL "team" NIL)(NIL NIL "a" "b")(NIL NIL NIL NIL)(NIL NIL "nohost" "")(NIL "@x,@y" "far" "b")) NIL NIL "" "<1@x>")`
 
 func TestEnvelope(t *testing.T) {
 	t.Parallel()

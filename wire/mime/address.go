@@ -339,18 +339,14 @@ func (p *addressParser) domain(angle bool) string {
 	return host
 }
 
-// angle reads "<local@domain>", with or without a source route, which is dropped.
+// angle reads "<local@domain>", with or without a source route.
 func (p *addressParser) angle() {
 	name := phrase(p.words)
 	p.inAngle = true
 	defer func() { p.inAngle = false }()
 	p.i++
 	p.space()
-	if p.i < len(p.s) && p.s[p.i] == '@' { // RFC 5322 section 4.4: obs-route
-		if end := strings.IndexAny(p.s[p.i:min(p.i+maxRoute, len(p.s))], ":>"); end >= 0 && p.s[p.i+end] == ':' {
-			p.i += end + 1
-		}
-	}
+	route := p.route()
 	p.words = p.words[:0]
 	var mailbox, host string
 	for closed := false; !closed; {
@@ -408,8 +404,24 @@ func (p *addressParser) angle() {
 		p.words, p.done = p.words[:0], true // "<>" alone is nobody
 		return
 	}
-	p.add(Address{Name: name, Mailbox: mailbox, Host: host})
+	p.add(Address{Name: name, Mailbox: mailbox, Host: host, Route: route})
 	p.comment = ""
+}
+
+// route reads the source route at the beginning of an address in angle brackets, and drops blanks in it.
+//
+// Implements: RFC 5322 §4.4 obs-route
+func (p *addressParser) route() string {
+	if p.i >= len(p.s) || p.s[p.i] != '@' && p.s[p.i] != ',' {
+		return ""
+	}
+	end := strings.IndexAny(p.s[p.i:min(p.i+maxRoute, len(p.s))], ":>")
+	if end < 0 || p.s[p.i+end] != ':' {
+		return ""
+	}
+	text := p.s[p.i : p.i+end]
+	p.i += end + 1
+	return strings.Trim(strings.Join(strings.Fields(text), ""), ",")
 }
 
 func (p *addressParser) add(a Address) {

@@ -6,11 +6,14 @@ import (
 	"testing"
 )
 
-// show prints addresses as name|mailbox|host, group marks with a G before.
+// show prints addresses as name|mailbox|host and |route where there is one, group marks with a G before.
 func show(list []Address) string {
 	var out []string
 	for _, a := range list {
 		s := a.Name + "|" + a.Mailbox + "|" + a.Host
+		if a.Route != "" {
+			s += "|" + a.Route
+		}
 		if a.Group {
 			s = "G" + s
 		}
@@ -37,7 +40,10 @@ func TestParseAddressList(t *testing.T) {
 		{`"john doe"@b`, "|john doe|b"},
 		{"a . b @ c . d", "|a.b|c.d"},
 		{"a@[127.0.0.1]", "|a|[127.0.0.1]"},
-		{"<@x,@y:a@b>", "|a|b"},
+		{"<@x,@y:a@b>", "|a|b|@x,@y"},
+		{"Ann <@x.example , ,@y:a@b>", "Ann|a|b|@x.example,,@y"},
+		{"<,@x:a@b>", "|a|b|@x"},
+		{"<@x a@b>", "|@xa|b"},
 		{"Friends: a@b, Carl <c@d>;, e@f", "G|Friends| / |a|b / Carl|c|d / G|| / |e|f"},
 		{"undisclosed-recipients:;", "G|undisclosed-recipients| / G||"},
 		{"open: a@b", "G|open| / |a|b / G||"},

@@ -14,22 +14,44 @@ import (
 // Implements: RFC 2045 §6.7 quoted-printable, encoded
 // Implements: RFC 1847 §2.1 multipart/signed is not changed
 func SevenBit(raw []byte) (out []byte, ok bool) {
-	e := encoder{raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8+512)}
+	e := encoder{raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8+512), foreign: eightBit}
 	if !e.part(Parse(raw, Limits{}), true) {
 		return nil, false
 	}
 	return e.out, true
 }
 
-type encoder struct{ raw, out []byte }
+// WithoutNUL returns a message whose bodies with NULs are encoded in base64; what its parts decode to is the
+// same. ok is false where that cannot be done: NULs in headers, between the parts, in parts under a signature or
+// in bodies that claim another encoding. EncodedRoom is what it allocates.
+//
+// Implements: RFC 3516 §4.3 the transfer encoding of binary data is changed without loss
+func WithoutNUL(raw []byte) (out []byte, ok bool) {
+	e := encoder{raw: raw, out: make([]byte, 0, EncodedRoom(len(raw))), foreign: hasNUL, keep: true}
+	if !e.part(Parse(raw, Limits{}), true) {
+		return nil, false
+	}
+	return e.out, true
+}
+
+// EncodedRoom is the memory in bytes for a message of n bytes with its bodies in base64.
+func EncodedRoom(n int) int { return n + n*3/8 + 4096 }
+
+type encoder struct {
+	raw, out []byte
+	// foreign says whether bytes hold what the result may not: 8-bit characters or NULs.
+	foreign func([]byte) bool
+	// keep leaves the headers of multiparts and messages as they are.
+	keep bool
+}
 
 // part writes a part, encoded where it has to be.
 func (e *encoder) part(p *Part, message bool) bool {
 	header, body := p.Header(e.raw), p.Body(e.raw)
 	switch as := EncodingOf(p.Encoding); {
-	case eightBit(header):
+	case e.foreign(header):
 		return false
-	case !eightBit(body):
+	case !e.foreign(body):
 		e.out = append(e.out, e.raw[p.HeaderStart:p.BodyEnd]...)
 		return true
 	case as != Encoding7Bit && as != Encoding8Bit && as != EncodingBinary:
@@ -42,7 +64,7 @@ func (e *encoder) part(p *Part, message bool) bool {
 	case p.Type == "multipart", p.Type == "message":
 		return false // RFC 2045 section 6.4
 	}
-	if p.Type == "text" && escapes(body) <= len(body)/4 || escapes(body) <= len(body)/8 {
+	if !hasNUL(body) && (p.Type == "text" && escapes(body) <= len(body)/4 || escapes(body) <= len(body)/8) {
 		e.header(header, "quoted-printable", message, true)
 		e.out = appendPrintable(e.out, body)
 	} else {
@@ -54,10 +76,14 @@ func (e *encoder) part(p *Part, message bool) bool {
 
 // container writes a multipart, or a message within a message, with what stands around its parts.
 func (e *encoder) container(p *Part, message bool) bool {
-	e.header(p.Header(e.raw), "7bit", message, false)
+	if e.keep {
+		e.out = append(e.out, p.Header(e.raw)...)
+	} else {
+		e.header(p.Header(e.raw), "7bit", message, false)
+	}
 	at := p.BodyStart
 	for _, child := range p.Children {
-		if eightBit(e.raw[at:child.HeaderStart]) {
+		if e.foreign(e.raw[at:child.HeaderStart]) {
 			return false
 		}
 		e.out = append(e.out, e.raw[at:child.HeaderStart]...)
@@ -67,7 +93,7 @@ func (e *encoder) container(p *Part, message bool) bool {
 		at = child.BodyEnd
 	}
 	e.out = append(e.out, e.raw[at:p.BodyEnd]...)
-	return !eightBit(e.raw[at:p.BodyEnd])
+	return !e.foreign(e.raw[at:p.BodyEnd])
 }
 
 // header writes a header with another transfer encoding, and what a message needs to have one. A leaf
@@ -101,6 +127,8 @@ func eightBit(b []byte) bool {
 	}
 	return false
 }
+
+func hasNUL(b []byte) bool { return bytes.IndexByte(b, 0) >= 0 }
 
 // escapes is how many bytes take three in quoted-printable.
 func escapes(b []byte) (n int) {

@@ -103,3 +103,39 @@ func FuzzPrintable(f *testing.F) {
 		}
 	})
 }
+
+// TestWithoutNUL: what parts decode to stays the same, and what cannot be encoded without loss is refused.
+func TestWithoutNUL(t *testing.T) {
+	t.Parallel()
+	const binary = "Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: binary\r\n\r\n"
+	for _, c := range []struct {
+		name, raw string
+		ok        bool
+	}{
+		{"a message", "Subject: ä\r\nMIME-Version: 1.0\r\n" + binary + "a\x00b\r\n\x00", true},
+		{"no MIME at all", "Subject: a\r\n\r\na\x00b\r\n", true},
+		{"a part", "Content-Type: multipart/mixed; boundary=b\r\nContent-Transfer-Encoding: binary\r\n\r\nprä\r\n--b\r\n\r\nä\r\n--b\r\n" + binary + "\x00\r\n\x01\r\n--b--\r\n", true},
+		{"a message within", "Content-Type: message/rfc822\r\nContent-Transfer-Encoding: binary\r\n\r\nSubject: in\r\n" + binary + "\x00", true},
+		{"a header", "Subject: a\x00\r\n\r\nx", false},
+		{"between parts", "Content-Type: multipart/mixed; boundary=b\r\n\r\n\x00\r\n--b\r\n\r\nx\r\n--b--\r\n", false},
+		{"behind parts", "Content-Type: multipart/mixed; boundary=b\r\n\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n\x00", false},
+		{"in base64", "Content-Transfer-Encoding: base64\r\n\r\nQU\x00JD", false},
+		{"signed", "Content-Type: multipart/signed; boundary=b\r\n\r\n--b\r\n\r\n\x00\r\n--b\r\n\r\nsig\r\n--b--\r\n", false},
+	} {
+		raw := []byte(c.raw)
+		out, ok := WithoutNUL(raw)
+		if ok != c.ok {
+			t.Errorf("%s: %v", c.name, ok)
+		}
+		if !ok {
+			continue
+		}
+		was, now := decodedLeaves(raw, Parse(raw, Limits{})), decodedLeaves(out, Parse(out, Limits{}))
+		if hasNUL(out) || strings.Join(was, "|") != strings.Join(now, "|") {
+			t.Errorf("%s:\n%q\n%q", c.name, raw, out)
+		}
+	}
+	if n := testing.AllocsPerRun(1, func() { _, _ = WithoutNUL(append([]byte("\r\n"), make([]byte, 1<<20)...)) }); n > 40 {
+		t.Errorf("%v allocations: the room is not enough", n)
+	}
+}

@@ -8,8 +8,11 @@ package mime
 // (RFC 9051 section 7.5.2). Strings are raw: encoded words (RFC 2047) stay as they came.
 // A group is a start marker {Mailbox: display name, Host: ""} with Group set, its members, and an
 // end marker with Group set and everything else empty.
+//
+// Route is an obsolete source route (RFC 5322 section 4.4) without the colon at its end: "@a.example,@b.example".
 type Address struct {
 	Name, Mailbox, Host string
+	Route               string
 	Group               bool
 }
 
