@@ -449,14 +449,37 @@ func (c *Changing) path(parent note.UNID, name string) (string, error) {
 	return Normalize(above + name)
 }
 
+// Taken is the error for a name that another folder has, one that the person may look up. It is an ErrFolderExists.
+type Taken struct {
+	Name string
+	UNID note.UNID // of the folder that has the name
+}
+
+func (t *Taken) Error() string { return ErrFolderExists.Error() + ": " + t.Name }
+
+// Unwrap returns ErrFolderExists.
+func (t *Taken) Unwrap() error { return ErrFolderExists }
+
+// free refuses a full name that a folder has.
+func (c *Changing) free(full string) error {
+	h, err := named(c.r, full)
+	switch {
+	case err != nil:
+		return nil
+	case c.r.FolderRights(h)&note.Lookup == 0:
+		return fmt.Errorf("%w: %s", ErrFolderExists, full)
+	}
+	return &Taken{full, h.UNID}
+}
+
 // CreateFolder makes a folder. use is its special use (RFC 6154) or "".
 func (c *Changing) CreateFolder(parent note.UNID, name, use string, subscribed bool) (note.UNID, error) {
 	full, err := c.path(parent, name)
 	if err != nil {
 		return note.UNID{}, err
 	}
-	if _, err := named(c.r, full); err == nil {
-		return note.UNID{}, fmt.Errorf("%w: %s", ErrFolderExists, full)
+	if err := c.free(full); err != nil {
+		return note.UNID{}, err
 	}
 	if len(c.r.AllFolders()) >= maxFolders {
 		return note.UNID{}, fmt.Errorf("%w: a mail file holds at most %d folders", ErrOverQuota, maxFolders)
@@ -508,8 +531,8 @@ func (c *Changing) MoveFolder(u, parent note.UNID, name string) error {
 	case strings.HasPrefix(to, from+"/"):
 		return fmt.Errorf("%w: it would lie in itself", ErrBadName)
 	}
-	if _, err := named(c.r, to); err == nil {
-		return fmt.Errorf("%w: %s", ErrFolderExists, to)
+	if err := c.free(to); err != nil {
+		return err
 	}
 	if !c.w.MayCreateFolder(to) {
 		return store.ErrDenied

@@ -439,7 +439,7 @@ type Added struct {
 var ErrManyChanges = errors.New("more has changed than is to be told")
 
 // QueryChanges works out what changed in a query's results; the query's window is not looked at. limit bounds what is
-// told (0: no bound), upTo names the last result that the client knows, where filter and order do not change with time.
+// told (below 0: no bound), upTo names the last result that the client knows, where filter and order do not change with time.
 //
 // Implements: RFC 8621 §4.5 Email/queryChanges
 func (f *File) QueryChanges(ctx context.Context, q *Query, since State, limit int, upTo note.UNID) (QueryChanges, error) {
@@ -566,7 +566,7 @@ func (x *querying) compare(out *QueryChanges, c *touchedSince, last, limit int) 
 		removed = append(removed, row.UNID)
 	}
 	out.Removed = removed
-	if limit > 0 && len(out.Removed)+len(out.Added) > limit {
+	if limit >= 0 && len(out.Removed)+len(out.Added) > limit {
 		return ErrManyChanges
 	}
 	return nil

@@ -416,7 +416,8 @@ func emailQueryChanges(c *call) error {
 	return nil
 }
 
-// queryChangesArguments reads the state and the limit (0: none) of a /queryChanges.
+// queryChangesArguments reads the state and the limit of a /queryChanges. The limit is below 0 where there is none, and may
+// be 0: then a client is told nothing but that nothing has changed.
 //
 // Implements: RFC 8620 §5.6 /queryChanges
 func (c *call) queryChangesArguments() (since string, limit int, err error) {
@@ -425,6 +426,9 @@ func (c *call) queryChangesArguments() (since string, limit int, err error) {
 	}
 	if since, err = c.needText("sinceQueryState"); err != nil {
 		return "", 0, err
+	}
+	if c.args.Get("maxChanges").IsNull() {
+		return since, -1, nil
 	}
 	n, err := c.uint("maxChanges", 0)
 	return since, int(min(n, 1<<30)), err

@@ -17,6 +17,8 @@ type emailPatch struct {
 	allKeywords, allFolders bool // set, add are all that there are to be
 	set, clear              []string
 	add, drop               []note.UNID
+	// rest is what else is sent: properties that stay as they are.
+	rest *jmap.Value
 }
 
 // mailboxID is the folder that an id names; ids of no folder are the zero UNID.
@@ -75,44 +77,41 @@ func (b *batch) folderSet(v *jmap.Value) ([]note.UNID, bool) {
 	return out, ok && len(out) > 0
 }
 
-// unescape undoes the escapes of a JSON Pointer's token.
-func unescape(s string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
-}
-
 // readEmailPatch reads a PatchObject for an Email: of its properties keywords and mailboxIds may change.
-//
-// Implements: RFC 8620 §5.3 PatchObject
 func (b *batch) readEmailPatch(v *jmap.Value) (p emailPatch, err error) {
-	var bad []string
-	parts := false
-	for i := range v.Len() {
-		name, x := v.Name(i), v.At(i)
-		ok := true
-		switch path, token, deep := strings.Cut(name, "/"); {
-		case !deep && path == "keywords":
+	list, err := pointers(v)
+	if err != nil {
+		return p, err
+	}
+	var bad, names []string
+	var values []jmap.Value
+	for i, at := range list {
+		ok, top := true, at.tokens[0]
+		switch {
+		case top != "keywords" && top != "mailboxIds":
+			names, values = append(names, v.Name(i)), append(values, *at.value)
+		case len(at.tokens) > 2:
+			return p, badPatch("there is no object to change at %.100q", v.Name(i))
+		case len(at.tokens) == 2:
+			ok = b.readEmailPart(&p, top, at.tokens[1], at.value)
+		case top == "keywords":
 			p.allKeywords = true
-			p.set, ok = readKeywords(x)
-		case !deep && path == "mailboxIds":
-			p.allFolders = true
-			p.add, ok = b.folderSet(x)
-		case deep && (path == "keywords" || path == "mailboxIds"):
-			parts = parts || v.Get(path) != nil
-			ok = b.readEmailPart(&p, path, unescape(token), x)
-		case deep:
-			return p, badPatch("there is nothing to change at %.100q", name)
+			if !at.value.IsNull() { // which is the default: none
+				p.set, ok = readKeywords(at.value)
+			}
 		default:
-			ok = false
+			p.allFolders = true
+			p.add, ok = b.folderSet(at.value)
 		}
 		if !ok {
-			bad = append(bad, name)
+			bad = append(bad, v.Name(i))
 		}
-	}
-	if parts {
-		return p, badPatch("one path is a part of another")
 	}
 	if bad != nil {
 		return p, badProperties("", bad...)
+	}
+	if names != nil {
+		p.rest = jmap.MakeObject(names, values)
 	}
 	return p, nil
 }
@@ -195,6 +194,7 @@ type emailSetting struct {
 	drafts []draft
 	stored []stored
 	mem    memory
+	whole  bool // the client is told all of a creation that it did not say
 	// before and after are the states around the change.
 	before, after string
 }
@@ -206,10 +206,11 @@ type draft struct {
 	err error
 }
 
-// stored is one that was.
+// stored is one that was. object is what the client is told of it, where that is more than its names and size.
 type stored struct {
 	unid, thread note.UNID
 	size         uint64
+	object       []byte
 }
 
 // release lets go of what was prepared.
@@ -230,7 +231,7 @@ func emailSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	x := &emailSetting{set: s, mem: memory{s: c.s}}
+	x := &emailSetting{set: s, mem: memory{s: c.s}, whole: true}
 	defer x.release()
 	for i := range s.create {
 		x.drafts = append(x.drafts, x.compose(&s.create[i]))
@@ -247,6 +248,11 @@ func emailSet(c *call) error {
 		u, ok := parseID(letterEmail, s.update[i].real)
 		if !ok {
 			return mailbox.ErrNoMessage
+		}
+		if patches[i].rest != nil {
+			if err := c.unchangedEmail(w, u, patches[i].rest); err != nil {
+				return err
+			}
 		}
 		return patches[i].apply(w, u)
 	})
@@ -280,11 +286,16 @@ func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i in
 	if err != nil {
 		return err
 	}
+	if x.whole && nc > 0 {
+		if err := x.createdObjects(res.Errs); err != nil {
+			c.s.env.Log.Warn("jmap: what was created cannot be read", "person", c.caller.Name, "error", err)
+		}
+	}
 	for i, err := range res.Errs {
 		switch {
 		case i < nc && err == nil:
 			id := idOf(letterEmail, x.stored[i].unid)
-			s.made(x.drafts[i].creation, id, x.stored[i].object())
+			s.made(x.drafts[i].creation, id, x.stored[i].told())
 		case i < nc:
 			s.notCreated = append(s.notCreated, failure{x.drafts[i].creation, err})
 		case i < nc+updates && err == nil:
@@ -310,7 +321,7 @@ func (x *emailSetting) store(w *mailbox.Changing, i int) error {
 	if err != nil {
 		return err
 	}
-	x.stored[i] = stored{u, d.Composed.Thread(), uint64(d.Composed.Size())}
+	x.stored[i] = stored{unid: u, thread: d.Composed.Thread(), size: uint64(d.Composed.Size())}
 	return nil
 }
 
@@ -326,8 +337,11 @@ func (x *emailSetting) destroyOne(w *mailbox.Changing, id string) error {
 	return w.Destroy(m.ID)
 }
 
-// object is what the client is told of an Email that was made.
-func (m *stored) object() []byte {
+// told is what the client is told of an Email that was made.
+func (m *stored) told() []byte {
+	if m.object != nil {
+		return m.object
+	}
 	b := appendID([]byte(`{"id":`), letterEmail, m.unid)
 	b = appendID(append(b, `,"blobId":`...), letterMessage, m.unid)
 	b = appendID(append(b, `,"threadId":`...), letterThread, m.thread)
@@ -546,7 +560,7 @@ func (x *emailCopying) run() error {
 			s.notCreated = append(s.notCreated, failure{x.drafts[i].creation, err})
 			continue
 		}
-		s.made(x.drafts[i].creation, idOf(letterEmail, x.stored[i].unid), x.stored[i].object())
+		s.made(x.drafts[i].creation, idOf(letterEmail, x.stored[i].unid), x.stored[i].told())
 		x.copied = append(x.copied, idOf(letterEmail, x.ids[i]))
 	}
 	o := jmap.NewWriter(c.out)
@@ -589,7 +603,7 @@ func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
 	}
 	size, thread := m.Size(), m.Thread()
 	u, err := w.Copy(from, m.ID, d.Folders, d.Flags, d.Received)
-	x.stored[i] = stored{u, thread, size}
+	x.stored[i] = stored{unid: u, thread: thread, size: size}
 	return err
 }
 

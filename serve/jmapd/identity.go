@@ -180,6 +180,30 @@ func (c *call) appendIDChanges(since, state string, more bool, ids [3][]string) 
 	c.out = o.End()
 }
 
+// identityKind says what of an Identity a client may change.
+var identityKind = kind{
+	mutable:  []string{"name", "replyTo", "bcc", "textSignature", "htmlSignature"},
+	fixed:    oneOf("id", "email", "mayDelete"),
+	defaults: map[string]jmap.Value{"name": jmap.Text(""), "textSignature": jmap.Text(""), "htmlSignature": jmap.Text("")},
+}
+
+// changeIdentity changes an identity as a client asks.
+func (c *call) changeIdentity(patch *jmap.Value, i *identity.Identity) error {
+	current, err := c.identityObject(i)
+	if err != nil {
+		return err
+	}
+	return identityKind.apply(patch, current, func(v *jmap.Value) error { return readIdentity(v, i, false) })
+}
+
+// identityObject is an identity as Identity/get tells it.
+func (c *call) identityObject(i *identity.Identity) (*jmap.Value, error) {
+	return c.rendered(func() error {
+		c.out = appendIdentity(c.out, i, func(string) bool { return true })
+		return nil
+	})
+}
+
 // readIdentity reads the properties of an identity that a client may set into i.
 func readIdentity(v *jmap.Value, i *identity.Identity, create bool) error {
 	var bad []string
@@ -212,11 +236,6 @@ func readIdentity(v *jmap.Value, i *identity.Identity, create bool) error {
 					i.ReplyTo = json
 				}
 			}
-		case "id":
-			ok = ok && !create && text == i.ID
-		case "mayDelete":
-			on, isBool := x.Bool()
-			ok = !create && isBool && on == i.MayDelete
 		default:
 			ok = false
 		}
@@ -289,7 +308,7 @@ func identitySet(c *call) error {
 			if one == nil {
 				return &jmap.Error{Type: "notFound"}
 			}
-			if err := readIdentity(s.update[i-nc].object, one, false); err != nil {
+			if err := c.changeIdentity(s.update[i-nc].object, one); err != nil {
 				return err
 			}
 			one.Changed = x.Sequence
@@ -314,7 +333,11 @@ func identitySet(c *call) error {
 	for i, err := range res.Errs[:nc+nu+len(s.destroy)] {
 		switch {
 		case i < nc && err == nil:
-			s.made(s.create[i].id, made[i].ID, createdIdentity(&made[i], s.create[i].object))
+			object, err := c.identityObject(&made[i])
+			if err != nil {
+				return err
+			}
+			s.made(s.create[i].id, made[i].ID, told(s.create[i].object, object))
 		case i < nc:
 			s.notCreated = append(s.notCreated, failure{s.create[i].id, err})
 		case i < nc+nu && err == nil:
@@ -344,9 +367,4 @@ func (c *call) makeIdentity(v *jmap.Value) (i identity.Identity, err error) {
 	c.s.env.Fill(u[:])
 	i.ID, i.MayDelete = identity.ID(u), true
 	return i, err
-}
-
-// created is what the client did not say of an identity that it made.
-func createdIdentity(i *identity.Identity, v *jmap.Value) []byte {
-	return appendIdentity(nil, i, func(p string) bool { return v.Get(p) == nil })
 }

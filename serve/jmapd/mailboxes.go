@@ -537,7 +537,7 @@ func mailboxQueryChanges(c *call) error {
 			add = append(add, added{u, i})
 		}
 	}
-	if limit > 0 && len(removed)+len(add) > limit {
+	if limit >= 0 && len(removed)+len(add) > limit {
 		return mailbox.ErrManyChanges
 	}
 	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","oldQueryState":`...)

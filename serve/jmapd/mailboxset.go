@@ -20,8 +20,15 @@ type mailboxChange struct {
 	subscribed *bool
 }
 
+// mailboxKind says what of a Mailbox a client may change.
+var mailboxKind = kind{
+	mutable:  []string{"name", "parentId", "role", "sortOrder", "isSubscribed"},
+	fixed:    oneOf("id", "totalEmails", "unreadEmails", "totalThreads", "unreadThreads", "myRights"),
+	defaults: map[string]jmap.Value{"sortOrder": jmap.MakeNumber(0)},
+}
+
 // readMailbox reads the properties of a Mailbox that a client may set.
-func readMailbox(v *jmap.Value, current *mailbox.Folder) (m mailboxChange, err error) {
+func readMailbox(v *jmap.Value) (m mailboxChange, err error) {
 	var bad []string
 	for i := range v.Len() {
 		name, x := v.Name(i), v.At(i)
@@ -46,12 +53,7 @@ func readMailbox(v *jmap.Value, current *mailbox.Folder) (m mailboxChange, err e
 			on, isBool := x.Bool()
 			ok = isBool
 			m.subscribed = &on
-		case "id", "totalEmails", "unreadEmails", "totalThreads", "unreadThreads", "myRights":
-			ok = current != nil && name == "id" && isText && text == idOf(letterFolder, current.UNID)
 		default:
-			if strings.Contains(name, "/") && current != nil {
-				return m, badPatch("there is nothing at %.100q", name)
-			}
 			ok = false
 		}
 		if !ok {
@@ -86,6 +88,9 @@ func mailboxSet(c *call) error {
 	if err := x.sortDestroyed(); err != nil {
 		return err
 	}
+	if err := x.compare(); err != nil {
+		return err
+	}
 	nc, nu := len(s.create), len(s.update)
 	res, err := c.account.File.Change(c.ctx, nc+nu+len(s.destroy), func(w *mailbox.Changing, i int) error {
 		if err := s.mismatch(w.Before.Folders.String()); err != nil {
@@ -95,7 +100,7 @@ func mailboxSet(c *call) error {
 		case i < nc:
 			return x.create(w, &s.create[i])
 		case i < nc+nu:
-			return x.update(w, &s.update[i-nc])
+			return x.update(w, i-nc)
 		}
 		return x.destroy(w, s.destroy[i-nc-nu])
 	})
@@ -105,12 +110,13 @@ func mailboxSet(c *call) error {
 	if err != nil {
 		return err
 	}
+	objects := x.created()
 	for i, err := range res.Errs {
 		switch {
 		case i < nc && err == nil:
 			p := s.create[i]
 			id := idOf(letterFolder, x.made[p.id])
-			s.made(p.id, id, x.createdObject(id, p.object))
+			s.made(p.id, id, told(p.object, objects[id]))
 		case i < nc:
 			s.notCreated = append(s.notCreated, failure{s.create[i].id, parented(err)})
 		case i < nc+nu && err == nil:
@@ -125,8 +131,14 @@ func mailboxSet(c *call) error {
 	return nil
 }
 
-// parented tells a parent that is not there from what else may be wrong.
+// parented tells a parent that is not there, and a name that another Mailbox has, from what else may be wrong.
 func parented(err error) error {
+	if taken, ok := errors.AsType[*mailbox.Taken](err); ok {
+		return &jmap.Error{
+			Type: "alreadyExists", Description: "A Mailbox with this name already exists.",
+			ExistingID: idOf(letterFolder, taken.UNID),
+		}
+	}
 	if errors.Is(err, mailbox.ErrNoFolder) {
 		return badProperties("There is no such parent.", "parentId")
 	}
@@ -138,7 +150,8 @@ type mailboxSetting struct {
 	withEmail bool
 	made      map[string]note.UNID // by creation id
 	names     map[string]string    // of those to be destroyed, by id
-	after     []mailbox.Mailbox    // as they are behind the change
+	changes   []mailboxChange      // beside update
+	wrong     []error              // beside update: why it cannot be
 }
 
 // sortCreations puts what refers to another creation behind it.
@@ -207,7 +220,7 @@ func (x *mailboxSetting) folder(id string) (note.UNID, error) {
 
 func (x *mailboxSetting) create(w *mailbox.Changing, p *creation) error {
 	delete(x.made, p.id)
-	m, err := readMailbox(p.object, nil)
+	m, err := readMailbox(p.object)
 	if err != nil {
 		return err
 	}
@@ -237,41 +250,90 @@ func (x *mailboxSetting) create(w *mailbox.Changing, p *creation) error {
 	return nil
 }
 
-// createdObject tells what the client did not say of a new Mailbox.
-func (x *mailboxSetting) createdObject(id string, v *jmap.Value) []byte {
-	o := jmap.NewWriter(nil)
-	o.Text("id", id)
-	role, _ := v.Get("role").Text()
-	for _, d := range [...]struct{ name, json string }{
-		{"parentId", "null"}, {"role", "null"}, {"sortOrder", strconv.Itoa(usualOrder(role))}, {"isSubscribed", "false"},
-		{"totalEmails", "0"}, {"unreadEmails", "0"}, {"totalThreads", "0"}, {"unreadThreads", "0"},
-	} {
-		if v.Get(d.name) == nil {
-			o.Raw(d.name, d.json)
+// objects are Mailboxes as Mailbox/get tells them, by id, with the properties that are wanted.
+func (x *mailboxSetting) objects(wants func(string) bool) (map[string]*jmap.Value, error) {
+	c := x.c
+	g := get{some: true}
+	for _, p := range mailboxProperties {
+		if wants(p) {
+			g.properties = append(g.properties, p)
 		}
 	}
-	if x.after == nil {
-		x.after, _, _ = x.c.account.File.Mailboxes(x.c.ctx, false) // what cannot be read now is asked for again
+	list, _, err := c.account.File.Mailboxes(c.ctx, slices.ContainsFunc(countProperties, wants))
+	if err != nil {
+		return nil, err
 	}
-	if i := slices.IndexFunc(x.after, func(f mailbox.Mailbox) bool { return idOf(letterFolder, f.UNID) == id }); i >= 0 {
-		o.Name("myRights")
-		o.B = appendRights(o.B, &x.after[i])
+	order, err := c.sortOrders(list, wants("sortOrder"))
+	if err != nil {
+		return nil, err
 	}
-	return o.End()
+	t := newTree(list)
+	out := make(map[string]*jmap.Value, len(list))
+	for i := range list {
+		v, err := c.rendered(func() error { c.appendMailbox(t, &list[i], &g, order); return nil })
+		if err != nil {
+			return nil, err
+		}
+		out[idOf(letterFolder, list[i].UNID)] = v
+	}
+	return out, nil
 }
 
-func (x *mailboxSetting) update(w *mailbox.Changing, p *patch) error {
-	u, ok := parseID(letterFolder, p.real)
-	if !ok {
-		return &jmap.Error{Type: "notFound"}
+// created are the Mailboxes that were made, by id. Nothing is known but the ids where they cannot be read now.
+func (x *mailboxSetting) created() map[string]*jmap.Value {
+	if len(x.made) == 0 {
+		return nil
 	}
+	objects, err := x.objects(func(string) bool { return true })
+	if err != nil {
+		objects = map[string]*jmap.Value{}
+	}
+	for _, u := range x.made {
+		id := idOf(letterFolder, u)
+		if objects[id] == nil {
+			objects[id] = jmap.MakeObject([]string{"id"}, []jmap.Value{jmap.Text(id)})
+		}
+	}
+	return objects
+}
+
+// compare reads what each update changes, held against the Mailbox as it is.
+func (x *mailboxSetting) compare() error {
+	n := len(x.set.update)
+	x.changes, x.wrong = make([]mailboxChange, n), make([]error, n)
+	if n == 0 {
+		return nil
+	}
+	objects, err := x.objects(func(p string) bool {
+		return slices.ContainsFunc(x.set.update, func(u patch) bool { return mailboxKind.named(u.object)(p) })
+	})
+	if err != nil {
+		return err
+	}
+	for i := range x.set.update {
+		p := &x.set.update[i]
+		current := objects[p.real]
+		if current == nil {
+			x.wrong[i] = &jmap.Error{Type: "notFound"}
+			continue
+		}
+		x.wrong[i] = mailboxKind.apply(p.object, current, func(v *jmap.Value) (err error) {
+			x.changes[i], err = readMailbox(v)
+			return err
+		})
+	}
+	return nil
+}
+
+func (x *mailboxSetting) update(w *mailbox.Changing, i int) error {
+	p, m := &x.set.update[i], &x.changes[i]
+	if x.wrong[i] != nil {
+		return x.wrong[i]
+	}
+	u, _ := parseID(letterFolder, p.real)
 	f, parent, name, err := w.FolderAt(u)
 	if err != nil {
 		return &jmap.Error{Type: "notFound"}
-	}
-	m, err := readMailbox(p.object, &f)
-	if err != nil {
-		return err
 	}
 	if m.name != nil || m.parent != nil {
 		if m.name != nil {

@@ -215,14 +215,14 @@ func setSubscriptions(c *call, p *push.Service) error {
 			s.notCreated = append(s.notCreated, failure{x.id, err})
 			continue
 		}
-		o := jmap.NewWriter(nil)
-		o.Text("id", push.SubscriptionID(&sub))
-		o.Name("expires")
-		o.B = jmap.AppendUTCDate(o.B, sub.Ends)
-		s.made(x.id, push.SubscriptionID(&sub), o.End())
+		object, err := c.subscriptionObject(&sub)
+		if err != nil {
+			return err
+		}
+		s.made(x.id, push.SubscriptionID(&sub), told(x.object, object))
 	}
 	for _, x := range s.update {
-		change, err := readSubscriptionChange(x.object)
+		change, err := c.subscriptionChange(p, &caller, &x)
 		var sub session.Subscription
 		if err == nil {
 			sub, err = p.Resubscribe(c.ctx, &caller, x.real, change)
@@ -287,6 +287,47 @@ func readNewSubscription(v *jmap.Value) (n push.NewSubscription, err error) {
 	return n, nil
 }
 
+// subscriptionKind says what of a PushSubscription a client may change.
+var subscriptionKind = kind{
+	mutable: []string{"verificationCode", "expires", "types"},
+	fixed:   oneOf("id", "deviceClientId", "url", "keys"),
+}
+
+// subscriptionChange reads what a client changes of a subscription. It may send what it knows of one that stays: url and
+// keys too, which it is not told.
+func (c *call) subscriptionChange(p *push.Service, caller *push.Caller, x *patch) (change push.SubscriptionChange, err error) {
+	list, err := p.Subscriptions(c.ctx, caller)
+	if err != nil {
+		return change, err
+	}
+	i := slices.IndexFunc(list, func(s session.Subscription) bool { return push.SubscriptionID(&s) == x.real })
+	if i < 0 {
+		return change, &jmap.Error{Type: "notFound"}
+	}
+	current, err := c.subscriptionObject(&list[i])
+	if err != nil {
+		return change, err
+	}
+	whole := current.With("url", jmap.Text(list[i].URL))
+	if list[i].P256dh != "" {
+		keys := jmap.MakeObject([]string{"p256dh", "auth"}, []jmap.Value{jmap.Text(list[i].P256dh), jmap.Text(list[i].Auth)})
+		whole = whole.With("keys", *keys)
+	}
+	err = subscriptionKind.apply(x.object, &whole, func(v *jmap.Value) (err error) {
+		change, err = readSubscriptionChange(v)
+		return err
+	})
+	return change, err
+}
+
+// subscriptionObject is a subscription as PushSubscription/get tells it.
+func (c *call) subscriptionObject(s *session.Subscription) (*jmap.Value, error) {
+	return c.rendered(func() error {
+		c.out = appendSubscription(c.out, s, func(string) bool { return true })
+		return nil
+	})
+}
+
 func readSubscriptionChange(v *jmap.Value) (change push.SubscriptionChange, err error) {
 	for i := range v.Len() {
 		ok := true
@@ -303,7 +344,7 @@ func readSubscriptionChange(v *jmap.Value) (change push.SubscriptionChange, err 
 			change.SetTypes = true
 			change.Types, change.AllTypes, ok = readTypes(x)
 		default:
-			ok = false // what is not told cannot be changed either
+			ok = false
 		}
 		if !ok {
 			return change, badProperties("A property cannot be what it is given to be, or not be changed.", v.Name(i))

@@ -240,7 +240,7 @@ func quotaQueryChanges(c *call) error {
 	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal"); err != nil {
 		return err
 	}
-	since, _, err := c.queryChangesArguments()
+	since, limit, err := c.queryChangesArguments()
 	if err != nil {
 		return err
 	}
@@ -255,6 +255,9 @@ func quotaQueryChanges(c *call) error {
 	var removed, added []string
 	if since != state {
 		removed, added = []string{quotaID}, list
+	}
+	if limit >= 0 && len(removed)+len(added) > limit {
+		return mailbox.ErrManyChanges
 	}
 	c.answerQueryChanges(since, state, removed, added, list, total)
 	return nil

@@ -236,7 +236,7 @@ func (b *batch) setError(err error) *jmap.Error {
 		{mailbox.ErrManyFolders, &jmap.Error{Type: "tooManyMailboxes"}},
 		{mailbox.ErrBadFlag, &jmap.Error{Type: "tooManyKeywords", Description: err.Error()}},
 		{mailbox.ErrNoFolder, badProperties("There is no such Mailbox.", "mailboxIds")},
-		{mailbox.ErrFolderExists, badProperties("There is such a Mailbox already.", "name")},
+		{mailbox.ErrFolderExists, badProperties("A Mailbox with this name already exists.", "name")},
 		{mailbox.ErrBadName, badProperties(err.Error(), "name")},
 		{mailbox.ErrRole, badProperties(err.Error(), "role")},
 		{mailbox.ErrHasChildren, &jmap.Error{Type: "mailboxHasChild"}},

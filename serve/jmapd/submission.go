@@ -595,7 +595,7 @@ func submissionQueryChanges(c *call) error {
 	}
 	removed := append(ids[2], ids[1]...)
 	added := append(ids[0], ids[1]...)
-	if n := len(slices.DeleteFunc(slices.Clone(added), func(id string) bool { return !slices.Contains(list, id) })); limit > 0 && len(removed)+n > limit {
+	if n := len(slices.DeleteFunc(slices.Clone(added), func(id string) bool { return !slices.Contains(list, id) })); limit >= 0 && len(removed)+n > limit {
 		return mailbox.ErrManyChanges
 	}
 	c.answerQueryChanges(since, state, removed, added, list, total)

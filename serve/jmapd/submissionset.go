@@ -130,7 +130,7 @@ func (x *submitting) write(failed []error) (after string, err error) {
 			}
 			id := idOf(letterSubmission, m.unid)
 			x.emails["#"+s.create[i].id], x.emails[id] = m.email, m.email
-			s.made(s.create[i].id, id, m.createdObject(c.s.env.Clock.Now().Unix()))
+			s.made(s.create[i].id, id, x.createdObject(m, s.create[i].object))
 		case i < nc:
 			s.notCreated = append(s.notCreated, failure{s.create[i].id, failed[i]})
 		case i < nc+nu && err == nil:
@@ -146,18 +146,18 @@ func (x *submitting) write(failed []error) (after string, err error) {
 	return after, err
 }
 
-// createdObject is what a client is told of a submission that it made.
-func (m *submission) createdObject(now int64) []byte {
-	o := jmap.NewWriter(nil)
-	o.Text("id", idOf(letterSubmission, m.unid))
-	o.Text("threadId", idOf(letterThread, m.thread))
-	o.Raw("envelope", m.envelope)
-	o.Name("sendAt")
-	o.B = jmap.AppendUTCDate(o.B, time.Unix(m.sendAt, 0))
-	o.Text("undoStatus", m.undo(now))
-	o.Raw("dsnBlobIds", "[]")
-	o.Raw("mdnBlobIds", "[]")
-	return o.End()
+// createdObject is what a client is told of a submission that it made. How far it is on its way is asked for again where
+// that cannot be read now: it is sent.
+func (x *submitting) createdObject(m *submission, sent *jmap.Value) []byte {
+	c, now := x.c, x.c.s.env.Clock.Now().Unix()
+	object, err := c.submissionObject(m, now, func(string) bool { return true })
+	if err != nil {
+		object, err = c.submissionObject(m, now, func(p string) bool { return p != "deliveryStatus" })
+	}
+	if err != nil {
+		object = jmap.MakeObject([]string{"id"}, []jmap.Value{jmap.Text(idOf(letterSubmission, m.unid))})
+	}
+	return told(sent, object)
 }
 
 // writeList keeps the list as the update has left it.
@@ -197,13 +197,9 @@ func (x *submitting) recall(p *patch) error {
 	if m == nil {
 		return &jmap.Error{Type: "notFound"}
 	}
-	status := m.undo(now)
-	for i := range p.object.Len() {
-		text, ok := p.object.At(i).Text()
-		if p.object.Name(i) != "undoStatus" || !ok {
-			return badProperties("Only undoStatus of a submission changes.", p.object.Name(i))
-		}
-		status = text
+	status, err := c.newUndoStatus(m, now, p.object)
+	if err != nil {
+		return err
 	}
 	gone := &jmap.Error{Type: "cannotUnsend", Description: "It has gone already."}
 	switch {
@@ -219,6 +215,37 @@ func (x *submitting) recall(p *patch) error {
 		return gone
 	}
 	return err
+}
+
+// submissionKind says what of an EmailSubmission a client may change.
+var submissionKind = kind{
+	mutable: []string{"undoStatus"},
+	fixed: oneOf("id", "identityId", "emailId", "threadId", "envelope", "sendAt", "deliveryStatus", "dsnBlobIds",
+		"mdnBlobIds"),
+}
+
+// newUndoStatus is the undoStatus that a client wants a submission to have.
+func (c *call) newUndoStatus(m *submission, now int64, patch *jmap.Value) (string, error) {
+	current, err := c.submissionObject(m, now, submissionKind.named(patch))
+	if err != nil {
+		return "", err
+	}
+	status := m.undo(now)
+	err = submissionKind.apply(patch, current, func(v *jmap.Value) error {
+		if wanted := v.Get("undoStatus"); v.Len() > 0 {
+			var ok bool
+			if status, ok = wanted.Text(); !ok {
+				return badProperties("undoStatus is no string.", "undoStatus")
+			}
+		}
+		return nil
+	})
+	return status, err
+}
+
+// submissionObject is a submission as EmailSubmission/get tells it.
+func (c *call) submissionObject(m *submission, now int64, wants func(string) bool) (*jmap.Value, error) {
+	return c.rendered(func() error { return c.appendSubmission(m, now, wants) })
 }
 
 // cancel writes down that a submission was taken back.
@@ -551,6 +578,9 @@ func (s *Server) appendSubmissionExtensions(dst []byte) []byte {
 // Implements: RFC 4865 §4 HOLDFOR and HOLDUNTIL in an envelope
 func (x *submitting) mailParameters(v *jmap.Value, sub *Submission) error {
 	now := x.c.s.env.Clock.Now()
+	if err := onlyOnce(v); err != nil {
+		return err
+	}
 	for i := range v.Len() {
 		name, p := strings.ToUpper(v.Name(i)), v.At(i)
 		text, isText := p.Text()
@@ -593,8 +623,28 @@ func (x *submitting) mailParameters(v *jmap.Value, sub *Submission) error {
 	return nil
 }
 
+// onlyOnce refuses parameters of an envelope that come twice, in whatever case, and HOLDFOR beside HOLDUNTIL
+// (RFC 4865 section 4).
+func onlyOnce(v *jmap.Value) error {
+	seen := map[string]bool{}
+	for i := range v.Len() {
+		name := strings.ToUpper(v.Name(i))
+		if name == "HOLDUNTIL" {
+			name = "HOLDFOR"
+		}
+		if seen[name] {
+			return badProperties(fmt.Sprintf("The parameter %.40q comes twice, or beside one that means the same.", v.Name(i)), "envelope")
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
 // rcptParameters reads the parameters of a recipient.
 func rcptParameters(v *jmap.Value, to *smtp.RcptParams) error {
+	if err := onlyOnce(v); err != nil {
+		return err
+	}
 	for i := range v.Len() {
 		name := strings.ToUpper(v.Name(i))
 		text, ok := v.At(i).Text()

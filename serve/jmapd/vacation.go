@@ -120,8 +120,22 @@ func vacationGet(c *call) error {
 	})
 }
 
+// vacationKind says what of a VacationResponse a client may change.
+var vacationKind = kind{
+	mutable: []string{"isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody"},
+	fixed:   oneOf("id"),
+}
+
 // patch reads what is to become of a VacationResponse into it.
-func (v *vacation) patch(p *jmap.Value) error {
+func (v *vacation) patch(patch *jmap.Value) error {
+	current, err := jmap.Parse(string(v.append(nil, func(string) bool { return true })), jmap.Bounds{})
+	if err != nil {
+		return err
+	}
+	return vacationKind.apply(patch, current, v.change)
+}
+
+func (v *vacation) change(p *jmap.Value) error {
 	var bad []string
 	made := false
 	for i := range p.Len() {
@@ -129,8 +143,6 @@ func (v *vacation) patch(p *jmap.Value) error {
 		text, isText := x.Text()
 		ok := isText || x.IsNull()
 		switch name {
-		case "id":
-			ok = text == singleton
 		case "isEnabled":
 			v.Enabled, ok = x.Bool()
 		case "fromDate", "toDate":
