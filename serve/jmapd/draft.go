@@ -48,6 +48,7 @@ func (x *emailSetting) compose(p *creation) draft {
 	}
 	r.header()
 	root := r.body()
+	r.raise(root)
 	switch {
 	case r.bad != nil:
 		slices.Sort(r.bad)
@@ -97,7 +98,7 @@ var fieldOf = map[string]header{
 // field takes a header field; two properties may not be the same one.
 func (r *emailReader) field(h *header, v *jmap.Value) {
 	key := strings.ToLower(h.name)
-	if r.seen[key] || len(r.fields) >= maxNewFields {
+	if r.seen[key] {
 		r.fault(h.property)
 		return
 	}
@@ -105,11 +106,24 @@ func (r *emailReader) field(h *header, v *jmap.Value) {
 		return
 	}
 	r.seen[key] = true
+	fields, ok := readFields(h, v)
+	if !ok || len(r.fields)+len(fields) > maxNewFields {
+		r.fault(h.property)
+		return
+	}
+	r.fields = append(r.fields, fields...)
+}
+
+// readFields reads a property that is a header field into the fields that it stands for: none where it is null, one, or
+// with :all one for each value.
+func readFields(h *header, v *jmap.Value) (fields []compose.Field, ok bool) {
+	if v.IsNull() {
+		return nil, true
+	}
 	list := []*jmap.Value{v}
 	if h.all {
 		if v.Kind() != jmap.Array {
-			r.fault(h.property)
-			return
+			return nil, false
 		}
 		list = list[:0]
 		for i := range v.Len() {
@@ -119,11 +133,11 @@ func (r *emailReader) field(h *header, v *jmap.Value) {
 	for _, v := range list {
 		f, ok := readField(h, v)
 		if !ok {
-			r.fault(h.property)
-			return
+			return nil, false
 		}
-		r.fields = append(r.fields, f)
+		fields = append(fields, f)
 	}
+	return fields, true
 }
 
 // readField reads a value into a field.
@@ -267,7 +281,7 @@ func (r *emailReader) body() *compose.Part {
 				r.fault(p)
 			}
 		}
-		return r.part(v, "bodyStructure", 0, true)
+		return r.part(v, "bodyStructure", 0)
 	}
 	text, html := r.single("textBody", "plain"), r.single("htmlBody", "html")
 	var attached, inline []*compose.Part
@@ -279,7 +293,7 @@ func (r *emailReader) body() *compose.Part {
 			if v.Kind() != jmap.Array {
 				break
 			}
-			p := r.part(v.At(i), "attachments", 1, false)
+			p := r.part(v.At(i), "attachments", 1)
 			if p.Disposition == "" {
 				p.Disposition = "attachment"
 			}
@@ -303,7 +317,7 @@ func (r *emailReader) single(property, subtype string) *compose.Part {
 		r.fault(property)
 		return nil
 	}
-	p := r.part(v.At(0), property, 1, false)
+	p := r.part(v.At(0), property, 1)
 	if p.Type == "" {
 		p.Type, p.Subtype = "text", subtype
 	}
@@ -311,127 +325,6 @@ func (r *emailReader) single(property, subtype string) *compose.Part {
 		r.fault(property)
 	}
 	return p
-}
-
-// part reads an EmailBodyPart.
-func (r *emailReader) part(v *jmap.Value, property string, depth int, root bool) *compose.Part {
-	p := &compose.Part{}
-	if r.parts++; v.Kind() != jmap.Object || r.parts > maxNewParts || depth > maxNewDepth {
-		r.fault(property)
-		return p
-	}
-	partID, blobID, subParts := v.Get("partId"), v.Get("blobId"), v.Get("subParts")
-	for i := range v.Len() {
-		if !r.partProperty(p, v.Name(i), v.At(i), root) {
-			r.fault(property + "/" + v.Name(i))
-		}
-	}
-	switch {
-	case p.Type == "multipart":
-		if subParts.Kind() != jmap.Array || subParts.Len() == 0 || !partID.IsNull() || !blobID.IsNull() {
-			r.fault(property)
-			return p
-		}
-		for i := range subParts.Len() {
-			p.Children = append(p.Children, r.part(subParts.At(i), property, depth+1, false))
-		}
-	case subParts.Len() > 0, partID.IsNull() == blobID.IsNull():
-		r.fault(property)
-	case !partID.IsNull():
-		r.value(p, partID, property, v)
-	default:
-		r.attach(p, blobID, property)
-	}
-	return p
-}
-
-// partProperty reads one property of a part; false: it cannot be that.
-func (r *emailReader) partProperty(p *compose.Part, name string, v *jmap.Value, root bool) (ok bool) {
-	text, isText := v.Text()
-	plain := v.IsNull() || isText && !strings.ContainsAny(text, "\r\n\x00") && len(text) <= 900
-	switch name {
-	case "partId", "blobId", "subParts", "size":
-		return true
-	case "type":
-		kind, subtype, slash := strings.Cut(strings.ToLower(text), "/")
-		p.Type, p.Subtype = kind, subtype
-		return v.IsNull() || slash && compose.Token(kind) && compose.Token(subtype)
-	case "charset":
-		p.Charset = text
-		return v.IsNull() || compose.Token(text)
-	case "disposition":
-		p.Disposition = strings.ToLower(text)
-		return v.IsNull() || compose.Token(text)
-	case "name":
-		p.Name = text
-		return plain
-	case "cid":
-		p.ID = text
-		return plain && !strings.ContainsAny(text, "<> ")
-	case "location":
-		p.Location = text
-		return plain && compose.ASCII(text)
-	case "language":
-		if v.IsNull() {
-			return true
-		}
-		p.Language, ok = texts(v)
-		for _, l := range p.Language {
-			ok = ok && compose.Token(l)
-		}
-		return ok
-	}
-	h, ok := parseHeader(name)
-	if lower := strings.ToLower(h.name); !ok || lower == "content-transfer-encoding" || len(p.Fields) >= maxNewFields ||
-		!root && !strings.HasPrefix(lower, "content-") || partFieldTaken(lower) {
-		return false
-	}
-	f, ok := readField(&h, v)
-	if root && !strings.HasPrefix(strings.ToLower(h.name), "content-") {
-		key := strings.ToLower(h.name)
-		if r.seen[key] {
-			return false
-		}
-		r.seen[key] = true
-		r.fields = append(r.fields, f)
-		return ok
-	}
-	p.Fields = append(p.Fields, f)
-	return ok
-}
-
-// partFieldTaken says whether a field of a part is made of its properties.
-func partFieldTaken(lower string) bool {
-	switch lower {
-	case "content-type", "content-disposition", "content-id", "content-language", "content-location":
-		return true
-	}
-	return false
-}
-
-// value takes a part's text out of bodyValues.
-func (r *emailReader) value(p *compose.Part, partID *jmap.Value, property string, v *jmap.Value) {
-	id, _ := partID.Text()
-	value := r.values.Get(id)
-	text, ok := value.Get("value").Text()
-	for _, flag := range []string{"isEncodingProblem", "isTruncated"} {
-		on, isBool := value.Get(flag).Bool()
-		ok = ok && !on && (isBool || value.Get(flag).IsNull())
-	}
-	if p.Type == "" {
-		p.Type, p.Subtype = "text", "plain"
-		if property == "htmlBody" {
-			p.Subtype = "html"
-		}
-	}
-	switch {
-	case !ok:
-		r.fault("bodyValues")
-	case p.Type != "text" || !v.Get("charset").IsNull():
-		r.fault(property)
-	}
-	p.IsText, p.Text = true, text
-	r.size += int64(len(text))
 }
 
 // attach finds the blob that a part is to be.

@@ -32,7 +32,7 @@ var (
 	idFields      = []string{"message-id", "in-reply-to", "references", "resent-message-id"}
 	dateFields    = []string{"date", "resent-date"}
 	urlFields     = []string{"list-help", "list-unsubscribe", "list-subscribe", "list-post", "list-owner", "list-archive"}
-	textFields    = []string{"subject", "comments", "keywords", "list-id"}
+	textFields    = []string{"subject", "comments", "keywords"}
 	otherFields   = []string{"return-path", "received"}
 )
 
