@@ -97,6 +97,13 @@ type FetchOptions struct {
 	MarkSeen bool
 	// ChangedSince passes over messages that have not changed since a MODSEQ (RFC 7162).
 	ChangedSince uint64
+	// ChangedUpTo, where it is not 0, passes over messages that have changed after a MODSEQ.
+	ChangedUpTo uint64
+}
+
+// passes says whether a message whose latest change has a MODSEQ is to be read.
+func (o *FetchOptions) passes(mod note.ModSeq) bool {
+	return uint64(mod) > o.ChangedSince && (o.ChangedUpTo == 0 || uint64(mod) <= o.ChangedUpTo)
 }
 
 // Fetch calls fn for the messages of a set, in order of UID. fn runs within a read of the store and
@@ -159,7 +166,7 @@ func (v *View) fetchSome(r *store.Reader, ranges []Range, o FetchOptions, marked
 		if err != nil {
 			return false, err
 		}
-		if uint64(row.Mod) <= o.ChangedSince {
+		if !o.passes(row.Mod) {
 			return true, nil
 		}
 		m = Message{Seq: seq, UID: uid, ID: id, FlagsChanged: isMarked(marked, uid), v: v, r: r, row: row}

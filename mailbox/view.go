@@ -1,11 +1,9 @@
 package mailbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"doublet/note"
@@ -93,12 +91,13 @@ func (v *View) Name() string { return v.name }
 func (v *View) ModSeq() uint64 { return uint64(v.mod) }
 
 // Pending says how many expunges the session is still to be told of, and the MODSEQ that it may remember as its
-// HIGHESTMODSEQ meanwhile: below the first of them, so that it is told when it comes back (RFC 7162 section 3.2.5).
+// HIGHESTMODSEQ meanwhile: everything up to there was told. It lies below the first of those expunges, so that the
+// session is told of them when it comes back (RFC 7162 section 3.2.5).
 func (v *View) Pending() (count int, upTo uint64) {
 	if len(v.hidden) == 0 {
 		return 0, uint64(v.mod)
 	}
-	return len(v.hidden), uint64(max(v.pending, 2) - 1)
+	return len(v.hidden), uint64(min(v.mod, max(v.pending, 2)-1))
 }
 
 // unseenWithin is how many messages FirstUnseen looks at.
@@ -148,7 +147,7 @@ func (v *View) FirstUnseen(ctx context.Context) (seq uint32, err error) {
 type Events interface {
 	Expunge(seq, uid uint32)
 	Exists(n uint32)
-	// Changed tells of new flags; m is valid during the call.
+	// Changed tells of new flags, in order of their MODSEQs; m is valid during the call.
 	Changed(m *Message)
 }
 
@@ -163,8 +162,17 @@ func (v *View) head(r *store.Reader) (*layout.Folder, error) {
 }
 
 // Poll brings the session up to date: expunges if they may be announced, the highest sequence
-// number first, then the number of messages, then changed flags.
+// number first, then the number of messages, then changed flags in order of their MODSEQs. A session that
+// breaks off between two of them has been told of everything up to the last MODSEQ that it saw.
 func (v *View) Poll(ctx context.Context, allowExpunge bool, e Events) error {
+	return v.poll(ctx, allowExpunge, false, e)
+}
+
+// PollInOrder is Poll without expunges that tells nothing as long as an expunge waits: no MODSEQ is told that lies
+// above it.
+func (v *View) PollInOrder(ctx context.Context, e Events) error { return v.poll(ctx, false, true, e) }
+
+func (v *View) poll(ctx context.Context, allowExpunge, inOrder bool, e Events) error {
 	return v.f.read(ctx, func(r *store.Reader) error {
 		h, err := v.head(r)
 		if err != nil {
@@ -177,6 +185,11 @@ func (v *View) Poll(ctx context.Context, allowExpunge bool, e Events) error {
 		if h.Mod <= v.mod && (!allowExpunge || len(v.hidden) == 0) {
 			v.mod = max(v.mod, last)
 			return nil
+		}
+		if inOrder {
+			if err := v.sync(r); err != nil || len(v.hidden) > 0 {
+				return err
+			}
 		}
 		changed, err := v.collect(r)
 		if err != nil {
@@ -191,10 +204,12 @@ func (v *View) Poll(ctx context.Context, allowExpunge bool, e Events) error {
 			v.exists, v.uidNext = n, h.UIDNext
 			e.Exists(n)
 		}
-		v.mod, v.synced = last, last
-		err = v.tell(r, changed, e)
-		v.told = nil
-		return err
+		v.synced = last
+		if err := v.tell(r, changed, e); err != nil {
+			return err // told again by the next Poll
+		}
+		v.mod, v.told = last, nil
+		return nil
 	})
 }
 
@@ -204,13 +219,13 @@ type flagChange struct {
 	row *layout.Note
 }
 
-// collect reads what changed since the session was told last.
+// collect reads what changed since the session was told last, in order of MODSEQ. It hides what was expunged.
 func (v *View) collect(r *store.Reader) ([]flagChange, error) {
 	var changed []flagChange
 	var inner error
 	err := r.Changes(v.mod, func(mod note.ModSeq, c layout.Change) bool {
 		if c.Expunged {
-			if c.Folder == v.folder && c.UID < v.uidNext {
+			if c.Folder == v.folder && c.UID < v.uidNext && mod > v.synced {
 				v.hide(c.UID, mod)
 			}
 			return true
@@ -229,7 +244,6 @@ func (v *View) collect(r *store.Reader) ([]flagChange, error) {
 		}
 		return true
 	})
-	slices.SortFunc(changed, func(a, b flagChange) int { return int(int64(a.uid) - int64(b.uid)) })
 	return changed, errors.Join(err, inner)
 }
 
@@ -553,122 +567,6 @@ func (v *View) rank(r *store.Reader, uid uint32) (uint32, error) {
 	}
 	a.uid, a.rank = uid, a.rank+between
 	return a.rank, err
-}
-
-// VanishedSince returns the UIDs, among those that a client knows, that are gone since a MODSEQ
-// (RFC 7162 section 3.2.5.2). Below the floor of what is remembered, or for a MODSEQ that this
-// ledger never gave, it is every UID known that is absent. Those whose expunge the session is still to be
-// told of are among them: see Uncounted.
-func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set, error) {
-	var out Set
-	err := v.f.read(ctx, func(r *store.Reader) error {
-		if known == nil {
-			known = Set{{1, math.MaxUint32}}
-		}
-		ranges, err := v.uids(r, known, true)
-		if err != nil {
-			return err
-		}
-		if err := v.sync(r); err != nil {
-			return err
-		}
-		c := r.Counters()
-		if note.ModSeq(modseq) < c.Floor || !c.Ledger.Knows(note.ModSeq(modseq)) {
-			if out, err = v.absent(r, ranges); err == nil && (c.Ledger.Shared || len(c.Ledger.Ended) > 0) {
-				out, err = v.neverGiven(r, out, known)
-			}
-			return err
-		}
-		var gone []uint32
-		err = r.Changes(note.ModSeq(modseq), func(_ note.ModSeq, c layout.Change) bool {
-			if c.Expunged && c.Folder == v.folder && inRanges(ranges, c.UID) {
-				gone = append(gone, c.UID)
-			}
-			return true
-		})
-		slices.Sort(gone)
-		for _, uid := range gone {
-			out = appendUID(out, uid)
-		}
-		return err
-	})
-	return out, err
-}
-
-// Uncounted leaves out of what VanishedSince gave the UIDs whose expunge the session is still to be told
-// of. They count among its messages until then, so that SELECT, which has told their number, must not
-// tell that they are gone.
-func (v *View) Uncounted(gone Set) Set { return without(gone, v.hidden) }
-
-// without takes UIDs, ascending, out of a set that is ascending too.
-func without(set Set, uids []uint32) Set {
-	if len(uids) == 0 {
-		return set
-	}
-	var out Set
-	for _, g := range set {
-		i, _ := slices.BinarySearch(uids, g.Start)
-		for ; i < len(uids) && uids[i] <= g.Stop; i++ {
-			if uids[i] > g.Start {
-				out = append(out, Range{g.Start, uids[i] - 1})
-			}
-			g.Start = uids[i] + 1
-		}
-		if g.Start <= g.Stop && g.Start != 0 {
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
-// neverGiven appends those of the UIDs that a client knows that are above all that were ever given here: they are those of a
-// home that was lost before anybody else knew of them.
-func (v *View) neverGiven(r *store.Reader, out, known Set) (Set, error) {
-	f, err := r.Folder(v.folder)
-	if err != nil {
-		return out, err
-	}
-	var above []Range
-	for _, g := range known {
-		if lo, hi := max(min(g.Start, g.Stop), f.UIDNext, v.uidNext), max(g.Start, g.Stop); g.Start != 0 && g.Stop != 0 && lo <= hi {
-			above = append(above, Range{lo, hi})
-		}
-	}
-	slices.SortFunc(above, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
-	for _, g := range above {
-		if n := len(out); n > 0 && g.Start <= out[n-1].Stop {
-			out[n-1].Stop = max(out[n-1].Stop, g.Stop)
-			continue
-		}
-		out = append(out, g)
-	}
-	return out, nil
-}
-
-func (v *View) absent(r *store.Reader, ranges []Range) (Set, error) {
-	var out Set
-	for _, g := range ranges {
-		next := g.Start
-		err := r.Members(v.folder, g.Start, g.Stop, func(uid uint32, _ note.ID) bool {
-			if uid > next {
-				out = append(out, Range{next, uid - 1})
-			}
-			next = uid + 1
-			return true
-		})
-		if err != nil {
-			return nil, err
-		}
-		if next <= g.Stop && next != 0 {
-			out = append(out, Range{next, g.Stop})
-		}
-	}
-	return out, nil
-}
-
-func inRanges(ranges []Range, uid uint32) bool {
-	i, ok := slices.BinarySearchFunc(ranges, uid, func(g Range, u uint32) int { return int(int64(g.Start) - int64(u)) })
-	return ok || i > 0 && uid <= ranges[i-1].Stop
 }
 
 // appendUID adds a UID above all others to a set.

@@ -385,47 +385,11 @@ func TestKeywordsRemembered(t *testing.T) {
 	w.must(store(mailbox.Add, "k000", "k999"))
 }
 
-// What is expunged between SELECT's count and its VANISHED (EARLIER) is still counted: it is told later, as
-// every expunge is, and not twice.
-func TestUncounted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 0)
-	var last uint32
-	for range 6 {
-		last = w.append("INBOX", "Subject: x\r\n\r\n", mailbox.Flags{Deleted: true})
-	}
-	other := w.open("INBOX")
-	since := other.ModSeq()
-	w.must(other.Expunge(w.ctx, mailbox.Set{{Start: 2, Stop: 2}}))
-	v := w.open("INBOX") // has counted five
-	w.must(other.Expunge(w.ctx, mailbox.Set{{Start: 4, Stop: 5}}))
-	for _, since := range []uint64{since, since + 1000} { // the other one was never given: what is absent
-		gone, err := v.VanishedSince(w.ctx, since, mailbox.Set{{Start: 1, Stop: last}})
-		w.must(err)
-		if len(gone) != 2 {
-			t.Errorf("since %d: %v", since, gone)
-		}
-		if gone = v.Uncounted(gone); !slices.Equal(gone, mailbox.Set{{Start: 2, Stop: 2}}) {
-			t.Errorf("since %d: %v, with %d messages", since, gone, v.Exists())
-		}
-	}
-	s := &told{}
-	w.must(v.Poll(w.ctx, true, s))
-	if v.Exists() != 3 || len(s.gone) != 2 {
-		t.Errorf("%d messages, told of %v", v.Exists(), s.gone)
-	}
-	gone, err := v.VanishedSince(w.ctx, since, mailbox.Set{{Start: 1, Stop: last}})
-	w.must(err)
-	if gone = v.Uncounted(gone); !slices.Equal(gone, mailbox.Set{{Start: 2, Stop: 2}, {Start: 4, Stop: 5}}) {
-		t.Error(gone)
-	}
-}
-
-type told struct{ gone []uint32 }
+type told struct{ gone, changed []uint32 }
 
 func (s *told) Expunge(_, uid uint32)      { s.gone = append(s.gone, uid) }
 func (s *told) Exists(uint32)              {}
-func (s *told) Changed(m *mailbox.Message) {}
+func (s *told) Changed(m *mailbox.Message) { s.changed = append(s.changed, m.UID) }
 
 // TestStoreTellsOthersChanges: what somebody else changed since the session was told last is marked, so that a
 // STORE that is to be silent is not silent of that.

@@ -45,6 +45,7 @@ func (s *session) append(cmd *imap.Command) {
 	if s.poll(true); s.over {
 		return
 	}
+	s.tellPending()
 	b := imap.AppendResultHead(s.out.B, cmd.Tag, imap.OK)
 	s.out.B = imap.AppendResultTail(imap.AppendCodeAppendUIDs(b, validity, wireSet(uids)), "APPEND completed")
 }

@@ -50,6 +50,7 @@ func (s *session) copy(cmd *imap.Command) {
 	if s.catchUp(cmd); s.over {
 		return
 	}
+	s.tellPending()
 	s.out.B = appendCopyUID(s.out.B, cmd.Tag, &res, "COPY completed")
 }
 

@@ -47,7 +47,7 @@ func (s *session) enableCondstore() {
 	}
 	s.condstore = true
 	if s.view != nil {
-		_, upTo := s.view.Pending()
-		s.number("HIGHESTMODSEQ", max(upTo, 1), "Highest")
+		upTo, _ := s.reached()
+		s.number("HIGHESTMODSEQ", upTo, "Highest")
 	}
 }

@@ -10,11 +10,25 @@ import (
 
 // poll tells what changed in the selected mailbox.
 func (s *session) poll(expunges bool) {
+	s.pollBy(func(v *mailbox.View) error { return v.Poll(s.c.Context(), expunges, (*events)(s)) })
+}
+
+// pollUnasked tells what changed, but for expunges, to a client that awaits no answer. One that goes by MODSEQs
+// may break off behind any line, so that it is told of nothing that lies above an expunge.
+func (s *session) pollUnasked() {
+	if !s.qresync {
+		s.poll(false)
+		return
+	}
+	s.pollBy(func(v *mailbox.View) error { return v.PollInOrder(s.c.Context(), (*events)(s)) })
+}
+
+func (s *session) pollBy(poll func(*mailbox.View) error) {
 	if s.view == nil {
 		return
 	}
 	before := s.view.UIDNext()
-	err := s.view.Poll(s.c.Context(), expunges, (*events)(s))
+	err := poll(s.view)
 	s.tellVanished()
 	if errors.Is(err, mailbox.ErrFolderGone) {
 		s.folderGone()
@@ -60,6 +74,7 @@ func (e *events) Changed(m *mailbox.Message) {
 	s.tellVanished()
 	if s.notifier != nil {
 		if e, _ := s.selectedEvents(); e&imap.EventFlagChange == 0 {
+			s.skip(m)
 			return
 		}
 	}
@@ -92,7 +107,7 @@ func (s *session) appendFlagsFetch(m *mailbox.Message, uid bool) {
 	b = m.Flags().AppendIMAP(b)
 	b = append(b, ')')
 	if s.condstore {
-		b = imap.AppendModSeq(append(b, ' '), m.ModSeq())
+		b = imap.AppendModSeq(append(b, ' '), s.hear(m.ModSeq()))
 	}
 	s.out.B = append(b, ")\r\n"...)
 }

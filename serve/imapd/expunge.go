@@ -43,6 +43,7 @@ func (s *session) doneHighest(cmd *imap.Command, text string) {
 		s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.OK, "", text)
 		return
 	}
+	upTo, _ := s.reached()
 	b := imap.AppendResultHead(s.out.B, cmd.Tag, imap.OK)
-	s.out.B = imap.AppendResultTail(imap.AppendCodeNumber(b, "HIGHESTMODSEQ", max(s.view.ModSeq(), 1)), text)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeNumber(b, "HIGHESTMODSEQ", upTo), text)
 }

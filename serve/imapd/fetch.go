@@ -192,7 +192,7 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 		s.out.B = append(m.Flags().AppendIMAP(s.out.B), ')')
 	}
 	if f.modseq || m.FlagsChanged && s.condstore {
-		s.out.B = imap.AppendModSeq(append(s.out.B, ' '), m.ModSeq())
+		s.out.B = imap.AppendModSeq(append(s.out.B, ' '), s.hear(m.ModSeq()))
 	}
 	s.out.B = append(s.out.B, ")\r\n"...)
 	return len(s.out.B) > sendAt || len(s.holes) > 0, nil
@@ -235,7 +235,7 @@ func (f *fetcher) item(m *mailbox.Message, i int) error {
 			b, err = imap.AppendBodyFromStructure(b, text)
 		}
 	case imap.ItemModSeq:
-		b = append(appendUint(append(b, '('), m.ModSeq()), ')')
+		b = append(appendUint(append(b, '('), s.hear(m.ModSeq())), ')')
 	case imap.ItemEmailID:
 		b = append(append(append(b, '('), m.EmailID()...), ')')
 	case imap.ItemThreadID:

@@ -273,6 +273,11 @@ func (s *session) news(idle bool) {
 		return
 	}
 	if e, delayed := s.selectedEvents(); e != 0 {
-		s.poll(idle || !delayed)
+		if idle || !delayed {
+			s.poll(true)
+		} else {
+			s.pollUnasked()
+		}
+		s.tellPending()
 	}
 }

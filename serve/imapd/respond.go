@@ -50,19 +50,6 @@ func (s *session) catchUp(cmd *imap.Command) {
 	}
 }
 
-// tellPending tells a client that goes by MODSEQs how much of what it has heard it may rely on: while expunges are
-// held back, a higher MODSEQ that it saw in a FETCH response must not become what it resynchronises from.
-//
-// Implements: RFC 7162 §3.2.5 HIGHESTMODSEQ below expunges that are held back
-func (s *session) tellPending() {
-	if !s.qresync || s.view == nil {
-		return
-	}
-	if n, upTo := s.view.Pending(); n > 0 {
-		s.number("HIGHESTMODSEQ", upTo, "Expunges are still to be told")
-	}
-}
-
 // expungeAllowed says whether expunges may be told in the answer to a command: numbers that the
 // client has used, or sees in the answer, must not shift meanwhile.
 //

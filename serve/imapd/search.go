@@ -48,7 +48,7 @@ func (s *session) search(cmd *imap.Command) {
 	default:
 		var mod uint64
 		if a.ModSeq {
-			mod = highest(found)
+			mod = s.hear(highest(found))
 		}
 		s.out.B = imap.AppendSearch(s.out.B, numbers(found, cmd.UID), mod)
 	}
@@ -84,7 +84,9 @@ func (s *session) esearch(tag string, in *mailbox.Folder, a *imap.Search, found 
 			e.PartialAll = numbers(found[lo:hi], uid)
 		}
 		if a.ModSeq {
-			e.ModSeq = highest(shown(found, a, has))
+			if e.ModSeq = highest(shown(found, a, has)); in == nil || s.view != nil && s.view.Is(in) {
+				s.hear(e.ModSeq)
+			}
 		}
 	}
 	s.out.B = imap.AppendESearch(s.out.B, &e, s.in.UTF8)

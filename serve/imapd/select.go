@@ -83,7 +83,7 @@ func (s *session) deselect() {
 	}
 }
 
-func (s *session) forget() { s.view, s.saved, s.gone = nil, nil, nil }
+func (s *session) forget() { s.view, s.saved, s.gone, s.heard = nil, nil, nil, heard{} }
 
 // flagNames are shown in FLAGS. The keywords are the registered ones that programs look for; any
 // other may be set too.
@@ -150,27 +150,12 @@ func appendPermanent(b []byte, v *mailbox.View, f *mailbox.Folder) []byte {
 // Implements: RFC 7162 §3.2.5 QRESYNC parameter of SELECT
 // Implements: RFC 7162 §3.2.5.2 known UIDs and message sequence match data
 func (s *session) resync(v *mailbox.View, q *imap.QResync) error {
-	ctx := s.c.Context()
 	known := setOf(q.KnownUIDs)
 	if len(known) == 0 {
 		known = mailbox.Set{{Start: 1, Stop: math.MaxUint32}}
 	}
-	gone, err := v.VanishedSince(ctx, q.ModSeq, known)
-	if err != nil {
-		return err
-	}
-	// Who expunges at this moment is told of by the next command: EXISTS has counted those.
-	if gone = v.Uncounted(gone); len(gone) > 0 {
-		s.out.B = imap.AppendVanished(s.out.B, wireSet(gone), true)
-	}
-	if v.Exists() == 0 {
-		return nil
-	}
-	since := q.ModSeq
-	if since > v.ModSeq() {
-		since = 0 // a state that was never given here: rather told too much than too little
-	}
-	return v.Fetch(ctx, known, true, mailbox.FetchOptions{ChangedSince: since}, func(m *mailbox.Message) (bool, error) {
+	gone := func(gone mailbox.Set) { s.out.B = imap.AppendVanished(s.out.B, wireSet(gone), true) }
+	return v.Resync(s.c.Context(), q.ModSeq, known, gone, func(m *mailbox.Message) (bool, error) {
 		s.appendFlagsFetch(m, true)
 		return len(s.out.B) > sendAt, nil
 	}, s.flush)

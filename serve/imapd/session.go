@@ -41,6 +41,7 @@ type session struct {
 	scratch listen.Buffer
 	holes   []hole
 	gone    []uint32 // UIDs for one VANISHED
+	heard   heard
 	failed  error    // the connection is of no use any more
 
 	started      time.Time

@@ -36,7 +36,7 @@ func (s *session) sort(cmd *imap.Command) {
 	} else {
 		var mod uint64
 		if a.ModSeq {
-			mod = highest(found)
+			mod = s.hear(highest(found))
 		}
 		numbers := make([]uint32, len(found))
 		for i, m := range found {

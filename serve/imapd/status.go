@@ -38,8 +38,9 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 		AppendLimit: uint64(s.srv.backend.Mail().MessageSize()),
 	}
 	if s.view != nil && s.view.Is(f) {
-		if n, upTo := s.view.Pending(); n > 0 {
-			d.HighestModSeq = max(upTo, 1)
+		if upTo, _ := s.reached(); items&imap.StatusHighestModSeq != 0 {
+			// The client may go by it: it has not been told of more.
+			d.HighestModSeq = min(d.HighestModSeq, upTo)
 		}
 	}
 	if items&imap.StatusDeletedStorage != 0 {

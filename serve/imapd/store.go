@@ -76,5 +76,5 @@ var storeModes = [...]mailbox.StoreMode{
 // appendModSeqFetch is what .SILENT leaves: the new MODSEQ.
 func (s *session) appendModSeqFetch(m *mailbox.Message, uid bool) {
 	b := s.appendFetchHead(s.out.B, m, uid)
-	s.out.B = append(imap.AppendModSeq(b, m.ModSeq()), ")\r\n"...)
+	s.out.B = append(imap.AppendModSeq(b, s.hear(m.ModSeq())), ")\r\n"...)
 }
