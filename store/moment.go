@@ -11,7 +11,6 @@ import (
 	"doublet/store/layout"
 	"doublet/store/object"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -62,24 +61,45 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 	if err := s.env.FS.RemoveAll(m.Index); err != nil {
 		return nil, fmt.Errorf("store: remove what an earlier backup left: %w", err)
 	}
-	// Logs change while tables do not: what is flushed now is copied once and not with every backup.
-	if err := s.eng.Flush(); err != nil {
-		return nil, fmt.Errorf("store: flush for a backup: %w", err)
-	}
 	m.Horizon = s.hz.durable()
-	if err := s.eng.Checkpoint(m.Index, pebble.WithFlushedWAL()); err != nil {
-		return nil, fmt.Errorf("store: checkpoint: %w", err)
-	}
-	if err := s.homeLog(m.Index); err != nil {
+	if err := s.checkpoint(m.Index); err != nil {
 		return nil, err
 	}
 	m.Segments = s.obj.Durable()
 	return m, nil
 }
 
-// homeLog lets the options file of a checkpoint say that its log lies beside it, as it does: else
-// whoever opens the copy would read the log of the store that goes on, where that has a folder of
-// its own.
+// checkpoint makes the engine's part of a moment: everything that was applied before it began, as tables and blob
+// files, without a log. The engine's own checkpoint copies the log while it is written to and recycled, so a copy may
+// hold an old block before a new one, which nothing opens any more; and it may hold batches behind a table that was
+// ingested after the checkpoint's version. Tables alone are a prefix of all batches, unless a range is cut out
+// between the flush and the checkpoint: making keeps that from happening.
+func (s *Store) checkpoint(dir string) error {
+	s.making.RLock()
+	defer s.making.RUnlock()
+	if err := s.eng.Flush(); err != nil {
+		return fmt.Errorf("store: flush for a backup: %w", err)
+	}
+	if err := s.eng.Checkpoint(dir); err != nil {
+		return fmt.Errorf("store: checkpoint: %w", err)
+	}
+	names, err := s.env.FS.List(dir)
+	if err != nil {
+		return fmt.Errorf("store: checkpoint: %w", err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".log") {
+			continue
+		}
+		if err := s.env.FS.Remove(s.env.FS.PathJoin(dir, name)); err != nil {
+			return fmt.Errorf("store: checkpoint: remove the copy of the log: %w", err)
+		}
+	}
+	return s.homeLog(dir)
+}
+
+// homeLog lets the options file of a checkpoint say that its log lies beside it: else whoever opens
+// the copy would read the log of the store that goes on, where that has a folder of its own.
 func (s *Store) homeLog(dir string) error {
 	fs := s.env.FS
 	names, err := fs.List(dir)

@@ -66,7 +66,14 @@ func openStore(t *testing.T, e *env.Env, dir string) *store.Store {
 
 func newModel(t *testing.T) *model {
 	t.Helper()
+	return newModelOn(t, func(*env.Env) {})
+}
+
+// newModelOn is newModel in an environment that with has changed.
+func newModelOn(t *testing.T, with func(*env.Env)) *model {
+	t.Helper()
 	m := &model{t: t, f: env.TestRealTime(t)}
+	with(m.f.Env)
 	m.s = openStore(t, m.f.Env, "data")
 	for i := range 3 {
 		id, err := m.s.CreateDatabase(note.System, store.Create{Title: fmt.Sprint("db ", i), Kind: "mail"})
