@@ -25,7 +25,7 @@ type asking struct {
 
 // wait is a question without an answer.
 type wait struct {
-	back    chan []byte   // sealed answers that came
+	back    chan []byte   // the answer, unsealed
 	unheard chan struct{} // closed when NATS says that nobody took the question
 	once    sync.Once
 	// late: nobody waits any more; bytes is what it keeps of the credits.
@@ -116,7 +116,7 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 	if a == nil {
 		return nil, fmt.Errorf("%s: %w: %s: %w", verb, bus.ErrNoServer, l.Peer.ID, l.Err())
 	}
-	w := &wait{back: make(chan []byte, 2), unheard: make(chan struct{}), bytes: int64(len(body)), credits: credits}
+	w := &wait{back: make(chan []byte, 1), unheard: make(chan struct{}), bytes: int64(len(body)), credits: credits}
 	h := messageHead{kind: kindAsk, link: l.Keys.ID, number: a.last.Add(1)}
 	a.mu.Lock()
 	a.waits[h.number] = w
@@ -134,28 +134,21 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 		b.stats.noAnswer.Inc()
 		return nil, fmt.Errorf("%s: %w of server %s: %w", verb, bus.ErrNoAnswer, l.Peer.ID, why)
 	}
-	for {
-		select {
-		case m := <-w.back:
-			plain, err := unseal(a.seals.answer, m)
-			if err != nil {
-				b.stats.refused.Inc() // somebody made it up: the answer may still come
-				continue
-			}
-			return parseAnswer(plain, l.Peer.ID, verb)
-		case <-w.unheard:
-			return nil, errUnheard
-		case <-l.Done():
-			return none(l.Err())
-		case <-b.ctx.Done():
-			return none(bus.ErrClosed)
-		case <-ctx.Done():
-			*keeps = a.leave(h.number)
-			if *keeps {
-				b.env.Clock.AfterFunc(lateAnswer, func() { a.expire(h.number) })
-			}
-			return none(ctx.Err())
+	select {
+	case plain := <-w.back:
+		return parseAnswer(plain, l.Peer.ID, verb)
+	case <-w.unheard:
+		return nil, errUnheard
+	case <-l.Done():
+		return none(l.Err())
+	case <-b.ctx.Done():
+		return none(bus.ErrClosed)
+	case <-ctx.Done():
+		*keeps = a.leave(h.number)
+		if *keeps {
+			b.env.Clock.AfterFunc(lateAnswer, func() { a.expire(h.number) })
 		}
+		return none(ctx.Err())
 	}
 }
 
@@ -255,8 +248,16 @@ func (b *Bus) heard(m []byte) {
 	}
 }
 
-// answered hands an answer to whoever waits for it. False: nobody does.
+// answered unseals an answer and hands it to whoever waits for it. False: nobody does, or somebody made it up; the
+// answer may still come then, and what was made up has taken nothing of its place.
 func (b *Bus) answered(a *asking, number uint64, m []byte) bool {
+	if !a.waiting(number) {
+		return false
+	}
+	plain, err := unseal(a.seals.answer, m)
+	if err != nil {
+		return false
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.waits[number]
@@ -265,18 +266,21 @@ func (b *Bus) answered(a *asking, number uint64, m []byte) bool {
 	}
 	if !w.late {
 		select {
-		case w.back <- m:
+		case w.back <- plain:
 			return true
 		default:
-			return false
+			return false // said again
 		}
-	}
-	if _, err := unseal(a.seals.answer, m); err != nil {
-		return false
 	}
 	delete(a.waits, number)
 	w.credits.Give(w.bytes)
 	return true
+}
+
+func (a *asking) waiting(number uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.waits[number] != nil
 }
 
 // unheard is NATS's word that nobody took a question.
@@ -296,13 +300,18 @@ func (b *Bus) unheard(link linkID, number uint64) {
 }
 
 // take opens a question and lets it be answered. What a mate has in flight beyond twice its grant is refused
-// here: its credits should have held it back. The caller has added one to running.
+// here: its credits should have held it back. Only what is sealed counts: garbage, and what somebody repeats, must
+// not use up the mate's grant. The caller has added one to running.
 func (b *Bus) take(v *serving, h messageHead, m []byte) {
+	q, err := b.open(v, h, m)
+	if err != nil {
+		b.running.Done()
+		return
+	}
 	if v.busy.Add(1) > int64(2*b.o.Grant.Requests) {
 		defer b.running.Done()
 		defer v.busy.Add(-1)
-		// Only what is sealed may be answered: an answer's nonce is the question's number.
-		if _, _, _, err := b.open(v, h, m); err == nil && h.kind == kindAsk {
+		if h.kind == kindAsk {
 			b.refuse(v, h.number, bus.Refuse(bus.CodeBusy, fmt.Sprintf("more than %d requests at one time", 2*b.o.Grant.Requests)))
 		}
 		return
@@ -310,12 +319,19 @@ func (b *Bus) take(v *serving, h messageHead, m []byte) {
 	b.env.Go("bus request", func() {
 		defer b.running.Done()
 		defer v.busy.Add(-1)
-		b.serve(v, h, m)
+		b.serve(v, h, q)
 	})
 }
 
+// question is what a mate asks or tells, unsealed.
+type question struct {
+	left time.Duration // until it stops to wait; 0: no end
+	verb string
+	body []byte
+}
+
 // open unseals a question; each is opened once.
-func (b *Bus) open(v *serving, h messageHead, m []byte) (left time.Duration, verb string, body []byte, err error) {
+func (b *Bus) open(v *serving, h messageHead, m []byte) (q question, err error) {
 	plain, err := unseal(v.seals.ask, m)
 	if err == nil {
 		v.mu.Lock()
@@ -329,37 +345,34 @@ func (b *Bus) open(v *serving, h messageHead, m []byte) (left time.Duration, ver
 		v.link.Fail(err)
 	}
 	if err == nil {
-		left, verb, body, err = parseAsk(plain)
+		q.left, q.verb, q.body, err = parseAsk(plain)
 	}
 	if err != nil {
 		b.stats.refused.Inc()
 		b.env.Log.Log(b.ctx, b.quiet.Level(slog.LevelWarn), "a message on the bus was refused", "of", v.link.Peer.ID.String(), "error", err)
 	}
-	return left, verb, body, err
+	return q, err
 }
 
 // serve answers one question.
-func (b *Bus) serve(v *serving, h messageHead, m []byte) {
-	left, verb, body, err := b.open(v, h, m)
-	if err != nil {
-		return
-	}
+func (b *Bus) serve(v *serving, h messageHead, q question) {
 	b.mu.RLock()
-	fn := b.handlers[verb]
+	fn := b.handlers[q.verb]
 	b.mu.RUnlock()
 	ctx, cancel := v.ctx, context.CancelFunc(func() {})
-	if left > 0 {
-		ctx, cancel = context.WithTimeout(ctx, left)
+	if q.left > 0 {
+		ctx, cancel = context.WithTimeout(ctx, q.left)
 	}
 	defer cancel()
 	var out []byte
+	var err error
 	switch {
 	case fn == nil:
-		err = bus.Refuse(bus.CodeNoVerb, "nobody handles "+verb+" here")
+		err = bus.Refuse(bus.CodeNoVerb, "nobody handles "+q.verb+" here")
 	case ctx.Err() != nil:
 		return // whoever asked is gone
 	default:
-		out, err = fn(ctx, v.link.Peer.ID, body)
+		out, err = fn(ctx, v.link.Peer.ID, q.body)
 	}
 	if h.kind == kindTell {
 		b.stats.heard.Inc()
