@@ -1,4 +1,4 @@
-# make run    build doublet and start the demo on loopback, data in ./data
+# make run    build doublet and start the demo, data in ./data (ADDR=0.0.0.0: for other machines too; else on loopback)
 # make test   every test (RACE=1 adds the race detector)
 # The others: build check fuzz bench gen cross deb screens screenshots speed clean. Only Go is needed; make web, which builds the browser client
 # anew where web/src was changed, needs Node.
@@ -21,7 +21,7 @@ build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
 
 run: build
-	bin/doublet demo --data ./data
+	bin/doublet demo --data ./data $(if $(ADDR),--addr $(ADDR))
 
 # The built client is kept in web/dist, so that building the server needs no Node.
 web:

@@ -75,6 +75,8 @@ type System struct {
 	Certificates Certificates
 	// Health says what keeps a running server from its work; nil before its doors are open.
 	Health func(ctx context.Context) error
+	// ApplySettings reads the settings anew and lets the running server take those that it can; nil without a server.
+	ApplySettings func() (Applied, error)
 	// Bans lists the addresses from which nobody may sign in, RemoveBan ends one and says whether it was
 	// there; both are nil where the store is open without its server.
 	Bans      func() []Ban

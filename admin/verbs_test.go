@@ -35,7 +35,8 @@ func newSystemOf(t *testing.T, seed uint64) *System {
 	s := &System{
 		Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.example.com", Data: "data", Version: "test", Started: f.Clock.Now(),
 		Tasks: func() []Task { return []Task{{Name: "Router", State: "running"}} }, Stop: func() {},
-		Certificates: &keeper{}, Health: func(context.Context) error { return nil },
+		ApplySettings: func() (Applied, error) { return Applied{Applied: []string{"log.level"}, Restart: []string{}}, nil },
+		Certificates:  &keeper{}, Health: func(context.Context) error { return nil },
 	}
 	var err error
 	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()), Stats: s.Stats})
@@ -298,6 +299,7 @@ var script = []struct{ verb, args, want string }{
 	{"dump feed", `{"limit":2}`, `"bytes":`},
 	{"dump objects", `{}`, `"bytes":`},
 	{"collect", `{}`, `"people_and_groups":0`},
+	{"config apply", `{}`, `"applied":["log.level"]`},
 	{"stop", `{}`, `"done"`},
 	{"frobnicate", `{}`, "!usage no such verb: frobnicate"},
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,12 +157,9 @@ func parameters(w *workload.Workload, set []string) (map[string]int, error) {
 // targetFlags are the flags of whoever drives a server.
 func (o *benchOptions) targetFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	demo := config.Demo()
 	o.doors = map[string]*string{}
-	for name, value := range map[string]string{
-		"imap": demo.Doors.IMAP, "imaps": "", "submission": demo.Doors.Submission, "submissions": "", "smtp": "", "lmtp": demo.Doors.LMTP, "pop3": "127.0.0.1:2110", "pop3s": "", "jmap": demo.Doors.HTTP, "jmaps": "",
-	} {
-		o.doors[name] = f.String(name, value, "door "+name+", host:port")
+	for _, d := range benchDoors {
+		o.doors[d.flag] = f.String(d.flag, "", "door "+d.flag+", host:port (default: those of the running Doublet, where no door is named)")
 	}
 	f.StringVar(&o.name, "target", "doublet", "name of the server, for reports")
 	f.BoolVar(&o.startTLS, "starttls", false, "start TLS at the doors that are plain")
@@ -264,19 +260,12 @@ func (o *benchOptions) worldAt(e *env.Env, w *workload.Workload, users []drive.U
 
 // makePeople adds those of the users that a Doublet server does not have. Other servers have theirs.
 func (a *app) makePeople(ctx context.Context, e *env.Env, o *benchOptions, users []drive.User) error {
-	socket := o.admin
-	if socket == "" {
-		cfg, _, err := a.load(config.Default(), nil)
-		if err != nil {
-			return err
-		}
-		socket = filepath.Join(cfg.Data.Dir, admin.SocketName)
-		if _, err := os.Stat(socket); err != nil {
-			return nil // not ours: its people are there
-		}
+	socket, err := a.socket(o)
+	if err != nil || socket == "" {
+		return err
 	}
-	if socket == "-" {
-		return nil
+	if _, err := os.Stat(socket); err != nil && o.admin == "" {
+		return nil // not ours: its people are there
 	}
 	c, err := admin.Dial(e, socket)
 	if err != nil {
@@ -343,6 +332,9 @@ func (a *app) benchInit() *cobra.Command {
 			return &exitError{exitUsage, fmt.Errorf("--users %s is no number of people", o.users)}
 		}
 		e := benchEnv(a.err)
+		if err := a.findDoors(cmd.Context(), e, &o); err != nil {
+			return err
+		}
 		users, err := o.people(max(n, o.registered))
 		if err != nil {
 			return err

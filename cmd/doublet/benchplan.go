@@ -36,7 +36,7 @@ type benchJob struct {
 }
 
 // job reads workload and people, and sees whether it can be done at all.
-func (a *app) job(name string, o *benchOptions, most int) (*benchJob, error) {
+func (a *app) job(ctx context.Context, name string, o *benchOptions, most int) (*benchJob, error) {
 	j := &benchJob{benchOptions: o, env: benchEnv(a.err)}
 	var err error
 	if j.w, err = loadWorkload(name); err != nil {
@@ -67,6 +67,9 @@ func (a *app) job(name string, o *benchOptions, most int) (*benchJob, error) {
 	if o.fleet != nil {
 		j.users, err = o.fleet.enter(j, most)
 		return j, err
+	}
+	if err := a.findDoors(ctx, j.env, o); err != nil {
+		return nil, err
 	}
 	if len(o.kill)+len(o.restart) > 0 || o.ledger {
 		return nil, &exitError{exitUsage, errors.New("--kill, --restart and --ledger are about the servers of a lab: give --lab DIR")}
@@ -167,7 +170,7 @@ func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps 
 	if search != nil {
 		most = search.Most
 	}
-	j, err := a.job(name, o, most)
+	j, err := a.job(ctx, name, o, most)
 	if err != nil {
 		return nil, err
 	}

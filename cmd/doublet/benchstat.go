@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"doublet/admin"
 	"doublet/bench/record"
 	benchrun "doublet/bench/run"
-	"doublet/cmd/doublet/config"
 	"doublet/env"
 	"doublet/stat"
 )
@@ -42,16 +40,9 @@ func (a *app) statistics(o *benchOptions, e *env.Env) func(context.Context) (map
 	if o.metrics != "" {
 		return func(ctx context.Context) (map[string]float64, error) { return scrape(ctx, o.metrics) }
 	}
-	socket := o.admin
-	if socket == "-" {
+	socket, err := a.socket(o)
+	if err != nil || socket == "" {
 		return nil
-	}
-	if socket == "" {
-		cfg, _, err := a.load(config.Default(), nil)
-		if err != nil {
-			return nil
-		}
-		socket = filepath.Join(cfg.Data.Dir, admin.SocketName)
 	}
 	if _, err := admin.Dial(e, socket); err != nil {
 		return nil // not ours, or stopped

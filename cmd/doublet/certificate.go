@@ -126,13 +126,13 @@ func writePrivate(path string, data []byte) (err error) {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// reload is what SIGHUP asks for.
-func (h *house) reload() {
+// reloadCertificate reads the certificate files anew.
+func (h *house) reloadCertificate() {
 	if err := h.certs.Reload(); err != nil {
-		h.env.Log.Error("the certificate was not read anew: the one before stays", "error", err)
+		h.env.Log.Error("reload certificate: the one before stays", "error", err)
 		return
 	}
 	h.certs.Look()
 	leaf := h.certs.Leaf(h.cfg.Server.Name)
-	h.env.Log.Info("the certificate was read anew; other settings hold until the next start", "subject", leaf.Subject.String(), "until", leaf.NotAfter)
+	h.env.Log.Info("certificate reloaded", "subject", leaf.Subject.String(), "until", leaf.NotAfter)
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -19,41 +21,97 @@ import (
 func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "demo", Short: "run a server with three people and sample mail on loopback", Args: cobra.NoArgs,
-		Long: "Run a server on loopback with the domain example.com, the people alice, bob and carol (password demo) and two weeks of\ntheir mail. Its data is in ./data; a second start leaves it as it is.",
+		Long: "Run a server on loopback with the domain example.com, the people alice, bob and carol (password demo) and two weeks of\ntheir mail. Its data is in ./data; a second start leaves it as it is. Where one of its ports is taken, all move up by 10000.",
 	}
 	overrides := doorFlags(cmd, config.Demo())
+	host := cmd.Flags().String("addr", "127.0.0.1", "address on which all doors listen; 0.0.0.0 lets other machines in")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, warnings, err := a.load(config.Demo(), overrides())
+		base, err := demoDoors(*host)
+		if err != nil {
+			return err
+		}
+		cfg, warnings, err := a.load(base, overrides())
 		if err != nil {
 			return err
 		}
 		if err := os.MkdirAll(cfg.Data.Dir, 0o700); err != nil {
 			return err
 		}
-		e := world(&cfg, a.err)
+		e, level := leveled(&cfg, a.err)
 		warn(e, warnings)
-		return a.demo(cmd.Context(), cfg)
+		load := func() (config.Config, []config.Warning, error) { return a.load(base, overrides()) }
+		return a.demo(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load})
 	}
 	return cmd
 }
 
-func (a *app) demo(ctx context.Context, cfg config.Config) error {
-	e := world(&cfg, a.err)
+// demoDoors returns the settings of the demo with its doors at an address, on ports that are free: those of the settings, or
+// all of them higher by the same step.
+func demoDoors(host string) (config.Config, error) {
+	const step, top = 10_000, 65_535
+	if net.ParseIP(host) == nil {
+		return config.Config{}, &exitError{exitUsage, fmt.Errorf("--addr %s: not an IP address", host)}
+	}
+	for shift := 0; ; shift += step {
+		cfg, taken, last := config.Demo(), "", 0
+		cfg.MapDoors(func(address string) string {
+			_, port, _ := net.SplitHostPort(address)
+			n, _ := strconv.Atoi(port)
+			last = max(last, n+shift)
+			at := net.JoinHostPort(host, strconv.Itoa(n+shift))
+			if !free(at) {
+				taken = at
+			}
+			return at
+		})
+		switch {
+		case taken == "":
+			return cfg, nil
+		case last+step > top:
+			return cfg, &exitError{exitPort, fmt.Errorf("%s is taken, and so are the ports that the demo tried before it: name free ones, as with --imap %s",
+				taken, net.JoinHostPort(host, "0"))}
+		}
+	}
+}
+
+// free reports whether a server can listen at an address.
+func free(address string) bool {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+func (a *app) demo(ctx context.Context, l life) error {
 	filled := false
-	fill := func(ctx context.Context, h *house) (err error) {
+	l.fill = func(ctx context.Context, h *house) (err error) {
 		filled, err = demo.Fill(ctx, h.system)
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // its terminal went away
 	defer stop()
-	return live(ctx, e, cfg, nil, fill, func(h *house) error {
-		_, err := fmt.Fprint(a.out, box(h, filled))
+	l.ready = func(h *house) error {
+		_, err := fmt.Fprint(a.out, box(h, filled, a.again("show", "users")))
 		return err
-	})
+	}
+	return live(ctx, l)
 }
 
-// box says what to open and which logins to use.
-func box(h *house, filled bool) string {
+// again returns a command line for this program and this data folder as it is to be typed here.
+func (a *app) again(words ...string) string {
+	program := "doublet" // found in PATH
+	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
+		program = os.Args[0]
+	}
+	if a.data != "" && filepath.Clean(a.data) != filepath.Clean(config.Default().Data.Dir) {
+		words = append(words, "--data", a.data)
+	}
+	return program + " " + strings.Join(words, " ")
+}
+
+// box returns the text that the demo prints when it runs: addresses, sign-ins and commands to try, among them the verb.
+func box(h *house, filled bool, verb string) string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("Doublet %s is running. Stop it with Ctrl-C.", h.system.Version)
@@ -83,7 +141,7 @@ func box(h *house, filled bool) string {
 		host, port, _ := net.SplitHostPort(at)
 		add("mutt -f imap://alice:%s@%s:%s/INBOX", demo.Password, host, port)
 	}
-	add("doublet show users --data %s", h.cfg.Data.Dir)
+	add("%s", verb)
 
 	width := 0
 	for _, l := range lines {

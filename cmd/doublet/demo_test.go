@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 
 	"doublet/client/imap"
 	"doublet/client/smtp"
+	"doublet/cmd/doublet/config"
 	"doublet/env"
 	wire "doublet/wire/imap"
 	"doublet/wire/sasl"
@@ -302,6 +304,55 @@ func TestInit(t *testing.T) {
 	if code, out, _ := command(t, "", "config", "show", "--data", data); code != 0 || !strings.Contains(out, `domain = "example.org"`) {
 		t.Errorf("config show: %d %s", code, out)
 	}
+	file, err := os.ReadFile(filepath.Join(data, config.FileName))
+	if err != nil || bytes.Count(file, []byte("\n")) > 40 {
+		t.Errorf("init writes more than what was chosen: %v\n%s", err, file)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"set", "log.level", "loud"}, exitUsage, "loud"},
+		{[]string{"set", "log.level", "warn", "limits.recipients", "500"}, 0, ""},
+		{[]string{"unset", "limits.recipients"}, 0, ""},
+		{[]string{"show"}, 0, "[log]\n"},
+	} {
+		code, out, errs := command(t, "", append(append([]string{"config"}, c.args...), "--data", data)...)
+		if code != c.code || !strings.Contains(out+errs, c.want) || strings.Contains(out, "recipients") {
+			t.Errorf("config %v: %d %s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// TestDemoPorts: where a port of the demo is taken, all of its doors move up by one step.
+func TestDemoPorts(t *testing.T) {
+	t.Parallel()
+	if l, err := net.Listen("tcp", config.Demo().Doors.IMAP); err == nil {
+		defer l.Close()
+	}
+	cfg, err := demoDoors("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := config.Demo()
+	port := func(address string) int {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(at.Port())
+	}
+	shift := port(cfg.Doors.IMAP) - port(usual.Doors.IMAP)
+	if shift < 10_000 || shift%10_000 != 0 || port(cfg.Doors.HTTP)-port(usual.Doors.HTTP) != shift || cfg.Doors.Submissions != config.Off {
+		t.Errorf("doors %+v", cfg.Doors)
+	}
+	if cfg, err = demoDoors("0.0.0.0"); err != nil || !strings.HasPrefix(cfg.Doors.SMTP, "0.0.0.0:") {
+		t.Errorf("%v, %+v", err, cfg.Doors)
+	}
+	if _, err := demoDoors("everywhere"); err == nil {
+		t.Error("a name is taken for an address")
+	}
 }
 
 func TestCommandLine(t *testing.T) {
@@ -324,6 +375,10 @@ func TestCommandLine(t *testing.T) {
 		{"config check --imap off", 0, "good"},
 		{"config show --imap 127.0.0.1:1143", 0, `imap = "127.0.0.1:1143"`},
 		{"config show --demo", 0, `imap = "127.0.0.1:2143"`},
+		{"config show", 0, "config show --defaults"},
+		{"config show --defaults", 0, `message_size = "50MB"`},
+		{"config set log.level", exitUsage, "usage: doublet config set"},
+		{"config set log.level debug", exitFailed, "no data folder"},
 		{"config describe", 0, "# Configuration"},
 		{"user --help", 0, "app-password"},
 		{"demo --help", 0, "--lmtp"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"doublet/admin"
@@ -39,17 +40,17 @@ func (h *house) openDoors() error {
 	backend := smtpd.NewBackend(in, s.Directory, s.Mail, h.env)
 	memory := messageMemory(cfg)
 	h.load(srv, memory)
-	filters, err := h.openFilters()
+	open := func(cfg *config.Config) (*smtpDoors, error) { return h.openSMTP(cfg, backend, memory, count) }
+	first, err := open(cfg)
 	if err != nil {
 		return err
 	}
-	smtp := func(kind smtpd.Kind) *smtpd.Server {
-		return smtpd.New(h.env, smtpd.Config{
-			Kind: kind, Hostname: cfg.Server.Name, MaxMessage: int64(cfg.Limits.MessageSize), MaxRecipients: cfg.Limits.Recipients, Memory: memory,
-			CommandTimeout: cfg.Limits.CommandTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
-			Mate: h.mate, Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration,
-		}, backend, count)
-	}
+	var smtp atomic.Pointer[smtpDoors] // a session goes on with the settings with which it began
+	smtp.Store(first)
+	h.settings.take(func(next *config.Config) (func(), error) {
+		doors, err := open(next)
+		return func() { smtp.Store(doors) }, err
+	}, "verify.*", "filter.*", "limits.recipients")
 	imap := imapd.New(h.env, imapd.Config{
 		Hostname: cfg.Server.Name, Memory: memory, NotifyMailboxes: cfg.Limits.NotifyMailboxes,
 		LoginTimeout: cfg.Limits.LoginTimeout.Duration, IdleTimeout: cfg.Limits.IdleTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
@@ -66,15 +67,17 @@ func (h *house) openDoors() error {
 	h.forward.Door("pop3", pop.Serve)
 
 	mates := pki.Server(cert, h.own.Load)
-	mx, submission, lmtp := smtp(smtpd.SMTP), smtp(smtpd.Submission), smtp(smtpd.LMTP)
+	mx := func(c *listen.Conn) { smtp.Load().mx.Serve(c) }
+	submission := func(c *listen.Conn) { smtp.Load().submission.Serve(c) }
+	lmtp := func(c *listen.Conn) { smtp.Load().lmtp.Serve(c) }
 	for _, d := range []struct {
 		door    listen.Door
 		address string
 	}{
-		{listen.Door{Name: "smtp", TLS: mates, Busy: mx.Busy(), Serve: mx.Serve}, cfg.Doors.SMTP},
-		{listen.Door{Name: "submission", TLS: cert, Busy: submission.Busy(), Serve: submission.Serve}, cfg.Doors.Submission},
-		{listen.Door{Name: "submissions", TLS: cert, Implicit: true, Serve: submission.Serve}, cfg.Doors.Submissions},
-		{listen.Door{Name: "lmtp", TLS: cert, Busy: lmtp.Busy(), Serve: lmtp.Serve}, cfg.Doors.LMTP},
+		{listen.Door{Name: "smtp", TLS: mates, Busy: first.mx.Busy(), Serve: mx}, cfg.Doors.SMTP},
+		{listen.Door{Name: "submission", TLS: cert, Busy: first.submission.Busy(), Serve: submission}, cfg.Doors.Submission},
+		{listen.Door{Name: "submissions", TLS: cert, Implicit: true, Serve: submission}, cfg.Doors.Submissions},
+		{listen.Door{Name: "lmtp", TLS: cert, Busy: first.lmtp.Busy(), Serve: lmtp}, cfg.Doors.LMTP},
 		{listen.Door{Name: "imap", TLS: cert, Busy: imap.Busy(), Serve: imap.Serve}, cfg.Doors.IMAP},
 		{listen.Door{Name: "imaps", TLS: cert, Implicit: true, Serve: imap.Serve}, cfg.Doors.IMAPS},
 		{listen.Door{Name: "pop3", TLS: cert, Busy: pop.Busy(), Serve: pop.Serve}, cfg.Doors.POP3},
@@ -95,6 +98,26 @@ func (h *house) openDoors() error {
 	}
 	close(h.open)
 	return nil
+}
+
+// smtpDoors are the servers of SMTP, one for each kind of door.
+type smtpDoors struct{ mx, submission, lmtp *smtpd.Server }
+
+// openSMTP makes the servers of SMTP with all that they ask about mail on its way in.
+func (h *house) openSMTP(cfg *config.Config, backend smtpd.Backend, memory *listen.Budget, count smtpd.Stats) (*smtpDoors, error) {
+	filters, err := h.openFilters(cfg)
+	if err != nil {
+		return nil, err
+	}
+	kind := func(kind smtpd.Kind) *smtpd.Server {
+		return smtpd.New(h.env, smtpd.Config{
+			Kind: kind, Hostname: cfg.Server.Name, MaxMessage: int64(cfg.Limits.MessageSize),
+			MaxRecipients: cfg.Limits.Recipients, Memory: memory,
+			CommandTimeout: cfg.Limits.CommandTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
+			Mate: h.mate, Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration,
+		}, backend, count)
+	}
+	return &smtpDoors{kind(smtpd.SMTP), kind(smtpd.Submission), kind(smtpd.LMTP)}, nil
 }
 
 func (h *house) opened(name string, at net.Addr, startTLS, implicit bool) {

@@ -8,14 +8,20 @@ import (
 
 	"doublet/client/milter"
 	"doublet/client/rspamd"
+	"doublet/cmd/doublet/config"
 	"doublet/mail/inbound"
+	"doublet/mail/verify"
 )
 
 // openFilters makes what is asked about mail on its way in, by the settings of [verify] and [filter].
-func (h *house) openFilters() (*inbound.Service, error) {
-	c := &h.cfg.Filter
+func (h *house) openFilters(cfg *config.Config) (*inbound.Service, error) {
+	checks, err := verifyOptions(cfg, h.system.Stats)
+	if err != nil {
+		return nil, fmt.Errorf("settings of verify: %w", err)
+	}
+	c := &cfg.Filter
 	o := inbound.Options{
-		Hostname: h.cfg.Server.Name, Verify: h.verifier, Submissions: c.Submissions, Stats: h.system.Stats,
+		Hostname: cfg.Server.Name, Verify: verify.New(h.env, h.system.DNS, checks), Submissions: c.Submissions, Stats: h.system.Stats,
 		MilterAccept: c.MilterFail == "accept", RspamdAccept: c.RspamdFail == "accept",
 	}
 	for _, a := range strings.Fields(c.Milters) {
@@ -25,7 +31,7 @@ func (h *house) openFilters() (*inbound.Service, error) {
 		}
 		o.Milters = append(o.Milters, milter.New(h.env, milter.Options{
 			Network: network, Address: address, Connect: c.MilterTimeout.Duration, Command: c.MilterTimeout.Duration,
-			Message: 10 * c.MilterTimeout.Duration, MaxBody: int(h.cfg.Limits.MessageSize),
+			Message: 10 * c.MilterTimeout.Duration, MaxBody: int(cfg.Limits.MessageSize),
 		}))
 	}
 	if c.Rspamd != "" {

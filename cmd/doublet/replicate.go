@@ -177,7 +177,7 @@ func (a *app) makeCopyFolder() error {
 	if _, err := os.Stat(path); notExist(err) {
 		portable := cfg
 		portable.Data.Dir = ""
-		if err := os.WriteFile(path, []byte(portable.TOML()), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(portable.Chosen()), 0o600); err != nil {
 			return err
 		}
 	}

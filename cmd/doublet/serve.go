@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "run the server", Args: cobra.NoArgs,
-		Long: "Run the server of a data folder that doublet init has made. It ends on SIGTERM, on SIGINT and with doublet stop:\nno command is cut in the middle, and what was acknowledged is there. SIGHUP lets it read the certificate anew.",
+		Long: "Run the server of a data folder that doublet init has made. It ends on SIGTERM, on SIGINT and with doublet stop:\nno command is cut in the middle, and what was acknowledged is there. SIGHUP makes it read\ncertificates and settings again.",
 	}
 	overrides := doorFlags(cmd, config.Default())
 	slow := cmd.Flags().Duration("slow-disk", 0, "for rehearsals: each flush of the disk takes so much longer")
@@ -37,7 +38,7 @@ func (a *app) serveCommand() *cobra.Command {
 		if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); notExist(err) {
 			return &exitError{exitFailed, fmt.Errorf("there is no store in %s: make one with doublet setup --data %s in a browser, or with doublet init", cfg.Data.Dir, cfg.Data.Dir)}
 		}
-		e := world(&cfg, a.err)
+		e, level := leveled(&cfg, a.err)
 		if *slow > 0 {
 			e.FS = env.SlowSync(e.FS, e.Clock, *slow)
 			e.Log.Warn("the disk is slowed down", "every flush by", *slow)
@@ -46,54 +47,70 @@ func (a *app) serveCommand() *cobra.Command {
 		hangup := make(chan os.Signal, 1)
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
-		nothing := func(context.Context, *house) error { return nil }
-		return live(cmd.Context(), e, cfg, hangup, nothing, func(h *house) error {
+		load := func() (config.Config, []config.Warning, error) { return a.load(config.Default(), overrides()) }
+		return live(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, hangup: hangup, ready: func(h *house) error {
 			for _, d := range h.doors {
 				e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
 			}
 			e.Log.Info("server started", "version", h.system.Version, "data", cfg.Data.Dir, "took", e.Clock.Now().Sub(h.system.Started).String())
 			notify("READY=1")
 			return nil
-		})
+		}})
 	}
 	return cmd
 }
 
-// live runs a server until ctx ends or somebody stops it. fill is called before the doors open, so
-// that nobody meets what is half made; ready when it serves. A signal from hangup lets it read the
-// certificate anew.
-func live(ctx context.Context, e *env.Env, cfg config.Config, hangup <-chan os.Signal, fill func(context.Context, *house) error, ready func(*house) error) (err error) {
+// life says how a server runs. fill and hangup may be nil.
+type life struct {
+	env   *env.Env
+	level *slog.LevelVar
+	cfg   config.Config
+	// load reads the configuration anew, for changes that take effect while the server runs.
+	load func() (config.Config, []config.Warning, error)
+	// hangup receives a signal for each request to read certificate and settings anew.
+	hangup <-chan os.Signal
+	// fill is called before the doors open, so that nobody meets a half-made store.
+	fill func(context.Context, *house) error
+	// ready is called when the server serves.
+	ready func(*house) error
+}
+
+// live runs a server until ctx ends or somebody stops it.
+func live(ctx context.Context, l life) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	h, err := open(e, cfg, func(h *house) error { return h.startNode(ctx) })
+	h, err := open(l.env, l.cfg, func(h *house) error { return h.startNode(ctx) })
 	if err != nil {
 		return err
 	}
 	defer func() {
 		err = errors.Join(err, h.close())
-		e.Log.Info("server stopped")
+		l.env.Log.Info("server stopped")
 	}()
-	if err := fill(ctx, h); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped while it filled; the next start goes on
+	h.openSettings(l)
+	if l.fill != nil {
+		if err := l.fill(ctx, h); err != nil {
+			if ctx.Err() != nil {
+				return nil // stopped while it filled; the next start goes on
+			}
+			return err
 		}
-		return err
 	}
 	if err := h.serve(ctx, stop); err != nil {
 		return err
 	}
-	if err := ready(h); err != nil {
+	if err := l.ready(h); err != nil {
 		return err
 	}
 	h.watchdog(ctx)
 	for ctx.Err() == nil {
 		select {
-		case <-hangup:
+		case <-l.hangup:
 			h.reload()
 		case <-ctx.Done():
 		}
 	}
-	e.Log.Info("server stops: commands finish", "at most", grace)
+	l.env.Log.Info("server stops: commands finish", "at most", grace)
 	notify("STOPPING=1")
 	return nil
 }
@@ -109,7 +126,7 @@ func (a *app) initCommand() *cobra.Command {
 	var domain, person, name string
 	cmd := &cobra.Command{
 		Use: "init", Short: "make a data folder with its configuration, domain and first administrator", Args: cobra.NoArgs,
-		Long: "Make a data folder: doublet.toml with every setting, an empty store, the domain, and a person with the role Admin,\nwhose password is asked for.",
+		Long: "Make a data folder: doublet.toml with the settings that you chose, an empty store, the domain, and a person with the role Admin,\nwhose password is asked for.",
 	}
 	cmd.Flags().StringVar(&domain, "domain", "", "Internet domain of the people here")
 	cmd.Flags().StringVar(&person, "admin", "Administrator", "full name of the first administrator")
@@ -175,7 +192,7 @@ func writeSettings(cfg config.Config) error {
 		return nil
 	}
 	if err == nil {
-		_, err = io.WriteString(f, cfg.TOML())
+		_, err = io.WriteString(f, cfg.Chosen())
 		err = errors.Join(err, f.Close())
 	}
 	return err

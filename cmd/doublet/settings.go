@@ -28,18 +28,13 @@ func (a *app) load(base config.Config, overrides map[string]string) (config.Conf
 	if a.data != "" {
 		overrides["data.dir"] = a.data
 	}
-	path, found := a.configFile, ""
-	if path == "" {
-		dir := a.data
-		if dir == "" {
-			dir = a.lookup("DOUBLET_DATA_DIR", base.Data.Dir)
-		}
-		path = filepath.Join(dir, config.FileName)
+	path, found := a.settingsFile(base)
+	if found != "" {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			path = ""
 		}
 		// The file of a data folder is about that folder, so that both can be moved together.
-		base.Data.Dir, found = dir, dir
+		base.Data.Dir = found
 	}
 	cfg, warnings, err := config.Load(base, path, a.environ, overrides)
 	if err != nil {
@@ -63,6 +58,18 @@ func (a *app) load(base config.Config, overrides map[string]string) (config.Conf
 	return cfg, warnings, nil
 }
 
+// settingsFile returns the path of the configuration file, and the data folder that it stands in unless --config names it.
+func (a *app) settingsFile(base config.Config) (path, folder string) {
+	if a.configFile != "" {
+		return a.configFile, ""
+	}
+	folder = a.data
+	if folder == "" {
+		folder = a.lookup("DOUBLET_DATA_DIR", base.Data.Dir)
+	}
+	return filepath.Join(folder, config.FileName), folder
+}
+
 func (a *app) lookup(name, otherwise string) string {
 	for _, pair := range a.environ {
 		if n, v, _ := strings.Cut(pair, "="); n == name && v != "" {
@@ -72,18 +79,22 @@ func (a *app) lookup(name, otherwise string) string {
 	return otherwise
 }
 
-// world is the environment that the configuration asks for.
+// world returns the environment that the configuration asks for.
 func world(cfg *config.Config, out io.Writer) *env.Env {
-	var level slog.Level
-	if level.UnmarshalText([]byte(cfg.Log.Level)) != nil {
-		level = slog.LevelInfo
-	}
+	e, _ := leveled(cfg, out)
+	return e
+}
+
+// leveled returns the environment that the configuration asks for, and the level of its log, which may be changed.
+func leveled(cfg *config.Config, out io.Writer) (*env.Env, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(logLevel(cfg))
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(out, options)
 	if cfg.Log.Format == "json" {
 		handler = slog.NewJSONHandler(out, options)
 	}
-	return env.Real(slog.New(logtail.New(handler)))
+	return env.Real(slog.New(logtail.New(handler))), level
 }
 
 // doorFlags gives a command a flag for every door, and returns what was set.
@@ -109,31 +120,60 @@ func doorFlags(cmd *cobra.Command, base config.Config) (overrides func() map[str
 }
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "show, check and describe the configuration"}
-	add := func(use, short string, fn func(base config.Config, overrides map[string]string) error) {
-		var demo bool
-		sub := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
-		overrides := doorFlags(sub, config.Default())
-		sub.Flags().BoolVar(&demo, "demo", false, "start from the settings of doublet demo")
-		sub.RunE = func(*cobra.Command, []string) error {
-			base := config.Default()
-			if demo {
-				base = config.Demo()
-			}
-			return fn(base, overrides())
+	cmd := &cobra.Command{Use: "config", Short: "show, check, change and describe the settings"}
+	cmd.AddCommand(a.configShow(), a.configCheck(), a.configSet(), a.configUnset(), &cobra.Command{
+		Use: "describe", Short: "print every setting with its meaning (Markdown)", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(a.out, config.Markdown())
+			return err
+		},
+	})
+	return cmd
+}
+
+// configFlags gives a command the flags of doors and --demo, and returns a function that loads the configuration.
+func (a *app) configFlags(cmd *cobra.Command) func() (config.Config, []config.Warning, error) {
+	var demo bool
+	overrides := doorFlags(cmd, config.Default())
+	cmd.Flags().BoolVar(&demo, "demo", false, "start from the settings of doublet demo")
+	return func() (config.Config, []config.Warning, error) {
+		base := config.Default()
+		if demo {
+			base = config.Demo()
 		}
-		cmd.AddCommand(sub)
+		return a.load(base, overrides())
 	}
-	add("show", "print the configuration that holds, as a file", func(base config.Config, overrides map[string]string) error {
-		cfg, _, err := a.load(base, overrides)
+}
+
+func (a *app) configShow() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "show", Short: "print the settings that differ from their defaults, as a file", Args: cobra.NoArgs,
+		Long: "Print the settings of the file, the environment and the flags that differ from their defaults, in the form of\n" +
+			config.FileName + ". --defaults prints all settings, each with its meaning.",
+	}
+	load := a.configFlags(cmd)
+	cmd.Flags().BoolVar(&all, "defaults", false, "print every setting, those at their defaults too")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		cfg, _, err := load()
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(a.out, cfg.TOML())
+		text := cfg.Chosen()
+		if all {
+			text = cfg.TOML()
+		}
+		_, err = io.WriteString(a.out, text)
 		return err
-	})
-	add("check", "read the configuration and say what is wrong", func(base config.Config, overrides map[string]string) error {
-		cfg, warnings, err := a.load(base, overrides)
+	}
+	return cmd
+}
+
+func (a *app) configCheck() *cobra.Command {
+	cmd := &cobra.Command{Use: "check", Short: "read the settings and report mistakes", Args: cobra.NoArgs}
+	load := a.configFlags(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		cfg, warnings, err := load()
 		for _, w := range warnings {
 			fmt.Fprintln(a.err, "warning:", w)
 		}
@@ -147,15 +187,75 @@ func (a *app) configCommand() *cobra.Command {
 		}
 		_, err = fmt.Fprintln(a.out, "the configuration is good")
 		return err
-	})
-	cmd.AddCommand(&cobra.Command{
-		Use: "describe", Short: "print every setting with its meaning (Markdown)", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(a.out, config.Markdown())
-			return err
-		},
-	})
+	}
 	return cmd
+}
+
+func (a *app) configSet() *cobra.Command {
+	return &cobra.Command{
+		Use: "set SECTION.KEY VALUE [SECTION.KEY VALUE ...]", Short: "change settings in the configuration file",
+		Long:    "Change settings in the configuration file and leave the rest of it as it is. The running server takes the change\nwith `doublet config apply`.",
+		Example: "  doublet config set limits.message_size 100MB\n  doublet config set doors.pop3 :110 doors.pop3s :995",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args)%2 != 0 {
+				return &exitError{exitUsage, fmt.Errorf("usage: %s", cmd.UseLine())}
+			}
+			return a.editSettings(func(path string, file []byte) (_ []byte, err error) {
+				for i := 0; i < len(args) && err == nil; i += 2 {
+					file, err = config.Set(path, file, args[i], args[i+1])
+				}
+				return file, err
+			})
+		},
+	}
+}
+
+func (a *app) configUnset() *cobra.Command {
+	return &cobra.Command{
+		Use: "unset SECTION.KEY", Short: "remove one setting from the configuration file: its default holds again", Args: count(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.editSettings(func(path string, file []byte) ([]byte, error) { return config.Unset(path, file, args[0]) })
+		},
+	}
+}
+
+// editSettings replaces the configuration file by an edited one, in one step.
+func (a *app) editSettings(edit func(path string, file []byte) ([]byte, error)) error {
+	path, folder := a.settingsFile(config.Default())
+	if folder != "" {
+		if _, err := os.Stat(folder); err != nil {
+			return &exitError{exitFailed, fmt.Errorf("no data folder %s: name it with --data, or make one with doublet init", folder)}
+		}
+	}
+	file, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if file, err = edit(path, file); err != nil {
+		return err
+	}
+	return replaceFile(path, file)
+}
+
+// replaceFile writes a file beside path and renames it, so that nobody reads a half. The file's mode stays.
+func replaceFile(path string, content []byte) error {
+	mode := fs.FileMode(0o600)
+	if old, err := os.Stat(path); err == nil {
+		mode = old.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), config.FileName+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 // warn logs what is odd about a configuration.

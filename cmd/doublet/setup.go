@@ -360,8 +360,9 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	nothing := func(context.Context, *house) error { return nil }
-	return live(ctx, world(&c.cfg, s.err), c.cfg, hangup, nothing, func(h *house) error {
+	e, level := leveled(&c.cfg, s.err)
+	load := func() (config.Config, []config.Warning, error) { return s.settings(config.Default(), nil) }
+	return live(ctx, life{env: e, level: level, cfg: c.cfg, load: load, hangup: hangup, ready: func(h *house) error {
 		own := h.web.Local()
 		s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !loopbackName(r.Host) {
@@ -379,7 +380,7 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 		c.done <- nil
 		_, err := fmt.Fprintf(s.out, "\nThe server runs. Its data is in %s; from the next time on, doublet serve --data %s runs it.\n", c.cfg.Data.Dir, c.cfg.Data.Dir)
 		return err
-	})
+	}})
 }
 
 // emptyFolder says whether a folder holds nothing, or is not there.

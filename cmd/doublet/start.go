@@ -20,7 +20,6 @@ import (
 	"doublet/env"
 	"doublet/mail"
 	"doublet/mail/keep"
-	"doublet/mail/verify"
 	"doublet/mailbox"
 	"doublet/serve/certs"
 	"doublet/serve/forward"
@@ -36,8 +35,6 @@ type house struct {
 	cfg    config.Config
 	system *admin.System
 	doors  []admin.Door
-	// verifier looks into mail from strangers.
-	verifier *verify.Verifier
 	// memory is what outlives a restart beside the databases.
 	memory *keep.Memory
 	certs  *certs.Provider
@@ -50,6 +47,8 @@ type house struct {
 	own atomic.Pointer[pki.Own]
 	// router is the mail service once it is open, for the cluster.
 	router atomic.Pointer[mail.Service]
+	// settings are those that may change while the server runs; nil before it serves.
+	settings *settings
 	// busy is how busy the server is: what the doors observe.
 	busy *cluster.Load
 	// forward hands sessions on to the homes of mail files.
@@ -85,11 +84,6 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	}
 	s.Publish = publish(&cfg)
 	s.DNS = dns.New(e, dnsOptions(&cfg, s.Stats))
-	checks, err := verifyOptions(&cfg, s.Stats)
-	if err != nil {
-		return h, fmt.Errorf("settings of verify: %w", err)
-	}
-	h.verifier = verify.New(e, s.DNS, checks)
 	if s.Store, err = openStore(e, &cfg, s.Stats, h.clusterOptions); err != nil {
 		return h, err
 	}

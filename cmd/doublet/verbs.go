@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,9 @@ func (a *app) addVerbs(root *cobra.Command) {
 		for _, w := range words[:len(words)-1] {
 			parent := parents[path]
 			path = strings.TrimSpace(path + " " + w)
-			if parents[path] == nil {
+			if i := slices.IndexFunc(parent.Commands(), func(c *cobra.Command) bool { return c.Name() == w }); i >= 0 {
+				parents[path] = parent.Commands()[i]
+			} else {
 				parents[path] = &cobra.Command{Use: w, Short: groupHelp[path], RunE: unknownWord}
 				parent.AddCommand(parents[path])
 			}

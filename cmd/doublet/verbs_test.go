@@ -178,7 +178,7 @@ func TestHangup(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	log.await(t, "was read anew")
+	log.await(t, "settings reloaded")
 	if got := shown(); got != "new.example.org" {
 		t.Errorf("after SIGHUP it shows %s", got)
 	}

@@ -43,15 +43,12 @@ func parseBench(t *testing.T, text string) (r benchResult) {
 	return r
 }
 
-// benchAt has a demo of its own, and returns how the benchmark is run at its doors, and the folder of its run files.
+// benchAt starts a demo, and returns a function that runs the benchmark at it, whose doors it finds out by itself, and the
+// folder of its run files.
 func benchAt(t *testing.T) (s *server, bench func(args ...string) string, out string) {
 	s, out = demo(t), t.TempDir()
-	target := []string{"--out", out}
-	for flag, door := range map[string]string{"imap": "imap", "submission": "submission", "lmtp": "lmtp", "pop3": "pop3", "jmap": "http"} {
-		target = append(target, "--"+flag, "127.0.0.1:"+s.Port[door])
-	}
 	return s, func(args ...string) string {
-		return s.Doublet(append(append([]string{"bench"}, args...), target...)...)
+		return s.Doublet(append(append([]string{"bench"}, args...), "--out", out)...)
 	}, out
 }
 
@@ -183,7 +180,7 @@ func TestBenchRefuses(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"}, {"run idle --users 990000", "use more agents"}, {"run idle --speed 0", "--speed"},
 		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over http", "cannot be carried"}, {"agent --listen 0.0.0.0:0", "--secret"},
-		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"},
+		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"}, {"run idle", "no Doublet answers"}, {"run idle --admin -", "name the server's doors"},
 		{"lab", "name a configuration"}, {"lab config9", "there are config1"}, {"lab config1 config2", "--run"}, {"run idle --kill two@3s", "--lab DIR"}, {"run idle --lab nowhere", "bench lab NAME"},
 		{"run idle --fail-if lost>x", "lost>0"}, {"cluster speed", "there are idle"}, {"cluster lag --rate 0", "rates are above 0"},
 	} {

@@ -5,7 +5,6 @@ import (
 	web "net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -26,8 +25,8 @@ func pair(t *testing.T, settings ...string) (path string, one, two *member) {
 	one.env, two.env = settings, settings
 	program.Run(t, "secret\n", nil, path, "init", "--data", one.Data, "--domain", "cluster.example")
 	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
-	program.Run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.Port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.Port["routes"]+"\"/",
-		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.Data, "doublet.toml"))
+	program.Run(t, "", nil, path, "config", "set", "cluster.direct", "127.0.0.1:"+one.Port["direct"],
+		"cluster.routes", "127.0.0.1:"+one.Port["routes"], "cluster.advertise", "127.0.0.1", "--data", one.Data)
 	one.serve()
 	one.Doublet("cluster", "init", "test")
 	token := strings.Fields(one.Doublet("cluster", "token"))[1]

@@ -61,12 +61,11 @@ func (m *member) founds(cluster string, more ...string) {
 		t.Fatal(err)
 	}
 	own("", "user", "import", file)
-	var edits []string
+	settings := []string{"config", "set"}
 	for i := 0; i+1 < len(m.addresses); i += 2 {
-		key := strings.TrimPrefix(m.addresses[i], "--")
-		edits = append(edits, "-e", fmt.Sprintf("s/^%s = .*/%s = %q/", key, key, m.addresses[i+1]))
+		settings = append(settings, "cluster."+strings.TrimPrefix(m.addresses[i], "--"), m.addresses[i+1])
 	}
-	program.Run(t, "", nil, "sed", append(append([]string{"-i"}, edits...), filepath.Join(m.Data, "doublet.toml"))...)
+	own("", settings...)
 	m.serve()
 	own("", "cluster", "init", cluster)
 }

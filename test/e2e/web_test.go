@@ -74,8 +74,8 @@ func pairOf(t *testing.T) (one, two *member) {
 	one, two = newMember(t), newMember(t)
 	program.Run(t, "secret\n", nil, path, "init", "--data", one.Data, "--domain", "cluster.example")
 	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
-	program.Run(t, "", nil, "sed", "-i", "-e", "s/^direct = .*/direct = \"127.0.0.1:"+one.Port["direct"]+"\"/", "-e", "s/^routes = .*/routes = \"127.0.0.1:"+one.Port["routes"]+"\"/",
-		"-e", "s/^advertise = .*/advertise = \"127.0.0.1\"/", filepath.Join(one.Data, "doublet.toml"))
+	program.Run(t, "", nil, path, "config", "set", "cluster.direct", "127.0.0.1:"+one.Port["direct"],
+		"cluster.routes", "127.0.0.1:"+one.Port["routes"], "cluster.advertise", "127.0.0.1", "--data", one.Data)
 	one.serve()
 	one.Doublet("cluster", "init", "test")
 	token := strings.Fields(one.Doublet("cluster", "token"))[1]

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"doublet/cmd/doublet/config"
 )
 
 // town is the newcomer's machine: an empty Debian as far as Doublet is concerned. It is this machine's
@@ -118,43 +120,25 @@ func (w *town) configure(t *testing.T, settings string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(string(b), "\n")
 	section := ""
 	for _, l := range strings.Split(settings, "\n") {
 		l = strings.TrimSpace(l)
 		if strings.HasPrefix(l, "[") {
-			section = l
+			section = strings.Trim(l, "[]")
 			continue
 		}
-		key, _, ok := strings.Cut(l, "=")
+		key, value, ok := strings.Cut(l, "=")
 		if !ok {
 			continue
 		}
-		if !setKey(lines, section, strings.TrimSpace(key), l) {
-			t.Fatalf("doublet.toml has no %s %s", section, key)
+		value, _, _ = strings.Cut(value, "#")
+		if b, err = config.Set(path, b, section+"."+strings.TrimSpace(key), strings.Trim(strings.TrimSpace(value), `"`)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// setKey replaces the line of a key in a section.
-func setKey(lines []string, section, key, with string) bool {
-	here := ""
-	for i, l := range lines {
-		l = strings.TrimSpace(l)
-		if strings.HasPrefix(l, "[") {
-			here = l
-			continue
-		}
-		name, _, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(l, "#")), "=")
-		if ok && here == section && strings.TrimSpace(name) == key {
-			lines[i] = with
-			return true
-		}
-	}
-	return false
 }
 
 // inbox waits for a message with a subject in a person's INBOX.

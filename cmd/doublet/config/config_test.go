@@ -252,3 +252,71 @@ func FuzzParseSize(f *testing.F) {
 		}
 	})
 }
+
+func TestChosen(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	c.Data.Dir, c.Server.Domain, c.Limits.MessageSize = "", "example.org", 10<<20
+	text := c.Chosen()
+	var settings []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			settings = append(settings, line)
+		}
+	}
+	want := `[server] domain = "example.org" [limits] message_size = "10MB"`
+	if got := strings.Join(settings, " "); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	base := Default()
+	base.Data.Dir = "there"
+	if back, _, err := Load(base, write(t, text), nil, nil); err != nil || back.Limits.MessageSize != 10<<20 || back.Server.Domain != "example.org" {
+		t.Errorf("%v %+v", err, back)
+	}
+}
+
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ file, key, value, want string }{
+		{"", "log.level", "debug", "\n[log]\nlevel = \"debug\"\n"},
+		{"# mine\n[log]\nlevel = \"info\"\nformat = \"json\"", "log.level", "debug", "# mine\n[log]\nlevel = \"debug\"\nformat = \"json\""},
+		{"[log] # mine\n\n[web]\n", "log.level", "debug", "[log] # mine\nlevel = \"debug\"\n\n[web]\n"},
+		{"[web]\nhsts = \"1h\"", "limits.recipients", "200", "[web]\nhsts = \"1h\"\n\n[limits]\nrecipients = 200\n"},
+		{"[log]", "log.level", "warn", "[log]\nlevel = \"warn\"\n"},
+		{"[web]\n# why\nhsts = \"1h\"\n", "web.hsts", "", "[web]\n# why\n"},
+	} {
+		edited, err := Set("f", []byte(c.file), c.key, c.value)
+		if c.value == "" {
+			edited, err = Unset("f", []byte(c.file), c.key)
+		}
+		if err != nil || string(edited) != c.want {
+			t.Errorf("%q %s = %s: %v\n%q\nwant\n%q", c.file, c.key, c.value, err, edited, c.want)
+		}
+	}
+	for _, c := range [][3]string{
+		{"", "log.levl", "debug"}, {"", "log.level", "loud"}, {"", "limits.recipients", "many"}, {"", "limits.recipients", "1"},
+		{"broken", "log.level", "debug"}, {"log.level = \"info\"\n", "log.level", "debug"}, {"log = {level = \"info\"}\n", "log.level", "debug"},
+	} {
+		if edited, err := Set("f", []byte(c[0]), c[1], c[2]); err == nil {
+			t.Errorf("%q: %s = %s gives %q", c[0], c[1], c[2], edited)
+		}
+	}
+}
+
+func FuzzEdit(f *testing.F) {
+	f.Add("[log]\nlevel = \"info\"\n", "debug")
+	f.Add("log.format = \"json\"\n[log]\n", "warn")
+	f.Add("x = \"\"\"\n[log]\nlevel = 1\n\"\"\"", "warn")
+	f.Fuzz(func(t *testing.T, file, value string) {
+		before, after := Default(), Default()
+		edited, err := Set("f", []byte(file), "log.level", value)
+		if err != nil {
+			return
+		}
+		_ = before.decode("f", []byte(file), map[string]string{})
+		before.Log.Level = value
+		if err := after.decode("f", edited, map[string]string{}); err != nil || after != before {
+			t.Errorf("%v: %q", err, edited)
+		}
+	})
+}

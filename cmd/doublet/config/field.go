@@ -214,3 +214,48 @@ func (c Config) Get(key string) (string, bool) {
 	}
 	return f.text(&c), true
 }
+
+// MapDoors replaces the address of every open door by what change returns for it.
+func (c *Config) MapDoors(change func(address string) string) {
+	for _, f := range fields {
+		if at := f.in(c); strings.HasPrefix(f.key, "doors.") && at.String() != Off {
+			at.SetString(change(at.String()))
+		}
+	}
+}
+
+// Keys returns the keys of settings; "verify.*" stands for all of a section. It panics at a key that does not exist.
+func Keys(names ...string) []string {
+	var keys []string
+	for _, name := range names {
+		section, all := strings.CutSuffix(name, "*")
+		found := false
+		for _, f := range fields {
+			if f.key == name || all && strings.HasPrefix(f.key, section) {
+				keys, found = append(keys, f.key), true
+			}
+		}
+		if !found {
+			panic("config: no setting " + name)
+		}
+	}
+	return keys
+}
+
+// Differ returns the keys of the settings in which two configurations differ, in the order of the file.
+func (c Config) Differ(other Config) []string {
+	var keys []string
+	for _, f := range fields {
+		if f.in(&c).Interface() != f.in(&other).Interface() {
+			keys = append(keys, f.key)
+		}
+	}
+	return keys
+}
+
+// Take sets one setting to its value in from.
+func (c *Config) Take(key string, from *Config) {
+	if f, ok := fieldOf(key); ok {
+		f.in(c).Set(f.in(from))
+	}
+}

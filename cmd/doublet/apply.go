@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"doublet/admin"
+	"doublet/cmd/doublet/config"
+)
+
+// settings are those of a running server, of which some take effect while it runs.
+type settings struct {
+	// load reads the file, the environment and the flags as at the start.
+	load func() (config.Config, []config.Warning, error)
+
+	mu      sync.Mutex
+	running config.Config // what holds now
+	parts   []livePart
+}
+
+// livePart is a part of the server that takes new values of some settings.
+type livePart struct {
+	keys []string
+	// prepare makes what the new settings ask for, and returns what puts it in place. If it fails nothing has changed.
+	prepare func(*config.Config) (commit func(), err error)
+}
+
+// take adds a part that takes the settings of these keys; "verify.*" stands for a section.
+func (s *settings) take(prepare func(*config.Config) (commit func(), err error), keys ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parts = append(s.parts, livePart{config.Keys(keys...), prepare})
+}
+
+// apply reads the settings anew and lets the parts take those that have changed. Either all of them are taken or, with an
+// error, none.
+func (s *settings) apply() (admin.Applied, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, warnings, err := s.load()
+	if err != nil {
+		return admin.Applied{}, fmt.Errorf("settings not applied: %w", err)
+	}
+	result := admin.Applied{Applied: []string{}, Restart: []string{}}
+	for _, w := range warnings {
+		result.Warnings = append(result.Warnings, string(w))
+	}
+	changed := s.running.Differ(next)
+	after := s.running // what needs a restart keeps its value: no part may see the new one, and the next call tells of it again
+	for _, key := range changed {
+		if slices.ContainsFunc(s.parts, func(p livePart) bool { return slices.Contains(p.keys, key) }) {
+			result.Applied = append(result.Applied, key)
+			after.Take(key, &next)
+		} else {
+			result.Restart = append(result.Restart, key)
+		}
+	}
+	var commits []func()
+	for _, p := range s.parts {
+		if !slices.ContainsFunc(result.Applied, func(key string) bool { return slices.Contains(p.keys, key) }) {
+			continue
+		}
+		commit, err := p.prepare(&after)
+		if err != nil {
+			return admin.Applied{}, fmt.Errorf("settings not applied: %w", err)
+		}
+		commits = append(commits, commit)
+	}
+	for _, commit := range commits {
+		commit()
+	}
+	s.running = after
+	return result, nil
+}
+
+// openSettings makes the settings that may change while the server runs.
+func (h *house) openSettings(l life) {
+	h.settings = &settings{load: l.load, running: l.cfg}
+	h.settings.take(func(next *config.Config) (func(), error) {
+		return func() { l.level.Set(logLevel(next)) }, nil
+	}, "log.level")
+	h.system.ApplySettings = h.settings.apply
+}
+
+// reload does what SIGHUP asks for: it reads certificates and settings anew, and logs the outcome.
+func (h *house) reload() {
+	h.reloadCertificate()
+	result, err := h.settings.apply()
+	if err != nil {
+		h.env.Log.Error("reload settings", "error", err)
+		return
+	}
+	warnings := make([]config.Warning, len(result.Warnings))
+	for i, w := range result.Warnings {
+		warnings[i] = config.Warning(w)
+	}
+	warn(h.env, warnings)
+	h.env.Log.Info("settings reloaded", "applied", result.Applied, "take effect after a restart", result.Restart)
+}
+
+// logLevel returns the level of the log that the settings ask for.
+func logLevel(cfg *config.Config) slog.Level {
+	var level slog.Level
+	if level.UnmarshalText([]byte(cfg.Log.Level)) != nil {
+		return slog.LevelInfo
+	}
+	return level
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"doublet/client/smtp"
+	"doublet/cmd/doublet/config"
+)
+
+// TestApply: parts take what has changed of theirs, all of them or none; the rest is told of until it takes effect.
+func TestApply(t *testing.T) {
+	t.Parallel()
+	next := config.Default()
+	s := &settings{running: next, load: func() (config.Config, []config.Warning, error) { return next, nil, nil }}
+	var level, spf string
+	var broken error
+	s.take(func(c *config.Config) (func(), error) { return func() { level = c.Log.Level }, nil }, "log.level")
+	s.take(func(c *config.Config) (func(), error) {
+		if c.Store.CacheSize != config.Default().Store.CacheSize {
+			t.Error("a part is given a value that needs a restart")
+		}
+		return func() { spf = c.Verify.SPF }, broken
+	}, "verify.*")
+	want := func(applied, restart string) {
+		t.Helper()
+		r, err := s.apply()
+		if err != nil || strings.Join(r.Applied, " ") != applied || strings.Join(r.Restart, " ") != restart {
+			t.Fatalf("%v, applied %v, restart %v", err, r.Applied, r.Restart)
+		}
+	}
+	want("", "")
+	next.Log.Level, next.Verify.SPF, next.Store.CacheSize = "debug", "reject", 1<<30
+	broken = errors.New("no such zone")
+	if r, err := s.apply(); !errors.Is(err, broken) || len(r.Applied) > 0 || level != "" {
+		t.Fatalf("%v, %+v, level %q", err, r, level)
+	}
+	broken = nil
+	want("verify.spf log.level", "store.cache_size")
+	if level != "debug" || spf != "reject" {
+		t.Errorf("level %q, spf %q", level, spf)
+	}
+	want("", "store.cache_size")
+	next.Store.CacheSize = config.Default().Store.CacheSize
+	want("", "")
+}
+
+// TestConfigApply: the running server takes settings that can change while it runs, names those that cannot, and keeps
+// what it has where the file is wrong.
+func TestConfigApply(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	doors, stop := startDemo(t, data)
+	defer stop()
+	own := func(want int, args ...string) string {
+		t.Helper()
+		code, out, errs := command(t, "", append(args, "--data", data)...)
+		if code != want {
+			t.Fatalf("%v: exit %d: %s%s", args, code, out, errs)
+		}
+		return out + errs
+	}
+	recipients := func() string {
+		c, err := smtp.Dial(quiet, "tcp", doors["smtp"], smtp.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		reply, err := c.Raw("EHLO test.example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(reply.Lines, func(l string) bool { return strings.HasPrefix(l, "LIMITS ") })
+		if i < 0 {
+			t.Fatalf("no LIMITS in %q", reply.Lines)
+		}
+		return reply.Lines[i]
+	}
+	own(0, "config", "set", "limits.recipients", "123", "search.cache_size", "32MB")
+	out := own(0, "config", "apply", "--json")
+	if !strings.Contains(out, `"applied":["limits.recipients"]`) || !strings.Contains(out, `"after_restart":["search.cache_size"]`) {
+		t.Errorf("config apply: %s", out)
+	}
+	if got := recipients(); !strings.Contains(got, "RCPTMAX=123") {
+		t.Errorf("the SMTP door announces %s", got)
+	}
+	if err := os.WriteFile(filepath.Join(data, config.FileName), []byte("[limits]\nrecipients = 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := own(exitUsage, "config", "apply"); !strings.Contains(out, "is not within") {
+		t.Errorf("a mistake in the file: %s", out)
+	}
+	if got := recipients(); !strings.Contains(got, "RCPTMAX=123") {
+		t.Errorf("a mistake in the file changed the door: %s", got)
+	}
+}

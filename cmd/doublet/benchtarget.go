@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+
+	"doublet/admin"
+	"doublet/cmd/doublet/config"
+	"doublet/env"
+)
+
+// benchDoors are the doors that a benchmark can drive, each with the door of this server that speaks the protocol. Of a
+// plain door and one under TLS it drives the plain one, unless a flag names the other.
+var benchDoors = []struct{ flag, door, instead string }{
+	{"imap", "imap", ""}, {"imaps", "imaps", "imap"}, {"submission", "submission", ""}, {"submissions", "submissions", "submission"},
+	{"smtp", "smtp", "submission"}, {"lmtp", "lmtp", ""}, {"pop3", "pop3", ""}, {"pop3s", "pop3s", "pop3"},
+	{"jmap", "http", ""}, {"jmaps", "https", "jmap"},
+}
+
+// socket returns the path of the admin socket of the Doublet that is measured: that of --admin, else of the data folder.
+// It is "" where --admin - says that there is none.
+func (a *app) socket(o *benchOptions) (string, error) {
+	switch o.admin {
+	case "-":
+		return "", nil
+	case "":
+		cfg, _, err := a.load(config.Default(), nil)
+		return filepath.Join(cfg.Data.Dir, admin.SocketName), err
+	}
+	return o.admin, nil
+}
+
+// findDoors fills in the doors of the running server where no flag names any: those of the demo in ./data, as a rule.
+func (a *app) findDoors(ctx context.Context, e *env.Env, o *benchOptions) error {
+	for _, value := range o.doors {
+		if *value != "" {
+			return nil
+		}
+	}
+	socket, err := a.socket(o)
+	if err != nil {
+		return err
+	}
+	if socket == "" {
+		return &exitError{exitUsage, errors.New("with --admin - name the server's doors, as with --imap HOST:PORT --submission HOST:PORT")}
+	}
+	c, err := admin.Dial(e, socket)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("no Doublet answers at %s: start one (make run), name the data folder of another with --data,"+
+			" or name a server's doors, as with --imap HOST:PORT --submission HOST:PORT", socket)}
+	}
+	raw, err := c.Call(ctx, "show server", nil, nil)
+	if err != nil {
+		return fmt.Errorf("ask %s for its doors: %w", socket, err)
+	}
+	var server admin.Server
+	if err := json.Unmarshal(raw, &server); err != nil {
+		return fmt.Errorf("ask %s for its doors: %w", socket, err)
+	}
+	o.take(server.Doors)
+	return nil
+}
+
+// take sets the doors to those of a server.
+func (o *benchOptions) take(open []admin.Door) {
+	for _, d := range benchDoors {
+		for _, at := range open {
+			if at.Name == d.door && (d.instead == "" || *o.doors[d.instead] == "") {
+				*o.doors[d.flag] = reachable(at.Address)
+			}
+		}
+	}
+}
+
+// reachable turns the address of a door that listens everywhere into one to connect to.
+func reachable(address string) string {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !at.Addr().IsUnspecified() {
+		return address
+	}
+	_, port, _ := net.SplitHostPort(address)
+	return net.JoinHostPort("127.0.0.1", port)
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Set returns a configuration file in which a setting has another value. Everything else stays as it was written,
+// comments included. The value is written as in an environment variable.
+func Set(path string, file []byte, key, value string) ([]byte, error) {
+	f, ok := fieldOf(key)
+	if !ok {
+		return nil, &Error{"setting", key, unknown(key)}
+	}
+	want := Default()
+	if err := want.decode(path, file, map[string]string{}); err != nil {
+		return nil, err
+	}
+	if err := f.parse(&want, value); err != nil {
+		return nil, &Error{"setting", key, err}
+	}
+	if err := f.check(&want); err != nil {
+		return nil, &Error{"setting", key, err}
+	}
+	return verified(path, putLine(file, f, f.literal(&want)), key, want)
+}
+
+// Unset returns a configuration file without a setting, which has its default then.
+func Unset(path string, file []byte, key string) ([]byte, error) {
+	f, ok := fieldOf(key)
+	if !ok {
+		return nil, &Error{"setting", key, unknown(key)}
+	}
+	want, usual := Default(), Default()
+	if err := want.decode(path, file, map[string]string{}); err != nil {
+		return nil, err
+	}
+	f.in(&want).Set(f.in(&usual))
+	lines := bytes.SplitAfter(file, []byte("\n"))
+	if at, _ := place(lines, f); at >= 0 {
+		lines = append(lines[:at:at], lines[at+1:]...)
+	}
+	return verified(path, bytes.Join(lines, nil), key, want)
+}
+
+// verified returns the edited file if it says what it should and nothing else has changed: an edit by lines does not
+// understand every form that TOML has.
+func verified(path string, edited []byte, key string, want Config) ([]byte, error) {
+	got := Default()
+	if err := got.decode(path, edited, map[string]string{}); err != nil || got != want {
+		return nil, &Error{path, key, errors.New("the file is not written one setting a line below its [section]: edit it by hand")}
+	}
+	return edited, nil
+}
+
+// putLine writes a setting in the place of its line, else below the header of its section, else at the end of the file.
+func putLine(file []byte, f field, literal string) []byte {
+	section, key, _ := strings.Cut(f.key, ".")
+	line := key + " = " + literal + "\n"
+	lines := bytes.SplitAfter(file, []byte("\n"))
+	at, header := place(lines, f)
+	switch {
+	case at >= 0:
+		lines[at] = []byte(line)
+	case header >= 0:
+		lines[header] = fmt.Appendf(bytes.TrimRight(lines[header], "\n"), "\n%s", line)
+	default:
+		if n := len(file); n > 0 && file[n-1] != '\n' {
+			lines = append(lines, []byte("\n"))
+		}
+		lines = append(lines, fmt.Appendf(nil, "\n[%s]\n%s", section, line))
+	}
+	return bytes.Join(lines, nil)
+}
+
+// place finds the line of a setting and the header of its section, -1 for what is not there.
+func place(lines [][]byte, f field) (at, header int) {
+	at, header = -1, -1
+	section, key, _ := strings.Cut(f.key, ".")
+	current := ""
+	for i, line := range lines {
+		s := strings.TrimSpace(string(line))
+		if strings.HasPrefix(s, "[") {
+			name, _, _ := strings.Cut(s[1:], "]")
+			if current = strings.TrimSpace(name); current == section {
+				header = i
+			}
+		} else if name, _, ok := strings.Cut(s, "="); ok && current == section && strings.TrimSpace(name) == key {
+			at = i
+		}
+	}
+	return at, header
+}
