@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net/netip"
 	"time"
 
@@ -268,31 +267,6 @@ func MayRun(who note.Who, v *Verb) error {
 		return fmt.Errorf("%w: %s", ErrMachine, v.Name)
 	}
 	return nil
-}
-
-// auditMark is how the attributes of a line of the kind audit begin.
-const auditMark = "kind=audit "
-
-// audit leaves a line of the kind audit: who, the verb, on whom or what, with which arguments, and how it went.
-// Secrets are left out of the arguments.
-func (s *System) audit(ctx context.Context, who note.Who, v *Verb, args json.RawMessage, err error) {
-	attrs := []slog.Attr{slog.String("kind", "audit"), slog.String("verb", v.Name)}
-	if who.System {
-		attrs = append(attrs, slog.String("by", "system"))
-	} else {
-		name, unknown := s.Directory.NameOf(context.WithoutCancel(ctx), who.Person)
-		if unknown != nil {
-			name = who.Person.String()
-		}
-		attrs = append(attrs, slog.String("by", name), slog.String("person", who.Person.String()))
-	}
-	attrs = append(attrs, slog.String("args", v.redact(args)))
-	level, text := slog.LevelInfo, "admin"
-	if err != nil {
-		level, text = slog.LevelWarn, "admin: refused"
-		attrs = append(attrs, slog.String("error", err.Error()))
-	}
-	s.Env.Log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
 // Kind is the word for an error's kind, the same over the socket and here: it decides exit codes

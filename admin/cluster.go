@@ -229,9 +229,9 @@ func (s *System) Announce(ctx context.Context) error {
 }
 
 func (s *System) joinToken(a *ClusterToken) (JoinToken, error) {
-	life, err := time.ParseDuration(a.Expires)
-	if err != nil || life < time.Minute || life > 30*24*time.Hour {
-		return JoinToken{}, fmt.Errorf("%w: --expires %q: a duration of 1m to 720h", ErrUsage, a.Expires)
+	life, err := tokenLife(a.Expires)
+	if err != nil {
+		return JoinToken{}, err
 	}
 	if s.Cluster == nil {
 		return JoinToken{}, pki.ErrNone

@@ -53,7 +53,7 @@ func inDomain(t *testing.T, s *System) *domainDoor {
 			if err == nil && (!known || d.closed.Load()) {
 				err = directory.ErrNotFound
 			}
-			return https.Identity{Who: note.System, Name: f.Name, Mate: true}, err
+			return https.Identity{Who: note.System, Name: f.Name, Server: f.ID}, err
 		},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusUnauthorized) },
 	}))

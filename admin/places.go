@@ -2,18 +2,15 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"doublet/bus"
 	"doublet/bus/pki"
 	"doublet/directory"
 	"doublet/note"
 	"doublet/replica/https"
-	"doublet/store"
 )
 
 // Self is this server as the others of a domain know it.
@@ -21,94 +18,11 @@ type Self struct {
 	// Own is its key, nil where it has none; Make makes one.
 	Own  func() *pki.Own
 	Make func() (*pki.Own, error)
+	// Tokens are those with which servers join the domain here.
+	Tokens *pki.Tokens
 	// Doors are where its doors are reached (directory.ServerFields), Host its host name.
 	Doors func() []string
 	Host  string
-}
-
-// PlaceApplicant is what a server says of itself that asks to be one of a domain.
-type PlaceApplicant struct {
-	Name    string `json:"name"`
-	Host    string `json:"host,omitempty"`
-	Key     string `json:"key"`
-	Version string `json:"version,omitempty"`
-}
-
-// PlaceAdmission is what it is told.
-type PlaceAdmission struct {
-	// Domain is the Internet domain of people whose address names none.
-	Domain string `json:"domain,omitempty"`
-	// Server is the server that has admitted it, Key that one's.
-	Server string `json:"server"`
-	Key    string `json:"key"`
-}
-
-// AdmitPlace enters a server of another place, with the connection that keeps its directory and ours equal. The first time it
-// makes this server the first of the domain. It may be done again for one whose answer was lost.
-func (s *System) AdmitPlace(ctx context.Context, who note.Who, question []byte) ([]byte, error) {
-	if err := directory.RequireAdmin(who); err != nil {
-		return nil, err
-	}
-	var a PlaceApplicant
-	if err := json.Unmarshal(question, &a); err != nil {
-		return nil, fmt.Errorf("%w: the question of a server that joins: %w", ErrUsage, err)
-	}
-	key, err := bus.ParseKey(a.Key)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
-	}
-	if strings.EqualFold(a.Name, s.Name) {
-		return nil, fmt.Errorf("%w: this server is called %s too: give the other one a name of its own (--name)", store.ErrExists, s.Name)
-	}
-	own, err := s.foundDomain(ctx, who)
-	if err != nil {
-		return nil, err
-	}
-	domains, err := s.Directory.Domains(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.Directory.EnterServer(ctx, who, pki.ServerID(key), directory.ServerFields{Name: a.Name, Host: hostName(a.Host), Key: key})
-	if err == nil {
-		_, err = s.Directory.AddConnection(ctx, who, directory.ConnectionFields{
-			Name: "domain " + a.Name, Server: a.Name, Peer: own.ID, Databases: []string{directory.ID.String()},
-		})
-		if errors.Is(err, directory.ErrNameTaken) {
-			err = nil // it has asked before
-		}
-	}
-	if errors.Is(err, directory.ErrNameTaken) {
-		err = fmt.Errorf("%w: %w", store.ErrExists, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.Env.Log.Info("a server joins the domain", "name", a.Name, "version", a.Version)
-	return json.Marshal(PlaceAdmission{Domain: strings.Join(domains[:min(len(domains), 1)], ""), Server: s.Name, Key: own.Key.String()})
-}
-
-// foundDomain makes this server one of a domain, if it is in none: the first.
-func (s *System) foundDomain(ctx context.Context, who note.Who) (*pki.Own, error) {
-	own, err := s.Self.Make()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.Directory.EnterServer(ctx, who, own.ID, directory.ServerFields{Name: s.Name, Host: hostName(s.Self.Host), Key: own.Key}); err != nil {
-		return nil, err
-	}
-	s.Directory.UseServer(own.ID)
-	if err := s.Directory.FoundDomain(ctx, who, own.ID); err != nil {
-		return nil, err
-	}
-	return own, s.AnnounceDoors(ctx)
-}
-
-// hostName is a name under which others find a machine, "" for what it only calls itself.
-func hostName(host string) string {
-	if !strings.Contains(host, ".") {
-		return ""
-	}
-	return host
 }
 
 // AnnounceDoors writes where this server's doors are now into its document, where that says something else. Outside a domain
@@ -150,6 +64,9 @@ type DomainServer struct {
 
 func places() []*Verb {
 	return []*Verb{
+		define("domain token", "make a token with which one other server joins the domain", domainToken, changes, serverOnly, long(domainTokenLong)),
+		define("domain token list", "list the tokens that were given out", domainTokenList),
+		define("domain token remove", "make a token that nobody has used worthless", domainTokenRemove, changes),
 		define("show domain", "servers and clusters that share this directory, and where they are reached", func(ctx context.Context, c *Call, _ *struct{}) ([]DomainServer, error) {
 			list, err := c.Directory.Places(ctx)
 			out := []DomainServer{}

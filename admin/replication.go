@@ -44,7 +44,7 @@ type Connection struct {
 type ConnectionAdd struct {
 	Name        string   `json:"name" arg:"required" help:"what it is called"`
 	URL         string   `json:"url" arg:"required" help:"the other server, such as https://mail.example.com"`
-	User        string   `json:"user" required:"true" help:"who signs in there; a person with the role Admin there may replicate every database"`
+	User        string   `json:"user" required:"true" help:"who signs in there; the access lists there have to name this user, whatever roles it has"`
 	Password    string   `json:"password" help:"the password for it, best an app password" secret:"yes"`
 	Database    []string `json:"database" help:"id or title of a database there; may be repeated; without one, the mail file of the user"`
 	Direction   string   `json:"direction" help:"pull, push or both" default:"both"`

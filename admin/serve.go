@@ -76,7 +76,7 @@ func Answer(s *System, who note.Who, name string, w http.ResponseWriter, r *http
 		_ = out.Encode(line{Progress: &p})
 		_ = http.NewResponseController(w).Flush()
 	}
-	result, err := s.Run(r.Context(), who, name, args, progress)
+	result, err := s.Run(withOrigin(r.Context(), r.RemoteAddr), who, name, args, progress)
 	mu.Lock()
 	defer mu.Unlock()
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +50,7 @@ type Folder struct {
 	key       *ecdsa.PrivateKey
 	current   atomic.Pointer[tls.Certificate]
 
-	tokens sync.Mutex // held over a change of tokens.json
+	tokens *Tokens
 }
 
 // Create founds a cluster with this server as its first member.
@@ -134,6 +133,7 @@ func newFolder(e *env.Env, dir string, o Options) *Folder {
 		o.Life = DefaultLife
 	}
 	f := &Folder{env: e, dir: dir, opts: o}
+	f.tokens = &Tokens{f: f, name: tokensFile, verb: "doublet cluster token"}
 	if o.WritePrivate == nil {
 		f.opts.WritePrivate = f.writeFile
 	}

@@ -163,11 +163,7 @@ func (f *Folder) admit(ctx context.Context, q *question, admit Admit) (*answer, 
 	if err != nil {
 		return nil, err
 	}
-	var secret [16]byte
-	if copy(secret[:], q.Secret) != len(secret) || len(q.Secret) != len(secret) {
-		return nil, ErrTokenUnknown
-	}
-	authority, err := f.redeem(secret, spki)
+	authority, err := f.tokens.Redeem(q.Secret, spki)
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +198,9 @@ func compareClocks(here, there time.Time) error {
 // failed attempt may be repeated; while the token is good that goes on where it was.
 func Join(ctx context.Context, e *env.Env, dir, word string, me Applicant, o Options) (*Folder, Admission, error) {
 	token, err := ParseToken(word)
+	if err == nil && token.Domain {
+		err = fmt.Errorf("%w: it is of a domain: use it with doublet domain join", ErrBadToken)
+	}
 	if err != nil {
 		return nil, Admission{}, err
 	}

@@ -10,7 +10,7 @@
 //	authority.key  its key, on servers that may admit others
 //	server.pem     this server's certificate
 //	server.key     its key, which renewals keep
-//	tokens.json    the tokens given out, as hashes
+//	tokens.json    the tokens given out, as hashes: domain-tokens.json those of a domain
 //	members.json   the members as last known: with whom to speak before the directory says it
 package pki
 

@@ -410,11 +410,11 @@ func TestTokens(t *testing.T) {
 	if err != nil || !until.Equal(e.Clock.Now().Add(DefaultTokenLife)) {
 		t.Errorf("until %s, %v", until, err)
 	}
-	if list := must[[]issued](t)(f.loadTokens()); len(list) != maxTokens+1 {
+	if list := must[[]issued](t)(f.tokens.load()); len(list) != maxTokens+1 {
 		t.Errorf("%d are remembered", len(list))
 	}
 	e.Time.Advance(keepTokens + 2*time.Hour)
-	if list := must[[]issued](t)(f.loadTokens()); len(list) != 0 {
+	if list := must[[]issued](t)(f.tokens.load()); len(list) != 0 {
 		t.Errorf("%d are remembered still", len(list))
 	}
 	raw := must[[]byte](t)(f.read(tokensFile))
@@ -649,5 +649,69 @@ func TestPathsAreOurs(t *testing.T) {
 	f := found(t, e.Env, "a/b/cluster")
 	if _, err := f.read("nothing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestDomainTokens: a token of a domain is good once, for the key that it was used with, until it expires or is removed; it is no
+// token of a cluster, nor the other way round.
+func TestDomainTokens(t *testing.T) {
+	t.Parallel()
+	e := env.Test(t)
+	f := found(t, e.Env, "one")
+	list := DomainTokens(e.Env, "one", Options{})
+	key := bus.Key{1}
+	give := func() Token {
+		t.Helper()
+		token, _, err := list.NewDomainToken("one:443", key, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ParseToken(token.String())
+		if err != nil || back != token {
+			t.Fatalf("%+v, %v", back, err)
+		}
+		return token
+	}
+	wants := func(what string, token Token, of bus.Key, want error) {
+		t.Helper()
+		if _, err := list.Redeem(token.Secret[:], of); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+	}
+	token := give()
+	if _, err := f.tokens.Redeem(token.Secret[:], key); !errors.Is(err, ErrTokenUnknown) {
+		t.Errorf("it opens the cluster: %v", err)
+	}
+	if _, _, err := Join(bg, e.Env, "two", token.String(), applicant, Options{}); !errors.Is(err, ErrBadToken) || !strings.Contains(err.Error(), "doublet domain join") {
+		t.Errorf("a server joins a cluster with it: %v", err)
+	}
+	ofCluster, _, err := f.NewToken("one:7223", 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants("a token of the cluster", ofCluster, key, ErrTokenUnknown)
+	wants("the first use", token, bus.Key{2}, nil)
+	wants("the same server again", token, bus.Key{2}, nil)
+	wants("another server", token, bus.Key{3}, ErrTokenUsed)
+	old := give()
+	e.Time.Advance(time.Hour)
+	wants("an old one", old, bus.Key{2}, ErrTokenExpired)
+	wants("a used one that is old", token, bus.Key{2}, ErrTokenExpired)
+	removed := give()
+	all := must[[]Issued](t)(list.List())
+	if len(all) != 3 || all[0].UsedBy != (bus.Key{2}) || all[2].UsedBy != (bus.Key{}) {
+		t.Fatalf("%+v", all)
+	}
+	if err := list.Remove(all[2].ID); err != nil {
+		t.Error(err)
+	}
+	if err := list.Remove(all[2].ID); !errors.Is(err, ErrTokenUnknown) {
+		t.Errorf("removed twice: %v", err)
+	}
+	wants("one that was removed", removed, bus.Key{2}, ErrTokenUnknown)
+	for n := range 40 {
+		if _, err := list.Redeem(make([]byte, n), key); !errors.Is(err, ErrTokenUnknown) {
+			t.Errorf("a secret of %d bytes: %v", n, err)
+		}
 	}
 }

@@ -1,16 +1,12 @@
 package pki
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,19 +14,22 @@ import (
 	"doublet/note"
 )
 
-// Token is what an administrator carries to a server that is to join: where to go, whom to believe
-// there, and the secret that opens the door once.
+// Token is what an administrator carries to a server that is to join a cluster or a domain: where to go, whom to
+// believe there, and the secret that opens the door once.
 type Token struct {
-	// Address is the direct address of the server that gave it out, host:port.
+	// Domain says that it is a domain's, and not a cluster's.
+	Domain bool
+	// Address is that of the server that gave it out, host:port: its direct address, for a domain its web door.
 	Address string
-	// Fingerprint is that of the cluster's authority.
+	// Fingerprint is that of the cluster's authority, for a domain the server's own key.
 	Fingerprint note.Digest
 	Secret      [16]byte
 }
 
 const (
-	tokenPrefix  = "doublet-join-"
-	tokenVersion = 1
+	tokenPrefix       = "doublet-join-"
+	domainTokenPrefix = "doublet-domain-"
+	tokenVersion      = 1
 	// DefaultTokenLife is how long a token is good.
 	DefaultTokenLife = time.Hour
 	// maxTokens bounds those that are good at one time, keepTokens how long an ended one is remembered, so
@@ -43,8 +42,8 @@ const (
 // The reasons why a token is refused.
 var (
 	ErrBadToken     = errors.New("that is not a join token: copy it whole")
-	ErrTokenUsed    = errors.New("the token has been used: make another with doublet cluster token")
-	ErrTokenExpired = errors.New("the token has expired: make another with doublet cluster token")
+	ErrTokenUsed    = errors.New("the token has been used")
+	ErrTokenExpired = errors.New("the token has expired")
 	ErrTokenUnknown = errors.New("the server at that address did not give out this token")
 	ErrTooMany      = errors.New("too many tokens are good at this time")
 )
@@ -56,13 +55,21 @@ func (t Token) String() string {
 	raw = append(raw, t.Secret[:]...)
 	raw = append(raw, t.Address...)
 	raw = binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw))
-	return tokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	prefix := tokenPrefix
+	if t.Domain {
+		prefix = domainTokenPrefix
+	}
+	return prefix + base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // ParseToken reads what String prints.
 func ParseToken(word string) (Token, error) {
 	word, ok := strings.CutPrefix(strings.TrimSpace(word), tokenPrefix)
-	if !ok || len(word) > 512 {
+	domain := false
+	if !ok {
+		word, domain = strings.CutPrefix(word, domainTokenPrefix)
+	}
+	if !ok && !domain || len(word) > 512 {
 		return Token{}, ErrBadToken
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(word)
@@ -77,7 +84,7 @@ func ParseToken(word string) (Token, error) {
 	if body[0] != tokenVersion {
 		return Token{}, fmt.Errorf("%w: it is of version %d, this program knows %d", ErrBadToken, body[0], tokenVersion)
 	}
-	var t Token
+	t := Token{Domain: domain}
 	copy(t.Fingerprint[:], body[1:])
 	copy(t.Secret[:], body[1+len(t.Fingerprint):])
 	t.Address = string(body[fixed:])
@@ -105,35 +112,6 @@ type issued struct {
 	UsedAt time.Time `json:"used_at,omitzero"`
 }
 
-func (f *Folder) loadTokens() ([]issued, error) {
-	raw, err := f.read(tokensFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var list []issued
-	if err == nil {
-		err = json.Unmarshal(raw, &list)
-	}
-	for i := range list {
-		key, bad := bus.ParseKey(list[i].Text)
-		err = errors.Join(err, bad)
-		list[i].Hash = note.Digest(key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path(tokensFile), err)
-	}
-	now := f.env.Clock.Now()
-	return slices.DeleteFunc(list, func(t issued) bool { return now.After(t.Expires.Add(keepTokens)) }), nil
-}
-
-func (f *Folder) saveTokens(list []issued) error {
-	raw, err := json.MarshalIndent(list, "", "\t")
-	if err != nil {
-		return err
-	}
-	return f.write(tokensFile, append(raw, '\n'))
-}
-
 // NewToken gives out a token for one server, good for life (0: DefaultTokenLife). address is where this
 // server is reached directly. authority hands the joining server the authority's key, so that it can
 // admit others too.
@@ -144,56 +122,25 @@ func (f *Folder) NewToken(address string, life time.Duration, authority bool) (T
 	if err := checkAddress(address); err != nil {
 		return Token{}, time.Time{}, err
 	}
-	if life <= 0 {
-		life = DefaultTokenLife
-	}
-	f.tokens.Lock()
-	defer f.tokens.Unlock()
-	list, err := f.loadTokens()
-	if err != nil {
-		return Token{}, time.Time{}, err
-	}
-	now := f.env.Clock.Now()
-	good := 0
-	for _, t := range list {
-		if t.UsedBy == "" && now.Before(t.Expires) {
-			good++
-		}
-	}
-	if good >= maxTokens {
-		return Token{}, time.Time{}, ErrTooMany
-	}
 	t := Token{Address: address, Fingerprint: f.Fingerprint()}
-	f.env.Fill(t.Secret[:])
-	entry := issued{Text: hashOf(t.Secret).String(), Made: now.UTC(), Expires: now.Add(life).UTC(), Authority: authority}
-	return t, entry.Expires, f.saveTokens(append(list, entry))
+	var expires time.Time
+	var err error
+	t.Secret, expires, err = f.tokens.Issue(life, authority)
+	return t, expires, err
 }
 
-func hashOf(secret [16]byte) note.Digest { return sha256.Sum256(secret[:]) }
+// Tokens are those with which servers join the cluster here.
+func (f *Folder) Tokens() *Tokens { return f.tokens }
 
-// redeem uses a token up for a key, durably. The same key may do so again.
-func (f *Folder) redeem(secret [16]byte, key bus.Key) (authority bool, err error) {
-	f.tokens.Lock()
-	defer f.tokens.Unlock()
-	list, err := f.loadTokens()
-	if err != nil {
-		return false, err
+// NewDomainToken gives out a token with which one server joins the domain of the server that has a key and whose web door is
+// at address.
+func (t *Tokens) NewDomainToken(address string, key bus.Key, life time.Duration) (Token, time.Time, error) {
+	if err := checkAddress(address); err != nil {
+		return Token{}, time.Time{}, err
 	}
-	hash := hashOf(secret)
-	i := slices.IndexFunc(list, func(t issued) bool { return t.Hash == hash })
-	if i < 0 {
-		return false, ErrTokenUnknown
-	}
-	t := &list[i]
-	now := f.env.Clock.Now()
-	switch {
-	case t.UsedBy != "" && t.UsedBy != key.String():
-		return false, ErrTokenUsed
-	case !now.Before(t.Expires):
-		return false, ErrTokenExpired
-	case t.UsedBy != "":
-		return t.Authority, nil
-	}
-	t.UsedBy, t.UsedAt = key.String(), now.UTC()
-	return t.Authority, f.saveTokens(list)
+	token := Token{Domain: true, Address: address, Fingerprint: note.Digest(key)}
+	var expires time.Time
+	var err error
+	token.Secret, expires, err = t.Issue(life, false)
+	return token, expires, err
 }

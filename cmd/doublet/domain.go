@@ -16,7 +16,6 @@ import (
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/mailbox"
-	"doublet/note"
 	"doublet/replica"
 	"doublet/replica/https"
 	"doublet/store"
@@ -48,7 +47,8 @@ func (h *house) openSelf() error {
 			}
 			return own, err
 		},
-		Doors: h.reached, Host: h.cfg.Server.Name,
+		Tokens: pki.DomainTokens(h.env, dir, pki.Options{WritePrivate: writePrivate}),
+		Doors:  h.reached, Host: h.cfg.Server.Name,
 	}
 	return nil
 }
@@ -88,42 +88,50 @@ func (h *house) reached() []string {
 	return out
 }
 
-// mate says which server of the domain is at the other end of a connection.
+// mate says which server of the domain is at the other end of a connection, "" where it is none.
 func (h *house) mate(ctx context.Context, s *tls.ConnectionState) (string, error) {
-	key, ok := pki.PeerKey(s)
-	if !ok {
-		return "", nil
-	}
-	server, known, err := h.system.Directory.ServerByKey(ctx, key)
-	if !known {
-		return "", err
-	}
+	server, err := h.serverOf(ctx, s)
 	return server.Name, err
 }
 
-// admitPlace takes a server of another place into the domain.
-func (h *house) admitPlace(ctx context.Context, who note.Who, question []byte) ([]byte, error) {
-	return h.system.AdmitPlace(ctx, who, question)
+// serverOf is the server of the domain at the other end of a connection; the zero Server where it is none.
+func (h *house) serverOf(ctx context.Context, s *tls.ConnectionState) (directory.Server, error) {
+	key, ok := pki.PeerKey(s)
+	if !ok {
+		return directory.Server{}, nil
+	}
+	server, known, err := h.system.Directory.ServerByKey(ctx, key)
+	if !known {
+		return directory.Server{}, err
+	}
+	return server, err
 }
 
 // domainJoinCommand is doublet domain join: it makes the data folder of a server that shares the directory of another one.
 func (a *app) domainJoinCommand() *cobra.Command {
-	var name, user, fingerprint string
+	var name, address string
 	cmd := &cobra.Command{
-		Use: "join URL", Short: "make a data folder of a new server that shares the directory of the server at URL", Args: count(1, 1),
+		Use: "join TOKEN", Short: "make a data folder of a new server that shares the directory of the server that gave out TOKEN", Args: count(1, 1),
 		Long: "Make a data folder for a server of the same domain as another one: people and groups are the same on both, each person's\n" +
-			"mail file is on one of them, and mail goes from one to the other. URL is the web door (https) of a server of the domain,\n" +
-			"--user a person with the role Admin there, whose password is asked for. The directory comes at once, and is kept equal by\n" +
-			"a connection (doublet connection list). The new server may then found a cluster of its own (doublet cluster init).",
+			"mail file is on one of them, and mail goes from one to the other. TOKEN comes from doublet domain token on a server of the\n" +
+			"domain, which has to run. The directory comes at once, and is kept equal by a connection (doublet connection list). The\n" +
+			"new server may then found a cluster of its own (doublet cluster init).",
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the server, which becomes server.name (default server.name)")
-	cmd.Flags().StringVar(&user, "user", "", "who signs in at URL: a person with the role Admin")
-	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "SHA-256 of the certificate at URL, where no authority speaks for it")
+	cmd.Flags().StringVar(&address, "address", "", "host:port of the other server's door https, where it is not reached at the one of the token")
+	for _, old := range []string{"user", "fingerprint"} { // of earlier versions, which joined with a password
+		cmd.Flags().String(old, "", "")
+		_ = cmd.Flags().MarkHidden(old)
+	}
 	doors := doorFlags(cmd, config.Default())
 	overrides := settingFlags(cmd, "cluster.", config.Default())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if user == "" {
-			return missing(cmd, "user", "a person with the role Admin there")
+		token, err := pki.ParseToken(args[0])
+		if err != nil || !token.Domain || cmd.Flags().Changed("user") {
+			return &exitError{exitUsage, errNoDomainToken}
+		}
+		if address != "" {
+			token.Address = address
 		}
 		all := doors()
 		for key, value := range overrides() {
@@ -136,17 +144,16 @@ func (a *app) domainJoinCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o := https.ClientOptions{URL: args[0], User: user, Fingerprint: fingerprint}
-		if o.Secret, err = a.askSecret("password of " + user); err != nil {
-			return err
-		}
-		return a.joinDomain(cmd.Context(), cfg, o)
+		return a.joinDomain(cmd.Context(), cfg, token)
 	}
 	return cmd
 }
 
+// errNoDomainToken says how a server joins.
+var errNoDomainToken = errors.New("a server joins a domain with a token: run doublet domain token on a server of the domain, and doublet domain join TOKEN here")
+
 // joinDomain may be done again where it was cut short.
-func (a *app) joinDomain(ctx context.Context, cfg config.Config, o https.ClientOptions) error {
+func (a *app) joinDomain(ctx context.Context, cfg config.Config, token pki.Token) error {
 	dir := cfg.Data.Dir
 	if _, err := os.Stat(filepath.Join(dir, config.FileName)); err == nil {
 		return &exitError{exitFailed, fmt.Errorf("%s is the data folder of a server already: a server joins with an empty one", dir)}
@@ -161,12 +168,13 @@ func (a *app) joinDomain(ctx context.Context, cfg config.Config, o https.ClientO
 	if err != nil {
 		return err
 	}
+	o := https.ClientOptions{URL: "https://" + token.Address, TLS: own.Client(bus.Key(token.Fingerprint), e.Clock.Now)}
 	client, err := https.NewClient(e, o)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	defer client.Close()
-	question, err := json.Marshal(admin.PlaceApplicant{Name: cfg.Server.Name, Host: cfg.Server.Name, Key: own.Key.String(), Version: version()})
+	question, err := json.Marshal(admin.PlaceApplicant{Name: cfg.Server.Name, Host: cfg.Server.Name, Version: version(), Secret: token.Secret[:]})
 	if err != nil {
 		return err
 	}
@@ -178,11 +186,6 @@ func (a *app) joinDomain(ctx context.Context, cfg config.Config, o https.ClientO
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("%s: %w", client.Host(), err)
 	}
-	key, err := bus.ParseKey(answer.Key)
-	if err != nil {
-		return fmt.Errorf("%s: %w", client.Host(), err)
-	}
-	o.TLS = own.Client(key, e.Clock.Now)
 	if err := a.fetchDirectory(ctx, &cfg, o); err != nil {
 		return err
 	}

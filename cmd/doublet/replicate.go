@@ -39,7 +39,8 @@ func (h *house) openReplication(in programs) {
 	door := https.New(s.Replica, s.Store, h.env, https.Options{
 		Identify: func(r *http.Request) (https.Identity, error) { return h.identify(r, in) },
 		Refuse:   refuseReplica,
-		Admit:    h.admitPlace,
+		Admit:    s.AdmitPlace,
+		Audit:    s.AuditReplica,
 		Server:   s.Name, Version: s.Version, Stopping: s.Stopping, Stats: s.Stats,
 		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson,
 	})
@@ -49,11 +50,14 @@ func (h *house) openReplication(in programs) {
 // identify signs in who replicates.
 func (h *house) identify(r *http.Request, in programs) (https.Identity, error) {
 	if _, claims := pki.PeerKey(r.TLS); claims {
-		name, err := h.mate(r.Context(), r.TLS)
-		if err == nil && name == "" {
+		server, err := h.serverOf(r.Context(), r.TLS)
+		if err == nil && server.ID.IsZero() {
 			err = signin.ErrCredentials
 		}
-		return https.Identity{Who: note.System, Name: name, Mate: true}, err
+		if err != nil {
+			return https.Identity{}, err
+		}
+		return https.Identity{Who: note.System, Name: server.Name, Server: server.ID}, nil
 	}
 	a := signin.Attempt{Door: "Replica", TLS: r.TLS}
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {

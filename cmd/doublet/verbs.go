@@ -21,7 +21,7 @@ import (
 
 // groupHelp is a word on verbs of more than one word.
 var groupHelp = map[string]string{
-	"user": "people", "user app-password": "passwords of single programs", "user send-as": "who may write under whose address", "list": "mailing lists", "group": "groups", "domain": "local domains", "domain key": "keys that mail is signed with (DKIM)", "dns": "what to publish in DNS",
+	"user": "people", "user app-password": "passwords of single programs", "user send-as": "who may write under whose address", "list": "mailing lists", "group": "groups", "domain": "local domains", "domain key": "keys that mail is signed with (DKIM)", "domain token": "tokens with which servers join the domain", "dns": "what to publish in DNS",
 	"mailin": "databases that receive mail", "server": "servers of the domain", "db": "databases", "import": "bring mail and people in", "show": "what the server is and does",
 	"queue": "mail that waits in mail.box", "route": "where mail for other domains goes", "search": "the full-text index", "cluster": "servers that stand in for each other", "connection": "scheduled replication with other servers", "replica": "copies of databases elsewhere", "ban": "addresses that may not sign in for a while", "session": "browsers that are signed in", "user totp": "second factors", "certificate": "certificates of the doors", "dump": "write parts of the store as text",
 }

@@ -244,7 +244,7 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 	return out, nil
 }
 
-// Admit asks the server, as one of its administrators, to take a server into its domain. Questions and answers are JSON.
+// Admit asks the server to take this one into its domain, as ClientOptions.TLS shows its key. Questions and answers are JSON.
 func (c *Client) Admit(ctx context.Context, question []byte) ([]byte, error) {
 	resp, err := c.send(ctx, http.MethodPost, pathAdmit, "", bytes.NewReader(question), int64(len(question)))
 	if err != nil {

@@ -74,7 +74,7 @@ func TestDirectory(t *testing.T) {
 			t.Parallel()
 			there, here := newServer(t, uint64(100+2*i), Options{}), newServer(t, uint64(101+2*i), Options{})
 			there.people["admin:x"] = Identity{Who: note.Who{Person: note.UNID{9}, Roles: []string{directory.RoleAdmin}}, Name: "Admin"}
-			there.people["mate:x"] = Identity{Who: note.System, Name: "two", Mate: true}
+			there.people["mate:x"] = Identity{Who: note.System, Name: "two", Server: note.UNID{2}}
 			_, err := there.s.CreateDatabase(note.System, store.Create{ID: directory.ID, Title: "Directory", Kind: directory.Kind})
 			there.must(err)
 			there.enter(1, "one")

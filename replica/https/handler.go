@@ -13,9 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"doublet/bus"
 	"doublet/directory"
+	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/keep"
 	"doublet/note"
 	"doublet/replica"
 	"doublet/stat"
@@ -30,8 +33,9 @@ type Identity struct {
 	Name, Address, Short string
 	Aliases              []string
 	Mail                 note.DatabaseID
-	// Mate says that it is a server of this domain: the directory, too, goes to it and comes from it.
-	Mate bool
+	// Server is the server of this domain that asks, by its key; zero for people. The directory, too, goes to it and comes
+	// from it.
+	Server note.UNID
 }
 
 // Options are the handler's. Zero limits take the defaults.
@@ -48,8 +52,10 @@ type Options struct {
 	Memory int64
 	// Idle is how long a client may be silent within a stream (1 min).
 	Idle time.Duration
-	// Admit takes a server into the domain, for an administrator; nil: none is.
-	Admit func(ctx context.Context, who note.Who, question []byte) ([]byte, error)
+	// Admit takes a server into the domain that has shown a key and brings a token; nil: none is.
+	Admit func(ctx context.Context, key bus.Key, question []byte) ([]byte, error)
+	// Audit is told of what was done, or refused, with more than a person's own rights; nil: nobody is.
+	Audit func(Act)
 	// Stopping ends when the server is to stop: those who wait are told that nothing has changed. nil: never.
 	Stopping context.Context
 	// InClear takes requests that did not come over TLS from everywhere, and not from this machine alone: for doors behind
@@ -92,6 +98,9 @@ type Handler struct {
 	opt Options
 	mux *http.ServeMux
 
+	joining chan struct{} // a slot for each server that is joining
+	audit   audit
+
 	requests, refused *stat.Counter
 	bytesIn, bytesOut *stat.Counter
 
@@ -106,7 +115,8 @@ type Handler struct {
 func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 	o.fill()
 	h := &Handler{
-		svc: svc, s: s, env: e, opt: o, mux: http.NewServeMux(), persons: map[note.UNID]int{},
+		svc: svc, s: s, env: e, opt: o, mux: http.NewServeMux(), persons: map[note.UNID]int{}, joining: make(chan struct{}, joins),
+		audit:    audit{env: e, tell: o.Audit},
 		requests: o.Stats.Counter("Replica.HTTP.Requests", "requests for replication over HTTP"),
 		refused:  o.Stats.Counter("Replica.HTTP.Refused", "requests for replication over HTTP that were refused: too many at a time"),
 		bytesIn:  o.Stats.Counter("Replica.HTTP.ReceivedBytes", "bytes of requests for replication over HTTP"),
@@ -123,10 +133,10 @@ func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 		"POST " + Path + pathGet + "{v}":  h.get,
 		"POST " + Path + pathPut + "{v}":  h.put,
 		"POST " + Path + pathWait:         h.wait,
-		"POST " + Path + pathAdmit:        h.admit,
 	} {
 		h.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, fn) })
 	}
+	h.mux.HandleFunc("POST "+Path+pathAdmit, h.admit)
 	return h
 }
 
@@ -137,6 +147,8 @@ type call struct {
 	id   Identity
 	who  note.Who
 	held int64
+	// db is the database that the request is about, 0 while none is known.
+	db note.DatabaseID
 }
 
 // ServeHTTP implements http.Handler.
@@ -151,21 +163,23 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, fn func(*call) e
 	}
 	id, err := h.opt.Identify(r)
 	if err != nil {
+		h.audit.stranger(r, err)
 		h.opt.Refuse(w, r, err)
 		return
 	}
 	c := &call{w: w, r: r, id: id, who: id.Who}
-	if directory.RequireAdmin(id.Who) == nil {
-		// An administrator acts for the server, and stays the author of nothing.
-		c.who = note.System
+	who := id.Who.Person
+	if !id.Server.IsZero() {
+		who = id.Server
 	}
-	leave, err := h.enter(id.Who.Person, r.URL.Path == Path+pathWait)
+	leave, err := h.enter(who, r.URL.Path == Path+pathWait)
 	if err == nil {
 		defer leave()
 		defer func() { h.give(c.held) }()
 		err = fn(c)
 	}
 	if err != nil {
+		h.audit.failed(c, err)
 		h.fail(w, r, err)
 	}
 }
@@ -178,6 +192,14 @@ func local(r *http.Request) bool {
 	}
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.Unmap().IsLoopback()
+}
+
+// from is the address that a request came from.
+func from(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
 }
 
 // enter counts a request in.
@@ -246,14 +268,17 @@ func Published(i *layout.Info) bool {
 // PublishedKind says whether databases of a kind are.
 func PublishedKind(kind string) bool {
 	switch kind {
-	case replica.Kind, directory.Kind, mail.Kind, mail.TraceKind, clusterKind:
+	case replica.Kind, directory.Kind, session.Kind, mail.Kind, mail.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, clusterKind, repairKind:
 		return false
 	}
 	return true
 }
 
-// clusterKind is the kind of the Cluster Database Directory.
-const clusterKind = "cldbdir"
+// The kinds of databases of rooms that this one does not import: the Cluster Database Directory, and what a repair works in.
+const (
+	clusterKind = "cldbdir"
+	repairKind  = "repair"
+)
 
 // account says who asks, and what they may have.
 func (h *Handler) account(c *call) error {
@@ -268,6 +293,9 @@ func (h *Handler) account(c *call) error {
 		out.Mail = c.id.Mail.String()
 	}
 	side := h.svc.As(c.who)
+	if c.who.System {
+		h.audit.did(c, "replica list", "")
+	}
 	var candidates []layout.Info
 	err := h.s.Infos(func(i *layout.Info) {
 		if h.published(c, i) && (c.who.System || i.ACL.Rights(&c.who) != 0 || names(i, &c.who)) {
@@ -288,7 +316,7 @@ func (h *Handler) account(c *call) error {
 		if !i.Owner.IsZero() {
 			d.Owner = i.Owner.String()
 		}
-		if c.who.System {
+		if i.ACL.Rights(&c.who)&note.Administer != 0 {
 			d.Access = note.AppendACL(nil, &i.ACL)
 		}
 		out.Databases = append(out.Databases, d)
@@ -331,37 +359,20 @@ func (h *Handler) served(c *call) replica.Served {
 
 // allow refuses databases that are not replicated by this way.
 func (h *Handler) allow(c *call, db note.DatabaseID) error {
+	c.db = db
 	info, err := h.s.Info(db)
 	if err == nil && !h.published(c, &info) {
 		err = replica.ErrLocalOnly
+	}
+	if err == nil && c.who.System {
+		h.audit.did(c, "replica open", info.Title)
 	}
 	return err
 }
 
 // published says whether a database is one for who asks.
 func (h *Handler) published(c *call, i *layout.Info) bool {
-	return Published(i) || c.id.Mate && i.ID == directory.ID
-}
-
-// maxQuestion bounds what a server says of itself.
-const maxQuestion = 64 << 10
-
-// admit takes a server into the domain.
-func (h *Handler) admit(c *call) error {
-	if h.opt.Admit == nil || !c.who.System || c.id.Mate {
-		return store.ErrDenied
-	}
-	body, err := h.read(c, maxQuestion)
-	if err != nil {
-		return err
-	}
-	out, err := h.opt.Admit(c.r.Context(), c.id.Who, body)
-	if err != nil {
-		return err
-	}
-	c.w.Header().Set("Content-Type", "application/json")
-	_, _ = c.w.Write(out)
-	return nil
+	return Published(i) || !c.id.Server.IsZero() && i.ID == directory.ID
 }
 
 // call answers a request.

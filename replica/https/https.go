@@ -1,6 +1,6 @@
 // Package https carries replication between servers that are in no cluster, and to a laptop: a handler
-// under /replica/ and the client of one. Whoever asks signs in like anybody at a web door, and gets and
-// brings what the access lists grant; an administrator, and so another server, what the server itself may.
+// under /replica/ and the client of one. People sign in as at any web door, and get and bring what the access
+// lists grant them, whatever roles they have. A server of the same domain shows its key, and may what this one may.
 package https
 
 import (
@@ -54,7 +54,7 @@ type Database struct {
 	Pull  bool   `json:"pull"`
 	Push  bool   `json:"push"`
 	Quota uint64 `json:"quota,omitempty"`
-	// Access is the access list in its stored form, for administrators.
+	// Access is the access list in its stored form, for who may change it.
 	Access []byte `json:"access,omitempty"`
 }
 

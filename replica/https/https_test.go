@@ -236,11 +236,14 @@ func TestRefused(t *testing.T) {
 	}
 	hub.people["root:secret"] = Identity{Who: note.Who{Person: note.UNID{3}, Roles: []string{"Admin"}}, Name: "Root"}
 	root := hub.client("root", "secret")
-	if a, err = root.Account(ctx); err != nil || !a.Admin || len(a.Databases) != 1 {
+	if a, err = root.Account(ctx); err != nil || a.Admin || len(a.Databases) != 0 {
 		t.Errorf("an administrator sees %+v %v", a, err)
 	}
-	if _, err := root.Side().Hello(ctx, db, replica.Peer{}); err != nil {
+	if _, err := root.Side().Hello(ctx, db, replica.Peer{}); !errors.Is(err, store.ErrDenied) {
 		t.Errorf("an administrator asks for ada's mail: %v", err)
+	}
+	if _, err := root.Admit(ctx, []byte(`{}`)); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), "doublet domain token") {
+		t.Errorf("an administrator lets a server in without a token: %v", err)
 	}
 	hub.must(func() error {
 		_, err := hub.s.CreateDatabase(note.System, store.Create{ID: directory.ID, Title: "Directory", Kind: directory.Kind})

@@ -104,7 +104,8 @@ func (j *Job) choose(a *Account) ([]Database, error) {
 		})
 		switch len(found) {
 		case 0:
-			return nil, fmt.Errorf("%w: no database %q on %s that %s may replicate", store.ErrNotFound, name, a.Server, a.Name)
+			return nil, fmt.Errorf("%w: no database %q on %s that %s may replicate: its access list has to name them there (doublet db set --access), whatever roles they have",
+				store.ErrNotFound, name, a.Server, a.Name)
 		case 1:
 			out = append(out, found[0])
 		default:
@@ -124,6 +125,9 @@ func (j *Job) one(ctx context.Context, a *Account, d Database) (o Outcome) {
 	pull, push := direction != Push, direction != Pull && d.Push
 	if pull && !d.Pull || !pull && !push {
 		o.Err = fmt.Errorf("%w: %s at %s", store.ErrDenied, d.Title, a.Server)
+		return o
+	}
+	if o.Err = j.meant(o.ID, a, d); o.Err != nil {
 		return o
 	}
 	if o.Made, o.Err = j.make(o.ID, a, d); o.Err != nil {
@@ -146,6 +150,27 @@ func (j *Job) one(ctx context.Context, a *Account, d Database) (o Outcome) {
 		o.Out, o.Err = replica.Send(ctx, here, there, o.ID, opts)
 	}
 	return o
+}
+
+// meant makes sure that a database of this server is the one that was meant: the other server says which id its database has,
+// and must not get another one's replica here by the id of that. Between servers of a domain that is trusted.
+func (j *Job) meant(id note.DatabaseID, a *Account, d Database) error {
+	if j.Domain {
+		return nil
+	}
+	info, err := j.Store.Info(id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	byID := slices.ContainsFunc(j.Databases, func(name string) bool { return strings.EqualFold(name, id.String()) })
+	own := len(j.Databases) == 0 && a.Person != "" && info.Owner.String() == a.Person
+	if byID || own || len(j.Databases) > 0 && info.Title == d.Title {
+		return nil
+	}
+	return fmt.Errorf("%w: %s says that its database %q is %s, which is %q here: name it by this id if it is the same", store.ErrDenied, a.Server, d.Title, id, info.Title)
 }
 
 // make makes the copy here where there is none.

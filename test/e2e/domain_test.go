@@ -5,10 +5,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"fmt"
 	"math/big"
 	"net"
@@ -83,16 +81,16 @@ func until(t *testing.T, what string, fn func() bool) {
 	}
 }
 
-// fingerprint is that of the certificate at a door https.
-func (p *place) fingerprint() string {
+// domainToken is a token with which a server joins the domain.
+func (p *place) domainToken() string {
 	p.T.Helper()
-	c, err := tls.Dial("tcp", "127.0.0.1:"+p.Port["https"], &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		p.T.Fatal(err)
+	for _, word := range strings.Fields(p.Doublet("domain", "token")) {
+		if strings.HasPrefix(word, "doublet-domain-") {
+			return word
+		}
 	}
-	defer c.Close()
-	sum := sha256.Sum256(c.ConnectionState().PeerCertificates[0].Raw)
-	return hex.EncodeToString(sum[:])
+	p.T.Fatal("no token")
+	return ""
 }
 
 // send sends a message as somebody who signs in.
@@ -154,21 +152,24 @@ func TestDomain(t *testing.T) {
 	program.Run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.Data, "--domain", "domain.example")
 	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.Data)
 	one.serve()
-	url := "https://127.0.0.1:" + one.Port["https"]
-	join := func(password, user string) (string, error) {
-		c := exec.Command(path, append([]string{"domain", "join", url, "--user", user, "--fingerprint", one.fingerprint(), "--name", two.name, "--data", two.Data}, two.doors()...)...)
-		c.Stdin = strings.NewReader(password + "\n")
-		out, err := c.CombinedOutput()
-		return string(out), err
+	join := func(token string, more ...string) (string, error) {
+		return program.Command(path, append(append([]string{"domain", "join", token, "--name", two.name, "--data", two.Data}, two.doors()...), more...)...)
 	}
-	if out, err := join("secret", "anna"); err == nil || !strings.Contains(out, "denied") {
-		t.Errorf("somebody who is no administrator lets a server in: %v: %s", err, out)
+	if out, err := join("https://127.0.0.1:"+one.Port["https"], "--user", "admin"); err == nil || !strings.Contains(out, "doublet domain token") {
+		t.Errorf("a server joins with a password: %v: %s", err, out)
 	}
-	if out, err := join("wrong", "admin"); err == nil {
-		t.Errorf("a wrong password lets a server in: %s", out)
+	token := one.domainToken()
+	if out, err := join(token[:len(token)-8]); err == nil || !strings.Contains(out, "doublet domain token") {
+		t.Errorf("half a token lets a server in: %v %s", err, out)
 	}
-	if out, err := join("secret", "admin"); err != nil {
+	if out, err := join(token); err != nil {
 		t.Fatalf("%v: %s\n%s", err, out, one.Out)
+	}
+	program.Want(t, one.Doublet("domain", "token", "list"), two.name)
+	program.Want(t, one.Out.String(), "kind=audit", `verb="domain join"`, "from=127.0.0.1")
+	thief := filepath.Join(t.TempDir(), "thief")
+	if out, err := program.Command(path, "domain", "join", token, "--name", "thief.example", "--data", thief); err == nil || !strings.Contains(out, "has been used: make another with doublet domain token") {
+		t.Errorf("a token lets two servers in: %v %s", err, out)
 	}
 	two.serve()
 	program.Run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.Data)
@@ -182,6 +183,7 @@ func TestDomain(t *testing.T) {
 		out, err := program.Command(path, "group", "show", "Both", "--data", two.Data)
 		return err == nil && strings.Contains(out, "Bert")
 	})
+	program.Want(t, one.Out.String(), `verb="replica open" by=`+two.name+" from=127.0.0.1 args=Directory")
 	program.Want(t, two.Doublet("show", "domain"), one.name, two.name, "smtp 127.0.0.1:"+one.Port["smtp"])
 
 	one.mustSend("anna", "bert@domain.example", "forth")
@@ -265,8 +267,8 @@ func TestDomainCluster(t *testing.T) {
 	program.Run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.Data, "--domain", "domain.example")
 	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.Data)
 	one.serve()
-	join := []string{"domain", "join", "https://127.0.0.1:" + one.Port["https"], "--user", "admin", "--fingerprint", one.fingerprint(), "--name", two.name, "--data", two.Data}
-	program.Run(t, "secret\n", nil, path, append(append(join, two.doors()...), mates()...)...)
+	join := []string{"domain", "join", one.domainToken(), "--name", two.name, "--data", two.Data}
+	program.Run(t, "", nil, path, append(append(join, two.doors()...), mates()...)...)
 	two.serve()
 	program.Run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.Data)
 	two.Doublet("cluster", "init", "Pair")

@@ -1,0 +1,203 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"doublet/bus"
+	"doublet/bus/pki"
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+)
+
+// PlaceApplicant is what a server says of itself that asks to be one of a domain. Its key is the one that it shows.
+type PlaceApplicant struct {
+	Name    string `json:"name"`
+	Host    string `json:"host,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Secret is that of the token.
+	Secret []byte `json:"secret"`
+}
+
+// PlaceAdmission is what it is told.
+type PlaceAdmission struct {
+	// Domain is the Internet domain of people whose address names none.
+	Domain string `json:"domain,omitempty"`
+	// Server is the server that has admitted it.
+	Server string `json:"server"`
+}
+
+// DomainToken are the arguments of domain token.
+type DomainToken struct {
+	Expires string `json:"expires" default:"1h" help:"how long the token is good"`
+	Address string `json:"address" help:"host:port at which the other server reaches this one's door https, where that is not what show domain says"`
+}
+
+// DomainTokenRemove are the arguments of domain token remove.
+type DomainTokenRemove struct {
+	ID string `json:"id" arg:"required" help:"id of the token, as domain token list shows it"`
+}
+
+// TokenShown is a token that was given out. The token itself is not kept.
+type TokenShown struct {
+	ID      string    `json:"id"`
+	Made    time.Time `json:"made"`
+	Expires time.Time `json:"expires"`
+	// UsedBy is the server that joined with it.
+	UsedBy string    `json:"used_by,omitempty"`
+	UsedAt time.Time `json:"used_at,omitzero"`
+}
+
+const domainTokenLong = `Whoever has the token can join one server while it is good: keep it as a password. A server of the domain gets the whole
+directory, with the hashes of passwords and the keys that mail is signed with, and may read every mail file. The token carries the
+address of this server's door https, which the other server must reach, and this server's key.
+On the other machine: doublet domain join TOKEN, then doublet serve.`
+
+// domainToken makes this server one of a domain, if it is in none: the first.
+func domainToken(ctx context.Context, c *Call, a *DomainToken) (JoinToken, error) {
+	life, err := tokenLife(a.Expires)
+	if err != nil {
+		return JoinToken{}, err
+	}
+	address, err := c.webAddress(a.Address)
+	if err != nil {
+		return JoinToken{}, err
+	}
+	own, err := c.foundDomain(ctx, c.Who)
+	if err != nil {
+		return JoinToken{}, err
+	}
+	token, until, err := c.Self.Tokens.NewDomainToken(address, own.Key, life)
+	if err != nil {
+		return JoinToken{}, err
+	}
+	return JoinToken{Token: token.String(), Expires: until, Next: "on the other machine: doublet domain join TOKEN, then doublet serve"}, nil
+}
+
+// tokenLife reads for how long a token is to be good.
+func tokenLife(text string) (time.Duration, error) {
+	life, err := time.ParseDuration(text)
+	if err != nil || life < time.Minute || life > 30*24*time.Hour {
+		return 0, fmt.Errorf("%w: --expires %q: a duration of 1m to 720h", ErrUsage, text)
+	}
+	return life, nil
+}
+
+// webAddress is host:port of the door https, as others reach it.
+func (s *System) webAddress(given string) (string, error) {
+	if given != "" {
+		if _, _, err := net.SplitHostPort(given); err != nil {
+			return "", fmt.Errorf("%w: --address is host:port: %w", ErrUsage, err)
+		}
+		return given, nil
+	}
+	for _, door := range s.Self.Doors() {
+		text, web := strings.CutPrefix(door, "web ")
+		u, err := url.Parse(text)
+		if !web || err != nil {
+			continue
+		}
+		if u.Port() == "" {
+			return net.JoinHostPort(u.Hostname(), "443"), nil
+		}
+		return u.Host, nil
+	}
+	return "", fmt.Errorf("%w: the door https, by which servers of a domain reach each other, is closed (doors.https), or its address is not known: set server.name or cluster.advertise", ErrUsage)
+}
+
+func domainTokenList(ctx context.Context, c *Call, _ *struct{}) ([]TokenShown, error) {
+	list, err := c.Self.Tokens.List()
+	out := make([]TokenShown, 0, len(list))
+	for _, x := range list {
+		t := TokenShown{ID: x.ID, Made: x.Made, Expires: x.Expires, UsedAt: x.UsedAt}
+		if x.UsedBy != (bus.Key{}) {
+			t.UsedBy = pki.ServerID(x.UsedBy).String()
+			if f, known, bad := c.Directory.ServerByKey(ctx, x.UsedBy); bad == nil && known {
+				t.UsedBy = f.Name
+			}
+		}
+		out = append(out, t)
+	}
+	return out, err
+}
+
+func domainTokenRemove(_ context.Context, c *Call, a *DomainTokenRemove) (Done, error) {
+	err := c.Self.Tokens.Remove(a.ID)
+	if errors.Is(err, pki.ErrTokenUnknown) {
+		err = fmt.Errorf("%w: no token %.40q", directory.ErrNotFound, a.ID)
+	}
+	return Done{"removed the token " + a.ID}, err
+}
+
+// AdmitPlace enters a server of another place, which has shown a key and brings a token of this server, with the connection
+// that keeps its directory and ours equal. It may be done again for one whose answer was lost.
+func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) ([]byte, error) {
+	var a PlaceApplicant
+	if err := json.Unmarshal(question, &a); err != nil {
+		return nil, fmt.Errorf("%w: the question of a server that joins: %w", store.ErrDenied, err)
+	}
+	own := s.Self.Own()
+	if own == nil || s.Self.Tokens == nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrDenied, pki.ErrTokenUnknown)
+	}
+	if strings.EqualFold(a.Name, s.Name) {
+		return nil, fmt.Errorf("%w: this server is called %s too: give the other one a name of its own (--name)", store.ErrExists, s.Name)
+	}
+	if _, err := s.Self.Tokens.Redeem(a.Secret, key); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrDenied, err)
+	}
+	domains, err := s.Directory.Domains(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x, err := s.Directory.EnterServer(ctx, note.System, pki.ServerID(key), directory.ServerFields{Name: a.Name, Host: hostName(a.Host), Key: key})
+	if err == nil {
+		_, err = s.Directory.AddConnection(ctx, note.System, directory.ConnectionFields{
+			Name: "domain " + x.Name, Server: x.Name, Peer: own.ID, Databases: []string{directory.ID.String()},
+		})
+		if errors.Is(err, directory.ErrNameTaken) {
+			err = nil // it has asked before
+		}
+	}
+	switch {
+	case errors.Is(err, directory.ErrNameTaken):
+		return nil, fmt.Errorf("%w: %w", store.ErrExists, err)
+	case errors.Is(err, directory.ErrNotFound):
+		return nil, fmt.Errorf("%w: %w (doublet server undo brings it back)", store.ErrDenied, err)
+	case err != nil:
+		return nil, err
+	}
+	s.Env.Log.Info("a server joins the domain", "name", x.Name, "key", key.String(), "version", a.Version)
+	return json.Marshal(PlaceAdmission{Domain: strings.Join(domains[:min(len(domains), 1)], ""), Server: s.Name})
+}
+
+// foundDomain makes this server one of a domain, if it is in none: the first.
+func (s *System) foundDomain(ctx context.Context, who note.Who) (*pki.Own, error) {
+	own, err := s.Self.Make()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Directory.EnterServer(ctx, who, own.ID, directory.ServerFields{Name: s.Name, Host: hostName(s.Self.Host), Key: own.Key}); err != nil {
+		return nil, err
+	}
+	s.Directory.UseServer(own.ID)
+	if err := s.Directory.FoundDomain(ctx, who, own.ID); err != nil {
+		return nil, err
+	}
+	return own, s.AnnounceDoors(ctx)
+}
+
+// hostName is a name under which others find a machine, "" for what it only calls itself.
+func hostName(host string) string {
+	if !strings.Contains(host, ".") {
+		return ""
+	}
+	return host
+}

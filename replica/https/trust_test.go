@@ -1,0 +1,112 @@
+package https
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"doublet/directory"
+	"doublet/directory/session"
+	"doublet/mail"
+	"doublet/mail/keep"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/replica"
+	"doublet/store"
+)
+
+// TestOtherId: a server that one replicates with says that its database has the id of another one here. Nothing of that one goes
+// there, and nothing comes into it, unless who made the connection named the id.
+func TestOtherId(t *testing.T) {
+	t.Parallel()
+	here, evil := newServer(t, 1, Options{}), newServer(t, 2, Options{})
+	private, err := here.mail.Make(context.Background(), note.UNID{7}, "Mail of the boss", 0, 0)
+	here.must(err)
+	hers := note.ACL{}.With(note.Entry{ID: ada.Who.Person, Level: note.Manager})
+	_, err = evil.s.CreateDatabase(note.System, store.Create{ID: private, Title: "Plans", Kind: mailbox.Kind, Owner: ada.Who.Person, ACL: hers})
+	evil.must(err)
+	_, err = evil.s.CreateDatabase(note.System, store.Create{ID: session.SharedID, Title: "Sessions", Kind: mailbox.Kind, ACL: hers})
+	evil.must(err)
+	_, err = here.s.CreateDatabase(note.System, session.Shared())
+	here.must(err)
+	me := ada
+	me.Mail = private
+	evil.people["ada:secret"] = me
+	for _, c := range []struct {
+		names []string
+		want  error
+	}{
+		{[]string{"Plans"}, store.ErrDenied},
+		{nil, store.ErrDenied}, // the mail file of who signs in
+		{[]string{private.String()}, nil},
+		{[]string{"Sessions"}, replica.ErrLocalOnly},
+		{[]string{session.SharedID.String()}, replica.ErrLocalOnly},
+	} {
+		j := &Job{Client: evil.client("ada", "secret"), Service: here.svc, Store: here.s, Databases: c.names}
+		_, out, err := j.Run(context.Background())
+		here.must(err)
+		if len(out) != 1 || !errors.Is(out[0].Err, c.want) || out[0].Err != nil && out[0].In.Looked+out[0].Out.Looked != 0 {
+			t.Errorf("%q: %+v", c.names, out)
+		}
+		if c.want == store.ErrDenied && !strings.Contains(out[0].Err.Error(), private.String()) {
+			t.Errorf("%q: it does not say which id to name: %v", c.names, out[0].Err)
+		}
+	}
+}
+
+// TestOwnKinds: what a place keeps for itself is replicated by this way with nobody, not even with servers of the domain.
+func TestOwnKinds(t *testing.T) {
+	t.Parallel()
+	x := newServer(t, 1, Options{})
+	x.people["mate:x"] = Identity{Who: note.System, Name: "two", Server: note.UNID{2}}
+	c := x.client("mate", "x")
+	ctx := context.Background()
+	for i, kind := range []string{replica.Kind, session.Kind, mail.Kind, mail.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, "cldbdir", directory.Kind} {
+		id, err := x.s.CreateDatabase(note.System, store.Create{ID: note.DatabaseID(1000 + i), Title: kind, Kind: kind})
+		x.must(err)
+		if _, err := c.Side().Hello(ctx, id, replica.Peer{}); !errors.Is(err, replica.ErrLocalOnly) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	a, err := c.Account(ctx)
+	if err != nil || len(a.Databases) != 0 {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
+// TestAudit: what a server of the domain does with its rights is told once, with its address, and what somebody may not have too.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	var told []Act
+	x := newServer(t, 1, Options{Audit: func(a Act) { told = append(told, a) }})
+	db := x.ada()
+	ctx := context.Background()
+	x.people["mate:x"] = Identity{Who: note.System, Name: "two", Server: note.UNID{2}}
+	x.people["root:x"] = Identity{Who: note.Who{Person: note.UNID{3}, Roles: []string{directory.RoleAdmin}}, Name: "Root"}
+	for range 3 {
+		for _, user := range []string{"mate", "root", "ada"} {
+			c := x.client(user, map[string]string{"ada": "secret"}[user]+map[string]string{"mate": "x", "root": "x"}[user])
+			_, _ = c.Account(ctx)
+			_, _ = c.Side().Hello(ctx, db, replica.Peer{})
+		}
+		_, _ = x.client("eve", "x").Account(ctx)
+	}
+	var lines []string
+	for _, a := range told {
+		text := a.Verb + " by " + a.By + " on " + a.On
+		if a.Err != nil {
+			text += " refused"
+		}
+		if a.From != "127.0.0.1" {
+			t.Errorf("%s: from %q", text, a.From)
+		}
+		lines = append(lines, text)
+	}
+	want := []string{
+		"replica list by two on ", "replica open by two on Mail of Ada", "replica open by Root on " + db.String() + " refused", "replica sign-in by eve on  refused",
+	}
+	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
+		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+}
