@@ -137,7 +137,7 @@ func (c *call) identityChangesSince(x *identity.List, since string, from int64, 
 	for i := range x.All {
 		switch one := &x.All[i]; {
 		case one.Made > from && one.MayDelete:
-			list = append(list, change{one.Changed, one.ID, 0})
+			list = append(list, change{one.Made, one.ID, 0}) // a later page tells of its changes
 		case one.Changed > from:
 			list = append(list, change{one.Changed, one.ID, 1})
 		}

@@ -336,66 +336,114 @@ func submissionChanges(c *call) error {
 	return nil
 }
 
-// since tells which submissions were made, changed and went since a state.
+// submissionChange is one change of the list: at a moment of its MODSEQ, or by time alone, when a message went.
+type submissionChange struct {
+	at   uint64 // moment; 0 for one that time made final
+	time int64  // of release
+	id   string
+	what int // created, updated, destroyed
+}
+
+// since tells which submissions were made, changed and went since a state. What changed by MODSEQ is told first; what time
+// alone made final comes behind, in order of release.
 func (x *submissions) since(d *mailbox.Reading, since string, limit int) (ids [3][]string, state string, more bool, err error) {
-	head, tail, ok := strings.Cut(since, "-")
-	from, err1 := strconv.ParseUint(head, 16, 64)
+	from, passed, err := x.parseState(since)
+	if err != nil || since == x.state() {
+		return ids, since, false, err
+	}
+	list, err := x.changedSince(d, from, passed)
+	if err != nil {
+		return ids, "", false, err
+	}
+	list, err = x.goneSince(list, from)
+	if err != nil {
+		return ids, "", false, err
+	}
+	slices.SortStableFunc(list, func(a, b submissionChange) int {
+		return cmp.Or(cmp.Compare(min(b.at, 1), min(a.at, 1)), cmp.Compare(a.at, b.at), cmp.Compare(a.time, b.time))
+	})
+	state = x.state()
+	if limit > 0 && len(list) > limit {
+		if list, state = x.firstOf(list, limit, passed); list == nil {
+			return ids, "", false, mailbox.ErrForgotten
+		}
+		more = true
+	}
+	for _, ch := range list {
+		ids[ch.what] = append(ids[ch.what], ch.id)
+	}
+	return ids, state, more, nil
+}
+
+// parseState reads a state that submissionState printed.
+func (x *submissions) parseState(s string) (moment uint64, passed int64, err error) {
+	head, tail, ok := strings.Cut(s, "-")
+	moment, err1 := strconv.ParseUint(head, 16, 64)
 	passed, err2 := strconv.ParseInt(tail, 16, 64)
-	if !ok || err1 != nil || err2 != nil || from > 2*uint64(x.mod) {
-		return ids, "", false, mailbox.ErrForgotten
+	if !ok || err1 != nil || err2 != nil || moment > 2*uint64(x.mod) {
+		return 0, 0, mailbox.ErrForgotten
 	}
-	if since == x.state() {
-		return ids, since, false, nil
+	return moment, passed, nil
+}
+
+// firstOf are the first of a list of changes, limit at most, and the state behind them; none where too many happened in one
+// moment.
+func (x *submissions) firstOf(list []submissionChange, limit int, passed int64) ([]submissionChange, string) {
+	same := func(a, b *submissionChange) bool { return a.at == b.at && (a.at > 0 || a.time == b.time) }
+	n := limit
+	for n > 0 && same(&list[n-1], &list[n]) {
+		n--
 	}
-	type change struct {
-		at uint64
-		id string
-		f  int
+	if n == 0 {
+		return nil, ""
 	}
-	var list []change
+	last := &list[n-1]
+	if last.at == 0 {
+		return list[:n], submissionState(2*uint64(x.mod), last.time)
+	}
+	return list[:n], submissionState(last.at, passed)
+}
+
+// changedSince are the submissions of the list that were made and changed since a state.
+func (x *submissions) changedSince(d *mailbox.Reading, from uint64, passed int64) (list []submissionChange, err error) {
 	for _, l := range x.list {
 		m, err := x.load(d, l.unid)
 		if err != nil {
-			return ids, "", false, err
+			return nil, err
 		}
-		id := idOf(letterSubmission, l.unid)
+		ch := submissionChange{id: idOf(letterSubmission, l.unid), time: l.sendAt, what: 1}
 		switch {
 		case m == nil:
+			continue
 		case 2*uint64(m.created) > from:
-			list = append(list, change{2 * uint64(m.change), id, 0})
-		case 2*uint64(m.change) > from, !m.canceled && l.sendAt > passed && l.sendAt <= x.now:
-			list = append(list, change{2 * uint64(m.change), id, 1})
+			// Not when it changed last: a client that stopped in between would be told of an update of what it never saw.
+			ch.at, ch.what = 2*uint64(m.created), 0
+		case 2*uint64(m.change) > from:
+			ch.at = 2 * uint64(m.change)
+		case m.canceled || l.sendAt <= passed || l.sendAt > x.now:
+			continue
 		}
+		list = append(list, ch)
 	}
+	return list, nil
+}
+
+// goneSince adds the submissions that went since a state.
+func (x *submissions) goneSince(list []submissionChange, from uint64) ([]submissionChange, error) {
 	gone := x.items.Get(itemGoneList).AsTextList()
 	for i, line := range gone {
 		id, at, _ := strings.Cut(line, " ")
 		mod, _ := strconv.ParseUint(at, 10, 64)
 		u, err := note.ParseUNID(id)
-		if err == nil && 2*mod+1 > from {
-			if i == 0 && len(gone) >= maxSubmissionGone {
-				return ids, "", false, mailbox.ErrForgotten
-			}
-			list = append(list, change{2*mod + 1, idOf(letterSubmission, u), 2})
+		if err != nil || 2*mod+1 <= from {
+			continue
 		}
-	}
-	slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	state = x.state()
-	if limit > 0 && len(list) > limit {
-		// Those that went in one update are told together.
-		n := limit
-		for n > 0 && list[n-1].at == list[n].at {
-			n--
+		if i == 0 && len(gone) >= maxSubmissionGone {
+			return nil, mailbox.ErrForgotten
 		}
-		if n == 0 {
-			return ids, "", false, mailbox.ErrForgotten
-		}
-		list, more, state = list[:n], true, submissionState(max(list[n-1].at, from), passed)
+		list = append(list, submissionChange{at: 2*mod + 1, id: idOf(letterSubmission, u), what: 2})
 	}
-	for _, ch := range list {
-		ids[ch.f] = append(ids[ch.f], ch.id)
-	}
-	return ids, state, more, nil
+	return list, nil
 }
 
 // submissionResults are the ids that a query finds, in order, and the state.
