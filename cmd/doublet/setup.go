@@ -24,6 +24,7 @@ import (
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/serve/certs"
+	"doublet/serve/proxied"
 	"doublet/serve/webd"
 	"doublet/web"
 
@@ -363,7 +364,7 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 	e, level := leveled(&c.cfg, s.err)
 	load := func() (config.Config, []config.Warning, error) { return s.settings(config.Default(), nil) }
 	return live(ctx, life{env: e, level: level, cfg: c.cfg, load: load, hangup: hangup, ready: func(h *house) error {
-		own := h.web.Local()
+		own := proxied.New(h.env, proxied.Options{}, h.web.Local()) // no proxy belongs before this door
 		s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !loopbackName(r.Host) {
 				http.Error(w, "this door is at 127.0.0.1 or localhost", http.StatusMisdirectedRequest)

@@ -16,6 +16,7 @@ import (
 	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
 	"doublet/serve/listen"
+	"doublet/serve/proxied"
 	"doublet/serve/signin"
 	"doublet/serve/webd"
 	"doublet/web"
@@ -82,6 +83,10 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 	if cfg.Web.Redirect && cfg.Doors.HTTPS != config.Off {
 		_, o.Redirect, _ = net.SplitHostPort(cfg.Doors.HTTPS)
 	}
+	front, err := proxies(cfg)
+	if err != nil {
+		return err
+	}
 	h.web = webd.New(h.system, h.env, o)
 	who := in.Web(h.system.Directory, h.system.Sessions)
 	h.web.Account(who)
@@ -104,18 +109,24 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 		if d.address == config.Off {
 			continue
 		}
-		l, err := srv.Listen(listen.Door{Name: d.name, Network: "tcp", Address: d.address})
+		l, err := srv.Listen(listen.Door{Name: d.name, Network: "tcp", Address: d.address, Relays: front.Proxies})
 		if err != nil {
 			return doorError(d.name, d.address, err)
 		}
 		h.opened(d.name, l.Addr(), false, d.tls != nil)
-		h.serveHTTP(d.name, l, h.web, d.tls)
+		h.serveHTTP(d.name, l, proxied.New(h.env, front, h.web), d.tls)
 	}
 	// Those who wait for pushes are let go first: a door waits for its requests to end, and theirs do not.
 	h.closes("push", closePush)
 	// Whoever balances load over servers is told before the first door closes.
 	h.closes("health", func(context.Context) error { h.web.Stopping(); return nil })
 	return nil
+}
+
+// proxies are the web proxies that are believed at http and https.
+func proxies(cfg *config.Config) (proxied.Options, error) {
+	all, err := config.Networks(cfg.Server.Proxies + " " + cfg.Web.Proxies)
+	return proxied.Options{Proxies: all, Field: cfg.Web.ProxyHeader}, err
 }
 
 // serveHTTP serves a listener until the house closes, under TLS if cfg is not nil.

@@ -37,6 +37,7 @@ type Conn struct {
 	under  *tlsSocket // what secure stands on
 	remote netip.Addr
 	client netip.AddrPort // whom a proxy has named; zero: nobody has
+	relay  bool           // a web proxy's, with requests of many clients
 
 	in          *buffer // nil while there is no input
 	r, w        int     // in.b[r:w] is unread
@@ -184,7 +185,7 @@ func (c *Conn) abort() error { return c.socket.Close() }
 
 // clientKey is what connections are counted by; false for clients on this machine.
 func (c *Conn) clientKey() (netip.Addr, bool) {
-	if !c.remote.IsValid() || c.remote.IsLoopback() && !c.client.IsValid() {
+	if !c.remote.IsValid() || c.relay || c.remote.IsLoopback() && !c.client.IsValid() {
 		return netip.Addr{}, false
 	}
 	if c.remote.Is6() {

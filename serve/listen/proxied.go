@@ -14,9 +14,9 @@ import (
 // headerTime is how long a proxy may take to say whose connection it passes on.
 const headerTime = 10 * time.Second
 
-// fromProxy says whether a connection comes from a load balancer that is to be believed.
-func (s *Server) fromProxy(nc net.Conn) bool {
-	if len(s.opts.Proxies) == 0 {
+// fromAny says that a connection comes from one of the networks.
+func fromAny(nc net.Conn, networks []netip.Prefix) bool {
+	if len(networks) == 0 {
 		return false
 	}
 	a, ok := nc.RemoteAddr().(*net.TCPAddr)
@@ -24,7 +24,7 @@ func (s *Server) fromProxy(nc net.Conn) bool {
 		return false
 	}
 	from := a.AddrPort().Addr().Unmap().WithZone("")
-	for _, p := range s.opts.Proxies {
+	for _, p := range networks {
 		if p.Contains(from) {
 			return true
 		}
@@ -33,10 +33,15 @@ func (s *Server) fromProxy(nc net.Conn) bool {
 }
 
 // announced serves a connection behind the header of a proxy. Without a header it is closed: what such a
-// client says would be taken for the balancer's own word.
-func (s *Server) announced(nc net.Conn, d *Door) {
+// client says would be taken for the balancer's own word. A relay speaks for its clients in the door's protocol.
+func (s *Server) announced(nc net.Conn, d *Door, relay bool) {
 	defer s.pending.Add(-1)
-	h, err := s.readHeader(nc)
+	h, read, err := s.readHeader(nc)
+	if relay && errors.Is(err, proxy.ErrNone) {
+		s.inc("Server.Listen.Proxy.Relays", 1)
+		s.take(&begun{Conn: nc, first: read}, d, netip.AddrPort{})
+		return
+	}
 	if err != nil {
 		s.inc("Server.Listen.Proxy.Errors", 1)
 		s.env.Log.Warn("proxy refused", "door", d.Name, "proxy", nc.RemoteAddr().String(), "error", err)
@@ -47,23 +52,49 @@ func (s *Server) announced(nc net.Conn, d *Door) {
 	s.take(nc, d, h.Source)
 }
 
-// readHeader reads the header and not a byte more, which may be TLS already.
-func (s *Server) readHeader(nc net.Conn) (h proxy.Header, err error) {
+// readHeader reads the header and not a byte more, which may be TLS already. What is no header is in read.
+func (s *Server) readHeader(nc net.Conn) (h proxy.Header, read []byte, err error) {
 	if err := nc.SetReadDeadline(s.env.Clock.Now().Add(headerTime)); err != nil {
-		return h, err
+		return h, nil, err
 	}
 	b := make([]byte, proxy.MinSize, 256)
 	for n, need := 0, proxy.MinSize; need > 0; {
 		if _, err := io.ReadFull(nc, b[n:]); err != nil {
-			return h, err
+			return h, nil, err
 		}
 		n = len(b)
 		if h, need, err = proxy.Parse(b); err != nil {
-			return h, err
+			return h, b, errors.Join(err, nc.SetReadDeadline(time.Time{}))
 		}
 		b = append(b, make([]byte, need)...)
 	}
-	return h, nc.SetReadDeadline(time.Time{})
+	return h, nil, nc.SetReadDeadline(time.Time{})
+}
+
+// begun is a connection whose first bytes have been read.
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+// Read implements io.Reader.
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.first) == 0 {
+		return b.Conn.Read(p)
+	}
+	n := copy(p, b.first)
+	b.first = b.first[n:]
+	return n, nil
+}
+
+// SetWriteBuffer bounds what the system keeps for a client that does not read, where the socket can.
+func (b *begun) SetWriteBuffer(bytes int) error { return setWriteBuffer(b.Conn, bytes) }
+
+func setWriteBuffer(c net.Conn, bytes int) error {
+	if s, ok := c.(interface{ SetWriteBuffer(bytes int) error }); ok {
+		return s.SetWriteBuffer(bytes)
+	}
+	return nil
 }
 
 // take runs a session in a goroutine, or refuses. client is whom a proxy has named, or zero.
@@ -77,7 +108,8 @@ func (s *Server) take(nc net.Conn, d *Door, client netip.AddrPort) {
 
 // arrive is what is done with a connection that was accepted.
 func (s *Server) arrive(nc net.Conn, d *Door) {
-	if !s.fromProxy(nc) {
+	relay := fromAny(nc, d.Relays)
+	if !relay && !fromAny(nc, s.opts.Proxies) {
 		s.take(nc, d, netip.AddrPort{})
 		return
 	}
@@ -86,7 +118,7 @@ func (s *Server) arrive(nc net.Conn, d *Door) {
 		s.refuse(nc, d, errFull)
 		return
 	}
-	s.env.Go(d.Name, func() { s.announced(nc, d) })
+	s.env.Go(d.Name, func() { s.announced(nc, d, relay) })
 }
 
 // RemoteAddr is the client's address, as a proxy has named it or as the socket has it.
@@ -154,16 +186,16 @@ func (p *passing) Close() error {
 	return nil
 }
 
-// RemoteAddr implements net.Conn.
-func (p *passed) RemoteAddr() net.Addr { return p.c.RemoteAddr() }
+// RemoteAddr implements net.Conn. A proxy that names a client on its own machine does not make it one of this machine.
+func (p *passed) RemoteAddr() net.Addr {
+	if a := p.c.client; a.IsValid() && a.Addr().Unmap().IsLoopback() {
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port()))
+	}
+	return p.c.RemoteAddr()
+}
 
 // SetWriteBuffer bounds what the system keeps for a client that does not read, where the socket can.
-func (p *passed) SetWriteBuffer(bytes int) error {
-	if s, ok := p.Conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
-		return s.SetWriteBuffer(bytes)
-	}
-	return nil
-}
+func (p *passed) SetWriteBuffer(bytes int) error { return setWriteBuffer(p.Conn, bytes) }
 
 // Close implements net.Conn.
 func (p *passed) Close() error {

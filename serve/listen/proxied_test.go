@@ -169,3 +169,42 @@ func TestListen(t *testing.T) {
 	}
 	shutdown(t, s)
 }
+
+// TestRelay: a web proxy may speak HTTP at once or begin with a header, and its connections are not one client's; at a door
+// that has no relays the header is asked for as ever.
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	s := New(testEnv(), Options{Proxies: loopback, MaxPerAddress: 1}, nil)
+	serve := func(d Door) net.Addr {
+		l, err := s.Listen(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "from "+r.RemoteAddr) })}
+		go func() { _ = web.Serve(l) }()
+		t.Cleanup(func() { _ = web.Close() })
+		return l.Addr()
+	}
+	get := func(at net.Addr, header string) string {
+		c := dial(t, at)
+		_, _ = io.WriteString(c, header+"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		b := make([]byte, 4096)
+		n, _ := c.Read(b)
+		return string(b[:n])
+	}
+	at := serve(Door{Name: "web", Network: "tcp", Address: "127.0.0.1:0", Relays: loopback})
+	for range 3 {
+		if got := get(at, ""); !strings.Contains(got, "from 127.0.0.1:") {
+			t.Errorf("a relay: %q", got)
+		}
+	}
+	if got := get(at, "PROXY TCP4 192.0.2.9 198.51.100.1 4711 80\r\n"); !strings.HasSuffix(got, "from 192.0.2.9:4711") {
+		t.Errorf("with a header: %q", got)
+	}
+	if got := get(at, "PROXY TCP4 127.0.0.1 198.51.100.1 4711 80\r\n"); !strings.HasSuffix(got, "from 0.0.0.0:4711") {
+		t.Errorf("a header that names this machine: %q", got)
+	}
+	if got := get(serve(Door{Name: "mail", Network: "tcp", Address: "127.0.0.1:0"}), ""); got != "" {
+		t.Errorf("at a door without relays: %q", got)
+	}
+}

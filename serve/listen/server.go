@@ -73,6 +73,9 @@ type Door struct {
 	// Busy is sent, in the clear and once, to a client over a limit; nothing is sent at an
 	// implicit TLS door.
 	Busy string
+	// Relays are the networks of proxies that may speak the door's protocol at once, for their clients: web proxies.
+	// A header of the PROXY protocol is taken from them too. Their connections are not counted as one client's.
+	Relays []netip.Prefix
 	// Serve runs one session in its own goroutine. The connection is closed when it returns; what
 	// Serve has printed and not flushed is flushed first. A panic ends this session only.
 	Serve func(*Conn)
@@ -221,6 +224,7 @@ var (
 // admit counts the connection in, or says why not. client is whom a proxy has named, or zero.
 func (s *Server) admit(nc net.Conn, d *Door, client netip.AddrPort) (*Conn, error) {
 	c := newConn(s, nc, d)
+	_, c.relay = nc.(*begun)
 	if client.IsValid() {
 		c.client, c.remote = client, client.Addr()
 	}

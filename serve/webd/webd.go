@@ -20,6 +20,7 @@ import (
 
 	"doublet/admin"
 	"doublet/env"
+	"doublet/serve/proxied"
 	"doublet/stat"
 	"doublet/web"
 
@@ -123,7 +124,7 @@ func (w *Server) people(next http.HandlerFunc) http.Handler {
 		}
 		// The host is the client's own word: what it names must be ours.
 		host, _ := w.host(r)
-		if w.opts.Redirect != "443" {
+		if w.opts.Redirect != "443" && !proxied.Through(r) { // a proxy has a port of its own, the usual one
 			host = net.JoinHostPort(host, w.opts.Redirect)
 		}
 		http.Redirect(out, r, "https://"+host+r.URL.RequestURI(), http.StatusPermanentRedirect)

@@ -40,6 +40,7 @@ var Programs = map[string]string{
 	"postfix":             "postfix",
 	"rspamd":              "rspamd",
 	"opendkim":            "opendkim",
+	"nginx":               "nginx",
 	"node":                "nodejs",
 	"chromium":            "chromium",
 	"w3m":                 "w3m",

@@ -43,7 +43,7 @@ type Server struct {
 	Name   string `toml:"name" doc:"The server's host name, as it greets and as it stands in Received lines. Empty: what the machine calls itself." default:"" demo:"localhost"`
 	Domain string `toml:"domain" doc:"The Internet domain of people whose address names none." default:"" demo:"example.com"`
 	// Proxies belongs to every door.
-	Proxies string `toml:"proxies" doc:"Addresses and networks of load balancers in front of the doors, separated by spaces. Every connection from there must begin with a header of the PROXY protocol (1 or 2), and counts as the client's that it names; without one it is closed. A header from elsewhere is not believed." default:""`
+	Proxies string `toml:"proxies" doc:"Addresses and networks of load balancers in front of the doors, separated by spaces. Every connection from there must begin with a header of the PROXY protocol (1 or 2), and counts as the client's that it names; without one it is closed. At http and https a web proxy that names its client in web.proxy_header is taken as well. A header from elsewhere is not believed." default:""`
 }
 
 // Data is the section [data].
@@ -72,13 +72,16 @@ type Doors struct {
 
 // Web is the section [web].
 type Web struct {
-	URL       string   `toml:"url" doc:"Where the web doors are reached from everywhere, such as https://mail.example.com: for links in mail, by which people leave a mailing list (RFC 8058). Empty: mail has no such links." default:""`
-	Monitors  string   `toml:"monitors" doc:"Addresses and networks that see the status page and /metrics, separated by spaces; others are told that there is nothing." default:"127.0.0.0/8 ::1"`
-	Redirect  bool     `toml:"redirect" doc:"Send what people look at, or send passwords to, from http to https, where that door is open. What mail programs, ACME and probes ask for is answered at both." default:"true" demo:"false"`
-	HSTS      Duration `toml:"hsts" doc:"How long a browser that came by https is told to use nothing else (Strict-Transport-Security). 0: it is told nothing." default:"4320h" demo:"0s" min:"0s" max:"17520h"`
-	MTASTS    string   `toml:"mta_sts" doc:"The MTA-STS policy for the local domains, at https://mta-sts.DOMAIN/.well-known/mta-sts.txt: enforce lets others send mail here only under TLS with a good certificate, testing lets them report, none takes a policy back, off publishes none. It counts where DNS has the record _mta-sts." default:"testing" oneof:"off none testing enforce"`
-	MTASTSAge Duration `toml:"mta_sts_age" doc:"How long others keep the policy." default:"168h" min:"1h" max:"8760h"`
-	MTASTSMX  string   `toml:"mta_sts_mx" doc:"The mail hosts that the policy names, separated by spaces. Empty: the server's name." default:""`
+	URL      string `toml:"url" doc:"Where the web doors are reached from everywhere, such as https://mail.example.com: for links in mail, by which people leave a mailing list (RFC 8058). Empty: mail has no such links." default:""`
+	Monitors string `toml:"monitors" doc:"Addresses and networks that see the status page and /metrics, separated by spaces; others are told that there is nothing." default:"127.0.0.0/8 ::1"`
+	// Proxies and ProxyHeader are about web proxies.
+	Proxies     string   `toml:"proxies" doc:"Addresses and networks of web proxies (nginx, Caddy) in front of http and https, separated by spaces, beside server.proxies; for a proxy on this machine 127.0.0.1 ::1. A request from there counts as that of the client, and of the protocol, that the field proxy_header names. The doors of mail are not concerned." default:""`
+	ProxyHeader string   `toml:"proxy_header" doc:"The field in which web proxies name the client, which each of them must add to or overwrite: X-Forwarded-For, X-Real-IP (both with X-Forwarded-Proto), or Forwarded (RFC 7239). The others are not believed." default:"X-Forwarded-For" oneof:"X-Forwarded-For X-Real-IP Forwarded"`
+	Redirect    bool     `toml:"redirect" doc:"Send what people look at, or send passwords to, from http to https, where that door is open. What mail programs, ACME and probes ask for is answered at both." default:"true" demo:"false"`
+	HSTS        Duration `toml:"hsts" doc:"How long a browser that came by https is told to use nothing else (Strict-Transport-Security). 0: it is told nothing." default:"4320h" demo:"0s" min:"0s" max:"17520h"`
+	MTASTS      string   `toml:"mta_sts" doc:"The MTA-STS policy for the local domains, at https://mta-sts.DOMAIN/.well-known/mta-sts.txt: enforce lets others send mail here only under TLS with a good certificate, testing lets them report, none takes a policy back, off publishes none. It counts where DNS has the record _mta-sts." default:"testing" oneof:"off none testing enforce"`
+	MTASTSAge   Duration `toml:"mta_sts_age" doc:"How long others keep the policy." default:"168h" min:"1h" max:"8760h"`
+	MTASTSMX    string   `toml:"mta_sts_mx" doc:"The mail hosts that the policy names, separated by spaces. Empty: the server's name." default:""`
 	// SessionIdle and what follows are about people who sign in with a browser.
 	SessionIdle Duration `toml:"session_idle" doc:"How long a browser stays signed in that its person does not use." default:"336h" min:"1m" max:"8760h"`
 	SessionLife Duration `toml:"session_life" doc:"How long a browser stays signed in at most." default:"2160h" min:"1m" max:"8760h"`
