@@ -19,6 +19,8 @@ type Mates interface {
 	// UseCode has the home of the database use a step of a person's second factor; asked is false where this server is that
 	// itself, or none answers.
 	UseCode(ctx context.Context, person note.UNID, step int64) (fresh, asked bool)
+	// Guess has the home count a guess, as UseCode.
+	Guess(ctx context.Context, g CountedGuess) (out Guessing, asked bool)
 }
 
 // Told is what one member knows of a session. It travels as JSON.

@@ -21,6 +21,7 @@ const (
 	indexSubscriptions uint64 = 2 // a person's subscriptions
 	indexEnds          uint64 = 3 // everything, by when it is over
 	indexCuts          uint64 = 4 // when all sessions of a person were ended
+	indexGuesses       uint64 = 5 // a person's guesses
 )
 
 // The forms of its documents.
@@ -30,6 +31,8 @@ const (
 	formSubscription = "PushSubscription"
 	formEnded        = "Ended"    // a session is
 	formCut          = "EndedAll" // those of a person that began before a second
+	formGuess        = "Guess"    // of a code
+	formRight        = "Right"    // a guess was
 )
 
 // The names of items.
@@ -56,6 +59,7 @@ const (
 	itemBefore     = "Before" // Unix seconds
 	itemBut        = "But"
 	itemAfter      = "After"
+	itemBucket     = "Bucket"
 )
 
 // SecretItem says whether what an item of that name holds is nobody's to see.
@@ -82,6 +86,7 @@ func Indexes() []store.Index {
 		of(indexSessions, formSession, person),
 		of(indexSubscriptions, formSubscription, person),
 		of(indexCuts, formCut, person),
+		of(indexGuesses, formGuess, person),
 		of(indexEnds, "", func(items note.Items) []byte { return endKey(items.Get(itemEnds).AsInt()) }),
 	}
 }

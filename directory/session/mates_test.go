@@ -17,6 +17,8 @@ type mates struct {
 	asked int
 	fresh bool // of codes
 	home  bool // somebody decides about them
+
+	guessing Guessing
 }
 
 func (m *mates) Ask(_ context.Context, id note.UNID) Told {
@@ -27,6 +29,8 @@ func (m *mates) Ask(_ context.Context, id note.UNID) Told {
 func (m *mates) UseCode(context.Context, note.UNID, int64) (fresh, asked bool) {
 	return m.fresh, m.home
 }
+
+func (m *mates) Guess(context.Context, CountedGuess) (Guessing, bool) { return m.guessing, m.home }
 
 // TestMates: a session that is not here is asked for, not too often, and can be ended here.
 func TestMates(t *testing.T) {

@@ -87,6 +87,7 @@ func (s *Service) Join(n Node, b bus.Bus) {
 	b.Handle(verbFind, s.answerFind)
 	b.Handle(verbRecall, s.recalled)
 	b.Handle(verbCode, s.answerCode)
+	b.Handle(verbGuess, s.answerGuess)
 }
 
 // Serve lets the service take sessions, at the doors that Door names. conns counts and bounds them, like those of

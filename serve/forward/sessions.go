@@ -16,6 +16,8 @@ import (
 const (
 	verbFind = "session.find"
 	verbCode = "session.code"
+	// verbGuess counts a guess of a code.
+	verbGuess = "session.guess"
 )
 
 // askWithin is how long mates may take: whoever waits is a person at a browser.
@@ -77,23 +79,42 @@ func (x *Sessions) Ask(ctx context.Context, id note.UNID) session.Told {
 
 // UseCode implements session.Mates.
 func (x *Sessions) UseCode(ctx context.Context, person note.UNID, step int64) (fresh, asked bool) {
+	answer, asked := x.askHome(ctx, verbCode, binary.BigEndian.AppendUint64(person[:len(person):len(person)], uint64(step)))
+	if !asked || len(answer) != 1 {
+		return false, false
+	}
+	return answer[0] == 1, true
+}
+
+// Guess implements session.Mates.
+func (x *Sessions) Guess(ctx context.Context, g session.CountedGuess) (out session.Guessing, asked bool) {
+	body, err := json.Marshal(g)
+	if err != nil {
+		return out, false
+	}
+	answer, asked := x.askHome(ctx, verbGuess, body)
+	if !asked || json.Unmarshal(answer, &out) != nil {
+		return session.Guessing{}, false
+	}
+	return out, true
+}
+
+// askHome asks the home of the sessions; asked is false where that is this server, and where it does not answer.
+func (x *Sessions) askHome(ctx context.Context, verb string, body []byte) (answer []byte, asked bool) {
 	x.s.mu.Lock()
 	node, mates := x.s.node, x.s.bus
 	x.s.mu.Unlock()
 	if node == nil {
-		return false, false
+		return nil, false
 	}
 	p, err := node.Where(ctx, session.SharedID)
 	if err != nil || p.Self {
-		return false, false
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	answer, err := mates.Request(ctx, p.Server, verbCode, binary.BigEndian.AppendUint64(person[:len(person):len(person)], uint64(step)))
-	if err != nil || len(answer) != 1 {
-		return false, false
-	}
-	return answer[0] == 1, true
+	answer, err = mates.Request(ctx, p.Server, verb, body)
+	return answer, err == nil
 }
 
 // answerFind tells a mate of a session.
@@ -134,6 +155,26 @@ func (s *Service) answerCode(ctx context.Context, _ bus.ServerID, body []byte) (
 		return []byte{1}, nil
 	}
 	return []byte{0}, nil
+}
+
+// answerGuess counts a guess, where this server decides.
+func (s *Service) answerGuess(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+	var g session.CountedGuess
+	if err := json.Unmarshal(body, &g); err != nil || g.Person.IsZero() || g.Bucket.IsZero() {
+		return nil, bus.Refuse(codeMalformed, "this is no guess")
+	}
+	from, err := s.sessionsHere()
+	if err != nil {
+		return nil, err
+	}
+	out, err := from.GuessAtHome(ctx, g)
+	if errors.Is(err, session.ErrNotHome) {
+		return nil, bus.Refuse(codeNotHome, err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
 }
 
 func (s *Service) sessionsHere() (*session.Service, error) {

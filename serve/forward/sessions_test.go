@@ -57,6 +57,19 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%d: %v, %v", i, fresh, err)
 		}
 	}
+	// The home counts guesses, wherever they come in.
+	g := session.Guess{Person: anna.Who.Person, PasswordID: "p", Address: "192.0.2.1"}
+	refused := false
+	for i := range 6 {
+		out, err := services[i%2].Guess(ctx, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused = out.ID.IsZero() && !out.After.IsZero()
+	}
+	if !refused {
+		t.Error("two members count guesses each for itself")
+	}
 	home.place.none.Store(true)
 	front.place.none.Store(true)
 	_, err = services[0].Find(ctx, token, "192.0.2.1")

@@ -92,6 +92,8 @@ type Attempt struct {
 	Door   string     // for the log: "IMAP"
 	Remote netip.Addr // the zero Addr on a Unix socket
 	TLS    *tls.ConnectionState
+	// Browser is the token by which a browser is known in which a second factor was shown before; "": none.
+	Browser string
 	// Certificate is the channel binding of the certificate that the server showed, where it is known.
 	Certificate []byte
 }

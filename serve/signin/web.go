@@ -12,6 +12,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/oauth"
 	"doublet/directory/password"
+	"doublet/directory/session"
 	"doublet/directory/totp"
 	"doublet/note"
 )
@@ -26,11 +27,16 @@ var (
 	ErrApp = errors.New("signin: an app password is for programs only")
 )
 
-// The bound on wrong codes: who has the password has no more guesses than these, from however many addresses.
-const (
-	maxCodes   = 10
-	codeWindow = 15 * time.Minute
-)
+// CodesError says that too many wrong codes were given with a person's password: from a browser that is not known, the next
+// one may be tried only later. It is an ErrBusy.
+type CodesError struct{ After time.Time }
+
+func (e *CodesError) Error() string {
+	return "signin: too many wrong codes, try again after " + e.After.UTC().Format(time.RFC3339)
+}
+
+// Is makes it an ErrBusy.
+func (e *CodesError) Is(target error) bool { return target == ErrBusy }
 
 // WebPeople is what a Web needs of the directory, beside what its Service does.
 type WebPeople interface {
@@ -43,6 +49,8 @@ type WebPeople interface {
 // Codes keeps account of the codes that were used.
 type Codes interface {
 	UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error)
+	Guess(ctx context.Context, g session.Guess) (session.Guessing, error)
+	Right(ctx context.Context, guess note.UNID) error
 }
 
 // Web signs in at web doors: people with a second factor where they have one, programs with what they show in
@@ -52,7 +60,6 @@ type Web struct {
 	*Service
 	dir   WebPeople
 	codes Codes
-	wrong tallies[note.UNID] // of people: wrong codes; guarded by guard.mu
 }
 
 // Web makes one.
@@ -181,12 +188,18 @@ func nobody(token string) string { return token[:min(len(token), 64)] }
 
 // code checks a code of a person who has given the right password, and uses it up.
 func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, secret, code string) error {
-	now := w.env.Clock.Now()
-	if !w.attempt(p.ID, now) {
-		return fmt.Errorf("%w: too many wrong codes", ErrBusy)
+	g := session.Guess{Person: p.ID, PasswordID: p.PasswordID, Browser: a.Browser}
+	if a.Remote.IsValid() {
+		g.Address = a.Remote.String()
 	}
-	step, ok := p.CheckTOTP(code, now)
-	var err error
+	guessing, err := w.codes.Guess(ctx, g)
+	if err != nil {
+		return err
+	}
+	if guessing.ID.IsZero() {
+		return &CodesError{guessing.After}
+	}
+	step, ok := p.CheckTOTP(code, w.env.Clock.Now())
 	if ok {
 		ok, err = w.codes.UseCode(ctx, p.ID, step)
 	} else if ok, err = w.dir.UseRecoveryCode(ctx, p.ID, code); ok {
@@ -196,10 +209,7 @@ func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, s
 	case err != nil:
 		return err
 	case ok:
-		w.guard.mu.Lock()
-		w.wrong.drop(p.ID)
-		w.guard.mu.Unlock()
-		return nil
+		return w.codes.Right(ctx, guessing.ID)
 	}
 	_ = w.failed(ctx, a, user, secret+"\x00"+code)
 	return ErrWrongCode
@@ -209,19 +219,6 @@ func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, s
 func recoveryStep(code string) int64 {
 	sum, _ := totp.RecoveryHash(nil, code)
 	return -1 - int64(binary.BigEndian.Uint64(sum[:])>>1)
-}
-
-// attempt counts a code before it is looked at, so that many at once are no more guesses than many one after
-// the other.
-func (w *Web) attempt(person note.UNID, now time.Time) bool {
-	w.guard.mu.Lock()
-	defer w.guard.mu.Unlock()
-	t := w.wrong.add(person)
-	if now.Sub(t.since) >= codeWindow {
-		*t = tally{since: now}
-	}
-	t.n++
-	return t.n <= maxCodes
 }
 
 // ConfirmCode is code for who is signed in already and sets up a second factor: step is that of a code which

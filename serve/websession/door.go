@@ -303,7 +303,19 @@ func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved
 		return nil, err
 	}
 	x.setCookie(w, r, token, keep)
+	if p.Second {
+		x.know(w, r, p.Who.Person)
+	}
 	return &Identity{Account: p.Account, Credential: credentialSession + s.ID.String(), Session: s, token: token}, nil
+}
+
+// know has a browser known in which a person has shown a code: wrong codes from elsewhere do not shut it out.
+func (x *Service) know(w http.ResponseWriter, r *http.Request, person note.UNID) {
+	token := x.sessions.KnowBrowser(signin.OfRequest(r).Browser, person)
+	http.SetCookie(w, &http.Cookie{
+		Name: signin.BrowserCookie(r), Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(x.sessions.BrowserLife() / time.Second),
+	})
 }
 
 // signOut ends the session. Who has none is signed out already.

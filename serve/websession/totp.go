@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/directory/session"
 	"doublet/directory/totp"
 	"doublet/serve/signin"
 
@@ -34,6 +35,8 @@ type totpStatus struct {
 	On            bool      `json:"on"`
 	Since         time.Time `json:"since,omitzero"`
 	RecoveryCodes int       `json:"recovery_codes_left"`
+	// Wrong are the wrong codes that were given with the person's password, nil for none.
+	Wrong *session.Wrong `json:"wrong_codes,omitempty"`
 }
 
 // recoveryCodes are shown once.
@@ -43,9 +46,14 @@ type recoveryCodes struct {
 	CSRF string `json:"csrf,omitempty"`
 }
 
-func (x *Service) showTOTP(_ http.ResponseWriter, _ *http.Request, id *Identity, _ *input) (result, error) {
+func (x *Service) showTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
 	p := &id.Person
-	return result{value: totpStatus{p.HasTOTP(), p.TOTP, p.RecoveryCodes()}}, nil
+	out := totpStatus{On: p.HasTOTP(), Since: p.TOTP, RecoveryCodes: p.RecoveryCodes()}
+	wrong, err := x.sessions.WrongCodes(r.Context(), id.Who.Person)
+	if wrong.Count > 0 {
+		out.Wrong = &wrong
+	}
+	return result{value: out}, err
 }
 
 // again has the person of a session prove once more who they are: a browser left alone must not be enough to

@@ -80,6 +80,7 @@ func TestSecondFactor(t *testing.T) {
 	w.fix.Time.Advance(5 * time.Minute)
 	w.is("two steps back", try(now(-2)), 401, "wrong code")
 	w.is("two steps ahead", try(now(2)), 401, "wrong code")
+	w.fix.Time.Advance(5 * time.Minute) // five wrong ones by now
 	w.is("code and wrong password", w.browser().json(PathSignIn, m{"user": "alice", "password": "wrong", "code": now(0)}), 401, "credentials")
 	w.is("it is not used up thereby", try(now(0)), 200, "")
 	// A recovery code serves once, however it is typed.
@@ -100,7 +101,7 @@ func TestSecondFactor(t *testing.T) {
 	w.is("Basic", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 401, "credentials")
 	w.is("Basic with an app password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", app)), 200, "alice app:")
 	// It survives a restart, and so does what was used.
-	w.fix.Time.Advance(time.Minute)
+	w.fix.Time.Advance(10 * time.Minute)
 	w.is("a code", try(now(0)), 200, "")
 	w.stop()
 	w.start()
@@ -178,20 +179,23 @@ func TestTicket(t *testing.T) {
 	}
 }
 
-// TestGuesses: who has the password has ten guesses at the code, from however many addresses, at once or one
-// after the other; then the right one is of no use either, for a while.
+// TestGuesses: who has the password has five guesses at the code, from however many addresses, at once or one after the other;
+// then each takes longer, over days, and the right one is of no use either. The person's own browser goes on, and tells them.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
-	secret, _ := w.signedIn("alice").enrol(m{"password": "secret-alice"})
+	own := w.signedIn("alice")
+	secret, _ := own.enrol(m{"password": "secret-alice"})
 	w.fix.Time.Advance(time.Minute)
-	try := func(code string) int {
-		return w.browser().json(PathSignIn, m{"user": "alice", "password": "secret-alice", "code": code}).Code
+	now := func() string { return totp.Code(secret, w.fix.Clock.Now()) }
+	in := func(b *browser, code string) *httptest.ResponseRecorder {
+		return b.json(PathSignIn, m{"user": "alice", "password": "secret-alice", "code": code})
 	}
+	try := func(code string) int { return in(w.browser(), code).Code }
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	count := map[int]int{}
-	right := totp.Code(secret, w.fix.Clock.Now())
+	right := now()
 	for i := range 40 {
 		wg.Go(func() {
 			guess := fmt.Sprintf("%06d", i)
@@ -205,25 +209,38 @@ func TestGuesses(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if count[401] != 10 || count[429] != 30 {
+	if count[401] != 5 || count[429] != 35 {
 		t.Errorf("%v", count)
 	}
-	if code := try(right); code != 429 {
-		t.Error("the right code:", code)
-	}
-	w.fix.Time.Advance(15 * time.Minute)
-	if code := try(totp.Code(secret, w.fix.Clock.Now())); code != 200 {
-		t.Error("afterwards:", code)
-	}
-	// Who gets it right now and then is not shut out.
-	for range 4 {
-		for range 5 {
-			try("000000")
+	w.is("the right code", in(w.browser(), right), 429, "Try again after 2026-01-05 09:02 UTC")
+	w.is("a recovery code", in(w.browser(), "abcd-efgh-ijkl-mnop"), 429, "busy")
+	w.is("a wrong password is told nothing of it", w.browser().json(PathSignIn, m{"user": "alice", "password": "wrong", "code": right}), 401, "credentials")
+	w.is("the person is told", own.send("GET", PathTOTP, "", ""), 200, `"wrong_codes":{"count":5,"since":"2026-01-05T09:01:00Z"`)
+	w.is("on the page", own.send("GET", PathAccount, "", ""), 200, "5 wrong codes were given with your password")
+	w.is("their browser goes on", in(own, right), 200, "")
+	wait := func(d time.Duration) {
+		t.Helper()
+		w.fix.Time.Advance(d)
+		if code := try(now()); code != 429 {
+			t.Error("too early:", code)
 		}
-		w.fix.Time.Advance(time.Minute)
-		if code := try(totp.Code(secret, w.fix.Clock.Now())); code != 200 {
-			t.Error("in between:", code)
-		}
+	}
+	w.stop()
+	w.start()
+	wait(50 * time.Second)
+	w.fix.Time.Advance(10 * time.Second)
+	if code := try("000000"); code != 401 {
+		t.Error("after a minute:", code)
+	}
+	wait(110 * time.Second)
+	w.fix.Time.Advance(10 * time.Second)
+	if code := try(now()); code != 200 {
+		t.Error("after two more:", code)
+	}
+	// A new password begins anew: who guesses does not know it.
+	w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "another-secret", false))
+	for range 5 {
+		w.is("with the new password", w.browser().json(PathSignIn, m{"user": "alice", "password": "another-secret", "code": "000000"}), 401, "wrong code")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,10 +141,14 @@ func (b *browser) send(method, path, kind, body string, header ...string) *httpt
 	out := httptest.NewRecorder()
 	b.w.http.ServeHTTP(out, r)
 	for _, c := range out.Result().Cookies() {
-		if c.MaxAge < 0 {
-			b.cookies = nil
-		} else {
-			b.cookies = []*http.Cookie{c}
+		at := slices.IndexFunc(b.cookies, func(have *http.Cookie) bool { return have.Name == c.Name })
+		switch {
+		case c.MaxAge < 0 && at >= 0:
+			b.cookies = slices.Concat(b.cookies[:at], b.cookies[at+1:])
+		case at >= 0:
+			b.cookies = slices.Concat(b.cookies[:at], []*http.Cookie{c}, b.cookies[at+1:])
+		case c.MaxAge >= 0:
+			b.cookies = append(b.cookies, c)
 		}
 	}
 	return out
