@@ -23,11 +23,11 @@ type Options struct {
 	Piece, Pieces int
 }
 
-// Bounds: of elements in each other, of one tag or text of the source, of an address.
+// Bounds: of elements in each other, of an address, and of readings of what follows something that has no end.
 const (
 	maxDepth   = 60
-	maxToken   = 1 << 20
 	maxAddress = 8 << 10
+	maxAgain   = 20
 )
 
 // elements says what an element is written as. Headings go below those of the page around them.
@@ -56,7 +56,10 @@ type cleaner struct {
 	pieces []string
 	open   []string // elements that are open, from the outermost
 	skip   atom.Atom
-	depth  int // of elements of the name skip in each other
+	depth  int                // of elements of the name skip in each other
+	from   int                // where in the source the content of skip begins
+	again  int                // readings that began anew
+	shown  map[atom.Atom]bool // hidden elements that are passed over: one of them had no end
 	full   bool
 }
 
@@ -69,30 +72,75 @@ func newCleaner(o *Options) *cleaner {
 }
 
 // Clean makes the markup, in pieces that each can stand alone: an element that goes over the end of one is closed there and
-// opened again in the next. There is always one piece.
+// opened again in the next. There is always one piece. What has no end (an element that is hidden with its content, a comment,
+// a tag) hides nothing: what follows its beginning is shown, since a reader must see all that a search finds and a filter read.
 func Clean(src string, o *Options) []string {
 	c := newCleaner(o)
+	for src != "" && !c.full {
+		src = c.read(src)
+	}
+	c.finish()
+	return c.pieces
+}
+
+// read writes the source, and returns the part of it that is to be read anew.
+func (c *cleaner) read(src string) string {
 	z := html.NewTokenizer(strings.NewReader(src))
-	z.SetMaxBuf(maxToken)
-	for !c.full {
+	for at := 0; !c.full; at += len(z.Raw()) {
 		switch z.Next() {
-		case html.ErrorToken: // the end, or a token that is too long
-			c.finish()
-			return c.pieces
+		case html.ErrorToken:
+			return c.unended(src, at)
+		case html.CommentToken:
+			if at+len(z.Raw()) == len(src) && !ended(src[at:]) {
+				return c.unended(src, at)
+			}
 		case html.TextToken:
 			if c.skip == 0 {
 				c.text(string(z.Text()))
 			}
 		case html.StartTagToken:
-			c.start(z, false)
+			c.start(z, false, at)
 		case html.SelfClosingTagToken:
-			c.start(z, true)
+			c.start(z, true, at)
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			c.end(atom.Lookup(name))
 		}
 	}
-	return c.pieces
+	return ""
+}
+
+// ended says that a comment has an end, in the ways of HTML section 13.2.5.
+func ended(comment string) bool {
+	if body, ok := strings.CutPrefix(comment, "<!--"); ok {
+		return strings.HasSuffix(body, "-->") || strings.HasSuffix(body, "--!>") || body == ">" || body == "->"
+	}
+	return strings.HasSuffix(comment, ">")
+}
+
+// unended returns what follows the beginning of something that has no end: of the element that is skipped, else of what is at
+// a place in the source. After so many of them the rest is text.
+func (c *cleaner) unended(src string, at int) string {
+	const comment = "<!--"
+	rest := ""
+	switch {
+	case c.skip != 0:
+		if c.shown == nil {
+			c.shown = map[atom.Atom]bool{}
+		}
+		c.shown[c.skip] = true
+		c.skip, rest = 0, src[c.from:]
+	case strings.HasPrefix(src[at:], comment):
+		rest = src[at+len(comment):]
+	case at < len(src):
+		c.text(src[at : at+1])
+		rest = src[at+1:]
+	}
+	if c.again++; c.again > maxAgain {
+		c.text(rest)
+		return ""
+	}
+	return rest
 }
 
 // Text is plain text as such pieces, for a <pre>: with links where it has addresses of pages.
@@ -204,19 +252,18 @@ func (c *cleaner) finish() {
 	c.b.Reset()
 }
 
-func (c *cleaner) start(z *html.Tokenizer, closed bool) {
+func (c *cleaner) start(z *html.Tokenizer, closed bool, at int) {
 	name, more := z.TagName()
 	a := atom.Lookup(name)
-	if c.skip != 0 {
+	if c.skip != 0 && !c.breaksOut(a) {
 		if a == c.skip && !closed {
 			c.depth++
 		}
 		return
 	}
+	c.skip = 0
 	if hidden[a] {
-		if !closed {
-			c.skip, c.depth = a, 1
-		}
+		c.hide(z, a, closed, at)
 		return
 	}
 	out := elements[a]
@@ -249,6 +296,30 @@ func (c *cleaner) start(z *html.Tokenizer, closed bool) {
 			c.open = append(c.open, out)
 		}
 	}
+}
+
+// hide has the content of an element skipped, unless one of its name had no end.
+func (c *cleaner) hide(z *html.Tokenizer, a atom.Atom, closed bool, at int) {
+	switch {
+	case c.shown[a]:
+		z.NextIsNotRawText()
+	case !closed:
+		c.skip, c.depth, c.from = a, 1, at+len(z.Raw())
+	}
+}
+
+// breaksOut says that a tag ends the drawing or formula that is skipped, as in browsers (HTML section 13.2.6.5): a message
+// that begins a drawing and goes on in HTML is shown by them.
+func (c *cleaner) breaksOut(a atom.Atom) bool {
+	if c.skip != atom.Svg && c.skip != atom.Math {
+		return false
+	}
+	switch a {
+	case atom.Blockquote, atom.Center, atom.Div, atom.Dl, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Hr, atom.Img, atom.Li, atom.Ol, atom.P, atom.Pre,
+		atom.Span, atom.Table, atom.Ul:
+		return true
+	}
+	return false
 }
 
 // attributes are those of a tag that are looked at; of two of a name the first counts, as in browsers.
@@ -320,16 +391,26 @@ func address(s string, schemes ...string) string {
 		return r
 	}, s)
 	s = strings.TrimSpace(s)
-	scheme, _, ok := strings.Cut(s, ":")
+	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || len(s) > maxAddress {
 		return ""
 	}
 	for _, x := range schemes {
-		if strings.EqualFold(scheme, x) {
-			return x + s[len(x):]
+		if strings.EqualFold(scheme, x) && (x != "http" && x != "https" || hasHost(rest)) {
+			return x + ":" + rest
 		}
 	}
 	return ""
+}
+
+// hasHost says that what follows the scheme of a page's address begins with two slashes and a host. Browsers read https:x,
+// https:/x and https:\x as well, as an address within this server or as one of the host x, and so differ from each other.
+func hasHost(rest string) bool {
+	host, ok := strings.CutPrefix(rest, "//")
+	if end := strings.IndexAny(host, "/?#"); end >= 0 {
+		host = host[:end]
+	}
+	return ok && host != "" && !strings.ContainsAny(host, `\ `) && host[0] != ':' && host[0] != '@'
 }
 
 func (c *cleaner) end(a atom.Atom) {

@@ -16,7 +16,7 @@ var hostile = []struct{ src, want string }{
 	{`<img src=x onerror=alert(1)>d`, `d`},
 	{`<img src=https://evil/p.gif alt="a &quot;pixel&quot;" onload=x>`, `[a &#34;pixel&#34;]`},
 	{`<svg onload=alert(1)><a xlink:href="javascript:x">x</a></svg>e`, `e`},
-	{`<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;"></math>f`, `f`},
+	{`<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;"></math>f`, `<table>f</table>`},
 	{`<a href="javascript:alert(1)">g</a>`, `g`},
 	{"<a href=\"java\tscript:alert(1)\">h</a>", `h`},
 	{`<a href="&#106;avascript:alert(1)">i</a>`, `i`},
@@ -36,6 +36,13 @@ var hostile = []struct{ src, want string }{
 	{"<p\x00>y\x00z", `yz`},
 	{`<!--[if IE]><script>x</script><![endif]-->1`, `1`},
 	{`<textarea><script>x</script></textarea><xmp><b></xmp>2`, `2`},
+	{`<a href="https:x">4</a><a href="https:/x">4</a><a href="https:\\x">4</a><a href="https:///x">4</a><a href="https://">4</a><a href="https://?x">4</a>`, `444444`},
+	{`<a href="https://\evil.example">5</a><a href="https://a\@evil.example/">5</a><a href="//evil.example">5</a><a href="\\evil.example">5</a>`, `5555`},
+	{"<a href=\"javascript&colon;alert(1)\">6</a><a href=\"java&Tab;script&colon;x\">6</a><a href=\"\x01javascript:x\">6</a><a href=\"h\nttps&colon;//x.example\">6</a>",
+		`666<a href="https://x.example" rel="noopener noreferrer nofollow">6</a>`},
+	{`<a href="HTTPS://[2001:db8::1]:8/\">7</a>`, `<a href="https://[2001:db8::1]:8/\" rel="noopener noreferrer nofollow">7</a>`},
+	{`<svg><path d="x"/><p>shown</p><a href=https://x.example>8</a>`, `<p>shown</p><a href="https://x.example" rel="noopener noreferrer nofollow">8</a>`},
+	{`<svg><text>gone</text></svg><svg><svg></svg>9`, `9`},
 	{`<video poster=//evil><source src=//evil></video><audio src=//evil autoplay></audio>3`, `3`},
 }
 
@@ -44,6 +51,27 @@ func TestHostile(t *testing.T) {
 	for _, c := range hostile {
 		if got := strings.Join(Clean(c.src, &Options{}), "|"); got != c.want {
 			t.Errorf("%s\n got %s\nwant %s", c.src, got, c.want)
+		}
+	}
+}
+
+// TestUnended: nothing that has no end hides what follows it.
+func TestUnended(t *testing.T) {
+	t.Parallel()
+	var begins []string
+	for a := range hidden {
+		begins = append(begins, "<"+a.String()+">", "<"+a.String()+" title='>", "<"+strings.ToUpper(a.String())+"\n>", "<"+a.String()+"><"+a.String()+"></"+a.String()+">")
+	}
+	begins = append(begins, "<!--", "<!-- <p>", "<!-- -- >", "<!x", "<?php ", "</", "</ ", "<p title=\"", "<a href='https://x.example/", "<img alt=\"a\" ", "<![CDATA[", "<svg><![CDATA[", "<math><!--", "<style><!--",
+		"<script><!--<script>", "<title><title>", strings.Repeat("<svg>", 1000), strings.Repeat("<!--", 1000), strings.Repeat("<p title=\"x\" y='", 1000), strings.Repeat("<textarea><!-- <a '", 1000),
+		`<img src="data:image/png;base64,`+strings.Repeat("A", 3<<20)+`">`)
+	for _, b := range begins {
+		for _, rest := range []string{"pay attention", "<b>pay attention</b>", "<p>x</p>pay attention"} {
+			got := strings.Join(Clean("before "+b+rest, &Options{}), "")
+			if !strings.Contains(got, "pay attention") || !strings.HasPrefix(got, "before ") {
+				t.Errorf("%.80s hides %s: %.200s", b, rest, got)
+			}
+			check(t, got)
 		}
 	}
 }
