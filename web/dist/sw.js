@@ -1,5 +1,5 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-acfea9bed6fb";
+var e = globalThis, t = "doublet-8c4f2a03bc2d";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
@@ -8,11 +8,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-BOrfg_oR.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/index-Cl2Pc2Vk.js",
+		"/assets/index-BGE7hDnj.js",
 		"/assets/jsxRuntime-7-Lbjjbd.js",
-		"/assets/settings-pEYATT58.js",
+		"/assets/settings-Dg_KCRoL.js",
 		"/assets/style-DqDCB0Kv.css",
-		"/assets/writer-rsj3HcJI.js",
+		"/assets/writer-CrvbfksS.js",
 		"/assets/zh-Bx6IS9yZ.js",
 		"/assets/zh-z6KLgc9R.js",
 		"/icon.svg",
@@ -27,11 +27,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-BOrfg_oR.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/index-Cl2Pc2Vk.js",
+		"/assets/index-BGE7hDnj.js",
 		"/assets/jsxRuntime-7-Lbjjbd.js",
-		"/assets/settings-pEYATT58.js",
+		"/assets/settings-Dg_KCRoL.js",
 		"/assets/style-DqDCB0Kv.css",
-		"/assets/writer-rsj3HcJI.js",
+		"/assets/writer-CrvbfksS.js",
 		"/assets/zh-Bx6IS9yZ.js",
 		"/assets/zh-z6KLgc9R.js",
 		"/icon.svg",

@@ -20,6 +20,29 @@ const plainAttributes = [
   "color", "face", "size", "noshade", "hspace", "vspace", "clear", "dir", "lang", "start", "type", "reversed", "compact", "datetime", "open",
 ];
 
+/** Properties that a message may set: text, colours, sizes and tables. Nothing that loads, and nothing that leaves its place. */
+const properties = /^(?:color|background-color|opacity|visibility|display|float|clear|direction|unicode-bidi|vertical-align|white-space(?:-collapse)?|table-layout|caption-side|empty-cells|box-sizing|cursor|border-collapse|border-spacing|(?:-webkit-)?border-(?:horizontal|vertical)-spacing|(?:min-|max-)?(?:width|height)|line-height|letter-spacing|word-(?:spacing|break|wrap)|overflow-wrap|hyphens|tab-size|list-style-(?:type|position)|font-(?:family|size|style|weight|stretch|variant(?:-caps)?)|text-(?:align(?:-last)?|decoration(?:-line|-style|-color|-thickness)?|indent|transform|overflow|wrap(?:-mode|-style)?|underline-offset)|margin-(?:top|right|bottom|left)|padding-(?:top|right|bottom|left)|border-(?:top|right|bottom|left)-(?:width|style|color)|border-(?:top|bottom)-(?:left|right)-radius)$/u;
+
+/** Functions of values that compute, and load nothing. */
+const computes = /\b(?:rgba?|hsla?|calc|min|max|clamp)\(/giu;
+
+/** Reads styles: the browser resolves escapes and comments, so that they hide nothing. Of a document that is never shown, so that nothing loads; set by script, so that the page's policy does not stop it. */
+const reader = document.implementation.createHTMLDocument("").createElement("span").style;
+
+/** Keeps of an element's style what is listed. Says that something would have been loaded from elsewhere. */
+function restyle(e: Element, style: string): boolean {
+  reader.cssText = style;
+  const kept: string[] = [];
+  for (const name of Array.from(reader)) {
+    const value = reader.getPropertyValue(name);
+    if (properties.test(name) && !/[\\(<]/u.test(value.replace(computes, ""))) kept.push(`${name}: ${value}${reader.getPropertyPriority(name) && " !important"}`);
+  }
+  const remote = /(?:url|image-set|src)\(\s*["']?\s*(?:https?:)?\/\//iu.test(reader.cssText);
+  if (kept.length > 0) e.setAttribute("style", kept.join("; "));
+  else e.removeAttribute("style");
+  return remote;
+}
+
 /** Makes HTML harmless. Pictures from elsewhere keep their address in data-remote, unless load says so. */
 export function safeHTML(html: string, load = false, cids: (cid: string) => string | undefined = () => undefined): Safe {
   let remote = false;
@@ -49,10 +72,7 @@ export function safeHTML(html: string, load = false, cids: (cid: string) => stri
     }
     e.removeAttribute("srcset");
     const style = e.getAttribute("style");
-    if (style && /url\s*\(|@import|expression|position\s*:\s*(?:fixed|sticky)/iu.test(style)) {
-      if (/url\s*\(\s*['"]?\s*(?:https?:)?\/\//iu.test(style)) remote = true;
-      e.setAttribute("style", style.replace(/[^;]*(?:url\s*\(|@import|expression|position\s*:\s*(?:fixed|sticky))[^;]*;?/giu, ""));
-    }
+    if (style !== null && restyle(e, style)) remote = true;
   });
   const out = purify.sanitize(html, {
     FORBID_TAGS: ["style", "form", "input", "button", "select", "textarea", "option", "svg", "math", "meta", "link", "base", "iframe", "frame", "frameset", "object", "embed", "video", "audio", "source", "template", "dialog", "title"],
