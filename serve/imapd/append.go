@@ -80,31 +80,17 @@ func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming
 			s.refuseMessage(cmd, no)
 			return list, false
 		}
-		raw, held, err := s.readMessage(a.Size)
-		list.held += held
-		full := errors.Is(err, errMemory)
+		raw, err := s.take(a, &list)
 		var next *imap.Append
 		if err == nil {
 			next, err = s.in.EndMessage()
-		} else if full {
-			err = s.in.RefuseMessage()
 		}
 		s.out.Take()
-		switch {
-		case err != nil:
-			s.lineFailed(cmd, err)
-			return list, false
-		case full:
-			s.no(cmd, "LIMIT", busy)
-			return list, false
+		if err == nil {
+			raw, err = s.encoded(raw, a, &list)
 		}
-		if raw, ok = s.encoded(raw, a.Binary, &list); !ok {
-			refused := func() { s.no(cmd, "UNKNOWN-CTE", "Message contains NUL characters") }
-			if next != nil {
-				s.refuseMessage(cmd, refused)
-			} else {
-				refused()
-			}
+		if err != nil {
+			s.notTaken(cmd, err)
 			return list, false
 		}
 		date := a.Date
@@ -112,24 +98,59 @@ func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming
 			date = s.c.Now()
 		}
 		list.m = append(list.m, mailbox.Incoming{Raw: raw, Flags: flags, Date: date})
-		list.size += a.Size
+		list.size += int64(len(raw))
 		a = next
 	}
 	return list, true
 }
 
-// encoded is a message as it is stored: NULs, which a literal8 may hold, are in base64. ok is false where there is no
-// room for that, or no way.
-func (s *session) encoded(raw []byte, binary bool, list *incoming) (out []byte, ok bool) {
+// take reads one message, or puts it together.
+func (s *session) take(a *imap.Append, list *incoming) ([]byte, error) {
+	if a.Catenate {
+		return s.catenate(list)
+	}
+	raw, held, err := s.readMessage(a.Size)
+	list.held += held
+	return raw, err
+}
+
+// notTaken answers a command whose message could not be read or may not be stored; what is still on its way is left
+// unread.
+func (s *session) notTaken(cmd *imap.Command, err error) {
+	var no *refusal
+	var url *urlError
+	switch {
+	case errors.Is(err, errMemory):
+		no = &refusal{"LIMIT", busy}
+	case errors.As(err, &no):
+	case errors.As(err, &url) && unreadable(err):
+		no = &refusal{badURL(url.url), "URL names nothing that can be read"}
+	case errors.As(err, &url):
+		s.refuseMessage(cmd, func() { s.refuse(cmd, err) })
+		return
+	default:
+		s.lineFailed(cmd, err)
+		return
+	}
+	s.refuseMessage(cmd, func() { s.no(cmd, no.code, no.text) })
+}
+
+// encoded is a message as it is stored: NULs, which a literal8 may hold, are in base64.
+func (s *session) encoded(raw []byte, a *imap.Append, list *incoming) ([]byte, error) {
 	if bytes.IndexByte(raw, 0) < 0 {
-		return raw, true
+		return raw, nil
 	}
-	cost := int64(mime.EncodedRoom(len(raw)))
-	if !binary || !s.memory().Take(cost) {
-		return nil, false
+	if a.Binary || a.Catenate {
+		cost := int64(mime.EncodedRoom(len(raw)))
+		if !s.memory().Take(cost) {
+			return nil, errMemory
+		}
+		list.held += cost
+		if out, ok := mime.WithoutNUL(raw); ok {
+			return out, nil
+		}
 	}
-	list.held += cost
-	return mime.WithoutNUL(raw)
+	return nil, &refusal{"UNKNOWN-CTE", "Message contains NUL characters"}
 }
 
 // unwelcome says why a message is not taken, before it comes; nil: it is.
@@ -137,7 +158,7 @@ func (s *session) unwelcome(cmd *imap.Command, a *imap.Append, list *incoming) f
 	switch {
 	case a.UTF8 && !s.utf8:
 		return func() { s.badly(cmd, "UTF8=ACCEPT is not enabled") }
-	case a.Size == 0:
+	case a.Size == 0 && !a.Catenate:
 		return func() { s.no(cmd, "", "Message is empty") }
 	case len(list.m) == maxMessages || len(list.m) > 0 && list.size+a.Size > int64(s.srv.backend.Mail().MessageSize()):
 		return func() { s.no(cmd, "LIMIT", "Too much for one APPEND") }

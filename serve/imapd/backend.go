@@ -72,3 +72,6 @@ func (b *backend) SetQuota(ctx context.Context, who note.Who, db note.DatabaseID
 	}
 	return b.mail.SetQuota(db, limit)
 }
+
+// URLSecret implements Backend.
+func (b *backend) URLSecret() []byte { return b.dir.Key("imap urlauth") }

@@ -115,16 +115,8 @@ func (f *fetcher) prepare(a *imap.Fetch) mailbox.FetchOptions {
 		if !it.Peek {
 			opts.MarkSeen = true
 		}
-		if len(it.Section.Part) > 0 {
-			if f.paths == nil {
-				f.paths = make([][]int, len(a.Items))
-			}
-			f.paths[i] = make([]int, len(it.Section.Part))
-			for k, n := range it.Section.Part {
-				f.paths[i][k] = int(min(n, 1<<30))
-			}
-		}
 	}
+	f.findPaths()
 	f.uid = f.uid || f.s.qresync // RFC 7162 section 3.2.4: such a client goes by UIDs
 	f.uid = f.uid && !f.s.uidOnly
 	if modseq || a.ChangedSince > 0 {
@@ -132,6 +124,23 @@ func (f *fetcher) prepare(a *imap.Fetch) mailbox.FetchOptions {
 	}
 	f.modseq = !modseq && (a.ChangedSince > 0 || f.s.condstore && f.flags)
 	return opts
+}
+
+// findPaths brings the part numbers of the items into the form that mailbox takes.
+func (f *fetcher) findPaths() {
+	for i := range f.items {
+		part := f.items[i].Section.Part
+		if len(part) == 0 {
+			continue
+		}
+		if f.paths == nil {
+			f.paths = make([][]int, len(f.items))
+		}
+		f.paths[i] = make([]int, len(part))
+		for k, n := range part {
+			f.paths[i][k] = int(min(n, 1<<30))
+		}
+	}
 }
 
 // fetchVanished tells which of the messages named are gone since a MODSEQ.

@@ -23,6 +23,8 @@ func FuzzSession(f *testing.F) {
 		"a NOTIFY SET STATUS (selected (MessageNew (BODY[]) MessageExpunge FlagChange)) (personal (MailboxName SubscriptionChange))\r\nb CREATE q\r\nc APPEND INBOX {4+}\r\na: b\r\nd NOTIFY NONE\r\ne IDLE\r\nDONE\r\n",
 		"a FETCH 1 (BODY[HEADER.FIELDS.NOT (a b)] PREVIEW (LAZY) RFC822.TEXT)\r\nb NOOP\r\n\x00\xff\r\n{9999999999999}\r\n",
 		"b SELECT INBOX\r\nc APPEND INBOX {4+}\r\na: b (\\Seen) {4+}\r\na: b\r\nd REPLACE 1 INBOX {4+}\r\na: b\r\ne UID REPLACE * Sent ~{4+}\r\na: b\r\n",
+		"b SELECT INBOX\r\nc APPEND INBOX CATENATE (URL \"/INBOX/;UID=1/;SECTION=1\" TEXT {2+}\r\nab URL {7+}\r\n/;UID=1) CATENATE (URL \";UID=2\")\r\nd GENURLAUTH \"imap://alice@localhost/INBOX/;UID=1;URLAUTH=authuser\" INTERNAL\r\n",
+		"b URLFETCH (\"imap://alice@localhost/INBOX/;UID=1;URLAUTH=anonymous:internal:01\" BINARY BODYPARTSTRUCTURE) x\r\nc RESETKEY INBOX INTERNAL\r\nd RESETKEY\r\n",
 		"b LIST \"\" % RETURN (METADATA (/shared/a /private/b))\r\n",
 	} {
 		f.Add([]byte(s), true)

@@ -61,6 +61,8 @@ type Backend interface {
 	// SetQuota sets how much a mail file may hold, in bytes; 0 is no limit. store.ErrDenied: the person
 	// is no administrator.
 	SetQuota(ctx context.Context, who note.Who, db note.DatabaseID, limit uint64) error
+	// URLSecret is the secret under which URLs are proved, the same at every server of the domain.
+	URLSecret() []byte
 }
 
 // Server is one door. Its Serve goes into a listen.Door.

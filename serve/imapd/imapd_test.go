@@ -98,6 +98,8 @@ func (p *people) SetQuota(_ context.Context, who note.Who, db note.DatabaseID, l
 	return p.mail.SetQuota(db, limit)
 }
 
+func (p *people) URLSecret() []byte { return []byte("secret of the test") }
+
 func (p *people) Failed(context.Context, string, string) {}
 func (p *people) Version() uint64                        { return p.version.Load() }
 

@@ -115,8 +115,20 @@ func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) e
 	if err != nil {
 		return err
 	}
+	chosen := chosenFields(header, it)
+	s.scratch.B = s.scratch.B[:0]
+	c := span{0, int64(len(chosen))}.cut(it)
+	chosen = chosen[c.off : c.off+c.n]
+	hideNUL(chosen)
+	s.out.B = imap.AppendLiteral(s.out.B, chosen)
+	return nil
+}
+
+// chosenFields are the fields of a header that an item names, or the others, and the empty line. They stand behind the
+// header, in its memory where that has room.
+func chosenFields(header []byte, it *imap.FetchItem) []byte {
 	not := it.Section.Text == imap.TextHeaderFieldsNot
-	// What is chosen goes behind the header; should that move the memory, header stays where it is.
+	// Should that move the memory, header stays where it is.
 	all := header
 	for field := range mime.Fields(header) {
 		if named(field, it.Section.Fields) != not {
@@ -126,14 +138,7 @@ func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) e
 			}
 		}
 	}
-	all = append(all, "\r\n"...)
-	s.scratch.B = all[:0]
-	chosen := all[len(header):]
-	c := span{0, int64(len(chosen))}.cut(it)
-	chosen = chosen[c.off : c.off+c.n]
-	hideNUL(chosen)
-	s.out.B = imap.AppendLiteral(s.out.B, chosen)
-	return nil
+	return append(all, "\r\n"...)[len(header):]
 }
 
 func named(field mime.HeaderField, names []string) bool {
@@ -157,15 +162,9 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 		return err
 	}
 	encoding := mime.EncodingBinary
-	if ok && len(it.Section.Part) > 0 {
-		at, _, err := m.Section(f.paths[i])
-		if err != nil {
+	if ok {
+		if encoding, err = f.encoding(m, i); err != nil {
 			return err
-		}
-		encoding = at.Encoding
-		// Multiparts and messages have no encoding but the identity (RFC 2045 section 6.4).
-		if at.Kind == mime.KindMultipart || at.Kind == mime.KindMessage {
-			encoding = mime.EncodingBinary
 		}
 	}
 	name := len(s.out.B)
@@ -186,6 +185,19 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 	}
 	defer s.memory().Give(cost)
 	return f.decoded(m, p, encoding, it)
+}
+
+// encoding is that of the body part that an item names. Multiparts and messages have none but the identity (RFC 2045
+// section 6.4).
+func (f *fetcher) encoding(m *mailbox.Message, i int) (mime.Encoding, error) {
+	if len(f.items[i].Section.Part) == 0 {
+		return mime.EncodingBinary, nil
+	}
+	at, _, err := m.Section(f.paths[i])
+	if err != nil || at.Kind == mime.KindMultipart || at.Kind == mime.KindMessage {
+		return mime.EncodingBinary, err
+	}
+	return at.Encoding, nil
 }
 
 // notDecoded prints NIL, or a size of 0, for what the tagged NO will explain.

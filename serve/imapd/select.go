@@ -108,6 +108,7 @@ func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
 	s.number("HIGHESTMODSEQ", max(v.ModSeq(), 1), "Highest")
 	b = imap.AppendResultHead(s.out.B, "*", imap.OK)
 	s.out.B = imap.AppendResultTail(imap.AppendCodeMailboxID(b, mailbox.FolderID(f)), "Ok")
+	s.tellURLMechanisms(v)
 	if s.rev2 {
 		s.tellName(f, given)
 	}

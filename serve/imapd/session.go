@@ -289,6 +289,7 @@ var verbs = map[string]verb{
 	"EXAMINE":      {signedIn, (*session).selectMailbox},
 	"EXPUNGE":      {selected, (*session).expunge},
 	"FETCH":        {selected, (*session).fetch},
+	"GENURLAUTH":   {signedIn, (*session).genURLAuth},
 	"GETACL":       {signedIn, (*session).getACL},
 	"GETMETADATA":  {signedIn, (*session).getMetadata},
 	"GETQUOTA":     {signedIn, (*session).getQuota},
@@ -307,6 +308,7 @@ var verbs = map[string]verb{
 	"NOTIFY":       {signedIn, (*session).notify},
 	"RENAME":       {signedIn, (*session).rename},
 	"REPLACE":      {selected, (*session).replace},
+	"RESETKEY":     {signedIn, (*session).resetKey},
 	"SEARCH":       {selected, (*session).search},
 	"SELECT":       {signedIn, (*session).selectMailbox},
 	"SETACL":       {signedIn, (*session).setACL},
@@ -321,4 +323,5 @@ var verbs = map[string]verb{
 	"UIDBATCHES":   {selected, (*session).uidBatches},
 	"UNSELECT":     {selected, (*session).unselect},
 	"UNSUBSCRIBE":  {signedIn, (*session).subscribe},
+	"URLFETCH":     {signedIn, (*session).urlFetch},
 }

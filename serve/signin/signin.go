@@ -174,6 +174,27 @@ func (s *Service) Password(ctx context.Context, a Attempt, user, secret string) 
 	return s.account(ctx, who, p, err)
 }
 
+// Account is that of a user in whose name something is read that the user has opened to others, as by a URL that is
+// proved. It is no sign-in. ErrDisabled: the account may do nothing any more.
+func (s *Service) Account(ctx context.Context, user string) (Account, error) {
+	p, err := s.dir.ByName(ctx, user)
+	if err != nil {
+		return Account{}, fmt.Errorf("signin: account of %q: %w", user, err)
+	}
+	who, err := s.dir.WhoOf(ctx, p.ID)
+	if errors.Is(err, directory.ErrDisabled) {
+		err = fmt.Errorf("%w: %w", ErrDisabled, err)
+	}
+	if err != nil {
+		return Account{}, err
+	}
+	db, err := s.dir.MailFileOf(ctx, &p)
+	if err != nil {
+		return Account{}, fmt.Errorf("signin: mail file of %q: %w", p.Name(), err)
+	}
+	return Account{Who: who, Name: p.Name(), Address: p.InternetAddress, Database: db, Directory: who.Directory}, nil
+}
+
 // failed counts a wrong name or password, and answers after the time that it costs by now. secret
 // may be unknown, "".
 func (s *Service) failed(ctx context.Context, a *Attempt, user, secret string) error {

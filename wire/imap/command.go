@@ -139,7 +139,8 @@ type Status struct {
 }
 
 // Append is APPEND. Its message is not read yet: see Reader.Message and Reader.RefuseMessage. Of an
-// APPEND of several messages (RFC 3502) it is the first: see Reader.EndMessage.
+// APPEND of several messages (RFC 3502) it is the first: see Reader.EndMessage. One that is put together (RFC 4469)
+// has parts: see Reader.Part.
 type Append struct {
 	Mailbox string
 	Flags   []Flag
@@ -151,6 +152,12 @@ type Append struct {
 	Binary, UTF8 bool
 	// NonSync: the client sends without waiting (RFC 7888).
 	NonSync bool
+	// Catenate: the message is put together of Parts, those that the text up to the first literal names, and what
+	// follows that literal. Only the last of Parts can be a literal.
+	Catenate bool
+	Parts    []CatPart
+	// Next is the next message of the same text, which only messages of URLs alone have.
+	Next *Append
 }
 
 // Replace is REPLACE (RFC 8508): what an APPEND would store takes the place of a message of the selected

@@ -1,42 +1,75 @@
 package imap
 
-import (
-	"bytes"
-	"io"
-)
+import "io"
 
-// message is the state of an APPEND whose literal is not read.
+// message is the state of an APPEND that is not read to its end.
 type message struct {
-	pending bool // the literal is announced and neither refused nor ended
-	begun   bool // Message was called
+	of      *Append // the message at hand; nil: none
+	part    int     // the next of its parts
+	pending bool    // a literal is announced and neither refused nor ended
+	begun   bool    // Message was called
 	tag     string
 	lit     literal
 	left    int64
-	of      *Append
 	single  bool // no other may follow
 }
 
-// announce takes the message literal behind a parsed APPEND, or leaves it out when the command was
-// wrong or the message is too large.
+// announce takes a parsed APPEND and the message literal behind it, or leaves that out when the command was wrong or
+// the message is too large.
 func (r *Reader) announce(cmd *Command, lit *literal, err error) (*Command, error) {
-	if err != nil {
-		if e, ok := err.(*SyntaxError); ok {
-			return nil, r.skip(lit, e)
+	if err == nil {
+		r.message = message{tag: cmd.Tag, single: cmd.Name != "APPEND"}
+		if err = r.follow(appendOf(cmd), lit); err == nil {
+			return cmd, nil
 		}
 		return nil, err
 	}
-	if lit.size > r.limits.Append || lit.tooLong(&r.limits) {
-		e := &SyntaxError{Tag: cmd.Tag, Code: "TOOBIG", Text: "Message too large", No: true}
+	if e, ok := err.(*SyntaxError); ok && lit != nil {
 		return nil, r.skip(lit, e)
 	}
-	a := appendOf(cmd)
-	a.Size, a.Binary, a.NonSync = lit.size, lit.binary, lit.nonSync
-	r.message = message{pending: true, tag: cmd.Tag, lit: *lit, left: lit.size, of: a, single: cmd.Name != "APPEND"}
-	return cmd, nil
+	return nil, err
 }
 
-// Message gives the message of the APPEND that was just read: exactly Append.Size bytes. It invites
-// the client to send where that waits. EndMessage must follow.
+// follow goes on with messages that a text announced, and the literal at its end, nil where it has none.
+func (r *Reader) follow(a *Append, lit *literal) error {
+	m := &r.message
+	m.of, m.part, m.pending, m.begun = a, 0, lit != nil, false
+	if lit == nil {
+		return nil
+	}
+	if lit.size > r.limits.Append || lit.tooLong(&r.limits) {
+		e := &SyntaxError{Tag: m.tag, Code: "TOOBIG", Text: "Message too large", No: true}
+		r.message = message{}
+		return r.skip(lit, e)
+	}
+	a.announced(lit)
+	m.lit, m.left = *lit, lit.size
+	return nil
+}
+
+// Part gives the next part of a message that is put together (Append.Catenate), nil behind the last one. A literal is
+// read with Message before the next call.
+//
+// Implements: RFC 4469 §4 CATENATE: a client may be told NO after any part
+func (r *Reader) Part() (*CatPart, error) {
+	m := &r.message
+	if m.of == nil || !m.of.Catenate {
+		return nil, nil
+	}
+	if m.begun {
+		if err := r.proceed(); err != nil {
+			return nil, err
+		}
+	}
+	if m.part == len(m.of.Parts) {
+		return nil, nil
+	}
+	m.part++
+	return &m.of.Parts[m.part-1], nil
+}
+
+// Message gives the literal that was announced: the message of the APPEND that was just read, exactly Append.Size
+// bytes, or a part of it. It invites the client to send where that waits. EndMessage, or Part, must follow.
 func (r *Reader) Message() (io.Reader, error) {
 	if !r.message.pending || r.message.begun {
 		return nil, io.EOF
@@ -80,62 +113,67 @@ func (m *messageReader) Read(p []byte) (int, error) {
 }
 
 // EndMessage reads what the caller left of the message and what stands behind it. Where that announces
-// another message, next is that one, its mailbox that of the first, and all begins again with Message. The
-// command counts only when it gives no error: a *SyntaxError is answered and nothing is stored.
+// another message, next is that one, its mailbox that of the first, and all begins again with Message or Part. The
+// command counts only when it gives no error: a *SyntaxError is answered and nothing is stored. Of a message that is
+// put together, Part has told the end.
 func (r *Reader) EndMessage() (next *Append, err error) {
-	m := r.message
-	r.message = message{}
+	m := &r.message
+	if m.of == nil {
+		return nil, nil
+	}
 	defer r.release()
-	if !m.pending {
-		return nil, nil
+	if m.begun {
+		if err := r.proceed(); err != nil {
+			return nil, err
+		}
 	}
-	if m.left > r.limits.Discard {
-		return nil, ErrClose
-	}
-	if err := r.discard(m.left); err != nil {
-		return nil, err
-	}
-	var l line
-	if err := r.readLine(&l, r.limits.Line, r.limits.Discard); err != nil {
-		return nil, unexpected(err)
-	}
-	e := &SyntaxError{Tag: m.tag, Text: "Unexpected text behind the message"}
-	if l.over {
-		return nil, r.resync(&l, e)
-	}
-	text, ended := l.text, true
-	if m.of.UTF8 {
-		text, ended = bytes.CutPrefix(text, []byte(")"))
-	}
-	if ended && len(text) == 0 {
-		return nil, nil
-	}
-	lit, ok := literalAtEnd(l.text)
-	if !ok {
-		return nil, e
-	}
-	if !ended || m.single || text[0] != ' ' {
-		return nil, r.skip(&lit, e)
-	}
-	return r.nextMessage(&m, text[1:len(text)-(len(l.text)-lit.at)], &lit)
+	next = m.of.Next
+	m.of, m.part = next, 0
+	return next, nil
 }
 
-// nextMessage takes another message of an APPEND, announced by text and a literal.
+// proceed reads what stands behind a literal, up to the end of the command or the next literal that is a message or a
+// part of one.
 //
 // Implements: RFC 3502 §6.3.11 MULTIAPPEND
-func (r *Reader) nextMessage(m *message, text []byte, lit *literal) (*Append, error) {
-	p := parser{s: string(text), limits: &r.limits, utf8: r.UTF8, message: true}
-	a := &Append{Mailbox: m.of.Mailbox, Size: lit.size, Binary: lit.binary, NonSync: lit.nonSync}
-	p.appendMessage(a)
-	if p.err != nil {
-		p.err.Tag = m.tag
-		return nil, r.skip(lit, p.err)
+func (r *Reader) proceed() error {
+	m := r.message
+	r.message = message{}
+	if m.left > r.limits.Discard {
+		return ErrClose
 	}
-	if lit.size > r.limits.Append || lit.tooLong(&r.limits) {
-		return nil, r.skip(lit, &SyntaxError{Tag: m.tag, Code: "TOOBIG", Text: "Message too large", No: true})
+	if err := r.discard(m.left); err != nil {
+		return err
 	}
-	r.message = message{pending: true, tag: m.tag, lit: *lit, left: lit.size, of: a}
-	return a, nil
+	text, lit, err := r.assembleLiterals(func(text []byte) bool { return !beforeURL(text) })
+	if e, ok := err.(*SyntaxError); ok {
+		e.Tag = m.tag
+		return e
+	}
+	if err != nil {
+		return unexpected(err)
+	}
+	p := parser{s: text, limits: &r.limits, utf8: r.UTF8, message: lit != nil}
+	if lit != nil {
+		p.s = text[:lit.at]
+	}
+	utf8 := m.of.UTF8
+	if m.of.Catenate {
+		utf8 = m.of.Parts[len(m.of.Parts)-1].UTF8
+	}
+	rest := p.behindLiteral(m.of, utf8, !m.single)
+	if p.err == nil && !p.end() {
+		p.fail("Unexpected text behind the message")
+	}
+	switch {
+	case p.err == nil:
+		r.message = message{tag: m.tag, single: m.single}
+		return r.follow(rest, lit)
+	case lit == nil:
+		return &SyntaxError{Tag: m.tag, Text: "Unexpected text behind the message"}
+	}
+	p.err.Tag = m.tag
+	return r.skip(lit, p.err)
 }
 
 // RefuseMessage leaves the message of the APPEND unread, because of its size, its mailbox or a quota.
@@ -143,22 +181,14 @@ func (r *Reader) nextMessage(m *message, text []byte, lit *literal) (*Append, er
 // read and thrown away, or gets ErrClose where that is too much.
 func (r *Reader) RefuseMessage() error {
 	m := r.message
+	r.message = message{}
 	if !m.pending {
 		return nil
 	}
-	if m.begun {
-		if next, err := r.EndMessage(); err != nil {
-			if _, ok := err.(*SyntaxError); !ok {
-				return err
-			}
-			return nil
-		} else if next == nil {
-			return nil
-		}
-		m = r.message
-	}
-	r.message = message{}
 	defer r.release()
+	if m.begun { // the rest of it is on its way
+		m.lit.nonSync, m.lit.size = true, m.left
+	}
 	e := &SyntaxError{}
 	if err := r.skip(&m.lit, e); err != e {
 		return err

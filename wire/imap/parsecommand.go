@@ -19,8 +19,7 @@ func ParseCommand(text string, limits *Limits, utf8Names bool) (*Command, error)
 	}
 	cmd, err := parseCommand(text, limits, utf8Names, lit)
 	if err == nil && lit != nil {
-		a := appendOf(cmd)
-		a.Size, a.Binary, a.NonSync = lit.size, lit.binary, lit.nonSync
+		appendOf(cmd).announced(lit)
 	}
 	return cmd, err
 }
@@ -69,6 +68,9 @@ func (p *parser) arguments(cmd *Command) {
 	}
 	switch cmd.Name {
 	case "NOOP", "CAPABILITY", "CHECK", "CLOSE", "EXPUNGE", "IDLE", "LOGOUT", "NAMESPACE", "STARTTLS", "UNSELECT":
+		return
+	case "RESETKEY":
+		cmd.Args = p.resetKey()
 		return
 	case "FETCH", "STORE", "SEARCH", "SORT", "THREAD", "COPY", "MOVE", "REPLACE":
 		p.messageArguments(cmd)
@@ -131,6 +133,7 @@ var verbs = map[string]func(*parser) any{
 	"ENABLE":       (*parser).enable,
 	"ESEARCH":      (*parser).multiSearch,
 	"EXAMINE":      (*parser).selectMailbox,
+	"GENURLAUTH":   (*parser).genURLAuth,
 	"GETACL":       func(p *parser) any { return p.access("GETACL") },
 	"GETMETADATA":  (*parser).getMetadata,
 	"GETQUOTA":     func(p *parser) any { return p.quota("GETQUOTA") },
@@ -151,6 +154,7 @@ var verbs = map[string]func(*parser) any{
 	"SUBSCRIBE":    (*parser).oneMailbox,
 	"UIDBATCHES":   (*parser).uidBatches,
 	"UNSUBSCRIBE":  (*parser).oneMailbox,
+	"URLFETCH":     (*parser).urlFetch,
 }
 
 func (p *parser) login() any {
@@ -348,7 +352,7 @@ func (p *parser) statusItems() (set StatusItem) {
 func (p *parser) append() any {
 	a := &Append{Mailbox: p.mailbox()}
 	p.space()
-	p.appendMessage(a)
+	p.messages(a, true)
 	return a
 }
 
@@ -361,26 +365,8 @@ func (p *parser) replace() any {
 	p.space()
 	r.Mailbox = p.mailbox()
 	p.space()
-	p.appendMessage(&r.Append)
+	p.messages(&r.Append, false)
 	return r
-}
-
-// appendMessage reads what stands before a message literal that is not in the text.
-func (p *parser) appendMessage(a *Append) {
-	if p.peek() == '(' {
-		a.Flags = p.flagList()
-		p.space()
-	}
-	if p.peek() == '"' {
-		a.Date = p.dateTime()
-		p.space()
-	}
-	if p.tryText("UTF8 (") {
-		a.UTF8 = true
-	}
-	if p.err == nil && !(p.end() && p.message) {
-		p.fail("Expected a message literal")
-	}
 }
 
 func (p *parser) store() any {

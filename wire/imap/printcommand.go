@@ -15,7 +15,9 @@ func AppendCommand(dst []byte, c *Command, utf8Text bool) []byte {
 	if c.Args != nil {
 		var done bool
 		if dst, done = appendAccess(append(dst, ' '), c, utf8Text); !done {
-			dst = appendArgs(dst, c.Args, utf8Text)
+			if dst, done = appendURLArgs(dst, c.Args, utf8Text); !done {
+				dst = appendArgs(dst, c.Args, utf8Text)
+			}
 		}
 	}
 	return append(dst, "\r\n"...)
@@ -196,7 +198,7 @@ func appendListOptions(dst []byte, set ListOption, l *List) []byte {
 }
 
 func appendAppend(dst []byte, a *Append, u bool) []byte {
-	return appendMessage(append(AppendMailbox(dst, a.Mailbox, u), ' '), a)
+	return appendMessage(append(AppendMailbox(dst, a.Mailbox, u), ' '), a, u)
 }
 
 // AppendNextMessage prints what stands between two messages of one APPEND (RFC 3502): it ends the one before
@@ -205,24 +207,35 @@ func AppendNextMessage(dst []byte, before, a *Append) []byte {
 	if before.UTF8 {
 		dst = append(dst, ')')
 	}
-	return append(appendMessage(append(dst, ' '), a), "\r\n"...)
+	return append(appendMessage(append(dst, ' '), a, false), "\r\n"...)
 }
 
-func appendMessage(dst []byte, a *Append) []byte {
+func appendMessage(dst []byte, a *Append, u bool) []byte {
 	if len(a.Flags) > 0 {
 		dst = append(AppendFlags(dst, a.Flags), ' ')
 	}
 	if !a.Date.IsZero() {
 		dst = append(AppendDateTime(dst, a.Date), ' ')
 	}
+	if a.Catenate {
+		dst = appendCatParts(dst, a, u)
+		if a.Next != nil {
+			return appendMessage(append(dst, ' '), a.Next, u)
+		}
+		return dst
+	}
 	if a.UTF8 {
 		dst = append(dst, "UTF8 ("...)
 	}
-	if a.Binary {
+	return appendAnnouncement(dst, a.Size, a.Binary, a.NonSync)
+}
+
+func appendAnnouncement(dst []byte, size int64, binary, nonSync bool) []byte {
+	if binary {
 		dst = append(dst, '~')
 	}
-	dst = appendUint(append(dst, '{'), uint64(max(0, a.Size)))
-	if a.NonSync {
+	dst = appendUint(append(dst, '{'), uint64(max(0, size)))
+	if nonSync {
 		dst = append(dst, '+')
 	}
 	return append(dst, '}')

@@ -87,10 +87,8 @@ func (r *Reader) ReadLine() (string, error) {
 // command can be read; any other error is one of the source, or ErrClose. A message of an earlier
 // APPEND that was not read is discarded first.
 func (r *Reader) ReadCommand() (*Command, error) {
-	if r.message.pending {
-		if err := r.RefuseMessage(); err != nil {
-			return nil, err
-		}
+	if err := r.RefuseMessage(); err != nil {
+		return nil, err
 	}
 	if r.r == r.w {
 		r.release()
@@ -101,7 +99,7 @@ func (r *Reader) ReadCommand() (*Command, error) {
 		return nil, err
 	}
 	cmd, err := parseCommand(text, &r.limits, r.UTF8, lit)
-	if lit != nil {
+	if lit != nil || err == nil && appendOf(cmd) != nil {
 		cmd, err = r.announce(cmd, lit, err)
 	}
 	if r.r == r.w {
@@ -127,12 +125,14 @@ func (r *Reader) assemble() (text string, lit *literal, err error) {
 			return string(first), nil, nil
 		}
 	}
-	return r.assembleLiterals()
+	return r.assembleLiterals(isMessageLiteral)
 }
 
 var crlf = []byte("\r\n")
 
-func (r *Reader) assembleLiterals() (string, *literal, error) {
+// assembleLiterals reads a text up to its end or to a literal that is a message, of which isMessage tells by what stands
+// before it.
+func (r *Reader) assembleLiterals(isMessage func(text []byte) bool) (string, *literal, error) {
 	var l line
 	room := r.limits.Line
 	for {
@@ -148,7 +148,7 @@ func (r *Reader) assembleLiterals() (string, *literal, error) {
 		if !ok {
 			return string(l.text), nil, nil
 		}
-		if isMessageLiteral(l.text[:lit.at]) {
+		if isMessage(l.text[:lit.at]) {
 			return string(l.text), &lit, nil
 		}
 		if lit.size > int64(r.limits.Literal) || int64(len(l.text))+lit.size > int64(r.limits.Total) || lit.tooLong(&r.limits) {
@@ -226,6 +226,9 @@ func isMessageLiteral(text []byte) bool {
 		return false
 	}
 	rest := text[sp+1:]
+	if beforeURL(text) && bytes.Contains(bytes.ToUpper(text), []byte("CATENATE (")) {
+		return false
+	}
 	if after(rest, "APPEND ") != nil {
 		return true
 	}

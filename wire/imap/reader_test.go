@@ -41,7 +41,12 @@ func session(t *testing.T, input string, limits Limits, onAppend func(*Reader, *
 	return "", nil
 }
 
-func readMessage(r *Reader, _ *Command) string {
+func readMessage(r *Reader, cmd *Command) string {
+	if cmd != nil {
+		if a := appendOf(cmd); a.Catenate {
+			return readParts(r, a)
+		}
+	}
 	m, err := r.Message()
 	if err != nil {
 		return err.Error()
@@ -54,10 +59,46 @@ func readMessage(r *Reader, _ *Command) string {
 	if err != nil {
 		return "!" + err.Error()
 	}
-	if next != nil {
-		return "=" + string(b) + fmt.Sprint(next.Flags) + readMessage(r, nil)
+	return "=" + string(b) + readNext(r, next)
+}
+
+func readNext(r *Reader, next *Append) string {
+	switch {
+	case next == nil:
+		return ""
+	case next.Catenate:
+		return fmt.Sprint(next.Flags) + readParts(r, next)
 	}
-	return "=" + string(b)
+	return fmt.Sprint(next.Flags) + readMessage(r, nil)
+}
+
+// readParts reads a message that is put together.
+func readParts(r *Reader, a *Append) string {
+	out := "=("
+	for {
+		part, err := r.Part()
+		switch {
+		case err != nil:
+			return out + "!" + err.Error()
+		case part == nil:
+			next, err := r.EndMessage()
+			if err != nil {
+				return out + ")!" + err.Error()
+			}
+			return out + ")" + readNext(r, next)
+		case !part.Literal:
+			out += "<" + part.URL + ">"
+			continue
+		}
+		m, err := r.Message()
+		if err != nil {
+			return out + err.Error()
+		}
+		b, err := io.ReadAll(m)
+		if out += string(b); err != nil || int64(len(b)) != part.Size {
+			return out + fmt.Sprint(err, part.Size)
+		}
+	}
 }
 
 func TestReader(t *testing.T) {
@@ -86,6 +127,32 @@ func TestReader(t *testing.T) {
 			return refuse(r, c)
 		}},
 		{"REPLACE has one message", "a REPLACE 1 x {3+}\r\nabc {3+}\r\nabc\r\nb NOOP\r\n", "a!imap: Unexpected text behind the message b EOF", readMessage},
+		{"catenate", "a APPEND x CATENATE (TEXT {3+}\r\nabc URL u1 TEXT {1}\r\nd)\r\nb NOOP\r\n", "a=(abc<u1>d) b EOF", readMessage},
+		{"catenate of URLs", "a APPEND x (\\Seen) CATENATE (URL /a URL \"/b c\")\r\nb NOOP\r\n", "a=(</a></b c>) b EOF", readMessage},
+		{"catenate with URLs in literals", "a APPEND x CATENATE (URL {2+}\r\nu1 TEXT {1+}\r\nd URL {2}\r\nu2 TEXT {1+}\r\ne url {2+}\r\nu3)\r\nb NOOP\r\n",
+			"a=(<u1>d<u2>e<u3>) b EOF", readMessage},
+		{"catenate in UTF8", "a APPEND x CATENATE (UTF8 (~{2+}\r\n\xc3\xa9) URL u)\r\nb NOOP\r\n", "a=(\u00e9<u>) b EOF", readMessage},
+		{"catenate, several", "a APPEND x CATENATE (URL u) CATENATE (URL v TEXT {1+}\r\nx) (\\Draft) {3+}\r\nabc CATENATE (URL w) \r\nb NOOP\r\n",
+			`a=(<u>)[]=(<v>x)[\Draft]=abc[]=(<w>) b EOF`, readMessage},
+		{"catenate in REPLACE", "a REPLACE 1 x CATENATE (URL u TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a=(<u>x) b EOF", readMessage},
+		{"catenate, two in REPLACE", "a REPLACE 1 x CATENATE (TEXT {1+}\r\nx) CATENATE (URL u)\r\nb NOOP\r\n", "a=(x!imap: Unexpected text behind the message b EOF", readMessage},
+		{"catenate cut short", "a APPEND x CATENATE (TEXT {1+}\r\nx\r\nb NOOP\r\n", "a=(x!imap: Unexpected text behind the message b EOF", readMessage},
+		{"catenate of nonsense", "a APPEND x CATENATE (TEXT {1+}\r\nx OTHER {3+}\r\nabc URL {1+}\r\nu)\r\nb NOOP\r\n", "a=(x!imap: Expected URL, TEXT or UTF8 b EOF", readMessage},
+		{"catenate of nothing", "a APPEND x CATENATE ()\r\nb NOOP\r\n", "[a] b EOF", readMessage},
+		{"catenate, part too large", "a APPEND x CATENATE (URL u TEXT {31+}\r\n0123456789012345678901234567890)\r\nb NOOP\r\n", "[a] b EOF", readMessage},
+		{"catenate, URL too long", "a APPEND x CATENATE (TEXT {1+}\r\nx URL {21+}\r\n012345678901234567890 TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a=(x!imap: Literal too large b EOF", readMessage},
+		{"catenate refused", "a APPEND x CATENATE (URL u TEXT {3+}\r\nabc URL {3+}\r\nabc TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a- b EOF", refuse},
+		{"catenate of URLs refused", "a APPEND x CATENATE (URL u)\r\nb NOOP\r\n", "a- b EOF", refuse},
+		{"catenate, the mailbox is URL", "a APPEND URL {3+}\r\nabc\r\nb NOOP\r\n", "a=abc b EOF", readMessage},
+		{"catenate, first part refused while it comes", "a APPEND x CATENATE (TEXT {3+}\r\nabc TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a- b EOF", func(r *Reader, c *Command) string {
+			if _, err := r.Part(); err != nil {
+				return err.Error()
+			}
+			if _, err := r.Message(); err != nil {
+				return err.Error()
+			}
+			return refuse(r, c)
+		}},
 		{"pipelined", "a NOOP\r\nb noop\nc LOGIN {1+}\r\nx {1}\r\ny\r\nd NOOP\r\n", "a b c d EOF", nil},
 		{"cut off", "a NOOP\r\nb LOGIN {5+}\r\nx", "a unexpected EOF", nil},
 		{"bad line", "a XYZ\r\nb NOOP\r\n", "[a] b EOF", nil},

@@ -1,0 +1,172 @@
+package imapd
+
+import (
+	"bytes"
+
+	"doublet/wire/imap"
+	"doublet/wire/mime"
+)
+
+// urlFetch reads what proved URLs name. A URL that does not open is answered with NIL, whatever the reason.
+//
+// Implements: RFC 4467 §6 URLFETCH
+// Implements: RFC 5524 §3 extended URLFETCH: BODY, BINARY and BODYPARTSTRUCTURE
+func (s *session) urlFetch(cmd *imap.Command) {
+	a := cmd.Args.(*imap.URLFetch)
+	for i := range a.URLs {
+		it := &a.URLs[i]
+		s.out.B = imap.AppendString(append(s.out.B, "* URLFETCH "...), it.URL, false)
+		s.out.B = append(s.out.B, ' ')
+		start, holes := len(s.out.B), len(s.holes)
+		if err := s.urlData(it); err != nil {
+			if !unreadable(err) && err != errMemory {
+				s.srv.env.Log.Error("imapd: URL cannot be read", "account", s.account.Name, "err", err)
+			}
+			s.out.B, s.holes = append(s.out.B[:start], "NIL"...), s.holes[:holes]
+		}
+		s.out.B = append(s.out.B, "\r\n"...)
+		if s.flushPart() != nil {
+			return
+		}
+	}
+	s.done(cmd, "", "URLFETCH completed")
+}
+
+// urlData prints what a URL names. With an error the caller takes back what was printed.
+func (s *session) urlData(it *imap.URLFetchItem) error {
+	u, err := imap.ParseURL(it.URL)
+	if err != nil || u.Token == "" {
+		return errURL
+	}
+	view, err := s.authorized(u)
+	if err != nil {
+		return err
+	}
+	p, err := s.locate(view, u, it.BodyPartStructure)
+	if err != nil {
+		return err
+	}
+	switch {
+	case it.Binary:
+		return s.urlBinary(it, u, &p)
+	case it.BodyPartStructure:
+		s.out.B = appendPartStructure(s.out.B, structureOf(&p, u))
+		if !it.Body {
+			return nil
+		}
+		s.out.B = append(s.out.B, ' ')
+	}
+	if it.Body {
+		s.out.B = append(s.out.B, "(BODY "...)
+	}
+	if err := s.urlText(u, &p); err != nil {
+		return err
+	}
+	if it.Body {
+		s.out.B = append(s.out.B, ')')
+	}
+	return nil
+}
+
+// urlText prints a piece as a literal; a long one is read when it is sent.
+func (s *session) urlText(u *imap.URL, p *urlPiece) error {
+	if cut := p.span.cut(&u.Item); p.fields == nil && cut.n > copyMost {
+		s.out.B = imap.AppendLiteralHead(s.out.B, cut.n, false)
+		s.holes = append(s.holes, hole{at: len(s.out.B), body: p.body, off: cut.off, n: cut.n, literal: true})
+		return nil
+	}
+	b, held, err := s.bytes(p, &u.Item)
+	defer s.memory().Give(held)
+	if err == nil {
+		s.out.B = imap.AppendLiteral(s.out.B, b)
+	}
+	return err
+}
+
+// urlBinary prints a piece with its transfer encoding undone, and its structure as it is then.
+func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) error {
+	encoding := mime.EncodingBinary
+	if p.part && p.fields == nil {
+		encoding = p.encoding
+	}
+	structure := structureOf(p, u)
+	if encoding == mime.EncodingUnknown {
+		if it.BodyPartStructure {
+			s.out.B = append(appendPartStructure(s.out.B, structure), ' ')
+		}
+		s.out.B = append(s.out.B, "(BINARY NIL)"...)
+		return nil
+	}
+	cost := p.n
+	if !s.memory().Take(cost) {
+		return errMemory
+	}
+	defer s.memory().Give(cost)
+	raw, held, err := s.bytes(p, &imap.FetchItem{Section: u.Item.Section})
+	defer s.memory().Give(held)
+	if err != nil {
+		return err
+	}
+	data := raw
+	if encoding != mime.EncodingBinary && encoding != mime.Encoding7Bit && encoding != mime.Encoding8Bit {
+		data, _ = mime.AppendDecoded(make([]byte, 0, len(raw)), raw, encoding, -1)
+		decodedStructure(structure, data)
+	}
+	if it.BodyPartStructure {
+		s.out.B = append(appendPartStructure(s.out.B, structure), ' ')
+	}
+	c := span{0, int64(len(data))}.cut(&u.Item)
+	data = data[c.off : c.off+c.n]
+	s.out.B = imap.AppendLiteralHead(append(s.out.B, "(BINARY "...), c.n, bytes.IndexByte(data, 0) >= 0)
+	s.out.B = append(append(s.out.B, data...), ')')
+	return nil
+}
+
+// structureOf is the part that a URL names, nil where it names none.
+func structureOf(p *urlPiece, u *imap.URL) *mime.Part {
+	if !p.part || len(p.structure) == 0 {
+		return nil
+	}
+	root, err := imap.ParseBodyStructure(p.structure)
+	if err != nil {
+		return nil
+	}
+	part := root
+	for _, n := range u.Item.Section.Part {
+		if part.IsMessage() {
+			part = part.Children[0]
+		}
+		switch {
+		case part.IsMultipart() && int(n) <= len(part.Children):
+			part = part.Children[n-1]
+		case part.IsMultipart() || n != 1:
+			return nil
+		}
+	}
+	return part
+}
+
+// decodedStructure makes a part one that needs no encoding for its content.
+func decodedStructure(part *mime.Part, data []byte) {
+	if part == nil {
+		return
+	}
+	part.BodyEnd, part.Lines, part.Encoding = part.BodyStart+len(data), bytes.Count(data, []byte("\n")), "7bit"
+	for _, c := range data {
+		if c == 0 {
+			part.Encoding = "binary"
+			return
+		}
+		if c >= 0x80 {
+			part.Encoding = "8bit"
+		}
+	}
+}
+
+func appendPartStructure(dst []byte, part *mime.Part) []byte {
+	dst = append(dst, "(BODYPARTSTRUCTURE "...)
+	if part == nil {
+		return append(dst, "NIL)"...)
+	}
+	return append(imap.AppendBodyStructure(dst, part), ')')
+}

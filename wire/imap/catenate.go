@@ -1,0 +1,157 @@
+package imap
+
+import "bytes"
+
+// CatPart is a part of a message that is put together (RFC 4469): what a URL names, or, with Literal, Size bytes that
+// Reader.Message reads.
+type CatPart struct {
+	URL     string
+	Literal bool
+	Size    int64
+	// Binary: literal8 was used. UTF8: the part came as UTF8 (…) (RFC 6855). NonSync: the client does not wait.
+	Binary, UTF8, NonSync bool
+}
+
+// messages reads the messages of an APPEND or REPLACE from a on, up to the end of the text: the end of the command, or
+// the announcement of a literal, of which p.message tells.
+func (p *parser) messages(a *Append, many bool) {
+	for p.message1(a) {
+		if p.end() && !p.message {
+			return
+		}
+		p.space()
+		if p.end() && !p.message { // a space at the end of the line
+			return
+		}
+		if !many {
+			p.fail("Unexpected text behind the message")
+			return
+		}
+		a.Next = &Append{Mailbox: a.Mailbox}
+		a = a.Next
+	}
+}
+
+// message1 reads what stands before the literal of a message, or a whole message of URLs: closed says so.
+//
+// Implements: RFC 4469 §5 CATENATE grammar
+func (p *parser) message1(a *Append) (closed bool) {
+	if p.peek() == '(' {
+		a.Flags = p.flagList()
+		p.space()
+	}
+	if p.peek() == '"' {
+		a.Date = p.dateTime()
+		p.space()
+	}
+	if p.tryText("CATENATE (") {
+		a.Catenate = true
+		return p.catParts(a)
+	}
+	if p.tryText("UTF8 (") {
+		a.UTF8 = true
+	}
+	if p.err == nil && !(p.end() && p.message) {
+		p.fail("Expected a message literal")
+	}
+	return false
+}
+
+// catParts reads parts up to the parenthesis that closes them, or to a literal.
+func (p *parser) catParts(a *Append) (closed bool) {
+	for p.err == nil {
+		switch {
+		case p.tryWord("URL"):
+			p.space()
+			a.Parts = append(a.Parts, CatPart{URL: p.astring()})
+		case p.tryText("TEXT "):
+			return p.catLiteral(a, false)
+		case p.tryText("UTF8 ("):
+			return p.catLiteral(a, true)
+		default:
+			p.fail("Expected URL, TEXT or UTF8")
+		}
+		if len(a.Parts) > p.limits.Items {
+			p.fail("Too many parts")
+		}
+		if p.try(')') {
+			return p.err == nil
+		}
+		p.space()
+	}
+	return false
+}
+
+func (p *parser) catLiteral(a *Append, utf8 bool) (closed bool) {
+	a.Parts = append(a.Parts, CatPart{Literal: true, UTF8: utf8})
+	if !(p.end() && p.message) {
+		p.fail("Expected a literal")
+	}
+	return false
+}
+
+// behindLiteral reads what follows a literal that was one of a: the rest of that message, in an Append of its own, and
+// the messages behind it.
+func (p *parser) behindLiteral(a *Append, utf8, many bool) *Append {
+	rest := &Append{Mailbox: a.Mailbox, Catenate: a.Catenate}
+	if utf8 {
+		p.expect(')')
+	}
+	if rest.Catenate && !p.try(')') {
+		p.space()
+		if p.err == nil && !p.catParts(rest) {
+			return rest
+		}
+	}
+	if p.err != nil || p.end() && !p.message {
+		return rest
+	}
+	if !p.try(' ') || !many {
+		p.fail("Unexpected text behind the message")
+		return rest
+	}
+	if !p.end() || p.message {
+		rest.Next = &Append{Mailbox: a.Mailbox}
+		p.messages(rest.Next, true)
+	}
+	return rest
+}
+
+// announced puts the literal at the end of a text where it belongs.
+func (a *Append) announced(lit *literal) {
+	for a.Next != nil {
+		a = a.Next
+	}
+	if n := len(a.Parts); a.Catenate && n > 0 {
+		part := &a.Parts[n-1]
+		part.Size, part.Binary, part.NonSync = lit.size, lit.binary, lit.nonSync
+		return
+	}
+	a.Size, a.Binary, a.NonSync = lit.size, lit.binary, lit.nonSync
+}
+
+// beforeURL says whether a text of an APPEND that ends before a literal ends within a URL of CATENATE: that literal is
+// a URL, and no message.
+func beforeURL(text []byte) bool {
+	n := len(text)
+	return n >= 5 && bytes.EqualFold(text[n-4:], []byte("URL ")) && (text[n-5] == ' ' || text[n-5] == '(')
+}
+
+func appendCatParts(dst []byte, a *Append, u bool) []byte {
+	dst = append(dst, "CATENATE "...)
+	for i := range a.Parts {
+		part := &a.Parts[i]
+		dst = append(dst, " ("[b2i(i == 0)])
+		switch {
+		case !part.Literal:
+			dst = AppendAString(append(dst, "URL "...), part.URL, u)
+			continue
+		case part.UTF8:
+			dst = append(dst, "UTF8 ("...)
+		default:
+			dst = append(dst, "TEXT "...)
+		}
+		return appendAnnouncement(dst, part.Size, part.Binary, part.NonSync)
+	}
+	return append(dst, ')')
+}
