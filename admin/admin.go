@@ -15,6 +15,7 @@ import (
 
 	"doublet/bus/pki"
 	"doublet/client/dns"
+	"doublet/client/reach"
 	"doublet/cluster"
 	"doublet/directory"
 	"doublet/directory/session"
@@ -41,6 +42,8 @@ type System struct {
 	Mailbox   *mailbox.Service
 	Mail      *mail.Service
 	DNS       *dns.Resolver
+	// Reach is the way to hosts that people name in a browser; nil where the store is open without its server.
+	Reach *reach.Guard
 	// Replica is replication with other servers; Replicator runs the connections, nil where the store is open without its
 	// server.
 	Replica    *replica.Service

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/client/reach"
 	"doublet/directory"
 	"doublet/note"
 	"doublet/replica"
@@ -179,7 +181,7 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 	f := directory.ConnectionFields{
 		Name: a.Name, Server: a.Server, URL: a.URL, User: a.User, Password: a.Password, Fingerprint: a.Fingerprint,
 		Databases: nonEmpty(a.Database), Direction: strings.ToLower(a.Direction), Folders: nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days,
-		Disabled: a.Disabled,
+		Disabled: a.Disabled, Guarded: !c.Who.System,
 	}
 	if f.Server == "" {
 		f.Server = c.Name
@@ -202,6 +204,9 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 		return Connection{}, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	job.Client.Close()
+	if err := c.reachable(ctx, &f); err != nil {
+		return Connection{}, err
+	}
 	x, err := c.Directory.AddConnection(ctx, c.Who, f)
 	return c.connectionOf(&x), err
 }
@@ -263,7 +268,43 @@ func (s *System) job(ctx context.Context, f *directory.ConnectionFields, turn ui
 	if !f.Peer.IsZero() {
 		return s.peerJob(ctx, f, turn)
 	}
-	return s.jobOver(f, https.ClientOptions{URL: f.URL, User: f.User, Secret: f.Password, Fingerprint: f.Fingerprint})
+	o := https.ClientOptions{URL: f.URL, User: f.User, Secret: f.Password, Fingerprint: f.Fingerprint}
+	if f.Guarded {
+		if err := s.guard(f.URL); err != nil {
+			return nil, err
+		}
+		o.Dial = s.Reach.Dial
+	}
+	return s.jobOver(f, o)
+}
+
+// errReach says what to do about a host that may not be reached from the browser.
+const errReach = "give the command on the server's machine, or allow the network in web.admin_reach"
+
+// guard refuses a URL that may not be asked for from administration in the browser. Where its host is, Reach.Dial looks.
+func (s *System) guard(text string) error {
+	if s.Reach == nil {
+		return fmt.Errorf("%w: %s", ErrStopped, errReach)
+	}
+	if !strings.Contains(text, "://") {
+		text = "https://" + text
+	}
+	if err := s.Reach.Check(text); err != nil {
+		return fmt.Errorf("%w: %s", err, errReach)
+	}
+	return nil
+}
+
+// reachable says at once, and not at the first run, that a connection leads where it may not.
+func (s *System) reachable(ctx context.Context, f *directory.ConnectionFields) error {
+	u, err := url.Parse(f.URL)
+	if !f.Guarded || err != nil {
+		return err
+	}
+	if _, err = s.Reach.Find(ctx, u.Hostname()); errors.Is(err, reach.ErrAddress) {
+		return fmt.Errorf("%w: %w: %s", ErrUsage, err, errReach)
+	}
+	return nil // a name that is not found now may be later
 }
 
 func (s *System) jobOver(f *directory.ConnectionFields, o https.ClientOptions) (*https.Job, error) {
@@ -330,7 +371,7 @@ func (c *Call) adopt(ctx context.Context, a *https.Account, password string) err
 func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, error) {
 	f := directory.ConnectionFields{
 		URL: a.URL, User: a.User, Password: a.Password, Fingerprint: a.Fingerprint, Databases: nonEmpty(a.Database), Direction: a.Direction,
-		Folders: nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days,
+		Folders: nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days, Guarded: !c.Who.System,
 	}
 	job, err := c.job(ctx, &f, 0)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"doublet/bus"
 	"doublet/bus/pki"
 	"doublet/client/dns"
+	"doublet/client/reach"
 	"doublet/cluster"
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
@@ -84,6 +85,11 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	}
 	s.Publish = publish(&cfg)
 	s.DNS = dns.New(e, dnsOptions(&cfg, s.Stats))
+	allowed, err := config.Networks(cfg.Web.AdminReach)
+	if err != nil {
+		return h, err
+	}
+	s.Reach = reach.New(e, s.DNS, allowed)
 	if s.Store, err = openStore(e, &cfg, s.Stats, h.clusterOptions); err != nil {
 		return h, err
 	}

@@ -33,6 +33,8 @@ type ClientOptions struct {
 	Fingerprint string
 	// TLS, where it is set, says whom to believe and who we are, in place of all others: between servers of a domain.
 	TLS *tls.Config
+	// Dial, where it is set, connects in place of env: it may refuse where the URL leads.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Roots are the authorities that may; nil: those of the system.
 	Roots *x509.CertPool
 	// Silence is how long the server may say nothing (2 min).
@@ -111,8 +113,12 @@ func pinned(s tls.ConnectionState, want string) error {
 	return nil
 }
 
-func (c *Client) dial(_ context.Context, network, address string) (net.Conn, error) {
-	conn, err := c.env.Dial(network, address, 30*time.Second)
+func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := c.opt.Dial
+	if dial == nil {
+		dial = func(_ context.Context, network, address string) (net.Conn, error) { return c.env.Dial(network, address, 30*time.Second) }
+	}
+	conn, err := dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -88,6 +88,7 @@ type Web struct {
 	// AdminFrom and AdminFresh are about administrators at the browser.
 	AdminFrom  string   `toml:"admin_from" doc:"Addresses and networks from which people with the role Admin administer the server in a browser, separated by spaces; others are told that there is nothing. Empty: nobody does." default:"0.0.0.0/0 ::/0"`
 	AdminFresh Duration `toml:"admin_fresh" doc:"How long after signing in an administrator may change something in the browser before the password is asked for again. 0: it never is." default:"1h" min:"0s" max:"8760h"`
+	AdminReach string   `toml:"admin_reach" doc:"Addresses and networks that administrators may name in the browser for this server to replicate with (connection add, replica copy), beside the public Internet, separated by spaces: 10.0.0.0/8 for schools that reach each other there. The command line on the server's machine may name any." default:""`
 	Sessions   int      `toml:"sessions_per_person" doc:"Browsers in which one person is signed in. A further one signs out the one that was used longest ago." default:"50" min:"1" max:"1000"`
 }
 

@@ -1,0 +1,135 @@
+// Package reach connects to hosts that somebody else names: at addresses of the public Internet, and of networks that the
+// settings allow. So a subscriber of pushes, or an administrator in a browser, cannot have the server speak to what only it
+// can reach.
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"doublet/env"
+)
+
+// ErrAddress says that a URL leads to no host that may be reached.
+var ErrAddress = errors.New("the URL leads to no server of the public Internet")
+
+// Resolver finds the addresses of a host: a dns.Resolver.
+type Resolver interface {
+	Addresses(ctx context.Context, name string) ([]netip.Addr, bool, error)
+}
+
+// special are the networks that are not of the public Internet, or that lead into others, beside those that
+// package netip knows (IANA's registries of special-purpose addresses).
+var special = func() (list []netip.Prefix) {
+	for _, s := range []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
+		"203.0.113.0/24", "240.0.0.0/4",
+		"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16",
+	} {
+		list = append(list, netip.MustParsePrefix(s))
+	}
+	return list
+}()
+
+// Public says whether an address is one of the public Internet.
+func Public(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// Guard finds the way to hosts that somebody else names. Its methods may be called from any goroutine.
+type Guard struct {
+	env     *env.Env
+	dns     Resolver
+	allowed []netip.Prefix
+}
+
+// New makes a guard. allowed are networks that may be reached although they are not public.
+func New(e *env.Env, dns Resolver, allowed []netip.Prefix) *Guard { return &Guard{e, dns, allowed} }
+
+// Allows says whether an address may be reached.
+func (g *Guard) Allows(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	return Public(a) || slices.ContainsFunc(g.allowed, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// maxURL bounds a URL, in bytes.
+const maxURL = 2000
+
+// Check says whether a URL may be asked for at all. Where its host is, Dial looks when it is asked.
+func (g *Guard) Check(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || len(text) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Opaque != "" || u.Fragment != "" {
+		return fmt.Errorf("%w: it is no https URL", ErrAddress)
+	}
+	for _, c := range []byte(text) {
+		if c <= ' ' || c >= 0x7f {
+			return fmt.Errorf("%w: it holds what is no part of a URL", ErrAddress)
+		}
+	}
+	if p := u.Port(); p != "" {
+		// Below 1024 there is nothing but 443 that speaks HTTPS, and much else.
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n != 443 && n < 1024 {
+			return fmt.Errorf("%w: port %s", ErrAddress, p)
+		}
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !g.Allows(a) {
+		return fmt.Errorf("%w: %s", ErrAddress, a)
+	}
+	return nil
+}
+
+const (
+	// connectTime is how long connecting to one address may take.
+	connectTime = 10 * time.Second
+	// tries is how many addresses of a host are tried.
+	tries = 4
+)
+
+// Find finds the addresses of a host that may be reached, of those that would be tried. ErrAddress: it has none.
+func (g *Guard) Find(ctx context.Context, host string) ([]netip.Addr, error) {
+	list := []netip.Addr{}
+	if a, err := netip.ParseAddr(host); err == nil {
+		list = append(list, a)
+	} else if list, _, err = g.dns.Addresses(ctx, host); err != nil {
+		return nil, fmt.Errorf("%s: %w", host, err)
+	}
+	var out []netip.Addr
+	for _, a := range list[:min(len(list), tries)] {
+		if g.Allows(a) {
+			out = append(out, a.Unmap())
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrAddress, host)
+	}
+	return out, nil
+}
+
+// Dial connects to a host at one of its addresses that may be reached. The address is dialled that was looked
+// at, so that a name which changes meanwhile leads nowhere else.
+func (g *Guard) Dial(ctx context.Context, network, hostport string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return nil, err
+	}
+	list, err := g.Find(ctx, host)
+	for _, a := range list {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		c, bad := g.env.Dial(network, net.JoinHostPort(a.String(), port), connectTime)
+		if bad == nil {
+			return c, nil
+		}
+		err = bad
+	}
+	return nil, err
+}
