@@ -44,15 +44,21 @@ type Proof struct {
 // knows the password; password.ErrBusy. Where the person has a second factor, the password of the
 // account alone is ErrAuthentication too: this is for programs that cannot ask for a code.
 func (d *Directory) Authenticate(ctx context.Context, user, secret, door string) (note.Who, Person, error) {
+	got, err := d.AuthenticateProof(ctx, user, secret, door)
+	return got.Who, got.Person, err
+}
+
+// AuthenticateProof is Authenticate that tells which password it was.
+func (d *Directory) AuthenticateProof(ctx context.Context, user, secret, door string) (Proof, error) {
 	got, err := d.SignIn(ctx, user, secret, door)
 	if err == nil && got.App == "" && got.Person.HasTOTP() {
 		d.log(ctx, "sign-in refused: an app password is needed where a second factor is on", user, door)
 		err = fmt.Errorf("%w: an app password is needed", ErrAuthentication)
 	}
 	if err != nil {
-		return note.Who{}, Person{}, err
+		return Proof{}, err
 	}
-	return got.Who, got.Person, nil
+	return got, nil
 }
 
 // SignIn is Authenticate for who asks for the second factor itself: whether the person has one, the

@@ -40,7 +40,9 @@ type Options struct {
 
 const (
 	// again is how long an answer of the issuer, good or bad, stands before it is asked anew.
-	again     = 30 * time.Second
+	again = 30 * time.Second
+	// renewed is how long the issuer's configuration and keys are used: a key that it withdraws is refused from then on.
+	renewed   = time.Hour
 	timeout   = 10 * time.Second
 	maxAnswer = 1 << 20 // bytes of a document of the issuer
 	maxToken  = 16 << 10
@@ -106,35 +108,34 @@ func (v *Verifier) Discovery() string {
 	return strings.TrimSuffix(v.opt.Issuer, "/") + "/.well-known/openid-configuration"
 }
 
-// Verify returns the name of who a token is of. Errors: ErrToken; others say that the issuer could not
+// Verify returns the name of who a token is of, and when it ends. Errors: ErrToken; others say that the issuer could not
 // be asked.
-func (v *Verifier) Verify(ctx context.Context, token string) (string, error) {
+func (v *Verifier) Verify(ctx context.Context, token string) (name string, ends time.Time, err error) {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		v.refused.Inc()
-		return "", fmt.Errorf("%w: not a signed token", ErrToken)
+		return "", ends, fmt.Errorf("%w: not a signed token", ErrToken)
 	}
 	verifier, err := v.issuer(ctx)
 	if err != nil {
 		v.trouble.Inc()
-		return "", err
+		return "", ends, err
 	}
 	t, err := verifier.Verify(oidc.ClientContext(ctx, v.client), token)
 	if err != nil {
 		var net *url.Error
 		if errors.As(err, &net) || strings.Contains(err.Error(), "fetching keys") {
 			v.trouble.Inc()
-			return "", fmt.Errorf("oauth: keys of %s: %w", v.opt.Issuer, err)
+			return "", ends, fmt.Errorf("oauth: keys of %s: %w", v.opt.Issuer, err)
 		}
 		v.refused.Inc()
-		return "", fmt.Errorf("%w: %w", ErrToken, err)
+		return "", ends, fmt.Errorf("%w: %w", ErrToken, err)
 	}
-	name, err := v.name(t)
-	if err != nil {
+	if name, err = v.name(t); err != nil {
 		v.refused.Inc()
-		return "", err
+		return "", ends, err
 	}
 	v.good.Inc()
-	return name, nil
+	return name, t.Expiry, nil
 }
 
 // name takes the claim out of a verified token.
@@ -153,16 +154,21 @@ func (v *Verifier) name(t *oidc.IDToken) (string, error) {
 	return name, nil
 }
 
-// issuer asks the issuer who it is, once.
+// issuer asks the issuer who it is, once in a while. One that does not answer then is believed by its last word.
 func (v *Verifier) issuer(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.env.Clock.Now()
-	if v.verifier != nil || v.failed != nil && now.Sub(v.asked) < again {
+	if v.verifier != nil && now.Sub(v.asked) < renewed || v.failed != nil && now.Sub(v.asked) < again {
 		return v.verifier, v.failed
 	}
 	// Whoever comes first must not decide by hanging up whether the others are served.
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), v.client), v.opt.Issuer)
+	if err != nil && v.verifier != nil {
+		v.trouble.Inc()
+		v.asked = now.Add(10*again - renewed)
+		return v.verifier, nil
+	}
 	v.asked = now
 	if v.failed = err; err != nil {
 		v.failed = fmt.Errorf("oauth: issuer %s: %w", v.opt.Issuer, err)

@@ -94,8 +94,8 @@ func TestVerify(t *testing.T) {
 	now := fix.Clock.Now()
 	good := i.token(now, nil)
 	for range 3 {
-		if name, err := v.Verify(bg, good); name != "alice@example.com" || err != nil {
-			t.Fatal(name, err)
+		if name, ends, err := v.Verify(bg, good); name != "alice@example.com" || err != nil || ends.Unix() != now.Add(time.Hour).Unix() {
+			t.Fatal(name, ends, err)
 		}
 	}
 	if n := i.asked.Load(); n != 2 {
@@ -118,7 +118,7 @@ func TestVerify(t *testing.T) {
 		"empty":              "",
 		"long":               strings.Repeat("x.", 2) + strings.Repeat("x", maxToken),
 	} {
-		if who, err := v.Verify(bg, token); who != "" || !errors.Is(err, ErrToken) {
+		if who, _, err := v.Verify(bg, token); who != "" || !errors.Is(err, ErrToken) {
 			t.Errorf("%s: %q, %v", name, who, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestVerify(t *testing.T) {
 	i.rotate("two")
 	before := i.asked.Load()
 	for range 5 {
-		if _, err := v.Verify(bg, i.token(now, nil)); err == nil {
+		if _, _, err := v.Verify(bg, i.token(now, nil)); err == nil {
 			t.Error("a token with an unknown key was taken")
 		}
 	}
@@ -145,7 +145,7 @@ func TestIssuerDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := v.Verify(bg, i.token(fix.Clock.Now(), nil)); err == nil || errors.Is(err, ErrToken) {
+		if _, _, err := v.Verify(bg, i.token(fix.Clock.Now(), nil)); err == nil || errors.Is(err, ErrToken) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -116,7 +116,7 @@ type hello struct {
 	Door   string         `json:"door"`
 	Person string         `json:"person"`
 	Client netip.AddrPort `json:"client"`
-	// Credential, CSRF and TLS are those of a request at a web door.
+	// Credential is what a session was signed in with. CSRF and TLS are those of a request at a web door.
 	Credential string `json:"credential,omitempty"`
 	CSRF       string `json:"csrf,omitempty"`
 	TLS        bool   `json:"tls,omitempty"`
@@ -182,7 +182,7 @@ func (s *Service) open(c *listen.Conn, door string, a *signin.Account, node Node
 	if p.Self {
 		return &Session{release: node.Use(a.Database)}, nil
 	}
-	h := hello{Door: door, Person: a.Who.Person.String()}
+	h := hello{Door: door, Person: a.Who.Person.String(), Credential: a.Credential}
 	if at, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		h.Client = at.AddrPort()
 	}

@@ -79,6 +79,9 @@ func (s *Service) take(ctx context.Context, _ bus.ServerID, header []byte, strea
 	if err != nil {
 		return bus.Refuse(codeDisabled, err.Error())
 	}
+	if h.Door != DoorWeb && h.Door != DoorLite {
+		account.Credential = h.Credential
+	}
 	release := node.Use(account.Database)
 	defer release()
 	// Held from here on, it does not move; it may have moved before.

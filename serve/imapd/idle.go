@@ -28,7 +28,7 @@ func (s *session) idle(cmd *imap.Command) {
 		s.poll(true)
 	}
 	for !s.over && s.in.Buffered() == 0 {
-		err := s.await(s.srv.cfg.IdleTimeout)
+		err := s.await(s.timeout())
 		if err == nil {
 			break
 		}

@@ -39,14 +39,25 @@ type people struct {
 func (p *people) SignIn() *signin.Service { return p.in }
 func (p *people) Mail() *mailbox.Service  { return p.mail }
 
-func (p *people) Authenticate(ctx context.Context, user, secret, _ string) (note.Who, directory.Person, error) {
+func (p *people) AuthenticateProof(ctx context.Context, user, secret, _ string) (directory.Proof, error) {
 	if user == "broken" {
-		return note.Who{}, directory.Person{}, errors.New("directory is on fire")
+		return directory.Proof{}, errors.New("directory is on fire")
 	}
 	if secret != "demo" {
-		return note.Who{}, directory.Person{}, directory.ErrAuthentication
+		return directory.Proof{}, directory.ErrAuthentication
 	}
-	return p.SignedIn(ctx, user)
+	who, one, err := p.SignedIn(ctx, user)
+	return directory.Proof{Who: who, Person: one}, err
+}
+
+func (p *people) Person(_ context.Context, id note.UNID) (directory.Person, error) {
+	for _, one := range p.accounts {
+		if one.ID == id {
+			one.HasPassword = true
+			return one, nil
+		}
+	}
+	return directory.Person{}, directory.ErrNotFound
 }
 
 func (p *people) SignedIn(ctx context.Context, user string) (note.Who, directory.Person, error) {

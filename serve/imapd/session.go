@@ -137,7 +137,7 @@ func (s *session) end() {
 // timeout is how long the client may be silent now.
 func (s *session) timeout() time.Duration {
 	if s.file != nil {
-		return s.srv.cfg.IdleTimeout
+		return s.account.Silence(s.srv.cfg.IdleTimeout, s.c.Now())
 	}
 	return max(s.srv.cfg.LoginTimeout-s.c.Now().Sub(s.started), time.Millisecond)
 }

@@ -48,8 +48,7 @@ var methods = map[string]method{
 	"Principal/get":          {jmap.Principals, principalGet},
 	"Principal/changes":      {jmap.Principals, principalChanges},
 	"Principal/query":        {jmap.Principals, principalQuery},
-	"Principal/queryChanges": {jmap.Principals, principalQueryChanges},
-	"Principal/set":          {jmap.Principals, principalSet},
+	"Principal/queryChanges": {jmap.Principals, principalChanges},
 
 	"MDN/send":  {jmap.MDN, mdnSend},
 	"MDN/parse": {jmap.MDN, mdnParse},

@@ -91,6 +91,14 @@ func (x *exchange) proved(user string) error {
 	return x.err
 }
 
+// scrammed is proved by one of the passwords of a user.
+func (x *exchange) scrammed(user string) error {
+	who, p, err := x.s.dir.SignedIn(x.ctx, user)
+	x.account, x.err = x.s.account(x.ctx, who, p, err)
+	x.account.Credential = scramCredential(&p)
+	return x.err
+}
+
 // scramServer makes one of scram.Server.
 type scramServer struct {
 	*scram.Server
@@ -125,7 +133,7 @@ func (m *scramServer) Next(response []byte) ([]byte, bool, error) {
 	case err != nil || !done:
 		return out, false, err
 	}
-	return out, true, m.x.proved(m.user)
+	return out, true, m.x.scrammed(m.user)
 }
 
 func (x *exchange) token(mechanism string) sasl.Server {
@@ -141,7 +149,7 @@ func (x *exchange) token(mechanism string) sasl.Server {
 
 // bearer verifies a token, and that it is of the user who is named beside it.
 func (x *exchange) bearer(user, token string) error {
-	name, err := x.s.opt.OAuth.Verify(x.ctx, token)
+	name, ends, err := x.s.opt.OAuth.Verify(x.ctx, token)
 	if err != nil && !errors.Is(err, oauth.ErrToken) {
 		return err
 	}
@@ -157,7 +165,9 @@ func (x *exchange) bearer(user, token string) error {
 	}
 	switch {
 	case err == nil:
-		return x.proved(name)
+		err = x.proved(name)
+		x.account.Credential = credentialOf(ends)
+		return err
 	case errors.Is(err, oauth.ErrToken), errors.Is(err, directory.ErrNotFound):
 		x.s.dir.Failed(x.ctx, user, x.a.place())
 		return x.s.failed(x.ctx, &x.a, user, token)

@@ -43,7 +43,8 @@ var (
 
 // People is what a Service needs of the directory.
 type People interface {
-	Authenticate(ctx context.Context, user, secret, door string) (note.Who, directory.Person, error)
+	AuthenticateProof(ctx context.Context, user, secret, door string) (directory.Proof, error)
+	Person(ctx context.Context, id note.UNID) (directory.Person, error)
 	ScramCredentials(ctx context.Context, user string) ([]scram.Credentials, error)
 	SignedIn(ctx context.Context, user string) (note.Who, directory.Person, error)
 	Failed(ctx context.Context, user, door string)
@@ -134,6 +135,8 @@ type Account struct {
 	Database note.DatabaseID
 	// Directory is the version of the directory that this is of.
 	Directory uint64
+	// Credential is what it was signed in with, for as long as that is good; "" for what somebody else looks after.
+	Credential string
 }
 
 // Mechanisms are those of SASL to offer, the best first. A program that is offered SCRAM takes it and
@@ -167,11 +170,13 @@ func (s *Service) Password(ctx context.Context, a Attempt, user, secret string) 
 	if err := s.guard.enter(ctx, &a); err != nil {
 		return Account{}, err
 	}
-	who, p, err := s.dir.Authenticate(ctx, user, secret, a.place())
+	proof, err := s.dir.AuthenticateProof(ctx, user, secret, a.place())
 	if errors.Is(err, directory.ErrAuthentication) || errors.Is(err, directory.ErrNotFound) {
 		return Account{}, s.failed(ctx, &a, user, secret)
 	}
-	return s.account(ctx, who, p, err)
+	account, err := s.account(ctx, proof.Who, proof.Person, err)
+	account.Credential = proofCredential(&proof)
+	return account, err
 }
 
 // Account is that of a user in whose name something is read that the user has opened to others, as by a URL that is
@@ -246,8 +251,11 @@ func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Perso
 
 // Refresh brings an account up to date, and says whether there was anything to do: groups and roles
 // are those of today. It is quick where the directory has not changed. ErrDisabled: the account was
-// disabled or removed meanwhile, and may do nothing more.
+// disabled or removed meanwhile, or what it was signed in with has ended or was revoked, and it may do nothing more.
 func (s *Service) Refresh(ctx context.Context, a *Account) (changed bool, err error) {
+	if s.ended(a.Credential) {
+		return false, fmt.Errorf("%w: the token has ended", ErrDisabled)
+	}
 	if a.Directory == s.dir.Version() {
 		return false, nil
 	}
@@ -257,6 +265,15 @@ func (s *Service) Refresh(ctx context.Context, a *Account) (changed bool, err er
 		return false, fmt.Errorf("%w: %w", ErrDisabled, err)
 	case err != nil:
 		return false, fmt.Errorf("signin: %w", err)
+	}
+	if a.Credential != "" {
+		p, err := s.dir.Person(ctx, a.Who.Person)
+		if err != nil {
+			return false, fmt.Errorf("signin: %w", err)
+		}
+		if !s.holds(&p, a.Credential) {
+			return false, fmt.Errorf("%w: the password or token was revoked", ErrDisabled)
+		}
 	}
 	var elsewhere *directory.ElsewhereError
 	if err := s.dir.Moved(ctx, a.Who.Person); a.Database != 0 && errors.As(err, &elsewhere) {

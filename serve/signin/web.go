@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,13 +75,6 @@ type Proved struct {
 	Second     bool
 }
 
-// The credentials that programs have.
-const (
-	credentialApp      = "app:"      // with the id of an app password
-	credentialPassword = "password:" // with the PasswordID
-	credentialOAuth    = "oauth"
-)
-
 // Person signs a person in with the password of the account and, where they have a second factor, a code of
 // it or a recovery code. Errors: those of Password, ErrCode, ErrWrongCode, ErrApp.
 func (w *Web) Person(ctx context.Context, a Attempt, user, secret, code string) (Proved, error) {
@@ -143,11 +135,8 @@ func (w *Web) refused(ctx context.Context, a *Attempt, user, secret string, err 
 
 func (w *Web) proved(ctx context.Context, proof *directory.Proof) (Proved, error) {
 	account, err := w.accountAt(ctx, proof.Who, proof.Person, nil, true)
-	credential := credentialPassword + proof.Person.PasswordID
-	if proof.App != "" {
-		credential = credentialApp + proof.App
-	}
-	return Proved{Account: account, Credential: credential}, err
+	account.Credential = proofCredential(proof)
+	return Proved{Account: account, Credential: account.Credential}, err
 }
 
 // Bearer signs a program in with a token alone: an app password, or one of the issuer of OAuth.
@@ -166,7 +155,7 @@ func (w *Web) Bearer(ctx context.Context, a Attempt, token string) (Proved, erro
 }
 
 func (w *Web) oauth(ctx context.Context, a *Attempt, token string) (Proved, error) {
-	name, err := w.opt.OAuth.Verify(ctx, token)
+	name, ends, err := w.opt.OAuth.Verify(ctx, token)
 	if errors.Is(err, oauth.ErrToken) {
 		w.Service.dir.Failed(ctx, "", a.place())
 		return Proved{}, w.failed(ctx, a, nobody(token), token)
@@ -179,7 +168,8 @@ func (w *Web) oauth(ctx context.Context, a *Attempt, token string) (Proved, erro
 		return Proved{}, w.failed(ctx, a, nobody(token), token)
 	}
 	account, err := w.accountAt(ctx, who, p, err, true)
-	return Proved{Account: account, Credential: credentialOAuth}, err
+	account.Credential = credentialOf(ends)
+	return Proved{Account: account, Credential: account.Credential}, err
 }
 
 // nobody is what a token without a name is counted by: guesses do not slow down each other's accounts, only
@@ -254,13 +244,8 @@ func (w *Web) Good(ctx context.Context, id note.UNID, credential string) error {
 	if err != nil {
 		return err
 	}
-	app, isApp := strings.CutPrefix(credential, credentialApp)
-	pw, isPassword := strings.CutPrefix(credential, credentialPassword)
-	switch {
-	case isApp && slices.ContainsFunc(p.AppPasswords, func(x directory.AppPassword) bool { return x.ID == app }),
-		isPassword && p.HasPassword && !p.HasTOTP() && p.PasswordID == pw,
-		credential == credentialOAuth && w.opt.OAuth != nil:
-		return nil
+	if credential == "" || !w.holds(&p, credential) {
+		return ErrCredentials
 	}
-	return ErrCredentials
+	return nil
 }

@@ -69,14 +69,21 @@ type alone struct{}
 
 var alicePerson = directory.Person{ID: note.UNID{1}, PersonFields: directory.PersonFields{FullName: []string{"alice"}}}
 
-func (a alone) Authenticate(ctx context.Context, user, password, _ string) (note.Who, directory.Person, error) {
+func (a alone) AuthenticateProof(ctx context.Context, user, password, _ string) (directory.Proof, error) {
 	switch {
 	case user == "broken":
-		return note.Who{}, directory.Person{}, errors.New("directory is on fire")
+		return directory.Proof{}, errors.New("directory is on fire")
 	case password == "secret":
-		return a.SignedIn(ctx, user)
+		who, p, err := a.SignedIn(ctx, user)
+		return directory.Proof{Who: who, Person: p}, err
 	}
-	return note.Who{}, directory.Person{}, directory.ErrAuthentication
+	return directory.Proof{}, directory.ErrAuthentication
+}
+
+func (alone) Person(context.Context, note.UNID) (directory.Person, error) {
+	p := alicePerson
+	p.HasPassword = true
+	return p, nil
 }
 
 func (a alone) SignedIn(ctx context.Context, user string) (note.Who, directory.Person, error) {

@@ -153,6 +153,7 @@ func (p *Service) enter(s *subscriber) *jmap.Problem {
 		p.stats.refused.Inc()
 		return &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests, Limit: "maxConcurrentRequests", Detail: "There are too many connections for pushes already."}
 	}
+	s.endWith(s.caller.Credential)
 	p.perPerson[s.caller.Who.Person]++
 	p.streams[s] = struct{}{}
 	p.open.Add(1)

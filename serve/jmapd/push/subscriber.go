@@ -28,6 +28,9 @@ type subscriber struct {
 	// stale says that caller and accounts are to be looked at again, over that nothing more is to be told.
 	stale, over atomic.Bool
 
+	// stop ends the wait for the end of the credential; nil where that has none.
+	stop func() bool
+
 	mu    sync.Mutex // guards filter
 	types filter
 }
@@ -69,8 +72,18 @@ func (s *subscriber) end() {
 	s.wakeUp()
 }
 
+// endWith has the subscription end with what its caller signed in with.
+func (s *subscriber) endWith(credential string) {
+	if ends := signin.Ends(credential); !ends.IsZero() {
+		s.stop = s.p.env.Clock.AfterFunc(ends.Sub(s.p.env.Clock.Now()), s.end)
+	}
+}
+
 // close stops watching.
 func (s *subscriber) close() {
+	if s.stop != nil {
+		s.stop()
+	}
 	for _, a := range s.accounts {
 		a.stop()
 	}

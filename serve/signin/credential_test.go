@@ -1,0 +1,80 @@
+package signin
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/note"
+)
+
+// TestCredentialEnds: who signed in with something goes on until that is taken away, or ends, and no longer; what somebody else has
+// concerns nobody.
+func TestCredentialEnds(t *testing.T) {
+	t.Parallel()
+	fix := env.Test(t)
+	w := open(t, fix, Options{SCRAM: true})
+	app := func(name string) (id, secret string) {
+		p, secret, err := w.dir.AddAppPassword(bg, note.System, w.alice.ID, name)
+		w.ok(err)
+		return p.ID, secret
+	}
+	phone, phoneSecret := app("phone")
+	laptop, _ := app("laptop")
+	sign := func(user, secret string) *Account {
+		a, err := w.Password(bg, Attempt{Door: "IMAP"}, user, secret)
+		w.ok(err)
+		return &a
+	}
+	scrammed, err := w.play(Attempt{Door: "IMAP"}, scramOf("alice", "secret-alice"))
+	w.ok(err)
+	byApp, byPassword, bob := sign("alice", phoneSecret), sign("alice", "secret-alice"), sign("bob", "secret-bob")
+	goes := func(what string, a *Account, want bool) {
+		t.Helper()
+		_, err := w.Refresh(bg, a)
+		if want && err != nil || !want && !errors.Is(err, ErrDisabled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	all := func(app, password, scram bool) {
+		t.Helper()
+		goes("with the app password", byApp, app)
+		goes("with the password", byPassword, password)
+		goes("with SCRAM", &scrammed, scram)
+		goes("bob", bob, true)
+	}
+	all(true, true, true)
+	app("tablet")
+	all(true, true, true)
+	w.ok(w.dir.RemoveAppPassword(bg, note.System, w.alice.ID, laptop))
+	all(true, true, false)
+	w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "another-secret", true))
+	all(true, false, false)
+	w.ok(w.dir.RemoveAppPassword(bg, note.System, w.alice.ID, phone))
+	all(false, false, false)
+
+	ends := fix.Clock.Now().Add(time.Hour)
+	if got := Ends("mate:" + credentialOf(ends)); got.Unix() != ends.Unix() {
+		t.Errorf("ends at %v", got)
+	}
+	for _, c := range []string{"", "app:1", "password:2 app:3", "session:4"} {
+		if !Ends(c).IsZero() {
+			t.Errorf("%q ends", c)
+		}
+	}
+	token := *bob
+	token.Credential = credentialOf(ends)
+	if got := token.Silence(24*time.Hour, fix.Clock.Now()); got > time.Hour {
+		t.Errorf("may be silent for %v", got)
+	}
+	w.opt.OAuth = nil
+	goes("with a token", &token, true) // the directory has not changed: its end alone counts
+	fix.Time.Advance(time.Hour)
+	goes("with a token that has ended", &token, false)
+	var p directory.Person
+	if w.holds(&p, credentialOf(ends.Add(time.Hour))) {
+		t.Error("a token is good where none are taken any more")
+	}
+}
