@@ -59,20 +59,20 @@ const message = (subject, html) => `From: Mallory <mallory@elsewhere.example>\nT
 
 /** Opens messages of which each is one of the hostile ones, and returns what stands in their frames. */
 async function read(page, subject, list) {
-  for (const [i, html] of list.entries()) await deliver("mallory@elsewhere.example", "alice@example.com", message(`${subject} ${i}.`, `<p>begin</p>${html}`));
   const shown = [];
-  for (let i = list.length - 1; i >= 0; i--) {
+  for (const [i, html] of list.entries()) {
+    await deliver("mallory@elsewhere.example", "alice@example.com", message(`${subject} ${i}.`, `<p>begin</p>${html}`));
     await row(page, `${subject} ${i}.`).click();
     await page.waitForSelector(".mail iframe");
     const body = page.frameLocator(".mail iframe").last().locator("body");
     await body.getByText("begin").first().waitFor({ state: "attached" });
-    shown.unshift(await body.evaluate((b) => ({ html: b.innerHTML, styles: Array.from(b.querySelectorAll("[style]"), (e) => e.getAttribute("style")), places: Array.from(b.querySelectorAll("*"), (e) => getComputedStyle(e).position) })));
+    shown.push(await body.evaluate((b) => ({ html: b.innerHTML, styles: Array.from(b.querySelectorAll("[style]"), (e) => e.getAttribute("style")), places: Array.from(b.querySelectorAll("*"), (e) => getComputedStyle(e).position) })));
   }
   return shown;
 }
 
 /** Every way by which something could run or be asked for, in markup. */
-const harmful = /<(?:script|style|svg|math|iframe|object|embed|form|input|template|noscript|link|meta|base|video|audio|source|title|textarea|xmp)\b|\son\w+\s*=|javascript:|srcdoc|srcset|\sis=/i;
+const harmful = /<(?:script|style|svg|math|iframe|object|embed|form|input|template|noscript|link|meta|base|video|audio|source|title|textarea|xmp)\b|\son\w+\s*=|javascript:|srcdoc|srcset|\sis="[^"]/i;
 
 /** A title may hold anything: it is text there and stays text when it is read again. */
 const tags = (html) => html.replace(/\b(title|alt|rel|data-remote)="[^"]*"/g, '$1=""').replace(/&lt;|&gt;/g, "");
@@ -97,7 +97,7 @@ test("a style loads nothing and leaves its place in no spelling", { timeout: 600
   const [shown] = await read(page, `Style ${run}`, [all]);
   assert.deepEqual(page.foreign, []);
   assert.equal(await page.evaluate(() => window.hacked), undefined);
-  for (const s of shown.styles) assert.doesNotMatch(s, /url|image|position|transform|expression|import|\\|animation|z-index|var\(|--/i);
+  for (const s of shown.styles) assert.doesNotMatch(s, /url|image|(?:^|; )(?:position|transform)|expression|import(?!ant)|\\|animation|z-index|var\(|--/i);
   assert.deepEqual([...new Set(shown.places)], ["static"]);
   const kept = shown.styles.at(-1);
   for (const part of ["color: rgb(187, 0, 0)", "margin-left: 4px", "calc(50% - 2px)", "font-weight: bold !important", "background-color: rgb(255, 221, 238)"]) assert.ok(kept.includes(part), kept);
