@@ -1,15 +1,15 @@
 package mail
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"strings"
 	"time"
 
-	"doublet/directory"
+	"doublet/mail/verify"
 	"doublet/note"
 	"doublet/wire/mime"
-	"doublet/wire/smtp"
 )
 
 // dateFormat is RFC 5322 section 3.3's.
@@ -30,16 +30,52 @@ func (s *Service) stamped(ctx context.Context, sub *Submission) (raw []byte, ret
 	}
 	h = append(h, sub.Fields...)
 	if sub.Submitter != nil {
-		// Bcc is for its writer's eyes; Return-Path came with a delivery that is over.
-		sub.Message, sub.Head = CutFields(sub.Message, sub.Head, func(f mime.HeaderField) bool { return f.Is("Bcc") || f.Is("Resent-Bcc") || f.Is("Return-Path") })
 		if h, err = s.appendMissing(ctx, h, sub); err != nil {
 			return nil, 0, err
 		}
+		sub.Message, sub.Head = CutFields(sub.Message, sub.Head, privateFields(sub.Message, s.opt.Hostname))
 	}
 	if headless(sub.Message) {
 		h = append(h, "\r\n"...)
 	}
 	return prepend(h, sub.Head, sub.Message), returnPath, nil
+}
+
+// privateFields tells which fields of a submission do not leave its writer: Bcc, which is for their eyes; Return-Path, which came with
+// a delivery that is over; results of authentication in the name of this server, which it has not found. An ARC set with such results
+// is not this server's either, and a chain that lacks a field is broken: then all of it goes.
+//
+// Implements: RFC 8601 §5 Removing existing header fields from submissions
+func privateFields(message []byte, host string) func(mime.HeaderField) bool {
+	chain := false
+	for f := range mime.Fields(message) {
+		if f.Is("ARC-Authentication-Results") {
+			_, results, _ := bytes.Cut(f.Value, []byte(";")) // behind the instance
+			chain = chain || speaksFor(string(results), host)
+		}
+	}
+	return func(f mime.HeaderField) bool {
+		switch {
+		case f.Is("Bcc"), f.Is("Resent-Bcc"), f.Is("Return-Path"):
+			return true
+		case f.Is("Authentication-Results"):
+			return speaksFor(string(f.Value), host)
+		case f.Is("Received-SPF"):
+			return strings.Contains(strings.ToLower(string(f.Value)), strings.ToLower(host))
+		}
+		return chain && onChain(f)
+	}
+}
+
+// speaksFor says that results of authentication are in a server's name, or in one that cannot be read.
+func speaksFor(results, host string) bool {
+	id, ok := verify.AuthservID(results)
+	return !ok || strings.EqualFold(strings.TrimSuffix(id, "."), strings.TrimSuffix(host, "."))
+}
+
+// onChain says that a field is of an ARC set.
+func onChain(f mime.HeaderField) bool {
+	return len(f.Name) > 4 && strings.EqualFold(string(f.Name[:4]), "ARC-")
 }
 
 // CutFields takes the fields out of a header that drop names, by moving those before them: the
@@ -153,115 +189,6 @@ func appendHex(dst []byte, id note.UNID) []byte {
 		dst = append(dst, digits[b>>4], digits[b&15])
 	}
 	return dst
-}
-
-// originator is what the header says of who wrote and who sent.
-type originator struct {
-	from, sender, resentFrom, resentSender int // addresses, of which foreign are somebody else's
-	foreignFrom, foreignSender             bool
-	behalf                                 bool // From has an address that needs the submitter's in Sender
-	hasFrom, hasSender, hasDate, hasID     bool
-}
-
-// appendMissing checks that the message is in the submitter's own name, and adds what a submission
-// may lack. All addresses of From must be the submitter's; Sender, too, where there is one. A
-// message that was sent again (Resent-From) is checked by those fields. Sender is added where From
-// names somebody on whose behalf the submitter may write, or several (RFC 5322 section 3.6.2). A From or Sender in which no address can be read is nobody's:
-// a second field beside it would leave it to the reader's program which one to show.
-//
-// Implements: RFC 6409 §6.1 Submission rights
-// Implements: RFC 6409 §8.1 Add Sender
-// Implements: RFC 6409 §8.2 Add Date
-// Implements: RFC 6409 §8.3 Add Message-ID
-func (s *Service) appendMissing(ctx context.Context, h []byte, sub *Submission) ([]byte, error) {
-	header := sub.Message[:mime.HeaderEnd(sub.Message)]
-	if headless(sub.Message) {
-		header = nil
-	}
-	if len(header) > mime.DefaultLimits.HeaderBytes {
-		return nil, replyManyHead
-	}
-	o, err := s.originator(ctx, header, sub)
-	switch {
-	case err != nil:
-		return nil, err
-	case o.foreignFrom || o.hasFrom && o.from == 0, o.behalf && o.sender == 0 && sub.Submitter.Address == "":
-		return nil, replyFrom
-	case o.foreignSender || o.hasSender && o.sender == 0:
-		return nil, replySender
-	}
-	address := sub.Submitter.Address
-	if o.from == 0 && address != "" {
-		h = append(append(append(h, "From: <"...), address...), ">\r\n"...)
-	}
-	if (o.from > 1 || o.behalf) && o.sender == 0 && address != "" {
-		h = append(append(append(h, "Sender: <"...), address...), ">\r\n"...)
-	}
-	if !o.hasDate {
-		h = append(h, "Date: "...)
-		h = append(sub.Date.UTC().AppendFormat(h, dateFormat), "\r\n"...)
-	}
-	if !o.hasID {
-		h = appendHex(append(h, "Message-ID: <"...), sub.ID)
-		h = append(append(append(h, '@'), s.opt.Hostname...), ">\r\n"...)
-	}
-	return h, nil
-}
-
-func (s *Service) originator(ctx context.Context, header []byte, sub *Submission) (originator, error) {
-	var o originator
-	var err error
-	resent := false
-	for f := range mime.Fields(header) {
-		resent = resent || f.Is("Resent-From") || f.Is("Resent-Sender")
-	}
-	// The fields of a resending stand together, before those of earlier ones, which are others' (RFC 5322 section 3.6.6):
-	// what comes behind another field, or a second time, is of an earlier one.
-	newest, over := false, false
-	check := func(f mime.HeaderField, count *int, foreign *bool, binds, author bool) {
-		for _, a := range mime.ParseAddressList(f.Value) {
-			if a.Group {
-				continue
-			}
-			*count++
-			if err != nil {
-				continue
-			}
-			var right directory.SendRight
-			right, err = s.dir.SendRight(ctx, sub.Submitter.Who, smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
-			if !binds {
-				// Who sends somebody else's message again does not answer for its author.
-				sub.unsigned = sub.unsigned || right == directory.SendNever
-				continue
-			}
-			o.behalf = o.behalf || author && right == directory.SendOnBehalf
-			*foreign = *foreign || right == directory.SendNever || right == directory.SendOnBehalf && !author
-		}
-	}
-	for f := range mime.Fields(header) {
-		over = over || newest && !strings.HasPrefix(strings.ToLower(string(f.Name)), "resent-")
-		switch {
-		case f.Is("From"):
-			o.hasFrom = true
-			check(f, &o.from, &o.foreignFrom, !resent, true)
-		case f.Is("Sender"):
-			o.hasSender = true
-			check(f, &o.sender, &o.foreignSender, !resent, false)
-		case f.Is("Resent-From"):
-			check(f, &o.resentFrom, &o.foreignFrom, !over && o.resentFrom == 0, false)
-			newest = true
-		case f.Is("Resent-Sender"):
-			check(f, &o.resentSender, &o.foreignSender, !over && o.resentSender == 0, false)
-			newest = true
-		case f.Is("Date"):
-			o.hasDate = true
-		case f.Is("Message-ID"):
-			o.hasID = true
-		}
-	}
-	// A resending that is nobody's would let any From through.
-	o.foreignFrom = o.foreignFrom || resent && o.resentFrom+o.resentSender == 0
-	return o, err
 }
 
 // now is the time of the server, as the store keeps it.

@@ -24,25 +24,29 @@ func (w *world) pending(n int) []Post {
 func TestForgedModerator(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	alice, bob := w.person("alice"), w.person("bob")
+	alice, bob := w.reader("alice"), w.person("bob")
 	w.mailingList(func(f *directory.GroupFields) {
 		f.List.Moderators, f.List.Post = []string{"bob", "eve@far.example"}, directory.PostModerators
 	}, "alice")
 	w.ok(w.post(nil)) // from eve, of whom nothing is known
 	w.pending(1)
 	// Somebody here sends a moderator's message again, which says nothing of its author.
+	const bobs = "From: bob@example.com\r\nTo: chess@example.com\r\nSubject: x\r\n\r\nx\r\n"
+	sub := w.from("bob@example.com", "alice@example.com")
+	sub.Message = []byte(bobs)
+	w.deposit(sub)
 	who, err := w.people.WhoOf(bg, alice.ID)
 	w.ok(err)
 	w.ok(w.post(func(s *Submission) {
 		s.From, s.Submitter = path("alice@example.com"), &Submitter{Who: who, Address: "alice@example.com"}
-		s.Message = []byte("Resent-From: alice@example.com\r\nFrom: bob@example.com\r\nTo: chess@example.com\r\n\r\nx\r\n")
+		s.Message = []byte("Resent-From: alice@example.com\r\n" + bobs)
 	}))
 	w.pending(2)
 	w.route()
-	w.has(alice, 0)
+	w.has(alice, 1)
 	w.ok(w.post(func(s *Submission) { s.Proven = true }))
 	w.route()
-	w.has(alice, 1)
+	w.has(alice, 2)
 	w.has(bob, 2) // asked twice
 }
 

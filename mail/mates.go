@@ -24,6 +24,8 @@ type Mates interface {
 	// Recall asks those that live to take a message back that waits for its time: what the one says whose word counts, Elsewhere
 	// where some know it and its home is not reached, None where nobody knows it.
 	Recall(ctx context.Context, id note.UNID) Recalled
+	// Delivered asks those that have a mail file whether they have delivered a message to a person, as Service.DeliveredTo does.
+	Delivered(ctx context.Context, db note.DatabaseID, person note.UNID, message []byte) (bool, error)
 }
 
 // Handed is a delivery that a mate makes. Under the same ID and recipient it is made once.

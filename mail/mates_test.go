@@ -19,6 +19,8 @@ type mates struct {
 	taken []string
 	// recalled is what they say to who takes a message back.
 	recalled Recalled
+	// had is what they say of a message that is sent on.
+	had bool
 }
 
 func (m *mates) Elsewhere(db note.DatabaseID) bool { return m.have[db] }
@@ -28,6 +30,10 @@ func (m *mates) Deliver(_ context.Context, h *Handed, raw []byte) error {
 		m.taken = append(m.taken, fmt.Sprint(h.ID, h.Person, h.Database, h.Junk, h.Always, len(raw) > len(plain)))
 	}
 	return m.err
+}
+
+func (m *mates) Delivered(context.Context, note.DatabaseID, note.UNID, []byte) (bool, error) {
+	return m.had, m.err
 }
 
 func (m *mates) Recall(context.Context, note.UNID) Recalled { return m.recalled }

@@ -20,6 +20,11 @@ type Addressee struct {
 // are worked out here. With a release it waits until then. It gives the queue id, zero where nobody is taken. An error is a
 // *smtp.Reply where the message is refused as a whole.
 func (s *Service) Send(ctx context.Context, sub *Submission, to []Addressee, release time.Time) (note.UNID, error) {
+	// What is stored may have any line ends. In a transaction of SMTP a bare one could end the message at a server that is lenient,
+	// and make commands in our name of what follows.
+	if bare, _ := smtp.CheckLines(sub.Message); bare {
+		sub.Message, sub.Head = smtp.AppendNormal(make([]byte, 0, len(sub.Message)+smtp.BareCount(sub.Message)), sub.Message), nil
+	}
 	var taken []int
 	for i := range to {
 		r, err := s.Accept(ctx, to[i].To, to[i].Params, uint64(len(sub.Message)))

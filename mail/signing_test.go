@@ -70,7 +70,7 @@ func TestNotSignedForStrangers(t *testing.T) {
 	t.Parallel()
 	g := &signer{}
 	f := openFar(t, Options{Signer: g}, sink.Options{})
-	alice := f.person("alice")
+	alice := f.reader("alice")
 	f.set(alice, func(p *directory.PersonFields) { p.Forward = []string{"a@far.example"} })
 	_, err := f.people.AddGroup(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)

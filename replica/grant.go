@@ -172,6 +172,9 @@ func (g *grant) admitNew(n *store.Remote) error {
 	if g.base&note.Administer == 0 && !n.Author.IsZero() && n.Author != g.who.Person {
 		return denied(n, "somebody else is its author")
 	}
+	if n.Author.IsZero() {
+		n.Author = g.who.Person // the server's own notes, mail that it has delivered, have no author
+	}
 	if err := verify(n, nil); err != nil {
 		return err
 	}

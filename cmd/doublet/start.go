@@ -142,7 +142,7 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 		}
 	}
 	h.router.Store(s.Mail)
-	h.forward.Deliveries().Take(s.Mail.Take, s.Mail.RecallHere)
+	h.forward.Deliveries().Take(s.Mail)
 	return h, nil
 }
 

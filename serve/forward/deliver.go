@@ -15,10 +15,12 @@ import (
 	"doublet/note"
 )
 
-// verbDeliver is that of the streams that carry a message to a mail file, verbRecall that of requests to take one back, by its queue id.
+// verbDeliver is that of the streams that carry a message to a mail file, verbDelivered that of the streams that carry one which a
+// person sends on, verbRecall that of requests to take one back, by its queue id.
 const (
-	verbDeliver = "deliver"
-	verbRecall  = "outbox.recall"
+	verbDeliver   = "deliver"
+	verbDelivered = "delivered"
+	verbRecall    = "outbox.recall"
 )
 
 // bringWithin is how long one mate may take before the next is asked: one that has just died may hold us up.
@@ -110,13 +112,103 @@ func (s *Service) recalled(ctx context.Context, _ bus.ServerID, body []byte) ([]
 	return []byte{byte(got)}, nil
 }
 
-// bring has one mate deliver.
-func bring(ctx context.Context, mates bus.Bus, mate note.UNID, header, raw []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, bringWithin)
-	defer cancel()
-	stream, err := mates.Stream(ctx, mate, verbDeliver, header)
+// sentOn is the header of a stream that asks for a message which a person sends on.
+type sentOn struct {
+	Person note.UNID
+}
+
+// The answers to sentOn.
+const (
+	answerYes      = '+'
+	answerNo       = '-'
+	answerUnproven = '!'
+)
+
+// Delivered implements mail.Mates.
+func (d *Deliveries) Delivered(ctx context.Context, db note.DatabaseID, person note.UNID, message []byte) (bool, error) {
+	node, mates := d.joined()
+	if node == nil {
+		return false, nil
+	}
+	header, err := json.Marshal(sentOn{person})
+	if err != nil {
+		return false, err
+	}
+	answered := false
+	for _, mate := range node.Holders(db) {
+		var one byte
+		if one, err = carry(ctx, mates, mate, verbDelivered, header, message); err != nil {
+			continue
+		}
+		answered = true
+		switch one {
+		case answerYes:
+			return true, nil
+		case answerUnproven:
+			return false, mail.ErrUnproven
+		}
+	}
+	if answered {
+		err = nil
+	}
+	return false, err
+}
+
+// wasDelivered answers a mate who asks for a message that a person sends on.
+func (s *Service) wasDelivered(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
+	var h sentOn
+	if err := json.Unmarshal(header, &h); err != nil || h.Person.IsZero() {
+		return bus.Refuse(codeMalformed, "the header of the question cannot be read")
+	}
+	s.mu.Lock()
+	had := s.had
+	s.mu.Unlock()
+	if had == nil {
+		return bus.Refuse(codeNotHome, "the server is starting")
+	}
+	raw, err := readMessage(stream)
 	if err != nil {
 		return err
+	}
+	found, err := had(ctx, h.Person, raw)
+	answer := byte(answerNo)
+	switch {
+	case errors.Is(err, mail.ErrUnproven):
+		answer = answerUnproven
+	case err != nil:
+		return bus.Refuse(codeNotHome, err.Error())
+	case found:
+		answer = answerYes
+	}
+	_, err = stream.Write([]byte{answer})
+	return err
+}
+
+// readMessage reads what a mate sends.
+func readMessage(stream bus.Stream) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(stream, maxDelivered+1))
+	if err == nil && len(raw) > maxDelivered {
+		err = bus.Refuse(codeMalformed, "the message is too long")
+	}
+	return raw, err
+}
+
+// bring has one mate deliver.
+func bring(ctx context.Context, mates bus.Bus, mate note.UNID, header, raw []byte) error {
+	_, err := carry(ctx, mates, mate, verbDeliver, header, raw)
+	if r := refused(err); r != nil && r.Code == codeFull {
+		return fmt.Errorf("%w: %w", mailbox.ErrOverQuota, err)
+	}
+	return err
+}
+
+// carry brings one mate a message, and returns the byte that it answers with.
+func carry(ctx context.Context, mates bus.Bus, mate note.UNID, verb string, header, raw []byte) (byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, bringWithin)
+	defer cancel()
+	stream, err := mates.Stream(ctx, mate, verb, header)
+	if err != nil {
+		return 0, err
 	}
 	defer stream.Close()
 	defer context.AfterFunc(ctx, func() { _ = stream.Close() })()
@@ -125,14 +217,11 @@ func bring(ctx context.Context, mates bus.Bus, mate note.UNID, header, raw []byt
 	}
 	var one [1]byte
 	if _, rerr := io.ReadFull(stream, one[:]); rerr == nil {
-		return nil
+		return one[0], nil
 	} else if err == nil || refused(rerr) != nil {
 		err = rerr // why the mate has refused it
 	}
-	if r := refused(err); r != nil && r.Code == codeFull {
-		return fmt.Errorf("%w: %w", mailbox.ErrOverQuota, err)
-	}
-	return err
+	return 0, err
 }
 
 func refused(err error) *bus.RemoteError {
@@ -143,12 +232,19 @@ func refused(err error) *bus.RemoteError {
 	return nil
 }
 
-// Take lets the service deliver what mates bring, and take back what they ask for. It is called before the server is one of a
-// cluster.
-func (d *Deliveries) Take(to func(ctx context.Context, h *mail.Handed, raw []byte) error, back func(ctx context.Context, id note.UNID) (mail.Recalled, error)) {
+// Mail is the part of the mail room that mates ask: a *mail.Service.
+type Mail interface {
+	Take(ctx context.Context, h *mail.Handed, raw []byte) error
+	RecallHere(ctx context.Context, id note.UNID) (mail.Recalled, error)
+	DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error)
+}
+
+// Take lets the service deliver what mates bring, take back what they ask for, and say what was delivered here. It is called before
+// the server is one of a cluster.
+func (d *Deliveries) Take(m Mail) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
-	d.s.deliver, d.s.recall = to, back
+	d.s.deliver, d.s.recall, d.s.had = m.Take, m.RecallHere, m.DeliveredTo
 }
 
 // delivered takes a message that a mate brings.
@@ -163,12 +259,9 @@ func (s *Service) delivered(ctx context.Context, _ bus.ServerID, header []byte, 
 	if deliver == nil {
 		return bus.Refuse(codeNotHome, "the server is starting")
 	}
-	raw, err := io.ReadAll(io.LimitReader(stream, maxDelivered+1))
-	switch {
-	case err != nil:
+	raw, err := readMessage(stream)
+	if err != nil {
 		return err
-	case len(raw) > maxDelivered:
-		return bus.Refuse(codeMalformed, "the message is too long")
 	}
 	err = deliver(ctx, &h, raw)
 	switch {

@@ -13,6 +13,23 @@ import (
 	"doublet/note"
 )
 
+// mailRoom answers mates as a test wants.
+type mailRoom struct {
+	take   func(*mail.Handed, []byte) error
+	recall func(note.UNID) (mail.Recalled, error)
+	had    func(note.UNID, []byte) (bool, error)
+}
+
+func (m *mailRoom) Take(_ context.Context, h *mail.Handed, raw []byte) error { return m.take(h, raw) }
+
+func (m *mailRoom) RecallHere(_ context.Context, id note.UNID) (mail.Recalled, error) {
+	return m.recall(id)
+}
+
+func (m *mailRoom) DeliveredTo(_ context.Context, person note.UNID, raw []byte) (bool, error) {
+	return m.had(person, raw)
+}
+
 // TestDeliver brings messages to the server that has the mail file, and hears what becomes of them.
 func TestDeliver(t *testing.T) {
 	t.Parallel()
@@ -29,20 +46,39 @@ func TestDeliver(t *testing.T) {
 	if got := front.Deliveries().Recall(ctx, h.ID); got != mail.RecalledNone {
 		t.Errorf("a mate that is starting says %d", got)
 	}
+	if _, err := front.Deliveries().Delivered(ctx, anna.Database, h.Person, raw); err == nil {
+		t.Error("a mate that is starting answers of what it has delivered")
+	}
 	var answer, sick error
 	var said mail.Recalled
 	var got *mail.Handed
-	home.Deliveries().Take(func(_ context.Context, h *mail.Handed, b []byte) error {
+	room := &mailRoom{take: func(h *mail.Handed, b []byte) error {
 		if got = h; !bytes.Equal(b, raw) {
 			t.Errorf("%d bytes came", len(b))
 		}
 		return answer
-	}, func(_ context.Context, id note.UNID) (mail.Recalled, error) {
+	}, recall: func(id note.UNID) (mail.Recalled, error) {
 		if id != h.ID {
 			return mail.RecalledNone, nil
 		}
 		return said, sick
-	})
+	}}
+	home.Deliveries().Take(room)
+	for _, want := range []struct {
+		found bool
+		err   error
+	}{{true, nil}, {false, nil}, {false, mail.ErrUnproven}, {false, errors.New("trouble")}} {
+		room.had = func(person note.UNID, b []byte) (bool, error) {
+			if person != h.Person || !bytes.Equal(b, raw) {
+				t.Errorf("%s, %d bytes came", person, len(b))
+			}
+			return want.found, want.err
+		}
+		found, err := front.Deliveries().Delivered(ctx, anna.Database, h.Person, raw)
+		if found != want.found || (err == nil) != (want.err == nil) || errors.Is(want.err, mail.ErrUnproven) && !errors.Is(err, mail.ErrUnproven) {
+			t.Errorf("delivered: %v, %v, not %+v", found, err, want)
+		}
+	}
 	for said = range mail.RecalledElsewhere + 1 {
 		if got := front.Deliveries().Recall(ctx, h.ID); got != said {
 			t.Errorf("the mate said %d, %d came", said, got)

@@ -59,6 +59,8 @@ type Service struct {
 	// deliver takes what mates bring to mail files here.
 	deliver func(ctx context.Context, h *mail.Handed, raw []byte) error
 	recall  func(ctx context.Context, id note.UNID) (mail.Recalled, error)
+	// had says that a message was delivered here to a person.
+	had func(ctx context.Context, person note.UNID, message []byte) (bool, error)
 	// sessions are those of browsers, nil before they are open.
 	sessions *session.Service
 
@@ -84,6 +86,7 @@ func (s *Service) Join(n Node, b bus.Bus) {
 	s.mu.Unlock()
 	b.HandleStream(verb, s.take)
 	b.HandleStream(verbDeliver, s.delivered)
+	b.HandleStream(verbDelivered, s.wasDelivered)
 	b.Handle(verbFind, s.answerFind)
 	b.Handle(verbRecall, s.recalled)
 	b.Handle(verbCode, s.answerCode)

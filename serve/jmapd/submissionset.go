@@ -450,6 +450,8 @@ func (x *submitting) send(m *submission, sub *Submission, raw []byte) error {
 		return &jmap.Error{Type: "invalidRecipients", Recipients: refused, Description: err.Error()}
 	case errors.As(err, &reply) && reply.Code == 552:
 		return &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(c.s.backend.Mail().MessageSize()), Description: reply.Error()}
+	case mail.ForbiddenFrom(err):
+		return &jmap.Error{Type: "forbiddenFrom", Description: err.Error()}
 	case errors.As(err, &reply):
 		return &jmap.Error{Type: "forbiddenToSend", Description: reply.Error()}
 	}
@@ -598,21 +600,17 @@ func (x *submitting) mailParameters(v *jmap.Value, sub *Submission) error {
 			if ok && at.After(now) {
 				sub.Release = at
 			}
-		case "ENVID":
-			sub.Params.EnvID, ok = text, isText && len(text) <= 100 && compose.ASCII(text) && compose.Printable(text)
-		case "RET":
-			ok = strings.EqualFold(text, "FULL") || strings.EqualFold(text, "HDRS")
-			sub.Params.Ret = smtp.RetHeaders
-			if strings.EqualFold(text, "FULL") {
-				sub.Params.Ret = smtp.RetFull
-			}
+		case "ENVID", "RET", "BODY", "AUTH":
+			ok = isText && sub.Params.Set(name, text) == nil
+		case "SIZE":
+			n, err := strconv.ParseUint(text, 10, 63)
+			ok = err == nil && n <= uint64(x.c.s.backend.Mail().MessageSize())
 		case "MT-PRIORITY":
 			n, err := strconv.Atoi(text)
 			ok = err == nil && -9 <= n && n <= 9
 			sub.Params.Priority, sub.Params.HasPriority = int8(max(-9, min(n, 9))), ok
 		case "SMTPUTF8":
 			sub.Params.UTF8 = true
-		case "SIZE", "BODY", "AUTH":
 		default:
 			ok = false
 		}
@@ -649,24 +647,8 @@ func rcptParameters(v *jmap.Value, to *smtp.RcptParams) error {
 		name := strings.ToUpper(v.Name(i))
 		text, ok := v.At(i).Text()
 		switch name {
-		case "NOTIFY":
-			for w := range strings.SplitSeq(strings.ToUpper(text), ",") {
-				switch w {
-				case "NEVER":
-					to.Notify |= smtp.NotifyNever
-				case "SUCCESS":
-					to.Notify |= smtp.NotifySuccess
-				case "FAILURE":
-					to.Notify |= smtp.NotifyFailure
-				case "DELAY":
-					to.Notify |= smtp.NotifyDelay
-				default:
-					ok = false
-				}
-			}
-			ok = ok && (to.Notify&smtp.NotifyNever == 0 || to.Notify == smtp.NotifyNever)
-		case "ORCPT":
-			to.ORcpt, ok = text, ok && strings.Contains(text, ";") && len(text) <= 500 && compose.ASCII(text) && compose.Printable(text)
+		case "NOTIFY", "ORCPT":
+			ok = ok && to.Set(name, text, true) == nil
 		default:
 			ok = false
 		}

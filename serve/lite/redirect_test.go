@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"doublet/mail"
 	"doublet/note"
 	"doublet/store/layout"
 	"doublet/wire/mime"
+	"doublet/wire/smtp"
 )
 
 const goesOn = "From: =?UTF-8?Q?M=C3=A4llory?= <mallory@far.example>\nTo: alice@example.com\nX-Odd:   kept\t as it is \nSubject: Goes on\nMessage-ID: <on@far.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nWörds, and  blanks \n\n-- \nM"
@@ -17,7 +19,7 @@ const goesOn = "From: =?UTF-8?Q?M=C3=A4llory?= <mallory@far.example>\nTo: alice@
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
-	w.put("alice", "INBOX", goesOn)
+	w.delivered("alice", goesOn)
 	b := w.signed("alice")
 	b.follow("Goes on")
 	b.lacks("Sent on by")
@@ -84,11 +86,44 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
+// delivered has the mail room deliver a message from elsewhere, and gives its id.
+func (w *world) delivered(name, raw string) string {
+	w.t.Helper()
+	t, err := w.dir.Resolve(bg, name+"@example.com")
+	w.ok(err)
+	to, err := smtp.ParsePath(name + "@example.com")
+	w.ok(err)
+	sub := mail.Submission{
+		Message: []byte(strings.ReplaceAll(raw, "\n", "\r\n")), Received: &mail.Received{Helo: "far.example", Protocol: "ESMTP"},
+		Recipients: []mail.Recipient{{To: to, Target: t}},
+	}
+	_, err = w.mail.Deposit(bg, &sub, nil)
+	w.ok(err)
+	return note.DeriveUNID(sub.ID[:], t.ID[:]).String()
+}
+
+// TestRedirectStored: a message that the person has stored themself, in the name of somebody else, is not sent on.
+func TestRedirectStored(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	m := w.put("alice", "INBOX", strings.Replace(goesOn, "From: ", "From: carol@example.com\nX-Was: ", 1))
+	b := w.signed("alice")
+	b.get(pathRedirect + "?m=" + m)
+	b.send("redirect", nil, "to", "bob@example.com", "do", "send")
+	b.want(422, "unchanged message that this server has delivered to you")
+	if raw, _ := w.last("bob", "INBOX"); raw != nil {
+		t.Error("it was sent on")
+	}
+	if raw, _ := w.last("alice", "Drafts"); raw != nil {
+		t.Error("a draft is left over")
+	}
+}
+
 // TestRedirectSignedOut: to whom it was to go is in the form again after the sign-in.
 func TestRedirectSignedOut(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
-	m := w.put("alice", "INBOX", goesOn)
+	m := w.delivered("alice", goesOn)
 	b := w.signed("alice")
 	b.get(pathRedirect + "?m=" + m)
 	clear(b.cookies)
@@ -110,7 +145,7 @@ func TestRedirectSignedOut(t *testing.T) {
 func TestRedirectOthers(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
-	m := w.put("alice", "INBOX", goesOn)
+	m := w.delivered("alice", goesOn)
 	bob := w.signed("bob")
 	bob.get(pathRedirect + "?m=" + m)
 	bob.want(404)

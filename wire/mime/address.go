@@ -23,6 +23,15 @@ var ErrAddress = errors.New("mime: not a mail address")
 // behind an address without angle brackets is its Name.
 func ParseAddressList(value []byte) []Address { return appendAddresses(nil, value) }
 
+// ParseAuthors reads a list as ParseAddressList does, and keeps a second address of an entry as an entry of its
+// own: of "a@example.com <b@example.com>" programs show the one or the other. It is for checks that must cover every
+// address that a reader may see.
+func ParseAuthors(value []byte) []Address {
+	p := addressParser{s: Unfold(value), all: true}
+	p.list()
+	return p.out
+}
+
 // ParseMailbox reads exactly one mailbox, with or without a name: "a@example.com", "Ann <a@example.com>".
 // Anything that needed to be guessed at is refused with ErrAddress.
 func ParseMailbox(s string) (Address, error) {
@@ -86,6 +95,7 @@ type addressParser struct {
 	i      int
 	out    []Address
 	broken bool // something had to be guessed
+	all    bool // a second address of an entry is kept
 
 	words []word
 	// comment is the last comment of the entry, the name of "a@b (Ann)".
@@ -289,7 +299,7 @@ func (p *addressParser) bare() {
 	name := phrase(p.words[:first])
 	p.comment = ""
 	host := p.domain(false)
-	if p.done {
+	if p.done && !p.all {
 		p.words = p.words[:0]
 		return
 	}
@@ -397,8 +407,10 @@ func (p *addressParser) angle() {
 	}
 	if p.done {
 		p.broken = true
-		p.words = p.words[:0]
-		return
+		if !p.all {
+			p.words = p.words[:0]
+			return
+		}
 	}
 	if name == "" && mailbox == "" && host == "" {
 		p.words, p.done = p.words[:0], true // "<>" alone is nobody

@@ -138,6 +138,25 @@ func ParseMail(arg []byte) (from Path, m MailParams, bad *Reply) {
 	return from, m, bad
 }
 
+// Set takes a parameter from a client that names it outside a command line: the value is as xtext decodes it (RFC 8621 section 7).
+// What cannot stand in a command is refused as there.
+func (m *MailParams) Set(name, value string) *Reply {
+	encoded := []byte(value)
+	if name == "ENVID" || name == "AUTH" {
+		encoded = AppendXtext(nil, value)
+	}
+	return m.set([]byte(name), encoded)
+}
+
+// Set takes a parameter as MailParams.Set does.
+func (r *RcptParams) Set(name, value string, utf8 bool) *Reply {
+	encoded := []byte(value)
+	if kind, address, ok := bytes.Cut(encoded, []byte{';'}); ok && name == "ORCPT" {
+		encoded = AppendXtext(append(append([]byte(nil), kind...), ';'), string(address))
+	}
+	return r.set([]byte(name), encoded, utf8)
+}
+
 func (m *MailParams) set(key, value []byte) *Reply {
 	ok, twice := true, false
 	switch {
