@@ -9,7 +9,7 @@ FUZZTIME ?= 10s
 # Programs that some tests drive, and the Debian package of each. Where one is missing, its tests are skipped.
 PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt neomutt:neomutt offlineimap:offlineimap3 mbsync:isync curl:curl python3:python3 /usr/bin/python3:python3 dovecot:dovecot-imapd fetchmail:fetchmail getmail:getmail6 slapd:slapd pebble:pebble pebble-challtestsrv:pebble dpkg-deb:dpkg lintian:lintian strip:binutils opendkim:opendkim systemd-analyze:systemd postfix:postfix rspamd:rspamd ip:iproute2 nft:nftables qemu-aarch64-static:qemu-user-static w3m:w3m lynx:lynx script:bsdutils node:nodejs chromium:chromium nginx:nginx /usr/lib/dovecot/lmtp:dovecot-lmtpd
 PLATFORMS := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
-GENERATED := doc/protocols.md doc/config.md doc/rooms.md
+GENERATED := doc/protocols.md doc/config.md doc/rooms.md doc/replies.md
 GOFILES = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path './data/*')
 BENCH ?= .
 # Folders with benchmarks, found by their functions.

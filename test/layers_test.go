@@ -57,7 +57,7 @@ var wireMay = map[string][]string{
 }
 
 // doorsMay lists what is shared by doors and is no door itself.
-var doorsMay = []string{"serve/listen", "serve/signin", "serve/certs", "serve/forward", "serve/proxied", "serve/speech", "serve/websession"}
+var doorsMay = []string{"serve/listen", "serve/signin", "serve/certs", "serve/forward", "serve/proxied", "serve/speech", "serve/websession", "serve/condition"}
 
 // ownedImports names the rooms, or sub-rooms, that alone may import a foreign module (a prefix of its path).
 // The first line that fits an import decides.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"doublet/cmd/doublet/config"
+	"doublet/serve/condition"
 )
 
 func main() {
@@ -36,6 +37,9 @@ func generate(root string) error {
 		return err
 	}
 	if err := write(root, "rooms.md", roomTable(list)); err != nil {
+		return err
+	}
+	if err := write(root, "replies.md", condition.Markdown()); err != nil {
 		return err
 	}
 	return write(root, "config.md", config.Markdown())

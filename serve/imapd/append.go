@@ -2,6 +2,8 @@ package imapd
 
 import (
 	"bytes"
+	"doublet/serve/condition"
+	"doublet/serve/listen"
 	"errors"
 	"io"
 
@@ -49,11 +51,6 @@ func (s *session) append(cmd *imap.Command) {
 	b := imap.AppendResultHead(s.out.B, cmd.Tag, imap.OK)
 	s.out.B = imap.AppendResultTail(imap.AppendCodeAppendUIDs(b, validity, wireSet(uids)), "APPEND completed")
 }
-
-const busy = "Too many messages in progress, try again later"
-
-// errMemory says that a message had no room among those in flight.
-var errMemory = errors.New("imapd: too many messages in flight")
 
 // maxMessages is how many messages one APPEND may bring. All of them together may be as large as one.
 const maxMessages = 500
@@ -120,8 +117,8 @@ func (s *session) notTaken(cmd *imap.Command, err error) {
 	var no *refusal
 	var url *urlError
 	switch {
-	case errors.Is(err, errMemory):
-		no = &refusal{"LIMIT", busy}
+	case errors.Is(err, listen.ErrMemory):
+		no = &refusal{condition.NoMemory.IMAP, condition.NoMemory.IMAPText}
 	case errors.As(err, &no):
 	case errors.As(err, &url) && unreadable(err):
 		no = &refusal{badURL(url.url), "URL names nothing that can be read"}
@@ -143,7 +140,7 @@ func (s *session) encoded(raw []byte, a *imap.Append, list *incoming) ([]byte, e
 	if a.Binary || a.Catenate {
 		cost := int64(mime.EncodedRoom(len(raw)))
 		if !s.memory().Take(cost) {
-			return nil, errMemory
+			return nil, listen.ErrMemory
 		}
 		list.held += cost
 		if out, ok := mime.WithoutNUL(raw); ok {
@@ -163,7 +160,7 @@ func (s *session) unwelcome(cmd *imap.Command, a *imap.Append, list *incoming) f
 	case len(list.m) == maxMessages || len(list.m) > 0 && list.size+a.Size > int64(s.srv.backend.Mail().MessageSize()):
 		return func() { s.no(cmd, "LIMIT", "Too much for one APPEND") }
 	case !s.memory().Has(a.Size):
-		return func() { s.no(cmd, "LIMIT", busy) }
+		return func() { s.no(cmd, condition.NoMemory.IMAP, condition.NoMemory.IMAPText) }
 	}
 	return nil
 }
@@ -196,7 +193,7 @@ func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 		if n == int64(len(b)) {
 			room := min(size, max(firstRoom, 2*n))
 			if !s.memory().Take(room - held) {
-				return nil, held, errMemory
+				return nil, held, listen.ErrMemory
 			}
 			held = room
 			next := make([]byte, room)

@@ -1,6 +1,7 @@
 package imapd
 
 import (
+	"doublet/serve/listen"
 	"doublet/wire/imap"
 )
 
@@ -40,7 +41,7 @@ func (s *session) catenate(list *incoming) ([]byte, error) {
 		return nil, &refusal{"", "Message is empty"}
 	}
 	if !s.memory().Take(total) {
-		return nil, errMemory
+		return nil, listen.ErrMemory
 	}
 	list.held += total
 	out := make([]byte, 0, total)
@@ -73,7 +74,7 @@ func (s *session) catPart(part *imap.CatPart) (b []byte, held int64, err error) 
 	if err == nil {
 		b, held, err = s.bytes(&p, &u.Item)
 	}
-	if err != nil && err != errMemory {
+	if err != nil && err != listen.ErrMemory {
 		err = &urlError{part.URL, err}
 	}
 	return b, held, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/serve/condition"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
@@ -60,7 +61,7 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 	case errors.Is(err, listen.ErrSessions), errors.Is(err, listen.ErrUsers):
 		s.no(cmd, "LIMIT", "Too many sessions at once, try again later")
 	case errors.Is(err, signin.ErrBusy):
-		s.no(cmd, "UNAVAILABLE", "Too many sign-ins at once, try again later")
+		s.no(cmd, condition.Busy.IMAP, condition.Busy.IMAPText)
 	case errors.Is(err, signin.ErrCredentials):
 		s.refuseSignIn(cmd, "AUTHENTICATIONFAILED", "Wrong name or password")
 	case errors.Is(err, signin.ErrDisabled):

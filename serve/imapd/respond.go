@@ -1,11 +1,11 @@
 package imapd
 
 import (
-	"context"
 	"errors"
 	"strconv"
 
 	"doublet/mailbox"
+	"doublet/serve/condition"
 	"doublet/store"
 	"doublet/wire/imap"
 )
@@ -109,7 +109,7 @@ func (s *session) refuse(cmd *imap.Command, err error) {
 		s.folderGone()
 		return
 	case errors.Is(err, store.ErrNotHome):
-		s.bye("UNAVAILABLE", "The mail file has moved to another server, sign in again")
+		s.bye(condition.Elsewhere.IMAP, condition.Elsewhere.IMAPText)
 		return
 	case errors.Is(err, errUIDRequired):
 		s.uidRequired(cmd)
@@ -133,7 +133,6 @@ var refusals = []struct {
 	{mailbox.ErrFolderExists, "ALREADYEXISTS", "Mailbox exists already"},
 	{mailbox.ErrHasChildren, "HASCHILDREN", "Mailbox has mailboxes below it"},
 	{mailbox.ErrBadName, "CANNOT", "Mailbox name is not allowed"},
-	{mailbox.ErrOverQuota, "OVERQUOTA", "Quota exceeded"},
 	{mailbox.ErrTooBig, "TOOBIG", "Message is larger than this server takes"},
 	{mailbox.ErrBadMessage, "UNKNOWN-CTE", "Message contains NUL characters"},
 	{mailbox.ErrNoMessage, "NONEXISTENT", "No such message"},
@@ -146,9 +145,6 @@ var refusals = []struct {
 	{errSearch, "CANNOT", "Search key is not offered"},
 	{mailbox.ErrLimit, "LIMIT", "Too many messages for one answer, try again later"},
 	{store.ErrDenied, "NOPERM", "Access denied"},
-	{store.ErrNoSpace, "OVERQUOTA", "Server is out of space"},
-	{store.ErrOutOfService, "UNAVAILABLE", "Mail file is out of service"},
-	{context.Canceled, "UNAVAILABLE", "Server is shutting down"},
 }
 
 // refusal is the response code (RFC 5530, RFC 9051 section 7.1) and the text for an error.
@@ -165,11 +161,11 @@ func (s *session) refusal(cmd *imap.Command, err error) (code, text string) {
 			return refusals[i].code, refusals[i].text
 		}
 	}
-	s.srv.env.Log.Error("imapd: command failed", "verb", cmd.Name, "account", s.account.Name, "err", err)
-	if errors.Is(err, store.ErrDamaged) {
-		return "CORRUPTION", "Stored data is damaged"
+	c, known := condition.Of(err)
+	if !known || c == condition.Damaged {
+		s.srv.env.Log.Error("imapd: command failed", "verb", cmd.Name, "account", s.account.Name, "err", err)
 	}
-	return "UNAVAILABLE", "Temporary failure, try again later"
+	return c.IMAP, c.IMAPText
 }
 
 // setOf brings a set of the grammar into the words of mailbox.

@@ -42,7 +42,7 @@ type session struct {
 	holes   []hole
 	gone    []uint32 // UIDs for one VANISHED
 	heard   heard
-	failed  error    // the connection is of no use any more
+	failed  error // the connection is of no use any more
 
 	started      time.Time
 	rev2         bool // IMAP4rev2 is enabled

@@ -3,6 +3,7 @@ package imapd
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"doublet/serve/listen"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (s *session) bytes(p *urlPiece, it *imap.FetchItem) (b []byte, held int64, 
 		need = 2*p.n + 4 // the line breaks behind the fields
 	}
 	if !s.memory().Take(need) {
-		return nil, 0, errMemory
+		return nil, 0, listen.ErrMemory
 	}
 	b, err = p.body.AppendRange(make([]byte, 0, need), cut.off, cut.n)
 	if err == nil && int64(len(b)) != cut.n {

@@ -2,6 +2,7 @@ package imapd
 
 import (
 	"bytes"
+	"doublet/serve/listen"
 
 	"doublet/wire/imap"
 	"doublet/wire/mime"
@@ -19,7 +20,7 @@ func (s *session) urlFetch(cmd *imap.Command) {
 		s.out.B = append(s.out.B, ' ')
 		start, holes := len(s.out.B), len(s.holes)
 		if err := s.urlData(it); err != nil {
-			if !unreadable(err) && err != errMemory {
+			if !unreadable(err) && err != listen.ErrMemory {
 				s.srv.env.Log.Error("imapd: URL cannot be read", "account", s.account.Name, "err", err)
 			}
 			s.out.B, s.holes = append(s.out.B[:start], "NIL"...), s.holes[:holes]
@@ -99,7 +100,7 @@ func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) err
 	}
 	cost := p.n
 	if !s.memory().Take(cost) {
-		return errMemory
+		return listen.ErrMemory
 	}
 	defer s.memory().Give(cost)
 	raw, held, err := s.bytes(p, &imap.FetchItem{Section: u.Item.Section})

@@ -11,6 +11,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/condition"
 	"doublet/serve/signin"
 	"doublet/store"
 	"doublet/wire/jmap"
@@ -124,7 +125,7 @@ func (s *Server) refresh(ctx context.Context, c *Caller) *jmap.Problem {
 	case errors.Is(err, signin.ErrDisabled):
 		return &jmap.Problem{Type: jmap.ProblemBlank, Status: 403, Title: "Forbidden", Detail: "The account is disabled."}
 	}
-	if !unavailable(err) {
+	if _, known := condition.Of(err); !known {
 		s.env.Log.Error("jmap: account cannot be read", "person", c.Name, "error", err)
 	}
 	return &jmap.Problem{Type: jmap.ProblemBlank, Status: 503, Title: "Service Unavailable", Detail: "The account cannot be read now."}
@@ -298,11 +299,6 @@ func invalid(format string, args ...any) *jmap.Error {
 	return &jmap.Error{Type: "invalidArguments", Description: fmt.Sprintf(format, args...)}
 }
 
-// unavailable says that a mail file cannot be used now, or not here, and that it may be worth to come again.
-func unavailable(err error) bool {
-	return slices.ContainsFunc([]error{store.ErrOutOfService, store.ErrNoSpace, store.ErrNotHome, store.ErrIncomplete, store.ErrClosed}, func(is error) bool { return errors.Is(err, is) })
-}
-
 // methodError is how an error is told.
 func (b *batch) methodError(name string, err error) *jmap.Error {
 	var e *jmap.Error
@@ -320,12 +316,13 @@ func (b *batch) methodError(name string, err error) *jmap.Error {
 		return &jmap.Error{Type: "requestTooLarge", Description: err.Error()}
 	case errors.Is(err, store.ErrDenied):
 		return &jmap.Error{Type: "forbidden"}
-	case unavailable(err):
-		return &jmap.Error{Type: "serverUnavailable", Description: "The mail file cannot be used here now."}
 	case errors.Is(err, store.ErrUnconfirmed):
 		return &jmap.Error{Type: "serverPartialFail", Description: "The change is made, and not yet confirmed by another server."}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &jmap.Error{Type: "serverUnavailable", Description: "The request was given up."}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &jmap.Error{Type: "serverUnavailable", Description: "The request took too long."}
+	}
+	if c, known := condition.Of(err); known && c != condition.Damaged {
+		return &jmap.Error{Type: c.JMAP, Description: c.IMAPText + "."}
 	}
 	var p *panicked
 	if errors.As(err, &p) {

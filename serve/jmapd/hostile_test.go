@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"doublet/serve/condition"
 	"doublet/store"
 	"doublet/wire/jmap"
 )
@@ -139,10 +140,13 @@ func TestMethodErrors(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
 	b := &batch{s: w.server, ctx: bg, caller: w.who["alice"]}
-	for err, want := range map[error]string{
-		store.ErrNotHome: "serverUnavailable", store.ErrOutOfService: "serverUnavailable", store.ErrNoSpace: "serverUnavailable", store.ErrClosed: "serverUnavailable",
-		store.ErrIncomplete: "serverUnavailable", store.ErrUnconfirmed: "serverPartialFail", store.ErrDenied: "forbidden", store.ErrDamaged: "serverFail", errors.New("?"): "serverFail",
-	} {
+	told := map[error]string{store.ErrUnconfirmed: "serverPartialFail", store.ErrDenied: "forbidden", errors.New("?"): "serverFail"}
+	for _, c := range condition.All {
+		for _, err := range c.Errors() {
+			told[err] = c.JMAP
+		}
+	}
+	for err, want := range told {
 		if got := b.methodError("Email/get", fmt.Errorf("below: %w", err)).Type; got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"doublet/mailbox"
+	"doublet/serve/condition"
 	"doublet/store"
 	"doublet/wire/jmap"
 )
@@ -228,7 +229,7 @@ func (b *batch) setError(err error) *jmap.Error {
 		say *jmap.Error
 	}{
 		{store.ErrDenied, &jmap.Error{Type: "forbidden"}},
-		{mailbox.ErrOverQuota, &jmap.Error{Type: "overQuota", Description: err.Error()}},
+		{mailbox.ErrOverQuota, &jmap.Error{Type: condition.OverQuota.JMAP, Description: err.Error()}},
 		{mailbox.ErrTooBig, &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(b.s.backend.Mail().MessageSize())}},
 		{mailbox.ErrBadMessage, &jmap.Error{Type: "invalidEmail", Description: err.Error()}},
 		{mailbox.ErrNoMessage, &jmap.Error{Type: "notFound"}},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"doublet/mailbox"
+	"doublet/serve/condition"
 	"doublet/serve/listen"
 	"doublet/store"
 	"doublet/wire/jmap"
@@ -75,18 +76,17 @@ func (s *Server) keep(ctx context.Context, c *Caller, content []byte, kind strin
 
 // failed answers a request that went wrong outside of a method.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error, status int, detail string) {
+	trouble, known := condition.Of(err)
 	switch {
 	case errors.Is(err, mailbox.ErrUploads):
 		s.refuse(w, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests, Limit: "maxSizeUpload", Detail: "Too many uploads wait to be used."})
 		return
-	case errors.Is(err, store.ErrNoSpace):
-		status, detail = http.StatusInsufficientStorage, "The server is full."
-	case unavailable(err):
-		status, detail = http.StatusServiceUnavailable, "The mail file cannot be used here now."
 	case errors.Is(err, errNoBlob), errors.Is(err, mailbox.ErrNoMessage):
 		status, detail = http.StatusNotFound, "There is no such blob."
 	case errors.Is(err, store.ErrDenied):
 		status, detail = http.StatusForbidden, "That is not allowed."
+	case known && trouble != condition.Damaged:
+		status, detail = trouble.HTTP, trouble.IMAPText+"."
 	case err != nil && r.Context().Err() == nil:
 		s.env.Log.Error("jmap: transfer failed", "path", r.URL.Path, "error", err)
 	}

@@ -1,10 +1,14 @@
 package listen
 
 import (
+	"errors"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 )
+
+// ErrMemory reports that a message found no room in a Budget: its sender may try again later.
+var ErrMemory = errors.New("listen: the memory for messages is in use")
 
 // Budget bounds the bytes of messages in flight over all sessions that share it, whatever their door.
 type Budget struct {

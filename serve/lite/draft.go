@@ -12,6 +12,7 @@ import (
 	"doublet/mail/identity"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/listen"
 	"doublet/wire/imap"
 	"doublet/wire/mime"
 	"doublet/wire/smtp"
@@ -248,7 +249,7 @@ func (v *visit) keptFile(l *letter, p *mime.Part) (*compose.Part, error) {
 		return nil, err
 	}
 	if !v.form.room(c.Size) {
-		return nil, errBusy
+		return nil, listen.ErrMemory
 	}
 	part := filePart(fileName(p), p.Type+"/"+p.Subtype, c.Size)
 	part.Charset = p.Param("charset")

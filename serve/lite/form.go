@@ -100,7 +100,7 @@ func (f *form) parts(m *multipart.Reader) error {
 			continue
 		}
 		raw, err := f.take(p, -1)
-		if errors.Is(err, errLarge) || errors.Is(err, errBusy) {
+		if errors.Is(err, errLarge) || errors.Is(err, listen.ErrMemory) {
 			if over = err; f.left < 0 {
 				f.left = 0 // files that are passed over cost nothing
 			}
@@ -139,7 +139,7 @@ func (f *form) take(from io.Reader, most int64) ([]byte, error) {
 				return nil, errLarge
 			}
 			if !f.room(int64(n)) {
-				return nil, errBusy
+				return nil, listen.ErrMemory
 			}
 			out = append(out, buf[:n]...)
 		}

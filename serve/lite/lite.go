@@ -21,6 +21,7 @@ import (
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/condition"
 	"doublet/serve/listen"
 	"doublet/serve/speech"
 	"doublet/serve/websession"
@@ -253,7 +254,6 @@ var (
 	errNotFound = errors.New("lite: there is no such thing")
 	errForm     = errors.New("lite: the form cannot be read")
 	errLarge    = errors.New("lite: the form is too large")
-	errBusy     = errors.New("lite: the memory for messages is in use")
 )
 
 // openBox finds the mail file of an id among the person's own and those that others share with them.
@@ -312,7 +312,7 @@ func refusal(err error) (status int, key string) {
 		{errNotFound, http.StatusNotFound, "notFound"}, {mailbox.ErrNoMessage, http.StatusNotFound, "notFound"}, {mailbox.ErrNoFolder, http.StatusNotFound, "notFound"},
 		{store.ErrNotFound, http.StatusNotFound, "notFound"}, {store.ErrDenied, http.StatusForbidden, "notAllowed"}, {errForm, http.StatusBadRequest, "badRequest"},
 		{errLarge, http.StatusRequestEntityTooLarge, "tooLarge"}, {mailbox.ErrTooBig, http.StatusRequestEntityTooLarge, "tooLarge"},
-		{errBusy, http.StatusServiceUnavailable, "tryLater"}, {mailbox.ErrOverQuota, http.StatusInsufficientStorage, "quotaOver"}, {mailbox.ErrFolderExists, http.StatusConflict, "folderExists"},
+		{mailbox.ErrFolderExists, http.StatusConflict, "folderExists"},
 		{mailbox.ErrBadName, http.StatusBadRequest, "badFolderName"}, {mailbox.ErrHasChildren, http.StatusConflict, "hasFolders"},
 		{directory.ErrInvalid, http.StatusBadRequest, "badRequest"},
 	} {
@@ -320,7 +320,8 @@ func refusal(err error) (status int, key string) {
 			return c.status, c.key
 		}
 	}
-	return http.StatusServiceUnavailable, "tryLater"
+	c, _ := condition.Of(err)
+	return c.HTTP, c.Text
 }
 
 // show sends a page.

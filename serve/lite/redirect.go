@@ -13,6 +13,7 @@ import (
 	"doublet/mail/identity"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/listen"
 	"doublet/wire/mime"
 	"doublet/wire/smtp"
 )
@@ -175,7 +176,7 @@ func (v *visit) sendOn(p *redirectPage, x *identity.List, l *letter) (refused []
 		return nil, nil, mailbox.ErrTooBig
 	}
 	if !v.form.room(l.body.Size()) {
-		return nil, nil, errBusy
+		return nil, nil, listen.ErrMemory
 	}
 	raw, err := l.body.AppendRange(fields, 0, l.body.Size())
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Implements: RFC 1939 §5 LIST
 func (s *session) list(cmd *pop3.Command) {
 	if err := s.measure(); err != nil {
-		s.trouble(err)
+		s.trouble("command failed", err)
 		return
 	}
 	if cmd.Number != 0 {

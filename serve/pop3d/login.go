@@ -86,20 +86,15 @@ func (s *session) signedIn(account signin.Account, err error) {
 		s.over = true
 	case errors.Is(err, listen.ErrSessions), errors.Is(err, listen.ErrUsers):
 		s.err(pop3.CodeSysTemp, "Too many sessions at once, try again later")
-	case errors.Is(err, signin.ErrBusy):
-		s.err(pop3.CodeSysTemp, "Too many sign-ins at once, try again later")
 	case errors.Is(err, errInUse):
 		s.srv.stats.inUse.Inc()
 		s.err(pop3.CodeInUse, "Another POP3 session has this mailbox")
 	case errors.Is(err, errTooSoon):
 		s.err(pop3.CodeLoginDelay, "Too soon after the last sign-in")
-	case errors.Is(err, errMemory):
-		s.err(pop3.CodeSysTemp, "Too much is asked of the server now, try again later")
 	case errors.Is(err, store.ErrDenied), errors.Is(err, mailbox.ErrNoFolder):
 		s.err(pop3.CodeSysPerm, "There is no mailbox to read")
 	default:
-		s.srv.env.Log.Error("pop3d: sign-in failed", "err", err)
-		s.err(pop3.CodeSysTemp, "Sign-in is not possible now, try again later")
+		s.trouble("sign-in failed", err)
 	}
 }
 

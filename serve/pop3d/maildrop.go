@@ -2,10 +2,10 @@ package pop3d
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"doublet/mailbox"
+	"doublet/serve/listen"
 	"doublet/store"
 	"doublet/wire/pop3"
 )
@@ -27,8 +27,6 @@ type maildrop struct {
 	marks []uint8
 }
 
-var errMemory = errors.New("pop3d: too many messages in sessions at once")
-
 // openDrop makes the maildrop of who has signed in; the lock is held by the caller.
 func (s *session) openDrop(file *mailbox.File) error {
 	view, _, err := file.Open(s.c.Context(), mailbox.Inbox, false)
@@ -37,7 +35,7 @@ func (s *session) openDrop(file *mailbox.File) error {
 	}
 	n := int64(view.Exists()) * perMessage
 	if !s.srv.cfg.Memory.Take(n) {
-		return errMemory
+		return listen.ErrMemory
 	}
 	uids, err := view.UIDs(s.c.Context())
 	if err != nil {

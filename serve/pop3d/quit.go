@@ -20,8 +20,7 @@ func (s *session) quit(*pop3.Command) {
 	// Whoever has the answer may sign in again at once.
 	s.closeDrop()
 	if err != nil {
-		s.srv.env.Log.Error("pop3d: messages are not removed", "account", s.account.Name, "err", err)
-		s.err(pop3.CodeSysTemp, "Some messages were not removed")
+		s.trouble("messages are not removed", err)
 		return
 	}
 	s.srv.stats.removed.Add(uint64(len(remove)))

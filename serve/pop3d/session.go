@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/mailbox"
+	"doublet/serve/condition"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
@@ -203,8 +204,7 @@ func (s *session) refresh() bool {
 		s.over = true
 		return false
 	case err != nil:
-		s.srv.env.Log.Error("pop3d: account cannot be looked up", "account", s.account.Name, "err", err)
-		s.err(pop3.CodeSysTemp, "Temporary failure, sign in again later")
+		s.trouble("account cannot be looked up", err)
 		s.over = true
 		return false
 	case changed:
@@ -237,10 +237,13 @@ func (s *session) badly(text string) {
 	}
 }
 
-// trouble answers a failure of the server.
-func (s *session) trouble(err error) {
-	s.srv.env.Log.Error("pop3d: failed", "account", s.account.Name, "err", err)
-	s.err(pop3.CodeSysTemp, "Temporary failure, try again later")
+// trouble answers a failure of the server, with a line in the log for one that has no name.
+func (s *session) trouble(failure string, err error) {
+	c, known := condition.Of(err)
+	if !known || c == condition.Damaged {
+		s.srv.env.Log.Error("pop3d: "+failure, "account", s.account.Name, "err", err)
+	}
+	s.err(c.POP3, c.IMAPText)
 }
 
 // verb is what a command does: it answers.

@@ -12,7 +12,7 @@ import (
 func (s *session) stat(*pop3.Command) {
 	count, octets, err := s.total()
 	if err != nil {
-		s.trouble(err)
+		s.trouble("command failed", err)
 		return
 	}
 	b := strconv.AppendInt(append(s.out.B, "+OK "...), int64(count), 10)

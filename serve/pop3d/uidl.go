@@ -46,7 +46,7 @@ func (s *session) uidl(cmd *pop3.Command) {
 	case cmd.Number != 0 && (err != nil || told == 0):
 		s.out.B = s.out.B[:before]
 		if err != nil {
-			s.trouble(err)
+			s.trouble("command failed", err)
 			return
 		}
 		s.gone()

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"doublet/directory"
+	"doublet/serve/condition"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/wire/sasl"
@@ -18,7 +19,7 @@ var (
 	errAuthCancelled = smtp.NewReply(501, 5, 7, 0, "Authentication cancelled")
 	errAuthFailed    = smtp.NewReply(535, 5, 7, 8, "Authentication credentials invalid")
 	errAuthDisabled  = smtp.NewReply(535, 5, 7, 13, "The account is disabled")
-	errAuthBusy      = smtp.NewReply(454, 4, 7, 0, "Too many sign-ins at once, try again later")
+	errAuthBusy      = condition.Busy.SMTP
 	errAuthBanned    = smtp.NewReply(421, 4, 7, 0, "Too many failed sign-ins from your address, try again later")
 	errAuthTemporary = smtp.NewReply(454, 4, 7, 0, "Temporary authentication failure")
 	errAuthTooMany   = smtp.NewReply(421, 4, 7, 0, "Too many failed authentications")

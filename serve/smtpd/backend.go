@@ -12,8 +12,8 @@ import (
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/condition"
 	"doublet/serve/signin"
-	"doublet/store"
 	"doublet/wire/smtp"
 )
 
@@ -32,18 +32,15 @@ type backend struct {
 
 // What the backend refuses with.
 var (
-	errNoUser    = smtp.NewReply(550, 5, 1, 1, "No such user here")
-	errRelay     = smtp.NewReply(550, 5, 7, 1, "Relaying denied")
-	errDisabled  = smtp.NewReply(550, 5, 2, 1, "Mailbox disabled, not accepting messages")
-	errNoFile    = smtp.NewReply(550, 5, 2, 1, "The recipient has no mail file")
-	errFull      = smtp.NewReply(452, 4, 2, 2, "The mail file is full")
-	errRcptSize  = smtp.NewReply(552, 5, 2, 3, "Message is larger than this recipient takes")
-	errAddress   = smtp.NewReply(553, 5, 1, 3, "Bad address")
-	errNotYours  = smtp.NewReply(550, 5, 7, 1, "The sender address is not one of yours")
-	errAccount   = smtp.NewReply(550, 5, 7, 1, "The account you signed in with is disabled")
-	errNoSpace   = smtp.NewReply(452, 4, 3, 1, "The mail system is full, try again later")
-	errTransit   = smtp.NewReply(501, 5, 5, 4, "Bad parameter")
-	errTemporary = smtp.NewReply(451, 4, 3, 0, "Temporary trouble here, try again later")
+	errNoUser   = smtp.NewReply(550, 5, 1, 1, "No such user here")
+	errRelay    = smtp.NewReply(550, 5, 7, 1, "Relaying denied")
+	errDisabled = smtp.NewReply(550, 5, 2, 1, "Mailbox disabled, not accepting messages")
+	errNoFile   = smtp.NewReply(550, 5, 2, 1, "The recipient has no mail file")
+	errRcptSize = smtp.NewReply(552, 5, 2, 3, "Message is larger than this recipient takes")
+	errAddress  = smtp.NewReply(553, 5, 1, 3, "Bad address")
+	errNotYours = smtp.NewReply(550, 5, 7, 1, "The sender address is not one of yours")
+	errAccount  = smtp.NewReply(550, 5, 7, 1, "The account you signed in with is disabled")
+	errTransit  = smtp.NewReply(501, 5, 5, 4, "Bad parameter")
 )
 
 // SignIn implements Backend.
@@ -155,7 +152,7 @@ func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target, a
 		return errRcptSize
 	}
 	if err := b.mail.Room(ctx, t, size); errors.Is(err, mailbox.ErrOverQuota) {
-		return errFull
+		return condition.OverQuota.SMTP
 	}
 	return nil // what else is wrong with the mail file is mail's to deal with
 }
@@ -249,13 +246,14 @@ func (b *backend) answer(id note.UNID, err error) error {
 	switch {
 	case errors.As(err, &r):
 		return r
-	case errors.Is(err, store.ErrNoSpace):
-		return errNoSpace
 	case errors.Is(err, mailbox.ErrTooBig):
 		return errTooBig
 	case errors.Is(err, mailbox.ErrBadMessage):
 		return errNUL
 	}
-	b.env.Log.Error("smtpd: delivery failed", "id", id.String(), "err", err)
-	return errTemporary
+	c, known := condition.Of(err)
+	if !known || c == condition.Damaged {
+		b.env.Log.Error("smtpd: delivery failed", "id", id.String(), "err", err)
+	}
+	return c.SMTP
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"doublet/mail/inbound"
+	"doublet/serve/condition"
 	"doublet/serve/listen"
 	"doublet/wire/smtp"
 )
@@ -49,7 +50,7 @@ const (
 
 // Refusals.
 var (
-	errClosing    = smtp.NewReply(421, 4, 3, 2, "Server is shutting down")
+	errClosing    = condition.Closing.SMTP
 	errTimeout    = smtp.NewReply(421, 4, 4, 2, "Timeout")
 	errTooMany    = smtp.NewReply(421, 4, 7, 0, "Too many errors")
 	errTooLong    = smtp.NewReply(500, 5, 5, 2, "Line too long")
@@ -64,7 +65,7 @@ var (
 	errSignIn     = smtp.NewReply(530, 5, 7, 0, "Authentication required")
 	errSignInTLS  = smtp.NewReply(530, 5, 7, 0, "Must issue a STARTTLS command first")
 	errTooBig     = smtp.NewReply(552, 5, 3, 4, "Message is larger than this server takes")
-	errMemory     = smtp.NewReply(452, 4, 3, 1, "Too many messages in progress, try again later")
+	errMemory     = condition.NoMemory.SMTP
 	errRcptCount  = smtp.NewReply(452, 4, 5, 3, "Too many recipients")
 	errNUL        = smtp.NewReply(554, 5, 6, 0, "Message contains NUL characters")
 	errBare       = smtp.NewReply(554, 5, 6, 0, "Message contains a bare CR or LF")

@@ -1,0 +1,143 @@
+// Package condition lists the conditions in which a server cannot carry out a valid command, each with the reply of every
+// protocol, so that all doors report the same trouble in the same way.
+package condition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"doublet/mailbox"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/store"
+	"doublet/wire/smtp"
+)
+
+// Condition is one of them.
+type Condition struct {
+	// Name is what administrators call it.
+	Name string
+	// SMTP is the reply of SMTP, submission and LMTP. A reply 421 ends the session (RFC 5321 §3.8).
+	SMTP *smtp.Reply
+	// IMAP is the response code of a NO (RFC 5530, RFC 9051 §7.1), IMAPText its text, which POP3 has too.
+	IMAP, IMAPText string
+	// POP3 is the response code of -ERR (RFC 2449, RFC 3206).
+	POP3 string
+	// JMAP is the type of the error: a SetError's where Object is true (RFC 8620 §5.3), else of the method (§3.6.2).
+	JMAP   string
+	Object bool
+	// HTTP is the status of everything else that speaks HTTP, Text the key of the words for people there.
+	HTTP int
+	Text string
+
+	errs []error
+}
+
+// The conditions. What a client can mend itself (a full mail file, a message that is too large for now) is told apart from what
+// it can only wait for.
+var (
+	NoSpace = &Condition{
+		Name: "the device has no space above the floor", errs: []error{store.ErrNoSpace},
+		SMTP: smtp.NewReply(452, 4, 3, 1, "The mail system is full, try again later"),
+		IMAP: "OVERQUOTA", IMAPText: "Server is out of space", POP3: "SYS/TEMP",
+		JMAP: "serverUnavailable", HTTP: http.StatusInsufficientStorage, Text: "serverFull",
+	}
+	OverQuota = &Condition{
+		Name: "the mail file is over its quota", errs: []error{mailbox.ErrOverQuota},
+		SMTP: smtp.NewReply(452, 4, 2, 2, "The mail file is full"),
+		IMAP: "OVERQUOTA", IMAPText: "Quota exceeded", POP3: "SYS/TEMP",
+		JMAP: "overQuota", Object: true, HTTP: http.StatusInsufficientStorage, Text: "quotaOver",
+	}
+	NoMemory = &Condition{
+		Name: "the memory for messages is in use", errs: []error{listen.ErrMemory},
+		SMTP: smtp.NewReply(452, 4, 3, 1, "Too many messages in progress, try again later"),
+		IMAP: "LIMIT", IMAPText: "Too many messages in progress, try again later", POP3: "SYS/TEMP",
+		JMAP: "serverUnavailable", HTTP: http.StatusServiceUnavailable, Text: "tryLater",
+	}
+	Busy = &Condition{
+		Name: "too many sign-ins at once", errs: []error{signin.ErrBusy},
+		SMTP: smtp.NewReply(454, 4, 7, 0, "Too many sign-ins at once, try again later"),
+		IMAP: "UNAVAILABLE", IMAPText: "Too many sign-ins at once, try again later", POP3: "SYS/TEMP",
+		JMAP: "serverUnavailable", HTTP: http.StatusTooManyRequests, Text: "tryLater",
+	}
+	Elsewhere = &Condition{
+		Name: "the mail file is on another server, or on its way to one",
+		errs: []error{store.ErrNotHome, store.ErrIncomplete},
+		SMTP: smtp.NewReply(451, 4, 3, 2, "The mail file is moving to another server, try again soon"),
+		IMAP: "UNAVAILABLE", IMAPText: "The mail file has moved to another server, sign in again", POP3: "SYS/TEMP",
+		JMAP: "serverUnavailable", HTTP: http.StatusServiceUnavailable, Text: "mailElsewhere",
+	}
+	OutOfService = &Condition{
+		Name: "the database is out of service", errs: []error{store.ErrOutOfService},
+		SMTP: smtp.NewReply(451, 4, 3, 0, "A database of the server is out of service, try again later"),
+		IMAP: "UNAVAILABLE", IMAPText: "Mail file is out of service", POP3: "SYS/TEMP",
+		JMAP: "serverUnavailable", HTTP: http.StatusServiceUnavailable, Text: "mailOutOfService",
+	}
+	Damaged = &Condition{
+		Name: "stored data is damaged", errs: []error{store.ErrDamaged},
+		SMTP: smtp.NewReply(451, 4, 3, 0, "Stored data is damaged, the administrator has been told"),
+		IMAP: "CORRUPTION", IMAPText: "Stored data is damaged", POP3: "SYS/PERM",
+		JMAP: "serverFail", HTTP: http.StatusInternalServerError, Text: "damaged",
+	}
+	Closing = &Condition{
+		Name: "the server is shutting down", errs: []error{store.ErrClosed, listen.ErrClosing, context.Canceled},
+		SMTP: smtp.NewReply(421, 4, 3, 2, "Server is shutting down"),
+		IMAP: "UNAVAILABLE", IMAPText: "Server is shutting down", POP3: "SYS/TEMP",
+		JMAP: "serverUnavailable", HTTP: http.StatusServiceUnavailable, Text: "tryLater",
+	}
+	// Trouble is every failure that is none of the others. The log has its cause.
+	Trouble = &Condition{
+		Name: "another failure, which the log explains",
+		SMTP: smtp.NewReply(451, 4, 3, 0, "Temporary trouble here, try again later"),
+		IMAP: "UNAVAILABLE", IMAPText: "Temporary failure, try again later", POP3: "SYS/TEMP",
+		JMAP: "serverFail", HTTP: http.StatusServiceUnavailable, Text: "tryLater",
+	}
+)
+
+// All lists the conditions; the first that fits an error counts.
+var All = []*Condition{NoSpace, OverQuota, NoMemory, Busy, Elsewhere, OutOfService, Damaged, Closing, Trouble}
+
+// Of returns the condition that an error tells of, Trouble for an error that is none of them; known is false then.
+func Of(err error) (c *Condition, known bool) {
+	for _, c := range All {
+		if c.Is(err) {
+			return c, true
+		}
+	}
+	return Trouble, false
+}
+
+// Is reports whether an error tells of the condition.
+func (c *Condition) Is(err error) bool {
+	for _, is := range c.errs {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// Errors returns the errors that tell of the condition, for tests.
+func (c *Condition) Errors() []error { return c.errs }
+
+// Markdown is the text of doc/replies.md.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(`# Replies of the server in trouble
+
+Generated by ` + "`make gen`" + ` from ` + "`serve/condition`" + `; do not edit.
+
+When a server cannot carry out a valid command, every door says so in the words of its protocol. Programs try again where the reply
+is temporary (SMTP 4xx, ` + "`SYS/TEMP`, `UNAVAILABLE`, `serverUnavailable`" + `, HTTP 503).
+
+| condition | SMTP, submission, LMTP | IMAP | POP3 | JMAP | HTTP |
+|---|---|---|---|---|---|
+`)
+	for _, c := range All {
+		fmt.Fprintf(&b, "| %s | `%s` | `NO [%s] %s` | `-ERR [%s]` | `%s` | %d |\n", c.Name, c.SMTP.Error(), c.IMAP, c.IMAPText, c.POP3, c.JMAP, c.HTTP)
+	}
+	return b.String()
+}
