@@ -32,6 +32,7 @@ const (
 	itemConnFrom      = "CallRangeBegin" // minutes of the day
 	itemConnUntil     = "CallRangeEnd"
 	itemConnDisabled  = "ScheduleDisabled"
+	itemConnGuarded   = "Guarded"
 	itemConnPeer      = "DestinationServer" // the UNID of its document
 )
 
@@ -69,6 +70,8 @@ type ConnectionFields struct {
 	From, Until int
 	// Disabled ones do not run by themselves.
 	Disabled bool
+	// Guarded ones lead to hosts that may be reached from administration in the browser, where they were made.
+	Guarded bool
 }
 
 // Connection is a connection document.
@@ -103,6 +106,7 @@ func (f *ConnectionFields) write(items note.Items) note.Items {
 	x.int(itemConnFrom, int64(f.From))
 	x.int(itemConnUntil, int64(f.Until))
 	x.bool(itemConnDisabled, f.Disabled)
+	x.bool(itemConnGuarded, f.Guarded)
 	x.unid(itemConnPeer, f.Peer)
 	return x.items
 }
@@ -115,7 +119,7 @@ func readConnection(id note.UNID, items note.Items) Connection {
 		Fingerprint: text(itemConnPrint), Databases: items.Get(itemConnDatabases).AsTextList(), Direction: text(itemConnDirection),
 		Folders: items.Get(itemConnFolders).AsTextList(), MaxSize: uint64(number(itemConnMaxSize)), Days: int(number(itemConnDays)),
 		Every: time.Duration(number(itemConnEvery)) * time.Second, From: int(number(itemConnFrom)), Until: int(number(itemConnUntil)),
-		Disabled: items.Get(itemConnDisabled).AsBool(), Peer: readUNID(items.Get(itemConnPeer)),
+		Disabled: items.Get(itemConnDisabled).AsBool(), Guarded: items.Get(itemConnGuarded).AsBool(), Peer: readUNID(items.Get(itemConnPeer)),
 	}}
 }
 

@@ -226,58 +226,25 @@ func validKeyword(s string) bool {
 //
 // Implements: RFC 8621 §4.4.2 sorting
 func (c *call) emailOrder() ([]mailbox.Order, error) {
-	v := c.args.Get("sort")
-	if v.IsNull() || v.Kind() == jmap.Array && v.Len() == 0 {
+	keys, err := c.sortKeys(sortOptions...)
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
 		return []mailbox.Order{{Kind: mailbox.OrderReceived, Descending: true}}, nil
 	}
-	if v.Kind() != jmap.Array {
-		return nil, invalid("sort is no array")
-	}
-	if v.Len() > maxSortKeys {
-		return nil, &jmap.Error{Type: "unsupportedSort", Description: "There are too many keys to sort by."}
-	}
-	var out []mailbox.Order
-	for i := range v.Len() {
-		k := v.At(i)
-		name, ok := k.Get("property").Text()
-		if !ok {
-			return nil, invalid("a key to sort by has a property")
-		}
-		kind, known := orderKinds[name]
-		if !known {
-			return nil, &jmap.Error{Type: "unsupportedSort", Description: "There is no sorting by that property."}
-		}
-		o := mailbox.Order{Kind: kind}
-		if a := k.Get("isAscending"); !a.IsNull() {
-			up, ok := a.Bool()
-			if !ok {
-				return nil, invalid("isAscending is no boolean")
-			}
-			o.Descending = !up
-		}
-		if err := collation(k); err != nil {
-			return nil, err
-		}
-		if kind >= mailbox.OrderKeyword {
-			if o.Keyword, ok = keyword(k.Get("keyword")); !ok {
-				return nil, invalid("sorting by %s needs a keyword", name)
+	out := make([]mailbox.Order, 0, len(keys))
+	for _, k := range keys {
+		o := mailbox.Order{Kind: orderKinds[k.property], Descending: k.down}
+		if o.Kind >= mailbox.OrderKeyword {
+			var ok bool
+			if o.Keyword, ok = keyword(k.value.Get("keyword")); !ok {
+				return nil, invalid("sorting by %s needs a keyword", k.property)
 			}
 		}
 		out = append(out, o)
 	}
 	return out, nil
-}
-
-// collation refuses one that there is not.
-func collation(k *jmap.Value) error {
-	v := k.Get("collation")
-	if v.IsNull() {
-		return nil
-	}
-	if s, ok := v.Text(); !ok || s != "i;unicode-casemap" {
-		return &jmap.Error{Type: "unsupportedSort", Description: "The collation is i;unicode-casemap."}
-	}
-	return nil
 }
 
 // emailQuery answers Email/query.

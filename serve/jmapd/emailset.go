@@ -382,6 +382,9 @@ func emailImport(c *call) error {
 	if err := c.needAccount(false); err != nil {
 		return err
 	}
+	if err := c.needWritable(); err != nil {
+		return err
+	}
 	s := &set{c: c}
 	if v := c.args.Get("ifInState"); !v.IsNull() {
 		var ok bool
@@ -480,6 +483,9 @@ func emailCopy(c *call) error {
 	}
 	from := c.account
 	if err := c.needAccount(false); err != nil {
+		return err
+	}
+	if err := c.needWritable(); err != nil {
 		return err
 	}
 	if from.ID == c.account.ID {

@@ -148,6 +148,8 @@ func (e *envelope) text(field int) (string, bool) {
 }
 
 // appendWords prints a header text as people read it: encoded words decoded, NFC.
+//
+// Implements: RFC 8621 §4.1.2.2 asText
 func appendWords(dst []byte, s []byte) []byte {
 	plain, encoded := true, false
 	for i, c := range s {
@@ -237,7 +239,7 @@ func (e *envelope) appendAddresses(dst []byte, field int) []byte {
 
 // appendSent prints the Date with the zone that it has, null where it makes no sense.
 //
-// Implements: RFC 8621 §4.1.2.5 asDate
+// Implements: RFC 8621 §4.1.2.6 asDate
 func (e *envelope) appendSent(dst []byte) []byte {
 	s, ok := e.text(envDate)
 	if !ok {
@@ -260,7 +262,7 @@ func appendMailDate(dst []byte, s string) []byte {
 
 // appendMessageIDs prints the ids of a field without their brackets, null where it holds something else.
 //
-// Implements: RFC 8621 §4.1.2.4 asMessageIds
+// Implements: RFC 8621 §4.1.2.5 asMessageIds
 func appendMessageIDs(dst []byte, s string) []byte {
 	ids, ok := messageIDs(s)
 	if !ok {

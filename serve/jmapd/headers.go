@@ -245,7 +245,7 @@ func appendGroups(dst []byte, list []mime.Address) []byte {
 
 // appendURLs prints the URLs of a List- field, null where there is none.
 //
-// Implements: RFC 8621 §4.1.2.6 asURLs
+// Implements: RFC 8621 §4.1.2.7 asURLs
 func appendURLs(dst []byte, s string) []byte {
 	var urls []string
 	for i := 0; len(urls) < maxIDs; {

@@ -427,30 +427,12 @@ func (t *tree) preorder(order []*mailbox.Mailbox) []*mailbox.Mailbox {
 
 // mailboxOrder reads the argument sort.
 func (c *call) mailboxOrder(t *tree) (func(a, b *mailbox.Mailbox) int, error) {
-	v := c.args.Get("sort")
-	type key struct {
-		name string
-		down bool
-	}
-	var keys []key
-	if !v.IsNull() && (v.Kind() != jmap.Array || v.Len() > maxSortKeys) {
-		return nil, invalid("sort is no array, or too long")
-	}
-	for i := range v.Len() {
-		k := v.At(i)
-		name, _ := k.Get("property").Text()
-		if name != "name" && name != "sortOrder" && name != "parentId" {
-			return nil, &jmap.Error{Type: "unsupportedSort", Description: "Mailboxes are sorted by name and sortOrder."}
-		}
-		if err := collation(k); err != nil {
-			return nil, err
-		}
-		up, ok := k.Get("isAscending").Bool()
-		keys = append(keys, key{name, ok && !up})
+	keys, err := c.sortKeys("name", "sortOrder")
+	if err != nil {
+		return nil, err
 	}
 	var order map[note.ID]int
-	if slices.ContainsFunc(keys, func(k key) bool { return k.name == "sortOrder" }) {
-		var err error
+	if slices.ContainsFunc(keys, func(k sortKey) bool { return k.property == "sortOrder" }) {
 		if order, err = c.sortOrders(t.list, true); err != nil {
 			return nil, err
 		}
@@ -458,7 +440,7 @@ func (c *call) mailboxOrder(t *tree) (func(a, b *mailbox.Mailbox) int, error) {
 	return func(a, b *mailbox.Mailbox) int {
 		for _, k := range keys {
 			n := 0
-			switch k.name {
+			switch k.property {
 			case "sortOrder":
 				n = order[a.ID] - order[b.ID]
 			case "name":

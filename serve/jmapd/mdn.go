@@ -30,7 +30,7 @@ type mdn struct {
 	messageID                     string
 	errors                        []string
 	extensions                    [][2]string
-	hasSubject, hasText, hasAgent bool
+	hasSubject, hasText, hasFinal bool
 }
 
 // mdnSend answers MDN/send.
@@ -130,8 +130,12 @@ func (c *call) readMDN(v *jmap.Value) (m mdn, err error) {
 		case "includeOriginalMessage":
 			m.original, ok = x.Bool()
 		case "reportingUA":
-			m.agent, m.hasAgent = text, isText
+			m.agent = text
 			ok = x.IsNull() || ok && oneLine(text)
+		case "finalRecipient":
+			m.finalTo = text
+			kind, address, typed := strings.Cut(text, ";")
+			ok = x.IsNull() || ok && oneLine(text) && typed && compose.Token(kind) && strings.TrimSpace(address) != ""
 		case "disposition":
 			m.action, _ = x.Get("actionMode").Text()
 			m.sending, _ = x.Get("sendingMode").Text()
@@ -202,7 +206,10 @@ func (c *call) sendMDN(v *jmap.Value, who *identity.Identity) (m mdn, json []byt
 	if err != nil {
 		return m, nil, &jmap.Error{Type: "notFound", Description: "The Email asks for a receipt to be sent to no address."}
 	}
-	m.finalTo = "rfc822; " + who.Email
+	m.hasFinal = m.finalTo != ""
+	if !m.hasFinal {
+		m.finalTo = "rfc822; " + who.Email
+	}
 	if o, ok := mime.Get(head, "Original-Recipient"); ok && oneLine(o) {
 		m.originalTo = o
 	}
@@ -246,7 +253,9 @@ func (m *mdn) sentObject() []byte {
 	if !m.hasText {
 		o.Text("textBody", m.text)
 	}
-	o.Text("finalRecipient", m.finalTo)
+	if !m.hasFinal {
+		o.Text("finalRecipient", m.finalTo)
+	}
 	if m.originalTo != "" {
 		o.Text("originalRecipient", m.originalTo)
 	}

@@ -48,7 +48,8 @@ var methods = map[string]method{
 	"Principal/get":          {jmap.Principals, principalGet},
 	"Principal/changes":      {jmap.Principals, principalChanges},
 	"Principal/query":        {jmap.Principals, principalQuery},
-	"Principal/queryChanges": {jmap.Principals, principalChanges},
+	"Principal/queryChanges": {jmap.Principals, principalQueryChanges},
+	"Principal/set":          {jmap.Principals, principalSet},
 
 	"MDN/send":  {jmap.MDN, mdnSend},
 	"MDN/parse": {jmap.MDN, mdnParse},

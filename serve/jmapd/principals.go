@@ -104,8 +104,8 @@ func principalQuery(c *call) error {
 	if err != nil {
 		return err
 	}
-	if s := c.args.Get("sort"); !s.IsNull() && s.Len() > 0 {
-		return &jmap.Error{Type: "unsupportedSort", Description: "Principals come in the order in which they fit."}
+	if _, err := c.sortKeys(); err != nil { // they come in the order in which they fit
+		return err
 	}
 	search, some, err := principalFilter(c.args.Get("filter"))
 	if err != nil {
@@ -184,13 +184,58 @@ func principalFilter(v *jmap.Value) (s directory.Search, some bool, err error) {
 	return s, some, nil
 }
 
-// principalChanges answers Principal/changes and Principal/queryChanges: the directory keeps no list of what changed.
+// principalChanges answers Principal/changes: the directory keeps no list of what changed.
 //
 // Implements: RFC 9670 §2.2 Principal/changes
-// Implements: RFC 9670 §2.5 Principal/queryChanges
 func principalChanges(c *call) error {
-	if err := c.needAccount(own); err != nil {
+	if _, _, err := c.changesArguments(own); err != nil {
 		return err
 	}
 	return mailbox.ErrForgotten
+}
+
+// principalQueryChanges answers Principal/queryChanges, as principalChanges.
+//
+// Implements: RFC 9670 §2.5 Principal/queryChanges
+func principalQueryChanges(c *call) error {
+	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal"); err != nil {
+		return err
+	}
+	if err := c.needAccount(own); err != nil {
+		return err
+	}
+	if _, _, err := c.queryChangesArguments(); err != nil {
+		return err
+	}
+	return mailbox.ErrForgotten
+}
+
+// principalSet answers Principal/set: people and groups are administered elsewhere.
+//
+// Implements: RFC 9670 §2.3 Principal/set
+func principalSet(c *call) error {
+	s, err := c.setArguments(own)
+	if err != nil {
+		return err
+	}
+	_, version, err := c.s.backend.Directory().Entries(c.ctx, nil)
+	if err != nil {
+		return err
+	}
+	state := strconv.FormatUint(version, 16)
+	if err := s.mismatch(state); err != nil {
+		return err
+	}
+	no := &jmap.Error{Type: "forbidden", Description: "Principals are managed by the administrators of this server."}
+	for _, p := range s.create {
+		s.notCreated = append(s.notCreated, failure{p.id, no})
+	}
+	for _, p := range s.update {
+		s.notUpdated = append(s.notUpdated, failure{p.id, no})
+	}
+	for _, id := range s.destroy {
+		s.not = append(s.not, failure{id, no})
+	}
+	s.append(state, state)
+	return nil
 }

@@ -132,12 +132,8 @@ func (c *call) quotaResults() (ids []string, state string, err error) {
 			return nil, "", err
 		}
 	}
-	if s := c.args.Get("sort"); !s.IsNull() {
-		for i := range s.Len() {
-			if p, _ := s.At(i).Get("property").Text(); p != "name" && p != "used" {
-				return nil, "", &jmap.Error{Type: "unsupportedSort", Description: "Quotas are sorted by name and used."}
-			}
-		}
+	if _, err := c.sortKeys("name", "used"); err != nil {
+		return nil, "", err
 	}
 	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
 		u, some, err := usage(d)

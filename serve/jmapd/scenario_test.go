@@ -29,13 +29,16 @@ func ownedBy(person note.UNID) func(*layout.Info) {
 //	@bob                             who asks from now on (alice to begin with)
 //	mail INBOX \Seen                 puts the message of the "| " lines into a folder; its id is ${mail1}, ${mail2} …
 //	upload text/plain                uploads the "| " lines; its id is ${blob1} …
-//	get /jmap/session                asks for a path, and expects JSON
+//	get /jmap/session                asks for a path; "| Name: value" lines are fields of the request
+//	post /jmap/api text/plain        sends the "| " lines to a path
 //	wait 10s                         lets time pass; what has become due is sent, and delivered
 //	share INBOX bob lrs              gives a folder's rights to somebody
 //	C: [["Email/get",{…},"0"]]       method calls; JSON over any number of lines, with ${name}
 //	R: {…}                           a whole request, as it is
 //	S: [[…]]                         the method responses
 //	P: {"status":400, …}             or the problem, as far as it is told here
+//	J: {…}                           or the JSON of another resource
+//	H: {"status":206,"Name":"value"} or the status and header fields, and what was sent as "body"
 //
 // In what is expected "*" is any value, "$name" takes a string, or must be the one that was taken; an object with "..."
 // may have more members, and a list that ends with "..." more elements; {"$any":[…]} is a list in any order. ${account},
@@ -89,6 +92,7 @@ type player struct {
 	mails  int
 	blobs  int
 	got    []byte
+	header http.Header
 	status int
 	file   string
 	line   int
@@ -176,8 +180,17 @@ func (p *player) step(line string, more []string) {
 		p.blobs++
 		p.vars[fmt.Sprint("blob", p.blobs)] = v.BlobID
 	case word == "get":
-		out := p.w.do(p.who, "GET", p.expand(rest), "", nil)
-		p.status, p.got = out.Code, out.Body.Bytes()
+		var fields []string
+		for line := range strings.Lines(p.text(more)) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			fields = append(fields, name, value)
+		}
+		out := p.w.do(p.who, "GET", p.expand(rest), "", nil, fields...)
+		p.status, p.got, p.header = out.Code, out.Body.Bytes(), out.Header()
+	case word == "post":
+		path, kind, _ := strings.Cut(p.expand(rest), " ")
+		out := p.w.do(p.who, "POST", path, kind, []byte(p.text(more)))
+		p.status, p.got, p.header = out.Code, out.Body.Bytes(), out.Header()
 	case word == "wait":
 		d, err := time.ParseDuration(rest)
 		p.w.ok(err)
@@ -200,6 +213,15 @@ func (p *player) step(line string, more []string) {
 		p.request(`{"using":` + string(using) + `,"methodCalls":` + calls + `}`)
 	case word == "R:":
 		p.request(p.expand(rest + "\n" + strings.Join(more, "\n")))
+	case word == "H:":
+		whole := map[string]any{"status": p.status, "body": string(p.got)}
+		for name, values := range p.header {
+			whole[name] = values[0]
+		}
+		got, err := json.Marshal(whole)
+		p.w.ok(err)
+		p.got = got
+		p.expect(word, rest+"\n"+strings.Join(more, "\n"))
 	case word == "S:", word == "P:", word == "J:":
 		p.expect(word, rest+"\n"+strings.Join(more, "\n"))
 	default:
@@ -237,6 +259,10 @@ func (p *player) expect(kind, text string) {
 			p.fail("status %d: %s", p.status, p.got)
 		}
 		w["..."] = true
+	case "H:":
+		if w, ok := want.(map[string]any); ok {
+			w["..."] = true
+		}
 	}
 	if why := p.match("", want, got); why != "" {
 		pretty, _ := json.MarshalIndent(got, "", " ")

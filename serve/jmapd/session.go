@@ -128,6 +128,29 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 	return o.End()
 }
 
+// writable reports whether somebody may change anything in folders.
+func writable(folders []mailbox.Folder) bool {
+	const writing = note.Write | note.WriteOwn | note.Insert | note.DeleteMark | note.Expunge | note.Create | note.KeepSeen
+	return slices.ContainsFunc(folders, func(f mailbox.Folder) bool { return f.Rights&writing != 0 })
+}
+
+// needWritable refuses a method that changes the account where the session object says that it is read-only.
+//
+// Implements: RFC 8620 §3.6.2 accountReadOnly
+func (c *call) needWritable() error {
+	if c.account.Personal {
+		return nil
+	}
+	folders, err := mailbox.Visible(c.account.File.Folders(c.ctx))
+	if err != nil || writable(folders) {
+		return err
+	}
+	if top, err := c.account.File.MayCreate(c.ctx); err != nil || top {
+		return err
+	}
+	return &jmap.Error{Type: "accountReadOnly"}
+}
+
 // appendAccount prints an account; one of somebody else in which there is nothing to see is left out.
 func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a *Account) error {
 	folders, err := mailbox.Visible(a.File.Folders(ctx))
@@ -137,7 +160,6 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	if len(folders) == 0 && !a.Personal {
 		return nil
 	}
-	const writing = note.Write | note.WriteOwn | note.Insert | note.DeleteMark | note.Expunge | note.Create | note.KeepSeen
 	top, err := a.File.MayCreate(ctx)
 	if err != nil && !a.Personal {
 		return nil
@@ -146,7 +168,7 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	in := jmap.NewWriter(o.B)
 	in.Text("name", a.Name)
 	in.Bool("isPersonal", a.Personal)
-	in.Bool("isReadOnly", !slices.ContainsFunc(folders, func(f mailbox.Folder) bool { return f.Rights&writing != 0 }) && !top)
+	in.Bool("isReadOnly", !writable(folders) && !top)
 	in.Name("accountCapabilities")
 	caps := jmap.NewWriter(in.B)
 	caps.Raw(jmap.Core, "{}")

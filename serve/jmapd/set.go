@@ -57,6 +57,9 @@ func (c *call) setArguments(personal bool, more ...string) (*set, error) {
 	if err := c.needAccount(personal); err != nil {
 		return nil, err
 	}
+	if err := c.needWritable(); err != nil {
+		return nil, err
+	}
 	s := &set{c: c}
 	if v := c.args.Get("ifInState"); !v.IsNull() {
 		var ok bool

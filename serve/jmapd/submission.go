@@ -446,29 +446,19 @@ func (x *submissions) goneSince(list []submissionChange, from uint64) ([]submiss
 	return list, nil
 }
 
-// submissionResults are the ids that a query finds, in order, and the state.
+// submissionResults are the ids that a query finds, in order.
 //
 // Implements: RFC 8621 §7.3 EmailSubmission/query
-func (c *call) submissionResults() (ids []string, state string, err error) {
+func (c *call) submissionResults(d *mailbox.Reading, x *submissions) (ids []string, err error) {
 	var all []*submission
-	var x *submissions
-	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) (err error) {
-		if x, err = c.readSubmissions(d); err != nil {
-			return err
+	for _, l := range x.list {
+		m, err := x.load(d, l.unid)
+		if err != nil {
+			return nil, err
 		}
-		for _, l := range x.list {
-			m, err := x.load(d, l.unid)
-			if err != nil {
-				return err
-			}
-			if m != nil {
-				all = append(all, m)
-			}
+		if m != nil {
+			all = append(all, m)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, "", err
 	}
 	filter := c.args.Get("filter")
 	for _, m := range all {
@@ -476,7 +466,7 @@ func (c *call) submissionResults() (ids []string, state string, err error) {
 		if !filter.IsNull() {
 			r := filterReader{left: maxFilterConditions}
 			if fits, err = r.submission(filter, m, x.now, 0); err != nil {
-				return nil, "", err
+				return nil, err
 			}
 		}
 		if !fits {
@@ -485,44 +475,39 @@ func (c *call) submissionResults() (ids []string, state string, err error) {
 	}
 	all = slices.DeleteFunc(all, func(m *submission) bool { return m.unid.IsZero() })
 	if err := c.sortSubmissions(all); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for _, m := range all {
 		ids = append(ids, idOf(letterSubmission, m.unid))
 	}
-	return ids, x.state(), nil
+	return ids, nil
 }
 
 func (c *call) sortSubmissions(all []*submission) error {
-	v := c.args.Get("sort")
-	if v.IsNull() {
-		return nil
+	keys, err := c.sortKeys("emailId", "threadId", "sentAt", "sendAt")
+	if err != nil {
+		return err
 	}
-	if v.Kind() != jmap.Array || v.Len() > maxSortKeys {
-		return invalid("sort is no array, or too long")
-	}
-	for i := v.Len() - 1; i >= 0; i-- { // the last key first: sorting is stable
-		k := v.At(i)
-		name, _ := k.Get("property").Text()
-		up, isBool := k.Get("isAscending").Bool()
-		var less func(a, b *submission) int
-		switch name {
-		case "emailId":
-			less = func(a, b *submission) int { return a.email.Compare(b.email) }
-		case "threadId":
-			less = func(a, b *submission) int { return a.thread.Compare(b.thread) }
-		case "sentAt", "sendAt":
-			less = func(a, b *submission) int { return int(a.sendAt - b.sendAt) }
-		default:
-			return &jmap.Error{Type: "unsupportedSort", Description: "Submissions are sorted by emailId, threadId and sentAt."}
-		}
-		slices.SortStableFunc(all, func(a, b *submission) int {
-			if isBool && !up {
-				a, b = b, a
+	slices.SortStableFunc(all, func(a, b *submission) int {
+		for _, k := range keys {
+			n := 0
+			switch k.property {
+			case "emailId":
+				n = a.email.Compare(b.email)
+			case "threadId":
+				n = a.thread.Compare(b.thread)
+			default:
+				n = cmp.Compare(a.sendAt, b.sendAt)
 			}
-			return less(a, b)
-		})
-	}
+			if k.down {
+				n = -n
+			}
+			if n != 0 {
+				return n
+			}
+		}
+		return 0
+	})
 	return nil
 }
 
@@ -600,7 +585,16 @@ func submissionQuery(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, state, err := c.submissionResults()
+	var list []string
+	var state string
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		x, err := c.readSubmissions(d)
+		if err == nil {
+			state = x.state()
+			list, err = c.submissionResults(d, x)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -626,18 +620,19 @@ func submissionQueryChanges(c *call) error {
 		return err
 	}
 	var ids [3][]string
+	var list []string
 	var state string
 	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
 		x, err := c.readSubmissions(d)
-		if err == nil {
-			ids, state, _, err = x.since(d, since, 0)
+		if err != nil {
+			return err
 		}
+		if ids, state, _, err = x.since(d, since, 0); err != nil {
+			return err
+		}
+		list, err = c.submissionResults(d, x)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	list, _, err := c.submissionResults()
 	if err != nil {
 		return err
 	}

@@ -541,7 +541,8 @@ func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity.Identity,
 	return string(v.Append(nil)), nil
 }
 
-// defaultEnvelope is the sender's identity and all whom the header names.
+// defaultEnvelope is the sender that the header names, where the identity allows that, else the identity; and all whom the
+// header names as recipients.
 //
 // Implements: RFC 8621 §7.5 the envelope that the header gives
 func (x *submitting) defaultEnvelope(raw []byte, who *identity.Identity) *jmap.Value {
@@ -549,17 +550,37 @@ func (x *submitting) defaultEnvelope(raw []byte, who *identity.Identity) *jmap.V
 		return *jmap.MakeObject([]string{"email", "parameters"}, []jmap.Value{jmap.Text(email), {}})
 	}
 	from := who.Email
-	if strings.HasPrefix(from, "*@") {
-		value, _ := mime.Get(raw, "From")
-		if list := mime.ParseAddressList([]byte(value)); len(list) > 0 {
-			from = list[0].Mailbox + "@" + list[0].Host
-		}
+	if sender := headerSender(raw); allows(who.Email, sender) {
+		from = sender
 	}
 	var to []jmap.Value
 	for _, email := range compose.Recipients(raw) {
 		to = append(to, address(email))
 	}
 	return jmap.MakeObject([]string{"mailFrom", "rcptTo"}, []jmap.Value{address(from), jmap.List(to...)})
+}
+
+// headerSender is the address in the Sender field, else the first in From; "" where there is none.
+func headerSender(raw []byte) string {
+	value, ok := mime.Get(raw, "Sender")
+	if !ok {
+		value, _ = mime.Get(raw, "From")
+	}
+	for _, a := range mime.ParseAddressList([]byte(value)) {
+		if !a.Group && a.Host != "" {
+			return a.Mailbox + "@" + a.Host
+		}
+	}
+	return ""
+}
+
+// allows reports whether an identity's address, which may be "*@" and a domain, covers an address.
+func allows(email, address string) bool {
+	if domain, any := strings.CutPrefix(email, "*@"); any {
+		_, of, ok := strings.Cut(address, "@")
+		return ok && strings.EqualFold(domain, of)
+	}
+	return strings.EqualFold(email, address)
 }
 
 // appendSubmissionExtensions prints the extensions of SMTP that an envelope may use.

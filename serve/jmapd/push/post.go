@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/client/reach"
 	"doublet/directory/session"
 	"doublet/wire/jmap"
 	"doublet/wire/webpush"
@@ -21,6 +22,8 @@ import (
 const (
 	// postTime is how long one push may take.
 	postTime = 30 * time.Second
+	// handshakeTime is how long the handshake of TLS may take.
+	handshakeTime = 10 * time.Second
 	// keepFor is for how long a push service keeps a push for a device that is away, in seconds.
 	keepFor = 24 * 60 * 60
 	// tokenLife is how long a token is good, tokenUse how long one is used.
@@ -53,7 +56,7 @@ func (w *web) client() *http.Client {
 		Timeout:       postTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext: w.guide.dial, TLSClientConfig: &tls.Config{RootCAs: w.opt.Roots, Time: w.p.env.Clock.Now}, ForceAttemptHTTP2: true, TLSHandshakeTimeout: connectTime,
+			DialContext: w.guard.Dial, TLSClientConfig: &tls.Config{RootCAs: w.opt.Roots, Time: w.p.env.Clock.Now}, ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTime,
 			MaxIdleConns: 100, MaxIdleConnsPerHost: 4, MaxConnsPerHost: sending, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 16 << 10,
 		},
 	}
@@ -84,7 +87,7 @@ func (w *web) post(ctx context.Context, d *device, payload []byte) error {
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.sub.URL, bytes.NewReader(payload))
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrAddress, err)
+		return fmt.Errorf("%w: %w", reach.ErrAddress, err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("TTL", strconv.Itoa(keepFor))

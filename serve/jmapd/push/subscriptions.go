@@ -97,7 +97,7 @@ func (w *web) check(n *NewSubscription) error {
 	if n.Device == "" || len(n.Device) > maxDevice {
 		return invalid("deviceClientId", "It is missing or too long.")
 	}
-	if err := w.guide.check(n.URL); err != nil {
+	if err := w.guard.Check(n.URL); err != nil {
 		return invalid("url", strings.TrimPrefix(err.Error(), "push: "))
 	}
 	if n.P256dh != "" || n.Auth != "" {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/client/reach"
 	"doublet/directory/session"
 	"doublet/note"
 	"doublet/serve/signin"
@@ -32,7 +33,7 @@ type WebOptions struct {
 	// reached, a mailto: or https: URL, or "".
 	Key     *ecdsa.PrivateKey
 	Contact string
-	DNS     Resolver
+	DNS     reach.Resolver
 	// Private are networks that pushes may be sent to although they are not of the public Internet.
 	Private []netip.Prefix
 	// Life is how long a subscription lasts at most unless it is prolonged (30 days). It is never under 48 hours
@@ -64,7 +65,7 @@ const (
 type web struct {
 	p     *Service
 	opt   WebOptions
-	guide guide
+	guard *reach.Guard
 	http  *http.Client
 	vapid tokens
 	slots chan struct{}
@@ -111,7 +112,7 @@ func newWeb(p *Service, o WebOptions) *web {
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
-	w := &web{p: p, opt: o, guide: guide{p.env, o.DNS, o.Private}, slots: make(chan struct{}, sending), devices: make(map[note.UNID]*device), made: make(map[note.UNID]tally)}
+	w := &web{p: p, opt: o, guard: reach.New(p.env, o.DNS, o.Private), slots: make(chan struct{}, sending), devices: make(map[note.UNID]*device), made: make(map[note.UNID]tally)}
 	w.http = w.client()
 	w.vapid.kept = make(map[string]token)
 	t := p.opt.Stats
@@ -527,7 +528,7 @@ func (w *web) outcome(d *device, err error, done func()) time.Duration {
 	case answered && no.gone():
 		w.unsubscribe(d, "the push service does not know it any more")
 		return 0
-	case errors.Is(err, ErrAddress), refused >= refusals, failures >= patience, failures >= verifications && !d.verified():
+	case errors.Is(err, reach.ErrAddress), refused >= refusals, failures >= patience, failures >= verifications && !d.verified():
 		w.unsubscribe(d, "the push service takes nothing: "+err.Error())
 		return 0
 	}

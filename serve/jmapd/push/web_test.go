@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/client/reach"
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/note"
@@ -472,19 +473,6 @@ func TestFailures(t *testing.T) {
 // TestAddresses: nothing is sent to what only this server can reach, whatever the URL or the name server says.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	for _, a := range []string{
-		"127.0.0.1", "::1", "::ffff:127.0.0.1", "::127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "fe80::1", "fd00::1", "0.0.0.0", "::", "100.64.0.1",
-		"224.0.0.1", "ff02::1", "255.255.255.255", "198.18.0.1", "192.0.2.1", "203.0.113.9", "2001:db8::1", "64:ff9b::a00:1", "2002:a00:1::", "2001::1", "240.0.0.1", "192.0.0.8",
-	} {
-		if public(netip.MustParseAddr(a)) {
-			t.Errorf("%s is public", a)
-		}
-	}
-	for _, a := range []string{"8.8.8.8", "1.1.1.1", "2606:4700::1111", "172.15.0.1", "100.128.0.1", "::ffff:8.8.8.8"} {
-		if !public(netip.MustParseAddr(a)) {
-			t.Errorf("%s is not public", a)
-		}
-	}
 	w := openWeb(t, func(o *Options) { o.Web.Private = nil })
 	c := callerOf(alice, "x")
 	for _, u := range []string{
@@ -509,14 +497,14 @@ func TestAddresses(t *testing.T) {
 	}
 	w.silent("to this machine", time.Hour)
 	// Only an address that was looked at is dialled: of several, one that may be.
-	g := guide{env: w.fix.Env, dns: w.dns, private: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	g := reach.New(w.fix.Env, w.dns, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")})
 	var dialled []string
 	real := w.fix.Env.Dial
 	w.fix.Env.Dial = func(network, address string, d time.Duration) (net.Conn, error) {
 		dialled = append(dialled, address)
 		return real(network, address, d)
 	}
-	conn, err := g.dial(bg, "tcp", net.JoinHostPort("inside.example", port))
+	conn, err := g.Dial(bg, "tcp", net.JoinHostPort("inside.example", port))
 	w.ok(err)
 	_ = conn.Close()
 	if len(dialled) != 1 || dialled[0] != "127.0.0.1:"+port {
@@ -652,25 +640,6 @@ func TestMissed(t *testing.T) {
 		t.Errorf("%s %v", g.path, got)
 	}
 	w.silent("more than what was missed", time.Minute)
-}
-
-func FuzzURL(f *testing.F) {
-	for _, s := range []string{"https://push.example/x", "https://[::1]:443/", "https://127.0.0.1", "https://0x7f.1/", "https://①②⑦.0.0.1/", "https://a:b@c/", "https://example.com:65536/"} {
-		f.Add(s)
-	}
-	g := guide{}
-	f.Fuzz(func(t *testing.T, s string) {
-		if g.check(s) != nil {
-			return
-		}
-		r, err := http.NewRequest("POST", s, nil)
-		if err != nil || r.URL.Scheme != "https" || r.URL.User != nil {
-			t.Fatal(s, err)
-		}
-		if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !public(a) {
-			t.Fatal(s)
-		}
-	})
 }
 
 // TestLeftToAnother: of the servers that know a subscription the one that leads the mail file pushes. One that comes to lead it tells

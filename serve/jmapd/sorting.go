@@ -1,0 +1,62 @@
+package jmapd
+
+import (
+	"slices"
+
+	"doublet/wire/jmap"
+)
+
+// sortKey is a Comparator: a property that results are sorted by.
+type sortKey struct {
+	property string
+	down     bool
+	value    *jmap.Value // the Comparator, for what a type adds to it
+}
+
+// sortKeys reads the argument sort. known are the properties that results of the type are sorted by.
+//
+// Implements: RFC 8620 §5.5 Comparator
+func (c *call) sortKeys(known ...string) ([]sortKey, error) {
+	v := c.args.Get("sort")
+	if v.IsNull() {
+		return nil, nil
+	}
+	if v.Kind() != jmap.Array {
+		return nil, invalid("sort is no array")
+	}
+	if v.Len() > maxSortKeys {
+		return nil, &jmap.Error{Type: "unsupportedSort", Description: "There are too many keys to sort by."}
+	}
+	keys := make([]sortKey, 0, v.Len())
+	for i := range v.Len() {
+		k := v.At(i)
+		name, ok := k.Get("property").Text()
+		if !ok {
+			return nil, invalid("a key to sort by has a property")
+		}
+		if !slices.Contains(known, name) {
+			return nil, &jmap.Error{Type: "unsupportedSort", Description: "There is no sorting by that property."}
+		}
+		up, ok := k.Get("isAscending").Bool()
+		if !ok && !k.Get("isAscending").IsNull() {
+			return nil, invalid("isAscending is no boolean")
+		}
+		if err := collation(k); err != nil {
+			return nil, err
+		}
+		keys = append(keys, sortKey{name, ok && !up, k})
+	}
+	return keys, nil
+}
+
+// collation refuses one that there is not.
+func collation(k *jmap.Value) error {
+	v := k.Get("collation")
+	if v.IsNull() {
+		return nil
+	}
+	if s, ok := v.Text(); !ok || s != "i;unicode-casemap" {
+		return &jmap.Error{Type: "unsupportedSort", Description: "The collation is i;unicode-casemap."}
+	}
+	return nil
+}
