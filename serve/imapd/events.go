@@ -38,6 +38,9 @@ func (s *session) pollBy(poll func(*mailbox.View) error) {
 		// What could not be read now is told by the next Poll.
 		s.srv.env.Log.Error("imapd: poll failed", "account", s.account.Name, "err", err)
 	}
+	if err == nil && len(s.contexts) > 0 {
+		s.update()
+	}
 	if s.notifier != nil && len(s.notifier.items) > 0 && s.view.UIDNext() > before {
 		s.fetchNew(before)
 	}
@@ -53,6 +56,7 @@ type events session
 // Expunge tells of one message; a client that enabled QRESYNC or UIDONLY is told all of them at once.
 func (e *events) Expunge(seq, uid uint32) {
 	s := (*session)(e)
+	s.expunged(seq, uid)
 	if s.qresync || s.uidOnly {
 		s.gone = append(s.gone, uid)
 		return

@@ -18,6 +18,10 @@ func (s *session) multiSearch(cmd *imap.Command) {
 	if a.In == nil {
 		a.In = []imap.MailboxFilter{{Kind: imap.FilterSelected}}
 	}
+	if a.Return&imap.ReturnUpdate != 0 {
+		s.badly(cmd, "UPDATE is for SEARCH and SORT")
+		return
+	}
 	selected := true
 	for i := range a.In {
 		switch kind := a.In[i].Kind; {

@@ -122,7 +122,7 @@ func (s *session) refuse(cmd *imap.Command, err error) {
 // folderGone ends the session: there is no way to tell a client that its mailbox, and with it the
 // meaning of every number, is gone (RFC 2180 section 3.3).
 func (s *session) folderGone() {
-	s.view = nil
+	s.forget()
 	s.bye("", "The selected mailbox is gone")
 }
 

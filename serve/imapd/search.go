@@ -31,8 +31,13 @@ func (s *session) search(cmd *imap.Command) {
 	if a.ModSeq {
 		s.enableCondstore()
 	}
+	if a.Return&imap.ReturnUpdate != 0 && s.updating(cmd.Tag) {
+		s.badly(cmd, "Tag is that of a search that is kept up to date")
+		return
+	}
 	o, done := s.searching(cmd)
 	defer done()
+	at := s.view.ModSeq()
 	found, err := s.view.Search(s.c.Context(), &c, o)
 	if err != nil {
 		s.refuse(cmd, err)
@@ -45,6 +50,9 @@ func (s *session) search(cmd *imap.Command) {
 	switch {
 	case a.Extended || s.rev2:
 		s.esearch(cmd.Tag, nil, a, found, cmd.UID)
+		if a.Return&imap.ReturnUpdate != 0 {
+			s.remember(cmd, &c, nil, found, at)
+		}
 	default:
 		var mod uint64
 		if a.ModSeq {
@@ -61,9 +69,13 @@ func (s *session) search(cmd *imap.Command) {
 // Implements: RFC 9051 §7.3.4 ESEARCH
 // Implements: RFC 9394 §3.1 PARTIAL of SEARCH
 func (s *session) esearch(tag string, in *mailbox.Folder, a *imap.Search, found []mailbox.Match, uid bool) {
-	has := a.Return &^ imap.ReturnSave
+	has := a.Return &^ (imap.ReturnSave | imap.ReturnUpdate | imap.ReturnContext)
 	if has == 0 {
-		if a.Extended {
+		if a.Return&imap.ReturnUpdate != 0 {
+			s.out.B = imap.AppendESearch(s.out.B, &imap.ESearch{Tag: tag, UID: uid}, s.in.UTF8)
+			return
+		}
+		if a.Return&imap.ReturnSave != 0 {
 			return // SAVE alone answers nothing
 		}
 		has = imap.ReturnAll

@@ -83,7 +83,10 @@ func (s *session) deselect() {
 	}
 }
 
-func (s *session) forget() { s.view, s.saved, s.gone, s.heard = nil, nil, nil, heard{} }
+func (s *session) forget() {
+	s.dropContexts(func(*searchContext) bool { return true })
+	s.view, s.saved, s.gone, s.heard = nil, nil, nil, heard{}
+}
 
 // flagNames are shown in FLAGS. The keywords are the registered ones that programs look for; any
 // other may be set too.

@@ -34,6 +34,8 @@ type session struct {
 	view    *mailbox.View // nil while no mailbox is selected
 	home    *forward.Session
 	saved   mailbox.Set // the result that `$` stands for, UIDs
+	// contexts are the searches of the selected mailbox that are kept up to date.
+	contexts []*searchContext
 	// notifier is nil before NOTIFY.
 	notifier *notifier
 
@@ -129,6 +131,7 @@ func (s *session) run() {
 // end is the session's last act, also after a panic.
 func (s *session) end() {
 	s.dropNotify()
+	s.forget()
 	s.release()
 	s.home.End()
 	s.srv.stats.current.Add(-1)
@@ -276,6 +279,7 @@ type verb struct {
 var verbs = map[string]verb{
 	"APPEND":       {signedIn, (*session).append},
 	"AUTHENTICATE": {notAuthenticated, (*session).authenticate},
+	"CANCELUPDATE": {selected, (*session).cancelUpdate},
 	"CAPABILITY":   {anyState, (*session).capability},
 	"CHECK":        {selected, (*session).noop},
 	"CLOSE":        {selected, (*session).closeMailbox},

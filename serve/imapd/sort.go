@@ -24,8 +24,13 @@ func (s *session) sort(cmd *imap.Command) {
 	if a.ModSeq {
 		s.enableCondstore()
 	}
+	if a.Return&imap.ReturnUpdate != 0 && s.updating(cmd.Tag) {
+		s.badly(cmd, "Tag is that of a search that is kept up to date")
+		return
+	}
 	o, done := s.searching(cmd)
 	defer done()
+	at := s.view.ModSeq()
 	found, err := s.view.Sort(s.c.Context(), &c, a.By, o)
 	if err != nil {
 		s.refuse(cmd, err)
@@ -33,6 +38,9 @@ func (s *session) sort(cmd *imap.Command) {
 	}
 	if a.Extended {
 		s.esearch(cmd.Tag, nil, &a.Search, found, cmd.UID)
+		if a.Return&imap.ReturnUpdate != 0 {
+			s.remember(cmd, &c, a.By, found, at)
+		}
 	} else {
 		var mod uint64
 		if a.ModSeq {

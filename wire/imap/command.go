@@ -286,7 +286,7 @@ type Section struct {
 	Fields []string // as the client wrote them
 }
 
-// SearchReturn is a set of result options (RFC 4731, SAVE of RFC 9051, PARTIAL of RFC 9394).
+// SearchReturn is a set of result options (RFC 4731, SAVE of RFC 9051, PARTIAL of RFC 9394, UPDATE and CONTEXT of RFC 5267).
 type SearchReturn uint8
 
 // The result options of SEARCH.
@@ -297,6 +297,8 @@ const (
 	ReturnCount
 	ReturnSave
 	ReturnPartial
+	ReturnUpdate
+	ReturnContext
 )
 
 // Search is SEARCH.

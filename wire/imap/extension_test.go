@@ -34,6 +34,8 @@ func TestMultiSearch(t *testing.T) {
 		{"UID FETCH 5:* FLAGS (PARTIAL -1:-30)", &Fetch{Target: Target{Set: Set{{5, 0}}}, Items: items, Partial: Partial{1, 30, true}}},
 		{"UID FETCH 5:* FLAGS (PARTIAL 1:30 CHANGEDSINCE 98305)", &Fetch{Target: Target{Set: Set{{5, 0}}}, Items: items,
 			ChangedSince: 98305, Partial: Partial{1, 30, false}}},
+		{"SEARCH RETURN (UPDATE CONTEXT COUNT) ALL", &Search{Extended: true, Return: ReturnUpdate | ReturnContext | ReturnCount}},
+		{`CANCELUPDATE "a" "b c"`, &CancelUpdate{[]string{"a", "b c"}}},
 		{"UIDBATCHES 2000", &UIDBatches{Size: 2000}},
 		{"UIDBATCHES 2000 1:40", &UIDBatches{2000, 1, 40}},
 	})
@@ -62,7 +64,7 @@ func TestBadExtensions(t *testing.T) {
 		"SEARCH RETURN (PARTIAL 0:5) ALL", "SEARCH RETURN (PARTIAL -1:5) ALL", "SEARCH RETURN (PARTIAL 1:5 PARTIAL 6:9) ALL",
 		"SEARCH RETURN (ALL PARTIAL 1:5) ALL", "FETCH 1 FLAGS (PARTIAL 1:2 PARTIAL 1:2)", "ESEARCH IN () ALL", "ESEARCH IN (nowhere) ALL",
 		"ESEARCH IN (subtree) ALL", "UID ESEARCH ALL", "NOTIFY", "NOTIFY SET", "NOTIFY SET (selected)", "NOTIFY SET (selected ())",
-		"NOTIFY SET (selected (MessageNew MessageNew))", "NOTIFY NONE x", "UIDBATCHES", "UIDBATCHES 0", "UIDBATCHES 5 3",
+		"NOTIFY SET (selected (MessageNew MessageNew))", "NOTIFY NONE x", "UIDBATCHES", "UIDBATCHES 0", "UIDBATCHES 5 3", "CANCELUPDATE", "CANCELUPDATE a",
 	} {
 		if cmd, err := ParseCommand("a "+text, &testLimits, false); err == nil {
 			t.Errorf("%q: %+v", text, cmd.Args)

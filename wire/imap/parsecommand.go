@@ -126,6 +126,7 @@ func (p *parser) messageArguments(cmd *Command) {
 var verbs = map[string]func(*parser) any{
 	"APPEND":       (*parser).append,
 	"AUTHENTICATE": (*parser).authenticate,
+	"CANCELUPDATE": (*parser).cancelUpdate,
 	"COMPRESS":     func(p *parser) any { return &Compress{p.word()} },
 	"CREATE":       (*parser).create,
 	"DELETE":       (*parser).oneMailbox,

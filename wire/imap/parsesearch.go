@@ -64,6 +64,10 @@ func (p *parser) searchReturn(s *Search) SearchReturn {
 		return ReturnCount
 	case "SAVE":
 		return ReturnSave
+	case "UPDATE":
+		return ReturnUpdate
+	case "CONTEXT":
+		return ReturnContext
 	case "PARTIAL":
 		if s.Return&ReturnPartial != 0 {
 			p.fail("PARTIAL twice")

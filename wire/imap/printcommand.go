@@ -88,6 +88,8 @@ func appendArgs(dst []byte, args any, u bool) []byte {
 		return appendMultiSearch(dst, a, u)
 	case *Notify:
 		return appendNotify(dst, a, u)
+	case *CancelUpdate:
+		return appendCancelUpdate(dst, a)
 	case *UIDBatches:
 		return appendUIDBatches(dst, a)
 	}
@@ -290,7 +292,8 @@ func appendFetch(dst []byte, f *Fetch) []byte {
 var searchReturns = []struct {
 	set  SearchReturn
 	name string
-}{{ReturnMin, "MIN"}, {ReturnMax, "MAX"}, {ReturnAll, "ALL"}, {ReturnCount, "COUNT"}, {ReturnSave, "SAVE"}, {ReturnPartial, "PARTIAL"}}
+}{{ReturnMin, "MIN"}, {ReturnMax, "MAX"}, {ReturnAll, "ALL"}, {ReturnCount, "COUNT"}, {ReturnSave, "SAVE"}, {ReturnPartial, "PARTIAL"},
+	{ReturnUpdate, "UPDATE"}, {ReturnContext, "CONTEXT"}}
 
 func appendSearchReturns(dst []byte, s *Search) []byte {
 	if !s.Extended {

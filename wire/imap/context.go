@@ -1,0 +1,57 @@
+package imap
+
+// CancelUpdate is CANCELUPDATE (RFC 5267): the tags of searches that are not to be kept up to date any more.
+type CancelUpdate struct{ Tags []string }
+
+// ContextChange is one change of a search that is kept up to date: messages that stand from a position on now, or do
+// not stand there any more. Position counts from 1; 0 is the order of the mailbox.
+type ContextChange struct {
+	Position uint32
+	Messages Set
+}
+
+func (p *parser) cancelUpdate() any {
+	c := &CancelUpdate{}
+	for p.err == nil {
+		if p.peek() != '"' {
+			p.fail("Expected a tag in quotes")
+			return c
+		}
+		if c.Tags = append(c.Tags, p.quoted()); len(c.Tags) > p.limits.Items {
+			p.fail("Too many tags")
+		}
+		if !p.try(' ') || p.end() {
+			break
+		}
+	}
+	return c
+}
+
+func appendCancelUpdate(dst []byte, c *CancelUpdate) []byte {
+	for i, tag := range c.Tags {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = AppendString(dst, tag, true)
+	}
+	return dst
+}
+
+// AppendContextChange prints an ESEARCH response with ADDTO or REMOVEFROM for the search of a tag.
+func AppendContextChange(dst []byte, tag string, uid bool, verb string, changes []ContextChange) []byte {
+	dst = append(AppendString(append(dst, "* ESEARCH (TAG "...), tag, false), ')')
+	if uid {
+		dst = append(dst, " UID"...)
+	}
+	dst = append(append(dst, ' '), verb...)
+	for i := range changes {
+		if i == 0 {
+			dst = append(dst, " ("...)
+		} else {
+			dst = append(dst, ' ')
+		}
+		dst = appendUint(dst, uint64(changes[i].Position))
+		dst = AppendSet(append(dst, ' '), changes[i].Messages)
+	}
+	return append(dst, ")\r\n"...)
+}
