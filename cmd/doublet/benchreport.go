@@ -64,7 +64,7 @@ func (a *app) benchReport() *cobra.Command {
 
 func (a *app) writeReport(run *record.Run, base string, pictures bool) error {
 	r := report.Of(run)
-	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(base), 0o700); err != nil {
 		return err
 	}
 	save := func(path string, fn func(io.Writer) error) error {

@@ -86,11 +86,11 @@ func parseThresholds(list []string) ([]threshold, error) {
 
 // createRun makes the run file.
 func createRun(dir, name string, now time.Time) (string, *os.File, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, err
 	}
 	path := filepath.Join(dir, name+"-"+now.UTC().Format("20060102-150405")+".run")
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	return path, f, err
 }
 

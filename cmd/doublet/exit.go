@@ -66,7 +66,7 @@ const pidFile = "doublet.pid"
 
 func (h *house) writePID() error {
 	path := filepath.Join(h.cfg.Data.Dir, pidFile)
-	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -96,11 +96,10 @@ func answers(e *env.Env, dir string) bool {
 	return err == nil
 }
 
-// listenPrivate opens a Unix socket that only this account may open.
+// listenPrivate opens a Unix socket that only this account may open. The mask of the process makes it so from the
+// beginning; the mode is set where there is no mask.
 func listenPrivate(e *env.Env, path string) (net.Listener, error) {
-	restore := privateMask()
 	l, err := e.Listen("unix", path)
-	restore()
 	if err != nil {
 		return nil, err
 	}

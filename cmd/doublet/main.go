@@ -15,6 +15,7 @@ import (
 )
 
 func main() {
+	ownFilesOnly()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, os.Environ())
 	stop()

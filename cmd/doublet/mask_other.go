@@ -2,5 +2,5 @@
 
 package main
 
-// privateMask does nothing where there is no mask: the data folder's own access list protects.
-func privateMask() (restore func()) { return func() {} }
+// ownFilesOnly does nothing where there is no mask: the data folder's own access list protects.
+func ownFilesOnly() {}

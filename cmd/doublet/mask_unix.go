@@ -4,9 +4,7 @@ package main
 
 import "syscall"
 
-// privateMask lets files be made for this account alone until restore is called. The mask is the whole process's: a
-// folder that another goroutine makes meanwhile must stay one that can be entered, so it takes nothing from the owner.
-func privateMask() (restore func()) {
-	old := syscall.Umask(0o077)
-	return func() { syscall.Umask(old) }
-}
+// ownFilesOnly lets this process make files and folders for its own account alone, from its first line on: mail is in
+// nearly all of them, and libraries make many with modes of their own. It is never changed back: the mask is the
+// whole process's, so another goroutine would make its files meanwhile.
+func ownFilesOnly() { syscall.Umask(0o077) }
