@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ type BackupSettings struct {
 	// Dir is the backup folder where a verb names none; Rate bounds what is read a second, 0: nothing.
 	Dir  string
 	Rate Size
+	// Check says how far a backup is checked after it was taken; empty is backup.CheckOpen.
+	Check backup.Level
 	// Extra are files that are kept with every backup: the configuration.
 	Extra []string
 }
@@ -25,6 +28,8 @@ type BackupSettings struct {
 type BackupTake struct {
 	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
 	Rate Size   `json:"rate" help:"read at most so much a second (50MB); without it the setting data.backup_rate"`
+	// Check is a backup.Level.
+	Check string `json:"check" help:"how it is checked afterwards: open, full or off; without it the setting data.backup_check"`
 }
 
 // BackupDir are the arguments of backup list.
@@ -53,6 +58,7 @@ type Generation struct {
 	Copied  Size      `json:"copied"`
 	Files   int       `json:"files"`
 	Program string    `json:"program,omitempty"`
+	Checked string    `json:"checked"`
 	Damage  string    `json:"damage,omitempty"`
 }
 
@@ -61,20 +67,26 @@ type Pruned struct {
 	Generations []uint64 `json:"removed_generations,omitempty"`
 	Files       int      `json:"removed_files"`
 	Bytes       Size     `json:"freed"`
+	Uncounted   []uint64 `json:"uncounted,omitempty"`
 }
 
 // Text is the report for people.
 func (p Pruned) Text() string {
-	if len(p.Generations) == 0 && p.Files == 0 {
-		return "there was nothing to remove\n"
+	text := "there was nothing to remove\n"
+	if len(p.Generations) > 0 || p.Files > 0 {
+		text = fmt.Sprintf("removed %d generations, %d files, %s\n", len(p.Generations), p.Files, p.Bytes)
 	}
-	return fmt.Sprintf("removed %d generations, %d files, %s\n", len(p.Generations), p.Files, p.Bytes)
+	for _, n := range p.Uncounted {
+		text += fmt.Sprintf("generation %d does not count: it is damaged or was not checked (doublet backup verify --at %d)\n", n, n)
+	}
+	return text
 }
 
 // ShowGeneration is a generation as verbs show it.
 func ShowGeneration(g backup.Generation) Generation {
 	out := Generation{
 		Number: g.Number, Time: g.Began, Bytes: Size(g.Bytes), Copied: Size(g.Copied), Files: len(g.Files), Program: g.Program,
+		Checked: cmp.Or(string(g.Checked.Level), "no"),
 	}
 	if g.Damage != nil {
 		out.Damage = g.Damage.Error()
@@ -87,7 +99,7 @@ func ShowGeneration(g backup.Generation) Generation {
 func backups() []*Verb {
 	return []*Verb{
 		define("backup", "copy the store as it stands at this moment, while the server runs", runBackup, changes, yields,
-			long("Copies what the backup folder does not have yet; every backup there, a generation, can be restored by itself with doublet restore.\nOne that is interrupted leaves the older ones whole, and the next one takes up what it has copied.")),
+			long("Copies what the backup folder does not have yet; every backup there, a generation, can be restored by itself with doublet restore.\nOne that is interrupted leaves the older ones whole, and the next one takes up what it has copied.\nThen it is checked (data.backup_check, --check): one that fails is marked as damaged, doublet fails, and backup prune keeps\nolder ones in its place.")),
 		define("backup list", "the generations of a backup folder", func(_ context.Context, c *Call, a *BackupDir) ([]Generation, error) {
 			dir, err := c.backupDir(a.Dir)
 			if err != nil {
@@ -109,9 +121,9 @@ func backups() []*Verb {
 				return Pruned{}, fmt.Errorf("%w: keep at least one generation", ErrUsage)
 			}
 			p, err := backup.Prune(c.Env, dir, a.Keep)
-			return Pruned{p.Generations, p.Files, Size(p.Bytes)}, err
+			return Pruned{p.Generations, p.Files, Size(p.Bytes), p.Uncounted}, err
 		}, changes),
-		define("backup verify", "read a generation and compare it with its checksums", func(ctx context.Context, c *Call, a *BackupVerify) (Generation, error) {
+		define("backup verify", "read a generation, compare it with its checksums and check the store in it", func(ctx context.Context, c *Call, a *BackupVerify) (Generation, error) {
 			dir, err := c.backupDir(a.Dir)
 			if err != nil {
 				return Generation{}, err
@@ -149,7 +161,7 @@ func (c *Call) backupOptions(rate Size) backup.Options {
 	if rate == 0 {
 		rate = c.Backup.Rate
 	}
-	return backup.Options{Rate: int64(rate), Program: c.Version, Extra: c.Backup.Extra, Progress: func(p backup.Progress) {
+	return backup.Options{Rate: int64(rate), Program: c.Version, Extra: c.Backup.Extra, Check: c.Backup.Check, Indexes: c.Store.Indexes(), Progress: func(p backup.Progress) {
 		c.Progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total, Text: Size(p.Done).String() + " of " + Size(p.Total).String()})
 	}}
 }
@@ -159,7 +171,14 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 	if err != nil {
 		return Generation{}, err
 	}
-	g, err := backup.Take(ctx, c.Env, c.Store, dir, c.backupOptions(a.Rate))
+	o := c.backupOptions(a.Rate)
+	o.Check = cmp.Or(backup.Level(a.Check), o.Check)
+	switch o.Check {
+	case "", backup.CheckOff, backup.CheckOpen, backup.CheckFull:
+	default:
+		return Generation{}, fmt.Errorf("%w: --check is open, full or off, not %q", ErrUsage, a.Check)
+	}
+	g, err := backup.Take(ctx, c.Env, c.Store, dir, o)
 	c.countBackup(g, err)
 	if errors.Is(err, store.ErrBusy) {
 		err = fmt.Errorf("%w: it is to end first", err)
@@ -172,8 +191,13 @@ func (s *System) countBackup(g backup.Generation, err error) {
 	if s.Stats == nil {
 		return
 	}
+	damaged := s.Stats.Counter("Backup.Damaged", "backups that failed their check after they were taken")
 	if err != nil {
 		s.Stats.Counter("Backup.Failed", "backups that failed").Inc()
+		if g.Damage != nil {
+			damaged.Inc()
+			s.Env.Log.Error("backup: the check failed: it cannot be relied on, the older ones stay", "generation", g.Number, "error", g.Damage)
+		}
 		return
 	}
 	s.Stats.Counter("Backup.Done", "backups made").Inc()

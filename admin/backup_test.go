@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"doublet/env"
 	"doublet/note"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // TestBackupYields stops the server while a backup waits for its turn to read: it ends at once, and the
@@ -38,5 +42,67 @@ func TestBackupYields(t *testing.T) {
 		if _, err := s.Run(ctx, note.System, "backup", args, nil); Kind(err) != "usage" {
 			t.Errorf("into %s: %v", dir, err)
 		}
+	}
+}
+
+// spoiled is a file system that flips a byte of the engine's manifest when a backup gives its piece a name.
+type spoiled struct{ env.FS }
+
+// Unwrap implements FS.
+func (s spoiled) Unwrap() vfs.FS { return nil }
+
+// Rename implements FS.
+func (s spoiled) Rename(from, to string) error {
+	if err := s.FS.Rename(from, to); err != nil || !strings.Contains(to, "pieces/MANIFEST-") {
+		return err
+	}
+	f, err := s.OpenReadWrite(to, "test")
+	if err != nil {
+		return err
+	}
+	var b [1]byte
+	_, err = f.ReadAt(b[:], 9)
+	if err == nil {
+		b[0] ^= 1
+		_, err = f.WriteAt(b[:], 9)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// TestBackupDamaged: a backup that is damaged on its way is an error, is counted and marked, and does not take the place
+// of the one before it. Without the check nobody would know.
+func TestBackupDamaged(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	run := func(verb, args string) (string, error) {
+		t.Helper()
+		out, err := s.Run(context.Background(), note.System, verb, json.RawMessage(args), nil)
+		return string(out), err
+	}
+	whole := s.Env
+	if out, err := run("backup", `{"dir":"backup"}`); err != nil || !strings.Contains(out, `"checked":"open"`) {
+		t.Fatal(out, err)
+	}
+	e := *whole
+	e.FS = spoiled{whole.FS}
+	s.Env = &e
+	if _, err := run("backup", `{"dir":"backup"}`); err == nil || !strings.Contains(err.Error(), "generation 2 was taken and failed its check") {
+		t.Errorf("a damaged one: %v", err)
+	}
+	if out, err := run("backup", `{"dir":"elsewhere","check":"off"}`); err != nil || !strings.Contains(out, `"checked":"off"`) {
+		t.Errorf("unchecked: %s, %v", out, err)
+	}
+	s.Env = whole
+	if n := s.Stats.Counter("Backup.Damaged", "").Value(); n != 1 {
+		t.Errorf("%d damaged", n)
+	}
+	if out, err := run("backup list", `{"dir":"backup"}`); err != nil || strings.Count(out, `"damage"`) != 1 {
+		t.Errorf("%s, %v", out, err)
+	}
+	if out, err := run("backup prune", `{"dir":"backup","keep":1}`); err != nil || !strings.Contains(out, `"uncounted":[2]`) || strings.Contains(out, "removed_generations") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if _, err := run("backup", `{"dir":"backup","check":"a little"}`); Kind(err) != "usage" {
+		t.Errorf("a level that is none: %v", err)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"doublet/serve/listen"
 	"doublet/serve/webd"
 	"doublet/stat"
+	"doublet/store/backup"
 	"doublet/wire/mime"
 )
 
@@ -77,7 +78,10 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 		}
 	}()
 	s := &admin.System{Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now(), SCRAM: cfg.Directory.SCRAM}
-	s.Backup = admin.BackupSettings{Dir: cfg.Data.BackupDir, Rate: admin.Size(cfg.Data.BackupRate), Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)}}
+	s.Backup = admin.BackupSettings{
+		Dir: cfg.Data.BackupDir, Rate: admin.Size(cfg.Data.BackupRate), Check: backup.Level(cfg.Data.BackupCheck),
+		Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)},
+	}
 	h.system, s.Stats = s, stat.New(e.Clock)
 	s.Cluster = h.membership()
 	if err := h.openSelf(); err != nil {

@@ -5,6 +5,7 @@
 // and shared by the generations that need them:
 //
 //	generation-000007          the manifest: a line with its checksum, then JSON
+//	generation-000007.checked  how it was checked after it was taken, and what came of it
 //	pieces/000123.sst-…        a table or blob file of the engine, whole
 //	pieces/000000000005.seg-…  a part of an object segment, from an offset to what was durable
 //	LOCK
@@ -17,6 +18,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +56,10 @@ type Options struct {
 	Extra []string
 	// Progress is told from time to time. It may be called by several goroutines, one at a time.
 	Progress func(Progress)
+	// Check says how far a backup is checked after it was taken; empty is CheckOpen.
+	Check Level
+	// Indexes are those of the settings of the store that is verified; Take has those of its store.
+	Indexes []store.Index
 	// floor overrides the store's own floor of free space, in tests.
 	floor func(total uint64) uint64
 }
@@ -72,34 +78,61 @@ type Progress struct {
 const copiers = 2
 
 // Take makes a backup of an open store in dir, and returns its new generation. Nothing of dir that an
-// earlier generation names is touched.
+// earlier generation names is touched. Then the generation is checked, as o.Check says: one that fails is
+// marked, and is an error that is ErrDamaged.
 func Take(ctx context.Context, e *env.Env, s *store.Store, dir string, o Options) (g Generation, err error) {
 	r, err := openRepository(e, dir, true)
 	if err != nil {
 		return g, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
+	t := &taking{r: r, s: s, o: o, fresh: map[string]bool{}}
+	if g, err = t.take(ctx); err != nil {
+		return g, err
+	}
+	if err := t.check(ctx, &g); err != nil {
+		return g, err
+	}
+	// Leftovers of interrupted backups; what cannot be removed is tried again next time.
+	_, _, err = r.collectGarbage()
+	return g, err
+}
+
+// taking is one backup under way.
+type taking struct {
+	r *repository
+	s *store.Store
+	o Options
+	// fresh are the pieces that it has written.
+	fresh map[string]bool
+	alive func() error
+}
+
+// take copies the store as it stands into a new generation.
+func (t *taking) take(ctx context.Context) (g Generation, err error) {
+	e := t.r.env
 	began := e.Clock.Now()
-	m, err := s.Capture(ctx)
+	m, err := t.s.Capture(ctx)
 	if err != nil {
 		return g, fmt.Errorf("backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, m.Release()) }()
+	t.alive = m.Alive
 	g = Generation{
-		Number: r.last() + 1, Program: o.Program, Format: m.Format, Incarnation: m.Incarnation, Horizon: m.Horizon, Began: began.UTC(),
+		Number: t.r.last() + 1, Program: t.o.Program, Format: m.Format, Incarnation: m.Incarnation, Horizon: m.Horizon, Began: began.UTC(),
 	}
-	p := &plan{r: r, m: m}
-	if err := p.collect(o.Extra); err != nil {
+	p := &plan{r: t.r, m: m, fresh: t.fresh}
+	if err := p.collect(t.o.Extra); err != nil {
 		return g, err
 	}
-	floor := s.FloorOf
-	if o.floor != nil {
-		floor = o.floor
+	floor := t.s.FloorOf
+	if t.o.floor != nil {
+		floor = t.o.floor
 	}
-	if err := r.room(p.missing, floor); err != nil {
+	if err := t.r.room(p.missing, floor); err != nil {
 		return g, err
 	}
-	c := newCopier(ctx, e, o.Rate, "copy", p.missing, o.Progress)
+	c := newCopier(ctx, e, t.o.Rate, "copy", p.missing, t.o.Progress)
 	c.alive = m.Alive
 	if err := p.copy(c); err != nil {
 		return g, err
@@ -109,12 +142,23 @@ func Take(ctx context.Context, e *env.Env, s *store.Store, dir string, o Options
 		g.Bytes += uint64(f.Size)
 	}
 	g.Copied, g.Ended = p.missing, e.Clock.Now().UTC()
-	if err := r.commit(&g); err != nil {
-		return g, err
+	return g, t.r.commit(&g)
+}
+
+// check looks at the new generation: the store goes on meanwhile, and holds nothing back for it.
+func (t *taking) check(ctx context.Context, g *Generation) error {
+	level := cmp.Or(t.o.Check, CheckOpen)
+	total := g.Copied
+	if level == CheckFull {
+		total = g.Bytes
 	}
-	// Leftovers of interrupted backups; what cannot be removed is tried again next time.
-	_, _, err = r.collectGarbage()
-	return g, err
+	c := newCopier(ctx, t.r.env, t.o.Rate, "check", total, t.o.Progress)
+	c.alive = t.alive
+	i := &inspection{r: t.r, c: c, level: level, fresh: t.fresh, indexes: t.s.Indexes()}
+	if err := t.r.conclude(g, i, i.run(ctx, g)); err != nil {
+		return fmt.Errorf("backup: generation %d was taken and failed its check: the older ones stay: %w", g.Number, err)
+	}
+	return nil
 }
 
 // plan is what one backup has to do.
@@ -123,6 +167,10 @@ type plan struct {
 	m       *store.Moment
 	files   []*planned
 	missing uint64 // bytes that have to be copied
+
+	mu sync.Mutex
+	// fresh are the names of the pieces that were copied.
+	fresh map[string]bool
 }
 
 // planned is a file of the store: the pieces that the backup folder has, and where the copying of the
@@ -241,6 +289,7 @@ func (p *plan) copy(c *copier) error {
 				piece, err := p.r.piece(c, i, f)
 				if err == nil {
 					f.Pieces = append(f.Pieces, piece)
+					p.wrote(piece.Name)
 				} else {
 					err = fmt.Errorf("backup: copy %s: %w", f.source, err)
 				}
@@ -256,6 +305,14 @@ func (p *plan) copy(c *copier) error {
 	close(todo)
 	wg.Wait()
 	return failed
+}
+
+func (p *plan) wrote(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fresh != nil {
+		p.fresh[name] = true
+	}
 }
 
 // Took is how long a backup ran.

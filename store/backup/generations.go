@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"doublet/env"
 )
@@ -53,10 +54,13 @@ type Pruned struct {
 	Generations []uint64
 	Files       int
 	Bytes       int64
+	// Uncounted are the generations that stay and do not count among those kept.
+	Uncounted []uint64
 }
 
 // Prune keeps the latest generations and removes the others, with the pieces that only they need.
-// Generations whose manifest is damaged do not count among those kept, and go with the old ones.
+// Generations that are damaged, or that nobody checked, do not count among those kept: they go with the old
+// ones. So a backup that is of no use never takes the place of one that is.
 func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 	if keep < 1 {
 		return out, fmt.Errorf("backup: keep at least one generation")
@@ -68,8 +72,10 @@ func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 	defer func() { err = errors.Join(err, r.close()) }()
 	cut, whole := 0, 0
 	for i := len(r.generations) - 1; i >= 0 && cut == 0; i-- {
-		if r.generations[i].Damage == nil {
+		if g := &r.generations[i]; g.Damage == nil && g.Checked.Level != "" {
 			whole++
+		} else {
+			out.Uncounted = append(out.Uncounted, g.Number)
 		}
 		if whole == keep {
 			cut = i
@@ -83,6 +89,9 @@ func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 			return out, fmt.Errorf("backup: remove generation %d: %w", g.Number, err)
 		}
 		out.Generations = append(out.Generations, g.Number)
+		if err := e.FS.Remove(r.path(g.Number) + checkedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return out, fmt.Errorf("backup: remove generation %d: %w", g.Number, err)
+		}
 	}
 	r.generations = r.generations[cut:]
 	// The manifests are gone for good before what they name goes.
@@ -93,27 +102,22 @@ func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 	return out, err
 }
 
-// Verify reads every piece of a generation (0: the latest) and compares it with its checksum. What is
-// wrong is named, all of it.
-func Verify(ctx context.Context, e *env.Env, dir string, at uint64, o Options) (Generation, error) {
+// Verify reads every piece of a generation (0: the latest) and compares it with its checksum, and checks the
+// rows of the store in it. What is wrong is named, all of it. The result is recorded, unless the backup folder
+// is in use or cannot be written to.
+func Verify(ctx context.Context, e *env.Env, dir string, at uint64, o Options) (g Generation, err error) {
 	r, err := openRepository(e, dir, false)
-	if err != nil {
-		return Generation{}, err
-	}
-	g, err := r.at(at)
 	if err != nil {
 		return g, err
 	}
-	c := newCopier(ctx, e, o.Rate, "verify", g.Bytes, o.Progress)
-	var errs []error
-	for _, f := range g.Files {
-		for _, p := range f.Pieces {
-			if err := c.verify(r.pieces(), p, nil); errors.Is(err, ErrDamaged) {
-				errs = append(errs, err)
-			} else if err != nil {
-				return g, err
-			}
-		}
+	if g, err = r.readable(at); err != nil {
+		return g, err
 	}
-	return g, errors.Join(errs...)
+	i := &inspection{r: r, c: newCopier(ctx, e, o.Rate, "verify", g.Bytes, o.Progress), level: CheckFull, indexes: o.Indexes}
+	found := i.run(ctx, &g)
+	if r.lock, err = e.FS.Lock(e.FS.PathJoin(dir, lockName)); err != nil {
+		return g, found
+	}
+	err = r.conclude(&g, i, found)
+	return g, errors.Join(err, r.close())
 }

@@ -31,12 +31,18 @@ func Open(e *env.Env, dir string, at uint64, o store.Options) (*store.Store, Gen
 	if err != nil {
 		return nil, g, err
 	}
+	s, err := r.open(&g, o)
+	return s, g, err
+}
+
+// open opens the store of a generation.
+func (r *repository) open(g *Generation, o store.Options) (*store.Store, error) {
 	const data = "data"
-	m := &mounted{FS: vfs.NewMem(), base: e.FS, pieces: r.pieces(), files: map[string]File{}}
+	m := &mounted{FS: vfs.NewMem(), base: r.env.FS, pieces: r.pieces(), files: map[string]File{}}
 	places := store.PlacesOf(m, data, store.Options{})
 	for _, d := range []string{places.Index, places.Segments} {
 		if err := m.MkdirAll(d, 0o700); err != nil {
-			return nil, g, fmt.Errorf("backup: open: %w", err)
+			return nil, fmt.Errorf("backup: open: %w", err)
 		}
 	}
 	for _, f := range g.Files {
@@ -47,14 +53,14 @@ func Open(e *env.Env, dir string, at uint64, o store.Options) (*store.Store, Gen
 			m.files[m.PathJoin(places.Segments, name)] = f
 		}
 	}
-	inside := *e
+	inside := *r.env
 	inside.FS = m
 	o.LogDir, o.IndexDir, o.SegmentsDir, o.FloorBytes, o.FloorPercent, o.Ballast, o.Still = "", "", "", -1, -1, -1, true
 	s, err := store.Open(&inside, data, o)
 	if err != nil {
-		return nil, g, fmt.Errorf("backup: open generation %d: %w", g.Number, err)
+		return nil, fmt.Errorf("backup: open generation %d: %w", g.Number, err)
 	}
-	return s, g, nil
+	return s, nil
 }
 
 // mounted is a file system in memory with the files of a generation in it, which can be read and removed.
@@ -91,7 +97,7 @@ func (m *mounted) Unwrap() vfs.FS { return nil }
 
 // GetDiskUsage implements FS: memory has no end that could be told.
 func (m *mounted) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	return vfs.DiskUsage{}, errors.ErrUnsupported
+	return vfs.DiskUsage{}, vfs.ErrUnsupported
 }
 
 // Create implements FS.

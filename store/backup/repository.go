@@ -34,8 +34,13 @@ type Generation struct {
 	Bytes  uint64 `json:"bytes"`
 	Copied uint64 `json:"copied"`
 	Files  []File `json:"files"`
-	// Damage says why its manifest cannot be used, if so.
+	// Checked is the result of its last check.
+	Checked Checked `json:"-"`
+	// Damage says why it cannot be used, if so: its manifest cannot, or its check failed.
 	Damage error `json:"-"`
+
+	// unread says that its manifest cannot be used, so nobody knows its pieces.
+	unread bool
 }
 
 // File is a file of the store: its pieces one after the other.
@@ -76,6 +81,8 @@ type repository struct {
 	have []string
 	// sizes are the lengths that the generations give of their pieces.
 	sizes map[string]int64
+	// bad are the pieces that a check found damaged.
+	bad map[string]bool
 	// generations are those with a manifest, damaged ones too, in ascending order.
 	generations []Generation
 }
@@ -140,12 +147,18 @@ func (r *repository) read() error {
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
-		g.Number, g.Damage = n, err
+		g.Number, g.Damage, g.unread = n, err, err != nil
+		if g.Checked = r.marked(n); !g.unread {
+			g.Damage = g.Checked.damage()
+		}
 		r.generations = append(r.generations, g)
 	}
 	slices.SortFunc(r.generations, func(a, b Generation) int { return cmp.Compare(a.Number, b.Number) })
-	r.sizes = make(map[string]int64)
+	r.sizes, r.bad = make(map[string]int64), make(map[string]bool)
 	for _, g := range r.generations {
+		for _, name := range g.Checked.Bad {
+			r.bad[name] = true
+		}
 		for _, f := range g.Files {
 			for _, p := range f.Pieces {
 				r.sizes[p.Name] = p.Size
@@ -236,6 +249,16 @@ func (r *repository) at(number uint64) (Generation, error) {
 	return Generation{}, fmt.Errorf("%w: %d in %s", ErrNotFound, number, r.dir)
 }
 
+// readable is at for a check: a generation that failed one is there too.
+func (r *repository) readable(number uint64) (Generation, error) {
+	for _, g := range slices.Backward(r.generations) {
+		if !g.unread && (number == 0 || g.Number == number) {
+			return g, nil
+		}
+	}
+	return r.at(number)
+}
+
 // pieceName is key, the offset in the original, the sum.
 func pieceName(key string, from int64, sum []byte) string {
 	return fmt.Sprintf("%s-%d-%x", key, from, sum)
@@ -257,11 +280,11 @@ func (r *repository) find(key string, from, limit int64) (best Piece, ok bool) {
 	return best, ok
 }
 
-// agrees says that a piece has the length that generations say it has: one that something cut short
-// is not built upon.
+// agrees says that a piece has the length that generations say it has, and that no check found it damaged:
+// one that something cut short is not built upon.
 func (r *repository) agrees(name string, size int64) bool {
 	want, ok := r.sizes[name]
-	return !ok || want == size
+	return (!ok || want == size) && !r.bad[name]
 }
 
 // piece copies what is missing of a file.
@@ -343,7 +366,7 @@ func (r *repository) room(need uint64, floor func(total uint64) uint64) error {
 func (r *repository) collectGarbage() (files int, freed int64, err error) {
 	named := map[string]bool{}
 	for _, g := range r.generations {
-		if g.Damage != nil {
+		if g.unread {
 			return 0, 0, nil
 		}
 		for _, f := range g.Files {

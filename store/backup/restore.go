@@ -34,7 +34,7 @@ const (
 )
 
 // Restore puts a generation into the data folder data. Everything is copied beside what is there and
-// compared with its checksums first; only then, from one moment on, it replaces what is there: a
+// compared with its checksums first, and opened where it lies; only then, from one moment on, it replaces what is there: a
 // restore that is interrupted before leaves the store as it was, one that is interrupted after is
 // finished by the next Restore, whatever its generation. The store that comes out is another
 // incarnation, and every database has taken its ledger over: no number is given twice.
@@ -105,6 +105,11 @@ func (s *restore) place(dir string) (Generation, error) {
 		}
 		if err := s.stage(r, &g); err != nil {
 			return g, err
+		}
+		// What was staged is what was written, byte for byte; it must also be a store.
+		i := &inspection{r: r, level: CheckOpen, indexes: s.o.Store.Indexes}
+		if err := i.run(s.ctx, &g); err != nil {
+			return g, fmt.Errorf("backup: restore: nothing was replaced: %w", err)
 		}
 		// From here on what was there is given up.
 		halfway := s.marker() + ".new"

@@ -54,6 +54,7 @@ type Data struct {
 	SegmentsDir string `toml:"segments_dir" doc:"Folder of the segments, which hold large parts of messages; a large and slow device will do. Empty: objects in the data folder. To move it, stop the server and move its contents." default:""`
 	BackupDir   string `toml:"backup_dir" doc:"Folder that doublet backup writes to where it is not told. Best on another machine or device." default:""`
 	BackupRate  Size   `toml:"backup_rate" doc:"How much a backup reads a second at most. 0B: it leaves half of the time to the users; 1TB: as fast as it goes." default:"0B" min:"0B" max:"1TB"`
+	BackupCheck string `toml:"backup_check" doc:"How a backup is checked after it was taken. open reads back what was copied, compares the lengths of all other files and opens the store in it; full reads the whole backup and checks every row of the store; off checks nothing, for folders that are checked elsewhere (doublet backup verify) or from which reading is dear. A backup that fails is marked, is an error, and lets no older one be thinned." default:"open" oneof:"off open full"`
 }
 
 // Doors is the section [doors].

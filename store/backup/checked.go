@@ -1,0 +1,226 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"doublet/store"
+	"doublet/store/check"
+)
+
+// Level says how far a generation was checked.
+type Level string
+
+// The levels of a check.
+const (
+	// CheckOff checks nothing: somebody decided so.
+	CheckOff Level = "off"
+	// CheckOpen reads back what the backup copied, compares the lengths of all other pieces, and opens the
+	// store of the generation where it lies.
+	CheckOpen Level = "open"
+	// CheckFull reads back every piece and checks every row of the store.
+	CheckFull Level = "full"
+)
+
+// Checked is the result of the last check of a generation. It stands in a file beside the manifest, which is
+// written once.
+type Checked struct {
+	// Level is empty where the generation was never checked, or where the check did not end.
+	Level Level     `json:"level"`
+	Time  time.Time `json:"time"`
+	// Failed says what is wrong, if something is; Bad are the pieces that are damaged: the next backup
+	// copies them anew, whatever has their names.
+	Failed string   `json:"failed,omitempty"`
+	Bad    []string `json:"bad,omitempty"`
+}
+
+const (
+	checkedSuffix = ".checked"
+	// maxChecked bounds what is read of that file, maxFailed the bytes of a reason.
+	maxChecked = 64 << 20
+	maxFailed  = 4 << 10
+)
+
+// inspection is one check of a generation.
+type inspection struct {
+	r     *repository
+	c     *copier
+	level Level
+	// fresh are the names of the pieces that the backup has just written.
+	fresh map[string]bool
+	// indexes are those of the store's settings.
+	indexes []store.Index
+	// bad are the pieces that are damaged.
+	bad []string
+}
+
+// run checks a generation. What is wrong with it is an error that is ErrDamaged.
+func (i *inspection) run(ctx context.Context, g *Generation) error {
+	if i.level == CheckOff {
+		return nil
+	}
+	if err := i.pieces(g); err != nil {
+		return err
+	}
+	s, err := i.r.open(g, store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: i.indexes})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	err = i.contents(ctx, s, g)
+	return errors.Join(err, s.Close())
+}
+
+// pieces compares pieces with their checksums; those that are not read, with their lengths.
+func (i *inspection) pieces(g *Generation) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, f := range g.Files {
+		for _, p := range f.Pieces {
+			if seen[p.Name] {
+				continue
+			}
+			seen[p.Name] = true
+			var err error
+			if i.level == CheckFull || i.fresh[p.Name] {
+				err = i.c.verify(i.r.pieces(), p, nil)
+			} else {
+				err = i.r.present(p)
+			}
+			switch {
+			case errors.Is(err, ErrDamaged):
+				errs, i.bad = append(errs, err), append(i.bad, p.Name)
+			case err != nil:
+				return err
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// present compares the length of a piece.
+func (r *repository) present(p Piece) error {
+	path := r.env.FS.PathJoin(r.pieces(), p.Name)
+	info, err := r.env.FS.Stat(path)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+	}
+	if info.Size() != p.Size {
+		return fmt.Errorf("%w: %s has %d bytes, not %d", ErrDamaged, path, info.Size(), p.Size)
+	}
+	return nil
+}
+
+// contents compares an open store with what its manifest says.
+func (i *inspection) contents(ctx context.Context, s *store.Store, g *Generation) error {
+	if s.Incarnation() != g.Incarnation || s.Horizon() < g.Horizon {
+		return fmt.Errorf("%w: the store in it has incarnation %d and ends at %d, the manifest says %d and %d", ErrDamaged,
+			s.Incarnation(), s.Horizon(), g.Incarnation, g.Horizon)
+	}
+	if _, err := s.Databases(); err != nil {
+		return fmt.Errorf("%w: list of databases: %w", ErrDamaged, err)
+	}
+	if i.level != CheckFull {
+		return nil
+	}
+	rep, err := check.Run(ctx, s, check.Options{Limit: 100})
+	if err == nil && !rep.Clean() {
+		err = fmt.Errorf("%w: %d findings in its rows, the first: %s", ErrDamaged, len(rep.Findings)+rep.More, rep.Findings[0])
+	}
+	return err
+}
+
+// conclude records the result of a check. A check that could not be done (the server stops) concludes nothing.
+// All generations that name a damaged piece are marked.
+func (r *repository) conclude(g *Generation, i *inspection, found error) error {
+	if found != nil && !errors.Is(found, ErrDamaged) {
+		return found
+	}
+	g.Checked = Checked{Level: i.level, Time: r.env.Clock.Now().UTC()}
+	if found == nil {
+		g.Damage = nil
+		return errors.Join(r.mark(g), r.healed(i.fresh))
+	}
+	g.Checked.Failed, g.Checked.Bad = found.Error()[:min(len(found.Error()), maxFailed)], i.bad
+	g.Damage = g.Checked.damage()
+	errs := []error{found, r.mark(g)}
+	for n := range r.generations {
+		if other := &r.generations[n]; other.Number != g.Number && other.Damage == nil && other.names(i.bad) {
+			other.Checked = g.Checked
+			errs = append(errs, r.mark(other))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// healed takes the marks from generations whose damaged pieces have all been copied anew: the same bytes under
+// the same names. They count as not checked.
+func (r *repository) healed(fresh map[string]bool) error {
+	var errs []error
+	for n := range r.generations {
+		g := &r.generations[n]
+		left := slices.DeleteFunc(slices.Clone(g.Checked.Bad), func(name string) bool { return fresh[name] })
+		switch {
+		case len(left) == len(g.Checked.Bad):
+			continue
+		case len(left) == 0:
+			g.Checked = Checked{}
+		default:
+			g.Checked.Bad = left
+		}
+		g.Damage = g.Checked.damage()
+		errs = append(errs, r.mark(g))
+	}
+	return errors.Join(errs...)
+}
+
+func (g *Generation) names(pieces []string) bool {
+	return slices.ContainsFunc(g.Files, func(f File) bool {
+		return slices.ContainsFunc(f.Pieces, func(p Piece) bool { return slices.Contains(pieces, p.Name) })
+	})
+}
+
+func (c *Checked) damage() error {
+	if c.Failed == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: its check on %s failed: %s", ErrDamaged, c.Time.Format(time.RFC3339), c.Failed)
+}
+
+// mark writes the result of a check beside the manifest.
+func (r *repository) mark(g *Generation) error {
+	text, err := json.Marshal(g.Checked)
+	if err != nil {
+		return fmt.Errorf("backup: record the check: %w", err)
+	}
+	path := r.env.FS.PathJoin(r.dir, tmp+"checked")
+	err = writeFile(r.env.FS, path, text)
+	if err == nil {
+		err = r.env.FS.Rename(path, r.path(g.Number)+checkedSuffix)
+	}
+	if err == nil {
+		err = syncDir(r.env.FS, r.dir)
+	}
+	if err != nil {
+		return fmt.Errorf("backup: record the check: %w", err)
+	}
+	return nil
+}
+
+// marked reads the result of the last check of a generation. One that cannot be read is none.
+func (r *repository) marked(number uint64) (c Checked) {
+	f, err := r.env.FS.Open(r.path(number) + checkedSuffix)
+	if err != nil {
+		return c
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxChecked))
+	if err != nil || json.Unmarshal(text, &c) != nil {
+		return Checked{}
+	}
+	return c
+}
