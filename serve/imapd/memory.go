@@ -8,7 +8,7 @@ func (s *session) memory() listen.Share { return s.c.Share(s.srv.cfg.Memory) }
 // freeRoom is how many bytes a session's output and scratch may have without a reservation.
 const freeRoom = 512 << 10
 
-// room reserves the memory that the output and the scratch have, and more bytes that they are about to get; errMemory: there
+// room reserves the memory that the output and the scratch have, and more bytes that they are about to get; listen.ErrMemory: there
 // are not as many. It is held until the command ends, as their memory is.
 func (s *session) room(more int64) error {
 	n := int64(cap(s.out.B)) + int64(cap(s.scratch.B)) + more
@@ -16,7 +16,7 @@ func (s *session) room(more int64) error {
 		return nil
 	}
 	if !s.memory().Take(n - s.held) {
-		return errMemory
+		return listen.ErrMemory
 	}
 	s.held = n
 	return nil

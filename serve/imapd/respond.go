@@ -143,7 +143,6 @@ var refusals = []struct {
 	{mailbox.ErrAnnotationCount, "METADATA TOOMANY", "Too many annotations"},
 	{ErrIdentifier, "CANNOT", "No such person or group"},
 	{errSearch, "CANNOT", "Search key is not offered"},
-	{errMemory, "LIMIT", busy},
 	{mailbox.ErrLimit, "LIMIT", "Too many messages for one answer, try again later"},
 	{store.ErrDenied, "NOPERM", "Access denied"},
 }

@@ -290,7 +290,11 @@ func (r *renderer) decodedSize(p *mime.Part, place string) (int64, error) {
 			return n, nil
 		}
 	}
-	raw, err := r.bytes(nil, int64(span.BodyStart), int64(span.BodyEnd))
+	if err := r.c.hold(2 * size); err != nil { // as it is, and decoded
+		return 0, err
+	}
+	defer r.c.mem.drop(2 * size)
+	raw, err := r.bytes(make([]byte, 0, size), int64(span.BodyStart), int64(span.BodyEnd))
 	if err != nil {
 		return 0, err
 	}
@@ -340,8 +344,8 @@ func (r *renderer) appendBodyValues() error {
 		if err := r.appendBodyValue(p, place); err != nil {
 			return err
 		}
-		if len(c.out) > c.s.opt.Limits.Response {
-			return &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+		if err := c.settle(); err != nil {
+			return err
 		}
 	}
 	c.out = append(c.out, '}')
@@ -358,17 +362,32 @@ func (r *renderer) eachText(p *mime.Part, fn func(*mime.Part)) {
 	}
 }
 
+// textCost bounds the memory of a text while it is made, in multiples of its octets: decoded, as UTF-8, with other ends of
+// lines. Of another charset an octet makes three of UTF-8, in a buffer that grows.
+func textCost(charset string) int64 {
+	if strings.EqualFold(charset, "utf-8") {
+		return 5
+	}
+	return 16
+}
+
 func (r *renderer) appendBodyValue(p *mime.Part, place string) error {
 	span, err := r.section(path(place))
 	if err != nil {
 		return err
 	}
 	c := r.c
-	raw, err := r.bytes(nil, int64(span.BodyStart), int64(span.BodyEnd))
+	most := r.view.most
+	size := int64(span.BodyEnd - span.BodyStart)
+	cost := size + min(size, int64(most))*textCost(p.Param("charset"))
+	if err := c.hold(cost); err != nil {
+		return err
+	}
+	defer c.mem.drop(cost)
+	raw, err := r.bytes(make([]byte, 0, size), int64(span.BodyStart), int64(span.BodyEnd))
 	if err != nil {
 		return err
 	}
-	most := r.view.most
 	text, truncated := mime.DecodeBody(raw, span.Encoding, p.Param("charset"), most)
 	problem := span.Encoding == mime.EncodingUnknown || mime.UnknownCharset(p.Param("charset")) || strings.Contains(text, "\ufffd")
 	if truncated && p.Subtype == "html" {
@@ -378,6 +397,9 @@ func (r *renderer) appendBodyValue(p *mime.Part, place string) error {
 		}
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if err := c.room(jmap.QuotedLen(text) + 64); err != nil {
+		return err
+	}
 	c.out = jmap.AppendString(append(c.out, `{"value":`...), text)
 	c.out = jmap.AppendBool(append(c.out, `,"isEncodingProblem":`...), problem)
 	c.out = append(jmap.AppendBool(append(c.out, `,"isTruncated":`...), truncated), '}')

@@ -200,8 +200,8 @@ func emailGet(c *call) error {
 			if err := r.stored(m); err != nil {
 				return err
 			}
-			if len(c.out) > c.s.opt.Limits.Response {
-				return &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+			if err := c.settle(); err != nil {
+				return err
 			}
 		}
 		c.endGet(notFound)
