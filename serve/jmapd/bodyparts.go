@@ -155,7 +155,11 @@ func (r *renderer) appendPart(p *mime.Part, deep bool) error {
 	for i := range r.view.body {
 		x := &r.view.body[i]
 		c.out = append(c.out, x.prefix...)
-		if err := r.appendPartProperty(p, x); err != nil {
+		err := r.appendPartProperty(p, x)
+		if err == nil {
+			err = c.settle()
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -243,7 +247,12 @@ func (r *renderer) appendPartHeaders(p *mime.Part, place string, x *property) er
 	} else {
 		var span mime.SectionSpan
 		if span, err = r.section(r.pathOf(p, place)); err == nil {
-			block, err = r.bytes(nil, int64(span.HeaderStart), int64(span.BodyStart))
+			size := int64(span.BodyStart - span.HeaderStart)
+			if err := c.hold(size); err != nil {
+				return err
+			}
+			defer c.mem.drop(size)
+			block, err = r.bytes(make([]byte, 0, size), int64(span.HeaderStart), int64(span.BodyStart))
 		}
 	}
 	if err != nil {

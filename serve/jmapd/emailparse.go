@@ -133,7 +133,11 @@ func (r *renderer) parse(id string) error {
 		case propSize:
 			c.out = jmap.AppendUint(c.out, uint64(len(raw)))
 		default:
-			if err := r.derived(p); err != nil {
+			err := r.derived(p)
+			if err == nil {
+				err = c.settle()
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -261,7 +261,11 @@ func (r *renderer) stored(m *mailbox.Email) error {
 		case propReceivedAt:
 			c.out = jmap.AppendUTCDate(c.out, time.Unix(m.Received(), 0))
 		default:
-			if err := r.derived(p); err != nil {
+			err := r.derived(p)
+			if err == nil {
+				err = c.settle()
+			}
+			if err != nil {
 				return err
 			}
 		}

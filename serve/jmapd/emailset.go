@@ -481,7 +481,14 @@ func (x *emailSetting) prepare(d *draft, size, cost int64, read func() ([]byte, 
 	if err != nil {
 		return err
 	}
-	d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw))
+	if d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw)); err != nil {
+		return err
+	}
+	// What is kept until the call ends: here, in the batch, and in the log.
+	if err = x.c.hold(3 * d.Composed.Memory()); err != nil {
+		d.Composed.Release()
+		d.Composed = nil
+	}
 	return err
 }
 
