@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"doublet/serve/condition"
 	"doublet/wire/jmap"
 )
 
@@ -36,13 +37,12 @@ func (m *memory) give() {
 
 // busy is the problem of a request that the budget has no room for.
 func busy() *jmap.Problem {
-	return &jmap.Problem{
-		Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "The memory for requests is in use. Try again later.",
-	}
+	status := condition.NoMemory.HTTP
+	return &jmap.Problem{Type: jmap.ProblemBlank, Status: status, Title: http.StatusText(status), Detail: condition.NoMemory.IMAPText + "."}
 }
 
 // errBusy is the error of a method call that the budget has no room for.
-var errBusy = &jmap.Error{Type: "serverUnavailable", Description: "The memory for requests is in use. Try again later."}
+var errBusy = &jmap.Error{Type: condition.NoMemory.JMAP, Description: condition.NoMemory.IMAPText + "."}
 
 // errResponse is the error of a method call whose response has no room beside those before it.
 var errResponse = &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}

@@ -12,6 +12,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/listen"
 	"doublet/store"
 	"doublet/wire/imap"
 	wiremime "doublet/wire/mime"
@@ -163,7 +164,7 @@ func (l *letter) content(place string) (mailbox.Content, error) {
 		return mailbox.Content{}, errNotFound
 	}
 	if mailbox.ReadWhole(l.body, span) && !l.form.hold(2*int64(span.BodyEnd-span.BodyStart)) {
-		return mailbox.Content{}, errBusy
+		return mailbox.Content{}, listen.ErrMemory
 	}
 	return mailbox.ContentOf(l.body, span)
 }
