@@ -71,7 +71,6 @@ type Service struct {
 
 	rolls   rolls
 	latests latests
-	used    usedUploads
 	search  atomic.Pointer[fulltext.Service]
 }
 

@@ -26,8 +26,7 @@ type asking struct {
 // wait is a question without an answer.
 type wait struct {
 	back    chan []byte   // the answer, unsealed
-	unheard chan struct{} // closed when NATS says that nobody took the question
-	once    sync.Once
+	unheard chan struct{} // NATS says that nobody took the question
 	// late: nobody waits any more; bytes is what it keeps of the credits.
 	late    bool
 	bytes   int64
@@ -80,33 +79,19 @@ func (b *Bus) Request(ctx context.Context, to bus.ServerID, verb string, body []
 			credits.Give(cost)
 		}
 	}()
-	for {
-		l, err := b.port.Link(ctx, to)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", verb, err)
-		}
-		out, err := b.ask(ctx, l, verb, body, &keeps, credits)
-		if !errors.Is(err, errUnheard) {
-			if err == nil {
-				b.stats.took.Observe(int64(b.env.Clock.Now().Sub(start)))
-			}
-			return out, err
-		}
-		if b.env.Clock.Now().Sub(start) > settle {
-			return nil, err
-		}
-		select {
-		case <-b.env.Clock.After(settlePause):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
-		case <-b.ctx.Done():
-			return nil, bus.ErrClosed
-		}
+	l, err := b.port.Link(ctx, to)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
+	out, err := b.ask(ctx, l, verb, body, &keeps, credits)
+	if err == nil {
+		b.stats.took.Observe(int64(b.env.Clock.Now().Sub(start)))
+	}
+	return out, err
 }
 
-// errUnheard says that a link stands and NATS knows no way yet.
-var errUnheard = fmt.Errorf("%w: its link stands, but NATS knows no way to it", bus.ErrNoServer)
+// errUnheard says that a link stands and NATS knows no way. Nobody vouches for what NATS says: it may have been asked.
+var errUnheard = errors.New("its link stands, but NATS knows no way to it")
 
 // ask asks once over a link. keeps is set where the answer may still come, and the credit is given back then.
 func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte, keeps *bool, credits *bus.Credits) ([]byte, error) {
@@ -116,7 +101,7 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 	if a == nil {
 		return nil, fmt.Errorf("%s: %w: %s: %w", verb, bus.ErrNoServer, l.Peer.ID, l.Err())
 	}
-	w := &wait{back: make(chan []byte, 1), unheard: make(chan struct{}), bytes: int64(len(body)), credits: credits}
+	w := &wait{back: make(chan []byte, 1), unheard: make(chan struct{}, 1), bytes: int64(len(body)), credits: credits}
 	h := messageHead{kind: kindAsk, link: l.Keys.ID, number: a.last.Add(1)}
 	a.mu.Lock()
 	a.waits[h.number] = w
@@ -126,38 +111,54 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 			a.forget(h.number)
 		}
 	}()
-	if err := b.send(ctx, a, h, verb, body); err != nil {
+	left := b.left(ctx)
+	if err := b.send(a, h, left, verb, body); err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
 	b.stats.asked.Inc()
+	start := b.env.Clock.Now()
 	none := func(why error) ([]byte, error) {
 		b.stats.noAnswer.Inc()
 		return nil, fmt.Errorf("%s: %w of server %s: %w", verb, bus.ErrNoAnswer, l.Peer.ID, why)
 	}
-	select {
-	case plain := <-w.back:
-		return parseAnswer(plain, l.Peer.ID, verb)
-	case <-w.unheard:
-		return nil, errUnheard
-	case <-l.Done():
-		return none(l.Err())
-	case <-b.ctx.Done():
-		return none(bus.ErrClosed)
-	case <-ctx.Done():
-		*keeps = a.leave(h.number)
-		if *keeps {
-			b.env.Clock.AfterFunc(lateAnswer, func() { a.expire(h.number) })
+	for again := (<-chan time.Time)(nil); ; {
+		select {
+		case plain := <-w.back:
+			return parseAnswer(plain, l.Peer.ID, verb)
+		case <-w.unheard:
+			if b.env.Clock.Now().Sub(start) > settle {
+				return none(errUnheard)
+			}
+			again = b.env.Clock.After(settlePause)
+		case <-again:
+			// The same message under the same number: if it was heard all the same, it is not heard twice.
+			if err := b.send(a, h, left, verb, body); err != nil {
+				return none(err)
+			}
+		case <-l.Done():
+			return none(l.Err())
+		case <-b.ctx.Done():
+			return none(bus.ErrClosed)
+		case <-ctx.Done():
+			*keeps = a.leave(h.number)
+			if *keeps {
+				b.env.Clock.AfterFunc(lateAnswer, func() { a.expire(h.number) })
+			}
+			return none(ctx.Err())
 		}
-		return none(ctx.Err())
 	}
 }
 
-// send seals a question and hands it to NATS.
-func (b *Bus) send(ctx context.Context, a *asking, h messageHead, verb string, body []byte) error {
-	left := time.Duration(0)
+// left is how much time a request has, 0 where it has no end.
+func (b *Bus) left(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
-		left = max(end.Sub(b.env.Clock.Now()), time.Millisecond)
+		return max(end.Sub(b.env.Clock.Now()), time.Millisecond)
 	}
+	return 0
+}
+
+// send seals a question and hands it to NATS. Of one number only the same may be sent again: the number is the nonce.
+func (b *Bus) send(a *asking, h messageHead, left time.Duration, verb string, body []byte) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	m := seal(a.seals.ask, appendAsk(h.append((*buffer)[:0]), left, verb, body))
@@ -283,7 +284,7 @@ func (a *asking) waiting(number uint64) bool {
 	return a.waits[number] != nil
 }
 
-// unheard is NATS's word that nobody took a question.
+// unheard is NATS's word that nobody took a question, or somebody's who says it in its place.
 func (b *Bus) unheard(link linkID, number uint64) {
 	b.mu.RLock()
 	a := b.asking[link]
@@ -295,7 +296,10 @@ func (b *Bus) unheard(link linkID, number uint64) {
 	w := a.waits[number]
 	a.mu.Unlock()
 	if w != nil {
-		w.once.Do(func() { close(w.unheard) })
+		select {
+		case w.unheard <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -429,7 +433,7 @@ func (b *Bus) Broadcast(verb string, body []byte) error {
 	b.mu.RUnlock()
 	for _, a := range to {
 		h := messageHead{kind: kindTell, link: a.link.Keys.ID, number: a.last.Add(1)}
-		if err := b.send(context.Background(), a, h, verb, body); err != nil {
+		if err := b.send(a, h, 0, verb, body); err != nil {
 			b.env.Log.Debug("a broadcast was not sent", "to", a.link.Peer.ID.String(), "error", err)
 			continue
 		}

@@ -193,6 +193,7 @@ type emailSetting struct {
 	*set
 	drafts []draft
 	stored []stored
+	mem    memory
 	whole  bool // the client is told all of a creation that it did not say
 	// before and after are the states around the change.
 	before, after string
@@ -202,15 +203,7 @@ type emailSetting struct {
 type draft struct {
 	creation string
 	mailbox.Imported
-	uploads []note.UNID // that the message is made of
-	err     error
-}
-
-// uses notes that the message is made of a blob.
-func (d *draft) uses(b *blob) {
-	if !b.upload.IsZero() {
-		d.uploads = append(d.uploads, b.upload)
-	}
+	err error
 }
 
 // stored is one that was. object is what the client is told of it, where that is more than its names and size.
@@ -227,6 +220,7 @@ func (x *emailSetting) release() {
 			d.Composed.Release()
 		}
 	}
+	x.mem.give()
 }
 
 // emailSet answers Email/set.
@@ -237,7 +231,7 @@ func emailSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	x := &emailSetting{set: s, whole: true}
+	x := &emailSetting{set: s, mem: memory{s: c.s}, whole: true}
 	defer x.release()
 	for i := range s.create {
 		x.drafts = append(x.drafts, x.compose(&s.create[i]))
@@ -297,13 +291,11 @@ func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i in
 			c.s.env.Log.Warn("jmap: what was created cannot be read", "person", c.caller.Name, "error", err)
 		}
 	}
-	var used []note.UNID
 	for i, err := range res.Errs {
 		switch {
 		case i < nc && err == nil:
 			id := idOf(letterEmail, x.stored[i].unid)
 			s.made(x.drafts[i].creation, id, x.stored[i].told())
-			used = append(used, x.drafts[i].uploads...)
 		case i < nc:
 			s.notCreated = append(s.notCreated, failure{x.drafts[i].creation, err})
 		case i < nc+updates && err == nil:
@@ -315,9 +307,6 @@ func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i in
 		default:
 			s.not = append(s.not, failure{s.destroy[i-nc-updates], err})
 		}
-	}
-	if len(used) > 0 {
-		c.s.own(c.caller).File.Uploads().Use(used)
 	}
 	x.before, x.after = res.Before.Email.String(), res.After.Email.String()
 	return nil
@@ -414,7 +403,7 @@ func emailImport(c *call) error {
 	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
 		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
 	}
-	x := &emailSetting{set: s}
+	x := &emailSetting{set: s, mem: memory{s: c.s}}
 	defer x.release()
 	for i := range s.create {
 		x.drafts = append(x.drafts, x.imported(&s.create[i]))
@@ -458,37 +447,27 @@ func (x *emailSetting) imported(p *creation) draft {
 		return d
 	}
 	if err == nil {
-		d.uses(b)
-		err = x.prepare(&d, b.size, 2*b.size, b.all) // as it is, and with CRLF
-		b.close()
+		err = x.prepare(&d, b.size, b.all)
 	}
 	d.err = err
 	return d
 }
 
-// prepare composes the message that read gives, of about size octets, and reserves the bytes that this costs.
-func (x *emailSetting) prepare(d *draft, size, cost int64, read func() ([]byte, error)) error {
+// prepare composes what read gives.
+func (x *emailSetting) prepare(d *draft, size int64, read func() ([]byte, error)) error {
 	mail := x.c.s.backend.Mail()
 	if size > int64(mail.MessageSize()) {
 		return mailbox.ErrTooBig
 	}
-	cost += parseCost(size)
-	if err := x.c.hold(cost); err != nil {
-		return err
+	if !x.mem.take(size) {
+		return &jmap.Error{Type: "serverUnavailable", Description: "The memory for messages is in use."}
 	}
-	defer x.c.mem.drop(cost)
+	defer x.mem.give()
 	raw, err := read()
 	if err != nil {
 		return err
 	}
-	if d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw)); err != nil {
-		return err
-	}
-	// What is kept until the call ends: here, in the batch, and in the log.
-	if err = x.c.hold(3 * d.Composed.Memory()); err != nil {
-		d.Composed.Release()
-		d.Composed = nil
-	}
+	d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw))
 	return err
 }
 
