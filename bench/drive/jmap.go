@@ -535,6 +535,9 @@ func (s *jmapSession) delete(ctx context.Context, pick uint64) error {
 		return err
 	}
 	s.forget(id)
+	if s.last.id == id {
+		s.last.id = "" // an answer to it has nothing to mark any more
+	}
 	o, err := s.set(ctx, "Email", &client.Set{Destroy: []string{id}})
 	if err != nil {
 		return err

@@ -117,6 +117,33 @@ func TestJMAPSession(t *testing.T) {
 	}
 }
 
+// TestAnswerToDeleted: an answer to a message that was read and then deleted marks nothing as answered.
+func TestAnswerToDeleted(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	s, _, err := w.Open(context.Background(), workload.JMAP, &w.Users[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, do := range []workload.Verb{workload.Open, workload.Read} {
+		if _, err := act(s, do); err != nil {
+			t.Fatal(do, err)
+		}
+	}
+	j := s.(*jmapSession)
+	j.known = []string{j.last.id}
+	if _, err := act(s, workload.Delete); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := act(s, workload.Reply); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(strings.Join(p.asked, "\n"), `"keywords/$answered":true`) {
+		t.Error("a message that is gone is marked as answered")
+	}
+}
+
 // TestWhatJMAPServersDo: what a server does not do, or not as asked, is an error and no action.
 func TestWhatJMAPServersDo(t *testing.T) {
 	t.Parallel()
