@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"os"
+	"path"
+	"strings"
+	"testing"
+
+	"doublet/env"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// watchedFS calls made when the folder of a checkpoint is made: between the flush and the copies.
+type watchedFS struct {
+	env.FS
+	made func()
+}
+
+// Unwrap implements FS.
+func (w *watchedFS) Unwrap() vfs.FS { return nil }
+
+// MkdirAll implements FS.
+func (w *watchedFS) MkdirAll(dir string, mode os.FileMode) error {
+	if path.Base(dir) == checkpointName {
+		w.made()
+	}
+	return w.FS.MkdirAll(dir, mode)
+}
+
+// TestCaptureKeepsCutsOut: while the engine makes the checkpoint of a backup, CutDamage cannot begin: what it takes out
+// of the tables would be missing in the backup, and the batches before it would be there. The checkpoint has no log.
+func TestCaptureKeepsCutsOut(t *testing.T) {
+	t.Parallel()
+	f := env.TestRealTime(t)
+	w := &watchedFS{FS: f.Env.FS}
+	f.Env.FS = w
+	s, _ := damageStore(t, f)
+	met := 0
+	w.made = func() {
+		met++
+		if s.making.TryLock() {
+			s.making.Unlock()
+			t.Error("a range can be cut out between flush and checkpoint")
+		}
+	}
+	m, err := s.Capture(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := f.Env.FS.List(m.Index)
+	if err != nil || met == 0 {
+		t.Errorf("%d checkpoints, %v", met, err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			t.Errorf("it holds the log %s", name)
+		}
+	}
+	if err := m.Release(); err != nil {
+		t.Error(err)
+	}
+	if !s.making.TryLock() {
+		t.Error("no range can be cut out after it")
+	} else {
+		s.making.Unlock()
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
