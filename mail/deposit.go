@@ -98,6 +98,8 @@ type Submission struct {
 	// of the author publishes for messages that are not proven: "none", "quarantine", "reject".
 	Checked, Proven, Unproven bool
 	AuthorPolicy              string
+	// Results are those of SPF, DKIM and DMARC in words, for the log.
+	Results string
 
 	unsigned bool // as Entry.Unsigned
 	// takes is what it was in an outbox until now.
@@ -126,6 +128,16 @@ func (s *Service) Deposit(ctx context.Context, sub *Submission, results []error)
 	if len(results) != len(sub.Recipients) {
 		results = make([]error, len(sub.Recipients))
 	}
+	b, err := accept(ctx, s, sub, results)
+	s.journal.arrived(ctx, sub, b, results, start, err)
+	if err == nil && slices.Contains(results, nil) {
+		s.stat.took(s.now().Sub(start))
+	}
+	return sub.ID, err
+}
+
+// accept is Deposit, with the batch that the message became.
+func accept(ctx context.Context, s *Service, sub *Submission, results []error) (*batch, error) {
 	if sub.Unproven {
 		// RFC 5321 section 6.1: a report would go to somebody who sent nothing.
 		for i := range sub.Recipients {
@@ -135,27 +147,21 @@ func (s *Service) Deposit(ctx context.Context, sub *Submission, results []error)
 	sub.unsigned = sub.Received != nil && sub.Submitter == nil && !sub.Proven
 	b, err := s.plan(ctx, sub, results)
 	if err != nil {
-		return sub.ID, fmt.Errorf("mail: deposit: %w", err)
+		return nil, fmt.Errorf("mail: deposit: %w", err)
 	}
 	if err := s.personal(ctx, sub, b); err != nil {
-		return sub.ID, fmt.Errorf("mail: deposit: %w", err)
+		return b, fmt.Errorf("mail: deposit: %w", err)
 	}
 	if b.empty() {
-		return sub.ID, b.refused()
+		return b, b.refused()
 	}
 	if !s.outwards(sub, b) {
-		return sub.ID, replyManySent
+		return b, replyManySent
 	}
 	if err := s.deposit(ctx, sub, b); err != nil {
-		return sub.ID, err
+		return b, err
 	}
-	if err := b.refused(); err != nil {
-		return sub.ID, err
-	}
-	if slices.Contains(results, nil) {
-		s.stat.took(s.now().Sub(start))
-	}
-	return sub.ID, nil
+	return b, b.refused()
 }
 
 func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error {

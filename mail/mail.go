@@ -80,7 +80,9 @@ type Options struct {
 	Keep *keep.Table
 	// KeepTrace is for how long it is remembered where messages went (7 days); below 0: not at all.
 	KeepTrace time.Duration
-	Stats     *stat.Tree
+	// Quiet leaves out of the log what becomes of messages.
+	Quiet bool
+	Stats *stat.Tree
 }
 
 func (o *Options) fill() {
@@ -128,10 +130,11 @@ type Service struct {
 	// table are the mail.box databases that are there.
 	table atomic.Pointer[[]*box]
 	// own are those of this server in its cluster; nil where it is alone.
-	own    atomic.Pointer[[]note.DatabaseID]
-	trace  trace
-	outbox outbox
-	sends  sendLimits
+	own     atomic.Pointer[[]note.DatabaseID]
+	trace   trace
+	journal journal
+	outbox  outbox
+	sends   sendLimits
 	// signatures are those of messages that may go out again.
 	signatures signatures
 
@@ -170,7 +173,7 @@ type Mailer interface {
 // Open opens mail.box, and makes it in a store that has none.
 func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, o Options) (*Service, error) {
 	o.fill()
-	svc := &Service{store: s, env: e, dir: d, mailbox: m, opt: o}
+	svc := &Service{store: s, env: e, dir: d, mailbox: m, opt: o, journal: journal{e, o.Quiet}}
 	svc.stat.init(o.Stats)
 	svc.wakeLocal, svc.wakeOut = make(chan struct{}, 1), make(chan struct{}, 1)
 	svc.moved = sync.NewCond(&svc.mu)

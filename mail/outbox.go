@@ -113,6 +113,7 @@ func (s *Service) Defer(ctx context.Context, sub *Submission, until time.Time) (
 		return sub.ID, fmt.Errorf("mail: defer: %w", err)
 	}
 	s.outbox.add(in, sub.ID, until.Unix())
+	s.journal.arrived(ctx, sub, nil, nil, s.now(), nil)
 	return sub.ID, nil
 }
 

@@ -176,6 +176,7 @@ func (t *trace) open(s *Service) error {
 
 // add takes hops to be written soon.
 func (t *trace) add(hops ...Hop) {
+	t.s.journal.moved(hops)
 	if t.s.opt.KeepTrace < 0 || len(hops) == 0 {
 		return
 	}

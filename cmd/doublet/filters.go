@@ -20,7 +20,7 @@ func (h *house) openFilters(cfg *config.Config) (*inbound.Service, error) {
 		return nil, fmt.Errorf("settings of verify: %w", err)
 	}
 	c := &cfg.Filter
-	o := inbound.Options{
+	o := inbound.Options{Quiet: !h.cfg.Log.Messages,
 		Hostname: cfg.Server.Name, Verify: verify.New(h.env, h.system.DNS, checks), Submissions: c.Submissions, Stats: h.system.Stats,
 		MilterAccept: c.MilterFail == "accept", RspamdAccept: c.RspamdFail == "accept",
 	}

@@ -22,7 +22,7 @@ func routerOptions(h *house) (mail.Options, error) {
 		DelayReport: neverIfZero(c.DelayReport.Duration), KeepDead: c.KeepDead.Duration, KeepTrace: neverIfZero(c.KeepTrace.Duration),
 		Connections: c.Connections, PerDestination: c.PerDestination, PerConnection: c.PerConnection, IdleTimeout: max(c.IdleTimeout.Duration, 1),
 		MessagesPerDay: c.MessagesPerDay, RecipientsPerDay: c.RecipientsPerDay, Keep: h.memory.Table("sent today"),
-		Mates: h.forward.Deliveries(),
+		Mates: h.forward.Deliveries(), Quiet: !h.cfg.Log.Messages,
 	}
 	if c.Smarthost != "" {
 		r := directory.RouteFields{Pattern: "*", Host: c.Smarthost, TLS: c.SmarthostTLS, User: c.SmarthostUser}

@@ -32,7 +32,9 @@ type Options struct {
 	// Rspamd may be nil; RspamdAccept is as with milters.
 	Rspamd       *rspamd.Client
 	RspamdAccept bool
-	Stats        *stat.Tree
+	// Quiet leaves out of the log which messages are refused.
+	Quiet bool
+	Stats *stat.Tree
 }
 
 // Service asks. Its methods may be called from any goroutine.

@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,8 @@ type Outcome struct {
 	// Checked, Proven, Unproven and AuthorPolicy are as in mail.Submission.
 	Checked, Proven, Unproven bool
 	AuthorPolicy              string
+	// Results are those of SPF, DKIM and DMARC in words, for the log.
+	Results string
 }
 
 // maxHeader bounds the header of a message that somebody is asked about. Filters may be told of each
@@ -56,6 +59,7 @@ func (x *Session) Message(ctx context.Context, message, head []byte) Outcome {
 	case x.stranger && x.s.opt.Verify.Enabled():
 		x.verify(ctx, &out)
 		if out.Reply != nil {
+			x.logRefusal(ctx, &out, len(message))
 			return out
 		}
 	case x.stranger:
@@ -73,12 +77,31 @@ func (x *Session) Message(ctx context.Context, message, head []byte) Outcome {
 	switch {
 	case out.Reply != nil:
 		x.s.refused.Inc()
+		x.logRefusal(ctx, &out, len(message))
 	case out.Discard:
 		x.s.discarded.Inc()
 	case out.Hold != "":
 		x.s.held.Inc()
 	}
 	return out
+}
+
+// logRefusal logs a message that is not taken in charge, in the form of those that are (see mail.Service.Deposit).
+func (x *Session) logRefusal(ctx context.Context, out *Outcome, size int) {
+	if x.s.opt.Quiet {
+		return
+	}
+	to := ""
+	if len(x.to) > 0 {
+		to = x.to[0].String()
+	}
+	outcome := "refused"
+	if out.Reply.Code < 500 {
+		outcome = "deferred"
+	}
+	x.s.env.Log.LogAttrs(ctx, slog.LevelInfo, "mail: message", slog.String("id", x.id.String()), slog.String("from", x.from.String()),
+		slog.String("to", to), slog.Int("recipients", len(x.to)), slog.Int("size", size), slog.String("client", x.client.IP.Unmap().String()),
+		slog.String("verdict", out.Results), slog.String("outcome", outcome), slog.String("reply", printable(out.Reply.Error())))
 }
 
 func (x *Session) rspamd() bool {
@@ -106,8 +129,7 @@ func (x *Session) verify(ctx context.Context, out *Outcome) {
 	switch v.Action {
 	case verify.Refuse, verify.TempFail:
 		if !always {
-			x.s.env.Log.Info("mail: refused", "reason", v.Reason, "from", x.from.String(), "ip", x.client.IP.String())
-			out.Reply = v.Reply
+			out.Reply, out.Results = v.Reply, v.Words()
 			return
 		}
 		out.Junk = true
@@ -115,7 +137,7 @@ func (x *Session) verify(ctx context.Context, out *Outcome) {
 		out.Junk = true
 	}
 	out.Message, out.Head = mail.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
-	out.Fields = v.Header
+	out.Fields, out.Results = v.Header, v.Words()
 	out.Checked, out.Proven = v.DMARC.Result != "", v.DMARC.Aligned
 	out.Unproven = !out.Proven && v.SPF.Result == verify.Fail || v.DMARC.Result == verify.Fail
 	out.AuthorPolicy = v.DMARC.Published

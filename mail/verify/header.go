@@ -72,6 +72,26 @@ func (v *Verifier) header(c Client, out *Verdict) []byte {
 	return append(h, "\r\n"...)
 }
 
+// Words are the results in one line, for the log.
+func (out *Verdict) Words() string {
+	dkim := None
+	for i := range out.DKIM {
+		if dkim = out.DKIM[i].Result; dkim == Pass {
+			break
+		}
+	}
+	words := ""
+	for _, r := range [...]struct {
+		name   string
+		result Result
+	}{{"spf=", out.SPF.Result}, {" dkim=", dkim}, {" dmarc=", out.DMARC.Result}} {
+		if r.result != "" {
+			words += r.name + string(r.result)
+		}
+	}
+	return words
+}
+
 // plainWord says that a value may stand in the field as it is.
 func plainWord(s string) bool {
 	for i := range len(s) {

@@ -164,7 +164,7 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 		From: e.From, Params: e.Params, Message: message, Head: e.Head,
 		Received: &mail.Received{Helo: e.Helo, IP: e.RemoteIP, TLS: e.TLSName, Protocol: e.Protocol()},
 		Fields:   in.Fields, Junk: in.Junk, Hold: in.Hold, AuthorPolicy: in.AuthorPolicy, Unproven: in.Unproven,
-		Checked: in.Checked, Proven: in.Proven, // by LMTP of this machine comes what another server took from anybody
+		Checked: in.Checked, Proven: in.Proven, Results: in.Results, // by LMTP of this machine comes what another server took from anybody
 	}
 	if e.Kind == LMTP {
 		sub.Answer = mail.AnswerEach

@@ -1,0 +1,178 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"doublet/env"
+	"doublet/wire/smtp"
+)
+
+// journal writes into the log when a message is taken in charge or refused, and what became of it afterwards: lines with the same
+// queue id. What is delivered while its sender waits has one line.
+type journal struct {
+	env *env.Env
+	off bool
+}
+
+// Bounds of the lines.
+const (
+	journalTo    = 5   // recipients that are named
+	journalText  = 300 // bytes of an address or a reply
+	journalLines = 20  // lines of one update
+)
+
+// arrived logs what Deposit has done with a message.
+func (j *journal) arrived(ctx context.Context, sub *Submission, b *batch, results []error, start time.Time, err error) {
+	if j.off || !j.env.Log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	var room [14]slog.Attr
+	list := append(room[:0], slog.String("id", sub.ID.String()), slog.String("from", bounded(sub.From.String())),
+		slog.String("to", j.recipients(sub.Recipients)), slog.Int("recipients", len(sub.Recipients)), slog.Int("size", len(sub.Message)))
+	if r := sub.Received; r != nil {
+		list = append(list, slog.String("protocol", r.Protocol))
+		if r.IP.IsValid() {
+			list = append(list, slog.String("client", r.IP.Unmap().String()))
+		}
+	}
+	list = append(list, slog.String("verdict", sub.verdict()), slog.String("outcome", outcomeOf(sub, b, results, err)))
+	if b != nil && err == nil {
+		list = append(list, slog.Int("delivered", b.delivered), slog.Int("queued", len(b.rows)))
+	}
+	refused := 0
+	for _, r := range results {
+		if r != nil {
+			refused++
+			err = cmpError(err, r)
+		}
+	}
+	if refused > 0 {
+		list = append(list, slog.Int("refused", refused))
+	}
+	if err != nil {
+		list = append(list, slog.String("reply", bounded(err.Error())))
+	}
+	list = append(list, slog.Duration("took", j.env.Clock.Now().Sub(start)))
+	j.env.Log.LogAttrs(ctx, slog.LevelInfo, "mail: message", list...)
+}
+
+func cmpError(first, then error) error {
+	if first != nil {
+		return first
+	}
+	return then
+}
+
+// recipients names the first recipients.
+func (j *journal) recipients(list []Recipient) string {
+	if len(list) == 1 {
+		return bounded(list[0].To.String())
+	}
+	var b strings.Builder
+	for i := range list[:min(len(list), journalTo)] {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(bounded(list[i].To.String()))
+	}
+	return b.String()
+}
+
+// verdict is what was found out about who sends.
+func (sub *Submission) verdict() string {
+	switch {
+	case sub.Submitter != nil:
+		return "authenticated " + bounded(sub.Submitter.Address)
+	case sub.Results != "" && sub.Hold != "":
+		return sub.Results + " hold"
+	case sub.Results != "" && sub.Junk:
+		return sub.Results + " junk"
+	case sub.Results != "":
+		return sub.Results
+	case sub.Hold != "":
+		return "hold"
+	case sub.Junk:
+		return "junk"
+	}
+	return "unchecked"
+}
+
+// outcomeOf is what became of a message.
+func outcomeOf(sub *Submission, b *batch, results []error, err error) string {
+	var reply *smtp.Reply
+	switch {
+	case errors.As(err, &reply) && reply.Code >= 500:
+		return "refused"
+	case err != nil:
+		return "deferred" // the client keeps it
+	case sub.Hold != "":
+		return "held"
+	case b == nil:
+		return "scheduled"
+	case b.delivered > 0 && len(b.rows) > 0:
+		return "delivered,queued"
+	case b.delivered > 0:
+		return "delivered"
+	case len(b.rows)+len(b.out) > 0 || b.taken:
+		return "queued"
+	case len(results) > 0:
+		return "refused"
+	}
+	return "queued"
+}
+
+// moved logs what became of recipients later: those of a message for which the same happened have one line.
+func (j *journal) moved(hops []Hop) {
+	if j.off || len(hops) == 0 || !j.env.Log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	for lines := 0; len(hops) > 0; lines++ {
+		n := 1
+		for n < len(hops) && (lines >= journalLines || alike(&hops[0], &hops[n])) {
+			n++
+		}
+		if hops[0].Event != "" {
+			j.line(hops[:n], lines >= journalLines)
+		}
+		hops = hops[n:]
+	}
+}
+
+// alike says that the same happened to two recipients of a message.
+func alike(a, b *Hop) bool {
+	return a.ID == b.ID && a.Event == b.Event && a.Host == b.Host && a.Reply == b.Reply
+}
+
+// line logs hops that are alike; rest says that they are all that is left of an update, whatever happened.
+func (j *journal) line(hops []Hop, rest bool) {
+	h := &hops[0]
+	var to strings.Builder
+	for i := range hops[:min(len(hops), journalTo)] {
+		if i > 0 {
+			to.WriteByte(',')
+		}
+		to.WriteString(bounded(hops[i].To))
+	}
+	var room [10]slog.Attr
+	list := append(room[:0], slog.String("id", h.ID.String()), slog.String("from", bounded(h.From)), slog.String("to", to.String()),
+		slog.Int("recipients", len(hops)))
+	if rest {
+		list = append(list, slog.String("outcome", "more"))
+	} else {
+		list = append(list, slog.String("outcome", string(h.Event)))
+		for _, f := range [...]struct{ name, value string }{{"host", h.Host}, {"secure", h.Secure}, {"reply", h.Reply}} {
+			if f.value != "" {
+				list = append(list, slog.String(f.name, bounded(f.value)))
+			}
+		}
+	}
+	list = append(list, slog.Duration("after", h.Time.Sub(h.Accepted).Round(time.Millisecond)))
+	j.env.Log.LogAttrs(context.Background(), slog.LevelInfo, "mail: delivery", list...)
+}
+
+// bounded cuts what others have chosen.
+func bounded(s string) string { return s[:min(len(s), journalText)] }
