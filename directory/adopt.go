@@ -11,13 +11,18 @@ import (
 // AdoptPerson makes a person under the UNID that they have in another domain, for whom a copy of their mail
 // file is kept here: what they have seen and what access lists grant goes by it. Their address need not be of a local
 // domain: they sign in by it, and mail for it is not taken here. Whoever is there already gets the password
-// alone.
+// alone, if it is the one whose mail file the copy is: the other server says who that is, and must not give a password that it knows
+// to somebody else here. A person with a role keeps the password.
 func (d *Directory) AdoptPerson(ctx context.Context, who note.Who, id note.UNID, spec PersonSpec) (Person, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Person{}, err
 	}
 	p, err := d.Person(ctx, id)
 	switch {
+	case err == nil && (p.MailDatabase != spec.MailDatabase || !p.Removed.IsZero()):
+		return Person{}, fmt.Errorf("%w: the id %s is that of %s here, who has another mail file", ErrInvalid, id, p.Name())
+	case err == nil && len(p.Roles) > 0:
+		return p, nil
 	case err == nil:
 		return p, d.SetPassword(ctx, who, id, spec.Password, spec.Scram)
 	case !errors.Is(err, ErrNotFound):
