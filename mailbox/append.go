@@ -14,6 +14,9 @@ import (
 // ErrNoMessage says that a message is not there any more.
 var ErrNoMessage = errors.New("no such message")
 
+// ErrExpunged says that a message named by its number was expunged, and that the session is still to be told.
+var ErrExpunged = errors.New("the message was expunged")
+
 // Incoming is a message that is to be stored.
 type Incoming struct {
 	Raw   []byte

@@ -262,7 +262,7 @@ type CopyResult struct {
 }
 
 // Copy copies messages into another folder of the mail file, all or none; of very many, others see them
-// arrive in pieces.
+// arrive in pieces. Where one that is named by its number was expunged, that is none: ErrExpunged.
 func (v *View) Copy(ctx context.Context, set Set, byUID bool, dest string) (CopyResult, error) {
 	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, false, nil)
 }
@@ -276,12 +276,16 @@ func (v *View) Move(ctx context.Context, set Set, byUID bool, dest string) (Copy
 	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, true, nil)
 }
 
-// named lists the UIDs of the messages of a set.
+// named lists the UIDs of the messages of a set. A number of a message that was expunged is ErrExpunged; a UID of one
+// names none (RFC 9051 section 6.4.9).
 func (v *View) named(ctx context.Context, set Set, byUID bool) (uids []uint32, err error) {
 	err = v.f.read(ctx, func(r *store.Reader) error {
 		ranges, err := v.uids(r, set, byUID)
 		if err != nil {
 			return err
+		}
+		if !byUID && slices.ContainsFunc(v.hidden, func(uid uint32) bool { return inRanges(ranges, uid) }) {
+			return ErrExpunged
 		}
 		return v.each(r, ranges, func(_, uid uint32, _ note.ID) (bool, error) {
 			uids = append(uids, uid)
@@ -298,6 +302,8 @@ type target struct {
 	name     string
 	id       note.ID // 0 before it is found
 	validity uint32
+	// whole: a message that is not there any more is ErrExpunged.
+	whole bool
 }
 
 // find gives the folder. One that was numbered anew is ErrConflict: the pieces would have no common answer.
@@ -323,6 +329,7 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, mov
 	if err != nil {
 		return CopyResult{}, err
 	}
+	to.whole = !byUID
 	ids := []note.DatabaseID{v.f.db}
 	if to.file.db != v.f.db {
 		ids = append(ids, to.file.db)
@@ -380,6 +387,9 @@ func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target, move bool
 	for _, uid := range uids {
 		id, err := from.Member(v.folder, uid)
 		if errors.Is(err, store.ErrNotFound) {
+			if dest.whole {
+				return out, 0, ErrExpunged
+			}
 			continue
 		}
 		if err != nil {

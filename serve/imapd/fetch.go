@@ -28,7 +28,6 @@ type fetcher struct {
 // Implements: RFC 9051 §6.4.5 FETCH
 // Implements: RFC 7162 §3.1.4 CHANGEDSINCE
 // Implements: RFC 7162 §3.2.6 VANISHED UID FETCH modifier
-// Implements: RFC 5530 §3 EXPUNGEISSUED
 // Implements: RFC 9394 §3.3 PARTIAL
 func (s *session) fetch(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Fetch)
@@ -67,7 +66,7 @@ func (s *session) fetch(cmd *imap.Command) {
 	case f.refused != "":
 		s.no(cmd, f.refused, "Some parts could not be decoded")
 	case !byUID && a.ChangedSince == 0 && f.count < wanted(a.Set, s.view.Exists()):
-		s.no(cmd, "EXPUNGEISSUED", "Some of the messages no longer exist")
+		s.no(cmd, "EXPUNGEISSUED", expunged)
 	default:
 		s.done(cmd, "", "FETCH completed")
 	}

@@ -126,6 +126,13 @@ func (s *session) folderGone() {
 	s.bye("", "The selected mailbox is gone")
 }
 
+// expunged answers a command that names messages by numbers which others have expunged. It is carried out for the
+// messages that are there, but for COPY, MOVE and REPLACE, which do all or nothing. A UID of such a message names none.
+//
+// Implements: RFC 5530 §3 EXPUNGEISSUED
+// Implements: RFC 2180 §4 a message that another session has expunged
+const expunged = "Some of the messages no longer exist"
+
 var refusals = []struct {
 	kind       error
 	code, text string
@@ -135,6 +142,7 @@ var refusals = []struct {
 	{mailbox.ErrBadName, "CANNOT", "Mailbox name is not allowed"},
 	{mailbox.ErrTooBig, "TOOBIG", "Message is larger than this server takes"},
 	{mailbox.ErrBadMessage, "UNKNOWN-CTE", "Message contains NUL characters"},
+	{mailbox.ErrExpunged, "EXPUNGEISSUED", expunged},
 	{mailbox.ErrNoMessage, "NONEXISTENT", "No such message"},
 	{mailbox.ErrReadOnly, "", "Mailbox is read-only"},
 	{mailbox.ErrBadFlag, "CANNOT", "Flag cannot be set"},

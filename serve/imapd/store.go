@@ -37,6 +37,10 @@ func (s *session) store(cmd *imap.Command) {
 		UnchangedSince: a.UnchangedSince, HasUnchangedSince: a.HasUnchangedSince,
 	}
 	var modified mailbox.Set
+	missing := uint64(0)
+	if !byUID {
+		missing = wanted(a.Set, s.view.Exists())
+	}
 	if len(set) > 0 {
 		// Implements: RFC 9051 §6.4.6 .SILENT does not hide changes from elsewhere
 		step := s.counting(cmd, uint64(s.view.Exists()))
@@ -48,25 +52,39 @@ func (s *session) store(cmd *imap.Command) {
 			case s.condstore:
 				s.appendModSeqFetch(m, cmd.UID)
 			}
+			missing--
 			if step(); len(s.out.B) > sendAt {
 				_ = s.flush() // outside of the store: a batch is committed
 			}
 		})
 	}
-	if err != nil {
+	missing -= uint64(len(modified))
+	switch {
+	case err != nil:
 		s.refuse(cmd, err)
-		return
-	}
-	if len(modified) == 0 {
+	case len(modified) > 0:
+		s.storeFailed(cmd, modified, !byUID && missing > 0)
+	case !byUID && missing > 0:
+		s.no(cmd, "EXPUNGEISSUED", expunged)
+	default:
 		s.done(cmd, "", "STORE completed")
-		return
 	}
+}
+
+// storeFailed names the messages that failed UNCHANGEDSINCE; missing: others no longer exist.
+//
+// Implements: RFC 7162 §3.1.3 NO with MODIFIED where messages no longer exist
+func (s *session) storeFailed(cmd *imap.Command, modified mailbox.Set, missing bool) {
 	if s.catchUp(cmd); s.over {
 		return
 	}
 	s.tellPending()
-	b := imap.AppendResultHead(s.out.B, cmd.Tag, imap.OK)
-	s.out.B = imap.AppendResultTail(imap.AppendCodeModified(b, wireSet(modified).Normalize()), "Conditional STORE failed for some")
+	status, text := imap.OK, "Conditional STORE failed for some"
+	if missing {
+		status, text = imap.NO, expunged
+	}
+	b := imap.AppendResultHead(s.out.B, cmd.Tag, status)
+	s.out.B = imap.AppendResultTail(imap.AppendCodeModified(b, wireSet(modified).Normalize()), text)
 }
 
 var storeModes = [...]mailbox.StoreMode{
