@@ -305,7 +305,9 @@ func (im *importer) folder(ctx context.Context, name string) (note.ID, error) {
 	}
 	f, err := im.file.Folder(ctx, name)
 	if errors.Is(err, mailbox.ErrNoFolder) {
-		f, err = im.file.Create(ctx, name, im.uses[name])
+		if f, err = im.file.Create(ctx, name, im.uses[name]); err == nil {
+			err = im.file.Subscribe(ctx, name, true) // the person finds what came where they look
+		}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("folder %q: %w", name, err)

@@ -499,8 +499,11 @@ func (c *Changing) CreateFolder(parent note.UNID, name, use string, subscribed b
 	if err != nil {
 		return note.UNID{}, err
 	}
-	if subscribed && !c.who.Person.IsZero() {
-		err = c.w.Subscribe(id, c.who.Person, true)
+	if err := resubscribe(c.w, id, full); err != nil {
+		return note.UNID{}, err
+	}
+	if !c.who.Person.IsZero() {
+		err = c.w.Subscribe(id, c.who.Person, subscribed)
 	}
 	return h.UNID, err
 }
@@ -546,6 +549,9 @@ func (c *Changing) MoveFolder(u, parent note.UNID, name string) error {
 			return err
 		}
 		if err := c.w.RenameFolder(x.Note, full); err != nil {
+			return err
+		}
+		if err := resubscribe(c.w, x.Note, full); err != nil {
 			return err
 		}
 		c.touched = true
@@ -606,6 +612,12 @@ func (c *Changing) DeleteFolder(u note.UNID, withEmail bool) error {
 		return fmt.Errorf("%w: INBOX cannot be deleted", store.ErrDenied)
 	case !withEmail && h.Total > h.Deleted:
 		return ErrHasEmail
+	}
+	if !c.who.Person.IsZero() {
+		// Whether one is subscribed is a property of the folder where folders are objects: it goes with it.
+		if err := c.w.Subscribe(h.Note, c.who.Person, false); err != nil {
+			return err
+		}
 	}
 	large, err := c.f.deleteSmall(c.w, h.Name)
 	if err == nil && large != 0 {

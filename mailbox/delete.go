@@ -8,6 +8,7 @@ import (
 
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/layout"
 )
 
 // doomed begins the name of a folder whose deletion has begun. No name that anybody gives has a control
@@ -29,10 +30,18 @@ func (f *File) Delete(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: INBOX cannot be deleted", store.ErrDenied)
 	}
 	var large note.ID
-	err = f.update(ctx, func(w *store.Writer) (err error) {
-		large, err = f.deleteSmall(w, name)
+	var folder layout.Folder
+	err = f.update(ctx, func(w *store.Writer) error {
+		h, err := named(&w.Reader, name)
+		if err == nil {
+			folder = *h
+			large, err = f.deleteSmall(w, name)
+		}
 		return err
 	})
+	if err == nil && large == 0 {
+		err = f.elsewhere(ctx, func(w *store.Writer) error { return outlive(w, &folder) })
+	}
 	if err != nil || large == 0 {
 		return err
 	}
@@ -49,6 +58,9 @@ func (f *File) hide(ctx context.Context, name string, folder note.ID) error {
 		h, err := w.Folder(folder)
 		if err != nil || h.Name != name {
 			return fmt.Errorf("%w: %s", ErrNoFolder, name) // deleted or renamed meanwhile
+		}
+		if err := outlive(w, h); err != nil {
+			return err
 		}
 		if err := w.RenameFolder(folder, doomed+h.UNID.String()); err != nil {
 			return err
@@ -79,6 +91,9 @@ func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err err
 		return h.Note, nil
 	}
 	if _, err := emptySome(w, h.Note); err != nil {
+		return 0, err
+	}
+	if err := outlive(w, h); err != nil {
 		return 0, err
 	}
 	return 0, w.DeleteFolder(h.Note)

@@ -53,7 +53,7 @@ func TestFolders(t *testing.T) {
 	}
 	f, err := w.mf.Create(w.ctx, "inbox/x/y", "")
 	w.must(err)
-	if f.Name != "INBOX/x/y" || !f.Subscribed || f.UIDNext != 1 {
+	if f.Name != "INBOX/x/y" || f.Subscribed || f.UIDNext != 1 {
 		t.Errorf("%+v", f)
 	}
 	if got := names(w)[:4]; !slices.Equal(got, []string{"INBOX+", "INBOX/x+", "INBOX/x/y", "Archive"}) {

@@ -156,14 +156,16 @@ type Folder struct {
 	Name, SpecialUse string
 	Subscribed       bool
 	HasChildren      bool
-	UIDValidity      uint32
-	UIDNext          uint32
-	Total            uint32
-	Unseen           uint32
-	Deleted          uint32
-	Size             uint64
-	HighestModSeq    uint64
-	Rights           note.Rights
+	// Gone says that there is no such folder, but a subscription to it, or a folder below it.
+	Gone          bool
+	UIDValidity   uint32
+	UIDNext       uint32
+	Total         uint32
+	Unseen        uint32
+	Deleted       uint32
+	Size          uint64
+	HighestModSeq uint64
+	Rights        note.Rights
 }
 
 func (f *File) folder(r *store.Reader, h *layout.Folder) Folder {
@@ -303,7 +305,8 @@ func named(r *store.Reader, name string) (*layout.Folder, error) {
 	return h, err
 }
 
-// Create makes a folder, and the folders above it that are missing. New folders are subscribed.
+// Create makes a folder, and the folders above it that are missing. Nobody is subscribed to a new folder, but for those
+// who were to the last one of its name.
 func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, error) {
 	full := strings.TrimSuffix(name, "/")
 	name, err := f.local(full)
@@ -325,10 +328,24 @@ func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, err
 		}
 		return f.create(w, name, specialUse)
 	})
+	if err == nil {
+		err = f.resubscribed(ctx, name)
+	}
 	if err != nil {
 		return Folder{}, err
 	}
 	return f.Folder(ctx, f.prefix+name)
+}
+
+// resubscribed is resubscribe for others' mail files.
+func (f *File) resubscribed(ctx context.Context, name string) error {
+	return f.elsewhere(ctx, func(w *store.Writer) error {
+		h, err := named(&w.Reader, name)
+		if err != nil {
+			return nil // gone already
+		}
+		return resubscribe(w, h.Note, name)
+	})
 }
 
 func (f *File) createParents(w *store.Writer, name string) error {
@@ -351,10 +368,10 @@ func (f *File) create(w *store.Writer, name, specialUse string) error {
 	if errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("%w: %s", ErrFolderExists, name)
 	}
-	if err != nil || f.who.Person.IsZero() {
+	if err != nil {
 		return err
 	}
-	return w.Subscribe(id, f.who.Person, true)
+	return resubscribe(w, id, name)
 }
 
 // Rename gives a folder another name, and the folders below it with it. Renaming INBOX moves its
@@ -376,7 +393,7 @@ func (f *File) Rename(ctx context.Context, from, to string) error {
 	if from == Inbox {
 		return f.renameInbox(ctx, to)
 	}
-	return f.update(ctx, func(w *store.Writer) error {
+	err = f.update(ctx, func(w *store.Writer) error {
 		if _, err := named(&w.Reader, from); err != nil {
 			return err
 		}
@@ -393,12 +410,20 @@ func (f *File) Rename(ctx context.Context, from, to string) error {
 			if c.Name != from && !strings.HasPrefix(c.Name, from+"/") {
 				continue
 			}
-			if err := w.RenameFolder(c.Note, to+c.Name[len(from):]); err != nil {
+			name := to + c.Name[len(from):]
+			if err := w.RenameFolder(c.Note, name); err != nil {
+				return err
+			}
+			if err := resubscribe(w, c.Note, name); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return f.resubscribed(ctx, to)
 }
 
 // renameInbox moves what is in INBOX into a new folder, in pieces. What comes meanwhile stays. Once it has
@@ -479,17 +504,6 @@ func (f *File) MayCreate(ctx context.Context) (may bool, err error) {
 		return nil
 	})
 	return may, err
-}
-
-// Subscribe says whether the person wants to see a folder in the list of subscribed ones.
-func (f *File) Subscribe(ctx context.Context, name string, on bool) error {
-	return f.update(ctx, func(w *store.Writer) error {
-		h, err := f.named(&w.Reader, name)
-		if err != nil {
-			return err
-		}
-		return w.Subscribe(h.Note, f.who.Person, on)
-	})
 }
 
 // CheckQuota says whether a mail file has room for more bytes.

@@ -166,13 +166,13 @@ func gone(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrDamaged)
 }
 
-// Visible lists the folders of a shared mail file that may be looked up; none where it cannot be
+// Visible is a list of what is in a shared mail file, as it was read; none where that cannot be
 // looked into, so that one mail file does not hide the others.
-func Visible(folders []Folder, err error) ([]Folder, error) {
+func Visible[T any](list []T, err error) ([]T, error) {
 	if err != nil && gone(err) {
 		return nil, nil
 	}
-	return folders, err
+	return list, err
 }
 
 // Level makes one level of a name out of a person's name or a title.

@@ -25,6 +25,9 @@ func (s *session) list(cmd *imap.Command) {
 	}
 	patterns := fullPatterns(a)
 	folders, err := s.folders(patterns)
+	if err == nil && a.Select&imap.ListSubscribed != 0 {
+		folders, err = s.withOutlived(folders, patterns)
+	}
 	if err != nil {
 		s.refuse(cmd, err)
 		return
@@ -43,7 +46,7 @@ func (s *session) list(cmd *imap.Command) {
 		if !own && !below {
 			continue
 		}
-		s.out.B = s.appendList(s.out.B, "LIST", f, a.Select|a.Return, below)
+		s.out.B = s.appendList(s.out.B, "LIST", f, a.Select|a.Return, below && !own)
 		if a.Return&imap.ListMyRights != 0 && own && f.UIDValidity != 0 {
 			s.out.B = imap.AppendMyRights(s.out.B, f.Name, withOld(f.Rights), s.in.UTF8)
 		}
@@ -67,14 +70,38 @@ func (s *session) appendList(dst []byte, verb string, f *mailbox.Folder, options
 	return imap.AppendList(dst, verb, &d, s.in.UTF8)
 }
 
+// withOutlived puts the mailboxes that the person is subscribed to and that are gone among others.
+//
+// Implements: RFC 9051 §6.3.9.4 \NonExistent in LIST (SUBSCRIBED)
+func (s *session) withOutlived(folders []mailbox.Folder, patterns []string) ([]mailbox.Folder, error) {
+	names, err := s.file.Outlived(s.c.Context())
+	if err != nil || !reachShared(patterns) {
+		return mailbox.WithOutlived(folders, names), err
+	}
+	list, err := s.shares()
+	for i := 0; i < len(list) && err == nil; i++ {
+		f := s.srv.backend.Mail().SharedFile(s.account.Who, list[i].ID, list[i].prefix)
+		more, err := mailbox.Visible(f.Outlived(s.c.Context()))
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
+	}
+	return mailbox.WithOutlived(folders, names), err
+}
+
 // listData is what appendList prints; attrs is where it may put attributes.
 func (s *session) listData(attrs []string, f *mailbox.Folder, options imap.ListOption, below bool) imap.ListData {
-	if f.Rights&note.Read == 0 {
+	switch {
+	case f.Gone:
+		attrs = append(attrs, `\NonExistent`)
+	case f.Rights&note.Read == 0:
 		attrs = append(attrs, `\Noselect`)
 	}
-	if f.HasChildren {
+	switch {
+	case f.HasChildren:
 		attrs = append(attrs, `\HasChildren`)
-	} else {
+	case !f.Gone:
 		attrs = append(attrs, `\HasNoChildren`)
 	}
 	if options&imap.ListSubscribed != 0 && f.Subscribed {
@@ -137,7 +164,7 @@ func matches(patterns []string, name string) bool {
 
 // subscribedBelow looks among the folders behind one, sorted, for a child that was selected for.
 //
-// Implements: RFC 5258 §3.5 CHILDINFO
+// Implements: RFC 5258 §3.5 CHILDINFO where the parent itself was not selected for
 func subscribedBelow(behind []mailbox.Folder, name string, sel imap.ListOption) bool {
 	for i := range behind {
 		f := &behind[i]

@@ -15,6 +15,9 @@ func (s *session) lsub(cmd *imap.Command) {
 	a := cmd.Args.(*imap.List)
 	patterns := fullPatterns(a)
 	folders, err := s.folders(patterns)
+	if err == nil {
+		folders, err = s.withOutlived(folders, patterns)
+	}
 	if err != nil {
 		s.refuse(cmd, err)
 		return

@@ -269,7 +269,11 @@ func (k *keeper) step() error {
 		func() error { return k.do("STATUS INBOX (HIGHESTMODSEQ)") },
 		func() error { return k.do("APPEND INBOX {4+}\r\na: b") },
 		func() error { return k.do("UID REPLACE %d INBOX {4+}\r\na: b", uid) },
-		func() error { defer func() { k.silent = "" }(); k.silent = word; return k.do("UID STORE %d +FLAGS.SILENT (%s)", uid, word) },
+		func() error {
+			defer func() { k.silent = "" }()
+			k.silent = word
+			return k.do("UID STORE %d +FLAGS.SILENT (%s)", uid, word)
+		},
 	}
 	bySeq := []func() error{
 		func() error { return k.do("FETCH %d (FLAGS)", seq) },
