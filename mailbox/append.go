@@ -39,7 +39,7 @@ func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, 
 		if err != nil {
 			return err
 		}
-		if err := CheckQuota(&w.Reader, uint64(len(raw))); err != nil {
+		if err := roomIn(&w.Reader, &f.who, h, uint64(len(raw))); err != nil {
 			return err
 		}
 		validity = h.UIDValidity
@@ -88,7 +88,7 @@ func (f *File) AppendAll(ctx context.Context, folder string, list []Incoming) (v
 		if err != nil {
 			return err
 		}
-		if err := CheckQuota(&w.Reader, size); err != nil {
+		if err := roomIn(&w.Reader, &f.who, h, size); err != nil {
 			return err
 		}
 		validity = h.UIDValidity
@@ -185,7 +185,7 @@ func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string, m
 		} else if w == from && len(n.Members) == 1 {
 			more -= min(more, n.Size)
 		}
-		if err := CheckQuota(&w.Reader, more); err != nil && more > 0 {
+		if err := roomIn(&w.Reader, &to.who, h, more); err != nil && (more > 0 || errors.Is(err, store.ErrDenied)) {
 			return err
 		}
 		validity = h.UIDValidity

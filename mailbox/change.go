@@ -312,9 +312,6 @@ func (c *Changing) Create(m *Imported) (note.UNID, error) {
 	if len(m.Folders) > MaxFolders {
 		return note.UNID{}, ErrManyFolders
 	}
-	if err := c.take(m.Composed.message.Size); err != nil {
-		return note.UNID{}, err
-	}
 	may := note.Rights(note.All)
 	for _, u := range m.Folders {
 		h, err := c.folderOf(u)
@@ -322,7 +319,13 @@ func (c *Changing) Create(m *Imported) (note.UNID, error) {
 			return note.UNID{}, err
 		}
 		n.Folders = append(n.Folders, h.Note)
+		if err := roomIn(c.r, &c.who, h, 0); errors.Is(err, store.ErrDenied) {
+			return note.UNID{}, err // before the quota is asked
+		}
 		may &= c.r.FolderRights(h)
+	}
+	if err := c.take(m.Composed.message.Size); err != nil {
+		return note.UNID{}, err
 	}
 	if len(n.Folders) == 0 {
 		return note.UNID{}, ErrHomeless
@@ -366,10 +369,10 @@ func (c *Changing) Copy(from *Changing, id note.ID, folders []note.UNID, fl Flag
 	if len(folders) == 0 {
 		return note.UNID{}, ErrHomeless
 	}
-	if err := CheckQuota(c.r, c.added+n.Size); err != nil {
-		return note.UNID{}, err
-	}
 	h, err := c.folderOf(folders[0])
+	if err == nil {
+		err = roomIn(c.r, &c.who, h, c.added+n.Size)
+	}
 	if err != nil {
 		return note.UNID{}, err
 	}

@@ -506,6 +506,14 @@ func (f *File) MayCreate(ctx context.Context) (may bool, err error) {
 	return may, err
 }
 
+// roomIn is CheckQuota for who puts a message into a folder: whoever may not is not told how full the mail file is.
+func roomIn(r *store.Reader, who *note.Who, h *layout.Folder, more uint64) error {
+	if !who.System && r.FolderRights(h)&(note.Insert|note.Post) == 0 {
+		return store.ErrDenied
+	}
+	return CheckQuota(r, more)
+}
+
 // CheckQuota says whether a mail file has room for more bytes.
 func CheckQuota(r *store.Reader, more uint64) error {
 	info := r.Info()

@@ -402,9 +402,9 @@ func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target, move bool
 		}
 		var to uint32
 		if w == from {
-			to, err = v.transferOne(w, id, h.Note, move, &added)
+			to, err = v.transferOne(w, id, h, move, &added)
 		} else {
-			to, err = v.transferAcross(from, w, id, h.Note, move, &added)
+			to, err = v.transferAcross(from, w, id, h, move, &added)
 		}
 		if err != nil {
 			return out, 0, err
@@ -459,7 +459,8 @@ func appendSet(to, more Set) Set {
 	return to
 }
 
-func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool, added *uint64) (uint32, error) {
+func (v *View) transferOne(w *store.Writer, id note.ID, h *layout.Folder, move bool, added *uint64) (uint32, error) {
+	dest := h.Note
 	n, err := w.Note(id)
 	if err != nil {
 		return 0, err
@@ -468,7 +469,7 @@ func (v *View) transferOne(w *store.Writer, id, dest note.ID, move bool, added *
 	// the first one ends with this move.
 	if _, there := n.Member(dest); there && (!move || len(n.Members) > 1) {
 		*added += n.Size
-		if err := CheckQuota(&w.Reader, *added); err != nil {
+		if err := roomIn(&w.Reader, &v.f.who, h, *added); err != nil {
 			return 0, err
 		}
 	}
@@ -489,7 +490,11 @@ func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest s
 }
 
 // transferAcross copies a message into a folder of another mail file, or moves it there.
-func (v *View) transferAcross(from, to *store.Writer, id, dest note.ID, move bool, added *uint64) (uint32, error) {
+func (v *View) transferAcross(from, to *store.Writer, id note.ID, h *layout.Folder, move bool, added *uint64) (uint32, error) {
+	if err := roomIn(&to.Reader, &v.f.who, h, 0); errors.Is(err, store.ErrDenied) {
+		return 0, err
+	}
+	dest := h.Note
 	copied, err := copyNote(from, to, id, dest, added)
 	if err == nil && move {
 		err = from.RemoveFrom(id, v.folder)

@@ -102,7 +102,7 @@ func (s *session) setQuota(cmd *imap.Command) {
 		err = s.appendQuota(f, a.Root)
 	}
 	if err != nil {
-		s.refuse(cmd, err)
+		s.refuse(cmd, hidden(f, err))
 		return
 	}
 	s.done(cmd, "", "SETQUOTA completed")

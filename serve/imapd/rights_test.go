@@ -182,7 +182,11 @@ func (w *rightsWorld) look() {
 			w.fail("%s with rights %q on %s: %s", name, g, folder, got)
 		}
 	}
-	switch w.rnd.IntN(13) {
+	switch w.rnd.IntN(15) {
+	case 13, 14:
+		if !may("l") && !w.child(name, owner, i) {
+			w.unknown(name, box)
+		}
 	case 0:
 		got := w.say(name, `LIST "" "*"`)
 		w.check(name, got)
@@ -251,6 +255,84 @@ func (w *rightsWorld) look() {
 		w.say(name, "SELECT Drafts")
 		w.say(name, `STORE 1:* +FLAGS (\Deleted)`)
 		w.say(name, "CLOSE")
+	}
+}
+
+// unknownTo are commands that name a mailbox: every verb that does.
+var unknownTo = []string{
+	"STATUS %s (MESSAGES UNSEEN HIGHESTMODSEQ)", "SELECT %s", "EXAMINE %s (CONDSTORE)", "MYRIGHTS %s", "GETACL %s", "LISTRIGHTS %s bob",
+	"SETACL %s bob lr", "DELETEACL %s bob", "GETMETADATA %s (/shared/comment /private/comment)", `SETMETADATA %s (/private/comment "x")`,
+	"GETQUOTAROOT %s", "SUBSCRIBE %s", "UNSUBSCRIBE %s", "DELETE %s", "RENAME %s Mine", "CREATE %s", "CREATE %s/below", "APPEND %s {4+}\r\na: b",
+	`LIST "" %s RETURN (CHILDREN STATUS (MESSAGES) METADATA (/shared/comment) MYRIGHTS)`, `LSUB "" %s`, `LIST (SUBSCRIBED) "" %s`,
+	"ESEARCH IN (mailboxes %s) ALL", "ESEARCH IN (subtree %s) RETURN (COUNT) TEXT secret",
+	"NOTIFY SET STATUS (mailboxes %s (MessageNew MessageExpunge FlagChange MailboxName))", "NOTIFY NONE",
+	"UID COPY * %s", "UID MOVE * %s", "UID REPLACE * %s {4+}\r\na: b",
+}
+
+// unknown compares a mailbox that the person may not look up with one that is not there, by every verb.
+func (w *rightsWorld) unknown(name, box string) {
+	w.t.Helper()
+	ghost := box[:strings.LastIndex(box, "/")+1] + `fold-none-9"`
+	w.say(name, "APPEND INBOX {4+}\r\na: b")
+	plain := func(got, box string) string {
+		lines := strings.SplitAfter(got, "\r\n")
+		if last := len(lines) - 2; last >= 0 && !strings.HasPrefix(lines[last], "*") {
+			_, lines[last], _ = strings.Cut(lines[last], " ") // the tag
+		}
+		return strings.ReplaceAll(strings.Join(lines, ""), strings.Trim(box, `"`), "BOX")
+	}
+	for _, format := range unknownTo {
+		var got [2]string
+		for k, b := range []string{box, ghost} {
+			if strings.HasPrefix(format, "UID") || strings.HasPrefix(format, "SEL") || strings.HasPrefix(format, "EXA") {
+				w.say(name, "SELECT INBOX")
+			}
+			in := b
+			if rest, below := strings.CutPrefix(format, "CREATE %s/"); below {
+				format, in = "CREATE %s", strings.TrimSuffix(b, `"`)+"/"+rest+`"`
+			}
+			command := format
+			if strings.Contains(format, "%s") {
+				command = fmt.Sprintf(format, in)
+			}
+			got[k] = plain(w.say(name, command), b)
+		}
+		if got[0] != got[1] {
+			w.fail("%s can tell %s from what is not there by %q: %q, %q", name, box, format, got[0], got[1])
+		}
+	}
+	w.say(name, "UNSELECT")
+}
+
+// TestQuotaHidden: whoever may not put a message into a mailbox is not told whether there would be room for it.
+//
+// Implements: RFC 4314 §4 the right i is asked before the quota
+func TestQuotaHidden(t *testing.T) {
+	t.Parallel()
+	w := &rightsWorld{t: t, h: open(t, settings{Config: Config{MaxBad: 1000}}), people: map[string]*witness{}}
+	w.connect("carol") // her mail file takes 2,000 bytes
+	w.connect("bob")
+	big := "Subject: big\r\n\r\n" + strings.Repeat("x", 3000)
+	w.say("carol", "CREATE plans")
+	w.say("carol", "SETACL plans bob lr")
+	w.say("bob", fmt.Sprintf("APPEND INBOX {%d+}\r\n%s", len(big), big))
+	w.say("bob", "SELECT INBOX")
+	for _, i := range []bool{false, true} {
+		want := "NO [NOPERM]"
+		if i {
+			w.say("carol", "SETACL plans bob lri")
+			want = "NO [OVERQUOTA]"
+		}
+		for _, command := range []string{
+			`UID COPY * "Other Users/carol/plans"`, `UID MOVE * "Other Users/carol/plans"`,
+			fmt.Sprintf("APPEND \"Other Users/carol/plans\" {%d+}\r\n%s", len(big), big),
+			fmt.Sprintf("APPEND \"Other Users/carol/plans\" {%d+}\r\n%s {%d+}\r\n%s", len(big), big, len(big), big),
+			fmt.Sprintf("UID REPLACE * \"Other Users/carol/plans\" {%d+}\r\n%s", len(big), big),
+		} {
+			if got := w.say("bob", command); !strings.Contains(got, want) {
+				t.Errorf("%.40s: %q, want %s", command, got, want)
+			}
+		}
 	}
 }
 
