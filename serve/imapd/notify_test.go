@@ -166,7 +166,7 @@ func TestNotifyOverflow(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		talk(t, other, or, "c CREATE "+name)
 	}
-	want := []string{`* LIST (\HasNoChildren \Subscribed) "/" one`, `* LIST (\HasNoChildren \Subscribed) "/" two`, "* OK [NOTIFICATIONOVERFLOW]"}
+	want := []string{`* LIST (\HasNoChildren) "/" one`, `* LIST (\HasNoChildren) "/" two`, "* OK [NOTIFICATIONOVERFLOW]"}
 	for len(want) > 0 {
 		l, err := r.ReadString('\n')
 		if err != nil {

@@ -392,7 +392,7 @@ func TestKeepers(t *testing.T) {
 					still.RLock()
 					err := k.churn(rnd, f)
 					still.RUnlock()
-					if err != nil {
+					if err != nil && !errors.Is(err, mailbox.ErrExpunged) { // another one was quicker
 						t.Error(err)
 						return
 					}
