@@ -1,0 +1,428 @@
+package attack
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"doublet/test/program"
+)
+
+// The memory that the program may have for messages in these tests, and what it may take beside it, in MB: the store's
+// workspace (64), pages of the file cache that it maps, buffers of connections and goroutines, and the tenth that the garbage
+// collector lags behind.
+const (
+	memoryBudget = 48
+	memoryBeside = 140
+)
+
+// victim is the program with a small budget, and alice's way in.
+type victim struct {
+	*program.Server
+	t     *testing.T
+	token string // her app password
+	http  *http.Client
+	acct  string
+	inbox string
+}
+
+// startVictim starts the program with a small budget of memory and large limits for everything else.
+func startVictim(t *testing.T) *victim {
+	t.Setenv("GOGC", "10") // so that what is used is what is live
+	for name, value := range map[string]string{
+		"LIMITS_MESSAGE_MEMORY": fmt.Sprint(memoryBudget, "MB"), "LIMITS_MESSAGE_SIZE": "20MB", "STORE_CACHE_SIZE": "8MB",
+	} {
+		t.Setenv("DOUBLET_"+name, value)
+	}
+	v := &victim{Server: program.Demo(t), t: t, http: &http.Client{Timeout: time.Minute}}
+	words := strings.Fields(v.Doublet("user", "app-password", "add", "alice", "attack"))
+	v.token = words[len(words)-1]
+	var session struct{ PrimaryAccounts map[string]string }
+	status, out := v.send("GET", "/jmap/session", "", nil)
+	if err := json.Unmarshal(out, &session); err != nil {
+		t.Fatalf("session: %d %s", status, out)
+	}
+	v.acct = session.PrimaryAccounts["urn:ietf:params:jmap:mail"]
+	_, out = v.call(`["Mailbox/query",{"accountId":"` + v.acct + `","filter":{"role":"inbox"}},"0"]`)
+	v.inbox = first(t, out, `"ids":\["([^"]+)"`)
+	return v
+}
+
+// first is the first group of a pattern in a text.
+func first(t *testing.T, text []byte, pattern string) string {
+	t.Helper()
+	m := regexp.MustCompile(pattern).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s is not in %.300s", pattern, text)
+	}
+	return string(m[1])
+}
+
+// send sends a request as alice.
+func (v *victim) send(method, path, kind string, body []byte) (int, []byte) {
+	r, err := http.NewRequest(method, "http://127.0.0.1:"+v.Port["http"]+path, bytes.NewReader(body))
+	if err != nil {
+		v.t.Error(err)
+		return 0, nil
+	}
+	r.SetBasicAuth("alice", v.token)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	out, err := v.http.Do(r)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	defer out.Body.Close()
+	b, err := io.ReadAll(out.Body)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	return out.StatusCode, b
+}
+
+func jmapRequest(calls string) []byte {
+	return []byte(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:blob"],"methodCalls":[` + calls + `]}`)
+}
+
+func (v *victim) call(calls string) (int, []byte) {
+	return v.send("POST", "/jmap/api", "application/json", jmapRequest(calls))
+}
+
+// upload keeps a blob and gives its id.
+func (v *victim) upload(content []byte) string {
+	v.t.Helper()
+	for range 100 { // while others hold the memory
+		status, out := v.send("POST", "/jmap/upload/"+v.acct+"/", "message/rfc822", content)
+		if status == http.StatusCreated {
+			return first(v.t, out, `"blobId":"([^"]+)"`)
+		}
+		if status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
+			v.t.Fatalf("upload: %d %s", status, out)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	v.t.Fatal("upload: never room")
+	return ""
+}
+
+// append puts a message into the Inbox and gives the id of the Email.
+func (v *victim) append(raw []byte) string {
+	v.t.Helper()
+	blob := v.upload(raw)
+	status, out := v.call(`["Email/import",{"accountId":"` + v.acct + `","emails":{"k":{"blobId":"` + blob + `","mailboxIds":{"` + v.inbox + `":true}}}},"0"]`)
+	if !bytes.Contains(out, []byte(`"created":{"k":`)) {
+		v.t.Fatalf("import: %d %s", status, out)
+	}
+	return first(v.t, out, `"k":\{[^}]*"id":"([^"]+)"`)
+}
+
+// peak is the most memory in MB that the process has had since restart; restart begins anew.
+func (v *victim) peak() int {
+	v.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.Cmd.Process.Pid))
+	if err != nil {
+		v.t.Fatalf("the program is gone: %v\n%s", err, v.Out)
+	}
+	kb, err := strconv.Atoi(first(v.t, b, `VmHWM:\s+(\d+) kB`))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return kb >> 10
+}
+
+func (v *victim) restart() {
+	v.t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", v.Cmd.Process.Pid), []byte("5"), 0); err != nil {
+		v.t.Skipf("the peak of a process's memory cannot be reset here: %v", err)
+	}
+}
+
+// attack runs n attackers at once and fails when the program takes more memory than its budget and what it may beside it. It
+// returns how many attackers were refused, which is for each to say.
+func (v *victim) attack(name string, n int, attacker func(i int) (refused bool)) {
+	v.t.Run(name, func(t *testing.T) {
+		v.restart()
+		before := v.peak()
+		var refused atomic.Int64
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				if attacker(i) {
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		after := v.peak()
+		t.Logf("%d attackers, %d refused: from %d MB to %d MB", n, refused.Load(), before, after)
+		if after > before+memoryBudget+memoryBeside {
+			t.Errorf("the process took %d MB over the %d MB it had; its budget is %d MB, and %d MB beside it", after-before, before, memoryBudget, memoryBeside)
+		}
+		// It is alive, and what was taken is given back.
+		v.upload([]byte("alive"))
+	})
+}
+
+// TestMemory drives each door to its budget of memory, and far beyond.
+func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	v := startVictim(t)
+	v.attackUploads()
+	v.attackReading()
+	v.attackJSON()
+	v.attackIMAP()
+	v.attackWriting()
+	v.attackLite()
+	v.attackHeaders()
+}
+
+// busy says whether an answer of JMAP refuses for want of memory or of turns.
+func busy(status int, out []byte) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || bytes.Contains(out, []byte(`"serverUnavailable"`))
+}
+
+// attackUploads puts blobs together by reference, from text, and out of messages in messages.
+func (v *victim) attackUploads() {
+	blob := v.upload(bytes.Repeat([]byte("0123456789abcdef"), 300<<10/16))
+	sources := strings.Repeat(`,{"blobId":"`+blob+`"}`, 63)[1:]
+	var creations []string
+	for i := range 20 {
+		creations = append(creations, fmt.Sprintf(`"k%d":{"data":[%s]}`, i, sources))
+	}
+	request := `["Blob/upload",{"accountId":"` + v.acct + `","create":{` + strings.Join(creations, ",") + `}},"0"]`
+	v.attack("uploads by reference", 8, func(int) bool { return busy(v.call(request)) })
+
+	// A message within a message, six deep: each is decoded to get at the next.
+	inner := append([]byte("Subject: innermost\r\n\r\n"), bytes.Repeat([]byte("text\r\n"), 1<<20)...)
+	var path strings.Builder
+	for range 3 {
+		var b bytes.Buffer
+		b.WriteString("Subject: outer\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n")
+		e := base64.NewEncoder(base64.StdEncoding, &b)
+		_, _ = e.Write(inner)
+		_ = e.Close()
+		inner = b.Bytes()
+		path.WriteString("01")
+		path.WriteString("00")
+	}
+	deep := v.upload(inner) + strings.TrimSuffix(path.String(), "00")
+	var ids []string
+	for range 20 {
+		ids = append(ids, `["Blob/get",{"accountId":"`+v.acct+`","ids":["`+deep+`"],"properties":["size"]},"0"]`)
+	}
+	v.attack("messages in messages", 8, func(int) bool { return busy(v.call(strings.Join(ids, ","))) })
+
+	v.attack("uploads at once", 30, func(int) bool {
+		return busy(v.send("POST", "/jmap/upload/"+v.acct+"/", "text/plain", bytes.Repeat([]byte{'x'}, 18<<20)))
+	})
+}
+
+// attackReading reads many bodies at once, and does not take the answers.
+func (v *victim) attackReading() {
+	text := bytes.Repeat([]byte("Räksmörgås \x01\x02\x03\x04\x05\x06 and more\r\n"), 3<<20/32)
+	var ids []string
+	for i := range 12 {
+		ids = append(ids, `"`+v.append(append([]byte(fmt.Sprintf("Subject: %d\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n", i)), text...))+`"`)
+	}
+	request := jmapRequest(`["Email/get",{"accountId":"` + v.acct + `","ids":[` + strings.Join(ids, ",") + `],"properties":["bodyValues"],"fetchAllBodyValues":true},"0"]`)
+	head := fmt.Sprintf("POST /jmap/api HTTP/1.1\r\nHost: x\r\nAuthorization: Basic %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		base64.StdEncoding.EncodeToString([]byte("alice:"+v.token)), len(request))
+	v.attack("bodies that nobody takes", 24, func(int) bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["http"])
+		if err != nil {
+			return true
+		}
+		defer c.Close()
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		_, _ = c.Write(append([]byte(head), request...))
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		line, _ := bufio.NewReaderSize(c, 16).ReadString('\n')
+		time.Sleep(2 * time.Second)
+		return !strings.Contains(line, " 200 ")
+	})
+}
+
+// attackJSON sends JSON that takes far more memory than it has octets.
+func (v *victim) attackJSON() {
+	for name, unit := range map[string]string{"arrays": `[],`, "objects": `{"a":{}},`, "numbers": `1,`} {
+		body := []byte(`{"using":[],"methodCalls":[["x",{"y":[` + strings.Repeat(unit, 9<<20/len(unit)) + `0]},"0"]]}`)
+		v.attack("JSON of "+name, 12, func(int) bool { return busy(v.send("POST", "/jmap/api", "application/json", body)) })
+	}
+}
+
+// imap signs in and returns the connection.
+func (v *victim) imap() (net.Conn, *bufio.Reader) {
+	c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["imap"])
+	if err != nil {
+		v.t.Error(err)
+		return nil, nil
+	}
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	r := bufio.NewReader(c)
+	fmt.Fprintf(c, "a LOGIN alice %s\r\nb SELECT INBOX\r\n", v.token)
+	if line := await(r, "b "); !strings.HasPrefix(line, "b OK") {
+		v.t.Errorf("IMAP sign-in: %q", line)
+	}
+	return c, r
+}
+
+// await reads up to the line that begins with a tag.
+func await(r *bufio.Reader, tag string) string {
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil || strings.HasPrefix(line, tag) {
+			return line
+		}
+	}
+}
+
+// attackIMAP asks for the same things again and again within one message, and announces messages that never end.
+func (v *victim) attackIMAP() {
+	var to strings.Builder
+	for i := range 12_000 {
+		fmt.Fprintf(&to, "\r\n\tPerson number %d <person%d@far.example>,", i, i)
+	}
+	binary := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("0123456789"), 300<<10))
+	v.append([]byte("Subject: attack\r\nTo: last@far.example," + strings.TrimSuffix(to.String(), ",") +
+		"\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n" + binary + "\r\n"))
+	for name, item := range map[string]string{
+		"envelopes": "ENVELOPE", "headers": "BODY.PEEK[HEADER.FIELDS (TO)]", "parts": "BINARY.PEEK[1]", "pieces": "BODY.PEEK[]<0.32768>",
+	} {
+		v.attack("IMAP "+name, 8, func(int) bool {
+			c, r := v.imap()
+			if c == nil {
+				return true
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "c FETCH * (%s)\r\n", strings.Repeat(item+" ", 250)+"UID")
+			line := await(r, "c ")
+			if !strings.HasPrefix(line, "c OK") && !strings.Contains(line, "LIMIT") {
+				v.t.Errorf("IMAP %s: %q", name, line)
+			}
+			return strings.Contains(line, "LIMIT")
+		})
+	}
+	v.attack("IMAP messages", 40, func(int) bool {
+		c, r := v.imap()
+		if c == nil {
+			return true
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "c APPEND INBOX {%d}\r\n", 18<<20)
+		if line, _ := r.ReadString('\n'); !strings.HasPrefix(line, "+") {
+			return strings.Contains(line, "LIMIT")
+		}
+		_, _ = c.Write(bytes.Repeat([]byte("line\r\n"), 17<<20/6))
+		time.Sleep(2 * time.Second)
+		return false
+	})
+}
+
+// attackWriting sends messages by SMTP that never end.
+func (v *victim) attackWriting() {
+	v.attack("SMTP messages", 40, func(int) bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["smtp"])
+		if err != nil {
+			return true
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		r := bufio.NewReader(c)
+		fmt.Fprint(c, "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<alice@example.com>\r\nDATA\r\n")
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil || strings.HasPrefix(line, "452 4.3.1") {
+				return true
+			}
+			if strings.HasPrefix(line, "354") {
+				break
+			}
+		}
+		_, _ = c.Write(bytes.Repeat([]byte("line\r\n"), 17<<20/6))
+		_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
+		line, _ := r.ReadString('\n')
+		return strings.HasPrefix(line, "452")
+	})
+}
+
+// attackLite sends a form with files to the client without script.
+func (v *victim) attackLite() {
+	base := "http://127.0.0.1:" + v.Port["http"]
+	jar, _ := cookiejar.New(nil)
+	web := &http.Client{Jar: jar, Timeout: time.Minute}
+	out, err := web.PostForm(base+"/lite/sign-in", url.Values{"user": {"alice"}, "password": {"demo"}})
+	if err == nil {
+		out.Body.Close()
+		out, err = web.Get(base + "/lite/compose")
+	}
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	page, _ := io.ReadAll(out.Body)
+	out.Body.Close()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	_ = w.WriteField("csrf", first(v.t, page, `name="csrf" value="([^"]*)"`))
+	_ = w.WriteField("identity", first(v.t, page, `name="identity" value="([^"]*)"`))
+	_ = w.WriteField("to", "bob@example.com")
+	_ = w.WriteField("do", "save")
+	for i := range 3 {
+		p, _ := w.CreateFormFile("upload", fmt.Sprint(i))
+		_, _ = p.Write(bytes.Repeat([]byte{'x'}, 5<<20))
+	}
+	_ = w.Close()
+	stranger := &http.Client{Timeout: time.Minute}
+	v.attack("forms with files of strangers", 30, func(int) bool {
+		out, err := stranger.Post(base+"/lite/compose", w.FormDataContentType(), bytes.NewReader(body.Bytes()))
+		if err != nil {
+			return true
+		}
+		defer out.Body.Close()
+		_, _ = io.Copy(io.Discard, out.Body)
+		return out.StatusCode >= 400
+	})
+	v.attack("forms with files", 30, func(int) bool {
+		out, err := web.Post(base+"/lite/compose", w.FormDataContentType(), bytes.NewReader(body.Bytes()))
+		if err != nil {
+			return true
+		}
+		defer out.Body.Close()
+		_, _ = io.Copy(io.Discard, out.Body)
+		return out.StatusCode >= 400
+	})
+}
+
+// attackHeaders sends headers that are as long as they may be, and do not end.
+func (v *victim) attackHeaders() {
+	v.attack("headers", 400, func(int) bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["http"])
+		if err != nil {
+			return true
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nX-A: %s", strings.Repeat("a", 1<<20))
+		time.Sleep(time.Second)
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		return strings.Contains(line, "431")
+	})
+}
