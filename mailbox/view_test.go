@@ -243,7 +243,15 @@ func runSessions(t *testing.T, w *world, rng *rand.Rand) {
 				if rng.IntN(2) == 0 {
 					move = s.v.Copy
 				}
+				there, _ := w.fresh(s.folder)
+				gone := !slices.Contains(there, s.uids[seq-1])
 				res, err := move(w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, dest)
+				if gone != errors.Is(err, mailbox.ErrExpunged) {
+					t.Fatalf("UID %d, gone %v: %v", s.uids[seq-1], gone, err)
+				}
+				if gone {
+					continue
+				}
 				w.must(err)
 				if len(res.Source) > 1 || len(res.Source) == 1 && res.Source[0].Start != s.uids[seq-1] {
 					t.Fatalf("moved %v, not UID %d", res.Source, s.uids[seq-1])
