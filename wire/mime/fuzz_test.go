@@ -13,6 +13,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(attachmentMessage(2000))
 	f.Add(nestedMessage(5, 1000))
 	f.Add([]byte("Content-Type: multipart/digest; boundary=\"a b\"\n\n--a b\n\nContent-Type: text/html\n\n<p>x&amp;\n--a b--\n"))
+	f.Add([]byte("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\na\x00b\r\n--b--\r\n"))
 	f.Add([]byte("Content-Type: text/plain; charset*0*=utf-8''; charset*1=x\nContent-Transfer-Encoding: quoted-printable\n\n=E9=\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, l := range []Limits{{}, {Depth: 2, Parts: 5, HeaderBytes: 100, HeaderFields: 3}} {
@@ -41,6 +42,9 @@ func FuzzParse(f *testing.F) {
 		}
 		if out := AppendCRLF(nil, raw); bytes.Count(out, []byte("\n")) != bytes.Count(out, []byte("\r\n")) {
 			t.Fatal("bare LF left")
+		}
+		if out, ok := WithoutNUL(raw); ok && (hasNUL(out) || !hasNUL(raw) && !bytes.Equal(out, raw)) {
+			t.Fatalf("without NULs: %q", out)
 		}
 	})
 }
