@@ -43,7 +43,7 @@ func TestParseAddressList(t *testing.T) {
 		{"<@x,@y:a@b>", "|a|b|@x,@y"},
 		{"Ann <@x.example , ,@y:a@b>", "Ann|a|b|@x.example,,@y"},
 		{"<,@x:a@b>", "|a|b|@x"},
-		{"<@x a@b>", "|@xa|b"},
+		{"<@x a@b>", "|a|b"},
 		{"Friends: a@b, Carl <c@d>;, e@f", "G|Friends| / |a|b / Carl|c|d / G|| / |e|f"},
 		{"undisclosed-recipients:;", "G|undisclosed-recipients| / G||"},
 		{"open: a@b", "G|open| / |a|b / G||"},
