@@ -177,7 +177,7 @@ func ofTheWay(f mime.HeaderField) bool {
 
 // queueID reads the queue id of a Received field of this program, or of a Message-ID that it gave.
 func queueID(f mime.HeaderField) (id note.UNID, ok bool) {
-	rest := f.Value
+	var rest []byte
 	switch {
 	case f.Is("Received"):
 		if _, rest, ok = bytes.Cut(f.Value, []byte(" id ")); !ok {
