@@ -128,6 +128,15 @@ type Content struct {
 	Append func(dst []byte, off, n int64) ([]byte, error)
 }
 
+// ReadWhole says whether ContentOf reads the part as a whole, and holds it decoded.
+func ReadWhole(body *store.Stored, span mime.SectionSpan) bool {
+	if span.Encoding == mime.EncodingBase64 {
+		_, ok := body.Decoded(int64(span.BodyStart), int64(span.BodyEnd))
+		return !ok
+	}
+	return span.Encoding == mime.EncodingQuotedPrintable
+}
+
 // ContentOf opens a part. One in quoted-printable, or in base64 that is not kept decoded, is read as a whole.
 func ContentOf(body *store.Stored, span mime.SectionSpan) (Content, error) {
 	from, to := int64(span.BodyStart), int64(span.BodyEnd)

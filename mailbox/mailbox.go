@@ -71,6 +71,7 @@ type Service struct {
 
 	rolls   rolls
 	latests latests
+	used    usedUploads
 	search  atomic.Pointer[fulltext.Service]
 }
 

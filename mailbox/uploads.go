@@ -4,24 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"doublet/note"
 	"doublet/store"
 )
 
-// ErrUploads says that there are too many uploads that no message uses yet.
-var ErrUploads = errors.New("too many uploads wait to be used")
-
-// uploadsProfile is the profile note whose attachments are the uploads, each under when it came, a blank, and its UNID.
+// uploadsProfile is the profile note whose attachments are the uploads, oldest first. The name of each is the time it
+// came (seconds since 1970), a blank, its UNID, and " used" once a message uses it.
 const uploadsProfile = "Uploads"
 
-// maxUploads bounds the uploads of a mail file that are kept.
-const maxUploads = 500
+// Bounds of the uploads that a mail file keeps: those that wait to be used, and those that a message uses already.
+const (
+	maxUploads = 500
+	maxUsed    = 128
+)
 
-// Upload is a blob that a client has sent and no message uses yet.
+// Upload is a blob that a client has sent.
 type Upload struct {
 	UNID note.UNID
 	Type string
@@ -29,39 +33,111 @@ type Upload struct {
 	Body *store.Stored
 }
 
-// PutUpload keeps a blob, durably; those older than age go. The uploads of a mail file hold at most room bytes together
-// (ErrUploads).
-func (f *File) PutUpload(ctx context.Context, content []byte, kind string, age time.Duration, room int64) (note.UNID, error) {
+// Uploads are the uploads of a mail file.
+type Uploads struct{ f *File }
+
+// Uploads gives access to the uploads of the mail file.
+func (f *File) Uploads() Uploads { return Uploads{f} }
+
+// Put keeps a blob, durably. The uploads of a mail file that no message uses hold at most room bytes together, the
+// new one always among them: what does not fit is dropped, oldest first, as is all that is older than age. Uploads
+// that a message uses have as much room of their own, so that a draft can be written again from the same uploads.
+//
+// Implements: RFC 8620 §6 the quota of unreferenced blobs
+func (x Uploads) Put(ctx context.Context, content []byte, kind string, age time.Duration, room int64) (note.UNID, error) {
+	f := x.f
 	o, err := f.svc.store.Attach(ctx, content)
 	if err != nil {
 		return note.UNID{}, err
 	}
 	defer o.Release()
 	u, now := f.svc.store.UNID(), f.svc.env.Clock.Now()
+	var marked map[note.UNID]bool
 	res, err := f.Change(ctx, 1, func(c *Changing, _ int) error {
 		id := f.ProfileID(uploadsProfile)
 		have, err := c.attachments(id)
 		if err != nil {
 			return err
 		}
-		keep, size := make([]note.Attachment, 0, len(have)+1), int64(o.Size)
-		for _, a := range have {
-			if at, _, ok := parseUpload(a.Name); ok && now.Sub(at) < age {
-				keep = append(keep, a)
-				size += int64(a.Size)
-			}
-		}
-		if size > room || len(keep) >= maxUploads {
-			return fmt.Errorf("%w: %d with %d bytes", ErrUploads, len(keep), size)
-		}
+		marked = f.svc.used.of(f.db)
+		r := upload{at: now, id: u, Attachment: note.Attachment{Type: kind, Digest: o.Digest, Size: o.Size}}
+		keep := keptUploads(append(readUploads(have, marked), r), now.Add(-age), room)
 		c.w.Keep(o)
 		c.touched = true
-		name := strconv.FormatInt(now.Unix(), 10) + " " + u.String()
-		keep = append(keep, note.Attachment{Name: name, Type: kind, Digest: o.Digest, Size: o.Size})
-		return c.putProfile(id, note.Content{Items: uploadItems, Attachments: keep})
+		return c.putProfile(id, uploadsContent(keep))
 	})
-	return u, errors.Join(err, res.first())
+	if err = errors.Join(err, res.first()); err == nil {
+		f.svc.used.forget(f.db, marked)
+	}
+	return u, err
 }
+
+// Use notes that messages use these uploads, which therefore count no longer as waiting. It writes nothing: the
+// next upload does. Where the process ends before, an upload is dropped earlier or later than it might be.
+func (x Uploads) Use(ids []note.UNID) { x.f.svc.used.add(x.f.db, ids) }
+
+// upload is an upload as its profile note lists it.
+type upload struct {
+	note.Attachment
+	at   time.Time
+	id   note.UNID
+	used bool
+}
+
+// readUploads reads the list of a profile note; uploads in marked are used, too.
+func readUploads(list []note.Attachment, marked map[note.UNID]bool) []upload {
+	out := make([]upload, 0, len(list)+1)
+	for _, a := range list {
+		if u, ok := parseUpload(a); ok {
+			u.used = u.used || marked[u.id]
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// keptUploads drops what is not younger than stale, and then the oldest beyond the bounds. The newest stays.
+func keptUploads(list []upload, stale time.Time, room int64) []upload {
+	type pool struct {
+		count int
+		bytes int64
+	}
+	waiting, used := pool{maxUploads, room}, pool{maxUsed, room}
+	keep := make([]upload, 0, len(list))
+	for i, u := range slices.Backward(list) {
+		p := &waiting
+		if u.used {
+			p = &used
+		}
+		p.count--
+		p.bytes -= int64(u.Size)
+		if p.bytes < 0 {
+			p.count = min(p.count, -1) // what is older goes, too
+		}
+		if i == len(list)-1 || p.count >= 0 && u.at.After(stale) {
+			keep = append(keep, u)
+		}
+	}
+	slices.Reverse(keep)
+	return keep
+}
+
+// uploadsContent is the profile note that lists the uploads.
+func uploadsContent(list []upload) note.Content {
+	out := note.Content{Items: uploadItems, Attachments: make([]note.Attachment, len(list))}
+	for i, u := range list {
+		a := u.Attachment
+		a.Name = strconv.FormatInt(u.at.Unix(), 10) + " " + u.id.String()
+		if u.used {
+			a.Name += usedMark
+		}
+		out.Attachments[i] = a
+	}
+	return out
+}
+
+// usedMark ends the name of an upload that a message uses.
+const usedMark = " used"
 
 var uploadItems = note.MakeItems(note.Item{Name: "Form", Value: note.Text(uploadsProfile)})
 
@@ -75,14 +151,15 @@ func (r *Result) first() error {
 	return nil
 }
 
-func parseUpload(name string) (at time.Time, u note.UNID, ok bool) {
+func parseUpload(a note.Attachment) (u upload, ok bool) {
+	name, used := strings.CutSuffix(a.Name, usedMark)
 	sec, id, ok := strings.Cut(name, " ")
 	n, err := strconv.ParseInt(sec, 10, 64)
 	if err != nil || !ok {
-		return at, u, false
+		return u, false
 	}
-	u, err = note.ParseUNID(id)
-	return time.Unix(n, 0), u, err == nil
+	unid, err := note.ParseUNID(id)
+	return upload{a, time.Unix(n, 0), unid, used}, err == nil
 }
 
 func (d *Reading) attachments(u note.UNID) ([]note.Attachment, error) {
@@ -108,7 +185,7 @@ func (d *Reading) Upload(u note.UNID) (Upload, error) {
 		return Upload{}, err
 	}
 	for _, a := range list {
-		if _, id, ok := parseUpload(a.Name); ok && id == u {
+		if up, ok := parseUpload(a); ok && up.id == u {
 			n, err := d.r.Find(profile)
 			if err != nil {
 				return Upload{}, err
@@ -122,23 +199,19 @@ func (d *Reading) Upload(u note.UNID) (Upload, error) {
 
 // PurgeUploads removes the uploads of a mail file that are older than age, and says how many.
 func (s *Service) PurgeUploads(ctx context.Context, db note.DatabaseID, age time.Duration) (n int, err error) {
-	f, now := s.File(note.System, db), s.env.Clock.Now()
-	old := 0
+	f, stale := s.File(note.System, db), s.env.Clock.Now().Add(-age)
 	id := f.ProfileID(uploadsProfile)
-	stale := func(a note.Attachment) bool {
-		at, _, ok := parseUpload(a.Name)
-		return !ok || now.Sub(at) >= age
-	}
+	marked := s.used.of(db)
+	old := false
 	err = f.Read(ctx, func(d *Reading) error {
 		list, err := d.attachments(id)
-		for _, a := range list {
-			if stale(a) {
-				old++
-			}
-		}
+		old = slices.ContainsFunc(list, func(a note.Attachment) bool {
+			u, ok := parseUpload(a)
+			return !ok || !u.at.After(stale)
+		})
 		return err
 	})
-	if err != nil || old == 0 {
+	if err != nil || !old && len(marked) == 0 {
 		return 0, err
 	}
 	res, err := f.Change(ctx, 1, func(c *Changing, _ int) error {
@@ -146,14 +219,57 @@ func (s *Service) PurgeUploads(ctx context.Context, db note.DatabaseID, age time
 		if err != nil {
 			return err
 		}
-		keep := make([]note.Attachment, 0, len(list))
-		for _, a := range list {
-			if !stale(a) {
-				keep = append(keep, a)
-			}
-		}
+		keep := slices.DeleteFunc(readUploads(list, marked), func(u upload) bool { return !u.at.After(stale) })
 		n = len(list) - len(keep)
-		return c.putProfile(id, note.Content{Items: uploadItems, Attachments: keep})
+		return c.putProfile(id, uploadsContent(keep))
 	})
-	return n, errors.Join(err, res.first())
+	if err = errors.Join(err, res.first()); err == nil {
+		s.used.forget(db, marked)
+	}
+	return n, err
+}
+
+// usedUploads are uploads that messages use and whose profile note does not say so yet.
+type usedUploads struct {
+	mu     sync.Mutex
+	byFile map[note.DatabaseID]map[note.UNID]bool
+}
+
+// add adds uploads of a mail file.
+func (x *usedUploads) add(db note.DatabaseID, ids []note.UNID) {
+	if len(ids) == 0 {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byFile == nil {
+		x.byFile = map[note.DatabaseID]map[note.UNID]bool{}
+	}
+	m := x.byFile[db]
+	if m == nil {
+		m = map[note.UNID]bool{}
+		x.byFile[db] = m
+	}
+	for _, id := range ids {
+		if len(m) < maxUploads {
+			m[id] = true
+		}
+	}
+}
+
+// of is a copy of those of a mail file.
+func (x *usedUploads) of(db note.DatabaseID) map[note.UNID]bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(x.byFile[db])
+}
+
+// forget takes out what stands in the profile note now.
+func (x *usedUploads) forget(db note.DatabaseID, ids map[note.UNID]bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.byFile[db], func(id note.UNID, _ bool) bool { return ids[id] })
+	if len(x.byFile[db]) == 0 {
+		delete(x.byFile, db)
+	}
 }

@@ -8,9 +8,9 @@ import (
 	"doublet/store"
 )
 
-// URLKeys are the keys of a person by which URLs to messages of a mail file are proved (RFC 4467), one for each folder.
-// What is stored is a random number at the folder, which is worth nothing without the secret of the domain: who reads or
-// replicates the folder's note cannot prove a URL. It goes with the folder.
+// URLKeys are the keys of a person by which URLs to messages of a mail file are proved (RFC 4467), one for each
+// folder. What is stored is a random number at the folder, which is worth nothing without the secret of the domain:
+// reading or replicating the folder's note does not let anyone prove a URL. It goes with the folder.
 type URLKeys struct{ File *File }
 
 const (

@@ -64,7 +64,7 @@ func (s *Store) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan)
 	s.pins.pin(m.Digest)
 	err := m.find()
 	if err == nil && m.recipe == 0 {
-		err = m.build(raw, leaves)
+		err = m.build(ctx, raw, leaves)
 	}
 	if err != nil {
 		m.Release()
@@ -89,7 +89,7 @@ func (m *Message) find() error {
 	return nil
 }
 
-func (m *Message) build(raw []byte, leaves []mime.LeafSpan) error {
+func (m *Message) build(ctx context.Context, raw []byte, leaves []mime.LeafSpan) error {
 	row := append(make([]byte, 0, min(len(raw), inlineMax)+128), m.Digest[:]...)
 	row = binary.AppendUvarint(row, m.Size)
 	at, inline := 0, 0
@@ -101,7 +101,13 @@ func (m *Message) build(raw []byte, leaves []mime.LeafSpan) error {
 		if row, err = m.inline(row, raw[at:l.Start], &inline); err != nil {
 			return err
 		}
-		if row, err = m.part(row, raw[l.Start:l.End], l); err != nil {
+		leave, err := m.s.workspace.enter(ctx, l.End-l.Start)
+		if err != nil {
+			return err
+		}
+		row, err = m.part(row, raw[l.Start:l.End], l)
+		leave()
+		if err != nil {
 			return err
 		}
 		at = l.End
@@ -131,8 +137,7 @@ func (m *Message) inline(row, b []byte, sum *int) ([]byte, error) {
 func (m *Message) part(row, body []byte, l mime.LeafSpan) ([]byte, error) {
 	if l.LineLen > 0 {
 		raw := mime.AppendBase64(make([]byte, 0, len(body)*3/4+3), body, -1)
-		again := mime.AppendBase64Lines(make([]byte, 0, len(body)+2), raw, l.LineLen, l.FinalCRLF)
-		if bytes.Equal(again, body) {
+		if isBase64(body, raw, l.LineLen, l.FinalCRLF) {
 			row, err := m.object(append(row, stepBase64), raw)
 			form := uint64(l.LineLen) << 1
 			if l.FinalCRLF {
@@ -142,6 +147,22 @@ func (m *Message) part(row, body []byte, l mime.LeafSpan) ([]byte, error) {
 		}
 	}
 	return m.object(append(row, stepObject), body)
+}
+
+// isBase64 says whether body is raw as lines of base64. It makes a few lines at a time.
+func isBase64(body, raw []byte, lineLen int, finalCRLF bool) bool {
+	step := max(64<<10/lineLen, 1) * max(lineLen/4, 1) * 3
+	buf := make([]byte, 0, 128<<10)
+	for {
+		n := min(step, len(raw))
+		last := n == len(raw)
+		buf = mime.AppendBase64Lines(buf[:0], raw[:n], lineLen, !last || finalCRLF)
+		rest, ok := bytes.CutPrefix(body, buf)
+		if !ok || last {
+			return ok && len(rest) == 0
+		}
+		body, raw = rest, raw[n:]
+	}
 }
 
 func (m *Message) object(row, content []byte) ([]byte, error) {
@@ -206,6 +227,9 @@ func (m *Message) put(b *pebble.Batch) {
 	}
 }
 
+// Memory is how many bytes the message holds in memory: its recipe, and small parts in it.
+func (m *Message) Memory() int64 { return int64(cap(m.row)) }
+
 // Release unpins the message. Updates that use it have ended.
 func (m *Message) Release() {
 	m.s.pins.unpin(m.Digest)
@@ -228,9 +252,14 @@ func (s *Store) Attach(ctx context.Context, content []byte) (*Object, error) {
 		return nil, err
 	}
 	defer s.dbs.leave()
+	leave, err := s.workspace.enter(ctx, len(content))
+	if err != nil {
+		return nil, err
+	}
 	m := &Message{s: s}
 	s.pins.pin(m.Digest)
 	d, err := m.keep(content)
+	leave()
 	if err == nil {
 		err = m.sync()
 	}

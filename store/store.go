@@ -131,6 +131,7 @@ type Store struct {
 	watch       watchers
 	infos       infoWatchers
 	pins        pins
+	workspace   workspace
 	leaders     leaders
 	space       space
 	flushes     flushes
@@ -168,7 +169,7 @@ const (
 // is an error that says so.
 func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	o.fill()
-	s := &Store{env: e, opt: o, dir: dir, log: e.Log, hz: newHorizon(), opened: make(chan struct{})}
+	s := &Store{env: e, opt: o, dir: dir, log: e.Log, hz: newHorizon(), workspace: newWorkspace(), opened: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

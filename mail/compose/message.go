@@ -48,9 +48,11 @@ type Writer struct {
 	Env *env.Env
 	// MaxSize bounds a file in bytes.
 	MaxSize int
-	Fields  []Field
-	b       []byte
-	err     error
+	// Room is about how many bytes the message will have: as many are allocated at once.
+	Room   int
+	Fields []Field
+	b      []byte
+	err    error
 }
 
 // DateLayout is how a Date field is written.
@@ -59,6 +61,7 @@ const DateLayout = "Mon, 2 Jan 2006 15:04:05 -0700"
 // Message prints the whole: the fields that are given, those that every message has, and the parts. mailbox.ErrTooBig: a
 // file is larger than MaxSize.
 func (w *Writer) Message(root *Part) ([]byte, error) {
+	w.b = slices.Grow(w.b, w.Room)
 	for i := range w.Fields {
 		w.field(&w.Fields[i])
 	}

@@ -192,13 +192,14 @@ func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 	for n := int64(0); n < size; {
 		if n == int64(len(b)) {
 			room := min(size, max(firstRoom, 2*n))
-			if !s.memory().Take(room - held) {
+			if !s.memory().Take(room) {
 				return nil, held, listen.ErrMemory
 			}
-			held = room
 			next := make([]byte, room)
 			copy(next, b)
 			b = next
+			s.memory().Give(held) // what it had before
+			held = room
 		}
 		if !waited && s.in.Buffered() == 0 && len(s.c.Buffered()) == 0 {
 			// The time between two pieces, of this wait and of the reads that follow.

@@ -1,6 +1,7 @@
 package imapd
 
 import (
+	"cmp"
 	"slices"
 
 	"doublet/mailbox"
@@ -10,8 +11,8 @@ import (
 // maxContexts is how many searches of a session are kept up to date at a time.
 const maxContexts = 8
 
-// searchContext is a search or a sort whose result the client wants to be kept up to date (RFC 5267). What it remembers
-// is taken from the memory for messages.
+// searchContext is a search or a sort whose result the client wants to be kept up to date (RFC 5267). What it
+// remembers is taken from the memory for messages.
 type searchContext struct {
 	tag      string
 	uid      bool
@@ -27,7 +28,9 @@ type searchContext struct {
 //
 // Implements: RFC 5267 §4.3 UPDATE
 // Implements: RFC 5267 §4.3.5 NOUPDATE
-func (s *session) remember(cmd *imap.Command, c *mailbox.Criteria, by []imap.SortKey, found []mailbox.Match, at uint64) {
+func (s *session) remember(
+	cmd *imap.Command, c *mailbox.Criteria, by []imap.SortKey, found []mailbox.Match, at uint64,
+) {
 	x := &searchContext{tag: cmd.Tag, uid: cmd.UID, by: by, at: at}
 	if len(s.contexts) == maxContexts || s.fix(c) != nil || !x.keep(s, len(found)) {
 		s.noUpdate(cmd.Tag)
@@ -42,7 +45,8 @@ func (s *session) remember(cmd *imap.Command, c *mailbox.Criteria, by []imap.Sor
 }
 
 func (s *session) noUpdate(tag string) {
-	s.out.B = imap.AppendResult(s.out.B, "*", imap.NO, "NOUPDATE "+string(imap.AppendString(nil, tag, false)), "Search is not kept up to date")
+	code := "NOUPDATE " + string(imap.AppendString(nil, tag, false))
+	s.out.B = imap.AppendResult(s.out.B, "*", imap.NO, code, "Search is not kept up to date")
 }
 
 // updating says whether the tag of a command is that of a search that is kept up to date.
@@ -133,12 +137,12 @@ func (x *searchContext) update(s *session) error {
 	if err != nil {
 		return err
 	}
-	x.remove(s, slices.DeleteFunc(slices.Clone(all), func(m mailbox.Match) bool { return holds(match, m.UID) }))
+	x.remove(s, slices.DeleteFunc(all, func(m mailbox.Match) bool { return holds(match, m.UID) }))
 	return x.add(s, match)
 }
 
 func holds(list []mailbox.Match, uid uint32) bool {
-	_, ok := slices.BinarySearchFunc(list, uid, func(m mailbox.Match, uid uint32) int { return int(int64(m.UID) - int64(uid)) })
+	_, ok := slices.BinarySearchFunc(list, uid, func(m mailbox.Match, uid uint32) int { return cmp.Compare(m.UID, uid) })
 	return ok
 }
 
@@ -211,7 +215,8 @@ func (x *searchContext) add(s *session, match []mailbox.Match) error {
 	for _, uid := range x.found {
 		set = append(set, mailbox.Range{Start: uid, Stop: uid})
 	}
-	sorted, err := s.view.Sort(s.c.Context(), &mailbox.Criteria{Test: mailbox.TestUID, Set: set}, x.by, mailbox.SearchOptions{})
+	these := mailbox.Criteria{Test: mailbox.TestUID, Set: set}
+	sorted, err := s.view.Sort(s.c.Context(), &these, x.by, mailbox.SearchOptions{})
 	if err != nil {
 		return err
 	}

@@ -181,7 +181,10 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 		if len(s.out.B) > first {
 			s.out.B = append(s.out.B, ' ')
 		}
-		if err = f.item(m, i); err != nil {
+		if err = f.item(m, i); err == nil {
+			err = s.room(0)
+		}
+		if err != nil {
 			break
 		}
 	}

@@ -89,5 +89,6 @@ func hideNUL(b []byte) {
 func (s *session) release() {
 	s.out.Release()
 	s.scratch.Release()
+	s.giveRoom()
 	s.holes = nil
 }

@@ -2,6 +2,7 @@ package imapd
 
 import (
 	"bytes"
+	"slices"
 
 	"doublet/mailbox"
 	"doublet/store"
@@ -110,6 +111,9 @@ func (f *fetcher) section(m *mailbox.Message, i int) error {
 // Implements: RFC 9051 §6.4.5.1 HEADER.FIELDS
 func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) error {
 	s.scratch.Take()
+	if err := s.room(3 * p.n); err != nil { // the header, and what is chosen of it, twice
+		return err
+	}
 	header, err := body.AppendRange(s.scratch.B[:0], p.off, p.n)
 	s.scratch.B = header[:0]
 	if err != nil {
@@ -179,11 +183,10 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 	case encoding == mime.EncodingUnknown:
 		return f.notDecoded(name, it, "UNKNOWN-CTE")
 	}
-	cost := 2 * p.n
-	if !s.memory().Take(cost) {
+	s.scratch.Take()
+	if s.room(3*p.n) != nil { // as it is, decoded, and in the output
 		return f.notDecoded(name, it, "LIMIT")
 	}
-	defer s.memory().Give(cost)
 	return f.decoded(m, p, encoding, it)
 }
 
@@ -218,8 +221,8 @@ func (f *fetcher) decoded(m *mailbox.Message, p span, encoding mime.Encoding, it
 	if err != nil {
 		return err
 	}
-	s.scratch.Take()
-	raw, err := body.AppendRange(s.scratch.B[:0], p.off, p.n)
+	s.scratch.B = slices.Grow(s.scratch.B[:0], 2*int(p.n))
+	raw, err := body.AppendRange(s.scratch.B, p.off, p.n)
 	s.scratch.B = raw[:0]
 	if err != nil {
 		return err

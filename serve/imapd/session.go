@@ -41,6 +41,7 @@ type session struct {
 
 	out     listen.Buffer
 	scratch listen.Buffer
+	held    int64 // what room has reserved for out and scratch
 	holes   []hole
 	gone    []uint32 // UIDs for one VANISHED
 	heard   heard

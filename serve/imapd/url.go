@@ -72,13 +72,10 @@ func (s *session) locate(v *mailbox.View, u *imap.URL, structure bool) (urlPiece
 // bytes reads a piece, cut to what the URL's partial names. What it takes of the memory for messages is held, also with
 // an error.
 func (s *session) bytes(p *urlPiece, it *imap.FetchItem) (b []byte, held int64, err error) {
-	cut := p.span
-	need := p.n
+	cut, need := p.span, 2*p.n+4 // the fields that are chosen stand behind the header, with line breaks
 	if p.fields == nil {
 		cut = p.span.cut(it)
 		need = cut.n
-	} else {
-		need = 2*p.n + 4 // the line breaks behind the fields
 	}
 	if !s.memory().Take(need) {
 		return nil, 0, listen.ErrMemory
@@ -170,7 +167,10 @@ func (s *session) authorized(u *imap.URL) (*mailbox.View, error) {
 		return nil, errors.Join(errURL, err)
 	}
 	token, err := hex.DecodeString(u.Token)
-	if err != nil || number == nil || u.Mechanism != mechanism || !hmac.Equal(token, s.proof(u.Rump, folder, maker.Who.Person, number)) {
+	if err != nil || number == nil || u.Mechanism != mechanism {
+		return nil, errURL
+	}
+	if !hmac.Equal(token, s.proof(u.Rump, folder, maker.Who.Person, number)) {
 		return nil, errURL
 	}
 	return s.openURL(file, u)
@@ -228,7 +228,9 @@ func (e *urlError) Unwrap() error { return e.err }
 
 // unreadable says whether an error means that a URL names nothing that may be read, and not trouble of the server.
 func unreadable(err error) bool {
-	for _, kind := range [...]error{errURL, mailbox.ErrNoFolder, mailbox.ErrBadName, mailbox.ErrFolderGone, store.ErrDenied, store.ErrNotFound} {
+	for _, kind := range [...]error{
+		errURL, mailbox.ErrNoFolder, mailbox.ErrBadName, mailbox.ErrFolderGone, store.ErrDenied, store.ErrNotFound,
+	} {
 		if errors.Is(err, kind) {
 			return true
 		}

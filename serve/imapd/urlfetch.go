@@ -98,7 +98,7 @@ func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) err
 		s.out.B = append(s.out.B, "(BINARY NIL)"...)
 		return nil
 	}
-	cost := p.n
+	cost := 2 * p.n // decoded, and as it is sent
 	if !s.memory().Take(cost) {
 		return listen.ErrMemory
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"doublet/mailbox"
+	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
 )
@@ -15,8 +16,21 @@ var errNoBlob = errors.New("no such blob")
 type blob struct {
 	size int64
 	kind string // its media type, "" where none is known
+	// upload is the upload that the blob is of; zero: it is of a message.
+	upload note.UNID
 	// read appends n octets from off.
 	read func(dst []byte, off, n int64) ([]byte, error)
+	// mem has reserved held bytes for what the blob keeps in memory.
+	mem  *memory
+	held int64
+}
+
+// close gives back the memory that the blob holds. A blob that is not closed holds it until the call ends.
+func (b *blob) close() {
+	if b.held > 0 {
+		b.mem.drop(b.held)
+		b.held = 0
+	}
 }
 
 // all reads the whole blob.
@@ -74,10 +88,10 @@ func (c *call) openBlob(a *Account, id string) (*blob, error) {
 		if !ok || span.Kind == mime.KindMultipart {
 			return errNoBlob
 		}
-		if out, err = partBlob(body, span); err != nil || rest == nil {
+		if out, err = c.partBlob(body, span); err != nil || rest == nil {
 			return err
 		}
-		out, err = within(out, rest)
+		out, err = c.within(out, rest)
 		return err
 	})
 	if errors.Is(err, mailbox.ErrNoMessage) {
@@ -98,10 +112,13 @@ func (c *call) openUpload(ref blobRef) (*blob, error) {
 		}
 		out = storedBlob(u.Body, u.Type)
 		if len(ref.steps) > 0 {
-			out, err = within(out, ref.steps)
+			out, err = c.within(out, ref.steps)
 		}
 		return err
 	})
+	if err == nil {
+		out.upload = ref.unid
+	}
 	return out, err
 }
 
@@ -116,31 +133,81 @@ func cutSteps(steps []int) (part, rest []int) {
 }
 
 // partBlob is a part of a stored message, its transfer encoding undone.
-func partBlob(body *store.Stored, span mime.SectionSpan) (*blob, error) {
-	c, err := mailbox.ContentOf(body, span)
-	return &blob{size: c.Size, read: c.Append}, err
+func (c *call) partBlob(body *store.Stored, span mime.SectionSpan) (*blob, error) {
+	out := &blob{mem: &c.mem}
+	if mailbox.ReadWhole(body, span) {
+		// As it is stored, and decoded.
+		out.held = 2 * int64(span.BodyEnd-span.BodyStart)
+	}
+	if err := c.hold(out.held); err != nil {
+		return nil, err
+	}
+	content, err := mailbox.ContentOf(body, span)
+	if err != nil {
+		out.close()
+		return nil, err
+	}
+	c.keepOf(out, min(out.held, content.Size))
+	out.size, out.read = content.Size, content.Append
+	return out, nil
 }
 
-// within follows steps into a message that a blob holds.
-func within(b *blob, steps []int) (*blob, error) {
+// keepOf lets a blob hold only n bytes of what it holds.
+func (c *call) keepOf(b *blob, n int64) {
+	c.mem.drop(b.held - n)
+	b.held = n
+}
+
+// parseCost is an upper bound of what the parts of a message of n octets take that was parsed: its fields, and the parts,
+// of which there are at most mime.DefaultLimits.Parts.
+func parseCost(n int64) int64 { return min(n, 8<<20) + min(n, 4<<20) }
+
+// within follows steps into a message that a blob holds, and closes that.
+func (c *call) within(b *blob, steps []int) (*blob, error) {
 	for {
-		raw, err := b.all()
-		if err != nil {
-			return nil, err
-		}
 		part, rest := cutSteps(steps)
-		index := mime.Index(mime.AppendIndex(nil, mime.Parse(raw, mime.DefaultLimits)))
-		span, ok := index.Section(part)
-		if !ok || span.Kind == mime.KindMultipart {
-			return nil, errNoBlob
+		inner, err := c.inner(b, part)
+		b.close()
+		if err != nil || rest == nil {
+			return inner, err
 		}
-		body := raw[span.BodyStart:span.BodyEnd]
-		if out, known := mime.AppendDecoded(nil, body, span.Encoding, -1); known {
-			body = out
-		}
-		if b = memoryBlob(body, ""); rest == nil {
-			return b, nil
-		}
-		steps = rest
+		b, steps = inner, rest
 	}
 }
+
+// inner is a part of the message that a blob holds.
+func (c *call) inner(b *blob, part []int) (*blob, error) {
+	if b.size > maxInner {
+		return nil, errNoBlob
+	}
+	cost := 2*b.size + parseCost(b.size) // the message, the part decoded, and where they are
+	if err := c.hold(cost); err != nil {
+		return nil, err
+	}
+	raw, err := b.all()
+	var span mime.SectionSpan
+	ok := false
+	if err == nil {
+		index := mime.Index(mime.AppendIndex(nil, mime.Parse(raw, mime.DefaultLimits)))
+		if span, ok = index.Section(part); !ok || span.Kind == mime.KindMultipart {
+			err = errNoBlob
+		}
+	}
+	if err != nil {
+		c.mem.drop(cost)
+		return nil, err
+	}
+	// Decoded, the message is let go of; else the part is a piece of it.
+	body, held := raw[span.BodyStart:span.BodyEnd], b.size
+	if span.Encoding == mime.EncodingBase64 || span.Encoding == mime.EncodingQuotedPrintable {
+		held = int64(len(body))
+		body, _ = mime.AppendDecoded(make([]byte, 0, len(body)), body, span.Encoding, -1)
+	}
+	out := memoryBlob(body, "")
+	out.mem, out.held = &c.mem, cost
+	c.keepOf(out, held)
+	return out, nil
+}
+
+// maxInner is the largest message that is opened for a part of it: larger ones are not taken in either.
+const maxInner = 1 << 30

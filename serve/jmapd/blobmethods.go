@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"hash"
+	"io"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -110,24 +112,80 @@ func (c *call) uploadOne(v *jmap.Value) (id string, size int, kind string, err e
 	if data.Len() > maxDataSources {
 		return "", 0, "", &jmap.Error{Type: "tooLarge", Description: "There are more data sources than maxDataSources."}
 	}
-	m := memory{s: c.s}
-	defer m.give()
-	var content []byte
-	for i := range data.Len() {
-		if content, err = c.appendSource(content, data.At(i), &m); err != nil {
-			return "", 0, "", err
-		}
+	content, err := c.assemble(data)
+	if err != nil {
+		return "", 0, "", err
 	}
+	defer c.mem.drop(int64(cap(content)))
 	ref, err := c.s.keep(c.ctx, c.caller, content, kind)
-	if errors.Is(err, mailbox.ErrUploads) {
-		err = &jmap.Error{Type: "overQuota", Description: "Too many uploads wait to be used."}
-	}
 	return ref.String(), len(content), kind, err
 }
 
-// appendSource appends one data source: a text, base64, or a piece of another blob.
-func (c *call) appendSource(dst []byte, v *jmap.Value, m *memory) ([]byte, error) {
-	bad := badProperties("A data source is a text, base64, or a blob with offset and length.", "data")
+// assemble puts data sources together. Their size is known, bounded and reserved before the first octet is read; the
+// caller drops as many bytes as the content has capacity.
+func (c *call) assemble(data *jmap.Value) (content []byte, err error) {
+	sources := make([]source, 0, data.Len())
+	defer func() {
+		for i := range sources {
+			sources[i].close()
+		}
+	}()
+	size := int64(0)
+	for i := range data.Len() {
+		src, err := c.source(data.At(i))
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, src)
+		if size += src.size; size > c.s.opt.Limits.Upload {
+			return nil, &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(c.s.opt.Limits.Upload)}
+		}
+	}
+	if err := c.hold(size); err != nil {
+		return nil, err
+	}
+	content = make([]byte, 0, size)
+	for i := range sources {
+		if content, err = sources[i].append(content); err != nil {
+			c.mem.drop(size)
+			return nil, err
+		}
+	}
+	return content, nil
+}
+
+// source is a data source of Blob/upload: a text, base64, or a piece of another blob.
+type source struct {
+	text string // as it is, or as base64
+	base bool
+	blob *blob
+	from int64
+	size int64 // of what it appends
+}
+
+func (s *source) close() {
+	if s.blob != nil {
+		s.blob.close()
+	}
+}
+
+func (s *source) append(dst []byte) ([]byte, error) {
+	switch {
+	case s.blob != nil:
+		return s.blob.read(dst, s.from, s.size)
+	case s.base:
+		at := len(dst)
+		n, err := io.ReadFull(base64.NewDecoder(base64.StdEncoding, strings.NewReader(s.text)), dst[at:at+int(s.size)])
+		return dst[:at+n], err
+	}
+	return append(dst, s.text...), nil
+}
+
+// errSource is the error of a data source that is none.
+var errSource = badProperties("A data source is a text, base64, or a blob with offset and length.", "data")
+
+// source reads a data source and checks it.
+func (c *call) source(v *jmap.Value) (source, error) {
 	text, isText := v.Get("data:asText").Text()
 	encoded, isBase64 := v.Get("data:asBase64").Text()
 	id, isBlob := v.Get("blobId").Text()
@@ -137,68 +195,66 @@ func (c *call) appendSource(dst []byte, v *jmap.Value, m *memory) ([]byte, error
 			kinds++
 		}
 	}
-	if kinds != 1 || !isBlob && v.Len() != 1 {
-		return dst, bad
-	}
-	tooLarge := &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(c.s.opt.Limits.Upload)}
-	room := c.s.opt.Limits.Upload - int64(len(dst))
 	switch {
+	case kinds != 1 || !isBlob && v.Len() != 1:
+		return source{}, errSource
 	case isText:
-		if int64(len(text)) > room {
-			return dst, tooLarge
-		}
-		return append(dst, text...), nil
+		return source{text: text, size: int64(len(text))}, nil
 	case isBase64:
-		if int64(len(encoded))/4*3 > room+3 {
-			return dst, tooLarge
+		n, ok := decodedLen(encoded)
+		if !ok {
+			return source{}, errSource
 		}
-		raw, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			return dst, bad
-		}
-		return append(dst, raw...), nil
+		return source{text: encoded, base: true, size: n}, nil
 	}
 	b, err := c.openBlob(c.account, id)
 	if errors.Is(err, errNoBlob) {
-		return dst, &jmap.Error{Type: "blobNotFound", NotFound: []string{id}}
+		return source{}, &jmap.Error{Type: "blobNotFound", NotFound: []string{id}}
 	}
 	if err != nil {
-		return dst, err
+		return source{}, err
 	}
 	from, to, err := piece(v, b.size)
 	if err != nil || to > b.size {
-		return dst, bad
+		b.close()
+		return source{}, errSource
 	}
-	if to-from > room {
-		return dst, tooLarge
-	}
-	if !m.take(to - from) {
-		return dst, &jmap.Error{Type: "serverUnavailable", Description: "The memory for requests is in use."}
-	}
-	return b.read(slices.Grow(dst, int(to-from)), from, to-from)
+	return source{blob: b, from: from, size: to - from}, nil
 }
 
-// piece reads offset and length; without a length it is to the end.
+// decodedLen is how many octets a text in base64 stands for; false: it is none.
+func decodedLen(s string) (int64, bool) {
+	n, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(s)))
+	return n, err == nil
+}
+
+// piece reads offset and length; without a length it is to the end. A length that reaches beyond what an Int holds
+// (RFC 8620 section 1.3) reaches beyond the end.
 func piece(v *jmap.Value, size int64) (from, to int64, err error) {
-	to = size
-	if o := v.Get("offset"); !o.IsNull() {
-		n, ok := o.Int()
-		if !ok || n < 0 {
-			return 0, 0, invalid("offset is no UnsignedInt")
-		}
-		from = n
+	from, ok := unsigned(v.Get("offset"), 0)
+	if !ok {
+		return 0, 0, invalid("offset is no UnsignedInt")
 	}
-	if l := v.Get("length"); !l.IsNull() {
-		n, ok := l.Int()
-		if !ok || n < 0 {
-			return 0, 0, invalid("length is no UnsignedInt")
-		}
-		to = from + n
+	if v.Get("length").IsNull() {
+		return from, max(from, size), nil
 	}
-	if from > to {
-		to = from
+	n, ok := unsigned(v.Get("length"), 0)
+	if !ok {
+		return 0, 0, invalid("length is no UnsignedInt")
 	}
-	return from, to, nil
+	if n > math.MaxInt64-from {
+		return from, math.MaxInt64, nil
+	}
+	return from, from + n, nil
+}
+
+// unsigned reads an UnsignedInt; null is the default.
+func unsigned(v *jmap.Value, def int64) (int64, bool) {
+	if v.IsNull() {
+		return def, true
+	}
+	n, ok := v.Int()
+	return n, ok && n >= 0
 }
 
 // blobGet answers Blob/get.
@@ -240,8 +296,9 @@ func blobGet(c *call) error {
 		if err := c.appendBlob(id, b, &g); err != nil {
 			return err
 		}
-		if len(c.out) > c.s.opt.Limits.Response {
-			return &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+		b.close()
+		if err := c.settle(); err != nil {
+			return err
 		}
 	}
 	c.endGet(notFound)
@@ -255,25 +312,26 @@ func (c *call) appendBlob(id string, b *blob, g *get) error {
 	}
 	truncated := to > b.size || from > b.size
 	from, to = min(from, b.size), min(to, b.size)
-	o := jmap.NewWriter(c.out)
-	o.Text("id", id)
+	var content []byte
 	if slices.ContainsFunc(g.properties, func(p string) bool { return p != "size" && p != "id" }) {
 		if to-from > int64(c.s.opt.Limits.Response)/2 {
 			return &jmap.Error{Type: "requestTooLarge", Description: "The blob is larger than a response: download it."}
 		}
-		m := memory{s: c.s}
-		if !m.take(to - from) {
-			return &jmap.Error{Type: "serverUnavailable", Description: "The memory for requests is in use."}
-		}
-		defer m.give()
-		content, err := b.read(make([]byte, 0, to-from), from, to-from)
-		if err != nil {
+		if err := c.hold(to - from); err != nil {
 			return err
 		}
-		problem := appendBlobData(&o, content, g)
-		if problem {
-			o.Bool("isEncodingProblem", true)
+		defer c.mem.drop(to - from)
+		if content, err = b.read(make([]byte, 0, to-from), from, to-from); err != nil {
+			return err
 		}
+		if err := c.room(blobDataLen(content, g)); err != nil {
+			return err
+		}
+	}
+	o := jmap.NewWriter(c.out)
+	o.Text("id", id)
+	if content != nil && appendBlobData(&o, content, g) {
+		o.Bool("isEncodingProblem", true)
 	}
 	if truncated {
 		o.Bool("isTruncated", true)
@@ -283,6 +341,19 @@ func (c *call) appendBlob(id string, b *blob, g *get) error {
 	}
 	c.out = o.End()
 	return nil
+}
+
+// blobDataLen is the most octets that appendBlobData prints, names and digests included.
+func blobDataLen(content []byte, g *get) int {
+	n, isText := 512, utf8.Valid(content)
+	has := func(p string) bool { return slices.Contains(g.properties, p) }
+	if isText && (has("data") || has("data:asText")) {
+		n += jmap.QuotedLenBytes(content)
+	}
+	if has("data:asBase64") || has("data") && !isText {
+		n += base64.StdEncoding.EncodedLen(len(content))
+	}
+	return n
 }
 
 // appendBlobData prints what is asked for of a blob's octets, and says whether they are no text that was asked for.
@@ -443,17 +514,17 @@ func (c *call) copyBlob(from *Account, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	defer b.close()
 	if ref, _ := parseBlobRef(id); ref.letter == letterUpload || from.ID == c.account.ID {
 		return id, nil
 	}
 	if b.size > c.s.opt.Limits.Upload || c.caller.Database == 0 {
 		return "", &jmap.Error{Type: "tooLarge"}
 	}
-	m := memory{s: c.s}
-	if !m.take(b.size) {
-		return "", &jmap.Error{Type: "serverUnavailable", Description: "The memory for requests is in use."}
+	if err := c.hold(b.size); err != nil {
+		return "", err
 	}
-	defer m.give()
+	defer c.mem.drop(b.size)
 	content, err := b.all()
 	if err != nil {
 		return "", err

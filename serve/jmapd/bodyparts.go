@@ -155,7 +155,11 @@ func (r *renderer) appendPart(p *mime.Part, deep bool) error {
 	for i := range r.view.body {
 		x := &r.view.body[i]
 		c.out = append(c.out, x.prefix...)
-		if err := r.appendPartProperty(p, x); err != nil {
+		err := r.appendPartProperty(p, x)
+		if err == nil {
+			err = c.settle()
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -243,7 +247,12 @@ func (r *renderer) appendPartHeaders(p *mime.Part, place string, x *property) er
 	} else {
 		var span mime.SectionSpan
 		if span, err = r.section(r.pathOf(p, place)); err == nil {
-			block, err = r.bytes(nil, int64(span.HeaderStart), int64(span.BodyStart))
+			size := int64(span.BodyStart - span.HeaderStart)
+			if err := c.hold(size); err != nil {
+				return err
+			}
+			defer c.mem.drop(size)
+			block, err = r.bytes(make([]byte, 0, size), int64(span.HeaderStart), int64(span.BodyStart))
 		}
 	}
 	if err != nil {
@@ -290,7 +299,11 @@ func (r *renderer) decodedSize(p *mime.Part, place string) (int64, error) {
 			return n, nil
 		}
 	}
-	raw, err := r.bytes(nil, int64(span.BodyStart), int64(span.BodyEnd))
+	if err := r.c.hold(2 * size); err != nil { // as it is, and decoded
+		return 0, err
+	}
+	defer r.c.mem.drop(2 * size)
+	raw, err := r.bytes(make([]byte, 0, size), int64(span.BodyStart), int64(span.BodyEnd))
 	if err != nil {
 		return 0, err
 	}
@@ -340,8 +353,8 @@ func (r *renderer) appendBodyValues() error {
 		if err := r.appendBodyValue(p, place); err != nil {
 			return err
 		}
-		if len(c.out) > c.s.opt.Limits.Response {
-			return &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+		if err := c.settle(); err != nil {
+			return err
 		}
 	}
 	c.out = append(c.out, '}')
@@ -358,17 +371,32 @@ func (r *renderer) eachText(p *mime.Part, fn func(*mime.Part)) {
 	}
 }
 
+// textCost bounds the memory of a text while it is made, in multiples of its octets: decoded, as UTF-8, with other ends of
+// lines. Of another charset an octet makes three of UTF-8, in a buffer that grows.
+func textCost(charset string) int64 {
+	if strings.EqualFold(charset, "utf-8") {
+		return 5
+	}
+	return 16
+}
+
 func (r *renderer) appendBodyValue(p *mime.Part, place string) error {
 	span, err := r.section(path(place))
 	if err != nil {
 		return err
 	}
 	c := r.c
-	raw, err := r.bytes(nil, int64(span.BodyStart), int64(span.BodyEnd))
+	most := r.view.most
+	size := int64(span.BodyEnd - span.BodyStart)
+	cost := size + min(size, int64(most))*textCost(p.Param("charset"))
+	if err := c.hold(cost); err != nil {
+		return err
+	}
+	defer c.mem.drop(cost)
+	raw, err := r.bytes(make([]byte, 0, size), int64(span.BodyStart), int64(span.BodyEnd))
 	if err != nil {
 		return err
 	}
-	most := r.view.most
 	text, truncated := mime.DecodeBody(raw, span.Encoding, p.Param("charset"), most)
 	problem := span.Encoding == mime.EncodingUnknown || mime.UnknownCharset(p.Param("charset")) || strings.Contains(text, "\ufffd")
 	if truncated && p.Subtype == "html" {
@@ -378,6 +406,9 @@ func (r *renderer) appendBodyValue(p *mime.Part, place string) error {
 		}
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if err := c.room(jmap.QuotedLen(text) + 64); err != nil {
+		return err
+	}
 	c.out = jmap.AppendString(append(c.out, `{"value":`...), text)
 	c.out = jmap.AppendBool(append(c.out, `,"isEncodingProblem":`...), problem)
 	c.out = append(jmap.AppendBool(append(c.out, `,"isTruncated":`...), truncated), '}')

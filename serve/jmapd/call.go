@@ -41,6 +41,8 @@ type batch struct {
 	using  []string
 
 	out       []byte
+	mem       memory // of the request, with held
+	held      int64  // of out
 	responses []response
 	created   map[string]string
 	wasGiven  bool // the request has createdIds
@@ -57,8 +59,11 @@ type response struct {
 	at, end  int
 }
 
+// bufferSize is the size of a response's buffer in the beginning.
+const bufferSize = 48 << 10
+
 // buffers are for responses; the largest are left to the collector.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 48<<10); return &b }}
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, bufferSize); return &b }}
 
 func takeBuffer() []byte { return (*buffers.Get().(*[]byte))[:0] }
 
@@ -71,10 +76,11 @@ func giveBuffer(b []byte) {
 
 // Call carries out a request (RFC 8620 section 3.3), whatever carried it: request is the JSON of a Request object;
 // properties that are not of such an object (@type and id of RFC 8887) are passed over. The response is the JSON of
-// a Response object, `{"methodResponses":…}`; problem is the request-level error, and then nothing was done.
+// a Response object, `{"methodResponses":…}`, which the caller releases; problem is the request-level error, and then
+// nothing was done.
 //
 // Implements: RFC 8620 §3.4 The Response object
-func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (out []byte, problem *jmap.Problem) {
+func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (answer *Answer, problem *jmap.Problem) {
 	s.stats.requests.Inc()
 	defer func() {
 		if problem != nil {
@@ -86,6 +92,16 @@ func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (out []byt
 		return nil, problem
 	}
 	defer leave()
+	mem := memory{s: s}
+	parsed := jmap.ParseCost(request)
+	if !mem.take(parsed + bufferSize) {
+		return nil, busy()
+	}
+	defer func() {
+		if answer == nil {
+			mem.give()
+		}
+	}()
 	r, err := jmap.ParseRequest(string(request), s.opt.Limits.Calls)
 	if err != nil {
 		if errors.As(err, &problem) {
@@ -101,7 +117,7 @@ func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (out []byt
 	if problem := s.refresh(ctx, c); problem != nil {
 		return nil, problem
 	}
-	b := &batch{s: s, ctx: ctx, caller: c, using: r.Using, created: r.CreatedIDs, wasGiven: r.CreatedIDs != nil}
+	b := &batch{s: s, ctx: ctx, caller: c, using: r.Using, created: r.CreatedIDs, wasGiven: r.CreatedIDs != nil, mem: mem, held: bufferSize}
 	b.out = append(takeBuffer(), `{"methodResponses":[`...)
 	for i := range r.Calls {
 		b.call(&r.Calls[i])
@@ -113,7 +129,9 @@ func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (out []byt
 	}
 	b.out = append(b.out, `,"sessionState":"`...)
 	b.out = append(s.appendSessionState(b.out, c), `"}`...)
-	return b.out, nil
+	_ = b.settle() // what stands behind the calls is small
+	b.mem.drop(parsed)
+	return &Answer{b.out, b.mem}, nil
 }
 
 // refresh brings the caller up to date with the directory.
@@ -173,14 +191,15 @@ func (b *batch) end() {
 func (b *batch) call(r *jmap.Call) {
 	c := &call{batch: b, name: r.Name, id: r.ID, args: r.Args}
 	b.implicit = nil
-	start, count := len(b.out), len(b.responses)
+	start, count, kept := len(b.out), len(b.responses), b.mem.taken-b.held
 	err := c.do()
-	if err == nil && len(b.out) > b.s.opt.Limits.Response {
-		err = &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+	if err == nil {
+		err = b.settle()
 	}
+	b.mem.drop(b.mem.taken - b.held - kept) // what the call held
 	if err != nil {
 		b.s.stats.errors.Inc()
-		b.out, b.responses = b.out[:start], b.responses[:count]
+		b.cut(start, count)
 		b.begin("error", r.ID)
 		b.out = b.methodError(r.Name, err).Append(b.out)
 		b.end()

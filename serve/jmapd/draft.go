@@ -12,14 +12,17 @@ import (
 // emailReader reads what an Email is to be made of.
 type emailReader struct {
 	c      *call
+	draft  *draft
 	object *jmap.Value
 	values *jmap.Value // bodyValues
 	bad    []string
 	lost   []string // blobs that are not there
+	err    error    // of a blob that cannot be read now
 	fields []compose.Field
 	seen   map[string]bool // names of fields, in lower case
 	parts  int
-	size   int64
+	size   int64 // of texts and blobs
+	texts  int64 // of the texts
 }
 
 // writer writes a message of these fields.
@@ -41,7 +44,7 @@ func (r *emailReader) fault(property string) { r.bad = append(r.bad, property) }
 // Implements: RFC 8621 §4.6 creation of an Email
 func (x *emailSetting) compose(p *creation) draft {
 	d := draft{creation: p.id}
-	r := emailReader{c: x.c, object: p.object, values: p.object.Get("bodyValues"), seen: map[string]bool{}}
+	r := emailReader{c: x.c, draft: &d, object: p.object, values: p.object.Get("bodyValues"), seen: map[string]bool{}}
 	r.bad = x.c.places(p.object, &d)
 	if k := r.values.Kind(); k != jmap.Null && k != jmap.Object {
 		r.fault("bodyValues")
@@ -50,6 +53,8 @@ func (x *emailSetting) compose(p *creation) draft {
 	root := r.body()
 	r.raise(root)
 	switch {
+	case r.err != nil:
+		d.err = r.err
 	case r.bad != nil:
 		slices.Sort(r.bad)
 		d.err = badProperties("", slices.Compact(r.bad)...)
@@ -60,8 +65,10 @@ func (x *emailSetting) compose(p *creation) draft {
 		return d
 	}
 	w := x.c.s.writer(r.fields)
-	// Base64 makes of three octets four and a bit.
-	d.err = x.prepare(&d, r.size+r.size/3+r.size/50+int64(p.object.Len())*64, func() ([]byte, error) { return w.Message(root) })
+	// Base64 makes of three octets four and a bit; quoted-printable of one up to three.
+	size := r.size + r.size/3 + r.size/50 + int64(p.object.Len())*64
+	w.Room = int(size + 2*r.texts)
+	d.err = x.prepare(&d, size, int64(w.Room)+r.size+2*r.texts, func() ([]byte, error) { return w.Message(root) })
 	return d
 }
 
@@ -342,7 +349,7 @@ func (r *emailReader) attach(p *compose.Part, blobID *jmap.Value, property strin
 		return
 	}
 	if err != nil {
-		r.fault(property)
+		r.err = err
 		return
 	}
 	if p.Type == "" {
@@ -352,6 +359,7 @@ func (r *emailReader) attach(p *compose.Part, blobID *jmap.Value, property strin
 			p.Type, p.Subtype = k, s
 		}
 	}
+	r.draft.uses(b)
 	p.Size, p.Content = b.size, b.all
 	r.size += b.size
 }

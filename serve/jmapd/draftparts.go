@@ -232,6 +232,7 @@ func (r *emailReader) value(p *compose.Part, partID *jmap.Value, property string
 		r.fault("bodyValues")
 	}
 	r.size += int64(len(text))
+	r.texts += int64(len(text))
 	p.Charset = "" // it is UTF-8, whatever a header field said
 	if p.IsText = p.Type == "text"; p.IsText {
 		p.Text = text

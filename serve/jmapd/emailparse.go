@@ -63,6 +63,9 @@ func emailParse(c *call) error {
 		default:
 			parsed++
 		}
+		if err := c.settle(); err != nil {
+			return err
+		}
 	}
 	if parsed == 0 {
 		c.out = append(c.out, "null"...)
@@ -94,14 +97,15 @@ func (r *renderer) parse(id string) error {
 	if err != nil {
 		return err
 	}
+	defer b.close()
 	if b.size > int64(c.s.backend.Mail().MessageSize()) {
 		return errNoEmail
 	}
-	m := memory{s: c.s}
-	if !m.take(2 * b.size) {
-		return &jmap.Error{Type: "serverUnavailable", Description: "The memory for messages is in use."}
+	cost := 2*b.size + parseCost(b.size) // as it is, with CRLF, and its parts
+	if err := c.hold(cost); err != nil {
+		return err
 	}
-	defer m.give()
+	defer c.mem.drop(cost)
 	raw, err := b.all()
 	if err != nil {
 		return err
@@ -129,7 +133,11 @@ func (r *renderer) parse(id string) error {
 		case propSize:
 			c.out = jmap.AppendUint(c.out, uint64(len(raw)))
 		default:
-			if err := r.derived(p); err != nil {
+			err := r.derived(p)
+			if err == nil {
+				err = c.settle()
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -200,8 +200,8 @@ func emailGet(c *call) error {
 			if err := r.stored(m); err != nil {
 				return err
 			}
-			if len(c.out) > c.s.opt.Limits.Response {
-				return &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+			if err := c.settle(); err != nil {
+				return err
 			}
 		}
 		c.endGet(notFound)
@@ -261,7 +261,11 @@ func (r *renderer) stored(m *mailbox.Email) error {
 		case propReceivedAt:
 			c.out = jmap.AppendUTCDate(c.out, time.Unix(m.Received(), 0))
 		default:
-			if err := r.derived(p); err != nil {
+			err := r.derived(p)
+			if err == nil {
+				err = c.settle()
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -31,6 +31,7 @@ type renderer struct {
 	hasParts bool
 	index    mime.Index
 	scratch  []byte
+	held     int64 // of the scratch
 }
 
 func (r *renderer) reset() {
@@ -169,6 +170,13 @@ func (r *renderer) readHeader() error {
 	span, err := r.section(nil)
 	if err != nil {
 		return err
+	}
+	// The scratch stays from one message to the next, until the call ends.
+	if more := int64(span.BodyStart-span.HeaderStart) - r.held; more > 0 {
+		if err := r.c.hold(more); err != nil {
+			return err
+		}
+		r.held += more
 	}
 	r.header, err = r.bytes(r.scratch[:0], int64(span.HeaderStart), int64(span.BodyStart))
 	r.scratch, r.hasHead = r.header, err == nil

@@ -193,7 +193,6 @@ type emailSetting struct {
 	*set
 	drafts []draft
 	stored []stored
-	mem    memory
 	whole  bool // the client is told all of a creation that it did not say
 	// before and after are the states around the change.
 	before, after string
@@ -203,7 +202,15 @@ type emailSetting struct {
 type draft struct {
 	creation string
 	mailbox.Imported
-	err error
+	uploads []note.UNID // that the message is made of
+	err     error
+}
+
+// uses notes that the message is made of a blob.
+func (d *draft) uses(b *blob) {
+	if !b.upload.IsZero() {
+		d.uploads = append(d.uploads, b.upload)
+	}
 }
 
 // stored is one that was. object is what the client is told of it, where that is more than its names and size.
@@ -220,7 +227,6 @@ func (x *emailSetting) release() {
 			d.Composed.Release()
 		}
 	}
-	x.mem.give()
 }
 
 // emailSet answers Email/set.
@@ -231,7 +237,7 @@ func emailSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	x := &emailSetting{set: s, mem: memory{s: c.s}, whole: true}
+	x := &emailSetting{set: s, whole: true}
 	defer x.release()
 	for i := range s.create {
 		x.drafts = append(x.drafts, x.compose(&s.create[i]))
@@ -291,11 +297,13 @@ func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i in
 			c.s.env.Log.Warn("jmap: what was created cannot be read", "person", c.caller.Name, "error", err)
 		}
 	}
+	var used []note.UNID
 	for i, err := range res.Errs {
 		switch {
 		case i < nc && err == nil:
 			id := idOf(letterEmail, x.stored[i].unid)
 			s.made(x.drafts[i].creation, id, x.stored[i].told())
+			used = append(used, x.drafts[i].uploads...)
 		case i < nc:
 			s.notCreated = append(s.notCreated, failure{x.drafts[i].creation, err})
 		case i < nc+updates && err == nil:
@@ -307,6 +315,9 @@ func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i in
 		default:
 			s.not = append(s.not, failure{s.destroy[i-nc-updates], err})
 		}
+	}
+	if len(used) > 0 {
+		c.s.own(c.caller).File.Uploads().Use(used)
 	}
 	x.before, x.after = res.Before.Email.String(), res.After.Email.String()
 	return nil
@@ -403,7 +414,7 @@ func emailImport(c *call) error {
 	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
 		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
 	}
-	x := &emailSetting{set: s, mem: memory{s: c.s}}
+	x := &emailSetting{set: s}
 	defer x.release()
 	for i := range s.create {
 		x.drafts = append(x.drafts, x.imported(&s.create[i]))
@@ -447,27 +458,37 @@ func (x *emailSetting) imported(p *creation) draft {
 		return d
 	}
 	if err == nil {
-		err = x.prepare(&d, b.size, b.all)
+		d.uses(b)
+		err = x.prepare(&d, b.size, 2*b.size, b.all) // as it is, and with CRLF
+		b.close()
 	}
 	d.err = err
 	return d
 }
 
-// prepare composes what read gives.
-func (x *emailSetting) prepare(d *draft, size int64, read func() ([]byte, error)) error {
+// prepare composes the message that read gives, of about size octets, and reserves the bytes that this costs.
+func (x *emailSetting) prepare(d *draft, size, cost int64, read func() ([]byte, error)) error {
 	mail := x.c.s.backend.Mail()
 	if size > int64(mail.MessageSize()) {
 		return mailbox.ErrTooBig
 	}
-	if !x.mem.take(size) {
-		return &jmap.Error{Type: "serverUnavailable", Description: "The memory for messages is in use."}
+	cost += parseCost(size)
+	if err := x.c.hold(cost); err != nil {
+		return err
 	}
-	defer x.mem.give()
+	defer x.c.mem.drop(cost)
 	raw, err := read()
 	if err != nil {
 		return err
 	}
-	d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw))
+	if d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw)); err != nil {
+		return err
+	}
+	// What is kept until the call ends: here, in the batch, and in the log.
+	if err = x.c.hold(3 * d.Composed.Memory()); err != nil {
+		d.Composed.Release()
+		d.Composed = nil
+	}
 	return err
 }
 

@@ -58,11 +58,13 @@ func FuzzCall(f *testing.F) {
 	}
 	using := string(jmap.AppendStrings(nil, capabilities))
 	f.Fuzz(func(t *testing.T, s string) {
-		out, problem := w.server.Call(bg, w.who["alice"], []byte(`{"using":`+using+`,"methodCalls":[`+s+`]}`))
+		answer, problem := w.server.Call(bg, w.who["alice"], []byte(`{"using":`+using+`,"methodCalls":[`+s+`]}`))
 		if problem != nil {
 			return
 		}
-		v, err := jmap.Parse(string(out), jmap.Bounds{Values: 10_000_000})
+		out := string(answer.JSON)
+		answer.Release()
+		v, err := jmap.Parse(out, jmap.Bounds{Values: 10_000_000})
 		if err == nil {
 			_, err = jmap.ReadResponse(v)
 		}

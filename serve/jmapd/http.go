@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"doublet/serve/listen"
 	"doublet/wire/jmap"
 )
 
@@ -63,42 +64,24 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, c *Caller) {
 	}
 	m := memory{s: s}
 	defer m.give()
-	body, problem := m.read(r.Body, r.ContentLength, s.opt.Limits.Request, "maxSizeRequest")
+	body, problem := m.read(listen.Paced(s.env, w, r.Body), r.ContentLength, s.opt.Limits.Request, "maxSizeRequest")
 	if problem != nil {
 		s.stats.problems.Inc()
 		s.refuse(w, problem)
 		return
 	}
-	out, problem := s.Call(r.Context(), c, body)
+	answer, problem := s.Call(r.Context(), c, body)
 	if problem != nil {
 		s.refuse(w, problem)
 		return
 	}
+	defer answer.Release()
+	m.give() // the request is done with
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(out)))
-	_, _ = w.Write(out)
-	giveBuffer(out)
-}
-
-// memory is what a request holds of the budget.
-type memory struct {
-	s     *Server
-	taken int64
-}
-
-func (m *memory) take(n int64) bool {
-	if !m.s.opt.Memory.Take(n) {
-		return false
-	}
-	m.taken += n
-	return true
-}
-
-func (m *memory) give() {
-	m.s.opt.Memory.Give(m.taken)
-	m.taken = 0
+	h.Set("Content-Length", strconv.Itoa(len(answer.JSON)))
+	_ = listen.WritePaced(s.env, w, answer.JSON)
 }
 
 // pieceSize is the memory that a body begins with.
@@ -115,9 +98,8 @@ func (m *memory) read(from io.Reader, length, most int64, limit string) ([]byte,
 	if length >= 0 {
 		size = min(size, length)
 	}
-	busy := &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "The memory for requests is in use."}
 	if !m.take(size + 1) {
-		return nil, busy
+		return nil, busy()
 	}
 	buf := make([]byte, 0, size+1)
 	for {
@@ -135,10 +117,13 @@ func (m *memory) read(from io.Reader, length, most int64, limit string) ([]byte,
 			if length >= 0 {
 				to = min(to, length+1)
 			}
-			if to = max(to, int64(len(buf))+1); !m.take(to - int64(cap(buf))) {
-				return nil, busy
+			// The old piece lives until it is copied.
+			old := int64(cap(buf))
+			if to = max(to, int64(len(buf))+1); !m.take(to) {
+				return nil, busy()
 			}
 			buf = append(make([]byte, 0, to), buf...)
+			m.drop(old)
 		}
 	}
 }

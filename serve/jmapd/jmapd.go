@@ -65,8 +65,8 @@ type Limits struct {
 	Response int
 	// BodyValues bounds the text of one body value in octets, whatever a client asks for (4 MB).
 	BodyValues int
-	// Uploads bounds what the uploads of one account hold together that no message uses yet, in octets (200 MB);
-	// they are kept for UploadAge (24 h).
+	// Uploads bounds what the uploads of one account hold together that no message uses, in octets (200 MB); the oldest
+	// are dropped beyond it. They are kept for UploadAge (24 h) at most.
 	Uploads   int64
 	UploadAge time.Duration
 	// Delay is for how long a submission may be held back at most (30 days).

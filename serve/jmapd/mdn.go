@@ -356,14 +356,15 @@ func (c *call) parseMDN(id string) (*mdn, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer b.close()
 	if b.size > int64(c.s.backend.Mail().MessageSize()) {
 		return nil, errNoEmail
 	}
-	mem := memory{s: c.s}
-	if !mem.take(2 * b.size) {
-		return nil, &jmap.Error{Type: "serverUnavailable", Description: "The memory for messages is in use."}
+	cost := 2*b.size + parseCost(b.size)
+	if err := c.hold(cost); err != nil {
+		return nil, err
 	}
-	defer mem.give()
+	defer c.mem.drop(cost)
 	raw, err := b.all()
 	if err != nil {
 		return nil, err

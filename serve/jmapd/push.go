@@ -96,8 +96,12 @@ func (p pushSource) States(ctx context.Context, c *push.Caller, a push.Account) 
 	return states, err
 }
 
-func (p pushSource) Call(ctx context.Context, c *push.Caller, request []byte) ([]byte, *jmap.Problem) {
-	return p.s.Call(ctx, p.caller(c), request)
+func (p pushSource) Call(ctx context.Context, c *push.Caller, request []byte) (push.Answer, *jmap.Problem) {
+	a, problem := p.s.Call(ctx, p.caller(c), request)
+	if problem != nil {
+		return push.Answer{}, problem
+	}
+	return push.Answer{JSON: a.JSON, Release: a.Release}, nil
 }
 
 func (p pushSource) Refresh(ctx context.Context, c *push.Caller) error {

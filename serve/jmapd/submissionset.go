@@ -489,7 +489,7 @@ func (x *submitting) mayFrom(raw []byte) error {
 // envelope reads the envelope, or makes one of the header and the identity. It gives its JSON.
 func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity.Identity, sub *Submission) (string, error) {
 	if v.IsNull() {
-		v = x.defaultEnvelope(raw, who)
+		v = defaultEnvelope(raw, who)
 	}
 	from, to := v.Get("mailFrom"), v.Get("rcptTo")
 	email, ok := from.Get("email").Text()
@@ -545,7 +545,7 @@ func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity.Identity,
 // header names as recipients.
 //
 // Implements: RFC 8621 §7.5 the envelope that the header gives
-func (x *submitting) defaultEnvelope(raw []byte, who *identity.Identity) *jmap.Value {
+func defaultEnvelope(raw []byte, who *identity.Identity) *jmap.Value {
 	address := func(email string) jmap.Value {
 		return *jmap.MakeObject([]string{"email", "parameters"}, []jmap.Value{jmap.Text(email), {}})
 	}

@@ -67,7 +67,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, c *Caller) {
 // keep stores what the caller uploads, in their own mail file whatever account it is for.
 func (s *Server) keep(ctx context.Context, c *Caller, content []byte, kind string) (blobRef, error) {
 	l := &s.opt.Limits
-	u, err := s.own(c).File.PutUpload(ctx, content, kind, l.UploadAge, l.Uploads)
+	u, err := s.own(c).File.Uploads().Put(ctx, content, kind, l.UploadAge, l.Uploads)
 	if err == nil {
 		s.stats.uploads.Inc()
 	}
@@ -78,9 +78,6 @@ func (s *Server) keep(ctx context.Context, c *Caller, content []byte, kind strin
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error, status int, detail string) {
 	trouble, known := condition.Of(err)
 	switch {
-	case errors.Is(err, mailbox.ErrUploads):
-		s.refuse(w, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests, Limit: "maxSizeUpload", Detail: "Too many uploads wait to be used."})
-		return
 	case errors.Is(err, errNoBlob), errors.Is(err, mailbox.ErrNoMessage):
 		status, detail = http.StatusNotFound, "There is no such blob."
 	case errors.Is(err, store.ErrDenied):
@@ -105,7 +102,8 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 		s.refuse(w, p)
 		return
 	}
-	x := &call{batch: &batch{s: s, ctx: r.Context(), caller: c}}
+	x := &call{batch: &batch{s: s, ctx: r.Context(), caller: c, mem: memory{s: s}}}
+	defer x.mem.give()
 	a, err := x.find(r.PathValue("accountId"))
 	if err != nil || a == nil {
 		s.failed(w, r, err, http.StatusNotFound, "There is no such account.")
@@ -197,23 +195,33 @@ func oneRange(field string, size int64) (from, to int64, ok bool) {
 		return 0, size, true
 	}
 	if first == "" { // the last octets
-		n, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || n < 0 {
+		n, isNumber := position(last)
+		if !isNumber {
 			return 0, size, true
 		}
-		return max(size-n, 0), size, n > 0 && size > 0
+		return size - min(n, size), size, n > 0 && size > 0
 	}
-	from, err := strconv.ParseInt(first, 10, 64)
-	if err != nil || from < 0 {
+	from, isNumber := position(first)
+	if !isNumber {
 		return 0, size, true
 	}
 	to = size
 	if last != "" {
-		n, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || n < from {
+		n, isNumber := position(last)
+		if !isNumber || n < from {
 			return 0, size, true
 		}
-		to = min(n+1, size)
+		to = min(n, size-1) + 1
 	}
 	return from, to, from < size
+}
+
+// position reads a position of a Range field: digits. What is larger than an int64 holds lies as far behind the end as the
+// largest that it holds.
+func position(s string) (n int64, ok bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil || errors.Is(err, strconv.ErrRange) // which gives the largest one
 }

@@ -47,6 +47,7 @@ type Conn struct {
 	readBy      time.Time // the armed deadlines
 	writeBy     time.Time
 	readTimeout time.Duration
+	pace        pace // of what began when Await returned
 	working     bool // see gate
 	workedSince time.Time
 

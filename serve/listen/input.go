@@ -37,6 +37,7 @@ func (c *Conn) Await(timeout time.Duration) error {
 	if c.server.isClosing() {
 		return ErrClosing
 	}
+	c.pace = pace{}
 	if c.r < c.w {
 		c.work()
 		return nil
@@ -89,13 +90,24 @@ func (c *Conn) Await(timeout time.Duration) error {
 }
 
 // Fill reads more input inside a command: at least one byte is added to Buffered. It flushes
-// first. A shutdown does not end it. With a full buffer it returns ErrLineTooLong.
+// first. A shutdown does not end it. With a full buffer it returns ErrLineTooLong; to a client that
+// sends more slowly than MinRate, ErrTimeout.
 func (c *Conn) Fill(timeout time.Duration) error {
 	if err := c.ready(timeout); err != nil {
 		return err
 	}
-	worked := c.rest()
-	err := c.fill()
+	had := c.w - c.r
+	return c.paced(func() (int, error) {
+		err := c.fill()
+		return c.w - c.r - had, err
+	})
+}
+
+// paced reads inside a command by read, which says how many bytes came.
+func (c *Conn) paced(read func() (int, error)) error {
+	worked, began := c.rest(), c.Now()
+	n, err := read()
+	c.pace.came(n, c.Now().Sub(began))
 	if worked {
 		c.work()
 	}
@@ -105,14 +117,18 @@ func (c *Conn) Fill(timeout time.Duration) error {
 	return err
 }
 
-// ready flushes and arms the deadline before a read inside a command.
+// ready flushes and arms the deadline before a read inside a command. ErrTimeout: the client has been too slow.
 func (c *Conn) ready(timeout time.Duration) error {
 	if err := c.Flush(); err != nil {
 		return err
 	}
+	left := c.pace.left(timeout)
+	if left <= 0 {
+		return ErrTimeout
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.armRead(timeout)
+	return c.armRead(left)
 }
 
 // armRead sets the read deadline unless the one that stands gives the peer the time anyway, and
@@ -240,17 +256,17 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.Discard(n)
 		return n, nil
 	}
-	if err := c.ready(c.readTimeout); err != nil {
+	timeout := c.readTimeout
+	if err := c.ready(timeout); err != nil {
 		return 0, err
 	}
-	worked := c.rest()
-	n, err := c.Conn.Read(p)
-	if worked {
-		c.work()
-	}
-	if err != nil && isTimeout(err) {
-		err = ErrTimeout
-	}
+	c.readTimeout = timeout // ready may have armed less
+	n := 0
+	err := c.paced(func() (int, error) {
+		var err error
+		n, err = c.Conn.Read(p)
+		return n, err
+	})
 	return n, err
 }
 

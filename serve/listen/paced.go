@@ -3,6 +3,7 @@ package listen
 import (
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"doublet/env"
@@ -11,18 +12,44 @@ import (
 // Patience is how long an HTTP client may take for a piece of an upload or download.
 const Patience = 30 * time.Second
 
-// Paced reads a request's body, for whose every piece the client has time, however long the whole takes.
+// Paced reads a request's body, for whose every piece the client has time, however long the whole takes. A client that sends
+// more slowly than MinRate gets os.ErrDeadlineExceeded.
 func Paced(e *env.Env, w http.ResponseWriter, body io.Reader) io.Reader {
-	return &paced{e, http.NewResponseController(w), body}
+	return &paced{env: e, c: http.NewResponseController(w), Reader: body}
 }
 
 type paced struct {
-	env *env.Env
-	c   *http.ResponseController
+	env  *env.Env
+	c    *http.ResponseController
+	pace pace
 	io.Reader
 }
 
 func (p *paced) Read(b []byte) (int, error) {
-	_ = p.c.SetReadDeadline(p.env.Clock.Now().Add(Patience)) // what cannot set one has none
-	return p.Reader.Read(b)
+	left := p.pace.left(Patience)
+	if left <= 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	began := p.env.Clock.Now()
+	_ = p.c.SetReadDeadline(began.Add(left)) // what cannot set one has none
+	n, err := p.Reader.Read(b)
+	p.pace.came(n, p.env.Clock.Now().Sub(began))
+	return n, err
+}
+
+// pacedPiece is how much of a response a client has Patience for.
+const pacedPiece = 256 << 10
+
+// WritePaced writes a response that is held in memory: a client that does not take a piece of it in time loses the connection.
+func WritePaced(e *env.Env, w http.ResponseWriter, b []byte) error {
+	c := http.NewResponseController(w)
+	for len(b) > 0 {
+		n := min(len(b), pacedPiece)
+		_ = c.SetWriteDeadline(e.Clock.Now().Add(Patience))
+		if _, err := w.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
 }

@@ -85,6 +85,13 @@ func (v *visit) message(x *identity.List, strict bool) ([]byte, *identity.Identi
 		return nil, nil, err
 	}
 	text := &compose.Part{Type: "text", Subtype: "plain", IsText: true, Text: f.Get("text")}
+	for _, p := range files {
+		w.Room += int(p.Size+p.Size/3+p.Size/50) + 1<<10
+	}
+	if w.Room > v.s.files.MessageSize()+len(files)<<10 {
+		return nil, nil, mailbox.ErrTooBig
+	}
+	w.Room += 3*len(text.Text) + 4<<10
 	raw, err := w.Message(compose.Body(text, nil, nil, files))
 	if err == nil && len(raw) > v.s.files.MessageSize() {
 		err = mailbox.ErrTooBig

@@ -36,11 +36,14 @@ const (
 )
 
 // room takes memory for n more bytes: they are held as they came, in the message, and as the store has it.
-func (f *form) room(n int64) bool {
-	if !f.mem.Take(3 * n) {
+func (f *form) room(n int64) bool { return f.hold(3 * n) }
+
+// hold takes n bytes of memory until the form is released.
+func (f *form) hold(n int64) bool {
+	if !f.mem.Take(n) {
 		return false
 	}
-	f.taken += 3 * n
+	f.taken += n
 	return true
 }
 

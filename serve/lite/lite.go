@@ -187,7 +187,8 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
 func (s *Server) get(path string, fn func(*visit) error) {
 	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		v.form = &form{Values: r.URL.Query()}
+		v.form = &form{Values: r.URL.Query(), mem: s.opt.Memory}
+		defer v.form.release()
 		id, err := s.session.Identify(r)
 		if err == nil && id.Session.ID.IsZero() {
 			err = websession.ErrNobody // programs have doors of their own
@@ -210,6 +211,9 @@ func (s *Server) post(path string, most int64, fn func(*visit) error) {
 	s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
 		var broken error
+		if _, err := s.session.Identify(r); errors.Is(err, websession.ErrNobody) {
+			most = min(most, 2*maxForm) // text, to go on after a sign-in: files of a stranger are not read
+		}
 		v.form, broken = s.readForm(w, r, most)
 		defer v.form.release()
 		id, err := s.session.IdentifyForm(r, v.form.Get("csrf"))
@@ -337,7 +341,7 @@ func (s *Server) show(w http.ResponseWriter, status int, name string, p any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes())
+	_ = listen.WritePaced(s.env, w, b.Bytes())
 }
 
 // go to another page, so that loading it again does not send the form again.

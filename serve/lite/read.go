@@ -12,6 +12,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/serve/listen"
 	"doublet/store"
 	"doublet/wire/imap"
 	wiremime "doublet/wire/mime"
@@ -34,6 +35,7 @@ const (
 // letter is a message that is read.
 type letter struct {
 	id      note.UNID
+	form    *form // of the request: it holds the memory
 	env     *wiremime.Envelope
 	root    *wiremime.Part
 	places  map[*wiremime.Part]string
@@ -64,7 +66,7 @@ func (v *visit) named(thread bool) (*letter, error) {
 
 // open reads a message of the mail file that is looked at; with its thread, for a page.
 func (v *visit) open(b *box, id note.UNID, thread bool) (*letter, error) {
-	l := &letter{id: id}
+	l := &letter{id: id, form: v.form}
 	err := b.Read(v.ctx, func(d *mailbox.Reading) error {
 		m, err := d.EmailOf(id)
 		if err != nil {
@@ -160,6 +162,9 @@ func (l *letter) content(place string) (mailbox.Content, error) {
 	span, ok := l.index.Section(path)
 	if !ok || span.Kind == wiremime.KindMultipart {
 		return mailbox.Content{}, errNotFound
+	}
+	if mailbox.ReadWhole(l.body, span) && !l.form.hold(2*int64(span.BodyEnd-span.BodyStart)) {
+		return mailbox.Content{}, listen.ErrMemory
 	}
 	return mailbox.ContentOf(l.body, span)
 }

@@ -212,37 +212,6 @@ func AppendNextMessage(dst []byte, before, a *Append) []byte {
 	return append(appendMessage(append(dst, ' '), a, false), "\r\n"...)
 }
 
-func appendMessage(dst []byte, a *Append, u bool) []byte {
-	if len(a.Flags) > 0 {
-		dst = append(AppendFlags(dst, a.Flags), ' ')
-	}
-	if !a.Date.IsZero() {
-		dst = append(AppendDateTime(dst, a.Date), ' ')
-	}
-	if a.Catenate {
-		dst = appendCatParts(dst, a, u)
-		if a.Next != nil {
-			return appendMessage(append(dst, ' '), a.Next, u)
-		}
-		return dst
-	}
-	if a.UTF8 {
-		dst = append(dst, "UTF8 ("...)
-	}
-	return appendAnnouncement(dst, a.Size, a.Binary, a.NonSync)
-}
-
-func appendAnnouncement(dst []byte, size int64, binary, nonSync bool) []byte {
-	if binary {
-		dst = append(dst, '~')
-	}
-	dst = appendUint(append(dst, '{'), uint64(max(0, size)))
-	if nonSync {
-		dst = append(dst, '+')
-	}
-	return append(dst, '}')
-}
-
 func appendStore(dst []byte, s *Store) []byte {
 	dst = append(appendTarget(dst, &s.Target), ' ')
 	if s.HasUnchangedSince {

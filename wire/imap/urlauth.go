@@ -9,7 +9,8 @@ type Rump struct{ URL, Mechanism string }
 // URLFetch is URLFETCH (RFC 4467).
 type URLFetch struct{ URLs []URLFetchItem }
 
-// URLFetchItem is one URL of URLFETCH. Extended says that it stood in parentheses, with what is wanted of it (RFC 5524).
+// URLFetchItem is one URL of URLFETCH. Extended says that it stood in parentheses, with what is wanted of it
+// (RFC 5524).
 type URLFetchItem struct {
 	URL                             string
 	Extended                        bool

@@ -64,6 +64,39 @@ func AppendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
+// QuotedLenBytes is QuotedLen for octets.
+func QuotedLenBytes(s []byte) int { return QuotedLen(unsafe.String(unsafe.SliceData(s), len(s))) }
+
+// QuotedLen is how many octets AppendString prints for s.
+func QuotedLen(s string) int {
+	n := 2
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case plain[c]:
+			n++
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			switch {
+			case r == utf8.RuneError && size == 1:
+				n += len("\ufffd")
+			case r == 0x2028 || r == 0x2029:
+				n += len(`\u2028`)
+			default:
+				n += size
+			}
+			i += size
+			continue
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
+			n += 2
+		default:
+			n += len(`\u0000`)
+		}
+		i++
+	}
+	return n
+}
+
 // AppendBytes is AppendString for octets.
 func AppendBytes(dst, s []byte) []byte {
 	// The string lives no longer than the call, and nothing writes to s meanwhile.

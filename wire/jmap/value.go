@@ -1,6 +1,7 @@
 package jmap
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -43,6 +44,22 @@ type Bounds struct {
 	Values int
 }
 
+// ParseCost is an upper bound of the memory in bytes that Parse and ParseRequest take for a text, its copy as a string
+// among it. Each value but the first follows a bracket or a comma.
+func ParseCost(text []byte) int64 {
+	values := 1
+	for _, c := range [...][]byte{{','}, {'['}, {'{'}} {
+		values += bytes.Count(text, c)
+	}
+	return int64(len(text)) + int64(min(values, maxValues))*valueCost
+}
+
+// maxValues is the default of Bounds.Values; valueCost is what one of them takes with its name and while its list grows.
+const (
+	maxValues = 250_000
+	valueCost = 176
+)
+
 // What Parse fails with.
 var (
 	// ErrSyntax: the text is not I-JSON (RFC 7493).
@@ -59,7 +76,7 @@ func Parse(text string, b Bounds) (*Value, error) {
 		b.Depth = 100
 	}
 	if b.Values <= 0 {
-		b.Values = 250_000
+		b.Values = maxValues
 	}
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("%w: not UTF-8", ErrSyntax)

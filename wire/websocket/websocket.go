@@ -73,6 +73,9 @@ func AppendMasked(dst []byte, op Opcode, payload []byte, mask [4]byte) []byte {
 	return dst
 }
 
+// AppendHeader appends the header of a frame as a server sends it, before n bytes of payload.
+func AppendHeader(dst []byte, op Opcode, n int) []byte { return header(dst, op, n, 0) }
+
 func header(dst []byte, op Opcode, n int, masked byte) []byte {
 	dst = append(dst, 0x80|byte(op))
 	switch {

@@ -111,7 +111,7 @@ type JMAP struct {
 	ObjectsInSet       int  `toml:"objects_in_set" doc:"Objects that one call changes (maxObjectsInSet)." default:"1000" min:"100" max:"10000"`
 	ConcurrentRequests int  `toml:"requests_at_once" doc:"Requests that one session or app password has under way (maxConcurrentRequests)." default:"8" min:"1" max:"100"`
 	ConcurrentUploads  int  `toml:"uploads_at_once" doc:"Uploads likewise (maxConcurrentUpload)." default:"4" min:"1" max:"100"`
-	Uploads            Size `toml:"waiting_uploads" doc:"What the uploads of one person that no message uses yet may take; they are kept for a day." default:"200MB" min:"10MB" max:"10GB"`
+	Uploads            Size `toml:"waiting_uploads" doc:"What the uploads of one person that no message uses may take. They are kept for a day; beyond this size, or 500 of them, the oldest are dropped." default:"200MB" min:"10MB" max:"10GB"`
 }
 
 // TLS is the section [tls].

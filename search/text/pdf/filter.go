@@ -188,11 +188,12 @@ func (f *file) predict(b []byte, p dict) []byte {
 	}
 	pixel := (value("Colors", 1)*value("BitsPerComponent", 8) + 7) / 8
 	row := (value("Columns", 1)*value("Colors", 1)*value("BitsPerComponent", 8) + 7) / 8
+	row = min(row, len(b)) // a file may say that a row has terabytes
 	out := make([]byte, 0, len(b))
-	above := make([]byte, row)
+	above, line := make([]byte, row), make([]byte, 0, row)
 	for len(b) > 1 {
 		how := b[0]
-		line := append([]byte(nil), b[1:min(len(b), row+1)]...)
+		line = append(line[:0], b[1:min(len(b), row+1)]...)
 		b = b[min(len(b), row+1):]
 		for i := range line {
 			var left, corner byte

@@ -46,9 +46,15 @@ type Source interface {
 	// States are the states of an account's types, by name of the type; of none, where the caller may see none.
 	States(ctx context.Context, c *Caller, a Account) (map[string]string, error)
 	// Call carries out a request of a WebSocket. It may change the caller.
-	Call(ctx context.Context, c *Caller, request []byte) (response []byte, problem *jmap.Problem)
+	Call(ctx context.Context, c *Caller, request []byte) (Answer, *jmap.Problem)
 	// Refresh brings a caller up to date with the directory. signin.ErrDisabled: they may do nothing more.
 	Refresh(ctx context.Context, c *Caller) error
+}
+
+// Answer is the response to a request. Release gives back what it holds of the memory, once it is sent.
+type Answer struct {
+	JSON    []byte
+	Release func()
 }
 
 // Options are the settings. Zero values take the defaults.

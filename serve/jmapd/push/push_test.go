@@ -129,8 +129,9 @@ func (s *source) States(_ context.Context, c *Caller, a Account) (map[string]str
 	return out, nil
 }
 
-func (s *source) Call(ctx context.Context, c *Caller, request []byte) ([]byte, *jmap.Problem) {
-	return s.call(ctx, c, request)
+func (s *source) Call(ctx context.Context, c *Caller, request []byte) (Answer, *jmap.Problem) {
+	out, problem := s.call(ctx, c, request)
+	return Answer{JSON: out, Release: func() {}}, problem
 }
 
 func (s *source) Refresh(context.Context, *Caller) error { return nil }

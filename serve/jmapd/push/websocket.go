@@ -139,10 +139,16 @@ func (x *socket) goodbye(err error) {
 	}
 }
 
-func (x *socket) write(b []byte) error {
+// write sends one frame, in one or more pieces.
+func (x *socket) write(pieces ...[]byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.conn.send(b)
+	for _, b := range pieces {
+		if err := x.conn.send(b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (x *socket) text(b []byte) error { return x.write(websocket.Append(nil, websocket.Text, b)) }
@@ -269,6 +275,10 @@ func (x *socket) message(ctx context.Context, op websocket.Opcode, payload []byt
 // Implements: RFC 8887 §4.2 WebSocket subprotocol
 // Implements: RFC 8887 §4.3 Message types
 func (x *socket) object(ctx context.Context, payload []byte, m *metered) error {
+	if !m.room(int(jmap.ParseCost(payload))) {
+		m.give()
+		return x.requestError("", &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "The memory for requests is in use. Try again later."})
+	}
 	kind, id, v, problem := parseMessage(payload)
 	if problem != nil {
 		m.give()
@@ -365,12 +375,14 @@ func (x *socket) request(ctx context.Context, id string, payload []byte, m *mete
 		defer x.working.Done()
 		defer func() { <-x.slots }()
 		defer m.give()
-		out, problem := x.s.p.src.Call(ctx, &caller, payload)
+		answer, problem := x.s.p.src.Call(ctx, &caller, payload)
+		m.give()
 		if problem != nil {
 			_ = x.requestError(id, problem)
 			return
 		}
-		_ = x.response(id, out)
+		defer answer.Release()
+		_ = x.response(id, answer.JSON)
 	})
 	return nil
 }
@@ -383,7 +395,9 @@ func (x *socket) response(id string, out []byte) error {
 	if id != "" {
 		head += `"requestId":` + id + `,`
 	}
-	return x.text(append([]byte(head), out[1:]...))
+	// It is not copied behind the head: it may be large, and is counted once.
+	begin := websocket.AppendHeader(make([]byte, 0, len(head)+16), websocket.Text, len(head)+len(out)-1)
+	return x.write(append(begin, head...), out[1:])
 }
 
 // requestError sends a RequestError object.
