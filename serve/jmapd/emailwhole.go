@@ -83,7 +83,17 @@ func (c *call) unchangedEmail(w *mailbox.Changing, u note.UNID, sent *jmap.Value
 		return err
 	}
 	wants := emailKind.named(sent)
-	v := view{all: true, most: c.s.opt.Limits.BodyValues}
+	v := view{all: true, most: longestValue(sent) + 1}
+	if sent.Get("bodyValues") == nil { // paths into them, which need the whole
+		v.most = c.s.opt.Limits.BodyValues
+	}
+	if wants("bodyValues") { // which are read, printed and parsed
+		size := 3 * int64(m.Size())
+		if err := c.hold(size); err != nil {
+			return err
+		}
+		defer c.mem.drop(size)
+	}
 	var names []string
 	for i := range emailProperties {
 		if n := emailProperties[i].name; wants(n) {
@@ -107,6 +117,16 @@ func (c *call) unchangedEmail(w *mailbox.Changing, u note.UNID, sent *jmap.Value
 		return err
 	}
 	return emailKind.apply(sent, current, func(*jmap.Value) error { return nil })
+}
+
+// longestValue is how long the longest text in bodyValues is, in octets: no more of the others needs to be read.
+func longestValue(sent *jmap.Value) int {
+	n, values := 0, sent.Get("bodyValues")
+	for i := range values.Len() {
+		text, _ := values.At(i).Get("value").Text()
+		n = max(n, len(text))
+	}
+	return n
 }
 
 // emailObject is an Email as Email/get tells it.

@@ -304,8 +304,12 @@ func (x *mailboxSetting) compare() error {
 	if n == 0 {
 		return nil
 	}
+	named := make([]func(string) bool, n)
+	for i := range x.set.update {
+		named[i] = mailboxKind.named(x.set.update[i].object)
+	}
 	objects, err := x.objects(func(p string) bool {
-		return slices.ContainsFunc(x.set.update, func(u patch) bool { return mailboxKind.named(u.object)(p) })
+		return slices.ContainsFunc(named, func(wants func(string) bool) bool { return wants(p) })
 	})
 	if err != nil {
 		return err

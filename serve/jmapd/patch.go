@@ -21,6 +21,9 @@ type kind struct {
 	same func(name string, sent, current *jmap.Value) bool
 }
 
+// maxPointer bounds a path in octets: a keyword has 255 at most, and each may be escaped.
+const maxPointer = 1000
+
 // oneOf makes the function fixed of a kind.
 func oneOf(names ...string) func(string) bool {
 	return func(name string) bool { return slices.Contains(names, name) }
@@ -39,6 +42,9 @@ func pointers(v *jmap.Value) ([]pointer, error) {
 	list := make([]pointer, v.Len())
 	for i := range v.Len() {
 		name := v.Name(i)
+		if len(name) > maxPointer {
+			return nil, badPatch("a path is longer than %d octets", maxPointer)
+		}
 		tokens := strings.Split(name, "/")
 		for k, t := range tokens {
 			if !validToken(t) {
@@ -189,11 +195,15 @@ func (k *kind) named(patch *jmap.Value) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// rendered returns what print appends to the response as a value, and leaves the response as it was.
+// rendered returns what print appends to the response as a value, and leaves the response, and what is reserved for it, as
+// they were.
 func (c *call) rendered(print func() error) (*jmap.Value, error) {
-	out := c.out
-	defer func() { c.out = out }()
-	c.out = nil
+	out, held := c.out, c.held
+	c.out, c.held = nil, 0
+	defer func() {
+		c.mem.drop(c.held)
+		c.out, c.held = out, held
+	}()
 	if err := print(); err != nil {
 		return nil, err
 	}
