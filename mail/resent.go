@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"doublet/directory"
-	"doublet/mail/verify"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -401,20 +400,17 @@ func (x *resending) deliveries(ctx context.Context, header []byte) (ids []note.U
 	return ids, nil
 }
 
-// failedHere says that the server which delivered a message found that its author's domain disowns it. The results that it wrote
-// stand between its own Received field and the next; where others claimed to be its own, they were taken out.
+// failedHere says that a server which took a message in found that its author's domain disowns it, or could not find out. The
+// results of any server count, not only those above the newest Received field: a message may have come through a gateway or another
+// server of the domain, and the client chooses the name in the Received field. Made-up results can only refuse.
 func failedHere(header []byte) bool {
-	host := ""
 	for f := range mime.Fields(header) {
-		switch {
-		case f.Is("Received") && host == "":
-			_, by, _ := strings.Cut(f.Text(), "by ")
-			host, _, _ = strings.Cut(by, " ")
-		case f.Is("Received"):
-			return false
-		case f.Is("Authentication-Results") && host != "":
-			if id, ok := verify.AuthservID(string(f.Value)); ok && strings.EqualFold(id, host) {
-				return strings.Contains(f.Text(), "dmarc=fail")
+		if !f.Is("Authentication-Results") {
+			continue
+		}
+		for _, result := range [...]string{"dmarc=fail", "dmarc=temperror", "dmarc=permerror"} {
+			if strings.Contains(f.Text(), result) {
+				return true
 			}
 		}
 	}

@@ -181,19 +181,35 @@ func (w *world) made(p directory.Person, who note.Who, u note.UNID, c *mailbox.C
 	return out
 }
 
-// TestResentUnproven sends on a message in the name of a colleague that failed DMARC when it came, and one of a stranger's that did.
+// TestResentUnproven sends on a message in the name of a colleague that failed DMARC when it came, whatever its client called
+// itself and by how many servers it came, and one of a stranger's that did.
 func TestResentUnproven(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice := w.reader("alice")
 	w.reader("bob")
+	const bob, gateway = "bob@example.com", "Received: from x by gw.example.com with ESMTP id 1; Mon, 5 Jan 2026 09:00:00 +0000\r\n"
 	for i, c := range []struct {
-		from, result string
-		refused      bool
-	}{{"bob@example.com", "fail", true}, {"bob@example.com", "pass", false}, {"eve@far.example", "fail", false}} {
+		from, helo, by, result string
+		refused                bool
+	}{
+		{bob, "", "", "fail", true},
+		{bob, "mail.example.by", "", "fail", true}, // the name ends as the clause begins that tells of this server
+		{bob, "", gateway, "fail", true},
+		{bob, "", "", "temperror", true},
+		{bob, "", "", "pass", false},
+		{"eve@far.example", "", "", "fail", false},
+	} {
 		sub := w.from("eve@far.example", "alice@example.com")
 		sub.Message = []byte(strings.Replace(plain, "From: eve@far.example", "From: "+c.from, 1))
-		sub.Fields = []byte("Authentication-Results: mx.example.com;\r\n\tdmarc=" + c.result + " header.from=x\r\n")
+		if c.helo != "" {
+			sub.Received.Helo = c.helo
+		}
+		host := "mx.example.com"
+		if c.by != "" {
+			host = "gw.example.com"
+		}
+		sub.Fields = []byte(c.by + "Authentication-Results: " + host + ";\r\n\tdmarc=" + c.result + " header.from=x\r\n")
 		w.deposit(sub)
 		err := w.again(alice, resent(alice, w.has(alice, i+1)[i]), "x@far.example")
 		if c.refused != errors.Is(err, ErrUnproven) || !c.refused && err != nil {
