@@ -32,6 +32,11 @@ func (h *house) openDoors() error {
 	srv := listen.New(h.env, limits, count)
 	h.closes("doors", srv.Shutdown)
 	h.conns.Store(srv)
+	h.settings.take(func(next *config.Config) (func(), error) {
+		o, err := listenOptions(next)
+		return func() { srv.Limit(o) }, err
+	}, "limits.connections", "limits.connections_per_address", "limits.compressed_connections", "limits.sessions_per_person", "limits.users",
+		"limits.handshake_timeout")
 
 	in, err := h.openSignIn()
 	if err != nil {

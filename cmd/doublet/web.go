@@ -48,7 +48,7 @@ func (h *house) load(srv *listen.Server, memory *listen.Budget) {
 		value      func() float64
 	}{
 		{"Server.Listen.Connections", "connections open at all doors", func() float64 { return float64(srv.Load().Connections) }},
-		{"Server.Listen.Connections.Limit", "the most of them (limits.connections)", func() float64 { return float64(h.cfg.Limits.Connections) }},
+		{"Server.Listen.Connections.Limit", "the most of them (limits.connections)", func() float64 { return float64(srv.MaxConns()) }},
 		{"Server.Listen.SignedIn", "people who are signed in", func() float64 { return float64(srv.Load().Users) }},
 		{"Server.Trans.Running", "commands that are worked on now", func() float64 { return float64(srv.Load().Running) }},
 		{"Server.Trans.Running.Peak", "the most of them at one time", func() float64 { return float64(srv.Load().Peak) }},

@@ -90,7 +90,7 @@ func (c *Conn) rest() bool {
 	}
 	c.working = false
 	c.server.gate.leave()
-	if fn := c.server.opts.Observe; fn != nil {
+	if fn := c.server.opts.Load().Observe; fn != nil {
 		fn(c.door.Name, c.Now().Sub(c.workedSince))
 	}
 	return true

@@ -136,7 +136,7 @@ func (c *Conn) StartTLS() error {
 	if c.rest() {
 		defer c.work() // while it was the client's turn
 	}
-	by := c.Now().Add(c.server.opts.HandshakeTimeout)
+	by := c.Now().Add(c.server.opts.Load().HandshakeTimeout)
 	err := c.socket.SetDeadline(by)
 	c.mu.Unlock()
 	under := &tlsSocket{Conn: c.socket}

@@ -41,7 +41,7 @@ func (c *Conn) Compress() error {
 	if c.packed() != nil {
 		return ErrCompressed
 	}
-	if n := c.server.compressed.Add(1); n > int64(c.server.opts.MaxCompressed) {
+	if n := c.server.compressed.Add(1); n > int64(c.server.opts.Load().MaxCompressed) {
 		c.server.compressed.Add(-1)
 		return ErrCompressedFull
 	}
@@ -57,7 +57,7 @@ func (c *Conn) Compress() error {
 
 // CompressedFull says that there are as many compressed connections as may be.
 func (c *Conn) CompressedFull() bool {
-	return c.server.compressed.Load() >= int64(c.server.opts.MaxCompressed)
+	return c.server.compressed.Load() >= int64(c.server.opts.Load().MaxCompressed)
 }
 
 // Compressed says whether the connection is.

@@ -67,6 +67,11 @@ func TestPersons(t *testing.T) {
 	if st.get("Server.Listen.Refused.Person") != 1 || st.get("Server.Listen.Refused.Users") != 1 {
 		t.Errorf("counted %v", st.m)
 	}
+	// New limits hold for those who come from now on; who is there stays.
+	s.Limit(Options{MaxPerPerson: 1, MaxUsers: 100})
+	sign("ada", "sessions\n")
+	sign("dora", "in\n")
+	sign("emil", "in\n")
 }
 
 // TestRunning: no more commands than allowed at one time, and one that waits for its client takes

@@ -60,7 +60,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 }
 
 func (c *Conn) send(p []byte) error {
-	timeout := c.server.opts.WriteTimeout
+	timeout := c.server.opts.Load().WriteTimeout
 	if now := c.Now(); c.writeBy.Sub(now) < timeout {
 		c.writeBy = now.Add(timeout + timeout/4)
 		if err := c.socket.SetWriteDeadline(c.writeBy); err != nil {

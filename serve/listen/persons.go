@@ -21,10 +21,10 @@ func (c *Conn) SignedIn(person [16]byte) error {
 	}
 	n := s.perPerson[person]
 	switch {
-	case s.opts.MaxPerPerson > 0 && n >= s.opts.MaxPerPerson:
+	case s.opts.Load().MaxPerPerson > 0 && n >= s.opts.Load().MaxPerPerson:
 		s.inc("Server.Listen.Refused.Person", 1)
 		return ErrSessions
-	case n == 0 && s.opts.MaxUsers > 0 && len(s.perPerson) >= s.opts.MaxUsers:
+	case n == 0 && s.opts.Load().MaxUsers > 0 && len(s.perPerson) >= s.opts.Load().MaxUsers:
 		s.inc("Server.Listen.Refused.Users", 1)
 		return ErrUsers
 	}

@@ -109,11 +109,11 @@ func (s *Server) take(nc net.Conn, d *Door, client netip.AddrPort) {
 // arrive is what is done with a connection that was accepted.
 func (s *Server) arrive(nc net.Conn, d *Door) {
 	relay := fromAny(nc, d.Relays)
-	if !relay && !fromAny(nc, s.opts.Proxies) {
+	if !relay && !fromAny(nc, s.opts.Load().Proxies) {
 		s.take(nc, d, netip.AddrPort{})
 		return
 	}
-	if s.pending.Add(1) > int64(s.opts.MaxConns) {
+	if s.pending.Add(1) > int64(s.opts.Load().MaxConns) {
 		s.pending.Add(-1)
 		s.refuse(nc, d, errFull)
 		return

@@ -84,7 +84,7 @@ type Door struct {
 // Server holds the open doors and their connections.
 type Server struct {
 	env     *env.Env
-	opts    Options
+	opts    atomic.Pointer[Options]
 	stats   Stats
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -106,6 +106,30 @@ type Server struct {
 
 // New makes a Server without doors. stats may be nil.
 func New(e *env.Env, o Options, stats Stats) *Server {
+	s := &Server{
+		env: e, stats: stats,
+		closing: make(chan struct{}), drained: make(chan struct{}),
+		doors: map[*Listener]struct{}{}, conns: map[*Conn]struct{}{}, perClient: map[netip.Addr]int{},
+		perDoor: map[*Door]int{}, perPerson: map[[16]byte]int{}, gate: newGate(o.MaxRunning),
+	}
+	s.opts.Store(o.withDefaults())
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Limit replaces the limits for connections that begin, and people who sign in, from now on. Those that are there stay. MaxRunning and
+// Observe keep their values.
+func (s *Server) Limit(o Options) {
+	before := s.opts.Load()
+	o.MaxRunning, o.Observe = before.MaxRunning, before.Observe
+	s.opts.Store(o.withDefaults())
+}
+
+// MaxConns returns the limit of connections over all doors.
+func (s *Server) MaxConns() int { return s.opts.Load().MaxConns }
+
+// withDefaults returns the options with their defaults in place of zeros.
+func (o Options) withDefaults() *Options {
 	if o.MaxConns <= 0 {
 		o.MaxConns = 50_000
 	}
@@ -121,14 +145,7 @@ func New(e *env.Env, o Options, stats Stats) *Server {
 	if o.WriteTimeout <= 0 {
 		o.WriteTimeout = 5 * time.Minute
 	}
-	s := &Server{
-		env: e, opts: o, stats: stats,
-		closing: make(chan struct{}), drained: make(chan struct{}),
-		doors: map[*Listener]struct{}{}, conns: map[*Conn]struct{}{}, perClient: map[netip.Addr]int{},
-		perDoor: map[*Door]int{}, perPerson: map[[16]byte]int{}, gate: newGate(o.MaxRunning),
-	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	return s
+	return &o
 }
 
 // Listener is an open door.
@@ -230,18 +247,18 @@ func (s *Server) admit(nc net.Conn, d *Door, client netip.AddrPort) (*Conn, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limit := s.opts.MaxConns
+	limit := s.opts.Load().MaxConns
 	if d.MaxConns > 0 {
 		limit = d.MaxConns
 	}
 	switch {
 	case s.down:
 		return nil, ErrShutdown
-	case len(s.conns) >= s.opts.MaxConns || s.perDoor[d] >= limit:
+	case len(s.conns) >= s.opts.Load().MaxConns || s.perDoor[d] >= limit:
 		return nil, errFull
 	}
 	if key, counted := c.clientKey(); counted {
-		if s.perClient[key] >= s.opts.MaxPerAddress {
+		if s.perClient[key] >= s.opts.Load().MaxPerAddress {
 			return nil, errClientFull
 		}
 		s.perClient[key]++

@@ -91,8 +91,8 @@ One TOML file: ` + "`" + FileName + "`" + ` in the data folder, or the one that 
 An environment variable goes over the file, a flag over both. An unknown name is an error. ` + "`doublet init`" + ` writes only
 what was chosen. ` + "`doublet config show`" + ` prints what differs from the defaults, with ` + "`--defaults`" + ` everything;
 ` + "`config set`" + ` changes settings in the file, ` + "`config check`" + ` reports mistakes, and ` + "`config apply`" + ` (or SIGHUP) makes the
-running server take what it can: ` + "`log.level`, `[verify]`, `[filter]` and `limits.recipients`" + `. It names the settings that
-take effect after a restart.
+running server take what it can: ` + "`log.level`, `[verify]`, `[filter]`, `limits.recipients`" + ` and the limits of connections and
+people. It names the settings that take effect after a restart.
 
 Sizes are written with a unit (50MB, 1.5GB; powers of 1024), durations too (500us, 30s, 1h30m).
 The third column is the value of ` + "`doublet serve`" + `, the fourth that of ` + "`doublet demo`" + ` where it differs.
