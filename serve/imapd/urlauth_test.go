@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -146,5 +147,38 @@ func TestURLKeyIsSecret(t *testing.T) {
 	}
 	if _, none, err := (mailbox.URLKeys{File: file}).Get(context.Background(), "INBOX"); err != nil || none != nil {
 		t.Errorf("%x, %v", none, err)
+	}
+}
+
+// TestURLFetchMemory leaves a large answer unread: what is not sent yet stays reserved.
+func TestURLFetchMemory(t *testing.T) {
+	t.Parallel()
+	const size = 16 << 20
+	w := &urlWorld{house: open(t, settings{message: 2 * size}), t: t}
+	w.fill(t, 1, "Content-Transfer-Encoding: base64\r\n\r\n"+strings.Repeat(strings.Repeat("QUJD", 19)+"\r\n", size/57))
+	alice := w.people.accounts["alice"]
+	file := w.people.mail.File(note.Who{Person: alice.ID}, alice.MailDatabase)
+	var err error
+	if w.folder, w.number, err = (mailbox.URLKeys{File: file}).Make(context.Background(), "INBOX"); err != nil {
+		t.Fatal(err)
+	}
+	url := w.proved("imap://alice@localhost/INBOX/;UID=1/;SECTION=1;URLAUTH=anonymous", w.folder, alice.ID, w.number)
+	c, r := w.raw(t)
+	talk(t, c, r, "a LOGIN alice demo")
+	if _, err := fmt.Fprintf(c, "b URLFETCH (\"%s\" BINARY)\r\n", url); err != nil {
+		t.Fatal(err)
+	}
+	line, err := r.ReadString('\n')
+	if err != nil || !strings.Contains(line, "(BINARY {") {
+		t.Fatalf("%q: %v", line, err)
+	}
+	if n := w.server.cfg.Memory.Used(); n < size/2 {
+		t.Errorf("%d bytes are reserved for an answer of %d that is not read", n, size)
+	}
+	if _, err := io.Copy(io.Discard, io.LimitReader(r, size/57*57+3)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(got, "b OK") {
+		t.Errorf("%q: %v", got, err)
 	}
 }

@@ -19,7 +19,11 @@ func (s *session) urlFetch(cmd *imap.Command) {
 		s.out.B = imap.AppendString(append(s.out.B, "* URLFETCH "...), it.URL, false)
 		s.out.B = append(s.out.B, ' ')
 		start, holes := len(s.out.B), len(s.holes)
-		if err := s.urlData(it); err != nil {
+		err := s.urlData(it)
+		if err == nil {
+			err = s.room(0)
+		}
+		if err != nil {
 			if !unreadable(err) && err != listen.ErrMemory {
 				s.srv.env.Log.Error("imapd: URL cannot be read", "account", s.account.Name, "err", err)
 			}
@@ -79,6 +83,9 @@ func (s *session) urlText(u *imap.URL, p *urlPiece) error {
 	b, held, err := s.bytes(p, &u.Item)
 	defer s.memory().Give(held)
 	if err == nil {
+		err = s.room(int64(len(b)))
+	}
+	if err == nil {
 		s.out.B = imap.AppendLiteral(s.out.B, b)
 	}
 	return err
@@ -98,7 +105,7 @@ func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) err
 		s.out.B = append(s.out.B, "(BINARY NIL)"...)
 		return nil
 	}
-	cost := 2 * p.n // decoded, and as it is sent
+	cost := p.n // decoded
 	if !s.memory().Take(cost) {
 		return listen.ErrMemory
 	}
@@ -118,6 +125,9 @@ func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) err
 	}
 	c := span{0, int64(len(data))}.cut(&u.Item)
 	data = data[c.off : c.off+c.n]
+	if err := s.room(c.n + 64); err != nil { // held until it is sent
+		return err
+	}
 	s.out.B = imap.AppendLiteralHead(append(s.out.B, "(BINARY "...), c.n, bytes.IndexByte(data, 0) >= 0)
 	s.out.B = append(append(s.out.B, data...), ')')
 	return nil

@@ -121,6 +121,7 @@ func (k *kind) patched(list []pointer, current *jmap.Value) (
 	next map[string]jmap.Value, names, bad []string, err error,
 ) {
 	next = map[string]jmap.Value{}
+	below := map[string][]pointer{}
 	for _, p := range list {
 		name := p.tokens[0]
 		if !slices.Contains(k.mutable, name) && !k.fixed(name) {
@@ -130,14 +131,13 @@ func (k *kind) patched(list []pointer, current *jmap.Value) (
 			bad = append(bad, name)
 			continue
 		}
-		was, seen := next[name]
-		if !seen {
+		if _, seen := below[name]; !seen {
 			names = append(names, name)
-			if v := current.Get(name); v != nil {
-				was = *v
-			}
 		}
-		if next[name], err = k.put(was, p); err != nil {
+		below[name] = append(below[name], p)
+	}
+	for _, name := range names {
+		if next[name], err = k.put(current.Get(name), below[name]); err != nil {
 			return nil, nil, nil, err
 		}
 	}
@@ -151,38 +151,57 @@ func (k *kind) unchanged(name string, sent, current *jmap.Value) bool {
 	return sent.Equal(current)
 }
 
-// put returns a property's value with one pointer's value put in its place.
-func (k *kind) put(was jmap.Value, p pointer) (jmap.Value, error) {
-	if len(p.tokens) > 1 {
-		return putBelow(was, p.tokens[1:], p)
+// put returns a property's value with the values of pointers put in their places. was is nil where there is none.
+func (k *kind) put(was *jmap.Value, list []pointer) (jmap.Value, error) {
+	if p := list[0]; len(p.tokens) == 1 { // then it is the only one
+		if p.value.IsNull() {
+			return k.defaults[p.tokens[0]], nil
+		}
+		return *p.value, nil
 	}
-	if p.value.IsNull() {
-		return k.defaults[p.tokens[0]], nil
-	}
-	return *p.value, nil
+	return putBelow(was, list, 1)
 }
 
-// putBelow puts a value at a path into an object. All of the path but the last token must be there, and no token may
-// lead into an array. null removes a member.
-func putBelow(in jmap.Value, path []string, p pointer) (jmap.Value, error) {
+// putBelow puts values at paths into an object, of which depth tokens lead to it. All of a path but the last token must be there,
+// and no token may lead into an array. null removes a member. The object is copied once, however many paths there are.
+func putBelow(in *jmap.Value, list []pointer, depth int) (out jmap.Value, err error) {
 	if in.Kind() != jmap.Object {
-		return in, badPatch("there is no object to change at %.100q", strings.Join(p.tokens, "/"))
+		return out, badPatch("there is no object to change at %.100q", strings.Join(list[0].tokens, "/"))
 	}
-	value := *p.value
-	if len(path) > 1 {
-		child := in.Get(path[0])
-		if child == nil {
-			return in, badPatch("there is nothing to change at %.100q", strings.Join(p.tokens, "/"))
+	var order []string
+	below := map[string][]pointer{}
+	for _, p := range list {
+		name := p.tokens[depth]
+		if _, seen := below[name]; !seen {
+			order = append(order, name)
 		}
-		var err error
-		if value, err = putBelow(*child, path[1:], p); err != nil {
-			return in, err
+		below[name] = append(below[name], p)
+	}
+	var names []string
+	var values []jmap.Value
+	for i := range in.Len() {
+		if name := in.Name(i); below[name] == nil {
+			names, values = append(names, name), append(values, *in.At(i))
 		}
 	}
-	if len(path) == 1 && value.IsNull() {
-		return in.Without(path[0]), nil
+	for _, name := range order {
+		p := below[name][0]
+		value := *p.value
+		switch {
+		case len(p.tokens) > depth+1:
+			child := in.Get(name)
+			if child == nil {
+				return out, badPatch("there is nothing to change at %.100q", strings.Join(p.tokens, "/"))
+			}
+			if value, err = putBelow(child, below[name], depth+1); err != nil {
+				return out, err
+			}
+		case value.IsNull():
+			continue
+		}
+		names, values = append(names, name), append(values, value)
 	}
-	return in.With(path[0], value), nil
+	return *jmap.MakeObject(names, values), nil
 }
 
 // named returns the properties of the type that a PatchObject names, for the object that it is compared with.

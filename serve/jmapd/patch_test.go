@@ -1,6 +1,8 @@
 package jmapd
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -30,4 +32,32 @@ func TestRendered(t *testing.T) {
 		t.Errorf("%d octets are reserved, were %d; %d for a response of %d", n, used, c.held, cap(c.out))
 	}
 	c.mem.give()
+}
+
+// TestManyPaths applies a patch of as many paths as a request has room for: what it takes grows with their number, and no faster.
+func TestManyPaths(t *testing.T) {
+	const many = 20_000
+	k := kind{mutable: []string{"keywords"}, fixed: oneOf()}
+	current := jmap.MakeObject([]string{"keywords"}, []jmap.Value{*jmap.MakeObject([]string{"$seen"}, []jmap.Value{jmap.True()})})
+	var b strings.Builder
+	b.WriteString(`{"keywords/$seen":null`)
+	for i := range many {
+		fmt.Fprintf(&b, `,"keywords/k%d":true`, i)
+	}
+	patch, err := jmap.Parse(b.String()+"}", jmap.Bounds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = k.apply(patch, current, func(changed *jmap.Value) error {
+		if got := changed.Get("keywords"); got.Len() != many || got.Name(0) != "k0" || got.Name(many-1) != fmt.Sprintf("k%d", many-1) {
+			return fmt.Errorf("%d keywords", got.Len())
+		}
+		return nil
+	})
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / many; err != nil || n > 4096 {
+		t.Errorf("%d octets were allocated for each path: %v", n, err)
+	}
 }
