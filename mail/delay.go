@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"doublet/mail/outbound"
 	"doublet/store"
 	"doublet/wire/smtp"
 )
@@ -100,7 +101,7 @@ func (s *Service) expireWaiting(ctx context.Context, e *Entry) error {
 			if q.State != Waiting {
 				continue
 			}
-			if reply, host, _, _ := s.trouble(ctx, q); q.Reply == "" {
+			if reply, host, _, _ := s.trouble(ctx, cur.TLS, q); q.Reply == "" {
 				q.Reply, q.Remote = reply, host
 			}
 			s.expire(q)
@@ -118,12 +119,12 @@ func (s *Service) expireWaiting(ctx context.Context, e *Entry) error {
 
 // trouble is what is known of the destination of a recipient that was not tried itself: why it is
 // left alone, until when.
-func (s *Service) trouble(ctx context.Context, q *QueueRecipient) (reply, host string, until time.Time, held bool) {
+func (s *Service) trouble(ctx context.Context, tls outbound.Demand, q *QueueRecipient) (reply, host string, until time.Time, held bool) {
 	to, err := smtp.ParsePath(q.Address)
 	if err != nil {
 		return "", "", time.Time{}, false
 	}
-	name, _, err := s.destinationFor(ctx, q, &to)
+	name, _, err := s.destinationFor(ctx, tls, q, &to)
 	if err != nil {
 		return "", "", time.Time{}, false
 	}
@@ -144,7 +145,7 @@ func (s *Service) reportDelay(ctx context.Context, e *Entry) error {
 	for i := range e.Recipients {
 		if q := e.Recipients[i]; s.late(&q) {
 			if q.State == Waiting && q.Reply == "" {
-				q.Reply, q.Remote, _, _ = s.trouble(ctx, &q)
+				q.Reply, q.Remote, _, _ = s.trouble(ctx, e.TLS, &q)
 			}
 			late = append(late, q)
 		}

@@ -191,7 +191,7 @@ func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*
 	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.awayNow(ctx), takes: sub.takes}
 	b.entry = Entry{
 		ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date,
-		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk,
+		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk, TLS: requires(sub),
 	}
 	b.whole = sub.Hold != ""
 	b.now = make([]delivery, 0, len(sub.Recipients))

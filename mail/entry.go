@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/outbound"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -110,6 +111,8 @@ type Entry struct {
 	// Priority is what the envelope asked for (RFC 6710), from -9 to 9, where HasPriority says that it did.
 	Priority    int8
 	HasPriority bool
+	// TLS is what its sender demands of the connections that it is sent over (RFC 8689).
+	TLS outbound.Demand
 	// UTF8 says that it was submitted as internationalized mail (RFC 6531).
 	UTF8 bool
 	// Held is an administrator's; Dead messages can neither be delivered nor returned. Delayed says
@@ -157,6 +160,7 @@ const (
 	itemUrgency    = "DeliveryPriority"
 	itemPriority   = "EnvelopePriority"
 	itemUTF8       = "International"
+	itemTLS        = "TLSDemand"
 	itemDelayed    = "DelayReported"
 )
 
@@ -230,6 +234,9 @@ func (e *Entry) items() note.Items {
 	if e.UTF8 {
 		add(itemUTF8, note.Bool(true))
 	}
+	if e.TLS != outbound.Usual {
+		add(itemTLS, note.Int(int64(e.TLS)))
+	}
 	if e.Urgency != Normal {
 		add(itemUrgency, note.Int(int64(e.Urgency)))
 	}
@@ -276,6 +283,7 @@ func (e *Entry) read(items note.Items) error {
 	e.Ret = smtp.Ret(items.Get(itemReturn).AsInt())
 	e.Held, e.Dead = items.Get(itemHeld).AsBool(), items.Get(itemDead).AsBool()
 	e.Delayed, e.UTF8 = items.Get(itemDelayed).AsBool(), items.Get(itemUTF8).AsBool()
+	e.TLS = outbound.Demand(items.Get(itemTLS).AsInt())
 	e.Urgency, e.MessageID = Urgency(items.Get(itemUrgency).AsInt()), items.Get(itemMessageID).AsText()
 	if v := items.Get(itemPriority); v != nil {
 		e.Priority, e.HasPriority = int8(max(-9, min(9, v.AsInt()))), true

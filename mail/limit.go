@@ -89,6 +89,7 @@ func (s *Service) outwards(sub *Submission, b *batch) bool {
 		return false
 	}
 	b.entry.UTF8 = sub.Params.UTF8
+	b.entry.TLS = demand(b.entry.TLS, sub.Message)
 	b.entry.Urgency, b.entry.MessageID = headerWords(sub.Message)
 	if p := &sub.Params; p.HasPriority {
 		b.entry.Priority, b.entry.HasPriority, b.entry.Urgency = p.Priority, true, urgencyOf(p.Priority)

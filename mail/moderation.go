@@ -104,7 +104,7 @@ func (s *Service) Approve(ctx context.Context, id note.UNID) error {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned}}
+	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, TLS: e.TLS}}
 	defer b.release()
 	if err := s.distribute(ctx, b, &posting{group: g, strange: true}, "", raw[min(e.ReturnPath, len(raw)):]); err != nil {
 		return fmt.Errorf("mail: approve: %w", err)

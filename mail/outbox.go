@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/outbound"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -129,6 +130,9 @@ func deferredItems(sub *Submission, until time.Time) note.Items {
 		{Name: itemSender, Value: note.Text(sub.From.String())}, {Name: itemEnvID, Value: note.Text(sub.Params.EnvID)},
 		{Name: itemReturn, Value: note.Int(int64(sub.Params.Ret))}, {Name: itemUTF8, Value: note.Bool(sub.Params.UTF8)},
 		{Name: itemAddresses, Value: note.TextList(to...)}, {Name: itemNotify, Value: note.TextList(notify...)}, {Name: itemOriginal, Value: note.TextList(orcpt...)},
+	}
+	if sub.Params.RequireTLS {
+		list = append(list, note.Item{Name: itemTLS, Value: note.Int(int64(outbound.Required))})
 	}
 	if sub.Params.HasPriority {
 		list = append(list, note.Item{Name: itemPriority, Value: note.Int(int64(sub.Params.Priority))})
@@ -369,6 +373,7 @@ func (s *Service) waiting(ctx context.Context, h *held) (*Submission, error) {
 			}
 		}
 		sub.Params = smtp.MailParams{Size: -1, EnvID: items.Get(itemEnvID).AsText(), Ret: smtp.Ret(items.Get(itemReturn).AsInt()), UTF8: items.Get(itemUTF8).AsBool()}
+		sub.Params.RequireTLS = items.Get(itemTLS).AsInt() == int64(outbound.Required)
 		if v := items.Get(itemPriority); v != nil {
 			sub.Params.Priority, sub.Params.HasPriority = int8(v.AsInt()), true
 		}
@@ -417,7 +422,7 @@ func (s *Service) returnDeferred(ctx context.Context, sub *Submission, reply *sm
 	}
 	defer c.Release()
 	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(sub.Message)), results: make([]error, len(sub.Recipients)), takes: sub.takes}
-	b.entry = Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: s.now()}
+	b.entry = Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: s.now(), TLS: requires(sub)}
 	defer b.release()
 	for i := range sub.Recipients {
 		q := row(&sub.Recipients[i], note.UNID{}, 0, "", Failed)

@@ -36,7 +36,7 @@ func (s *Service) send(ctx context.Context, b *batch, what string, raw []byte, r
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	o := &outgoing{composed: c, entry: Entry{
-		ID: note.DeriveUNID(b.entry.ID[:], []byte(what)), From: from, Created: b.date, ReturnPath: returnPath, Recipients: rows,
+		ID: note.DeriveUNID(b.entry.ID[:], []byte(what)), From: from, Created: b.date, ReturnPath: returnPath, Recipients: rows, TLS: demand(b.entry.TLS, raw),
 	}}
 	b.out = append(b.out, o)
 	return o, nil

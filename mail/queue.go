@@ -188,7 +188,7 @@ func (s *Service) probe(ctx context.Context, e *Entry) {
 		if q.State != Waiting || err != nil {
 			continue
 		}
-		name, _, err := s.destinationFor(ctx, q, &to)
+		name, _, err := s.destinationFor(ctx, e.TLS, q, &to)
 		if err != nil {
 			continue
 		}
@@ -210,7 +210,7 @@ func (s *Service) Known(ctx context.Context, e *Entry) {
 		if q.State != Waiting {
 			continue
 		}
-		reply, host, until, held := s.trouble(ctx, q)
+		reply, host, until, held := s.trouble(ctx, e.TLS, q)
 		if q.Reply == "" {
 			q.Reply, q.Remote = reply, host
 		}

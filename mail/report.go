@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/mail/outbound"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
@@ -123,7 +124,7 @@ func (s *Service) bury(ctx context.Context, e *Entry) error {
 
 // sendReport makes a report and deposits it in the update that also changes the entry.
 func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipient, also func(*store.Writer) (tally, error)) error {
-	sub := &Submission{Params: smtp.MailParams{Size: -1}, Answer: AnswerNone, Date: s.now()}
+	sub := &Submission{Params: smtp.MailParams{Size: -1, RequireTLS: e.TLS == outbound.Required}, Answer: AnswerNone, Date: s.now()}
 	s.env.Fill(sub.ID[:])
 	to := Recipient{To: e.From}
 	target, err := s.dir.Resolve(ctx, e.From.String())
@@ -382,14 +383,16 @@ func returnedHeader(line writeLine, whole, utf8 bool) {
 
 // returned is what a report gives back: the whole message, if the sender asked for it or it is
 // small, and anything failed (RFC 3461 section 4.3); else its header.
+//
+// Implements: RFC 8689 §5 The body of a message with REQUIRETLS is not returned
 func (s *Service) returned(ctx context.Context, e *Entry, done []QueueRecipient) (b []byte, whole bool, err error) {
 	failed := slices.ContainsFunc(done, func(q QueueRecipient) bool { return q.State == Failed })
 	limit := s.opt.ReturnFull
-	switch e.Ret {
-	case smtp.RetFull:
-		limit = s.opt.ReturnMax
-	case smtp.RetHeaders:
+	switch {
+	case e.TLS == outbound.Required, e.Ret == smtp.RetHeaders:
 		limit = 0
+	case e.Ret == smtp.RetFull:
+		limit = s.opt.ReturnMax
 	}
 	whole = failed && e.Size <= uint64(limit)
 	read := int64(s.opt.ReturnFull)

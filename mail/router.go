@@ -315,7 +315,7 @@ func (s *Service) workOf(ctx context.Context, e *Entry) (work, error) {
 		if err != nil || q.Target.IsZero() && to.Domain == last && q.Next.IsZero() {
 			continue
 		}
-		name, _, err := s.destinationFor(ctx, q, &to)
+		name, _, err := s.destinationFor(ctx, e.TLS, q, &to)
 		if err != nil {
 			return w, err
 		}

@@ -473,6 +473,7 @@ func (s *Service) consign(ctx context.Context, k entryKey, dest string) (*consig
 		return nil, err
 	}
 	c.message.EnvID, c.message.Ret, c.message.UTF8 = e.EnvID, e.Ret, e.UTF8
+	c.message.RequireTLS = e.TLS == outbound.Required
 	c.message.Priority, c.message.HasPriority = e.Priority, e.HasPriority
 	c.message.Data = raw[min(e.ReturnPath, len(raw)):]
 	c.round = s.goesRound(c.message.Data)
@@ -493,7 +494,7 @@ func (s *Service) pick(ctx context.Context, c *consignment, dest string) error {
 			continue
 		}
 		if to.Domain != last || last == "" || !q.Target.IsZero() {
-			name, target, err := s.destinationFor(ctx, q, &to)
+			name, target, err := s.destinationFor(ctx, c.entry.TLS, q, &to)
 			if err != nil {
 				return err
 			}

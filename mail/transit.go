@@ -167,8 +167,17 @@ func (s *Service) underway(k entryKey) bool {
 // hereName is the destination of a recipient who waits and is one of ours: nothing is sent there.
 const hereName = "\x00"
 
-// destinationFor is where the mail of a recipient that waits goes today.
-func (s *Service) destinationFor(ctx context.Context, q *QueueRecipient, to *smtp.Path) (string, outbound.Target, error) {
+// destinationFor is where the mail of a recipient that waits goes today. What demands another protection than usual
+// goes to a destination of its own, so that no session is shared with other mail.
+func (s *Service) destinationFor(ctx context.Context, tls outbound.Demand, q *QueueRecipient, to *smtp.Path) (string, outbound.Target, error) {
+	name, t, err := s.usualFor(ctx, q, to)
+	if name != heldName && name != hereName {
+		name, t.TLS = name+tls.Suffix(), tls
+	}
+	return name, t, err
+}
+
+func (s *Service) usualFor(ctx context.Context, q *QueueRecipient, to *smtp.Path) (string, outbound.Target, error) {
 	if q.Target.IsZero() {
 		return s.destinationOf(ctx, to.Domain)
 	}

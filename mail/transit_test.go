@@ -6,6 +6,7 @@ import (
 
 	"doublet/bus"
 	"doublet/directory"
+	"doublet/mail/outbound"
 	"doublet/note"
 	"doublet/wire/smtp"
 )
@@ -55,7 +56,7 @@ func TestAway(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 	w.has(alice, 1)
-	name, target, err := w.destinationFor(bg, &q, &smtp.Path{Local: "bob", Domain: "example.com"})
+	name, target, err := w.destinationFor(bg, outbound.Usual, &q, &smtp.Path{Local: "bob", Domain: "example.com"})
 	if err != nil || name != "domain server two.example" || target.Place != "two.example" || len(target.Peers) != 1 || target.Peers[0].Address != "two.example:25" {
 		t.Errorf("%s %+v %v", name, target, err)
 	}

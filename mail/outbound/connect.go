@@ -26,6 +26,8 @@ type guard struct {
 	tlsa []dns.TLSA
 	dane bool
 	sts  bool
+	// strict demands that the server offers REQUIRETLS.
+	strict bool
 	// peer is the server of the domain that it must be.
 	peer *Peer
 	// names are those of which the certificate must bear one.
@@ -41,11 +43,8 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 	if fail != nil {
 		return nil, fail
 	}
-	enforce, fits := false, (func(string) bool)(nil)
-	if t.Host == "" && m.opt.Policies != nil && (t.Security == Opportunistic || t.Security == "") && !strings.HasPrefix(t.Domain, "[") {
-		enforce, fits = m.opt.Policies.Policy(ctx, t.Domain)
-	}
-	var last *Failure
+	enforce, fits := m.policy(ctx, t)
+	var fails failures
 	tried, gone := 0, 0
 	for i := range hosts {
 		h := &hosts[i]
@@ -53,7 +52,7 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 			return nil, temporary(4, 1, "The server is stopping")
 		}
 		if enforce && !fits(h.name) {
-			last = temporary(7, 5, "Policy of "+t.Domain+" (MTA-STS) does not name "+h.name)
+			fails.add(unmet(unmetTLS, "Policy of "+t.Domain+" (MTA-STS) does not name "+h.name))
 			continue
 		}
 		list, secure, err := m.addresses(ctx, h)
@@ -62,16 +61,19 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 			continue
 		}
 		if err != nil {
-			last = temporary(4, 3, "Name servers do not tell the address of "+h.name)
+			fails.add(temporary(4, 3, "Name servers do not tell the address of "+h.name))
 			continue
 		}
 		g, fail := m.guard(ctx, t, h, secure)
-		if fail != nil {
-			last = fail
-			continue
-		}
-		if enforce && !g.dane {
+		if fail == nil && enforce && !g.dane {
 			g.tls, g.verify, g.sts, g.names = true, true, true, []string{h.name}
+		}
+		if fail == nil && t.TLS == Required {
+			fail = g.require(t, h, fits)
+		}
+		if fail != nil {
+			fails.add(fail)
+			continue
 		}
 		for _, a := range list {
 			if tried++; tried > maxAddresses {
@@ -82,25 +84,25 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 				return s, nil
 			}
 			m.stat.failed.Inc()
-			if last = fail; fail.Permanent {
+			if fails.add(fail); fail.Permanent {
 				return nil, fail
 			}
 		}
 	}
-	if last == nil && gone > 0 {
-		if t.Host != "" {
-			return nil, temporary(4, 4, "Server "+t.Host+" has no address")
-		}
+	switch {
+	case fails.last != nil:
+		return nil, fails.result(t.TLS)
+	case gone > 0 && t.Host != "":
+		return nil, temporary(4, 4, "Server "+t.Host+" has no address")
+	case gone > 0:
 		return nil, permanent(550, 1, 2, "Domain "+t.Domain+" has no mail server: "+hosts[0].name+" has no address")
 	}
-	if last == nil {
-		last = temporary(4, 1, "No server of "+t.Domain+" could be reached")
-	}
-	return nil, last
+	return nil, temporary(4, 1, "No server of "+t.Domain+" could be reached")
 }
 
 // guard finds out how a host is to be protected.
 //
+// Implements: RFC 8689 §4.2.2 TLS-Required: No sets aside what the recipient's domain publishes
 // Implements: RFC 7672 §2.2 TLS discovery, §2.2.1 non-MX hosts
 func (m *Mailer) guard(ctx context.Context, t *Target, h *host, secure bool) (guard, *Failure) {
 	g := guard{names: []string{h.name}}
@@ -115,7 +117,7 @@ func (m *Mailer) guard(ctx context.Context, t *Target, h *host, secure bool) (gu
 	case Implicit:
 		g.tls, g.verify, g.implicit = true, true, true
 	}
-	if !secure || !h.secure || h.address.IsValid() || g.implicit {
+	if !secure || !h.secure || h.address.IsValid() || g.implicit || t.TLS == Relaxed {
 		return g, nil
 	}
 	list, signed, err := m.opt.Resolver.TLSA(ctx, "_"+strconv.Itoa(m.port(t))+"._tcp."+h.name)
@@ -235,7 +237,10 @@ func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 				break // it offers what it cannot do
 			}
 			f := s.said(err, "STARTTLS")
-			f.Reply = smtp.NewReply(451, 4, 7, 5, "TLS with "+s.Host+" failed: "+tlsReason(err))
+			text := "TLS with " + s.Host + " failed: " + tlsReason(err)
+			if f.Reply = smtp.NewReply(451, 4, 7, 5, text); lastsTLS(err) {
+				f.unmet, f.text = unmetTLS, text
+			}
 			return f, true
 		}
 		if err := s.hello(); err != nil {
@@ -243,7 +248,10 @@ func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 		}
 		s.note(&g)
 	case g.tls:
-		return &Failure{Reply: smtp.NewReply(451, 4, 7, 5, "Server "+s.Host+" offers no TLS, which is required")}, false
+		return unmet(unmetTLS, "Server "+s.Host+" offers no TLS, which is required"), false
+	}
+	if _, promised := s.c.Ext("REQUIRETLS"); g.strict && !promised {
+		return unmet(unmetRequire, "The message demands REQUIRETLS, which "+s.Host+" does not offer"), false
 	}
 	if s.Secure != "" {
 		s.m.stat.tls.Inc()

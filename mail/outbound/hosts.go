@@ -18,6 +18,8 @@ type host struct {
 	pref uint16
 	// secure says that DNSSEC vouches for the way from the domain to this name.
 	secure bool
+	// mx says that an MX record names it.
+	mx bool
 	// address is set for address literals.
 	address netip.Addr
 }
@@ -59,7 +61,7 @@ func (m *Mailer) hosts(ctx context.Context, t *Target) ([]host, *Failure) {
 	out := make([]host, 0, len(list))
 	for _, mx := range list {
 		if name := strings.TrimSuffix(strings.ToLower(mx.Host), "."); name != "" {
-			out = append(out, host{name: name, pref: mx.Pref, secure: secure})
+			out = append(out, host{name: name, pref: mx.Pref, secure: secure, mx: true})
 		}
 	}
 	return m.ordered(t, out)

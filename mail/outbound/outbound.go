@@ -45,6 +45,8 @@ type Target struct {
 	Host     string
 	Port     int
 	Security Security
+	// TLS is what the sender demands beside Security.
+	TLS Demand
 	// User and Password sign in there, if User is not empty.
 	User, Password string
 	// Place is a place of the domain, in place of all others above: Peers are its servers, any of which takes its mail.
@@ -129,6 +131,9 @@ type Failure struct {
 	Permanent bool
 	// Host is who said it, empty where it is our own finding.
 	Host string
+	// unmet is the detail of the enhanced code for a server that does not meet what a sender demands, text its words.
+	unmet uint16
+	text  string
 }
 
 func (f *Failure) Error() string { return f.Reply.Error() }

@@ -25,7 +25,7 @@ func (m *Mailer) connectPlace(ctx context.Context, t *Target) (*Session, *Failur
 			last = temporary(4, 4, "Server "+p.Name+": "+p.Address+" is no address")
 			continue
 		}
-		s, fail, _ := m.open(ctx, t, guard{tls: true, peer: &p}, p.Name, host, port)
+		s, fail, _ := m.open(ctx, t, guard{tls: true, peer: &p, strict: t.TLS == Required}, p.Name, host, port)
 		if fail == nil {
 			return s, nil
 		}

@@ -66,6 +66,8 @@ type Message struct {
 	// Priority is what its envelope asked for (RFC 6710), where HasPriority says that it did.
 	Priority    int8
 	HasPriority bool
+	// RequireTLS is the same parameter of MAIL (RFC 8689).
+	RequireTLS bool
 	// Transit goes with it within the domain.
 	Transit string
 	To      []Recipient
@@ -172,6 +174,9 @@ func outcome(got *client.Result, k int, err error) *smtp.Reply {
 // are none gets a reply in res and is left out.
 func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgoing, *smtp.Reply) {
 	has := func(name string) bool { _, ok := s.c.Ext(name); return ok }
+	if msg.RequireTLS && (s.Secure == "" || !has("REQUIRETLS")) {
+		return nil, replyNeedsTLS(s.Host)
+	}
 	if limit := s.c.MaxSize(); limit > 0 && size > limit {
 		return nil, replySize
 	}
@@ -211,7 +216,7 @@ func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgo
 	if has("MT-PRIORITY") {
 		out.Params.Priority, out.Params.HasPriority = msg.Priority, msg.HasPriority
 	}
-	out.Params.Transit = msg.Transit
+	out.Params.Transit, out.Params.RequireTLS = msg.Transit, msg.RequireTLS
 	out.To = make([]smtp.Path, 0, len(msg.To))
 	for i := range msg.To {
 		to, ok := msg.To[i].To, true

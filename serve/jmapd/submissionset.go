@@ -591,6 +591,7 @@ func (s *Server) appendSubmissionExtensions(dst []byte) []byte {
 	o.Raw("DSN", "[]")
 	o.Strings("FUTURERELEASE", strconv.FormatInt(int64(s.opt.Limits.Delay.Seconds()), 10), string(jmap.AppendDate(nil, s.env.Clock.Now().Add(s.opt.Limits.Delay).UTC())))
 	o.Raw("MT-PRIORITY", `["-9","9"]`)
+	o.Raw("REQUIRETLS", "[]")
 	o.Raw("SMTPUTF8", "[]")
 	o.Strings("SIZE", strconv.Itoa(s.backend.Mail().MessageSize()))
 	return o.End()
@@ -630,6 +631,8 @@ func (x *submitting) mailParameters(v *jmap.Value, sub *Submission) error {
 			n, err := strconv.Atoi(text)
 			ok = err == nil && -9 <= n && n <= 9
 			sub.Params.Priority, sub.Params.HasPriority = int8(max(-9, min(n, 9))), ok
+		case "REQUIRETLS":
+			ok, sub.Params.RequireTLS = p.IsNull(), true
 		case "SMTPUTF8":
 			sub.Params.UTF8 = true
 		default:

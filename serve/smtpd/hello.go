@@ -18,6 +18,7 @@ var (
 // Implements: RFC 1870 §3 SIZE announced
 // Implements: RFC 6152 8BITMIME announced
 // Implements: RFC 6710 §3 MT-PRIORITY announced
+// Implements: RFC 8689 §2 REQUIRETLS announced, over TLS only
 func (s *session) hello(cmd smtp.Command) {
 	if lmtp := s.srv.cfg.Kind == LMTP; lmtp != (cmd.Verb == smtp.LHLO) {
 		if lmtp {
@@ -49,6 +50,9 @@ func (s *session) hello(cmd smtp.Command) {
 	b = append(b, "\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-CHUNKING\r\n250-DSN\r\n250-MT-PRIORITY MIXER\r\n"...)
 	if s.c.CanStartTLS() {
 		b = append(b, "250-STARTTLS\r\n"...)
+	}
+	if s.c.Secure() {
+		b = append(b, "250-REQUIRETLS\r\n"...)
 	}
 	if s.info.Mate != "" {
 		b = append(b, "250-"+smtp.ParamTransit+"\r\n"...)

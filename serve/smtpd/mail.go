@@ -27,6 +27,9 @@ func (s *session) cmdMail(arg []byte) {
 		return
 	}
 	from, params, bad := smtp.ParseMail(arg)
+	if bad == nil && params.RequireTLS && !s.c.Secure() {
+		bad = smtp.ErrUnknownParam // not offered without TLS
+	}
 	if bad == nil && params.Size > s.srv.cfg.MaxMessage {
 		bad = errTooBig
 	}

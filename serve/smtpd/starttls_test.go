@@ -21,7 +21,12 @@ func TestSTARTTLS(t *testing.T) {
 		> STARTTLS
 		< 503 5.5.1
 		> RSET
-		< 250 2.0.0`)
+		< 250 2.0.0
+		> MAIL FROM:<> REQUIRETLS
+		< 555 5.5.4`)
+	if _, ok := c.Ext("REQUIRETLS"); ok {
+		t.Error("REQUIRETLS is offered in the clear")
+	}
 	if _, ok := c.Ext("AUTH"); ok {
 		t.Error("AUTH is offered in the clear")
 	}
@@ -37,12 +42,15 @@ func TestSTARTTLS(t *testing.T) {
 	if _, ok := c.Ext("STARTTLS"); ok {
 		t.Error("STARTTLS is offered twice")
 	}
+	if _, ok := c.Ext("REQUIRETLS"); !ok {
+		t.Error("REQUIRETLS is not offered over TLS")
+	}
 	script(t, c, `
 		> STARTTLS
 		< 503 5.5.1 TLS is already on
 		> AUTH PLAIN AGFsaWNlAHNlY3JldA==
 		< 235 2.7.0`+`
-		> MAIL FROM:<alice@b.example>
+		> MAIL FROM:<alice@b.example> REQUIRETLS
 		< 250 2.1.0
 		> RCPT TO:<alice@example.org>
 		< 250 2.1.5
@@ -51,7 +59,7 @@ func TestSTARTTLS(t *testing.T) {
 		> x\r\n.
 		< 250 2.0.0`)
 	d := h.backend.delivered()
-	if len(d) != 1 || d[0].proto != "ESMTPSA" || d[0].helo != "again" || d[0].env.TLSName == "" {
+	if len(d) != 1 || d[0].proto != "ESMTPSA" || d[0].helo != "again" || d[0].env.TLSName == "" || !d[0].env.Params.RequireTLS {
 		t.Errorf("%+v", d)
 	}
 }

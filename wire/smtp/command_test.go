@@ -138,6 +138,7 @@ func TestParams(t *testing.T) {
 		"FROM:<>": 0, "FROM:<> SIZE=0": 0, "FROM:<> SMTPUTF8": 0, "FROM:<> AUTH=<>": 0, "FROM:<> AUTH=a+40b@c": 501,
 		"FROM:<> AUTH=e+3Dmc2@example.com": 0, "FROM:<> ENVID=a+2Bb": 0, "FROM:<> ENVID=a+2b": 501, "FROM:<> ENVID=+0D+0A": 501,
 		"FROM:<> SIZE": 501, "FROM:<> SIZE=": 501, "FROM:<> SIZE=-1": 501, "FROM:<> SIZE=1 SIZE=1": 501,
+		"FROM:<> REQUIRETLS": 0, "FROM:<> REQUIRETLS=1": 501, "FROM:<> REQUIRETLS REQUIRETLS": 501,
 		"FROM:<> SMTPUTF8=1": 501, "FROM:<> BODY=9BIT": 501, "FROM:<>SIZE=1": 501, "FROM:<> X=1": 555,
 		"FROM:<> XDOUBLET=0A.junk": 0, "FROM:<> XDOUBLET": 501, "FROM:<> XDOUBLET=": 501, "FROM:<> XDOUBLET=a XDOUBLET=a": 501, "FROM:<> XDOUBLET=a+b": 501,
 		"FROM:<> XDOUBLET=" + strings.Repeat("x", 65): 501,

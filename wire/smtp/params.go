@@ -84,6 +84,8 @@ type MailParams struct {
 	// Priority is MT-PRIORITY, from -9 to 9; HasPriority says that it was given.
 	Priority    int8
 	HasPriority bool
+	// RequireTLS is REQUIRETLS: the message may only travel over TLS to servers that show who they are (RFC 8689).
+	RequireTLS bool
 	// Transit is XDOUBLET: what a server of the same domain says of a message that it hands on. Empty: not given.
 	Transit string
 }
@@ -118,6 +120,7 @@ var (
 // Implements: RFC 3461 §4.3 RET, §4.4 ENVID
 // Implements: RFC 4954 §5 AUTH parameter
 // Implements: RFC 6710 §3 MT-PRIORITY parameter
+// Implements: RFC 8689 §2 REQUIRETLS parameter
 func ParseMail(arg []byte) (from Path, m MailParams, bad *Reply) {
 	m.Size = -1
 	rest, ok := afterColon(arg, "FROM:")
@@ -203,6 +206,9 @@ func (m *MailParams) set(key, value []byte) *Reply {
 	case foldEq(key, "MT-PRIORITY"):
 		twice, m.HasPriority = m.HasPriority, true
 		m.Priority, ok = parsePriority(value)
+	case foldEq(key, "REQUIRETLS"):
+		twice, ok = m.RequireTLS, value == nil
+		m.RequireTLS = true
 	case foldEq(key, ParamTransit):
 		twice = m.Transit != ""
 		m.Transit, ok = parseTransit(value)
@@ -465,6 +471,9 @@ func AppendMail(dst []byte, from Path, m MailParams) []byte {
 	}
 	if m.HasPriority {
 		dst = strconv.AppendInt(append(dst, " MT-PRIORITY="...), int64(m.Priority), 10)
+	}
+	if m.RequireTLS {
+		dst = append(dst, " REQUIRETLS"...)
 	}
 	if m.Transit != "" {
 		dst = append(append(dst, " "+ParamTransit+"="...), m.Transit...)
