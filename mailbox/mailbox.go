@@ -167,6 +167,8 @@ type Folder struct {
 	Size          uint64
 	HighestModSeq uint64
 	Rights        note.Rights
+	// Keywords are some that messages have had in the folder, in canonical spelling, sorted. They are not changed.
+	Keywords []string
 }
 
 func (f *File) folder(r *store.Reader, h *layout.Folder) Folder {
@@ -176,6 +178,7 @@ func (f *File) folder(r *store.Reader, h *layout.Folder) Folder {
 		UIDValidity: h.UIDValidity, UIDNext: h.UIDNext, Total: h.Total,
 		Unseen: h.Total - min(h.Total, layout.SeenBy(h.Seen, f.who.Person)), Deleted: h.Deleted, Size: h.Size,
 		HighestModSeq: uint64(max(h.Mod, 1)), Rights: r.FolderRights(h),
+		Keywords: h.Keywords,
 	}
 }
 

@@ -155,8 +155,26 @@ func (w *Writer) settleMembers(t *txNote) error {
 			return err
 		}
 	}
+	if err := w.listKeywords(t.row, after); err != nil {
+		return err
+	}
 	if gone && w.numbers && len(before) == 0 && t.orig != nil && !t.orig.Stub {
 		w.expunged(t, layout.Membership{}, true)
+	}
+	return nil
+}
+
+// listKeywords puts the keywords of a note on the lists of its folders.
+func (w *Writer) listKeywords(n *layout.Note, in []layout.Membership) error {
+	for _, m := range in {
+		if f := w.st.folder(m.Folder); f == nil || f.KnowsKeywords(n) {
+			continue
+		}
+		h, err := w.head(m.Folder)
+		if err != nil {
+			return err
+		}
+		h.AddKeywords(n)
 	}
 	return nil
 }

@@ -106,9 +106,11 @@ func (s *session) tellVanished() {
 // Implements: RFC 9051 §7.5.2 FETCH without request
 // Implements: RFC 7162 §3.1.4.3 MODSEQ in every FETCH response with flags
 func (s *session) appendFlagsFetch(m *mailbox.Message, uid bool) {
+	fl := m.Flags()
+	s.announce(fl)
 	b := s.appendFetchHead(s.out.B, m, uid)
 	b = append(b, "FLAGS ("...)
-	b = m.Flags().AppendIMAP(b)
+	b = fl.AppendIMAP(b)
 	b = append(b, ')')
 	if s.condstore {
 		b = imap.AppendModSeq(append(b, ' '), s.hear(m.ModSeq()))

@@ -15,6 +15,8 @@ type fetcher struct {
 	paths [][]int // of the items' sections
 	uid   bool    // UID goes first, asked for or not
 	flags bool    // FLAGS is among the items
+	// flagged are the flags of the message at hand, where they are printed.
+	flagged mailbox.Flags
 	// modseq: MODSEQ goes last although it is not among the items.
 	modseq bool
 
@@ -163,6 +165,10 @@ func (s *session) flushPart() error {
 // message prints one message. One that cannot be read is left out; the others are told.
 func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	s := f.s
+	if f.flags || m.FlagsChanged {
+		f.flagged = m.Flags()
+		s.announce(f.flagged)
+	}
 	start, holes := len(s.out.B), len(s.holes)
 	if s.uidOnly {
 		s.out.B = imap.AppendUIDFetchHead(s.out.B, m.UID)
@@ -200,7 +206,7 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	}
 	if m.FlagsChanged && !f.flags {
 		s.out.B = append(s.out.B, " FLAGS ("...)
-		s.out.B = append(m.Flags().AppendIMAP(s.out.B), ')')
+		s.out.B = append(f.flagged.AppendIMAP(s.out.B), ')')
 	}
 	if f.modseq || m.FlagsChanged && s.condstore {
 		s.out.B = imap.AppendModSeq(append(s.out.B, ' '), s.hear(m.ModSeq()))
@@ -228,7 +234,7 @@ func (f *fetcher) item(m *mailbox.Message, i int) error {
 	var err error
 	switch it.Kind {
 	case imap.ItemFlags:
-		b = append(m.Flags().AppendIMAP(append(b, '(')), ')')
+		b = append(f.flagged.AppendIMAP(append(b, '(')), ')')
 	case imap.ItemUID:
 		b = appendUint(b, uint64(m.UID))
 	case imap.ItemInternalDate:

@@ -5,6 +5,7 @@ import (
 	"doublet/note"
 	"doublet/wire/imap"
 	"math"
+	"slices"
 )
 
 // selectMailbox is SELECT and EXAMINE. A failure leaves no mailbox selected.
@@ -42,13 +43,14 @@ func (s *session) selectMailbox(cmd *imap.Command) {
 			return
 		}
 	}
+	s.view = view
 	if q := a.QResync; q != nil && q.UIDValidity == folder.UIDValidity {
 		if err := s.resync(view, q); err != nil {
+			s.forget()
 			s.refuse(cmd, err)
 			return
 		}
 	}
-	s.view = view
 	if err := s.watch(view.File()); err != nil {
 		s.forget()
 		s.refuse(cmd, err)
@@ -85,7 +87,7 @@ func (s *session) deselect() {
 
 func (s *session) forget() {
 	s.dropContexts(func(*searchContext) bool { return true })
-	s.view, s.saved, s.gone, s.heard = nil, nil, nil, heard{}
+	s.view, s.saved, s.gone, s.heard, s.listed = nil, nil, nil, heard{}, nil
 }
 
 // flagNames are shown in FLAGS. The keywords are the registered ones that programs look for; any
@@ -99,8 +101,8 @@ const (
 //
 // Implements: RFC 9051 §6.3.9.7 OLDNAME for a name that is not in its normal form
 func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
-	b := append(s.out.B, "* FLAGS ("+systemFlags+keywords+")\r\n* OK [PERMANENTFLAGS ("...)
-	b = append(appendPermanent(b, v, f), ")] Limited\r\n"...)
+	s.rights, s.listed = f.Rights, slices.DeleteFunc(slices.Clone(f.Keywords), listedAlways)
+	b := s.appendFlagLists(s.out.B, v)
 	b = imap.AppendNumber(b, v.Exists(), "EXISTS")
 	if !s.rev2 {
 		b = imap.AppendNumber(b, 0, "RECENT")
@@ -125,22 +127,26 @@ func (s *session) tellName(f *mailbox.Folder, given string) {
 }
 
 // appendPermanent prints the flags that this person may change here.
-func appendPermanent(b []byte, v *mailbox.View, f *mailbox.Folder) []byte {
+func (s *session) appendPermanent(b []byte, v *mailbox.View) []byte {
 	start := len(b)
 	if v.ReadOnly() {
 		return b
 	}
-	if f.Rights&(note.Write|note.WriteOwn) != 0 {
+	if s.rights&(note.Write|note.WriteOwn) != 0 {
 		b = append(b, `\Answered \Flagged \Draft `...)
 	}
-	if f.Rights&(note.DeleteMark|note.ExpungeOwn) != 0 {
+	if s.rights&(note.DeleteMark|note.ExpungeOwn) != 0 {
 		b = append(b, `\Deleted `...)
 	}
-	if f.Rights&note.KeepSeen != 0 {
+	if s.rights&note.KeepSeen != 0 {
 		b = append(b, `\Seen `...)
 	}
-	if f.Rights&(note.Write|note.WriteOwn) != 0 {
-		b = append(b, keywords[1:]+` \* `...)
+	if s.rights&(note.Write|note.WriteOwn) != 0 {
+		b = append(b, keywords[1:]...)
+		for _, k := range s.listed {
+			b = append(append(b, ' '), k...)
+		}
+		b = append(b, ` \* `...)
 	}
 	if len(b) > start {
 		b = b[:len(b)-1]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doublet/mailbox"
+	"doublet/note"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
@@ -45,7 +46,9 @@ type session struct {
 	holes   []hole
 	gone    []uint32 // UIDs for one VANISHED
 	heard   heard
-	failed  error // the connection is of no use any more
+	rights  note.Rights // in the selected mailbox, when it was
+	listed  []string    // keywords in its FLAGS as told last, beside those that always are
+	failed  error       // the connection is of no use any more
 
 	started      time.Time
 	rev2         bool // IMAP4rev2 is enabled

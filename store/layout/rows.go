@@ -401,7 +401,53 @@ type Folder struct {
 	// ACL replaces the database's list here, where HasACL is set.
 	HasACL bool
 	ACL    note.ACL
+	// Keywords lists keywords that notes have had while they were in the folder, sorted: see AddKeywords. Rows of older
+	// versions have none, and take in those of each note when it changes next.
+	Keywords []string
 }
+
+// The bounds of Keywords of a Folder, whose row every change in the folder rewrites.
+const (
+	MaxFolderKeywords     = 100
+	maxFolderKeywordBytes = 4 << 10
+)
+
+// AddKeywords takes in the keywords of a note that is in the folder, as far as there is room. The list that was is not
+// changed.
+func (f *Folder) AddKeywords(n *Note) {
+	size := 0
+	for _, k := range f.Keywords {
+		size += len(k)
+	}
+	cloned := false
+	for k := range n.Keywords {
+		i, ok := slices.BinarySearch(f.Keywords, k)
+		if ok || len(f.Keywords) >= MaxFolderKeywords || size+len(k) > maxFolderKeywordBytes {
+			continue
+		}
+		if !cloned {
+			f.Keywords, cloned = slices.Clone(f.Keywords), true
+		}
+		f.Keywords = slices.Insert(f.Keywords, i, k)
+		size += len(k)
+	}
+}
+
+// KnowsKeywords says that AddKeywords of the note would change nothing, room aside.
+func (f *Folder) KnowsKeywords(n *Note) bool {
+	for k := range n.Keywords {
+		if _, ok := slices.BinarySearch(f.Keywords, k); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// The flags behind the subscriptions of a folder's row.
+const (
+	folderACL = 1 << iota
+	folderKeywords
+)
 
 // AppendFolder appends the row's stored form.
 func AppendFolder(dst []byte, f *Folder) []byte {
@@ -415,10 +461,24 @@ func AppendFolder(dst []byte, f *Folder) []byte {
 	for _, p := range f.Subscribed {
 		dst = append(dst, p[:]...)
 	}
-	if !f.HasACL {
-		return append(dst, 0)
+	var flags byte
+	if f.HasACL {
+		flags |= folderACL
 	}
-	return note.AppendACL(append(dst, 1), &f.ACL)
+	if len(f.Keywords) > 0 {
+		flags |= folderKeywords
+	}
+	dst = append(dst, flags)
+	if f.HasACL {
+		dst = note.AppendACL(dst, &f.ACL)
+	}
+	if len(f.Keywords) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(f.Keywords)))
+		for _, k := range f.Keywords {
+			dst = appendString(dst, k)
+		}
+	}
+	return dst
 }
 
 // ReadFolder reads the row of the folder with note id id.
@@ -435,12 +495,18 @@ func ReadFolder(id note.ID, b []byte) (*Folder, error) {
 		r.Fixed(p[:])
 		f.Subscribed = append(f.Subscribed, p)
 	}
-	if r.Byte() == 1 && !r.Bad {
+	flags := r.Byte()
+	if flags&folderACL != 0 && !r.Bad {
 		var err error
 		if f.ACL, r.B, err = note.ReadACL(r.B); err != nil {
 			return nil, err
 		}
 		f.HasACL = true
+	}
+	if flags&folderKeywords != 0 {
+		for range r.Count(1) {
+			f.Keywords = append(f.Keywords, r.String())
+		}
 	}
 	return f, r.end()
 }
