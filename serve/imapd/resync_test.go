@@ -45,6 +45,8 @@ type keeper struct {
 	silent string // the keyword of the STORE at hand
 	byUID  bool
 	notify bool
+	// moving: NOTIFY may tell expunges at once, while a command with numbers is on its way (RFC 5465 section 5).
+	moving bool
 }
 
 var (
@@ -179,10 +181,13 @@ func (k *keeper) connect(lines int) error {
 	if err == nil {
 		err = k.fetchNew()
 	}
+	k.moving = false
 	if k.notify = k.rnd.IntN(3) == 0; k.notify && err == nil {
 		events := "(MessageNew MessageExpunge FlagChange)"
-		err = k.do("NOTIFY SET %s", []string{"(selected " + events + ")", "(selected-delayed " + events + ")", "(selected (MessageNew MessageExpunge))",
-			"(inboxes " + events + ")"}[k.rnd.IntN(4)])
+		groups := []string{"(selected " + events + ")", "(selected-delayed " + events + ")", "(selected (MessageNew MessageExpunge))",
+			"(inboxes " + events + ")"}[k.rnd.IntN(4)]
+		k.moving = strings.HasPrefix(groups, "(selected ")
+		err = k.do("NOTIFY SET %s", groups)
 	}
 	return err
 }
@@ -282,7 +287,7 @@ func (k *keeper) step() error {
 		func() error { return k.do("SEARCH RETURN (MAX) MODSEQ 1") },
 		func() error { return k.do("SORT (ARRIVAL) UTF-8 MODSEQ 1") },
 	}
-	if k.byUID || k.rnd.IntN(2) == 0 {
+	if k.byUID || k.moving || k.rnd.IntN(2) == 0 {
 		return byUID[k.rnd.IntN(len(byUID))]()
 	}
 	return bySeq[k.rnd.IntN(len(bySeq))]()
