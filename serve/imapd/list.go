@@ -1,8 +1,6 @@
 package imapd
 
 import (
-	"strings"
-
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/imap"
@@ -35,9 +33,10 @@ func (s *session) list(cmd *imap.Command) {
 	if a.Return&imap.ListStatus != 0 && a.Status&imap.StatusHighestModSeq != 0 {
 		s.enableCondstore()
 	}
+	compiled := compile(patterns)
 	for i := range folders {
 		f := &folders[i]
-		if !matches(patterns, f.Name) {
+		if !matches(compiled, f.Name) {
 			continue
 		}
 		own := a.Select&imap.ListSubscribed == 0 || f.Subscribed
@@ -150,12 +149,18 @@ func fullPatterns(a *imap.List) []string {
 	return out
 }
 
-func matches(patterns []string, name string) bool {
-	for _, p := range patterns {
-		switch {
-		case p == "*", p == "%" && strings.IndexByte(name, separator) < 0:
-			return true
-		case p != "%" && imap.MatchPattern(p, name):
+// compile prepares patterns for matches.
+func compile(patterns []string) []imap.Pattern {
+	out := make([]imap.Pattern, len(patterns))
+	for i, p := range patterns {
+		out[i] = imap.CompilePattern(p)
+	}
+	return out
+}
+
+func matches(patterns []imap.Pattern, name string) bool {
+	for i := range patterns {
+		if patterns[i].Match(name) {
 			return true
 		}
 	}

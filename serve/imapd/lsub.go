@@ -22,10 +22,11 @@ func (s *session) lsub(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
+	compiled := compile(patterns)
 	for i := range folders {
 		f := &folders[i]
 		switch {
-		case !matches(patterns, f.Name):
+		case !matches(compiled, f.Name):
 		case f.Subscribed:
 			s.out.B = s.appendList(s.out.B, "LSUB", f, 0, false)
 		case strings.HasSuffix(patterns[0], "%") && subscribedBelow(folders[i+1:], f.Name, imap.ListSubscribed):

@@ -36,21 +36,6 @@ func TestMailboxName(t *testing.T) {
 	}
 }
 
-func TestMatchPattern(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"*", "a/b", true}, {"%", "a/b", false}, {"%", "a", true}, {"%/%", "a/b", true}, {"a*b", "a/x/b", true}, {"a%b", "a/b", false}, {"", "", true}, {"", "a", false},
-		{"*", "", true}, {"a", "A", false}, {"*%*", "x/y", true}, {"INBOX", "INBOX", true}, {strings.Repeat("*a", 400), strings.Repeat("a", 399), false},
-	} {
-		if MatchPattern(c.pattern, c.name) != c.want {
-			t.Errorf("%.20q %.20q", c.pattern, c.name)
-		}
-	}
-}
-
 func FuzzMailboxName(f *testing.F) {
 	for _, s := range []string{"INBOX", "&U,BTFw-/x", "a&-b", "é", "&2D3eCg-", "e\u0301&", "\r\n", `"\`} {
 		f.Add(s)
