@@ -170,7 +170,7 @@ func (j *journal) line(hops []Hop, rest bool) {
 			}
 		}
 	}
-	list = append(list, slog.Duration("after", h.Time.Sub(h.Accepted).Round(time.Millisecond)))
+	list = append(list, slog.Duration("after", h.Time.Sub(h.Accepted).Truncate(time.Second)))
 	j.env.Log.LogAttrs(context.Background(), slog.LevelInfo, "mail: delivery", list...)
 }
 

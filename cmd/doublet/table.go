@@ -85,6 +85,8 @@ func printStruct(w io.Writer, v reflect.Value) {
 			continue
 		}
 		switch {
+		case t.Field(i).Anonymous: // its fields are those of the whole
+			printStruct(w, f)
 		case isRows(f.Type()):
 			fmt.Fprintln(w, column(t.Field(i))+":")
 			printRows(w, f, "  ")
