@@ -57,6 +57,9 @@ func compileBodyProperties(names []string, some bool) ([]property, error) {
 		}
 		return out, nil
 	}
+	if len(names) > maxNames {
+		return nil, errManyNames
+	}
 	for i, name := range names {
 		if slices.Contains(names[:i], name) || name == "subParts" { // which stand wherever there are some
 			continue

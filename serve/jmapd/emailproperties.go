@@ -84,6 +84,12 @@ type view struct {
 	most       int // octets of a body value, 0: all
 }
 
+// maxNames bounds the properties of one kind that a call may name: each header field has its own.
+const maxNames = 1000
+
+// errManyNames refuses a call that names more.
+var errManyNames = invalid("more than %d properties are named", maxNames)
+
 // compileProperties makes the properties that are asked for ready; those of skip are none of this type.
 func compileProperties(names []string, some bool, skip ...propertyKind) ([]property, error) {
 	var out []property
@@ -101,6 +107,9 @@ func compileProperties(names []string, some bool, skip ...propertyKind) ([]prope
 			}
 		}
 		return out, nil
+	}
+	if len(names) > maxNames {
+		return nil, errManyNames
 	}
 	if !slices.Contains(skip, propID) {
 		add("id", propID, header{})

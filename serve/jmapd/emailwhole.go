@@ -143,7 +143,7 @@ func isBodyProperty(name string) bool {
 	return err == nil
 }
 
-// bodyNames are the properties of body parts that stand in the body properties of an Email.
+// bodyNames returns the properties of body parts that stand in the body properties of an Email: of very many, more than maxNames.
 func bodyNames(sent *jmap.Value) []string {
 	var names []string
 	var walk func(v *jmap.Value)
@@ -157,7 +157,7 @@ func bodyNames(sent *jmap.Value) []string {
 			for i := range v.Len() {
 				if name := v.Name(i); name == "subParts" {
 					walk(v.At(i))
-				} else if isBodyProperty(name) && !slices.Contains(names, name) {
+				} else if len(names) <= maxNames && !slices.Contains(names, name) && isBodyProperty(name) {
 					names = append(names, name)
 				}
 			}

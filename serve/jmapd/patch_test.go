@@ -61,3 +61,28 @@ func TestManyPaths(t *testing.T) {
 		t.Errorf("%d octets were allocated for each path: %v", n, err)
 	}
 }
+
+// TestManyNames names more properties than a call may, each a header field of its own: in a call, and in an Email sent back whole.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	names := make([]string, maxNames+1)
+	members := make([]jmap.Value, len(names))
+	for i := range names {
+		names[i] = fmt.Sprintf("header:X-%d", i)
+	}
+	whole := jmap.MakeObject([]string{"bodyStructure"}, []jmap.Value{*jmap.MakeObject(names, members)})
+	for name, compile := range map[string]func(names []string) error{
+		"Email":         func(names []string) error { _, err := compileProperties(names, true); return err },
+		"EmailBodyPart": func(names []string) error { _, err := compileBodyProperties(names, true); return err },
+	} {
+		if err := compile(names[1:]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := compile(names); err == nil {
+			t.Errorf("%s takes %d properties", name, len(names))
+		}
+	}
+	if _, err := compileBodyProperties(bodyNames(whole), true); err == nil {
+		t.Errorf("an Email with %d properties of body parts is taken", len(names))
+	}
+}
