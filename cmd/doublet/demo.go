@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"unicode/utf8"
 
+	"doublet/admin"
 	"doublet/cmd/doublet/config"
 	"doublet/cmd/doublet/demo"
 
@@ -110,6 +112,11 @@ func (a *app) again(words ...string) string {
 	return program + " " + strings.Join(words, " ")
 }
 
+// exposed reports whether other machines reach a door.
+func exposed(doors []admin.Door) bool {
+	return slices.ContainsFunc(doors, func(d admin.Door) bool { return !loopback(d.Address) })
+}
+
 // box returns the text that the demo prints when it runs: addresses, sign-ins and commands to try, among them the verb.
 func box(h *house, filled bool, verb string) string {
 	var lines []string
@@ -126,6 +133,11 @@ func box(h *house, filled bool, verb string) string {
 		state = "made now, with sample mail"
 	}
 	add("Data       %s (%s)", h.cfg.Data.Dir, state)
+	if exposed(h.doors) {
+		add("")
+		add("Other machines reach this server, and its password is public: anybody can")
+		add("sign in, as an administrator too. Keep it off the Internet.")
+	}
 	add("")
 	for _, d := range h.doors {
 		if d.Name != "http" {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"doublet/admin"
 	"doublet/client/imap"
 	"doublet/client/smtp"
 	"doublet/cmd/doublet/config"
@@ -273,6 +274,17 @@ func TestPortTaken(t *testing.T) {
 	code, _, errs := command(t, "", append(args, "--imap", at)...)
 	if code != exitPort || !strings.Contains(errs, "imap") || !strings.Contains(errs, at) {
 		t.Errorf("%d %s", code, errs)
+	}
+}
+
+// TestDemoExposed warns where other machines reach the demo, whose password everybody knows.
+func TestDemoExposed(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{"127.0.0.1": false, "::1": false, "0.0.0.0": true, "::": true, "192.0.2.1": true} {
+		h := &house{system: &admin.System{}, doors: []admin.Door{{Name: "imap", Address: net.JoinHostPort(host, "2143")}}}
+		if got := strings.Contains(box(h, false, ""), "its password is public"); got != want {
+			t.Errorf("at %s it warns: %v", host, got)
+		}
 	}
 }
 
