@@ -11,7 +11,7 @@ import (
 	"doublet/replica/https"
 )
 
-// auditMark is how the attributes of a line of the kind audit begin.
+// auditMark begins the attributes of a line of the kind audit.
 const auditMark = "kind=audit "
 
 // entry is a line of the kind audit: who did what, with which arguments, from where, and how it went.

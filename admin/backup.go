@@ -18,7 +18,7 @@ type BackupSettings struct {
 	// Dir is the backup folder where a verb names none; Rate bounds what is read a second, 0: nothing.
 	Dir  string
 	Rate Size
-	// Check says how far a backup is checked after it was taken; empty is backup.CheckOpen.
+	// Check is the level at which a backup is checked after it was taken; empty is backup.CheckOpen.
 	Check backup.Level
 	// Extra are files that are kept with every backup: the configuration.
 	Extra []string

@@ -17,7 +17,7 @@ import (
 	"doublet/store"
 )
 
-// PlaceApplicant is what a server says of itself that asks to be one of a domain. Its key is the one that it shows.
+// PlaceApplicant describes a server that asks to be one of a domain. Its key is the one that it shows.
 type PlaceApplicant struct {
 	Name    string `json:"name"`
 	Host    string `json:"host,omitempty"`
@@ -26,7 +26,7 @@ type PlaceApplicant struct {
 	Secret []byte `json:"secret"`
 }
 
-// PlaceAdmission is what it is told.
+// PlaceAdmission answers it.
 type PlaceAdmission struct {
 	// Domain is the Internet domain of people whose address names none.
 	Domain string `json:"domain,omitempty"`

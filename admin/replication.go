@@ -278,7 +278,7 @@ func (s *System) job(ctx context.Context, f *directory.ConnectionFields, turn ui
 	return s.jobOver(f, o)
 }
 
-// errReach says what to do about a host that may not be reached from the browser.
+// errReach refuses a host that may not be reached from the browser, and names the remedy.
 const errReach = "give the command on the server's machine, or allow the network in web.admin_reach"
 
 // guard refuses a URL that may not be asked for from administration in the browser. Where its host is, Reach.Dial looks.

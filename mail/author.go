@@ -10,7 +10,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// originator is what the header says of who wrote and who sent.
+// originator collects the header's authors and senders.
 type originator struct {
 	s   *Service
 	sub *Submission

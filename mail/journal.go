@@ -82,7 +82,7 @@ func (j *journal) recipients(list []Recipient) string {
 	return b.String()
 }
 
-// verdict is what was found out about who sends.
+// verdict returns the results of the checks of a message's sender.
 func (sub *Submission) verdict() string {
 	switch {
 	case sub.Submitter != nil:
@@ -101,7 +101,7 @@ func (sub *Submission) verdict() string {
 	return "unchecked"
 }
 
-// outcomeOf is what became of a message.
+// outcomeOf names the outcome of a message.
 func outcomeOf(sub *Submission, b *batch, results []error, err error) string {
 	var reply *smtp.Reply
 	switch {

@@ -19,7 +19,7 @@ type mates struct {
 	taken []string
 	// recalled is what they say to who takes a message back.
 	recalled Recalled
-	// had is what they say of a message that is sent on.
+	// had is their answer about a message that is sent on.
 	had bool
 }
 

@@ -128,7 +128,7 @@ type Content struct {
 	Append func(dst []byte, off, n int64) ([]byte, error)
 }
 
-// ReadWhole says whether ContentOf reads the part as a whole, and holds it decoded.
+// ReadWhole reports whether ContentOf reads the part as a whole, and holds it decoded.
 func ReadWhole(body *store.Stored, span mime.SectionSpan) bool {
 	if span.Encoding == mime.EncodingBase64 {
 		_, ok := body.Decoded(int64(span.BodyStart), int64(span.BodyEnd))

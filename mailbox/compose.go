@@ -69,7 +69,7 @@ func (c *Composed) Thread() note.UNID { return c.thread }
 // Size is the message's size in bytes.
 func (c *Composed) Size() int64 { return int64(c.message.Size) }
 
-// Memory is how many bytes of the message are in memory until it is released.
+// Memory returns the bytes of the message that are in memory until it is released.
 func (c *Composed) Memory() int64 { return int64(len(c.summary)) + c.message.Memory() }
 
 // Release lets go of the message.

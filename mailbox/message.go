@@ -101,7 +101,7 @@ type FetchOptions struct {
 	ChangedUpTo uint64
 }
 
-// passes says whether a message whose latest change has a MODSEQ is to be read.
+// passes reports whether a message whose latest change has a MODSEQ is to be read.
 func (o *FetchOptions) passes(mod note.ModSeq) bool {
 	return uint64(mod) > o.ChangedSince && (o.ChangedUpTo == 0 || uint64(mod) <= o.ChangedUpTo)
 }

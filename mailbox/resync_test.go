@@ -8,7 +8,7 @@ import (
 	"doublet/mailbox"
 )
 
-// missed is what Resync tells.
+// missed collects the output of Resync.
 type missed struct {
 	gone    mailbox.Set
 	fetched []uint32

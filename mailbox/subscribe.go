@@ -19,7 +19,7 @@ import (
 // itemSubscribed begins the names of those items; behind it stands the person.
 const itemSubscribed = "$Subscribed."
 
-// maxOutlived is how many subscriptions of a person outlive their folders in one mail file.
+// maxOutlived bounds a person's subscriptions that outlive their folders in one mail file.
 const maxOutlived = 1000
 
 func outlived(items note.Items, item string) []string {
@@ -97,7 +97,7 @@ func resubscribe(w *store.Writer, folder note.ID, name string) error {
 	return errors.Join(err, failed)
 }
 
-// Subscribe says whether the person wants to see a folder in the list of subscribed ones. What is not there can be
+// Subscribe sets whether the person sees a folder in the list of subscribed ones. What is not there can be
 // subscribed to only by a person who is; nobody is subscribed to what nobody knows.
 //
 // Implements: RFC 9051 §6.3.8 UNSUBSCRIBE of a mailbox that does not exist

@@ -227,7 +227,7 @@ func (m *Message) put(b *pebble.Batch) {
 	}
 }
 
-// Memory is how many bytes the message holds in memory: its recipe, and small parts in it.
+// Memory returns the bytes that the message holds in memory: its recipe, and small parts in it.
 func (m *Message) Memory() int64 { return int64(cap(m.row)) }
 
 // Release unpins the message. Updates that use it have ended.

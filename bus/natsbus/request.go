@@ -149,7 +149,7 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 	}
 }
 
-// left is how much time a request has, 0 where it has no end.
+// left returns the time that a request has, 0 where it has no end.
 func (b *Bus) left(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return max(end.Sub(b.env.Clock.Now()), time.Millisecond)
@@ -327,7 +327,7 @@ func (b *Bus) take(v *serving, h messageHead, m []byte) {
 	})
 }
 
-// question is what a mate asks or tells, unsealed.
+// question is a request or a notice of a mate, unsealed.
 type question struct {
 	left time.Duration // until it stops to wait; 0: no end
 	verb string

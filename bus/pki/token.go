@@ -14,7 +14,7 @@ import (
 	"doublet/note"
 )
 
-// Token is what an administrator carries to a server that is to join a cluster or a domain: where to go, whom to
+// Token is carried by an administrator to a server that is to join a cluster or a domain: where to go, whom to
 // believe there, and the secret that opens the door once.
 type Token struct {
 	// Domain says that it is a domain's, and not a cluster's.

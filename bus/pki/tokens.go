@@ -43,7 +43,7 @@ type Issued struct {
 	UsedAt time.Time
 }
 
-// shortID is how many digits of the hash name a token.
+// shortID is the number of digits of the hash that name a token.
 const shortID = 12
 
 // List lists those that are remembered, the oldest first.

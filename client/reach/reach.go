@@ -38,7 +38,7 @@ var special = func() (list []netip.Prefix) {
 	return list
 }()
 
-// Public says whether an address is one of the public Internet.
+// Public reports whether an address is one of the public Internet.
 func Public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
@@ -54,7 +54,7 @@ type Guard struct {
 // New makes a guard. allowed are networks that may be reached although they are not public.
 func New(e *env.Env, dns Resolver, allowed []netip.Prefix) *Guard { return &Guard{e, dns, allowed} }
 
-// Allows says whether an address may be reached.
+// Allows reports whether an address may be reached.
 func (g *Guard) Allows(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return Public(a) || slices.ContainsFunc(g.allowed, func(p netip.Prefix) bool { return p.Contains(a) })
@@ -63,7 +63,7 @@ func (g *Guard) Allows(a netip.Addr) bool {
 // maxURL bounds a URL, in bytes.
 const maxURL = 2000
 
-// Check says whether a URL may be asked for at all. Where its host is, Dial looks when it is asked.
+// Check refuses a URL that may not be asked for at all. The address of its host is checked by Dial.
 func (g *Guard) Check(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Opaque != "" || u.Fragment != "" {
@@ -87,9 +87,9 @@ func (g *Guard) Check(text string) error {
 }
 
 const (
-	// connectTime is how long connecting to one address may take.
+	// connectTime bounds connecting to one address.
 	connectTime = 10 * time.Second
-	// tries is how many addresses of a host are tried.
+	// tries is the number of a host's addresses that are tried.
 	tries = 4
 )
 

@@ -149,7 +149,7 @@ func (a *app) domainJoinCommand() *cobra.Command {
 	return cmd
 }
 
-// errNoDomainToken says how a server joins.
+// errNoDomainToken explains how a server joins.
 var errNoDomainToken = errors.New("a server joins a domain with a token: run doublet domain token on a server of the domain, and doublet domain join TOKEN here")
 
 // joinDomain may be done again where it was cut short.

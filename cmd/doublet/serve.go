@@ -60,7 +60,7 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// life says how a server runs. fill and hangup may be nil.
+// life holds the options with which a server runs. fill and hangup may be nil.
 type life struct {
 	env   *env.Env
 	level *slog.LevelVar

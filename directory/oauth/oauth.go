@@ -41,7 +41,7 @@ type Options struct {
 const (
 	// again is how long an answer of the issuer, good or bad, stands before it is asked anew.
 	again = 30 * time.Second
-	// renewed is how long the issuer's configuration and keys are used: a key that it withdraws is refused from then on.
+	// renewed is the time for which the issuer's configuration and keys are used: a key that it withdraws is refused from then on.
 	renewed   = time.Hour
 	timeout   = 10 * time.Second
 	maxAnswer = 1 << 20 // bytes of a document of the issuer

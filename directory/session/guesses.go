@@ -29,7 +29,7 @@ const (
 	freeGuesses  = 5
 	guessDelay   = time.Minute
 	longestDelay = 24 * time.Hour
-	// browserKnown is how long a browser is known without showing a code.
+	// browserKnown is the time for which a browser is known without showing a code.
 	browserKnown = 180 * 24 * time.Hour
 )
 
@@ -43,7 +43,7 @@ type Guess struct {
 	Address string
 }
 
-// Guessing says what becomes of a guess.
+// Guessing is the decision about a guess.
 type Guessing struct {
 	// ID is that of the guess, for Right; the zero one where it may not be made now.
 	ID note.UNID
@@ -51,7 +51,7 @@ type Guessing struct {
 	After time.Time
 }
 
-// bucket is what a guess is counted by.
+// bucket returns the id by which a guess is counted.
 func (x *Service) bucket(g *Guess) note.UNID {
 	if id, ok := x.browser(g.Browser, g.Person); ok {
 		return note.DeriveUNID([]byte("guess of browser"), g.Person[:], id[:], []byte(g.PasswordID))
@@ -113,7 +113,7 @@ func (x *Service) guess(ctx context.Context, c *CountedGuess) (out Guessing, err
 	return out, nil
 }
 
-// delayOf is how long after the last of n wrong codes the next one may be tried.
+// delayOf returns the time after the last of n wrong codes at which the next one may be tried.
 func delayOf(n int) time.Duration {
 	d := guessDelay
 	for ; n > freeGuesses && d < longestDelay; n-- {
@@ -218,7 +218,7 @@ func (x *Service) KnowBrowser(old string, person note.UNID) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, x.mac("browser", string(b))[:16]...))
 }
 
-// BrowserLife is how long a browser keeps its token.
+// BrowserLife returns the time for which a browser keeps its token.
 func (x *Service) BrowserLife() time.Duration { return browserKnown }
 
 // browser is the id of a token that was made for a person.

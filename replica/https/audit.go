@@ -14,7 +14,7 @@ import (
 
 // Act is something for the audit: what a server did with the rights of one, or what was refused.
 type Act struct {
-	// Verb is what was done: replica list, replica open, domain join.
+	// Verb names the act: replica list, replica open, domain join.
 	Verb string
 	// By is the name of the person or server, or the key of one that nobody knows; Person is the person, zero for a server.
 	By     string
@@ -68,10 +68,10 @@ func (c *call) act(verb, on string) Act {
 	return Act{Verb: verb, By: c.id.Name, Person: c.id.Who.Person, From: from(c.r), On: on}
 }
 
-// did tells what a server does with its rights.
+// did audits the use that a server makes of its rights.
 func (a *audit) did(c *call, verb, on string) { a.say(c.act(verb, on), doneEvery) }
 
-// failed tells what somebody asked for who may not have it.
+// failed audits a request of somebody who may not make it.
 func (a *audit) failed(c *call, err error) {
 	if !errors.Is(err, store.ErrDenied) && !errors.Is(err, replica.ErrLocalOnly) {
 		return

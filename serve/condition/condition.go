@@ -18,7 +18,7 @@ import (
 
 // Condition is one of them.
 type Condition struct {
-	// Name is what administrators call it.
+	// Name is its name for administrators.
 	Name string
 	// SMTP is the reply of SMTP, submission and LMTP. A reply 421 ends the session (RFC 5321 §3.8).
 	SMTP *smtp.Reply

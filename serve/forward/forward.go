@@ -119,7 +119,7 @@ type hello struct {
 	Door   string         `json:"door"`
 	Person string         `json:"person"`
 	Client netip.AddrPort `json:"client"`
-	// Credential is what a session was signed in with. CSRF and TLS are those of a request at a web door.
+	// Credential names the credential of a session's sign-in. CSRF and TLS are those of a request at a web door.
 	Credential string `json:"credential,omitempty"`
 	CSRF       string `json:"csrf,omitempty"`
 	TLS        bool   `json:"tls,omitempty"`

@@ -8,7 +8,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// maxContexts is how many searches of a session are kept up to date at a time.
+// maxContexts bounds the searches of a session that are kept up to date at a time.
 const maxContexts = 8
 
 // searchContext is a search or a sort whose result the client wants to be kept up to date (RFC 5267). What it
@@ -49,7 +49,7 @@ func (s *session) noUpdate(tag string) {
 	s.out.B = imap.AppendResult(s.out.B, "*", imap.NO, code, "Search is not kept up to date")
 }
 
-// updating says whether the tag of a command is that of a search that is kept up to date.
+// updating reports whether the tag of a command is that of a search that is kept up to date.
 func (s *session) updating(tag string) bool {
 	return slices.ContainsFunc(s.contexts, func(x *searchContext) bool { return x.tag == tag })
 }
@@ -146,7 +146,7 @@ func holds(list []mailbox.Match, uid uint32) bool {
 	return ok
 }
 
-// place is where a UID stands in the result, -1: nowhere.
+// place returns the index of a UID in the result, -1: it is not there.
 func (x *searchContext) place(uid uint32) int {
 	if x.by != nil {
 		return slices.Index(x.found, uid)
@@ -157,7 +157,7 @@ func (x *searchContext) place(uid uint32) int {
 	return -1
 }
 
-// position is how a place in the result is told: that of a search needs none.
+// position returns a place in the result as the client counts it: that of a search needs none.
 func (x *searchContext) position(i int) uint32 {
 	if x.by == nil {
 		return 0

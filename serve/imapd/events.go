@@ -13,7 +13,7 @@ func (s *session) poll(expunges bool) {
 	s.pollBy(func(v *mailbox.View) error { return v.Poll(s.c.Context(), expunges, (*events)(s)) })
 }
 
-// pollUnasked tells what changed, but for expunges, to a client that awaits no answer. One that goes by MODSEQs
+// pollUnasked tells changes, but no expunges, to a client that awaits no answer. One that goes by MODSEQs
 // may break off behind any line, so that it is told of nothing that lies above an expunge.
 func (s *session) pollUnasked() {
 	if !s.qresync {

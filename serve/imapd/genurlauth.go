@@ -53,7 +53,7 @@ func (s *session) prove(u *imap.URL) ([]byte, error) {
 	return s.proof(u.Rump, folder, s.account.Who.Person, number), nil
 }
 
-// tellURLMechanisms tells how URLs to the selected mailbox can be proved, where they can.
+// tellURLMechanisms tells the ways to prove URLs to the selected mailbox, where there are any.
 //
 // Implements: RFC 4467 §8 URLMECH
 func (s *session) tellURLMechanisms(v *mailbox.View) {

@@ -5,7 +5,7 @@ import "doublet/serve/listen"
 // memory is what the session's client may have of the memory for messages.
 func (s *session) memory() listen.Share { return s.c.Share(s.srv.cfg.Memory) }
 
-// freeRoom is how many bytes a session's output and scratch may have without a reservation.
+// freeRoom is the number of bytes that a session's output and scratch may have without a reservation.
 const freeRoom = 512 << 10
 
 // room reserves the memory that the output and the scratch have, and more bytes that they are about to get; listen.ErrMemory: there

@@ -2,7 +2,7 @@ package imapd
 
 import "doublet/mailbox"
 
-// heard is what a client with CONDSTORE has heard of MODSEQs in the selected mailbox.
+// heard holds the MODSEQs that a client with CONDSTORE has heard of in the selected mailbox.
 type heard struct {
 	// highest is the highest MODSEQ that it was told.
 	highest uint64

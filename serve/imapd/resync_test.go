@@ -293,7 +293,7 @@ func (k *keeper) step() error {
 	return bySeq[k.rnd.IntN(len(bySeq))]()
 }
 
-// churn is what others do to alice's INBOX.
+// churn changes alice's INBOX as others do.
 func (k *keeper) churn(rnd *rand.Rand, f *mailbox.File) error {
 	ctx := context.Background()
 	v, _, err := f.Open(ctx, "INBOX", false)

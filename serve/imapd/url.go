@@ -22,7 +22,7 @@ var errURL = errors.New("imapd: URL names nothing here")
 // mechanism is the only way to prove a URL. Its tokens come from this server and go to it.
 const mechanism = "INTERNAL"
 
-// urlPiece is what a URL names: a span of a stored message that is not read yet.
+// urlPiece is the piece that a URL names: a span of a stored message that is not read yet.
 type urlPiece struct {
 	body *store.Stored
 	span
@@ -123,7 +123,7 @@ func (s *session) openURL(file *mailbox.File, u *imap.URL) (*mailbox.View, error
 	return view, nil
 }
 
-// ownHost says whether a host, perhaps with a port, is a name of this server: its own, that by which the client
+// ownHost reports whether a host, perhaps with a port, is a name of this server: its own, that by which the client
 // reached it, or the domain of the person's address.
 func (s *session) ownHost(host string) bool {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
@@ -142,7 +142,7 @@ func (s *session) ownHost(host string) bool {
 	return false
 }
 
-// is says whether a name is the person's who has signed in.
+// is reports whether a name is the person's who has signed in.
 func (s *session) is(user string) bool {
 	id, err := s.srv.backend.Identify(s.c.Context(), user)
 	return err == nil && id == s.account.Who.Person
@@ -176,10 +176,10 @@ func (s *session) authorized(u *imap.URL) (*mailbox.View, error) {
 	return s.openURL(file, u)
 }
 
-// current says whether a URL has not expired.
+// current reports whether a URL has not expired.
 func (s *session) current(u *imap.URL) bool { return u.Expire.IsZero() || s.c.Now().Before(u.Expire) }
 
-// mayUse says whether the person is one whom a URL is for. One for submission is used by the submission server alone.
+// mayUse reports whether a URL is for the person. One for submission is used by the submission server alone.
 //
 // Implements: RFC 4467 §2 access identifiers
 func (s *session) mayUse(u *imap.URL) bool {
@@ -226,7 +226,7 @@ type urlError struct {
 func (e *urlError) Error() string { return fmt.Sprintf("URL %q: %v", e.url, e.err) }
 func (e *urlError) Unwrap() error { return e.err }
 
-// unreadable says whether an error means that a URL names nothing that may be read, and not trouble of the server.
+// unreadable reports whether an error means that a URL names nothing that may be read, and not trouble of the server.
 func unreadable(err error) bool {
 	for _, kind := range [...]error{
 		errURL, mailbox.ErrNoFolder, mailbox.ErrBadName, mailbox.ErrFolderGone, store.ErrDenied, store.ErrNotFound,

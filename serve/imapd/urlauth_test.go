@@ -41,7 +41,7 @@ func (w *urlWorld) proved(rump string, folder, maker note.UNID, number []byte) s
 	return rump + ":internal:" + hex.EncodeToString(s.proof(rump, folder, maker, number))
 }
 
-// fetched is what somebody gets for a URL, "" for NIL.
+// fetched returns the answer to somebody who fetches a URL, "" for NIL.
 func (w *urlWorld) fetched(user, url string) string {
 	w.t.Helper()
 	c := w.connect(w.t)

@@ -222,7 +222,7 @@ func (c *call) source(v *jmap.Value) (source, error) {
 	return source{blob: b, from: from, size: to - from}, nil
 }
 
-// decodedLen is how many octets a text in base64 stands for; false: it is none.
+// decodedLen returns the number of octets that a text in base64 stands for; false: it is none.
 func decodedLen(s string) (int64, bool) {
 	n, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(s)))
 	return n, err == nil

@@ -208,7 +208,7 @@ func (r *emailReader) raise(root *compose.Part) {
 	root.Fields = own
 }
 
-// value takes what a part holds out of bodyValues: a text, or the octets of anything else that is written as text.
+// value takes the content of a part out of bodyValues: a text, or the octets of anything else that is written as text.
 func (r *emailReader) value(p *compose.Part, partID *jmap.Value, property string, v *jmap.Value) {
 	id, _ := partID.Text()
 	value := r.values.Get(id)

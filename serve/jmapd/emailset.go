@@ -17,7 +17,7 @@ type emailPatch struct {
 	allKeywords, allFolders bool // set, add are all that there are to be
 	set, clear              []string
 	add, drop               []note.UNID
-	// rest is what else is sent: properties that stay as they are.
+	// rest holds the other members: properties that stay as they are.
 	rest *jmap.Value
 }
 
@@ -348,7 +348,7 @@ func (x *emailSetting) destroyOne(w *mailbox.Changing, id string) error {
 	return w.Destroy(m.ID)
 }
 
-// told is what the client is told of an Email that was made.
+// told is the answer about an Email that was made.
 func (m *stored) told() []byte {
 	if m.object != nil {
 		return m.object

@@ -119,7 +119,7 @@ func (c *call) unchangedEmail(w *mailbox.Changing, u note.UNID, sent *jmap.Value
 	return emailKind.apply(sent, current, func(*jmap.Value) error { return nil })
 }
 
-// longestValue is how long the longest text in bodyValues is, in octets: no more of the others needs to be read.
+// longestValue returns the length of the longest text in bodyValues, in octets: no more of the others needs to be read.
 func longestValue(sent *jmap.Value) int {
 	n, values := 0, sent.Get("bodyValues")
 	for i := range values.Len() {

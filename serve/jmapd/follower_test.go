@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// results is what a client holds of a query: all of it, or the first few (most > 0).
+// results holds a client's copy of a query's results: all of them, or the first few (most > 0).
 type results struct {
 	kind  string // Email, Mailbox or EmailSubmission
 	query obj

@@ -180,7 +180,7 @@ func (c *call) appendIDChanges(since, state string, more bool, ids [3][]string) 
 	c.out = o.End()
 }
 
-// identityKind says what of an Identity a client may change.
+// identityKind lists the properties of an Identity that a client may change.
 var identityKind = kind{
 	mutable:  []string{"name", "replyTo", "bcc", "textSignature", "htmlSignature"},
 	fixed:    oneOf("id", "email", "mayDelete"),

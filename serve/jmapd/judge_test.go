@@ -51,7 +51,7 @@ func (f *follower) judge() {
 
 func has(e obj, keyword string) bool { return e["keywords"].(obj)[keyword] == true }
 
-// fits says whether a filter fits an Email.
+// fits reports whether a filter fits an Email.
 func (j *judge) fits(filter any, e obj) bool {
 	f, _ := filter.(obj)
 	if op := f["operator"]; op != nil {

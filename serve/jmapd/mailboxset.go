@@ -20,7 +20,7 @@ type mailboxChange struct {
 	subscribed *bool
 }
 
-// mailboxKind says what of a Mailbox a client may change.
+// mailboxKind lists the properties of a Mailbox that a client may change.
 var mailboxKind = kind{
 	mutable:  []string{"name", "parentId", "role", "sortOrder", "isSubscribed"},
 	fixed:    oneOf("id", "totalEmails", "unreadEmails", "totalThreads", "unreadThreads", "myRights"),

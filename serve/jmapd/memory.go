@@ -8,7 +8,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// memory is what a request holds of the budget.
+// memory is a request's part of the budget.
 type memory struct {
 	s     *Server
 	taken int64

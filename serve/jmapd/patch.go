@@ -13,7 +13,7 @@ import (
 type kind struct {
 	// mutable are the properties that a client may change.
 	mutable []string
-	// fixed says whether a property is set by the server, or stays as it was created.
+	// fixed reports whether a property is set by the server, or stays as it was created.
 	fixed func(name string) bool
 	// defaults are the values that null stands for; other properties become null.
 	defaults map[string]jmap.Value

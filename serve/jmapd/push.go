@@ -291,7 +291,7 @@ func readNewSubscription(v *jmap.Value) (n push.NewSubscription, err error) {
 	return n, nil
 }
 
-// subscriptionKind says what of a PushSubscription a client may change.
+// subscriptionKind lists the properties of a PushSubscription that a client may change.
 var subscriptionKind = kind{
 	mutable: []string{"verificationCode", "expires", "types"},
 	fixed:   oneOf("id", "deviceClientId", "url", "keys"),

@@ -146,7 +146,7 @@ func (x *submitting) write(failed []error) (after string, err error) {
 	return after, err
 }
 
-// createdObject is what a client is told of a submission that it made. How far it is on its way is asked for again where
+// createdObject returns the answer about a submission that a client made. How far it is on its way is asked for again where
 // that cannot be read now: it is sent.
 func (x *submitting) createdObject(m *submission, sent *jmap.Value) []byte {
 	c, now := x.c, x.c.s.env.Clock.Now().Unix()
@@ -217,7 +217,7 @@ func (x *submitting) recall(p *patch) error {
 	return err
 }
 
-// submissionKind says what of an EmailSubmission a client may change.
+// submissionKind lists the properties of an EmailSubmission that a client may change.
 var submissionKind = kind{
 	mutable: []string{"undoStatus"},
 	fixed: oneOf("id", "identityId", "emailId", "threadId", "envelope", "sendAt", "deliveryStatus", "dsnBlobIds",

@@ -47,7 +47,7 @@ func (w *world) inbox(who string) string {
 	return id
 }
 
-// there says whether a blob can be downloaded.
+// there reports whether a blob can be downloaded.
 func (w *world) there(who, blob string) bool {
 	w.t.Helper()
 	return w.do(who, "GET", "/jmap/download/"+w.account(who)+"/"+blob+"/x", "", nil).Code == http.StatusOK

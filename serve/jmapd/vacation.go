@@ -120,7 +120,7 @@ func vacationGet(c *call) error {
 	})
 }
 
-// vacationKind says what of a VacationResponse a client may change.
+// vacationKind lists the properties of a VacationResponse that a client may change.
 var vacationKind = kind{
 	mutable: []string{"isEnabled", "fromDate", "toDate", "subject", "textBody", "htmlBody"},
 	fixed:   oneOf("id"),

@@ -12,7 +12,7 @@ type pace struct {
 	got    int64
 }
 
-// left is how long the next piece may take: timeout, or less for a client that has been slow.
+// left returns the time for the next piece: timeout, or less for a client that has been slow.
 func (p *pace) left(timeout time.Duration) time.Duration {
 	return min(timeout, timeout+time.Duration(p.got)*time.Second/MinRate-p.waited)
 }

@@ -37,7 +37,7 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// pacedPiece is how much of a response a client has Patience for.
+// pacedPiece is the size of a piece of a response, for which a client has Patience.
 const pacedPiece = 256 << 10
 
 // WritePaced writes a response that is held in memory: a client that does not take a piece of it in time loses the connection.

@@ -58,7 +58,7 @@ func (s *Service) ended(credential string) bool {
 	return !ends.IsZero() && !s.env.Clock.Now().Before(ends)
 }
 
-// Silence is how long a client that signed in may be silent: as long as all may, and no longer than what it signed in with is good.
+// Silence bounds the silence of a client that signed in: as long as that of all, and no longer than its credential is good.
 func (a *Account) Silence(most time.Duration, now time.Time) time.Duration {
 	if ends := Ends(a.Credential); !ends.IsZero() {
 		return min(most, max(ends.Sub(now), time.Millisecond))

@@ -135,7 +135,7 @@ type Account struct {
 	Database note.DatabaseID
 	// Directory is the version of the directory that this is of.
 	Directory uint64
-	// Credential is what it was signed in with, for as long as that is good; "" for what somebody else looks after.
+	// Credential names the credential of its sign-in, which ends it; "" where somebody else looks after that.
 	Credential string
 }
 

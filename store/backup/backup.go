@@ -56,7 +56,7 @@ type Options struct {
 	Extra []string
 	// Progress is told from time to time. It may be called by several goroutines, one at a time.
 	Progress func(Progress)
-	// Check says how far a backup is checked after it was taken; empty is CheckOpen.
+	// Check is the level at which a backup is checked after it was taken; empty is CheckOpen.
 	Check Level
 	// Indexes are those of the settings of the store that is verified; Take has those of its store.
 	Indexes []store.Index

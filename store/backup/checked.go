@@ -13,7 +13,7 @@ import (
 	"doublet/store/check"
 )
 
-// Level says how far a generation was checked.
+// Level is the depth of a check of a generation.
 type Level string
 
 // The levels of a check.
@@ -33,7 +33,7 @@ type Checked struct {
 	// Level is empty where the generation was never checked, or where the check did not end.
 	Level Level     `json:"level"`
 	Time  time.Time `json:"time"`
-	// Failed says what is wrong, if something is; Bad are the pieces that are damaged: the next backup
+	// Failed describes the damage, if there is any; Bad are the pieces that are damaged: the next backup
 	// copies them anew, whatever has their names.
 	Failed string   `json:"failed,omitempty"`
 	Bad    []string `json:"bad,omitempty"`

@@ -192,7 +192,7 @@ func TestMemory(t *testing.T) {
 	v.attackHeaders()
 }
 
-// busy says whether an answer of JMAP refuses for want of memory or of turns.
+// busy reports whether an answer of JMAP refuses for want of memory or of turns.
 func busy(status int, out []byte) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || bytes.Contains(out, []byte(`"serverUnavailable"`))
 }

@@ -27,7 +27,7 @@ func newBrowser(t *testing.T, s *program.Server) *browser {
 	return &browser{t, "http://127.0.0.1:" + s.Port["http"], map[string]string{}}
 }
 
-// answer is what a request came to.
+// answer is the response to a request.
 type answer struct {
 	code   int
 	body   string

@@ -130,7 +130,7 @@ func (a *Append) announced(lit *literal) {
 	a.Size, a.Binary, a.NonSync = lit.size, lit.binary, lit.nonSync
 }
 
-// beforeURL says whether a text of an APPEND that ends before a literal ends within a URL of CATENATE: that literal is
+// beforeURL reports whether a text of an APPEND that ends before a literal ends within a URL of CATENATE: that literal is
 // a URL, and no message.
 func beforeURL(text []byte) bool {
 	n := len(text)

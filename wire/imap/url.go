@@ -25,7 +25,7 @@ type URL struct {
 	Item FetchItem
 	// Expire is the zero time where absent.
 	Expire time.Time
-	// Access is who may use the URL: "submit", "user", "authuser", "anonymous", or "" where it is not for others.
+	// Access names those who may use the URL: "submit", "user", "authuser", "anonymous", or "" where it is not for others.
 	// AccessUser stands with the first two.
 	Access, AccessUser string
 	// Mechanism, in upper case, and Token prove the URL; Rump is what they prove: the text before them.

@@ -67,7 +67,7 @@ func AppendString(dst []byte, s string) []byte {
 // QuotedLenBytes is QuotedLen for octets.
 func QuotedLenBytes(s []byte) int { return QuotedLen(unsafe.String(unsafe.SliceData(s), len(s))) }
 
-// QuotedLen is how many octets AppendString prints for s.
+// QuotedLen returns the number of octets that AppendString prints for s.
 func QuotedLen(s string) int {
 	n := 2
 	for i := 0; i < len(s); {

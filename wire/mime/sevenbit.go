@@ -39,7 +39,7 @@ func EncodedRoom(n int) int { return n + n*3/8 + 4096 }
 
 type encoder struct {
 	raw, out []byte
-	// foreign says whether bytes hold what the result may not: 8-bit characters or NULs.
+	// foreign reports whether bytes hold characters that the result may not: 8-bit ones or NULs.
 	foreign func([]byte) bool
 	// keep leaves the headers of multiparts and messages as they are.
 	keep bool

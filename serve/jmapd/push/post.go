@@ -22,7 +22,7 @@ import (
 const (
 	// postTime is how long one push may take.
 	postTime = 30 * time.Second
-	// handshakeTime is how long the handshake of TLS may take.
+	// handshakeTime bounds the handshake of TLS.
 	handshakeTime = 10 * time.Second
 	// keepFor is for how long a push service keeps a push for a device that is away, in seconds.
 	keepFor = 24 * 60 * 60
