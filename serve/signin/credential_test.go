@@ -8,6 +8,7 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/note"
+	"doublet/wire/sasl"
 )
 
 // TestCredentialEnds: who signed in with something goes on until that is taken away, or ends, and no longer; what somebody else has
@@ -76,5 +77,33 @@ func TestCredentialEnds(t *testing.T) {
 	var p directory.Person
 	if w.holds(&p, credentialOf(ends.Add(time.Hour))) {
 		t.Error("a token is good where none are taken any more")
+	}
+}
+
+// meanwhile is a client before whose proof something happens.
+type meanwhile struct {
+	sasl.Client
+	do func()
+}
+
+func (m meanwhile) Next(in []byte) ([]byte, error) {
+	m.do()
+	return m.Client.Next(in)
+}
+
+// TestScramRevoked: a password that is changed while SCRAM proves it signs nobody in, and one that is added hinders nobody.
+func TestScramRevoked(t *testing.T) {
+	t.Parallel()
+	w := open(t, env.Test(t), Options{SCRAM: true})
+	_, err := w.play(Attempt{Door: "IMAP"}, meanwhile{scramOf("alice", "secret-alice"), func() {
+		_, _, err := w.dir.AddAppPassword(bg, note.System, w.alice.ID, "phone")
+		w.ok(err)
+	}})
+	w.ok(err)
+	_, err = w.play(Attempt{Door: "IMAP"}, meanwhile{scramOf("alice", "secret-alice"), func() {
+		w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "another-secret", true))
+	}})
+	if !errors.Is(err, ErrCredentials) {
+		t.Errorf("with the old password: %v", err)
 	}
 }

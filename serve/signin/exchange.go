@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"doublet/directory"
@@ -91,9 +92,20 @@ func (x *exchange) proved(user string) error {
 	return x.err
 }
 
-// scrammed is proved by one of the passwords of a user.
-func (x *exchange) scrammed(user string) error {
+// scrammed is proved by one of the passwords of a user, had as the exchange began. A password that was taken away since proves
+// nothing: which one it was is not known, so that all of them must still be there.
+func (x *exchange) scrammed(user string, had []scram.Credentials) error {
 	who, p, err := x.s.dir.SignedIn(x.ctx, user)
+	if err == nil {
+		var have []scram.Credentials
+		have, err = x.s.dir.ScramCredentials(x.ctx, user)
+		for i := range had {
+			if err == nil && !slices.ContainsFunc(have, func(c scram.Credentials) bool { return c.StoredKey == had[i].StoredKey }) {
+				x.err = x.s.failed(x.ctx, &x.a, user, "")
+				return x.err
+			}
+		}
+	}
 	x.account, x.err = x.s.account(x.ctx, who, p, err)
 	x.account.Credential = scramCredential(&p)
 	return x.err
@@ -104,6 +116,7 @@ type scramServer struct {
 	*scram.Server
 	x    *exchange
 	user string
+	had  []scram.Credentials
 }
 
 func (x *exchange) scram(plus bool) sasl.Server {
@@ -112,7 +125,9 @@ func (x *exchange) scram(plus bool) sasl.Server {
 	m := &scramServer{x: x}
 	m.Server = scram.NewServer(func(user string) ([]scram.Credentials, error) {
 		m.user = user
-		return x.s.dir.ScramCredentials(x.ctx, user)
+		var err error
+		m.had, err = x.s.dir.ScramCredentials(x.ctx, user)
+		return m.had, err
 	}, base64.RawStdEncoding.EncodeToString(nonce[:]), scram.Channel{Plus: plus, Offered: x.s.plus(&x.a), Bindings: x.a.bindings()})
 	return m
 }
@@ -133,7 +148,7 @@ func (m *scramServer) Next(response []byte) ([]byte, bool, error) {
 	case err != nil || !done:
 		return out, false, err
 	}
-	return out, true, m.x.scrammed(m.user)
+	return out, true, m.x.scrammed(m.user, m.had)
 }
 
 func (x *exchange) token(mechanism string) sasl.Server {
