@@ -115,6 +115,7 @@ func verifyOptions(cfg *config.Config, stats *stat.Tree) (verify.Options, error)
 	o := verify.Options{
 		Hostname: cfg.Server.Name, Defer: cfg.Verify.Trouble == "defer", Blocklists: strings.Fields(cfg.Verify.Blocklists),
 		GreylistDelay: cfg.Verify.Greylist.Duration, GreylistEntries: cfg.Verify.GreylistEntries, Stats: stats,
+		ARCTrusted: strings.Fields(cfg.Verify.ARCTrusted),
 	}
 	var err error
 	for _, w := range []struct {

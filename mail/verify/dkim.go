@@ -16,8 +16,7 @@ const maxSignatures = 10
 // dkim checks the message's signatures. Their keys are looked up together.
 //
 // Implements: RFC 6376 §6 Verifier actions
-func (v *Verifier) dkim(ctx context.Context, message []byte) []DKIM {
-	m := dkim.New(message)
+func (v *Verifier) dkim(ctx context.Context, m *dkim.Message) []DKIM {
 	signatures := m.Signatures(maxSignatures)
 	if len(signatures) == 0 {
 		return nil

@@ -57,6 +57,10 @@ func (v *Verifier) header(c Client, out *Verdict) []byte {
 				h = append(append(append(h, ` header.b="`...), d.Start...), '"')
 			}
 		}
+		if out.ARC.Sets > 0 {
+			method("arc", out.ARC.Result)
+			comment(out.ARC.words())
+		}
 		method("dmarc", out.DMARC.Result)
 		switch {
 		case out.DMARC.Published != "":

@@ -25,6 +25,7 @@ import (
 	"doublet/client/dns"
 	"doublet/env"
 	"doublet/stat"
+	"doublet/wire/dkim"
 	"doublet/wire/smtp"
 )
 
@@ -90,6 +91,8 @@ type Options struct {
 	GreylistDelay time.Duration
 	// GreylistEntries bounds what greylisting remembers; 0: 100,000.
 	GreylistEntries int
+	// ARCTrusted are domains whose ARC seals vouch for results that were lost on the way.
+	ARCTrusted []string
 	// Exempt are networks of relays and scanners of one's own.
 	Exempt []netip.Prefix
 	// Timeout bounds what one message waits for name servers; 0: 20 seconds.
@@ -191,6 +194,7 @@ type Verdict struct {
 	SPF, Helo SPF
 	DKIM      []DKIM
 	DMARC     DMARC
+	ARC       ARC
 	// IPRev says whether the address has a name that leads back to it, RevName which.
 	IPRev   Result
 	RevName string
@@ -278,11 +282,14 @@ func (v *Verifier) Message(ctx context.Context, c Client, message []byte) Verdic
 	var authors []author
 	if v.opt.DMARC != Off {
 		authors = v.policies(ctx, message, beside)
-		out.DKIM = v.dkim(ctx, message)
+		m := dkim.New(message)
+		out.DKIM = v.dkim(ctx, m)
+		out.ARC = v.arc(ctx, m)
 	}
 	wg.Wait()
 	if v.opt.DMARC != Off {
 		out.DMARC = v.dmarc(authors, out.SPF, out.DKIM)
+		out.ARC.Vouched = len(authors) == 1 && out.DMARC.Result == Fail && v.vouches(&out.ARC, out.DMARC.Domain)
 	}
 	v.decide(ctx, c, &out)
 	out.Header = v.header(c, &out)
@@ -301,6 +308,9 @@ func (v *Verifier) Message(ctx context.Context, c Client, message []byte) Verdic
 // was forwarded fails SPF, and its author may still be proven.
 func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 	d := &out.DMARC
+	if out.ARC.Vouched {
+		d = &DMARC{Result: Pass}
+	}
 	switch {
 	case d.Result == Fail && d.Applied == "reject" && v.opt.DMARC == Reject:
 		out.refuse(smtp.NewReply(550, 5, 7, 1, "Rejected by the DMARC policy of "+d.Domain), "dmarc policy of "+d.Domain)

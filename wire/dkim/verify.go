@@ -65,37 +65,55 @@ func (s *Signature) KeyName() string { return s.Selector + "._domainkey." + s.Do
 //
 // Implements: RFC 6376 §3.5 The DKIM-Signature header field, §6.1.1 Validate the signature header field
 func (s *Signature) parse(value string) error {
-	t, err := parseTags(value)
+	t, err := s.begin(value, "v", "a", "b", "bh", "d", "h", "s")
 	if err != nil {
 		return err
 	}
-	s.Domain, s.Selector, s.Algorithm = squeeze(t.get("d")), squeeze(t.get("s")), squeeze(t.get("a"))
+	if t.get("v") != "1" {
+		return fmt.Errorf("%w: version %.20q", ErrPermanent, t.get("v"))
+	}
 	s.Identity = squeeze(t.get("i"))
+	if err := s.identity(); err != nil {
+		return err
+	}
+	return s.covers(t)
+}
+
+// begin reads the tags that signatures of DKIM and of ARC have; those needed must be there.
+func (s *Signature) begin(value string, need ...string) (tags, error) {
+	t, err := parseTags(value)
+	if err != nil {
+		return nil, err
+	}
+	s.Domain, s.Selector, s.Algorithm = squeeze(t.get("d")), squeeze(t.get("s")), squeeze(t.get("a"))
 	b := squeeze(t.get("b"))
 	s.Start = b[:min(len(b), 8)]
-	for _, name := range [...]string{"v", "a", "b", "bh", "d", "h", "s"} {
+	for _, name := range need {
 		if t.get(name) == "" {
-			return fmt.Errorf("%w: tag %s is missing", ErrPermanent, name)
+			return nil, fmt.Errorf("%w: tag %s is missing", ErrPermanent, name)
 		}
 	}
 	at := t.find("b")
 	behind := len(trimBreak(s.field.raw)) - len(value) // the name and the colon
 	s.bFrom, s.bTo = behind+at.from, behind+at.to
 	switch {
-	case t.get("v") != "1":
-		return fmt.Errorf("%w: version %.20q", ErrPermanent, t.get("v"))
 	case s.Algorithm == "rsa-sha1":
-		return fmt.Errorf("%w: rsa-sha1 is too weak", ErrPermanent) // RFC 8301 section 3.1
+		return nil, fmt.Errorf("%w: rsa-sha1 is too weak", ErrPermanent) // RFC 8301 section 3.1
 	case s.Algorithm != "rsa-sha256" && s.Algorithm != "ed25519-sha256":
-		return fmt.Errorf("%w: unknown algorithm", ErrPermanent)
+		return nil, fmt.Errorf("%w: unknown algorithm", ErrPermanent)
 	case !domainName(s.Domain) || !domainName(s.Selector):
-		return fmt.Errorf("%w: bad domain or selector", ErrPermanent)
+		return nil, fmt.Errorf("%w: bad domain or selector", ErrPermanent)
 	case t.has("q") && !contains(squeeze(t.get("q")), "dns/txt"):
-		return fmt.Errorf("%w: unknown query method", ErrPermanent)
+		return nil, fmt.Errorf("%w: unknown query method", ErrPermanent)
 	}
-	if err := s.identity(); err != nil {
-		return err
+	if s.data, err = base64.StdEncoding.DecodeString(b); err != nil {
+		return nil, fmt.Errorf("%w: bad base64", ErrPermanent)
 	}
+	return t, nil
+}
+
+// covers reads the tags that say what is signed, and when.
+func (s *Signature) covers(t tags) error {
 	if err := s.fields(squeeze(t.get("h"))); err != nil {
 		return err
 	}
@@ -105,10 +123,8 @@ func (s *Signature) parse(value string) error {
 	if err := s.numbers(t); err != nil {
 		return err
 	}
-	var bad1, bad2 error
-	s.data, bad1 = base64.StdEncoding.DecodeString(b)
-	s.bodySum, bad2 = base64.StdEncoding.DecodeString(squeeze(t.get("bh")))
-	if bad1 != nil || bad2 != nil {
+	var err error
+	if s.bodySum, err = base64.StdEncoding.DecodeString(squeeze(t.get("bh"))); err != nil {
 		return fmt.Errorf("%w: bad base64", ErrPermanent)
 	}
 	return nil
@@ -295,9 +311,14 @@ func (m *Message) headerHash(s *Signature) [sha256.Size]byte {
 			data = appendField(data, f.raw, s.relaxedHeader)
 		}
 	}
+	return sha256.Sum256(s.appendOwn(data, s.relaxedHeader))
+}
+
+// appendOwn adds the signature's own field without its data and its last line break.
+func (s *Signature) appendOwn(data []byte, relaxed bool) []byte {
 	own := make([]byte, 0, len(s.field.raw))
 	own = append(append(own, s.field.raw[:s.bFrom]...), s.field.raw[s.bTo:]...)
-	return sha256.Sum256(trimBreak(appendField(data, own, s.relaxedHeader)))
+	return trimBreak(appendField(data, own, relaxed))
 }
 
 // Key is a public key with what its record says of it.

@@ -205,6 +205,7 @@ type Verify struct {
 	Blocked         string   `toml:"blocked" doc:"What is done with mail from a client that is in one of them." default:"reject" oneof:"junk reject"`
 	Greylist        Duration `toml:"greylist" doc:"Greylisting: how long the first attempt of an unknown client, sender and recipient is put off. 0: off. It is kept in memory; a restart costs such senders one more attempt." default:"0s" min:"0s" max:"1h"`
 	GreylistEntries int      `toml:"greylist_entries" doc:"How many of them are remembered." default:"100000" min:"1000" max:"10000000"`
+	ARCTrusted      string   `toml:"arc_trusted" doc:"Domains, separated by spaces, whose ARC seals are trusted: where the last seal of a chain that passes is of one of them and says that DMARC passed when it got the message, the policy of the author's domain is not applied. Empty: none."`
 	Exempt          string   `toml:"exempt" doc:"Addresses and networks of relays of one's own, separated by spaces." default:""`
 }
 
