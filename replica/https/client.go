@@ -116,7 +116,9 @@ func pinned(s tls.ConnectionState, want string) error {
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := c.opt.Dial
 	if dial == nil {
-		dial = func(_ context.Context, network, address string) (net.Conn, error) { return c.env.Dial(network, address, 30*time.Second) }
+		dial = func(_ context.Context, network, address string) (net.Conn, error) {
+			return c.env.Dial(network, address, 30*time.Second)
+		}
 	}
 	conn, err := dial(ctx, network, address)
 	if err != nil {
