@@ -52,7 +52,6 @@ const (
 	verbRenew = "bus.renew"
 	// housekeeping is how often links are looked after.
 	housekeeping = time.Second
-	renewAgain   = time.Hour
 	// settle is how long a member that NATS knows no way to, while its link stands, is tried again: routes
 	// come up a moment after.
 	settle      = time.Second
@@ -75,6 +74,7 @@ type Bus struct {
 	running   sync.WaitGroup
 	stats     statistics
 	quiet     *bus.Quiet
+	renewal   renewal
 
 	mu       sync.RWMutex
 	handlers map[string]bus.Handler
@@ -83,7 +83,6 @@ type Bus struct {
 	asking   map[linkID]*asking
 	serving  map[linkID]*serving
 	members  []bus.Member
-	renewed  time.Time // the last attempt to renew the certificate
 	closed   bool
 }
 
@@ -98,8 +97,8 @@ type mate struct {
 }
 
 type statistics struct {
-	asked, served, told, heard, noAnswer, waited, refused, sent, received, renewed *stat.Counter
-	took                                                                           *stat.Histogram
+	asked, served, told, heard, noAnswer, waited, refused, sent, received, renewed, notRenewed *stat.Counter
+	took                                                                                       *stat.Histogram
 }
 
 func (s *statistics) init(t *stat.Tree) {
@@ -113,6 +112,7 @@ func (s *statistics) init(t *stat.Tree) {
 	s.sent = t.Counter("Bus.BytesSent", "Bytes of messages to mates")
 	s.received = t.Counter("Bus.BytesReceived", "Bytes of messages of mates")
 	s.renewed = t.Counter("Bus.CertificatesRenewed", "Renewals of this server's cluster certificate")
+	s.notRenewed = t.Counter("Bus.CertificatesNotRenewed", "Failed renewals of this server's cluster certificate, which are tried again")
 	s.took = t.Histogram("Bus.RequestTime", "Time from a request to its answer", stat.Seconds)
 }
 
@@ -387,52 +387,6 @@ func (b *Bus) lookForTwins(id bus.ServerID) {
 	if tell {
 		b.env.Log.Error("two servers show one certificate: a data folder was copied; stop one of them", "id", id.String(), "at", twin)
 	}
-}
-
-// renew renews the certificate when its time has come. Links that stand show the old one until that ends; then
-// the mate cuts them, and the next one shows the new one.
-func (b *Bus) renew() {
-	now := b.env.Clock.Now()
-	if now.Before(b.o.Identity.RenewAt()) || now.Sub(b.renewed) < renewAgain {
-		return
-	}
-	b.renewed = now
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
-	defer cancel()
-	err := b.o.Identity.Renew(ctx, func(ctx context.Context, request []byte) ([]byte, error) {
-		errs := []error{pki.ErrNoKey}
-		for _, p := range b.Peers() {
-			if !p.Connected {
-				continue
-			}
-			cert, err := b.Request(ctx, p.ID, verbRenew, request)
-			if err == nil {
-				return cert, nil
-			}
-			errs = append(errs, err)
-		}
-		return nil, errors.Join(errs...)
-	})
-	if err != nil {
-		b.env.Log.Warn("the cluster certificate was not renewed, it is tried again", "until", b.o.Identity.Identity().Until, "error", err)
-		return
-	}
-	b.stats.renewed.Inc()
-	b.env.Log.Info("the cluster certificate was renewed", "until", b.o.Identity.Identity().Until)
-}
-
-// resign answers a mate's request for a new certificate.
-func (b *Bus) resign(_ context.Context, from bus.ServerID, request []byte) ([]byte, error) {
-	b.mu.RLock()
-	var who pki.Identity
-	if m := b.mates[from]; m != nil {
-		who = pki.Identity{ID: m.ID, Name: m.Name, Key: m.Key}
-	}
-	b.mu.RUnlock()
-	if who.ID.IsZero() {
-		return nil, bus.Refuse(bus.CodeStranger, "no member")
-	}
-	return b.o.Identity.Resign(who, request)
 }
 
 // Close implements bus.Bus.

@@ -111,7 +111,7 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 			a.forget(h.number)
 		}
 	}()
-	left := b.left(ctx)
+	left := timeLeft(ctx)
 	if err := b.send(a, h, left, verb, body); err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
@@ -149,10 +149,11 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 	}
 }
 
-// left returns the time that a request has, 0 where it has no end.
-func (b *Bus) left(ctx context.Context) time.Duration {
+// timeLeft returns the time that a request has, 0 where it has no end. Deadlines of a context are in system time, on both sides: the clock
+// of the environment may show another.
+func timeLeft(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
-		return max(end.Sub(b.env.Clock.Now()), time.Millisecond)
+		return max(time.Until(end), time.Millisecond)
 	}
 	return 0
 }
