@@ -12,6 +12,24 @@ import (
 	"doublet/store"
 )
 
+// skipClock shows the time of a fixture. Its After takes no time: it moves that clock by the wait, and by no more.
+type skipClock struct{ *env.Manual }
+
+func (c skipClock) After(d time.Duration) <-chan time.Time {
+	c.Advance(d)
+	fired := make(chan time.Time, 1)
+	fired <- c.Now()
+	return fired
+}
+
+// skipping is the environment for a guard whose waits are over at once. The test knows from the clock how long they were, however
+// the goroutines are scheduled.
+func skipping(fix *env.Fixture) *env.Env {
+	e := *fix.Env
+	e.Clock = skipClock{fix.Time}
+	return &e
+}
+
 // TestSpellingsTellNothing: what failures cost is counted by what was written, for who exists and who does
 // not alike; otherwise the wait after another spelling, or another name of the same person, would tell.
 func TestSpellingsTellNothing(t *testing.T) {
@@ -85,7 +103,7 @@ func TestBansOutlive(t *testing.T) {
 	o := Options{Failures: 1, Ban: time.Hour, Keep: memory.Table("bans")}
 	begin := func() *guard {
 		var g guard
-		g.init(fix.Env, &o)
+		g.init(skipping(fix), &o)
 		return &g
 	}
 	g := begin()
@@ -94,19 +112,7 @@ func TestBansOutlive(t *testing.T) {
 		if i == 3 {
 			fix.Time.Advance(40 * time.Minute)
 		}
-		done := make(chan struct{})
-		go func() { // it waits before it answers
-			defer close(done)
-			g.failed(bg, at(from), "alice", "x")
-		}()
-		for waiting := true; waiting; {
-			select {
-			case <-done:
-				waiting = false
-			case <-time.After(time.Millisecond):
-				fix.Time.Advance(100 * time.Millisecond)
-			}
-		}
+		g.failed(bg, at(from), "alice", "x")
 	}
 	was := g.list()
 	g.mu.Lock()
