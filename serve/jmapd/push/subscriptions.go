@@ -85,6 +85,7 @@ func (p *Service) Subscribe(ctx context.Context, c *Caller, n NewSubscription) (
 	if err != nil {
 		return sub, err
 	}
+	w.edits.Add(1)
 	d, _ := w.put(sub)
 	d.mu.Lock()
 	d.verify = true
@@ -216,6 +217,7 @@ func (p *Service) Resubscribe(ctx context.Context, c *Caller, id string, change 
 		return out, errNotYours
 	}
 	if err == nil {
+		p.web.edits.Add(1)
 		p.web.put(out)
 	}
 	return out, err
@@ -232,6 +234,7 @@ func (p *Service) Unsubscribe(ctx context.Context, c *Caller, id string) error {
 			continue
 		}
 		err = p.web.opt.Subscriptions.Unsubscribe(ctx, list[i].ID)
+		p.web.edits.Add(1)
 		p.web.drop(list[i].ID)
 		if errors.Is(err, session.ErrNone) {
 			err = nil // it went just now

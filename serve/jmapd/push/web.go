@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"doublet/client/reach"
@@ -74,6 +75,7 @@ type web struct {
 	devices map[note.UNID]*device
 	made    map[note.UNID]tally // by person: subscriptions made lately
 	version uint64              // of the sessions that devices are of
+	edits   atomic.Uint64       // changes that this server has made to what is stored
 	told    store.Cursor        // what was written down
 
 	sent, failed, ended *stat.Counter
@@ -137,10 +139,11 @@ func (p *Service) Start(ctx context.Context) error {
 	if _, err := w.sync(ctx); err != nil {
 		return err
 	}
+	list := w.list() // those of later have missed nothing
 	p.open.Add(1)
 	p.env.Go("web push", func() {
 		defer p.open.Done()
-		w.catchUp(at)
+		w.catchUp(at, list)
 		w.tend()
 	})
 	return nil
@@ -148,8 +151,7 @@ func (p *Service) Start(ctx context.Context) error {
 
 // catchUp tells what devices have missed. Each first learns the states of now, and is told of changes from then
 // on; what the feed has by then is what was before.
-func (w *web) catchUp(at store.Cursor) {
-	list := w.list()
+func (w *web) catchUp(at store.Cursor, list []*device) {
 	for _, d := range list {
 		if w.p.ctx.Err() != nil {
 			return
@@ -245,33 +247,6 @@ func (w *web) mark(at store.Cursor) {
 	}
 }
 
-// sync brings the devices in line with what is stored: other servers add and end subscriptions too. It returns
-// those that are new.
-func (w *web) sync(ctx context.Context) (fresh []*device, err error) {
-	version := w.opt.Subscriptions.Version()
-	had := w.list() // first: one that is made meanwhile is not in the list that follows
-	list, err := w.opt.Subscriptions.Subscriptions(ctx, note.UNID{})
-	if err != nil {
-		return nil, err
-	}
-	there := make(map[note.UNID]bool, len(list))
-	for i := range list {
-		there[list[i].ID] = true
-		if d, made := w.put(list[i]); made && list[i].Verified {
-			fresh = append(fresh, d)
-		}
-	}
-	for _, d := range had {
-		if !there[d.sub.ID] {
-			w.drop(d.sub.ID)
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.version = version
-	return fresh, nil
-}
-
 // put adds a device, or brings it in line with what is stored.
 func (w *web) put(sub session.Subscription) (d *device, made bool) {
 	w.mu.Lock()
@@ -289,7 +264,9 @@ func (w *web) put(sub session.Subscription) (d *device, made bool) {
 	w.mu.Unlock()
 	d.mu.Lock()
 	fresh := sub.Verified && !d.sub.Verified
-	d.sub.Verified, d.sub.Ends, d.sub.Types, d.sub.AllTypes = sub.Verified, sub.Ends, sub.Types, sub.AllTypes
+	// Nothing takes a verification back; what was read before it does not.
+	d.sub.Verified = d.sub.Verified || sub.Verified
+	d.sub.Ends, d.sub.Types, d.sub.AllTypes = sub.Ends, sub.Types, sub.AllTypes
 	d.mu.Unlock()
 	d.setFilter(filter{all: sub.AllTypes, names: sub.Types})
 	if fresh {
@@ -547,6 +524,7 @@ func (w *web) unsubscribe(d *device, why string) {
 	if err != nil && !errors.Is(err, session.ErrNone) {
 		w.p.env.Log.Warn("push: a subscription could not be ended", "error", err)
 	}
+	w.edits.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.devices, d.sub.ID)
