@@ -184,10 +184,25 @@ func TestFormatAndLock(t *testing.T) {
 	if err := m.s.SaveCursor("x", store.Cursor{}); !errors.Is(err, store.ErrClosed) {
 		t.Error("cursor of a closed store: ", err)
 	}
-	eng, err := pebble.Open("data/notes", &pebble.Options{FS: m.f.Env.FS, FormatMajorVersion: pebble.FormatValueSeparation})
+	format := func(set byte) (was byte) {
+		eng, err := pebble.Open("data/notes", &pebble.Options{FS: m.f.Env.FS, FormatMajorVersion: pebble.FormatValueSeparation})
+		m.must(err)
+		v, closer, err := eng.Get(layout.MetaKey("format"))
+		m.must(err)
+		was = v[7]
+		m.must(closer.Close())
+		m.must(eng.Set(layout.MetaKey("format"), []byte{0, 0, 0, 0, 0, 0, 0, set}, pebble.Sync))
+		m.must(eng.Close())
+		return was
+	}
+	// An older format is raised as the store is opened: an older program must not read what this one writes.
+	format(1)
+	s, err := store.Open(m.f.Env, "data", options())
 	m.must(err)
-	m.must(eng.Set(layout.MetaKey("format"), []byte{0, 0, 0, 0, 0, 0, 0, layout.FormatVersion + 1}, pebble.Sync))
-	m.must(eng.Close())
+	m.must(s.Close())
+	if was := format(layout.FormatVersion + 1); was != layout.FormatVersion {
+		t.Errorf("an old store has format %d after it was opened", was)
+	}
 	if _, err := store.Open(m.f.Env, "data", options()); !errors.Is(err, store.ErrFormat) {
 		t.Error("a newer format was opened: ", err)
 	}

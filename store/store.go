@@ -265,6 +265,13 @@ func (s *Store) readMeta() error {
 			return fmt.Errorf("store: create: %w", err)
 		}
 	}
+	if format > 0 && format < layout.FormatVersion { // from now on it may hold rows that an older program cannot read
+		b := s.eng.NewBatch()
+		putUint(b, metaFormat, layout.FormatVersion)
+		if err := b.Commit(pebble.Sync); err != nil {
+			return fmt.Errorf("store: raise format: %w", err)
+		}
+	}
 	if err := s.own(); err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // FormatVersion is the version of everything below. A store with a newer one is refused; every
-// older one is read.
-const FormatVersion = 1
+// older one is read. Format 2 has keywords in the rows of folders.
+const FormatVersion = 2
 
 // Space is the first byte of a key: what kind of thing the row belongs to.
 type Space byte
