@@ -89,6 +89,8 @@ const (
 	fieldThreading
 	// fieldAttached is 1 or 0: whether there are attachments (see HasAttachment). Messages of older versions lack it.
 	fieldAttached
+	// fieldResent are the Resent-From and Resent-Sender fields (see appendResent). Messages of older versions lack it.
+	fieldResent
 	fields
 )
 
@@ -106,6 +108,7 @@ func appendSummary(dst, raw []byte, root *mime.Part) []byte {
 	add(binary.AppendUvarint(scratch, uint64(pop3.Extra(raw))))
 	add(appendThreading(scratch, root.Envelope))
 	add(appendFlag(scratch, HasAttachment(root)))
+	add(appendResent(scratch, root.Header(raw)))
 	return dst
 }
 

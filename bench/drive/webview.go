@@ -47,9 +47,10 @@ const (
 
 // webRowProperties and webMessageProperties are those of web/src/jmap/types.ts.
 var (
-	webRowProperties     = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "preview", "hasAttachment", "messageId"}
+	webRowProperties = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "preview", "hasAttachment", "messageId",
+		"header:Resent-From:asAddresses:all", "header:Resent-Sender:asAddresses:all"}
 	webMessageProperties = append(slices.Clone(webRowProperties), "blobId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
-		"htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:Resent-From:asAddresses:all")
+		"htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs")
 )
 
 // begin begins with a mailbox of which nothing is known but the state, and what the browser keeps.

@@ -140,6 +140,15 @@ var (
 
 // fromHeader prints a property that needs the header.
 func (r *renderer) fromHeader(p *property) error {
+	if p.kind == propHeader && r.m != nil && p.header.resent() {
+		block, ok, err := r.m.Resent()
+		if ok {
+			r.c.out = p.header.append(r.c.out, block)
+		}
+		if ok || err != nil {
+			return err
+		}
+	}
 	if err := r.readHeader(); err != nil {
 		return err
 	}

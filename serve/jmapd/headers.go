@@ -104,6 +104,11 @@ func fieldName(s string) bool {
 	return s != "" && len(s) < 256
 }
 
+// resent says that the field is one that summaries hold, so that lists can show who sent a message on.
+func (h *header) resent() bool {
+	return strings.EqualFold(h.name, "Resent-From") || strings.EqualFold(h.name, "Resent-Sender")
+}
+
 // append prints the property's value: of the last field of that name, or of all.
 func (h *header) append(dst []byte, block []byte) []byte {
 	if h.all {

@@ -43,6 +43,7 @@ type target struct{ ID, Name string }
 // row is a message in a list.
 type row struct {
 	ID, Href, Who, Subject, Preview    string
+	SentOn                             string // "sent on by" with who did last; "" where nobody did
 	Date                               time.Time
 	Unread, Flagged, Answered, HasFile bool
 	Draft                              bool
@@ -171,6 +172,15 @@ func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 		people = e.To
 	}
 	r.Who = fit(names(people), 50, 80)
+	if !toThem {
+		by, err := resenders(m)
+		if err != nil {
+			return r, err
+		}
+		if by != "" {
+			r.SentOn = v.T("sentOnByName", by)
+		}
+	}
 	if r.HasFile, err = m.Attached(); err != nil {
 		return r, err
 	}
@@ -180,6 +190,32 @@ func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 		r.Href = v.at(pathCompose, "draft", r.ID)
 	}
 	return r, err
+}
+
+// maxHead bounds how much of a header is read for a list, of messages whose summary does not tell who sent them on.
+const maxHead = 1 << 16
+
+// resenders names who sent a message on last.
+func resenders(m *mailbox.Email) (string, error) {
+	block, ok, err := m.Resent()
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		index, err := m.Index()
+		if err != nil {
+			return "", err
+		}
+		span, _ := index.Section(nil)
+		body, err := m.Body()
+		if err == nil {
+			block, err = body.AppendRange(nil, int64(span.HeaderStart), int64(min(span.BodyStart-span.HeaderStart, maxHead)))
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return fit(names(mailbox.Resenders(block)), 50, 80), nil
 }
 
 func subjectOf(e *mime.Envelope) string { return mime.DecodeWords(e.Subject) }

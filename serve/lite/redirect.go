@@ -240,11 +240,11 @@ func (v *visit) wasSentOn(own *box, id string) (bool, error) {
 // sentOnBy is who redirected a message, the last first.
 func (v *visit) sentOnBy(l *letter) (out [][]person, err error) {
 	head, err := l.head()
-	if err != nil || !bytes.Contains(bytes.ToLower(head), []byte("resent-from")) {
+	if err != nil || !bytes.Contains(bytes.ToLower(head), []byte("resent-")) {
 		return nil, err
 	}
 	for f := range mime.Fields(head) {
-		if f.Is("Resent-From") && len(out) < maxPeople {
+		if (f.Is("Resent-From") || f.Is("Resent-Sender")) && len(out) < maxPeople {
 			if list, _ := v.people(mime.ParseAddressList(f.Value)); len(list) > 0 {
 				out = append(out, list)
 			}

@@ -66,6 +66,7 @@ func TestRedirect(t *testing.T) {
 
 	// Bob, who sees who sent it on, sends it on again: the fields of the first resending stay, below his.
 	bob := w.signed("bob")
+	bob.want(200, "Mällory", "sent on by Alice Example")
 	bob.follow("Goes on")
 	bob.want(200, "Sent on by", "Alice Example", "Mällory")
 	bob.follow("Redirect")
@@ -81,6 +82,8 @@ func TestRedirect(t *testing.T) {
 		t.Errorf("%s", raw)
 	}
 	carol := w.signed("carol")
+	carol.want(200, "Mällory", "sent on by Bob Example")
+	carol.lacks("sent on by Alice Example")
 	if n := strings.Count(carol.page, `name="m"`); n != 1 {
 		t.Errorf("it came %d times", n)
 	}

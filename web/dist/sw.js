@@ -1,20 +1,20 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-8c4f2a03bc2d";
+var e = globalThis, t = "doublet-71ee6f1cf40a";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
 		"/mail-frame",
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-BOrfg_oR.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/index-BGE7hDnj.js",
-		"/assets/jsxRuntime-7-Lbjjbd.js",
-		"/assets/settings-Dg_KCRoL.js",
-		"/assets/style-DqDCB0Kv.css",
-		"/assets/writer-CrvbfksS.js",
+		"/assets/de-DVbyDOTG.js",
+		"/assets/index-CEmvB40E.js",
+		"/assets/jsxRuntime-AlIGkqh8.js",
+		"/assets/settings-Dl4bCRP1.js",
+		"/assets/style-C6VzoLNU.css",
+		"/assets/writer-DrH77nMS.js",
 		"/assets/zh-Bx6IS9yZ.js",
-		"/assets/zh-z6KLgc9R.js",
+		"/assets/zh-aNGZDiRQ.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	])).then(() => e.skipWaiting()));
@@ -25,15 +25,15 @@ e.addEventListener("install", (n) => {
 	e.request.method === "GET" && t.origin === location.origin && (e.request.mode === "navigate" && t.pathname === "/" ? e.respondWith(fetch(e.request).catch(async () => await caches.match("/") ?? Response.error())) : (t.pathname === "/mail-frame" || t.pathname.startsWith("/assets/") || [
 		"/assets/atkinson-hyperlegible-next-latin-ext-wght-normal-C6vrW8VD.woff2",
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
-		"/assets/de-BOrfg_oR.js",
 		"/assets/de-C7FFdOlm.js",
-		"/assets/index-BGE7hDnj.js",
-		"/assets/jsxRuntime-7-Lbjjbd.js",
-		"/assets/settings-Dg_KCRoL.js",
-		"/assets/style-DqDCB0Kv.css",
-		"/assets/writer-CrvbfksS.js",
+		"/assets/de-DVbyDOTG.js",
+		"/assets/index-CEmvB40E.js",
+		"/assets/jsxRuntime-AlIGkqh8.js",
+		"/assets/settings-Dl4bCRP1.js",
+		"/assets/style-C6VzoLNU.css",
+		"/assets/writer-DrH77nMS.js",
 		"/assets/zh-Bx6IS9yZ.js",
-		"/assets/zh-z6KLgc9R.js",
+		"/assets/zh-aNGZDiRQ.js",
 		"/icon.svg",
 		"/manifest.webmanifest"
 	].includes(t.pathname)) && e.respondWith(caches.match(t.pathname === "/mail-frame" && !t.search ? "/mail-frame" : e.request).then((t) => t ?? fetch(e.request))));

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { base, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, base, browser, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -34,8 +34,11 @@ test("a message is redirected: fields of the resending before it, its own bytes 
   await signIn(bob, "bob");
   await row(bob, "Goes on as it is").waitFor({ timeout: 30_000 });
   assert.equal(await bob.locator(".row", { hasText: "Goes on as it is" }).count(), 1);
+  assert.equal(await row(bob, "Goes on as it is").locator(".sent-on").textContent(), "sent on by Alice Liddell");
+  assert.equal(await row(page, "Goes on as it is").locator(".sent-on").count(), 0); // Alice has it from its author
+  assert.deepEqual(await barriers(bob), []);
   await row(bob, "Goes on as it is").click();
-  await bob.waitForSelector(".mail .who:has-text('Mällory')");
+  await bob.waitForSelector(".mail .who:has-text('Mällory') >> text=sent on by Alice Liddell");
   await bob.click(".mail [aria-label='Details']");
   await bob.waitForSelector(".mail dl >> text=Alice Liddell"); // who sent it on
   const got = await source(bob);
@@ -61,6 +64,7 @@ test("a message is redirected: fields of the resending before it, its own bytes 
   const carol = await open();
   await signIn(carol, "carol");
   await row(carol, "Goes on as it is").waitFor({ timeout: 30_000 });
+  assert.equal(await row(carol, "Goes on as it is").locator(".sent-on").textContent(), "sent on by Bob Cratchit"); // the last one
   await row(carol, "Goes on as it is").click();
   await carol.waitForSelector(".mail .body :text('Wörds')");
   const twice = await source(carol);

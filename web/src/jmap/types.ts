@@ -67,6 +67,9 @@ export interface Row {
   preview: string;
   hasAttachment: boolean;
   messageId: string[] | null;
+  /** Who sent it on, the last one first. Rows that an older client has kept lack both. */
+  "header:Resent-From:asAddresses:all"?: Address[][] | null;
+  "header:Resent-Sender:asAddresses:all"?: Address[][] | null;
 }
 
 export interface Part {
@@ -94,8 +97,6 @@ export interface Message extends Row {
   attachments: Part[];
   bodyValues: Record<string, { value: string; isTruncated: boolean; isEncodingProblem: boolean }>;
   "header:List-Unsubscribe:asURLs"?: string[] | null;
-  /** Who sent it on, the last one first. */
-  "header:Resent-From:asAddresses:all"?: Address[][] | null;
 }
 
 export interface Identity {
@@ -148,10 +149,11 @@ export type Call = [name: string, args: Record<string, unknown>, id: string];
 /** The properties of a Row. */
 export const rowProperties = [
   "id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "preview", "hasAttachment", "messageId",
+  "header:Resent-From:asAddresses:all", "header:Resent-Sender:asAddresses:all",
 ] as const;
 
 /** The further properties of a Message. */
 export const messageProperties = [
   ...rowProperties, "blobId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
-  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:Resent-From:asAddresses:all",
+  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs",
 ] as const;

@@ -11,6 +11,7 @@ import { count, shortDate, t } from "../text";
 import { Domino, Icon } from "./icons";
 import { roleName } from "./side";
 import { open as openMessage } from "./reader";
+import { SentOn } from "./senton";
 import { forgetWriting, resume, unfinished } from "./writing";
 
 export function List() {
@@ -223,6 +224,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
       <span class="what" role="gridcell">
         <span class="line">
           <span class="who">{row.keywords["$draft"] && !outgoing ? `${t("draftWord")}: ` : ""}{who}</span>
+          {!outgoing && <SentOn of={row} />}
           {messagesOf > 1 && <span class="size-of-thread" aria-hidden="true">{messagesOf}</span>}
         </span>
         <span class="line"><span class="subject">{snippet?.subject ? <Marked text={snippet.subject} /> : row.subject || t("noSubject")}</span></span>

@@ -10,6 +10,7 @@ import { safeHTML } from "./html";
 import { Domino, Icon } from "./icons";
 import { moveMenu } from "./list";
 import { Left, Plain, type Rest } from "./plain";
+import { SentOn } from "./senton";
 import { mailto, write } from "./writing";
 
 /** Opens a message in the reading pane: a draft in the writer. */
@@ -108,7 +109,7 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
       <header onClick={() => !opened.value && flip()}>
         <Domino of={sender?.email ?? ""} size={opened.value ? 44 : 32} />
         <div>
-          <div class="who">{sender ? named(sender) : t("unknownSender")}</div>
+          <div class="who">{sender ? named(sender) : t("unknownSender")} <SentOn of={m ?? row} /></div>
           <div class="quiet">{opened.value ? `${t("to")}: ${(row.to ?? []).map(named).join(", ")}` : row.preview}</div>
         </div>
         <div>
@@ -125,6 +126,7 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
           {m.cc && m.cc.length > 0 && <><dt>{t("cc")}</dt><dd><People of={m.cc} /></dd></>}
           {m.bcc && m.bcc.length > 0 && <><dt>{t("bcc")}</dt><dd><People of={m.bcc} /></dd></>}
           {m["header:Resent-From:asAddresses:all"]?.map((list) => <><dt>{t("sentOnBy")}</dt><dd><People of={list} /></dd></>)}
+          {m["header:Resent-Sender:asAddresses:all"]?.map((list) => <><dt>{t("sentOnBy")}</dt><dd><People of={list} /></dd></>)}
           <dt>{t("date")}</dt><dd>{fullDate(m.sentAt ?? m.receivedAt)}</dd>
         </dl>
       )}
