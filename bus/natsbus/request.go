@@ -11,6 +11,7 @@ import (
 
 	"doublet/bus"
 	"doublet/bus/direct"
+	"doublet/env"
 )
 
 // asking is what this server asks over a link of its own.
@@ -111,7 +112,7 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 			a.forget(h.number)
 		}
 	}()
-	left := timeLeft(ctx)
+	left := env.TimeLeft(ctx)
 	if err := b.send(a, h, left, verb, body); err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
@@ -147,15 +148,6 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 			return none(ctx.Err())
 		}
 	}
-}
-
-// timeLeft returns the time that a request has, 0 where it has no end. Deadlines of a context are in system time, on both sides: the clock
-// of the environment may show another.
-func timeLeft(ctx context.Context) time.Duration {
-	if end, ok := ctx.Deadline(); ok {
-		return max(time.Until(end), time.Millisecond)
-	}
-	return 0
 }
 
 // send seals a question and hands it to NATS. Of one number only the same may be sent again: the number is the nonce.

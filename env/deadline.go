@@ -1,0 +1,15 @@
+package env
+
+import (
+	"context"
+	"time"
+)
+
+// TimeLeft returns the time until the deadline of a context, at least a millisecond, and 0 where it has none. Deadlines of contexts are in
+// system time: the clock of an environment may show another.
+func TimeLeft(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return max(time.Until(end), time.Millisecond)
+	}
+	return 0
+}
