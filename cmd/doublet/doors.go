@@ -119,7 +119,7 @@ func (h *house) openSMTP(cfg *config.Config, backend smtpd.Backend, memory *list
 			Kind: kind, Hostname: cfg.Server.Name, MaxMessage: int64(cfg.Limits.MessageSize),
 			MaxRecipients: cfg.Limits.Recipients, Memory: memory,
 			CommandTimeout: cfg.Limits.CommandTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
-			Mate: h.mate, Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration,
+			Mate: h.mate, Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration, Quiet: !cfg.Log.Messages,
 		}, backend, count)
 	}
 	return &smtpDoors{kind(smtpd.SMTP), kind(smtpd.Submission), kind(smtpd.LMTP)}, nil

@@ -35,22 +35,29 @@ func (s *session) cmdRcpt(arg []byte) {
 	s.env.Recipients = all[:n]
 	if err := s.srv.backend.Recipient(s.c.Context(), &s.env, &all[n]); err != nil {
 		all[n] = Recipient{}
-		s.refuseRcpt(s.answer("Recipient", err))
+		s.refuseRcpt(to, s.answer("Recipient", err))
 		return
 	}
 	if bad := s.gate.Rcpt(s.c.Context(), to); bad != nil {
 		all[n] = Recipient{}
-		s.refuseRcpt(bad)
+		s.refuseRcpt(to, bad)
 		return
 	}
 	s.env.Recipients = all
 	s.say(replyRcpt)
 }
 
+// maxRefusedLines bounds the lines in the log about refused recipients of one session.
+const maxRefusedLines = 20
+
 // refuseRcpt counts the refusal as an error only against strangers: those who signed in and our
 // own servers may have old address lists.
-func (s *session) refuseRcpt(r *smtp.Reply) {
+func (s *session) refuseRcpt(to smtp.Path, r *smtp.Reply) {
 	s.srv.inc(s.srv.names.refusedRecipients, 1)
+	if s.refusedRcpts++; s.refusedRcpts <= maxRefusedLines && !s.srv.cfg.Quiet {
+		s.srv.env.Log.Info("smtpd: recipient refused", "from", s.env.From.String(), "to", to.String(), "client", s.c.RemoteIP().String(),
+			"reply", r.Error())
+	}
 	if s.info.Signed || s.info.Mate != "" || s.srv.cfg.Kind == LMTP {
 		s.print(r)
 		s.over = s.over || r.Code == 421

@@ -1,6 +1,11 @@
 package smtpd
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"doublet/test/program"
+)
 
 // RFC 5321 §4.1.1.3.
 func TestRCPT(t *testing.T) {
@@ -56,5 +61,25 @@ func TestRCPTLimit(t *testing.T) {
 		< 250 2.0.0`)
 	if d := h.backend.delivered(); len(d) != 1 || len(d[0].to) != 2 {
 		t.Error(d)
+	}
+}
+
+// TestRCPTLog: a refused recipient leaves a line with who asked and why, a bounded number of times, and none where the log is quiet.
+func TestRCPTLog(t *testing.T) {
+	t.Parallel()
+	for _, quiet := range []bool{false, true} {
+		log := &program.Output{}
+		h := open(t, settings{Config: Config{Quiet: quiet, MaxErrors: 100}, log: log})
+		text := "> MAIL FROM:<eve@far.example>\n< 250 2.1.0\n" + strings.Repeat("> RCPT TO:<nobody@example.org>\n< 550 5.1.1\n", maxRefusedLines+5)
+		script(t, h.hello(), text)
+		lines := strings.Count(log.String(), "recipient refused")
+		if quiet && lines != 0 || !quiet && lines != maxRefusedLines {
+			t.Errorf("quiet %v: %d lines", quiet, lines)
+		}
+		for _, part := range []string{"from=eve@far.example", "to=nobody@example.org", `reply="550 5.1.1`} {
+			if !quiet && !strings.Contains(log.String(), part) {
+				t.Errorf("no %s in\n%s", part, log)
+			}
+		}
 	}
 }

@@ -29,6 +29,7 @@ type session struct {
 	results   []error
 
 	errors       int
+	refusedRcpts int // recipients refused in this session
 	authFailures int
 	commands     int64 // not yet counted
 	over         bool

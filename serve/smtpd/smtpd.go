@@ -67,6 +67,8 @@ type Config struct {
 	// GreetingDelay is how long a stranger waits for the greeting of an SMTP door (default none). Who
 	// speaks before it is refused.
 	GreetingDelay time.Duration
+	// Quiet leaves the lines about refused recipients out of the log.
+	Quiet bool
 	// Mate says which server of the domain is at the other end; "" and nil: none.
 	Mate func(ctx context.Context, s *tls.ConnectionState) (name string, err error)
 	// Memory bounds the messages in flight; share one among all doors (default: one of 256 MB for

@@ -167,6 +167,7 @@ type house struct {
 }
 
 type settings struct {
+	log io.Writer // where the log goes; nil: nowhere
 	Config
 	tls      bool
 	implicit bool
@@ -176,7 +177,10 @@ type settings struct {
 func open(t testing.TB, cfg settings) *house {
 	t.Helper()
 	h := &house{t: t, backend: &fake{}}
-	h.env = env.Real(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if cfg.log == nil {
+		cfg.log = io.Discard
+	}
+	h.env = env.Real(slog.New(slog.NewTextHandler(cfg.log, nil)))
 	h.backend.in = signin.New(alone{}, h.env, signin.Options{SCRAM: true, Failures: -1})
 	h.server = New(h.env, cfg.Config, h.backend, h.backend)
 	d := listen.Door{Name: cfg.Kind.String(), Serve: h.server.Serve, Busy: h.server.Busy()}

@@ -296,7 +296,7 @@ type OAuth struct {
 type Log struct {
 	Level    string `toml:"level" doc:"The least important messages that are shown." default:"info" demo:"warn" oneof:"debug info warn error"`
 	Format   string `toml:"format" doc:"How a message is written." default:"text" oneof:"text json"`
-	Messages bool   `toml:"messages" doc:"A line for each message that arrives and for each outcome of its delivery, at the level info." default:"true"`
+	Messages bool   `toml:"messages" doc:"A line for each message that arrives, for each outcome of its delivery, and for each recipient refused at RCPT (20 a session), at the level info." default:"true"`
 }
 
 // Default is the configuration of `doublet serve` where nothing is said.
