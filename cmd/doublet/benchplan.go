@@ -68,11 +68,11 @@ func (a *app) job(ctx context.Context, name string, o *benchOptions, most int) (
 		j.users, err = o.fleet.enter(j, most)
 		return j, err
 	}
-	if err := a.findDoors(ctx, j.env, o); err != nil {
-		return nil, err
-	}
 	if len(o.kill)+len(o.restart) > 0 || o.ledger {
 		return nil, &exitError{exitUsage, errors.New("--kill, --restart and --ledger are about the servers of a lab: give --lab DIR")}
+	}
+	if err := a.findDoors(ctx, j.env, o); err != nil {
+		return nil, err
 	}
 	if j.users, err = o.people(max(most, o.registered)); err != nil {
 		return nil, err

@@ -21,7 +21,9 @@ import (
 // TestBrowser drives the browser client in Chromium: test/e2e/web.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
+	external.Need(t, "node", "chromium")
 	s := demo(t)
+	s.Doublet("user", "add", "Hostile Harry", "--short", "harry", "--address", "harry@example.com", "--password", "demo") // hostile.test.mjs
 	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]})
 }
 
