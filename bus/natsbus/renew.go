@@ -13,7 +13,7 @@ const (
 	// firstRenewal is the wait after the first failed renewal, which doubles with every further one. lastRenewal is the longest wait,
 	// and the one after a renewal.
 	firstRenewal, lastRenewal = time.Second, time.Hour
-	// renewalTime is how long one attempt may take.
+	// renewalTime bounds one attempt.
 	renewalTime = time.Minute
 )
 
@@ -23,7 +23,7 @@ type renewal struct {
 	failures int       // in a row
 }
 
-// due says whether it is time for an attempt, and notes that it is made.
+// due reports whether an attempt is to be made now, and records it.
 func (r *renewal) due(now, at time.Time) bool {
 	if now.Before(at) || !r.last.IsZero() && now.Sub(r.last) < r.pause() {
 		return false

@@ -71,7 +71,7 @@ func (g *Guard) Check(text string) error {
 	}
 	for _, c := range []byte(text) {
 		if c <= ' ' || c >= 0x7f {
-			return fmt.Errorf("%w: it holds what is no part of a URL", ErrAddress)
+			return fmt.Errorf("%w: it has characters that a URL cannot hold", ErrAddress)
 		}
 	}
 	if p := u.Port(); p != "" {

@@ -75,7 +75,7 @@ func putLine(file []byte, f field, literal string) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// place finds the line of a setting and the header of its section, -1 for what is not there.
+// place returns the index of the line of a setting and of the header of its section, -1 where there is none.
 func place(lines [][]byte, f field) (at, header int) {
 	at, header = -1, -1
 	section, key, _ := strings.Cut(f.key, ".")
