@@ -177,7 +177,7 @@ func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m
 	if err != nil {
 		return nil, err
 	}
-	list, err := cluster.Members(ctx, s.Store, s.Directory, f.Cluster())
+	list, err := cluster.Members(ctx, s.Store, f.Cluster())
 	all := make([]bus.Member, len(list))
 	for i := range list {
 		all[i] = list[i].Member
@@ -213,7 +213,7 @@ func (s *System) Announce(ctx context.Context) error {
 		return err
 	}
 	me := s.member(f)
-	list, err := cluster.Members(ctx, s.Store, s.Directory, f.Cluster())
+	list, err := cluster.Members(ctx, s.Store, f.Cluster())
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func TestClusterInit(t *testing.T) {
 	if err != nil || m.Cluster != "Acme" || m.Server != "mx.example.com" || m.Direct != "one:7223" || m.Routes != "one:7222" || started != 1 {
 		t.Fatalf("%+v, %v, started %d", m, err, started)
 	}
-	list, err := cluster.Members(ctx, s.Store, s.Directory, "Acme")
+	list, err := cluster.Members(ctx, s.Store, "Acme")
 	f, ferr := s.Cluster.Folder(s)
 	if err != nil || ferr != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v, %v", list, err, ferr)
@@ -80,7 +80,7 @@ func TestClusterInit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, err = cluster.Members(ctx, s.Store, s.Directory, "Acme"); err != nil || list[0].Direct != "moved:7223" || list[0].Route != "moved:7222" {
+	if list, err = cluster.Members(ctx, s.Store, "Acme"); err != nil || list[0].Direct != "moved:7223" || list[0].Route != "moved:7222" {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
@@ -105,7 +105,7 @@ func TestClusterInitAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, err := cluster.Members(context.Background(), s.Store, s.Directory, "Acme"); err != nil || len(list) != 1 {
+	if list, err := cluster.Members(context.Background(), s.Store, "Acme"); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

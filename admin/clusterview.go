@@ -191,7 +191,7 @@ func (c *Call) memberNamed(ctx context.Context, name string) (cluster.Member, er
 	if err != nil {
 		return cluster.Member{}, err
 	}
-	list, err := cluster.Members(ctx, c.Store, c.Directory, n.Status().Cluster)
+	list, err := cluster.Members(ctx, c.Store, n.Status().Cluster)
 	for _, m := range list {
 		if strings.EqualFold(m.Name, name) || m.ID.String() == name {
 			return m, err

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -23,8 +24,6 @@ const (
 	saveEvery   = 10 * time.Minute
 	// leastActivity is what is not worth keeping.
 	leastActivity = 0.5
-	// activityTable is where it is kept.
-	activityTable = "activity"
 	// maxActivity bounds what one answer tells of.
 	maxActivity = 8000
 )
@@ -48,7 +47,7 @@ func (u *used) until(now time.Time) {
 }
 
 // keep writes it down where that says something else by now. What nobody uses is written no more.
-func (u *used) keep(t Remembers, db note.DatabaseID) {
+func (u *used) keep(t Table, db note.DatabaseID) {
 	switch {
 	case u.sum < leastActivity:
 		if u.saved > 0 {
@@ -64,18 +63,25 @@ func (u *used) keep(t Remembers, db note.DatabaseID) {
 // rate is the operations a day.
 func (u *used) rate() float64 { return u.sum * math.Ln2 }
 
-// Remembers is a table that outlives a restart: a *keep.Table.
-type Remembers interface {
+// Table holds keys and values that persist across restarts: a *keep.Table.
+type Table interface {
 	Put(key, value string)
 	Drop(key string)
 	Each(ctx context.Context, fn func(key, value string)) error
 }
 
-// Remember takes up what was kept before the server started, and keeps it from then on.
-func (n *Node) Remember(ctx context.Context, table func(name string) Remembers) error {
-	t := table(activityTable)
-	now := n.now()
-	list := map[note.DatabaseID]used{}
+// ActivityTable names the table that keeps the activity.
+const ActivityTable = "activity"
+
+// Activity is the use of databases as it was kept before this start. Its zero value holds and keeps nothing.
+type Activity struct {
+	table Table
+	list  map[note.DatabaseID]*used
+}
+
+// ReadActivity reads the activity that a table keeps.
+func ReadActivity(ctx context.Context, t Table, now time.Time) (Activity, error) {
+	list := map[note.DatabaseID]*used{}
 	err := t.Each(ctx, func(key, value string) {
 		db, err := note.ParseDatabaseID(key)
 		sum, at, _ := strings.Cut(value, " ")
@@ -84,24 +90,22 @@ func (n *Node) Remember(ctx context.Context, table func(name string) Remembers) 
 		if err != nil || err2 != nil || err3 != nil || math.IsNaN(s) || s < 0 || math.IsInf(s, 0) {
 			return
 		}
-		u := used{sum: s, at: time.Unix(seconds, 0), saved: s}
+		u := &used{sum: s, at: time.Unix(seconds, 0), saved: s}
 		u.until(now)
 		list[db] = u
 	})
 	if err != nil {
-		return err
+		return Activity{}, fmt.Errorf("read activity of databases: %w", err)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for db, u := range list {
-		if have := n.used[db]; have != nil {
-			have.sum += u.sum
-		} else {
-			n.used[db] = &u
-		}
+	return Activity{t, list}, nil
+}
+
+// used returns the activity that a Node goes on with.
+func (a *Activity) used() map[note.DatabaseID]*used {
+	if a.list == nil {
+		return map[note.DatabaseID]*used{}
 	}
-	n.remembers = t
-	return nil
+	return a.list
 }
 
 // sampleActivity takes up what was done with the databases here since the last time.
@@ -127,18 +131,18 @@ func (n *Node) sampleActivity() {
 		}
 		u.seen = k
 	}
-	if n.remembers == nil || now.Sub(n.kept) < saveEvery {
+	if n.opt.Activity.table == nil || now.Sub(n.kept) < saveEvery {
 		return
 	}
 	n.kept = now
 	for db, u := range n.used {
 		if n.held[db] == nil {
 			delete(n.used, db)
-			n.remembers.Drop(db.String())
+			n.opt.Activity.table.Drop(db.String())
 			continue
 		}
 		u.until(now)
-		u.keep(n.remembers, db)
+		u.keep(n.opt.Activity.table, db)
 	}
 }
 

@@ -33,9 +33,11 @@ import (
 type Options struct {
 	// Cluster is the cluster's name.
 	Cluster string
-	// Seeds are the members as the one who let this server in named them: what is known until the
-	// directory is here.
+	// Seeds are the members as the server that admitted this one listed them. They hold until the replica of the
+	// directory is filled; then its server documents do.
 	Seeds []Member
+	// Activity is the use of databases before this start, and the table that keeps it. Zero: it is counted anew and not kept.
+	Activity Activity
 	// Workers is how many Cluster Replicators run for each mate (1).
 	Workers int
 	// Requests is how many requests to one mate the bus lets be under way (that of bus.DefaultGrant).
@@ -147,10 +149,9 @@ type Node struct {
 	wake, heard   signal
 	confirmations confirmations
 
-	mu  sync.Mutex
-	dir *directory.Directory
-	// dirVersion is the version of the directory from which members were read.
-	dirVersion uint64
+	mu sync.Mutex
+	// membersSeq is the sequence of the directory at which the members were read; 0: never.
+	membersSeq uint64
 	members    map[note.UNID]Member
 	peers      map[note.UNID]*peer
 	catalog    catalog
@@ -163,7 +164,6 @@ type Node struct {
 	// used says how much the databases here are used: sampled and kept at those times.
 	used          map[note.DatabaseID]*used
 	sampled, kept time.Time
-	remembers     Remembers
 	events        events
 	// filled is when it was looked last for a server that has too little.
 	filled time.Time
@@ -203,7 +203,7 @@ func New(e *env.Env, s *store.Store, b bus.Bus, r *replica.Service, o Options) *
 	n := &Node{
 		opt: o, env: e, store: s, bus: b, reps: r, self: b.Self(), boot: e.Uint64() | 1, start: e.Clock.Now(),
 		members: map[note.UNID]Member{}, peers: map[note.UNID]*peer{}, held: map[note.DatabaseID]*held{},
-		places: map[note.DatabaseID]cachedPlace{}, stale: true, used: map[note.DatabaseID]*used{},
+		places: map[note.DatabaseID]cachedPlace{}, stale: true, used: o.Activity.used(),
 		catalog: catalog{entries: map[note.DatabaseID]*Entry{}, split: map[note.ID]bool{}},
 	}
 	n.wake.init()
@@ -218,13 +218,6 @@ func New(e *env.Env, s *store.Store, b bus.Bus, r *replica.Service, o Options) *
 	n.handle()
 	n.setMembers(o.Seeds)
 	return n
-}
-
-// UseDirectory says where the members stand from now on. Before, the seeds are the members.
-func (n *Node) UseDirectory(d *directory.Directory) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.dir, n.dirVersion = d, 0
 }
 
 // Self is this server.

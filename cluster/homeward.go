@@ -61,7 +61,7 @@ func (n *Node) strays() []plan {
 		if !h.queue || !h.leads || h.busy || e == nil || e.Deleted || h.stays.After(now) {
 			continue
 		}
-		if _, member := n.members[e.Owner]; !member && !e.Owner.IsZero() && n.dirVersion != 0 && n.unanimous(h, e) {
+		if _, member := n.members[e.Owner]; !member && !e.Owner.IsZero() && n.membersSeq != 0 && n.unanimous(h, e) {
 			out = append(out, plan{db: db, remove: true})
 			continue
 		}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -105,54 +104,25 @@ func readMember(id note.UNID, name string, items note.Items) (m Member, ok bool)
 }
 
 // Members reads the members of a cluster from the server documents, in order of id.
-func Members(ctx context.Context, s *store.Store, d *directory.Directory, cluster string) ([]Member, error) {
-	var list []Member
-	after := ""
-	for {
-		servers, next, err := d.ListServers(ctx, "", 0, after)
-		if err != nil {
-			return nil, fmt.Errorf("cluster: members: %w", err)
+func Members(ctx context.Context, s *store.Store, cluster string) (list []Member, err error) {
+	err = s.Read(ctx, note.System, directory.ID, func(r *store.Reader) (err error) {
+		list, err = membersIn(r, cluster)
+		return err
+	})
+	return list, err
+}
+
+func membersIn(r *store.Reader, cluster string) (list []Member, err error) {
+	err = directory.ServerDocuments(r, func(id note.UNID, name string, items note.Items) {
+		if m, ok := readMember(id, name, items); ok && m.Cluster == cluster {
+			list = append(list, m)
 		}
-		err = s.Read(ctx, note.System, directory.ID, func(r *store.Reader) error {
-			for _, x := range servers {
-				items, err := serverItems(r, x.ID)
-				if errors.Is(err, store.ErrNotFound) {
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				if m, ok := readMember(x.ID, x.Name, items); ok && m.Cluster == cluster {
-					list = append(list, m)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("cluster: members: %w", err)
-		}
-		if next == "" {
-			break
-		}
-		after = next
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cluster: members: %w", err)
 	}
 	slices.SortFunc(list, func(a, b Member) int { return a.ID.Compare(b.ID) })
 	return list, nil
-}
-
-func serverItems(r *store.Reader, id note.UNID) (note.Items, error) {
-	n, err := r.Find(id)
-	if errors.Is(err, store.ErrGrave) {
-		err = store.ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := r.Content(n)
-	if err != nil {
-		return nil, err
-	}
-	return c.Content.Items, nil
 }
 
 // SetMember writes what a server is to its cluster into its server document, which must be there. fn must

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"doublet/bus"
+	"doublet/directory"
 	"doublet/note"
+	"doublet/store"
 )
 
 // peer is a mate as this server sees it. Guarded by Node.mu.
@@ -68,28 +70,33 @@ func (n *Node) setMembers(list []Member) {
 	n.bus.SetMembers(onBus)
 }
 
-// refreshMembers reads the members anew where the directory has changed.
+// refreshMembers reads the members again when the directory has changed. The seeds hold until the replica of the directory was
+// filled once: a part of it could lack the mate that it comes from.
 func (n *Node) refreshMembers(ctx context.Context) error {
 	n.mu.Lock()
-	d, seen := n.dir, n.dirVersion
+	seen, h := n.membersSeq, n.held[directory.ID]
+	ready := h != nil && !h.begun()
 	n.mu.Unlock()
-	if d == nil {
+	if !ready {
 		return nil
 	}
-	version := d.Version() + 1 // 0 is a directory that was never read
-	if version == seen {
-		return nil
-	}
-	list, err := Members(ctx, n.store, d, n.opt.Cluster)
-	if err != nil {
+	var list []Member
+	seq := seen
+	err := n.store.Read(ctx, note.System, directory.ID, func(r *store.Reader) (err error) {
+		if seq = r.Counters().Seq; seq != seen {
+			list, err = membersIn(r, n.opt.Cluster)
+		}
+		return err
+	})
+	if err != nil || seq == seen {
 		return err
 	}
-	// A directory that is not filled yet does not know us; what the seeds said still holds.
+	// After a restore the directory may not name this server yet: then the members stay as they are.
 	if slices.ContainsFunc(list, func(m Member) bool { return m.ID == n.self }) {
 		n.setMembers(list)
 	}
 	n.mu.Lock()
-	n.dirVersion = version
+	n.membersSeq = seq
 	n.mu.Unlock()
 	return nil
 }

@@ -60,21 +60,9 @@ func (d *Directory) serversNow(ctx context.Context) (*serverTable, error) {
 		if t.first.IsZero() {
 			return nil
 		}
-		var ids []note.ID
-		err = r.Scan(indexList, []byte{'s'}, func(key []byte, id note.ID) bool {
-			if key[0] == 's' {
-				ids = append(ids, id)
-			}
-			return key[0] == 's'
+		return ServerDocuments(r, func(id note.UNID, _ string, items note.Items) {
+			t.servers = append(t.servers, readServer(id, items))
 		})
-		for _, id := range ids {
-			row, c, bad := r.Document(id)
-			if bad != nil {
-				return errors.Join(err, bad)
-			}
-			t.servers = append(t.servers, readServer(row.UNID, c.Content.Items))
-		}
-		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("directory: servers: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"doublet/bus"
 	"doublet/note"
+	"doublet/store"
 )
 
 // ServerFields are the parts of a server document that an administrator sets, or the server itself.
@@ -68,6 +69,31 @@ func readServer(id note.UNID, items note.Items) Server {
 	s.Name, s.Host, s.Doors = items.Get(itemServerName).AsText(), items.Get(itemHost).AsText(), items.Get(itemDoors).AsTextList()
 	s.Key, _ = bus.ParseKey(items.Get(ItemKey).AsText()) // one that is none is nobody's
 	return s
+}
+
+// ServerDocuments calls fn with every server document of the directory that r reads, removed servers left out.
+func ServerDocuments(r *store.Reader, fn func(id note.UNID, name string, items note.Items)) error {
+	var ids []note.ID
+	err := r.Scan(indexList, []byte{'s'}, func(key []byte, id note.ID) bool {
+		if key[0] == 's' {
+			ids = append(ids, id)
+		}
+		return key[0] == 's'
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		row, c, err := r.Document(id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		fn(row.UNID, c.Content.Items.Get(itemServerName).AsText(), c.Content.Items)
+	}
+	return nil
 }
 
 // AddServer makes a server document.

@@ -47,8 +47,12 @@ func (h *house) startNode(ctx context.Context) error {
 	if replicas == 0 {
 		replicas = note.Slots // as many as there can be
 	}
+	activity, err := cluster.ReadActivity(ctx, h.memory.Table(cluster.ActivityTable), h.env.Clock.Now())
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
 	node := cluster.New(h.env, h.system.Store, b, h.system.Replica, cluster.Options{
-		Cluster: f.Cluster(), Seeds: seeds, Workers: c.Replicators, Requests: c.Requests, Replicas: replicas, Local: ownKinds,
+		Cluster: f.Cluster(), Seeds: seeds, Activity: activity, Workers: c.Replicators, Requests: c.Requests, Replicas: replicas, Local: ownKinds,
 		Everywhere: []store.Create{session.Shared()},
 		Users:      h.users, Stats: h.system.Stats, Load: h.busy, Vacate: h.vacate,
 	})
@@ -64,9 +68,6 @@ func (h *house) startNode(ctx context.Context) error {
 	h.bus.Store(&b)
 	h.node.Store(node)
 	h.system.Node = node
-	if h.system.Directory != nil {
-		node.UseDirectory(h.system.Directory)
-	}
 	b.SetMembers(members)
 	done.Add(1)
 	h.env.Go("cluster", func() {
@@ -80,7 +81,7 @@ func (h *house) startNode(ctx context.Context) error {
 	if err := h.system.Mail.Join(node.Self(), node.Name(), node.Known); err != nil {
 		return err
 	}
-	return errors.Join(h.remember(node), h.system.Announce(ctx))
+	return h.system.Announce(ctx)
 }
 
 // vacate has the router end its work on a mail.box that is about to move.
@@ -107,11 +108,6 @@ func (h *house) awaitDirectory(ctx context.Context, node *cluster.Node) error {
 			return fmt.Errorf("stopped while waiting for the directory: %w", ctx.Err())
 		}
 	}
-}
-
-// remember lets the node keep what is to outlive a restart. It works on from before the memory is open.
-func (h *house) remember(n *cluster.Node) error {
-	return n.Remember(context.Background(), func(name string) cluster.Remembers { return h.memory.Table(name) })
 }
 
 // users is how many people are signed in.

@@ -102,6 +102,10 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 		MessageSize: int(cfg.Limits.MessageSize), Limits: mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},
 	})
 	h.openReplica()
+	if h.memory, err = keep.Open(s.Store, e, s.Stats); err != nil {
+		return h, err
+	}
+	h.closes("memory", h.memory.Close)
 	h.forward = forward.New(e, s.Stats)
 	if join != nil {
 		if err := join(h); err != nil {
@@ -120,19 +124,7 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	}
 	h.closes("sessions", func(context.Context) error { s.Sessions.Close(); return nil })
 	h.forward.Sessions().Answer(s.Sessions)
-	if n := h.node.Load(); n != nil {
-		n.UseDirectory(s.Directory)
-	}
 	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store, Directory: s.Directory, Mates: h.forward.Deliveries()})
-	if h.memory, err = keep.Open(s.Store, e, s.Stats); err != nil {
-		return h, err
-	}
-	h.closes("memory", h.memory.Close)
-	if n := h.node.Load(); n != nil {
-		if err := h.remember(n); err != nil {
-			return h, err
-		}
-	}
 	router, err := routerOptions(h)
 	if err != nil {
 		return h, fmt.Errorf("settings of router: %w", err)

@@ -184,7 +184,6 @@ func (s *server) openDirectory() {
 		s.w.failf("%s: open the directory: %v", s.name, err)
 	}
 	s.dir = d
-	s.node.UseDirectory(d)
 }
 
 // stop ends the process as a server does that is asked to.
