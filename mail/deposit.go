@@ -98,6 +98,9 @@ type Submission struct {
 	// of the author publishes for messages that are not proven: "none", "quarantine", "reject".
 	Checked, Proven, Unproven bool
 	AuthorPolicy              string
+	// Checker is the authserv-id of the Authentication-Results that a server of this domain put before a message
+	// from elsewhere; empty where none did.
+	Checker string
 	// Results are those of SPF, DKIM and DMARC in words, for the log.
 	Results string
 
@@ -175,6 +178,9 @@ func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error 
 	}
 	defer c.Release()
 	b.composed, b.entry.ReturnPath, b.entry.Unsigned = c, returnPath, sub.unsigned
+	if sub.Submitter == nil {
+		b.entry.Checker = sub.Checker
+	}
 	b.size = uint64(len(raw))
 	defer b.release()
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {

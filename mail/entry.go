@@ -124,7 +124,10 @@ type Entry struct {
 	// Junk is for the Junk folders of its recipients.
 	Junk bool
 	// Unsigned says that nothing proves the author: a signature of ours would.
-	Unsigned   bool
+	Unsigned bool
+	// Checker is the authserv-id of the Authentication-Results that a stranger's message got when it came. A
+	// message that bears some is sealed (ARC) where it goes on.
+	Checker    string
 	Recipients []QueueRecipient
 
 	note note.ID
@@ -145,6 +148,7 @@ const (
 	itemReason     = "HoldReason"
 	itemJunk       = "Junk"
 	itemUnsigned   = "Unsigned"
+	itemChecker    = "AuthenticationServer"
 	itemAddresses  = "Recipients"
 	itemNames      = "RecipientNames"
 	itemOriginal   = "OriginalRecipients"
@@ -255,6 +259,9 @@ func (e *Entry) items() note.Items {
 	if e.Unsigned {
 		add(itemUnsigned, note.Bool(true))
 	}
+	if e.Checker != "" {
+		add(itemChecker, note.Text(e.Checker))
+	}
 	var lists [len(columns)][]string
 	for i := range e.Recipients {
 		for c, v := range e.Recipients[i].row() {
@@ -289,7 +296,7 @@ func (e *Entry) read(items note.Items) error {
 		e.Priority, e.HasPriority = int8(max(-9, min(9, v.AsInt()))), true
 	}
 	e.Reason, e.Junk = items.Get(itemReason).AsText(), items.Get(itemJunk).AsBool()
-	e.Unsigned = items.Get(itemUnsigned).AsBool()
+	e.Unsigned, e.Checker = items.Get(itemUnsigned).AsBool(), items.Get(itemChecker).AsText()
 	var lists [len(columns)][]string
 	for c, name := range columns {
 		lists[c] = items.Get(name).AsTextList()

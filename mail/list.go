@@ -188,7 +188,7 @@ func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy s
 			if err != nil {
 				return err
 			}
-			o.entry.Unsigned = b.entry.Unsigned && !c.rewritten
+			o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned && !c.rewritten, b.entry.Checker
 		}
 	}
 	if len(rows) == 0 {
@@ -197,7 +197,7 @@ func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy s
 	raw, n := c.bytes(from, "")
 	o, err := s.send(ctx, b, "list "+g.ID.String(), raw, n, from, rows)
 	if err == nil {
-		o.entry.Unsigned = b.entry.Unsigned && !c.rewritten
+		o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned && !c.rewritten, b.entry.Checker
 	}
 	return err
 }

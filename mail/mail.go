@@ -58,6 +58,8 @@ type Options struct {
 	Mates Mates
 	// Signer signs what is sent; nil: nothing is signed.
 	Signer Signer
+	// Sealer seals mail of strangers that goes on; nil: nothing is sealed.
+	Sealer Sealer
 	// Smarthost takes the mail of all domains that have no route in the directory, if it names a
 	// host.
 	Smarthost directory.RouteFields
@@ -163,6 +165,12 @@ type Service struct {
 // message, whole lines, or nothing where none are to be made for the author's domain.
 type Signer interface {
 	Header(ctx context.Context, fromDomain string, message []byte) ([]byte, error)
+}
+
+// Sealer makes ARC sets: mail/sign has one. Seal returns header fields to go before fields and message, whole lines,
+// or nothing where no set is to be made. host is Entry.Checker.
+type Sealer interface {
+	Seal(ctx context.Context, domain, host string, fields, message []byte) ([]byte, error)
 }
 
 // Mailer makes connections to other mail servers: mail/outbound has one.

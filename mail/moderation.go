@@ -30,7 +30,8 @@ func (s *Service) holdPost(ctx context.Context, b *batch, p *posting, from smtp.
 	if err != nil {
 		return err
 	}
-	o.entry.Held, o.entry.Reason, o.entry.Unsigned = true, p.hold, b.entry.Unsigned
+	o.entry.Held, o.entry.Reason = true, p.hold
+	o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned, b.entry.Checker
 	who := g.List.Moderators
 	x, err := s.dir.ExpandMembers(ctx, who)
 	if err == nil && len(x.Recipients)+len(x.Outside) == 0 {
@@ -104,7 +105,7 @@ func (s *Service) Approve(ctx context.Context, id note.UNID) error {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, TLS: e.TLS}}
+	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS}}
 	defer b.release()
 	if err := s.distribute(ctx, b, &posting{group: g, strange: true}, "", raw[min(e.ReturnPath, len(raw)):]); err != nil {
 		return fmt.Errorf("mail: approve: %w", err)

@@ -186,7 +186,7 @@ func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *for
 	}
 	o, err := s.send(ctx, b, "forward "+f.person.ID.String(), append(h, rest...), returnPath, from, rows)
 	if err == nil {
-		o.entry.Unsigned = b.entry.Unsigned
+		o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned, b.entry.Checker
 	}
 	return err
 }

@@ -46,7 +46,7 @@ func (s *Service) letGo(ctx context.Context, e *Entry) error {
 	b := &batch{
 		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: e.box, away: s.awayNow(ctx),
 		results: make([]error, len(e.Recipients)),
-		entry:   Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned, TLS: e.TLS},
+		entry:   Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
 	}
 	defer b.release()
 	// The reason stays with what is posted to lists: their moderators are asked as they would have been.

@@ -44,19 +44,27 @@ func (g *signatures) put(id note.UNID, version uint64, h []byte) {
 }
 
 // sign puts signatures before the message, when there is a session to send it over. One that cannot
-// be made stops no mail. What strangers wrote in somebody's name here is not signed when it goes on
-// (forwarding, mailing lists): the signature would say that it is true.
+// be made stops no mail.
 func (s *Service) sign(ctx context.Context, c *consignment) {
 	c.signed = true
-	if s.opt.Signer == nil || c.entry.Unsigned {
-		return
-	}
 	version := s.dir.Version()
 	if h, ok := s.signatures.get(c.entry.ID, version); ok && !c.fitted {
 		c.message.Prefix = h
 		return
 	}
-	c.message.Prefix = nil
+	h := s.signed(ctx, c)
+	h = append(s.sealed(ctx, c, h), h...)
+	if c.message.Prefix = h; h != nil && !c.fitted {
+		s.signatures.put(c.entry.ID, version, h)
+	}
+}
+
+// signed makes DKIM signatures of the author's domain. What strangers wrote in somebody's name here is not signed when
+// it goes on (forwarding, mailing lists): the signature would say that it is true.
+func (s *Service) signed(ctx context.Context, c *consignment) []byte {
+	if s.opt.Signer == nil || c.entry.Unsigned {
+		return nil
+	}
 	data := c.message.Data
 	from, _ := mime.Get(data[:mime.HeaderEnd(data)], "From")
 	domain := ""
@@ -67,14 +75,32 @@ func (s *Service) sign(ctx context.Context, c *consignment) {
 		}
 	}
 	if domain == "" {
-		return
+		return nil
 	}
 	h, err := s.opt.Signer.Header(ctx, domain, data)
 	if err != nil {
 		s.env.Log.Warn("mail: message is sent without a signature", "id", c.entry.ID.String(), "domain", domain, "err", err)
-		return
+		return nil
 	}
-	if c.message.Prefix = h; !c.fitted {
-		s.signatures.put(c.entry.ID, version, h)
+	return h
+}
+
+// sealed makes an ARC set for a stranger's message that goes on, by which the next server learns what was found out about
+// it here. The domain that seals is that of the envelope's sender, which is one of ours (a list's, or of SRS); for a null
+// sender it is the first domain.
+func (s *Service) sealed(ctx context.Context, c *consignment, fields []byte) []byte {
+	if s.opt.Sealer == nil || c.entry.Checker == "" {
+		return nil
 	}
+	domain := c.message.From.Domain
+	if domain == "" {
+		if list, err := s.dir.Domains(ctx); err == nil && len(list) > 0 {
+			domain = list[0]
+		}
+	}
+	h, err := s.opt.Sealer.Seal(ctx, domain, c.entry.Checker, fields, c.message.Data)
+	if err != nil {
+		s.env.Log.Warn("mail: message is sent without an ARC set", "id", c.entry.ID.String(), "domain", domain, "err", err)
+	}
+	return h
 }

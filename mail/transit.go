@@ -9,7 +9,9 @@ import (
 
 	"doublet/directory"
 	"doublet/mail/outbound"
+	"doublet/mail/verify"
 	"doublet/note"
+	"doublet/wire/mime"
 	"doublet/wire/smtp"
 )
 
@@ -25,6 +27,8 @@ type Transit struct {
 	ID note.UNID
 	// Junk, Unsigned and Unproven are those of Entry and Submission.
 	Junk, Unsigned, Unproven bool
+	// Checked says that the message's first Authentication-Results field is of a server of the domain.
+	Checked bool
 }
 
 // String is the value of the parameter of MAIL.
@@ -49,7 +53,18 @@ func (t *Transit) Submission(to []Recipient) note.UNID {
 }
 
 func (t *Transit) marks() []transitMark {
-	return []transitMark{{"junk", &t.Junk}, {"unsigned", &t.Unsigned}, {"unproven", &t.Unproven}}
+	return []transitMark{{"junk", &t.Junk}, {"unsigned", &t.Unsigned}, {"unproven", &t.Unproven}, {"ar", &t.Checked}}
+}
+
+// Checker gives the authserv-id of the results that the domain put before a message, for Submission. The name itself is
+// not in the parameter, which servers of earlier versions take up to 64 bytes of.
+func (t *Transit) Checker(message []byte) string {
+	if !t.Checked {
+		return ""
+	}
+	text, _ := mime.Get(message[:mime.HeaderEnd(message)], "Authentication-Results")
+	id, _ := verify.AuthservID(text)
+	return id
 }
 
 type transitMark struct {
@@ -204,7 +219,7 @@ func (s *Service) usualFor(ctx context.Context, q *QueueRecipient, to *smtp.Path
 // transitOf is what goes with a message to another place.
 func transitOf(c *consignment) Transit {
 	e := c.entry
-	t := Transit{ID: note.DeriveUNID(e.ID[:], []byte("transit")), Junk: e.Junk, Unsigned: e.Unsigned, Unproven: true}
+	t := Transit{ID: note.DeriveUNID(e.ID[:], []byte("transit")), Junk: e.Junk, Unsigned: e.Unsigned, Unproven: true, Checked: e.Checker != ""}
 	for _, i := range c.index {
 		t.Unproven = t.Unproven && e.Recipients[i].Notify == smtp.NotifyNever
 	}

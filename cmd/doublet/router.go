@@ -48,7 +48,10 @@ func routerOptions(h *house) (mail.Options, error) {
 		mailer.Policies = mtasts.New(h.env, mtasts.Options{Resolver: s.DNS, Keep: h.memory.Table("MTA-STS"), Stats: s.Stats})
 	}
 	if h.cfg.Sign.DKIM {
-		o.Signer = sign.New(h.env, s.Directory, s.Stats)
+		signer := sign.New(h.env, s.Directory, s.Stats)
+		if o.Signer = signer; h.cfg.Sign.ARC {
+			o.Sealer = signer.Sealer()
+		}
 	}
 	o.Mailer = outbound.New(h.env, mailer)
 	return o, nil

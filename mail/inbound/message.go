@@ -33,6 +33,8 @@ type Outcome struct {
 	// Checked, Proven, Unproven and AuthorPolicy are as in mail.Submission.
 	Checked, Proven, Unproven bool
 	AuthorPolicy              string
+	// Checker is the authserv-id of Fields, as in mail.Submission.
+	Checker string
 	// Results are those of SPF, DKIM and DMARC in words, for the log.
 	Results string
 }
@@ -138,6 +140,9 @@ func (x *Session) verify(ctx context.Context, out *Outcome) {
 	}
 	out.Message, out.Head = mail.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
 	out.Fields, out.Results = v.Header, v.Words()
+	if len(v.Header) > 0 {
+		out.Checker = x.s.opt.Hostname
+	}
 	out.Checked, out.Proven = v.DMARC.Result != "", v.DMARC.Aligned
 	out.Unproven = !out.Proven && v.SPF.Result == verify.Fail || v.DMARC.Result == verify.Fail
 	out.AuthorPolicy = v.DMARC.Published

@@ -164,7 +164,7 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 		From: e.From, Params: e.Params, Message: message, Head: e.Head,
 		Received: &mail.Received{Helo: e.Helo, IP: e.RemoteIP, TLS: e.TLSName, Protocol: e.Protocol()},
 		Fields:   in.Fields, Junk: in.Junk, Hold: in.Hold, AuthorPolicy: in.AuthorPolicy, Unproven: in.Unproven,
-		Checked: in.Checked, Proven: in.Proven, Results: in.Results, // by LMTP of this machine comes what another server took from anybody
+		Checked: in.Checked, Proven: in.Proven, Checker: in.Checker, Results: in.Results, // by LMTP of this machine comes what another server took from anybody
 	}
 	if e.Kind == LMTP {
 		sub.Answer = mail.AnswerEach
@@ -181,7 +181,8 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 		if !ok {
 			return "", errTransit
 		}
-		sub.ID, sub.Junk, sub.Checked, sub.Proven, sub.Unproven = t.Submission(sub.Recipients), t.Junk, t.Unsigned, !t.Unsigned, t.Unproven
+		sub.ID, sub.Junk, sub.Checker = t.Submission(sub.Recipients), t.Junk, t.Checker(message)
+		sub.Checked, sub.Proven, sub.Unproven = t.Unsigned, !t.Unsigned, t.Unproven
 	}
 	if in.Discard || len(sub.Recipients) == 0 {
 		b.env.Fill(sub.ID[:])

@@ -18,7 +18,15 @@ type Chain struct {
 	// Err is why the chain fails whatever the keys are.
 	Err  error
 	sets []arcSet
+	long bool // fields were passed over
 }
+
+// The values of cv=.
+const (
+	cvNone = "none"
+	cvPass = "pass"
+	cvFail = "fail"
+)
 
 // arcSet is what one server put before the message.
 type arcSet struct {
@@ -40,6 +48,7 @@ func (m *Message) Chain() *Chain {
 			continue
 		}
 		if size += len(f.raw); m.bad || size > maxChain || len(f.raw) > maxSignature {
+			c.long = true
 			c.fail("it is too long")
 			continue
 		}
@@ -111,9 +120,9 @@ func (c *Chain) take(f *field, kind byte) {
 func (c *Chain) complete() {
 	for i := range c.sets {
 		s := &c.sets[i]
-		want := "pass"
+		want := cvPass
 		if i == 0 {
-			want = "none"
+			want = cvNone
 		}
 		switch {
 		case s.results == nil || s.message == nil || s.seal == nil:

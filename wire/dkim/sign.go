@@ -4,7 +4,6 @@ import (
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rsa"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -44,38 +43,33 @@ func (m *Message) AppendSignatures(dst []byte, signers []Signer, now time.Time) 
 	if err != nil {
 		return dst, err
 	}
-	data := make([]byte, 0, 4096)
-	p := picker{m: m, names: make([]string, 0, len(names)), at: make([]int, 0, len(names))}
-	for _, name := range names {
-		if f := p.next(name); f != nil {
-			data = appendField(data, f.raw, true)
-		}
-	}
+	data := m.appendCovered(make([]byte, 0, 4096), names)
 	body := m.bodyHash(true)
 	for i := range signers {
-		s := &signers[i]
-		start := len(dst)
-		dst, err = s.appendUnsigned(dst, names, body.sum[:], now)
+		f, err := signers[i].appendTags([]byte("DKIM-Signature: v=1; "), names, body.sum[:], now)
+		if err == nil {
+			f, err = signers[i].complete(f, data)
+		}
 		if err != nil {
-			return dst[:start], err
+			return dst, err
 		}
-		own := appendField(data[:len(data):len(data)], dst[start:], true)
-		sum := sha256.Sum256(trimBreak(own))
-		signed, err := s.sign(sum[:])
-		if err != nil {
-			return dst[:start], fmt.Errorf("dkim: sign for %s: %w", s.Domain, err)
-		}
-		text := base64.StdEncoding.EncodeToString(signed)
-		for len(text) > maxLine-1 {
-			dst = append(append(dst, text[:maxLine-1]...), "\r\n\t"...)
-			text = text[maxLine-1:]
-		}
-		dst = append(append(dst, text...), "\r\n"...)
+		dst = append(dst, f...)
 	}
 	return dst, nil
 }
 
-// toSign are the names of the h= tag.
+// appendCovered adds the fields that the names of an h= tag stand for.
+func (m *Message) appendCovered(dst []byte, names []string) []byte {
+	p := picker{m: m, names: make([]string, 0, len(names)), at: make([]int, 0, len(names))}
+	for _, name := range names {
+		if f := p.next(name); f != nil {
+			dst = appendField(dst, f.raw, true)
+		}
+	}
+	return dst
+}
+
+// toSign gives the names of the h= tag.
 func (m *Message) toSign() ([]string, error) {
 	if m.bad {
 		return nil, ErrNoFrom
@@ -108,8 +102,8 @@ func (m *Message) toSign() ([]string, error) {
 // maxLine is how long the lines of a signature are, RFC 5322 section 2.1.1.
 const maxLine = 76
 
-// appendUnsigned adds the field up to its "b=".
-func (s *Signer) appendUnsigned(dst []byte, names []string, body []byte, now time.Time) ([]byte, error) {
+// appendTags adds a signature's tags from a= up to "b=".
+func (s *Signer) appendTags(dst []byte, names []string, body []byte, now time.Time) ([]byte, error) {
 	algorithm := "rsa-sha256"
 	switch k := s.Key.(type) {
 	case ed25519.PrivateKey:
@@ -118,7 +112,7 @@ func (s *Signer) appendUnsigned(dst []byte, names []string, body []byte, now tim
 	default:
 		return dst, fmt.Errorf("dkim: cannot sign with a %T", k)
 	}
-	dst = append(dst, "DKIM-Signature: v=1; a="...)
+	dst = append(dst, "a="...)
 	dst = append(append(dst, algorithm...), "; c=relaxed/relaxed; d="...)
 	dst = append(append(dst, s.Domain...), ";\r\n\ts="...)
 	dst = append(append(dst, s.Selector...), "; t="...)

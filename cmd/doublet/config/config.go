@@ -225,6 +225,7 @@ type Filter struct {
 // Sign is the section [sign].
 type Sign struct {
 	DKIM bool `toml:"dkim" doc:"Sign mail that leaves for elsewhere, for every domain that has keys (doublet domain key); a new domain gets keys by itself. doublet dns show prints what to publish." default:"true" demo:"false"`
+	ARC  bool `toml:"arc" doc:"Seal mail of other domains that this server sends on (forwards, copies of lists) with an ARC set under the key of the domain that sends it on, where dkim is on and the domain has an RSA key. It tells the next server the results of SPF, DKIM and DMARC that the message had here." default:"true"`
 }
 
 // Router is the section [router].
