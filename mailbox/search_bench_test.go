@@ -1,3 +1,5 @@
+//go:build unix
+
 package mailbox_test
 
 import (

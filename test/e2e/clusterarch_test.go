@@ -20,7 +20,7 @@ func foreign(t *testing.T) []string {
 		t.Skip("this machine is the other one")
 	}
 	path := filepath.Join(filepath.Dir(mustBinary(t)), "doublet-arm64")
-	build := exec.Command("go", "build", "-o", path, "doublet/cmd/doublet") // as make cross, whose work is then there
+	build := exec.Command("go", "build", "-o", path, "doublet/cmd/doublet")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=arm64")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"doublet/client/imap"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"doublet/test/external"
 	"doublet/test/program"
 )
@@ -43,9 +45,9 @@ func fillDisk(t *testing.T, dir string, left uint64) (ballast string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var u syscall.Statfs_t
-	if err = syscall.Statfs(dir, &u); err == nil {
-		_, err = io.CopyN(f, zeros{}, int64(u.Bavail*uint64(u.Bsize)-left))
+	room, err := vfs.Default.GetDiskUsage(dir)
+	if err == nil {
+		_, err = io.CopyN(f, zeros{}, int64(room.AvailBytes-left))
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,9 @@ func sweepLab(t *testing.T, dir string) {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if err == nil && strings.Contains(string(line), dir) {
 				t.Errorf("process %d of the lab still ran", pid)
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+				if p, err := os.FindProcess(pid); err == nil {
+					_ = p.Kill()
+				}
 			}
 		}
 	})
