@@ -1,21 +1,25 @@
 # make run    build doublet and start the demo, data in ./data (ADDR=0.0.0.0: for other machines too; else on loopback)
-# make test   every test (RACE=1 adds the race detector)
+# make test   the tests that need Go alone and little time; make test-long runs the others too
 # The others: build check fuzz bench gen cross deb screens screenshots speed clean. Only Go is needed; make web, which builds the browser client
 # anew where web/src was changed, needs Node.
 
 SHELL := /bin/bash
 GO ?= go
 FUZZTIME ?= 10s
-# Programs that some tests drive, and the Debian package of each. Where one is missing, its tests are skipped.
-PROGRAMS := swaks:swaks msmtp:msmtp mutt:mutt neomutt:neomutt offlineimap:offlineimap3 mbsync:isync curl:curl python3:python3 /usr/bin/python3:python3 dovecot:dovecot-imapd fetchmail:fetchmail getmail:getmail6 slapd:slapd pebble:pebble pebble-challtestsrv:pebble dpkg-deb:dpkg lintian:lintian strip:binutils opendkim:opendkim systemd-analyze:systemd postfix:postfix rspamd:rspamd ip:iproute2 nft:nftables qemu-aarch64-static:qemu-user-static w3m:w3m lynx:lynx script:bsdutils node:nodejs chromium:chromium nginx:nginx /usr/lib/dovecot/lmtp:dovecot-lmtpd
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 GENERATED := doc/protocols.md doc/config.md doc/rooms.md doc/replies.md
 GOFILES = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path './data/*')
 BENCH ?= .
+# RUN runs tests and prints their figures. In CI it measures processor time too; go then keeps no results of tests.
+RUN = bin/run-tests $(if $(CI),-metered) -vet=off
+# RACE_PACKAGES start goroutines or use package sync, in their code or tests: the race detector runs in them. It finds little
+# in tests that run the built program, and in the simulation, of which a seed is one thread.
+RACE_PACKAGES = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^\s*go (func|\w+[.(])|\.Go\(|"sync(/atomic)?"' . | \
+	xargs -n1 dirname | grep -vE '^\./test/(attack|e2e|lab|run|sim)$$' | sort -u)
 # Folders with benchmarks, found by their functions.
 BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build run test check fuzz bench gen cross deb web web-check screens screenshots speed clean sim
+.PHONY: build run test check fuzz bench gen cross deb web web-check screens screenshots speed clean sim test-long test-race test-e2e
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
@@ -47,10 +51,23 @@ speed: build
 web-check: web
 	@changed=$$(git status --porcelain -- web/dist); if [ -n "$$changed" ]; then echo "web/dist is not what web/src makes; run make web and commit:"; echo "$$changed"; exit 1; fi
 
-test:
-	$(GO) test -timeout 20m $(if $(RACE),-race) ./...
-	@missing=""; for p in $(PROGRAMS); do command -v "$${p%%:*}" >/dev/null || missing="$$missing $${p%%:*} (package $${p##*:})"; done; \
-	if [ -n "$$missing" ]; then echo "skipped: the tests that need$$missing"; fi
+.PHONY: bin/run-tests
+bin/run-tests:
+	$(GO) build -o $@ ./test/run
+
+test: bin/run-tests
+	$(RUN) -timeout 5m ./...
+
+# All tests, the long ones (test/long) too, with the race detector where goroutines are.
+test-long:
+	$(MAKE) -k test-race test-e2e sim
+
+test-race: bin/run-tests
+	LONG=1 $(RUN) -timeout 20m -race $(RACE_PACKAGES)
+
+# All packages that test-race leaves out: above all the built program, and programs of others against it.
+test-e2e: bin/run-tests
+	LONG=1 $(RUN) -timeout 20m $$(comm -13 <($(GO) list $(RACE_PACKAGES) | sort) <($(GO) list ./... | sort))
 
 # The simulation of a cluster: SEEDS=2000 or SEEDS=500-900; SEED=17 runs one and shows its log; NOFOLDERS=1.
 sim:

@@ -9,6 +9,7 @@ import (
 
 	"doublet/env"
 	"doublet/note"
+	"doublet/test/long"
 )
 
 func newAgenda() *agenda {
@@ -167,9 +168,7 @@ func TestAgendaSpills(t *testing.T) {
 
 // TestMillionWaiting: what a million messages that wait for 1,000 destinations cost in memory.
 func TestMillionWaiting(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a million entries")
-	}
+	long.Test(t)
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats

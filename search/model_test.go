@@ -15,6 +15,7 @@ import (
 	"doublet/search/text"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/test/long"
 )
 
 type layoutNote = layout.Note
@@ -126,10 +127,7 @@ func TestModel(t *testing.T) {
 			g := &asks{&writer{rand.New(rand.NewPCG(seed, 7))}}
 			dbs := []note.DatabaseID{w.database(kindMail), w.database(kindMail)}
 			live := map[note.DatabaseID][]note.ID{}
-			rounds, each := 8, 90
-			if testing.Short() {
-				rounds = 3
-			}
+			rounds, each := long.Pick(3, 8), 90
 			for round := range rounds {
 				if round == 1 {
 					w.run()

@@ -10,6 +10,7 @@ import (
 	"doublet/search/index"
 	"doublet/search/query"
 	"doublet/search/text"
+	"doublet/test/long"
 )
 
 // TestVerdicts holds what an index says against the texts that it was made of: many small ones in many languages,
@@ -31,10 +32,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	a := newAnalyser()
 	n := note.ID(0)
-	rounds := 13
-	if testing.Short() {
-		rounds = 7
-	}
+	rounds := long.Pick(7, 13)
 	merges := 0
 	for round := range rounds {
 		for range 90 {

@@ -14,6 +14,7 @@ import (
 
 	"doublet/env"
 	"doublet/note"
+	"doublet/test/long"
 	"doublet/wire/mime"
 )
 
@@ -54,10 +55,7 @@ func crashOptions() Options {
 }
 
 func TestCrash(t *testing.T) {
-	rounds := 6
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := long.Pick(2, 6)
 	for seed := uint64(1); seed <= 3; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()

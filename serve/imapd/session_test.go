@@ -13,6 +13,7 @@ import (
 	"time"
 
 	client "doublet/client/imap"
+	"doublet/test/long"
 	wire "doublet/wire/imap"
 	"doublet/wire/scram"
 )
@@ -233,9 +234,7 @@ func TestVanishedClients(t *testing.T) {
 // TestIdleMemory opens many sessions, half of them in IDLE, and shows what one costs in this
 // process: session, goroutine, buffers. The client's ends are in it too.
 func TestIdleMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("opens thousands of sockets")
-	}
+	long.Test(t)
 	const sessions = 2000
 	h := open(t, settings{})
 	h.fill(t, 20, "Subject: x\r\n\r\nx")

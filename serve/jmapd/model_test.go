@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"doublet/note"
+	"doublet/test/long"
 )
 
 // actor does what an operator does, and more, through JMAP alone: Mailboxes in trees, drafts, identities, submissions
@@ -134,11 +135,9 @@ func (a *actor) submit() {
 // threads and counts say is held against the Emails themselves. SEEDS=100 plays so many, each four times as long.
 func TestSequences(t *testing.T) {
 	t.Parallel()
-	seeds, steps := 4, 120
+	seeds, steps := long.Pick(2, 4), 120
 	if n, err := strconv.Atoi(os.Getenv("SEEDS")); err == nil {
 		seeds, steps = n, 4*steps
-	} else if testing.Short() {
-		seeds = 2
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

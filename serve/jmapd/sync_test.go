@@ -14,6 +14,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/test/long"
 )
 
 type obj = map[string]any
@@ -428,15 +429,11 @@ func (o *operator) jmapSet() {
 // up: alice, who sees all, and bob, to whom a part is shared.
 func TestSync(t *testing.T) {
 	t.Parallel()
-	seeds := []uint64{1, 2, 3, 4, 5, 6}
-	if testing.Short() {
-		seeds = seeds[:2]
-	}
-	for _, seed := range seeds {
+	for seed := range uint64(long.Pick(2, 6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := open(t, settings{})
-			rng := rand.New(rand.NewPCG(seed, 7))
+			rng := rand.New(rand.NewPCG(seed+1, 7))
 			share := func(folder string, on bool) {
 				w.ok(w.file("alice").SetAccess(bg, folder, w.who["bob"].Who.Person, func(note.Rights) note.Rights {
 					return map[bool]note.Rights{true: note.Lookup | note.Read | note.KeepSeen, false: 0}[on]

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/test/long"
 	"doublet/test/program"
 )
 
@@ -179,9 +180,7 @@ func (v *victim) attack(name string, n int, attacker func(i int) (refused bool))
 
 // TestMemory drives each door to its budget of memory, and far beyond.
 func TestMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
+	long.Test(t)
 	v := startVictim(t)
 	v.attackUploads()
 	v.attackReading()

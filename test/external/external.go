@@ -1,62 +1,40 @@
-// Package external is for tests that use programs nobody here wrote: swaks, mutt, mbsync. Where
-// one is missing the test is skipped, but in CI (EXTERNAL=required) it fails.
+// Package external is for tests that use programs nobody here wrote: swaks, mutt, mbsync. They are long tests. Where a
+// program is missing its tests are skipped, but in CI (EXTERNAL=required) they fail.
 package external
 
 import (
+	_ "embed"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
+
+	"doublet/test/long"
 )
 
-// Programs are those that a test may need, each with the Debian package that has it. `make test`
-// says which of them are missing.
-var Programs = map[string]string{
-	"swaks":   "swaks",
-	"msmtp":   "msmtp",
-	"mutt":    "mutt",
-	"neomutt": "neomutt",
-	"mbsync":  "isync",
-	"curl":    "curl",
-	"python3": "python3",
-	// The system's, which has Debian's modules.
-	"/usr/bin/python3": "python3",
+//go:embed programs.txt
+var programs string
 
-	"dovecot":               "dovecot-imapd",
-	"/usr/lib/dovecot/lmtp": "dovecot-lmtpd",
-	"fetchmail":             "fetchmail",
-	"getmail":               "getmail6",
-	"offlineimap":           "offlineimap3",
-	"slapd":                 "slapd",
-
-	"pebble":              "pebble",
-	"pebble-challtestsrv": "pebble",
-	"dpkg-deb":            "dpkg",
-	"lintian":             "lintian",
-	"strip":               "binutils",
-	"systemd-analyze":     "systemd",
-	"ip":                  "iproute2",
-	"nft":                 "nftables",
-	"qemu-aarch64-static": "qemu-user-static",
-	"postfix":             "postfix",
-	"rspamd":              "rspamd",
-	"opendkim":            "opendkim",
-	"nginx":               "nginx",
-	"node":                "nodejs",
-	"chromium":            "chromium",
-	"w3m":                 "w3m",
-	"lynx":                "lynx",
-	"script":              "bsdutils", // a terminal for lynx
+// debian returns the Debian package that has a program that programs.txt lists.
+func debian(program string) (string, bool) {
+	for line := range strings.Lines(programs) {
+		if name, pkg, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == program {
+			return pkg, true
+		}
+	}
+	return "", false
 }
 
-// Need skips the test unless every program is there, or fails it if EXTERNAL=required. It
-// returns their paths in order.
+// Need skips the test unless long tests run and every program is there. With EXTERNAL=required a missing program fails it.
+// It returns their paths in order.
 func Need(t testing.TB, programs ...string) []string {
 	t.Helper()
+	long.Test(t)
 	var paths []string
 	for _, p := range programs {
-		debian, known := Programs[p]
+		pkg, known := debian(p)
 		if !known {
-			t.Fatalf("external: %s is not in external.Programs: add it there", p)
+			t.Fatalf("external: %s is not in test/external/programs.txt: add it there", p)
 		}
 		path, err := exec.LookPath(p)
 		if err == nil {
@@ -64,9 +42,9 @@ func Need(t testing.TB, programs ...string) []string {
 			continue
 		}
 		if os.Getenv("EXTERNAL") == "required" {
-			t.Fatalf("external: %s is missing (Debian package %s) and EXTERNAL=required", p, debian)
+			t.Fatalf("external: %s is missing (Debian package %s) and EXTERNAL=required", p, pkg)
 		}
-		t.Skipf("external: %s is missing (Debian package %s)", p, debian)
+		t.Skipf("external: %s is missing (Debian package %s)", p, pkg)
 	}
 	return paths
 }

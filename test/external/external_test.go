@@ -16,6 +16,7 @@ type recorder struct {
 func (r *recorder) Helper()               {}
 func (r *recorder) Fatalf(string, ...any) { r.end = "fatal"; panic(r) }
 func (r *recorder) Skipf(string, ...any)  { r.end = "skip"; panic(r) }
+func (r *recorder) Skip(...any)           { r.end = "long"; panic(r) }
 
 func need(programs ...string) (end string, paths []string) {
 	r := &recorder{}
@@ -34,6 +35,11 @@ func TestNeed(t *testing.T) {
 	}
 	t.Setenv("PATH", dir)
 	t.Setenv("EXTERNAL", "")
+	t.Setenv("LONG", "")
+	if end, _ := need("curl"); end != "long" {
+		t.Errorf("without long tests: %q", end)
+	}
+	t.Setenv("LONG", "1")
 	if end, paths := need("curl"); end != "" || len(paths) != 1 || paths[0] != filepath.Join(dir, "curl") {
 		t.Errorf("a program that is there: %q, %q", end, paths)
 	}
@@ -49,27 +55,23 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestScripts holds the lists in the Makefile and in .ci/run against Programs.
-func TestScripts(t *testing.T) {
+// TestPrograms: each line of programs.txt is a comment or names a program, once, and its package; .ci/run reads the list there.
+func TestPrograms(t *testing.T) {
 	t.Parallel()
-	for file, of := range map[string]func(program, debian string) string{
-		"../../Makefile": func(program, debian string) string { return " " + program + ":" + debian + " " },
-		"../../.ci/run":  func(program, debian string) string { return " " + program + ":" + debian + " " },
-	} {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	seen := map[string]bool{}
+	for line := range strings.Lines(programs) {
+		words := strings.Fields(line)
+		if strings.HasPrefix(line, "#") {
+			continue
 		}
-		text := strings.Map(func(r rune) rune {
-			if r == '\n' || r == '"' || r == '\'' {
-				return ' '
-			}
-			return r
-		}, string(raw))
-		for program, debian := range Programs {
-			if !strings.Contains(text, of(program, debian)) {
-				t.Errorf("%s does not list%s", file, of(program, debian))
-			}
+		if len(words) != 2 || seen[words[0]] {
+			t.Errorf("programs.txt: %q", line)
+			continue
 		}
+		seen[words[0]] = true
+	}
+	run, err := os.ReadFile("../../.ci/run")
+	if err != nil || len(seen) == 0 || !strings.Contains(string(run), "test/external/programs.txt") {
+		t.Errorf("%d programs, .ci/run does not read the list (%v)", len(seen), err)
 	}
 }

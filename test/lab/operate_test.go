@@ -63,9 +63,6 @@ var elsewhere = map[string]string{
 
 // TestOperate carries doc/operate.md out, line by line, and then lets a large provider judge the result.
 func TestOperate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the lab takes minutes")
-	}
 	netns.Need(t)
 	external.Need(t, "postfix", "rspamd", "opendkim", "pebble", "swaks", "curl", "dpkg-deb")
 	n := connect(t, "")

@@ -8,6 +8,7 @@ import (
 
 	"doublet/directory/session"
 	"doublet/note"
+	"doublet/test/long"
 )
 
 // surfing makes a world whose servers keep sessions of browsers.
@@ -78,7 +79,7 @@ func (s *server) isolate(cut bool) {
 // at one, while another is away, is signed out there too when it is back, though it has used the session meanwhile.
 func TestBrowserSessions(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(browserSeeds) {
+	for seed := range uint64(long.Pick(2, 6)) {
 		w := surfing(seed+1, 3)
 		guarded(t, w, func() {
 			a, b, c := w.servers[0], w.servers[1], w.servers[2]
@@ -158,7 +159,7 @@ func TestBrowserSessions(t *testing.T) {
 // TestBrowserCodes: a code of a second factor is taken once in a cluster, at whichever servers it is shown at the same time.
 func TestBrowserCodes(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(browserSeeds) {
+	for seed := range uint64(long.Pick(2, 6)) {
 		w := surfing(seed+1, 3)
 		guarded(t, w, func() {
 			w.shared()
@@ -192,7 +193,7 @@ func TestBrowserCodes(t *testing.T) {
 // was signed in stays so, and in the end is so everywhere.
 func TestBrowserUpgrade(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(browserSeeds) {
+	for seed := range uint64(long.Pick(2, 6)) {
 		w := surfing(seed+1, 3)
 		w.older = true
 		guarded(t, w, func() {
@@ -260,11 +261,7 @@ type surfers struct {
 // who was signed out is signed in anywhere, and everybody else is everywhere.
 func TestBrowserTrouble(t *testing.T) {
 	t.Parallel()
-	seeds := troubleSeeds
-	if testing.Short() {
-		seeds = min(seeds, 3)
-	}
-	for seed := range uint64(seeds) {
+	for seed := range uint64(long.Pick(3, 12)) {
 		w := surfing(seed+1, 2+int(seed%3))
 		guarded(t, w, func() { w.surf() })
 	}

@@ -13,6 +13,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/test/long"
 )
 
 // alone makes a world in which nothing goes wrong by itself.
@@ -52,7 +53,7 @@ func guarded(t *testing.T, w *world, fn func()) {
 // what came arrives there, and all replicas are equal.
 func TestMonth(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(monthSeeds) {
+	for seed := range uint64(long.Pick(1, 4)) {
 		w := alone(seed+1, 3)
 		guarded(t, w, func() {
 			step := func(ticks int, by time.Duration) {
