@@ -1,5 +1,5 @@
-// Command cross type-checks all packages and their tests for other platforms: go build for each of them would compile every
-// dependency, for minutes.
+// Command cross type-checks all packages and their tests for other platforms. go build and go vet for each of them would compile every
+// dependency.
 //
 //	cross GOOS/GOARCH ...
 package main
