@@ -50,7 +50,7 @@ func (s *System) audit(ctx context.Context, who note.Who, v *Verb, args json.Raw
 }
 
 func (s *System) nameOf(ctx context.Context, person note.UNID) string {
-	name, err := s.Directory.NameOf(context.WithoutCancel(ctx), person)
+	name, err := s.Directory.Names.NameOf(context.WithoutCancel(ctx), person)
 	if err != nil {
 		return person.String()
 	}

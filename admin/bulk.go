@@ -87,7 +87,7 @@ func (b *bulk) flush(ctx context.Context) error {
 	if len(b.specs) == 0 {
 		return nil
 	}
-	res, err := b.Directory.ImportPeople(ctx, b.Who, b.specs, directory.ImportOptions{})
+	res, err := b.Directory.People.Import(ctx, b.Who, b.specs, directory.ImportOptions{})
 	b.out.Added += res.Added
 	for _, e := range res.Errors { // all of them: a chunk is smaller than what the directory tells
 		if e.Name == "" {

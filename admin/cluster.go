@@ -164,7 +164,7 @@ func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m
 	if !strings.Contains(host, ".") {
 		host = "" // what a machine calls itself is no name that others find
 	}
-	if _, err := s.Directory.EnterServer(ctx, who, m.ID, directory.ServerFields{Name: m.Name, Host: host}); err != nil {
+	if _, err := s.Directory.Servers.Enter(ctx, who, m.ID, directory.ServerFields{Name: m.Name, Host: host}); err != nil {
 		return nil, err
 	}
 	err := cluster.SetMember(ctx, s.Store, who, m.ID, func(x *cluster.Member) error {
@@ -194,7 +194,7 @@ func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.
 	if f == nil || s.Directory == nil {
 		return pki.Admission{}, errors.New("the server that gave out the token has no directory yet: come again")
 	}
-	domains, err := s.Directory.Domains(ctx)
+	domains, err := s.Directory.Domains.List(ctx)
 	if err != nil {
 		return pki.Admission{}, err
 	}

@@ -132,7 +132,7 @@ func TestClusterAdmit(t *testing.T) {
 	if _, err := s.Admit(ctx, three, pki.Applicant{Name: "two"}); !errors.Is(err, directory.ErrNameTaken) {
 		t.Errorf("another of that name: %v", err)
 	}
-	servers, _, err := s.Directory.ListServers(ctx, "", 0, "")
+	servers, _, err := s.Directory.Servers.List(ctx, "", 0, "")
 	names := []string{}
 	for _, x := range servers {
 		names = append(names, x.Name+" "+x.Host)

@@ -217,11 +217,11 @@ func (c *Call) databaseNamed(ctx context.Context, database string) (note.Databas
 	if db, err := note.ParseDatabaseID(database); err == nil {
 		return db, nil
 	}
-	t, err := c.Directory.Lookup(ctx, database)
+	t, err := c.Directory.Names.Lookup(ctx, database)
 	if err != nil {
 		return 0, fmt.Errorf("database %q: %w", database, err)
 	}
-	p, err := c.Directory.Person(ctx, t.ID)
+	p, err := c.Directory.Names.Person(ctx, t.ID)
 	return p.MailDatabase, err
 }
 

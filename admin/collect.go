@@ -48,7 +48,7 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 		return err == nil && ctx.Err() == nil
 	}
 	for {
-		n, err := s.Directory.Purge(ctx, note.System)
+		n, err := s.Directory.Removals.Purge(ctx, note.System)
 		out.People += n
 		if !step("removed people", err) || n == 0 {
 			break

@@ -85,7 +85,7 @@ func (c *Call) database(name string) (layout.Info, error) {
 	if id, err := note.ParseDatabaseID(strings.ToUpper(name)); err == nil {
 		return c.Store.Info(id)
 	}
-	if p, err := c.Directory.ByName(context.Background(), name); err == nil && p.MailDatabase != 0 {
+	if p, err := c.Directory.Names.PersonNamed(context.Background(), name); err == nil && p.MailDatabase != 0 {
 		return c.Store.Info(p.MailDatabase)
 	}
 	all, err := c.Store.Databases()
@@ -122,7 +122,7 @@ func (c *Call) databaseOf(ctx context.Context, i layout.Info) Database {
 }
 
 func (c *Call) nameOf(ctx context.Context, id note.UNID) string {
-	if name, err := c.Directory.NameOf(ctx, id); err == nil {
+	if name, err := c.Directory.Names.NameOf(ctx, id); err == nil {
 		return name
 	}
 	return id.String()
@@ -260,7 +260,7 @@ func (c *Call) access(ctx context.Context, acl note.ACL, entries []string) (note
 			acl.Default = level
 			continue
 		}
-		t, err := c.Directory.Lookup(ctx, name)
+		t, err := c.Directory.Names.Lookup(ctx, name)
 		if err != nil {
 			return acl, fmt.Errorf("access %q: %w", e, err)
 		}
@@ -294,7 +294,7 @@ func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	if i.ID == directory.ID || i.Queue {
 		return Done{}, fmt.Errorf("%w: the server needs %s", ErrUsage, i.Title)
 	}
-	if p, err := c.Directory.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() && !c.gone(ctx, &p) {
+	if p, err := c.Directory.Names.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() && !c.gone(ctx, &p) {
 		return Done{}, fmt.Errorf("%w: %s is the mail file of %s: remove the person instead", ErrUsage, i.Title, p.Name())
 	}
 	now := c.Env.Clock.Now().UTC().Format(time.RFC3339)

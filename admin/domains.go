@@ -53,13 +53,13 @@ type MailInSet struct {
 func domains() []*Verb {
 	return []*Verb{
 		define("domain add", "make a domain local: its mail is delivered here", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			if err := c.Directory.AddDomain(ctx, c.Who, a.Name); err != nil {
+			if err := c.Directory.Domains.Add(ctx, c.Who, a.Name); err != nil {
 				return Done{}, err
 			}
 			return Done{"domain " + a.Name + " is local; doublet dns show " + a.Name + " prints what to publish"}, c.EnsureKeys(ctx, c.Who, a.Name)
 		}, changes),
 		define("domain list", "list the local domains", func(ctx context.Context, c *Call, _ *struct{}) ([]Domain, error) {
-			names, err := c.Directory.Domains(ctx)
+			names, err := c.Directory.Domains.List(ctx)
 			out := make([]Domain, 0, len(names))
 			for i, n := range names {
 				out = append(out, Domain{n, i == 0})
@@ -74,7 +74,7 @@ func domains() []*Verb {
 				return Domain{}, err
 			}
 			if a.Default {
-				if err := c.Directory.SetDefaultDomain(ctx, c.Who, a.Name); err != nil {
+				if err := c.Directory.Domains.SetDefault(ctx, c.Who, a.Name); err != nil {
 					return Domain{}, err
 				}
 			}
@@ -84,7 +84,7 @@ func domains() []*Verb {
 			if _, err := c.domain(ctx, a.Name); err != nil {
 				return Done{}, err
 			}
-			return Done{"domain " + a.Name + " is not local any more"}, c.Directory.RemoveDomain(ctx, c.Who, a.Name)
+			return Done{"domain " + a.Name + " is not local any more"}, c.Directory.Domains.Remove(ctx, c.Who, a.Name)
 		}, changes),
 	}
 }
@@ -94,7 +94,7 @@ func (c *Call) domain(ctx context.Context, name string) (Domain, error) {
 	if err != nil {
 		return Domain{}, err
 	}
-	all, err := c.Directory.Domains(ctx)
+	all, err := c.Directory.Domains.List(ctx)
 	if err != nil {
 		return Domain{}, err
 	}
@@ -119,7 +119,7 @@ func mailIns() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"removed mail-in database " + m.Name + undoTime}, c.Directory.RemoveMailIn(ctx, c.Who, m.ID)
+			return Done{"removed mail-in database " + m.Name + undoTime}, c.Directory.MailIns.Remove(ctx, c.Who, m.ID)
 		}, changes),
 		define("mailin undo", "bring back a mail-in database that was removed", undo("MailIn"), changes),
 	}
@@ -132,10 +132,10 @@ func mailInOf(m directory.MailIn) MailIn {
 }
 
 func (c *Call) mailIn(ctx context.Context, name string) (directory.MailIn, error) {
-	m, err := c.Directory.MailInByName(ctx, name)
+	m, err := c.Directory.MailIns.Named(ctx, name)
 	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
 		if id, bad := note.ParseUNID(name); bad == nil {
-			return c.Directory.MailIn(ctx, id)
+			return c.Directory.MailIns.Get(ctx, id)
 		}
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func mailInAdd(ctx context.Context, c *Call, a *MailInAdd) (MailIn, error) {
 		id = info.ID
 	} else {
 		// The name first: a database must not be left behind where it cannot be given one.
-		if _, err := c.Directory.Lookup(ctx, a.Address); err == nil {
+		if _, err := c.Directory.Names.Lookup(ctx, a.Address); err == nil {
 			return MailIn{}, fmt.Errorf("address %s: %w", a.Address, directory.ErrNameTaken)
 		}
 		var err error
@@ -162,7 +162,7 @@ func mailInAdd(ctx context.Context, c *Call, a *MailInAdd) (MailIn, error) {
 			return MailIn{}, err
 		}
 	}
-	m, err := c.Directory.AddMailIn(ctx, c.Who, directory.MailInFields{
+	m, err := c.Directory.MailIns.Add(ctx, c.Who, directory.MailInFields{
 		Name: a.Name, InternetAddress: a.Address, Database: id, SizeLimit: uint64(a.SizeLimit),
 	})
 	if err != nil && a.Database == "" {
@@ -176,7 +176,7 @@ func mailInList(ctx context.Context, c *Call, a *Listing) ([]MailIn, error) {
 	if a.Removed {
 		gone, err := c.removed(ctx, "MailIn", a.Prefix)
 		for _, r := range gone {
-			m, err := c.Directory.MailIn(ctx, r.ID)
+			m, err := c.Directory.MailIns.Get(ctx, r.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -185,7 +185,7 @@ func mailInList(ctx context.Context, c *Call, a *Listing) ([]MailIn, error) {
 		return out, err
 	}
 	err := pages(a, func(limit int, after string) (int, string, error) {
-		list, next, err := c.Directory.ListMailIns(ctx, a.Prefix, limit, after)
+		list, next, err := c.Directory.MailIns.List(ctx, a.Prefix, limit, after)
 		for _, m := range list {
 			out = append(out, mailInOf(m))
 		}
@@ -207,11 +207,11 @@ func mailInSet(ctx context.Context, c *Call, a *MailInSet) (MailIn, error) {
 		}
 		db = &info.ID
 	}
-	m, err = c.Directory.SetMailIn(ctx, c.Who, m.ID, func(f *directory.MailInFields) error {
+	m, err = c.Directory.MailIns.Set(ctx, c.Who, m.ID, func(f *directory.MailInFields) error {
 		assign(&f.Name, a.Rename)
 		assign(&f.InternetAddress, a.Address)
 		if db != nil { // it is one of this place
-			f.Database, f.MailServer = *db, c.Directory.Self()
+			f.Database, f.MailServer = *db, c.Directory.Servers.Self()
 		}
 		assign((*Size)(&f.SizeLimit), a.SizeLimit)
 		return nil

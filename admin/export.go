@@ -54,7 +54,7 @@ func (c *Call) exportTo(ctx context.Context, a *Export, beside func(exportTree, 
 	if err != nil {
 		return out, err
 	}
-	who, err := c.Directory.WhoOf(ctx, p.ID)
+	who, err := c.Directory.Names.WhoOf(ctx, p.ID)
 	if err != nil { // someone who may not sign in has mail too
 		who = note.System
 	}

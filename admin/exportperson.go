@@ -184,11 +184,11 @@ func (c *Call) importedPerson(ctx context.Context, in *exportedPerson) (name str
 		if name == "" {
 			continue
 		}
-		if p, err := c.Directory.ByName(ctx, name); err == nil {
+		if p, err := c.Directory.Names.PersonNamed(ctx, name); err == nil {
 			return p.ID.String(), nil
 		}
 	}
-	p, err := c.Directory.AddPerson(ctx, c.Who, directory.PersonSpec{PersonFields: directory.PersonFields{
+	p, err := c.Directory.People.Add(ctx, c.Who, directory.PersonSpec{PersonFields: directory.PersonFields{
 		FullName: in.Names, ShortName: in.Short, InternetAddress: in.Address, MailAddress: in.Aliases, Roles: in.Roles,
 		Quota: in.Quota, Warning: in.Warning, SizeLimit: in.SizeLimit, Disabled: in.Disabled,
 	}})

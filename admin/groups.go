@@ -58,7 +58,7 @@ type GroupSet struct {
 func groups() []*Verb {
 	return []*Verb{
 		define("group add", "add a group", func(ctx context.Context, c *Call, a *GroupAdd) (Group, error) {
-			g, err := c.Directory.AddGroup(ctx, c.Who, directory.GroupFields{
+			g, err := c.Directory.Groups.Add(ctx, c.Who, directory.GroupFields{
 				Name: a.Name, Description: a.Description, InternetAddress: a.Address, Kind: directory.GroupKind(a.Kind), Members: a.Member,
 			})
 			if err != nil {
@@ -80,17 +80,17 @@ func groups() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"removed group " + g.Name + undoTime}, c.Directory.RemoveGroup(ctx, c.Who, g.ID)
+			return Done{"removed group " + g.Name + undoTime}, c.Directory.Groups.Remove(ctx, c.Who, g.ID)
 		}, changes),
 		define("group undo", "bring back a group that was removed", undo("Group"), changes),
 	}
 }
 
 func (c *Call) group(ctx context.Context, name string) (directory.Group, error) {
-	g, err := c.Directory.GroupByName(ctx, name)
+	g, err := c.Directory.Groups.Named(ctx, name)
 	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
 		if id, bad := note.ParseUNID(name); bad == nil {
-			return c.Directory.Group(ctx, id)
+			return c.Directory.Groups.Get(ctx, id)
 		}
 	}
 	if err != nil {
@@ -116,7 +116,7 @@ func groupList(ctx context.Context, c *Call, a *Listing) ([]Group, error) {
 	if a.Removed {
 		gone, err := c.removed(ctx, "Group", a.Prefix)
 		for _, r := range gone {
-			g, err := c.Directory.Group(ctx, r.ID)
+			g, err := c.Directory.Groups.Get(ctx, r.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -125,7 +125,7 @@ func groupList(ctx context.Context, c *Call, a *Listing) ([]Group, error) {
 		return out, err
 	}
 	err := pages(a, func(limit int, after string) (int, string, error) {
-		list, next, err := c.Directory.ListGroups(ctx, a.Prefix, limit, after)
+		list, next, err := c.Directory.Groups.List(ctx, a.Prefix, limit, after)
 		n := 0
 		for _, g := range list {
 			if a.finds(g.Name, g.InternetAddress, g.Description) {
@@ -146,11 +146,11 @@ func groupSet(ctx context.Context, c *Call, a *GroupSet) (Group, error) {
 	leave := make([]string, 0, 2*len(a.Remove))
 	for _, m := range a.Remove {
 		leave = append(leave, m)
-		if t, err := c.Directory.Lookup(ctx, m); err == nil {
+		if t, err := c.Directory.Names.Lookup(ctx, m); err == nil {
 			leave = append(leave, t.ID.String())
 		}
 	}
-	g, err = c.Directory.SetGroup(ctx, c.Who, g.ID, func(f *directory.GroupFields) error {
+	g, err = c.Directory.Groups.Set(ctx, c.Who, g.ID, func(f *directory.GroupFields) error {
 		assign(&f.Name, a.Rename)
 		assign(&f.InternetAddress, a.Address)
 		assign((*string)(&f.Kind), a.Kind)

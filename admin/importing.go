@@ -87,13 +87,13 @@ func (c *Call) importInto(ctx context.Context, person string, read func(ctx cont
 	if err != nil {
 		return Transferred{}, err
 	}
-	if err := c.Directory.EnsureMailFile(ctx, p.ID); err != nil {
+	if err := c.Directory.People.EnsureMailFile(ctx, p.ID); err != nil {
 		return Transferred{}, err
 	}
-	if p, err = c.Directory.Person(ctx, p.ID); err != nil {
+	if p, err = c.Directory.Names.Person(ctx, p.ID); err != nil {
 		return Transferred{}, err
 	}
-	who, err := c.Directory.WhoOf(ctx, p.ID)
+	who, err := c.Directory.Names.WhoOf(ctx, p.ID)
 	if err != nil {
 		return Transferred{}, err
 	}

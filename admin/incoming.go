@@ -66,7 +66,7 @@ const (
 
 func (c *Call) newIntake(ctx context.Context, check bool, scram *bool) (*intake, error) {
 	in := &intake{Call: c, check: check, scram: c.scram(scram), named: map[string]string{}}
-	list, err := c.Directory.Domains(ctx)
+	list, err := c.Directory.Domains.List(ctx)
 	if len(list) > 0 {
 		in.domain = list[0]
 	}
@@ -129,7 +129,7 @@ func (in *intake) known(ctx context.Context, spec *directory.PersonSpec) bool {
 		if name == "" {
 			continue
 		}
-		if p, err := in.Directory.ByName(ctx, name); err == nil && (p.Name() == spec.Name() || strings.EqualFold(p.InternetAddress, spec.InternetAddress) && spec.InternetAddress != "") {
+		if p, err := in.Directory.Names.PersonNamed(ctx, name); err == nil && (p.Name() == spec.Name() || strings.EqualFold(p.InternetAddress, spec.InternetAddress) && spec.InternetAddress != "") {
 			return true
 		}
 	}
@@ -153,7 +153,7 @@ func (in *intake) flush(ctx context.Context) error {
 		in.out.People += len(specs)
 		return ctx.Err()
 	}
-	res, err := in.Directory.ImportPeople(ctx, in.Who, specs, directory.ImportOptions{})
+	res, err := in.Directory.People.Import(ctx, in.Who, specs, directory.ImportOptions{})
 	in.out.People += res.Added
 	for _, e := range res.Errors {
 		in.fail(where[e.Row], e.Err)
@@ -222,17 +222,17 @@ func (in *intake) resolve(ctx context.Context, member string) (string, bool) {
 		return member, true
 	}
 	if i := strings.LastIndexByte(member, '@'); i > 0 && !strings.Contains(member, "=") {
-		if local, err := in.Directory.IsLocal(ctx, member[i+1:]); err == nil && !local {
+		if local, err := in.Directory.Domains.IsLocal(ctx, member[i+1:]); err == nil && !local {
 			return member, true // elsewhere
 		}
 	}
-	if _, err := in.Directory.ByName(ctx, member); err == nil {
+	if _, err := in.Directory.Names.PersonNamed(ctx, member); err == nil {
 		return member, true
 	}
-	if _, err := in.Directory.GroupByName(ctx, member); err == nil {
+	if _, err := in.Directory.Groups.Named(ctx, member); err == nil {
 		return member, true
 	}
-	if _, err := in.Directory.MailInByName(ctx, member); err == nil {
+	if _, err := in.Directory.MailIns.Named(ctx, member); err == nil {
 		return member, true
 	}
 	if in.check && len(in.named) > 0 {
@@ -266,12 +266,12 @@ func (in *intake) addGroup(ctx context.Context, g *incomingGroup, force bool) (d
 		return true, ctx.Err()
 	}
 	g.fields.Members = members
-	_, err = in.Directory.AddGroup(ctx, in.Who, g.fields)
+	_, err = in.Directory.Groups.Add(ctx, in.Who, g.fields)
 	switch {
 	case err == nil:
 		in.out.Groups++
 	case errors.Is(err, directory.ErrNameTaken):
-		if have, bad := in.Directory.GroupByName(ctx, g.fields.Name); bad == nil && strings.EqualFold(have.Name, g.fields.Name) {
+		if have, bad := in.Directory.Groups.Named(ctx, g.fields.Name); bad == nil && strings.EqualFold(have.Name, g.fields.Name) {
 			in.out.Present++
 			return true, ctx.Err()
 		}
@@ -286,9 +286,9 @@ func (in *intake) addGroup(ctx context.Context, g *incomingGroup, force bool) (d
 // elsewhere.
 func (in *intake) addAlias(ctx context.Context, a *incomingAlias) error {
 	address := in.qualify(a.address)
-	if p, err := in.Directory.ByName(ctx, address); err == nil {
+	if p, err := in.Directory.Names.PersonNamed(ctx, address); err == nil {
 		if len(a.targets) == 1 {
-			if t, err := in.Directory.ByName(ctx, in.target(a.targets[0])); err == nil && t.ID == p.ID {
+			if t, err := in.Directory.Names.PersonNamed(ctx, in.target(a.targets[0])); err == nil && t.ID == p.ID {
 				in.out.Present++
 				return ctx.Err()
 			}
@@ -296,17 +296,17 @@ func (in *intake) addAlias(ctx context.Context, a *incomingAlias) error {
 		in.fail(a.where, fmt.Errorf("%w: %s belongs to %s", directory.ErrNameTaken, address, p.Name()))
 		return ctx.Err()
 	}
-	if _, err := in.Directory.GroupByName(ctx, address); err == nil {
+	if _, err := in.Directory.Groups.Named(ctx, address); err == nil {
 		in.out.Present++
 		return ctx.Err()
 	}
 	if len(a.targets) == 1 {
-		if p, err := in.Directory.ByName(ctx, in.target(a.targets[0])); err == nil {
+		if p, err := in.Directory.Names.PersonNamed(ctx, in.target(a.targets[0])); err == nil {
 			in.out.Aliases++
 			if in.check {
 				return ctx.Err()
 			}
-			if _, err := in.Directory.SetPerson(ctx, in.Who, p.ID, func(f *directory.PersonFields) error {
+			if _, err := in.Directory.People.Set(ctx, in.Who, p.ID, func(f *directory.PersonFields) error {
 				f.MailAddress = append(slices.Clone(f.MailAddress), address)
 				return nil
 			}); err != nil {

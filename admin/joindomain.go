@@ -119,7 +119,7 @@ func domainTokenList(ctx context.Context, c *Call, _ *struct{}) ([]TokenShown, e
 		t := TokenShown{ID: x.ID, Made: x.Made, Expires: x.Expires, UsedAt: x.UsedAt}
 		if x.UsedBy != (bus.Key{}) {
 			t.UsedBy = pki.ServerID(x.UsedBy).String()
-			if f, known, bad := c.Directory.ServerByKey(ctx, x.UsedBy); bad == nil && known {
+			if f, known, bad := c.Directory.Servers.ByKey(ctx, x.UsedBy); bad == nil && known {
 				t.UsedBy = f.Name
 			}
 		}
@@ -153,13 +153,13 @@ func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) (
 	if _, err := s.Self.Tokens.Redeem(a.Secret, key); err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrDenied, err)
 	}
-	domains, err := s.Directory.Domains(ctx)
+	domains, err := s.Directory.Domains.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Directory.EnterServer(ctx, note.System, pki.ServerID(key), directory.ServerFields{Name: a.Name, Host: hostName(a.Host), Key: key})
+	x, err := s.Directory.Servers.Enter(ctx, note.System, pki.ServerID(key), directory.ServerFields{Name: a.Name, Host: hostName(a.Host), Key: key})
 	if err == nil {
-		_, err = s.Directory.AddConnection(ctx, note.System, directory.ConnectionFields{
+		_, err = s.Directory.Connections.Add(ctx, note.System, directory.ConnectionFields{
 			Name: "domain " + x.Name, Server: x.Name, Peer: own.ID, Databases: []string{directory.ID.String()},
 		})
 		if errors.Is(err, directory.ErrNameTaken) {
@@ -184,11 +184,11 @@ func (s *System) foundDomain(ctx context.Context, who note.Who) (*pki.Own, error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Directory.EnterServer(ctx, who, own.ID, directory.ServerFields{Name: s.Name, Host: hostName(s.Self.Host), Key: own.Key}); err != nil {
+	if _, err := s.Directory.Servers.Enter(ctx, who, own.ID, directory.ServerFields{Name: s.Name, Host: hostName(s.Self.Host), Key: own.Key}); err != nil {
 		return nil, err
 	}
-	s.Directory.UseServer(own.ID)
-	if err := s.Directory.FoundDomain(ctx, who, own.ID); err != nil {
+	s.Directory.Servers.UseServer(own.ID)
+	if err := s.Directory.Servers.FoundDomain(ctx, who, own.ID); err != nil {
 		return nil, err
 	}
 	return own, s.AnnounceDoors(ctx)

@@ -77,7 +77,7 @@ func domainKeys() []*Verb {
 // localDomains are those that a verb is about: the named one, or all.
 func (c *Call) localDomains(ctx context.Context, name string) ([]string, error) {
 	if name == "" {
-		return c.Directory.Domains(ctx)
+		return c.Directory.Domains.List(ctx)
 	}
 	d, err := c.domain(ctx, name)
 	return []string{d.Name}, err
@@ -91,7 +91,7 @@ func (c *Call) keys(ctx context.Context, domain string) ([]Key, error) {
 	out := []Key{}
 	for _, d := range domains {
 		// The server reads the keys, and shows their public parts.
-		list, err := c.Directory.DKIMKeys(ctx, note.System, d)
+		list, err := c.Directory.DKIMKeys.Of(ctx, note.System, d)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +204,7 @@ func keyRemove(ctx context.Context, c *Call, a *KeyRemove) (Done, error) {
 		return Done{}, err
 	}
 	found := false
-	err = c.Directory.EditDKIMKeys(ctx, c.Who, d.Name, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
+	err = c.Directory.DKIMKeys.Edit(ctx, c.Who, d.Name, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
 		rest := slices.DeleteFunc(slices.Clone(have), func(k directory.DKIMKey) bool { return k.Selector == a.Selector })
 		found = len(rest) < len(have)
 		return rest, nil

@@ -16,7 +16,7 @@ func (c *Call) names(ctx context.Context, list []string) []string {
 	var out []string
 	for _, m := range list {
 		if id, err := note.ParseUNID(m); err == nil {
-			if name, err := c.Directory.NameOf(ctx, id); err == nil {
+			if name, err := c.Directory.Names.NameOf(ctx, id); err == nil {
 				m = name
 			}
 		}
@@ -109,7 +109,7 @@ type SendAs struct {
 
 func sendAs(allow bool) func(context.Context, *Call, *SendAs) (Done, error) {
 	return func(ctx context.Context, c *Call, a *SendAs) (Done, error) {
-		by, err := c.Directory.Lookup(ctx, a.By)
+		by, err := c.Directory.Names.Lookup(ctx, a.By)
 		if err != nil {
 			return Done{}, fmt.Errorf("%q: %w", a.By, err)
 		}
@@ -133,12 +133,12 @@ func sendAs(allow bool) func(context.Context, *Call, *SendAs) (Done, error) {
 		p, err := c.person(ctx, a.Name)
 		if err == nil {
 			name = p.Name()
-			_, err = c.Directory.SetPerson(ctx, c.Who, p.ID, func(f *directory.PersonFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
+			_, err = c.Directory.People.Set(ctx, c.Who, p.ID, func(f *directory.PersonFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
 		} else if errors.Is(err, directory.ErrNotFound) {
 			var g directory.Group
 			if g, err = c.group(ctx, a.Name); err == nil {
 				name = g.Name
-				_, err = c.Directory.SetGroup(ctx, c.Who, g.ID, func(f *directory.GroupFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
+				_, err = c.Directory.Groups.Set(ctx, c.Who, g.ID, func(f *directory.GroupFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
 			}
 		}
 		word := "may write as "

@@ -55,7 +55,7 @@ func TestMailVerbs(t *testing.T) {
 	if got := run("user show", `{"name":"ada"}`); strings.Contains(got, "send_as") || strings.Contains(got, "vacation") || strings.Contains(got, "forward") {
 		t.Error(got)
 	}
-	target, err := s.Directory.Resolve(ctx, "sales@example.com")
+	target, err := s.Directory.Names.Resolve(ctx, "sales@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}

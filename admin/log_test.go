@@ -19,11 +19,11 @@ func TestShowLog(t *testing.T) {
 	s := newSystem(t)
 	s.Env.Log = slog.New(logtail.New(slog.NewTextHandler(io.Discard, nil)))
 	ctx := context.Background()
-	ada, err := s.Directory.AddPerson(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada", Roles: []string{"Admin"}}, Password: "x"})
+	ada, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada", Roles: []string{"Admin"}}, Password: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := s.Directory.WhoOf(ctx, ada.ID)
+	who, err := s.Directory.Names.WhoOf(ctx, ada.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

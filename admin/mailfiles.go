@@ -33,7 +33,7 @@ func (m MailFiles) Elsewhere(id note.DatabaseID) bool {
 func (m MailFiles) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
 	var quota, warning uint64
 	if m.Directory != nil {
-		switch p, err := m.Directory.Person(ctx, owner); {
+		switch p, err := m.Directory.Names.Person(ctx, owner); {
 		case err == nil:
 			quota, warning = p.Quota, p.Warning
 		case !errors.Is(err, directory.ErrNotFound):

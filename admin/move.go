@@ -54,11 +54,11 @@ func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
 	case !away:
 		return Moved{}, fmt.Errorf("%w: the mail file of %s is at this place: run the move on a server of the place that it is to come to", ErrUsage, p.Name())
 	}
-	from, err := c.Directory.PlaceOf(ctx, old)
+	from, err := c.Directory.Servers.PlaceOf(ctx, old)
 	if err != nil {
 		return Moved{}, err
 	}
-	out := Moved{Name: p.Name(), From: from.Name, To: c.placeName(ctx, c.Directory.Self())}
+	out := Moved{Name: p.Name(), From: from.Name, To: c.placeName(ctx, c.Directory.Servers.Self())}
 	mail := directory.ConnectionFields{Name: "move of " + p.Name(), Peer: old, Databases: []string{p.MailDatabase.String()}, Direction: "pull"}
 	bring := func(all bool) (int, error) {
 		n, err := c.exchange(ctx, &mail, len(from.Servers), all)
@@ -71,10 +71,10 @@ func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
 	if _, err := bring(false); err != nil {
 		return out, fmt.Errorf("bring the mail file, which stays on %s for now: %w", from.Name, err)
 	}
-	if _, err := c.Directory.SetPerson(ctx, c.Who, p.ID, func(f *directory.PersonFields) error { f.MailServer = c.Directory.Self(); return nil }); err != nil {
+	if _, err := c.Directory.People.Set(ctx, c.Who, p.ID, func(f *directory.PersonFields) error { f.MailServer = c.Directory.Servers.Self(); return nil }); err != nil {
 		return out, err
 	}
-	if err := c.Directory.EnsureMailFile(ctx, p.ID); err != nil {
+	if err := c.Directory.People.EnsureMailFile(ctx, p.ID); err != nil {
 		return out, err
 	}
 	known := directory.ConnectionFields{Name: mail.Name, Peer: old, Databases: []string{directory.ID.String()}, Direction: "both"}
@@ -148,6 +148,6 @@ func (c *Call) exchangeWith(ctx context.Context, f *directory.ConnectionFields, 
 
 // gone says that a person's mail file is at another place of the domain.
 func (s *System) gone(ctx context.Context, p *directory.Person) bool {
-	away, err := s.Directory.Away(ctx, p.MailServer)
+	away, err := s.Directory.Servers.Away(ctx, p.MailServer)
 	return err == nil && away
 }

@@ -49,7 +49,7 @@ func inDomain(t *testing.T, s *System) *domainDoor {
 		Server: s.Name,
 		Identify: func(r *http.Request) (https.Identity, error) {
 			key, _ := pki.PeerKey(r.TLS)
-			f, known, err := s.Directory.ServerByKey(r.Context(), key)
+			f, known, err := s.Directory.Servers.ByKey(r.Context(), key)
 			if err == nil && (!known || d.closed.Load()) {
 				err = directory.ErrNotFound
 			}
@@ -68,7 +68,7 @@ func inDomain(t *testing.T, s *System) *domainDoor {
 func enterMember(t *testing.T, s *System, d *domainDoor, name, cluster string) {
 	t.Helper()
 	ctx := context.Background()
-	_, err := s.Directory.EnterServer(ctx, note.System, d.own.ID, directory.ServerFields{Name: name, Key: d.own.Key, Doors: []string{"web " + d.url}})
+	_, err := s.Directory.Servers.Enter(ctx, note.System, d.own.ID, directory.ServerFields{Name: name, Key: d.own.Key, Doors: []string{"web " + d.url}})
 	if err == nil && cluster != "" {
 		err = s.Store.Update(ctx, note.System, []note.DatabaseID{directory.ID}, func(tx *store.Tx) error {
 			w, err := tx.Database(directory.ID)
@@ -103,9 +103,9 @@ func TestUserMoveAsksAll(t *testing.T) {
 	e.Clock = hasty{e.Clock}
 	three.Env = &e
 	mustDo[Replicated](t, two, "replica copy", ReplicaCopy{URL: url, Fingerprint: print, User: "ada", Password: "engine", Direction: "pull", Adopt: true})
-	ada, err := one.Directory.ByName(ctx, "ada")
+	ada, err := one.Directory.Names.PersonNamed(ctx, "ada")
 	if err == nil {
-		_, err = three.Directory.AdoptPerson(ctx, note.System, ada.ID, directory.PersonSpec{PersonFields: ada.PersonFields, Password: "engine"})
+		_, err = three.Directory.People.Adopt(ctx, note.System, ada.ID, directory.PersonSpec{PersonFields: ada.PersonFields, Password: "engine"})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -123,10 +123,10 @@ func TestUserMoveAsksAll(t *testing.T) {
 		enterMember(t, s, doorOne, "one", "Pair")
 		enterMember(t, s, doorTwo, "two", "Pair")
 		enterMember(t, s, doorThree, "three", "")
-		s.Directory.UseServer(d.own.ID)
-		err := s.Directory.FoundDomain(ctx, note.System, doorOne.own.ID)
+		s.Directory.Servers.UseServer(d.own.ID)
+		err := s.Directory.Servers.FoundDomain(ctx, note.System, doorOne.own.ID)
 		if err == nil {
-			_, err = s.Directory.SetPerson(ctx, note.System, ada.ID, func(f *directory.PersonFields) error { f.MailServer = doorOne.own.ID; return nil })
+			_, err = s.Directory.People.Set(ctx, note.System, ada.ID, func(f *directory.PersonFields) error { f.MailServer = doorOne.own.ID; return nil })
 		}
 		if err != nil {
 			t.Fatal(err)

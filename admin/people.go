@@ -184,7 +184,7 @@ func people() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"removed " + p.Name() + undoTime}, c.Directory.RemovePerson(ctx, c.Who, p.ID)
+			return Done{"removed " + p.Name() + undoTime}, c.Directory.People.Remove(ctx, c.Who, p.ID)
 		}, changes),
 		define("user undo", "bring back a person who was removed", undo("Person"), changes),
 		define("user import", "add people from a CSV file", userImport, changes, machine,
@@ -194,14 +194,14 @@ func people() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"password of " + p.Name() + " is set"}, c.Directory.SetPassword(ctx, c.Who, p.ID, a.Password, c.scram(a.SCRAM))
+			return Done{"password of " + p.Name() + " is set"}, c.Directory.Passwords.Set(ctx, c.Who, p.ID, a.Password, c.scram(a.SCRAM))
 		}, changes),
 		define("user app-password add", "make a password for one program; it is shown once", func(ctx context.Context, c *Call, a *AppPasswordAdd) (AppPassword, error) {
 			p, err := c.person(ctx, a.Name)
 			if err != nil {
 				return AppPassword{}, err
 			}
-			ap, secret, err := c.Directory.AddAppPassword(ctx, c.Who, p.ID, a.Label)
+			ap, secret, err := c.Directory.Passwords.AddApp(ctx, c.Who, p.ID, a.Label)
 			return AppPassword{ID: ap.ID, Label: ap.Label, Last4: ap.Last4, Created: ap.Created, Secret: secret}, err
 		}, changes),
 		define("user send-as allow", "let a person or group write under a person's or group's address", sendAs(true), changes),
@@ -212,10 +212,10 @@ func people() []*Verb {
 
 // person finds somebody by name, address or id.
 func (c *Call) person(ctx context.Context, name string) (directory.Person, error) {
-	p, err := c.Directory.ByName(ctx, name)
+	p, err := c.Directory.Names.PersonNamed(ctx, name)
 	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
 		if id, bad := note.ParseUNID(name); bad == nil {
-			return c.Directory.Person(ctx, id)
+			return c.Directory.Names.Person(ctx, id)
 		}
 	}
 	if err != nil {
@@ -255,7 +255,7 @@ func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	p, err := c.Directory.AddPerson(ctx, c.Who, directory.PersonSpec{
+	p, err := c.Directory.People.Add(ctx, c.Who, directory.PersonSpec{
 		PersonFields: directory.PersonFields{
 			FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailAddress: a.Alias, Roles: a.Role,
 			Quota: uint64(a.Quota), Warning: uint64(a.Warning), SizeLimit: uint64(a.SizeLimit), MailServer: server,
@@ -278,7 +278,7 @@ func userList(ctx context.Context, c *Call, a *Listing) ([]User, error) {
 	if a.Removed {
 		gone, err := c.removed(ctx, "Person", a.Prefix)
 		for _, r := range gone {
-			p, err := c.Directory.Person(ctx, r.ID)
+			p, err := c.Directory.Names.Person(ctx, r.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -287,7 +287,7 @@ func userList(ctx context.Context, c *Call, a *Listing) ([]User, error) {
 		return out, err
 	}
 	err := pages(a, func(limit int, after string) (int, string, error) {
-		list, next, err := c.Directory.ListPersons(ctx, a.Prefix, limit, after)
+		list, next, err := c.Directory.People.List(ctx, a.Prefix, limit, after)
 		n := 0
 		for _, p := range list {
 			u := userOf(p)
@@ -354,7 +354,7 @@ func userSet(ctx context.Context, c *Call, a *UserSet) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	p, err = c.Directory.SetPerson(ctx, c.Who, p.ID, func(f *directory.PersonFields) error {
+	p, err = c.Directory.People.Set(ctx, c.Who, p.ID, func(f *directory.PersonFields) error {
 		if a.Rename != nil {
 			f.FullName = append([]string{*a.Rename}, f.FullName[min(1, len(f.FullName)):]...)
 		}
@@ -411,7 +411,7 @@ func appPasswordRemove(ctx context.Context, c *Call, a *AppPasswordRemove) (Done
 	}
 	for _, ap := range p.AppPasswords {
 		if ap.ID == a.ID || ap.Label == a.ID {
-			return Done{"removed app password " + ap.ID}, c.Directory.RemoveAppPassword(ctx, c.Who, p.ID, ap.ID)
+			return Done{"removed app password " + ap.ID}, c.Directory.Passwords.RemoveApp(ctx, c.Who, p.ID, ap.ID)
 		}
 	}
 	return Done{}, fmt.Errorf("app password %q of %s: %w", a.ID, p.Name(), directory.ErrNotFound)
@@ -419,7 +419,7 @@ func appPasswordRemove(ctx context.Context, c *Call, a *AppPasswordRemove) (Done
 
 // removed lists what was removed of a form, the newest first.
 func (c *Call) removed(ctx context.Context, form, name string) ([]directory.Removed, error) {
-	all, err := c.Directory.ListRemoved(ctx, name, everything)
+	all, err := c.Directory.Removals.List(ctx, name, everything)
 	if err != nil {
 		return nil, err
 	}
@@ -438,7 +438,7 @@ func (c *Call) removedAlso(ctx context.Context, name string) ([]directory.Remove
 	all, err := c.removed(ctx, "Person", "")
 	var out []directory.Removed
 	for _, r := range all {
-		p, err := c.Directory.Person(ctx, r.ID)
+		p, err := c.Directory.Names.Person(ctx, r.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -467,6 +467,6 @@ func undo(form string) func(context.Context, *Call, *Named) (Done, error) {
 			}
 			id = list[0].ID
 		}
-		return Done{"brought back " + a.Name}, c.Directory.Undo(ctx, c.Who, id)
+		return Done{"brought back " + a.Name}, c.Directory.Removals.Undo(ctx, c.Who, id)
 	}
 }

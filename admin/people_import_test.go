@@ -105,14 +105,14 @@ func TestImportLDIF(t *testing.T) {
 		t.Errorf("%+v", bo)
 	}
 	ctx := context.Background()
-	if _, _, err := s.Directory.Authenticate(ctx, "ada", "Grüße demo", "test"); err != nil {
+	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada", "Grüße demo", "test"); err != nil {
 		t.Error(err)
 	}
 	// Who has signed in once has a hash of ours, and signs in with it again.
-	if _, _, err := s.Directory.Authenticate(ctx, "ada@example.com", "Grüße demo", "test"); err != nil {
+	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada@example.com", "Grüße demo", "test"); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := s.Directory.Authenticate(ctx, "cy", "secret", "test"); err != nil {
+	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "cy", "secret", "test"); err != nil {
 		t.Error(err)
 	}
 	g := must[Group](t, s, "group show", Named{"all"})
@@ -203,13 +203,13 @@ func TestImportPasswd(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, user := range []string{"ada", "eve", "dot@example.com"} {
-		if _, _, err := s.Directory.Authenticate(context.Background(), user, "Grüße demo", "test"); err != nil {
+		if _, _, err := s.Directory.SignIns.Authenticate(context.Background(), user, "Grüße demo", "test"); err != nil {
 			t.Errorf("%s: %v", user, err)
 		}
 	}
 	for _, user := range []string{"bo", "cy", "dee"} {
 		for _, word := range []string{"", "ab01FAX.bQRSU"} {
-			if _, _, err := s.Directory.Authenticate(context.Background(), user, word, "test"); !errors.Is(err, directory.ErrAuthentication) {
+			if _, _, err := s.Directory.SignIns.Authenticate(context.Background(), user, word, "test"); !errors.Is(err, directory.ErrAuthentication) {
 				t.Errorf("%s: %v", user, err)
 			}
 		}
@@ -220,11 +220,11 @@ func TestImportPasswd(t *testing.T) {
 func contents(t *testing.T, s *System, user string) map[string][]string {
 	t.Helper()
 	ctx := context.Background()
-	p, err := s.Directory.ByName(ctx, user)
+	p, err := s.Directory.Names.PersonNamed(ctx, user)
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := s.Directory.WhoOf(ctx, p.ID)
+	who, err := s.Directory.Names.WhoOf(ctx, p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,11 +266,11 @@ func TestExportPerson(t *testing.T) {
 		s, other := newSystem(t), newSystem(t)
 		must[User](t, s, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Alias: []string{"countess@example.com"}, Password: "secret", Quota: 1 << 30})
 		ctx := context.Background()
-		p, err := s.Directory.ByName(ctx, "ada")
+		p, err := s.Directory.Names.PersonNamed(ctx, "ada")
 		if err != nil {
 			t.Fatal(err)
 		}
-		who, err := s.Directory.WhoOf(ctx, p.ID)
+		who, err := s.Directory.Names.WhoOf(ctx, p.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +372,7 @@ func TestExportBreaksOff(t *testing.T) {
 	s := newSystem(t)
 	must[User](t, s, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Password: "secret"})
 	ctx := context.Background()
-	p, err := s.Directory.ByName(ctx, "ada")
+	p, err := s.Directory.Names.PersonNamed(ctx, "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,11 +491,11 @@ func TestImportKeepsNUL(t *testing.T) {
 	if got := contents(t, s, "ada")["INBOX||true"]; len(got) != 1 || !strings.HasSuffix(got[0], fmt.Sprintf("%q", raw)) {
 		t.Errorf("%q", got)
 	}
-	p, err := s.Directory.ByName(context.Background(), "ada")
+	p, err := s.Directory.Names.PersonNamed(context.Background(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := s.Directory.WhoOf(context.Background(), p.ID)
+	who, err := s.Directory.Names.WhoOf(context.Background(), p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

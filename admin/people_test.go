@@ -154,14 +154,14 @@ func TestLateMailFile(t *testing.T) {
 	s := newSystem(t)
 	ctx := context.Background()
 	must[User](t, s, "user add", UserAdd{Name: "Ada", Quota: 5 << 20})
-	p, err := s.Directory.ByName(ctx, "ada")
+	p, err := s.Directory.Names.PersonNamed(ctx, "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Store.RemoveDatabase(note.System, p.MailDatabase); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Directory.EnsureMailFile(ctx, p.ID); err != nil {
+	if err := s.Directory.People.EnsureMailFile(ctx, p.ID); err != nil {
 		t.Fatal(err)
 	}
 	if d := must[Database](t, s, "db show", Named{"ada"}); d.Quota != 5<<20 {

@@ -28,7 +28,7 @@ type Self struct {
 // AnnounceDoors writes where this server's doors are now into its document, where that says something else. Outside a domain
 // there is nothing to do.
 func (s *System) AnnounceDoors(ctx context.Context) error {
-	places, err := s.Directory.Places(ctx)
+	places, err := s.Directory.Servers.Places(ctx)
 	if err != nil || len(places) == 0 {
 		return err
 	}
@@ -37,11 +37,11 @@ func (s *System) AnnounceDoors(ctx context.Context) error {
 		return nil
 	}
 	doors := s.Self.Doors()
-	f, known, err := s.Directory.ServerByKey(ctx, own.Key)
+	f, known, err := s.Directory.Servers.ByKey(ctx, own.Key)
 	if err != nil || known && strings.Join(f.Doors, "\n") == strings.Join(doors, "\n") {
 		return err
 	}
-	_, err = s.Directory.SetServer(ctx, note.System, own.ID, func(f *directory.ServerFields) error {
+	_, err = s.Directory.Servers.Set(ctx, note.System, own.ID, func(f *directory.ServerFields) error {
 		f.Doors, f.Key = doors, own.Key
 		return nil
 	})
@@ -68,11 +68,11 @@ func places() []*Verb {
 		define("domain token list", "list the tokens that were given out", domainTokenList),
 		define("domain token remove", "make a token that nobody has used worthless", domainTokenRemove, changes),
 		define("show domain", "servers and clusters that share this directory, and where they are reached", func(ctx context.Context, c *Call, _ *struct{}) ([]DomainServer, error) {
-			list, err := c.Directory.Places(ctx)
+			list, err := c.Directory.Servers.Places(ctx)
 			out := []DomainServer{}
 			for _, p := range list {
 				for _, s := range p.Servers {
-					out = append(out, DomainServer{Server: s.Name, Place: p.Name, Here: s.ID == c.Directory.Self(), Doors: strings.Join(s.Doors, ", "), ID: s.ID.String()})
+					out = append(out, DomainServer{Server: s.Name, Place: p.Name, Here: s.ID == c.Directory.Servers.Self(), Doors: strings.Join(s.Doors, ", "), ID: s.ID.String()})
 				}
 			}
 			return out, err
@@ -84,23 +84,23 @@ func places() []*Verb {
 
 // serverRemove ends the trust in a server's key. Mail files that it has stay its own: mail for them waits at the others.
 func serverRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
-	s, err := c.Directory.ServerNamed(ctx, a.Name)
+	s, err := c.Directory.Servers.Named(ctx, a.Name)
 	if err != nil {
 		return Done{}, err
 	}
-	first, err := c.Directory.PlaceOf(ctx, note.UNID{})
+	first, err := c.Directory.Servers.PlaceOf(ctx, note.UNID{})
 	if err != nil {
 		return Done{}, err
 	}
 	switch {
 	case s.Cluster != "" && !s.Gone:
 		return Done{}, fmt.Errorf("%w: %s is a member of the cluster %s: doublet cluster remove %s there", ErrUsage, s.Name, s.Cluster, s.Name)
-	case s.ID == c.Directory.Self():
+	case s.ID == c.Directory.Servers.Self():
 		return Done{}, fmt.Errorf("%w: %s is this server: remove it at another one", ErrUsage, s.Name)
 	case slices.ContainsFunc(first.Servers, func(o directory.Server) bool { return o.ID == s.ID }):
 		return Done{}, fmt.Errorf("%w: %s is the first server of the domain, to which everybody belongs who was there before it", ErrUsage, s.Name)
 	}
-	return Done{"removed server " + s.Name + undoTime}, c.Directory.RemoveServer(ctx, c.Who, s.ID)
+	return Done{"removed server " + s.Name + undoTime}, c.Directory.Servers.Remove(ctx, c.Who, s.ID)
 }
 
 // placeNamed is the mail server that stands for a place.
@@ -108,13 +108,13 @@ func (c *Call) placeNamed(ctx context.Context, name string) (note.UNID, error) {
 	if name == "" {
 		return note.UNID{}, nil
 	}
-	s, err := c.Directory.ServerNamed(ctx, name)
+	s, err := c.Directory.Servers.Named(ctx, name)
 	return s.ID, err
 }
 
 // placeName names the place of a mail server, "" outside a domain.
 func (c *Call) placeName(ctx context.Context, mailServer note.UNID) string {
-	p, err := c.Directory.PlaceOf(ctx, mailServer)
+	p, err := c.Directory.Servers.PlaceOf(ctx, mailServer)
 	if err != nil {
 		return ""
 	}
@@ -126,11 +126,11 @@ func (s *System) runsHere(ctx context.Context, c *directory.Connection) bool {
 	if c.Peer.IsZero() {
 		return c.Server == s.Name
 	}
-	server, err := s.Directory.ServerNamed(ctx, c.Server)
+	server, err := s.Directory.Servers.Named(ctx, c.Server)
 	if err != nil {
 		return false
 	}
-	place, err := s.Directory.PlaceOf(ctx, server.ID)
+	place, err := s.Directory.Servers.PlaceOf(ctx, server.ID)
 	if err != nil || !place.Here {
 		return false
 	}
@@ -147,7 +147,7 @@ func (s *System) peerJob(ctx context.Context, f *directory.ConnectionFields, tur
 	if own == nil {
 		return nil, errors.New("this server has no key of its own: put back server.key in the folder cluster of its data folder")
 	}
-	place, err := s.Directory.PlaceOf(ctx, f.Peer)
+	place, err := s.Directory.Servers.PlaceOf(ctx, f.Peer)
 	if err != nil {
 		return nil, err
 	}

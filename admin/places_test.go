@@ -18,17 +18,17 @@ func TestServerRemove(t *testing.T) {
 	ctx := context.Background()
 	for i, name := range []string{"one", "two", "three"} {
 		id := note.UNID{byte(i + 1)}
-		if _, err := s.Directory.EnterServer(ctx, note.System, id, directory.ServerFields{Name: name, Key: bus.Key{byte(i + 1)}}); err != nil {
+		if _, err := s.Directory.Servers.Enter(ctx, note.System, id, directory.ServerFields{Name: name, Key: bus.Key{byte(i + 1)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.Directory.UseServer(note.UNID{2})
-	if err := s.Directory.FoundDomain(ctx, note.System, note.UNID{1}); err != nil {
+	s.Directory.Servers.UseServer(note.UNID{2})
+	if err := s.Directory.Servers.FoundDomain(ctx, note.System, note.UNID{1}); err != nil {
 		t.Fatal(err)
 	}
 	known := func() bool {
 		t.Helper()
-		_, ok, err := s.Directory.ServerByKey(ctx, bus.Key{3})
+		_, ok, err := s.Directory.Servers.ByKey(ctx, bus.Key{3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestServerRemove(t *testing.T) {
 	if _, err := verb[Done](t, s, "server remove", `{"name":"three"}`); err != nil || known() {
 		t.Error("it is believed still: ", err)
 	}
-	if away, err := s.Directory.Away(ctx, note.UNID{3}); err != nil || !away {
+	if away, err := s.Directory.Servers.Away(ctx, note.UNID{3}); err != nil || !away {
 		t.Error("its mail files became this server's: ", err)
 	}
 	if _, err := verb[Done](t, s, "server undo", `{"name":"three"}`); err != nil || !known() {

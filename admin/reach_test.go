@@ -111,7 +111,7 @@ func TestReach(t *testing.T) {
 			t.Errorf("the name has turned: %v", err)
 		}
 	}
-	x, err := s.Directory.Connections(context.Background(), note.System)
+	x, err := s.Directory.Connections.List(context.Background(), note.System)
 	if err != nil || len(x) != 1 || !x[0].Guarded {
 		t.Fatalf("%+v %v", x, err)
 	}

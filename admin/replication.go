@@ -132,7 +132,7 @@ func replication() []*Verb {
 		define("connection add", "replicate databases with another server on a schedule", connectionAdd, changes,
 			long("For servers that are in no cluster. The other server is asked over HTTPS, as the user; what the access lists there grant\ncomes and goes. The task Replica of the server runs it.")),
 		define("connection list", "list the connections, and how their last runs went", func(ctx context.Context, c *Call, _ *struct{}) ([]Connection, error) {
-			list, err := c.Directory.Connections(ctx, c.Who)
+			list, err := c.Directory.Connections.List(ctx, c.Who)
 			out := []Connection{}
 			for _, x := range list {
 				out = append(out, c.connectionOf(&x))
@@ -144,7 +144,7 @@ func replication() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"removed the connection " + x.Name}, c.Directory.RemoveConnection(ctx, c.Who, x.ID)
+			return Done{"removed the connection " + x.Name}, c.Directory.Connections.Remove(ctx, c.Who, x.ID)
 		}, changes),
 		define("connection run", "run a connection now", func(ctx context.Context, c *Call, a *ConnectionRun) (Replicated, error) {
 			x, err := c.connection(ctx, a.Name)
@@ -207,7 +207,7 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 	if err := c.reachable(ctx, &f); err != nil {
 		return Connection{}, err
 	}
-	x, err := c.Directory.AddConnection(ctx, c.Who, f)
+	x, err := c.Directory.Connections.Add(ctx, c.Who, f)
 	return c.connectionOf(&x), err
 }
 
@@ -231,7 +231,7 @@ func parseBetween(text string) (from, until int, err error) {
 }
 
 func (c *Call) connection(ctx context.Context, name string) (directory.Connection, error) {
-	list, err := c.Directory.Connections(ctx, note.System)
+	list, err := c.Directory.Connections.List(ctx, note.System)
 	if err != nil {
 		return directory.Connection{}, err
 	}
@@ -364,7 +364,7 @@ func (c *Call) adopt(ctx context.Context, a *https.Account, password string) err
 		return err
 	}
 	fields := directory.PersonFields{FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailDatabase: db}
-	_, err = c.Directory.AdoptPerson(ctx, c.Who, id, directory.PersonSpec{PersonFields: fields, Password: password, Scram: c.SCRAM})
+	_, err = c.Directory.People.Adopt(ctx, c.Who, id, directory.PersonSpec{PersonFields: fields, Password: password, Scram: c.SCRAM})
 	return err
 }
 

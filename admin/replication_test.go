@@ -22,7 +22,7 @@ func replicating(t *testing.T, s *System) (url, fingerprint string) {
 		Server: s.Name,
 		Identify: func(r *http.Request) (https.Identity, error) {
 			user, secret, _ := r.BasicAuth()
-			who, p, err := s.Directory.Authenticate(r.Context(), user, secret, "test")
+			who, p, err := s.Directory.SignIns.Authenticate(r.Context(), user, secret, "test")
 			return https.Identity{Who: who, Name: p.Name(), Address: p.InternetAddress, Short: p.ShortName, Mail: p.MailDatabase}, err
 		},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusUnauthorized) },
@@ -36,7 +36,7 @@ func replicating(t *testing.T, s *System) (url, fingerprint string) {
 // messages is how many messages a person's INBOX has; -1 where there is none.
 func messages(t *testing.T, s *System, user string) int {
 	t.Helper()
-	p, err := s.Directory.ByName(context.Background(), user)
+	p, err := s.Directory.Names.PersonNamed(context.Background(), user)
 	if err != nil {
 		return -1
 	}
@@ -82,11 +82,11 @@ func TestReplicaCopy(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	ctx := context.Background()
-	who, p, err := laptop.Directory.Authenticate(ctx, "ada@example.com", "engine", "test")
+	who, p, err := laptop.Directory.SignIns.Authenticate(ctx, "ada@example.com", "engine", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, err := hub.Directory.ByName(ctx, "ada")
+	there, err := hub.Directory.Names.PersonNamed(ctx, "ada")
 	if err != nil || p.ID != there.ID || p.MailDatabase != there.MailDatabase || messages(t, laptop, "ada") != 1 {
 		t.Fatalf("%+v %+v %v", p, there, err)
 	}
@@ -112,7 +112,7 @@ func TestReplicaCopy(t *testing.T) {
 	if _, err := Do[Replicated](ctx, Direct{laptop}, "replica copy", copied); err == nil || !strings.Contains(err.Error(), "does not take this name") {
 		t.Errorf("a wrong password: %v", err)
 	}
-	if _, _, err := laptop.Directory.Authenticate(ctx, "ada", "wrong", "test"); err == nil {
+	if _, _, err := laptop.Directory.SignIns.Authenticate(ctx, "ada", "wrong", "test"); err == nil {
 		t.Error("a password that the source refused signs in here")
 	}
 }
@@ -211,11 +211,11 @@ func TestConnectionSecret(t *testing.T) {
 	s := newSystem(t)
 	ctx := context.Background()
 	mustDo[Connection](t, s, "connection add", ConnectionAdd{Name: "home", URL: "mail.example.org", User: "ada", Password: "sesame", Direction: "both", Every: "1h"})
-	list, err := s.Directory.Connections(ctx, note.Who{Roles: []string{directory.RoleAdmin}})
+	list, err := s.Directory.Connections.List(ctx, note.Who{Roles: []string{directory.RoleAdmin}})
 	if err != nil || len(list) != 1 || list[0].Password != "" {
 		t.Errorf("an administrator sees %+v: %v", list, err)
 	}
-	if _, err := s.Directory.Connections(ctx, note.Who{Person: note.UNID{1}}); err == nil {
+	if _, err := s.Directory.Connections.List(ctx, note.Who{Person: note.UNID{1}}); err == nil {
 		t.Error("anybody sees connections")
 	}
 	out, err := s.Run(ctx, note.System, "dump database", []byte(`{"name":"Directory"}`), nil)

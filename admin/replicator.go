@@ -67,7 +67,7 @@ func (r *Replicator) Run(ctx context.Context) error {
 
 // look starts what is due, and ends what is to run no longer.
 func (r *Replicator) look(ctx context.Context) error {
-	list, err := r.s.Directory.Connections(ctx, note.System)
+	list, err := r.s.Directory.Connections.List(ctx, note.System)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil

@@ -105,7 +105,7 @@ func (c *Call) inBackup(from *store.Store, name string) (layout.Info, error) {
 	if id, err := note.ParseDatabaseID(strings.ToUpper(name)); err == nil {
 		found = find(func(i *layout.Info) bool { return i.ID == id })
 	}
-	if p, err := c.Directory.ByName(context.Background(), name); err == nil && len(found) == 0 {
+	if p, err := c.Directory.Names.PersonNamed(context.Background(), name); err == nil && len(found) == 0 {
 		if found = find(func(i *layout.Info) bool { return i.ID == p.MailDatabase }); len(found) == 0 {
 			// It may have had another one at that time.
 			found = find(func(i *layout.Info) bool { return i.Owner == p.ID && i.Kind == mailbox.Kind })
@@ -134,12 +134,12 @@ type databasePlace struct {
 
 // placeOf finds whose database it was, today.
 func (c *Call) placeOf(ctx context.Context, name string, info *layout.Info) (*databasePlace, error) {
-	if m, err := c.Directory.MailInByName(ctx, name); err == nil {
+	if m, err := c.Directory.MailIns.Named(ctx, name); err == nil {
 		return &databasePlace{mailIn: m.ID, database: m.Database}, nil
 	}
-	p, err := c.Directory.ByName(ctx, name)
+	p, err := c.Directory.Names.PersonNamed(ctx, name)
 	if err != nil && !info.Owner.IsZero() {
-		p, err = c.Directory.Person(ctx, info.Owner)
+		p, err = c.Directory.Names.Person(ctx, info.Owner)
 	}
 	if err != nil || !p.Removed.IsZero() || p.ID != info.Owner && p.MailDatabase != info.ID {
 		return nil, fmt.Errorf("%w: %s belongs to nobody here now: give a title for the copy, --as", ErrUsage, info.Title)
@@ -152,9 +152,9 @@ func (c *Call) placeOf(ctx context.Context, name string, info *layout.Info) (*da
 // and is delivered anew.
 func (c *Call) replace(ctx context.Context, at *databasePlace, id note.DatabaseID) (old string, err error) {
 	if at.mailIn.IsZero() {
-		_, err = c.Directory.SetPerson(ctx, c.Who, at.person, func(f *directory.PersonFields) error { f.MailDatabase = id; return nil })
+		_, err = c.Directory.People.Set(ctx, c.Who, at.person, func(f *directory.PersonFields) error { f.MailDatabase = id; return nil })
 	} else {
-		_, err = c.Directory.SetMailIn(ctx, c.Who, at.mailIn, func(f *directory.MailInFields) error { f.Database = id; return nil })
+		_, err = c.Directory.MailIns.Set(ctx, c.Who, at.mailIn, func(f *directory.MailInFields) error { f.Database = id; return nil })
 	}
 	if err != nil || at.database == 0 || at.database == id {
 		return "", err

@@ -187,7 +187,7 @@ func TestRestoreDatabase(t *testing.T) {
 	run("user add", map[string]any{"name": "Ada", "short": "ada", "password": "x", "quota": "100MB"})
 	run("user add", map[string]any{"name": "Bob", "short": "bob", "password": "x"})
 	person := func(name string) directory.Person {
-		p, err := s.Directory.ByName(context.Background(), name)
+		p, err := s.Directory.Names.PersonNamed(context.Background(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,8 +289,8 @@ func TestRestoreBreaksOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ada, _ := s.Directory.ByName(context.Background(), "ada")
-	bob, _ := s.Directory.ByName(context.Background(), "bob")
+	ada, _ := s.Directory.Names.PersonNamed(context.Background(), "ada")
+	bob, _ := s.Directory.Names.PersonNamed(context.Background(), "bob")
 	furnish(t, s, &ada, bob.ID)
 	if _, err := s.Run(context.Background(), note.System, "backup", json.RawMessage(`{"dir":"backup"}`), nil); err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func TestRestoreBreaksOff(t *testing.T) {
 		t.Fatal("it did not break off")
 	}
 	after, err := s.Store.Databases()
-	now, _ := s.Directory.ByName(context.Background(), "ada")
+	now, _ := s.Directory.Names.PersonNamed(context.Background(), "ada")
 	if err != nil || len(after) != len(before) || now.MailDatabase != ada.MailDatabase {
 		t.Errorf("%d databases, %d before, %v", len(after), len(before), err)
 	}

@@ -45,13 +45,13 @@ type RouteNamed struct {
 func routes() []*Verb {
 	return []*Verb{
 		define("route add", "say where the mail of a domain goes", func(ctx context.Context, c *Call, a *RouteAdd) (Route, error) {
-			r, err := c.Directory.AddRoute(ctx, c.Who, directory.RouteFields{
+			r, err := c.Directory.Routes.Add(ctx, c.Who, directory.RouteFields{
 				Pattern: a.Pattern, Host: a.Host, TLS: a.TLS, User: a.User, Password: a.Password, Hold: a.Hold,
 			})
 			return routeOf(r), err
 		}, changes, long("The nearest pattern counts: the domain itself, then *.DOMAIN, then *. Without a route, mail goes to router.smarthost, or to the servers that DNS names.")),
 		define("route list", "list the routes", func(ctx context.Context, c *Call, _ *struct{}) ([]Route, error) {
-			list, err := c.Directory.Routes(ctx)
+			list, err := c.Directory.Routes.List(ctx)
 			out := []Route{}
 			for _, r := range list {
 				out = append(out, routeOf(r))
@@ -59,16 +59,16 @@ func routes() []*Verb {
 			return out, err
 		}),
 		define("route show", "show a route", func(ctx context.Context, c *Call, a *RouteNamed) (Route, error) {
-			r, err := c.Directory.RouteNamed(ctx, a.Pattern)
+			r, err := c.Directory.Routes.Named(ctx, a.Pattern)
 			return routeOf(r), err
 		}),
 		define("route set", "change a route", routeSet, changes),
 		define("route remove", "remove a route", func(ctx context.Context, c *Call, a *RouteNamed) (Done, error) {
-			r, err := c.Directory.RouteNamed(ctx, a.Pattern)
+			r, err := c.Directory.Routes.Named(ctx, a.Pattern)
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"removed the route for " + r.Pattern}, c.Directory.RemoveRoute(ctx, c.Who, r.ID)
+			return Done{"removed the route for " + r.Pattern}, c.Directory.Routes.Remove(ctx, c.Who, r.ID)
 		}, changes),
 	}
 }
@@ -78,11 +78,11 @@ func routeOf(r directory.Route) Route {
 }
 
 func routeSet(ctx context.Context, c *Call, a *RouteSet) (Route, error) {
-	r, err := c.Directory.RouteNamed(ctx, a.Pattern)
+	r, err := c.Directory.Routes.Named(ctx, a.Pattern)
 	if err != nil {
 		return Route{}, err
 	}
-	r, err = c.Directory.SetRoute(ctx, c.Who, r.ID, func(f *directory.RouteFields) error {
+	r, err = c.Directory.Routes.Set(ctx, c.Who, r.ID, func(f *directory.RouteFields) error {
 		if a.Host != nil {
 			f.Port = 0
 		}

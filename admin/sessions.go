@@ -45,7 +45,7 @@ func sessions() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"the second factor of " + p.Name() + " is off"}, c.Directory.RemoveTOTP(ctx, c.Who, p.ID)
+			return Done{"the second factor of " + p.Name() + " is off"}, c.Directory.SecondFactors.Remove(ctx, c.Who, p.ID)
 		}, changes),
 	}
 }
@@ -69,7 +69,7 @@ func sessionList(ctx context.Context, c *Call, a *SessionList) ([]Session, error
 		name, known := names[s.Person]
 		if !known {
 			name = s.Person.String()
-			if p, err := c.Directory.Person(ctx, s.Person); err == nil {
+			if p, err := c.Directory.Names.Person(ctx, s.Person); err == nil {
 				name = p.Name()
 			}
 			names[s.Person] = name

@@ -15,7 +15,7 @@ import (
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSystem(t), context.Background()
-	p, err := s.Directory.AddPerson(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada"}, Password: "engine"})
+	p, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada"}, Password: "engine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestSessions(t *testing.T) {
 	if got, err := Do[Done](ctx, Direct{s}, "session end", SessionEnd{All: true}); err != nil || got.Done != "1 sessions are ended" {
 		t.Error(got, err)
 	}
-	codes, err := s.Directory.SetTOTP(ctx, note.System, p.ID, totp.NewSecret(s.Env))
+	codes, err := s.Directory.SecondFactors.Set(ctx, note.System, p.ID, totp.NewSecret(s.Env))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestSessions(t *testing.T) {
 	if _, err := Do[Done](ctx, Direct{s}, "user totp off", Named{Name: "ada"}); err != nil {
 		t.Error(err)
 	}
-	if now, err := s.Directory.Person(ctx, p.ID); err != nil || now.HasTOTP() || now.RecoveryCodes() != 0 {
+	if now, err := s.Directory.Names.Person(ctx, p.ID); err != nil || now.HasTOTP() || now.RecoveryCodes() != 0 {
 		t.Error(now, err)
 	}
 }

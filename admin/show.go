@@ -127,7 +127,7 @@ func showUsers(ctx context.Context, c *Call, a *Listing) ([]ActiveUser, error) {
 			if err != nil {
 				return nil, err
 			}
-			who, err := c.Directory.WhoOf(ctx, full.ID)
+			who, err := c.Directory.Names.WhoOf(ctx, full.ID)
 			if info, err := c.Store.Info(full.MailDatabase); err == nil && info.State != layout.InService {
 				u.State = info.State.String()
 			}

@@ -55,7 +55,7 @@ func newSystemOf(t *testing.T, seed uint64) *System {
 		t.Fatal(err)
 	}
 	s.Directory.UseMailFiles(MailFiles{Store: s.Store, Directory: s.Directory})
-	if s.Sessions, err = session.Open(s.Store, f.Env, s.Directory.Key("sessions"), session.Options{}); err != nil {
+	if s.Sessions, err = session.Open(s.Store, f.Env, s.Directory.Secret.Key("sessions"), session.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
@@ -470,11 +470,11 @@ func TestImportedFlags(t *testing.T) {
 	if _, err := Do[Transferred](ctx, c, "import maildir", ImportMaildir{Path: "Maildir", User: "Ada"}); err != nil {
 		t.Fatal(err)
 	}
-	p, err := s.Directory.ByName(ctx, "Ada")
+	p, err := s.Directory.Names.PersonNamed(ctx, "Ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := s.Directory.WhoOf(ctx, p.ID)
+	who, err := s.Directory.Names.WhoOf(ctx, p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

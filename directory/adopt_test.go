@@ -16,12 +16,12 @@ func TestAdopt(t *testing.T) {
 	ctx := context.Background()
 	adopt := func(id note.UNID, db note.DatabaseID, password string) error {
 		spec := PersonSpec{PersonFields: PersonFields{FullName: []string{"Ada Elsewhere"}, ShortName: "adaelse", MailDatabase: db}, Password: password}
-		_, err := w.AdoptPerson(ctx, note.System, id, spec)
+		_, err := w.People.Adopt(ctx, note.System, id, spec)
 		return err
 	}
 	signsIn := func(user, password string, want bool) {
 		t.Helper()
-		if _, _, err := w.Authenticate(ctx, user, password, "test"); (err == nil) != want {
+		if _, _, err := w.SignIns.Authenticate(ctx, user, password, "test"); (err == nil) != want {
 			t.Errorf("%s with %q: %v", user, password, err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("with another mail file: %v", err)
 	}
 	signsIn("adaelse", "second password", true)
-	_, err := w.SetPerson(ctx, note.System, ada, func(f *PersonFields) error { f.Roles = []string{RoleAdmin}; return nil })
+	_, err := w.People.Set(ctx, note.System, ada, func(f *PersonFields) error { f.Roles = []string{RoleAdmin}; return nil })
 	w.ok(err)
 	if err := adopt(ada, 4711, "third password"); err != nil {
 		t.Fatal(err)

@@ -20,25 +20,25 @@ func TestAuthenticate(t *testing.T) {
 	g := w.group("Team", "", "alice")
 	w.add("Bob", "bob") // has no password
 	for _, user := range []string{"alice", "Alice Smith", "ALICE@example.com"} {
-		who, p, err := w.Authenticate(bg, user, "wonder", "imap")
+		who, p, err := w.SignIns.Authenticate(bg, user, "wonder", "imap")
 		if err != nil || who.Person != alice.ID || p.ID != alice.ID || len(who.Groups) != 1 || who.Groups[0] != g.ID || RequireAdmin(who) != nil {
 			t.Errorf("%s: %+v %v", user, who, err)
 		}
 	}
 	for user, pw := range map[string]string{"alice": "Wonder", "bob": "", "nobody": "wonder", "": "", "team": "x", "alice+x@example.com": "wonder"} {
-		who, _, err := w.Authenticate(bg, user, pw, "imap")
+		who, _, err := w.SignIns.Authenticate(bg, user, pw, "imap")
 		if !errors.Is(err, ErrAuthentication) || !who.Person.IsZero() {
 			t.Errorf("%q: %v %v", user, who, err)
 		}
 	}
-	if n := w.Directory.stat.failed.Value(); n != 6 {
+	if n := w.Directory.SignIns.stat.failed.Value(); n != 6 {
 		t.Errorf("%d failures counted", n)
 	}
-	_, err := w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.Disabled = true; return nil })
+	_, err := w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.Disabled = true; return nil })
 	w.ok(err)
-	_, _, err = w.Authenticate(bg, "alice", "wonder", "imap")
+	_, _, err = w.SignIns.Authenticate(bg, "alice", "wonder", "imap")
 	w.want(err, ErrDisabled)
-	_, _, err = w.Authenticate(bg, "alice", "wrong", "imap")
+	_, _, err = w.SignIns.Authenticate(bg, "alice", "wrong", "imap")
 	w.want(err, ErrAuthentication)
 	w.resolves("alice@example.com", alice.ID) // mail still arrives
 }
@@ -49,20 +49,20 @@ func TestSetPassword(t *testing.T) {
 	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password = "one" })
 	bob := w.add("Bob", "bob")
 	self := note.Who{Person: alice.ID}
-	w.want(w.SetPassword(bg, note.Who{Person: bob.ID}, alice.ID, "evil", false), ErrDenied)
-	w.want(w.SetPassword(bg, note.Who{}, note.UNID{}, "evil", false), ErrDenied)
-	w.ok(w.SetPassword(bg, self, alice.ID, "two", false))
-	_, _, err := w.Authenticate(bg, "alice", "one", "t")
+	w.want(w.Passwords.Set(bg, note.Who{Person: bob.ID}, alice.ID, "evil", false), ErrDenied)
+	w.want(w.Passwords.Set(bg, note.Who{}, note.UNID{}, "evil", false), ErrDenied)
+	w.ok(w.Passwords.Set(bg, self, alice.ID, "two", false))
+	_, _, err := w.SignIns.Authenticate(bg, "alice", "one", "t")
 	w.want(err, ErrAuthentication)
-	_, _, err = w.Authenticate(bg, "alice", "two", "t")
+	_, _, err = w.SignIns.Authenticate(bg, "alice", "two", "t")
 	w.ok(err)
-	w.ok(w.SetPassword(bg, note.System, alice.ID, "", false))
-	_, _, err = w.Authenticate(bg, "alice", "", "t")
+	w.ok(w.Passwords.Set(bg, note.System, alice.ID, "", false))
+	_, _, err = w.SignIns.Authenticate(bg, "alice", "", "t")
 	w.want(err, ErrAuthentication)
-	if err := w.SetPassword(bg, self, alice.ID, strings.Repeat("x", 5000), false); err == nil {
+	if err := w.Passwords.Set(bg, self, alice.ID, strings.Repeat("x", 5000), false); err == nil {
 		t.Error("a password of 5,000 bytes was taken")
 	}
-	w.want(w.SetPassword(bg, note.System, note.UNID{1}, "", false), ErrNotFound)
+	w.want(w.Passwords.Set(bg, note.System, note.UNID{1}, "", false), ErrNotFound)
 }
 
 func TestAppPasswords(t *testing.T) {
@@ -71,24 +71,24 @@ func TestAppPasswords(t *testing.T) {
 	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password = "wonder" })
 	bob := w.add("Bob", "bob")
 	self := note.Who{Person: alice.ID}
-	a, secret, err := w.AddAppPassword(bg, self, alice.ID, "phone")
+	a, secret, err := w.Passwords.AddApp(bg, self, alice.ID, "phone")
 	w.ok(err)
-	_, second, err := w.AddAppPassword(bg, note.System, alice.ID, "tablet")
+	_, second, err := w.Passwords.AddApp(bg, note.System, alice.ID, "tablet")
 	w.ok(err)
-	_, _, err = w.AddAppPassword(bg, note.Who{Person: bob.ID}, alice.ID, "evil")
+	_, _, err = w.Passwords.AddApp(bg, note.Who{Person: bob.ID}, alice.ID, "evil")
 	w.want(err, ErrDenied)
-	_, _, err = w.AddAppPassword(bg, self, alice.ID, "\x00")
+	_, _, err = w.Passwords.AddApp(bg, self, alice.ID, "\x00")
 	w.want(err, ErrInvalid)
 	for _, pw := range []string{secret, strings.ToUpper(secret), strings.ReplaceAll(secret, "-", ""), second, "wonder"} {
-		_, _, err := w.Authenticate(bg, "alice", pw, "imap")
+		_, _, err := w.SignIns.Authenticate(bg, "alice", pw, "imap")
 		w.ok(err)
 	}
-	if app, plain := w.Directory.stat.app.Value(), w.Directory.stat.ok.Value(); app != 4 || plain != 1 {
+	if app, plain := w.Directory.SignIns.stat.app.Value(), w.Directory.SignIns.stat.ok.Value(); app != 4 || plain != 1 {
 		t.Errorf("counted %d app passwords and %d others", app, plain)
 	}
-	_, _, err = w.Authenticate(bg, "bob", secret, "imap")
+	_, _, err = w.SignIns.Authenticate(bg, "bob", secret, "imap")
 	w.want(err, ErrAuthentication)
-	p, err := w.Person(bg, alice.ID)
+	p, err := w.Names.Person(bg, alice.ID)
 	if err != nil || len(p.AppPasswords) != 2 {
 		t.Fatal(p, err)
 	}
@@ -100,29 +100,29 @@ func TestAppPasswords(t *testing.T) {
 	// They live on when the server starts again, and while other fields change.
 	w.end()
 	w.start()
-	_, err = w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.Quota = 1; return nil })
+	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.Quota = 1; return nil })
 	w.ok(err)
-	_, _, err = w.Authenticate(bg, "alice", secret, "imap")
+	_, _, err = w.SignIns.Authenticate(bg, "alice", secret, "imap")
 	w.ok(err)
-	w.want(w.RemoveAppPassword(bg, note.Who{Person: bob.ID}, alice.ID, a.ID), ErrDenied)
-	w.want(w.RemoveAppPassword(bg, self, alice.ID, "nope"), ErrNotFound)
-	w.ok(w.RemoveAppPassword(bg, self, alice.ID, a.ID))
-	_, _, err = w.Authenticate(bg, "alice", secret, "imap")
+	w.want(w.Passwords.RemoveApp(bg, note.Who{Person: bob.ID}, alice.ID, a.ID), ErrDenied)
+	w.want(w.Passwords.RemoveApp(bg, self, alice.ID, "nope"), ErrNotFound)
+	w.ok(w.Passwords.RemoveApp(bg, self, alice.ID, a.ID))
+	_, _, err = w.SignIns.Authenticate(bg, "alice", secret, "imap")
 	w.want(err, ErrAuthentication)
-	_, _, err = w.Authenticate(bg, "alice", second, "imap")
+	_, _, err = w.SignIns.Authenticate(bg, "alice", second, "imap")
 	w.ok(err)
 	for range maxTokens - 1 {
-		_, _, err = w.AddAppPassword(bg, self, alice.ID, "more")
+		_, _, err = w.Passwords.AddApp(bg, self, alice.ID, "more")
 		w.ok(err)
 	}
-	_, _, err = w.AddAppPassword(bg, self, alice.ID, "too many")
+	_, _, err = w.Passwords.AddApp(bg, self, alice.ID, "too many")
 	w.want(err, ErrInvalid)
 }
 
 // scramSignIn plays both sides of an exchange.
 func (w *world) scramSignIn(user, pw string) error {
 	c := scram.NewClient(user, pw, "client-nonce-0123456789")
-	s := scram.NewServer(func(user string) ([]scram.Credentials, error) { return w.ScramCredentials(bg, user) }, "server-nonce-0123456789", scram.Channel{})
+	s := scram.NewServer(func(user string) ([]scram.Credentials, error) { return w.SignIns.ScramCredentials(bg, user) }, "server-nonce-0123456789", scram.Channel{})
 	in, _, err := c.Next(nil)
 	for err == nil {
 		var done bool
@@ -144,38 +144,38 @@ func TestScram(t *testing.T) {
 	w.want(w.scramSignIn("alice", "Wonder"), scram.ErrProof)
 	w.want(w.scramSignIn("bob", "builder"), scram.ErrProof) // did not opt in
 	w.want(w.scramSignIn("nobody", "x"), scram.ErrProof)
-	if who, p, err := w.SignedIn(bg, "alice"); err != nil || who.Person != alice.ID || p.ID != alice.ID {
+	if who, p, err := w.SignIns.SignedIn(bg, "alice"); err != nil || who.Person != alice.ID || p.ID != alice.ID {
 		t.Error(who, err)
 	}
 	// Who is not there looks always the same, also after a start, and in every spelling.
-	one, err := w.ScramCredentials(bg, "nobody")
+	one, err := w.SignIns.ScramCredentials(bg, "nobody")
 	w.ok(err)
 	w.end()
 	w.start()
-	two, err := w.ScramCredentials(bg, "Nobody")
+	two, err := w.SignIns.ScramCredentials(bg, "Nobody")
 	w.ok(err)
 	// As of somebody who is there: the short name and the address made of it are one user.
-	address, err := w.ScramCredentials(bg, "nobody@Example.com")
+	address, err := w.SignIns.ScramCredentials(bg, "nobody@Example.com")
 	w.ok(err)
 	if string(address[0].Salt) != string(one[0].Salt) {
 		t.Error("another spelling has another salt: who is not there is told from who is")
 	}
-	three, err := w.ScramCredentials(bg, "somebody")
+	three, err := w.SignIns.ScramCredentials(bg, "somebody")
 	w.ok(err)
 	if string(one[0].Salt) != string(two[0].Salt) || one[0].StoredKey != two[0].StoredKey || string(one[0].Salt) == string(three[0].Salt) {
 		t.Error("made-up credentials tell who is not there")
 	}
-	real, err := w.ScramCredentials(bg, "alice")
+	real, err := w.SignIns.ScramCredentials(bg, "alice")
 	w.ok(err)
 	if real[0].Iterations != one[0].Iterations || len(real[0].Salt) != len(one[0].Salt) {
 		t.Errorf("%d rounds and %d bytes against %d and %d", real[0].Iterations, len(real[0].Salt), one[0].Iterations, len(one[0].Salt))
 	}
 	w.ok(w.scramSignIn("alice", "wonder"))
-	w.ok(w.SetPassword(bg, note.System, alice.ID, "wonder", false))
+	w.ok(w.Passwords.Set(bg, note.System, alice.ID, "wonder", false))
 	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
-	w.ok(w.SetPassword(bg, note.System, alice.ID, "wonder", true))
+	w.ok(w.Passwords.Set(bg, note.System, alice.ID, "wonder", true))
 	w.ok(w.scramSignIn("alice", "wonder"))
-	_, err = w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.Disabled = true; return nil })
+	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.Disabled = true; return nil })
 	w.ok(err)
 	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
 }
@@ -187,14 +187,14 @@ func TestScramAppPasswords(t *testing.T) {
 	w := open(t)
 	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password = "wonder" })
 	app := func() (string, string) {
-		a, secret, err := w.AddAppPassword(bg, note.System, alice.ID, "phone")
+		a, secret, err := w.Passwords.AddApp(bg, note.System, alice.ID, "phone")
 		w.ok(err)
 		return a.ID, secret
 	}
 	id, phone := app()
 	w.ok(w.scramSignIn("alice", phone))
 	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
-	w.ok(w.SetPassword(bg, note.System, alice.ID, "wonder", true))
+	w.ok(w.Passwords.Set(bg, note.System, alice.ID, "wonder", true))
 	_, tablet := app()
 	for range 2 {
 		for _, pw := range []string{phone, tablet, "wonder"} {
@@ -203,9 +203,9 @@ func TestScramAppPasswords(t *testing.T) {
 		w.end()
 		w.start()
 	}
-	w.ok(w.RemoveAppPassword(bg, note.System, alice.ID, id))
+	w.ok(w.Passwords.RemoveApp(bg, note.System, alice.ID, id))
 	w.want(w.scramSignIn("alice", phone), scram.ErrProof)
-	w.ok(w.SetPassword(bg, note.System, alice.ID, "other", false))
+	w.ok(w.Passwords.Set(bg, note.System, alice.ID, "other", false))
 	w.ok(w.scramSignIn("alice", tablet))
 	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
 	w.want(w.scramSignIn("alice", "other"), scram.ErrProof)
@@ -223,13 +223,13 @@ func TestScramOldSalt(t *testing.T) {
 			return items.With(itemScram, note.Binary(appendScram(&old))), nil
 		})
 	}))
-	_, phone, err := w.AddAppPassword(bg, note.System, alice.ID, "phone")
+	_, phone, err := w.Passwords.AddApp(bg, note.System, alice.ID, "phone")
 	w.ok(err)
 	w.ok(w.scramSignIn("alice", "wonder"))
 	w.ok(w.scramSignIn("alice", phone))
-	w.ok(w.SetPassword(bg, note.System, alice.ID, "next", false))
+	w.ok(w.Passwords.Set(bg, note.System, alice.ID, "next", false))
 	w.ok(w.scramSignIn("alice", phone))
-	w.ok(w.SetPassword(bg, note.System, alice.ID, "next", true))
+	w.ok(w.Passwords.Set(bg, note.System, alice.ID, "next", true))
 	w.ok(w.scramSignIn("alice", phone))
 	w.ok(w.scramSignIn("alice", "next"))
 }
@@ -246,18 +246,18 @@ func TestRenew(t *testing.T) {
 			return items.With(itemPassword, note.Text(weak)), nil
 		})
 	}))
-	_, _, err := w.Authenticate(bg, "alice", "wrong", "t")
+	_, _, err := w.SignIns.Authenticate(bg, "alice", "wrong", "t")
 	w.want(err, ErrAuthentication)
 	for range 2 {
-		_, _, err := w.Authenticate(bg, "alice", "wonder", "t")
+		_, _, err := w.SignIns.Authenticate(bg, "alice", "wonder", "t")
 		w.ok(err)
-		p, err := w.Person(bg, alice.ID)
+		p, err := w.Names.Person(bg, alice.ID)
 		w.ok(err)
 		if p.password == weak || password.Outdated(p.password) || !p.HasScram {
 			t.Errorf("%s, SCRAM %v", p.password, p.HasScram)
 		}
 	}
-	if n := w.Directory.stat.renewed.Value(); n != 1 {
+	if n := w.Directory.SignIns.stat.renewed.Value(); n != 1 {
 		t.Errorf("%d hashes renewed", n)
 	}
 	w.ok(w.scramSignIn("alice", "wonder"))

@@ -51,7 +51,7 @@ func BenchmarkResolve(b *testing.B) {
 				MailAddress: []string{fmt.Sprintf("person.number.%d@example.com", j)},
 			}})
 		}
-		if res, err := d.ImportPeople(context.Background(), note.System, specs, ImportOptions{}); err != nil || res.Failed > 0 {
+		if res, err := d.People.Import(context.Background(), note.System, specs, ImportOptions{}); err != nil || res.Failed > 0 {
 			b.Fatal(res, err)
 		}
 	}
@@ -74,7 +74,7 @@ func BenchmarkResolve(b *testing.B) {
 			for b.Loop() {
 				address := fmt.Sprintf(c.format, rnd.IntN(benchPeople))
 				at := time.Now()
-				_, err := d.Resolve(context.Background(), address)
+				_, err := d.Names.Resolve(context.Background(), address)
 				took = append(took, time.Since(at))
 				if (err != nil) != (c.name == "nobody") {
 					b.Fatal(address, err)
@@ -96,7 +96,7 @@ func BenchmarkResolveCached(b *testing.B) {
 	w.add("Alice", "alice")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := w.Resolve(bg, "alice@example.com"); err != nil {
+		if _, err := w.Names.Resolve(bg, "alice@example.com"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -109,12 +109,12 @@ func BenchmarkBigGroup(b *testing.B) {
 	for i := range specs {
 		specs[i].FullName = []string{fmt.Sprint("Person ", i)}
 	}
-	if _, err := w.ImportPeople(bg, note.System, specs, ImportOptions{}); err != nil {
+	if _, err := w.People.Import(bg, note.System, specs, ImportOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	var members []string
 	for after := ""; ; {
-		list, next, err := w.ListPersons(bg, "", 0, after)
+		list, next, err := w.People.List(bg, "", 0, after)
 		w.ok(err)
 		for i := range list {
 			members = append(members, list[i].ID.String())
@@ -127,7 +127,7 @@ func BenchmarkBigGroup(b *testing.B) {
 	g := w.group("All", "all@example.com", members[:last]...)
 	in := false
 	for b.Loop() {
-		_, err := w.SetGroup(bg, note.System, g.ID, func(f *GroupFields) error {
+		_, err := w.Groups.Set(bg, note.System, g.ID, func(f *GroupFields) error {
 			if f.Members = f.Members[:last]; !in {
 				f.Members = append(f.Members, members[last])
 			}

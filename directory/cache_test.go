@@ -88,7 +88,7 @@ func TestCacheIsInvalidated(t *testing.T) {
 	}
 	w.resolves("alice@example.com", note.UNID{})
 	w.resolves("moved@example.com", alice.ID)
-	if p, err := w.Person(bg, alice.ID); err != nil || p.Name() != "Moved" {
+	if p, err := w.Names.Person(bg, alice.ID); err != nil || p.Name() != "Moved" {
 		t.Error(p, err)
 	}
 }
@@ -101,10 +101,10 @@ func TestReopen(t *testing.T) {
 	// Another default domain in the settings changes nothing once there is one.
 	w.start(func(o *Options) { o.Domain = "other.example" })
 	w.resolves("alice@example.com", alice.ID)
-	if got, err := w.Domains(bg); err != nil || len(got) != 1 || got[0] != "example.com" {
+	if got, err := w.Domains.List(bg); err != nil || len(got) != 1 || got[0] != "example.com" {
 		t.Error(got, err)
 	}
-	_, _, err := w.Authenticate(bg, "alice", "wonder", "t")
+	_, _, err := w.SignIns.Authenticate(bg, "alice", "wonder", "t")
 	w.ok(err)
 }
 
@@ -130,13 +130,13 @@ func TestSameNameTwice(t *testing.T) {
 	w.ok(err)
 	w.resolves("twin@example.com", low)
 	// The listing shows both, so that an administrator can rename one.
-	list, next, err := w.ListPersons(bg, "", 1, "")
+	list, next, err := w.People.List(bg, "", 1, "")
 	if err != nil || len(list) != 2 || next != "" {
 		t.Error(list, next, err)
 	}
-	_, err = w.SetPerson(bg, note.System, high, func(f *PersonFields) error { f.Quota = 1; return nil })
+	_, err = w.People.Set(bg, note.System, high, func(f *PersonFields) error { f.Quota = 1; return nil })
 	w.ok(err) // what is not touched is not asked
-	_, err = w.SetPerson(bg, note.System, high, func(f *PersonFields) error {
+	_, err = w.People.Set(bg, note.System, high, func(f *PersonFields) error {
 		f.FullName, f.InternetAddress = []string{"Twin the Second"}, "twin2@example.com"
 		return nil
 	})
@@ -149,13 +149,13 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password, s.Scram = "wonder", true })
-	_, secret, err := w.AddAppPassword(bg, note.System, alice.ID, "phone")
+	_, secret, err := w.Passwords.AddApp(bg, note.System, alice.ID, "phone")
 	w.ok(err)
 	for seed := range uint64(3) {
 		after := &world{t: t, fix: w.fix.Crash(50, seed)}
 		after.start()
 		after.resolves("alice@example.com", alice.ID)
-		_, _, err := after.Authenticate(bg, "alice", secret, "t")
+		_, _, err := after.SignIns.Authenticate(bg, "alice", secret, "t")
 		after.ok(err)
 		after.ok(after.scramSignIn("alice", "wonder"))
 		after.end()
@@ -181,7 +181,7 @@ func TestNobodyReadsIt(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Roles = []string{"Admin"} })
-	who, err := w.WhoOf(bg, alice.ID)
+	who, err := w.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	err = w.store.Read(bg, who, ID, func(r *store.Reader) error {
 		id, err := r.Find(alice.ID)

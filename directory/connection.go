@@ -186,16 +186,19 @@ func hostOf(u *url.URL) string {
 	return u.Hostname()
 }
 
-// AddConnection makes a connection.
-func (d *Directory) AddConnection(ctx context.Context, who note.Who, f ConnectionFields) (Connection, error) {
+// Connections adds, lists and removes connections, by which this server replicates with others.
+type Connections struct{ *base }
+
+// Add makes a connection.
+func (cs *Connections) Add(ctx context.Context, who note.Who, f ConnectionFields) (Connection, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Connection{}, err
 	}
 	if err := CheckConnection(&f); err != nil {
 		return Connection{}, err
 	}
-	c := Connection{ID: d.s.UNID(), ConnectionFields: f}
-	return c, d.update(ctx, who, func(e *edit) error {
+	c := Connection{ID: cs.s.UNID(), ConnectionFields: f}
+	return c, cs.update(ctx, who, func(e *edit) error {
 		list, err := readConnections(&e.w.Reader)
 		if err != nil {
 			return err
@@ -212,14 +215,14 @@ func (d *Directory) AddConnection(ctx context.Context, who note.Who, f Connectio
 	})
 }
 
-// Connections lists the connections by name. Only administrators see them, and only the server itself
+// List lists the connections by name. Only administrators see them, and only the server itself
 // their passwords.
-func (d *Directory) Connections(ctx context.Context, who note.Who) ([]Connection, error) {
+func (cs *Connections) List(ctx context.Context, who note.Who) ([]Connection, error) {
 	if err := RequireAdmin(who); err != nil {
 		return nil, err
 	}
 	var out []Connection
-	err := d.read(ctx, func(r *store.Reader) (err error) {
+	err := cs.read(ctx, func(r *store.Reader) (err error) {
 		out, err = readConnections(r)
 		return err
 	})
@@ -254,12 +257,12 @@ func readConnections(r *store.Reader) (out []Connection, err error) {
 	return out, nil
 }
 
-// RemoveConnection removes a connection for good.
-func (d *Directory) RemoveConnection(ctx context.Context, who note.Who, id note.UNID) error {
+// Remove removes a connection for good.
+func (cs *Connections) Remove(ctx context.Context, who note.Who, id note.UNID) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
-	return d.update(ctx, who, func(e *edit) error {
+	return cs.update(ctx, who, func(e *edit) error {
 		n, _, err := e.document(id, formConnection)
 		if err != nil {
 			return err

@@ -95,25 +95,35 @@ func (o *Options) fill() {
 	o.ScramIterations = max(o.ScramIterations, scram.MinIterations)
 }
 
-// Directory is the open directory. Its methods may be called from any goroutine.
+// Directory is the open directory: one service for each kind of entry, over one database. All methods may be called
+// from any goroutine.
 type Directory struct {
-	s    *store.Store
-	env  *env.Env
-	pool *password.Pool
-	opt  Options
+	*base
+	Secret        *Secret
+	Names         *Names
+	Domains       *Domains
+	Servers       *Servers
+	Routes        *Routes
+	People        *People
+	Groups        *Groups
+	MailIns       *MailIns
+	Connections   *Connections
+	DKIMKeys      *DKIMKeys
+	Passwords     *Passwords
+	SecondFactors *SecondFactors
+	SignIns       *SignIns
+	Removals      *Removals
+	stop          func()
+}
 
-	// version grows with every change; what was read before it is out of date.
+// base reads and changes the directory's database; every service has it.
+type base struct {
+	s   *store.Store
+	env *env.Env
+	opt Options
+
+	// version grows with every change; a value that was read at an older version is outdated.
 	version atomic.Uint64
-	names   *nameCache
-	local   atomic.Pointer[domainList]
-	routes  atomic.Pointer[routeTable]
-	servers atomic.Pointer[serverTable]
-	self    atomic.Pointer[note.UNID] // this server; nil outside a domain
-	files   atomic.Pointer[MailFiles]
-	// secret is the key of app passwords and of the answers for users who do not exist.
-	secret []byte
-	stop   func()
-	stat   authStats
 }
 
 // The notes that every directory has once, under one UNID.
@@ -126,9 +136,6 @@ var (
 // with Indexes.
 func Open(s *store.Store, e *env.Env, pool *password.Pool, o Options) (*Directory, error) {
 	o.fill()
-	d := &Directory{s: s, env: e, pool: pool, opt: o, names: newNameCache(o.NameCache, o.Stats)}
-	d.stat.init(o.Stats)
-	d.UseMailFiles(o.MailFiles)
 	ctx := context.Background()
 	// A directory that is there opens on a full disk too.
 	_, err := s.Info(ID)
@@ -138,11 +145,15 @@ func Open(s *store.Store, e *env.Env, pool *password.Pool, o Options) (*Director
 	if err != nil {
 		return nil, fmt.Errorf("directory: create: %w", err)
 	}
-	if err := d.readSecret(ctx); err != nil {
+	b := &base{s: s, env: e, opt: o}
+	secret, err := b.readSecret(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("directory: open: %w", err)
 	}
+	d := b.compose(pool, secret)
+	d.UseMailFiles(o.MailFiles)
 	if o.Domain != "" {
-		if err := d.firstDomain(ctx, o.Domain); err != nil {
+		if err := d.Domains.first(ctx, o.Domain); err != nil {
 			return nil, err
 		}
 	}
@@ -158,66 +169,66 @@ func (d *Directory) Close() { d.stop() }
 // UseMailFiles says who makes mail files from now on.
 func (d *Directory) UseMailFiles(m MailFiles) {
 	if m == nil {
-		d.files.Store(nil)
+		d.People.files.Store(nil)
 		return
 	}
-	d.files.Store(&m)
+	d.People.files.Store(&m)
 }
 
 // Version is the directory's version: it differs after every change, as long as the directory is
 // open. A Who whose Directory is not the version any more is to be taken anew, with WhoOf.
-func (d *Directory) Version() uint64 { return d.version.Load() }
+func (b *base) Version() uint64 { return b.version.Load() }
 
 // read calls fn with the directory as it is now.
-func (d *Directory) read(ctx context.Context, fn func(*store.Reader) error) error {
-	return d.s.Read(ctx, note.System, ID, fn)
+func (b *base) read(ctx context.Context, fn func(*store.Reader) error) error {
+	return b.s.Read(ctx, note.System, ID, fn)
 }
 
 // update changes the directory. What it changed is seen by every look-up that begins after it.
-func (d *Directory) update(ctx context.Context, who note.Who, fn func(*edit) error) error {
+func (b *base) update(ctx context.Context, who note.Who, fn func(*edit) error) error {
 	actor := note.Who{System: true, Person: who.Person}
-	err := d.s.Update(ctx, actor, []note.DatabaseID{ID}, func(tx *store.Tx) error {
+	err := b.s.Update(ctx, actor, []note.DatabaseID{ID}, func(tx *store.Tx) error {
 		w, err := tx.Database(ID)
 		if err != nil {
 			return err
 		}
-		return fn(&edit{d: d, w: w})
+		return fn(&edit{b: b, w: w})
 	})
 	if err == nil {
 		// The watchers may be told by another update that is still on its way.
-		d.version.Add(1)
+		b.version.Add(1)
 	}
 	return err
 }
 
-// readSecret takes the key from its profile, and makes that at the first start.
-func (d *Directory) readSecret(ctx context.Context) error {
-	take := func(r *store.Reader) error {
-		_, c, err := find(r, unidSecret)
+// compose makes the services, each of those that it is made of.
+func (b *base) compose(pool *password.Pool, secret *Secret) *Directory {
+	d := &Directory{base: b, Secret: secret, Domains: &Domains{base: b}, Servers: &Servers{base: b}, Routes: &Routes{base: b},
+		Connections: &Connections{base: b}, DKIMKeys: &DKIMKeys{base: b}}
+	d.Names = &Names{base: b, domains: d.Domains, cache: newNameCache(b.opt.NameCache, b.opt.Stats)}
+	d.Passwords = &Passwords{base: b, names: d.Names, secret: secret, pool: pool}
+	d.SecondFactors = &SecondFactors{base: b, names: d.Names, secret: secret}
+	d.SignIns = &SignIns{base: b, names: d.Names, domains: d.Domains, passwords: d.Passwords, secret: secret}
+	d.SignIns.stat.init(b.opt.Stats)
+	d.People = &People{base: b, names: d.Names, domains: d.Domains, servers: d.Servers, passwords: d.Passwords}
+	d.Groups = &Groups{base: b, names: d.Names}
+	d.MailIns = &MailIns{base: b, names: d.Names, servers: d.Servers}
+	d.Removals = &Removals{base: b, people: d.People}
+	return d
+}
+
+// document reads a document of a form.
+func (b *base) document(ctx context.Context, id note.UNID, form string, fn func(note.Items)) error {
+	return b.read(ctx, func(r *store.Reader) error {
+		_, c, err := find(r, id)
 		if err != nil {
 			return err
 		}
-		d.secret = append([]byte(nil), c.Content.Items.Get(itemSecret).AsBinary()...)
-		if len(d.secret) < 32 {
-			return fmt.Errorf("%w: the directory's secret; restore it from a backup", store.ErrDamaged)
+		if c.Content.Items.Get(itemForm).AsText() != form {
+			return fmt.Errorf("%w: %s is no %s", ErrNotFound, id, formWord(form))
 		}
+		fn(c.Content.Items)
 		return nil
-	}
-	err := d.read(ctx, take)
-	if !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	return d.update(ctx, note.System, func(e *edit) error {
-		if err := take(&e.w.Reader); !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		secret := make([]byte, 32)
-		d.env.Fill(secret)
-		f := fields{}
-		f.binary(itemSecret, secret)
-		_, err := e.w.Create(store.New{UNID: unidSecret, Class: note.Profile, Content: note.Content{Items: f.items}})
-		d.secret = secret
-		return err
 	})
 }
 

@@ -66,8 +66,11 @@ type DKIMKey struct {
 // maxKeys bounds the keys of one domain.
 const maxKeys = 20
 
-// DKIMKeys are a domain's signing keys, the oldest first. Only note.System gets their private parts.
-func (d *Directory) DKIMKeys(ctx context.Context, who note.Who, domain string) ([]DKIMKey, error) {
+// DKIMKeys reads and changes the signing keys of domains.
+type DKIMKeys struct{ *base }
+
+// Of are a domain's signing keys, the oldest first. Only note.System gets their private parts.
+func (ks *DKIMKeys) Of(ctx context.Context, who note.Who, domain string) ([]DKIMKey, error) {
 	if err := RequireAdmin(who); err != nil {
 		return nil, err
 	}
@@ -76,7 +79,7 @@ func (d *Directory) DKIMKeys(ctx context.Context, who note.Who, domain string) (
 		return nil, err
 	}
 	var out []DKIMKey
-	err = d.read(ctx, func(r *store.Reader) error {
+	err = ks.read(ctx, func(r *store.Reader) error {
 		out, _, err = readKeys(r, n)
 		return err
 	})
@@ -117,10 +120,10 @@ func readKeys(r *store.Reader, domain string) ([]DKIMKey, []note.ID, error) {
 	return out, ids, nil
 }
 
-// EditDKIMKeys changes a domain's keys in one step: fn gets them and returns those that are to be.
+// Edit changes a domain's keys in one step: fn gets them and returns those that are to be.
 // One without an ID is new; one that is missing is destroyed; of the others the state may differ.
 // fn may be called more than once.
-func (d *Directory) EditDKIMKeys(ctx context.Context, who note.Who, domain string, fn func([]DKIMKey) ([]DKIMKey, error)) error {
+func (ks *DKIMKeys) Edit(ctx context.Context, who note.Who, domain string, fn func([]DKIMKey) ([]DKIMKey, error)) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
@@ -128,8 +131,8 @@ func (d *Directory) EditDKIMKeys(ctx context.Context, who note.Who, domain strin
 	if err != nil {
 		return err
 	}
-	now := d.env.Clock.Now().Unix()
-	return d.update(ctx, who, func(e *edit) error {
+	now := ks.env.Clock.Now().Unix()
+	return ks.update(ctx, who, func(e *edit) error {
 		have, ids, err := readKeys(&e.w.Reader, n)
 		if err != nil {
 			return err
@@ -210,7 +213,7 @@ func (e *edit) addKey(k *DKIMKey, now int64) error {
 	f.int(itemKeyCreated, now)
 	f.int(itemKeyChanged, now)
 	var u note.UNID
-	e.d.env.Fill(u[:])
+	e.b.env.Fill(u[:])
 	_, err := e.w.Create(store.New{UNID: u, Content: note.Content{Items: f.items}})
 	return err
 }

@@ -10,7 +10,7 @@ import (
 
 func keysOf(w *world, who note.Who) []DKIMKey {
 	w.t.Helper()
-	list, err := w.DKIMKeys(bg, who, "Example.COM")
+	list, err := w.DKIMKeys.Of(bg, who, "Example.COM")
 	w.ok(err)
 	return list
 }
@@ -19,7 +19,7 @@ func TestDKIMKeys(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	add := func(k DKIMKey) error {
-		return w.EditDKIMKeys(bg, note.System, k.Domain, func(have []DKIMKey) ([]DKIMKey, error) { return append(have, k), nil })
+		return w.DKIMKeys.Edit(bg, note.System, k.Domain, func(have []DKIMKey) ([]DKIMKey, error) { return append(have, k), nil })
 	}
 	w.ok(add(DKIMKey{Domain: "example.com", Selector: "s1", Algorithm: "rsa", State: KeyActive, Private: []byte("secret")}))
 	w.ok(add(DKIMKey{Domain: "example.com", Selector: "s2", Algorithm: "ed25519", State: KeyNext, Private: []byte("secret 2")}))
@@ -39,7 +39,7 @@ func TestDKIMKeys(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	w.fix.Time.Advance(time.Hour)
-	w.ok(w.EditDKIMKeys(bg, note.System, "example.com", func(have []DKIMKey) ([]DKIMKey, error) {
+	w.ok(w.DKIMKeys.Edit(bg, note.System, "example.com", func(have []DKIMKey) ([]DKIMKey, error) {
 		have[1].State = KeyActive
 		return have[1:], nil
 	}))
@@ -61,14 +61,14 @@ func TestDKIMKeys(t *testing.T) {
 func TestDKIMKeysAreSecret(t *testing.T) {
 	t.Parallel()
 	w := open(t)
-	w.ok(w.EditDKIMKeys(bg, note.System, "example.com", func([]DKIMKey) ([]DKIMKey, error) {
+	w.ok(w.DKIMKeys.Edit(bg, note.System, "example.com", func([]DKIMKey) ([]DKIMKey, error) {
 		return []DKIMKey{{Domain: "example.com", Selector: "s1", Algorithm: "rsa", State: KeyActive, Private: []byte("secret")}}, nil
 	}))
 	administrator := note.Who{Person: note.UNID{1}, Roles: []string{RoleAdmin}}
 	if list := keysOf(w, administrator); len(list) != 1 || list[0].Private != nil {
 		t.Errorf("%+v", list)
 	}
-	_, err := w.DKIMKeys(bg, note.Who{Person: note.UNID{2}}, "example.com")
+	_, err := w.DKIMKeys.Of(bg, note.Who{Person: note.UNID{2}}, "example.com")
 	w.want(err, ErrDenied)
-	w.want(w.EditDKIMKeys(bg, note.Who{Person: note.UNID{2}}, "example.com", nil), ErrDenied)
+	w.want(w.DKIMKeys.Edit(bg, note.Who{Person: note.UNID{2}}, "example.com", nil), ErrDenied)
 }

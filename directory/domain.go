@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"doublet/note"
 	"doublet/store"
@@ -26,9 +27,15 @@ func (l *domainList) first() string {
 	return l.list[0]
 }
 
-// domains returns the local domains as of version or later; r may be nil.
-func (d *Directory) domains(ctx context.Context, r *store.Reader, version uint64) (*domainList, error) {
-	if l := d.local.Load(); l != nil && l.version == version {
+// Domains holds the local domains; the first is the default.
+type Domains struct {
+	*base
+	local atomic.Pointer[domainList]
+}
+
+// now returns the local domains as of version or later; r may be nil.
+func (ds *Domains) now(ctx context.Context, r *store.Reader, version uint64) (*domainList, error) {
+	if l := ds.local.Load(); l != nil && l.version == version {
 		return l, nil
 	}
 	l := &domainList{version: version}
@@ -40,12 +47,12 @@ func (d *Directory) domains(ctx context.Context, r *store.Reader, version uint64
 	if r != nil {
 		err = take(r)
 	} else {
-		err = d.read(ctx, take)
+		err = ds.read(ctx, take)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.local.Store(l)
+	ds.local.Store(l)
 	return l, nil
 }
 
@@ -60,9 +67,9 @@ func readDomains(r *store.Reader) ([]string, error) {
 	return c.Content.Items.Get(itemDomains).AsTextList(), nil
 }
 
-// Domains lists the local domains; the first is the default.
-func (d *Directory) Domains(ctx context.Context) ([]string, error) {
-	l, err := d.domains(ctx, nil, d.version.Load())
+// List lists the local domains; the first is the default.
+func (ds *Domains) List(ctx context.Context) ([]string, error) {
+	l, err := ds.now(ctx, nil, ds.version.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +77,12 @@ func (d *Directory) Domains(ctx context.Context) ([]string, error) {
 }
 
 // IsLocal says whether a domain, in any spelling, is local.
-func (d *Directory) IsLocal(ctx context.Context, domain string) (bool, error) {
+func (ds *Domains) IsLocal(ctx context.Context, domain string) (bool, error) {
 	n, err := normalDomain(domain)
 	if err != nil {
 		return false, nil //nolint:nilerr // what is no domain is not a local one
 	}
-	l, err := d.domains(ctx, nil, d.version.Load())
+	l, err := ds.now(ctx, nil, ds.version.Load())
 	if err != nil {
 		return false, err
 	}
@@ -85,9 +92,9 @@ func (d *Directory) IsLocal(ctx context.Context, domain string) (bool, error) {
 // maxDomains bounds the list of local domains.
 const maxDomains = 10_000
 
-// AddDomain makes a domain local. The first one added is the default.
-func (d *Directory) AddDomain(ctx context.Context, who note.Who, domain string) error {
-	return d.setDomains(ctx, who, domain, func(list []string, n string) []string {
+// Add makes a domain local. The first one added is the default.
+func (ds *Domains) Add(ctx context.Context, who note.Who, domain string) error {
+	return ds.set(ctx, who, domain, func(list []string, n string) []string {
 		if slices.Contains(list, n) {
 			return list
 		}
@@ -95,22 +102,22 @@ func (d *Directory) AddDomain(ctx context.Context, who note.Who, domain string) 
 	})
 }
 
-// SetDefaultDomain makes a domain the default, and local if it was not.
-func (d *Directory) SetDefaultDomain(ctx context.Context, who note.Who, domain string) error {
-	return d.setDomains(ctx, who, domain, func(list []string, n string) []string {
+// SetDefault makes a domain the default, and local if it was not.
+func (ds *Domains) SetDefault(ctx context.Context, who note.Who, domain string) error {
+	return ds.set(ctx, who, domain, func(list []string, n string) []string {
 		return append([]string{n}, slices.DeleteFunc(list, func(o string) bool { return o == n })...)
 	})
 }
 
-// RemoveDomain makes a domain a stranger's. Addresses under it stay where they are written, and do
+// Remove makes a domain a stranger's. Addresses under it stay where they are written, and do
 // not resolve.
-func (d *Directory) RemoveDomain(ctx context.Context, who note.Who, domain string) error {
-	return d.setDomains(ctx, who, domain, func(list []string, n string) []string {
+func (ds *Domains) Remove(ctx context.Context, who note.Who, domain string) error {
+	return ds.set(ctx, who, domain, func(list []string, n string) []string {
 		return slices.DeleteFunc(list, func(o string) bool { return o == n })
 	})
 }
 
-func (d *Directory) setDomains(ctx context.Context, who note.Who, domain string, fn func(list []string, n string) []string) error {
+func (ds *Domains) set(ctx context.Context, who note.Who, domain string, fn func(list []string, n string) []string) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
@@ -118,7 +125,7 @@ func (d *Directory) setDomains(ctx context.Context, who note.Who, domain string,
 	if err != nil {
 		return err
 	}
-	return d.update(ctx, who, func(e *edit) error {
+	return ds.update(ctx, who, func(e *edit) error {
 		f := fields{}
 		f.text(itemForm, formDomain)
 		id, c, err := find(&e.w.Reader, unidDomains)
@@ -140,20 +147,20 @@ func (d *Directory) setDomains(ctx context.Context, who note.Who, domain string,
 	})
 }
 
-// firstDomain sets the default domain where there is none.
-func (d *Directory) firstDomain(ctx context.Context, domain string) error {
+// first sets the default domain where there is none.
+func (ds *Domains) first(ctx context.Context, domain string) error {
 	if _, err := NormalDomain(domain); err != nil {
 		return err
 	}
 	var have []string
-	err := d.read(ctx, func(r *store.Reader) (err error) {
+	err := ds.read(ctx, func(r *store.Reader) (err error) {
 		have, err = readDomains(r)
 		return err
 	})
 	if err != nil || len(have) > 0 {
 		return err
 	}
-	return d.AddDomain(ctx, note.System, domain)
+	return ds.Add(ctx, note.System, domain)
 }
 
 // checkAddress refuses what is no address, or not one of a local domain.

@@ -15,7 +15,7 @@ import (
 
 // edit is one change of the directory, under its lock.
 type edit struct {
-	d *Directory
+	b *base
 	w *store.Writer
 	// claimed holds the name keys that the change gives out. The index shows only what was there
 	// before it.
@@ -140,12 +140,12 @@ func (e *edit) change(u note.UNID, form string, fn func(note.Items) (note.Items,
 }
 
 // remove marks a document removed: its names stop resolving, and are free.
-func (d *Directory) remove(ctx context.Context, who note.Who, u note.UNID, form string) error {
+func (b *base) remove(ctx context.Context, who note.Who, u note.UNID, form string) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
-	now := d.env.Clock.Now().Unix()
-	return d.update(ctx, who, func(e *edit) error {
+	now := b.env.Clock.Now().Unix()
+	return b.update(ctx, who, func(e *edit) error {
 		id, c, err := e.document(u, form)
 		if err != nil {
 			return err
@@ -159,13 +159,19 @@ func (d *Directory) remove(ctx context.Context, who note.Who, u note.UNID, form 
 	})
 }
 
+// Removals restores removed entries, and purges them when their time is over.
+type Removals struct {
+	*base
+	people *People
+}
+
 // Undo brings back what was removed, as long as Purge has not taken it and nobody else has got its
 // names.
-func (d *Directory) Undo(ctx context.Context, who note.Who, u note.UNID) error {
+func (rm *Removals) Undo(ctx context.Context, who note.Who, u note.UNID) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
-	return d.update(ctx, who, func(e *edit) error {
+	return rm.update(ctx, who, func(e *edit) error {
 		id, c, err := e.document(u, "")
 		if err != nil {
 			return err
@@ -188,11 +194,11 @@ type Removed struct {
 	Time, Until time.Time
 }
 
-// ListRemoved lists what was removed, the oldest first. name, where it is not empty, picks those of
+// List lists what was removed, the oldest first. name, where it is not empty, picks those of
 // that canonical name.
-func (d *Directory) ListRemoved(ctx context.Context, name string, limit int) ([]Removed, error) {
+func (rm *Removals) List(ctx context.Context, name string, limit int) ([]Removed, error) {
 	var out []Removed
-	err := d.read(ctx, func(r *store.Reader) error {
+	err := rm.read(ctx, func(r *store.Reader) error {
 		var ids []note.ID
 		var err error
 		if name != "" {
@@ -218,7 +224,7 @@ func (d *Directory) ListRemoved(ctx context.Context, name string, limit int) ([]
 			}
 			at := readRemoved(c.Content.Items)
 			out = append(out, Removed{ID: row.UNID, Form: c.Content.Items.Get(itemForm).AsText(),
-				Name: canonical(c.Content.Items), Time: at, Until: at.Add(d.opt.KeepRemoved)})
+				Name: canonical(c.Content.Items), Time: at, Until: at.Add(rm.opt.KeepRemoved)})
 		}
 		return err
 	})
@@ -231,29 +237,29 @@ const purgeAtOnce = 1000
 // Purge deletes for good what was removed longer than KeepRemoved ago, with its mail file and its
 // places in groups, and returns how much that was. At most 1,000 are taken in one call: where that
 // many went, there may be more.
-func (d *Directory) Purge(ctx context.Context, who note.Who) (int, error) {
+func (rm *Removals) Purge(ctx context.Context, who note.Who) (int, error) {
 	if err := RequireAdmin(who); err != nil {
 		return 0, err
 	}
-	due, err := d.ListRemoved(ctx, "", purgeAtOnce)
+	due, err := rm.List(ctx, "", purgeAtOnce)
 	if err != nil {
 		return 0, err
 	}
-	now := d.env.Clock.Now()
+	now := rm.env.Clock.Now()
 	for n, x := range due {
 		if x.Until.After(now) {
 			return n, nil
 		}
-		if err := d.purge(ctx, who, x.ID); err != nil {
+		if err := rm.purge(ctx, who, x.ID); err != nil {
 			return n, fmt.Errorf("directory: purge %s %q: %w", formWord(x.Form), x.Name, err)
 		}
 	}
 	return len(due), nil
 }
 
-func (d *Directory) purge(ctx context.Context, who note.Who, u note.UNID) error {
+func (rm *Removals) purge(ctx context.Context, who note.Who, u note.UNID) error {
 	var file note.DatabaseID
-	err := d.update(ctx, who, func(e *edit) error {
+	err := rm.update(ctx, who, func(e *edit) error {
 		id, c, err := e.document(u, "")
 		if err != nil || c.Content.Items.Get(itemRemoved) == nil {
 			return err // somebody brought it back meanwhile
@@ -274,7 +280,7 @@ func (d *Directory) purge(ctx context.Context, who note.Who, u note.UNID) error 
 		}
 		return e.w.Destroy(id)
 	})
-	files := d.files.Load()
+	files := rm.people.files.Load()
 	if err != nil || file == 0 || files == nil {
 		return err
 	}

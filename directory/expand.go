@@ -35,8 +35,8 @@ const maxDepth = 64
 // Expand turns targets into recipients, each once, in order of appearance: groups into their members,
 // however they are nested. Members that were removed are left out. More than MaxMembers in all is
 // ErrTooMany.
-func (d *Directory) Expand(ctx context.Context, targets []Target) (Expansion, error) {
-	x := expander{limit: d.opt.MaxMembers, seen: make(map[note.UNID]bool, len(targets)), out: make(map[string]bool)}
+func (ns *Names) Expand(ctx context.Context, targets []Target) (Expansion, error) {
+	x := expander{limit: ns.opt.MaxMembers, seen: make(map[note.UNID]bool, len(targets)), out: make(map[string]bool)}
 	groups := false
 	for i := range targets {
 		groups = groups || targets[i].Kind == TargetGroup
@@ -47,7 +47,7 @@ func (d *Directory) Expand(ctx context.Context, targets []Target) (Expansion, er
 		}
 		return x.Expansion, x.check()
 	}
-	err := d.read(ctx, func(r *store.Reader) error {
+	err := ns.read(ctx, func(r *store.Reader) error {
 		for i := range targets {
 			if err := x.target(r, &targets[i], 0); err != nil {
 				return err
@@ -153,8 +153,8 @@ func (x *expander) member(r *store.Reader, u note.UNID, depth int) error {
 }
 
 // ExpandMembers is Expand of a list as a group holds it: UNIDs, and addresses elsewhere.
-func (d *Directory) ExpandMembers(ctx context.Context, members []string) (Expansion, error) {
-	x := expander{limit: d.opt.MaxMembers, seen: make(map[note.UNID]bool, len(members)), out: make(map[string]bool)}
-	err := d.read(ctx, func(r *store.Reader) error { return x.members(r, members, 1) })
+func (ns *Names) ExpandMembers(ctx context.Context, members []string) (Expansion, error) {
+	x := expander{limit: ns.opt.MaxMembers, seen: make(map[note.UNID]bool, len(members)), out: make(map[string]bool)}
+	err := ns.read(ctx, func(r *store.Reader) error { return x.members(r, members, 1) })
 	return x.Expansion, err
 }

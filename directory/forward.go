@@ -145,11 +145,11 @@ func personOrGroup(r *store.Reader, m string) (string, error) {
 }
 
 // SetVacation changes the notice of the person who asks: it is each person's own to say. Times count in seconds.
-func (d *Directory) SetVacation(ctx context.Context, who note.Who, fn func(*Vacation) error) error {
+func (ps *People) SetVacation(ctx context.Context, who note.Who, fn func(*Vacation) error) error {
 	if who.Person.IsZero() {
 		return store.ErrDenied
 	}
-	_, err := d.SetPerson(ctx, note.System, who.Person, func(f *PersonFields) error {
+	_, err := ps.Set(ctx, note.System, who.Person, func(f *PersonFields) error {
 		if err := fn(&f.Vacation); err != nil {
 			return err
 		}

@@ -8,33 +8,38 @@ import (
 	"strings"
 
 	"doublet/note"
-	"doublet/store"
 )
 
-// AddGroup makes a group.
-func (d *Directory) AddGroup(ctx context.Context, who note.Who, f GroupFields) (Group, error) {
+// Groups adds, changes, lists and removes groups.
+type Groups struct {
+	*base
+	names *Names
+}
+
+// Add makes a group.
+func (gs *Groups) Add(ctx context.Context, who note.Who, f GroupFields) (Group, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Group{}, err
 	}
 	var out Group
-	err := d.update(ctx, who, func(e *edit) error {
+	err := gs.update(ctx, who, func(e *edit) error {
 		f = f.clone()
 		if err := e.checkGroup(&f, nil); err != nil {
 			return err
 		}
-		out = Group{ID: d.s.UNID(), GroupFields: f}
+		out = Group{ID: gs.s.UNID(), GroupFields: f}
 		return e.create(out.ID, f.write(nil))
 	})
 	return out, err
 }
 
-// SetGroup changes a group's fields under the lock of the directory; fn must be quick.
-func (d *Directory) SetGroup(ctx context.Context, who note.Who, id note.UNID, fn func(*GroupFields) error) (Group, error) {
+// Set changes a group's fields under the lock of the directory; fn must be quick.
+func (gs *Groups) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*GroupFields) error) (Group, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Group{}, err
 	}
 	var out Group
-	err := d.update(ctx, who, func(e *edit) error {
+	err := gs.update(ctx, who, func(e *edit) error {
 		return e.change(id, formGroup, func(items note.Items) (note.Items, error) {
 			was := readGroup(id, items)
 			f := was.GroupFields.clone()
@@ -95,7 +100,7 @@ func (e *edit) checkGroup(f, was *GroupFields) error {
 }
 
 func (e *edit) checkMembers(f *GroupFields, had, domains []string) error {
-	if limit := e.d.opt.MaxMembers; len(f.Members) > limit {
+	if limit := e.b.opt.MaxMembers; len(f.Members) > limit {
 		return fmt.Errorf("%w: group %q lists more than %d; make groups of groups", ErrTooMany, f.Name, limit)
 	}
 	known := make(map[string]bool, len(had))
@@ -156,48 +161,33 @@ func (e *edit) member(m string, domains []string) (string, error) {
 	return t.ID.String(), err
 }
 
-// Group returns a group by id; one that was removed is found too.
-func (d *Directory) Group(ctx context.Context, id note.UNID) (Group, error) {
+// Get returns a group by id; one that was removed is found too.
+func (gs *Groups) Get(ctx context.Context, id note.UNID) (Group, error) {
 	var g Group
-	err := d.document(ctx, id, formGroup, func(items note.Items) { g = readGroup(id, items) })
+	err := gs.document(ctx, id, formGroup, func(items note.Items) { g = readGroup(id, items) })
 	return g, err
 }
 
-// document reads a document of a form.
-func (d *Directory) document(ctx context.Context, id note.UNID, form string, fn func(note.Items)) error {
-	return d.read(ctx, func(r *store.Reader) error {
-		_, c, err := find(r, id)
-		if err != nil {
-			return err
-		}
-		if c.Content.Items.Get(itemForm).AsText() != form {
-			return fmt.Errorf("%w: %s is no %s", ErrNotFound, id, formWord(form))
-		}
-		fn(c.Content.Items)
-		return nil
-	})
-}
-
-// GroupByName finds a group by name or address.
-func (d *Directory) GroupByName(ctx context.Context, name string) (Group, error) {
-	t, err := d.Lookup(ctx, name)
+// Named finds a group by name or address.
+func (gs *Groups) Named(ctx context.Context, name string) (Group, error) {
+	t, err := gs.names.Lookup(ctx, name)
 	if err != nil {
 		return Group{}, err
 	}
 	if t.Kind != TargetGroup {
 		return Group{}, fmt.Errorf("%w: %q is a %s, not a group", ErrNotFound, name, t.Kind)
 	}
-	return d.Group(ctx, t.ID)
+	return gs.Get(ctx, t.ID)
 }
 
-// RemoveGroup removes a group, as RemovePerson does a person.
-func (d *Directory) RemoveGroup(ctx context.Context, who note.Who, id note.UNID) error {
-	return d.remove(ctx, who, id, formGroup)
+// Remove removes a group, as People.Remove removes a person.
+func (gs *Groups) Remove(ctx context.Context, who note.Who, id note.UNID) error {
+	return gs.remove(ctx, who, id, formGroup)
 }
 
-// ListGroups lists groups by name, as ListPersons does people.
-func (d *Directory) ListGroups(ctx context.Context, prefix string, limit int, after string) (list []Group, next string, err error) {
-	next, err = d.list(ctx, 'g', prefix, limit, after, func(u note.UNID, items note.Items) {
+// List lists groups by name, as People.List lists people.
+func (gs *Groups) List(ctx context.Context, prefix string, limit int, after string) (list []Group, next string, err error) {
+	next, err = gs.list(ctx, 'g', prefix, limit, after, func(u note.UNID, items note.Items) {
 		list = append(list, readGroup(u, items))
 	})
 	return list, next, err

@@ -13,11 +13,11 @@ func (w *world) expand(addresses ...string) (names, outside []string, err error)
 	w.t.Helper()
 	var targets []Target
 	for _, a := range addresses {
-		x, err := w.Resolve(bg, a)
+		x, err := w.Names.Resolve(bg, a)
 		w.ok(err)
 		targets = append(targets, x)
 	}
-	x, err := w.Expand(bg, targets)
+	x, err := w.Names.Expand(bg, targets)
 	for _, r := range x.Recipients {
 		if r.Database == 0 || r.ID.IsZero() {
 			w.t.Errorf("recipient %+v", r)
@@ -37,7 +37,7 @@ func TestExpand(t *testing.T) {
 	inner := w.group("Inner", "", "bob", "carol@example.com", "far@elsewhere.org", "box")
 	outer := w.group("Outer", "outer@example.com", "alice", inner.ID.String(), "bob", "far@elsewhere.org", "near@elsewhere.org")
 	// A cycle, and a group that is in itself.
-	_, err := w.SetGroup(bg, note.System, inner.ID, func(f *GroupFields) error {
+	_, err := w.Groups.Set(bg, note.System, inner.ID, func(f *GroupFields) error {
 		f.Members = append(f.Members, "Outer", "Inner")
 		return nil
 	})
@@ -62,28 +62,28 @@ func TestExpand(t *testing.T) {
 		t.Errorf("%v, want %v", names, want)
 	}
 	// Who was removed is left out, and comes back.
-	bob, err := w.ByName(bg, "bob")
+	bob, err := w.Names.PersonNamed(bg, "bob")
 	w.ok(err)
-	w.ok(w.RemovePerson(bg, note.System, bob.ID))
+	w.ok(w.People.Remove(bg, note.System, bob.ID))
 	names, _, err = w.expand("outer@example.com")
 	w.ok(err)
 	if slices.Contains(names, "bob") {
 		t.Error(names)
 	}
-	w.ok(w.RemoveGroup(bg, note.System, inner.ID))
+	w.ok(w.Groups.Remove(bg, note.System, inner.ID))
 	names, _, err = w.expand("outer@example.com")
 	w.ok(err)
 	if want := []string{"alice"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
-	w.ok(w.Undo(bg, note.System, inner.ID))
-	w.ok(w.Undo(bg, note.System, bob.ID))
+	w.ok(w.Removals.Undo(bg, note.System, inner.ID))
+	w.ok(w.Removals.Undo(bg, note.System, bob.ID))
 	names, _, err = w.expand("outer@example.com")
 	w.ok(err)
 	if want := []string{"alice", "bob", "carol", "Box"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
-	got, err := w.Group(bg, outer.ID)
+	got, err := w.Groups.Get(bg, outer.ID)
 	w.ok(err)
 	for _, m := range got.Members[:3] {
 		if _, err := note.ParseUNID(m); err != nil {
@@ -105,7 +105,7 @@ func TestExpandIsBounded(t *testing.T) {
 	w.ok(err)
 	_, _, err = w.expand("b@example.com")
 	w.want(err, ErrTooMany)
-	_, err = w.AddGroup(bg, note.System, GroupFields{Name: "C", Members: []string{"a@x.org", "b@x.org", "c@x.org", "d@x.org", "e@x.org", "f@x.org"}})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "C", Members: []string{"a@x.org", "b@x.org", "c@x.org", "d@x.org", "e@x.org", "f@x.org"}})
 	w.want(err, ErrTooMany)
 
 	deep := open(t)
@@ -126,7 +126,7 @@ func TestGroupKinds(t *testing.T) {
 	w := open(t)
 	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Roles = []string{"Admin"} })
 	make := func(name, address string, kind GroupKind, members ...string) Group {
-		g, err := w.AddGroup(bg, note.System, GroupFields{Name: name, InternetAddress: address, Kind: kind, Members: members})
+		g, err := w.Groups.Add(bg, note.System, GroupFields{Name: name, InternetAddress: address, Kind: kind, Members: members})
 		w.ok(err)
 		return g
 	}
@@ -135,14 +135,14 @@ func TestGroupKinds(t *testing.T) {
 	access := make("Access", "", GroupAccess, "Multi", "Mail")
 	top := make("Top", "top@example.com", GroupMulti, "Access")
 	behind := make("Behind", "", GroupMulti, "Mail")
-	_, err := w.SetGroup(bg, note.System, multi.ID, func(f *GroupFields) error { f.Members = append(f.Members, "Top"); return nil })
+	_, err := w.Groups.Set(bg, note.System, multi.ID, func(f *GroupFields) error { f.Members = append(f.Members, "Top"); return nil })
 	w.ok(err)
 
-	who, err := w.WhoOf(bg, alice.ID)
+	who, err := w.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	for g, in := range map[note.UNID]bool{multi.ID: true, access.ID: true, top.ID: true, mail.ID: false, behind.ID: false} {
 		if slices.Contains(who.Groups, g) != in {
-			n, _ := w.NameOf(bg, g)
+			n, _ := w.Names.NameOf(bg, g)
 			t.Errorf("in %s is not %v", n, in)
 		}
 	}
@@ -156,32 +156,32 @@ func TestGroupKinds(t *testing.T) {
 	if err != nil || names != nil {
 		t.Error(names, err)
 	}
-	_, err = w.AddGroup(bg, note.System, GroupFields{Name: "X", Kind: GroupAccess, InternetAddress: "x@example.com"})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "X", Kind: GroupAccess, InternetAddress: "x@example.com"})
 	w.want(err, ErrInvalid)
-	_, err = w.AddGroup(bg, note.System, GroupFields{Name: "X", Kind: "odd"})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "X", Kind: "odd"})
 	w.want(err, ErrInvalid)
-	_, err = w.AddGroup(bg, note.System, GroupFields{Name: "X", Members: []string{"nobody"}})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "X", Members: []string{"nobody"}})
 	w.want(err, ErrNotFound)
-	_, err = w.AddGroup(bg, note.System, GroupFields{Name: "X", Members: []string{"nobody@example.com"}})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "X", Members: []string{"nobody@example.com"}})
 	w.want(err, ErrNotFound)
-	_, err = w.AddGroup(bg, note.System, GroupFields{Name: "X", Members: []string{note.UNID{9}.String()}})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "X", Members: []string{note.UNID{9}.String()}})
 	w.want(err, ErrNotFound)
-	_, err = w.AddGroup(bg, note.System, GroupFields{Name: "X", Members: []string{unidDomains.String()}})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "X", Members: []string{unidDomains.String()}})
 	w.want(err, ErrInvalid)
-	_, err = w.AddGroup(bg, note.System, GroupFields{Name: "alice"})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "alice"})
 	w.want(err, ErrNameTaken)
-	_, err = w.AddGroup(bg, note.Who{Person: note.UNID{3}}, GroupFields{Name: "X"})
+	_, err = w.Groups.Add(bg, note.Who{Person: note.UNID{3}}, GroupFields{Name: "X"})
 	w.want(err, ErrDenied)
 
 	// A change of a group is seen in the next Who.
 	if who.Directory != w.Version() {
 		t.Error("a Who that is current does not look so")
 	}
-	w.ok(w.RemoveGroup(bg, note.System, top.ID))
+	w.ok(w.Groups.Remove(bg, note.System, top.ID))
 	if who.Directory == w.Version() {
 		t.Error("a Who that is out of date looks current")
 	}
-	who, err = w.WhoOf(bg, alice.ID)
+	who, err = w.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	if len(who.Groups) != 2 {
 		t.Error(who.Groups)
@@ -192,54 +192,54 @@ func TestMailInAndServers(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	m := w.mailIn("Box", "box@example.com")
-	_, err := w.SetMailIn(bg, note.System, m.ID, func(f *MailInFields) error {
+	_, err := w.MailIns.Set(bg, note.System, m.ID, func(f *MailInFields) error {
 		f.InternetAddress, f.Database = "crate@example.com", 78
 		return nil
 	})
 	w.ok(err)
 	w.resolves("box+x@example.com", m.ID) // by its name
-	if got, err := w.MailInByName(bg, "crate@example.com"); err != nil || got.Database != 78 {
+	if got, err := w.MailIns.Named(bg, "crate@example.com"); err != nil || got.Database != 78 {
 		t.Error(got, err)
 	}
-	_, err = w.AddMailIn(bg, note.System, MailInFields{Name: "Other", InternetAddress: "crate@example.com", Database: 1})
+	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Other", InternetAddress: "crate@example.com", Database: 1})
 	w.want(err, ErrNameTaken)
-	_, err = w.AddMailIn(bg, note.System, MailInFields{Name: "Other", InternetAddress: "other@example.com"})
+	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Other", InternetAddress: "other@example.com"})
 	w.want(err, ErrInvalid)
-	_, err = w.AddMailIn(bg, note.System, MailInFields{Name: "Other", Database: 1})
+	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Other", Database: 1})
 	w.want(err, ErrInvalid)
-	list, next, err := w.ListMailIns(bg, "", 0, "")
+	list, next, err := w.MailIns.List(bg, "", 0, "")
 	if err != nil || len(list) != 1 || next != "" {
 		t.Error(list, next, err)
 	}
-	w.ok(w.RemoveMailIn(bg, note.System, m.ID))
+	w.ok(w.MailIns.Remove(bg, note.System, m.ID))
 	w.resolves("crate@example.com", note.UNID{})
 
-	s, err := w.AddServer(bg, note.System, ServerFields{Name: "Box", Host: "Mail.Example.com"})
+	s, err := w.Servers.Add(bg, note.System, ServerFields{Name: "Box", Host: "Mail.Example.com"})
 	w.ok(err)
-	_, err = w.AddServer(bg, note.System, ServerFields{Name: "box"})
+	_, err = w.Servers.Add(bg, note.System, ServerFields{Name: "box"})
 	w.want(err, ErrNameTaken)
-	_, err = w.AddServer(bg, note.System, ServerFields{Name: "box2", Host: "not a host"})
+	_, err = w.Servers.Add(bg, note.System, ServerFields{Name: "box2", Host: "not a host"})
 	w.want(err, ErrInvalid)
-	_, err = w.SetServer(bg, note.System, s.ID, func(f *ServerFields) error { f.Name = "Crate"; return nil })
+	_, err = w.Servers.Set(bg, note.System, s.ID, func(f *ServerFields) error { f.Name = "Crate"; return nil })
 	w.ok(err)
-	servers, _, err := w.ListServers(bg, "", 0, "")
+	servers, _, err := w.Servers.List(bg, "", 0, "")
 	if err != nil || len(servers) != 1 || servers[0].Name != "Crate" || servers[0].Host != "mail.example.com" {
 		t.Error(servers, err)
 	}
-	w.ok(w.RemoveServer(bg, note.System, s.ID))
+	w.ok(w.Servers.Remove(bg, note.System, s.ID))
 
 	// One whose id stands in its certificate, entered twice.
 	id := note.UNID{7}
 	for range 2 {
-		s, err = w.EnterServer(bg, note.System, id, ServerFields{Name: "Twice", Host: "twice.example.com"})
+		s, err = w.Servers.Enter(bg, note.System, id, ServerFields{Name: "Twice", Host: "twice.example.com"})
 		w.ok(err)
 		if s.ID != id || s.Name != "Twice" {
 			t.Errorf("%+v", s)
 		}
 	}
-	_, err = w.EnterServer(bg, note.System, note.UNID{8}, ServerFields{Name: "twice"})
+	_, err = w.Servers.Enter(bg, note.System, note.UNID{8}, ServerFields{Name: "twice"})
 	w.want(err, ErrNameTaken)
-	w.ok(w.RemoveServer(bg, note.System, id))
-	_, err = w.EnterServer(bg, note.System, id, ServerFields{Name: "Twice"})
+	w.ok(w.Servers.Remove(bg, note.System, id))
+	_, err = w.Servers.Enter(bg, note.System, id, ServerFields{Name: "Twice"})
 	w.want(err, ErrNotFound)
 }

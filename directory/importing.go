@@ -48,11 +48,11 @@ func (r *ImportResult) fail(e RowError) {
 	}
 }
 
-// ImportPeople adds many people, 500 in one commit. A row that is wrong or whose names are taken is
+// Import adds many people, 500 in one commit. A row that is wrong or whose names are taken is
 // left out and told of; the others come in. The error is of the import as a whole, which then
 // ended early: what Added counts is in. Mail files are made after the commit; EnsureMailFile makes
 // one that a crash in between left out.
-func (d *Directory) ImportPeople(ctx context.Context, who note.Who, specs []PersonSpec, o ImportOptions) (ImportResult, error) {
+func (ps *People) Import(ctx context.Context, who note.Who, specs []PersonSpec, o ImportOptions) (ImportResult, error) {
 	var res ImportResult
 	if err := RequireAdmin(who); err != nil {
 		return res, err
@@ -64,7 +64,7 @@ func (d *Directory) ImportPeople(ctx context.Context, who note.Who, specs []Pers
 		for j := range chunk {
 			rows = append(rows, i+j)
 		}
-		if err := d.importChunk(ctx, who, chunk, rows, o, &res); err != nil {
+		if err := ps.importChunk(ctx, who, chunk, rows, o, &res); err != nil {
 			return res, err
 		}
 	}
@@ -72,7 +72,7 @@ func (d *Directory) ImportPeople(ctx context.Context, who note.Who, specs []Pers
 }
 
 // ImportCSV adds people from CSV: see ReadPeople. It reads as it goes, whatever the length.
-func (d *Directory) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o ImportOptions) (ImportResult, error) {
+func (ps *People) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o ImportOptions) (ImportResult, error) {
 	var res ImportResult
 	if err := RequireAdmin(who); err != nil {
 		return res, err
@@ -80,7 +80,7 @@ func (d *Directory) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o 
 	var specs []PersonSpec
 	var rows []int
 	flush := func() error {
-		err := d.importChunk(ctx, who, specs, rows, o, &res)
+		err := ps.importChunk(ctx, who, specs, rows, o, &res)
 		specs, rows = specs[:0], rows[:0]
 		return err
 	}
@@ -99,16 +99,16 @@ func (d *Directory) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o 
 	return res, errors.Join(flush(), err)
 }
 
-func (d *Directory) importChunk(ctx context.Context, who note.Who, specs []PersonSpec, rows []int, o ImportOptions, res *ImportResult) error {
+func (ps *People) importChunk(ctx context.Context, who note.Who, specs []PersonSpec, rows []int, o ImportOptions, res *ImportResult) error {
 	if len(specs) == 0 {
 		return nil
 	}
 	people, errs := make([]*newPerson, len(specs)), make([]error, len(specs))
-	d.parallel(len(specs), func(i int) { people[i], errs[i] = d.newPerson(ctx, &specs[i]) })
+	ps.parallel(len(specs), func(i int) { people[i], errs[i] = ps.prepare(ctx, &specs[i]) })
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := d.update(ctx, who, func(e *edit) error {
+	err := ps.update(ctx, who, func(e *edit) error {
 		for i, n := range people {
 			if errs[i] != nil {
 				continue
@@ -124,10 +124,10 @@ func (d *Directory) importChunk(ctx context.Context, who note.Who, specs []Perso
 		return fmt.Errorf("directory: import: %w", err)
 	}
 	files := make([]error, len(specs))
-	if !o.NoMailFiles && d.files.Load() != nil {
-		d.parallel(len(specs), func(i int) {
+	if !o.NoMailFiles && ps.files.Load() != nil {
+		ps.parallel(len(specs), func(i int) {
 			if errs[i] == nil {
-				files[i] = d.makeMailFile(ctx, people[i])
+				files[i] = ps.makeMailFile(ctx, people[i])
 			}
 		})
 	}
@@ -148,13 +148,13 @@ func (d *Directory) importChunk(ctx context.Context, who note.Who, specs []Perso
 }
 
 // parallel calls fn for 0 to n-1, a few at a time, and returns when all are done.
-func (d *Directory) parallel(n int, fn func(i int)) {
+func (ps *People) parallel(n int, fn func(i int)) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	next := 0
 	for range min(n, importWorkers) {
 		wg.Add(1)
-		d.env.Go("directory import", func() {
+		ps.env.Go("directory import", func() {
 			defer wg.Done()
 			for {
 				mu.Lock()

@@ -25,7 +25,7 @@ func TestImportCSV(t *testing.T) {
 	files := &mailFiles{}
 	w := open(t, func(o *Options) { o.MailFiles = files })
 	told := 0
-	res, err := w.ImportCSV(bg, note.System, strings.NewReader(people), ImportOptions{Progress: func(r ImportResult) { told = r.Added }})
+	res, err := w.People.ImportCSV(bg, note.System, strings.NewReader(people), ImportOptions{Progress: func(r ImportResult) { told = r.Added }})
 	w.ok(err)
 	lines := map[int]error{}
 	for _, e := range res.Errors {
@@ -39,24 +39,24 @@ func TestImportCSV(t *testing.T) {
 			t.Errorf("line %d: %v", l, lines[l])
 		}
 	}
-	alice, err := w.ByName(bg, "alice jones")
+	alice, err := w.Names.PersonNamed(bg, "alice jones")
 	w.ok(err)
 	if alice.Quota != 10<<20 || len(alice.MailAddress) != 2 || alice.InternetAddress != "alice@example.com" || files.have[alice.MailDatabase] != alice.ID {
 		t.Errorf("%+v", alice)
 	}
 	w.ok(w.scramSignIn("alice", "wonder"))
-	if _, err := w.ByName(bg, `Bob, the "Builder"`); err != nil {
+	if _, err := w.Names.PersonNamed(bg, `Bob, the "Builder"`); err != nil {
 		t.Error(err)
 	}
 	if len(files.have) != 3 {
 		t.Error(files.have)
 	}
 	// The same again: all are there already.
-	res, err = w.ImportCSV(bg, note.System, strings.NewReader(people), ImportOptions{})
+	res, err = w.People.ImportCSV(bg, note.System, strings.NewReader(people), ImportOptions{})
 	if err != nil || res.Added != 0 || res.Failed != 8 {
 		t.Errorf("%+v %v", res, err)
 	}
-	_, err = w.ImportCSV(bg, note.Who{}, strings.NewReader(people), ImportOptions{})
+	_, err = w.People.ImportCSV(bg, note.Who{}, strings.NewReader(people), ImportOptions{})
 	w.want(err, ErrDenied)
 }
 
@@ -72,12 +72,12 @@ func TestBadCSV(t *testing.T) {
 		"endless line":   "fullname\n" + strings.Repeat("x", 2*maxRow),
 		"wide":           "fullname" + strings.Repeat(",x", 1000),
 	} {
-		if _, err := w.ImportCSV(bg, note.System, strings.NewReader(in), ImportOptions{}); !errors.Is(err, ErrInvalid) {
+		if _, err := w.People.ImportCSV(bg, note.System, strings.NewReader(in), ImportOptions{}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// What came before the break is in.
-	if _, err := w.ByName(bg, "ok"); err != nil {
+	if _, err := w.Names.PersonNamed(bg, "ok"); err != nil {
 		t.Error(err)
 	}
 }
@@ -93,12 +93,12 @@ func TestImportPeople(t *testing.T) {
 	}
 	specs[700].ShortName = "p3"         // of an earlier batch
 	specs[1500].FullName = []string{""} // wrong
-	res, err := w.ImportPeople(bg, note.System, specs, ImportOptions{NoMailFiles: true})
+	res, err := w.People.Import(bg, note.System, specs, ImportOptions{NoMailFiles: true})
 	if err != nil || res.Added != n-2 || res.Failed != 2 || res.Errors[0].Row != 700 || res.Errors[1].Row != 1500 {
 		t.Fatalf("%+v %v", res, err)
 	}
 	for _, i := range []int{0, 499, 500, 1499, n - 1} {
-		p, err := w.ByName(bg, fmt.Sprintf("p%d", i))
+		p, err := w.Names.PersonNamed(bg, fmt.Sprintf("p%d", i))
 		if err != nil || p.Name() != fmt.Sprintf("Person %d", i) || p.MailDatabase == 0 {
 			t.Errorf("%d: %+v %v", i, p, err)
 		}
@@ -106,7 +106,7 @@ func TestImportPeople(t *testing.T) {
 	}
 	count, after := 0, ""
 	for {
-		list, next, err := w.ListPersons(bg, "person", 400, after)
+		list, next, err := w.People.List(bg, "person", 400, after)
 		w.ok(err)
 		count += len(list)
 		if after = next; next == "" {
@@ -118,7 +118,7 @@ func TestImportPeople(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
-	if res, err := w.ImportPeople(ctx, note.System, specs[:1], ImportOptions{}); err == nil || res.Added != 0 {
+	if res, err := w.People.Import(ctx, note.System, specs[:1], ImportOptions{}); err == nil || res.Added != 0 {
 		t.Error(res, err)
 	}
 }

@@ -23,7 +23,7 @@ func ListedName(name string) string {
 
 // list calls fn for the documents of a form whose canonical name begins with prefix, in order, from
 // behind after, and returns the name to go on behind, "" at the end.
-func (d *Directory) list(ctx context.Context, letter byte, prefix string, limit int, after string, fn func(note.UNID, note.Items)) (next string, err error) {
+func (b *base) list(ctx context.Context, letter byte, prefix string, limit int, after string, fn func(note.UNID, note.Items)) (next string, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}
@@ -33,7 +33,7 @@ func (d *Directory) list(ctx context.Context, letter byte, prefix string, limit 
 		// Rows are key, 0x00, id: 0x01 is behind all rows of after itself.
 		from = append(a, 1)
 	}
-	err = d.read(ctx, func(r *store.Reader) error {
+	err = b.read(ctx, func(r *store.Reader) error {
 		var ids []note.ID
 		var last []byte
 		err := r.Scan(indexList, from, func(key []byte, id note.ID) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"doublet/directory/password"
 	"doublet/note"
@@ -28,28 +29,38 @@ type PersonSpec struct {
 	Scram bool
 }
 
-// AddPerson makes a person. Without a MailDatabase they get a mail file of their own. Without an
+// People adds, changes, lists and removes people, and makes their mail files.
+type People struct {
+	*base
+	names     *Names
+	domains   *Domains
+	servers   *Servers
+	passwords *Passwords
+	files     atomic.Pointer[MailFiles]
+}
+
+// Add makes a person. Without a MailDatabase they get a mail file of their own. Without an
 // InternetAddress they get their short name under the default domain, where it is fit for one and
 // free. Errors: ErrInvalid, ErrNameTaken, ErrDenied, and what making the mail file gives.
-func (d *Directory) AddPerson(ctx context.Context, who note.Who, spec PersonSpec) (Person, error) {
+func (ps *People) Add(ctx context.Context, who note.Who, spec PersonSpec) (Person, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Person{}, err
 	}
-	n, err := d.newPerson(ctx, &spec)
+	n, err := ps.prepare(ctx, &spec)
 	if err != nil {
 		return Person{}, err
 	}
 	// Most clashes of names are found here, before a mail file is made for nothing.
-	err = d.read(ctx, func(r *store.Reader) error { return n.free(r) })
+	err = ps.read(ctx, func(r *store.Reader) error { return n.free(r) })
 	if err != nil {
 		return Person{}, err
 	}
-	if err := d.makeMailFile(ctx, n); err != nil {
+	if err := ps.makeMailFile(ctx, n); err != nil {
 		return Person{}, err
 	}
-	err = d.update(ctx, who, func(e *edit) error { return e.addPerson(n) })
+	err = ps.update(ctx, who, func(e *edit) error { return e.addPerson(n) })
 	if err != nil {
-		return Person{}, errors.Join(err, d.dropMailFile(ctx, n))
+		return Person{}, errors.Join(err, ps.dropMailFile(ctx, n))
 	}
 	return readPerson(n.id, n.items), nil
 }
@@ -63,13 +74,13 @@ type newPerson struct {
 	fields PersonFields
 }
 
-// newPerson checks a spec and computes what needs no lock.
-func (d *Directory) newPerson(ctx context.Context, spec *PersonSpec) (*newPerson, error) {
-	l, err := d.domains(ctx, nil, d.version.Load())
+// prepare checks a spec and computes what needs no lock.
+func (ps *People) prepare(ctx context.Context, spec *PersonSpec) (*newPerson, error) {
+	l, err := ps.domains.now(ctx, nil, ps.version.Load())
 	if err != nil {
 		return nil, err
 	}
-	n := &newPerson{id: d.s.UNID(), fields: spec.clone()}
+	n := &newPerson{id: ps.s.UNID(), fields: spec.clone()}
 	if n.fields.InternetAddress == "" && n.fields.ShortName != "" && l.first() != "" {
 		a := n.fields.ShortName + "@" + l.first()
 		if _, err := parseAddress(a); err == nil {
@@ -79,13 +90,13 @@ func (d *Directory) newPerson(ctx context.Context, spec *PersonSpec) (*newPerson
 	if err := checkPerson(&n.fields, l.list); err != nil {
 		return nil, err
 	}
-	if err := d.read(ctx, func(r *store.Reader) error { return checkRights(r, &n.fields.SendAs, &n.fields.OnBehalf) }); err != nil {
+	if err := ps.read(ctx, func(r *store.Reader) error { return checkRights(r, &n.fields.SendAs, &n.fields.OnBehalf) }); err != nil {
 		return nil, err
 	}
 	if len(spec.Password) > password.MaxLength {
 		return nil, fmt.Errorf("%w password: it must have at most %d bytes", ErrInvalid, password.MaxLength)
 	}
-	c, err := d.prepare(ctx, spec.Password, spec.Scram, d.newSalt(n.id))
+	c, err := ps.passwords.prepare(ctx, spec.Password, spec.Scram, ps.passwords.newSalt(n.id))
 	if err != nil {
 		return nil, err
 	}
@@ -96,12 +107,12 @@ func (d *Directory) newPerson(ctx context.Context, spec *PersonSpec) (*newPerson
 		c.hash = spec.Hash
 	}
 	for n.fields.MailDatabase == 0 {
-		n.fields.MailDatabase, n.own = note.DatabaseID(d.env.Uint64()), true
+		n.fields.MailDatabase, n.own = note.DatabaseID(ps.env.Uint64()), true
 	}
 	if n.fields.MailServer.IsZero() {
-		n.fields.MailServer = d.mailServer(ctx)
+		n.fields.MailServer = ps.servers.mailServer(ctx)
 	}
-	n.items = d.newPasswordID(c.write(n.fields.write(nil)))
+	n.items = ps.passwords.newID(c.write(n.fields.write(nil)))
 	return n, nil
 }
 
@@ -123,12 +134,12 @@ func (e *edit) addPerson(n *newPerson) error {
 	return e.create(n.id, n.items)
 }
 
-func (d *Directory) makeMailFile(ctx context.Context, n *newPerson) error {
-	files := d.files.Load()
+func (ps *People) makeMailFile(ctx context.Context, n *newPerson) error {
+	files := ps.files.Load()
 	if !n.own || files == nil {
 		return nil
 	}
-	if away, err := d.Away(ctx, n.fields.MailServer); err != nil || away {
+	if away, err := ps.servers.Away(ctx, n.fields.MailServer); err != nil || away {
 		return err // whose it is makes it when it is needed
 	}
 	if err := (*files).MakeMailFile(ctx, n.fields.MailDatabase, n.id, n.fields.Name()); err != nil {
@@ -138,8 +149,8 @@ func (d *Directory) makeMailFile(ctx context.Context, n *newPerson) error {
 }
 
 // dropMailFile takes a mail file back whose person did not come about.
-func (d *Directory) dropMailFile(ctx context.Context, n *newPerson) error {
-	files := d.files.Load()
+func (ps *People) dropMailFile(ctx context.Context, n *newPerson) error {
+	files := ps.files.Load()
 	if !n.own || files == nil {
 		return nil
 	}
@@ -189,39 +200,39 @@ func checkPerson(f *PersonFields, domains []string) error {
 
 // MailFileOf is a person's mail file, which is made where a crash or a bulk import left it out. It may be on
 // another server of the cluster; an *ElsewhereError says that it is at another place of the domain.
-func (d *Directory) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID, error) {
-	if err := d.elsewhere(ctx, p); err != nil {
+func (ps *People) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID, error) {
+	if err := ps.elsewhere(ctx, p); err != nil {
 		return 0, err
 	}
-	if _, err := d.s.Info(p.MailDatabase); !errors.Is(err, store.ErrNotFound) || d.files.Load() == nil {
+	if _, err := ps.s.Info(p.MailDatabase); !errors.Is(err, store.ErrNotFound) || ps.files.Load() == nil {
 		return p.MailDatabase, nil
 	}
-	return p.MailDatabase, d.EnsureMailFile(ctx, p.ID)
+	return p.MailDatabase, ps.EnsureMailFile(ctx, p.ID)
 }
 
 // EnsureMailFile makes a person's mail file where it is missing: after a bulk import, or after a
 // crash. One that is another server's stays there.
-func (d *Directory) EnsureMailFile(ctx context.Context, id note.UNID) error {
-	p, err := d.Person(ctx, id)
+func (ps *People) EnsureMailFile(ctx context.Context, id note.UNID) error {
+	p, err := ps.names.Person(ctx, id)
 	if err != nil {
 		return err
 	}
-	if away, err := d.Away(ctx, p.MailServer); err != nil || away {
+	if away, err := ps.servers.Away(ctx, p.MailServer); err != nil || away {
 		return err
 	}
-	if files := d.files.Load(); files != nil && (*files).Elsewhere(p.MailDatabase) {
+	if files := ps.files.Load(); files != nil && (*files).Elsewhere(p.MailDatabase) {
 		return nil
 	}
-	return d.makeMailFile(ctx, &newPerson{id: p.ID, own: p.MailDatabase != 0, fields: p.PersonFields})
+	return ps.makeMailFile(ctx, &newPerson{id: p.ID, own: p.MailDatabase != 0, fields: p.PersonFields})
 }
 
-// SetPerson changes a person's fields under the lock of the directory; fn must be quick.
-func (d *Directory) SetPerson(ctx context.Context, who note.Who, id note.UNID, fn func(*PersonFields) error) (Person, error) {
+// Set changes a person's fields under the lock of the directory; fn must be quick.
+func (ps *People) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*PersonFields) error) (Person, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Person{}, err
 	}
 	var out Person
-	err := d.update(ctx, who, func(e *edit) error {
+	err := ps.update(ctx, who, func(e *edit) error {
 		domains, err := readDomains(&e.w.Reader)
 		if err != nil {
 			return err
@@ -257,17 +268,17 @@ func withDomainsOf(domains, addresses []string) []string {
 	return domains
 }
 
-// RemovePerson removes a person: their names stop resolving at once, and are free. Undo brings them
+// Remove removes a person: their names stop resolving at once, and are free. Undo brings them
 // back until Purge has taken them; their mail stays until then.
-func (d *Directory) RemovePerson(ctx context.Context, who note.Who, id note.UNID) error {
-	return d.remove(ctx, who, id, formPerson)
+func (ps *People) Remove(ctx context.Context, who note.Who, id note.UNID) error {
+	return ps.remove(ctx, who, id, formPerson)
 }
 
-// ListPersons lists people by canonical full name. prefix, in any case, picks those whose name
+// List lists people by canonical full name. prefix, in any case, picks those whose name
 // begins so; at most limit are returned (1,000 where 0). next is where to go on: hand it in as
 // after. It is empty at the end.
-func (d *Directory) ListPersons(ctx context.Context, prefix string, limit int, after string) (list []Person, next string, err error) {
-	next, err = d.list(ctx, 'p', prefix, limit, after, func(u note.UNID, items note.Items) {
+func (ps *People) List(ctx context.Context, prefix string, limit int, after string) (list []Person, next string, err error) {
+	next, err = ps.list(ctx, 'p', prefix, limit, after, func(u note.UNID, items note.Items) {
 		list = append(list, readPerson(u, items))
 	})
 	return list, next, err

@@ -19,7 +19,7 @@ func TestRename(t *testing.T) {
 	alice := w.add("Alice Smith", "alice", func(s *PersonSpec) { s.MailAddress = []string{"old@example.com"} })
 	bob := w.add("Bob", "bob")
 	w.resolves("old@example.com", alice.ID)
-	got, err := w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error {
+	got, err := w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error {
 		f.FullName, f.ShortName = []string{"Alice Jones"}, "ajones"
 		f.MailAddress = []string{"new@example.com"}
 		return nil
@@ -33,23 +33,23 @@ func TestRename(t *testing.T) {
 	w.resolves("ajones@example.com", alice.ID)
 	w.resolves("alice@example.com", alice.ID) // the internet address stays
 	for _, n := range []string{"Alice Smith", "alice"} {
-		_, err = w.ByName(bg, n)
+		_, err = w.Names.PersonNamed(bg, n)
 		w.want(err, ErrNotFound)
 	}
 	// The names given up are free, in the next change.
-	_, err = w.SetPerson(bg, note.System, bob.ID, func(f *PersonFields) error { f.FullName = []string{"Bob", "alice smith"}; return nil })
+	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.FullName = []string{"Bob", "alice smith"}; return nil })
 	w.ok(err)
-	_, err = w.SetPerson(bg, note.System, bob.ID, func(f *PersonFields) error { f.ShortName = "AJones"; return nil })
+	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.ShortName = "AJones"; return nil })
 	w.want(err, ErrNameTaken)
-	_, err = w.SetPerson(bg, note.System, bob.ID, func(f *PersonFields) error { f.MailAddress = []string{"NEW@example.com"}; return nil })
+	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.MailAddress = []string{"NEW@example.com"}; return nil })
 	w.want(err, ErrNameTaken)
 	boom := errors.New("boom")
-	_, err = w.SetPerson(bg, note.System, bob.ID, func(f *PersonFields) error { f.FullName[0] = "changed"; return boom })
+	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.FullName[0] = "changed"; return boom })
 	w.want(err, boom)
-	if p, err := w.Person(bg, bob.ID); err != nil || !slices.Equal(p.FullName, []string{"Bob", "alice smith"}) || p.ShortName != "bob" {
+	if p, err := w.Names.Person(bg, bob.ID); err != nil || !slices.Equal(p.FullName, []string{"Bob", "alice smith"}) || p.ShortName != "bob" {
 		t.Errorf("%+v %v", p, err)
 	}
-	_, err = w.SetPerson(bg, note.Who{Person: bob.ID}, bob.ID, func(*PersonFields) error { return nil })
+	_, err = w.People.Set(bg, note.Who{Person: bob.ID}, bob.ID, func(*PersonFields) error { return nil })
 	w.want(err, ErrDenied)
 }
 
@@ -72,7 +72,7 @@ func TestBadPeople(t *testing.T) {
 		"quota":          {FullName: []string{"a"}, Quota: 1 << 63},
 		"many names":     {FullName: strings.Split(strings.Repeat("a,", 100), ",")},
 	} {
-		if _, err := w.AddPerson(bg, note.System, PersonSpec{PersonFields: f}); !errors.Is(err, ErrInvalid) {
+		if _, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: f}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -82,13 +82,13 @@ func TestBadPeople(t *testing.T) {
 		"address":    {FullName: []string{"x"}, InternetAddress: "Alice@Example.com"},
 		"quoted":     {FullName: []string{"x"}, MailAddress: []string{`"alice"@example.com`}},
 	} {
-		if _, err := w.AddPerson(bg, note.System, PersonSpec{PersonFields: f}); !errors.Is(err, ErrNameTaken) {
+		if _, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: f}); !errors.Is(err, ErrNameTaken) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := w.AddPerson(bg, note.Who{}, PersonSpec{PersonFields: PersonFields{FullName: []string{"x"}}})
+	_, err := w.People.Add(bg, note.Who{}, PersonSpec{PersonFields: PersonFields{FullName: []string{"x"}}})
 	w.want(err, ErrDenied)
-	list, _, err := w.ListPersons(bg, "", 0, "")
+	list, _, err := w.People.List(bg, "", 0, "")
 	if err != nil || len(list) != 1 {
 		t.Error(list, err)
 	}
@@ -106,7 +106,7 @@ func TestConcurrentAdds(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			f := PersonFields{FullName: []string{fmt.Sprint("Person ", i), "The One"}}
-			_, errs[i] = w.AddPerson(bg, note.System, PersonSpec{PersonFields: f})
+			_, errs[i] = w.People.Add(bg, note.System, PersonSpec{PersonFields: f})
 		}()
 	}
 	wg.Wait()
@@ -118,7 +118,7 @@ func TestConcurrentAdds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	list, _, err := w.ListPersons(bg, "", 0, "")
+	list, _, err := w.People.List(bg, "", 0, "")
 	if won != 1 || err != nil || len(list) != 1 {
 		t.Fatalf("%d won, %d are there, %v", won, len(list), err)
 	}
@@ -147,7 +147,7 @@ func TestMailFileElsewhere(t *testing.T) {
 	w.UseMailFiles(files)
 	for _, elsewhere := range []bool{true, false} {
 		files.elsewhere = elsewhere
-		db, err := w.MailFileOf(bg, &p)
+		db, err := w.People.MailFileOf(bg, &p)
 		if made := len(files.have) == 1; err != nil || db != p.MailDatabase || made == elsewhere {
 			t.Errorf("elsewhere %v: %s %v, made %v", elsewhere, db, err, files.have)
 		}
@@ -185,16 +185,16 @@ func TestMailFiles(t *testing.T) {
 	w.add("Bob", "bob", func(s *PersonSpec) { s.MailDatabase = 5 })
 	// Where the mail file cannot be made there is no person either.
 	files.fail = errors.New("no room")
-	_, err := w.AddPerson(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Carol"}}})
+	_, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Carol"}}})
 	w.want(err, files.fail)
-	_, err = w.ByName(bg, "Carol")
+	_, err = w.Names.PersonNamed(bg, "Carol")
 	w.want(err, ErrNotFound)
 	files.fail = nil
 	if len(files.have) != 1 {
 		t.Error(files.have)
 	}
 	files.have = nil
-	w.ok(w.EnsureMailFile(bg, alice.ID))
+	w.ok(w.People.EnsureMailFile(bg, alice.ID))
 	if files.have[alice.MailDatabase] != alice.ID {
 		t.Error(files.have)
 	}
@@ -208,65 +208,65 @@ func TestRemoveUndoPurge(t *testing.T) {
 	bob := w.add("Bob", "bob")
 	g := w.group("Team", "team@example.com", "alice", "bob")
 
-	w.ok(w.RemovePerson(bg, note.System, alice.ID))
-	w.ok(w.RemovePerson(bg, note.System, alice.ID)) // twice is once
+	w.ok(w.People.Remove(bg, note.System, alice.ID))
+	w.ok(w.People.Remove(bg, note.System, alice.ID)) // twice is once
 	w.resolves("alice@example.com", note.UNID{})
 	w.resolves("postmaster@example.com", note.UNID{})
-	_, err := w.ByName(bg, "alice")
+	_, err := w.Names.PersonNamed(bg, "alice")
 	w.want(err, ErrNotFound)
-	_, err = w.WhoOf(bg, alice.ID)
+	_, err = w.Names.WhoOf(bg, alice.ID)
 	w.want(err, ErrNotFound)
-	_, err = w.SetPerson(bg, note.System, alice.ID, func(*PersonFields) error { return nil })
+	_, err = w.People.Set(bg, note.System, alice.ID, func(*PersonFields) error { return nil })
 	w.want(err, ErrNotFound)
-	if p, err := w.Person(bg, alice.ID); err != nil || p.Removed.IsZero() {
+	if p, err := w.Names.Person(bg, alice.ID); err != nil || p.Removed.IsZero() {
 		t.Error(p, err)
 	}
 	for _, name := range []string{"", "ALICE smith"} {
-		list, err := w.ListRemoved(bg, name, 10)
+		list, err := w.Removals.List(bg, name, 10)
 		if err != nil || len(list) != 1 || list[0].ID != alice.ID || list[0].Name != "Alice Smith" {
 			t.Errorf("%q: %v %v", name, list, err)
 		}
 	}
 	// Her names are free; while somebody has them she cannot come back.
 	other := w.add("Other", "alice")
-	w.want(w.Undo(bg, note.System, alice.ID), ErrNameTaken)
-	_, err = w.SetPerson(bg, note.System, other.ID, func(f *PersonFields) error {
+	w.want(w.Removals.Undo(bg, note.System, alice.ID), ErrNameTaken)
+	_, err = w.People.Set(bg, note.System, other.ID, func(f *PersonFields) error {
 		f.ShortName, f.InternetAddress = "", ""
 		return nil
 	})
 	w.ok(err)
-	w.want(w.Undo(bg, note.Who{Person: bob.ID}, alice.ID), ErrDenied)
-	w.ok(w.Undo(bg, note.System, alice.ID))
+	w.want(w.Removals.Undo(bg, note.Who{Person: bob.ID}, alice.ID), ErrDenied)
+	w.ok(w.Removals.Undo(bg, note.System, alice.ID))
 	w.resolves("alice@example.com", alice.ID)
 	w.resolves("abuse@example.com", alice.ID)
-	if list, err := w.ListRemoved(bg, "", 10); err != nil || len(list) != 0 {
+	if list, err := w.Removals.List(bg, "", 10); err != nil || len(list) != 0 {
 		t.Error(list, err)
 	}
-	who, err := w.WhoOf(bg, alice.ID)
+	who, err := w.Names.WhoOf(bg, alice.ID)
 	if err != nil || !slices.Contains(who.Groups, g.ID) {
 		t.Error(who, err)
 	}
 
-	w.ok(w.RemovePerson(bg, note.System, alice.ID))
+	w.ok(w.People.Remove(bg, note.System, alice.ID))
 	w.fix.Time.Advance(29 * 24 * time.Hour)
-	w.ok(w.RemovePerson(bg, note.System, bob.ID))
-	if n, err := w.Purge(bg, note.System); n != 0 || err != nil {
+	w.ok(w.People.Remove(bg, note.System, bob.ID))
+	if n, err := w.Removals.Purge(bg, note.System); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
 	w.fix.Time.Advance(25 * time.Hour)
-	if n, err := w.Purge(bg, note.System); n != 1 || err != nil {
+	if n, err := w.Removals.Purge(bg, note.System); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	w.want(w.Undo(bg, note.System, alice.ID), ErrNotFound)
+	w.want(w.Removals.Undo(bg, note.System, alice.ID), ErrNotFound)
 	if _, ok := files.have[alice.MailDatabase]; ok {
 		t.Error("the mail file is still there")
 	}
-	got, err := w.Group(bg, g.ID)
+	got, err := w.Groups.Get(bg, g.ID)
 	if err != nil || !slices.Equal(got.Members, []string{bob.ID.String()}) {
 		t.Error(got, err)
 	}
-	w.ok(w.Undo(bg, note.System, bob.ID))
-	w.want(w.RemovePerson(bg, note.System, g.ID), ErrNotFound)
+	w.ok(w.Removals.Undo(bg, note.System, bob.ID))
+	w.want(w.People.Remove(bg, note.System, g.ID), ErrNotFound)
 }
 
 func TestListPersons(t *testing.T) {
@@ -278,7 +278,7 @@ func TestListPersons(t *testing.T) {
 	walk := func(prefix string, limit int) (names []string) {
 		after := ""
 		for range 10 {
-			list, next, err := w.ListPersons(bg, prefix, limit, after)
+			list, next, err := w.People.List(bg, prefix, limit, after)
 			w.ok(err)
 			if len(list) > limit && limit > 0 {
 				t.Fatal("more than the limit")

@@ -32,25 +32,25 @@ type serverTable struct {
 }
 
 // UseServer says which server document is this server's.
-func (d *Directory) UseServer(id note.UNID) { d.self.Store(&id) }
+func (sv *Servers) UseServer(id note.UNID) { sv.self.Store(&id) }
 
 // Self is the id of this server's document, zero outside a domain.
-func (d *Directory) Self() note.UNID {
-	if id := d.self.Load(); id != nil {
+func (sv *Servers) Self() note.UNID {
+	if id := sv.self.Load(); id != nil {
 		return *id
 	}
 	return note.UNID{}
 }
 
-// serversNow reads the servers again when the directory has changed.
-func (d *Directory) serversNow(ctx context.Context) (*serverTable, error) {
-	version := d.version.Load()
-	old := d.servers.Load()
+// now reads the servers again when the directory has changed.
+func (sv *Servers) now(ctx context.Context) (*serverTable, error) {
+	version := sv.version.Load()
+	old := sv.table.Load()
 	if old != nil && old.version == version {
 		return old, nil
 	}
 	t := &serverTable{version: version, edition: 1}
-	err := d.read(ctx, func(r *store.Reader) error {
+	err := sv.read(ctx, func(r *store.Reader) error {
 		_, c, err := find(r, unidDomains)
 		if err == nil {
 			t.first = readUNID(c.Content.Items.Get(itemFirstServer))
@@ -74,8 +74,8 @@ func (d *Directory) serversNow(ctx context.Context) (*serverTable, error) {
 			t.edition++
 		}
 	}
-	if !d.servers.CompareAndSwap(old, t) { // else two that read at once could give others the same edition
-		return d.serversNow(ctx)
+	if !sv.table.CompareAndSwap(old, t) { // else two that read at once could give others the same edition
+		return sv.now(ctx)
 	}
 	return t, nil
 }
@@ -108,21 +108,21 @@ func (t *serverTable) named(id note.UNID) *Server {
 
 // Away says that the mail files of a mail server are at another place of the domain. Outside a domain nothing is; nor is
 // what belongs to a server that nobody knows, here.
-func (d *Directory) Away(ctx context.Context, mailServer note.UNID) (bool, error) {
-	t, err := d.serversNow(ctx)
+func (sv *Servers) Away(ctx context.Context, mailServer note.UNID) (bool, error) {
+	t, err := sv.now(ctx)
 	if err != nil || t.first.IsZero() {
 		return false, err
 	}
-	me, other := t.server(d.Self()), t.named(mailServer)
+	me, other := t.server(sv.Self()), t.named(mailServer)
 	if me == nil {
-		return other == nil || other.ID != d.Self(), nil
+		return other == nil || other.ID != sv.Self(), nil
 	}
 	return other == nil || !sameCluster(me, other), nil
 }
 
 // PlaceOf is where the mail files of a mail server are.
-func (d *Directory) PlaceOf(ctx context.Context, mailServer note.UNID) (Place, error) {
-	t, err := d.serversNow(ctx)
+func (sv *Servers) PlaceOf(ctx context.Context, mailServer note.UNID) (Place, error) {
+	t, err := sv.now(ctx)
 	if err != nil {
 		return Place{}, err
 	}
@@ -130,7 +130,7 @@ func (d *Directory) PlaceOf(ctx context.Context, mailServer note.UNID) (Place, e
 	if s == nil {
 		return Place{}, fmt.Errorf("%w: no server of the domain has the id %s", ErrNotFound, mailServer)
 	}
-	return t.place(s, d.Self()), nil
+	return t.place(s, sv.Self()), nil
 }
 
 func (t *serverTable) place(s *Server, self note.UNID) Place {
@@ -179,20 +179,20 @@ func (e *ElsewhereError) Server() string {
 }
 
 // Moved is an *ElsewhereError where a person's mail file has moved to another place.
-func (d *Directory) Moved(ctx context.Context, person note.UNID) error {
-	p, err := d.Person(ctx, person)
+func (ps *People) Moved(ctx context.Context, person note.UNID) error {
+	p, err := ps.names.Person(ctx, person)
 	if err != nil {
 		return err
 	}
-	return d.elsewhere(ctx, &p)
+	return ps.elsewhere(ctx, &p)
 }
 
-func (d *Directory) elsewhere(ctx context.Context, p *Person) error {
-	away, err := d.Away(ctx, p.MailServer)
+func (ps *People) elsewhere(ctx context.Context, p *Person) error {
+	away, err := ps.servers.Away(ctx, p.MailServer)
 	if err != nil || !away {
 		return err
 	}
-	place, err := d.PlaceOf(ctx, p.MailServer)
+	place, err := ps.servers.PlaceOf(ctx, p.MailServer)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -210,14 +210,14 @@ func (d *Directory) elsewhere(ctx context.Context, p *Person) error {
 }
 
 // Places lists the places of the domain by name; none outside a domain.
-func (d *Directory) Places(ctx context.Context) ([]Place, error) {
-	t, err := d.serversNow(ctx)
+func (sv *Servers) Places(ctx context.Context) ([]Place, error) {
+	t, err := sv.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []Place
 	for i := range t.servers {
-		p := t.place(&t.servers[i], d.Self())
+		p := t.place(&t.servers[i], sv.Self())
 		if !slices.ContainsFunc(out, func(o Place) bool { return o.Name == p.Name }) {
 			out = append(out, p)
 		}
@@ -226,9 +226,9 @@ func (d *Directory) Places(ctx context.Context) ([]Place, error) {
 	return out, nil
 }
 
-// ServerNamed finds the server that stands for a place: one by the name or id of a server, or by that of a cluster.
-func (d *Directory) ServerNamed(ctx context.Context, name string) (Server, error) {
-	t, err := d.serversNow(ctx)
+// Named finds the server that stands for a place: one by the name or id of a server, or by that of a cluster.
+func (sv *Servers) Named(ctx context.Context, name string) (Server, error) {
+	t, err := sv.now(ctx)
 	if err != nil {
 		return Server{}, err
 	}
@@ -245,9 +245,9 @@ func (d *Directory) ServerNamed(ctx context.Context, name string) (Server, error
 	return Server{}, fmt.Errorf("%w: the domain has no server or cluster %.80q", ErrNotFound, name)
 }
 
-// ServerByKey finds the server of the domain that has a key. One that was removed has none any more.
-func (d *Directory) ServerByKey(ctx context.Context, key bus.Key) (Server, bool, error) {
-	t, err := d.serversNow(ctx)
+// ByKey finds the server of the domain that has a key. One that was removed has none any more.
+func (sv *Servers) ByKey(ctx context.Context, key bus.Key) (Server, bool, error) {
+	t, err := sv.now(ctx)
 	if err != nil || key == (bus.Key{}) {
 		return Server{}, false, err
 	}
@@ -259,9 +259,9 @@ func (d *Directory) ServerByKey(ctx context.Context, key bus.Key) (Server, bool,
 	return Server{}, false, nil
 }
 
-// ServerEdition is another number whenever the servers are others.
-func (d *Directory) ServerEdition(ctx context.Context) (uint64, error) {
-	t, err := d.serversNow(ctx)
+// Edition is another number whenever the servers are others.
+func (sv *Servers) Edition(ctx context.Context) (uint64, error) {
+	t, err := sv.now(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -269,11 +269,11 @@ func (d *Directory) ServerEdition(ctx context.Context) (uint64, error) {
 }
 
 // FoundDomain makes this server the first one of a domain. Whose mail files were made before are its own.
-func (d *Directory) FoundDomain(ctx context.Context, who note.Who, first note.UNID) error {
+func (sv *Servers) FoundDomain(ctx context.Context, who note.Who, first note.UNID) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
-	return d.update(ctx, who, func(e *edit) error {
+	return sv.update(ctx, who, func(e *edit) error {
 		id, c, err := find(&e.w.Reader, unidDomains)
 		if errors.Is(err, ErrNotFound) {
 			return fmt.Errorf("%w: add the Internet domain first (doublet domain add)", ErrInvalid)
@@ -291,9 +291,9 @@ func (d *Directory) FoundDomain(ctx context.Context, who note.Who, first note.UN
 }
 
 // mailServer is the mail server of who is made here.
-func (d *Directory) mailServer(ctx context.Context) note.UNID {
-	if t, err := d.serversNow(ctx); err == nil && !t.first.IsZero() {
-		return d.Self()
+func (sv *Servers) mailServer(ctx context.Context) note.UNID {
+	if t, err := sv.now(ctx); err == nil && !t.first.IsZero() {
+		return sv.Self()
 	}
 	return note.UNID{}
 }

@@ -13,7 +13,7 @@ import (
 // enter makes a server document, of a cluster where it names one.
 func (w *world) enter(n byte, name, cluster, state string) Server {
 	w.t.Helper()
-	s, err := w.EnterServer(bg, note.System, note.UNID{n}, ServerFields{Name: name, Key: bus.Key{n}, Doors: []string{"smtp " + name + ":25"}})
+	s, err := w.Servers.Enter(bg, note.System, note.UNID{n}, ServerFields{Name: name, Key: bus.Key{n}, Doors: []string{"smtp " + name + ":25"}})
 	if err == nil && cluster != "" {
 		err = w.update(bg, note.System, func(e *edit) error {
 			return e.change(s.ID, formServer, func(items note.Items) (note.Items, error) {
@@ -32,7 +32,7 @@ func (w *world) enter(n byte, name, cluster, state string) Server {
 
 func (w *world) away(server note.UNID) bool {
 	w.t.Helper()
-	away, err := w.Away(bg, server)
+	away, err := w.Servers.Away(bg, server)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -53,20 +53,20 @@ func TestPlaces(t *testing.T) {
 	t.Parallel()
 	files := &made{}
 	w := open(t, func(o *Options) { o.MailFiles = files })
-	old, err := w.AddPerson(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Old"}, ShortName: "old"}})
+	old, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Old"}, ShortName: "old"}})
 	if err != nil || !old.MailServer.IsZero() || len(files.list) != 1 {
 		t.Fatal(old.MailServer, files.list, err)
 	}
 	one, two, three := w.enter(1, "one", "", ""), w.enter(2, "two", "Pair", "active"), w.enter(3, "three", "Pair", "active")
 	gone := w.enter(4, "four", "Pair", StateRemoved)
-	if list, err := w.Places(bg); err != nil || len(list) != 0 || w.away(two.ID) {
+	if list, err := w.Servers.Places(bg); err != nil || len(list) != 0 || w.away(two.ID) {
 		t.Fatal("outside a domain there are no places: ", list, err)
 	}
-	w.UseServer(one.ID)
-	if err := w.FoundDomain(bg, note.System, one.ID); err != nil {
+	w.Servers.UseServer(one.ID)
+	if err := w.Servers.FoundDomain(bg, note.System, one.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.FoundDomain(bg, note.System, two.ID); err != nil { // the first stays it
+	if err := w.Servers.FoundDomain(bg, note.System, two.ID); err != nil { // the first stays it
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -76,77 +76,77 @@ func TestPlaces(t *testing.T) {
 		{one.ID, false, false, true}, {two.ID, true, true, false}, {three.ID, true, true, false}, {gone.ID, true, true, false},
 		{note.UNID{9}, true, true, true}, // one that lost its key takes no part
 	} {
-		w.UseServer(c.at)
+		w.Servers.UseServer(c.at)
 		if w.away(note.UNID{}) != c.none || w.away(one.ID) != c.one || w.away(two.ID) != c.two || w.away(gone.ID) != c.two || !w.away(note.UNID{8}) {
 			t.Errorf("at %s: %v %v %v %v", c.at, w.away(note.UNID{}), w.away(one.ID), w.away(two.ID), w.away(gone.ID))
 		}
 	}
-	w.UseServer(three.ID)
-	list, err := w.Places(bg)
+	w.Servers.UseServer(three.ID)
+	list, err := w.Servers.Places(bg)
 	if err != nil || len(list) != 2 || list[0].Name != "one" || list[0].Here || list[1].Name != "Pair" || !list[1].Here || len(list[1].Servers) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	for name, id := range map[string]note.UNID{"ONE": one.ID, "pair": two.ID, "three": three.ID, one.ID.String(): one.ID} {
-		if s, err := w.ServerNamed(bg, name); err != nil || s.ID != id {
+		if s, err := w.Servers.Named(bg, name); err != nil || s.ID != id {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}
-	if _, err := w.ServerNamed(bg, "five"); !errors.Is(err, ErrNotFound) {
+	if _, err := w.Servers.Named(bg, "five"); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
-	if _, err := w.PlaceOf(bg, note.UNID{8}); !errors.Is(err, ErrNotFound) {
+	if _, err := w.Servers.PlaceOf(bg, note.UNID{8}); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 	for key, known := range map[bus.Key]bool{one.Key: true, gone.Key: false, {9}: false, {}: false} {
-		if _, ok, err := w.ServerByKey(bg, key); ok != known || err != nil {
+		if _, ok, err := w.Servers.ByKey(bg, key); ok != known || err != nil {
 			t.Errorf("%s: %v, %v", key, ok, err)
 		}
 	}
 
 	// Who is made here belongs here; a mail file of another place is not made here.
-	here, err := w.AddPerson(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Here"}, ShortName: "here"}})
-	there, err2 := w.AddPerson(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"There"}, ShortName: "there", MailServer: one.ID}})
+	here, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Here"}, ShortName: "here"}})
+	there, err2 := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"There"}, ShortName: "there", MailServer: one.ID}})
 	if err != nil || err2 != nil || here.MailServer != three.ID || len(files.list) != 2 || files.list[1] != here.MailDatabase {
 		t.Fatal(here.MailServer, files.list, err, err2)
 	}
-	letters, err := w.AddMailIn(bg, note.System, MailInFields{Name: "Letters", InternetAddress: "letters@example.com", Database: 7})
+	letters, err := w.MailIns.Add(bg, note.System, MailInFields{Name: "Letters", InternetAddress: "letters@example.com", Database: 7})
 	if err != nil || letters.MailServer != three.ID {
 		t.Error("a mail-in database belongs where it is made: ", letters.MailServer, err)
 	}
-	if err := w.EnsureMailFile(bg, there.ID); err != nil || len(files.list) != 2 {
+	if err := w.People.EnsureMailFile(bg, there.ID); err != nil || len(files.list) != 2 {
 		t.Error(err, files.list)
 	}
 	var elsewhere *ElsewhereError
-	if _, err := w.MailFileOf(bg, &there); !errors.As(err, &elsewhere) || elsewhere.User != "there" || elsewhere.Server() != "one" || elsewhere.Door("smtp") != "one:25" || elsewhere.Door("imap") != "" {
+	if _, err := w.People.MailFileOf(bg, &there); !errors.As(err, &elsewhere) || elsewhere.User != "there" || elsewhere.Server() != "one" || elsewhere.Door("smtp") != "one:25" || elsewhere.Door("imap") != "" {
 		t.Errorf("%+v, %v", elsewhere, err)
 	}
-	if id, err := w.MailFileOf(bg, &here); err != nil || id != here.MailDatabase {
+	if id, err := w.People.MailFileOf(bg, &here); err != nil || id != here.MailDatabase {
 		t.Error(id, err)
 	}
-	target, err := w.TargetOf(bg, there.ID)
+	target, err := w.Names.TargetOf(bg, there.ID)
 	if err != nil || target.MailServer != one.ID || target.Database != there.MailDatabase {
 		t.Errorf("%+v, %v", target, err)
 	}
-	if err := w.RemovePerson(bg, note.System, there.ID); err != nil {
+	if err := w.People.Remove(bg, note.System, there.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.TargetOf(bg, there.ID); !errors.Is(err, ErrNotFound) {
+	if _, err := w.Names.TargetOf(bg, there.ID); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 
 	// The edition goes by the servers alone.
 	edition := func() uint64 {
-		n, err := w.ServerEdition(bg)
+		n, err := w.Servers.Edition(bg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
 	before := edition()
-	if err := w.AddDomain(bg, note.System, "example.net"); err != nil || edition() != before {
+	if err := w.Domains.Add(bg, note.System, "example.net"); err != nil || edition() != before {
 		t.Error("another Internet domain is no other server", err)
 	}
-	if _, err := w.SetServer(bg, note.System, one.ID, func(f *ServerFields) error { f.Doors = []string{"smtp other:25"}; return nil }); err != nil || edition() == before {
+	if _, err := w.Servers.Set(bg, note.System, one.ID, func(f *ServerFields) error { f.Doors = []string{"smtp other:25"}; return nil }); err != nil || edition() == before {
 		t.Error("another door is another edition", err)
 	}
 	err = w.store.Read(bg, note.System, ID, func(r *store.Reader) error {

@@ -61,15 +61,23 @@ type Target struct {
 	groupKind GroupKind
 }
 
+// Names finds people, groups, mail-in databases and domains by address, name or id, and computes the rights of a
+// person. Its answers are cached for one version of the directory.
+type Names struct {
+	*base
+	domains *Domains
+	cache   *nameCache
+}
+
 // Resolve tells who gets mail for an address: local@domain, or postmaster alone (RFC 5321 section
 // 4.5.1). Looked for, in this order: the address as it stands; without +detail; a person or
 // mail-in database whose name is the local part. Errors: ErrNotLocal, ErrNoSuchRecipient, ErrInvalid.
-func (d *Directory) Resolve(ctx context.Context, address string) (Target, error) {
-	version := d.version.Load()
-	if a, ok := d.names.get(cacheKey{kind: 'a', text: address}, version); ok {
+func (ns *Names) Resolve(ctx context.Context, address string) (Target, error) {
+	version := ns.version.Load()
+	if a, ok := ns.cache.get(cacheKey{kind: 'a', text: address}, version); ok {
 		return a.target, nil
 	}
-	l, err := d.domains(ctx, nil, version)
+	l, err := ns.domains.now(ctx, nil, version)
 	if err != nil {
 		return Target{}, err
 	}
@@ -85,7 +93,7 @@ func (d *Directory) Resolve(ctx context.Context, address string) (Target, error)
 		return Target{}, fmt.Errorf("%w: %s", ErrNotLocal, a.Domain)
 	}
 	var t Target
-	err = d.read(ctx, func(r *store.Reader) error {
+	err = ns.read(ctx, func(r *store.Reader) error {
 		t, err = resolve(r, a)
 		return err
 	})
@@ -95,7 +103,7 @@ func (d *Directory) Resolve(ctx context.Context, address string) (Target, error)
 	if err != nil {
 		return Target{}, err
 	}
-	d.names.put(cacheKey{kind: 'a', text: strings.Clone(address)}, version, answer{target: t})
+	ns.cache.put(cacheKey{kind: 'a', text: strings.Clone(address)}, version, answer{target: t})
 	return t, nil
 }
 
@@ -252,12 +260,12 @@ func makeTarget(u note.UNID, items note.Items) (Target, bool) {
 }
 
 // TargetOf is what an id stands for; one that was removed is ErrNotFound.
-func (d *Directory) TargetOf(ctx context.Context, id note.UNID) (t Target, err error) {
-	version := d.version.Load()
-	if a, ok := d.names.get(cacheKey{kind: 't', id: id}, version); ok {
+func (ns *Names) TargetOf(ctx context.Context, id note.UNID) (t Target, err error) {
+	version := ns.version.Load()
+	if a, ok := ns.cache.get(cacheKey{kind: 't', id: id}, version); ok {
 		return a.target, nil
 	}
-	err = d.read(ctx, func(r *store.Reader) error {
+	err = ns.read(ctx, func(r *store.Reader) error {
 		_, c, err := find(r, id)
 		if err != nil {
 			return err
@@ -269,7 +277,7 @@ func (d *Directory) TargetOf(ctx context.Context, id note.UNID) (t Target, err e
 		return nil
 	})
 	if err == nil {
-		d.names.put(cacheKey{kind: 't', id: id}, version, answer{target: t})
+		ns.cache.put(cacheKey{kind: 't', id: id}, version, answer{target: t})
 	}
 	return t, err
 }
@@ -285,9 +293,9 @@ func keyOf(name string) []byte {
 
 // Lookup finds a person, group or mail-in database by name or address, as it stands: no +detail, no
 // role.
-func (d *Directory) Lookup(ctx context.Context, name string) (Target, error) {
-	version := d.version.Load()
-	if a, ok := d.names.get(cacheKey{kind: 'n', text: name}, version); ok {
+func (ns *Names) Lookup(ctx context.Context, name string) (Target, error) {
+	version := ns.version.Load()
+	if a, ok := ns.cache.get(cacheKey{kind: 'n', text: name}, version); ok {
 		return a.target, nil
 	}
 	k := keyOf(name)
@@ -295,11 +303,11 @@ func (d *Directory) Lookup(ctx context.Context, name string) (Target, error) {
 		return Target{}, fmt.Errorf("%w: %.80q", ErrNotFound, name)
 	}
 	var t Target
-	err := d.read(ctx, func(r *store.Reader) (err error) {
+	err := ns.read(ctx, func(r *store.Reader) (err error) {
 		if t, err = lookup(r, k); !errors.Is(err, ErrNotFound) || k[0] != 'a' {
 			return err
 		}
-		t, err = d.shortAddress(ctx, r, name, version)
+		t, err = ns.shortAddress(ctx, r, name, version)
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
@@ -308,17 +316,17 @@ func (d *Directory) Lookup(ctx context.Context, name string) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
-	d.names.put(cacheKey{kind: 'n', text: strings.Clone(name)}, version, answer{target: t})
+	ns.cache.put(cacheKey{kind: 'n', text: strings.Clone(name)}, version, answer{target: t})
 	return t, nil
 }
 
 // shortAddress takes name@domain for name, under the local domains.
-func (d *Directory) shortAddress(ctx context.Context, r *store.Reader, name string, version uint64) (Target, error) {
+func (ns *Names) shortAddress(ctx context.Context, r *store.Reader, name string, version uint64) (Target, error) {
 	a, err := parseAddress(name)
 	if err != nil {
 		return Target{}, ErrNotFound
 	}
-	l, err := d.domains(ctx, r, version)
+	l, err := ns.domains.now(ctx, r, version)
 	if err != nil {
 		return Target{}, err
 	}
@@ -329,9 +337,9 @@ func (d *Directory) shortAddress(ctx context.Context, r *store.Reader, name stri
 }
 
 // NameOf is the canonical name of an entry, removed ones included: for showing access lists.
-func (d *Directory) NameOf(ctx context.Context, id note.UNID) (string, error) {
+func (ns *Names) NameOf(ctx context.Context, id note.UNID) (string, error) {
 	var name string
-	err := d.read(ctx, func(r *store.Reader) error {
+	err := ns.read(ctx, func(r *store.Reader) error {
 		_, c, err := find(r, id)
 		if err == nil {
 			name = canonical(c.Content.Items)
@@ -342,8 +350,8 @@ func (d *Directory) NameOf(ctx context.Context, id note.UNID) (string, error) {
 }
 
 // Person returns a person by id; one who was removed is found too, with Removed set.
-func (d *Directory) Person(ctx context.Context, id note.UNID) (Person, error) {
-	p, err := d.person(ctx, nil, id)
+func (ns *Names) Person(ctx context.Context, id note.UNID) (Person, error) {
+	p, err := ns.person(ctx, nil, id)
 	if err != nil {
 		return Person{}, err
 	}
@@ -351,9 +359,9 @@ func (d *Directory) Person(ctx context.Context, id note.UNID) (Person, error) {
 }
 
 // person returns a shared person; r may be nil.
-func (d *Directory) person(ctx context.Context, r *store.Reader, id note.UNID) (*Person, error) {
-	version := d.version.Load()
-	if a, ok := d.names.get(cacheKey{kind: 'p', id: id}, version); ok {
+func (ns *Names) person(ctx context.Context, r *store.Reader, id note.UNID) (*Person, error) {
+	version := ns.version.Load()
+	if a, ok := ns.cache.get(cacheKey{kind: 'p', id: id}, version); ok {
 		return a.person, nil
 	}
 	var p *Person
@@ -374,21 +382,21 @@ func (d *Directory) person(ctx context.Context, r *store.Reader, id note.UNID) (
 		err := take(r)
 		return p, err
 	}
-	if err := d.read(ctx, take); err != nil {
+	if err := ns.read(ctx, take); err != nil {
 		return nil, err
 	}
-	d.names.put(cacheKey{kind: 'p', id: id}, version, answer{person: p})
+	ns.cache.put(cacheKey{kind: 'p', id: id}, version, answer{person: p})
 	return p, nil
 }
 
-// ByName finds a person by full name, short name or address.
-func (d *Directory) ByName(ctx context.Context, name string) (Person, error) {
-	t, err := d.Lookup(ctx, name)
+// PersonNamed finds a person by full name, short name or address.
+func (ns *Names) PersonNamed(ctx context.Context, name string) (Person, error) {
+	t, err := ns.Lookup(ctx, name)
 	if err != nil {
 		return Person{}, err
 	}
 	if t.Kind != TargetPerson {
 		return Person{}, fmt.Errorf("%w: %q is a %s, not a person", ErrNotFound, name, t.Kind)
 	}
-	return d.Person(ctx, t.ID)
+	return ns.Person(ctx, t.ID)
 }

@@ -9,7 +9,7 @@ import (
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	w := open(t)
-	w.ok(w.AddDomain(bg, note.System, "Müller.example"))
+	w.ok(w.Domains.Add(bg, note.System, "Müller.example"))
 	alice := w.add("Alice Smith", "alice", func(s *PersonSpec) {
 		s.MailAddress = []string{"A.Smith@EXAMPLE.com", "list+explicit@example.com", "jörg@xn--mller-kva.example"}
 		s.SizeLimit = 1000
@@ -62,19 +62,19 @@ func TestResolve(t *testing.T) {
 	if got := w.resolves("invoices@example.com", box.ID); got.Kind != TargetMailIn || got.Database != 77 {
 		t.Errorf("target is %+v", got)
 	}
-	_, err := w.Resolve(bg, "alice@elsewhere.org")
+	_, err := w.Names.Resolve(bg, "alice@elsewhere.org")
 	w.want(err, ErrNotLocal)
-	_, err = w.Resolve(bg, "alice@[127.0.0.1]")
+	_, err = w.Names.Resolve(bg, "alice@[127.0.0.1]")
 	w.want(err, ErrNotLocal)
 	for _, bad := range []string{"", "alice", "@example.com", "a@b@example.com", "a..b@example.com", "alice@", "alice@-example.com", "al ice@example.com", "alice@exa mple.com"} {
-		_, err := w.Resolve(bg, bad)
+		_, err := w.Names.Resolve(bg, bad)
 		w.want(err, ErrInvalid)
 	}
 }
 
 func (w *world) mailIn(name, address string) MailIn {
 	w.t.Helper()
-	m, err := w.AddMailIn(bg, note.System, MailInFields{Name: name, InternetAddress: address, Database: 77})
+	m, err := w.MailIns.Add(bg, note.System, MailInFields{Name: name, InternetAddress: address, Database: 77})
 	w.ok(err)
 	return m
 }
@@ -96,7 +96,7 @@ func TestPostmaster(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.resolves("abuse@example.com", admin.ID)
-	w.ok(w.RemovePerson(bg, note.System, help.ID))
+	w.ok(w.People.Remove(bg, note.System, help.ID))
 	w.resolves("postmaster@example.com", admin.ID)
 }
 
@@ -108,27 +108,27 @@ func TestLookupByName(t *testing.T) {
 		s.MailAddress = []string{"asmith@example.com"}
 	})
 	for _, n := range []string{"älice smith", "ALICE JONES", " alice\tjones ", "Alice", "alice@example.com", "ASmith@example.com", "A\u0308lice Smith"} {
-		p, err := w.ByName(bg, n)
+		p, err := w.Names.PersonNamed(bg, n)
 		if err != nil || p.ID != alice.ID || p.Name() != "Älice Smith" {
 			t.Errorf("%q: %v %v", n, p.Name(), err)
 		}
 	}
 	for _, n := range []string{"", "bob", "smith", "alice+x@example.com", "alice@other.org", "a\x00b", "\xff", "postmaster@example.com"} {
-		_, err := w.ByName(bg, n)
+		_, err := w.Names.PersonNamed(bg, n)
 		w.want(err, ErrNotFound)
 	}
 	g := w.group("Team", "", "alice")
-	_, err := w.ByName(bg, "team")
+	_, err := w.Names.PersonNamed(bg, "team")
 	w.want(err, ErrNotFound)
-	if got, err := w.GroupByName(bg, "TEAM"); err != nil || got.ID != g.ID {
+	if got, err := w.Groups.Named(bg, "TEAM"); err != nil || got.ID != g.ID {
 		t.Error(got, err)
 	}
-	if n, err := w.NameOf(bg, g.ID); err != nil || n != "Team" {
+	if n, err := w.Names.NameOf(bg, g.ID); err != nil || n != "Team" {
 		t.Error(n, err)
 	}
-	_, err = w.NameOf(bg, note.UNID{1})
+	_, err = w.Names.NameOf(bg, note.UNID{1})
 	w.want(err, ErrNotFound)
-	_, err = w.Person(bg, g.ID)
+	_, err = w.Names.Person(bg, g.ID)
 	w.want(err, ErrNotFound)
 }
 
@@ -138,18 +138,18 @@ func TestMaySendAs(t *testing.T) {
 	alice := w.add("Alice Smith", "alice", func(s *PersonSpec) { s.MailAddress = []string{"sales@example.com"} })
 	w.add("Bob", "bob")
 	w.group("Team", "team@example.com", "alice")
-	who, err := w.WhoOf(bg, alice.ID)
+	who, err := w.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	for a, want := range map[string]bool{
 		"alice@example.com": true, "Alice+x@example.com": true, "sales@example.com": true, "sales+1@example.com": true,
 		"bob@example.com": false, "team@example.com": false, "nobody@example.com": false, "alice@other.org": false,
 		"postmaster@example.com": false, "": false, "x": false,
 	} {
-		if got, err := w.MaySendAs(bg, who, a); err != nil || got != want {
+		if got, err := w.Names.MaySendAs(bg, who, a); err != nil || got != want {
 			t.Errorf("%q: %v %v", a, got, err)
 		}
 	}
-	if got, err := w.MaySendAs(bg, note.System, "any@thing"); err != nil || !got {
+	if got, err := w.Names.MaySendAs(bg, note.System, "any@thing"); err != nil || !got {
 		t.Error(got, err)
 	}
 }
@@ -160,7 +160,7 @@ func TestDomains(t *testing.T) {
 	alice := w.add("Alice", "alice")
 	list := func(want ...string) {
 		t.Helper()
-		got, err := w.Domains(bg)
+		got, err := w.Domains.List(bg)
 		w.ok(err)
 		if len(got) != len(want) {
 			t.Fatalf("%v, want %v", got, want)
@@ -172,28 +172,28 @@ func TestDomains(t *testing.T) {
 		}
 	}
 	list("example.com")
-	w.ok(w.AddDomain(bg, note.System, "XN--MLLER-KVA.de"))
-	w.ok(w.AddDomain(bg, note.System, "müller.DE"))
+	w.ok(w.Domains.Add(bg, note.System, "XN--MLLER-KVA.de"))
+	w.ok(w.Domains.Add(bg, note.System, "müller.DE"))
 	list("example.com", "müller.de")
-	w.ok(w.SetDefaultDomain(bg, note.System, "new.example"))
+	w.ok(w.Domains.SetDefault(bg, note.System, "new.example"))
 	list("new.example", "example.com", "müller.de")
 	w.resolves("alice@new.example", alice.ID)
 	if bob := w.add("Bob", "bob"); bob.InternetAddress != "bob@new.example" {
 		t.Error(bob.InternetAddress)
 	}
-	w.ok(w.RemoveDomain(bg, note.System, "example.com"))
-	_, err := w.Resolve(bg, "alice@example.com")
+	w.ok(w.Domains.Remove(bg, note.System, "example.com"))
+	_, err := w.Names.Resolve(bg, "alice@example.com")
 	w.want(err, ErrNotLocal)
 	// An address of a domain that is gone does not keep other fields from being changed.
-	_, err = w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.Quota = 5; return nil })
+	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.Quota = 5; return nil })
 	w.ok(err)
-	_, err = w.SetPerson(bg, note.System, alice.ID, func(f *PersonFields) error { f.MailAddress = []string{"x@strange.org"}; return nil })
+	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.MailAddress = []string{"x@strange.org"}; return nil })
 	w.want(err, ErrInvalid)
 	for d, want := range map[string]bool{"MÜLLER.de": true, "example.com": false, "": false, "a b": false} {
-		if got, err := w.IsLocal(bg, d); err != nil || got != want {
+		if got, err := w.Domains.IsLocal(bg, d); err != nil || got != want {
 			t.Errorf("%q: %v %v", d, got, err)
 		}
 	}
-	w.want(w.AddDomain(bg, note.System, "no domain"), ErrInvalid)
-	w.want(w.AddDomain(bg, note.Who{Person: alice.ID}, "evil.org"), ErrDenied)
+	w.want(w.Domains.Add(bg, note.System, "no domain"), ErrInvalid)
+	w.want(w.Domains.Add(bg, note.Who{Person: alice.ID}, "evil.org"), ErrDenied)
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"doublet/note"
 
@@ -144,16 +145,22 @@ func checkRouteHost(f *RouteFields) error {
 	return nil
 }
 
-// AddRoute makes a route.
-func (d *Directory) AddRoute(ctx context.Context, who note.Who, f RouteFields) (Route, error) {
+// Routes adds, changes, lists and removes routes to other domains, and finds the route of a domain.
+type Routes struct {
+	*base
+	table atomic.Pointer[routeTable]
+}
+
+// Add makes a route.
+func (rs *Routes) Add(ctx context.Context, who note.Who, f RouteFields) (Route, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Route{}, err
 	}
 	if err := CheckRoute(&f); err != nil {
 		return Route{}, err
 	}
-	r := Route{ID: d.s.UNID(), RouteFields: f}
-	return r, d.update(ctx, who, func(e *edit) error {
+	r := Route{ID: rs.s.UNID(), RouteFields: f}
+	return r, rs.update(ctx, who, func(e *edit) error {
 		ids, err := e.w.Lookup(indexRoutes, []byte{'r'})
 		if err != nil {
 			return err
@@ -174,13 +181,13 @@ func (d *Directory) AddRoute(ctx context.Context, who note.Who, f RouteFields) (
 	})
 }
 
-// SetRoute changes a route under the lock of the directory; fn must be quick. Its pattern stays.
-func (d *Directory) SetRoute(ctx context.Context, who note.Who, id note.UNID, fn func(*RouteFields) error) (Route, error) {
+// Set changes a route under the lock of the directory; fn must be quick. Its pattern stays.
+func (rs *Routes) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*RouteFields) error) (Route, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Route{}, err
 	}
 	var out Route
-	err := d.update(ctx, who, func(e *edit) error {
+	err := rs.update(ctx, who, func(e *edit) error {
 		return e.change(id, formRoute, func(items note.Items) (note.Items, error) {
 			f := readRoute(id, items).RouteFields
 			pattern := f.Pattern
@@ -198,12 +205,12 @@ func (d *Directory) SetRoute(ctx context.Context, who note.Who, id note.UNID, fn
 	return out, err
 }
 
-// RemoveRoute removes a route for good.
-func (d *Directory) RemoveRoute(ctx context.Context, who note.Who, id note.UNID) error {
+// Remove removes a route for good.
+func (rs *Routes) Remove(ctx context.Context, who note.Who, id note.UNID) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
-	return d.update(ctx, who, func(e *edit) error {
+	return rs.update(ctx, who, func(e *edit) error {
 		n, _, err := e.document(id, formRoute)
 		if err != nil {
 			return err

@@ -14,16 +14,16 @@ func TestRoutes(t *testing.T) {
 	ctx := context.Background()
 	add := func(f RouteFields) Route {
 		t.Helper()
-		r, err := w.AddRoute(ctx, note.System, f)
+		r, err := w.Routes.Add(ctx, note.System, f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	if _, found, err := w.RouteFor(ctx, "far.example"); found || err != nil {
+	if _, found, err := w.Routes.For(ctx, "far.example"); found || err != nil {
 		t.Error(found, err)
 	}
-	edition, err := w.RouteEdition(ctx)
+	edition, err := w.Routes.Edition(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,25 +34,25 @@ func TestRoutes(t *testing.T) {
 	if star.Pattern != "*.far.example" || star.Host != "relay.example" || star.Port != 587 {
 		t.Errorf("%+v", star)
 	}
-	if now, _ := w.RouteEdition(ctx); now == edition {
+	if now, _ := w.Routes.Edition(ctx); now == edition {
 		t.Error("the edition is the same")
 	}
 	for domain, want := range map[string]string{
 		"far.example": "::1", "a.far.example": "relay.example", "a.b.far.example": "relay.example", "x.deep.far.example": "",
 		"deep.far.example": "relay.example", "xn--bcher-kva.example": "10.0.0.1",
 	} {
-		r, found, err := w.RouteFor(ctx, domain)
+		r, found, err := w.Routes.For(ctx, domain)
 		if err != nil || !found || r.Host != want {
 			t.Errorf("%s: %+v %v %v", domain, r, found, err)
 		}
 	}
 	for _, domain := range []string{"notfar.example", "example", "[127.0.0.1]", ""} {
-		if r, found, _ := w.RouteFor(ctx, domain); found {
+		if r, found, _ := w.Routes.For(ctx, domain); found {
 			t.Errorf("%s: %+v", domain, r)
 		}
 	}
 	add(RouteFields{Pattern: "*", Host: "last.example"})
-	if r, _, _ := w.RouteFor(ctx, "example"); r.Host != "last.example" {
+	if r, _, _ := w.Routes.For(ctx, "example"); r.Host != "last.example" {
 		t.Errorf("%+v", r)
 	}
 	for name, f := range map[string]RouteFields{
@@ -61,33 +61,33 @@ func TestRoutes(t *testing.T) {
 		"port": {Pattern: "x.example", Host: "h.example:99999"}, "host": {Pattern: "x.example", Host: "a b"},
 		"line": {Pattern: "x.example", Host: "h.example", User: "a\r\nb"}, "port without host": {Pattern: "x.example", Port: 25},
 	} {
-		if r, err := w.AddRoute(ctx, note.System, f); !errors.Is(err, ErrInvalid) {
+		if r, err := w.Routes.Add(ctx, note.System, f); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %+v %v", name, r, err)
 		}
 	}
-	if _, err := w.AddRoute(ctx, note.System, RouteFields{Pattern: "FAR.example"}); !errors.Is(err, ErrNameTaken) {
+	if _, err := w.Routes.Add(ctx, note.System, RouteFields{Pattern: "FAR.example"}); !errors.Is(err, ErrNameTaken) {
 		t.Error(err)
 	}
-	if _, err := w.AddRoute(ctx, note.Who{}, RouteFields{Pattern: "y.example"}); !errors.Is(err, ErrDenied) {
+	if _, err := w.Routes.Add(ctx, note.Who{}, RouteFields{Pattern: "y.example"}); !errors.Is(err, ErrDenied) {
 		t.Error(err)
 	}
-	if _, err := w.SetRoute(ctx, note.System, star.ID, func(f *RouteFields) error { f.Hold, f.Pattern = true, "other"; return nil }); err != nil {
+	if _, err := w.Routes.Set(ctx, note.System, star.ID, func(f *RouteFields) error { f.Hold, f.Pattern = true, "other"; return nil }); err != nil {
 		t.Error(err)
 	}
-	if r, err := w.RouteNamed(ctx, "*.FAR.example"); err != nil || !r.Hold || r.Password != "x" {
+	if r, err := w.Routes.Named(ctx, "*.FAR.example"); err != nil || !r.Hold || r.Password != "x" {
 		t.Errorf("%+v %v", r, err)
 	}
-	list, err := w.Routes(ctx)
+	list, err := w.Routes.List(ctx)
 	if err != nil || len(list) != 5 || list[0].Pattern != "*" {
 		t.Errorf("%+v %v", list, err)
 	}
-	if err := w.RemoveRoute(ctx, note.System, star.ID); err != nil {
+	if err := w.Routes.Remove(ctx, note.System, star.ID); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.RouteNamed(ctx, "*.far.example"); !errors.Is(err, ErrNotFound) {
+	if _, err := w.Routes.Named(ctx, "*.far.example"); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
-	if r, _, _ := w.RouteFor(ctx, "a.far.example"); r.Host != "last.example" {
+	if r, _, _ := w.Routes.For(ctx, "a.far.example"); r.Host != "last.example" {
 		t.Errorf("%+v", r)
 	}
 }

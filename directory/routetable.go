@@ -29,15 +29,15 @@ type routeTable struct {
 	routes  map[string]Route
 }
 
-// routeTableNow reads the routes again when the directory has changed.
-func (d *Directory) routeTableNow(ctx context.Context) (*routeTable, error) {
-	version := d.version.Load()
-	old := d.routes.Load()
+// now reads the routes again when the directory has changed.
+func (rs *Routes) now(ctx context.Context) (*routeTable, error) {
+	version := rs.version.Load()
+	old := rs.table.Load()
 	if old != nil && old.version == version {
 		return old, nil
 	}
 	t := &routeTable{version: version, edition: 1, routes: make(map[string]Route)}
-	err := d.read(ctx, func(r *store.Reader) error {
+	err := rs.read(ctx, func(r *store.Reader) error {
 		ids, err := r.Lookup(indexRoutes, []byte{'r'})
 		if err != nil {
 			return err
@@ -65,31 +65,31 @@ func (d *Directory) routeTableNow(ctx context.Context) (*routeTable, error) {
 			t.edition++
 		}
 	}
-	d.routes.Store(t)
+	rs.table.Store(t)
 	return t, nil
 }
 
-// Routes lists the routes by pattern.
-func (d *Directory) Routes(ctx context.Context) ([]Route, error) {
-	t, err := d.routeTableNow(ctx)
+// List lists the routes by pattern.
+func (rs *Routes) List(ctx context.Context) ([]Route, error) {
+	t, err := rs.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return slices.SortedFunc(maps.Values(t.routes), func(a, b Route) int { return strings.Compare(a.Pattern, b.Pattern) }), nil
 }
 
-// RouteEdition is another number whenever the routes are others.
-func (d *Directory) RouteEdition(ctx context.Context) (uint64, error) {
-	t, err := d.routeTableNow(ctx)
+// Edition is another number whenever the routes are others.
+func (rs *Routes) Edition(ctx context.Context) (uint64, error) {
+	t, err := rs.now(ctx)
 	if err != nil {
 		return 0, err
 	}
 	return t.edition, nil
 }
 
-// RouteNamed finds a route by its pattern.
-func (d *Directory) RouteNamed(ctx context.Context, pattern string) (Route, error) {
-	t, err := d.routeTableNow(ctx)
+// Named finds a route by its pattern.
+func (rs *Routes) Named(ctx context.Context, pattern string) (Route, error) {
+	t, err := rs.now(ctx)
 	if err != nil {
 		return Route{}, err
 	}
@@ -106,10 +106,10 @@ func (d *Directory) RouteNamed(ctx context.Context, pattern string) (Route, erro
 	return r, nil
 }
 
-// RouteFor finds the route of a domain, as A-labels in lower case: its own, else that of the nearest
+// For finds the route of a domain, as A-labels in lower case: its own, else that of the nearest
 // domain above it ("*." and that domain), else "*".
-func (d *Directory) RouteFor(ctx context.Context, domain string) (RouteFields, bool, error) {
-	t, err := d.routeTableNow(ctx)
+func (rs *Routes) For(ctx context.Context, domain string) (RouteFields, bool, error) {
+	t, err := rs.now(ctx)
 	if err != nil || len(t.routes) == 0 {
 		return RouteFields{}, false, err
 	}

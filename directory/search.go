@@ -47,17 +47,17 @@ type Search struct {
 // Find gives the people and groups with an address that a search fits, 20 at most: first those whose name begins so, then those
 // whose address does, then those with the words anywhere in a name. Work is bounded whatever is looked for. A search without any
 // text finds nobody: the directory is not given away as a whole. Where Options.Private is set nobody is found.
-func (d *Directory) Find(ctx context.Context, s Search) ([]Entry, error) {
+func (ns *Names) Find(ctx context.Context, s Search) ([]Entry, error) {
 	s.Text, s.Name, s.Email = plain(s.Text), plain(s.Name), plain(s.Email)
 	name, email := s.Name, s.Email
 	if name == "" && email == "" {
 		name, email = s.Text, s.Text
 	}
-	if d.opt.Private || name == "" && email == "" || len(s.Text)+len(s.Name)+len(s.Email) > maxName {
+	if ns.opt.Private || name == "" && email == "" || len(s.Text)+len(s.Name)+len(s.Email) > maxName {
 		return nil, nil
 	}
 	f := finder{search: s, seen: map[note.ID]bool{}}
-	err := d.read(ctx, func(r *store.Reader) error {
+	err := ns.read(ctx, func(r *store.Reader) error {
 		if name != "" && strings.IndexByte(name, '@') < 0 {
 			if err := f.look(ctx, r, 'n', name, func([]byte) bool { return true }); err != nil {
 				return err
@@ -185,8 +185,8 @@ func makeEntry(u note.UNID, items note.Items) (Entry, bool) {
 
 // Entries gives entries by id, in that order; what is none that Find could give is left out. version changes whenever the
 // directory on this server does.
-func (d *Directory) Entries(ctx context.Context, ids []note.UNID) (list []Entry, version uint64, err error) {
-	err = d.read(ctx, func(r *store.Reader) error {
+func (ns *Names) Entries(ctx context.Context, ids []note.UNID) (list []Entry, version uint64, err error) {
+	err = ns.read(ctx, func(r *store.Reader) error {
 		version = r.Counters().Seq
 		for _, u := range ids {
 			_, c, err := find(r, u)
@@ -196,7 +196,7 @@ func (d *Directory) Entries(ctx context.Context, ids []note.UNID) (list []Entry,
 			if err != nil {
 				return fmt.Errorf("entry %s: %w", u, err)
 			}
-			if e, ok := makeEntry(u, c.Content.Items); ok && !d.opt.Private {
+			if e, ok := makeEntry(u, c.Content.Items); ok && !ns.opt.Private {
 				list = append(list, e)
 			}
 		}
@@ -206,4 +206,4 @@ func (d *Directory) Entries(ctx context.Context, ids []note.UNID) (list []Entry,
 }
 
 // Private says that people cannot look each other up (Options.Private).
-func (d *Directory) Private() bool { return d.opt.Private }
+func (ns *Names) Private() bool { return ns.opt.Private }

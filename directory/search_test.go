@@ -12,7 +12,7 @@ import (
 // names are those of the entries that a search finds.
 func (w *world) names(s Search) string {
 	w.t.Helper()
-	list, err := w.Find(bg, s)
+	list, err := w.Names.Find(bg, s)
 	w.ok(err)
 	var out []string
 	for _, e := range list {
@@ -31,13 +31,13 @@ func TestFind(t *testing.T) {
 	w.add("Lovis Adams", "lovis")
 	w.add("No Address", "noaddress", func(s *PersonSpec) { s.ShortName = "" })
 	w.group("Loved Ones", "ones@example.com", "ada")
-	_, err := w.AddGroup(bg, note.System, GroupFields{Name: "Lovers of Access", Kind: GroupAccess})
+	_, err := w.Groups.Add(bg, note.System, GroupFields{Name: "Lovers of Access", Kind: GroupAccess})
 	w.ok(err)
-	_, err = w.AddMailIn(bg, note.System, MailInFields{Name: "Love Letters", InternetAddress: "letters@example.com", Database: 7})
+	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Love Letters", InternetAddress: "letters@example.com", Database: 7})
 	w.ok(err)
 	asleep := w.add("Lover Asleep", "asleep", func(s *PersonSpec) { s.Disabled = true })
 	gone := w.add("Lover Gone", "gone")
-	w.ok(w.RemovePerson(bg, note.System, gone.ID))
+	w.ok(w.People.Remove(bg, note.System, gone.ID))
 	const (
 		adas  = "Ada Lovelace <ada@example.com>"
 		lovis = "Lovis Adams <lovis@example.com>"
@@ -72,12 +72,12 @@ func TestFind(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", c.s, got, strings.Join(c.want, ", "))
 		}
 	}
-	list, version, err := w.Entries(bg, []note.UNID{gone.ID, asleep.ID, ada.ID, {1}})
+	list, version, err := w.Names.Entries(bg, []note.UNID{gone.ID, asleep.ID, ada.ID, {1}})
 	if err != nil || len(list) != 1 || list[0] != (Entry{ada.ID, TargetPerson, "Ada Lovelace", "ada@example.com"}) {
 		t.Error(list, err)
 	}
 	w.add("One More", "more")
-	if _, now, err := w.Entries(bg, nil); err != nil || now == version {
+	if _, now, err := w.Names.Entries(bg, nil); err != nil || now == version {
 		t.Error("the version stays", version, err)
 	}
 }
@@ -90,7 +90,7 @@ func TestFindBounds(t *testing.T) {
 		ids = append(ids, w.add(fmt.Sprintf("Many %02d Smith", i), fmt.Sprintf("many%02d", i)).ID)
 	}
 	for _, text := range []string{"many", "smith", "MANY1"} {
-		list, err := w.Find(bg, Search{Text: text})
+		list, err := w.Names.Find(bg, Search{Text: text})
 		w.ok(err)
 		if len(list) != min(20, map[string]int{"MANY1": 10}[text]+map[bool]int{true: 20}[text != "MANY1"]) {
 			t.Errorf("%s: %d", text, len(list))
@@ -101,10 +101,10 @@ func TestFindBounds(t *testing.T) {
 	}
 	w.end()
 	w.start(func(o *Options) { o.Private = true })
-	if got := w.names(Search{Text: "many"}); got != "" || !w.Private() {
+	if got := w.names(Search{Text: "many"}); got != "" || !w.Names.Private() {
 		t.Error(got)
 	}
-	if list, _, err := w.Entries(bg, ids); len(list) != 0 || err != nil {
+	if list, _, err := w.Names.Entries(bg, ids); len(list) != 0 || err != nil {
 		t.Error(list, err)
 	}
 }

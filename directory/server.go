@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"doublet/bus"
@@ -96,14 +97,21 @@ func ServerDocuments(r *store.Reader, fn func(id note.UNID, name string, items n
 	return nil
 }
 
-// AddServer makes a server document.
-func (d *Directory) AddServer(ctx context.Context, who note.Who, f ServerFields) (Server, error) {
-	return d.EnterServer(ctx, who, d.s.UNID(), f)
+// Servers adds, changes, lists and removes server documents, and knows the servers that hold a mail file.
+type Servers struct {
+	*base
+	table atomic.Pointer[serverTable]
+	self  atomic.Pointer[note.UNID] // this server; nil outside a domain
 }
 
-// EnterServer is AddServer for a server that has its id already: it stands in its certificate. One that is
+// Add makes a server document.
+func (sv *Servers) Add(ctx context.Context, who note.Who, f ServerFields) (Server, error) {
+	return sv.Enter(ctx, who, sv.s.UNID(), f)
+}
+
+// Enter is AddServer for a server that has its id already: it stands in its certificate. One that is
 // entered already stays as it is.
-func (d *Directory) EnterServer(ctx context.Context, who note.Who, id note.UNID, f ServerFields) (Server, error) {
+func (sv *Servers) Enter(ctx context.Context, who note.Who, id note.UNID, f ServerFields) (Server, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Server{}, err
 	}
@@ -111,7 +119,7 @@ func (d *Directory) EnterServer(ctx context.Context, who note.Who, id note.UNID,
 		return Server{}, err
 	}
 	s := Server{ID: id, ServerFields: f}
-	err := d.update(ctx, who, func(e *edit) error {
+	err := sv.update(ctx, who, func(e *edit) error {
 		_, c, err := e.document(id, formServer)
 		if err == nil {
 			if s = readServer(id, c.Content.Items); !s.Removed.IsZero() {
@@ -127,13 +135,13 @@ func (d *Directory) EnterServer(ctx context.Context, who note.Who, id note.UNID,
 	return s, err
 }
 
-// SetServer changes a server document under the lock of the directory; fn must be quick.
-func (d *Directory) SetServer(ctx context.Context, who note.Who, id note.UNID, fn func(*ServerFields) error) (Server, error) {
+// Set changes a server document under the lock of the directory; fn must be quick.
+func (sv *Servers) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*ServerFields) error) (Server, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Server{}, err
 	}
 	var out Server
-	err := d.update(ctx, who, func(e *edit) error {
+	err := sv.update(ctx, who, func(e *edit) error {
 		return e.change(id, formServer, func(items note.Items) (note.Items, error) {
 			f := readServer(id, items).ServerFields
 			if err := fn(&f); err != nil {
@@ -170,14 +178,14 @@ func checkServer(f *ServerFields) error {
 	return nil
 }
 
-// RemoveServer removes a server document, as RemovePerson does a person.
-func (d *Directory) RemoveServer(ctx context.Context, who note.Who, id note.UNID) error {
-	return d.remove(ctx, who, id, formServer)
+// Remove removes a server document, as People.Remove removes a person.
+func (sv *Servers) Remove(ctx context.Context, who note.Who, id note.UNID) error {
+	return sv.remove(ctx, who, id, formServer)
 }
 
-// ListServers lists server documents by name, as ListPersons does people.
-func (d *Directory) ListServers(ctx context.Context, prefix string, limit int, after string) (list []Server, next string, err error) {
-	next, err = d.list(ctx, 's', prefix, limit, after, func(u note.UNID, items note.Items) {
+// List lists server documents by name, as People.List lists people.
+func (sv *Servers) List(ctx context.Context, prefix string, limit int, after string) (list []Server, next string, err error) {
+	next, err = sv.list(ctx, 's', prefix, limit, after, func(u note.UNID, items note.Items) {
 		list = append(list, readServer(u, items))
 	})
 	return list, next, err

@@ -27,15 +27,22 @@ func (p *Person) CheckTOTP(text string, now time.Time) (step int64, ok bool) {
 	return totp.Check(p.totp, text, now)
 }
 
-// SetTOTP gives a person a second factor, in place of the one that they have, and returns their recovery
+// SecondFactors sets and removes the second factors of people: TOTP secrets and recovery codes.
+type SecondFactors struct {
+	*base
+	names  *Names
+	secret *Secret
+}
+
+// Set gives a person a second factor, in place of the one that they have, and returns their recovery
 // codes: they are not shown again. The device must have shown that it has the secret. People may set their
 // own.
-func (d *Directory) SetTOTP(ctx context.Context, who note.Who, person note.UNID, secret []byte) ([]string, error) {
+func (sf *SecondFactors) Set(ctx context.Context, who note.Who, person note.UNID, secret []byte) ([]string, error) {
 	if len(secret) != totp.SecretLen {
 		return nil, fmt.Errorf("%w: a secret of %d bytes", ErrInvalid, len(secret))
 	}
-	now := d.env.Clock.Now().Unix()
-	return d.recoverable(ctx, who, person, func(p *Person, f *fields) error {
+	now := sf.env.Clock.Now().Unix()
+	return sf.recoverable(ctx, who, person, func(p *Person, f *fields) error {
 		f.binary(itemTOTP, secret)
 		f.int(itemTOTPSince, max(now, 1))
 		return nil
@@ -43,8 +50,8 @@ func (d *Directory) SetTOTP(ctx context.Context, who note.Who, person note.UNID,
 }
 
 // NewRecoveryCodes gives a person with a second factor new recovery codes in place of those that are left.
-func (d *Directory) NewRecoveryCodes(ctx context.Context, who note.Who, person note.UNID) ([]string, error) {
-	return d.recoverable(ctx, who, person, func(p *Person, _ *fields) error {
+func (sf *SecondFactors) NewRecoveryCodes(ctx context.Context, who note.Who, person note.UNID) ([]string, error) {
+	return sf.recoverable(ctx, who, person, func(p *Person, _ *fields) error {
 		if !p.HasTOTP() {
 			return fmt.Errorf("%w: %s has no second factor", ErrNotFound, p.Name())
 		}
@@ -53,15 +60,15 @@ func (d *Directory) NewRecoveryCodes(ctx context.Context, who note.Who, person n
 }
 
 // recoverable changes a person's second factor, with new recovery codes.
-func (d *Directory) recoverable(ctx context.Context, who note.Who, person note.UNID, fn func(*Person, *fields) error) ([]string, error) {
+func (sf *SecondFactors) recoverable(ctx context.Context, who note.Who, person note.UNID, fn func(*Person, *fields) error) ([]string, error) {
 	if err := requireSelf(who, person); err != nil {
 		return nil, err
 	}
 	codes := make([]string, totp.RecoveryCodes)
 	for i := range codes {
-		codes[i] = totp.NewRecovery(d.env)
+		codes[i] = totp.NewRecovery(sf.env)
 	}
-	err := d.update(ctx, who, func(e *edit) error {
+	err := sf.update(ctx, who, func(e *edit) error {
 		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
 			p := readPerson(person, items)
 			f := fields{withoutRecovery(items)}
@@ -69,7 +76,7 @@ func (d *Directory) recoverable(ctx context.Context, who note.Who, person note.U
 				return nil, err
 			}
 			for i, c := range codes {
-				sum, _ := totp.RecoveryHash(d.secret, c)
+				sum, _ := totp.RecoveryHash(sf.secret.raw, c)
 				f.text(itemRecovery+strconv.Itoa(i), hex.EncodeToString(sum[:]))
 			}
 			return f.items, nil
@@ -94,12 +101,12 @@ func withoutRecovery(items note.Items) note.Items {
 	return items
 }
 
-// RemoveTOTP takes a person's second factor away. People may take away their own.
-func (d *Directory) RemoveTOTP(ctx context.Context, who note.Who, person note.UNID) error {
+// Remove takes a person's second factor away. People may take away their own.
+func (sf *SecondFactors) Remove(ctx context.Context, who note.Who, person note.UNID) error {
 	if err := requireSelf(who, person); err != nil {
 		return err
 	}
-	return d.update(ctx, who, func(e *edit) error {
+	return sf.update(ctx, who, func(e *edit) error {
 		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
 			if p := readPerson(person, items); !p.HasTOTP() {
 				return nil, fmt.Errorf("%w: %s has no second factor", ErrNotFound, p.Name())
@@ -110,13 +117,13 @@ func (d *Directory) RemoveTOTP(ctx context.Context, who note.Who, person note.UN
 }
 
 // UseRecoveryCode says whether text is one of a person's recovery codes, which is used up thereby.
-func (d *Directory) UseRecoveryCode(ctx context.Context, person note.UNID, text string) (bool, error) {
-	sum, ok := totp.RecoveryHash(d.secret, text)
+func (sf *SecondFactors) UseRecoveryCode(ctx context.Context, person note.UNID, text string) (bool, error) {
+	sum, ok := totp.RecoveryHash(sf.secret.raw, text)
 	if !ok {
 		return false, nil
 	}
 	hash := hex.AppendEncode(nil, sum[:])
-	p, err := d.Person(ctx, person)
+	p, err := sf.names.Person(ctx, person)
 	if err != nil || !slices.ContainsFunc(p.recovery, func(have []byte) bool { return hmac.Equal(hash, have) }) {
 		return false, err // a guess changes nothing
 	}
@@ -129,7 +136,7 @@ func (d *Directory) UseRecoveryCode(ctx context.Context, person note.UNID, text 
 		}
 		return name
 	}
-	err = d.update(ctx, note.System, func(e *edit) error {
+	err = sf.update(ctx, note.System, func(e *edit) error {
 		used = false // an update may be begun again
 		id, c, err := e.document(person, formPerson)
 		if err != nil {

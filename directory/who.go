@@ -15,14 +15,14 @@ const maxClosure = 10_000
 
 // WhoOf makes what the store checks of a person: the closure of their groups, their roles, and the
 // version at which that was so. Errors: ErrNotFound for people who were removed, ErrDisabled.
-func (d *Directory) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
-	version := d.version.Load()
-	if a, ok := d.names.get(cacheKey{kind: 'w', id: id}, version); ok {
+func (ns *Names) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
+	version := ns.version.Load()
+	if a, ok := ns.cache.get(cacheKey{kind: 'w', id: id}, version); ok {
 		return *a.who, nil
 	}
 	who := note.Who{Person: id, Directory: version}
-	err := d.read(ctx, func(r *store.Reader) error {
-		p, err := d.person(ctx, r, id)
+	err := ns.read(ctx, func(r *store.Reader) error {
+		p, err := ns.person(ctx, r, id)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (d *Directory) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
 	if err != nil {
 		return note.Who{}, err
 	}
-	d.names.put(cacheKey{kind: 'w', id: id}, version, answer{who: &who})
+	ns.cache.put(cacheKey{kind: 'w', id: id}, version, answer{who: &who})
 	return who, nil
 }
 
@@ -92,17 +92,17 @@ const (
 // short name or full name under a local domain, each with or without +detail; the administrator's
 // also postmaster and abuse where nobody else has them; and that of a person or group whose field
 // SendAs names them, or a group that they are in.
-func (d *Directory) MaySendAs(ctx context.Context, who note.Who, address string) (bool, error) {
-	right, err := d.SendRight(ctx, who, address)
+func (ns *Names) MaySendAs(ctx context.Context, who note.Who, address string) (bool, error) {
+	right, err := ns.SendRight(ctx, who, address)
 	return right == SendFully, err
 }
 
 // SendRight is MaySendAs with the right to write on behalf of somebody told apart.
-func (d *Directory) SendRight(ctx context.Context, who note.Who, address string) (SendRight, error) {
+func (ns *Names) SendRight(ctx context.Context, who note.Who, address string) (SendRight, error) {
 	if who.System {
 		return SendFully, nil
 	}
-	t, err := d.Resolve(ctx, address)
+	t, err := ns.Resolve(ctx, address)
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrNoSuchRecipient), errors.Is(err, ErrNotLocal), errors.Is(err, ErrInvalid):
@@ -116,17 +116,19 @@ func (d *Directory) SendRight(ctx context.Context, who note.Who, address string)
 		if t.ID == who.Person {
 			return SendFully, nil
 		}
-		p, err := d.person(ctx, nil, t.ID)
+		p, err := ns.person(ctx, nil, t.ID)
 		if err != nil {
 			return SendNever, err
 		}
 		as, behalf = p.SendAs, p.OnBehalf
 	case TargetGroup:
-		g, err := d.Group(ctx, t.ID)
+		err := ns.document(ctx, t.ID, formGroup, func(items note.Items) {
+			g := readGroup(t.ID, items)
+			as, behalf = g.SendAs, g.OnBehalf
+		})
 		if err != nil {
 			return SendNever, err
 		}
-		as, behalf = g.SendAs, g.OnBehalf
 	}
 	switch {
 	case names(as, who):

@@ -79,14 +79,14 @@ func (w *world) add(full, short string, change ...func(*PersonSpec)) Person {
 	for _, c := range change {
 		c(&s)
 	}
-	p, err := w.AddPerson(bg, note.System, s)
+	p, err := w.People.Add(bg, note.System, s)
 	w.ok(err)
 	return p
 }
 
 func (w *world) group(name, address string, members ...string) Group {
 	w.t.Helper()
-	g, err := w.AddGroup(bg, note.System, GroupFields{Name: name, InternetAddress: address, Members: members})
+	g, err := w.Groups.Add(bg, note.System, GroupFields{Name: name, InternetAddress: address, Members: members})
 	w.ok(err)
 	return g
 }
@@ -94,7 +94,7 @@ func (w *world) group(name, address string, members ...string) Group {
 // resolves checks who gets mail for an address; a zero id is ErrNoSuchRecipient.
 func (w *world) resolves(address string, id note.UNID) Target {
 	w.t.Helper()
-	x, err := w.Resolve(bg, address)
+	x, err := w.Names.Resolve(bg, address)
 	if id.IsZero() {
 		if !errors.Is(err, ErrNoSuchRecipient) {
 			w.t.Fatalf("%s: %v, %v; want no such recipient", address, x, err)

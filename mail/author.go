@@ -141,7 +141,7 @@ func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, 
 		if i == 0 || list[i-1].Mailbox != a.Mailbox || list[i-1].Host != a.Host { // else an address that is its own name
 			*count++
 		}
-		right, err := o.s.dir.SendRight(ctx, o.sub.Submitter.Who, smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
+		right, err := o.s.dir.Names.SendRight(ctx, o.sub.Submitter.Who, smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
 		switch {
 		case err != nil:
 			return err

@@ -265,7 +265,7 @@ func (s *Service) makeMissing(ctx context.Context, b *batch) bool {
 		if _, err := s.store.Info(d.database); d.kind != directory.TargetPerson || !errors.Is(err, store.ErrNotFound) || s.elsewhere(d.database) {
 			continue
 		}
-		if err := s.dir.EnsureMailFile(ctx, d.id); err != nil {
+		if err := s.dir.People.EnsureMailFile(ctx, d.id); err != nil {
 			s.env.Log.Error("mail: make mail file", "recipient", d.name, "err", err)
 			continue
 		}

@@ -232,7 +232,7 @@ func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*
 // send it.
 func (s *Service) group(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
 	size := uint64(len(sub.Message))
-	x, err := s.dir.Expand(ctx, []directory.Target{r.Target})
+	x, err := s.dir.Names.Expand(ctx, []directory.Target{r.Target})
 	switch {
 	case errors.Is(err, directory.ErrTooMany):
 		b.refuse(i, r, nil, replyGroup, false)
@@ -263,7 +263,7 @@ func (s *Service) group(ctx context.Context, sub *Submission, b *batch, i int, r
 // listed takes an address that a group lists as one of another domain. The domain may have become
 // local since.
 func (s *Service) listed(ctx context.Context, b *batch, i int, r *Recipient, address string, size uint64) error {
-	t, err := s.dir.Resolve(ctx, address)
+	t, err := s.dir.Names.Resolve(ctx, address)
 	switch {
 	case errors.Is(err, directory.ErrNoSuchRecipient):
 		b.refuse(i, r, &directory.Recipient{Name: address}, replyNoUser, true)
@@ -274,7 +274,7 @@ func (s *Service) listed(ctx context.Context, b *batch, i int, r *Recipient, add
 	case err != nil:
 		return fmt.Errorf("resolve %.80q: %w", address, err)
 	}
-	x, err := s.dir.Expand(ctx, []directory.Target{t})
+	x, err := s.dir.Names.Expand(ctx, []directory.Target{t})
 	if err != nil {
 		return fmt.Errorf("expand %s: %w", t.Name, err)
 	}
@@ -290,7 +290,7 @@ func (s *Service) listed(ctx context.Context, b *batch, i int, r *Recipient, add
 // Room says whether a recipient's mail file has room for a message of a size, as far as is known
 // before it has come: mailbox.ErrOverQuota. It looks only where there is a quota.
 func (s *Service) Room(ctx context.Context, t *directory.Target, size uint64) error {
-	if away, err := s.dir.Away(ctx, t.MailServer); err != nil || away {
+	if away, err := s.dir.Servers.Away(ctx, t.MailServer); err != nil || away {
 		return err
 	}
 	info, err := s.store.Info(t.Database)

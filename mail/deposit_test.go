@@ -215,16 +215,16 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice, bob, carol := w.person("alice"), w.person("bob"), w.person("carol")
-	in, err := w.people.AddGroup(bg, note.System, directory.GroupFields{Name: "inner", Members: []string{"bob@example.com", "fred@far.example", "fred@far.example"}})
+	in, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "inner", Members: []string{"bob@example.com", "fred@far.example", "fred@far.example"}})
 	w.ok(err)
-	out, err := w.people.AddGroup(bg, note.System, directory.GroupFields{Name: "outer", InternetAddress: "all@example.com", Members: []string{"alice@example.com", "inner", "carol@example.com"}})
+	out, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "outer", InternetAddress: "all@example.com", Members: []string{"alice@example.com", "inner", "carol@example.com"}})
 	w.ok(err)
-	_, err = w.people.SetGroup(bg, note.System, in.ID, func(f *directory.GroupFields) error {
+	_, err = w.people.Groups.Set(bg, note.System, in.ID, func(f *directory.GroupFields) error {
 		f.Members = append(f.Members, out.ID.String()) // a circle
 		return nil
 	})
 	w.ok(err)
-	_, err = w.people.AddGroup(bg, note.System, directory.GroupFields{Name: "none", InternetAddress: "none@example.com"})
+	_, err = w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "none", InternetAddress: "none@example.com"})
 	w.ok(err)
 	w.quota(carol, 10)
 	for _, err := range w.deposit(w.from("eve@far.example", "bob@example.com", "all@example.com", "alice@example.com")) {
@@ -248,9 +248,9 @@ func TestGroups(t *testing.T) {
 func TestGroupListsAddressThatBecameLocal(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	_, err := w.people.AddGroup(bg, note.System, directory.GroupFields{Name: "g", InternetAddress: "g@example.com", Members: []string{"dora@new.example", "nobody@new.example"}})
+	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "g", InternetAddress: "g@example.com", Members: []string{"dora@new.example", "nobody@new.example"}})
 	w.ok(err)
-	w.ok(w.people.AddDomain(bg, note.System, "new.example"))
+	w.ok(w.people.Domains.Add(bg, note.System, "new.example"))
 	dora := w.person("dora", func(s *directory.PersonSpec) { s.InternetAddress = "dora@new.example" })
 	w.deposit(w.from("", "g@example.com"))
 	w.has(dora, 1)
@@ -265,7 +265,7 @@ func TestMailIn(t *testing.T) {
 	w := open(t, Options{})
 	db, err := w.files.Make(bg, note.UNID{}, "sales", 0, 0)
 	w.ok(err)
-	_, err = w.people.AddMailIn(bg, note.System, directory.MailInFields{Name: "Sales", InternetAddress: "sales@example.com", Database: db})
+	_, err = w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Sales", InternetAddress: "sales@example.com", Database: db})
 	w.ok(err)
 	w.deposit(w.from("eve@far.example", "sales@example.com"))
 	if n := len(w.inbox(db)); n != 1 {
@@ -363,7 +363,7 @@ func (inboxMaker) RemoveMailFile(context.Context, note.DatabaseID) error { retur
 func TestMakesMissingMailFile(t *testing.T) {
 	w := open(t, Options{})
 	w.people.UseMailFiles(inboxMaker{w})
-	res, err := w.people.ImportPeople(context.Background(), note.System, []directory.PersonSpec{{
+	res, err := w.people.People.Import(context.Background(), note.System, []directory.PersonSpec{{
 		PersonFields: directory.PersonFields{FullName: []string{"Dora Late"}, ShortName: "dora"},
 	}}, directory.ImportOptions{NoMailFiles: true})
 	w.ok(err)
@@ -373,7 +373,7 @@ func TestMakesMissingMailFile(t *testing.T) {
 	for _, err := range w.deposit(w.from("x@elsewhere.example", "dora@example.com")) {
 		w.ok(err)
 	}
-	p, err := w.people.ByName(context.Background(), "dora")
+	p, err := w.people.Names.PersonNamed(context.Background(), "dora")
 	w.ok(err)
 	w.has(p, 1)
 	w.queue(0)

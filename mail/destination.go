@@ -149,7 +149,7 @@ func (s *Service) destinationOf(ctx context.Context, domain string) (name string
 	if !ok {
 		d = domain
 	}
-	r, found, err := s.dir.RouteFor(ctx, d)
+	r, found, err := s.dir.Routes.For(ctx, d)
 	if err != nil {
 		return "", t, err
 	}

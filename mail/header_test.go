@@ -14,7 +14,7 @@ func TestSubmissionHeader(t *testing.T) {
 	w := open(t, Options{})
 	alice := w.person("alice", func(s *directory.PersonSpec) { s.MailAddress = []string{"al@example.com"} })
 	w.person("bob")
-	who, err := w.people.WhoOf(bg, alice.ID)
+	who, err := w.people.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	const rest = "Date: x\r\nMessage-ID: <2@a>\r\n\r\nbody\r\n"
 	for _, c := range []struct{ name, message, want, refused string }{
@@ -96,7 +96,7 @@ func TestPrivateFields(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice := w.person("alice")
-	who, err := w.people.WhoOf(bg, alice.ID)
+	who, err := w.people.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	const rest = "From: alice@example.com\r\nDate: x\r\nMessage-ID: <2@a>\r\nSubject: s\r\n"
 	for i, c := range []struct{ fields, left string }{
@@ -125,7 +125,7 @@ func TestSendLineEnds(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice := w.person("alice")
-	who, err := w.people.WhoOf(bg, alice.ID)
+	who, err := w.people.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	for i, message := range []string{"From: alice@example.com\nSubject: s\n\nbody\n.\nMAIL FROM:<x@example.com>\n", "From: alice@example.com\r\nSubject: s\r\n\r\nbody\r.\rMAIL FROM:<x@example.com>\r\n"} {
 		sub := &Submission{From: path("alice@example.com"), Message: []byte(message), Submitter: &Submitter{Who: who, Address: "alice@example.com"}}

@@ -35,7 +35,7 @@ func TestForgedModerator(t *testing.T) {
 	sub := w.from("bob@example.com", "alice@example.com")
 	sub.Message = []byte(bobs)
 	w.deposit(sub)
-	who, err := w.people.WhoOf(bg, alice.ID)
+	who, err := w.people.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	w.ok(w.post(func(s *Submission) {
 		s.From, s.Submitter = path("alice@example.com"), &Submitter{Who: who, Address: "alice@example.com"}
@@ -77,7 +77,7 @@ func TestForwardToList(t *testing.T) {
 	w.route()
 	w.has(alice, 0)
 	w.has(carol, 1)
-	_, err := w.people.AddGroup(bg, note.System, directory.GroupFields{
+	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{
 		Name: "Go", InternetAddress: "go@example.com", Members: []string{"bob"}, List: directory.ListFields{On: true, Post: directory.PostAnyone},
 	})
 	w.ok(err)
@@ -107,7 +107,7 @@ func TestJunkStaysHere(t *testing.T) {
 	w := open(t, Options{})
 	alice := w.person("alice")
 	for name, members := range map[string][]string{"team": {"alice", "zoe@far.example"}, "far": {"zoe@far.example"}} {
-		_, err := w.people.AddGroup(bg, note.System, directory.GroupFields{Name: name, InternetAddress: name + "@example.com", Members: members})
+		_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: name, InternetAddress: name + "@example.com", Members: members})
 		w.ok(err)
 	}
 	w.mailingList(func(f *directory.GroupFields) { f.List.Owners = []string{"zoe@far.example"} }, "alice")
@@ -133,7 +133,7 @@ func TestJunkStaysHere(t *testing.T) {
 func TestStrangersLeaveAsOurs(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{}, sink.Options{})
-	_, err := f.people.AddGroup(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
 	f.deposit(f.from("eve@bad.example", "team@example.com"))
 	f.flush()

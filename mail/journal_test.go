@@ -68,7 +68,7 @@ func TestJournal(t *testing.T) {
 	}
 	has("full", one("full"), "outcome=deferred", "refused=1", `reply="452 4.2.2`)
 
-	who, err := w.people.WhoOf(bg, alice.ID)
+	who, err := w.people.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	sub = w.from("alice@example.com", "bob@example.com")
 	sub.Submitter = &Submitter{Who: who, Address: "alice@example.com"}

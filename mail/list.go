@@ -44,7 +44,7 @@ func part(g *directory.Group, word string) smtp.Path {
 // list takes a message for a mailing list. What the list has sent itself and what programs answer
 // is refused: it would go round.
 func (s *Service) list(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
-	g, err := s.dir.Group(ctx, r.Target.ID)
+	g, err := s.dir.Groups.Get(ctx, r.Target.ID)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", r.Target.Name, err)
 	}
@@ -80,7 +80,7 @@ func (s *Service) mayPost(ctx context.Context, sub *Submission, g *directory.Gro
 		if len(members) == 0 {
 			return false, nil
 		}
-		x, err := s.dir.ExpandMembers(ctx, members)
+		x, err := s.dir.Names.ExpandMembers(ctx, members)
 		return err == nil && (!id.IsZero() && slices.ContainsFunc(x.Recipients, func(m directory.Recipient) bool { return m.ID == id }) ||
 			slices.ContainsFunc(x.Outside, func(a string) bool { return strings.EqualFold(a, author.String()) })), err
 	}
@@ -88,7 +88,7 @@ func (s *Service) mayPost(ctx context.Context, sub *Submission, g *directory.Gro
 	// is off, a relay of one's own), it is enough for members that nothing speaks against it.
 	known, proven := sub.Proven || !sub.Checked && !sub.Unproven, sub.Proven
 	if sub.Submitter != nil {
-		right, err := s.dir.SendRight(ctx, sub.Submitter.Who, author.String())
+		right, err := s.dir.Names.SendRight(ctx, sub.Submitter.Who, author.String())
 		if err != nil {
 			return "", err
 		}
@@ -128,7 +128,7 @@ func (s *Service) authorID(ctx context.Context, sub *Submission, author smtp.Pat
 	if sub.Submitter == nil && !sub.Proven || author.IsNull() {
 		return note.UNID{}, nil
 	}
-	t, err := s.dir.Resolve(ctx, author.String())
+	t, err := s.dir.Names.Resolve(ctx, author.String())
 	switch {
 	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrNotLocal), errors.Is(err, directory.ErrInvalid):
 		return note.UNID{}, nil
@@ -160,7 +160,7 @@ const (
 // member elsewhere.
 func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy string, rest []byte) error {
 	g := &p.group
-	x, err := s.dir.Expand(ctx, []directory.Target{{Kind: directory.TargetGroup, ID: g.ID}})
+	x, err := s.dir.Names.Expand(ctx, []directory.Target{{Kind: directory.TargetGroup, ID: g.ID}})
 	if err != nil {
 		return fmt.Errorf("expand %s: %w", g.Name, err)
 	}
@@ -211,7 +211,7 @@ func (s *Service) membersForward(ctx context.Context, x *directory.Expansion) er
 			out = append(out, r)
 			continue
 		}
-		p, err := s.dir.Person(ctx, r.ID)
+		p, err := s.dir.Names.Person(ctx, r.ID)
 		if err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func (s *Service) membersForward(ctx context.Context, x *directory.Expansion) er
 
 // listPart takes a message for one of the addresses that a list has beside its own.
 func (s *Service) listPart(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
-	g, err := s.dir.Group(ctx, r.Target.ID)
+	g, err := s.dir.Groups.Get(ctx, r.Target.ID)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", r.Target.Name, err)
 	}
@@ -290,16 +290,16 @@ func (s *Service) listPart(ctx context.Context, sub *Submission, b *batch, i int
 
 // owners are a list's owners, else the administrator.
 func (s *Service) owners(ctx context.Context, g *directory.Group) (directory.Expansion, error) {
-	x, err := s.dir.ExpandMembers(ctx, g.List.Owners)
+	x, err := s.dir.Names.ExpandMembers(ctx, g.List.Owners)
 	if err != nil || len(x.Recipients)+len(x.Outside) > 0 {
 		return x, err
 	}
-	t, err := s.dir.Resolve(ctx, "postmaster@"+domainOf(g.InternetAddress))
+	t, err := s.dir.Names.Resolve(ctx, "postmaster@"+domainOf(g.InternetAddress))
 	if errors.Is(err, directory.ErrNoSuchRecipient) {
 		return x, nil
 	}
 	if err != nil {
 		return x, err
 	}
-	return s.dir.Expand(ctx, []directory.Target{t})
+	return s.dir.Names.Expand(ctx, []directory.Target{t})
 }

@@ -17,7 +17,7 @@ func (w *world) mailingList(change func(*directory.GroupFields), members ...stri
 	if change != nil {
 		change(&f)
 	}
-	g, err := w.people.AddGroup(bg, note.System, f)
+	g, err := w.people.Groups.Add(bg, note.System, f)
 	w.ok(err)
 	return g
 }
@@ -95,7 +95,7 @@ func TestListCopies(t *testing.T) {
 	if _, _, err := w.Unsubscribe(bg, v); err != ErrNotMember {
 		t.Error(err)
 	}
-	if got, err := w.people.Group(bg, g.ID); err != nil || len(got.Members) != 3 {
+	if got, err := w.people.Groups.Get(bg, g.ID); err != nil || len(got.Members) != 3 {
 		t.Error(got.Members, err)
 	}
 }
@@ -242,11 +242,11 @@ func TestListAddresses(t *testing.T) {
 	w.deposit(w.from("", "chess-bounces+zoe=far.example@example.com"))
 	w.deposit(w.from("eve@far.example", "Chess-Owner@example.com"))
 	w.has(alice, 2)
-	_, err := w.people.SetGroup(bg, note.System, g.ID, func(f *directory.GroupFields) error { f.List.Owners = nil; return nil })
+	_, err := w.people.Groups.Set(bg, note.System, g.ID, func(f *directory.GroupFields) error { f.List.Owners = nil; return nil })
 	w.ok(err)
 	w.deposit(w.from("eve@far.example", "chess-owner@example.com"))
 	w.has(bob, 1)
-	if _, err := w.people.Resolve(bg, "chess-nonsense@example.com"); err == nil {
+	if _, err := w.people.Names.Resolve(bg, "chess-nonsense@example.com"); err == nil {
 		t.Error("a word that means nothing is an address")
 	}
 	// Leaving by mail: asked back, and done by who answers.
@@ -267,7 +267,7 @@ func TestListAddresses(t *testing.T) {
 	}
 	w.fix.Time.Advance(6 * 24 * time.Hour)
 	w.ok(ask("zoe@far.example", confirm))
-	if got, err := w.people.Group(bg, g.ID); err != nil || len(got.Members) != 1 {
+	if got, err := w.people.Groups.Get(bg, g.ID); err != nil || len(got.Members) != 1 {
 		t.Error(got.Members, err)
 	}
 	w.fix.Time.Advance(6 * 24 * time.Hour)

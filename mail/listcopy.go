@@ -28,7 +28,7 @@ func (s *Service) newListCopy(ctx context.Context, g *directory.Group, rest []by
 	end := mime.HeaderEnd(rest)
 	header := rest[:end]
 	h := readFacts(header)
-	local, _ := s.dir.IsLocal(ctx, h.author.Host) // what cannot be known is somebody else's
+	local, _ := s.dir.Domains.IsLocal(ctx, h.author.Host) // what cannot be known is somebody else's
 	rewrite := false
 	switch g.List.Rewrite {
 	case "always":

@@ -163,15 +163,15 @@ func (s *Service) find(ctx context.Context, q *QueueRecipient, junk bool) (attem
 	var err error
 	if q.Kind == directory.TargetMailIn {
 		var m directory.MailIn
-		m, err = s.dir.MailIn(ctx, q.Target)
+		m, err = s.dir.MailIns.Get(ctx, q.Target)
 		a.database, server, removed = m.Database, m.MailServer, !m.Removed.IsZero()
 	} else {
 		var p directory.Person
-		p, err = s.dir.Person(ctx, q.Target)
+		p, err = s.dir.Names.Person(ctx, q.Target)
 		a.database, a.quota, server, removed = p.MailDatabase, p.Quota, p.MailServer, !p.Removed.IsZero()
 	}
 	if err == nil && !removed {
-		a.away, err = s.dir.Away(ctx, server)
+		a.away, err = s.dir.Servers.Away(ctx, server)
 	}
 	switch {
 	case errors.Is(err, directory.ErrNotFound), err == nil && removed:

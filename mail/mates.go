@@ -88,7 +88,7 @@ func (j *job) hand(ctx context.Context, e *Entry, piece []attempt) error {
 func (s *Service) Take(ctx context.Context, h *Handed, raw []byte) error {
 	if _, err := s.store.Info(h.Database); errors.Is(err, store.ErrNotFound) && h.Kind == directory.TargetPerson && !s.elsewhere(h.Database) {
 		// Brought in bulk, or their making was cut short: the server that leads the directory makes it.
-		if err := s.dir.EnsureMailFile(ctx, h.Person); err != nil {
+		if err := s.dir.People.EnsureMailFile(ctx, h.Person); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func (s *Service) holdPost(ctx context.Context, b *batch, p *posting, from smtp.
 	o.entry.Held, o.entry.Reason = true, p.hold
 	o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned, b.entry.Checker
 	who := g.List.Moderators
-	x, err := s.dir.ExpandMembers(ctx, who)
+	x, err := s.dir.Names.ExpandMembers(ctx, who)
 	if err == nil && len(x.Recipients)+len(x.Outside) == 0 {
 		x, err = s.owners(ctx, g)
 	}
@@ -96,7 +96,7 @@ func (s *Service) Approve(ctx context.Context, id note.UNID) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.dir.Group(ctx, e.Recipients[0].Target)
+	g, err := s.dir.Groups.Get(ctx, e.Recipients[0].Target)
 	if err != nil {
 		return fmt.Errorf("list of %s: %w", id, err)
 	}
@@ -124,7 +124,7 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 	if reason == "" || e.From.IsNull() || machine(e.From) {
 		return s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) { return s.settlePost(w, e) })
 	}
-	g, err := s.dir.Group(ctx, e.Recipients[0].Target)
+	g, err := s.dir.Groups.Get(ctx, e.Recipients[0].Target)
 	if err != nil {
 		return fmt.Errorf("list of %s: %w", id, err)
 	}

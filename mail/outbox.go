@@ -33,7 +33,7 @@ var replyOutbox = smtp.NewReply(452, 4, 3, 1, "Too many messages wait for their 
 // error is a *smtp.Reply where there is nobody, or nobody who takes mail; else trouble of the server.
 func (s *Service) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (Recipient, error) {
 	r := Recipient{To: to, Params: p}
-	t, err := s.dir.Resolve(ctx, to.String())
+	t, err := s.dir.Names.Resolve(ctx, to.String())
 	switch {
 	case errors.Is(err, directory.ErrNotLocal):
 		r.Outside = true
@@ -49,7 +49,7 @@ func (s *Service) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, s
 		return r, nil
 	}
 	if t.Kind == directory.TargetPerson {
-		one, err := s.dir.Person(ctx, t.ID)
+		one, err := s.dir.Names.Person(ctx, t.ID)
 		if err != nil {
 			return r, fmt.Errorf("mail: %w", err)
 		}
@@ -311,7 +311,7 @@ func (s *Service) release(ctx context.Context, h *held, own bool) error {
 		}
 	}
 	sub.takes = h
-	who, err := s.dir.WhoOf(ctx, sub.Submitter.Who.Person)
+	who, err := s.dir.Names.WhoOf(ctx, sub.Submitter.Who.Person)
 	switch {
 	case errors.Is(err, directory.ErrDisabled), errors.Is(err, directory.ErrNotFound):
 		s.env.Log.Warn("mail: a message whose time has come is dropped: its sender may send nothing any more", "id", h.id.String(), "from", sub.From.String())

@@ -16,7 +16,7 @@ import (
 func (w *world) later(p directory.Person, wait time.Duration, to ...string) note.UNID {
 	w.t.Helper()
 	sub := w.from(p.Addresses()[0], to...)
-	who, err := w.people.WhoOf(bg, p.ID)
+	who, err := w.people.Names.WhoOf(bg, p.ID)
 	w.ok(err)
 	sub.Submitter, sub.Received = &Submitter{Who: who, Address: p.Addresses()[0]}, &Received{Protocol: "HTTP"}
 	sub.Message, sub.Head = []byte("From: "+p.Addresses()[0]+"\r\nSubject: later\r\n\r\nx\r\n"), nil
@@ -193,7 +193,7 @@ func TestOutboxRefused(t *testing.T) {
 	w.has(bob, 0)
 
 	w.later(alice, time.Minute, "bob@example.com")
-	w.ok(w.people.RemovePerson(bg, note.System, bob.ID))
+	w.ok(w.people.People.Remove(bg, note.System, bob.ID))
 	w.fix.Time.Advance(time.Minute)
 	w.waits(0)
 	w.route()

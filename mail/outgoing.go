@@ -46,7 +46,7 @@ func (s *Service) send(ctx context.Context, b *batch, what string, raw []byte, r
 // addresses elsewhere. An address that is nobody's gives none, nor does a mailing list's: what comes of
 // a message is no post, and would get past its moderators.
 func (s *Service) address(ctx context.Context, address string, notify smtp.Notify) ([]QueueRecipient, error) {
-	t, err := s.dir.Resolve(ctx, address)
+	t, err := s.dir.Names.Resolve(ctx, address)
 	switch {
 	case errors.Is(err, directory.ErrNotLocal):
 		return []QueueRecipient{{Address: address, Notify: notify, State: Waiting}}, nil
@@ -62,7 +62,7 @@ func (s *Service) address(ctx context.Context, address string, notify smtp.Notif
 	case t.ListPart != "", t.Kind == directory.TargetGroup && t.Own:
 		return nil, nil
 	}
-	x, err := s.dir.Expand(ctx, []directory.Target{t})
+	x, err := s.dir.Names.Expand(ctx, []directory.Target{t})
 	if err != nil {
 		return nil, fmt.Errorf("expand %s: %w", t.Name, err)
 	}

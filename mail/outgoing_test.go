@@ -41,7 +41,7 @@ func TestRoutes(t *testing.T) {
 	f := openFar(t, Options{}, sink.Options{Extensions: []string{"AUTH PLAIN LOGIN"}})
 	add := func(r directory.RouteFields) {
 		t.Helper()
-		_, err := f.people.AddRoute(bg, note.System, r)
+		_, err := f.people.Routes.Add(bg, note.System, r)
 		f.ok(err)
 	}
 	add(directory.RouteFields{Pattern: "*", Host: "127.0.0.1", Port: f.sink.Port(), User: "me", Password: "secret"})
@@ -63,9 +63,9 @@ func TestRoutes(t *testing.T) {
 	if len(e.Recipients) != 1 || e.Recipients[0].Reply != "the route is on hold" {
 		t.Errorf("%+v", e)
 	}
-	r, err := f.people.RouteNamed(bg, "*.held.example")
+	r, err := f.people.Routes.Named(bg, "*.held.example")
 	f.ok(err)
-	_, err = f.people.SetRoute(bg, note.System, r.ID, func(f *directory.RouteFields) error { f.Hold = false; return nil })
+	_, err = f.people.Routes.Set(bg, note.System, r.ID, func(f *directory.RouteFields) error { f.Hold = false; return nil })
 	f.ok(err)
 	f.zone.Add("sub.held.example. IN MX 10 mx.far.example.\n")
 	f.flush()

@@ -55,7 +55,7 @@ func (s *Service) personal(ctx context.Context, sub *Submission, b *batch) error
 		if !b.now[i].own || b.now[i].kind != directory.TargetPerson {
 			continue
 		}
-		p, err := s.dir.Person(ctx, b.now[i].id)
+		p, err := s.dir.Names.Person(ctx, b.now[i].id)
 		if errors.Is(err, directory.ErrNotFound) {
 			continue
 		}
@@ -96,7 +96,7 @@ func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *f
 	var inside []QueueRecipient
 	sent := false
 	for _, a := range p.Forward {
-		t, err := s.dir.Resolve(ctx, a)
+		t, err := s.dir.Names.Resolve(ctx, a)
 		switch {
 		case errors.Is(err, directory.ErrNotLocal):
 			outside = append(outside, a)
@@ -114,7 +114,7 @@ func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *f
 			}
 			sent = sent || took
 		default:
-			x, err := s.dir.Expand(ctx, []directory.Target{t})
+			x, err := s.dir.Names.Expand(ctx, []directory.Target{t})
 			if err != nil {
 				return fmt.Errorf("forward to %s: %w", t.Name, err)
 			}
@@ -164,7 +164,7 @@ func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *for
 		address = all[0]
 	}
 	from := sub.From
-	if local, err := s.dir.IsLocal(ctx, from.Domain); err != nil {
+	if local, err := s.dir.Domains.IsLocal(ctx, from.Domain); err != nil {
 		return fmt.Errorf("forward: %w", err)
 	} else if !local {
 		from = s.rewriteSender(from, domainOf(address))

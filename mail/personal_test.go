@@ -14,7 +14,7 @@ import (
 
 func (w *world) set(p directory.Person, fn func(*directory.PersonFields)) {
 	w.t.Helper()
-	_, err := w.people.SetPerson(bg, note.System, p.ID, func(f *directory.PersonFields) error { fn(f); return nil })
+	_, err := w.people.People.Set(bg, note.System, p.ID, func(f *directory.PersonFields) error { fn(f); return nil })
 	w.ok(err)
 }
 
@@ -154,7 +154,7 @@ func TestReleaseSendsOn(t *testing.T) {
 	// Over quota: it stays in mail.box for the router. Who has gone is the router's to report.
 	w.quota(bob, 1)
 	id = hold(func(*Submission) {}, "bob@example.com", "dora@example.com")
-	w.ok(w.people.RemovePerson(bg, note.System, dora.ID))
+	w.ok(w.people.People.Remove(bg, note.System, dora.ID))
 	w.ok(w.Release(bg, id))
 	e, err := w.queued(bg, id)
 	w.ok(err)
@@ -244,7 +244,7 @@ func TestSendOnBehalf(t *testing.T) {
 	send := func(p directory.Person, header string) (string, error) {
 		sub := w.from(p.InternetAddress, "carol@example.com")
 		sub.Message = []byte(header + "\r\n\r\nx\r\n")
-		who, err := w.people.WhoOf(bg, p.ID)
+		who, err := w.people.Names.WhoOf(bg, p.ID)
 		w.ok(err)
 		sub.Submitter = &Submitter{Who: who, Address: p.InternetAddress}
 		if _, err := w.Deposit(bg, sub, nil); err != nil {

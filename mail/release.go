@@ -98,7 +98,7 @@ func (s *Service) takeUp(ctx context.Context, b *batch, i int, q *QueueRecipient
 	d.from = &Recipient{To: to, Params: smtp.RcptParams{ORcpt: q.ORcpt, Notify: q.Notify}, Target: directory.Target{Kind: q.Kind, ID: q.Target, Name: q.Name}}
 	d.always = d.from.always()
 	if q.Kind == directory.TargetPerson {
-		p, err := s.dir.Person(ctx, q.Target)
+		p, err := s.dir.Names.Person(ctx, q.Target)
 		if err != nil {
 			return err
 		}

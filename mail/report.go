@@ -127,7 +127,7 @@ func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipien
 	sub := &Submission{Params: smtp.MailParams{Size: -1, RequireTLS: e.TLS == outbound.Required}, Answer: AnswerNone, Date: s.now()}
 	s.env.Fill(sub.ID[:])
 	to := Recipient{To: e.From}
-	target, err := s.dir.Resolve(ctx, e.From.String())
+	target, err := s.dir.Names.Resolve(ctx, e.From.String())
 	bad := false
 	switch {
 	case err == nil:
@@ -191,7 +191,7 @@ func (s *Service) composeReport(ctx context.Context, id note.UNID, e *Entry, don
 		return nil, err
 	}
 	domain := s.opt.Hostname
-	if list, err := s.dir.Domains(ctx); err == nil && len(list) > 0 {
+	if list, err := s.dir.Domains.List(ctx); err == nil && len(list) > 0 {
 		domain = list[0]
 	}
 	utf8 := !e.From.IsASCII() || !ascii(original)

@@ -258,7 +258,7 @@ func TestRemovedPersonIsReported(t *testing.T) {
 	bob, sender := w.person("bob"), w.person("sender")
 	w.quota(bob, 10)
 	w.deposit(w.from("sender@example.com", "bob@example.com", "alice@example.com"))
-	w.ok(w.people.RemovePerson(bg, note.System, bob.ID))
+	w.ok(w.people.People.Remove(bg, note.System, bob.ID))
 	w.fix.Time.Advance(time.Hour)
 	w.route()
 	parseReport(t, w.has(sender, 1)[0]).field(t, 1, "Status", "5.1.1")

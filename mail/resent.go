@@ -105,7 +105,7 @@ func (s *Service) DeliveredTo(ctx context.Context, person note.UNID, message []b
 }
 
 func mailFileOf(ctx context.Context, d *directory.Directory, person note.UNID) (note.DatabaseID, error) {
-	p, err := d.Person(ctx, person)
+	p, err := d.Names.Person(ctx, person)
 	if errors.Is(err, directory.ErrNotFound) {
 		return 0, nil
 	}
@@ -114,7 +114,7 @@ func mailFileOf(ctx context.Context, d *directory.Directory, person note.UNID) (
 
 // readResending reads the message behind its newest Resent fields.
 func readResending(ctx context.Context, s *Service, person note.UNID, message []byte) (*resending, error) {
-	who, err := s.dir.WhoOf(ctx, person)
+	who, err := s.dir.Names.WhoOf(ctx, person)
 	if err != nil {
 		return nil, fmt.Errorf("mail: %w", err)
 	}
@@ -150,7 +150,7 @@ func (x *resending) note(ctx context.Context, f mime.HeaderField) (err error) {
 	}
 	for _, a := range mime.ParseAuthors(f.Value) {
 		if !x.local && a.Host != "" {
-			if x.local, err = x.s.dir.IsLocal(ctx, a.Host); err != nil {
+			if x.local, err = x.s.dir.Domains.IsLocal(ctx, a.Host); err != nil {
 				return err
 			}
 		}
@@ -243,7 +243,7 @@ func byServer(row *layout.Note, c *layout.Content) bool {
 // mailIns are the mail-in documents of a database.
 func (x *resending) mailIns(ctx context.Context, db note.DatabaseID) (ids []note.UNID, err error) {
 	for after := ""; ; {
-		list, next, err := x.s.dir.ListMailIns(ctx, "", maxMailInLot, after)
+		list, next, err := x.s.dir.MailIns.List(ctx, "", maxMailInLot, after)
 		if err != nil {
 			return nil, err
 		}
@@ -346,7 +346,7 @@ func (x *resending) deliveries(ctx context.Context, header []byte) (ids []note.U
 	if list == "" {
 		return ids, nil
 	}
-	t, err := x.s.dir.Resolve(ctx, list)
+	t, err := x.s.dir.Names.Resolve(ctx, list)
 	switch {
 	case errors.Is(err, directory.ErrNotLocal), errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
 		return ids, nil

@@ -17,7 +17,7 @@ import (
 // again is a person's submission of a message that they send on.
 func (w *world) again(p directory.Person, message string, to ...string) error {
 	w.t.Helper()
-	who, err := w.people.WhoOf(bg, p.ID)
+	who, err := w.people.Names.WhoOf(bg, p.ID)
 	w.ok(err)
 	address := p.Addresses()[0]
 	sub := w.from(address, to...)
@@ -124,7 +124,7 @@ func TestResentForged(t *testing.T) {
 	refused("the fields of a resending behind others", alice, "X-A: b\r\n"+resent(alice, got))
 
 	// What the person has stored is not delivered, whatever its trace says.
-	who, err := w.people.WhoOf(bg, alice.ID)
+	who, err := w.people.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	forged := strings.Replace(got, "From: eve@far.example", "From: bob@example.com", 1)
 	f := w.files.File(note.System, alice.MailDatabase)
@@ -223,7 +223,7 @@ func TestResentList(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice, bob := w.reader("alice"), w.reader("bob")
-	_, err := w.people.AddGroup(bg, note.System, directory.GroupFields{
+	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{
 		Name: "Team", InternetAddress: "team@example.com", Members: []string{"alice", "bob"},
 		List: directory.ListFields{On: true, Post: directory.PostAnyone, Tag: "team"},
 	})
@@ -238,7 +238,7 @@ func TestResentList(t *testing.T) {
 
 	db, err := w.files.Make(bg, note.UNID{}, "Sales", 0, 0)
 	w.ok(err)
-	_, err = w.people.AddMailIn(bg, note.System, directory.MailInFields{Name: "Sales", InternetAddress: "sales@example.com", Database: db})
+	_, err = w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Sales", InternetAddress: "sales@example.com", Database: db})
 	w.ok(err)
 	sub := w.from("eve@far.example", "sales@example.com")
 	sub.Message = bytes.Replace(sub.Message, []byte("<1@"), []byte("<2@"), 1)
@@ -258,7 +258,7 @@ func TestResentLater(t *testing.T) {
 	alice, bob := w.reader("alice"), w.reader("bob")
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	got := resent(alice, w.has(alice, 1)[0])
-	who, err := w.people.WhoOf(bg, alice.ID)
+	who, err := w.people.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	for i, message := range []string{got, strings.Replace(got, "world", "earth", 1)} {
 		sub := w.from("alice@example.com", "bob@example.com")

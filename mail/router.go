@@ -158,11 +158,11 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 func (s *Service) catchUp(ctx context.Context) (more bool, err error) {
 	s.catching.Lock()
 	defer s.catching.Unlock()
-	edition, err := s.dir.RouteEdition(ctx)
+	edition, err := s.dir.Routes.Edition(ctx)
 	if err != nil {
 		return false, fmt.Errorf("routes: %w", err)
 	}
-	servers, err := s.dir.ServerEdition(ctx)
+	servers, err := s.dir.Servers.Edition(ctx)
 	if err != nil {
 		return false, err
 	}

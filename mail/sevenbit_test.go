@@ -62,7 +62,7 @@ func TestSevenBit(t *testing.T) {
 // signed checks the signatures of a message that was sent.
 func (f *far) signed(raw string) {
 	f.t.Helper()
-	keys, err := f.people.DKIMKeys(bg, note.System, "example.com")
+	keys, err := f.people.DKIMKeys.Of(bg, note.System, "example.com")
 	f.ok(err)
 	m := dkim.New([]byte(raw))
 	list := m.Signatures(10)

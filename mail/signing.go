@@ -94,7 +94,7 @@ func (s *Service) sealed(ctx context.Context, c *consignment, fields []byte) []b
 	}
 	domain := c.message.From.Domain
 	if domain == "" {
-		if list, err := s.dir.Domains(ctx); err == nil && len(list) > 0 {
+		if list, err := s.dir.Domains.List(ctx); err == nil && len(list) > 0 {
 			domain = list[0]
 		}
 	}

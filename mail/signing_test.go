@@ -72,7 +72,7 @@ func TestNotSignedForStrangers(t *testing.T) {
 	f := openFar(t, Options{Signer: g}, sink.Options{})
 	alice := f.reader("alice")
 	f.set(alice, func(p *directory.PersonFields) { p.Forward = []string{"a@far.example"} })
-	_, err := f.people.AddGroup(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
 	f.mailingList(func(l *directory.GroupFields) { l.List.Post, l.List.Rewrite = directory.PostAnyone, "never" }, "c@far.example")
 	to := []string{"alice@example.com", "team@example.com", "chess@example.com"}
@@ -92,7 +92,7 @@ func TestNotSignedForStrangers(t *testing.T) {
 	before := g.made.Load()
 	sub = f.from("alice@example.com", "d@far.example")
 	sub.Message = []byte("Resent-From: alice@example.com\r\n" + plain)
-	who, err := f.people.WhoOf(bg, alice.ID)
+	who, err := f.people.Names.WhoOf(bg, alice.ID)
 	f.ok(err)
 	sub.Submitter = &Submitter{Who: who, Address: "alice@example.com"}
 	f.deposit(sub)

@@ -30,7 +30,7 @@ func srsDay(t time.Time) string {
 
 // srsCode signs in lower case, as some servers change case on the way.
 func (s *Service) srsCode(text string) string {
-	return srsCoding.EncodeToString(s.dir.Sign("srs", strings.ToLower(text)))[:srsHash]
+	return srsCoding.EncodeToString(s.dir.Secret.Sign("srs", strings.ToLower(text)))[:srsHash]
 }
 
 // rewriteSender is the sender's address under a domain of ours.
@@ -58,11 +58,11 @@ func (s *Service) leavesAs(ctx context.Context, from smtp.Path) (smtp.Path, erro
 	if from.IsNull() {
 		return from, nil
 	}
-	local, err := s.dir.IsLocal(ctx, from.Domain)
+	local, err := s.dir.Domains.IsLocal(ctx, from.Domain)
 	if err != nil || local {
 		return from, err
 	}
-	domains, err := s.dir.Domains(ctx)
+	domains, err := s.dir.Domains.List(ctx)
 	if err != nil || len(domains) == 0 {
 		return from, err
 	}

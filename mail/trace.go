@@ -365,7 +365,7 @@ func traced(r *store.Reader, keys []string, fits func(*Hop) bool, out *[]Hop) er
 // Delivered says whether and when a message of a queue id came into the mail file of an address
 // here, even one that was delivered at once: its note tells.
 func (s *Service) Delivered(ctx context.Context, id note.UNID, address string) (at time.Time, found bool, err error) {
-	t, err := s.dir.Resolve(ctx, address)
+	t, err := s.dir.Names.Resolve(ctx, address)
 	if err != nil {
 		return at, false, fmt.Errorf("mail: %w", err)
 	}

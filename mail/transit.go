@@ -121,14 +121,14 @@ func (s *Service) Incoming(ctx context.Context, to smtp.Path, p smtp.RcptParams)
 	if !ok || err != nil {
 		return r, replyTransit
 	}
-	r.Target, err = s.dir.TargetOf(ctx, id)
+	r.Target, err = s.dir.Names.TargetOf(ctx, id)
 	switch {
 	case errors.Is(err, directory.ErrNotFound), err == nil && r.Target.Kind != kind:
 		return r, replyUnknown // or removed: the other server will know before it tries again
 	case err != nil:
 		return r, fmt.Errorf("directory: %w", err)
 	}
-	away, err := s.dir.Away(ctx, r.Target.MailServer)
+	away, err := s.dir.Servers.Away(ctx, r.Target.MailServer)
 	if err == nil && away {
 		err = replyElsewhere
 	}
@@ -140,18 +140,18 @@ func (s *Service) away(ctx context.Context, q *QueueRecipient) bool {
 	if q.Target.IsZero() {
 		return false
 	}
-	t, err := s.dir.TargetOf(ctx, q.Target)
+	t, err := s.dir.Names.TargetOf(ctx, q.Target)
 	if err != nil {
 		return false
 	}
-	away, err := s.dir.Away(ctx, t.MailServer)
+	away, err := s.dir.Servers.Away(ctx, t.MailServer)
 	return err == nil && away
 }
 
 // awayNow says of mail servers that they are at another place.
 func (s *Service) awayNow(ctx context.Context) func(note.UNID) bool {
 	return func(mailServer note.UNID) bool {
-		away, err := s.dir.Away(ctx, mailServer)
+		away, err := s.dir.Servers.Away(ctx, mailServer)
 		return err == nil && away // else the store is in trouble, which shows in the next step
 	}
 }
@@ -199,11 +199,11 @@ func (s *Service) usualFor(ctx context.Context, q *QueueRecipient, to *smtp.Path
 	if !s.away(ctx, q) {
 		return hereName, outbound.Target{}, nil
 	}
-	t, err := s.dir.TargetOf(ctx, q.Target)
+	t, err := s.dir.Names.TargetOf(ctx, q.Target)
 	if err != nil {
 		return hereName, outbound.Target{}, nil //nolint:nilerr // gone since: who delivers here finds out
 	}
-	p, err := s.dir.PlaceOf(ctx, t.MailServer)
+	p, err := s.dir.Servers.PlaceOf(ctx, t.MailServer)
 	if errors.Is(err, directory.ErrNotFound) {
 		p, err = directory.Place{Name: t.MailServer.String()}, nil
 	}

@@ -16,17 +16,17 @@ func (w *world) domain(t *testing.T) (here, there note.UNID) {
 	t.Helper()
 	here, there = note.UNID{1}, note.UNID{2}
 	for id, name := range map[note.UNID]string{here: "one.example", there: "two.example"} {
-		_, err := w.people.EnterServer(bg, note.System, id, directory.ServerFields{Name: name, Key: bus.Key(append(id[:], id[:]...)), Doors: []string{"smtp " + name + ":25"}})
+		_, err := w.people.Servers.Enter(bg, note.System, id, directory.ServerFields{Name: name, Key: bus.Key(append(id[:], id[:]...)), Doors: []string{"smtp " + name + ":25"}})
 		w.ok(err)
 	}
-	w.people.UseServer(here)
-	w.ok(w.people.FoundDomain(bg, note.System, here))
+	w.people.Servers.UseServer(here)
+	w.ok(w.people.Servers.FoundDomain(bg, note.System, here))
 	return here, there
 }
 
 func (w *world) away(short string, server note.UNID) directory.Person {
 	w.t.Helper()
-	p, err := w.people.AddPerson(bg, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{
+	p, err := w.people.People.Add(bg, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{
 		FullName: []string{short + " Example"}, ShortName: short, MailServer: server,
 	}})
 	w.ok(err)
@@ -42,7 +42,7 @@ func TestAway(t *testing.T) {
 	_, there := w.domain(t)
 	bob := w.away("bob", there)
 	alice := w.person("alice", func(s *directory.PersonSpec) { s.Forward = []string{"bob@example.com"} })
-	_, err := w.people.AddGroup(bg, note.System, directory.GroupFields{Name: "both", InternetAddress: "both@example.com", Members: []string{"alice", "bob"}})
+	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "both", InternetAddress: "both@example.com", Members: []string{"alice", "bob"}})
 	w.ok(err)
 	w.ok(w.Room(bg, &directory.Target{MailServer: there, Database: bob.MailDatabase}, 1))
 
@@ -81,13 +81,13 @@ func TestAway(t *testing.T) {
 	}
 
 	// bob comes here: what waits for him is delivered, and not sent.
-	_, err = w.people.SetPerson(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = w.people.Self(); return nil })
+	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = w.people.Servers.Self(); return nil })
 	w.ok(err)
 	db, err := w.files.Make(bg, bob.ID, "bob", 0, 0)
 	w.ok(err)
-	_, err = w.people.SetPerson(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailDatabase = db; return nil })
+	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailDatabase = db; return nil })
 	w.ok(err)
-	if bob, err = w.people.Person(bg, bob.ID); err != nil {
+	if bob, err = w.people.Names.Person(bg, bob.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.readAnew()
@@ -97,7 +97,7 @@ func TestAway(t *testing.T) {
 
 	// And away again, while a message waits for him as for somebody here.
 	w.ok(w.Hold(bg, w.depositHeld("bob@example.com")))
-	_, err = w.people.SetPerson(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = there; return nil })
+	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = there; return nil })
 	w.ok(err)
 	e := w.queue(1)[0]
 	w.ok(w.change(bg, e.ID, func(e *Entry) { e.Held = false; e.Recipients[0].State = Pending }))
@@ -164,12 +164,12 @@ func TestIncoming(t *testing.T) {
 	w := open(t, Options{})
 	here, there := w.domain(t)
 	w.person("alice")
-	alice, err := w.people.ByName(bg, "alice")
+	alice, err := w.people.Names.PersonNamed(bg, "alice")
 	w.ok(err)
 	bob := w.away("bob", there)
 	db, err := w.files.Make(bg, note.UNID{}, "box", 0, 0)
 	w.ok(err)
-	box, err := w.people.AddMailIn(bg, note.System, directory.MailInFields{Name: "Box", InternetAddress: "box@example.com", Database: db, MailServer: here})
+	box, err := w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Box", InternetAddress: "box@example.com", Database: db, MailServer: here})
 	w.ok(err)
 	for _, c := range []struct {
 		word string

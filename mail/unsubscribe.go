@@ -32,7 +32,7 @@ const confirmDays = 7
 func (s *Service) UnsubscribeLink(list note.UNID, address string) string {
 	v := url.Values{
 		"l": {list.String()}, "a": {base64.RawURLEncoding.EncodeToString([]byte(address))},
-		"s": {hex.EncodeToString(s.dir.Sign("unsubscribe", list.String()+" "+address))},
+		"s": {hex.EncodeToString(s.dir.Secret.Sign("unsubscribe", list.String()+" "+address))},
 	}
 	return strings.TrimSuffix(s.opt.URL, "/") + "/list/unsubscribe?" + v.Encode()
 }
@@ -43,10 +43,10 @@ func (s *Service) Membership(ctx context.Context, v url.Values) (directory.Group
 	address, err2 := base64.RawURLEncoding.DecodeString(v.Get("a"))
 	code, err3 := hex.DecodeString(v.Get("s"))
 	if errors.Join(err, err2, err3) != nil || len(address) > 320 ||
-		subtle.ConstantTimeCompare(code, s.dir.Sign("unsubscribe", id.String()+" "+string(address))) != 1 {
+		subtle.ConstantTimeCompare(code, s.dir.Secret.Sign("unsubscribe", id.String()+" "+string(address))) != 1 {
 		return directory.Group{}, "", ErrBadLink
 	}
-	g, err := s.dir.Group(ctx, id)
+	g, err := s.dir.Groups.Get(ctx, id)
 	if errors.Is(err, directory.ErrNotFound) || err == nil && !g.Removed.IsZero() {
 		return g, "", ErrNotMember
 	}
@@ -67,7 +67,7 @@ func (s *Service) Unsubscribe(ctx context.Context, v url.Values) (directory.Grou
 
 // leave takes members out of a list: an address, or the UNID of a person here.
 func (s *Service) leave(ctx context.Context, list note.UNID, member string) error {
-	_, err := s.dir.SetGroup(ctx, note.System, list, func(f *directory.GroupFields) error {
+	_, err := s.dir.Groups.Set(ctx, note.System, list, func(f *directory.GroupFields) error {
 		n := len(f.Members)
 		f.Members = slices.DeleteFunc(f.Members, func(m string) bool { return strings.EqualFold(m, member) })
 		if len(f.Members) == n {
@@ -88,14 +88,14 @@ func (s *Service) memberName(ctx context.Context, g *directory.Group, address st
 			return m
 		}
 	}
-	if t, err := s.dir.Resolve(ctx, address); err == nil && slices.Contains(g.Members, t.ID.String()) {
+	if t, err := s.dir.Names.Resolve(ctx, address); err == nil && slices.Contains(g.Members, t.ID.String()) {
 		return t.ID.String()
 	}
 	return ""
 }
 
 func (s *Service) confirmCode(g *directory.Group, address string, day int64) string {
-	code := s.dir.Sign("confirm", g.ID.String()+" "+strings.ToLower(address)+" "+strconv.FormatInt(day, 10))
+	code := s.dir.Secret.Sign("confirm", g.ID.String()+" "+strings.ToLower(address)+" "+strconv.FormatInt(day, 10))
 	return strings.ToLower(srsCoding.EncodeToString(code[:10]))
 }
 

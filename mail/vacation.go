@@ -63,7 +63,7 @@ func (s *Service) vacations(ctx context.Context, sub *Submission, b *batch) erro
 		if d.vacation == nil {
 			continue
 		}
-		p, err := s.dir.Person(ctx, d.id)
+		p, err := s.dir.Names.Person(ctx, d.id)
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (s *Service) composeWarnings(ctx context.Context, b *batch) error {
 		if !d.warn || d.warned != nil {
 			continue
 		}
-		p, err := s.dir.Person(ctx, d.id)
+		p, err := s.dir.Names.Person(ctx, d.id)
 		if err != nil {
 			return fmt.Errorf("quota warning: %w", err)
 		}

@@ -113,7 +113,7 @@ func (w *world) person(short string, change ...func(*directory.PersonSpec)) dire
 	for _, c := range change {
 		c(&spec)
 	}
-	p, err := w.people.AddPerson(bg, note.System, spec)
+	p, err := w.people.People.Add(bg, note.System, spec)
 	w.ok(err)
 	return p
 }
@@ -140,7 +140,7 @@ func (w *world) to(addresses ...string) []Recipient {
 	out := make([]Recipient, len(addresses))
 	for i, a := range addresses {
 		out[i].To = path(a)
-		t, err := w.people.Resolve(bg, a)
+		t, err := w.people.Names.Resolve(bg, a)
 		if errors.Is(err, directory.ErrNotLocal) {
 			out[i].Outside = true
 			continue

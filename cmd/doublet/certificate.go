@@ -73,7 +73,7 @@ func (h *house) authority() (*certs.ACME, error) {
 
 // certificateNames are the server's name and those for the local domains.
 func (h *house) certificateNames(ctx context.Context) ([]string, error) {
-	domains, err := h.system.Directory.Domains(ctx)
+	domains, err := h.system.Directory.Domains.List(ctx)
 	if err != nil {
 		return nil, err
 	}

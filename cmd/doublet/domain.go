@@ -100,7 +100,7 @@ func (h *house) serverOf(ctx context.Context, s *tls.ConnectionState) (directory
 	if !ok {
 		return directory.Server{}, nil
 	}
-	server, known, err := h.system.Directory.ServerByKey(ctx, key)
+	server, known, err := h.system.Directory.Servers.ByKey(ctx, key)
 	if !known {
 		return directory.Server{}, err
 	}

@@ -63,7 +63,7 @@ func (h *house) openDoors() error {
 	}, imapd.NewBackend(in, s.Directory, s.Mailbox), s.Stats)
 	pop := pop3d.New(h.env, pop3d.Config{Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration, LoginDelay: cfg.Limits.POP3LoginDelay.Duration, Forward: h.forward}, in, s.Mailbox, s.Stats)
 
-	people := in.Web(s.Directory, s.Sessions)
+	people := in.Web(signin.PeopleOf(s.Directory), s.Sessions)
 	h.forward.Serve(srv, func(ctx context.Context, person note.UNID) (signin.Account, error) {
 		a, _, err := people.Known(ctx, person)
 		return a, err

@@ -114,7 +114,7 @@ func (h *house) webPush(who *signin.Web) (push.WebOptions, error) {
 	}
 	// A few secrets are no key; the next is one.
 	for use, ok := "vapid", false; !ok; use += "+" {
-		o.Key, ok = webpush.KeyFrom(s.Directory.Key(use))
+		o.Key, ok = webpush.KeyFrom(s.Directory.Secret.Key(use))
 	}
 	return o, err
 }

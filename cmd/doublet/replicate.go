@@ -76,7 +76,7 @@ func (h *house) identify(r *http.Request, in programs) (https.Identity, error) {
 		return https.Identity{}, err
 	}
 	id := https.Identity{Who: p.Who, Name: p.Name, Address: p.Address, Mail: p.Database}
-	person, err := h.system.Directory.Person(r.Context(), p.Who.Person)
+	person, err := h.system.Directory.Names.Person(r.Context(), p.Who.Person)
 	id.Short, id.Aliases = person.ShortName, person.MailAddress
 	return id, err
 }

@@ -26,7 +26,7 @@ func (h *house) openSignIn() (*signin.Service, error) {
 			return nil, err
 		}
 	}
-	in := signin.New(s.Directory, h.env, o)
+	in := signin.New(signin.PeopleOf(s.Directory), h.env, o)
 	s.Bans = func() []admin.Ban {
 		list := []admin.Ban{}
 		for _, b := range in.Bans() {

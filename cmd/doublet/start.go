@@ -117,9 +117,9 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	}
 	h.closes("directory", func(context.Context) error { s.Directory.Close(); return nil })
 	if own := h.own.Load(); own != nil {
-		s.Directory.UseServer(own.ID)
+		s.Directory.Servers.UseServer(own.ID)
 	}
-	if s.Sessions, err = session.Open(s.Store, e, s.Directory.Key("sessions"), sessionOptions(&cfg, s.Stats)); err != nil {
+	if s.Sessions, err = session.Open(s.Store, e, s.Directory.Secret.Key("sessions"), sessionOptions(&cfg, s.Stats)); err != nil {
 		return h, fmt.Errorf("open sessions: %w", err)
 	}
 	h.closes("sessions", func(context.Context) error { s.Sessions.Close(); return nil })

@@ -88,7 +88,7 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 		return err
 	}
 	h.web = webd.New(h.system, h.env, o)
-	who := in.Web(h.system.Directory, h.system.Sessions)
+	who := in.Web(signin.PeopleOf(h.system.Directory), h.system.Sessions)
 	h.web.Account(who)
 	h.system.Health = h.web.Ready
 	sessions := h.openWebSession(who)

@@ -21,7 +21,7 @@ func sessionOptions(cfg *config.Config, stats *stat.Tree) session.Options {
 // openWebSession makes what all web doors sign people and programs in with, and opens its pages.
 func (h *house) openWebSession(in *signin.Web) *websession.Service {
 	s := h.system
-	x := websession.New(h.env, in, s.Directory, s.Sessions, websession.Options{Server: s.Name, Cluster: h.mates, Key: s.Directory.Key("web sessions"), Stats: s.Stats})
+	x := websession.New(h.env, in, s.Directory.SecondFactors, s.Sessions, websession.Options{Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats})
 	h.web.Handle(websession.PathAccount, x.Handler())
 	return x
 }
@@ -36,7 +36,7 @@ func (h *house) mates(ctx context.Context) (name string, list []websession.Mate,
 	hosts := map[note.UNID]string{}
 	for after := ""; ; {
 		var servers []directory.Server
-		if servers, after, err = h.system.Directory.ListServers(ctx, "", 0, after); err != nil {
+		if servers, after, err = h.system.Directory.Servers.List(ctx, "", 0, after); err != nil {
 			return status.Server, nil, err
 		}
 		for _, s := range servers {

@@ -116,14 +116,14 @@ func (l *lab) alice() []mail.Recipient {
 	ctx := context.Background()
 	db, err := l.files.Make(ctx, note.UNID{}, "alice", 0, 0)
 	if err == nil {
-		_, err = l.people.AddPerson(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{
+		_, err = l.people.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{
 			FullName: []string{"Alice Example"}, ShortName: "alice", MailDatabase: db,
 		}})
 	}
 	if err != nil {
 		l.b.Fatal(err)
 	}
-	t, err := l.people.Resolve(ctx, "alice@example.com")
+	t, err := l.people.Names.Resolve(ctx, "alice@example.com")
 	if err != nil {
 		l.b.Fatal(err)
 	}

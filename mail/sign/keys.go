@@ -13,7 +13,7 @@ import (
 // that it had none. Until their records are published, receivers see signatures that they cannot
 // check, which counts as if there were none.
 func Ensure(ctx context.Context, d *directory.Directory, who note.Who, domain string, now time.Time) (made bool, err error) {
-	have, err := d.DKIMKeys(ctx, who, domain)
+	have, err := d.DKIMKeys.Of(ctx, who, domain)
 	if err != nil || len(have) > 0 {
 		return false, err
 	}
@@ -21,7 +21,7 @@ func Ensure(ctx context.Context, d *directory.Directory, who note.Who, domain st
 	if err != nil {
 		return false, err
 	}
-	err = d.EditDKIMKeys(ctx, who, domain, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
+	err = d.DKIMKeys.Edit(ctx, who, domain, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
 		made = len(have) == 0
 		if !made {
 			return have, nil
@@ -70,7 +70,7 @@ func Add(ctx context.Context, d *directory.Directory, who note.Who, domain, algo
 	if selector != "" {
 		k.Selector = selector
 	}
-	err = d.EditDKIMKeys(ctx, who, name, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
+	err = d.DKIMKeys.Edit(ctx, who, name, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
 		if selector == "" {
 			k.Selector = directory.KeySelector(have, algorithm, now)
 		}
@@ -86,7 +86,7 @@ const keepRetired = 30 * 24 * time.Hour
 // Prepare is the first step of a rotation: new keys beside those that sign, to be published. Where
 // there are some already, they are it. Keys that were retired long ago go.
 func Prepare(ctx context.Context, d *directory.Directory, who note.Who, domain string, now time.Time) error {
-	have, err := d.DKIMKeys(ctx, who, domain)
+	have, err := d.DKIMKeys.Of(ctx, who, domain)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func Prepare(ctx context.Context, d *directory.Directory, who note.Who, domain s
 	if err != nil {
 		return err
 	}
-	return d.EditDKIMKeys(ctx, who, domain, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
+	return d.DKIMKeys.Edit(ctx, who, domain, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
 		out := make([]directory.DKIMKey, 0, len(have)+len(made))
 		waiting := false
 		for _, k := range have {
@@ -113,7 +113,7 @@ func Prepare(ctx context.Context, d *directory.Directory, who note.Who, domain s
 // Switch is the second step: the new keys of the selectors sign, those that signed are retired. One
 // that was made since its record was looked for waits for the next time.
 func Switch(ctx context.Context, d *directory.Directory, who note.Who, domain string, selectors []string) error {
-	return d.EditDKIMKeys(ctx, who, domain, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
+	return d.DKIMKeys.Edit(ctx, who, domain, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
 		waiting := false
 		for i := range have {
 			waiting = waiting || have[i].State == directory.KeyNext && slices.Contains(selectors, have[i].Selector)

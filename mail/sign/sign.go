@@ -105,7 +105,7 @@ func (s *Signer) signers(ctx context.Context, domain string) ([]dkim.Signer, err
 	if r != nil && r.version == version {
 		return r.signers, nil
 	}
-	keys, err := s.dir.DKIMKeys(ctx, note.System, name)
+	keys, err := s.dir.DKIMKeys.Of(ctx, note.System, name)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func signedBy(t testing.TB, d *directory.Directory, s *Signer, now time.Time) []
 	t.Helper()
 	h, err := s.Header(bg, "Example.COM", []byte(message))
 	ok(t, err)
-	keys, err := d.DKIMKeys(bg, note.System, "example.com")
+	keys, err := d.DKIMKeys.Of(bg, note.System, "example.com")
 	ok(t, err)
 	published := map[string]string{}
 	for i := range keys {
@@ -103,7 +103,7 @@ func TestRotation(t *testing.T) {
 	if states := statesOf(t, d); states != "2 active 2 retired" {
 		t.Errorf("%s: a key whose record nobody looked for signs", states)
 	}
-	ok(t, d.EditDKIMKeys(bg, note.System, "example.com", func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
+	ok(t, d.DKIMKeys.Edit(bg, note.System, "example.com", func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
 		return slices.DeleteFunc(have, func(k directory.DKIMKey) bool { return k.Selector == late.Selector }), nil
 	}))
 	second := signedBy(t, d, s, now())
@@ -127,7 +127,7 @@ func TestRotation(t *testing.T) {
 
 func statesOf(t *testing.T, d *directory.Directory) string {
 	t.Helper()
-	keys, err := d.DKIMKeys(bg, note.System, "example.com")
+	keys, err := d.DKIMKeys.Of(bg, note.System, "example.com")
 	ok(t, err)
 	count := map[directory.KeyState]int{}
 	for _, k := range keys {

@@ -31,7 +31,7 @@ func (b *backend) Mail() *mailbox.Service { return b.mail }
 
 // Identifier implements Backend: a person's short name, where they have one, else the full name.
 func (b *backend) Identifier(ctx context.Context, id note.UNID) (string, error) {
-	p, err := b.dir.Person(ctx, id)
+	p, err := b.dir.Names.Person(ctx, id)
 	if err == nil && p.Removed.IsZero() {
 		if p.ShortName != "" {
 			return p.ShortName, nil
@@ -41,12 +41,12 @@ func (b *backend) Identifier(ctx context.Context, id note.UNID) (string, error) 
 	if err != nil && !errors.Is(err, directory.ErrNotFound) {
 		return "", err
 	}
-	return b.dir.NameOf(ctx, id)
+	return b.dir.Names.NameOf(ctx, id)
 }
 
 // Identify implements Backend.
 func (b *backend) Identify(ctx context.Context, name string) (note.UNID, error) {
-	t, err := b.dir.Lookup(ctx, name)
+	t, err := b.dir.Names.Lookup(ctx, name)
 	switch {
 	case errors.Is(err, directory.ErrNotFound), err == nil && t.Kind == directory.TargetMailIn:
 		return note.UNID{}, fmt.Errorf("%w: %q", ErrIdentifier, name)
@@ -65,8 +65,8 @@ func (b *backend) SetQuota(ctx context.Context, who note.Who, db note.DatabaseID
 	if err != nil {
 		return err
 	}
-	if p, err := b.dir.Person(ctx, owner); err == nil && p.MailDatabase == db {
-		if _, err := b.dir.SetPerson(ctx, who, owner, func(f *directory.PersonFields) error { f.Quota = limit; return nil }); err != nil {
+	if p, err := b.dir.Names.Person(ctx, owner); err == nil && p.MailDatabase == db {
+		if _, err := b.dir.People.Set(ctx, who, owner, func(f *directory.PersonFields) error { f.Quota = limit; return nil }); err != nil {
 			return err
 		}
 	}
@@ -74,4 +74,4 @@ func (b *backend) SetQuota(ctx context.Context, who note.Who, db note.DatabaseID
 }
 
 // URLSecret implements Backend.
-func (b *backend) URLSecret() []byte { return b.dir.Key("imap urlauth") }
+func (b *backend) URLSecret() []byte { return b.dir.Secret.Key("imap urlauth") }

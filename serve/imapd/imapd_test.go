@@ -61,11 +61,11 @@ func (p *people) Person(_ context.Context, id note.UNID) (directory.Person, erro
 }
 
 func (p *people) SignedIn(ctx context.Context, user string) (note.Who, directory.Person, error) {
-	one, err := p.ByName(ctx, user)
+	one, err := p.PersonNamed(ctx, user)
 	return note.Who{Person: one.ID, Directory: p.version.Load()}, one, err
 }
 
-func (p *people) ByName(_ context.Context, user string) (directory.Person, error) {
+func (p *people) PersonNamed(_ context.Context, user string) (directory.Person, error) {
 	one, ok := p.accounts[user]
 	if !ok {
 		return one, directory.ErrNotFound
@@ -94,7 +94,7 @@ func (p *people) Identifier(_ context.Context, id note.UNID) (string, error) {
 }
 
 func (p *people) Identify(ctx context.Context, name string) (note.UNID, error) {
-	one, err := p.ByName(ctx, name)
+	one, err := p.PersonNamed(ctx, name)
 	if err != nil {
 		return one.ID, ErrIdentifier
 	}

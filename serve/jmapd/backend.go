@@ -45,7 +45,7 @@ func (b *backend) Refresh(ctx context.Context, a *signin.Account) error {
 
 // Name implements Backend.
 func (b *backend) Name(ctx context.Context, id note.UNID) (string, error) {
-	p, err := b.dir.Person(ctx, id)
+	p, err := b.dir.Names.Person(ctx, id)
 	switch {
 	case err == nil && p.Removed.IsZero():
 		if all := p.Addresses(); len(all) > 0 {
@@ -55,12 +55,12 @@ func (b *backend) Name(ctx context.Context, id note.UNID) (string, error) {
 	case err != nil && !errors.Is(err, directory.ErrNotFound):
 		return "", err
 	}
-	return b.dir.NameOf(ctx, id)
+	return b.dir.Names.NameOf(ctx, id)
 }
 
 // Sender implements Backend.
 func (b *backend) Sender(ctx context.Context, person note.UNID) (string, []string, error) {
-	p, err := b.dir.Person(ctx, person)
+	p, err := b.dir.Names.Person(ctx, person)
 	if err != nil {
 		return "", nil, fmt.Errorf("directory: %w", err)
 	}
@@ -69,7 +69,7 @@ func (b *backend) Sender(ctx context.Context, person note.UNID) (string, []strin
 
 // SendRight implements Backend.
 func (b *backend) SendRight(ctx context.Context, who note.Who, address string) (directory.SendRight, error) {
-	r, err := b.dir.SendRight(ctx, who, address)
+	r, err := b.dir.Names.SendRight(ctx, who, address)
 	if err != nil {
 		return r, fmt.Errorf("directory: %w", err)
 	}
@@ -164,7 +164,7 @@ func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued 
 
 // Vacation implements Backend.
 func (b *backend) Vacation(ctx context.Context, person note.UNID) (Vacation, error) {
-	p, err := b.dir.Person(ctx, person)
+	p, err := b.dir.Names.Person(ctx, person)
 	if err != nil {
 		return Vacation{}, fmt.Errorf("directory: %w", err)
 	}
@@ -174,7 +174,7 @@ func (b *backend) Vacation(ctx context.Context, person note.UNID) (Vacation, err
 
 // SetVacation implements Backend. It is each person's own to say.
 func (b *backend) SetVacation(ctx context.Context, who note.Who, v *Vacation) error {
-	err := b.dir.SetVacation(ctx, who, func(n *directory.Vacation) error {
+	err := b.dir.People.SetVacation(ctx, who, func(n *directory.Vacation) error {
 		n.On, n.From, n.Until, n.Subject, n.Text = v.Enabled, v.From, v.Until, v.Subject, v.Text
 		return nil
 	})

@@ -38,7 +38,7 @@ func principalGet(c *call) error {
 			ids = append(ids, u)
 		}
 	}
-	list, version, err := c.s.backend.Directory().Entries(c.ctx, ids)
+	list, version, err := c.s.backend.Directory().Names.Entries(c.ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func principalQuery(c *call) error {
 	}
 	var list []directory.Entry
 	if some {
-		if list, err = c.s.backend.Directory().Find(c.ctx, search); err != nil {
+		if list, err = c.s.backend.Directory().Names.Find(c.ctx, search); err != nil {
 			return err
 		}
 	}
@@ -218,7 +218,7 @@ func principalSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, version, err := c.s.backend.Directory().Entries(c.ctx, nil)
+	_, version, err := c.s.backend.Directory().Names.Entries(c.ctx, nil)
 	if err != nil {
 		return err
 	}

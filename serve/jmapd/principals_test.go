@@ -14,7 +14,7 @@ import (
 func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
-	g, err := w.people.AddGroup(bg, note.System, directory.GroupFields{Name: "Bobsleigh Team", InternetAddress: "team@example.com", Members: []string{"carol"}, Description: "hush"})
+	g, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Bobsleigh Team", InternetAddress: "team@example.com", Members: []string{"carol"}, Description: "hush"})
 	w.ok(err)
 	account, bob, team := w.account("alice"), principalID(w.who["bob"].Who.Person), principalID(g.ID)
 	query := func(filter any, more ...any) string {

@@ -15,7 +15,7 @@ var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.Vacat
 
 // has says whether a request may be using a capability here: Principals not where people may not look each other up.
 func (s *Server) has(capability string) bool {
-	return slices.Contains(capabilities, capability) && (capability != jmap.Principals || !s.backend.Directory().Private())
+	return slices.Contains(capabilities, capability) && (capability != jmap.Principals || !s.backend.Directory().Names.Private())
 }
 
 // ofPush are those of them that pushes announce, see OpenPush; accounts do not have them.

@@ -73,7 +73,7 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	tree := stat.New(fix.Clock)
 	w.mail, err = mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
 	w.ok(err)
-	in := signin.New(w.people, fix.Env, signin.Options{Failures: -1})
+	in := signin.New(signin.PeopleOf(w.people), fix.Env, signin.Options{Failures: -1})
 	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree}, NewBackend(in, w.people, w.files, w.mail, o.recipients))
 	for _, name := range []string{"alice", "bob", "carol"} {
 		w.person(name, o.quota)
@@ -113,10 +113,10 @@ func (w *world) person(name string, quota uint64) {
 	var err error
 	spec.MailDatabase, err = w.files.Make(bg, note.UNID{}, name, quota, 0)
 	w.ok(err)
-	p, err := w.people.AddPerson(bg, note.System, spec)
+	p, err := w.people.People.Add(bg, note.System, spec)
 	w.ok(err)
 	w.ok(w.store.SetInfo(note.System, p.MailDatabase, ownedBy(p.ID)))
-	who, err := w.people.WhoOf(bg, p.ID)
+	who, err := w.people.Names.WhoOf(bg, p.ID)
 	w.ok(err)
 	w.who[name] = &Caller{Account: signin.Account{Who: who, Name: p.Name(), Address: p.InternetAddress, Database: p.MailDatabase, Directory: who.Directory}}
 }

@@ -130,7 +130,7 @@ func (v *visit) identities() (*identity.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := v.s.dir.Person(v.ctx, v.id.Who.Person)
+	p, err := v.s.dir.Names.Person(v.ctx, v.id.Who.Person)
 	if err != nil {
 		return nil, err
 	}

@@ -224,7 +224,7 @@ func TestAnswer(t *testing.T) {
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
-	_, err := w.dir.SetPerson(bg, note.System, w.people["alice"].ID, func(f *directory.PersonFields) error {
+	_, err := w.dir.People.Set(bg, note.System, w.people["alice"].ID, func(f *directory.PersonFields) error {
 		f.MailAddress = []string{"sales@example.com"}
 		return nil
 	})
@@ -260,7 +260,7 @@ func TestFind(t *testing.T) {
 	b.want(200, "Carol Example", "Carla Far", "kept")
 	b.send("upload", map[string]string{}, "do", "add:Carol Example <carol@example.com>")
 	b.want(200, `value="bob@example.com, Carol Example &lt;carol@example.com&gt;"`, "kept")
-	_, err := w.dir.AddGroup(bg, note.System, directory.GroupFields{Name: "The Choir", InternetAddress: "choir@example.com"})
+	_, err := w.dir.Groups.Add(bg, note.System, directory.GroupFields{Name: "The Choir", InternetAddress: "choir@example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}

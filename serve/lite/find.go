@@ -25,7 +25,7 @@ func (v *visit) find(words string) ([]person, error) {
 			out = append(out, person{clip(name, 80), formatAddress(&a), ""})
 		}
 	}
-	list, err := v.s.dir.Find(v.ctx, directory.Search{Text: words})
+	list, err := v.s.dir.Names.Find(v.ctx, directory.Search{Text: words})
 	if err != nil {
 		return nil, err
 	}

@@ -285,7 +285,7 @@ func (v *visit) boxes() (list []*box, err error) {
 		x := &shares[i]
 		name := x.Title
 		if !x.Owner.IsZero() {
-			if name, err = v.s.dir.NameOf(v.ctx, x.Owner); err != nil {
+			if name, err = v.s.dir.Names.NameOf(v.ctx, x.Owner); err != nil {
 				err = nil
 				continue // an owner who is gone for good has no name to stand under
 			}

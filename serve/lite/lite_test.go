@@ -39,9 +39,9 @@ func TestSignIn(t *testing.T) {
 
 	secret := totp.NewSecret(w.fix.Env)
 	alice := w.people["alice"]
-	who, err := w.dir.WhoOf(bg, alice.ID)
+	who, err := w.dir.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
-	_, err = w.dir.SetTOTP(bg, who, alice.ID, secret)
+	_, err = w.dir.SecondFactors.Set(bg, who, alice.ID, secret)
 	w.ok(err)
 	b.get(Path)
 	b.submit("user", "alice", "password", "secret-alice")
@@ -223,7 +223,7 @@ func TestSettings(t *testing.T) {
 	b.follow("Settings")
 	b.submit("on", "yes", "from", "2026-12-20", "until", "2026-12-31", "subject", "Away", "text", "Back in <January>.", "do", "vacation")
 	b.want(200, "Saved", `value="2026-12-20"`, `value="2026-12-31"`, "Back in &lt;January&gt;.", `value="yes" checked`)
-	p, err := w.dir.Person(bg, w.people["alice"].ID)
+	p, err := w.dir.Names.Person(bg, w.people["alice"].ID)
 	w.ok(err)
 	if v := p.Vacation; !v.On || v.Text != "Back in <January>." || v.Until.Sub(v.From) != 12*24*time.Hour {
 		t.Errorf("%+v", v)

@@ -92,7 +92,7 @@ func TestRedirect(t *testing.T) {
 // delivered has the mail room deliver a message from elsewhere, and gives its id.
 func (w *world) delivered(name, raw string) string {
 	w.t.Helper()
-	t, err := w.dir.Resolve(bg, name+"@example.com")
+	t, err := w.dir.Names.Resolve(bg, name+"@example.com")
 	w.ok(err)
 	to, err := smtp.ParsePath(name + "@example.com")
 	w.ok(err)

@@ -41,7 +41,7 @@ func (v *visit) settingsPage() (*settingsPage, error) {
 		return nil, err
 	}
 	p := &settingsPage{frame: fr, Languages: speech.Languages}
-	person, err := v.s.dir.Person(v.ctx, v.id.Who.Person)
+	person, err := v.s.dir.Names.Person(v.ctx, v.id.Who.Person)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (v *visit) setVacation() error {
 	if !until.IsZero() {
 		until = until.AddDate(0, 0, 1) // that day too
 	}
-	return v.s.dir.SetVacation(v.ctx, v.id.Who, func(n *directory.Vacation) error {
+	return v.s.dir.People.SetVacation(v.ctx, v.id.Who, func(n *directory.Vacation) error {
 		n.On, n.From, n.Until, n.Subject, n.Text = f.Get("on") != "", from, until, f.line("subject"), f.Get("text")
 		return nil
 	})
@@ -141,7 +141,7 @@ func (v *visit) setIdentity() error {
 	if err != nil {
 		return err
 	}
-	person, err := v.s.dir.Person(v.ctx, v.id.Who.Person)
+	person, err := v.s.dir.Names.Person(v.ctx, v.id.Who.Person)
 	if err != nil {
 		return err
 	}

@@ -58,19 +58,19 @@ func open(t testing.TB, quota uint64) *world {
 	tree := stat.New(w.fix.Clock)
 	w.dir, err = directory.Open(w.store, w.fix.Env, password.New(w.fix.Env, 1, 10), directory.Options{Domain: "example.com"})
 	w.ok(err)
-	w.keep, err = session.Open(w.store, w.fix.Env, w.dir.Key("sessions"), session.Options{Stats: tree})
+	w.keep, err = session.Open(w.store, w.fix.Env, w.dir.Secret.Key("sessions"), session.Options{Stats: tree})
 	w.ok(err)
 	w.files = mailbox.New(w.store, w.fix.Env, mailbox.Options{MessageSize: 60 << 20})
 	w.mail, err = mail.Open(w.store, w.fix.Env, w.dir, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
 	w.ok(err)
-	in := signin.New(w.dir, w.fix.Env, signin.Options{Failures: -1, Stats: tree}).Web(w.dir, w.keep)
-	x := websession.New(w.fix.Env, in, w.dir, w.keep, websession.Options{Server: "mx.example.com", Key: w.dir.Key("web"), Stats: tree})
+	in := signin.New(signin.PeopleOf(w.dir), w.fix.Env, signin.Options{Failures: -1, Stats: tree}).Web(signin.PeopleOf(w.dir), w.keep)
+	x := websession.New(w.fix.Env, in, w.dir.SecondFactors, w.keep, websession.Options{Server: "mx.example.com", Key: w.dir.Secret.Key("web"), Stats: tree})
 	w.lite = New(w.fix.Env, x, w.dir, w.files, w.mail, Options{Recipients: 20, Memory: w.memory, Stats: tree})
 	for _, name := range []string{"alice", "bob", "carol"} {
 		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) + name[1:] + " Example"}, ShortName: name}, Password: "secret-" + name}
 		spec.MailDatabase, err = w.files.Make(bg, note.UNID{}, name, quota, 0)
 		w.ok(err)
-		p, err := w.dir.AddPerson(bg, note.System, spec)
+		p, err := w.dir.People.Add(bg, note.System, spec)
 		w.ok(err)
 		w.ok(w.store.SetInfo(note.System, p.MailDatabase, func(i *layout.Info) {
 			i.Owner = p.ID
@@ -98,7 +98,7 @@ func (w *world) ok(err error) {
 
 func (w *world) file(name string) *mailbox.File {
 	w.t.Helper()
-	who, err := w.dir.WhoOf(bg, w.people[name].ID)
+	who, err := w.dir.Names.WhoOf(bg, w.people[name].ID)
 	w.ok(err)
 	return w.files.File(who, w.people[name].MailDatabase)
 }

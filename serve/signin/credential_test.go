@@ -18,7 +18,7 @@ func TestCredentialEnds(t *testing.T) {
 	fix := env.Test(t)
 	w := open(t, fix, Options{SCRAM: true})
 	app := func(name string) (id, secret string) {
-		p, secret, err := w.dir.AddAppPassword(bg, note.System, w.alice.ID, name)
+		p, secret, err := w.dir.Passwords.AddApp(bg, note.System, w.alice.ID, name)
 		w.ok(err)
 		return p.ID, secret
 	}
@@ -49,11 +49,11 @@ func TestCredentialEnds(t *testing.T) {
 	all(true, true, true)
 	app("tablet")
 	all(true, true, true)
-	w.ok(w.dir.RemoveAppPassword(bg, note.System, w.alice.ID, laptop))
+	w.ok(w.dir.Passwords.RemoveApp(bg, note.System, w.alice.ID, laptop))
 	all(true, true, false)
-	w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "another-secret", true))
+	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "another-secret", true))
 	all(true, false, false)
-	w.ok(w.dir.RemoveAppPassword(bg, note.System, w.alice.ID, phone))
+	w.ok(w.dir.Passwords.RemoveApp(bg, note.System, w.alice.ID, phone))
 	all(false, false, false)
 
 	ends := fix.Clock.Now().Add(time.Hour)
@@ -96,12 +96,12 @@ func TestScramRevoked(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.Test(t), Options{SCRAM: true})
 	_, err := w.play(Attempt{Door: "IMAP"}, meanwhile{scramOf("alice", "secret-alice"), func() {
-		_, _, err := w.dir.AddAppPassword(bg, note.System, w.alice.ID, "phone")
+		_, _, err := w.dir.Passwords.AddApp(bg, note.System, w.alice.ID, "phone")
 		w.ok(err)
 	}})
 	w.ok(err)
 	_, err = w.play(Attempt{Door: "IMAP"}, meanwhile{scramOf("alice", "secret-alice"), func() {
-		w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "another-secret", true))
+		w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "another-secret", true))
 	}})
 	if !errors.Is(err, ErrCredentials) {
 		t.Errorf("with the old password: %v", err)

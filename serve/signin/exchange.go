@@ -170,11 +170,11 @@ func (x *exchange) bearer(user, token string) error {
 	}
 	var p directory.Person
 	if err == nil {
-		p, err = x.s.dir.ByName(x.ctx, name)
+		p, err = x.s.dir.PersonNamed(x.ctx, name)
 	}
 	if err == nil && user != "" {
 		var named directory.Person
-		if named, err = x.s.dir.ByName(x.ctx, user); err == nil && named.ID != p.ID {
+		if named, err = x.s.dir.PersonNamed(x.ctx, user); err == nil && named.ID != p.ID {
 			err = directory.ErrNotFound
 		}
 	}

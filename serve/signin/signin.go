@@ -48,7 +48,7 @@ type People interface {
 	ScramCredentials(ctx context.Context, user string) ([]scram.Credentials, error)
 	SignedIn(ctx context.Context, user string) (note.Who, directory.Person, error)
 	Failed(ctx context.Context, user, door string)
-	ByName(ctx context.Context, user string) (directory.Person, error)
+	PersonNamed(ctx context.Context, user string) (directory.Person, error)
 	MailFileOf(ctx context.Context, p *directory.Person) (note.DatabaseID, error)
 	WhoOf(ctx context.Context, id note.UNID) (note.Who, error)
 	Moved(ctx context.Context, person note.UNID) error
@@ -182,7 +182,7 @@ func (s *Service) Password(ctx context.Context, a Attempt, user, secret string) 
 // Account is that of a user in whose name something is read that the user has opened to others, as by a URL that is
 // proved. It is no sign-in. ErrDisabled: the account may do nothing any more.
 func (s *Service) Account(ctx context.Context, user string) (Account, error) {
-	p, err := s.dir.ByName(ctx, user)
+	p, err := s.dir.PersonNamed(ctx, user)
 	if err != nil {
 		return Account{}, fmt.Errorf("signin: account of %q: %w", user, err)
 	}

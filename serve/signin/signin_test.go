@@ -43,7 +43,7 @@ func open(t testing.TB, fix *env.Fixture, o Options) *world {
 	w.dir, err = directory.Open(s, fix.Env, password.New(fix.Env, 2, 100), directory.Options{Domain: "example.com"})
 	w.ok(err)
 	add := func(name string, withScram bool) directory.Person {
-		p, err := w.dir.AddPerson(bg, note.System, directory.PersonSpec{
+		p, err := w.dir.People.Add(bg, note.System, directory.PersonSpec{
 			PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: name}, Password: "secret-" + name, Scram: withScram,
 		})
 		w.ok(err)
@@ -51,7 +51,7 @@ func open(t testing.TB, fix *env.Fixture, o Options) *world {
 	}
 	w.alice, w.bob = add("alice", true), add("bob", false)
 	o.Stats = w.stats
-	w.Service = New(w.dir, fix.Env, o)
+	w.Service = New(PeopleOf(w.dir), fix.Env, o)
 	t.Cleanup(func() {
 		w.dir.Close()
 		w.ok(s.Close())
@@ -154,7 +154,7 @@ func TestMechanisms(t *testing.T) {
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.TestRealTime(t), Options{SCRAM: true, Failures: -1})
-	_, app, err := w.dir.AddAppPassword(bg, note.System, w.bob.ID, "phone")
+	_, app, err := w.dir.Passwords.AddApp(bg, note.System, w.bob.ID, "phone")
 	w.ok(err)
 	here := Attempt{Door: "Submission"}
 	for _, c := range []sasl.Client{
@@ -191,12 +191,12 @@ func TestSignIn(t *testing.T) {
 	if changed, err := w.Refresh(bg, &a); changed || err != nil {
 		t.Error(changed, err)
 	}
-	g, err := w.dir.AddGroup(bg, note.System, directory.GroupFields{Name: "Team", Members: []string{"bob"}})
+	g, err := w.dir.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", Members: []string{"bob"}})
 	w.ok(err)
 	if changed, err := w.Refresh(bg, &a); !changed || err != nil || len(a.Who.Groups) != 1 || a.Who.Groups[0] != g.ID {
 		t.Error(changed, err, a.Who.Groups)
 	}
-	_, err = w.dir.SetPerson(bg, note.System, w.bob.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
+	_, err = w.dir.People.Set(bg, note.System, w.bob.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
 	w.ok(err)
 	_, err = w.Refresh(bg, &a)
 	w.want(err, ErrDisabled)

@@ -54,7 +54,7 @@ func (b *backend) MaySendAs(ctx context.Context, s *Session, from smtp.Path) err
 	if err := b.refresh(ctx, s); err != nil {
 		return err
 	}
-	ok, err := b.dir.MaySendAs(ctx, s.Account.Who, from.String())
+	ok, err := b.dir.Names.MaySendAs(ctx, s.Account.Who, from.String())
 	if err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}
@@ -83,7 +83,7 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 		return b.incoming(ctx, e, r)
 	}
 	to := mail.Recipient{To: r.To, Params: r.Params}
-	t, err := b.dir.Resolve(ctx, r.To.String())
+	t, err := b.dir.Names.Resolve(ctx, r.To.String())
 	switch {
 	case errors.Is(err, directory.ErrNotLocal):
 		if e.Kind == LMTP || !e.Signed {
@@ -134,7 +134,7 @@ func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target, a
 		return nil
 	}
 	if t.Kind == directory.TargetPerson {
-		p, err := b.dir.Person(ctx, t.ID)
+		p, err := b.dir.Names.Person(ctx, t.ID)
 		if err != nil {
 			return fmt.Errorf("directory: %w", err)
 		}
@@ -225,7 +225,7 @@ func (b *backend) recipients(ctx context.Context, e *Envelope) ([]mail.Recipient
 	}
 	for _, p := range e.Inbound.Add {
 		to := mail.Recipient{To: p}
-		t, err := b.dir.Resolve(ctx, p.String())
+		t, err := b.dir.Names.Resolve(ctx, p.String())
 		switch {
 		case err == nil:
 			to.Target = t

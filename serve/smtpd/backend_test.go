@@ -109,7 +109,7 @@ func (s *server) add(name string) {
 	s.t.Helper()
 	db, err := s.files.Make(context.Background(), note.UNID{}, name, 0, 0)
 	s.ok(err)
-	s.person[name], err = s.people.AddPerson(context.Background(), note.System, directory.PersonSpec{
+	s.person[name], err = s.people.People.Add(context.Background(), note.System, directory.PersonSpec{
 		PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: name, MailDatabase: db},
 		Password:     "secret-" + name, Scram: true,
 	})
@@ -133,7 +133,7 @@ func (s *server) signed(k Kind, name string) *client.Client {
 }
 
 func (s *server) signIn() *signin.Service {
-	return signin.New(s.people, s.env, signin.Options{SCRAM: true})
+	return signin.New(signin.PeopleOf(s.people), s.env, signin.Options{SCRAM: true})
 }
 
 func (s *server) inbox(name string) []string { return s.messages(name, mailbox.Inbox) }
@@ -226,10 +226,10 @@ func TestBackendRecipients(t *testing.T) {
 	s := serve(t)
 	ctx := context.Background()
 	s.add("gone")
-	_, err := s.people.SetPerson(ctx, note.System, s.person["gone"].ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
+	_, err := s.people.People.Set(ctx, note.System, s.person["gone"].ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
 	s.ok(err)
 	s.add("small")
-	_, err = s.people.SetPerson(ctx, note.System, s.person["small"].ID, func(f *directory.PersonFields) error {
+	_, err = s.people.People.Set(ctx, note.System, s.person["small"].ID, func(f *directory.PersonFields) error {
 		f.SizeLimit, f.Roles = 10, []string{directory.RoleAdmin}
 		return nil
 	})
@@ -304,7 +304,7 @@ func TestBackendSignIn(t *testing.T) {
 		t.Errorf("From: %s", codes(res.Final))
 	}
 	// One who is disabled meanwhile sends nothing more.
-	_, err = s.people.SetPerson(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
+	_, err = s.people.People.Set(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
 	s.ok(err)
 	if r := smtp.AsReply(c.Mail(path("alice@example.com"), smtp.MailParams{Size: -1})); code(r) != "550 5.7.1" {
 		t.Errorf("disabled: %s", code(r))

@@ -286,8 +286,8 @@ func TestRoleAddresses(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	ctx := context.Background()
-	s.ok(s.people.AddDomain(ctx, note.System, "second.example"))
-	_, err := s.people.SetPerson(ctx, note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
+	s.ok(s.people.Domains.Add(ctx, note.System, "second.example"))
+	_, err := s.people.People.Set(ctx, note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
 		f.Roles, f.Disabled = []string{directory.RoleAdmin}, true
 		return nil
 	})

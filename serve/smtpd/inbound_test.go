@@ -94,7 +94,7 @@ func TestInboundVerify(t *testing.T) {
 		t.Error(codes(res.Final), s.folder("alice", "Junk"))
 	}
 	// postmaster hears those who are refused.
-	_, err := s.people.SetPerson(context.Background(), note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
+	_, err := s.people.People.Set(context.Background(), note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
 		f.Roles = []string{directory.RoleAdmin}
 		return nil
 	})
@@ -115,7 +115,7 @@ func TestInboundVerify(t *testing.T) {
 func TestInboundBlockedAndGrey(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, err := s.people.SetPerson(context.Background(), note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
+	_, err := s.people.People.Set(context.Background(), note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
 		f.Roles = []string{directory.RoleAdmin}
 		return nil
 	})
@@ -383,7 +383,7 @@ func TestInboundRspamd(t *testing.T) {
 func TestSRSAtTheDoor(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, err := s.people.SetPerson(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error {
+	_, err := s.people.People.Set(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error {
 		f.Forward = []string{"a@else.example"}
 		return nil
 	})
@@ -425,7 +425,7 @@ func TestSRSAtTheDoor(t *testing.T) {
 func TestNobodyProven(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, err := s.people.SetPerson(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error {
+	_, err := s.people.People.Set(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error {
 		f.Forward = []string{"a@else.example"}
 		return nil
 	})

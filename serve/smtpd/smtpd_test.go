@@ -87,11 +87,11 @@ func (alone) Person(context.Context, note.UNID) (directory.Person, error) {
 }
 
 func (a alone) SignedIn(ctx context.Context, user string) (note.Who, directory.Person, error) {
-	p, err := a.ByName(ctx, user)
+	p, err := a.PersonNamed(ctx, user)
 	return note.Who{Person: p.ID}, p, err
 }
 
-func (alone) ByName(_ context.Context, user string) (directory.Person, error) {
+func (alone) PersonNamed(_ context.Context, user string) (directory.Person, error) {
 	if user != "alice" {
 		return directory.Person{}, directory.ErrNotFound
 	}

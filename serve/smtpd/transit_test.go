@@ -34,11 +34,11 @@ func openDomain(t *testing.T) *domain {
 	}
 	bg := context.Background()
 	for name, own := range map[string]*pki.Own{"one.example": d.here, "two.example": d.there} {
-		_, err := d.people.EnterServer(bg, note.System, own.ID, directory.ServerFields{Name: name, Key: own.Key})
+		_, err := d.people.Servers.Enter(bg, note.System, own.ID, directory.ServerFields{Name: name, Key: own.Key})
 		d.ok(err)
 	}
-	d.people.UseServer(d.here.ID)
-	d.ok(d.people.FoundDomain(bg, note.System, d.here.ID))
+	d.people.Servers.UseServer(d.here.ID)
+	d.ok(d.people.Servers.FoundDomain(bg, note.System, d.here.ID))
 	b := NewBackend(d.signIn(), d.people, d.mail, d.env)
 	cfg := pki.Server(&tls.Config{Certificates: []tls.Certificate{door.Certificate()}}, func() *pki.Own { return d.here })
 	for _, k := range []Kind{SMTP, Submission, LMTP} {
@@ -47,7 +47,7 @@ func openDomain(t *testing.T) *domain {
 			if !ok {
 				return "", nil
 			}
-			x, known, err := d.people.ServerByKey(ctx, key)
+			x, known, err := d.people.Servers.ByKey(ctx, key)
 			if !known {
 				return "", err
 			}
@@ -149,7 +149,7 @@ func TestTransitStranger(t *testing.T) {
 	if got := d.hand(c, word, "alice"); got != "250 250 2.0.0" {
 		t.Fatal(got)
 	}
-	d.ok(d.people.RemoveServer(context.Background(), note.System, d.there.ID))
+	d.ok(d.people.Servers.Remove(context.Background(), note.System, d.there.ID))
 	script(t, c, `
 		> MAIL FROM:<eve@far.example> XDOUBLET=`+word+`
 		< 555 5.5.4`)
@@ -210,7 +210,7 @@ func TestTransit(t *testing.T) {
 
 	// Whom the message cannot be for is told at once; whom it is for later, too.
 	set := func(name string, fn func(*directory.PersonFields)) {
-		_, err := d.people.SetPerson(bg, note.System, d.person[name].ID, func(f *directory.PersonFields) error { fn(f); return nil })
+		_, err := d.people.People.Set(bg, note.System, d.person[name].ID, func(f *directory.PersonFields) error { fn(f); return nil })
 		d.ok(err)
 	}
 	set("carol", func(f *directory.PersonFields) { f.Disabled = true })

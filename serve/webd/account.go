@@ -169,11 +169,11 @@ func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.A
 	case password.IsToken(pw):
 		return &refusal{http.StatusBadRequest, "passwordLooksApp", ""}
 	}
-	person, err := w.system.Directory.Person(ctx, a.Who.Person)
+	person, err := w.system.Directory.Names.Person(ctx, a.Who.Person)
 	if err != nil {
 		return err
 	}
-	if err := w.system.Directory.SetPassword(ctx, a.Who, a.Who.Person, pw, person.HasScram || w.system.SCRAM); err != nil {
+	if err := w.system.Directory.Passwords.Set(ctx, a.Who, a.Who.Person, pw, person.HasScram || w.system.SCRAM); err != nil {
 		return err
 	}
 	w.env.Log.Info("a person changed their password", "person", a.Name, "remote", signin.Remote(r).String())
@@ -189,18 +189,18 @@ func (w *Server) appPasswords(ctx context.Context, r *http.Request, a signin.Acc
 	case label != "" && remove != "":
 		return &refusal{http.StatusBadRequest, "appPasswordBoth", ""}
 	case label != "":
-		_, secret, err := w.system.Directory.AddAppPassword(ctx, a.Who, a.Who.Person, label)
+		_, secret, err := w.system.Directory.Passwords.AddApp(ctx, a.Who, a.Who.Person, label)
 		if err != nil {
 			return err
 		}
 		p.Said, p.Secret = p.T("appPasswordMade"), secret
 	case remove != "":
-		if err := w.system.Directory.RemoveAppPassword(ctx, a.Who, a.Who.Person, remove); err != nil {
+		if err := w.system.Directory.Passwords.RemoveApp(ctx, a.Who, a.Who.Person, remove); err != nil {
 			return err
 		}
 		p.Said = p.T("appPasswordEnded")
 	}
-	person, err := w.system.Directory.Person(ctx, a.Who.Person)
+	person, err := w.system.Directory.Names.Person(ctx, a.Who.Person)
 	if err != nil {
 		return err
 	}

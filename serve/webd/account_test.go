@@ -33,14 +33,14 @@ func TestAccount(t *testing.T) {
 	w, s := newServer(t)
 	t.Cleanup(func() { s.Directory.Close(); _ = s.Store.Close() })
 	ctx := context.Background()
-	p, err := s.Directory.AddPerson(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada <b>"}, ShortName: "ada", MailDatabase: 7}, Password: "old secret", Scram: true})
+	p, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada <b>"}, ShortName: "ada", MailDatabase: 7}, Password: "old secret", Scram: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := people{s.Directory}
 	w.Account(in)
 	signsIn := func(pw string) bool {
-		_, _, err := s.Directory.Authenticate(ctx, "ada", pw, "test")
+		_, _, err := s.Directory.SignIns.Authenticate(ctx, "ada", pw, "test")
 		return err == nil
 	}
 	change := func(old, pw, again string) url.Values {
@@ -86,7 +86,7 @@ func TestAccount(t *testing.T) {
 	if signsIn("old secret") || !signsIn("new secret") {
 		t.Error("the password is not changed")
 	}
-	if now, err := s.Directory.Person(ctx, p.ID); err != nil || !now.HasScram {
+	if now, err := s.Directory.Names.Person(ctx, p.ID); err != nil || !now.HasScram {
 		t.Error("credentials for SCRAM are gone", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestAccountAppPasswords(t *testing.T) {
 	w, s := newServer(t)
 	t.Cleanup(func() { s.Directory.Close(); _ = s.Store.Close() })
 	ctx := context.Background()
-	p, err := s.Directory.AddPerson(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada", MailDatabase: 7}, Password: "the secret"})
+	p, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada", MailDatabase: 7}, Password: "the secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,14 +113,14 @@ func TestAccountAppPasswords(t *testing.T) {
 	if out.Code != 200 || secret == nil || !strings.Contains(out.Body.String(), "phone &lt;i&gt;") {
 		t.Fatalf("%d %s", out.Code, out.Body)
 	}
-	if _, _, err := s.Directory.Authenticate(ctx, "ada", secret[1], "test"); err != nil {
+	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada", secret[1], "test"); err != nil {
 		t.Error(err)
 	}
 	// It is no key to this page.
 	if out := post(w, "/account/app-passwords", here, url.Values{"user": {"ada"}, "password": {secret[1]}}); out.Code != 403 {
 		t.Errorf("an app password opens the page: %d", out.Code)
 	}
-	now, err := s.Directory.Person(ctx, p.ID)
+	now, err := s.Directory.Names.Person(ctx, p.ID)
 	if err != nil || len(now.AppPasswords) != 1 {
 		t.Fatal(now.AppPasswords, err)
 	}
@@ -130,7 +130,7 @@ func TestAccountAppPasswords(t *testing.T) {
 	if out := post(w, "/account/app-passwords", here, form("remove", now.AppPasswords[0].ID)); out.Code != 200 {
 		t.Errorf("%d %s", out.Code, out.Body)
 	}
-	if _, _, err := s.Directory.Authenticate(ctx, "ada", secret[1], "test"); err == nil {
+	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada", secret[1], "test"); err == nil {
 		t.Error("the app password still works")
 	}
 }
@@ -139,7 +139,7 @@ func TestAccountAppPasswords(t *testing.T) {
 type people struct{ d *directory.Directory }
 
 func (p people) Person(ctx context.Context, a signin.Attempt, user, secret, code string) (signin.Proved, error) {
-	who, person, err := p.d.Authenticate(ctx, user, secret, a.Door)
+	who, person, err := p.d.SignIns.Authenticate(ctx, user, secret, a.Door)
 	switch {
 	case err != nil:
 		return signin.Proved{}, signin.ErrCredentials

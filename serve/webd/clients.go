@@ -35,7 +35,7 @@ func (w *Server) host(r *http.Request) (host, domain string) {
 		host = h
 	}
 	host = strings.TrimSuffix(host, ".")
-	all, err := w.system.Directory.Domains(r.Context())
+	all, err := w.system.Directory.Domains.List(r.Context())
 	if err != nil {
 		w.env.Log.Error("the local domains cannot be read", "error", err)
 		return w.system.Name, ""
@@ -61,7 +61,7 @@ func (w *Server) account(r *http.Request, address string) (email, domain string,
 		if _, domain = w.host(r); domain != "" {
 			return "", domain, true
 		}
-		all, err := w.system.Directory.Domains(r.Context())
+		all, err := w.system.Directory.Domains.List(r.Context())
 		if err != nil || len(all) == 0 {
 			return "", "", false
 		}
@@ -75,7 +75,7 @@ func (w *Server) account(r *http.Request, address string) (email, domain string,
 		return "", "", false
 	}
 	domain = strings.ToLower(address[strings.LastIndexByte(address, '@')+1:])
-	local, err := w.system.Directory.IsLocal(r.Context(), domain)
+	local, err := w.system.Directory.Domains.IsLocal(r.Context(), domain)
 	return address, domain, err == nil && local
 }
 

@@ -25,7 +25,7 @@ func TestUnsubscribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	g, err := s.Directory.AddGroup(ctx, note.System, directory.GroupFields{
+	g, err := s.Directory.Groups.Add(ctx, note.System, directory.GroupFields{
 		Name: "Chess <b>", InternetAddress: "chess@example.com", Members: []string{"zoe@far.example", "eve@far.example"}, List: directory.ListFields{On: true},
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestUnsubscribe(t *testing.T) {
 		t.Fatal(link, err)
 	}
 	members := func() []string {
-		g, err := s.Directory.Group(ctx, g.ID)
+		g, err := s.Directory.Groups.Get(ctx, g.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

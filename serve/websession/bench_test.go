@@ -12,7 +12,7 @@ import (
 // BenchmarkIdentify is what it costs to know who a request is from.
 func BenchmarkIdentify(b *testing.B) {
 	w := open(b, signin.Options{})
-	_, app, err := w.dir.AddAppPassword(bg, note.System, w.bob.ID, "phone")
+	_, app, err := w.dir.Passwords.AddApp(bg, note.System, w.bob.ID, "phone")
 	w.ok(err)
 	in := w.signedIn("alice")
 	for name, header := range map[string][2]string{

@@ -134,7 +134,7 @@ func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identi
 	if !ok {
 		return result{}, &clientError{http.StatusBadRequest, "wrong code", "deviceCodeWrong"}
 	}
-	codes, err := x.dir.SetTOTP(ctx, id.Who, id.Who.Person, secret)
+	codes, err := x.factors.Set(ctx, id.Who, id.Who.Person, secret)
 	if err != nil {
 		return result{}, err
 	}
@@ -161,7 +161,7 @@ func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, 
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}
-	err := x.dir.RemoveTOTP(r.Context(), id.Who, id.Who.Person)
+	err := x.factors.Remove(r.Context(), id.Who, id.Who.Person)
 	if errors.Is(err, directory.ErrNotFound) {
 		return result{}, bad("factorNone")
 	}
@@ -177,7 +177,7 @@ func (x *Service) newRecovery(_ http.ResponseWriter, r *http.Request, id *Identi
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}
-	codes, err := x.dir.NewRecoveryCodes(r.Context(), id.Who, id.Who.Person)
+	codes, err := x.factors.NewRecoveryCodes(r.Context(), id.Who, id.Who.Person)
 	if errors.Is(err, directory.ErrNotFound) {
 		return result{}, bad("factorNone")
 	}

@@ -49,7 +49,7 @@ func (b *browser) enrol(v m) (secret []byte, recovery []string) {
 func TestSecondFactor(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{SCRAM: true})
-	_, app, err := w.dir.AddAppPassword(bg, note.System, w.alice.ID, "phone")
+	_, app, err := w.dir.Passwords.AddApp(bg, note.System, w.alice.ID, "phone")
 	w.ok(err)
 	b, other := w.signedIn("alice"), w.signedIn("alice")
 	w.is("off", b.send("GET", PathTOTP, "", ""), 200, `"on":false`)
@@ -89,13 +89,13 @@ func TestSecondFactor(t *testing.T) {
 	w.is("nine are left", b.send("GET", PathTOTP, "", ""), 200, `"recovery_codes_left":9`)
 	// Programs: app passwords alone.
 	for _, secret := range []string{"secret-alice", "wrong"} {
-		if _, _, err := w.dir.Authenticate(bg, "alice", secret, "IMAP"); !errors.Is(err, directory.ErrAuthentication) {
+		if _, _, err := w.dir.SignIns.Authenticate(bg, "alice", secret, "IMAP"); !errors.Is(err, directory.ErrAuthentication) {
 			t.Errorf("%s: %v", secret, err)
 		}
 	}
-	_, _, err = w.dir.Authenticate(bg, "alice", app, "IMAP")
+	_, _, err = w.dir.SignIns.Authenticate(bg, "alice", app, "IMAP")
 	w.ok(err)
-	if list, err := w.dir.ScramCredentials(bg, "alice"); err != nil || len(list) != 1 {
+	if list, err := w.dir.SignIns.ScramCredentials(bg, "alice"); err != nil || len(list) != 1 {
 		t.Error("SCRAM knows the account's password:", len(list), err)
 	}
 	w.is("Basic", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 401, "credentials")
@@ -131,19 +131,22 @@ func TestOff(t *testing.T) {
 	w.is("an old one", b.json(pathTOTPOff, m{"password": "secret-alice", "code": old[0]}), 401, "wrong code")
 	w.is("a new one", b.json(pathTOTPOff, m{"password": "secret-alice", "code": fresh.Codes[0]}), 200, "is off")
 	w.is("sign-in", w.browser().json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 200, "")
-	_, _, err := w.dir.Authenticate(bg, "alice", "secret-alice", "IMAP")
+	_, _, err := w.dir.SignIns.Authenticate(bg, "alice", "secret-alice", "IMAP")
 	w.ok(err)
 	w.fix.Time.Advance(time.Minute)
 	b.enrol(m{"password": "secret-alice"})
-	w.ok(w.dir.RemoveTOTP(bg, note.System, w.alice.ID))
+	w.ok(w.dir.SecondFactors.Remove(bg, note.System, w.alice.ID))
 	w.is("off by an administrator", w.browser().json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 200, "")
 	for _, fn := range []func() error{
-		func() error { return w.dir.RemoveTOTP(bg, note.Who{Person: w.bob.ID}, w.alice.ID) },
+		func() error { return w.dir.SecondFactors.Remove(bg, note.Who{Person: w.bob.ID}, w.alice.ID) },
 		func() error {
-			_, err := w.dir.SetTOTP(bg, note.Who{Person: w.bob.ID}, w.alice.ID, secret)
+			_, err := w.dir.SecondFactors.Set(bg, note.Who{Person: w.bob.ID}, w.alice.ID, secret)
 			return err
 		},
-		func() error { _, err := w.dir.NewRecoveryCodes(bg, note.Who{Person: w.bob.ID}, w.alice.ID); return err },
+		func() error {
+			_, err := w.dir.SecondFactors.NewRecoveryCodes(bg, note.Who{Person: w.bob.ID}, w.alice.ID)
+			return err
+		},
 	} {
 		if err := fn(); !errors.Is(err, directory.ErrDenied) {
 			t.Error("bob may change alice's:", err)
@@ -173,7 +176,7 @@ func TestTicket(t *testing.T) {
 	w.is("wrong code", a.json(pathTOTPGood, m{"ticket": s.Ticket, "code": "000000"}), 400, "not the code")
 	w.fix.Time.Advance(ticketLife)
 	w.is("too late", a.json(pathTOTPGood, m{"ticket": s.Ticket, "code": totp.Code(secret, w.fix.Clock.Now())}), 400, "Begin again")
-	p, err := w.dir.Person(bg, w.alice.ID)
+	p, err := w.dir.Names.Person(bg, w.alice.ID)
 	if err != nil || p.HasTOTP() {
 		t.Error("it is on", err)
 	}
@@ -238,7 +241,7 @@ func TestGuesses(t *testing.T) {
 		t.Error("after two more:", code)
 	}
 	// A new password begins anew: who guesses does not know it.
-	w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "another-secret", false))
+	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "another-secret", false))
 	for range 5 {
 		w.is("with the new password", w.browser().json(PathSignIn, m{"user": "alice", "password": "another-secret", "code": "000000"}), 401, "wrong code")
 	}

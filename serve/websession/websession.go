@@ -37,13 +37,6 @@ var (
 	ErrMalformed = errors.New("websession: Authorization cannot be read")
 )
 
-// Directory is what the pages of one's own account need.
-type Directory interface {
-	SetTOTP(ctx context.Context, who note.Who, person note.UNID, secret []byte) ([]string, error)
-	NewRecoveryCodes(ctx context.Context, who note.Who, person note.UNID) ([]string, error)
-	RemoveTOTP(ctx context.Context, who note.Who, person note.UNID) error
-}
-
 // Options are the settings of a Service.
 type Options struct {
 	// Server is the server's name, for people and their devices.
@@ -67,7 +60,7 @@ type Mate struct {
 type Service struct {
 	env      *env.Env
 	in       *signin.Web
-	dir      Directory
+	factors  *directory.SecondFactors
 	sessions *session.Service
 	opt      Options
 	pages    *template.Template
@@ -76,8 +69,8 @@ type Service struct {
 }
 
 // New makes a Service.
-func New(e *env.Env, in *signin.Web, d Directory, s *session.Service, o Options) *Service {
-	x := &Service{env: e, in: in, dir: d, sessions: s, opt: o, pages: pages}
+func New(e *env.Env, in *signin.Web, d *directory.SecondFactors, s *session.Service, o Options) *Service {
+	x := &Service{env: e, in: in, factors: d, sessions: s, opt: o, pages: pages}
 	x.foreign = o.Stats.Counter("HTTP.SignIn.Foreign", "requests with a cookie or password that a page of another site sent, or that lack the session's token")
 	x.over = o.Stats.Counter("HTTP.SignIn.Over", "requests with the cookie of a session that is over")
 	x.programs = o.Stats.Counter("HTTP.SignIn.Programs", "requests of programs that showed a password or token")

@@ -52,7 +52,7 @@ func open(t testing.TB, o signin.Options) *world {
 	w := &world{t: t, fix: env.Test(t), opt: o}
 	w.start()
 	add := func(name string) directory.Person {
-		p, err := w.dir.AddPerson(bg, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: name}, Password: "secret-" + name, Scram: true})
+		p, err := w.dir.People.Add(bg, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: name}, Password: "secret-" + name, Scram: true})
 		w.ok(err)
 		return p
 	}
@@ -70,11 +70,11 @@ func (w *world) start() {
 	w.pool = password.New(w.fix.Env, 2, 100)
 	w.dir, err = directory.Open(w.store, w.fix.Env, w.pool, directory.Options{Domain: "example.com"})
 	w.ok(err)
-	w.keep, err = session.Open(w.store, w.fix.Env, w.dir.Key("sessions"), session.Options{Stats: w.stats})
+	w.keep, err = session.Open(w.store, w.fix.Env, w.dir.Secret.Key("sessions"), session.Options{Stats: w.stats})
 	w.ok(err)
 	w.opt.Stats = w.stats
-	w.web = signin.New(w.dir, w.fix.Env, w.opt).Web(w.dir, w.keep)
-	w.Service = New(w.fix.Env, w.web, w.dir, w.keep, Options{Server: "mail.example.com", Key: w.dir.Key("web"), Stats: w.stats})
+	w.web = signin.New(signin.PeopleOf(w.dir), w.fix.Env, w.opt).Web(signin.PeopleOf(w.dir), w.keep)
+	w.Service = New(w.fix.Env, w.web, w.dir.SecondFactors, w.keep, Options{Server: "mail.example.com", Key: w.dir.Secret.Key("web"), Stats: w.stats})
 	mux := http.NewServeMux()
 	mux.Handle("/auth/", w.Handler())
 	mux.HandleFunc("/api", func(out http.ResponseWriter, r *http.Request) {
@@ -204,12 +204,12 @@ func basic(user, secret string) string {
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
-	app, secret, err := w.dir.AddAppPassword(bg, note.System, w.bob.ID, "phone")
+	app, secret, err := w.dir.Passwords.AddApp(bg, note.System, w.bob.ID, "phone")
 	w.ok(err)
 	get := func(authorization string, header ...string) *httptest.ResponseRecorder {
 		return w.browser().send("GET", "/api", "", "", append([]string{"Authorization", authorization}, header...)...)
 	}
-	p, err := w.dir.Person(bg, w.alice.ID)
+	p, err := w.dir.Names.Person(bg, w.alice.ID)
 	w.ok(err)
 	w.is("password", get(basic("alice", "secret-alice")), 200, "alice password:"+p.PasswordID)
 	w.is("address", get(basic("alice@example.com", "secret-alice")), 200, "alice ")
@@ -238,7 +238,7 @@ func TestPrograms(t *testing.T) {
 	far := &browser{w: w, remote: elsewhere, clear: true}
 	w.is("clear", far.send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 403, "clear")
 	w.is("loopback", (&browser{w: w, remote: here, clear: true}).send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 200, "alice")
-	if _, err := w.dir.SetPerson(bg, note.System, w.alice.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
+	if _, err := w.dir.People.Set(bg, note.System, w.alice.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	w.is("disabled", get(basic("alice", "secret-alice")), 403, "disabled")
@@ -246,7 +246,7 @@ func TestPrograms(t *testing.T) {
 	w.is("account by app password", w.browser().send("GET", PathSession, "", "", "Authorization", basic("bob", secret)), 401, "nobody")
 	w.is("account by password", w.browser().send("GET", PathSession, "", "", "Authorization", basic("bob", "secret-bob")), 401, "nobody")
 	w.is("sign-in by app password", w.browser().json(PathSignIn, m{"user": "bob", "password": secret}), 403, "app password")
-	w.ok(w.dir.RemoveAppPassword(bg, note.System, w.bob.ID, app.ID))
+	w.ok(w.dir.Passwords.RemoveApp(bg, note.System, w.bob.ID, app.ID))
 	w.is("ended", get("Bearer "+secret), 401, "credentials")
 	w.is("ended", get(basic("bob", secret)), 401, "credentials")
 }
@@ -262,7 +262,7 @@ func TestHashesOnce(t *testing.T) {
 	if n := w.pool.Stats().Hashes - before; n != 1 {
 		t.Errorf("%d hashes", n)
 	}
-	w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "another", false))
+	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "another", false))
 	w.is("old password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 401, "credentials")
 }
 
@@ -432,13 +432,13 @@ func TestSessions(t *testing.T) {
 	w.is("one", one.send("GET", "/api", "", ""), 200, "")
 	w.is("bob", bob.send("GET", "/api", "", ""), 200, "")
 	// A new password ends what was begun with the old one; a disabled person is out at once.
-	w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "new secret", false))
+	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "new secret", false))
 	w.is("after a new password", one.send("GET", "/api", "", ""), 401, "nobody")
-	if _, err := w.dir.SetPerson(bg, note.System, w.bob.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
+	if _, err := w.dir.People.Set(bg, note.System, w.bob.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	w.is("disabled", bob.send("GET", "/api", "", ""), 403, "disabled")
-	w.ok(w.dir.RemovePerson(bg, note.System, w.bob.ID))
+	w.ok(w.dir.People.Remove(bg, note.System, w.bob.ID))
 	w.is("removed", bob.send("GET", "/api", "", ""), 403, "disabled")
 }
 
@@ -446,7 +446,7 @@ func TestSessions(t *testing.T) {
 func TestGood(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
-	app, secret, err := w.dir.AddAppPassword(bg, note.System, w.alice.ID, "phone")
+	app, secret, err := w.dir.Passwords.AddApp(bg, note.System, w.alice.ID, "phone")
 	w.ok(err)
 	identity := func(b *browser, header ...string) string {
 		_, credential, _ := strings.Cut(b.send("GET", "/api", "", "", header...).Body.String(), " ")
@@ -469,11 +469,11 @@ func TestGood(t *testing.T) {
 	if err := w.Good(bg, w.alice.ID, byCookie); !errors.Is(err, ErrNobody) {
 		t.Error(err)
 	}
-	w.ok(w.dir.RemoveAppPassword(bg, note.System, w.alice.ID, app.ID))
+	w.ok(w.dir.Passwords.RemoveApp(bg, note.System, w.alice.ID, app.ID))
 	if err := w.Good(bg, w.alice.ID, byApp); !errors.Is(err, signin.ErrCredentials) {
 		t.Error(err)
 	}
-	w.ok(w.dir.SetPassword(bg, note.System, w.alice.ID, "new secret", false))
+	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "new secret", false))
 	if err := w.Good(bg, w.alice.ID, byPassword); !errors.Is(err, signin.ErrCredentials) {
 		t.Error(err)
 	}

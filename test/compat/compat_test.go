@@ -131,7 +131,7 @@ func goOn(t *testing.T, s *store.Store, e *env.Env) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	who, p, err := d.Authenticate(ctx, "alice@example.com", "demo", "imap")
+	who, p, err := d.SignIns.Authenticate(ctx, "alice@example.com", "demo", "imap")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func fill(t *testing.T, s *store.Store, e *env.Env) {
 	defer d.Close()
 	db, err := svc.Make(ctx, note.UNID{}, "Alice", 1<<30, 0)
 	must(t, err)
-	alice, err := d.AddPerson(ctx, note.System, directory.PersonSpec{
+	alice, err := d.People.Add(ctx, note.System, directory.PersonSpec{
 		PersonFields: directory.PersonFields{FullName: []string{"Alice Liddell"}, ShortName: "alice", MailDatabase: db},
 		Password:     "demo", Scram: true,
 	})

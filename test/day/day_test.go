@@ -212,7 +212,7 @@ func (w *town) evening(p *pace) {
 func (w *town) everything() map[string]inFile {
 	w.t.Helper()
 	files := map[string]inFile{}
-	list, _, err := w.now.people.ListPersons(bg, "", 1000, "")
+	list, _, err := w.now.people.People.List(bg, "", 1000, "")
 	w.ok(err)
 	for i := range list {
 		p := &list[i]

@@ -183,7 +183,7 @@ const replyTimeout = time.Hour
 // open opens the doors.
 func (w *town) open(l *life, e *env.Env, resolver *dns.Resolver) {
 	w.t.Helper()
-	in := signin.New(l.people, e, signin.Options{Stats: l.stats, Failures: -1})
+	in := signin.New(signin.PeopleOf(l.people), e, signin.Options{Stats: l.stats, Failures: -1})
 	b := smtpd.NewBackend(in, l.people, l.mail, e)
 	checks := inbound.New(e, inbound.Options{Hostname: hostname, Stats: l.stats, Verify: verify.New(e, resolver, verify.Options{
 		Hostname: hostname, SPF: verify.Reject, DMARC: verify.Reject, Defer: true, GreylistDelay: 5 * time.Minute, Timeout: time.Hour, Stats: l.stats,
@@ -328,9 +328,9 @@ func (w *town) settle() {
 		if change != nil {
 			change(&f)
 		}
-		p, err := l.people.AddPerson(bg, note.System, directory.PersonSpec{PersonFields: f})
+		p, err := l.people.People.Add(bg, note.System, directory.PersonSpec{PersonFields: f})
 		w.ok(err)
-		_, secret, err := l.people.AddAppPassword(bg, note.System, p.ID, "day")
+		_, secret, err := l.people.Passwords.AddApp(bg, note.System, p.ID, "day")
 		w.ok(err)
 		w.secrets[name] = secret
 	}
@@ -354,7 +354,7 @@ func (w *town) settle() {
 		{Name: "talk", Members: members(10, 20), Kind: directory.GroupMail, List: directory.ListFields{On: true, Post: directory.PostAnyone}},
 	} {
 		g.InternetAddress = g.Name + "@example.com"
-		_, err := l.people.AddGroup(bg, note.System, g)
+		_, err := l.people.Groups.Add(bg, note.System, g)
 		w.ok(err)
 	}
 	_, err := sign.Add(bg, l.people, note.System, "example.com", sign.Ed25519, "day", directory.KeyActive, w.clock.Now())

@@ -415,7 +415,7 @@ func (w *world) editDirectory() {
 	s := pick(w, list)
 	x := &edit{}
 	err := w.try(s, layout.AckLocal, &x.promise, func() error {
-		g, err := s.dir.AddGroup(w.ctx, note.System, directory.GroupFields{Name: fmt.Sprint("group ", w.tick, " ", w.rng.IntN(1<<30))})
+		g, err := s.dir.Groups.Add(w.ctx, note.System, directory.GroupFields{Name: fmt.Sprint("group ", w.tick, " ", w.rng.IntN(1<<30))})
 		x.id = g.ID
 		return err
 	})

@@ -244,7 +244,7 @@ func (w *world) form() {
 	w.must(first.boot(), "start the first server")
 	w.must(cluster.Found(first.store), "found the cluster")
 	for _, s := range w.servers {
-		doc, err := first.dir.AddServer(w.ctx, note.System, directory.ServerFields{Name: s.name, Host: s.name + ".example.com"})
+		doc, err := first.dir.Servers.Add(w.ctx, note.System, directory.ServerFields{Name: s.name, Host: s.name + ".example.com"})
 		w.must(err, "server document")
 		s.id = doc.ID
 		w.must(cluster.SetMember(w.ctx, first.store, note.System, s.id, func(m *cluster.Member) error {

@@ -39,7 +39,7 @@ type filler struct {
 
 // Fill makes what is missing. A server that has people is left as it is, and filled is false.
 func Fill(ctx context.Context, s *admin.System) (filled bool, err error) {
-	have, _, err := s.Directory.ListPersons(ctx, "", 1, "")
+	have, _, err := s.Directory.People.List(ctx, "", 1, "")
 	if err != nil || len(have) > 0 {
 		return false, err
 	}
@@ -73,16 +73,16 @@ func (f *filler) addPeople(ctx context.Context) error {
 		if i == 0 {
 			spec.Roles = []string{directory.RoleAdmin}
 		}
-		made, err := f.Directory.AddPerson(ctx, note.System, spec)
+		made, err := f.Directory.People.Add(ctx, note.System, spec)
 		if err != nil {
 			return err
 		}
 		f.people[p] = made
-		if f.who[p], err = f.Directory.WhoOf(ctx, made.ID); err != nil {
+		if f.who[p], err = f.Directory.Names.WhoOf(ctx, made.ID); err != nil {
 			return err
 		}
 	}
-	_, err := f.Directory.AddGroup(ctx, note.System, directory.GroupFields{
+	_, err := f.Directory.Groups.Add(ctx, note.System, directory.GroupFields{
 		Name: team.name, Description: "All three", InternetAddress: team.address, Members: []string{alice.address, bob.address, carol.address},
 	})
 	return err
@@ -110,7 +110,7 @@ func (f *filler) send(ctx context.Context, m *message) error {
 		if r.To, err = path(to); err != nil {
 			return err
 		}
-		switch r.Target, err = f.Directory.Resolve(ctx, to.address); {
+		switch r.Target, err = f.Directory.Names.Resolve(ctx, to.address); {
 		case errors.Is(err, directory.ErrNotLocal): // nobody would send it on
 			continue
 		case err != nil:

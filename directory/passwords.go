@@ -1,0 +1,220 @@
+package directory
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"doublet/directory/password"
+	"doublet/note"
+	"doublet/wire/scram"
+)
+
+// requireSelf refuses everyone but administrators and the person themselves.
+func requireSelf(who note.Who, person note.UNID) error {
+	if who.Person == person && !person.IsZero() {
+		return nil
+	}
+	return RequireAdmin(who)
+}
+
+// Passwords sets passwords, SCRAM credentials and app passwords.
+type Passwords struct {
+	*base
+	names  *Names
+	secret *Secret
+	pool   *password.Pool
+}
+
+// Set sets the password of an account, and makes SCRAM credentials of it or takes those
+// away. An empty password leaves app passwords alone to sign in with. People may set their own.
+func (pws *Passwords) Set(ctx context.Context, who note.Who, person note.UNID, pw string, withScram bool) error {
+	if err := requireSelf(who, person); err != nil {
+		return err
+	}
+	var err error
+	for range 3 {
+		err = pws.set(ctx, who, person, pw, func(*Person) (bool, error) { return withScram, nil }, false)
+		if !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	return err
+}
+
+// newID says that the password is another one.
+func (pws *Passwords) newID(items note.Items) note.Items {
+	var id [8]byte
+	pws.env.Fill(id[:])
+	return items.With(itemPasswordID, note.Text(hex.EncodeToString(id[:])))
+}
+
+// errMoved says that a person changed between the look at them and the lock.
+var errMoved = errors.New("directory: the person changed meanwhile")
+
+// set asks, before the hash and under the lock, whether the password is to have SCRAM
+// credentials. same says that it is the password that the account had.
+func (pws *Passwords) set(ctx context.Context, who note.Who, person note.UNID, pw string, ask func(*Person) (withScram bool, err error), same bool) error {
+	p, err := pws.names.Person(ctx, person)
+	if err != nil {
+		return err
+	}
+	withScram, err := ask(&p)
+	if err != nil {
+		return err
+	}
+	salt := pws.saltOf(&p, false)
+	c, err := pws.prepare(ctx, pw, withScram, salt)
+	if err != nil {
+		return err
+	}
+	return pws.update(ctx, who, func(e *edit) error {
+		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
+			now := readPerson(person, items)
+			again, err := ask(&now)
+			if err == nil && (again != withScram || !salt.is(pws.saltOf(&now, false))) {
+				err = errMoved
+			}
+			items = c.write(items)
+			if !same {
+				items = pws.newID(items)
+			}
+			return items, err
+		})
+	})
+}
+
+// salt is what all SCRAM credentials of a person are derived with: the server tells a client one
+// salt and one count before it knows which of the passwords the client has.
+type salt struct {
+	bytes      []byte
+	iterations int
+}
+
+func (s salt) is(o salt) bool { return s.iterations == o.iterations && bytes.Equal(s.bytes, o.bytes) }
+
+func saltIn(c *scram.Credentials) salt { return salt{c.Salt, c.Iterations} }
+
+// saltOf is the salt for a new password of a person: that of those that stay. account says that the
+// account's password stays too.
+func (pws *Passwords) saltOf(p *Person, account bool) salt {
+	for i := range p.scram {
+		if i > 0 || account || !p.HasScram {
+			return saltIn(&p.scram[i])
+		}
+	}
+	return pws.newSalt(p.ID)
+}
+
+// newSalt is the same at every replica, so that two app passwords that are added at two of them go
+// together.
+func (pws *Passwords) newSalt(person note.UNID) salt {
+	m := hmac.New(sha256.New, pws.secret.key("scram salt"))
+	m.Write(person[:])
+	return salt{m.Sum(nil)[:16], pws.opt.ScramIterations}
+}
+
+// credentials are what is stored of a password.
+type credentials struct {
+	hash  string
+	scram []byte
+}
+
+func (c *credentials) write(items note.Items) note.Items {
+	f := fields{items}
+	f.text(itemPassword, c.hash)
+	f.binary(itemScram, c.scram)
+	return f.items
+}
+
+// prepare computes what is stored of a password, before any lock is taken.
+func (pws *Passwords) prepare(ctx context.Context, pw string, withScram bool, s salt) (credentials, error) {
+	var c credentials
+	if pw == "" {
+		return c, nil
+	}
+	var err error
+	if c.hash, err = pws.pool.Hash(ctx, pw); err != nil {
+		return c, fmt.Errorf("directory: password: %w", err)
+	}
+	if withScram {
+		c.scram = s.derive(pw)
+	}
+	return c, nil
+}
+
+func (s salt) derive(pw string) []byte {
+	made := scram.Derive(scram.Prepare(pw), s.bytes, s.iterations)
+	return appendScram(&made)
+}
+
+// maxTokens bounds the app passwords of a person.
+const maxTokens = 100
+
+// AddApp makes an app password for a person and returns it: it is not shown again. People
+// may make their own.
+func (pws *Passwords) AddApp(ctx context.Context, who note.Who, person note.UNID, label string) (AppPassword, string, error) {
+	if err := requireSelf(who, person); err != nil {
+		return AppPassword{}, "", err
+	}
+	label, err := cleanName(label)
+	if err != nil {
+		return AppPassword{}, "", fmt.Errorf("label of the app password: %w", err)
+	}
+	secret := password.NewToken(pws.env)
+	sum, ok := password.TokenHash(pws.secret.raw, secret)
+	if !ok {
+		return AppPassword{}, "", errors.New("directory: app password: malformed")
+	}
+	var id [8]byte
+	pws.env.Fill(id[:])
+	a := AppPassword{ID: hex.EncodeToString(id[:]), Label: label, Last4: secret[len(secret)-4:], Created: pws.env.Clock.Now().UTC().Truncate(1e9)}
+	add := func() error {
+		p, err := pws.names.Person(ctx, person)
+		if err != nil {
+			return err
+		}
+		with := pws.saltOf(&p, true)
+		made := with.derive(secret)
+		return pws.update(ctx, who, func(e *edit) error {
+			return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
+				now := readPerson(person, items)
+				switch {
+				case len(now.tokens) >= maxTokens:
+					return nil, fmt.Errorf("%w: a person has at most %d app passwords; remove one first", ErrInvalid, maxTokens)
+				case !with.is(pws.saltOf(&now, true)):
+					return nil, errMoved
+				}
+				return items.With(itemToken+a.ID, tokenItem(&a, hex.AppendEncode(nil, sum[:]), made)), nil
+			})
+		})
+	}
+	for range 3 {
+		if err = add(); !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	if err != nil {
+		return AppPassword{}, "", err
+	}
+	return a, secret, nil
+}
+
+// RemoveApp ends an app password by its ID. People may end their own.
+func (pws *Passwords) RemoveApp(ctx context.Context, who note.Who, person note.UNID, id string) error {
+	if err := requireSelf(who, person); err != nil {
+		return err
+	}
+	return pws.update(ctx, who, func(e *edit) error {
+		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
+			if items.Get(itemToken+id) == nil {
+				return nil, fmt.Errorf("%w: there is no app password %q", ErrNotFound, id)
+			}
+			return items.With(itemToken+id, nil), nil
+		})
+	})
+}
