@@ -10,8 +10,9 @@ PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 GENERATED := doc/protocols.md doc/config.md doc/rooms.md doc/replies.md
 GOFILES = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path './data/*')
 BENCH ?= .
-# RUN runs tests and prints their figures. In CI it measures processor time too; go then keeps no results of tests.
-RUN = bin/run-tests $(if $(CI),-metered) -vet=off
+# RUN runs tests and prints their figures. In CI it measures processor time too; go then keeps no results of tests. Where they can,
+# the tests are compiled as the program is, so that its packages are compiled once.
+RUN = bin/run-tests $(if $(CI),-metered) -vet=off -trimpath
 # RACE_PACKAGES start goroutines or use package sync, in their code or tests: the race detector runs in them. It finds little
 # in tests that run the built program, and in the simulation, of which a seed is one thread.
 RACE_PACKAGES = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^\s*go (func|\w+[.(])|\.Go\(|"sync(/atomic)?"' . | \
@@ -56,7 +57,7 @@ bin/run-tests:
 	$(GO) build -o $@ ./test/run
 
 test: bin/run-tests
-	$(RUN) -timeout 5m ./...
+	CGO_ENABLED=0 $(RUN) -timeout 5m ./...
 
 # All tests, the long ones (test/long) too, with the race detector where goroutines are.
 test-long:
@@ -67,7 +68,7 @@ test-race: bin/run-tests
 
 # All packages that test-race leaves out: above all the built program, and programs of others against it.
 test-e2e: bin/run-tests
-	LONG=1 $(RUN) -timeout 20m $$(comm -13 <($(GO) list $(RACE_PACKAGES) | sort) <($(GO) list ./... | sort))
+	LONG=1 CGO_ENABLED=0 $(RUN) -timeout 20m $$(comm -13 <($(GO) list $(RACE_PACKAGES) | sort) <($(GO) list ./... | sort))
 
 # The simulation of a cluster: SEEDS=2000 or SEEDS=500-900; SEED=17 runs one and shows its log; NOFOLDERS=1.
 sim:

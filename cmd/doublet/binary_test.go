@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,29 +13,10 @@ import (
 	"testing"
 
 	"doublet/client/smtp"
+	"doublet/test/program"
 )
 
-// build makes the binary that main tests run.
-var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "doublet-test")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "doublet")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := build(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { program.Main(m) }
 
 // process is a running server.
 type process struct {
@@ -48,7 +28,7 @@ type process struct {
 
 func startProcess(t *testing.T, data string) *process {
 	t.Helper()
-	binary, err := build()
+	binary, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"doublet/test/program"
 )
 
 // lines is a server's log, to wait for what it says.
@@ -68,7 +70,7 @@ func (l *lines) door(t *testing.T, name string) string {
 // startServe runs `doublet serve` in a process of its own.
 func startServe(t *testing.T, log *lines, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
-	binary, err := build()
+	binary, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/test/long"
 	"doublet/test/program"
 )
 
@@ -86,6 +87,7 @@ func (l *lines) say(line, until string) (out string) {
 // TestTokenEnds: a connection that was opened with a token ends with it, though nobody says a word: IMAP in IDLE, POP3, an event
 // stream. One that was opened with an app password or a password ends when that is taken away, before it is told anything more.
 func TestTokenEnds(t *testing.T) {
+	long.Test(t)
 	at, token := issuer(t)
 	t.Setenv("DOUBLET_OAUTH_ISSUER", at)
 	t.Setenv("DOUBLET_OAUTH_AUDIENCE", "doublet")

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
@@ -19,11 +16,9 @@ func foreign(t *testing.T) []string {
 	if runtime.GOARCH == "arm64" {
 		t.Skip("this machine is the other one")
 	}
-	path := filepath.Join(filepath.Dir(mustBinary(t)), "doublet-arm64")
-	build := exec.Command("go", "build", "-o", path, "doublet/cmd/doublet")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=arm64")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	path, err := program.Build("doublet-arm64", ".", "GOARCH=arm64")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return []string{qemu, path}
 }

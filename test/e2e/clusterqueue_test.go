@@ -12,6 +12,7 @@ import (
 
 	"doublet/env"
 	"doublet/mail/outbound/sink"
+	"doublet/test/long"
 	"doublet/test/program"
 )
 
@@ -33,6 +34,7 @@ func (m *member) until(text string, args ...string) string {
 // sends it, once; and when the server comes back with what it knew, it does not send it again, and routes its mail itself.
 func TestClusterQueue(t *testing.T) {
 	t.Parallel()
+	long.Test(t)
 	var open atomic.Bool
 	var refused atomic.Int32
 	far, err := sink.New(env.Real(slog.New(slog.DiscardHandler)), "127.0.0.1:0", sink.Options{Reply: func(_ int, line string) string {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/test/long"
 	"doublet/test/program"
 )
 
@@ -64,6 +65,7 @@ func sweepLab(t *testing.T, dir string) {
 // the other one, and both have all that was acknowledged.
 func TestBenchLabKill(t *testing.T) {
 	t.Parallel()
+	long.Test(t)
 	path, dir := mustBinary(t), t.TempDir()
 	sweepLab(t, filepath.Join(dir, "lab"))
 	out := program.Run(t, "", nil, path, "bench", "lab", "config4", "--dir", filepath.Join(dir, "lab"), "--run", "r6mail", "--users", "10", "--out", dir, "--json",
@@ -110,6 +112,7 @@ func TestBenchLabKill(t *testing.T) {
 // what is sent through a server that has none of the recipient's arrives all the same.
 func TestBenchLabField(t *testing.T) {
 	t.Parallel()
+	long.Test(t)
 	path, dir := mustBinary(t), t.TempDir()
 	sweepLab(t, filepath.Join(dir, "lab"))
 	program.Run(t, "", nil, path, "bench", "lab", "field", "--dir", filepath.Join(dir, "lab"), "--run", "geoplex-medium", "--users", "9", "--out", dir, "--slow-disk", "0s",
@@ -120,6 +123,7 @@ func TestBenchLabField(t *testing.T) {
 // TestBenchLabHolds: a lab stands until it is interrupted, others let people work there, and then its servers are gone.
 func TestBenchLabHolds(t *testing.T) {
 	t.Parallel()
+	long.Test(t)
 	path, dir := mustBinary(t), t.TempDir()
 	at := filepath.Join(dir, "lab")
 	sweepLab(t, at)

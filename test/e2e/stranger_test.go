@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"doublet/client/dns/zone"
+	"doublet/test/long"
 	"doublet/test/program"
 	"doublet/wire/dkim"
 )
@@ -20,6 +21,7 @@ import (
 // TestStrangers: the running server looks into mail from elsewhere, by a stub zone. The clients come
 // through a load balancer, so that they have addresses of their own.
 func TestStrangers(t *testing.T) {
+	long.Test(t)
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{5}, ed25519.SeedSize))
 	record, err := dkim.Record(key.Public())
 	if err != nil {

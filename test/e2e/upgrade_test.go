@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -39,11 +38,7 @@ func buildOf(t *testing.T, commit string) string {
 		t.Skipf("commit %s is not here: no git history, or a shallow one", commit)
 	}
 	once, _ := built.LoadOrStore(commit, sync.OnceValues(func() (string, error) {
-		if _, err := program.Path(); err != nil { // makes the folder
-			return "", err
-		}
-		path, _ := program.Path()
-		dir := filepath.Join(filepath.Dir(path), "src-"+commit)
+		dir := filepath.Join(t.TempDir(), "src")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", err
 		}
@@ -56,29 +51,13 @@ func buildOf(t *testing.T, commit string) string {
 		if err := tar.Run(); err != nil {
 			return "", err
 		}
-		out := filepath.Join(filepath.Dir(path), "doublet-"+commit)
-		build := exec.Command("go", "build", "-trimpath", "-o", out, "./cmd/doublet")
-		build.Dir = dir
-		if text, err := build.CombinedOutput(); err != nil {
-			return "", &buildError{commit, err, text}
-		}
-		return out, os.RemoveAll(dir)
+		return program.Build("doublet-"+commit, dir)
 	}))
 	path, err := once.(func() (string, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
-}
-
-type buildError struct {
-	commit string
-	err    error
-	text   []byte
-}
-
-func (e *buildError) Error() string {
-	return "build " + e.commit + " with " + runtime.Version() + ": " + e.err.Error() + "\n" + string(e.text)
 }
 
 // holds waits until the replica of Anna's mail file that the member itself has shows so many messages.

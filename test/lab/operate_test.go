@@ -9,6 +9,7 @@ import (
 
 	"doublet/test/external"
 	"doublet/test/netns"
+	"doublet/test/program"
 )
 
 // What the document calls its domain and its server.
@@ -61,6 +62,8 @@ var elsewhere = map[string]string{
 	"apt-get install ./doublet_NEW_amd64.deb": "the same package again",
 }
 
+func TestMain(m *testing.M) { program.Main(m) }
+
 // TestOperate carries doc/operate.md out, line by line, and then lets a large provider judge the result.
 func TestOperate(t *testing.T) {
 	netns.Need(t)
@@ -103,13 +106,11 @@ func TestOperate(t *testing.T) {
 
 func buildPackage(t *testing.T, w *town) string {
 	t.Helper()
-	program := filepath.Join(w.dir, "doublet")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "doublet/cmd/doublet")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	path, err := program.Path()
+	if err != nil {
+		t.Fatal(err)
 	}
-	out, err := exec.Command("../../packaging/deb/build", program, w.dir).Output()
+	out, err := exec.Command("../../packaging/deb/build", path, w.dir).Output()
 	if err != nil {
 		t.Fatalf("make deb: %v\n%s", err, out)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -14,32 +15,64 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
 
+// folder holds the programs that tests of this process built.
+var folder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "doublet-program") })
+
+// made reports that folder was made.
+var made atomic.Bool
+
 // Path builds the program once for all tests of a package, as it is shipped, and returns its path.
-var Path = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "doublet-program")
+var Path = sync.OnceValues(func() (string, error) { return Build("doublet", ".") })
+
+// Build builds the program as it is shipped from sources in dir, with environment variables added, and returns its path. Tests
+// that build several give each a name of its own.
+func Build(name, dir string, environ ...string) (string, error) {
+	made.Store(true)
+	to, err := folder()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "doublet")
+	if err := readSources(); err != nil {
+		return "", err
+	}
+	path := filepath.Join(to, name)
 	build := exec.Command("go", "build", "-trimpath", "-o", path, "doublet/cmd/doublet")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Env = dir, append(append(os.Environ(), "CGO_ENABLED=0"), environ...)
 	out, err := build.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
-})
+}
 
-// Main runs the tests of a package and removes the program after them: call it from TestMain.
+// readSources opens every folder of the module that may hold sources. go test keeps the result of a test for as long as the
+// files and folders that the test opened stay the same, and does not see those that go build opens.
+func readSources() error {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules" || d.Name() == "bin" || d.Name() == "data") {
+			return fs.SkipDir
+		}
+		return err
+	})
+}
+
+// Main runs the tests of a package and removes the programs that they built: call it from TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
-	if path, err := Path(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if made.Load() {
+		if dir, err := folder(); err == nil {
+			_ = os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
