@@ -42,7 +42,7 @@ func (f *far) chain(raw string) int {
 	if c.Err == nil && c.Len() == 0 {
 		return 0
 	}
-	keys, err := f.people.DKIMKeys(bg, note.System, "example.com")
+	keys, err := f.people.DKIMKeys.Of(bg, note.System, "example.com")
 	f.ok(err)
 	_, text, err := sign.Record(&keys[0])
 	f.ok(err)
@@ -67,7 +67,7 @@ func TestSealed(t *testing.T) {
 	f := seals(t)
 	alice := f.person("alice")
 	f.set(alice, func(p *directory.PersonFields) { p.Forward = []string{"a@far.example"} })
-	_, err := f.people.AddGroup(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
 	f.mailingList(func(l *directory.GroupFields) { l.List.Post, l.List.Tag = directory.PostAnyone, "chess" }, "c@far.example")
 	_, err = f.people.AddGroup(bg, note.System, directory.GroupFields{
