@@ -70,7 +70,7 @@ func TestSealed(t *testing.T) {
 	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
 	f.mailingList(func(l *directory.GroupFields) { l.List.Post, l.List.Tag = directory.PostAnyone, "chess" }, "c@far.example")
-	_, err = f.people.AddGroup(bg, note.System, directory.GroupFields{
+	_, err = f.people.Groups.Add(bg, note.System, directory.GroupFields{
 		Name: "Quiet", InternetAddress: "quiet@example.com", Members: []string{"d@far.example"},
 		List: directory.ListFields{On: true, Post: directory.PostModerators, Moderators: []string{"b@far.example"}},
 	})
@@ -114,7 +114,7 @@ func TestSealed(t *testing.T) {
 	f.deposit(f.from("eve@far.example", "team@example.com"))
 	check("not checked", 0)
 	sub = f.from("alice@example.com", "u@far.example")
-	who, err := f.people.WhoOf(bg, alice.ID)
+	who, err := f.people.Names.WhoOf(bg, alice.ID)
 	f.ok(err)
 	sub.Message = []byte("From: alice@example.com\r\nSubject: x\r\n\r\nHello.\r\n")
 	sub.Submitter, sub.Checker = &Submitter{Who: who, Address: "alice@example.com"}, "mx.example.com"
@@ -127,7 +127,7 @@ func TestSealed(t *testing.T) {
 func TestSealedChain(t *testing.T) {
 	t.Parallel()
 	f := seals(t)
-	_, err := f.people.AddGroup(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
 	first, err := f.opt.Sealer.Seal(context.Background(), "example.com", "mx.example.com", nil, []byte(results+plain))
 	f.ok(err)
