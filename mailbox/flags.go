@@ -29,9 +29,11 @@ const (
 	maxRemembered = 1000
 )
 
-// Flags are a message's flags. Keywords are in canonical spelling: lower case, sorted.
+// Flags are a message's flags. Keywords are in canonical spelling: lower case, sorted. Recent is a session's own (Recents):
+// it is shown, and nobody sets it.
 type Flags struct {
 	Seen, Deleted bool
+	Recent        bool
 	Keywords      []string
 }
 
@@ -52,7 +54,8 @@ func ParseFlag(flag string) (seen, deleted bool, keyword string, err error) {
 	}
 }
 
-// ParseFlags reads a list of flags as IMAP writes them. \Recent is passed over.
+// ParseFlags reads a list of flags as IMAP writes them. \Recent is passed over: a client cannot alter it (RFC 3501 section
+// 2.3.2), and some send back all flags that they were shown.
 func ParseFlags(list []string) (Flags, error) {
 	var fl Flags
 	for _, s := range list {
@@ -89,6 +92,9 @@ func (fl Flags) permitted(g note.Rights) Flags {
 // AppendIMAP appends the flags as IMAP writes them, blanks between, without parentheses.
 func (fl Flags) AppendIMAP(dst []byte) []byte {
 	start := len(dst)
+	if fl.Recent {
+		dst = append(dst, `\Recent `...)
+	}
 	if fl.Seen {
 		dst = append(dst, `\Seen `...)
 	}

@@ -64,10 +64,11 @@ type Options struct {
 
 // Service opens mail files.
 type Service struct {
-	store  *store.Store
-	env    *env.Env
-	opt    Options
-	shares shares
+	store   *store.Store
+	env     *env.Env
+	opt     Options
+	shares  shares
+	recents store.Recents
 
 	rolls   rolls
 	latests latests
@@ -83,7 +84,7 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 	if o.RollMemory == 0 {
 		o.RollMemory = 128 << 20
 	}
-	return &Service{store: s, env: e, opt: o}
+	return &Service{store: s, env: e, opt: o, recents: store.NewRecents(s)}
 }
 
 // MessageSize is the largest message that is taken, in bytes.

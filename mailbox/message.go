@@ -28,7 +28,11 @@ type Message struct {
 }
 
 // Flags are the message's flags as the session's person sees them.
-func (m *Message) Flags() Flags { return flagsOf(m.row, m.v.folder, m.v.f.who.Person) }
+func (m *Message) Flags() Flags {
+	fl := flagsOf(m.row, m.v.folder, m.v.f.who.Person)
+	fl.Recent = m.v.recent.has(m.UID)
+	return fl
+}
 
 // ModSeq is the MODSEQ of the message's latest change.
 func (m *Message) ModSeq() uint64 { return uint64(m.row.Mod) }

@@ -195,10 +195,12 @@ func (op *StoreOp) apply(have Flags) Flags {
 	case Add:
 		k := append(slices.Clone(have.Keywords), op.Flags.Keywords...)
 		slices.Sort(k)
-		return Flags{have.Seen || op.Flags.Seen, have.Deleted || op.Flags.Deleted, slices.Compact(k)}
+		return Flags{
+			Seen: have.Seen || op.Flags.Seen, Deleted: have.Deleted || op.Flags.Deleted, Keywords: slices.Compact(k),
+		}
 	case Remove:
 		k := slices.DeleteFunc(slices.Clone(have.Keywords), func(s string) bool { return slices.Contains(op.Flags.Keywords, s) })
-		return Flags{have.Seen && !op.Flags.Seen, have.Deleted && !op.Flags.Deleted, k}
+		return Flags{Seen: have.Seen && !op.Flags.Seen, Deleted: have.Deleted && !op.Flags.Deleted, Keywords: k}
 	}
 	return op.Flags
 }

@@ -71,6 +71,7 @@ const (
 	TestThreadID
 	TestOlder
 	TestYounger
+	TestRecent
 )
 
 // Match is a message found.
@@ -397,6 +398,9 @@ func (s *search) narrow(c *Criteria) ([]Range, bool) {
 	if ranges, ok := s.sets[c]; ok {
 		return ranges, true
 	}
+	if c.Test == TestRecent {
+		return s.v.recent.ranges(), true
+	}
 	if c.Test != TestAll {
 		return nil, false
 	}
@@ -436,6 +440,8 @@ func (s *search) matchRow(c *Criteria) bool {
 	row := s.m.row
 	mem, _ := row.Member(s.v.folder)
 	switch c.Test {
+	case TestRecent:
+		return s.v.recent.has(s.m.UID)
 	case TestSeen:
 		return row.SeenBy(s.v.f.who.Person)
 	case TestDeleted:

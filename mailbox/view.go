@@ -33,12 +33,18 @@ type View struct {
 	// told holds the MODSEQs of this session's own changes, which it has reported already.
 	told map[uint32]note.ModSeq
 	near anchor
+	// recent holds the messages that are recent in this session.
+	recent Recents
 	// scratch holds the summary of the message at hand.
 	scratch []byte
 }
 
-// Open opens a folder for a session.
+// Open opens a folder for a session. No message is recent in it, and none is claimed.
 func (f *File) Open(ctx context.Context, name string, readOnly bool) (*View, Folder, error) {
+	return f.open(ctx, name, readOnly, Recents{})
+}
+
+func (f *File) open(ctx context.Context, name string, readOnly bool, recent Recents) (*View, Folder, error) {
 	var v *View
 	var out Folder
 	err := f.read(ctx, func(r *store.Reader) error {
@@ -56,15 +62,18 @@ func (f *File) Open(ctx context.Context, name string, readOnly bool) (*View, Fol
 		out = f.folder(r, h)
 		v = &View{
 			f: f, folder: h.Note, validity: h.UIDValidity, unid: h.UNID, name: name, readOnly: readOnly, mod: r.Counters().Ledger.Last,
-			synced: r.Counters().Ledger.Last, exists: h.Total, uidNext: h.UIDNext,
+			synced: r.Counters().Ledger.Last, exists: h.Total, uidNext: h.UIDNext, recent: recent,
 		}
-		return nil
+		return v.meet(r, h, 1)
 	})
 	return v, out, err
 }
 
 // File is the mail file that the folder is of.
 func (v *View) File() *File { return v.f }
+
+// Recent returns the messages that are recent in the session.
+func (v *View) Recent() *Recents { return &v.recent }
 
 // Exists is the number of messages that the session knows.
 func (v *View) Exists() uint32 { return v.exists }
@@ -201,6 +210,9 @@ func (v *View) poll(ctx context.Context, allowExpunge, inOrder bool, e Events) e
 			}
 		}
 		if n := h.Total + uint32(len(v.hidden)); n != v.exists || h.UIDNext != v.uidNext {
+			if err := v.meet(r, h, v.uidNext); err != nil {
+				return err
+			}
 			v.exists, v.uidNext = n, h.UIDNext
 			e.Exists(n)
 		}
@@ -290,6 +302,7 @@ func (v *View) announce(r *store.Reader, e Events) error {
 	}
 	for i := len(v.hidden) - 1; i >= 0; i-- {
 		e.Expunge(pos[i]+1, v.hidden[i])
+		v.recent.expunged(v.hidden[i])
 	}
 	v.exists -= uint32(len(v.hidden))
 	v.hidden = nil

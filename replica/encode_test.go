@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -78,6 +79,7 @@ func sampleLedger(seed uint64) *LedgerPage {
 		n.Members = []store.NumberedMember{{Folder: note.UNID{1}, UID: 70001, Saved: 5, Deleted: true}}
 		p.Notes = append(p.Notes, n)
 	}
+	p.Told = []store.ToldFolder{{Folder: note.UNID{5}, UID: 70001}}
 	p.Expunged = []store.Expunge{{Mod: 8, Note: note.UNID{4}, Folder: note.UNID{5}, UID: 3, Time: 9}, {Mod: 9, Gone: true, Stub: sample(rng)}}
 	return p
 }
@@ -111,7 +113,7 @@ func TestEveryField(t *testing.T) {
 		want int
 	}{
 		{store.Remote{}, 13}, {store.Numbered{}, 6}, {store.NumberedMember{}, 4}, {store.NumberedFolder{}, 3}, {store.Expunge{}, 10},
-		{store.LedgerPage{}, 12}, {store.Position{}, 2}, {store.ObjectRef{}, 2},
+		{store.LedgerPage{}, 13}, {store.ToldFolder{}, 2}, {store.Position{}, 2}, {store.ObjectRef{}, 2},
 	} {
 		if got := reflect.TypeOf(c.of).NumField(); got != c.want {
 			t.Errorf("%T has %d fields, and not %d: does it travel whole?", c.of, got, c.want)
@@ -122,7 +124,7 @@ func TestEveryField(t *testing.T) {
 	l.Expunged[1].Stub.Void = true
 	l.Damaged = []note.ID{7, 9}
 	got, err := ReadLedgerPage(AppendLedgerPage(nil, Version, l))
-	if err != nil || !reflect.DeepEqual(got.Expunged[0], l.Expunged[0]) || !got.Expunged[1].Stub.Void || !reflect.DeepEqual(got.Damaged, l.Damaged) || !reflect.DeepEqual(got.Of, l.Of) || !reflect.DeepEqual(got.Info, l.Info) || got.Seq != l.Seq {
+	if err != nil || !reflect.DeepEqual(got.Expunged[0], l.Expunged[0]) || !got.Expunged[1].Stub.Void || !reflect.DeepEqual(got.Damaged, l.Damaged) || !reflect.DeepEqual(got.Told, l.Told) || !reflect.DeepEqual(got.Of, l.Of) || !reflect.DeepEqual(got.Info, l.Info) || got.Seq != l.Seq {
 		t.Errorf("%v\n%+v\n%+v", err, got, l)
 	}
 }
@@ -162,7 +164,7 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	newer := AppendChangePage(nil, Version+1, samplePage(1))
-	if _, err := ReadChangePage(newer); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "version 2") {
+	if _, err := ReadChangePage(newer); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), fmt.Sprint("version ", Version+1)) {
 		t.Errorf("a page of a newer version: %v", err)
 	}
 	if _, err := ReadLedgerPage([]byte{0, 1}); !errors.Is(err, ErrVersion) {

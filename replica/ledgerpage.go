@@ -9,7 +9,7 @@ import (
 
 // AppendLedgerPage appends the form of version v in which a page of the ledger travels.
 func AppendLedgerPage(dst []byte, v uint8, p *LedgerPage) []byte {
-	return p.append(append(dst, v))
+	return p.append(append(dst, v), v)
 }
 
 // ReadLedgerPage reads what AppendLedgerPage wrote. Its notes alias b.
@@ -22,7 +22,7 @@ func ReadLedgerPage(b []byte) (*LedgerPage, error) {
 	return p, r.end()
 }
 
-func (p *LedgerPage) append(dst []byte) []byte {
+func (p *LedgerPage) append(dst []byte, v uint8) []byte {
 	l := &p.LedgerPage
 	dst = binary.AppendUvarint(appendPeer(dst, p.Peer), l.Seq)
 	for _, m := range []note.ModSeq{l.From, l.To, l.Floor} {
@@ -43,6 +43,13 @@ func (p *LedgerPage) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(l.Expunged)))
 	for i := range l.Expunged {
 		dst = appendExpunge(dst, &l.Expunged[i])
+	}
+	if v < 2 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(l.Told)))
+	for _, t := range l.Told {
+		dst = binary.AppendUvarint(append(dst, t.Folder[:]...), uint64(t.UID))
 	}
 	return dst
 }
@@ -88,6 +95,12 @@ func (r *reader) ledgerPage() *LedgerPage {
 	l.Notes, l.Again = r.numberedList(), r.numberedList()
 	for range r.Count(1 + 32 + 1 + 1 + 1 + 17 + 1 + 1) {
 		l.Expunged = append(l.Expunged, r.expunge())
+	}
+	if r.v < 2 {
+		return p
+	}
+	for range r.Count(16 + 1) {
+		l.Told = append(l.Told, store.ToldFolder{Folder: r.UNID(), UID: r.Uvarint32()})
 	}
 	return p
 }

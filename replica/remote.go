@@ -91,7 +91,8 @@ func (x *Remote) Ledger(ctx context.Context, db note.DatabaseID, since store.Pos
 
 // ApplyLedger implements Side.
 func (x *Remote) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPage) (Ack, error) {
-	return x.acked(ctx, verbApplyLedger, p.append(x.begin(db)))
+	body := x.begin(db)
+	return x.acked(ctx, verbApplyLedger, p.append(body, body[0]))
 }
 
 func (x *Remote) acked(ctx context.Context, verb string, body []byte) (Ack, error) {
@@ -249,7 +250,7 @@ func (s Served) ask(ctx context.Context, verb string, db note.DatabaseID, r *rea
 		if err != nil {
 			return nil, err
 		}
-		return p.append(out), nil
+		return p.append(out, r.v), nil
 	case verbHeads:
 		q := r.query()
 		if err := r.end(); err != nil {

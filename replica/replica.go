@@ -22,9 +22,9 @@ import (
 )
 
 // The versions of what travels. A side speaks Version and understands Oldest; two sides use the
-// highest that both understand. Anything newer is refused with ErrVersion.
+// highest that both understand. Anything newer is refused with ErrVersion. Version 2 has LedgerPage.Told.
 const (
-	Version = 1
+	Version = 2
 	Oldest  = max(1, Version-1)
 )
 

@@ -148,6 +148,49 @@ func TestFolderDeletedAtFollower(t *testing.T) {
 	}
 }
 
+// TestFollowerLearnsOfRecents: what sessions at the home were told of comes to a follower with the next page that
+// concerns the folder, and never goes back.
+func TestFollowerLearnsOfRecents(t *testing.T) {
+	t.Parallel()
+	w := newClusterWorld(t, 2, 1, false)
+	home, other := w.nodes[0], w.nodes[1]
+	inbox := func(x *clusterNode) (f layout.Folder) {
+		x.read(func(r *store.Reader) error {
+			h, err := r.FolderNamed("INBOX")
+			if err == nil {
+				f = *h
+			}
+			return err
+		})
+		return f
+	}
+	home.put("INBOX")
+	w.together()
+	h := inbox(home)
+	if _, err := store.NewRecents(home.s).Claim(w.db, h.Note, h.UIDValidity, h.UIDNext); err != nil {
+		t.Fatal(err)
+	}
+	home.put("A")
+	w.together()
+	if f := inbox(other); f.Told >= h.UIDNext {
+		t.Errorf("the follower knows of %d though no page concerned the folder", f.Told)
+	}
+	home.put("INBOX")
+	w.together()
+	f := inbox(other)
+	if f.Told != h.UIDNext || f.UIDNext <= f.Told {
+		t.Errorf("the follower knows of %d, want %d, UIDNEXT %d", f.Told, h.UIDNext, f.UIDNext)
+	}
+	if _, err := store.NewRecents(other.s).Claim(w.db, f.Note, f.UIDValidity, f.UIDNext); err != nil {
+		t.Fatal(err)
+	}
+	home.put("INBOX")
+	w.together()
+	if g := inbox(other); g.Told != f.UIDNext {
+		t.Errorf("the follower's own %d became %d", f.UIDNext, g.Told)
+	}
+}
+
 // TestPages: a page that is not the next one changes nothing, one that was applied neither.
 func TestPages(t *testing.T) {
 	t.Parallel()

@@ -82,6 +82,9 @@ func (d *dictation) apply() (left bool, err error) {
 	if d.incomplete != nil {
 		return false, &IncompleteError{d.incomplete}
 	}
+	if err := d.told(); err != nil {
+		return false, err
+	}
 	for _, t := range d.closed {
 		if err := d.dropFolder(t.id); err != nil {
 			return false, err
@@ -356,7 +359,7 @@ func (d *dictation) folder(t *txNote, n *Numbered) error {
 		return note.ErrCorrupt
 	}
 	if d.st.folder(t.id) == nil {
-		d.addHead(&layout.Folder{Note: t.id, UNID: n.UNID, UIDNext: 1})
+		d.addHead(&layout.Folder{Note: t.id, UNID: n.UNID, UIDNext: 1, Told: 1})
 	}
 	f, err := d.head(t.id)
 	if err != nil {
@@ -364,12 +367,31 @@ func (d *dictation) folder(t *txNote, n *Numbered) error {
 	}
 	fillHead(f, &c.Items, n.State)
 	f.Name = c.Items.Get(itemName).AsText()
+	if n.Folder.UIDNext < f.UIDNext { // numbered anew
+		f.Told = min(f.Told, n.Folder.UIDNext)
+	}
 	f.UIDValidity, f.UIDNext, f.Mod = n.Folder.UIDValidity, n.Folder.UIDNext, n.Folder.Mod
 	high, err := d.shown(f.Name)
 	if err == nil && high < f.UIDValidity {
 		d.names[f.Name] = f.UIDValidity
 	}
 	return err
+}
+
+// told raises the Told of folders to that of the home: messages that sessions there were told of are not recent here.
+func (d *dictation) told() error {
+	for _, t := range d.page.Told {
+		f := d.headOf(string(t.Folder[:]))
+		if f == nil || f.Told >= t.UID {
+			continue
+		}
+		h, err := d.head(f.Note)
+		if err != nil {
+			return err
+		}
+		h.Told = t.UID
+	}
+	return nil
 }
 
 // dropFolder closes a folder that is gone, unless it has come back.

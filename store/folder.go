@@ -71,7 +71,7 @@ func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	f := &layout.Folder{Note: id, UNID: w.dirty[id].row.UNID, Name: name, SpecialUse: specialUse, UIDValidity: validity, UIDNext: 1}
+	f := &layout.Folder{Note: id, UNID: w.dirty[id].row.UNID, Name: name, SpecialUse: specialUse, UIDValidity: validity, UIDNext: 1, Told: 1}
 	if above != nil {
 		f.HasACL, f.ACL = true, *above
 	}
@@ -479,6 +479,7 @@ func (w *Writer) renumber() error {
 		if h.UIDValidity, err = w.validity(h.Name, 0); err != nil {
 			return err
 		}
+		first, told := h.Told, uint32(1)
 		h.UIDNext = 1
 		if w.st.counters.Ledger.Shared {
 			t, err := w.change(f.Note)
@@ -492,10 +493,15 @@ func (w *Writer) renumber() error {
 			return err
 		}
 		for _, id := range members {
-			if err := w.renumberMember(id, f.Note); err != nil {
+			was, uid, err := w.renumberMember(id, f.Note)
+			if err != nil {
 				return err
 			}
+			if was < first {
+				told = uid + 1
+			}
 		}
+		h.Told = told
 	}
 	return nil
 }
@@ -528,21 +534,21 @@ func (w *Writer) membersNow(folder note.ID) ([]note.ID, error) {
 	return ids, err
 }
 
-func (w *Writer) renumberMember(id, folder note.ID) error {
+// renumberMember gives a note another UID in a folder, and returns the one that it had and the new one.
+func (w *Writer) renumberMember(id, folder note.ID) (was, uid uint32, err error) {
 	t, err := w.change(id)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	uid, err := w.mutable().counters.Ledger.NextUID()
-	if err != nil {
-		return err
+	if uid, err = w.mutable().counters.Ledger.NextUID(); err != nil {
+		return 0, 0, err
 	}
 	for i := range t.row.Members {
 		if t.row.Members[i].Folder == folder {
-			t.row.Members[i].UID = uid
+			was, t.row.Members[i].UID = t.row.Members[i].UID, uid
 		}
 	}
-	return nil
+	return was, uid, nil
 }
 
 // RemoveFrom takes a note out of a folder. A note that is in no folder any more is deleted.

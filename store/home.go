@@ -305,7 +305,7 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 			return false, err
 		}
 		// What it said of itself was ours: the winner tells of it again.
-		h.Mod = min(h.Mod, common)
+		h.Mod, h.Told = min(h.Mod, common), min(h.Told, uid+1)
 		t.given, t.row.Unnumbered, t.row.Mod = true, true, 0
 	}
 	if i := *w.st.info; i.Mod > common {

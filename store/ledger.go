@@ -229,10 +229,21 @@ func (b *pageBuilder) folders() error {
 			return err
 		}
 	}
+	b.told()
 	slices.SortStableFunc(b.p.Notes, func(x, y Numbered) int {
 		return b2i(y.Folder != nil) - b2i(x.Folder != nil)
 	})
 	return nil
+}
+
+// told adds the Told of the folders that the page concerns.
+func (b *pageBuilder) told() {
+	slices.Sort(b.needs)
+	for _, id := range slices.Compact(b.needs) {
+		if f := b.r.st.folder(id); f != nil {
+			b.p.Told = append(b.p.Told, ToldFolder{f.UNID, f.Told})
+		}
+	}
 }
 
 func b2i(b bool) int {

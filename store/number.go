@@ -260,7 +260,7 @@ func (w *Writer) numberFolder(t *txNote) error {
 	}
 	made := w.st.folder(t.id) == nil
 	if made {
-		w.addHead(&layout.Folder{Note: t.id, UNID: t.row.UNID, UIDNext: 1})
+		w.addHead(&layout.Folder{Note: t.id, UNID: t.row.UNID, UIDNext: 1, Told: 1})
 	}
 	f, err := w.head(t.id)
 	if err != nil {

@@ -76,6 +76,8 @@ type LedgerPage struct {
 	Again []Numbered
 	// Damaged are notes of the sender, by its own ids, that it could not read.
 	Damaged []note.ID
+	// Told has the folders that the page concerns.
+	Told []ToldFolder
 	// Info is what the database is, where that changed behind From. Of it, those parts are taken that
 	// replicas share: title, owner, quota, warning, access list, acknowledgement.
 	Info *layout.Info
@@ -106,6 +108,13 @@ type NumberedFolder struct {
 	UIDValidity uint32
 	UIDNext     uint32
 	Mod         note.ModSeq
+}
+
+// ToldFolder carries the Told of a folder's head (layout.Folder) at the sender. It has no MODSEQ: a target learns of it with
+// the next page that concerns the folder, and until then holds messages for recent that are not.
+type ToldFolder struct {
+	Folder note.UNID
+	UID    uint32
 }
 
 // Expunge is the end of a membership, or of a note.

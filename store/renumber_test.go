@@ -61,6 +61,13 @@ func TestRenumber(t *testing.T) {
 		}
 		return nil
 	})
+	f1, err := readFolder(s, db, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from, err := NewRecents(s).Claim(db, 1, f1.UIDValidity, 4); err != nil || from != 1 { // of UIDs 2, 3 and 4
+		t.Fatal(from, err)
+	}
 	update(func(w *Writer) error {
 		for i := 1; i <= 2; i++ {
 			validity[i] = w.st.folder(note.ID(i)).UIDValidity
@@ -100,6 +107,9 @@ func TestRenumber(t *testing.T) {
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want[folder]) || h.UIDNext != last+1 || h.UIDValidity <= validity[folder] || int(h.Total) != len(got) {
 				t.Errorf("folder %d holds %v, want %v; %+v", folder, got, want[folder], h)
+			}
+			if first, err := r.At(1, 0); folder == 1 && (err != nil || h.Told != first+1) {
+				t.Errorf("sessions were told of UID 3, which is %d now, and messages are recent from %d on: %v", first, h.Told, err)
 			}
 			for i, uid := 0, uint32(0); i < len(got); i++ {
 				if at, err := r.At(folder, uint32(i)); err != nil || at <= uid {

@@ -70,7 +70,7 @@ func TestAccess(t *testing.T) {
 	// Who may add messages and no flags of theirs has those left out (RFC 4314 section 4).
 	guest(note.Reader, note.Insert)
 	talk(t, c, r, "p APPEND INBOX (\\Seen \\Flagged \\Deleted kw) {4+}\r\na: b")
-	if got := talk(t, c, r, "q FETCH 3 FLAGS"); got != "* 3 FETCH (FLAGS (\\Seen))\r\nq OK FETCH completed\r\n" {
+	if got := talk(t, c, r, "q FETCH 3 FLAGS"); got != "* 3 FETCH (FLAGS (\\Recent \\Seen))\r\nq OK FETCH completed\r\n" {
 		t.Errorf("%q", got)
 	}
 	// Who loses access while in a mailbox is sent away.

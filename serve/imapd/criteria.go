@@ -23,11 +23,6 @@ var simpleTests = map[imap.SearchOp]mailbox.Test{
 	imap.OpOlder: mailbox.TestOlder, imap.OpYounger: mailbox.TestYounger,
 }
 
-// nothing matches no message.
-func nothing() mailbox.Criteria {
-	return mailbox.Criteria{Test: mailbox.TestNot, All: []mailbox.Criteria{{}}}
-}
-
 // criteria brings a search key into the words of mailbox. The grammar has bounded its depth and size.
 //
 // Implements: RFC 5182 §2.1 $ in SEARCH
@@ -77,10 +72,12 @@ func (s *session) combine(test mailbox.Test, keys []imap.SearchKey) (mailbox.Cri
 	return c, nil
 }
 
-// flagCriteria tests a flag. No message is \Recent here: RFC 9051 has done away with it.
+// flagCriteria tests a flag. \Recent is a session's own; no message has it after ENABLE IMAP4rev2.
+//
+// Implements: RFC 3501 §6.4.4 NEW, OLD and RECENT
 func flagCriteria(flag string) (mailbox.Criteria, error) {
 	if flag == imap.Recent {
-		return nothing(), nil
+		return mailbox.Criteria{Test: mailbox.TestRecent}, nil
 	}
 	seen, deleted, keyword, err := mailbox.ParseFlag(flag)
 	switch {

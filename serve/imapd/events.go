@@ -50,6 +50,7 @@ func (s *session) pollBy(poll func(*mailbox.View) error) {
 //
 // Implements: RFC 9051 §5.2 Mailbox size and message status updates
 // Implements: RFC 9051 §7.4.1 EXISTS
+// Implements: RFC 3501 §7.3.2 RECENT
 // Implements: RFC 9051 §7.5.1 EXPUNGE
 type events session
 
@@ -69,7 +70,7 @@ func (e *events) Exists(n uint32) {
 	s.tellVanished()
 	s.out.B = imap.AppendNumber(s.out.B, n, "EXISTS")
 	if !s.rev2 {
-		s.out.B = imap.AppendNumber(s.out.B, 0, "RECENT")
+		s.out.B = imap.AppendNumber(s.out.B, s.view.Recent().Count(), "RECENT")
 	}
 }
 

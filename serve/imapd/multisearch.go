@@ -83,7 +83,7 @@ func (s *session) glance(name string) (*mailbox.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	view, _, err := file.Open(s.c.Context(), name, true)
+	view, _, err := file.Select(s.c.Context(), name, true, !s.rev2)
 	return view, err
 }
 

@@ -352,8 +352,11 @@ func (k *keeper) session() error {
 	return err
 }
 
-// compare resynchronises while nobody changes anything.
+// compare resynchronises while nobody changes anything: not even a command of a session that was cut.
 func (k *keeper) compare(f *mailbox.File) error {
+	for k.h.server.stats.current.Value() > 0 {
+		time.Sleep(time.Millisecond)
+	}
 	err := k.connect(1000)
 	_ = k.c.Close()
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *session) selectMailbox(cmd *imap.Command) {
 	var folder mailbox.Folder
 	file, err := s.at(a.Mailbox)
 	if err == nil {
-		view, folder, err = file.Open(s.c.Context(), a.Mailbox, cmd.Name == "EXAMINE")
+		view, folder, err = file.Select(s.c.Context(), a.Mailbox, cmd.Name == "EXAMINE", !s.rev2)
 	}
 	if err != nil {
 		s.refuse(cmd, err)
@@ -105,7 +105,7 @@ func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
 	b := s.appendFlagLists(s.out.B, v)
 	b = imap.AppendNumber(b, v.Exists(), "EXISTS")
 	if !s.rev2 {
-		b = imap.AppendNumber(b, 0, "RECENT")
+		b = imap.AppendNumber(b, v.Recent().Count(), "RECENT")
 	}
 	s.out.B = b
 	s.number("UIDVALIDITY", uint64(f.UIDValidity), "UIDs valid")

@@ -43,6 +43,9 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 			d.HighestModSeq = min(d.HighestModSeq, upTo)
 		}
 	}
+	if items&imap.StatusRecent != 0 && !s.rev2 {
+		d.Recent = min(s.recent(f), d.Messages)
+	}
 	if items&imap.StatusDeletedStorage != 0 {
 		d.DeletedStorage = s.deletedStorage(f)
 	}
@@ -50,4 +53,24 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 		d.MailboxID = mailbox.FolderID(f)
 	}
 	s.out.B = imap.AppendStatus(s.out.B, &d, s.in.UTF8)
+}
+
+// recent counts the messages of a mailbox that are recent to this session, or would be if it selected the mailbox now.
+//
+// Implements: RFC 3501 §6.3.10 STATUS RECENT
+func (s *session) recent(f *mailbox.Folder) uint32 {
+	file, err := s.at(f.Name)
+	if err != nil {
+		return 0
+	}
+	var known *mailbox.View
+	count := uint32(0)
+	if s.view != nil && s.view.Is(f) {
+		known, count = s.view, s.view.Recent().Count()
+	}
+	n, err := file.Unclaimed(s.c.Context(), f.ID, known)
+	if err != nil && !isDenied(err) {
+		s.srv.env.Log.Error("imapd: counting recent messages", "account", s.account.Name, "err", err)
+	}
+	return count + n
 }

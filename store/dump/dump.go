@@ -266,6 +266,9 @@ func (d *dumper) folders() error {
 		}
 		d.record(0, "folder", "note", uint64(f.Note), "unid", f.UNID.String(), "name", f.Name, "special_use", f.SpecialUse, "uidvalidity", f.UIDValidity,
 			"uidnext", f.UIDNext, "total", f.Total, "deleted", f.Deleted, "size", f.Size, "modseq", uint64(f.Mod))
+		if f.Told < f.UIDNext {
+			d.record(1, "told", "uid", uint64(f.Told))
+		}
 		d.seen(f.Seen)
 		for _, p := range sorted(f.Subscribed) {
 			d.record(1, "subscribed", "person", p)

@@ -15,7 +15,7 @@ var (
 		Unnumbered: true, State: note.State{{Kind: note.Keyword, Key: "k", Value: note.On, Stamp: note.Stamp{Time: 9, Replica: 2}}},
 	}
 	fullFolder = Folder{
-		Note: 5, UNID: note.UNID{1}, Name: "a/b", SpecialUse: "Junk", UIDValidity: 1, UIDNext: 2, Total: 3, Deleted: 4, Size: 5, Mod: 6,
+		Note: 5, UNID: note.UNID{1}, Name: "a/b", SpecialUse: "Junk", UIDValidity: 1, UIDNext: 2, Told: 1, Total: 3, Deleted: 4, Size: 5, Mod: 6,
 		Seen: []SeenCount{{note.UNID{1}, 7}}, Subscribed: []note.UNID{{8}}, HasACL: true,
 		ACL:      note.ACL{Default: note.Reader, Entries: []note.Entry{{ID: note.UNID{1}, Level: note.Editor, Plus: note.Create, Minus: note.Post}}},
 		Keywords: []string{"$label1", "work"},

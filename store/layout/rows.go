@@ -390,6 +390,9 @@ type Folder struct {
 	UIDValidity      uint32
 	// UIDNext is the last UID ever given in the folder + 1.
 	UIDNext uint32
+	// Told is the first UID that no session has been told of as recent (RFC 3501 section 2.3.2): UIDNext where sessions
+	// know all messages, as in rows of older versions.
+	Told    uint32
 	Total   uint32
 	Deleted uint32
 	Size    uint64
@@ -447,6 +450,7 @@ func (f *Folder) KnowsKeywords(n *Note) bool {
 const (
 	folderACL = 1 << iota
 	folderKeywords
+	folderTold
 )
 
 // AppendFolder appends the row's stored form.
@@ -468,6 +472,9 @@ func AppendFolder(dst []byte, f *Folder) []byte {
 	if len(f.Keywords) > 0 {
 		flags |= folderKeywords
 	}
+	if f.Told < f.UIDNext {
+		flags |= folderTold
+	}
 	dst = append(dst, flags)
 	if f.HasACL {
 		dst = note.AppendACL(dst, &f.ACL)
@@ -477,6 +484,9 @@ func AppendFolder(dst []byte, f *Folder) []byte {
 		for _, k := range f.Keywords {
 			dst = appendString(dst, k)
 		}
+	}
+	if f.Told < f.UIDNext {
+		dst = binary.AppendUvarint(dst, uint64(f.Told))
 	}
 	return dst
 }
@@ -507,6 +517,9 @@ func ReadFolder(id note.ID, b []byte) (*Folder, error) {
 		for range r.Count(1) {
 			f.Keywords = append(f.Keywords, r.String())
 		}
+	}
+	if f.Told = f.UIDNext; flags&folderTold != 0 {
+		f.Told = uint32(r.Uvarint())
 	}
 	return f, r.end()
 }
