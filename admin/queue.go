@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/mail"
+	"doublet/mail/queue"
 	"doublet/note"
 )
 
@@ -110,12 +111,12 @@ func queueID(text string) (note.UNID, error) {
 }
 
 // queuedOf shows a message; in a cluster also the server whose mail.box it waits in.
-func (c *Call) queuedOf(ctx context.Context, e mail.Entry) Queued {
+func (c *Call) queuedOf(ctx context.Context, e queue.Entry) Queued {
 	q := Queued{ID: e.ID.String(), From: e.From.String(), Created: e.Created, Size: Size(e.Size), Reason: e.Reason}
-	if owner := c.Mail.OwnerOf(&e); !owner.IsZero() {
+	if owner := c.Mail.Queue.OwnerOf(&e); !owner.IsZero() {
 		q.Server = c.nameOf(ctx, owner)
 	}
-	if e.Urgency != mail.Normal {
+	if e.Urgency != queue.Normal {
 		q.Urgency = e.Urgency.String()
 	}
 	states := map[string]bool{}
@@ -144,7 +145,7 @@ func queueList(ctx context.Context, c *Call, a *QueueList) ([]Queued, error) {
 	}
 	out := []Queued{}
 	for after := ""; len(out) < limit; {
-		list, next, err := c.Mail.List(ctx, 1000, after)
+		list, next, err := c.Mail.Queue.List(ctx, 1000, after)
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +163,7 @@ func queueList(ctx context.Context, c *Call, a *QueueList) ([]Queued, error) {
 }
 
 // fits says whether a message is one of those asked for.
-func (a *QueueList) fits(e *mail.Entry) bool {
+func (a *QueueList) fits(e *queue.Entry) bool {
 	holds := func(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
 	if a.From != "" && !holds(e.From.String(), a.From) {
 		return false

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"doublet/mail"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -70,7 +70,7 @@ func (u *Updater) holdsViews(db note.DatabaseID) bool {
 	may, known := u.kinds[db]
 	if !known {
 		info, err := u.s.Info(db)
-		may = err == nil && info.Kind != mailbox.Kind && info.Kind != mail.Kind
+		may = err == nil && info.Kind != mailbox.Kind && info.Kind != queue.Kind
 		if err == nil {
 			u.kinds[db] = may
 		}

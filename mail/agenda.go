@@ -1,6 +1,9 @@
 package mail
 
-import "time"
+import (
+	"doublet/mail/queue"
+	"time"
+)
 
 // agenda knows which entries of mail.box are due when, for this server and for each destination
 // elsewhere. It is an index in memory of what stands in the store, 16 bytes for an appointment, and
@@ -9,16 +12,16 @@ import "time"
 // Appointments are not taken back. An entry has a generation, a new one each time that it is seen,
 // and appointments of an older one mean nothing. Guarded by Service.mu.
 type agenda struct {
-	gens  map[entryKey]uint32
+	gens  map[queue.Key]uint32
 	gen   uint32
-	local queue
+	local appointments
 	dests map[string]*destination
 	// runnable have something due, and may have another lane.
 	runnable []*destination
 	timers   timers
 	// busy are being sent. The value says that an appointment was dropped for that.
 	busy    map[busyKey]bool
-	refresh []entryKey // to be looked at again
+	refresh []queue.Key // to be looked at again
 
 	limit int
 	items int
@@ -30,7 +33,7 @@ type agenda struct {
 }
 
 type busyKey struct {
-	entry entryKey
+	entry queue.Key
 	dest  *destination
 }
 
@@ -44,9 +47,9 @@ type item struct {
 	gen uint32
 }
 
-const rankShift = 62
+const rankShift = queue.KeyBits
 
-func (i *item) entry() entryKey { return entryKey(i.key &^ (3 << rankShift)) }
+func (i *item) entry() queue.Key { return queue.Key(i.key &^ (3 << rankShift)) }
 
 func readyBefore(a, b *item) bool {
 	if ra, rb := a.key>>rankShift, b.key>>rankShift; ra != rb {
@@ -57,12 +60,12 @@ func readyBefore(a, b *item) bool {
 
 func dueBefore(a, b *item) bool { return a.due < b.due || a.due == b.due && a.key < b.key }
 
-// queue holds appointments: those that are due by urgency, the others by time.
-type queue struct{ ready, later []item }
+// appointments holds appointments: those that are due by urgency, the others by time.
+type appointments struct{ ready, later []item }
 
-func (q *queue) size() int { return len(q.ready) + len(q.later) }
+func (q *appointments) size() int { return len(q.ready) + len(q.later) }
 
-func (q *queue) add(x item, now uint32) {
+func (q *appointments) add(x item, now uint32) {
 	if x.due <= now {
 		q.ready = up(append(q.ready, x), readyBefore)
 	} else {
@@ -71,7 +74,7 @@ func (q *queue) add(x item, now uint32) {
 }
 
 // ripen moves what has become due.
-func (q *queue) ripen(now uint32) {
+func (q *appointments) ripen(now uint32) {
 	for len(q.later) > 0 && q.later[0].due <= now {
 		var x item
 		x, q.later = pop(q.later, dueBefore)
@@ -80,7 +83,7 @@ func (q *queue) ripen(now uint32) {
 }
 
 // keep drops the appointments that fn does not want.
-func (q *queue) keep(fn func(*item) bool) (dropped int) {
+func (q *appointments) keep(fn func(*item) bool) (dropped int) {
 	for _, h := range []struct {
 		list   *[]item
 		before func(a, b *item) bool
@@ -150,7 +153,7 @@ func pop(h []item, before func(a, b *item) bool) (item, []item) {
 // work is what is to be done for an entry: something here at a time, if any, and at destinations.
 type work struct {
 	local   time.Time
-	urgency Urgency
+	urgency queue.Urgency
 	out     []outWork
 }
 
@@ -187,21 +190,21 @@ func dueFrom(t, now time.Time) uint32 {
 }
 
 func (a *agenda) init() {
-	a.gens, a.dests, a.busy = make(map[entryKey]uint32), make(map[string]*destination), make(map[busyKey]bool)
+	a.gens, a.dests, a.busy = make(map[queue.Key]uint32), make(map[string]*destination), make(map[busyKey]bool)
 	if a.limit == 0 {
 		a.limit = maxAgenda
 	}
 }
 
 // set replaces what is known of an entry.
-func (a *agenda) set(k entryKey, w *work, now uint32) {
+func (a *agenda) set(k queue.Key, w *work, now uint32) {
 	if w.local.IsZero() && len(w.out) == 0 {
 		delete(a.gens, k)
 		return
 	}
 	a.gen++
 	added := false
-	x := item{key: uint64(k) | w.urgency.rank()<<rankShift, gen: a.gen}
+	x := item{key: uint64(k) | w.urgency.Rank()<<rankShift, gen: a.gen}
 	if !w.local.IsZero() && a.admit(&a.local) {
 		x.due = ceil(w.local)
 		a.local.add(x, now)
@@ -210,7 +213,7 @@ func (a *agenda) set(k entryKey, w *work, now uint32) {
 	}
 	for _, o := range w.out {
 		d := a.dest(o.dest)
-		if !a.admit(&d.queue) {
+		if !a.admit(&d.appointments) {
 			continue
 		}
 		x.due = now
@@ -234,7 +237,7 @@ func (a *agenda) set(k entryKey, w *work, now uint32) {
 
 // admit says whether there is room for another appointment. One destination may not take the room
 // of all.
-func (a *agenda) admit(q *queue) bool {
+func (a *agenda) admit(q *appointments) bool {
 	if a.items < a.limit && (a.items < a.limit/2 || q.size() < a.limit/2) {
 		return true
 	}
@@ -258,10 +261,10 @@ func (a *agenda) sweep() {
 // restart forgets all appointments, to be read again from mail.box.
 func (a *agenda) restart() {
 	clear(a.gens)
-	a.gens = make(map[entryKey]uint32)
-	a.local = queue{}
+	a.gens = make(map[queue.Key]uint32)
+	a.local = appointments{}
 	for _, d := range a.dests {
-		d.queue = queue{}
+		d.appointments = appointments{}
 		a.forgetIdle(d)
 	}
 	a.items, a.clean, a.full = 0, 0, false
@@ -270,7 +273,7 @@ func (a *agenda) restart() {
 // forget forgets what is to be done for the entries of a box.
 func (a *agenda) forget(box int) {
 	for k := range a.gens {
-		if k.box() == box {
+		if k.Box() == box {
 			delete(a.gens, k)
 		}
 	}
@@ -279,7 +282,7 @@ func (a *agenda) forget(box int) {
 // sendingOf says whether an entry of a box is on its way to anybody, or sent and not yet settled.
 func (a *agenda) sendingOf(box int) bool {
 	for b := range a.busy {
-		if b.entry.box() == box {
+		if b.entry.Box() == box {
 			return true
 		}
 	}
@@ -300,7 +303,7 @@ func (a *agenda) spilled(now time.Time) bool {
 
 // next takes the local appointment that is due first, if it is due now; else it says when the first
 // one is.
-func (a *agenda) next(now time.Time) (k entryKey, due time.Time, ok bool) {
+func (a *agenda) next(now time.Time) (k queue.Key, due time.Time, ok bool) {
 	sec := seconds(now)
 	a.local.ripen(sec)
 	for len(a.local.ready) > 0 {
@@ -322,7 +325,7 @@ func (a *agenda) next(now time.Time) (k entryKey, due time.Time, ok bool) {
 }
 
 // take takes what is due first at a destination. It is busy until done.
-func (a *agenda) take(d *destination, now time.Time) (entryKey, bool) {
+func (a *agenda) take(d *destination, now time.Time) (queue.Key, bool) {
 	d.ripen(seconds(now))
 	for len(d.ready) > 0 {
 		var x item
@@ -345,7 +348,7 @@ func (a *agenda) take(d *destination, now time.Time) (entryKey, bool) {
 }
 
 // done ends what take began. again asks to look at the entry once more.
-func (a *agenda) done(k entryKey, d *destination, gone, again bool) {
+func (a *agenda) done(k queue.Key, d *destination, gone, again bool) {
 	b := busyKey{k, d}
 	dropped := a.busy[b]
 	delete(a.busy, b)
@@ -360,7 +363,7 @@ func (a *agenda) done(k entryKey, d *destination, gone, again bool) {
 }
 
 // beingSent says whether an entry is on its way to anybody.
-func (a *agenda) beingSent(k entryKey) bool {
+func (a *agenda) beingSent(k queue.Key) bool {
 	for b := range a.busy {
 		if b.entry == k {
 			return true

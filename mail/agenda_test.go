@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/test/long"
 )
@@ -20,20 +21,20 @@ func newAgenda() *agenda {
 
 func at(n int) time.Time { return env.TestStart.Add(time.Duration(n) * time.Second) }
 
-func (a *agenda) here(id note.ID, due time.Time, u Urgency) {
-	a.set(keyOf(0, id), &work{local: due, urgency: u}, seconds(env.TestStart))
+func (a *agenda) here(id note.ID, due time.Time, u queue.Urgency) {
+	a.set(queue.MakeKey(0, id), &work{local: due, urgency: u}, seconds(env.TestStart))
 }
 
 func TestAgendaLocal(t *testing.T) {
 	t.Parallel()
 	a := newAgenda()
-	a.here(1, at(3), Normal)
-	a.here(2, at(1), Normal)
-	a.here(1, at(2), Normal) // earlier
-	a.here(3, at(1), Normal)
-	a.here(3, time.Time{}, Normal) // not at all
-	a.here(5, at(2), High)
-	a.here(6, at(1), Low)
+	a.here(1, at(3), queue.Normal)
+	a.here(2, at(1), queue.Normal)
+	a.here(1, at(2), queue.Normal) // earlier
+	a.here(3, at(1), queue.Normal)
+	a.here(3, time.Time{}, queue.Normal) // not at all
+	a.here(5, at(2), queue.High)
+	a.here(6, at(1), queue.Low)
 	var got []note.ID
 	for {
 		k, due, ok := a.next(at(2))
@@ -43,12 +44,12 @@ func TestAgendaLocal(t *testing.T) {
 			}
 			break
 		}
-		got = append(got, k.note())
+		got = append(got, k.Note())
 	}
 	if fmt.Sprint(got) != "[5 2 1 6]" {
 		t.Error(got)
 	}
-	a.here(4, at(5), Normal)
+	a.here(4, at(5), queue.Normal)
 	if _, due, ok := a.next(at(0)); ok || !due.Equal(at(5)) {
 		t.Error(due, ok)
 	}
@@ -62,13 +63,13 @@ func TestAgendaLocal(t *testing.T) {
 func TestAgendaSendsOnce(t *testing.T) {
 	t.Parallel()
 	a := newAgenda()
-	k := keyOf(3, 77)
+	k := queue.MakeKey(3, 77)
 	set := func() {
 		a.set(k, &work{out: []outWork{{dest: "far.example"}, {dest: "near.example"}}}, seconds(at(0)))
 	}
 	set()
 	far, near := a.dest("far.example"), a.dest("near.example")
-	if got, ok := a.take(far, at(0)); !ok || got != k || got.box() != 3 || got.note() != 77 {
+	if got, ok := a.take(far, at(0)); !ok || got != k || got.Box() != 3 || got.Note() != 77 {
 		t.Fatal(got, ok)
 	}
 	set()
@@ -94,10 +95,10 @@ func TestAgendaModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	a := newAgenda()
 	d := a.dest("far.example")
-	due := map[entryKey]int{}
+	due := map[queue.Key]int{}
 	now := 0
 	for range 20_000 {
-		k := keyOf(r.IntN(MaxBoxes), note.ID(r.IntN(200)))
+		k := queue.MakeKey(r.IntN(queue.MaxBoxes), note.ID(r.IntN(200)))
 		switch r.IntN(4) {
 		case 0:
 			a.set(k, &work{}, seconds(at(now)))
@@ -122,7 +123,7 @@ func TestAgendaModel(t *testing.T) {
 			}
 		default:
 			n := now + r.IntN(50)
-			a.set(k, &work{out: []outWork{{dest: d.name, due: at(n)}}, urgency: Urgency(r.IntN(3))}, seconds(at(now)))
+			a.set(k, &work{out: []outWork{{dest: d.name, due: at(n)}}, urgency: queue.Urgency(r.IntN(3))}, seconds(at(now)))
 			due[k] = n
 		}
 		if a.items != d.size() || len(a.gens) != len(due) {
@@ -138,13 +139,13 @@ func TestAgendaSpills(t *testing.T) {
 	a := newAgenda()
 	a.limit = 1000
 	for i := range 2000 {
-		a.set(keyOf(0, note.ID(i)), &work{out: []outWork{{dest: "dead.example"}}}, seconds(at(0)))
+		a.set(queue.MakeKey(0, note.ID(i)), &work{out: []outWork{{dest: "dead.example"}}}, seconds(at(0)))
 	}
 	if a.items > 600 || !a.full {
 		t.Fatalf("%d appointments, full %v", a.items, a.full)
 	}
 	for i := range 100 {
-		a.set(keyOf(1, note.ID(i)), &work{out: []outWork{{dest: "live.example"}}}, seconds(at(0)))
+		a.set(queue.MakeKey(1, note.ID(i)), &work{out: []outWork{{dest: "live.example"}}}, seconds(at(0)))
 	}
 	if n := a.dest("live.example").size(); n != 100 {
 		t.Errorf("%d of 100 for a destination that is not to blame", n)
@@ -182,7 +183,7 @@ func TestMillionWaiting(t *testing.T) {
 		names[i] = fmt.Sprintf("d%d.example", i)
 	}
 	for i := range 1_000_000 {
-		a.set(keyOf(0, note.ID(i+1)), &work{local: at(4 * 3600), out: []outWork{{dest: names[i%1000], due: at(i % 3600)}}}, seconds(at(0)))
+		a.set(queue.MakeKey(0, note.ID(i+1)), &work{local: at(4 * 3600), out: []outWork{{dest: names[i%1000], due: at(i % 3600)}}}, seconds(at(0)))
 	}
 	after := heap()
 	used := (after - before) >> 20

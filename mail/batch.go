@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -42,7 +43,7 @@ type delivery struct {
 type refusal struct {
 	index int
 	reply *smtp.Reply
-	row   QueueRecipient
+	row   queue.Recipient
 }
 
 // batch is one message on its way into mail files and mail.box, in one update.
@@ -51,13 +52,13 @@ type batch struct {
 	date     time.Time
 	size     uint64
 	answer   Answer
-	entry    Entry // what mail.box gets, its recipients aside
+	entry    queue.Entry // what mail.box gets, its recipients aside
 	results  []error
 
 	now     []delivery
-	later   []QueueRecipient // for mail.box, whatever becomes of the others
-	refusal []refusal        // for good, found before the update
-	same    [][2]int         // recipients that stand for one before them
+	later   []queue.Recipient // for mail.box, whatever becomes of the others
+	refusal []refusal         // for good, found before the update
+	same    [][2]int          // recipients that stand for one before them
 	seen    map[note.UNID]int
 	away    func(mailServer note.UNID) bool // at another place of the domain
 	sent    map[string]bool                 // addresses outside
@@ -72,15 +73,15 @@ type batch struct {
 	lists    []posting
 	taken    bool
 	// also is done in the same update, in mail.box.
-	also func(w *store.Writer) (tally, error)
+	also func(w *store.Writer) (queue.Tally, error)
 	// takes is the message of an outbox that this one is: it is taken out of that in the same update.
 	takes *held
 
 	// What the update came to.
 	delivered int
-	rows      []QueueRecipient
+	rows      []queue.Recipient
 	full      []*delivery
-	moved     tally
+	moved     queue.Tally
 }
 
 // linear is up to how many recipients are compared one by one: less than making a map costs.
@@ -128,7 +129,7 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 		return
 	}
 	if away { // and what they want done with their mail is done there
-		b.later = append(b.later, row(r, d.ID, d.Kind, d.Name, Waiting))
+		b.later = append(b.later, row(r, d.ID, d.Kind, d.Name, queue.Waiting))
 		return
 	}
 	if r.Params.Notify&smtp.NotifySuccess != 0 {
@@ -141,18 +142,18 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 }
 
 // row is how mail.box keeps a recipient.
-func row(r *Recipient, id note.UNID, kind directory.TargetKind, name string, st State) QueueRecipient {
-	return QueueRecipient{
+func row(r *Recipient, id note.UNID, kind directory.TargetKind, name string, st queue.State) queue.Recipient {
+	return queue.Recipient{
 		Address: r.To.String(), Name: name, ORcpt: r.Params.ORcpt, Notify: r.Params.Notify,
 		Target: id, Kind: kind, State: st,
 	}
 }
 
-func (d *delivery) row(st State) QueueRecipient { return row(d.from, d.id, d.kind, d.name, st) }
+func (d *delivery) row(st queue.State) queue.Recipient { return row(d.from, d.id, d.kind, d.name, st) }
 
 // outside keeps an address of another domain, of a group's member where it is given.
 func (b *batch) outside(i int, r *Recipient, address string) {
-	q := row(r, note.UNID{}, 0, "", Waiting)
+	q := row(r, note.UNID{}, 0, "", queue.Waiting)
 	if address != "" {
 		q.Address = address
 	}
@@ -168,7 +169,7 @@ func (b *batch) outside(i int, r *Recipient, address string) {
 // refuse notes that a recipient cannot have the message for good. A group's member is reported:
 // the group has taken the message.
 func (b *batch) refuse(i int, r *Recipient, d *directory.Recipient, reply *smtp.Reply, member bool) {
-	q := row(r, note.UNID{}, 0, "", Failed)
+	q := row(r, note.UNID{}, 0, "", queue.Failed)
 	if d != nil {
 		q.Target, q.Kind, q.Name = d.ID, d.Kind, d.Name
 	}
@@ -226,7 +227,7 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 		switch {
 		case err == nil:
 			s.stat.deliveredTo(b.delivered, int64(b.size))
-			s.moves(b.in, b.moved)
+			s.Queue.Moved(b.in, b.moved)
 			return nil
 		case errors.Is(err, errNobody):
 			return nil
@@ -250,7 +251,7 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 
 // databaseTrouble says that an error is of one of the databases rather than of the server.
 func databaseTrouble(err error) bool {
-	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged) || errors.Is(err, errNoFolder)
+	return queue.DatabaseTrouble(err) || errors.Is(err, errNoFolder)
 }
 
 // errNoFolder says that a replica that follows has not been told of the folder that a message goes to.
@@ -284,7 +285,7 @@ func (s *Service) exclude(ctx context.Context, b *batch) bool {
 			return false
 		}
 		if s.elsewhere(d.database) {
-			b.later = append(b.later, d.row(Pending))
+			b.later = append(b.later, d.row(queue.Pending))
 			return true
 		}
 		s.env.Log.Warn("mail: mail file is not in service", "database", d.database.String(), "recipient", d.name)
@@ -292,7 +293,7 @@ func (s *Service) exclude(ctx context.Context, b *batch) bool {
 			b.results[d.index] = replyTrouble
 			return true
 		}
-		b.later = append(b.later, s.deferred(d.row(Pending), replyTrouble))
+		b.later = append(b.later, s.deferred(d.row(queue.Pending), replyTrouble))
 		return true
 	})
 	return len(b.now) < n
@@ -330,7 +331,7 @@ func (s *Service) update(ctx context.Context, b *batch) error {
 	}
 	if b.box {
 		if b.in == 0 {
-			b.in = s.boxFor(b.entry.ID)
+			b.in = s.Queue.Place(b.entry.ID)
 		}
 		names = append(names, b.in)
 	}
@@ -345,7 +346,7 @@ func (s *Service) update(ctx context.Context, b *batch) error {
 
 // write is what the update does. It may run again after a failed one.
 func (s *Service) write(tx *store.Tx, b *batch) error {
-	b.delivered, b.moved, b.full = 0, tally{}, b.full[:0]
+	b.delivered, b.moved, b.full = 0, queue.Tally{}, b.full[:0]
 	if b.takes != nil {
 		if err := b.takes.out(tx); err != nil {
 			return err
@@ -358,7 +359,7 @@ func (s *Service) write(tx *store.Tx, b *batch) error {
 	for i := range b.now {
 		d := &b.now[i]
 		if b.whole {
-			b.rows = append(b.rows, d.row(Pending))
+			b.rows = append(b.rows, d.row(queue.Pending))
 			continue
 		}
 		if err := s.writeOne(tx, b, d); err != nil {
@@ -376,7 +377,7 @@ func (s *Service) write(tx *store.Tx, b *batch) error {
 	}
 	open := tx.Database
 	if b.also != nil {
-		open = func(id note.DatabaseID) (*store.Writer, error) { return decide(tx, id) }
+		open = func(id note.DatabaseID) (*store.Writer, error) { return queue.Home(tx, id) }
 	}
 	w, err := open(b.in)
 	if err != nil {
@@ -417,7 +418,7 @@ func (s *Service) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 	b.delivered++
 	b.results[d.index] = nil
 	if d.from.Params.Notify&smtp.NotifySuccess != 0 && !b.entry.From.IsNull() {
-		b.rows = append(b.rows, d.row(Delivered))
+		b.rows = append(b.rows, d.row(queue.Delivered))
 	}
 	return nil
 }
@@ -433,7 +434,7 @@ func (s *Service) settle(b *batch) bool {
 	for _, d := range b.full {
 		b.results[d.index] = nil
 		if d.member || taken && b.answer != AnswerEach {
-			b.rows = append(b.rows, s.deferred(d.row(Pending), replyQuota))
+			b.rows = append(b.rows, s.deferred(d.row(queue.Pending), replyQuota))
 			continue
 		}
 		b.results[d.index] = replyQuota
@@ -449,8 +450,8 @@ func (s *Service) settle(b *batch) bool {
 }
 
 // deferred is a recipient after an attempt that failed for now.
-func (s *Service) deferred(q QueueRecipient, reply *smtp.Reply) QueueRecipient {
-	q.State, q.Reply, q.Next = Pending, reply.Error(), s.now().Add(s.backoff(q.Attempts))
+func (s *Service) deferred(q queue.Recipient, reply *smtp.Reply) queue.Recipient {
+	q.State, q.Reply, q.Next = queue.Pending, reply.Error(), s.now().Add(s.backoff(q.Attempts))
 	q.Attempts++
 	return q
 }
@@ -529,22 +530,14 @@ func folderIn(r *store.Reader, junk bool) (note.ID, error) {
 // junkFolder is the name of the folder for junk where one is made, and its special use (RFC 6154).
 const junkFolder = "Junk"
 
-// enter makes an entry in mail.box. It has the queue id as its UNID; one that is there already is
-// the same message deposited again.
-func (s *Service) enter(w *store.Writer, b *batch, c *mailbox.Composed, e Entry, rows []QueueRecipient) error {
+// enter makes an entry in mail.box for those of its recipients.
+func (s *Service) enter(w *store.Writer, b *batch, c *mailbox.Composed, e queue.Entry, rows []queue.Recipient) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	e.Recipients = rows
-	n := c.New(b.date)
-	n.UNID, n.Summary, n.Content = e.ID, nil, note.Content{Items: e.items()}
-	_, err := w.Create(n)
-	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
-		return nil
-	}
-	if in := s.boxOf(w.Reader.Database()); err == nil && (in == nil || !in.replicated()) { // else it is counted when it is seen
-		b.moved = b.moved.plus(e.tally())
-	}
+	moved, err := s.Queue.Enter(w, c.New(b.date), e)
+	b.moved = b.moved.Plus(moved)
 	return err
 }
 

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"doublet/mail/outbound"
-	"doublet/store"
+	"doublet/mail/queue"
 	"doublet/wire/smtp"
 )
 
 // due is when the router has something to do here for the entry, zero for never: to deliver, to
 // report, to tell the sender that it takes long, to give up.
-func (s *Service) due(ctx context.Context, e *Entry) time.Time {
+func (s *Service) due(ctx context.Context, e *queue.Entry) time.Time {
 	var at time.Time
 	if e.Held {
 		return at
@@ -24,7 +24,7 @@ func (s *Service) due(ctx context.Context, e *Entry) time.Time {
 	if e.Dead {
 		return e.Created.Add(s.opt.KeepDead)
 	}
-	if e.settled() {
+	if e.Settled() {
 		return e.Created
 	}
 	for i := range e.Recipients {
@@ -34,7 +34,7 @@ func (s *Service) due(ctx context.Context, e *Entry) time.Time {
 			return e.Created
 		case s.ours(ctx, q):
 			sooner(q.Next)
-		case q.State == Waiting && s.opt.Mailer != nil:
+		case q.State == queue.Waiting && s.opt.Mailer != nil:
 			sooner(e.Created.Add(s.opt.KeepOther))
 		}
 	}
@@ -48,14 +48,14 @@ func (s *Service) due(ctx context.Context, e *Entry) time.Time {
 // the sender is told (RFC 3461 section 4.1).
 //
 // Implements: RFC 3461 §4.1 NOTIFY=DELAY
-func (s *Service) late(q *QueueRecipient) bool {
+func (s *Service) late(q *queue.Recipient) bool {
 	if q.Notify != 0 && q.Notify&smtp.NotifyDelay == 0 {
 		return false
 	}
-	return q.State == Pending || q.State == Waiting && s.opt.Mailer != nil
+	return q.State == queue.Pending || q.State == queue.Waiting && s.opt.Mailer != nil
 }
 
-func (s *Service) wantsDelay(e *Entry) bool {
+func (s *Service) wantsDelay(e *queue.Entry) bool {
 	if s.opt.DelayReport < 0 || e.Delayed || e.From.IsNull() {
 		return false
 	}
@@ -68,12 +68,12 @@ func (s *Service) wantsDelay(e *Entry) bool {
 }
 
 // outdated says that an entry waits for another server for too long.
-func (s *Service) outdated(e *Entry) bool {
+func (s *Service) outdated(e *queue.Entry) bool {
 	if s.opt.Mailer == nil || s.now().Before(e.Created.Add(s.opt.KeepOther)) {
 		return false
 	}
 	for i := range e.Recipients {
-		if e.Recipients[i].State == Waiting {
+		if e.Recipients[i].State == queue.Waiting {
 			return true
 		}
 	}
@@ -81,24 +81,19 @@ func (s *Service) outdated(e *Entry) bool {
 }
 
 // expireWaiting gives up on the recipients elsewhere of an entry that nothing was heard of.
-func (s *Service) expireWaiting(ctx context.Context, e *Entry) error {
+func (s *Service) expireWaiting(ctx context.Context, e *queue.Entry) error {
 	s.mu.Lock()
-	sending := s.agenda.beingSent(s.keyOf(e))
+	sending := s.agenda.beingSent(s.Queue.KeyOf(e))
 	s.mu.Unlock()
 	if sending {
 		return errBusy
 	}
 	var hops []Hop
-	err := s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) {
+	err := s.Queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {
 		hops = nil
-		cur, err := same(w, e)
-		if err != nil {
-			return tally{}, err
-		}
-		before := cur.tally()
 		for i := range cur.Recipients {
 			q := &cur.Recipients[i]
-			if q.State != Waiting {
+			if q.State != queue.Waiting {
 				continue
 			}
 			if reply, host, _, _ := s.trouble(ctx, cur.TLS, q); q.Reply == "" {
@@ -107,7 +102,6 @@ func (s *Service) expireWaiting(ctx context.Context, e *Entry) error {
 			s.expire(q)
 			hops = append(hops, s.hop(cur, q, HopBounced, q.Remote, q.Reply))
 		}
-		return s.save(w, cur, before)
 	})
 	if err == nil {
 		s.stat.expired.Add(uint64(len(hops)))
@@ -119,7 +113,7 @@ func (s *Service) expireWaiting(ctx context.Context, e *Entry) error {
 
 // trouble is what is known of the destination of a recipient that was not tried itself: why it is
 // left alone, until when.
-func (s *Service) trouble(ctx context.Context, tls outbound.Demand, q *QueueRecipient) (reply, host string, until time.Time, held bool) {
+func (s *Service) trouble(ctx context.Context, tls outbound.Demand, q *queue.Recipient) (reply, host string, until time.Time, held bool) {
 	to, err := smtp.ParsePath(q.Address)
 	if err != nil {
 		return "", "", time.Time{}, false
@@ -137,28 +131,20 @@ func (s *Service) trouble(ctx context.Context, tls outbound.Demand, q *QueueReci
 }
 
 // reportDelay tells the sender, once, that a message is still under way.
-func (s *Service) reportDelay(ctx context.Context, e *Entry) error {
+func (s *Service) reportDelay(ctx context.Context, e *queue.Entry) error {
 	if !s.wantsDelay(e) || s.now().Before(e.Created.Add(s.opt.DelayReport)) {
 		return errBusy
 	}
-	var late []QueueRecipient
+	var late []queue.Recipient
 	for i := range e.Recipients {
 		if q := e.Recipients[i]; s.late(&q) {
-			if q.State == Waiting && q.Reply == "" {
+			if q.State == queue.Waiting && q.Reply == "" {
 				q.Reply, q.Remote, _, _ = s.trouble(ctx, e.TLS, &q)
 			}
 			late = append(late, q)
 		}
 	}
-	err := s.sendReport(ctx, e, late, func(w *store.Writer) (tally, error) {
-		cur, err := same(w, e)
-		if err != nil {
-			return tally{}, err
-		}
-		before := cur.tally()
-		cur.Delayed = true
-		return s.save(w, cur, before)
-	})
+	err := s.sendReport(ctx, e, late, func(cur *queue.Entry) { cur.Delayed = true })
 	if err == nil {
 		s.stat.delays.Inc()
 	}
@@ -166,20 +152,14 @@ func (s *Service) reportDelay(ctx context.Context, e *Entry) error {
 }
 
 // bin removes a dead message after its time.
-func (s *Service) bin(ctx context.Context, e *Entry) error {
+func (s *Service) bin(ctx context.Context, e *queue.Entry) error {
 	var hops []Hop
-	err := s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) {
+	err := s.Queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {
 		hops = nil
-		cur, err := same(w, e)
-		if err != nil {
-			return tally{}, err
-		}
-		before := cur.tally()
 		for i := range cur.Recipients {
 			hops = append(hops, s.hop(cur, &cur.Recipients[i], HopDropped, "", "dead for too long"))
 		}
 		cur.Recipients = nil
-		return s.save(w, cur, before)
 	})
 	if err == nil {
 		s.stat.dropped.Inc()

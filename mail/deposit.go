@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -195,7 +196,7 @@ func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error 
 // plan sorts recipients into those to be delivered to now and those for mail.box.
 func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*batch, error) {
 	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.awayNow(ctx), takes: sub.takes}
-	b.entry = Entry{
+	b.entry = queue.Entry{
 		ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date,
 		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk, TLS: requires(sub),
 	}

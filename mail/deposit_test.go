@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -66,7 +67,7 @@ func TestDepositManyIsExpanded(t *testing.T) {
 		people, to = append(people, p), append(to, p.InternetAddress)
 	}
 	w.deposit(w.from("eve@far.example", to...))
-	if e := w.queue(1)[0]; len(e.Recipients) != 300 || e.Recipients[299].State != Pending {
+	if e := w.queue(1)[0]; len(e.Recipients) != 300 || e.Recipients[299].State != queue.Pending {
 		t.Fatalf("entry: %d recipients, %+v", len(e.Recipients), e.Recipients[299])
 	}
 	w.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 300", "Mail.WaitingForDelivery = 300")
@@ -117,7 +118,7 @@ func TestQuota(t *testing.T) {
 	w.has(bob, 1)
 	w.has(alice, 0)
 	q := w.queue(1)[0].Recipients
-	if len(q) != 1 || q[0].Address != "alice@example.com" || q[0].State != Pending || q[0].Attempts != 1 || !strings.HasPrefix(q[0].Reply, "452 4.2.2") {
+	if len(q) != 1 || q[0].Address != "alice@example.com" || q[0].State != queue.Pending || q[0].Attempts != 1 || !strings.HasPrefix(q[0].Reply, "452 4.2.2") {
 		t.Fatalf("%+v", q)
 	}
 	if next := w.route(); !next.Equal(w.now().Add(w.opt2().RetryFirst)) {
@@ -235,7 +236,7 @@ func TestGroups(t *testing.T) {
 	w.has(alice, 1)
 	w.has(bob, 1)
 	q := w.queue(1)[0].Recipients
-	if len(q) != 2 || q[0].Address != "fred@far.example" || q[0].State != Waiting || q[1].Address != "all@example.com" || q[1].Name != carol.Name() {
+	if len(q) != 2 || q[0].Address != "fred@far.example" || q[0].State != queue.Waiting || q[1].Address != "all@example.com" || q[1].Name != carol.Name() {
 		t.Errorf("%+v", q)
 	}
 	_, err = w.Deposit(bg, w.from("eve@far.example", "none@example.com"), nil)
@@ -290,35 +291,15 @@ func TestStrangersWait(t *testing.T) {
 	e := w.queue(1)[0]
 	q := e.Recipients[0]
 	if e.ID != sub.ID || e.From.String() != "alice@example.com" || e.EnvID != "env 1" || e.Ret != smtp.RetHeaders ||
-		q.Address != "eve@far.example" || q.State != Waiting || q.Notify != smtp.NotifyFailure || q.ORcpt != "rfc822;eve@far.example" {
+		q.Address != "eve@far.example" || q.State != queue.Waiting || q.Notify != smtp.NotifyFailure || q.ORcpt != "rfc822;eve@far.example" {
 		t.Errorf("%+v", e)
 	}
-	raw, err := w.message(bg, w.keyOf(&e), 0)
+	raw, err := w.Queue.Message(bg, w.Queue.KeyOf(&e), 0)
 	w.ok(err)
 	if !strings.HasPrefix(string(raw[e.ReturnPath:]), "Received: ") || !strings.HasSuffix(string(raw), plain) {
 		t.Errorf("message to send on:\n%s", raw[e.ReturnPath:])
 	}
 	w.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 1", "Mail.WaitingForDelivery = 0")
-}
-
-func FuzzEntry(f *testing.F) {
-	e := Entry{From: path("a@b.example"), Recipients: []QueueRecipient{{Address: "x@y.example", State: Waiting, Attempts: 3}}}
-	c := note.Content{Items: e.items()}
-	f.Add(note.AppendContent(nil, &c))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		c, _, err := note.ReadContent(b)
-		if err != nil {
-			return
-		}
-		var e, again Entry
-		if e.read(c.Items) != nil {
-			return
-		}
-		if err := again.read(e.items()); err != nil || len(again.Recipients) != len(e.Recipients) || again.From != e.From {
-			t.Fatalf("%v: %+v became %+v", err, e, again)
-		}
-		e.tally()
-	})
 }
 
 func TestHeadroom(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // Service.mu.
 type destination struct {
 	name string
-	queue
+	appointments
 	busy    int     // entries being sent, or sent and not yet settled
 	lanes   int     // connections, and those about to be made
 	open    int     // of them, with a session

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -22,7 +23,7 @@ func TestOwnBox(t *testing.T) {
 	w.quota(alice, 1)
 	w.deposit(w.from("eve@far.example", "alice@example.com", "postmaster@elsewhere.example"))
 	self := note.UNID{1}
-	own := OwnedID(self, 0)
+	own := queue.OwnedID(self, 0)
 	w.ok(w.Join(self, "one", nowhere))
 	w.route()
 	if info, err := w.store.Info(own); err != nil || info.Title != "mail.box of one" || info.Owner != self || info.Ack != layout.AckCluster || !info.Queue {
@@ -32,8 +33,8 @@ func TestOwnBox(t *testing.T) {
 	w.deposit(sub)
 	w.route()
 	for i, e := range w.queue(2) {
-		if want := []note.UNID{{}, self}[i]; w.OwnerOf(&e) != want && w.OwnerOf(&w.queue(2)[1-i]) != want {
-			t.Errorf("an entry is in the mail.box of %s", w.OwnerOf(&e))
+		if want := []note.UNID{{}, self}[i]; w.Queue.OwnerOf(&e) != want && w.Queue.OwnerOf(&w.queue(2)[1-i]) != want {
+			t.Errorf("an entry is in the mail.box of %s", w.Queue.OwnerOf(&e))
 		}
 	}
 	w.shows("Mail.Waiting = 2", "Mail.WaitingRecipients = 4")
@@ -47,7 +48,7 @@ func TestOwnBox(t *testing.T) {
 	third := w.from("eve@far.example", "third@elsewhere.example")
 	w.deposit(third)
 	for _, err := range []error{w.Drop(bg, sub.ID), w.Hold(bg, sub.ID), w.Release(bg, sub.ID)} {
-		if !errors.Is(err, ErrHomeElsewhere) {
+		if !errors.Is(err, queue.ErrHomeElsewhere) {
 			t.Errorf("a decision on what another server leads: %v", err)
 		}
 	}
@@ -76,47 +77,46 @@ func TestStandIn(t *testing.T) {
 	w := open(t, Options{})
 	alice := w.person("alice")
 	other := note.UNID{2}
-	theirs := OwnedID(other, 0)
-	w.ok(w.makeBox(theirs, 0, other, "other"))
+	theirs := queue.OwnedID(other, 0)
+	_, err := w.store.CreateDatabase(note.System, store.Create{ID: theirs, Title: "mail.box of other", Kind: queue.Kind, Queue: true, Owner: other, Ack: layout.AckCluster})
+	w.ok(err)
 	w.ok(w.store.Share(bg, theirs, 0))
 	w.ok(w.Join(note.UNID{1}, "one", nowhere))
 	w.route()
-	enter := func(name string, state State, target note.UNID) {
+	enter := func(name string, state queue.State, target note.UNID) {
 		t.Helper()
 		c, err := w.files.Compose(bg, []byte(plain))
 		w.ok(err)
 		defer c.Release()
-		e := Entry{From: path("eve@far.example"), Created: w.fix.Clock.Now(), Recipients: []QueueRecipient{{Address: name, State: state, Target: target}}}
+		e := queue.Entry{From: path("eve@far.example"), Created: w.fix.Clock.Now(), Recipients: []queue.Recipient{{Address: name, State: state, Target: target}}}
 		w.fix.Fill(e.ID[:])
 		w.ok(w.store.Update(bg, note.System, []note.DatabaseID{theirs}, func(tx *store.Tx) error {
 			box, err := tx.Database(theirs)
 			if err != nil {
 				return err
 			}
-			m := c.New(e.Created)
-			m.UNID, m.Summary, m.Content = e.ID, nil, note.Content{Items: e.items()}
-			_, err = box.Create(m)
+			_, err = w.Queue.Enter(box, c.New(e.Created), e)
 			return err
 		}))
 	}
-	enter("alice@example.com", Pending, alice.ID)
-	enter("x@elsewhere.example", Waiting, note.UNID{})
+	enter("alice@example.com", queue.Pending, alice.ID)
+	enter("x@elsewhere.example", queue.Waiting, note.UNID{})
 	w.route()
 	w.queue(0)
 	w.has(alice, 0)
-	w.fix.Time.Advance(standIn + time.Second)
+	w.fix.Time.Advance(queue.StandIn + time.Second)
 	w.route()
 	w.has(alice, 1)
-	if e := w.queue(1)[0]; w.OwnerOf(&e) != other {
-		t.Errorf("of %s", w.OwnerOf(&e))
+	if e := w.queue(1)[0]; w.Queue.OwnerOf(&e) != other {
+		t.Errorf("of %s", w.Queue.OwnerOf(&e))
 	}
 	w.shows("Mail.Waiting = 1")
-	enter("y@elsewhere.example", Waiting, note.UNID{}) // as it comes from a mate
+	enter("y@elsewhere.example", queue.Waiting, note.UNID{}) // as it comes from a mate
 	w.route()
 	w.shows("Mail.Waiting = 2")
 
-	b := w.boxOf(theirs)
-	busy := busyKey{keyOf(b.index, 1), w.agenda.dest("elsewhere.example")}
+	e := w.queue(2)[0]
+	busy := busyKey{w.Queue.KeyOf(&e), w.agenda.dest("elsewhere.example")}
 	w.agenda.busy[busy] = false
 	short, cancel := context.WithTimeout(bg, 20*time.Millisecond)
 	defer cancel()
@@ -144,13 +144,13 @@ func TestStandIn(t *testing.T) {
 	w.route()
 	w.queue(0)
 	// A server that has lost its disk does not make anew what its mates have.
-	w.ok(w.Join(note.UNID{3}, "three", func(id note.DatabaseID) bool { return id == OwnedID(note.UNID{3}, 0) }))
-	if _, err := w.store.Info(OwnedID(note.UNID{3}, 0)); !errors.Is(err, store.ErrNotFound) {
+	w.ok(w.Join(note.UNID{3}, "three", func(id note.DatabaseID) bool { return id == queue.OwnedID(note.UNID{3}, 0) }))
+	if _, err := w.store.Info(queue.OwnedID(note.UNID{3}, 0)); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("made anew: %v", err)
 	}
 	sub := w.from("eve@far.example", "z@elsewhere.example")
 	w.deposit(sub)
-	if e := w.queue(1)[0]; e.ID != sub.ID || !w.OwnerOf(&e).IsZero() {
-		t.Errorf("what comes meanwhile waits in the mail.box of %s", w.OwnerOf(&e))
+	if e := w.queue(1)[0]; e.ID != sub.ID || !w.Queue.OwnerOf(&e).IsZero() {
+		t.Errorf("what comes meanwhile waits in the mail.box of %s", w.Queue.OwnerOf(&e))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/wire/mime"
 )
@@ -81,7 +82,7 @@ func (s *Service) outwards(sub *Submission, b *batch) bool {
 	}
 	n := 0
 	for i := range b.later {
-		if q := &b.later[i]; q.State == Waiting && q.Target.IsZero() {
+		if q := &b.later[i]; q.State == queue.Waiting && q.Target.IsZero() {
 			n++
 		}
 	}
@@ -101,26 +102,26 @@ func (s *Service) outwards(sub *Submission, b *batch) bool {
 // what the header says.
 //
 // Implements: RFC 6710 §4.3 MT-PRIORITY as the order in the queue
-func urgencyOf(priority int8) Urgency {
+func urgencyOf(priority int8) queue.Urgency {
 	switch {
 	case priority > 0:
-		return High
+		return queue.High
 	case priority < 0:
-		return Low
+		return queue.Low
 	}
-	return Normal
+	return queue.Normal
 }
 
 // headerWords reads the urgency and the Message-ID of a message.
 //
 // Implements: RFC 2156 §5.3.6 Importance and Priority as the order in the queue
-func headerWords(message []byte) (u Urgency, id string) {
+func headerWords(message []byte) (u queue.Urgency, id string) {
 	set := func(value string, high, low []string) {
 		switch w := firstWord(value); {
-		case slices.Contains(high, w) && u == Normal:
-			u = High
-		case slices.Contains(low, w) && u == Normal:
-			u = Low
+		case slices.Contains(high, w) && u == queue.Normal:
+			u = queue.High
+		case slices.Contains(low, w) && u == queue.Normal:
+			u = queue.Low
 		}
 	}
 	for f := range mime.Fields(message[:mime.HeaderEnd(message)]) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/wire/smtp"
 )
@@ -183,7 +184,7 @@ func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy s
 				link = s.UnsubscribeLink(g.ID, a)
 			}
 			raw, n := c.bytes(own, link)
-			row := []QueueRecipient{{Address: a, Notify: smtp.NotifyFailure, State: Waiting}}
+			row := []queue.Recipient{{Address: a, Notify: smtp.NotifyFailure, State: queue.Waiting}}
 			o, err := s.send(ctx, b, "list "+g.ID.String()+" "+a, raw, n, own, row)
 			if err != nil {
 				return err
@@ -223,7 +224,7 @@ func (s *Service) membersForward(ctx context.Context, x *directory.Expansion) er
 			}
 			found = found || len(rows) > 0
 			for _, q := range rows {
-				if q.State == Waiting {
+				if q.State == queue.Waiting {
 					also.Outside = append(also.Outside, q.Address)
 				} else {
 					also.Recipients = append(also.Recipients, directory.Recipient{Kind: q.Kind, ID: q.Target, Name: q.Name})

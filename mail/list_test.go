@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/wire/smtp"
 )
@@ -66,7 +67,7 @@ func TestListCopies(t *testing.T) {
 	}
 	w.has(bob, 0)
 	// Members elsewhere have copies of their own, with links of their own.
-	to := map[string]Entry{}
+	to := map[string]queue.Entry{}
 	for _, e := range w.queue(3) {
 		to[e.Recipients[0].Address] = e
 	}

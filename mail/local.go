@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -15,11 +16,11 @@ import (
 )
 
 // routeOne does all that is due for one entry, and says when there is something again.
-func (s *Service) routeOne(ctx context.Context, k entryKey) (time.Time, error) {
+func (s *Service) routeOne(ctx context.Context, k queue.Key) (time.Time, error) {
 	j := &job{s: s, key: k}
 	defer j.release()
 	for {
-		e, err := s.entry(ctx, k)
+		e, err := s.Queue.Read(ctx, k)
 		if errors.Is(err, store.ErrNotFound) {
 			return time.Time{}, nil
 		}
@@ -34,7 +35,7 @@ func (s *Service) routeOne(ctx context.Context, k entryKey) (time.Time, error) {
 		if errors.Is(err, errBusy) {
 			return s.now().Add(troublePause), nil
 		}
-		if err != nil && !errors.Is(err, errChanged) {
+		if err != nil && !errors.Is(err, queue.ErrChanged) {
 			return time.Time{}, err
 		}
 	}
@@ -43,18 +44,10 @@ func (s *Service) routeOne(ctx context.Context, k entryKey) (time.Time, error) {
 // errBusy says that an entry is on its way to somebody, and is to be looked at later.
 var errBusy = errors.New("mail: the entry is being sent")
 
-func (s *Service) entry(ctx context.Context, k entryKey) (e *Entry, err error) {
-	err = s.store.Read(ctx, note.System, s.database(k), func(r *store.Reader) (err error) {
-		e, err = load(r, k.note())
-		return err
-	})
-	return e, err
-}
-
 // job is the work on one entry: its message is read and prepared once.
 type job struct {
 	s        *Service
-	key      entryKey
+	key      queue.Key
 	composed *mailbox.Composed
 }
 
@@ -68,7 +61,7 @@ func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
 	if j.composed != nil {
 		return j.composed, nil
 	}
-	raw, err := j.s.message(ctx, j.key, 0)
+	raw, err := j.s.Queue.Message(ctx, j.key, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -76,33 +69,8 @@ func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
 	return j.composed, err
 }
 
-// message reads the stored message of an entry, or its first limit bytes.
-func (s *Service) message(ctx context.Context, k entryKey, limit int64) ([]byte, error) {
-	var stored *store.Stored
-	err := s.store.Read(ctx, note.System, s.database(k), func(r *store.Reader) error {
-		n, err := r.Note(k.note())
-		if err != nil {
-			return err
-		}
-		stored, err = r.Message(n)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("message in mail.box: %w", err)
-	}
-	n := stored.Size()
-	if limit > 0 {
-		n = min(n, limit)
-	}
-	raw, err := stored.AppendRange(make([]byte, 0, n), 0, n)
-	if err != nil {
-		return nil, fmt.Errorf("message in mail.box: %w", err)
-	}
-	return raw, nil
-}
-
 // step does one update's work on an entry: a piece of its recipients, or else its reports.
-func (j *job) step(ctx context.Context, e *Entry) error {
+func (j *job) step(ctx context.Context, e *queue.Entry) error {
 	if e.Dead {
 		return j.s.bin(ctx, e)
 	}
@@ -115,7 +83,7 @@ func (j *job) step(ctx context.Context, e *Entry) error {
 		return j.deliver(ctx, e, piece)
 	case j.s.outdated(e):
 		return j.s.expireWaiting(ctx, e)
-	case e.settled():
+	case e.Settled():
 		return j.s.report(ctx, e)
 	}
 	return j.s.reportDelay(ctx, e)
@@ -134,7 +102,7 @@ type attempt struct {
 }
 
 // piece picks the recipients that are due, at most as many as one update takes.
-func (j *job) piece(ctx context.Context, e *Entry) ([]attempt, error) {
+func (j *job) piece(ctx context.Context, e *queue.Entry) ([]attempt, error) {
 	now := j.s.now()
 	var out []attempt
 	for i := range e.Recipients {
@@ -142,7 +110,7 @@ func (j *job) piece(ctx context.Context, e *Entry) ([]attempt, error) {
 		if !j.s.ours(ctx, q) || q.Next.After(now) {
 			continue
 		}
-		if q.State == Waiting && j.s.underway(j.key) {
+		if q.State == queue.Waiting && j.s.underway(j.key) {
 			return nil, errBusy // a server that had the mail file before may be taking it
 		}
 		a, err := j.s.find(ctx, q, e.Junk)
@@ -157,7 +125,7 @@ func (j *job) piece(ctx context.Context, e *Entry) ([]attempt, error) {
 }
 
 // find looks up where a recipient's mail goes today.
-func (s *Service) find(ctx context.Context, q *QueueRecipient, junk bool) (attempt, error) {
+func (s *Service) find(ctx context.Context, q *queue.Recipient, junk bool) (attempt, error) {
 	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}, address: q.Address}
 	removed, server := false, note.UNID{}
 	var err error
@@ -191,7 +159,7 @@ func (s *Service) find(ctx context.Context, q *QueueRecipient, junk bool) (attem
 }
 
 // deliver tries a piece. If one mail file spoils it, smaller pieces are tried, down to the one.
-func (j *job) deliver(ctx context.Context, e *Entry, piece []attempt) error {
+func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	if err := j.hand(ctx, e, piece); err != nil {
 		return err
 	}
@@ -212,8 +180,8 @@ func (j *job) deliver(ctx context.Context, e *Entry, piece []attempt) error {
 	}
 }
 
-func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
-	box := j.s.database(j.key)
+func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
+	box := j.s.Queue.Of(j.key).ID
 	names := []note.DatabaseID{box}
 	for i := range piece {
 		if piece[i].reply == nil && !piece[i].elsewhere && !piece[i].away {
@@ -228,48 +196,51 @@ func (j *job) try(ctx context.Context, e *Entry, piece []attempt) error {
 		}
 	}
 	var delivered int
-	var moved tally
+	var moved queue.Tally
 	var hops []Hop
 	err := j.s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
-		delivered, moved, hops = 0, tally{}, nil
-		w, err := decide(tx, box)
+		delivered, moved, hops = 0, queue.Tally{}, nil
+		w, err := queue.Home(tx, box)
 		if err != nil {
 			return err
 		}
-		cur, err := load(&w.Reader, j.key.note())
+		cur, err := queue.Load(&w.Reader, j.key.Note())
 		if errors.Is(err, store.ErrNotFound) || err == nil && cur.Held {
 			return nil // an administrator was faster
 		}
 		if err != nil {
 			return err
 		}
-		before := cur.tally()
-		for i := range piece {
-			hop, err := j.s.attempt(tx, c, cur, &piece[i])
-			if err != nil {
-				return err
+		moved, err = j.s.Queue.Alter(w, cur, func(cur *queue.Entry) error {
+			for i := range piece {
+				hop, err := j.s.attempt(tx, c, cur, &piece[i])
+				if err != nil {
+					return err
+				}
+				if hop.Event == HopDelivered {
+					delivered++
+				}
+				if hop.Event != "" {
+					hops = append(hops, hop)
+				}
 			}
-			if hop.Event == HopDelivered {
-				delivered++
-			}
-			if hop.Event != "" {
-				hops = append(hops, hop)
-			}
-		}
-		moved, err = j.s.save(w, cur, before)
+			return nil
+		})
 		return err
 	})
 	if err == nil {
 		j.s.stat.deliveredTo(delivered, int64(e.Size))
-		j.s.moves(box, moved)
+		j.s.Queue.Moved(box, moved)
 		j.s.trace.add(hops...)
 	}
 	return err
 }
 
 // attempt delivers to one recipient of an entry under change, and writes down what came of it.
-func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attempt) (Hop, error) {
-	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool { return q.Target == a.id && (q.State == Pending || q.State == Waiting) })
+func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt) (Hop, error) {
+	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
+		return q.Target == a.id && (q.State == queue.Pending || q.State == queue.Waiting)
+	})
 	if i < 0 {
 		return Hop{}, nil
 	}
@@ -277,7 +248,7 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attemp
 	hop := s.hop(e, q, HopDelivered, "", "")
 	reply, final := a.reply, a.final
 	if reply == nil && a.away {
-		q.State, q.Next, q.Reply = Waiting, time.Time{}, ""
+		q.State, q.Next, q.Reply = queue.Waiting, time.Time{}, ""
 		return Hop{}, nil
 	}
 	if reply == nil {
@@ -292,7 +263,7 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attemp
 		case err != nil:
 			return hop, err
 		case q.Notify&smtp.NotifySuccess != 0 && !e.From.IsNull():
-			q.State, q.Reply = Delivered, ""
+			q.State, q.Reply = queue.Delivered, ""
 			return hop, nil
 		default:
 			e.Recipients = slices.Delete(e.Recipients, i, i+1)
@@ -304,7 +275,7 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attemp
 	}
 	hop.Reply = reply.Error()
 	if final {
-		q.State, q.Reply = Failed, reply.Error()
+		q.State, q.Reply = queue.Failed, reply.Error()
 		q.Attempts++
 		hop.Event = HopBounced
 		return hop, nil
@@ -318,7 +289,7 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *Entry, a *attemp
 }
 
 // expired gives up on a recipient when it was tried for long enough.
-func (s *Service) expired(e *Entry, reply *smtp.Reply) (*smtp.Reply, bool) {
+func (s *Service) expired(e *queue.Entry, reply *smtp.Reply) (*smtp.Reply, bool) {
 	keep, last := s.opt.KeepOther, replyExpired
 	if reply == replyQuota {
 		keep, last = s.opt.KeepOverQuota, replyFull

@@ -6,31 +6,21 @@ package mail
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail/keep"
 	"doublet/mail/outbound"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/wire/smtp"
 )
-
-// BoxID is the database mail.box of a server that is alone.
-const BoxID note.DatabaseID = 0x000000000000B0C5
-
-// Kind is the kind of database that mail.box is.
-const Kind = "queue"
-
-// ErrNotQueued says that mail.box holds no message of that queue id.
-var ErrNotQueued = errors.New("mail: no such message in mail.box")
 
 // Options are the settings of the room; zero values take the defaults.
 type Options struct {
@@ -100,7 +90,6 @@ func (o *Options) fill() {
 	setDefault(&o.ReturnFull, 64<<10)
 	setDefault(&o.ReturnMax, 1<<20)
 	setDefault(&o.Boxes, 1)
-	o.Boxes = min(o.Boxes, MaxBoxes)
 	setDefault(&o.Connections, 200)
 	setDefault(&o.PerDestination, 20)
 	setDefault(&o.PerConnection, 200)
@@ -122,6 +111,7 @@ func setDefault[T int | time.Duration](v *T, def T) {
 
 // Service is the room. Its methods may be called from any goroutine.
 type Service struct {
+	Queue   *queue.Queue
 	store   *store.Store
 	env     *env.Env
 	dir     *directory.Directory
@@ -129,10 +119,6 @@ type Service struct {
 	opt     Options
 	stat    stats
 
-	// table are the mail.box databases that are there.
-	table atomic.Pointer[[]*box]
-	// own are those of this server in its cluster; nil where it is alone.
-	own     atomic.Pointer[[]note.DatabaseID]
 	trace   trace
 	journal journal
 	outbox  outbox
@@ -146,17 +132,17 @@ type Service struct {
 
 	// mu guards what follows; moved tells that inFlight, unsettled, lanes or idle have changed.
 	mu sync.Mutex
-	// server is this one's id in its cluster, zero where it is alone; changedInfos are databases that may be mail.box.
-	server       note.UNID
-	changedInfos []note.DatabaseID
-	moved        *sync.Cond
-	agenda       agenda
-	edition      uint64 // of the routes that the agenda was made with
-	inFlight     int    // entries that lanes work on
-	unsettled    int    // entries sent and not yet changed
-	lanes        int
-	idle         []*lane
-	starved      []*destination
+	// since is up to where changes of each mail.box have been seen, settlers write outcomes, by index.
+	since     map[int]note.ModSeq
+	settlers  map[int]*settler
+	moved     *sync.Cond
+	agenda    agenda
+	edition   uint64 // of the routes that the agenda was made with
+	inFlight  int    // entries that lanes work on
+	unsettled int    // entries sent and not yet changed
+	lanes     int
+	idle      []*lane
+	starved   []*destination
 
 	beforeSettle func() // for tests: between the answer of a server and what it changes here
 }
@@ -187,7 +173,9 @@ func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service
 	svc.moved = sync.NewCond(&svc.mu)
 	svc.agenda.init()
 	svc.agenda.since0 = svc.now()
-	if err := svc.openBoxes(); err != nil {
+	svc.since, svc.settlers = make(map[int]note.ModSeq), make(map[int]*settler)
+	var err error
+	if svc.Queue, err = queue.Open(s, e, o.Stats, o.Boxes, func() { nudge(svc.wakeLocal); nudge(svc.wakeOut) }); err != nil {
 		return nil, err
 	}
 	if err := svc.trace.open(svc); err != nil {
@@ -200,9 +188,6 @@ func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service
 		return nil, fmt.Errorf("mail: counts of the day: %w", err)
 	}
 	svc.queueStats()
-	if err := svc.openCensus(context.Background()); err != nil {
-		return nil, fmt.Errorf("mail: open mail.box: %w", err)
-	}
 	return svc, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -54,13 +55,13 @@ func (s *Service) elsewhere(db note.DatabaseID) bool {
 }
 
 // hand has mates deliver to those recipients of a piece whose mail files are theirs.
-func (j *job) hand(ctx context.Context, e *Entry, piece []attempt) error {
+func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	for i := range piece {
 		a := &piece[i]
 		if !a.elsewhere || a.handed || a.reply != nil {
 			continue
 		}
-		raw, err := j.s.message(ctx, j.key, 0)
+		raw, err := j.s.Queue.Message(ctx, j.key, 0)
 		if err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (s *Service) Take(ctx context.Context, h *Handed, raw []byte) error {
 			return err
 		}
 	}
-	a, err := s.find(ctx, &QueueRecipient{Target: h.Person, Kind: h.Kind}, h.Junk)
+	a, err := s.find(ctx, &queue.Recipient{Target: h.Person, Kind: h.Kind}, h.Junk)
 	switch {
 	case err != nil:
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
@@ -15,8 +16,8 @@ import (
 // ErrModerated says that a message in mail.box waits for a list's moderators, and for nothing else.
 var ErrModerated = errors.New("mail: the message waits for the moderators of a list: approve or reject it")
 
-// moderated says that an entry is a message held for a list.
-func (e *Entry) moderated() bool {
+// moderated reports that an entry is a message held for a list.
+func moderated(e *queue.Entry) bool {
 	return e.Held && len(e.Recipients) == 1 && e.Recipients[0].Kind == directory.TargetGroup
 }
 
@@ -25,7 +26,7 @@ func (s *Service) holdPost(ctx context.Context, b *batch, p *posting, from smtp.
 	g := &p.group
 	raw := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
 	n := len(raw)
-	rows := []QueueRecipient{{Address: g.InternetAddress, Name: g.Name, Target: g.ID, Kind: directory.TargetGroup, State: Pending, Notify: smtp.NotifyNever}}
+	rows := []queue.Recipient{{Address: g.InternetAddress, Name: g.Name, Target: g.ID, Kind: directory.TargetGroup, State: queue.Pending, Notify: smtp.NotifyNever}}
 	o, err := s.send(ctx, b, "held "+g.ID.String(), append(raw, rest...), n, from, rows)
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func (s *Service) holdPost(ctx context.Context, b *batch, p *posting, from smtp.
 			text: fmt.Sprintf("A message for the list %s is held: %s.\n\n  From: %s\n  Subject: %s\n\nTo let it through:  doublet list approve %s\nTo refuse it:       doublet list reject %s\n",
 				g.InternetAddress, p.hold, oneLine(h.authorPath().String()), oneLine(mime.DecodeWords(h.subject)), o.entry.ID, o.entry.ID),
 		}
-		if _, err := s.send(ctx, b, "moderate "+g.ID.String()+" "+id, s.compose(&note1), len(nullReturnPath), nullPath, []QueueRecipient{row}); err != nil {
+		if _, err := s.send(ctx, b, "moderate "+g.ID.String()+" "+id, s.compose(&note1), len(nullReturnPath), nullPath, []queue.Recipient{row}); err != nil {
 			return err
 		}
 	}
@@ -61,7 +62,7 @@ func (s *Service) holdPost(ctx context.Context, b *batch, p *posting, from smtp.
 
 // Post is a message that waits for a list's moderators.
 type Post struct {
-	Entry
+	queue.Entry
 	List         string // name
 	From, Author string
 	Subject      string
@@ -70,8 +71,8 @@ type Post struct {
 // Pending lists the messages that wait for moderators, of one list or of all where list is zero.
 func (s *Service) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
 	var out []Post
-	err := s.eachEntry(ctx, place{}, func(e *Entry) bool {
-		if e.moderated() && (list.IsZero() || e.Recipients[0].Target == list) {
+	err := s.Queue.Each(ctx, func(e *queue.Entry) bool {
+		if moderated(e) && (list.IsZero() || e.Recipients[0].Target == list) {
 			out = append(out, Post{Entry: *e, List: e.Recipients[0].Name, From: e.From.String()})
 		}
 		return len(out) < 10_000
@@ -80,7 +81,7 @@ func (s *Service) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
 		return nil, err
 	}
 	for i := range out {
-		raw, err := s.message(ctx, s.keyOf(&out[i].Entry), 64<<10)
+		raw, err := s.Queue.Message(ctx, s.Queue.KeyOf(&out[i].Entry), 64<<10)
 		if err != nil {
 			continue // the list is shown all the same
 		}
@@ -105,13 +106,13 @@ func (s *Service) Approve(ctx context.Context, id note.UNID) error {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS}}
+	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS}}
 	defer b.release()
 	if err := s.distribute(ctx, b, &posting{group: g, strange: true}, "", raw[min(e.ReturnPath, len(raw)):]); err != nil {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
-	b.in = e.box
-	b.also = func(w *store.Writer) (tally, error) { return s.settlePost(w, e) }
+	b.in = e.Box()
+	b.also = func(w *store.Writer) (queue.Tally, error) { return s.Queue.Revise(w, e, drop) }
 	return s.place(ctx, b)
 }
 
@@ -122,7 +123,7 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 		return err
 	}
 	if reason == "" || e.From.IsNull() || machine(e.From) {
-		return s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) { return s.settlePost(w, e) })
+		return s.Queue.ReviseAlone(ctx, e, drop)
 	}
 	g, err := s.dir.Groups.Get(ctx, e.Recipients[0].Target)
 	if err != nil {
@@ -143,61 +144,30 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 		return fmt.Errorf("mail: reject: %w", err)
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(raw)), entry: Entry{ID: id, Created: s.now()}}
+	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id, Created: s.now()}}
 	defer b.release()
 	if len(rows) > 0 {
 		if _, err := s.send(ctx, b, "rejected", s.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
 			return fmt.Errorf("mail: reject: %w", err)
 		}
 	}
-	b.in = e.box
-	b.also = func(w *store.Writer) (tally, error) { return s.settlePost(w, e) }
+	b.in = e.Box()
+	b.also = func(w *store.Writer) (queue.Tally, error) { return s.Queue.Revise(w, e, drop) }
 	return s.place(ctx, b)
 }
 
 // heldPost reads a message that waits for moderators.
-func (s *Service) heldPost(ctx context.Context, id note.UNID) (*Entry, []byte, error) {
-	e, err := s.queued(ctx, id)
+func (s *Service) heldPost(ctx context.Context, id note.UNID) (*queue.Entry, []byte, error) {
+	e, err := s.Queue.Decide(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !e.moderated() {
-		return nil, nil, fmt.Errorf("%w: %s is not held for a list", ErrNotQueued, id)
+	if !moderated(e) {
+		return nil, nil, fmt.Errorf("%w: %s is not held for a list", queue.ErrNotQueued, id)
 	}
-	raw, err := s.message(ctx, s.keyOf(e), 0)
+	raw, err := s.Queue.Message(ctx, s.Queue.KeyOf(e), 0)
 	return e, raw, err
 }
 
-// queued reads the entry with a queue id, to decide on it. Errors: ErrNotQueued, ErrHomeElsewhere.
-func (s *Service) queued(ctx context.Context, id note.UNID) (e *Entry, err error) {
-	box, err := s.locate(ctx, id)
-	if err == nil && !s.store.Leads(box) {
-		err = ErrHomeElsewhere
-	}
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.Read(ctx, note.System, box, func(r *store.Reader) error {
-		n, err := r.Find(id)
-		if err != nil {
-			return err
-		}
-		e, err = load(r, n)
-		return err
-	})
-	if err != nil {
-		return nil, notQueued(err)
-	}
-	return e, nil
-}
-
-// settlePost removes a held message in the update that deals with it.
-func (s *Service) settlePost(w *store.Writer, e *Entry) (tally, error) {
-	cur, err := same(w, e)
-	if err != nil {
-		return tally{}, err
-	}
-	before := cur.tally()
-	cur.Recipients = nil
-	return s.save(w, cur, before)
-}
+// drop takes all recipients out of an entry, which removes it.
+func drop(e *queue.Entry) { e.Recipients = nil }

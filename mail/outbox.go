@@ -9,6 +9,7 @@ import (
 
 	"doublet/directory"
 	"doublet/mail/outbound"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -17,10 +18,20 @@ import (
 
 // The items of a message in the outbox. Those of recipients are lists side by side.
 const (
-	formDeferred = "Deferred"
-	itemUntil    = "DeliverAfter" // Unix seconds
-	itemPerson   = "Submitter"
-	itemAddress  = "SubmitterAddress"
+	outItemAddresses = "Recipients"
+	outItemEnvID     = "EnvelopeID"
+	outItemForm      = "Form"
+	outItemNotify    = "Notify"
+	outItemOriginal  = "OriginalRecipients"
+	outItemPriority  = "EnvelopePriority"
+	outItemReturn    = "Return"
+	outItemSender    = "Sender"
+	outItemTLS       = "TLSDemand"
+	outItemUTF8      = "International"
+	formDeferred     = "Deferred"
+	itemUntil        = "DeliverAfter" // Unix seconds
+	itemPerson       = "Submitter"
+	itemAddress      = "SubmitterAddress"
 )
 
 // maxDeferred bounds the messages in the outbox: a time for each is kept in memory.
@@ -125,17 +136,17 @@ func deferredItems(sub *Submission, until time.Time) note.Items {
 		to, notify, orcpt = append(to, r.To.String()), append(notify, strconv.Itoa(int(r.Params.Notify))), append(orcpt, r.Params.ORcpt)
 	}
 	list := []note.Item{
-		{Name: itemForm, Value: note.Text(formDeferred)}, {Name: itemUntil, Value: note.Int(until.Unix())},
+		{Name: outItemForm, Value: note.Text(formDeferred)}, {Name: itemUntil, Value: note.Int(until.Unix())},
 		{Name: itemPerson, Value: note.Text(sub.Submitter.Who.Person.String())}, {Name: itemAddress, Value: note.Text(sub.Submitter.Address)},
-		{Name: itemSender, Value: note.Text(sub.From.String())}, {Name: itemEnvID, Value: note.Text(sub.Params.EnvID)},
-		{Name: itemReturn, Value: note.Int(int64(sub.Params.Ret))}, {Name: itemUTF8, Value: note.Bool(sub.Params.UTF8)},
-		{Name: itemAddresses, Value: note.TextList(to...)}, {Name: itemNotify, Value: note.TextList(notify...)}, {Name: itemOriginal, Value: note.TextList(orcpt...)},
+		{Name: outItemSender, Value: note.Text(sub.From.String())}, {Name: outItemEnvID, Value: note.Text(sub.Params.EnvID)},
+		{Name: outItemReturn, Value: note.Int(int64(sub.Params.Ret))}, {Name: outItemUTF8, Value: note.Bool(sub.Params.UTF8)},
+		{Name: outItemAddresses, Value: note.TextList(to...)}, {Name: outItemNotify, Value: note.TextList(notify...)}, {Name: outItemOriginal, Value: note.TextList(orcpt...)},
 	}
 	if sub.Params.RequireTLS {
-		list = append(list, note.Item{Name: itemTLS, Value: note.Int(int64(outbound.Required))})
+		list = append(list, note.Item{Name: outItemTLS, Value: note.Int(int64(outbound.Required))})
 	}
 	if sub.Params.HasPriority {
-		list = append(list, note.Item{Name: itemPriority, Value: note.Int(int64(sub.Params.Priority))})
+		list = append(list, note.Item{Name: outItemPriority, Value: note.Int(int64(sub.Params.Priority))})
 	}
 	return note.MakeItems(list...)
 }
@@ -151,7 +162,7 @@ var errTaken = errors.New("mail: the message is in the outbox no more")
 
 // out takes it out, in an update that only the home of the outbox can make.
 func (h *held) out(tx *store.Tx) error {
-	w, err := decide(tx, h.box)
+	w, err := queue.Home(tx, h.box)
 	if err != nil {
 		return err
 	}
@@ -202,12 +213,12 @@ func (s *Service) Recall(ctx context.Context, id note.UNID) (bool, error) {
 		case got != RecalledElsewhere:
 			return false, nil
 		case !s.now().Before(until):
-			return false, ErrHomeElsewhere
+			return false, queue.ErrHomeElsewhere
 		}
 		select {
 		case <-s.env.Clock.After(recallEvery):
 		case <-ctx.Done():
-			return false, ErrHomeElsewhere
+			return false, queue.ErrHomeElsewhere
 		}
 	}
 }
@@ -304,9 +315,9 @@ func (s *Service) release(ctx context.Context, h *held, own bool) error {
 	}
 	if !own {
 		// The server whose it was may have sent it with its last breath, and a mate may have heard of that alone.
-		if _, err := s.locate(ctx, h.id); err == nil {
+		if _, err := s.Queue.Locate(ctx, h.id); err == nil {
 			return s.removeDeferred(ctx, h)
-		} else if !errors.Is(err, ErrNotQueued) {
+		} else if !errors.Is(err, queue.ErrNotQueued) {
 			return err
 		}
 	}
@@ -367,14 +378,14 @@ func (s *Service) waiting(ctx context.Context, h *held) (*Submission, error) {
 			return err
 		}
 		items := c.Content.Items
-		if from := items.Get(itemSender).AsText(); from != "" {
+		if from := items.Get(outItemSender).AsText(); from != "" {
 			if sub.From, err = smtp.ParsePath(from); err != nil {
 				return fmt.Errorf("%w: sender in the outbox", store.ErrDamaged)
 			}
 		}
-		sub.Params = smtp.MailParams{Size: -1, EnvID: items.Get(itemEnvID).AsText(), Ret: smtp.Ret(items.Get(itemReturn).AsInt()), UTF8: items.Get(itemUTF8).AsBool()}
-		sub.Params.RequireTLS = items.Get(itemTLS).AsInt() == int64(outbound.Required)
-		if v := items.Get(itemPriority); v != nil {
+		sub.Params = smtp.MailParams{Size: -1, EnvID: items.Get(outItemEnvID).AsText(), Ret: smtp.Ret(items.Get(outItemReturn).AsInt()), UTF8: items.Get(outItemUTF8).AsBool()}
+		sub.Params.RequireTLS = items.Get(outItemTLS).AsInt() == int64(outbound.Required)
+		if v := items.Get(outItemPriority); v != nil {
 			sub.Params.Priority, sub.Params.HasPriority = int8(v.AsInt()), true
 		}
 		if sub.Submitter.Who.Person, err = note.ParseUNID(items.Get(itemPerson).AsText()); err != nil {
@@ -397,7 +408,7 @@ func (s *Service) waiting(ctx context.Context, h *held) (*Submission, error) {
 }
 
 func deferredRecipients(items note.Items) ([]Recipient, error) {
-	to, notify, orcpt := items.Get(itemAddresses).AsTextList(), items.Get(itemNotify).AsTextList(), items.Get(itemOriginal).AsTextList()
+	to, notify, orcpt := items.Get(outItemAddresses).AsTextList(), items.Get(outItemNotify).AsTextList(), items.Get(outItemOriginal).AsTextList()
 	if len(notify) != len(to) || len(orcpt) != len(to) {
 		return nil, fmt.Errorf("%w: recipients in the outbox", store.ErrDamaged)
 	}
@@ -422,10 +433,10 @@ func (s *Service) returnDeferred(ctx context.Context, sub *Submission, reply *sm
 	}
 	defer c.Release()
 	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(sub.Message)), results: make([]error, len(sub.Recipients)), takes: sub.takes}
-	b.entry = Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: s.now(), TLS: requires(sub)}
+	b.entry = queue.Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: s.now(), TLS: requires(sub)}
 	defer b.release()
 	for i := range sub.Recipients {
-		q := row(&sub.Recipients[i], note.UNID{}, 0, "", Failed)
+		q := row(&sub.Recipients[i], note.UNID{}, 0, "", queue.Failed)
 		q.Reply = reply.Error()
 		b.later = append(b.later, q)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -118,7 +119,7 @@ func TestOutboxStandIn(t *testing.T) {
 	m.recalled = RecalledElsewhere
 	hurried, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()
-	if _, err := w.Recall(hurried, back); !errors.Is(err, ErrHomeElsewhere) {
+	if _, err := w.Recall(hurried, back); !errors.Is(err, queue.ErrHomeElsewhere) {
 		t.Error("nobody who decides is reached:", err)
 	}
 	m.recalled = RecalledNone
@@ -132,7 +133,7 @@ func TestOutboxStandIn(t *testing.T) {
 	w.deposit(box)
 	w.waits(0)
 	w.has(bob, 0)
-	w.fix.Time.Advance(standIn + time.Second)
+	w.fix.Time.Advance(queue.StandIn + time.Second)
 	w.waits(1)
 	w.has(bob, 1)
 	w.route()

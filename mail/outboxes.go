@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -205,7 +206,7 @@ func (s *Service) lookAtOutboxes(ctx context.Context) error {
 			clear(b.again)
 		case b.from.IsZero():
 			if b.from = now; !b.owner.IsZero() && b.owner != o.self {
-				b.from = now.Add(standIn)
+				b.from = now.Add(queue.StandIn)
 			}
 		}
 		leads = leads && b.vacating == 0 && !now.Before(b.from)
@@ -280,7 +281,7 @@ func (s *Service) readOutbox(ctx context.Context, id note.DatabaseID, since uint
 			if err != nil {
 				return err
 			}
-			if c.Content.Items.Get(itemForm).AsText() == formDeferred {
+			if c.Content.Items.Get(outItemForm).AsText() == formDeferred {
 				due[row.UNID] = c.Content.Items.Get(itemUntil).AsInt()
 			}
 		}
@@ -309,7 +310,7 @@ func (s *Service) RunOutbox(ctx context.Context) error {
 		o.mu.Lock()
 		member := !o.self.IsZero()
 		o.mu.Unlock()
-		if look := s.now().Add(homePoll); member && (next.IsZero() || look.Before(next)) {
+		if look := s.now().Add(queue.HomePoll); member && (next.IsZero() || look.Before(next)) {
 			next = look // a mate's may have fallen to this server
 		}
 		var timer <-chan time.Time

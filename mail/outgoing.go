@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/smtp"
@@ -16,7 +17,7 @@ import (
 // notice. It gets an entry of its own in mail.box, in the update that takes the other in charge.
 type outgoing struct {
 	composed *mailbox.Composed
-	entry    Entry
+	entry    queue.Entry
 	// asks says that it depends on something that only the update finds out, which then sets due.
 	asks, due bool
 }
@@ -30,12 +31,12 @@ func (b *batch) release() {
 
 // send adds a message to those that come of a batch. Its queue id follows from the message's and
 // what it is, so that depositing twice is doing it once. rows must not be empty.
-func (s *Service) send(ctx context.Context, b *batch, what string, raw []byte, returnPath int, from smtp.Path, rows []QueueRecipient) (*outgoing, error) {
+func (s *Service) send(ctx context.Context, b *batch, what string, raw []byte, returnPath int, from smtp.Path, rows []queue.Recipient) (*outgoing, error) {
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	o := &outgoing{composed: c, entry: Entry{
+	o := &outgoing{composed: c, entry: queue.Entry{
 		ID: note.DeriveUNID(b.entry.ID[:], []byte(what)), From: from, Created: b.date, ReturnPath: returnPath, Recipients: rows, TLS: demand(b.entry.TLS, raw),
 	}}
 	b.out = append(b.out, o)
@@ -45,14 +46,14 @@ func (s *Service) send(ctx context.Context, b *batch, what string, raw []byte, r
 // address makes the rows of mail.box that an address comes to: people here, members of groups,
 // addresses elsewhere. An address that is nobody's gives none, nor does a mailing list's: what comes of
 // a message is no post, and would get past its moderators.
-func (s *Service) address(ctx context.Context, address string, notify smtp.Notify) ([]QueueRecipient, error) {
+func (s *Service) address(ctx context.Context, address string, notify smtp.Notify) ([]queue.Recipient, error) {
 	t, err := s.dir.Names.Resolve(ctx, address)
 	switch {
 	case errors.Is(err, directory.ErrNotLocal):
-		return []QueueRecipient{{Address: address, Notify: notify, State: Waiting}}, nil
+		return []queue.Recipient{{Address: address, Notify: notify, State: queue.Waiting}}, nil
 	case errors.Is(err, directory.ErrNoSuchRecipient):
 		if to, ok := s.ReverseSRS(address); ok {
-			return []QueueRecipient{{Address: to.String(), Notify: notify, State: Waiting}}, nil
+			return []queue.Recipient{{Address: to.String(), Notify: notify, State: queue.Waiting}}, nil
 		}
 		return nil, nil
 	case errors.Is(err, directory.ErrInvalid):
@@ -70,14 +71,14 @@ func (s *Service) address(ctx context.Context, address string, notify smtp.Notif
 }
 
 // rowsOf are the rows of an expansion. address stands for those who are people here.
-func rowsOf(x *directory.Expansion, address string, notify smtp.Notify) []QueueRecipient {
-	rows := make([]QueueRecipient, 0, len(x.Recipients)+len(x.Outside))
+func rowsOf(x *directory.Expansion, address string, notify smtp.Notify) []queue.Recipient {
+	rows := make([]queue.Recipient, 0, len(x.Recipients)+len(x.Outside))
 	for i := range x.Recipients {
 		r := &x.Recipients[i]
-		rows = append(rows, QueueRecipient{Address: address, Name: r.Name, Notify: notify, Target: r.ID, Kind: r.Kind, State: Pending})
+		rows = append(rows, queue.Recipient{Address: address, Name: r.Name, Notify: notify, Target: r.ID, Kind: r.Kind, State: queue.Pending})
 	}
 	for _, a := range x.Outside {
-		rows = append(rows, QueueRecipient{Address: a, Notify: notify, State: Waiting})
+		rows = append(rows, queue.Recipient{Address: a, Notify: notify, State: queue.Waiting})
 	}
 	return rows
 }

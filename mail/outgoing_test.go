@@ -107,7 +107,7 @@ func TestBoxes(t *testing.T) {
 	f.zone.Add("null.example. IN MX 0 .\n")
 	used := map[note.DatabaseID]bool{}
 	for _, e := range f.queue(40) {
-		used[e.box] = true
+		used[e.Box()] = true
 	}
 	if len(used) != 4 {
 		t.Errorf("boxes %v", used)
@@ -121,7 +121,7 @@ func TestBoxes(t *testing.T) {
 	f.ok(f.Drop(bg, ids[0]))
 	var listed int
 	for after := ""; ; {
-		list, next, err := f.List(bg, 7, after)
+		list, next, err := f.Queue.List(bg, 7, after)
 		f.ok(err)
 		listed += len(list)
 		if after = next; after == "" {

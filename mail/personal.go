@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -17,8 +18,8 @@ import (
 type forward struct {
 	person *directory.Person
 	to     []string
-	inside []QueueRecipient // people at other places of the domain
-	shared bool             // among several people: none of them is named
+	inside []queue.Recipient // people at other places of the domain
+	shared bool              // among several people: none of them is named
 }
 
 // shareForwards makes one copy of those that go elsewhere where they would be too much together: each
@@ -93,7 +94,7 @@ func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *f
 	}
 	d := b.now[i]
 	var outside []string
-	var inside []QueueRecipient
+	var inside []queue.Recipient
 	sent := false
 	for _, a := range p.Forward {
 		t, err := s.dir.Names.Resolve(ctx, a)
@@ -123,7 +124,7 @@ func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *f
 				if !b.away(r.MailServer) {
 					b.add(d.index, d.from, r, uint64(len(sub.Message)), true)
 				} else if _, has := b.known(r.ID, d.index); !has {
-					inside = append(inside, QueueRecipient{Address: a, Name: r.Name, Target: r.ID, Kind: r.Kind, State: Waiting})
+					inside = append(inside, queue.Recipient{Address: a, Name: r.Name, Target: r.ID, Kind: r.Kind, State: queue.Waiting})
 				}
 			}
 			outside = append(outside, x.Outside...)
@@ -174,9 +175,9 @@ func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *for
 	if address != "" && !f.shared {
 		h = append(append(append(h, "Delivered-To: "...), address...), "\r\n"...)
 	}
-	rows := make([]QueueRecipient, 0, len(f.to)+len(f.inside))
+	rows := make([]queue.Recipient, 0, len(f.to)+len(f.inside))
 	for _, a := range f.to {
-		rows = append(rows, QueueRecipient{Address: a, State: Waiting})
+		rows = append(rows, queue.Recipient{Address: a, State: queue.Waiting})
 	}
 	rows = append(rows, f.inside...)
 	for i := range rows {

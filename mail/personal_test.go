@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/smtp"
@@ -27,9 +28,9 @@ func (w *world) in(p directory.Person, folder string) int {
 }
 
 // raw reads the stored message of an entry in mail.box.
-func (w *world) raw(e Entry) string {
+func (w *world) raw(e queue.Entry) string {
 	w.t.Helper()
-	b, err := w.message(bg, w.keyOf(&e), 0)
+	b, err := w.Queue.Message(bg, w.Queue.KeyOf(&e), 0)
 	w.ok(err)
 	return string(b)
 }
@@ -122,12 +123,12 @@ func TestReleaseSendsOn(t *testing.T) {
 	w.has(bob, 1)
 	w.has(carol, 1)
 	w.has(dora, 0)
-	to := map[string]Entry{}
+	to := map[string]queue.Entry{}
 	for _, e := range w.queue(4) { // itself, forwarded, the vacation notice, the post that waits
 		to[e.Recipients[0].Address] = e
 	}
 	own := to["x@else.example"]
-	if own.ID != id || own.Held || own.Reason != "" || len(own.Recipients) != 2 || own.Recipients[1].State != Delivered {
+	if own.ID != id || own.Held || own.Reason != "" || len(own.Recipients) != 2 || own.Recipients[1].State != queue.Delivered {
 		t.Errorf("%+v", own)
 	}
 	if e := to["a@else.example"]; !strings.HasPrefix(e.From.Local, "SRS0=") || !strings.Contains(w.raw(e), "Delivered-To: alice@example.com\r\n") {
@@ -136,7 +137,7 @@ func TestReleaseSendsOn(t *testing.T) {
 	if e := to["eve@far.example"]; !strings.Contains(w.raw(e), "Auto-Submitted: auto-replied\r\n") {
 		t.Errorf("%+v", e)
 	}
-	if e := to["chess@example.com"]; !e.moderated() || e.Reason != "a filter holds it: virus" {
+	if e := to["chess@example.com"]; !moderated(&e) || e.Reason != "a filter holds it: virus" {
 		t.Errorf("%+v", e)
 	}
 	// Held again by an administrator and released again, nothing is done twice.
@@ -156,7 +157,7 @@ func TestReleaseSendsOn(t *testing.T) {
 	id = hold(func(*Submission) {}, "bob@example.com", "dora@example.com")
 	w.ok(w.people.People.Remove(bg, note.System, dora.ID))
 	w.ok(w.Release(bg, id))
-	e, err := w.queued(bg, id)
+	e, err := w.Queue.Decide(bg, id)
 	w.ok(err)
 	if len(e.Recipients) != 2 || e.Held || e.Reason != "" {
 		t.Errorf("%+v", e)
@@ -165,7 +166,7 @@ func TestReleaseSendsOn(t *testing.T) {
 	w.fix.Time.Advance(24 * time.Hour)
 	w.route()
 	w.has(bob, 2)
-	if err := w.Release(bg, note.UNID{1}); !errors.Is(err, ErrNotQueued) {
+	if err := w.Release(bg, note.UNID{1}); !errors.Is(err, queue.ErrNotQueued) {
 		t.Error(err)
 	}
 }
@@ -280,7 +281,7 @@ func TestForward(t *testing.T) {
 	w.has(bob, 1) // keeps a copy, and goes on to carol; back to alice it does not go
 	w.has(carol, 1)
 	e := w.queue(1)[0]
-	if len(e.Recipients) != 1 || e.Recipients[0].Address != "a@else.example" || e.Recipients[0].State != Waiting ||
+	if len(e.Recipients) != 1 || e.Recipients[0].Address != "a@else.example" || e.Recipients[0].State != queue.Waiting ||
 		!strings.HasPrefix(e.From.Local, "SRS0=") || e.From.Domain != "example.com" {
 		t.Fatalf("%+v", e)
 	}
@@ -394,9 +395,9 @@ func TestVacation(t *testing.T) {
 	}
 }
 
-func (w *world) queueAll() []Entry {
+func (w *world) queueAll() []queue.Entry {
 	w.t.Helper()
-	list, _, err := w.List(bg, 0, "")
+	list, _, err := w.Queue.List(bg, 0, "")
 	w.ok(err)
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -17,26 +18,26 @@ import (
 // their vacation notices answer. A message that waits for a list's moderators is theirs: ErrModerated.
 func (s *Service) Release(ctx context.Context, id note.UNID) error {
 	for {
-		e, err := s.queued(ctx, id)
+		e, err := s.Queue.Decide(ctx, id)
 		switch {
 		case err != nil:
 			return err
-		case e.moderated():
+		case moderated(e):
 			return ErrModerated
 		case !e.Held || e.Reason == "":
-			return s.change(ctx, id, func(e *Entry) { e.Held = false })
+			return s.Queue.Change(ctx, id, func(e *queue.Entry) { e.Held = false })
 		}
-		if err := s.letGo(ctx, e); !errors.Is(err, errChanged) {
+		if err := s.letGo(ctx, e); !errors.Is(err, queue.ErrChanged) {
 			return err
 		}
 	}
 }
 
 // letGo delivers what a filter held, in one update with the end of the hold.
-func (s *Service) letGo(ctx context.Context, e *Entry) error {
-	raw, err := s.message(ctx, s.keyOf(e), 0)
+func (s *Service) letGo(ctx context.Context, e *queue.Entry) error {
+	raw, err := s.Queue.Message(ctx, s.Queue.KeyOf(e), 0)
 	if err != nil {
-		return notQueued(err)
+		return queue.NotQueued(err)
 	}
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {
@@ -44,15 +45,15 @@ func (s *Service) letGo(ctx context.Context, e *Entry) error {
 	}
 	defer c.Release()
 	b := &batch{
-		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: e.box, away: s.awayNow(ctx),
+		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: e.Box(), away: s.awayNow(ctx),
 		results: make([]error, len(e.Recipients)),
-		entry:   Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
+		entry:   queue.Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
 	}
 	defer b.release()
 	// The reason stays with what is posted to lists: their moderators are asked as they would have been.
 	sub := &Submission{ID: e.ID, From: e.From, Message: raw[min(e.ReturnPath, len(raw)):], Junk: e.Junk, Hold: e.Reason, Date: e.Created}
 	// Who is likely forged is asked for no report, of nobody.
-	sub.Unproven = !slices.ContainsFunc(e.Recipients, func(q QueueRecipient) bool { return q.Notify != smtp.NotifyNever })
+	sub.Unproven = !slices.ContainsFunc(e.Recipients, func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
 	for i := range e.Recipients {
 		if err := s.takeUp(ctx, b, i, &e.Recipients[i]); err != nil {
 			return fmt.Errorf("mail: release: %w", err)
@@ -64,23 +65,19 @@ func (s *Service) letGo(ctx context.Context, e *Entry) error {
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {
 		return fmt.Errorf("mail: release: %w", err)
 	}
-	b.also = func(w *store.Writer) (tally, error) {
-		cur, err := same(w, e)
-		if err != nil {
-			return tally{}, err
-		}
-		before := cur.tally()
-		cur.Held, cur.Reason, cur.Recipients = false, "", b.rows
-		b.rows = nil // they stay in this entry
-		return s.save(w, cur, before)
+	b.also = func(w *store.Writer) (queue.Tally, error) {
+		return s.Queue.Revise(w, e, func(cur *queue.Entry) {
+			cur.Held, cur.Reason, cur.Recipients = false, "", b.rows
+			b.rows = nil // they stay in this entry
+		})
 	}
 	return s.place(ctx, b)
 }
 
 // takeUp takes a recipient of an entry into a batch: one here whose mail file can be written to as one to deliver
 // to, all others as they are.
-func (s *Service) takeUp(ctx context.Context, b *batch, i int, q *QueueRecipient) error {
-	if q.State != Pending {
+func (s *Service) takeUp(ctx context.Context, b *batch, i int, q *queue.Recipient) error {
+	if q.State != queue.Pending {
 		b.later = append(b.later, *q)
 		return nil
 	}

@@ -9,20 +9,21 @@ import (
 
 	"doublet/directory"
 	"doublet/mail/outbound"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
 	"doublet/wire/smtp"
 )
 
-// wanted says whether the sender wants to hear of a recipient's state. Without NOTIFY, of failures.
+// wanted reports that the sender asked to be told the state of a recipient: without NOTIFY, failures only.
 //
 // Implements: RFC 3461 §5.2.5 to §5.2.7 NOTIFY honoured
-func (q *QueueRecipient) wanted() bool {
+func wanted(q *queue.Recipient) bool {
 	switch q.State {
-	case Failed:
+	case queue.Failed:
 		return q.Notify == 0 || q.Notify&smtp.NotifyFailure != 0
-	case Delivered, Relayed:
+	case queue.Delivered, queue.Relayed:
 		return q.Notify&smtp.NotifySuccess != 0
 	}
 	return false
@@ -30,13 +31,13 @@ func (q *QueueRecipient) wanted() bool {
 
 // report tells the sender what became of the recipients that are done with, and takes them out of
 // the entry in the same update. The null sender is told nothing: what failed then is dead.
-func (s *Service) report(ctx context.Context, e *Entry) error {
-	var done, failed []QueueRecipient
+func (s *Service) report(ctx context.Context, e *queue.Entry) error {
+	var done, failed []queue.Recipient
 	for _, q := range e.Recipients {
-		if q.State == Failed {
+		if q.State == queue.Failed {
 			failed = append(failed, q)
 		}
-		if q.wanted() {
+		if wanted(&q) {
 			done = append(done, q)
 		}
 	}
@@ -44,77 +45,27 @@ func (s *Service) report(ctx context.Context, e *Entry) error {
 		return s.bury(ctx, e)
 	}
 	if len(done) == 0 {
-		if err := s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) { return s.finish(w, e) }); err != nil {
+		if err := s.Queue.ReviseAlone(ctx, e, finish); err != nil {
 			return err
 		}
 		s.stat.failures.Add(uint64(len(failed)))
 		return nil
 	}
-	also := func(w *store.Writer) (tally, error) { return s.finish(w, e) }
-	if err := s.sendReport(ctx, e, done, also); err != nil {
+	if err := s.sendReport(ctx, e, done, finish); err != nil {
 		return err
 	}
 	s.stat.failures.Add(uint64(len(failed)))
 	return nil
 }
 
-// settleEntry changes one mail.box alone.
-func (s *Service) settleEntry(ctx context.Context, box note.DatabaseID, fn func(*store.Writer) (tally, error)) error {
-	var moved tally
-	err := s.store.Update(ctx, note.System, []note.DatabaseID{box}, func(tx *store.Tx) error {
-		w, err := decide(tx, box)
-		if err != nil {
-			return err
-		}
-		moved, err = fn(w)
-		return err
-	})
-	if err == nil {
-		s.moves(box, moved)
-	}
-	return err
-}
-
-// errChanged says that an administrator has changed an entry while it was worked on.
-var errChanged = errors.New("mail: the entry was changed meanwhile")
-
-// same loads an entry for changing, which must be as it was when e was read.
-func same(w *store.Writer, e *Entry) (*Entry, error) {
-	cur, err := load(&w.Reader, e.note)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, errChanged
-	}
-	if err != nil {
-		return nil, err
-	}
-	if cur.Held != e.Held || cur.Dead != e.Dead || cur.Delayed != e.Delayed || !slices.Equal(cur.Recipients, e.Recipients) {
-		return nil, errChanged
-	}
-	return cur, nil
-}
-
 // finish takes the recipients that are done with out of an entry.
-func (s *Service) finish(w *store.Writer, e *Entry) (tally, error) {
-	cur, err := same(w, e)
-	if err != nil {
-		return tally{}, err
-	}
-	before := cur.tally()
-	cur.Recipients = slices.DeleteFunc(cur.Recipients, func(q QueueRecipient) bool { return q.done() })
-	return s.save(w, cur, before)
+func finish(e *queue.Entry) {
+	e.Recipients = slices.DeleteFunc(e.Recipients, func(q queue.Recipient) bool { return q.Done() })
 }
 
-// bury marks an entry dead: nobody is left of it but those who failed, and there is nobody to tell.
-func (s *Service) bury(ctx context.Context, e *Entry) error {
-	err := s.settleEntry(ctx, e.box, func(w *store.Writer) (tally, error) {
-		cur, err := same(w, e)
-		if err != nil {
-			return tally{}, err
-		}
-		before := cur.tally()
-		cur.Dead = true
-		return s.save(w, cur, before)
-	})
+// bury marks an entry dead: only failed recipients are left of it, and the null sender is told nothing.
+func (s *Service) bury(ctx context.Context, e *queue.Entry) error {
+	err := s.Queue.ReviseAlone(ctx, e, func(cur *queue.Entry) { cur.Dead = true })
 	if err == nil {
 		s.stat.failures.Add(uint64(len(e.Recipients)))
 		s.env.Log.Warn("mail: message is dead", "id", e.ID.String(), "recipients", len(e.Recipients))
@@ -123,7 +74,7 @@ func (s *Service) bury(ctx context.Context, e *Entry) error {
 }
 
 // sendReport makes a report and deposits it in the update that also changes the entry.
-func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipient, also func(*store.Writer) (tally, error)) error {
+func (s *Service) sendReport(ctx context.Context, e *queue.Entry, done []queue.Recipient, change func(*queue.Entry)) error {
 	sub := &Submission{Params: smtp.MailParams{Size: -1, RequireTLS: e.TLS == outbound.Required}, Answer: AnswerNone, Date: s.now()}
 	s.env.Fill(sub.ID[:])
 	to := Recipient{To: e.From}
@@ -145,7 +96,7 @@ func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipien
 	}
 	var b *batch
 	if bad {
-		b = &batch{answer: AnswerNone, results: make([]error, 1), date: sub.Date, entry: Entry{ID: sub.ID, Created: sub.Date}}
+		b = &batch{answer: AnswerNone, results: make([]error, 1), date: sub.Date, entry: queue.Entry{ID: sub.ID, Created: sub.Date}}
 		b.refuse(0, &to, nil, replyNoUser, false)
 	} else {
 		sub.Recipients = []Recipient{to}
@@ -157,7 +108,8 @@ func (s *Service) sendReport(ctx context.Context, e *Entry, done []QueueRecipien
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	b.also, b.in = also, e.box
+	b.also = func(w *store.Writer) (queue.Tally, error) { return s.Queue.Revise(w, e, change) }
+	b.in = e.Box()
 	if err := s.placeReport(ctx, b, raw); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -185,7 +137,7 @@ const nullReturnPath = "Return-Path: <>\r\n"
 // Implements: RFC 6522 multipart/report
 // Implements: RFC 6533 Internationalized delivery status notifications
 // Implements: RFC 3834 §5 Auto-Submitted
-func (s *Service) composeReport(ctx context.Context, id note.UNID, e *Entry, done []QueueRecipient) ([]byte, error) {
+func (s *Service) composeReport(ctx context.Context, id note.UNID, e *queue.Entry, done []queue.Recipient) ([]byte, error) {
 	original, whole, err := s.returned(ctx, e, done)
 	if err != nil {
 		return nil, err
@@ -198,14 +150,14 @@ func (s *Service) composeReport(ctx context.Context, id note.UNID, e *Entry, don
 	for i := range done {
 		utf8 = utf8 || !ascii([]byte(done[i].Address))
 	}
-	failed := slices.ContainsFunc(done, func(q QueueRecipient) bool { return q.State == Failed })
+	failed := slices.ContainsFunc(done, func(q queue.Recipient) bool { return q.State == queue.Failed })
 	subject := "Delivered: your message has arrived"
 	switch {
 	case failed:
 		subject = "Delivery failure: your message could not be delivered"
-	case done[0].State == Relayed:
+	case done[0].State == queue.Relayed:
 		subject = "Relayed: your message has left this system"
-	case !done[0].done():
+	case !done[0].Done():
 		subject = "Delayed: your message is still under way"
 	}
 	boundary := "=_" + id.String()
@@ -250,7 +202,7 @@ func (s *Service) composeReport(ctx context.Context, id note.UNID, e *Entry, don
 type writeLine func(parts ...string)
 
 // explain is the part for people.
-func (s *Service) explain(line writeLine, done []QueueRecipient, utf8 bool) {
+func (s *Service) explain(line writeLine, done []queue.Recipient, utf8 bool) {
 	line("Content-Type: text/plain; charset=utf-8")
 	if utf8 {
 		line("Content-Transfer-Encoding: 8bit")
@@ -259,14 +211,14 @@ func (s *Service) explain(line writeLine, done []QueueRecipient, utf8 bool) {
 	line("This is the mail server ", s.opt.Hostname, ".")
 	line()
 	for _, x := range []struct {
-		state State
+		state queue.State
 		text  string
 	}{
-		{Failed, "Your message could not be delivered to:"},
-		{Delivered, "Your message was delivered to:"},
-		{Relayed, "Your message was handed to a server that will tell you no more about it, for:"},
-		{Waiting, delayText},
-		{Pending, delayText},
+		{queue.Failed, "Your message could not be delivered to:"},
+		{queue.Delivered, "Your message was delivered to:"},
+		{queue.Relayed, "Your message was handed to a server that will tell you no more about it, for:"},
+		{queue.Waiting, delayText},
+		{queue.Pending, delayText},
 	} {
 		first := true
 		for i := range done {
@@ -291,7 +243,7 @@ func (s *Service) explain(line writeLine, done []QueueRecipient, utf8 bool) {
 }
 
 // status is the part for programs.
-func (s *Service) status(line writeLine, e *Entry, done []QueueRecipient, utf8 bool) {
+func (s *Service) status(line writeLine, e *queue.Entry, done []queue.Recipient, utf8 bool) {
 	kind := "message/delivery-status"
 	if utf8 {
 		kind = "message/global-delivery-status"
@@ -324,16 +276,16 @@ func (s *Service) status(line writeLine, e *Entry, done []QueueRecipient, utf8 b
 }
 
 // action says what became of one recipient.
-func (s *Service) action(line writeLine, e *Entry, q *QueueRecipient) {
+func (s *Service) action(line writeLine, e *queue.Entry, q *queue.Recipient) {
 	switch q.State {
-	case Delivered:
+	case queue.Delivered:
 		line("Action: delivered")
 		line("Status: 2.1.5")
 		return
-	case Relayed:
+	case queue.Relayed:
 		line("Action: relayed")
 		line("Status: ", statusOf(q.Reply, "2.0.0"))
-	case Failed:
+	case queue.Failed:
 		line("Action: failed")
 		line("Status: ", statusOf(q.Reply, "5.0.0"))
 	default:
@@ -343,11 +295,11 @@ func (s *Service) action(line writeLine, e *Entry, q *QueueRecipient) {
 	if q.Remote != "" {
 		line("Remote-MTA: dns; ", oneLine(remoteName(q.Remote)))
 	}
-	if q.Reply != "" && q.State != Relayed {
+	if q.Reply != "" && q.State != queue.Relayed {
 		line("Diagnostic-Code: smtp; ", oneLine(q.Reply))
 	}
 	line("Last-Attempt-Date: ", s.now().UTC().Format(dateFormat))
-	if !q.done() {
+	if !q.Done() {
 		line("Will-Retry-Until: ", e.Created.Add(s.opt.KeepOther).UTC().Format(dateFormat))
 	}
 }
@@ -385,8 +337,8 @@ func returnedHeader(line writeLine, whole, utf8 bool) {
 // small, and anything failed (RFC 3461 section 4.3); else its header.
 //
 // Implements: RFC 8689 §5 The body of a message with REQUIRETLS is not returned
-func (s *Service) returned(ctx context.Context, e *Entry, done []QueueRecipient) (b []byte, whole bool, err error) {
-	failed := slices.ContainsFunc(done, func(q QueueRecipient) bool { return q.State == Failed })
+func (s *Service) returned(ctx context.Context, e *queue.Entry, done []queue.Recipient) (b []byte, whole bool, err error) {
+	failed := slices.ContainsFunc(done, func(q queue.Recipient) bool { return q.State == queue.Failed })
 	limit := s.opt.ReturnFull
 	switch {
 	case e.TLS == outbound.Required, e.Ret == smtp.RetHeaders:
@@ -399,7 +351,7 @@ func (s *Service) returned(ctx context.Context, e *Entry, done []QueueRecipient)
 	if whole {
 		read = int64(e.Size)
 	}
-	raw, err := s.message(ctx, s.keyOf(e), read)
+	raw, err := s.Queue.Message(ctx, s.Queue.KeyOf(e), read)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
 		return nil, false, err
 	}

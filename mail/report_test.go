@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/wire/mime"
 	"doublet/wire/smtp"
@@ -170,7 +171,7 @@ func TestNoReportToNullSender(t *testing.T) {
 	w.stuck(w.from("", "alice@example.com", "bob@example.com"))
 	w.has(alice, 1)
 	e := w.queue(1)[0]
-	if !e.Dead || e.Recipients[0].State != Failed {
+	if !e.Dead || e.Recipients[0].State != queue.Failed {
 		t.Errorf("%+v", e)
 	}
 	w.shows("Mail.Dead = 1", "Mail.Waiting = 0", "Mail.TotalReports = 0", "Mail.TotalFailures = 1")
@@ -191,10 +192,10 @@ func TestReportToStrangerWaits(t *testing.T) {
 	w.quota(bob, 10)
 	w.stuck(w.from("eve@far.example", "alice@example.com", "bob@example.com"))
 	e := w.queue(1)[0]
-	if !e.From.IsNull() || len(e.Recipients) != 1 || e.Recipients[0].Address != "eve@far.example" || e.Recipients[0].State != Waiting {
+	if !e.From.IsNull() || len(e.Recipients) != 1 || e.Recipients[0].Address != "eve@far.example" || e.Recipients[0].State != queue.Waiting {
 		t.Fatalf("%+v", e)
 	}
-	raw, err := w.message(bg, w.keyOf(&e), 0)
+	raw, err := w.Queue.Message(bg, w.Queue.KeyOf(&e), 0)
 	w.ok(err)
 	parseReport(t, string(raw))
 	if !strings.HasPrefix(string(raw[e.ReturnPath:]), "From: ") {
@@ -225,7 +226,7 @@ func TestReportWaitsForRoom(t *testing.T) {
 	w.quota(sender, 10)
 	w.stuck(w.from("sender@example.com", "alice@example.com", "bob@example.com"))
 	w.has(sender, 0)
-	if e := w.queue(1)[0]; !e.From.IsNull() || e.Recipients[0].State != Pending {
+	if e := w.queue(1)[0]; !e.From.IsNull() || e.Recipients[0].State != queue.Pending {
 		t.Fatalf("%+v", e)
 	}
 	w.quota(sender, 0)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -29,7 +30,7 @@ func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s.env.Go("router: count", func() {
 		defer out.Done()
-		s.countAll(ctx)
+		s.Queue.CountRest(ctx)
 	})
 	s.env.Go("router: transfer", func() {
 		defer out.Done()
@@ -49,7 +50,7 @@ func (s *Service) Run(ctx context.Context) error {
 			s.env.Log.Error("mail: router", "err", err)
 			next = s.now().Add(troublePause)
 		}
-		if again := s.now().Add(homePoll); s.own.Load() != nil && (next.IsZero() || again.Before(next)) {
+		if again := s.now().Add(queue.HomePoll); s.Queue.Member() && (next.IsZero() || again.Before(next)) {
 			next = again
 		}
 		stop := func() bool { return true }
@@ -133,7 +134,7 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				s.env.Log.Error("mail: entry of mail.box", "note", uint64(k.note()), "err", err)
+				s.env.Log.Error("mail: entry of mail.box", "note", uint64(k.Note()), "err", err)
 			}
 			due = s.now().Add(troublePause)
 		}
@@ -185,11 +186,13 @@ func (s *Service) catchUp(ctx context.Context) (more bool, err error) {
 			return false, fmt.Errorf("read mail.box: %w", err)
 		}
 	}
-	s.lookAround(ctx)
-	for _, b := range s.led() {
+	for _, b := range s.Queue.Look(ctx) {
+		s.ended(b)
+	}
+	for _, b := range s.Queue.Led() {
 		further, err := s.catchUpBox(ctx, b)
-		if b.replicated() && databaseTrouble(err) {
-			s.env.Log.Error("mail: router", "database", b.id.String(), "err", err)
+		if b.Replicated() && queue.DatabaseTrouble(err) {
+			s.env.Log.Error("mail: router", "database", b.ID.String(), "err", err)
 			continue // of another server, maybe: the others go on
 		}
 		if err != nil {
@@ -202,25 +205,25 @@ func (s *Service) catchUp(ctx context.Context) (more bool, err error) {
 
 // seen is an entry as it was read, on its way into the agenda: read without its lock.
 type seen struct {
-	key  entryKey
+	key  queue.Key
 	work work
 }
 
-func (s *Service) catchUpBox(ctx context.Context, b *box) (more bool, err error) {
+func (s *Service) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err error) {
 	s.mu.Lock()
-	since := b.since
+	since := s.since[b.Index]
 	s.mu.Unlock()
 	var list []seen
 	var failed error
 	last := since
-	err = s.store.Read(ctx, note.System, b.id, func(r *store.Reader) error {
+	err = s.store.Read(ctx, note.System, b.ID, func(r *store.Reader) error {
 		n := 0
 		return r.Changes(since, func(mod note.ModSeq, c layout.Change) bool {
 			if n++; n > catchUpStep {
 				more = true
 				return false
 			}
-			if list, failed = s.note(ctx, r, keyOf(b.index, c.Note), &c, list); failed != nil {
+			if list, failed = s.note(ctx, r, b.Key(c.Note), &c, list); failed != nil {
 				return false
 			}
 			last = mod
@@ -233,46 +236,40 @@ func (s *Service) catchUpBox(ctx context.Context, b *box) (more bool, err error)
 	if err != nil || last == since {
 		return false, err
 	}
-	if b.replicated() {
-		for again := true; again; { // what a mate has entered is counted when it is seen
-			if again, err = s.countSome(ctx, b); err != nil {
-				return false, err
-			}
-		}
+	if err := s.Queue.CountArrived(ctx, b); err != nil {
+		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b.since != since || !b.leads {
-		return b.leads, nil // all is read anew
+	if leads := s.Queue.Leads(b); !leads || s.since[b.Index] != since {
+		return leads, nil // all is read anew
 	}
 	s.take(list)
-	b.since = last
+	s.since[b.Index] = last
 	return more, nil
 }
 
 // readAnew forgets all appointments, to be read again from every mail.box, under the lock.
 func (s *Service) readAnew() {
 	s.agenda.restart()
-	for _, b := range s.boxes() {
-		b.since = 0
-	}
+	clear(s.since)
 }
 
 // take puts what was read into the agenda, under its lock.
 func (s *Service) take(list []seen) {
 	now := seconds(s.now())
 	for i := range list {
-		if s.boxes()[list[i].key.box()].leads {
+		if s.Queue.Leads(s.Queue.Of(list[i].key)) {
 			s.agenda.set(list[i].key, &list[i].work, now)
 		}
 	}
 }
 
 // lookAgain reads one entry anew.
-func (s *Service) lookAgain(ctx context.Context, k entryKey) error {
+func (s *Service) lookAgain(ctx context.Context, k queue.Key) error {
 	var list []seen
-	err := s.store.Read(ctx, note.System, s.database(k), func(r *store.Reader) (err error) {
-		list, err = s.note(ctx, r, k, &layout.Change{Note: k.note()}, nil)
+	err := s.store.Read(ctx, note.System, s.Queue.Of(k).ID, func(r *store.Reader) (err error) {
+		list, err = s.note(ctx, r, k, &layout.Change{Note: k.Note()}, nil)
 		return err
 	})
 	s.mu.Lock()
@@ -282,11 +279,11 @@ func (s *Service) lookAgain(ctx context.Context, k entryKey) error {
 }
 
 // note reads what is to be done for an entry that has changed.
-func (s *Service) note(ctx context.Context, r *store.Reader, k entryKey, c *layout.Change, to []seen) ([]seen, error) {
+func (s *Service) note(ctx context.Context, r *store.Reader, k queue.Key, c *layout.Change, to []seen) ([]seen, error) {
 	if c.Expunged || c.Gone {
 		return append(to, seen{key: k}), nil
 	}
-	e, err := load(r, c.Note)
+	e, err := queue.Load(r, c.Note)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return append(to, seen{key: k}), nil
@@ -300,7 +297,7 @@ func (s *Service) note(ctx context.Context, r *store.Reader, k entryKey, c *layo
 }
 
 // workOf is what is to be done for an entry, here and elsewhere.
-func (s *Service) workOf(ctx context.Context, e *Entry) (work, error) {
+func (s *Service) workOf(ctx context.Context, e *queue.Entry) (work, error) {
 	w := work{local: s.due(ctx, e), urgency: e.Urgency}
 	if e.Held || e.Dead {
 		return w, nil
@@ -308,7 +305,7 @@ func (s *Service) workOf(ctx context.Context, e *Entry) (work, error) {
 	last := ""
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
-		if q.State != Waiting {
+		if q.State != queue.Waiting {
 			continue
 		}
 		to, err := smtp.ParsePath(q.Address)
@@ -341,4 +338,52 @@ func (w *work) add(dest string, due time.Time) {
 		}
 	}
 	w.out = append(w.out, outWork{dest, due})
+}
+
+// ended forgets what is known of the entries of a mail.box that is led elsewhere now.
+func (s *Service) ended(b *queue.Box) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.since, b.Index)
+	s.agenda.forget(b.Index)
+}
+
+// Vacate is called before the home of a mail.box, or of an outbox, is handed to another server. It returns when nothing
+// of it is under way here any more, and nothing is begun until resume is called, however the move went. For other
+// databases it does nothing. An error means that something takes longer than ctx lasts; then the home must stay.
+func (s *Service) Vacate(ctx context.Context, db note.DatabaseID) (resume func(), err error) {
+	if resume, mine, err := s.outbox.vacate(ctx, db); mine {
+		return resume, err
+	}
+	b, resume, mine := s.Queue.Vacate(db)
+	if !mine {
+		return func() {}, nil
+	}
+	s.ended(b)
+	// A local delivery works on one entry at a time and ends when it asks for the home; a transfer has to end.
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.moved.Broadcast()
+	})
+	defer stop()
+	s.mu.Lock()
+	for s.agenda.sendingOf(b.Index) && ctx.Err() == nil {
+		s.moved.Wait()
+	}
+	busy := s.agenda.sendingOf(b.Index)
+	s.mu.Unlock()
+	if busy {
+		resume()
+		return nil, fmt.Errorf("mail: messages of mail.box %s are still being sent: %w", db, ctx.Err())
+	}
+	return resume, nil
+}
+
+// Join has the server, as the member of a cluster with this name, keep what waits in databases of its own.
+func (s *Service) Join(server note.UNID, name string, known func(note.DatabaseID) bool) error {
+	if err := s.joinOutbox(server, name, known); err != nil {
+		return err
+	}
+	return s.Queue.Join(server, name, known)
 }

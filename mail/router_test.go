@@ -11,6 +11,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 )
@@ -57,11 +58,11 @@ func TestQueueVerbs(t *testing.T) {
 	w.ok(w.Drop(bg, sub.ID))
 	w.queue(0)
 	for name, verb := range map[string]func(context.Context, note.UNID) error{"retry": w.Retry, "hold": w.Hold, "release": w.Release, "drop": w.Drop} {
-		if err := verb(bg, sub.ID); !errors.Is(err, ErrNotQueued) {
+		if err := verb(bg, sub.ID); !errors.Is(err, queue.ErrNotQueued) {
 			t.Errorf("%s of what is gone: %v", name, err)
 		}
 	}
-	if _, _, err := w.Show(bg, sub.ID); !errors.Is(err, ErrNotQueued) {
+	if _, _, err := w.Show(bg, sub.ID); !errors.Is(err, queue.ErrNotQueued) {
 		t.Error(err)
 	}
 }
@@ -78,7 +79,7 @@ func TestListPages(t *testing.T) {
 	var got []note.UNID
 	after := ""
 	for {
-		list, next, err := w.List(bg, 2, after)
+		list, next, err := w.Queue.List(bg, 2, after)
 		w.ok(err)
 		for _, e := range list {
 			got = append(got, e.ID)
@@ -90,7 +91,7 @@ func TestListPages(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if _, _, err := w.List(bg, 2, "x"); err == nil {
+	if _, _, err := w.Queue.List(bg, 2, "x"); err == nil {
 		t.Error("a bad place was taken")
 	}
 }
@@ -113,7 +114,7 @@ func TestCrashLosesNothing(t *testing.T) {
 	after.queue(1)
 	after.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 11", "Mail.WaitingForDelivery = 10")
 	// One piece of three, then the lights go out again.
-	j := &job{s: after.Service, key: after.keyOf(&after.queue(1)[0])}
+	j := &job{s: after.Service, key: after.Queue.KeyOf(&after.queue(1)[0])}
 	e := after.queue(1)[0]
 	after.ok(j.step(bg, &e))
 	j.release()
@@ -130,7 +131,7 @@ func TestCrashLosesNothing(t *testing.T) {
 	for _, p := range people {
 		last.has(p, 1)
 	}
-	if q := last.queue(1)[0].Recipients; len(q) != 1 || q[0].State != Waiting {
+	if q := last.queue(1)[0].Recipients; len(q) != 1 || q[0].State != queue.Waiting {
 		t.Errorf("%+v", q)
 	}
 	last.shows("Mail.WaitingRecipients = 1")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -15,7 +16,7 @@ import (
 // settlement is what was learnt of an entry at one destination, on its way into mail.box. The entry
 // stays busy until it is there: it is sent to nobody twice, but where the process ends in between.
 type settlement struct {
-	key      entryKey
+	key      queue.Key
 	dest     *destination
 	outcomes []outcome
 	again    bool
@@ -59,16 +60,26 @@ type settler struct {
 func (s *Service) conclude(f *settlement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &s.boxes()[f.key.box()].settler
+	w := s.settler(f.key.Box())
 	w.pending = append(w.pending, f)
 	s.unsettled++
 	s.inFlight--
-	s.settleSoon(f.key.box())
+	s.settleSoon(f.key.Box())
+}
+
+// settler returns the settler of a mail.box, under the lock.
+func (s *Service) settler(box int) *settler {
+	w := s.settlers[box]
+	if w == nil {
+		w = &settler{}
+		s.settlers[box] = w
+	}
+	return w
 }
 
 // settleSoon has what is pending written, under the lock.
 func (s *Service) settleSoon(box int) {
-	if w := &s.boxes()[box].settler; !w.running && len(w.pending) > 0 {
+	if w := s.settler(box); !w.running && len(w.pending) > 0 {
 		w.running = true
 		s.env.Go("settle mail.box", func() { s.settling(box) })
 	}
@@ -76,7 +87,7 @@ func (s *Service) settleSoon(box int) {
 
 // tryAgain has what could not be written wait for a while, under the lock.
 func (s *Service) tryAgain(box int) {
-	w := &s.boxes()[box].settler
+	w := s.settler(box)
 	if w.waits || len(w.stuck) == 0 {
 		return
 	}
@@ -88,7 +99,7 @@ func (s *Service) tryAgain(box int) {
 func (s *Service) settleStuck(box int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &s.boxes()[box].settler
+	w := s.settler(box)
 	w.waits = false
 	s.unsettled += len(w.stuck)
 	w.pending, w.stuck = append(w.pending, w.stuck...), nil
@@ -98,16 +109,16 @@ func (s *Service) settleStuck(box int) {
 // unwritten is how many messages are sent and not yet settled, under the lock.
 func (s *Service) unwritten() int {
 	n := s.unsettled
-	for _, b := range s.boxes() {
-		n += len(b.settler.stuck)
+	for _, w := range s.settlers {
+		n += len(w.stuck)
 	}
 	return n
 }
 
 func (s *Service) settling(box int) {
-	w := &s.boxes()[box].settler
 	for {
 		s.mu.Lock()
+		w := s.settler(box)
 		list := w.pending[:min(len(w.pending), maxSettle):min(len(w.pending), maxSettle)]
 		w.pending = w.pending[len(list):]
 		if len(list) == 0 {
@@ -157,7 +168,7 @@ func (s *Service) settleAll(box int, list []*settlement) {
 	}
 	for _, f := range list {
 		if f.trouble = err != nil; f.trouble {
-			s.env.Log.Error("mail: outcome cannot be written, and waits", "note", uint64(f.key.note()), "err", err)
+			s.env.Log.Error("mail: outcome cannot be written, and waits", "note", uint64(f.key.Note()), "err", err)
 		}
 	}
 	if err != nil {
@@ -173,10 +184,10 @@ func (s *Service) settleAll(box int, list []*settlement) {
 }
 
 func (s *Service) settleIn(box int, list []*settlement) error {
-	var moved tally
-	db := s.boxes()[box].id
+	var moved queue.Tally
+	db := s.Queue.Of(queue.MakeKey(box, 0)).ID
 	err := s.store.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
-		moved = tally{}
+		moved = queue.Tally{}
 		w, err := tx.Database(db) // an answer is written wherever the home is now
 		if err != nil {
 			return err
@@ -187,39 +198,40 @@ func (s *Service) settleIn(box int, list []*settlement) error {
 			if err != nil {
 				return err
 			}
-			moved = moved.plus(t)
+			moved = moved.Plus(t)
 		}
 		return nil
 	})
 	if err == nil {
-		s.moves(db, moved)
+		s.Queue.Moved(db, moved)
 	}
 	return err
 }
 
-func (s *Service) settleOne(w *store.Writer, f *settlement) (tally, error) {
+func (s *Service) settleOne(w *store.Writer, f *settlement) (queue.Tally, error) {
 	f.gone, f.sent, f.bounced, f.hops = false, 0, 0, f.hops[:0]
-	e, err := load(&w.Reader, f.key.note())
+	e, err := queue.Load(&w.Reader, f.key.Note())
 	if errors.Is(err, store.ErrNotFound) {
 		f.gone = true
-		return tally{}, nil
+		return queue.Tally{}, nil
 	}
 	if err != nil {
-		return tally{}, err
+		return queue.Tally{}, err
 	}
-	before := e.tally()
 	f.created = e.Created
-	for i := range f.outcomes {
-		s.apply(e, &f.outcomes[i], f)
-	}
-	f.gone = len(e.Recipients) == 0
-	return s.save(w, e, before)
+	return s.Queue.Alter(w, e, func(e *queue.Entry) error {
+		for i := range f.outcomes {
+			s.apply(e, &f.outcomes[i], f)
+		}
+		f.gone = len(e.Recipients) == 0
+		return nil
+	})
 }
 
 // apply writes an outcome into an entry.
-func (s *Service) apply(e *Entry, o *outcome, f *settlement) {
-	i := slices.IndexFunc(e.Recipients, func(q QueueRecipient) bool {
-		return q.State == Waiting && q.Address == o.address && q.Target == o.target
+func (s *Service) apply(e *queue.Entry, o *outcome, f *settlement) {
+	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
+		return q.State == queue.Waiting && q.Address == o.address && q.Target == o.target
 	})
 	if i < 0 {
 		return
@@ -233,7 +245,7 @@ func (s *Service) apply(e *Entry, o *outcome, f *settlement) {
 		f.sent++
 		if o.relayed && q.Notify&smtp.NotifySuccess != 0 && !e.From.IsNull() {
 			hop.Event = HopRelayed
-			q.State, q.Reply, q.Remote = Relayed, reply, o.remote
+			q.State, q.Reply, q.Remote = queue.Relayed, reply, o.remote
 			q.Attempts++
 		} else {
 			e.Recipients = slices.Delete(e.Recipients, i, i+1)
@@ -241,7 +253,7 @@ func (s *Service) apply(e *Entry, o *outcome, f *settlement) {
 	case o.permanent, !o.reply.Temporary() && !o.unreached:
 		f.bounced++
 		hop.Event = HopBounced
-		q.State, q.Reply, q.Remote = Failed, reply, o.remote
+		q.State, q.Reply, q.Remote = queue.Failed, reply, o.remote
 		q.Attempts++
 	default:
 		hop.Event = HopDeferred
@@ -258,16 +270,16 @@ func (s *Service) apply(e *Entry, o *outcome, f *settlement) {
 }
 
 // expire gives up on a recipient elsewhere.
-func (s *Service) expire(q *QueueRecipient) {
+func (s *Service) expire(q *queue.Recipient) {
 	text := replyTooLong.Error()
 	if q.Reply != "" {
 		text += ". Last: " + q.Reply
 	}
-	q.State, q.Reply = Failed, text[:min(len(text), maxErrorText)]
+	q.State, q.Reply = queue.Failed, text[:min(len(text), maxErrorText)]
 }
 
 // sent ends the way of an entry for which there was nothing to send.
-func (s *Service) sent(k entryKey, d *destination, gone, again bool) {
+func (s *Service) sent(k queue.Key, d *destination, gone, again bool) {
 	s.mu.Lock()
 	s.inFlight--
 	s.agenda.done(k, d, gone, again)
@@ -277,7 +289,7 @@ func (s *Service) sent(k entryKey, d *destination, gone, again bool) {
 }
 
 // postpone gives an entry back that came to nothing.
-func (s *Service) postpone(k entryKey, d *destination, pause time.Duration) {
+func (s *Service) postpone(k queue.Key, d *destination, pause time.Duration) {
 	s.mu.Lock()
 	s.inFlight--
 	s.agenda.done(k, d, false, false)
@@ -289,12 +301,12 @@ func (s *Service) postpone(k entryKey, d *destination, pause time.Duration) {
 }
 
 // readd makes an appointment again for an entry as it is known; d is nil for work here.
-func (a *agenda) readd(k entryKey, d *destination, due, now uint32) {
+func (a *agenda) readd(k queue.Key, d *destination, due, now uint32) {
 	gen, ok := a.gens[k]
 	if !ok {
 		return
 	}
-	x := item{key: uint64(k) | Normal.rank()<<rankShift, due: due, gen: gen}
+	x := item{key: uint64(k) | queue.Normal.Rank()<<rankShift, due: due, gen: gen}
 	a.items++
 	if d == nil {
 		a.local.add(x, now)

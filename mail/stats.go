@@ -10,12 +10,9 @@ import (
 type stats struct {
 	delivered, routed, failures, reports *stat.Counter
 	bytes                                *stat.Counter
-	waiting, recipients, dead, hold      *stat.Gauge
-	local, transfer                      *stat.Gauge
 	time                                 *stat.Histogram
 	sent, transferFailed, sentBytes      *stat.Counter
 	delays, expired, dropped, limited    *stat.Counter
-	uncounted                            *stat.Gauge
 	sendTime, delay                      *stat.Histogram
 }
 
@@ -52,15 +49,6 @@ func (s *stats) init(t *stat.Tree) {
 	s.delay = t.Histogram("Mail.TransferDelay", "time from taking a message to its transfer to another server", stat.Seconds)
 	delay := s.delay
 	t.GaugeFunc("Mail.AverageTransferTime", "seconds from taking a message to its transfer, on average", func() float64 { return average(delay) })
-	s.uncounted = t.Gauge("Mail.Uncounted", "mail.box databases of which the messages of before the start are still being counted: the figures below are too low meanwhile")
-	s.waiting = t.Gauge("Mail.Waiting", "messages in mail.box that are not dead or on hold")
-	s.recipients = t.Gauge("Mail.WaitingRecipients", "recipients of messages in mail.box")
-	s.local = t.Gauge("Mail.WaitingForDelivery", "recipients here of messages in mail.box")
-	s.transfer = t.Gauge("Mail.WaitingForTransfer", "recipients elsewhere of messages in mail.box")
-	s.dead = t.Gauge("Mail.Dead", "messages in mail.box that can neither be delivered nor returned")
-	s.hold = t.Gauge("Mail.Hold", "messages in mail.box that an administrator holds")
-	waiting, hold := s.waiting, s.hold
-	t.GaugeFunc("Mail.TotalPending", "messages in mail.box that are not dead", func() float64 { return float64(waiting.Value() + hold.Value()) })
 	s.time = t.Histogram("Mail.DeliverTime", "time from taking a message to its commit", stat.Seconds)
 	took := s.time
 	t.GaugeFunc("Mail.AverageDeliverTime", "seconds from taking a message to its commit, on average", func() float64 { return average(took) })
@@ -79,31 +67,6 @@ func (s *stats) transferred(recipients int, size uint64, took, delay time.Durati
 	s.sentBytes.Add(size)
 	s.sendTime.ObserveDuration(took)
 	s.delay.ObserveDuration(delay)
-}
-
-// tally is what one entry of mail.box, or all of them, add to the gauges.
-type tally struct{ waiting, recipients, local, transfer, dead, hold int64 }
-
-func (t tally) plus(u tally) tally {
-	return tally{
-		t.waiting + u.waiting, t.recipients + u.recipients, t.local + u.local, t.transfer + u.transfer, t.dead + u.dead, t.hold + u.hold,
-	}
-}
-
-func (t tally) minus(u tally) tally {
-	return tally{
-		t.waiting - u.waiting, t.recipients - u.recipients, t.local - u.local, t.transfer - u.transfer, t.dead - u.dead, t.hold - u.hold,
-	}
-}
-
-// queue moves the gauges.
-func (s *stats) queue(t tally) {
-	s.waiting.Add(t.waiting)
-	s.recipients.Add(t.recipients)
-	s.local.Add(t.local)
-	s.transfer.Add(t.transfer)
-	s.dead.Add(t.dead)
-	s.hold.Add(t.hold)
 }
 
 func (s *stats) deliveredTo(n int, size int64) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -60,7 +61,7 @@ type Hop struct {
 }
 
 // hop begins a Hop of a recipient.
-func (s *Service) hop(e *Entry, q *QueueRecipient, event Event, host, reply string) Hop {
+func (s *Service) hop(e *queue.Entry, q *queue.Recipient, event Event, host, reply string) Hop {
 	return Hop{
 		Time: s.now(), Event: event, ID: e.ID, MessageID: e.MessageID, From: e.From.String(), To: q.Address,
 		Accepted: e.Created, Host: host, Reply: reply,
@@ -242,7 +243,7 @@ func (t *trace) write(ctx context.Context, hops []Hop) error {
 	for i := range hops {
 		lines[i] = hops[i].String()
 	}
-	items := note.MakeItems(note.Item{Name: itemForm, Value: note.Text(formTrace)}, note.Item{Name: itemHops, Value: note.TextList(lines...)})
+	items := note.MakeItems(note.Item{Name: outItemForm, Value: note.Text(formTrace)}, note.Item{Name: itemHops, Value: note.TextList(lines...)})
 	return t.s.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
 		w, err := tx.Database(TraceID)
 		if err != nil {
@@ -308,7 +309,7 @@ func (s *Service) Trace(ctx context.Context, what string) ([]Hop, error) {
 			return nil, fmt.Errorf("mail: trace: %w", err)
 		}
 	}
-	err := s.eachEntry(ctx, place{}, func(e *Entry) bool {
+	err := s.Queue.Each(ctx, func(e *queue.Entry) bool {
 		for i := range e.Recipients {
 			q := &e.Recipients[i]
 			if h := s.hop(e, q, HopWaiting, q.Remote, q.Reply); fits(&h) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/mail/outbound"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
@@ -226,7 +227,7 @@ func (l *lane) close(politely bool) {
 }
 
 // next takes the next entry; without any, an open session waits for one for a while.
-func (l *lane) next(ctx context.Context) (entryKey, bool) {
+func (l *lane) next(ctx context.Context) (queue.Key, bool) {
 	s := l.s
 	timedOut := false
 	s.mu.Lock()
@@ -267,7 +268,7 @@ func (l *lane) next(ctx context.Context) (entryKey, bool) {
 
 // consignment is an entry on its way: the recipients at one destination, and the message.
 type consignment struct {
-	entry   *Entry
+	entry   *queue.Entry
 	target  outbound.Target
 	index   []int // of the recipients, in entry.Recipients
 	message outbound.Message
@@ -279,7 +280,7 @@ type consignment struct {
 }
 
 // send sends one entry, and says whether the lane goes on.
-func (l *lane) send(ctx context.Context, k entryKey) bool {
+func (l *lane) send(ctx context.Context, k queue.Key) bool {
 	s := l.s
 	c, err := s.consign(ctx, k, l.d.name)
 	switch {
@@ -288,7 +289,7 @@ func (l *lane) send(ctx context.Context, k entryKey) bool {
 		return true
 	case err != nil:
 		if ctx.Err() == nil {
-			s.env.Log.Error("mail: entry of mail.box", "note", uint64(k.note()), "err", err)
+			s.env.Log.Error("mail: entry of mail.box", "note", uint64(k.Note()), "err", err)
 		}
 		s.postpone(k, l.d, troublePause)
 		return !errors.Is(err, store.ErrClosed)
@@ -333,7 +334,7 @@ func (l *lane) send(ctx context.Context, k entryKey) bool {
 }
 
 // sentOver settles what a session made of a message.
-func (l *lane) sentOver(k entryKey, c *consignment, res *outbound.Result, start time.Time) bool {
+func (l *lane) sentOver(k queue.Key, c *consignment, res *outbound.Result, start time.Time) bool {
 	s := l.s
 	host := l.session.Host
 	f := &settlement{key: k, dest: l.d, again: c.again, took: s.now().Sub(start), size: uint64(len(c.message.Data))}
@@ -370,7 +371,7 @@ func (l *lane) sentOver(k entryKey, c *consignment, res *outbound.Result, start 
 }
 
 // connect makes a session. false ends the lane; without a session and true, the message is settled.
-func (l *lane) connect(ctx context.Context, k entryKey, c *consignment) bool {
+func (l *lane) connect(ctx context.Context, k queue.Key, c *consignment) bool {
 	s := l.s
 	session, fail := s.opt.Mailer.Connect(ctx, &c.target)
 	s.mu.Lock()
@@ -405,7 +406,7 @@ func (l *lane) connect(ctx context.Context, k entryKey, c *consignment) bool {
 }
 
 // failed is what a failure comes to for all recipients.
-func (c *consignment) failed(k entryKey, d *destination, fail *outbound.Failure) *settlement {
+func (c *consignment) failed(k queue.Key, d *destination, fail *outbound.Failure) *settlement {
 	f := &settlement{key: k, dest: d, again: c.again}
 	for _, at := range c.index {
 		f.outcomes = append(f.outcomes, outcome{
@@ -430,11 +431,11 @@ func (s *Service) goesRound(data []byte) bool {
 }
 
 // consign reads an entry for being sent to a destination: nil if nothing of it is due there.
-func (s *Service) consign(ctx context.Context, k entryKey, dest string) (*consignment, error) {
+func (s *Service) consign(ctx context.Context, k queue.Key, dest string) (*consignment, error) {
 	c := &consignment{}
 	var stored *store.Stored
-	err := s.store.Read(ctx, note.System, s.database(k), func(r *store.Reader) error {
-		e, err := load(r, k.note())
+	err := s.store.Read(ctx, note.System, s.Queue.Of(k).ID, func(r *store.Reader) error {
+		e, err := queue.Load(r, k.Note())
 		if err != nil {
 			return err
 		}
@@ -445,7 +446,7 @@ func (s *Service) consign(ctx context.Context, k entryKey, dest string) (*consig
 		if err := s.pick(ctx, c, dest); err != nil || len(c.index) == 0 {
 			return err
 		}
-		row, err := r.Note(k.note())
+		row, err := r.Note(k.Note())
 		if err != nil {
 			return err
 		}
@@ -486,7 +487,7 @@ func (s *Service) pick(ctx context.Context, c *consignment, dest string) error {
 	last, lastName := "", ""
 	for i := range c.entry.Recipients {
 		q := &c.entry.Recipients[i]
-		if q.State != Waiting || q.Next.After(now) {
+		if q.State != queue.Waiting || q.Next.After(now) {
 			continue
 		}
 		to, err := smtp.ParsePath(q.Address)

@@ -13,6 +13,7 @@ import (
 	"doublet/env"
 	"doublet/mail/outbound"
 	"doublet/mail/outbound/sink"
+	"doublet/mail/queue"
 	"doublet/wire/smtp"
 )
 
@@ -204,7 +205,7 @@ func TestTransferBreaks(t *testing.T) {
 			f.deposit(f.from("alice@example.com", "u@far.example"))
 			f.flush()
 			e := f.queue(1)[0]
-			if q := e.Recipients[0]; q.State != Waiting || q.Attempts != 1 || q.Reply == "" || f.sink.Count() != 0 {
+			if q := e.Recipients[0]; q.State != queue.Waiting || q.Attempts != 1 || q.Reply == "" || f.sink.Count() != 0 {
 				t.Fatalf("%+v", q)
 			}
 			f.after(6 * time.Minute)
@@ -398,8 +399,8 @@ func TestRunSends(t *testing.T) {
 	ended := make(chan error, 1)
 	f.env.Go("router", func() { ended <- f.Run(ctx) })
 	empty := make(chan struct{}, 1)
-	for _, box := range f.boxes() {
-		stop, err := f.store.Watch(box.id, func() { nudge(empty) })
+	for _, box := range f.Queue.Led() {
+		stop, err := f.store.Watch(box.ID, func() { nudge(empty) })
 		f.ok(err)
 		defer stop()
 	}
@@ -417,7 +418,7 @@ func TestRunSends(t *testing.T) {
 	}
 	group.Wait()
 	for {
-		list, _, err := f.List(bg, 1, "")
+		list, _, err := f.Queue.List(bg, 1, "")
 		f.ok(err)
 		if len(list) == 0 {
 			break

@@ -9,6 +9,7 @@ import (
 
 	"doublet/directory"
 	"doublet/mail/outbound"
+	"doublet/mail/queue"
 	"doublet/mail/verify"
 	"doublet/note"
 	"doublet/wire/mime"
@@ -94,7 +95,7 @@ const (
 	transitMailIn = "m-"
 )
 
-func transitTo(q *QueueRecipient) string {
+func transitTo(q *queue.Recipient) string {
 	if q.Kind == directory.TargetMailIn {
 		return transitMailIn + q.Target.String()
 	}
@@ -136,7 +137,7 @@ func (s *Service) Incoming(ctx context.Context, to smtp.Path, p smtp.RcptParams)
 }
 
 // away says that a recipient's mail file is at another place of the domain. One that is nobody's any more is dealt with here.
-func (s *Service) away(ctx context.Context, q *QueueRecipient) bool {
+func (s *Service) away(ctx context.Context, q *queue.Recipient) bool {
 	if q.Target.IsZero() {
 		return false
 	}
@@ -158,8 +159,8 @@ func (s *Service) awayNow(ctx context.Context) func(note.UNID) bool {
 
 // ours says that a recipient is to be delivered to here: also one that has come here from another place while the message
 // waited to be sent there.
-func (s *Service) ours(ctx context.Context, q *QueueRecipient) bool {
-	return q.State == Pending || q.State == Waiting && !q.Target.IsZero() && !s.away(ctx, q)
+func (s *Service) ours(ctx context.Context, q *queue.Recipient) bool {
+	return q.State == queue.Pending || q.State == queue.Waiting && !q.Target.IsZero() && !s.away(ctx, q)
 }
 
 // pause is how long a failed attempt, the one with this number (from 0), is not repeated. Within the domain it begins with
@@ -173,7 +174,7 @@ func (s *Service) pause(attempts int, inside bool) time.Duration {
 }
 
 // underway says that an entry is being sent.
-func (s *Service) underway(k entryKey) bool {
+func (s *Service) underway(k queue.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.agenda.beingSent(k)
@@ -184,7 +185,7 @@ const hereName = "\x00"
 
 // destinationFor is where the mail of a recipient that waits goes today. What demands another protection than usual
 // goes to a destination of its own, so that no session is shared with other mail.
-func (s *Service) destinationFor(ctx context.Context, tls outbound.Demand, q *QueueRecipient, to *smtp.Path) (string, outbound.Target, error) {
+func (s *Service) destinationFor(ctx context.Context, tls outbound.Demand, q *queue.Recipient, to *smtp.Path) (string, outbound.Target, error) {
 	name, t, err := s.usualFor(ctx, q, to)
 	if name != heldName && name != hereName {
 		name, t.TLS = name+tls.Suffix(), tls
@@ -192,7 +193,7 @@ func (s *Service) destinationFor(ctx context.Context, tls outbound.Demand, q *Qu
 	return name, t, err
 }
 
-func (s *Service) usualFor(ctx context.Context, q *QueueRecipient, to *smtp.Path) (string, outbound.Target, error) {
+func (s *Service) usualFor(ctx context.Context, q *queue.Recipient, to *smtp.Path) (string, outbound.Target, error) {
 	if q.Target.IsZero() {
 		return s.destinationOf(ctx, to.Domain)
 	}

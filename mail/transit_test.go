@@ -7,6 +7,7 @@ import (
 	"doublet/bus"
 	"doublet/directory"
 	"doublet/mail/outbound"
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/wire/smtp"
 )
@@ -52,7 +53,7 @@ func TestAway(t *testing.T) {
 		t.Fatalf("%+v", list[0].Recipients)
 	}
 	q := list[0].Recipients[0]
-	if q.State != Waiting || q.Target != bob.ID || q.Address != "bob@example.com" {
+	if q.State != queue.Waiting || q.Target != bob.ID || q.Address != "bob@example.com" {
 		t.Errorf("%+v", q)
 	}
 	w.has(alice, 1)
@@ -75,7 +76,7 @@ func TestAway(t *testing.T) {
 	if !ok || len(k.Recipients) != 1 || k.Recipients[0].Target != bob.ID {
 		t.Fatalf("%+v", list)
 	}
-	raw, err := w.message(bg, w.keyOf(&k), 0)
+	raw, err := w.Queue.Message(bg, w.Queue.KeyOf(&k), 0)
 	if err != nil || !strings.Contains(string(raw), "Delivered-To: alice@example.com") {
 		t.Errorf("%v: %s", err, raw)
 	}
@@ -100,9 +101,9 @@ func TestAway(t *testing.T) {
 	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = there; return nil })
 	w.ok(err)
 	e := w.queue(1)[0]
-	w.ok(w.change(bg, e.ID, func(e *Entry) { e.Held = false; e.Recipients[0].State = Pending }))
+	w.ok(w.Queue.Change(bg, e.ID, func(e *queue.Entry) { e.Held = false; e.Recipients[0].State = queue.Pending }))
 	w.route()
-	if q := w.queue(1)[0].Recipients[0]; q.State != Waiting || q.Attempts != 0 {
+	if q := w.queue(1)[0].Recipients[0]; q.State != queue.Waiting || q.Attempts != 0 {
 		t.Errorf("%+v", q)
 	}
 }
@@ -126,11 +127,11 @@ func TestConsignTransit(t *testing.T) {
 	sub.Junk = true
 	w.deposit(sub)
 	e := w.queue(1)[0]
-	c, err := w.consign(bg, w.keyOf(&e), "domain server two.example")
+	c, err := w.consign(bg, w.Queue.KeyOf(&e), "domain server two.example")
 	if err != nil || c == nil || len(c.index) != 2 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	again, err := w.consign(bg, w.keyOf(&e), "domain server two.example")
+	again, err := w.consign(bg, w.Queue.KeyOf(&e), "domain server two.example")
 	if err != nil || again.message.Transit != c.message.Transit {
 		t.Error("another word for the same recipients")
 	}
@@ -146,7 +147,7 @@ func TestConsignTransit(t *testing.T) {
 			t.Errorf("recipient %d is %s", i, got)
 		}
 	}
-	other, err := w.consign(bg, w.keyOf(&e), "other.example")
+	other, err := w.consign(bg, w.Queue.KeyOf(&e), "other.example")
 	if err != nil || len(other.index) != 1 || other.message.Transit != "" || other.message.To[0].Params.Transit != "" || other.message.From.Local == "eve" {
 		t.Errorf("what leaves the domain: %+v, %v", other.message, err)
 	}

@@ -127,7 +127,7 @@ func (s *Service) profile(w *store.Writer, db note.DatabaseID, name string, fn f
 	id := note.DeriveUNID([]byte(name), []byte(db.String()))
 	n, err := w.Find(id)
 	if errors.Is(err, store.ErrNotFound) {
-		items := note.MakeItems(note.Item{Name: itemForm, Value: note.Text(name)})
+		items := note.MakeItems(note.Item{Name: outItemForm, Value: note.Text(name)})
 		next := fn(items)
 		if len(next) == len(items) {
 			return nil

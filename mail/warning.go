@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -71,7 +72,7 @@ func (s *Service) composeWarnings(ctx context.Context, b *batch) error {
 			n.text += fmt.Sprintf("Above %s new mail is refused.\n", megabytes(d.quota))
 		}
 		n.text += "\nPlease delete what you do not need any more, and empty the Trash.\n"
-		rows := []QueueRecipient{{Address: to, Name: p.Name(), Target: p.ID, Kind: d.kind, State: Pending, Notify: smtp.NotifyNever}}
+		rows := []queue.Recipient{{Address: to, Name: p.Name(), Target: p.ID, Kind: d.kind, State: queue.Pending, Notify: smtp.NotifyNever}}
 		if d.warned, err = s.send(ctx, b, "quota "+p.ID.String(), s.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
 			return err
 		}

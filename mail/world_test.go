@@ -13,6 +13,7 @@ import (
 	"doublet/directory/password"
 	"doublet/env"
 	"doublet/mail/keep"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -201,9 +202,9 @@ func (w *world) has(p directory.Person, n int) []string {
 	return got
 }
 
-func (w *world) queue(n int) []Entry {
+func (w *world) queue(n int) []queue.Entry {
 	w.t.Helper()
-	list, _, err := w.List(bg, 0, "")
+	list, _, err := w.Queue.List(bg, 0, "")
 	w.ok(err)
 	if len(list) != n {
 		w.t.Fatalf("mail.box holds %d messages, want %d: %+v", len(list), n, list)

@@ -26,6 +26,7 @@ import (
 	"doublet/mail"
 	"doublet/mail/outbound"
 	"doublet/mail/outbound/sink"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -202,8 +203,8 @@ func (l *lab) route(fn func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	changed := make(chan struct{}, 1)
-	for i := range mail.MaxBoxes {
-		stop, err := l.store.Watch(mail.BoxID+note.DatabaseID(i)<<16, func() {
+	for i := range queue.MaxBoxes {
+		stop, err := l.store.Watch(queue.BoxID+note.DatabaseID(i)<<16, func() {
 			select {
 			case changed <- struct{}{}:
 			default:

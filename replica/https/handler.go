@@ -18,6 +18,7 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/queue"
 	"doublet/mail/keep"
 	"doublet/note"
 	"doublet/replica"
@@ -268,7 +269,7 @@ func Published(i *layout.Info) bool {
 // PublishedKind says whether databases of a kind are.
 func PublishedKind(kind string) bool {
 	switch kind {
-	case replica.Kind, directory.Kind, session.Kind, mail.Kind, mail.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, clusterKind, repairKind:
+	case replica.Kind, directory.Kind, session.Kind, queue.Kind, mail.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, clusterKind, repairKind:
 		return false
 	}
 	return true

@@ -8,6 +8,7 @@ import (
 
 	"doublet/directory"
 	"doublet/mail"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/signin"
@@ -90,7 +91,7 @@ func (b *backend) Submit(ctx context.Context, a *signin.Account, s *Submission) 
 // Recall implements Backend.
 func (b *backend) Recall(ctx context.Context, id note.UNID) (bool, error) {
 	back, err := b.mail.Recall(ctx, id)
-	if errors.Is(err, mail.ErrHomeElsewhere) {
+	if errors.Is(err, queue.ErrHomeElsewhere) {
 		return false, &jmap.Error{Type: "serverUnavailable", Description: "Who sends the message is not reached now. Try again in a moment."}
 	}
 	return back, err
@@ -106,7 +107,7 @@ func (b *backend) Progress(ctx context.Context, id note.UNID, recipients []strin
 		return out, nil
 	}
 	queued, _, err := b.mail.Show(ctx, id)
-	if err != nil && !errors.Is(err, mail.ErrNotQueued) {
+	if err != nil && !errors.Is(err, queue.ErrNotQueued) {
 		return nil, err
 	}
 	b.mail.Known(ctx, &queued)
@@ -122,18 +123,18 @@ func (b *backend) Progress(ctx context.Context, id note.UNID, recipients []strin
 	return out, nil
 }
 
-func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued *mail.Entry, hops []mail.Hop) (Progress, error) {
+func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued *queue.Entry, hops []mail.Hop) (Progress, error) {
 	for i := range queued.Recipients {
 		q := &queued.Recipients[i]
 		if !strings.EqualFold(q.Address, to) {
 			continue
 		}
 		switch q.State {
-		case mail.Failed:
+		case queue.Failed:
 			return Progress{q.Reply, DeliveryNo}, nil
-		case mail.Delivered:
+		case queue.Delivered:
 			return Progress{q.Reply, DeliveryYes}, nil
-		case mail.Relayed:
+		case queue.Relayed:
 			return Progress{q.Reply, DeliveryUnknown}, nil
 		}
 		return Progress{q.Reply, DeliveryQueued}, nil

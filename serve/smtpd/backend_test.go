@@ -14,6 +14,7 @@ import (
 	"doublet/directory/password"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
@@ -341,9 +342,9 @@ func TestBackendSubmission(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	list, _, err := s.mail.List(context.Background(), 0, "")
+	list, _, err := s.mail.Queue.List(context.Background(), 0, "")
 	s.ok(err)
-	if len(list) != 1 || list[0].Recipients[0].Address != "eve@far.example" || list[0].Recipients[0].State != mail.Waiting {
+	if len(list) != 1 || list[0].Recipients[0].Address != "eve@far.example" || list[0].Recipients[0].State != queue.Waiting {
 		t.Errorf("%+v", list)
 	}
 }
@@ -362,7 +363,7 @@ func TestBackendLMTP(t *testing.T) {
 			t.Errorf("%s has %d messages", name, got)
 		}
 	}
-	list, _, err := s.mail.List(context.Background(), 0, "")
+	list, _, err := s.mail.Queue.List(context.Background(), 0, "")
 	s.ok(err)
 	if len(list) != 0 {
 		t.Errorf("mail.box: %+v", list)
@@ -393,7 +394,7 @@ func TestBackendNoSpace(t *testing.T) {
 func TestBackendOutOfService(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.ok(s.store.SetInfo(note.System, mail.BoxID, func(i *layout.Info) { i.State = layout.OutOfService }))
+	s.ok(s.store.SetInfo(note.System, queue.BoxID, func(i *layout.Info) { i.State = layout.OutOfService }))
 	s.ok(s.store.SetInfo(note.System, s.person["bob"].MailDatabase, func(i *layout.Info) { i.State = layout.OutOfService }))
 	res := s.send(s.dial(SMTP), "eve@far.example", body(500), "alice@example.com", "bob@example.com")
 	if got := codes(res.Final); got != "451 4.3.0" {

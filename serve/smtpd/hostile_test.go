@@ -52,7 +52,7 @@ func TestOpenRelay(t *testing.T) {
 			t.Errorf("DATA without recipients: %v %v", r, err)
 		}
 	}
-	list, _, err := s.mail.List(context.Background(), 0, "")
+	list, _, err := s.mail.Queue.List(context.Background(), 0, "")
 	s.ok(err)
 	if len(list) != 0 {
 		t.Errorf("%+v", list)
@@ -209,7 +209,7 @@ func TestNoBackscatter(t *testing.T) {
 	dial := s.strangers(inbound.Options{Verify: s.verifier(verify.Options{SPF: verify.Mark, DMARC: verify.Mark})}, Config{})
 	s.ok(s.store.SetInfo(note.System, s.person["bob"].MailDatabase, func(i *layout.Info) { i.Quota = 300 }))
 	queued := func() int {
-		list, _, err := s.mail.List(context.Background(), 0, "")
+		list, _, err := s.mail.Queue.List(context.Background(), 0, "")
 		s.ok(err)
 		return len(list)
 	}

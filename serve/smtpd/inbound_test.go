@@ -17,8 +17,8 @@ import (
 	"doublet/client/rspamd"
 	client "doublet/client/smtp"
 	"doublet/directory"
-	"doublet/mail"
 	"doublet/mail/inbound"
+	"doublet/mail/queue"
 	"doublet/mail/verify"
 	"doublet/mailbox"
 	"doublet/note"
@@ -325,7 +325,7 @@ func TestInboundQuarantineAndSubmission(t *testing.T) {
 		}
 		_ = c.Close()
 		s.ok(front.Shutdown(context.Background()))
-		list, _, err := s.mail.List(context.Background(), 0, "")
+		list, _, err := s.mail.Queue.List(context.Background(), 0, "")
 		s.ok(err)
 		if len(list) != x.held || x.held == 1 && (!list[0].Held || list[0].Reason != "virus") {
 			t.Errorf("%+v", list)
@@ -392,7 +392,7 @@ func TestSRSAtTheDoor(t *testing.T) {
 	if res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com"); !res.Accepted(0) {
 		t.Fatal(codes(res.Final))
 	}
-	list, _, err := s.mail.List(context.Background(), 0, "")
+	list, _, err := s.mail.Queue.List(context.Background(), 0, "")
 	s.ok(err)
 	srs := list[0].From.String()
 	script(t, c, `
@@ -409,11 +409,11 @@ func TestSRSAtTheDoor(t *testing.T) {
 	if res := s.send(s.dial(SMTP), "", from("mailer@else.example", ""), srs); !res.Accepted(0) {
 		t.Fatal(codes(res.Final))
 	}
-	list, _, err = s.mail.List(context.Background(), 0, "")
+	list, _, err = s.mail.Queue.List(context.Background(), 0, "")
 	s.ok(err)
 	found := false
 	for _, e := range list {
-		found = found || e.Recipients[0].Address == "eve@far.example" && e.Recipients[0].State == mail.Waiting && e.From.IsNull()
+		found = found || e.Recipients[0].Address == "eve@far.example" && e.Recipients[0].State == queue.Waiting && e.From.IsNull()
 	}
 	if !found {
 		t.Errorf("%+v", list)
@@ -434,7 +434,7 @@ func TestNobodyProven(t *testing.T) {
 		if res := s.send(c, "bob@example.com", from("bob@example.com", ""), "alice@example.com"); !res.Accepted(0) {
 			t.Fatal(i, codes(res.Final))
 		}
-		list, _, err := s.mail.List(context.Background(), 0, "")
+		list, _, err := s.mail.Queue.List(context.Background(), 0, "")
 		s.ok(err)
 		unsigned := 0
 		for _, e := range list {

@@ -97,7 +97,7 @@ func (d *domain) hand(c *client.Client, word string, to ...string) string {
 // waiting counts the recipients in mail.box.
 func (d *domain) waiting() (n int) {
 	d.t.Helper()
-	list, _, err := d.mail.List(context.Background(), 100, "")
+	list, _, err := d.mail.Queue.List(context.Background(), 100, "")
 	d.ok(err)
 	for _, e := range list {
 		n += len(e.Recipients)

@@ -193,7 +193,7 @@ func (w *town) evening(p *pace) {
 	p.steps <- lateStep
 	until := w.clock.Now().Add(48 * time.Hour)
 	for {
-		list, _, err := w.now.mail.List(bg, 0, "")
+		list, _, err := w.now.mail.Queue.List(bg, 0, "")
 		w.ok(err)
 		if len(list) == 0 {
 			return

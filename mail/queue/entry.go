@@ -1,4 +1,4 @@
-package mail
+package queue
 
 import (
 	"errors"
@@ -29,8 +29,8 @@ const (
 	Relayed   State = "relayed"
 )
 
-// QueueRecipient is a recipient of a message in mail.box.
-type QueueRecipient struct {
+// Recipient is a recipient of a message in mail.box.
+type Recipient struct {
 	// Address is as it was given; of a group's member it is the group's.
 	Address string
 	// Name is the person's or database's in the directory, empty for other domains.
@@ -49,18 +49,18 @@ type QueueRecipient struct {
 	Remote string
 }
 
-// done says that nothing is to be tried any more.
-func (q *QueueRecipient) done() bool {
+// Done says that nothing is to be tried any more.
+func (q *Recipient) Done() bool {
 	return q.State == Failed || q.State == Delivered || q.State == Relayed
 }
 
-// settled says that there are recipients to be reported and that they may be now. Failures of a
+// Settled says that there are recipients to be reported and that they may be now. Failures of a
 // message from the null sender wait until it is settled whether anybody is left: only then is it
 // dead.
-func (e *Entry) settled() bool {
+func (e *Entry) Settled() bool {
 	done, open := false, false
 	for i := range e.Recipients {
-		if e.Recipients[i].done() {
+		if e.Recipients[i].Done() {
 			done = true
 		} else {
 			open = true
@@ -79,8 +79,8 @@ const (
 	Low
 )
 
-// rank puts the urgent first.
-func (u Urgency) rank() uint64 {
+// Rank puts the urgent first.
+func (u Urgency) Rank() uint64 {
 	switch u {
 	case High:
 		return 0
@@ -128,7 +128,7 @@ type Entry struct {
 	// Checker is the authserv-id of the Authentication-Results that a stranger's message got when it came. A
 	// message that bears some is sealed (ARC) where it goes on.
 	Checker    string
-	Recipients []QueueRecipient
+	Recipients []Recipient
 
 	note note.ID
 	box  note.DatabaseID // the mail.box that it is in
@@ -177,7 +177,7 @@ const formEntry = "Queued"
 // columns are the items with an element for each recipient, in the order of QueueRecipient.row.
 var columns = [...]string{itemAddresses, itemNames, itemOriginal, itemNotify, itemTargets, itemKinds, itemStates, itemAttempts, itemNext, itemReplies, itemRemotes}
 
-func (q *QueueRecipient) row() [len(columns)]string {
+func (q *Recipient) row() [len(columns)]string {
 	target, next := "", "0"
 	if !q.Target.IsZero() {
 		target = q.Target.String()
@@ -191,7 +191,7 @@ func (q *QueueRecipient) row() [len(columns)]string {
 	}
 }
 
-func readRecipient(row [len(columns)]string) (q QueueRecipient, err error) {
+func readRecipient(row [len(columns)]string) (q Recipient, err error) {
 	var errs [5]error
 	number := func(i int, s string) int {
 		var n int64
@@ -307,7 +307,7 @@ func (e *Entry) read(items note.Items) error {
 			return fmt.Errorf("%w: recipients in mail.box", store.ErrDamaged)
 		}
 	}
-	e.Recipients = make([]QueueRecipient, len(lists[0]))
+	e.Recipients = make([]Recipient, len(lists[0]))
 	for i := range e.Recipients {
 		var row [len(columns)]string
 		for c := range columns {
@@ -322,8 +322,8 @@ func (e *Entry) read(items note.Items) error {
 	return nil
 }
 
-// load reads the entry of a note.
-func load(r *store.Reader, id note.ID) (*Entry, error) {
+// Load reads the entry that a note holds.
+func Load(r *store.Reader, id note.ID) (*Entry, error) {
 	row, err := r.Note(id)
 	if err != nil {
 		return nil, err
@@ -334,42 +334,4 @@ func load(r *store.Reader, id note.ID) (*Entry, error) {
 	}
 	e := &Entry{ID: row.UNID, Size: row.Size, note: id, box: r.Database()}
 	return e, e.read(c.Content.Items)
-}
-
-// save writes an entry that the update loaded, or destroys it when nobody is left. It returns how
-// the gauges move when the update is through: not at all where the entry is still to be counted.
-func (s *Service) save(w *store.Writer, e *Entry, before tally) (tally, error) {
-	after := e.tally()
-	if len(e.Recipients) == 0 {
-		after = tally{}
-	}
-	moved := after.minus(before)
-	if b := s.boxOf(e.box); b == nil || !b.census.counted(e) {
-		moved = tally{}
-	}
-	if len(e.Recipients) == 0 {
-		return moved, w.Destroy(e.note)
-	}
-	return moved, w.Rewrite(e.note, note.Content{Items: e.items()})
-}
-
-func (e *Entry) tally() tally {
-	t := tally{recipients: int64(len(e.Recipients))}
-	for i := range e.Recipients {
-		switch e.Recipients[i].State {
-		case Pending:
-			t.local++
-		case Waiting:
-			t.transfer++
-		}
-	}
-	switch {
-	case e.Dead:
-		t.dead = 1
-	case e.Held:
-		t.hold = 1
-	default:
-		t.waiting = 1
-	}
-	return t
 }

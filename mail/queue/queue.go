@@ -1,0 +1,429 @@
+// Package queue holds mail.box: the messages that wait to be delivered, sent or reported. It stores their entries, counts
+// them, and knows which of the mail.box databases of a cluster this server works on.
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"doublet/env"
+	"doublet/note"
+	"doublet/stat"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// BoxID is the database mail.box of a server that is alone.
+const BoxID note.DatabaseID = 0x000000000000B0C5
+
+// Kind is the database kind of mail.box.
+const Kind = "queue"
+
+var (
+	// ErrNotQueued means that mail.box holds no message with the queue ID.
+	ErrNotQueued = errors.New("mail: no such message in mail.box")
+	// ErrHomeElsewhere means that another server leads the mail.box that a message is in.
+	ErrHomeElsewhere = errors.New("mail: the message is in a mail.box that another server leads: ask there")
+	// ErrChanged means that an administrator has changed an entry while it was worked on.
+	ErrChanged = errors.New("mail: the entry was changed meanwhile")
+)
+
+// Queue holds the mail.box databases of which there are replicas here. Its methods may be called from any goroutine.
+//
+// In a cluster a mail.box has its home at the server that owns it, and a replica at a mate. Its home alone works on
+// the entries: when the server dies, the mate whose replica is home then, and the server again after it is handed
+// back.
+//
+// Every decision on an entry is an update that asks whether the database still has its home here (store.Tx.Home), so
+// that none is made twice. The answer of another server is written in any case: if the home has moved away meanwhile,
+// it goes there as an unnumbered change. A message whose answer was lost because the server died before a mate had it
+// is sent again, as after any lost answer (RFC 5321 section 4.5.4.1).
+type Queue struct {
+	store   *store.Store
+	env     *env.Env
+	gauges  *gauges
+	spread  int
+	changed func()
+
+	table atomic.Pointer[[]*Box]
+	// own lists the mail.box databases of this server in its cluster; nil for a server that is alone.
+	own atomic.Pointer[[]note.DatabaseID]
+
+	mu sync.Mutex // guards what follows, and replacing table
+	// server is the ID of this server in its cluster, zero for a server that is alone; arrived are databases that may
+	// be mail.box databases.
+	server  note.UNID
+	arrived []note.DatabaseID
+}
+
+// Open opens the mail.box databases, and creates them in a store that has none. New messages are spread over the
+// given number of them, at most MaxBoxes. changed is called when there may be something new to do.
+func Open(s *store.Store, e *env.Env, t *stat.Tree, spread int, changed func()) (*Queue, error) {
+	q := &Queue{store: s, env: e, gauges: newGauges(t), spread: max(1, min(spread, MaxBoxes)), changed: changed}
+	if err := q.openBoxes(); err != nil {
+		return nil, err
+	}
+	if err := q.openCensus(context.Background()); err != nil {
+		return nil, fmt.Errorf("mail: open mail.box: %w", err)
+	}
+	return q, nil
+}
+
+// Look compares the mail.box databases with their homes. It starts the work on those that are led here now, and
+// returns those that are not led here any more.
+func (q *Queue) Look(ctx context.Context) (ended []*Box) {
+	if err := q.takeArrived(); err != nil {
+		q.env.Log.Error("mail: take up mail.box", "err", err)
+	}
+	q.mu.Lock()
+	server := q.server
+	q.mu.Unlock()
+	if server.IsZero() {
+		return nil
+	}
+	now := q.env.Clock.Now()
+	for _, b := range q.boxes() {
+		if !b.Replicated() {
+			continue
+		}
+		begins, ends, sum := b.lead.look(q.store.Leads(b.ID), b.Owner == server, now)
+		if ends {
+			q.ended(b, sum)
+			ended = append(ended, b)
+		}
+		if begins {
+			if err := q.countFrom(ctx, b, note.ID(1<<boxShift-1)); err != nil && !errors.Is(err, store.ErrClosed) {
+				q.env.Log.Error("mail: cannot count messages", "database", b.ID.String(), "err", err)
+			}
+			q.changed()
+			q.env.Log.Info("mail: routes mail.box", "database", b.ID.String(), "owner", b.Owner.String())
+		}
+	}
+	return ended
+}
+
+// Member reports that the server is a member of a cluster.
+func (q *Queue) Member() bool { return q.own.Load() != nil }
+
+// DatabaseTrouble reports that an error concerns one of the databases rather than the server.
+func DatabaseTrouble(err error) bool {
+	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged)
+}
+
+// NotQueued translates the errors of the store to those of the queue.
+func NotQueued(err error) error {
+	if errors.Is(err, store.ErrNotHome) {
+		return ErrHomeElsewhere
+	}
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
+		return ErrNotQueued
+	}
+	return err
+}
+
+// Locate finds the mail.box that holds a message. Errors: ErrNotQueued.
+func (q *Queue) Locate(ctx context.Context, id note.UNID) (note.DatabaseID, error) {
+	first := q.Place(id)
+	if found, err := q.holds(ctx, first, id); err != nil || found {
+		return first, err
+	}
+	for _, b := range q.boxes() {
+		if b.ID == first {
+			continue
+		}
+		found, err := q.holds(ctx, b.ID, id)
+		if err != nil && !(b.Replicated() && DatabaseTrouble(err)) {
+			return 0, err
+		}
+		if err == nil && found {
+			return b.ID, nil
+		}
+	}
+	return 0, ErrNotQueued
+}
+
+func (q *Queue) holds(ctx context.Context, box note.DatabaseID, id note.UNID) (found bool, err error) {
+	err = q.store.Read(ctx, note.System, box, func(r *store.Reader) error {
+		_, err := r.Find(id)
+		if found = err == nil; errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
+			return nil
+		}
+		return err
+	})
+	return found, err
+}
+
+// Find reads the entry with a queue ID. Errors: ErrNotQueued.
+func (q *Queue) Find(ctx context.Context, id note.UNID) (*Entry, error) {
+	box, err := q.Locate(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return q.findIn(ctx, box, id)
+}
+
+// Decide is Find for an entry that is about to be decided on. Errors: ErrNotQueued, ErrHomeElsewhere.
+func (q *Queue) Decide(ctx context.Context, id note.UNID) (*Entry, error) {
+	box, err := q.Locate(ctx, id)
+	if err == nil && !q.store.Leads(box) {
+		err = ErrHomeElsewhere
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q.findIn(ctx, box, id)
+}
+
+func (q *Queue) findIn(ctx context.Context, box note.DatabaseID, id note.UNID) (e *Entry, err error) {
+	err = q.store.Read(ctx, note.System, box, func(r *store.Reader) error {
+		n, err := r.Find(id)
+		if err == nil {
+			e, err = Load(r, n)
+		}
+		return err
+	})
+	return e, NotQueued(err)
+}
+
+// Read reads an entry.
+func (q *Queue) Read(ctx context.Context, k Key) (e *Entry, err error) {
+	err = q.store.Read(ctx, note.System, q.Of(k).ID, func(r *store.Reader) (err error) {
+		e, err = Load(r, k.Note())
+		return err
+	})
+	return e, err
+}
+
+// Message reads the stored message of an entry, or its first limit bytes when limit is above 0.
+func (q *Queue) Message(ctx context.Context, k Key, limit int64) ([]byte, error) {
+	var stored *store.Stored
+	err := q.store.Read(ctx, note.System, q.Of(k).ID, func(r *store.Reader) error {
+		n, err := r.Note(k.Note())
+		if err == nil {
+			stored, err = r.Message(n)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read message in mail.box: %w", err)
+	}
+	n := stored.Size()
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	raw, err := stored.AppendRange(make([]byte, 0, n), 0, n)
+	if err != nil {
+		return nil, fmt.Errorf("read message in mail.box: %w", err)
+	}
+	return raw, nil
+}
+
+// List lists the messages in mail.box in order of arrival, at most limit (0: 1,000). after is empty at the beginning,
+// then the next of the call before. next is empty at the end.
+func (q *Queue) List(ctx context.Context, limit int, after string) (list []Entry, next string, err error) {
+	if limit <= 0 {
+		limit = 1000
+	}
+	var from place
+	if after != "" {
+		if _, err := fmt.Sscanf(after, "%d.%d", &from.box, &from.note); err != nil {
+			return nil, "", fmt.Errorf("mail: list: not a place in the queue: %.40q", after)
+		}
+	}
+	err = q.each(ctx, from, func(e *Entry) bool {
+		if len(list) == limit {
+			next = fmt.Sprintf("%d.%d", uint64(e.box), uint64(e.note))
+			return false
+		}
+		list = append(list, *e)
+		return true
+	})
+	return list, next, err
+}
+
+// Each calls fn for every entry in the mail.box databases that are led here, in order of arrival, until it returns
+// false. A damaged entry is logged and left out.
+func (q *Queue) Each(ctx context.Context, fn func(*Entry) bool) error {
+	return q.each(ctx, place{}, fn)
+}
+
+// place orders all entries: by database, then by arrival.
+type place struct {
+	box  note.DatabaseID
+	note note.ID
+}
+
+func (q *Queue) each(ctx context.Context, from place, fn func(*Entry) bool) error {
+	for _, b := range q.Led() {
+		if b.ID < from.box {
+			continue
+		}
+		start := note.ID(0)
+		if b.ID == from.box {
+			start = from.note
+		}
+		goOn, err := q.eachIn(ctx, b.ID, start, fn)
+		if b.Replicated() && errors.Is(err, store.ErrNotFound) {
+			continue // removed since
+		}
+		if err != nil || !goOn {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Queue) eachIn(ctx context.Context, box note.DatabaseID, from note.ID, fn func(*Entry) bool) (goOn bool, err error) {
+	goOn = true
+	err = q.store.Read(ctx, note.System, box, func(r *store.Reader) error {
+		var ids []note.ID
+		for goOn {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			ids = ids[:0]
+			err := r.Notes(from, func(id note.ID, _ *layout.Note) bool {
+				ids = append(ids, id)
+				return len(ids) < 1000
+			})
+			if err != nil || len(ids) == 0 {
+				return err
+			}
+			for _, id := range ids {
+				e, err := Load(r, id)
+				if err != nil {
+					q.env.Log.Error("mail: cannot read entry of mail.box", "note", uint64(id), "err", err)
+				} else if goOn = fn(e); !goOn {
+					return nil
+				}
+			}
+			from = ids[len(ids)-1] + 1
+		}
+		return nil
+	})
+	return goOn, err
+}
+
+// Home opens a mail.box in an update that decides on one of its entries: only its home may. The decision does not wait
+// for a mate's confirmation; what the update puts into mail files does.
+func Home(tx *store.Tx, box note.DatabaseID) (*store.Writer, error) {
+	w, err := tx.Home(box)
+	if err == nil {
+		w.Unconfirmed()
+	}
+	return w, err
+}
+
+// Enter makes an entry in mail.box: n is the note of the message. The entry has the queue ID as its UNID; when one is
+// there already, the same message was deposited before. The tally is for Moved.
+func (q *Queue) Enter(w *store.Writer, n store.New, e Entry) (Tally, error) {
+	n.UNID, n.Summary, n.Content = e.ID, nil, note.Content{Items: e.items()}
+	_, err := w.Create(n)
+	switch {
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrGrave):
+		return Tally{}, nil
+	case err != nil:
+		return Tally{}, err
+	}
+	if b := q.box(w.Reader.Database()); b != nil && b.Replicated() {
+		return Tally{}, nil // it is counted when the router sees it
+	}
+	return e.tally(), nil
+}
+
+// Alter lets fn change an entry that the update has loaded, and writes it, or destroys it when no recipient is left. The
+// tally is for Moved.
+func (q *Queue) Alter(w *store.Writer, e *Entry, fn func(*Entry) error) (Tally, error) {
+	before := e.tally()
+	if err := fn(e); err != nil {
+		return Tally{}, err
+	}
+	return q.save(w, e, before)
+}
+
+// Revise is Alter for an entry that was read before the update: ErrChanged when it is not as it was.
+func (q *Queue) Revise(w *store.Writer, was *Entry, fn func(*Entry)) (Tally, error) {
+	e, err := Load(&w.Reader, was.note)
+	if errors.Is(err, store.ErrNotFound) {
+		return Tally{}, ErrChanged
+	}
+	if err != nil {
+		return Tally{}, err
+	}
+	if e.Held != was.Held || e.Dead != was.Dead || e.Delayed != was.Delayed || !slices.Equal(e.Recipients, was.Recipients) {
+		return Tally{}, ErrChanged
+	}
+	return q.Alter(w, e, func(e *Entry) error { fn(e); return nil })
+}
+
+// ReviseAlone is Revise in an update of its own.
+func (q *Queue) ReviseAlone(ctx context.Context, was *Entry, fn func(*Entry)) error {
+	return q.update(ctx, was.box, func(w *store.Writer) (Tally, error) { return q.Revise(w, was, fn) })
+}
+
+// update changes one mail.box alone.
+func (q *Queue) update(ctx context.Context, box note.DatabaseID, fn func(*store.Writer) (Tally, error)) error {
+	var moved Tally
+	err := q.store.Update(ctx, note.System, []note.DatabaseID{box}, func(tx *store.Tx) error {
+		w, err := Home(tx, box)
+		if err == nil {
+			moved, err = fn(w)
+		}
+		return err
+	})
+	if err == nil {
+		q.Moved(box, moved)
+	}
+	return err
+}
+
+// Change changes the entry with a queue ID. If fn leaves it as it is, nothing is written. Errors: ErrNotQueued,
+// ErrHomeElsewhere.
+func (q *Queue) Change(ctx context.Context, id note.UNID, fn func(*Entry)) error {
+	box, err := q.Locate(ctx, id)
+	if err != nil {
+		return err
+	}
+	err = q.update(ctx, box, func(w *store.Writer) (Tally, error) {
+		n, err := w.Find(id)
+		if err != nil {
+			return Tally{}, err
+		}
+		e, err := Load(&w.Reader, n)
+		if err != nil {
+			return Tally{}, err
+		}
+		was, before := *e, e.tally()
+		was.Recipients = slices.Clone(e.Recipients)
+		fn(e)
+		if e.Held == was.Held && e.Dead == was.Dead && slices.Equal(e.Recipients, was.Recipients) {
+			return Tally{}, nil
+		}
+		return q.save(w, e, before)
+	})
+	return NotQueued(err)
+}
+
+// save writes an entry, or destroys it when no recipient is left. An entry that the census has not reached moves no
+// gauge.
+func (q *Queue) save(w *store.Writer, e *Entry, before Tally) (Tally, error) {
+	after := e.tally()
+	if len(e.Recipients) == 0 {
+		after = Tally{}
+	}
+	moved := after.minus(before)
+	if b := q.box(e.box); b == nil || !b.census.counted(e) {
+		moved = Tally{}
+	}
+	if len(e.Recipients) == 0 {
+		return moved, w.Destroy(e.note)
+	}
+	return moved, w.Rewrite(e.note, note.Content{Items: e.items()})
+}
+
+// Box returns the mail.box database that holds the entry.
+func (e *Entry) Box() note.DatabaseID { return e.box }
