@@ -6,7 +6,7 @@ import (
 	"compress/flate"
 	"errors"
 	"fmt"
-	"io"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -84,14 +84,23 @@ func TestWordRuns(t *testing.T) {
 	}
 }
 
+// zipOf packs files. It compresses those of one content once.
 func zipOf(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
+	packed := map[string]zipped{}
 	for name, s := range files {
-		w, err := z.Create(name)
+		p, ok := packed[s]
+		if !ok {
+			p = zipped{raw: deflateRaw([]byte(s)), sum: crc32.ChecksumIEEE([]byte(s))}
+			packed[s] = p
+		}
+		w, err := z.CreateRaw(&zip.FileHeader{
+			Name: name, Method: zip.Deflate, CRC32: p.sum, CompressedSize64: uint64(len(p.raw)), UncompressedSize64: uint64(len(s)),
+		})
 		if err == nil {
-			_, err = io.WriteString(w, s)
+			_, err = w.Write(p.raw)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -103,14 +112,21 @@ func zipOf(t testing.TB, files map[string]string) []byte {
 	return b.Bytes()
 }
 
-func deflated(b []byte) []byte {
+// zipped is a content as it stands in a zip file.
+type zipped struct {
+	raw []byte
+	sum uint32
+}
+
+func deflateRaw(b []byte) []byte {
 	var out bytes.Buffer
-	out.WriteString("\x78\x9c")
 	w, _ := flate.NewWriter(&out, flate.BestCompression)
-	w.Write(b)
-	w.Close()
+	_, _ = w.Write(b)
+	_ = w.Close()
 	return out.Bytes()
 }
+
+func deflated(b []byte) []byte { return append([]byte("\x78\x9c"), deflateRaw(b)...) }
 
 // poisonMemory bounds the bytes that are allocated in all while one attachment is read, however it is made.
 const poisonMemory = 1 << 30

@@ -20,6 +20,7 @@ import (
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/test/long"
 )
 
 // setting is a number from the environment: DAYS is how many days are lived through (1), SEED what goes
@@ -43,6 +44,7 @@ const (
 // TestDay: every message that was taken in charge is delivered once, or its sender has one report of it;
 // what was refused is nowhere; nothing is made up; in the end nothing waits.
 func TestDay(t *testing.T) {
+	long.Test(t)
 	days, seed := setting("DAYS", 1), uint64(setting("SEED", 1))
 	fix := env.Test(t)
 	w := &town{t: t, clock: fix.Time, secrets: map[string]string{}, book: newLedger()}

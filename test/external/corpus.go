@@ -8,13 +8,17 @@ import (
 	"path/filepath"
 	"testing"
 
+	"doublet/test/long"
 	"doublet/wire/mime"
 )
 
 // Corpus is real messages, as they travel: those that lie beside the repository, in an order that is always the same, at
-// most so many (0: all). Without them the test is skipped.
+// most so many (0: all). Without them the test is skipped, as it is where it is none of the long ones.
 func Corpus(t testing.TB, most int) (messages []string) {
 	t.Helper()
+	if _, measures := t.(*testing.B); !measures {
+		long.Test(t)
+	}
 	archive, found := beside("shared/corpus/spamassassin-easy_ham-spam.tar.xz")
 	if !found {
 		t.Skip("skipped: the corpus is not there")
