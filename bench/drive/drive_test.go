@@ -20,7 +20,7 @@ import (
 )
 
 // script is what a server does on one connection, line by line: "S text" sends a line, "C text" awaits one that
-// begins so behind its tag, "L" takes the literal that the last line announced, "stall" waits until the other side gives up, "close"
+// begins so behind its tag, "L" takes the literal that the last line announced, "mail" the message behind DATA, "stall" waits until the other side gives up, "close"
 // ends the connection. T stands for the tag of the last command.
 type script []string
 
@@ -90,6 +90,14 @@ func (p *peer) play(conn net.Conn, s script) {
 				p.t.Errorf("step %d: a literal of %d: %v", i, n, err)
 				return
 			}
+		case "mail":
+			for line := ""; line != ".\r\n"; {
+				var err error
+				if line, err = in.ReadString('\n'); err != nil {
+					p.t.Errorf("step %d: within a message: %v", i, err)
+					return
+				}
+			}
 		case "stall":
 			_, _ = io.Copy(io.Discard, in)
 		case "close":
@@ -148,6 +156,33 @@ var inbox = script{
 	"C SELECT INBOX\r\n", "S * FLAGS (\\Seen)", "S * 3 EXISTS", "S * OK [UIDNEXT 31] not a literal {99}", "S $T OK [READ-WRITE] selected",
 	"C FETCH 1:3 (UID FLAGS", "S * 1 FETCH (UID 10 FLAGS (\\Seen) ENVELOPE (\"date\" \"UID 77 FLAGS (\\\\Seen)\"))",
 	"S * 2 FETCH (ENVELOPE (\"date\" {12}\r\nUID 66 (\"\r\n) NIL) FLAGS (\\Answered) UID 20)", "S * 3 FETCH (FLAGS () UID 30 X (UID 99 FLAGS (\\Seen)))", "S $T OK done (0.001 secs)",
+}
+
+// TestReplyToGone: a reply to a message that was read and then deleted or moved marks nothing as answered.
+func TestReplyToGone(t *testing.T) {
+	t.Parallel()
+	goes := map[workload.Verb]script{
+		workload.Delete: {"C UID STORE 30 ", "S $T OK", "C UID EXPUNGE 30", "S * 3 EXPUNGE", "S $T OK"},
+		workload.Move:   {"C UID MOVE 30 ", "S * 3 EXPUNGE", "S $T OK"},
+	}
+	submission := script{
+		"S 220 x", "C EHLO", "S 250 x", "C MAIL", "S 250 ok", "C RCPT", "S 250 ok", "C RCPT", "S 250 ok", "C DATA", "S 354 go on", "mail", "S 250 queued", "C QUIT", "S 221 bye",
+	}
+	for do, answers := range goes {
+		w, _ := against(t, after(greeting, inbox, script{"C UID FETCH 30 (BODY[])\r\n", "S * 3 FETCH (UID 30 BODY[] {1}\r\nx)", "S $T OK"}, answers), submission)
+		s := open(t, w)
+		for _, do := range []workload.Verb{workload.Open, workload.Read} {
+			if _, err := act(s, do); err != nil {
+				t.Fatal(do, err)
+			}
+		}
+		s.known = []uint32{30}
+		for _, do := range []workload.Verb{do, workload.Reply} {
+			if _, err := act(s, do); err != nil {
+				t.Error(do, err)
+			}
+		}
+	}
 }
 
 func TestAWholeSession(t *testing.T) {

@@ -353,12 +353,16 @@ func (s *imapSession) delete(pick uint64) error {
 	return err
 }
 
+// forget drops a message that is no longer in the INBOX.
 func (s *imapSession) forget(uid uint32) {
 	drop := func(list []uint32) []uint32 {
 		return slices.DeleteFunc(list, func(u uint32) bool { return u == uid })
 	}
 	s.known, s.unread = drop(s.known), drop(s.unread)
 	delete(s.ids, uid)
+	if s.last == uid {
+		s.last = 0 // a reply to it has nothing to mark
+	}
 }
 
 // add appends a message to the user's own INBOX.

@@ -179,10 +179,15 @@ func (p *webPeer) api(w http.ResponseWriter, r *http.Request) {
 			for k := range args.Create {
 				made[k] = map[string]string{"id": "made-" + k}
 			}
+			left := map[string]any{}
 			for k := range args.Update {
-				changed[k] = nil
+				if why := p.answers["not "+k]; why != "" {
+					left[k] = map[string]string{"type": why}
+				} else {
+					changed[k] = nil
+				}
 			}
-			raw, _ := json.Marshal(map[string]any{"created": made, "updated": changed, "destroyed": args.Destroy})
+			raw, _ := json.Marshal(map[string]any{"created": made, "updated": changed, "notUpdated": left, "destroyed": args.Destroy})
 			answer = string(raw)
 		}
 		out = append(out, fmt.Sprintf(`[%q,%s,%q]`, name, answer, id))
@@ -365,6 +370,21 @@ func TestFullSession(t *testing.T) {
 	}
 	if _, _, err := w.Open(context.Background(), workload.WebFull, &w.Users[1]); Kind(err) != "401 Wrong name or password." {
 		t.Error(err)
+	}
+}
+
+// TestReplyToDeleted: a reply to a message that is gone by now is sent; one that may not be marked is an error.
+func TestReplyToDeleted(t *testing.T) {
+	t.Parallel()
+	for why, kind := range map[string]string{"notFound": "", "forbidden": "forbidden"} {
+		p, w := playWeb(t)
+		s := openFull(t, w)
+		calm(t, s)
+		s.last = email{"e1", "m.1"}
+		p.says("not e1", why)
+		if _, err := act(s, workload.Reply); Kind(err) != kind {
+			t.Errorf("%s: %v, want %q", why, err, kind)
+		}
 	}
 }
 

@@ -428,19 +428,31 @@ func filed(out *client.Response, id string) bool {
 	return false
 }
 
-// conclude throws the draft away, and marks what is answered.
+// conclude destroys the draft and marks the message that was answered. Like the client it goes on where that message is
+// gone: the reply is sent.
 func (s *webSession) conclude(ctx context.Context, l *letter) error {
 	o, err := s.set(ctx, "Email", &client.Set{Destroy: []string{l.draft}})
 	if err == nil {
 		err = o.Destroyed(l.draft)
 	}
 	if err == nil && l.answered != "" {
-		if o, err = s.set(ctx, "Email", &client.Set{Update: map[string]func(*wire.Writer){l.answered: func(w *wire.Writer) { w.Bool("keywords/$answered", true) }}}); err == nil {
-			err = o.Updated(l.answered)
+		answered := func(w *wire.Writer) { w.Bool("keywords/$answered", true) }
+		o, err = s.set(ctx, "Email", &client.Set{Update: map[string]func(*wire.Writer){l.answered: answered}})
+		if err == nil {
+			err = unlessGone(o.Updated(l.answered))
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("drive: behind what was sent: %w", err)
 	}
 	return nil
+}
+
+// unlessGone drops the error of an object that is not there (RFC 8620 section 5.3).
+func unlessGone(err error) error {
+	var refused *wire.Error
+	if errors.As(err, &refused) && refused.Type == "notFound" {
+		return nil
+	}
+	return err
 }
