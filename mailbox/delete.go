@@ -75,10 +75,8 @@ func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err err
 	if err != nil {
 		return 0, err
 	}
-	for _, c := range w.Folders() {
-		if strings.HasPrefix(c.Name, name+"/") {
-			return 0, fmt.Errorf("%w: %s", ErrHasChildren, name)
-		}
+	if err := childless(w, name); err != nil {
+		return 0, err
 	}
 	g := w.FolderRights(h)
 	if !f.who.System && g&note.Remove == 0 {
@@ -97,6 +95,25 @@ func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err err
 		return 0, err
 	}
 	return 0, w.DeleteFolder(h.Note)
+}
+
+// childless returns an error where a folder has folders below it. Those that the writer may not look up count too: they
+// would be left without a parent.
+func childless(w *store.Writer, name string) error {
+	hidden := false
+	for _, c := range w.AllFolders() {
+		switch {
+		case !strings.HasPrefix(c.Name, name+"/"):
+		case w.FolderRights(c)&note.Lookup != 0:
+			return fmt.Errorf("%w: %s", ErrHasChildren, name)
+		default:
+			hidden = true
+		}
+	}
+	if hidden {
+		return store.ErrDenied
+	}
+	return nil
 }
 
 // emptySome removes up to deletePiece messages from a folder and says whether there may be more.

@@ -325,7 +325,7 @@ func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, err
 		if _, err := named(&w.Reader, name); err == nil {
 			return fmt.Errorf("%w: %s", ErrFolderExists, name)
 		}
-		if len(w.Folders()) >= maxFolders {
+		if len(w.AllFolders()) >= maxFolders {
 			return fmt.Errorf("%w: a mail file holds at most %d folders", ErrOverQuota, maxFolders)
 		}
 		if err := f.createParents(w, name); err != nil {
@@ -411,24 +411,30 @@ func (f *File) Rename(ctx context.Context, from, to string) error {
 		if !w.MayCreateFolder(to) {
 			return store.ErrDenied
 		}
-		for _, c := range slices.Clone(w.Folders()) {
-			if c.Name != from && !strings.HasPrefix(c.Name, from+"/") {
-				continue
-			}
-			name := to + c.Name[len(from):]
-			if err := w.RenameFolder(c.Note, name); err != nil {
-				return err
-			}
-			if err := resubscribe(w, c.Note, name); err != nil {
-				return err
-			}
-		}
-		return nil
+		return renameTree(w, from, to)
 	})
 	if err != nil {
 		return err
 	}
 	return f.resubscribed(ctx, to)
+}
+
+// renameTree renames a folder and the folders below it. Those that the writer may not look up need the right to rename
+// them too: they would be left without a parent.
+func renameTree(w *store.Writer, from, to string) error {
+	for _, c := range slices.Clone(w.AllFolders()) {
+		if c.Name != from && !strings.HasPrefix(c.Name, from+"/") {
+			continue
+		}
+		name := to + c.Name[len(from):]
+		if err := w.RenameFolder(c.Note, name); err != nil {
+			return err
+		}
+		if err := resubscribe(w, c.Note, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // renameInbox moves what is in INBOX into a new folder, in pieces. What comes meanwhile stays. Once it has

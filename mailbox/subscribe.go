@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,15 +13,55 @@ import (
 	"doublet/store/layout"
 )
 
-// A subscription is a person's own and belongs to a folder, whatever its name becomes. It outlives the folder: the names
-// of folders that were deleted stand in an item of INBOX's note for each person, until the person unsubscribes or a
-// folder has the name again.
+// A subscription is a person's own and belongs to a folder, whatever its name becomes. It outlives the folder: INBOX's note
+// has for each person an item with the names of folders that were deleted, until the person unsubscribes or a folder has
+// the name again. The folder may have been renamed after the person lost the right to look it up. So everybody but the
+// owner of the mail file is shown a name only as far as the folder's last access list grants that right; the list stands
+// behind the name.
 
 // itemSubscribed begins the names of those items; behind it stands the person.
 const itemSubscribed = "$Subscribed."
 
-// maxOutlived bounds a person's subscriptions that outlive their folders in one mail file.
-const maxOutlived = 1000
+// The bounds of a person's subscriptions that outlive their folders in one mail file: how many, and bytes of one with its
+// access list.
+const (
+	maxOutlived      = 1000
+	maxOutlivedBytes = 4 << 10
+)
+
+// listBegins separates a name, which has no control characters, from the access list.
+const listBegins = "\x01"
+
+// outlivedEntry returns the entry that keeps a person's subscription to a folder that is deleted.
+func outlivedEntry(r *store.Reader, h *layout.Folder, person note.UNID) string {
+	if person == r.Info().Owner {
+		return h.Name
+	}
+	acl := effective(r, h)
+	return h.Name + listBegins + hex.EncodeToString(note.AppendACL(nil, &acl))
+}
+
+// readOutlived returns the name of an entry, and shown where the person may be shown it.
+func readOutlived(entry string, who *note.Who) (name string, shown bool) {
+	name, list, ok := strings.Cut(entry, listBegins)
+	if !ok {
+		return name, true
+	}
+	b, err := hex.DecodeString(list)
+	if err != nil {
+		return name, false
+	}
+	acl, _, err := note.ReadACL(b)
+	return name, err == nil && rightsOf(&acl, who)&note.Lookup != 0
+}
+
+// indexOutlived returns the index of the entry of a name, or -1.
+func indexOutlived(entries []string, name string) int {
+	return slices.IndexFunc(entries, func(e string) bool {
+		have, _, _ := strings.Cut(e, listBegins)
+		return have == name
+	})
+}
 
 func outlived(items note.Items, item string) []string {
 	if v := items.Get(item).AsBinary(); len(v) > 0 {
@@ -36,8 +77,8 @@ func setOutlived(w *store.Writer, inbox note.ID, item string, names []string) er
 	return w.SetFolderItem(inbox, item, note.Binary([]byte(strings.Join(names, "\n"))), 0)
 }
 
-// outliving calls change for each person's names in a mail file, and writes what it returns where that is different.
-// Where the writer may not look up INBOX nothing happens.
+// outliving calls change for each person's entries in a mail file, and writes the list that it returns where that is
+// different. Where the writer may not look up INBOX nothing happens.
 func outliving(w *store.Writer, change func(person note.UNID, names []string) []string, persons ...note.UNID) error {
 	inbox, err := w.FolderNamed(Inbox)
 	if err != nil {
@@ -73,10 +114,14 @@ func outlive(w *store.Writer, h *layout.Folder) error {
 		return nil
 	}
 	return outliving(w, func(p note.UNID, names []string) []string {
-		if !slices.Contains(h.Subscribed, p) || slices.Contains(names, h.Name) || len(names) >= maxOutlived {
+		if !slices.Contains(h.Subscribed, p) || indexOutlived(names, h.Name) >= 0 || len(names) >= maxOutlived {
 			return names
 		}
-		return append(names, h.Name)
+		entry := outlivedEntry(&w.Reader, h, p)
+		if len(entry) > maxOutlivedBytes {
+			return names
+		}
+		return append(names, entry)
 	}, h.Subscribed...)
 }
 
@@ -84,7 +129,7 @@ func outlive(w *store.Writer, h *layout.Folder) error {
 func resubscribe(w *store.Writer, folder note.ID, name string) error {
 	var failed error
 	err := outliving(w, func(p note.UNID, names []string) []string {
-		i := slices.Index(names, name)
+		i := indexOutlived(names, name)
 		if i < 0 {
 			return names
 		}
@@ -131,11 +176,12 @@ func (f *File) subscribeOutlived(w *store.Writer, name string, on bool) error {
 	}
 	there := false
 	err = outliving(w, func(p note.UNID, names []string) []string {
-		i := slices.Index(names, local)
+		i := indexOutlived(names, local)
 		if p != f.who.Person || i < 0 {
 			return names
 		}
-		if there = true; on {
+		if on {
+			_, there = readOutlived(names[i], &f.who)
 			return names
 		}
 		return slices.Delete(names, i, i+1)
@@ -158,8 +204,10 @@ func (f *File) Outlived(ctx context.Context) (names []string, err error) {
 		if err != nil {
 			return err
 		}
-		for _, name := range outlived(items, itemSubscribed+f.who.Person.String()) {
-			names = append(names, f.prefix+name)
+		for _, entry := range outlived(items, itemSubscribed+f.who.Person.String()) {
+			if name, shown := readOutlived(entry, &f.who); shown {
+				names = append(names, f.prefix+name)
+			}
 		}
 		return nil
 	})
