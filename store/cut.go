@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"doublet/note"
 	"doublet/store/layout"
@@ -33,39 +34,51 @@ type gap struct{ after, before []byte }
 // salvageName is the table, in the index, into which readable rows of a damaged one are copied.
 const salvageName = "salvage.tmp"
 
+// damage takes databases out of service that lie in damaged files of the engine, and cuts the damage out.
+type damage struct {
+	*core
+	disk         *disk
+	catalog      *catalog
+	damagedFiles sync.Map
+	// opened closes when Open is done: damage that it met is looked into only then.
+	opened chan struct{}
+	// quarantined counts what is still taking databases out of service.
+	quarantined sync.WaitGroup
+}
+
 // CutDamage takes what the engine cannot read out of the index, so that the rest can be served and
 // compacted again: the readable rows of a damaged table are copied into a new one, which replaces it
 // in one step. A row whose value alone is lost is removed. Nothing is written meanwhile. What is
 // missing then is for check to find and mend: the databases concerned must not serve before.
-func (s *Store) CutDamage(ctx context.Context) ([]Cut, error) {
-	if err := s.dbs.enter(); err != nil {
+func (d *damage) CutDamage(ctx context.Context) ([]Cut, error) {
+	if err := d.dbs.enter(); err != nil {
 		return nil, err
 	}
-	defer s.dbs.leave()
-	unlock := s.lockAll()
+	defer d.dbs.leave()
+	unlock := d.lockAll()
 	defer unlock()
 	var cuts []Cut
 	// A gap can hide another damaged table behind the first; each pass takes out what the last one met.
 	for range maxCutPasses {
-		gaps, rows, err := s.survey(ctx)
+		gaps, rows, err := d.survey(ctx)
 		if err != nil || len(gaps)+len(rows) == 0 {
 			return cuts, err
 		}
 		for _, g := range gaps {
-			cuts = append(cuts, s.cutOf(g))
+			cuts = append(cuts, d.cutOf(g))
 		}
 		for _, k := range rows {
-			cuts = append(cuts, s.cutOf(gap{k, k}))
-			if err := s.eng.Delete(k, pebble.Sync); err != nil {
-				return cuts, s.die(err)
+			cuts = append(cuts, d.cutOf(gap{k, k}))
+			if err := d.eng.Delete(k, pebble.Sync); err != nil {
+				return cuts, d.die(err)
 			}
 		}
-		spans := s.damagedSpans(gaps)
+		spans := d.damagedSpans(gaps)
 		if len(gaps) > 0 && len(spans) == 0 {
 			return cuts, fmt.Errorf("%w: rows from %x on cannot be read, and no table is known that holds them", ErrDamaged, gaps[0].after)
 		}
 		for _, span := range spans {
-			if err := s.replace(ctx, span, gaps); err != nil {
+			if err := d.replace(ctx, span, gaps); err != nil {
 				return cuts, fmt.Errorf("store: cut %x to %x: %w", span.Start, span.End, err)
 			}
 		}
@@ -77,31 +90,31 @@ const maxCutPasses = 10
 
 // lockAll keeps every database from changing, and databases from being made. Those that cannot be
 // opened nobody changes.
-func (s *Store) lockAll() (unlock func()) {
-	s.making.Lock()
-	infos, _ := s.Databases()
+func (d *damage) lockAll() (unlock func()) {
+	d.making.Lock()
+	infos, _ := d.catalog.Databases()
 	var held []*database
 	for _, i := range infos {
-		if db, err := s.dbs.acquire(i.ID); err == nil {
+		if db, err := d.dbs.acquire(i.ID); err == nil {
 			db.write.Lock()
 			held = append(held, db)
 		}
 	}
 	return func() {
-		s.making.Unlock()
+		d.making.Unlock()
 		for _, db := range held {
 			db.write.Unlock()
-			s.dbs.release(db)
+			d.dbs.release(db)
 		}
 	}
 }
 
 // survey reads every row, and returns the gaps, and the rows that have no value any more. A block that
 // does not match its checksum costs the engine a second, so it is met as seldom as can be.
-func (s *Store) survey(ctx context.Context) (gaps []gap, rows [][]byte, err error) {
+func (d *damage) survey(ctx context.Context) (gaps []gap, rows [][]byte, err error) {
 	at := []byte{0}
 	for {
-		last, end, err := s.walk(ctx, at, nil, func(_, _ []byte) error { return nil })
+		last, end, err := d.walk(ctx, at, nil, func(_, _ []byte) error { return nil })
 		if err != nil {
 			return nil, nil, err
 		}
@@ -109,14 +122,14 @@ func (s *Store) survey(ctx context.Context) (gaps []gap, rows [][]byte, err erro
 		case walkDone:
 			return gaps, rows, nil
 		case walkValue:
-			lost, err := s.lostValues(last)
+			lost, err := d.lostValues(last)
 			if err != nil {
 				return nil, nil, err
 			}
 			rows = append(rows, lost...)
 			at = append(slices.Clone(lost[len(lost)-1]), 0)
 		case walkKey:
-			next, err := s.resume(last)
+			next, err := d.resume(last)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -139,9 +152,9 @@ const (
 )
 
 // walk calls fn for the rows from lo up to hi, up to one that cannot be read, and returns the last key.
-func (s *Store) walk(ctx context.Context, lo, hi []byte, fn func(k, v []byte) error) (last []byte, end walkEnd, err error) {
+func (d *damage) walk(ctx context.Context, lo, hi []byte, fn func(k, v []byte) error) (last []byte, end walkEnd, err error) {
 	last = slices.Clone(lo)
-	it, err := s.eng.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
+	it, err := d.eng.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
 	if err != nil {
 		return last, walkKey, unlessDamage(err)
 	}
@@ -175,9 +188,9 @@ func unlessDamage(err error) error {
 
 // resume finds the key from which on the table that is damaged behind after can be read: it comes from
 // its end.
-func (s *Store) resume(after []byte) ([]byte, error) {
+func (d *damage) resume(after []byte) ([]byte, error) {
 	var span pebble.KeyRange
-	s.damagedFiles.Range(func(_, v any) bool {
+	d.damagedFiles.Range(func(_, v any) bool {
 		if k := v.(pebble.KeyRange); k.Start != nil && bytes.Compare(after, k.End) < 0 && (span.Start == nil || bytes.Compare(k.Start, span.Start) < 0) {
 			span = k
 		}
@@ -187,7 +200,7 @@ func (s *Store) resume(after []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: the row behind %x cannot be read, and no table is known that holds it", ErrDamaged, after)
 	}
 	next := span.End
-	it, err := s.eng.NewIter(&pebble.IterOptions{LowerBound: append(slices.Clone(after), 0), UpperBound: span.End})
+	it, err := d.eng.NewIter(&pebble.IterOptions{LowerBound: append(slices.Clone(after), 0), UpperBound: span.End})
 	if err != nil {
 		return next, unlessDamage(err)
 	}
@@ -204,9 +217,9 @@ const valueRun = 4096
 
 // lostValues lists the rows from key on whose values lie in the same damaged block: values that are kept
 // apart stand in the order of their keys. It looks ahead in growing steps, then halves.
-func (s *Store) lostValues(key []byte) ([][]byte, error) {
+func (d *damage) lostValues(key []byte) ([][]byte, error) {
 	var keys [][]byte
-	it, err := s.eng.NewIter(&pebble.IterOptions{LowerBound: key})
+	it, err := d.eng.NewIter(&pebble.IterOptions{LowerBound: key})
 	if err != nil {
 		return nil, engineError(err)
 	}
@@ -220,7 +233,7 @@ func (s *Store) lostValues(key []byte) ([][]byte, error) {
 		if i >= len(keys) {
 			return true
 		}
-		_, closer, err := s.eng.Get(keys[i])
+		_, closer, err := d.eng.Get(keys[i])
 		if err == nil {
 			_ = closer.Close()
 		}
@@ -240,17 +253,17 @@ func (s *Store) lostValues(key []byte) ([][]byte, error) {
 	return keys[:min(good, len(keys))], nil
 }
 
-func (s *Store) cutOf(g gap) Cut {
+func (d *damage) cutOf(g gap) Cut {
 	c := Cut{After: g.after, Before: g.before}
-	c.Databases = s.databasesWithin(g.after, g.before)
+	c.Databases = d.databasesWithin(g.after, g.before)
 	c.Shared = len(g.after) == 0 || layout.Space(g.after[0]) != layout.SpaceData
 	return c
 }
 
 // damagedSpans are the bounds of the damaged tables that gaps lie in, joined where they overlap.
-func (s *Store) damagedSpans(gaps []gap) []pebble.KeyRange {
+func (d *damage) damagedSpans(gaps []gap) []pebble.KeyRange {
 	var spans []pebble.KeyRange
-	s.damagedFiles.Range(func(_, v any) bool {
+	d.damagedFiles.Range(func(_, v any) bool {
 		span := v.(pebble.KeyRange)
 		if span.Start != nil && slices.ContainsFunc(gaps, func(g gap) bool {
 			return bytes.Compare(span.Start, g.before) <= 0 && bytes.Compare(g.after, span.End) <= 0
@@ -275,43 +288,43 @@ func (s *Store) damagedSpans(gaps []gap) []pebble.KeyRange {
 
 // replace copies the readable rows of a range into a new table and lets that take the place of the
 // range, in one step.
-func (s *Store) replace(ctx context.Context, span pebble.KeyRange, gaps []gap) (err error) {
-	path := s.env.FS.PathJoin(s.indexDir(), salvageName)
-	rows, err := s.salvage(ctx, span, gaps, path)
+func (d *damage) replace(ctx context.Context, span pebble.KeyRange, gaps []gap) (err error) {
+	path := d.env.FS.PathJoin(d.disk.indexDir(), salvageName)
+	rows, err := d.salvage(ctx, span, gaps, path)
 	if err != nil {
 		return err
 	}
 	if rows == 0 {
-		err = s.eng.Excise(ctx, span)
+		err = d.eng.Excise(ctx, span)
 	} else {
-		_, err = s.eng.IngestAndExcise(ctx, []string{path}, nil, nil, span)
+		_, err = d.eng.IngestAndExcise(ctx, []string{path}, nil, nil, span)
 	}
 	if err == nil {
-		s.damagedFiles.Range(func(path, v any) bool {
+		d.damagedFiles.Range(func(path, v any) bool {
 			if k := v.(pebble.KeyRange); k.Start != nil && bytes.Compare(k.Start, span.Start) >= 0 && bytes.Compare(k.End, span.End) <= 0 {
-				s.damagedFiles.Delete(path)
+				d.damagedFiles.Delete(path)
 			}
 			return true
 		})
 	}
-	if rmErr := s.env.FS.Remove(path); rmErr != nil && err == nil && !isNotExist(rmErr) {
+	if rmErr := d.env.FS.Remove(path); rmErr != nil && err == nil && !isNotExist(rmErr) {
 		err = rmErr
 	}
 	return engineError(err)
 }
 
 // salvage writes the readable rows of a range, those outside of gaps, into a table of their own.
-func (s *Store) salvage(ctx context.Context, span pebble.KeyRange, gaps []gap, path string) (rows int, err error) {
-	f, err := s.env.FS.Create(path, vfs.WriteCategoryUnspecified)
+func (d *damage) salvage(ctx context.Context, span pebble.KeyRange, gaps []gap, path string) (rows int, err error) {
+	f, err := d.env.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return 0, err
 	}
-	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{TableFormat: s.eng.TableFormat()})
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{TableFormat: d.eng.TableFormat()})
 	copyRows := func(lo, hi []byte) error {
 		if bytes.Compare(lo, hi) >= 0 {
 			return nil
 		}
-		_, end, err := s.walk(ctx, lo, hi, func(k, v []byte) error {
+		_, end, err := d.walk(ctx, lo, hi, func(k, v []byte) error {
 			rows++
 			return w.Set(k, v)
 		})

@@ -71,7 +71,7 @@ type tailChunk struct {
 
 // databases knows all databases by id and keeps a bounded number of them open.
 type databases struct {
-	s      *Store
+	core   *core
 	mu     sync.Mutex
 	number map[note.DatabaseID]uint32
 	byNum  map[uint32]note.DatabaseID
@@ -85,14 +85,14 @@ type databases struct {
 	hits, misses atomic.Int64
 }
 
-func (d *databases) init(s *Store) error {
-	d.s = s
+func (d *databases) init(c *core) error {
+	d.core = c
 	d.number = make(map[note.DatabaseID]uint32)
 	d.byNum = make(map[uint32]note.DatabaseID)
 	d.open = make(map[note.DatabaseID]*database)
 	d.work = make(map[note.DatabaseID]*atomic.Uint64)
 	d.idle.L = &d.mu
-	return scan(s.eng, layout.Key(layout.SpaceDatabase), func(k, v []byte) error {
+	return scan(c.eng, layout.Key(layout.SpaceDatabase), func(k, v []byte) error {
 		if len(k) != 9 || len(v) != 4 {
 			return fmt.Errorf("%w: database list", ErrDamaged)
 		}
@@ -145,7 +145,7 @@ func engineOrOwn(err error) error {
 func (d *databases) acquire(id note.DatabaseID) (*database, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.s.alive(); err != nil {
+	if err := d.core.alive(); err != nil {
 		return nil, err
 	}
 	db := d.open[id]
@@ -155,7 +155,7 @@ func (d *databases) acquire(id note.DatabaseID) (*database, error) {
 			return nil, fmt.Errorf("%w: database %s", ErrNotFound, id)
 		}
 		d.misses.Add(1)
-		st, err := readState(d.s.eng, num)
+		st, err := readState(d.core.eng, num)
 		if err != nil {
 			return nil, fmt.Errorf("store: open database %s: %w", id, err)
 		}
@@ -181,7 +181,7 @@ func (d *databases) acquire(id note.DatabaseID) (*database, error) {
 func (d *databases) enter() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.s.alive(); err != nil {
+	if err := d.core.alive(); err != nil {
 		return err
 	}
 	d.busy++
@@ -207,7 +207,7 @@ func (d *databases) release(db *database) {
 
 // evict closes the database that was used longest ago and is not in use now, once there are too many.
 func (d *databases) evict() {
-	for len(d.open) > d.s.opt.Databases {
+	for len(d.open) > d.core.opt.Databases {
 		var oldest *database
 		for _, db := range d.open {
 			if db.refs == 0 && (oldest == nil || db.used < oldest.used) {
@@ -223,7 +223,7 @@ func (d *databases) evict() {
 
 // drain waits until no database is in use.
 func (d *databases) drain() {
-	if d.s == nil {
+	if d.core == nil {
 		return
 	}
 	d.mu.Lock()
@@ -287,32 +287,38 @@ type Create struct {
 	Ack   layout.Ack
 }
 
+// catalog makes, describes and removes databases.
+type catalog struct {
+	*core
+	infos infoWatchers
+}
+
 // CreateDatabase makes a database, durably. Only the server itself may.
-func (s *Store) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) {
+func (cat *catalog) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) {
 	if !who.System {
 		return 0, ErrDenied
 	}
 	for c.ID == 0 {
-		c.ID = note.DatabaseID(s.env.Uint64())
+		c.ID = note.DatabaseID(cat.env.Uint64())
 	}
-	return c.ID, s.create(creation{info: &layout.Info{
-		ID: c.ID, Title: c.Title, Kind: c.Kind, Owner: c.Owner, Created: s.env.Clock.Now().Unix(), Quota: c.Quota,
+	return c.ID, cat.create(creation{info: &layout.Info{
+		ID: c.ID, Title: c.Title, Kind: c.Kind, Owner: c.Owner, Created: cat.env.Clock.Now().Unix(), Quota: c.Quota,
 		Warning: c.Warning, ACL: c.ACL, Queue: c.Queue, Ack: c.Ack,
 	}})
 }
 
-func (s *Store) create(c creation) error {
-	s.making.RLock()
-	b, err := s.applyCreate(c)
-	s.making.RUnlock()
+func (cat *catalog) create(c creation) error {
+	cat.making.RLock()
+	b, err := cat.applyCreate(c)
+	cat.making.RUnlock()
 	if err != nil {
 		return err
 	}
 	// Whoever uses the database already stands behind it in the log.
 	if err := b.SyncWait(); err != nil {
-		return s.die(err)
+		return cat.die(err)
 	}
-	s.infoChanged(c.info.ID)
+	cat.infoChanged(c.info.ID)
 	return b.Close()
 }
 
@@ -324,47 +330,47 @@ type creation struct {
 
 // applyCreate applies the making of a database; the flush is waited for outside the lock, so that
 // many that are made at once share it.
-func (s *Store) applyCreate(c creation) (*pebble.Batch, error) {
-	s.dbs.mu.Lock()
-	defer s.dbs.mu.Unlock()
-	if err := s.alive(); err != nil {
+func (cat *catalog) applyCreate(c creation) (*pebble.Batch, error) {
+	cat.dbs.mu.Lock()
+	defer cat.dbs.mu.Unlock()
+	if err := cat.alive(); err != nil {
 		return nil, err
 	}
-	if _, ok := s.dbs.number[c.info.ID]; ok {
+	if _, ok := cat.dbs.number[c.info.ID]; ok {
 		return nil, fmt.Errorf("%w: database %s", ErrExists, c.info.ID)
 	}
-	if err := s.space.admit(); err != nil {
+	if err := cat.space.admit(); err != nil {
 		return nil, err
 	}
-	num, err := s.metaUint(metaNumber)
+	num, err := cat.metaUint(metaNumber)
 	if err != nil {
 		return nil, err
 	}
 	num++
 	info := c.info
-	info.Number, info.Replica = uint32(num), note.ReplicaID(s.env.Uint64())
-	b := s.eng.NewBatch()
+	info.Number, info.Replica = uint32(num), note.ReplicaID(cat.env.Uint64())
+	b := cat.eng.NewBatch()
 	putUint(b, metaNumber, num)
 	set(b, layout.NumberKey(layout.SpaceDatabase, uint64(info.ID)), uint64Bytes(num)[4:])
 	set(b, layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, info))
 	set(b, layout.Prefix(info.Number, layout.KindCounters), layout.AppendCounters(nil, &layout.Counters{NextNote: 1, Ledger: c.ledger}))
-	if err := s.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		return nil, s.die(err)
+	if err := cat.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return nil, cat.die(err)
 	}
-	s.dbs.number[info.ID], s.dbs.byNum[info.Number] = info.Number, info.ID
+	cat.dbs.number[info.ID], cat.dbs.byNum[info.Number] = info.Number, info.ID
 	return b, nil
 }
 
 // RemoveDatabase removes a database with all that it holds. Objects and recipes that nothing else
 // names are swept later.
-func (s *Store) RemoveDatabase(who note.Who, id note.DatabaseID) error {
-	return s.removeDatabase(who, id, func(*state) error { return nil })
+func (cat *catalog) RemoveDatabase(who note.Who, id note.DatabaseID) error {
+	return cat.removeDatabase(who, id, func(*state) error { return nil })
 }
 
 // RemoveUnchanged is RemoveDatabase of one that still stands where a reader saw it (Reader.Counters): whatever was
 // committed since keeps it, and is ErrChanged.
-func (s *Store) RemoveUnchanged(who note.Who, id note.DatabaseID, seq uint64) error {
-	return s.removeDatabase(who, id, func(st *state) error {
+func (cat *catalog) RemoveUnchanged(who note.Who, id note.DatabaseID, seq uint64) error {
+	return cat.removeDatabase(who, id, func(st *state) error {
 		if st.counters.Seq != seq {
 			return fmt.Errorf("%w: database %s", ErrChanged, id)
 		}
@@ -372,16 +378,16 @@ func (s *Store) RemoveUnchanged(who note.Who, id note.DatabaseID, seq uint64) er
 	})
 }
 
-func (s *Store) removeDatabase(who note.Who, id note.DatabaseID, may func(*state) error) error {
+func (cat *catalog) removeDatabase(who note.Who, id note.DatabaseID, may func(*state) error) error {
 	if !who.System {
 		return ErrDenied
 	}
-	defer s.infoChanged(id) // when all locks are free
-	db, err := s.dbs.acquire(id)
+	defer cat.infoChanged(id) // when all locks are free
+	db, err := cat.dbs.acquire(id)
 	if err != nil {
 		return err
 	}
-	defer s.dbs.release(db)
+	defer cat.dbs.release(db)
 	db.write.Lock()
 	defer db.write.Unlock()
 	if db.gone {
@@ -390,14 +396,14 @@ func (s *Store) removeDatabase(who note.Who, id note.DatabaseID, may func(*state
 	if err := may(db.cur.Load()); err != nil {
 		return err
 	}
-	b := s.eng.NewBatch()
+	b := cat.eng.NewBatch()
 	defer b.Close()
-	err = scan(s.eng, layout.Prefix(db.num, layout.KindNote), func(k, v []byte) error {
+	err = scan(cat.eng, layout.Prefix(db.num, layout.KindNote), func(k, v []byte) error {
 		n, err := layout.ReadNote(v)
 		if err != nil {
 			return nil // a damaged row names nothing; check finds references without a note
 		}
-		return dropReferences(s.eng, b, db.num, note.ID(layout.Tail64(k)), n)
+		return dropReferences(cat.eng, b, db.num, note.ID(layout.Tail64(k)), n)
 	})
 	if err != nil {
 		return err
@@ -412,40 +418,40 @@ func (s *Store) removeDatabase(who note.Who, id note.DatabaseID, may func(*state
 	db.cur.Store(&state{info: &gone})
 	db.publish.Unlock()
 	if err != nil {
-		return s.die(err)
+		return cat.die(err)
 	}
 	db.gone = true
-	s.dbs.mu.Lock()
-	defer s.dbs.mu.Unlock()
-	delete(s.dbs.number, id)
-	delete(s.dbs.work, id)
-	delete(s.dbs.byNum, db.num)
-	delete(s.dbs.open, id)
-	s.leaders.set(id, false)
+	cat.dbs.mu.Lock()
+	defer cat.dbs.mu.Unlock()
+	delete(cat.dbs.number, id)
+	delete(cat.dbs.work, id)
+	delete(cat.dbs.byNum, db.num)
+	delete(cat.dbs.open, id)
+	cat.leaders.set(id, false)
 	return nil
 }
 
 // SetInfo changes what a database is: title, quota, state, access list. fn gets a copy. In a shared
 // database every replica comes to know of it, but for the state, which is the replica's own.
-func (s *Store) SetInfo(who note.Who, id note.DatabaseID, fn func(*layout.Info)) error {
-	db, err := s.dbs.acquire(id)
+func (cat *catalog) SetInfo(who note.Who, id note.DatabaseID, fn func(*layout.Info)) error {
+	db, err := cat.dbs.acquire(id)
 	if err != nil {
 		return err
 	}
-	defer s.dbs.release(db)
-	b, err := s.applyInfo(&who, db, fn)
+	defer cat.dbs.release(db)
+	b, err := cat.applyInfo(&who, db, fn)
 	if err != nil {
 		return err
 	}
 	if err := b.SyncWait(); err != nil {
-		return s.die(err)
+		return cat.die(err)
 	}
-	s.watch.fire([]*span{{databases: []uint32{db.num}}})
-	s.infoChanged(id)
+	cat.watch.fire([]*span{{databases: []uint32{db.num}}})
+	cat.infoChanged(id)
 	return b.Close()
 }
 
-func (s *Store) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (*pebble.Batch, error) {
+func (cat *catalog) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (*pebble.Batch, error) {
 	db.write.Lock()
 	defer db.write.Unlock()
 	if db.gone {
@@ -458,10 +464,10 @@ func (s *Store) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (*
 	info := *st.info
 	fn(&info)
 	info.ID, info.Number, info.Replica = st.info.ID, st.info.Number, st.info.Replica
-	b := s.eng.NewBatch()
+	b := cat.eng.NewBatch()
 	if info.Stamp, info.Mod = st.info.Stamp, st.info.Mod; st.counters.Ledger.Shared && !info.SameShared(st.info) {
-		info.Stamp, info.Mod = s.stamp(info.Replica, info.Stamp), 0
-		if s.leaders.has(db.id) {
+		info.Stamp, info.Mod = cat.stamp(info.Replica, info.Stamp), 0
+		if cat.leaders.has(db.id) {
 			info.Mod = st.counters.Ledger.NextMod()
 			set(b, layout.Prefix(db.num, layout.KindCounters), layout.AppendCounters(nil, &st.counters))
 		}
@@ -470,8 +476,8 @@ func (s *Store) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (*
 	set(b, layout.Prefix(db.num, layout.KindInfo), layout.AppendInfo(nil, &info))
 	db.publish.Lock()
 	defer db.publish.Unlock()
-	if err := s.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		return nil, s.die(err)
+	if err := cat.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return nil, cat.die(err)
 	}
 	db.cur.Store(&st)
 	return b, nil
@@ -479,17 +485,17 @@ func (s *Store) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (*
 
 // Databases lists all databases, by id. One that cannot be opened is listed as out of service, with
 // the reason: it does not hide the others.
-func (s *Store) Databases() ([]layout.Info, error) {
-	s.dbs.mu.Lock()
-	ids := make([]note.DatabaseID, 0, len(s.dbs.number))
-	for id := range s.dbs.number {
+func (cat *catalog) Databases() ([]layout.Info, error) {
+	cat.dbs.mu.Lock()
+	ids := make([]note.DatabaseID, 0, len(cat.dbs.number))
+	for id := range cat.dbs.number {
 		ids = append(ids, id)
 	}
-	s.dbs.mu.Unlock()
+	cat.dbs.mu.Unlock()
 	slices.Sort(ids)
 	out := make([]layout.Info, 0, len(ids))
 	for _, id := range ids {
-		db, err := s.dbs.acquire(id)
+		db, err := cat.dbs.acquire(id)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
@@ -501,87 +507,87 @@ func (s *Store) Databases() ([]layout.Info, error) {
 			return nil, err
 		}
 		out = append(out, *db.cur.Load().info)
-		s.dbs.release(db)
+		cat.dbs.release(db)
 	}
 	return out, nil
 }
 
 // Info tells what a database is.
-func (s *Store) Info(id note.DatabaseID) (layout.Info, error) {
-	db, err := s.dbs.acquire(id)
+func (cat *catalog) Info(id note.DatabaseID) (layout.Info, error) {
+	db, err := cat.dbs.acquire(id)
 	if err != nil {
 		return layout.Info{}, err
 	}
-	defer s.dbs.release(db)
+	defer cat.dbs.release(db)
 	return *db.cur.Load().info, nil
 }
 
 // Work calls fn, in no order, with how often each database that was used since the store was opened was read by people and
 // changed by them or for them; what replication does is not counted. fn must not call the store.
-func (s *Store) Work(fn func(id note.DatabaseID, times uint64)) {
-	s.dbs.mu.Lock()
-	defer s.dbs.mu.Unlock()
-	for id, n := range s.dbs.work {
+func (cat *catalog) Work(fn func(id note.DatabaseID, times uint64)) {
+	cat.dbs.mu.Lock()
+	defer cat.dbs.mu.Unlock()
+	for id, n := range cat.dbs.work {
 		fn(id, n.Load())
 	}
 }
 
 // Size is how many bytes the messages in a database have.
-func (s *Store) Size(id note.DatabaseID) (uint64, error) {
-	db, err := s.dbs.acquire(id)
+func (cat *catalog) Size(id note.DatabaseID) (uint64, error) {
+	db, err := cat.dbs.acquire(id)
 	if err != nil {
 		return 0, err
 	}
-	defer s.dbs.release(db)
+	defer cat.dbs.release(db)
 	return db.cur.Load().counters.Size, nil
 }
 
 // quarantine takes the databases that a damaged file has cost rows out of service. The others go on:
 // each database whose keys the file may hold is read through once, to know.
-func (s *Store) quarantine(i pebble.DataCorruptionInfo) {
+func (d *damage) quarantine(i pebble.DataCorruptionInfo) {
 	// Reading to find out meets the same damage again: each file is looked into once.
 	span := pebble.KeyRange{Start: i.Bounds.Start}
 	if i.Bounds.Start != nil {
 		span.End = append(append([]byte(nil), i.Bounds.End.Key...), 0)
 	}
-	if _, met := s.damagedFiles.LoadOrStore(i.Path, span); met || s.closed.Load() {
+	if _, met := d.damagedFiles.LoadOrStore(i.Path, span); met || d.closed.Load() {
 		return
 	}
-	s.quarantined.Add(1)
-	s.env.Go("quarantine", func() {
-		defer s.quarantined.Done()
-		<-s.opened
-		for _, id := range s.databasesWithin(i.Bounds.Start, i.Bounds.End.Key) {
-			if err := s.sound(id); !errors.Is(err, ErrDamaged) {
+	d.quarantined.Add(1)
+	d.env.Go("quarantine", func() {
+		defer d.quarantined.Done()
+		<-d.opened
+		for _, id := range d.databasesWithin(i.Bounds.Start, i.Bounds.End.Key) {
+			if err := d.sound(id); !errors.Is(err, ErrDamaged) {
 				continue
 			}
-			err := s.SetInfo(note.System, id, func(info *layout.Info) {
+			err := d.catalog.SetInfo(note.System, id, func(info *layout.Info) {
 				info.State = layout.OutOfService
-				info.Reason = "damaged file " + s.env.FS.PathBase(i.Path) + ": run doublet check --repair or restore it"
+				info.Reason = "damaged file " + d.env.FS.PathBase(i.Path) + ": run doublet check --repair or restore it"
 			})
-			s.log.Error("database taken out of service", "database", id.String(), "file", i.Path, "err", err)
+			d.log.Error("database taken out of service", "database", id.String(), "file", i.Path, "err", err)
 		}
 	})
 }
 
 // sound reads every row of a database and returns ErrDamaged where one cannot be read.
-func (s *Store) sound(id note.DatabaseID) error {
-	db, err := s.dbs.acquire(id)
+func (d *damage) sound(id note.DatabaseID) error {
+	db, err := d.dbs.acquire(id)
 	if err != nil {
 		return err
 	}
-	defer s.dbs.release(db)
+	defer d.dbs.release(db)
 	if db.cur.Load().info.State != layout.InService {
 		return nil
 	}
-	return engineOrOwn(scan(s.eng, layout.Prefix(db.num, 0)[:5], func(_, _ []byte) error { return nil }))
+	return engineOrOwn(scan(d.eng, layout.Prefix(db.num, 0)[:5], func(_, _ []byte) error { return nil }))
 }
 
-func (s *Store) databasesWithin(lo, hi []byte) []note.DatabaseID {
-	s.dbs.mu.Lock()
-	defer s.dbs.mu.Unlock()
+func (d *damage) databasesWithin(lo, hi []byte) []note.DatabaseID {
+	d.dbs.mu.Lock()
+	defer d.dbs.mu.Unlock()
 	var out []note.DatabaseID
-	for num, id := range s.dbs.byNum {
+	for num, id := range d.dbs.byNum {
 		first := layout.Prefix(num, 0)[:5]
 		if string(hi) >= string(first) && string(lo) < string(layout.After(first)) {
 			out = append(out, id)

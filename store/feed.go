@@ -31,9 +31,12 @@ type Branch struct {
 	Incarnation, Seq uint64
 }
 
+// feed tells consumers what changed, in order, up to the horizon, and keeps their cursors.
+type feed struct{ *core }
+
 // branches reads from which incarnations this one came.
-func (s *Store) branches() ([]Branch, error) {
-	v, err := getValue(s.eng, layout.MetaKey(metaBranches))
+func (f *feed) branches() ([]Branch, error) {
+	v, err := getValue(f.eng, layout.MetaKey(metaBranches))
 	if errors.Is(err, ErrNotFound) { // a store that never branched
 		return nil, nil
 	}
@@ -78,11 +81,11 @@ func (s *Store) Rebranch() error {
 
 // resolve turns a cursor into a sequence of this incarnation: one of another branch is cut to where
 // the branches parted, one of a stranger starts at the beginning.
-func (s *Store) resolve(c Cursor) (uint64, error) {
-	if c.Incarnation == s.incarnation {
+func (f *feed) resolve(c Cursor) (uint64, error) {
+	if c.Incarnation == f.incarnation {
 		return c.Seq, nil
 	}
-	list, err := s.branches()
+	list, err := f.branches()
 	for _, b := range list {
 		if b.Incarnation == c.Incarnation {
 			return min(c.Seq, b.Seq), err
@@ -95,22 +98,22 @@ func (s *Store) resolve(c Cursor) (uint64, error) {
 // false, and returns the cursor behind what was taken: a change for which fn returned false was not
 // and comes again; with nothing left, it is the horizon. A cursor from before the feed's beginning
 // or one that has come to a damaged entry, is ErrFeedCut: the reader falls back to the databases' own rows (Since) and goes on from Now.
-func (s *Store) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
-	if err := s.dbs.enter(); err != nil {
+func (f *feed) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
+	if err := f.dbs.enter(); err != nil {
 		return c, err
 	}
-	defer s.dbs.leave()
-	seq, err := s.resolve(c)
+	defer f.dbs.leave()
+	seq, err := f.resolve(c)
 	if err != nil {
 		return c, err
 	}
-	horizon := s.hz.durable()
-	snap := s.eng.NewSnapshot() // the cut and the entries that belong to it
+	horizon := f.hz.durable()
+	snap := f.eng.NewSnapshot() // the cut and the entries that belong to it
 	defer snap.Close()
 	if cut, err := metaUint(snap, metaCut); err != nil || seq < cut {
 		return c, errorOr(err, ErrFeedCut)
 	}
-	c = Cursor{s.incarnation, seq}
+	c = Cursor{f.incarnation, seq}
 	lo, err := entryWith(snap, seq+1)
 	if err != nil {
 		return c, err
@@ -125,7 +128,7 @@ func (s *Store) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
 			if it.Seq <= seq {
 				continue
 			}
-			id, ok := s.dbs.byNumber(it.Database)
+			id, ok := f.dbs.byNumber(it.Database)
 			if ok && !fn(Change{id, it.Note, it.Seq}) {
 				stopped = true
 				return errStop
@@ -170,12 +173,12 @@ func errorOr(err, other error) error {
 }
 
 // Now is the cursor behind everything durable.
-func (s *Store) Now() Cursor { return Cursor{s.incarnation, s.hz.durable()} }
+func (f *feed) Now() Cursor { return Cursor{f.incarnation, f.hz.durable()} }
 
 // FeedMoved returns a channel that closes when there is more to read than up to c.
-func (s *Store) FeedMoved(c Cursor) <-chan struct{} {
-	moved := s.hz.moved()
-	if c.Incarnation != s.incarnation || s.hz.durable() > c.Seq {
+func (f *feed) FeedMoved(c Cursor) <-chan struct{} {
+	moved := f.hz.moved()
+	if c.Incarnation != f.incarnation || f.hz.durable() > c.Seq {
 		closed := make(chan struct{})
 		close(closed)
 		return closed
@@ -201,25 +204,25 @@ func (r *Reader) Since(seq uint64, fn func(seq uint64, id note.ID) bool) error {
 
 // SaveCursor keeps a consumer's cursor. It is durable with the next commit: a consumer that loses
 // a step takes it again.
-func (s *Store) SaveCursor(consumer string, c Cursor) error {
-	if err := s.dbs.enter(); err != nil {
+func (f *feed) SaveCursor(consumer string, c Cursor) error {
+	if err := f.dbs.enter(); err != nil {
 		return err
 	}
-	defer s.dbs.leave()
+	defer f.dbs.leave()
 	v := binary.BigEndian.AppendUint64(uint64Bytes(c.Incarnation), c.Seq)
-	return engineError(s.eng.Set(append([]byte{byte(layout.SpaceCursor)}, consumer...), v, pebble.NoSync))
+	return engineError(f.eng.Set(append([]byte{byte(layout.SpaceCursor)}, consumer...), v, pebble.NoSync))
 }
 
 // LoadCursor reads a consumer's cursor; one that was never saved starts at the beginning.
-func (s *Store) LoadCursor(consumer string) (Cursor, error) {
-	if err := s.dbs.enter(); err != nil {
+func (f *feed) LoadCursor(consumer string) (Cursor, error) {
+	if err := f.dbs.enter(); err != nil {
 		return Cursor{}, err
 	}
-	defer s.dbs.leave()
-	v, err := getValue(s.eng, append([]byte{byte(layout.SpaceCursor)}, consumer...))
+	defer f.dbs.leave()
+	v, err := getValue(f.eng, append([]byte{byte(layout.SpaceCursor)}, consumer...))
 	if err != nil || len(v) != 16 {
 		if err == nil || err == ErrNotFound {
-			return Cursor{Incarnation: s.incarnation}, nil
+			return Cursor{Incarnation: f.incarnation}, nil
 		}
 		return Cursor{}, err
 	}
@@ -227,12 +230,12 @@ func (s *Store) LoadCursor(consumer string) (Cursor, error) {
 }
 
 // DropCursor forgets a consumer, which then holds nothing back any more.
-func (s *Store) DropCursor(consumer string) error {
-	if err := s.dbs.enter(); err != nil {
+func (f *feed) DropCursor(consumer string) error {
+	if err := f.dbs.enter(); err != nil {
 		return err
 	}
-	defer s.dbs.leave()
-	return engineError(s.eng.Delete(append([]byte{byte(layout.SpaceCursor)}, consumer...), pebble.NoSync))
+	defer f.dbs.leave()
+	return engineError(f.eng.Delete(append([]byte{byte(layout.SpaceCursor)}, consumer...), pebble.NoSync))
 }
 
 func (d *databases) byNumber(num uint32) (note.DatabaseID, bool) {
@@ -252,14 +255,14 @@ type watchers struct {
 
 // Watch calls fn after each durable change of the database, until stop is called. fn must not block
 // and must not call the store.
-func (s *Store) Watch(id note.DatabaseID, fn func()) (stop func(), err error) {
-	s.dbs.mu.Lock()
-	num, ok := s.dbs.number[id]
-	s.dbs.mu.Unlock()
+func (f *feed) Watch(id note.DatabaseID, fn func()) (stop func(), err error) {
+	f.dbs.mu.Lock()
+	num, ok := f.dbs.number[id]
+	f.dbs.mu.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("%w: database %s", ErrNotFound, id)
 	}
-	w := &s.watch
+	w := &f.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.next++

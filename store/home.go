@@ -110,7 +110,7 @@ func (r *Reader) highestValidity() (high uint32, err error) {
 
 // CreateReplica makes an empty replica of a database that another store has, with a slot that its home
 // has given: of is what the database is there. It follows; pages of the ledger fill it.
-func (s *Store) CreateReplica(who note.Who, of layout.Info, slot uint8) error {
+func (cat *catalog) CreateReplica(who note.Who, of layout.Info, slot uint8) error {
 	switch {
 	case !who.System:
 		return ErrDenied
@@ -122,7 +122,7 @@ func (s *Store) CreateReplica(who note.Who, of layout.Info, slot uint8) error {
 	info := of
 	info.State, info.Reason = layout.InService, ""
 	// Away: whoever had the slot before has numbered under it.
-	return s.create(creation{info: &info, ledger: note.Ledger{Shared: true, Slot: slot, Away: true}})
+	return cat.create(creation{info: &info, ledger: note.Ledger{Shared: true, Slot: slot, Away: true}})
 }
 
 // ApplyInfo takes what the database is from another replica, if that was written later than ours.

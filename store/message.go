@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"doublet/note"
 	"doublet/store/layout"
@@ -31,7 +32,7 @@ type Message struct {
 	Digest note.Digest
 	Size   uint64
 
-	s       *Store
+	s       *objects
 	recipe  note.RecipeID // 0 until the recipe row is in a batch
 	row     []byte
 	objects []pinned
@@ -50,18 +51,27 @@ const (
 	stepBase64        // digest, size, line length × 2 + final CRLF: the object's bytes as lines of base64
 )
 
+// objects keeps messages and their large parts: it takes them in, finds and reads them, and sweeps what no row names.
+type objects struct {
+	*core
+	pins      pins
+	workspace workspace
+	// keep is held for reading while a backup copies segments, for writing while one is rewritten.
+	keep sync.RWMutex
+}
+
 // Prepare makes a message ready to be stored: leaves are its large parts as mime.SplitLeaves found
 // them. It needs no lock; what it writes is garbage until an update names it. Release it in the end.
-func (s *Store) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan) (*Message, error) {
-	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
+func (o *objects) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan) (*Message, error) {
+	if err := errors.Join(ctx.Err(), o.alive(), o.space.admit()); err != nil {
 		return nil, err
 	}
-	if err := s.dbs.enter(); err != nil {
+	if err := o.dbs.enter(); err != nil {
 		return nil, err
 	}
-	defer s.dbs.leave()
-	m := &Message{s: s, Digest: sha256.Sum256(raw), Size: uint64(len(raw))}
-	s.pins.pin(m.Digest)
+	defer o.dbs.leave()
+	m := &Message{s: o, Digest: sha256.Sum256(raw), Size: uint64(len(raw))}
+	o.pins.pin(m.Digest)
 	err := m.find()
 	if err == nil && m.recipe == 0 {
 		err = m.build(ctx, raw, leaves)
@@ -190,12 +200,12 @@ func (m *Message) keep(content []byte) (note.Digest, error) {
 }
 
 // append writes an object to a segment, which Rewrite then leaves alone until the object is named.
-func (s *Store) append(d note.Digest, content []byte) (object.Location, error) {
-	s.pins.flight.RLock()
-	defer s.pins.flight.RUnlock()
-	loc, err := s.obj.Append(object.Digest(d), content)
+func (o *objects) append(d note.Digest, content []byte) (object.Location, error) {
+	o.pins.flight.RLock()
+	defer o.pins.flight.RUnlock()
+	loc, err := o.obj.Append(object.Digest(d), content)
 	if err == nil {
-		s.pins.took(loc.Segment)
+		o.pins.took(loc.Segment)
 	}
 	return loc, err
 }
@@ -244,20 +254,20 @@ func (m *Message) Release() {
 
 // Attach makes bytes ready to be an attachment of a note, as Prepare does for a message. Pass
 // what it returns to Keep in the update, and Release it in the end.
-func (s *Store) Attach(ctx context.Context, content []byte) (*Object, error) {
-	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
+func (o *objects) Attach(ctx context.Context, content []byte) (*Object, error) {
+	if err := errors.Join(ctx.Err(), o.alive(), o.space.admit()); err != nil {
 		return nil, err
 	}
-	if err := s.dbs.enter(); err != nil {
+	if err := o.dbs.enter(); err != nil {
 		return nil, err
 	}
-	defer s.dbs.leave()
-	leave, err := s.workspace.enter(ctx, len(content))
+	defer o.dbs.leave()
+	leave, err := o.workspace.enter(ctx, len(content))
 	if err != nil {
 		return nil, err
 	}
-	m := &Message{s: s}
-	s.pins.pin(m.Digest)
+	m := &Message{s: o}
+	o.pins.pin(m.Digest)
 	d, err := m.keep(content)
 	leave()
 	if err == nil {
@@ -287,7 +297,7 @@ func (w *Writer) Keep(o *Object) {
 }
 
 // locate finds an object.
-func (s *Store) locate(r pebble.Reader, d note.Digest) (object.Location, error) {
+func (o *objects) locate(r pebble.Reader, d note.Digest) (object.Location, error) {
 	v, closer, err := r.Get(layout.Key(layout.SpaceObject, d[:]))
 	if err != nil {
 		return object.Location{}, engineError(err)
@@ -300,40 +310,40 @@ func (s *Store) locate(r pebble.Reader, d note.Digest) (object.Location, error) 
 }
 
 // find is locate for an object that something names: one that is not here comes from elsewhere, where that can be.
-func (s *Store) find(r pebble.Reader, d note.Digest) (object.Location, error) {
-	loc, err := s.locate(r, d)
-	if err == nil || s.opt.Mend == nil {
+func (o *objects) find(r pebble.Reader, d note.Digest) (object.Location, error) {
+	loc, err := o.locate(r, d)
+	if err == nil || o.opt.Mend == nil {
 		return loc, err
 	}
-	if merr := s.opt.Mend(d); merr != nil {
+	if merr := o.opt.Mend(d); merr != nil {
 		return loc, errors.Join(err, merr)
 	}
-	return s.locate(s.eng, d)
+	return o.locate(o.eng, d)
 }
 
 // readObject is readHere, but an object that cannot be read comes from elsewhere, where that can be.
-func (s *Store) readObject(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
-	out, err := s.readHere(loc, d, off, n, dst)
-	if err == nil || s.opt.Mend == nil {
+func (o *objects) readObject(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
+	out, err := o.readHere(loc, d, off, n, dst)
+	if err == nil || o.opt.Mend == nil {
 		return out, err
 	}
-	if merr := s.opt.Mend(d); merr != nil {
+	if merr := o.opt.Mend(d); merr != nil {
 		return dst, errors.Join(err, merr)
 	}
-	if loc, err = s.locate(s.eng, d); err != nil {
+	if loc, err = o.locate(o.eng, d); err != nil {
 		return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 	}
-	return s.readHere(loc, d, off, n, dst)
+	return o.readHere(loc, d, off, n, dst)
 }
 
 // readHere appends n bytes of an object from off. loc is where it was when the reader looked; if
 // its segment was rewritten since, it is looked up again. An object that lost its last reference
 // meanwhile is still there: only Rewrite takes bytes away.
-func (s *Store) readHere(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
-	out, err := s.obj.ReadRange(loc, object.Digest(d), off, n, dst)
+func (o *objects) readHere(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
+	out, err := o.obj.ReadRange(loc, object.Digest(d), off, n, dst)
 	if errors.Is(err, object.ErrNotFound) {
-		if loc, err = s.locate(s.eng, d); err == nil {
-			out, err = s.obj.ReadRange(loc, object.Digest(d), off, n, dst)
+		if loc, err = o.locate(o.eng, d); err == nil {
+			out, err = o.obj.ReadRange(loc, object.Digest(d), off, n, dst)
 		}
 	}
 	if err != nil {
@@ -363,7 +373,7 @@ func (r *Reader) Object(id note.ID, d note.Digest, dst []byte) ([]byte, error) {
 // Stored is a stored message, open for reading. It stays readable after its reader has ended, as
 // long as the note lives; nothing of it is held in memory but its recipe.
 type Stored struct {
-	s     *Store
+	s     *objects
 	size  uint64
 	steps []step
 }
@@ -393,7 +403,7 @@ func (r *Reader) Message(n *layout.Note) (*Stored, error) {
 		}
 		row = v
 	}
-	st, err := parseRecipe(r.s, row)
+	st, err := parseRecipe(r.s.objects, row)
 	if err != nil {
 		return nil, err
 	}
@@ -427,7 +437,7 @@ func (r *Reader) Attachment(id note.ID, d note.Digest, size int64) (*Stored, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 	}
-	return &Stored{s: r.s, size: uint64(size), steps: []step{{kind: stepObject, digest: d, loc: loc, size: size, length: size}}}, nil
+	return &Stored{s: r.s.objects, size: uint64(size), steps: []step{{kind: stepObject, digest: d, loc: loc, size: size, length: size}}}, nil
 }
 
 // messageUnderWay finds the recipe of a note that this very update makes.
@@ -450,7 +460,7 @@ func (m *Message) located(d note.Digest) (object.Location, error) {
 	return object.Location{}, ErrNotFound
 }
 
-func parseRecipe(s *Store, b []byte) (*Stored, error) {
+func parseRecipe(s *objects, b []byte) (*Stored, error) {
 	st := &Stored{s: s}
 	bad := fmt.Errorf("%w: recipe", ErrDamaged)
 	if len(b) < 33 {

@@ -161,7 +161,7 @@ func (m *Moment) Release() error {
 	return err
 }
 
-// FloorOf is the free space that a device of that many bytes is to keep.
-func (s *Store) FloorOf(total uint64) uint64 {
-	return max(uint64(s.opt.FloorBytes), total/100*uint64(s.opt.FloorPercent))
+// FloorOf returns the free space, in bytes, that a device of total bytes has to keep.
+func (c *core) FloorOf(total uint64) uint64 {
+	return max(uint64(c.opt.FloorBytes), total/100*uint64(c.opt.FloorPercent))
 }

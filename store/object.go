@@ -89,15 +89,15 @@ func (p *pins) unpinned(d note.Digest, fn func() error) error {
 
 // Sweep removes recipes and objects that lost their last reference, up to max of them, and says how
 // many it removed. What it removed of segments is reclaimed by Rewrite.
-func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
-	if err := s.dbs.enter(); err != nil {
+func (o *objects) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	if err := o.dbs.enter(); err != nil {
 		return 0, err
 	}
-	defer s.dbs.leave()
+	defer o.dbs.leave()
 	// What is removed here stands behind, in the log, the commit that dropped the last reference: a
 	// crash that keeps the one keeps the other.
 	var rows [][]byte
-	err = scan(s.eng, layout.Key(layout.SpaceSweep), func(k, _ []byte) error {
+	err = scan(o.eng, layout.Key(layout.SpaceSweep), func(k, _ []byte) error {
 		rows = append(rows, append([]byte(nil), k...))
 		if len(rows) >= limit {
 			return errStop
@@ -111,9 +111,9 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		var ok bool
 		switch {
 		case len(k) == 10 && k[1] == 'r':
-			ok, err = s.sweepRecipe(k, note.RecipeID(layout.Tail64(k)))
+			ok, err = o.sweepRecipe(k, note.RecipeID(layout.Tail64(k)))
 		case len(k) == 34 && k[1] == 'o':
-			ok, err = s.sweepObject(k, note.Digest(k[2:]))
+			ok, err = o.sweepObject(k, note.Digest(k[2:]))
 		}
 		if ok {
 			removed++
@@ -122,41 +122,41 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	return removed, errors.Join(err, ctx.Err())
 }
 
-func (s *Store) empty(prefix []byte) (bool, error) {
+func (c *core) empty(prefix []byte) (bool, error) {
 	none := true
-	err := scan(s.eng, prefix, func(_, _ []byte) error {
+	err := scan(c.eng, prefix, func(_, _ []byte) error {
 		none = false
 		return errStop
 	})
 	return none, err
 }
 
-func (s *Store) sweepRecipe(row []byte, id note.RecipeID) (gone bool, err error) {
+func (o *objects) sweepRecipe(row []byte, id note.RecipeID) (gone bool, err error) {
 	key := layout.NumberKey(layout.SpaceRecipe, uint64(id))
-	v, err := getValue(s.eng, key)
+	v, err := getValue(o.eng, key)
 	if errors.Is(err, ErrNotFound) {
-		return false, engineError(s.eng.Delete(row, pebble.NoSync))
+		return false, engineError(o.eng.Delete(row, pebble.NoSync))
 	}
 	if err != nil || len(v) < 33 {
 		return false, err
 	}
 	digest := note.Digest(v[:32])
-	err = s.pins.unpinned(digest, func() error {
-		none, err := s.empty(layout.NumberKey(layout.SpaceRecipeRef, uint64(id)))
+	err = o.pins.unpinned(digest, func() error {
+		none, err := o.empty(layout.NumberKey(layout.SpaceRecipeRef, uint64(id)))
 		if err != nil {
 			return err
 		}
-		b := s.eng.NewBatch()
+		b := o.eng.NewBatch()
 		defer b.Close()
 		del(b, row)
 		if none {
 			gone = true
 			del(b, key)
 			hash := layout.Key(layout.SpaceRecipeHash, digest[:])
-			if h, err := getValue(s.eng, hash); err == nil && len(h) == 8 && note.RecipeID(binary.BigEndian.Uint64(h)) == id {
+			if h, err := getValue(o.eng, hash); err == nil && len(h) == 8 && note.RecipeID(binary.BigEndian.Uint64(h)) == id {
 				del(b, hash)
 			}
-			if st, err := parseRecipe(s, v); err == nil {
+			if st, err := parseRecipe(o, v); err == nil {
 				for _, x := range st.steps {
 					if x.kind != stepInline {
 						del(b, layout.ObjectByRecipe(x.digest, id))
@@ -165,51 +165,51 @@ func (s *Store) sweepRecipe(row []byte, id note.RecipeID) (gone bool, err error)
 				}
 			}
 		}
-		return s.swept(b, row, none, layout.NumberKey(layout.SpaceRecipeRef, uint64(id)))
+		return o.swept(b, row, none, layout.NumberKey(layout.SpaceRecipeRef, uint64(id)))
 	})
 	return gone, err
 }
 
 // swept commits what the sweeper decided. A last reference that was dropped between its look and
 // its commit noted the row that the commit has removed: it is put back.
-func (s *Store) swept(b *pebble.Batch, row []byte, none bool, refs []byte) error {
+func (o *objects) swept(b *pebble.Batch, row []byte, none bool, refs []byte) error {
 	err := engineError(b.Commit(pebble.NoSync))
 	if err != nil || none {
 		return err
 	}
-	if none, err = s.empty(refs); err == nil && none {
-		err = engineError(s.eng.Set(row, nil, pebble.NoSync))
+	if none, err = o.empty(refs); err == nil && none {
+		err = engineError(o.eng.Set(row, nil, pebble.NoSync))
 	}
 	return err
 }
 
-func (s *Store) sweepObject(row []byte, d note.Digest) (gone bool, err error) {
-	err = s.pins.unpinned(d, func() error {
-		none, err := s.empty(layout.Key(layout.SpaceObjectRef, d[:]))
+func (o *objects) sweepObject(row []byte, d note.Digest) (gone bool, err error) {
+	err = o.pins.unpinned(d, func() error {
+		none, err := o.empty(layout.Key(layout.SpaceObjectRef, d[:]))
 		if err != nil {
 			return err
 		}
-		b := s.eng.NewBatch()
+		b := o.eng.NewBatch()
 		defer b.Close()
 		del(b, row)
 		if none {
 			gone = true
 			del(b, layout.Key(layout.SpaceObject, d[:]))
 		}
-		return s.swept(b, row, none, layout.Key(layout.SpaceObjectRef, d[:]))
+		return o.swept(b, row, none, layout.Key(layout.SpaceObjectRef, d[:]))
 	})
 	return gone, err
 }
 
 // Rewrite copies what lives out of sealed segments that are less than half alive, and removes
 // them. It reads the whole object index once, so it belongs into quiet hours.
-func (s *Store) Rewrite(ctx context.Context) (reclaimed int64, err error) {
-	if err := s.dbs.enter(); err != nil {
+func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
+	if err := o.dbs.enter(); err != nil {
 		return 0, err
 	}
-	defer s.dbs.leave()
+	defer o.dbs.leave()
 	live := make(map[uint64]int64)
-	err = scan(s.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
+	err = scan(o.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
 		loc, _, err := object.ParseLocation(v)
 		if err != nil {
 			return fmt.Errorf("%w: object index", ErrDamaged)
@@ -220,15 +220,15 @@ func (s *Store) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, seg := range s.obj.Segments() {
-		if !seg.Sealed || live[seg.ID]*2 >= seg.Size || !s.pins.settled(seg.ID) {
+	for _, seg := range o.obj.Segments() {
+		if !seg.Sealed || live[seg.ID]*2 >= seg.Size || !o.pins.settled(seg.ID) {
 			continue
 		}
-		if !s.keep.TryLock() {
+		if !o.keep.TryLock() {
 			return reclaimed, nil // a backup copies segments; the next run goes on
 		}
-		err := s.rewriteSegment(ctx, seg.ID)
-		s.keep.Unlock()
+		err := o.rewriteSegment(ctx, seg.ID)
+		o.keep.Unlock()
 		if err != nil {
 			return reclaimed, err
 		}
@@ -239,50 +239,50 @@ func (s *Store) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 
 // rewriteSegment moves the live records of a segment. The new places are durable before the index
 // names them, and the index is durable before the old segment goes.
-func (s *Store) rewriteSegment(ctx context.Context, id uint64) error {
+func (o *objects) rewriteSegment(ctx context.Context, id uint64) error {
 	type move struct {
 		digest   note.Digest
 		from, to object.Location
 	}
 	var moves []move
-	err := s.obj.Scan(id, object.ScanOptions{}, func(d object.Digest, loc object.Location) error {
+	err := o.obj.Scan(id, object.ScanOptions{}, func(d object.Digest, loc object.Location) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		have, err := s.locate(s.eng, note.Digest(d))
+		have, err := o.locate(o.eng, note.Digest(d))
 		if errors.Is(err, ErrNotFound) || err == nil && have != loc {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		to, err := s.obj.Copy(loc, d)
+		to, err := o.obj.Copy(loc, d)
 		moves = append(moves, move{note.Digest(d), loc, to})
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("store: rewrite segment %d: %w", id, err)
 	}
-	if err := s.obj.SyncAll(); err != nil {
-		return s.die(err)
+	if err := o.obj.SyncAll(); err != nil {
+		return o.die(err)
 	}
 	for _, m := range moves {
-		sh := &s.pins.shards[m.digest[0]&63]
+		sh := &o.pins.shards[m.digest[0]&63]
 		sh.mu.Lock()
-		if have, err := s.locate(s.eng, m.digest); err == nil && have == m.from {
-			err = s.eng.Set(layout.Key(layout.SpaceObject, m.digest[:]), m.to.Append(nil), pebble.NoSync)
+		if have, err := o.locate(o.eng, m.digest); err == nil && have == m.from {
+			err = o.eng.Set(layout.Key(layout.SpaceObject, m.digest[:]), m.to.Append(nil), pebble.NoSync)
 			if err != nil {
 				sh.mu.Unlock()
-				return s.die(err)
+				return o.die(err)
 			}
 		}
 		sh.mu.Unlock()
 	}
-	if err := s.eng.LogData(nil, pebble.Sync); err != nil {
-		return s.die(err)
+	if err := o.eng.LogData(nil, pebble.Sync); err != nil {
+		return o.die(err)
 	}
-	return s.obj.Remove(id)
+	return o.obj.Remove(id)
 }
 
 // Objects is the store's object segments, for check.
-func (s *Store) Objects() *object.Store { return s.obj }
+func (o *objects) Objects() *object.Store { return o.obj }

@@ -40,8 +40,14 @@ func PlacesOf(fs interface{ PathJoin(...string) string }, dir string, o Options)
 	return p
 }
 
+// disk knows the folders of the store: its own, the engine's and that of the object segments.
+type disk struct {
+	*core
+	dir string
+}
+
 // Places says where the parts of the store are.
-func (s *Store) Places() Places { return s.places() }
+func (d *disk) Places() Places { return d.places() }
 
 // OwnFile says whether a name in the folders of the index and the segments is one that the store gives.
 func OwnFile(name string) bool {
@@ -62,16 +68,16 @@ func OwnFile(name string) bool {
 	return false
 }
 
-func (s *Store) places() Places { return PlacesOf(s.env.FS, s.dir, s.opt) }
+func (d *disk) places() Places { return PlacesOf(d.env.FS, d.dir, d.opt) }
 
-func (s *Store) indexDir() string { return s.places().Index }
+func (d *disk) indexDir() string { return d.places().Index }
 
-func (s *Store) segmentsDir() string { return s.places().Segments }
+func (d *disk) segmentsDir() string { return d.places().Segments }
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-func (s *Store) there(path string) (bool, error) {
-	_, err := s.env.FS.Stat(path)
+func (d *disk) there(path string) (bool, error) {
+	_, err := d.env.FS.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -79,11 +85,11 @@ func (s *Store) there(path string) (bool, error) {
 }
 
 // restored refuses a data folder in which a restore was interrupted.
-func (s *Store) restored() error {
-	if s.opt.Restoring {
+func (d *disk) restored() error {
+	if d.opt.Restoring {
 		return nil
 	}
-	halfway, err := s.there(s.env.FS.PathJoin(s.dir, RestoringName))
+	halfway, err := d.there(d.env.FS.PathJoin(d.dir, RestoringName))
 	if err == nil && halfway {
 		err = ErrRestoring
 	}
@@ -92,14 +98,14 @@ func (s *Store) restored() error {
 
 // ownIndex refuses to make a new store where the data folder has one: its index was moved, or the
 // setting that says where it is was lost.
-func (s *Store) ownIndex(isNew bool) error {
-	if made, err := s.there(s.madePath()); err != nil || !made || !isNew {
+func (d *disk) ownIndex(isNew bool) error {
+	if made, err := d.there(d.madePath()); err != nil || !made || !isNew {
 		return err
 	}
-	return fmt.Errorf("%w: %s has a store, but its index is not in %s: see the setting data.index_dir", ErrDamaged, s.dir, s.indexDir())
+	return fmt.Errorf("%w: %s has a store, but its index is not in %s: see the setting data.index_dir", ErrDamaged, d.dir, d.indexDir())
 }
 
-func (s *Store) madePath() string { return s.env.FS.PathJoin(s.dir, madeName) }
+func (d *disk) madePath() string { return d.env.FS.PathJoin(d.dir, madeName) }
 
 // Made says whether the data folder dir has a store, wherever its parts are.
 func Made(fs env.FS, dir string) (bool, error) {
@@ -111,26 +117,26 @@ func Made(fs env.FS, dir string) (bool, error) {
 }
 
 // own notes that the data folder has a store.
-func (s *Store) own() error {
-	path := s.madePath()
-	if made, err := s.there(path); err != nil || made {
+func (d *disk) own() error {
+	path := d.madePath()
+	if made, err := d.there(path); err != nil || made {
 		return err
 	}
-	if err := writeAll(s.env.FS, path, []byte("A store of doublet. Where its parts are, the settings say.\n")); err != nil {
+	if err := writeAll(d.env.FS, path, []byte("A store of doublet. Where its parts are, the settings say.\n")); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	return syncDirs(s.env.FS, s.dir)
+	return syncDirs(d.env.FS, d.dir)
 }
 
 // ownSegments refuses an index that names objects where their folder is not there at all.
-func (s *Store) ownSegments() error {
-	ok, err := s.there(s.segmentsDir())
+func (d *disk) ownSegments() error {
+	ok, err := d.there(d.segmentsDir())
 	if err != nil || ok {
 		return err
 	}
-	none, err := s.empty(layout.Key(layout.SpaceObject))
+	none, err := d.empty(layout.Key(layout.SpaceObject))
 	if err == nil && !none {
-		err = fmt.Errorf("%w: the index names objects, but %s is not there: see the setting data.segments_dir", ErrDamaged, s.segmentsDir())
+		err = fmt.Errorf("%w: the index names objects, but %s is not there: see the setting data.segments_dir", ErrDamaged, d.segmentsDir())
 	}
 	return err
 }

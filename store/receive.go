@@ -51,20 +51,20 @@ func RecipeParts(recipe []byte) (d note.Digest, size uint64, parts []ObjectRef, 
 // Receive makes a message ready to be stored that came as its recipe: fetch gives the bytes of those parts
 // that are not here. Everything is compared with its digest, and the message rebuilt once: ErrMismatch is
 // one that is not what it says. Its objects are durable then. Release it in the end.
-func (s *Store) Receive(ctx context.Context, recipe []byte, fetch func(ObjectRef) ([]byte, error)) (*Message, error) {
+func (o *objects) Receive(ctx context.Context, recipe []byte, fetch func(ObjectRef) ([]byte, error)) (*Message, error) {
 	d, size, parts, err := RecipeParts(recipe)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(ctx.Err(), s.alive(), s.space.admit()); err != nil {
+	if err := errors.Join(ctx.Err(), o.alive(), o.space.admit()); err != nil {
 		return nil, err
 	}
-	if err := s.dbs.enter(); err != nil {
+	if err := o.dbs.enter(); err != nil {
 		return nil, err
 	}
-	defer s.dbs.leave()
-	m := &Message{s: s, Digest: d, Size: size}
-	s.pins.pin(d)
+	defer o.dbs.leave()
+	m := &Message{s: o, Digest: d, Size: size}
+	o.pins.pin(d)
 	if err = m.find(); err == nil && m.recipe == 0 {
 		err = m.take(ctx, recipe, parts, fetch)
 	}
@@ -156,21 +156,21 @@ func (m *Message) place(d note.Digest) (object.Location, error) {
 
 // ReceiveObject makes an attachment ready that came from another replica; pass it to Keep or to
 // ApplyLedger, and Release it in the end. Without content it must be here: ErrNotFound where it is not.
-func (s *Store) ReceiveObject(ctx context.Context, ref ObjectRef, content []byte) (*Object, error) {
-	if err := errors.Join(ctx.Err(), s.alive()); err != nil {
+func (o *objects) ReceiveObject(ctx context.Context, ref ObjectRef, content []byte) (*Object, error) {
+	if err := errors.Join(ctx.Err(), o.alive()); err != nil {
 		return nil, err
 	}
-	if err := s.dbs.enter(); err != nil {
+	if err := o.dbs.enter(); err != nil {
 		return nil, err
 	}
-	defer s.dbs.leave()
-	m := &Message{s: s}
-	s.pins.pin(m.Digest)
+	defer o.dbs.leave()
+	m := &Message{s: o}
+	o.pins.pin(m.Digest)
 	err := m.obtain(ref, func(ObjectRef) ([]byte, error) {
 		if content == nil && ref.Size > 0 {
 			return nil, ErrNotFound
 		}
-		return content, s.space.admit()
+		return content, o.space.admit()
 	})
 	if err == nil {
 		err = m.sync()
@@ -184,53 +184,53 @@ func (s *Store) ReceiveObject(ctx context.Context, ref ObjectRef, content []byte
 
 // MendObject puts an object that was damaged here, or lost from its segment, in a new place. One that nothing
 // refers to is left alone.
-func (s *Store) MendObject(ctx context.Context, ref ObjectRef, content []byte) error {
-	if err := errors.Join(ctx.Err(), s.alive(), ref.matches(content)); err != nil {
+func (o *objects) MendObject(ctx context.Context, ref ObjectRef, content []byte) error {
+	if err := errors.Join(ctx.Err(), o.alive(), ref.matches(content)); err != nil {
 		return err
 	}
-	if err := s.dbs.enter(); err != nil {
+	if err := o.dbs.enter(); err != nil {
 		return err
 	}
-	defer s.dbs.leave()
-	loc, err := s.append(ref.Digest, content)
+	defer o.dbs.leave()
+	loc, err := o.append(ref.Digest, content)
 	if err != nil {
 		return err
 	}
-	defer s.pins.landed(loc.Segment)
-	if err := s.obj.Sync(loc); err != nil {
-		return s.die(err)
+	defer o.pins.landed(loc.Segment)
+	if err := o.obj.Sync(loc); err != nil {
+		return o.die(err)
 	}
-	sh := &s.pins.shards[ref.Digest[0]&63]
+	sh := &o.pins.shards[ref.Digest[0]&63]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	none, err := s.empty(layout.Key(layout.SpaceObjectRef, ref.Digest[:]))
+	none, err := o.empty(layout.Key(layout.SpaceObjectRef, ref.Digest[:]))
 	if err != nil || none {
 		return err
 	}
-	if err := s.eng.Set(layout.Key(layout.SpaceObject, ref.Digest[:]), loc.Append(nil), pebble.Sync); err != nil {
-		return s.die(err)
+	if err := o.eng.Set(layout.Key(layout.SpaceObject, ref.Digest[:]), loc.Append(nil), pebble.Sync); err != nil {
+		return o.die(err)
 	}
 	return nil
 }
 
 // HasMessage says whether the message with that digest is stored here.
-func (s *Store) HasMessage(d note.Digest) bool {
-	if s.dbs.enter() != nil {
+func (o *objects) HasMessage(d note.Digest) bool {
+	if o.dbs.enter() != nil {
 		return false
 	}
-	defer s.dbs.leave()
-	_, err := getValue(s.eng, layout.Key(layout.SpaceRecipeHash, d[:]))
+	defer o.dbs.leave()
+	_, err := getValue(o.eng, layout.Key(layout.SpaceRecipeHash, d[:]))
 	return err == nil
 }
 
 // Lacks lists those of the objects that are not here.
-func (s *Store) Lacks(refs []ObjectRef) (out []ObjectRef, err error) {
-	if err := s.dbs.enter(); err != nil {
+func (o *objects) Lacks(refs []ObjectRef) (out []ObjectRef, err error) {
+	if err := o.dbs.enter(); err != nil {
 		return nil, err
 	}
-	defer s.dbs.leave()
+	defer o.dbs.leave()
 	for _, r := range refs {
-		switch _, err := s.locate(s.eng, r.Digest); {
+		switch _, err := o.locate(o.eng, r.Digest); {
 		case errors.Is(err, ErrNotFound), errors.Is(err, ErrDamaged):
 			out = append(out, r)
 		case err != nil:
@@ -242,25 +242,25 @@ func (s *Store) Lacks(refs []ObjectRef) (out []ObjectRef, err error) {
 
 // ObjectBytes appends up to n bytes of a stored object from off, fewer at its end. Only the server itself
 // may ask: it says nothing of who may read them.
-func (s *Store) ObjectBytes(dst []byte, d note.Digest, off, n int64) ([]byte, error) {
-	if err := s.dbs.enter(); err != nil {
+func (o *objects) ObjectBytes(dst []byte, d note.Digest, off, n int64) ([]byte, error) {
+	if err := o.dbs.enter(); err != nil {
 		return dst, err
 	}
-	defer s.dbs.leave()
-	loc, err := s.locate(s.eng, d)
+	defer o.dbs.leave()
+	loc, err := o.locate(o.eng, d)
 	if err != nil {
 		return dst, fmt.Errorf("object %s: %w", d, err)
 	}
-	return s.readHere(loc, d, off, n, dst) // a mate asks: it is not asked in turn
+	return o.readHere(loc, d, off, n, dst) // a mate asks: it is not asked in turn
 }
 
 // ObjectSize is the size of a stored object.
-func (s *Store) ObjectSize(d note.Digest) (uint64, error) {
-	if err := s.dbs.enter(); err != nil {
+func (o *objects) ObjectSize(d note.Digest) (uint64, error) {
+	if err := o.dbs.enter(); err != nil {
 		return 0, err
 	}
-	defer s.dbs.leave()
-	loc, err := s.locate(s.eng, d)
+	defer o.dbs.leave()
+	loc, err := o.locate(o.eng, d)
 	if err != nil {
 		return 0, fmt.Errorf("object %s: %w", d, err)
 	}

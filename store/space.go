@@ -17,7 +17,7 @@ import (
 // taken; deleting still is. Pebble ends the process when its log cannot be written, so it must never
 // come to that: when even the floor melts, a ballast file is given up for compactions to live on.
 type space struct {
-	s    *Store
+	disk *disk
 	mu   sync.Mutex
 	next time.Time
 	low  atomic.Bool
@@ -31,9 +31,9 @@ type space struct {
 // spaceEvery is how long one look at the free space is good for.
 const spaceEvery = time.Second
 
-func (p *space) init(s *Store) {
-	p.s = s
-	at := s.places()
+func (p *space) init(d *disk) {
+	p.disk = d
+	at := d.places()
 	for _, dir := range []string{at.Data, at.Index, at.Segments, at.Log} {
 		if !slices.Contains(p.dirs, dir) {
 			p.dirs = append(p.dirs, dir)
@@ -47,7 +47,7 @@ func (p *space) admit() error {
 	if !p.watched() {
 		return nil
 	}
-	now := p.s.env.Clock.Now()
+	now := p.disk.env.Clock.Now()
 	p.mu.Lock()
 	due := now.After(p.next)
 	if due {
@@ -65,16 +65,16 @@ func (p *space) admit() error {
 }
 
 // watched says whether there is a floor at all.
-func (p *space) watched() bool { return p.s.opt.FloorBytes > 0 || p.s.opt.FloorPercent > 0 }
+func (p *space) watched() bool { return p.disk.opt.FloorBytes > 0 || p.disk.opt.FloorPercent > 0 }
 
 // free returns the bytes free and the floor, of the device that is nearer to its floor.
 func (p *space) free() (avail, floor uint64, ok bool) {
 	for _, dir := range p.dirs {
-		u, err := p.s.env.FS.GetDiskUsage(dir)
+		u, err := p.disk.env.FS.GetDiskUsage(dir)
 		if err != nil {
 			continue // not there before the first start; one that cannot tell (in memory) is never full by this measure
 		}
-		f := p.s.FloorOf(u.TotalBytes)
+		f := p.disk.FloorOf(u.TotalBytes)
 		if !ok || int64(u.AvailBytes-f) < int64(avail-floor) {
 			avail, floor, ok = u.AvailBytes, f, true
 		}
@@ -92,46 +92,46 @@ func (p *space) look() {
 	}
 	low := avail < floor
 	if was := p.low.Swap(low); was != low {
-		p.s.log.Warn("free space", "refusing_writes", low, "free_bytes", avail, "floor_bytes", floor)
+		p.disk.log.Warn("free space", "refusing_writes", low, "free_bytes", avail, "floor_bytes", floor)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case avail < floor/2:
 		p.drop()
-	case avail > floor+2*uint64(max(p.s.opt.Ballast, 0)) && !p.ballast:
+	case avail > floor+2*uint64(max(p.disk.opt.Ballast, 0)) && !p.ballast:
 		if err := p.load(); err != nil {
-			p.s.log.Warn("ballast", "err", err)
+			p.disk.log.Warn("ballast", "err", err)
 		}
 	}
 }
 
-func (p *space) path() string { return p.s.env.FS.PathJoin(p.s.dir, "ballast") }
+func (p *space) path() string { return p.disk.env.FS.PathJoin(p.disk.dir, "ballast") }
 
 func (p *space) drop() {
-	if err := p.s.env.FS.Remove(p.path()); err == nil {
-		p.s.log.Error("free space is nearly gone: the ballast file was given up", "bytes", p.s.opt.Ballast)
+	if err := p.disk.env.FS.Remove(p.path()); err == nil {
+		p.disk.log.Error("free space is nearly gone: the ballast file was given up", "bytes", p.disk.opt.Ballast)
 	}
 	p.ballast = false
 }
 
 // load puts the ballast file in place: real blocks, not a hole.
 func (p *space) load() error {
-	if p.s.opt.Ballast < 0 {
+	if p.disk.opt.Ballast < 0 {
 		return nil
 	}
-	if i, err := p.s.env.FS.Stat(p.path()); err == nil && i.Size() == p.s.opt.Ballast {
+	if i, err := p.disk.env.FS.Stat(p.path()); err == nil && i.Size() == p.disk.opt.Ballast {
 		p.ballast = true
 		return nil
 	}
-	f, err := p.s.env.FS.Create(p.path(), vfs.WriteCategoryUnspecified)
+	f, err := p.disk.env.FS.Create(p.path(), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("store: ballast: %w", err)
 	}
-	if err := f.Preallocate(0, p.s.opt.Ballast); err != nil {
+	if err := f.Preallocate(0, p.disk.opt.Ballast); err != nil {
 		return closeWith(f, err)
 	}
-	_, err = io.Copy(onlyWriter{f}, io.LimitReader(zeros{}, p.s.opt.Ballast))
+	_, err = io.Copy(onlyWriter{f}, io.LimitReader(zeros{}, p.disk.opt.Ballast))
 	p.ballast = err == nil
 	return closeWith(f, err)
 }

@@ -115,42 +115,39 @@ func (o *Options) fill() {
 	}
 }
 
-// Store is an open note store.
+// Store is an open note store. Its parts share core and each keep the state of one subject.
 type Store struct {
-	env  *env.Env
-	opt  Options
-	dir  string
-	log  *slog.Logger
-	eng  *pebble.DB
-	obj  *object.Store
-	lock io.Closer
+	*core
+	*disk
+	*objects
+	*feed
+	*catalog
+	*damage
+
+	lock    io.Closer
+	flushes flushes
+	stat    storeStats
+	// capturing is held from Capture to Release: there is one backup at a time.
+	capturing sync.Mutex
+}
+
+// core holds what every part of the store reads and writes with.
+type core struct {
+	env *env.Env
+	opt Options
+	log *slog.Logger
+	eng *pebble.DB
+	obj *object.Store
 
 	incarnation uint64
 	hz          *horizon
 	dbs         databases
 	watch       watchers
-	infos       infoWatchers
-	pins        pins
-	workspace   workspace
 	leaders     leaders
 	space       space
-	flushes     flushes
-	stat        storeStats
+	clock       clock
 	// making is held for reading while a database is made, for writing to keep any from being made.
 	making sync.RWMutex
-	// keep is held for reading while a backup copies segments, for writing while one is rewritten.
-	keep sync.RWMutex
-	// capturing is held from Capture to Release: there is one backup at a time.
-	capturing sync.Mutex
-
-	clockMu sync.Mutex
-	clock   note.Clock
-
-	// quarantined counts what is still taking databases out of service.
-	quarantined  sync.WaitGroup
-	damagedFiles sync.Map
-	// opened closes when Open is done: damage that it met is looked into only then.
-	opened chan struct{}
 
 	fatal  atomic.Pointer[error]
 	closed atomic.Bool
@@ -169,10 +166,7 @@ const (
 // is an error that says so.
 func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	o.fill()
-	s := &Store{env: e, opt: o, dir: dir, log: e.Log, hz: newHorizon(), workspace: newWorkspace(), opened: make(chan struct{})}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s := compose(e, dir, o)
 	if err := e.FS.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: make %s: %w", dir, err)
 	}
@@ -190,6 +184,20 @@ func Open(e *env.Env, dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// compose makes the parts of a store that is not open yet.
+func compose(e *env.Env, dir string, o Options) *Store {
+	c := &core{env: e, opt: o, log: e.Log, hz: newHorizon()}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	d := &disk{core: c, dir: dir}
+	cat := &catalog{core: c}
+	return &Store{
+		core: c, disk: d, objects: &objects{core: c, workspace: newWorkspace()}, feed: &feed{core: c}, catalog: cat,
+		damage: &damage{core: c, disk: d, catalog: cat, opened: make(chan struct{})},
+	}
 }
 
 // syncDirs makes a folder and those above it durable: what lies in a folder that a power cut takes
@@ -215,7 +223,7 @@ func (s *Store) open() error {
 	if err := s.restored(); err != nil {
 		return err
 	}
-	s.space.init(s)
+	s.space.init(s.disk)
 	index, err := s.there(s.indexDir())
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -235,7 +243,7 @@ func (s *Store) open() error {
 	if s.obj, err = object.Open(s.env, s.segmentsDir(), object.Options{}); err != nil {
 		return fmt.Errorf("store: objects: %w", err)
 	}
-	if err := s.dbs.init(s); err != nil {
+	if err := s.dbs.init(s.core); err != nil {
 		return err
 	}
 	s.pins.init()
@@ -304,7 +312,7 @@ func putUint(b *pebble.Batch, name string, v uint64) {
 	_ = b.Set(layout.MetaKey(name), uint64Bytes(v), nil)
 }
 
-func (s *Store) metaUint(name string) (uint64, error) { return metaUint(s.eng, name) }
+func (c *core) metaUint(name string) (uint64, error) { return metaUint(c.eng, name) }
 
 func metaUint(r pebble.Reader, name string) (uint64, error) {
 	v, err := getValue(r, layout.MetaKey(name))
@@ -346,26 +354,26 @@ func engineError(err error) error {
 }
 
 // Incarnation names this life of the store: a restore, reseed or clone gets another.
-func (s *Store) Incarnation() uint64 { return s.incarnation }
+func (c *core) Incarnation() uint64 { return c.incarnation }
 
 // Horizon is the highest sequence below which everything is applied and durable.
-func (s *Store) Horizon() uint64 { return s.hz.durable() }
+func (c *core) Horizon() uint64 { return c.hz.durable() }
 
 // die ends all acknowledging after an error whose outcome is unknown.
-func (s *Store) die(err error) error {
+func (c *core) die(err error) error {
 	err = fmt.Errorf("store: cannot go on: %w", err)
-	s.fatal.CompareAndSwap(nil, &err)
-	s.hz.fail(err)
-	s.opt.OnFatal(err)
+	c.fatal.CompareAndSwap(nil, &err)
+	c.hz.fail(err)
+	c.opt.OnFatal(err)
 	return err
 }
 
 // alive says why the store takes nothing more, if so.
-func (s *Store) alive() error {
-	if p := s.fatal.Load(); p != nil {
+func (c *core) alive() error {
+	if p := c.fatal.Load(); p != nil {
 		return *p
 	}
-	if s.closed.Load() {
+	if c.closed.Load() {
 		return ErrClosed
 	}
 	return nil
@@ -402,25 +410,35 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// stamp gives the stamp for a write that replaces an item stamped above.
-func (s *Store) stamp(replica note.ReplicaID, above note.Stamp) note.Stamp {
-	now := s.env.Clock.Now().UnixMilli()
-	s.clockMu.Lock()
-	defer s.clockMu.Unlock()
-	return note.Stamp{Time: s.clock.Next(now, above), Replica: replica}
+// stamp returns the stamp for a write that replaces an item stamped above.
+func (c *core) stamp(replica note.ReplicaID, above note.Stamp) note.Stamp {
+	return note.Stamp{Time: c.clock.next(c.env.Clock.Now().UnixMilli(), above), Replica: replica}
 }
 
-// seeStamp lets the clock pass a received stamp, and says whether the stamp was plausible.
-func (s *Store) seeStamp(st note.Stamp) bool {
-	now := s.env.Clock.Now().UnixMilli()
-	s.clockMu.Lock()
-	defer s.clockMu.Unlock()
-	return s.clock.See(now, st)
+// seeStamp moves the clock past a received stamp, and reports if the stamp was plausible.
+func (c *core) seeStamp(st note.Stamp) bool { return c.clock.see(c.env.Clock.Now().UnixMilli(), st) }
+
+// clock is the store's hybrid clock. Times are in milliseconds.
+type clock struct {
+	mu sync.Mutex
+	c  note.Clock
+}
+
+func (c *clock) next(now int64, above note.Stamp) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.c.Next(now, above)
+}
+
+func (c *clock) see(now int64, st note.Stamp) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.c.See(now, st)
 }
 
 // UNID draws a new note's name.
-func (s *Store) UNID() note.UNID {
+func (c *core) UNID() note.UNID {
 	var u note.UNID
-	s.env.Fill(u[:])
+	c.env.Fill(u[:])
 	return u
 }
