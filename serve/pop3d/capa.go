@@ -8,7 +8,7 @@ import (
 	"doublet/wire/pop3"
 )
 
-// capa tells what the server can do, here and now.
+// capa lists the capabilities of the server on this connection.
 //
 // Implements: RFC 2449 §5 CAPA
 // Implements: RFC 2449 §6.7 EXPIRE
@@ -16,7 +16,8 @@ import (
 // Implements: RFC 3206 §3 AUTH-RESP-CODE
 func (s *session) capa(*pop3.Command) {
 	s.ok("Capabilities follow")
-	b := append(s.out.B, "TOP\r\nUIDL\r\nRESP-CODES\r\nAUTH-RESP-CODE\r\nPIPELINING\r\nEXPIRE NEVER\r\nUTF8 USER\r\nLANG\r\n"...)
+	const always = "TOP\r\nUIDL\r\nRESP-CODES\r\nAUTH-RESP-CODE\r\nPIPELINING\r\nEXPIRE NEVER\r\nUTF8 USER\r\nLANG\r\n"
+	b := append(s.out.B, always...)
 	if d := s.srv.cfg.LoginDelay; d > 0 {
 		b = strconv.AppendInt(append(b, "LOGIN-DELAY "...), int64((d+time.Second-1)/time.Second), 10)
 		b = append(b, "\r\n"...)
@@ -33,5 +34,5 @@ func (s *session) capa(*pop3.Command) {
 	s.out.B = append(b, "IMPLEMENTATION Doublet\r\n.\r\n"...)
 }
 
-// mayLogin: passwords go over TLS, or stay on this machine.
+// mayLogin reports whether USER and PASS are allowed: over TLS, or from this machine.
 func (s *session) mayLogin() bool { return s.c.Secure() || s.c.Local() }

@@ -6,8 +6,7 @@ import (
 	"doublet/wire/pop3"
 )
 
-// lang lists the languages of the server's texts, or takes one. There is one: English, which is the
-// default of the protocol too.
+// lang lists the languages of the server's texts, or selects one. There is only English, the default of the protocol.
 //
 // Implements: RFC 6856 §3 LANG
 func (s *session) lang(cmd *pop3.Command) {

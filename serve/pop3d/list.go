@@ -6,8 +6,8 @@ import (
 	"doublet/wire/pop3"
 )
 
-// list tells the size of one message, or of each: what RETR sends of it, dots that stuffing adds and
-// the end aside.
+// list answers with the size of one message, or of each: the octets that RETR sends, without stuffed dots and the
+// final line.
 //
 // Implements: RFC 1939 §5 LIST
 func (s *session) list(cmd *pop3.Command) {

@@ -13,7 +13,7 @@ import (
 	"doublet/wire/sasl"
 )
 
-// userName keeps a name for PASS. Whether there is such a person is not told.
+// userName keeps a name for PASS. The answer is the same for names that do not exist.
 //
 // Implements: RFC 1939 §7 USER
 func (s *session) userName(cmd *pop3.Command) {
@@ -24,7 +24,7 @@ func (s *session) userName(cmd *pop3.Command) {
 	s.ok("And the password?")
 }
 
-// pass signs in.
+// pass signs in with the name that USER gave.
 //
 // Implements: RFC 1939 §7 PASS
 func (s *session) pass(cmd *pop3.Command) {
@@ -40,7 +40,7 @@ func (s *session) pass(cmd *pop3.Command) {
 	s.signIn(account, err)
 }
 
-// protected answers where no password may travel.
+// protected reports whether a password may be sent on this connection, and refuses the command where it may not.
 func (s *session) protected() bool {
 	if s.mayLogin() {
 		return true
@@ -49,7 +49,7 @@ func (s *session) protected() bool {
 	return false
 }
 
-// signIn ends a sign-in, well or not.
+// signIn answers a sign-in that has succeeded or failed.
 //
 // Implements: RFC 3206 §4 AUTH response code
 func (s *session) signIn(account signin.Account, err error) {
@@ -71,7 +71,7 @@ func (s *session) signedIn(account signin.Account, err error) {
 		s.srv.stats.users.Touch(account.Who.Person)
 		s.ok("Signed in")
 	case errors.Is(err, forward.ErrNoHome):
-		s.srv.env.Log.Warn("pop3d: nobody serves the mail file", "account", account.Name, "err", err)
+		s.srv.env.Log.Warn("pop3d: mail file has no server", "account", account.Name, "err", err)
 		s.err(pop3.CodeSysTemp, "The mailbox has no server now, try again soon")
 	case errors.Is(err, sasl.ErrCancelled):
 		s.badly("Sign-in was cancelled")
@@ -98,7 +98,7 @@ func (s *session) signedIn(account signin.Account, err error) {
 	}
 }
 
-// carry gives the session to the home of the mail file, which answers the sign-in, and comes back when it has
+// carry forwards the session to the home of the mail file, which answers the sign-in. It returns when the session has
 // ended.
 func (s *session) carry() {
 	s.over = true
@@ -107,7 +107,7 @@ func (s *session) carry() {
 	}
 	s.out.Release()
 	if err := s.home.Carry(s.c, nil, ""); err != nil {
-		s.srv.env.Log.Info("pop3d: a forwarded session broke off", "err", err)
+		s.srv.env.Log.Info("pop3d: forwarded session lost", "err", err)
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *session) refuse(code, text string) {
 	}
 }
 
-// enter locks the maildrop of who signed in and opens it.
+// enter forwards the session to the home of the mail file, or opens the maildrop here.
 func (s *session) enter(account signin.Account) error {
 	if err := s.c.SignedIn(account.Who.Person); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *session) enter(account signin.Account) error {
 	return s.begin(account)
 }
 
-// begin opens the maildrop here.
+// begin locks and opens the maildrop on this server.
 func (s *session) begin(account signin.Account) error {
 	if err := s.srv.drops.take(account.Database, s.c.Now()); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (s *session) exchange(x signin.Exchange, response []byte) error {
 			return err
 		}
 		if done {
-			// The server's last word went out as a challenge; the client confirms it with nothing.
+			// The server's final message went out as a challenge; the client confirms it with an empty response.
 			if len(response) != 0 {
 				return sasl.ErrMalformed
 			}

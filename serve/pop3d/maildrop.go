@@ -10,24 +10,24 @@ import (
 	"doublet/wire/pop3"
 )
 
-// marks of a message of a maildrop.
+// The marks of a message of a maildrop.
 const (
 	markDeleted = 1 << iota // DELE
 	markRead                // RETR sent it whole
 )
 
-// perMessage is what a message costs a session in memory: UID, size and marks.
+// perMessage is the memory that a session needs for a message, in bytes: UID, size and marks.
 const perMessage = 4 + 4 + 1
 
 // maildrop is INBOX as it was at sign-in. Message n is uids[n-1].
 type maildrop struct {
 	view  *mailbox.View
 	uids  []uint32
-	sizes []uint32 // as messages travel; nil until somebody asks
+	sizes []uint32 // octets on the wire; nil before the first use
 	marks []uint8
 }
 
-// openDrop makes the maildrop of who has signed in; the lock is held by the caller.
+// openDrop opens the maildrop of the account. The caller holds the lock.
 func (s *session) openDrop(file *mailbox.File) error {
 	view, _, err := file.Open(s.c.Context(), mailbox.Inbox, false)
 	if err != nil {
@@ -47,13 +47,13 @@ func (s *session) openDrop(file *mailbox.File) error {
 	return nil
 }
 
-// closeDrop notes what was read and lets go of the maildrop.
+// closeDrop marks the messages that RETR sent as \Seen and releases the maildrop.
 func (s *session) closeDrop() {
 	if seen := s.drop.marked(markRead); len(seen) > 0 && !s.drop.view.ReadOnly() {
-		// The connection may be lost; what was sent whole was read all the same.
+		// The connection may be lost; messages that were sent whole count as read all the same.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.c.Context()), 10*time.Second)
 		if err := s.drop.view.Settle(ctx, seen, nil); err != nil {
-			s.srv.env.Log.Warn("pop3d: messages read are not marked so", "account", s.account.Name, "err", err)
+			s.srv.env.Log.Warn("pop3d: marking read messages failed", "account", s.account.Name, "err", err)
 		}
 		cancel()
 	}
@@ -62,7 +62,7 @@ func (s *session) closeDrop() {
 	s.drop, s.file = maildrop{}, nil
 }
 
-// marked lists the UIDs with a mark and without \Deleted of POP3, unless that is the mark.
+// marked returns the UIDs that have a mark. Messages marked by DELE are left out, unless that is the mark.
 func (d *maildrop) marked(mark uint8) []uint32 {
 	var out []uint32
 	for i, m := range d.marks {
@@ -73,7 +73,7 @@ func (d *maildrop) marked(mark uint8) []uint32 {
 	return out
 }
 
-// all is the set of the messages that are there.
+// all returns the UIDs from the first to the last message of the maildrop.
 func (d *maildrop) all() mailbox.Set {
 	if len(d.uids) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (d *maildrop) all() mailbox.Set {
 	return mailbox.Set{{Start: d.uids[0], Stop: d.uids[len(d.uids)-1]}}
 }
 
-// number checks a message number of a command, and answers where there is no such message.
+// number returns the index of a message. It answers the command where no such message exists.
 func (s *session) number(n uint32) (index int, ok bool) {
 	if n == 0 || uint64(n) > uint64(len(s.drop.uids)) {
 		s.err("", "No such message")
@@ -94,7 +94,7 @@ func (s *session) number(n uint32) (index int, ok bool) {
 	return int(n - 1), true
 }
 
-// measure fills in the sizes of all messages.
+// measure reads the sizes of all messages.
 func (s *session) measure() error {
 	d := &s.drop
 	if d.sizes != nil || len(d.uids) == 0 {
@@ -139,10 +139,10 @@ func (s *session) measure() error {
 	return err
 }
 
-// piece is how much of a message is read at once.
+// piece is the number of bytes of a message that are read at once.
 const piece = 256 << 10
 
-// size counts what a message has as it travels, for one of which that was not noted.
+// size counts the octets of a message on the wire, for one whose size the store does not have.
 func (s *session) size(body *store.Stored) (int64, error) {
 	var dots pop3.Stuffer
 	var n int64
@@ -156,7 +156,7 @@ func (s *session) size(body *store.Stored) (int64, error) {
 	return n + int64(len(end)-len(".\r\n")), err
 }
 
-// pieces gives a message to fn, piece by piece, until fn wants no more.
+// pieces calls fn with one piece of a message after the other, until fn returns false.
 func (s *session) pieces(body *store.Stored, fn func(p []byte) (more bool, err error)) error {
 	s.scratch.Take()
 	for off := int64(0); off < body.Size(); {

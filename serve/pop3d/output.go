@@ -1,9 +1,9 @@
 package pop3d
 
-// sendAt is how much output is collected before it is sent in the middle of an answer.
+// sendAt is the number of bytes of output that are sent in the middle of an answer.
 const sendAt = 48 << 10
 
-// flush sends the output. What fails is remembered: the session ends.
+// flush sends the output. An error is remembered and ends the session.
 func (s *session) flush() error {
 	if s.failed == nil && len(s.out.B) > 0 {
 		_, s.failed = s.c.Write(s.out.B)

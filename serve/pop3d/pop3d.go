@@ -1,11 +1,11 @@
-// Package pop3d is the door through which programs fetch INBOX by POP3. It keeps the protocol, its order
-// and its limits; what a mail file is, mailbox knows; who somebody is, signin.
+// Package pop3d serves INBOX over POP3. It implements the protocol, the order of its commands and its limits; package
+// mailbox implements mail files, and package signin accounts.
 //
-// The maildrop of a session is INBOX as it was at sign-in: what arrives later the next session sees.
-// A second POP3 session of the same mail file is refused with IN-USE; other doors go on, and what one
-// of them has removed meanwhile is answered as gone. Unique ids are EMAILIDs: they belong to the
-// message and not to its place, so they outlive a new UIDVALIDITY, a restore, a move out of INBOX and
-// back, and are the same on every replica; the UIDs of a folder survive none of these.
+// The maildrop of a session is INBOX as it was at sign-in; messages that arrive later belong to the next session. A
+// second POP3 session for the same mail file is refused with IN-USE. Other doors go on working with it: a command for
+// a message that one of them has removed is refused. Unique ids are EMAILIDs: they belong to the message and not to
+// its place in a folder, so they survive a new UIDVALIDITY, a restore, and a move out of INBOX and back, and are the
+// same on every replica. UIDs of a folder survive none of these.
 //
 // A session is one goroutine. Between two commands it waits in listen.Conn.Await and holds no buffer.
 package pop3d
@@ -27,39 +27,38 @@ import (
 	"doublet/wire/pop3"
 )
 
-// Config is a door's settings; zero fields take the defaults.
+// Config holds the settings of a door; zero fields take the defaults.
 type Config struct {
 	// Hostname is the server's name in the greeting (default "localhost").
 	Hostname string
-	// LoginTimeout is how long a client may stay without signing in (default 3 min).
+	// LoginTimeout limits the time from connecting to signing in (default 3 min).
 	LoginTimeout time.Duration
-	// IdleTimeout is how long a client that has signed in may be silent (default 10 min, the least
-	// that RFC 1939 section 3 allows).
+	// IdleTimeout limits the time between two commands of a client that has signed in (default 10 min, the least that
+	// RFC 1939 section 3 allows).
 	IdleTimeout time.Duration
-	// LoginDelay is the least time between two sign-ins to the same mail file (default none).
+	// LoginDelay is the minimum time between two sign-ins to the same mail file (default 0).
 	LoginDelay time.Duration
-	// MaxBad is how many bad commands in a row end a session (default 10).
+	// MaxBad is the number of bad commands in a row that ends a session (default 10).
 	MaxBad int
-	// MaxAuthFailures ends a session (default 5).
+	// MaxAuthFailures is the number of failed sign-ins that ends a session (default 5).
 	MaxAuthFailures int
-	// Memory bounds the lists of messages that sessions hold (default: a budget of 64 MB for this
-	// door).
+	// Memory bounds the lists of messages that sessions hold (default: a budget of 64 MB for this door).
 	Memory *listen.Budget
-	// Forward finds the server of a person's mail file; nil: it is this one.
+	// Forward finds the server of a person's mail file; nil means this server.
 	Forward *forward.Service
 }
 
-// Accounts is what pop3d needs to know of people: a signin.Service. Methods are called from many sessions
-// at once; ctx ends when a shutdown has lost patience.
+// Accounts signs people in: a signin.Service. Its methods are called from many sessions at once; ctx ends when a
+// shutdown stops waiting for sessions.
 type Accounts interface {
 	Mechanisms(a signin.Attempt) []string
 	Password(ctx context.Context, a signin.Attempt, user, password string) (signin.Account, error)
 	Begin(ctx context.Context, a signin.Attempt, mechanism string) (signin.Exchange, error)
-	// Refresh is asked before each command.
+	// Refresh is called before each command.
 	Refresh(ctx context.Context, a *signin.Account) (changed bool, err error)
 }
 
-// Server is one door. Its Serve goes into a listen.Door.
+// Server implements one door. Its Serve goes into a listen.Door.
 type Server struct {
 	env      *env.Env
 	cfg      Config
@@ -83,7 +82,7 @@ type statistics struct {
 	users                                        *stat.Active
 }
 
-// New makes a Server; stats may be nil.
+// New returns a Server; stats may be nil.
 func New(e *env.Env, cfg Config, accounts Accounts, mail *mailbox.Service, stats *stat.Tree) *Server {
 	if cfg.Hostname == "" {
 		cfg.Hostname = "localhost"
@@ -122,7 +121,7 @@ func positive[N int | time.Duration](n, def N) N {
 	return n
 }
 
-// Busy is what a full server says at this door, for listen.Door.
+// Busy returns the greeting of a full server, for listen.Door.
 func (srv *Server) Busy() string {
 	return string(pop3.AppendErr(nil, pop3.CodeSysTemp, srv.cfg.Hostname+" has too many connections, try again later"))
 }
@@ -136,16 +135,16 @@ func (srv *Server) Serve(c *listen.Conn) {
 	s.run()
 }
 
-// drops are the maildrops that are in use, and when the others were.
+// drops holds the maildrops that are in use, and the last sign-ins to the others.
 type drops struct {
 	delay time.Duration
 
 	mu   sync.Mutex
 	open map[note.DatabaseID]struct{}
-	last map[note.DatabaseID]time.Time // where there is a delay
+	last map[note.DatabaseID]time.Time // with LoginDelay only
 }
 
-// maxLast bounds the memory of the delay between sign-ins: above it the old ones are forgotten.
+// maxLast bounds the remembered sign-ins: above it expired ones are dropped.
 const maxLast = 100_000
 
 func (d *drops) init(delay time.Duration) {
@@ -157,7 +156,7 @@ var (
 	errTooSoon = errors.New("pop3d: signed in too recently")
 )
 
-// take locks a maildrop.
+// take locks a maildrop, unless it is in use or the delay between sign-ins has not passed.
 //
 // Implements: RFC 1939 §4 Exclusive access to the maildrop
 // Implements: RFC 2449 §6.5 LOGIN-DELAY

@@ -2,8 +2,8 @@ package pop3d
 
 import "doublet/wire/pop3"
 
-// quit removes what is marked, in one commit up to 5,000 messages, and ends the session. +OK follows
-// the commit, and the end of the lock; after -ERR what could not be removed is there again.
+// quit removes the marked messages, up to 5,000 in one commit, and ends the session. It answers +OK after the commit
+// and after the release of the lock. After -ERR the messages that could not be removed are there again.
 //
 // Implements: RFC 1939 §6 QUIT, the UPDATE state
 func (s *session) quit(*pop3.Command) {
@@ -17,7 +17,7 @@ func (s *session) quit(*pop3.Command) {
 	if len(remove) > 0 {
 		err = s.drop.view.Settle(s.c.Context(), nil, remove)
 	}
-	// Whoever has the answer may sign in again at once.
+	// The client may sign in again as soon as it has the answer.
 	s.closeDrop()
 	if err != nil {
 		s.trouble("messages are not removed", err)

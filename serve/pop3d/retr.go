@@ -9,10 +9,10 @@ import (
 	"doublet/wire/pop3"
 )
 
-// errCut says that an answer broke off.
+// errCut reports that an answer was broken off.
 var errCut = errors.New("pop3d: message broken off")
 
-// retr sends a message, and notes that it was read.
+// retr sends a message and marks it as read.
 //
 // Implements: RFC 1939 §5 RETR
 func (s *session) retr(cmd *pop3.Command) {
@@ -32,11 +32,12 @@ func (s *session) retr(cmd *pop3.Command) {
 	}
 }
 
-// body opens a message; where it cannot be, it answers.
+// body opens a message. It answers the command where that fails.
 func (s *session) body(i int) (body *store.Stored, octets int64, ok bool) {
 	uid := s.drop.uids[i]
 	known := false
-	err := s.drop.view.Fetch(s.c.Context(), mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
+	one := mailbox.Set{{Start: uid, Stop: uid}}
+	err := s.drop.view.Fetch(s.c.Context(), one, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
 		var err error
 		if octets, known, err = m.Travels(); err == nil {
 			body, err = m.Body()
@@ -48,7 +49,7 @@ func (s *session) body(i int) (body *store.Stored, octets int64, ok bool) {
 	}
 	switch {
 	case err != nil:
-		s.srv.env.Log.Error("pop3d: message cannot be read", "account", s.account.Name, "err", err)
+		s.srv.env.Log.Error("pop3d: reading a message failed", "account", s.account.Name, "err", err)
 		s.err(pop3.CodeSysPerm, "The message cannot be read")
 		return nil, 0, false
 	case body == nil:
@@ -58,8 +59,8 @@ func (s *session) body(i int) (body *store.Stored, octets int64, ok bool) {
 	return body, octets, true
 }
 
-// stream sends a message, or what TOP shows of it, in pieces. When it cannot be read to its end the
-// connection is lost: nothing else would tell the client that what it has is not the message.
+// stream sends a message, or the part that TOP asks for, in pieces. Where it cannot be read to its end the connection
+// is closed: nothing else tells the client that the message is incomplete.
 func (s *session) stream(body *store.Stored, top *pop3.Top) error {
 	var dots pop3.Stuffer
 	err := s.pieces(body, func(p []byte) (bool, error) {
@@ -77,7 +78,7 @@ func (s *session) stream(body *store.Stored, top *pop3.Top) error {
 	})
 	if err != nil {
 		if s.failed == nil {
-			s.srv.env.Log.Error("pop3d: message cannot be read to its end", "account", s.account.Name, "err", err)
+			s.srv.env.Log.Error("pop3d: reading a message to its end failed", "account", s.account.Name, "err", err)
 			_ = s.flush()
 			s.failed = errCut
 		}

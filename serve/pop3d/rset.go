@@ -2,7 +2,7 @@ package pop3d
 
 import "doublet/wire/pop3"
 
-// rset takes the marks of DELE away.
+// rset removes the marks of DELE.
 //
 // Implements: RFC 1939 §5 RSET
 func (s *session) rset(*pop3.Command) {

@@ -25,7 +25,7 @@ const (
 	anyState = authorization | transaction
 )
 
-// session is one client's. It is small: many wait at the same time.
+// session is the state of one client. It is small, since many clients wait at the same time.
 type session struct {
 	srv     *Server
 	c       *listen.Conn
@@ -36,7 +36,7 @@ type session struct {
 
 	out     listen.Buffer
 	scratch listen.Buffer
-	failed  error // the connection is of no use any more
+	failed  error // the connection is broken
 
 	started      time.Time
 	user         string // of USER
@@ -47,7 +47,7 @@ type session struct {
 
 func (s *session) run() {
 	s.out.Take()
-	if a, ok := forward.AccountOf(s.c); ok { // the server that has forwarded it leaves the answer to us
+	if a, ok := forward.AccountOf(s.c); ok { // the server that forwarded it has not answered yet
 		err := s.c.SignedIn(a.Who.Person)
 		if err == nil {
 			err = s.begin(a)
@@ -72,7 +72,7 @@ func (s *session) run() {
 	_ = s.flush()
 }
 
-// end is the session's last act, also after a panic. What was only marked to be removed stays.
+// end releases everything that the session holds, also after a panic. Messages that are only marked stay.
 func (s *session) end() {
 	s.out.Release()
 	s.scratch.Release()
@@ -83,7 +83,7 @@ func (s *session) end() {
 	s.srv.stats.current.Add(-1)
 }
 
-// timeout is how long the client may be silent now.
+// timeout returns the time that the client may be silent now.
 func (s *session) timeout() time.Duration {
 	if s.file != nil {
 		return s.account.Silence(s.srv.cfg.IdleTimeout, s.c.Now())
@@ -91,7 +91,7 @@ func (s *session) timeout() time.Duration {
 	return max(s.srv.cfg.LoginTimeout-s.c.Now().Sub(s.started), time.Millisecond)
 }
 
-// await waits for a command, without buffers. Answers to commands that came together go out together.
+// await waits for a command, and holds no buffers meanwhile. Answers to pipelined commands are sent together.
 //
 // Implements: RFC 2449 §6.6 PIPELINING
 func (s *session) await() error {
@@ -103,8 +103,8 @@ func (s *session) await() error {
 	return s.c.Await(s.timeout())
 }
 
-// lost ends the session after Await or a read gave up. Nothing is said: the client has not asked, and
-// would take it for the answer to its next command.
+// lost ends the session after an error of Await or of a read. It sends nothing: the client would take it for the
+// answer to its next command.
 func (s *session) lost(err error) {
 	switch {
 	case errors.Is(err, listen.ErrWoken):
@@ -118,11 +118,10 @@ func (s *session) lost(err error) {
 	s.over = true
 }
 
-// maxSkip is how much of a line that is too long is read and thrown away.
+// maxSkip is the number of bytes of a line over the limit that are read and dropped.
 const maxSkip = 64 << 10
 
-// line reads a line and takes its end away. One over the limit is thrown away up to its end, and
-// listen.ErrLineTooLong returned.
+// line reads a line and removes its end. It drops a line over the limit and returns listen.ErrLineTooLong.
 func (s *session) line(limit int) ([]byte, error) {
 	skipped := 0
 	for {
@@ -142,7 +141,7 @@ func (s *session) line(limit int) ([]byte, error) {
 			s.c.Discard(len(b))
 		}
 		if s.file == nil && s.c.Now().Sub(s.started) > s.srv.cfg.LoginTimeout {
-			return nil, listen.ErrTimeout // one byte a minute is no sign-in either
+			return nil, listen.ErrTimeout // single bytes do not extend the time
 		}
 		if err := s.flush(); err != nil {
 			return nil, err
@@ -195,7 +194,7 @@ func (s *session) command() {
 	}
 }
 
-// refresh asks who the person is today. A session that may not go on is ended, and false returned.
+// refresh looks the account up again. It returns false after it has ended a session that may not go on.
 func (s *session) refresh() bool {
 	changed, err := s.srv.accounts.Refresh(s.c.Context(), &s.account)
 	switch {
@@ -214,7 +213,7 @@ func (s *session) refresh() bool {
 	return true
 }
 
-// attempt is where a sign-in comes from.
+// attempt describes the origin of a sign-in.
 func (s *session) attempt() signin.Attempt { return signin.AttemptOf(s.c, "POP3") }
 
 func (s *session) state() state {
@@ -228,7 +227,7 @@ func (s *session) ok(text string) { s.out.B = pop3.AppendOK(s.out.B, text) }
 
 func (s *session) err(code, text string) { s.out.B = pop3.AppendErr(s.out.B, code, text) }
 
-// badly answers what is no command here.
+// badly answers an unknown command.
 func (s *session) badly(text string) {
 	s.srv.stats.bad.Inc()
 	s.err("", text)
@@ -237,7 +236,7 @@ func (s *session) badly(text string) {
 	}
 }
 
-// trouble answers a failure of the server, with a line in the log for one that has no name.
+// trouble answers an error of the server. Errors without a condition of their own are logged.
 func (s *session) trouble(failure string, err error) {
 	c, known := condition.Of(err)
 	if !known || c == condition.Damaged {
@@ -246,7 +245,7 @@ func (s *session) trouble(failure string, err error) {
 	s.err(c.POP3, c.IMAPText)
 }
 
-// verb is what a command does: it answers.
+// verb holds the states in which a command is allowed, and the method that executes and answers it.
 type verb struct {
 	states state
 	run    func(*session, *pop3.Command)

@@ -2,8 +2,8 @@ package pop3d
 
 import "doublet/wire/pop3"
 
-// stls protects the connection. What the client sent in the clear behind the command is thrown away,
-// and so is what it said before.
+// stls starts TLS. Commands that the client sent in the clear behind STLS are dropped, and so is everything that it
+// said before.
 //
 // Implements: RFC 2595 §4 STLS
 func (s *session) stls(*pop3.Command) {

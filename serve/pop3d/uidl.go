@@ -8,7 +8,7 @@ import (
 	"doublet/wire/pop3"
 )
 
-// uidl tells the unique id of one message, or of each: its EMAILID, which never changes.
+// uidl answers with the unique id of one message, or of each: its EMAILID, which never changes.
 //
 // Implements: RFC 1939 §7 UIDL
 func (s *session) uidl(cmd *pop3.Command) {
@@ -59,5 +59,5 @@ func (s *session) uidl(cmd *pop3.Command) {
 	}
 }
 
-// gone answers for a message that another door has removed since sign-in.
+// gone answers a command for a message that another door has removed since sign-in.
 func (s *session) gone() { s.err("", "The message was removed by another session") }
