@@ -3,7 +3,8 @@
 //
 //	run [-metered] [flags of go test] packages
 //
-// With -metered it measures the processor time of each package as well. Go then keeps no results of tests.
+// With -metered it measures the processor time of each package as well. Go then keeps no results of tests. With -race it runs in
+// the root of the module.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -38,6 +40,14 @@ func run(args []string) (int, error) {
 			return 1, err
 		}
 		test, args = append(test, "-exec", self+" "+binary), args[1:]
+	}
+	if slices.Contains(args, "-race") {
+		path, remove, err := withoutStacks()
+		if err != nil {
+			return 1, err
+		}
+		defer remove()
+		test = append(test, "-modfile", path)
 	}
 	began := time.Now()
 	c := exec.Command("go", append(test, args...)...)

@@ -86,3 +86,24 @@ func TestRun(t *testing.T) {
 		}
 	}
 }
+
+// TestWithoutStacks: the engine that test-race compiles records no stacks, and is the one of go.mod otherwise.
+func TestWithoutStacks(t *testing.T) {
+	t.Chdir("../..")
+	path, remove, err := withoutStacks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
+	out, err := exec.Command("go", "list", "-modfile", path, "-f", "{{.Dir}}", engine+"/internal/invariants").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	raw, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "invariants.go"))
+	if err != nil || !strings.Contains(string(raw), switchOff) || strings.Contains(string(raw), switchOn) {
+		t.Errorf("%s: %v\n%s", out, err, raw)
+	}
+	if err := turnOff(filepath.Join(filepath.Dir(path), "engine", switchFile)); err == nil {
+		t.Error("an engine without the switch was taken")
+	}
+}
