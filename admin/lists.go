@@ -184,7 +184,7 @@ func lists() []*Verb {
 				}
 				id = g.ID
 			}
-			list, err := c.Mail.Pending(ctx, id)
+			list, err := c.Mail.Moderation.Pending(ctx, id)
 			out := []Post{}
 			for _, p := range list {
 				out = append(out, Post{ID: p.ID.String(), List: p.List, Author: p.Author, Subject: p.Subject, Created: p.Created, Reason: p.Reason})
@@ -196,14 +196,14 @@ func lists() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"approved " + a.ID}, c.Mail.Approve(ctx, id)
+			return Done{"approved " + a.ID}, c.Mail.Moderation.Approve(ctx, id)
 		}, changes),
 		define("list reject", "drop a message that waits for moderators", func(ctx context.Context, c *Call, a *ListReject) (Done, error) {
 			id, err := queueID(a.ID)
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"rejected " + a.ID}, c.Mail.Reject(ctx, id, a.Reason)
+			return Done{"rejected " + a.ID}, c.Mail.Moderation.Reject(ctx, id, a.Reason)
 		}, changes),
 	}
 }

@@ -60,7 +60,7 @@ func TestMailVerbs(t *testing.T) {
 		t.Fatal(err)
 	}
 	send := func() string {
-		_, err := s.Mail.Deposit(ctx, &mail.Submission{
+		_, err := s.Mail.Deposits.Deposit(ctx, &mail.Submission{
 			From: smtp.Path{Local: "eve", Domain: "far.example"}, Params: smtp.MailParams{Size: -1},
 			Recipients: []mail.Recipient{{To: smtp.Path{Local: "sales", Domain: "example.com"}, Target: target}},
 			Message:    []byte("From: eve@far.example\r\nSubject: hello\r\n\r\nx\r\n"),

@@ -197,7 +197,7 @@ func showQueue(ctx context.Context, c *Call, a *QueueShow) (QueueView, error) {
 		return QueueView{Messages: list}, err
 	}
 	out := QueueView{Destinations: []QueueDestination{}}
-	for _, d := range c.Mail.Destinations() {
+	for _, d := range c.Mail.Router.Destinations() {
 		out.Destinations = append(out.Destinations, QueueDestination{
 			Destination: d.Destination, Due: d.Due, Waiting: d.Waiting, Sending: d.Sending, Connections: d.Connections,
 			Failures: d.Failures, Until: d.Until, Host: d.Host, Reply: d.Reply,
@@ -227,7 +227,7 @@ type TraceStep struct {
 }
 
 func traceMail(ctx context.Context, c *Call, a *TraceOf) ([]TraceStep, error) {
-	hops, err := c.Mail.Trace(ctx, a.What)
+	hops, err := c.Mail.Trace.Find(ctx, a.What)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func traceMail(ctx context.Context, c *Call, a *TraceOf) ([]TraceStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, found, err := c.Mail.Delivered(ctx, id, a.Recipient)
+	at, found, err := c.Mail.Trace.Delivered(ctx, id, a.Recipient)
 	if err == nil && found {
 		step := TraceStep{Time: at, Event: string(mail.HopDelivered), To: a.Recipient, ID: id.String()}
 		if at.IsZero() {
@@ -263,7 +263,7 @@ func queueShow(ctx context.Context, c *Call, a *QueueID) (Queued, error) {
 	if err != nil {
 		return Queued{}, err
 	}
-	c.Mail.Known(ctx, &e)
+	c.Mail.Router.Known(ctx, &e)
 	q := c.queuedOf(ctx, e)
 	q.Header = strings.ReplaceAll(string(header), "\r\n", "\n")
 	for _, r := range e.Recipients {

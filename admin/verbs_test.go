@@ -393,7 +393,7 @@ func wait(t *testing.T, s *System) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := s.Mail.Deposit(context.Background(), &mail.Submission{
+	id, err := s.Mail.Deposits.Deposit(context.Background(), &mail.Submission{
 		From: from, Recipients: []mail.Recipient{{To: to, Outside: true}}, Message: []byte("Subject: x\r\n\r\nx\r\n"), Answer: mail.AnswerNone,
 	}, nil)
 	if err != nil {

@@ -1,8 +1,9 @@
 package mail
 
 import (
-	"doublet/mail/queue"
 	"time"
+
+	"doublet/mail/queue"
 )
 
 // agenda knows which entries of mail.box are due when, for this server and for each destination

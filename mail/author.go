@@ -12,7 +12,7 @@ import (
 
 // originator collects the header's authors and senders.
 type originator struct {
-	s   *Service
+	s   *Depositor
 	sub *Submission
 	// again says that the message is sent on: Resent-From or Resent-Sender is there, newest that a field of the newest such block
 	// was seen, over that the block has ended, seen its names.
@@ -41,7 +41,7 @@ func ForbiddenFrom(err error) bool {
 // Implements: RFC 6409 §8.1 Add Sender
 // Implements: RFC 6409 §8.2 Add Date
 // Implements: RFC 6409 §8.3 Add Message-ID
-func (s *Service) appendMissing(ctx context.Context, h []byte, sub *Submission) ([]byte, error) {
+func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission) ([]byte, error) {
 	header := sub.Message[:mime.HeaderEnd(sub.Message)]
 	if headless(sub.Message) {
 		header = nil

@@ -3,7 +3,6 @@ package mail
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
-	"doublet/store/layout"
 	"doublet/wire/smtp"
 )
 
@@ -217,7 +215,7 @@ const rowBytes = 700
 
 // place writes the batch. Updates are tried with the fewest locks first: mail.box is named only
 // when something is to go there.
-func (s *Service) place(ctx context.Context, b *batch) error {
+func (s *Depositor) place(ctx context.Context, b *batch) error {
 	summary := len(b.composed.New(b.date).Summary)
 	if len(b.now) > s.opt.MaxLocal || len(b.now)*(summary+rowBytes)+int(min(b.size, 96<<10)) > s.opt.MaxBatch {
 		b.whole = b.whole || len(b.now) > 1
@@ -227,17 +225,17 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 		switch {
 		case err == nil:
 			s.stat.deliveredTo(b.delivered, int64(b.size))
-			s.Queue.Moved(b.in, b.moved)
+			s.queue.Moved(b.in, b.moved)
 			return nil
 		case errors.Is(err, errNobody):
 			return nil
 		case errors.Is(err, errNeedBox):
 			b.box = true
 		case errors.Is(err, errNeedWarning):
-			if err := s.composeWarnings(ctx, b); err != nil {
+			if err := s.personal.composeWarnings(ctx, b); err != nil {
 				return err
 			}
-		case databaseTrouble(err) && s.makeMissing(ctx, b):
+		case databaseTrouble(err) && s.files.makeMissing(ctx, b):
 		case databaseTrouble(err) && s.exclude(ctx, b):
 		case databaseTrouble(err) && !b.whole && len(b.now) > 0:
 			// One of them is damaged, and it does not show which: the router will find out.
@@ -249,42 +247,15 @@ func (s *Service) place(ctx context.Context, b *batch) error {
 	}
 }
 
-// databaseTrouble says that an error is of one of the databases rather than of the server.
-func databaseTrouble(err error) bool {
-	return queue.DatabaseTrouble(err) || errors.Is(err, errNoFolder)
-}
-
-// errNoFolder says that a replica that follows has not been told of the folder that a message goes to.
-var errNoFolder = errors.New("mail: the replica has no such folder yet")
-
-// makeMissing makes the mail files of people who were brought in bulk, or whose making a crash cut
-// short, and says whether it made any.
-func (s *Service) makeMissing(ctx context.Context, b *batch) bool {
-	made := false
-	for i := range b.now {
-		d := &b.now[i]
-		if _, err := s.store.Info(d.database); d.kind != directory.TargetPerson || !errors.Is(err, store.ErrNotFound) || s.elsewhere(d.database) {
-			continue
-		}
-		if err := s.dir.People.EnsureMailFile(ctx, d.id); err != nil {
-			s.env.Log.Error("mail: make mail file", "recipient", d.name, "err", err)
-			continue
-		}
-		_, err := s.store.Info(d.database)
-		made = made || err == nil
-	}
-	return made
-}
-
 // exclude takes the mail files out of the batch that cannot be delivered to here, and says whether
 // there are any.
-func (s *Service) exclude(ctx context.Context, b *batch) bool {
+func (s *Depositor) exclude(ctx context.Context, b *batch) bool {
 	n := len(b.now)
 	b.now = slices.DeleteFunc(b.now, func(d delivery) bool {
-		if s.takes(ctx, d.database, d.junk) {
+		if s.files.takes(ctx, d.database, d.junk) {
 			return false
 		}
-		if s.elsewhere(d.database) {
+		if s.files.elsewhere(d.database) {
 			b.later = append(b.later, d.row(queue.Pending))
 			return true
 		}
@@ -299,28 +270,8 @@ func (s *Service) exclude(ctx context.Context, b *batch) bool {
 	return len(b.now) < n
 }
 
-func (s *Service) inService(id note.DatabaseID) bool {
-	info, err := s.store.Info(id)
-	return err == nil && info.State == layout.InService
-}
-
-// takes says whether what goes to the INBOX of a mail file, or to its folder for junk, can be delivered here: in a replica that
-// follows the folder has to be there already.
-func (s *Service) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
-	if !s.inService(id) {
-		return false
-	}
-	if s.opt.Mates == nil || s.store.Leads(id) {
-		return true
-	}
-	return s.store.Read(ctx, note.System, id, func(r *store.Reader) error {
-		_, err := folderIn(r, junk)
-		return err
-	}) == nil
-}
-
 // update is one try.
-func (s *Service) update(ctx context.Context, b *batch) error {
+func (s *Depositor) update(ctx context.Context, b *batch) error {
 	b.box = b.box || len(b.later) > 0 || b.whole || b.also != nil || b.answer == AnswerNone || len(b.out) > 0
 	var room [4]note.DatabaseID
 	names := room[:0]
@@ -331,7 +282,7 @@ func (s *Service) update(ctx context.Context, b *batch) error {
 	}
 	if b.box {
 		if b.in == 0 {
-			b.in = s.Queue.Place(b.entry.ID)
+			b.in = s.queue.Place(b.entry.ID)
 		}
 		names = append(names, b.in)
 	}
@@ -345,7 +296,7 @@ func (s *Service) update(ctx context.Context, b *batch) error {
 }
 
 // write is what the update does. It may run again after a failed one.
-func (s *Service) write(tx *store.Tx, b *batch) error {
+func (s *Depositor) write(tx *store.Tx, b *batch) error {
 	b.delivered, b.moved, b.full = 0, queue.Tally{}, b.full[:0]
 	if b.takes != nil {
 		if err := b.takes.out(tx); err != nil {
@@ -403,8 +354,8 @@ func (s *Service) write(tx *store.Tx, b *batch) error {
 }
 
 // writeOne delivers to one mail file.
-func (s *Service) writeOne(tx *store.Tx, b *batch, d *delivery) error {
-	err := s.deliver(tx, b.composed, b.date, b.entry.ID, d)
+func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
+	err := s.files.deliver(tx, b.composed, b.date, b.entry.ID, d)
 	if errors.Is(err, mailbox.ErrOverQuota) {
 		b.full = append(b.full, d)
 		return nil
@@ -412,7 +363,7 @@ func (s *Service) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 	if err != nil {
 		return err
 	}
-	if err := s.delivered(tx, b, d); err != nil {
+	if err := s.personal.delivered(tx, b, d); err != nil {
 		return err
 	}
 	b.delivered++
@@ -426,7 +377,7 @@ func (s *Service) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 // settle decides what becomes of those who could not be delivered to, once it is known whether
 // anybody takes the message; false if nobody does. At a door that answers each, only members of
 // groups are kept, since nobody is there to be told of them.
-func (s *Service) settle(b *batch) bool {
+func (s *Depositor) settle(b *batch) bool {
 	taken := b.delivered > 0 || len(b.rows) > 0 || b.answer == AnswerNone || b.taken
 	for _, d := range b.full {
 		taken = taken || d.member
@@ -450,104 +401,19 @@ func (s *Service) settle(b *batch) bool {
 }
 
 // deferred is a recipient after an attempt that failed for now.
-func (s *Service) deferred(q queue.Recipient, reply *smtp.Reply) queue.Recipient {
-	q.State, q.Reply, q.Next = queue.Pending, reply.Error(), s.now().Add(s.backoff(q.Attempts))
+func (s *Depositor) deferred(q queue.Recipient, reply *smtp.Reply) queue.Recipient {
+	q.State, q.Reply, q.Next = queue.Pending, reply.Error(), s.env.Clock.Now().Add(s.opt.backoff(q.Attempts))
 	q.Attempts++
 	return q
 }
 
-// deliver makes a recipient's note in the INBOX of a mail file. Its UNID follows from the queue id
-// and the recipient, so that delivering twice is doing it once.
-func (s *Service) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
-	w, err := tx.Database(d.database)
-	if err != nil {
-		return err
-	}
-	n := c.New(date)
-	n.UNID = note.DeriveUNID(id[:], d.id[:])
-	if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil && !d.always {
-		if _, found := w.Find(n.UNID); found == nil || errors.Is(found, store.ErrGrave) {
-			return nil // delivered before, whatever room there is now
-		}
-		return err
-	}
-	folder, err := folderOf(w, d.junk)
-	if err != nil {
-		return err
-	}
-	folders := [1]note.ID{folder}
-	n.Folders = folders[:]
-	_, err = w.Create(n)
-	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
-		return nil
-	}
-	return err
-}
-
-// room checks the quota of a mail file, and the one that the directory gives its owner.
-func room(r *store.Reader, quota, more uint64) error {
-	if quota > 0 && r.Counters().Size+more > quota {
-		return fmt.Errorf("%w: %d of %d bytes are used", mailbox.ErrOverQuota, r.Counters().Size, quota)
-	}
-	return mailbox.CheckQuota(r, more)
-}
-
-// folderOf finds the folder that a message goes to, and makes it in a mail file that has none: a mail-in database that had no
-// mail yet, one whose owner removed it. Only its home makes one: a replica that follows may not have been told of it yet, and two
-// folders of one name would be two. There it is errNoFolder.
-func folderOf(w *store.Writer, junk bool) (note.ID, error) {
-	id, err := folderIn(&w.Reader, junk)
-	if !errors.Is(err, store.ErrNotFound) {
-		return id, err
-	}
-	if w.Home() != nil {
-		return 0, errNoFolder
-	}
-	if junk {
-		return w.CreateFolder(junkFolder, junkFolder)
-	}
-	return w.CreateFolder(mailbox.Inbox, "")
-}
-
-// folderIn finds the INBOX, or the folder whose special use is Junk, or whose name is.
-func folderIn(r *store.Reader, junk bool) (note.ID, error) {
-	name := mailbox.Inbox
-	if junk {
-		name = junkFolder
-		for _, f := range r.Folders() {
-			if f.SpecialUse == junkFolder {
-				return f.Note, nil
-			}
-		}
-	}
-	f, err := r.FolderNamed(name)
-	if err != nil {
-		return 0, err
-	}
-	return f.Note, nil
-}
-
-// junkFolder is the name of the folder for junk where one is made, and its special use (RFC 6154).
-const junkFolder = "Junk"
-
 // enter makes an entry in mail.box for those of its recipients.
-func (s *Service) enter(w *store.Writer, b *batch, c *mailbox.Composed, e queue.Entry, rows []queue.Recipient) error {
+func (s *Depositor) enter(w *store.Writer, b *batch, c *mailbox.Composed, e queue.Entry, rows []queue.Recipient) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	e.Recipients = rows
-	moved, err := s.Queue.Enter(w, c.New(b.date), e)
+	moved, err := s.queue.Enter(w, c.New(b.date), e)
 	b.moved = b.moved.Plus(moved)
 	return err
-}
-
-// backoff is how long after the attempt with this number (from 0) the next one comes.
-func (s *Service) backoff(attempts int) time.Duration {
-	d := s.opt.RetryFirst
-	for range min(attempts, 20) {
-		if d *= 2; d >= s.opt.RetryMax {
-			return s.opt.RetryMax
-		}
-	}
-	return d
 }

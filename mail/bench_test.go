@@ -12,11 +12,10 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/directory/password"
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/store"
-
-	"doublet/directory/password"
 )
 
 func cpu() time.Duration {
@@ -34,7 +33,7 @@ func benchmark(b *testing.B, size, n int) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	w := &world{t: b, fix: &env.Fixture{Env: e}}
+	w := &world{db: s, t: b, fix: &env.Fixture{Env: e}}
 	w.people, err = directory.Open(s, e, password.New(e, 2, 100), directory.Options{Domain: "example.com"})
 	w.ok(err)
 	defer w.people.Close()
@@ -65,7 +64,7 @@ func benchmark(b *testing.B, size, n int) {
 				From: path("eve@far.example"), Recipients: recipients, Message: m, Head: buf[: 1024 : 1024+len(m)],
 				Received: &Received{Helo: "far.example", Protocol: "ESMTP"},
 			}
-			if _, err := w.Deposit(bg, &sub, results); err != nil {
+			if _, err := w.Deposits.Deposit(bg, &sub, results); err != nil {
 				b.Error(err)
 				return
 			}

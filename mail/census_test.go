@@ -21,7 +21,7 @@ func (w *world) enterMany(n int) []note.UNID {
 	ids := make([]note.UNID, n)
 	for at := 0; at < n; {
 		some := ids[at:min(n, at+500)]
-		w.ok(w.store.Update(bg, note.System, []note.DatabaseID{queue.BoxID}, func(tx *store.Tx) error {
+		w.ok(w.db.Update(bg, note.System, []note.DatabaseID{queue.BoxID}, func(tx *store.Tx) error {
 			box, err := tx.Database(queue.BoxID)
 			for i := 0; err == nil && i < len(some); i++ {
 				w.fix.Fill(some[i][:])
@@ -50,9 +50,9 @@ func TestStartReadsLittle(t *testing.T) {
 	w.shows(fmt.Sprintf("Mail.Waiting = %d", counted), "Mail.Uncounted = 1", "Mail.Transfer.Appointments = 0")
 	// The router reads a piece, and delivers what has come since before it has read all.
 	alice := w.person("alice")
-	more, err := w.catchUp(bg)
+	more, err := w.Router.catchUp(bg)
 	w.ok(err)
-	if n := w.agenda.items; !more || n != catchUpStep {
+	if n := w.Router.agenda.items; !more || n != catchUpStep {
 		t.Errorf("%d appointments after one look, more %v", n, more)
 	}
 	w.quota(alice, 1)
@@ -89,7 +89,7 @@ func TestCensus(t *testing.T) {
 			case 1:
 				_ = w.Hold(bg, id)
 			case 2:
-				_ = w.Release(bg, id)
+				_ = w.Moderation.Release(bg, id)
 			case 3:
 				w.deposit(w.from("eve@far.example", "u@elsewhere.example", "v@elsewhere.example"))
 			}

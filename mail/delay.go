@@ -11,7 +11,7 @@ import (
 
 // due is when the router has something to do here for the entry, zero for never: to deliver, to
 // report, to tell the sender that it takes long, to give up.
-func (s *Service) due(ctx context.Context, e *queue.Entry) time.Time {
+func (s *Router) due(ctx context.Context, e *queue.Entry) time.Time {
 	var at time.Time
 	if e.Held {
 		return at
@@ -30,15 +30,15 @@ func (s *Service) due(ctx context.Context, e *queue.Entry) time.Time {
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
 		switch {
-		case s.ours(ctx, q) && q.Next.IsZero():
+		case s.files.ours(ctx, q) && q.Next.IsZero():
 			return e.Created
-		case s.ours(ctx, q):
+		case s.files.ours(ctx, q):
 			sooner(q.Next)
 		case q.State == queue.Waiting && s.opt.Mailer != nil:
 			sooner(e.Created.Add(s.opt.KeepOther))
 		}
 	}
-	if s.wantsDelay(e) {
+	if s.reports.wantsDelay(e) {
 		sooner(e.Created.Add(s.opt.DelayReport))
 	}
 	return at
@@ -48,14 +48,14 @@ func (s *Service) due(ctx context.Context, e *queue.Entry) time.Time {
 // the sender is told (RFC 3461 section 4.1).
 //
 // Implements: RFC 3461 §4.1 NOTIFY=DELAY
-func (s *Service) late(q *queue.Recipient) bool {
+func (s *Reporter) late(q *queue.Recipient) bool {
 	if q.Notify != 0 && q.Notify&smtp.NotifyDelay == 0 {
 		return false
 	}
 	return q.State == queue.Pending || q.State == queue.Waiting && s.opt.Mailer != nil
 }
 
-func (s *Service) wantsDelay(e *queue.Entry) bool {
+func (s *Reporter) wantsDelay(e *queue.Entry) bool {
 	if s.opt.DelayReport < 0 || e.Delayed || e.From.IsNull() {
 		return false
 	}
@@ -68,8 +68,8 @@ func (s *Service) wantsDelay(e *queue.Entry) bool {
 }
 
 // outdated says that an entry waits for another server for too long.
-func (s *Service) outdated(e *queue.Entry) bool {
-	if s.opt.Mailer == nil || s.now().Before(e.Created.Add(s.opt.KeepOther)) {
+func (s *Router) outdated(e *queue.Entry) bool {
+	if s.opt.Mailer == nil || s.env.Clock.Now().Before(e.Created.Add(s.opt.KeepOther)) {
 		return false
 	}
 	for i := range e.Recipients {
@@ -81,15 +81,15 @@ func (s *Service) outdated(e *queue.Entry) bool {
 }
 
 // expireWaiting gives up on the recipients elsewhere of an entry that nothing was heard of.
-func (s *Service) expireWaiting(ctx context.Context, e *queue.Entry) error {
+func (s *Router) expireWaiting(ctx context.Context, e *queue.Entry) error {
 	s.mu.Lock()
-	sending := s.agenda.beingSent(s.Queue.KeyOf(e))
+	sending := s.agenda.beingSent(s.queue.KeyOf(e))
 	s.mu.Unlock()
 	if sending {
 		return errBusy
 	}
 	var hops []Hop
-	err := s.Queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {
+	err := s.queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {
 		hops = nil
 		for i := range cur.Recipients {
 			q := &cur.Recipients[i]
@@ -99,8 +99,8 @@ func (s *Service) expireWaiting(ctx context.Context, e *queue.Entry) error {
 			if reply, host, _, _ := s.trouble(ctx, cur.TLS, q); q.Reply == "" {
 				q.Reply, q.Remote = reply, host
 			}
-			s.expire(q)
-			hops = append(hops, s.hop(cur, q, HopBounced, q.Remote, q.Reply))
+			expire(q)
+			hops = append(hops, s.trace.hop(cur, q, HopBounced, q.Remote, q.Reply))
 		}
 	})
 	if err == nil {
@@ -113,12 +113,12 @@ func (s *Service) expireWaiting(ctx context.Context, e *queue.Entry) error {
 
 // trouble is what is known of the destination of a recipient that was not tried itself: why it is
 // left alone, until when.
-func (s *Service) trouble(ctx context.Context, tls outbound.Demand, q *queue.Recipient) (reply, host string, until time.Time, held bool) {
+func (s *Router) trouble(ctx context.Context, tls outbound.Demand, q *queue.Recipient) (reply, host string, until time.Time, held bool) {
 	to, err := smtp.ParsePath(q.Address)
 	if err != nil {
 		return "", "", time.Time{}, false
 	}
-	name, _, err := s.destinationFor(ctx, tls, q, &to)
+	name, _, err := s.routes.destinationFor(ctx, tls, q, &to)
 	if err != nil {
 		return "", "", time.Time{}, false
 	}
@@ -131,20 +131,20 @@ func (s *Service) trouble(ctx context.Context, tls outbound.Demand, q *queue.Rec
 }
 
 // reportDelay tells the sender, once, that a message is still under way.
-func (s *Service) reportDelay(ctx context.Context, e *queue.Entry) error {
-	if !s.wantsDelay(e) || s.now().Before(e.Created.Add(s.opt.DelayReport)) {
+func (s *Router) reportDelay(ctx context.Context, e *queue.Entry) error {
+	if !s.reports.wantsDelay(e) || s.env.Clock.Now().Before(e.Created.Add(s.opt.DelayReport)) {
 		return errBusy
 	}
 	var late []queue.Recipient
 	for i := range e.Recipients {
-		if q := e.Recipients[i]; s.late(&q) {
+		if q := e.Recipients[i]; s.reports.late(&q) {
 			if q.State == queue.Waiting && q.Reply == "" {
 				q.Reply, q.Remote, _, _ = s.trouble(ctx, e.TLS, &q)
 			}
 			late = append(late, q)
 		}
 	}
-	err := s.sendReport(ctx, e, late, func(cur *queue.Entry) { cur.Delayed = true })
+	err := s.reports.sendReport(ctx, e, late, func(cur *queue.Entry) { cur.Delayed = true })
 	if err == nil {
 		s.stat.delays.Inc()
 	}
@@ -152,12 +152,12 @@ func (s *Service) reportDelay(ctx context.Context, e *queue.Entry) error {
 }
 
 // bin removes a dead message after its time.
-func (s *Service) bin(ctx context.Context, e *queue.Entry) error {
+func (s *Reporter) bin(ctx context.Context, e *queue.Entry) error {
 	var hops []Hop
-	err := s.Queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {
+	err := s.queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {
 		hops = nil
 		for i := range cur.Recipients {
-			hops = append(hops, s.hop(cur, &cur.Recipients[i], HopDropped, "", "dead for too long"))
+			hops = append(hops, s.trace.hop(cur, &cur.Recipients[i], HopDropped, "", "dead for too long"))
 		}
 		cur.Recipients = nil
 	})

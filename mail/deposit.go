@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/env"
 	"doublet/mail/queue"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -121,11 +123,11 @@ type Submission struct {
 //
 // Groups are expanded here; each person gets the message once, however often they were named.
 // Addresses elsewhere that a group lists get it too: the administrator who listed them allowed it.
-func (s *Service) Deposit(ctx context.Context, sub *Submission, results []error) (note.UNID, error) {
+func (s *Depositor) Deposit(ctx context.Context, sub *Submission, results []error) (note.UNID, error) {
 	if sub.ID.IsZero() {
 		s.env.Fill(sub.ID[:])
 	}
-	start := s.now()
+	start := s.env.Clock.Now()
 	if sub.Date.IsZero() {
 		sub.Date = start
 	}
@@ -135,13 +137,13 @@ func (s *Service) Deposit(ctx context.Context, sub *Submission, results []error)
 	b, err := accept(ctx, s, sub, results)
 	s.journal.arrived(ctx, sub, b, results, start, err)
 	if err == nil && slices.Contains(results, nil) {
-		s.stat.took(s.now().Sub(start))
+		s.stat.took(s.env.Clock.Now().Sub(start))
 	}
 	return sub.ID, err
 }
 
 // accept is Deposit, with the batch that the message became.
-func accept(ctx context.Context, s *Service, sub *Submission, results []error) (*batch, error) {
+func accept(ctx context.Context, s *Depositor, sub *Submission, results []error) (*batch, error) {
 	if sub.Unproven {
 		// RFC 5321 section 6.1: a report would go to somebody who sent nothing.
 		for i := range sub.Recipients {
@@ -153,7 +155,7 @@ func accept(ctx context.Context, s *Service, sub *Submission, results []error) (
 	if err != nil {
 		return nil, fmt.Errorf("mail: deposit: %w", err)
 	}
-	if err := s.personal(ctx, sub, b); err != nil {
+	if err := s.personal.apply(ctx, sub, b); err != nil {
 		return b, fmt.Errorf("mail: deposit: %w", err)
 	}
 	if b.empty() {
@@ -168,7 +170,7 @@ func accept(ctx context.Context, s *Service, sub *Submission, results []error) (
 	return b, b.refused()
 }
 
-func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error {
+func (s *Depositor) deposit(ctx context.Context, sub *Submission, b *batch) error {
 	raw, returnPath, err := s.stamped(ctx, sub)
 	if err != nil {
 		return fmt.Errorf("mail: header: %w", err)
@@ -194,8 +196,8 @@ func (s *Service) deposit(ctx context.Context, sub *Submission, b *batch) error 
 }
 
 // plan sorts recipients into those to be delivered to now and those for mail.box.
-func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*batch, error) {
-	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.awayNow(ctx), takes: sub.takes}
+func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) (*batch, error) {
+	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.files.awayNow(ctx), takes: sub.takes}
 	b.entry = queue.Entry{
 		ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date,
 		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk, TLS: requires(sub),
@@ -209,11 +211,11 @@ func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*
 		case r.Outside:
 			b.outside(i, r, "")
 		case r.Target.ListPart != "":
-			if err := s.listPart(ctx, sub, b, i, r); err != nil {
+			if err := s.lists.listPart(ctx, sub, b, i, r); err != nil {
 				return nil, err
 			}
 		case r.Target.Kind == directory.TargetGroup && r.Target.Own:
-			if err := s.list(ctx, sub, b, i, r); err != nil {
+			if err := s.lists.list(ctx, sub, b, i, r); err != nil {
 				return nil, err
 			}
 		case r.Target.Kind == directory.TargetGroup:
@@ -231,7 +233,7 @@ func (s *Service) plan(ctx context.Context, sub *Submission, results []error) (*
 
 // group expands a group. Junk does not go to those of its members who are elsewhere: it would be us who
 // send it.
-func (s *Service) group(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
+func (s *Depositor) group(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
 	size := uint64(len(sub.Message))
 	x, err := s.dir.Names.Expand(ctx, []directory.Target{r.Target})
 	switch {
@@ -263,7 +265,7 @@ func (s *Service) group(ctx context.Context, sub *Submission, b *batch, i int, r
 
 // listed takes an address that a group lists as one of another domain. The domain may have become
 // local since.
-func (s *Service) listed(ctx context.Context, b *batch, i int, r *Recipient, address string, size uint64) error {
+func (s *Depositor) listed(ctx context.Context, b *batch, i int, r *Recipient, address string, size uint64) error {
 	t, err := s.dir.Names.Resolve(ctx, address)
 	switch {
 	case errors.Is(err, directory.ErrNoSuchRecipient):
@@ -288,23 +290,34 @@ func (s *Service) listed(ctx context.Context, b *batch, i int, r *Recipient, add
 	return nil
 }
 
-// Room says whether a recipient's mail file has room for a message of a size, as far as is known
-// before it has come: mailbox.ErrOverQuota. It looks only where there is a quota.
-func (s *Service) Room(ctx context.Context, t *directory.Target, size uint64) error {
-	if away, err := s.dir.Servers.Away(ctx, t.MailServer); err != nil || away {
-		return err
+// Depositor takes messages in charge. Its methods may be called from any goroutine.
+type Depositor struct {
+	store    *store.Store
+	env      *env.Env
+	dir      *directory.Directory
+	mailbox  *mailbox.Service
+	queue    *queue.Queue
+	opt      *Options
+	stat     *depositStats
+	journal  journal
+	files    *Files
+	srs      *SRS
+	follow   *followUps
+	lists    *Lists
+	personal *personal
+	limits   *limits
+}
+
+func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, o *Options) (*Depositor, error) {
+	p := &Depositor{store: s, env: e, dir: d, mailbox: m, queue: q, opt: o, stat: newDepositStats(o.Stats), journal: journal{e, o.Quiet}}
+	p.files = &Files{store: s, env: e, dir: d, mates: o.Mates}
+	p.srs = &SRS{dir: d, env: e}
+	p.follow = &followUps{env: e, dir: d, mailbox: m, srs: p.srs, hostname: o.Hostname}
+	p.lists = &Lists{env: e, dir: d, follow: p.follow, url: o.URL}
+	p.personal = &personal{env: e, dir: d, follow: p.follow, lists: p.lists, srs: p.srs, hostname: o.Hostname}
+	p.limits = &limits{env: e, messages: o.MessagesPerDay, recipients: o.RecipientsPerDay, keep: o.Keep, exceeded: p.stat.limited}
+	if err := p.limits.recall(context.Background()); err != nil {
+		return nil, fmt.Errorf("mail: counts of the day: %w", err)
 	}
-	info, err := s.store.Info(t.Database)
-	if errors.Is(err, store.ErrNotFound) && s.elsewhere(t.Database) {
-		return nil // whoever has it will say
-	}
-	if err != nil {
-		return fmt.Errorf("mail: %w", err)
-	}
-	if info.Quota == 0 && t.Quota == 0 {
-		return nil
-	}
-	return s.store.Read(ctx, note.System, t.Database, func(r *store.Reader) error {
-		return room(r, t.Quota, max(size, 1))
-	})
+	return p, nil
 }

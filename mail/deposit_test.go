@@ -108,7 +108,7 @@ func TestQuota(t *testing.T) {
 	w.quota(alice, 100)
 	// Alone: refused, and nothing is kept.
 	results := make([]error, 1)
-	_, err := w.Deposit(bg, w.from("eve@far.example", "alice@example.com"), results)
+	_, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "alice@example.com"), results)
 	if replyCode(err) != "452 4.2.2" {
 		t.Errorf("alone: %v", err)
 	}
@@ -121,7 +121,7 @@ func TestQuota(t *testing.T) {
 	if len(q) != 1 || q[0].Address != "alice@example.com" || q[0].State != queue.Pending || q[0].Attempts != 1 || !strings.HasPrefix(q[0].Reply, "452 4.2.2") {
 		t.Fatalf("%+v", q)
 	}
-	if next := w.route(); !next.Equal(w.now().Add(w.opt2().RetryFirst)) {
+	if next := w.route(); !next.Equal(w.fix.Clock.Now().Add(w.opt2().RetryFirst)) {
 		t.Errorf("next attempt at %s", next)
 	}
 	// It has room later.
@@ -135,21 +135,21 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-func (w *world) opt2() *Options { return &w.Service.opt }
+func (w *world) opt2() *Options { return w.Deposits.opt }
 
 func TestQuotaOfDirectory(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	w.person("alice", func(s *directory.PersonSpec) { s.Quota = 100 })
-	_, err := w.Deposit(bg, w.from("eve@far.example", "alice@example.com"), nil)
+	_, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "alice@example.com"), nil)
 	if replyCode(err) != "452 4.2.2" {
 		t.Error(err)
 	}
 	r := w.to("alice@example.com")[0]
-	if err := w.Room(bg, &r.Target, 101); !errors.Is(err, mailbox.ErrOverQuota) {
+	if err := w.Deposits.files.Room(bg, &r.Target, 101); !errors.Is(err, mailbox.ErrOverQuota) {
 		t.Errorf("Room: %v", err)
 	}
-	if err := w.Room(bg, &r.Target, 100); err != nil {
+	if err := w.Deposits.files.Room(bg, &r.Target, 100); err != nil {
 		t.Errorf("Room: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestLMTPAnswersEach(t *testing.T) {
 	alice, bob, carol := w.person("alice"), w.person("bob"), w.person("carol")
 	dave := w.person("dave", func(s *directory.PersonSpec) { s.SizeLimit = 20 })
 	w.quota(bob, 10)
-	w.ok(w.store.SetInfo(note.System, carol.MailDatabase, func(i *layout.Info) { i.State, i.Reason = layout.OutOfService, "test" }))
+	w.ok(w.db.SetInfo(note.System, carol.MailDatabase, func(i *layout.Info) { i.State, i.Reason = layout.OutOfService, "test" }))
 	sub := w.from("eve@far.example", "alice@example.com", "bob@example.com", "carol@example.com", "dave@example.com", "bob@example.com")
 	sub.Answer = AnswerEach
 	var got []string
@@ -175,7 +175,7 @@ func TestLMTPAnswersEach(t *testing.T) {
 	w.has(bob, 0)
 	w.has(dave, 0)
 	w.queue(0)
-	w.ok(w.store.SetInfo(note.System, carol.MailDatabase, func(i *layout.Info) { i.State = layout.InService }))
+	w.ok(w.db.SetInfo(note.System, carol.MailDatabase, func(i *layout.Info) { i.State = layout.InService }))
 	w.has(carol, 0)
 }
 
@@ -183,17 +183,17 @@ func TestOutOfServiceIsRetried(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice, bob := w.person("alice"), w.person("bob")
-	w.ok(w.store.SetInfo(note.System, bob.MailDatabase, func(i *layout.Info) { i.State = layout.OutOfService }))
+	w.ok(w.db.SetInfo(note.System, bob.MailDatabase, func(i *layout.Info) { i.State = layout.OutOfService }))
 	w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com"))
 	w.has(alice, 1)
 	w.queue(1)
 	w.fix.Time.Advance(w.opt2().RetryFirst)
 	next := w.route()
-	if !next.Equal(w.now().Add(2 * w.opt2().RetryFirst)) {
+	if !next.Equal(w.fix.Clock.Now().Add(2 * w.opt2().RetryFirst)) {
 		t.Errorf("second pause ends at %s", next)
 	}
-	w.ok(w.store.SetInfo(note.System, bob.MailDatabase, func(i *layout.Info) { i.State = layout.InService }))
-	w.fix.Time.Advance(next.Sub(w.now()))
+	w.ok(w.db.SetInfo(note.System, bob.MailDatabase, func(i *layout.Info) { i.State = layout.InService }))
+	w.fix.Time.Advance(next.Sub(w.fix.Clock.Now()))
 	w.route()
 	w.has(bob, 1)
 	w.queue(0)
@@ -203,7 +203,7 @@ func TestAllRefusedKeepsNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice := w.person("alice", func(s *directory.PersonSpec) { s.SizeLimit = 20 })
-	_, err := w.Deposit(bg, w.from("eve@far.example", "alice@example.com"), nil)
+	_, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "alice@example.com"), nil)
 	if replyCode(err) != "552 5.2.3" {
 		t.Error(err)
 	}
@@ -239,7 +239,7 @@ func TestGroups(t *testing.T) {
 	if len(q) != 2 || q[0].Address != "fred@far.example" || q[0].State != queue.Waiting || q[1].Address != "all@example.com" || q[1].Name != carol.Name() {
 		t.Errorf("%+v", q)
 	}
-	_, err = w.Deposit(bg, w.from("eve@far.example", "none@example.com"), nil)
+	_, err = w.Deposits.Deposit(bg, w.from("eve@far.example", "none@example.com"), nil)
 	if replyCode(err) != "550 5.2.4" {
 		t.Errorf("group without members: %v", err)
 	}
@@ -325,10 +325,10 @@ type inboxMaker struct{ w *world }
 func (m inboxMaker) Elsewhere(note.DatabaseID) bool { return false }
 
 func (m inboxMaker) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
-	if _, err := m.w.store.CreateDatabase(note.System, store.Create{ID: id, Kind: mailbox.Kind, Title: title, Owner: owner}); err != nil {
+	if _, err := m.w.db.CreateDatabase(note.System, store.Create{ID: id, Kind: mailbox.Kind, Title: title, Owner: owner}); err != nil {
 		return err
 	}
-	return m.w.store.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
+	return m.w.db.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
 		w, err := tx.Database(id)
 		if err == nil {
 			_, err = w.CreateFolder(mailbox.Inbox, "")

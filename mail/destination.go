@@ -2,11 +2,16 @@ package mail
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
 
+	"doublet/directory"
 	"doublet/mail/outbound"
+	"doublet/mail/queue"
+	"doublet/note"
+	"doublet/wire/smtp"
 )
 
 // destination is where mail goes together: a domain, or the server that a route names. Guarded by
@@ -144,7 +149,7 @@ func (d *destination) reached() {
 const heldName = ""
 
 // destinationOf is where the mail of a domain goes today. ok is false for what is no domain.
-func (s *Service) destinationOf(ctx context.Context, domain string) (name string, t outbound.Target, err error) {
+func (s *routes) destinationOf(ctx context.Context, domain string) (name string, t outbound.Target, err error) {
 	d, ok := outbound.Domain(domain)
 	if !ok {
 		d = domain
@@ -154,7 +159,7 @@ func (s *Service) destinationOf(ctx context.Context, domain string) (name string
 		return "", t, err
 	}
 	if !found {
-		r = s.opt.Smarthost
+		r = s.smarthost
 	}
 	if r.Hold {
 		return heldName, t, nil
@@ -172,4 +177,58 @@ func (s *Service) destinationOf(ctx context.Context, domain string) (name string
 		name = r.User + "@" + name
 	}
 	return name, t, nil
+}
+
+// hereName is the destination of a recipient who waits and is one of ours: nothing is sent there.
+const hereName = "\x00"
+
+// destinationFor is where the mail of a recipient that waits goes today. What demands another protection than usual
+// goes to a destination of its own, so that no session is shared with other mail.
+func (s *routes) destinationFor(ctx context.Context, tls outbound.Demand, q *queue.Recipient, to *smtp.Path) (string, outbound.Target, error) {
+	name, t, err := s.usualFor(ctx, q, to)
+	if name != heldName && name != hereName {
+		name, t.TLS = name+tls.Suffix(), tls
+	}
+	return name, t, err
+}
+
+func (s *routes) usualFor(ctx context.Context, q *queue.Recipient, to *smtp.Path) (string, outbound.Target, error) {
+	if q.Target.IsZero() {
+		return s.destinationOf(ctx, to.Domain)
+	}
+	if !s.files.away(ctx, q) {
+		return hereName, outbound.Target{}, nil
+	}
+	t, err := s.dir.Names.TargetOf(ctx, q.Target)
+	if err != nil {
+		return hereName, outbound.Target{}, nil //nolint:nilerr // gone since: who delivers here finds out
+	}
+	p, err := s.dir.Servers.PlaceOf(ctx, t.MailServer)
+	if errors.Is(err, directory.ErrNotFound) {
+		p, err = directory.Place{Name: t.MailServer.String()}, nil
+	}
+	target := outbound.Target{Place: p.Name}
+	for _, x := range p.Servers {
+		if at := x.Door("smtp"); at != "" {
+			target.Peers = append(target.Peers, outbound.Peer{Name: x.Name, Address: at, Key: x.Key})
+		}
+	}
+	return "domain server " + p.Name, target, err
+}
+
+// transitOf is what goes with a message to another place.
+func transitOf(c *consignment) Transit {
+	e := c.entry
+	t := Transit{ID: note.DeriveUNID(e.ID[:], []byte("transit")), Junk: e.Junk, Unsigned: e.Unsigned, Unproven: true, Checked: e.Checker != ""}
+	for _, i := range c.index {
+		t.Unproven = t.Unproven && e.Recipients[i].Notify == smtp.NotifyNever
+	}
+	return t
+}
+
+// routes finds out where the mail of a recipient goes.
+type routes struct {
+	dir       *directory.Directory
+	files     *Files
+	smarthost directory.RouteFields
 }

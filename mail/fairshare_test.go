@@ -45,7 +45,7 @@ func TestSilentServer(t *testing.T) {
 		return ""
 	}})
 	defer close(gone)
-	f.Service.opt.Mailer = outbound.New(f.fix.Env, outbound.Options{
+	f.Router.opt.Mailer = outbound.New(f.fix.Env, outbound.Options{
 		Hostname: "mx.example.com", Port: f.sink.Port(), Timeout: 2 * time.Second,
 		Resolver: dns.New(f.fix.Env, dns.Options{Servers: []string{f.zone.Addr()}, Timeout: time.Second, Attempts: 1}),
 	})

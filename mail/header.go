@@ -5,22 +5,17 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	"doublet/mail/verify"
-	"doublet/note"
 	"doublet/wire/mime"
 )
-
-// dateFormat is RFC 5322 section 3.3's.
-const dateFormat = "Mon, 2 Jan 2006 15:04:05 -0700"
 
 // stamped puts the fields of this hop before a message: one block, the same for all recipients.
 // It uses the room before the message where there is some. The second result is the length of the
 // Return-Path field.
 //
 // Implements: RFC 5321 §4.4 Trace information
-func (s *Service) stamped(ctx context.Context, sub *Submission) (raw []byte, returnPath int, err error) {
+func (s *Depositor) stamped(ctx context.Context, sub *Submission) (raw []byte, returnPath int, err error) {
 	var room [1024]byte
 	h := append(room[:0], "Return-Path: <"...)
 	h = append(sub.From.Append(h), ">\r\n"...)
@@ -141,7 +136,7 @@ func Prepend(fields, message, head []byte) (longer, shorter []byte) {
 // to learn from it of the others.
 //
 // Implements: RFC 6710 §4.1 PRIORITY clause of the Received field
-func (s *Service) appendReceived(h []byte, sub *Submission) []byte {
+func (s *Depositor) appendReceived(h []byte, sub *Submission) []byte {
 	r := sub.Received
 	h = append(h, "Received: from "...)
 	h = appendHelo(h, r.Helo)
@@ -182,14 +177,3 @@ func appendHelo(h []byte, helo string) []byte {
 	}
 	return append(h, helo...)
 }
-
-func appendHex(dst []byte, id note.UNID) []byte {
-	const digits = "0123456789abcdef"
-	for _, b := range id {
-		dst = append(dst, digits[b>>4], digits[b&15])
-	}
-	return dst
-}
-
-// now is the time of the server, as the store keeps it.
-func (s *Service) now() time.Time { return s.env.Clock.Now() }

@@ -60,7 +60,7 @@ func TestSubmissionHeader(t *testing.T) {
 			sub := w.from("alice@example.com", "alice@example.com")
 			sub.Message = []byte(c.message)
 			sub.Submitter = &Submitter{Who: who, Address: "alice@example.com"}
-			_, err := w.Deposit(bg, sub, nil)
+			_, err := w.Deposits.Deposit(bg, sub, nil)
 			got := w.inbox(alice.MailDatabase)
 			if c.refused != "" {
 				if replyCode(err) != c.refused || len(got) != before {
@@ -85,7 +85,7 @@ func TestReceivedIsSafe(t *testing.T) {
 		{"host.example", "host.example"}, {"[IPv6:2001:db8::1]", "[IPv6:2001:db8::1]"}, {"a(b", "unknown"}, {"a\r\nX: y", "unknown"}, {"", "unknown"},
 	} {
 		sub := &Submission{Received: &Received{Helo: c.helo, Protocol: "SMTP"}}
-		if got := string(w.appendReceived(nil, sub)); !strings.HasPrefix(got, "Received: from "+c.want+"\r\n\tby ") {
+		if got := string(w.Deposits.appendReceived(nil, sub)); !strings.HasPrefix(got, "Received: from "+c.want+"\r\n\tby ") {
 			t.Errorf("%q: %s", c.helo, got)
 		}
 	}

@@ -26,7 +26,7 @@ func TestOwnBox(t *testing.T) {
 	own := queue.OwnedID(self, 0)
 	w.ok(w.Join(self, "one", nowhere))
 	w.route()
-	if info, err := w.store.Info(own); err != nil || info.Title != "mail.box of one" || info.Owner != self || info.Ack != layout.AckCluster || !info.Queue {
+	if info, err := w.db.Info(own); err != nil || info.Title != "mail.box of one" || info.Owner != self || info.Ack != layout.AckCluster || !info.Queue {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	sub := w.from("eve@far.example", "alice@example.com", "other@elsewhere.example")
@@ -40,14 +40,14 @@ func TestOwnBox(t *testing.T) {
 	w.shows("Mail.Waiting = 2", "Mail.WaitingRecipients = 4")
 
 	// A mate leads it now.
-	w.ok(w.store.Share(bg, own, 0))
-	w.ok(w.store.Follow(bg, own))
+	w.ok(w.db.Share(bg, own, 0))
+	w.ok(w.db.Follow(bg, own))
 	w.route()
 	w.queue(1)
 	w.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 2")
 	third := w.from("eve@far.example", "third@elsewhere.example")
 	w.deposit(third)
-	for _, err := range []error{w.Drop(bg, sub.ID), w.Hold(bg, sub.ID), w.Release(bg, sub.ID)} {
+	for _, err := range []error{w.Drop(bg, sub.ID), w.Hold(bg, sub.ID), w.Moderation.Release(bg, sub.ID)} {
 		if !errors.Is(err, queue.ErrHomeElsewhere) {
 			t.Errorf("a decision on what another server leads: %v", err)
 		}
@@ -60,7 +60,7 @@ func TestOwnBox(t *testing.T) {
 	w.route()
 	w.has(alice, 1) // what waited in the other one
 	// And now this server again.
-	w.ok(w.store.Lead(bg, own, store.LeadOptions{}))
+	w.ok(w.db.Lead(bg, own, store.LeadOptions{}))
 	w.route()
 	w.has(alice, 2)
 	w.queue(3)
@@ -78,9 +78,9 @@ func TestStandIn(t *testing.T) {
 	alice := w.person("alice")
 	other := note.UNID{2}
 	theirs := queue.OwnedID(other, 0)
-	_, err := w.store.CreateDatabase(note.System, store.Create{ID: theirs, Title: "mail.box of other", Kind: queue.Kind, Queue: true, Owner: other, Ack: layout.AckCluster})
+	_, err := w.db.CreateDatabase(note.System, store.Create{ID: theirs, Title: "mail.box of other", Kind: queue.Kind, Queue: true, Owner: other, Ack: layout.AckCluster})
 	w.ok(err)
-	w.ok(w.store.Share(bg, theirs, 0))
+	w.ok(w.db.Share(bg, theirs, 0))
 	w.ok(w.Join(note.UNID{1}, "one", nowhere))
 	w.route()
 	enter := func(name string, state queue.State, target note.UNID) {
@@ -90,7 +90,7 @@ func TestStandIn(t *testing.T) {
 		defer c.Release()
 		e := queue.Entry{From: path("eve@far.example"), Created: w.fix.Clock.Now(), Recipients: []queue.Recipient{{Address: name, State: state, Target: target}}}
 		w.fix.Fill(e.ID[:])
-		w.ok(w.store.Update(bg, note.System, []note.DatabaseID{theirs}, func(tx *store.Tx) error {
+		w.ok(w.db.Update(bg, note.System, []note.DatabaseID{theirs}, func(tx *store.Tx) error {
 			box, err := tx.Database(theirs)
 			if err != nil {
 				return err
@@ -116,8 +116,8 @@ func TestStandIn(t *testing.T) {
 	w.shows("Mail.Waiting = 2")
 
 	e := w.queue(2)[0]
-	busy := busyKey{w.Queue.KeyOf(&e), w.agenda.dest("elsewhere.example")}
-	w.agenda.busy[busy] = false
+	busy := busyKey{w.Queue.KeyOf(&e), w.Router.agenda.dest("elsewhere.example")}
+	w.Router.agenda.busy[busy] = false
 	short, cancel := context.WithTimeout(bg, 20*time.Millisecond)
 	defer cancel()
 	if _, err := w.Vacate(short, theirs); !errors.Is(err, context.DeadlineExceeded) {
@@ -126,10 +126,10 @@ func TestStandIn(t *testing.T) {
 	w.route()
 	w.queue(2)
 	time.AfterFunc(20*time.Millisecond, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.agenda.busy, busy)
-		w.moved.Broadcast()
+		w.Router.mu.Lock()
+		defer w.Router.mu.Unlock()
+		delete(w.Router.agenda.busy, busy)
+		w.Router.moved.Broadcast()
 	})
 	resume, err := w.Vacate(bg, theirs)
 	w.ok(err)
@@ -139,13 +139,13 @@ func TestStandIn(t *testing.T) {
 	w.route()
 	w.queue(0)
 	w.shows("Mail.Waiting = 0")
-	w.ok(w.store.Follow(bg, theirs))
+	w.ok(w.db.Follow(bg, theirs))
 	resume()
 	w.route()
 	w.queue(0)
 	// A server that has lost its disk does not make anew what its mates have.
 	w.ok(w.Join(note.UNID{3}, "three", func(id note.DatabaseID) bool { return id == queue.OwnedID(note.UNID{3}, 0) }))
-	if _, err := w.store.Info(queue.OwnedID(note.UNID{3}, 0)); !errors.Is(err, store.ErrNotFound) {
+	if _, err := w.db.Info(queue.OwnedID(note.UNID{3}, 0)); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("made anew: %v", err)
 	}
 	sub := w.from("eve@far.example", "z@elsewhere.example")

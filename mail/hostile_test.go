@@ -12,7 +12,7 @@ import (
 
 func (w *world) pending(n int) []Post {
 	w.t.Helper()
-	list, err := w.Pending(bg, note.UNID{})
+	list, err := w.Moderation.Pending(bg, note.UNID{})
 	w.ok(err)
 	if len(list) != n {
 		w.t.Fatalf("%d messages wait for moderators, want %d: %+v", len(list), n, list)
@@ -121,7 +121,7 @@ func TestJunkStaysHere(t *testing.T) {
 	for _, to := range []string{"far@example.com", "chess-owner@example.com"} {
 		sub = w.from("eve@bad.example", to)
 		sub.Junk = true
-		if _, err := w.Deposit(bg, sub, nil); replyCode(err) != "550 5.7.1" {
+		if _, err := w.Deposits.Deposit(bg, sub, nil); replyCode(err) != "550 5.7.1" {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestStrangersLeaveAsOurs(t *testing.T) {
 		t.Fatal(len(got))
 	}
 	from, _, _ := strings.Cut(strings.TrimPrefix(got[0].From, "<"), ">")
-	if back, ok := f.ReverseSRS(from); !ok || back.String() != "eve@bad.example" {
+	if back, ok := f.Deposits.srs.ReverseSRS(from); !ok || back.String() != "eve@bad.example" {
 		t.Errorf("%s leads back to %s", from, back)
 	}
 }

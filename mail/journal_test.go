@@ -63,7 +63,7 @@ func TestJournal(t *testing.T) {
 	has("two of three", one("two of three"), "to=alice@example.com,bob@example.com,x@else.example", "recipients=3", "verdict=unchecked", "outcome=delivered,queued", "delivered=1", "queued=2")
 
 	sub = w.from("eve@far.example", "bob@example.com")
-	if _, err := w.Deposit(bg, sub, nil); err == nil {
+	if _, err := w.Deposits.Deposit(bg, sub, nil); err == nil {
 		t.Fatal("a full mail file takes mail")
 	}
 	has("full", one("full"), "outcome=deferred", "refused=1", `reply="452 4.2.2`)
@@ -72,7 +72,7 @@ func TestJournal(t *testing.T) {
 	w.ok(err)
 	sub = w.from("alice@example.com", "bob@example.com")
 	sub.Submitter = &Submitter{Who: who, Address: "alice@example.com"}
-	if _, err := w.Deposit(bg, sub, nil); !ForbiddenFrom(err) {
+	if _, err := w.Deposits.Deposit(bg, sub, nil); !ForbiddenFrom(err) {
 		t.Fatal(err)
 	}
 	has("forged", one("forged"), `verdict="authenticated alice@example.com"`, "outcome=refused", `reply="mail: header: 550 5.7.1`)
@@ -96,7 +96,7 @@ func TestJournal(t *testing.T) {
 	has("later", got[0], "to=bob@example.com", "outcome=", "after=")
 
 	w.opt.Quiet = true
-	w.journal.off = true
+	w.Deposits.journal.off = true
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	if got := lines(); len(got) != 0 {
 		t.Errorf("%q", got)
@@ -111,7 +111,7 @@ func TestJournalBounds(t *testing.T) {
 	for i := range hops {
 		hops[i] = Hop{Event: HopBounced, To: fmt.Sprint(i, "@far.example"), Reply: fmt.Sprint("550 ", i/2)}
 	}
-	w.trace.add(hops...)
+	w.Trace.add(hops...)
 	got := lines()
 	if len(got) != journalLines+1 {
 		t.Fatalf("%d lines", len(got))

@@ -7,17 +7,26 @@ import (
 	"sync"
 	"time"
 
+	"doublet/env"
+	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/note"
+	"doublet/stat"
 	"doublet/wire/mime"
 )
 
 // RoleBulk is the role of those who may send as much as they want.
 const RoleBulk = "Bulk Sender"
 
-// sendLimits counts what people send to other domains: a day begins at midnight UTC. A restart takes
+// limits counts what people send to other domains: a day begins at midnight UTC. A restart takes
 // nothing back where there is a Keep, but for what a power cut takes of it.
-type sendLimits struct {
+type limits struct {
+	env *env.Env
+	// messages and recipients are the limits of a day, 0 for none.
+	messages, recipients int
+	keep                 *keep.Table
+	exceeded             *stat.Counter
+
 	mu     sync.Mutex
 	day    int64
 	counts map[note.UNID]sendCount
@@ -26,57 +35,55 @@ type sendLimits struct {
 type sendCount struct{ messages, recipients int }
 
 // admit counts a message of a person to so many recipients elsewhere, if that is within the limits.
-func (s *Service) admit(who *note.Who, recipients int) bool {
-	if recipients == 0 || who == nil || who.System || s.opt.MessagesPerDay <= 0 && s.opt.RecipientsPerDay <= 0 || slices.Contains(who.Roles, RoleBulk) {
+func (s *limits) admit(who *note.Who, recipients int) bool {
+	if recipients == 0 || who == nil || who.System || s.messages <= 0 && s.recipients <= 0 || slices.Contains(who.Roles, RoleBulk) {
 		return true
 	}
-	l := &s.sends
 	day := s.today()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.day != day || l.counts == nil {
-		l.day, l.counts = day, make(map[note.UNID]sendCount)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.day != day || s.counts == nil {
+		s.day, s.counts = day, make(map[note.UNID]sendCount)
 	}
-	c := l.counts[who.Person]
+	c := s.counts[who.Person]
 	c.messages++
 	c.recipients += recipients
-	if s.opt.MessagesPerDay > 0 && c.messages > s.opt.MessagesPerDay || s.opt.RecipientsPerDay > 0 && c.recipients > s.opt.RecipientsPerDay {
-		s.stat.limited.Inc()
+	if s.messages > 0 && c.messages > s.messages || s.recipients > 0 && c.recipients > s.recipients {
+		s.exceeded.Inc()
 		return false
 	}
-	l.counts[who.Person] = c
-	if s.opt.Keep != nil {
-		s.opt.Keep.Put(who.Person.String(), fmt.Sprintf("%d %d %d", day, c.messages, c.recipients))
+	s.counts[who.Person] = c
+	if s.keep != nil {
+		s.keep.Put(who.Person.String(), fmt.Sprintf("%d %d %d", day, c.messages, c.recipients))
 	}
 	return true
 }
 
 // recall takes in what was counted today before the server started.
-func (s *Service) recall(ctx context.Context) error {
-	if s.opt.Keep == nil {
+func (s *limits) recall(ctx context.Context) error {
+	if s.keep == nil {
 		return nil
 	}
-	l := &s.sends
-	l.day, l.counts = s.today(), make(map[note.UNID]sendCount)
-	return s.opt.Keep.Each(ctx, func(key, value string) {
+	s.day, s.counts = s.today(), make(map[note.UNID]sendCount)
+	return s.keep.Each(ctx, func(key, value string) {
 		var day int64
 		var c sendCount
 		id, err := note.ParseUNID(key)
 		_, bad := fmt.Sscanf(value, "%d %d %d", &day, &c.messages, &c.recipients)
-		if err != nil || bad != nil || day != l.day {
-			s.opt.Keep.Drop(key)
+		if err != nil || bad != nil || day != s.day {
+			s.keep.Drop(key)
 			return
 		}
-		l.counts[id] = c
+		s.counts[id] = c
 	})
 }
 
 // today is the number of the day.
-func (s *Service) today() int64 { return s.now().Unix() / int64(24*time.Hour/time.Second) }
+func (s *limits) today() int64 { return s.env.Clock.Now().Unix() / int64(24*time.Hour/time.Second) }
 
 // outwards completes an entry some of whose recipients are of other domains, from the message's
 // header, and says whether its submitter may send that much.
-func (s *Service) outwards(sub *Submission, b *batch) bool {
+func (s *Depositor) outwards(sub *Submission, b *batch) bool {
 	if len(b.later) == 0 {
 		return true
 	}
@@ -86,7 +93,7 @@ func (s *Service) outwards(sub *Submission, b *batch) bool {
 			n++
 		}
 	}
-	if sub.Submitter != nil && !s.admit(&sub.Submitter.Who, n) {
+	if sub.Submitter != nil && !s.limits.admit(&sub.Submitter.Who, n) {
 		return false
 	}
 	b.entry.UTF8 = sub.Params.UTF8

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/env"
 	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/wire/smtp"
@@ -44,7 +45,7 @@ func part(g *directory.Group, word string) smtp.Path {
 
 // list takes a message for a mailing list. What the list has sent itself and what programs answer
 // is refused: it would go round.
-func (s *Service) list(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
+func (s *Lists) list(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
 	g, err := s.dir.Groups.Get(ctx, r.Target.ID)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", r.Target.Name, err)
@@ -71,7 +72,7 @@ func (s *Service) list(ctx context.Context, sub *Submission, b *batch, i int, r 
 }
 
 // mayPost says why the moderators of a list are to be asked about a message; empty if they are not.
-func (s *Service) mayPost(ctx context.Context, sub *Submission, g *directory.Group, h *facts) (string, error) {
+func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group, h *facts) (string, error) {
 	author := h.authorPath()
 	id, err := s.authorID(ctx, sub, author)
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *Service) mayPost(ctx context.Context, sub *Submission, g *directory.Gro
 
 // authorID is who the author is in the directory, zero for strangers, and for an address of ours
 // that nothing has proven.
-func (s *Service) authorID(ctx context.Context, sub *Submission, author smtp.Path) (note.UNID, error) {
+func (s *Lists) authorID(ctx context.Context, sub *Submission, author smtp.Path) (note.UNID, error) {
 	if sub.Submitter == nil && !sub.Proven || author.IsNull() {
 		return note.UNID{}, nil
 	}
@@ -142,7 +143,7 @@ func (s *Service) authorID(ctx context.Context, sub *Submission, author smtp.Pat
 }
 
 // post sends a message to a list, or keeps it for the moderators.
-func (s *Service) post(ctx context.Context, sub *Submission, b *batch, p *posting, rest []byte) error {
+func (s *Lists) post(ctx context.Context, sub *Submission, b *batch, p *posting, rest []byte) error {
 	if p.hold != "" {
 		return s.holdPost(ctx, b, p, sub.From, rest)
 	}
@@ -159,7 +160,7 @@ const (
 
 // distribute makes the list's copies of a message: one that all members here share, and one for each
 // member elsewhere.
-func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy string, rest []byte) error {
+func (s *Lists) distribute(ctx context.Context, b *batch, p *posting, policy string, rest []byte) error {
 	g := &p.group
 	x, err := s.dir.Names.Expand(ctx, []directory.Target{{Kind: directory.TargetGroup, ID: g.ID}})
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy s
 	c := s.newListCopy(ctx, g, rest, policy, p.strange)
 	from := part(g, "bounces")
 	rows := rowsOf(&x, g.InternetAddress, smtp.NotifyFailure)
-	if s.opt.URL != "" && len(x.Outside) <= maxPersonal && len(x.Outside)*len(rest) <= maxPersonalBytes {
+	if s.url != "" && len(x.Outside) <= maxPersonal && len(x.Outside)*len(rest) <= maxPersonalBytes {
 		rows = rows[:len(x.Recipients)]
 		for _, a := range x.Outside {
 			own := from
@@ -185,7 +186,7 @@ func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy s
 			}
 			raw, n := c.bytes(own, link)
 			row := []queue.Recipient{{Address: a, Notify: smtp.NotifyFailure, State: queue.Waiting}}
-			o, err := s.send(ctx, b, "list "+g.ID.String()+" "+a, raw, n, own, row)
+			o, err := s.follow.send(ctx, b, "list "+g.ID.String()+" "+a, raw, n, own, row)
 			if err != nil {
 				return err
 			}
@@ -196,7 +197,7 @@ func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy s
 		return nil
 	}
 	raw, n := c.bytes(from, "")
-	o, err := s.send(ctx, b, "list "+g.ID.String(), raw, n, from, rows)
+	o, err := s.follow.send(ctx, b, "list "+g.ID.String(), raw, n, from, rows)
 	if err == nil {
 		o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned && !c.rewritten, b.entry.Checker
 	}
@@ -204,7 +205,7 @@ func (s *Service) distribute(ctx context.Context, b *batch, p *posting, policy s
 }
 
 // membersForward puts the addresses to which members have their mail forwarded in their place.
-func (s *Service) membersForward(ctx context.Context, x *directory.Expansion) error {
+func (s *Lists) membersForward(ctx context.Context, x *directory.Expansion) error {
 	var also directory.Expansion
 	out := x.Recipients[:0]
 	for _, r := range x.Recipients {
@@ -218,7 +219,7 @@ func (s *Service) membersForward(ctx context.Context, x *directory.Expansion) er
 		}
 		found := false
 		for _, a := range p.Forward {
-			rows, err := s.address(ctx, a, 0)
+			rows, err := s.follow.address(ctx, a, 0)
 			if err != nil {
 				return err
 			}
@@ -250,7 +251,7 @@ func (s *Service) membersForward(ctx context.Context, x *directory.Expansion) er
 }
 
 // listPart takes a message for one of the addresses that a list has beside its own.
-func (s *Service) listPart(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
+func (s *Lists) listPart(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
 	g, err := s.dir.Groups.Get(ctx, r.Target.ID)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", r.Target.Name, err)
@@ -290,7 +291,7 @@ func (s *Service) listPart(ctx context.Context, sub *Submission, b *batch, i int
 }
 
 // owners are a list's owners, else the administrator.
-func (s *Service) owners(ctx context.Context, g *directory.Group) (directory.Expansion, error) {
+func (s *Lists) owners(ctx context.Context, g *directory.Group) (directory.Expansion, error) {
 	x, err := s.dir.Names.ExpandMembers(ctx, g.List.Owners)
 	if err != nil || len(x.Recipients)+len(x.Outside) > 0 {
 		return x, err
@@ -303,4 +304,12 @@ func (s *Service) owners(ctx context.Context, g *directory.Group) (directory.Exp
 		return x, err
 	}
 	return s.dir.Names.Expand(ctx, []directory.Target{t})
+}
+
+// Lists is what mailing lists do with messages, and how members leave them.
+type Lists struct {
+	env    *env.Env
+	dir    *directory.Directory
+	follow *followUps
+	url    string
 }

@@ -1,13 +1,13 @@
 package mail
 
 import (
+	"doublet/mail/queue"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"doublet/directory"
-	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/wire/smtp"
 )
@@ -33,7 +33,7 @@ func (w *world) post(change func(*Submission)) error {
 	if change != nil {
 		change(sub)
 	}
-	_, err := w.Deposit(bg, sub, nil)
+	_, err := w.Deposits.Deposit(bg, sub, nil)
 	return err
 }
 
@@ -82,18 +82,18 @@ func TestListCopies(t *testing.T) {
 	link, _, _ = strings.Cut(link, ">")
 	v, err := url.ParseQuery(link)
 	w.ok(err)
-	if got, address, err := w.Membership(bg, v); err != nil || got.ID != g.ID || address != "zoe@far.example" {
+	if got, address, err := w.Lists.Membership(bg, v); err != nil || got.ID != g.ID || address != "zoe@far.example" {
 		t.Error(got.Name, address, err)
 	}
 	v.Set("a", "ZXZlQGZhci5leGFtcGxl") // eve's
-	if _, _, err := w.Unsubscribe(bg, v); err != ErrBadLink {
+	if _, _, err := w.Lists.Unsubscribe(bg, v); err != ErrBadLink {
 		t.Error("another's link:", err)
 	}
 	v, _ = url.ParseQuery(link)
-	if _, _, err := w.Unsubscribe(bg, v); err != nil {
+	if _, _, err := w.Lists.Unsubscribe(bg, v); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := w.Unsubscribe(bg, v); err != ErrNotMember {
+	if _, _, err := w.Lists.Unsubscribe(bg, v); err != ErrNotMember {
 		t.Error(err)
 	}
 	if got, err := w.people.Groups.Get(bg, g.ID); err != nil || len(got.Members) != 3 {
@@ -161,7 +161,7 @@ func TestModeration(t *testing.T) {
 		t.Helper()
 		w.ok(w.post(change))
 		w.route()
-		list, err := w.Pending(bg, note.UNID{})
+		list, err := w.Moderation.Pending(bg, note.UNID{})
 		w.ok(err)
 		if len(list) != 1 {
 			t.Fatalf("%+v", list)
@@ -177,18 +177,18 @@ func TestModeration(t *testing.T) {
 		t.Errorf("%s", m)
 	}
 	// The queue's release is not the moderators'.
-	if err := w.Release(bg, p.ID); err != ErrModerated {
+	if err := w.Moderation.Release(bg, p.ID); err != ErrModerated {
 		t.Error(err)
 	}
-	w.ok(w.Reject(bg, p.ID, "Off topic."))
+	w.ok(w.Moderation.Reject(bg, p.ID, "Off topic."))
 	if m := w.raw(w.queue(1)[0]); !strings.Contains(m, "To: <eve@far.example>") || !strings.Contains(m, "Off topic.") {
 		t.Errorf("%s", m)
 	}
 	w.ok(w.Drop(bg, w.queueAll()[0].ID))
 	// Approved: it goes out, once.
 	p = hold(nil)
-	w.ok(w.Approve(bg, p.ID))
-	if err := w.Approve(bg, p.ID); err == nil {
+	w.ok(w.Moderation.Approve(bg, p.ID))
+	if err := w.Moderation.Approve(bg, p.ID); err == nil {
 		t.Error("approved twice")
 	}
 	w.route()
@@ -206,12 +206,12 @@ func TestModeration(t *testing.T) {
 		"its author is no member":  func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@far", "alice@", 1)) },
 	} {
 		w.ok(w.post(change))
-		list, err := w.Pending(bg, note.UNID{})
+		list, err := w.Moderation.Pending(bg, note.UNID{})
 		w.ok(err)
 		if len(list) != 1 || list[0].Reason != want {
 			t.Errorf("%s: %+v", want, list)
 		} else {
-			w.ok(w.Reject(bg, list[0].ID, ""))
+			w.ok(w.Moderation.Reject(bg, list[0].ID, ""))
 		}
 	}
 	// Members and moderators write at once; one here must be proven.
@@ -228,7 +228,7 @@ func TestModeration(t *testing.T) {
 		},
 	} {
 		w.ok(w.post(change))
-		if list, err := w.Pending(bg, note.UNID{}); err != nil || len(list) != 0 {
+		if list, err := w.Moderation.Pending(bg, note.UNID{}); err != nil || len(list) != 0 {
 			t.Errorf("held: %+v %v", list, err)
 		}
 	}
@@ -254,7 +254,7 @@ func TestListAddresses(t *testing.T) {
 	ask := func(author, to string) error {
 		sub := w.from(author, to)
 		sub.Message = []byte(strings.Replace(toList, "eve@far.example", author, 1))
-		_, err := w.Deposit(bg, sub, nil)
+		_, err := w.Deposits.Deposit(bg, sub, nil)
 		return err
 	}
 	w.ok(ask("eve@far.example", "chess-unsubscribe@example.com"))

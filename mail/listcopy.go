@@ -12,7 +12,7 @@ import (
 // listCopy is a message as a mailing list sends it: head and tail, between which stands what differs
 // from member to member.
 type listCopy struct {
-	s     *Service
+	s     *Lists
 	group *directory.Group
 	head  []byte // List- fields and others that are the list's
 	tail  []byte // the message's own header, less what the list replaces, and the body
@@ -24,7 +24,7 @@ type listCopy struct {
 //
 // Implements: RFC 2369 §3 List-Help, List-Unsubscribe, List-Post, List-Owner
 // Implements: RFC 2919 §3 List-Id
-func (s *Service) newListCopy(ctx context.Context, g *directory.Group, rest []byte, policy string, strange bool) *listCopy {
+func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte, policy string, strange bool) *listCopy {
 	end := mime.HeaderEnd(rest)
 	header := rest[:end]
 	h := readFacts(header)

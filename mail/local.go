@@ -3,11 +3,9 @@ package mail
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"doublet/directory"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -16,11 +14,11 @@ import (
 )
 
 // routeOne does all that is due for one entry, and says when there is something again.
-func (s *Service) routeOne(ctx context.Context, k queue.Key) (time.Time, error) {
+func (s *Router) routeOne(ctx context.Context, k queue.Key) (time.Time, error) {
 	j := &job{s: s, key: k}
 	defer j.release()
 	for {
-		e, err := s.Queue.Read(ctx, k)
+		e, err := s.queue.Read(ctx, k)
 		if errors.Is(err, store.ErrNotFound) {
 			return time.Time{}, nil
 		}
@@ -28,12 +26,12 @@ func (s *Service) routeOne(ctx context.Context, k queue.Key) (time.Time, error) 
 			return time.Time{}, err
 		}
 		due := s.due(ctx, e)
-		if due.IsZero() || due.After(s.now()) {
+		if due.IsZero() || due.After(s.env.Clock.Now()) {
 			return due, nil
 		}
 		err = j.step(ctx, e)
 		if errors.Is(err, errBusy) {
-			return s.now().Add(troublePause), nil
+			return s.env.Clock.Now().Add(troublePause), nil
 		}
 		if err != nil && !errors.Is(err, queue.ErrChanged) {
 			return time.Time{}, err
@@ -46,7 +44,7 @@ var errBusy = errors.New("mail: the entry is being sent")
 
 // job is the work on one entry: its message is read and prepared once.
 type job struct {
-	s        *Service
+	s        *Router
 	key      queue.Key
 	composed *mailbox.Composed
 }
@@ -61,7 +59,7 @@ func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
 	if j.composed != nil {
 		return j.composed, nil
 	}
-	raw, err := j.s.Queue.Message(ctx, j.key, 0)
+	raw, err := j.s.queue.Message(ctx, j.key, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +70,7 @@ func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
 // step does one update's work on an entry: a piece of its recipients, or else its reports.
 func (j *job) step(ctx context.Context, e *queue.Entry) error {
 	if e.Dead {
-		return j.s.bin(ctx, e)
+		return j.s.reports.bin(ctx, e)
 	}
 	piece, err := j.piece(ctx, e)
 	if err != nil {
@@ -84,36 +82,24 @@ func (j *job) step(ctx context.Context, e *queue.Entry) error {
 	case j.s.outdated(e):
 		return j.s.expireWaiting(ctx, e)
 	case e.Settled():
-		return j.s.report(ctx, e)
+		return j.s.reports.report(ctx, e)
 	}
 	return j.s.reportDelay(ctx, e)
 }
 
-// attempt is a recipient that is to be delivered to now.
-type attempt struct {
-	delivery
-	reply *smtp.Reply // why it cannot be, found before the update
-	final bool
-	// elsewhere: the mail file is a mate's; handed: a mate has delivered. address is where the mail was sent to.
-	elsewhere, handed bool
-	// away: the mail file is at another place of the domain.
-	away    bool
-	address string
-}
-
 // piece picks the recipients that are due, at most as many as one update takes.
 func (j *job) piece(ctx context.Context, e *queue.Entry) ([]attempt, error) {
-	now := j.s.now()
+	now := j.s.env.Clock.Now()
 	var out []attempt
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
-		if !j.s.ours(ctx, q) || q.Next.After(now) {
+		if !j.s.files.ours(ctx, q) || q.Next.After(now) {
 			continue
 		}
 		if q.State == queue.Waiting && j.s.underway(j.key) {
 			return nil, errBusy // a server that had the mail file before may be taking it
 		}
-		a, err := j.s.find(ctx, q, e.Junk)
+		a, err := j.s.files.find(ctx, q, e.Junk)
 		if err != nil {
 			return nil, err
 		}
@@ -122,40 +108,6 @@ func (j *job) piece(ctx context.Context, e *queue.Entry) ([]attempt, error) {
 		}
 	}
 	return out, nil
-}
-
-// find looks up where a recipient's mail goes today.
-func (s *Service) find(ctx context.Context, q *queue.Recipient, junk bool) (attempt, error) {
-	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}, address: q.Address}
-	removed, server := false, note.UNID{}
-	var err error
-	if q.Kind == directory.TargetMailIn {
-		var m directory.MailIn
-		m, err = s.dir.MailIns.Get(ctx, q.Target)
-		a.database, server, removed = m.Database, m.MailServer, !m.Removed.IsZero()
-	} else {
-		var p directory.Person
-		p, err = s.dir.Names.Person(ctx, q.Target)
-		a.database, a.quota, server, removed = p.MailDatabase, p.Quota, p.MailServer, !p.Removed.IsZero()
-	}
-	if err == nil && !removed {
-		a.away, err = s.dir.Servers.Away(ctx, server)
-	}
-	switch {
-	case errors.Is(err, directory.ErrNotFound), err == nil && removed:
-		a.reply, a.final = replyNoUser, true
-	case err != nil:
-		return a, fmt.Errorf("directory: %w", err)
-	case a.database == 0:
-		a.reply, a.final = replyNoFile, true
-	case a.away:
-	case s.takes(ctx, a.database, junk):
-	case s.elsewhere(a.database):
-		a.elsewhere = true
-	default:
-		a.reply = replyTrouble
-	}
-	return a, nil
 }
 
 // deliver tries a piece. If one mail file spoils it, smaller pieces are tried, down to the one.
@@ -181,7 +133,7 @@ func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) erro
 }
 
 func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
-	box := j.s.Queue.Of(j.key).ID
+	box := j.s.queue.Of(j.key).ID
 	names := []note.DatabaseID{box}
 	for i := range piece {
 		if piece[i].reply == nil && !piece[i].elsewhere && !piece[i].away {
@@ -211,7 +163,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		if err != nil {
 			return err
 		}
-		moved, err = j.s.Queue.Alter(w, cur, func(cur *queue.Entry) error {
+		moved, err = j.s.queue.Alter(w, cur, func(cur *queue.Entry) error {
 			for i := range piece {
 				hop, err := j.s.attempt(tx, c, cur, &piece[i])
 				if err != nil {
@@ -229,15 +181,15 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		return err
 	})
 	if err == nil {
-		j.s.stat.deliveredTo(delivered, int64(e.Size))
-		j.s.Queue.Moved(box, moved)
+		j.s.deposit.stat.deliveredTo(delivered, int64(e.Size))
+		j.s.queue.Moved(box, moved)
 		j.s.trace.add(hops...)
 	}
 	return err
 }
 
 // attempt delivers to one recipient of an entry under change, and writes down what came of it.
-func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt) (Hop, error) {
+func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt) (Hop, error) {
 	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
 		return q.Target == a.id && (q.State == queue.Pending || q.State == queue.Waiting)
 	})
@@ -245,7 +197,7 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *
 		return Hop{}, nil
 	}
 	q := &e.Recipients[i]
-	hop := s.hop(e, q, HopDelivered, "", "")
+	hop := s.trace.hop(e, q, HopDelivered, "", "")
 	reply, final := a.reply, a.final
 	if reply == nil && a.away {
 		q.State, q.Next, q.Reply = queue.Waiting, time.Time{}, ""
@@ -255,7 +207,7 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *
 		a.junk, a.always = e.Junk, alwaysArrives(q.Address)
 		var err error
 		if !a.handed {
-			err = s.deliver(tx, c, e.Created, e.ID, &a.delivery)
+			err = s.files.deliver(tx, c, e.Created, e.ID, &a.delivery)
 		}
 		switch {
 		case errors.Is(err, mailbox.ErrOverQuota):
@@ -280,22 +232,62 @@ func (s *Service) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *
 		hop.Event = HopBounced
 		return hop, nil
 	}
-	*q = s.deferred(*q, reply)
+	*q = s.deposit.deferred(*q, reply)
 	if reply == replyMates {
-		q.Next = s.now().Add(matesPause)
+		q.Next = s.env.Clock.Now().Add(matesPause)
 	}
 	hop.Event = HopDeferred
 	return hop, nil
 }
 
 // expired gives up on a recipient when it was tried for long enough.
-func (s *Service) expired(e *queue.Entry, reply *smtp.Reply) (*smtp.Reply, bool) {
+func (s *Router) expired(e *queue.Entry, reply *smtp.Reply) (*smtp.Reply, bool) {
 	keep, last := s.opt.KeepOther, replyExpired
 	if reply == replyQuota {
 		keep, last = s.opt.KeepOverQuota, replyFull
 	}
-	if s.now().Sub(e.Created) < keep {
+	if s.env.Clock.Now().Sub(e.Created) < keep {
 		return reply, false
 	}
 	return last, true
+}
+
+// matesPause is how long a delivery that no mate has taken waits: a mail file whose server died has another home within
+// seconds.
+const matesPause = 5 * time.Second
+
+// matesWithin is how long a mate may take.
+const matesWithin = time.Minute
+
+var replyMates = smtp.NewReply(451, 4, 4, 1, "No server that has the mail file answers now")
+
+// hand has mates deliver to those recipients of a piece whose mail files are theirs.
+func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
+	for i := range piece {
+		a := &piece[i]
+		if !a.elsewhere || a.handed || a.reply != nil {
+			continue
+		}
+		raw, err := j.s.queue.Message(ctx, j.key, 0)
+		if err != nil {
+			return err
+		}
+		within, cancel := context.WithTimeout(ctx, matesWithin)
+		err = j.s.opt.Mates.Deliver(within, &Handed{
+			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database, Always: alwaysArrives(a.address), Junk: e.Junk,
+		}, raw)
+		cancel()
+		switch {
+		case err == nil:
+			a.handed = true
+		case errors.Is(err, mailbox.ErrOverQuota):
+			a.reply = replyQuota
+		case ctx.Err() != nil:
+			return ctx.Err()
+		default:
+			j.s.env.Log.Warn("mail: no mate takes a delivery", "id", e.ID.String(), "database", a.database.String(), "err", err)
+			a.reply = replyMates
+		}
+	}
+	return nil
 }

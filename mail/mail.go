@@ -6,8 +6,6 @@ package mail
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	"doublet/directory"
@@ -109,42 +107,22 @@ func setDefault[T int | time.Duration](v *T, def T) {
 	}
 }
 
-// Service is the room. Its methods may be called from any goroutine.
+// Service composes the parts of the room. Each may be called from any goroutine.
 type Service struct {
-	Queue   *queue.Queue
-	store   *store.Store
-	env     *env.Env
-	dir     *directory.Directory
-	mailbox *mailbox.Service
-	opt     Options
-	stat    stats
-
-	trace   trace
-	journal journal
-	outbox  outbox
-	sends   sendLimits
-	// signatures are those of messages that may go out again.
-	signatures signatures
-
-	wakeLocal, wakeOut chan struct{}
-	// routing is held while something is delivered here, catching while mail.box is read.
-	routing, catching sync.Mutex
-
-	// mu guards what follows; moved tells that inFlight, unsettled, lanes or idle have changed.
-	mu sync.Mutex
-	// since is up to where changes of each mail.box have been seen, settlers write outcomes, by index.
-	since     map[int]note.ModSeq
-	settlers  map[int]*settler
-	moved     *sync.Cond
-	agenda    agenda
-	edition   uint64 // of the routes that the agenda was made with
-	inFlight  int    // entries that lanes work on
-	unsettled int    // entries sent and not yet changed
-	lanes     int
-	idle      []*lane
-	starved   []*destination
-
-	beforeSettle func() // for tests: between the answer of a server and what it changes here
+	// Queue holds mail.box, Trace remembers where messages went.
+	Queue *queue.Queue
+	Trace *Trace
+	// Deposits takes messages in charge, Lists knows the mailing lists, Moderation decides on messages that are held.
+	Deposits   *Depositor
+	Lists      *Lists
+	Moderation *Moderation
+	// Files delivers into mail files, SRS reads and rewrites senders of forwarded mail.
+	Files *Files
+	SRS   *SRS
+	// Scheduled keeps messages until the time that their senders gave them.
+	Scheduled *Scheduler
+	// Router delivers, sends and reports what waits in mail.box.
+	Router *Router
 }
 
 // Signer makes signatures: mail/sign has one. Header returns header fields to go before the
@@ -164,31 +142,53 @@ type Mailer interface {
 	Connect(ctx context.Context, t *outbound.Target) (*outbound.Session, *outbound.Failure)
 }
 
-// Open opens mail.box, and makes it in a store that has none.
+// Open opens mail.box and what belongs to it, and creates them in a store that has none.
 func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, o Options) (*Service, error) {
 	o.fill()
-	svc := &Service{store: s, env: e, dir: d, mailbox: m, opt: o, journal: journal{e, o.Quiet}}
-	svc.stat.init(o.Stats)
-	svc.wakeLocal, svc.wakeOut = make(chan struct{}, 1), make(chan struct{}, 1)
-	svc.moved = sync.NewCond(&svc.mu)
-	svc.agenda.init()
-	svc.agenda.since0 = svc.now()
-	svc.since, svc.settlers = make(map[int]note.ModSeq), make(map[int]*settler)
+	svc := &Service{}
+	bells := newBells()
 	var err error
-	if svc.Queue, err = queue.Open(s, e, o.Stats, o.Boxes, func() { nudge(svc.wakeLocal); nudge(svc.wakeOut) }); err != nil {
+	if svc.Queue, err = queue.Open(s, e, o.Stats, o.Boxes, bells.ring); err != nil {
 		return nil, err
 	}
-	if err := svc.trace.open(svc); err != nil {
+	if svc.Trace, err = openTrace(s, e, d, svc.Queue, &o); err != nil {
 		return nil, err
 	}
-	if err := svc.openOutbox(); err != nil {
+	if svc.Deposits, err = newDepositor(s, e, d, m, svc.Queue, &o); err != nil {
 		return nil, err
 	}
-	if err := svc.recall(context.Background()); err != nil {
-		return nil, fmt.Errorf("mail: counts of the day: %w", err)
+	svc.Lists, svc.Files, svc.SRS = svc.Deposits.lists, svc.Deposits.files, svc.Deposits.srs
+	svc.Moderation = &Moderation{queue: svc.Queue, dir: d, mailbox: m, env: e, deposit: svc.Deposits}
+	if svc.Scheduled, err = openScheduler(s, e, d, m, svc.Queue, svc.Deposits, &o); err != nil {
+		return nil, err
 	}
-	svc.queueStats()
+	svc.Router = newRouter(s, e, d, m, svc.Queue, svc.Trace, svc.Deposits, bells, &o)
 	return svc, nil
+}
+
+// Vacate is called before the home of a mail.box, or of an outbox, is handed to another server. It returns when nothing
+// of it is under way here any more, and nothing is begun until resume is called, however the move went. For other
+// databases it does nothing. An error means that something takes longer than ctx lasts; then the home must stay.
+func (s *Service) Vacate(ctx context.Context, db note.DatabaseID) (resume func(), err error) {
+	if resume, mine, err := s.Scheduled.outbox.vacate(ctx, db); mine {
+		return resume, err
+	}
+	return s.Router.Vacate(ctx, db)
+}
+
+// Take delivers what a mate hands on. It returns when the message is durable here.
+func (s *Service) Take(ctx context.Context, h *Handed, raw []byte) error {
+	return s.Deposits.Take(ctx, h, raw)
+}
+
+// RecallHere takes a message back that waits for its time in an outbox of this server, for a mate.
+func (s *Service) RecallHere(ctx context.Context, id note.UNID) (Recalled, error) {
+	return s.Scheduled.RecallHere(ctx, id)
+}
+
+// DeliveredTo reports, for a mate, that this server has delivered a message to a person.
+func (s *Service) DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error) {
+	return s.Deposits.DeliveredTo(ctx, person, message)
 }
 
 // The replies that recipients are refused with, at the door or in a report.
@@ -211,3 +211,11 @@ var (
 	replyJunk     = smtp.NewReply(550, 5, 7, 1, "The message looks like junk, and is not sent on")
 	replyManyHead = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
 )
+
+// Join has the server, as the member of a cluster with this name, keep what waits in databases of its own.
+func (s *Service) Join(server note.UNID, name string, known func(note.DatabaseID) bool) error {
+	if err := s.Scheduled.joinOutbox(server, name, known); err != nil {
+		return err
+	}
+	return s.Queue.Join(server, name, known)
+}

@@ -8,10 +8,8 @@ import (
 
 	"doublet/directory"
 	"doublet/mail/queue"
-	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
-	"doublet/wire/smtp"
 )
 
 // Mates are the other servers of a cluster: they take deliveries into mail files of which there is no replica here. Until one
@@ -40,60 +38,15 @@ type Handed struct {
 	Always, Junk bool
 }
 
-// matesPause is how long a delivery that no mate has taken waits: a mail file whose server died has another home within
-// seconds.
-const matesPause = 5 * time.Second
-
-// matesWithin is how long a mate may take.
-const matesWithin = time.Minute
-
-var replyMates = smtp.NewReply(451, 4, 4, 1, "No server that has the mail file answers now")
-
-// elsewhere says that a mail file is a mate's alone.
-func (s *Service) elsewhere(db note.DatabaseID) bool {
-	return s.opt.Mates != nil && s.opt.Mates.Elsewhere(db)
-}
-
-// hand has mates deliver to those recipients of a piece whose mail files are theirs.
-func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
-	for i := range piece {
-		a := &piece[i]
-		if !a.elsewhere || a.handed || a.reply != nil {
-			continue
-		}
-		raw, err := j.s.Queue.Message(ctx, j.key, 0)
-		if err != nil {
-			return err
-		}
-		within, cancel := context.WithTimeout(ctx, matesWithin)
-		err = j.s.opt.Mates.Deliver(within, &Handed{
-			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database, Always: alwaysArrives(a.address), Junk: e.Junk,
-		}, raw)
-		cancel()
-		switch {
-		case err == nil:
-			a.handed = true
-		case errors.Is(err, mailbox.ErrOverQuota):
-			a.reply = replyQuota
-		case ctx.Err() != nil:
-			return ctx.Err()
-		default:
-			j.s.env.Log.Warn("mail: no mate takes a delivery", "id", e.ID.String(), "database", a.database.String(), "err", err)
-			a.reply = replyMates
-		}
-	}
-	return nil
-}
-
 // Take delivers what a mate hands on. It returns when the message is durable here.
-func (s *Service) Take(ctx context.Context, h *Handed, raw []byte) error {
-	if _, err := s.store.Info(h.Database); errors.Is(err, store.ErrNotFound) && h.Kind == directory.TargetPerson && !s.elsewhere(h.Database) {
+func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
+	if _, err := s.store.Info(h.Database); errors.Is(err, store.ErrNotFound) && h.Kind == directory.TargetPerson && !s.files.elsewhere(h.Database) {
 		// Brought in bulk, or their making was cut short: the server that leads the directory makes it.
 		if err := s.dir.People.EnsureMailFile(ctx, h.Person); err != nil {
 			return err
 		}
 	}
-	a, err := s.find(ctx, &queue.Recipient{Target: h.Person, Kind: h.Kind}, h.Junk)
+	a, err := s.files.find(ctx, &queue.Recipient{Target: h.Person, Kind: h.Kind}, h.Junk)
 	switch {
 	case err != nil:
 		return err
@@ -109,7 +62,7 @@ func (s *Service) Take(ctx context.Context, h *Handed, raw []byte) error {
 	defer c.Release()
 	a.junk, a.always = h.Junk, h.Always
 	err = s.store.Update(ctx, note.System, []note.DatabaseID{a.database}, func(tx *store.Tx) error {
-		return s.deliver(tx, c, h.Date, h.ID, &a.delivery)
+		return s.files.deliver(tx, c, h.Date, h.ID, &a.delivery)
 	})
 	if err == nil {
 		s.stat.deliveredTo(1, int64(len(raw)))

@@ -45,9 +45,9 @@ func TestMates(t *testing.T) {
 	m := &mates{have: map[note.DatabaseID]bool{}}
 	w := open(t, Options{Mates: m})
 	alice, bob := w.person("alice"), w.person("bob")
-	w.ok(w.store.RemoveDatabase(note.System, bob.MailDatabase))
+	w.ok(w.db.RemoveDatabase(note.System, bob.MailDatabase))
 	m.have[bob.MailDatabase], m.err = true, errors.New("nobody answers")
-	w.ok(w.Room(bg, &directory.Target{Database: bob.MailDatabase}, 1000))
+	w.ok(w.Deposits.files.Room(bg, &directory.Target{Database: bob.MailDatabase}, 1000))
 	sub := w.from("eve@far.example", "alice@example.com", "bob@example.com")
 	sub.Junk = true
 	for i, err := range w.deposit(sub) {
@@ -56,7 +56,7 @@ func TestMates(t *testing.T) {
 		}
 	}
 	w.queue(1)
-	if next := w.route(); !next.Equal(w.now().Add(matesPause)) {
+	if next := w.route(); !next.Equal(w.fix.Clock.Now().Add(matesPause)) {
 		t.Errorf("the next attempt is at %s", next)
 	}
 	w.queue(1)
@@ -67,7 +67,7 @@ func TestMates(t *testing.T) {
 	if want := fmt.Sprint(sub.ID, bob.ID, bob.MailDatabase, true, false, true); len(m.taken) != 1 || m.taken[0] != want {
 		t.Errorf("the mate has %q, not %q", m.taken, want)
 	}
-	if _, err := w.store.Info(bob.MailDatabase); !errors.Is(err, store.ErrNotFound) {
+	if _, err := w.db.Info(bob.MailDatabase); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the mail file was made here: %v", err)
 	}
 	// A full mail file there is one here.
@@ -91,11 +91,11 @@ func TestMatesMakeFolders(t *testing.T) {
 	bob := w.person("bob")
 	db := bob.MailDatabase
 	m.have[db] = true
-	w.ok(w.store.RemoveDatabase(note.System, db))
-	_, err := w.store.CreateDatabase(note.System, store.Create{ID: db, Title: "Bob", Kind: "mail"})
+	w.ok(w.db.RemoveDatabase(note.System, db))
+	_, err := w.db.CreateDatabase(note.System, store.Create{ID: db, Title: "Bob", Kind: "mail"})
 	w.ok(err)
-	w.ok(w.store.Share(bg, db, 1))
-	w.ok(w.store.Follow(bg, db))
+	w.ok(w.db.Share(bg, db, 1))
+	w.ok(w.db.Follow(bg, db))
 	send := func(junk bool, taken int) {
 		t.Helper()
 		sub := w.from("eve@far.example", "bob@example.com")
@@ -109,16 +109,16 @@ func TestMatesMakeFolders(t *testing.T) {
 	}
 	send(false, 1)
 	send(true, 2)
-	h := &Handed{ID: note.UNID{1}, Date: w.now(), Person: bob.ID, Kind: directory.TargetPerson, Database: db}
-	if err := w.Take(bg, h, []byte(plain)); !errors.Is(err, store.ErrNotFound) {
+	h := &Handed{ID: note.UNID{1}, Date: w.fix.Clock.Now(), Person: bob.ID, Kind: directory.TargetPerson, Database: db}
+	if err := w.Deposits.Take(bg, h, []byte(plain)); !errors.Is(err, store.ErrNotFound) {
 		t.Error("a replica without an INBOX takes it: ", err)
 	}
-	w.ok(w.store.Lead(bg, db, store.LeadOptions{}))
+	w.ok(w.db.Lead(bg, db, store.LeadOptions{}))
 	send(false, 2)
-	w.ok(w.store.Follow(bg, db))
+	w.ok(w.db.Follow(bg, db))
 	send(false, 2) // the folder is there now
 	send(true, 3)
-	w.ok(w.store.Lead(bg, db, store.LeadOptions{})) // numbers what came
+	w.ok(w.db.Lead(bg, db, store.LeadOptions{})) // numbers what came
 	w.has(bob, 2)
 }
 
@@ -127,37 +127,37 @@ func TestTake(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{Mates: &mates{}})
 	alice, bob := w.person("alice"), w.person("bob")
-	h := &Handed{ID: note.UNID{1}, Date: w.now(), Person: alice.ID, Kind: directory.TargetPerson, Database: alice.MailDatabase}
+	h := &Handed{ID: note.UNID{1}, Date: w.fix.Clock.Now(), Person: alice.ID, Kind: directory.TargetPerson, Database: alice.MailDatabase}
 	for range 2 {
-		w.ok(w.Take(bg, h, []byte(plain)))
+		w.ok(w.Deposits.Take(bg, h, []byte(plain)))
 	}
 	w.has(alice, 1)
 	h.ID, h.Junk = note.UNID{2}, true
-	w.ok(w.Take(bg, h, []byte(plain)))
+	w.ok(w.Deposits.Take(bg, h, []byte(plain)))
 	if w.in(alice, "Junk") != 1 {
 		t.Error("junk")
 	}
 	w.quota(alice, 10)
 	h.ID = note.UNID{3}
-	if err := w.Take(bg, h, []byte(plain)); !errors.Is(err, mailbox.ErrOverQuota) {
+	if err := w.Deposits.Take(bg, h, []byte(plain)); !errors.Is(err, mailbox.ErrOverQuota) {
 		t.Error(err)
 	}
 	h.Always = true
-	w.ok(w.Take(bg, h, []byte(plain)))
+	w.ok(w.Deposits.Take(bg, h, []byte(plain)))
 	for _, bad := range []Handed{
 		{ID: h.ID, Person: note.UNID{9}, Kind: h.Kind, Database: h.Database},
 		{ID: h.ID, Person: bob.ID, Kind: h.Kind, Database: h.Database},
 		{ID: h.ID, Person: bob.ID, Kind: directory.TargetMailIn, Database: bob.MailDatabase},
 	} {
-		if err := w.Take(bg, &bad, []byte(plain)); err == nil {
+		if err := w.Deposits.Take(bg, &bad, []byte(plain)); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
 	}
 	w.has(bob, 0)
 	// A person brought in bulk has no mail file yet.
-	w.ok(w.store.RemoveDatabase(note.System, bob.MailDatabase))
+	w.ok(w.db.RemoveDatabase(note.System, bob.MailDatabase))
 	w.people.UseMailFiles(makes{w})
-	w.ok(w.Take(bg, &Handed{ID: note.UNID{4}, Date: w.now(), Person: bob.ID, Kind: directory.TargetPerson, Database: bob.MailDatabase}, []byte(plain)))
+	w.ok(w.Deposits.Take(bg, &Handed{ID: note.UNID{4}, Date: w.fix.Clock.Now(), Person: bob.ID, Kind: directory.TargetPerson, Database: bob.MailDatabase}, []byte(plain)))
 	w.has(bob, 1)
 }
 
@@ -165,7 +165,7 @@ func TestTake(t *testing.T) {
 type makes struct{ w *world }
 
 func (m makes) MakeMailFile(_ context.Context, id note.DatabaseID, owner note.UNID, title string) error {
-	_, err := m.w.store.CreateDatabase(note.System, store.Create{ID: id, Title: title, Kind: mailbox.Kind, Owner: owner})
+	_, err := m.w.db.CreateDatabase(note.System, store.Create{ID: id, Title: title, Kind: mailbox.Kind, Owner: owner})
 	return err
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"doublet/directory"
+	"doublet/env"
 	"doublet/mail/queue"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
@@ -22,12 +24,12 @@ func moderated(e *queue.Entry) bool {
 }
 
 // holdPost keeps a message for a list's moderators in mail.box, and tells them.
-func (s *Service) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Path, rest []byte) error {
+func (s *Lists) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Path, rest []byte) error {
 	g := &p.group
 	raw := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
 	n := len(raw)
 	rows := []queue.Recipient{{Address: g.InternetAddress, Name: g.Name, Target: g.ID, Kind: directory.TargetGroup, State: queue.Pending, Notify: smtp.NotifyNever}}
-	o, err := s.send(ctx, b, "held "+g.ID.String(), append(raw, rest...), n, from, rows)
+	o, err := s.follow.send(ctx, b, "held "+g.ID.String(), append(raw, rest...), n, from, rows)
 	if err != nil {
 		return err
 	}
@@ -53,7 +55,7 @@ func (s *Service) holdPost(ctx context.Context, b *batch, p *posting, from smtp.
 			text: fmt.Sprintf("A message for the list %s is held: %s.\n\n  From: %s\n  Subject: %s\n\nTo let it through:  doublet list approve %s\nTo refuse it:       doublet list reject %s\n",
 				g.InternetAddress, p.hold, oneLine(h.authorPath().String()), oneLine(mime.DecodeWords(h.subject)), o.entry.ID, o.entry.ID),
 		}
-		if _, err := s.send(ctx, b, "moderate "+g.ID.String()+" "+id, s.compose(&note1), len(nullReturnPath), nullPath, []queue.Recipient{row}); err != nil {
+		if _, err := s.follow.send(ctx, b, "moderate "+g.ID.String()+" "+id, s.follow.compose(&note1), len(nullReturnPath), nullPath, []queue.Recipient{row}); err != nil {
 			return err
 		}
 	}
@@ -69,9 +71,9 @@ type Post struct {
 }
 
 // Pending lists the messages that wait for moderators, of one list or of all where list is zero.
-func (s *Service) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
+func (s *Moderation) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
 	var out []Post
-	err := s.Queue.Each(ctx, func(e *queue.Entry) bool {
+	err := s.queue.Each(ctx, func(e *queue.Entry) bool {
 		if moderated(e) && (list.IsZero() || e.Recipients[0].Target == list) {
 			out = append(out, Post{Entry: *e, List: e.Recipients[0].Name, From: e.From.String()})
 		}
@@ -81,7 +83,7 @@ func (s *Service) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
 		return nil, err
 	}
 	for i := range out {
-		raw, err := s.Queue.Message(ctx, s.Queue.KeyOf(&out[i].Entry), 64<<10)
+		raw, err := s.queue.Message(ctx, s.queue.KeyOf(&out[i].Entry), 64<<10)
 		if err != nil {
 			continue // the list is shown all the same
 		}
@@ -92,7 +94,7 @@ func (s *Service) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
 }
 
 // Approve sends a message to its list that was held. Errors: ErrNotQueued.
-func (s *Service) Approve(ctx context.Context, id note.UNID) error {
+func (s *Moderation) Approve(ctx context.Context, id note.UNID) error {
 	e, raw, err := s.heldPost(ctx, id)
 	if err != nil {
 		return err
@@ -108,28 +110,28 @@ func (s *Service) Approve(ctx context.Context, id note.UNID) error {
 	defer c.Release()
 	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS}}
 	defer b.release()
-	if err := s.distribute(ctx, b, &posting{group: g, strange: true}, "", raw[min(e.ReturnPath, len(raw)):]); err != nil {
+	if err := s.deposit.lists.distribute(ctx, b, &posting{group: g, strange: true}, "", raw[min(e.ReturnPath, len(raw)):]); err != nil {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
 	b.in = e.Box()
-	b.also = func(w *store.Writer) (queue.Tally, error) { return s.Queue.Revise(w, e, drop) }
-	return s.place(ctx, b)
+	b.also = func(w *store.Writer) (queue.Tally, error) { return s.queue.Revise(w, e, drop) }
+	return s.deposit.place(ctx, b)
 }
 
 // Reject drops a message that was held, and tells its author so if a reason is given.
-func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error {
+func (s *Moderation) Reject(ctx context.Context, id note.UNID, reason string) error {
 	e, raw, err := s.heldPost(ctx, id)
 	if err != nil {
 		return err
 	}
 	if reason == "" || e.From.IsNull() || machine(e.From) {
-		return s.Queue.ReviseAlone(ctx, e, drop)
+		return s.queue.ReviseAlone(ctx, e, drop)
 	}
 	g, err := s.dir.Groups.Get(ctx, e.Recipients[0].Target)
 	if err != nil {
 		return fmt.Errorf("list of %s: %w", id, err)
 	}
-	rows, err := s.address(ctx, e.From.String(), smtp.NotifyNever)
+	rows, err := s.deposit.follow.address(ctx, e.From.String(), smtp.NotifyNever)
 	if err != nil {
 		return fmt.Errorf("mail: reject: %w", err)
 	}
@@ -144,30 +146,39 @@ func (s *Service) Reject(ctx context.Context, id note.UNID, reason string) error
 		return fmt.Errorf("mail: reject: %w", err)
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id, Created: s.now()}}
+	b := &batch{answer: AnswerNone, date: s.env.Clock.Now(), composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id, Created: s.env.Clock.Now()}}
 	defer b.release()
 	if len(rows) > 0 {
-		if _, err := s.send(ctx, b, "rejected", s.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
+		if _, err := s.deposit.follow.send(ctx, b, "rejected", s.deposit.follow.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
 			return fmt.Errorf("mail: reject: %w", err)
 		}
 	}
 	b.in = e.Box()
-	b.also = func(w *store.Writer) (queue.Tally, error) { return s.Queue.Revise(w, e, drop) }
-	return s.place(ctx, b)
+	b.also = func(w *store.Writer) (queue.Tally, error) { return s.queue.Revise(w, e, drop) }
+	return s.deposit.place(ctx, b)
 }
 
 // heldPost reads a message that waits for moderators.
-func (s *Service) heldPost(ctx context.Context, id note.UNID) (*queue.Entry, []byte, error) {
-	e, err := s.Queue.Decide(ctx, id)
+func (s *Moderation) heldPost(ctx context.Context, id note.UNID) (*queue.Entry, []byte, error) {
+	e, err := s.queue.Decide(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !moderated(e) {
 		return nil, nil, fmt.Errorf("%w: %s is not held for a list", queue.ErrNotQueued, id)
 	}
-	raw, err := s.Queue.Message(ctx, s.Queue.KeyOf(e), 0)
+	raw, err := s.queue.Message(ctx, s.queue.KeyOf(e), 0)
 	return e, raw, err
 }
 
 // drop takes all recipients out of an entry, which removes it.
 func drop(e *queue.Entry) { e.Recipients = nil }
+
+// Moderation decides on messages that are held in mail.box: for the moderators of a list, or by a filter.
+type Moderation struct {
+	env     *env.Env
+	dir     *directory.Directory
+	mailbox *mailbox.Service
+	queue   *queue.Queue
+	deposit *Depositor
+}

@@ -10,7 +10,6 @@ import (
 	"doublet/directory"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
-	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -40,46 +39,6 @@ const maxDeferred = 100_000
 // replyOutbox refuses what would make them more.
 var replyOutbox = smtp.NewReply(452, 4, 3, 1, "Too many messages wait for their time")
 
-// Accept looks at a recipient of a person's own before there is a message: whom the directory makes of the address. An
-// error is a *smtp.Reply where there is nobody, or nobody who takes mail; else trouble of the server.
-func (s *Service) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (Recipient, error) {
-	r := Recipient{To: to, Params: p}
-	t, err := s.dir.Names.Resolve(ctx, to.String())
-	switch {
-	case errors.Is(err, directory.ErrNotLocal):
-		r.Outside = true
-		return r, nil
-	case errors.Is(err, directory.ErrNoSuchRecipient):
-		return r, replyNoUser
-	case errors.Is(err, directory.ErrInvalid):
-		return r, replyAddress
-	case err != nil:
-		return r, fmt.Errorf("mail: resolve %.80q: %w", to.String(), err)
-	}
-	if r.Target = t; t.Kind == directory.TargetGroup || r.always() {
-		return r, nil
-	}
-	if t.Kind == directory.TargetPerson {
-		one, err := s.dir.Names.Person(ctx, t.ID)
-		if err != nil {
-			return r, fmt.Errorf("mail: %w", err)
-		}
-		if one.Disabled {
-			return r, replyDisabled
-		}
-	}
-	switch {
-	case t.Database == 0:
-		return r, replyNoFile
-	case t.SizeLimit > 0 && size > t.SizeLimit:
-		return r, replySize
-	}
-	if err := s.Room(ctx, &t, size); errors.Is(err, mailbox.ErrOverQuota) {
-		return r, replyQuota
-	}
-	return r, nil // what else is wrong with the mail file is found out when the message is there
-}
-
 var (
 	replyAddress  = smtp.NewReply(553, 5, 1, 3, "Bad address")
 	replyDisabled = smtp.NewReply(550, 5, 2, 1, "Mailbox disabled, not accepting messages")
@@ -89,7 +48,7 @@ var (
 // now. Its recipients are looked up again when the time has come; Target need not be set. Errors are those of Deposit.
 //
 // Implements: RFC 4865 §5 A message is held until its time
-func (s *Service) Defer(ctx context.Context, sub *Submission, until time.Time) (note.UNID, error) {
+func (s *Scheduler) Defer(ctx context.Context, sub *Submission, until time.Time) (note.UNID, error) {
 	if sub.ID.IsZero() {
 		s.env.Fill(sub.ID[:])
 	}
@@ -98,8 +57,8 @@ func (s *Service) Defer(ctx context.Context, sub *Submission, until time.Time) (
 	}
 	// What is wrong with the header is said now. The check takes fields out of the header in its place.
 	probe := *sub
-	probe.Message, probe.Head, probe.Date = append([]byte(nil), sub.Message...), nil, s.now()
-	if _, _, err := s.stamped(ctx, &probe); err != nil {
+	probe.Message, probe.Head, probe.Date = append([]byte(nil), sub.Message...), nil, s.env.Clock.Now()
+	if _, _, err := s.deposit.stamped(ctx, &probe); err != nil {
 		return sub.ID, fmt.Errorf("mail: defer: %w", err)
 	}
 	c, err := s.mailbox.Compose(ctx, sub.Message)
@@ -111,7 +70,7 @@ func (s *Service) Defer(ctx context.Context, sub *Submission, until time.Time) (
 		return sub.ID, replyOutbox
 	}
 	in := s.outboxFor()
-	n := c.New(s.now())
+	n := c.New(s.env.Clock.Now())
 	n.UNID, n.Summary, n.Content = sub.ID, nil, note.Content{Items: deferredItems(sub, until)}
 	err = s.store.Update(ctx, note.System, []note.DatabaseID{in}, func(tx *store.Tx) error {
 		w, err := tx.Database(in)
@@ -125,7 +84,7 @@ func (s *Service) Defer(ctx context.Context, sub *Submission, until time.Time) (
 		return sub.ID, fmt.Errorf("mail: defer: %w", err)
 	}
 	s.outbox.add(in, sub.ID, until.Unix())
-	s.journal.arrived(ctx, sub, nil, nil, s.now(), nil)
+	s.deposit.journal.arrived(ctx, sub, nil, nil, s.env.Clock.Now(), nil)
 	return sub.ID, nil
 }
 
@@ -196,14 +155,14 @@ const (
 
 // Recall takes a message back that waits for its time, here or at a mate; false: there is none of that id, or its time has come.
 // ErrHomeElsewhere: it waits, and who decides is not reached now.
-func (s *Service) Recall(ctx context.Context, id note.UNID) (bool, error) {
-	for until := s.now().Add(recallPatience); ; {
+func (s *Scheduler) Recall(ctx context.Context, id note.UNID) (bool, error) {
+	for until := s.env.Clock.Now().Add(recallPatience); ; {
 		got, err := s.RecallHere(ctx, id)
 		if err != nil {
 			return false, err
 		}
-		if s.opt.Mates != nil && (got == RecalledNone || got == RecalledElsewhere) {
-			if theirs := s.opt.Mates.Recall(ctx, id); theirs != RecalledNone {
+		if s.mates != nil && (got == RecalledNone || got == RecalledElsewhere) {
+			if theirs := s.mates.Recall(ctx, id); theirs != RecalledNone {
 				got = theirs
 			}
 		}
@@ -212,7 +171,7 @@ func (s *Service) Recall(ctx context.Context, id note.UNID) (bool, error) {
 			return true, nil
 		case got != RecalledElsewhere:
 			return false, nil
-		case !s.now().Before(until):
+		case !s.env.Clock.Now().Before(until):
 			return false, queue.ErrHomeElsewhere
 		}
 		select {
@@ -224,7 +183,7 @@ func (s *Service) Recall(ctx context.Context, id note.UNID) (bool, error) {
 }
 
 // RecallHere is Recall in the outboxes that this server has.
-func (s *Service) RecallHere(ctx context.Context, id note.UNID) (Recalled, error) {
+func (s *Scheduler) RecallHere(ctx context.Context, id note.UNID) (Recalled, error) {
 	got := RecalledNone
 	for _, box := range s.outbox.ids() {
 		found, err := s.inOutbox(ctx, box, id)
@@ -245,7 +204,7 @@ func (s *Service) RecallHere(ctx context.Context, id note.UNID) (Recalled, error
 	return got, nil
 }
 
-func (s *Service) recallFrom(ctx context.Context, h *held) (got Recalled, err error) {
+func (s *Scheduler) recallFrom(ctx context.Context, h *held) (got Recalled, err error) {
 	err = s.store.Update(ctx, note.System, []note.DatabaseID{h.box}, func(tx *store.Tx) error {
 		got = RecalledNone
 		w, err := tx.Home(h.box)
@@ -260,7 +219,7 @@ func (s *Service) recallFrom(ctx context.Context, h *held) (got Recalled, err er
 		if err != nil {
 			return err
 		}
-		if c.Content.Items.Get(itemUntil).AsInt() <= s.now().Unix() {
+		if c.Content.Items.Get(itemUntil).AsInt() <= s.env.Clock.Now().Unix() {
 			got = RecalledGone
 			return nil
 		}
@@ -279,7 +238,7 @@ func (s *Service) recallFrom(ctx context.Context, h *held) (got Recalled, err er
 }
 
 // inOutbox says whether a message is in an outbox of which there is a replica here.
-func (s *Service) inOutbox(ctx context.Context, box note.DatabaseID, id note.UNID) (found bool, err error) {
+func (s *Scheduler) inOutbox(ctx context.Context, box note.DatabaseID, id note.UNID) (found bool, err error) {
 	err = s.store.Read(ctx, note.System, box, func(r *store.Reader) error {
 		n, err := r.Find(id)
 		if err == nil {
@@ -294,8 +253,8 @@ func (s *Service) inOutbox(ctx context.Context, box note.DatabaseID, id note.UNI
 	return found, err
 }
 
-// Deferred says whether a message waits for its time, as far as is known here.
-func (s *Service) Deferred(ctx context.Context, id note.UNID) bool {
+// Waits reports whether a message waits for its time, as far as is known here.
+func (s *Scheduler) Waits(ctx context.Context, id note.UNID) bool {
 	for _, box := range s.outbox.ids() {
 		if found, err := s.inOutbox(ctx, box, id); err == nil && found {
 			return true
@@ -305,7 +264,7 @@ func (s *Service) Deferred(ctx context.Context, id note.UNID) bool {
 }
 
 // release deposits a message under the id that it has, and takes it out of the outbox in the same update.
-func (s *Service) release(ctx context.Context, h *held, own bool) error {
+func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 	sub, err := s.waiting(ctx, h)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
 		return nil
@@ -315,7 +274,7 @@ func (s *Service) release(ctx context.Context, h *held, own bool) error {
 	}
 	if !own {
 		// The server whose it was may have sent it with its last breath, and a mate may have heard of that alone.
-		if _, err := s.Queue.Locate(ctx, h.id); err == nil {
+		if _, err := s.queue.Locate(ctx, h.id); err == nil {
 			return s.removeDeferred(ctx, h)
 		} else if !errors.Is(err, queue.ErrNotQueued) {
 			return err
@@ -334,13 +293,13 @@ func (s *Service) release(ctx context.Context, h *held, own bool) error {
 	for i := range sub.Recipients {
 		r := &sub.Recipients[i]
 		var reply *smtp.Reply
-		*r, err = s.Accept(ctx, r.To, r.Params, uint64(len(sub.Message)))
+		*r, err = s.deposit.Accept(ctx, r.To, r.Params, uint64(len(sub.Message)))
 		if err != nil && !errors.As(err, &reply) {
 			return err
 		}
 	}
 	message := append([]byte(nil), sub.Message...)
-	_, err = s.Deposit(ctx, sub, nil)
+	_, err = s.deposit.Deposit(ctx, sub, nil)
 	var reply *smtp.Reply
 	if errors.As(err, &reply) && reply.Code >= 500 {
 		sub.Message = message
@@ -355,7 +314,7 @@ func (s *Service) release(ctx context.Context, h *held, own bool) error {
 	return s.removeDeferred(ctx, h) // where nobody was left to deliver to
 }
 
-func (s *Service) removeDeferred(ctx context.Context, h *held) error {
+func (s *Scheduler) removeDeferred(ctx context.Context, h *held) error {
 	err := s.store.Update(ctx, note.System, []note.DatabaseID{h.box}, func(tx *store.Tx) error { return h.out(tx) })
 	if errors.Is(err, errTaken) {
 		err = nil
@@ -364,7 +323,7 @@ func (s *Service) removeDeferred(ctx context.Context, h *held) error {
 }
 
 // waiting reads a message of an outbox. All who cannot have it are reported: nobody waits for an answer.
-func (s *Service) waiting(ctx context.Context, h *held) (*Submission, error) {
+func (s *Scheduler) waiting(ctx context.Context, h *held) (*Submission, error) {
 	sub := &Submission{ID: h.id, Answer: AnswerNone, Submitter: &Submitter{}}
 	sub.Received = &Received{Protocol: "HTTP"}
 	var stored *store.Stored
@@ -426,19 +385,19 @@ func deferredRecipients(items note.Items) ([]Recipient, error) {
 
 // returnDeferred tells the sender that a message was refused when its time came: through mail.box, as of any message that
 // failed for all its recipients.
-func (s *Service) returnDeferred(ctx context.Context, sub *Submission, reply *smtp.Reply) error {
+func (s *Scheduler) returnDeferred(ctx context.Context, sub *Submission, reply *smtp.Reply) error {
 	c, err := s.mailbox.Compose(ctx, sub.Message)
 	if err != nil {
 		return err
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: s.now(), composed: c, size: uint64(len(sub.Message)), results: make([]error, len(sub.Recipients)), takes: sub.takes}
-	b.entry = queue.Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: s.now(), TLS: requires(sub)}
+	b := &batch{answer: AnswerNone, date: s.env.Clock.Now(), composed: c, size: uint64(len(sub.Message)), results: make([]error, len(sub.Recipients)), takes: sub.takes}
+	b.entry = queue.Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: s.env.Clock.Now(), TLS: requires(sub)}
 	defer b.release()
 	for i := range sub.Recipients {
 		q := row(&sub.Recipients[i], note.UNID{}, 0, "", queue.Failed)
 		q.Reply = reply.Error()
 		b.later = append(b.later, q)
 	}
-	return s.place(ctx, b)
+	return s.deposit.place(ctx, b)
 }

@@ -21,14 +21,14 @@ func (w *world) later(p directory.Person, wait time.Duration, to ...string) note
 	w.ok(err)
 	sub.Submitter, sub.Received = &Submitter{Who: who, Address: p.Addresses()[0]}, &Received{Protocol: "HTTP"}
 	sub.Message, sub.Head = []byte("From: "+p.Addresses()[0]+"\r\nSubject: later\r\n\r\nx\r\n"), nil
-	id, err := w.Defer(bg, sub, w.now().Add(wait))
+	id, err := w.Scheduled.Defer(bg, sub, w.fix.Clock.Now().Add(wait))
 	w.ok(err)
 	return id
 }
 
 func (w *world) recall(id note.UNID, want Recalled) {
 	w.t.Helper()
-	if got, err := w.RecallHere(bg, id); err != nil || got != want {
+	if got, err := w.Scheduled.RecallHere(bg, id); err != nil || got != want {
 		w.t.Fatalf("recalled: %d, %v; should be %d", got, err, want)
 	}
 }
@@ -36,8 +36,8 @@ func (w *world) recall(id note.UNID, want Recalled) {
 // waits wants so many messages in the outboxes that are led here.
 func (w *world) waits(n int) {
 	w.t.Helper()
-	w.ReleaseDue(bg)
-	if got := w.outbox.count(); got != n {
+	w.Scheduled.ReleaseDue(bg)
+	if got := w.Scheduled.outbox.count(); got != n {
 		w.t.Fatalf("%d messages wait, should be %d", got, n)
 	}
 }
@@ -56,10 +56,10 @@ func TestOutbox(t *testing.T) {
 	w.ok(w.Join(note.UNID{1}, "one", nowhere))
 	second := w.later(alice, time.Hour, "bob@example.com", "x@elsewhere.example")
 	own := OwnedOutboxID(note.UNID{1})
-	if info, err := w.store.Info(own); err != nil || info.Owner != (note.UNID{1}) || info.Ack != layout.AckCluster || !info.Queue || info.Kind != DeferredKind {
+	if info, err := w.db.Info(own); err != nil || info.Owner != (note.UNID{1}) || info.Ack != layout.AckCluster || !info.Queue || info.Kind != DeferredKind {
 		t.Fatalf("%+v, %v", info, err)
 	}
-	if found, err := w.inOutbox(bg, own, second); err != nil || !found {
+	if found, err := w.Scheduled.inOutbox(bg, own, second); err != nil || !found {
 		t.Fatal("it does not wait in the outbox of the member:", err)
 	}
 	w.stop()
@@ -72,7 +72,7 @@ func TestOutbox(t *testing.T) {
 	w.waits(1)
 	w.has(bob, 1)
 	w.recall(first, RecalledNone)
-	if !w.Deferred(bg, second) || w.Deferred(bg, first) {
+	if !w.Scheduled.Waits(bg, second) || w.Scheduled.Waits(bg, first) {
 		t.Error("what waits")
 	}
 	w.fix.Time.Advance(time.Hour)
@@ -97,35 +97,35 @@ func TestOutboxStandIn(t *testing.T) {
 	other := note.UNID{2}
 	theirs := OwnedOutboxID(other)
 	// As it comes from a mate: what the other has taken in is in the replica here.
-	w.ok(w.joinOutbox(other, "two", nowhere))
+	w.ok(w.Scheduled.joinOutbox(other, "two", nowhere))
 	due := w.later(alice, time.Minute, "bob@example.com", "x@elsewhere.example")
 	sent := w.later(alice, time.Minute, "bob@example.com", "y@elsewhere.example")
 	back, late := w.later(alice, time.Hour, "bob@example.com"), w.later(alice, time.Hour, "bob@example.com")
-	w.ok(w.store.Share(bg, theirs, 0))
-	w.ok(w.store.Follow(bg, theirs))
+	w.ok(w.db.Share(bg, theirs, 0))
+	w.ok(w.db.Follow(bg, theirs))
 	w.ok(w.Join(note.UNID{1}, "one", nowhere))
 	w.fix.Time.Advance(2 * time.Minute)
 	w.waits(0)
 	w.has(bob, 0)
 	w.recall(back, RecalledElsewhere)
 	m.recalled = RecalledBack
-	if ok, err := w.Recall(bg, back); !ok || err != nil {
+	if ok, err := w.Scheduled.Recall(bg, back); !ok || err != nil {
 		t.Error("the home has taken it back:", ok, err)
 	}
 	m.recalled = RecalledGone
-	if ok, err := w.Recall(bg, due); ok || err != nil {
+	if ok, err := w.Scheduled.Recall(bg, due); ok || err != nil {
 		t.Error("the home says it is gone:", ok, err)
 	}
 	m.recalled = RecalledElsewhere
 	hurried, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()
-	if _, err := w.Recall(hurried, back); !errors.Is(err, queue.ErrHomeElsewhere) {
+	if _, err := w.Scheduled.Recall(hurried, back); !errors.Is(err, queue.ErrHomeElsewhere) {
 		t.Error("nobody who decides is reached:", err)
 	}
 	m.recalled = RecalledNone
 	// The other is dead. One it has sent with its last breath: a mate knows its mail.box.
-	w.ok(w.store.Lead(bg, theirs, store.LeadOptions{}))
-	if ok, err := w.Recall(bg, back); !ok || err != nil {
+	w.ok(w.db.Lead(bg, theirs, store.LeadOptions{}))
+	if ok, err := w.Scheduled.Recall(bg, back); !ok || err != nil {
 		t.Error(ok, err)
 	}
 	box := w.from("alice@example.com", "y@elsewhere.example")
@@ -145,7 +145,7 @@ func TestOutboxStandIn(t *testing.T) {
 	w.waits(1)
 	w.has(bob, 1)
 	// It is given back.
-	b, own := w.outbox.begin(theirs)
+	b, own := w.Scheduled.outbox.begin(theirs)
 	if b == nil || own {
 		t.Fatal("it is not worked on here, or taken for this server's own")
 	}
@@ -154,19 +154,19 @@ func TestOutboxStandIn(t *testing.T) {
 	if _, err := w.Vacate(short, theirs); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it is given away while something is being sent: %v", err)
 	}
-	w.outbox.end(b)
+	w.Scheduled.outbox.end(b)
 	resume, err := w.Vacate(bg, theirs)
 	w.ok(err)
 	w.fix.Time.Advance(2 * time.Hour)
 	w.waits(0) // however late it is
 	w.has(bob, 1)
-	w.ok(w.store.Follow(bg, theirs))
+	w.ok(w.db.Follow(bg, theirs))
 	resume()
 	w.waits(0)
 	w.has(bob, 1)
 	w.recall(late, RecalledElsewhere)
 	// Sending is its home's alone, also when that has moved in the last moment.
-	if err := w.release(bg, &held{theirs, late}, true); !errors.Is(err, store.ErrNotHome) {
+	if err := w.Scheduled.release(bg, &held{theirs, late}, true); !errors.Is(err, store.ErrNotHome) {
 		t.Error("sent by who is not home:", err)
 	}
 	w.has(bob, 1)
@@ -179,16 +179,16 @@ func TestOutboxRefused(t *testing.T) {
 	w := open(t, Options{})
 	alice, bob := w.person("alice"), w.person("bob")
 	id := w.later(alice, time.Minute, "bob@example.com")
-	sub, err := w.waiting(bg, &held{OutboxID, id})
+	sub, err := w.Scheduled.waiting(bg, &held{OutboxID, id})
 	w.ok(err)
 	sub.takes = &held{OutboxID, id}
 	for i := range sub.Recipients {
 		r := &sub.Recipients[i]
-		*r, err = w.Accept(bg, r.To, r.Params, 100)
+		*r, err = w.Deposits.Accept(bg, r.To, r.Params, 100)
 		w.ok(err)
 	}
 	w.recall(id, RecalledBack)
-	if _, err := w.Deposit(bg, sub, nil); !errors.Is(err, errTaken) {
+	if _, err := w.Deposits.Deposit(bg, sub, nil); !errors.Is(err, errTaken) {
 		t.Error("sent though it was taken back:", err)
 	}
 	w.has(bob, 0)

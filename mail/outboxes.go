@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"doublet/directory"
+	"doublet/env"
 	"doublet/mail/queue"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -67,18 +70,31 @@ type deferring struct {
 	stop     func()
 }
 
-// openOutbox makes the outbox of a server that is alone, and finds those that are here.
-func (s *Service) openOutbox() error {
+// Scheduler keeps messages until the time that their senders gave them, and deposits them then.
+type Scheduler struct {
+	store   *store.Store
+	env     *env.Env
+	dir     *directory.Directory
+	mailbox *mailbox.Service
+	queue   *queue.Queue
+	deposit *Depositor
+	mates   Mates
+	outbox  outbox
+}
+
+// openScheduler creates the outbox of a server that is alone, and takes up those that are here.
+func openScheduler(db *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, deposit *Depositor, opt *Options) (*Scheduler, error) {
+	s := &Scheduler{store: db, env: e, dir: d, mailbox: m, queue: q, deposit: deposit, mates: opt.Mates}
 	o := &s.outbox
 	o.wake = make(chan struct{}, 1)
 	o.done = sync.NewCond(&o.mu)
 	if _, err := s.store.Info(OutboxID); errors.Is(err, store.ErrNotFound) {
 		_, err := s.store.CreateDatabase(note.System, store.Create{ID: OutboxID, Title: "outbox", Kind: OutboxKind, Queue: true})
 		if err != nil && !errors.Is(err, store.ErrExists) {
-			return fmt.Errorf("mail: create outbox: %w", err)
+			return nil, fmt.Errorf("mail: create outbox: %w", err)
 		}
 	}
-	s.opt.Stats.GaugeFunc("Mail.Deferred", "messages that wait here for the time that their senders gave them", func() float64 { return float64(o.count()) })
+	opt.Stats.GaugeFunc("Mail.Deferred", "messages that wait here for the time that their senders gave them", func() float64 { return float64(o.count()) })
 	o.came = []note.DatabaseID{OutboxID}
 	err := s.store.Infos(func(i *layout.Info) {
 		if i.Kind == DeferredKind {
@@ -86,7 +102,7 @@ func (s *Service) openOutbox() error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("mail: %w", err)
+		return nil, fmt.Errorf("mail: %w", err)
 	}
 	s.store.WatchInfos(func(id note.DatabaseID) {
 		o.mu.Lock()
@@ -96,12 +112,12 @@ func (s *Service) openOutbox() error {
 			nudge(o.wake)
 		}
 	})
-	return s.lookAtOutboxes(context.Background())
+	return s, s.lookAtOutboxes(context.Background())
 }
 
 // joinOutbox gives the server, as a member of a cluster, the outbox that is its own there. Where the cluster has it, it comes
 // from a mate.
-func (s *Service) joinOutbox(server note.UNID, name string, known func(note.DatabaseID) bool) error {
+func (s *Scheduler) joinOutbox(server note.UNID, name string, known func(note.DatabaseID) bool) error {
 	id := OwnedOutboxID(server)
 	_, err := s.store.Info(id)
 	if errors.Is(err, store.ErrNotFound) && !known(id) {
@@ -123,11 +139,11 @@ func (s *Service) joinOutbox(server note.UNID, name string, known func(note.Data
 }
 
 // outboxFor is the outbox that a new message waits in: the server's own in its cluster, unless that is missing.
-func (s *Service) outboxFor() note.DatabaseID {
+func (s *Scheduler) outboxFor() note.DatabaseID {
 	s.outbox.mu.Lock()
 	own := s.outbox.own
 	s.outbox.mu.Unlock()
-	if own != 0 && s.inService(own) {
+	if own != 0 && s.deposit.files.inService(own) {
 		return own
 	}
 	return OutboxID
@@ -184,7 +200,7 @@ func (o *outbox) forget(h *held) {
 }
 
 // lookAtOutboxes takes up which outboxes are here, which of them are led here, and what has come into those.
-func (s *Service) lookAtOutboxes(ctx context.Context) error {
+func (s *Scheduler) lookAtOutboxes(ctx context.Context) error {
 	o := &s.outbox
 	o.mu.Lock()
 	came := o.came
@@ -194,7 +210,7 @@ func (s *Service) lookAtOutboxes(ctx context.Context) error {
 	for _, id := range came {
 		errs = append(errs, s.noticeOutbox(id))
 	}
-	now := s.now()
+	now := s.env.Clock.Now()
 	for _, id := range o.ids() {
 		leads := s.store.Leads(id)
 		o.mu.Lock()
@@ -223,7 +239,7 @@ func (s *Service) lookAtOutboxes(ctx context.Context) error {
 }
 
 // noticeOutbox takes up an outbox that has come, or has gone.
-func (s *Service) noticeOutbox(id note.DatabaseID) error {
+func (s *Scheduler) noticeOutbox(id note.DatabaseID) error {
 	info, err := s.store.Info(id)
 	o := &s.outbox
 	if errors.Is(err, store.ErrNotFound) {
@@ -257,7 +273,7 @@ func (s *Service) noticeOutbox(id note.DatabaseID) error {
 }
 
 // readOutbox reads when what has come into an outbox is due.
-func (s *Service) readOutbox(ctx context.Context, id note.DatabaseID, since uint64) error {
+func (s *Scheduler) readOutbox(ctx context.Context, id note.DatabaseID, since uint64) error {
 	due := map[note.UNID]int64{}
 	err := s.store.Read(ctx, note.System, id, func(r *store.Reader) error {
 		clear(due)
@@ -302,20 +318,20 @@ func (s *Service) readOutbox(ctx context.Context, id note.DatabaseID, since uint
 	return nil
 }
 
-// RunOutbox deposits what has become due until ctx ends. There is one for each server.
-func (s *Service) RunOutbox(ctx context.Context) error {
+// Run deposits what has become due until ctx ends. There is one for each server.
+func (s *Scheduler) Run(ctx context.Context) error {
 	o := &s.outbox
 	for ctx.Err() == nil {
 		next := s.ReleaseDue(ctx)
 		o.mu.Lock()
 		member := !o.self.IsZero()
 		o.mu.Unlock()
-		if look := s.now().Add(queue.HomePoll); member && (next.IsZero() || look.Before(next)) {
+		if look := s.env.Clock.Now().Add(queue.HomePoll); member && (next.IsZero() || look.Before(next)) {
 			next = look // a mate's may have fallen to this server
 		}
 		var timer <-chan time.Time
 		if !next.IsZero() {
-			timer = s.env.Clock.After(max(next.Sub(s.now()), 0))
+			timer = s.env.Clock.After(max(next.Sub(s.env.Clock.Now()), 0))
 		}
 		select {
 		case <-ctx.Done():
@@ -327,12 +343,12 @@ func (s *Service) RunOutbox(ctx context.Context) error {
 }
 
 // ReleaseDue deposits what is due now, and says when there is something again; zero for never.
-func (s *Service) ReleaseDue(ctx context.Context) (next time.Time) {
+func (s *Scheduler) ReleaseDue(ctx context.Context) (next time.Time) {
 	if err := s.lookAtOutboxes(ctx); err != nil && ctx.Err() == nil {
 		s.env.Log.Error("mail: outbox", "err", err)
 	}
 	o := &s.outbox
-	now := s.now().Unix()
+	now := s.env.Clock.Now().Unix()
 	sooner := func(at int64) {
 		if next.IsZero() || at < next.Unix() {
 			next = time.Unix(at, 0)

@@ -1,26 +1,6 @@
 package mail
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"strings"
-
-	"doublet/directory"
-	"doublet/mail/queue"
-	"doublet/mailbox"
-	"doublet/note"
-	"doublet/wire/smtp"
-)
-
-// outgoing is a message that comes of another one: what is forwarded, a mailing list's copy, a
-// notice. It gets an entry of its own in mail.box, in the update that takes the other in charge.
-type outgoing struct {
-	composed *mailbox.Composed
-	entry    queue.Entry
-	// asks says that it depends on something that only the update finds out, which then sets due.
-	asks, due bool
-}
+import "context"
 
 func (b *batch) release() {
 	for _, o := range b.out {
@@ -29,145 +9,22 @@ func (b *batch) release() {
 	b.out = nil
 }
 
-// send adds a message to those that come of a batch. Its queue id follows from the message's and
-// what it is, so that depositing twice is doing it once. rows must not be empty.
-func (s *Service) send(ctx context.Context, b *batch, what string, raw []byte, returnPath int, from smtp.Path, rows []queue.Recipient) (*outgoing, error) {
-	c, err := s.mailbox.Compose(ctx, raw)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	o := &outgoing{composed: c, entry: queue.Entry{
-		ID: note.DeriveUNID(b.entry.ID[:], []byte(what)), From: from, Created: b.date, ReturnPath: returnPath, Recipients: rows, TLS: demand(b.entry.TLS, raw),
-	}}
-	b.out = append(b.out, o)
-	return o, nil
-}
-
-// address makes the rows of mail.box that an address comes to: people here, members of groups,
-// addresses elsewhere. An address that is nobody's gives none, nor does a mailing list's: what comes of
-// a message is no post, and would get past its moderators.
-func (s *Service) address(ctx context.Context, address string, notify smtp.Notify) ([]queue.Recipient, error) {
-	t, err := s.dir.Names.Resolve(ctx, address)
-	switch {
-	case errors.Is(err, directory.ErrNotLocal):
-		return []queue.Recipient{{Address: address, Notify: notify, State: queue.Waiting}}, nil
-	case errors.Is(err, directory.ErrNoSuchRecipient):
-		if to, ok := s.ReverseSRS(address); ok {
-			return []queue.Recipient{{Address: to.String(), Notify: notify, State: queue.Waiting}}, nil
-		}
-		return nil, nil
-	case errors.Is(err, directory.ErrInvalid):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("resolve %.80q: %w", address, err)
-	case t.ListPart != "", t.Kind == directory.TargetGroup && t.Own:
-		return nil, nil
-	}
-	x, err := s.dir.Names.Expand(ctx, []directory.Target{t})
-	if err != nil {
-		return nil, fmt.Errorf("expand %s: %w", t.Name, err)
-	}
-	return rowsOf(&x, address, notify), nil
-}
-
-// rowsOf are the rows of an expansion. address stands for those who are people here.
-func rowsOf(x *directory.Expansion, address string, notify smtp.Notify) []queue.Recipient {
-	rows := make([]queue.Recipient, 0, len(x.Recipients)+len(x.Outside))
-	for i := range x.Recipients {
-		r := &x.Recipients[i]
-		rows = append(rows, queue.Recipient{Address: address, Name: r.Name, Notify: notify, Target: r.ID, Kind: r.Kind, State: queue.Pending})
-	}
-	for _, a := range x.Outside {
-		rows = append(rows, queue.Recipient{Address: a, Notify: notify, State: queue.Waiting})
-	}
-	return rows
-}
-
 // outgoing composes what comes of a message: raw is what is stored, with the fields of this hop.
-func (s *Service) outgoing(ctx context.Context, sub *Submission, b *batch, raw []byte) error {
+func (s *Depositor) outgoing(ctx context.Context, sub *Submission, b *batch, raw []byte) error {
 	if len(b.forwards)+len(b.lists) == 0 && !b.anyVacation() {
 		return nil
 	}
 	rest := raw[b.entry.ReturnPath:]
 	b.shareForwards(len(rest))
 	for i := range b.forwards {
-		if err := s.forward(ctx, sub, b, &b.forwards[i], rest); err != nil {
+		if err := s.personal.forward(ctx, sub, b, &b.forwards[i], rest); err != nil {
 			return err
 		}
 	}
 	for i := range b.lists {
-		if err := s.post(ctx, sub, b, &b.lists[i], rest); err != nil {
+		if err := s.lists.post(ctx, sub, b, &b.lists[i], rest); err != nil {
 			return err
 		}
 	}
-	return s.vacations(ctx, sub, b)
-}
-
-// notice writes the head of a message of the server's own, behind which comes its text.
-type notice struct {
-	from, fromName, to string
-	subject            string
-	id                 note.UNID
-	inReplyTo, refs    string
-	auto               string // Auto-Submitted: auto-replied, auto-generated
-	text               string
-}
-
-// compose writes a notice with the null return path. Text that is not ASCII goes as 8bit UTF-8.
-func (s *Service) compose(n *notice) []byte {
-	var b strings.Builder
-	line := func(parts ...string) {
-		for _, p := range parts {
-			b.WriteString(p)
-		}
-		b.WriteString("\r\n")
-	}
-	b.WriteString(nullReturnPath)
-	if n.fromName != "" {
-		line("From: ", displayName(n.fromName), " <", n.from, ">")
-	} else {
-		line("From: <", n.from, ">")
-	}
-	line("To: <", n.to, ">")
-	line("Subject: ", encodeText(n.subject))
-	line("Date: ", s.now().UTC().Format(dateFormat))
-	line("Message-ID: <", n.id.String(), "@", s.opt.Hostname, ">")
-	if n.inReplyTo != "" {
-		line("In-Reply-To: ", n.inReplyTo)
-		refs := n.inReplyTo
-		if n.refs != "" {
-			refs = n.refs + "\r\n " + n.inReplyTo
-		}
-		line("References: ", refs)
-	}
-	line("Auto-Submitted: ", n.auto)
-	line("MIME-Version: 1.0")
-	line("Content-Type: text/plain; charset=utf-8")
-	if !ascii([]byte(n.text)) {
-		line("Content-Transfer-Encoding: 8bit")
-	}
-	line()
-	for l := range strings.SplitSeq(strings.TrimRight(n.text, "\r\n"), "\n") {
-		writeBounded(line, strings.ReplaceAll(strings.TrimRight(l, "\r"), "\r", " "))
-	}
-	return []byte(b.String())
-}
-
-// maxLine is RFC 5322 section 2.1.1's, in bytes, less the line end.
-const maxLine = 998
-
-// writeBounded writes a line of text, cut between characters where it is too long for one.
-func writeBounded(line writeLine, l string) {
-	for len(l) > maxLine {
-		n := maxLine
-		for n > 0 && l[n]&0xC0 == 0x80 {
-			n--
-		}
-		if n == 0 {
-			n = maxLine
-		}
-		line(l[:n])
-		l = l[n:]
-	}
-	line(l)
+	return s.personal.vacations(ctx, sub, b)
 }

@@ -59,7 +59,7 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	e := f.queue(1)[0]
-	f.Known(bg, &e)
+	f.Router.Known(bg, &e)
 	if len(e.Recipients) != 1 || e.Recipients[0].Reply != "the route is on hold" {
 		t.Errorf("%+v", e)
 	}
@@ -139,7 +139,7 @@ func TestBoxes(t *testing.T) {
 	f.closed = false
 	f.start()
 	for _, id := range ids[1:8] {
-		f.ok(f.Release(bg, id))
+		f.ok(f.Moderation.Release(bg, id))
 	}
 	f.flush()
 	f.queue(0)
@@ -157,7 +157,7 @@ func TestTrace(t *testing.T) {
 	f.deposit(sub)
 	f.flush()
 	events := func(what string) string {
-		hops, err := f.Trace(bg, what)
+		hops, err := f.Trace.Find(bg, what)
 		f.ok(err)
 		out := ""
 		for _, h := range hops {
@@ -177,13 +177,13 @@ func TestTrace(t *testing.T) {
 			t.Errorf("%s: %s", what, got)
 		}
 	}
-	if hops, _ := f.Trace(bg, "u@far.example"); hops[1].Host != "mx.far.example[127.0.0.1]" || hops[1].Reply != "250 2.0.0 taken" {
+	if hops, _ := f.Trace.Find(bg, "u@far.example"); hops[1].Host != "mx.far.example[127.0.0.1]" || hops[1].Reply != "250 2.0.0 taken" {
 		t.Errorf("%+v", hops)
 	}
-	if at, found, err := f.Delivered(bg, sub.ID, "alice@example.com"); err != nil || !found || at.IsZero() {
+	if at, found, err := f.Trace.Delivered(bg, sub.ID, "alice@example.com"); err != nil || !found || at.IsZero() {
 		t.Error(at, found, err)
 	}
-	if _, found, err := f.Delivered(bg, note.UNID{1}, "alice@example.com"); err != nil || found {
+	if _, found, err := f.Trace.Delivered(bg, note.UNID{1}, "alice@example.com"); err != nil || found {
 		t.Error(found, err)
 	}
 	f.has(alice, 1)
@@ -204,7 +204,7 @@ func TestSendLimits(t *testing.T) {
 		sub := f.from("alice@example.com", to...)
 		sub.Submitter = &Submitter{Who: who, Address: "alice@example.com"}
 		sub.Message = []byte("Subject: x\r\n\r\nx\r\n")
-		_, err := f.Deposit(bg, sub, nil)
+		_, err := f.Deposits.Deposit(bg, sub, nil)
 		return err
 	}
 	alice := f.person("alice")
@@ -221,9 +221,9 @@ func TestSendLimits(t *testing.T) {
 	f.ok(send(note.Who{Person: note.UNID{2}}, "a@far.example"))
 	f.ok(send(note.Who{Person: alice.ID, Roles: []string{RoleBulk}}, "a@far.example"))
 	// A restart takes nothing back.
-	again := f.Service.opt
+	again := f.Router.opt
 	f.ok(f.memory.Flush(bg))
-	s, err := Open(f.store, f.fix.Env, f.people, f.files, again)
+	s, err := Open(f.db, f.fix.Env, f.people, f.files, *again)
 	f.ok(err)
 	f.Service = s
 	if err := send(who, "a@far.example"); replyCode(err) != "450 4.7.1" {
@@ -236,7 +236,7 @@ func TestSendLimits(t *testing.T) {
 	f.clock.advance(24 * time.Hour)
 	f.ok(send(who, "a@far.example"))
 	f.clock.advance(24 * time.Hour)
-	if _, err := Open(f.store, f.fix.Env, f.people, f.files, again); err != nil {
+	if _, err := Open(f.db, f.fix.Env, f.people, f.files, *again); err != nil {
 		t.Fatal(err)
 	}
 	f.ok(again.Keep.Each(bg, func(string, string) { t.Error("counts of yesterday are kept") }))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/env"
 	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
@@ -45,7 +46,7 @@ const maxHops = 20
 
 // personal does what the people among the recipients want done with their mail beside putting it
 // into their mail files. Mail that is junk is not sent on: it would be us who send it.
-func (s *Service) personal(ctx context.Context, sub *Submission, b *batch) error {
+func (s *personal) apply(ctx context.Context, sub *Submission, b *batch) error {
 	if !slices.ContainsFunc(b.now, func(d delivery) bool { return d.own }) || b.whole {
 		return nil
 	}
@@ -85,7 +86,7 @@ func (b *batch) remember() {
 }
 
 // sendOn sends a person's mail on.
-func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *facts, i int, p *directory.Person) error {
+func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *facts, i int, p *directory.Person) error {
 	if len(p.Forward) == 0 || sub.Junk || len(b.forwards) >= maxHops*len(b.results)+maxHops {
 		return nil
 	}
@@ -143,14 +144,14 @@ func (s *Service) sendOn(ctx context.Context, sub *Submission, b *batch, head *f
 
 // forwardToList posts a message to the mailing list that a person's mail goes on to: the list asks its
 // moderators as it does about any other. took says that the list has the message.
-func (s *Service) forwardToList(ctx context.Context, sub *Submission, b *batch, address string, t directory.Target) (took bool, err error) {
+func (s *personal) forwardToList(ctx context.Context, sub *Submission, b *batch, address string, t directory.Target) (took bool, err error) {
 	to, err := smtp.ParsePath(address)
 	if err != nil {
 		return false, nil //nolint:nilerr // the directory has resolved it
 	}
 	// What the list refuses is nothing to the sender, who wrote to a person.
 	post := batch{lists: b.lists, results: make([]error, 1)}
-	if err := s.list(ctx, sub, &post, 0, &Recipient{To: to, Target: t}); err != nil {
+	if err := s.lists.list(ctx, sub, &post, 0, &Recipient{To: to, Target: t}); err != nil {
 		return false, err
 	}
 	b.lists, b.taken = post.lists, b.taken || post.taken
@@ -159,7 +160,7 @@ func (s *Service) forwardToList(ctx context.Context, sub *Submission, b *batch, 
 
 // forward makes the message that goes to addresses elsewhere in a person's place. Delivered-To tells
 // us, should it come back, that it has been here.
-func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *forward, rest []byte) error {
+func (s *personal) forward(ctx context.Context, sub *Submission, b *batch, f *forward, rest []byte) error {
 	address := f.person.InternetAddress
 	if all := f.person.Addresses(); address == "" && len(all) > 0 {
 		address = all[0]
@@ -168,7 +169,7 @@ func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *for
 	if local, err := s.dir.Domains.IsLocal(ctx, from.Domain); err != nil {
 		return fmt.Errorf("forward: %w", err)
 	} else if !local {
-		from = s.rewriteSender(from, domainOf(address))
+		from = s.srs.rewriteSender(from, domainOf(address))
 	}
 	h := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
 	returnPath := len(h)
@@ -185,7 +186,7 @@ func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *for
 			rows[i].Notify = smtp.NotifyNever
 		}
 	}
-	o, err := s.send(ctx, b, "forward "+f.person.ID.String(), append(h, rest...), returnPath, from, rows)
+	o, err := s.follow.send(ctx, b, "forward "+f.person.ID.String(), append(h, rest...), returnPath, from, rows)
 	if err == nil {
 		o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned, b.entry.Checker
 	}
@@ -193,7 +194,7 @@ func (s *Service) forward(ctx context.Context, sub *Submission, b *batch, f *for
 }
 
 // delivered does what follows a delivery into a mail file, in its update.
-func (s *Service) delivered(tx *store.Tx, b *batch, d *delivery) error {
+func (s *personal) delivered(tx *store.Tx, b *batch, d *delivery) error {
 	if d.warning == 0 && d.vacation == nil {
 		return nil
 	}
@@ -207,4 +208,15 @@ func (s *Service) delivered(tx *store.Tx, b *batch, d *delivery) error {
 		}
 	}
 	return s.quotaWarning(w, b, d)
+}
+
+// personal does what people want done with their mail beside putting it into their mail files: it forwards, answers
+// with vacation notices, and warns of the quota.
+type personal struct {
+	env      *env.Env
+	dir      *directory.Directory
+	follow   *followUps
+	lists    *Lists
+	srs      *SRS
+	hostname string
 }

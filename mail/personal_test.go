@@ -88,7 +88,7 @@ func TestHeldByFilter(t *testing.T) {
 	if !e.Held || e.Reason != "virus" {
 		t.Errorf("%+v", e)
 	}
-	w.ok(w.Release(bg, e.ID))
+	w.ok(w.Moderation.Release(bg, e.ID))
 	w.route()
 	w.has(alice, 1)
 }
@@ -118,7 +118,7 @@ func TestReleaseSendsOn(t *testing.T) {
 		w.has(p, 0)
 	}
 	w.queue(1)
-	w.ok(w.Release(bg, id))
+	w.ok(w.Moderation.Release(bg, id))
 	w.has(alice, 0)
 	w.has(bob, 1)
 	w.has(carol, 1)
@@ -142,12 +142,12 @@ func TestReleaseSendsOn(t *testing.T) {
 	}
 	// Held again by an administrator and released again, nothing is done twice.
 	w.ok(w.Hold(bg, id))
-	w.ok(w.Release(bg, id))
+	w.ok(w.Moderation.Release(bg, id))
 	w.queue(4)
 	w.has(bob, 1)
 	// Nothing is left of one that was for people here alone; junk is not sent on, and nobody hears from who is away.
 	id = hold(func(s *Submission) { s.Junk = true }, "alice@example.com", "carol@example.com")
-	w.ok(w.Release(bg, id))
+	w.ok(w.Moderation.Release(bg, id))
 	if w.in(alice, "Junk") != 1 || w.in(carol, "Junk") != 1 {
 		t.Error("junk went elsewhere")
 	}
@@ -156,7 +156,7 @@ func TestReleaseSendsOn(t *testing.T) {
 	w.quota(bob, 1)
 	id = hold(func(*Submission) {}, "bob@example.com", "dora@example.com")
 	w.ok(w.people.People.Remove(bg, note.System, dora.ID))
-	w.ok(w.Release(bg, id))
+	w.ok(w.Moderation.Release(bg, id))
 	e, err := w.Queue.Decide(bg, id)
 	w.ok(err)
 	if len(e.Recipients) != 2 || e.Held || e.Reason != "" {
@@ -166,7 +166,7 @@ func TestReleaseSendsOn(t *testing.T) {
 	w.fix.Time.Advance(24 * time.Hour)
 	w.route()
 	w.has(bob, 2)
-	if err := w.Release(bg, note.UNID{1}); !errors.Is(err, queue.ErrNotQueued) {
+	if err := w.Moderation.Release(bg, note.UNID{1}); !errors.Is(err, queue.ErrNotQueued) {
 		t.Error(err)
 	}
 }
@@ -185,7 +185,7 @@ func TestAlwaysArrives(t *testing.T) {
 		}
 	}
 	w.has(boss, 3)
-	if _, err := w.Deposit(bg, w.from("eve@far.example", "boss@example.com"), nil); replyCode(err) != "552 5.2.3" {
+	if _, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "boss@example.com"), nil); replyCode(err) != "552 5.2.3" {
 		t.Error(err)
 	}
 }
@@ -248,7 +248,7 @@ func TestSendOnBehalf(t *testing.T) {
 		who, err := w.people.Names.WhoOf(bg, p.ID)
 		w.ok(err)
 		sub.Submitter = &Submitter{Who: who, Address: p.InternetAddress}
-		if _, err := w.Deposit(bg, sub, nil); err != nil {
+		if _, err := w.Deposits.Deposit(bg, sub, nil); err != nil {
 			return "", err
 		}
 		all := w.inbox(carol.MailDatabase)
@@ -290,17 +290,17 @@ func TestForward(t *testing.T) {
 		t.Errorf("%q", raw)
 	}
 	// A report finds its way back, for three weeks; a forged address does not.
-	if p, ok := w.ReverseSRS(e.From.String()); !ok || p.String() != "eve@far.example" {
+	if p, ok := w.Deposits.srs.ReverseSRS(e.From.String()); !ok || p.String() != "eve@far.example" {
 		t.Error(p, ok)
 	}
-	if p, ok := w.ReverseSRS(strings.ToLower(e.From.String())); !ok || p.String() != "eve@far.example" {
+	if p, ok := w.Deposits.srs.ReverseSRS(strings.ToLower(e.From.String())); !ok || p.String() != "eve@far.example" {
 		t.Error(p, ok)
 	}
-	if _, ok := w.ReverseSRS(strings.Replace(e.From.String(), "far.example", "bad.example", 1)); ok {
+	if _, ok := w.Deposits.srs.ReverseSRS(strings.Replace(e.From.String(), "far.example", "bad.example", 1)); ok {
 		t.Error("a forged one is taken")
 	}
 	w.fix.Time.Advance(30 * 24 * time.Hour)
-	if _, ok := w.ReverseSRS(e.From.String()); ok {
+	if _, ok := w.Deposits.srs.ReverseSRS(e.From.String()); ok {
 		t.Error("an old one is taken")
 	}
 	// What comes back stays; junk is not sent on.
@@ -320,19 +320,19 @@ func TestForward(t *testing.T) {
 func TestSRSWraps(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	first := w.rewriteSender(path("SRS0=HHH=TT=orig.example=user@one.example"), "example.com")
-	if back, ok := w.ReverseSRS(first.String()); !ok || back.String() != "SRS0=HHH=TT=orig.example=user@one.example" {
+	first := w.Deposits.srs.rewriteSender(path("SRS0=HHH=TT=orig.example=user@one.example"), "example.com")
+	if back, ok := w.Deposits.srs.ReverseSRS(first.String()); !ok || back.String() != "SRS0=HHH=TT=orig.example=user@one.example" {
 		t.Error(first, back, ok)
 	}
-	again := w.rewriteSender(path("SRS1=XXX=one.example==HHH=TT=orig.example=user@two.example"), "example.com")
-	if back, ok := w.ReverseSRS(again.String()); !ok || back.String() != "SRS0=HHH=TT=orig.example=user@one.example" {
+	again := w.Deposits.srs.rewriteSender(path("SRS1=XXX=one.example==HHH=TT=orig.example=user@two.example"), "example.com")
+	if back, ok := w.Deposits.srs.ReverseSRS(again.String()); !ok || back.String() != "SRS0=HHH=TT=orig.example=user@one.example" {
 		t.Error(again, back, ok)
 	}
-	if p := w.rewriteSender(smtp.Path{}, "example.com"); !p.IsNull() {
+	if p := w.Deposits.srs.rewriteSender(smtp.Path{}, "example.com"); !p.IsNull() {
 		t.Error(p)
 	}
 	for _, bad := range []string{"SRS0@example.com", "SRS0=@example.com", "SRS9=x=y@example.com", "SRS0=a=b=c=d@example.com", "x", ""} {
-		if p, ok := w.ReverseSRS(bad); ok {
+		if p, ok := w.Deposits.srs.ReverseSRS(bad); ok {
 			t.Error(bad, p)
 		}
 	}
@@ -343,7 +343,7 @@ func TestVacation(t *testing.T) {
 	w := open(t, Options{})
 	alice := w.person("alice")
 	w.set(alice, func(f *directory.PersonFields) {
-		f.Vacation = directory.Vacation{On: true, Text: "Bin weg.\nGrüße", Days: 3, Until: w.now().Add(20 * 24 * time.Hour)}
+		f.Vacation = directory.Vacation{On: true, Text: "Bin weg.\nGrüße", Days: 3, Until: w.fix.Clock.Now().Add(20 * 24 * time.Hour)}
 	})
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	e := w.queue(1)[0]

@@ -18,7 +18,7 @@ func (s *Service) Show(ctx context.Context, id note.UNID) (queue.Entry, []byte, 
 	if err != nil {
 		return queue.Entry{}, nil, err
 	}
-	head, _, err := s.returned(ctx, e, nil)
+	head, _, err := s.Router.reports.returned(ctx, e, nil)
 	return *e, head, err
 }
 
@@ -40,7 +40,7 @@ func (s *Service) Retry(ctx context.Context, id note.UNID) error {
 		now = *e
 	})
 	if err == nil {
-		s.probe(ctx, &now)
+		s.Router.probe(ctx, &now)
 	}
 	return err
 }
@@ -50,18 +50,23 @@ func (s *Service) Hold(ctx context.Context, id note.UNID) error {
 	return s.Queue.Change(ctx, id, func(e *queue.Entry) { e.Held = true })
 }
 
+// Release ends a hold: see Moderation.
+func (s *Service) Release(ctx context.Context, id note.UNID) error {
+	return s.Moderation.Release(ctx, id)
+}
+
 // Drop removes a message from mail.box. Nobody is told.
 func (s *Service) Drop(ctx context.Context, id note.UNID) error {
 	var hops []Hop
 	err := s.Queue.Change(ctx, id, func(e *queue.Entry) {
 		hops = nil
 		for i := range e.Recipients {
-			hops = append(hops, s.hop(e, &e.Recipients[i], HopDropped, "", ""))
+			hops = append(hops, s.Trace.hop(e, &e.Recipients[i], HopDropped, "", ""))
 		}
 		e.Recipients = nil
 	})
 	if err == nil {
-		s.trace.add(hops...)
+		s.Trace.add(hops...)
 	}
 	return err
 }
@@ -84,7 +89,7 @@ type Traffic struct {
 // Destinations tells of every destination that something waits for, by name. It is the router's
 // view, in which a message that has changed may stand twice for a while; it is empty in a server
 // that does not route.
-func (s *Service) Destinations() []Traffic {
+func (s *Router) Destinations() []Traffic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.agenda.sweep()
@@ -100,14 +105,14 @@ func (s *Service) Destinations() []Traffic {
 }
 
 // probe lets destinations that are left alone be tried at once.
-func (s *Service) probe(ctx context.Context, e *queue.Entry) {
+func (s *Router) probe(ctx context.Context, e *queue.Entry) {
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
 		to, err := smtp.ParsePath(q.Address)
 		if q.State != queue.Waiting || err != nil {
 			continue
 		}
-		name, _, err := s.destinationFor(ctx, e.TLS, q, &to)
+		name, _, err := s.routes.destinationFor(ctx, e.TLS, q, &to)
 		if err != nil {
 			continue
 		}
@@ -123,7 +128,7 @@ func (s *Service) probe(ctx context.Context, e *queue.Entry) {
 
 // Known completes an entry's recipients that wait for a destination that is left alone, with why and
 // until when.
-func (s *Service) Known(ctx context.Context, e *queue.Entry) {
+func (s *Router) Known(ctx context.Context, e *queue.Entry) {
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
 		if q.State != queue.Waiting {
@@ -143,7 +148,7 @@ func (s *Service) Known(ctx context.Context, e *queue.Entry) {
 }
 
 // queueStats puts into the tree what is known of destinations.
-func (s *Service) queueStats() {
+func (s *Router) queueStats() {
 	t := s.opt.Stats
 	gauge := func(name, help string, fn func() int) {
 		t.GaugeFunc(name, help, func() float64 {

@@ -16,16 +16,16 @@ import (
 
 // Release ends Hold. What a filter held goes the way then that it would have gone: people have it sent on, and
 // their vacation notices answer. A message that waits for a list's moderators is theirs: ErrModerated.
-func (s *Service) Release(ctx context.Context, id note.UNID) error {
+func (s *Moderation) Release(ctx context.Context, id note.UNID) error {
 	for {
-		e, err := s.Queue.Decide(ctx, id)
+		e, err := s.queue.Decide(ctx, id)
 		switch {
 		case err != nil:
 			return err
 		case moderated(e):
 			return ErrModerated
 		case !e.Held || e.Reason == "":
-			return s.Queue.Change(ctx, id, func(e *queue.Entry) { e.Held = false })
+			return s.queue.Change(ctx, id, func(e *queue.Entry) { e.Held = false })
 		}
 		if err := s.letGo(ctx, e); !errors.Is(err, queue.ErrChanged) {
 			return err
@@ -34,8 +34,8 @@ func (s *Service) Release(ctx context.Context, id note.UNID) error {
 }
 
 // letGo delivers what a filter held, in one update with the end of the hold.
-func (s *Service) letGo(ctx context.Context, e *queue.Entry) error {
-	raw, err := s.Queue.Message(ctx, s.Queue.KeyOf(e), 0)
+func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
+	raw, err := s.queue.Message(ctx, s.queue.KeyOf(e), 0)
 	if err != nil {
 		return queue.NotQueued(err)
 	}
@@ -45,7 +45,7 @@ func (s *Service) letGo(ctx context.Context, e *queue.Entry) error {
 	}
 	defer c.Release()
 	b := &batch{
-		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: e.Box(), away: s.awayNow(ctx),
+		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: e.Box(), away: s.deposit.files.awayNow(ctx),
 		results: make([]error, len(e.Recipients)),
 		entry:   queue.Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
 	}
@@ -59,29 +59,29 @@ func (s *Service) letGo(ctx context.Context, e *queue.Entry) error {
 			return fmt.Errorf("mail: release: %w", err)
 		}
 	}
-	if err := s.personal(ctx, sub, b); err != nil {
+	if err := s.deposit.personal.apply(ctx, sub, b); err != nil {
 		return fmt.Errorf("mail: release: %w", err)
 	}
-	if err := s.outgoing(ctx, sub, b, raw); err != nil {
+	if err := s.deposit.outgoing(ctx, sub, b, raw); err != nil {
 		return fmt.Errorf("mail: release: %w", err)
 	}
 	b.also = func(w *store.Writer) (queue.Tally, error) {
-		return s.Queue.Revise(w, e, func(cur *queue.Entry) {
+		return s.queue.Revise(w, e, func(cur *queue.Entry) {
 			cur.Held, cur.Reason, cur.Recipients = false, "", b.rows
 			b.rows = nil // they stay in this entry
 		})
 	}
-	return s.place(ctx, b)
+	return s.deposit.place(ctx, b)
 }
 
 // takeUp takes a recipient of an entry into a batch: one here whose mail file can be written to as one to deliver
 // to, all others as they are.
-func (s *Service) takeUp(ctx context.Context, b *batch, i int, q *queue.Recipient) error {
+func (s *Moderation) takeUp(ctx context.Context, b *batch, i int, q *queue.Recipient) error {
 	if q.State != queue.Pending {
 		b.later = append(b.later, *q)
 		return nil
 	}
-	a, err := s.find(ctx, q, b.entry.Junk)
+	a, err := s.deposit.files.find(ctx, q, b.entry.Junk)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/env"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
@@ -31,7 +33,7 @@ func wanted(q *queue.Recipient) bool {
 
 // report tells the sender what became of the recipients that are done with, and takes them out of
 // the entry in the same update. The null sender is told nothing: what failed then is dead.
-func (s *Service) report(ctx context.Context, e *queue.Entry) error {
+func (s *Reporter) report(ctx context.Context, e *queue.Entry) error {
 	var done, failed []queue.Recipient
 	for _, q := range e.Recipients {
 		if q.State == queue.Failed {
@@ -45,7 +47,7 @@ func (s *Service) report(ctx context.Context, e *queue.Entry) error {
 		return s.bury(ctx, e)
 	}
 	if len(done) == 0 {
-		if err := s.Queue.ReviseAlone(ctx, e, finish); err != nil {
+		if err := s.queue.ReviseAlone(ctx, e, finish); err != nil {
 			return err
 		}
 		s.stat.failures.Add(uint64(len(failed)))
@@ -64,8 +66,8 @@ func finish(e *queue.Entry) {
 }
 
 // bury marks an entry dead: only failed recipients are left of it, and the null sender is told nothing.
-func (s *Service) bury(ctx context.Context, e *queue.Entry) error {
-	err := s.Queue.ReviseAlone(ctx, e, func(cur *queue.Entry) { cur.Dead = true })
+func (s *Reporter) bury(ctx context.Context, e *queue.Entry) error {
+	err := s.queue.ReviseAlone(ctx, e, func(cur *queue.Entry) { cur.Dead = true })
 	if err == nil {
 		s.stat.failures.Add(uint64(len(e.Recipients)))
 		s.env.Log.Warn("mail: message is dead", "id", e.ID.String(), "recipients", len(e.Recipients))
@@ -74,8 +76,8 @@ func (s *Service) bury(ctx context.Context, e *queue.Entry) error {
 }
 
 // sendReport makes a report and deposits it in the update that also changes the entry.
-func (s *Service) sendReport(ctx context.Context, e *queue.Entry, done []queue.Recipient, change func(*queue.Entry)) error {
-	sub := &Submission{Params: smtp.MailParams{Size: -1, RequireTLS: e.TLS == outbound.Required}, Answer: AnswerNone, Date: s.now()}
+func (s *Reporter) sendReport(ctx context.Context, e *queue.Entry, done []queue.Recipient, change func(*queue.Entry)) error {
+	sub := &Submission{Params: smtp.MailParams{Size: -1, RequireTLS: e.TLS == outbound.Required}, Answer: AnswerNone, Date: s.env.Clock.Now()}
 	s.env.Fill(sub.ID[:])
 	to := Recipient{To: e.From}
 	target, err := s.dir.Names.Resolve(ctx, e.From.String())
@@ -86,7 +88,7 @@ func (s *Service) sendReport(ctx context.Context, e *queue.Entry, done []queue.R
 	case errors.Is(err, directory.ErrNotLocal):
 		to.Outside = true
 	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
-		if from, ok := s.ReverseSRS(e.From.String()); ok {
+		if from, ok := s.srs.ReverseSRS(e.From.String()); ok {
 			to.To, to.Outside = from, true // what was forwarded is reported to its sender
 		} else {
 			bad = true
@@ -100,7 +102,7 @@ func (s *Service) sendReport(ctx context.Context, e *queue.Entry, done []queue.R
 		b.refuse(0, &to, nil, replyNoUser, false)
 	} else {
 		sub.Recipients = []Recipient{to}
-		if b, err = s.plan(ctx, sub, make([]error, 1)); err != nil {
+		if b, err = s.deposit.plan(ctx, sub, make([]error, 1)); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
 	}
@@ -108,17 +110,17 @@ func (s *Service) sendReport(ctx context.Context, e *queue.Entry, done []queue.R
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	b.also = func(w *store.Writer) (queue.Tally, error) { return s.Queue.Revise(w, e, change) }
+	b.also = func(w *store.Writer) (queue.Tally, error) { return s.queue.Revise(w, e, change) }
 	b.in = e.Box()
 	if err := s.placeReport(ctx, b, raw); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	s.stat.reports.Inc()
-	s.stat.routed.Inc()
+	s.deposit.stat.routed.Inc()
 	return nil
 }
 
-func (s *Service) placeReport(ctx context.Context, b *batch, raw []byte) error {
+func (s *Reporter) placeReport(ctx context.Context, b *batch, raw []byte) error {
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {
 		return err
@@ -126,10 +128,8 @@ func (s *Service) placeReport(ctx context.Context, b *batch, raw []byte) error {
 	defer c.Release()
 	b.composed, b.size = c, uint64(len(raw))
 	b.entry.ReturnPath = len(nullReturnPath)
-	return s.place(ctx, b)
+	return s.deposit.place(ctx, b)
 }
-
-const nullReturnPath = "Return-Path: <>\r\n"
 
 // composeReport writes a delivery status notification.
 //
@@ -137,7 +137,7 @@ const nullReturnPath = "Return-Path: <>\r\n"
 // Implements: RFC 6522 multipart/report
 // Implements: RFC 6533 Internationalized delivery status notifications
 // Implements: RFC 3834 §5 Auto-Submitted
-func (s *Service) composeReport(ctx context.Context, id note.UNID, e *queue.Entry, done []queue.Recipient) ([]byte, error) {
+func (s *Reporter) composeReport(ctx context.Context, id note.UNID, e *queue.Entry, done []queue.Recipient) ([]byte, error) {
 	original, whole, err := s.returned(ctx, e, done)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *Service) composeReport(ctx context.Context, id note.UNID, e *queue.Entr
 	line("From: Mail Delivery Subsystem <postmaster@", domain, ">")
 	line("To: <", e.From.String(), ">")
 	line("Subject: ", subject)
-	line("Date: ", s.now().UTC().Format(dateFormat))
+	line("Date: ", s.env.Clock.Now().UTC().Format(dateFormat))
 	line("Message-ID: <", id.String(), "@", s.opt.Hostname, ">")
 	if ref := messageID(original); ref != "" {
 		line("In-Reply-To: ", ref)
@@ -198,11 +198,8 @@ func (s *Service) composeReport(ctx context.Context, id note.UNID, e *queue.Entr
 	return []byte(b.String()), nil
 }
 
-// writeLine writes the parts of a line and its end.
-type writeLine func(parts ...string)
-
 // explain is the part for people.
-func (s *Service) explain(line writeLine, done []queue.Recipient, utf8 bool) {
+func (s *Reporter) explain(line writeLine, done []queue.Recipient, utf8 bool) {
 	line("Content-Type: text/plain; charset=utf-8")
 	if utf8 {
 		line("Content-Transfer-Encoding: 8bit")
@@ -243,7 +240,7 @@ func (s *Service) explain(line writeLine, done []queue.Recipient, utf8 bool) {
 }
 
 // status is the part for programs.
-func (s *Service) status(line writeLine, e *queue.Entry, done []queue.Recipient, utf8 bool) {
+func (s *Reporter) status(line writeLine, e *queue.Entry, done []queue.Recipient, utf8 bool) {
 	kind := "message/delivery-status"
 	if utf8 {
 		kind = "message/global-delivery-status"
@@ -276,7 +273,7 @@ func (s *Service) status(line writeLine, e *queue.Entry, done []queue.Recipient,
 }
 
 // action says what became of one recipient.
-func (s *Service) action(line writeLine, e *queue.Entry, q *queue.Recipient) {
+func (s *Reporter) action(line writeLine, e *queue.Entry, q *queue.Recipient) {
 	switch q.State {
 	case queue.Delivered:
 		line("Action: delivered")
@@ -298,7 +295,7 @@ func (s *Service) action(line writeLine, e *queue.Entry, q *queue.Recipient) {
 	if q.Reply != "" && q.State != queue.Relayed {
 		line("Diagnostic-Code: smtp; ", oneLine(q.Reply))
 	}
-	line("Last-Attempt-Date: ", s.now().UTC().Format(dateFormat))
+	line("Last-Attempt-Date: ", s.env.Clock.Now().UTC().Format(dateFormat))
 	if !q.Done() {
 		line("Will-Retry-Until: ", e.Created.Add(s.opt.KeepOther).UTC().Format(dateFormat))
 	}
@@ -337,7 +334,7 @@ func returnedHeader(line writeLine, whole, utf8 bool) {
 // small, and anything failed (RFC 3461 section 4.3); else its header.
 //
 // Implements: RFC 8689 §5 The body of a message with REQUIRETLS is not returned
-func (s *Service) returned(ctx context.Context, e *queue.Entry, done []queue.Recipient) (b []byte, whole bool, err error) {
+func (s *Reporter) returned(ctx context.Context, e *queue.Entry, done []queue.Recipient) (b []byte, whole bool, err error) {
 	failed := slices.ContainsFunc(done, func(q queue.Recipient) bool { return q.State == queue.Failed })
 	limit := s.opt.ReturnFull
 	switch {
@@ -351,7 +348,7 @@ func (s *Service) returned(ctx context.Context, e *queue.Entry, done []queue.Rec
 	if whole {
 		read = int64(e.Size)
 	}
-	raw, err := s.Queue.Message(ctx, s.Queue.KeyOf(e), read)
+	raw, err := s.queue.Message(ctx, s.queue.KeyOf(e), read)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
 		return nil, false, err
 	}
@@ -369,30 +366,15 @@ func (s *Service) returned(ctx context.Context, e *queue.Entry, done []queue.Rec
 	return raw[:end], false, nil
 }
 
-func messageID(header []byte) string {
-	id, _ := mime.Get(header[:mime.HeaderEnd(header)], "Message-ID")
-	if len(id) > 500 || !strings.HasPrefix(id, "<") || !strings.HasSuffix(id, ">") || !ascii([]byte(id)) {
-		return ""
-	}
-	return id
-}
-
-func ascii(b []byte) bool {
-	for _, c := range b {
-		if c >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
-// oneLine keeps what could end a line out of a report, and bounds it.
-func oneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
-	return s[:min(len(s), 900)]
+// Reporter tells senders what became of their messages.
+type Reporter struct {
+	env     *env.Env
+	dir     *directory.Directory
+	mailbox *mailbox.Service
+	queue   *queue.Queue
+	trace   *Trace
+	deposit *Depositor
+	srs     *SRS
+	opt     *Options
+	stat    *routerStats
 }

@@ -39,7 +39,7 @@ var (
 
 // resending looks for the message that a person sends on.
 type resending struct {
-	s   *Service
+	s   *Depositor
 	who note.Who
 	// kept are the fields of the original that have to be the same, body is all behind its header.
 	kept   [][]byte
@@ -58,7 +58,7 @@ type delivered struct {
 }
 
 // checkResent refuses a message of a foreign author unless it was delivered to the person who sends it on.
-func checkResent(ctx context.Context, s *Service, person note.UNID, message []byte) error {
+func checkResent(ctx context.Context, s *Depositor, person note.UNID, message []byte) error {
 	found, err := s.DeliveredTo(ctx, person, message)
 	if err != nil || found {
 		return err
@@ -80,7 +80,7 @@ func checkResent(ctx context.Context, s *Service, person note.UNID, message []by
 // DeliveredTo reports that the message behind the newest Resent fields is one that this server has delivered into a mail file here
 // that the person reads, and that it is there unchanged. The error is ErrUnproven where it is, but
 // cannot be sent on.
-func (s *Service) DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error) {
+func (s *Depositor) DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error) {
 	x, err := readResending(ctx, s, person, message)
 	if err != nil {
 		return false, err
@@ -113,7 +113,7 @@ func mailFileOf(ctx context.Context, d *directory.Directory, person note.UNID) (
 }
 
 // readResending reads the message behind its newest Resent fields.
-func readResending(ctx context.Context, s *Service, person note.UNID, message []byte) (*resending, error) {
+func readResending(ctx context.Context, s *Depositor, person note.UNID, message []byte) (*resending, error) {
 	who, err := s.dir.Names.WhoOf(ctx, person)
 	if err != nil {
 		return nil, fmt.Errorf("mail: %w", err)

@@ -22,7 +22,7 @@ func (w *world) again(p directory.Person, message string, to ...string) error {
 	address := p.Addresses()[0]
 	sub := w.from(address, to...)
 	sub.Message, sub.Submitter = []byte(message), &Submitter{Who: who, Address: address}
-	_, err = w.Deposit(bg, sub, nil)
+	_, err = w.Deposits.Deposit(bg, sub, nil)
 	return err
 }
 
@@ -80,7 +80,7 @@ func TestResentDelivered(t *testing.T) {
 	sub = w.from("eve@far.example", "bob@example.com")
 	sub.Hold = "a filter"
 	w.deposit(sub)
-	w.ok(w.Release(bg, sub.ID))
+	w.ok(w.Moderation.Release(bg, sub.ID))
 	w.route()
 	w.ok(w.again(bob, resent(bob, w.has(bob, 2)[1]), to))
 }
@@ -128,7 +128,7 @@ func TestResentForged(t *testing.T) {
 	w.ok(err)
 	forged := strings.Replace(got, "From: eve@far.example", "From: bob@example.com", 1)
 	f := w.files.File(note.System, alice.MailDatabase)
-	_, _, err = f.Append(bg, mailbox.Inbox, []byte(forged), mailbox.Flags{}, w.now())
+	_, _, err = f.Append(bg, mailbox.Inbox, []byte(forged), mailbox.Flags{}, w.fix.Clock.Now())
 	w.ok(err)
 	refused("what was imported", alice, resent(alice, forged))
 	w.ok(w.again(alice, resent(alice, got), "bob@example.com")) // beside it the true one
@@ -145,13 +145,13 @@ func TestResentForged(t *testing.T) {
 
 func (w *world) grant(db note.DatabaseID, p directory.Person, level note.Level) {
 	w.t.Helper()
-	w.ok(w.store.SetInfo(note.System, db, func(i *layout.Info) { i.ACL = note.ACL{Entries: []note.Entry{{ID: p.ID, Level: level}}} }))
+	w.ok(w.db.SetInfo(note.System, db, func(i *layout.Info) { i.ACL = note.ACL{Entries: []note.Entry{{ID: p.ID, Level: level}}} }))
 }
 
 // made stores a message as a note of somebody's under a UNID, and returns it.
 func (w *world) made(p directory.Person, who note.Who, u note.UNID, c *mailbox.Composed) (out string) {
 	w.t.Helper()
-	w.ok(w.store.Update(bg, who, []note.DatabaseID{p.MailDatabase}, func(tx *store.Tx) error {
+	w.ok(w.db.Update(bg, who, []note.DatabaseID{p.MailDatabase}, func(tx *store.Tx) error {
 		db, err := tx.Database(p.MailDatabase)
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func (w *world) made(p directory.Person, who note.Who, u note.UNID, c *mailbox.C
 		if err != nil {
 			return err
 		}
-		n := c.New(w.now())
+		n := c.New(w.fix.Clock.Now())
 		n.UNID, n.Folders = u, []note.ID{f.Note}
 		id, err := db.Create(n)
 		if err != nil {
@@ -263,12 +263,12 @@ func TestResentLater(t *testing.T) {
 	for i, message := range []string{got, strings.Replace(got, "world", "earth", 1)} {
 		sub := w.from("alice@example.com", "bob@example.com")
 		sub.Message, sub.Submitter = []byte(message), &Submitter{Who: who, Address: "alice@example.com"}
-		_, err = w.Defer(bg, sub, w.now().Add(time.Hour))
+		_, err = w.Scheduled.Defer(bg, sub, w.fix.Clock.Now().Add(time.Hour))
 		if (err == nil) != (i == 0) || i == 1 && !ForbiddenFrom(err) {
 			t.Errorf("message %d: %v", i, err)
 		}
 	}
-	w.ok(w.store.Update(bg, note.System, []note.DatabaseID{alice.MailDatabase}, func(tx *store.Tx) error {
+	w.ok(w.db.Update(bg, note.System, []note.DatabaseID{alice.MailDatabase}, func(tx *store.Tx) error {
 		db, err := tx.Database(alice.MailDatabase)
 		if err != nil {
 			return err
@@ -285,7 +285,7 @@ func TestResentLater(t *testing.T) {
 	}))
 	w.has(alice, 0)
 	w.fix.Time.Advance(2 * time.Hour)
-	w.ReleaseDue(bg)
+	w.Scheduled.ReleaseDue(bg)
 	w.route()
 	w.has(bob, 1)
 }

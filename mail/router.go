@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"doublet/directory"
+	"doublet/env"
 	"doublet/mail/queue"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -24,17 +27,17 @@ const (
 // Run is the router: it works on mail.box until ctx ends. There is one for each server. What is
 // delivered here and what goes elsewhere are worked on by goroutines of their own, so that neither
 // waits for the other.
-func (s *Service) Run(ctx context.Context) error {
+func (s *Router) Run(ctx context.Context) error {
 	var out sync.WaitGroup
 	out.Add(2)
 	ctx, cancel := context.WithCancel(ctx)
 	s.env.Go("router: count", func() {
 		defer out.Done()
-		s.Queue.CountRest(ctx)
+		s.queue.CountRest(ctx)
 	})
 	s.env.Go("router: transfer", func() {
 		defer out.Done()
-		s.sending(ctx)
+		s.transfers.sending(ctx, s.catchUp)
 	})
 	defer func() {
 		cancel()
@@ -48,14 +51,14 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			s.env.Log.Error("mail: router", "err", err)
-			next = s.now().Add(troublePause)
+			next = s.env.Clock.Now().Add(troublePause)
 		}
-		if again := s.now().Add(queue.HomePoll); s.Queue.Member() && (next.IsZero() || again.Before(next)) {
+		if again := s.env.Clock.Now().Add(queue.HomePoll); s.queue.Member() && (next.IsZero() || again.Before(next)) {
 			next = again
 		}
 		stop := func() bool { return true }
 		if !next.IsZero() {
-			stop = s.env.Clock.AfterFunc(next.Sub(s.now()), func() { nudge(s.wakeLocal) })
+			stop = s.env.Clock.AfterFunc(next.Sub(s.env.Clock.Now()), func() { nudge(s.wakeLocal) })
 		}
 		select {
 		case <-ctx.Done():
@@ -68,10 +71,10 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Flush does all that is due in mail.box now, here and elsewhere, and closes its connections: what
 // Run does all the time. It is not to be called while Run runs.
-func (s *Service) Flush(ctx context.Context) error {
+func (s *Router) Flush(ctx context.Context) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer s.endLanes()
+	defer s.transfers.endLanes()
 	for {
 		if _, err := s.Route(ctx); err != nil {
 			return err
@@ -79,7 +82,7 @@ func (s *Service) Flush(ctx context.Context) error {
 		s.mu.Lock()
 		gen := s.agenda.gen
 		s.mu.Unlock()
-		s.dispatch(inner)
+		s.transfers.dispatch(inner)
 		s.mu.Lock()
 		for s.inFlight > 0 || s.unsettled > 0 || s.lanes > len(s.idle) {
 			s.moved.Wait()
@@ -105,7 +108,7 @@ func (s *Service) Flush(ctx context.Context) error {
 
 // Route does all that is due here in mail.box now, and says when there will be something again: zero
 // when not before mail.box changes.
-func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
+func (s *Router) Route(ctx context.Context) (next time.Time, err error) {
 	s.routing.Lock()
 	defer s.routing.Unlock()
 	for {
@@ -114,12 +117,12 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 			return time.Time{}, err
 		}
 		s.mu.Lock()
-		k, due, ok := s.agenda.next(s.now())
+		k, due, ok := s.agenda.next(s.env.Clock.Now())
 		if !ok && more {
 			s.mu.Unlock()
 			continue
 		}
-		if !ok && s.agenda.spilled(s.now()) {
+		if !ok && s.agenda.spilled(s.env.Clock.Now()) {
 			s.readAnew()
 			s.mu.Unlock()
 			continue
@@ -136,9 +139,9 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 			if ctx.Err() == nil {
 				s.env.Log.Error("mail: entry of mail.box", "note", uint64(k.Note()), "err", err)
 			}
-			due = s.now().Add(troublePause)
+			due = s.env.Clock.Now().Add(troublePause)
 		}
-		now := s.now()
+		now := s.env.Clock.Now()
 		if ctx.Err() != nil {
 			due = now // for the router that is started next
 		}
@@ -156,7 +159,7 @@ func (s *Service) Route(ctx context.Context) (next time.Time, err error) {
 // catchUp reads what has changed in mail.box, and all of it where the routes have: a piece of each
 // database. more says that there is more to be read. So what is known already is worked on while the rest
 // of a long queue is still being read.
-func (s *Service) catchUp(ctx context.Context) (more bool, err error) {
+func (s *Router) catchUp(ctx context.Context) (more bool, err error) {
 	s.catching.Lock()
 	defer s.catching.Unlock()
 	edition, err := s.dir.Routes.Edition(ctx)
@@ -186,10 +189,10 @@ func (s *Service) catchUp(ctx context.Context) (more bool, err error) {
 			return false, fmt.Errorf("read mail.box: %w", err)
 		}
 	}
-	for _, b := range s.Queue.Look(ctx) {
+	for _, b := range s.queue.Look(ctx) {
 		s.ended(b)
 	}
-	for _, b := range s.Queue.Led() {
+	for _, b := range s.queue.Led() {
 		further, err := s.catchUpBox(ctx, b)
 		if b.Replicated() && queue.DatabaseTrouble(err) {
 			s.env.Log.Error("mail: router", "database", b.ID.String(), "err", err)
@@ -209,7 +212,7 @@ type seen struct {
 	work work
 }
 
-func (s *Service) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err error) {
+func (s *Router) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err error) {
 	s.mu.Lock()
 	since := s.since[b.Index]
 	s.mu.Unlock()
@@ -236,12 +239,12 @@ func (s *Service) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err 
 	if err != nil || last == since {
 		return false, err
 	}
-	if err := s.Queue.CountArrived(ctx, b); err != nil {
+	if err := s.queue.CountArrived(ctx, b); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if leads := s.Queue.Leads(b); !leads || s.since[b.Index] != since {
+	if leads := s.queue.Leads(b); !leads || s.since[b.Index] != since {
 		return leads, nil // all is read anew
 	}
 	s.take(list)
@@ -249,26 +252,20 @@ func (s *Service) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err 
 	return more, nil
 }
 
-// readAnew forgets all appointments, to be read again from every mail.box, under the lock.
-func (s *Service) readAnew() {
-	s.agenda.restart()
-	clear(s.since)
-}
-
 // take puts what was read into the agenda, under its lock.
-func (s *Service) take(list []seen) {
-	now := seconds(s.now())
+func (s *Router) take(list []seen) {
+	now := seconds(s.env.Clock.Now())
 	for i := range list {
-		if s.Queue.Leads(s.Queue.Of(list[i].key)) {
+		if s.queue.Leads(s.queue.Of(list[i].key)) {
 			s.agenda.set(list[i].key, &list[i].work, now)
 		}
 	}
 }
 
 // lookAgain reads one entry anew.
-func (s *Service) lookAgain(ctx context.Context, k queue.Key) error {
+func (s *Router) lookAgain(ctx context.Context, k queue.Key) error {
 	var list []seen
-	err := s.store.Read(ctx, note.System, s.Queue.Of(k).ID, func(r *store.Reader) (err error) {
+	err := s.store.Read(ctx, note.System, s.queue.Of(k).ID, func(r *store.Reader) (err error) {
 		list, err = s.note(ctx, r, k, &layout.Change{Note: k.Note()}, nil)
 		return err
 	})
@@ -279,7 +276,7 @@ func (s *Service) lookAgain(ctx context.Context, k queue.Key) error {
 }
 
 // note reads what is to be done for an entry that has changed.
-func (s *Service) note(ctx context.Context, r *store.Reader, k queue.Key, c *layout.Change, to []seen) ([]seen, error) {
+func (s *Router) note(ctx context.Context, r *store.Reader, k queue.Key, c *layout.Change, to []seen) ([]seen, error) {
 	if c.Expunged || c.Gone {
 		return append(to, seen{key: k}), nil
 	}
@@ -297,7 +294,7 @@ func (s *Service) note(ctx context.Context, r *store.Reader, k queue.Key, c *lay
 }
 
 // workOf is what is to be done for an entry, here and elsewhere.
-func (s *Service) workOf(ctx context.Context, e *queue.Entry) (work, error) {
+func (s *Router) workOf(ctx context.Context, e *queue.Entry) (work, error) {
 	w := work{local: s.due(ctx, e), urgency: e.Urgency}
 	if e.Held || e.Dead {
 		return w, nil
@@ -312,7 +309,7 @@ func (s *Service) workOf(ctx context.Context, e *queue.Entry) (work, error) {
 		if err != nil || q.Target.IsZero() && to.Domain == last && q.Next.IsZero() {
 			continue
 		}
-		name, _, err := s.destinationFor(ctx, e.TLS, q, &to)
+		name, _, err := s.routes.destinationFor(ctx, e.TLS, q, &to)
 		if err != nil {
 			return w, err
 		}
@@ -340,22 +337,11 @@ func (w *work) add(dest string, due time.Time) {
 	w.out = append(w.out, outWork{dest, due})
 }
 
-// ended forgets what is known of the entries of a mail.box that is led elsewhere now.
-func (s *Service) ended(b *queue.Box) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.since, b.Index)
-	s.agenda.forget(b.Index)
-}
-
-// Vacate is called before the home of a mail.box, or of an outbox, is handed to another server. It returns when nothing
+// Vacate is called before the home of a mail.box is handed to another server. It returns when nothing
 // of it is under way here any more, and nothing is begun until resume is called, however the move went. For other
 // databases it does nothing. An error means that something takes longer than ctx lasts; then the home must stay.
-func (s *Service) Vacate(ctx context.Context, db note.DatabaseID) (resume func(), err error) {
-	if resume, mine, err := s.outbox.vacate(ctx, db); mine {
-		return resume, err
-	}
-	b, resume, mine := s.Queue.Vacate(db)
+func (s *Router) Vacate(ctx context.Context, db note.DatabaseID) (resume func(), err error) {
+	b, resume, mine := s.queue.Vacate(db)
 	if !mine {
 		return func() {}, nil
 	}
@@ -380,10 +366,41 @@ func (s *Service) Vacate(ctx context.Context, db note.DatabaseID) (resume func()
 	return resume, nil
 }
 
-// Join has the server, as the member of a cluster with this name, keep what waits in databases of its own.
-func (s *Service) Join(server note.UNID, name string, known func(note.DatabaseID) bool) error {
-	if err := s.joinOutbox(server, name, known); err != nil {
-		return err
+// Router works on what waits in mail.box: it delivers here, sends elsewhere, and reports to senders.
+type Router struct {
+	*board
+	store     *store.Store
+	env       *env.Env
+	dir       *directory.Directory
+	mailbox   *mailbox.Service
+	queue     *queue.Queue
+	trace     *Trace
+	deposit   *Depositor
+	files     *Files
+	srs       *SRS
+	opt       *Options
+	stat      *routerStats
+	routes    *routes
+	transfers *transfers
+	outcomes  *outcomes
+	reports   *Reporter
+	// routing is held while something is delivered here, catching while mail.box is read.
+	routing, catching sync.Mutex
+}
+
+func newRouter(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, t *Trace, p *Depositor, bells bells, o *Options) *Router {
+	b := newBoard(e, q, bells)
+	stats := newRouterStats(o.Stats)
+	r := &Router{
+		board: b, store: s, env: e, dir: d, mailbox: m, queue: q, trace: t, deposit: p, files: p.files, srs: p.srs, opt: o, stat: stats,
+		routes:   &routes{dir: d, files: p.files, smarthost: o.Smarthost},
+		outcomes: &outcomes{board: b, store: s, env: e, queue: q, trace: t, opt: o, stat: stats},
+		reports:  &Reporter{env: e, dir: d, mailbox: m, queue: q, trace: t, deposit: p, srs: p.srs, opt: o, stat: stats},
 	}
-	return s.Queue.Join(server, name, known)
+	r.transfers = &transfers{
+		board: b, store: s, env: e, queue: q, opt: o, routes: r.routes, outcomes: r.outcomes, srs: p.srs,
+		signer: &signer{dir: d, env: e, opt: o},
+	}
+	r.queueStats()
+	return r
 }

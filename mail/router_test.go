@@ -38,7 +38,7 @@ func TestQueueVerbs(t *testing.T) {
 	if !e.Held || e.From.String() != "eve@far.example" || !strings.Contains(string(head), "Subject: hello\r\n") || strings.Contains(string(head), "Hello, world") {
 		t.Errorf("%+v\n%s", e, head)
 	}
-	w.ok(w.Release(bg, sub.ID))
+	w.ok(w.Moderation.Release(bg, sub.ID))
 	w.route()
 	w.has(bob, 1)
 	w.queue(0)
@@ -57,7 +57,7 @@ func TestQueueVerbs(t *testing.T) {
 	w.deposit(sub)
 	w.ok(w.Drop(bg, sub.ID))
 	w.queue(0)
-	for name, verb := range map[string]func(context.Context, note.UNID) error{"retry": w.Retry, "hold": w.Hold, "release": w.Release, "drop": w.Drop} {
+	for name, verb := range map[string]func(context.Context, note.UNID) error{"retry": w.Retry, "hold": w.Hold, "release": w.Moderation.Release, "drop": w.Drop} {
 		if err := verb(bg, sub.ID); !errors.Is(err, queue.ErrNotQueued) {
 			t.Errorf("%s of what is gone: %v", name, err)
 		}
@@ -114,7 +114,7 @@ func TestCrashLosesNothing(t *testing.T) {
 	after.queue(1)
 	after.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 11", "Mail.WaitingForDelivery = 10")
 	// One piece of three, then the lights go out again.
-	j := &job{s: after.Service, key: after.Queue.KeyOf(&after.queue(1)[0])}
+	j := &job{s: after.Router, key: after.Queue.KeyOf(&after.queue(1)[0])}
 	e := after.queue(1)[0]
 	after.ok(j.step(bg, &e))
 	j.release()
@@ -143,7 +143,7 @@ func TestBadFileDoesNotStopTheRest(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{MaxLocal: 2})
 	alice, bob, carol := w.person("alice"), w.person("bob"), w.person("carol")
-	w.ok(w.store.RemoveDatabase(note.System, bob.MailDatabase))
+	w.ok(w.db.RemoveDatabase(note.System, bob.MailDatabase))
 	w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com", "carol@example.com"))
 	w.deposit(w.from("eve@far.example", "bob@example.com"))
 	w.deposit(w.from("eve@far.example", "carol@example.com"))
@@ -171,10 +171,10 @@ func TestRunIsWoken(t *testing.T) {
 	w.quota(bob, 10)
 	ctx, cancel := context.WithCancel(bg)
 	ended := make(chan error, 1)
-	w.env.Go("router", func() { ended <- w.Run(ctx) })
+	w.fix.Env.Go("router", func() { ended <- w.Router.Run(ctx) })
 	watch := func(p directory.Person) chan struct{} {
 		arrived := make(chan struct{}, 16)
-		stop, err := w.store.Watch(p.MailDatabase, func() { arrived <- struct{}{} })
+		stop, err := w.db.Watch(p.MailDatabase, func() { arrived <- struct{}{} })
 		w.ok(err)
 		t.Cleanup(stop)
 		return arrived
@@ -203,7 +203,7 @@ func TestAllAtOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(bg)
 	ended := make(chan error, 1)
-	w.env.Go("router", func() { ended <- w.Run(ctx) })
+	w.fix.Env.Go("router", func() { ended <- w.Router.Run(ctx) })
 	const senders, each = 4, 25
 	var group sync.WaitGroup
 	for g := range senders {
@@ -215,7 +215,7 @@ func TestAllAtOnce(t *testing.T) {
 				}
 				sub := w.from("eve@far.example", to...)
 				sub.Message = fmt.Appendf(nil, "Subject: %d of %d\r\n\r\nx\r\n", i, g)
-				if _, err := w.Deposit(bg, sub, nil); err != nil {
+				if _, err := w.Deposits.Deposit(bg, sub, nil); err != nil {
 					t.Error(err)
 				}
 			}
@@ -239,7 +239,7 @@ func TestDepositAfterClose(t *testing.T) {
 	w.person("alice")
 	sub := w.from("eve@far.example", "alice@example.com")
 	w.stop()
-	if _, err := w.Deposit(bg, sub, nil); !errors.Is(err, store.ErrClosed) {
+	if _, err := w.Deposits.Deposit(bg, sub, nil); !errors.Is(err, store.ErrClosed) {
 		t.Error(err)
 	}
 }

@@ -21,7 +21,7 @@ func seals(t *testing.T) *far {
 	f := openFar(t, Options{}, sink.Options{})
 	s := sign.New(f.fix.Env, f.people, nil)
 	f.opt.Signer, f.opt.Sealer = s, s.Sealer()
-	f.Service.opt.Signer, f.Service.opt.Sealer = f.opt.Signer, f.opt.Sealer
+	f.Router.opt.Signer, f.Router.opt.Sealer = f.opt.Signer, f.opt.Sealer
 	_, err := sign.Add(bg, f.people, note.System, "example.com", sign.RSA, "day", directory.KeyActive, f.clock.Now())
 	f.ok(err)
 	return f
@@ -97,14 +97,14 @@ func TestSealed(t *testing.T) {
 	}
 	f.deposit(f.stranger("quiet@example.com"))
 	check("the notice to a moderator", 0)
-	held, err := f.Pending(bg, note.UNID{})
+	held, err := f.Moderation.Pending(bg, note.UNID{})
 	f.ok(err)
-	f.ok(f.Approve(bg, held[0].ID))
+	f.ok(f.Moderation.Approve(bg, held[0].ID))
 	check("approved", 1)
 	sub := f.stranger("team@example.com")
 	sub.Hold = "filter"
 	f.deposit(sub)
-	f.ok(f.Release(bg, sub.ID))
+	f.ok(f.Moderation.Release(bg, sub.ID))
 	check("released", 1)
 	sub = f.stranger("alice@example.com")
 	sub.From.Local, sub.From.Domain = "", ""

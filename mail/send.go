@@ -27,7 +27,7 @@ func (s *Service) Send(ctx context.Context, sub *Submission, to []Addressee, rel
 	}
 	var taken []int
 	for i := range to {
-		r, err := s.Accept(ctx, to[i].To, to[i].Params, uint64(len(sub.Message)))
+		r, err := s.Deposits.Accept(ctx, to[i].To, to[i].Params, uint64(len(sub.Message)))
 		var reply *smtp.Reply
 		if errors.As(err, &reply) {
 			to[i].Refused = reply
@@ -42,10 +42,10 @@ func (s *Service) Send(ctx context.Context, sub *Submission, to []Addressee, rel
 		return note.UNID{}, nil
 	}
 	if !release.IsZero() {
-		return s.Defer(ctx, sub, release)
+		return s.Scheduled.Defer(ctx, sub, release)
 	}
 	results := make([]error, len(taken))
-	id, err := s.Deposit(ctx, sub, results)
+	id, err := s.Deposits.Deposit(ctx, sub, results)
 	for k, i := range taken {
 		to[i].Refused = results[k]
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/env"
 	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
@@ -57,7 +58,7 @@ type settler struct {
 }
 
 // conclude has an entry changed soon. It returns at once.
-func (s *Service) conclude(f *settlement) {
+func (s *outcomes) conclude(f *settlement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.settler(f.key.Box())
@@ -68,7 +69,7 @@ func (s *Service) conclude(f *settlement) {
 }
 
 // settler returns the settler of a mail.box, under the lock.
-func (s *Service) settler(box int) *settler {
+func (s *outcomes) settler(box int) *settler {
 	w := s.settlers[box]
 	if w == nil {
 		w = &settler{}
@@ -78,7 +79,7 @@ func (s *Service) settler(box int) *settler {
 }
 
 // settleSoon has what is pending written, under the lock.
-func (s *Service) settleSoon(box int) {
+func (s *outcomes) settleSoon(box int) {
 	if w := s.settler(box); !w.running && len(w.pending) > 0 {
 		w.running = true
 		s.env.Go("settle mail.box", func() { s.settling(box) })
@@ -86,7 +87,7 @@ func (s *Service) settleSoon(box int) {
 }
 
 // tryAgain has what could not be written wait for a while, under the lock.
-func (s *Service) tryAgain(box int) {
+func (s *outcomes) tryAgain(box int) {
 	w := s.settler(box)
 	if w.waits || len(w.stuck) == 0 {
 		return
@@ -96,7 +97,7 @@ func (s *Service) tryAgain(box int) {
 }
 
 // settleStuck tries to write what could not be written.
-func (s *Service) settleStuck(box int) {
+func (s *outcomes) settleStuck(box int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.settler(box)
@@ -107,7 +108,7 @@ func (s *Service) settleStuck(box int) {
 }
 
 // unwritten is how many messages are sent and not yet settled, under the lock.
-func (s *Service) unwritten() int {
+func (s *outcomes) unwritten() int {
 	n := s.unsettled
 	for _, w := range s.settlers {
 		n += len(w.stuck)
@@ -115,7 +116,7 @@ func (s *Service) unwritten() int {
 	return n
 }
 
-func (s *Service) settling(box int) {
+func (s *outcomes) settling(box int) {
 	for {
 		s.mu.Lock()
 		w := s.settler(box)
@@ -150,7 +151,7 @@ func (s *Service) settling(box int) {
 
 // settleAll writes settlements in one update; if that fails, each in one of its own, so that one
 // that cannot be written spoils no other.
-func (s *Service) settleAll(box int, list []*settlement) {
+func (s *outcomes) settleAll(box int, list []*settlement) {
 	err := s.settleIn(box, list)
 	switch {
 	case errors.Is(err, store.ErrClosed):
@@ -176,16 +177,16 @@ func (s *Service) settleAll(box int, list []*settlement) {
 	}
 	var hops []Hop
 	for _, f := range list {
-		s.stat.transferred(f.sent, f.size, f.took, s.now().Sub(f.created))
+		s.stat.transferred(f.sent, f.size, f.took, s.env.Clock.Now().Sub(f.created))
 		s.stat.transferFailed.Add(uint64(f.bounced))
 		hops = append(hops, f.hops...)
 	}
 	s.trace.add(hops...)
 }
 
-func (s *Service) settleIn(box int, list []*settlement) error {
+func (s *outcomes) settleIn(box int, list []*settlement) error {
 	var moved queue.Tally
-	db := s.Queue.Of(queue.MakeKey(box, 0)).ID
+	db := s.queue.Of(queue.MakeKey(box, 0)).ID
 	err := s.store.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
 		moved = queue.Tally{}
 		w, err := tx.Database(db) // an answer is written wherever the home is now
@@ -203,12 +204,12 @@ func (s *Service) settleIn(box int, list []*settlement) error {
 		return nil
 	})
 	if err == nil {
-		s.Queue.Moved(db, moved)
+		s.queue.Moved(db, moved)
 	}
 	return err
 }
 
-func (s *Service) settleOne(w *store.Writer, f *settlement) (queue.Tally, error) {
+func (s *outcomes) settleOne(w *store.Writer, f *settlement) (queue.Tally, error) {
 	f.gone, f.sent, f.bounced, f.hops = false, 0, 0, f.hops[:0]
 	e, err := queue.Load(&w.Reader, f.key.Note())
 	if errors.Is(err, store.ErrNotFound) {
@@ -219,7 +220,7 @@ func (s *Service) settleOne(w *store.Writer, f *settlement) (queue.Tally, error)
 		return queue.Tally{}, err
 	}
 	f.created = e.Created
-	return s.Queue.Alter(w, e, func(e *queue.Entry) error {
+	return s.queue.Alter(w, e, func(e *queue.Entry) error {
 		for i := range f.outcomes {
 			s.apply(e, &f.outcomes[i], f)
 		}
@@ -229,7 +230,7 @@ func (s *Service) settleOne(w *store.Writer, f *settlement) (queue.Tally, error)
 }
 
 // apply writes an outcome into an entry.
-func (s *Service) apply(e *queue.Entry, o *outcome, f *settlement) {
+func (s *outcomes) apply(e *queue.Entry, o *outcome, f *settlement) {
 	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
 		return q.State == queue.Waiting && q.Address == o.address && q.Target == o.target
 	})
@@ -238,7 +239,7 @@ func (s *Service) apply(e *queue.Entry, o *outcome, f *settlement) {
 	}
 	q := &e.Recipients[i]
 	reply := short(o.reply)
-	hop := s.hop(e, q, HopSent, o.remote, reply)
+	hop := s.trace.hop(e, q, HopSent, o.remote, reply)
 	hop.Secure = o.secure
 	switch {
 	case o.reply.Positive():
@@ -257,20 +258,20 @@ func (s *Service) apply(e *queue.Entry, o *outcome, f *settlement) {
 		q.Attempts++
 	default:
 		hop.Event = HopDeferred
-		now := s.now()
-		q.Next, q.Reply, q.Remote = now.Add(s.pause(q.Attempts, !q.Target.IsZero())), reply, o.remote
+		now := s.env.Clock.Now()
+		q.Next, q.Reply, q.Remote = now.Add(s.opt.pause(q.Attempts, !q.Target.IsZero())), reply, o.remote
 		q.Attempts++
 		if now.Sub(e.Created) >= s.opt.KeepOther {
 			f.bounced++
 			hop.Event = HopBounced
-			s.expire(q)
+			expire(q)
 		}
 	}
 	f.hops = append(f.hops, hop)
 }
 
 // expire gives up on a recipient elsewhere.
-func (s *Service) expire(q *queue.Recipient) {
+func expire(q *queue.Recipient) {
 	text := replyTooLong.Error()
 	if q.Reply != "" {
 		text += ". Last: " + q.Reply
@@ -279,7 +280,7 @@ func (s *Service) expire(q *queue.Recipient) {
 }
 
 // sent ends the way of an entry for which there was nothing to send.
-func (s *Service) sent(k queue.Key, d *destination, gone, again bool) {
+func (s *transfers) sent(k queue.Key, d *destination, gone, again bool) {
 	s.mu.Lock()
 	s.inFlight--
 	s.agenda.done(k, d, gone, again)
@@ -289,11 +290,11 @@ func (s *Service) sent(k queue.Key, d *destination, gone, again bool) {
 }
 
 // postpone gives an entry back that came to nothing.
-func (s *Service) postpone(k queue.Key, d *destination, pause time.Duration) {
+func (s *transfers) postpone(k queue.Key, d *destination, pause time.Duration) {
 	s.mu.Lock()
 	s.inFlight--
 	s.agenda.done(k, d, false, false)
-	now := s.now()
+	now := s.env.Clock.Now()
 	s.agenda.readd(k, d, dueFrom(now.Add(pause), now), seconds(now))
 	s.moved.Broadcast()
 	s.mu.Unlock()
@@ -320,4 +321,17 @@ func (a *agenda) readd(k queue.Key, d *destination, due, now uint32) {
 func remoteName(remote string) string {
 	name, _, _ := strings.Cut(remote, "[")
 	return name
+}
+
+// outcomes writes into mail.box what other servers have answered.
+type outcomes struct {
+	*board
+	store *store.Store
+	env   *env.Env
+	queue *queue.Queue
+	trace *Trace
+	opt   *Options
+	stat  *routerStats
+
+	beforeSettle func() // for tests: between the answer of a server and what it changes here
 }

@@ -24,7 +24,7 @@ func TestOutcomeWaits(t *testing.T) {
 	f.fix.Faults.SetSpace(1 << 40)
 	f.start()
 	f.closed = false
-	f.Service.beforeSettle = func() {
+	f.Router.outcomes.beforeSettle = func() {
 		f.fix.Faults.SetSpace(1 << 19)
 		f.clock.advance(2 * time.Second) // for the store to look
 	}
@@ -36,10 +36,10 @@ func TestOutcomeWaits(t *testing.T) {
 	if n := len(f.queue(1)[0].Recipients); n != 2 || f.sink.Count() != 1 {
 		t.Fatalf("%d recipients wait, taken %d times", n, f.sink.Count())
 	}
-	f.Service.beforeSettle = nil
+	f.Router.outcomes.beforeSettle = nil
 	f.fix.Faults.SetSpace(1 << 40)
 	f.clock.advance(2 * time.Second)
-	f.settleStuck(0)
+	f.Router.outcomes.settleStuck(0)
 	f.flush()
 	if e := f.queue(1)[0]; len(e.Recipients) != 1 || e.Recipients[0].Address != "v@far.example" || e.Recipients[0].Attempts != 1 || f.sink.Count() != 1 {
 		t.Errorf("taken %d times, %+v", f.sink.Count(), e)
@@ -61,7 +61,7 @@ func TestStopWaitsForAnswer(t *testing.T) {
 	f.deposit(f.from("alice@example.com", "u@far.example"))
 	ctx, cancel := context.WithCancel(bg)
 	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx) }()
+	go func() { ended <- f.Router.Run(ctx) }()
 	<-asked
 	cancel()
 	time.Sleep(20 * time.Millisecond) // for a connection that would be closed

@@ -20,7 +20,7 @@ func TestSevenBit(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{PerDestination: 1}, sink.Options{Extensions: []string{"PIPELINING"}})
 	f.opt.Signer = sign.New(f.fix.Env, f.people, nil)
-	f.Service.opt.Signer = f.opt.Signer
+	f.Router.opt.Signer = f.opt.Signer
 	_, err := sign.Add(bg, f.people, note.System, "example.com", sign.Ed25519, "day", directory.KeyActive, f.clock.Now())
 	f.ok(err)
 	sender := f.person("sender")
@@ -34,11 +34,11 @@ func TestSevenBit(t *testing.T) {
 	}
 	post(text)
 	f.sink.Behave(sink.Options{})
-	f.after(f.Service.opt.IdleTimeout) // another session
+	f.after(f.Router.opt.IdleTimeout) // another session
 	post(text)
 	// The signature of what one server put off is not that of what another one gets.
 	f.sink.Behave(sink.Options{Reply: once(".", "451 4.3.0 later")})
-	f.after(f.Service.opt.IdleTimeout)
+	f.after(f.Router.opt.IdleTimeout)
 	post(text)
 	f.sink.Behave(sink.Options{Extensions: []string{"HELP"}})
 	f.after(10 * time.Minute)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"doublet/directory"
+	"doublet/env"
 	"doublet/note"
 	"doublet/wire/mime"
 )
@@ -45,7 +47,7 @@ func (g *signatures) put(id note.UNID, version uint64, h []byte) {
 
 // sign puts signatures before the message, when there is a session to send it over. One that cannot
 // be made stops no mail.
-func (s *Service) sign(ctx context.Context, c *consignment) {
+func (s *signer) sign(ctx context.Context, c *consignment) {
 	c.signed = true
 	version := s.dir.Version()
 	if h, ok := s.signatures.get(c.entry.ID, version); ok && !c.fitted {
@@ -61,7 +63,7 @@ func (s *Service) sign(ctx context.Context, c *consignment) {
 
 // signed makes DKIM signatures of the author's domain. What strangers wrote in somebody's name here is not signed when
 // it goes on (forwarding, mailing lists): the signature would say that it is true.
-func (s *Service) signed(ctx context.Context, c *consignment) []byte {
+func (s *signer) signed(ctx context.Context, c *consignment) []byte {
 	if s.opt.Signer == nil || c.entry.Unsigned {
 		return nil
 	}
@@ -88,7 +90,7 @@ func (s *Service) signed(ctx context.Context, c *consignment) []byte {
 // sealed makes an ARC set for a stranger's message that goes on, by which the next server learns what was found out about
 // it here. The domain that seals is that of the envelope's sender, which is one of ours (a list's, or of SRS); for a null
 // sender it is the first domain.
-func (s *Service) sealed(ctx context.Context, c *consignment, fields []byte) []byte {
+func (s *signer) sealed(ctx context.Context, c *consignment, fields []byte) []byte {
 	if s.opt.Sealer == nil || c.entry.Checker == "" {
 		return nil
 	}
@@ -103,4 +105,12 @@ func (s *Service) sealed(ctx context.Context, c *consignment, fields []byte) []b
 		s.env.Log.Warn("mail: message is sent without an ARC set", "id", c.entry.ID.String(), "domain", domain, "err", err)
 	}
 	return h
+}
+
+// signer puts signatures and seals before messages that leave.
+type signer struct {
+	dir        *directory.Directory
+	env        *env.Env
+	opt        *Options
+	signatures signatures
 }

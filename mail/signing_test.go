@@ -14,10 +14,10 @@ import (
 	"doublet/note"
 )
 
-// signer signs for far.example, and counts.
-type signer struct{ made atomic.Int32 }
+// forger signs for far.example, and counts.
+type forger struct{ made atomic.Int32 }
 
-func (g *signer) Header(_ context.Context, domain string, message []byte) ([]byte, error) {
+func (g *forger) Header(_ context.Context, domain string, message []byte) ([]byte, error) {
 	if domain != "far.example" || !strings.HasSuffix(string(message), "world.\r\n") {
 		return nil, errors.New("not ours")
 	}
@@ -26,7 +26,7 @@ func (g *signer) Header(_ context.Context, domain string, message []byte) ([]byt
 
 func TestSignedAndRound(t *testing.T) {
 	t.Parallel()
-	f := openFar(t, Options{Signer: &signer{}}, sink.Options{})
+	f := openFar(t, Options{Signer: &forger{}}, sink.Options{})
 	sender := f.person("sender")
 	sub := f.from("sender@example.com", "u@far.example")
 	sub.Proven = true
@@ -46,7 +46,7 @@ func TestSignedAndRound(t *testing.T) {
 // there.
 func TestSignsOnce(t *testing.T) {
 	t.Parallel()
-	g := &signer{}
+	g := &forger{}
 	f := openFar(t, Options{Signer: g}, sink.Options{Reply: once("DATA", "451 4.3.0 later")})
 	f.zone.Set(farZone + "second.example. IN A 127.0.0.1\nthird.example. IN A 127.0.0.1\ndown.example. IN A 127.0.0.9\n")
 	sub := f.from("eve@far.example", "u@far.example", "v@second.example", "w@third.example", "x@down.example")
@@ -68,7 +68,7 @@ func TestSignsOnce(t *testing.T) {
 // elsewhere that a person or a list names, and must not get the signature that would prove it.
 func TestNotSignedForStrangers(t *testing.T) {
 	t.Parallel()
-	g := &signer{}
+	g := &forger{}
 	f := openFar(t, Options{Signer: g}, sink.Options{})
 	alice := f.reader("alice")
 	f.set(alice, func(p *directory.PersonFields) { p.Forward = []string{"a@far.example"} })

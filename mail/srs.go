@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/env"
 	"doublet/wire/smtp"
 )
 
@@ -29,12 +30,12 @@ func srsDay(t time.Time) string {
 }
 
 // srsCode signs in lower case, as some servers change case on the way.
-func (s *Service) srsCode(text string) string {
+func (s *SRS) srsCode(text string) string {
 	return srsCoding.EncodeToString(s.dir.Secret.Sign("srs", strings.ToLower(text)))[:srsHash]
 }
 
 // rewriteSender is the sender's address under a domain of ours.
-func (s *Service) rewriteSender(from smtp.Path, domain string) smtp.Path {
+func (s *SRS) rewriteSender(from smtp.Path, domain string) smtp.Path {
 	if from.IsNull() || from.Domain == "" || strings.EqualFold(from.Domain, domain) {
 		return from
 	}
@@ -48,13 +49,13 @@ func (s *Service) rewriteSender(from smtp.Path, domain string) smtp.Path {
 			return smtp.Path{Local: "SRS1=" + s.srsCode(rest) + "=" + rest, Domain: domain}
 		}
 	}
-	rest := srsDay(s.now()) + "=" + from.Domain + "=" + from.Local
+	rest := srsDay(s.env.Clock.Now()) + "=" + from.Domain + "=" + from.Local
 	return smtp.Path{Local: "SRS0=" + s.srsCode(rest) + "=" + rest, Domain: domain}
 }
 
 // leavesAs is the sender under which a message leaves. Strangers' mail leaves where a group or a list's
 // owners are elsewhere; where a person forwards it, it has been rewritten already.
-func (s *Service) leavesAs(ctx context.Context, from smtp.Path) (smtp.Path, error) {
+func (s *SRS) leavesAs(ctx context.Context, from smtp.Path) (smtp.Path, error) {
 	if from.IsNull() {
 		return from, nil
 	}
@@ -71,7 +72,7 @@ func (s *Service) leavesAs(ctx context.Context, from smtp.Path) (smtp.Path, erro
 
 // ReverseSRS gives the sender whom an address of ours stands for, if it is one that this domain's
 // servers made in the last three weeks.
-func (s *Service) ReverseSRS(address string) (smtp.Path, bool) {
+func (s *SRS) ReverseSRS(address string) (smtp.Path, bool) {
 	at := strings.LastIndexByte(address, '@')
 	if at < 6 || len(address) > 1000 || !strings.EqualFold(address[:3], "SRS") || address[4] != '=' {
 		return smtp.Path{}, false
@@ -82,7 +83,7 @@ func (s *Service) ReverseSRS(address string) (smtp.Path, bool) {
 	return smtp.Path{}, false
 }
 
-func (s *Service) reverse(local string) (smtp.Path, bool) {
+func (s *SRS) reverse(local string) (smtp.Path, bool) {
 	code, rest, ok := strings.Cut(local[5:], "=")
 	if !ok || !strings.EqualFold(code, s.srsCode(rest)) {
 		return smtp.Path{}, false
@@ -109,9 +110,9 @@ func (s *Service) reverse(local string) (smtp.Path, bool) {
 	return p, err == nil
 }
 
-func (s *Service) recent(day string) bool {
+func (s *SRS) recent(day string) bool {
 	for i := range srsDays + 1 {
-		if strings.EqualFold(day, srsDay(s.now().AddDate(0, 0, -i))) {
+		if strings.EqualFold(day, srsDay(s.env.Clock.Now().AddDate(0, 0, -i))) {
 			return true
 		}
 	}
@@ -125,4 +126,10 @@ func domainOf(address string) string {
 		return ""
 	}
 	return a.Domain
+}
+
+// SRS rewrites senders of mail that is forwarded, and reads such addresses.
+type SRS struct {
+	dir *directory.Directory
+	env *env.Env
 }

@@ -5,12 +5,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"doublet/directory"
+	"doublet/env"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -18,6 +21,55 @@ import (
 	"doublet/store"
 	"doublet/store/layout"
 )
+
+// moved logs what became of recipients later: those of a message for which the same happened have one line.
+func (j *journal) moved(hops []Hop) {
+	if j.off || len(hops) == 0 || !j.env.Log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	for lines := 0; len(hops) > 0; lines++ {
+		n := 1
+		for n < len(hops) && (lines >= journalLines || alike(&hops[0], &hops[n])) {
+			n++
+		}
+		if hops[0].Event != "" {
+			j.line(hops[:n], lines >= journalLines)
+		}
+		hops = hops[n:]
+	}
+}
+
+// alike says that the same happened to two recipients of a message.
+func alike(a, b *Hop) bool {
+	return a.ID == b.ID && a.Event == b.Event && a.Host == b.Host && a.Reply == b.Reply
+}
+
+// line logs hops that are alike; rest says that they are all that is left of an update, whatever happened.
+func (j *journal) line(hops []Hop, rest bool) {
+	h := &hops[0]
+	var to strings.Builder
+	for i := range hops[:min(len(hops), journalTo)] {
+		if i > 0 {
+			to.WriteByte(',')
+		}
+		to.WriteString(bounded(hops[i].To))
+	}
+	var room [10]slog.Attr
+	list := append(room[:0], slog.String("id", h.ID.String()), slog.String("from", bounded(h.From)), slog.String("to", to.String()),
+		slog.Int("recipients", len(hops)))
+	if rest {
+		list = append(list, slog.String("outcome", "more"))
+	} else {
+		list = append(list, slog.String("outcome", string(h.Event)))
+		for _, f := range [...]struct{ name, value string }{{"host", h.Host}, {"secure", h.Secure}, {"reply", h.Reply}} {
+			if f.value != "" {
+				list = append(list, slog.String(f.name, bounded(f.value)))
+			}
+		}
+	}
+	list = append(list, slog.Duration("after", h.Time.Sub(h.Accepted).Truncate(time.Second)))
+	j.env.Log.LogAttrs(context.Background(), slog.LevelInfo, "mail: delivery", list...)
+}
 
 // TraceID is the database that remembers where the messages went that passed mail.box, TraceKind
 // its kind. What was delivered at once stands in the mail files themselves.
@@ -61,9 +113,9 @@ type Hop struct {
 }
 
 // hop begins a Hop of a recipient.
-func (s *Service) hop(e *queue.Entry, q *queue.Recipient, event Event, host, reply string) Hop {
+func (s *Trace) hop(e *queue.Entry, q *queue.Recipient, event Event, host, reply string) Hop {
 	return Hop{
-		Time: s.now(), Event: event, ID: e.ID, MessageID: e.MessageID, From: e.From.String(), To: q.Address,
+		Time: s.env.Clock.Now(), Event: event, ID: e.ID, MessageID: e.MessageID, From: e.From.String(), To: q.Address,
 		Accepted: e.Created, Host: host, Reply: reply,
 	}
 }
@@ -145,11 +197,17 @@ func parseHop(line string) (h Hop, ok bool) {
 	}, errors.Join(err1, err2, err3) == nil
 }
 
-// trace gathers hops and writes them, many in a note, beside the mail: a power cut may take the last
-// second of it, and no mail waits for it.
-type trace struct {
-	s    *Service
-	lost *stat.Counter
+// Trace gathers hops and writes them, many in a note, beside the mail: no mail waits for it, and a power cut may take
+// its last second.
+type Trace struct {
+	store *store.Store
+	env   *env.Env
+	dir   *directory.Directory
+	queue *queue.Queue
+	// keep is for how long hops are remembered; below 0: not at all.
+	keep    time.Duration
+	journal journal
+	lost    *stat.Counter
 
 	mu      sync.Mutex
 	hops    []Hop
@@ -159,26 +217,26 @@ type trace struct {
 	flushes sync.Mutex
 }
 
-func (t *trace) open(s *Service) error {
-	t.s = s
-	t.lost = s.opt.Stats.Counter("Mail.Trace.Lost", "steps of messages that were not written down: too many at once, or no space")
-	if s.opt.KeepTrace < 0 {
-		return nil
+func openTrace(s *store.Store, e *env.Env, d *directory.Directory, q *queue.Queue, o *Options) (*Trace, error) {
+	t := &Trace{store: s, env: e, dir: d, queue: q, keep: o.KeepTrace, journal: journal{e, o.Quiet}}
+	t.lost = o.Stats.Counter("Mail.Trace.Lost", "steps of messages that were not written down: too many at once, or no space")
+	if t.keep < 0 {
+		return t, nil
 	}
-	if _, err := s.store.Info(TraceID); err == nil {
-		return nil
+	if _, err := s.Info(TraceID); err == nil {
+		return t, nil
 	}
-	_, err := s.store.CreateDatabase(note.System, store.Create{ID: TraceID, Title: "mail trace", Kind: TraceKind, Queue: true})
+	_, err := s.CreateDatabase(note.System, store.Create{ID: TraceID, Title: "mail trace", Kind: TraceKind, Queue: true})
 	if err != nil && !errors.Is(err, store.ErrExists) {
-		return fmt.Errorf("mail: create trace: %w", err)
+		return nil, fmt.Errorf("mail: create trace: %w", err)
 	}
-	return nil
+	return t, nil
 }
 
 // add takes hops to be written soon.
-func (t *trace) add(hops ...Hop) {
-	t.s.journal.moved(hops)
-	if t.s.opt.KeepTrace < 0 || len(hops) == 0 {
+func (t *Trace) add(hops ...Hop) {
+	t.journal.moved(hops)
+	if t.keep < 0 || len(hops) == 0 {
 		return
 	}
 	t.mu.Lock()
@@ -195,7 +253,7 @@ func (t *trace) add(hops ...Hop) {
 	switch {
 	case len(t.hops) >= traceBatch && !t.writing:
 		t.writing = true
-		t.s.env.Go("mail trace", func() {
+		t.env.Go("mail trace", func() {
 			t.flush(context.Background())
 			t.mu.Lock()
 			t.writing = false
@@ -203,7 +261,7 @@ func (t *trace) add(hops ...Hop) {
 		})
 	case !t.timed && len(t.hops) > 0:
 		t.timed = true
-		t.s.env.Clock.AfterFunc(tracePause, func() {
+		t.env.Clock.AfterFunc(tracePause, func() {
 			t.mu.Lock()
 			t.timed = false
 			t.mu.Unlock()
@@ -213,7 +271,7 @@ func (t *trace) add(hops ...Hop) {
 }
 
 // flush writes what there is.
-func (t *trace) flush(ctx context.Context) {
+func (t *Trace) flush(ctx context.Context) {
 	t.flushes.Lock()
 	defer t.flushes.Unlock()
 	for {
@@ -230,7 +288,7 @@ func (t *trace) flush(ctx context.Context) {
 		if err := t.write(ctx, batch); err != nil {
 			t.lost.Add(uint64(len(batch)))
 			if !errors.Is(err, store.ErrClosed) {
-				t.s.env.Log.Warn("mail: trace cannot be written", "err", err)
+				t.env.Log.Warn("mail: trace cannot be written", "err", err)
 			}
 			return
 		}
@@ -238,13 +296,13 @@ func (t *trace) flush(ctx context.Context) {
 	t.trim(ctx)
 }
 
-func (t *trace) write(ctx context.Context, hops []Hop) error {
+func (t *Trace) write(ctx context.Context, hops []Hop) error {
 	lines := make([]string, len(hops))
 	for i := range hops {
 		lines[i] = hops[i].String()
 	}
 	items := note.MakeItems(note.Item{Name: outItemForm, Value: note.Text(formTrace)}, note.Item{Name: itemHops, Value: note.TextList(lines...)})
-	return t.s.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
+	return t.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
 		w, err := tx.Database(TraceID)
 		if err != nil {
 			return err
@@ -255,16 +313,16 @@ func (t *trace) write(ctx context.Context, hops []Hop) error {
 }
 
 // trim removes what is older than KeepTrace, once in a while.
-func (t *trace) trim(ctx context.Context) {
-	now := t.s.now()
-	if now.Sub(t.trimmed) < traceTrim || t.s.opt.KeepTrace < 0 {
+func (t *Trace) trim(ctx context.Context) {
+	now := t.env.Clock.Now()
+	if now.Sub(t.trimmed) < traceTrim || t.keep < 0 {
 		return
 	}
 	t.trimmed = now
-	old := now.Add(-t.s.opt.KeepTrace).Unix()
+	old := now.Add(-t.keep).Unix()
 	for {
 		var ids []note.ID
-		err := t.s.store.Read(ctx, note.System, TraceID, func(r *store.Reader) error {
+		err := t.store.Read(ctx, note.System, TraceID, func(r *store.Reader) error {
 			return r.Notes(0, func(id note.ID, n *layout.Note) bool {
 				if n.Date >= old || len(ids) == 500 {
 					return false
@@ -274,7 +332,7 @@ func (t *trace) trim(ctx context.Context) {
 			})
 		})
 		if err == nil && len(ids) > 0 {
-			err = t.s.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
+			err = t.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
 				w, err := tx.Database(TraceID)
 				for i := 0; err == nil && i < len(ids); i++ {
 					err = w.Destroy(ids[i])
@@ -284,18 +342,18 @@ func (t *trace) trim(ctx context.Context) {
 		}
 		if err != nil || len(ids) < 500 {
 			if err != nil && !errors.Is(err, store.ErrClosed) {
-				t.s.env.Log.Warn("mail: trace cannot be trimmed", "err", err)
+				t.env.Log.Warn("mail: trace cannot be trimmed", "err", err)
 			}
 			return
 		}
 	}
 }
 
-// Trace tells where messages went: those of a queue id, a Message-ID, or an address that sent or got
+// Find returns where messages went: those of a queue id, a Message-ID, or an address that sent or got
 // them, oldest first, at most 1,000. What is in mail.box now is told too; what was delivered at once
 // is found by queue id and recipient (see Delivered).
-func (s *Service) Trace(ctx context.Context, what string) ([]Hop, error) {
-	s.trace.flush(ctx)
+func (s *Trace) Find(ctx context.Context, what string) ([]Hop, error) {
+	s.flush(ctx)
 	what = strings.TrimSpace(what)
 	fits := func(h *Hop) bool {
 		return strings.EqualFold(h.ID.String(), what) || strings.EqualFold(h.To, what) || strings.EqualFold(h.From, what) ||
@@ -303,13 +361,13 @@ func (s *Service) Trace(ctx context.Context, what string) ([]Hop, error) {
 	}
 	var out []Hop
 	keys := []string{"q" + what, "a" + what, "m" + what, "m<" + what + ">"}
-	if s.opt.KeepTrace >= 0 {
+	if s.keep >= 0 {
 		err := s.store.Read(ctx, note.System, TraceID, func(r *store.Reader) error { return traced(r, keys, fits, &out) })
 		if err != nil {
 			return nil, fmt.Errorf("mail: trace: %w", err)
 		}
 	}
-	err := s.Queue.Each(ctx, func(e *queue.Entry) bool {
+	err := s.queue.Each(ctx, func(e *queue.Entry) bool {
 		for i := range e.Recipients {
 			q := &e.Recipients[i]
 			if h := s.hop(e, q, HopWaiting, q.Remote, q.Reply); fits(&h) {
@@ -323,8 +381,8 @@ func (s *Service) Trace(ctx context.Context, what string) ([]Hop, error) {
 }
 
 // Hops are the steps of one message that are written down, oldest first, by its queue id.
-func (s *Service) Hops(ctx context.Context, id note.UNID) (out []Hop, err error) {
-	if s.opt.KeepTrace < 0 {
+func (s *Trace) Hops(ctx context.Context, id note.UNID) (out []Hop, err error) {
+	if s.keep < 0 {
 		return nil, nil
 	}
 	err = s.store.Read(ctx, note.System, TraceID, func(r *store.Reader) error {
@@ -365,7 +423,7 @@ func traced(r *store.Reader, keys []string, fits func(*Hop) bool, out *[]Hop) er
 
 // Delivered says whether and when a message of a queue id came into the mail file of an address
 // here, even one that was delivered at once: its note tells.
-func (s *Service) Delivered(ctx context.Context, id note.UNID, address string) (at time.Time, found bool, err error) {
+func (s *Trace) Delivered(ctx context.Context, id note.UNID, address string) (at time.Time, found bool, err error) {
 	t, err := s.dir.Names.Resolve(ctx, address)
 	if err != nil {
 		return at, false, fmt.Errorf("mail: %w", err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"doublet/env"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
 	"doublet/note"
@@ -27,7 +28,7 @@ const (
 
 // lane is a connection to a destination, and the goroutine that sends over it.
 type lane struct {
-	s       *Service
+	s       *transfers
 	d       *destination
 	session *outbound.Session
 	wake    chan struct{}
@@ -37,9 +38,9 @@ type lane struct {
 
 // sending starts lanes as destinations have something due, until ctx ends; then it waits until all
 // have ended and what they sent is settled.
-func (s *Service) sending(ctx context.Context) {
+func (s *transfers) sending(ctx context.Context, catchUp func(context.Context) (bool, error)) {
 	for ctx.Err() == nil {
-		more, err := s.catchUp(ctx)
+		more, err := catchUp(ctx)
 		if errors.Is(err, store.ErrClosed) {
 			break
 		}
@@ -52,7 +53,7 @@ func (s *Service) sending(ctx context.Context) {
 		}
 		stop := func() bool { return true }
 		if next != 0 {
-			stop = s.env.Clock.AfterFunc(time.Unix(int64(next), 0).Sub(s.now()), func() { nudge(s.wakeOut) })
+			stop = s.env.Clock.AfterFunc(time.Unix(int64(next), 0).Sub(s.env.Clock.Now()), func() { nudge(s.wakeOut) })
 		}
 		select {
 		case <-ctx.Done():
@@ -64,7 +65,7 @@ func (s *Service) sending(ctx context.Context) {
 }
 
 // endLanes has all lanes end, and waits for them.
-func (s *Service) endLanes() {
+func (s *transfers) endLanes() {
 	s.mu.Lock()
 	for _, l := range slices.Clone(s.idle) {
 		s.rouse(l, true)
@@ -86,10 +87,10 @@ func (s *Service) endLanes() {
 
 // dispatch starts and wakes lanes for what is due, and says when something is due again, 0 for
 // never.
-func (s *Service) dispatch(ctx context.Context) uint32 {
+func (s *transfers) dispatch(ctx context.Context) uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now := s.env.Clock.Now()
 	for {
 		next := s.agenda.fire(seconds(now))
 		list := s.agenda.runnable
@@ -105,7 +106,7 @@ func (s *Service) dispatch(ctx context.Context) uint32 {
 }
 
 // serve gives a destination the lanes that it needs now.
-func (s *Service) serve(ctx context.Context, d *destination, now time.Time) {
+func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 	sec := seconds(now)
 	d.ripen(sec)
 	for len(d.ready) > 0 && s.agenda.gens[d.ready[0].entry()] != d.ready[0].gen {
@@ -153,7 +154,7 @@ func (s *Service) serve(ctx context.Context, d *destination, now time.Time) {
 }
 
 // starve has a destination wait until a connection of another one ends: one that is idle does now.
-func (s *Service) starve(d *destination) {
+func (s *transfers) starve(d *destination) {
 	if d.lanes > 0 {
 		return
 	}
@@ -167,7 +168,7 @@ func (s *Service) starve(d *destination) {
 }
 
 // rouse wakes a lane that has no work, to look for some or to end.
-func (s *Service) rouse(l *lane, quit bool) {
+func (s *transfers) rouse(l *lane, quit bool) {
 	s.unlist(l)
 	l.quit = l.quit || quit
 	select {
@@ -176,7 +177,7 @@ func (s *Service) rouse(l *lane, quit bool) {
 	}
 }
 
-func (s *Service) unlist(l *lane) {
+func (s *transfers) unlist(l *lane) {
 	is := func(o *lane) bool { return o == l }
 	l.d.waiting = slices.DeleteFunc(l.d.waiting, is)
 	s.idle = slices.DeleteFunc(s.idle, is)
@@ -233,13 +234,13 @@ func (l *lane) next(ctx context.Context) (queue.Key, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		for s.unwritten() >= maxUnsettled && ctx.Err() == nil {
+		for s.outcomes.unwritten() >= maxUnsettled && ctx.Err() == nil {
 			s.moved.Wait()
 		}
 		if ctx.Err() != nil || l.quit || len(s.starved) > 0 && l.taken >= fairShare {
 			return 0, false
 		}
-		now := s.now()
+		now := s.env.Clock.Now()
 		if l.session != nil || !now.Before(l.d.retryAt) {
 			if k, ok := s.agenda.take(l.d, now); ok {
 				s.inFlight++
@@ -301,10 +302,10 @@ func (l *lane) send(ctx context.Context, k queue.Key) bool {
 		return true
 	}
 	if c.round {
-		s.conclude(c.failed(k, l.d, &outbound.Failure{Reply: replyRound, Permanent: true}))
+		s.outcomes.conclude(c.failed(k, l.d, &outbound.Failure{Reply: replyRound, Permanent: true}))
 		return true
 	}
-	start := s.now()
+	start := s.env.Clock.Now()
 	for range 2 {
 		if l.session == nil && !l.connect(ctx, k, c) {
 			return false
@@ -316,7 +317,7 @@ func (l *lane) send(ctx context.Context, k queue.Key) bool {
 			c.fitted, c.signed = true, false
 		}
 		if !c.signed {
-			s.sign(ctx, c)
+			s.signer.sign(ctx, c)
 		}
 		fresh := l.session.Sent == 0
 		res := l.session.Send(&c.message)
@@ -337,7 +338,7 @@ func (l *lane) send(ctx context.Context, k queue.Key) bool {
 func (l *lane) sentOver(k queue.Key, c *consignment, res *outbound.Result, start time.Time) bool {
 	s := l.s
 	host := l.session.Host
-	f := &settlement{key: k, dest: l.d, again: c.again, took: s.now().Sub(start), size: uint64(len(c.message.Data))}
+	f := &settlement{key: k, dest: l.d, again: c.again, took: s.env.Clock.Now().Sub(start), size: uint64(len(c.message.Data))}
 	taken := false
 	for i, at := range c.index {
 		r := res.Replies[i]
@@ -358,10 +359,10 @@ func (l *lane) sentOver(k queue.Key, c *consignment, res *outbound.Result, start
 		l.d.strikes = 0
 	} else if l.d.strikes >= maxStrikes {
 		l.d.strikes = 0
-		l.d.failed(s.now().Add(s.pause(l.d.failures, c.target.Place != "")), short(res.Replies[0]), host)
+		l.d.failed(s.env.Clock.Now().Add(s.opt.pause(l.d.failures, c.target.Place != "")), short(res.Replies[0]), host)
 	}
 	s.mu.Unlock()
-	s.conclude(f)
+	s.outcomes.conclude(f)
 	if res.Broken {
 		l.close(false)
 	} else if l.session.Sent >= s.opt.PerConnection {
@@ -388,7 +389,7 @@ func (l *lane) connect(ctx context.Context, k queue.Key, c *consignment) bool {
 		// It bears no more connections than it has.
 		l.d.limit = l.d.open
 	case !fail.Permanent:
-		l.d.failed(s.now().Add(s.pause(l.d.failures, c.target.Place != "")), short(fail.Reply), fail.Host)
+		l.d.failed(s.env.Clock.Now().Add(s.opt.pause(l.d.failures, c.target.Place != "")), short(fail.Reply), fail.Host)
 		l.d.limit = 0
 	}
 	limited := fail != nil && !fail.Permanent && l.d.open > 0
@@ -401,7 +402,7 @@ func (l *lane) connect(ctx context.Context, k queue.Key, c *consignment) bool {
 		s.postpone(k, l.d, 0)
 		return false
 	}
-	s.conclude(c.failed(k, l.d, fail))
+	s.outcomes.conclude(c.failed(k, l.d, fail))
 	return fail.Permanent
 }
 
@@ -419,7 +420,7 @@ func (c *consignment) failed(k queue.Key, d *destination, fail *outbound.Failure
 // goesRound says that a message has passed this server too often.
 //
 // Implements: RFC 5321 §6.3 Loop detection by own Received fields
-func (s *Service) goesRound(data []byte) bool {
+func (s *transfers) goesRound(data []byte) bool {
 	n := 0
 	by := []byte("by " + s.opt.Hostname)
 	for f := range mime.Fields(data[:mime.HeaderEnd(data)]) {
@@ -431,10 +432,10 @@ func (s *Service) goesRound(data []byte) bool {
 }
 
 // consign reads an entry for being sent to a destination: nil if nothing of it is due there.
-func (s *Service) consign(ctx context.Context, k queue.Key, dest string) (*consignment, error) {
+func (s *transfers) consign(ctx context.Context, k queue.Key, dest string) (*consignment, error) {
 	c := &consignment{}
 	var stored *store.Stored
-	err := s.store.Read(ctx, note.System, s.Queue.Of(k).ID, func(r *store.Reader) error {
+	err := s.store.Read(ctx, note.System, s.queue.Of(k).ID, func(r *store.Reader) error {
 		e, err := queue.Load(r, k.Note())
 		if err != nil {
 			return err
@@ -470,7 +471,7 @@ func (s *Service) consign(ctx context.Context, k queue.Key, dest string) (*consi
 	if c.target.Place != "" {
 		// It stays in the domain: under its sender, and unsigned.
 		c.message.From, c.message.Transit, c.signed = e.From, transitOf(c).String(), true
-	} else if c.message.From, err = s.leavesAs(ctx, e.From); err != nil {
+	} else if c.message.From, err = s.srs.leavesAs(ctx, e.From); err != nil {
 		return nil, err
 	}
 	c.message.EnvID, c.message.Ret, c.message.UTF8 = e.EnvID, e.Ret, e.UTF8
@@ -482,8 +483,8 @@ func (s *Service) consign(ctx context.Context, k queue.Key, dest string) (*consi
 }
 
 // pick chooses the recipients that are due at a destination.
-func (s *Service) pick(ctx context.Context, c *consignment, dest string) error {
-	now := s.now()
+func (s *transfers) pick(ctx context.Context, c *consignment, dest string) error {
+	now := s.env.Clock.Now()
 	last, lastName := "", ""
 	for i := range c.entry.Recipients {
 		q := &c.entry.Recipients[i]
@@ -495,7 +496,7 @@ func (s *Service) pick(ctx context.Context, c *consignment, dest string) error {
 			continue
 		}
 		if to.Domain != last || last == "" || !q.Target.IsZero() {
-			name, target, err := s.destinationFor(ctx, c.entry.TLS, q, &to)
+			name, target, err := s.routes.destinationFor(ctx, c.entry.TLS, q, &to)
 			if err != nil {
 				return err
 			}
@@ -534,4 +535,17 @@ func nudge(c chan struct{}) {
 func short(r *smtp.Reply) string {
 	text := r.Error()
 	return oneLine(text[:min(len(text), maxErrorText)])
+}
+
+// transfers sends what waits for other servers, over lanes.
+type transfers struct {
+	*board
+	store    *store.Store
+	env      *env.Env
+	queue    *queue.Queue
+	opt      *Options
+	routes   *routes
+	outcomes *outcomes
+	signer   *signer
+	srs      *SRS
 }

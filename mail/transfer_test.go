@@ -80,7 +80,7 @@ func (f *far) flush() {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(bg, 30*time.Second)
 	defer cancel()
-	f.ok(f.Flush(ctx))
+	f.ok(f.Router.Flush(ctx))
 }
 
 // after does what is due after a time.
@@ -268,12 +268,12 @@ func TestDeadDestination(t *testing.T) {
 	if tried != 1 {
 		t.Errorf("%d attempts for one dead destination", tried)
 	}
-	if d := f.Destinations(); len(d) != 1 || d[0].Destination != "dead.example" || d[0].Failures != 1 || d[0].Due+d[0].Waiting != 31 || !strings.Contains(d[0].Reply, "refused") {
+	if d := f.Router.Destinations(); len(d) != 1 || d[0].Destination != "dead.example" || d[0].Failures != 1 || d[0].Due+d[0].Waiting != 31 || !strings.Contains(d[0].Reply, "refused") {
 		t.Errorf("%+v", d)
 	}
 	e, _, err := f.Show(bg, sub.ID)
 	f.ok(err)
-	f.Known(bg, &e)
+	f.Router.Known(bg, &e)
 	if q := e.Recipients[0]; !strings.Contains(q.Reply, "mx.dead.example[127.0.0.9]") || q.Next.IsZero() {
 		t.Errorf("%+v", q)
 	}
@@ -323,14 +323,14 @@ func TestCrashAfterAnswer(t *testing.T) {
 	f := openFar(t, Options{}, sink.Options{})
 	f.deposit(f.from("alice@example.com", "u@far.example"))
 	var crashed *env.Fixture
-	f.beforeSettle = func() { crashed = f.fix.Crash(0, 1) }
+	f.Router.outcomes.beforeSettle = func() { crashed = f.fix.Crash(0, 1) }
 	f.flush()
 	if f.sink.Count() != 1 || crashed == nil {
 		t.Fatal("not sent")
 	}
 	after := openOn(t, crashed, f.opt)
 	after.queue(1)
-	after.ok(after.Flush(bg))
+	after.ok(after.Router.Flush(bg))
 	after.queue(0)
 	if f.sink.Count() != 2 {
 		t.Errorf("%d messages arrived", f.sink.Count())
@@ -397,10 +397,10 @@ func TestRunSends(t *testing.T) {
 	f.zone.Add(records.String())
 	ctx, cancel := context.WithCancel(bg)
 	ended := make(chan error, 1)
-	f.env.Go("router", func() { ended <- f.Run(ctx) })
+	f.fix.Env.Go("router", func() { ended <- f.Router.Run(ctx) })
 	empty := make(chan struct{}, 1)
 	for _, box := range f.Queue.Led() {
-		stop, err := f.store.Watch(box.ID, func() { nudge(empty) })
+		stop, err := f.db.Watch(box.ID, func() { nudge(empty) })
 		f.ok(err)
 		defer stop()
 	}
@@ -410,7 +410,7 @@ func TestRunSends(t *testing.T) {
 		group.Go(func() {
 			for i := g; i < n; i += 4 {
 				sub := f.from("alice@example.com", fmt.Sprintf("u%d@d%d.example", i, i%20), fmt.Sprintf("v%d@d%d.example", i, (i+7)%20))
-				if _, err := f.Deposit(bg, sub, nil); err != nil {
+				if _, err := f.Deposits.Deposit(bg, sub, nil); err != nil {
 					t.Error(err)
 				}
 			}

@@ -45,7 +45,7 @@ func TestAway(t *testing.T) {
 	alice := w.person("alice", func(s *directory.PersonSpec) { s.Forward = []string{"bob@example.com"} })
 	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "both", InternetAddress: "both@example.com", Members: []string{"alice", "bob"}})
 	w.ok(err)
-	w.ok(w.Room(bg, &directory.Target{MailServer: there, Database: bob.MailDatabase}, 1))
+	w.ok(w.Deposits.files.Room(bg, &directory.Target{MailServer: there, Database: bob.MailDatabase}, 1))
 
 	w.deposit(w.from("eve@far.example", "bob@example.com", "both@example.com"))
 	list := w.queue(1) // alice's forward goes to whom has it already
@@ -57,7 +57,7 @@ func TestAway(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 	w.has(alice, 1)
-	name, target, err := w.destinationFor(bg, outbound.Usual, &q, &smtp.Path{Local: "bob", Domain: "example.com"})
+	name, target, err := w.Router.routes.destinationFor(bg, outbound.Usual, &q, &smtp.Path{Local: "bob", Domain: "example.com"})
 	if err != nil || name != "domain server two.example" || target.Place != "two.example" || len(target.Peers) != 1 || target.Peers[0].Address != "two.example:25" {
 		t.Errorf("%s %+v %v", name, target, err)
 	}
@@ -91,7 +91,7 @@ func TestAway(t *testing.T) {
 	if bob, err = w.people.Names.Person(bg, bob.ID); err != nil {
 		t.Fatal(err)
 	}
-	w.readAnew()
+	w.Router.readAnew()
 	w.route()
 	w.queue(0)
 	w.has(bob, 2)
@@ -127,11 +127,11 @@ func TestConsignTransit(t *testing.T) {
 	sub.Junk = true
 	w.deposit(sub)
 	e := w.queue(1)[0]
-	c, err := w.consign(bg, w.Queue.KeyOf(&e), "domain server two.example")
+	c, err := w.Router.transfers.consign(bg, w.Queue.KeyOf(&e), "domain server two.example")
 	if err != nil || c == nil || len(c.index) != 2 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	again, err := w.consign(bg, w.Queue.KeyOf(&e), "domain server two.example")
+	again, err := w.Router.transfers.consign(bg, w.Queue.KeyOf(&e), "domain server two.example")
 	if err != nil || again.message.Transit != c.message.Transit {
 		t.Error("another word for the same recipients")
 	}
@@ -147,14 +147,14 @@ func TestConsignTransit(t *testing.T) {
 			t.Errorf("recipient %d is %s", i, got)
 		}
 	}
-	other, err := w.consign(bg, w.Queue.KeyOf(&e), "other.example")
+	other, err := w.Router.transfers.consign(bg, w.Queue.KeyOf(&e), "other.example")
 	if err != nil || len(other.index) != 1 || other.message.Transit != "" || other.message.To[0].Params.Transit != "" || other.message.From.Local == "eve" {
 		t.Errorf("what leaves the domain: %+v, %v", other.message, err)
 	}
 	// The answers are told apart by the person, and a short pause follows a trouble within the domain.
 	s := &settlement{}
-	w.apply(&e, &outcome{address: "ann@example.com", target: ann.ID, reply: replyElsewhere}, s)
-	if q := e.Recipients[1]; q.Next.Sub(w.now()) > matesPause || q.Attempts != 1 || e.Recipients[0].Attempts != 0 {
+	w.Router.outcomes.apply(&e, &outcome{address: "ann@example.com", target: ann.ID, reply: replyElsewhere}, s)
+	if q := e.Recipients[1]; q.Next.Sub(w.fix.Clock.Now()) > matesPause || q.Attempts != 1 || e.Recipients[0].Attempts != 0 {
 		t.Errorf("%+v", e.Recipients)
 	}
 }
@@ -180,7 +180,7 @@ func TestIncoming(t *testing.T) {
 		{"p-" + alice.ID.String(), "", alice.ID}, {"m-" + box.ID.String(), "", box.ID}, {"p-" + bob.ID.String(), "4.4.6", note.UNID{}},
 		{"m-" + alice.ID.String(), "4.4.6", note.UNID{}}, {"p-" + note.UNID{7}.String(), "4.4.6", note.UNID{}}, {"p-", "5.5.4", note.UNID{}}, {"x", "5.5.4", note.UNID{}},
 	} {
-		r, err := w.Incoming(bg, smtp.Path{Local: "any", Domain: "example.com"}, smtp.RcptParams{Transit: c.word})
+		r, err := w.Deposits.Incoming(bg, smtp.Path{Local: "any", Domain: "example.com"}, smtp.RcptParams{Transit: c.word})
 		got := ""
 		if reply, ok := err.(*smtp.Reply); ok {
 			got = reply.Enhanced.String()

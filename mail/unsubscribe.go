@@ -29,16 +29,16 @@ var (
 const confirmDays = 7
 
 // UnsubscribeLink is the link that ends the membership of an address elsewhere.
-func (s *Service) UnsubscribeLink(list note.UNID, address string) string {
+func (s *Lists) UnsubscribeLink(list note.UNID, address string) string {
 	v := url.Values{
 		"l": {list.String()}, "a": {base64.RawURLEncoding.EncodeToString([]byte(address))},
 		"s": {hex.EncodeToString(s.dir.Secret.Sign("unsubscribe", list.String()+" "+address))},
 	}
-	return strings.TrimSuffix(s.opt.URL, "/") + "/list/unsubscribe?" + v.Encode()
+	return strings.TrimSuffix(s.url, "/") + "/list/unsubscribe?" + v.Encode()
 }
 
 // Membership reads such a link's values: the list and the address. Errors: ErrBadLink, ErrNotMember.
-func (s *Service) Membership(ctx context.Context, v url.Values) (directory.Group, string, error) {
+func (s *Lists) Membership(ctx context.Context, v url.Values) (directory.Group, string, error) {
 	id, err := note.ParseUNID(v.Get("l"))
 	address, err2 := base64.RawURLEncoding.DecodeString(v.Get("a"))
 	code, err3 := hex.DecodeString(v.Get("s"))
@@ -57,7 +57,7 @@ func (s *Service) Membership(ctx context.Context, v url.Values) (directory.Group
 }
 
 // Unsubscribe ends the membership that a link names. Done twice it gives ErrNotMember.
-func (s *Service) Unsubscribe(ctx context.Context, v url.Values) (directory.Group, string, error) {
+func (s *Lists) Unsubscribe(ctx context.Context, v url.Values) (directory.Group, string, error) {
 	g, address, err := s.Membership(ctx, v)
 	if err != nil {
 		return g, address, err
@@ -66,7 +66,7 @@ func (s *Service) Unsubscribe(ctx context.Context, v url.Values) (directory.Grou
 }
 
 // leave takes members out of a list: an address, or the UNID of a person here.
-func (s *Service) leave(ctx context.Context, list note.UNID, member string) error {
+func (s *Lists) leave(ctx context.Context, list note.UNID, member string) error {
 	_, err := s.dir.Groups.Set(ctx, note.System, list, func(f *directory.GroupFields) error {
 		n := len(f.Members)
 		f.Members = slices.DeleteFunc(f.Members, func(m string) bool { return strings.EqualFold(m, member) })
@@ -82,7 +82,7 @@ func (s *Service) leave(ctx context.Context, list note.UNID, member string) erro
 }
 
 // memberName is how a list holds an address: as it is, or as the UNID of the person here.
-func (s *Service) memberName(ctx context.Context, g *directory.Group, address string) string {
+func (s *Lists) memberName(ctx context.Context, g *directory.Group, address string) string {
 	for _, m := range g.Members {
 		if strings.EqualFold(m, address) {
 			return m
@@ -94,37 +94,37 @@ func (s *Service) memberName(ctx context.Context, g *directory.Group, address st
 	return ""
 }
 
-func (s *Service) confirmCode(g *directory.Group, address string, day int64) string {
+func (s *Lists) confirmCode(g *directory.Group, address string, day int64) string {
 	code := s.dir.Secret.Sign("confirm", g.ID.String()+" "+strings.ToLower(address)+" "+strconv.FormatInt(day, 10))
 	return strings.ToLower(srsCoding.EncodeToString(code[:10]))
 }
 
 // askUnsubscribe answers a message to list-unsubscribe@ with one that must be answered in turn, so
 // that nobody takes somebody else off a list.
-func (s *Service) askUnsubscribe(ctx context.Context, b *batch, g *directory.Group, h *facts) error {
+func (s *Lists) askUnsubscribe(ctx context.Context, b *batch, g *directory.Group, h *facts) error {
 	b.taken = true
 	address := h.authorPath().String()
 	if s.memberName(ctx, g, address) == "" {
 		return nil // strangers learn nothing of who is on the list
 	}
-	rows, err := s.address(ctx, address, smtp.NotifyNever)
+	rows, err := s.follow.address(ctx, address, smtp.NotifyNever)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	from := part(g, "confirm")
-	from.Local += "+" + s.confirmCode(g, address, s.now().Unix()/86400)
+	from.Local += "+" + s.confirmCode(g, address, s.env.Clock.Now().Unix()/86400)
 	n := notice{
 		from: from.String(), fromName: g.Name, to: address, auto: "auto-replied", subject: "Leave the list " + g.Name + "?",
 		id:   note.DeriveUNID(b.entry.ID[:], []byte("leave "+g.ID.String())),
 		text: fmt.Sprintf("Somebody, probably you, asked for %s to leave the mailing list %s.\nIf it was you, answer this message as it is within %d days.\nElse there is nothing to do.\n", address, g.InternetAddress, confirmDays),
 	}
-	_, err = s.send(ctx, b, "leave "+g.ID.String(), s.compose(&n), len(nullReturnPath), nullPath, rows)
+	_, err = s.follow.send(ctx, b, "leave "+g.ID.String(), s.follow.compose(&n), len(nullReturnPath), nullPath, rows)
 	return err
 }
 
-func (s *Service) confirmUnsubscribe(ctx context.Context, b *batch, i int, r *Recipient, g *directory.Group, h *facts) error {
+func (s *Lists) confirmUnsubscribe(ctx context.Context, b *batch, i int, r *Recipient, g *directory.Group, h *facts) error {
 	address := h.authorPath().String()
-	today := s.now().Unix() / 86400
+	today := s.env.Clock.Now().Unix() / 86400
 	for d := range int64(confirmDays + 1) {
 		if !strings.EqualFold(r.Target.Detail, s.confirmCode(g, address, today-d)) {
 			continue

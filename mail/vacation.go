@@ -30,10 +30,10 @@ const maxReplied = 1000
 // wantsVacation says whether a message is one that a vacation notice may answer.
 //
 // Implements: RFC 3834 §2 When not to send automatic responses
-func (s *Service) wantsVacation(sub *Submission, b *batch, h *facts, i int, p *directory.Person) bool {
+func (s *personal) wantsVacation(sub *Submission, b *batch, h *facts, i int, p *directory.Person) bool {
 	d := &b.now[i]
 	switch {
-	case !p.Vacation.Active(s.now()), sub.Junk, sub.Unproven, d.member && d.from.Target.Kind == directory.TargetGroup:
+	case !p.Vacation.Active(s.env.Clock.Now()), sub.Junk, sub.Unproven, d.member && d.from.Target.Kind == directory.TargetGroup:
 		return false
 	case h.auto != "", h.list, h.precedence == "bulk", h.precedence == "list", h.precedence == "junk", machine(sub.From):
 		return false
@@ -49,11 +49,11 @@ func (b *batch) anyVacation() bool {
 // vacations composes the notices that a message may be answered with.
 //
 // Implements: RFC 3834 §3 Fields of automatic responses
-func (s *Service) vacations(ctx context.Context, sub *Submission, b *batch) error {
+func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) error {
 	if b.whole || !b.anyVacation() {
 		return nil
 	}
-	rows, err := s.address(ctx, sub.From.String(), 0)
+	rows, err := s.follow.address(ctx, sub.From.String(), 0)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *Service) vacations(ctx context.Context, sub *Submission, b *batch) erro
 		if n.subject == "" {
 			n.subject = "Auto: " + mime.DecodeWords(h.subject)
 		}
-		o, err := s.send(ctx, b, "vacation "+p.ID.String(), s.compose(&n), len(nullReturnPath), nullPath, rows)
+		o, err := s.follow.send(ctx, b, "vacation "+p.ID.String(), s.follow.compose(&n), len(nullReturnPath), nullPath, rows)
 		if err != nil {
 			return err
 		}
@@ -94,12 +94,12 @@ func (s *Service) vacations(ctx context.Context, sub *Submission, b *batch) erro
 }
 
 // firstNotice says whether the sender is to be sent a notice now, and remembers it.
-func (s *Service) firstNotice(w *store.Writer, b *batch, d *delivery) (bool, error) {
+func (s *personal) firstNotice(w *store.Writer, b *batch, d *delivery) (bool, error) {
 	days := d.days
 	if days == 0 {
 		days = 7
 	}
-	now, sender := s.now(), strings.ToLower(b.entry.From.String())
+	now, sender := s.env.Clock.Now(), strings.ToLower(b.entry.From.String())
 	first := true
 	err := s.profile(w, d.database, vacationProfile, func(items note.Items) note.Items {
 		var keep []string
@@ -123,7 +123,7 @@ func (s *Service) firstNotice(w *store.Writer, b *batch, d *delivery) (bool, err
 
 // profile changes the items of a profile note of a mail file; what comes back as it was is not
 // written.
-func (s *Service) profile(w *store.Writer, db note.DatabaseID, name string, fn func(note.Items) note.Items) error {
+func (s *personal) profile(w *store.Writer, db note.DatabaseID, name string, fn func(note.Items) note.Items) error {
 	id := note.DeriveUNID([]byte(name), []byte(db.String()))
 	n, err := w.Find(id)
 	if errors.Is(err, store.ErrNotFound) {

@@ -11,14 +11,12 @@ import (
 	"doublet/wire/smtp"
 )
 
-var nullPath smtp.Path
-
 // errNeedWarning says that the owner of a mail file is to be warned, which must be composed first.
 var errNeedWarning = errors.New("mail: a quota warning is needed")
 
 // quotaWarning warns the owner of a mail file when a delivery makes it larger than the warning says:
 // once, until it was smaller again.
-func (s *Service) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
+func (s *personal) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
 	if d.warning == 0 {
 		return nil
 	}
@@ -30,7 +28,7 @@ func (s *Service) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
 		switch {
 		case over && !warned:
 			fresh = true
-			return items.With(itemWarned, note.Int(s.now().Unix()))
+			return items.With(itemWarned, note.Int(s.env.Clock.Now().Unix()))
 		case !over && warned:
 			return items.With(itemWarned, nil)
 		}
@@ -49,7 +47,7 @@ func (s *Service) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
 }
 
 // composeWarnings makes the warnings that an update asked for.
-func (s *Service) composeWarnings(ctx context.Context, b *batch) error {
+func (s *personal) composeWarnings(ctx context.Context, b *batch) error {
 	for i := range b.now {
 		d := &b.now[i]
 		if !d.warn || d.warned != nil {
@@ -67,13 +65,13 @@ func (s *Service) composeWarnings(ctx context.Context, b *batch) error {
 			from: "postmaster@" + domainOf(to), fromName: "Mail server", to: to, auto: "auto-generated",
 			id: note.DeriveUNID(b.entry.ID[:], []byte("quota "+p.ID.String())), subject: "Your mail file is nearly full",
 		}
-		n.text = fmt.Sprintf("Your mail file on %s holds %s; you are warned from %s.\n", s.opt.Hostname, megabytes(d.used), megabytes(d.warning))
+		n.text = fmt.Sprintf("Your mail file on %s holds %s; you are warned from %s.\n", s.hostname, megabytes(d.used), megabytes(d.warning))
 		if d.quota > 0 {
 			n.text += fmt.Sprintf("Above %s new mail is refused.\n", megabytes(d.quota))
 		}
 		n.text += "\nPlease delete what you do not need any more, and empty the Trash.\n"
 		rows := []queue.Recipient{{Address: to, Name: p.Name(), Target: p.ID, Kind: d.kind, State: queue.Pending, Notify: smtp.NotifyNever}}
-		if d.warned, err = s.send(ctx, b, "quota "+p.ID.String(), s.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
+		if d.warned, err = s.follow.send(ctx, b, "quota "+p.ID.String(), s.follow.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
 			return err
 		}
 		d.warned.asks = true

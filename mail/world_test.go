@@ -3,6 +3,7 @@ package mail
 import (
 	"bytes"
 	"context"
+	"doublet/mail/queue"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"doublet/directory/password"
 	"doublet/env"
 	"doublet/mail/keep"
-	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -28,6 +28,7 @@ var bg = context.Background()
 // world is a server's mail in memory.
 type world struct {
 	*Service
+	db     *store.Store
 	t      testing.TB
 	fix    *env.Fixture
 	files  *mailbox.Service
@@ -64,6 +65,7 @@ func (w *world) start() {
 		OnFatal: func(error) {},
 	})
 	w.ok(err)
+	w.db = s
 	w.tree = stat.New(w.fix.Clock)
 	w.people, err = directory.Open(s, w.fix.Env, password.New(w.fix.Env, 2, 100), directory.Options{Domain: "example.com"})
 	w.ok(err)
@@ -80,7 +82,7 @@ func (w *world) start() {
 func (w *world) stop() {
 	w.t.Helper()
 	w.people.Close()
-	w.ok(w.store.Close())
+	w.ok(w.db.Close())
 	w.closed = true
 }
 
@@ -97,7 +99,7 @@ func (w *world) checkStore() {
 	if _, bench := w.t.(*testing.B); bench {
 		return
 	}
-	r, err := check.Run(bg, w.store, check.Options{Deep: true})
+	r, err := check.Run(bg, w.db, check.Options{Deep: true})
 	w.ok(err)
 	for _, f := range r.Findings {
 		w.t.Errorf("check: %s", f)
@@ -121,7 +123,7 @@ func (w *world) person(short string, change ...func(*directory.PersonSpec)) dire
 
 func (w *world) quota(p directory.Person, bytes uint64) {
 	w.t.Helper()
-	w.ok(w.store.SetInfo(note.System, p.MailDatabase, func(i *layout.Info) { i.Quota = bytes }))
+	w.ok(w.db.SetInfo(note.System, p.MailDatabase, func(i *layout.Info) { i.Quota = bytes }))
 }
 
 func path(s string) smtp.Path {
@@ -167,7 +169,7 @@ func (w *world) from(sender string, to ...string) *Submission {
 func (w *world) deposit(sub *Submission) []error {
 	w.t.Helper()
 	results := make([]error, len(sub.Recipients))
-	_, err := w.Deposit(bg, sub, results)
+	_, err := w.Deposits.Deposit(bg, sub, results)
 	w.ok(err)
 	return results
 }
@@ -214,7 +216,7 @@ func (w *world) queue(n int) []queue.Entry {
 
 func (w *world) route() time.Time {
 	w.t.Helper()
-	next, err := w.Route(bg)
+	next, err := w.Router.Route(bg)
 	w.ok(err)
 	return next
 }
@@ -239,7 +241,7 @@ func (w *world) shows(lines ...string) {
 // recipes counts the stored messages.
 func (w *world) recipes() uint64 {
 	w.t.Helper()
-	r, err := check.Run(bg, w.store, check.Options{})
+	r, err := check.Run(bg, w.db, check.Options{})
 	w.ok(err)
 	return r.Messages
 }

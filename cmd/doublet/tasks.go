@@ -17,8 +17,8 @@ func (h *house) openTasks() error {
 	h.closes("tasks", tasks.Stop)
 	s.Tasks = func() []admin.Task { return tasks.Status() }
 	platform := h.platform()
-	tasks.Start(task.Task{Name: "Router", Run: s.Mail.Run})
-	tasks.Start(task.Task{Name: "Outbox", Run: s.Mail.RunOutbox})
+	tasks.Start(task.Task{Name: "Router", Run: s.Mail.Router.Run})
+	tasks.Start(task.Task{Name: "Outbox", Run: s.Mail.Scheduled.Run})
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second), Run: admin.NewUpdater(s.Store).Run})
 	tasks.Start(task.Task{Name: "Repair", When: task.Every(time.Minute), AtStart: true, Run: h.repair})
 	h.openSearch(tasks)

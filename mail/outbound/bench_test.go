@@ -182,7 +182,7 @@ func (l *lab) fill(n int) {
 			for group.Add(1) <= int64(n) {
 				i := l.n.Add(1)
 				to := []mail.Recipient{{To: smtp.Path{Local: "u", Domain: "d" + strconv.Itoa(int(i)%l.domains) + ".example"}, Outside: true}}
-				_, err := l.mail.Deposit(context.Background(), l.message(i, to), nil)
+				_, err := l.mail.Deposits.Deposit(context.Background(), l.message(i, to), nil)
 				if err != nil {
 					done <- err
 					return
@@ -214,7 +214,7 @@ func (l *lab) route(fn func()) {
 			defer stop()
 		}
 	}
-	go func() { ended <- l.mail.Run(ctx) }()
+	go func() { ended <- l.mail.Router.Run(ctx) }()
 	if fn != nil {
 		fn()
 	}
@@ -284,7 +284,7 @@ func BenchmarkLocalBesideWaiting(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error, 1)
 			start = time.Now()
-			go func() { ended <- l.mail.Run(ctx) }()
+			go func() { ended <- l.mail.Router.Run(ctx) }()
 			appointments := func() float64 {
 				for _, e := range l.tree.Snapshot("Mail.Transfer.Appointments") {
 					return e.Value
@@ -303,7 +303,7 @@ func BenchmarkLocalBesideWaiting(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					i := l.n.Add(1)
-					if _, err := l.mail.Deposit(context.Background(), l.message(i, alice), nil); err != nil {
+					if _, err := l.mail.Deposits.Deposit(context.Background(), l.message(i, alice), nil); err != nil {
 						b.Error(err)
 						return
 					}

@@ -90,7 +90,7 @@ func (b *backend) Submit(ctx context.Context, a *signin.Account, s *Submission) 
 
 // Recall implements Backend.
 func (b *backend) Recall(ctx context.Context, id note.UNID) (bool, error) {
-	back, err := b.mail.Recall(ctx, id)
+	back, err := b.mail.Scheduled.Recall(ctx, id)
 	if errors.Is(err, queue.ErrHomeElsewhere) {
 		return false, &jmap.Error{Type: "serverUnavailable", Description: "Who sends the message is not reached now. Try again in a moment."}
 	}
@@ -100,7 +100,7 @@ func (b *backend) Recall(ctx context.Context, id note.UNID) (bool, error) {
 // Progress implements Backend.
 func (b *backend) Progress(ctx context.Context, id note.UNID, recipients []string) ([]Progress, error) {
 	out := make([]Progress, len(recipients))
-	if b.mail.Deferred(ctx, id) {
+	if b.mail.Scheduled.Waits(ctx, id) {
 		for i := range out {
 			out[i].Delivered = DeliveryQueued
 		}
@@ -110,8 +110,8 @@ func (b *backend) Progress(ctx context.Context, id note.UNID, recipients []strin
 	if err != nil && !errors.Is(err, queue.ErrNotQueued) {
 		return nil, err
 	}
-	b.mail.Known(ctx, &queued)
-	hops, err := b.mail.Hops(ctx, id)
+	b.mail.Router.Known(ctx, &queued)
+	hops, err := b.mail.Trace.Hops(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued 
 			return Progress{h.Reply, DeliveryNo}, nil
 		}
 	}
-	_, found, err := b.mail.Delivered(ctx, id, to)
+	_, found, err := b.mail.Trace.Delivered(ctx, id, to)
 	if err != nil && !errors.Is(err, directory.ErrNotLocal) && !errors.Is(err, directory.ErrNoSuchRecipient) {
 		return Progress{}, err
 	}

@@ -70,8 +70,8 @@ func (a *actor) act() {
 		}
 	default:
 		a.w.fix.Time.Advance(time.Duration(a.rng.IntN(200)) * time.Second)
-		a.w.mail.ReleaseDue(bg)
-		_, err := a.w.mail.Route(bg)
+		a.w.mail.Scheduled.ReleaseDue(bg)
+		_, err := a.w.mail.Router.Route(bg)
 		a.w.ok(err)
 	}
 }

@@ -195,8 +195,8 @@ func (p *player) step(line string, more []string) {
 		d, err := time.ParseDuration(rest)
 		p.w.ok(err)
 		p.w.fix.Time.Advance(d)
-		p.w.mail.ReleaseDue(bg)
-		_, err = p.w.mail.Route(bg)
+		p.w.mail.Scheduled.ReleaseDue(bg)
+		_, err = p.w.mail.Router.Route(bg)
 		p.w.ok(err)
 	case word == "share":
 		f := strings.Fields(rest)

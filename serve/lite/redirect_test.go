@@ -100,7 +100,7 @@ func (w *world) delivered(name, raw string) string {
 		Message: []byte(strings.ReplaceAll(raw, "\n", "\r\n")), Received: &mail.Received{Helo: "far.example", Protocol: "ESMTP"},
 		Recipients: []mail.Recipient{{To: to, Target: t}},
 	}
-	_, err = w.mail.Deposit(bg, &sub, nil)
+	_, err = w.mail.Deposits.Deposit(bg, &sub, nil)
 	w.ok(err)
 	return note.DeriveUNID(sub.ID[:], t.ID[:]).String()
 }

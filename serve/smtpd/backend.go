@@ -94,7 +94,7 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 		return nil
 	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
 		// A report for a message that was forwarded goes to its sender.
-		if from, ok := b.mail.ReverseSRS(r.To.String()); ok && e.From.IsNull() {
+		if from, ok := b.mail.SRS.ReverseSRS(r.To.String()); ok && e.From.IsNull() {
 			to.To, to.Outside = from, true
 			r.Data = &to
 			return nil
@@ -116,7 +116,7 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 
 // incoming takes a recipient whom a server of the domain names.
 func (b *backend) incoming(ctx context.Context, e *Envelope, r *Recipient) error {
-	to, err := b.mail.Incoming(ctx, r.To, r.Params)
+	to, err := b.mail.Deposits.Incoming(ctx, r.To, r.Params)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target, a
 	case t.SizeLimit > 0 && size > t.SizeLimit:
 		return errRcptSize
 	}
-	if err := b.mail.Room(ctx, t, size); errors.Is(err, mailbox.ErrOverQuota) {
+	if err := b.mail.Files.Room(ctx, t, size); errors.Is(err, mailbox.ErrOverQuota) {
 		return condition.OverQuota.SMTP
 	}
 	return nil // what else is wrong with the mail file is mail's to deal with
@@ -195,7 +195,7 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 		}
 		sub.Submitter = &mail.Submitter{Who: e.Account.Who, Address: e.Account.Address}
 	}
-	id, err := b.mail.Deposit(ctx, &sub, results)
+	id, err := b.mail.Deposits.Deposit(ctx, &sub, results)
 	if err != nil {
 		return "", b.answer(id, err)
 	}

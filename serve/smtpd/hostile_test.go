@@ -220,7 +220,7 @@ func TestNoBackscatter(t *testing.T) {
 	}
 	s.clock.ahead.Store(int64(48 * time.Hour))
 	for range 3 {
-		_, err := s.mail.Route(context.Background())
+		_, err := s.mail.Router.Route(context.Background())
 		s.ok(err)
 		s.clock.ahead.Add(int64(48 * time.Hour))
 	}
@@ -233,7 +233,7 @@ func TestNoBackscatter(t *testing.T) {
 	}
 	for range 3 {
 		s.clock.ahead.Add(int64(48 * time.Hour))
-		_, err := s.mail.Route(context.Background())
+		_, err := s.mail.Router.Route(context.Background())
 		s.ok(err)
 	}
 	if n := queued(); n != 1 {

@@ -36,7 +36,7 @@ func (w *Server) lists() {
 // Implements: RFC 8058 §3.1 Only POST ends the membership
 func (w *Server) askUnsubscribe(out http.ResponseWriter, r *http.Request) {
 	p := speech.Of(r, w.env.Clock.Now())
-	g, address, err := w.system.Mail.Membership(r.Context(), r.URL.Query())
+	g, address, err := w.system.Mail.Lists.Membership(r.Context(), r.URL.Query())
 	if err != nil {
 		w.unsubscribeError(out, p, g.Name, err)
 		return
@@ -50,7 +50,7 @@ func (w *Server) askUnsubscribe(out http.ResponseWriter, r *http.Request) {
 func (w *Server) unsubscribe(out http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(out, r.Body, 4096)
 	p := speech.Of(r, w.env.Clock.Now())
-	g, address, err := w.system.Mail.Unsubscribe(r.Context(), r.URL.Query())
+	g, address, err := w.system.Mail.Lists.Unsubscribe(r.Context(), r.URL.Query())
 	if err != nil {
 		w.unsubscribeError(out, p, g.Name, err)
 		return

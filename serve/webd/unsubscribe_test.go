@@ -31,7 +31,7 @@ func TestUnsubscribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := url.Parse(s.Mail.UnsubscribeLink(g.ID, "zoe@far.example"))
+	link, err := url.Parse(s.Mail.Lists.UnsubscribeLink(g.ID, "zoe@far.example"))
 	if err != nil || link.Host != "mail.example.com" {
 		t.Fatal(link, err)
 	}

@@ -242,7 +242,7 @@ func (w *town) everything() map[string]inFile {
 
 // way is what the server's trace says of a message.
 func (w *town) way(token string) string {
-	hops, err := w.now.mail.Trace(bg, "<"+token+"@day.example>")
+	hops, err := w.now.mail.Trace.Find(bg, "<"+token+"@day.example>")
 	text := ""
 	for i := range hops {
 		text += hops[i].Time.Format(time.DateTime) + " " + hops[i].String() + "\n"

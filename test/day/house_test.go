@@ -173,7 +173,7 @@ func (w *town) start(fix *env.Fixture) *life {
 	w.open(l, e, resolver)
 	ctx, cancel := context.WithCancel(bg)
 	l.stop = cancel
-	e.Go("router", func() { l.routed <- l.mail.Run(ctx) })
+	e.Go("router", func() { l.routed <- l.mail.Router.Run(ctx) })
 	return l
 }
 

@@ -120,7 +120,7 @@ func (f *filler) send(ctx context.Context, m *message) error {
 		sub.Recipients = append(sub.Recipients, r)
 	}
 	if local {
-		if _, err := f.Mail.Deposit(ctx, sub, nil); err != nil {
+		if _, err := f.Mail.Deposits.Deposit(ctx, sub, nil); err != nil {
 			return err
 		}
 		for _, p := range []person{alice, bob, carol} {

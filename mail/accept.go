@@ -1,0 +1,80 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/smtp"
+)
+
+// Accept looks at a recipient of a person's own before there is a message: whom the directory makes of the address. An
+// error is a *smtp.Reply where there is nobody, or nobody who takes mail; else trouble of the server.
+func (s *Depositor) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (Recipient, error) {
+	r := Recipient{To: to, Params: p}
+	t, err := s.dir.Names.Resolve(ctx, to.String())
+	switch {
+	case errors.Is(err, directory.ErrNotLocal):
+		r.Outside = true
+		return r, nil
+	case errors.Is(err, directory.ErrNoSuchRecipient):
+		return r, replyNoUser
+	case errors.Is(err, directory.ErrInvalid):
+		return r, replyAddress
+	case err != nil:
+		return r, fmt.Errorf("mail: resolve %.80q: %w", to.String(), err)
+	}
+	if r.Target = t; t.Kind == directory.TargetGroup || r.always() {
+		return r, nil
+	}
+	if t.Kind == directory.TargetPerson {
+		one, err := s.dir.Names.Person(ctx, t.ID)
+		if err != nil {
+			return r, fmt.Errorf("mail: %w", err)
+		}
+		if one.Disabled {
+			return r, replyDisabled
+		}
+	}
+	switch {
+	case t.Database == 0:
+		return r, replyNoFile
+	case t.SizeLimit > 0 && size > t.SizeLimit:
+		return r, replySize
+	}
+	if err := s.files.Room(ctx, &t, size); errors.Is(err, mailbox.ErrOverQuota) {
+		return r, replyQuota
+	}
+	return r, nil // what else is wrong with the mail file is found out when the message is there
+}
+
+// Incoming is the recipient whom a server of the domain names. A refusal is a *smtp.Reply.
+func (s *Depositor) Incoming(ctx context.Context, to smtp.Path, p smtp.RcptParams) (Recipient, error) {
+	r := Recipient{To: to, Params: p}
+	kind := directory.TargetPerson
+	text, ok := strings.CutPrefix(p.Transit, transitPerson)
+	if !ok {
+		kind = directory.TargetMailIn
+		text, ok = strings.CutPrefix(p.Transit, transitMailIn)
+	}
+	id, err := note.ParseUNID(text)
+	if !ok || err != nil {
+		return r, replyTransit
+	}
+	r.Target, err = s.dir.Names.TargetOf(ctx, id)
+	switch {
+	case errors.Is(err, directory.ErrNotFound), err == nil && r.Target.Kind != kind:
+		return r, replyUnknown // or removed: the other server will know before it tries again
+	case err != nil:
+		return r, fmt.Errorf("directory: %w", err)
+	}
+	away, err := s.dir.Servers.Away(ctx, r.Target.MailServer)
+	if err == nil && away {
+		err = replyElsewhere
+	}
+	return r, err
+}

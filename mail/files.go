@@ -1,0 +1,245 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mail/queue"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+	"doublet/wire/smtp"
+)
+
+// databaseTrouble says that an error is of one of the databases rather than of the server.
+func databaseTrouble(err error) bool {
+	return queue.DatabaseTrouble(err) || errors.Is(err, errNoFolder)
+}
+
+// errNoFolder says that a replica that follows has not been told of the folder that a message goes to.
+var errNoFolder = errors.New("mail: the replica has no such folder yet")
+
+// makeMissing makes the mail files of people who were brought in bulk, or whose making a crash cut
+// short, and says whether it made any.
+func (s *Files) makeMissing(ctx context.Context, b *batch) bool {
+	made := false
+	for i := range b.now {
+		d := &b.now[i]
+		if _, err := s.store.Info(d.database); d.kind != directory.TargetPerson || !errors.Is(err, store.ErrNotFound) || s.elsewhere(d.database) {
+			continue
+		}
+		if err := s.dir.People.EnsureMailFile(ctx, d.id); err != nil {
+			s.env.Log.Error("mail: make mail file", "recipient", d.name, "err", err)
+			continue
+		}
+		_, err := s.store.Info(d.database)
+		made = made || err == nil
+	}
+	return made
+}
+
+func (s *Files) inService(id note.DatabaseID) bool {
+	info, err := s.store.Info(id)
+	return err == nil && info.State == layout.InService
+}
+
+// takes says whether what goes to the INBOX of a mail file, or to its folder for junk, can be delivered here: in a replica that
+// follows the folder has to be there already.
+func (s *Files) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
+	if !s.inService(id) {
+		return false
+	}
+	if s.mates == nil || s.store.Leads(id) {
+		return true
+	}
+	return s.store.Read(ctx, note.System, id, func(r *store.Reader) error {
+		_, err := folderIn(r, junk)
+		return err
+	}) == nil
+}
+
+// deliver makes a recipient's note in the INBOX of a mail file. Its UNID follows from the queue id
+// and the recipient, so that delivering twice is doing it once.
+func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
+	w, err := tx.Database(d.database)
+	if err != nil {
+		return err
+	}
+	n := c.New(date)
+	n.UNID = note.DeriveUNID(id[:], d.id[:])
+	if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil && !d.always {
+		if _, found := w.Find(n.UNID); found == nil || errors.Is(found, store.ErrGrave) {
+			return nil // delivered before, whatever room there is now
+		}
+		return err
+	}
+	folder, err := folderOf(w, d.junk)
+	if err != nil {
+		return err
+	}
+	folders := [1]note.ID{folder}
+	n.Folders = folders[:]
+	_, err = w.Create(n)
+	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
+		return nil
+	}
+	return err
+}
+
+// room checks the quota of a mail file, and the one that the directory gives its owner.
+func room(r *store.Reader, quota, more uint64) error {
+	if quota > 0 && r.Counters().Size+more > quota {
+		return fmt.Errorf("%w: %d of %d bytes are used", mailbox.ErrOverQuota, r.Counters().Size, quota)
+	}
+	return mailbox.CheckQuota(r, more)
+}
+
+// folderOf finds the folder that a message goes to, and makes it in a mail file that has none: a mail-in database that had no
+// mail yet, one whose owner removed it. Only its home makes one: a replica that follows may not have been told of it yet, and two
+// folders of one name would be two. There it is errNoFolder.
+func folderOf(w *store.Writer, junk bool) (note.ID, error) {
+	id, err := folderIn(&w.Reader, junk)
+	if !errors.Is(err, store.ErrNotFound) {
+		return id, err
+	}
+	if w.Home() != nil {
+		return 0, errNoFolder
+	}
+	if junk {
+		return w.CreateFolder(junkFolder, junkFolder)
+	}
+	return w.CreateFolder(mailbox.Inbox, "")
+}
+
+// folderIn finds the INBOX, or the folder whose special use is Junk, or whose name is.
+func folderIn(r *store.Reader, junk bool) (note.ID, error) {
+	name := mailbox.Inbox
+	if junk {
+		name = junkFolder
+		for _, f := range r.Folders() {
+			if f.SpecialUse == junkFolder {
+				return f.Note, nil
+			}
+		}
+	}
+	f, err := r.FolderNamed(name)
+	if err != nil {
+		return 0, err
+	}
+	return f.Note, nil
+}
+
+// junkFolder is the name of the folder for junk where one is made, and its special use (RFC 6154).
+const junkFolder = "Junk"
+
+// Room says whether a recipient's mail file has room for a message of a size, as far as is known
+// before it has come: mailbox.ErrOverQuota. It looks only where there is a quota.
+func (s *Files) Room(ctx context.Context, t *directory.Target, size uint64) error {
+	if away, err := s.dir.Servers.Away(ctx, t.MailServer); err != nil || away {
+		return err
+	}
+	info, err := s.store.Info(t.Database)
+	if errors.Is(err, store.ErrNotFound) && s.elsewhere(t.Database) {
+		return nil // whoever has it will say
+	}
+	if err != nil {
+		return fmt.Errorf("mail: %w", err)
+	}
+	if info.Quota == 0 && t.Quota == 0 {
+		return nil
+	}
+	return s.store.Read(ctx, note.System, t.Database, func(r *store.Reader) error {
+		return room(r, t.Quota, max(size, 1))
+	})
+}
+
+// attempt is a recipient that is to be delivered to now.
+type attempt struct {
+	delivery
+	reply *smtp.Reply // why it cannot be, found before the update
+	final bool
+	// elsewhere: the mail file is a mate's; handed: a mate has delivered. address is where the mail was sent to.
+	elsewhere, handed bool
+	// away: the mail file is at another place of the domain.
+	away    bool
+	address string
+}
+
+// find looks up where a recipient's mail goes today.
+func (s *Files) find(ctx context.Context, q *queue.Recipient, junk bool) (attempt, error) {
+	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}, address: q.Address}
+	removed, server := false, note.UNID{}
+	var err error
+	if q.Kind == directory.TargetMailIn {
+		var m directory.MailIn
+		m, err = s.dir.MailIns.Get(ctx, q.Target)
+		a.database, server, removed = m.Database, m.MailServer, !m.Removed.IsZero()
+	} else {
+		var p directory.Person
+		p, err = s.dir.Names.Person(ctx, q.Target)
+		a.database, a.quota, server, removed = p.MailDatabase, p.Quota, p.MailServer, !p.Removed.IsZero()
+	}
+	if err == nil && !removed {
+		a.away, err = s.dir.Servers.Away(ctx, server)
+	}
+	switch {
+	case errors.Is(err, directory.ErrNotFound), err == nil && removed:
+		a.reply, a.final = replyNoUser, true
+	case err != nil:
+		return a, fmt.Errorf("directory: %w", err)
+	case a.database == 0:
+		a.reply, a.final = replyNoFile, true
+	case a.away:
+	case s.takes(ctx, a.database, junk):
+	case s.elsewhere(a.database):
+		a.elsewhere = true
+	default:
+		a.reply = replyTrouble
+	}
+	return a, nil
+}
+
+// elsewhere says that a mail file is a mate's alone.
+func (s *Files) elsewhere(db note.DatabaseID) bool {
+	return s.mates != nil && s.mates.Elsewhere(db)
+}
+
+// away says that a recipient's mail file is at another place of the domain. One that is nobody's any more is dealt with here.
+func (s *Files) away(ctx context.Context, q *queue.Recipient) bool {
+	if q.Target.IsZero() {
+		return false
+	}
+	t, err := s.dir.Names.TargetOf(ctx, q.Target)
+	if err != nil {
+		return false
+	}
+	away, err := s.dir.Servers.Away(ctx, t.MailServer)
+	return err == nil && away
+}
+
+// awayNow says of mail servers that they are at another place.
+func (s *Files) awayNow(ctx context.Context) func(note.UNID) bool {
+	return func(mailServer note.UNID) bool {
+		away, err := s.dir.Servers.Away(ctx, mailServer)
+		return err == nil && away // else the store is in trouble, which shows in the next step
+	}
+}
+
+// ours says that a recipient is to be delivered to here: also one that has come here from another place while the message
+// waited to be sent there.
+func (s *Files) ours(ctx context.Context, q *queue.Recipient) bool {
+	return q.State == queue.Pending || q.State == queue.Waiting && !q.Target.IsZero() && !s.away(ctx, q)
+}
+
+// Files delivers into mail files. A mail file may be here, at a mate, or at another place of the domain.
+type Files struct {
+	store *store.Store
+	env   *env.Env
+	dir   *directory.Directory
+	mates Mates // nil: all mail files are here
+}
