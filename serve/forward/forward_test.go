@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,15 +135,56 @@ type server struct {
 	place *place
 	wire  *wire
 	conns *listen.Server
+	clock *hasty
+}
+
+// hasty is a clock whose waits take no time: it goes ahead by as much.
+type hasty struct {
+	env.Clock
+	mu    sync.Mutex
+	ahead time.Duration
+	waits int
+	third func() // runs at the third wait
+}
+
+func (h *hasty) Now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.Clock.Now().Add(h.ahead)
+}
+
+func (h *hasty) waited() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ahead
+}
+
+func (h *hasty) After(d time.Duration) <-chan time.Time {
+	h.mu.Lock()
+	h.ahead += d
+	h.waits++
+	then := h.third
+	if h.waits != 3 {
+		then = nil
+	}
+	h.mu.Unlock()
+	if then != nil {
+		then()
+	}
+	over := make(chan time.Time, 1)
+	over <- h.Now()
+	return over
 }
 
 func servers(t *testing.T) (front, home *server) {
 	t.Helper()
 	e := env.TestRealTime(t).Env
 	make_ := func() *server {
-		s := &server{place: &place{}, wire: &wire{t: t}}
+		s := &server{place: &place{}, wire: &wire{t: t}, clock: &hasty{Clock: e.Clock}}
 		s.conns = listen.New(e, listen.Options{}, nil)
-		s.Service = New(e, stat.New(e.Clock))
+		waiting := *e
+		waiting.Clock = s.clock
+		s.Service = New(&waiting, stat.New(e.Clock))
 		s.Join(s.place, s.wire)
 		s.Serve(s.conns, func(_ context.Context, id note.UNID) (signin.Account, error) {
 			if id != anna.Who.Person {
@@ -291,6 +333,9 @@ func TestRefused(t *testing.T) {
 			if n := home.place.uses.Load(); n != 0 {
 				t.Errorf("held by %d", n)
 			}
+			if waited := front.clock.waited(); (name == "no home" || name == "moved") && (waited < patience || waited > 2*patience) {
+				t.Errorf("it waited for %s", waited)
+			}
 		})
 	}
 }
@@ -313,9 +358,9 @@ func TestHomeMoves(t *testing.T) {
 			front, home := servers(t)
 			home.Door("imap", door(home, anna, new(error)))
 			there := back(front, home)
+			front.clock.third = there
 			c, in, _ := client(t, front, anna)
 			_, _ = io.WriteString(c, "login\r\nhello\r\n")
-			time.AfterFunc(3*patienceEvery, there)
 			expect(t, in, "OK login")
 			expect(t, in, "Anna 127.0.0.1 hello")
 		})
