@@ -33,7 +33,7 @@ type Told struct {
 }
 
 // UseMates has the service ask the members of a cluster for what has not come here yet.
-func (x *Service) UseMates(m Mates) { x.mates.Store(&m) }
+func (b *base) UseMates(m Mates) { b.mates.Store(&m) }
 
 // Bounds on what mates are asked. A token that nobody knows is not asked for again within missedFor; an address that shows
 // such has mates asked askedPer times in askedWithin, and no more than asking are on their way at a time.

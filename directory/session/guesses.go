@@ -51,9 +51,12 @@ type Guessing struct {
 	After time.Time
 }
 
+// guesses counts guesses at second factors, and the codes that were used, for the whole cluster.
+type guesses struct{ *base }
+
 // bucket returns the id by which a guess is counted.
-func (x *Service) bucket(g *Guess) note.UNID {
-	if id, ok := x.browser(g.Browser, g.Person); ok {
+func (gs *guesses) bucket(g *Guess) note.UNID {
+	if id, ok := gs.browser(g.Browser, g.Person); ok {
 		return note.DeriveUNID([]byte("guess of browser"), g.Person[:], id[:], []byte(g.PasswordID))
 	}
 	return note.DeriveUNID([]byte("guess"), g.Person[:], []byte(g.PasswordID))
@@ -66,28 +69,28 @@ type CountedGuess struct {
 }
 
 // Guess counts an attempt to give a code, before the code is looked at.
-func (x *Service) Guess(ctx context.Context, g Guess) (Guessing, error) {
-	c := CountedGuess{g.Person, x.bucket(&g), short(g.Address)}
-	if m := x.mates.Load(); m != nil {
+func (gs *guesses) Guess(ctx context.Context, g Guess) (Guessing, error) {
+	c := CountedGuess{g.Person, gs.bucket(&g), short(g.Address)}
+	if m := gs.mates.Load(); m != nil {
 		if out, asked := (*m).Guess(ctx, c); asked {
 			return out, nil
 		}
 	}
-	return x.guess(ctx, &c)
+	return gs.guess(ctx, &c)
 }
 
 // GuessAtHome is Guess for a mate. Errors: ErrNotHome.
-func (x *Service) GuessAtHome(ctx context.Context, c CountedGuess) (Guessing, error) {
-	if x.adopt(ctx); x.place.id() != SharedID || !x.s.Leads(SharedID) {
+func (gs *guesses) GuessAtHome(ctx context.Context, c CountedGuess) (Guessing, error) {
+	if gs.adopt(ctx); gs.place.id() != SharedID || !gs.s.Leads(SharedID) {
 		return Guessing{}, ErrNotHome
 	}
-	return x.guess(ctx, &c)
+	return gs.guess(ctx, &c)
 }
 
-func (x *Service) guess(ctx context.Context, c *CountedGuess) (out Guessing, err error) {
-	now := x.now()
-	id := x.s.UNID()
-	err = x.update(ctx, func(w *store.Writer) error {
+func (gs *guesses) guess(ctx context.Context, c *CountedGuess) (out Guessing, err error) {
+	now := gs.now()
+	id := gs.s.UNID()
+	err = gs.update(ctx, func(w *store.Writer) error {
 		out = Guessing{}
 		list, err := wrongCodes(&w.Reader, c.Person, now)
 		if err != nil {
@@ -124,9 +127,9 @@ func delayOf(n int) time.Duration {
 
 // Right says that the code of a guess was right: it counts for nothing. It is a note of its own, which nobody edits, since the
 // guess may not have come here yet.
-func (x *Service) Right(ctx context.Context, guess note.UNID) error {
-	items := note.Items(nil).With(itemForm, note.Text(formRight)).With(itemEnds, note.Int(x.now().Add(guessesKept+time.Hour).Unix()))
-	err := x.update(ctx, func(w *store.Writer) error {
+func (gs *guesses) Right(ctx context.Context, guess note.UNID) error {
+	items := note.Items(nil).With(itemForm, note.Text(formRight)).With(itemEnds, note.Int(gs.now().Add(guessesKept+time.Hour).Unix()))
+	err := gs.update(ctx, func(w *store.Writer) error {
 		_, err := w.Create(store.New{UNID: rightOf(guess), Content: note.Content{Items: items}})
 		return err
 	})
@@ -185,9 +188,9 @@ func (w *Wrong) From() string { return strings.Join(w.Addresses, ", ") }
 const maxAddresses = 10
 
 // WrongCodes are those of a person in the last 30 days.
-func (x *Service) WrongCodes(ctx context.Context, person note.UNID) (out Wrong, err error) {
-	err = x.read(ctx, func(r *store.Reader) error {
-		list, err := wrongCodes(r, person, x.now())
+func (gs *guesses) WrongCodes(ctx context.Context, person note.UNID) (out Wrong, err error) {
+	err = gs.read(ctx, func(r *store.Reader) error {
+		list, err := wrongCodes(r, person, gs.now())
 		if out = (Wrong{Count: len(list)}); len(list) == 0 {
 			return err
 		}
@@ -209,25 +212,25 @@ func (x *Service) WrongCodes(ctx context.Context, person note.UNID) (out Wrong, 
 const browserToken = 16 + 16 + 8
 
 // KnowBrowser makes the token of a browser in which a person has shown a code, in place of the one that it shows.
-func (x *Service) KnowBrowser(old string, person note.UNID) string {
-	id, ok := x.browser(old, person)
+func (gs *guesses) KnowBrowser(old string, person note.UNID) string {
+	id, ok := gs.browser(old, person)
 	if !ok {
-		x.env.Fill(id[:])
+		gs.env.Fill(id[:])
 	}
-	b := append(append(person[:len(person):len(person)], id[:]...), binary.BigEndian.AppendUint64(nil, uint64(x.now().Unix()))...)
-	return base64.RawURLEncoding.EncodeToString(append(b, x.mac("browser", string(b))[:16]...))
+	b := append(append(person[:len(person):len(person)], id[:]...), binary.BigEndian.AppendUint64(nil, uint64(gs.now().Unix()))...)
+	return base64.RawURLEncoding.EncodeToString(append(b, gs.mac("browser", string(b))[:16]...))
 }
 
 // BrowserLife returns the time for which a browser keeps its token.
-func (x *Service) BrowserLife() time.Duration { return browserKnown }
+func (gs *guesses) BrowserLife() time.Duration { return browserKnown }
 
 // browser is the id of a token that was made for a person.
-func (x *Service) browser(token string, person note.UNID) (id note.UNID, ok bool) {
+func (gs *guesses) browser(token string, person note.UNID) (id note.UNID, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(b) != browserToken+16 || !bytes.Equal(b[:16], person[:]) || !hmac.Equal(b[browserToken:], x.mac("browser", string(b[:browserToken]))[:16]) {
+	if err != nil || len(b) != browserToken+16 || !bytes.Equal(b[:16], person[:]) || !hmac.Equal(b[browserToken:], gs.mac("browser", string(b[:browserToken]))[:16]) {
 		return id, false
 	}
 	made := time.Unix(int64(binary.BigEndian.Uint64(b[32:browserToken])), 0)
 	copy(id[:], b[16:])
-	return id, x.now().Before(made.Add(browserKnown))
+	return id, gs.now().Before(made.Add(browserKnown))
 }

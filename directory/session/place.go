@@ -39,21 +39,21 @@ type place struct {
 }
 
 // Shared says that the sessions are those of the whole cluster.
-func (x *Service) Shared() bool { return x.place.id() == SharedID }
+func (b *base) Shared() bool { return b.place.id() == SharedID }
 
 func (p *place) id() note.DatabaseID { return note.DatabaseID(p.db.Load()) }
 
 // use has a database used, watched by fn.
-func (x *Service) use(id note.DatabaseID) error {
-	stop, err := x.s.Watch(id, x.changed)
+func (b *base) use(id note.DatabaseID) error {
+	stop, err := b.s.Watch(id, b.changed)
 	if err != nil {
 		return fmt.Errorf("session: watch: %w", err)
 	}
-	x.place.unwatch()
-	x.place.mu.Lock()
-	x.place.stop = stop
-	x.place.mu.Unlock()
-	x.place.db.Store(uint64(id))
+	b.place.unwatch()
+	b.place.mu.Lock()
+	b.place.stop = stop
+	b.place.mu.Unlock()
+	b.place.db.Store(uint64(id))
 	return nil
 }
 
@@ -67,71 +67,71 @@ func (p *place) unwatch() {
 }
 
 // openPlace finds the database that there is.
-func (x *Service) openPlace() error {
-	_, err := x.s.Info(ID)
+func (b *base) openPlace() error {
+	_, err := b.s.Info(ID)
 	switch {
 	case err == nil:
-		err = x.use(ID)
+		err = b.use(ID)
 	case errors.Is(err, store.ErrNotFound):
 		err = nil
 	}
 	if err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
-	x.place.came.Store(true)
-	x.s.WatchInfos(func(id note.DatabaseID) {
+	b.place.came.Store(true)
+	b.s.WatchInfos(func(id note.DatabaseID) {
 		if id == SharedID {
-			x.place.came.Store(true)
-			x.changed()
+			b.place.came.Store(true)
+			b.changed()
 		}
 	})
-	x.adopt(context.Background())
+	b.adopt(context.Background())
 	return nil
 }
 
 // make makes the database of a server that is alone. It is called under moving, to read.
-func (x *Service) make() error {
-	if x.place.db.Load() != 0 {
+func (b *base) make() error {
+	if b.place.db.Load() != 0 {
 		return nil
 	}
-	_, err := x.s.CreateDatabase(note.System, store.Create{ID: ID, Title: "Sessions", Kind: Kind})
+	_, err := b.s.CreateDatabase(note.System, store.Create{ID: ID, Title: "Sessions", Kind: Kind})
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("session: create: %w", err)
 	}
-	return x.use(ID)
+	return b.use(ID)
 }
 
 // adopt uses the cluster's database from now on, if it has come, and moves into it what is in the server's own. Until that is
 // done, or where it fails, the server's own is used; it is tried again with the next session that is looked for.
-func (x *Service) adopt(ctx context.Context) {
-	p := &x.place
-	if !p.came.Load() || x.env.Clock.Now().Unix() < p.again.Load() || !p.moving.TryLock() {
+func (b *base) adopt(ctx context.Context) {
+	p := &b.place
+	if !p.came.Load() || b.env.Clock.Now().Unix() < p.again.Load() || !p.moving.TryLock() {
 		return
 	}
 	defer p.moving.Unlock()
 	if !p.came.Swap(false) {
 		return
 	}
-	info, err := x.s.Info(SharedID)
+	info, err := b.s.Info(SharedID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && info.State != layout.InService {
 		return // told when that changes
 	}
 	if err == nil {
-		err = x.moveAll(ctx)
+		err = b.moveAll(ctx)
 	}
 	if err == nil {
-		err = x.use(SharedID)
+		err = b.use(SharedID)
 	}
 	if err != nil {
-		p.again.Store(x.env.Clock.Now().Unix() + adoptAgain)
+		p.again.Store(b.env.Clock.Now().Unix() + adoptAgain)
 		p.came.Store(true)
-		x.env.Log.Warn("the sessions of the cluster are not used yet", "error", err)
+		b.env.Log.Warn("the sessions of the cluster are not used yet", "error", err)
 		return
 	}
-	x.version.Add(1)
-	err = x.s.RemoveDatabase(note.System, ID)
+	b.version.Add(1)
+	err = b.s.RemoveDatabase(note.System, ID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		x.env.Log.Warn("the sessions of the time alone are left behind", "error", err)
+		b.env.Log.Warn("the sessions of the time alone are left behind", "error", err)
 	}
 }
 
@@ -142,9 +142,9 @@ const adoptAgain = 10
 const moveAtOnce = 500
 
 // moveAll copies what is in the server's own database into the cluster's.
-func (x *Service) moveAll(ctx context.Context) error {
+func (b *base) moveAll(ctx context.Context) error {
 	var list []store.New
-	err := x.s.Read(ctx, note.System, ID, func(r *store.Reader) error {
+	err := b.s.Read(ctx, note.System, ID, func(r *store.Reader) error {
 		list = nil
 		var ids []note.ID
 		if err := r.Notes(0, func(id note.ID, _ *layout.Note) bool { ids = append(ids, id); return true }); err != nil {
@@ -167,7 +167,7 @@ func (x *Service) moveAll(ctx context.Context) error {
 	}
 	for err == nil && len(list) > 0 {
 		n := min(len(list), moveAtOnce)
-		err = x.updateIn(ctx, SharedID, func(w *store.Writer) error {
+		err = b.updateIn(ctx, SharedID, func(w *store.Writer) error {
 			for _, one := range list[:n] {
 				if _, err := w.Create(one); err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrGrave) {
 					return err
@@ -184,37 +184,37 @@ func (x *Service) moveAll(ctx context.Context) error {
 }
 
 // read calls fn with the database as it is now, unless there is none.
-func (x *Service) read(ctx context.Context, fn func(*store.Reader) error) error {
+func (b *base) read(ctx context.Context, fn func(*store.Reader) error) error {
 	for {
-		id := x.place.id()
+		id := b.place.id()
 		if id == 0 {
 			return nil
 		}
-		err := x.s.Read(ctx, note.System, id, fn)
-		if errors.Is(err, store.ErrNotFound) && x.place.id() != id {
+		err := b.s.Read(ctx, note.System, id, fn)
+		if errors.Is(err, store.ErrNotFound) && b.place.id() != id {
 			continue // it was exchanged just now
 		}
 		return err
 	}
 }
 
-func (x *Service) update(ctx context.Context, fn func(*store.Writer) error) error {
-	x.adopt(ctx)
-	x.place.moving.RLock()
-	defer x.place.moving.RUnlock()
-	if err := x.make(); err != nil {
+func (b *base) update(ctx context.Context, fn func(*store.Writer) error) error {
+	b.adopt(ctx)
+	b.place.moving.RLock()
+	defer b.place.moving.RUnlock()
+	if err := b.make(); err != nil {
 		return err
 	}
-	err := x.updateIn(ctx, x.place.id(), fn)
+	err := b.updateIn(ctx, b.place.id(), fn)
 	if err == nil {
 		// The watchers may be told by another update that is still on its way.
-		x.version.Add(1)
+		b.version.Add(1)
 	}
 	return err
 }
 
-func (x *Service) updateIn(ctx context.Context, id note.DatabaseID, fn func(*store.Writer) error) error {
-	return x.s.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
+func (b *base) updateIn(ctx context.Context, id note.DatabaseID, fn func(*store.Writer) error) error {
+	return b.s.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
 		w, err := tx.Database(id)
 		if err != nil {
 			return err

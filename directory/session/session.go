@@ -83,24 +83,31 @@ type Session struct {
 
 // Service keeps sessions. Its methods may be called from any goroutine.
 type Service struct {
-	s   *store.Store
-	env *env.Env
-	key []byte
-	opt Options
-
-	place place
-	mates atomic.Pointer[Mates]
+	*base
+	*guesses
+	*subscriptions
 	asked asked
 
-	// version grows with every change; what was read before it is out of date.
-	version atomic.Uint64
-
-	mu       sync.Mutex
-	kept     map[note.UNID]kept
-	watchers []func()
-	enders   []func([]note.UNID)
+	mu     sync.Mutex
+	kept   map[note.UNID]kept
+	enders []func([]note.UNID)
 
 	begun, ended *stat.Counter
+}
+
+// base reads and changes the database of sessions; every part of the service has it.
+type base struct {
+	s     *store.Store
+	env   *env.Env
+	key   []byte
+	opt   Options
+	place place
+	mates atomic.Pointer[Mates]
+
+	// version grows with every change; a value that was read at an older version is outdated.
+	version  atomic.Uint64
+	watching sync.Mutex
+	watchers []func()
 }
 
 // kept is a session in memory.
@@ -119,7 +126,8 @@ const maxKept = 20_000
 // of the domain.
 func Open(s *store.Store, e *env.Env, key []byte, o Options) (*Service, error) {
 	o.fill()
-	x := &Service{s: s, env: e, key: key, opt: o, kept: make(map[note.UNID]kept)}
+	b := &base{s: s, env: e, key: key, opt: o}
+	x := &Service{base: b, guesses: &guesses{base: b}, subscriptions: &subscriptions{base: b}, kept: make(map[note.UNID]kept)}
 	x.begun = o.Stats.Counter("Sessions.Begun", "sessions of browsers begun")
 	x.ended = o.Stats.Counter("Sessions.Ended", "sessions of browsers ended, by people or with their time")
 	if err := x.openPlace(); err != nil {
@@ -135,13 +143,13 @@ func (x *Service) Close() { x.place.unwatch() }
 func (x *Service) Life() time.Duration { return x.opt.Life }
 
 // Version is another one after every change.
-func (x *Service) Version() uint64 { return x.version.Load() }
+func (b *base) Version() uint64 { return b.version.Load() }
 
 // OnChange has fn called after every change. fn must not block and must not call the store.
-func (x *Service) OnChange(fn func()) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.watchers = append(x.watchers, fn)
+func (b *base) OnChange(fn func()) {
+	b.watching.Lock()
+	defer b.watching.Unlock()
+	b.watchers = append(b.watchers, fn)
 }
 
 // OnEnd has fn called with sessions that are ended here, at once; of those that end elsewhere or with their time
@@ -152,11 +160,11 @@ func (x *Service) OnEnd(fn func(ids []note.UNID)) {
 	x.enders = append(x.enders, fn)
 }
 
-func (x *Service) changed() {
-	x.version.Add(1)
-	x.mu.Lock()
-	list := x.watchers
-	x.mu.Unlock()
+func (b *base) changed() {
+	b.version.Add(1)
+	b.watching.Lock()
+	list := b.watchers
+	b.watching.Unlock()
 	for _, fn := range list {
 		fn()
 	}
@@ -168,8 +176,8 @@ const tokenBytes = 32
 // maxToken bounds what is looked at as a token, in bytes.
 const maxToken = 64
 
-func (x *Service) mac(use, text string) []byte {
-	m := hmac.New(sha256.New, x.key)
+func (b *base) mac(use, text string) []byte {
+	m := hmac.New(sha256.New, b.key)
 	m.Write([]byte(use))
 	m.Write([]byte{0})
 	m.Write([]byte(text))
@@ -218,7 +226,7 @@ func (x *Service) Begin(ctx context.Context, s Session) (string, Session, error)
 	return token, s, nil
 }
 
-func (x *Service) now() time.Time { return x.env.Clock.Now().UTC().Truncate(time.Second) }
+func (b *base) now() time.Time { return b.env.Clock.Now().UTC().Truncate(time.Second) }
 
 // bound says when the session is over.
 func (x *Service) bound(s *Session) {

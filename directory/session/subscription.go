@@ -66,12 +66,15 @@ func readSubscription(r *store.Reader, id note.ID) (s Subscription, err error) {
 	return s, nil
 }
 
+// subscriptions keeps the push subscriptions of devices, and the place in the feed that all of them were told of.
+type subscriptions struct{ *base }
+
 // Subscribe keeps a subscription of which all but ID and Created are given. Errors: ErrTooMany.
-func (x *Service) Subscribe(ctx context.Context, s Subscription) (Subscription, error) {
-	s.ID, s.Created = x.s.UNID(), x.now()
-	err := x.update(ctx, func(w *store.Writer) error {
+func (ss *subscriptions) Subscribe(ctx context.Context, s Subscription) (Subscription, error) {
+	s.ID, s.Created = ss.s.UNID(), ss.now()
+	err := ss.update(ctx, func(w *store.Writer) error {
 		ids, err := w.Lookup(indexSubscriptions, personKey(s.Person))
-		if err == nil && len(ids) >= x.opt.Subscriptions {
+		if err == nil && len(ids) >= ss.opt.Subscriptions {
 			err = ErrTooMany
 		}
 		if err == nil {
@@ -86,10 +89,10 @@ func (x *Service) Subscribe(ctx context.Context, s Subscription) (Subscription, 
 }
 
 // Subscriptions returns the subscriptions of a person, of the zero UNID those of everybody.
-func (x *Service) Subscriptions(ctx context.Context, person note.UNID) ([]Subscription, error) {
+func (ss *subscriptions) Subscriptions(ctx context.Context, person note.UNID) ([]Subscription, error) {
 	var out []Subscription
-	now := x.env.Clock.Now()
-	err := x.read(ctx, func(r *store.Reader) error {
+	now := ss.env.Clock.Now()
+	err := ss.read(ctx, func(r *store.Reader) error {
 		ids, err := list(r, indexSubscriptions, person)
 		for _, id := range ids {
 			s, bad := readSubscription(r, id)
@@ -109,8 +112,8 @@ func (x *Service) Subscriptions(ctx context.Context, person note.UNID) ([]Subscr
 }
 
 // Resubscribe changes a subscription under the lock of the database; fn must be quick. Errors: ErrNone.
-func (x *Service) Resubscribe(ctx context.Context, id note.UNID, fn func(*Subscription) error) error {
-	return x.subscription(ctx, id, func(w *store.Writer, at note.ID, s *Subscription) error {
+func (ss *subscriptions) Resubscribe(ctx context.Context, id note.UNID, fn func(*Subscription) error) error {
+	return ss.subscription(ctx, id, func(w *store.Writer, at note.ID, s *Subscription) error {
 		if err := fn(s); err != nil {
 			return err
 		}
@@ -119,12 +122,12 @@ func (x *Service) Resubscribe(ctx context.Context, id note.UNID, fn func(*Subscr
 }
 
 // Unsubscribe ends a subscription; nothing of it stays. Errors: ErrNone.
-func (x *Service) Unsubscribe(ctx context.Context, id note.UNID) error {
-	return x.subscription(ctx, id, func(w *store.Writer, at note.ID, _ *Subscription) error { return w.Destroy(at) })
+func (ss *subscriptions) Unsubscribe(ctx context.Context, id note.UNID) error {
+	return ss.subscription(ctx, id, func(w *store.Writer, at note.ID, _ *Subscription) error { return w.Destroy(at) })
 }
 
-func (x *Service) subscription(ctx context.Context, id note.UNID, fn func(*store.Writer, note.ID, *Subscription) error) error {
-	err := x.update(ctx, func(w *store.Writer) error {
+func (ss *subscriptions) subscription(ctx context.Context, id note.UNID, fn func(*store.Writer, note.ID, *Subscription) error) error {
+	err := ss.update(ctx, func(w *store.Writer) error {
 		at, err := w.Find(id)
 		if err != nil {
 			return err

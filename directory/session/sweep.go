@@ -21,32 +21,32 @@ const (
 // UseCode uses a time step of a person's second factor, and says whether nobody had. Two sign-ins with one code cannot both
 // be told so: at one server, and at the members of a cluster as long as the home of the database lives, which decides for
 // all. While it does not, a code may be used once at each member that has not heard of the other.
-func (x *Service) UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
-	if m := x.mates.Load(); m != nil {
+func (gs *guesses) UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
+	if m := gs.mates.Load(); m != nil {
 		if fresh, asked := (*m).UseCode(ctx, person, step); asked {
 			return fresh, nil
 		}
 	}
-	return x.useCode(ctx, person, step)
+	return gs.useCode(ctx, person, step)
 }
 
 // UseCodeAtHome is UseCode for a mate. Errors: ErrNotHome.
-func (x *Service) UseCodeAtHome(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
-	if x.adopt(ctx); x.place.id() != SharedID || !x.s.Leads(SharedID) {
+func (gs *guesses) UseCodeAtHome(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
+	if gs.adopt(ctx); gs.place.id() != SharedID || !gs.s.Leads(SharedID) {
 		return false, ErrNotHome
 	}
-	return x.useCode(ctx, person, step)
+	return gs.useCode(ctx, person, step)
 }
 
-func (x *Service) useCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
+func (gs *guesses) useCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
 	at := binary.BigEndian.AppendUint64(nil, uint64(step))
 	// Every member that writes it down writes the same.
 	ends := max(step, 0)*stepSeconds + int64(stepKept/time.Second)
-	if now := x.env.Clock.Now(); ends < now.Unix() {
+	if now := gs.env.Clock.Now(); ends < now.Unix() {
 		ends = now.Add(stepKept).Unix()
 	}
 	items := note.Items(nil).With(itemForm, note.Text(formCode)).With(itemPerson, note.Text(person.String())).With(itemEnds, note.Int(ends))
-	err = x.update(ctx, func(w *store.Writer) error {
+	err = gs.update(ctx, func(w *store.Writer) error {
 		_, err := w.Create(store.New{UNID: note.DeriveUNID([]byte("code"), person[:], at), Content: note.Content{Items: items}})
 		return err
 	})

@@ -12,22 +12,22 @@ import (
 const consumer = "Web Push"
 
 // Now is the place in the feed behind everything durable.
-func (x *Service) Now() store.Cursor { return x.s.Now() }
+func (ss *subscriptions) Now() store.Cursor { return ss.s.Now() }
 
 // Told writes down that subscribers have been told of everything before a place in the feed.
-func (x *Service) Told(c store.Cursor) error {
-	if err := x.s.SaveCursor(consumer, c); err != nil {
+func (ss *subscriptions) Told(c store.Cursor) error {
+	if err := ss.s.SaveCursor(consumer, c); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
 	return nil
 }
 
 // Missed says which databases have changed since Told; all says that it may be any.
-func (x *Service) Missed() (changed map[note.DatabaseID]bool, all bool, err error) {
-	c, err := x.s.LoadCursor(consumer)
+func (ss *subscriptions) Missed() (changed map[note.DatabaseID]bool, all bool, err error) {
+	c, err := ss.s.LoadCursor(consumer)
 	if err == nil {
 		changed = make(map[note.DatabaseID]bool)
-		_, err = x.s.Feed(c, func(c store.Change) bool {
+		_, err = ss.s.Feed(c, func(c store.Change) bool {
 			changed[c.Database] = true
 			return true
 		})
