@@ -9,16 +9,16 @@ import (
 	"doublet/wire/imap"
 )
 
-// The identifier of everybody whom no entry names (RFC 4314 section 2).
+// anyone is the identifier of everybody whom no entry names (RFC 4314 section 2).
 const anyone = "anyone"
 
 // allRights are the letters in which rights are granted, each by itself.
 const allRights = "lrswipkxtea"
 
-// ErrIdentifier says that nobody has a name.
+// ErrIdentifier reports a name that no person or group has.
 var ErrIdentifier = errors.New("imapd: no such person or group")
 
-// identify finds the id of an identifier. negative says that it is the one of rights taken away.
+// identify returns the id of an identifier. negative reports the form that stands for rights taken away.
 func (s *session) identify(name string) (id note.UNID, negative bool, err error) {
 	if rest, ok := strings.CutPrefix(name, "-"); ok {
 		name, negative = rest, true
@@ -30,7 +30,7 @@ func (s *session) identify(name string) (id note.UNID, negative bool, err error)
 	return id, negative, err
 }
 
-// withOld adds the two letters of RFC 2086, for clients that know no others.
+// withOld adds the two letters of RFC 2086 for older clients.
 //
 // Implements: RFC 4314 §2.1.1 Obsolete rights c and d
 func withOld(r note.Rights) string {
@@ -44,7 +44,7 @@ func withOld(r note.Rights) string {
 	return text
 }
 
-// setACL is SETACL and DELETEACL: what somebody may do with a mailbox.
+// setACL executes SETACL and DELETEACL.
 //
 // Implements: RFC 4314 §3.1 SETACL
 // Implements: RFC 4314 §3.2 DELETEACL
@@ -65,7 +65,7 @@ func (s *session) setACL(cmd *imap.Command) {
 	}
 	id, negative, err := s.identify(a.Identifier)
 	if negative && err == nil {
-		// There are no negative rights apart: everything that an entry does not grant is refused.
+		// Negative rights are not stored: an entry refuses everything that it does not grant.
 		s.no(cmd, "CANNOT", "Negative rights are not offered")
 		return
 	}
@@ -87,13 +87,13 @@ func (s *session) setACL(cmd *imap.Command) {
 	s.done(cmd, "", cmd.Name+" completed")
 }
 
-// mayAdminister is asked before an identifier is looked up.
+// mayAdminister checks the right to administer, before an identifier is looked up.
 func (s *session) mayAdminister(f *mailbox.File, name string) error {
 	_, _, err := f.Access(s.c.Context(), name)
 	return err
 }
 
-// getACL tells who may do what with a mailbox.
+// getACL lists the entries of a mailbox's access list.
 //
 // Implements: RFC 4314 §3.3 GETACL
 func (s *session) getACL(cmd *imap.Command) {
@@ -113,7 +113,7 @@ func (s *session) getACL(cmd *imap.Command) {
 		name := anyone
 		if g.ID != mailbox.Anyone {
 			if name, err = s.srv.backend.Identifier(s.c.Context(), g.ID); err != nil {
-				continue // who is gone for good
+				continue // deleted from the directory
 			}
 		}
 		entries = append(entries, name, withOld(g.Rights))
@@ -122,8 +122,8 @@ func (s *session) getACL(cmd *imap.Command) {
 	s.done(cmd, "", "GETACL completed")
 }
 
-// listRights tells what may be granted to somebody: each right by itself; a mail file's owner always
-// has all.
+// listRights lists the rights that an identifier can be granted, each by itself. A mail file's owner always has all
+// of them.
 //
 // Implements: RFC 4314 §3.4 LISTRIGHTS
 func (s *session) listRights(cmd *imap.Command) {
@@ -150,7 +150,7 @@ func (s *session) listRights(cmd *imap.Command) {
 	s.done(cmd, "", "LISTRIGHTS completed")
 }
 
-// myRights tells what the person may do with a mailbox.
+// myRights answers with the rights of the person on a mailbox.
 //
 // Implements: RFC 4314 §3.5 MYRIGHTS
 func (s *session) myRights(cmd *imap.Command) {

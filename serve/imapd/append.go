@@ -12,7 +12,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// append stores a message. Everything that can be known before is said before the client sends it.
+// append stores messages. It refuses a message as early as it can, before the client sends it.
 //
 // Implements: RFC 9051 §6.3.12 APPEND
 // Implements: RFC 4315 §3 APPENDUID
@@ -52,10 +52,10 @@ func (s *session) append(cmd *imap.Command) {
 	s.out.B = imap.AppendResultTail(imap.AppendCodeAppendUIDs(b, validity, wireSet(uids)), "APPEND completed")
 }
 
-// maxMessages is how many messages one APPEND may bring. All of them together may be as large as one.
+// maxMessages bounds the messages of one APPEND. Together they may be as large as one message may be.
 const maxMessages = 500
 
-// incoming is what a command has brought.
+// incoming holds the messages that a command has brought.
 type incoming struct {
 	m    []mailbox.Incoming
 	size int64
@@ -64,8 +64,7 @@ type incoming struct {
 
 func (l *incoming) release(s *session) { s.memory().Give(l.held) }
 
-// readMessages reads the messages of a command; the caller releases them. Where ok is false the command
-// is answered: everything that can be known before a message is said before the client sends it.
+// readMessages reads the messages of a command; the caller releases them. With ok false it has answered the command.
 func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming, ok bool) {
 	for a != nil {
 		flags, err := mailbox.ParseFlags(a.Flags)
@@ -101,7 +100,7 @@ func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming
 	return list, true
 }
 
-// take reads one message, or puts it together.
+// take reads one message, or assembles it for CATENATE.
 func (s *session) take(a *imap.Append, list *incoming) ([]byte, error) {
 	if a.Catenate {
 		return s.catenate(list)
@@ -111,7 +110,7 @@ func (s *session) take(a *imap.Append, list *incoming) ([]byte, error) {
 	return raw, err
 }
 
-// notTaken answers a command whose message could not be read or may not be stored; what is still on its way is left
+// notTaken answers a command whose message could not be read or may not be stored. The rest of the command stays
 // unread.
 func (s *session) notTaken(cmd *imap.Command, err error) {
 	var no *refusal
@@ -132,7 +131,7 @@ func (s *session) notTaken(cmd *imap.Command, err error) {
 	s.refuseMessage(cmd, func() { s.no(cmd, no.code, no.text) })
 }
 
-// encoded is a message as it is stored: NULs, which a literal8 may hold, are in base64.
+// encoded returns a message in its stored form: parts with NUL, which a literal8 may hold, are encoded in base64.
 func (s *session) encoded(raw []byte, a *imap.Append, list *incoming) ([]byte, error) {
 	if bytes.IndexByte(raw, 0) < 0 {
 		return raw, nil
@@ -150,7 +149,7 @@ func (s *session) encoded(raw []byte, a *imap.Append, list *incoming) ([]byte, e
 	return nil, &refusal{"UNKNOWN-CTE", "Message contains NUL characters"}
 }
 
-// unwelcome says why a message is not taken, before it comes; nil: it is.
+// unwelcome checks a message before the client sends it. It returns nil, or a function that refuses the command.
 func (s *session) unwelcome(cmd *imap.Command, a *imap.Append, list *incoming) func() {
 	switch {
 	case a.UTF8 && !s.utf8:
@@ -165,8 +164,8 @@ func (s *session) unwelcome(cmd *imap.Command, a *imap.Append, list *incoming) f
 	return nil
 }
 
-// refuseMessage says no. A client that waits to send its message sees that instead of the
-// invitation; what one sends that does not wait is read and thrown away first.
+// refuseMessage calls say, which answers the command. A client that waits for the continuation gets the answer in its
+// place; a message that is sent without waiting is read and dropped first.
 func (s *session) refuseMessage(cmd *imap.Command, say func()) {
 	err := s.in.RefuseMessage()
 	s.out.Take()
@@ -178,11 +177,11 @@ func (s *session) refuseMessage(cmd *imap.Command, say func()) {
 	say()
 }
 
-// firstRoom is what is taken for a message at once; memory then grows with what arrives, not with
-// what was announced.
+// firstRoom is the memory reserved for a message at first, in bytes; more is reserved as data arrive, whatever size
+// was announced.
 const firstRoom = 256 << 10
 
-// readMessage reads a message; held is what it has taken of the memory for messages, with an error too.
+// readMessage reads a message. held is the memory reserved for it in bytes, also with an error.
 func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 	r, err := s.in.Message()
 	if err != nil {
@@ -198,11 +197,11 @@ func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 			next := make([]byte, room)
 			copy(next, b)
 			b = next
-			s.memory().Give(held) // what it had before
+			s.memory().Give(held) // the reservation of the smaller buffer
 			held = room
 		}
 		if !waited && s.in.Buffered() == 0 && len(s.c.Buffered()) == 0 {
-			// The time between two pieces, of this wait and of the reads that follow.
+			// DataTimeout limits the wait for each piece: this one, and those of the reads that follow.
 			waited = true
 			if err := s.flush(); err != nil {
 				return nil, held, err

@@ -65,7 +65,7 @@ func (s *session) exchange(cmd *imap.Command, m sasl.Server, response []byte) er
 			return err
 		}
 		if done {
-			// The server's last word went out as a challenge; the client confirms it with nothing.
+			// The server's final message went out as a challenge; the client confirms it with an empty response.
 			if len(response) != 0 {
 				return sasl.ErrMalformed
 			}

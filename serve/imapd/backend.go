@@ -12,7 +12,8 @@ import (
 	"doublet/store"
 )
 
-// NewBackend is the Backend of a server: sign-in and names by its directory, mail by its mailbox room.
+// NewBackend returns the Backend of a server: the directory provides accounts and names, package mailbox the mail
+// files.
 func NewBackend(in *signin.Service, d *directory.Directory, m *mailbox.Service) Backend {
 	return &backend{in, d, m}
 }
@@ -29,7 +30,7 @@ func (b *backend) SignIn() *signin.Service { return b.in }
 // Mail implements Backend.
 func (b *backend) Mail() *mailbox.Service { return b.mail }
 
-// Identifier implements Backend: a person's short name, where they have one, else the full name.
+// Identifier implements Backend. It returns a person's short name, or the full name of one without.
 func (b *backend) Identifier(ctx context.Context, id note.UNID) (string, error) {
 	p, err := b.dir.Names.Person(ctx, id)
 	if err == nil && p.Removed.IsZero() {
@@ -56,7 +57,7 @@ func (b *backend) Identify(ctx context.Context, name string) (note.UNID, error) 
 	return t.ID, nil
 }
 
-// SetQuota implements Backend. The directory holds the quota of a person's own mail file, too.
+// SetQuota implements Backend. The directory also stores the quota of a person's own mail file.
 func (b *backend) SetQuota(ctx context.Context, who note.Who, db note.DatabaseID, limit uint64) error {
 	if directory.RequireAdmin(who) != nil {
 		return store.ErrDenied
@@ -66,7 +67,8 @@ func (b *backend) SetQuota(ctx context.Context, who note.Who, db note.DatabaseID
 		return err
 	}
 	if p, err := b.dir.Names.Person(ctx, owner); err == nil && p.MailDatabase == db {
-		if _, err := b.dir.People.Set(ctx, who, owner, func(f *directory.PersonFields) error { f.Quota = limit; return nil }); err != nil {
+		set := func(f *directory.PersonFields) error { f.Quota = limit; return nil }
+		if _, err := b.dir.People.Set(ctx, who, owner, set); err != nil {
 			return err
 		}
 	}

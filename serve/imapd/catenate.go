@@ -5,13 +5,13 @@ import (
 	"doublet/wire/imap"
 )
 
-// refusal is why a message is not taken, in the words of the answer.
+// refusal is an error with the response code and text that refuse a message.
 type refusal struct{ code, text string }
 
 func (r *refusal) Error() string { return r.text }
 
-// catenate puts a message together of what URLs name and what the client sends. All of it counts as messages in flight
-// before it is read: the parts while the message is made, then the message.
+// catenate assembles a message from parts that URLs name and parts that the client sends. Parts and message are
+// reserved as messages in flight before they are read.
 //
 // Implements: RFC 4469 §3 CATENATE
 // Implements: RFC 6855 §4 UTF8 in CATENATE
@@ -51,7 +51,7 @@ func (s *session) catenate(list *incoming) ([]byte, error) {
 	return out, nil
 }
 
-// catPart reads one part; held is what it has taken of the memory for messages, with an error too.
+// catPart reads one part. held is the memory reserved for it in bytes, also with an error.
 func (s *session) catPart(part *imap.CatPart) (b []byte, held int64, err error) {
 	if part.Literal {
 		if part.UTF8 && !s.utf8 {

@@ -7,7 +7,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// compress puts DEFLATE on the connection, both ways, behind the answer.
+// compress turns on DEFLATE in both directions after the tagged response.
 //
 // Implements: RFC 4978 §3 COMPRESS
 func (s *session) compress(cmd *imap.Command) {

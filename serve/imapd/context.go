@@ -11,8 +11,8 @@ import (
 // maxContexts bounds the searches of a session that are kept up to date at a time.
 const maxContexts = 8
 
-// searchContext is a search or a sort whose result the client wants to be kept up to date (RFC 5267). What it
-// remembers is taken from the memory for messages.
+// searchContext is a search or a sort whose result the server keeps up to date for the client (RFC 5267). Its memory
+// counts as messages in flight.
 type searchContext struct {
 	tag      string
 	uid      bool
@@ -23,7 +23,7 @@ type searchContext struct {
 	held     int64
 }
 
-// remember keeps a search up to date from now on. Where that cannot be, the client is told; the result stands all the
+// remember keeps a search up to date from now on. Where it cannot, it tells the client; the result stands all the
 // same. at is the MODSEQ of the view before the search.
 //
 // Implements: RFC 5267 §4.3 UPDATE
@@ -49,12 +49,12 @@ func (s *session) noUpdate(tag string) {
 	s.out.B = imap.AppendResult(s.out.B, "*", imap.NO, code, "Search is not kept up to date")
 }
 
-// updating reports whether the tag of a command is that of a search that is kept up to date.
+// updating reports whether a search with this tag is kept up to date.
 func (s *session) updating(tag string) bool {
 	return slices.ContainsFunc(s.contexts, func(x *searchContext) bool { return x.tag == tag })
 }
 
-// fix turns message numbers, which change their meaning, into UIDs.
+// fix replaces message numbers, which shift, by UIDs.
 func (s *session) fix(c *mailbox.Criteria) error {
 	if c.Test == mailbox.TestSeq {
 		set, err := s.view.Translate(s.c.Context(), c.Set, false)
@@ -71,7 +71,7 @@ func (s *session) fix(c *mailbox.Criteria) error {
 	return nil
 }
 
-// keep takes room for n UIDs.
+// keep reserves memory for n UIDs.
 func (x *searchContext) keep(s *session, n int) bool {
 	if more := int64(4*n) - x.held; more > 0 {
 		if !s.memory().Take(more) {
@@ -82,7 +82,7 @@ func (x *searchContext) keep(s *session, n int) bool {
 	return true
 }
 
-// dropContexts ends those contexts that which says.
+// dropContexts ends the contexts for which which returns true.
 func (s *session) dropContexts(which func(*searchContext) bool) {
 	s.contexts = slices.DeleteFunc(s.contexts, func(x *searchContext) bool {
 		drop := which(x)
@@ -102,7 +102,7 @@ func (s *session) cancelUpdate(cmd *imap.Command) {
 	s.done(cmd, "", "CANCELUPDATE completed")
 }
 
-// update looks at what changed since the last time, and tells what came into the results and what left them.
+// update tests the messages that changed since the last update, and prints those that entered and left the results.
 //
 // Implements: RFC 5267 §4.3.1 ADDTO
 // Implements: RFC 5267 §4.3.2 REMOVEFROM
@@ -146,7 +146,7 @@ func holds(list []mailbox.Match, uid uint32) bool {
 	return ok
 }
 
-// place returns the index of a UID in the result, -1: it is not there.
+// place returns the index of a UID in the result, or -1.
 func (x *searchContext) place(uid uint32) int {
 	if x.by != nil {
 		return slices.Index(x.found, uid)
@@ -157,7 +157,7 @@ func (x *searchContext) place(uid uint32) int {
 	return -1
 }
 
-// position returns a place in the result as the client counts it: that of a search needs none.
+// position returns a position in the result as the client counts; 0 for a search, which has no positions.
 func (x *searchContext) position(i int) uint32 {
 	if x.by == nil {
 		return 0
@@ -165,7 +165,7 @@ func (x *searchContext) position(i int) uint32 {
 	return uint32(i + 1)
 }
 
-// remove takes messages out of the result, and tells it, those at the end of the result first.
+// remove removes messages from the result, those at its end first, and prints that.
 func (x *searchContext) remove(s *session, gone []mailbox.Match) {
 	var out []imap.ContextChange
 	var set imap.Set
@@ -193,7 +193,7 @@ func (x *searchContext) tell(s *session, verb string, changes []imap.ContextChan
 	}
 }
 
-// add takes messages into the result that are not there yet, and tells it.
+// add adds messages to the result that are not there yet, and prints that.
 func (x *searchContext) add(s *session, match []mailbox.Match) error {
 	fresh := slices.DeleteFunc(slices.Clone(match), func(m mailbox.Match) bool { return x.place(m.UID) >= 0 })
 	if len(fresh) == 0 {
@@ -233,7 +233,7 @@ func (x *searchContext) add(s *session, match []mailbox.Match) error {
 	return nil
 }
 
-// expunged takes a message out of all results before its number goes.
+// expunged removes a message from all results before its number becomes invalid.
 func (s *session) expunged(seq, uid uint32) {
 	for _, x := range s.contexts {
 		if x.place(uid) < 0 {

@@ -5,8 +5,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// copy is COPY and MOVE. Of a MOVE the new UIDs are told before the expunges, so that a client can
-// tell where its messages went.
+// copy executes COPY and MOVE. A MOVE sends COPYUID before the expunges, so that the client can relate the messages.
 //
 // Implements: RFC 9051 §6.4.7 COPY
 // Implements: RFC 9051 §6.4.8 MOVE
@@ -32,7 +31,7 @@ func (s *session) copy(cmd *imap.Command) {
 		res, err = s.view.CopyTo(s.c.Context(), set, byUID, to, a.Mailbox, move, s.telling(cmd))
 	}
 	if err != nil {
-		if move && len(res.Source) > 0 { // RFC 6851 section 3.3: what was moved stays moved
+		if move && len(res.Source) > 0 { // RFC 6851 section 3.3: moved messages stay moved
 			s.out.B = appendCopyUID(s.out.B, "*", &res, "Moved")
 		}
 		s.refuse(cmd, err)

@@ -7,11 +7,11 @@ import (
 	"doublet/wire/imap"
 )
 
-// specialUses are those that a folder may be given; \All, \Flagged and \Important are views that this
+// specialUses lists the special uses that a folder can have; \All, \Flagged and \Important are views, which this
 // server does not have.
 var specialUses = []string{"Archive", "Drafts", "Junk", "Sent", "Trash"}
 
-// create makes a mailbox, and those above it that are missing.
+// create makes a mailbox, and missing mailboxes above it.
 //
 // Implements: RFC 9051 §6.3.4 CREATE
 // Implements: RFC 6154 §3 CREATE-SPECIAL-USE
@@ -45,7 +45,7 @@ func (s *session) create(cmd *imap.Command) {
 	s.done(cmd, "MAILBOXID ("+mailbox.FolderID(&f)+")", "CREATE completed")
 }
 
-// specialUse is the one use asked for, without its backslash; "" for none.
+// specialUse returns the requested special use without its backslash, or "".
 func specialUse(list []string) (use string, ok bool) {
 	switch len(list) {
 	case 0:

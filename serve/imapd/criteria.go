@@ -8,7 +8,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// errSearch refuses a key that this server does not offer.
+// errSearch reports a search key that this server does not support.
 var errSearch = errors.New("imapd: search key is not offered")
 
 var simpleTests = map[imap.SearchOp]mailbox.Test{
@@ -23,7 +23,7 @@ var simpleTests = map[imap.SearchOp]mailbox.Test{
 	imap.OpOlder: mailbox.TestOlder, imap.OpYounger: mailbox.TestYounger,
 }
 
-// criteria brings a search key into the words of mailbox. The grammar has bounded its depth and size.
+// criteria converts a search key for package mailbox. The parser has bounded its depth and size.
 //
 // Implements: RFC 5182 §2.1 $ in SEARCH
 // Implements: RFC 8474 §6 EMAILID and THREADID search
@@ -72,7 +72,7 @@ func (s *session) combine(test mailbox.Test, keys []imap.SearchKey) (mailbox.Cri
 	return c, nil
 }
 
-// flagCriteria tests a flag. \Recent is a session's own; no message has it after ENABLE IMAP4rev2.
+// flagCriteria returns the test of a flag. \Recent depends on the session; no message has it after ENABLE IMAP4rev2.
 //
 // Implements: RFC 3501 §6.4.4 NEW, OLD and RECENT
 func flagCriteria(flag string) (mailbox.Criteria, error) {

@@ -2,8 +2,7 @@ package imapd
 
 import "doublet/wire/imap"
 
-// enable turns extensions on that change what the server says by itself. Unknown names are passed
-// over.
+// enable turns on extensions that change untagged responses. Unknown names are ignored.
 //
 // Implements: RFC 9051 §6.3.1 ENABLE
 // Implements: RFC 6855 §3 ENABLE UTF8=ACCEPT
@@ -38,7 +37,7 @@ func (s *session) enable(cmd *imap.Command) {
 	s.done(cmd, "", "ENABLE completed")
 }
 
-// enableCondstore makes every FETCH response with flags show the MODSEQ from now on.
+// enableCondstore adds the MODSEQ to every FETCH response with flags from now on.
 //
 // Implements: RFC 7162 §3.1 CONDSTORE enabling commands
 func (s *session) enableCondstore() {

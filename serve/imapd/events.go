@@ -8,13 +8,13 @@ import (
 	"doublet/wire/imap"
 )
 
-// poll tells what changed in the selected mailbox.
+// poll sends the changes in the selected mailbox.
 func (s *session) poll(expunges bool) {
 	s.pollBy(func(v *mailbox.View) error { return v.Poll(s.c.Context(), expunges, (*events)(s)) })
 }
 
-// pollUnasked tells changes, but no expunges, to a client that awaits no answer. One that goes by MODSEQs
-// may break off behind any line, so that it is told of nothing that lies above an expunge.
+// pollUnasked sends changes, without expunges, while no command runs. A client with QRESYNC may lose its connection
+// behind any line, so it gets no MODSEQ above that of an expunge that waits.
 func (s *session) pollUnasked() {
 	if !s.qresync {
 		s.poll(false)
@@ -35,7 +35,7 @@ func (s *session) pollBy(poll func(*mailbox.View) error) {
 		return
 	}
 	if err != nil {
-		// What could not be read now is told by the next Poll.
+		// The next Poll sends the changes that could not be read now.
 		s.srv.env.Log.Error("imapd: poll failed", "account", s.account.Name, "err", err)
 	}
 	if err == nil && len(s.contexts) > 0 {
@@ -46,7 +46,7 @@ func (s *session) pollBy(poll func(*mailbox.View) error) {
 	}
 }
 
-// events prints what Poll tells: expunges, then the count, then flags.
+// events prints the events of Poll: expunges, then the count, then flags.
 //
 // Implements: RFC 9051 §5.2 Mailbox size and message status updates
 // Implements: RFC 9051 §7.4.1 EXISTS
@@ -54,7 +54,7 @@ func (s *session) pollBy(poll func(*mailbox.View) error) {
 // Implements: RFC 9051 §7.5.1 EXPUNGE
 type events session
 
-// Expunge tells of one message; a client that enabled QRESYNC or UIDONLY is told all of them at once.
+// Expunge prints one expunge; for a client that enabled QRESYNC or UIDONLY it collects them for one VANISHED.
 func (e *events) Expunge(seq, uid uint32) {
 	s := (*session)(e)
 	s.expunged(seq, uid)
@@ -102,7 +102,7 @@ func (s *session) tellVanished() {
 	s.gone = nil
 }
 
-// appendFlagsFetch prints a FETCH response with flags, and the MODSEQ where the client knows of it.
+// appendFlagsFetch prints a FETCH response with flags, and with the MODSEQ for a client that uses CONDSTORE.
 //
 // Implements: RFC 9051 §7.5.2 FETCH without request
 // Implements: RFC 7162 §3.1.4.3 MODSEQ in every FETCH response with flags

@@ -5,7 +5,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// expunge removes what is marked \Deleted; UID EXPUNGE only among the messages named.
+// expunge removes the messages marked \Deleted; UID EXPUNGE only those of its set.
 //
 // Implements: RFC 9051 §6.4.3 EXPUNGE
 // Implements: RFC 9051 §6.4.9 UID EXPUNGE
@@ -34,7 +34,7 @@ func (s *session) expunge(cmd *imap.Command) {
 	s.doneHighest(cmd, "EXPUNGE completed")
 }
 
-// doneHighest is done, with the state reached for a client that keeps MODSEQs.
+// doneHighest answers OK, with HIGHESTMODSEQ for a client that uses QRESYNC.
 func (s *session) doneHighest(cmd *imap.Command, text string) {
 	if s.poll(true); s.over {
 		return

@@ -15,9 +15,9 @@ type fetcher struct {
 	paths [][]int // of the items' sections
 	uid   bool    // UID goes first, asked for or not
 	flags bool    // FLAGS is among the items
-	// flagged are the flags of the message at hand, where they are printed.
+	// flagged holds the flags of the current message, where they are printed.
 	flagged mailbox.Flags
-	// modseq: MODSEQ goes last although it is not among the items.
+	// modseq adds MODSEQ as the last item, although the client did not list it.
 	modseq bool
 
 	count   uint64 // messages printed
@@ -74,7 +74,7 @@ func (s *session) fetch(cmd *imap.Command) {
 	}
 }
 
-// wanted is how many messages a set of numbers names.
+// wanted returns the number of messages that a set of message numbers names.
 func wanted(set imap.Set, exists uint32) uint64 {
 	if len(set) == 1 { // nearly always
 		r := set[0]
@@ -99,7 +99,7 @@ func wanted(set imap.Set, exists uint32) uint64 {
 	return n
 }
 
-// prepare looks at what was asked for.
+// prepare derives the options of the fetch from the items.
 func (f *fetcher) prepare(a *imap.Fetch) mailbox.FetchOptions {
 	opts := mailbox.FetchOptions{ChangedSince: a.ChangedSince}
 	modseq := false
@@ -127,7 +127,7 @@ func (f *fetcher) prepare(a *imap.Fetch) mailbox.FetchOptions {
 	return opts
 }
 
-// findPaths brings the part numbers of the items into the form that mailbox takes.
+// findPaths converts the part numbers of the items for package mailbox.
 func (f *fetcher) findPaths() {
 	for i := range f.items {
 		part := f.items[i].Section.Part
@@ -144,7 +144,7 @@ func (f *fetcher) findPaths() {
 	}
 }
 
-// fetchVanished tells which of the messages named are gone since a MODSEQ.
+// fetchVanished prints the UIDs of a set that were expunged since a MODSEQ.
 func (s *session) fetchVanished(set mailbox.Set, since uint64) error {
 	gone, err := s.view.VanishedSince(s.c.Context(), since, set)
 	if err == nil && len(gone) > 0 {
@@ -153,8 +153,7 @@ func (s *session) fetchVanished(set mailbox.Set, since uint64) error {
 	return err
 }
 
-// flushPart sends what is collected when it is much; a short answer goes out whole, with the tagged
-// response.
+// flushPart sends a large part of an answer; a short answer goes out in one piece with its tagged response.
 func (s *session) flushPart() error {
 	if len(s.out.B) > sendAt || len(s.holes) > 0 {
 		return s.flush()
@@ -162,7 +161,7 @@ func (s *session) flushPart() error {
 	return nil
 }
 
-// message prints one message. One that cannot be read is left out; the others are told.
+// message prints one message. It leaves out a message that cannot be read.
 func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	s := f.s
 	if f.flags || m.FlagsChanged {
@@ -201,7 +200,7 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 			return false, err
 		}
 		f.damaged++
-		s.srv.env.Log.Error("imapd: message cannot be read", "account", s.account.Name, "uid", m.UID, "err", err)
+		s.srv.env.Log.Error("imapd: reading a message failed", "account", s.account.Name, "uid", m.UID, "err", err)
 		return false, nil
 	}
 	if m.FlagsChanged && !f.flags {

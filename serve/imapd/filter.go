@@ -8,7 +8,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// candidates are the mailboxes that filters may name: those of others only where one of them reaches there.
+// candidates returns the mailboxes that filters may name. It reads those of other people only where a filter can name
+// one.
 func (s *session) candidates(filters func(yield func(*imap.MailboxFilter) bool)) ([]mailbox.Folder, bool, error) {
 	others := s.view != nil && s.view.File() != s.file
 	for f := range filters {
@@ -22,7 +23,7 @@ func (s *session) candidates(filters func(yield func(*imap.MailboxFilter) bool))
 	return folders, others, err
 }
 
-// filtered says whether a filter names a mailbox. The selected one is named by its kind alone.
+// filtered reports whether a filter names a mailbox. The selected mailbox is named by its kind of filter alone.
 //
 // Implements: RFC 5465 §6 mailbox specification
 // Implements: RFC 7377 §2.2 ESEARCH sources

@@ -7,7 +7,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// genURLAuth proves URLs to messages of the person's own mailboxes, so that those whom they name may read them.
+// genURLAuth authorizes URLs to messages of the person's own mailboxes, for the people that the URLs name.
 //
 // Implements: RFC 4467 §7 GENURLAUTH
 func (s *session) genURLAuth(cmd *imap.Command) {
@@ -38,7 +38,7 @@ func (s *session) genURLAuth(cmd *imap.Command) {
 	s.done(cmd, "", "GENURLAUTH completed")
 }
 
-// prove gives the token of a URL of the person's own.
+// prove returns the token of a URL of the person's own.
 func (s *session) prove(u *imap.URL) ([]byte, error) {
 	if !s.ownHost(u.Host) || !s.is(u.User) || reserved(u.Mailbox) || !s.current(u) {
 		return nil, errURL
@@ -53,7 +53,7 @@ func (s *session) prove(u *imap.URL) ([]byte, error) {
 	return s.proof(u.Rump, folder, s.account.Who.Person, number), nil
 }
 
-// tellURLMechanisms tells the ways to prove URLs to the selected mailbox, where there are any.
+// tellURLMechanisms prints the mechanisms of URLAUTH for the selected mailbox, where it has any.
 //
 // Implements: RFC 4467 §8 URLMECH
 func (s *session) tellURLMechanisms(v *mailbox.View) {
@@ -62,7 +62,7 @@ func (s *session) tellURLMechanisms(v *mailbox.View) {
 	}
 }
 
-// resetKey takes back all URLs that the person has proved, to a mailbox or to all.
+// resetKey revokes all URLs that the person has authorized, for a mailbox or for all.
 //
 // Implements: RFC 4467 §7 RESETKEY
 func (s *session) resetKey(cmd *imap.Command) {

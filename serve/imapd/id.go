@@ -2,10 +2,10 @@ package imapd
 
 import "doublet/wire/imap"
 
-// identity is what this server says of itself: nothing that would help to choose an attack.
+// identity holds the fields that this server sends. It has no version, which would help to choose an attack.
 var identity = []imap.IDParam{{Name: "name", Value: "Doublet"}}
 
-// id tells what the server is. What the client says of itself is not kept.
+// id answers with the identity of the server. It ignores the fields of the client.
 //
 // Implements: RFC 2971 ID
 func (s *session) id(cmd *imap.Command) {

@@ -1,10 +1,10 @@
-// Package imapd is the door through which mail programs read and keep mail: IMAP4rev2 and IMAP4rev1
-// with the extensions that capability.go lists. It keeps the protocol, its order and its limits; what
-// a mail file is, mailbox knows; who somebody is, signin.
+// Package imapd serves mail over IMAP4rev2 and IMAP4rev1, with the extensions that capability.go lists. It implements
+// the protocol, the order of its commands and its limits; package mailbox implements mail files, and package signin
+// accounts.
 //
-// A session is one goroutine. Between two commands it waits in listen.Conn.Await and holds no
-// buffer. It speaks only while a command is running, IDLE included: that is when it may tell what
-// other sessions did. A client that asked for it by NOTIFY is told between commands too.
+// A session is one goroutine. Between two commands it waits in listen.Conn.Await and holds no buffer. It sends
+// changes of other sessions only while a command runs, IDLE included, or between commands to a client that asked for
+// it by NOTIFY.
 //
 // Implements: RFC 9051 Internet Message Access Protocol, version 4rev2
 // Implements: RFC 3501 Internet Message Access Protocol, version 4rev1
@@ -24,57 +24,56 @@ import (
 	"doublet/stat"
 )
 
-// Config is a door's settings; zero fields take the defaults.
+// Config holds the settings of a door; zero fields take the defaults.
 type Config struct {
 	// Hostname is the server's name in the greeting (default "localhost").
 	Hostname string
-	// LoginTimeout is how long a client may stay without signing in (default 3 min).
+	// LoginTimeout limits the time from connecting to signing in (default 3 min).
 	LoginTimeout time.Duration
-	// IdleTimeout is how long a client that has signed in may be silent, in IDLE too (default
-	// 30 min, the least that RFC 9051 section 5.4 allows).
+	// IdleTimeout limits the time that a client that has signed in may be silent, in IDLE too (default 30 min, the
+	// least that RFC 9051 section 5.4 allows).
 	IdleTimeout time.Duration
-	// DataTimeout is how long a client may take between two pieces of a message (default 3 min).
+	// DataTimeout limits the time between two pieces of a message (default 3 min).
 	DataTimeout time.Duration
-	// MaxBad is how many bad commands in a row end a session (default 10).
+	// MaxBad is the number of bad commands in a row that ends a session (default 10).
 	MaxBad int
-	// MaxAuthFailures ends a session (default 5).
+	// MaxAuthFailures is the number of failed sign-ins that ends a session (default 5).
 	MaxAuthFailures int
-	// Memory bounds the messages in flight over all sessions (default: one of 256 MB for this
-	// door).
+	// Memory bounds the messages in flight of all sessions (default: a budget of 256 MB for this door).
 	Memory *listen.Budget
-	// NotifyMailboxes bounds the mailboxes that sessions remember for NOTIFY, over all sessions (default 200,000;
-	// about 150 bytes each).
+	// NotifyMailboxes bounds the mailboxes that all sessions together remember for NOTIFY (default 200,000; about 150
+	// bytes each).
 	NotifyMailboxes int
-	// Forward finds the server of a person's mail file; nil: it is this one.
+	// Forward finds the server of a person's mail file; nil means this server.
 	Forward *forward.Service
 }
 
-// Backend is what imapd needs of the server.
+// Backend provides accounts, mail files and names to imapd.
 type Backend interface {
-	// SignIn is how people sign in, and how a session that lasts for days is told who they are today.
+	// SignIn returns the service that authenticates people and refreshes the account of a long session.
 	SignIn() *signin.Service
 	Mail() *mailbox.Service
-	// Identifier is the name by which a person or group stands in access lists and among mailboxes,
-	// Identify finds who has one; ErrIdentifier: nobody.
+	// Identifier returns the name of a person or group in access lists and among mailboxes; Identify returns the id
+	// of a name, or ErrIdentifier.
 	Identifier(ctx context.Context, id note.UNID) (string, error)
 	Identify(ctx context.Context, name string) (note.UNID, error)
-	// SetQuota sets how much a mail file may hold, in bytes; 0 is no limit. store.ErrDenied: the person
-	// is no administrator.
+	// SetQuota sets the quota of a mail file in bytes; 0 means no limit. It returns store.ErrDenied to people who are
+	// not administrators.
 	SetQuota(ctx context.Context, who note.Who, db note.DatabaseID, limit uint64) error
-	// URLSecret is the secret under which URLs are proved, the same at every server of the domain.
+	// URLSecret returns the key of URL tokens, which is the same at every server of the domain.
 	URLSecret() []byte
 }
 
-// Server is one door. Its Serve goes into a listen.Door.
+// Server implements one door. Its Serve goes into a listen.Door.
 type Server struct {
 	env     *env.Env
 	cfg     Config
 	backend Backend
 	verbs   map[string]boundVerb
 	stats   statistics
-	// watched is how many mailboxes sessions remember for NOTIFY.
+	// watched counts the mailboxes that sessions remember for NOTIFY.
 	watched atomic.Int64
-	// progress is how often a client is told that a long command is at work.
+	// progress is the time between two progress responses of a long command.
 	progress time.Duration
 	maxSaved int // ranges of a saved search result
 }
@@ -91,7 +90,7 @@ type statistics struct {
 	users                                 *stat.Active
 }
 
-// New makes a Server; stats may be nil.
+// New returns a Server; stats may be nil.
 func New(e *env.Env, cfg Config, b Backend, stats *stat.Tree) *Server {
 	if cfg.Hostname == "" {
 		cfg.Hostname = "localhost"
@@ -105,7 +104,10 @@ func New(e *env.Env, cfg Config, b Backend, stats *stat.Tree) *Server {
 	if cfg.Memory == nil {
 		cfg.Memory = listen.NewBudget(256 << 20)
 	}
-	s := &Server{env: e, cfg: cfg, backend: b, verbs: make(map[string]boundVerb, len(verbs)), progress: progressEvery, maxSaved: maxSaved}
+	s := &Server{
+		env: e, cfg: cfg, backend: b, verbs: make(map[string]boundVerb, len(verbs)), progress: progressEvery,
+		maxSaved: maxSaved,
+	}
 	for name, v := range verbs {
 		s.verbs[name] = boundVerb{v, stats.Counter("IMAP.Commands."+name, "IMAP commands "+name)}
 	}
@@ -129,7 +131,7 @@ func positive[N int | time.Duration](n, def N) N {
 	return n
 }
 
-// Busy is what a full server says at this door, for listen.Door.
+// Busy returns the greeting of a full server, for listen.Door.
 func (srv *Server) Busy() string {
 	return "* BYE [UNAVAILABLE] " + srv.cfg.Hostname + " Too many connections, try again later\r\n"
 }

@@ -7,11 +7,11 @@ import (
 	"doublet/wire/imap"
 )
 
-// maxListed is how many keywords a session lists in FLAGS beside those that always are. Further ones may be set all the
-// same: PERMANENTFLAGS has \*.
+// maxListed bounds the keywords that a session lists in FLAGS beside those of listedAlways. Further ones may be set
+// too: PERMANENTFLAGS has \*.
 const maxListed = 300
 
-// listedAlways says whether a keyword is in FLAGS of every mailbox.
+// listedAlways reports whether FLAGS of every mailbox has a keyword.
 func listedAlways(keyword string) bool {
 	switch keyword {
 	case mailbox.Answered, mailbox.Flagged, mailbox.Draft, "$forwarded", "$mdnsent", "$junk", "$notjunk", "$phishing":
@@ -20,8 +20,8 @@ func listedAlways(keyword string) bool {
 	return false
 }
 
-// announce lists the keywords of a message in FLAGS and PERMANENTFLAGS where one is new to the client. It is called
-// before the FETCH response is begun.
+// announce prints FLAGS and PERMANENTFLAGS where a message has a keyword that is new to the client. It is called
+// before the FETCH response begins.
 //
 // Implements: RFC 3501 §7.2.6 FLAGS before a FETCH response with a new keyword
 // Implements: RFC 9051 §7.3.5 FLAGS

@@ -6,7 +6,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// list tells the mailboxes that match.
+// list prints the mailboxes that match.
 //
 // Implements: RFC 9051 §6.3.9 LIST
 // Implements: RFC 5258 LIST-EXTENDED
@@ -16,8 +16,9 @@ import (
 func (s *session) list(cmd *imap.Command) {
 	a := cmd.Args.(*imap.List)
 	if !a.Extended && a.Patterns[0] == "" {
-		// The old way to ask for the separator.
-		s.out.B = imap.AppendList(s.out.B, "LIST", &imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator}, s.in.UTF8)
+		// An empty pattern asks for the separator.
+		root := imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator}
+		s.out.B = imap.AppendList(s.out.B, "LIST", &root, s.in.UTF8)
 		s.done(cmd, "", "LIST completed")
 		return
 	}
@@ -62,14 +63,14 @@ func (s *session) list(cmd *imap.Command) {
 	s.done(cmd, "", "LIST completed")
 }
 
-// appendList prints one mailbox. \Subscribed is told where it was asked for, the special use always.
+// appendList prints one mailbox, with \Subscribed where the client asked for it, and always with the special use.
 func (s *session) appendList(dst []byte, verb string, f *mailbox.Folder, options imap.ListOption, below bool) []byte {
 	var room [4]string
 	d := s.listData(room[:0], f, options, below)
 	return imap.AppendList(dst, verb, &d, s.in.UTF8)
 }
 
-// withOutlived puts the mailboxes that the person is subscribed to and that are gone among others.
+// withOutlived adds the deleted mailboxes to which the person is still subscribed.
 //
 // Implements: RFC 9051 §6.3.9.4 \NonExistent in LIST (SUBSCRIBED)
 func (s *session) withOutlived(folders []mailbox.Folder, patterns []string) ([]mailbox.Folder, error) {
@@ -89,7 +90,7 @@ func (s *session) withOutlived(folders []mailbox.Folder, patterns []string) ([]m
 	return mailbox.WithOutlived(folders, names), err
 }
 
-// listData is what appendList prints; attrs is where it may put attributes.
+// listData returns the data that appendList prints; it appends attributes to attrs.
 func (s *session) listData(attrs []string, f *mailbox.Folder, options imap.ListOption, below bool) imap.ListData {
 	switch {
 	case f.Gone:
@@ -137,7 +138,7 @@ func useAttribute(use string) string {
 	return `\` + use
 }
 
-// fullPatterns are the patterns behind the reference name, which here is but a prefix.
+// fullPatterns returns the patterns with the reference name as a prefix.
 func fullPatterns(a *imap.List) []string {
 	if a.Reference == "" {
 		return a.Patterns
@@ -167,7 +168,7 @@ func matches(patterns []imap.Pattern, name string) bool {
 	return false
 }
 
-// subscribedBelow looks among the folders behind one, sorted, for a child that was selected for.
+// subscribedBelow reports whether a selected mailbox follows below the given one in the sorted list.
 //
 // Implements: RFC 5258 §3.5 CHILDINFO where the parent itself was not selected for
 func subscribedBelow(behind []mailbox.Folder, name string, sel imap.ListOption) bool {

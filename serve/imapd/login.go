@@ -30,7 +30,7 @@ func (s *session) login(cmd *imap.Command) {
 
 func (s *session) attempt() signin.Attempt { return signin.AttemptOf(s.c, "IMAP") }
 
-// signedIn ends a sign-in, well or not.
+// signedIn answers a sign-in that has succeeded or failed.
 func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error) {
 	if err == nil {
 		err = s.c.SignedIn(account.Who.Person)
@@ -75,7 +75,7 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 	}
 }
 
-// refer says where the mail of who has signed in is.
+// refer names the server that has the person's mail.
 //
 // Implements: RFC 2221 §4.1 A referral in answer to a sign-in
 func (s *session) refer(cmd *imap.Command, e *directory.ElsewhereError) {
@@ -95,7 +95,7 @@ func (s *session) refer(cmd *imap.Command, e *directory.ElsewhereError) {
 	s.no(cmd, code, "Your mail is on "+e.Server())
 }
 
-// enter begins a session of somebody who is known.
+// enter begins the session of an account.
 func (s *session) enter(account signin.Account) {
 	s.account = account
 	s.file = s.srv.backend.Mail().File(account.Who, account.Database)
@@ -106,19 +106,20 @@ func (s *session) enter(account signin.Account) {
 	s.srv.stats.users.Touch(account.Who.Person)
 }
 
-// carry gives the session to the home of the mail file, and comes back when it has ended.
+// carry forwards the session to the home of the mail file, and returns when it has ended.
 func (s *session) carry() {
 	s.over = true
 	if s.flush() != nil {
 		return
 	}
 	s.release()
-	if err := s.home.Carry(s.c, s.in.Rest(), "* BYE [UNAVAILABLE] The server of the mail file is lost, sign in again\r\n"); err != nil {
+	const lost = "* BYE [UNAVAILABLE] The server of the mail file is lost, sign in again\r\n"
+	if err := s.home.Carry(s.c, s.in.Rest(), lost); err != nil {
 		s.srv.env.Log.Info("imapd: a forwarded session broke off", "account", s.account.Name, "err", err)
 	}
 }
 
-// refuseSignIn counts too, and ends a session that goes on guessing.
+// refuseSignIn refuses a sign-in, counts it, and ends a session after too many.
 func (s *session) refuseSignIn(cmd *imap.Command, code, text string) {
 	s.srv.stats.authFailures.Inc()
 	s.no(cmd, code, text)

@@ -10,11 +10,11 @@ import (
 	"doublet/wire/imap"
 )
 
-// errOverflow says that more mailboxes would have to be remembered for NOTIFY than there is memory for.
+// errOverflow reports that NOTIFY would have to remember more mailboxes than it may.
 var errOverflow = errors.New("imapd: too many mailboxes are watched")
 
-// lookAround compares the mailboxes with what was told of them: with tell it tells the difference, and with status
-// how those stand that are watched for messages. The selected mailbox is told of elsewhere.
+// lookAround compares the mailboxes with those told last. With tell it prints the differences, and with status the
+// state of those watched for messages. The selected mailbox is left out.
 func (s *session) lookAround(status, tell bool) error {
 	n := s.notifier
 	folders, others, err := s.candidates(func(yield func(*imap.MailboxFilter) bool) {
@@ -52,7 +52,8 @@ func (s *session) lookAround(status, tell bool) error {
 			moved.explain(&was, &now, known)
 			s.tellMailbox(f, &was, &now, known)
 		}
-		if now.annotations, err = s.lookAtAnnotations(f.Name, e&imap.EventMailboxMetadata != 0, &was.annotations, tell); err != nil {
+		wanted := e&imap.EventMailboxMetadata != 0
+		if now.annotations, err = s.lookAtAnnotations(f.Name, wanted, &was.annotations, tell); err != nil {
 			return err
 		}
 		n.seen[f.UNID] = now
@@ -72,12 +73,14 @@ func (s *session) lookAround(status, tell bool) error {
 		}
 	}
 	s.forgetGone(tell)
-	wanted := slices.ContainsFunc(n.groups, func(g imap.NotifyGroup) bool { return g.Events&imap.EventServerMetadata != 0 })
+	wanted := slices.ContainsFunc(n.groups, func(g imap.NotifyGroup) bool {
+		return g.Events&imap.EventServerMetadata != 0
+	})
 	n.server, err = s.lookAtAnnotations("", wanted, &n.server, tell)
 	return err
 }
 
-// watchOthers watches the mail files of others that the person may look into.
+// watchOthers watches the mail files of other people in which the person may look up folders.
 func (s *session) watchOthers() error {
 	list, err := s.shares()
 	for i := 0; i < len(list) && err == nil; i++ {
@@ -86,7 +89,7 @@ func (s *session) watchOthers() error {
 	return err
 }
 
-// rename is the last change of a name that was told.
+// rename holds the last change of a name that was told.
 type rename struct{ from, to string }
 
 // explain leaves out a change of name that follows from that of the mailbox above.
@@ -104,7 +107,7 @@ func (r *rename) explain(was, now *seenMailbox, known bool) {
 	}
 }
 
-// tellNoAccess tells that a mailbox that was asked for may not be read.
+// tellNoAccess prints that a requested mailbox may not be read.
 //
 // Implements: RFC 5465 §3.1 \NoAccess
 func (s *session) tellNoAccess(f *mailbox.Folder) {
@@ -112,7 +115,7 @@ func (s *session) tellNoAccess(f *mailbox.Folder) {
 	s.out.B = imap.AppendList(s.out.B, "LIST", &d, s.in.UTF8)
 }
 
-// forgetGone drops the mailboxes that this look has not met, or that nothing is to be told of any more.
+// forgetGone drops the mailboxes that were deleted or are no longer watched.
 func (s *session) forgetGone(tell bool) {
 	n := s.notifier
 	for id, was := range n.seen {
@@ -129,8 +132,8 @@ func (s *session) forgetGone(tell bool) {
 	}
 }
 
-// tellMailbox tells that a mailbox is new, has another name, the first or no more mailboxes below it, or is
-// subscribed or not any more.
+// tellMailbox prints a mailbox that is new, was renamed, has its first or lost its last child, or whose subscription
+// changed.
 //
 // Implements: RFC 5465 §5.4 MailboxName
 // Implements: RFC 5465 §5.5 SubscriptionChange
@@ -142,7 +145,7 @@ func (s *session) tellMailbox(f *mailbox.Folder, was, now *seenMailbox, known bo
 	case !known && named:
 	case known && named && was.name != now.name:
 		oldName = was.name
-	case known && named && was.children != now.children: // the one above what came or went
+	case known && named && was.children != now.children: // the parent of a mailbox that was added or removed
 	case known && was.subscribed != now.subscribed && (was.events|now.events)&imap.EventSubscription != 0:
 	default:
 		return
@@ -152,15 +155,15 @@ func (s *session) tellMailbox(f *mailbox.Folder, was, now *seenMailbox, known bo
 	s.out.B = imap.AppendList(s.out.B, "LIST", &d, s.in.UTF8)
 }
 
-// annotations are those of a mailbox, or of the server, as they were told last: at a state of it, a digest of each
-// value by its name. The zero value is that of who has not looked yet.
+// annotations holds the annotations of a mailbox, or of the server, as they were told last: a digest of each value by
+// name, at a state of the mailbox. The zero value stands for annotations that were not read yet.
 type annotations struct {
 	at     uint64
 	values map[string][sha256.Size]byte
 }
 
-// lookAtAnnotations compares annotations with what was told of them, where their changes are wanted, and with tell
-// tells the names of those that were set, changed or removed.
+// lookAtAnnotations compares annotations with those told last, where a client watches them. With tell it prints the
+// names of those that were set, changed or removed.
 //
 // Implements: RFC 5465 §5.6 MailboxMetadataChange
 // Implements: RFC 5465 §5.7 ServerMetadataChange
@@ -181,7 +184,7 @@ func (s *session) lookAtAnnotations(name string, wanted bool, was *annotations, 
 	case err != nil || now.at == was.at:
 		return *was, err
 	}
-	// What is not there any more is given back first, so that there is always room for fewer.
+	// Removed entries release their room first, so that fewer entries always fit.
 	s.forgetAnnotations(was)
 	if !s.srv.watch(int64(len(list))) {
 		return annotations{}, errOverflow
@@ -208,14 +211,14 @@ func (s *session) lookAtAnnotations(name string, wanted bool, was *annotations, 
 	return now, nil
 }
 
-// forgetAnnotations gives back the room that they took.
+// forgetAnnotations releases their room.
 func (s *session) forgetAnnotations(a *annotations) {
 	n := int64(len(a.values))
 	s.notifier.room -= n
 	s.srv.unwatch(n)
 }
 
-// tellStatus tells that messages came or went, or that flags changed.
+// tellStatus prints the state of a mailbox in which messages or flags changed.
 //
 // Implements: RFC 5465 §5.1 FlagChange
 // Implements: RFC 5465 §5.2 MessageNew
@@ -234,8 +237,8 @@ func (s *session) tellStatus(f *mailbox.Folder, was, now *seenMailbox, known boo
 	s.notifyStatus(f, false)
 }
 
-// notifyStatus tells how a mailbox stands; modSeq: with its HIGHESTMODSEQ also where the client has not shown that it
-// knows of it.
+// notifyStatus prints the state of a mailbox; with modSeq it has HIGHESTMODSEQ even for a client that does not use
+// CONDSTORE.
 func (s *session) notifyStatus(f *mailbox.Folder, modSeq bool) {
 	items := imap.StatusMessages | imap.StatusUIDNext | imap.StatusUIDValidity | imap.StatusUnseen
 	if s.condstore || modSeq {
@@ -244,7 +247,7 @@ func (s *session) notifyStatus(f *mailbox.Folder, modSeq bool) {
 	s.appendStatus(f, items)
 }
 
-// fetchNew gives the items that NOTIFY wants of a new message in the selected mailbox.
+// fetchNew prints the items that NOTIFY asked for of new messages in the selected mailbox.
 //
 // Implements: RFC 5465 §5.2 MessageNew with items
 func (s *session) fetchNew(from uint32) {

@@ -7,8 +7,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// lsub tells the subscribed mailboxes, to clients of IMAP4rev1. Where a pattern ends in % and matches
-// only a name above a subscribed one, that name is told with \Noselect.
+// lsub prints the subscribed mailboxes, for clients of IMAP4rev1. Where a pattern ends in % and matches only a name
+// above a subscribed one, it prints that name with \Noselect.
 //
 // Implements: RFC 3501 §6.3.9 LSUB
 func (s *session) lsub(cmd *imap.Command) {

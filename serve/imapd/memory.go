@@ -2,14 +2,14 @@ package imapd
 
 import "doublet/serve/listen"
 
-// memory is what the session's client may have of the memory for messages.
+// memory returns the budget for messages in flight.
 func (s *session) memory() listen.Share { return s.c.Share(s.srv.cfg.Memory) }
 
-// freeRoom is the number of bytes that a session's output and scratch may have without a reservation.
+// freeRoom is the size of output and scratch in bytes that needs no reservation.
 const freeRoom = 512 << 10
 
-// room reserves the memory that the output and the scratch have, and more bytes that they are about to get; listen.ErrMemory: there
-// are not as many. It is held until the command ends, as their memory is.
+// room reserves the memory of the output and the scratch, and n more bytes that they are about to take. It returns
+// listen.ErrMemory where the budget is spent. The reservation ends with the command.
 func (s *session) room(more int64) error {
 	n := int64(cap(s.out.B)) + int64(cap(s.scratch.B)) + more
 	if n <= freeRoom || n <= s.held {
@@ -22,7 +22,7 @@ func (s *session) room(more int64) error {
 	return nil
 }
 
-// giveRoom gives back what room has reserved.
+// giveRoom releases the reservation of room.
 func (s *session) giveRoom() {
 	if s.held > 0 {
 		s.memory().Give(s.held)

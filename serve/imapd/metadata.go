@@ -8,8 +8,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// annotated is the mail file in which the annotations of a mailbox stand; those of the server, "", are
-// in the person's own.
+// annotated returns the mail file that stores the annotations of a mailbox; those of the server, "", are in the
+// person's own.
 func (s *session) annotated(name string) (*mailbox.File, error) {
 	if name == "" {
 		return s.file, nil
@@ -18,7 +18,7 @@ func (s *session) annotated(name string) (*mailbox.File, error) {
 	return f, err
 }
 
-// metadataRoot says whether an entry is one that can be: private or shared.
+// metadataRoot reports whether the name of an entry is valid: below /private or /shared.
 func metadataRoot(name string) bool {
 	return strings.HasPrefix(name, "/private/") || strings.HasPrefix(name, "/shared/")
 }
@@ -60,7 +60,7 @@ func (s *session) getMetadata(cmd *imap.Command) {
 	s.done(cmd, code, "GETMETADATA completed")
 }
 
-// wantedEntry says whether an entry is among those asked for.
+// wantedEntry reports whether an entry is among the requested ones.
 func wantedEntry(a *imap.Metadata, name string) bool {
 	for i := range a.Entries {
 		below, ok := strings.CutPrefix(name, a.Entries[i].Name)
@@ -75,8 +75,8 @@ func wantedEntry(a *imap.Metadata, name string) bool {
 	return false
 }
 
-// listMetadata tells the annotations of a mailbox that LIST asked for, NIL for those that it has not. Where
-// they cannot be read nothing is told.
+// listMetadata prints the annotations of a mailbox that LIST asked for, NIL for those that it lacks. It prints
+// nothing where they cannot be read.
 //
 // Implements: RFC 9590 §3 LIST-METADATA
 func (s *session) listMetadata(name string, entries []string) {

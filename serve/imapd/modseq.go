@@ -2,29 +2,30 @@ package imapd
 
 import "doublet/mailbox"
 
-// heard holds the MODSEQs that a client with CONDSTORE has heard of in the selected mailbox.
+// heard holds the MODSEQs that a client with CONDSTORE has seen in the selected mailbox.
 type heard struct {
-	// highest is the highest MODSEQ that it was told.
+	// highest is the highest MODSEQ that the client has seen.
 	highest uint64
-	// skipped is the MODSEQ of the first change that NOTIFY has it not told of, 0 for none.
+	// skipped is the MODSEQ of the first change that NOTIFY suppressed, or 0.
 	skipped uint64
 }
 
-// hear notes that the client is told the MODSEQ of a message.
+// hear records that the client sees the MODSEQ of a message, and returns it.
 func (s *session) hear(mod uint64) uint64 {
 	s.heard.highest = max(s.heard.highest, mod)
 	return mod
 }
 
-// skip notes that the client is not told of a change, because it wants to hear of none.
+// skip records a change that NOTIFY suppresses.
 func (s *session) skip(m *mailbox.Message) {
 	if s.heard.skipped == 0 {
 		s.heard.skipped = m.ModSeq()
 	}
 }
 
-// reached is the MODSEQ up to which the client was told everything in the selected mailbox, and may resynchronise
-// from later. Expunges count for clients with QRESYNC alone: others look for what is gone by themselves.
+// reached returns the MODSEQ up to which the client was told everything in the selected mailbox, and from which it
+// may resynchronise later. Expunges count for clients with QRESYNC alone: others find expunged messages by
+// themselves.
 func (s *session) reached() (upTo uint64, expunges bool) {
 	n, upTo := s.view.Pending()
 	if expunges = n > 0 && s.qresync; !expunges {
@@ -36,8 +37,8 @@ func (s *session) reached() (upTo uint64, expunges bool) {
 	return max(upTo, 1), expunges
 }
 
-// tellPending tells a client that goes by MODSEQs how much of what it has heard it may rely on: a higher MODSEQ that it
-// saw in a FETCH response must not become what it resynchronises from, while expunges are held back, or changes.
+// tellPending prints the HIGHESTMODSEQ that a client with QRESYNC may rely on. While expunges or changes are held
+// back, it must not resynchronise from a higher MODSEQ that a FETCH response showed it.
 //
 // Implements: RFC 7162 §3.2.5 HIGHESTMODSEQ below expunges that are held back
 func (s *session) tellPending() {

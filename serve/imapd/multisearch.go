@@ -9,8 +9,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// multiSearch is the ESEARCH command: a search in several mailboxes, each of which that has a match is answered
-// for with UIDs.
+// multiSearch executes ESEARCH, a search in several mailboxes. It answers with UIDs for each mailbox that has a
+// match.
 //
 // Implements: RFC 7377 §2.1 ESEARCH command
 func (s *session) multiSearch(cmd *imap.Command) {
@@ -64,7 +64,7 @@ func (s *session) multiSearch(cmd *imap.Command) {
 	s.searchAll(cmd, a, &c, folders)
 }
 
-// numbered says whether a key means messages by what only the selected mailbox gives a meaning.
+// numbered reports whether a key names messages by number or by $, which only the selected mailbox defines.
 func numbered(k *imap.SearchKey) bool {
 	if k.Op == imap.OpSeq || k.Op == imap.OpUID {
 		return true
@@ -77,7 +77,7 @@ func numbered(k *imap.SearchKey) bool {
 	return false
 }
 
-// glance opens a mailbox for a look, whichever is selected.
+// glance opens a mailbox for reading, and leaves the selected one alone.
 func (s *session) glance(name string) (*mailbox.View, error) {
 	file, err := s.at(name)
 	if err != nil {
@@ -116,8 +116,9 @@ func (s *session) searchAll(cmd *imap.Command, a *imap.MultiSearch, c *mailbox.C
 		if err == nil {
 			found, err = view.Search(s.c.Context(), c, o)
 		}
-		if errors.Is(err, mailbox.ErrNoFolder) || errors.Is(err, store.ErrDenied) || errors.Is(err, mailbox.ErrFolderGone) && view != s.view {
-			continue // deleted, or closed to us, meanwhile
+		gone := errors.Is(err, mailbox.ErrFolderGone) && view != s.view
+		if gone || errors.Is(err, mailbox.ErrNoFolder) || errors.Is(err, store.ErrDenied) {
+			continue // deleted meanwhile, or no longer readable
 		}
 		if err != nil {
 			s.refuse(cmd, err)

@@ -7,7 +7,7 @@ import (
 
 const separator = '/'
 
-// namespace tells where the person's own mailboxes stand, and where those of others.
+// namespace prints the prefixes of the person's own mailboxes and of those of others.
 //
 // Implements: RFC 9051 §6.3.10 NAMESPACE
 func (s *session) namespace(cmd *imap.Command) {

@@ -2,8 +2,7 @@ package imapd
 
 import "doublet/wire/imap"
 
-// noop does nothing but give the server an occasion to tell what changed; CHECK is the same here,
-// where everything acknowledged is durable.
+// noop sends changes. CHECK does the same here: everything acknowledged is already durable.
 //
 // Implements: RFC 9051 §6.1.2 NOOP
 // Implements: RFC 3501 §6.4.1 CHECK

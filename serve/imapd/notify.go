@@ -10,34 +10,34 @@ import (
 	"doublet/wire/imap"
 )
 
-// The events that are told, and those that only message events are.
+// The events that are supported, and those among them that concern messages.
 const (
 	messageEvents = imap.EventMessageNew | imap.EventMessageExpunge | imap.EventFlagChange
-	knownEvents   = messageEvents | imap.EventMailboxName | imap.EventSubscription | imap.EventMailboxMetadata | imap.EventServerMetadata
+	knownEvents   = messageEvents | imap.EventMailboxName | imap.EventSubscription | imap.EventMailboxMetadata |
+		imap.EventServerMetadata
 )
 
-// notifier is what a session with NOTIFY has beyond others: what it wants to hear of, and what it has been told of
-// each mailbox that this concerns. Sessions without NOTIFY have none.
+// notifier holds the requests of a session that uses NOTIFY, and the last state told of each mailbox that they
+// concern. Sessions without NOTIFY have none.
 //
 // Implements: RFC 5465 §3 NOTIFY
 type notifier struct {
-	// watches of mail files, and how to end them; nil with NOTIFY NONE.
+	// stop functions of the watches of mail files; nil with NOTIFY NONE.
 	watches map[note.DatabaseID]func()
 	groups  []imap.NotifyGroup
-	// The events of the selected mailbox, where a group is of that kind; delayed holds expunges back until a
-	// command.
+	// The events of the selected mailbox, where a group names it; delayed holds expunges back until a command.
 	selected, delayed bool
 	events            imap.NotifyEvent
 	items             []imap.FetchItem // that come with a new message there
 	seen              map[note.UNID]seenMailbox
 	round             uint32 // of looks
-	// room is what groups, items and annotations take of the room for watched mailboxes.
+	// room is the share of groups, items and annotations of the room for watched mailboxes.
 	room int64
-	// server are the annotations of the server, where their changes are told.
+	// server holds the annotations of the server, where their changes are told.
 	server annotations
 }
 
-// seenMailbox is a mailbox as it was told last.
+// seenMailbox holds the state of a mailbox as the client was told it last.
 type seenMailbox struct {
 	name                          string
 	mod                           uint64
@@ -52,7 +52,7 @@ func seenAs(f *mailbox.Folder, e imap.NotifyEvent, round uint32) seenMailbox {
 		subscribed: f.Subscribed, children: f.HasChildren, events: e, round: round}
 }
 
-// notify says what the client is told unasked, between commands too.
+// notify executes NOTIFY: it sets the events that the client is told, between commands too.
 //
 // Implements: RFC 5465 §3.1 NOTIFY command
 func (s *session) notify(cmd *imap.Command) {
@@ -70,7 +70,7 @@ func (s *session) notify(cmd *imap.Command) {
 			return
 		}
 	}
-	// What was to be told until now is, as by NOOP.
+	// Pending changes are sent first, as by NOOP.
 	if s.poll(true); s.over {
 		return
 	}
@@ -87,7 +87,7 @@ func (s *session) notify(cmd *imap.Command) {
 		return
 	}
 	s.notifier = n
-	// The watch stands before the look, so that no change falls between them.
+	// The watch begins before the first look, so that no change falls between them.
 	err := s.watch(s.file)
 	if err == nil && s.view != nil {
 		err = s.watch(s.view.File())
@@ -108,12 +108,13 @@ func (s *session) notify(cmd *imap.Command) {
 	s.done(cmd, "", "NOTIFY completed")
 }
 
-// take checks a group and takes what it says of the selected mailbox. The answer is what is wrong with it.
+// take checks a group and stores its events of the selected mailbox. It returns an error text, or "".
 //
 // Implements: RFC 5465 §5 events that need each other
 func (n *notifier) take(g *imap.NotifyGroup) string {
 	e := g.Events
-	if both := e & (imap.EventMessageNew | imap.EventMessageExpunge); both != 0 && both != imap.EventMessageNew|imap.EventMessageExpunge {
+	const both = imap.EventMessageNew | imap.EventMessageExpunge
+	if e&both != 0 && e&both != both {
 		return "MessageNew and MessageExpunge go together"
 	}
 	if e&(imap.EventFlagChange|imap.EventAnnotation) != 0 && e&imap.EventMessageNew == 0 {
@@ -140,7 +141,7 @@ func (n *notifier) take(g *imap.NotifyGroup) string {
 	return ""
 }
 
-// watch is woken by changes in a mail file from now on.
+// watch wakes the session after changes in a mail file from now on.
 func (s *session) watch(f *mailbox.File) error {
 	n := s.notifier
 	if n == nil || n.watches == nil || n.watches[f.Database()] != nil {
@@ -154,10 +155,10 @@ func (s *session) watch(f *mailbox.File) error {
 	return err
 }
 
-// entrySize is what a mailbox that is watched takes, in bytes, about.
+// entrySize is the approximate memory of a watched mailbox, in bytes.
 const entrySize = 150
 
-// keptGroups are groups that outlive their command, without its text, and what they take in entries.
+// keptGroups copies groups, so that they outlive the text of their command, and returns their memory in entries.
 func keptGroups(groups []imap.NotifyGroup) (kept []imap.NotifyGroup, entries int64) {
 	bytes := 0
 	kept = slices.Clone(groups)
@@ -184,7 +185,7 @@ func keptStrings(list []string) []string {
 	return list
 }
 
-// watch asks for room for entries of what NOTIFY remembers.
+// watch reserves room for entries of NOTIFY.
 func (srv *Server) watch(entries int64) bool {
 	if srv.watched.Add(entries) > int64(srv.cfg.NotifyMailboxes) {
 		srv.watched.Add(-entries)
@@ -199,7 +200,7 @@ func (srv *Server) unwatch(entries int64) {
 	srv.stats.watched.Add(-entries)
 }
 
-// dropNotify ends what NOTIFY began.
+// dropNotify ends the watches of NOTIFY and releases its room.
 func (s *session) dropNotify() {
 	n := s.notifier
 	if n == nil {
@@ -212,8 +213,8 @@ func (s *session) dropNotify() {
 	s.notifier = nil
 }
 
-// eventsOf is what a mailbox is watched for: all that the groups ask for that name it. One that asks for nothing
-// takes it out of those behind it. Of a mailbox that may not be read nothing is told, and denied says so.
+// eventsOf returns the events that groups request for a mailbox. A group without events takes the mailbox out of the
+// groups behind it. A mailbox that may not be read has no events; denied reports that.
 //
 // Implements: RFC 5465 §6 several groups for one mailbox
 func (s *session) eventsOf(f *mailbox.Folder) (e imap.NotifyEvent, denied bool) {
@@ -232,14 +233,14 @@ func (s *session) eventsOf(f *mailbox.Folder) (e imap.NotifyEvent, denied bool) 
 	return e, false
 }
 
-// selectedEvents is what the selected mailbox is watched for: only a group of its kind names it.
+// selectedEvents returns the events that the group of the selected mailbox requests.
 //
 // Implements: RFC 5465 §3.1 no SELECTED is SELECTED NONE
 func (s *session) selectedEvents() (e imap.NotifyEvent, delayed bool) {
 	return s.notifier.events, s.notifier.delayed
 }
 
-// muted says that the client wants to hear nothing of the selected mailbox, but for what it asks for.
+// muted reports whether the client wants no unrequested changes of the selected mailbox.
 func (s *session) muted(cmd *imap.Command) bool {
 	if s.notifier == nil || s.view == nil {
 		return false
@@ -252,7 +253,8 @@ func (s *session) muted(cmd *imap.Command) bool {
 	return e == 0
 }
 
-// news tells what NOTIFY asked for, between commands or in IDLE, where expunges may be told that are delayed else.
+// news sends the events of NOTIFY, between commands or in IDLE, where expunges may be sent that are delayed
+// otherwise.
 //
 // Implements: RFC 5465 §4 IDLE
 func (s *session) news(idle bool) {

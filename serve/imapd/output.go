@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// sendAt is how much output is collected before it is sent in the middle of a command.
+	// sendAt is the number of bytes of output that are sent in the middle of a command.
 	sendAt = 48 << 10
 	// copyMost is the largest piece of a message that is copied into the output inside a read of the
 	// store; a longer one is streamed when the read has ended.
 	copyMost = 32 << 10
-	// piece is how much of a message is read at once to be streamed.
+	// piece is the number of bytes of a message that are read at once while it is streamed.
 	piece = 256 << 10
 )
 
-// hole is a place in the output where a piece of a message belongs that is read when it is sent.
+// hole marks a place in the output for a piece of a message that is read when it is sent.
 type hole struct {
 	at      int // in session.out.B
 	body    *store.Stored
@@ -24,7 +24,7 @@ type hole struct {
 	literal bool // of an IMAP literal: NULs are shown as 0x80
 }
 
-// flush sends the output. What fails is remembered: the session ends.
+// flush sends the output. An error is remembered and ends the session.
 func (s *session) flush() error {
 	if s.out.B == nil {
 		return s.failed
@@ -49,8 +49,8 @@ func (s *session) send(p []byte) {
 	}
 }
 
-// stream sends a piece of a message. When it cannot be read to its end the connection is lost:
-// nothing else would tell the client that what it has is not the message.
+// stream sends a piece of a message. Where it cannot be read to its end the connection is closed: nothing else tells
+// the client that the message is incomplete.
 func (s *session) stream(h *hole) {
 	if s.failed != nil {
 		return
@@ -73,7 +73,7 @@ func (s *session) stream(h *hole) {
 	}
 }
 
-// hideNUL shows NUL, which no literal may hold, as 0x80.
+// hideNUL replaces NUL, which no literal may hold, by 0x80.
 func hideNUL(b []byte) {
 	for {
 		i := bytes.IndexByte(b, 0)
@@ -85,7 +85,7 @@ func hideNUL(b []byte) {
 	}
 }
 
-// release gives the buffers back; the output has been sent.
+// release returns the buffers to their pool; the output has been sent.
 func (s *session) release() {
 	s.out.Release()
 	s.scratch.Release()

@@ -7,11 +7,11 @@ import (
 	"doublet/wire/imap"
 )
 
-// progressEvery is how often a client is told that a long command is still at work.
+// progressEvery is the time between two progress responses of a long command.
 const progressEvery = 10 * time.Second
 
-// searching are the options of a search on behalf of a command. What it takes of the memory for messages in flight
-// is given back by done.
+// searching returns the options of a search on behalf of a command. done releases the memory for messages in flight
+// that the search has reserved.
 //
 // Implements: RFC 9585 §4 INPROGRESS
 func (s *session) searching(cmd *imap.Command) (o mailbox.SearchOptions, done func()) {
@@ -30,7 +30,7 @@ func (s *session) searching(cmd *imap.Command) (o mailbox.SearchOptions, done fu
 	return o, func() { s.memory().Give(held) }
 }
 
-// progress tells how far a command is, at once.
+// progress prints and sends the progress of a command.
 func (s *session) progress(cmd *imap.Command, done, all uint64) error {
 	s.out.Take()
 	b := imap.AppendResultHead(s.out.B, "*", imap.OK)
@@ -38,7 +38,8 @@ func (s *session) progress(cmd *imap.Command, done, all uint64) error {
 	return s.flush()
 }
 
-// telling gives a function that tells how far a command is, when it is time. It is to be called outside of the store.
+// telling returns a function that sends the progress of a command when it is due. It is called outside of reads of
+// the store.
 func (s *session) telling(cmd *imap.Command) func(done, all uint64) {
 	last := s.c.Now()
 	return func(done, all uint64) {
@@ -49,7 +50,8 @@ func (s *session) telling(cmd *imap.Command) func(done, all uint64) {
 	}
 }
 
-// counting gives a function to be called for each of at most all things that a command does, as telling is.
+// counting returns a function that is called once for each of at most all steps of a command, and sends the progress
+// like telling.
 func (s *session) counting(cmd *imap.Command, all uint64) func() {
 	tell, done := s.telling(cmd), uint64(0)
 	return func() {

@@ -12,7 +12,7 @@ import (
 // A mail file is one quota root. Its name is the one that stands before its mailboxes, without the
 // separator: "" for the person's own.
 
-// root is the mail file of a quota root.
+// root returns the mail file of a quota root.
 func (s *session) root(name string) (*mailbox.File, error) {
 	if name == "" {
 		return s.file, nil
@@ -24,7 +24,7 @@ func (s *session) root(name string) (*mailbox.File, error) {
 	return f, err
 }
 
-// getQuota tells how full a mail file is.
+// getQuota prints the usage and limit of a quota root.
 //
 // Implements: RFC 9208 §4.1.2 GETQUOTA
 func (s *session) getQuota(cmd *imap.Command) {
@@ -40,7 +40,8 @@ func (s *session) getQuota(cmd *imap.Command) {
 	s.done(cmd, "", "GETQUOTA completed")
 }
 
-// hidden: who may not know how full a mail file is may not learn that there is one.
+// hidden replaces the error of a denied access to somebody else's mail file by that of one that does not exist:
+// people without the right to know how full it is must not learn that it exists.
 func hidden(f *mailbox.File, err error) error {
 	if f != nil && f.Prefix() != "" && isDenied(err) {
 		return mailbox.ErrNoFolder
@@ -48,7 +49,7 @@ func hidden(f *mailbox.File, err error) error {
 	return err
 }
 
-// getQuotaRoot tells the quota root of a mailbox, and how full it is.
+// getQuotaRoot prints the quota root of a mailbox with its usage and limit.
 //
 // Implements: RFC 9208 §4.1.3 GETQUOTAROOT
 func (s *session) getQuotaRoot(cmd *imap.Command) {
@@ -66,7 +67,7 @@ func (s *session) getQuotaRoot(cmd *imap.Command) {
 			s.refuse(cmd, err)
 			return
 		}
-		// A mailbox may be in no root that the client is told of.
+		// The client may see no quota root for a mailbox.
 		s.out.B = append(imap.AppendMailbox(append(s.out.B[:at], "* QUOTAROOT "...), a.Root, s.in.UTF8), "\r\n"...)
 	}
 	s.done(cmd, "", "GETQUOTAROOT completed")
@@ -80,7 +81,7 @@ func (s *session) appendQuota(f *mailbox.File, root string) error {
 	return err
 }
 
-// setQuota sets how much a mail file may hold, for administrators.
+// setQuota sets the quota of a mail file, for administrators.
 //
 // Implements: RFC 9208 §4.1.4 SETQUOTA
 func (s *session) setQuota(cmd *imap.Command) {
@@ -92,7 +93,7 @@ func (s *session) setQuota(cmd *imap.Command) {
 			s.no(cmd, "CANNOT", "Only STORAGE can be limited")
 			return
 		}
-		// 0 would be no limit in the store; a mail file that takes nothing is one of a byte.
+		// 0 means no limit in the store, so a quota of nothing is stored as one byte.
 		limit = max(1, l.Limit*1024)
 	}
 	if err == nil {
@@ -108,7 +109,7 @@ func (s *session) setQuota(cmd *imap.Command) {
 	s.done(cmd, "", "SETQUOTA completed")
 }
 
-// deletedStorage is what STATUS tells as DELETED-STORAGE.
+// deletedStorage returns the size in bytes of the messages that are marked \Deleted.
 //
 // Implements: RFC 9208 §4.1.4 STATUS DELETED-STORAGE
 func (s *session) deletedStorage(f *mailbox.Folder) uint64 {

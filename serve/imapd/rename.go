@@ -5,7 +5,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// rename gives a mailbox, and those below it, another name. A session that has it selected keeps it.
+// rename renames a mailbox and those below it. A session that has it selected keeps it.
 //
 // Implements: RFC 9051 §6.3.6 RENAME
 func (s *session) rename(cmd *imap.Command) {

@@ -5,7 +5,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// replace puts a message in the place of another, in one change.
+// replace replaces a message by another in one change.
 //
 // Implements: RFC 8508 §3.2 REPLACE
 // Implements: RFC 8508 §3.3 UID REPLACE
@@ -38,7 +38,7 @@ func (s *session) replace(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
-	// Before what left is told, so that a client can tell what took its place.
+	// APPENDUID precedes the expunge, so that the client can relate the two messages.
 	b := imap.AppendResultHead(s.out.B, "*", imap.OK)
 	s.out.B = imap.AppendResultTail(imap.AppendCodeAppendUID(b, validity, got), "Replacement stored")
 	s.doneHighest(cmd, "REPLACE completed")

@@ -15,23 +15,23 @@ func (s *session) untagged(code, text string) {
 	s.out.B = imap.AppendResult(s.out.B, "*", imap.OK, code, text)
 }
 
-// number prints an untagged OK whose code is a name and a number.
+// number prints an untagged OK with a response code of a name and a number.
 func (s *session) number(name string, n uint64, text string) {
 	b := imap.AppendResultHead(s.out.B, "*", imap.OK)
 	s.out.B = imap.AppendResultTail(imap.AppendCodeNumber(b, name, n), text)
 }
 
-// bye ends the session.
+// bye sends BYE and ends the session.
 func (s *session) bye(code, text string) {
 	s.out.Take()
 	s.out.B = imap.AppendResult(s.out.B, "*", imap.BYE, code, text)
 	s.over = true
 }
 
-// done ends a command well: first what others did is told, then the tagged OK.
+// done sends the changes of others and then the tagged OK.
 func (s *session) done(cmd *imap.Command, code, text string) { s.answer(cmd, imap.OK, code, text) }
 
-// no refuses a command.
+// no sends the changes of others and then a tagged NO.
 func (s *session) no(cmd *imap.Command, code, text string) { s.answer(cmd, imap.NO, code, text) }
 
 func (s *session) answer(cmd *imap.Command, status, code, text string) {
@@ -42,16 +42,16 @@ func (s *session) answer(cmd *imap.Command, status, code, text string) {
 	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, status, code, text)
 }
 
-// catchUp tells what others did to the selected mailbox, as far as the client wants to hear it and may while
-// this command is answered.
+// catchUp sends the changes of others in the selected mailbox, as far as the client wants them and this command
+// allows them.
 func (s *session) catchUp(cmd *imap.Command) {
 	if !s.muted(cmd) {
 		s.poll(expungeAllowed(cmd))
 	}
 }
 
-// expungeAllowed says whether expunges may be told in the answer to a command: numbers that the
-// client has used, or sees in the answer, must not shift meanwhile.
+// expungeAllowed reports whether EXPUNGE may be sent in the answer to a command. Message numbers that the client has
+// used, or sees in the answer, must not shift meanwhile.
 //
 // Implements: RFC 9051 §7.5.1 EXPUNGE is not sent in answer to FETCH, STORE and SEARCH
 func expungeAllowed(cmd *imap.Command) bool {
@@ -62,13 +62,13 @@ func expungeAllowed(cmd *imap.Command) bool {
 	return true
 }
 
-// badly answers a command that the client should not have sent.
+// badly answers BAD to a command that is wrong here.
 func (s *session) badly(cmd *imap.Command, text string) {
 	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.BAD, "CLIENTBUG", text)
 	s.fault()
 }
 
-// syntax answers a command that could not be read.
+// syntax answers a command that could not be parsed.
 func (s *session) syntax(e *imap.SyntaxError) {
 	s.out.B = imap.AppendError(s.out.B, e)
 	switch {
@@ -80,7 +80,7 @@ func (s *session) syntax(e *imap.SyntaxError) {
 	}
 }
 
-// lineFailed answers a command within which a line could not be read.
+// lineFailed answers a command of which a later line could not be read.
 func (s *session) lineFailed(cmd *imap.Command, err error) {
 	var e *imap.SyntaxError
 	if errors.As(err, &e) {
@@ -100,7 +100,7 @@ func (s *session) fault() {
 	}
 }
 
-// refuse answers a command that the mail file, or the store below it, did not carry out.
+// refuse answers a command that the mail file or the store refused.
 func (s *session) refuse(cmd *imap.Command, err error) {
 	switch {
 	case s.failed != nil: // nobody is there to hear
@@ -119,15 +119,16 @@ func (s *session) refuse(cmd *imap.Command, err error) {
 	s.no(cmd, code, text)
 }
 
-// folderGone ends the session: there is no way to tell a client that its mailbox, and with it the
-// meaning of every number, is gone (RFC 2180 section 3.3).
+// folderGone ends the session: no response tells a client that its mailbox, and with it the meaning of every number,
+// is gone (RFC 2180 section 3.3).
 func (s *session) folderGone() {
 	s.forget()
 	s.bye("", "The selected mailbox is gone")
 }
 
-// expunged answers a command that names messages by numbers which others have expunged. It is carried out for the
-// messages that are there, but for COPY, MOVE and REPLACE, which do all or nothing. A UID of such a message names none.
+// expunged is the text for commands that name, by number, messages that others have expunged. The command is executed
+// for the messages that exist; COPY, MOVE and REPLACE are refused whole. A UID of an expunged message names none,
+// which is no error.
 //
 // Implements: RFC 5530 §3 EXPUNGEISSUED
 // Implements: RFC 2180 §4 a message that another session has expunged
@@ -155,7 +156,7 @@ var refusals = []struct {
 	{store.ErrDenied, "NOPERM", "Access denied"},
 }
 
-// refusal is the response code (RFC 5530, RFC 9051 section 7.1) and the text for an error.
+// refusal returns the response code (RFC 5530, RFC 9051 section 7.1) and the text for an error.
 func (s *session) refusal(cmd *imap.Command, err error) (code, text string) {
 	if errors.Is(err, mailbox.ErrNoFolder) {
 		switch cmd.Name {
@@ -176,7 +177,7 @@ func (s *session) refusal(cmd *imap.Command, err error) (code, text string) {
 	return c.IMAP, c.IMAPText
 }
 
-// setOf brings a set of the grammar into the words of mailbox.
+// setOf converts a set of package imap for package mailbox.
 func setOf(set imap.Set) mailbox.Set {
 	out := make(mailbox.Set, len(set))
 	for i, r := range set {
@@ -185,7 +186,7 @@ func setOf(set imap.Set) mailbox.Set {
 	return out
 }
 
-// wireSet is setOf the other way.
+// wireSet converts a set of package mailbox for package imap.
 func wireSet(set mailbox.Set) imap.Set {
 	out := make(imap.Set, len(set))
 	for i, r := range set {
@@ -194,15 +195,15 @@ func wireSet(set mailbox.Set) imap.Set {
 	return out
 }
 
-// target is what a command names. ok is false where it named message numbers that do not exist; that
-// is answered.
+// target returns the messages that a command names. With ok false, where it names message numbers that do not exist,
+// it has answered the command.
 func (s *session) target(cmd *imap.Command, t *imap.Target) (set mailbox.Set, byUID, ok bool) {
 	if t.Saved {
 		return s.saved, true, true
 	}
 	if !cmd.UID {
 		for _, r := range t.Set {
-			// A range up to * is taken whatever its other end: clients ask n:* for what is new.
+			// A range up to * is valid with any other end: clients ask for n:* to get new messages.
 			if r.Start != 0 && r.Stop != 0 && max(r.Start, r.Stop) > s.view.Exists() {
 				s.badly(cmd, "There is no message with that number")
 				return nil, false, false

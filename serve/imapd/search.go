@@ -22,7 +22,7 @@ func (s *session) search(cmd *imap.Command) {
 	save := a.Return&imap.ReturnSave != 0
 	c, err := s.criteria(&a.Key)
 	if save && !errors.Is(err, errUIDRequired) { // BAD changes nothing
-		s.saved = nil // whatever comes now, the old result is gone
+		s.saved = nil // a failing search too discards the old result
 	}
 	if err != nil {
 		s.refuse(cmd, err)
@@ -63,8 +63,8 @@ func (s *session) search(cmd *imap.Command) {
 	s.done(cmd, "", "SEARCH completed")
 }
 
-// esearch prints the answer in the newer form; in is the mailbox, where the answer has to say. Of a SORT, found is
-// in its order, and so are the first, the last and the part that are told.
+// esearch prints an ESEARCH response; in is the mailbox where the response has to name it. Of a SORT, found is in its
+// order, and so are MIN, MAX and PARTIAL.
 //
 // Implements: RFC 9051 §7.3.4 ESEARCH
 // Implements: RFC 9394 §3.1 PARTIAL of SEARCH
@@ -104,8 +104,8 @@ func (s *session) esearch(tag string, in *mailbox.Folder, a *imap.Search, found 
 	s.out.B = imap.AppendESearch(s.out.B, &e, s.in.UTF8)
 }
 
-// shown are the messages that a result speaks of: with MIN, MAX and PARTIAL alone those, in the order found, else
-// all. A count says nothing of messages beside a part.
+// shown returns the messages that a response refers to: with MIN, MAX and PARTIAL alone those, in the order found,
+// else all. COUNT refers to no messages beside a part.
 //
 // Implements: RFC 4731 §3.2 MODSEQ of what is told
 func shown(found []mailbox.Match, a *imap.Search, has imap.SearchReturn) []mailbox.Match {
@@ -134,10 +134,10 @@ func shown(found []mailbox.Match, a *imap.Search, has imap.SearchReturn) []mailb
 	return out
 }
 
-// maxSaved is how many ranges of UIDs a session keeps for `$`.
+// maxSaved bounds the ranges of UIDs that a session keeps for `$`.
 const maxSaved = 50_000
 
-// save keeps the result for `$`, as UIDs; false, and nothing is kept, where it is in too many pieces.
+// save keeps the result for `$`, as UIDs. It returns false and keeps nothing where the result has too many ranges.
 //
 // Implements: RFC 5182 §2.1 SEARCHRES
 // Implements: RFC 9394 §3.1 SAVE with PARTIAL
@@ -157,7 +157,7 @@ func (s *session) save(found []mailbox.Match, a *imap.Search) bool {
 	return true
 }
 
-// notSaved refuses to keep a result.
+// notSaved answers a search whose result has too many ranges to be kept.
 //
 // Implements: RFC 5182 §2.1 NOTSAVED
 func (s *session) notSaved(cmd *imap.Command) {

@@ -10,10 +10,10 @@ import (
 	"doublet/wire/mime"
 )
 
-// span is the piece of a message that a section names.
+// span holds the offsets of the piece of a message that a section names.
 type span struct{ off, n int64 }
 
-// cut applies a partial: what lies beyond the end is empty.
+// cut applies a partial; a piece beyond the end is empty.
 //
 // Implements: RFC 9051 §6.4.5.2 partial
 func (p span) cut(it *imap.FetchItem) span {
@@ -24,8 +24,8 @@ func (p span) cut(it *imap.FetchItem) span {
 	return span{p.off + skip, min(int64(it.Size), p.n-skip)}
 }
 
-// place finds a section by the stored offsets, without reading the message. ok is false where there
-// is no such part.
+// place finds a section by the stored offsets, without reading the message. ok is false for a part that does not
+// exist.
 //
 // Implements: RFC 9051 §6.4.5.1 FETCH section specification
 func (f *fetcher) place(m *mailbox.Message, i int) (p span, ok bool, err error) {
@@ -106,12 +106,12 @@ func (f *fetcher) section(m *mailbox.Message, i int) error {
 	return err
 }
 
-// headerFields prints the fields of a header that are named, or the others, and the empty line.
+// headerFields prints the named fields of a header, or all others, and the empty line.
 //
 // Implements: RFC 9051 §6.4.5.1 HEADER.FIELDS
 func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) error {
 	s.scratch.Take()
-	if err := s.room(3 * p.n); err != nil { // the header, and what is chosen of it, twice
+	if err := s.room(3 * p.n); err != nil { // the header, and the chosen fields twice
 		return err
 	}
 	header, err := body.AppendRange(s.scratch.B[:0], p.off, p.n)
@@ -128,11 +128,11 @@ func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) e
 	return nil
 }
 
-// chosenFields are the fields of a header that an item names, or the others, and the empty line. They stand behind the
+// chosenFields returns the named fields of a header, or all others, and the empty line. They are appended to the
 // header, in its memory where that has room.
 func chosenFields(header []byte, it *imap.FetchItem) []byte {
 	not := it.Section.Text == imap.TextHeaderFieldsNot
-	// Should that move the memory, header stays where it is.
+	// Where append moves the memory, header stays in the old one.
 	all := header
 	for field := range mime.Fields(header) {
 		if named(field, it.Section.Fields) != not {
@@ -154,8 +154,8 @@ func named(field mime.HeaderField, names []string) bool {
 	return false
 }
 
-// binary prints BINARY[…] and BINARY.SIZE[…]: a part with its transfer encoding undone. Its memory
-// counts as a message in flight.
+// binary prints BINARY[…] and BINARY.SIZE[…]: a part with its transfer encoding removed. Its memory counts as a
+// message in flight.
 //
 // Implements: RFC 9051 §6.4.5 BINARY
 // Implements: RFC 3516 BINARY
@@ -190,8 +190,8 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 	return f.decoded(m, p, encoding, it)
 }
 
-// encoding is that of the body part that an item names. Multiparts and messages have none but the identity (RFC 2045
-// section 6.4).
+// encoding returns the transfer encoding of the body part that an item names. Multiparts and messages have only the
+// identity encodings (RFC 2045 section 6.4).
 func (f *fetcher) encoding(m *mailbox.Message, i int) (mime.Encoding, error) {
 	if len(f.items[i].Section.Part) == 0 {
 		return mime.EncodingBinary, nil
@@ -203,7 +203,7 @@ func (f *fetcher) encoding(m *mailbox.Message, i int) (mime.Encoding, error) {
 	return at.Encoding, nil
 }
 
-// notDecoded prints NIL, or a size of 0, for what the tagged NO will explain.
+// notDecoded prints NIL, or a size of 0; the tagged NO explains it.
 func (f *fetcher) notDecoded(name int, it *imap.FetchItem, code string) error {
 	f.refused = code
 	b := append(imap.AppendItemName(f.s.out.B[:name], it), ' ')

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// selectMailbox is SELECT and EXAMINE. A failure leaves no mailbox selected.
+// selectMailbox executes SELECT and EXAMINE. A failure leaves no mailbox selected.
 //
 // Implements: RFC 9051 §6.3.2 SELECT
 // Implements: RFC 9051 §6.3.3 EXAMINE
@@ -60,11 +60,11 @@ func (s *session) selectMailbox(cmd *imap.Command) {
 	if view.ReadOnly() {
 		code = "READ-ONLY"
 	}
-	// No Poll: what was just told is the state.
+	// No Poll: the responses above are the current state.
 	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.OK, code, cmd.Name+" completed")
 }
 
-// tellUnseen tells the first message that is not seen, to clients of IMAP4rev1.
+// tellUnseen prints the first message that is not \Seen, for clients of IMAP4rev1.
 //
 // Implements: RFC 3501 §6.3.1 UNSEEN
 func (s *session) tellUnseen(v *mailbox.View) error {
@@ -75,7 +75,7 @@ func (s *session) tellUnseen(v *mailbox.View) error {
 	return err
 }
 
-// deselect forgets the selected mailbox.
+// deselect closes the selected mailbox, and tells the client.
 //
 // Implements: RFC 9051 §7.1 CLOSED
 func (s *session) deselect() {
@@ -90,14 +90,14 @@ func (s *session) forget() {
 	s.view, s.saved, s.gone, s.heard, s.listed = nil, nil, nil, heard{}, nil
 }
 
-// flagNames are shown in FLAGS. The keywords are the registered ones that programs look for; any
-// other may be set too.
+// The flags of FLAGS. The keywords are registered ones that programs look for; others may be set too.
 const (
 	systemFlags = `\Answered \Flagged \Deleted \Seen \Draft`
 	keywords    = ` $Forwarded $MDNSent $Junk $NotJunk $Phishing`
 )
 
-// describe prints what SELECT tells of a mailbox; given is the name that the client used, if that was another form.
+// describe prints the responses of SELECT; given is the mailbox name that the client used, where that is another
+// form.
 //
 // Implements: RFC 9051 §6.3.9.7 OLDNAME for a name that is not in its normal form
 func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
@@ -119,14 +119,14 @@ func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
 	}
 }
 
-// tellName tells a mailbox by a LIST response of its own accord, with the name that the client has for it.
+// tellName prints an unrequested LIST response with the name that the client used for a mailbox.
 func (s *session) tellName(f *mailbox.Folder, given string) {
 	d := s.listData(nil, f, 0, false)
 	d.OldName = given
 	s.out.B = imap.AppendList(s.out.B, "LIST", &d, s.in.UTF8)
 }
 
-// appendPermanent prints the flags that this person may change here.
+// appendPermanent prints the flags that this person may change in the mailbox.
 func (s *session) appendPermanent(b []byte, v *mailbox.View) []byte {
 	start := len(b)
 	if v.ReadOnly() {
@@ -154,8 +154,8 @@ func (s *session) appendPermanent(b []byte, v *mailbox.View) []byte {
 	return b
 }
 
-// resync tells what a client missed that knew the mailbox at a MODSEQ: first what is gone, then what
-// changed. Its sequence match data are not needed: the server remembers expunges.
+// resync prints the changes since the MODSEQ at which a client knew the mailbox: first the expunges, then the flags.
+// It ignores the sequence match data, since the server remembers expunges.
 //
 // Implements: RFC 7162 §3.2.5 QRESYNC parameter of SELECT
 // Implements: RFC 7162 §3.2.5.2 known UIDs and message sequence match data

@@ -25,7 +25,7 @@ const (
 	anyState = notAuthenticated | signedIn
 )
 
-// session is one client's. It is small: tens of thousands wait at the same time.
+// session is the state of one client. It is small, since tens of thousands wait at the same time.
 type session struct {
 	srv     *Server
 	c       *listen.Conn
@@ -35,20 +35,20 @@ type session struct {
 	view    *mailbox.View // nil while no mailbox is selected
 	home    *forward.Session
 	saved   mailbox.Set // the result that `$` stands for, UIDs
-	// contexts are the searches of the selected mailbox that are kept up to date.
+	// contexts holds the searches of the selected mailbox that are kept up to date.
 	contexts []*searchContext
 	// notifier is nil before NOTIFY.
 	notifier *notifier
 
 	out     listen.Buffer
 	scratch listen.Buffer
-	held    int64 // what room has reserved for out and scratch
+	held    int64 // bytes that room has reserved for out and scratch
 	holes   []hole
 	gone    []uint32 // UIDs for one VANISHED
 	heard   heard
 	rights  note.Rights // in the selected mailbox, when it was
 	listed  []string    // keywords in its FLAGS as told last, beside those that always are
-	failed  error       // the connection is of no use any more
+	failed  error       // the connection is broken
 
 	started      time.Time
 	rev2         bool // IMAP4rev2 is enabled
@@ -61,13 +61,15 @@ type session struct {
 	authFailures uint8
 }
 
-// errCut says that the output broke off inside a literal.
+// errCut reports that the output was broken off inside a literal.
 var errCut = errors.New("imapd: output broken off")
 
-// strangerLimits are for a client that has not signed in. The longest command that such a client may send is ID
+// strangerLimits returns the limits for a client that has not signed in. The longest command that it may send is ID
 // with 30 fields of 30 bytes and values of 1,024 (RFC 2971 section 3.3).
 func strangerLimits() imap.Limits {
-	return imap.Limits{Line: 40 << 10, Literal: 8 << 10, Total: 48 << 10, Discard: 64 << 10, Ranges: 10, Depth: 4, Items: 100}
+	return imap.Limits{
+		Line: 40 << 10, Literal: 8 << 10, Total: 48 << 10, Discard: 64 << 10, Ranges: 10, Depth: 4, Items: 100,
+	}
 }
 
 func newSession(srv *Server, c *listen.Conn) *session {
@@ -77,7 +79,7 @@ func newSession(srv *Server, c *listen.Conn) *session {
 	return s
 }
 
-// input is the connection as the command reader sees it: before it waits, the answers go out.
+// input reads from the connection for the command reader. It sends the output before it waits.
 type input session
 
 func (i *input) Read(p []byte) (int, error) {
@@ -88,12 +90,12 @@ func (i *input) Read(p []byte) (int, error) {
 		}
 	}
 	if s.file == nil && s.c.Now().Sub(s.started) > s.srv.cfg.LoginTimeout {
-		return 0, listen.ErrTimeout // one byte a minute is no sign-in either
+		return 0, listen.ErrTimeout // single bytes do not extend the time
 	}
 	return s.c.Read(p)
 }
 
-// invite asks for a synchronising literal.
+// invite sends the continuation request for a synchronising literal.
 func (s *session) invite() error {
 	s.out.Take()
 	s.out.B = append(s.out.B, "+ OK\r\n"...)
@@ -132,7 +134,7 @@ func (s *session) run() {
 	_ = s.flush()
 }
 
-// end is the session's last act, also after a panic.
+// end releases everything that the session holds, also after a panic.
 func (s *session) end() {
 	s.dropNotify()
 	s.forget()
@@ -141,7 +143,7 @@ func (s *session) end() {
 	s.srv.stats.current.Add(-1)
 }
 
-// timeout is how long the client may be silent now.
+// timeout returns the time that the client may be silent now.
 func (s *session) timeout() time.Duration {
 	if s.file != nil {
 		return s.account.Silence(s.srv.cfg.IdleTimeout, s.c.Now())
@@ -149,7 +151,7 @@ func (s *session) timeout() time.Duration {
 	return max(s.srv.cfg.LoginTimeout-s.c.Now().Sub(s.started), time.Millisecond)
 }
 
-// await waits for input, without buffers. Answers to commands that came together go out together.
+// await waits for input, and holds no buffers meanwhile. Answers to pipelined commands are sent together.
 func (s *session) await(timeout time.Duration) error {
 	if len(s.c.Buffered()) == 0 {
 		if err := s.flush(); err != nil {
@@ -160,7 +162,7 @@ func (s *session) await(timeout time.Duration) error {
 	return s.c.Await(timeout)
 }
 
-// lost ends the session, or not, after Await or a read gave up.
+// lost handles an error of Await or of a read. It ends the session, unless a watch has woken it.
 func (s *session) lost(err error) {
 	switch {
 	case errors.Is(err, listen.ErrWoken):
@@ -233,7 +235,7 @@ func (s *session) command() {
 	}
 }
 
-// refresh asks who the person is today. A session that may not go on is ended, and false returned.
+// refresh looks the account up again. It returns false after it has ended a session that may not go on.
 func (s *session) refresh() bool {
 	changed, err := s.srv.backend.SignIn().Refresh(s.c.Context(), &s.account)
 	switch {
@@ -241,7 +243,7 @@ func (s *session) refresh() bool {
 		s.bye("", "The account may not be used any more")
 		return false
 	case err != nil:
-		s.srv.env.Log.Error("imapd: account cannot be looked up", "account", s.account.Name, "err", err)
+		s.srv.env.Log.Error("imapd: looking up the account failed", "account", s.account.Name, "err", err)
 		s.bye("UNAVAILABLE", "Temporary failure, sign in again later")
 		return false
 	case changed:
@@ -274,7 +276,7 @@ func (s *session) wrongState(cmd *imap.Command) {
 	}
 }
 
-// verb is what a command does: it answers, with a tagged response too.
+// verb holds the states in which a command is allowed, and the method that executes it and sends the tagged response.
 type verb struct {
 	states state
 	run    func(*session, *imap.Command)

@@ -8,14 +8,14 @@ import (
 	"doublet/note"
 )
 
-// shared is a mail file of somebody else, under its name among the person's mailboxes.
+// shared describes a mail file of somebody else, under its name among the person's mailboxes.
 type shared struct {
 	mailbox.Share
 	prefix string // with the separator at its end
 }
 
-// shares lists the mail files in which the person may find something, in order of their names: first
-// those of other people, then those of nobody.
+// shares lists the mail files of others in which the person may look up folders, in order of their names: those of
+// people first, then those without an owner.
 func (s *session) shares() ([]shared, error) {
 	list, err := s.srv.backend.Mail().Shares(s.account.Who, s.account.Database)
 	if err != nil || len(list) == 0 {
@@ -28,7 +28,7 @@ func (s *session) shares() ([]shared, error) {
 		if !x.Owner.IsZero() {
 			owner, err := s.srv.backend.Identifier(s.c.Context(), x.Owner)
 			if err != nil {
-				continue // an owner who is gone for good has no name to stand under
+				continue // its owner was deleted from the directory
 			}
 			name = mailbox.OthersPrefix + mailbox.Level(owner)
 		}
@@ -41,7 +41,7 @@ func (s *session) shares() ([]shared, error) {
 	return out, nil
 }
 
-// reserved says whether a name lies where the mail files of others stand.
+// reserved reports whether a name lies under a prefix of the mail files of others.
 func reserved(name string) bool {
 	for _, p := range [...]string{mailbox.OthersPrefix, mailbox.SharedPrefix} {
 		if strings.HasPrefix(name, p) || name == p[:len(p)-1] {
@@ -51,8 +51,8 @@ func reserved(name string) bool {
 	return false
 }
 
-// at is the mail file that a mailbox is in, by its name. A folder of the person's own that was given a
-// reserved name before names were reserved is still reached by it.
+// at returns the mail file that a mailbox is in, by the mailbox's name. It still finds a folder of the person's own
+// that got a reserved name before names were reserved.
 //
 // Implements: RFC 2342 §5 Other Users' and Shared namespaces
 func (s *session) at(name string) (*mailbox.File, error) {
@@ -71,7 +71,7 @@ func (s *session) at(name string) (*mailbox.File, error) {
 	return s.file, nil
 }
 
-// folder finds a mailbox by its name, wherever it is.
+// folder returns a mailbox by its name, with its mail file.
 func (s *session) folder(name string) (*mailbox.File, mailbox.Folder, error) {
 	f, err := s.at(name)
 	if err != nil {
@@ -81,16 +81,16 @@ func (s *session) folder(name string) (*mailbox.File, mailbox.Folder, error) {
 	return f, folder, err
 }
 
-// mayReserved refuses new names among those of others' mail files.
+// mayReserved refuses new names under the prefixes of other mail files.
 func (s *session) mayReserved(f *mailbox.File, name string) error {
 	if f == s.file && reserved(name) {
-		return fmt.Errorf("%w: %s is where the mail of others stands", mailbox.ErrBadName, name)
+		return fmt.Errorf("%w: %s is reserved for the mail of others", mailbox.ErrBadName, name)
 	}
 	return nil
 }
 
-// folders lists the person's mailboxes, then those of others that they may look up, each mail file's
-// sorted. Patterns that fit nothing of others spare the look.
+// folders lists the person's mailboxes, then those of others that the person may look up, each mail file's sorted. It
+// reads no mail files of others where no pattern can match them.
 func (s *session) folders(patterns []string) ([]mailbox.Folder, error) {
 	all, err := s.file.Folders(s.c.Context())
 	if err != nil || !reachShared(patterns) {
@@ -123,12 +123,12 @@ func (s *session) folders(patterns []string) ([]mailbox.Folder, error) {
 	return all, nil
 }
 
-// level is a name that is no mailbox and has some below it.
+// level returns a folder for a name that is no mailbox and has mailboxes below it.
 func level(prefix string) mailbox.Folder {
 	return mailbox.Folder{Name: strings.TrimSuffix(prefix, "/"), HasChildren: true, Rights: note.Lookup}
 }
 
-// reachShared says whether patterns may fit a mailbox of others.
+// reachShared reports whether patterns can match a mailbox of others.
 func reachShared(patterns []string) bool {
 	for _, p := range patterns {
 		fixed := p

@@ -5,7 +5,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// sort finds messages and gives them in an order.
+// sort executes SORT.
 //
 // Implements: RFC 5256 §3 SORT
 // Implements: RFC 5267 §3 ESORT
@@ -59,7 +59,7 @@ var algorithms = map[string]mailbox.Algorithm{
 	"ORDEREDSUBJECT": mailbox.OrderedSubject, "REFERENCES": mailbox.References, "REFS": mailbox.Refs,
 }
 
-// thread finds messages and gives them as threads.
+// thread executes THREAD.
 //
 // Implements: RFC 5256 §3 THREAD
 func (s *session) thread(cmd *imap.Command) {

@@ -2,8 +2,7 @@ package imapd
 
 import "doublet/wire/imap"
 
-// startTLS protects the connection. What the client sent in the clear behind the command is thrown
-// away.
+// startTLS starts TLS. Commands that the client sent in the clear behind STARTTLS are dropped.
 //
 // Implements: RFC 9051 §6.2.1 STARTTLS
 func (s *session) startTLS(cmd *imap.Command) {

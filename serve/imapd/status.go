@@ -7,8 +7,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// status tells counts of a mailbox without selecting it. They come from its counters, whatever its
-// size.
+// status prints counts of a mailbox without selecting it. They come from the folder's counters, whatever its size.
 //
 // Implements: RFC 9051 §6.3.11 STATUS
 // Implements: RFC 8438 STATUS=SIZE
@@ -39,7 +38,7 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 	}
 	if s.view != nil && s.view.Is(f) {
 		if upTo, _ := s.reached(); items&imap.StatusHighestModSeq != 0 {
-			// The client may go by it: it has not been told of more.
+			// The client may resynchronise from it, and has not been told of more.
 			d.HighestModSeq = min(d.HighestModSeq, upTo)
 		}
 	}
@@ -55,7 +54,8 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 	s.out.B = imap.AppendStatus(s.out.B, &d, s.in.UTF8)
 }
 
-// recent counts the messages of a mailbox that are recent to this session, or would be if it selected the mailbox now.
+// recent counts the messages of a mailbox that are recent in this session, or would be if it selected the mailbox
+// now.
 //
 // Implements: RFC 3501 §6.3.10 STATUS RECENT
 func (s *session) recent(f *mailbox.Folder) uint32 {

@@ -5,7 +5,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// store changes flags. They are durable when the answer is said.
+// store changes flags. They are durable before the tagged response.
 //
 // Implements: RFC 9051 §6.4.6 STORE
 // Implements: RFC 7162 §3.1.3 STORE with UNCHANGEDSINCE
@@ -27,7 +27,7 @@ func (s *session) store(cmd *imap.Command) {
 		s.enableCondstore()
 	}
 	if a.Silent {
-		// What others changed is told even so; what follows is this client's own.
+		// Changes of others are sent all the same, before those of this client.
 		if s.catchUp(cmd); s.over {
 			return
 		}
@@ -47,7 +47,7 @@ func (s *session) store(cmd *imap.Command) {
 		modified, err = s.view.Store(s.c.Context(), set, byUID, op, func(m *mailbox.Message) {
 			switch {
 			case !a.Silent || m.FlagsChanged:
-				// What others changed meanwhile is told whatever the client asked for.
+				// Changes of others are sent whatever the client asked for.
 				s.appendFlagsFetch(m, cmd.UID)
 			case s.condstore:
 				s.appendModSeqFetch(m, cmd.UID)
@@ -71,7 +71,7 @@ func (s *session) store(cmd *imap.Command) {
 	}
 }
 
-// storeFailed names the messages that failed UNCHANGEDSINCE; missing: others no longer exist.
+// storeFailed names the messages that failed UNCHANGEDSINCE; missing reports that others no longer exist.
 //
 // Implements: RFC 7162 §3.1.3 NO with MODIFIED where messages no longer exist
 func (s *session) storeFailed(cmd *imap.Command, modified mailbox.Set, missing bool) {
@@ -91,7 +91,7 @@ var storeModes = [...]mailbox.StoreMode{
 	imap.StoreReplace: mailbox.Replace, imap.StoreAdd: mailbox.Add, imap.StoreRemove: mailbox.Remove,
 }
 
-// appendModSeqFetch is what .SILENT leaves: the new MODSEQ.
+// appendModSeqFetch prints the new MODSEQ, the only part of the response that .SILENT leaves.
 func (s *session) appendModSeqFetch(m *mailbox.Message, uid bool) {
 	b := s.appendFetchHead(s.out.B, m, uid)
 	s.out.B = append(imap.AppendModSeq(b, s.hear(m.ModSeq())), ")\r\n"...)

@@ -2,10 +2,10 @@ package imapd
 
 import "doublet/wire/imap"
 
-// leastBatch is the smallest batch that may be asked for.
+// leastBatch is the smallest size of a batch.
 const leastBatch = 500
 
-// uidBatches tells ranges of UIDs with equally many messages each.
+// uidBatches prints ranges of UIDs with equal numbers of messages.
 //
 // Implements: RFC 10022 §3 UIDBATCHES
 func (s *session) uidBatches(cmd *imap.Command) {

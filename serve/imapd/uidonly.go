@@ -7,10 +7,10 @@ import (
 	"doublet/wire/imap"
 )
 
-// errUIDRequired refuses a message number where UIDONLY is enabled.
+// errUIDRequired reports a message number where UIDONLY is enabled.
 var errUIDRequired = errors.New("imapd: message numbers are not used here")
 
-// byNumber says whether a verb without UID means messages by their numbers.
+// byNumber reports whether a verb names messages by number where it has no UID prefix.
 func byNumber(verb string) bool {
 	switch verb {
 	case "FETCH", "STORE", "SEARCH", "SORT", "THREAD", "COPY", "MOVE", "REPLACE":
@@ -19,7 +19,7 @@ func byNumber(verb string) bool {
 	return false
 }
 
-// uidRequired answers a command that means messages by their numbers.
+// uidRequired refuses a command with message numbers.
 //
 // Implements: RFC 9586 §3.2 UIDREQUIRED
 func (s *session) uidRequired(cmd *imap.Command) {
@@ -27,8 +27,8 @@ func (s *session) uidRequired(cmd *imap.Command) {
 	s.fault()
 }
 
-// appendFetchHead begins a FETCH response that has no UID among its items; the UID goes first where the client
-// goes by it.
+// appendFetchHead begins a FETCH response that has no UID among its items, with the UID as the first item for a
+// client that needs it.
 //
 // Implements: RFC 9586 §3.3 UIDFETCH
 func (s *session) appendFetchHead(dst []byte, m *mailbox.Message, uid bool) []byte {

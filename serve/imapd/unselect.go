@@ -4,13 +4,13 @@ import (
 	"doublet/wire/imap"
 )
 
-// closeMailbox removes what is marked \Deleted, silently, and leaves the mailbox.
+// closeMailbox removes the messages marked \Deleted without EXPUNGE responses, and closes the mailbox.
 //
 // Implements: RFC 9051 §6.4.1 CLOSE
 func (s *session) closeMailbox(cmd *imap.Command) {
 	if !s.view.ReadOnly() {
 		if err := s.view.Expunge(s.c.Context(), nil); err != nil {
-			// The mailbox stays selected, so that the client can see what is still there.
+			// The mailbox stays selected, so that the client can see the messages that are left.
 			s.refuse(cmd, err)
 			return
 		}
@@ -19,7 +19,7 @@ func (s *session) closeMailbox(cmd *imap.Command) {
 	s.done(cmd, "", "CLOSE completed")
 }
 
-// unselect leaves the mailbox and removes nothing.
+// unselect closes the mailbox and removes nothing.
 //
 // Implements: RFC 9051 §6.4.2 UNSELECT
 func (s *session) unselect(cmd *imap.Command) {

@@ -16,26 +16,26 @@ import (
 	"doublet/wire/mime"
 )
 
-// errURL says that a URL names nothing that the person may read.
+// errURL reports a URL that names nothing that the person may read.
 var errURL = errors.New("imapd: URL names nothing here")
 
-// mechanism is the only way to prove a URL. Its tokens come from this server and go to it.
+// mechanism is the only mechanism of URLAUTH here: this server makes its tokens and checks them.
 const mechanism = "INTERNAL"
 
-// urlPiece is the piece that a URL names: a span of a stored message that is not read yet.
+// urlPiece describes the piece that a URL names: a span of a stored message that is not read yet.
 type urlPiece struct {
 	body *store.Stored
 	span
-	// fields chooses among the fields of a header; nil: the whole span.
+	// fields selects fields of a header; nil selects the whole span.
 	fields *imap.FetchItem
-	// part says that the span is the content of a message or of a body part, in encoding.
+	// part marks a span that is the content of a message or of a body part, in encoding.
 	part     bool
 	encoding mime.Encoding
-	// structure is the BODYSTRUCTURE of the message, where it was asked for.
+	// structure is the BODYSTRUCTURE of the message, where the client asked for it.
 	structure []byte
 }
 
-// locate finds what a URL names in its mailbox, without reading it.
+// locate finds the piece that a URL names in its mailbox, without reading it.
 func (s *session) locate(v *mailbox.View, u *imap.URL, structure bool) (urlPiece, error) {
 	var p urlPiece
 	found := false
@@ -69,8 +69,8 @@ func (s *session) locate(v *mailbox.View, u *imap.URL, structure bool) (urlPiece
 	return p, err
 }
 
-// bytes reads a piece, cut to what the URL's partial names. What it takes of the memory for messages is held, also with
-// an error.
+// bytes reads a piece, cut to the URL's partial. held is the memory that it has reserved for messages in bytes, also
+// with an error.
 func (s *session) bytes(p *urlPiece, it *imap.FetchItem) (b []byte, held int64, err error) {
 	cut, need := p.span, 2*p.n+4 // the fields that are chosen stand behind the header, with line breaks
 	if p.fields == nil {
@@ -93,7 +93,7 @@ func (s *session) bytes(p *urlPiece, it *imap.FetchItem) (b []byte, held int64, 
 	return b, need, err
 }
 
-// resolve opens the mailbox of a URL that the client uses: one of its own, or one that was proved for it.
+// resolve opens the mailbox of a URL: one of the client's own, or one that was authorized for it.
 func (s *session) resolve(u *imap.URL) (*mailbox.View, error) {
 	if u.Access != "" {
 		return s.authorized(u)
@@ -123,7 +123,7 @@ func (s *session) openURL(file *mailbox.File, u *imap.URL) (*mailbox.View, error
 	return view, nil
 }
 
-// ownHost reports whether a host, perhaps with a port, is a name of this server: its own, that by which the client
+// ownHost reports whether a host, perhaps with a port, is a name of this server: its own, the one by which the client
 // reached it, or the domain of the person's address.
 func (s *session) ownHost(host string) bool {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
@@ -142,14 +142,14 @@ func (s *session) ownHost(host string) bool {
 	return false
 }
 
-// is reports whether a name is the person's who has signed in.
+// is reports whether a name is that of the signed-in person.
 func (s *session) is(user string) bool {
 	id, err := s.srv.backend.Identify(s.c.Context(), user)
 	return err == nil && id == s.account.Who.Person
 }
 
-// authorized opens the mailbox of a URL that somebody made for others, where its proof, its time and its access say
-// that this person may read it. The person who made it must be able to read it today.
+// authorized opens the mailbox of a URL that somebody made for others, where its token, its expiry and its access
+// allow this person to read it. The maker of the URL must still be able to read the mailbox.
 //
 // Implements: RFC 4467 §3 authorization of URLs
 // Implements: RFC 4467 §5 INTERNAL
@@ -179,7 +179,7 @@ func (s *session) authorized(u *imap.URL) (*mailbox.View, error) {
 // current reports whether a URL has not expired.
 func (s *session) current(u *imap.URL) bool { return u.Expire.IsZero() || s.c.Now().Before(u.Expire) }
 
-// mayUse reports whether a URL is for the person. One for submission is used by the submission server alone.
+// mayUse reports whether the person may use a URL. Only the submission server may use one for submission.
 //
 // Implements: RFC 4467 §2 access identifiers
 func (s *session) mayUse(u *imap.URL) bool {
@@ -192,8 +192,8 @@ func (s *session) mayUse(u *imap.URL) bool {
 	return false
 }
 
-// proof is the token of a URL: the version of its form, and a code under a key that the secret of the domain, the
-// folder, the person who makes it and the random number at the folder give.
+// proof returns the token of a URL: a version byte, and a MAC under a key that is derived from the secret of the
+// domain, the folder, the maker of the URL and the random number of the folder.
 func (s *session) proof(rump string, folder, maker note.UNID, number []byte) []byte {
 	key := hmac.New(sha256.New, s.srv.backend.URLSecret())
 	key.Write(folder[:])
@@ -204,7 +204,7 @@ func (s *session) proof(rump string, folder, maker note.UNID, number []byte) []b
 	return m.Sum([]byte{1})
 }
 
-// badURL is the response code for a URL that names nothing (RFC 4469 section 4).
+// badURL returns the response code for a URL that names nothing (RFC 4469 section 4).
 func badURL(text string) string {
 	if len(text) > 1000 {
 		return ""
@@ -217,7 +217,7 @@ func badURL(text string) string {
 	return "BADURL " + string(imap.AppendString(nil, text, false))
 }
 
-// urlError is a refusal because of a URL.
+// urlError is an error about a URL.
 type urlError struct {
 	url string
 	err error
@@ -226,7 +226,8 @@ type urlError struct {
 func (e *urlError) Error() string { return fmt.Sprintf("URL %q: %v", e.url, e.err) }
 func (e *urlError) Unwrap() error { return e.err }
 
-// unreadable reports whether an error means that a URL names nothing that may be read, and not trouble of the server.
+// unreadable reports whether an error means that a URL names nothing that may be read, and is no failure of the
+// server.
 func unreadable(err error) bool {
 	for _, kind := range [...]error{
 		errURL, mailbox.ErrNoFolder, mailbox.ErrBadName, mailbox.ErrFolderGone, store.ErrDenied, store.ErrNotFound,

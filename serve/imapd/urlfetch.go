@@ -8,7 +8,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// urlFetch reads what proved URLs name. A URL that does not open is answered with NIL, whatever the reason.
+// urlFetch reads the pieces that authorized URLs name. It answers NIL for a URL that cannot be opened, for any
+// reason.
 //
 // Implements: RFC 4467 §6 URLFETCH
 // Implements: RFC 5524 §3 extended URLFETCH: BODY, BINARY and BODYPARTSTRUCTURE
@@ -37,7 +38,7 @@ func (s *session) urlFetch(cmd *imap.Command) {
 	s.done(cmd, "", "URLFETCH completed")
 }
 
-// urlData prints what a URL names. With an error the caller takes back what was printed.
+// urlData prints the piece that a URL names. After an error the caller discards the output.
 func (s *session) urlData(it *imap.URLFetchItem) error {
 	u, err := imap.ParseURL(it.URL)
 	if err != nil || u.Token == "" {
@@ -73,7 +74,7 @@ func (s *session) urlData(it *imap.URLFetchItem) error {
 	return nil
 }
 
-// urlText prints a piece as a literal; a long one is read when it is sent.
+// urlText prints a piece as a literal; a long one is read while it is sent.
 func (s *session) urlText(u *imap.URL, p *urlPiece) error {
 	if cut := p.span.cut(&u.Item); p.fields == nil && cut.n > copyMost {
 		s.out.B = imap.AppendLiteralHead(s.out.B, cut.n, false)
@@ -91,7 +92,7 @@ func (s *session) urlText(u *imap.URL, p *urlPiece) error {
 	return err
 }
 
-// urlBinary prints a piece with its transfer encoding undone, and its structure as it is then.
+// urlBinary prints a piece with its transfer encoding removed, and with its structure in that form.
 func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) error {
 	encoding := mime.EncodingBinary
 	if p.part && p.fields == nil {
@@ -133,7 +134,7 @@ func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) err
 	return nil
 }
 
-// structureOf is the part that a URL names, nil where it names none.
+// structureOf returns the structure of the part that a URL names, or nil.
 func structureOf(p *urlPiece, u *imap.URL) *mime.Part {
 	if !p.part || len(p.structure) == 0 {
 		return nil
@@ -157,7 +158,7 @@ func structureOf(p *urlPiece, u *imap.URL) *mime.Part {
 	return part
 }
 
-// decodedStructure makes a part one that needs no encoding for its content.
+// decodedStructure changes the structure of a part to that of its decoded content.
 func decodedStructure(part *mime.Part, data []byte) {
 	if part == nil {
 		return
