@@ -24,7 +24,7 @@ const (
 // withoutStacks writes a go.mod that replaces the storage engine with a copy that records no stacks. It returns its path, for
 // -modfile, and what removes it.
 func withoutStacks() (path string, remove func(), err error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", engine).Output()
+	out, err := exec.Command("go", "list", "-f", "{{.Module.Dir}}", engine).Output()
 	if err != nil {
 		return "", nil, fmt.Errorf("finding %s: %w", engine, err)
 	}
