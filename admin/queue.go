@@ -8,6 +8,7 @@ import (
 
 	"doublet/mail"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/note"
 )
 
@@ -245,7 +246,7 @@ func traceMail(ctx context.Context, c *Call, a *TraceOf) ([]TraceStep, error) {
 	}
 	at, found, err := c.Mail.Trace.Delivered(ctx, id, a.Recipient)
 	if err == nil && found {
-		step := TraceStep{Time: at, Event: string(mail.HopDelivered), To: a.Recipient, ID: id.String()}
+		step := TraceStep{Time: at, Event: string(trace.HopDelivered), To: a.Recipient, ID: id.String()}
 		if at.IsZero() {
 			step.Reply = "and removed since"
 		}

@@ -17,6 +17,7 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/replica"
@@ -46,7 +47,7 @@ func newSystemOf(t *testing.T, seed uint64) *System {
 		Doors: func() []string { return []string{"web https://mx.example.com"} },
 	}
 	var err error
-	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()), Stats: s.Stats})
+	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: s.Stats})
 	if err != nil {
 		t.Fatal(err)
 	}

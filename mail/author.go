@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/mail/fields"
 	"doublet/wire/mime"
 	"doublet/wire/smtp"
 )
@@ -43,7 +44,7 @@ func ForbiddenFrom(err error) bool {
 // Implements: RFC 6409 §8.3 Add Message-ID
 func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission) ([]byte, error) {
 	header := sub.Message[:mime.HeaderEnd(sub.Message)]
-	if headless(sub.Message) {
+	if fields.Headless(sub.Message) {
 		header = nil
 	}
 	if len(header) > mime.DefaultLimits.HeaderBytes {
@@ -67,10 +68,10 @@ func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission
 	}
 	if !o.hasDate {
 		h = append(h, "Date: "...)
-		h = append(sub.Date.UTC().AppendFormat(h, dateFormat), "\r\n"...)
+		h = append(sub.Date.UTC().AppendFormat(h, fields.DateFormat), "\r\n"...)
 	}
 	if !o.hasID {
-		h = appendHex(append(h, "Message-ID: <"...), sub.ID)
+		h = fields.AppendHex(append(h, "Message-ID: <"...), sub.ID)
 		h = append(append(append(h, '@'), s.opt.Hostname...), ">\r\n"...)
 	}
 	return h, nil

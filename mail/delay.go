@@ -6,6 +6,7 @@ import (
 
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/wire/smtp"
 )
 
@@ -88,7 +89,7 @@ func (s *Router) expireWaiting(ctx context.Context, e *queue.Entry) error {
 	if sending {
 		return errBusy
 	}
-	var hops []Hop
+	var hops []trace.Hop
 	err := s.queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {
 		hops = nil
 		for i := range cur.Recipients {
@@ -100,13 +101,13 @@ func (s *Router) expireWaiting(ctx context.Context, e *queue.Entry) error {
 				q.Reply, q.Remote = reply, host
 			}
 			expire(q)
-			hops = append(hops, s.trace.hop(cur, q, HopBounced, q.Remote, q.Reply))
+			hops = append(hops, s.trace.Hop(cur, q, trace.HopBounced, q.Remote, q.Reply))
 		}
 	})
 	if err == nil {
 		s.stat.expired.Add(uint64(len(hops)))
 		s.stat.transferFailed.Add(uint64(len(hops)))
-		s.trace.add(hops...)
+		s.trace.Add(hops...)
 	}
 	return err
 }
@@ -153,17 +154,17 @@ func (s *Router) reportDelay(ctx context.Context, e *queue.Entry) error {
 
 // bin removes a dead message after its time.
 func (s *Reporter) bin(ctx context.Context, e *queue.Entry) error {
-	var hops []Hop
+	var hops []trace.Hop
 	err := s.queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {
 		hops = nil
 		for i := range cur.Recipients {
-			hops = append(hops, s.trace.hop(cur, &cur.Recipients[i], HopDropped, "", "dead for too long"))
+			hops = append(hops, s.trace.Hop(cur, &cur.Recipients[i], trace.HopDropped, "", "dead for too long"))
 		}
 		cur.Recipients = nil
 	})
 	if err == nil {
 		s.stat.dropped.Inc()
-		s.trace.add(hops...)
+		s.trace.Add(hops...)
 		s.env.Log.Warn("mail: dead message removed", "id", e.ID.String())
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"doublet/directory"
+	"doublet/mail/fields"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -307,12 +308,12 @@ func TestHeadroom(t *testing.T) {
 	buf := make([]byte, 1000)
 	head, message := buf[:100:900], buf[100:900]
 	copy(message, "message")
-	got := prepend([]byte("head:"), head, message)
+	got := fields.PutBefore([]byte("head:"), head, message)
 	if &got[0] != &buf[95] || string(got[:12]) != "head:message" {
 		t.Errorf("copied, or wrong: %q", got[:12])
 	}
 	for _, h := range [][]byte{nil, make([]byte, 100, 1000), buf[:3], buf[50:100:900][:20]} {
-		got := prepend([]byte("head:"), h, message)
+		got := fields.PutBefore([]byte("head:"), h, message)
 		if &got[0] == &buf[95] || string(got[:12]) != "head:message" || len(got) != 805 {
 			t.Errorf("head of %d bytes: %q", len(h), got[:12])
 		}

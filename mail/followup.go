@@ -8,6 +8,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -98,13 +99,13 @@ func (s *followUps) compose(n *notice) []byte {
 	}
 	b.WriteString(nullReturnPath)
 	if n.fromName != "" {
-		line("From: ", displayName(n.fromName), " <", n.from, ">")
+		line("From: ", fields.DisplayName(n.fromName), " <", n.from, ">")
 	} else {
 		line("From: <", n.from, ">")
 	}
 	line("To: <", n.to, ">")
-	line("Subject: ", encodeText(n.subject))
-	line("Date: ", s.env.Clock.Now().UTC().Format(dateFormat))
+	line("Subject: ", fields.Encode(n.subject))
+	line("Date: ", s.env.Clock.Now().UTC().Format(fields.DateFormat))
 	line("Message-ID: <", n.id.String(), "@", s.hostname, ">")
 	if n.inReplyTo != "" {
 		line("In-Reply-To: ", n.inReplyTo)
@@ -117,7 +118,7 @@ func (s *followUps) compose(n *notice) []byte {
 	line("Auto-Submitted: ", n.auto)
 	line("MIME-Version: 1.0")
 	line("Content-Type: text/plain; charset=utf-8")
-	if !ascii([]byte(n.text)) {
+	if !fields.Ascii([]byte(n.text)) {
 		line("Content-Transfer-Encoding: 8bit")
 	}
 	line()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/wire/smtp"
 )
 
@@ -20,9 +21,7 @@ type journal struct {
 
 // Bounds of the lines.
 const (
-	journalTo    = 5   // recipients that are named
-	journalText  = 300 // bytes of an address or a reply
-	journalLines = 20  // lines of one update
+	journalTo = 5 // recipients that are named
 )
 
 // arrived logs what Deposit has done with a message.
@@ -31,7 +30,7 @@ func (j *journal) arrived(ctx context.Context, sub *Submission, b *batch, result
 		return
 	}
 	var room [14]slog.Attr
-	list := append(room[:0], slog.String("id", sub.ID.String()), slog.String("from", bounded(sub.From.String())),
+	list := append(room[:0], slog.String("id", sub.ID.String()), slog.String("from", fields.Logged(sub.From.String())),
 		slog.String("to", j.recipients(sub.Recipients)), slog.Int("recipients", len(sub.Recipients)), slog.Int("size", len(sub.Message)))
 	if r := sub.Received; r != nil {
 		list = append(list, slog.String("protocol", r.Protocol))
@@ -54,7 +53,7 @@ func (j *journal) arrived(ctx context.Context, sub *Submission, b *batch, result
 		list = append(list, slog.Int("refused", refused))
 	}
 	if err != nil {
-		list = append(list, slog.String("reply", bounded(err.Error())))
+		list = append(list, slog.String("reply", fields.Logged(err.Error())))
 	}
 	list = append(list, slog.Duration("took", j.env.Clock.Now().Sub(start)))
 	j.env.Log.LogAttrs(ctx, slog.LevelInfo, "mail: message", list...)
@@ -70,14 +69,14 @@ func cmpError(first, then error) error {
 // recipients names the first recipients.
 func (j *journal) recipients(list []Recipient) string {
 	if len(list) == 1 {
-		return bounded(list[0].To.String())
+		return fields.Logged(list[0].To.String())
 	}
 	var b strings.Builder
 	for i := range list[:min(len(list), journalTo)] {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(bounded(list[i].To.String()))
+		b.WriteString(fields.Logged(list[i].To.String()))
 	}
 	return b.String()
 }
@@ -86,7 +85,7 @@ func (j *journal) recipients(list []Recipient) string {
 func (sub *Submission) verdict() string {
 	switch {
 	case sub.Submitter != nil:
-		return "authenticated " + bounded(sub.Submitter.Address)
+		return "authenticated " + fields.Logged(sub.Submitter.Address)
 	case sub.Results != "" && sub.Hold != "":
 		return sub.Results + " hold"
 	case sub.Results != "" && sub.Junk:

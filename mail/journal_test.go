@@ -9,6 +9,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/trace"
 	"doublet/wire/smtp"
 )
 
@@ -107,18 +108,18 @@ func TestJournal(t *testing.T) {
 func TestJournalBounds(t *testing.T) {
 	t.Parallel()
 	w, lines := logged(t, Options{KeepTrace: -1})
-	hops := make([]Hop, 10_000)
+	hops := make([]trace.Hop, 10_000)
 	for i := range hops {
-		hops[i] = Hop{Event: HopBounced, To: fmt.Sprint(i, "@far.example"), Reply: fmt.Sprint("550 ", i/2)}
+		hops[i] = trace.Hop{Event: trace.HopBounced, To: fmt.Sprint(i, "@far.example"), Reply: fmt.Sprint("550 ", i/2)}
 	}
-	w.Trace.add(hops...)
+	w.Trace.Add(hops...)
 	got := lines()
-	if len(got) != journalLines+1 {
+	if len(got) != trace.LogLines+1 {
 		t.Fatalf("%d lines", len(got))
 	}
 	for _, word := range []string{"recipients=9960", "outcome=more"} {
-		if !strings.Contains(got[journalLines], word) {
-			t.Errorf("no %s in %s", word, got[journalLines])
+		if !strings.Contains(got[trace.LogLines], word) {
+			t.Errorf("no %s in %s", word, got[trace.LogLines])
 		}
 	}
 	if !strings.Contains(got[0], "to=0@far.example,1@far.example recipients=2 outcome=bounced") {

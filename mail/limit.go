@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/note"
@@ -124,7 +125,7 @@ func urgencyOf(priority int8) queue.Urgency {
 // Implements: RFC 2156 §5.3.6 Importance and Priority as the order in the queue
 func headerWords(message []byte) (u queue.Urgency, id string) {
 	set := func(value string, high, low []string) {
-		switch w := firstWord(value); {
+		switch w := fields.FirstWord(value); {
 		case slices.Contains(high, w) && u == queue.Normal:
 			u = queue.High
 		case slices.Contains(low, w) && u == queue.Normal:
@@ -143,7 +144,7 @@ func headerWords(message []byte) (u queue.Urgency, id string) {
 			set(f.Text(), nil, []string{"bulk", "junk", "list"})
 		case f.Is("Message-ID"):
 			if id == "" {
-				id = oneLine(f.Text())
+				id = fields.OneLine(f.Text())
 			}
 		}
 	}

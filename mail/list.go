@@ -9,6 +9,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/wire/smtp"
@@ -53,12 +54,12 @@ func (s *Lists) list(ctx context.Context, sub *Submission, b *batch, i int, r *R
 	if slices.ContainsFunc(b.lists, func(p posting) bool { return p.group.ID == g.ID }) {
 		return nil
 	}
-	h := readFacts(sub.Message)
+	h := fields.ReadFacts(sub.Message)
 	switch {
-	case slices.Contains(h.lists, listIdentifier(&g)):
+	case slices.Contains(h.Lists, listIdentifier(&g)):
 		b.refuse(i, r, nil, replyListLoop, false)
 		return nil
-	case sub.From.IsNull(), h.auto == "auto-replied", h.auto == "auto-notified":
+	case sub.From.IsNull(), h.Auto == "auto-replied", h.Auto == "auto-notified":
 		b.refuse(i, r, nil, replyListAuto, false)
 		return nil
 	}
@@ -72,8 +73,8 @@ func (s *Lists) list(ctx context.Context, sub *Submission, b *batch, i int, r *R
 }
 
 // mayPost says why the moderators of a list are to be asked about a message; empty if they are not.
-func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group, h *facts) (string, error) {
-	author := h.authorPath()
+func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group, h *fields.Facts) (string, error) {
+	author := h.AuthorPath()
 	id, err := s.authorID(ctx, sub, author)
 	if err != nil {
 		return "", err
@@ -107,7 +108,7 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 		return "a filter holds it: " + sub.Hold, nil
 	case sub.Junk:
 		return "it looks like junk", nil
-	case h.auto != "", h.precedence == "bulk", h.precedence == "junk":
+	case h.Auto != "", h.Precedence == "bulk", h.Precedence == "junk":
 		return "a program sent it", nil
 	case g.List.Post == directory.PostModerators:
 		return "only moderators write to this list", nil
@@ -256,9 +257,9 @@ func (s *Lists) listPart(ctx context.Context, sub *Submission, b *batch, i int, 
 	if err != nil {
 		return fmt.Errorf("list %s: %w", r.Target.Name, err)
 	}
-	h := readFacts(sub.Message)
+	h := fields.ReadFacts(sub.Message)
 	if word := r.Target.ListPart; word == "unsubscribe" || word == "confirm" {
-		if h.auto != "" || machine(sub.From) || sub.Unproven || sub.Junk {
+		if h.Auto != "" || fields.Machine(sub.From) || sub.Unproven || sub.Junk {
 			b.refuse(i, r, nil, replyListAuto, false)
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/mail/fields"
 	"doublet/wire/mime"
 	"doublet/wire/smtp"
 )
@@ -27,8 +28,8 @@ type listCopy struct {
 func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte, policy string, strange bool) *listCopy {
 	end := mime.HeaderEnd(rest)
 	header := rest[:end]
-	h := readFacts(header)
-	local, _ := s.dir.Domains.IsLocal(ctx, h.author.Host) // what cannot be known is somebody else's
+	h := fields.ReadFacts(header)
+	local, _ := s.dir.Domains.IsLocal(ctx, h.Author.Host) // what cannot be known is somebody else's
 	rewrite := false
 	switch g.List.Rewrite {
 	case "always":
@@ -46,24 +47,24 @@ func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte
 		c.head = append(c.head, "\r\n"...)
 	}
 	if rewrite {
-		name := h.author.Name
+		name := h.Author.Name
 		if name = mime.DecodeWords(name); name == "" {
-			name = h.author.Mailbox
+			name = h.Author.Mailbox
 		}
-		line("From: ", displayName(name+" via "+g.Name), " <", g.InternetAddress, ">")
+		line("From: ", fields.DisplayName(name+" via "+g.Name), " <", g.InternetAddress, ">")
 	}
 	_, own := mime.Get(header, "Reply-To")
 	if g.List.ReplyTo == "list" {
 		line("Reply-To: <", g.InternetAddress, ">")
-	} else if author := h.authorPath(); rewrite && !own && !author.IsNull() {
+	} else if author := h.AuthorPath(); rewrite && !own && !author.IsNull() {
 		line("Reply-To: <", author.String(), ">")
 	}
 	tag := "[" + g.List.Tag + "]"
-	tagged := g.List.Tag != "" && !strings.Contains(mime.DecodeWords(h.subject), tag)
+	tagged := g.List.Tag != "" && !strings.Contains(mime.DecodeWords(h.Subject), tag)
 	if tagged {
-		line("Subject: ", tag, "\r\n ", foldable(h.subject))
+		line("Subject: ", tag, "\r\n ", foldable(h.Subject))
 	}
-	line("List-Id: ", displayName(g.Name), " <", listIdentifier(g), ">")
+	line("List-Id: ", fields.DisplayName(g.Name), " <", listIdentifier(g), ">")
 	if g.List.Post == directory.PostModerators {
 		line("List-Post: NO")
 	} else {
@@ -102,9 +103,9 @@ func replaced(f mime.HeaderField, from, replyTo, subject bool) bool {
 // foldable is text of one line that is folded where it is too long.
 func foldable(s string) string {
 	if len(s) <= 900 {
-		return oneLine(s)
+		return fields.OneLine(s)
 	}
-	return encodeText(mime.DecodeWords(s))
+	return fields.Encode(mime.DecodeWords(s))
 }
 
 // bytes is a copy, and the length of its Return-Path field. link is the member's own.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -149,7 +150,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	}
 	var delivered int
 	var moved queue.Tally
-	var hops []Hop
+	var hops []trace.Hop
 	err := j.s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
 		delivered, moved, hops = 0, queue.Tally{}, nil
 		w, err := queue.Home(tx, box)
@@ -169,7 +170,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 				if err != nil {
 					return err
 				}
-				if hop.Event == HopDelivered {
+				if hop.Event == trace.HopDelivered {
 					delivered++
 				}
 				if hop.Event != "" {
@@ -183,25 +184,25 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	if err == nil {
 		j.s.deposit.stat.deliveredTo(delivered, int64(e.Size))
 		j.s.queue.Moved(box, moved)
-		j.s.trace.add(hops...)
+		j.s.trace.Add(hops...)
 	}
 	return err
 }
 
 // attempt delivers to one recipient of an entry under change, and writes down what came of it.
-func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt) (Hop, error) {
+func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt) (trace.Hop, error) {
 	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
 		return q.Target == a.id && (q.State == queue.Pending || q.State == queue.Waiting)
 	})
 	if i < 0 {
-		return Hop{}, nil
+		return trace.Hop{}, nil
 	}
 	q := &e.Recipients[i]
-	hop := s.trace.hop(e, q, HopDelivered, "", "")
+	hop := s.trace.Hop(e, q, trace.HopDelivered, "", "")
 	reply, final := a.reply, a.final
 	if reply == nil && a.away {
 		q.State, q.Next, q.Reply = queue.Waiting, time.Time{}, ""
-		return Hop{}, nil
+		return trace.Hop{}, nil
 	}
 	if reply == nil {
 		a.junk, a.always = e.Junk, alwaysArrives(q.Address)
@@ -229,14 +230,14 @@ func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *a
 	if final {
 		q.State, q.Reply = queue.Failed, reply.Error()
 		q.Attempts++
-		hop.Event = HopBounced
+		hop.Event = trace.HopBounced
 		return hop, nil
 	}
 	*q = s.deposit.deferred(*q, reply)
 	if reply == replyMates {
 		q.Next = s.env.Clock.Now().Add(matesPause)
 	}
-	hop.Event = HopDeferred
+	hop.Event = trace.HopDeferred
 	return hop, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"doublet/mail/keep"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -111,7 +112,7 @@ func setDefault[T int | time.Duration](v *T, def T) {
 type Service struct {
 	// Queue holds mail.box, Trace remembers where messages went.
 	Queue *queue.Queue
-	Trace *Trace
+	Trace *trace.Trace
 	// Deposits takes messages in charge, Lists knows the mailing lists, Moderation decides on messages that are held.
 	Deposits   *Depositor
 	Lists      *Lists
@@ -151,7 +152,7 @@ func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service
 	if svc.Queue, err = queue.Open(s, e, o.Stats, o.Boxes, bells.ring); err != nil {
 		return nil, err
 	}
-	if svc.Trace, err = openTrace(s, e, d, svc.Queue, &o); err != nil {
+	if svc.Trace, err = trace.Open(s, e, d, svc.Queue, o.KeepTrace, o.Quiet, o.Stats); err != nil {
 		return nil, err
 	}
 	if svc.Deposits, err = newDepositor(s, e, d, m, svc.Queue, &o); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -43,7 +44,7 @@ func (s *Lists) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Pa
 	if err != nil {
 		return fmt.Errorf("moderators of %s: %w", g.Name, err)
 	}
-	h := readFacts(rest)
+	h := fields.ReadFacts(rest)
 	for _, row := range rowsOf(&x, part(g, "owner").String(), smtp.NotifyNever) {
 		id := row.Target.String()
 		if row.Target.IsZero() {
@@ -53,7 +54,7 @@ func (s *Lists) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Pa
 			from: part(g, "owner").String(), fromName: g.Name, to: row.Address, auto: "auto-generated",
 			subject: "A message for " + g.Name + " waits for you", id: note.DeriveUNID(o.entry.ID[:], []byte("moderate "+id)),
 			text: fmt.Sprintf("A message for the list %s is held: %s.\n\n  From: %s\n  Subject: %s\n\nTo let it through:  doublet list approve %s\nTo refuse it:       doublet list reject %s\n",
-				g.InternetAddress, p.hold, oneLine(h.authorPath().String()), oneLine(mime.DecodeWords(h.subject)), o.entry.ID, o.entry.ID),
+				g.InternetAddress, p.hold, fields.OneLine(h.AuthorPath().String()), fields.OneLine(mime.DecodeWords(h.Subject)), o.entry.ID, o.entry.ID),
 		}
 		if _, err := s.follow.send(ctx, b, "moderate "+g.ID.String()+" "+id, s.follow.compose(&note1), len(nullReturnPath), nullPath, []queue.Recipient{row}); err != nil {
 			return err
@@ -87,8 +88,8 @@ func (s *Moderation) Pending(ctx context.Context, list note.UNID) ([]Post, error
 		if err != nil {
 			continue // the list is shown all the same
 		}
-		h := readFacts(raw)
-		out[i].Author, out[i].Subject = h.authorPath().String(), mime.DecodeWords(h.subject)
+		h := fields.ReadFacts(raw)
+		out[i].Author, out[i].Subject = h.AuthorPath().String(), mime.DecodeWords(h.Subject)
 	}
 	return out, nil
 }
@@ -124,7 +125,7 @@ func (s *Moderation) Reject(ctx context.Context, id note.UNID, reason string) er
 	if err != nil {
 		return err
 	}
-	if reason == "" || e.From.IsNull() || machine(e.From) {
+	if reason == "" || e.From.IsNull() || fields.Machine(e.From) {
 		return s.queue.ReviseAlone(ctx, e, drop)
 	}
 	g, err := s.dir.Groups.Get(ctx, e.Recipients[0].Target)
@@ -135,11 +136,11 @@ func (s *Moderation) Reject(ctx context.Context, id note.UNID, reason string) er
 	if err != nil {
 		return fmt.Errorf("mail: reject: %w", err)
 	}
-	h := readFacts(raw)
+	h := fields.ReadFacts(raw)
 	n := notice{
 		from: part(&g, "owner").String(), fromName: g.Name, to: e.From.String(), auto: "auto-replied",
 		subject: "Your message to " + g.Name + " was not let through", id: note.DeriveUNID(id[:], []byte("rejected")),
-		text: fmt.Sprintf("The moderators of the list %s did not let your message through.\n\n  Subject: %s\n\n%s\n", g.InternetAddress, oneLine(mime.DecodeWords(h.subject)), reason),
+		text: fmt.Sprintf("The moderators of the list %s did not let your message through.\n\n  Subject: %s\n\n%s\n", g.InternetAddress, fields.OneLine(mime.DecodeWords(h.Subject)), reason),
 	}
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {

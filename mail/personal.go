@@ -9,6 +9,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/mail/queue"
 	"doublet/note"
 	"doublet/store"
@@ -51,7 +52,7 @@ func (s *personal) apply(ctx context.Context, sub *Submission, b *batch) error {
 		return nil
 	}
 	b.remember()
-	head := readFacts(sub.Message)
+	head := fields.ReadFacts(sub.Message)
 	// Those whom people here forward to come behind them in b.now, and are looked at in their turn.
 	for i := 0; i < len(b.now); i++ {
 		if !b.now[i].own || b.now[i].kind != directory.TargetPerson {
@@ -86,11 +87,11 @@ func (b *batch) remember() {
 }
 
 // sendOn sends a person's mail on.
-func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *facts, i int, p *directory.Person) error {
+func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *fields.Facts, i int, p *directory.Person) error {
 	if len(p.Forward) == 0 || sub.Junk || len(b.forwards) >= maxHops*len(b.results)+maxHops {
 		return nil
 	}
-	if slices.ContainsFunc(p.Addresses(), func(a string) bool { return slices.Contains(head.deliveredTo, strings.ToLower(a)) }) {
+	if slices.ContainsFunc(p.Addresses(), func(a string) bool { return slices.Contains(head.DeliveredTo, strings.ToLower(a)) }) {
 		return nil // it has been here: it stays
 	}
 	d := b.now[i]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/note"
 	"doublet/wire/smtp"
 )
@@ -57,16 +58,16 @@ func (s *Service) Release(ctx context.Context, id note.UNID) error {
 
 // Drop removes a message from mail.box. Nobody is told.
 func (s *Service) Drop(ctx context.Context, id note.UNID) error {
-	var hops []Hop
+	var hops []trace.Hop
 	err := s.Queue.Change(ctx, id, func(e *queue.Entry) {
 		hops = nil
 		for i := range e.Recipients {
-			hops = append(hops, s.Trace.hop(e, &e.Recipients[i], HopDropped, "", ""))
+			hops = append(hops, s.Trace.Hop(e, &e.Recipients[i], trace.HopDropped, "", ""))
 		}
 		e.Recipients = nil
 	})
 	if err == nil {
-		s.Trace.add(hops...)
+		s.Trace.Add(hops...)
 	}
 	return err
 }

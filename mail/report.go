@@ -9,8 +9,10 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -146,9 +148,9 @@ func (s *Reporter) composeReport(ctx context.Context, id note.UNID, e *queue.Ent
 	if list, err := s.dir.Domains.List(ctx); err == nil && len(list) > 0 {
 		domain = list[0]
 	}
-	utf8 := !e.From.IsASCII() || !ascii(original)
+	utf8 := !e.From.IsASCII() || !fields.Ascii(original)
 	for i := range done {
-		utf8 = utf8 || !ascii([]byte(done[i].Address))
+		utf8 = utf8 || !fields.Ascii([]byte(done[i].Address))
 	}
 	failed := slices.ContainsFunc(done, func(q queue.Recipient) bool { return q.State == queue.Failed })
 	subject := "Delivered: your message has arrived"
@@ -173,9 +175,9 @@ func (s *Reporter) composeReport(ctx context.Context, id note.UNID, e *queue.Ent
 	line("From: Mail Delivery Subsystem <postmaster@", domain, ">")
 	line("To: <", e.From.String(), ">")
 	line("Subject: ", subject)
-	line("Date: ", s.env.Clock.Now().UTC().Format(dateFormat))
+	line("Date: ", s.env.Clock.Now().UTC().Format(fields.DateFormat))
 	line("Message-ID: <", id.String(), "@", s.opt.Hostname, ">")
-	if ref := messageID(original); ref != "" {
+	if ref := fields.MessageID(original); ref != "" {
 		line("In-Reply-To: ", ref)
 		line("References: ", ref)
 	}
@@ -230,7 +232,7 @@ func (s *Reporter) explain(line writeLine, done []queue.Recipient, utf8 bool) {
 			line()
 			line("  <", q.Address, ">")
 			if q.Reply != "" {
-				line("    ", oneLine(q.Reply))
+				line("    ", fields.OneLine(q.Reply))
 			}
 		}
 		if !first {
@@ -251,18 +253,18 @@ func (s *Reporter) status(line writeLine, e *queue.Entry, done []queue.Recipient
 	}
 	line()
 	if e.EnvID != "" {
-		line("Original-Envelope-Id: ", oneLine(string(smtp.AppendXtext(nil, e.EnvID))))
+		line("Original-Envelope-Id: ", fields.OneLine(string(smtp.AppendXtext(nil, e.EnvID))))
 	}
 	line("Reporting-MTA: dns; ", s.opt.Hostname)
-	line("Arrival-Date: ", e.Created.Format(dateFormat))
+	line("Arrival-Date: ", e.Created.Format(fields.DateFormat))
 	for i := range done {
 		q := &done[i]
 		line()
 		if q.ORcpt != "" {
 			kind, address, _ := strings.Cut(q.ORcpt, ";")
-			line("Original-Recipient: ", oneLine(kind), ";", oneLine(address))
+			line("Original-Recipient: ", fields.OneLine(kind), ";", fields.OneLine(address))
 		}
-		if ascii([]byte(q.Address)) {
+		if fields.Ascii([]byte(q.Address)) {
 			line("Final-Recipient: rfc822;", q.Address)
 		} else {
 			line("Final-Recipient: utf-8;", q.Address)
@@ -290,14 +292,14 @@ func (s *Reporter) action(line writeLine, e *queue.Entry, q *queue.Recipient) {
 		line("Status: ", statusOf(q.Reply, "4.0.0"))
 	}
 	if q.Remote != "" {
-		line("Remote-MTA: dns; ", oneLine(remoteName(q.Remote)))
+		line("Remote-MTA: dns; ", fields.OneLine(remoteName(q.Remote)))
 	}
 	if q.Reply != "" && q.State != queue.Relayed {
-		line("Diagnostic-Code: smtp; ", oneLine(q.Reply))
+		line("Diagnostic-Code: smtp; ", fields.OneLine(q.Reply))
 	}
-	line("Last-Attempt-Date: ", s.env.Clock.Now().UTC().Format(dateFormat))
+	line("Last-Attempt-Date: ", s.env.Clock.Now().UTC().Format(fields.DateFormat))
 	if !q.Done() {
-		line("Will-Retry-Until: ", e.Created.Add(s.opt.KeepOther).UTC().Format(dateFormat))
+		line("Will-Retry-Until: ", e.Created.Add(s.opt.KeepOther).UTC().Format(fields.DateFormat))
 	}
 }
 
@@ -372,7 +374,7 @@ type Reporter struct {
 	dir     *directory.Directory
 	mailbox *mailbox.Service
 	queue   *queue.Queue
-	trace   *Trace
+	trace   *trace.Trace
 	deposit *Depositor
 	srs     *SRS
 	opt     *Options

@@ -10,6 +10,7 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -42,7 +43,7 @@ func (s *Router) Run(ctx context.Context) error {
 	defer func() {
 		cancel()
 		out.Wait()
-		s.trace.flush(context.Background())
+		s.trace.Flush(context.Background())
 	}()
 	for ctx.Err() == nil {
 		next, err := s.Route(ctx)
@@ -100,7 +101,7 @@ func (s *Router) Flush(ctx context.Context) error {
 		quiet = s.agenda.gen == gen && !more
 		s.mu.Unlock()
 		if quiet {
-			s.trace.flush(ctx)
+			s.trace.Flush(ctx)
 			return nil
 		}
 	}
@@ -374,7 +375,7 @@ type Router struct {
 	dir       *directory.Directory
 	mailbox   *mailbox.Service
 	queue     *queue.Queue
-	trace     *Trace
+	trace     *trace.Trace
 	deposit   *Depositor
 	files     *Files
 	srs       *SRS
@@ -388,7 +389,7 @@ type Router struct {
 	routing, catching sync.Mutex
 }
 
-func newRouter(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, t *Trace, p *Depositor, bells bells, o *Options) *Router {
+func newRouter(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, t *trace.Trace, p *Depositor, bells bells, o *Options) *Router {
 	b := newBoard(e, q, bells)
 	stats := newRouterStats(o.Stats)
 	r := &Router{

@@ -9,6 +9,7 @@ import (
 
 	"doublet/env"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -28,7 +29,7 @@ type settlement struct {
 	gone, trouble bool
 	sent, bounced int
 	created       time.Time
-	hops          []Hop
+	hops          []trace.Hop
 }
 
 // outcome is what one recipient got.
@@ -175,13 +176,13 @@ func (s *outcomes) settleAll(box int, list []*settlement) {
 	if err != nil {
 		return
 	}
-	var hops []Hop
+	var hops []trace.Hop
 	for _, f := range list {
 		s.stat.transferred(f.sent, f.size, f.took, s.env.Clock.Now().Sub(f.created))
 		s.stat.transferFailed.Add(uint64(f.bounced))
 		hops = append(hops, f.hops...)
 	}
-	s.trace.add(hops...)
+	s.trace.Add(hops...)
 }
 
 func (s *outcomes) settleIn(box int, list []*settlement) error {
@@ -239,13 +240,13 @@ func (s *outcomes) apply(e *queue.Entry, o *outcome, f *settlement) {
 	}
 	q := &e.Recipients[i]
 	reply := short(o.reply)
-	hop := s.trace.hop(e, q, HopSent, o.remote, reply)
+	hop := s.trace.Hop(e, q, trace.HopSent, o.remote, reply)
 	hop.Secure = o.secure
 	switch {
 	case o.reply.Positive():
 		f.sent++
 		if o.relayed && q.Notify&smtp.NotifySuccess != 0 && !e.From.IsNull() {
-			hop.Event = HopRelayed
+			hop.Event = trace.HopRelayed
 			q.State, q.Reply, q.Remote = queue.Relayed, reply, o.remote
 			q.Attempts++
 		} else {
@@ -253,17 +254,17 @@ func (s *outcomes) apply(e *queue.Entry, o *outcome, f *settlement) {
 		}
 	case o.permanent, !o.reply.Temporary() && !o.unreached:
 		f.bounced++
-		hop.Event = HopBounced
+		hop.Event = trace.HopBounced
 		q.State, q.Reply, q.Remote = queue.Failed, reply, o.remote
 		q.Attempts++
 	default:
-		hop.Event = HopDeferred
+		hop.Event = trace.HopDeferred
 		now := s.env.Clock.Now()
 		q.Next, q.Reply, q.Remote = now.Add(s.opt.pause(q.Attempts, !q.Target.IsZero())), reply, o.remote
 		q.Attempts++
 		if now.Sub(e.Created) >= s.opt.KeepOther {
 			f.bounced++
-			hop.Event = HopBounced
+			hop.Event = trace.HopBounced
 			expire(q)
 		}
 	}
@@ -329,7 +330,7 @@ type outcomes struct {
 	store *store.Store
 	env   *env.Env
 	queue *queue.Queue
-	trace *Trace
+	trace *trace.Trace
 	opt   *Options
 	stat  *routerStats
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
 	"doublet/note"
@@ -534,7 +535,7 @@ func nudge(c chan struct{}) {
 // short is a reply as mail.box keeps it.
 func short(r *smtp.Reply) string {
 	text := r.Error()
-	return oneLine(text[:min(len(text), maxErrorText)])
+	return fields.OneLine(text[:min(len(text), maxErrorText)])
 }
 
 // transfers sends what waits for other servers, over lanes.

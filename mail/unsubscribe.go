@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/mail/fields"
 	"doublet/note"
 	"doublet/wire/smtp"
 )
@@ -101,9 +102,9 @@ func (s *Lists) confirmCode(g *directory.Group, address string, day int64) strin
 
 // askUnsubscribe answers a message to list-unsubscribe@ with one that must be answered in turn, so
 // that nobody takes somebody else off a list.
-func (s *Lists) askUnsubscribe(ctx context.Context, b *batch, g *directory.Group, h *facts) error {
+func (s *Lists) askUnsubscribe(ctx context.Context, b *batch, g *directory.Group, h *fields.Facts) error {
 	b.taken = true
-	address := h.authorPath().String()
+	address := h.AuthorPath().String()
 	if s.memberName(ctx, g, address) == "" {
 		return nil // strangers learn nothing of who is on the list
 	}
@@ -122,8 +123,8 @@ func (s *Lists) askUnsubscribe(ctx context.Context, b *batch, g *directory.Group
 	return err
 }
 
-func (s *Lists) confirmUnsubscribe(ctx context.Context, b *batch, i int, r *Recipient, g *directory.Group, h *facts) error {
-	address := h.authorPath().String()
+func (s *Lists) confirmUnsubscribe(ctx context.Context, b *batch, i int, r *Recipient, g *directory.Group, h *fields.Facts) error {
+	address := h.AuthorPath().String()
 	today := s.env.Clock.Now().Unix() / 86400
 	for d := range int64(confirmDays + 1) {
 		if !strings.EqualFold(r.Target.Detail, s.confirmCode(g, address, today-d)) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/fields"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
@@ -30,16 +31,16 @@ const maxReplied = 1000
 // wantsVacation says whether a message is one that a vacation notice may answer.
 //
 // Implements: RFC 3834 §2 When not to send automatic responses
-func (s *personal) wantsVacation(sub *Submission, b *batch, h *facts, i int, p *directory.Person) bool {
+func (s *personal) wantsVacation(sub *Submission, b *batch, h *fields.Facts, i int, p *directory.Person) bool {
 	d := &b.now[i]
 	switch {
 	case !p.Vacation.Active(s.env.Clock.Now()), sub.Junk, sub.Unproven, d.member && d.from.Target.Kind == directory.TargetGroup:
 		return false
-	case h.auto != "", h.list, h.precedence == "bulk", h.precedence == "list", h.precedence == "junk", machine(sub.From):
+	case h.Auto != "", h.List, h.Precedence == "bulk", h.Precedence == "list", h.Precedence == "junk", fields.Machine(sub.From):
 		return false
 	}
 	own := append(slices.Clone(p.Addresses()), d.from.To.String())
-	return !slices.ContainsFunc(own, func(a string) bool { return strings.EqualFold(a, sub.From.String()) }) && h.names(own)
+	return !slices.ContainsFunc(own, func(a string) bool { return strings.EqualFold(a, sub.From.String()) }) && h.Names(own)
 }
 
 func (b *batch) anyVacation() bool {
@@ -57,7 +58,7 @@ func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) err
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	h := readFacts(sub.Message)
+	h := fields.ReadFacts(sub.Message)
 	for i := range b.now {
 		d := &b.now[i]
 		if d.vacation == nil {
@@ -71,17 +72,17 @@ func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) err
 			from: p.InternetAddress, fromName: p.Name(), to: sub.From.String(), subject: p.Vacation.Subject, text: p.Vacation.Text,
 			id: note.DeriveUNID(b.entry.ID[:], []byte("vacation "+p.ID.String())), auto: "auto-replied",
 		}
-		if len(h.references) < 900 && ascii([]byte(h.references)) {
-			n.refs = h.references
+		if len(h.References) < 900 && fields.Ascii([]byte(h.References)) {
+			n.refs = h.References
 		}
-		if len(h.id) > 2 && h.id[0] == '<' && ascii([]byte(h.id)) && len(h.id) < 500 {
-			n.inReplyTo = h.id
+		if len(h.ID) > 2 && h.ID[0] == '<' && fields.Ascii([]byte(h.ID)) && len(h.ID) < 500 {
+			n.inReplyTo = h.ID
 		}
 		if n.from == "" {
 			n.from = d.from.To.String()
 		}
 		if n.subject == "" {
-			n.subject = "Auto: " + mime.DecodeWords(h.subject)
+			n.subject = "Auto: " + mime.DecodeWords(h.Subject)
 		}
 		o, err := s.follow.send(ctx, b, "vacation "+p.ID.String(), s.follow.compose(&n), len(nullReturnPath), nullPath, rows)
 		if err != nil {

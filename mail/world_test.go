@@ -3,7 +3,6 @@ package mail
 import (
 	"bytes"
 	"context"
-	"doublet/mail/queue"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"doublet/directory/password"
 	"doublet/env"
 	"doublet/mail/keep"
+	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -61,7 +62,7 @@ func openOn(t testing.TB, fix *env.Fixture, o Options) *world {
 func (w *world) start() {
 	w.t.Helper()
 	s, err := store.Open(w.fix.Env, "data", store.Options{
-		FloorBytes: w.floor, FloorPercent: -1, Ballast: -1, Indexes: append(directory.Indexes(), Indexes()...), LogSyncInterval: 50 * time.Microsecond,
+		FloorBytes: w.floor, FloorPercent: -1, Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...), LogSyncInterval: 50 * time.Microsecond,
 		OnFatal: func(error) {},
 	})
 	w.ok(err)

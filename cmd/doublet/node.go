@@ -13,6 +13,7 @@ import (
 	"doublet/mail"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -21,7 +22,7 @@ import (
 // ownKinds are the databases that each member of a cluster has for itself: what waited to be sent when it was alone, what it
 // remembers, what became of the mail that passed it, and who was signed in with a browser when it was alone.
 func ownKinds(i *layout.Info) bool {
-	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == mail.TraceKind || i.ID == mail.OutboxID || i.Kind == keep.Kind || i.ID == session.ID
+	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == trace.TraceKind || i.ID == mail.OutboxID || i.Kind == keep.Kind || i.ID == session.ID
 }
 
 // startNode lets this server take its part in its cluster, if it is in one: at the start before the directory is

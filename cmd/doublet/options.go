@@ -16,7 +16,7 @@ import (
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
-	"doublet/mail"
+	"doublet/mail/trace"
 	"doublet/mail/verify"
 	"doublet/stat"
 	"doublet/store"
@@ -49,7 +49,7 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 		// The store takes 0 for its default, and the configuration says what it says.
 		LogSyncInterval: max(cfg.Store.WALSyncInterval.Duration, 1), Databases: cfg.Store.DBCacheEntries,
 		FloorBytes: nonZero(int64(cfg.Store.SpaceFloor)), FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()), Stats: stats,
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: stats,
 		OnFatal: func(err error) {
 			e.Log.Error("the transaction log failed: nothing more can be acknowledged; the process ends, and start-up recovers", "error", err)
 			os.Exit(exitFatal)

@@ -10,6 +10,7 @@ import (
 	"doublet/client/milter"
 	"doublet/client/rspamd"
 	"doublet/mail"
+	"doublet/mail/fields"
 	"doublet/mail/verify"
 	wire "doublet/wire/milter"
 	"doublet/wire/mime"
@@ -66,12 +67,12 @@ func (x *Session) Message(ctx context.Context, message, head []byte) Outcome {
 		}
 	case x.stranger:
 		// Whatever is looked into, nobody else speaks for this server.
-		out.Message, out.Head = mail.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
+		out.Message, out.Head = fields.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
 	}
 	if len(x.filters) > 0 || x.rspamd() {
 		// Filters see what was found out about the message.
 		if len(out.Fields) > 0 {
-			out.Message, out.Head = mail.Prepend(out.Fields, out.Message, out.Head)
+			out.Message, out.Head = fields.Prepend(out.Fields, out.Message, out.Head)
 			out.Fields = nil
 		}
 		x.filter(ctx, &out)
@@ -138,7 +139,7 @@ func (x *Session) verify(ctx context.Context, out *Outcome) {
 	case verify.ToJunk:
 		out.Junk = true
 	}
-	out.Message, out.Head = mail.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
+	out.Message, out.Head = fields.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
 	out.Fields, out.Results = v.Header, v.Words()
 	if len(v.Header) > 0 {
 		out.Checker = x.s.opt.Hostname
@@ -271,7 +272,7 @@ func (x *Session) mark(out *Outcome, a *rspamd.Answer) {
 	cut := func(f mime.HeaderField) bool {
 		return f.Is("X-Spam") || slices.ContainsFunc(a.Remove, f.Is)
 	}
-	out.Message, out.Head = mail.CutFields(out.Message, out.Head, cut)
+	out.Message, out.Head = fields.CutFields(out.Message, out.Head, cut)
 	for _, h := range a.Add {
 		add(h.Name, h.Value)
 	}

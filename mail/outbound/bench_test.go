@@ -27,6 +27,7 @@ import (
 	"doublet/mail/outbound"
 	"doublet/mail/outbound/sink"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
@@ -155,7 +156,7 @@ func newLab(b *testing.B, boxes int, sinks bool) *lab {
 		}
 	}
 	var err error
-	l.store, err = store.Open(e, b.TempDir(), store.Options{Ballast: -1, Indexes: append(directory.Indexes(), mail.Indexes()...)})
+	l.store, err = store.Open(e, b.TempDir(), store.Options{Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...)})
 	ok(err)
 	d, err := directory.Open(l.store, e, password.New(e, 2, 100), directory.Options{Domain: "example.com"})
 	ok(err)

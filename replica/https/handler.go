@@ -18,8 +18,9 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
-	"doublet/mail/queue"
 	"doublet/mail/keep"
+	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/note"
 	"doublet/replica"
 	"doublet/stat"
@@ -269,7 +270,7 @@ func Published(i *layout.Info) bool {
 // PublishedKind says whether databases of a kind are.
 func PublishedKind(kind string) bool {
 	switch kind {
-	case replica.Kind, directory.Kind, session.Kind, queue.Kind, mail.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, clusterKind, repairKind:
+	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, clusterKind, repairKind:
 		return false
 	}
 	return true

@@ -9,6 +9,7 @@ import (
 	"doublet/directory"
 	"doublet/mail"
 	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/signin"
@@ -123,7 +124,7 @@ func (b *backend) Progress(ctx context.Context, id note.UNID, recipients []strin
 	return out, nil
 }
 
-func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued *queue.Entry, hops []mail.Hop) (Progress, error) {
+func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued *queue.Entry, hops []trace.Hop) (Progress, error) {
 	for i := range queued.Recipients {
 		q := &queued.Recipients[i]
 		if !strings.EqualFold(q.Address, to) {
@@ -145,11 +146,11 @@ func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued 
 			continue
 		}
 		switch h.Event {
-		case mail.HopDelivered:
+		case trace.HopDelivered:
 			return Progress{h.Reply, DeliveryYes}, nil
-		case mail.HopSent, mail.HopRelayed:
+		case trace.HopSent, trace.HopRelayed:
 			return Progress{h.Reply, DeliveryUnknown}, nil
-		case mail.HopBounced, mail.HopDropped:
+		case trace.HopBounced, trace.HopDropped:
 			return Progress{h.Reply, DeliveryNo}, nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/signin"
@@ -58,7 +59,7 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	var err error
 	w.store, err = store.Open(fix.Env, "data", store.Options{
 		CacheSize: 4 << 20, MemTableSize: 1 << 20, FloorBytes: -1, Ballast: -1, LogSyncInterval: 20 * time.Microsecond,
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()),
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()),
 	})
 	w.ok(err)
 	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10), directory.Options{Domain: "example.com", Private: o.private})

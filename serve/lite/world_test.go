@@ -20,6 +20,7 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
@@ -52,7 +53,7 @@ func open(t testing.TB, quota uint64) *world {
 	var err error
 	w.store, err = store.Open(w.fix.Env, "data", store.Options{
 		CacheSize: 16 << 20, MemTableSize: 4 << 20, FloorBytes: -1, Ballast: -1, LogSyncInterval: 20 * time.Microsecond,
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes()),
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()),
 	})
 	w.ok(err)
 	tree := stat.New(w.fix.Clock)

@@ -20,7 +20,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/env"
-	"doublet/mail"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -35,7 +35,7 @@ var version = flag.Int("make", 0, "make the data folder of this format version")
 func open(t *testing.T, dir string) (*store.Store, *env.Env) {
 	t.Helper()
 	e := env.Real(slog.New(slog.DiscardHandler))
-	s, err := store.Open(e, dir, store.Options{FloorBytes: -1, Ballast: -1, Indexes: append(directory.Indexes(), mail.Indexes()...)})
+	s, err := store.Open(e, dir, store.Options{FloorBytes: -1, Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...)})
 	if err != nil {
 		t.Fatal(err)
 	}

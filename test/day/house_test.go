@@ -20,6 +20,7 @@ import (
 	"doublet/mail/inbound"
 	"doublet/mail/outbound"
 	"doublet/mail/sign"
+	"doublet/mail/trace"
 	"doublet/mail/verify"
 	"doublet/mailbox"
 	"doublet/note"
@@ -148,7 +149,7 @@ func (w *town) start(fix *env.Fixture) *life {
 	l.stats = stat.New(e.Clock)
 	l.store, err = store.Open(e, "data", store.Options{
 		CacheSize: 8 << 20, MemTableSize: 2 << 20, FloorBytes: 64 << 20, FloorPercent: -1, Ballast: -1,
-		Indexes: append(directory.Indexes(), mail.Indexes()...), LogSyncInterval: 50 * time.Microsecond, Stats: l.stats,
+		Indexes: append(directory.Indexes(), trace.Indexes()...), LogSyncInterval: 50 * time.Microsecond, Stats: l.stats,
 		OnFatal: func(error) { w.cut(l, 100, 0) }, // the process ends
 	})
 	w.ok(err)

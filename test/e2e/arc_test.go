@@ -20,7 +20,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/env"
-	"doublet/mail"
+	"doublet/mail/fields"
 	"doublet/mail/sign"
 	"doublet/mail/verify"
 	"doublet/note"
@@ -125,7 +125,7 @@ func TestARCAgrees(t *testing.T) {
 	// arrive checks a message at a host and puts the results before it.
 	arrive := func(host string, message []byte) ([]byte, verify.Verdict) {
 		v := verifiers[host].Message(t.Context(), client, message)
-		message, _ = mail.CutFields(bytes.Clone(message), nil, verifiers[host].Forged)
+		message, _ = fields.CutFields(bytes.Clone(message), nil, verifiers[host].Forged)
 		return append(v.Header, message...), v
 	}
 	seal := func(message []byte) []byte {

@@ -19,7 +19,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
-	"doublet/mail"
+	"doublet/mail/trace"
 	"doublet/store"
 	"doublet/store/layout"
 	"doublet/test/external"
@@ -301,7 +301,7 @@ func equal(t *testing.T, members []*member, shared []placed) {
 func (m *member) inspect(fn func(*store.Store)) {
 	m.T.Helper()
 	e := env.Real(slog.New(slog.DiscardHandler))
-	st, err := store.Open(e, m.Data, store.Options{Indexes: slices.Concat(directory.Indexes(), session.Indexes(), mail.Indexes())})
+	st, err := store.Open(e, m.Data, store.Options{Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes())})
 	if err != nil {
 		m.T.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package mail
+package fields
 
 import (
 	"encoding/base64"
@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// displayName is a name for before an address: quoted where it is ASCII, else in encoded words.
-func displayName(name string) string {
-	name = oneLine(name)
-	if !ascii([]byte(name)) {
-		return encodeText(name)
+// DisplayName is a name for before an address: quoted where it is ASCII, else in encoded words.
+func DisplayName(name string) string {
+	name = OneLine(name)
+	if !Ascii([]byte(name)) {
+		return Encode(name)
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
-// encodeText is text for an unstructured field: as it is where it is short ASCII, else in encoded
+// Encode is text for an unstructured field: as it is where it is short ASCII, else in encoded
 // words (RFC 2047) of which each holds whole characters, folded.
-func encodeText(s string) string {
-	s = oneLine(s)
-	if ascii([]byte(s)) && !strings.Contains(s, "=?") && len(s) <= 900 {
+func Encode(s string) string {
+	s = OneLine(s)
+	if Ascii([]byte(s)) && !strings.Contains(s, "=?") && len(s) <= 900 {
 		return s
 	}
 	const most = 45 // bytes in a word: 60 of base64, 75 in all

@@ -1,10 +1,11 @@
-package mail
+package trace
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"doublet/mail/fields"
 	"doublet/note"
 )
 
@@ -22,7 +23,7 @@ func FuzzHop(f *testing.F) {
 			t.Fatalf("%q", line)
 		}
 		got, ok := parseHop(line)
-		h.MessageID, h.From, h.To, h.Host, h.Reply = oneLine(id), oneLine(from), oneLine(to), oneLine(host), oneLine(reply)
+		h.MessageID, h.From, h.To, h.Host, h.Reply = fields.OneLine(id), fields.OneLine(from), fields.OneLine(to), fields.OneLine(host), fields.OneLine(reply)
 		if !ok || got != h {
 			t.Fatalf("%+v became %+v", h, got)
 		}

@@ -1,4 +1,5 @@
-package mail
+// Package fields reads and writes header fields: those that the mail room decides by, and those that it adds or takes out.
+package fields
 
 import (
 	"slices"
@@ -8,31 +9,31 @@ import (
 	"doublet/wire/smtp"
 )
 
-// facts are what a message's header says to forwarding, vacation notices and mailing lists. It is
+// Facts are what a message's header says to forwarding, vacation notices and mailing lists. It is
 // read only where one of them is concerned.
-type facts struct {
-	author      mime.Address // the first of From
+type Facts struct {
+	Author      mime.Address // the first of From
 	to          []string     // addresses of To, Cc, Resent-To, Resent-Cc, lower case
-	deliveredTo []string
-	lists       []string // List-Id, lower case, without brackets
-	subject     string   // as it stands
-	id          string
-	references  string
+	DeliveredTo []string
+	Lists       []string // List-Id, lower case, without brackets
+	Subject     string   // as it stands
+	ID          string
+	References  string
 	// auto is the first word of Auto-Submitted, lower case, empty for "no"; precedence likewise.
-	auto, precedence string
-	list             bool // any List- field
+	Auto, Precedence string
+	List             bool // any List- field
 }
 
 // maxNamed bounds the addresses of a header that are looked at.
 const maxNamed = 2000
 
-func readFacts(header []byte) *facts {
-	h := &facts{}
+func ReadFacts(header []byte) *Facts {
+	h := &Facts{}
 	for f := range mime.Fields(header[:mime.HeaderEnd(header)]) {
 		switch {
 		case f.Is("From"):
-			if list := mime.ParseAddressList(f.Value); len(list) > 0 && h.author.Mailbox == "" {
-				h.author = list[0]
+			if list := mime.ParseAddressList(f.Value); len(list) > 0 && h.Author.Mailbox == "" {
+				h.Author = list[0]
 			}
 		case f.Is("To"), f.Is("Cc"), f.Is("Resent-To"), f.Is("Resent-Cc"):
 			for _, a := range mime.ParseAddressList(f.Value) {
@@ -41,30 +42,30 @@ func readFacts(header []byte) *facts {
 				}
 			}
 		case f.Is("Delivered-To"):
-			h.deliveredTo = append(h.deliveredTo, strings.ToLower(f.Text()))
+			h.DeliveredTo = append(h.DeliveredTo, strings.ToLower(f.Text()))
 		case f.Is("Subject"):
-			h.subject = f.Text()
+			h.Subject = f.Text()
 		case f.Is("Message-ID"):
-			h.id = oneLine(f.Text())
+			h.ID = OneLine(f.Text())
 		case f.Is("References"):
-			h.references = oneLine(f.Text())
+			h.References = OneLine(f.Text())
 		case f.Is("Auto-Submitted"):
-			if h.auto = firstWord(f.Text()); h.auto == "no" {
-				h.auto = ""
+			if h.Auto = FirstWord(f.Text()); h.Auto == "no" {
+				h.Auto = ""
 			}
 		case f.Is("Precedence"):
-			h.precedence = firstWord(f.Text())
+			h.Precedence = FirstWord(f.Text())
 		case len(f.Name) > 5 && strings.EqualFold(string(f.Name[:5]), "List-"):
-			h.list = true
+			h.List = true
 			if f.Is("List-Id") {
-				h.lists = append(h.lists, listID(f.Text()))
+				h.Lists = append(h.Lists, listID(f.Text()))
 			}
 		}
 	}
 	return h
 }
 
-func firstWord(s string) string {
+func FirstWord(s string) string {
 	i := strings.IndexAny(s, " \t;(,")
 	if i < 0 {
 		i = len(s)
@@ -83,18 +84,18 @@ func listID(s string) string {
 	return strings.ToLower(strings.TrimSpace(s))
 }
 
-// authorPath is the address of the author, null where there is none.
-func (h *facts) authorPath() smtp.Path {
-	return smtp.Path{Local: h.author.Mailbox, Domain: h.author.Host}
+// AuthorPath is the address of the author, null where there is none.
+func (h *Facts) AuthorPath() smtp.Path {
+	return smtp.Path{Local: h.Author.Mailbox, Domain: h.Author.Host}
 }
 
-// names says whether the header names one of the addresses as recipient.
-func (h *facts) names(addresses []string) bool {
+// Names says whether the header names one of the addresses as recipient.
+func (h *Facts) Names(addresses []string) bool {
 	return slices.ContainsFunc(addresses, func(a string) bool { return slices.Contains(h.to, strings.ToLower(a)) })
 }
 
-// machine says that a sender's address is of a program that reads no answers.
-func machine(p smtp.Path) bool {
+// Machine says that a sender's address is of a program that reads no answers.
+func Machine(p smtp.Path) bool {
 	l := strings.ToLower(p.Local)
 	for _, word := range []string{"mailer-daemon", "noreply", "no-reply", "donotreply", "do-not-reply", "listserv", "majordomo", "postmaster"} {
 		if l == word {

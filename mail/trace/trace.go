@@ -1,4 +1,5 @@
-package mail
+// Package trace remembers where the messages went that passed mail.box, for administrators and for the state of submissions.
+package trace
 
 import (
 	"context"
@@ -14,6 +15,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/fields"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -22,18 +24,18 @@ import (
 	"doublet/store/layout"
 )
 
-// moved logs what became of recipients later: those of a message for which the same happened have one line.
-func (j *journal) moved(hops []Hop) {
-	if j.off || len(hops) == 0 || !j.env.Log.Enabled(context.Background(), slog.LevelInfo) {
+// log logs what became of recipients later: those of a message for which the same happened have one line.
+func (j *Trace) log(hops []Hop) {
+	if j.quiet || len(hops) == 0 || !j.env.Log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	for lines := 0; len(hops) > 0; lines++ {
 		n := 1
-		for n < len(hops) && (lines >= journalLines || alike(&hops[0], &hops[n])) {
+		for n < len(hops) && (lines >= LogLines || alike(&hops[0], &hops[n])) {
 			n++
 		}
 		if hops[0].Event != "" {
-			j.line(hops[:n], lines >= journalLines)
+			j.line(hops[:n], lines >= LogLines)
 		}
 		hops = hops[n:]
 	}
@@ -45,17 +47,17 @@ func alike(a, b *Hop) bool {
 }
 
 // line logs hops that are alike; rest says that they are all that is left of an update, whatever happened.
-func (j *journal) line(hops []Hop, rest bool) {
+func (j *Trace) line(hops []Hop, rest bool) {
 	h := &hops[0]
 	var to strings.Builder
-	for i := range hops[:min(len(hops), journalTo)] {
+	for i := range hops[:min(len(hops), logNames)] {
 		if i > 0 {
 			to.WriteByte(',')
 		}
-		to.WriteString(bounded(hops[i].To))
+		to.WriteString(fields.Logged(hops[i].To))
 	}
 	var room [10]slog.Attr
-	list := append(room[:0], slog.String("id", h.ID.String()), slog.String("from", bounded(h.From)), slog.String("to", to.String()),
+	list := append(room[:0], slog.String("id", h.ID.String()), slog.String("from", fields.Logged(h.From)), slog.String("to", to.String()),
 		slog.Int("recipients", len(hops)))
 	if rest {
 		list = append(list, slog.String("outcome", "more"))
@@ -63,7 +65,7 @@ func (j *journal) line(hops []Hop, rest bool) {
 		list = append(list, slog.String("outcome", string(h.Event)))
 		for _, f := range [...]struct{ name, value string }{{"host", h.Host}, {"secure", h.Secure}, {"reply", h.Reply}} {
 			if f.value != "" {
-				list = append(list, slog.String(f.name, bounded(f.value)))
+				list = append(list, slog.String(f.name, fields.Logged(f.value)))
 			}
 		}
 	}
@@ -112,8 +114,8 @@ type Hop struct {
 	Secure string
 }
 
-// hop begins a Hop of a recipient.
-func (s *Trace) hop(e *queue.Entry, q *queue.Recipient, event Event, host, reply string) Hop {
+// Hop begins a Hop of a recipient.
+func (s *Trace) Hop(e *queue.Entry, q *queue.Recipient, event Event, host, reply string) Hop {
 	return Hop{
 		Time: s.env.Clock.Now(), Event: event, ID: e.ID, MessageID: e.MessageID, From: e.From.String(), To: q.Address,
 		Accepted: e.Created, Host: host, Reply: reply,
@@ -122,14 +124,17 @@ func (s *Trace) hop(e *queue.Entry, q *queue.Recipient, event Event, host, reply
 
 // The items of a note of the trace: it holds the hops of a short time.
 const (
+	itemForm  = "Form"
 	itemHops  = "Hops"
 	formTrace = "Trace"
 	// indexTrace finds the notes: 'q' queue id, 'm' Message-ID, 'a' address.
 	indexTrace uint64 = 20
 )
 
-// Bounds of the trace.
+// Bounds of the trace, and of its lines in the log.
 const (
+	logNames   = 5   // recipients that a line names
+	LogLines   = 20  // lines of one update
 	traceKey   = 200 // greatest length of a key of the index
 	traceBatch = 256 // hops that are written together
 	tracePause = time.Second
@@ -178,7 +183,7 @@ func (h *Hop) String() string {
 	b := make([]byte, 0, 200)
 	b = strconv.AppendInt(b, h.Time.UnixMilli(), 10)
 	for _, f := range [...]string{string(h.Event), h.ID.String(), h.MessageID, h.From, h.To, strconv.FormatInt(h.Accepted.Unix(), 10), h.Host, h.Reply, h.Secure} {
-		b = append(append(b, '\t'), oneLine(f)...)
+		b = append(append(b, '\t'), fields.OneLine(f)...)
 	}
 	return string(b)
 }
@@ -205,9 +210,10 @@ type Trace struct {
 	dir   *directory.Directory
 	queue *queue.Queue
 	// keep is for how long hops are remembered; below 0: not at all.
-	keep    time.Duration
-	journal journal
-	lost    *stat.Counter
+	keep time.Duration
+	// quiet leaves hops out of the log.
+	quiet bool
+	lost  *stat.Counter
 
 	mu      sync.Mutex
 	hops    []Hop
@@ -217,9 +223,9 @@ type Trace struct {
 	flushes sync.Mutex
 }
 
-func openTrace(s *store.Store, e *env.Env, d *directory.Directory, q *queue.Queue, o *Options) (*Trace, error) {
-	t := &Trace{store: s, env: e, dir: d, queue: q, keep: o.KeepTrace, journal: journal{e, o.Quiet}}
-	t.lost = o.Stats.Counter("Mail.Trace.Lost", "steps of messages that were not written down: too many at once, or no space")
+func Open(s *store.Store, e *env.Env, d *directory.Directory, q *queue.Queue, keep time.Duration, quiet bool, stats *stat.Tree) (*Trace, error) {
+	t := &Trace{store: s, env: e, dir: d, queue: q, keep: keep, quiet: quiet}
+	t.lost = stats.Counter("Mail.Trace.Lost", "steps of messages that were not written down: too many at once, or no space")
 	if t.keep < 0 {
 		return t, nil
 	}
@@ -233,9 +239,9 @@ func openTrace(s *store.Store, e *env.Env, d *directory.Directory, q *queue.Queu
 	return t, nil
 }
 
-// add takes hops to be written soon.
-func (t *Trace) add(hops ...Hop) {
-	t.journal.moved(hops)
+// Add takes hops to be written soon.
+func (t *Trace) Add(hops ...Hop) {
+	t.log(hops)
 	if t.keep < 0 || len(hops) == 0 {
 		return
 	}
@@ -254,7 +260,7 @@ func (t *Trace) add(hops ...Hop) {
 	case len(t.hops) >= traceBatch && !t.writing:
 		t.writing = true
 		t.env.Go("mail trace", func() {
-			t.flush(context.Background())
+			t.Flush(context.Background())
 			t.mu.Lock()
 			t.writing = false
 			t.mu.Unlock()
@@ -265,13 +271,13 @@ func (t *Trace) add(hops ...Hop) {
 			t.mu.Lock()
 			t.timed = false
 			t.mu.Unlock()
-			t.flush(context.Background())
+			t.Flush(context.Background())
 		})
 	}
 }
 
-// flush writes what there is.
-func (t *Trace) flush(ctx context.Context) {
+// Flush writes what there is.
+func (t *Trace) Flush(ctx context.Context) {
 	t.flushes.Lock()
 	defer t.flushes.Unlock()
 	for {
@@ -301,7 +307,7 @@ func (t *Trace) write(ctx context.Context, hops []Hop) error {
 	for i := range hops {
 		lines[i] = hops[i].String()
 	}
-	items := note.MakeItems(note.Item{Name: outItemForm, Value: note.Text(formTrace)}, note.Item{Name: itemHops, Value: note.TextList(lines...)})
+	items := note.MakeItems(note.Item{Name: itemForm, Value: note.Text(formTrace)}, note.Item{Name: itemHops, Value: note.TextList(lines...)})
 	return t.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
 		w, err := tx.Database(TraceID)
 		if err != nil {
@@ -353,7 +359,7 @@ func (t *Trace) trim(ctx context.Context) {
 // them, oldest first, at most 1,000. What is in mail.box now is told too; what was delivered at once
 // is found by queue id and recipient (see Delivered).
 func (s *Trace) Find(ctx context.Context, what string) ([]Hop, error) {
-	s.flush(ctx)
+	s.Flush(ctx)
 	what = strings.TrimSpace(what)
 	fits := func(h *Hop) bool {
 		return strings.EqualFold(h.ID.String(), what) || strings.EqualFold(h.To, what) || strings.EqualFold(h.From, what) ||
@@ -370,7 +376,7 @@ func (s *Trace) Find(ctx context.Context, what string) ([]Hop, error) {
 	err := s.queue.Each(ctx, func(e *queue.Entry) bool {
 		for i := range e.Recipients {
 			q := &e.Recipients[i]
-			if h := s.hop(e, q, HopWaiting, q.Remote, q.Reply); fits(&h) {
+			if h := s.Hop(e, q, HopWaiting, q.Remote, q.Reply); fits(&h) {
 				out = append(out, h)
 			}
 		}

@@ -1,0 +1,53 @@
+package fields
+
+import (
+	"strings"
+
+	"doublet/note"
+	"doublet/wire/mime"
+)
+
+// DateFormat is RFC 5322 section 3.3's.
+const DateFormat = "Mon, 2 Jan 2006 15:04:05 -0700"
+
+func AppendHex(dst []byte, id note.UNID) []byte {
+	const digits = "0123456789abcdef"
+	for _, b := range id {
+		dst = append(dst, digits[b>>4], digits[b&15])
+	}
+	return dst
+}
+
+// maxLogged bounds an address or a reply in the log, in bytes.
+const maxLogged = 300
+
+// Logged cuts text that others have chosen.
+func Logged(s string) string { return s[:min(len(s), maxLogged)] }
+
+func MessageID(header []byte) string {
+	id, _ := mime.Get(header[:mime.HeaderEnd(header)], "Message-ID")
+	if len(id) > 500 || !strings.HasPrefix(id, "<") || !strings.HasSuffix(id, ">") || !Ascii([]byte(id)) {
+		return ""
+	}
+	return id
+}
+
+func Ascii(b []byte) bool {
+	for _, c := range b {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// OneLine keeps what could end a line out of a report, and bounds it.
+func OneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+	return s[:min(len(s), 900)]
+}
