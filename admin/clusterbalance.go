@@ -121,8 +121,8 @@ func removeMember(ctx context.Context, c *Call, a *ClusterServer) (Done, error) 
 			return Done{}, err
 		}
 	}
-	for lives && !c.Node.Left(m.ID) { // one that falls silent meanwhile is waited for
-		left := c.Node.Holds(m.ID)
+	for lives && !c.Node.Placement.Left(m.ID) { // one that falls silent meanwhile is waited for
+		left := c.Node.Placement.Holds(m.ID)
 		c.Progress(Progress{Stage: "databases left", Done: uint64(left)})
 		select {
 		case <-c.Env.Clock.After(leavingPoll):

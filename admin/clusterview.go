@@ -103,7 +103,7 @@ func clusterShows() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			if err := n.Move(ctx, db, to.ID); err != nil {
+			if err := n.Placement.Move(ctx, db, to.ID); err != nil {
 				return Done{}, err
 			}
 			return Done{"the home of " + a.Database + " is " + to.Name + ", from its next open on"}, nil
@@ -121,7 +121,7 @@ func clusterShows() []*Verb {
 			if err != nil {
 				return Done{}, err
 			}
-			if err := n.SetReplica(ctx, db, at.ID, state); err != nil {
+			if err := n.Placement.SetReplica(ctx, db, at.ID, state); err != nil {
 				return Done{}, err
 			}
 			return Done{"the replica of " + a.Database + " on " + at.Name + " is " + string(state)}, nil
@@ -155,7 +155,7 @@ func clusterKeeps() []*Verb {
 			}
 			db, err := c.databaseNamed(ctx, a.Database)
 			if err == nil {
-				err = n.SetReplicas(ctx, db, number)
+				err = n.Placement.SetReplicas(ctx, db, number)
 			}
 			return Done{"the replicas of " + a.Database + " are made, or go, one after the other"}, err
 		}, changes),
@@ -164,7 +164,7 @@ func clusterKeeps() []*Verb {
 			if err != nil {
 				return Balance{}, err
 			}
-			b, err := n.Balance(ctx, a.Apply)
+			b, err := n.Placement.Balance(ctx, a.Apply)
 			return Balance(b), err
 		}, changes, long(balanceHelp)),
 		define("cluster leave", "let a member give all that it holds to others, before it is removed", func(ctx context.Context, c *Call, a *ClusterServer) (Done, error) {

@@ -137,7 +137,7 @@ func (s *System) runsHere(ctx context.Context, c *directory.Connection) bool {
 	if s.Node == nil {
 		return true
 	}
-	home, err := s.Node.Where(ctx, directory.ID) // one of the cluster: the one that leads what they share
+	home, err := s.Node.Opens.Where(ctx, directory.ID) // one of the cluster: the one that leads what they share
 	return err == nil && home.Self
 }
 

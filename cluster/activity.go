@@ -9,34 +9,44 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"doublet/bus"
 	"doublet/note"
 )
 
-// Activity of databases: operations a day, older ones counting half as much each day. Each server counts what is done with
-// its replicas, keeps that over restarts, and tells who asks.
+// activity counts the operations on the databases here, keeps the counts over restarts, and tells mates who ask.
+// Operations a day are a decaying sum: they count half as much each day.
+type activity struct {
+	*core
+
+	mu   sync.Mutex
+	used map[note.DatabaseID]*used
+	// sampled is when the counters of the store were last read, kept when the counts were last saved.
+	sampled, kept time.Time
+}
+
 const (
 	activityHalf = 24 * time.Hour
-	// sampleEvery is how often what the store has counted is taken up, saveEvery how often that is kept.
+	// sampleEvery is how often the counters of the store are read, saveEvery how often the counts are saved.
 	sampleEvery = 10 * time.Second
 	saveEvery   = 10 * time.Minute
-	// leastActivity is what is not worth keeping.
+	// leastActivity is the sum below which a count is not saved.
 	leastActivity = 0.5
-	// maxActivity bounds what one answer tells of.
+	// maxActivity bounds the databases of one answer.
 	maxActivity = 8000
 )
 
-// used is how much a database was used here. Guarded by Node.mu.
+// used is how much a database was used here.
 type used struct {
-	seen  uint64  // what the store had counted when it was looked at last
-	sum   float64 // operations, older ones counting less, at the time at
+	seen  uint64  // the counter of the store at the last sample
+	sum   float64 // operations, decayed up to the time at
 	at    time.Time
-	saved float64 // what was kept last, which ages likewise: what is kept has its time
+	saved float64 // the sum that was saved last, decayed likewise
 }
 
-// until lets the sum age.
+// until decays the sums up to a time.
 func (u *used) until(now time.Time) {
 	if age := now.Sub(u.at); age > 0 {
 		by := math.Exp2(-float64(age) / float64(activityHalf))
@@ -46,7 +56,7 @@ func (u *used) until(now time.Time) {
 	u.at = now
 }
 
-// keep writes it down where that says something else by now. What nobody uses is written no more.
+// keep saves the sum if it differs from the saved one. A database that nobody uses is dropped from the table.
 func (u *used) keep(t Table, db note.DatabaseID) {
 	switch {
 	case u.sum < leastActivity:
@@ -60,7 +70,7 @@ func (u *used) keep(t Table, db note.DatabaseID) {
 	}
 }
 
-// rate is the operations a day.
+// rate returns the operations a day.
 func (u *used) rate() float64 { return u.sum * math.Ln2 }
 
 // Table holds keys and values that persist across restarts: a *keep.Table.
@@ -70,10 +80,10 @@ type Table interface {
 	Each(ctx context.Context, fn func(key, value string)) error
 }
 
-// ActivityTable names the table that keeps the activity.
+// ActivityTable is the name of the table that keeps the activity.
 const ActivityTable = "activity"
 
-// Activity is the use of databases as it was kept before this start. Its zero value holds and keeps nothing.
+// Activity is the use of databases before this start. Its zero value holds and keeps nothing.
 type Activity struct {
 	table Table
 	list  map[note.DatabaseID]*used
@@ -108,22 +118,24 @@ func (a *Activity) used() map[note.DatabaseID]*used {
 	return a.list
 }
 
-// sampleActivity takes up what was done with the databases here since the last time.
-func (n *Node) sampleActivity() {
-	now := n.now()
+// sample takes up what was done with the databases here since the last sample.
+func (a *activity) sample() {
+	now := a.now()
+	ids := a.holdings.ids()
 	times := map[note.DatabaseID]uint64{}
-	n.store.Work(func(db note.DatabaseID, k uint64) { times[db] = k })
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.sampled = now
-	for db, k := range times {
-		if n.held[db] == nil {
-			continue
+	a.store.Work(func(db note.DatabaseID, k uint64) {
+		if _, have := slices.BinarySearch(ids, db); have {
+			times[db] = k
 		}
-		u := n.used[db]
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sampled = now
+	for db, k := range times {
+		u := a.used[db]
 		if u == nil {
 			u = &used{at: now}
-			n.used[db] = u
+			a.used[db] = u
 		}
 		u.until(now)
 		if k > u.seen {
@@ -131,65 +143,70 @@ func (n *Node) sampleActivity() {
 		}
 		u.seen = k
 	}
-	if n.opt.Activity.table == nil || now.Sub(n.kept) < saveEvery {
+	table := a.opt.Activity.table
+	if table == nil || now.Sub(a.kept) < saveEvery {
 		return
 	}
-	n.kept = now
-	for db, u := range n.used {
-		if n.held[db] == nil {
-			delete(n.used, db)
-			n.opt.Activity.table.Drop(db.String())
+	a.kept = now
+	for db, u := range a.used {
+		if _, have := slices.BinarySearch(ids, db); !have {
+			delete(a.used, db)
+			table.Drop(db.String())
 			continue
 		}
 		u.until(now)
-		u.keep(n.opt.Activity.table, db)
+		u.keep(table, db)
 	}
 }
 
-// sampleDue does it where it is time.
-func (n *Node) sampleDue() {
-	n.mu.Lock()
-	due := n.now().Sub(n.sampled) >= sampleEvery
-	n.mu.Unlock()
+// sampleDue takes a sample if it is time.
+func (a *activity) sampleDue() {
+	a.mu.Lock()
+	due := a.now().Sub(a.sampled) >= sampleEvery
+	a.mu.Unlock()
 	if due {
-		n.sampleActivity()
+		a.sample()
 	}
 }
 
-// usage is how much a database is used at a server, and how large it is there.
+// usage is how much a database is used at a server, in operations a day, and its size there in bytes.
 type usage struct {
 	db   note.DatabaseID
 	rate float64
 	size uint64
 }
 
-// usages lists the databases here behind one.
-func (n *Node) usages(after note.DatabaseID) []usage {
-	n.mu.Lock()
-	ids := n.heldIDs()
+// usages lists the databases here after one.
+func (a *activity) usages(after note.DatabaseID) []usage {
+	ids := a.holdings.ids()
 	i, found := slices.BinarySearch(ids, after)
 	if found {
 		i++
 	}
-	var out []usage
-	now := n.now()
-	for _, db := range ids[i:min(len(ids), i+maxActivity)] {
+	out := a.rates(ids[i:min(len(ids), i+maxActivity)])
+	for i := range out {
+		out[i].size, _ = a.store.Size(out[i].db) // 0 for one that is gone or damaged
+	}
+	return out
+}
+
+func (a *activity) rates(ids []note.DatabaseID) (out []usage) {
+	now := a.now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, db := range ids {
 		x := usage{db: db}
-		if u := n.used[db]; u != nil {
+		if u := a.used[db]; u != nil {
 			u.until(now)
 			x.rate = u.rate()
 		}
 		out = append(out, x)
 	}
-	n.mu.Unlock()
-	for i := range out {
-		out[i].size, _ = n.store.Size(out[i].db) // one that is gone, or damaged, has none
-	}
 	return out
 }
 
-// answerActivity tells a mate how much the databases here are used.
-func (n *Node) answerActivity(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+// answer tells a mate how much the databases here are used.
+func (a *activity) answer(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	r, err := begin(body)
 	if err != nil {
 		return nil, err
@@ -198,8 +215,8 @@ func (n *Node) answerActivity(_ context.Context, _ bus.ServerID, body []byte) ([
 	if err := r.end(); err != nil {
 		return nil, err
 	}
-	n.sampleDue()
-	return appendUsages(n.usages(after)), nil
+	a.sampleDue()
+	return appendUsages(a.usages(after)), nil
 }
 
 func appendUsages(list []usage) []byte {
@@ -224,11 +241,11 @@ func readUsages(b []byte) ([]usage, error) {
 	return list, r.end()
 }
 
-// usagesOf asks a mate for all of them.
-func (n *Node) usagesOf(ctx context.Context, mate note.UNID) ([]usage, error) {
+// usagesOf asks a mate how much its databases are used.
+func (a *activity) usagesOf(ctx context.Context, mate note.UNID) ([]usage, error) {
 	var all []usage
 	for after := note.DatabaseID(0); ; {
-		answer, err := n.ask(ctx, mate, verbActivity, binary.BigEndian.AppendUint64([]byte{Version}, uint64(after)))
+		answer, err := a.ask(ctx, mate, verbActivity, binary.BigEndian.AppendUint64([]byte{Version}, uint64(after)))
 		if err != nil {
 			return all, err
 		}
@@ -245,9 +262,9 @@ func (n *Node) usagesOf(ctx context.Context, mate note.UNID) ([]usage, error) {
 	}
 }
 
-// activities gathers how much each database is used, everywhere, and how large it is. silent are the members that did not
-// tell.
-func (n *Node) activities(ctx context.Context) (all map[note.DatabaseID]usage, silent []note.UNID) {
+// everywhere gathers how much each database is used on all members together, and its size. silent are the
+// members that did not answer.
+func (a *activity) everywhere(ctx context.Context) (all map[note.DatabaseID]usage, silent []note.UNID) {
 	all = map[note.DatabaseID]usage{}
 	take := func(list []usage) {
 		for _, u := range list {
@@ -255,19 +272,20 @@ func (n *Node) activities(ctx context.Context) (all map[note.DatabaseID]usage, s
 			all[u.db] = usage{u.db, sum.rate + u.rate, max(sum.size, u.size)}
 		}
 	}
-	n.sampleActivity()
+	a.sample()
 	for after := note.DatabaseID(0); ; {
-		list := n.usages(after)
+		list := a.usages(after)
 		if len(list) == 0 {
 			break
 		}
 		take(list)
 		after = list[len(list)-1].db
 	}
-	for _, mate := range n.Mates() {
-		list, err := n.usagesOf(ctx, mate)
+	v := a.members.view()
+	for _, mate := range v.mates {
+		list, err := a.usagesOf(ctx, mate)
 		if err != nil {
-			n.log(slog.LevelDebug, "activity", "mate", n.name(mate), "err", err)
+			a.log(slog.LevelDebug, "ask for activity", "mate", v.name(mate), "err", err)
 			silent = append(silent, mate)
 		}
 		take(list)

@@ -17,7 +17,7 @@ func at(terms int, slot uint8, counter int) note.ModSeq {
 func server(n byte) note.UNID { return note.UNID{n} }
 
 // replicas reads a line of the table: a replica for each word, in order of preference, with its slot
-// and flags. s self, l live, g gone, k known, L leads, o out, b bereft, p pending delete.
+// and flags. s self, l live, g gone, k known, L leads, o out, b lost its data, p pending delete.
 func replicas(t *testing.T, line string, last ...note.ModSeq) []standing {
 	t.Helper()
 	var out []standing
@@ -38,7 +38,7 @@ func replicas(t *testing.T, line string, last ...note.ModSeq) []standing {
 			case 'o':
 				r.out = true
 			case 'b':
-				r.bereft = true
+				r.lostData = true
 			case 'p':
 				r.out, r.goes = true, true
 			case 'd': // not heard, and not sure to be dead
@@ -59,13 +59,13 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	one := at(1, 0, 10) // A's first term
 	for _, c := range []struct {
-		name, line string
-		last       []note.ModSeq
-		starting   bool
-		unsure     bool
-		waited     time.Duration
-		want       verdict
-		with       byte
+		name, line  string
+		last        []note.ModSeq
+		starting    bool
+		lostNumbers bool
+		waited      time.Duration
+		want        verdict
+		with        byte
 	}{
 		{"we lead", "AsL Bk", []note.ModSeq{one, one}, false, false, 0, rest, 0},
 		{"we lead and the mate is dead", "AsL Bg", []note.ModSeq{one}, false, false, 0, rest, 0},
@@ -108,22 +108,22 @@ func TestDecide(t *testing.T) {
 		{"who knows of the higher term takes over", "Ak Bg Cs", []note.ModSeq{one, 0, at(2, 1, 5)}, false, false, 0, takeOver, 0},
 		{"not a replica", "AkL", []note.ModSeq{one}, false, false, 0, rest, 0},
 	} {
-		q := question{replicas: replicas(t, c.line, c.last...), starting: c.starting, unsure: c.unsure, waited: c.waited}
+		q := question{replicas: replicas(t, c.line, c.last...), starting: c.starting, lostNumbers: c.lostNumbers, waited: c.waited}
 		got, with := decide(&q)
 		if got != c.want || with != (note.UNID{c.with}) {
 			t.Errorf("%s: %v %v, want %v", c.name, got, with[0], c.want)
 		}
 	}
 	// A replica that was set back waits for a home, and for long, before it leads alone.
-	q := question{replicas: replicas(t, "As Bg", one, one), stained: true, waited: time.Minute}
+	q := question{replicas: replicas(t, "As Bg", one, one), suspect: true, waited: time.Minute}
 	if got, _ := decide(&q); got != wait {
 		t.Errorf("set back, alone: %v", got)
 	}
-	q.waited = stainedPatience
+	q.waited = suspectPatience
 	if got, _ := decide(&q); got != takeOver {
 		t.Errorf("set back, alone for long: %v", got)
 	}
-	q = question{replicas: replicas(t, "Ag Bs", one, one), stained: true, waited: time.Minute}
+	q = question{replicas: replicas(t, "Ag Bs", one, one), suspect: true, waited: time.Minute}
 	if got, _ := decide(&q); got != wait {
 		t.Errorf("set back, the home is dead: %v", got)
 	}
@@ -133,11 +133,11 @@ func TestDecide(t *testing.T) {
 	if got, _ := decide(&q); got != rest {
 		t.Errorf("the home took over from where we stand: %v", got)
 	}
-	q.replicas[0].beside = true
+	q.replicas[0].competed = true
 	if got, _ := decide(&q); got != stepDown {
 		t.Errorf("the home took over from where we stand, and clients were here meanwhile: %v", got)
 	}
-	q.replicas[0].beside = false
+	q.replicas[0].competed = false
 	q.replicas[1].at.Ended = []note.End{{Last: one - 1}}
 	if got, _ := decide(&q); got != stepDown {
 		t.Errorf("the home took over before our last number: %v", got)

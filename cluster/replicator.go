@@ -125,7 +125,6 @@ func newReplicator(mate note.UNID, worker, workers, lanes int, f feed, clock env
 		mate: mate, worker: worker, workers: workers, lanes: lanes, feed: f, clock: clock, job: j, queue: q,
 		waiting: make(map[note.DatabaseID]*task),
 	}
-	r.wake.init()
 	return r
 }
 

@@ -10,21 +10,21 @@ import (
 	"doublet/store"
 )
 
-// Status is the cluster as this server sees it: what show cluster prints.
+// Status is the cluster as this server sees it. The command show cluster prints it.
 type Status struct {
 	Cluster string       `json:"cluster"`
 	Server  string       `json:"server"`
 	Serving bool         `json:"serving"`
 	Members []MemberView `json:"members"`
-	// Databases are those with a replica here; Led of them have their home here, Homeless have none.
+	// Databases have a replica here. Led of them have their primary (home) here, Homeless of them have none.
 	Databases int `json:"databases"`
 	Led       int `json:"led"`
 	Homeless  int `json:"homeless"`
-	// Waiting is how many databases wait for replication to mates.
+	// Waiting databases are to be sent to mates.
 	Waiting int `json:"waiting"`
 	// Degraded commits were acknowledged though no mate had confirmed them.
 	Degraded uint64 `json:"degraded"`
-	// Events are those that are not over.
+	// Events are the open ones.
 	Events []Event `json:"events,omitempty"`
 }
 
@@ -35,7 +35,7 @@ type MemberView struct {
 	Self  bool        `json:"self,omitempty"`
 	State MemberState `json:"state"`
 	Alive bool        `json:"alive"`
-	// Serving: it has caught up since it started.
+	// Serving says that it has caught up since it started.
 	Serving    bool          `json:"serving"`
 	Restricted bool          `json:"restricted,omitempty"`
 	Gateway    bool          `json:"gateway,omitempty"`
@@ -49,14 +49,14 @@ type MemberView struct {
 	Databases  int           `json:"databases"`
 	Led        int           `json:"led"`
 	RTT        time.Duration `json:"probe_time"`
-	// Waiting databases are to be sent to it; Lag is how long the oldest of them has waited.
+	// Waiting databases are to be sent to it; the oldest has waited for Lag.
 	Waiting int           `json:"waiting"`
 	Lag     time.Duration `json:"lag"`
-	// Twin says that two processes show its certificate.
+	// Twin is the address of a second process that presents its certificate.
 	Twin string `json:"twin,omitempty"`
-	// Error is why databases wait, where sending failed.
+	// Error is the last error of sending to it.
 	Error string `json:"error,omitempty"`
-	// Version is what it speaks.
+	// Version is that of its messages.
 	Version int `json:"version,omitempty"`
 }
 
@@ -77,47 +77,41 @@ type ReplicaView struct {
 	State  ReplicaState `json:"state"`
 }
 
-// Status tells how the cluster stands.
-func (n *Node) Status() Status {
+// reporter shows what the parts of the Node know.
+type reporter struct {
+	*core
+	events *events
+	opens  *Opens
+}
+
+// status returns the cluster as this server sees it.
+func (r *reporter) status() Status {
 	twins := map[note.UNID]string{}
-	for _, p := range n.bus.Peers() {
+	for _, p := range r.bus.Peers() {
 		twins[p.ID] = p.Twin
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	me := n.members[n.self]
-	mine := n.hello(nil)
-	s := Status{Cluster: n.opt.Cluster, Server: me.Name, Serving: n.serving, Databases: len(n.held), Degraded: n.stat.ackDegraded.Value()}
-	for _, h := range n.held {
-		switch {
-		case h.leads:
-			s.Led++
-		case !h.lost.IsZero():
-			s.Homeless++
-		}
+	v := r.members.view()
+	me, mine := v.members[r.self], r.members.hello(note.UNID{})
+	s := Status{
+		Cluster: r.opt.Cluster, Server: me.Name, Serving: mine.serving, Databases: int(mine.databases), Led: int(mine.leads),
+		Degraded: r.stat.ackDegraded.Value(),
 	}
+	_, s.Homeless = r.holdings.count((*held).homeless)
 	self := viewOf(&me, &mine)
 	self.Self, self.Alive = true, true
 	s.Members = append(s.Members, self)
-	now := n.now()
-	for _, id := range n.mates() {
-		m, p := n.members[id], n.peers[id]
-		v := viewOf(&m, &p.hello)
-		v.Alive, v.RTT, v.Twin = p.alive, p.rtt, twins[id]
-		for _, r := range p.reps {
-			waiting, oldest, err := r.state()
-			v.Waiting += waiting
-			if waiting > 0 {
-				v.Lag = max(v.Lag, now.Sub(oldest))
-			}
-			if err != "" {
-				v.Error = err
-			}
+	for _, id := range v.mates {
+		m, p := v.members[id], v.peers[id]
+		x := viewOf(&m, &p.hello)
+		x.Alive, x.RTT, x.Twin = p.alive, p.rtt, twins[id]
+		if l := r.links.get(id); l != nil {
+			w := l.state(v.now)
+			x.Waiting, x.Lag, x.Error = w.databases, w.lag, w.trouble
 		}
-		s.Waiting += v.Waiting
-		s.Members = append(s.Members, v)
+		s.Waiting += x.Waiting
+		s.Members = append(s.Members, x)
 	}
-	s.Events = slices.DeleteFunc(n.events.list(), func(e Event) bool { return !e.Until.IsZero() })
+	s.Events = slices.DeleteFunc(r.events.list(), func(e Event) bool { return !e.Until.IsZero() })
 	slices.SortFunc(s.Members, func(a, b MemberView) int { return a.ID.Compare(b.ID) })
 	return s
 }
@@ -130,13 +124,15 @@ func viewOf(m *Member, h *hello) MemberView {
 	}
 }
 
-// Databases lists databases of the cluster by id, from behind one on, at most limit, and says where to go on; 0: at
-// the end. The homes of those that are not here it asks of mates that have them.
-func (n *Node) Databases(ctx context.Context, after note.DatabaseID, limit int) (list []DatabaseView, next note.DatabaseID) {
+// databases lists at most limit databases of the cluster after one, in ascending order of id. next is where to
+// go on; 0: at the end. For databases that are not here mates are asked for the primary.
+func (r *reporter) databases(
+	ctx context.Context, after note.DatabaseID, limit int,
+) (list []DatabaseView, next note.DatabaseID) {
+	v := r.members.view()
 	asks := map[note.UNID][]note.DatabaseID{}
 	at := map[note.DatabaseID]int{}
-	n.mu.Lock()
-	ids := n.catalog.ids()
+	ids := r.catalogue.ids()
 	i, found := slices.BinarySearch(ids, after)
 	if found {
 		i++
@@ -146,37 +142,21 @@ func (n *Node) Databases(ctx context.Context, after note.DatabaseID, limit int) 
 			next = ids[i-1]
 			break
 		}
-		e := n.catalog.entries[ids[i]]
-		v := DatabaseView{ID: e.ID.String(), Title: e.Title, Kind: e.Kind, Deleted: e.Deleted}
-		h := n.held[e.ID]
-		if h != nil {
-			if home := n.homeOf(h); !home.IsZero() {
-				v.Home = n.members[home].Name
+		e, h := r.catalogue.get(ids[i]), r.holdings.get(ids[i])
+		if h == nil {
+			if from := v.holders(e); len(from) > 0 {
+				asks[from[0]] = append(asks[from[0]], e.ID)
+				at[e.ID] = len(list)
 			}
 		}
-		for _, r := range e.Replicas {
-			v.Replicas = append(v.Replicas, ReplicaView{Server: n.members[r.Server].Name, Slot: int(r.Slot), State: r.State})
-			if p := n.peers[r.Server]; h == nil && p != nil && p.alive && at[e.ID] == 0 {
-				asks[r.Server] = append(asks[r.Server], e.ID)
-				at[e.ID] = len(list) + 1
-			}
-		}
-		list = append(list, v)
+		list = append(list, v.show(e, h))
 	}
-	n.mu.Unlock()
 	for server, dbs := range asks {
 		for some := range slices.Chunk(dbs, maxPositions) {
-			answer, err := n.ask(ctx, server, verbWhere, appendDatabases(some))
-			if err != nil {
-				continue // its home is not known now
-			}
-			places, err := readPlaces(answer)
-			if err != nil {
-				continue
-			}
+			places, _ := r.askPlaces(ctx, server, verbWhere, some...) // without an answer the primary is not shown
 			for _, p := range places {
-				if k := at[p.db]; k > 0 && !p.server.IsZero() {
-					list[k-1].Home = n.place(p.server).Name
+				if k, ok := at[p.db]; ok && !p.server.IsZero() {
+					list[k].Home = r.opens.place(p.server).Name
 				}
 			}
 		}
@@ -184,19 +164,29 @@ func (n *Node) Databases(ctx context.Context, after note.DatabaseID, limit int) 
 	return list, next
 }
 
-// Explain says of every database here where it stands, for people who look for a mistake.
-func (n *Node) Explain() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var out []string
-	for _, db := range n.heldIDs() {
-		h := n.held[db]
-		line := fmt.Sprintf("%s leads=%v out=%v lost=%v unsure=%v %s", db, h.leads, h.out, !h.lost.IsZero(), h.unsure, standText(&h.pos))
-		if e := n.catalog.entries[db]; e != nil {
-			for _, r := range e.Replicas {
-				line += fmt.Sprintf(" [%s slot %d %s", n.members[r.Server].Name, r.Slot, r.State)
-				if t, ok := h.told[r.Server]; ok {
-					line += fmt.Sprintf(" leads=%v missing=%v %s", t.leads, t.missing, standText(&t.pos))
+// show returns the view of a database. h is the local replica, nil if there is none.
+func (v view) show(e *Entry, h *held) DatabaseView {
+	out := DatabaseView{ID: e.ID.String(), Title: e.Title, Kind: e.Kind, Deleted: e.Deleted}
+	if h != nil {
+		out.Home = v.members[v.primary(h)].Name
+	}
+	for _, r := range e.Replicas {
+		out.Replicas = append(out.Replicas, ReplicaView{Server: v.members[r.Server].Name, Slot: int(r.Slot), State: r.State})
+	}
+	return out
+}
+
+// explain returns a line on each database here, for people who look for a mistake.
+func (r *reporter) explain() (out []string) {
+	v := r.members.view()
+	for h := range r.holdings.all() {
+		line := fmt.Sprintf("%s leads=%v out=%v lost=%v unsure=%v %s",
+			h.db, h.leads, h.out, !h.orphaned.IsZero(), h.lostNumbers, positionText(&h.pos))
+		if e := r.catalogue.get(h.db); e != nil {
+			for _, x := range e.Replicas {
+				line += fmt.Sprintf(" [%s slot %d %s", v.members[x.Server].Name, x.Slot, x.State)
+				if t, ok := h.reports[x.Server]; ok {
+					line += fmt.Sprintf(" leads=%v missing=%v %s", t.leads, t.missing, positionText(&t.pos))
 				}
 				line += "]"
 			}
@@ -206,7 +196,8 @@ func (n *Node) Explain() []string {
 	return out
 }
 
-func standText(p *store.Position) string {
+// positionText prints a position: term.slot/counter, UID, then the ends of earlier terms.
+func positionText(p *store.Position) string {
 	text := fmt.Sprintf("%d.%d/%d uid %d", p.Last.Term()/note.Slots, p.Last.Home(), uint64(p.Last)&(1<<33-1), p.UID)
 	if p.Partial {
 		text += fmt.Sprintf(" partial up to %d of %d", p.Complete, p.High)

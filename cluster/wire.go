@@ -136,38 +136,39 @@ func readHello(b []byte) (hello, error) {
 	return h, r.end()
 }
 
-// told is where one replica of a database stands, as its server tells it.
-type told struct {
+// report is where one replica of a database stands, as its server tells it.
+type report struct {
 	db note.DatabaseID
-	// missing: it is not there. out: it is there and not to be led (damaged, out of service). stained: see held.
-	missing, out, leads, stained bool
+	// missing says that there is no replica, out that it must not lead (damaged, out of service). suspect: see
+	// held.
+	missing, out, leads, suspect bool
 	// slot is that of the replica.
 	slot uint8
 	pos  store.Position
 }
 
-func appendTold(list []told) []byte {
+func appendReports(list []report) []byte {
 	b := binary.AppendUvarint([]byte{Version}, uint64(len(list)))
 	for i := range list {
 		t := &list[i]
 		b = binary.BigEndian.AppendUint64(b, uint64(t.db))
-		b = append(b, bits(t.missing, t.out, t.leads, t.stained), t.slot)
+		b = append(b, bits(t.missing, t.out, t.leads, t.suspect), t.slot)
 		b = appendPosition(b, &t.pos)
 	}
 	return b
 }
 
-func readTold(b []byte) ([]told, error) {
+func readReports(b []byte) ([]report, error) {
 	r, err := begin(b)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]told, r.AtMost(maxPositions, 10))
+	list := make([]report, r.AtMost(maxPositions, 10))
 	for i := range list {
 		t := &list[i]
 		t.db = note.DatabaseID(r.Uint64())
 		f := r.Byte()
-		t.missing, t.out, t.leads, t.stained = f&1 != 0, f&2 != 0, f&4 != 0, f&8 != 0
+		t.missing, t.out, t.leads, t.suspect = f&1 != 0, f&2 != 0, f&4 != 0, f&8 != 0
 		t.slot = r.Byte() & (note.Slots - 1)
 		t.pos = r.position()
 	}
@@ -176,6 +177,16 @@ func readTold(b []byte) ([]told, error) {
 
 func appendPosition(b []byte, p *store.Position) []byte {
 	return binary.AppendUvarint(note.AppendLedger(b, &p.Ledger), uint64(p.LastUIDValidity))
+}
+
+// readPosition reads an answer that is one position.
+func readPosition(b []byte) (store.Position, error) {
+	r, err := begin(b)
+	if err != nil {
+		return store.Position{}, err
+	}
+	p := r.position()
+	return p, r.end()
 }
 
 func (r *reader) position() (p store.Position) {

@@ -22,9 +22,9 @@ var travels = []struct {
 		h, err := readHello(b)
 		return appendHello(&h), err
 	}},
-	{"told", appendTold([]told{{db: 1, missing: true}, {db: 2, leads: true, slot: 3, pos: sampleAt()}}), func(b []byte) ([]byte, error) {
-		l, err := readTold(b)
-		return appendTold(l), err
+	{"told", appendReports([]report{{db: 1, missing: true}, {db: 2, leads: true, slot: 3, pos: sampleAt()}}), func(b []byte) ([]byte, error) {
+		l, err := readReports(b)
+		return appendReports(l), err
 	}},
 	{"request", appendRequest(&request{db: 7, boot: 8, pos: sampleAt()}), func(b []byte) ([]byte, error) {
 		q, err := readRequest(b)
@@ -38,7 +38,7 @@ var travels = []struct {
 		l, err := readPlaces(b)
 		return appendPlaces(l), err
 	}},
-	{"entries", appendEntries([]*Entry{{ID: 1, Kind: "mail", Title: "t", Queue: true, Replicas: []Replica{{Server: note.UNID{1}, Slot: 2, Order: -3, Life: 4}}}}), func(b []byte) ([]byte, error) {
+	{"entries", appendEntries([]*Entry{{ID: 1, Kind: "mail", Title: "t", Queue: true, Replicas: []Replica{{Server: note.UNID{1}, Slot: 2, Order: -3, Incarnation: 4}}}}), func(b []byte) ([]byte, error) {
 		l, err := readEntries(b)
 		return appendEntries(l), err
 	}},

@@ -92,7 +92,7 @@ func (h *house) openPush(door *jmapd.Server, x *websession.Service, who *signin.
 // pushes says whether this server is the one that tells subscribers of a mail file.
 func (h *house) pushes(mailFile note.DatabaseID) bool {
 	n := h.node.Load()
-	if n == nil || mailFile == 0 || !n.Known(mailFile) || !h.system.Sessions.Shared() {
+	if n == nil || mailFile == 0 || !n.Opens.Known(mailFile) || !h.system.Sessions.Shared() {
 		return true // nobody else does
 	}
 	return h.system.Store.Leads(mailFile)

@@ -58,7 +58,7 @@ func (h *house) startNode(ctx context.Context) error {
 		Everywhere: []store.Create{session.Shared()},
 		Users:      h.users, Stats: h.system.Stats, Load: h.busy, Vacate: h.vacate,
 	})
-	h.forward.Join(node, b)
+	h.forward.Join(node.Opens, b)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
 	h.closes("cluster", func(context.Context) error {
@@ -80,7 +80,7 @@ func (h *house) startNode(ctx context.Context) error {
 	if h.system.Directory == nil {
 		return h.awaitDirectory(ctx, node)
 	}
-	if err := h.system.Mail.Join(node.Self(), node.Name(), node.Known); err != nil {
+	if err := h.system.Mail.Join(node.Self(), node.Name(), node.Opens.Known); err != nil {
 		return err
 	}
 	return h.system.Announce(ctx)
@@ -131,7 +131,7 @@ var errAlone = errors.New("the server is in no cluster")
 // mend is what the store asks for an object that it cannot read.
 func (h *house) mend(d note.Digest) error {
 	if n := h.node.Load(); n != nil {
-		return n.Mend(context.Background(), d)
+		return n.Mending.Mend(context.Background(), d)
 	}
 	return errAlone
 }
@@ -142,21 +142,21 @@ func (h *house) repair(ctx context.Context) error {
 	if n == nil {
 		return nil
 	}
-	_, err := n.Repair(ctx)
+	_, err := n.Repairs.Repair(ctx)
 	return err
 }
 
 // confirm and admit are what the store asks where a database wants a mate to have a change too.
 func (h *house) confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) error {
 	if n := h.node.Load(); n != nil {
-		return n.Confirm(ctx, ids, seq)
+		return n.Acks.Confirm(ctx, ids, seq)
 	}
 	return nil
 }
 
 func (h *house) admitChange(ctx context.Context, ids []note.DatabaseID) error {
 	if n := h.node.Load(); n != nil {
-		return n.Admit(ctx, ids)
+		return n.Acks.Admit(ctx, ids)
 	}
 	return nil
 }

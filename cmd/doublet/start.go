@@ -133,7 +133,7 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 		return h, fmt.Errorf("open mail: %w", err)
 	}
 	if n := h.node.Load(); n != nil {
-		if err := s.Mail.Join(n.Self(), n.Name(), n.Known); err != nil {
+		if err := s.Mail.Join(n.Self(), n.Name(), n.Opens.Known); err != nil {
 			return h, err
 		}
 	}

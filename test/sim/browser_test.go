@@ -165,7 +165,7 @@ func TestBrowserCodes(t *testing.T) {
 			w.shared()
 			w.wait("a home is known everywhere", 60, func() string {
 				for _, s := range w.servers {
-					if _, err := s.node.Where(w.ctx, session.SharedID); err != nil {
+					if _, err := s.node.Opens.Where(w.ctx, session.SharedID); err != nil {
 						return err.Error()
 					}
 				}

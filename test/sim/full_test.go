@@ -75,7 +75,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			return ""
 		})
-		p, err := home.node.Open(w.ctx, b.id)
+		p, err := home.node.Opens.Open(w.ctx, b.id)
 		if err != nil || p.Server != mate.id || !mate.store.Leads(b.id) {
 			t.Fatalf("the open is served by %s: %v", p.Name, err)
 		}
@@ -201,7 +201,7 @@ func TestQueueHandOver(t *testing.T) {
 		if !q.routed {
 			t.Fatal("it was not delivered")
 		}
-		if err := home.node.HandOver(w.ctx, queue.id, mate.id); !errors.Is(err, cluster.ErrBusy) {
+		if err := home.node.HandOvers.HandOver(w.ctx, queue.id, mate.id); !errors.Is(err, cluster.ErrBusy) {
 			t.Errorf("handed over: %v", err)
 		}
 		if !home.store.Leads(queue.id) || has(mate, queue.id, q.unid) != present {
@@ -214,7 +214,7 @@ func TestQueueHandOver(t *testing.T) {
 			}
 			return w.whole()
 		})
-		w.must(home.node.HandOver(w.ctx, queue.id, mate.id), "hand over when it is")
+		w.must(home.node.HandOvers.HandOver(w.ctx, queue.id, mate.id), "hand over when it is")
 		if !mate.store.Leads(queue.id) || has(mate, queue.id, q.unid) != absent {
 			t.Error("the queue is not as it was")
 		}

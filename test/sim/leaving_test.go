@@ -75,7 +75,7 @@ func TestLeavingWaits(t *testing.T) {
 						return ""
 					})
 				}
-				w.must(home.node.SetReplica(w.ctx, b.id, mate.id, cluster.Deleting), "let the mate's replica go")
+				w.must(home.node.Placement.SetReplica(w.ctx, b.id, mate.id, cluster.Deleting), "let the mate's replica go")
 				if given {
 					w.wait("another is given one", 60, func() string {
 						if list := home.replicas(b); !slices.ContainsFunc(list, on(cluster.Serving, empty)) {
@@ -136,7 +136,7 @@ func TestLeavingServes(t *testing.T) {
 		})
 		for _, s := range []*server{empty, home} {
 			if s == home {
-				w.must(home.node.SetReplica(w.ctx, b.id, mate.id, cluster.Deleting), "let the mate's replica go")
+				w.must(home.node.Placement.SetReplica(w.ctx, b.id, mate.id, cluster.Deleting), "let the mate's replica go")
 				w.wait("the mate has heard of it", 60, func() string {
 					if list := mate.replicas(b); !slices.Contains(list, cluster.ReplicaView{Server: mate.name, Slot: 1, State: cluster.Deleting}) {
 						return fmt.Sprint(list)
@@ -149,7 +149,7 @@ func TestLeavingServes(t *testing.T) {
 		}
 		serves := func(at *server) func() string {
 			return func() string {
-				p, err := at.node.Open(w.ctx, b.id)
+				p, err := at.node.Opens.Open(w.ctx, b.id)
 				if err != nil || p.Server != mate.id || !mate.store.Leads(b.id) {
 					return fmt.Sprint(p.Name, " serves: ", err)
 				}

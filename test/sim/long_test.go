@@ -71,7 +71,7 @@ func TestMonth(t *testing.T) {
 			for range 31 {
 				w.advance(24 * time.Hour)
 				for _, up := range w.up() {
-					_, _ = up.node.Repair(w.ctx) // what tasks do meanwhile
+					_, _ = up.node.Repairs.Repair(w.ctx) // what tasks do meanwhile
 				}
 				step(20, 100*time.Millisecond)
 			}
@@ -100,11 +100,11 @@ func TestQueueStays(t *testing.T) {
 			}
 			return ""
 		})
-		if err := one.node.Move(w.ctx, id, two.node.Self()); err == nil || !one.store.Leads(id) {
+		if err := one.node.Placement.Move(w.ctx, id, two.node.Self()); err == nil || !one.store.Leads(id) {
 			t.Errorf("it was moved: %v", err)
 		}
-		w.must(one.node.Move(w.ctx, id, one.node.Self()), "leave it where it is")
-		if err := one.node.SetReplicas(w.ctx, id, 1); err == nil {
+		w.must(one.node.Placement.Move(w.ctx, id, one.node.Self()), "leave it where it is")
+		if err := one.node.Placement.SetReplicas(w.ctx, id, 1); err == nil {
 			t.Error("its owner's replica may be the one that is taken")
 		}
 	})
@@ -142,7 +142,7 @@ func TestRepair(t *testing.T) {
 			return n
 		}
 		repair := func(want int, when string) {
-			got, err := two.node.Repair(w.ctx)
+			got, err := two.node.Repairs.Repair(w.ctx)
 			w.must(err, "repair "+when)
 			if got != want {
 				t.Errorf("%s %d databases were repaired, want %d", when, got, want)
@@ -175,7 +175,7 @@ func TestRepair(t *testing.T) {
 			return ""
 		})
 		w.wait("it is repaired", 100, func() string {
-			if n, err := two.node.Repair(w.ctx); err != nil || n == 0 {
+			if n, err := two.node.Repairs.Repair(w.ctx); err != nil || n == 0 {
 				return fmt.Sprint(n, err)
 			}
 			return ""

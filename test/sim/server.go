@@ -106,13 +106,13 @@ func (s *server) boot() error {
 		if s.node == nil {
 			return nil
 		}
-		return s.node.Confirm(ctx, ids, seq)
+		return s.node.Acks.Confirm(ctx, ids, seq)
 	}
 	o.Admit = func(ctx context.Context, ids []note.DatabaseID) error {
 		if s.node == nil {
 			return nil
 		}
-		return s.node.Admit(ctx, ids)
+		return s.node.Acks.Admit(ctx, ids)
 	}
 	var err error
 	if s.store, err = store.Open(e, "data", o); err != nil {
@@ -140,7 +140,7 @@ func (s *server) boot() error {
 	inline := *e // mates are asked one after the other: one thread drives a world
 	inline.Go = func(_ string, f func()) { f() }
 	carrier := forward.New(&inline, s.stat)
-	carrier.Join(s.node, s.bus)
+	carrier.Join(s.node.Opens, s.bus)
 	s.browsers, err = session.Open(s.store, e, []byte("the key of the domain"), session.Options{Idle: browserIdle, Stats: s.stat})
 	if err == nil && !s.older {
 		carrier.Sessions().Answer(s.browsers)
@@ -228,7 +228,7 @@ func (s *server) decide() {
 	if s.node == nil {
 		return
 	}
-	if err := s.node.Homeward(s.w.ctx); err != nil {
+	if err := s.node.HandOvers.Homeward(s.w.ctx); err != nil {
 		s.w.logf("%s: homeward: %s", s.name, s.w.names(err.Error()))
 	}
 }

@@ -498,7 +498,7 @@ func (w *world) openSome() {
 	}
 	s := pick(w, list)
 	b := w.mailBox()
-	p, err := s.node.Open(w.ctx, b.id)
+	p, err := s.node.Opens.Open(w.ctx, b.id)
 	if err != nil && !errors.Is(err, cluster.ErrNoHome) && !errors.Is(err, store.ErrNotFound) {
 		w.logf("open %s at %s: %v", b.title, s.name, err)
 		return

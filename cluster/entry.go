@@ -7,29 +7,30 @@ import (
 	"strconv"
 	"strings"
 
+	"doublet/cluster/balance"
 	"doublet/note"
 	"doublet/store/layout"
 )
 
-// ID is the Cluster Database Directory: a replicated database with a document for every database of the
-// cluster. Every member has a replica.
+// ID is the id of the Cluster Database Directory: a replicated database with a document for each database of
+// the cluster. Every member has a replica.
 const ID note.DatabaseID = 0x0000000000C1DB12
 
 // Kind is the kind of the Cluster Database Directory.
 const Kind = "cldbdir"
 
-// ReplicaState is what a replica is good for.
+// ReplicaState says how a replica may be used.
 type ReplicaState string
 
 // The states of a replica.
 const (
 	// Serving replicas are open to users.
 	Serving ReplicaState = "in service"
-	// Out of service: new opens go elsewhere, replication goes on.
+	// Out replicas are out of service: new opens go elsewhere, replication goes on.
 	Out ReplicaState = "out of service"
-	// Deleting: pending delete. It gives what it has to the others and goes when nobody has it open.
+	// Deleting replicas are pending delete: they pass on what they have, and are removed when nobody has them open.
 	Deleting ReplicaState = "pending delete"
-	// gone replicas are kept for their slots, which are not given again.
+	// gone replicas stay in the document so that their slots are not given again.
 	gone ReplicaState = "gone"
 )
 
@@ -40,27 +41,27 @@ type Replica struct {
 	State  ReplicaState
 	// Order is its place in the order of preference.
 	Order int
-	// Life is the incarnation of the server's store when the replica was there and nothing of it was lost; 0:
-	// it has not been made yet. In another life numbers that it gave may be known elsewhere and not here.
-	Life uint64
+	// Incarnation is that of the server's store when the replica was there and complete; 0: it has not been
+	// made yet. If the store has another incarnation now, the replica may have lost numbers that it assigned.
+	Incarnation uint64
 }
 
-// Entry is the document of a database. It is not changed once it is in the catalog.
+// Entry is the document of a database. It is immutable once it is in the catalogue.
 type Entry struct {
 	ID          note.DatabaseID
 	Kind, Title string
 	Owner       note.UNID
 	Queue       bool
-	// Replicas are those that there are, in order of preference.
+	// Replicas are in order of preference.
 	Replicas []Replica
-	// Deleted: the database is removed everywhere, for ever.
+	// Deleted says that the database is removed everywhere, forever.
 	Deleted bool
-	// Wanted is how many replicas it is to have; 0: as many as the settings say.
+	// Wanted is the number of replicas that it should have; 0: the number in the settings.
 	Wanted int
-	// Toward is the server that the next replica goes to; it becomes first in the order where TowardFirst is set.
+	// Toward is the server that gets the next replica; with TowardFirst it becomes first in the order.
 	Toward      note.UNID
 	TowardFirst bool
-	// used are the slots that any replica ever had.
+	// used has a bit for each slot that any replica ever had.
 	used uint16
 }
 
@@ -76,15 +77,15 @@ const (
 	itemDeleted  = "Deleted"
 	itemWanted   = "Replicas"
 	itemToward   = "Toward"
-	// itemReplica begins the names of the items of replicas, one for each that there ever was, so that two
-	// that are added on two sides merge: server in hex, dot, slot.
+	// itemReplica is the prefix of the items of replicas: server in hex, dot, slot. Each replica has an item of
+	// its own, so that two replicas that were added on two sides of a split merge.
 	itemReplica = "Replica."
 )
 
-// towardFirst ends the item Toward where the server is to be first.
+// towardFirst is the suffix of the item Toward that stands for TowardFirst.
 const towardFirst = " first"
 
-// entryUNID is the document of a database.
+// entryUNID returns the UNID of the document of a database.
 func entryUNID(db note.DatabaseID) note.UNID {
 	return note.DeriveUNID([]byte(Kind), binary.BigEndian.AppendUint64(nil, uint64(db)))
 }
@@ -109,8 +110,16 @@ func (e *Entry) Slot(slot uint8) (Replica, bool) {
 	return Replica{}, false
 }
 
-// free gives a slot that no replica ever had; once all were used, one that none has now. ok is false
-// where sixteen replicas have theirs.
+// on is On for an entry that may be nil.
+func (e *Entry) on(server note.UNID) (Replica, bool) {
+	if e == nil {
+		return Replica{}, false
+	}
+	return e.On(server)
+}
+
+// free returns a slot that no replica ever had; once all were used, one that none has now. ok is false if
+// sixteen replicas exist.
 func (e *Entry) free() (slot uint8, ok bool) {
 	for s := range uint8(note.Slots) {
 		if e.used&(1<<s) == 0 {
@@ -129,7 +138,7 @@ func (e *Entry) free() (slot uint8, ok bool) {
 func (e *Entry) add(server note.UNID) (Replica, error) {
 	slot, ok := e.free()
 	if !ok {
-		return Replica{}, fmt.Errorf("cluster: database %s has %d replicas, no more can be", e.ID, note.Slots)
+		return Replica{}, fmt.Errorf("cluster: cannot add a replica: database %s has the maximum of %d", e.ID, note.Slots)
 	}
 	r := Replica{Server: server, Slot: slot, State: Serving}
 	for _, o := range e.Replicas {
@@ -145,12 +154,12 @@ func (e *Entry) add(server note.UNID) (Replica, error) {
 	return r, nil
 }
 
-// drop takes the replica of a server out.
+// drop removes the replica of a server.
 func (e *Entry) drop(server note.UNID) {
 	e.Replicas = slices.DeleteFunc(e.Replicas, func(r Replica) bool { return r.Server == server })
 }
 
-// set changes a replica that is there.
+// set changes the replica of a server, if it has one.
 func (e *Entry) set(server note.UNID, fn func(*Replica)) {
 	for i := range e.Replicas {
 		if e.Replicas[i].Server == server {
@@ -216,7 +225,8 @@ func (e *Entry) write(items note.Items) note.Items {
 	for i := range e.Replicas {
 		r := &e.Replicas[i]
 		present[replicaItem(r)] = true
-		items = items.With(replicaItem(r), note.TextList(string(r.State), strconv.Itoa(r.Order), strconv.FormatUint(r.Life, 16)))
+		items = items.With(replicaItem(r),
+			note.TextList(string(r.State), strconv.Itoa(r.Order), strconv.FormatUint(r.Incarnation, 16)))
 	}
 	for _, it := range slices.Clone(items) {
 		if strings.HasPrefix(it.Name, itemReplica) && !present[it.Name] {
@@ -226,7 +236,7 @@ func (e *Entry) write(items note.Items) note.Items {
 	return items
 }
 
-// readEntry reads a document; ok is false for what is none.
+// readEntry reads a document; ok is false for a note that is not the document of a database.
 func readEntry(items note.Items) (*Entry, bool) {
 	id, err := note.ParseDatabaseID(items.Get(itemID).AsText())
 	if err != nil || items.Get(itemForm).AsText() != formDatabase {
@@ -256,22 +266,48 @@ func readEntry(items note.Items) (*Entry, bool) {
 		}
 		e.used |= 1 << slot
 		order, _ := strconv.Atoi(list[1])
-		var life uint64
+		var incarnation uint64
 		if len(list) > 2 {
-			life, _ = strconv.ParseUint(list[2], 16, 64)
+			incarnation, _ = strconv.ParseUint(list[2], 16, 64)
 		}
 		if state := ReplicaState(list[0]); state != gone {
-			e.Replicas = append(e.Replicas, Replica{Server: u, Slot: uint8(slot), State: state, Order: order, Life: life})
+			e.Replicas = append(e.Replicas, Replica{u, uint8(slot), state, order, incarnation})
 		}
 	}
 	e.sort()
 	return e, true
 }
 
-// entryOf is the entry of a database that is on one server only, whose store is in that life.
-func entryOf(i *layout.Info, server note.UNID, slot uint8, life uint64) *Entry {
+// entryOf makes the document of a database that is on one server only, in slot 0.
+func entryOf(i *layout.Info, server note.UNID, incarnation uint64) *Entry {
 	return &Entry{
-		ID: i.ID, Kind: i.Kind, Title: i.Title, Owner: i.Owner, Queue: i.Queue, used: 1 << slot,
-		Replicas: []Replica{{Server: server, Slot: slot, State: Serving, Life: life}},
+		ID: i.ID, Kind: i.Kind, Title: i.Title, Owner: i.Owner, Queue: i.Queue, used: 1,
+		Replicas: []Replica{{Server: server, State: Serving, Incarnation: incarnation}},
 	}
+}
+
+// move writes a planned move into the document. If the replicas have changed since, it does nothing.
+func (e *Entry) move(m balance.Move) {
+	from, has := e.On(m.From)
+	_, there := e.On(m.To)
+	switch {
+	case m.Kind == balance.Replica && has && from.State == Serving && !there && e.Toward.IsZero():
+		e.Toward, e.TowardFirst = m.To, false
+		e.set(m.From, func(r *Replica) { r.State = Deleting })
+	case m.Kind == balance.Home && e.Toward == m.To:
+		e.TowardFirst = true
+	case m.Kind == balance.Home && there:
+		e.first(m.To)
+	}
+}
+
+// first puts the replica of a server first in the order of preference.
+func (e *Entry) first(server note.UNID) {
+	first := e.Replicas[0].Order
+	e.set(server, func(r *Replica) { r.Order = first - 1 })
+}
+
+// sole reports whether the database has one replica only, on that server.
+func (e *Entry) sole(server note.UNID) bool {
+	return len(e.Replicas) == 1 && e.Replicas[0].Server == server
 }

@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"doublet/env"
 	"doublet/note"
 )
 
-// TestStarting: a server that has started waits for mates that it has not heard of yet, and not for one that it has heard and lost.
+// TestStarting checks that a server that has started waits for mates that it has not heard yet, and not for one that
+// it has heard and lost.
 func TestStarting(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
@@ -24,11 +24,14 @@ func TestStarting(t *testing.T) {
 		{"all were heard", time.Second, []*peer{heard, heard}, false},
 		{"one has not come for long", time.Minute, []*peer{silent}, false},
 	} {
-		n := &Node{env: &env.Env{Clock: env.NewManual(at.Add(c.after))}, start: at, opt: Options{StartWait: 10 * time.Second}, peers: map[note.UNID]*peer{}}
-		for i, p := range c.peers {
-			n.peers[note.UNID{byte(i)}] = p
+		v := view{
+			snapshot: &snapshot{peers: map[note.UNID]*peer{}}, opt: &Options{StartWait: 10 * time.Second},
+			start: at, now: at.Add(c.after),
 		}
-		if got := n.starting(); got != c.want {
+		for i, p := range c.peers {
+			v.peers[note.UNID{byte(i)}] = p
+		}
+		if got := v.starting(); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

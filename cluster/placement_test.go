@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,24 +12,41 @@ import (
 	"doublet/note"
 )
 
+// testView is the view of a server on members that are active.
+func testView(self note.UNID, members ...note.UNID) view {
+	v := view{
+		snapshot: &snapshot{members: map[note.UNID]Member{}, peers: map[note.UNID]*peer{}},
+		self:     self, opt: &Options{Replicas: 2}, now: env.TestStart,
+	}
+	for _, id := range members {
+		v.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
+	}
+	return v
+}
+
+// addPeer adds a mate, which must be greater than those that are there.
+func (v view) addPeer(p *peer) {
+	v.peers[p.id] = p
+	v.mates = append(v.mates, p.id)
+}
+
 func TestWantedOfQueues(t *testing.T) {
 	t.Parallel()
 	server, gate, third := note.UNID{1}, note.UNID{2}, note.UNID{3}
-	n := &Node{opt: Options{Replicas: 2}, members: map[note.UNID]Member{
-		server: {Member: bus.Member{ID: server}, State: Active}, gate: {Member: bus.Member{ID: gate}, State: Active, Gateway: true},
-	}}
+	v := testView(server, server, gate)
+	v.members[gate] = Member{Member: bus.Member{ID: gate}, State: Active, Gateway: true}
 	want := func(owner note.UNID, queue bool, number int) {
 		t.Helper()
-		if got := n.wanted(&Entry{ID: 77, Queue: queue, Owner: owner}); got != number {
+		if got := v.wanted(&Entry{ID: 77, Queue: queue, Owner: owner}); got != number {
 			t.Errorf("%v, queue %v: %d replicas are wanted, not %d", owner, queue, got, number)
 		}
 	}
 	want(server, true, 1) // a gateway takes none of others
 	want(gate, true, 2)
 	want(gate, false, 1)
-	n.members[gate] = Member{Member: bus.Member{ID: gate}, State: Leaving, Gateway: true}
+	v.members[gate] = Member{Member: bus.Member{ID: gate}, State: Leaving, Gateway: true}
 	want(gate, true, 1)
-	n.members[third] = Member{Member: bus.Member{ID: third}, State: Active}
+	v.members[third] = Member{Member: bus.Member{ID: third}, State: Active}
 	want(server, true, 2)
 	want(gate, true, 2)
 }
@@ -39,20 +57,17 @@ func TestQueuesOfOlder(t *testing.T) {
 	t.Parallel()
 	one, two, three := note.UNID{1}, note.UNID{2}, note.UNID{3}
 	now := time.Unix(1_800_000_000, 0)
-	n := &Node{self: one, opt: Options{Replicas: 2}, members: map[note.UNID]Member{}, peers: map[note.UNID]*peer{}}
-	for _, id := range []note.UNID{one, two} {
-		n.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
-	}
+	v := testView(one, one, two)
 	p := &peer{id: two, alive: true}
-	n.peers[two] = p
+	v.addPeer(p)
 	queue := &Entry{ID: 77, Queue: true, Owner: one, Replicas: []Replica{{Server: one, State: Serving}}}
 	plain := &Entry{ID: 78, Replicas: queue.Replicas}
 	want := func(what string, e *Entry, candidate note.UNID, number int) {
 		t.Helper()
-		if got := n.candidate(e, map[note.UNID]int{}); got != candidate {
+		if got := v.candidate(e, map[note.UNID]int{}); got != candidate {
 			t.Errorf("%s: database %d goes to %v", what, e.ID, got)
 		}
-		if got := n.wanted(e); got != number {
+		if got := v.wanted(e); got != number {
 			t.Errorf("%s: %d replicas of database %d are wanted, not %d", what, got, e.ID, number)
 		}
 	}
@@ -60,11 +75,12 @@ func TestQueuesOfOlder(t *testing.T) {
 	p.helloAt = now
 	want("it is older", queue, note.UNID{}, 1)
 	want("it is older", plain, two, 2)
-	n.members[three] = Member{Member: bus.Member{ID: three}, State: Active}
-	n.peers[three] = &peer{id: three, alive: true, helloAt: now, hello: hello{common: true}}
+	v.members[three] = Member{Member: bus.Member{ID: three}, State: Active}
+	v.addPeer(&peer{id: three, alive: true, helloAt: now, hello: hello{common: true}})
 	want("another is not", queue, three, 2)
-	delete(n.members, three)
-	delete(n.peers, three)
+	delete(v.members, three)
+	delete(v.peers, three)
+	v.mates = v.mates[:1]
 	p.hello.common = true
 	want("it was upgraded", queue, two, 2)
 }
@@ -74,19 +90,15 @@ func TestQueuesOfOlder(t *testing.T) {
 func TestMovingOfQueues(t *testing.T) {
 	t.Parallel()
 	one, two := note.UNID{1}, note.UNID{2}
-	n := &Node{
-		self: one, opt: Options{Replicas: 2}, members: map[note.UNID]Member{}, catalog: catalog{entries: map[note.DatabaseID]*Entry{}},
-		peers: map[note.UNID]*peer{two: {id: two, alive: true}},
-	}
-	for _, id := range []note.UNID{one, two} {
-		n.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
-	}
+	p := &Placement{core: &core{base: &base{}, catalogue: &catalogue{}}}
+	v := testView(one, one, two)
+	v.addPeer(&peer{id: two, alive: true})
 	enter := func(id note.DatabaseID, queue bool, states ...ReplicaState) {
 		e := &Entry{ID: id, Queue: queue, Owner: one}
 		for i, s := range states {
-			e.Replicas = append(e.Replicas, Replica{Server: []note.UNID{one, two}[i], Slot: uint8(i), State: s, Life: 1})
+			e.Replicas = append(e.Replicas, Replica{Server: []note.UNID{one, two}[i], Slot: uint8(i), State: s, Incarnation: 1})
 		}
-		n.catalog.put(e)
+		p.catalogue.put(id, e)
 	}
 	for i := range note.DatabaseID(2 * fillMost) {
 		enter(1000+i, true, Serving, Serving)
@@ -94,14 +106,14 @@ func TestMovingOfQueues(t *testing.T) {
 	enter(5000, false, Serving, Serving)
 	enter(5001, false, Serving, Deleting)
 	enter(5002, false, Serving) // another is to come
-	_, dbs := n.fillable()
+	_, dbs := p.fillable(v)
 	if len(dbs) != 3 {
 		t.Fatalf("%d databases", len(dbs))
 	}
 	if got := moving(dbs); got != 2 {
 		t.Errorf("%d databases are on the move, want 2", got)
 	}
-	if n.lacking(dbs) {
+	if v.lacking(dbs) {
 		t.Error("a server lacks something")
 	}
 	enter(5003, false, Serving)
@@ -109,7 +121,7 @@ func TestMovingOfQueues(t *testing.T) {
 	enter(5005, false, Serving)
 	enter(5006, false, Serving)
 	enter(5007, false, Serving)
-	if _, dbs := n.fillable(); !n.lacking(dbs) { // one of nine replicas
+	if _, dbs := p.fillable(v); !v.lacking(dbs) { // one of nine replicas
 		t.Error("queues are taken for what a server should have")
 	}
 }
@@ -131,20 +143,17 @@ func TestSpared(t *testing.T) {
 		{"no other member can hold one", []note.UNID{one, two}, map[note.UNID]note.Ledger{two: whole}, true},
 		{"nobody else", []note.UNID{one, two}, nil, false},
 	} {
-		n := &Node{self: one, opt: Options{Replicas: 2}, members: map[note.UNID]Member{}}
-		for _, id := range c.members {
-			n.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
-		}
-		e := &Entry{ID: 1000, Replicas: []Replica{{Server: one, State: Deleting, Life: 1}}}
-		h := &held{db: e.ID, told: map[note.UNID]toldAt{}}
+		v := testView(one, c.members...)
+		e := &Entry{ID: 1000, Replicas: []Replica{{Server: one, State: Deleting, Incarnation: 1}}}
+		h := &held{db: e.ID, reports: map[note.UNID]reported{}}
 		h.pos.Ledger = whole
 		for id, l := range c.told {
-			e.Replicas = append(e.Replicas, Replica{Server: id, State: Serving, Life: 1})
-			t := toldAt{}
+			e.Replicas = append(e.Replicas, Replica{Server: id, State: Serving, Incarnation: 1})
+			t := reported{}
 			t.pos.Ledger = l
-			h.told[id] = t
+			h.reports[id] = t
 		}
-		if got := n.spared(h, e); got != c.want {
+		if got := v.spared(h, e); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
@@ -153,7 +162,7 @@ func TestSpared(t *testing.T) {
 // asked is a bus on which a mate tells where its replicas stand.
 type asked struct {
 	bus.Bus
-	answer []told
+	answer []report
 	count  int
 }
 
@@ -162,7 +171,7 @@ func (b *asked) Request(_ context.Context, _ bus.ServerID, verb string, _ []byte
 		return nil, bus.ErrNoAnswer
 	}
 	b.count++
-	return appendTold(b.answer), nil
+	return appendReports(b.answer), nil
 }
 
 // TestUnheard: a replica is pending delete here, and the mate in whose favour was behind when it told last. That it has all since,
@@ -175,33 +184,36 @@ func TestUnheard(t *testing.T) {
 	b := &asked{}
 	e := env.Real(slog.New(slog.DiscardHandler))
 	e.Clock = clock
-	n := &Node{
-		self: one, env: e, bus: b, opt: Options{Replicas: 2, Timeout: time.Hour}, members: map[note.UNID]Member{}, held: map[note.DatabaseID]*held{},
-		peers: map[note.UNID]*peer{two: {id: two, alive: true}}, catalog: catalog{entries: map[note.DatabaseID]*Entry{}},
-	}
-	n.wake.init()
-	for _, id := range []note.UNID{one, two} {
-		n.members[id] = Member{Member: bus.Member{ID: id}, State: Active}
-	}
+	n := newNode(&base{
+		self: one, env: e, bus: b, opt: Options{Replicas: 2, Timeout: time.Hour}, stat: newStatistics(nil),
+	})
+	state := testView(one, one, two)
+	state.addPeer(&peer{id: two, alive: true})
+	n.core.members.current.Store(state.snapshot)
 	const db = 1000
-	n.catalog.put(&Entry{ID: db, Replicas: []Replica{{Server: two, Slot: 1, State: Serving, Life: 1}, {Server: one, State: Deleting, Life: 1}}})
-	h := &held{db: db, told: map[note.UNID]toldAt{}}
+	enter := func(mine ReplicaState) {
+		n.core.catalogue.put(db, &Entry{ID: db, Replicas: []Replica{
+			{Server: two, Slot: 1, State: Serving, Incarnation: 1}, {Server: one, State: mine, Incarnation: 1},
+		}})
+	}
+	enter(Deleting)
+	h := &held{db: db, users: &atomic.Int64{}, reports: map[note.UNID]reported{}}
 	h.pos.Ledger = whole
-	n.held[db] = h
-	tells := func(l note.Ledger) told {
-		d := told{db: db, slot: 1}
+	n.core.holdings.put(db, h)
+	tells := func(l note.Ledger) report {
+		d := report{db: db, slot: 1}
 		d.pos.Ledger = l
 		return d
 	}
-	h.told[two] = toldAt{told: tells(part), at: clock.Now()}
-	b.answer = []told{tells(whole)}
+	h.reports[two] = reported{report: tells(part), at: clock.Now()}
+	b.answer = []report{tells(whole)}
 	arrange := func(what string, count int, stands bool) {
 		t.Helper()
-		if err := n.arrange(context.Background()); err != nil {
+		if err := n.Placement.arrange(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if b.count != count || n.standsWith(h, two) != stands {
-			t.Errorf("%s: asked %d times, not %d; it has all: %v", what, b.count, count, n.standsWith(h, two))
+		if has := n.core.holdings.get(db).upToDate(two); b.count != count || has != stands {
+			t.Errorf("%s: asked %d times, not %d; it has all: %v", what, b.count, count, has)
 		}
 	}
 	arrange("it has just told", 0, false)
@@ -209,10 +221,10 @@ func TestUnheard(t *testing.T) {
 	arrange("it told a while ago", 1, true)
 	clock.Advance(freshFor + 1)
 	arrange("it is known to have all", 1, true)
-	h.pos.Ledger.Last++
-	n.peers[two].alive = false
+	n.core.holdings.update(db, func(h *held) { h.pos.Ledger.Last++ })
+	state.peers[two].alive = false
 	arrange("it is dead", 1, false)
-	n.peers[two].alive = true
-	n.catalog.put(&Entry{ID: db, Replicas: []Replica{{Server: two, Slot: 1, State: Serving, Life: 1}, {Server: one, State: Serving, Life: 1}}})
+	state.peers[two].alive = true
+	enter(Serving)
 	arrange("nothing is to be done", 1, false)
 }

@@ -1,0 +1,254 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// catalogue is the Cluster Database Directory in memory: the document of each database, as the replica here
+// has it.
+type catalogue struct {
+	*base
+	records[Entry]
+	unread unread
+}
+
+// unread is what is still to be read or merged of the Cluster Database Directory.
+type unread struct {
+	mu sync.Mutex
+	// seq is the sequence up to which the documents were read.
+	seq uint64
+	// split are documents of which there are several versions.
+	split map[note.ID]bool
+}
+
+// learn puts documents into the catalogue.
+func (c *catalogue) learn(list ...*Entry) {
+	for _, e := range list {
+		c.put(e.ID, e)
+	}
+	if len(list) > 0 {
+		c.recount.Store(true)
+	}
+}
+
+// refresh reads the documents that have changed.
+func (c *catalogue) refresh(ctx context.Context) error {
+	c.unread.mu.Lock()
+	since := c.unread.seq
+	c.unread.mu.Unlock()
+	var entries []*Entry
+	split := map[note.ID]bool{}
+	err := c.store.Read(ctx, note.System, ID, func(r *store.Reader) error {
+		var ids []note.ID
+		err := r.Since(since, func(seq uint64, id note.ID) bool {
+			since = seq
+			ids = append(ids, id)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			c, err := r.Content(id)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if e, ok := readEntry(c.Content.Items); ok {
+				entries = append(entries, e)
+				split[id] = len(c.Tree.Conflicts()) > 0
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // not here yet
+	}
+	if err != nil {
+		return err
+	}
+	// A program of the version before has entered databases that belong to each server alone.
+	c.learn(slices.DeleteFunc(entries, func(e *Entry) bool {
+		return !c.clustered(&layout.Info{ID: e.ID, Kind: e.Kind, Queue: e.Queue})
+	})...)
+	c.unread.took(since, split)
+	return nil
+}
+
+func (u *unread) took(seq uint64, split map[note.ID]bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.seq = seq
+	if u.split == nil {
+		u.split = map[note.ID]bool{}
+	}
+	for id, is := range split {
+		if delete(u.split, id); is {
+			u.split[id] = true
+		}
+	}
+}
+
+// unite merges documents of which there are several versions. Only the primary of the Cluster Database
+// Directory calls it.
+func (c *catalogue) unite(ctx context.Context) error {
+	c.unread.mu.Lock()
+	ids := slices.Sorted(maps.Keys(c.unread.split))
+	clear(c.unread.split)
+	c.unread.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	return c.store.Update(ctx, note.System, []note.DatabaseID{ID}, func(tx *store.Tx) error {
+		w, err := tx.Database(ID)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := w.MergeConflicts(id); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// editAtOnce bounds how many documents one commit enters or changes.
+const editAtOnce = 200
+
+// edit changes the document of a database. fn gets a copy of it and must be quick.
+func (c *catalogue) edit(ctx context.Context, db note.DatabaseID, fn func(*Entry) error) error {
+	return c.editAll(ctx, []note.DatabaseID{db}, fn)
+}
+
+// editAll changes the documents of databases in one commit.
+func (c *catalogue) editAll(ctx context.Context, dbs []note.DatabaseID, fn func(*Entry) error) error {
+	var out []*Entry
+	err := c.store.Update(ctx, note.System, []note.DatabaseID{ID}, func(tx *store.Tx) error {
+		out = out[:0]
+		w, err := tx.Database(ID)
+		if err != nil {
+			return err
+		}
+		for _, db := range dbs {
+			e, err := editOne(w, db, fn)
+			if err != nil {
+				return err
+			}
+			out = append(out, e)
+		}
+		return nil
+	})
+	if err == nil {
+		c.learn(out...)
+	}
+	return err
+}
+
+func editOne(w *store.Writer, db note.DatabaseID, fn func(*Entry) error) (*Entry, error) {
+	id, err := w.Find(entryUNID(db))
+	if err != nil {
+		return nil, err
+	}
+	c, err := w.Content(id)
+	if err != nil {
+		return nil, err
+	}
+	e, ok := readEntry(c.Content.Items)
+	if !ok {
+		return nil, store.ErrDamaged
+	}
+	if err := fn(e); err != nil {
+		return nil, err
+	}
+	next := c.Content
+	next.Items = e.write(c.Content.Items)
+	return e, w.Rewrite(id, next)
+}
+
+// noteIncarnation writes into the documents of databases in which incarnation of its store a server has its
+// replicas.
+func (c *catalogue) noteIncarnation(ctx context.Context, server note.UNID, incarnation uint64, dbs []note.DatabaseID) error {
+	for some := range slices.Chunk(dbs, editAtOnce) {
+		err := c.editAll(ctx, some, func(e *Entry) error {
+			e.set(server, func(r *Replica) { r.Incarnation = incarnation })
+			return nil
+		})
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter makes documents for databases that have none.
+func (c *catalogue) enter(ctx context.Context, list []*Entry) error {
+	for some := range slices.Chunk(list, editAtOnce) {
+		var made []*Entry
+		err := c.store.Update(ctx, note.System, []note.DatabaseID{ID}, func(tx *store.Tx) error {
+			made = made[:0]
+			w, err := tx.Database(ID)
+			if err != nil {
+				return err
+			}
+			for _, e := range some {
+				_, err := w.Create(store.New{UNID: entryUNID(e.ID), Content: note.Content{Items: e.write(nil)}})
+				if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				made = append(made, e)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range made {
+			c.put(e.ID, e)
+		}
+	}
+	return nil
+}
+
+// remove marks a database as removed everywhere, forever.
+func (c *catalogue) remove(ctx context.Context, db note.DatabaseID) error {
+	return c.edit(ctx, db, func(e *Entry) error {
+		e.Deleted = true
+		return nil
+	})
+}
+
+// setState changes the state of a server's replica of a database.
+func (c *catalogue) setState(ctx context.Context, db note.DatabaseID, server note.UNID, name string, state ReplicaState) error {
+	return c.edit(ctx, db, func(e *Entry) error {
+		r, on := e.On(server)
+		switch {
+		case !on:
+			return noReplica(name, db)
+		case r.State == Deleting && state != Deleting:
+			return fmt.Errorf("database %s: a replica that is pending delete cannot return to service", db)
+		case state != Serving && state != Out && state != Deleting:
+			return fmt.Errorf("unknown replica state %q", state)
+		}
+		e.set(server, func(r *Replica) { r.State = state })
+		return nil
+	})
+}
+
+func noReplica(server string, db note.DatabaseID) error {
+	return fmt.Errorf("%w: %s has no replica of database %s", store.ErrNotFound, server, db)
+}

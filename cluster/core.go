@@ -1,0 +1,252 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"doublet/bus"
+	"doublet/directory"
+	"doublet/env"
+	"doublet/note"
+	"doublet/replica"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// base holds what every part uses: settings, the world outside, statistics, and two signals. After New
+// nobody changes its fields.
+type base struct {
+	opt   Options
+	env   *env.Env
+	store *store.Store
+	bus   bus.Bus
+	reps  *replica.Service
+	self  note.UNID
+	// boot is a random number that differs each time the process starts.
+	boot  uint64
+	start time.Time
+	stat  *statistics
+	// wake fires when a Decide is due.
+	wake signal
+	// recount says that databases may have come or gone: the next Decide compares holdings with the store
+	// and the catalogue.
+	recount atomic.Bool
+}
+
+func (b *base) now() time.Time { return b.env.Clock.Now() }
+
+func (b *base) log(level slog.Level, text string, args ...any) {
+	b.env.Log.Log(context.Background(), level, "cluster: "+text, args...)
+}
+
+// limited returns ctx with the timeout of a request.
+func (b *base) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, b.opt.Timeout)
+}
+
+// clustered reports whether a database takes part in the cluster: some belong to each server alone.
+func (b *base) clustered(i *layout.Info) bool {
+	return i.Kind != replica.Kind && (b.opt.Local == nil || !b.opt.Local(i))
+}
+
+// core is base with the registers that the parts share. Each register has its own lock and calls no other
+// part while it holds it.
+type core struct {
+	*base
+	members   *membership
+	catalogue *catalogue
+	holdings  *holdings
+	links     *links
+	places    *placeCache
+}
+
+// ask sends a request to a mate. If the mate does not answer, the error is errMate.
+func (c *core) ask(ctx context.Context, to note.UNID, verb string, body []byte) ([]byte, error) {
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	answer, err := c.bus.Request(ctx, to, verb, body)
+	if err != nil && !errors.Is(err, bus.ErrRefused) {
+		return nil, fmt.Errorf("%w: %s: %w", errMate, c.name(to), err)
+	}
+	return answer, err
+}
+
+// name returns the name of a server, or its id if no member has it.
+func (c *core) name(id note.UNID) string { return c.members.view().name(id) }
+
+// leadsNow reports whether this server is the primary of a database.
+func (c *core) leadsNow(db note.DatabaseID) bool {
+	h := c.holdings.get(db)
+	return h != nil && h.leads
+}
+
+// touch queues a database for replication to a mate, changed or not.
+func (c *core) touch(mate note.UNID, h *held) {
+	if l := c.links.get(mate); l != nil {
+		l.replicator(h.db).touch(h.db, h.queue)
+	}
+}
+
+// touchAll queues a database for every mate that has a replica.
+func (c *core) touchAll(db note.DatabaseID) {
+	h, e := c.holdings.get(db), c.catalogue.get(db)
+	if h == nil || e == nil {
+		return
+	}
+	for _, r := range e.Replicas {
+		c.touch(r.Server, h)
+	}
+}
+
+// mayReplicate refuses every server that has no replica of a database.
+func (c *core) mayReplicate(from note.UNID, db note.DatabaseID) error {
+	if _, ok := c.members.view().members[from]; !ok {
+		return bus.Refuse(codeDenied, ErrNotMember.Error())
+	}
+	if _, on := c.catalogue.get(db).on(from); on {
+		return nil
+	}
+	if c.opt.everywhere(db) {
+		return nil // a member whose document has not arrived yet
+	}
+	return bus.Refuse(codeDenied, "the server has no replica of database "+db.String())
+}
+
+// isDirectory reports whether a database is one of the two that every member needs.
+func isDirectory(db note.DatabaseID) bool { return db == ID || db == directory.ID }
+
+// records is a table of records by database, with its own lock. A record is immutable once it is in the
+// table: a change puts a copy in its place. So readers need no lock while they look at a record.
+type records[T any] struct {
+	mu sync.Mutex
+	by map[note.DatabaseID]*T
+	// order lists the databases in ascending order; nil after one came or went.
+	order []note.DatabaseID
+}
+
+// get returns the record of a database, nil if there is none.
+func (r *records[T]) get(db note.DatabaseID) *T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.by[db]
+}
+
+// put adds or replaces a record.
+func (r *records[T]) put(db note.DatabaseID, x *T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.set(db, x)
+}
+
+func (r *records[T]) set(db note.DatabaseID, x *T) {
+	if r.by[db] == nil {
+		r.order = nil
+	}
+	if r.by == nil {
+		r.by = make(map[note.DatabaseID]*T)
+	}
+	r.by[db] = x
+}
+
+// update replaces a record by a copy that fn changed. It does nothing if there is no record. fn runs under
+// the lock of the table: it looks at its argument and at nothing that locks.
+func (r *records[T]) update(db note.DatabaseID, fn func(*T)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.by[db]; x != nil {
+		next := *x
+		fn(&next)
+		r.by[db] = &next
+	}
+}
+
+// drop removes a record.
+func (r *records[T]) drop(db note.DatabaseID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by[db] != nil {
+		delete(r.by, db)
+		r.order = nil
+	}
+}
+
+// ids lists the databases in ascending order. Callers must not change the list.
+func (r *records[T]) ids() []note.DatabaseID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.order == nil && len(r.by) > 0 {
+		r.order = slices.Sorted(maps.Keys(r.by))
+	}
+	return r.order
+}
+
+// listAtOnce is how many records all reads under one lock.
+const listAtOnce = 256
+
+// all yields the records in ascending order of their databases. Records that come or go meanwhile may be
+// missed.
+func (r *records[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		list := make([]*T, 0, listAtOnce)
+		for ids := range slices.Chunk(r.ids(), listAtOnce) {
+			list = list[:0]
+			r.mu.Lock()
+			for _, db := range ids {
+				if x := r.by[db]; x != nil {
+					list = append(list, x)
+				}
+			}
+			r.mu.Unlock()
+			for _, x := range list {
+				if !yield(x) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// count returns how many records there are and for how many of them fn holds. fn may be nil.
+func (r *records[T]) count(fn func(*T) bool) (all, some int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.by {
+		if fn != nil && fn(x) {
+			some++
+		}
+	}
+	return len(r.by), some
+}
+
+// signal wakes everybody who waits for a change. The zero value is ready to use.
+type signal struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+func (s *signal) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c != nil {
+		close(s.c)
+		s.c = nil
+	}
+}
+
+// next returns a channel that closes when the signal fires after this call.
+func (s *signal) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c == nil {
+		s.c = make(chan struct{})
+	}
+	return s.c
+}

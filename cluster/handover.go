@@ -1,0 +1,234 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"doublet/bus"
+	"doublet/note"
+	"doublet/store"
+)
+
+// HandOvers moves the primary of a database from this server to a mate.
+type HandOvers struct {
+	*core
+	replication *replication
+}
+
+// vacateWithin is how long a hand-over waits for work that is under way in the database.
+const vacateWithin = 30 * time.Second
+
+// HandOver makes another server the primary of a database that is led here. What was numbered here is there
+// first, and it goes on where we stop. If that fails, this server leads on; or, if it is not known whether the
+// other leads, nobody does until that is known.
+func (o *HandOvers) HandOver(ctx context.Context, db note.DatabaseID, to note.UNID) error {
+	within, cancel := context.WithTimeout(ctx, vacateWithin)
+	resume, err := o.opt.Vacate(within, db)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer resume()
+	if !o.holdings.take(db) {
+		return ErrBusy
+	}
+	err = o.handOver(ctx, db, to)
+	_, err2 := o.holdings.refresh(ctx, db)
+	o.holdings.release(db)
+	o.wake.fire()
+	return errors.Join(err, err2)
+}
+
+func (o *HandOvers) handOver(ctx context.Context, db note.DatabaseID, to note.UNID) error {
+	if !o.leadsNow(db) {
+		return store.ErrNotHome
+	}
+	if err := o.bring(ctx, db, to); err != nil { // while we still lead, so that the pause is short
+		return err
+	}
+	if err := o.store.Follow(ctx, db); err != nil {
+		return err
+	}
+	pos, err := o.holdings.refresh(ctx, db)
+	if err == nil {
+		err = o.bring(ctx, db, to)
+	}
+	var answer []byte
+	if err == nil {
+		answer, err = o.ask(ctx, to, verbLead, appendRequest(&request{db: db, pos: pos, boot: o.boot}))
+		if errors.Is(err, errMate) {
+			o.doubt(db)
+			return err // it may lead or not: Decide finds out
+		}
+	}
+	if err != nil {
+		return errors.Join(err, o.store.Lead(ctx, db, store.LeadOptions{}))
+	}
+	theirs, err := readPosition(answer)
+	if err != nil {
+		return err
+	}
+	o.stat.handOvers.Inc()
+	o.holdings.update(db, func(h *held) {
+		leads := report{db: db, leads: true, slot: theirs.Slot, pos: theirs}
+		h.heard(to, reported{report: leads, at: o.now(), good: theirs})
+		h.settled()
+	})
+	o.log(slog.LevelInfo, "primary handed over", "database", db.String(), "to", o.name(to))
+	return nil
+}
+
+// bring sends a mate what it lacks of a database.
+func (o *HandOvers) bring(ctx context.Context, db note.DatabaseID, to note.UNID) error {
+	if !o.replication.queueCleared(ctx, db) {
+		return fmt.Errorf("%w: removals from the queue have not reached every mate", ErrBusy)
+	}
+	_, err := o.replication.push(ctx, to, db)
+	o.reps.Done(err)
+	return err
+}
+
+// answerLead takes over a database that its primary hands over.
+func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []byte) ([]byte, error) {
+	q, err := readRequest(body)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.mayReplicate(from, q.db); err != nil {
+		return nil, err
+	}
+	if refused := o.whyNot(from, &q); refused != "" {
+		return nil, bus.Refuse(codeLater, refused)
+	}
+	if !o.holdings.take(q.db) {
+		return nil, bus.Refuse(codeBusy, ErrBusy.Error())
+	}
+	err = o.store.Lead(ctx, q.db, store.LeadOptions{HandOver: &q.pos})
+	pos, err2 := o.holdings.refresh(ctx, q.db)
+	o.holdings.release(q.db)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, bus.Refuse(codeLater, err.Error())
+	}
+	o.holdings.update(q.db, func(h *held) { // the server that hands over leads no more
+		follows := report{db: q.db, slot: q.pos.Slot, pos: q.pos}
+		h.heard(from, reported{report: follows, at: o.now(), good: q.pos})
+	})
+	o.moved(q.db, resume, pos)
+	o.wake.fire()
+	return appendPosition([]byte{Version}, &pos), nil
+}
+
+// whyNot returns why a hand-over must be refused, empty if it may go on.
+func (o *HandOvers) whyNot(from note.UNID, q *request) string {
+	h, e, p := o.holdings.get(q.db), o.catalogue.get(q.db), o.members.view().peers[from]
+	switch {
+	case h == nil || e == nil || p == nil:
+		return "the replica is not here"
+	case h.leads:
+		return "this server is the primary already"
+	case h.out:
+		return "the replica is out of service"
+	case p.hello.boot != 0 && p.hello.boot != q.boot:
+		return "asked before the server restarted"
+	}
+	if r, on := e.on(from); !on || r.Slot != q.pos.Slot || q.pos.Last.Home() != q.pos.Slot {
+		return "the server was not its primary"
+	}
+	return ""
+}
+
+// homewardEvery is how often queues that belong elsewhere are looked for, homewardPause how long one stays that
+// could not be moved.
+const (
+	homewardEvery = time.Second
+	homewardPause = 10 * time.Second
+)
+
+// Homeward hands queues that are led here to the servers where they belong: nobody opens a queue, so no open
+// moves it. It belongs to the first server of its order that has caught up or, if this server leaves, to one
+// that stays. An empty queue whose server is no member any more is removed.
+func (o *HandOvers) Homeward(ctx context.Context) error {
+	var errs []error
+	for _, p := range o.misplaced() {
+		if p.remove {
+			errs = append(errs, o.removeQueue(ctx, p.db))
+			continue
+		}
+		err := o.HandOver(ctx, p.db, p.move)
+		if err != nil {
+			o.holdings.update(p.db, func(h *held) { h.stays = o.now().Add(homewardPause) })
+		}
+		if !errors.Is(err, ErrBusy) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeQueue removes the queue of a server that is gone, if it is empty.
+func (o *HandOvers) removeQueue(ctx context.Context, db note.DatabaseID) error {
+	empty := false
+	err := o.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		empty = r.Counters().Notes == 0
+		return nil
+	})
+	if err != nil || !empty {
+		return err
+	}
+	o.log(slog.LevelInfo, "removing the queue of a server that is gone", "database", db.String())
+	return o.catalogue.remove(ctx, db)
+}
+
+// misplaced lists the queues that are led here and belong elsewhere.
+func (o *HandOvers) misplaced() (out []plan) {
+	v, listed := o.members.view(), o.members.listed()
+	for h := range o.holdings.all() {
+		e := o.catalogue.get(h.db)
+		if !h.queue || !h.leads || h.busy || e == nil || e.Deleted || h.stays.After(v.now) {
+			continue
+		}
+		if _, member := v.members[e.Owner]; !member && !e.Owner.IsZero() && listed && v.allFollow(h, e) {
+			out = append(out, plan{db: h.db, remove: true})
+			continue
+		}
+		if to := o.belongs(v, h, e); to != o.self {
+			out = append(out, plan{db: h.db, move: to})
+		}
+	}
+	return out
+}
+
+// belongs returns the server that should lead a queue: the first of its order that can, or this server.
+func (o *HandOvers) belongs(v view, h *held, e *Entry) note.UNID {
+	for _, r := range e.Replicas {
+		m, member := v.members[r.Server]
+		if r.State != Serving || !member || m.State != Active {
+			continue
+		}
+		if r.Server == o.self {
+			return o.self
+		}
+		x := h.reports[r.Server]
+		follows := !x.at.IsZero() && !x.missing && !x.suspect && !x.out && !x.leads
+		if p := v.peers[r.Server]; follows && v.alive(r.Server) && o.links.caught(p.id) && p.hello.caught && p.hello.serving {
+			return r.Server
+		}
+	}
+	return o.self
+}
+
+// runHomeward runs Homeward until ctx ends.
+func (o *HandOvers) runHomeward(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := o.Homeward(ctx); err != nil && ctx.Err() == nil {
+			o.log(slog.LevelWarn, "move queues where they belong", "err", err)
+		}
+		select {
+		case <-o.env.Clock.After(homewardEvery):
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,353 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"doublet/bus"
+	"doublet/directory"
+	"doublet/note"
+	"doublet/store"
+)
+
+// Place is the server of a database: this one, or one to which the session is forwarded.
+type Place struct {
+	Server note.UNID
+	Self   bool
+	Name   string
+	// Direct is the address at which the server takes streams of its mates.
+	Direct string
+}
+
+// Opens answers doors: which server serves a database, and which one should from now on.
+type Opens struct {
+	*core
+	handOvers *HandOvers
+}
+
+// place makes the Place of a server.
+func (o *Opens) place(server note.UNID) Place {
+	m := o.members.view().members[server]
+	return Place{Server: server, Self: server == o.self, Name: m.Name, Direct: m.Direct}
+}
+
+// Where returns the server that leads a database now. ErrNoHome means that there is none at the moment.
+func (o *Opens) Where(ctx context.Context, db note.DatabaseID) (Place, error) {
+	v := o.members.view()
+	if h := o.holdings.get(db); h != nil {
+		primary := v.primary(h)
+		if primary.IsZero() {
+			return Place{}, noHome(db)
+		}
+		return o.place(primary), nil
+	}
+	if server, ok := o.places.get(db, v.now); ok {
+		return o.place(server), nil
+	}
+	e := o.catalogue.get(db)
+	if e == nil {
+		if _, err := o.store.Info(db); err == nil {
+			return o.place(o.self), nil // it belongs to this server alone
+		}
+		return Place{}, fmt.Errorf("%w: database %s", store.ErrNotFound, db)
+	}
+	for _, server := range v.holders(e) {
+		list, err := o.askPlaces(ctx, server, verbWhere, db)
+		if err != nil || len(list) != 1 || list[0].server.IsZero() {
+			continue
+		}
+		o.places.put(db, list[0].server, o.now().Add(placeFor))
+		return o.place(list[0].server), nil
+	}
+	return Place{}, noHome(db)
+}
+
+func noHome(db note.DatabaseID) error { return fmt.Errorf("%w: %s", ErrNoHome, db) }
+
+// askPlaces asks a mate where databases are served.
+func (c *core) askPlaces(ctx context.Context, mate note.UNID, verb string, dbs ...note.DatabaseID) ([]place, error) {
+	answer, err := c.ask(ctx, mate, verb, appendDatabases(dbs))
+	if err != nil {
+		return nil, err
+	}
+	return readPlaces(answer)
+}
+
+// Elsewhere reports whether a database that cannot be used here has replicas on others, or will get some:
+// nobody has one yet, and another server leads the directory.
+func (o *Opens) Elsewhere(db note.DatabaseID) bool {
+	v := o.members.view()
+	return v.isElsewhere(o.catalogue.get(db), o.holdings.get(directory.ID))
+}
+
+// Known reports whether the cluster has a database, here or elsewhere.
+func (o *Opens) Known(db note.DatabaseID) bool {
+	e := o.catalogue.get(db)
+	return e != nil && !e.Deleted
+}
+
+// Holders lists the live mates that have a replica of a database, in order of preference. If nobody has one
+// yet, it is the server that leads the directory.
+func (o *Opens) Holders(db note.DatabaseID) []note.UNID {
+	v := o.members.view()
+	if e := o.catalogue.get(db); e != nil {
+		return v.holders(e)
+	}
+	d := o.holdings.get(directory.ID)
+	if d == nil {
+		return nil
+	}
+	if primary := v.primary(d); !primary.IsZero() && primary != o.self {
+		return []note.UNID{primary}
+	}
+	return nil
+}
+
+// doubt forgets where a database was said to be served: the server that was asked there is not its primary.
+func (c *core) doubt(db note.DatabaseID) {
+	c.places.forget(db)
+	c.holdings.update(db, func(h *held) {
+		for mate, r := range h.reports {
+			r.at = time.Time{}
+			h.heard(mate, r)
+		}
+	})
+	c.wake.fire()
+}
+
+// answerWhere tells a mate who leads databases that are here.
+func (o *Opens) answerWhere(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+	dbs, err := readDatabases(body)
+	if err != nil {
+		return nil, err
+	}
+	v := o.members.view()
+	out := make([]place, len(dbs))
+	for i, db := range dbs {
+		out[i].db = db
+		if h := o.holdings.get(db); h != nil {
+			out[i].server, out[i].leads = v.primary(h), h.leads
+		}
+	}
+	return appendPlaces(out), nil
+}
+
+// Open is called by a door before it opens a database for a user, and returns the server that serves the user.
+// That is the primary, unless it should not serve (busy, full, no room, restricted, not the first in order)
+// and nobody has the database open: then the database first moves to a replica that can.
+func (o *Opens) Open(ctx context.Context, db note.DatabaseID) (Place, error) {
+	o.stat.opens.Inc()
+	p, err := o.Where(ctx, db)
+	if err == nil && !p.Self {
+		p, err = o.openThere(ctx, db, p)
+	} else if err == nil {
+		p, err = o.openHere(ctx, db)
+	}
+	o.countOpen(db, p, err)
+	return p, err
+}
+
+// openThere asks the primary, which may have a reason to move the database.
+func (o *Opens) openThere(ctx context.Context, db note.DatabaseID, p Place) (Place, error) {
+	answer, err := o.ask(ctx, p.Server, verbOpen, appendDatabases([]note.DatabaseID{db}))
+	if err != nil {
+		o.doubt(db)
+		return Place{}, errors.Join(ErrNoHome, err)
+	}
+	list, err := readPlaces(answer)
+	if err != nil || len(list) != 1 {
+		return Place{}, errFormat
+	}
+	if list[0].server.IsZero() {
+		o.doubt(db)
+		return Place{}, noHome(db)
+	}
+	return o.place(list[0].server), nil
+}
+
+// answerOpen answers a door of another server.
+func (o *Opens) answerOpen(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+	dbs, err := readDatabases(body)
+	if err != nil || len(dbs) != 1 {
+		return nil, errFormat
+	}
+	out := place{db: dbs[0]}
+	p, err := o.Where(ctx, dbs[0])
+	if err == nil && p.Self {
+		p, err = o.openHere(ctx, dbs[0])
+	}
+	if err == nil {
+		out.server, out.leads = p.Server, true
+	} else if !errors.Is(err, ErrNoHome) {
+		return nil, err
+	}
+	return appendPlaces([]place{out}), nil
+}
+
+// why is the reason for which a database moves at an open.
+type why uint8
+
+const (
+	notMoved why = iota
+	balanced     // the server is busy
+	closed       // the server takes no users or has no room, or the replica is out of service
+	returned     // the first server of its order is back
+)
+
+// openHere decides at the primary.
+func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error) {
+	self := o.place(o.self)
+	to, reason, must := o.better(db)
+	if reason == notMoved {
+		return self, nil
+	}
+	if !to.IsZero() {
+		err := o.handOvers.HandOver(ctx, db, to)
+		if err == nil {
+			o.stat.redirected(reason)
+			return o.place(to), nil
+		}
+		o.log(slog.LevelWarn, "cannot move database at an open",
+			"database", db.String(), "to", o.name(to), "err", err)
+	}
+	if reason == balanced {
+		o.stat.unbalanced.Inc()
+	}
+	if p, err := o.Where(ctx, db); err == nil && !p.Self {
+		return p, nil
+	}
+	if must {
+		return Place{}, fmt.Errorf("%w: %s takes no users and no other server can", ErrNoHome, self.Name)
+	}
+	if !o.leadsNow(db) {
+		return Place{}, noHome(db)
+	}
+	return self, nil
+}
+
+// better returns the server that should take a database that is led here and that nobody has open, and the
+// reason. must says that the database must not be opened here.
+func (o *Opens) better(db note.DatabaseID) (to note.UNID, reason why, must bool) {
+	h, e, v := o.holdings.get(db), o.catalogue.get(db), o.members.view()
+	if h == nil || e == nil || !h.leads {
+		return to, notMoved, false
+	}
+	me := o.members.hello(note.UNID{})
+	if reason, must = v.whyMove(e, &me); reason == notMoved {
+		return to, notMoved, false
+	}
+	to = v.taker(h, e, reason)
+	if h.inUse() || to.IsZero() && reason == returned { // running sessions stay
+		return note.UNID{}, notMoved, must
+	}
+	return to, reason, must
+}
+
+// whyMove returns the reason for which a database that this server leads should move. me is what this server
+// says of itself.
+func (v view) whyMove(e *Entry, me *hello) (reason why, must bool) {
+	mine, _ := e.On(v.self)
+	switch {
+	case mine.State == Deleting: // it leads only until another replica has all that it has; until then it serves
+		return closed, false
+	case mine.State != Serving, me.restricted, me.full:
+		return closed, true
+	case v.members[v.self].State == Leaving, me.noRoom: // a full disk can be read, but takes nothing more
+		return closed, false
+	case me.busy():
+		return balanced, false
+	case !v.opt.LeaveHome && len(e.Replicas) > 1 && e.Replicas[0].Server != v.self:
+		return returned, false
+	}
+	return notMoved, false
+}
+
+// taker returns the mate that should take a database, zero if none can: for reason returned the first in
+// order, else the one with the best availability index.
+func (v view) taker(h *held, e *Entry, reason why) (to note.UNID) {
+	best := -1
+	for i, r := range e.Replicas {
+		p, x := v.peers[r.Server], h.reports[r.Server]
+		if p == nil || !p.alive || r.State != Serving || v.members[r.Server].State != Active ||
+			!p.hello.takesUsers() || x.out || x.filling() {
+			continue
+		}
+		if reason == returned {
+			if i == 0 && !x.at.IsZero() {
+				to = r.Server
+			}
+			return to
+		}
+		if int(p.hello.index) > best {
+			best, to = int(p.hello.index), r.Server
+		}
+	}
+	return to
+}
+
+// countOpen counts opens that were not served by the first server of the database's order.
+func (o *Opens) countOpen(db note.DatabaseID, p Place, err error) {
+	var first note.UNID
+	if e := o.catalogue.get(db); e != nil && len(e.Replicas) > 0 {
+		first = e.Replicas[0].Server
+	}
+	switch {
+	case errors.Is(err, ErrNoHome):
+		o.stat.failoverBad.Inc()
+	case err == nil && !first.IsZero() && first != p.Server:
+		o.stat.failover.Inc()
+	}
+}
+
+// Use says that somebody has a database open here. It does not move until release is called.
+func (o *Opens) Use(db note.DatabaseID) (release func()) {
+	h := o.holdings.get(db)
+	if h == nil {
+		return func() {}
+	}
+	h.users.Add(1)
+	return func() { h.users.Add(-1) }
+}
+
+// placeFor is how long an answer about a database elsewhere is believed, maxPlaces how many are kept.
+const (
+	placeFor  = 5 * time.Second
+	maxPlaces = 100_000
+)
+
+// placeCache remembers what mates said about databases of which there is no replica here.
+type placeCache struct {
+	mu sync.Mutex
+	by map[note.DatabaseID]cachedPlace
+}
+
+type cachedPlace struct {
+	server note.UNID
+	until  time.Time
+}
+
+func (c *placeCache) get(db note.DatabaseID, now time.Time) (server note.UNID, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := c.by[db]
+	return p.server, ok && now.Before(p.until)
+}
+
+func (c *placeCache) put(db note.DatabaseID, server note.UNID, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil || len(c.by) >= maxPlaces {
+		c.by = map[note.DatabaseID]cachedPlace{}
+	}
+	c.by[db] = cachedPlace{server, until}
+}
+
+func (c *placeCache) forget(db note.DatabaseID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.by, db)
+}

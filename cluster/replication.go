@@ -1,0 +1,363 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"doublet/bus"
+	"doublet/note"
+	"doublet/replica"
+	"doublet/store"
+)
+
+// replication is what the Cluster Replicators do with a database (job), and what they say together.
+type replication struct {
+	*core
+	positions     *positions
+	confirmations *confirmations
+	aside         *asides
+}
+
+// step takes a step of one Cluster Replicator: it sends what waits for a mate, one database after the other,
+// and reports whether there was anything to do. A dead mate gets nothing.
+func (r *replication) step(ctx context.Context, mate note.UNID, worker int) (progress bool, err error) {
+	x, alive := r.replicator(mate, worker)
+	if !alive {
+		return false, nil
+	}
+	return x.step(ctx, inline)
+}
+
+// replicator returns a Cluster Replicator, nil if there is none, and whether its mate is alive.
+func (r *replication) replicator(mate note.UNID, worker int) (x *replicator, alive bool) {
+	v, l := r.members.view(), r.links.get(mate)
+	if l == nil || worker >= len(l.reps) {
+		return nil, false
+	}
+	return l.reps[worker], v.alive(mate)
+}
+
+// idle reports whether nothing waits to be sent to a live mate.
+func (r *replication) idle() bool {
+	live, _ := r.split()
+	return !slices.ContainsFunc(live, func(x *replicator) bool { return !x.idle() })
+}
+
+// split lists the replicators of live mates, and those of mates that died lately.
+func (r *replication) split() (live, dead []*replicator) {
+	v := r.members.view()
+	for _, id := range v.mates {
+		l := r.links.get(id)
+		switch p := v.peers[id]; {
+		case l == nil:
+		case p.alive:
+			live = append(live, l.reps...)
+		case v.now.Sub(p.since) < deadFor:
+			dead = append(dead, l.reps...)
+		}
+	}
+	return live, dead
+}
+
+// deadFor is how long what leaves a queue waits for a mate that is dead.
+const deadFor = 24 * time.Hour
+
+// catchUp notes which mates have caught up with this server since they came back, and whether this server has
+// caught up with them: then it takes users.
+func (r *replication) catchUp() {
+	v := r.members.view()
+	alive := 0
+	for _, id := range v.mates {
+		p, l := v.peers[id], r.links.get(id)
+		if !p.alive || l == nil {
+			continue
+		}
+		alive++
+		if p.hello.boot != 0 {
+			l.follow(func() uint64 { return r.store.Now().Seq })
+		}
+	}
+	waits := alive < len(v.mates) && v.starting()
+	if r.members.serving.Load() || waits {
+		return
+	}
+	for _, p := range v.peers {
+		if p.alive && !(r.links.caught(p.id) && p.hello.caught && p.hello.boot != 0) {
+			return
+		}
+	}
+	r.members.serving.Store(true)
+	r.log(slog.LevelInfo, "has caught up and takes users")
+}
+
+// reached implements job.
+func (r *replication) reached(_ note.UNID, db note.DatabaseID) { r.confirmations.fire(db) }
+
+// wants implements job. What this server leads goes to every replica; what it follows goes to the primary or,
+// while none is alive, to all.
+func (r *replication) wants(mate note.UNID, db note.DatabaseID) (yes, queue bool) {
+	h, e := r.holdings.get(db), r.catalogue.get(db)
+	if h == nil || e == nil {
+		return false, false
+	}
+	v := r.members.view()
+	if _, on := e.On(mate); !on || !v.takes(mate, e) {
+		return false, false
+	}
+	return h.leads || h.route.IsZero() || h.route == mate, h.queue
+}
+
+// stands implements job.
+func (r *replication) stands(db note.DatabaseID) note.ModSeq {
+	pos, err := r.holdings.refresh(context.Background(), db)
+	if err != nil {
+		return 0
+	}
+	return pos.Last
+}
+
+// cleared implements job. A removal from a queue stands for what was put elsewhere in the same commit. It goes
+// to a mate when every live mate has all that was committed up to then, and when another live mate has what a
+// dead one lacks of it.
+func (r *replication) cleared(seq uint64) bool {
+	live, dead := r.split()
+	if slices.ContainsFunc(live, func(x *replicator) bool { return !x.cleared(seq, nil) }) {
+		return false
+	}
+	safe := func(db note.DatabaseID) bool {
+		return slices.ContainsFunc(live, func(x *replicator) bool {
+			yes, _ := r.wants(x.mate, db)
+			return yes && x.mine(db) && x.passed(db, seq)
+		})
+	}
+	for _, x := range dead {
+		// What a dead mate lacks is known only as far as its replicator has read the feed.
+		if (!x.known() || !x.cleared(seq, safe)) && !r.allSafe(x, safe) {
+			return false
+		}
+	}
+	return true
+}
+
+// allSafe looks through the databases of a dead mate whose replicator has not read so far.
+func (r *replication) allSafe(x *replicator, safe func(note.DatabaseID) bool) bool {
+	for h := range r.holdings.all() {
+		if h.queue || !x.mine(h.db) {
+			continue
+		}
+		if _, on := r.catalogue.get(h.db).on(x.mate); on && !safe(h.db) {
+			return false
+		}
+	}
+	return true
+}
+
+// clearWithin is how long a hand-over of a queue waits for what left it, clearPoll how often it looks.
+const (
+	clearWithin = 5 * time.Second
+	clearPoll   = 20 * time.Millisecond
+)
+
+// queueCleared waits until the removals from a queue may go to the mate that takes it over, as every other page
+// of a queue does: once what was put elsewhere in the same commits is cleared. Other databases need not wait.
+func (r *replication) queueCleared(ctx context.Context, db note.DatabaseID) bool {
+	if h := r.holdings.get(db); h == nil || !h.queue {
+		return true
+	}
+	seq := r.store.Now().Seq
+	poll := func() <-chan struct{} {
+		c := make(chan struct{})
+		r.env.Clock.AfterFunc(clearPoll, func() { close(c) })
+		return c
+	}
+	return r.opt.Await(ctx, clearWithin, poll, func() bool { return r.cleared(seq) })
+}
+
+// compareAtOnce is how many databases one step of a sweep compares.
+const compareAtOnce = 256
+
+// compare implements job.
+func (r *replication) compare(ctx context.Context, x *replicator, from note.DatabaseID) (note.DatabaseID, error) {
+	var list []note.DatabaseID
+	next := note.DatabaseID(0)
+	all := r.holdings.ids()
+	i, _ := slices.BinarySearch(all, from)
+	for _, db := range all[i:] {
+		if _, on := r.catalogue.get(db).on(x.mate); !on || !x.mine(db) {
+			continue
+		}
+		if len(list) == compareAtOnce {
+			next = db
+			break
+		}
+		list = append(list, db)
+	}
+	if err := r.positions.exchange(ctx, x.mate, list); err != nil {
+		return from, err
+	}
+	for _, db := range list {
+		h := r.holdings.get(db)
+		if h == nil || h.leads {
+			continue
+		}
+		if waits, err := r.unnumbered(ctx, db); err != nil || waits {
+			x.touch(db, h.queue)
+		}
+	}
+	return next, nil
+}
+
+// unnumbered reports whether a replica has changes that its primary has not confirmed.
+func (r *replication) unnumbered(ctx context.Context, db note.DatabaseID) (yes bool, err error) {
+	err = r.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		c, err := r.Replicable(store.ChangeQuery{Limit: 1, Max: 1, Bare: true})
+		if err == nil {
+			yes = len(c.Notes) > 0 || c.Info != nil
+		}
+		return err
+	})
+	return yes, err
+}
+
+// send implements job.
+func (r *replication) send(
+	ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq, afresh bool,
+) error {
+	if yes, _ := r.wants(mate, db); !yes {
+		return nil
+	}
+	h, l := r.holdings.get(db), r.links.get(mate)
+	if h == nil || h.out || !h.shared || l == nil {
+		return nil // what is damaged cannot be read; it is queued again when it is back
+	}
+	if !h.leads {
+		// Most of what changes at a follower came from its primary.
+		if waits, err := r.unnumbered(ctx, db); err != nil || !waits && !r.relays(db, mate) {
+			return err
+		}
+	}
+	local := replica.Side(r.reps.As(note.System))
+	var bounded upTo
+	if until != 0 && h.leads {
+		bounded = upTo{Side: local, until: until}
+		local = &bounded
+	}
+	var before store.Position
+	if h.leads {
+		var err error
+		if before, err = r.holdings.refresh(ctx, db); err != nil {
+			return err
+		}
+	}
+	known := l.known.of(db)
+	if afresh {
+		known.Forget()
+	}
+	res, err := replica.Send(ctx, local, r.remote(mate), db, replica.SendOptions{
+		From: r.name(r.self), To: r.name(mate), Known: known, Objects: objectsAtOnce / maxLanes, Room: l.room,
+	})
+	r.reps.Done(err)
+	r.noteAside(mate, db, res.Refused, err)
+	if err != nil {
+		return r.failed(ctx, mate, db, err)
+	}
+	if h.leads && (until == 0 || before.Last <= until && !bounded.beyond) {
+		r.positions.reached(mate, db, &before)
+	}
+	return nil
+}
+
+// noteAside remembers and logs which notes of a database a mate did not take.
+func (r *replication) noteAside(mate note.UNID, db note.DatabaseID, refused []replica.Refused, err error) {
+	r.aside.note(mate, db, refused, err)
+	if len(refused) > 0 {
+		r.log(slog.LevelWarn, "notes are set aside", "database", db.String(), "mate", r.name(mate),
+			"notes", len(refused), "first", refused[0].UNID.String(), "why", refused[0].Text)
+	}
+}
+
+// failed returns the error of a send. If it shows that what is known of the primary is out of date, positions
+// are exchanged.
+func (r *replication) failed(ctx context.Context, mate note.UNID, db note.DatabaseID, err error) error {
+	switch {
+	case errors.Is(err, bus.ErrNoServer), errors.Is(err, bus.ErrNoAnswer), errors.Is(err, bus.ErrClosed):
+		return fmt.Errorf("%w: %s: %w", errMate, r.name(mate), err)
+	case errors.Is(err, replica.ErrSplit), errors.Is(err, store.ErrParted), errors.Is(err, store.ErrNotHome):
+		if err := r.positions.exchange(ctx, mate, []note.DatabaseID{db}); err != nil {
+			return err
+		}
+		r.wake.fire()
+	}
+	return err
+}
+
+// relays reports whether a mate should get from a follower what the primary does not bring: nobody leads now,
+// and the mate is behind.
+func (r *replication) relays(db note.DatabaseID, mate note.UNID) bool {
+	h := r.holdings.get(db)
+	if h == nil || !h.route.IsZero() {
+		return false
+	}
+	x, ok := h.reports[mate]
+	return ok && behind(&x.pos.Ledger, &h.pos.Ledger)
+}
+
+// push sends a mate what it lacks of a database, with nothing remembered of the mate.
+func (r *replication) push(ctx context.Context, to note.UNID, db note.DatabaseID) (replica.Result, error) {
+	o := replica.SendOptions{From: r.name(r.self), To: r.name(to)}
+	return replica.Send(ctx, r.reps.As(note.System), r.remote(to), db, o)
+}
+
+// run runs one Cluster Replicator until ctx ends or the mate is no member any more. If the mate was dropped and
+// has come back, another one runs in its place.
+func (r *replication) run(ctx context.Context, mate note.UNID, worker int) {
+	for ctx.Err() == nil {
+		x, _ := r.replicator(mate, worker)
+		if x == nil {
+			return
+		}
+		x.run(ctx, &running{
+			spawn: func(f func()) { r.env.Go("cluster send", f) },
+			every: r.opt.ProbeEvery,
+			mate: func() (still, alive bool) {
+				now, alive := r.replicator(mate, worker)
+				return now == x, alive
+			},
+			failed: func(err error) {
+				if !errors.Is(err, errMate) && ctx.Err() == nil {
+					r.log(slog.LevelWarn, "replicate", "mate", r.name(mate), "err", err)
+				}
+			},
+		})
+	}
+}
+
+// upTo is a Side whose ledger ends at a MODSEQ.
+type upTo struct {
+	replica.Side
+	until note.ModSeq
+	// beyond says that the mate knew later ones already; nobody checked that they are ours.
+	beyond bool
+}
+
+// Ledger implements replica.Side.
+func (u *upTo) Ledger(
+	ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID, most int64,
+) (*replica.LedgerPage, error) {
+	if since.Last >= u.until && len(again) == 0 {
+		u.beyond = u.beyond || since.Last > u.until
+		return &replica.LedgerPage{LedgerPage: store.LedgerPage{From: since.Last, To: since.Last}}, nil
+	}
+	p, err := u.Side.Ledger(ctx, db, since, again, most)
+	if err != nil || p.To <= u.until {
+		return p, err
+	}
+	p.Notes = slices.DeleteFunc(p.Notes, func(x store.Numbered) bool { return x.Mod > u.until })
+	p.Expunged = slices.DeleteFunc(p.Expunged, func(x store.Expunge) bool { return x.Mod > u.until })
+	p.To, p.More, p.Seq = u.until, true, 0
+	return p, nil
+}
