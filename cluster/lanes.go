@@ -10,15 +10,15 @@ import (
 	"doublet/note"
 )
 
-// running is what a replicator needs to know of the world while it runs.
+// running is what a replicator needs while it runs.
 type running struct {
 	// spawn starts a goroutine.
 	spawn func(f func())
-	// every is after what time a replicator that waits looks again.
+	// every is the time after which a replicator that waits looks again.
 	every time.Duration
-	// mate says whether the mate is one still, and whether it lives.
+	// mate reports whether the server still is a mate, and whether it is alive.
 	mate func() (still, alive bool)
-	// failed is told what ended a step.
+	// failed is called with the error that ended a step.
 	failed func(err error)
 }
 
@@ -28,11 +28,11 @@ const (
 	maxPause   = 2 * time.Second
 )
 
-// run takes steps until ctx ends or the mate is one no more: as long as there is something to do, then when the feed moves,
-// something else was put in line, or a lane is free. It returns when nothing is under way any more.
+// run takes steps until ctx ends or the server is no mate any more: as long as there is something to do, then when
+// the feed moves, a database is touched, or a lane is free. It returns when nothing is under way any more.
 //
-// Invariant: of one turn without progress and the next, something has happened in between or the time is over: a replicator that
-// waits takes no processor.
+// Invariant: between a turn without progress and the next one something has happened or the time is over, so that
+// a replicator that waits takes no processor.
 func (r *replicator) run(ctx context.Context, o *running) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -49,8 +49,8 @@ func (r *replicator) run(ctx context.Context, o *running) {
 		if !still {
 			return
 		}
-		// Whatever comes from here on wakes it, and nothing that was there before: of a mate that is silent, or has enough in
-		// line, more waits than it reads.
+		// Only what comes from here on wakes it: for a mate that is silent, or has enough in line, more waits than
+		// it reads.
 		woken, moved := r.wake.next(), r.feed.FeedMoved(r.feed.Now())
 		if alive {
 			progress, err := r.step(ctx, start)
@@ -77,11 +77,11 @@ func (r *replicator) run(ctx context.Context, o *running) {
 	}
 }
 
-// inline is how a step sends where nothing runs beside it: one database after the other.
+// inline runs a send at once: a step then sends one database after the other.
 func inline(send func()) { send() }
 
-// sendSome begins to send databases, those that wait longest first, as long as a lane is free. It says whether it began with any
-// that did not fail at once.
+// sendSome begins to send databases, those that wait longest first, as long as a lane is free. It reports whether
+// it began with any that did not fail at once.
 func (r *replicator) sendSome(ctx context.Context, start func(send func())) (progress bool, err error) {
 	for range maxSend {
 		t := r.pick()
@@ -100,7 +100,7 @@ func (r *replicator) sendSome(ctx context.Context, start func(send func())) (pro
 	return progress, nil
 }
 
-// going is a database on its way: up to last of its changes, and until a MODSEQ.
+// going is a database that is under way: its changes up to the sequence last, and up to the MODSEQ until.
 type going struct {
 	*task
 	last   uint64
@@ -109,28 +109,39 @@ type going struct {
 	failed bool
 }
 
-// send sends a database, and takes up what became of that.
+// send sends a database, and notes the result.
 func (r *replicator) send(ctx context.Context, g *going) {
 	err := r.job.send(ctx, r.mate, g.db, g.until, g.afresh)
-	r.mu.Lock()
-	r.under--
-	g.under, g.failed = time.Time{}, err != nil
-	if err != nil && (ctx.Err() != nil || errors.Is(err, errMate)) {
-		r.back(g.task)
-		r.down = err
-	} else {
-		r.sent(g, err)
-	}
-	r.mu.Unlock()
+	r.end(g, err, err != nil && (ctx.Err() != nil || errors.Is(err, errMate)))
 	if err == nil {
 		r.job.reached(r.mate, g.db)
 	}
 	r.wake.fire()
 }
 
-// pick takes the first database in line that may go, if a lane is free.
+// end notes the result of a send. down says that the error is the mate's.
+func (r *replicator) end(g *going, err error, down bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Now()
+	r.under--
+	g.under, g.failed = time.Time{}, err != nil
+	switch {
+	case down:
+		r.front(g.task)
+		r.down = err
+	case err != nil:
+		r.trouble = err.Error()
+		r.failed(g.task, now)
+	default:
+		r.trouble = ""
+		r.sent(g.task, g.last, now)
+	}
+}
+
+// pick returns the first database in line that may go, if a lane is free.
 //
-// Only the step that is under way picks; others append to the line, and take away from it what they have sent.
+// Only the step that is under way picks; others append to the line and remove from it what they have sent.
 func (r *replicator) pick() *going {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,12 +158,12 @@ func (r *replicator) pick() *going {
 			r.mu.Unlock()
 			may := r.mayGo(t)
 			r.mu.Lock()
-			// What was sent meanwhile is not in the line any more.
-			if i = slices.Index(r.line, t); i < 0 || !may { // from -1 it begins anew
+			// It is no longer in the line if it was sent meanwhile.
+			if i = slices.Index(r.line, t); i < 0 || !may { // after -1 the loop begins again
 				continue
 			}
 		}
-		r.line = append(slices.Delete(r.line, i, i+1), t) // one that fails goes behind the others
+		r.line = append(slices.Delete(r.line, i, i+1), t) // if it fails, the others come first
 		g := &going{task: t, last: t.last, until: t.until, afresh: t.touched}
 		if t.again = false; t.queue {
 			g.last = min(g.last, t.frozen)
@@ -164,14 +175,14 @@ func (r *replicator) pick() *going {
 	return nil
 }
 
-// mayGo freezes what of a queue database goes next, and says whether that may go now.
+// mayGo freezes the part of a queue database that goes next, and reports whether that may go now.
 func (r *replicator) mayGo(t *task) bool {
 	r.mu.Lock()
 	seq := t.frozen
 	r.mu.Unlock()
 	if seq == 0 {
 		until := max(1, r.job.stands(t.db))
-		seq = r.feed.Now().Seq // behind what was looked at, and behind all that it was committed with
+		seq = r.feed.Now().Seq // after until was read, so that it covers the commits up to there
 		r.mu.Lock()
 		t.frozen, t.until = seq, until
 		r.mu.Unlock()
@@ -179,52 +190,10 @@ func (r *replicator) mayGo(t *task) bool {
 	return r.job.cleared(seq)
 }
 
-// back puts a database to the front again: it did not come to being sent. Under mu.
-func (r *replicator) back(t *task) {
-	if i := slices.Index(r.line, t); i > 0 {
-		r.line = slices.Insert(slices.Delete(r.line, i, i+1), 0, t)
-	}
-}
-
-// sent takes a database out of line, unless more of it waits than was sent. Under mu.
-func (r *replicator) sent(g *going, err error) {
-	t, now := g.task, r.clock.Now()
-	if err != nil {
-		r.queue.fail()
-		r.trouble = err.Error()
-		t.retry = now.Add(min(maxRetry, firstRetry<<min(t.fails, 10)))
-		t.fails++
-		return
-	}
-	r.trouble = ""
-	r.queue.replicated(now.Sub(t.queued))
-	t.fails, t.frozen, t.until, t.touched = 0, 0, 0, t.again
-	if t.last > g.last {
-		t.first = max(t.first, g.last+1)
-	} else {
-		t.first, t.last = 0, 0
-	}
-	if t.last > 0 || t.touched {
-		t.queued = now
-		return
-	}
-	if r.waiting[t.db] == t {
-		delete(r.waiting, t.db)
-		r.queue.left(1)
-	}
-	if i := slices.Index(r.line, t); i >= 0 {
-		r.line = slices.Delete(r.line, i, i+1)
-	}
-}
-
-// doing says which database has been under way longest, since when, and whether all are being compared.
+// doing returns the database that has been under way longest, since when, and whether all are being compared.
 func (r *replicator) doing() (db note.DatabaseID, since time.Time, compares bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range r.line {
-		if !t.under.IsZero() && (since.IsZero() || t.under.Before(since)) {
-			db, since = t.db, t.under
-		}
-	}
+	db, since = r.longest()
 	return db, since, r.sweeping
 }

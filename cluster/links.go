@@ -92,7 +92,7 @@ func (l *link) restart() {
 	l.known.forget()
 	l.goal, l.caught = 0, false
 	for _, r := range l.reps {
-		r.sweep()
+		r.restart()
 	}
 }
 

@@ -15,15 +15,15 @@ import (
 
 // Bounds of a Cluster Replicator.
 const (
-	// maxTake is how many feed entries one step reads, maxSend how many databases it begins to send.
+	// maxTake is the number of feed entries that one step reads, maxSend that of databases that it begins to send.
 	maxTake = 1000
 	maxSend = 64
-	// maxLanes is how many databases one Cluster Replicator has under way at a time at most: their changes travel together, and
-	// share the flushes of the mate's disk.
+	// maxLanes is the greatest number of databases that one Cluster Replicator has under way at a time. Their
+	// changes travel together and share the flushes of the mate's disk.
 	maxLanes = 32
 	// cursorEvery is how often the cursor is saved while there is work: after a restart all is compared anyway.
 	cursorEvery = time.Second
-	// maxWaiting bounds the databases that wait; beyond it the feed keeps them.
+	// maxWaiting bounds the databases in memory; the feed keeps the others.
 	maxWaiting = 20_000
 	// The pause before a database that failed is sent again, doubled each time.
 	firstRetry = time.Second
@@ -39,35 +39,36 @@ type feed interface {
 	LoadCursor(consumer string) (store.Cursor, error)
 }
 
-// job is what a replicator does with a database; the node gives it. It is asked outside every lock of the
-// replicator.
+// job is what a replicator does with a database (see replication). No lock of the replicator is held while it is
+// called.
 type job interface {
-	// wants says whether the mate is to get a database's changes from here, and whether that is a queue.
+	// wants reports whether the mate gets the changes of a database from here, and whether that is a queue.
 	wants(mate note.UNID, db note.DatabaseID) (yes, queue bool)
-	// send brings the mate's replica up to ours. until, where it is not 0, is the MODSEQ to stop at. afresh says that what is
-	// remembered of the mate's replica may be wrong. It is called for many databases at a time, for each once.
+	// send brings the mate's replica up to ours, or to the MODSEQ until if that is not 0. afresh says that what
+	// is remembered of the mate's replica may be wrong. It is called for many databases at a time, but only once
+	// for each.
 	send(ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq, afresh bool) error
-	// reached says that a database has been brought up to ours.
+	// reached is called after a database was sent.
 	reached(mate note.UNID, db note.DatabaseID)
-	// stands is where the ledger of a database stands.
+	// stands returns the last MODSEQ of the ledger of a database.
 	stands(db note.DatabaseID) note.ModSeq
-	// cleared says whether what the removals of queues up to a sequence stand for is safe elsewhere.
+	// cleared reports whether what the removals of queues up to a sequence stand for is safe elsewhere.
 	cleared(seq uint64) bool
-	// compare exchanges positions of databases from one on, of the worker's share, and says where to go
-	// on; 0: done.
+	// compare exchanges positions of databases from one on, of the worker's share, and returns where to go on;
+	// 0: done.
 	compare(ctx context.Context, r *replicator, from note.DatabaseID) (next note.DatabaseID, err error)
 }
 
-// errMate marks an error that is the mate's, not the database's: nothing else can go there either.
-var errMate = errors.New("the mate does not answer")
+// errMate marks an error of the mate, not of a database: nothing else can go there either.
+var errMate = errors.New("mate does not answer")
 
 // replicator is one Cluster Replicator: it brings the changes of its share of the databases to one mate.
 // The store's feed is its queue, read at a cursor of its own; in memory it holds which databases wait. Several
-// databases are under way at a time, each of them once: within a database order is kept.
+// databases are under way at a time, each only once, so that order is kept within a database.
 //
-// Invariant: every change up to read of a database that the mate holds has reached it, or its database
-// waits, or lies in the part that a sweep has not come to yet. The saved cursor lies below every change
-// that waits, so that a restart loses nothing.
+// Invariant: each change up to read of a database that the mate holds has reached the mate, or the database
+// waits, or a sweep has not come to the database yet. The saved cursor lies below every change that waits, so
+// that a restart loses nothing.
 type replicator struct {
 	mate            note.UNID
 	worker, workers int
@@ -75,60 +76,43 @@ type replicator struct {
 	feed            feed
 	clock           env.Clock
 	job             job
-	queue           *queueStats
-	// wake fires when a database is under way no more, or was put in line though it has not changed, and when all are to be compared.
+	// wake fires when a database is no longer under way, when one was touched, and when all are to be compared.
 	wake signal
 
 	mu     sync.Mutex
 	busy   bool // a step is under way
-	under  int  // so many databases are under way
+	under  int  // the number of databases under way
 	down   error
 	loaded bool
 	read   store.Cursor
-	// saved is the cursor as it was saved last, at savedAt.
+	// saved is the sequence of the cursor that was saved last, at savedAt.
 	saved   uint64
 	savedAt time.Time
-	waiting map[note.DatabaseID]*task
-	line    []*task // in order of arrival
-	// sweeping says that all databases from next on are to be compared with the mate; sweeps counts how
-	// often that was asked for.
+	backlog
+	sweep
+	trouble string // the last error of a database, until one was sent
+}
+
+// sweep says that all databases from next on are to be compared with the mate's; sweeps counts the requests.
+type sweep struct {
 	sweeping bool
 	next     note.DatabaseID
 	sweeps   int
-	trouble  string // why a database failed last, until one went
 }
 
-// task is a database that waits.
-type task struct {
-	db note.DatabaseID
-	// first and last are the sequences of the changes that wait; 0 where none do.
-	first, last uint64
-	// touched: it waits for another reason than a change. again: that came while it was being sent.
-	touched, again bool
-	queued, retry  time.Time
-	// under is since when it is under way; zero: it is not.
-	under time.Time
-	fails int
-	queue bool
-	// frozen is the sequence up to which a queue database may go once that is cleared, until the MODSEQ
-	// that belongs to it.
-	frozen uint64
-	until  note.ModSeq
-}
-
-// lanes is how many databases each of the workers for a mate has under way where so many requests to the mate may be: a part of
-// them, so that whatever else is asked of it finds a credit.
+// lanes returns how many databases each worker for a mate may have under way, given the number of requests to
+// the mate that may be under way: a part of them, so that other requests find a credit.
 func lanes(workers, requests int) int { return max(1, min(maxLanes, requests*3/4/workers)) }
 
 func newReplicator(mate note.UNID, worker, workers, lanes int, f feed, clock env.Clock, j job, q *queueStats) *replicator {
 	r := &replicator{
-		mate: mate, worker: worker, workers: workers, lanes: lanes, feed: f, clock: clock, job: j, queue: q,
-		waiting: make(map[note.DatabaseID]*task),
+		mate: mate, worker: worker, workers: workers, lanes: lanes, feed: f, clock: clock, job: j,
+		backlog: backlog{waiting: make(map[note.DatabaseID]*task), stat: q},
 	}
 	return r
 }
 
-// share says which of n workers carries a database.
+// share returns which of n workers carries a database.
 func share(db note.DatabaseID, n int) int {
 	x := uint64(db) * 0x9E3779B97F4A7C15
 	return int(x >> 33 % uint64(n))
@@ -140,9 +124,11 @@ func cursorName(mate note.UNID, worker, workers int) string {
 	return fmt.Sprintf("cluster/%s/%d.%d", mate, worker, workers)
 }
 
-// load takes up the saved cursor. Under mu. Whatever it says, all databases are compared with the mate's
-// once: that finds what a mate has lost, and who became home meanwhile.
+// load reads the saved cursor at the first step, and has all databases compared with the mate's whatever it
+// says: that finds what a mate has lost, and who became primary meanwhile.
 func (r *replicator) load() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.loaded {
 		return nil
 	}
@@ -150,59 +136,45 @@ func (r *replicator) load() error {
 	if err != nil {
 		return err
 	}
-	if c.Seq == 0 { // never saved: a mate that is new
+	if c.Seq == 0 { // never saved: the mate is new
 		c = r.feed.Now()
 	}
 	r.read, r.loaded = c, true
-	r.sweepLocked()
+	r.compareAll()
 	return nil
 }
 
-// sweep asks that every database is compared with the mate's: it came back, or the feed does not reach
-// back to where it stood.
-func (r *replicator) sweep() {
+// restart has every database compared with the mate's: the mate came back, or the feed does not reach back to
+// the cursor.
+func (r *replicator) restart() {
 	r.mu.Lock()
-	r.sweepLocked()
+	r.compareAll()
 	r.mu.Unlock()
 	r.wake.fire()
 }
 
-func (r *replicator) sweepLocked() {
-	r.sweeping, r.next = true, 0
-	r.sweeps++
+func (s *sweep) compareAll() {
+	s.sweeping, s.next = true, 0
+	s.sweeps++
 }
 
-// touch puts a database in line though it has not changed.
+// touch queues a database though it has not changed.
 func (r *replicator) touch(db note.DatabaseID, queue bool) {
 	r.mu.Lock()
-	t := r.add(db, queue)
+	t := r.add(db, queue, r.clock.Now())
 	t.touched, t.again, t.retry = true, true, time.Time{}
 	r.mu.Unlock()
 	r.wake.fire()
 }
 
-// add puts a database in line. Under mu.
-func (r *replicator) add(db note.DatabaseID, queue bool) *task {
-	t := r.waiting[db]
-	if t == nil {
-		t = &task{db: db, queued: r.clock.Now(), queue: queue}
-		r.waiting[db] = t
-		r.line = append(r.line, t)
-		r.queue.arrived()
-	}
-	return t
-}
-
-// drop forgets what waits: the mate is one no more.
+// drop forgets what waits: the server is no mate any more.
 func (r *replicator) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queue.left(len(r.waiting))
-	r.line = nil
-	clear(r.waiting)
+	r.forget()
 }
 
-// passed says whether every change of a database up to a sequence has reached the mate.
+// passed reports whether every change of a database up to a sequence has reached the mate.
 func (r *replicator) passed(db note.DatabaseID, seq uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,8 +185,8 @@ func (r *replicator) passed(db note.DatabaseID, seq uint64) bool {
 	return t == nil || !t.touched && t.first > seq
 }
 
-// cleared says whether the changes up to a sequence of all databases but queues have reached the mate.
-// Where one has not, it asks except, if there is one, whether that may be left out.
+// cleared reports whether the changes up to a sequence of all databases but queues have reached the mate.
+// Databases for which except holds count as if they had; except may be nil.
 func (r *replicator) cleared(seq uint64, except func(db note.DatabaseID) bool) bool {
 	r.mu.Lock()
 	if !r.loaded || r.read.Seq < seq || r.sweeping {
@@ -234,34 +206,23 @@ func (r *replicator) cleared(seq uint64, except func(db note.DatabaseID) bool) b
 	return !slices.ContainsFunc(held, func(db note.DatabaseID) bool { return except == nil || !except(db) })
 }
 
-// depth is how many databases wait.
+// depth returns the number of databases that wait.
 func (r *replicator) depth() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.waiting)
 }
 
-// idle says that nothing is left to do.
+// idle reports whether nothing is left to do.
 func (r *replicator) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.loaded && !r.sweeping && len(r.waiting) == 0 && r.read == r.feed.Now()
 }
 
-// cursor is up to where a restart need not look again. Under mu.
-func (r *replicator) cursor() store.Cursor {
-	c := r.read
-	for _, t := range r.line {
-		if t.first > 0 && t.first <= c.Seq {
-			c.Seq = t.first - 1
-		}
-	}
-	return c
-}
-
-// step reads the feed, and sends what waits and may go, by start, which returns before the sending has ended or after it: as
-// many databases as there are lanes are under way. It says whether there was anything to do. An error of the mate as a whole ends
-// it, and the next step too where it came later; one database that fails does not hold up the others.
+// step reads the feed and sends what waits, as many databases at a time as there are lanes. start runs a send,
+// and returns before it has ended or after. step reports whether there was anything to do. An error of the mate
+// ends it, or the next step if it came later; one database that fails does not stop the others.
 func (r *replicator) step(ctx context.Context, start func(send func())) (progress bool, err error) {
 	r.mu.Lock()
 	if r.busy {
@@ -270,30 +231,32 @@ func (r *replicator) step(ctx context.Context, start func(send func())) (progres
 	}
 	r.busy = true
 	err, r.down = r.down, nil
+	r.mu.Unlock()
 	if err == nil {
 		err = r.load()
 	}
-	r.mu.Unlock()
 	if err == nil {
 		progress, err = r.work(ctx, start)
 	}
-	r.mu.Lock()
-	c, save := r.toSave()
-	r.busy = false
-	r.mu.Unlock()
+	c, save := r.endStep()
 	if save {
 		err = errors.Join(err, r.feed.SaveCursor(cursorName(r.mate, r.worker, r.workers), c))
 	}
 	return progress, err
 }
 
-// toSave says whether the cursor is to be saved now. Under mu.
-func (r *replicator) toSave() (c store.Cursor, save bool) {
+// endStep ends a step, and returns the cursor if it is to be saved now. A restart need not look again at what
+// lies below it.
+func (r *replicator) endStep() (c store.Cursor, save bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy = false
 	now := r.clock.Now()
 	if !r.loaded || r.saved != 0 && now.Sub(r.savedAt) < cursorEvery {
 		return c, false
 	}
-	if c = r.cursor(); c.Seq <= r.saved {
+	c = r.read
+	if c.Seq = r.floor(c.Seq); c.Seq <= r.saved {
 		return c, false
 	}
 	r.saved, r.savedAt = c.Seq, now
@@ -313,7 +276,7 @@ func (r *replicator) work(ctx context.Context, start func(send func())) (progres
 	return took || swept || sent, err
 }
 
-// take reads the feed as far as there is room for what changed.
+// take reads the feed as far as there is room for changed databases.
 func (r *replicator) take() (progress bool, err error) {
 	r.mu.Lock()
 	from, room := r.read, len(r.waiting) < maxWaiting
@@ -343,14 +306,14 @@ func (r *replicator) take() (progress bool, err error) {
 	defer r.mu.Unlock()
 	if errors.Is(err, store.ErrFeedCut) {
 		r.read = now
-		r.sweepLocked()
+		r.compareAll()
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	for _, s := range list {
-		t := r.add(s.Database, s.queue)
+		t := r.add(s.Database, s.queue, r.clock.Now())
 		if t.first == 0 {
 			t.first = s.Seq
 		}
@@ -360,7 +323,7 @@ func (r *replicator) take() (progress bool, err error) {
 	return n > 0, nil
 }
 
-// sweepOn compares some databases with the mate's, where a sweep was asked for.
+// sweepOn compares some databases with the mate's, if a sweep was requested.
 func (r *replicator) sweepOn(ctx context.Context) (progress bool, err error) {
 	r.mu.Lock()
 	sweeping, from, sweeps := r.sweeping, r.next, r.sweeps
@@ -374,44 +337,39 @@ func (r *replicator) sweepOn(ctx context.Context) (progress bool, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sweeps == sweeps { // else it was asked for anew meanwhile
+	if r.sweeps == sweeps { // else one was requested again meanwhile
 		r.next, r.sweeping = next, next != 0
 	}
 	return true, nil
 }
 
-// swept says that all databases were compared with the mate's since that was asked for last.
+// swept reports whether all databases were compared with the mate's since the last request.
 func (r *replicator) swept() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.loaded && !r.sweeping
 }
 
-// reached says whether everything up to a sequence has gone to the mate.
+// reached reports whether everything up to a sequence has been sent to the mate.
 func (r *replicator) reached(seq uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.loaded || r.sweeping || r.read.Seq < seq {
 		return false
 	}
-	return !slices.ContainsFunc(r.line, func(t *task) bool { return t.touched || t.first <= seq })
+	return r.has(seq)
 }
 
-// known says whether the feed is read for the mate: its waiting databases are all that it lacks.
+// known reports whether the feed is read for the mate, so that the waiting databases are all that it lacks.
 func (r *replicator) known() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.loaded
 }
 
-// state says how many databases wait, since when the oldest does, and what is wrong.
+// state returns how many databases wait, since when the oldest does, and the last error.
 func (r *replicator) state() (waiting int, oldest time.Time, trouble string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range r.line {
-		if oldest.IsZero() || t.queued.Before(oldest) {
-			oldest = t.queued
-		}
-	}
-	return len(r.waiting), oldest, r.trouble
+	return len(r.waiting), r.oldest(), r.trouble
 }
