@@ -49,6 +49,7 @@ type System struct {
 	Replica    *replica.Service
 	Replicator *Replicator
 	Stats      *stat.Tree
+	Reports    Reports
 	// Search is the full-text search; nil where the store is open without its server, and where it is off.
 	Search *search.Service
 	// Cluster is the membership in a cluster; nil where the settings have none.
@@ -162,7 +163,7 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table is every verb, in the order of help.
-var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfer()), shows(), bans(), queues(), routes(), replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
+var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfer()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
 
 // onMachine marks verbs that are run on the server's machine alone.
 func onMachine(list []*Verb) []*Verb {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,10 +26,17 @@ type Publish struct {
 	MTASTS    string
 	MTASTSAge time.Duration
 	MTASTSMX  []string
+	// Reports is the local part of the address for reports; empty: postmaster.
+	Reports string
 	// ACME says that certificates are got from an authority, Let's Encrypt unless Authority says
 	// another URL.
 	ACME      bool
 	Authority string
+}
+
+// reports is the address for reports at a domain.
+func (p *Publish) reports(domain string) string {
+	return cmp.Or(p.Reports, "postmaster") + "@" + domain
 }
 
 // DNSRecord is a record to publish.
@@ -158,12 +166,12 @@ func (c *Call) records(domain string, server bool, keys []Key) []DNSRecord {
 	if len(keys) == 0 && c.Publish.DKIM {
 		add(kindNoKey, false, "SELECTOR._domainkey."+d, "TXT", quote("v=DKIM1; p=KEY"), "DKIM: there is no key yet, make one: doublet domain key add "+domain+" --active").Comment = true
 	}
-	add(kindDMARC, false, "_dmarc."+d, "TXT", quote("v=DMARC1; p=quarantine; rua=mailto:postmaster@"+d), "DMARC: what others do with mail that is not proven; begin with p=none to only watch")
+	add(kindDMARC, false, "_dmarc."+d, "TXT", quote("v=DMARC1; p=quarantine; rua=mailto:"+c.Publish.reports(d)), "DMARC: what others do with mail that is not proven; begin with p=none to only watch")
 	if c.Publish.MTASTS != "" && c.Publish.MTASTS != "off" {
 		add(kindSTS, true, "_mta-sts."+d, "TXT", quote("v=STSv1; id="+c.policyID(host)), "MTA-STS: others send here under TLS; the id changes with the policy")
 		add(kindAlias, true, "mta-sts."+d, "CNAME", host+".", "where the MTA-STS policy is")
 	}
-	add(kindReport, true, "_smtp._tls."+d, "TXT", quote("v=TLSRPTv1; rua=mailto:postmaster@"+d), "reports of others about TLS on the way here")
+	add(kindReport, true, "_smtp._tls."+d, "TXT", quote("v=TLSRPTv1; rua=mailto:"+c.Publish.reports(d)), "reports of others about TLS on the way here: doublet report tls")
 	if server {
 		c.addTLSA(host, add)
 	}

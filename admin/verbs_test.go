@@ -64,6 +64,7 @@ func newSystemOf(t *testing.T, seed uint64) *System {
 	if s.Mail, err = mail.Open(s.Store, f.Env, s.Directory, s.Mailbox, mail.Options{Stats: s.Stats}); err != nil {
 		t.Fatal(err)
 	}
+	withReports(t, s)
 	t.Cleanup(func() {
 		s.Sessions.Close()
 		s.Directory.Close()
@@ -235,6 +236,9 @@ var script = []struct{ verb, args, want string }{
 	{"certificate renew", `{"new_key":true}`, `"spki_sha256":"key-1"`},
 	{"certificate show", `{}`, `"spki_sha256":"key-1"`},
 	{"show bans", `{}`, "!stopped "}, // see TestBans
+	{"report tls", `{}`, `[]`},
+	{"report tls", `{"days":-1}`, "!usage "},
+	{"report send", `{}`, "!stopped "}, // see test/reports
 	{"ban remove", `{"address":"192.0.2.1"}`, "!stopped "},
 	{"show stat", `{"pattern":"Mail.Dead"}`, `"name":"Mail.Dead"`},
 	{"show stat", `{"pattern":"No.Such"}`, "!not found "},

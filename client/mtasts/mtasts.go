@@ -71,10 +71,11 @@ type Cache struct {
 // entry is what is known of a domain. One without a policy says that none could be had under this
 // id, until it is time to ask again.
 type entry struct {
-	id     string
-	policy *Policy
-	until  time.Time // the policy holds
-	again  time.Time // not fetched before, after a failure
+	id      string
+	trouble Trouble // why there is no policy under this id
+	policy  *Policy
+	until   time.Time // the policy holds
+	again   time.Time // not fetched before, after a failure
 }
 
 // retryAfter is how long a policy that could not be fetched is not asked for again.
@@ -127,24 +128,44 @@ func (c *Cache) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return nil, err
 }
 
-// Policy says what a domain, as A-labels in lower case, demands now: with enforce, the host must
-// fit, and show a certificate of its name. A policy that could not be fetched is none, and one that
-// is kept holds whatever happens to its record (RFC 8461 section 3.3).
-//
-// Implements: RFC 8461 §5.1 Policy application control flow
-func (c *Cache) Policy(ctx context.Context, domain string) (enforce bool, fits func(host string) bool) {
-	p := c.lookup(ctx, domain)
-	switch {
-	case p == nil:
-		return false, nil
-	case p.Mode == Testing:
-		c.testing.Inc()
-		return false, p.Fits
-	}
-	return p.Mode == Enforce, p.Fits
+// Answer is what is known of a domain. Without a Policy it demands nothing.
+type Answer struct {
+	Policy *Policy
+	// Trouble tells why there is no policy although the domain says that it has one.
+	Trouble Trouble
 }
 
-func (c *Cache) lookup(ctx context.Context, domain string) *Policy {
+// Trouble is a reason for which a policy cannot be had.
+type Trouble string
+
+// The reasons.
+const (
+	FetchError Trouble = "fetch"
+	WebPKI     Trouble = "certificate"
+	Invalid    Trouble = "policy"
+)
+
+// Enforced reports whether hosts must fit the policy and show a certificate of their name.
+func (a *Answer) Enforced() bool { return a.Policy != nil && a.Policy.Mode == Enforce }
+
+// Fits reports whether a policy names a host. It is false without a policy.
+func (a *Answer) Fits(host string) bool { return a.Policy != nil && a.Policy.Fits(host) }
+
+// Policy tells what a domain, as A-labels in lower case, demands now. A policy that could not be fetched is none, and
+// one that is kept holds whatever happens to its record (RFC 8461 section 3.3).
+//
+// Implements: RFC 8461 §5.1 Policy application control flow
+func (c *Cache) Policy(ctx context.Context, domain string) Answer {
+	a := c.lookup(ctx, domain)
+	if a.Policy != nil && a.Policy.Mode == Testing {
+		c.testing.Inc()
+	}
+	return a
+}
+
+func (e *entry) answer() Answer { return Answer{e.policy, e.trouble} }
+
+func (c *Cache) lookup(ctx context.Context, domain string) Answer {
 	records, _, err := c.opt.Resolver.TXT(ctx, "_mta-sts."+domain)
 	id, published := recordID(records)
 	c.loaded.Do(c.load)
@@ -155,10 +176,13 @@ func (c *Cache) lookup(ctx context.Context, domain string) *Policy {
 	valid := have.policy != nil && now.Before(have.until)
 	switch {
 	case err != nil || !published, have.id == id && (valid && have.again.IsZero() || now.Before(have.again)):
-		if valid {
-			return have.policy
+		switch {
+		case valid:
+			return Answer{Policy: have.policy}
+		case err == nil && published:
+			return Answer{Trouble: have.trouble}
 		}
-		return nil
+		return Answer{}
 	}
 	got, _, _ := c.flight.Do(domain, func() (any, error) {
 		p, err := c.fetch(ctx, domain)
@@ -166,18 +190,29 @@ func (c *Cache) lookup(ctx context.Context, domain string) *Policy {
 		if err != nil {
 			c.failed.Inc()
 			c.env.Log.Warn("mtasts: policy cannot be had", "domain", domain, "err", err)
-			next = entry{id: id, again: now.Add(retryAfter)}
+			next = entry{id: id, trouble: troubleOf(err), again: now.Add(retryAfter)}
 			if valid {
-				next.policy, next.until = have.policy, have.until
+				next.policy, next.until, next.trouble = have.policy, have.until, ""
 			}
 		} else {
 			c.fetched.Inc()
 		}
 		c.keep(domain, next)
-		return next.policy, nil
+		return next.answer(), nil
 	})
-	p, _ := got.(*Policy)
-	return p
+	a, _ := got.(Answer)
+	return a
+}
+
+func troubleOf(err error) Trouble {
+	var tlsErr *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, errPolicy):
+		return Invalid
+	case errors.As(err, &tlsErr):
+		return WebPKI
+	}
+	return FetchError
 }
 
 func (p *Policy) age() time.Duration {
@@ -214,12 +249,7 @@ func (c *Cache) keep(domain string, e entry) {
 
 // text is an entry as it is kept: when it ends, its id, and the policy as a domain publishes it.
 func (e *entry) text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s\nversion: STSv1\nmode: %s\nmax_age: %d\n", e.until.Unix(), e.id, e.policy.Mode, int64(e.policy.MaxAge/time.Second))
-	for _, mx := range e.policy.MX {
-		fmt.Fprintf(&b, "mx: %s\n", mx)
-	}
-	return b.String()
+	return fmt.Sprintf("%d %s\n%s\n", e.until.Unix(), e.id, strings.Join(e.policy.Lines(), "\n"))
 }
 
 // readEntry reads what text wrote.

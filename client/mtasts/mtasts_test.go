@@ -168,13 +168,13 @@ func TestRestart(t *testing.T) {
 
 func (f *far) is(what string, enforce bool, hosts ...string) {
 	f.t.Helper()
-	got, fits := f.Policy(bg, "far.example")
-	if got != enforce || (fits == nil) != (len(hosts) == 0) {
-		f.t.Fatalf("%s: enforce %v, policy %v", what, got, fits != nil)
+	a := f.Policy(bg, "far.example")
+	if a.Enforced() != enforce || (a.Policy == nil) != (len(hosts) == 0) {
+		f.t.Fatalf("%s: %+v", what, a)
 	}
 	for _, h := range hosts {
 		name, not := strings.CutPrefix(h, "!")
-		if fits(name) == not {
+		if a.Fits(name) == not {
 			f.t.Errorf("%s: fits(%s) is %v", what, name, !not)
 		}
 	}

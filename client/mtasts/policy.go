@@ -85,6 +85,15 @@ func ParsePolicy(text string) (Policy, error) {
 	return p, nil
 }
 
+// Lines writes the policy as the lines of a policy file.
+func (p *Policy) Lines() []string {
+	out := []string{"version: STSv1", "mode: " + string(p.Mode), "max_age: " + strconv.FormatInt(int64(p.MaxAge/time.Second), 10)}
+	for _, mx := range p.MX {
+		out = append(out, "mx: "+mx)
+	}
+	return out
+}
+
 // Fits says whether the policy names a host. A wildcard stands for one label.
 //
 // Implements: RFC 8461 §4.1 MX host validation

@@ -22,6 +22,7 @@ func (h *house) openFilters(cfg *config.Config) (*inbound.Service, error) {
 	c := &cfg.Filter
 	o := inbound.Options{Quiet: !h.cfg.Log.Messages,
 		Hostname: cfg.Server.Name, Verify: verify.New(h.env, h.system.DNS, checks), Submissions: c.Submissions, Stats: h.system.Stats,
+		Observer:     h.reports.desk,
 		MilterAccept: c.MilterFail == "accept", RspamdAccept: c.RspamdFail == "accept",
 	}
 	for _, a := range strings.Fields(c.Milters) {

@@ -44,6 +44,9 @@ func routerOptions(h *house) (mail.Options, error) {
 	mailer := outbound.Options{
 		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration, Timeout: c.Timeout.Duration, Own: h.own.Load, Stats: s.Stats,
 	}
+	if h.cfg.Reports.TLS && h.cfg.Sign.DKIM {
+		mailer.Observer = h.reports.book
+	}
 	if c.MTASTS {
 		mailer.Policies = mtasts.New(h.env, mtasts.Options{Resolver: s.DNS, Keep: h.memory.Table("MTA-STS"), Stats: s.Stats})
 	}

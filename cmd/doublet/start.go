@@ -39,9 +39,11 @@ type house struct {
 	doors  []admin.Door
 	// memory is what outlives a restart beside the databases.
 	memory *keep.Memory
-	certs  *certs.Provider
-	web    *webd.Server
-	open   chan struct{} // closed when the doors are open
+	// reports is what counts, reads and keeps reports about mail.
+	reports reporting
+	certs   *certs.Provider
+	web     *webd.Server
+	open    chan struct{} // closed when the doors are open
 	// bus is this server's end of the bus, node its part in its cluster: nil outside one.
 	bus  atomic.Pointer[bus.Bus]
 	node atomic.Pointer[cluster.Node]
@@ -125,6 +127,9 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	h.closes("sessions", func(context.Context) error { s.Sessions.Close(); return nil })
 	h.forward.Sessions().Answer(s.Sessions)
 	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store, Directory: s.Directory, Mates: h.forward.Deliveries()})
+	if err := h.openReports(); err != nil {
+		return h, err
+	}
 	router, err := routerOptions(h)
 	if err != nil {
 		return h, fmt.Errorf("settings of router: %w", err)

@@ -32,6 +32,8 @@ type Options struct {
 	// Rspamd may be nil; RspamdAccept is as with milters.
 	Rspamd       *rspamd.Client
 	RspamdAccept bool
+	// Observer may be nil.
+	Observer Observer
 	// Quiet leaves out of the log which messages are refused.
 	Quiet bool
 	Stats *stat.Tree
@@ -76,6 +78,7 @@ type Session struct {
 	to       []smtp.Path
 	open     bool // MAIL has been told
 	stranger bool
+	verdict  *verify.Verdict // of the message, where it was looked into
 }
 
 // Begin begins a session at MAIL; nil where nothing would be asked.
@@ -85,7 +88,8 @@ func (s *Service) Begin(c Client) *Session {
 	}
 	stranger := c.User == "" && s.opt.Verify != nil && !s.opt.Verify.Exempt(c.IP)
 	filters := c.User == "" || s.opt.Submissions
-	if !stranger && (!filters || len(s.opt.Milters) == 0 && s.opt.Rspamd == nil) {
+	watched := c.User == "" && s.opt.Observer != nil
+	if !stranger && !watched && (!filters || len(s.opt.Milters) == 0 && s.opt.Rspamd == nil) {
 		return nil
 	}
 	x := &Session{s: s, client: c, stranger: stranger}

@@ -47,12 +47,13 @@ const maxHeader = 1 << 20
 var errHeader = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
 
 // Message shows a whole message. head is memory directly before it, as in mail.Submission.
-func (x *Session) Message(ctx context.Context, message, head []byte) Outcome {
-	out := Outcome{Message: message, Head: head}
+func (x *Session) Message(ctx context.Context, message, head []byte) (out Outcome) {
+	out = Outcome{Message: message, Head: head}
 	if x == nil {
 		return out
 	}
 	defer x.end()
+	defer func() { x.observe(ctx, &out) }()
 	if mime.HeaderEnd(message) > maxHeader {
 		x.s.refused.Inc()
 		out.Reply = errHeader
@@ -113,7 +114,7 @@ func (x *Session) rspamd() bool {
 
 // end makes the session ready for the next message.
 func (x *Session) end() {
-	x.open, x.to = false, x.to[:0]
+	x.open, x.to, x.verdict = false, x.to[:0], nil
 	for i := range x.filters {
 		f := &x.filters[i]
 		if f.begun && f.done {
@@ -128,6 +129,7 @@ func (x *Session) end() {
 // beside them must not open the way to them.
 func (x *Session) verify(ctx context.Context, out *Outcome) {
 	v := x.s.opt.Verify.Message(ctx, verify.Client{IP: x.client.IP, Helo: x.client.Helo, From: x.from}, out.Message)
+	x.verdict = &v
 	always := !slices.ContainsFunc(x.to, func(to smtp.Path) bool { return !mail.AlwaysArrives(to) })
 	switch v.Action {
 	case verify.Refuse, verify.TempFail:

@@ -17,6 +17,7 @@ import (
 	"doublet/wire/sasl"
 	"doublet/wire/scram"
 	"doublet/wire/smtp"
+	"doublet/wire/tlsreport"
 )
 
 // guard is what a host must show, from the target's setting and from what its owner publishes.
@@ -32,6 +33,8 @@ type guard struct {
 	peer *Peer
 	// names are those of which the certificate must bear one.
 	names []string
+	// watch tells how TLS goes; nil: nobody is told.
+	watch *watch
 }
 
 // Connect makes a session with the first of a target's servers that takes one.
@@ -43,7 +46,8 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 	if fail != nil {
 		return nil, fail
 	}
-	enforce, fits := m.policy(ctx, t)
+	sts := m.policy(ctx, t)
+	enforce := sts.Enforced()
 	var fails failures
 	tried, gone := 0, 0
 	for i := range hosts {
@@ -51,7 +55,9 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 		if ctx.Err() != nil {
 			return nil, temporary(4, 1, "The server is stopping")
 		}
-		if enforce && !fits(h.name) {
+		w := m.watch(t, h, &sts)
+		if enforce && !sts.Fits(h.name) {
+			w.unfit()
 			fails.add(unmet(unmetTLS, "Policy of "+t.Domain+" (MTA-STS) does not name "+h.name))
 			continue
 		}
@@ -64,12 +70,12 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 			fails.add(temporary(4, 3, "Name servers do not tell the address of "+h.name))
 			continue
 		}
-		g, fail := m.guard(ctx, t, h, secure)
+		g, fail := m.guard(ctx, t, h, secure, w)
 		if fail == nil && enforce && !g.dane {
 			g.tls, g.verify, g.sts, g.names = true, true, true, []string{h.name}
 		}
 		if fail == nil && t.TLS == Required {
-			fail = g.require(t, h, fits)
+			fail = g.require(t, h, &sts)
 		}
 		if fail != nil {
 			fails.add(fail)
@@ -104,8 +110,8 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 //
 // Implements: RFC 8689 §4.2.2 TLS-Required: No sets aside what the recipient's domain publishes
 // Implements: RFC 7672 §2.2 TLS discovery, §2.2.1 non-MX hosts
-func (m *Mailer) guard(ctx context.Context, t *Target, h *host, secure bool) (guard, *Failure) {
-	g := guard{names: []string{h.name}}
+func (m *Mailer) guard(ctx context.Context, t *Target, h *host, secure bool, w *watch) (guard, *Failure) {
+	g := guard{names: []string{h.name}, watch: w}
 	switch t.Security {
 	case Plain:
 		g.off = true
@@ -126,11 +132,14 @@ func (m *Mailer) guard(ctx context.Context, t *Target, h *host, secure bool) (gu
 		return g, nil
 	case err != nil:
 		// An answer that is kept from us must not make the connection weaker.
+		w.dane(h, nil)
+		w.tell(nil, tlsreport.DNSSECInvalid, "")
 		return g, temporary(7, 5, "Name servers do not tell the certificate of "+h.name)
 	case !signed:
 		return g, nil
 	}
 	g.tls, g.tlsa = true, usable(list)
+	w.dane(h, list)
 	g.dane = len(g.tlsa) > 0
 	if g.dane {
 		g.verify = false
@@ -226,29 +235,8 @@ func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 	if err := s.hello(); err != nil {
 		return s.said(err, "EHLO"), false
 	}
-	_, offered := s.c.Ext("STARTTLS")
-	switch {
-	case g.implicit:
-		s.Secure = "TLS"
-	case offered && !g.off:
-		if err := s.c.StartTLS(s.m.tlsConfig(&g)); err != nil {
-			var refused *smtp.Reply
-			if errors.As(err, &refused) && !g.tls {
-				break // it offers what it cannot do
-			}
-			f := s.said(err, "STARTTLS")
-			text := "TLS with " + s.Host + " failed: " + tlsReason(err)
-			if f.Reply = smtp.NewReply(451, 4, 7, 5, text); lastsTLS(err) {
-				f.unmet, f.text = unmetTLS, text
-			}
-			return f, true
-		}
-		if err := s.hello(); err != nil {
-			return s.said(err, "EHLO behind STARTTLS"), true
-		}
-		s.note(&g)
-	case g.tls:
-		return unmet(unmetTLS, "Server "+s.Host+" offers no TLS, which is required"), false
+	if fail, broke := s.secure(&g); fail != nil {
+		return fail, broke
 	}
 	if _, promised := s.c.Ext("REQUIRETLS"); g.strict && !promised {
 		return unmet(unmetRequire, "The message demands REQUIRETLS, which "+s.Host+" does not offer"), false
@@ -274,6 +262,44 @@ func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 		}
 		return f, false
 	}
+	return nil, false
+}
+
+// secure brings the connection under TLS where it can be or must be.
+func (s *Session) secure(g *guard) (fail *Failure, broke bool) {
+	_, offered := s.c.Ext("STARTTLS")
+	switch {
+	case g.implicit:
+		s.Secure = "TLS"
+		return nil, false
+	case !offered && !g.off:
+		g.watch.tell(s, tlsreport.STARTTLSNotSupported, "")
+	}
+	switch {
+	case offered && !g.off:
+	case g.tls:
+		return unmet(unmetTLS, "Server "+s.Host+" offers no TLS, which is required"), false
+	default:
+		return nil, false
+	}
+	if err := s.c.StartTLS(s.m.tlsConfig(g)); err != nil {
+		g.watch.failed(s, err)
+		var refused *smtp.Reply
+		if errors.As(err, &refused) && !g.tls {
+			return nil, false // it offers what it cannot do
+		}
+		f := s.said(err, "STARTTLS")
+		text := "TLS with " + s.Host + " failed: " + tlsReason(err)
+		if f.Reply = smtp.NewReply(451, 4, 7, 5, text); lastsTLS(err) {
+			f.unmet, f.text = unmetTLS, text
+		}
+		return f, true
+	}
+	g.watch.passed(s)
+	if err := s.hello(); err != nil {
+		return s.said(err, "EHLO behind STARTTLS"), true
+	}
+	s.note(g)
 	return nil, false
 }
 
@@ -320,21 +346,28 @@ func (m *Mailer) tlsConfig(g *guard) *tls.Config {
 		case check.dane:
 			return verifyDANE(check.tlsa, cs.PeerCertificates, check.names, m.env.Clock.Now())
 		case check.verify:
-			if len(cs.PeerCertificates) == 0 {
-				return errors.New("no certificate")
-			}
-			between := x509.NewCertPool()
-			for _, c := range cs.PeerCertificates[1:] {
-				between.AddCert(c)
-			}
-			_, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{
-				Roots: m.opt.Roots, Intermediates: between, DNSName: check.names[0], CurrentTime: m.env.Clock.Now(),
-			})
-			return err
+			return m.verifyName(&cs, check.names[0])
+		case check.watch.testing():
+			check.watch.soft = m.verifyName(&cs, check.names[0])
 		}
 		return nil
 	}
 	return cfg
+}
+
+// verifyName checks a server's certificate for a name.
+func (m *Mailer) verifyName(cs *tls.ConnectionState, name string) error {
+	if len(cs.PeerCertificates) == 0 {
+		return errors.New("no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, c := range cs.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	_, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: m.opt.Roots, Intermediates: between, DNSName: name, CurrentTime: m.env.Clock.Now(),
+	})
+	return err
 }
 
 var errNoMechanism = errors.New("it offers no way to sign in that is safe here")

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 
+	"doublet/client/mtasts"
 	"doublet/wire/smtp"
 )
 
@@ -51,9 +52,9 @@ func (t *Target) asksPolicy() bool {
 }
 
 // policy asks for the MTA-STS policy of a target's domain.
-func (m *Mailer) policy(ctx context.Context, t *Target) (enforce bool, fits func(string) bool) {
+func (m *Mailer) policy(ctx context.Context, t *Target) mtasts.Answer {
 	if t.Host != "" || m.opt.Policies == nil || !t.asksPolicy() || strings.HasPrefix(t.Domain, "[") {
-		return false, nil
+		return mtasts.Answer{}
 	}
 	return m.opt.Policies.Policy(ctx, t.Domain)
 }
@@ -62,12 +63,12 @@ func (m *Mailer) policy(ctx context.Context, t *Target) (enforce bool, fits func
 // by MTA-STS.
 //
 // Implements: RFC 8689 §4.2.1 Sending with REQUIRETLS
-func (g *guard) require(t *Target, h *host, fits func(string) bool) *Failure {
+func (g *guard) require(t *Target, h *host, sts *mtasts.Answer) *Failure {
 	g.strict = true
 	if g.off {
 		return unmet(unmetTLS, "The message demands TLS, and the route to "+h.name+" uses none")
 	}
-	if h.mx && !h.secure && (fits == nil || !fits(h.name)) {
+	if h.mx && !h.secure && !sts.Fits(h.name) {
 		return unmet(unmetTLS, "The message demands TLS, and neither DNSSEC nor MTA-STS of "+t.Domain+" vouches for "+h.name)
 	}
 	if g.tls = true; !g.dane {

@@ -13,6 +13,7 @@ import (
 	"doublet/bus"
 	"doublet/bus/pki"
 	"doublet/client/dns"
+	"doublet/client/mtasts"
 	"doublet/env"
 	"doublet/stat"
 	"doublet/wire/smtp"
@@ -68,10 +69,9 @@ type Resolver interface {
 	TLSA(ctx context.Context, name string) ([]dns.TLSA, bool, error)
 }
 
-// Policies tells what a domain demands by MTA-STS: client/mtasts has it. enforce says that the
-// hosts must fit; a nil fits is no policy.
+// Policies tells what a domain demands by MTA-STS: client/mtasts has it.
 type Policies interface {
-	Policy(ctx context.Context, domain string) (enforce bool, fits func(host string) bool)
+	Policy(ctx context.Context, domain string) mtasts.Answer
 }
 
 // Options are the settings of a Mailer. Zero values take the defaults.
@@ -81,6 +81,8 @@ type Options struct {
 	Resolver Resolver
 	// Policies may be nil: MTA-STS is not asked then.
 	Policies Policies
+	// Observer may be nil.
+	Observer Observer
 	// Roots are the certificate authorities that are trusted; nil: those of the system.
 	Roots *x509.CertPool
 	// Port is where servers that MX records name are spoken to (25).

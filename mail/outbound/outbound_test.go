@@ -19,6 +19,7 @@ import (
 
 	"doublet/client/dns"
 	"doublet/client/dns/zone"
+	"doublet/client/mtasts"
 	"doublet/env"
 	"doublet/mail/outbound/sink"
 	"doublet/wire/smtp"
@@ -85,18 +86,15 @@ type fixed struct {
 	hosts   []string
 }
 
-func (f fixed) Policy(context.Context, string) (bool, func(string) bool) {
+func (f fixed) Policy(context.Context, string) mtasts.Answer {
+	p := mtasts.Policy{Mode: mtasts.Testing, MX: f.hosts, MaxAge: time.Hour}
+	if f.enforce {
+		p.Mode = mtasts.Enforce
+	}
 	if f.hosts == nil {
-		return false, nil
+		return mtasts.Answer{}
 	}
-	return f.enforce, func(h string) bool {
-		for _, x := range f.hosts {
-			if x == h {
-				return true
-			}
-		}
-		return false
-	}
+	return mtasts.Answer{Policy: &p}
 }
 
 const domainZone = "far.example. IN MX 10 mx.far.example.\nmx.far.example. IN A 127.0.0.1\n"
@@ -211,7 +209,8 @@ func TestSecurity(t *testing.T) {
 			if !c.insecure {
 				z.Secure("far.example")
 			}
-			m := mailer(fix, s, z, func(o *Options) { o.Roots, o.Policies = ca.pool(), c.sts })
+			seen := &observer{}
+			m := mailer(fix, s, z, func(o *Options) { o.Roots, o.Policies, o.Observer = ca.pool(), c.sts, seen })
 			session, fail := m.Connect(bg, &Target{Domain: "far.example", Security: c.security})
 			got := ""
 			if fail != nil {
@@ -229,6 +228,9 @@ func TestSecurity(t *testing.T) {
 			}
 			if got != c.want {
 				t.Errorf("%q, want %q (%v)", got, c.want, fail)
+			}
+			if told, want := strings.Join(seen.told, ", "), observed[c.name]; told != want {
+				t.Errorf("the observer is told %q, want %q", told, want)
 			}
 		})
 	}

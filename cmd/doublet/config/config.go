@@ -29,6 +29,7 @@ type Config struct {
 	Directory Directory `toml:"directory" doc:"Looking up names and checking passwords."`
 	Verify    Verify    `toml:"verify" doc:"Mail from strangers: whether it is from whom it says. Nobody is asked about clients of this machine, about people who signed in, and about the networks of exempt."`
 	Filter    Filter    `toml:"filter" doc:"Mail on its way in: what programs beside the server say about it (spam, viruses)."`
+	Reports   Reports   `toml:"reports" doc:"Reports about mail between domains: TLS reports, DMARC aggregate reports."`
 	Sign      Sign      `toml:"sign" doc:"Mail to others: proving that it is from here."`
 	Router    Router    `toml:"router" doc:"Mail that leaves for other servers, and what waits in mail.box. Routes per domain are made with doublet route add."`
 	DNS       DNS       `toml:"dns" doc:"The name servers that are asked about the world: where mail goes, and whether it is from whom it says."`
@@ -226,6 +227,12 @@ type Filter struct {
 type Sign struct {
 	DKIM bool `toml:"dkim" doc:"Sign mail that leaves for elsewhere, for every domain that has keys (doublet domain key); a new domain gets keys by itself. doublet dns show prints what to publish." default:"true" demo:"false"`
 	ARC  bool `toml:"arc" doc:"Seal mail of other domains that this server sends on (forwards, copies of lists) with an ARC set under the key of the domain that sends it on, where dkim is on and the domain has an RSA key. It tells the next server the results of SPF, DKIM and DMARC that the message had here." default:"true"`
+}
+
+// Reports is the section [reports].
+type Reports struct {
+	TLS     bool   `toml:"tls" doc:"Send TLS reports (TLSRPT) once a day to the domains that ask for them: how TLS with their mail servers went. They are sent only where sign.dkim is on and the first domain has a key." default:"true" demo:"false"`
+	Address string `toml:"address" doc:"Local part of the address to which others send their reports, at every domain here: dns show prints records that name it. What comes there is delivered as ever, and its figures are kept for doublet report. Reports of this server come from it, at the first domain. Anything but postmaster or abuse must be an address of somebody." default:"postmaster"`
 }
 
 // Router is the section [router].

@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/mail/reports"
+)
+
+// Reports are the reports of others and to others.
+type Reports struct {
+	// Log keeps those that came.
+	Log *reports.Log
+	// Sender sends; nil where the store is open without its server.
+	Sender *reports.Sender
+}
+
+// ReportQuery are the arguments of the verbs that show reports.
+type ReportQuery struct {
+	Domain string `json:"domain" help:"about this domain (all domains here where none is given)"`
+	Days   int    `json:"days" help:"about so many days past (30 where none is given, 60 at most)"`
+}
+
+// ReportSend are the arguments of report send.
+type ReportSend struct {
+	Today bool `json:"today" help:"also what was counted today; the rest of the day makes a report of its own"`
+}
+
+// TLSTotal is what one sender reports about TLS with a domain: sessions under a kind of policy that went well, or that
+// failed in one way.
+type TLSTotal struct {
+	Sender   string    `json:"sender"`
+	Domain   string    `json:"domain"`
+	Policy   string    `json:"policy"`
+	Sessions int64     `json:"sessions" show:"always"`
+	Failure  string    `json:"failure,omitempty"`
+	MX       string    `json:"mx,omitempty"`
+	Last     time.Time `json:"last"`
+}
+
+func reportVerbs() []*Verb {
+	return []*Verb{
+		define("report tls", "what other servers report about TLS on the way here: sessions per sender and failure", reportTLS,
+			long("Others send reports (RFC 8460) where the record _smtp._tls of a domain asks for them: doublet dns show prints it. A row without a failure counts sessions that went well.")),
+		define("report send", "send the reports of the days that are over now, rather than when their time comes", reportSend, changes, serverOnly),
+	}
+}
+
+// maxReportDays is how far back reports are kept.
+const maxReportDays = 60
+
+func (c *Call) eachReport(ctx context.Context, q *ReportQuery, fn func(*reports.Received)) error {
+	days := q.Days
+	switch {
+	case days < 0 || days > maxReportDays:
+		return fmt.Errorf("%w: days must be between 1 and %d", ErrUsage, maxReportDays)
+	case days == 0:
+		days = 30
+	}
+	return c.Reports.Log.Each(ctx, c.Env.Clock.Now().Add(-time.Duration(days)*24*time.Hour), asciiName(q.Domain), fn)
+}
+
+// sums adds up rows that are the same but for their number, in the order in which they come first.
+type sums[K comparable] struct {
+	at   map[K]int
+	keys []K
+	n    []int64
+	last []time.Time
+}
+
+func (s *sums[K]) add(k K, n int64, at time.Time) {
+	if n == 0 {
+		return
+	}
+	i, ok := s.at[k]
+	if !ok {
+		if s.at == nil {
+			s.at = map[K]int{}
+		}
+		i = len(s.keys)
+		s.at[k], s.keys, s.n, s.last = i, append(s.keys, k), append(s.n, 0), append(s.last, at)
+	}
+	s.n[i] += n
+	if at.After(s.last[i]) {
+		s.last[i] = at
+	}
+}
+
+func reportTLS(ctx context.Context, c *Call, a *ReportQuery) ([]TLSTotal, error) {
+	var all sums[TLSTotal]
+	err := c.eachReport(ctx, a, func(r *reports.Received) {
+		for i := range r.TLS {
+			p := &r.TLS[i]
+			row := TLSTotal{Sender: senderOf(r), Domain: r.Domain, Policy: p.Policy.Type}
+			all.add(row, p.Summary.Successful, r.End)
+			left := p.Summary.Failed
+			for k := range p.Details {
+				d := &p.Details[k]
+				row.Failure, row.MX = d.Type, d.MX
+				all.add(row, d.Sessions, r.End)
+				left -= d.Sessions
+			}
+			if row.Failure, row.MX = "not told", ""; left > 0 {
+				all.add(row, left, r.End)
+			}
+		}
+	})
+	out := make([]TLSTotal, len(all.keys))
+	for i := range out {
+		out[i] = all.keys[i]
+		out[i].Sessions, out[i].Last = all.n[i], all.last[i]
+	}
+	slices.SortStableFunc(out, func(a, b TLSTotal) int {
+		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Sender, b.Sender), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Failure, b.Failure))
+	})
+	return out, err
+}
+
+// senderOf names who sent a report: the domain that was proven, or else what the report says.
+func senderOf(r *reports.Received) string {
+	if r.From != "" {
+		return r.From
+	}
+	return r.Organization
+}
+
+func reportSend(ctx context.Context, c *Call, a *ReportSend) (Done, error) {
+	if c.Reports.Sender == nil {
+		return Done{}, fmt.Errorf("%w: it sends no reports", ErrStopped)
+	}
+	before := c.Env.Clock.Now().UTC()
+	if a.Today {
+		before = before.Add(24 * time.Hour)
+	}
+	n, err := c.Reports.Sender.Send(ctx, before.Format(time.DateOnly))
+	return Done{fmt.Sprintf("%d reports sent", n)}, err
+}

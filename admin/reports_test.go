@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/mail/keep"
+	"doublet/mail/reports"
+	"doublet/wire/tlsreport"
+)
+
+// withReports gives a system a log of reports.
+func withReports(t *testing.T, s *System) {
+	t.Helper()
+	m, err := keep.Open(s.Store, s.Env, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Reports.Log, err = reports.OpenLog(s.Env, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReportTLS: the sessions of all reports of a sender are added up, failures by kind and host; what the details leave out is
+// shown as a rest.
+func TestReportTLS(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	now := s.Env.Clock.Now()
+	for i, age := range []time.Duration{0, 24 * time.Hour, 40 * 24 * time.Hour} {
+		r := reports.Received{Organization: "Far Inc.", ID: string('a' + rune(i)), Domain: "example.com", Begin: now.Add(-age), End: now.Add(-age)}
+		r.TLS = []tlsreport.Result{{
+			Policy: tlsreport.Policy{Type: tlsreport.STS}, Summary: tlsreport.Summary{Successful: 5, Failed: 3},
+			Details: []tlsreport.Failure{{Type: tlsreport.CertificateExpired, MX: "mx.example.com", Sessions: 2}},
+		}}
+		if i == 1 {
+			r.From = "far.example"
+		}
+		if err := s.Reports.Log.Add(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show := func(args string) string {
+		var b strings.Builder
+		for _, x := range mustRun[[]TLSTotal](t, s, "report tls", args) {
+			b.WriteString(x.Sender + " " + x.Failure + " " + x.MX + " " + string('0'+rune(x.Sessions)) + "\n")
+		}
+		return b.String()
+	}
+	rows := func(sender string, n ...string) string {
+		return sender + "   " + n[0] + "\n" + sender + " certificate-expired mx.example.com " + n[1] + "\n" + sender + " not told  " + n[2] + "\n"
+	}
+	if got, want := show(""), rows("Far Inc.", "5", "2", "1")+rows("far.example", "5", "2", "1"); got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	if got := show(`{"days":60,"domain":"Example.COM"}`); !strings.HasPrefix(got, "Far Inc.   :\n") { // ten of them
+		t.Errorf("%s", got)
+	}
+	if got := show(`{"domain":"other.example"}`); got != "" {
+		t.Errorf("%s", got)
+	}
+	if _, err := attempt[[]TLSTotal](t, s, "report tls", `{"days":61}`); err == nil {
+		t.Error("61 days")
+	}
+	// The records to publish name the address at which reports are read.
+	s.Publish.Reports = "reports"
+	text := mustRun[DNSRecords](t, s, "dns show", `{}`).Text()
+	for _, want := range []string{`"v=TLSRPTv1; rua=mailto:reports@`, `"v=DMARC1; p=quarantine; rua=mailto:reports@`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+
+	"doublet/admin"
+	"doublet/mail/reports"
+	"doublet/task"
+)
+
+// reporting is what counts, reads and keeps reports (mail/reports).
+type reporting struct {
+	book *reports.Book
+	log  *reports.Log
+	desk *reports.Desk
+}
+
+// openReports opens what is counted for reports, and the reports that came.
+func (h *house) openReports() error {
+	s := h.system
+	book, err := reports.OpenBook(h.env, h.memory, s.Stats)
+	if err != nil {
+		return err
+	}
+	h.closes("reports", func(context.Context) error { return book.Save() })
+	log, err := reports.OpenLog(h.env, h.memory)
+	if err != nil {
+		return err
+	}
+	h.reports = reporting{book, log, reports.NewDesk(h.env, book, log, s.Directory, h.cfg.Reports.Address, h.cfg.Server.Name, s.Stats)}
+	s.Reports = admin.Reports{Log: log}
+	s.Publish.Reports = h.cfg.Reports.Address
+	return nil
+}
+
+// startReports starts the task that sends reports.
+func (h *house) startReports(tasks *task.Supervisor) {
+	s, c := h.system, &h.cfg.Reports
+	s.Reports.Sender = reports.NewSender(h.env, h.reports.book, reports.Options{
+		Hostname: h.cfg.Server.Name, Local: c.Address, TLS: c.TLS && h.cfg.Sign.DKIM, DNS: s.DNS, Directory: s.Directory, Post: s.Mail.Deposits,
+		Reach: s.Reach, Stats: s.Stats,
+	})
+	tasks.Start(task.Task{Name: "Reports", Run: s.Reports.Sender.Run})
+}

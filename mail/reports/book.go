@@ -1,0 +1,108 @@
+// Package reports counts what the owners of other domains want to know, sends it to them once a day, and reads what others
+// report about the domains here: how TLS went with the servers of a domain (RFC 8460), and who sends mail in its name and
+// whether that was proven (DMARC aggregate reports, RFC 7489 section 7.2).
+//
+// A Book counts; a Sender makes the reports of days that are over, and posts them; a Desk reads those that come, of which a
+// Log keeps the figures.
+package reports
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"doublet/env"
+	"doublet/mail/keep"
+	"doublet/mail/outbound"
+	"doublet/stat"
+	"doublet/wire/tlsreport"
+)
+
+// Bounds of what is counted of a day.
+var (
+	tlsBounds = bounds{domains: 5000, perDomain: 20}
+)
+
+// maxWays bounds the ways of failing that are told apart under one policy; more are told by their type alone.
+const maxWays = 40
+
+// day is a moment's day in UTC, as it stands in a cell.
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// span is the first and the last second of a day.
+func span(day string) (from, to time.Time) {
+	from, _ = time.Parse(time.DateOnly, day)
+	return from, from.Add(24*time.Hour - time.Second)
+}
+
+// Tables names the tables of what outlives a restart: mail/keep.Memory has them.
+type Tables interface {
+	Table(name string) *keep.Table
+}
+
+// Book counts what is to be reported. Its methods may be called from any goroutine.
+type Book struct {
+	env *env.Env
+	tls *ledger[tlsreport.Result]
+}
+
+// OpenBook reads what was counted before a restart.
+func OpenBook(e *env.Env, t Tables, stats *stat.Tree) (*Book, error) {
+	b := &Book{env: e}
+	lost := stats.Counter("Mail.Reports.Others", "sessions and messages that no report names, because a day has room for so many domains, sources and ways of failing")
+	var err error
+	if b.tls, err = openLedger[tlsreport.Result](context.Background(), t.Table("TLS reports"), tlsBounds, lost); err != nil {
+		return nil, fmt.Errorf("open reports: %w", err)
+	}
+	return b, nil
+}
+
+// Save makes what was counted durable.
+func (b *Book) Save() error { return b.tls.save() }
+
+// Observe counts a session with a server of another domain.
+//
+// Implements: RFC 8460 §4.2 Delivery summary
+func (b *Book) Observe(o *outbound.Observation) {
+	b.tls.count(cell{day(b.env.Clock.Now()), o.Domain, digest(o.Policy)}, func(r *tlsreport.Result) {
+		r.Policy = o.Policy
+		if o.Failure == nil {
+			r.Summary.Successful++
+			return
+		}
+		r.Summary.Failed++
+		r.Details = countFailure(r.Details, o.Failure)
+	})
+}
+
+func countFailure(list []tlsreport.Failure, f *tlsreport.Failure) []tlsreport.Failure {
+	one := *f
+	one.HELO, one.Reason, one.Sessions = cut(one.HELO), cut(one.Reason), 0
+	for _, try := range []tlsreport.Failure{one, {Type: one.Type}} {
+		for i := range list {
+			same := list[i]
+			if same.Sessions = 0; same == try {
+				list[i].Sessions++
+				return list
+			}
+		}
+		if len(list) < maxWays || try.MX == "" { // there are no more than ten types
+			try.Sessions = 1
+			return append(list, try)
+		}
+	}
+	return list
+}
+
+// cut bounds a text that another server chose.
+func cut(s string) string { return s[:min(len(s), 200)] }
+
+// digest names a value by its JSON form.
+func digest(v any) string {
+	text, _ := json.Marshal(v) //nolint:errchkjson // structs of texts and numbers
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,165 @@
+package reports
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mail/inbound"
+	"doublet/stat"
+	"doublet/wire/dmarcreport"
+	"doublet/wire/smtp"
+	"doublet/wire/tlsreport"
+)
+
+// Desk looks at mail on its way in: it reads the reports of others. Its methods may be called from any goroutine.
+type Desk struct {
+	env      *env.Env
+	book     *Book
+	log      *Log
+	dir      *directory.Directory
+	local    string
+	hostname string
+
+	// reading has reports read one at a time: one takes up to some 100 MB for a moment.
+	reading chan struct{}
+
+	read, refused *stat.Counter
+}
+
+// NewDesk makes a Desk. Reports come to the address with a local part at any domain here.
+func NewDesk(e *env.Env, b *Book, l *Log, d *directory.Directory, local, hostname string, stats *stat.Tree) *Desk {
+	return &Desk{
+		env: e, book: b, log: l, dir: d, local: local, hostname: hostname, reading: make(chan struct{}, 1),
+		read:    stats.Counter("Mail.Reports.Received", "reports of others that were read"),
+		refused: stats.Counter("Mail.Reports.Unreadable", "messages to the address for reports that hold a report that cannot be used"),
+	}
+}
+
+// Seen implements inbound.Observer.
+func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
+	if m.Refused || !slices.ContainsFunc(m.To, func(to smtp.Path) bool { return d.ours(ctx, to) }) {
+		return
+	}
+	// Both RFCs ask for reports that are proven; of others anybody could make figures.
+	from := ""
+	if v := m.Verdict; v != nil && v.DMARC.Result != "" {
+		if !v.DMARC.Aligned {
+			return
+		}
+		from = v.DMARC.Domain
+	}
+	select {
+	case d.reading <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-d.reading }()
+	for _, f := range files(m.Message) {
+		err := d.file(ctx, f, from)
+		switch {
+		case errors.Is(err, errNone):
+		case err != nil:
+			d.refused.Inc()
+			d.env.Log.Info("reports: report cannot be used", "from", m.From.String(), "err", err)
+		default:
+			d.read.Inc()
+		}
+	}
+}
+
+func (d *Desk) ours(ctx context.Context, to smtp.Path) bool {
+	name, _, _ := strings.Cut(to.Local, "+")
+	if !strings.EqualFold(name, d.local) {
+		return false
+	}
+	local, err := d.dir.Domains.IsLocal(ctx, to.Domain)
+	return err == nil && local
+}
+
+// errNone says that a file is no report at all.
+var errNone = errors.New("no report")
+
+// errForeign says that a report is about a domain of others.
+var errForeign = errors.New("report is about no domain of this server")
+
+// file reads a file of a message.
+func (d *Desk) file(ctx context.Context, packed []byte, from string) error {
+	data, err := unpack(packed)
+	if err != nil {
+		return err
+	}
+	data = bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), " \t\r\n")
+	switch {
+	case bytes.HasPrefix(data, []byte("{")):
+		return d.tlsReport(ctx, data, from)
+	case bytes.HasPrefix(data, []byte("<")):
+		return d.dmarcReport(ctx, data, from)
+	}
+	return errNone
+}
+
+// tlsReport keeps a report about TLS.
+//
+// Implements: RFC 8460 §4 Reporting schema, as a receiver
+func (d *Desk) tlsReport(ctx context.Context, data []byte, from string) error {
+	r, err := tlsreport.Parse(data)
+	if err != nil {
+		return err
+	}
+	domain := ""
+	for i := range r.Policies {
+		name := r.Policies[i].Policy.Domain
+		local, err := d.dir.Domains.IsLocal(ctx, name)
+		if err != nil {
+			return err
+		}
+		// A policy of DANE is the host's.
+		if local || strings.EqualFold(name, d.hostname) {
+			if domain == "" || local {
+				domain = name
+			}
+		}
+	}
+	if domain == "" {
+		return errForeign
+	}
+	return d.log.Add(&Received{
+		Organization: r.Organization, ID: r.ID, From: from, Domain: domain, Begin: r.Range.Start.UTC(), End: r.Range.End.UTC(), TLS: r.Policies,
+	})
+}
+
+// dmarcReport keeps an aggregate report.
+//
+// Implements: RFC 7489 §7.2 Aggregate reports, as a receiver
+func (d *Desk) dmarcReport(ctx context.Context, data []byte, from string) error {
+	r, err := dmarcreport.Parse(data)
+	if err != nil {
+		return err
+	}
+	if local, err := d.dir.Domains.IsLocal(ctx, r.Policy.Domain); err != nil || !local {
+		return errors.Join(err, fmt.Errorf("%w: %s", errForeign, r.Policy.Domain))
+	}
+	out := &Received{
+		Organization: r.Metadata.Organization, ID: r.Metadata.ID, From: from, Domain: r.Policy.Domain, Policy: &r.Policy, Left: r.Left,
+		Begin: time.Unix(r.Metadata.Begin, 0).UTC(), End: time.Unix(r.Metadata.End, 0).UTC(),
+	}
+	at := map[Source]int{}
+	for i := range r.Records {
+		x := &r.Records[i]
+		s := Source{IP: x.Row.SourceIP, From: x.Identifiers.HeaderFrom, Disposition: x.Row.Disposition, DKIM: x.Row.DKIM, SPF: x.Row.SPF}
+		k, ok := at[s]
+		if !ok {
+			k = len(out.DMARC)
+			at[s], out.DMARC = k, append(out.DMARC, s)
+		}
+		out.DMARC[k].Count += x.Row.Count
+	}
+	return d.log.Add(out)
+}

@@ -1,0 +1,246 @@
+package reports
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"doublet/client/dns"
+	"doublet/client/reach"
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mail"
+	"doublet/note"
+	"doublet/stat"
+	"doublet/wire/smtp"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// The times of sending.
+const (
+	// every is how often what was counted is saved, and looked for what is due.
+	every = 5 * time.Minute
+	// spread is over how much of the day's beginning (UTC) servers spread their reports: RFC 8460 section 4.1 asks for up
+	// to four hours.
+	spread = 4 * time.Hour
+	// again is when what could not be sent is tried again.
+	again = time.Hour
+	// giveUp is how long a report is tried whose domain cannot be looked up.
+	giveUp = 3 * 24 * time.Hour
+	// postTime bounds one report sent by HTTPS.
+	postTime = time.Minute
+)
+
+// Resolver is what is asked of the DNS: client/dns has it.
+type Resolver interface {
+	TXT(ctx context.Context, name string) ([]string, bool, error)
+}
+
+// Poster takes a message in charge: mail.Depositor.
+type Poster interface {
+	Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (mail.Recipient, error)
+	Deposit(ctx context.Context, sub *mail.Submission, results []error) (note.UNID, error)
+}
+
+// Options are the settings of a Sender.
+type Options struct {
+	// Hostname is the server's name; Local the local part of the address that reports are sent from, at the first domain.
+	Hostname, Local string
+	// TLS and DMARC say which reports are sent. Of others nothing is kept beyond a day.
+	TLS, DMARC bool
+	DNS        Resolver
+	Directory  *directory.Directory
+	Post       Poster
+	// Reach is the way to the hosts of https addresses; nil: none is reached.
+	Reach *reach.Guard
+	Stats *stat.Tree
+}
+
+// Sender sends the reports of days that are over.
+type Sender struct {
+	env    *env.Env
+	opt    Options
+	book   *Book
+	client *http.Client
+
+	sent, failed *stat.Counter
+}
+
+// NewSender makes a Sender of what a book counts.
+func NewSender(e *env.Env, b *Book, o Options) *Sender {
+	s := &Sender{env: e, opt: o, book: b}
+	s.sent = o.Stats.Counter("Mail.Reports.Sent", "reports sent to the owners of other domains")
+	s.failed = o.Stats.Counter("Mail.Reports.Failed", "reports that could not be sent, and were given up")
+	s.client = &http.Client{
+		Timeout:       postTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     &http.Transport{DialContext: s.dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 32 << 10},
+	}
+	return s
+}
+
+func (s *Sender) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if s.opt.Reach == nil {
+		return nil, reach.ErrAddress
+	}
+	return s.opt.Reach.Dial(ctx, network, address)
+}
+
+// Run saves and sends until ctx ends. The time of the day is drawn anew for each day.
+func (s *Sender) Run(ctx context.Context) error {
+	at, of := time.Time{}, ""
+	for {
+		now := s.env.Clock.Now().UTC()
+		if today := day(now); today != of {
+			of = today
+			at = now.Truncate(24 * time.Hour).Add(time.Duration(s.env.Uint64() % uint64(spread)))
+		}
+		if err := s.book.Save(); err != nil {
+			return err
+		}
+		if !now.Before(at) {
+			if _, err := s.Send(ctx, of); err != nil && ctx.Err() == nil {
+				s.env.Log.Warn("reports: some could not be sent, and wait", "err", err)
+			}
+			at = now.Add(again)
+		}
+		select {
+		case <-s.env.Clock.After(every):
+		case <-ctx.Done():
+			return s.book.Save()
+		}
+	}
+}
+
+// Send sends what was counted before a day (UTC, 2006-01-02), and says how many reports that was. The error is that of
+// the first that has to wait; those behind it are sent all the same.
+func (s *Sender) Send(ctx context.Context, before string) (int, error) {
+	sent, errs := 0, []error(nil)
+	done := func(n int, err error) {
+		if sent += n; err != nil && len(errs) == 0 {
+			errs = append(errs, err)
+		}
+	}
+	for _, p := range s.book.tls.before(before) {
+		if ctx.Err() != nil {
+			break
+		}
+		n, err := s.sendTLS(ctx, &p)
+		done(n, err)
+		s.finish(p.day, p.domain, err, func() { s.book.tls.drop(p.day, p.domain) })
+	}
+	return sent, errors.Join(errs...)
+}
+
+// finish forgets a page that was sent, that nobody asks for, or that was tried for too long.
+func (s *Sender) finish(day, domain string, err error, drop func()) {
+	_, to := span(day)
+	switch {
+	case err == nil:
+	case s.env.Clock.Now().Sub(to) < giveUp:
+		return
+	default:
+		s.failed.Inc()
+		s.env.Log.Warn("reports: given up", "day", day, "domain", domain, "err", err)
+	}
+	drop()
+}
+
+// author is the address that reports come from. ok is false where nobody could check that it is right: the domain has no
+// key that signs.
+func (s *Sender) author(ctx context.Context) (address smtp.Path, ok bool, err error) {
+	domains, err := s.opt.Directory.Domains.List(ctx)
+	if err != nil || len(domains) == 0 {
+		return address, false, err
+	}
+	keys, err := s.opt.Directory.DKIMKeys.Of(ctx, note.System, domains[0])
+	for i := range keys {
+		ok = ok || keys[i].State == directory.KeyActive
+	}
+	return smtp.Path{Local: s.opt.Local, Domain: domains[0]}, ok, err
+}
+
+// records asks for TXT records; none is no error.
+func (s *Sender) records(ctx context.Context, name string) ([]string, error) {
+	list, _, err := s.opt.DNS.TXT(ctx, name)
+	if errors.Is(err, dns.ErrNotFound) {
+		return nil, nil
+	}
+	return list, err
+}
+
+// deposit hands a message with a report to the router. Nobody here is told where it fails.
+func (s *Sender) deposit(ctx context.Context, id note.UNID, from, to smtp.Path, message []byte) error {
+	r, err := s.opt.Post.Accept(ctx, to, smtp.RcptParams{Notify: smtp.NotifyNever}, uint64(len(message)))
+	if err != nil {
+		return fmt.Errorf("send report to %s: %w", to.String(), err)
+	}
+	sub := mail.Submission{
+		ID: id, From: from, Params: smtp.MailParams{Size: -1}, Message: message, Answer: mail.AnswerNone, Recipients: []mail.Recipient{r},
+	}
+	if _, err := s.opt.Post.Deposit(ctx, &sub, nil); err != nil {
+		return fmt.Errorf("send report to %s: %w", to.String(), err)
+	}
+	s.sent.Inc()
+	return nil
+}
+
+// post sends a report by HTTPS.
+//
+// Implements: RFC 8460 §5.4 HTTPS transport
+func (s *Sender) post(ctx context.Context, url, kind string, body []byte) error {
+	if s.opt.Reach == nil {
+		return reach.ErrAddress
+	}
+	if err := s.opt.Reach.Check(url); err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", kind)
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("post report: %w", err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("post report to %s: status %d", url, resp.StatusCode)
+	}
+	s.sent.Inc()
+	return nil
+}
+
+// local reports whether a domain is one of ours: it is told nothing.
+func (s *Sender) local(ctx context.Context, domain string) (bool, error) {
+	return s.opt.Directory.Domains.IsLocal(ctx, domain)
+}
+
+// packed compresses a report.
+func packed(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// mailto reads the address of a mailto: URI behind its scheme.
+func mailto(rest string) (smtp.Path, bool) {
+	rest, _, _ = strings.Cut(rest, "?")
+	p, err := smtp.ParsePath(unescape(rest))
+	return p, err == nil && !p.IsNull() && p.Domain != ""
+}
