@@ -13,3 +13,7 @@ func TimeLeft(ctx context.Context) time.Duration {
 	}
 	return 0
 }
+
+// Deadline returns the deadline of a socket that lies d from now. Sockets go by the system's time: the clock of an
+// environment may show another.
+func Deadline(d time.Duration) time.Time { return time.Now().Add(d) }

@@ -11,6 +11,7 @@ import (
 
 	"doublet/bus"
 	"doublet/bus/pki"
+	"doublet/env"
 )
 
 const handshakeTime = 10 * time.Second
@@ -50,7 +51,7 @@ func (p *Port) accept() {
 func (p *Port) serve(plain net.Conn) {
 	defer p.forget(plain)
 	conn := tls.Server(plain, p.config)
-	_ = plain.SetDeadline(p.env.Clock.Now().Add(handshakeTime))
+	_ = plain.SetDeadline(env.Deadline(handshakeTime))
 	err := conn.HandshakeContext(p.ctx)
 	<-p.shaking
 	if err != nil {

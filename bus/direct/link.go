@@ -238,7 +238,7 @@ func (l *Link) pong(serial uint64) {
 func (l *Link) send(kind byte, body []byte) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	err := l.conn.SetWriteDeadline(l.clock.Now().Add(l.silence))
+	err := l.conn.SetWriteDeadline(env.Deadline(l.silence))
 	if err == nil {
 		_, err = l.conn.Write(appendFrame(nil, kind, body))
 	}

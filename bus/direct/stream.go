@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"doublet/bus"
+	"doublet/env"
 )
 
 // stream is one end of a stream. A connection carries one after another: each side ends with frameEnd,
@@ -243,7 +244,7 @@ func (p *Port) serveStreams(conn *tls.Conn, r *bufio.Reader, m *peer, body []byt
 		if err != nil || !again {
 			return err
 		}
-		_ = conn.SetDeadline(p.env.Clock.Now().Add(2 * idleTime)) // the dialler lets go first
+		_ = conn.SetDeadline(env.Deadline(2 * idleTime)) // the dialler lets go first
 		kind, next, err := frame(r)
 		if err != nil {
 			return err
@@ -304,7 +305,7 @@ func (p *Port) serveStream(conn *tls.Conn, r *bufio.Reader, m *peer, body []byte
 	}
 	// What the other side still has to say is read, so that the connection can be used again; more than a
 	// little is not worth it.
-	_ = conn.SetReadDeadline(p.env.Clock.Now().Add(idleTime))
+	_ = conn.SetReadDeadline(env.Deadline(idleTime))
 	_, _ = io.CopyN(io.Discard, s, 4*maxData)
 	_ = s.Close()
 	return again, nil

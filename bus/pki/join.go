@@ -122,7 +122,7 @@ func (f *Folder) JoinServer() *tls.Config {
 
 // ServeJoin answers one that joins. The connection is the caller's to close. The error is for the log.
 func (f *Folder) ServeJoin(ctx context.Context, conn net.Conn, admit Admit) error {
-	if err := conn.SetDeadline(f.env.Clock.Now().Add(joinTime)); err != nil {
+	if err := conn.SetDeadline(env.Deadline(joinTime)); err != nil {
 		return err
 	}
 	var q question
