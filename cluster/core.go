@@ -39,6 +39,7 @@ type base struct {
 	// recount says that databases may have come or gone: the next Decide compares holdings with the store
 	// and the catalogue.
 	recount atomic.Bool
+	awake   awake
 }
 
 func (b *base) now() time.Time { return b.env.Clock.Now() }

@@ -30,6 +30,7 @@ func (n *Node) Run(ctx context.Context) {
 		})
 	}
 	spawn("cluster queues", func() { n.HandOvers.runHomeward(ctx) })
+	spawn("cluster beats", func() { r.beats(ctx) })
 	running := map[note.UNID]context.CancelFunc{}
 	for ctx.Err() == nil {
 		woken := r.wake.next()

@@ -56,7 +56,7 @@ func (f *File) open(ctx context.Context, name string, readOnly bool, recent Rece
 		if rights&note.Read == 0 {
 			return store.ErrDenied
 		}
-		if rights&(note.Write|note.WriteOwn|note.KeepSeen|note.Insert|note.DeleteMark|note.Expunge) == 0 {
+		if !mayChange(rights) {
 			readOnly = true
 		}
 		out = f.folder(r, h)
@@ -458,9 +458,10 @@ func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Ran
 }
 
 // uidAt returns the UID of the message with rank messages before it, live or hidden.
+// ErrParted means that messages went which no expunge tells of: the ledger was rewritten under the session.
 func (v *View) uidAt(r *store.Reader, rank uint32, pos []uint32) (uint32, error) {
 	if len(v.hidden) == 0 {
-		return r.At(v.folder, rank)
+		return v.liveAt(r, rank)
 	}
 	if pos == nil {
 		var err error
@@ -472,7 +473,15 @@ func (v *View) uidAt(r *store.Reader, rank uint32, pos []uint32) (uint32, error)
 	if ok {
 		return v.hidden[i], nil
 	}
-	return r.At(v.folder, rank-uint32(i))
+	return v.liveAt(r, rank-uint32(i))
+}
+
+func (v *View) liveAt(r *store.Reader, rank uint32) (uint32, error) {
+	uid, err := r.At(v.folder, rank)
+	if errors.Is(err, store.ErrNotFound) {
+		err = fmt.Errorf("%w: %s has no message %d", ErrParted, v.name, rank+1)
+	}
+	return uid, err
 }
 
 // Translate turns a set into UIDs.

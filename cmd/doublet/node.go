@@ -86,12 +86,25 @@ func (h *house) startNode(ctx context.Context) error {
 	return h.system.Announce(ctx)
 }
 
-// vacate has the router end its work on a mail.box that is about to move.
+// vacate ends the work on a database that is about to move: that of the router on a mail.box, and the commands of sessions.
 func (h *house) vacate(ctx context.Context, db note.DatabaseID) (func(), error) {
-	if m := h.router.Load(); m != nil {
-		return m.Vacate(ctx, db)
+	m := h.router.Load()
+	if m == nil {
+		return h.forward.Vacate(ctx, db)
 	}
-	return func() {}, nil
+	routed, err := m.Vacate(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	resume, err := h.forward.Vacate(ctx, db)
+	if err != nil {
+		routed()
+		return nil, err
+	}
+	return func() {
+		resume()
+		routed()
+	}, nil
 }
 
 // awaitDirectory waits until a server that joins has the two directories: without them it knows nobody.

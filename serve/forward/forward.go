@@ -8,11 +8,7 @@ package forward
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -31,14 +27,20 @@ import (
 // ErrNoHome says that nobody serves the person's mail file now. The client may try again soon.
 var ErrNoHome = errors.New("forward: no server has the mail file now")
 
-// verb is that of the streams.
-const verb = "session"
+// verb is that of the streams of sessions which cannot be given back: those of requests at web doors, and of the doors of
+// members with an older program. verbMovable is that of the others.
+const (
+	verb        = "session"
+	verbMovable = "session.movable"
+)
 
 // Node is what forward asks the cluster: a *cluster.Node.
 type Node interface {
 	Open(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
 	Where(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
 	Use(db note.DatabaseID) (release func())
+	// Stays reports whether this member is the home of a database. One that was frozen finds out first.
+	Stays(ctx context.Context, db note.DatabaseID) bool
 	Elsewhere(db note.DatabaseID) bool
 	Holders(db note.DatabaseID) []note.UNID
 }
@@ -46,7 +48,8 @@ type Node interface {
 // Service forwards sessions and takes those that others forward. Before Join, and where it is nil, the server is
 // alone: every session is here.
 type Service struct {
-	env *env.Env
+	env   *env.Env
+	gates gates
 
 	mu    sync.Mutex
 	node  Node
@@ -64,8 +67,8 @@ type Service struct {
 	// sessions are those of browsers, nil before they are open.
 	sessions *session.Service
 
-	out, in, failed *stat.Counter
-	now             *stat.Gauge
+	out, in, moved, failed *stat.Counter
+	now                    *stat.Gauge
 }
 
 // New makes a Service.
@@ -74,6 +77,7 @@ func New(e *env.Env, stats *stat.Tree) *Service {
 		env: e, doors: map[string]*listen.Door{},
 		out:    stats.Counter("Server.Cluster.Sessions.Forwarded", "sessions that were handed on to the home of the mail file"),
 		in:     stats.Counter("Server.Cluster.Sessions.Taken", "sessions that other servers handed on to this one"),
+		moved:  stats.Counter("Server.Cluster.Sessions.Moved", "sessions that went on at another server, to which the mail file had moved"),
 		failed: stats.Counter("Server.Cluster.Sessions.Failed", "sessions that could not be handed on"),
 		now:    stats.Gauge("Server.Cluster.Sessions.Current", "sessions that are carried to another server now"),
 	}
@@ -85,6 +89,7 @@ func (s *Service) Join(n Node, b bus.Bus) {
 	s.node, s.bus = n, b
 	s.mu.Unlock()
 	b.HandleStream(verb, s.take)
+	b.HandleStream(verbMovable, s.takeMovable)
 	b.HandleStream(verbDeliver, s.delivered)
 	b.HandleStream(verbDelivered, s.wasDelivered)
 	b.Handle(verbFind, s.answerFind)
@@ -123,88 +128,8 @@ type hello struct {
 	Credential string `json:"credential,omitempty"`
 	CSRF       string `json:"csrf,omitempty"`
 	TLS        bool   `json:"tls,omitempty"`
-}
-
-// Session is where a person is served: here until release is called, or by another server.
-type Session struct {
-	stream  bus.Stream
-	release func()
-	s       *Service
-}
-
-// Here says that the session is this server's own.
-func (x *Session) Here() bool { return x == nil || x.stream == nil }
-
-// End ends what Open began; after Carry it need not be called.
-func (x *Session) End() {
-	if x == nil {
-		return
-	}
-	if x.stream != nil {
-		_ = x.stream.Close()
-	}
-	if x.release != nil {
-		x.release()
-		x.release = nil
-	}
-}
-
-// Open finds the home of a person's mail file, and opens a session there if that is another server.
-// ErrNoHome: there is none, and none has come while it waited. A connection that a mate has forwarded is not forwarded again.
-func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session, error) {
-	if s == nil || a.Database == 0 {
-		return &Session{}, nil
-	}
-	s.mu.Lock()
-	node, mates := s.node, s.bus
-	s.mu.Unlock()
-	if node == nil {
-		return &Session{}, nil
-	}
-	if _, ok := AccountOf(c); ok {
-		return &Session{}, nil // take holds it
-	}
-	var x *Session
-	err := s.patiently(c.Context(), func() (err error) {
-		x, err = s.open(c, door, a, node, mates)
-		return err
-	})
-	if err != nil {
-		s.failed.Inc()
-		return nil, fmt.Errorf("%w: %w", ErrNoHome, err)
-	}
-	return x, nil
-}
-
-// open is one attempt.
-func (s *Service) open(c *listen.Conn, door string, a *signin.Account, node Node, mates bus.Bus) (*Session, error) {
-	p, err := node.Open(c.Context(), a.Database)
-	if err != nil {
-		return nil, err
-	}
-	if p.Self {
-		return &Session{release: node.Use(a.Database)}, nil
-	}
-	h := hello{Door: door, Person: a.Who.Person.String(), Credential: a.Credential}
-	if at, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		h.Client = at.AddrPort()
-	}
-	header, err := json.Marshal(h)
-	if err != nil {
-		return nil, err
-	}
-	stream, err := mates.Stream(c.Context(), p.Server, verb, header)
-	if err == nil {
-		var one [1]byte
-		if _, err = io.ReadFull(stream, one[:]); err != nil { // the other server's refusal, or its loss
-			_ = stream.Close()
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Name, err)
-	}
-	s.out.Inc()
-	return &Session{stream: stream, s: s}, nil
+	// Moved says that the state of a session that began elsewhere follows.
+	Moved bool `json:"moved,omitempty"`
 }
 
 // patience is for how long a session or a request waits for a home: one that is moved has another within moments, one that
@@ -230,75 +155,4 @@ func (s *Service) patiently(ctx context.Context, try func() error) error {
 			return err
 		}
 	}
-}
-
-// Carry carries bytes between the client and the home until one of them ends, or this server stops. What the
-// client has sent already goes first. bye is what the client is told where the home is lost.
-func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) error {
-	defer x.End()
-	x.s.now.Add(1)
-	defer x.s.now.Add(-1)
-	ahead = append(append([]byte(nil), ahead...), c.Buffered()...)
-	c.DiscardInput()
-	if err := c.Flush(); err != nil {
-		return err
-	}
-	if _, err := x.stream.Write(ahead); err != nil {
-		return x.lost(c, bye, err, true)
-	}
-	socket := c.Conn
-	forever := c.Now().AddDate(1, 0, 0)
-	_ = socket.SetDeadline(forever) // how long a client may be silent, the home knows
-	var fromClient error
-	gone := make(chan struct{})
-	x.s.env.Go("forward", func() {
-		defer close(gone)
-		_, fromClient = io.Copy(x.stream, onlyReader{socket})
-		_ = x.stream.CloseWrite()
-		if fromClient != nil {
-			_ = x.stream.Close()
-		}
-	})
-	ended := make(chan struct{})
-	x.s.env.Go("forward", func() {
-		select {
-		case <-c.Closing():
-			_ = x.stream.Close()
-		case <-ended:
-		}
-	})
-	w := &lineEnd{w: socket, at: true}
-	_, err := io.Copy(w, onlyReader{x.stream})
-	close(ended)
-	if err != nil {
-		err = x.lost(c, bye, err, w.at)
-	}
-	_ = socket.Close()
-	<-gone
-	return err
-}
-
-// lost tells the client, if that would not fall into the middle of a line.
-func (x *Session) lost(c *listen.Conn, bye string, err error, atLineEnd bool) error {
-	if atLineEnd && bye != "" {
-		_ = c.Conn.SetWriteDeadline(c.Now().Add(farewell))
-		_, _ = io.WriteString(c.Conn, bye)
-	}
-	return err
-}
-
-// onlyReader hides what io.Copy would use instead of Read.
-type onlyReader struct{ io.Reader }
-
-// lineEnd knows whether what was written last ends a line.
-type lineEnd struct {
-	w  io.Writer
-	at bool
-}
-
-func (l *lineEnd) Write(p []byte) (int, error) {
-	if len(p) > 0 {
-		l.at = p[len(p)-1] == '\n'
-	}
-	return l.w.Write(p)
 }

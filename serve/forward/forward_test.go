@@ -119,6 +119,8 @@ func (p *place) Use(note.DatabaseID) func() {
 	return func() { p.uses.Add(-1) }
 }
 
+func (p *place) Stays(context.Context, note.DatabaseID) bool { return p.self.Load() }
+
 func (p *place) Elsewhere(note.DatabaseID) bool { return !p.self.Load() }
 
 func (p *place) Holders(note.DatabaseID) []note.UNID {
@@ -219,7 +221,7 @@ func door(s *server, account signin.Account, opened *error) func(*listen.Conn) {
 			defer x.End()
 			c.PrintString("OK " + string(line))
 			if !x.Here() {
-				_ = x.Carry(c, nil, "BYE\r\n")
+				_, _ = x.Carry(c, nil, "BYE\r\n")
 				return
 			}
 			a = account

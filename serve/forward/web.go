@@ -16,6 +16,7 @@ import (
 
 	"doublet/bus"
 	"doublet/cluster"
+	"doublet/env"
 	"doublet/note"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
@@ -63,17 +64,26 @@ func (s *Service) Web(door string, who func(http.ResponseWriter, *http.Request) 
 	}
 	s.serveForwarded(door, serve)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, ok := who(w, r)
-		if !ok {
-			return
+		if c, ok := who(w, r); ok {
+			s.route(w, r, door, &c, func(w http.ResponseWriter, r *http.Request) { serve(w, r, c) })
 		}
+	})
+}
+
+// route serves a request where the mail file is here, and hands it on where it is at another server.
+func (s *Service) route(w http.ResponseWriter, r *http.Request, door string, c *Caller, here http.HandlerFunc) {
+	var node Node
+	var mates bus.Bus
+	if s != nil {
 		s.mu.Lock()
-		node, mates := s.node, s.bus
+		node, mates = s.node, s.bus
 		s.mu.Unlock()
-		if node == nil || c.Account.Database == 0 {
-			serve(w, r, c)
-			return
-		}
+	}
+	if node == nil || c.Account.Database == 0 {
+		here(w, r)
+		return
+	}
+	for {
 		var p cluster.Place
 		err := s.patiently(r.Context(), func() (err error) {
 			p, err = node.Open(r.Context(), c.Account.Database)
@@ -82,13 +92,45 @@ func (s *Service) Web(door string, who func(http.ResponseWriter, *http.Request) 
 		switch {
 		case err != nil:
 			s.unavailable(w, r, err)
-		case p.Self:
-			defer node.Use(c.Account.Database)()
-			serve(w, r, c)
-		default:
-			s.handOn(w, r, mates, &p, &c, door)
+		case !p.Self:
+			s.handOn(w, r, mates, &p, c, door)
+		case !s.serveHere(w, r, door, s.here(node, c.Account.Database), here):
+			continue // it has moved since
 		}
+		return
+	}
+}
+
+// serveHere serves a request here, unless the mail file is at another server by now: false.
+func (s *Service) serveHere(w http.ResponseWriter, r *http.Request, door string, x *Session, here http.HandlerFunc) bool {
+	defer x.End()
+	if door == DoorWeb && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		here(w, r) // it changes nothing, or lasts: a download, or a connection for pushes
+		return true
+	}
+	if !x.Begin(r.Context()) {
+		return false
+	}
+	defer x.Done()
+	r.Body = &waitingBody{r.Body, x, r.Context()}
+	here(w, r)
+	return true
+}
+
+// waitingBody is the body of a request that does not hold up a hand-over while it comes.
+type waitingBody struct {
+	io.ReadCloser
+	x   *Session
+	ctx context.Context
+}
+
+func (b *waitingBody) Read(p []byte) (n int, err error) {
+	err = b.x.Waits(b.ctx, func() error {
+		var err error
+		n, err = b.ReadCloser.Read(p)
+		return err
 	})
+	return n, err
 }
 
 // unavailable says that nobody serves the mail file now.
@@ -114,7 +156,7 @@ func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, 
 	if r.Header.Get("Upgrade") != "" || strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		life = pushLife
 	}
-	until := s.env.Clock.Now().Add(life)
+	until := env.Deadline(life)
 	control := http.NewResponseController(w)
 	_ = errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until))
 	ctx, cancel := context.WithTimeout(r.Context(), life)
@@ -178,7 +220,11 @@ func (s *Service) serveForwarded(door string, serve func(http.ResponseWriter, *h
 			if c.carried.tls {
 				r.TLS = &tls.ConnectionState{HandshakeComplete: true}
 			}
-			serve(w, r, Caller{c.carried.account, Forwarded + c.carried.credential, c.carried.csrf})
+			from := Caller{c.carried.account, c.carried.credential, c.carried.csrf}
+			s.route(w, r, door, &from, func(w http.ResponseWriter, r *http.Request) {
+				from.Credential = Forwarded + from.Credential
+				serve(w, r, from)
+			})
 		}),
 	}
 	s.env.Go("forwarded requests", func() { _ = srv.Serve(l) })

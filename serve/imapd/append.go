@@ -40,6 +40,9 @@ func (s *session) append(cmd *imap.Command) {
 	} else {
 		validity, uids, err = file.AppendAll(s.c.Context(), a.Mailbox, list.m)
 	}
+	if s.appendThere(cmd, a, &list, err) {
+		return
+	}
 	if err != nil {
 		s.refuse(cmd, err)
 		return
@@ -206,7 +209,8 @@ func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 			if err := s.flush(); err != nil {
 				return nil, held, err
 			}
-			if err := s.c.Fill(s.srv.cfg.DataTimeout); err != nil {
+			fill := func() error { return s.c.Fill(s.srv.cfg.DataTimeout) }
+			if err := s.home.Waits(s.c.Context(), fill); err != nil {
 				return nil, held, err
 			}
 		}

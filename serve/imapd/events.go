@@ -30,8 +30,12 @@ func (s *session) pollBy(poll func(*mailbox.View) error) {
 	before := s.view.UIDNext()
 	err := poll(s.view)
 	s.tellVanished()
-	if errors.Is(err, mailbox.ErrFolderGone) {
+	switch {
+	case errors.Is(err, mailbox.ErrFolderGone):
 		s.folderGone()
+		return
+	case errors.Is(err, mailbox.ErrParted):
+		s.cannotMove(err)
 		return
 	}
 	if err != nil {

@@ -13,7 +13,9 @@ import (
 //
 // Implements: RFC 9051 §6.3.13 IDLE
 func (s *session) idle(cmd *imap.Command) {
-	s.out.B = append(s.out.B, "+ idling\r\n"...)
+	if !s.move.idling {
+		s.out.B = append(s.out.B, "+ idling\r\n"...)
+	}
 	switch {
 	case s.notifier != nil: // has a watch
 		s.news(true)
@@ -37,6 +39,11 @@ func (s *session) idle(cmd *imap.Command) {
 			return
 		}
 		s.out.Take()
+		if s.home.Moved(s.c.Context()) {
+			s.carryOutThere(cmd)
+			s.move.idling = true
+			return
+		}
 		if !s.refresh() {
 			return
 		}

@@ -46,9 +46,7 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 		s.enter(account)
 		b := append(append(s.out.B, cmd.Tag...), " OK [CAPABILITY"...)
 		s.out.B = append(s.appendCapabilities(b), "] Signed in\r\n"...)
-		if !s.home.Here() {
-			s.carry()
-		}
+		s.move.away = !s.home.Here()
 	case errors.Is(err, forward.ErrNoHome):
 		s.srv.env.Log.Warn("imapd: nobody serves the mail file", "account", account.Name, "err", err)
 		s.no(cmd, "UNAVAILABLE", "The mail file has no server now, try again soon")
@@ -104,19 +102,18 @@ func (s *session) enter(account signin.Account) {
 	limits.Discard = limits.Append + limits.Append/4
 	s.in.SetLimits(limits)
 	s.srv.stats.users.Touch(account.Who.Person)
+	s.home.Watch(s.c.Wake)
 }
 
-// carry forwards the session to the home of the mail file, and returns when it has ended.
-func (s *session) carry() {
-	s.over = true
+// carryAway gives a session that begins to the home of the mail file. It comes back when the session has ended, or goes
+// on here because the mail file has moved to this server.
+func (s *session) carryAway() {
+	s.move.away = false
 	if s.flush() != nil {
 		return
 	}
 	s.release()
-	const lost = "* BYE [UNAVAILABLE] The server of the mail file is lost, sign in again\r\n"
-	if err := s.home.Carry(s.c, s.in.Rest(), lost); err != nil {
-		s.srv.env.Log.Info("imapd: a forwarded session broke off", "account", s.account.Name, "err", err)
-	}
+	s.follow(s.carry(s.in.Rest()))
 }
 
 // refuseSignIn refuses a sign-in, counts it, and ends a session after too many.

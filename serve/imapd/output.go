@@ -45,7 +45,10 @@ func (s *session) flush() error {
 
 func (s *session) send(p []byte) {
 	if s.failed == nil && len(p) > 0 {
-		_, s.failed = s.c.Write(p)
+		s.failed = s.home.Waits(s.c.Context(), func() error {
+			_, err := s.c.Write(p)
+			return err
+		})
 	}
 }
 

@@ -34,6 +34,9 @@ func (s *session) replace(cmd *imap.Command) {
 		return
 	}
 	validity, got, err := s.view.Replace(s.c.Context(), uid, file, a.Mailbox, &list.m[0])
+	if s.appendThere(cmd, &a.Append, &list, err) {
+		return
+	}
 	if err != nil {
 		s.refuse(cmd, err)
 		return

@@ -109,7 +109,10 @@ func (s *session) refuse(cmd *imap.Command, err error) {
 		s.folderGone()
 		return
 	case errors.Is(err, store.ErrNotHome):
-		s.bye(condition.Elsewhere.IMAP, condition.Elsewhere.IMAPText)
+		s.elsewhere(cmd)
+		return
+	case errors.Is(err, mailbox.ErrParted):
+		s.cannotMove(err)
 		return
 	case errors.Is(err, errUIDRequired):
 		s.uidRequired(cmd)

@@ -34,6 +34,7 @@ type session struct {
 	file    *mailbox.File // nil before sign-in
 	view    *mailbox.View // nil while no mailbox is selected
 	home    *forward.Session
+	move    moving
 	saved   mailbox.Set // the result that `$` stands for, UIDs
 	// contexts holds the searches of the selected mailbox that are kept up to date.
 	contexts []*searchContext
@@ -92,11 +93,19 @@ func (i *input) Read(p []byte) (int, error) {
 	if s.file == nil && s.c.Now().Sub(s.started) > s.srv.cfg.LoginTimeout {
 		return 0, listen.ErrTimeout // single bytes do not extend the time
 	}
-	return s.c.Read(p)
+	var n int
+	err := s.home.Waits(s.c.Context(), func() (err error) {
+		n, err = s.c.Read(p)
+		return err
+	})
+	return n, err
 }
 
 // invite sends the continuation request for a synchronising literal.
 func (s *session) invite() error {
+	if s.move.replaying {
+		return nil // the client was invited before the session moved
+	}
 	s.out.Take()
 	s.out.B = append(s.out.B, "+ OK\r\n"...)
 	return s.flush()
@@ -108,7 +117,11 @@ func (s *session) run() {
 			s.out.Take()
 			s.bye("UNAVAILABLE", "Too many sessions at once, try again later")
 		} else {
+			s.home = forward.Taken(s.c)
 			s.enter(a)
+			if state := forward.StateOf(s.c); state != nil {
+				s.resume(state)
+			}
 		}
 	} else {
 		s.greet()
@@ -117,9 +130,7 @@ func (s *session) run() {
 		if s.in.Buffered() == 0 {
 			if err := s.await(s.timeout()); err != nil {
 				if s.notifier != nil && errors.Is(err, listen.ErrWoken) {
-					if s.out.Take(); s.refresh() {
-						s.news(false)
-					}
+					s.unasked()
 					continue
 				}
 				s.lost(err)
@@ -132,6 +143,18 @@ func (s *session) run() {
 		}
 	}
 	_ = s.flush()
+}
+
+// unasked tells a client with NOTIFY, between commands, what it asked to be told.
+func (s *session) unasked() {
+	if !s.home.Begin(s.c.Context()) {
+		s.moveOn()
+		return
+	}
+	defer s.home.Done()
+	if s.out.Take(); s.refresh() {
+		s.news(false)
+	}
 }
 
 // end releases everything that the session holds, also after a panic.
@@ -159,7 +182,7 @@ func (s *session) await(timeout time.Duration) error {
 		}
 		s.release()
 	}
-	return s.c.Await(timeout)
+	return s.home.Waits(s.c.Context(), func() error { return s.c.Await(timeout) })
 }
 
 // lost handles an error of Await or of a read. It ends the session, unless a watch has woken it.
@@ -218,7 +241,27 @@ func (s *session) command() {
 		s.wrongState(cmd)
 		return
 	}
+	s.carryOut(v.verb, cmd)
+	s.move.replaying = false
+	if !s.move.due {
+		s.move.idling = false
+	}
+	switch {
+	case s.over:
+	case s.move.away:
+		s.carryAway()
+	case s.move.due:
+		s.moveOn()
+	}
+}
+
+// carryOut carries a command out, in the state that it needs.
+func (s *session) carryOut(v verb, cmd *imap.Command) {
 	if s.file != nil {
+		if !s.begin(cmd) {
+			return
+		}
+		defer s.home.Done()
 		if cmd.Name != "LOGOUT" && !s.refresh() {
 			return
 		}

@@ -66,7 +66,7 @@ func (s *session) signedIn(account signin.Account, err error) {
 	case errors.As(err, &elsewhere):
 		s.err(pop3.CodeAuth, "Your mail is on "+elsewhere.Server())
 	case err == nil && !s.home.Here():
-		s.carry()
+		s.away = true
 	case err == nil:
 		s.srv.stats.users.Touch(account.Who.Person)
 		s.ok("Signed in")
@@ -98,17 +98,15 @@ func (s *session) signedIn(account signin.Account, err error) {
 	}
 }
 
-// carry forwards the session to the home of the mail file, which answers the sign-in. It returns when the session has
-// ended.
-func (s *session) carry() {
-	s.over = true
+// carryAway gives the session to the home of the mail file, which answers the sign-in. It comes back when the session has
+// ended, or goes on here because the mail file has moved to this server.
+func (s *session) carryAway() {
+	s.away = false
 	if s.flush() != nil {
 		return
 	}
 	s.out.Release()
-	if err := s.home.Carry(s.c, nil, ""); err != nil {
-		s.srv.env.Log.Info("pop3d: forwarded session lost", "err", err)
-	}
+	s.follow(s.carry(nil))
 }
 
 func (s *session) refuse(code, text string) {
@@ -131,6 +129,7 @@ func (s *session) enter(account signin.Account) error {
 	}
 	s.home = home
 	if !home.Here() {
+		s.account = account
 		return nil
 	}
 	return s.begin(account)

@@ -57,6 +57,11 @@ func (s *session) closeDrop() {
 		}
 		cancel()
 	}
+	s.letGo()
+}
+
+// letGo gives up the maildrop, as it is.
+func (s *session) letGo() {
 	s.srv.cfg.Memory.Give(int64(len(s.drop.uids)) * perMessage)
 	s.srv.drops.give(s.account.Database)
 	s.drop, s.file = maildrop{}, nil

@@ -6,7 +6,10 @@ const sendAt = 48 << 10
 // flush sends the output. An error is remembered and ends the session.
 func (s *session) flush() error {
 	if s.failed == nil && len(s.out.B) > 0 {
-		_, s.failed = s.c.Write(s.out.B)
+		s.failed = s.home.Waits(s.c.Context(), func() error {
+			_, err := s.c.Write(s.out.B)
+			return err
+		})
 	}
 	s.out.B = s.out.B[:0]
 	return s.failed

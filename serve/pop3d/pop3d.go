@@ -185,6 +185,17 @@ func (d *drops) take(id note.DatabaseID, now time.Time) error {
 	return nil
 }
 
+// resume locks a maildrop for a session that comes from another member: its sign-in was long ago.
+func (d *drops) resume(id note.DatabaseID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, used := d.open[id]; used {
+		return errInUse
+	}
+	d.open[id] = struct{}{}
+	return nil
+}
+
 func (d *drops) give(id note.DatabaseID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

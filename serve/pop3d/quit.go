@@ -1,6 +1,11 @@
 package pop3d
 
-import "doublet/wire/pop3"
+import (
+	"errors"
+
+	"doublet/store"
+	"doublet/wire/pop3"
+)
 
 // quit removes the marked messages, up to 5,000 in one commit, and ends the session. It answers +OK after the commit
 // and after the release of the lock. After -ERR the messages that could not be removed are there again.
@@ -16,6 +21,10 @@ func (s *session) quit(*pop3.Command) {
 	var err error
 	if len(remove) > 0 {
 		err = s.drop.view.Settle(s.c.Context(), nil, remove)
+	}
+	if errors.Is(err, store.ErrNotHome) && s.home.Moved(s.c.Context()) {
+		s.again = []byte("QUIT\r\n")
+		return
 	}
 	// The client may sign in again as soon as it has the answer.
 	s.closeDrop()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,10 @@ type session struct {
 	file    *mailbox.File // nil before sign-in
 	drop    maildrop
 	home    *forward.Session
+	// away says that the session has begun at another member. again is a command that the member is to carry out to
+	// which the mail file has moved; it has changed nothing.
+	away  bool
+	again []byte
 
 	out     listen.Buffer
 	scratch listen.Buffer
@@ -48,12 +53,7 @@ type session struct {
 func (s *session) run() {
 	s.out.Take()
 	if a, ok := forward.AccountOf(s.c); ok { // the server that forwarded it has not answered yet
-		err := s.c.SignedIn(a.Who.Person)
-		if err == nil {
-			err = s.begin(a)
-		}
-		s.signedIn(a, err)
-		s.over = err != nil
+		s.taken(a)
 	} else {
 		s.ok(s.srv.cfg.Hostname + " Doublet POP3 ready")
 	}
@@ -70,6 +70,27 @@ func (s *session) run() {
 		}
 	}
 	_ = s.flush()
+}
+
+// taken begins a session that another server has forwarded.
+func (s *session) taken(a signin.Account) {
+	s.home = forward.Taken(s.c)
+	err := s.c.SignedIn(a.Who.Person)
+	if state := forward.StateOf(s.c); state != nil {
+		s.account = a
+		if err == nil {
+			err = s.resume(state)
+		}
+		if err != nil {
+			s.cannotMove(err)
+		}
+		return
+	}
+	if err == nil {
+		err = s.begin(a)
+	}
+	s.signedIn(a, err)
+	s.over = err != nil
 }
 
 // end releases everything that the session holds, also after a panic. Messages that are only marked stay.
@@ -100,7 +121,7 @@ func (s *session) await() error {
 	}
 	s.out.Release()
 	s.scratch.Release()
-	return s.c.Await(s.timeout())
+	return s.home.Waits(s.c.Context(), func() error { return s.c.Await(s.timeout()) })
 }
 
 // lost ends the session after an error of Await or of a read. It sends nothing: the client would take it for the
@@ -146,7 +167,8 @@ func (s *session) line(limit int) ([]byte, error) {
 		if err := s.flush(); err != nil {
 			return nil, err
 		}
-		if err := s.c.Fill(s.timeout()); err != nil {
+		fill := func() error { return s.c.Fill(s.timeout()) }
+		if err := s.home.Waits(s.c.Context(), fill); err != nil {
 			return nil, err
 		}
 	}
@@ -184,11 +206,34 @@ func (s *session) command() {
 			s.badly("Already signed in")
 		}
 		return
-	case s.file != nil && !s.refresh():
-		return
+	}
+	s.carryOut(v.verb, &cmd, b)
+	switch {
+	case s.over && s.again == nil:
+	case s.away:
+		s.carryAway()
+	case s.again != nil:
+		again := s.again
+		s.again, s.over = nil, false
+		s.moveOn(again)
+	}
+}
+
+// carryOut carries a command out, of which line is the text, where the mail file is here. Elsewhere the session moves, and
+// the command with it.
+func (s *session) carryOut(v verb, cmd *pop3.Command, line []byte) {
+	if s.file != nil {
+		if !s.home.Begin(s.c.Context()) {
+			s.again = slices.Concat(line, []byte("\r\n")) // line is the connection's
+			return
+		}
+		defer s.home.Done()
+		if !s.refresh() {
+			return
+		}
 	}
 	before := s.bad
-	v.run(s, &cmd)
+	v.run(s, cmd)
 	if s.bad == before {
 		s.bad = 0
 	}

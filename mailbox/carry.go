@@ -1,0 +1,226 @@
+package mailbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+)
+
+// ErrParted means that this replica cannot stand for what a session was told of a folder elsewhere: the numbers that
+// two homes gave beside each other were put right meanwhile, or this replica does not have all of them yet.
+var ErrParted = errors.New("mailbox: the replica does not agree with what the session was told")
+
+// Carried is a View on its way to another member of the cluster. UIDs and MODSEQs mean the same at each of them, so
+// that the UIDs which the session knows, and the MODSEQ up to which it was told, are all that the other member needs.
+type Carried struct {
+	Name        string
+	UNID        note.UNID
+	UIDValidity uint32
+	UIDNext     uint32
+	ReadOnly    bool
+	ModSeq      note.ModSeq
+	// Pending is the MODSEQ of the first expunge that is still to be told, 0 for none.
+	Pending note.ModSeq
+	// UIDs holds the UIDs of the messages that the session knows, in the form of packUIDs.
+	UIDs []byte
+}
+
+// Carry returns the view for another member. ErrParted means that the ledger here was rewritten since the session was
+// told last, so that its sequence numbers cannot be worked out any more.
+func (v *View) Carry(ctx context.Context) (*Carried, error) {
+	c := &Carried{Name: v.name, UNID: v.unid, UIDValidity: v.validity, UIDNext: v.uidNext, ReadOnly: v.readOnly, ModSeq: v.mod}
+	err := v.f.read(ctx, func(r *store.Reader) error {
+		known, err := v.known(r)
+		if err != nil {
+			return err
+		}
+		if len(v.hidden) > 0 {
+			c.Pending = v.pending
+		}
+		c.UIDs = packUIDs(known)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// known returns the UIDs of the messages that the session knows: those that live, and those whose expunge it was not
+// told of.
+func (v *View) known(r *store.Reader) (Set, error) {
+	if err := v.sync(r); err != nil {
+		return nil, err
+	}
+	var out Set
+	var count uint32
+	hidden := v.hidden
+	add := func(uid uint32) {
+		out, count = appendUID(out, uid), count+1
+	}
+	twice := false
+	if v.uidNext > 1 {
+		err := r.Members(v.folder, 1, v.uidNext-1, func(uid uint32, _ note.ID) bool {
+			for ; len(hidden) > 0 && hidden[0] < uid; hidden = hidden[1:] {
+				add(hidden[0])
+			}
+			twice = len(hidden) > 0 && hidden[0] == uid
+			add(uid)
+			return !twice
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, uid := range hidden {
+		add(uid)
+	}
+	if twice || count != v.exists {
+		return nil, fmt.Errorf("%w: %s has %d messages, the session counts %d", ErrParted, v.name, count, v.exists)
+	}
+	return out, nil
+}
+
+// Resume goes on with a view of another member: the session is told by Poll in which it differs from this replica. It
+// returns ErrFolderGone where the folder is gone or was numbered anew, and ErrParted where the difference cannot be told
+// by expunges and new messages.
+func (f *File) Resume(ctx context.Context, c *Carried) (*View, Folder, error) {
+	known, err := unpackUIDs(c.UIDs, c.UIDNext)
+	if err != nil {
+		return nil, Folder{}, err
+	}
+	var v *View
+	var out Folder
+	err = f.read(ctx, func(r *store.Reader) error {
+		h, err := f.carriedFolder(r, c)
+		if err != nil {
+			return err
+		}
+		out = f.folder(r, h)
+		v = &View{
+			f: f, folder: h.Note, validity: h.UIDValidity, unid: h.UNID, name: out.Name,
+			readOnly: c.ReadOnly || !mayChange(out.Rights), mod: c.ModSeq, synced: r.Counters().Ledger.Last,
+			uidNext: c.UIDNext, pending: c.ModSeq + 1,
+		}
+		if c.Pending != 0 {
+			v.pending = min(v.pending, c.Pending)
+		}
+		return v.match(r, known)
+	})
+	if err != nil {
+		return nil, Folder{}, err
+	}
+	return v, out, nil
+}
+
+// mayChange reports whether rights allow any change in a folder.
+func mayChange(g note.Rights) bool {
+	return g&(note.Write|note.WriteOwn|note.KeepSeen|note.Insert|note.DeleteMark|note.Expunge) != 0
+}
+
+// carriedFolder finds the folder of a carried view, whatever name it has now, and checks that this replica has
+// everything that the session was told.
+func (f *File) carriedFolder(r *store.Reader, c *Carried) (*layout.Folder, error) {
+	for _, h := range r.Folders() {
+		if h.UNID != c.UNID {
+			continue
+		}
+		switch last := r.Counters().Ledger.Last; {
+		case h.UIDValidity != c.UIDValidity, r.FolderRights(h)&note.Read == 0:
+			return nil, fmt.Errorf("%w: %s", ErrFolderGone, c.Name)
+		case last < c.ModSeq, h.UIDNext < c.UIDNext:
+			return nil, fmt.Errorf("%w: %s is at MODSEQ %d and UIDNEXT %d, the session at %d and %d",
+				ErrParted, c.Name, last, h.UIDNext, c.ModSeq, c.UIDNext)
+		}
+		return h, nil
+	}
+	return nil, fmt.Errorf("%w: %s", ErrFolderGone, c.Name)
+}
+
+// match compares the messages that a session knows with those that live here. What is gone is hidden until it may be
+// told. A message below UIDNEXT that the session does not know has no place among its sequence numbers: ErrParted.
+func (v *View) match(r *store.Reader, known Set) error {
+	var next uint32 // of known, 0 where none is left
+	take := func() {
+		for next = 0; len(known) > 0; known = known[1:] {
+			if g := &known[0]; g.Start <= g.Stop {
+				next = g.Start
+				g.Start++
+				return
+			}
+		}
+	}
+	hide := func() {
+		v.hidden = append(v.hidden, next)
+		v.exists++
+		take()
+	}
+	take()
+	strange := uint32(0)
+	if v.uidNext > 1 {
+		err := r.Members(v.folder, 1, v.uidNext-1, func(uid uint32, _ note.ID) bool {
+			for next != 0 && next < uid {
+				hide()
+			}
+			if next != uid {
+				strange = uid
+				return false
+			}
+			v.exists++
+			take()
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if strange != 0 {
+		return fmt.Errorf("%w: %s has a message with UID %d, of which the session was not told", ErrParted, v.name, strange)
+	}
+	for next != 0 {
+		hide()
+	}
+	return nil
+}
+
+// packUIDs writes ascending ranges as pairs of varints: the gap before each range, and its length less one.
+func packUIDs(s Set) []byte {
+	var out []byte
+	last := uint32(0)
+	for _, g := range s {
+		out = binary.AppendUvarint(out, uint64(g.Start-last))
+		out = binary.AppendUvarint(out, uint64(g.Stop-g.Start))
+		last = g.Stop
+	}
+	return out
+}
+
+// unpackUIDs reads what packUIDs wrote, of UIDs below uidNext.
+func unpackUIDs(b []byte, uidNext uint32) (Set, error) {
+	var out Set
+	last := uint64(0)
+	for len(b) > 0 {
+		gap, n := binary.Uvarint(b)
+		if n <= 0 {
+			return nil, errCarried
+		}
+		length, m := binary.Uvarint(b[n:])
+		if m <= 0 || gap == 0 || gap >= 1<<32 || length >= 1<<32 {
+			return nil, errCarried
+		}
+		b = b[n+m:]
+		start := last + gap
+		if last = start + length; last >= uint64(uidNext) {
+			return nil, errCarried
+		}
+		out = append(out, Range{uint32(start), uint32(last)})
+	}
+	return out, nil
+}
+
+var errCarried = errors.New("mailbox: the UIDs of a carried session cannot be read")

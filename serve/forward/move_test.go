@@ -1,0 +1,129 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/cluster"
+)
+
+// TestRequestsMove: requests that come while their mail file is handed over wait, and are served at its new home. A
+// hand-over waits for the requests that run, but for no slow client.
+func TestRequestsMove(t *testing.T) {
+	t.Parallel()
+	front, home := servers(t)
+	running, done := make(chan struct{}), make(chan struct{})
+	handler := func(name string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/long" {
+				close(running)
+				<-done
+			}
+			b, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			fmt.Fprint(w, name, " ", len(b))
+		})
+	}
+	who := func(http.ResponseWriter, *http.Request) (Caller, bool) {
+		return Caller{Account: anna, Credential: "session:1"}, true
+	}
+	for _, s := range []*server{front, home} {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	web := httptest.NewServer(front.Web(DoorWeb, who, handler("front")))
+	defer web.Close()
+	home.Web(DoorWeb, who, handler("home"))
+	post := func(path string, body io.Reader) chan string {
+		out := make(chan string, 1)
+		go func() {
+			a, err := http.Post(web.URL+path, "text/plain", body)
+			if err != nil {
+				out <- err.Error()
+				return
+			}
+			b, err := io.ReadAll(a.Body)
+			_ = a.Body.Close()
+			out <- fmt.Sprint(a.StatusCode, " ", string(b), err)
+		}()
+		return out
+	}
+	front.place.self.Store(true)
+	home.place.self.Store(false)
+
+	long := post("/long", nil)
+	<-running
+	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := front.Vacate(short, anna.Database); !errors.Is(err, cluster.ErrBusy) {
+		t.Fatalf("a request runs: %v", err)
+	}
+	close(done)
+	if got := <-long; got != "200 front 0<nil>" {
+		t.Fatal(got)
+	}
+
+	slow, feed := io.Pipe()
+	waiting := post("/slow", slow)
+	if _, err := io.WriteString(feed, "first"); err != nil {
+		t.Fatal(err)
+	}
+	resume, err := front.Vacate(context.Background(), anna.Database) // its body is on the way
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := front.Vacate(context.Background(), anna.Database); !errors.Is(err, cluster.ErrBusy) {
+		t.Fatalf("handed over twice: %v", err)
+	}
+	held := post("/held", strings.NewReader("held"))
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		front.gates.mu.Lock()
+		users := front.gates.by[anna.Database].users
+		front.gates.mu.Unlock()
+		if users == 3 { // two requests and the hand-over
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d use the database", users)
+		}
+	}
+	front.place.self.Store(false)
+	home.place.self.Store(true)
+	resume()
+	if got := <-held; got != "200 home 4<nil>" {
+		t.Error(got)
+	}
+	_ = feed.Close()
+	if got := <-waiting; got != "200 front 5<nil>" && got != "200 home 5<nil>" { // it had begun, or not yet
+		t.Error(got)
+	}
+	front.gates.mu.Lock()
+	defer front.gates.mu.Unlock()
+	if len(front.gates.by) != 0 {
+		t.Errorf("%d gates are left", len(front.gates.by))
+	}
+}
+
+// TestFrames: what is cut into frames comes out again, and no stream makes a member take more than a session may have.
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	m := &Moved{State: []byte("state"), Input: []byte("a NOOP\r\n")}
+	b := appendMoved(nil, m)
+	got, err := readMoved(strings.NewReader(string(b)), len(b))
+	if err != nil || string(got.State) != "state" || string(got.Input) != "a NOOP\r\n" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range [][]byte{nil, {0, 0, 0}, {0, 0, 0, 9, 1}, {255, 255, 255, 255}} {
+		if m, err := readMoved(strings.NewReader(string(bad)), len(bad)); err == nil {
+			t.Errorf("%x is %+v", bad, m)
+		}
+	}
+}

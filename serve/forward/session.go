@@ -1,0 +1,228 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"doublet/bus"
+	"doublet/note"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+)
+
+// Session is a person's session at a door: it is served here until End is called, or by another member. A nil Session is
+// one of a server without a cluster.
+type Session struct {
+	s *Service
+	// stream leads to the home, nil: the session is served here. movable says that the home may give it back.
+	stream  bus.Stream
+	movable bool
+
+	// Of a session that is served here.
+	node    Node
+	db      note.DatabaseID
+	gate    *gate
+	working bool
+	release func()
+	from    *carried // the connection, where a mate has forwarded it
+}
+
+// Here reports whether the session is served by this member.
+func (x *Session) Here() bool { return x == nil || x.stream == nil }
+
+// End ends the session. After Carry it need not be called.
+func (x *Session) End() {
+	if x == nil {
+		return
+	}
+	if x.stream != nil {
+		_ = x.stream.Close()
+	}
+	x.Done()
+	if x.gate != nil {
+		x.gate.watch(x, nil)
+		x.s.gates.close(x.db, x.gate)
+		x.gate = nil
+	}
+	if x.release != nil {
+		x.release()
+		x.release = nil
+	}
+}
+
+// here begins a session at this member: an open of the database that no move for balance disturbs.
+func (s *Service) here(node Node, db note.DatabaseID) *Session {
+	return &Session{s: s, node: node, db: db, release: node.Use(db), gate: s.gates.open(db)}
+}
+
+// Begin begins a command, which Done ends: the database is not handed over meanwhile. False says that another member is
+// its home now, where the session should go on with the command (Move); nothing has begun then.
+func (x *Session) Begin(ctx context.Context) bool {
+	if x == nil || x.gate == nil {
+		return true
+	}
+	if !x.gate.enter(ctx) {
+		return true // the server stops, and the command is told so
+	}
+	x.working = true
+	if x.node.Stays(ctx, x.db) {
+		return true
+	}
+	x.Done()
+	return false
+}
+
+// Moved reports, in a command, that another member is the home now.
+func (x *Session) Moved(ctx context.Context) bool {
+	return x != nil && x.gate != nil && !x.node.Stays(ctx, x.db)
+}
+
+// Done ends a command.
+func (x *Session) Done() {
+	if x != nil && x.working {
+		x.gate.leave()
+		x.working = false
+	}
+}
+
+// Waits calls fn, which waits for the client in the middle of a command: a slow client does not hold up a hand-over.
+// Behind it the database may have moved.
+func (x *Session) Waits(ctx context.Context, fn func() error) error {
+	if x == nil || !x.working {
+		return fn()
+	}
+	x.gate.leave()
+	x.working = false
+	err := fn()
+	x.working = x.gate.enter(ctx)
+	return err
+}
+
+// Watch calls wake when the database was handed over, until the session ends.
+func (x *Session) Watch(wake func()) {
+	if x != nil && x.gate != nil {
+		x.gate.watch(x, wake)
+	}
+}
+
+// Taken returns the session of a connection that a mate has forwarded, nil of any other.
+func Taken(c *listen.Conn) *Session {
+	if x, ok := c.Conn.(*carried); ok {
+		return x.session
+	}
+	return nil
+}
+
+// Open finds the home of a person's mail file, and opens a session there if that is another server.
+// ErrNoHome: there is none, and none has come while it waited. A connection that a mate has forwarded is not forwarded again.
+func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session, error) {
+	if s != nil {
+		if x := Taken(c); x != nil {
+			return x, nil
+		}
+	}
+	return s.find(c, door, a, nil)
+}
+
+// Move carries a session on at the home of the mail file, which is another member now: m is what that needs. A session
+// that a mate has forwarded is given back to it, and over here; given is true then. Any other is one that Open could
+// have returned: served here again where the home is this member after all.
+func (s *Service) Move(c *listen.Conn, door string, a *signin.Account, old *Session, m *Moved) (next *Session, given bool, err error) {
+	old.End()
+	if old != nil && old.from != nil && old.from.movable && !c.Compressed() {
+		if err := old.from.handBack(m); err != nil {
+			s.failed.Inc()
+			return nil, false, err
+		}
+		return nil, true, nil
+	}
+	next, err = s.find(c, door, a, m)
+	if err == nil && next.Here() && old != nil {
+		next.from = old.from
+	}
+	if err == nil {
+		s.moved.Inc()
+	}
+	return next, false, err
+}
+
+// find opens a session at the home, with the state that it goes on from, if it has one.
+func (s *Service) find(c *listen.Conn, door string, a *signin.Account, m *Moved) (*Session, error) {
+	if s == nil || a.Database == 0 {
+		return &Session{}, nil
+	}
+	s.mu.Lock()
+	node, mates := s.node, s.bus
+	s.mu.Unlock()
+	if node == nil {
+		return &Session{}, nil
+	}
+	var x *Session
+	err := s.patiently(c.Context(), func() (err error) {
+		x, err = s.open(c, door, a, m, node, mates)
+		return err
+	})
+	if err != nil {
+		s.failed.Inc()
+		return nil, fmt.Errorf("%w: %w", ErrNoHome, err)
+	}
+	return x, nil
+}
+
+// open is one attempt.
+func (s *Service) open(c *listen.Conn, door string, a *signin.Account, m *Moved, node Node, mates bus.Bus) (*Session, error) {
+	place := node.Open
+	if m != nil {
+		place = node.Where // the database has just moved: it is not moved again for balance
+	}
+	p, err := place(c.Context(), a.Database)
+	if err != nil {
+		return nil, err
+	}
+	if p.Self {
+		return s.here(node, a.Database), nil
+	}
+	h := hello{Door: door, Person: a.Who.Person.String(), Credential: a.Credential, Moved: m != nil}
+	if at, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		h.Client = at.AddrPort()
+	}
+	header, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	x := &Session{s: s, movable: true}
+	x.stream, err = mates.Stream(c.Context(), p.Server, verbMovable, header)
+	if bus.Code(err) == bus.CodeNoVerb && m == nil { // an older program
+		x.movable = false
+		x.stream, err = mates.Stream(c.Context(), p.Server, verb, header)
+	}
+	if err == nil {
+		err = x.welcomed(m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	}
+	s.out.Inc()
+	return x, nil
+}
+
+// welcomed waits until the home has taken the session, and sends it the state that the session goes on from.
+func (x *Session) welcomed(m *Moved) error {
+	var one [1]byte
+	_, err := io.ReadFull(x.stream, one[:]) // its error is the other server's refusal, or its loss
+	if err == nil && m != nil {
+		err = sendState(x.stream, m.State)
+	}
+	if err == nil {
+		err = x.stream.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		err = errors.Join(err, x.stream.Close())
+	}
+	return err
+}

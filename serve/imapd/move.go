@@ -1,0 +1,260 @@
+package imapd
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/serve/condition"
+	"doublet/serve/forward"
+	"doublet/store"
+	"doublet/wire/imap"
+)
+
+// moving is a session that goes on at another member of the cluster, to which the mail file has moved. A client notices
+// nothing of it: what the two members have told it differs by expunges, new messages and flags, which it is told.
+type moving struct {
+	// due says that the session is to move when the command at hand ends; away, that it has begun elsewhere.
+	due, away bool
+	// again is the command that ran when the move was noticed. The other member carries it out; it has changed nothing.
+	again []byte
+	// replaying says that the command at hand came with the session: the client waits for no invitation to send its
+	// literals. idling says that it is an IDLE which has begun.
+	replaying, idling bool
+}
+
+// maxAgain bounds a command that is carried out by the other member, with its messages.
+const maxAgain = 8 << 20
+
+// movedState is a session as it goes to another member.
+type movedState struct {
+	Rev2, UTF8, CondStore, QResync, UIDOnly bool
+
+	// Replay says that the input begins with a command that was read before.
+	Replay  bool             `json:",omitempty"`
+	Idling  bool             `json:",omitempty"`
+	Saved   mailbox.Set      `json:",omitempty"`
+	View    *mailbox.Carried `json:",omitempty"`
+	Listed  []string         `json:",omitempty"`
+	Highest uint64           `json:",omitempty"`
+	Skipped uint64           `json:",omitempty"`
+	// Notify is set after NOTIFY, Notified where the client is told of anything by it.
+	Notify   bool `json:",omitempty"`
+	Notified bool `json:",omitempty"`
+	// Contexts are the tags of searches that were kept up to date.
+	Contexts []string `json:",omitempty"`
+}
+
+// begin begins a command where the mail file is here. Elsewhere the session moves, and the command with it. One with a
+// message is begun all the same: the message must be read, which the other member cannot be told.
+func (s *session) begin(cmd *imap.Command) bool {
+	if s.home.Begin(s.c.Context()) {
+		return true
+	}
+	switch cmd.Name {
+	case "LOGOUT", "APPEND", "REPLACE":
+		return true
+	}
+	s.carryOutThere(cmd)
+	return false
+}
+
+// carryOutThere has the member to which the mail file has moved carry a command out.
+func (s *session) carryOutThere(cmd *imap.Command) {
+	s.move.due, s.move.again = true, imap.AppendCommand(nil, cmd, s.in.UTF8)
+	s.move.idling = s.move.idling && cmd.Name == "IDLE"
+}
+
+// appendThere is carryOutThere for a command with messages, which were read.
+func (s *session) appendThere(cmd *imap.Command, a *imap.Append, list *incoming, err error) bool {
+	if !errors.Is(err, store.ErrNotHome) || !s.home.Moved(s.c.Context()) || list.size > maxAgain ||
+		!s.memory().Take(list.size) {
+		return false
+	}
+	list.held += list.size
+	var b []byte
+	var before *imap.Append
+	for i := range list.m {
+		m := &list.m[i]
+		next := &imap.Append{Mailbox: a.Mailbox, Flags: strings.Fields(string(m.Flags.AppendIMAP(nil))), Date: m.Date, Size: int64(len(m.Raw)), NonSync: true}
+		switch r, replace := cmd.Args.(*imap.Replace); {
+		case before != nil:
+			b = imap.AppendNextMessage(b, before, next)
+		case replace:
+			b = imap.AppendCommand(b, &imap.Command{
+				Tag: cmd.Tag, Name: cmd.Name, UID: cmd.UID, Args: &imap.Replace{Message: r.Message, Append: *next},
+			}, s.in.UTF8)
+		default:
+			b = imap.AppendCommand(b, &imap.Command{Tag: cmd.Tag, Name: cmd.Name, Args: next}, s.in.UTF8)
+		}
+		b, before = append(b, m.Raw...), next
+	}
+	s.move.due, s.move.again = true, append(b, "\r\n"...)
+	return true
+}
+
+// elsewhere answers a command that found the database at another member. With the person's own mail file the session
+// moves there; with that of others it stays.
+func (s *session) elsewhere(cmd *imap.Command) {
+	if !s.home.Moved(s.c.Context()) {
+		s.no(cmd, condition.Elsewhere.IMAP, "The mailbox has moved to another server, try again later")
+		return
+	}
+	switch cmd.Name {
+	case "APPEND", "REPLACE": // too large for appendThere
+		s.no(cmd, condition.Elsewhere.IMAP, "The mail file is moving to another server, try again")
+		s.move.due = true
+	default:
+		s.carryOutThere(cmd)
+	}
+}
+
+// moveOn goes on with the session where the mail file is.
+func (s *session) moveOn() {
+	m := &forward.Moved{Input: append(s.move.again, s.in.Rest()...)}
+	m.Input = append(m.Input, s.c.Buffered()...)
+	s.c.DiscardInput()
+	state, err := s.packed()
+	s.move = moving{}
+	if err == nil {
+		m.State, err = json.Marshal(state)
+	}
+	if err != nil {
+		s.cannotMove(err)
+		return
+	}
+	if s.flush() != nil {
+		return
+	}
+	s.leaveView()
+	s.release()
+	s.follow(m)
+}
+
+// follow moves the session until a member has it: this one, or one to which it is carried. It comes back when the
+// session goes on here, or has ended.
+func (s *session) follow(m *forward.Moved) {
+	for m != nil && !s.over {
+		home, given, err := s.srv.cfg.Forward.Move(s.c, "imap", &s.account, s.home, m)
+		switch {
+		case err != nil:
+			s.cannotMove(err)
+		case given:
+			s.over = true
+		case home.Here():
+			s.home = home
+			s.home.Watch(s.c.Wake)
+			s.c.Unread(m.Input)
+			s.resume(m.State)
+			return
+		default:
+			s.home = home
+			m = s.carry(m.Input)
+		}
+	}
+}
+
+// carry gives the session to the home of the mail file, and comes back when it has ended, or moves on.
+func (s *session) carry(ahead []byte) *forward.Moved {
+	const bye = "* BYE [UNAVAILABLE] The server of the mail file is lost, sign in again\r\n"
+	m, err := s.home.Carry(s.c, ahead, bye)
+	if err != nil {
+		s.srv.env.Log.Info("imapd: forwarded session broke off", "account", s.account.Name, "err", err)
+	}
+	if m == nil || err != nil {
+		s.over = true
+		return nil
+	}
+	return m
+}
+
+// cannotMove ends a session that no member can go on with.
+func (s *session) cannotMove(err error) {
+	s.srv.env.Log.Warn("imapd: session cannot be moved", "account", s.account.Name, "err", err)
+	s.leaveView()
+	s.bye(condition.Elsewhere.IMAP, condition.Elsewhere.IMAPText)
+}
+
+// leaveView drops what the session holds of its mailbox here, without a word to the client.
+func (s *session) leaveView() {
+	s.dropNotify()
+	s.forget()
+}
+
+// packed returns the session for another member.
+func (s *session) packed() (*movedState, error) {
+	out := &movedState{
+		Rev2: s.rev2, UTF8: s.utf8, CondStore: s.condstore, QResync: s.qresync, UIDOnly: s.uidOnly,
+		Replay: len(s.move.again) > 0, Idling: s.move.idling, Saved: s.saved, Listed: s.listed, Highest: s.heard.highest, Skipped: s.heard.skipped,
+		Notify: s.notifier != nil, Notified: s.notifier != nil && s.notifier.watches != nil,
+	}
+	for _, x := range s.contexts {
+		out.Contexts = append(out.Contexts, x.tag)
+	}
+	if s.view == nil {
+		return out, nil
+	}
+	var err error
+	out.View, err = s.view.Carry(s.c.Context())
+	return out, err
+}
+
+// resume goes on with a session that comes from another member.
+func (s *session) resume(packed []byte) {
+	s.out.Take()
+	var from movedState
+	if err := json.Unmarshal(packed, &from); err != nil {
+		s.cannotMove(err)
+		return
+	}
+	s.rev2, s.utf8, s.condstore, s.qresync, s.uidOnly = from.Rev2, from.UTF8, from.CondStore, from.QResync, from.UIDOnly
+	s.in.UTF8 = s.rev2 || s.utf8
+	s.move.replaying, s.move.idling = from.Replay, from.Idling
+	if from.View != nil {
+		if err := s.resumeView(from.View); err != nil {
+			s.cannotMove(err)
+			return
+		}
+		s.saved, s.listed, s.heard = from.Saved, from.Listed, heard{highest: from.Highest, skipped: from.Skipped}
+	}
+	for _, tag := range from.Contexts {
+		s.noUpdate(tag)
+	}
+	if from.Notify {
+		s.notifier = &notifier{}
+	}
+	if from.Notified {
+		s.untagged("NOTIFICATIONOVERFLOW", "The mail file has moved to another server")
+	}
+}
+
+const (
+	// resumeWithin bounds the time in which a replica catches up with what a session was told elsewhere.
+	resumeWithin = 3 * time.Second
+	resumeEvery  = 50 * time.Millisecond
+)
+
+// resumeView selects the mailbox of a session that comes from another member, silently.
+func (s *session) resumeView(c *mailbox.Carried) error {
+	file, err := s.at(c.Name)
+	if err != nil {
+		return err
+	}
+	for until := s.c.Now().Add(resumeWithin); ; {
+		view, folder, err := file.Resume(s.c.Context(), c)
+		if err == nil {
+			s.view, s.rights = view, folder.Rights
+			return nil
+		}
+		if !errors.Is(err, mailbox.ErrParted) || !s.c.Now().Before(until) {
+			return err
+		}
+		select {
+		case <-s.srv.env.Clock.After(resumeEvery):
+		case <-s.c.Context().Done():
+			return err
+		}
+	}
+}

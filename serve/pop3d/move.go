@@ -1,0 +1,138 @@
+package pop3d
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"doublet/mailbox"
+	"doublet/serve/forward"
+	"doublet/serve/listen"
+	"doublet/wire/pop3"
+)
+
+// movedState is a session as it goes on at another member of the cluster, to which the mail file has moved. The maildrop
+// stays that of the sign-in: its messages, their numbers, and the marks of DELE.
+type movedState struct {
+	View  *mailbox.Carried
+	UIDs  []uint32
+	Marks []byte
+}
+
+// moveOn goes on with the session where the mail file is. again is the command that ran when the move was noticed: it
+// has changed nothing, and is carried out there.
+func (s *session) moveOn(again []byte) {
+	if s.flush() != nil {
+		return
+	}
+	m := &forward.Moved{Input: append(slices.Clone(again), s.c.Buffered()...)}
+	s.c.DiscardInput()
+	view, err := s.drop.view.Carry(s.c.Context())
+	if err == nil {
+		m.State, err = json.Marshal(movedState{View: view, UIDs: s.drop.uids, Marks: s.drop.marks})
+	}
+	if err != nil {
+		s.cannotMove(err)
+		return
+	}
+	s.letGo()
+	s.out.Release()
+	s.scratch.Release()
+	s.follow(m)
+}
+
+// follow moves the session until a member has it: this one, or one to which it is carried. It comes back when the
+// session goes on here, or has ended.
+func (s *session) follow(m *forward.Moved) {
+	for m != nil && !s.over {
+		home, given, err := s.srv.cfg.Forward.Move(s.c, "pop3", &s.account, s.home, m)
+		switch {
+		case err != nil:
+			s.cannotMove(err)
+		case given:
+			s.over = true
+		case home.Here():
+			s.home = home
+			s.c.Unread(m.Input)
+			s.out.Take()
+			if err := s.resume(m.State); err != nil {
+				s.cannotMove(err)
+			}
+			return
+		default:
+			s.home = home
+			m = s.carry(m.Input)
+		}
+	}
+}
+
+// cannotMove ends a session that no member can go on with. It answers the command at hand; nothing was removed.
+func (s *session) cannotMove(err error) {
+	s.srv.env.Log.Warn("pop3d: session cannot be moved", "account", s.account.Name, "err", err)
+	s.out.Take()
+	s.err(pop3.CodeSysTemp, "The mailbox has moved to another server, sign in again")
+	s.over = true
+}
+
+// carry gives the session to the home of the mail file, and comes back when it has ended, or moves on.
+func (s *session) carry(ahead []byte) *forward.Moved {
+	m, err := s.home.Carry(s.c, ahead, "")
+	if err != nil {
+		s.srv.env.Log.Info("pop3d: forwarded session broke off", "err", err)
+	}
+	if m == nil || err != nil {
+		s.over = true
+		return nil
+	}
+	return m
+}
+
+const (
+	// resumeWithin bounds the time in which a replica catches up with what a session was told elsewhere.
+	resumeWithin = 3 * time.Second
+	resumeEvery  = 50 * time.Millisecond
+)
+
+// resume goes on with a session that comes from another member. The client is told nothing.
+func (s *session) resume(packed []byte) error {
+	var from movedState
+	if err := json.Unmarshal(packed, &from); err != nil {
+		return err
+	}
+	if from.View == nil || len(from.UIDs) != len(from.Marks) {
+		return errors.New("pop3d: malformed state of a session")
+	}
+	if err := s.srv.drops.resume(s.account.Database); err != nil {
+		return err
+	}
+	n := int64(len(from.UIDs)) * perMessage
+	if !s.srv.cfg.Memory.Take(n) {
+		s.srv.drops.give(s.account.Database)
+		return listen.ErrMemory
+	}
+	file := s.srv.mail.File(s.account.Who, s.account.Database)
+	view, err := s.resumeView(file, from.View)
+	if err != nil {
+		s.srv.cfg.Memory.Give(n)
+		s.srv.drops.give(s.account.Database)
+		return err
+	}
+	s.file, s.drop = file, maildrop{view: view, uids: from.UIDs, marks: from.Marks}
+	s.srv.stats.users.Touch(s.account.Who.Person)
+	return nil
+}
+
+func (s *session) resumeView(file *mailbox.File, c *mailbox.Carried) (*mailbox.View, error) {
+	for until := s.c.Now().Add(resumeWithin); ; {
+		view, _, err := file.Resume(s.c.Context(), c)
+		if !errors.Is(err, mailbox.ErrParted) || !s.c.Now().Before(until) {
+			return view, err
+		}
+		select {
+		case <-s.srv.env.Clock.After(resumeEvery):
+		case <-s.c.Context().Done():
+			return nil, err
+		}
+	}
+}
