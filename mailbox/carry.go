@@ -28,6 +28,9 @@ type Carried struct {
 	Pending note.ModSeq
 	// UIDs holds the UIDs of the messages that the session knows, in the form of packUIDs.
 	UIDs []byte
+	// Claims and ShowsRecent say what the session is told of recent messages, Recent which UIDs are, in the form of UIDs.
+	Claims, ShowsRecent bool
+	Recent              []byte
 }
 
 // Carry returns the view for another member. ErrParted means that the ledger here was rewritten since the session was
@@ -43,6 +46,7 @@ func (v *View) Carry(ctx context.Context) (*Carried, error) {
 			c.Pending = v.pending
 		}
 		c.UIDs = packUIDs(known)
+		c.Claims, c.ShowsRecent, c.Recent = v.recent.session, v.recent.shown, packUIDs(v.recent.ranges())
 		return nil
 	})
 	if err != nil {
@@ -94,6 +98,10 @@ func (f *File) Resume(ctx context.Context, c *Carried) (*View, Folder, error) {
 	if err != nil {
 		return nil, Folder{}, err
 	}
+	recent, err := unpackUIDs(c.Recent, c.UIDNext)
+	if err != nil {
+		return nil, Folder{}, err
+	}
 	var v *View
 	var out Folder
 	err = f.read(ctx, func(r *store.Reader) error {
@@ -105,7 +113,10 @@ func (f *File) Resume(ctx context.Context, c *Carried) (*View, Folder, error) {
 		v = &View{
 			f: f, folder: h.Note, validity: h.UIDValidity, unid: h.UNID, name: out.Name,
 			readOnly: c.ReadOnly || !mayChange(out.Rights), mod: c.ModSeq, synced: r.Counters().Ledger.Last,
-			uidNext: c.UIDNext, pending: c.ModSeq + 1,
+			uidNext: c.UIDNext, pending: c.ModSeq + 1, recent: Recents{session: c.Claims, shown: c.ShowsRecent},
+		}
+		for _, g := range recent {
+			v.recent.add(g, countIn(known, g))
 		}
 		if c.Pending != 0 {
 			v.pending = min(v.pending, c.Pending)
@@ -186,6 +197,16 @@ func (v *View) match(r *store.Reader, known Set) error {
 		hide()
 	}
 	return nil
+}
+
+// countIn counts the UIDs of a set, ascending, that lie in a range.
+func countIn(set Set, g Range) (n uint32) {
+	for _, x := range set {
+		if lo, hi := max(x.Start, g.Start), min(x.Stop, g.Stop); lo <= hi {
+			n += hi - lo + 1
+		}
+	}
+	return n
 }
 
 // packUIDs writes ascending ranges as pairs of varints: the gap before each range, and its length less one.
