@@ -11,7 +11,7 @@ import (
 // bounded: what does not fit is found again by reading mail.box once there is room.
 //
 // Appointments are not taken back. An entry has a generation, a new one each time that it is seen,
-// and appointments of an older one mean nothing. Guarded by Service.mu.
+// and appointments of an older one mean nothing.
 type agenda struct {
 	gens  map[queue.Key]uint32
 	gen   uint32

@@ -1,18 +1,12 @@
 package mail
 
 import (
-	"doublet/note"
 	"sync"
 
 	"doublet/env"
 	"doublet/mail/queue"
+	"doublet/note"
 )
-
-// readAnew forgets all appointments, to be read again from every mail.box, under the lock.
-func (s *board) readAnew() {
-	s.agenda.restart()
-	clear(s.since)
-}
 
 // ended forgets what is known of the entries of a mail.box that is led elsewhere now.
 func (s *board) ended(b *queue.Box) {
@@ -29,32 +23,61 @@ func (s *board) underway(k queue.Key) bool {
 	return s.agenda.beingSent(k)
 }
 
-// board is what the router knows of its work: the agenda, and what is under way.
+// board is the state of the router that its goroutines share.
 type board struct {
 	bells
-	queue *queue.Queue
-
-	// mu guards what follows; moved tells that inFlight, unsettled, lanes or idle have changed.
-	mu    sync.Mutex
+	mu sync.Mutex // guards progress
+	// moved is signaled when inFlight, unsettled, lanes or idle have changed.
 	moved *sync.Cond
-	// since is up to where changes of each mail.box have been seen, settlers write outcomes, by index.
-	since     map[int]note.ModSeq
-	settlers  map[int]*settler
-	agenda    agenda
-	edition   uint64 // of the routes that the agenda was made with
-	inFlight  int    // entries that lanes work on
-	unsettled int    // entries sent and not yet changed
+	progress
+}
+
+// progress is what the router has to do and is doing.
+type progress struct {
+	agenda  agenda
+	edition uint64 // of the routes that the agenda was made with
+	// since is the MODSEQ up to which each mail.box has been read, by index. settlers write outcomes into them.
+	since    map[int]note.ModSeq
+	settlers map[int]*settler
+
+	inFlight  int // entries that lanes work on
+	unsettled int // entries sent and not yet changed
 	lanes     int
 	idle      []*lane
 	starved   []*destination
 }
 
-func newBoard(e *env.Env, q *queue.Queue, bells bells) *board {
-	b := &board{bells: bells, queue: q, since: make(map[int]note.ModSeq), settlers: make(map[int]*settler)}
+func newBoard(e *env.Env, bells bells) *board {
+	b := &board{bells: bells, progress: progress{since: make(map[int]note.ModSeq), settlers: make(map[int]*settler)}}
 	b.moved = sync.NewCond(&b.mu)
 	b.agenda.init()
 	b.agenda.since0 = e.Clock.Now()
 	return b
+}
+
+// readAnew forgets all appointments, to be read again from every mail.box.
+func (w *progress) readAnew() {
+	w.agenda.restart()
+	clear(w.since)
+}
+
+// settler returns the settler of a mail.box.
+func (w *progress) settler(box int) *settler {
+	o := w.settlers[box]
+	if o == nil {
+		o = &settler{}
+		w.settlers[box] = o
+	}
+	return o
+}
+
+// unwritten returns the number of messages that are sent and not yet settled.
+func (w *progress) unwritten() int {
+	n := w.unsettled
+	for _, o := range w.settlers {
+		n += len(o.stuck)
+	}
+	return n
 }
 
 // bells wake the two goroutines of the router: for what is delivered here, and for what is sent.

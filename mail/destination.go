@@ -14,8 +14,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// destination is where mail goes together: a domain, or the server that a route names. Guarded by
-// Service.mu.
+// destination is where mail goes together: a domain, or the server that a route names.
 type destination struct {
 	name string
 	appointments

@@ -43,7 +43,7 @@ type outbox struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
-	boxes []*deferring // by id
+	boxes outboxList
 	// own is where new messages go, once the server is a member of a cluster. came are databases that may have come.
 	own  note.DatabaseID
 	self note.UNID
@@ -52,7 +52,10 @@ type outbox struct {
 	done *sync.Cond
 }
 
-// deferring is one outbox. Guarded by outbox.mu.
+// outboxList is ordered by ID.
+type outboxList []*deferring
+
+// deferring is one outbox.
 type deferring struct {
 	id    note.DatabaseID
 	owner note.UNID
@@ -129,7 +132,7 @@ func (s *Scheduler) joinOutbox(server note.UNID, name string, known func(note.Da
 	o := &s.outbox
 	o.mu.Lock()
 	o.own, o.self = id, server
-	if b := o.box(id); b != nil {
+	if b := o.boxes.find(id); b != nil {
 		b.from = time.Time{} // it was not known whose it is
 	}
 	o.came = append(o.came, id)
@@ -170,9 +173,9 @@ func (o *outbox) count() (n int) {
 	return n
 }
 
-// box finds an outbox. Under mu.
-func (o *outbox) box(id note.DatabaseID) *deferring {
-	for _, b := range o.boxes {
+// find returns the outbox with this ID, or nil.
+func (l outboxList) find(id note.DatabaseID) *deferring {
+	for _, b := range l {
 		if b.id == id {
 			return b
 		}
@@ -183,7 +186,7 @@ func (o *outbox) box(id note.DatabaseID) *deferring {
 // add notes a message that has come in.
 func (o *outbox) add(box note.DatabaseID, id note.UNID, until int64) {
 	o.mu.Lock()
-	if b := o.box(box); b != nil && b.leads {
+	if b := o.boxes.find(box); b != nil && b.leads {
 		b.due[id] = until
 	}
 	o.mu.Unlock()
@@ -193,7 +196,7 @@ func (o *outbox) add(box note.DatabaseID, id note.UNID, until int64) {
 func (o *outbox) forget(h *held) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if b := o.box(h.box); b != nil {
+	if b := o.boxes.find(h.box); b != nil {
 		delete(b.due, h.id)
 		delete(b.again, h.id)
 	}
@@ -214,7 +217,7 @@ func (s *Scheduler) lookAtOutboxes(ctx context.Context) error {
 	for _, id := range o.ids() {
 		leads := s.store.Leads(id)
 		o.mu.Lock()
-		b := o.box(id)
+		b := o.boxes.find(id)
 		switch {
 		case !leads:
 			b.leads, b.from, b.seen = false, time.Time{}, 0
@@ -257,7 +260,7 @@ func (s *Scheduler) noticeOutbox(id note.DatabaseID) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if b := o.box(id); b != nil {
+	if b := o.boxes.find(id); b != nil {
 		b.stop()
 		b.stop, b.seen = stop, 0
 		return nil
@@ -309,7 +312,7 @@ func (s *Scheduler) readOutbox(ctx context.Context, id note.DatabaseID, since ui
 	o := &s.outbox
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if b := o.box(id); b != nil && b.leads && b.seen <= since {
+	if b := o.boxes.find(id); b != nil && b.leads && b.seen <= since {
 		b.seen = since
 		for u, at := range due {
 			b.due[u] = at
@@ -396,7 +399,7 @@ func (s *Scheduler) ReleaseDue(ctx context.Context) (next time.Time) {
 func (o *outbox) begin(id note.DatabaseID) (b *deferring, own bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	b = o.box(id)
+	b = o.boxes.find(id)
 	if b == nil || !b.leads || b.vacating > 0 {
 		return nil, false
 	}
@@ -421,7 +424,7 @@ func (o *outbox) vacate(ctx context.Context, id note.DatabaseID) (resume func(),
 	defer stop()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	b := o.box(id)
+	b := o.boxes.find(id)
 	if b == nil {
 		return nil, false, nil
 	}

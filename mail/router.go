@@ -248,17 +248,16 @@ func (s *Router) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err e
 	if leads := s.queue.Leads(b); !leads || s.since[b.Index] != since {
 		return leads, nil // all is read anew
 	}
-	s.take(list)
+	s.take(list, s.queue, s.env.Clock.Now())
 	s.since[b.Index] = last
 	return more, nil
 }
 
-// take puts what was read into the agenda, under its lock.
-func (s *Router) take(list []seen) {
-	now := seconds(s.env.Clock.Now())
+// take puts what was read into the agenda.
+func (w *progress) take(list []seen, q *queue.Queue, now time.Time) {
 	for i := range list {
-		if s.queue.Leads(s.queue.Of(list[i].key)) {
-			s.agenda.set(list[i].key, &list[i].work, now)
+		if q.Leads(q.Of(list[i].key)) {
+			w.agenda.set(list[i].key, &list[i].work, seconds(now))
 		}
 	}
 }
@@ -271,7 +270,7 @@ func (s *Router) lookAgain(ctx context.Context, k queue.Key) error {
 		return err
 	})
 	s.mu.Lock()
-	s.take(list)
+	s.take(list, s.queue, s.env.Clock.Now())
 	s.mu.Unlock()
 	return err
 }
@@ -390,7 +389,7 @@ type Router struct {
 }
 
 func newRouter(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, t *trace.Trace, p *Depositor, bells bells, o *Options) *Router {
-	b := newBoard(e, q, bells)
+	b := newBoard(e, bells)
 	stats := newRouterStats(o.Stats)
 	r := &Router{
 		board: b, store: s, env: e, dir: d, mailbox: m, queue: q, trace: t, deposit: p, files: p.files, srs: p.srs, opt: o, stat: stats,

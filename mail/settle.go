@@ -58,65 +58,53 @@ type settler struct {
 	waits bool
 }
 
+// start marks an update as under way. It returns false when one is already, or when there is nothing to write.
+func (w *settler) start() bool {
+	if w.running || len(w.pending) == 0 {
+		return false
+	}
+	w.running = true
+	return true
+}
+
+// retry marks a timer as set for what could not be written. It returns false when one is already, or none is needed.
+func (w *settler) retry() bool {
+	if w.waits || len(w.stuck) == 0 {
+		return false
+	}
+	w.waits = true
+	return true
+}
+
 // conclude has an entry changed soon. It returns at once.
 func (s *outcomes) conclude(f *settlement) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	w := s.settler(f.key.Box())
 	w.pending = append(w.pending, f)
 	s.unsettled++
 	s.inFlight--
-	s.settleSoon(f.key.Box())
-}
-
-// settler returns the settler of a mail.box, under the lock.
-func (s *outcomes) settler(box int) *settler {
-	w := s.settlers[box]
-	if w == nil {
-		w = &settler{}
-		s.settlers[box] = w
-	}
-	return w
-}
-
-// settleSoon has what is pending written, under the lock.
-func (s *outcomes) settleSoon(box int) {
-	if w := s.settler(box); !w.running && len(w.pending) > 0 {
-		w.running = true
-		s.env.Go("settle mail.box", func() { s.settling(box) })
+	start := w.start()
+	s.mu.Unlock()
+	if start {
+		s.env.Go("settle mail.box", func() { s.settling(f.key.Box()) })
 	}
 }
 
-// tryAgain has what could not be written wait for a while, under the lock.
-func (s *outcomes) tryAgain(box int) {
-	w := s.settler(box)
-	if w.waits || len(w.stuck) == 0 {
-		return
-	}
-	w.waits = true
-	s.env.Clock.AfterFunc(troublePause, func() { s.settleStuck(box) })
-}
-
-// settleStuck tries to write what could not be written.
+// settleStuck tries again to write what could not be written.
 func (s *outcomes) settleStuck(box int) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	w := s.settler(box)
 	w.waits = false
 	s.unsettled += len(w.stuck)
 	w.pending, w.stuck = append(w.pending, w.stuck...), nil
-	s.settleSoon(box)
-}
-
-// unwritten is how many messages are sent and not yet settled, under the lock.
-func (s *outcomes) unwritten() int {
-	n := s.unsettled
-	for _, w := range s.settlers {
-		n += len(w.stuck)
+	start := w.start()
+	s.mu.Unlock()
+	if start {
+		s.env.Go("settle mail.box", func() { s.settling(box) })
 	}
-	return n
 }
 
+// settling writes what is pending for a mail.box until nothing is.
 func (s *outcomes) settling(box int) {
 	for {
 		s.mu.Lock()
@@ -142,9 +130,12 @@ func (s *outcomes) settling(box int) {
 			}
 			s.agenda.done(f.key, f.dest, f.gone, f.again)
 		}
-		s.tryAgain(box)
+		retry := w.retry()
 		s.moved.Broadcast()
 		s.mu.Unlock()
+		if retry {
+			s.env.Clock.AfterFunc(troublePause, func() { s.settleStuck(box) })
+		}
 		nudge(s.wakeOut)
 		nudge(s.wakeLocal)
 	}
