@@ -2,21 +2,21 @@ package imap
 
 import "strings"
 
-// Access is the argument of SETACL, DELETEACL, GETACL, LISTRIGHTS and MYRIGHTS (RFC 4314); what a verb
-// has not is "".
+// Access is the argument of SETACL, DELETEACL, GETACL, LISTRIGHTS and MYRIGHTS (RFC 4314). Fields that a verb lacks
+// are "".
 type Access struct {
 	Mailbox    string
 	Identifier string
-	// Mode is '+' or '-' where Rights are added to what is there or taken from it, else 0.
+	// Mode is '+' or '-' where Rights are added or removed, else 0.
 	Mode   byte
 	Rights string
 }
 
 // Quota is the argument of GETQUOTA, GETQUOTAROOT and SETQUOTA (RFC 9208).
 type Quota struct {
-	// Root is a quota root, or a mailbox with GETQUOTAROOT.
+	// Root is a quota root; with GETQUOTAROOT, a mailbox.
 	Root string
-	// Limits, of SETQUOTA: resource names in upper case.
+	// Limits has the resources of SETQUOTA, with names in upper case.
 	Limits []QuotaLimit
 }
 
@@ -36,8 +36,8 @@ type MetadataEntry struct {
 type Metadata struct {
 	Mailbox string // "" is the server
 	Entries []MetadataEntry
-	// MaxSize leaves out longer values where HasMaxSize is set; Depth says how much of what lies below
-	// the entries is meant: 0, 1, or -1 for all.
+	// MaxSize leaves out longer values where HasMaxSize is set; Depth limits the levels below the entries: 0, 1, or
+	// -1 for all.
 	MaxSize    uint32
 	HasMaxSize bool
 	Depth      int
@@ -80,8 +80,8 @@ func (p *parser) quota(name string) any {
 	return q
 }
 
-// getMetadata: [options] mailbox entry or list of entries. Clients that follow the examples of the RFC
-// send the options behind the mailbox.
+// getMetadata parses [options] and an entry or a list of entries behind the mailbox. Clients that follow the examples
+// of the RFC send the options behind the mailbox.
 func (p *parser) getMetadata() any {
 	m := &Metadata{}
 	if p.peek() == '(' {
@@ -94,7 +94,8 @@ func (p *parser) getMetadata() any {
 		m.Entries = []MetadataEntry{{Name: p.entryName()}}
 		return m
 	}
-	if rest := strings.ToUpper(p.s[p.i:min(p.i+9, len(p.s))]); strings.HasPrefix(rest, "(MAXSIZE ") || strings.HasPrefix(rest, "(DEPTH ") {
+	rest := strings.ToUpper(p.s[p.i:min(p.i+9, len(p.s))])
+	if strings.HasPrefix(rest, "(MAXSIZE ") || strings.HasPrefix(rest, "(DEPTH ") {
 		p.metadataOptions(m)
 		p.space()
 	}
@@ -141,8 +142,8 @@ func (p *parser) setMetadata() any {
 	return m
 }
 
-// entryName is one that begins with a slash, has no empty level and no wildcard, in ASCII (RFC 5464
-// section 3.2).
+// entryName parses the name of an entry: it begins with a slash, has no empty level and no wildcard, and is ASCII
+// (RFC 5464 section 3.2).
 func (p *parser) entryName() string {
 	name := p.astring()
 	if p.err != nil {
@@ -167,8 +168,8 @@ func AppendACL(dst []byte, mailbox string, entries []string, utf8Names bool) []b
 	return append(dst, "\r\n"...)
 }
 
-// AppendListRights prints a LISTRIGHTS response: the rights that somebody always has, then each that may
-// be granted by itself.
+// AppendListRights prints a LISTRIGHTS response: the rights that the identifier always has, then those that can be
+// granted, each by itself.
 func AppendListRights(dst []byte, mailbox, identifier, required string, optional []string, utf8Names bool) []byte {
 	dst = AppendMailbox(append(dst, "* LISTRIGHTS "...), mailbox, utf8Names)
 	dst = AppendAString(append(dst, ' '), identifier, utf8Names)
@@ -191,8 +192,8 @@ func AppendQuotaRoot(dst []byte, mailbox, root string, utf8Names bool) []byte {
 	return append(AppendMailbox(append(dst, ' '), root, utf8Names), "\r\n"...)
 }
 
-// AppendQuota prints a QUOTA response with the resource STORAGE, in units of 1,024 octets, or with none
-// where there is no limit.
+// AppendQuota prints a QUOTA response with the resource STORAGE in units of 1,024 octets, or with no resource where
+// there is no limit.
 func AppendQuota(dst []byte, root string, used, limit uint64, utf8Names bool) []byte {
 	dst = AppendMailbox(append(dst, "* QUOTA "...), root, utf8Names)
 	dst = append(dst, " ("...)
@@ -217,7 +218,7 @@ func AppendMetadata(dst []byte, mailbox string, entries []MetadataEntry, utf8Nam
 	return append(dst, ")\r\n"...)
 }
 
-// AppendMetadataChange prints a METADATA response that tells the names of annotations that changed.
+// AppendMetadataChange prints a METADATA response with the names of annotations that changed.
 //
 // Implements: RFC 5464 §4.4.2 unsolicited METADATA without values
 func AppendMetadataChange(dst []byte, mailbox string, names []string, utf8Names bool) []byte {
@@ -228,7 +229,7 @@ func AppendMetadataChange(dst []byte, mailbox string, names []string, utf8Names 
 	return append(dst, "\r\n"...)
 }
 
-// appendAccess prints the arguments that the parsers above read; ok is false for others.
+// appendAccess prints the arguments that the parsers above read; ok is false for other arguments.
 func appendAccess(dst []byte, c *Command, u bool) (out []byte, ok bool) {
 	switch a := c.Args.(type) {
 	case *Access:

@@ -15,7 +15,7 @@ func appendPart(dst []byte, p *mime.Part, extended bool) []byte {
 	}
 	kind, subtype := p.Type, p.Subtype
 	if kind == "message" && (subtype == "rfc822" || subtype == "global") && !p.IsMessage() {
-		// Its structure lies beyond the depth limit; the grammar knows no such message without one.
+		// Its structure lies beyond the depth limit; the grammar requires one for every message.
 		kind, subtype = "application", "octet-stream"
 	}
 	dst = AppendString(dst, kind, false)
@@ -57,7 +57,7 @@ func appendMultipart(dst []byte, p *mime.Part, extended bool) []byte {
 		dst = appendPart(dst, c, extended)
 	}
 	if len(p.Children) == 0 {
-		// The grammar wants a part; an empty text is what a client makes of nothing.
+		// The grammar requires a part; clients show this one as an empty text.
 		dst = append(dst, `("text" "plain" NIL NIL NIL "7bit" 0 0`...)
 		if extended {
 			dst = append(dst, " NIL NIL NIL NIL"...)

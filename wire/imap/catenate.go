@@ -2,8 +2,7 @@ package imap
 
 import "bytes"
 
-// CatPart is a part of a message that is put together (RFC 4469): what a URL names, or, with Literal, Size bytes that
-// Reader.Message reads.
+// CatPart is a part of a CATENATE message (RFC 4469): a URL, or, with Literal, Size bytes that Reader.Message reads.
 type CatPart struct {
 	URL     string
 	Literal bool
@@ -12,8 +11,8 @@ type CatPart struct {
 	Binary, UTF8, NonSync bool
 }
 
-// messages reads the messages of an APPEND or REPLACE from a on, up to the end of the text: the end of the command, or
-// the announcement of a literal, of which p.message tells.
+// messages parses the messages of an APPEND or REPLACE, beginning with a, up to the end of the text: the end of the
+// command, or the announcement of a literal, which p.message describes.
 func (p *parser) messages(a *Append, many bool) {
 	for p.message1(a) {
 		if p.end() && !p.message {
@@ -32,7 +31,8 @@ func (p *parser) messages(a *Append, many bool) {
 	}
 }
 
-// message1 reads what stands before the literal of a message, or a whole message of URLs: closed says so.
+// message1 parses the arguments before the literal of a message, or a whole message of URLs, for which it returns
+// closed.
 //
 // Implements: RFC 4469 §5 CATENATE grammar
 func (p *parser) message1(a *Append) (closed bool) {
@@ -57,7 +57,7 @@ func (p *parser) message1(a *Append) (closed bool) {
 	return false
 }
 
-// catParts reads parts up to the parenthesis that closes them, or to a literal.
+// catParts parses parts up to the closing parenthesis, or to a literal.
 func (p *parser) catParts(a *Append) (closed bool) {
 	for p.err == nil {
 		switch {
@@ -90,8 +90,8 @@ func (p *parser) catLiteral(a *Append, utf8 bool) (closed bool) {
 	return false
 }
 
-// behindLiteral reads what follows a literal that was one of a: the rest of that message, in an Append of its own, and
-// the messages behind it.
+// behindLiteral parses the text behind a literal of a: the rest of that message, in an Append of its own, and the
+// messages behind it.
 func (p *parser) behindLiteral(a *Append, utf8, many bool) *Append {
 	rest := &Append{Mailbox: a.Mailbox, Catenate: a.Catenate}
 	if utf8 {
@@ -117,7 +117,7 @@ func (p *parser) behindLiteral(a *Append, utf8, many bool) *Append {
 	return rest
 }
 
-// announced puts the literal at the end of a text where it belongs.
+// announced stores the literal at the end of a text in the message or part that it belongs to.
 func (a *Append) announced(lit *literal) {
 	for a.Next != nil {
 		a = a.Next
@@ -130,8 +130,8 @@ func (a *Append) announced(lit *literal) {
 	a.Size, a.Binary, a.NonSync = lit.size, lit.binary, lit.nonSync
 }
 
-// beforeURL reports whether a text of an APPEND that ends before a literal ends within a URL of CATENATE: that literal is
-// a URL, and no message.
+// beforeURL reports whether a text of an APPEND that ends before a literal ends within a URL of CATENATE: then the
+// literal is a URL, and no message.
 func beforeURL(text []byte) bool {
 	n := len(text)
 	return n >= 5 && bytes.EqualFold(text[n-4:], []byte("URL ")) && (text[n-5] == ' ' || text[n-5] == '(')

@@ -4,17 +4,16 @@ import "time"
 
 // Command is one command of a client.
 type Command struct {
-	// Tag as the client wrote it.
+	// Tag is the tag as the client wrote it.
 	Tag string
 	// Name is the verb in upper case: "FETCH", "SELECT". A UID variant has the plain name and UID set.
 	Name string
 	UID  bool
-	// Given is the name of a mailbox as the client wrote it, where names are UTF-8 and it was not in the form that
-	// Args has (RFC 9051 section 5.1): the last such name of the command.
+	// Given is the last mailbox name of the command as the client wrote it, where names are UTF-8 and it was not in
+	// the form that Args has (RFC 9051 section 5.1).
 	Given string
-	// Args is the parsed argument of the verb: *Fetch, *Search … as the comments of these types say;
-	// nil for verbs without arguments (NOOP, CAPABILITY, CHECK, CLOSE, EXPUNGE, IDLE, LOGOUT,
-	// NAMESPACE, STARTTLS, UNSELECT).
+	// Args is the parsed argument of the verb, of a type of this package such as *Fetch or *Search; nil for verbs
+	// without arguments (NOOP, CAPABILITY, CHECK, CLOSE, EXPUNGE, IDLE, LOGOUT, NAMESPACE, STARTTLS, UNSELECT).
 	Args any
 }
 
@@ -43,7 +42,7 @@ type Login struct{ User, Password string }
 // Authenticate is AUTHENTICATE. The exchange itself is read with Reader.ReadLine.
 type Authenticate struct {
 	Mechanism string // upper case
-	// Initial is the decoded initial response (RFC 4959); HasInitial tells an empty one ("=") from none.
+	// Initial is the decoded initial response (RFC 4959); HasInitial distinguishes an empty one ("=") from none.
 	Initial    []byte
 	HasInitial bool
 }
@@ -57,7 +56,7 @@ type ID struct{ Params []IDParam }
 // IDParam is one pair of ID.
 type IDParam struct{ Name, Value string }
 
-// Select is SELECT and EXAMINE (Command.Name tells which) with CONDSTORE and QRESYNC (RFC 7162).
+// Select is the argument of SELECT and EXAMINE, with CONDSTORE and QRESYNC (RFC 7162).
 type Select struct {
 	Mailbox   string
 	CondStore bool
@@ -69,7 +68,7 @@ type QResync struct {
 	UIDValidity uint32
 	ModSeq      uint64
 	KnownUIDs   Set // nil where absent
-	// SeqMatch are two sets of equal size: message numbers and the UIDs that the client saw there.
+	// SeqMatch holds two sets of equal size: message numbers, and the UIDs that the client knows for them.
 	SeqMatch struct{ Seqs, UIDs Set }
 }
 
@@ -79,7 +78,7 @@ type Mailbox struct{ Name string }
 // Create is CREATE, with the special uses asked for (RFC 6154 section 3), e.g. `\Sent`.
 type Create struct {
 	Mailbox string
-	// Trailing says that the name ended with the separator: names below it will be created.
+	// Trailing is set where the name ended with the separator: the client will create names below it.
 	Trailing bool
 	Use      []string
 }
@@ -106,7 +105,7 @@ const (
 // List is LIST and LSUB. Patterns are UTF-8, in NFC.
 type List struct {
 	Select, Return ListOption
-	// Extended says that the command used the extended syntax, so that `"" ""` is no special case.
+	// Extended is set for the extended syntax, in which `"" ""` has no special meaning.
 	Extended  bool
 	Reference string
 	Patterns  []string
@@ -138,9 +137,9 @@ type Status struct {
 	Items   StatusItem
 }
 
-// Append is APPEND. Its message is not read yet: see Reader.Message and Reader.RefuseMessage. Of an
-// APPEND of several messages (RFC 3502) it is the first: see Reader.EndMessage. One that is put together (RFC 4469)
-// has parts: see Reader.Part.
+// Append is the argument of APPEND. Its message is not read yet: see Reader.Message and Reader.RefuseMessage. Of an
+// APPEND of several messages (RFC 3502) it is the first: see Reader.EndMessage. A CATENATE message (RFC 4469) has
+// parts: see Reader.Part.
 type Append struct {
 	Mailbox string
 	Flags   []Flag
@@ -148,20 +147,20 @@ type Append struct {
 	Date time.Time
 	// Size of the message in bytes.
 	Size int64
-	// Binary: literal8 was used. UTF8: the message came as UTF8 (…) (RFC 6855).
+	// Binary is set for a literal8, UTF8 for a message in the form UTF8 (…) (RFC 6855).
 	Binary, UTF8 bool
-	// NonSync: the client sends without waiting (RFC 7888).
+	// NonSync is set where the client sends without waiting (RFC 7888).
 	NonSync bool
-	// Catenate: the message is put together of Parts, those that the text up to the first literal names, and what
-	// follows that literal. Only the last of Parts can be a literal.
+	// Catenate is set for a message of Parts: those of the text up to the first literal, and those behind it. Only
+	// the last of Parts can be a literal.
 	Catenate bool
 	Parts    []CatPart
-	// Next is the next message of the same text, which only messages of URLs alone have.
+	// Next is the next message of the same text. Only messages that consist of URLs alone have one.
 	Next *Append
 }
 
-// Replace is REPLACE (RFC 8508): what an APPEND would store takes the place of a message of the selected
-// mailbox.
+// Replace is the argument of REPLACE (RFC 8508): the new message, in the form of an APPEND, and a message of the
+// selected mailbox that it replaces.
 type Replace struct {
 	// Message is its number, or UID with Command.UID; 0 is `*`.
 	Message uint32
@@ -195,7 +194,7 @@ type Copy struct {
 	Mailbox string
 }
 
-// StoreOp says what STORE does with its flags.
+// StoreOp is the operation of STORE on its flags.
 type StoreOp uint8
 
 // The operations of STORE.
@@ -211,7 +210,7 @@ type Store struct {
 	Op     StoreOp
 	Silent bool
 	Flags  []Flag
-	// UnchangedSince counts with HasUnchangedSince only: 0 is a value.
+	// UnchangedSince is valid with HasUnchangedSince only: 0 is a value.
 	UnchangedSince    uint64
 	HasUnchangedSince bool
 }
@@ -255,18 +254,17 @@ const (
 // FetchItem is one item that FETCH asks for.
 type FetchItem struct {
 	Kind ItemKind
-	// Peek: \Seen is not to be set. It is false only for what sets \Seen: BODY[…], BINARY[…], RFC822
-	// and RFC822.TEXT.
+	// Peek is set for items that leave \Seen alone: all but BODY[…], BINARY[…], RFC822 and RFC822.TEXT.
 	Peek bool
-	// Lazy is PREVIEW (LAZY), RFC 8970.
+	// Lazy is set for PREVIEW (LAZY), RFC 8970.
 	Lazy    bool
 	Section Section
-	// Partial is <Offset.Size>; it counts with HasPartial only.
+	// Partial is <Offset.Size>, valid with HasPartial only.
 	HasPartial   bool
 	Offset, Size uint32
 }
 
-// SectionText says which text of a part a section names.
+// SectionText is the text of a part that a section names.
 type SectionText uint8
 
 // The texts of a section.
@@ -279,14 +277,15 @@ const (
 	TextMIME
 )
 
-// Section is the content of the brackets: a part path (empty: the message) and what of it.
+// Section is the content of the brackets: a part path (empty: the message) and the text of that part.
 type Section struct {
 	Part   []uint32
 	Text   SectionText
 	Fields []string // as the client wrote them
 }
 
-// SearchReturn is a set of result options (RFC 4731, SAVE of RFC 9051, PARTIAL of RFC 9394, UPDATE and CONTEXT of RFC 5267).
+// SearchReturn is a set of result options (RFC 4731, SAVE of RFC 9051, PARTIAL of RFC 9394, UPDATE and CONTEXT of RFC
+// 5267).
 type SearchReturn uint8
 
 // The result options of SEARCH.
@@ -303,21 +302,21 @@ const (
 
 // Search is SEARCH.
 type Search struct {
-	// Extended: RETURN was given, so the answer is ESEARCH. RETURN () is ReturnAll.
+	// Extended is set where RETURN was given: the answer is ESEARCH. RETURN () is ReturnAll.
 	Extended bool
 	Return   SearchReturn
 	Partial  Partial // with ReturnPartial
 	Charset  string  // as given; texts in Key are UTF-8 already
 	Key      SearchKey
-	// ModSeq: a MODSEQ key is in the tree, which enables CONDSTORE and shows MODSEQ in the answer.
+	// ModSeq is set where the tree has a MODSEQ key, which enables CONDSTORE and adds MODSEQ to the answer.
 	ModSeq bool
 }
 
 // SearchOp is the operator of a search key.
 type SearchOp uint8
 
-// The search keys. What RFC 9051 spells as a pair (SEEN, UNSEEN; KEYWORD, UNKEYWORD) is OpFlag
-// and OpNot; NEW is OpAnd of \Recent and not \Seen.
+// The search keys. Pairs of RFC 9051 (SEEN and UNSEEN, KEYWORD and UNKEYWORD) are OpFlag and OpNot; NEW is OpAnd of
+// \Recent and not \Seen.
 const (
 	OpAll               SearchOp = iota // every message
 	OpAnd                               // Keys: all of them

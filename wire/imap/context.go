@@ -1,10 +1,10 @@
 package imap
 
-// CancelUpdate is CANCELUPDATE (RFC 5267): the tags of searches that are not to be kept up to date any more.
+// CancelUpdate is CANCELUPDATE (RFC 5267): the tags of searches that are no longer kept up to date.
 type CancelUpdate struct{ Tags []string }
 
-// ContextChange is one change of a search that is kept up to date: messages that stand from a position on now, or do
-// not stand there any more. Position counts from 1; 0 is the order of the mailbox.
+// ContextChange is one change of a search that is kept up to date: messages that were added or removed, from a
+// position on. Position counts from 1; 0 is the order of the mailbox.
 type ContextChange struct {
 	Position uint32
 	Messages Set

@@ -6,7 +6,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// textLimits bound the reading of our own stored texts and of what servers send.
+// textLimits bounds the parsing of stored texts and of texts of servers.
 var textLimits = Limits{Ranges: 1 << 20, Depth: 256, Items: 1 << 20}
 
 // AppendEnvelope prints ENVELOPE (RFC 9051 section 7.5.2). Text beyond ASCII stands in literals, so
@@ -74,7 +74,7 @@ func parseEnvelopeText(s string) (*mime.Envelope, error) {
 	return e, nil
 }
 
-// finish gives the error of a text that must be read to its end.
+// finish returns an error unless the text was read to its end.
 func (p *parser) finish() error {
 	if p.err == nil && !p.end() {
 		p.fail("Unexpected text at the end")

@@ -9,16 +9,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// ErrMailboxName says that a text cannot name a mailbox.
+// ErrMailboxName reports a text that cannot name a mailbox.
 var ErrMailboxName = errors.New("imap: invalid mailbox name")
 
 // MaxMailboxName is the greatest length of a mailbox name in bytes of UTF-8.
 const MaxMailboxName = 1000
 
-// DecodeMailbox makes a mailbox name of what a client sent: UTF-8 in NFC, INBOX in capitals. Without
-// utf8 the wire form is modified UTF-7 (RFC 3501 section 5.1.3); raw UTF-8 is taken there too, as
-// many clients send it. Patterns and references of LIST pass through here as well, so an empty
-// text is no error.
+// DecodeMailbox returns the mailbox name that a client sent: UTF-8 in NFC, INBOX in capitals. Without utf8 the wire
+// form is modified UTF-7 (RFC 3501 section 5.1.3); raw UTF-8 is accepted there too, as many clients send it. Patterns
+// and references of LIST pass through here as well, so an empty text is no error.
 func DecodeMailbox(s string, utf8Names bool) (string, error) {
 	if len(s) > 2*MaxMailboxName {
 		return "", ErrMailboxName
@@ -59,8 +58,8 @@ func canonicalInbox(s string) string {
 	return s
 }
 
-// ValidMailbox says whether name (decoded) may be the name of a new mailbox with separator '/': no
-// control characters (RFC 5198), no wildcards, no empty level, not "." or "..".
+// ValidMailbox reports whether name (decoded) may name a new mailbox with separator '/': no control characters (RFC
+// 5198), no wildcards, no empty level, not "." or "..".
 func ValidMailbox(name string) error {
 	if name == "" || len(name) > MaxMailboxName || !utf8.ValidString(name) {
 		return ErrMailboxName
@@ -149,8 +148,8 @@ func AppendUTF7(dst []byte, s string) []byte {
 	return dst
 }
 
-// DecodeUTF7 reads modified UTF-7. Only the one form that the RFC gives a name is taken: no
-// encoded printable ASCII, no adjacent or unfinished runs, no lone surrogates.
+// DecodeUTF7 decodes modified UTF-7. It accepts only the canonical form: no encoded printable ASCII, no adjacent or
+// unfinished runs, no lone surrogates.
 func DecodeUTF7(s string) (string, error) {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {

@@ -2,7 +2,7 @@ package imap
 
 import "io"
 
-// message is the state of an APPEND that is not read to its end.
+// message holds the state of an APPEND that is not read to its end.
 type message struct {
 	of      *Append // the message at hand; nil: none
 	part    int     // the next of its parts
@@ -14,8 +14,8 @@ type message struct {
 	single  bool // no other may follow
 }
 
-// announce takes a parsed APPEND and the message literal behind it, or leaves that out when the command was wrong or
-// the message is too large.
+// announce stores a parsed APPEND and the message literal behind it. It skips the literal where the command was wrong
+// or the message is too large.
 func (r *Reader) announce(cmd *Command, lit *literal, err error) (*Command, error) {
 	if err == nil {
 		r.message = message{tag: cmd.Tag, single: cmd.Name != "APPEND"}
@@ -30,7 +30,7 @@ func (r *Reader) announce(cmd *Command, lit *literal, err error) (*Command, erro
 	return nil, err
 }
 
-// follow goes on with messages that a text announced, and the literal at its end, nil where it has none.
+// follow stores the messages that a text announced, and the literal at its end, or nil.
 func (r *Reader) follow(a *Append, lit *literal) error {
 	m := &r.message
 	m.of, m.part, m.pending, m.begun = a, 0, lit != nil, false
@@ -47,8 +47,8 @@ func (r *Reader) follow(a *Append, lit *literal) error {
 	return nil
 }
 
-// Part gives the next part of a message that is put together (Append.Catenate), nil behind the last one. A literal is
-// read with Message before the next call.
+// Part returns the next part of a CATENATE message (Append.Catenate), or nil behind the last one. A literal is read
+// with Message before the next call.
 //
 // Implements: RFC 4469 §4 CATENATE: a client may be told NO after any part
 func (r *Reader) Part() (*CatPart, error) {
@@ -68,8 +68,8 @@ func (r *Reader) Part() (*CatPart, error) {
 	return &m.of.Parts[m.part-1], nil
 }
 
-// Message gives the literal that was announced: the message of the APPEND that was just read, exactly Append.Size
-// bytes, or a part of it. It invites the client to send where that waits. EndMessage, or Part, must follow.
+// Message returns a reader of the announced literal: the message of the last APPEND, exactly Append.Size bytes, or a
+// part of it. It sends the continuation request to a client that waits. EndMessage, or Part, must follow.
 func (r *Reader) Message() (io.Reader, error) {
 	if !r.message.pending || r.message.begun {
 		return nil, io.EOF
@@ -112,10 +112,10 @@ func (m *messageReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// EndMessage reads what the caller left of the message and what stands behind it. Where that announces
-// another message, next is that one, its mailbox that of the first, and all begins again with Message or Part. The
-// command counts only when it gives no error: a *SyntaxError is answered and nothing is stored. Of a message that is
-// put together, Part has told the end.
+// EndMessage reads the rest of the message and the text behind it. Where that announces another message, next is that
+// one, with the mailbox of the first, and Message or Part follows again. The command is valid only where EndMessage
+// returns no error: a *SyntaxError is answered and nothing is stored. Of a CATENATE message, Part has returned the
+// end.
 func (r *Reader) EndMessage() (next *Append, err error) {
 	m := &r.message
 	if m.of == nil {
@@ -132,7 +132,7 @@ func (r *Reader) EndMessage() (next *Append, err error) {
 	return next, nil
 }
 
-// proceed reads what stands behind a literal, up to the end of the command or the next literal that is a message or a
+// proceed reads the text behind a literal, up to the end of the command or to the next literal that is a message or a
 // part of one.
 //
 // Implements: RFC 3502 §6.3.11 MULTIAPPEND
@@ -176,9 +176,9 @@ func (r *Reader) proceed() error {
 	return r.skip(lit, p.err)
 }
 
-// RefuseMessage leaves the message of the APPEND unread, because of its size, its mailbox or a quota.
-// A client that waits for an invitation then sees the NO instead; one that does not has its message
-// read and thrown away, or gets ErrClose where that is too much.
+// RefuseMessage skips the message of the APPEND. A client that waits for the continuation request then sees the NO
+// instead; a message that is sent without waiting is read and dropped, or RefuseMessage returns ErrClose where it is
+// too large for that.
 func (r *Reader) RefuseMessage() error {
 	m := r.message
 	r.message = message{}

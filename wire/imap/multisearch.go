@@ -1,6 +1,6 @@
 package imap
 
-// FilterKind says how a MailboxFilter names mailboxes.
+// FilterKind is the way in which a MailboxFilter names mailboxes.
 type FilterKind uint8
 
 // The kinds of filter (RFC 5465 section 6, RFC 7377 section 2.2).
@@ -16,20 +16,21 @@ const (
 )
 
 var filterNames = [...]string{
-	FilterSelected: "SELECTED", FilterSelectedDelayed: "SELECTED-DELAYED", FilterInboxes: "INBOXES", FilterPersonal: "PERSONAL",
-	FilterSubscribed: "SUBSCRIBED", FilterSubtree: "SUBTREE", FilterSubtreeOne: "SUBTREE-ONE", FilterMailboxes: "MAILBOXES",
+	FilterSelected: "SELECTED", FilterSelectedDelayed: "SELECTED-DELAYED", FilterInboxes: "INBOXES",
+	FilterPersonal: "PERSONAL", FilterSubscribed: "SUBSCRIBED", FilterSubtree: "SUBTREE",
+	FilterSubtreeOne: "SUBTREE-ONE", FilterMailboxes: "MAILBOXES",
 }
 
-// named says whether names follow.
+// named reports whether names follow the kind.
 func (k FilterKind) named() bool { return k >= FilterSubtree }
 
-// MailboxFilter names mailboxes. Mailboxes counts for the last three kinds.
+// MailboxFilter names mailboxes. Mailboxes is valid for the last three kinds.
 type MailboxFilter struct {
 	Kind      FilterKind
 	Mailboxes []string
 }
 
-// MultiSearch is the ESEARCH command (RFC 7377). In is nil where the selected mailbox is meant.
+// MultiSearch is the ESEARCH command (RFC 7377). With In nil it searches the selected mailbox.
 type MultiSearch struct {
 	In []MailboxFilter
 	Search

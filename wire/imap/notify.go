@@ -32,13 +32,13 @@ func AppendNotifyEvents(dst []byte, e NotifyEvent) []byte {
 	return append(dst, ')')
 }
 
-// NotifyGroup is an event group: what is to be told of which mailboxes. No event is NONE.
+// NotifyGroup is an event group: mailboxes, and the events that are told of them. Without events it is NONE.
 type NotifyGroup struct {
 	Filter MailboxFilter
 	Events NotifyEvent
-	// Fetch are the items that come with MessageNew.
+	// Fetch holds the items that come with MessageNew.
 	Fetch []FetchItem
-	// Unknown are the names of events that the grammar does not know.
+	// Unknown holds the names of events that the grammar does not know.
 	Unknown []string
 }
 

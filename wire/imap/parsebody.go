@@ -86,7 +86,8 @@ func (p *parser) singlePart(part *mime.Part, depth int) {
 	case part.Type == "text":
 		p.space()
 		part.Lines = int(p.number32())
-	case part.Type == "message" && (part.Subtype == "rfc822" || part.Subtype == "global") && strings.HasPrefix(p.s[min(p.i, len(p.s)):], " ("):
+	case part.Type == "message" && (part.Subtype == "rfc822" || part.Subtype == "global") &&
+		strings.HasPrefix(p.s[min(p.i, len(p.s)):], " ("):
 		p.space()
 		e := p.envelope()
 		p.space()
@@ -259,7 +260,8 @@ func (p *parser) copySinglePart(dst []byte, depth int) []byte {
 	switch {
 	case strings.EqualFold(kind, `"text"`):
 		dst = p.copyValue(dst)
-	case strings.EqualFold(kind, `"message"`) && (strings.EqualFold(subtype, `"rfc822"`) || strings.EqualFold(subtype, `"global"`)):
+	case strings.EqualFold(kind, `"message"`) &&
+		(strings.EqualFold(subtype, `"rfc822"`) || strings.EqualFold(subtype, `"global"`)):
 		dst = p.copyValue(dst) // envelope
 		p.space()
 		dst = p.copyBody(append(dst, ' '), depth+1)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ParseCommand reads one command: its text without the CRLF at the end, literals inside. The
-// message of an APPEND stands there as "{n}" at the end alone.
+// ParseCommand parses one command: its text without the CRLF at the end, literals inside. The message of an APPEND is
+// announced as "{n}" at the end, without its bytes.
 func ParseCommand(text string, limits *Limits, utf8Names bool) (*Command, error) {
 	var lit *literal
 	// The tail is enough to see an announcement.
@@ -57,7 +57,7 @@ func parseCommand(text string, limits *Limits, utf8Names bool, lit *literal) (*C
 	return cmd, nil
 }
 
-// arguments reads what follows the verb.
+// arguments parses the arguments of the verb.
 func (p *parser) arguments(cmd *Command) {
 	if p.err != nil {
 		return
@@ -99,7 +99,7 @@ func (p *parser) uidArguments(cmd *Command) {
 	}
 }
 
-// messageArguments are those of the verbs that have a UID variant.
+// messageArguments parses the arguments of the verbs that have a UID variant.
 func (p *parser) messageArguments(cmd *Command) {
 	p.space()
 	switch cmd.Name {

@@ -1,7 +1,9 @@
 package imap
 
 var (
-	macroFast = []FetchItem{{Kind: ItemFlags, Peek: true}, {Kind: ItemInternalDate, Peek: true}, {Kind: ItemSize, Peek: true}}
+	macroFast = []FetchItem{
+		{Kind: ItemFlags, Peek: true}, {Kind: ItemInternalDate, Peek: true}, {Kind: ItemSize, Peek: true},
+	}
 	macroAll  = append(macroFast[:3:3], FetchItem{Kind: ItemEnvelope, Peek: true})
 	macroFull = append(macroAll[:4:4], FetchItem{Kind: ItemBody, Peek: true})
 )
@@ -50,7 +52,7 @@ func (p *parser) fetch() any {
 	return f
 }
 
-// itemName takes letters, digits and dots.
+// itemName parses letters, digits and dots.
 func (p *parser) itemName() string {
 	start := p.i
 	for p.i < len(p.s) {

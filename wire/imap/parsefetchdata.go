@@ -25,7 +25,7 @@ func (p *parser) fetchData() *FetchData {
 	return f
 }
 
-// unknownItem passes an item of an extension: its name, perhaps with brackets, and a value.
+// unknownItem skips an item of an extension: its name, perhaps with brackets, and a value.
 func (p *parser) unknownItem(name string) {
 	if name == "" {
 		p.fail("Expected a FETCH item")

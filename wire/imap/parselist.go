@@ -86,7 +86,7 @@ func (p *parser) pattern() string {
 	return p.listName(s)
 }
 
-// noMailbox is the pattern that no name fits: names have no control characters.
+// noMailbox is a pattern that matches no name: names have no control characters.
 const noMailbox = "\x01"
 
 // listName is a reference or a pattern. One that no mailbox can fit is no error: LIST finds nothing.

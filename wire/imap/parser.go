@@ -43,7 +43,7 @@ func (p *parser) peek() byte {
 
 func (p *parser) end() bool { return p.i >= len(p.s) }
 
-// try takes c if it comes next.
+// try consumes c where it comes next.
 func (p *parser) try(c byte) bool {
 	if p.i < len(p.s) && p.s[p.i] == c {
 		p.i++
@@ -64,7 +64,7 @@ func (p *parser) space() {
 	}
 }
 
-// tryWord takes word, in any case, when it comes next and no atom character follows.
+// tryWord consumes word, in any case, where it comes next and no atom character follows.
 func (p *parser) tryWord(word string) bool {
 	n := p.i + len(word)
 	if n > len(p.s) || !strings.EqualFold(p.s[p.i:n], word) {
@@ -77,7 +77,7 @@ func (p *parser) tryWord(word string) bool {
 	return true
 }
 
-// tryText takes text, in any case, whatever follows.
+// tryText consumes text, in any case, whatever character follows.
 func (p *parser) tryText(text string) bool {
 	n := p.i + len(text)
 	if n > len(p.s) || !strings.EqualFold(p.s[p.i:n], text) {
@@ -134,7 +134,7 @@ func isTag(s string) bool {
 	return true
 }
 
-// run takes the longest run of a class, which may be empty.
+// run consumes the longest run of a class, which may be empty.
 func (p *parser) run(class uint8) string {
 	start := p.i
 	for p.i < len(p.s) && classes[p.s[p.i]]&class != 0 {
@@ -246,7 +246,7 @@ func (p *parser) quotedEscaped(start int) string {
 	return ""
 }
 
-// literal is {n}CRLF and n bytes, which the caller has seen to be there; ~{n} likewise.
+// literal parses {n}CRLF, or ~{n}CRLF, and n bytes, which the caller knows to be there.
 func (p *parser) literal() string {
 	p.try('~')
 	p.expect('{')
@@ -353,8 +353,7 @@ func (p *parser) mailboxName(s string) string {
 	return name
 }
 
-// list reads "(" item *(SP item) ")", at most Limits.Items of them; empty is allowed where the
-// caller says so.
+// list parses "(" item *(SP item) ")", at most Limits.Items of them; an empty list where the caller allows it.
 func (p *parser) list(empty bool, item func()) {
 	p.expect('(')
 	if empty && p.try(')') {
@@ -390,7 +389,7 @@ func (p *parser) flag() Flag {
 	return s
 }
 
-// systemFlag gives a known system flag its canonical case.
+// systemFlag returns a known system flag in its canonical case.
 func systemFlag(s string) Flag {
 	for _, f := range [...]Flag{Seen, Answered, Flagged, Deleted, Draft, Recent} {
 		if strings.EqualFold(f, s) {

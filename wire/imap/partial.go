@@ -7,7 +7,7 @@ type Partial struct {
 	FromEnd     bool
 }
 
-// Bounds gives the results that a range names among count: those with lo ≤ index < hi, counted from 0.
+// Bounds returns the results that a range names among count: those with lo ≤ index < hi, counted from 0.
 func (r Partial) Bounds(count int) (lo, hi int) {
 	lo, hi = int(min(r.Start, r.Stop)), int(max(r.Start, r.Stop))
 	if r.FromEnd {
@@ -45,8 +45,8 @@ func appendPartial(dst []byte, r Partial) []byte {
 	return appendUint(dst, uint64(r.Stop))
 }
 
-// UIDBatches is the UIDBATCHES command (RFC 10022): ranges of UIDs with Size messages each. First and Last
-// are the batches wanted, 1 being that with the highest UIDs; 0 where all are.
+// UIDBatches is the UIDBATCHES command (RFC 10022): ranges of UIDs with Size messages each. First and Last name the
+// requested batches, 1 being that with the highest UIDs; 0 requests all.
 type UIDBatches struct{ Size, First, Last uint32 }
 
 // UIDBatchData is a UIDBATCHES response. Each range runs from its highest UID down.

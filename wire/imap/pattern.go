@@ -2,21 +2,22 @@ package imap
 
 import "strings"
 
-// maxPatternLiterals is the most characters beside wildcards, in bytes, that a Pattern may have and fit a name: names of
-// mailboxes, with the prefix of those of others, are shorter.
+// maxPatternLiterals bounds the bytes beside wildcards in a Pattern that can match: names of mailboxes, with the
+// prefix of those of others, are shorter.
 const maxPatternLiterals = 4 * MaxMailboxName
 
 // Pattern is a pattern of LIST, compiled: `*` stands for any text, `%` for any text without the separator '/'.
 //
-// It is matched with one bit for each number of literals that the name so far may have used up. Runs of wildcards are one
-// wildcard each, so that a match takes time in the name times the literals, a word of them at once, and no time where the
-// name is shorter than the literals.
+// Match keeps one bit for each number of literals that the name so far may have used up. A run of wildcards counts as
+// one wildcard, so that a match takes time in the name times the literals, a word of them at once, and no time where
+// the name is shorter than the literals.
 type Pattern struct {
 	literals int
-	// literal has for each byte the literals that are it: bit i for the literal at i. It is nil where the literals are too
-	// many for any name.
+	// literal has for each byte a set of the literals that equal it: bit i for the literal at i. It is nil where the
+	// literals are too many for any name.
 	literal map[byte][]uint64
-	// star and percent have bit i where that wildcard stands before the literal at i, the last one behind all.
+	// star and percent have bit i set where that wildcard stands before the literal at i, the last bit behind all
+	// literals.
 	star, percent []uint64
 }
 
@@ -48,7 +49,7 @@ func CompilePattern(pattern string) Pattern {
 	return p
 }
 
-// Match says whether a mailbox name matches.
+// Match reports whether a mailbox name matches.
 func (p *Pattern) Match(name string) bool {
 	if p.literals > len(name) || p.literal == nil {
 		return false
@@ -71,7 +72,7 @@ func (p *Pattern) Match(name string) bool {
 	return now[p.literals/64]>>(p.literals%64)&1 != 0
 }
 
-// step goes over one byte of the name, and says whether a match is still possible.
+// step consumes one byte of the name, and reports whether a match is still possible.
 func (p *Pattern) step(now []uint64, c byte) bool {
 	is := p.literal[c]
 	carry, any := uint64(0), uint64(0)

@@ -171,7 +171,8 @@ var listOptions = []struct {
 	name   string
 }{
 	{ListSubscribed, "SUBSCRIBED"}, {ListRemote, "REMOTE"}, {ListRecursiveMatch, "RECURSIVEMATCH"},
-	{ListSpecialUse, "SPECIAL-USE"}, {ListChildren, "CHILDREN"}, {ListMyRights, "MYRIGHTS"}, {ListMetadata, "METADATA"}, {ListStatus, "STATUS"},
+	{ListSpecialUse, "SPECIAL-USE"}, {ListChildren, "CHILDREN"}, {ListMyRights, "MYRIGHTS"}, {ListMetadata, "METADATA"},
+	{ListStatus, "STATUS"},
 }
 
 func appendListOptions(dst []byte, set ListOption, l *List) []byte {
@@ -203,8 +204,8 @@ func appendAppend(dst []byte, a *Append, u bool) []byte {
 	return appendMessage(append(AppendMailbox(dst, a.Mailbox, u), ' '), a, u)
 }
 
-// AppendNextMessage prints what stands between two messages of one APPEND (RFC 3502): it ends the one before
-// and announces a, with CRLF.
+// AppendNextMessage prints the text between two messages of one APPEND (RFC 3502): it ends the first one and
+// announces a, with CRLF.
 func AppendNextMessage(dst []byte, before, a *Append) []byte {
 	if before.UTF8 {
 		dst = append(dst, ')')
@@ -261,8 +262,10 @@ func appendFetch(dst []byte, f *Fetch) []byte {
 var searchReturns = []struct {
 	set  SearchReturn
 	name string
-}{{ReturnMin, "MIN"}, {ReturnMax, "MAX"}, {ReturnAll, "ALL"}, {ReturnCount, "COUNT"}, {ReturnSave, "SAVE"}, {ReturnPartial, "PARTIAL"},
-	{ReturnUpdate, "UPDATE"}, {ReturnContext, "CONTEXT"}}
+}{
+	{ReturnMin, "MIN"}, {ReturnMax, "MAX"}, {ReturnAll, "ALL"}, {ReturnCount, "COUNT"}, {ReturnSave, "SAVE"},
+	{ReturnPartial, "PARTIAL"}, {ReturnUpdate, "UPDATE"}, {ReturnContext, "CONTEXT"},
+}
 
 func appendSearchReturns(dst []byte, s *Search) []byte {
 	if !s.Extended {

@@ -93,7 +93,7 @@ func AppendCodeCopyUID(dst []byte, uidValidity uint32, source, target Set) []byt
 	return AppendSet(append(dst, ' '), target)
 }
 
-// AppendCodeModified prints MODIFIED (RFC 7162): what a conditional STORE left as it was.
+// AppendCodeModified prints MODIFIED (RFC 7162): the messages that a conditional STORE left unchanged.
 func AppendCodeModified(dst []byte, set Set) []byte {
 	return AppendSet(append(dst, "MODIFIED "...), set)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Limits bound what one command may cost. Sizes in bytes.
+// Limits bounds the memory and the reading of one command. Sizes are in bytes.
 type Limits struct {
 	Line    int   // a command without its literals, and a line of ReadLine
 	Literal int   // one literal, the message of APPEND aside
@@ -20,7 +20,7 @@ type Limits struct {
 	Items   int   // search keys, fetch items, flags, patterns and other list members
 }
 
-// DefaultLimits are right for a client that has signed in.
+// DefaultLimits returns limits for a client that has signed in.
 func DefaultLimits() Limits {
 	return Limits{
 		Line: 64 << 10, Literal: 64 << 10, Total: 256 << 10, Append: 50 << 20, Discard: 64 << 20,
@@ -28,15 +28,15 @@ func DefaultLimits() Limits {
 	}
 }
 
-// SyntaxError is what a server answers with a tagged BAD (or NO) before it reads on.
+// SyntaxError is an error that a server answers with a tagged BAD (or NO) before it reads on.
 type SyntaxError struct {
 	Tag  string // of the command, "*" where it has none
 	Code string // response code without brackets: "BADCHARSET (UTF-8)", "TOOBIG"; "" for none
 	Text string
 	No   bool // the syntax is right, the answer is NO
-	// Unknown: the verb is not known, which servers count apart.
+	// Unknown is set for an unknown verb, which servers count apart.
 	Unknown bool
-	// Fatal: reader and client are out of step; answer and close.
+	// Fatal is set where reader and client are out of step: answer and close.
 	Fatal bool
 }
 
@@ -45,9 +45,9 @@ func (e *SyntaxError) Error() string { return "imap: " + e.Text }
 // Reader reads the commands of one client. While it waits for a command it holds no buffer but its
 // own 128 bytes. It is used by one goroutine.
 type Reader struct {
-	// Continue invites the client to send a synchronising literal: it writes "+ …" and flushes.
+	// Continue sends the continuation request for a synchronising literal: it writes "+ …" and flushes.
 	Continue func() error
-	// UTF8: mailbox names are UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled), not modified UTF-7.
+	// UTF8 is set where mailbox names are UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled), not modified UTF-7.
 	UTF8 bool
 
 	source
@@ -63,8 +63,8 @@ func NewReader(src io.Reader, limits Limits) *Reader {
 // SetLimits changes the limits, as after a login.
 func (r *Reader) SetLimits(limits Limits) { r.limits = limits }
 
-// Reset goes on with another source and drops what is buffered: what a client sent in clear behind
-// STARTTLS must not count (RFC 9051 section 6.2.1).
+// Reset reads from another source and drops buffered input: commands that a client sent in clear behind STARTTLS must
+// not count (RFC 9051 section 6.2.1).
 func (r *Reader) Reset(src io.Reader) {
 	r.src, r.r, r.w, r.message = src, 0, 0, message{}
 	r.release()
@@ -108,10 +108,10 @@ func (r *Reader) ReadCommand() (*Command, error) {
 	return cmd, err
 }
 
-// assemble reads the text of a command with its literals inside, up to the end or to the literal
-// that is the message of an APPEND; lit is that one.
+// assemble reads the text of a command with its literals inside, up to the end or to the literal lit, which is the
+// message of an APPEND.
 func (r *Reader) assemble() (text string, lit *literal, err error) {
-	// A whole command in the buffer, without literals, is what nearly always comes.
+	// Nearly always the buffer holds a whole command without literals.
 	if r.r == r.w {
 		if err := r.fill(); err != nil {
 			return "", nil, err
@@ -130,8 +130,8 @@ func (r *Reader) assemble() (text string, lit *literal, err error) {
 
 var crlf = []byte("\r\n")
 
-// assembleLiterals reads a text up to its end or to a literal that is a message, of which isMessage tells by what stands
-// before it.
+// assembleLiterals reads a text up to its end or to a literal that is a message. isMessage recognizes that by the
+// text before it.
 func (r *Reader) assembleLiterals(isMessage func(text []byte) bool) (string, *literal, error) {
 	var l line
 	room := r.limits.Line
@@ -151,7 +151,8 @@ func (r *Reader) assembleLiterals(isMessage func(text []byte) bool) (string, *li
 		if isMessage(l.text[:lit.at]) {
 			return string(l.text), &lit, nil
 		}
-		if lit.size > int64(r.limits.Literal) || int64(len(l.text))+lit.size > int64(r.limits.Total) || lit.tooLong(&r.limits) {
+		if lit.size > int64(r.limits.Literal) || int64(len(l.text))+lit.size > int64(r.limits.Total) ||
+			lit.tooLong(&r.limits) {
 			return "", nil, r.skip(&lit, &SyntaxError{Tag: tagOf(l.text), Text: "Literal too large", Code: "LIMIT"})
 		}
 		if !lit.nonSync {
@@ -174,8 +175,7 @@ func (r *Reader) invite() error {
 	return r.Continue()
 }
 
-// resync comes back into step behind a line that was too long: a non-synchronising literal at its
-// end is no command.
+// resync gets back into step behind a line that was too long: a non-synchronising literal at its end is no command.
 func (r *Reader) resync(l *line, e *SyntaxError) error {
 	if lit, ok := literalAtEnd(l.tail[:l.tailLen]); ok {
 		return r.skip(&lit, e)
@@ -183,8 +183,8 @@ func (r *Reader) resync(l *line, e *SyntaxError) error {
 	return e
 }
 
-// skip leaves out a literal that is not taken and the rest of its command, then gives e. A client
-// that waits for an invitation has nothing on the way. What costs too much makes e fatal.
+// skip drops a refused literal and the rest of its command, and returns e. A client that waits for the continuation
+// request has sent nothing. Where too much would have to be read, e becomes fatal.
 func (r *Reader) skip(lit *literal, e *SyntaxError) error {
 	budget := r.limits.Discard
 	for lit.nonSync {
@@ -218,8 +218,8 @@ func (l *literal) tooLong(limits *Limits) bool {
 	return l.nonSync && limits.NonSync > 0 && l.size > limits.NonSync
 }
 
-// isMessageLiteral says whether text, which stands before a literal, is an APPEND with its mailbox, or a
-// REPLACE with message and mailbox.
+// isMessageLiteral reports whether the text before a literal is an APPEND with its mailbox, or a REPLACE with message
+// and mailbox.
 func isMessageLiteral(text []byte) bool {
 	sp := bytes.IndexByte(text, ' ')
 	if sp < 0 {
@@ -240,7 +240,7 @@ func isMessageLiteral(text []byte) bool {
 	return sp >= 0 && sp+1 < len(rest)
 }
 
-// after gives what follows a verb, nil where that is another or nothing follows.
+// after returns the text behind a verb, or nil where the text begins with another verb or nothing follows.
 func after(text []byte, verb string) []byte {
 	if len(text) > len(verb) && strings.EqualFold(string(text[:len(verb)]), verb) {
 		return text[len(verb):]

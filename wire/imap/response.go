@@ -9,11 +9,11 @@ type ListData struct {
 	Mailbox   string
 	// OldName is the name before a rename, or as the client wrote it (RFC 9051 section 7.3.1).
 	OldName string
-	// ChildInfo are the selection options that subordinate mailboxes match: "SUBSCRIBED".
+	// ChildInfo holds the selection options that subordinate mailboxes match: "SUBSCRIBED".
 	ChildInfo []string
 }
 
-// StatusData is one STATUS response; Items says which fields count.
+// StatusData is one STATUS response; Items is the set of valid fields.
 type StatusData struct {
 	Mailbox                                                 string
 	Items                                                   StatusItem
@@ -27,17 +27,17 @@ type StatusData struct {
 type ESearch struct {
 	Tag string
 	UID bool
-	// Mailbox and UIDValidity tell whose result it is, in answers to the ESEARCH command (RFC 7377).
+	// Mailbox and UIDValidity name the mailbox of the result, in answers to the ESEARCH command (RFC 7377).
 	Mailbox     string
 	UIDValidity uint32
-	// Has says which of Min, Max, All, Count and Partial are there. ReturnSave stands for ModSeq.
+	// Has is the set of valid fields among Min, Max, All, Count and Partial. ReturnSave stands for ModSeq.
 	Has      SearchReturn
 	Min, Max uint32
 	// All is in the order of the result: that of SORT need not be ascending.
 	All    Set
 	Count  uint32
 	ModSeq uint64 // 0 where absent
-	// Partial is the range asked for, PartialAll what lies in it; nil where nothing does.
+	// Partial is the requested range, PartialAll its messages; nil where it has none.
 	Partial    Partial
 	PartialAll Set
 }

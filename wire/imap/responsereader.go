@@ -11,10 +11,10 @@ import (
 	"doublet/wire/mime"
 )
 
-// ResponseLimits bound what one response may cost a client, in bytes.
+// ResponseLimits bounds the memory of one response, in bytes.
 type ResponseLimits struct{ Line, Literal, Total int }
 
-// DefaultResponseLimits are right for servers that are trusted to some extent.
+// DefaultResponseLimits returns limits for servers that are trusted to some extent.
 func DefaultResponseLimits() ResponseLimits {
 	return ResponseLimits{Line: 16 << 20, Literal: 64 << 20, Total: 128 << 20}
 }
@@ -47,9 +47,9 @@ type Response struct {
 	// Code and Text of a status; Text of a continuation.
 	Code *Code
 	Text string
-	// Data by Name: FETCH *FetchData; LIST, LSUB *ListData; STATUS *StatusData; ESEARCH *ESearch;
-	// SEARCH and SORT *SearchData; THREAD []ThreadNode; UIDFETCH *FetchData; UIDBATCHES *UIDBatchData; VANISHED *Vanished; NAMESPACE *Namespace; ID *ID; FLAGS, CAPABILITY, ENABLED
-	// []string; nil otherwise and for names that are not known.
+	// Data depends on Name: FETCH and UIDFETCH *FetchData; LIST, LSUB *ListData; STATUS *StatusData; ESEARCH
+	// *ESearch; SEARCH and SORT *SearchData; THREAD []ThreadNode; UIDBATCHES *UIDBatchData; VANISHED *Vanished;
+	// NAMESPACE *Namespace; ID *ID; FLAGS, CAPABILITY, ENABLED []string; nil otherwise and for unknown names.
 	Data any
 	// Raw is the response without its CRLF, with literals in place.
 	Raw string
@@ -67,7 +67,7 @@ type Code struct {
 	Words []string
 }
 
-// FetchData is one FETCH response. Has tells what came, as 1<<Kind of the items.
+// FetchData is one FETCH response. Has is the set of its items, as 1<<Kind.
 type FetchData struct {
 	Seq, UID     uint32
 	Has          uint32
@@ -109,9 +109,9 @@ func (f *FetchData) Section(kind ItemKind) *SectionData {
 
 // ResponseReader reads the responses of one server. Like Reader it holds no buffer while it waits.
 type ResponseReader struct {
-	// Sink, when set, is asked for every literal that is the value of a body section; text is the
-	// response up to there. It gives the writer that takes the literal (io.Discard to drop it), or nil to
-	// have it in the response. An error of the writer ends the reading.
+	// Sink, where set, is called for every literal that is the value of a body section; text is the response up to
+	// there. It returns the writer of the literal (io.Discard to drop it), or nil to keep the literal in the
+	// response. An error of the writer ends the reading.
 	Sink func(text []byte, size int64) io.Writer
 
 	// UTF8: mailbox names are UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled), not modified UTF-7.
@@ -126,13 +126,13 @@ func NewResponseReader(src io.Reader, limits ResponseLimits) *ResponseReader {
 	return &ResponseReader{source: source{src: src}, limits: limits}
 }
 
-// Reset goes on with another source and drops what is buffered, as STARTTLS wants it.
+// Reset reads from another source and drops buffered input, as STARTTLS requires.
 func (r *ResponseReader) Reset(src io.Reader) {
 	r.src, r.r, r.w = src, 0, 0
 	r.release()
 }
 
-// ResponseError says that a response could not be understood; the next can be read.
+// ResponseError reports a response that could not be parsed; the next can be read.
 type ResponseError struct {
 	Raw  string
 	Text string
@@ -186,7 +186,7 @@ func (r *ResponseReader) assembleLiterals() (string, []leftOut, error) {
 		}
 		lit, ok := literalAtEnd(l.text)
 		if !ok {
-			// The bytes are ours alone and change no more.
+			// Nobody else has these bytes, and they do not change any more.
 			return unsafe.String(unsafe.SliceData(l.text), len(l.text)), left, nil
 		}
 		var w io.Writer
@@ -204,7 +204,7 @@ func (r *ResponseReader) assembleLiterals() (string, []leftOut, error) {
 		if lit.size > int64(r.limits.Literal) || int64(len(l.text))+lit.size > int64(r.limits.Total) {
 			return "", nil, fmt.Errorf("imap: literal of %d bytes in a response", lit.size)
 		}
-		// Grown ahead by a megabyte at most: sizes are only words until the bytes come.
+		// The buffer grows ahead by a megabyte at most: an announced size is not yet data.
 		l.text = slices.Grow(l.text, min(int(lit.size)+64, 1<<20))
 		var err error
 		if l.text, err = r.readLiteral(l.text, int(lit.size)); err != nil {
@@ -231,7 +231,7 @@ func (r *ResponseReader) copyTo(w io.Writer, n int64) error {
 	return nil
 }
 
-// isBodyLiteral says whether text, which stands before a literal, ends with the name of a section.
+// isBodyLiteral reports whether the text before a literal ends with the name of a section.
 func isBodyLiteral(text []byte) bool {
 	n := len(text) - 1
 	if n < 1 || text[n] != ' ' {

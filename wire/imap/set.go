@@ -13,10 +13,10 @@ type Range struct{ Start, Stop uint32 }
 // Set is a sequence-set or uid-set (RFC 9051 section 9).
 type Set []Range
 
-// ErrSet says that a text is no set of numbers.
+// ErrSet reports a text that is no set of numbers.
 var ErrSet = errors.New("imap: invalid set of numbers")
 
-// ErrSetSize says that a set has more ranges than allowed.
+// ErrSetSize reports a set with more ranges than allowed.
 var ErrSetSize = errors.New("imap: too many ranges in a set")
 
 // ParseSet reads a set of at most max ranges.
@@ -69,7 +69,7 @@ func setNumber(s string, i int) (n uint32, next int, ok bool) {
 	return uint32(v), i, i > start && v != 0
 }
 
-// AppendSet prints a set. An empty set prints nothing, which no grammar allows: callers look first.
+// AppendSet prints a set. An empty set prints nothing, which no grammar allows: callers check first.
 func AppendSet(dst []byte, s Set) []byte {
 	for i, r := range s {
 		if i > 0 {
@@ -94,7 +94,7 @@ func appendSetNumber(dst []byte, n uint32) []byte {
 // String is the text of the set.
 func (s Set) String() string { return string(AppendSet(nil, s)) }
 
-// resolved gives the ends in ascending order, `*` being max.
+// resolved returns the ends in ascending order, `*` being max.
 func (r Range) resolved(max uint32) (lo, hi uint32) {
 	lo, hi = r.Start, r.Stop
 	if lo == 0 {
@@ -109,8 +109,8 @@ func (r Range) resolved(max uint32) (lo, hi uint32) {
 	return lo, hi
 }
 
-// Contains says whether n is in the set when `*` is max. It looks at every range: for many
-// questions Resolve first.
+// Contains reports whether n is in the set when `*` is max. It looks at every range: for many numbers call Resolve
+// first.
 func (s Set) Contains(n, max uint32) bool {
 	for _, r := range s {
 		if lo, hi := r.resolved(max); n >= lo && n <= hi {
@@ -120,7 +120,7 @@ func (s Set) Contains(n, max uint32) bool {
 	return false
 }
 
-// Has says whether n is in a resolved set, by bisection.
+// Has reports whether n is in a resolved set, by bisection.
 func (s Set) Has(n uint32) bool {
 	i, _ := slices.BinarySearchFunc(s, n, func(r Range, n uint32) int {
 		switch {
@@ -134,7 +134,7 @@ func (s Set) Has(n uint32) bool {
 	return i < len(s) && s[i].Start <= n && n <= s[i].Stop
 }
 
-// Dynamic says whether `*` is in the set.
+// Dynamic reports whether `*` is in the set.
 func (s Set) Dynamic() bool {
 	for _, r := range s {
 		if r.Start == 0 || r.Stop == 0 {
@@ -144,8 +144,8 @@ func (s Set) Dynamic() bool {
 	return false
 }
 
-// Resolve replaces `*` by max and gives the ranges in ascending order, without overlaps and with
-// neighbours joined. With max 0 (an empty mailbox) what names `*` alone falls away.
+// Resolve replaces `*` by max and returns the ranges in ascending order, without overlaps and with neighbours joined.
+// With max 0 (an empty mailbox) ranges of `*` alone are dropped.
 func (s Set) Resolve(max uint32) Set {
 	out := make(Set, 0, len(s))
 	for _, r := range s {
@@ -221,7 +221,7 @@ func (s Set) AddRange(lo, hi uint32) Set {
 	return append(s, Range{lo, hi})
 }
 
-// Each calls f for every number of a resolved set in order, until f says false.
+// Each calls f for every number of a resolved set in order, until f returns false.
 func (s Set) Each(f func(n uint32) bool) {
 	for _, r := range s {
 		for n := r.Start; ; n++ {

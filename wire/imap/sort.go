@@ -1,6 +1,6 @@
 package imap
 
-// SortField is what SORT compares.
+// SortField is a field that SORT compares.
 type SortField uint8
 
 // The fields of RFC 5256 section 3 and, for the last two, of RFC 5957.
@@ -28,14 +28,14 @@ type Sort struct {
 	By []SortKey
 }
 
-// Thread is THREAD (RFC 5256). Algorithm is in upper case; whether it is known, the server says.
+// Thread is THREAD (RFC 5256). Algorithm is in upper case; the server checks it.
 type Thread struct {
 	Algorithm string
 	Search
 }
 
-// ThreadNode is a message of a thread and what answers it. Number 0 stands for a message that is not
-// there; it has two children at least.
+// ThreadNode is a message of a thread and the replies to it. Number 0 stands for a missing message; it has two
+// children at least.
 type ThreadNode struct {
 	Number   uint32
 	Children []ThreadNode

@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// ErrClose says that the connection must be closed: coming back into step would cost too much.
+// ErrClose reports that the connection must be closed: getting back into step would cost too much.
 var ErrClose = errors.New("imap: too much to discard")
 
-// firstSize is what a Reader without a buffer takes from the source at once: most commands whole.
+// firstSize is the number of bytes that a Reader without a buffer reads from the source at once: most commands whole.
 const firstSize = 128
 
 const bufferSize = 4096
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// source takes lines and literals out of a stream. While it waits for a first byte it holds no
-// buffer but its own 128 bytes, so that an idle session costs little.
+// source reads lines and literals from a stream. While it waits for a first byte it holds no buffer but its own 128
+// bytes, so that an idle session needs little memory.
 type source struct {
 	src   io.Reader
 	buf   []byte // first[:] or a pooled buffer; nil while nothing is buffered
@@ -31,7 +31,7 @@ type source struct {
 // hold its answers back and send several at once.
 func (r *source) Buffered() int { return r.w - r.r }
 
-// Rest is what has arrived and was not read, which the caller takes over.
+// Rest returns the bytes that have arrived and were not read, which the caller takes over.
 func (r *source) Rest() []byte {
 	b := append([]byte(nil), r.buf[r.r:r.w]...)
 	r.r, r.w = 0, 0
@@ -105,8 +105,8 @@ func (l *line) keepTail(p []byte) {
 	l.tailLen += copy(l.tail[l.tailLen:], p)
 }
 
-// readLine appends one line without its end to l.text, of at most max bytes. What is longer is read
-// and dropped, up to drop bytes; l.over says so.
+// readLine appends one line without its end to l.text, of at most max bytes. A longer line is read and dropped, up to
+// drop bytes, and sets l.over.
 func (r *source) readLine(l *line, max int, drop int64) error {
 	start := len(l.text)
 	for {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ErrURL says that a text is no IMAP URL of a message or of a part of one.
+// ErrURL reports a text that is no IMAP URL of a message or of a part of one.
 var ErrURL = errors.New("imap: invalid URL")
 
 // maxURL is the longest URL that is read, in bytes.
 const maxURL = 8 << 10
 
-// URL is an IMAP URL that names a message or a part of one (RFC 5092), with what URLAUTH adds (RFC 4467).
+// URL is an IMAP URL of a message or of a part of one (RFC 5092), with the fields of URLAUTH (RFC 4467).
 type URL struct {
 	// User and Host are "" in a relative URL; Host in lower case, with its port.
 	User, Host string
@@ -25,15 +25,15 @@ type URL struct {
 	Item FetchItem
 	// Expire is the zero time where absent.
 	Expire time.Time
-	// Access names those who may use the URL: "submit", "user", "authuser", "anonymous", or "" where it is not for others.
-	// AccessUser stands with the first two.
+	// Access names the users of the URL: "submit", "user", "authuser", "anonymous", or "" for one without URLAUTH.
+	// AccessUser is valid with the first two.
 	Access, AccessUser string
-	// Mechanism, in upper case, and Token prove the URL; Rump is what they prove: the text before them.
+	// Mechanism, in upper case, and Token authorize the URL; Rump is the text before them, which they cover.
 	Mechanism, Token, Rump string
 }
 
-// ParseURL reads a URL: an absolute one (imap://…), one with an absolute path (/INBOX/;UID=1), or one that is relative
-// to the selected mailbox (/;UID=1 or ;UID=1).
+// ParseURL parses a URL: an absolute one (imap://…), one with an absolute path (/INBOX/;UID=1), or one that is
+// relative to the selected mailbox (/;UID=1 or ;UID=1).
 //
 // Implements: RFC 5092 §11 IMAP URLs of messages
 // Implements: RFC 4467 §9 URLAUTH in URLs

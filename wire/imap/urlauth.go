@@ -1,16 +1,16 @@
 package imap
 
-// GenURLAuth is GENURLAUTH (RFC 4467): URLs to be proved, with the mechanism of each in upper case.
+// GenURLAuth is GENURLAUTH (RFC 4467): URLs to authorize, with the mechanism of each in upper case.
 type GenURLAuth struct{ URLs []Rump }
 
-// Rump is a URL that is to be proved by a mechanism.
+// Rump is a URL to authorize, and the mechanism.
 type Rump struct{ URL, Mechanism string }
 
 // URLFetch is URLFETCH (RFC 4467).
 type URLFetch struct{ URLs []URLFetchItem }
 
-// URLFetchItem is one URL of URLFETCH. Extended says that it stood in parentheses, with what is wanted of it
-// (RFC 5524).
+// URLFetchItem is one URL of URLFETCH. Extended is set where it stood in parentheses, with the requested data (RFC
+// 5524).
 type URLFetchItem struct {
 	URL                             string
 	Extended                        bool
@@ -52,7 +52,7 @@ func (p *parser) urlFetch() any {
 	return f
 }
 
-// urlFetchItem is a URL, or one in parentheses with what is wanted of it.
+// urlFetchItem parses a URL, or one in parentheses with the requested data.
 //
 // Implements: RFC 5524 §5 extended URLFETCH
 func (p *parser) urlFetchItem() (it URLFetchItem) {
@@ -84,7 +84,7 @@ func (p *parser) urlFetchItem() (it URLFetchItem) {
 	return it
 }
 
-// resetKey reads what follows RESETKEY, which may be nothing.
+// resetKey parses the arguments of RESETKEY, which may be missing.
 func (p *parser) resetKey() *ResetKey {
 	r := &ResetKey{}
 	if !p.try(' ') || p.end() {
