@@ -42,8 +42,24 @@ type TLSTotal struct {
 	Last     time.Time `json:"last"`
 }
 
+// DMARCTotal is what one sender reports about mail in the name of a domain: messages of one source that came to the same.
+// DKIM and SPF are "pass" where one is aligned with the author's domain and passes.
+type DMARCTotal struct {
+	Sender      string    `json:"sender"`
+	Domain      string    `json:"domain"`
+	Source      string    `json:"source"`
+	Author      string    `json:"author"`
+	Messages    int64     `json:"messages" show:"always"`
+	DKIM        string    `json:"dkim"`
+	SPF         string    `json:"spf"`
+	Disposition string    `json:"disposition"`
+	Last        time.Time `json:"last"`
+}
+
 func reportVerbs() []*Verb {
 	return []*Verb{
+		define("report dmarc", "what other servers report about mail in the name of the domains here: messages per source and result", reportDMARC,
+			long("Others send reports (RFC 7489) where the record _dmarc of a domain asks for them: doublet dns show prints it. A source that fails both DKIM and SPF is a forger, or a server of yours that neither SPF nor a key names.")),
 		define("report tls", "what other servers report about TLS on the way here: sessions per sender and failure", reportTLS,
 			long("Others send reports (RFC 8460) where the record _smtp._tls of a domain asks for them: doublet dns show prints it. A row without a failure counts sessions that went well.")),
 		define("report send", "send the reports of the days that are over now, rather than when their time comes", reportSend, changes, serverOnly),
@@ -116,6 +132,25 @@ func reportTLS(ctx context.Context, c *Call, a *ReportQuery) ([]TLSTotal, error)
 	}
 	slices.SortStableFunc(out, func(a, b TLSTotal) int {
 		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Sender, b.Sender), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Failure, b.Failure))
+	})
+	return out, err
+}
+
+func reportDMARC(ctx context.Context, c *Call, a *ReportQuery) ([]DMARCTotal, error) {
+	var all sums[DMARCTotal]
+	err := c.eachReport(ctx, a, func(r *reports.Received) {
+		for _, s := range r.DMARC {
+			row := DMARCTotal{Sender: senderOf(r), Domain: r.Domain, Source: s.IP, Author: s.From, DKIM: s.DKIM, SPF: s.SPF, Disposition: s.Disposition}
+			all.add(row, s.Count, r.End)
+		}
+	})
+	out := make([]DMARCTotal, len(all.keys))
+	for i := range out {
+		out[i] = all.keys[i]
+		out[i].Messages, out[i].Last = all.n[i], all.last[i]
+	}
+	slices.SortStableFunc(out, func(a, b DMARCTotal) int {
+		return cmp.Or(strings.Compare(a.Domain, b.Domain), cmp.Compare(b.Messages, a.Messages), strings.Compare(a.Source, b.Source))
 	})
 	return out, err
 }

@@ -72,3 +72,26 @@ func TestReportTLS(t *testing.T) {
 		}
 	}
 }
+
+// TestReportDMARC: messages of a source that came to the same are added up over the reports of a sender, the most first.
+func TestReportDMARC(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	now := s.Env.Clock.Now()
+	for _, id := range []string{"a", "b"} {
+		err := s.Reports.Log.Add(&reports.Received{
+			Organization: "Far Inc.", From: "far.example", ID: id, Domain: "example.com", Begin: now, End: now, DMARC: []reports.Source{
+				{IP: "192.0.2.1", From: "example.com", Disposition: "none", DKIM: "pass", SPF: "pass", Count: 2},
+				{IP: "192.0.2.9", From: "example.com", Disposition: "reject", DKIM: "fail", SPF: "fail", Count: 7},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := mustRun[[]DMARCTotal](t, s, "report dmarc", `{"domain":"example.com"}`)
+	if len(got) != 2 || got[0].Messages != 14 || got[0].Source != "192.0.2.9" || got[0].Disposition != "reject" || got[1].Messages != 4 ||
+		got[1].DKIM != "pass" || got[1].Sender != "far.example" {
+		t.Errorf("%+v", got)
+	}
+}

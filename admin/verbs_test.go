@@ -237,6 +237,7 @@ var script = []struct{ verb, args, want string }{
 	{"certificate show", `{}`, `"spki_sha256":"key-1"`},
 	{"show bans", `{}`, "!stopped "}, // see TestBans
 	{"report tls", `{}`, `[]`},
+	{"report dmarc", `{}`, `[]`},
 	{"report tls", `{"days":-1}`, "!usage "},
 	{"report send", `{}`, "!stopped "}, // see test/reports
 	{"ban remove", `{"address":"192.0.2.1"}`, "!stopped "},

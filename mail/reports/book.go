@@ -1,6 +1,6 @@
-// Package reports counts what the owners of other domains want to know, sends it to them once a day, and reads what others
-// report about the domains here: how TLS went with the servers of a domain (RFC 8460), and who sends mail in its name and
-// whether that was proven (DMARC aggregate reports, RFC 7489 section 7.2).
+// Package reports counts how TLS went with the servers of other domains, tells their owners once a day (RFC 8460), and reads
+// what others report about the domains here: the same, and the sources that send mail in their name (DMARC aggregate reports,
+// RFC 7489 section 7.2).
 //
 // A Book counts; a Sender makes the reports of days that are over, and posts them; a Desk reads those that come, of which a
 // Log keeps the figures.

@@ -53,11 +53,11 @@ type Poster interface {
 type Options struct {
 	// Hostname is the server's name; Local the local part of the address that reports are sent from, at the first domain.
 	Hostname, Local string
-	// TLS and DMARC say which reports are sent. Of others nothing is kept beyond a day.
-	TLS, DMARC bool
-	DNS        Resolver
-	Directory  *directory.Directory
-	Post       Poster
+	// TLS says that TLS reports are sent.
+	TLS       bool
+	DNS       Resolver
+	Directory *directory.Directory
+	Post      Poster
 	// Reach is the way to the hosts of https addresses; nil: none is reached.
 	Reach *reach.Guard
 	Stats *stat.Tree

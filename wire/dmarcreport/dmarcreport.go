@@ -229,15 +229,11 @@ func (r *Report) Marshal() ([]byte, error) {
 }
 
 // FileName gives the name of the file that a report is sent in.
-//
-// Implements: RFC 7489 §7.2.1.1 Email: file name
 func FileName(receiver, domain string, from, to time.Time, id string) string {
 	return fmt.Sprintf("%s!%s!%d!%d!%s.xml.gz", receiver, domain, from.Unix(), to.Unix(), id)
 }
 
 // Subject gives the subject of a message with a report.
-//
-// Implements: RFC 7489 §7.2.1.1 Email: subject
 func Subject(domain, submitter, id string) string {
 	return "Report Domain: " + domain + " Submitter: " + submitter + " Report-ID: <" + id + ">"
 }
@@ -252,8 +248,6 @@ type Address struct {
 const maxURIs = 10
 
 // Addresses reads the value of rua=. URIs other than mailto: are passed over.
-//
-// Implements: RFC 7489 §6.2 DMARC URIs
 func Addresses(rua string) (out []Address) {
 	for uri := range strings.SplitSeq(rua, ",") {
 		uri = strings.Trim(uri, " \t\r\n")

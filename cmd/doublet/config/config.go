@@ -29,7 +29,7 @@ type Config struct {
 	Directory Directory `toml:"directory" doc:"Looking up names and checking passwords."`
 	Verify    Verify    `toml:"verify" doc:"Mail from strangers: whether it is from whom it says. Nobody is asked about clients of this machine, about people who signed in, and about the networks of exempt."`
 	Filter    Filter    `toml:"filter" doc:"Mail on its way in: what programs beside the server say about it (spam, viruses)."`
-	Reports   Reports   `toml:"reports" doc:"Reports about mail between domains: TLS reports, DMARC aggregate reports."`
+	Reports   Reports   `toml:"reports" doc:"Reports about mail between domains: TLS reports, and DMARC reports of others."`
 	Sign      Sign      `toml:"sign" doc:"Mail to others: proving that it is from here."`
 	Router    Router    `toml:"router" doc:"Mail that leaves for other servers, and what waits in mail.box. Routes per domain are made with doublet route add."`
 	DNS       DNS       `toml:"dns" doc:"The name servers that are asked about the world: where mail goes, and whether it is from whom it says."`
