@@ -179,7 +179,9 @@ func editOne(w *store.Writer, db note.DatabaseID, fn func(*Entry) error) (*Entry
 
 // noteIncarnation writes into the documents of databases in which incarnation of its store a server has its
 // replicas.
-func (c *catalogue) noteIncarnation(ctx context.Context, server note.UNID, incarnation uint64, dbs []note.DatabaseID) error {
+func (c *catalogue) noteIncarnation(
+	ctx context.Context, server note.UNID, incarnation uint64, dbs []note.DatabaseID,
+) error {
 	for some := range slices.Chunk(dbs, editAtOnce) {
 		err := c.editAll(ctx, some, func(e *Entry) error {
 			e.set(server, func(r *Replica) { r.Incarnation = incarnation })
@@ -232,8 +234,10 @@ func (c *catalogue) remove(ctx context.Context, db note.DatabaseID) error {
 	})
 }
 
-// setState changes the state of a server's replica of a database.
-func (c *catalogue) setState(ctx context.Context, db note.DatabaseID, server note.UNID, name string, state ReplicaState) error {
+// setState changes the state of the replica of a database on a server, whose name is for errors.
+func (c *catalogue) setState(
+	ctx context.Context, db note.DatabaseID, server note.UNID, name string, state ReplicaState,
+) error {
 	return c.edit(ctx, db, func(e *Entry) error {
 		r, on := e.On(server)
 		switch {

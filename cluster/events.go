@@ -37,7 +37,8 @@ const (
 )
 
 var eventKinds = []EventKind{
-	EventSilent, EventLag, EventClock, EventTwin, EventAside, EventRoom, EventHome, EventDamaged, EventSetBack, EventDegraded,
+	EventSilent, EventLag, EventClock, EventTwin, EventAside,
+	EventRoom, EventHome, EventDamaged, EventSetBack, EventDegraded,
 }
 
 // Event is trouble in the cluster as this server sees it, with the cause as far as it is known.
@@ -248,7 +249,8 @@ func (l *lagging) cause() string {
 	case l.ownFlush >= flushLimit:
 		why = "the disk here is slow (a flush takes " + round(l.ownFlush) + ")"
 	case l.sending != "" && l.sends >= longSend:
-		why = fmt.Sprintf("the database %q of %s is being brought there, for %s", l.sending, bytesText(l.size), round(l.sends))
+		why = fmt.Sprintf("the database %q of %s is being brought there, for %s",
+			l.sending, bytesText(l.size), round(l.sends))
 	case l.credit > 0:
 		why = fmt.Sprintf("no credit: %s answers slowly (%d requests are under way, %d wait)",
 			l.name, l.inFlight, l.credit)

@@ -14,13 +14,13 @@ const (
 	loadWindows = 5
 	// loadSample is how many operations of one type a window needs before its mean may become the best.
 	loadSample = 20
-	// maxOps bounds the operation types that are told apart; further ones count as one.
+	// maxOps bounds the operation types that are distinguished; the others count as one.
 	maxOps = 64
 )
 
-// Load measures how busy this server is: for each operation type the mean time now against the best
-// mean ever seen. Network time is no part of it: what is observed is the server's own work. It may be
-// used from any goroutine.
+// Load measures how busy this server is: for each operation type the mean time now against the best mean ever
+// seen. Network time is not included: only the server's own work is observed. Its methods may be called from any
+// goroutine.
 type Load struct {
 	clock env.Clock
 	// scale is log2 of the expansion factor at which nothing is left (Domino: Server_Transinfo_Range, 6).
@@ -31,7 +31,7 @@ type Load struct {
 }
 
 type opLoad struct {
-	best    time.Duration // 0: not known yet
+	best    time.Duration // 0: unknown
 	windows [loadWindows]opWindow
 }
 
@@ -50,7 +50,7 @@ func NewLoad(clock env.Clock, scale float64) *Load {
 	return &Load{clock: clock, scale: scale, ops: make(map[string]*opLoad)}
 }
 
-// Observe counts one operation of a type and the time that it took.
+// Observe counts one operation of a type and its time.
 func (l *Load) Observe(op string, took time.Duration) {
 	number := l.clock.Now().UnixNano() / int64(loadWindow)
 	l.mu.Lock()
@@ -76,7 +76,7 @@ func (l *Load) Observe(op string, took time.Duration) {
 	w.sum += max(took, time.Microsecond)
 }
 
-// close lets a window that is over set the best mean. One of few operations may be an accident.
+// close takes the mean of a window that is over as the best one, if it is. A window of few operations does not count.
 func (w *opWindow) close(o *opLoad) {
 	if w.count < loadSample || w.closed {
 		return
@@ -135,7 +135,7 @@ func (l *Load) Best() map[string]time.Duration {
 	return out
 }
 
-// SetBest takes up the best means of an earlier run, as far as they are better than this run's.
+// SetBest takes the best means of an earlier run, if they are better than those of this run.
 func (l *Load) SetBest(best map[string]time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

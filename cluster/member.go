@@ -11,16 +11,16 @@ import (
 	"doublet/store"
 )
 
-// MemberState is what a server is to its cluster.
+// MemberState is the state of a server in its cluster.
 type MemberState string
 
 // The states of a member.
 const (
 	// Active members hold replicas and serve.
 	Active MemberState = "active"
-	// Leaving ones give away what they hold: they get nothing new, and lead nothing that another can.
+	// Leaving members give away what they hold: they get nothing new, and lead only what no other can.
 	Leaving MemberState = "leaving"
-	// Removed ones are members no more: the others do not speak with them.
+	// Removed servers are no members any more: the members refuse them.
 	Removed MemberState = directory.StateRemoved
 )
 
@@ -31,19 +31,19 @@ type Member struct {
 	State   MemberState
 	// Threshold is the availability index below which it counts as busy; 0: never.
 	Threshold int
-	// MaxUsers is how many users it takes at most; 0: any number.
+	// MaxUsers is the greatest number of users; 0: any number.
 	MaxUsers int
-	// Restricted: it takes no opens.
+	// Restricted members take no opens.
 	Restricted bool
-	// Gateway: it holds the two directories and nothing else.
+	// Gateway members hold the two directories and nothing else.
 	Gateway bool
-	// Capacity is what it can take in percent of an ordinary member; 0: 100.
+	// Capacity is the share of databases, in percent of an ordinary member; 0: 100.
 	Capacity int
-	// Site is where it stands: replicas of a database go to different sites where there are some.
+	// Site is the location: replicas of a database go to different sites if there are some.
 	Site string
 }
 
-// MaxCapacity is the most that a member can take, in percent of an ordinary one.
+// MaxCapacity is the greatest capacity, in percent of an ordinary member.
 const MaxCapacity = 10_000
 
 func (m *Member) capacity() int {
@@ -53,7 +53,7 @@ func (m *Member) capacity() int {
 	return min(m.Capacity, MaxCapacity)
 }
 
-// The items of a server document that are the cluster's; the directory keeps what it does not know.
+// The items of a server document that belong to the cluster. The directory keeps items that it does not know.
 const (
 	itemCluster    = directory.ItemCluster
 	itemState      = directory.ItemState
@@ -94,11 +94,12 @@ func readMember(id note.UNID, name string, items note.Items) (m Member, ok bool)
 	m = Member{
 		Member:  bus.Member{ID: id, Name: name, Route: items.Get(itemRoute).AsText(), Direct: items.Get(itemDirect).AsText()},
 		Cluster: items.Get(itemCluster).AsText(), State: MemberState(items.Get(itemState).AsText()),
-		Threshold: int(min(100, max(0, items.Get(itemThreshold).AsInt()))), MaxUsers: int(max(0, items.Get(itemMaxUsers).AsInt())),
+		Threshold:  int(min(100, max(0, items.Get(itemThreshold).AsInt()))),
+		MaxUsers:   int(max(0, items.Get(itemMaxUsers).AsInt())),
 		Restricted: items.Get(itemRestricted).AsBool(), Gateway: items.Get(itemGateway).AsBool(),
 		Capacity: int(min(MaxCapacity, max(0, items.Get(itemCapacity).AsInt()))), Site: items.Get(itemSite).AsText(),
 	}
-	// A key that is none fits no certificate: the server is refused, and the others go on.
+	// A malformed key fits no certificate: this server is refused, and the others go on.
 	m.Key, _ = bus.ParseKey(items.Get(itemKey).AsText())
 	return m, m.Cluster != "" && m.State != "" && m.State != Removed
 }
@@ -125,8 +126,8 @@ func membersIn(r *store.Reader, cluster string) (list []Member, err error) {
 	return list, nil
 }
 
-// SetMember writes what a server is to its cluster into its server document, which must be there. fn must
-// be quick: it runs under the lock of the directory.
+// SetMember writes what a server is to its cluster into its server document, which must exist. fn
+// must be quick: it runs under the lock of the directory.
 func SetMember(ctx context.Context, s *store.Store, who note.Who, id note.UNID, fn func(*Member) error) error {
 	if err := directory.RequireAdmin(who); err != nil {
 		return err

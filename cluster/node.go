@@ -163,7 +163,8 @@ func (n *Node) Decide(ctx context.Context) error {
 	}
 	errs = append(errs, n.inventory.recountDue(ctx), n.election.settle(ctx))
 	n.election.reroute()
-	errs = append(errs, n.Repairs.clear(ctx), n.inventory.makeEverywhere(), n.Placement.arrange(ctx), n.Placement.fill(ctx))
+	errs = append(errs, n.Repairs.clear(ctx), n.inventory.makeEverywhere(),
+		n.Placement.arrange(ctx), n.Placement.fill(ctx))
 	n.replication.catchUp()
 	n.activity.sampleDue()
 	n.watcher.look()

@@ -7,10 +7,10 @@ import (
 	"doublet/stat"
 )
 
-// queueStats are the statistics of work queues under Domino's names: the modified databases that wait
-// for cluster replication, and how long they waited. They are kept for each mate and for all together.
+// queueStats are the statistics of work queues under Domino's names: the modified databases that wait for cluster
+// replication, and how long they waited. There is one for each mate and one for all mates together.
 type queueStats struct {
-	above *queueStats // all together
+	above *queueStats // that of all mates; nil in that one itself
 
 	mu    sync.Mutex
 	depth int64
@@ -23,22 +23,27 @@ type queueStats struct {
 	successful, failed *stat.Counter
 }
 
-// newQueueStats registers the statistics below a prefix ("Replica.Cluster"), as part of above if there is one.
+// newQueueStats registers the statistics under a prefix ("Replica.Cluster"). above may be nil.
 func newQueueStats(t *stat.Tree, prefix, of string, above *queueStats) *queueStats {
 	q := &queueStats{above: above}
-	get := func(fn func() float64) func() float64 {
-		return func() float64 {
+	gauge := func(name, help string, fn func() float64) {
+		t.GaugeFunc(prefix+name, help+of, func() float64 {
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			return fn()
-		}
+		})
 	}
-	t.GaugeFunc(prefix+".WorkQueueDepth", "modified databases that wait for cluster replication"+of, get(func() float64 { return float64(q.depth) }))
-	t.GaugeFunc(prefix+".WorkQueueDepth.Avg", "average of the modified databases waiting"+of, get(func() float64 { return ratio(float64(q.sum), q.samples) }))
-	t.GaugeFunc(prefix+".WorkQueueDepth.Max", "most modified databases waiting"+of, get(func() float64 { return float64(q.deepest) }))
-	t.GaugeFunc(prefix+".SecondsOnQueue", "seconds that the database replicated last spent waiting"+of, get(func() float64 { return q.last.Seconds() }))
-	t.GaugeFunc(prefix+".SecondsOnQueue.Avg", "average seconds that databases spent waiting"+of, get(func() float64 { return ratio(q.total.Seconds(), q.count) }))
-	t.GaugeFunc(prefix+".SecondsOnQueue.Max", "most seconds that a database spent waiting"+of, get(func() float64 { return q.longest.Seconds() }))
+	gauge(".WorkQueueDepth", "modified databases that wait for cluster replication",
+		func() float64 { return float64(q.depth) })
+	gauge(".WorkQueueDepth.Avg", "average of the modified databases waiting",
+		func() float64 { return ratio(float64(q.sum), q.samples) })
+	gauge(".WorkQueueDepth.Max", "most modified databases waiting", func() float64 { return float64(q.deepest) })
+	gauge(".SecondsOnQueue", "seconds that the database replicated last spent waiting",
+		func() float64 { return q.last.Seconds() })
+	gauge(".SecondsOnQueue.Avg", "average seconds that databases spent waiting",
+		func() float64 { return ratio(q.total.Seconds(), q.count) })
+	gauge(".SecondsOnQueue.Max", "most seconds that a database spent waiting",
+		func() float64 { return q.longest.Seconds() })
 	q.successful = t.Counter(prefix+".Successful", "databases replicated to mates"+of)
 	q.failed = t.Counter(prefix+".Failed", "databases whose replication to mates failed"+of)
 	return q
@@ -61,7 +66,7 @@ func (q *queueStats) arrived() {
 	}
 }
 
-// left counts databases that wait no more.
+// left counts databases that no longer wait.
 func (q *queueStats) left(n int) {
 	for ; q != nil; q = q.above {
 		q.mu.Lock()
@@ -70,7 +75,7 @@ func (q *queueStats) left(n int) {
 	}
 }
 
-// replicated counts a database that was brought to a mate after waiting so long.
+// replicated counts a database that was sent to a mate after it had waited.
 func (q *queueStats) replicated(waited time.Duration) {
 	for ; q != nil; q = q.above {
 		q.successful.Inc()
@@ -89,7 +94,7 @@ func (q *queueStats) fail() {
 	}
 }
 
-// sample takes the present depth into the average.
+// sample adds the present depth to the average.
 func (q *queueStats) sample() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

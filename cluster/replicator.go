@@ -104,7 +104,9 @@ type sweep struct {
 // the mate that may be under way: a part of them, so that other requests find a credit.
 func lanes(workers, requests int) int { return max(1, min(maxLanes, requests*3/4/workers)) }
 
-func newReplicator(mate note.UNID, worker, workers, lanes int, f feed, clock env.Clock, j job, q *queueStats) *replicator {
+func newReplicator(
+	mate note.UNID, worker, workers, lanes int, f feed, clock env.Clock, j job, q *queueStats,
+) *replicator {
 	r := &replicator{
 		mate: mate, worker: worker, workers: workers, lanes: lanes, feed: f, clock: clock, job: j,
 		backlog: backlog{waiting: make(map[note.DatabaseID]*task), stat: q},

@@ -96,7 +96,8 @@ func (s *statistics) gauges(c *core, e *events) {
 	}
 	gauge("Server.Cluster.Databases", "databases with a replica here", count(func(*held) bool { return true }))
 	gauge("Server.Cluster.DatabasesLed", "databases whose primary is here", count(func(h *held) bool { return h.leads }))
-	gauge("Server.Cluster.DatabasesWithoutHome", "databases with a replica here that have no primary", count((*held).homeless))
+	gauge("Server.Cluster.DatabasesWithoutHome",
+		"databases with a replica here that have no primary", count((*held).homeless))
 }
 
 // mate registers the statistics of the queue to one mate.

@@ -11,11 +11,11 @@ import (
 	"doublet/store"
 )
 
-// What servers of a cluster say to each other is one version byte and fields in a fixed order. A field
-// that a later version adds stands at the end: a reader of an older version leaves it unread, a newer
-// one takes it as empty where it is missing. So servers one version apart work together.
+// A message between members is one version byte and fields in a fixed order. A later version adds fields at the
+// end only: an older reader ignores them, a newer one takes a missing field as zero. So servers one version apart
+// work together.
 
-// Version is what this program speaks; Oldest what it still understands.
+// Version is the version that this program sends, Oldest the first that it reads.
 const (
 	Version = 2
 	Oldest  = 1
@@ -34,44 +34,44 @@ const (
 	verbFresh     = "cluster.fresh"
 	verbObject    = "cluster.object"
 	verbActivity  = "cluster.activity"
-	// verbReplica carries what replicas say to each other; the streams of it are for what is large.
+	// verbReplica carries requests of replication; the streams below carry large ones.
 	verbReplica = "replica"
 	verbCall    = "replica.call"
 	verbGet     = "replica.get"
 	verbPut     = "replica.put"
 )
 
-// Bounds of lists that travel.
+// Bounds of lists in messages.
 const (
 	maxServers   = 10_000
 	maxPositions = 512
 	maxWord      = 1000
 )
 
-// errFormat says that what came is not what servers of a cluster say.
-var errFormat = errors.New("cluster: not understood")
+// errFormat means that a message of a member is malformed.
+var errFormat = errors.New("cluster: malformed message")
 
 // hello is what a server says of itself with every probe.
 type hello struct {
 	version uint8
-	// boot is another number each time the process starts; incarnation that of its store.
+	// boot differs each time the process starts; incarnation is that of its store.
 	boot, incarnation uint64
-	// serving says that it has caught up since it started, and takes users.
+	// serving says that the server has caught up since it started, and takes users.
 	serving bool
-	// restricted: it takes no opens by an administrator's word. full: it has as many users as it may.
+	// restricted says that an administrator lets it take no opens, full that it has the maximum of users.
 	restricted, full bool
-	// index is the availability index, threshold what below it counts as busy.
+	// index is the availability index; below threshold the server counts as busy.
 	index, threshold uint8
 	users            uint32
-	// databases is how many it holds, leads how many of them it is home of.
+	// databases is the number of its replicas, leads the number of those that are primary.
 	databases, leads uint32
-	// caught says that who is asking has everything that waited for it when it came back.
+	// caught says that the receiver has everything that waited for it when it came back.
 	caught bool
-	// hears are the servers that it hears, each with the time since it last did.
+	// hears are the servers that answer its probes, each with the time since the last answer.
 	hears []heard
-	// Since version 2: clock is its time, in milliseconds since 1970 (0: not told), flush how long its disk takes for a flush,
-	// the median of the last ones, noRoom that it has no room. common: it takes replicas of databases that every member has beside
-	// the directories, and of queues that have an owner.
+	// Since version 2: clock is its time in milliseconds since 1970 (0: unknown), flush the median time of its
+	// last flushes, noRoom says that its disk is full, common that it takes replicas of Options.Everywhere and of
+	// queues that have an owner.
 	clock  int64
 	flush  time.Duration
 	noRoom bool
@@ -85,7 +85,7 @@ type heard struct {
 
 func (h *hello) busy() bool { return h.index < h.threshold }
 
-// takesUsers says whether opens may be sent there.
+// takesUsers reports whether the server takes opens.
 func (h *hello) takesUsers() bool {
 	return h.serving && !h.restricted && !h.full && !h.noRoom && !h.busy()
 }
@@ -202,11 +202,11 @@ func (r *reader) position() (p store.Position) {
 	return p
 }
 
-// request is one database and where the asker stands: of yield and lead.
+// request is the body of yield and lead: one database and the position of the sender.
 type request struct {
 	db  note.DatabaseID
 	pos store.Position
-	// boot is the asker's: what it asked before it started again means nothing any more.
+	// boot is the sender's: a request from before its restart is void.
 	boot uint64
 }
 
@@ -225,10 +225,10 @@ func readRequest(b []byte) (request, error) {
 	return q, r.end()
 }
 
-// place is where a database is served now.
+// place is the server of a database at the moment.
 type place struct {
 	db     note.DatabaseID
-	server note.UNID // zero: nobody serves it now
+	server note.UNID // zero: none
 	leads  bool
 }
 
@@ -274,7 +274,7 @@ func readPlaces(b []byte) ([]place, error) {
 	return list, r.end()
 }
 
-// reader takes apart what came from another server. It remembers whether it ever ran short.
+// reader decodes a message. It remembers whether the message was too short.
 type reader struct {
 	pack.Reader
 	v uint8
@@ -282,12 +282,12 @@ type reader struct {
 
 func begin(b []byte) (*reader, error) {
 	if len(b) == 0 || b[0] < Oldest {
-		return nil, fmt.Errorf("%w: empty, or of a version before %d", errFormat, Oldest)
+		return nil, fmt.Errorf("%w: empty, or its version is below %d", errFormat, Oldest)
 	}
 	return &reader{pack.Reader{B: b[1:]}, b[0]}, nil
 }
 
-// end says what is wrong with what was read. A newer version may have more to say.
+// end returns an error if the message was malformed. A newer version may have more fields.
 func (r *reader) end() error {
 	if r.Bad || r.v <= Version && len(r.B) != 0 {
 		return errFormat
