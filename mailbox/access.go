@@ -11,13 +11,13 @@ import (
 	"doublet/store/layout"
 )
 
-// ErrOwner says that a mail file's owner would lose the right to say who may what.
+// ErrOwner reports a change by which a mail file's owner would lose the right to administer.
 var ErrOwner = errors.New("the owner keeps the right to administer")
 
 // maxEntries bounds an access list.
 const maxEntries = 1000
 
-// Anyone is who is in a list as the default: everybody whom no entry names.
+// Anyone is the id of the default entry: everybody whom no entry names.
 var Anyone note.UNID
 
 // Grants is one entry of a folder's access list.

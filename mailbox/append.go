@@ -11,10 +11,10 @@ import (
 	"doublet/store/layout"
 )
 
-// ErrNoMessage says that a message is not there any more.
+// ErrNoMessage reports a message that no longer exists.
 var ErrNoMessage = errors.New("no such message")
 
-// ErrExpunged says that a message named by its number was expunged, and that the session is still to be told.
+// ErrExpunged reports a message, named by its number, whose expunge the session has not been told of yet.
 var ErrExpunged = errors.New("the message was expunged")
 
 // Incoming is a message that is to be stored.

@@ -435,7 +435,7 @@ type Added struct {
 	Index int
 }
 
-// ErrManyChanges says that more has changed than the client wants to be told.
+// ErrManyChanges reports more changes than the client wants to be told.
 var ErrManyChanges = errors.New("more has changed than is to be told")
 
 // QueryChanges works out what changed in a query's results; the query's window is not looked at. limit bounds what is

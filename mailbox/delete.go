@@ -69,7 +69,7 @@ func (f *File) hide(ctx context.Context, name string, folder note.ID) error {
 	})
 }
 
-// deleteSmall deletes a folder, or, where it holds too many messages for one update, says which it is.
+// deleteSmall deletes a folder, or returns its id where it holds too many messages for one update.
 func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err error) {
 	h, err := named(&w.Reader, name)
 	if err != nil {
@@ -116,7 +116,7 @@ func childless(w *store.Writer, name string) error {
 	return nil
 }
 
-// emptySome removes up to deletePiece messages from a folder and says whether there may be more.
+// emptySome removes up to deletePiece messages from a folder and reports whether there may be more.
 func emptySome(w *store.Writer, folder note.ID) (more bool, err error) {
 	var ids []note.ID
 	if err := w.Members(folder, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
@@ -152,7 +152,7 @@ func (s *Service) purge(ctx context.Context, db note.DatabaseID, folder note.ID)
 	return nil
 }
 
-// PurgeDeleted finishes deletions of folders of a mail file that a crash interrupted, and says how many.
+// PurgeDeleted finishes deletions of folders of a mail file that a crash interrupted, and returns their number.
 func (s *Service) PurgeDeleted(ctx context.Context, db note.DatabaseID) (n int, err error) {
 	var left []note.ID
 	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {

@@ -104,7 +104,7 @@ func (d *Reading) EmailOf(u note.UNID) (*Email, error) {
 	return d.Email(id)
 }
 
-// visible says whether a message is in a folder that the person may read, and not marked \Deleted there.
+// visible reports whether a message is in a folder that the person may read, and not marked \Deleted there.
 func (d *Reading) visible(n *layout.Note) bool {
 	for i := range n.Members {
 		if m := &n.Members[i]; !m.Deleted && d.readable(m.Folder) != nil {
@@ -140,7 +140,7 @@ func (m *Email) Size() uint64 { return m.row.Size }
 // Received is the INTERNALDATE in Unix seconds.
 func (m *Email) Received() int64 { return m.row.Date }
 
-// Seen says whether the person has seen the message.
+// Seen reports whether the person has seen the message.
 func (m *Email) Seen() bool { return m.row.SeenBy(m.d.who.Person) }
 
 // Keywords yields the keywords that are set, in canonical spelling, \Seen aside.
@@ -185,7 +185,7 @@ func (m *Email) Index() (mime.Index, error) {
 // Preview is the beginning of the text.
 func (m *Email) Preview() ([]byte, error) { return m.field(fieldPreview) }
 
-// Attached says whether the message has attachments that a program would list.
+// Attached reports whether the message has attachments that a program would list.
 func (m *Email) Attached() (bool, error) { return attached(m.field) }
 
 // attached reads whether there are attachments; messages of older versions have it worked out from their structure.

@@ -18,7 +18,7 @@ const (
 	Draft    = "$draft"
 )
 
-// ErrBadFlag says that a word cannot be a flag here.
+// ErrBadFlag reports a word that cannot be a flag here.
 var ErrBadFlag = errors.New("not a flag that can be set")
 
 // Limits on keywords of one note: bytes of one, how many are set, and how many it remembers. One that
@@ -29,8 +29,8 @@ const (
 	maxRemembered = 1000
 )
 
-// Flags are a message's flags. Keywords are in canonical spelling: lower case, sorted. Recent is a session's own (Recents):
-// it is shown, and nobody sets it.
+// Flags are a message's flags. Keywords are in canonical spelling: lower case, sorted. Recent belongs to one session
+// (Recents): it is shown, and cannot be set.
 type Flags struct {
 	Seen, Deleted bool
 	Recent        bool
@@ -122,7 +122,7 @@ func appendKeyword(dst []byte, k string) []byte {
 	return append(dst, k...)
 }
 
-// mayRemember says whether a note may get a keyword that is not set on it.
+// mayRemember reports whether a note may get a keyword that is not set on it.
 func mayRemember(n *layout.Note, keyword string) bool {
 	count := 0
 	for i := range n.State {

@@ -138,7 +138,7 @@ func (s *Service) File(who note.Who, db note.DatabaseID) *File {
 	return &File{svc: s, who: who, db: db}
 }
 
-// Who says as whom the file was opened.
+// Who returns the person as whom the file was opened.
 func (f *File) Who() note.Who { return f.who }
 
 // Renew goes on as who, the same person as the directory knows them now; views opened through the
@@ -243,7 +243,8 @@ func (f *File) Folders(ctx context.Context) ([]Folder, error) {
 	return out, err
 }
 
-// compareNames sorts INBOX first with what lies in it, and levels before characters, so that children follow their parent.
+// compareNames sorts INBOX and its children first, and levels before characters, so that children follow their
+// parent.
 func compareNames(a, b string) int {
 	if inA, inB := inInbox(a), inInbox(b); inA != inB {
 		if inA {
@@ -508,7 +509,7 @@ func (f *File) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error
 	return w.UID(copied, folder), nil
 }
 
-// MayCreate says whether the person may make folders at the top.
+// MayCreate reports whether the person may make folders at the top.
 func (f *File) MayCreate(ctx context.Context) (may bool, err error) {
 	err = f.read(ctx, func(r *store.Reader) error {
 		may = r.Rights()&note.Create != 0
@@ -525,7 +526,7 @@ func roomIn(r *store.Reader, who *note.Who, h *layout.Folder, more uint64) error
 	return CheckQuota(r, more)
 }
 
-// CheckQuota says whether a mail file has room for more bytes.
+// CheckQuota returns an error where a mail file has no room for more bytes.
 func CheckQuota(r *store.Reader, more uint64) error {
 	info := r.Info()
 	if info.Quota > 0 && r.Counters().Size+more > info.Quota {

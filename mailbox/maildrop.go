@@ -10,7 +10,7 @@ import (
 	"doublet/store"
 )
 
-// settleBatch is how many messages one commit removes or marks for Settle.
+// settleBatch is the number of messages that one commit of Settle removes or marks.
 const settleBatch = 5000
 
 // UIDs lists the UIDs of the messages that the session knows, ascending.

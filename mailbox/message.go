@@ -95,7 +95,7 @@ func (m *Message) Section(path []int) (mime.SectionSpan, bool, error) {
 // Body opens the message's bytes.
 func (m *Message) Body() (*store.Stored, error) { return m.r.Message(m.row) }
 
-// FetchOptions say how messages are read.
+// FetchOptions holds the options of Fetch.
 type FetchOptions struct {
 	// MarkSeen marks what is read \Seen, unless the folder was opened for reading only.
 	MarkSeen bool
@@ -186,7 +186,7 @@ func (v *View) fetchSome(r *store.Reader, ranges []Range, o FetchOptions, marked
 	return rest, err
 }
 
-// behind is what is left of ranges above a UID.
+// behind returns the parts of ranges above a UID.
 func behind(ranges []Range, uid uint32) []Range {
 	var out []Range
 	for _, g := range ranges {

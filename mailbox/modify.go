@@ -11,7 +11,7 @@ import (
 	"doublet/store/layout"
 )
 
-// StoreMode says what STORE does with the flags given.
+// StoreMode is the operation of STORE on the given flags.
 type StoreMode uint8
 
 // The modes.
@@ -257,7 +257,7 @@ func (v *View) expungeSome(w *store.Writer, ranges []Range) (more bool, err erro
 	return len(gone) >= batch, nil
 }
 
-// CopyResult says what came to lie where (RFC 4315 COPYUID): the UIDs correspond in order.
+// CopyResult holds the UIDs of a copy (RFC 4315 COPYUID): they correspond in order.
 type CopyResult struct {
 	UIDValidity  uint32
 	Source, Dest Set

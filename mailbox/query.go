@@ -13,7 +13,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// FilterKind is what a Filter looks at.
+// FilterKind is the property that a Filter tests.
 type FilterKind uint8
 
 // The kinds (RFC 8621 section 4.4.1). The first three combine others: Not holds where none of them does.
@@ -45,7 +45,7 @@ type Filter struct {
 	Text    Criteria
 }
 
-// OrderKind is what messages are sorted by.
+// OrderKind is the property by which messages are sorted.
 type OrderKind uint8
 
 // The kinds (RFC 8621 section 4.4.2).
@@ -91,7 +91,7 @@ type Hit struct {
 	UNID note.UNID
 }
 
-// Found is what a query came to.
+// Found is the result of a query.
 type Found struct {
 	Hits     []Hit
 	Position int
@@ -99,7 +99,7 @@ type Found struct {
 	States   States
 }
 
-// ErrNoAnchor says that the anchor is not among the results.
+// ErrNoAnchor reports an anchor that is not among the results.
 var ErrNoAnchor = errors.New("the anchor is not among the results")
 
 // Exact says whether what changed in the results of a query can be told: not where it looks at text, whose words an
@@ -311,7 +311,7 @@ func (x *querying) threadsMarked(keyword string, all bool) []bool {
 	return out
 }
 
-// match says whether a message fits.
+// match reports whether a message matches.
 func (x *querying) match(n *filterNode, e *rollEntry) (bool, error) {
 	switch n.Kind {
 	case FilterAnd, FilterOr, FilterNot:

@@ -20,9 +20,9 @@ type claim struct {
 	left uint32
 }
 
-// Recents holds the messages of a view that are recent in its session (RFC 3501 section 2.3.2): no other session was told
-// of them before. A session that may change the folder claims them, so that they are recent in no other; one that only
-// reads sees those that nobody has claimed. The zero value neither claims nor shows any.
+// Recents holds the messages of a view that are recent in its session (RFC 3501 section 2.3.2): no other session was
+// told of them before. A session that may change the folder claims them, so that they are recent in no other; one
+// that only reads sees those that nobody has claimed. The zero value neither claims nor shows any.
 type Recents struct {
 	session bool // claims
 	shown   bool // remembers what it claims
@@ -56,7 +56,7 @@ func (c *Recents) ranges() []Range {
 	return out
 }
 
-// add takes in n messages with UIDs above all others.
+// add adds n messages with UIDs above all others.
 func (c *Recents) add(g Range, n uint32) {
 	if n == 0 {
 		return
@@ -74,7 +74,7 @@ func (c *Recents) add(g Range, n uint32) {
 	c.claims = append(c.claims, claim{g, n})
 }
 
-// expunged takes out a message whose expunge the session is told of.
+// expunged removes a message whose expunge the session is told of.
 func (c *Recents) expunged(uid uint32) {
 	i := c.find(uid)
 	if i < 0 {
@@ -86,8 +86,8 @@ func (c *Recents) expunged(uid uint32) {
 	}
 }
 
-// meet makes the messages recent whose UIDs are from or more and that no session was told of. It is called in the read in
-// which the session is told of them, with the folder's head.
+// meet makes the messages recent whose UIDs are from or more and that no session was told of. It is called with the
+// folder's head, in the read in which the session is told of them.
 func (v *View) meet(r *store.Reader, h *layout.Folder, from uint32) error {
 	c := &v.recent
 	if !c.session || h.Told >= h.UIDNext {
@@ -108,17 +108,17 @@ func (v *View) meet(r *store.Reader, h *layout.Folder, from uint32) error {
 	return err
 }
 
-// Select opens a folder for a session of IMAP, which is told of messages and flags: messages that no session was told of
-// are recent in it (View.Recent). With shown false, as for IMAP4rev2, which has no recent messages, the session claims
-// them all the same and remembers none.
+// Select opens a folder for a session of IMAP, which is told of messages and flags: messages that no session was told
+// of are recent in it (View.Recent). With shown false, as for IMAP4rev2, which has no recent messages, the session
+// claims them all the same and remembers none.
 //
 // Implements: RFC 3501 §2.3.2 \Recent
 func (f *File) Select(ctx context.Context, name string, readOnly, shown bool) (*View, Folder, error) {
 	return f.open(ctx, name, readOnly, Recents{session: true, shown: shown})
 }
 
-// Unclaimed counts the messages of a folder that no session was told of. Given a view of that folder, it leaves out those
-// that the view's session knows.
+// Unclaimed counts the messages of a folder that no session was told of. Given a view of that folder, it leaves out
+// those that the view's session knows.
 func (f *File) Unclaimed(ctx context.Context, folder note.ID, known *View) (n uint32, err error) {
 	err = f.read(ctx, func(r *store.Reader) error {
 		h, err := r.Folder(folder)

@@ -80,7 +80,7 @@ type Match struct {
 	ModSeq   uint64
 }
 
-// ErrLimit says that a search, a sort or a thread would take more memory than there is for it.
+// ErrLimit reports a search, a sort or a thread that would need more memory than it may have.
 var ErrLimit = errors.New("too many messages for one answer")
 
 // SearchOptions say how a search goes about it; the zero value is right where nobody waits.
@@ -94,7 +94,7 @@ type SearchOptions struct {
 	Room func(bytes int64) bool
 }
 
-// roomStep is how much memory is asked for at once.
+// roomStep is the number of bytes that are reserved at once.
 const roomStep = 64 << 10
 
 // room counts what a search keeps.
@@ -301,7 +301,7 @@ func (t *textTest) on(x *query.Text, id note.ID) fulltext.Answer {
 	return fulltext.Ask
 }
 
-// hopeless says whether the index knows that a message does not match: then nothing of it needs to be read.
+// hopeless reports whether the index knows that a message does not match: then nothing of it needs to be read.
 func (s *search) hopeless(c *Criteria, id note.ID) bool {
 	switch c.Test {
 	case TestAll:
@@ -328,7 +328,7 @@ func (s *search) hopeless(c *Criteria, id note.ID) bool {
 	return none
 }
 
-// sure says whether the index knows that a message matches: to count it, nothing of it needs to be read.
+// sure reports whether the index knows that a message matches: to count it, nothing of it needs to be read.
 func (s *search) sure(c *Criteria, id note.ID) bool {
 	t := s.texts[c]
 	if t == nil || c.Test == TestHeader { // of which field a word is, the index does not know

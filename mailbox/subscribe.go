@@ -13,17 +13,17 @@ import (
 	"doublet/store/layout"
 )
 
-// A subscription is a person's own and belongs to a folder, whatever its name becomes. It outlives the folder: INBOX's note
-// has for each person an item with the names of folders that were deleted, until the person unsubscribes or a folder has
-// the name again. The folder may have been renamed after the person lost the right to look it up. So everybody but the
-// owner of the mail file is shown a name only as far as the folder's last access list grants that right; the list stands
-// behind the name.
+// A subscription is a person's own and belongs to a folder, whatever its name becomes. It outlives the folder:
+// INBOX's note has for each person an item with the names of deleted folders, until the person unsubscribes or a
+// folder has the name again. The folder may have been renamed after the person lost the right to look it up. So
+// everybody but the owner of the mail file is shown a name only as far as the folder's last access list grants that
+// right; the list stands behind the name.
 
 // itemSubscribed begins the names of those items; behind it stands the person.
 const itemSubscribed = "$Subscribed."
 
-// The bounds of a person's subscriptions that outlive their folders in one mail file: how many, and bytes of one with its
-// access list.
+// The bounds of a person's subscriptions that outlive their folders in one mail file: how many, and bytes of one with
+// its access list.
 const (
 	maxOutlived      = 1000
 	maxOutlivedBytes = 4 << 10

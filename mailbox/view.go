@@ -81,7 +81,7 @@ func (v *View) Exists() uint32 { return v.exists }
 // UIDNext is the UID below which the session knows the messages.
 func (v *View) UIDNext() uint32 { return v.uidNext }
 
-// ReadOnly says whether the folder was opened for reading only, or may only be read.
+// ReadOnly reports whether the folder was opened for reading only, or may only be read.
 func (v *View) ReadOnly() bool { return v.readOnly }
 
 // FolderID is the note id of the folder.
@@ -90,7 +90,7 @@ func (v *View) FolderID() note.ID { return v.folder }
 // UNID is that of the folder.
 func (v *View) UNID() note.UNID { return v.unid }
 
-// Is says whether it is a view of a folder, whatever mail file that is in.
+// Is reports whether the view is one of the given folder, in any mail file.
 func (v *View) Is(f *Folder) bool { return v.unid == f.UNID }
 
 // Name is the name under which the folder was opened.
