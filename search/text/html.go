@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"doublet/wire/safehtml"
+
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 )
@@ -11,14 +13,14 @@ import (
 // maxToken bounds one token of HTML: a longer one ends the text.
 const maxToken = 1 << 20
 
-// tags says what an element does to the text around it.
+// tagKind is the effect of an element on the text around it.
 type tagKind uint8
 
 const (
 	tagBlock  tagKind = iota // stands on lines of its own
 	tagInline                // lies within a word
 	tagCell                  // a blank
-	tagHidden                // its content is no text
+	tagHidden                // its content is no text; without an end tag it hides nothing
 	tagQuote                 // quotes
 )
 
@@ -43,8 +45,14 @@ type htmlText struct {
 	b   strings.Builder
 	// gap is the blank or line break that the next letter puts before itself.
 	gap byte
-	// hidden counts the elements at hand whose content is no text, quote those that quote.
-	hidden, quote int
+	// hidden is the element at hand whose content is no text, from where in the source that begins.
+	hidden atom.Atom
+	from   int
+	// shown are such elements that are passed over: one of them had no end. again counts the readings that began anew.
+	shown map[atom.Atom]bool
+	again int
+	// quote counts the open elements that quote.
+	quote int
 	// div are the open <div>: whether each begins a quote.
 	div []bool
 	// room is how many bytes of text still fit into this part.
@@ -54,38 +62,80 @@ type htmlText struct {
 // maxDivs bounds how deep <div> are followed.
 const maxDivs = 1000
 
-// html adds the text of HTML that may end anywhere.
+// maxAgain bounds the beginnings without an end behind which the source is read anew; after them the rest is text.
+const maxAgain = 20
+
+// html adds the text of HTML that may end anywhere. What has no end (an element whose content is no text, a comment, a tag)
+// hides nothing, as in wire/safehtml: a search must find what a reader sees.
 func (r *reader) html(s string, own Field) {
 	h := htmlText{r: r, own: own, room: r.l.Part}
 	h.b.Grow(min(len(s)/2, 64<<10))
+	for s != "" && h.room > 0 {
+		s = h.read(s)
+	}
+	if h.room <= 0 {
+		r.d.Beyond++
+	}
+	h.flush()
+}
+
+// read adds the text of the source, and returns the part of it that is to be read anew.
+func (h *htmlText) read(s string) string {
 	z := html.NewTokenizer(strings.NewReader(s))
 	z.SetMaxBuf(maxToken)
-	for h.room > 0 {
+	for at := 0; h.room > 0; at += len(z.Raw()) {
 		switch z.Next() {
 		case html.ErrorToken:
 			if z.Err() == html.ErrBufferExceeded {
-				r.d.Beyond++
+				h.r.d.Beyond++
+				return ""
 			}
-			h.flush()
-			return
+			return h.unended(s, at)
+		case html.CommentToken:
+			if at+len(z.Raw()) == len(s) && !safehtml.Ended(s[at:]) {
+				return h.unended(s, at)
+			}
 		case html.TextToken:
 			if h.hidden == 0 {
 				h.text(z.Text())
 			}
 		case html.StartTagToken:
-			h.open(z, false)
+			h.open(z, false, at)
 		case html.SelfClosingTagToken:
-			h.open(z, true)
+			h.open(z, true, at)
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			h.end(atom.Lookup(name))
 		}
 	}
-	r.d.Beyond++
-	h.flush()
+	return ""
 }
 
-func (h *htmlText) open(z *html.Tokenizer, closed bool) {
+// unended returns what follows a beginning that has no end: that of the hidden element, else that at a place in the source.
+func (h *htmlText) unended(s string, at int) string {
+	const comment = "<!--"
+	rest := ""
+	switch {
+	case h.hidden != 0:
+		if h.shown == nil {
+			h.shown = map[atom.Atom]bool{}
+		}
+		h.shown[h.hidden] = true
+		h.hidden, rest = 0, s[h.from:]
+	case strings.HasPrefix(s[at:], comment):
+		rest = s[at+len(comment):]
+	case at < len(s):
+		h.text([]byte(s[at : at+1]))
+		rest = s[at+1:]
+	}
+	if h.again++; h.again > maxAgain {
+		h.text([]byte(rest))
+		return ""
+	}
+	return rest
+}
+
+func (h *htmlText) open(z *html.Tokenizer, closed bool, at int) {
 	name, attributes := z.TagName()
 	a := atom.Lookup(name)
 	kind := tags[a]
@@ -98,8 +148,10 @@ func (h *htmlText) open(z *html.Tokenizer, closed bool) {
 		h.want('\n')
 	}
 	switch {
+	case kind == tagHidden && h.shown[a]:
+		z.NextIsNotRawText()
 	case kind == tagHidden: // closed at once or not: HTML does not heed it
-		h.hidden++
+		h.hidden, h.from = a, at+len(z.Raw())
 	case kind == tagQuote && !closed:
 		h.turn(1)
 	case a == atom.Div && !closed && len(h.div) < maxDivs:
@@ -136,8 +188,8 @@ func (h *htmlText) end(a atom.Atom) {
 		h.want('\n')
 	}
 	switch {
-	case kind == tagHidden && h.hidden > 0:
-		h.hidden--
+	case kind == tagHidden && h.hidden == a:
+		h.hidden = 0
 	case kind == tagQuote && h.quote > 0:
 		h.turn(-1)
 	case a == atom.Div && len(h.div) > 0:

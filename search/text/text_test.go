@@ -105,6 +105,13 @@ body "after"
 quoted "more\nquoted"
 body "end"
 `},
+		{"style without end", "Content-Type: text/html\n\n<p>before<style>p{}<p>after <b>wo</b>rld", `body "before\np{}\nafter world"
+`},
+		{"kin without end", "Content-Type: text/html\n\na<script>b<title>c<noscript>d<iframe>e<noembed>f<noframes>g<!-- h <b>i</b> <a href='x", `body "a\nb\nc\nd\ne\nf\ng h i <a href='x"
+`},
+		{"hidden and not", "Content-Type: text/html\n\na<style/>b</style>c<textarea>d<b>e", "body \"a\\nc\\nd<b>e\"\n"},
+		{"endless", "Content-Type: text/html\n\n" + strings.Repeat("<!--", 100) + " found",
+			`body "` + strings.Repeat("<!--", 100-maxAgain-1) + " found\"\n"},
 		{"alternative", `Content-Type: multipart/alternative; boundary=b
 
 --b

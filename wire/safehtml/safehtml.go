@@ -91,7 +91,7 @@ func (c *cleaner) read(src string) string {
 		case html.ErrorToken:
 			return c.unended(src, at)
 		case html.CommentToken:
-			if at+len(z.Raw()) == len(src) && !ended(src[at:]) {
+			if at+len(z.Raw()) == len(src) && !Ended(src[at:]) {
 				return c.unended(src, at)
 			}
 		case html.TextToken:
@@ -110,8 +110,8 @@ func (c *cleaner) read(src string) string {
 	return ""
 }
 
-// ended says that a comment has an end, in the ways of HTML section 13.2.5.
-func ended(comment string) bool {
+// Ended reports that a comment has an end, in the ways of HTML section 13.2.5.
+func Ended(comment string) bool {
 	if body, ok := strings.CutPrefix(comment, "<!--"); ok {
 		return strings.HasSuffix(body, "-->") || strings.HasSuffix(body, "--!>") || body == ">" || body == "->"
 	}
