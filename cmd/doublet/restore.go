@@ -104,7 +104,7 @@ func (a *app) restore(ctx context.Context, e *env.Env, dir string, f restoreFlag
 	if answers(e, cfg.Data.Dir) {
 		return &exitError{exitInUse, fmt.Errorf("the server of %s runs: stop it first", cfg.Data.Dir)}
 	}
-	o := backup.RestoreOptions{At: uint64(f.at), Replace: f.replace, Store: storeOptions(e, &cfg, nil)}
+	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(f.at), Replace: f.replace, Store: storeOptions(e, &cfg, nil)}
 	tell := a.progress()
 	o.Progress = func(p backup.Progress) {
 		tell(admin.Progress{Stage: p.Stage, Done: p.Done, Text: "of " + admin.Size(p.Total).String()})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -42,7 +41,7 @@ type Checked struct {
 const (
 	checkedSuffix = ".checked"
 	// maxChecked bounds what is read of that file, maxFailed the bytes of a reason.
-	maxChecked = 64 << 20
+	maxChecked = 16 << 20
 	maxFailed  = 4 << 10
 )
 
@@ -105,14 +104,11 @@ func (i *inspection) pieces(g *Generation) error {
 // present compares the length of a piece.
 func (r *repository) present(p Piece) error {
 	path := r.env.FS.PathJoin(r.pieces(), p.Name)
-	info, err := r.env.FS.Stat(path)
+	f, err := openPiece(r.env.FS, path, &p)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+		return err
 	}
-	if info.Size() != p.Size {
-		return fmt.Errorf("%w: %s has %d bytes, not %d", ErrDamaged, path, info.Size(), p.Size)
-	}
-	return nil
+	return f.Close()
 }
 
 // contents compares an open store with what its manifest says.
@@ -212,13 +208,8 @@ func (r *repository) mark(g *Generation) error {
 }
 
 // marked reads the result of the last check of a generation. One that cannot be read is none.
-func (r *repository) marked(number uint64) (c Checked) {
-	f, err := r.env.FS.Open(r.path(number) + checkedSuffix)
-	if err != nil {
-		return c
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxChecked))
+func (r *repository) marked(number uint64, left *int64) (c Checked) {
+	text, err := r.content(r.path(number)+checkedSuffix, maxChecked, left)
 	if err != nil || json.Unmarshal(text, &c) != nil {
 		return Checked{}
 	}

@@ -158,14 +158,11 @@ func put(h hash.Hash, to io.Writer, b []byte) error {
 // verify copies a piece into to, and fails with ErrDamaged unless it is what was written.
 func (c *copier) verify(dir string, p Piece, to io.Writer) error {
 	path := c.env.FS.PathJoin(dir, p.Name)
-	f, err := c.env.FS.Open(path)
+	f, err := openPiece(c.env.FS, path, &p)
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+		return err
 	}
 	defer f.Close()
-	if i, err := f.Stat(); err != nil || i.Size() != p.Size {
-		return errors.Join(fmt.Errorf("%w: %s has not the length %d that it was written with", ErrDamaged, path, p.Size), err)
-	}
 	sum, err := c.stream(f, 0, p.Size, to, p.Name)
 	if err != nil {
 		return fmt.Errorf("backup: %s: %w", path, err)

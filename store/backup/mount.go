@@ -115,15 +115,15 @@ func (m *mounted) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	out := &pieced{info: pieceInfo{name: m.PathBase(name), size: f.Size}}
 	for _, p := range f.Pieces {
 		path := m.base.PathJoin(m.pieces, p.Name)
-		part, err := m.base.Open(path, vfs.RandomReadsOption)
+		part, err := openPiece(m.base, path, &p, vfs.RandomReadsOption)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrDamaged, path, err), out.Close())
+			return nil, errors.Join(err, out.Close())
 		}
 		out.parts = append(out.parts, part)
 		out.ends = append(out.ends, out.end()+p.Size)
 		info, err := part.Stat()
-		if err != nil || info.Size() != p.Size {
-			return nil, errors.Join(fmt.Errorf("%w: %s has not the length %d that it was written with", ErrDamaged, path, p.Size), err, out.Close())
+		if err != nil {
+			return nil, errors.Join(err, out.Close())
 		}
 		out.info.FileInfo = info
 	}

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -68,8 +67,6 @@ const (
 	prefix     = "generation-"
 	magic      = "doublet-backup 1 "
 	tmp        = "tmp-"
-	// maxManifest bounds what is read of a manifest.
-	maxManifest = 1 << 30
 )
 
 // repository is an open backup folder.
@@ -137,18 +134,19 @@ func (r *repository) read() error {
 	if err != nil {
 		return fmt.Errorf("backup: list %s: %w", r.dir, err)
 	}
+	left := int64(maxManifests)
 	for _, name := range names {
 		digits, ok := strings.CutPrefix(name, prefix)
 		n, err := strconv.ParseUint(digits, 10, 64)
 		if !ok || err != nil {
 			continue
 		}
-		g, err := r.manifest(r.env.FS.PathJoin(r.dir, name))
+		g, err := r.manifest(r.env.FS.PathJoin(r.dir, name), &left)
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
 		g.Number, g.Damage, g.unread = n, err, err != nil
-		if g.Checked = r.marked(n); !g.unread {
+		if g.Checked = r.marked(n, &left); !g.unread {
 			g.Damage = g.Checked.damage()
 		}
 		r.generations = append(r.generations, g)
@@ -173,59 +171,6 @@ func (r *repository) read() error {
 	return nil
 }
 
-// manifest reads and verifies a manifest.
-func (r *repository) manifest(path string) (g Generation, err error) {
-	f, err := r.env.FS.Open(path)
-	if err != nil {
-		return g, fmt.Errorf("backup: open %s: %w", path, err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxManifest))
-	if err != nil {
-		return g, fmt.Errorf("backup: read %s: %w", path, err)
-	}
-	head, body, _ := bytes.Cut(b, []byte("\n"))
-	sum, ok := strings.CutPrefix(string(head), magic)
-	if !ok {
-		return g, fmt.Errorf("%w: %s is not a manifest that this program reads", ErrDamaged, path)
-	}
-	if have := sha256.Sum256(body); sum != hex.EncodeToString(have[:]) {
-		return g, fmt.Errorf("%w: %s does not match its checksum", ErrDamaged, path)
-	}
-	if err := json.Unmarshal(body, &g); err != nil {
-		return g, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
-	}
-	for _, f := range g.Files {
-		if err := f.sound(); err != nil {
-			return g, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
-		}
-	}
-	return g, nil
-}
-
-// sound refuses a file whose path leads elsewhere, or whose pieces do not make it up.
-func (f *File) sound() error {
-	dir, name, ok := strings.Cut(f.Path, "/")
-	if !ok || !slices.Contains([]string{folderIndex, folderSegments, folderExtra}, dir) || !plain(name) {
-		return fmt.Errorf("bad path %q", f.Path)
-	}
-	var n int64
-	for _, p := range f.Pieces {
-		if !plain(p.Name) || p.Size <= 0 {
-			return fmt.Errorf("%s: bad piece %q", f.Path, p.Name)
-		}
-		n += p.Size
-	}
-	if n != f.Size {
-		return fmt.Errorf("%s: %d bytes of %d", f.Path, n, f.Size)
-	}
-	return nil
-}
-
-func plain(name string) bool {
-	return name != "" && !strings.ContainsAny(name, "/\\\x00") && name != "." && name != ".."
-}
-
 func (r *repository) last() uint64 {
 	if n := len(r.generations); n > 0 {
 		return r.generations[n-1].Number
@@ -242,6 +187,9 @@ func (r *repository) at(number uint64) (Generation, error) {
 		case number == 0 && g.Damage == nil:
 			return g, nil
 		}
+	}
+	if last := len(r.generations) - 1; number == 0 && last >= 0 {
+		return Generation{}, fmt.Errorf("%w: %s has none that is whole; the latest: %w", ErrNotFound, r.dir, r.generations[last].Damage)
 	}
 	if number == 0 {
 		return Generation{}, fmt.Errorf("%w: %s has none", ErrNotFound, r.dir)

@@ -13,7 +13,8 @@ import (
 	"doublet/store"
 )
 
-// RestoreOptions of a restore.
+// RestoreOptions of a restore. Of Options, Extra are the names of the extra files that are restored where they are missing:
+// others of the backup are left out.
 type RestoreOptions struct {
 	Options
 	// At is the generation, 0 the latest.
@@ -220,8 +221,8 @@ func (s *restore) stage(r *repository, g *Generation) error {
 	for _, f := range g.Files {
 		kind, name, _ := strings.Cut(f.Path, "/")
 		path := fs.PathJoin(dirs[kind], name)
-		if _, err := fs.Stat(path); kind == folderExtra && err == nil {
-			continue // settings that are there are what was wanted here
+		if kind == folderExtra && !s.wanted(path) {
+			continue
 		}
 		to := path
 		if kind == folderExtra {
@@ -242,6 +243,15 @@ func (s *restore) stage(r *repository, g *Generation) error {
 		}
 	}
 	return nil
+}
+
+// wanted reports that an extra file is restored: it is one of those that are asked for, and settings that are there stay.
+func (s *restore) wanted(path string) bool {
+	if !slices.Contains(s.o.Extra, s.env.FS.PathBase(path)) {
+		return false
+	}
+	_, err := s.env.FS.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // room refuses a restore that a device has no room for.

@@ -1,0 +1,136 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrNotRegular reports that a path names no regular file: a device or a pipe may never end, and a link may lead anywhere.
+var ErrNotRegular = errors.New("not a regular file")
+
+// OpenRegular opens a regular file that somebody else may have put there, and returns its size in bytes. A symbolic link to one
+// is followed.
+func OpenRegular(files FS, path string, how ...vfs.OpenOption) (File, int64, error) {
+	// Opening a pipe waits for its writer, so its kind comes first.
+	info, err := files.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
+	}
+	f, err := files.Open(path, how...)
+	if err != nil {
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// Tree reads a folder that somebody else filled. Nothing outside of the folder can be read through it, and no symbolic link is
+// followed, even one that is put there while the folder is read.
+type Tree struct {
+	files FS
+	dir   string
+	root  *os.Root // nil where files is not the disk
+}
+
+// OpenTree opens the folder dir, which may itself be a symbolic link.
+func OpenTree(files FS, dir string) (*Tree, error) {
+	t := &Tree{files: files, dir: dir}
+	if vfs.Root(files) != vfs.Default {
+		return t, nil
+	}
+	var err error
+	t.root, err = os.OpenRoot(dir)
+	return t, err
+}
+
+// Close closes the folder.
+func (t *Tree) Close() error {
+	if t.root == nil {
+		return nil
+	}
+	return t.root.Close()
+}
+
+// Open opens the regular file at a path within the folder.
+func (t *Tree) Open(path string) (io.ReadCloser, error) {
+	if !filepath.IsLocal(path) {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
+	}
+	if t.root == nil {
+		f, _, err := OpenRegular(t.files, t.files.PathJoin(t.dir, path))
+		return f, err
+	}
+	if info, err := t.reach(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
+	}
+	// Whoever owns the folder may replace the file after the test above: O_NONBLOCK keeps the opening of a pipe from waiting.
+	f, err := t.root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// reach describes the file at a path. It is an error where the file, or a folder on the way to it, is a symbolic link.
+func (t *Tree) reach(path string) (info fs.FileInfo, err error) {
+	for i := range len(path) + 1 {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		if info, err = t.root.Lstat(path[:i]); err != nil {
+			return nil, err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil, fmt.Errorf("%w: %s is a symbolic link, which is not followed", ErrNotRegular, path[:i])
+		}
+	}
+	return info, nil
+}
+
+// Stat describes the file at a path within the folder; of a symbolic link, the link. "." is the folder.
+func (t *Tree) Stat(path string) (fs.FileInfo, error) {
+	if !filepath.IsLocal(path) {
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrInvalid}
+	}
+	if t.root == nil {
+		return t.files.Stat(t.files.PathJoin(t.dir, path))
+	}
+	return t.root.Lstat(path)
+}
+
+// List returns the names in a folder within the folder.
+func (t *Tree) List(path string) ([]string, error) {
+	if !filepath.IsLocal(path) {
+		return nil, &fs.PathError{Op: "list", Path: path, Err: fs.ErrInvalid}
+	}
+	if t.root == nil {
+		return t.files.List(t.files.PathJoin(t.dir, path))
+	}
+	if _, err := t.reach(path); err != nil {
+		return nil, err
+	}
+	d, err := t.root.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.Readdirnames(-1)
+	return names, errors.Join(err, d.Close())
+}
