@@ -33,11 +33,14 @@ func listenOptions(cfg *config.Config) (listen.Options, error) {
 }
 
 // messageMemory is the budget of messages in flight. A client's share has room for its greatest message
-// while that grows.
+// while that grows; a person's at the doors of the web, for one with all that is made of it. A quarter is left for others.
 func messageMemory(cfg *config.Config) *listen.Budget {
 	whole := int64(cfg.Limits.MessageMemory)
 	share := whole / 100 * int64(cfg.Limits.MessageMemoryShare)
-	return listen.NewSharedBudget(whole, min(whole, max(share, 2*int64(cfg.Limits.MessageSize))))
+	size := int64(cfg.Limits.MessageSize)
+	return listen.NewSharedBudget(whole, listen.Shares{
+		Client: min(whole, max(share, 2*size)), Person: max(share, min(whole/4*3, 4*size)),
+	})
 }
 
 // load puts what the doors have to do into the tree.

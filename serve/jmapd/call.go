@@ -92,7 +92,7 @@ func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (answer *A
 		return nil, problem
 	}
 	defer leave()
-	mem := memory{s: s}
+	mem := s.memoryOf(c)
 	parsed := jmap.ParseCost(request)
 	if !mem.take(parsed + bufferSize) {
 		return nil, busy()

@@ -62,7 +62,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, c *Caller) {
 		s.refuse(w, &jmap.Problem{Type: jmap.ProblemNotJSON, Status: 400, Detail: "The content type is not application/json."})
 		return
 	}
-	m := memory{s: s}
+	m := s.memoryOf(c)
 	defer m.give()
 	body, problem := m.read(listen.Paced(s.env, w, r.Body), r.ContentLength, s.opt.Limits.Request, "maxSizeRequest")
 	if problem != nil {

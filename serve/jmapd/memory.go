@@ -4,19 +4,29 @@ import (
 	"net/http"
 	"slices"
 
+	"doublet/note"
 	"doublet/serve/condition"
+	"doublet/serve/listen"
 	"doublet/wire/jmap"
 )
 
 // memory is a request's part of the budget.
 type memory struct {
-	s     *Server
+	share listen.Share
 	taken int64
 }
 
+// memoryOf begins a request's part of the caller's share.
+func (s *Server) memoryOf(c *Caller) memory { return memory{share: s.opt.Memory.Of(c.Who.Person)} }
+
+// takeOf reserves n bytes of a person's share, which giveOf gives back.
+func (s *Server) takeOf(person note.UNID, n int64) bool { return s.opt.Memory.Of(person).Take(n) }
+
+func (s *Server) giveOf(person note.UNID, n int64) { s.opt.Memory.Of(person).Give(n) }
+
 // take reserves n bytes more; false, and nothing reserved, where there are not as many.
 func (m *memory) take(n int64) bool {
-	if !m.s.opt.Memory.Take(n) {
+	if !m.share.Take(n) {
 		return false
 	}
 	m.taken += n
@@ -25,13 +35,13 @@ func (m *memory) take(n int64) bool {
 
 // drop gives n bytes back.
 func (m *memory) drop(n int64) {
-	m.s.opt.Memory.Give(n)
+	m.share.Give(n)
 	m.taken -= n
 }
 
 // give gives all of them back.
 func (m *memory) give() {
-	m.s.opt.Memory.Give(m.taken)
+	m.share.Give(m.taken)
 	m.taken = 0
 }
 

@@ -13,7 +13,7 @@ import (
 func TestRendered(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
-	c := &call{batch: &batch{s: w.server, ctx: bg, caller: w.who["alice"], mem: memory{s: w.server}}}
+	c := &call{batch: &batch{s: w.server, ctx: bg, caller: w.who["alice"], mem: w.server.memoryOf(w.who["alice"])}}
 	w.ok(c.room(10_000))
 	c.out = append(c.out, "before"...)
 	used := w.server.opt.Memory.Used()

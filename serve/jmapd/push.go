@@ -20,7 +20,7 @@ import (
 // It is called before anybody comes. The door's limits and memory hold for WebSockets too.
 func (s *Server) OpenPush(o push.Options) *push.Service {
 	l := &s.opt.Limits
-	o.Request, o.Requests, o.Take, o.Give, o.Stats = l.Request, l.ConcurrentRequests, s.opt.Memory.Take, s.opt.Memory.Give, s.opt.Stats
+	o.Request, o.Requests, o.Take, o.Give, o.Stats = l.Request, l.ConcurrentRequests, s.takeOf, s.giveOf, s.opt.Stats
 	p := push.New(s.env, pushSource{s}, o)
 	s.Handle("GET "+PathEvents+"{$}", func(w http.ResponseWriter, r *http.Request, c *Caller) { p.Events(w, r, pushCaller(c)) })
 	s.Handle("GET "+PathWebSocket, func(w http.ResponseWriter, r *http.Request, c *Caller) { p.WebSocket(w, r, pushCaller(c)) })

@@ -40,7 +40,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, c *Caller) {
 	if _, _, err := mime.ParseMediaType(kind); err != nil || len(kind) > 255 {
 		kind = "application/octet-stream"
 	}
-	m := memory{s: s}
+	m := s.memoryOf(c)
 	defer m.give()
 	body, problem := m.read(listen.Paced(s.env, w, r.Body), r.ContentLength, s.opt.Limits.Upload, "maxSizeUpload")
 	if problem != nil {
@@ -102,7 +102,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 		s.refuse(w, p)
 		return
 	}
-	x := &call{batch: &batch{s: s, ctx: r.Context(), caller: c, mem: memory{s: s}}}
+	x := &call{batch: &batch{s: s, ctx: r.Context(), caller: c, mem: s.memoryOf(c)}}
 	defer x.mem.give()
 	a, err := x.find(r.PathValue("accountId"))
 	if err != nil || a == nil {
@@ -153,17 +153,16 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 	h.Set("Content-Length", strconv.FormatInt(to-from, 10))
 	w.WriteHeader(status)
 	s.stats.downloads.Inc()
-	if err := s.send(w, b, from, to); err != nil && r.Context().Err() == nil {
+	if err := s.send(w, s.memoryOf(c), b, from, to); err != nil && r.Context().Err() == nil {
 		s.env.Log.Warn("jmap: download broke off", "person", c.Name, "error", err)
 	}
 }
 
 // send writes a range of a blob, a piece at a time.
-func (s *Server) send(w http.ResponseWriter, b *blob, from, to int64) error {
+func (s *Server) send(w http.ResponseWriter, m memory, b *blob, from, to int64) error {
 	if from >= to {
 		return nil
 	}
-	m := memory{s: s}
 	defer m.give()
 	size := min(downloadPiece, to-from)
 	m.take(size) // what does not fit is sent all the same: it is little, and has been promised

@@ -16,19 +16,32 @@ type Budget struct {
 	used    atomic.Int64
 	refused atomic.Uint64
 
-	share   int64 // of one client; 0: no bound
+	shares  Shares
 	greedy  atomic.Uint64
 	mu      sync.Mutex
-	clients map[netip.Addr]int64
+	holders map[holder]int64
+}
+
+// Shares are the bytes of a budget that one client and one person may hold at most; 0: all of them.
+type Shares struct {
+	// Client is the share of one address (see Options.MaxPerAddress), over all its connections.
+	Client int64
+	// Person is the share of one person at the doors of the web, over all requests.
+	Person int64
+}
+
+// holder names a client or a person; the zero value is neither.
+type holder struct {
+	client netip.Addr
+	person [16]byte
 }
 
 // NewBudget makes a budget of so many bytes.
 func NewBudget(max int64) *Budget { return &Budget{max: max} }
 
-// NewSharedBudget makes one of which one client (see Options.MaxPerAddress) gets at most share bytes, so
-// that the rest is there for others.
-func NewSharedBudget(max, share int64) *Budget {
-	return &Budget{max: max, share: share, clients: map[netip.Addr]int64{}}
+// NewSharedBudget makes a budget of which one client or person gets a share, so that the rest is there for others.
+func NewSharedBudget(max int64, shares Shares) *Budget {
+	return &Budget{max: max, shares: shares, holders: map[holder]int64{}}
 }
 
 // Max is the number of bytes that there are.
@@ -37,8 +50,8 @@ func (b *Budget) Max() int64 { return b.max }
 // Used is the number of bytes in use.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Refused counts how often there were not as many bytes as were asked for: of the whole, and of one
-// client's share.
+// Refused counts how often there were not as many bytes as were asked for: of the whole, and of the share of one client or
+// person.
 func (b *Budget) Refused() (whole, share uint64) { return b.refused.Load(), b.greedy.Load() }
 
 // Has says whether n bytes would be given now.
@@ -57,36 +70,46 @@ func (b *Budget) Take(n int64) bool {
 // Give gives n bytes back.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
 
-// Share is a Budget as one client sees it.
+// Share is a Budget as one client or person sees it.
 type Share struct {
 	*Budget
-	client netip.Addr // zero: not counted
+	of   holder
+	most int64 // 0: there is no bound but the budget's
 }
 
 // Share is the part of a budget that the client of this connection may have. Clients on this machine may
 // have all of it.
 func (c *Conn) Share(b *Budget) Share {
-	if key, counted := c.clientKey(); counted && b.share > 0 {
-		return Share{b, key}
+	if key, counted := c.clientKey(); counted {
+		return Share{b, holder{client: key}, b.shares.Client}
 	}
 	return Share{Budget: b}
 }
 
-// Max is the number of bytes that the client may have.
+// Of is the part of the budget that a person may have, wherever their requests come from. The zero person is nobody, whose
+// bytes are not counted together.
+func (b *Budget) Of(person [16]byte) Share {
+	if person == [16]byte{} {
+		return Share{Budget: b}
+	}
+	return Share{b, holder{person: person}, b.shares.Person}
+}
+
+// Max is the number of bytes that the holder may have.
 func (s Share) Max() int64 {
-	if s.client.IsValid() {
-		return min(s.max, s.share)
+	if s.most > 0 {
+		return min(s.max, s.most)
 	}
 	return s.max
 }
 
 // Has says whether n bytes would be given now.
 func (s Share) Has(n int64) bool {
-	if s.client.IsValid() {
+	if s.most > 0 {
 		s.mu.Lock()
-		held := s.clients[s.client]
+		held := s.holders[s.of]
 		s.mu.Unlock()
-		if held+n > s.share {
+		if held+n > s.most {
 			return false
 		}
 	}
@@ -95,32 +118,32 @@ func (s Share) Has(n int64) bool {
 
 // Take takes n bytes; false, and nothing taken, if there are not as many.
 func (s Share) Take(n int64) bool {
-	if !s.client.IsValid() {
+	if s.most == 0 {
 		return s.Budget.Take(n)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held := s.clients[s.client]
-	if held+n > s.share {
+	held := s.holders[s.of]
+	if held+n > s.most {
 		s.greedy.Add(1)
 		return false
 	}
 	if !s.Budget.Take(n) {
 		return false
 	}
-	s.clients[s.client] = held + n
+	s.holders[s.of] = held + n
 	return true
 }
 
 // Give gives n bytes back.
 func (s Share) Give(n int64) {
 	s.Budget.Give(n)
-	if !s.client.IsValid() {
+	if s.most == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clients[s.client] -= n; s.clients[s.client] <= 0 {
-		delete(s.clients, s.client)
+	if s.holders[s.of] -= n; s.holders[s.of] <= 0 {
+		delete(s.holders, s.of)
 	}
 }

@@ -153,7 +153,7 @@ func TestGate(t *testing.T) {
 // TestShare: one client does not get the whole budget; one on this machine may.
 func TestShare(t *testing.T) {
 	t.Parallel()
-	b := NewSharedBudget(100, 40)
+	b := NewSharedBudget(100, Shares{Client: 40, Person: 60})
 	conn := func(from string) *Conn { return &Conn{remote: netip.MustParseAddr(from), server: &Server{}} }
 	one, two := conn("192.0.2.1").Share(b), conn("192.0.2.2").Share(b)
 	here := conn("127.0.0.1").Share(b)
@@ -175,10 +175,22 @@ func TestShare(t *testing.T) {
 	one.Give(40)
 	two.Give(40)
 	here.Give(20)
-	if b.Used() != 0 || len(b.clients) != 0 {
-		t.Errorf("%d bytes and %d clients are left", b.Used(), len(b.clients))
+	if b.Used() != 0 || len(b.holders) != 0 {
+		t.Errorf("%d bytes and %d clients are left", b.Used(), len(b.holders))
 	}
 	if !one.Take(40) || b.Used() != 40 {
 		t.Error("nothing is given again")
+	}
+	one.Give(40)
+	// A person has a share over all requests; nobody has none.
+	ada, bo := b.Of([16]byte{1}), b.Of([16]byte{2})
+	if ada.Max() != 60 || !ada.Take(50) || b.Of([16]byte{1}).Take(11) || ada.Has(11) || !bo.Take(40) || !b.Of([16]byte{}).Take(10) {
+		t.Error("shares of people")
+	}
+	ada.Give(50)
+	bo.Give(40)
+	b.Of([16]byte{}).Give(10)
+	if b.Used() != 0 || len(b.holders) != 0 {
+		t.Errorf("%d bytes and %d holders are left", b.Used(), len(b.holders))
 	}
 }

@@ -10,14 +10,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"doublet/note"
 	"doublet/serve/listen"
+	"doublet/serve/websession"
 )
 
 // form is what a browser sent.
 type form struct {
 	url.Values
 	files []file
-	mem   *listen.Budget
+	mem   listen.Share
 	taken int64
 	// left is how many bytes there may be more; what comes beyond is passed over, so that the browser gets to hear of it.
 	left int64
@@ -54,10 +56,18 @@ func (f *form) release() {
 	f.taken, f.files = 0, nil
 }
 
-// readForm reads a form of either kind, into memory that it takes as the bytes come. What it has read is given with an error
+// share is the memory that a request of somebody may take; of nobody, where id is nil.
+func (s *Server) share(id *websession.Identity) listen.Share {
+	if id == nil {
+		return s.opt.Memory.Of(note.UNID{})
+	}
+	return s.opt.Memory.Of(id.Who.Person)
+}
+
+// readForm reads a form of either kind, into memory that it takes as the bytes come, of the share of its sender. What it has read is given with an error
 // too.
-func (s *Server) readForm(w http.ResponseWriter, r *http.Request, most int64) (*form, error) {
-	f := &form{Values: url.Values{}, mem: s.opt.Memory, left: most}
+func (s *Server) readForm(w http.ResponseWriter, r *http.Request, id *websession.Identity, most int64) (*form, error) {
+	f := &form{Values: url.Values{}, mem: s.share(id), left: most}
 	body := http.MaxBytesReader(w, io.NopCloser(listen.Paced(s.env, w, r.Body)), 4*most)
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {

@@ -187,9 +187,9 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
 func (s *Server) get(path string, fn func(*visit) error) {
 	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		v.form = &form{Values: r.URL.Query(), mem: s.opt.Memory}
-		defer v.form.release()
 		id, err := s.session.Identify(r)
+		v.form = &form{Values: r.URL.Query(), mem: s.share(id)}
+		defer v.form.release()
 		if err == nil && id.Session.ID.IsZero() {
 			err = websession.ErrNobody // programs have doors of their own
 		}
@@ -211,10 +211,11 @@ func (s *Server) post(path string, most int64, fn func(*visit) error) {
 	s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
 		var broken error
-		if _, err := s.session.Identify(r); errors.Is(err, websession.ErrNobody) {
+		sender, err := s.session.Browser(r)
+		if errors.Is(err, websession.ErrNobody) {
 			most = min(most, 2*maxForm) // text, to go on after a sign-in: files of a stranger are not read
 		}
-		v.form, broken = s.readForm(w, r, most)
+		v.form, broken = s.readForm(w, r, sender, most)
 		defer v.form.release()
 		id, err := s.session.IdentifyForm(r, v.form.Get("csrf"))
 		switch {

@@ -64,7 +64,7 @@ func signInError(err error) string {
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	v := s.visit(w, r)
 	var err error
-	v.form, err = s.readForm(w, r, 2*maxForm)
+	v.form, err = s.readForm(w, r, nil, 2*maxForm)
 	defer v.form.release()
 	if err != nil {
 		v.refuse(err)
@@ -146,7 +146,7 @@ func (s *Server) askWho(v *visit, err error, f *form) {
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	v := s.visit(w, r)
 	var err error
-	if v.form, err = s.readForm(w, r, maxForm); err == nil {
+	if v.form, err = s.readForm(w, r, nil, maxForm); err == nil {
 		err = s.session.SignOut(w, r, v.form.Get("csrf"))
 	}
 	v.form.release()

@@ -63,11 +63,11 @@ type Options struct {
 	// refusal, says that it does not. nil: it always does.
 	Good func(ctx context.Context, person note.UNID, credential string) error
 	// Request bounds a request of a WebSocket, in octets (10 MB); Requests how many of one are worked on at a
-	// time (8). Take takes memory for them and Give gives it back; nil: there is no bound but these.
+	// time (8). Take takes memory for those of a person and Give gives it back; nil: there is no bound but these.
 	Request  int64
 	Requests int
-	Take     func(n int64) bool
-	Give     func(n int64)
+	Take     func(person note.UNID, n int64) bool
+	Give     func(person note.UNID, n int64)
 	// PerPerson is how many connections one person has at most (100).
 	PerPerson int
 	Web       WebOptions
@@ -123,7 +123,7 @@ func New(e *env.Env, src Source, o Options) *Service {
 		o.PerPerson = 100
 	}
 	if o.Take == nil {
-		o.Take, o.Give = func(int64) bool { return true }, func(int64) {}
+		o.Take, o.Give = func(note.UNID, int64) bool { return true }, func(note.UNID, int64) {}
 	}
 	if o.Good == nil {
 		o.Good = func(context.Context, note.UNID, string) error { return nil }

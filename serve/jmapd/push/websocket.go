@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/note"
 	"doublet/wire/jmap"
 	"doublet/wire/websocket"
 )
@@ -202,12 +203,13 @@ func (x *socket) tell(list []change) error {
 
 // metered counts the memory that messages take.
 type metered struct {
-	p     *Service
-	taken int64
+	p      *Service
+	person note.UNID
+	taken  int64
 }
 
 func (m *metered) room(n int) bool {
-	if !m.p.opt.Take(int64(n)) {
+	if !m.p.opt.Take(m.person, int64(n)) {
 		return false
 	}
 	m.taken += int64(n)
@@ -215,7 +217,7 @@ func (m *metered) room(n int) bool {
 }
 
 func (m *metered) give() {
-	m.p.opt.Give(m.taken)
+	m.p.opt.Give(m.person, m.taken)
 	m.taken = 0
 }
 
@@ -229,7 +231,7 @@ func (x *socket) take(ctx context.Context, begun []byte) error {
 		if err := x.conn.SetReadDeadline(p.env.Clock.Now().Add(messageTime)); err != nil {
 			return err
 		}
-		m := &metered{p: p}
+		m := &metered{p: p, person: x.s.caller.Who.Person}
 		x.read.Room = m.room
 		op, payload, err := x.read.Next(r, nil)
 		if err == nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/note"
 	"doublet/wire/jmap"
 	"doublet/wire/websocket"
 
@@ -253,7 +254,7 @@ func TestGoodbye(t *testing.T) {
 	}
 	// Memory for messages is bounded.
 	full := open(t, func(o *Options) {
-		o.Take, o.Give = func(n int64) bool { return n < 100_000 }, func(int64) {}
+		o.Take, o.Give = func(_ note.UNID, n int64) bool { return n < 100_000 }, func(note.UNID, int64) {}
 	})
 	c := full.socket()
 	c.send(`{"@type":"Request","text":"` + strings.Repeat("x", 300_000) + `"}`)
@@ -280,7 +281,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
 	var held atomic.Int64
 	w := open(t, func(o *Options) {
-		o.Take, o.Give = func(n int64) bool { held.Add(n); return true }, func(n int64) { held.Add(-n) }
+		o.Take, o.Give = func(_ note.UNID, n int64) bool { held.Add(n); return true }, func(_ note.UNID, n int64) { held.Add(-n) }
 	})
 	w.call = echo
 	c := w.socket()
