@@ -21,6 +21,8 @@ type entry struct {
 	// from is the address that it came from, "" for the socket of the server's machine.
 	from, args string
 	err        error
+	// more counts the refused acts from there before it that have no line.
+	more int
 }
 
 func (s *System) writeAudit(x *entry) {
@@ -36,6 +38,9 @@ func (s *System) writeAudit(x *entry) {
 	if x.err != nil {
 		level, text = slog.LevelWarn, "admin: refused"
 		attrs = append(attrs, slog.String("error", x.err.Error()))
+	}
+	if x.more > 0 {
+		attrs = append(attrs, slog.Int("not_shown", x.more))
 	}
 	s.Env.Log.LogAttrs(context.Background(), level, text, attrs...)
 }
@@ -59,7 +64,7 @@ func (s *System) nameOf(ctx context.Context, person note.UNID) string {
 
 // AuditReplica leaves the line of what a server of the domain did at /replica/, or what was refused there.
 func (s *System) AuditReplica(a https.Act) {
-	s.writeAudit(&entry{verb: a.Verb, by: cmp.Or(a.By, "nobody"), person: a.Person, from: a.From, args: a.On, err: a.Err})
+	s.writeAudit(&entry{verb: a.Verb, by: cmp.Or(a.By, "nobody"), person: a.Person, from: a.From, args: a.On, err: a.Err, more: a.More})
 }
 
 type originKey struct{}

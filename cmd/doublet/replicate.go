@@ -42,7 +42,7 @@ func (h *house) openReplication(in programs) {
 		Admit:    s.AdmitPlace,
 		Audit:    s.AuditReplica,
 		Server:   s.Name, Version: s.Version, Stopping: s.Stopping, Stats: s.Stats,
-		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson,
+		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson, Memory: min(128<<20, int64(h.cfg.Limits.MessageMemory)),
 	})
 	h.web.Handle(https.Path, door)
 }

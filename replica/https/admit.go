@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"doublet/bus/pki"
@@ -13,8 +14,9 @@ import (
 
 // Bounds of joining: servers join rarely, and whoever asks has shown nothing yet.
 const (
-	joins       = 4
-	joinTime    = 30 * time.Second
+	joins       = 32
+	joinsOfOne  = 2 // of one address
+	joinTime    = 10 * time.Second
 	maxQuestion = 64 << 10
 )
 
@@ -46,12 +48,11 @@ func (h *Handler) admitted(w http.ResponseWriter, r *http.Request) (out []byte, 
 	if h.opt.Admit == nil || !shown {
 		return nil, "", errNoToken
 	}
-	select {
-	case h.joining <- struct{}{}:
-		defer func() { <-h.joining }()
-	default:
+	place := network(r)
+	if !h.joining.enter(place) {
 		return nil, key.String(), errJoining
 	}
+	defer h.joining.leave(place)
 	end := h.env.Clock.Now().Add(joinTime)
 	_ = http.NewResponseController(w).SetReadDeadline(end)
 	_ = http.NewResponseController(w).SetWriteDeadline(end)
@@ -61,4 +62,35 @@ func (h *Handler) admitted(w http.ResponseWriter, r *http.Request) (out []byte, 
 	}
 	out, err = h.opt.Admit(r.Context(), key, body)
 	return out, key.String(), err
+}
+
+// joiners counts the servers that are joining, so that those of one address do not keep others out.
+type joiners struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int
+}
+
+// enter counts a server in that joins from an address; false where there are too many.
+func (j *joiners) enter(from string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.all >= joins || j.of[from] >= joinsOfOne {
+		return false
+	}
+	if j.of == nil {
+		j.of = map[string]int{}
+	}
+	j.all++
+	j.of[from]++
+	return true
+}
+
+func (j *joiners) leave(from string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.all--
+	if j.of[from]--; j.of[from] <= 0 {
+		delete(j.of, from)
+	}
 }

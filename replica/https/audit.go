@@ -22,6 +22,8 @@ type Act struct {
 	// From is the address that it came from, On the database.
 	From, On string
 	Err      error
+	// More counts the refused acts of the address before this one that were not told of.
+	More int
 }
 
 // How often the same is told: a connection that runs all the time is told once an hour, and what is refused once a minute.
@@ -29,15 +31,25 @@ const (
 	doneEvery    = time.Hour
 	refusedEvery = time.Minute
 	maxTold      = 10_000
+	// refusedLines is how many refused acts of one address are told of in refusedEvery, by whatever names and keys. The others
+	// are counted.
+	refusedLines = 10
 )
+
+// refusals counts the refused acts of an address.
+type refusals struct {
+	since       time.Time
+	lines, more int
+}
 
 // audit tells of acts, each once in a while: who replicates asks many times.
 type audit struct {
 	env  *env.Env
 	tell func(Act)
 
-	mu   sync.Mutex
-	told map[Act]time.Time // the Err of each is nil
+	mu      sync.Mutex
+	told    map[Act]time.Time // the Err of each is nil
+	refused map[string]*refusals
 }
 
 // say tells of an act, unless the same was told lately.
@@ -45,23 +57,51 @@ func (a *audit) say(x Act, every time.Duration) {
 	if a.tell == nil {
 		return
 	}
-	key, now := x, a.env.Clock.Now()
+	if a.fresh(&x, every) {
+		a.tell(x)
+	}
+}
+
+// fresh reports that an act is told of, and gives it the count of those that were not.
+func (a *audit) fresh(x *Act, every time.Duration) bool {
+	key, now := *x, a.env.Clock.Now()
 	if key.Err = nil; x.Err != nil {
 		key.Verb += " refused"
 	}
 	a.mu.Lock()
-	at, known := a.told[key]
-	again := !known || now.Sub(at) >= every
-	if again {
-		if a.told == nil || len(a.told) >= maxTold {
-			a.told = map[Act]time.Time{}
+	defer a.mu.Unlock()
+	if at, known := a.told[key]; known && now.Sub(at) < every {
+		return false
+	}
+	if x.Err != nil && !a.counts(x, now) {
+		return false
+	}
+	if a.told == nil || len(a.told) >= maxTold {
+		a.told = map[Act]time.Time{}
+	}
+	a.told[key] = now
+	return true
+}
+
+// counts counts a refused act, and reports that it is told of.
+func (a *audit) counts(x *Act, now time.Time) bool {
+	r := a.refused[x.From]
+	if r == nil || now.Sub(r.since) >= refusedEvery {
+		if a.refused == nil || len(a.refused) >= maxTold {
+			a.refused = map[string]*refusals{}
 		}
-		a.told[key] = now
+		if r == nil {
+			r = &refusals{}
+		}
+		r.since, r.lines = now, 0
+		a.refused[x.From] = r
 	}
-	a.mu.Unlock()
-	if again {
-		a.tell(x)
+	if r.lines++; r.lines > refusedLines {
+		r.more++
+		return false
 	}
+	x.More, r.more = r.more, 0
+	return true
 }
 
 func (c *call) act(verb, on string) Act {
@@ -86,7 +126,7 @@ func (a *audit) failed(c *call, err error) {
 
 // stranger tells of who is not let in.
 func (a *audit) stranger(r *http.Request, err error) {
-	user, _, _ := r.BasicAuth()
+	user, _, _ := r.BasicAuth() // whatever the client has written
 	a.say(Act{Verb: "replica sign-in", By: user[:min(len(user), 100)], From: from(r), Err: err}, refusedEvery)
 }
 

@@ -50,7 +50,8 @@ type Options struct {
 	// Requests is how many requests are worked on at one time (64), PerPerson how many of one person's (8). Those that wait
 	// for changes are not counted: of them there are Waiting at most (1,000).
 	Requests, PerPerson, Waiting int
-	// Memory bounds the requests that are being read, in bytes together (128 MB).
+	// Memory bounds the requests that are being read, in bytes together (128 MB; at least two of the largest). One person has
+	// half of it at most.
 	Memory int64
 	// Idle is how long a client may be silent within a stream (1 min).
 	Idle time.Duration
@@ -78,6 +79,7 @@ func (o *Options) fill() {
 	if o.Memory == 0 {
 		o.Memory = 128 << 20
 	}
+	o.Memory = max(o.Memory, 2*(maxBody+1))
 	if o.Idle == 0 {
 		o.Idle = time.Minute
 	}
@@ -100,7 +102,7 @@ type Handler struct {
 	opt Options
 	mux *http.ServeMux
 
-	joining chan struct{} // a slot for each server that is joining
+	joining joiners
 	audit   audit
 
 	requests, refused *stat.Counter
@@ -111,13 +113,14 @@ type Handler struct {
 	waiting int
 	persons map[note.UNID]int
 	memory  int64
+	held    map[note.UNID]int64 // of memory, by person
 }
 
 // New makes the handler. It is to stand at Path.
 func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 	o.fill()
 	h := &Handler{
-		svc: svc, s: s, env: e, opt: o, mux: http.NewServeMux(), persons: map[note.UNID]int{}, joining: make(chan struct{}, joins),
+		svc: svc, s: s, env: e, opt: o, mux: http.NewServeMux(), persons: map[note.UNID]int{}, held: map[note.UNID]int64{},
 		audit:    audit{env: e, tell: o.Audit},
 		requests: o.Stats.Counter("Replica.HTTP.Requests", "requests for replication over HTTP"),
 		refused:  o.Stats.Counter("Replica.HTTP.Refused", "requests for replication over HTTP that were refused: too many at a time"),
@@ -148,6 +151,7 @@ type call struct {
 	r    *http.Request
 	id   Identity
 	who  note.Who
+	by   note.UNID // the person or server that asks
 	held int64
 	// db is the database that the request is about, 0 while none is known.
 	db note.DatabaseID
@@ -169,15 +173,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, fn func(*call) e
 		h.opt.Refuse(w, r, err)
 		return
 	}
-	c := &call{w: w, r: r, id: id, who: id.Who}
-	who := id.Who.Person
+	c := &call{w: w, r: r, id: id, who: id.Who, by: id.Who.Person}
 	if !id.Server.IsZero() {
-		who = id.Server
+		c.by = id.Server
 	}
-	leave, err := h.enter(who, r.URL.Path == Path+pathWait)
+	leave, err := h.enter(c.by, r.URL.Path == Path+pathWait)
 	if err == nil {
 		defer leave()
-		defer func() { h.give(c.held) }()
+		defer h.give(c)
 		err = fn(c)
 	}
 	if err != nil {
@@ -204,6 +207,20 @@ func from(r *http.Request) string {
 	return r.RemoteAddr
 }
 
+// network is the address that a client is counted by: of IPv6 its /64, which one client has whole.
+func network(r *http.Request) string {
+	a, err := netip.ParseAddr(from(r))
+	if err != nil {
+		return from(r)
+	}
+	if a = a.Unmap().WithZone(""); a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return a.String()
+}
+
 // enter counts a request in.
 func (h *Handler) enter(person note.UNID, waits bool) (leave func(), err error) {
 	h.mu.Lock()
@@ -228,22 +245,29 @@ func (h *Handler) enter(person note.UNID, waits bool) (leave func(), err error) 
 	}, nil
 }
 
-// take takes memory for what is being read.
-func (h *Handler) take(n int64) error {
+// take takes memory for what is being read of a request.
+func (h *Handler) take(c *call, n int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.memory+n > h.opt.Memory {
+	if h.memory+n > h.opt.Memory || h.held[c.by]+n > h.opt.Memory/2 {
 		h.refused.Inc()
 		return replica.ErrBusy
 	}
 	h.memory += n
+	h.held[c.by] += n
+	c.held += n
 	return nil
 }
 
-func (h *Handler) give(n int64) {
+// give gives back the memory of a request.
+func (h *Handler) give(c *call) {
 	h.mu.Lock()
-	h.memory -= n
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	h.memory -= c.held
+	if h.held[c.by] -= c.held; h.held[c.by] <= 0 {
+		delete(h.held, c.by)
+	}
+	c.held = 0
 }
 
 // fail answers with an error. Whoever has got a part of an answer finds it cut.
@@ -408,10 +432,9 @@ func (h *Handler) read(c *call, most int) ([]byte, error) {
 				room = min(room, int(c.r.ContentLength)+1)
 			}
 			room = max(room, len(body)+1)
-			if err := h.take(int64(room - cap(body))); err != nil {
+			if err := h.take(c, int64(room-cap(body))); err != nil {
 				return nil, err
 			}
-			c.held += int64(room - cap(body))
 			body = append(make([]byte, 0, room), body...)
 		}
 		n, err := r.Read(body[len(body):cap(body)])

@@ -3,11 +3,15 @@ package https
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"doublet/directory"
 	"doublet/directory/session"
+	"doublet/env"
 	"doublet/mail"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
@@ -110,5 +114,72 @@ func TestAudit(t *testing.T) {
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestAuditBounded: whoever is refused again and again, by ever other names and keys, fills no log.
+func TestAuditBounded(t *testing.T) {
+	t.Parallel()
+	var told []Act
+	x := newServer(t, 1, Options{Audit: func(a Act) { told = append(told, a) }})
+	now := env.Test(t)
+	x.h.audit.env = now.Env
+	try := func(n int) {
+		t.Helper()
+		for i := range n {
+			x.h.audit.stranger(httptest.NewRequest(http.MethodGet, Path, nil), fmt.Errorf("refused %d", i))
+			r := httptest.NewRequest(http.MethodGet, Path, nil)
+			r.SetBasicAuth(fmt.Sprint("eve", i), "x")
+			x.h.audit.stranger(r, replica.ErrBusy)
+		}
+	}
+	try(500)
+	if len(told) != refusedLines {
+		t.Errorf("%d lines of one address", len(told))
+	}
+	now.Time.Advance(refusedEvery)
+	told = nil
+	try(1)
+	if len(told) != 2 || told[0].More != 501-refusedLines {
+		t.Errorf("%+v", told)
+	}
+	r := httptest.NewRequest(http.MethodGet, Path, nil)
+	r.RemoteAddr = "198.51.100.9:1"
+	told = nil
+	if x.h.audit.stranger(r, replica.ErrBusy); len(told) != 1 {
+		t.Error("another address is not told of")
+	}
+}
+
+// TestJoiners: those of one address do not keep others from joining.
+func TestJoiners(t *testing.T) {
+	t.Parallel()
+	var j joiners
+	for range joinsOfOne {
+		if !j.enter("192.0.2.1") {
+			t.Error("refused too early")
+		}
+	}
+	if j.enter("192.0.2.1") || !j.enter("192.0.2.2") {
+		t.Error("the bound of one address")
+	}
+	for range joinsOfOne {
+		j.leave("192.0.2.1")
+	}
+	j.leave("192.0.2.2")
+	n := 0
+	for i := range 2 * joins {
+		if j.enter(fmt.Sprint(i)) {
+			n++
+		}
+	}
+	if n != joins {
+		t.Errorf("%d at one time", n)
+	}
+	r := httptest.NewRequest(http.MethodPost, Path, nil)
+	for addr, want := range map[string]string{"192.0.2.1:9": "192.0.2.1", "[2001:db8::1:2:3:4]:9": "2001:db8::/64", "[::ffff:192.0.2.1]:9": "192.0.2.1", "@": "@"} {
+		if r.RemoteAddr = addr; network(r) != want {
+			t.Errorf("%s is counted as %s", addr, network(r))
+		}
 	}
 }
