@@ -39,7 +39,7 @@ func Unset(path string, file []byte, key string) ([]byte, error) {
 	}
 	f.in(&want).Set(f.in(&usual))
 	lines := bytes.SplitAfter(file, []byte("\n"))
-	if at, _ := place(lines, f); at >= 0 {
+	if at, _ := place(file, f); at >= 0 {
 		lines = append(lines[:at:at], lines[at+1:]...)
 	}
 	return verified(path, bytes.Join(lines, nil), key, want)
@@ -60,7 +60,7 @@ func putLine(file []byte, f field, literal string) []byte {
 	section, key, _ := strings.Cut(f.key, ".")
 	line := key + " = " + literal + "\n"
 	lines := bytes.SplitAfter(file, []byte("\n"))
-	at, header := place(lines, f)
+	at, header := place(file, f)
 	switch {
 	case at >= 0:
 		lines[at] = []byte(line)
@@ -76,18 +76,14 @@ func putLine(file []byte, f field, literal string) []byte {
 }
 
 // place returns the index of the line of a setting and of the header of its section, -1 where there is none.
-func place(lines [][]byte, f field) (at, header int) {
+func place(file []byte, f field) (at, header int) {
 	at, header = -1, -1
 	section, key, _ := strings.Cut(f.key, ".")
-	current := ""
-	for i, line := range lines {
-		s := strings.TrimSpace(string(line))
-		if strings.HasPrefix(s, "[") {
-			name, _, _ := strings.Cut(s[1:], "]")
-			if current = strings.TrimSpace(name); current == section {
-				header = i
-			}
-		} else if name, _, ok := strings.Cut(s, "="); ok && current == section && strings.TrimSpace(name) == key {
+	for i, line := range written(file) {
+		switch line {
+		case writtenLine{section, ""}:
+			header = i
+		case writtenLine{section, key}:
 			at = i
 		}
 	}

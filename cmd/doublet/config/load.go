@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"net"
 	"os"
@@ -138,24 +139,37 @@ func lineOf(err error, raw []byte) int {
 	return i + 1
 }
 
-// placeKeys notes the line of every setting of a file that has been decoded, in the ordinary
-// form of a TOML file (a table's header, below it one key a line). It serves messages only.
+// placeKeys notes the line of every setting of a file that has been decoded. It serves messages only.
 func placeKeys(path string, raw []byte, lines map[string]string) {
-	section, n := "", 0
-	for line := range bytes.Lines(raw) {
-		n++
-		s := strings.TrimSpace(string(line))
-		if strings.HasPrefix(s, "[") {
-			name, _, _ := strings.Cut(s[1:], "]")
-			section = strings.TrimSpace(name) + "."
-			continue
+	for i, at := range written(raw) {
+		if f, ok := fieldOf(at.section + "." + at.key); ok {
+			lines[f.key] = path + ":" + strconv.Itoa(i+1)
 		}
-		key, _, ok := strings.Cut(s, "=")
-		if !ok {
-			continue
-		}
-		if f, ok := fieldOf(section + strings.TrimSpace(key)); ok {
-			lines[f.key] = path + ":" + strconv.Itoa(n)
+	}
+}
+
+// writtenLine is a line of a file: the header of a section, or a key below it.
+type writtenLine struct{ section, key string }
+
+// written returns the lines of a file with their indexes, as far as they have the ordinary form of a TOML file (a table's header,
+// below it one key a line); others are left out.
+func written(raw []byte) iter.Seq2[int, writtenLine] {
+	return func(yield func(int, writtenLine) bool) {
+		section, i := "", -1
+		for line := range bytes.Lines(raw) {
+			i++
+			s, key := strings.TrimSpace(string(line)), ""
+			if strings.HasPrefix(s, "[") {
+				name, _, _ := strings.Cut(s[1:], "]")
+				section = strings.TrimSpace(name)
+			} else if name, _, ok := strings.Cut(s, "="); ok {
+				key = strings.TrimSpace(name)
+			} else {
+				continue
+			}
+			if !yield(i, writtenLine{section, key}) {
+				return
+			}
 		}
 	}
 }
