@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
 	"doublet/admin"
+	"doublet/directory"
 	"doublet/directory/oauth"
+	"doublet/mail"
 	"doublet/serve/signin"
 )
 
@@ -15,6 +18,9 @@ func (h *house) openSignIn() (*signin.Service, error) {
 	o := signin.Options{
 		SCRAM: cfg.Directory.SCRAM, Failures: cfg.Limits.SignInFailures, Window: cfg.Limits.SignInWindow.Duration,
 		Ban: cfg.Limits.SignInBan.Duration, Loopback: cfg.Limits.SignInLoopback, Keep: h.memory.Table("bans"), Stats: s.Stats,
+		Guessed: func(ctx context.Context, p *directory.Person, from string, locked bool) error {
+			return mail.TellOfGuesses(ctx, s.Mail, p, mail.Guesses{From: from, Locked: locked})
+		},
 	}
 	if o.Failures == 0 {
 		o.Failures = -1

@@ -67,6 +67,9 @@ type Options struct {
 	Window, Ban time.Duration
 	// Loopback counts failures from this machine too.
 	Loopback bool
+	// Guessed tells a person that wrong codes of their second factor came with their password, the last one from an address;
+	// locked: further ones are refused for a while. nil: they are told at sign-in alone.
+	Guessed func(ctx context.Context, p *directory.Person, from string, locked bool) error
 	// Keep is where bans outlive a restart; nil: nowhere.
 	Keep  *keep.Table
 	Stats *stat.Tree
@@ -79,6 +82,8 @@ type Service struct {
 	opt   Options
 	guard guard
 	users *stat.Active
+	// notices are those of Guessed.
+	notices notices
 }
 
 // New makes a Service.

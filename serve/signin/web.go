@@ -50,6 +50,7 @@ type Codes interface {
 	UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error)
 	Guess(ctx context.Context, g session.Guess) (session.Guessing, error)
 	Right(ctx context.Context, guess note.UNID) error
+	WrongCodes(ctx context.Context, person note.UNID) (session.Wrong, error)
 }
 
 // Web signs in at web doors: people with a second factor where they have one, programs with what they show in
@@ -187,6 +188,7 @@ func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, s
 		return err
 	}
 	if guessing.ID.IsZero() {
+		w.tell(ctx, p, g.Address, true)
 		return &CodesError{guessing.After}
 	}
 	step, ok := p.CheckTOTP(code, w.env.Clock.Now())
@@ -201,6 +203,7 @@ func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, s
 	case ok:
 		return w.codes.Right(ctx, guessing.ID)
 	}
+	w.tell(ctx, p, g.Address, false)
 	_ = w.failed(ctx, a, user, secret+"\x00"+code)
 	return ErrWrongCode
 }

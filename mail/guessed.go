@@ -1,0 +1,61 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/wire/smtp"
+)
+
+// Guesses are wrong codes of a person's second factor that were given with the right password.
+type Guesses struct {
+	// From is the address of the last one, "" where it is not known.
+	From string
+	// Locked says that further codes are refused for a while.
+	Locked bool
+}
+
+// TellOfGuesses mails a person that somebody has their password and tries codes of their second factor. Two such messages of
+// one day (UTC) are one, whichever members of a cluster make them. Whoever has no address is told at the next sign-in alone.
+func TellOfGuesses(ctx context.Context, s *Service, p *directory.Person, g Guesses) error {
+	address := p.InternetAddress
+	to, err := smtp.ParsePath(address)
+	if err != nil {
+		return nil
+	}
+	target, err := s.dir.Names.Resolve(ctx, address)
+	switch {
+	case errors.Is(err, directory.ErrNotLocal), errors.Is(err, directory.ErrNoSuchRecipient):
+		return nil
+	case err != nil:
+		return fmt.Errorf("mail: notice of wrong codes: %w", err)
+	}
+	now := s.now().UTC()
+	id := note.DeriveUNID([]byte("wrong codes"), p.ID[:], []byte(now.Format(time.DateOnly)))
+	n := notice{
+		from: "postmaster@" + domainOf(address), fromName: "Mail server", to: address, auto: "auto-generated", id: id,
+		subject: "Wrong codes were given with your password",
+	}
+	n.text = fmt.Sprintf("Somebody gave your password on %s and then wrong codes of your second factor.\nThe last one came on %s UTC", s.opt.Hostname, now.Format("2006-01-02 at 15:04"))
+	if g.From != "" {
+		n.text += " from the address " + g.From
+	}
+	n.text += ".\n"
+	if g.Locked {
+		n.text += "Further codes are refused for a while, except in browsers in which you have signed in before.\n"
+	}
+	n.text += "\nIf this was not you, somebody else knows your password: change it now. Nobody has signed in with these codes.\n" +
+		"Your account page shows how many wrong codes came, and from where. At most one such message is sent a day.\n"
+	sub := Submission{
+		ID: id, Message: s.compose(&n)[len(nullReturnPath):],
+		Recipients: []Recipient{{To: to, Target: target, Params: smtp.RcptParams{Notify: smtp.NotifyNever}}},
+	}
+	if _, err := s.Deposit(ctx, &sub, nil); err != nil {
+		return fmt.Errorf("mail: notice of wrong codes: %w", err)
+	}
+	return nil
+}
