@@ -24,7 +24,8 @@ import (
 // Bounds of the search for a delivered message.
 const (
 	maxQueueIDs  = 4    // Received fields of a message whose queue ids are tried
-	maxInThread  = 1000 // messages of its thread that are compared, the latest first
+	maxInThread  = 1000 // messages of its thread that are compared in one mail file, the latest first
+	maxCompared  = 2000 // messages that are compared in all mail files together
 	maxLookedAt  = 200  // mail files that are looked into
 	maxMailInLot = 1000 // mail-in databases that are asked for at a time
 )
@@ -46,6 +47,8 @@ type resending struct {
 	body   []byte
 	ids    []note.UNID
 	thread note.UNID
+	// left is how many messages may still be compared: who has many shared mail files does not keep the server busy with one.
+	left int
 	// local says that an author is of a domain of this server.
 	local bool
 }
@@ -97,6 +100,9 @@ func (s *Depositor) DeliveredTo(ctx context.Context, person note.UNID, message [
 		return false, err
 	}
 	for _, f := range shares[:min(len(shares), maxLookedAt)] {
+		if x.left <= 0 {
+			break
+		}
 		if found, err := x.in(ctx, f.ID, f.Owner); found || err != nil {
 			return found, err
 		}
@@ -119,7 +125,7 @@ func readResending(ctx context.Context, s *Depositor, person note.UNID, message 
 		return nil, fmt.Errorf("mail: %w", err)
 	}
 	header := message[:mime.HeaderEnd(message)]
-	x := &resending{s: s, who: who, body: message[len(header):]}
+	x := &resending{s: s, who: who, body: message[len(header):], left: maxCompared}
 	newest, top := map[string]bool{}, true
 	for f := range mime.Fields(header) {
 		if name := strings.ToLower(string(f.Name)); top && strings.HasPrefix(name, "resent-") && !newest[name] {
@@ -194,7 +200,9 @@ func (x *resending) candidates(r *store.Reader, owners []note.UNID) (list []deli
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids[:min(len(ids), maxInThread)] {
+	ids = ids[:min(len(ids), maxInThread, x.left)]
+	x.left -= len(ids)
+	for _, id := range ids {
 		row, c, err := r.Document(id)
 		if errors.Is(err, store.ErrNotFound) {
 			continue

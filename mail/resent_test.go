@@ -311,3 +311,28 @@ func TestResentMates(t *testing.T) {
 	m.had, m.err = true, nil
 	w.ok(w.again(alice, message, "x@far.example"))
 }
+
+// TestResentBudget looks for a message in many mail files, with one budget for all of them.
+func TestResentBudget(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.reader("alice")
+	for range 5 {
+		w.deposit(w.from("eve@far.example", "alice@example.com"))
+	}
+	got := w.has(alice, 5)[0]
+	x, err := readResending(bg, w.Service, alice.ID, []byte(resent(alice, got)))
+	w.ok(err)
+	if x.left != maxCompared {
+		t.Errorf("%d messages may be compared", x.left)
+	}
+	// One that was never delivered is compared with each message of its thread, until the budget is used up.
+	x.body, x.left = append([]byte("other "), x.body...), 8
+	for _, left := range []int{3, 0, 0} {
+		found, err := x.in(bg, alice.MailDatabase, alice.ID)
+		w.ok(err)
+		if found || x.left != left {
+			t.Errorf("found: %t; %d messages may still be compared, want %d", found, x.left, left)
+		}
+	}
+}
