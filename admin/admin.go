@@ -84,6 +84,8 @@ type System struct {
 	// there; both are nil where the store is open without its server.
 	Bans      func() []Ban
 	RemoveBan func(netip.Addr) bool
+
+	imports imports
 }
 
 // Door is an open door.

@@ -142,43 +142,58 @@ func exportPerson(ctx context.Context, c *Call, a *ExportPerson) (Transferred, e
 
 // Bounds of an export that is read back.
 const (
-	maxPersonFile = 64 << 20
+	// maxPersonFile holds the 10,000 folders that a mail file may have. Its JSON takes 40 times as many bytes in memory at worst.
+	maxPersonFile = 4 << 20
 	maxIndexLine  = 64 << 10
 )
 
 func importPersonDir(ctx context.Context, c *Call, a *ImportPerson) (Transferred, error) {
-	var in exportedPerson
 	tree, err := c.openExport(a.Path)
 	if err != nil {
 		return Transferred{}, err
 	}
 	defer func() { _ = tree.close() }()
-	f, err := tree.open(personFile)
+	in, err := readPerson(tree, a.Path)
 	if err != nil {
-		return Transferred{}, fmt.Errorf("%w (is %s what export person wrote, to its end?)", err, a.Path)
-	}
-	err = json.NewDecoder(io.LimitReader(f, maxPersonFile)).Decode(&in)
-	if err = errors.Join(err, f.Close()); err != nil || in.Form != exportForm {
-		return Transferred{}, fmt.Errorf("%w: %s is no export of a person (%v)", ErrUsage, personFile, err)
+		return Transferred{}, err
 	}
 	user := a.User
 	if user == "" {
-		if user, err = c.importedPerson(ctx, &in); err != nil {
+		if user, err = c.importedPerson(ctx, in); err != nil {
 			return Transferred{}, err
 		}
 	}
-	return c.importInto(ctx, user, func(ctx context.Context, im *importer) error {
+	out, err := c.importInto(ctx, user, func(ctx context.Context, im *importer) error {
 		im.uses = map[string]string{}
 		for i := range in.Folders {
-			if err := im.exportedFolder(ctx, tree, &in, &in.Folders[i]); err != nil {
+			if err := im.exportedFolder(ctx, tree, in, &in.Folders[i]); err != nil {
 				return fmt.Errorf("folder %q: %w", in.Folders[i].Name, err)
 			}
 		}
 		return nil
 	})
+	if a.User == "" && len(in.Roles) > 0 {
+		out.Skipped = append(out.Skipped, "roles "+strings.Join(in.Roles, ", ")+": a file gives nobody a role, see user set --role")
+	}
+	return out, err
 }
 
-// importedPerson finds the person of an export, or adds them, without a password.
+// readPerson reads what the directory of the other server says of the person.
+func readPerson(tree importTree, path string) (*exportedPerson, error) {
+	f, err := tree.open(personFile)
+	if err != nil {
+		return nil, fmt.Errorf("%w (is %s what export person wrote, to its end?)", err, path)
+	}
+	var in exportedPerson
+	err = json.NewDecoder(io.LimitReader(f, maxPersonFile)).Decode(&in)
+	if err = errors.Join(err, f.Close()); err != nil || in.Form != exportForm {
+		return nil, fmt.Errorf("%w: %s is no export of a person (%v)", ErrUsage, personFile, err)
+	}
+	return &in, nil
+}
+
+// importedPerson finds the person of an export, or adds them, without password and roles: whoever made the file could give
+// themself the role Admin here.
 func (c *Call) importedPerson(ctx context.Context, in *exportedPerson) (name string, err error) {
 	for _, name := range []string{in.Address, in.Short} {
 		if name == "" {
@@ -189,7 +204,7 @@ func (c *Call) importedPerson(ctx context.Context, in *exportedPerson) (name str
 		}
 	}
 	p, err := c.Directory.People.Add(ctx, c.Who, directory.PersonSpec{PersonFields: directory.PersonFields{
-		FullName: in.Names, ShortName: in.Short, InternetAddress: in.Address, MailAddress: in.Aliases, Roles: in.Roles,
+		FullName: in.Names, ShortName: in.Short, InternetAddress: in.Address, MailAddress: in.Aliases,
 		Quota: in.Quota, Warning: in.Warning, SizeLimit: in.SizeLimit, Disabled: in.Disabled,
 	}})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 
 	"doublet/env"
@@ -182,13 +183,19 @@ func (c *Call) openExport(path string) (importTree, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		return &folderIn{files, path}, nil
+		tree, err := env.OpenTree(files, path)
+		if err != nil {
+			return nil, err
+		}
+		return &folderIn{tree}, nil
 	}
-	f, err := files.Open(path)
+	f, size, err := env.OpenRegular(files, path)
 	if err != nil {
 		return nil, err
 	}
-	z, err := zip.NewReader(f, info.Size())
+	head := &directoryReader{ReaderAt: f, left: maxDirectory}
+	z, err := zip.NewReader(head, size)
+	head.left = math.MaxInt64
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %s is neither a folder nor a zip file: %w", ErrUsage, path, err), f.Close())
 	}
@@ -199,15 +206,26 @@ func (c *Call) openExport(path string) (importTree, error) {
 	return t, nil
 }
 
-type folderIn struct {
-	fs   env.FS
-	root string
+// maxDirectory bounds the directory of a zip file, which is held in memory: of about 1,000,000 messages.
+const maxDirectory = 128 << 20
+
+// directoryReader bounds the bytes that are read of a zip file while its directory is.
+type directoryReader struct {
+	io.ReaderAt
+	left int64
 }
 
-func (t *folderIn) open(path string) (io.ReadCloser, error) {
-	return t.fs.Open(under(t.fs, t.root, path))
+func (r *directoryReader) ReadAt(p []byte, from int64) (int, error) {
+	if r.left -= int64(len(p)); r.left < 0 {
+		return 0, fmt.Errorf("its directory takes more than %d bytes", maxDirectory)
+	}
+	return r.ReaderAt.ReadAt(p, from)
 }
-func (t *folderIn) close() error { return nil }
+
+type folderIn struct{ *env.Tree }
+
+func (t *folderIn) open(path string) (io.ReadCloser, error) { return t.Open(path) }
+func (t *folderIn) close() error                            { return t.Close() }
 
 type archiveIn struct {
 	file    io.Closer

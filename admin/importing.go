@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Bounds of an import: what is in memory at one time, and what one commit takes.
+// Bounds of imports: the bytes of all of them in memory at one time, and those that one commit takes.
 const (
 	importMemory  = 64 << 20
 	importAhead   = 512
@@ -34,7 +34,7 @@ type Transferred struct {
 	// Present were there from an earlier run; Flags is how many of those have got other flags.
 	Present uint64 `json:"present,omitempty"`
 	Flags   uint64 `json:"flags_changed,omitempty"`
-	// Skipped are folders that were left out, and why.
+	// Skipped are the folders and roles that were left out, and why.
 	Skipped   []string `json:"skipped,omitempty"`
 	Failed    int      `json:"failed,omitempty"`
 	Errors    []string `json:"errors,omitempty"`
@@ -62,6 +62,17 @@ type piece struct {
 	ready    chan struct{}
 }
 
+// imports is the memory of all imports that run at a time.
+type imports struct {
+	once sync.Once
+	all  *semaphore.Weighted
+}
+
+func (i *imports) budget() *semaphore.Weighted {
+	i.once.Do(func() { i.all = semaphore.NewWeighted(importMemory) })
+	return i.all
+}
+
 // importer brings messages into one mail file. Many are composed at once, since that is the work;
 // they come in in the order in which they were read, up to 100 with a commit. Memory is bounded by
 // a budget that a message holds from its reading until its commit.
@@ -71,8 +82,8 @@ type importer struct {
 	owner   note.UNID
 	file    *mailbox.File
 	folders map[string]note.ID
-	uses    map[string]string // special uses of folders that are to be made; the committing side's
-	budget  *semaphore.Weighted
+	uses    map[string]string   // special uses of folders that are to be made; the committing side's
+	budget  *semaphore.Weighted // of all imports
 	work    chan *piece
 	ordered chan *piece
 
@@ -99,7 +110,7 @@ func (c *Call) importInto(ctx context.Context, person string, read func(ctx cont
 	}
 	im := &importer{
 		Call: c, db: p.MailDatabase, owner: p.ID, file: c.Mailbox.File(who, p.MailDatabase), folders: map[string]note.ID{},
-		budget: semaphore.NewWeighted(importMemory), work: make(chan *piece, importAhead), ordered: make(chan *piece, importAhead),
+		budget: c.imports.budget(), work: make(chan *piece, importAhead), ordered: make(chan *piece, importAhead),
 	}
 	start := c.Env.Clock.Now()
 	err = im.run(ctx, read)

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"doublet/env"
 	"doublet/mailbox"
 	"doublet/wire/maildir"
 	"doublet/wire/mbox"
@@ -43,7 +45,7 @@ func transfer() []*Verb {
 				return Transferred{}, err
 			}
 			return c.importInto(ctx, a.User, func(ctx context.Context, im *importer) error {
-				return im.mboxes(ctx, a, a.Path, nil)
+				return im.mbox(ctx, a)
 			})
 		}, changes, long("Flags are taken from Status and X-Status fields, the date of arrival from the From line.\nThe same file imported twice is there twice.")),
 		define("import maildir", "import mail from a Maildir", func(ctx context.Context, c *Call, a *ImportMaildir) (Transferred, error) {
@@ -51,7 +53,7 @@ func transfer() []*Verb {
 				return Transferred{}, err
 			}
 			return c.importInto(ctx, a.User, func(ctx context.Context, im *importer) error {
-				return im.maildirs(ctx, a, a.Path, nil)
+				return im.importTree(a.Path, func(t *mailTree) error { return t.maildirs(ctx, a, ".", nil) })
 			})
 		}, changes),
 		define("import imap", "import a person's mail, or everyone's, from another server", importIMAP, changes, long(importIMAPLong)),
@@ -62,24 +64,53 @@ func transfer() []*Verb {
 		define("export person", "write a person whole: mail, flags, and what the directory says of them", exportPerson,
 			long("The folder holds person.json (no passwords), a Maildir or an mbox file for each folder of mail, and for each a file with\nflags and dates. A Maildir keeps every octet; in mbox files lines that end without CRLF are made whole.\nA PATH that ends in .zip makes one file of the same.")),
 		define("import person", "bring a person back whom export person wrote", importPersonDir, changes,
-			long("Whoever is added gets no password: see user password. The same export imported twice is there once.")),
+			long("Whoever is added gets no password and no roles: see user password and user set. The same export imported twice is there once.")),
 	}
 }
 
-// mboxes reads a file or a tree of files, in order of name.
-func (im *importer) mboxes(ctx context.Context, a *ImportMbox, path string, level []string) error {
-	info, err := im.Env.FS.Stat(path)
+// mailTree is a folder of mail that somebody else made, on its way into a mail file. What lies outside of it, and what a
+// symbolic link leads to, stays unread: the server may read files that the folder's maker may not.
+type mailTree struct {
+	*importer
+	tree *env.Tree
+	dir  string // for messages about it
+}
+
+// importTree imports what read finds in a folder.
+func (im *importer) importTree(dir string, read func(*mailTree) error) error {
+	tree, err := env.OpenTree(im.Env.FS, dir)
 	if err != nil {
 		return err
 	}
-	if !info.IsDir() {
-		return im.mboxFile(ctx, a, path, level)
+	return errors.Join(read(&mailTree{im, tree, dir}), tree.Close())
+}
+
+// where names a file of the folder in messages.
+func (t *mailTree) where(path string) string { return t.Env.FS.PathJoin(t.dir, path) }
+
+// mbox reads a file or a tree of files.
+func (im *importer) mbox(ctx context.Context, a *ImportMbox) error {
+	info, err := im.Env.FS.Stat(a.Path)
+	if err != nil {
+		return err
 	}
+	if info.IsDir() {
+		return im.importTree(a.Path, func(t *mailTree) error { return t.mboxes(ctx, a, ".", nil) })
+	}
+	f, err := im.Env.FS.Open(a.Path)
+	if err != nil {
+		return im.failed(ctx, a.Path, err)
+	}
+	defer f.Close()
+	return im.mboxFile(ctx, a, f, a.Path, nil)
+}
+
+// mboxes reads the files of a folder and of those in it, in order of name.
+func (t *mailTree) mboxes(ctx context.Context, a *ImportMbox, path string, level []string) error {
 	if len(level) > maxDepth {
-		im.failed(ctx, path, errors.New("folders are nested too deep"))
-		return nil
+		return t.failed(ctx, t.where(path), errors.New("folders are nested too deep"))
 	}
-	names, err := im.Env.FS.List(path)
+	names, err := t.tree.List(path)
 	if err != nil {
 		return err
 	}
@@ -88,23 +119,42 @@ func (im *importer) mboxes(ctx context.Context, a *ImportMbox, path string, leve
 		if strings.HasPrefix(name, ".") {
 			continue
 		}
-		if err := im.mboxes(ctx, a, im.Env.FS.PathJoin(path, name), append(slices.Clone(level), name)); err != nil {
+		if err := t.mboxEntry(ctx, a, inner(path, name), append(slices.Clone(level), name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (im *importer) mboxFile(ctx context.Context, a *ImportMbox, path string, level []string) error {
+func (t *mailTree) mboxEntry(ctx context.Context, a *ImportMbox, path string, level []string) error {
+	info, err := t.tree.Stat(path)
+	if err == nil && info.IsDir() {
+		return t.mboxes(ctx, a, path, level)
+	}
+	var f io.ReadCloser
+	if err == nil {
+		f, err = t.tree.Open(path)
+	}
+	if err != nil {
+		return t.failed(ctx, t.where(path), err)
+	}
+	defer f.Close()
+	return t.mboxFile(ctx, a, f, t.where(path), level)
+}
+
+// inner is the path of a name in a folder of a tree.
+func inner(path, name string) string {
+	if path == "." {
+		return name
+	}
+	return path + "/" + name
+}
+
+func (im *importer) mboxFile(ctx context.Context, a *ImportMbox, f io.Reader, path string, level []string) error {
 	folder := a.Folder
 	if folder == "" {
 		folder = folderOf(level)
 	}
-	f, err := im.Env.FS.Open(path)
-	if err != nil {
-		return im.failed(ctx, path, err)
-	}
-	defer f.Close()
 	br := bufio.NewReaderSize(f, 64<<10)
 	first, _ := br.Peek(200) // what is shorter is looked at as it is
 	r := mbox.NewReader(br, mbox.Options{MaxSize: im.Mailbox.MessageSize(), Unquote: a.Rd, Bare: a.Bare || headerField(first)})
@@ -194,17 +244,17 @@ func statusFlags(raw []byte) mailbox.Flags {
 }
 
 // maildirs reads a Maildir and the folders in it: those of Maildir++, and plain ones.
-func (im *importer) maildirs(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
-	names, err := im.Env.FS.List(dir)
+func (t *mailTree) maildirs(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
+	if len(level) > maxDepth {
+		return t.failed(ctx, t.where(dir), errors.New("folders are nested too deep"))
+	}
+	names, err := t.tree.List(dir)
 	if err != nil {
 		return err
 	}
 	slices.Sort(names)
-	if len(level) > maxDepth {
-		return im.failed(ctx, dir, errors.New("folders are nested too deep"))
-	}
 	if slices.Contains(names, "cur") {
-		if err := im.maildir(ctx, a, dir, level); err != nil {
+		if err := t.maildir(ctx, a, dir, level); err != nil {
 			return err
 		}
 	}
@@ -212,40 +262,56 @@ func (im *importer) maildirs(ctx context.Context, a *ImportMaildir, dir string, 
 		if name == "cur" || name == "new" || name == "tmp" {
 			continue
 		}
-		path := im.Env.FS.PathJoin(dir, name)
-		if info, err := im.Env.FS.Stat(path); err != nil || !info.IsDir() {
-			continue
-		}
-		below := append(slices.Clone(level), name)
-		if parts, ok := maildir.Folder(name); ok && name != "." {
-			below = append(slices.Clone(level), parts...)
-		}
-		if err := im.maildirs(ctx, a, path, below); err != nil {
+		if err := t.maildirEntry(ctx, a, inner(dir, name), name, level); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (im *importer) maildir(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
+// maildirEntry reads a folder in a Maildir; other files are passed over, and links are told of: one may stand for a folder.
+func (t *mailTree) maildirEntry(ctx context.Context, a *ImportMaildir, path, name string, level []string) error {
+	info, err := t.tree.Stat(path)
+	switch {
+	case err != nil:
+		return t.failed(ctx, t.where(path), err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return t.failed(ctx, t.where(path), errors.New("a symbolic link is not followed"))
+	case !info.IsDir():
+		return nil
+	}
+	below := append(slices.Clone(level), name)
+	if parts, ok := maildir.Folder(name); ok && name != "." {
+		below = append(slices.Clone(level), parts...)
+	}
+	return t.maildirs(ctx, a, path, below)
+}
+
+func (t *mailTree) maildir(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
 	folder := a.Folder
 	if folder == "" {
 		folder = folderOf(level)
 	}
-	keywords := im.keywords(im.Env.FS.PathJoin(dir, "dovecot-keywords"))
+	keywords := t.keywords(inner(dir, "dovecot-keywords"))
 	type found struct {
 		path  string
 		entry maildir.Entry
 	}
 	var all []found
 	for _, sub := range []string{"cur", "new"} {
-		names, err := im.Env.FS.List(im.Env.FS.PathJoin(dir, sub))
-		if err != nil {
+		names, err := t.tree.List(inner(dir, sub))
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // a Maildir without new is one all the same
+		}
+		if err != nil {
+			if err := t.failed(ctx, t.where(inner(dir, sub)), err); err != nil {
+				return err
+			}
+			continue
 		}
 		for _, name := range names {
 			if e, ok := maildir.ParseName(name, keywords); ok {
-				all = append(all, found{im.Env.FS.PathJoin(dir, sub, name), e})
+				all = append(all, found{inner(dir, sub+"/"+name), e})
 			}
 		}
 	}
@@ -256,12 +322,12 @@ func (im *importer) maildir(ctx context.Context, a *ImportMaildir, dir string, l
 		return strings.Compare(x.entry.Unique, y.entry.Unique)
 	})
 	for _, m := range all {
-		raw, err := im.readMessage(m.path)
+		raw, err := t.readMessage(m.path)
 		p := &piece{folder: folder, where: filepath.Base(m.path), raw: raw, date: m.entry.Time, err: err}
 		if err == nil {
 			p.flags, p.err = mailbox.ParseFlags(m.entry.Flags)
 		}
-		if err := im.emit(ctx, p); err != nil {
+		if err := t.emit(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -269,8 +335,8 @@ func (im *importer) maildir(ctx context.Context, a *ImportMaildir, dir string, l
 }
 
 // keywords reads Dovecot's list of what the letters a to z mean: lines of number and keyword.
-func (im *importer) keywords(path string) []string {
-	f, err := im.Env.FS.Open(path)
+func (t *mailTree) keywords(path string) []string {
+	f, err := t.tree.Open(path)
 	if err != nil {
 		return nil
 	}
@@ -286,13 +352,13 @@ func (im *importer) keywords(path string) []string {
 }
 
 // readMessage reads a file as CRLF lines.
-func (im *importer) readMessage(path string) ([]byte, error) {
-	f, err := im.Env.FS.Open(path)
+func (t *mailTree) readMessage(path string) ([]byte, error) {
+	f, err := t.tree.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	limit := im.Mailbox.MessageSize()
+	limit := t.Mailbox.MessageSize()
 	raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, err
