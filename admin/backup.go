@@ -3,12 +3,16 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"doublet/mail/keep"
+	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
 )
@@ -22,6 +26,8 @@ type BackupSettings struct {
 	Check backup.Level
 	// Extra are files that are kept with every backup: the configuration.
 	Extra []string
+	// Keep remembers the last good backup over restarts; nil: nothing does.
+	Keep *keep.Table
 }
 
 // BackupTake are the arguments of backup.
@@ -191,40 +197,88 @@ func (s *System) countBackup(g backup.Generation, err error) {
 	if s.Stats == nil {
 		return
 	}
-	damaged := s.Stats.Counter("Backup.Damaged", "backups that failed their check after they were taken")
+	c := backupCounters(s.Stats)
 	if err != nil {
-		s.Stats.Counter("Backup.Failed", "backups that failed").Inc()
+		c.failed.Inc()
 		if g.Damage != nil {
-			damaged.Inc()
+			c.damaged.Inc()
 			s.Env.Log.Error("backup: the check failed: it cannot be relied on, the older ones stay", "generation", g.Number, "error", g.Damage)
 		}
 		return
 	}
-	s.Stats.Counter("Backup.Done", "backups made").Inc()
-	s.Stats.Counter("Backup.CopiedBytes", "bytes copied by backups").Add(g.Copied)
-	s.noteBackup(g)
+	c.done.Inc()
+	c.copied.Add(g.Copied)
+	last := lastBackup{g.Began, g.Ended, g.Bytes, g.Copied}
+	if text, err := json.Marshal(last); err == nil {
+		s.Backup.Keep.Put(lastBackupKey, string(text))
+	}
+	s.noteBackup(last)
 }
 
-func (s *System) noteBackup(g backup.Generation) {
-	s.Stats.Gauge("Backup.LastSuccess", "when the last good backup began, seconds since 1970").Set(g.Began.Unix())
-	s.Stats.Gauge("Backup.LastBytes", "bytes of the last good backup").Set(int64(g.Bytes))
-	s.Stats.Gauge("Backup.LastCopiedBytes", "bytes that the last good backup copied").Set(int64(g.Copied))
-	s.Stats.Gauge("Backup.LastMilliseconds", "how long the last good backup took").Set(g.Took().Milliseconds())
+// lastBackup is what is remembered of the last good backup, wherever it went.
+type lastBackup struct {
+	Began, Ended  time.Time
+	Bytes, Copied uint64
 }
 
-// FindBackup sets the statistics to the latest backup in the folder that the settings name.
+// lastBackupKey is its key in BackupSettings.Keep.
+const lastBackupKey = "last"
+
+// backupCounts are the counters of backups since the server started.
+type backupCounts struct{ done, failed, damaged, copied *stat.Counter }
+
+func backupCounters(t *stat.Tree) backupCounts {
+	return backupCounts{
+		done:    t.Counter("Backup.Done", "backups made"),
+		failed:  t.Counter("Backup.Failed", "backups that failed"),
+		damaged: t.Counter("Backup.Damaged", "backups that failed their check after they were taken"),
+		copied:  t.Counter("Backup.CopiedBytes", "bytes copied by backups"),
+	}
+}
+
+// noteBackup shows the last good backup; the zero lastBackup shows that there is none.
+func (s *System) noteBackup(b lastBackup) {
+	s.Stats.Gauge("Backup.LastSuccess", "when the last good backup began, seconds since 1970; 0 is never").Set(max(b.Began.Unix(), 0))
+	s.Stats.Gauge("Backup.LastBytes", "bytes of the last good backup").Set(int64(b.Bytes))
+	s.Stats.Gauge("Backup.LastCopiedBytes", "bytes that the last good backup copied").Set(int64(b.Copied))
+	s.Stats.Gauge("Backup.LastMilliseconds", "how long the last good backup took").Set(b.Ended.Sub(b.Began).Milliseconds())
+}
+
+// FindBackup sets the statistics to the last good backup: the one that this server remembers, or a later one in the folder that the
+// settings name. Where there is none they are 0, so that whoever watches them finds them in either case.
 func (s *System) FindBackup() {
-	if s.Backup.Dir == "" || s.Stats == nil {
+	if s.Stats == nil {
 		return
+	}
+	backupCounters(s.Stats)
+	var last lastBackup
+	err := s.Backup.Keep.Each(context.Background(), func(key, value string) {
+		if key == lastBackupKey && json.Unmarshal([]byte(value), &last) != nil {
+			last = lastBackup{}
+		}
+	})
+	if err != nil {
+		s.Env.Log.Warn("backup: the last one is not known", "error", err)
+	}
+	if g, ok := s.latestBackup(); ok && g.Began.After(last.Began) {
+		last = lastBackup{g.Began, g.Ended, g.Bytes, g.Copied}
+	}
+	s.noteBackup(last)
+}
+
+// latestBackup is the latest good one in the folder that the settings name.
+func (s *System) latestBackup() (g backup.Generation, ok bool) {
+	if s.Backup.Dir == "" {
+		return g, false
 	}
 	list, err := backup.List(s.Env, s.Backup.Dir)
 	if err != nil {
-		return // none yet
+		return g, false // none yet
 	}
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Damage == nil {
-			s.noteBackup(list[i])
-			return
+	for _, g := range slices.Backward(list) {
+		if g.Damage == nil {
+			return g, true
 		}
 	}
+	return g, false
 }

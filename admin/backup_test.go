@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/mail/keep"
 	"doublet/note"
+	"doublet/stat"
+	"doublet/store"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -104,5 +107,48 @@ func TestBackupDamaged(t *testing.T) {
 	}
 	if _, err := run("backup", `{"dir":"backup","check":"a little"}`); Kind(err) != "usage" {
 		t.Errorf("a level that is none: %v", err)
+	}
+}
+
+// TestBackupStatistics are there before the first backup, and after a restart, wherever the last backup went.
+func TestBackupStatistics(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	memory, err := keep.Open(s.Store, s.Env, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Backup.Keep = memory.Table("backup")
+	last := func() float64 {
+		t.Helper()
+		s.Stats = stat.New(s.Env.Clock) // as a restart leaves it
+		s.FindBackup()
+		list, err := Do[Statistics](context.Background(), Direct{s}, "show stat", ShowStat{Pattern: "Backup"})
+		if err != nil || len(list) != 8 {
+			t.Fatalf("%d statistics of backups, %v", len(list), err)
+		}
+		for _, e := range list {
+			if e.Name == "Backup.LastSuccess" {
+				return e.Value
+			}
+		}
+		t.Fatal("no Backup.LastSuccess")
+		return 0
+	}
+	if at := last(); at != 0 {
+		t.Errorf("the last backup was at %v, and there is none", at)
+	}
+	if _, err := s.Run(context.Background(), note.System, "backup", json.RawMessage(`{"dir":"elsewhere"}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if at := last(); at < float64(s.Started.Unix()) {
+		t.Errorf("the last backup was at %v", at)
+	}
+	_, err = Do[Statistics](context.Background(), Direct{s}, "show stat", ShowStat{Pattern: "Nothing"})
+	if err == nil || !errors.Is(err, store.ErrNotFound) || Kind(err) != "not found" || !strings.Contains(err.Error(), `no statistic fits "Nothing"`) {
+		t.Errorf("a name that is none: %v", err)
+	}
+	if err := memory.Close(context.Background()); err != nil {
+		t.Error(err)
 	}
 }

@@ -61,6 +61,16 @@ func (s Statistics) Text() string {
 	return b.String()
 }
 
+// noStatistic reports that no statistic has a name or fits a pattern.
+type noStatistic struct{ pattern string }
+
+func (e *noStatistic) Error() string {
+	return fmt.Sprintf("no statistic fits %q: doublet show stat lists all", e.pattern)
+}
+
+// Is makes it an error of the kind "not found".
+func (e *noStatistic) Is(target error) bool { return target == store.ErrNotFound }
+
 func shows() []*Verb {
 	return []*Verb{
 		define("show server", "what this server is and how it does", showServer),
@@ -73,7 +83,7 @@ func shows() []*Verb {
 		define("show stat", "statistics, all or those that fit a pattern", func(_ context.Context, c *Call, a *ShowStat) (Statistics, error) {
 			all := Statistics(c.Stats.Snapshot(a.Pattern))
 			if len(all) == 0 {
-				return nil, fmt.Errorf("statistic %q: %w", a.Pattern, store.ErrNotFound)
+				return nil, &noStatistic{a.Pattern}
 			}
 			return all, nil
 		}),

@@ -108,6 +108,7 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 		return h, err
 	}
 	h.closes("memory", h.memory.Close)
+	s.Backup.Keep = h.memory.Table("backup")
 	h.forward = forward.New(e, s.Stats)
 	if join != nil {
 		if err := join(h); err != nil {
