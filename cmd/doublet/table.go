@@ -12,6 +12,7 @@ import (
 // show prints a verb's result for people: what has a text of its own that way, a list as a table, a
 // struct as lines.
 func show(w io.Writer, result any) error {
+	w = printable{w}
 	if t, ok := result.(interface{ Text() string }); ok {
 		_, err := io.WriteString(w, t.Text())
 		return err

@@ -23,3 +23,22 @@ func TestShowEmbedded(t *testing.T) {
 		t.Errorf("a struct is printed as Go has it:\n%s", b.String())
 	}
 }
+
+// TestShowStrangers: the text of strangers neither moves the cursor nor turns the line around.
+func TestShowStrangers(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		Name string `json:"name"`
+	}{{"\x1b]0;owned\x07Ann\r\u009b2J"}, {"\u202egpj.exe\u2066"}, {"Größe 台北 \xff"}}
+	var b strings.Builder
+	if err := show(&b, &rows); err != nil {
+		t.Fatal(err)
+	}
+	want := "NAME\n\\u{1b}]0;owned\\u{7}Ann\\u{d}\\u{9b}2J\n\\u{202e}gpj.exe\\u{2066}\nGröße 台北 \\xff\n"
+	if b.String() != want {
+		t.Errorf("got %q\nwant %q", b.String(), want)
+	}
+	if text := plainText("one\r\ntwo\tthree\n"); text != "one\r\ntwo\tthree\n" {
+		t.Errorf("%q", text)
+	}
+}

@@ -290,7 +290,7 @@ func (v *visit) people(list []wiremime.Address) (out []person, more int) {
 	return out, more
 }
 
-func mailName(a *wiremime.Address) string { return strings.TrimSpace(wiremime.DecodeWords(a.Name)) }
+func mailName(a *wiremime.Address) string { return wiremime.ShownName(wiremime.DecodeWords(a.Name)) }
 
 // read shows a message.
 func (v *visit) read() error {

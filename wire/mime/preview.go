@@ -153,6 +153,22 @@ func invisible(r rune) bool {
 	return false
 }
 
+// ShownName is a name of strangers as it is shown beside other text: without control characters, without those that turn the
+// direction of what follows, and without invisible ones. It is empty where nothing else is left. Joiners stay: scripts need them.
+func ShownName(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n' || r == '\r' || unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), invisible(r):
+			return -1
+		case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, 0x2061 <= r && r <= 0x206f, r == 0x180e, 0xe0000 <= r && r <= 0xe007f:
+			return -1
+		}
+		return r
+	}, s))
+}
+
 // HTMLText is the readable text of HTML.
 func HTMLText(s string) string { return htmlText(s) }
 

@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Id, Row as RowData } from "../jmap/types";
+import { nameOrAddress } from "../state/shown";
 import { archive, empty, junk, moveTo, remove, toggle } from "../state/actions";
 import { list, loadWindow, mailboxes, onceEach, pathOf, place, rows, show, sortedMailboxes, threads, byThread, inView } from "../state/mail";
 import { preferences } from "../state/prefs";
@@ -135,7 +136,7 @@ function Rows() {
 /** Who a row names: the senders, or in Drafts and Sent the recipients. */
 function people(row: RowData, outgoing: boolean): string {
   const list = (outgoing ? row.to : row.from) ?? [];
-  return list.map((a) => a.name || a.email).join(", ") || (outgoing ? "" : t("unknownSender"));
+  return list.map(nameOrAddress).join(", ") || (outgoing ? "" : t("unknownSender"));
 }
 
 /** A snippet has its marks as <mark> in escaped text (RFC 8621 §5); it is set as text, never as HTML. */

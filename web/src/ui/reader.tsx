@@ -1,6 +1,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Address, Id, Message, Part } from "../jmap/types";
+import { nameOrAddress, plainName } from "../state/shown";
 import { archive, junk, keyword, remove, toggle } from "../state/actions";
 import { list, mailboxes, messages, onceEach, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
 import { cursor, narrow, openMenu, reading, say, sheet } from "../state/screen";
@@ -85,10 +86,8 @@ export function Reader() {
   );
 }
 
-const named = (a: Address) => a.name || a.email;
-
 function People({ of }: { of: Address[] | null }) {
-  return <>{(of ?? []).map((a, i) => <span>{i > 0 ? ", " : ""}{a.name ? `${a.name} <${a.email}>` : a.email}</span>)}</>;
+  return <>{(of ?? []).map((a, i) => <span>{i > 0 ? ", " : ""}{plainName(a) ? `${plainName(a)} <${a.email}>` : a.email}</span>)}</>;
 }
 
 function Mail({ id, open: begins }: { id: Id; open: boolean }) {
@@ -109,8 +108,8 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
       <header onClick={() => !opened.value && flip()}>
         <Domino of={sender?.email ?? ""} size={opened.value ? 44 : 32} />
         <div>
-          <div class="who">{sender ? named(sender) : t("unknownSender")} <SentOn of={m ?? row} /></div>
-          <div class="quiet">{opened.value ? `${t("to")}: ${(row.to ?? []).map(named).join(", ")}` : row.preview}</div>
+          <div class="who">{sender ? nameOrAddress(sender) : t("unknownSender")} <SentOn of={m ?? row} /></div>
+          <div class="quiet">{opened.value ? `${t("to")}: ${(row.to ?? []).map(nameOrAddress).join(", ")}` : row.preview}</div>
         </div>
         <div>
           <button class="tool" aria-expanded={opened.value} aria-label={opened.value ? t("details") : t("expand")} title={fullDate(row.receivedAt)} onClick={(e) => { e.stopPropagation(); opened.value ? (details.value = !details.value) : flip(); }}>

@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Address } from "../jmap/types";
+import { nameOrAddress } from "../state/shown";
 import { listed, merged } from "../state/people";
 import { t } from "../text";
 
@@ -58,7 +59,7 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
       <label for={id}>{label}</label>
       <div class="tokens">
         {own.value.map((a) => (
-          <span class={`token ${isAddress(a.email) ? "" : "bad"}`} title={a.email}>{a.name || a.email}
+          <span class={`token ${isAddress(a.email) ? "" : "bad"}`} title={a.email}>{nameOrAddress(a)}
             <button type="button" aria-label={`${t("delete")} ${a.email}`} onClick={() => { own.value = own.value.filter((x) => x !== a); set(own.value); }}>×</button></span>
         ))}
         <input
@@ -90,7 +91,7 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
       {extra}
       {found.length > 0 && (
         <ul class="suggest" id={`${id}-list`} role="listbox">
-          {found.map((a, i) => <li role="option" aria-selected={i === at.value} onMouseDown={(e) => { e.preventDefault(); take([a]); }}>{a.name || a.email}{a.name && <small>{a.email}</small>}</li>)}
+          {found.map((a, i) => <li role="option" aria-selected={i === at.value} onMouseDown={(e) => { e.preventDefault(); take([a]); }}>{nameOrAddress(a)}{a.name && <small>{a.email}</small>}</li>)}
         </ul>
       )}
     </div>

@@ -1,6 +1,7 @@
 // A message that was sent on names who did it beside its author: it is not one that the author sent to the reader directly.
 
 import type { Address, Row } from "../jmap/types";
+import { nameOrAddress } from "../state/shown";
 import { t } from "../text";
 
 /**
@@ -16,6 +17,6 @@ function resenders(row: Row): Address[] {
 export function SentOn({ of }: { of: Row }) {
   const list = resenders(of);
   if (list.length === 0) return null;
-  const text = t("sentOnByName", list.map((a) => a.name || a.email).join(", "));
+  const text = t("sentOnByName", list.map(nameOrAddress).join(", "));
   return <span class="sent-on" dir="auto" title={list.map((a) => a.email).join(", ")}>{text}</span>;
 }

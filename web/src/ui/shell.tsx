@@ -1,6 +1,7 @@
 import { lazy, Suspense } from "./lazy";
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { nameOrAddress } from "../state/shown";
 import { archive, junk, remove, toggle } from "../state/actions";
 import { byRole, list, onArrival, place, show } from "../state/mail";
 import { busy, refusals, waiting } from "../state/outbox";
@@ -226,7 +227,7 @@ function begin(): () => void {
     if (!preferences.value.notify || typeof Notification === "undefined" || Notification.permission !== "granted" || document.hasFocus()) return;
     const first = mail[0]!;
     const from = first.from?.[0];
-    const n = new Notification(t("newMailFrom", from?.name || from?.email || t("unknownSender")), { body: first.subject ?? "", tag: "mail" });
+    const n = new Notification(t("newMailFrom", from ? nameOrAddress(from) : t("unknownSender")), { body: first.subject ?? "", tag: "mail" });
     n.onclick = () => {
       focus();
       void open(first.id);
