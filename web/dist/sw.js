@@ -1,5 +1,5 @@
 // src/sw.ts
-var e = globalThis, t = "doublet-71ee6f1cf40a";
+var e = globalThis, t = "doublet-da6a8f6a0956";
 e.addEventListener("install", (n) => {
 	n.waitUntil(caches.open(t).then((e) => e.addAll([
 		"/",
@@ -8,11 +8,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-C7FFdOlm.js",
 		"/assets/de-DVbyDOTG.js",
-		"/assets/index-CEmvB40E.js",
+		"/assets/index-C9Stxwhb.js",
 		"/assets/jsxRuntime-AlIGkqh8.js",
-		"/assets/settings-Dl4bCRP1.js",
+		"/assets/settings-yHyLtX0h.js",
 		"/assets/style-C6VzoLNU.css",
-		"/assets/writer-DrH77nMS.js",
+		"/assets/writer-DCcazCnm.js",
 		"/assets/zh-Bx6IS9yZ.js",
 		"/assets/zh-aNGZDiRQ.js",
 		"/icon.svg",
@@ -27,11 +27,11 @@ e.addEventListener("install", (n) => {
 		"/assets/atkinson-hyperlegible-next-latin-wght-normal-BcXVPD7q.woff2",
 		"/assets/de-C7FFdOlm.js",
 		"/assets/de-DVbyDOTG.js",
-		"/assets/index-CEmvB40E.js",
+		"/assets/index-C9Stxwhb.js",
 		"/assets/jsxRuntime-AlIGkqh8.js",
-		"/assets/settings-Dl4bCRP1.js",
+		"/assets/settings-yHyLtX0h.js",
 		"/assets/style-C6VzoLNU.css",
-		"/assets/writer-DrH77nMS.js",
+		"/assets/writer-DCcazCnm.js",
 		"/assets/zh-Bx6IS9yZ.js",
 		"/assets/zh-aNGZDiRQ.js",
 		"/icon.svg",
