@@ -8,6 +8,7 @@
 //	generation-000007.checked  how it was checked after it was taken, and what came of it
 //	pieces/000123.sst-…        a table or blob file of the engine, whole
 //	pieces/000000000005.seg-…  a part of an object segment, from an offset to what was durable
+//	writer                     the mark of the last backup
 //	LOCK
 //
 // A piece's name ends with the SHA-256 of its bytes; what stands before says what it is a copy of, so
@@ -121,7 +122,11 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 	g = Generation{
 		Number: t.r.last() + 1, Program: t.o.Program, Format: m.Format, Incarnation: m.Incarnation, Horizon: m.Horizon, Began: began.UTC(),
 	}
-	p := &plan{r: t.r, m: m, fresh: t.fresh}
+	lineage, err := t.r.begin(t.s.Places().Data, m.Incarnation)
+	if err != nil {
+		return g, err
+	}
+	p := &plan{r: t.r, m: m, fresh: t.fresh, lineage: lineage}
 	if err := p.collect(t.o.Extra); err != nil {
 		return g, err
 	}
@@ -167,6 +172,7 @@ type plan struct {
 	m       *store.Moment
 	files   []*planned
 	missing uint64 // bytes that have to be copied
+	lineage string // of the pieces
 
 	mu sync.Mutex
 	// fresh are the names of the pieces that were copied.
@@ -237,7 +243,7 @@ func (p *plan) add(path, source string, size int64, kind fileKind) error {
 	if size == 0 {
 		return nil
 	}
-	if out.key, err = pieceKey(f, p.r.env.FS.PathBase(source), size, kind, p.m.Incarnation); err != nil {
+	if out.key, err = pieceKey(f, p.r.env.FS.PathBase(source), size, kind, p.m.Incarnation, p.lineage); err != nil {
 		return fmt.Errorf("backup: read %s: %w", source, err)
 	}
 	switch kind {

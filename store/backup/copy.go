@@ -36,8 +36,9 @@ const chunk = 1 << 20
 // pieceKey names what a piece is a copy of: the file's name and, since numbers come again after a
 // restore, what tells files of one number apart. A segment's header holds random bytes. Tables of the
 // same keys and lengths may differ in values alone, of which their ends say nothing: they are told apart
-// by the store's incarnation too, so the first backup after a restore copies all tables.
-func pieceKey(f env.File, name string, size int64, kind fileKind, incarnation uint64) (string, error) {
+// by the store's incarnation too, so the first backup after a restore copies all tables. The lineage tells apart what was
+// copied before the data folder was put back to an older state.
+func pieceKey(f env.File, name string, size int64, kind fileKind, incarnation uint64, lineage string) (string, error) {
 	from, n := int64(0), min(size, 64)
 	if kind == immutable {
 		n = min(size, 8<<10)
@@ -53,6 +54,7 @@ func pieceKey(f env.File, name string, size int64, kind fileKind, incarnation ui
 	if kind == immutable {
 		b = binary.BigEndian.AppendUint64(b, incarnation)
 	}
+	b = append(b, lineage...)
 	sum := sha256.Sum256(b)
 	return name + "-" + hex.EncodeToString(sum[:8]), nil
 }
