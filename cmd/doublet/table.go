@@ -107,6 +107,9 @@ func printStruct(w io.Writer, v reflect.Value) {
 	}
 }
 
+// oneCell writes what would end the cell of a table.
+var oneCell = strings.NewReplacer("\n", `\u{a}`, "\r", `\u{d}`, "\t", `\u{9}`)
+
 func cell(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case time.Time:
@@ -124,13 +127,7 @@ func cell(v reflect.Value) string {
 	case fmt.Stringer:
 		return x.String()
 	case string:
-		// What a stranger wrote must not move the cursor.
-		return strings.Map(func(r rune) rune {
-			if r < ' ' || r == 0x7f {
-				return '?'
-			}
-			return r
-		}, x)
+		return plainText(oneCell.Replace(x))
 	default:
 		return fmt.Sprint(x)
 	}
