@@ -21,7 +21,7 @@ type Guesses struct {
 
 // TellOfGuesses mails a person that somebody has their password and tries codes of their second factor. Two such messages of
 // one day (UTC) are one, whichever members of a cluster make them. Whoever has no address is told at the next sign-in alone.
-func TellOfGuesses(ctx context.Context, s *Service, p *directory.Person, g Guesses) error {
+func TellOfGuesses(ctx context.Context, s *Depositor, p *directory.Person, g Guesses) error {
 	address := p.InternetAddress
 	to, err := smtp.ParsePath(address)
 	if err != nil {
@@ -34,7 +34,7 @@ func TellOfGuesses(ctx context.Context, s *Service, p *directory.Person, g Guess
 	case err != nil:
 		return fmt.Errorf("mail: notice of wrong codes: %w", err)
 	}
-	now := s.now().UTC()
+	now := s.env.Clock.Now().UTC()
 	id := note.DeriveUNID([]byte("wrong codes"), p.ID[:], []byte(now.Format(time.DateOnly)))
 	n := notice{
 		from: "postmaster@" + domainOf(address), fromName: "Mail server", to: address, auto: "auto-generated", id: id,
@@ -51,7 +51,7 @@ func TellOfGuesses(ctx context.Context, s *Service, p *directory.Person, g Guess
 	n.text += "\nIf this was not you, somebody else knows your password: change it now. Nobody has signed in with these codes.\n" +
 		"Your account page shows how many wrong codes came, and from where. At most one such message is sent a day.\n"
 	sub := Submission{
-		ID: id, Message: s.compose(&n)[len(nullReturnPath):],
+		ID: id, Message: s.follow.compose(&n)[len(nullReturnPath):],
 		Recipients: []Recipient{{To: to, Target: target, Params: smtp.RcptParams{Notify: smtp.NotifyNever}}},
 	}
 	if _, err := s.Deposit(ctx, &sub, nil); err != nil {

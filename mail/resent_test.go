@@ -321,7 +321,7 @@ func TestResentBudget(t *testing.T) {
 		w.deposit(w.from("eve@far.example", "alice@example.com"))
 	}
 	got := w.has(alice, 5)[0]
-	x, err := readResending(bg, w.Service, alice.ID, []byte(resent(alice, got)))
+	x, err := readResending(bg, w.Deposits, alice.ID, []byte(resent(alice, got)))
 	w.ok(err)
 	if x.left != maxCompared {
 		t.Errorf("%d messages may be compared", x.left)

@@ -19,7 +19,7 @@ func (h *house) openSignIn() (*signin.Service, error) {
 		SCRAM: cfg.Directory.SCRAM, Failures: cfg.Limits.SignInFailures, Window: cfg.Limits.SignInWindow.Duration,
 		Ban: cfg.Limits.SignInBan.Duration, Loopback: cfg.Limits.SignInLoopback, Keep: h.memory.Table("bans"), Stats: s.Stats,
 		Guessed: func(ctx context.Context, p *directory.Person, from string, locked bool) error {
-			return mail.TellOfGuesses(ctx, s.Mail, p, mail.Guesses{From: from, Locked: locked})
+			return mail.TellOfGuesses(ctx, s.Mail.Deposits, p, mail.Guesses{From: from, Locked: locked})
 		},
 	}
 	if o.Failures == 0 {
