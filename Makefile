@@ -20,7 +20,7 @@ RACE_PACKAGES = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^\s*go
 # Folders with benchmarks, found by their functions.
 BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build run test check fuzz bench gen cross deb web web-check screens screenshots speed clean sim test-long test-race test-e2e
+.PHONY: build run test check fuzz bench gen cross deb web web-check screens screenshots speed clean sim figures test-long test-race test-e2e
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
@@ -78,6 +78,7 @@ check:
 	@unformatted=$$(gofmt -l $(GOFILES)); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	$(GO) run ./cmd/figures -check
 	$(MAKE) gen
 	@if [ "$$CI" = true ] && git rev-parse --git-dir >/dev/null 2>&1; then \
 		changed=$$(git status --porcelain -- $(GENERATED)); \
@@ -86,6 +87,10 @@ check:
 
 gen:
 	$(GO) run ./cmd/gen
+
+# The figures that keep the code readable, beside their aims; their ceilings stand in cmd/figures/ceilings.
+figures:
+	$(GO) run ./cmd/figures
 
 fuzz:
 	.ci/fuzz $(FUZZTIME)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,21 +19,17 @@ import (
 	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
 	"doublet/env"
+	"doublet/test/program"
 )
 
-// freePorts are ports of loopback that nobody has.
-func freePorts(t *testing.T, n int) []string {
+// freeAddresses returns addresses of loopback on which nobody listens.
+func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
-	var all []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		all = append(all, l.Addr().String())
+	list := program.FreePorts(t, n)
+	for i := range list {
+		list[i] = "127.0.0.1:" + list[i]
 	}
-	return all
+	return list
 }
 
 func TestClusterAddresses(t *testing.T) {
@@ -72,7 +67,7 @@ func TestClusterJoin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
-	ports := freePorts(t, 4)
+	ports := freeAddresses(t, 4)
 	made(t, one)
 	settings := []string{"DOUBLET_CLUSTER_ROUTES=" + ports[0], "DOUBLET_CLUSTER_DIRECT=" + ports[1], "DOUBLET_SERVER_NAME=one.example.org"}
 	log := newLines()
@@ -135,7 +130,7 @@ func TestClusterJoin(t *testing.T) {
 		t.Errorf("the server ended with %v", err)
 	}
 	// It is in its cluster again at the next start, by itself, also at another address.
-	moved := freePorts(t, 2)
+	moved := freeAddresses(t, 2)
 	log = newLines()
 	startServe(t, log, []string{"DOUBLET_CLUSTER_ROUTES=" + moved[0], "DOUBLET_CLUSTER_DIRECT=" + moved[1], "DOUBLET_SERVER_NAME=one.example.org"}, "--data", one)
 	log.await(t, "in a cluster")
