@@ -1,11 +1,11 @@
-// Package bus carries messages between the servers of a cluster: requests with an answer, word to
-// everybody, probes, and streams for what is large or lasts. A server is who its certificate says;
-// what comes from anybody else, or from one who is a member no more, is refused.
+// Package bus carries messages between the servers of a cluster: requests with answers, broadcasts, probes, and streams
+// for large or long-lived transfers. A server's certificate is its identity. Messages from servers that are not
+// members, or are no longer members, are rejected.
 //
-// The wings: bus/embedded runs a NATS server in this process whose routes lead to the mates,
-// bus/external uses a NATS cluster that stands elsewhere, bus/memory joins servers of one process
-// for tests and the simulation; bus/bustest holds all three to the same conduct. bus/pki keeps the
-// cluster's authority, the certificates and the tokens by which servers join.
+// Implementations: bus/embedded runs a NATS server in this process, with routes to the other members (mates).
+// bus/external uses an existing NATS cluster. bus/memory connects servers of one process, for tests and the simulation.
+// bus/bustest tests all three for conformance. bus/pki holds the cluster's authority, the certificates, and the tokens
+// with which servers join.
 package bus
 
 import (
@@ -20,43 +20,43 @@ import (
 	"doublet/note"
 )
 
-// ServerID names a server: the UNID of its server document, which stands in its certificate.
+// ServerID identifies a server. It is the UNID of the server's document, which its certificate contains.
 type ServerID = note.UNID
 
-// Limits of what is sent, in bytes.
+// Limits on messages, in bytes.
 const (
-	// MaxBody bounds the body of a request, of its answer and of a broadcast.
+	// MaxBody is the maximum size of the body of a request, an answer or a broadcast.
 	MaxBody = 256 << 10
-	// MaxHeader bounds the header of a stream.
+	// MaxHeader is the maximum size of a stream's header.
 	MaxHeader = 32 << 10
-	// MaxVerb bounds a verb.
+	// MaxVerb is the maximum length of a verb.
 	MaxVerb = 64
-	// maxText bounds the text of a refusal.
+	// maxText is the maximum length of the text of a refusal.
 	maxText = 2 << 10
 )
 
-// Handler answers a request, or hears a broadcast (nobody gets its answer then). It may be called
-// any number of times at once. body belongs to it. ctx ends when whoever asks has no more time, is gone, or
-// this bus closes. An error of Refuse reaches the asker with its code, any other with CodeFailed.
+// Handler answers a request or processes a broadcast, for which the returned body is discarded. The bus may call it
+// from any number of goroutines at once. The handler owns body. ctx ends when the asker's time is over, the asker is
+// gone, or this bus closes. An error made by Refuse reaches the asker with its code; any other error reaches it with
+// CodeFailed.
 type Handler func(ctx context.Context, from ServerID, body []byte) ([]byte, error)
 
-// StreamHandler serves a stream. When it returns nil the other side reads to the end of what was
-// written; an error reaches the other side's Read as a *RemoteError.
+// StreamHandler serves a stream. If it returns nil, the other side can read everything that was written, then io.EOF.
+// If it returns an error, the other side's Read returns a *RemoteError.
 type StreamHandler func(ctx context.Context, from ServerID, header []byte, s Stream) error
 
-// Stream is a two-way stream of bytes between two servers. One goroutine may read while another writes.
+// Stream is a bidirectional stream of bytes between two servers. One goroutine may read while another writes.
 type Stream interface {
-	// Read gives io.EOF only where the other side has said that no more comes; where the connection
-	// was lost or the other side gave up, it is an error that is ErrNoAnswer, and where its handler failed,
-	// a *RemoteError.
+	// Read returns io.EOF only after the other side has ended its direction. If the connection was lost, or the other
+	// side closed early, the error matches ErrNoAnswer. If the other side's handler failed, it is a *RemoteError.
 	io.Reader
 	io.Writer
-	// CloseWrite says that no more comes from this side.
+	// CloseWrite ends this side's direction: the other side reads io.EOF after the data.
 	CloseWrite() error
-	// Close gives up what has not been read and written. Where both sides have ended it takes nothing
-	// away from the other.
+	// Close discards data that is not read or written yet. If both sides have ended their directions, the other side
+	// loses nothing.
 	io.Closer
-	// The deadlines are those of net.Conn. The bus in memory has none.
+	// The deadlines work as in net.Conn. bus/memory has none.
 	SetDeadline(t time.Time) error
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
@@ -64,40 +64,39 @@ type Stream interface {
 
 // Bus is one server's end of the bus.
 type Bus interface {
-	// Self is this server.
+	// Self returns the ID of this server.
 	Self() ServerID
-	// SetMembers says who the members are. This server itself may be among them. Whoever is not any more is
-	// cut off at once, and what comes from him is refused.
+	// SetMembers sets the members of the cluster; the list may contain this server. Servers that are no longer in it
+	// are disconnected at once, and their messages are rejected.
 	SetMembers(members []Member)
-	// Peers tells about every other member, in order of id.
+	// Peers returns the state of every other member, sorted by ID.
 	Peers() []PeerState
-	// Handle and HandleStream say who answers a verb: lower-case letters, digits, dots and hyphens. They are
-	// called before SetMembers; the same verb twice is a mistake in the program and panics.
+	// Handle and HandleStream register the handler of a verb, which has lower-case letters, digits, dots and hyphens.
+	// Call them before SetMembers. They panic if the verb is invalid or already registered.
 	Handle(verb string, fn Handler)
 	HandleStream(verb string, fn StreamHandler)
-	// Request asks a server. It waits for a credit first: a mate that is slow gets no more than it can
-	// take. An error is one of ErrNoServer, ErrNoAnswer, ErrRefused (a *RemoteError), ErrTooBig, ErrClosed;
-	// only after ErrNoAnswer, and where the handler itself refused, may something have been done. A ctx that
-	// ended is in the error's chain.
+	// Request sends a request and waits for the answer. It first waits for a credit, so that a slow mate never gets
+	// more than it can take. An error matches one of ErrNoServer, ErrNoAnswer, ErrRefused (a *RemoteError), ErrTooBig
+	// and ErrClosed. The request may have had an effect only after ErrNoAnswer, or if the handler itself refused. If
+	// ctx ended, its error is in the chain.
 	Request(ctx context.Context, to ServerID, verb string, body []byte) ([]byte, error)
-	// Broadcast sends to every member that is connected. It does not wait, and nothing tells whether and
-	// in what order it arrives.
+	// Broadcast sends to every connected member and does not wait. Messages may be lost or arrive in any order.
 	Broadcast(verb string, body []byte) error
-	// Probe asks a server for a sign of life, past all other traffic, and says how long that took.
+	// Probe asks a server for a sign of life, ahead of all other traffic, and returns the round-trip time.
 	Probe(ctx context.Context, to ServerID) (time.Duration, error)
-	// Stream opens a stream; ctx is about the opening only. The errors are those of Request.
+	// Stream opens a stream. ctx covers only the opening. The errors are those of Request.
 	Stream(ctx context.Context, to ServerID, verb string, header []byte) (Stream, error)
-	// Close ends everything and waits for handlers to return.
+	// Close closes the bus and waits for handlers to return.
 	Close() error
 }
 
 // Key is the SHA-256 of the public key (SubjectPublicKeyInfo) in a server's certificate.
 type Key [32]byte
 
-// String prints 64 hex digits.
+// String returns 64 hex digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// ParseKey reads what String prints.
+// ParseKey parses the format of String.
 func ParseKey(s string) (Key, error) {
 	var k Key
 	if len(s) != hex.EncodedLen(len(k)) {
@@ -109,15 +108,15 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// Member is a server of the cluster as the others know it.
+// Member describes a server of the cluster to the others.
 type Member struct {
 	ID   ServerID
 	Name string
-	// Key is the key that its certificate must have: who holds the authority's key, and is a member no
-	// more, cannot pass for another.
+	// Key is the key that the server's certificate must have. So a former member that holds the authority's key cannot
+	// pass for another server.
 	Key Key
-	// Route is where its NATS server takes routes, Direct where it takes links, streams and those who
-	// join: host:port each. Route is empty where the cluster uses an external NATS.
+	// Route is the address at which the server's NATS server accepts routes, as host:port. It is empty if the cluster
+	// uses an external NATS. Direct is the address for links, streams and joining servers, as host:port.
 	Route, Direct string
 }
 
@@ -129,12 +128,12 @@ type memberText struct {
 	Direct string `json:"direct,omitempty"`
 }
 
-// MarshalJSON writes id and key in hex.
+// MarshalJSON writes ID and Key in hex.
 func (m Member) MarshalJSON() ([]byte, error) {
 	return json.Marshal(memberText{m.ID.String(), m.Name, m.Key.String(), m.Route, m.Direct})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the format of MarshalJSON.
 func (m *Member) UnmarshalJSON(raw []byte) error {
 	var t memberText
 	if err := json.Unmarshal(raw, &t); err != nil {
@@ -152,50 +151,50 @@ func (m *Member) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// PeerState is what this server knows of another.
+// PeerState holds the state of another member, as this server knows it.
 type PeerState struct {
 	Member
-	// Connected says that messages can be sent to it, Since from when on (or when that ended).
+	// Connected reports whether messages can be sent to it. Since is the time of the last change of Connected.
 	Connected bool
 	Since     time.Time
-	// Heard is the last sign of life, RTT what the last probe took.
+	// Heard is the time of the last sign of life. RTT is the round-trip time of the last probe.
 	Heard time.Time
 	RTT   time.Duration
-	// Instance is another number each time its process starts. Twin is set where two processes at one time
-	// show its certificate: a data folder was copied. It says where they are.
+	// Instance differs each time the server's process starts. Twin is set if two running processes show its
+	// certificate, because somebody copied a data folder. It holds their addresses.
 	Instance uint64
 	Twin     string
-	// InFlight requests have no answer yet, Waiting ones no credit.
+	// InFlight counts requests without an answer, Waiting those without a credit.
 	InFlight, Waiting int
-	// Error says why it is not connected.
+	// Error is the reason why the server is not connected.
 	Error string
 }
 
-// The errors. What came of the request is certain but for ErrNoAnswer.
+// Errors. Except after ErrNoAnswer, the caller knows if the request was handled.
 var (
-	// ErrNoServer says that the server is no member, or cannot be reached: nothing was asked.
+	// ErrNoServer means that the server is not a member or cannot be reached. The request was not sent.
 	ErrNoServer = errors.New("no such server on the bus")
-	// ErrNoAnswer says that the server was asked and no answer came in time, or the connection was lost
-	// before it came: it may have been handled, or may be yet.
+	// ErrNoAnswer means that no answer came in time, or the connection was lost first. The request may have been
+	// handled, or may be handled later.
 	ErrNoAnswer = errors.New("no answer")
-	// ErrRefused says that the other server refused; a *RemoteError says why.
+	// ErrRefused means that the other server rejected the request. A *RemoteError holds the reason.
 	ErrRefused = errors.New("refused")
-	// ErrTooBig says that a body is over MaxBody, or a header over MaxHeader.
+	// ErrTooBig means that a body is larger than MaxBody, or a header larger than MaxHeader.
 	ErrTooBig = errors.New("too big for the bus")
-	// ErrClosed says that this bus is closed.
+	// ErrClosed means that this bus is closed.
 	ErrClosed = errors.New("the bus is closed")
 )
 
-// The codes of refusals that the bus itself gives; handlers have their own.
+// Codes of refusals by the bus itself. Handlers define their own.
 const (
-	CodeNoVerb   = "no verb"  // nobody handles that verb there
-	CodeStranger = "stranger" // this server is no member to the other
-	CodeBusy     = "busy"     // more in flight than the other granted
-	CodeTooBig   = "too big"  // the answer is over MaxBody
+	CodeNoVerb   = "no verb"  // no handler for the verb
+	CodeStranger = "stranger" // this server is not a member for the other
+	CodeBusy     = "busy"     // more requests in flight than granted
+	CodeTooBig   = "too big"  // the answer is larger than MaxBody
 	CodeFailed   = "failed"   // the handler failed
 )
 
-// RemoteError is the other server's refusal.
+// RemoteError holds a refusal by another server.
 type RemoteError struct {
 	Server ServerID
 	Verb   string
@@ -210,12 +209,12 @@ func (e *RemoteError) Error() string {
 	return fmt.Sprintf("server %s, %s: %s", e.Server, e.Verb, e.Text)
 }
 
-// Is makes it an ErrRefused, and an ErrTooBig where that is why.
+// Is matches ErrRefused, and also ErrTooBig if the code is CodeTooBig.
 func (e *RemoteError) Is(target error) bool {
 	return target == ErrRefused || target == ErrTooBig && e.Code == CodeTooBig
 }
 
-// Code is the code of another server's refusal in err, or empty.
+// Code returns the code of the RemoteError in err, or "".
 func Code(err error) string {
 	var remote *RemoteError
 	if errors.As(err, &remote) {
@@ -229,11 +228,10 @@ type refusal struct{ code, text string }
 
 func (r *refusal) Error() string { return r.text }
 
-// Refuse makes the error by which a handler tells the asker code, which programs read, and text,
-// which people do.
+// Refuse makes an error for a handler to return. Programs read the code, people read the text.
 func Refuse(code, text string) error { return &refusal{code, text} }
 
-// Refusal is code and text of a handler's error, as they travel.
+// Refusal returns code and text of a handler's error for transmission, cut to MaxVerb and maxText bytes.
 func Refusal(err error) (code, text string) {
 	code = CodeFailed
 	var r *refusal
@@ -242,12 +240,12 @@ func Refusal(err error) (code, text string) {
 	case errors.As(err, &r):
 		code = r.code
 	case errors.As(err, &remote):
-		code = remote.Code // handed on from a third server
+		code = remote.Code // forwarded from a third server
 	}
 	return code[:min(len(code), MaxVerb)], err.Error()[:min(len(err.Error()), maxText)]
 }
 
-// CheckVerb refuses what is no verb.
+// CheckVerb returns an error if verb is not valid.
 func CheckVerb(verb string) error {
 	bad := verb == "" || len(verb) > MaxVerb
 	for i := range len(verb) {
@@ -260,7 +258,7 @@ func CheckVerb(verb string) error {
 	return nil
 }
 
-// CheckBody refuses a body that is too big to be sent to a server.
+// CheckBody returns an error that matches ErrTooBig if body is larger than MaxBody.
 func CheckBody(verb string, body []byte) error {
 	if len(body) > MaxBody {
 		return fmt.Errorf("%s: %d bytes, at most %d: %w", verb, len(body), MaxBody, ErrTooBig)

@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// Grant is how much a server takes from one mate at one time.
+// Grant limits the requests that a server accepts from one mate at one time.
 type Grant struct {
 	Requests int
-	Bytes    int64 // of their bodies
+	Bytes    int64 // total size of their bodies
 }
 
-// DefaultGrant lets enough travel to keep a fast network full, and is little beside a store's caches.
+// DefaultGrant keeps a fast network full and is small compared with the caches of a store.
 var DefaultGrant = Grant{Requests: 64, Bytes: 4 << 20}
 
-// maxWaiting bounds who waits for a credit of one mate.
+// maxWaiting is the maximum number of requests that wait for a credit of one mate.
 const maxWaiting = 4096
 
-// errCrowd says that the queue for credits is full.
+// errCrowd means that the queue for credits is full.
 var errCrowd = errors.New("too many wait for this server already")
 
-// Credits let so many requests to one mate be in flight; others wait in the order in which they came.
-// A body larger than all bytes granted goes when nothing else is in flight.
+// Credits limits the requests in flight to one mate to its Grant. Further requests wait in FIFO order. A body larger
+// than Grant.Bytes is admitted when nothing else is in flight.
 type Credits struct {
 	mu       sync.Mutex
 	grant    Grant
@@ -41,7 +41,7 @@ type waiter struct {
 // NewCredits makes credits for a grant.
 func NewCredits(g Grant) *Credits { return &Credits{grant: g} }
 
-// SetGrant changes the grant. What is in flight stays so.
+// SetGrant changes the grant. Requests in flight keep their credits.
 func (c *Credits) SetGrant(g Grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *Credits) SetGrant(g Grant) {
 	c.admit()
 }
 
-// Take waits for a credit for a request of n bytes. After an error there is nothing to Give.
+// Take waits for a credit for a request of n bytes. After an error the caller must not call Give.
 func (c *Credits) Take(ctx context.Context, n int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (c *Credits) Take(ctx context.Context, n int64) error {
 		}
 	default:
 		c.waiting.Remove(place)
-		c.admit() // those behind a large one may fit
+		c.admit() // requests behind a large one may fit now
 	}
 	return ctx.Err()
 }
@@ -96,14 +96,14 @@ func (c *Credits) Give(n int64) {
 	c.give(n)
 }
 
-// InFlight is how many have a credit, and how many wait for one.
+// InFlight returns the number of requests that hold a credit, and the number that wait for one.
 func (c *Credits) InFlight() (taken, waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests, c.waiting.Len()
 }
 
-// Close lets everyone who waits, and will wait, fail with err.
+// Close makes all waiting and later calls of Take fail with err.
 func (c *Credits) Close(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *Credits) give(n int64) {
 	c.admit()
 }
 
-// admit lets those in front go as far as they fit. Under mu.
+// admit grants credits from the front of the queue for as long as they fit. The caller holds mu.
 func (c *Credits) admit() {
 	for front := c.waiting.Front(); front != nil; front = c.waiting.Front() {
 		w := front.Value.(*waiter)

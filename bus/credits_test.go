@@ -14,7 +14,7 @@ import (
 	"doublet/env"
 )
 
-// TestCredits: never more at one time than is granted, whoever comes and goes; and at the end nothing is left.
+// TestCredits checks that requests in flight never exceed the grant, and that at the end no credit is left in use.
 func TestCredits(t *testing.T) {
 	t.Parallel()
 	grant := Grant{Requests: 5, Bytes: 1000}
@@ -53,7 +53,8 @@ func TestCredits(t *testing.T) {
 	}
 }
 
-// TestCreditsOrder: first come, first served; a large one is not passed by small ones for ever.
+// TestCreditsOrder checks that credits are granted in FIFO order, and that small requests cannot overtake a large one
+// for ever.
 func TestCreditsOrder(t *testing.T) {
 	t.Parallel()
 	c := NewCredits(Grant{Requests: 1, Bytes: 100})
@@ -83,7 +84,7 @@ func TestCreditsOrder(t *testing.T) {
 		t.Errorf("order %v", order)
 	}
 	c.SetGrant(Grant{Requests: 2, Bytes: 100})
-	// Who goes away makes room for those behind.
+	// A waiting request that is cancelled makes room for those behind it.
 	if err := c.Take(context.Background(), 60); err != nil {
 		t.Fatal(err)
 	}

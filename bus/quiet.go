@@ -8,8 +8,8 @@ import (
 	"doublet/env"
 )
 
-// Quiet keeps a log readable that somebody else fills: a server that was removed knocks every second, for
-// as long as it runs.
+// Quiet limits the log lines that a remote side can cause. For example, a removed server reconnects every second for as
+// long as it runs.
 type Quiet struct {
 	clock env.Clock
 	mu    sync.Mutex
@@ -19,14 +19,14 @@ type Quiet struct {
 
 const (
 	quietTime  = time.Minute
-	quietLines = 20 // in that time
+	quietLines = 20 // per quietTime
 )
 
 // NewQuiet makes a Quiet.
 func NewQuiet(c env.Clock) *Quiet { return &Quiet{clock: c} }
 
-// Level is the level for a line of that level: the same for so many in a minute, then that of those who look for
-// a fault.
+// Level returns the level at which to log a line of level l: l for the first quietLines lines of a minute, then
+// slog.LevelDebug.
 func (q *Quiet) Level(l slog.Level) slog.Level {
 	if l <= slog.LevelDebug {
 		return l

@@ -1,4 +1,4 @@
-// Package bustest is the conduct that every implementation of bus.Bus is held to.
+// Package bustest has the conformance tests for implementations of bus.Bus.
 package bustest
 
 import (
@@ -15,15 +15,15 @@ import (
 
 // World makes servers of one cluster.
 type World interface {
-	// Server makes a server that has not been started.
+	// Server makes a server without starting it.
 	Server(name string) Server
 }
 
-// Server is one that can be started, and again after its bus was closed.
+// Server can be started, and started again after its bus was closed.
 type Server interface {
 	// Start opens its bus. setup registers handlers.
 	Start(grant bus.Grant, setup func(bus.Bus)) bus.Bus
-	// Member is what the others know of it since the last Start.
+	// Member returns the server's entry for the member lists, valid since the last Start.
 	Member() bus.Member
 }
 
@@ -45,7 +45,7 @@ func Run(t *testing.T, mk func(t *testing.T) World) {
 	}
 }
 
-// node is a server that runs.
+// node is a running server.
 type node struct {
 	bus.Bus
 	s Server
@@ -70,7 +70,7 @@ func start(t *testing.T, w World, n int, grant bus.Grant, setup func(i int, b bu
 	return all
 }
 
-// meet tells every server of all and waits until each reaches each.
+// meet sets the full member list on every server and waits until all can reach each other.
 func meet(t *testing.T, all []*node) {
 	t.Helper()
 	members := make([]bus.Member, len(all))
@@ -92,7 +92,7 @@ func meet(t *testing.T, all []*node) {
 	}
 }
 
-// Eventually waits until fn has no error.
+// Eventually waits until fn returns no error, for at most 20 s.
 func Eventually(t *testing.T, what string, fn func() error) {
 	t.Helper()
 	var err error
@@ -110,7 +110,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// short is time enough for an answer, long for a test.
+// short returns a context for one answer, long one for a long exchange.
 func short(t *testing.T) context.Context { return within(t, 5*time.Second) }
 func long(t *testing.T) context.Context  { return within(t, 30*time.Second) }
 

@@ -63,7 +63,7 @@ func testRemoved(t *testing.T, w World) {
 		b.HandleStream("test.s", func(context.Context, bus.ServerID, []byte, bus.Stream) error { return nil })
 	})
 	a, b, c := nodes[0], nodes[1], nodes[2]
-	// b takes a out; a does not know yet.
+	// b removes a, which does not know it yet.
 	b.SetMembers([]bus.Member{b.s.Member(), c.s.Member()})
 	_, err := a.Request(short(t), b.Self(), "test.here", nil)
 	if err == nil {
@@ -90,7 +90,7 @@ func testRemoved(t *testing.T, w World) {
 	if p := b.Peers(); len(p) != 1 || p[0].ID != c.Self() {
 		t.Errorf("peers: %+v", p)
 	}
-	meet(t, nodes) // and in again
+	meet(t, nodes) // add it again
 }
 
 func testRestart(t *testing.T, w World) {

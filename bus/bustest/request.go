@@ -20,7 +20,7 @@ import (
 func testRequest(t *testing.T, w World) {
 	nodes := start(t, w, 2, bus.Grant{}, func(_ int, b bus.Bus) {
 		b.Handle("test.turn", func(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
-			slices.Reverse(body) // it is the handler's
+			slices.Reverse(body) // the handler owns body
 			return body, nil
 		})
 		b.Handle("test.who", func(_ context.Context, from bus.ServerID, _ []byte) ([]byte, error) { return from[:], nil })
@@ -163,7 +163,7 @@ func testNoAnswer(t *testing.T, w World) {
 	wantError(t, "a request whose time was over before", err, context.Canceled)
 }
 
-// valve counts who is inside and holds them.
+// valve counts the handlers that run and blocks them.
 type valve struct {
 	inside, most, all atomic.Int64
 	open              chan struct{}
@@ -209,10 +209,10 @@ func testCredits(t *testing.T, w World) {
 		}
 		return nil
 	})
-	// Who has no time to wait goes away, and nothing was asked.
+	// A request without a credit at its deadline fails and is never sent.
 	_, err := a.Request(within(t, 50*time.Millisecond), b.Self(), "test.slow", nil)
 	wantError(t, "no credit in time", err, bus.ErrNoServer, context.DeadlineExceeded)
-	// Probes go past.
+	// Probes need no credit.
 	if _, err := a.Probe(short(t), b.Self()); err != nil {
 		t.Errorf("a probe of a mate that is full: %v", err)
 	}
@@ -247,7 +247,7 @@ func testBytes(t *testing.T, w World) {
 		}
 		return nil
 	})
-	ask(200 << 10) // more than is granted: it goes alone
+	ask(200 << 10) // larger than the grant: it runs alone
 	close(v.open)
 	done.Wait()
 }
@@ -275,7 +275,7 @@ func testCrowd(t *testing.T, w World) {
 
 func testNested(t *testing.T, w World) {
 	nodes := start(t, w, 2, bus.Grant{}, func(i int, b bus.Bus) {
-		// Counts down, asking the other each time.
+		// It counts down by asking the other server.
 		b.Handle("test.down", func(ctx context.Context, from bus.ServerID, body []byte) ([]byte, error) {
 			if body[0] == 0 {
 				return []byte("ground"), nil

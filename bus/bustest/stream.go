@@ -14,7 +14,7 @@ import (
 
 func testStream(t *testing.T, w World) {
 	nodes := start(t, w, 2, bus.Grant{}, func(_ int, b bus.Bus) {
-		// Sends the digest of what it reads, then as many bytes as the header has, times 1,000.
+		// It sends the digest of the data that it reads, then 1,000 copies of the header.
 		b.HandleStream("test.both", func(_ context.Context, from bus.ServerID, header []byte, s bus.Stream) error {
 			h := sha256.New()
 			if _, err := io.Copy(h, s); err != nil {
@@ -30,7 +30,7 @@ func testStream(t *testing.T, w World) {
 			}
 			return nil
 		})
-		// Answers each line.
+		// It answers each read.
 		b.HandleStream("test.talk", func(_ context.Context, _ bus.ServerID, _ []byte, s bus.Stream) error {
 			buf := make([]byte, 100)
 			for {
@@ -113,7 +113,7 @@ func testStreamEnds(t *testing.T, w World) {
 		})
 	})
 	a, b := nodes[0], nodes[1]
-	for range 3 { // also over a connection that was used before
+	for range 3 { // also over a reused connection
 		s, err := a.Stream(long(t), b.Self(), "test.fails", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func testStreamEnds(t *testing.T, w World) {
 			t.Errorf("no such stream: code %q", bus.Code(err))
 		}
 	}
-	// Who gives up in the middle is told from who has ended.
+	// Closing early differs from ending.
 	s, err := a.Stream(long(t), b.Self(), "test.reads", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func testStreamEnds(t *testing.T, w World) {
 	_ = s.Close()
 }
 
-// testStreamHalf: who leaves a stream in the middle, on either side, leaves nothing of it in the next.
+// testStreamHalf checks that a stream left early by either side leaves no data in the next stream.
 func testStreamHalf(t *testing.T, w World) {
 	nodes := start(t, w, 2, bus.Grant{}, func(_ int, b bus.Bus) {
 		b.HandleStream("test.much", func(_ context.Context, _ bus.ServerID, _ []byte, s bus.Stream) error {
@@ -187,7 +187,7 @@ func testStreamHalf(t *testing.T, w World) {
 				t.Fatal(err)
 			}
 		case "test.deaf":
-			_, _ = s.Write(make([]byte, 1_000_000)) // it may be told that nobody wants it
+			_, _ = s.Write(make([]byte, 1_000_000)) // the error of a refusal may come already
 			_ = s.CloseWrite()
 		default:
 			if out, err := io.ReadAll(s); err != nil || string(out) != name {

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Wire is a network between servers that a test can cut: an address that stands for another.
+// Wire is a proxy between servers that a test can interrupt. Its address stands for the target's.
 type Wire struct {
 	Address string
 	target  string
 	l       net.Listener
 
 	mu    sync.Mutex
-	held  [2]bool // there and back: nothing passes, and nobody is told
+	held  [2]bool // there and back: no data passes, and no connection is closed
 	wake  *sync.Cond
 	conns []net.Conn
 }
 
-// NewWire makes a wire to an address.
+// NewWire makes a wire to the address target.
 func NewWire(t *testing.T, target string) *Wire {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,7 +73,7 @@ func (w *Wire) carry(from, to net.Conn, direction int) {
 	}
 }
 
-// Hold keeps what goes there, and what comes back, from passing; what was held passes later.
+// Hold stops the data in either direction. The data passes when the hold ends.
 func (w *Wire) Hold(there, back bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *Wire) Hold(there, back bool) {
 	w.wake.Broadcast()
 }
 
-// Break closes the connections that stand.
+// Break closes the open connections.
 func (w *Wire) Break() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +91,7 @@ func (w *Wire) Break() {
 	w.conns = nil
 }
 
-// Remove breaks it, and nobody is let in again.
+// Remove closes all connections and accepts no new ones.
 func (w *Wire) Remove() {
 	w.l.Close()
 	w.Break()

@@ -12,7 +12,7 @@ import (
 	"doublet/env"
 )
 
-// Founded is the cluster of a test: folders with certificates of one authority, in memory.
+// Founded is the cluster of a test. Its folders are in memory and hold certificates of one authority.
 type Founded struct {
 	T   testing.TB
 	Env *env.Fixture
@@ -21,13 +21,13 @@ type Founded struct {
 	n         int
 }
 
-// Found founds a cluster.
+// Found creates a cluster.
 func Found(t testing.TB) *Founded {
 	t.Helper()
 	return &Founded{T: t, Env: env.TestRealTime(t)}
 }
 
-// Folder is the folder of another server, admitted as a server is that joins.
+// Folder returns the folder of a new server that has joined.
 func (f *Founded) Folder(name string) *pki.Folder {
 	f.T.Helper()
 	f.n++
@@ -47,7 +47,7 @@ func (f *Founded) Folder(name string) *pki.Folder {
 	return folder
 }
 
-// Join admits a server through the exchange, over a listener of its own.
+// Join runs the join exchange over its own listener.
 func (f *Founded) Join(dir, name string) (*pki.Folder, error) {
 	f.T.Helper()
 	l, err := f.Env.Listen("tcp", "127.0.0.1:0")

@@ -16,7 +16,7 @@ import (
 
 const handshakeTime = 10 * time.Second
 
-// accept takes connections until the port closes.
+// accept accepts connections until the port closes.
 func (p *Port) accept() {
 	for {
 		conn, err := p.listener.Accept()
@@ -33,7 +33,7 @@ func (p *Port) accept() {
 		}
 		select {
 		case p.shaking <- struct{}{}:
-		default: // strangers knock faster than handshakes end
+		default: // new connections arrive faster than handshakes end
 			p.stats.refused.Inc()
 			conn.Close()
 			continue
@@ -47,7 +47,7 @@ func (p *Port) accept() {
 	}
 }
 
-// serve is one connection that came in.
+// serve handles one incoming connection.
 func (p *Port) serve(plain net.Conn) {
 	defer p.forget(plain)
 	conn := tls.Server(plain, p.config)
@@ -71,7 +71,7 @@ func (p *Port) serve(plain net.Conn) {
 	if err != nil {
 		p.refuse(plain, err)
 		_, _ = conn.Write(appendFrame(nil, frameRefuse, appendWords(nil, bus.CodeStranger, []byte(err.Error()))))
-		// Closing at once would take the words back, if the other side has written meanwhile.
+		// Closing at once could discard the refusal, if the other side has sent data meanwhile.
 		_ = conn.CloseWrite()
 		_, _ = bufio.NewReader(conn).Discard(maxFrame)
 		return
@@ -95,7 +95,7 @@ func (p *Port) serve(plain net.Conn) {
 	}
 }
 
-// serverConfig picks by what the client wants to speak.
+// serverConfig returns the TLS configuration. It selects the one for joining servers by the client's ALPN.
 func (p *Port) serverConfig() *tls.Config {
 	c := p.o.Identity.Server(protocol)
 	if p.o.Admit != nil {
@@ -110,7 +110,7 @@ func (p *Port) serverConfig() *tls.Config {
 	return c
 }
 
-// refuse counts and tells who was not let in.
+// refuse counts and logs a rejected connection.
 func (p *Port) refuse(conn net.Conn, err error) {
 	if p.ctx.Err() != nil {
 		return
@@ -119,7 +119,7 @@ func (p *Port) refuse(conn net.Conn, err error) {
 	p.env.Log.Log(p.ctx, p.quiet.Level(slog.LevelWarn), "cluster address: connection refused", "from", conn.RemoteAddr().String(), "error", err)
 }
 
-// admit finds the member at the other end, and notes whose the connection is.
+// admit finds the member for an authenticated connection, and records the connection under it.
 func (p *Port) admit(plain net.Conn, who pki.Identity) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *Port) admit(plain net.Conn, who pki.Identity) (*peer, error) {
 	return m, nil
 }
 
-// serveLink keeps the other side's link.
+// serveLink runs a link that the other side opened.
 func (p *Port) serveLink(conn *tls.Conn, r *bufio.Reader, m *peer, who pki.Identity, body []byte) error {
 	theirs, err := parseGreeting(body)
 	if err != nil {
@@ -169,7 +169,7 @@ func (p *Port) serveLink(conn *tls.Conn, r *bufio.Reader, m *peer, who pki.Ident
 	return l.Err()
 }
 
-// join answers one who joins.
+// join answers a joining server.
 func (p *Port) join(conn *tls.Conn) {
 	select {
 	case p.joining <- struct{}{}:
@@ -186,5 +186,5 @@ func (p *Port) join(conn *tls.Conn) {
 	}
 	p.stats.joined.Inc()
 	_ = conn.CloseWrite()
-	_, _ = bufio.NewReader(conn).Discard(1) // until the other side has read the answer
+	_, _ = bufio.NewReader(conn).Discard(1) // wait until the other side has read the answer
 }

@@ -10,30 +10,30 @@ import (
 	"doublet/bus"
 )
 
-// A connection carries frames: one byte that says what it is, three bytes of length, big-endian, and
-// that many bytes. The first frame says what the connection is for.
+// A connection carries frames: one byte of type, three bytes of length (big-endian), and the body. The type of the
+// first frame says if the connection is a link or carries streams.
 const (
-	frameLink    = 'L' // dialler: a link is to stand; greeting
-	frameOpen    = 'S' // dialler: a stream is to be opened; verb and header
-	frameWelcome = 'W' // acceptor: so be it; greeting for a link, empty for a stream
-	frameRefuse  = 'R' // acceptor: no; in a stream, from either side: failed. Code and text
-	framePing    = 'P' // on a link, dialler: eight bytes
-	framePong    = 'p' // on a link, acceptor: the same bytes
+	frameLink    = 'L' // dialler: open a link; greeting
+	frameOpen    = 'S' // dialler: open a stream; verb and header
+	frameWelcome = 'W' // acceptor: accepted; greeting for a link, empty for a stream
+	frameRefuse  = 'R' // acceptor: rejected; in a stream, from either side: failed. Code and text
+	framePing    = 'P' // in a link, dialler: eight bytes
+	framePong    = 'p' // in a link, acceptor: the same bytes
 	frameData    = 'D' // in a stream
-	frameEnd     = 'E' // in a stream: no more comes from this side
+	frameEnd     = 'E' // in a stream: this side has ended
 )
 
 const (
 	frameHead = 4
-	// maxFrame bounds the body of any frame, maxData what one frame of a stream carries.
+	// maxFrame is the maximum size of a frame's body, maxData that of the data in one frame of a stream.
 	maxFrame = 64 << 10
 	maxData  = 32 << 10
 )
 
 var errFrame = errors.New("bus: a frame that is none")
 
-// head reads the head of the next frame. An error in its middle takes nothing: after a deadline another
-// attempt goes on.
+// head reads the head of the next frame. If an error interrupts it, nothing is consumed, so the caller may retry after
+// a deadline.
 func head(r *bufio.Reader) (kind byte, n int, err error) {
 	h, err := r.Peek(frameHead)
 	if err != nil {
@@ -48,7 +48,7 @@ func head(r *bufio.Reader) (kind byte, n int, err error) {
 	return kind, n, err
 }
 
-// frame reads the next frame whole.
+// frame reads the next frame with its body.
 func frame(r *bufio.Reader) (kind byte, body []byte, err error) {
 	kind, n, err := head(r)
 	if err != nil || n == 0 {
@@ -61,7 +61,7 @@ func frame(r *bufio.Reader) (kind byte, body []byte, err error) {
 	return kind, body, err
 }
 
-// appendHead appends the head of a frame of n bytes.
+// appendHead appends the head of a frame with n bytes of body.
 func appendHead(to []byte, kind byte, n int) []byte {
 	return append(to, kind, byte(n>>16), byte(n>>8), byte(n))
 }
@@ -70,11 +70,11 @@ func appendFrame(to []byte, kind byte, body []byte) []byte {
 	return append(appendHead(to, kind, len(body)), body...)
 }
 
-// greeting is what each side of a link says of itself. A later version may append to it.
+// greeting is the first message of each side of a link. Later versions may append fields.
 type greeting struct {
 	version  uint8
 	instance uint64
-	grant    bus.Grant // what it takes from the other side at one time
+	grant    bus.Grant // the maximum that it accepts from the other side at one time
 }
 
 const (
@@ -103,7 +103,8 @@ func parseGreeting(body []byte) (greeting, error) {
 	return g, nil
 }
 
-// words are two byte strings of which the first is short: verb and header, code and text.
+// appendWords appends two byte strings, of which the first is at most 255 bytes long: verb and header, or code and
+// text.
 func appendWords(to []byte, short string, long []byte) []byte {
 	to = append(to, byte(len(short)))
 	return append(append(to, short...), long...)

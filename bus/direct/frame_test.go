@@ -32,7 +32,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// TestFrameCut: what is cut in the middle is no end.
+// TestFrameCut checks that a truncated frame is not taken for the end.
 func TestFrameCut(t *testing.T) {
 	t.Parallel()
 	whole := appendFrame(nil, frameData, []byte("data"))

@@ -17,21 +17,22 @@ import (
 	"doublet/env"
 )
 
-// Link is a standing connection with a mate. Each side has one of its own making: under its keys go this
-// side's questions and the answers to them.
+// Link is a permanent connection with a mate. Each side opens one. A link's keys seal the requests of its dialler and
+// the answers to them.
 type Link struct {
 	Peer     pki.Identity
 	Outgoing bool
-	// Instance and Grant are what the other side said; Version is the lesser of both.
+	// Instance and Grant come from the other side's greeting. Version is the lower of both sides' versions.
 	Instance uint64
 	Grant    bus.Grant
 	Version  uint8
 	Since    time.Time
-	// Keys come from the handshake (RFC 8446 §7.5, exporters), the same on both sides and known to nobody else.
+	// Keys are derived from the handshake (exporters, RFC 8446 section 7.5). Both sides derive the same, and nobody
+	// else can.
 	Keys Keys
 
 	clock   env.Clock
-	silence time.Duration // after which it is given up
+	silence time.Duration // timeout after which the link is closed
 	conn    net.Conn
 	r       *bufio.Reader
 	address string
@@ -46,17 +47,17 @@ type Link struct {
 	err     error
 }
 
-// probe is one that is under way.
+// probe is a probe without an answer yet.
 type probe struct {
 	at   time.Time
-	back chan struct{} // closed by the answer
+	back chan struct{} // closed when the answer arrives
 }
 
-// Keys are what a link gives to messages that travel elsewhere.
+// Keys are the keys of a link for messages that travel over NATS.
 type Keys struct {
-	// ID names the link in messages.
+	// ID identifies the link in messages.
 	ID [8]byte
-	// Ask is for what the dialler sends, Answer for what the acceptor does.
+	// Ask is for messages of the dialler, Answer for those of the acceptor.
 	Ask, Answer [32]byte
 }
 
@@ -82,7 +83,7 @@ func keysOf(conn *tls.Conn) (k Keys, err error) {
 	return k, nil
 }
 
-// link dials one.
+// link opens a link to a member.
 func (p *Port) link(ctx context.Context, m bus.Member) (*Link, error) {
 	conn, r, who, err := p.dial(ctx, m, nil)
 	if err != nil {
@@ -135,7 +136,7 @@ func (p *Port) newLink(conn net.Conn, r *bufio.Reader, who pki.Identity, theirs 
 	return l
 }
 
-// refusedBy is the error of a refuse frame.
+// refusedBy returns the error for a refuse frame.
 func refusedBy(server bus.ServerID, verb string, body []byte) error {
 	code, text, err := parseWords(body)
 	if err != nil {
@@ -147,17 +148,17 @@ func refusedBy(server bus.ServerID, verb string, body []byte) error {
 // Done is closed when the link has ended.
 func (l *Link) Done() <-chan struct{} { return l.done }
 
-// Err says why it has ended.
+// Err returns the reason why the link ended.
 func (l *Link) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// Address is the other side's.
+// Address returns the address of the other side.
 func (l *Link) Address() string { return l.address }
 
-// Heard is the last sign of life, RTT what the last probe took (0: none yet).
+// Heard returns the time of the last sign of life, and the round-trip time of the last probe (0: none yet).
 func (l *Link) Heard() (at time.Time, rtt time.Duration) {
 	return time.Unix(0, l.heard.Load()), time.Duration(l.rtt.Load())
 }
@@ -165,7 +166,7 @@ func (l *Link) Heard() (at time.Time, rtt time.Duration) {
 // Fail ends the link.
 func (l *Link) Fail(err error) { l.fail(err) }
 
-// fail ends the link; the first reason counts.
+// fail ends the link. The first error is kept.
 func (l *Link) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +181,7 @@ func (l *Link) fail(err error) {
 	l.conn.Close()
 }
 
-// Ping asks for a sign of life.
+// Ping probes the other side and returns the round-trip time.
 func (l *Link) Ping(ctx context.Context) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("%w: %w", bus.ErrNoAnswer, err)
@@ -223,7 +224,7 @@ func (l *Link) ping() (uint64, *probe, error) {
 	return serial, sent, nil
 }
 
-// pong takes the answer to a probe.
+// pong processes the answer to a probe.
 func (l *Link) pong(serial uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,7 +235,7 @@ func (l *Link) pong(serial uint64) {
 	}
 }
 
-// send writes a frame. A socket that takes nothing for so long that the link counts as silent ends it.
+// send writes a frame. If the socket accepts no data for the silence timeout, the link ends.
 func (l *Link) send(kind byte, body []byte) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -248,7 +249,7 @@ func (l *Link) send(kind byte, body []byte) error {
 	return err
 }
 
-// read takes frames until the link ends.
+// read processes frames until the link ends.
 func (l *Link) read() error {
 	for {
 		kind, body, err := frame(l.r)
@@ -271,8 +272,8 @@ func (l *Link) read() error {
 	}
 }
 
-// beat probes the link where nothing else does, and gives it up when nothing has been heard for too long.
-// The acceptor's side only watches: the probes are the dialler's, which gives up first.
+// beat probes the link and ends it after the silence timeout. Only the dialler probes, and it ends the link first. The
+// acceptor waits for one more interval.
 func (l *Link) beat(ctx context.Context, every time.Duration) {
 	silence := l.silence
 	if !l.Outgoing {
@@ -296,7 +297,7 @@ func (l *Link) beat(ctx context.Context, every time.Duration) {
 		case !now.Before(l.Peer.Until):
 			l.fail(fmt.Errorf("%w: until %s", pki.ErrExpired, l.Peer.Until.UTC().Format(time.RFC3339)))
 		case l.Outgoing && quiet >= every/2:
-			_, _, _ = l.ping() // an error has ended the link
+			_, _, _ = l.ping() // on an error the link has ended already
 		}
 	}
 }

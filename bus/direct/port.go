@@ -1,7 +1,7 @@
-// Package direct is the connections that servers of a cluster have with each other without anybody
-// between: links, which prove who the other is, carry probes and give the keys under which messages travel
-// elsewhere; and streams. One address takes them all, and those who join. TLS 1.3 with certificates of
-// the cluster on both sides; who is no member is told so and cut off.
+// Package direct manages the direct connections between servers of a cluster: links and streams. Links authenticate
+// both sides, carry probes, and supply the keys for messages that travel over NATS. One address accepts links, streams
+// and joining servers. Both sides authenticate with certificates of the cluster over TLS 1.3; connections from
+// non-members are rejected with an error.
 package direct
 
 import (
@@ -21,42 +21,43 @@ import (
 	"doublet/stat"
 )
 
-// protocol is the name of links and streams in ALPN.
+// protocol is the ALPN name of links and streams.
 const protocol = "doublet-bus/1"
 
-// Options are a port's; zero fields take the defaults.
+// Options configures a Port; zero fields take the defaults.
 type Options struct {
 	// Listen is the address to listen at, host:port.
 	Listen   string
 	Identity *pki.Folder
-	// Instance tells two processes apart that show one certificate.
+	// Instance identifies this process, so that two processes with one certificate can be told apart.
 	Instance uint64
-	// Grant is what a mate may have in flight to this server.
+	// Grant limits the requests in flight from one mate to this server.
 	Grant bus.Grant
-	// Heartbeat is how often a link is probed (1 s); one that is silent for Silence (3 s) is given up.
+	// Heartbeat is the interval between probes of a link (default 1 s). Silence is the time without a sign of life
+	// after which a link is closed (default 3 s).
 	Heartbeat, Silence time.Duration
-	// Streams is how many streams one mate may have open to this server (256), Handshakes how many
-	// connections may be at their handshake (64).
+	// Streams is the maximum number of open streams from one mate (default 256). Handshakes is the maximum number of
+	// connections in a handshake (default 64).
 	Streams, Handshakes int
-	// Dial is how long connecting may take (3 s).
+	// Dial is the timeout for connecting (default 3 s).
 	Dial time.Duration
-	// Up is told of a link before anybody uses it, of either side's making; Down when it is gone.
+	// Up is called with each link, of either direction, before it is used; Down is called when it has ended.
 	Up, Down func(*Link)
-	// Stream finds who serves a verb.
+	// Stream returns the handler of a verb.
 	Stream func(verb string) bus.StreamHandler
-	// Admit answers those who join; nil where nobody can.
+	// Admit answers joining servers; nil if this server cannot admit any.
 	Admit pki.Admit
 	Stats *stat.Tree
 }
 
 const (
-	idlePooled = 4                // connections for streams that are kept per mate
-	idleTime   = 20 * time.Second // how long they are
+	idlePooled = 4                // idle stream connections kept per mate
+	idleTime   = 20 * time.Second // time for which they are kept
 	redial     = 300 * time.Millisecond
-	joins      = 4 // who may join at one time
+	joins      = 4 // maximum concurrent joins
 )
 
-// Port is a server's direct address and its connections.
+// Port is a server's direct address and the connections of its members.
 type Port struct {
 	env      *env.Env
 	o        Options
@@ -64,31 +65,31 @@ type Port struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	running  sync.WaitGroup
-	shaking  chan struct{} // a slot per handshake
+	shaking  chan struct{} // limits concurrent handshakes
 	joining  chan struct{}
 	stats    statistics
 	quiet    *bus.Quiet
-	config   *tls.Config            // one, because its ticket keys are what sessions are resumed with
-	sessions tls.ClientSessionCache // of streams: links prove themselves anew
+	config   *tls.Config            // shared, because it holds the ticket keys for TLS session resumption
+	sessions tls.ClientSessionCache // of streams only: links always authenticate with a full handshake
 
 	mu      sync.Mutex
 	members map[bus.ServerID]*peer
-	conns   map[net.Conn]bus.ServerID // all, so that they can be closed; zero while unknown
+	conns   map[net.Conn]bus.ServerID // all connections, for Close; zero ID until authenticated
 	closed  bool
 }
 
-// peer is a member and what there is with it.
+// peer is a member and its connections.
 type peer struct {
 	id bus.ServerID
-	// What follows is under Port.mu.
+	// Port.mu protects the following fields.
 	bus.Member
 	out     *Link
 	in      map[*Link]bool
-	dialing chan struct{} // closed when the attempt that is made has ended
-	failed  error         // of the last attempt
-	when    time.Time     // of that
+	dialing chan struct{} // closed when the current attempt has ended
+	failed  error         // error of the last attempt
+	when    time.Time     // time of the last attempt
 	idle    []*idleConn
-	streams int // that it has open to us
+	streams int // streams that it has open to this server
 }
 
 type idleConn struct {
@@ -101,7 +102,7 @@ type statistics struct {
 	links, streams, refused, joined *stat.Counter
 }
 
-// Open listens. The members are SetMembers'.
+// Open starts to listen. Until SetMembers there are no members.
 func Open(e *env.Env, o Options) (*Port, error) {
 	for _, d := range []struct {
 		v   *time.Duration
@@ -140,10 +141,10 @@ func Open(e *env.Env, o Options) (*Port, error) {
 	return p, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address of the listener.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
 
-// spawn runs f, for which Close waits.
+// spawn runs f in a goroutine that Close waits for.
 func (p *Port) spawn(name string, f func()) {
 	p.running.Add(1)
 	p.env.Go(name, func() {
@@ -152,7 +153,7 @@ func (p *Port) spawn(name string, f func()) {
 	})
 }
 
-// Close ends all connections and waits for those who serve them.
+// Close closes all connections and waits for their goroutines.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -168,7 +169,7 @@ func (p *Port) Close() error {
 	return err
 }
 
-// SetMembers says who the others are. Whoever is not among them any more, or has another key now, is cut off.
+// SetMembers sets the other members. Servers that are no longer in the list, or have another key, are disconnected.
 func (p *Port) SetMembers(members []bus.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +179,7 @@ func (p *Port) SetMembers(members []bus.Member) {
 		if have == nil || have.Key != m.Key {
 			have = &peer{id: m.ID, in: map[*Link]bool{}}
 		} else if have.Direct != m.Direct {
-			have.failed = nil // the attempt was at another address
+			have.failed = nil // the attempt used another address
 		}
 		have.Member = m
 		keep[m.ID] = have
@@ -191,7 +192,7 @@ func (p *Port) SetMembers(members []bus.Member) {
 	p.members = keep
 }
 
-// cutLocked closes whatever there is with a peer. Under mu.
+// cutLocked closes all connections with a peer. The caller holds mu.
 func (p *Port) cutLocked(id bus.ServerID, old *peer) {
 	if old.out != nil {
 		old.out.fail(errNoMember)
@@ -219,8 +220,7 @@ func (p *Port) cutStreams(id bus.ServerID) {
 
 var errNoMember = errors.New("the server is no member any more")
 
-// Links are those with a server, the one to it first, where there is one; failed is the error of the last
-// attempt at it.
+// Links returns the links with a server, the outgoing one first. failed is the error of the last attempt to connect.
 func (p *Port) Links(id bus.ServerID) (all []*Link, failed error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -237,7 +237,7 @@ func (p *Port) Links(id bus.ServerID) (all []*Link, failed error) {
 	return all, m.failed
 }
 
-// Reach makes a link to a server that has none, and waits for nothing.
+// Reach starts to open a link to a server that has none. It does not wait.
 func (p *Port) Reach(id bus.ServerID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,14 +246,15 @@ func (p *Port) Reach(id bus.ServerID) {
 	}
 }
 
-// dialLocked starts an attempt at a link. It outlives whoever asked for it: others wait for it too. Under mu.
+// dialLocked starts an attempt to open a link. The attempt continues if the caller gives up, because others may wait
+// for it too. The caller holds mu.
 func (p *Port) dialLocked(m *peer) {
 	m.dialing = make(chan struct{})
 	done := m.dialing
 	p.spawn("bus link", func() { p.connect(m, done) })
 }
 
-// Link is the link to a server; it is made where there is none. An error is ErrNoServer.
+// Link returns the link to a server, and opens it if necessary. Errors match ErrNoServer.
 func (p *Port) Link(ctx context.Context, id bus.ServerID) (*Link, error) {
 	for {
 		p.mu.Lock()
@@ -287,7 +288,7 @@ func (p *Port) Link(ctx context.Context, id bus.ServerID) (*Link, error) {
 	}
 }
 
-// connect makes one attempt at a link.
+// connect makes one attempt to open a link.
 func (p *Port) connect(m *peer, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.o.Dial)
 	defer cancel()
@@ -313,7 +314,7 @@ func (p *Port) connect(m *peer, done chan struct{}) {
 	p.spawn("bus link heartbeat", func() { l.beat(p.ctx, p.o.Heartbeat) })
 }
 
-// keep reads a link until it ends, and takes it out of its place then.
+// keep reads a link until it ends, then removes it.
 func (p *Port) keep(m *peer, l *Link) {
 	err := l.read()
 	l.fail(err)
@@ -330,7 +331,7 @@ func (p *Port) keep(m *peer, l *Link) {
 	p.env.Log.Info("link to a mate ended", "mate", l.Peer.Name, "id", l.Peer.ID.String(), "error", l.Err())
 }
 
-// dial connects to a member and makes sure that it is the one.
+// dial connects to a member and checks its identity.
 func (p *Port) dial(ctx context.Context, m bus.Member, sessions tls.ClientSessionCache) (net.Conn, *bufio.Reader, pki.Identity, error) {
 	type dialled struct {
 		conn net.Conn
@@ -376,13 +377,13 @@ func (p *Port) dial(ctx context.Context, m bus.Member, sessions tls.ClientSessio
 	return tracked{conn, d.conn}, bufio.NewReader(conn), who, nil
 }
 
-// tracked is a TLS connection with the socket under which Port knows it.
+// tracked is a TLS connection with its socket, which is the key in Port.conns.
 type tracked struct {
 	*tls.Conn
 	socket net.Conn
 }
 
-// isMember compares who is there with who should be.
+// isMember checks the identity of a connection against the expected member.
 func isMember(who pki.Identity, m bus.Member) error {
 	switch {
 	case who.ID != m.ID:
@@ -393,7 +394,7 @@ func isMember(who pki.Identity, m bus.Member) error {
 	return nil
 }
 
-// track notes a connection, so that Close and cut find it. False says that the port is closed.
+// track records a connection, so that Close and cutLocked find it. It returns false if the port is closed.
 func (p *Port) track(c net.Conn, id bus.ServerID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -404,7 +405,7 @@ func (p *Port) track(c net.Conn, id bus.ServerID) bool {
 	return true
 }
 
-// forget closes a connection.
+// forget closes a connection and removes its record.
 func (p *Port) forget(c net.Conn) {
 	if t, ok := c.(tracked); ok {
 		c = t.socket
@@ -415,7 +416,7 @@ func (p *Port) forget(c net.Conn) {
 	p.mu.Unlock()
 }
 
-// pooled takes a connection for a stream that was kept, or nil.
+// pooled returns an idle connection for a stream, or nil.
 func (p *Port) pooled(m *peer) *idleConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -431,7 +432,7 @@ func (p *Port) pooled(m *peer) *idleConn {
 	return nil
 }
 
-// pool keeps a connection on which a stream has ended well.
+// pool keeps a connection whose stream ended cleanly for another stream.
 func (p *Port) pool(m *peer, conn net.Conn, r *bufio.Reader) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

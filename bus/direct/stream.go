@@ -15,22 +15,22 @@ import (
 	"doublet/env"
 )
 
-// stream is one end of a stream. A connection carries one after another: each side ends with frameEnd,
-// and when both have, the next may be opened.
+// stream is one end of a stream. A connection carries one stream after another. Each side ends a stream with frameEnd;
+// after both, the next stream may be opened.
 type stream struct {
 	conn net.Conn
 	r    *bufio.Reader
 	peer bus.ServerID
 	verb string
-	done func(reusable bool) // once, by Close
+	done func(reusable bool) // called once, by Close
 
 	reading sync.Mutex
-	left    int   // of the data frame that is being read
-	ended   error // what Read gives from now on: io.EOF, or why not
+	left    int   // unread bytes of the current data frame
+	ended   error // result of Read from now on: io.EOF or an error
 
 	writing sync.Mutex
 	buffer  []byte
-	wrote   bool // that no more comes
+	wrote   bool // frameEnd or frameRefuse was sent
 
 	closing sync.Once
 }
@@ -39,7 +39,7 @@ func newStream(conn net.Conn, r *bufio.Reader, peer bus.ServerID, verb string, d
 	return &stream{conn: conn, r: r, peer: peer, verb: verb, done: done}
 }
 
-// lost is the error of a connection that ended in the middle.
+// lost wraps the error of a connection that broke in the middle of a stream.
 func (s *stream) lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -68,7 +68,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the head of a frame, and what follows where it is not data. Under reading.
+// next reads the head of a frame, and the body if it is not data. The caller holds reading.
 func (s *stream) next() error {
 	kind, n, err := head(s.r)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *stream) next() error {
 	return s.ended
 }
 
-// keepError makes an error the end of reading, unless it was a deadline that another may follow.
+// keepError makes err the result of all later reads, unless it is a timeout: the caller may set another deadline.
 func (s *stream) keepError(err error) {
 	var late net.Error
 	if !errors.As(err, &late) || !late.Timeout() {
@@ -142,13 +142,13 @@ func (s *stream) finish(kind byte, body []byte) error {
 	return nil
 }
 
-// Close implements bus.Stream: a connection whose both sides have ended is kept for another stream.
+// Close implements bus.Stream. It keeps the connection for another stream if both sides have ended.
 func (s *stream) Close() error {
 	s.closing.Do(func() {
 		s.writing.Lock()
 		wrote := s.wrote
 		s.writing.Unlock()
-		if !s.reading.TryLock() { // somebody reads: closing wakes him
+		if !s.reading.TryLock() { // another goroutine reads: closing interrupts it
 			s.done(false)
 			return
 		}
@@ -164,7 +164,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// SetDeadline and the others implement bus.Stream.
+// SetDeadline, SetReadDeadline and SetWriteDeadline implement bus.Stream.
 func (s *stream) SetDeadline(t time.Time) error      { return s.conn.SetDeadline(t) }
 func (s *stream) SetReadDeadline(t time.Time) error  { return s.conn.SetReadDeadline(t) }
 func (s *stream) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
@@ -194,7 +194,7 @@ func (p *Port) Stream(ctx context.Context, id bus.ServerID, verb string, header 
 		if err == nil || errors.Is(err, bus.ErrRefused) || ctx.Err() != nil {
 			return s, err
 		}
-		// The other side had closed it meanwhile.
+		// The other side has closed the idle connection.
 	}
 	conn, r, _, err := p.dial(ctx, to, p.sessions)
 	if err != nil {
@@ -203,7 +203,7 @@ func (p *Port) Stream(ctx context.Context, id bus.ServerID, verb string, header 
 	return p.open(ctx, m, conn, r, verb, open)
 }
 
-// open asks for a stream on a connection, which is closed after an error.
+// open requests a stream on a connection. It closes the connection on error.
 func (p *Port) open(ctx context.Context, m *peer, conn net.Conn, r *bufio.Reader, verb string, open []byte) (bus.Stream, error) {
 	stop := context.AfterFunc(ctx, func() { p.forget(conn) })
 	kind, body, err := byte(0), []byte(nil), error(nil)
@@ -237,14 +237,14 @@ func (p *Port) open(ctx context.Context, m *peer, conn net.Conn, r *bufio.Reader
 	return nil, err
 }
 
-// serveStreams serves what a mate opens on one connection, one after another.
+// serveStreams serves the streams that a mate opens on one connection, one after another.
 func (p *Port) serveStreams(conn *tls.Conn, r *bufio.Reader, m *peer, body []byte) error {
 	for {
 		again, err := p.serveStream(conn, r, m, body)
 		if err != nil || !again {
 			return err
 		}
-		_ = conn.SetDeadline(env.Deadline(2 * idleTime)) // the dialler lets go first
+		_ = conn.SetDeadline(env.Deadline(2 * idleTime)) // the dialler closes idle connections first
 		kind, next, err := frame(r)
 		if err != nil {
 			return err
@@ -257,7 +257,7 @@ func (p *Port) serveStreams(conn *tls.Conn, r *bufio.Reader, m *peer, body []byt
 	}
 }
 
-// serveStream serves one. again says that the connection may carry another.
+// serveStream serves one stream. again reports whether the connection may carry another.
 func (p *Port) serveStream(conn *tls.Conn, r *bufio.Reader, m *peer, body []byte) (again bool, err error) {
 	verb, header, err := parseWords(body)
 	if err != nil {
@@ -303,8 +303,8 @@ func (p *Port) serveStream(conn *tls.Conn, r *bufio.Reader, m *peer, body []byte
 	} else {
 		_ = s.CloseWrite()
 	}
-	// What the other side still has to say is read, so that the connection can be used again; more than a
-	// little is not worth it.
+	// Read the rest of the other side's data, so that the connection can be reused. Beyond 4*maxData bytes a new
+	// connection is cheaper.
 	_ = conn.SetReadDeadline(env.Deadline(idleTime))
 	_, _ = io.CopyN(io.Discard, s, 4*maxData)
 	_ = s.Close()

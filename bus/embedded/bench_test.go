@@ -20,7 +20,7 @@ import (
 	"doublet/bus/bustest"
 )
 
-// two opens two members that know each other. Both are in this process: figures of CPU are those of both ends.
+// two opens two members that know each other. Both are in this process, so CPU figures include both ends.
 func two(b *testing.B) (x, y bus.Bus) {
 	w := world{bustest.Found(b)}
 	hosts := []*host{w.server("a"), w.server("b")}
@@ -59,8 +59,8 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkRequest: a page of changes to a mate, who answers shortly. One after another is the latency; sixteen at
-// a time what goes through.
+// BenchmarkRequest measures requests of typical sizes with a short answer. One asker measures latency, sixteen measure
+// throughput.
 func BenchmarkRequest(b *testing.B) {
 	for _, size := range []int{0, 4 << 10, 64 << 10, 192 << 10} {
 		for _, askers := range []int{1, 16} {
@@ -96,7 +96,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkStream: an object of 1 MB, each over a stream of its own.
+// BenchmarkStream measures objects of 1 MB, each over its own stream.
 func BenchmarkStream(b *testing.B) {
 	x, y := two(b)
 	body := make([]byte, 1<<20)
@@ -119,7 +119,7 @@ func BenchmarkStream(b *testing.B) {
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/op")
 }
 
-// BenchmarkProbe is the other way of a sign of life.
+// BenchmarkProbe measures the round trip of a probe.
 func BenchmarkProbe(b *testing.B) {
 	x, y := two(b)
 	before := cpu()
@@ -131,8 +131,7 @@ func BenchmarkProbe(b *testing.B) {
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/op")
 }
 
-// BenchmarkIdle: what two members that say nothing but probes, twice a second, take each; and what is left of a
-// burst.
+// BenchmarkIdle measures two members that only send probes, twice a second, and the memory left after a burst.
 func BenchmarkIdle(b *testing.B) {
 	for b.Loop() {
 	}
@@ -171,7 +170,7 @@ func BenchmarkIdle(b *testing.B) {
 	measure("after")
 }
 
-// resident is the process's memory (Linux).
+// resident returns the process's resident memory in bytes (Linux).
 func resident(b *testing.B) int64 {
 	raw, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"doublet/bus/bustest"
 )
 
-// TestClockBehind: servers whose environment shows a time long past, or ahead, reach each other: deadlines of sockets are
-// in the system's time.
+// TestClockBehind checks that servers whose environment clock is far behind or ahead reach each other. Socket deadlines
+// must use the system's time.
 func TestClockBehind(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
@@ -35,7 +35,7 @@ func TestClockBehind(t *testing.T) {
 				_, err := x.Request(ctx, b.member.ID, "test.here", nil)
 				return err
 			})
-			for range 3 { // the later ones over the connection of the first
+			for range 3 { // the later ones reuse the connection of the first
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 				s, err := x.Stream(ctx, b.member.ID, "test.turn", nil)
 				if err != nil {

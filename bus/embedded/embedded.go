@@ -1,5 +1,5 @@
-// Package embedded is the bus over a NATS server in this process. The members' NATS servers are joined by
-// routes with mutual TLS; no other port is open, and nothing is kept: no JetStream, no accounts.
+// Package embedded implements the bus over a NATS server in this process. Routes with mutual TLS connect the members'
+// NATS servers. No other port is open and nothing is persisted: no JetStream, no accounts.
 package embedded
 
 import (
@@ -24,37 +24,38 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Options say where the routes are; natsbus.Options the rest.
+// Options sets the addresses of the routes, and the options of natsbus.
 type Options struct {
 	natsbus.Options
-	// Routes is where routes are taken, host:port. Advertise is where mates find it, if that is elsewhere.
+	// Routes is the address to accept routes on, as host:port. Advertise is the address for mates, if it differs.
 	Routes, Advertise string
 }
 
 const (
-	// maxPending is what may wait for one mate's socket. Credits keep it far below, whatever a mate does;
-	// beyond it NATS cuts the route.
+	// maxPending is the maximum number of bytes that wait for one mate's socket; above it, NATS closes the route.
+	// Credits keep the number far below, whatever a mate does.
 	maxPending = 32 << 20
-	// maxPayload is above the largest message of the bus.
+	// maxPayload is larger than the bus's largest message.
 	maxPayload = 512 << 10
-	// A route whose other end gives no answer to two pings is cut and made again.
+	// NATS closes a route whose other end doesn't answer two pings, and reconnects.
 	pingEvery = 2 * time.Second
 	pings     = 2
-	// handshakeTime is how long a route's may take; lookAgain lies behind it.
+	// handshakeTime is the timeout of a route's handshake. lookAgain is longer, so that handshakes in progress have
+	// ended.
 	handshakeTime = 5 * time.Second
 	lookAgain     = handshakeTime + time.Second
 )
 
-// Bus is a server's end of the bus with its NATS server.
+// Bus is a server's bus with its NATS server.
 type Bus struct {
 	*natsbus.Bus
 	nats *routes
 }
 
-// Routes is where routes are taken.
+// Routes returns the address that accepts routes.
 func (b *Bus) Routes() string { return b.nats.server.ClusterAddr().String() }
 
-// Open starts the NATS server and the bus over it.
+// Open starts the NATS server and opens the bus over it.
 func Open(e *env.Env, o Options) (*Bus, error) {
 	r := &routes{env: e, identity: o.Identity, log: &logger{log: e.Log, quiet: bus.NewQuiet(e.Clock)}}
 	host, port, err := splitAddress(o.Routes)
@@ -74,7 +75,7 @@ func Open(e *env.Env, o Options) (*Bus, error) {
 		r.close()
 		return nil, fmt.Errorf("the NATS server does not start: %w", r.log.lastFatal())
 	}
-	r.options.Cluster.Port = r.server.ClusterAddr().Port // where it was drawn
+	r.options.Cluster.Port = r.server.ClusterAddr().Port // the actual port, if it was 0
 	conn, err := nats.Connect("", nats.InProcessServer(r.server), nats.Name("doublet"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			e.Log.Warn("NATS in this process", "error", err)
@@ -107,7 +108,7 @@ func splitAddress(address string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// routes is the NATS server and its routes to the mates.
+// routes holds the NATS server and its routes to the mates.
 type routes struct {
 	env      *env.Env
 	identity *pki.Folder
@@ -115,45 +116,45 @@ type routes struct {
 	log      *logger
 
 	mu      sync.Mutex
-	options *server.Options // as last given to the server
+	options *server.Options // as last passed to the server
 	closed  bool
 }
 
 func (r *routes) natsOptions(host string, port int, advertise string) (*server.Options, error) {
 	me := r.identity.Identity()
-	// One configuration serves both ends. A certificate of the cluster is not enough: its key must be pinned,
-	// and those of the members are.
+	// One configuration serves both ends. A certificate of the cluster is not enough: its key must be pinned, and only
+	// the members' keys are.
 	config := r.identity.Server()
 	client := r.identity.Client()
 	config.RootCAs, config.ServerName, config.GetClientCertificate = client.RootCAs, client.ServerName, client.GetClientCertificate
 	fingerprint := r.identity.Fingerprint()
 	return &server.Options{
 		ServerName: me.ID.String(), DontListen: true, NoSigs: true, NoSystemAccount: true, DisableJetStreamBanner: true,
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, // written in INFO only: nothing listens there
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, // appears only in INFO: nothing listens there
 		MaxPayload: maxPayload, MaxPending: maxPending, MaxClosedClients: 16, MaxConn: 16, MaxSubs: 1024,
-		// A mate that is down is looked for each second: one line a minute about it.
+		// While a mate is down, NATS tries to connect every second. Log one line a minute.
 		ConnectErrorReports: 60, ReconnectErrorReports: 60,
 		Cluster: server.ClusterOpts{
 			Name: fmt.Sprintf("doublet-%x", fingerprint[:8]), Host: host, Port: port, Advertise: advertise, NoAdvertise: true,
 			TLSConfig: config, TLSTimeout: handshakeTime.Seconds(), PoolSize: -1, PingInterval: pingEvery, MaxPingsOut: pings,
-			Compression:    server.CompressionOpts{Mode: server.CompressionOff}, // what is sealed does not shrink
+			Compression:    server.CompressionOpts{Mode: server.CompressionOff}, // encrypted data does not compress
 			TLSPinnedCerts: server.PinnedCertSet{me.Key.String(): {}},
 		},
 	}, nil
 }
 
-// startRouting opens the routes. In NATS 2.15 a server that listens for no clients (DontListen) does not come to
-// that by itself: the goroutine that Start has made for it waits for the clients' listener for ever. This call
-// does its work, and takes its place in what Shutdown waits for.
+// startRouting opens the routes. In NATS 2.15, a server without a client listener (DontListen) doesn't do this by
+// itself: the goroutine that Start makes for it waits for that listener for ever. This call does its work and also
+// stands for it in the wait of Shutdown.
 func (r *routes) startRouting() {
 	ready := make(chan struct{})
 	close(ready)
 	r.server.StartRouting(ready)
 }
 
-// setMembers lets routes lead to the members, and cuts those of others.
+// setMembers routes to the members and closes the routes of others.
 func (r *routes) setMembers(others []bus.Member) {
-	// A route stays while its key is pinned; NATS needs one key at least, and ours is nobody else's.
+	// NATS keeps a route while its key is pinned. It needs at least one pin, so our own key is always one.
 	pins := server.PinnedCertSet{r.identity.Identity().Key.String(): {}}
 	var urls []*url.URL
 	for _, m := range others {
@@ -172,7 +173,7 @@ func (r *routes) setMembers(others []bus.Member) {
 	}
 	r.reload(urls, pins)
 	if gone {
-		// A route that was at its handshake just now has been let in by the old list.
+		// A route in its handshake during the change was checked against the old list.
 		r.env.Clock.AfterFunc(lookAgain, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -187,10 +188,11 @@ func (r *routes) setMembers(others []bus.Member) {
 	}
 }
 
-// secondLook is the pin of no key: NATS looks at its routes again when pins have changed.
+// secondLook is a pin that matches no key. Toggling it makes NATS check its routes again, because it does so only when
+// the pins change.
 var secondLook = strings.Repeat("0", 64)
 
-// reload gives NATS other routes and pins. Under mu.
+// reload sets the routes and pins of the NATS server. The caller holds mu.
 func (r *routes) reload(urls []*url.URL, pins server.PinnedCertSet) {
 	if r.closed {
 		return
@@ -212,7 +214,7 @@ func (r *routes) close() {
 	r.server.WaitForShutdown()
 }
 
-// logger brings NATS's lines into our log: what it notes of its own course is for those who look for a fault.
+// logger passes NATS's log lines to our log. NATS's notices become debug lines.
 type logger struct {
 	log   *slog.Logger
 	quiet *bus.Quiet
@@ -232,7 +234,7 @@ func (l *logger) Errorf(format string, args ...any)  { l.write(slog.LevelWarn, f
 func (l *logger) Debugf(string, ...any)              {}
 func (l *logger) Tracef(string, ...any)              {}
 
-// Fatalf keeps why the server does not start: it does not end our process.
+// Fatalf records the reason why the NATS server cannot start. It must not end the process.
 func (l *logger) Fatalf(format string, args ...any) {
 	text := l.write(slog.LevelError, format, args)
 	l.mu.Lock()

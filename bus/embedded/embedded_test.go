@@ -10,7 +10,7 @@ import (
 
 type world struct{ f *bustest.Founded }
 
-// host is a server of a test, over real sockets on loopback.
+// host is a server of a test, with real sockets on loopback.
 type host struct {
 	f      *bustest.Founded
 	folder *pki.Folder

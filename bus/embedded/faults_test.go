@@ -37,17 +37,17 @@ func short(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// pair are two servers whose ways to each other go over wires.
+// pair is two servers that connect to each other through wires.
 type pair struct {
 	hosts  [2]*host
 	buses  [2]bus.Bus
-	direct [2]*bustest.Wire // to the direct address of the server
+	direct [2]*bustest.Wire // index i: to the direct address of server i
 	route  [2]*bustest.Wire
 	stats  [2]*stat.Tree
 	asked  [2]atomic.Int64
 }
 
-// quick lets a test see soon what a server sees in seconds.
+// quick is short, so that a test sees failures soon that a server sees after seconds.
 const quick = 300 * time.Millisecond
 
 func newPair(t *testing.T) *pair {
@@ -81,7 +81,7 @@ func (p *pair) start(t *testing.T, i int) {
 	p.direct[i], p.route[i] = bustest.NewWire(t, h.member.Direct), bustest.NewWire(t, h.member.Route)
 }
 
-// members are as the other of i knows them: over the wires.
+// members returns the members with the addresses of the wires.
 func (p *pair) members() []bus.Member {
 	var all []bus.Member
 	for i, h := range p.hosts {
@@ -100,7 +100,7 @@ func (p *pair) meet(t *testing.T) {
 	p.talk(t)
 }
 
-// talk returns when both get answers of each other.
+// talk waits until both get answers from each other.
 func (p *pair) talk(t *testing.T) {
 	t.Helper()
 	for i := range p.buses {
@@ -115,8 +115,8 @@ func (p *pair) ask(t *testing.T, from int, d time.Duration) error {
 
 func counter(s *stat.Tree, name string) uint64 { return s.Counter(name, "").Value() }
 
-// TestCutCable: what is held on the wire, in one direction or both, looks like a dead mate within Silence: what
-// is under way ends, probes fail; and when the wire is whole again all goes on.
+// TestCutCable checks that data held on the wire, in one direction or both, looks like a dead mate within Silence:
+// requests in progress end and probes fail. When the hold ends, everything works again.
 func TestCutCable(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []struct{ there, back bool }{{true, true}, {true, false}, {false, true}} {
@@ -128,8 +128,7 @@ func TestCutCable(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			// The wires to server 1 hold what goes from 0 to 1, or what comes back, and those to 0 likewise: a
-			// cable, not a connection.
+			// A hold for one direction of a cable affects the wires to both servers, in opposite directions.
 			p.direct[1].Hold(cut.there, cut.back)
 			p.route[1].Hold(cut.there, cut.back)
 			p.direct[0].Hold(cut.back, cut.there)
@@ -168,8 +167,7 @@ func TestCutCable(t *testing.T) {
 	}
 }
 
-// TestBroken: connections that are reset are made again by themselves; a request that was under way says that
-// it does not know.
+// TestBroken checks that connections that were reset are opened again. A request in progress must return ErrNoAnswer.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -182,7 +180,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestRouteDown: the link stands and NATS knows no way: that is told soon, and is not taken for an answer.
+// TestRouteDown checks that requests fail soon, and without an answer, if the link is open but NATS has no route.
 func TestRouteDown(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -190,7 +188,7 @@ func TestRouteDown(t *testing.T) {
 	for i := range p.route {
 		p.route[i].Remove()
 	}
-	bustest.Eventually(t, "it is told", func() error { // one that is just under way may be lost
+	bustest.Eventually(t, "it is told", func() error { // one in progress may be lost
 		if err := p.ask(t, 0, 2*time.Second); !errors.Is(err, bus.ErrNoAnswer) || !strings.Contains(err.Error(), "NATS knows no way") {
 			return fmt.Errorf("asked: %w", err)
 		}
@@ -204,13 +202,13 @@ func TestRouteDown(t *testing.T) {
 	}
 }
 
-// TestHangs: a mate whose process stands still gives no sign of life; what it is asked ends.
+// TestHangs checks that a mate whose process is stopped is disconnected, and requests to it end.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	p.direct[1].Hold(true, true)
 	p.direct[0].Hold(true, true)
-	err := p.ask(t, 0, 20*time.Second) // over the route it would still go
+	err := p.ask(t, 0, 20*time.Second) // the route still works
 	if err != nil && !errors.Is(err, bus.ErrNoAnswer) && !errors.Is(err, bus.ErrNoServer) {
 		t.Error(err)
 	}
@@ -225,8 +223,8 @@ func TestHangs(t *testing.T) {
 	p.talk(t)
 }
 
-// TestLateCredit: requests that nobody waits for any more keep their credits while the mate may be at them, and
-// give them back with the late answer.
+// TestLateCredit checks that abandoned requests keep their credits while the mate may be working on them, and return
+// them with the late answer.
 func TestLateCredit(t *testing.T) {
 	t.Parallel()
 	w := world{bustest.Found(t)}
@@ -269,7 +267,7 @@ func TestLateCredit(t *testing.T) {
 	})
 }
 
-// TestStrangers: neither of the two ports lets anybody in who is no member.
+// TestStrangers checks that neither port accepts a non-member.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -279,7 +277,7 @@ func TestStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := f.Folder("stranger") // of this cluster's authority, and in no list
+	stranger := f.Folder("stranger") // a certificate of this cluster's authority, but in no member list
 	old := *f.Env.Env
 	old.Clock = ahead{f.Env.Clock, pki.DefaultLife + time.Hour}
 	knock := func(name, address string, c *tls.Config) {
@@ -291,7 +289,7 @@ func TestStrangers(t *testing.T) {
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 		s := tls.Client(conn, c)
-		// A first word of either protocol; whoever is not let in gets no answer to it but a refusal.
+		// A first message of either protocol. A non-member gets at most a refusal.
 		_, _ = s.Write([]byte("L\x00\x00\x11\x01aaaaaaaa\x00\x00\x00\x01\x00\x00\x00\x01"))
 		if address == route {
 			_, _ = s.Write([]byte("CONNECT {}\r\nPING\r\n"))
@@ -312,7 +310,7 @@ func TestStrangers(t *testing.T) {
 	if n := counter(p.stats[0], "Bus.Refused"); n < 3 {
 		t.Errorf("%d were counted as refused", n)
 	}
-	p.talk(t) // and nobody was disturbed
+	p.talk(t) // the members are not disturbed
 }
 
 type ahead struct {
@@ -322,7 +320,7 @@ type ahead struct {
 
 func (a ahead) Now() time.Time { return a.Clock.Now().Add(a.by) }
 
-// TestPorts: the process listens at its two addresses and nowhere else.
+// TestPorts checks that the process listens on its two addresses only.
 func TestPorts(t *testing.T) {
 	w := world{bustest.Found(t)}
 	before := listening(t)
@@ -340,7 +338,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// listening are the TCP ports on which this process listens (Linux).
+// listening returns the TCP ports on which this process listens (Linux).
 func listening(t *testing.T) map[string]bool {
 	t.Helper()
 	own := map[string]bool{}
@@ -371,7 +369,7 @@ func listening(t *testing.T) map[string]bool {
 	return ports
 }
 
-// TestTaken: an address that somebody else has is told.
+// TestTaken checks that an address in use is reported.
 func TestTaken(t *testing.T) {
 	t.Parallel()
 	w := world{bustest.Found(t)}
@@ -393,7 +391,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestTwin: a data folder that was copied and started beside the first is seen.
+// TestTwin checks that a copied data folder that runs beside the original is detected.
 func TestTwin(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -419,8 +417,8 @@ func TestTwin(t *testing.T) {
 	p.talk(t)
 }
 
-// TestRenewal: a certificate whose time comes is renewed by itself, from a mate where the authority's key is not
-// here, and messages go on.
+// TestRenewal checks that a certificate is renewed when due, by a mate if this server doesn't hold the authority's key,
+// and that messages continue to flow.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	f := bustest.Found(t)
@@ -473,9 +471,9 @@ func TestRenewal(t *testing.T) {
 		})
 	}
 	talk()
-	clock.Store(int64(100 * 24 * time.Hour)) // the old ones are over
+	clock.Store(int64(100 * 24 * time.Hour)) // the old ones have expired
 	talk()
-	// Nobody renews for a server that lies dead: its certificate runs out, and nobody hears it any more.
+	// Nobody renews the certificate of a server that is down: it expires, and its messages are rejected.
 	clock.Store(int64(300 * 24 * time.Hour))
 	bustest.Eventually(t, "what has expired is refused", func() error {
 		_, err := buses[1].Request(short(t, time.Second), buses[0].Self(), "test.echo", nil)
@@ -493,8 +491,8 @@ type moving struct {
 
 func (m moving) Now() time.Time { return m.Clock.Now().Add(time.Duration(m.by.Load())) }
 
-// TestRouteOfRemoved: NATS lets go of a server that was removed, whoever made the route, and of its place in NATS
-// nothing is left that could be used.
+// TestRouteOfRemoved checks that NATS closes the route of a removed server, whichever side opened it, and keeps nothing
+// that the server could use.
 func TestRouteOfRemoved(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -518,7 +516,7 @@ func TestRouteOfRemoved(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(1500 * time.Millisecond) // the other goes on trying; what was at its handshake goes at the second look
+	time.Sleep(1500 * time.Millisecond) // The other retries; a route in its handshake is closed by the second check.
 	bustest.Eventually(t, "there is none for good", func() error {
 		if n := nats.NumRoutes(); n != 0 {
 			return fmt.Errorf("%d routes again", n)
@@ -528,7 +526,7 @@ func TestRouteOfRemoved(t *testing.T) {
 	p.meet(t)
 }
 
-// TestThief: a certificate with a member's id, made with the authority's key about another key, is not the member.
+// TestThief checks that a certificate with a member's ID but another key, signed by the authority, is rejected.
 func TestThief(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -568,7 +566,7 @@ func TestThief(t *testing.T) {
 	p.talk(t)
 }
 
-// TestSettles: a link stands before NATS has a route: a request waits for that.
+// TestSettles checks that a request waits for the route if the link is open before it.
 func TestSettles(t *testing.T) {
 	t.Parallel()
 	w := world{bustest.Found(t)}

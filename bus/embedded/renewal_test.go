@@ -15,7 +15,7 @@ import (
 	"doublet/stat"
 )
 
-// openAt opens the bus of the server whose folder is the n-th of a cluster, under a clock that is ahead of the system's.
+// openAt opens the bus of the n-th server of a cluster with a clock that is ahead of the system's by by.
 func openAt(t *testing.T, f *bustest.Founded, h *host, n int, by time.Duration, s *stat.Tree) *Bus {
 	t.Helper()
 	clock := &atomic.Int64{}
@@ -36,7 +36,8 @@ func openAt(t *testing.T, f *bustest.Founded, h *host, n int, by time.Duration, 
 	return x
 }
 
-// TestRenewalAgain: a renewal that fails because no server with the authority's key is in reach is tried again soon after one is.
+// TestRenewalAgain checks that a renewal that failed without a reachable holder of the authority's key is retried soon
+// after one is reachable.
 func TestRenewalAgain(t *testing.T) {
 	t.Parallel()
 	f := bustest.Found(t)
@@ -62,8 +63,8 @@ func TestRenewalAgain(t *testing.T) {
 	})
 }
 
-// TestDeadlineUnderOtherClock: a request's deadline at the other server is the asker's, however far the clock of the environment is
-// ahead of that of the system, in which contexts count.
+// TestDeadlineUnderOtherClock checks that the handler gets the asker's deadline. The environment's clock may be far
+// ahead of the system's, which contexts use.
 func TestDeadlineUnderOtherClock(t *testing.T) {
 	t.Parallel()
 	f := bustest.Found(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// heardOf counts what a server was asked, by asker and body.
+// heardOf counts the requests that a server got, by asker and body.
 type heardOf struct {
 	mu   sync.Mutex
 	list map[string]int
@@ -39,9 +39,9 @@ func (h *heardOf) all() map[string]int {
 	return maps.Clone(h.list)
 }
 
-// TestRogue: a member of the cluster takes part in its NATS with every subject. What the others say to each other reaches it, and
-// it can neither read nor change nor repeat that, nor make up an answer, nor ask in another's name: not with the messages of
-// others, and not with its own under the link of another. It floods, so it runs alone.
+// TestRogue runs a member that uses the cluster's NATS with every subject, so the messages between the others reach it.
+// It must not read, change or replay them, forge an answer, or ask in another's name: neither with the messages of
+// others, nor with its own under the link of another. It floods the bus, so it runs alone.
 func TestRogue(t *testing.T) {
 	w := world{bustest.Found(t)}
 	var hosts []*host
@@ -84,7 +84,7 @@ func TestRogue(t *testing.T) {
 	defer raw.Close()
 	var mu sync.Mutex
 	said := map[string]bool{}
-	var caught [][]byte // messages of others, and its own
+	var caught [][]byte // its own messages and those of others
 	say := func(subject string, data []byte) {
 		mu.Lock()
 		said[subject+string(data)] = true
@@ -106,9 +106,9 @@ func TestRogue(t *testing.T) {
 			return
 		}
 		base := strings.TrimSuffix(m.Subject, m.Subject[strings.LastIndex(strings.TrimSuffix(m.Subject, ".m"), ".")+1:])
-		for _, to := range members { // again, where it was meant for and elsewhere
+		for _, to := range members { // replay them to the right receiver and to others
 			say(base+to.ID.String()+".m", m.Data)
-			for _, other := range links { // its body under the link of others, and their body under its
+			for _, other := range links { // mix bodies and links of different servers
 				if len(other) > 18 && len(m.Data) > 18 {
 					say(base+to.ID.String()+".m", append(bytes.Clone(other[:10]), m.Data[10:]...))
 					say(base+to.ID.String()+".m", append(bytes.Clone(m.Data[:18]), other[18:]...))
@@ -119,13 +119,13 @@ func TestRogue(t *testing.T) {
 				bad[i*len(bad)/4] ^= 1
 				say(base+to.ID.String()+".m", bad)
 			}
-			as := bytes.Clone(m.Data) // an answer made of a question
+			as := bytes.Clone(m.Data) // an answer made from a request
 			as[1] = 3
 			say(base+to.ID.String()+".m", as)
 		}
 		if m.Reply != "" {
 			say(m.Reply, nil)
-			_ = raw.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"503"}}}) // nobody has heard it
+			_ = raw.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"503"}}}) // a forged report
 			say(m.Reply, []byte("no"))
 		}
 	})
@@ -161,7 +161,7 @@ func TestRogue(t *testing.T) {
 	if err := raw.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	for _, way := range [][2]int{{0, 1}, {1, 0}, {2, 0}, {2, 1}} { // behind all that was said
+	for _, way := range [][2]int{{0, 1}, {1, 0}, {2, 0}, {2, 1}} { // after all forged messages
 		if err := ask(way[0], way[1], "last"); err != nil {
 			t.Fatal(err)
 		}
@@ -181,8 +181,8 @@ func TestRogue(t *testing.T) {
 	_ = hosts
 }
 
-// TestRogueVerbs: what a member asks another over its own link, it asks as itself, whatever the body says; a verb that is none, and
-// bodies of any kind, are refused and end nothing.
+// TestRogueVerbs checks that a member's requests over its own link run with its own identity, whatever the body says.
+// Invalid verbs and arbitrary bodies are rejected without side effects.
 func TestRogueVerbs(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -194,7 +194,7 @@ func TestRogueVerbs(t *testing.T) {
 			}
 		}
 	}
-	// A certificate is renewed about one's own key alone.
+	// A member can renew a certificate only for its own key.
 	other := p.hosts[0].f.Folder("other")
 	var request []byte
 	_ = other.Renew(context.Background(), func(_ context.Context, r []byte) ([]byte, error) { request = r; return nil, errors.New("caught") })

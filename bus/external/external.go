@@ -1,5 +1,5 @@
-// Package external is the bus over a NATS cluster that stands elsewhere. What goes through it is sealed
-// between the servers: whoever runs it, or has an account there, can hinder messages, not read or make them.
+// Package external implements the bus over an existing NATS cluster. Messages are encrypted between the servers: the
+// operator and other users of that NATS can block messages, but not read or forge them.
 package external
 
 import (
@@ -15,30 +15,30 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Options say where NATS is; natsbus.Options the rest.
+// Options describes the connection to NATS, and the options of natsbus.
 type Options struct {
 	natsbus.Options
-	// URLs of its servers, separated by commas: nats://host:port or tls://host:port, with user:password@ or
-	// token@ where it wants that.
+	// URLs lists its servers, separated by commas: nats://host:port or tls://host:port, with user:password@ or token@
+	// if required.
 	URLs string
-	// Credentials is a file of JWT and seed (nsc), NKey one of a seed; empty: none.
+	// Credentials is a file with JWT and seed (nsc), NKey a file with a seed; empty: none.
 	Credentials, NKey string
-	// CA is a file of roots (PEM) that its certificate is checked with; empty: those of the system.
+	// CA is a file of root certificates (PEM) for its certificate; empty: the system's roots.
 	CA string
-	// Connect is how long the first connection may take (10 s).
+	// Connect is the timeout of the first connection (default 10 s).
 	Connect time.Duration
 }
 
 const reconnectWait = 500 * time.Millisecond
 
-// Open connects and opens the bus over it.
+// Open connects to NATS and opens the bus over it.
 func Open(e *env.Env, o Options) (*natsbus.Bus, error) {
 	if o.Connect <= 0 {
 		o.Connect = 10 * time.Second
 	}
 	options := []nats.Option{
 		nats.Name("doublet " + o.Identity.Identity().Name), nats.Timeout(o.Connect), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		// What cannot be sent now is an error now: whoever asks decides whether to come again.
+		// A message that cannot be sent now fails now: the asker decides about a retry.
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { e.Log.Warn("NATS: connection lost, it is made again", "error", err) }),
@@ -61,7 +61,7 @@ func Open(e *env.Env, o Options) (*natsbus.Bus, error) {
 	conn, err := nats.Connect(o.URLs, options...)
 	var network net.Error
 	if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &network) {
-		// A server serves without its cluster rather than not at all.
+		// A server without its cluster is better than no server.
 		e.Log.Warn("NATS cannot be reached, it is tried again", "error", err)
 		conn, err = nats.Connect(o.URLs, append(options, nats.RetryOnFailedConnect(true))...)
 	}

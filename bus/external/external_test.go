@@ -11,7 +11,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
-// runNATS is a NATS server that stands elsewhere.
+// runNATS starts an external NATS server.
 func runNATS(t *testing.T, o *natsserver.Options) *natsserver.Server {
 	t.Helper()
 	o.Host, o.NoSigs, o.NoLog = "127.0.0.1", true, true

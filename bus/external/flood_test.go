@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// held is an environment whose goroutines of one name wait until they are let go.
+// held makes an environment whose goroutines of one name wait until release.
 type held struct {
 	mu   sync.Mutex
 	hold bool
@@ -52,8 +52,8 @@ func (h *held) release() {
 	h.wait = nil
 }
 
-// TestFlood: somebody else on the NATS repeats a member's requests, and changed ones, faster than the server serves:
-// none of the goroutines that serve has run yet. The next request of the member is served all the same.
+// TestFlood has another NATS user replay a member's requests, unchanged and changed, faster than the server serves
+// them: no serving goroutine has run yet. The member's next request must still be served.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	n := runNATS(t, &natsserver.Options{})
@@ -95,13 +95,13 @@ func TestFlood(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := spy.Flush(); err != nil { // what is published now comes behind it
+	if err := spy.Flush(); err != nil { // later messages arrive after its subscription
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- ask() }()
 	for range 4*bus.DefaultGrant.Requests + 1 {
-		<-heard // the last is the request
+		<-heard // the last one is the request
 	}
 	time.AfterFunc(100*time.Millisecond, h.release)
 	if err := <-done; err != nil {

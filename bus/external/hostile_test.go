@@ -19,8 +19,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestHostile: somebody else on the NATS sees every message, says each again, changed and as it is, makes up
-// others, and tells that nobody hears. Nothing of that is heard, nothing can be read, and requests are answered.
+// TestHostile has another NATS user who sees every message, replays it unchanged and changed, and forges messages and
+// reports of missing receivers. None of these may be accepted, nothing may be readable, and requests must be answered.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	n := runNATS(t, &natsserver.Options{Username: "doublet", Password: "secret"})
@@ -118,7 +118,7 @@ func TestHostile(t *testing.T) {
 		}
 		return nil
 	})
-	if err := ask(); err != nil { // behind what it said
+	if err := ask(); err != nil { // after the forged messages
 		t.Fatal(err)
 	}
 	handled.Add(-1)
@@ -127,7 +127,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// echoes starts two servers; ask lets the first ask the second for an echo.
+// echoes starts two servers. ask sends a request from the first to the second.
 func (w *world) echoes(t *testing.T) (buses []bus.Bus, ask func() error) {
 	t.Helper()
 	var members []bus.Member
@@ -150,7 +150,7 @@ func (w *world) echoes(t *testing.T) (buses []bus.Bus, ask func() error) {
 	}
 }
 
-// TestLost: the NATS goes away and comes back; requests meanwhile fail soon.
+// TestLost checks that requests fail soon while the NATS is down, and work again when it is back.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	n := runNATS(t, &natsserver.Options{})
@@ -171,7 +171,7 @@ func TestLost(t *testing.T) {
 	bustest.Eventually(t, "they talk again", ask)
 }
 
-// TestLater: a server starts while its NATS is down, and is there when that comes up.
+// TestLater checks that a server that starts while its NATS is down connects when it comes up.
 func TestLater(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -193,7 +193,7 @@ func TestLater(t *testing.T) {
 	bustest.Eventually(t, "they talk", ask)
 }
 
-// TestNotIn: what keeps a server from its NATS is told.
+// TestNotIn checks that the reason why NATS cannot be used is reported.
 func TestNotIn(t *testing.T) {
 	t.Parallel()
 	n := runNATS(t, &natsserver.Options{Username: "doublet", Password: "secret"})

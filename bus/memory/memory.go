@@ -1,7 +1,6 @@
-// Package memory is a bus for servers of one process, for tests and the simulation. It starts no
-// goroutine and waits for nothing: a request runs the other server's handler before it returns, on
-// the stack of whoever asked. A policy decides about every message, so that a seed decides what a run
-// does.
+// Package memory implements a bus for servers of one process, for tests and the simulation. It starts no goroutine and
+// waits for nothing: a request runs the other server's handler on the caller's stack before it returns. A Policy
+// decides the fate of every message, so runs with the same seed are identical.
 package memory
 
 import (
@@ -17,10 +16,10 @@ import (
 	"doublet/env"
 )
 
-// Kind is what a message is.
+// Kind is the type of a message.
 type Kind uint8
 
-// The kinds. An answer goes the other way, from the server that was asked.
+// Message kinds. An answer travels from the server that was asked to the asker.
 const (
 	Request Kind = iota + 1
 	Answer
@@ -28,38 +27,38 @@ const (
 	Probe
 	ProbeAnswer
 	StreamOpen
-	StreamData // each write of either side
+	StreamData // each write by either side
 )
 
-// Message is one on its way.
+// Message describes a message in transit.
 type Message struct {
 	Kind     Kind
 	From, To bus.ServerID
 	Verb     string
 	Bytes    int
-	// Serial counts the messages of a network.
+	// Serial numbers the messages of a network.
 	Serial uint64
 }
 
-// Fate is what becomes of a message.
+// Fate is a policy's decision about a message.
 type Fate uint8
 
-// The fates. Twice and Delay are for requests and broadcasts; for others they are Deliver.
+// The fates. Twice and Delay apply to requests and broadcasts; for other kinds they mean Deliver.
 const (
 	Deliver Fate = iota
-	// Lose: it never arrives. Whoever asked hears no answer.
+	// Lose: the message never arrives. An asker gets no answer.
 	Lose
-	// Twice: it arrives two times, one after the other; the first answer counts.
+	// Twice: the message arrives twice in a row. The first answer counts.
 	Twice
-	// Delay: it arrives when Network.Release says so, after later ones if need be. Whoever asked has got
-	// no answer by then.
+	// Delay: the message arrives when Network.Release is called, perhaps after later messages. Its asker gets no
+	// answer.
 	Delay
 )
 
-// Policy decides about a message. It must not use the network.
+// Policy decides the fate of a message. It must not use the network.
 type Policy func(Message) Fate
 
-// Network joins the buses of servers.
+// Network connects the buses of servers.
 type Network struct {
 	env *env.Env
 
@@ -78,13 +77,13 @@ type delayed struct {
 	body []byte
 }
 
-// maxDelayed bounds the messages that wait; the oldest are lost beyond it.
+// maxDelayed is the maximum number of waiting messages. Beyond it, the oldest are lost.
 const maxDelayed = 10_000
 
-// rtt is what a probe takes.
+// rtt is the reported round-trip time of a probe.
 const rtt = time.Millisecond
 
-// New makes a network; a nil policy delivers everything.
+// New makes a network. A nil policy delivers everything.
 func New(e *env.Env, p Policy) *Network {
 	return &Network{env: e, policy: p, buses: map[bus.ServerID]*Bus{}, cut: map[[2]bus.ServerID]bool{}}
 }
@@ -96,8 +95,7 @@ func (n *Network) SetPolicy(p Policy) {
 	n.policy = p
 }
 
-// Cut loses everything that goes from one server to another from now on, in this direction only; answers
-// are messages too. Heal ends it.
+// Cut drops all messages from one server to another, answers included, until Heal. The other direction is not affected.
 func (n *Network) Cut(from, to bus.ServerID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,7 +109,7 @@ func (n *Network) Heal(from, to bus.ServerID) {
 	delete(n.cut, [2]bus.ServerID{from, to})
 }
 
-// Open is a server that comes up; one of the same id that is still there is closed.
+// Open starts the bus of a server. An open bus with the same ID is closed.
 func (n *Network) Open(id bus.ServerID, grant bus.Grant) *Bus {
 	if grant.Requests <= 0 {
 		grant = bus.DefaultGrant
@@ -132,14 +130,14 @@ func (n *Network) Open(id bus.ServerID, grant bus.Grant) *Bus {
 	return b
 }
 
-// Delayed is how many messages wait for Release.
+// Delayed returns the number of messages that wait for Release.
 func (n *Network) Delayed() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.delayed)
 }
 
-// Release delivers the i-th of the messages that wait. Nobody gets its answer.
+// Release delivers the i-th waiting message. Its answer is discarded.
 func (n *Network) Release(i int) {
 	n.mu.Lock()
 	d := n.delayed[i]
@@ -151,7 +149,7 @@ func (n *Network) Release(i int) {
 	}
 }
 
-// fate asks the policy about a message, which gets its serial.
+// fate numbers a message and returns the policy's decision.
 func (n *Network) fate(m *Message) Fate {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -175,7 +173,7 @@ func (n *Network) hold(m Message, body []byte) {
 	n.delayed = append(n.delayed, delayed{m, bytes.Clone(body)})
 }
 
-// target is the bus that a message goes to, if it takes messages of that sender.
+// target returns the bus that a message goes to. It fails if that bus is down or does not know the sender.
 func (n *Network) target(m Message) (*Bus, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -198,7 +196,7 @@ type Bus struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 
-	// What follows is under Network.mu.
+	// Network.mu protects the following fields.
 	handlers map[string]bus.Handler
 	streams  map[string]bus.StreamHandler
 	mates    map[bus.ServerID]*mate
@@ -210,7 +208,7 @@ type mate struct {
 	credits *bus.Credits
 	since   time.Time
 	heard   time.Time
-	asked   int // requests of it that are worked on
+	asked   int // its requests in progress here
 }
 
 // Self implements bus.Bus.
@@ -274,7 +272,7 @@ func register[F any](b *Bus, to map[string]F, verb string, fn F) {
 	to[verb] = fn
 }
 
-// mate is a member that can be asked now.
+// mate returns a member that can be reached now.
 func (b *Bus) mate(id bus.ServerID, verb string) (*mate, error) {
 	b.n.mu.Lock()
 	defer b.n.mu.Unlock()
@@ -335,7 +333,7 @@ func (b *Bus) Request(ctx context.Context, id bus.ServerID, verb string, body []
 	return bytes.Clone(out), err
 }
 
-// hear notes a sign of life.
+// hear records a sign of life.
 func (b *Bus) hear(id bus.ServerID) {
 	b.n.mu.Lock()
 	defer b.n.mu.Unlock()
@@ -344,7 +342,7 @@ func (b *Bus) hear(id bus.ServerID) {
 	}
 }
 
-// handle runs the handler of a message here. The error is the asker's.
+// handle runs the local handler of a message. It returns the error for the asker.
 func (b *Bus) handle(ctx context.Context, m Message, body []byte) ([]byte, error) {
 	b.n.mu.Lock()
 	fn := b.handlers[m.Verb]
@@ -362,7 +360,7 @@ func (b *Bus) handle(ctx context.Context, m Message, body []byte) ([]byte, error
 		from.asked--
 		b.n.mu.Unlock()
 	}()
-	// The handler runs under what ends first: the asker, or this bus.
+	// The handler's context ends with the asker's or when this bus closes.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(b.ctx, cancel)()
@@ -391,7 +389,7 @@ func (b *Bus) handle(ctx context.Context, m Message, body []byte) ([]byte, error
 	return out, nil
 }
 
-// Broadcast implements bus.Bus: it goes to the members in order of id.
+// Broadcast implements bus.Bus. It sends to the members in order of their IDs.
 func (b *Bus) Broadcast(verb string, body []byte) error {
 	if err := errors.Join(bus.CheckVerb(verb), bus.CheckBody(verb, body)); err != nil {
 		return err
@@ -445,7 +443,8 @@ func (b *Bus) Probe(ctx context.Context, id bus.ServerID) (time.Duration, error)
 	return rtt, nil
 }
 
-// Close implements bus.Bus, but does not wait for handlers: one may be below on the stack.
+// Close implements bus.Bus. Unlike other implementations it does not wait for handlers, because one may be on the same
+// stack.
 func (b *Bus) Close() error {
 	b.n.mu.Lock()
 	if b.closed {

@@ -38,7 +38,7 @@ func TestConduct(t *testing.T) {
 	bustest.Run(t, func(t *testing.T) bustest.World { return world{New(env.Test(t).Env, nil)} })
 }
 
-// pair are two servers of which the second counts what it is told.
+// pair starts two servers. log records the messages that they receive.
 func pair(t *testing.T, p Policy) (n *Network, a, b *Bus, log *[]string) {
 	n = New(env.Test(t).Env, p)
 	a, b = n.Open(bus.ServerID{1}, bus.Grant{}), n.Open(bus.ServerID{2}, bus.Grant{})
@@ -102,7 +102,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// TestLoseAnswer: the handler has run, and whoever asked does not know.
+// TestLoseAnswer checks that the handler runs but the asker gets ErrNoAnswer.
 func TestLoseAnswer(t *testing.T) {
 	t.Parallel()
 	_, a, b, log := pair(t, func(m Message) Fate {
@@ -116,7 +116,7 @@ func TestLoseAnswer(t *testing.T) {
 	}
 }
 
-// TestCut: in one direction nothing goes, neither questions nor answers to the other's.
+// TestCut checks that a cut drops requests in its direction, and answers to requests in the other.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	n, a, b, log := pair(t, nil)
@@ -136,7 +136,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestStreamCut: a stream that a policy breaks says so on both sides.
+// TestStreamCut checks that both sides of a stream that a policy breaks get an error.
 func TestStreamCut(t *testing.T) {
 	t.Parallel()
 	left := 3
@@ -179,7 +179,7 @@ func TestStreamCut(t *testing.T) {
 	if err := talk(); !errors.Is(err, bus.ErrNoAnswer) || !errors.Is(ended, bus.ErrNoAnswer) {
 		t.Errorf("here %v, there %v", err, ended)
 	}
-	// Both waiting is a mistake that one thread would never get out of.
+	// If both sides wait for each other, one thread could never continue, so it is an error.
 	left = 100
 	if s, err = a.Stream(bg, b.Self(), "s", nil); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestStreamCut(t *testing.T) {
 	}
 }
 
-// TestDeterministic: the same policy sees the same messages in the same order.
+// TestDeterministic checks that the same policy sees the same messages in the same order.
 func TestDeterministic(t *testing.T) {
 	t.Parallel()
 	run := func() (seen []string) {

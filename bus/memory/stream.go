@@ -13,12 +13,12 @@ import (
 	"doublet/bus"
 )
 
-// maxHeld is what one side of a stream may write before the other reads.
+// maxHeld is the maximum number of bytes that one side of a stream may write before the other reads.
 const maxHeld = 256 << 10
 
-// Stream implements bus.Bus. The handler runs as a coroutine of whoever opened the stream: whenever that side
-// reads, or has written much, the handler goes on until it waits for the other side. So a stream too needs
-// one thread only, and each side is to be used by one goroutine.
+// Stream implements bus.Bus. The handler runs as a coroutine of the opener. When the opener reads, or has written more
+// than maxHeld bytes, the handler runs until it waits for the opener. So a stream needs only one thread. Each side must
+// be used by one goroutine.
 func (b *Bus) Stream(ctx context.Context, id bus.ServerID, verb string, header []byte) (bus.Stream, error) {
 	if err := bus.CheckVerb(verb); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (b *Bus) Stream(ctx context.Context, id bus.ServerID, verb string, header [
 	return &openerEnd{p: p}, nil
 }
 
-// pipe is a stream. Only one of its two coroutines runs at a time, under mu.
+// pipe is a stream. mu ensures that only one of its two coroutines runs at a time.
 type pipe struct {
 	from, to *Bus
 	verb     string
@@ -72,8 +72,8 @@ type pipe struct {
 	stop     func()
 
 	in, out  half  // to the handler, and from it
-	answered error // what the handler returned
-	broken   error // the connection was lost, or given up
+	answered error // the handler's result
+	broken   error // the connection was lost or closed early
 	finished bool  // the handler has returned
 }
 
@@ -84,7 +84,7 @@ type half struct {
 
 var errStalled = errors.New("both sides of the stream wait for the other")
 
-// resume lets the handler go on until it waits, or has returned.
+// resume runs the handler until it waits or returns.
 func (p *pipe) resume() {
 	if p.finished {
 		return
@@ -94,7 +94,7 @@ func (p *pipe) resume() {
 	}
 }
 
-// lose ends the stream in the middle.
+// lose breaks the stream.
 func (p *pipe) lose(why error) error {
 	if p.broken == nil {
 		p.broken = fmt.Errorf("stream %s: %w: %w", p.verb, bus.ErrNoAnswer, why)
@@ -106,7 +106,7 @@ func (p *pipe) lose(why error) error {
 	return p.broken
 }
 
-// pass asks the policy about bytes that one side writes.
+// pass reports whether the policy delivers n bytes that one side writes.
 func (p *pipe) pass(from, to *Bus, n int) bool {
 	p.from.n.mu.Lock()
 	down := from.closed || to.closed
@@ -114,7 +114,7 @@ func (p *pipe) pass(from, to *Bus, n int) bool {
 	return !down && p.from.n.fate(&Message{Kind: StreamData, From: from.self, To: to.self, Verb: p.verb, Bytes: n}) != Lose
 }
 
-// openerEnd is the side of whoever opened the stream.
+// openerEnd is the opener's side of a stream.
 type openerEnd struct{ p *pipe }
 
 func (o *openerEnd) Read(b []byte) (int, error) {
@@ -149,7 +149,7 @@ func (o *openerEnd) Write(b []byte) (int, error) {
 	case !p.pass(p.from, p.to, len(b)):
 		return 0, p.lose(io.ErrUnexpectedEOF)
 	case p.finished:
-		return len(b), nil // the handler does not want it
+		return len(b), nil // the handler has returned
 	}
 	p.in.data.Write(b)
 	for p.in.data.Len() > maxHeld && !p.finished {
@@ -187,7 +187,7 @@ func (o *openerEnd) Close() error {
 	return nil
 }
 
-// handlerEnd is the handler's side. It runs under the other side's lock.
+// handlerEnd is the handler's side. It runs while the opener holds pipe.mu.
 type handlerEnd struct {
 	p     *pipe
 	yield func(struct{}) bool
@@ -235,7 +235,7 @@ func (h *handlerEnd) CloseWrite() error {
 
 func (h *handlerEnd) Close() error { return h.CloseWrite() }
 
-// The deadlines: nothing takes time here.
+// Deadlines have no effect, because nothing takes time here.
 
 func (o *openerEnd) SetDeadline(time.Time) error       { return nil }
 func (o *openerEnd) SetReadDeadline(time.Time) error   { return nil }

@@ -1,6 +1,6 @@
-// Package natsbus is the bus over a connection to NATS, wherever that leads: bus/embedded and
-// bus/external make the connection. NATS carries requests, answers and broadcasts, sealed between the
-// two servers; links and streams go directly (bus/direct).
+// Package natsbus implements the bus over a NATS connection, which bus/embedded or bus/external supplies. NATS carries
+// requests, answers and broadcasts, encrypted between the two servers. Links and streams are direct connections
+// (bus/direct).
 package natsbus
 
 import (
@@ -21,43 +21,44 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Options are what both kinds have in common; zero fields take the defaults.
+// Options are common to bus/embedded and bus/external; zero fields take the defaults.
 type Options struct {
 	Identity *pki.Folder
-	// Listen is the direct address, host:port.
+	// Listen is the direct address to listen on, as host:port.
 	Listen string
-	// Instance tells two processes apart that show one certificate; 0: it is drawn.
+	// Instance identifies this process, so that two processes with one certificate can be told apart; 0: a random
+	// number.
 	Instance uint64
-	// Grant is what one mate may have in flight to this server, and at most what this one has in flight
-	// to a mate.
+	// Grant limits the requests in flight from one mate to this server. It also caps the requests from this server to
+	// one mate.
 	Grant bus.Grant
-	// Heartbeat and Silence are those of bus/direct, Streams too.
+	// Heartbeat, Silence and Streams are the options of bus/direct.
 	Heartbeat, Silence time.Duration
 	Streams            int
-	// Admit answers servers that join; nil where none can.
+	// Admit answers joining servers; nil if this server cannot admit any.
 	Admit pki.Admit
 	Stats *stat.Tree
 }
 
-// Transport is the connection to NATS and what belongs to it.
+// Transport is a NATS connection with the functions to manage it.
 type Transport struct {
 	Conn *nats.Conn
-	// Members is told of the members; it may be nil.
+	// Members is called with each new member list; it may be nil.
 	Members func([]bus.Member)
-	// Close ends it, after the last message.
+	// Close closes the transport after the last message.
 	Close func()
 }
 
 const (
 	verbRenew = "bus.renew"
-	// housekeeping is how often links are looked after.
+	// housekeeping is the interval of Bus.housekeeping.
 	housekeeping = time.Second
-	// settle is how long a member that NATS knows no way to, while its link stands, is tried again: routes
-	// come up a moment after.
+	// settle is the time for which a request is repeated while the link is open but NATS has no route: routes come up a
+	// moment later than links.
 	settle      = time.Second
 	settlePause = 20 * time.Millisecond
-	// lateAnswer is how long a request that nobody waits for any more keeps its credit: the mate may still
-	// be at it.
+	// lateAnswer is the time for which an abandoned request keeps its credit, because the mate may still be working on
+	// it.
 	lateAnswer = 30 * time.Second
 )
 
@@ -90,7 +91,7 @@ type Bus struct {
 type mate struct {
 	bus.Member
 	credits *bus.Credits
-	// since is when it was connected, or was not any more.
+	// since is the time of the last change of connected.
 	connected bool
 	since     time.Time
 	twin      string
@@ -116,7 +117,7 @@ func (s *statistics) init(t *stat.Tree) {
 	s.took = t.Histogram("Bus.RequestTime", "Time from a request to its answer", stat.Seconds)
 }
 
-// New makes a bus over a transport, which it closes with itself, and after an error too.
+// New makes a bus over a transport. The bus closes the transport when it closes; New closes it on error.
 func New(e *env.Env, o Options, t Transport) (_ *Bus, err error) {
 	defer func() {
 		if err != nil {
@@ -177,7 +178,7 @@ func (b *Bus) spawn(name string, f func()) {
 // Self implements bus.Bus.
 func (b *Bus) Self() bus.ServerID { return b.self }
 
-// Direct is the direct address.
+// Direct returns the direct address.
 func (b *Bus) Direct() string { return b.port.Addr().String() }
 
 // Handle implements bus.Bus.
@@ -238,7 +239,7 @@ func (b *Bus) SetMembers(members []bus.Member) {
 	for _, m := range others {
 		b.port.Reach(m.ID)
 	}
-	if in := len(others) < len(members); in && !same { // a list without us is none to start with
+	if in := len(others) < len(members); in && !same { // a list without this server is useless for the next start
 		if err := b.o.Identity.SaveMembers(members); err != nil {
 			b.env.Log.Warn("the members of the cluster were not saved for the next start", "error", err)
 		}
@@ -292,7 +293,7 @@ func (b *Bus) Stream(ctx context.Context, to bus.ServerID, verb string, header [
 	return b.port.Stream(ctx, to, verb, header)
 }
 
-// up notes a link before it is used.
+// up records a link before it is used.
 func (b *Bus) up(l *direct.Link) {
 	s, err := sealsOf(l.Keys)
 	if err != nil {
@@ -319,7 +320,7 @@ func (b *Bus) up(l *direct.Link) {
 	}
 }
 
-// down drops a link's keys: what still comes under them is refused.
+// down forgets a link's keys, so messages sealed with them are rejected from now on.
 func (b *Bus) down(l *direct.Link) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -341,8 +342,7 @@ func (b *Bus) down(l *direct.Link) {
 	}
 }
 
-// housekeeping makes links where there are none, looks for servers that show one certificate, and renews our
-// own.
+// housekeeping opens missing links, looks for servers with the same certificate, and renews this server's certificate.
 func (b *Bus) housekeeping() {
 	for {
 		select {
@@ -364,8 +364,8 @@ func (b *Bus) housekeeping() {
 	}
 }
 
-// lookForTwins tells of two processes that show the certificate of one server: links of two instances, of
-// which the older has been heard from since the younger stands.
+// lookForTwins detects two processes that show the certificate of one server. It looks for links of two instances, of
+// which the older was heard from after the younger opened.
 func (b *Bus) lookForTwins(id bus.ServerID) {
 	links, _ := b.port.Links(id)
 	twin := ""

@@ -10,14 +10,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// carrier is the connection to NATS, here or elsewhere. A server's messages come under one subject, its name
-// in one cluster:
+// carrier sends and receives messages over NATS. Each server has its own subjects:
 //
 //	doublet.CLUSTER.SERVER.m          a message
-//	doublet.CLUSTER.SERVER.n.NUMBER   NATS says that nobody heard the message of that number
+//	doublet.CLUSTER.SERVER.n.NUMBER   NATS reports that the message NUMBER had no receiver
 type carrier struct {
 	conn *nats.Conn
-	base string // doublet.CLUSTER.
+	base string // "doublet.CLUSTER."
 	self string
 }
 
@@ -28,8 +27,8 @@ func newCarrier(conn *nats.Conn, cluster string, self bus.ServerID) *carrier {
 	return &carrier{conn: conn, base: base, self: base + self.String()}
 }
 
-// listen hears what comes for this server. heard gets a message, which is its own from then on;
-// unheard the link and number of one that nobody took.
+// listen subscribes to this server's subjects. It calls heard with each message, which heard then owns, and unheard
+// with the link and number of each message that had no receiver.
 func (c *carrier) listen(heard func(m []byte), unheard func(link linkID, number uint64)) error {
 	sub, err := c.conn.Subscribe(c.self+".>", func(m *nats.Msg) {
 		tail := m.Subject[len(c.self)+1:]
@@ -45,7 +44,7 @@ func (c *carrier) listen(heard func(m []byte), unheard func(link linkID, number 
 	if err != nil {
 		return err
 	}
-	// What mates may have in flight fits; more would be somebody else's.
+	// The limits hold everything that mates may have in flight; only foreign messages can exceed them.
 	if err := sub.SetPendingLimits(maxPending, maxPendingBytes); err != nil || !c.conn.IsConnected() {
 		return err
 	}
@@ -57,7 +56,7 @@ const (
 	maxPendingBytes = 64 << 20
 )
 
-// send sends a message; what it is built in may be used again at once. With h, NATS tells if nobody hears it.
+// send sends a message. The caller may reuse m at once. With h, NATS reports a message without a receiver.
 func (c *carrier) send(to bus.ServerID, m []byte, h *messageHead) error {
 	subject := c.base + to.String() + ".m"
 	var err error
@@ -72,7 +71,7 @@ func (c *carrier) send(to bus.ServerID, m []byte, h *messageHead) error {
 	return nil
 }
 
-// formatNumber and parseNumber put link and number into a word of a subject.
+// formatNumber and parseNumber encode link and number as one token of a subject.
 func formatNumber(link linkID, number uint64) string {
 	return fmt.Sprintf("%x-%x", link[:], number)
 }

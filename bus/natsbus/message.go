@@ -13,28 +13,28 @@ import (
 	"doublet/bus/direct"
 )
 
-// A message over NATS is sealed from server to server (AES-256-GCM) under the keys of the link that the
-// asker made, so that whoever else is on that NATS can neither read nor make one. It is
+// A message over NATS is encrypted from server to server (AES-256-GCM) with the keys of the link that the asker opened.
+// So other users of that NATS can neither read nor forge one. Its format is
 //
-//	version (1) · kind (1) · link (8) · number (8) · what is sealed
+//	version (1) · kind (1) · link (8) · number (8) · encrypted part
 //
-// The number counts what goes over the link and is the nonce; an answer has the number of its question and
-// the key of the other direction. The head is authenticated with the rest.
+// The number counts the messages of the link and is the nonce. An answer has the number of its request and the key of
+// the other direction. The first four fields are authenticated as additional data.
 const (
 	messageVersion = 1
 	headBytes      = 18
 	sealBytes      = 16
 
-	kindAsk    = 1 // time left in ms (4, 0: no end) · verb with its length (1) · body
-	kindTell   = 2 // the same, and nobody waits
-	kindAnswer = 3 // status (1) · body, or code with its length (1) and text, or nothing
+	kindAsk    = 1 // time left in ms (4 bytes, 0: no deadline) · length of verb (1) · verb · body
+	kindTell   = 2 // the same format, without an answer
+	kindAnswer = 3 // status (1) · body, or length of code (1) · code · text, or nothing
 
 	statusDone    = 0
 	statusRefused = 1
-	statusLate    = 2 // the handler stopped when the asker's time was over
-	statusClosing = 3 // it stopped because its server stops
+	statusLate    = 2 // the handler stopped at the asker's deadline
+	statusClosing = 3 // the handler stopped because its server closes
 
-	// maxMessage is the largest message.
+	// maxMessage is the maximum size of a message.
 	maxMessage = headBytes + 4 + 1 + bus.MaxVerb + bus.MaxBody + sealBytes
 )
 
@@ -44,10 +44,10 @@ var (
 	errReplay  = errors.New("a message that has come before")
 )
 
-// linkID names a link in messages.
+// linkID identifies a link in messages.
 type linkID [8]byte
 
-// messageHead is the part of a message that is not sealed.
+// messageHead is the part of a message that is not encrypted.
 type messageHead struct {
 	kind   byte
 	link   linkID
@@ -63,14 +63,14 @@ func parseHead(m []byte) (h messageHead, err error) {
 	return h, nil
 }
 
-// appendHead begins a message; what is to be sealed is appended to it.
+// append starts a message; the caller appends the part to encrypt.
 func (h messageHead) append(to []byte) []byte {
 	to = append(to, messageVersion, h.kind)
 	to = append(to, h.link[:]...)
 	return binary.BigEndian.AppendUint64(to, h.number)
 }
 
-// cipherOf makes the seal of one direction of a link.
+// cipherOf returns the cipher of one direction of a link.
 func cipherOf(key [32]byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
@@ -85,12 +85,12 @@ func nonce(m []byte) []byte {
 	return n
 }
 
-// seal seals a message in its place.
+// seal encrypts a message in place.
 func seal(c cipher.AEAD, m []byte) []byte {
 	return c.Seal(m[:headBytes], nonce(m), m[headBytes:], m[:headBytes])
 }
 
-// unseal opens one in its place.
+// unseal decrypts a message in place and returns the decrypted part.
 func unseal(c cipher.AEAD, m []byte) ([]byte, error) {
 	plain, err := c.Open(m[headBytes:headBytes], nonce(m), m[headBytes:], m[:headBytes])
 	if err != nil {
@@ -130,7 +130,7 @@ func appendRefusal(to []byte, code, text string) []byte {
 	return append(append(to, code...), text...)
 }
 
-// parseAnswer gives the body of an answer, or the refusal that it is.
+// parseAnswer returns the body of an answer, or the error that it holds.
 func parseAnswer(p []byte, server bus.ServerID, verb string) ([]byte, error) {
 	switch {
 	case len(p) >= 1 && p[0] == statusDone:
@@ -146,16 +146,16 @@ func parseAnswer(p []byte, server bus.ServerID, verb string) ([]byte, error) {
 	return nil, fmt.Errorf("%w: the answer of server %s: %w", bus.ErrNoAnswer, server, errMessage)
 }
 
-// window knows which numbers of a link have come: each is taken once. Those that lie far behind the
-// greatest count as taken.
+// window records the numbers received over a link and accepts each number once. It rejects numbers that are 1,024 or
+// more below the greatest.
 type window struct {
 	greatest uint64
-	seen     [16]uint64 // a ring of bits for the greatest 1,024
+	seen     [16]uint64 // ring of bits for the greatest 1,024 numbers
 }
 
 const windowBits = 1024
 
-// take says whether the number comes for the first time.
+// take records n and reports whether it was new.
 func (w *window) take(n uint64) bool {
 	switch {
 	case n == 0 || n+windowBits <= w.greatest:
@@ -177,7 +177,7 @@ func (w *window) take(n uint64) bool {
 
 func (w *window) clear(n uint64) { w.seen[n/64%16] &^= 1 << (n % 64) }
 
-// seals are those of a link, from the side of whoever asks over it or answers.
+// seals holds the ciphers of a link, one for each direction.
 type seals struct{ ask, answer cipher.AEAD }
 
 func sealsOf(k direct.Keys) (s seals, err error) {

@@ -37,7 +37,7 @@ func TestMessage(t *testing.T) {
 	if _, err := unseal(s.answer, bytes.Clone(m)); !errors.Is(err, errSeal) {
 		t.Errorf("with the key of the other direction: %v", err)
 	}
-	for i := range m { // any bit that is changed is found
+	for i := range m { // a change of any bit is detected
 		if i > 100 && i%97 != 0 {
 			continue
 		}
@@ -85,7 +85,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestWindow holds the window against a set that remembers everything.
+// TestWindow compares window with a set of all numbers.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -134,7 +134,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// FuzzMessage: what comes from NATS is a message or an error.
+// FuzzMessage checks that parsing any input succeeds or returns an error.
 func FuzzMessage(f *testing.F) {
 	s, link := testSeals(f)
 	h := messageHead{kind: kindAsk, link: link, number: 1}
@@ -149,7 +149,7 @@ func FuzzMessage(f *testing.F) {
 			t.Errorf("the head %+v is written otherwise", h)
 		}
 		_, _ = unseal(s.ask, bytes.Clone(m))
-		// As if somebody with the keys had sealed it.
+		// Parse it as if it had been sealed with the right key.
 		left, verb, body, err := parseAsk(m[headBytes:])
 		if err == nil && left == left.Truncate(time.Millisecond) && left < time.Hour && left > 0 {
 			if again := appendAsk(nil, left, verb, body); !bytes.Equal(again, m[headBytes:]) {

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// firstRenewal is the wait after the first failed renewal, which doubles with every further one. lastRenewal is the longest wait,
-	// and the one after a renewal.
+	// firstRenewal is the wait after the first failed attempt; it doubles with each further failure. lastRenewal is the
+	// longest wait, and the wait after a success.
 	firstRenewal, lastRenewal = time.Second, time.Hour
-	// renewalTime bounds one attempt.
+	// renewalTime is the timeout of one attempt.
 	renewalTime = time.Minute
 )
 
-// renewal is when the certificate was renewed or was to be. Only the goroutine of housekeeping uses it.
+// renewal tracks the attempts to renew the certificate. Only the housekeeping goroutine uses it.
 type renewal struct {
-	last     time.Time // begin of the last attempt; zero before the first
-	failures int       // in a row
+	last     time.Time // start of the last attempt; zero before the first
+	failures int       // failures in a row
 }
 
-// due reports whether an attempt is to be made now, and records it.
+// due reports whether an attempt is due at the time now, and records it.
 func (r *renewal) due(now, at time.Time) bool {
 	if now.Before(at) || !r.last.IsZero() && now.Sub(r.last) < r.pause() {
 		return false
@@ -32,7 +32,7 @@ func (r *renewal) due(now, at time.Time) bool {
 	return true
 }
 
-// pause is the least time between the last attempt and the next.
+// pause returns the minimum time between the last attempt and the next.
 func (r *renewal) pause() time.Duration {
 	if r.failures == 0 {
 		return lastRenewal
@@ -40,8 +40,8 @@ func (r *renewal) pause() time.Duration {
 	return min(lastRenewal, firstRenewal<<min(r.failures-1, 20))
 }
 
-// renew renews the certificate when its time has come. Links that stand show the old one until that ends; then
-// the mate cuts them, and the next one shows the new one.
+// renew renews the certificate when due. Open links keep the old certificate until it expires; then the mate closes
+// them, and new links show the new one.
 func (b *Bus) renew() {
 	if !b.renewal.due(b.env.Clock.Now(), b.o.Identity.RenewAt()) {
 		return
@@ -60,7 +60,7 @@ func (b *Bus) renew() {
 	b.env.Log.Info("the cluster certificate was renewed", "until", b.o.Identity.Identity().Until)
 }
 
-// askToResign asks the mates that are connected for a new certificate, one after another.
+// askToResign asks the connected mates for a new certificate, one after another.
 func (b *Bus) askToResign(ctx context.Context, request []byte) ([]byte, error) {
 	errs := []error{pki.ErrNoKey}
 	for _, p := range b.Peers() {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRenewalPauses: a failed renewal is tried again after a second, then after twice the time, up to an hour; one that succeeded
-// is not repeated within an hour, whatever the new certificate says.
+// TestRenewalPauses checks that a failed renewal is retried after 1 s, with the wait doubling up to an hour, and that a
+// success is not repeated within an hour, whatever the new certificate says.
 func TestRenewalPauses(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)

@@ -14,7 +14,7 @@ import (
 	"doublet/env"
 )
 
-// asking is what this server asks over a link of its own.
+// asking holds the requests of this server over a link that it opened.
 type asking struct {
 	link  *direct.Link
 	seals seals
@@ -24,17 +24,17 @@ type asking struct {
 	waits map[uint64]*wait
 }
 
-// wait is a question without an answer.
+// wait is a request without an answer.
 type wait struct {
-	back    chan []byte   // the answer, unsealed
-	unheard chan struct{} // NATS says that nobody took the question
-	// late: nobody waits any more; bytes is what it keeps of the credits.
+	back    chan []byte   // receives the decrypted answer
+	unheard chan struct{} // receives when NATS reports that the request had no receiver
+	// late is set when the asker has given up. bytes is the credit that the request still holds.
 	late    bool
 	bytes   int64
 	credits *bus.Credits
 }
 
-// serving is what a mate asks over a link of its making.
+// serving holds the requests of a mate over a link that the mate opened.
 type serving struct {
 	link   *direct.Link
 	seals  seals
@@ -46,7 +46,7 @@ type serving struct {
 	seen window
 }
 
-// buffers are what messages are built in.
+// buffers holds buffers to build messages in.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Request implements bus.Bus.
@@ -91,10 +91,11 @@ func (b *Bus) Request(ctx context.Context, to bus.ServerID, verb string, body []
 	return out, err
 }
 
-// errUnheard says that a link stands and NATS knows no way. Nobody vouches for what NATS says: it may have been asked.
+// errUnheard means that the link is open but NATS has no route. The report of NATS is not authenticated, so the request
+// may have arrived.
 var errUnheard = errors.New("its link stands, but NATS knows no way to it")
 
-// ask asks once over a link. keeps is set where the answer may still come, and the credit is given back then.
+// ask sends one request over a link. It sets keeps if the answer may still come; then the credit is returned later.
 func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte, keeps *bool, credits *bus.Credits) ([]byte, error) {
 	b.mu.RLock()
 	a := b.asking[l.Keys.ID]
@@ -132,7 +133,7 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 			}
 			again = b.env.Clock.After(settlePause)
 		case <-again:
-			// The same message under the same number: if it was heard all the same, it is not heard twice.
+			// The same message with the same number: if the first arrived after all, the receiver drops the second.
 			if err := b.send(a, h, left, verb, body); err != nil {
 				return none(err)
 			}
@@ -150,7 +151,8 @@ func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte,
 	}
 }
 
-// send seals a question and hands it to NATS. Of one number only the same may be sent again: the number is the nonce.
+// send encrypts a request and passes it to NATS. The number is the nonce, so a number must never be used for two
+// different messages.
 func (b *Bus) send(a *asking, h messageHead, left time.Duration, verb string, body []byte) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
@@ -170,7 +172,7 @@ func (a *asking) forget(number uint64) {
 	a.mu.Unlock()
 }
 
-// leave says that nobody waits for the answer any more. False: it is there, or will never be.
+// leave marks a request as abandoned. It returns false if the answer is there already or can no longer come.
 func (a *asking) leave(number uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -182,7 +184,7 @@ func (a *asking) leave(number uint64) bool {
 	return true
 }
 
-// expire gives back the credit of an answer that did not come even late.
+// expire returns the credit of an abandoned request without an answer after lateAnswer.
 func (a *asking) expire(number uint64) {
 	a.mu.Lock()
 	w := a.waits[number]
@@ -195,7 +197,7 @@ func (a *asking) expire(number uint64) {
 	w.credits.Give(w.bytes)
 }
 
-// forgetLate gives back all credits that late answers keep: the link is gone, they will not come.
+// forgetLate returns the credits of all abandoned requests: the link is closed, so no answers can come.
 func (a *asking) forgetLate() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,7 +209,7 @@ func (a *asking) forgetLate() {
 	}
 }
 
-// heard takes a message from NATS.
+// heard processes a message from NATS.
 func (b *Bus) heard(m []byte) {
 	h, err := parseHead(m)
 	if err != nil {
@@ -220,7 +222,7 @@ func (b *Bus) heard(m []byte) {
 		b.mu.RLock()
 		v := b.serving[h.link]
 		if v != nil && !b.closed {
-			b.running.Add(1) // under mu: Close has not begun to wait
+			b.running.Add(1) // under mu, so that Close cannot be in Wait
 		} else {
 			v = nil
 		}
@@ -242,8 +244,8 @@ func (b *Bus) heard(m []byte) {
 	}
 }
 
-// answered unseals an answer and hands it to whoever waits for it. False: nobody does, or somebody made it up; the
-// answer may still come then, and what was made up has taken nothing of its place.
+// answered decrypts an answer and passes it to the waiting asker. It returns false if nobody waits or the answer is
+// forged. A forged answer leaves the request waiting for the real one.
 func (b *Bus) answered(a *asking, number uint64, m []byte) bool {
 	if !a.waiting(number) {
 		return false
@@ -263,7 +265,7 @@ func (b *Bus) answered(a *asking, number uint64, m []byte) bool {
 		case w.back <- plain:
 			return true
 		default:
-			return false // said again
+			return false // a duplicate
 		}
 	}
 	delete(a.waits, number)
@@ -277,7 +279,7 @@ func (a *asking) waiting(number uint64) bool {
 	return a.waits[number] != nil
 }
 
-// unheard is NATS's word that nobody took a question, or somebody's who says it in its place.
+// unheard processes a report that a request had no receiver. The report may be forged.
 func (b *Bus) unheard(link linkID, number uint64) {
 	b.mu.RLock()
 	a := b.asking[link]
@@ -296,9 +298,9 @@ func (b *Bus) unheard(link linkID, number uint64) {
 	}
 }
 
-// take opens a question and lets it be answered. What a mate has in flight beyond twice its grant is refused
-// here: its credits should have held it back. Only what is sealed counts: garbage, and what somebody repeats, must
-// not use up the mate's grant. The caller has added one to running.
+// take decrypts a request and starts its handler. It rejects requests beyond twice the mate's grant, because the mate's
+// credits should prevent them. Only authentic messages count, so forged or replayed messages cannot use up the grant.
+// The caller has added one to running.
 func (b *Bus) take(v *serving, h messageHead, m []byte) {
 	q, err := b.open(v, h, m)
 	if err != nil {
@@ -320,14 +322,14 @@ func (b *Bus) take(v *serving, h messageHead, m []byte) {
 	})
 }
 
-// question is a request or a notice of a mate, unsealed.
+// question is a decrypted request or broadcast from a mate.
 type question struct {
-	left time.Duration // until it stops to wait; 0: no end
+	left time.Duration // time until the asker's deadline; 0: none
 	verb string
 	body []byte
 }
 
-// open unseals a question; each is opened once.
+// open decrypts a request. It accepts each number once.
 func (b *Bus) open(v *serving, h messageHead, m []byte) (q question, err error) {
 	plain, err := unseal(v.seals.ask, m)
 	if err == nil {
@@ -351,7 +353,7 @@ func (b *Bus) open(v *serving, h messageHead, m []byte) (q question, err error) 
 	return q, err
 }
 
-// serve answers one question.
+// serve runs the handler of one request and sends the answer.
 func (b *Bus) serve(v *serving, h messageHead, q question) {
 	b.mu.RLock()
 	fn := b.handlers[q.verb]
@@ -367,7 +369,7 @@ func (b *Bus) serve(v *serving, h messageHead, q question) {
 	case fn == nil:
 		err = bus.Refuse(bus.CodeNoVerb, "nobody handles "+q.verb+" here")
 	case ctx.Err() != nil:
-		return // whoever asked is gone
+		return // the asker has given up or is gone
 	default:
 		out, err = fn(ctx, v.link.Peer.ID, q.body)
 	}
@@ -390,13 +392,13 @@ func (b *Bus) serve(v *serving, h messageHead, q question) {
 	}
 }
 
-// refuse answers with an error of Refuse, or any other.
+// refuse sends an error as the answer.
 func (b *Bus) refuse(v *serving, number uint64, err error) {
 	code, text := bus.Refusal(err)
 	b.answer(v, number, func(m []byte) []byte { return appendRefusal(m, code, text) })
 }
 
-// answer seals an answer, one per number, and hands it to NATS.
+// answer encrypts an answer and passes it to NATS. A number must be answered only once, because it is the nonce.
 func (b *Bus) answer(v *serving, number uint64, body func([]byte) []byte) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)

@@ -7,8 +7,8 @@ import (
 	"doublet/bus/direct"
 )
 
-// TestMadeUpAnswers: somebody else answers many times before the server that was asked does, while the asker does not
-// run. What was made up takes no place, so the answer is heard, once.
+// TestMadeUpAnswers sends many forged answers before the real one, while the asker does not run. The forged answers
+// must not take the real one's place, and the real one must be delivered once.
 func TestMadeUpAnswers(t *testing.T) {
 	t.Parallel()
 	k := direct.Keys{ID: [8]byte{1}, Ask: [32]byte{2}, Answer: [32]byte{3}}

@@ -30,16 +30,16 @@ const (
 	maxFile = 1 << 20
 )
 
-// Options are about the files and the certificates.
+// Options configures the storage of files and the life of certificates.
 type Options struct {
-	// WritePrivate writes a file that only the server's account may read, whole or not at all, durable when it
-	// returns. nil: with env.FS, for tests.
+	// WritePrivate writes a file that only the server's account may read. The write is atomic and durable. nil: use
+	// env.FS, for tests.
 	WritePrivate func(path string, data []byte) error
-	// Life is how long certificates are good that are issued here (default DefaultLife).
+	// Life is the validity period of certificates issued here (default DefaultLife).
 	Life time.Duration
 }
 
-// Folder is a server's membership in a cluster, as its folder has it.
+// Folder is a server's membership in a cluster, loaded from its folder.
 type Folder struct {
 	env  *env.Env
 	dir  string
@@ -53,7 +53,7 @@ type Folder struct {
 	tokens *Tokens
 }
 
-// Create founds a cluster with this server as its first member.
+// Create creates a cluster with this server as its first member.
 func Create(e *env.Env, dir, cluster, server string, o Options) (*Folder, error) {
 	f := newFolder(e, dir, o)
 	if f.exists(authorityFile) {
@@ -66,7 +66,7 @@ func Create(e *env.Env, dir, cluster, server string, o Options) (*Folder, error)
 	if err != nil {
 		return nil, err
 	}
-	if err = f.ownKey(); err != nil { // that of a server of a domain stays its own
+	if err = f.ownKey(); err != nil { // a server of a domain keeps its key
 		return nil, err
 	}
 	spki, err := keyOfPublic(&f.key.PublicKey)
@@ -84,7 +84,7 @@ func Create(e *env.Env, dir, cluster, server string, o Options) (*Folder, error)
 	return f, f.adopt(cert)
 }
 
-// Open reads the folder. ErrNone is told where there is no cluster in it.
+// Open loads the folder. It returns ErrNone if the folder has no cluster.
 func Open(e *env.Env, dir string, o Options) (*Folder, error) {
 	f := newFolder(e, dir, o)
 	raw, err := f.read(authorityFile)
@@ -140,8 +140,8 @@ func newFolder(e *env.Env, dir string, o Options) *Folder {
 	return f
 }
 
-// adopt makes a certificate the one that is shown, if it is of our authority and about our key. Its time
-// is not looked at: an expired one is what renewal begins with.
+// adopt makes a certificate the current one, if our authority signed it and it has our key. It ignores the validity
+// period, because renewal starts with an expired certificate.
 func (f *Folder) adopt(der []byte) error {
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -164,7 +164,7 @@ func (f *Folder) adopt(der []byte) error {
 	return nil
 }
 
-// save writes everything; authority.pem, with which there is a cluster, last.
+// save writes all files. It writes authority.pem last, because that file makes the server a member.
 func (f *Folder) save(cert []byte, members []bus.Member) error {
 	if err := f.makeDir(); err != nil {
 		return err
@@ -190,13 +190,13 @@ func (f *Folder) save(cert []byte, members []bus.Member) error {
 	return err
 }
 
-// Cluster is the cluster's name.
+// Cluster returns the cluster's name.
 func (f *Folder) Cluster() string { return f.authority.cert.Subject.CommonName }
 
-// Fingerprint is the SHA-256 of the authority's certificate: it names the cluster for sure.
+// Fingerprint returns the SHA-256 of the authority's certificate, which identifies the cluster.
 func (f *Folder) Fingerprint() note.Digest { return f.authority.fingerprint() }
 
-// Identity is this server's.
+// Identity returns this server's identity.
 func (f *Folder) Identity() Identity {
 	id, err := identityOf(f.current.Load().Leaf)
 	if err != nil {
@@ -205,10 +205,11 @@ func (f *Folder) Identity() Identity {
 	return id
 }
 
-// MayAdmit says whether this server holds the authority's key, so that others can join here.
+// MayAdmit reports whether this server holds the authority's key, so that others can join here.
 func (f *Folder) MayAdmit() bool { return f.authority.key != nil }
 
-// Client is how this server connects to another: with its certificate, and to servers of the cluster only.
+// Client returns the TLS configuration for connections to other servers of the cluster. It shows this server's
+// certificate.
 func (f *Folder) Client(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, RootCAs: f.roots, ServerName: tlsName, NextProtos: protocols, Time: f.env.Clock.Now,
@@ -216,7 +217,7 @@ func (f *Folder) Client(protocols ...string) *tls.Config {
 	}
 }
 
-// Server is how it takes connections of servers of the cluster.
+// Server returns the TLS configuration for connections from other servers of the cluster.
 func (f *Folder) Server(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ClientCAs: f.roots, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: protocols, Time: f.env.Clock.Now,
@@ -224,7 +225,8 @@ func (f *Folder) Server(protocols ...string) *tls.Config {
 	}
 }
 
-// Peer is who is at the other end of a connection made with Client or Server, which have checked the rest.
+// Peer returns the identity of the other end of a connection. The connection must be made with Client or Server, which
+// verify the certificate.
 func (f *Folder) Peer(state tls.ConnectionState) (Identity, error) {
 	if len(state.PeerCertificates) == 0 {
 		return Identity{}, ErrNoServer
@@ -232,7 +234,7 @@ func (f *Folder) Peer(state tls.ConnectionState) (Identity, error) {
 	return identityOf(state.PeerCertificates[0])
 }
 
-// SaveMembers keeps the members for the next start.
+// SaveMembers saves the members for the next start.
 func (f *Folder) SaveMembers(members []bus.Member) error {
 	raw, err := json.MarshalIndent(members, "", "\t")
 	if err != nil {
@@ -241,7 +243,7 @@ func (f *Folder) SaveMembers(members []bus.Member) error {
 	return f.write(membersFile, append(raw, '\n'))
 }
 
-// Members are those of the last SaveMembers.
+// Members returns the members of the last SaveMembers.
 func (f *Folder) Members() ([]bus.Member, error) {
 	raw, err := f.read(membersFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -257,14 +259,14 @@ func (f *Folder) Members() ([]bus.Member, error) {
 	return members, nil
 }
 
-// RenewAt is when the certificate is to be renewed: when a third of its time is left.
+// RenewAt returns the time to renew the certificate: when a third of its life is left.
 func (f *Folder) RenewAt() time.Time {
 	leaf := f.current.Load().Leaf
 	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(backdate)) / 3)
 }
 
-// Renew gets a new certificate about the same key: from the authority's key where it is here, else from
-// ask, which takes a certificate request to a server that holds it (its Resign answers).
+// Renew gets a new certificate for the same key. It uses the authority's key if it is here. Otherwise ask takes a
+// certificate request to a server that holds it, which answers with Resign.
 func (f *Folder) Renew(ctx context.Context, ask func(ctx context.Context, request []byte) ([]byte, error)) error {
 	me := f.Identity()
 	var cert []byte
@@ -291,7 +293,7 @@ func (f *Folder) Renew(ctx context.Context, ask func(ctx context.Context, reques
 	return f.write(serverFile, encodePEM("CERTIFICATE", cert))
 }
 
-// Resign answers the request of a member whose identity is known for a new certificate about the same key.
+// Resign answers a renewal request of the member who. The request must have the same key.
 func (f *Folder) Resign(who Identity, request []byte) ([]byte, error) {
 	key, err := parseRequest(request)
 	if err != nil {
@@ -307,7 +309,7 @@ func (f *Folder) Resign(who Identity, request []byte) ([]byte, error) {
 	return f.authority.issue(f.env, key, who.ID, who.Name, f.opts.Life)
 }
 
-// request makes a certificate request about our key.
+// request makes a certificate request with our key.
 func (f *Folder) request() ([]byte, error) {
 	return x509.CreateCertificateRequest(f.env.Rand, &x509.CertificateRequest{}, f.key)
 }
@@ -371,7 +373,7 @@ func (f *Folder) writeFile(path string, data []byte) error {
 	return f.syncDir(f.dir)
 }
 
-// makeDir makes the folder, durably in the folder above it.
+// makeDir makes the folder and syncs its parent.
 func (f *Folder) makeDir() error {
 	if err := f.env.FS.MkdirAll(f.dir, 0o700); err != nil {
 		return err

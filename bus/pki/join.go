@@ -19,51 +19,51 @@ import (
 	"doublet/env"
 )
 
-// The join exchange: one question and one answer, each four bytes of length and JSON, over TLS 1.3 at
-// the direct address. The joining server believes whoever shows the authority of the token's
-// fingerprint; the other believes whoever has the token's secret.
+// The join exchange is one question and one answer, each as four bytes of length and JSON, over TLS 1.3 at the direct
+// address. The token authenticates both sides: the joining server checks the fingerprint of the authority, and the
+// other server checks the secret.
 
-// JoinProtocol is the exchange's name in ALPN (RFC 7301).
+// JoinProtocol is the ALPN name of the exchange (RFC 7301).
 const JoinProtocol = "doublet-join/1"
 
 const (
 	maxJoin = 1 << 20
-	// maxSkew is how far the clocks of two servers of a cluster may be apart: stamps of the state that lie
-	// further ahead raise an alarm.
+	// maxSkew is the maximum difference between the clocks of two servers of a cluster. Timestamps in the state that
+	// are further ahead raise an alarm.
 	maxSkew  = time.Minute
 	joinTime = 30 * time.Second
 )
 
-// The further reasons why a server cannot join.
+// Further reasons why a server cannot join.
 var (
 	ErrUnreachable = errors.New("the server that gave out the token cannot be reached")
 	ErrClock       = errors.New("the clocks differ: set them (NTP) and join again")
 	ErrNotAdmitted = errors.New("not admitted")
 )
 
-// Applicant is what a server that joins says of itself.
+// Applicant is a joining server's description of itself.
 type Applicant struct {
-	// Name is its name, Host its host name, Version its program's.
+	// Name is the server's name, Host its host name, Version the version of its program.
 	Name    string `json:"name"`
 	Host    string `json:"host,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Route and Direct are where the others reach it.
+	// Route and Direct are its addresses for the other members.
 	Route  string `json:"route,omitempty"`
 	Direct string `json:"direct"`
-	// Gateway: it wants to hold the two directories and nothing else.
+	// Gateway is set if the server replicates only the two directories.
 	Gateway bool `json:"gateway,omitempty"`
 }
 
-// Admission is what the server that admits tells it beside its certificate.
+// Admission holds the admitting server's answer besides the certificate.
 type Admission struct {
-	// Members are the members, with the one that was admitted.
+	// Members lists the members, including the new one.
 	Members []bus.Member `json:"members"`
-	// Domain is the Internet domain of people whose address names none.
+	// Domain is the Internet domain of people whose address has none.
 	Domain string `json:"domain,omitempty"`
 }
 
-// Admit enters a server into the directory, or says why not. It may be called again for the same member,
-// whose first answer was lost.
+// Admit adds a server to the directory, or returns the reason for a rejection. It may be called again for the same
+// member, if the first answer was lost.
 type Admit func(ctx context.Context, m bus.Member, a Applicant) (Admission, error)
 
 type question struct {
@@ -74,7 +74,7 @@ type question struct {
 }
 
 type answer struct {
-	// Code is empty, or the word for an error; Text says it to people.
+	// Code is "" or the code of an error; Text explains it to people.
 	Code string    `json:"code,omitempty"`
 	Text string    `json:"text,omitempty"`
 	Time time.Time `json:"time"`
@@ -84,7 +84,7 @@ type answer struct {
 	Admission
 }
 
-// codes are the errors that travel.
+// codes maps the codes in answers to errors.
 var codes = map[string]error{
 	"used": ErrTokenUsed, "expired": ErrTokenExpired, "unknown": ErrTokenUnknown, "clock": ErrClock, "no key": ErrNoKey, "refused": ErrNotAdmitted,
 }
@@ -112,7 +112,8 @@ func (a *answer) err() error {
 	return known
 }
 
-// JoinServer is the TLS of a server that takes those who join: its authority is shown, for them to compare.
+// JoinServer returns the TLS configuration for joining servers. It sends the authority's certificate, which they
+// compare with their token.
 func (f *Folder) JoinServer() *tls.Config {
 	c := f.Server(JoinProtocol)
 	c.ClientAuth = tls.NoClientCert
@@ -120,7 +121,7 @@ func (f *Folder) JoinServer() *tls.Config {
 	return c
 }
 
-// ServeJoin answers one that joins. The connection is the caller's to close. The error is for the log.
+// ServeJoin answers one joining server. The caller closes the connection and logs the error.
 func (f *Folder) ServeJoin(ctx context.Context, conn net.Conn, admit Admit) error {
 	if err := conn.SetDeadline(env.Deadline(joinTime)); err != nil {
 		return err
@@ -194,8 +195,8 @@ func compareClocks(here, there time.Time) error {
 	return nil
 }
 
-// Join lets this server join the cluster of a token, as what me says, and keeps the membership in dir. A
-// failed attempt may be repeated; while the token is good that goes on where it was.
+// Join makes this server a member of the token's cluster, with the description me, and saves the membership in dir. A
+// failed attempt may be repeated; while the token is valid, it resumes.
 func Join(ctx context.Context, e *env.Env, dir, word string, me Applicant, o Options) (*Folder, Admission, error) {
 	token, err := ParseToken(word)
 	if err == nil && token.Domain {
@@ -237,8 +238,8 @@ func Join(ctx context.Context, e *env.Env, dir, word string, me Applicant, o Opt
 	return f, a.Admission, nil
 }
 
-// ownKey takes the key of an attempt before, or makes one and keeps it: by it the other server knows
-// again whom it has admitted.
+// ownKey loads the key of an earlier attempt, or makes and saves one. The admitting server recognizes a repeated
+// attempt by the key.
 func (f *Folder) ownKey() error {
 	if f.exists(serverKeyFile) {
 		raw, err := f.read(serverKeyFile)
@@ -265,7 +266,7 @@ func (f *Folder) ownKey() error {
 	return f.write(serverKeyFile, text)
 }
 
-// ask puts the question to the server of the token.
+// ask sends the question to the token's server.
 func (f *Folder) ask(ctx context.Context, token Token, q *question) (*answer, *x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
@@ -278,7 +279,7 @@ func (f *Folder) ask(ctx context.Context, token Token, q *question) (*answer, *x
 	var root *x509.Certificate
 	conn := tls.Client(plain, &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: tlsName, NextProtos: []string{JoinProtocol}, Time: f.env.Clock.Now,
-		// Whom to believe is in the token; VerifyConnection compares.
+		// VerifyConnection checks the server against the token instead.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) (err error) {
 			root, err = token.verify(state)
@@ -305,7 +306,7 @@ func (f *Folder) ask(ctx context.Context, token Token, q *question) (*answer, *x
 	return &a, root, nil
 }
 
-// verify compares whoever answers with the token.
+// verify checks the server's certificates against the token.
 func (t Token) verify(state tls.ConnectionState) (*x509.Certificate, error) {
 	certs := state.PeerCertificates
 	if len(certs) != 2 || sha256.Sum256(certs[1].Raw) != t.Fingerprint {
@@ -336,7 +337,7 @@ func readJSON(r io.Reader, v any) error {
 	if n > maxJoin {
 		return fmt.Errorf("a message of %d bytes, at most %d", n, maxJoin)
 	}
-	// The buffer grows with what comes, not with what was promised.
+	// The buffer grows with the data that arrives, not with the announced length.
 	var b bytes.Buffer
 	if _, err := io.CopyN(&b, r, int64(n)); err != nil {
 		return err

@@ -13,18 +13,19 @@ import (
 	"doublet/env"
 )
 
-// DomainName is what TLS is asked for (SNI) by servers of the same domain at each other's ordinary doors. Whoever asks for it
-// is shown the server's own key, and asked for his: both stand in the server documents, and no authority is needed.
+// DomainName is the SNI name with which servers of one domain contact each other on their ordinary ports. A client that
+// sends it gets the server's own key and must show its own. Both keys are in the server documents, so no authority is
+// needed.
 const DomainName = "server.domain.doublet.internal"
 
-// Own is a server's own key, by which other servers know it: the one of its membership where it is in a cluster.
+// Own is the key that identifies a server to other servers. In a cluster it is the key of the membership.
 type Own struct {
 	ID          bus.ServerID
 	Key         bus.Key
 	certificate *tls.Certificate
 }
 
-// OpenOwn reads the key of a folder. ErrNone: there is none yet.
+// OpenOwn loads the key of a folder. It returns ErrNone if there is none yet.
 func OpenOwn(e *env.Env, dir string) (*Own, error) {
 	f := newFolder(e, dir, Options{})
 	raw, err := f.read(serverKeyFile)
@@ -40,7 +41,7 @@ func OpenOwn(e *env.Env, dir string) (*Own, error) {
 	return f.own()
 }
 
-// MakeOwn is OpenOwn that makes the key where there is none.
+// MakeOwn loads the key of a folder, and makes one if there is none.
 func MakeOwn(e *env.Env, dir string, o Options) (*Own, error) {
 	f := newFolder(e, dir, o)
 	if err := f.ownKey(); err != nil {
@@ -56,7 +57,7 @@ func (f *Folder) own() (*Own, error) {
 	}
 	o := &Own{ID: ServerID(key), Key: key}
 	now := f.env.Clock.Now()
-	// Nobody looks at what it says beside the key, which is compared.
+	// Peers compare only the key; the other fields do not matter.
 	template := &x509.Certificate{
 		SerialNumber: serial(f.env), Subject: pkix.Name{CommonName: o.ID.String()}, NotBefore: now.Add(-backdate), NotAfter: now.Add(authorityLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -71,12 +72,13 @@ func (f *Folder) own() (*Own, error) {
 	return o, err
 }
 
-// Client is how to speak TLS to a server of the domain: with our key, and to none that has another than wanted.
+// Client returns the TLS configuration for connections to a server of the domain. It shows our key and accepts only the
+// key wanted.
 func (o *Own) Client(wanted bus.Key, now func() time.Time, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: DomainName, NextProtos: protocols, Time: now,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return o.certificate, nil },
-		InsecureSkipVerify:   true, // in favour of the one key that is meant
+		InsecureSkipVerify:   true, // VerifyConnection accepts only the wanted key
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if got, ok := peerKey(&s); !ok || got != wanted {
 				return ErrOtherKey
@@ -86,11 +88,11 @@ func (o *Own) Client(wanted bus.Key, now func() time.Time, protocols ...string) 
 	}
 }
 
-// ErrOtherKey says that whoever answers does not have the key of the server document.
+// ErrOtherKey means that the server's key differs from the one in its server document.
 var ErrOtherKey = errors.New("the server that answers has another key than its document in the directory")
 
-// Server is cfg for a door that servers of the domain come to as well: who asks for DomainName is shown our key and must
-// have one. own may give nil: then cfg is all there is.
+// Server returns cfg extended for connections from servers of the domain: a client that sends DomainName gets our key
+// and must show a key. If own returns nil, cfg applies to all clients.
 func Server(cfg *tls.Config, own func() *Own) *tls.Config {
 	c := cfg.Clone()
 	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -108,7 +110,7 @@ func Server(cfg *tls.Config, own func() *Own) *tls.Config {
 	return c
 }
 
-// PeerKey is the key of whoever came to a door by DomainName. Whose it is, the server documents say.
+// PeerKey returns the key of a client that connected with DomainName. The server documents identify its owner.
 func PeerKey(s *tls.ConnectionState) (bus.Key, bool) {
 	if s == nil || s.ServerName != DomainName {
 		return bus.Key{}, false

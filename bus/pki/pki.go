@@ -1,17 +1,17 @@
-// Package pki is who is who in a cluster: the cluster's own authority, the certificates of its
-// servers, and the tokens by which a server joins.
+// Package pki identifies the servers of a cluster. It manages the cluster's own authority, the certificates of its
+// servers, and the tokens with which servers join.
 //
-// A server's identity is the URI in its certificate (urn:doublet:server: and the UNID of its server
-// document), under the authority of its cluster; its host name and address may change. The key in the
-// certificate is noted in the server document too, so that a copy of the authority's key is not enough to
-// pass for a member. The files stand in the folder cluster of the data folder, mode 0600:
+// A server's identity is the URI in its certificate: urn:doublet:server: and the UNID of its server document. The
+// cluster's authority signs the certificate. Host name and address may change. The server document holds the
+// certificate's key too, so a copy of the authority's key is not enough to pass for a member. The files are in the
+// folder cluster of the data folder, with mode 0600:
 //
-//	authority.pem  the authority's certificate: with it there is a cluster
+//	authority.pem  the authority's certificate: it makes the server a member of a cluster
 //	authority.key  its key, on servers that may admit others
 //	server.pem     this server's certificate
 //	server.key     its key, which renewals keep
-//	tokens.json    the tokens given out, as hashes: domain-tokens.json those of a domain
-//	members.json   the members as last known: with whom to speak before the directory says it
+//	tokens.json    the tokens issued, as hashes; domain-tokens.json has those of a domain
+//	members.json   the last known members, to contact before the directory is readable
 package pki
 
 import (
@@ -35,42 +35,42 @@ import (
 )
 
 const (
-	// tlsName is in every server's certificate and what TLS checks; the identity is the URI.
+	// tlsName is in every server's certificate, and TLS verifies it. The URI is the identity.
 	tlsName   = "server.cluster.doublet.internal"
 	uriPrefix = "urn:doublet:server:"
 
 	authorityLife = 30 * 365 * 24 * time.Hour
-	// backdate lets clocks differ: a certificate is good from before it is made.
+	// backdate is the time by which a certificate's validity starts early, so that clocks may differ.
 	backdate = 24 * time.Hour
-	// DefaultLife is how long a server's certificate is good; it is renewed in the last third.
+	// DefaultLife is the default validity period of a server's certificate. The server renews it in the last third.
 	DefaultLife = 90 * 24 * time.Hour
-	// maxName bounds the names of clusters and servers in certificates (RFC 5280, ub-common-name).
+	// maxName is the maximum length of the names of clusters and servers in certificates (RFC 5280, ub-common-name).
 	maxName = 64
 )
 
-// The errors about certificates.
+// Errors of membership and certificates.
 var (
-	// ErrNone says that the folder knows no cluster.
+	// ErrNone means that the folder has no cluster.
 	ErrNone = errors.New("this server is in no cluster")
-	// ErrExists says that it knows one already.
+	// ErrExists means that the folder has a cluster already.
 	ErrExists = errors.New("this server is in a cluster already")
-	// ErrOtherCluster says that a certificate is of another authority.
+	// ErrOtherCluster means that another authority issued the certificate.
 	ErrOtherCluster = errors.New("the certificate is not of this cluster")
-	// ErrExpired says that a certificate's time is over, or has not come: or that a clock is wrong.
+	// ErrExpired means that a certificate has expired or is not valid yet. A wrong clock may be the cause.
 	ErrExpired = errors.New("the certificate is out of its time")
-	// ErrNoServer says that a certificate names no server.
+	// ErrNoServer means that a certificate has no server's identity.
 	ErrNoServer = errors.New("the certificate names no server")
-	// ErrNoKey says that this server does not hold the authority's key.
+	// ErrNoKey means that this server does not hold the authority's key.
 	ErrNoKey = errors.New("this server does not hold the key of the cluster's authority: ask one that does")
 )
 
-// authority signs certificates; key is nil where only the certificate is known.
+// authority signs certificates; key is nil if only the certificate is known.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// fingerprint is the SHA-256 of the authority's certificate.
+// fingerprint returns the SHA-256 of the authority's certificate.
 func (a *authority) fingerprint() note.Digest { return sha256.Sum256(a.cert.Raw) }
 
 func newAuthority(e *env.Env, cluster string) (*authority, error) {
@@ -96,7 +96,7 @@ func newAuthority(e *env.Env, cluster string) (*authority, error) {
 	return &authority{cert: cert, key: key}, err
 }
 
-// issue makes a certificate for a server with that key.
+// issue makes a certificate for a server with the given key.
 func (a *authority) issue(e *env.Env, key *ecdsa.PublicKey, id bus.ServerID, name string, life time.Duration) ([]byte, error) {
 	if a.key == nil {
 		return nil, ErrNoKey
@@ -135,14 +135,13 @@ func checkName(of, name string) error {
 	return nil
 }
 
-// KeyOf is the key that a certificate is about.
+// KeyOf returns the key of a certificate.
 func KeyOf(cert *x509.Certificate) bus.Key { return sha256.Sum256(cert.RawSubjectPublicKeyInfo) }
 
-// ServerID is the UNID of the server document to which a key belongs. That it follows from the key makes
-// joining repeatable.
+// ServerID returns the UNID of the server document for a key. It depends only on the key, so a join can be repeated.
 func ServerID(key bus.Key) bus.ServerID { return note.DeriveUNID([]byte("server"), key[:]) }
 
-// Identity is what a server's certificate says.
+// Identity holds the contents of a server's certificate.
 type Identity struct {
 	ID    bus.ServerID
 	Name  string
@@ -165,8 +164,8 @@ func identityOf(cert *x509.Certificate) (Identity, error) {
 	return Identity{ID: id, Name: cert.Subject.CommonName, Key: KeyOf(cert), Until: cert.NotAfter}, nil
 }
 
-// Explain says in our words what is wrong with a certificate, where err of a TLS handshake or of the first
-// read after it is about one.
+// Explain wraps a certificate error in one of this package's errors. err comes from a TLS handshake or from the first
+// read after it; other errors are returned unchanged.
 func Explain(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
@@ -179,7 +178,7 @@ func Explain(err error) error {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w, or a clock is off: %w", ErrExpired, err)
 	case errors.As(err, &alert):
-		// The other side says it of ours (RFC 8446 §6.2).
+		// The other side rejected our certificate (RFC 8446 section 6.2).
 		switch alert {
 		case 45: // certificate_expired
 			return fmt.Errorf("the other server says of ours: %w, or a clock is off: %w", ErrExpired, err)
@@ -234,7 +233,7 @@ func decodeKey(raw []byte) (*ecdsa.PrivateKey, error) {
 	return ec, nil
 }
 
-// keyOfPublic is Key of a public key that no certificate is about yet.
+// keyOfPublic returns the Key of a public key without a certificate.
 func keyOfPublic(key *ecdsa.PublicKey) (bus.Key, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {

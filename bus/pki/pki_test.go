@@ -19,7 +19,7 @@ import (
 
 var bg = context.Background()
 
-// shifted is a clock that is off.
+// shifted is a clock that is wrong by by.
 type shifted struct {
 	env.Clock
 	by time.Duration
@@ -27,7 +27,7 @@ type shifted struct {
 
 func (s shifted) Now() time.Time { return s.Clock.Now().Add(s.by) }
 
-// at is a world whose clock is off by d.
+// at returns an environment whose clock is wrong by d.
 func at(e *env.Env, d time.Duration) *env.Env {
 	other := *e
 	other.Clock = shifted{e.Clock, d}
@@ -86,7 +86,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestDamaged: each file that is missing, cut or another cluster's is named.
+// TestDamaged checks that the error names each file that is missing, truncated or from another cluster.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	e := env.Test(t)
@@ -130,7 +130,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// gate is a server that takes those who join.
+// gate is a server that accepts joining servers.
 type gate struct {
 	*Folder
 	address string
@@ -197,7 +197,7 @@ func TestJoin(t *testing.T) {
 	if got, err := again.Members(); again.Identity() != me || err != nil || !slices.Equal(got, a.Members) {
 		t.Errorf("after a power cut: %+v, %+v, %v", again.Identity(), got, err)
 	}
-	// Who has the authority's key admits others; who has not, not.
+	// A server admits others only if it holds the authority's key.
 	second := open(t, f)
 	third, _, err := Join(bg, e.Env, "three", second.token(t, 0, false), Applicant{Name: "three", Direct: "three:7223"}, Options{})
 	if err != nil {
@@ -246,14 +246,14 @@ func TestJoinRefused(t *testing.T) {
 	_, err = join(g.token(t, time.Nanosecond, false), e.Env)
 	wants("an old token", err, ErrTokenExpired, "doublet cluster token")
 
-	// The address answers, and is of another cluster.
+	// A server of another cluster answers at the address.
 	token, _, err := g.NewToken(other.address, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = join(token.String(), e.Env)
 	wants("the address of another cluster", err, ErrOtherCluster, other.address)
-	// The cluster is right, and the token of another server.
+	// The cluster is right, but the token was not issued.
 	made := Token{Address: g.address, Fingerprint: g.Fingerprint(), Secret: [16]byte{1}}
 	_, err = join(made.String(), e.Env)
 	wants("a token that was made up", err, ErrTokenUnknown, "")
@@ -279,7 +279,7 @@ func TestJoinRefused(t *testing.T) {
 	_, err = join(Token{Address: web.Addr().String(), Fingerprint: g.Fingerprint()}.String(), e.Env)
 	wants("something else there", err, ErrUnreachable, "not as a server of a cluster")
 
-	// Whoever is not let in has used nothing up but for his own key, and leaves no membership.
+	// A rejected server reserves the token for its own key only, and has no membership.
 	g.mu.Lock()
 	g.refuse = errors.New("that name is taken")
 	g.mu.Unlock()
@@ -299,13 +299,13 @@ func TestJoinRefused(t *testing.T) {
 	}
 }
 
-// TestJoinAgain: a server whose answer was lost comes again, is the same, and gets in.
+// TestJoinAgain checks that a server whose answer was lost can join again with the same identity.
 func TestJoinAgain(t *testing.T) {
 	t.Parallel()
 	e := env.TestRealTime(t)
 	g := open(t, found(t, e.Env, "one"))
 	word := g.token(t, 0, false)
-	// The last file is not written: the membership is not there, the token is used.
+	// The last file is not written: there is no membership, but the token is used.
 	e.Faults.FailFiles(env.OpRename, func(name string) bool { return strings.Contains(name, "two") && strings.Contains(name, authorityFile) }, nil)
 	if _, _, err := Join(bg, e.Env, "two", word, applicant, Options{}); err == nil {
 		t.Fatal("it joined")
@@ -320,7 +320,8 @@ func TestJoinAgain(t *testing.T) {
 	}
 }
 
-// TestTokenOnce: of many that bring one token at once, one gets in; and a power cut does not make it good again.
+// TestTokenOnce checks that one of several concurrent users of a token is admitted, and that a power cut does not make
+// the token valid again.
 func TestTokenOnce(t *testing.T) {
 	t.Parallel()
 	e := env.TestRealTime(t)
@@ -353,7 +354,7 @@ func TestTokenOnce(t *testing.T) {
 	}
 }
 
-// TestTokenNotKept: when the use cannot be written down, nobody gets in.
+// TestTokenNotKept checks that nobody is admitted if the use of the token cannot be saved.
 func TestTokenNotKept(t *testing.T) {
 	t.Parallel()
 	e := env.TestRealTime(t)
@@ -365,8 +366,8 @@ func TestTokenNotKept(t *testing.T) {
 	}
 }
 
-// TestImpostor: the authority's certificate is no secret; whoever shows it with a certificate that is not signed
-// with it does not get to see the token's secret.
+// TestImpostor checks that the token's secret is not sent to a server that shows the authority's certificate, which is
+// public, with a certificate that the authority has not signed.
 func TestImpostor(t *testing.T) {
 	t.Parallel()
 	e := env.TestRealTime(t)
@@ -487,7 +488,7 @@ func TestHandshake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := must[*Folder](t)(Create(e.Env, "other", "Acme", "one", Options{})) // of the same names
+	other := must[*Folder](t)(Create(e.Env, "other", "Acme", "one", Options{})) // with the same names
 	for i, pair := range [][2]*Folder{{f, g.Folder}, {g.Folder, f}} {
 		if err := handshake(pair[0], pair[1]); err != nil {
 			t.Errorf("%d: %v", i, err)
@@ -504,7 +505,7 @@ func TestHandshake(t *testing.T) {
 			t.Errorf("%s from now: %v", d, err)
 		}
 	}
-	for _, d := range []time.Duration{time.Hour, -time.Hour} { // a clock an hour off does not keep servers apart
+	for _, d := range []time.Duration{time.Hour, -time.Hour} { // an hour's difference between clocks is tolerated
 		if err := handshake(f, must[*Folder](t)(Open(at(e.Env, d), "one", Options{}))); err != nil {
 			t.Errorf("%s off: %v", d, err)
 		}
@@ -544,7 +545,7 @@ func TestRenew(t *testing.T) {
 	me := f.Identity()
 	much := at(e.Env, 80*24*time.Hour)
 	authority := must[*Folder](t)(Open(much, "one", Options{}))
-	// What is not ours is not taken.
+	// Certificates for others are rejected.
 	for name, ask := range map[string]func(context.Context, []byte) ([]byte, error){
 		"an error":    func(context.Context, []byte) ([]byte, error) { return nil, errors.New("no") },
 		"rubbish":     func(context.Context, []byte) ([]byte, error) { return []byte("rubbish"), nil },
@@ -574,7 +575,8 @@ func resignAs(f *Folder, id bus.ServerID, key bus.Key, request []byte) ([]byte, 
 	return f.Resign(Identity{ID: id, Name: "two", Key: key}, request)
 }
 
-// TestForged: who holds the authority's key cannot pass for a member, because a member is its key too.
+// TestForged checks that a holder of the authority's key cannot pass for a member, because members are also identified
+// by their keys.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	e := env.Test(t)
@@ -613,7 +615,7 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// FuzzJoin: no question lets anybody in without a token, or does worse.
+// FuzzJoin checks that no input is admitted without a token.
 func FuzzJoin(f *testing.F) {
 	e := env.TestRealTime(f)
 	folder, err := Create(e.Env, "one", "Acme", "one", Options{})
@@ -652,8 +654,8 @@ func TestPathsAreOurs(t *testing.T) {
 	}
 }
 
-// TestDomainTokens: a token of a domain is good once, for the key that it was used with, until it expires or is removed; it is no
-// token of a cluster, nor the other way round.
+// TestDomainTokens checks that a domain token can be used once, by one key, until it expires or is removed. It is not
+// valid as a cluster token, nor a cluster token as a domain token.
 func TestDomainTokens(t *testing.T) {
 	t.Parallel()
 	e := env.Test(t)

@@ -14,14 +14,15 @@ import (
 	"doublet/note"
 )
 
-// Token is carried by an administrator to a server that is to join a cluster or a domain: where to go, whom to
-// believe there, and the secret that opens the door once.
+// Token is a join token. An administrator takes it to a server that joins a cluster or a domain. It holds the address
+// to join at, the fingerprint to verify, and a secret that admits one server.
 type Token struct {
-	// Domain says that it is a domain's, and not a cluster's.
+	// Domain is set for a token of a domain, not of a cluster.
 	Domain bool
-	// Address is that of the server that gave it out, host:port: its direct address, for a domain its web door.
+	// Address is the address of the issuing server, as host:port. It is the direct address, or the HTTPS address for a
+	// domain.
 	Address string
-	// Fingerprint is that of the cluster's authority, for a domain the server's own key.
+	// Fingerprint identifies the cluster's authority, or the server's own key for a domain.
 	Fingerprint note.Digest
 	Secret      [16]byte
 }
@@ -30,16 +31,16 @@ const (
 	tokenPrefix       = "doublet-join-"
 	domainTokenPrefix = "doublet-domain-"
 	tokenVersion      = 1
-	// DefaultTokenLife is how long a token is good.
+	// DefaultTokenLife is the default validity period of a token.
 	DefaultTokenLife = time.Hour
-	// maxTokens bounds those that are good at one time, keepTokens how long an ended one is remembered, so
-	// that whoever brings it hears why it is refused.
+	// maxTokens is the maximum number of valid tokens. keepTokens is the time for which an ended token is remembered,
+	// so that its late user gets the reason for the rejection.
 	maxTokens  = 100
 	keepTokens = 7 * 24 * time.Hour
 	maxAddress = 255
 )
 
-// The reasons why a token is refused.
+// Reasons why a token is rejected or cannot be issued.
 var (
 	ErrBadToken     = errors.New("that is not a join token: copy it whole")
 	ErrTokenUsed    = errors.New("the token has been used")
@@ -48,7 +49,7 @@ var (
 	ErrTooMany      = errors.New("too many tokens are good at this time")
 )
 
-// String is the token as people copy it: one word.
+// String returns the token as one word, for people to copy.
 func (t Token) String() string {
 	raw := []byte{tokenVersion}
 	raw = append(raw, t.Fingerprint[:]...)
@@ -62,7 +63,7 @@ func (t Token) String() string {
 	return prefix + base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// ParseToken reads what String prints.
+// ParseToken parses the format of String.
 func ParseToken(word string) (Token, error) {
 	word, ok := strings.CutPrefix(strings.TrimSpace(word), tokenPrefix)
 	domain := false
@@ -99,22 +100,21 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// issued is a token in tokens.json. The secret itself is not kept.
+// issued is an entry of tokens.json. It holds the secret's hash only.
 type issued struct {
 	Hash    note.Digest `json:"-"`
 	Text    string      `json:"hash"`
 	Made    time.Time   `json:"made"`
 	Expires time.Time   `json:"expires"`
-	// Authority: whoever joins with it gets the authority's key.
+	// Authority is set if the joining server gets the authority's key.
 	Authority bool `json:"authority,omitempty"`
-	// UsedBy is the key of the server that used it: that one may come again, if its answer was lost.
+	// UsedBy is the key of the server that used the token. That server may use it again, if its answer was lost.
 	UsedBy string    `json:"used_by,omitempty"`
 	UsedAt time.Time `json:"used_at,omitzero"`
 }
 
-// NewToken gives out a token for one server, good for life (0: DefaultTokenLife). address is where this
-// server is reached directly. authority hands the joining server the authority's key, so that it can
-// admit others too.
+// NewToken issues a token for one server, valid for life (0: DefaultTokenLife). address is this server's direct
+// address. authority gives the joining server the authority's key, so that it can admit others too.
 func (f *Folder) NewToken(address string, life time.Duration, authority bool) (Token, time.Time, error) {
 	if !f.MayAdmit() {
 		return Token{}, time.Time{}, ErrNoKey
@@ -129,11 +129,11 @@ func (f *Folder) NewToken(address string, life time.Duration, authority bool) (T
 	return t, expires, err
 }
 
-// Tokens are those with which servers join the cluster here.
+// Tokens returns the tokens with which servers join the cluster here.
 func (f *Folder) Tokens() *Tokens { return f.tokens }
 
-// NewDomainToken gives out a token with which one server joins the domain of the server that has a key and whose web door is
-// at address.
+// NewDomainToken issues a token with which one server joins a domain. key and address are the issuing server's own key
+// and its HTTPS address.
 func (t *Tokens) NewDomainToken(address string, key bus.Key, life time.Duration) (Token, time.Time, error) {
 	if err := checkAddress(address); err != nil {
 		return Token{}, time.Time{}, err

@@ -15,38 +15,38 @@ import (
 	"doublet/note"
 )
 
-// Tokens are those that a server has given out, in a file. Its methods may be called from any goroutine.
+// Tokens is the list of tokens that a server has issued, saved in a file. Its methods are safe for concurrent use.
 type Tokens struct {
 	f    *Folder
 	name string
-	// verb is the command that makes another one.
+	// verb is the command that issues a token, for error messages.
 	verb string
 
-	mu sync.Mutex // held over a change of the file
+	mu sync.Mutex // held during a change of the file
 }
 
-// domainTokensFile holds the tokens with which servers join the domain of this server.
+// domainTokensFile holds the tokens with which servers join this server's domain.
 const domainTokensFile = "domain-tokens.json"
 
-// DomainTokens are the tokens with which servers join the domain of the server whose key is in a folder.
+// DomainTokens returns the tokens with which servers join the domain of the server whose key is in dir.
 func DomainTokens(e *env.Env, dir string, o Options) *Tokens {
 	return &Tokens{f: newFolder(e, dir, o), name: domainTokensFile, verb: "doublet domain token"}
 }
 
-// Issued is a token that was given out, as it is listed.
+// Issued describes an issued token in a list.
 type Issued struct {
-	// ID names it: the beginning of the hash of its secret.
+	// ID identifies the token. It is the beginning of the hash of its secret.
 	ID            string
 	Made, Expires time.Time
-	// UsedBy is the key of the server that used it, UsedAt when; zero for one that nobody has used.
+	// UsedBy is the key of the server that used it, UsedAt the time; both are zero for an unused token.
 	UsedBy bus.Key
 	UsedAt time.Time
 }
 
-// shortID is the number of digits of the hash that name a token.
+// shortID is the number of digits of the hash in an ID.
 const shortID = 12
 
-// List lists those that are remembered, the oldest first.
+// List returns the remembered tokens, the oldest first.
 func (t *Tokens) List() ([]Issued, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,7 +63,7 @@ func (t *Tokens) List() ([]Issued, error) {
 	return out, err
 }
 
-// Remove makes a token worthless. ErrTokenUnknown: there is none of this ID.
+// Remove revokes a token. It returns ErrTokenUnknown if there is none with this ID.
 func (t *Tokens) Remove(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +107,7 @@ func (t *Tokens) save(list []issued) error {
 	return t.f.write(t.name, append(raw, '\n'))
 }
 
-// Issue gives out a secret, good once and for life (0: DefaultTokenLife).
+// Issue issues a secret that can be used once within life (0: DefaultTokenLife).
 func (t *Tokens) Issue(life time.Duration, authority bool) (secret [16]byte, expires time.Time, err error) {
 	if life <= 0 {
 		life = DefaultTokenLife
@@ -135,8 +135,8 @@ func (t *Tokens) Issue(life time.Duration, authority bool) (secret [16]byte, exp
 
 func hashOf(secret [16]byte) note.Digest { return sha256.Sum256(secret[:]) }
 
-// Redeem uses a token up for a key, durably, and says whether it hands over the key of an authority. The same key may do so
-// again until the token expires.
+// Redeem marks a token as used by a key, durably, and reports whether it hands over the authority's key. The same key
+// may use it again until the token expires.
 func (t *Tokens) Redeem(secret []byte, key bus.Key) (authority bool, err error) {
 	if len(secret) != len(Token{}.Secret) {
 		return false, ErrTokenUnknown
