@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Bounds of RFC 5321 section 4.5.3.1, in octets.
+// Limits of RFC 5321 section 4.5.3.1, in octets.
 const (
 	maxLocal   = 64
 	maxDomain  = 255
@@ -17,19 +17,19 @@ const (
 	maxLabel   = 63
 )
 
-// Address is a mailbox of RFC 5321 section 4.1.2, with the characters that RFC 6531 adds.
+// Address is a mailbox of RFC 5321 section 4.1.2, with the additional characters of RFC 6531.
 type Address struct {
-	// Local is the local part as it was given, without quotes.
+	// Local is the local part as given, without quotes.
 	Local string
-	// Domain is the domain in lower case, NFC, with A-labels decoded: all spellings of a domain give
-	// one. An address literal keeps its brackets.
+	// Domain is the domain in lower case and NFC, with decoded A-labels: all spellings of a domain give the same text.
+	// An address literal keeps its brackets.
 	Domain string
 }
 
-// Key is the form under which addresses are compared: the local part in lower case and NFC too.
+// Key returns the form in which addresses are compared. The local part is also in lower case and NFC.
 func (a Address) Key() string { return lower(a.Local) + "@" + a.Domain }
 
-// ParseAddress reads local@domain, where local may be quoted. Errors are ErrInvalid.
+// ParseAddress parses local@domain, where local may be quoted. Errors are ErrInvalid.
 func ParseAddress(s string) (Address, error) {
 	a, err := parseAddress(s)
 	if err != nil {
@@ -60,12 +60,12 @@ func parseAddress(s string) (Address, error) {
 	return Address{local, domain}, err
 }
 
-// notLiteral: what stands in the literals of RFC 5321 section 4.1.3 that are in use.
+// notLiteral reports whether r does not occur in the common address literals of RFC 5321 section 4.1.3.
 func notLiteral(r rune) bool {
 	return !('0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z' || r == '.' || r == ':' || r == '-')
 }
 
-// errText is an error that is nothing but its text.
+// errText is an error that consists of its text.
 type errText string
 
 func (e errText) Error() string { return string(e) }
@@ -77,7 +77,7 @@ func parseLocal(s string) (string, error) {
 	if s == "" || len(s) > maxLocal {
 		return "", fmt.Errorf("the part before @ must have 1 to %d bytes", maxLocal)
 	}
-	dot := true // as if one stood before the first
+	dot := true // rejects a leading dot
 	for _, r := range s {
 		switch {
 		case r == '.' && dot:
@@ -93,7 +93,7 @@ func parseLocal(s string) (string, error) {
 	return s, nil
 }
 
-// parseQuoted reads the inside of a quoted-string.
+// parseQuoted parses the content of a quoted-string.
 func parseQuoted(s string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -120,8 +120,8 @@ func atext(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-/=?^_`{|}~", c) >= 0
 }
 
-// NormalDomain gives the one form of a domain name: lower case, NFC, A-labels decoded where they
-// are sound. Errors are ErrInvalid.
+// NormalDomain returns the normal form of a domain name: lower case, NFC, with valid A-labels decoded. Errors are
+// ErrInvalid.
 func NormalDomain(s string) (string, error) {
 	d, err := normalDomain(s)
 	if err != nil {
@@ -154,7 +154,7 @@ func normalDomain(s string) (string, error) {
 	return b.String(), nil
 }
 
-// plainDomain says that s is in its normal form already: the usual case, which costs nothing.
+// plainDomain reports whether s is already in normal form. This is the common case, and needs no allocation.
 func plainDomain(s string) bool {
 	start := 0
 	for i := 0; i <= len(s); i++ {
@@ -172,7 +172,7 @@ func plainDomain(s string) bool {
 	return true
 }
 
-// ldh checks length and hyphens of a label.
+// ldh reports whether the length and the hyphens of a label are valid.
 func ldh(l string) bool {
 	return l != "" && len(l) <= maxLabel && l[0] != '-' && l[len(l)-1] != '-'
 }
@@ -192,7 +192,7 @@ func normalLabel(l string) (string, error) {
 	if !isASCII(rest) {
 		return "", errText("a part of the domain that begins with xn-- must be ASCII")
 	}
-	// A label that does not decode, or not to what might have been encoded, stays what it is.
+	// Keep a label that does not decode, or whose decoded form would not encode to it.
 	u, ok := decodePunycode(rest)
 	if !ok || isASCII(u) || u != lower(u) || len(u) > maxLabel || !ldh(u) || strings.HasPrefix(u, "xn--") || strings.ContainsFunc(u, notDomain) {
 		return l, nil
@@ -216,7 +216,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// lower gives lower case in NFC. What is that already is returned as it is.
+// lower returns s in lower case and NFC. It returns s itself if s is lower-case ASCII.
 func lower(s string) string {
 	for i := range len(s) {
 		if c := s[i]; c >= utf8.RuneSelf {
@@ -231,7 +231,7 @@ func lower(s string) string {
 	return norm.NFC.String(strings.ToLower(norm.NFC.String(s)))
 }
 
-// decodePunycode decodes what follows xn-- (RFC 3492 section 6.2). Input is at most a label long.
+// decodePunycode decodes the text after xn-- (RFC 3492 section 6.2). The input is at most one label long.
 func decodePunycode(s string) (string, bool) {
 	const base, tmin, tmax, skew, damp = 36, 1, 26, 38, 700
 	var out []rune

@@ -8,11 +8,13 @@ import (
 	"doublet/note"
 )
 
-// Adopt makes a person under the UNID that they have in another domain, for whom a copy of their mail
-// file is kept here: what they have seen and what access lists grant goes by it. Their address need not be of a local
-// domain: they sign in by it, and mail for it is not taken here. Whoever is there already gets the password
-// alone, if it is the one whose mail file the copy is: the other server says who that is, and must not give a password that it knows
-// to somebody else here. A person with a role keeps the password.
+// Adopt adds a person of another domain under the UNID that they have there. A copy of the person's mail file is kept
+// on this server. Read marks and access lists in it refer to that UNID. The address need not be in a local domain: the
+// person signs in with it, but mail for it is not accepted here.
+//
+// If the person exists already, Adopt only sets the password, and only if the copy is that person's mail file. The
+// other server chooses the UNID, and must not be able to set a password for someone else here. For the same reason the
+// password of a person with a role does not change.
 func (ps *People) Adopt(ctx context.Context, who note.Who, id note.UNID, spec PersonSpec) (Person, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Person{}, err

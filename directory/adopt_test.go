@@ -8,8 +8,8 @@ import (
 	"doublet/note"
 )
 
-// TestAdopt: the other server says whose copy it is. It changes the password of nobody here but of who was adopted with that
-// mail file, and of nobody with a role.
+// TestAdopt: the other server chooses the UNID. It can only change the password of a person who was adopted with the
+// same mail file and has no role.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	w := open(t)

@@ -28,15 +28,15 @@ func (s *authStats) init(t *stat.Tree) {
 	s.renewed = t.Counter("Directory.Authentication.HashesRenewed", "stored passwords hashed anew with today's parameters")
 }
 
-// Proof is who signed in, and with what.
+// Proof holds the person who signed in, and the password that they used.
 type Proof struct {
 	Who    note.Who
 	Person Person
-	// App is the id of the app password; "" is the password of the account.
+	// App is the id of the app password; "" is the account's password.
 	App string
 }
 
-// SignIns verifies credentials, and counts and logs refused sign-ins.
+// SignIns verifies credentials. It counts and logs rejected sign-ins.
 type SignIns struct {
 	*base
 	names     *Names
@@ -46,17 +46,16 @@ type SignIns struct {
 	stat      authStats
 }
 
-// Authenticate signs a person in by full name, short name or address, with the password of the
-// account or an app password. door names where, for the log. Errors: ErrAuthentication, which is
-// the same, after the same time, for a wrong user and a wrong password; ErrDisabled, only to who
-// knows the password; password.ErrBusy. Where the person has a second factor, the password of the
-// account alone is ErrAuthentication too: this is for programs that cannot ask for a code.
+// Authenticate signs a person in by full name, short name or address, with the account's password or an app password.
+// door is the name of the door, for the log. Errors: ErrAuthentication, which takes the same time for a wrong user and
+// a wrong password; ErrDisabled, only if the password is correct; password.ErrBusy. If the person has a second factor,
+// the account's password alone is ErrAuthentication too, because callers of Authenticate cannot ask for a code.
 func (in *SignIns) Authenticate(ctx context.Context, user, secret, door string) (note.Who, Person, error) {
 	got, err := in.AuthenticateProof(ctx, user, secret, door)
 	return got.Who, got.Person, err
 }
 
-// AuthenticateProof is Authenticate that tells which password it was.
+// AuthenticateProof is Authenticate, but also returns which password was used.
 func (in *SignIns) AuthenticateProof(ctx context.Context, user, secret, door string) (Proof, error) {
 	got, err := in.SignIn(ctx, user, secret, door)
 	if err == nil && got.App == "" && got.Person.HasTOTP() {
@@ -69,8 +68,7 @@ func (in *SignIns) AuthenticateProof(ctx context.Context, user, secret, door str
 	return got, nil
 }
 
-// SignIn is Authenticate for who asks for the second factor itself: whether the person has one, the
-// Proof tells.
+// SignIn is Authenticate for callers that ask for the second factor themselves. They must check Proof.Person.HasTOTP.
 func (in *SignIns) SignIn(ctx context.Context, user, secret, door string) (Proof, error) {
 	p, err := in.names.PersonNamed(ctx, user)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -91,7 +89,7 @@ func (in *SignIns) SignIn(ctx context.Context, user, secret, door string) (Proof
 	return proof, err
 }
 
-// SignInToken signs in who shows an app password and no name, as a bearer token. Errors as Authenticate.
+// SignInToken signs in by an app password without a user name, as a bearer token. Errors are those of Authenticate.
 func (in *SignIns) SignInToken(ctx context.Context, token, door string) (Proof, error) {
 	sum, ok := password.TokenHash(in.secret.raw, token)
 	if !ok {
@@ -111,7 +109,7 @@ func (in *SignIns) SignInToken(ctx context.Context, token, door string) (Proof, 
 	return in.admit(ctx, Proof{Person: p, App: app}, p.Name(), door)
 }
 
-// tokenOwner finds whose app password has a hash.
+// tokenOwner finds the person with the app password whose hex hash is given.
 func (in *SignIns) tokenOwner(ctx context.Context, hash string) (Person, error) {
 	version := in.version.Load()
 	key := cacheKey{kind: 't', text: hash}
@@ -143,13 +141,13 @@ func (in *SignIns) tokenOwner(ctx context.Context, hash string) (Person, error) 
 	return p, err
 }
 
-// refuse counts a sign-in with a wrong user or password.
+// refuse counts and logs a sign-in with a wrong user or password.
 func (in *SignIns) refuse(ctx context.Context, user, door string) error {
 	in.Failed(ctx, user, door)
 	return ErrAuthentication
 }
 
-// admit counts a sign-in that proved who it is, and makes what the store checks.
+// admit counts an authenticated sign-in and adds the identity with which the store checks access.
 func (in *SignIns) admit(ctx context.Context, proof Proof, user, door string) (Proof, error) {
 	who, err := in.names.WhoOf(ctx, proof.Person.ID)
 	switch {
@@ -172,13 +170,12 @@ func (in *SignIns) admit(ctx context.Context, proof Proof, user, door string) (P
 	return proof, nil
 }
 
-// renew puts a hash of today in the place of one that was made with weaker parameters, or by
-// another program. Now is the only time at which the password is known. Who signs in does so whether
-// this works or not.
+// renew replaces a password hash that was made with weaker parameters or by another program. It runs at sign-in,
+// because the password is known only then. The sign-in succeeds even if renew fails.
 func (in *SignIns) renew(ctx context.Context, p *Person, secret string) {
 	err := in.passwords.set(ctx, note.System, p.ID, secret, func(now *Person) (bool, error) {
 		if now.password != p.password {
-			return false, errMoved // it was changed meanwhile, and by whom is none of our business
+			return false, errMoved // the password was changed meanwhile: keep the new one
 		}
 		return now.HasScram || in.opt.Scram && password.Foreign(now.password), nil
 	}, true)
@@ -190,7 +187,7 @@ func (in *SignIns) renew(ctx context.Context, p *Person, secret string) {
 	}
 }
 
-// SignedIn makes a session of a person who proved themselves otherwise, as in SCRAM.
+// SignedIn returns the identity of a person who was authenticated by other means, such as SCRAM.
 func (in *SignIns) SignedIn(ctx context.Context, user string) (note.Who, Person, error) {
 	p, err := in.names.PersonNamed(ctx, user)
 	if err != nil {
@@ -210,8 +207,8 @@ func (in *SignIns) log(ctx context.Context, what, user, door string) {
 	}
 }
 
-// verify checks a password against a person; one who does not exist costs the same. app is the id of
-// the app password that it is.
+// verify checks a password of a person. It takes the same time if the person does not exist. app is the id of the
+// matching app password, "" for the account's password.
 func (in *SignIns) verify(ctx context.Context, p *Person, secret string) (ok bool, app string, err error) {
 	if app, ok := in.appPassword(p, secret); ok {
 		return true, app, nil
@@ -223,13 +220,13 @@ func (in *SignIns) verify(ctx context.Context, p *Person, secret string) (ok boo
 	return ok, "", err
 }
 
-// appPassword finds which of a person's app passwords a secret is.
+// appPassword returns the id of the person's app password that matches a secret.
 func (in *SignIns) appPassword(p *Person, secret string) (id string, ok bool) {
 	sum, ok := password.TokenHash(in.secret.raw, secret)
 	if !ok {
 		return "", false
 	}
-	// What is stored is hex, so that it can stand in a list of texts.
+	// The stored hash is hex, so that it can be an element of a text list.
 	hash := hex.AppendEncode(nil, sum[:])
 	for i, t := range p.tokens {
 		if hmac.Equal(hash, t) {
@@ -239,22 +236,22 @@ func (in *SignIns) appPassword(p *Person, secret string) (id string, ok bool) {
 	return "", false
 }
 
-// Failed counts a sign-in that failed at a door by other means than Authenticate, as in SCRAM.
+// Failed counts and logs a failed sign-in at a door that does not use Authenticate, such as SCRAM.
 func (in *SignIns) Failed(ctx context.Context, user, door string) {
 	in.stat.failed.Inc()
 	in.log(ctx, "sign-in refused", user, door)
 }
 
-// ScramCredentials returns the SCRAM-SHA-256 credentials of all the passwords that a user has some
-// for: the account's, where they opted in and have no second factor, and the app passwords. For who has
-// none, and for users who do not exist, it makes some up that no password matches: always the same for one
-// name. Errors are failures of the look-up itself.
+// ScramCredentials returns the SCRAM-SHA-256 credentials of all of a user's passwords that have some. These are the
+// account's password, if it has credentials and the person has no second factor, and the app passwords. For a disabled,
+// unknown or credential-less user it returns fake credentials that no password matches. They are always the same for
+// one name. An error means that the lookup itself failed.
 func (in *SignIns) ScramCredentials(ctx context.Context, user string) ([]scram.Credentials, error) {
 	p, err := in.names.PersonNamed(ctx, user)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("directory: SCRAM: %w", err)
 	}
-	// The fake is made in any case, so that the time tells nothing.
+	// Always compute the fake credentials, so that the time does not reveal anything.
 	fake := scram.Fake(in.secret.key("scram"), in.normalUser(ctx, user), in.opt.ScramIterations)
 	list := p.scram
 	if p.HasScram && p.HasTOTP() {
@@ -266,8 +263,9 @@ func (in *SignIns) ScramCredentials(ctx context.Context, user string) ([]scram.C
 	return []scram.Credentials{fake}, nil
 }
 
-// normalUser is one for all spellings of a user: that a short name and the address made of it give the
-// same credentials must not tell who exists.
+// normalUser returns the same text for all spellings of a user. An existing user has the same credentials under the
+// short name and the address, so fake credentials must not differ between them: the difference would reveal that the
+// user does not exist.
 func (in *SignIns) normalUser(ctx context.Context, user string) string {
 	if i := strings.LastIndexByte(user, '@'); i > 0 {
 		if local, err := in.domains.IsLocal(ctx, user[i+1:]); err == nil && local {

@@ -40,7 +40,7 @@ func TestAuthenticate(t *testing.T) {
 	w.want(err, ErrDisabled)
 	_, _, err = w.SignIns.Authenticate(bg, "alice", "wrong", "imap")
 	w.want(err, ErrAuthentication)
-	w.resolves("alice@example.com", alice.ID) // mail still arrives
+	w.resolves("alice@example.com", alice.ID) // mail is still delivered
 }
 
 func TestSetPassword(t *testing.T) {
@@ -97,7 +97,7 @@ func TestAppPasswords(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	// They live on when the server starts again, and while other fields change.
+	// They stay valid after a restart, and when other fields change.
 	w.end()
 	w.start()
 	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.Quota = 1; return nil })
@@ -119,7 +119,7 @@ func TestAppPasswords(t *testing.T) {
 	w.want(err, ErrInvalid)
 }
 
-// scramSignIn plays both sides of an exchange.
+// scramSignIn runs both sides of a SCRAM exchange.
 func (w *world) scramSignIn(user, pw string) error {
 	c := scram.NewClient(user, pw, "client-nonce-0123456789")
 	s := scram.NewServer(func(user string) ([]scram.Credentials, error) { return w.SignIns.ScramCredentials(bg, user) }, "server-nonce-0123456789", scram.Channel{})
@@ -142,19 +142,19 @@ func TestScram(t *testing.T) {
 	w.ok(w.scramSignIn("alice", "wonder"))
 	w.ok(w.scramSignIn("alice@example.com", "wonder"))
 	w.want(w.scramSignIn("alice", "Wonder"), scram.ErrProof)
-	w.want(w.scramSignIn("bob", "builder"), scram.ErrProof) // did not opt in
+	w.want(w.scramSignIn("bob", "builder"), scram.ErrProof) // has no SCRAM credentials
 	w.want(w.scramSignIn("nobody", "x"), scram.ErrProof)
 	if who, p, err := w.SignIns.SignedIn(bg, "alice"); err != nil || who.Person != alice.ID || p.ID != alice.ID {
 		t.Error(who, err)
 	}
-	// Who is not there looks always the same, also after a start, and in every spelling.
+	// An unknown user gets the same credentials every time, also after a restart and in every spelling.
 	one, err := w.SignIns.ScramCredentials(bg, "nobody")
 	w.ok(err)
 	w.end()
 	w.start()
 	two, err := w.SignIns.ScramCredentials(bg, "Nobody")
 	w.ok(err)
-	// As of somebody who is there: the short name and the address made of it are one user.
+	// As for an existing user, the short name and its address are one user.
 	address, err := w.SignIns.ScramCredentials(bg, "nobody@Example.com")
 	w.ok(err)
 	if string(address[0].Salt) != string(one[0].Salt) {
@@ -180,8 +180,8 @@ func TestScram(t *testing.T) {
 	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
 }
 
-// TestScramAppPasswords: app passwords always sign in by SCRAM, beside the account's password or
-// without it, whatever order they came in.
+// TestScramAppPasswords: app passwords can always use SCRAM, with or without the account's password, in any order of
+// creation.
 func TestScramAppPasswords(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -211,8 +211,8 @@ func TestScramAppPasswords(t *testing.T) {
 	w.want(w.scramSignIn("alice", "other"), scram.ErrProof)
 }
 
-// TestScramOldSalt: a person whose credentials are of a release that gave each password a salt of its
-// own keeps that salt, so that app passwords go with it.
+// TestScramOldSalt: a person with credentials from a release that used a separate salt for each password keeps that
+// salt, so that app passwords share it.
 func TestScramOldSalt(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -234,7 +234,7 @@ func TestScramOldSalt(t *testing.T) {
 	w.ok(w.scramSignIn("alice", "next"))
 }
 
-// TestRenew: a hash with weak parameters is replaced when its password is known, once.
+// TestRenew: a hash with weak parameters is replaced once, at a sign-in.
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	w := open(t)

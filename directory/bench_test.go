@@ -15,12 +15,11 @@ import (
 	"doublet/store"
 )
 
-// benchPeople is the directory that the design is measured by.
+// benchPeople is the size of the directory for which the design is measured.
 const benchPeople = 495_000
 
-// BenchmarkResolve fills a directory on disk with 495,000 people and then looks up random ones,
-// with the name cache off. It reports how long filling and opening took, and the percentiles of
-// one look-up.
+// BenchmarkResolve fills a directory on disk with 495,000 people and then looks up random ones, with the name cache
+// off. It reports the times to fill and to open the directory, and the percentiles of one lookup.
 func BenchmarkResolve(b *testing.B) {
 	e := env.Real(slog.New(slog.DiscardHandler))
 	dir := b.TempDir()
@@ -90,7 +89,7 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-// BenchmarkResolveCached is a look-up that the name cache answers.
+// BenchmarkResolveCached measures a lookup that the name cache answers.
 func BenchmarkResolveCached(b *testing.B) {
 	w := open(b)
 	w.add("Alice", "alice")
@@ -102,7 +101,7 @@ func BenchmarkResolveCached(b *testing.B) {
 	}
 }
 
-// BenchmarkBigGroup adds one member to a group that lists thousands, and takes it away again.
+// BenchmarkBigGroup adds one member to a group of thousands, and removes it again.
 func BenchmarkBigGroup(b *testing.B) {
 	w := open(b, func(o *Options) { o.MaxMembers = 10_000 })
 	specs := make([]PersonSpec, 9_000)

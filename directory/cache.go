@@ -8,38 +8,38 @@ import (
 	"doublet/stat"
 )
 
-// cacheKey is a question that the directory was asked.
+// cacheKey identifies a lookup.
 type cacheKey struct {
-	kind byte // 'a' address, 'n' name, 'p' person, 't' app password, 'w' who
+	kind byte // 'a' address, 'n' name, 'p' person, 't' app password (text) or target (id), 'w' who
 	text string
 	id   note.UNID
 }
 
-// answer is what was found. It is shared: nobody changes it.
+// answer is the result of a lookup. It is shared and must not be changed.
 type answer struct {
 	target Target
 	person *Person
 	who    *note.Who
 }
 
-// nameCache keeps answers, those used last, each good for the version of the directory at which it
-// was found. Failures are not kept, so that guessing addresses does not drive out what is used.
+// nameCache caches the most recently used answers. An answer is valid for the version of the directory at which it was
+// found. The cache does not hold failures, so that guessed addresses do not displace useful entries.
 type nameCache struct {
 	mu      sync.Mutex
-	max     int // entries
+	max     int // maximum number of entries
 	weight  int // of all entries, bytes
 	entries map[cacheKey]*cached
-	// root is the list's anchor: root.next was used last.
+	// root anchors the circular list: root.next is the most recently used entry.
 	root cached
 
 	hits, lookups atomic.Uint64
 }
 
-// entryWeight is what an entry may weigh on the average: few answers that are very long drive out
-// others, so that memory is bounded whatever they are.
+// entryWeight is the average weight that an entry may have, in bytes. It bounds the cache's memory: a few very large
+// answers displace others.
 const entryWeight = 1024
 
-// size estimates the memory that an answer takes, in bytes.
+// size estimates the memory of an answer, in bytes.
 func (a *answer) size() int {
 	n := 400 + len(a.target.Name) + len(a.target.Detail)
 	if p := a.person; p != nil {
@@ -99,7 +99,7 @@ func (c *nameCache) get(k cacheKey, version uint64) (answer, bool) {
 	return e.answer, true
 }
 
-// put keeps an answer that was found in a snapshot taken after version was read.
+// put caches an answer found in a snapshot that was taken after version was read.
 func (c *nameCache) put(k cacheKey, version uint64, a answer) {
 	if c.max <= 0 {
 		return

@@ -15,7 +15,7 @@ func TestCacheIsBounded(t *testing.T) {
 	key := func(i int) cacheKey { return cacheKey{kind: 'a', text: fmt.Sprint(i)} }
 	for i := range 5 {
 		c.put(key(i), 1, answer{target: Target{Name: fmt.Sprint(i)}})
-		c.get(key(0), 1) // kept, since it is in use
+		c.get(key(0), 1) // stays, because it is in use
 	}
 	for i, want := range []bool{true, false, false, true, true} {
 		if a, ok := c.get(key(i), 1); ok != want || ok && a.target.Name != fmt.Sprint(i) {
@@ -29,7 +29,7 @@ func TestCacheIsBounded(t *testing.T) {
 	if _, ok := c.get(key(3), 2); ok || c.len() != 2 {
 		t.Error("an answer of an older version was given, or kept")
 	}
-	// Answers that are long take the room of several.
+	// A long answer displaces several short ones.
 	who := &note.Who{Groups: make([]note.UNID, 100)}
 	c = newNameCache(4, nil)
 	for i := range 4 {
@@ -61,7 +61,7 @@ func TestCacheIsInvalidated(t *testing.T) {
 	if lookups() != before+1 {
 		t.Error("the second look-up was no hit")
 	}
-	// A change that does not come through this room: replication writes notes itself.
+	// Change the database without the directory's methods, as replication does.
 	version := w.Version()
 	err := w.store.Update(bg, note.System, []note.DatabaseID{ID}, func(tx *store.Tx) error {
 		wr, err := tx.Database(ID)
@@ -98,7 +98,7 @@ func TestReopen(t *testing.T) {
 	w := open(t)
 	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Password = "wonder" })
 	w.end()
-	// Another default domain in the settings changes nothing once there is one.
+	// Another default domain in the options has no effect if a domain exists.
 	w.start(func(o *Options) { o.Domain = "other.example" })
 	w.resolves("alice@example.com", alice.ID)
 	if got, err := w.Domains.List(bg); err != nil || len(got) != 1 || got[0] != "example.com" {
@@ -108,8 +108,7 @@ func TestReopen(t *testing.T) {
 	w.ok(err)
 }
 
-// TestSameNameTwice: replicas that were apart may each have given a name; every server takes the
-// same of the two.
+// TestSameNameTwice: disconnected replicas may both have assigned a name. Every server chooses the same document.
 func TestSameNameTwice(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -135,7 +134,7 @@ func TestSameNameTwice(t *testing.T) {
 		t.Error(list, next, err)
 	}
 	_, err = w.People.Set(bg, note.System, high, func(f *PersonFields) error { f.Quota = 1; return nil })
-	w.ok(err) // what is not touched is not asked
+	w.ok(err) // names that do not change are not checked
 	_, err = w.People.Set(bg, note.System, high, func(f *PersonFields) error {
 		f.FullName, f.InternetAddress = []string{"Twin the Second"}, "twin2@example.com"
 		return nil
@@ -144,7 +143,7 @@ func TestSameNameTwice(t *testing.T) {
 	w.resolves("twin2@example.com", high)
 }
 
-// TestCrash: what was acknowledged is there after a power cut, the secret too.
+// TestCrash: acknowledged data, also the secret, survives a power cut.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -162,7 +161,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestHalfMade: a first start that was cut short is finished by the next.
+// TestHalfMade: an interrupted first start is completed by the next start.
 func TestHalfMade(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, fix: env.Test(t)}
@@ -176,7 +175,7 @@ func TestHalfMade(t *testing.T) {
 	w.resolves("alice@example.com", w.add("Alice", "alice").ID)
 }
 
-// TestNobodyReadsIt: the database's own list grants nothing to people.
+// TestNobodyReadsIt: the database's access list grants nothing to people.
 func TestNobodyReadsIt(t *testing.T) {
 	t.Parallel()
 	w := open(t)

@@ -13,11 +13,11 @@ import (
 	"doublet/store"
 )
 
-// formConnection is a document that says with which other server a server replicates, what and when.
-// Only the server reads such notes: they hold the password for the other one.
+// formConnection is the form of connection documents: which server replicates with which other server, what and when.
+// Only the server itself may read these notes, because they hold the password for the other server.
 const formConnection = "Connection"
 
-// The names of a connection's items; its user and password have those of a route.
+// The names of a connection's items. The user and password use the item names of a route.
 const (
 	itemConnName      = "ConnectionName"
 	itemConnServer    = "SourceServer"
@@ -33,10 +33,10 @@ const (
 	itemConnUntil     = "CallRangeEnd"
 	itemConnDisabled  = "ScheduleDisabled"
 	itemConnGuarded   = "Guarded"
-	itemConnPeer      = "DestinationServer" // the UNID of its document
+	itemConnPeer      = "DestinationServer" // the UNID of the other server's document
 )
 
-// indexConnections lists the connections, all under one key.
+// indexConnections is the index of all connections, under one key.
 const indexConnections uint64 = 7
 
 func connectionKeys(form string, _ note.Items) [][]byte {
@@ -48,29 +48,31 @@ func connectionKeys(form string, _ note.Items) [][]byte {
 
 // ConnectionFields are the parts of a connection that an administrator sets.
 type ConnectionFields struct {
-	// Name is what it is called. Server is the server of this domain that runs it.
+	// Name is the connection's name. Server is the server of this domain that runs it.
 	Name, Server string
-	// URL is the other server's. User and Password sign in there. Fingerprint is the SHA-256 of its
-	// certificate, where no authority speaks for it.
+	// URL is the other server's address. User and Password sign in there. Fingerprint is the SHA-256 of the other
+	// server's certificate, for a certificate that no trusted authority has signed.
 	URL, User, Password, Fingerprint string
-	// Peer is a server of this domain, in place of URL, User, Password and Fingerprint: any server of its place does, and the
-	// keys in the server documents sign in. Any server of Server's place may run it then.
+	// Peer is a server of this domain, and replaces URL, User, Password and Fingerprint. Any server of Peer's place
+	// will do; the keys in the server documents authenticate both sides. Any server of Server's place may then run the
+	// connection.
 	Peer note.UNID
-	// Databases are ids or titles; none: the mail file of User.
+	// Databases lists ids or titles. Empty means the mail file of User.
 	Databases []string
 	// Direction is pull, push or both, as seen from Server.
 	Direction string
-	// Folders, MaxSize (bytes) and Days select what comes here, where they are set.
+	// Folders, MaxSize (bytes) and Days restrict what comes here. Zero values restrict nothing.
 	Folders []string
 	MaxSize uint64
 	Days    int
-	// Every is how long after a run began the next one does; 0: as soon as something has changed.
+	// Every is the time from the start of one run to the start of the next; 0 runs whenever something has changed.
 	Every time.Duration
-	// From and Until are minutes of the day, in the server's zone, between which it runs; equal: always.
+	// From and Until limit runs to a part of the day. They are minutes of the day in the server's time zone; equal
+	// values mean always.
 	From, Until int
-	// Disabled ones do not run by themselves.
+	// Disabled connections run only when an administrator starts them.
 	Disabled bool
-	// Guarded ones lead to hosts that may be reached from administration in the browser, where they were made.
+	// Guarded connections were made in the browser. They may only reach hosts that web administration may reach.
 	Guarded bool
 }
 
@@ -80,7 +82,7 @@ type Connection struct {
 	ConnectionFields
 }
 
-// Bounds of connections: they are few, and each is work.
+// Limits of connections. There are few, and each one causes work.
 const (
 	maxConnections = 1000
 	maxConnLists   = 1000
@@ -123,7 +125,7 @@ func readConnection(id note.UNID, items note.Items) Connection {
 	}}
 }
 
-// CheckConnection puts a connection into its normal form, or says what is wrong with it.
+// CheckConnection normalizes a connection, or returns an error if it is invalid.
 func CheckConnection(f *ConnectionFields) error {
 	var err error
 	if f.Name, err = cleanName(f.Name); err != nil {
@@ -154,7 +156,7 @@ func CheckConnection(f *ConnectionFields) error {
 	return checkWhen(f)
 }
 
-// checkWhen checks what is not about the other server.
+// checkWhen checks the fields that do not concern the other server.
 func checkWhen(f *ConnectionFields) error {
 	if f.Direction == "" {
 		f.Direction = "both"
@@ -186,10 +188,10 @@ func hostOf(u *url.URL) string {
 	return u.Hostname()
 }
 
-// Connections adds, lists and removes connections, by which this server replicates with others.
+// Connections adds, lists and removes the connections that replicate with other servers.
 type Connections struct{ *base }
 
-// Add makes a connection.
+// Add adds a connection.
 func (cs *Connections) Add(ctx context.Context, who note.Who, f ConnectionFields) (Connection, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Connection{}, err
@@ -215,8 +217,7 @@ func (cs *Connections) Add(ctx context.Context, who note.Who, f ConnectionFields
 	})
 }
 
-// List lists the connections by name. Only administrators see them, and only the server itself
-// their passwords.
+// List lists the connections by name. It requires an administrator. Only the server itself gets the passwords.
 func (cs *Connections) List(ctx context.Context, who note.Who) ([]Connection, error) {
 	if err := RequireAdmin(who); err != nil {
 		return nil, err
@@ -257,7 +258,7 @@ func readConnections(r *store.Reader) (out []Connection, err error) {
 	return out, nil
 }
 
-// Remove removes a connection for good.
+// Remove deletes a connection for good.
 func (cs *Connections) Remove(ctx context.Context, who note.Who, id note.UNID) error {
 	if err := RequireAdmin(who); err != nil {
 		return err

@@ -12,14 +12,13 @@ import (
 	"doublet/note"
 )
 
-// Bounds of CSV.
+// Limits of CSV input.
 const (
-	maxRow     = 256 << 10 // bytes of one row, roughly
+	maxRow     = 256 << 10 // approximate bytes of one row
 	maxColumns = 64
 )
 
-// columns are the columns that ReadPeople knows. Several values in one field are separated by
-// semicolons.
+// columns holds the columns that ReadPeople accepts. Semicolons separate several values in one field.
 var columns = map[string]func(*PersonSpec, string) error{
 	"fullname":     func(p *PersonSpec, s string) error { p.FullName = several(s); return nil },
 	"shortname":    func(p *PersonSpec, s string) error { p.ShortName = s; return nil },
@@ -37,11 +36,10 @@ var columns = map[string]func(*PersonSpec, string) error{
 
 const columnNames = "fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, sizelimit, maildatabase"
 
-// ReadPeople reads CSV (RFC 4180, UTF-8) whose first row names the columns: fullname, shortname,
-// address, aliases, roles, password, scram, disabled, quota, warning, sizelimit and maildatabase, in
-// any order and case; fullname or shortname must be among them. It calls fn for each row, with the
-// error of a row that cannot be read, until fn returns an error, which it returns. A row over 256
-// KB ends it.
+// ReadPeople reads CSV (RFC 4180, UTF-8). The first row names the columns: fullname, shortname, address, aliases,
+// roles, password, scram, disabled, quota, warning, sizelimit and maildatabase, in any order and case. One of fullname
+// and shortname is required. It calls fn for each row. For a malformed row it passes the error to fn. If fn returns an
+// error, ReadPeople stops and returns it. A row longer than 256 KB ends the input with an error.
 func ReadPeople(r io.Reader, fn func(line int, spec PersonSpec, err error) error) error {
 	lim := &rowLimit{r: r, left: maxRow}
 	br := bufio.NewReader(lim)
@@ -114,8 +112,7 @@ func readRow(spec *PersonSpec, set []func(*PersonSpec, string) error, row []stri
 	return first
 }
 
-// rowLimit ends reading when one row takes more than left bytes, so that a quote that is never closed
-// does not fill the memory.
+// rowLimit fails when one row takes more than left bytes. Without it, an unclosed quote would fill the memory.
 type rowLimit struct {
 	r    io.Reader
 	left int
@@ -132,7 +129,7 @@ func (l *rowLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// several splits a field at semicolons and drops what is empty.
+// several splits a field at semicolons and drops empty parts.
 func several(s string) []string {
 	var out []string
 	for part := range strings.SplitSeq(s, ";") {
@@ -155,7 +152,7 @@ func truth(to *bool, s string) error {
 	return nil
 }
 
-// size reads bytes, or KB, MB, GB, TB of 1,024.
+// size parses a number of bytes, or of KB, MB, GB or TB, which are powers of 1,024.
 func size(to *uint64, s string) error {
 	digits := strings.ToUpper(strings.TrimSpace(s))
 	if digits == "" {

@@ -1,9 +1,9 @@
-// Package directory is the Domino Directory: people, groups, mail-in databases, servers and domains
-// as notes of one database; names resolved to ids, sign-ins to what the store checks.
+// Package directory implements the Domino Directory: people, groups, mail-in databases, servers and domains, stored as
+// notes of one database. It resolves names to ids and authenticates people.
 //
-// Everything refers to ids and never to names, so that a rename changes one note. Names are found
-// through indexes that are part of every write: what was committed resolves at once, and opening
-// the directory reads two notes whatever its size.
+// Entries refer to each other by id and never by name, so that a rename changes one note. Names are looked up in
+// indexes that each write updates: a committed name resolves at once. Open reads two notes, whatever the size of the
+// directory.
 package directory
 
 import (
@@ -22,62 +22,60 @@ import (
 	"doublet/wire/scram"
 )
 
-// ID is the database of the directory, the same in every domain.
+// ID is the id of the directory's database. It is the same in every domain.
 const ID note.DatabaseID = 0x000000000000D1B5
 
-// The kinds of error that callers branch on.
+// The kinds of errors that callers distinguish with errors.Is.
 var (
-	// ErrNoSuchRecipient: the domain is local and has nobody of that address (550 5.1.1).
+	// ErrNoSuchRecipient: the domain is local, and no entry has the address (550 5.1.1).
 	ErrNoSuchRecipient = errors.New("directory: no such recipient")
-	// ErrNotLocal: the address is of a domain that is not local.
+	// ErrNotLocal: the domain of the address is not local.
 	ErrNotLocal = errors.New("directory: not a local domain")
-	// ErrNotFound: there is no entry of that name or id.
+	// ErrNotFound: no entry has the name or id.
 	ErrNotFound = errors.New("directory: not found")
-	// ErrNameTaken: another entry has the name or address.
+	// ErrNameTaken: another entry already has the name or address.
 	ErrNameTaken = errors.New("directory: name is taken")
-	// ErrInvalid: a value cannot be what it should be.
+	// ErrInvalid: a value is malformed or out of range.
 	ErrInvalid = errors.New("directory: invalid")
-	// ErrDenied: the verb needs the role Admin.
+	// ErrDenied: the caller lacks the role Admin.
 	ErrDenied = errors.New("directory: access denied")
-	// ErrAuthentication: user and password do not go together.
+	// ErrAuthentication: the user name or the password is wrong.
 	ErrAuthentication = errors.New("directory: authentication failed")
-	// ErrDisabled: the person may not sign in.
+	// ErrDisabled: the account is disabled.
 	ErrDisabled = errors.New("directory: the account is disabled")
-	// ErrTooMany: a group expands to more than is allowed.
+	// ErrTooMany: a group expands to more recipients than allowed, or a list has reached its maximum length.
 	ErrTooMany = errors.New("directory: too many members")
 )
 
-// RoleAdmin is the role that may change the directory.
+// RoleAdmin is the role that allows changes to the directory.
 const RoleAdmin = "Admin"
 
-// MailFiles makes and removes people's mail files. Both must be harmless when repeated.
+// MailFiles creates and removes people's mail files. Repeating a MakeMailFile or RemoveMailFile must have no effect.
 type MailFiles interface {
-	// Elsewhere says that a mail file, which is not here, is on other servers or will be made there: one of its own made
-	// here would hide it.
+	// Elsewhere reports whether a mail file that is not on this server is on other servers or will be created there.
+	// Such a file must not be created here, because the new file would hide the other one.
 	Elsewhere(id note.DatabaseID) bool
 	MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error
 	RemoveMailFile(ctx context.Context, id note.DatabaseID) error
 }
 
-// Options are the settings of a directory. Zero values take the defaults.
+// Options are the settings of a directory. A zero value selects the default, in parentheses.
 type Options struct {
-	// Domain is the first local domain, where the directory is made.
+	// Domain is the first local domain. Open adds it to a directory that has no domain.
 	Domain string
-	// NameCache is how many answers are kept (10,000).
+	// NameCache is the maximum number of cached lookups (10,000).
 	NameCache int
-	// MaxMembers is how many recipients groups expand to at most, and how many members one group
-	// lists (10,000).
+	// MaxMembers is the maximum number of recipients that groups expand to, and of members in one group (10,000).
 	MaxMembers int
-	// KeepRemoved is how long a removal can be undone (30 days).
+	// KeepRemoved is the time during which a removal can be undone (30 days).
 	KeepRemoved time.Duration
-	// ScramIterations of new credentials (4,096).
+	// ScramIterations is the iteration count of new SCRAM credentials (4,096).
 	ScramIterations int
-	// Scram makes SCRAM-SHA-256 credentials when a password that another program hashed is hashed
-	// anew.
+	// Scram creates SCRAM-SHA-256 credentials when a password hash from another program is replaced by one of ours.
 	Scram bool
-	// Private keeps people from looking each other up (Find, Entries).
+	// Private prevents people from looking each other up (Find, Entries).
 	Private bool
-	// MailFiles may be nil: mail files then get their ids, and are made by whoever opens them first.
+	// MailFiles may be nil. Mail files then get ids, and the code that first opens a mail file creates it.
 	MailFiles MailFiles
 	Stats     *stat.Tree
 }
@@ -95,8 +93,8 @@ func (o *Options) fill() {
 	o.ScramIterations = max(o.ScramIterations, scram.MinIterations)
 }
 
-// Directory is the open directory: one service for each kind of entry, over one database. All methods may be called
-// from any goroutine.
+// Directory is an open directory: one service for each kind of entry, over one database. All methods are safe for
+// concurrent use.
 type Directory struct {
 	*base
 	Secret        *Secret
@@ -116,28 +114,28 @@ type Directory struct {
 	stop          func()
 }
 
-// base reads and changes the directory's database; every service has it.
+// base reads and changes the directory's database. Every service embeds it.
 type base struct {
 	s   *store.Store
 	env *env.Env
 	opt Options
 
-	// version grows with every change; a value that was read at an older version is outdated.
+	// version increases with every change. A value read at an older version is outdated.
 	version atomic.Uint64
 }
 
-// The notes that every directory has once, under one UNID.
+// UNIDs of the notes that exist once in every directory.
 var (
 	unidSecret  = note.DeriveUNID([]byte("directory"), []byte("secret"))
 	unidDomains = note.DeriveUNID([]byte("directory"), []byte("domains"))
 )
 
-// Open opens the directory, and makes it in a store that has none. The store must have been opened
-// with Indexes.
+// Open opens the directory of a store, and creates it if the store has none. The store must have been opened with
+// Indexes.
 func Open(s *store.Store, e *env.Env, pool *password.Pool, o Options) (*Directory, error) {
 	o.fill()
 	ctx := context.Background()
-	// A directory that is there opens on a full disk too.
+	// Check for the database first, so that an existing directory opens on a full disk too.
 	_, err := s.Info(ID)
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = s.CreateDatabase(note.System, store.Create{ID: ID, Title: "Directory", Kind: Kind})
@@ -163,10 +161,10 @@ func Open(s *store.Store, e *env.Env, pool *password.Pool, o Options) (*Director
 	return d, nil
 }
 
-// Close ends watching the database. The store stays open.
+// Close stops watching the database. It does not close the store.
 func (d *Directory) Close() { d.stop() }
 
-// UseMailFiles says who makes mail files from now on.
+// UseMailFiles sets the MailFiles that creates and removes mail files from now on. m may be nil.
 func (d *Directory) UseMailFiles(m MailFiles) {
 	if m == nil {
 		d.People.files.Store(nil)
@@ -175,16 +173,16 @@ func (d *Directory) UseMailFiles(m MailFiles) {
 	d.People.files.Store(&m)
 }
 
-// Version is the directory's version: it differs after every change, as long as the directory is
-// open. A Who whose Directory is not the version any more is to be taken anew, with WhoOf.
+// Version returns the directory's version, which differs after every change while the directory is open. A note.Who
+// with an older version must be renewed with WhoOf.
 func (b *base) Version() uint64 { return b.version.Load() }
 
-// read calls fn with the directory as it is now.
+// read calls fn with a snapshot of the directory.
 func (b *base) read(ctx context.Context, fn func(*store.Reader) error) error {
 	return b.s.Read(ctx, note.System, ID, fn)
 }
 
-// update changes the directory. What it changed is seen by every look-up that begins after it.
+// update changes the directory in one transaction. Every lookup that begins after update returns sees the change.
 func (b *base) update(ctx context.Context, who note.Who, fn func(*edit) error) error {
 	actor := note.Who{System: true, Person: who.Person}
 	err := b.s.Update(ctx, actor, []note.DatabaseID{ID}, func(tx *store.Tx) error {
@@ -195,13 +193,13 @@ func (b *base) update(ctx context.Context, who note.Who, fn func(*edit) error) e
 		return fn(&edit{b: b, w: w})
 	})
 	if err == nil {
-		// The watchers may be told by another update that is still on its way.
+		// Another update may still have to notify the watchers, so increase the version here too.
 		b.version.Add(1)
 	}
 	return err
 }
 
-// compose makes the services, each of those that it is made of.
+// compose creates the services and connects them to each other.
 func (b *base) compose(pool *password.Pool, secret *Secret) *Directory {
 	d := &Directory{base: b, Secret: secret, Domains: &Domains{base: b}, Servers: &Servers{base: b}, Routes: &Routes{base: b},
 		Connections: &Connections{base: b}, DKIMKeys: &DKIMKeys{base: b}}
@@ -217,7 +215,7 @@ func (b *base) compose(pool *password.Pool, secret *Secret) *Directory {
 	return d
 }
 
-// document reads a document of a form.
+// document reads the document id, which must have the given form, and passes its items to fn.
 func (b *base) document(ctx context.Context, id note.UNID, form string, fn func(note.Items)) error {
 	return b.read(ctx, func(r *store.Reader) error {
 		_, c, err := find(r, id)
@@ -232,7 +230,7 @@ func (b *base) document(ctx context.Context, id note.UNID, form string, fn func(
 	})
 }
 
-// find reads a document by its UNID. One that was never there or is gone for good is ErrNotFound.
+// find reads a document by its UNID. It returns ErrNotFound if the document never existed or was deleted for good.
 func find(r *store.Reader, u note.UNID) (note.ID, *layout.Content, error) {
 	id, err := r.Find(u)
 	if err == nil {
@@ -247,7 +245,7 @@ func find(r *store.Reader, u note.UNID) (note.ID, *layout.Content, error) {
 	return 0, nil, err
 }
 
-// RequireAdmin refuses everyone but the server itself and people with the role Admin.
+// RequireAdmin returns ErrDenied unless who is the server itself or a person with the role Admin.
 func RequireAdmin(who note.Who) error {
 	if who.System || hasRole(who.Roles, RoleAdmin) {
 		return nil

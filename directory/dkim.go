@@ -12,11 +12,11 @@ import (
 	"doublet/store"
 )
 
-// formDKIM is the form of a signing key. Only the server reads such notes: nobody else is on the
-// directory's access list, and what is handed out to people has no private part.
+// formDKIM is the form of a signing key. Only the server reads these notes: the directory's access list has no other
+// entries, and callers other than the server get a key without its private part.
 const formDKIM = "DKIMKey"
 
-// The items of a signing key.
+// The names of a signing key's items.
 const (
 	itemKeyDomain    = "Domain"
 	itemKeySelector  = "Selector"
@@ -27,7 +27,7 @@ const (
 	itemKeyState     = "State"
 )
 
-// indexDKIM finds a domain's signing keys.
+// indexDKIM is the index of signing keys by domain.
 const indexDKIM uint64 = 8
 
 func dkimKeys(form string, items note.Items) [][]byte {
@@ -37,39 +37,40 @@ func dkimKeys(form string, items note.Items) [][]byte {
 	return [][]byte{[]byte(items.Get(itemKeyDomain).AsText())}
 }
 
-// KeyState says what a signing key is used for.
+// KeyState is the state of a signing key.
 type KeyState string
 
-// The states. A key goes through them in this order.
+// The states of a key, in the order in which it passes through them.
 const (
-	// KeyNext is made and to be published; nothing is signed with it yet.
+	// KeyNext is for a key that exists and has to be published. It does not sign yet.
 	KeyNext KeyState = "next"
-	// KeyActive signs.
+	// KeyActive is for a key that signs.
 	KeyActive KeyState = "active"
-	// KeyRetired signs no more and stays published while mail that it signed is under way.
+	// KeyRetired is for a key that no longer signs. It stays published until the mail that it signed has been
+	// delivered.
 	KeyRetired KeyState = "retired"
 )
 
-// DKIMKey is a key that mail of a domain is signed with.
+// DKIMKey is a key that signs mail of a domain.
 type DKIMKey struct {
 	ID               note.UNID
 	Domain, Selector string
 	// Algorithm is "rsa" or "ed25519".
 	Algorithm string
 	State     KeyState
-	// Created is when it was made, Changed when it came into its state.
+	// Created is the time when the key was made, Changed the time when it entered its state.
 	Created, Changed time.Time
-	// Private is the private key (PKCS #8, DER); nil for everyone but the server.
+	// Private is the private key (PKCS #8, DER). It is nil for every caller except the server.
 	Private []byte
 }
 
-// maxKeys bounds the keys of one domain.
+// maxKeys limits the number of keys of one domain.
 const maxKeys = 20
 
 // DKIMKeys reads and changes the signing keys of domains.
 type DKIMKeys struct{ *base }
 
-// Of are a domain's signing keys, the oldest first. Only note.System gets their private parts.
+// Of returns a domain's signing keys, the oldest first. Only note.System gets their private parts.
 func (ks *DKIMKeys) Of(ctx context.Context, who note.Who, domain string) ([]DKIMKey, error) {
 	if err := RequireAdmin(who); err != nil {
 		return nil, err
@@ -120,9 +121,9 @@ func readKeys(r *store.Reader, domain string) ([]DKIMKey, []note.ID, error) {
 	return out, ids, nil
 }
 
-// Edit changes a domain's keys in one step: fn gets them and returns those that are to be.
-// One without an ID is new; one that is missing is destroyed; of the others the state may differ.
-// fn may be called more than once.
+// Edit changes a domain's keys in one transaction. It passes the keys to fn, which returns the wanted keys. Edit adds a
+// key without an ID and destroys a key that fn left out. Of the other keys only the state may change. fn may be called
+// more than once.
 func (ks *DKIMKeys) Edit(ctx context.Context, who note.Who, domain string, fn func([]DKIMKey) ([]DKIMKey, error)) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
@@ -232,8 +233,8 @@ func (e *edit) setKeyState(id note.ID, have *DKIMKey, want KeyState, now int64) 
 	return e.revise(id, c, f.items)
 }
 
-// KeySelector names a key that was made on a day: "d20261121r", with a number behind it where that
-// is taken. The day tells an administrator of DNS which records are the old ones.
+// KeySelector returns a new selector for a key made on a day: "d20261121r", with a number appended if it is in use.
+// From the day, a DNS administrator can tell which records are old.
 func KeySelector(have []DKIMKey, algorithm string, day time.Time) string {
 	letter := "k"
 	if algorithm != "" {

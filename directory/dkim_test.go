@@ -57,7 +57,7 @@ func TestDKIMKeys(t *testing.T) {
 	}
 }
 
-// TestDKIMKeysAreSecret: nobody gets a private key, and only administrators learn of keys at all.
+// TestDKIMKeysAreSecret: no person gets a private key, and only administrators see keys at all.
 func TestDKIMKeysAreSecret(t *testing.T) {
 	t.Parallel()
 	w := open(t)

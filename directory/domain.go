@@ -11,7 +11,7 @@ import (
 	"doublet/store"
 )
 
-// domainList is the list of local domains, the default one first.
+// domainList holds the local domains, the default one first.
 type domainList struct {
 	version uint64
 	list    []string
@@ -19,7 +19,7 @@ type domainList struct {
 
 func (l *domainList) has(domain string) bool { return slices.Contains(l.list, domain) }
 
-// first is the default domain, "" where there is none.
+// first returns the default domain, or "" if there is none.
 func (l *domainList) first() string {
 	if len(l.list) == 0 {
 		return ""
@@ -27,13 +27,13 @@ func (l *domainList) first() string {
 	return l.list[0]
 }
 
-// Domains holds the local domains; the first is the default.
+// Domains reads and changes the list of local domains. The first is the default.
 type Domains struct {
 	*base
 	local atomic.Pointer[domainList]
 }
 
-// now returns the local domains as of version or later; r may be nil.
+// now returns the local domains as of version or later. r may be nil.
 func (ds *Domains) now(ctx context.Context, r *store.Reader, version uint64) (*domainList, error) {
 	if l := ds.local.Load(); l != nil && l.version == version {
 		return l, nil
@@ -67,7 +67,7 @@ func readDomains(r *store.Reader) ([]string, error) {
 	return c.Content.Items.Get(itemDomains).AsTextList(), nil
 }
 
-// List lists the local domains; the first is the default.
+// List returns the local domains. The first is the default.
 func (ds *Domains) List(ctx context.Context) ([]string, error) {
 	l, err := ds.now(ctx, nil, ds.version.Load())
 	if err != nil {
@@ -76,7 +76,7 @@ func (ds *Domains) List(ctx context.Context) ([]string, error) {
 	return slices.Clone(l.list), nil
 }
 
-// IsLocal says whether a domain, in any spelling, is local.
+// IsLocal reports whether a domain, in any spelling, is local.
 func (ds *Domains) IsLocal(ctx context.Context, domain string) (bool, error) {
 	n, err := normalDomain(domain)
 	if err != nil {
@@ -89,10 +89,10 @@ func (ds *Domains) IsLocal(ctx context.Context, domain string) (bool, error) {
 	return l.has(n), nil
 }
 
-// maxDomains bounds the list of local domains.
+// maxDomains limits the number of local domains.
 const maxDomains = 10_000
 
-// Add makes a domain local. The first one added is the default.
+// Add adds a local domain. The first one added is the default.
 func (ds *Domains) Add(ctx context.Context, who note.Who, domain string) error {
 	return ds.set(ctx, who, domain, func(list []string, n string) []string {
 		if slices.Contains(list, n) {
@@ -102,15 +102,14 @@ func (ds *Domains) Add(ctx context.Context, who note.Who, domain string) error {
 	})
 }
 
-// SetDefault makes a domain the default, and local if it was not.
+// SetDefault makes a domain the default, and adds it if it was not local.
 func (ds *Domains) SetDefault(ctx context.Context, who note.Who, domain string) error {
 	return ds.set(ctx, who, domain, func(list []string, n string) []string {
 		return append([]string{n}, slices.DeleteFunc(list, func(o string) bool { return o == n })...)
 	})
 }
 
-// Remove makes a domain a stranger's. Addresses under it stay where they are written, and do
-// not resolve.
+// Remove removes a local domain. Entries keep their addresses in it, but these no longer resolve.
 func (ds *Domains) Remove(ctx context.Context, who note.Who, domain string) error {
 	return ds.set(ctx, who, domain, func(list []string, n string) []string {
 		return slices.DeleteFunc(list, func(o string) bool { return o == n })
@@ -147,7 +146,7 @@ func (ds *Domains) set(ctx context.Context, who note.Who, domain string, fn func
 	})
 }
 
-// first sets the default domain where there is none.
+// first sets the default domain if there is no local domain.
 func (ds *Domains) first(ctx context.Context, domain string) error {
 	if _, err := NormalDomain(domain); err != nil {
 		return err
@@ -163,7 +162,7 @@ func (ds *Domains) first(ctx context.Context, domain string) error {
 	return ds.Add(ctx, note.System, domain)
 }
 
-// checkAddress refuses what is no address, or not one of a local domain.
+// checkAddress rejects a malformed address and an address outside the given domains.
 func checkAddress(address string, domains []string) error {
 	a, err := ParseAddress(address)
 	if err != nil {

@@ -13,17 +13,16 @@ import (
 	"doublet/store/layout"
 )
 
-// edit is one change of the directory, under its lock.
+// edit is one transaction on the directory. It holds the directory's write lock.
 type edit struct {
 	b *base
 	w *store.Writer
-	// claimed holds the name keys that the change gives out. The index shows only what was there
-	// before it.
+	// claimed holds the name keys that this transaction assigns. The index shows only the state before the transaction.
 	claimed map[string]note.UNID
 }
 
-// claim makes sure that no other document has any of the names and addresses in items that had has
-// not. Those it has already it keeps, even if another replica gave one of them away as well.
+// claim returns ErrNameTaken if another document has one of the names and addresses in items. It ignores names that are
+// also in had: a document keeps its names even if another replica has assigned one of them too.
 func (e *edit) claim(owner note.UNID, items, had note.Items) error {
 	keys := nameKeys(items.Get(itemForm).AsText(), items)
 	if had != nil {
@@ -73,7 +72,7 @@ func taken(key []byte) error {
 	return fmt.Errorf("%w: the %s %q belongs to another entry; choose another, or change that one first", ErrNameTaken, what, key[1:])
 }
 
-// create makes a document whose names are free.
+// create creates a document, if its names are free.
 func (e *edit) create(u note.UNID, items note.Items) error {
 	if err := e.claim(u, items, nil); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (e *edit) create(u note.UNID, items note.Items) error {
 	return err
 }
 
-// document reads a document of a form; form "" takes any that is listed.
+// document reads a document of a form. Form "" accepts every form that List lists.
 func (e *edit) document(u note.UNID, form string) (note.ID, *layout.Content, error) {
 	id, c, err := find(&e.w.Reader, u)
 	if err != nil {
@@ -113,14 +112,14 @@ func formWord(form string) string {
 	return "entry"
 }
 
-// revise writes a document's items above what everyone sees.
+// revise replaces a document's items.
 func (e *edit) revise(id note.ID, c *layout.Content, items note.Items) error {
 	next := c.Content
 	next.Items = items
 	return e.w.Rewrite(id, next)
 }
 
-// change rewrites a present document of a form: one that was removed must be brought back first.
+// change replaces the items of a document of a form with those that fn returns. It fails if the document was removed.
 func (e *edit) change(u note.UNID, form string, fn func(note.Items) (note.Items, error)) error {
 	id, c, err := e.document(u, form)
 	if err != nil {
@@ -139,7 +138,7 @@ func (e *edit) change(u note.UNID, form string, fn func(note.Items) (note.Items,
 	return e.revise(id, c, items)
 }
 
-// remove marks a document removed: its names stop resolving, and are free.
+// remove marks a document as removed: its names stop resolving and become free.
 func (b *base) remove(ctx context.Context, who note.Who, u note.UNID, form string) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
@@ -159,14 +158,13 @@ func (b *base) remove(ctx context.Context, who note.Who, u note.UNID, form strin
 	})
 }
 
-// Removals restores removed entries, and purges them when their time is over.
+// Removals restores removed entries, and purges them after KeepRemoved.
 type Removals struct {
 	*base
 	people *People
 }
 
-// Undo brings back what was removed, as long as Purge has not taken it and nobody else has got its
-// names.
+// Undo restores a removed entry. It fails if Purge has deleted the entry or another entry has taken one of its names.
 func (rm *Removals) Undo(ctx context.Context, who note.Who, u note.UNID) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
@@ -187,15 +185,14 @@ func (rm *Removals) Undo(ctx context.Context, who note.Who, u note.UNID) error {
 	})
 }
 
-// Removed is an entry that was removed and can be brought back until Until.
+// Removed is an entry that was removed. It can be restored until Until.
 type Removed struct {
 	ID          note.UNID
 	Form, Name  string
 	Time, Until time.Time
 }
 
-// List lists what was removed, the oldest first. name, where it is not empty, picks those of
-// that canonical name.
+// List lists removed entries, the oldest first. A non-empty name selects entries with that canonical name.
 func (rm *Removals) List(ctx context.Context, name string, limit int) ([]Removed, error) {
 	var out []Removed
 	err := rm.read(ctx, func(r *store.Reader) error {
@@ -231,12 +228,11 @@ func (rm *Removals) List(ctx context.Context, name string, limit int) ([]Removed
 	return out, err
 }
 
-// purgeAtOnce bounds one call of Purge.
+// purgeAtOnce is the maximum number of entries that one call of Purge handles.
 const purgeAtOnce = 1000
 
-// Purge deletes for good what was removed longer than KeepRemoved ago, with its mail file and its
-// places in groups, and returns how much that was. At most 1,000 are taken in one call: where that
-// many went, there may be more.
+// Purge deletes entries that were removed more than KeepRemoved ago, with their mail files and group memberships. It
+// returns the number of deleted entries. One call deletes at most 1,000: if it returns that many, there may be more.
 func (rm *Removals) Purge(ctx context.Context, who note.Who) (int, error) {
 	if err := RequireAdmin(who); err != nil {
 		return 0, err
@@ -262,7 +258,7 @@ func (rm *Removals) purge(ctx context.Context, who note.Who, u note.UNID) error 
 	err := rm.update(ctx, who, func(e *edit) error {
 		id, c, err := e.document(u, "")
 		if err != nil || c.Content.Items.Get(itemRemoved) == nil {
-			return err // somebody brought it back meanwhile
+			return err // the entry was restored meanwhile
 		}
 		for _, prefix := range []byte{memberAccess, memberMail} {
 			groups, err := e.w.Lookup(indexMembers, memberKey(prefix, u))
@@ -284,8 +280,8 @@ func (rm *Removals) purge(ctx context.Context, who note.Who, u note.UNID) error 
 	if err != nil || file == 0 || files == nil {
 		return err
 	}
-	// The mail goes last: a person who can still be brought back must find it. A crash in between
-	// leaves a mail file whose owner does not exist, which check names.
+	// Remove the mail last: a person who can still be restored must find it. A crash before this line leaves a mail
+	// file without an owner, which the check command reports.
 	return (*files).RemoveMailFile(ctx, file)
 }
 

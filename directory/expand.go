@@ -9,12 +9,12 @@ import (
 	"doublet/store"
 )
 
-// Recipient is a database that a message goes into.
+// Recipient is a database to which a message is delivered.
 type Recipient struct {
 	Kind TargetKind // TargetPerson or TargetMailIn
 	ID   note.UNID
 	Name string
-	// Detail is what followed + in the address, empty for members of groups.
+	// Detail is the text after + in the address, empty for members of groups.
 	Detail                    string
 	Database                  note.DatabaseID
 	MailServer                note.UNID // as in Target
@@ -22,19 +22,19 @@ type Recipient struct {
 	Own                       bool // as in Target
 }
 
-// Expansion is what a message's targets come to.
+// Expansion is the result of expanding targets.
 type Expansion struct {
 	Recipients []Recipient
-	// Outside are the addresses of other domains that groups list.
+	// Outside lists the addresses of other domains that are members of groups.
 	Outside []string
 }
 
-// maxDepth bounds the nesting of groups.
+// maxDepth limits the nesting of groups.
 const maxDepth = 64
 
-// Expand turns targets into recipients, each once, in order of appearance: groups into their members,
-// however they are nested. Members that were removed are left out. More than MaxMembers in all is
-// ErrTooMany.
+// Expand turns targets into recipients, each once, in order of appearance. It replaces groups by their members,
+// including nested groups. It skips members that were removed. It returns ErrTooMany for more than MaxMembers
+// recipients.
 func (ns *Names) Expand(ctx context.Context, targets []Target) (Expansion, error) {
 	x := expander{limit: ns.opt.MaxMembers, seen: make(map[note.UNID]bool, len(targets)), out: make(map[string]bool)}
 	groups := false
@@ -61,7 +61,7 @@ func (ns *Names) Expand(ctx context.Context, targets []Target) (Expansion, error
 type expander struct {
 	Expansion
 	limit int
-	read  int // entries of groups looked at
+	read  int // number of group members read so far
 	seen  map[note.UNID]bool
 	out   map[string]bool
 }
@@ -73,7 +73,7 @@ func (x *expander) check() error {
 	return nil
 }
 
-// add takes a target that is not a group, and says whether it is new.
+// add appends a target that is not a group, unless it is already a recipient.
 func (x *expander) add(t *Target) {
 	if x.seen[t.ID] {
 		return
@@ -106,7 +106,7 @@ func (x *expander) members(r *store.Reader, list []string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%w: groups are nested deeper than %d", ErrTooMany, maxDepth)
 	}
-	// What is read is bounded as well as what comes out of it: many groups may hold the same people.
+	// Limit the members read as well as the recipients: many groups may contain the same people.
 	if x.read += 1 + len(list); x.read > 10*x.limit {
 		return fmt.Errorf("%w: more than %d entries in groups", ErrTooMany, 10*x.limit)
 	}
@@ -152,7 +152,7 @@ func (x *expander) member(r *store.Reader, u note.UNID, depth int) error {
 	return x.check()
 }
 
-// ExpandMembers is Expand of a list as a group holds it: UNIDs, and addresses elsewhere.
+// ExpandMembers is Expand for the member list of a group: UNIDs, and addresses in other domains.
 func (ns *Names) ExpandMembers(ctx context.Context, members []string) (Expansion, error) {
 	x := expander{limit: ns.opt.MaxMembers, seen: make(map[note.UNID]bool, len(members)), out: make(map[string]bool)}
 	err := ns.read(ctx, func(r *store.Reader) error { return x.members(r, members, 1) })

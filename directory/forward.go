@@ -11,7 +11,7 @@ import (
 	"doublet/store"
 )
 
-// Bounds of what a person's mail is told to do.
+// Limits of forwarding, send rights and vacation notices.
 const (
 	maxForward      = 20
 	maxSenders      = 1000
@@ -21,23 +21,23 @@ const (
 
 const itemVacation = "Vacation"
 
-// Vacation is a notice that senders get while a person is away.
+// Vacation is a notice that is sent to people who write to an absent person.
 type Vacation struct {
 	On bool
-	// Subject may be empty: then it is made of the message's own. Text is what the notice says.
+	// Subject may be empty: the notice then derives its subject from the message. Text is the body of the notice.
 	Subject, Text string
-	// From and Until bound the time in which it is sent; zero is no bound.
+	// From and Until limit the time in which notices are sent; zero is no limit.
 	From, Until time.Time
-	// Days is after how many days a sender is told again: 7 where 0.
+	// Days is the number of days after which a sender gets another notice; 0 means 7.
 	Days int
 }
 
-// Active says whether the notice is sent at a time.
+// Active reports whether notices are sent at a time.
 func (v *Vacation) Active(now time.Time) bool {
 	return v.On && (v.From.IsZero() || !now.Before(v.From)) && (v.Until.IsZero() || now.Before(v.Until))
 }
 
-// write keeps a vacation in one item, so that two changes of it never mix: on, days, from, until,
+// write stores a vacation in one item, so that concurrent changes at two replicas never mix: on, days, from, until,
 // subject, text.
 func (v *Vacation) write(f *fields) {
 	var list []string
@@ -64,14 +64,14 @@ func readVacation(items note.Items) (v Vacation) {
 		return v
 	}
 	v.On = list[0] == "on"
-	_, _ = fmt.Sscan(list[1], &v.Days) // what is no number is 0: the default
+	_, _ = fmt.Sscan(list[1], &v.Days) // a malformed number leaves 0, the default
 	v.From, _ = time.Parse(time.RFC3339, list[2])
 	v.Until, _ = time.Parse(time.RFC3339, list[3])
 	v.Subject, v.Text = list[4], list[5]
 	return v
 }
 
-// checkForward checks and tidies what a person's mail is told to do.
+// checkForward checks and normalizes the forwarding and vacation fields of a person.
 func checkForward(f *PersonFields) error {
 	if len(f.Forward) > maxForward {
 		return fmt.Errorf("%w person %q: mail is forwarded to at most %d addresses", ErrInvalid, f.Name(), maxForward)
@@ -98,7 +98,7 @@ func checkForward(f *PersonFields) error {
 	return nil
 }
 
-// checkRights turns who may use an address into UNIDs.
+// checkRights replaces names and addresses in lists of permitted senders by UNIDs.
 func checkRights(r *store.Reader, lists ...*[]string) error {
 	for _, list := range lists {
 		if len(*list) > maxSenders {
@@ -123,7 +123,7 @@ func checkRights(r *store.Reader, lists ...*[]string) error {
 
 func personOrGroup(r *store.Reader, m string) (string, error) {
 	if u, err := note.ParseUNID(strings.ToLower(m)); err == nil {
-		return u.String(), nil // one that was removed means nobody, and does no harm
+		return u.String(), nil // the UNID of a removed entry grants nothing
 	}
 	k := keyOf(m)
 	if k == nil {
@@ -144,7 +144,7 @@ func personOrGroup(r *store.Reader, m string) (string, error) {
 	return t.ID.String(), nil
 }
 
-// SetVacation changes the notice of the person who asks: it is each person's own to say. Times count in seconds.
+// SetVacation changes the caller's own vacation notice. No role is needed. Times are truncated to seconds.
 func (ps *People) SetVacation(ctx context.Context, who note.Who, fn func(*Vacation) error) error {
 	if who.Person.IsZero() {
 		return store.ErrDenied

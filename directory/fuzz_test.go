@@ -20,7 +20,7 @@ func FuzzAddress(f *testing.F) {
 		if !utf8.ValidString(key) || strings.IndexByte(key, 0) >= 0 || strings.Count(a.Domain, "@") > 0 {
 			t.Fatalf("%q: key %q", s, key)
 		}
-		// One form, whatever is done again.
+		// Normalizing twice changes nothing.
 		if d, err := normalDomain(a.Domain); a.Domain[0] != '[' && (err != nil || d != a.Domain) {
 			t.Fatalf("%q: domain %q again is %q, %v", s, a.Domain, d, err)
 		}

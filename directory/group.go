@@ -16,7 +16,7 @@ type Groups struct {
 	names *Names
 }
 
-// Add makes a group.
+// Add adds a group.
 func (gs *Groups) Add(ctx context.Context, who note.Who, f GroupFields) (Group, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Group{}, err
@@ -33,7 +33,7 @@ func (gs *Groups) Add(ctx context.Context, who note.Who, f GroupFields) (Group, 
 	return out, err
 }
 
-// Set changes a group's fields under the lock of the directory; fn must be quick.
+// Set changes a group's fields. It calls fn under the directory's lock, so fn must be quick.
 func (gs *Groups) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*GroupFields) error) (Group, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Group{}, err
@@ -56,7 +56,8 @@ func (gs *Groups) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*
 	return out, err
 }
 
-// checkGroup checks and tidies fields, and turns members into ids. was is the group as it stood.
+// checkGroup checks and normalizes fields, and turns members into ids. was holds the group's current fields, nil for a
+// new group.
 func (e *edit) checkGroup(f, was *GroupFields) error {
 	var err error
 	if f.Name, err = cleanName(f.Name); err != nil {
@@ -126,7 +127,7 @@ func (e *edit) checkMembers(f *GroupFields, had, domains []string) error {
 	return nil
 }
 
-// member turns what stands for a member into a UNID, or an address elsewhere.
+// member turns a member, given as UNID, name or address, into a UNID or an address in another domain.
 func (e *edit) member(m string, domains []string) (string, error) {
 	r := &e.w.Reader
 	if u, err := note.ParseUNID(strings.ToLower(m)); err == nil {
@@ -161,7 +162,7 @@ func (e *edit) member(m string, domains []string) (string, error) {
 	return t.ID.String(), err
 }
 
-// Get returns a group by id; one that was removed is found too.
+// Get returns a group by id. It also finds a group that was removed.
 func (gs *Groups) Get(ctx context.Context, id note.UNID) (Group, error) {
 	var g Group
 	err := gs.document(ctx, id, formGroup, func(items note.Items) { g = readGroup(id, items) })

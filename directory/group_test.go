@@ -8,7 +8,7 @@ import (
 	"doublet/note"
 )
 
-// expand resolves addresses and expands what they stand for; it returns the recipients' names.
+// expand resolves addresses and expands the targets. It returns the recipients' names.
 func (w *world) expand(addresses ...string) (names, outside []string, err error) {
 	w.t.Helper()
 	var targets []Target
@@ -36,7 +36,7 @@ func TestExpand(t *testing.T) {
 	w.mailIn("Box", "box@example.com")
 	inner := w.group("Inner", "", "bob", "carol@example.com", "far@elsewhere.org", "box")
 	outer := w.group("Outer", "outer@example.com", "alice", inner.ID.String(), "bob", "far@elsewhere.org", "near@elsewhere.org")
-	// A cycle, and a group that is in itself.
+	// A cycle, and a group that contains itself.
 	_, err := w.Groups.Set(bg, note.System, inner.ID, func(f *GroupFields) error {
 		f.Members = append(f.Members, "Outer", "Inner")
 		return nil
@@ -55,13 +55,13 @@ func TestExpand(t *testing.T) {
 	if want := []string{"dave", "carol", "alice", "bob", "Box"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
-	// Without groups nothing is read, and each is there once all the same.
+	// Without groups Expand reads nothing, but still removes duplicates.
 	names, _, err = w.expand("dave@example.com", "dave+y@example.com", "box@example.com")
 	w.ok(err)
 	if want := []string{"dave", "Box"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
-	// Who was removed is left out, and comes back.
+	// A removed person is skipped, and returns after Undo.
 	bob, err := w.Names.PersonNamed(bg, "bob")
 	w.ok(err)
 	w.ok(w.People.Remove(bg, note.System, bob.ID))
@@ -149,7 +149,7 @@ func TestGroupKinds(t *testing.T) {
 	if len(who.Groups) != 3 || who.Person != alice.ID || who.System || RequireAdmin(who) != nil {
 		t.Errorf("%+v", who)
 	}
-	// Groups for access alone get no mail, neither by name nor within another.
+	// Groups for access only get no mail, neither by address nor as a member.
 	w.resolves("access@example.com", note.UNID{})
 	w.resolves("multi@example.com", note.UNID{}) // it has no address
 	names, _, err := w.expand("top@example.com")
@@ -173,7 +173,7 @@ func TestGroupKinds(t *testing.T) {
 	_, err = w.Groups.Add(bg, note.Who{Person: note.UNID{3}}, GroupFields{Name: "X"})
 	w.want(err, ErrDenied)
 
-	// A change of a group is seen in the next Who.
+	// The next WhoOf sees a change of a group.
 	if who.Directory != w.Version() {
 		t.Error("a Who that is current does not look so")
 	}
@@ -228,7 +228,7 @@ func TestMailInAndServers(t *testing.T) {
 	}
 	w.ok(w.Servers.Remove(bg, note.System, s.ID))
 
-	// One whose id stands in its certificate, entered twice.
+	// Enter a server with a given id twice.
 	id := note.UNID{7}
 	for range 2 {
 		s, err = w.Servers.Enter(bg, note.System, id, ServerFields{Name: "Twice", Host: "twice.example.com"})

@@ -10,14 +10,14 @@ import (
 	"doublet/note"
 )
 
-// Sizes of bulk import.
+// Sizes of bulk imports.
 const (
 	importBatch   = 500  // people in one commit
-	importWorkers = 8    // passwords hashed and mail files made at once
-	importErrors  = 1000 // rows whose error is told
+	importWorkers = 8    // concurrent password hashes and mail file creations
+	importErrors  = 1000 // maximum number of errors in the result
 )
 
-// RowError is a row that was not imported. Row counts people from 0; from CSV it is the line.
+// RowError reports a row that was not imported. Row is the index of the person, from 0; for CSV it is the line.
 type RowError struct {
 	Row  int
 	Name string
@@ -28,16 +28,16 @@ func (e RowError) Error() string { return fmt.Sprintf("row %d (%s): %v", e.Row, 
 
 // ImportOptions are the settings of an import.
 type ImportOptions struct {
-	// NoMailFiles gives people ids of mail files and leaves making them to EnsureMailFile.
+	// NoMailFiles assigns ids of mail files, but leaves their creation to EnsureMailFile.
 	NoMailFiles bool
-	// Progress is told after each commit.
+	// Progress is called after each commit.
 	Progress func(ImportResult)
 }
 
-// ImportResult is what an import came to.
+// ImportResult is the result of an import.
 type ImportResult struct {
 	Added, Failed int
-	// Errors are those of the first 1,000 rows that failed.
+	// Errors holds the errors of the first 1,000 rows that failed.
 	Errors []RowError
 }
 
@@ -48,10 +48,9 @@ func (r *ImportResult) fail(e RowError) {
 	}
 }
 
-// Import adds many people, 500 in one commit. A row that is wrong or whose names are taken is
-// left out and told of; the others come in. The error is of the import as a whole, which then
-// ended early: what Added counts is in. Mail files are made after the commit; EnsureMailFile makes
-// one that a crash in between left out.
+// Import adds many people, 500 in each commit. It skips a row that is invalid or whose names are taken, and reports it
+// in the result. An error means that the import stopped early; the people that Added counts were added. Mail files are
+// created after the commit. EnsureMailFile creates those that a crash in between left out.
 func (ps *People) Import(ctx context.Context, who note.Who, specs []PersonSpec, o ImportOptions) (ImportResult, error) {
 	var res ImportResult
 	if err := RequireAdmin(who); err != nil {
@@ -71,7 +70,7 @@ func (ps *People) Import(ctx context.Context, who note.Who, specs []PersonSpec, 
 	return res, nil
 }
 
-// ImportCSV adds people from CSV: see ReadPeople. It reads as it goes, whatever the length.
+// ImportCSV adds people from CSV, see ReadPeople. It reads in batches, so the input may have any length.
 func (ps *People) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o ImportOptions) (ImportResult, error) {
 	var res ImportResult
 	if err := RequireAdmin(who); err != nil {
@@ -95,7 +94,7 @@ func (ps *People) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o Im
 		}
 		return flush()
 	})
-	// What was read before a break comes in: the result says how far it went.
+	// Import the rows that were read before an error. The result reports how far it came.
 	return res, errors.Join(flush(), err)
 }
 
@@ -147,7 +146,7 @@ func (ps *People) importChunk(ctx context.Context, who note.Who, specs []PersonS
 	return nil
 }
 
-// parallel calls fn for 0 to n-1, a few at a time, and returns when all are done.
+// parallel calls fn for 0 to n-1 with at most importWorkers goroutines, and returns when all calls are done.
 func (ps *People) parallel(n int, fn func(i int)) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

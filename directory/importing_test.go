@@ -51,7 +51,7 @@ func TestImportCSV(t *testing.T) {
 	if len(files.have) != 3 {
 		t.Error(files.have)
 	}
-	// The same again: all are there already.
+	// Import the same again: all exist already.
 	res, err = w.People.ImportCSV(bg, note.System, strings.NewReader(people), ImportOptions{})
 	if err != nil || res.Added != 0 || res.Failed != 8 {
 		t.Errorf("%+v %v", res, err)
@@ -76,7 +76,7 @@ func TestBadCSV(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What came before the break is in.
+	// The rows before the error were added.
 	if _, err := w.Names.PersonNamed(bg, "ok"); err != nil {
 		t.Error(err)
 	}
@@ -91,8 +91,8 @@ func TestImportPeople(t *testing.T) {
 		specs[i].FullName = []string{fmt.Sprintf("Person %d", i)}
 		specs[i].ShortName = fmt.Sprintf("p%d", i)
 	}
-	specs[700].ShortName = "p3"         // of an earlier batch
-	specs[1500].FullName = []string{""} // wrong
+	specs[700].ShortName = "p3"         // name taken in an earlier batch
+	specs[1500].FullName = []string{""} // invalid
 	res, err := w.People.Import(bg, note.System, specs, ImportOptions{NoMailFiles: true})
 	if err != nil || res.Added != n-2 || res.Failed != 2 || res.Errors[0].Row != 700 || res.Errors[1].Row != 1500 {
 		t.Fatalf("%+v %v", res, err)

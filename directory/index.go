@@ -13,29 +13,29 @@ import (
 // Kind is the kind of the directory's database.
 const Kind = "directory"
 
-// The directory's indexes; numbers 1 to 9 are its own, for ever.
+// The directory's indexes. Numbers 1 to 9 are reserved for them and must not change.
 const (
-	// indexNames finds documents: 'n' name, 'a' address key, 's' server name.
+	// indexNames finds documents by 'n' name, 'a' address key or 's' server name.
 	indexNames uint64 = 1
-	// indexMembers finds the groups that a note is in: memberAccess or memberMail, UNID in hex.
+	// indexMembers finds the groups of a member by memberAccess or memberMail, and UNID in hex.
 	indexMembers uint64 = 2
-	// indexList lists documents by form: letter of the form, canonical name.
+	// indexList lists documents by the form's letter and the canonical name.
 	indexList uint64 = 3
-	// indexRemoved holds what was removed: 't' time in hex, 'n' canonical name.
+	// indexRemoved lists removed documents by 't' time in hex, and by 'n' canonical name.
 	indexRemoved uint64 = 4
-	// indexRoles finds people by role: the role in its normal form.
+	// indexRoles finds people by 'r' and the role in its normal form.
 	indexRoles uint64 = 5
-	// indexTokens finds people by app password: its hash in hex.
+	// indexTokens finds people by the hex hash of an app password.
 	indexTokens uint64 = 6
 )
 
 // The prefixes of indexMembers.
 const (
-	memberAccess = 'A' // groups that access lists see
-	memberMail   = 'M' // groups for mail alone
+	memberAccess = 'A' // groups of kind multi or access
+	memberMail   = 'M' // groups for mail only
 )
 
-// Indexes declares the directory's views, for store.Options.
+// Indexes returns the directory's indexes, for store.Options.
 func Indexes() []store.Index {
 	of := func(number uint64, keys func(form string, items note.Items) [][]byte) store.Index {
 		return store.Index{Number: number, Kind: Kind, Keys: func(c note.Class, content *note.Content) [][]byte {
@@ -66,7 +66,7 @@ func Indexes() []store.Index {
 	}
 }
 
-// nameKeys are the keys that must be one document's alone.
+// nameKeys returns the keys that must be unique to one document.
 func nameKeys(form string, items note.Items) [][]byte {
 	var out [][]byte
 	add := func(k []byte) {
@@ -93,7 +93,7 @@ func nameKeys(form string, items note.Items) [][]byte {
 	return out
 }
 
-// nameKey is nil for what is no name.
+// nameKey returns nil if name is not a valid name.
 func nameKey(prefix byte, name string) []byte {
 	n, err := NormalName(name)
 	if err != nil {
@@ -102,7 +102,7 @@ func nameKey(prefix byte, name string) []byte {
 	return append([]byte{prefix}, n...)
 }
 
-// addressKey is nil for what is no address.
+// addressKey returns nil if address is not a valid address.
 func addressKey(address string) []byte {
 	if address == "" {
 		return nil
@@ -136,7 +136,7 @@ func memberKey(prefix byte, u note.UNID) []byte {
 	return hex.AppendEncode([]byte{prefix}, u[:])
 }
 
-// listLetter is the letter of a form in indexList, 0 for forms that are not listed.
+// listLetter returns the letter of a form in indexList, or 0 for a form that is not listed.
 func listLetter(form string) byte {
 	switch form {
 	case formPerson:
@@ -174,7 +174,7 @@ func removedKeys(_ string, items note.Items) [][]byte {
 	return out
 }
 
-// removedKey sorts by time.
+// removedKey returns a key that sorts by time.
 func removedKey(unix int64) []byte { return fmt.Appendf(nil, "t%016x", uint64(unix)) }
 
 func roleKeys(form string, items note.Items) [][]byte {

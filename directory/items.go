@@ -22,7 +22,7 @@ const (
 	formDomain = "Domains"
 )
 
-// The names of items. Domino's names where Domino has one.
+// The names of items. They are Domino's names where Domino has one.
 const (
 	itemForm            = "Form"
 	itemFullName        = "FullName"
@@ -53,20 +53,21 @@ const (
 	itemForwardOnly     = "ForwardOnly" // no copy is kept
 	itemSendAs          = "MaySendAs"
 	itemOnBehalf        = "MaySendOnBehalf"
-	// itemPasswordID is another one for every password that an account gets: what was begun with the old
-	// one ends by it.
+	// itemPasswordID changes with every new password of an account. Sessions that began with the old password end by
+	// it.
 	itemPasswordID = "PasswordID"
 	itemTOTP       = "TOTPSecret"
 	itemTOTPSince  = "TOTPSince" // Unix seconds
-	// itemRecovery begins the names of recovery codes: an item for each, since each goes once it is used.
+	// itemRecovery is the prefix of recovery code items. Each code has an item of its own, because each is removed when
+	// it is used.
 	itemRecovery = "RecoveryCode."
-	// itemToken begins the names of app passwords: an item for each, so that two that are added at
-	// two replicas merge.
+	// itemToken is the prefix of app password items. Each app password has an item of its own, so that app passwords
+	// added at two replicas merge.
 	itemToken = "AppPassword."
 )
 
-// SecretItem says whether what an item of that name holds is nobody's to see: passwords, what they are
-// compared with, keys. It goes by the name alone, in whatever note.
+// SecretItem reports whether an item of that name holds a secret that nobody may read: a password, a value to verify
+// one with, or a key. The result depends on the name alone, not on the note.
 func SecretItem(name string) bool {
 	switch name {
 	case itemPassword, itemScram, itemSecret, itemKeyPrivate, itemRoutePassword, itemTOTP:
@@ -77,59 +78,60 @@ func SecretItem(name string) bool {
 
 // PersonFields are the parts of a person that an administrator sets.
 type PersonFields struct {
-	// FullName is the list of full names; the first is the canonical one.
+	// FullName lists the full names. The first one is the canonical name.
 	FullName  []string
 	ShortName string
-	// InternetAddress is where the person's mail comes from; MailAddress are further addresses.
+	// InternetAddress is the sender address of the person's mail. MailAddress lists further addresses.
 	InternetAddress string
 	MailAddress     []string
-	// MailDatabase is the person's mail file.
+	// MailDatabase is the id of the person's mail file.
 	MailDatabase note.DatabaseID
-	// MailServer is the server that has it, it or its cluster; zero: the first server of the domain, or there is but one.
+	// MailServer is the server that holds the mail file, alone or with its cluster. Zero is the first server of the
+	// domain, or the only server outside a domain.
 	MailServer note.UNID
-	// Quota, Warning and SizeLimit (of one message) are in bytes; 0 is none.
+	// Quota, Warning and SizeLimit (of one message) are in bytes; 0 is no limit.
 	Quota, Warning, SizeLimit uint64
 	Roles                     []string
-	// Disabled refuses sign-in; mail still arrives.
+	// Disabled rejects sign-ins. Mail is still delivered.
 	Disabled bool
-	// Forward are addresses that the person's mail goes on to. ForwardOnly keeps no copy here.
+	// Forward lists addresses that the person's mail is forwarded to. ForwardOnly keeps no copy in the mail file.
 	Forward     []string
 	ForwardOnly bool
 	Vacation    Vacation
-	// SendAs are the UNIDs of people and groups who may write as this person, OnBehalf of those who
-	// may write in the person's name beside their own, in Sender (RFC 5322 section 3.6.2). Where they
-	// are set, names and addresses are taken too, and turned into UNIDs.
+	// SendAs lists the UNIDs of people and groups that may write as this person. OnBehalf lists those that may write on
+	// the person's behalf, with their own address in Sender (RFC 5322 section 3.6.2). Setters also accept names and
+	// addresses, and turn them into UNIDs.
 	SendAs, OnBehalf []string
 }
 
-// AppPassword is an app password without its secret.
+// AppPassword describes an app password, without its secret.
 type AppPassword struct {
 	ID, Label, Last4 string
 	Created          time.Time
 }
 
-// Person is a person as the directory holds them. Its lists must not be changed.
+// Person is a person as the directory stores them. Callers must not change its lists.
 type Person struct {
 	ID note.UNID
 	PersonFields
 	HasPassword  bool
 	HasScram     bool
 	AppPasswords []AppPassword
-	// TOTP is since when there is a second factor, zero where there is none.
+	// TOTP is the time when the second factor was set, zero without a second factor.
 	TOTP time.Time
-	// PasswordID is another one for every password that the account gets.
+	// PasswordID changes with every new password of the account.
 	PasswordID string
-	// Removed is when the person was removed, zero for those who are there.
+	// Removed is the time when the person was removed, zero for a person who was not.
 	Removed time.Time
 
 	password string
 	totp     []byte              // the shared secret
 	recovery [][]byte            // hashes of the recovery codes that are left
-	scram    []scram.Credentials // with one salt: the account's first, where HasScram, then app passwords
-	tokens   [][]byte            // hashes, beside AppPasswords
+	scram    []scram.Credentials // with one salt: the account's first, if HasScram, then those of app passwords
+	tokens   [][]byte            // hashes, parallel to AppPasswords
 }
 
-// Name is the canonical full name.
+// Name returns the canonical full name.
 func (p *PersonFields) Name() string {
 	if len(p.FullName) == 0 {
 		return ""
@@ -137,7 +139,7 @@ func (p *PersonFields) Name() string {
 	return p.FullName[0]
 }
 
-// Addresses are the internet address and the aliases.
+// Addresses returns the internet address, if there is one, and the aliases.
 func (p *PersonFields) Addresses() []string {
 	if p.InternetAddress == "" {
 		return p.MailAddress
@@ -145,7 +147,7 @@ func (p *PersonFields) Addresses() []string {
 	return append([]string{p.InternetAddress}, p.MailAddress...)
 }
 
-// fields sets items in order; what is empty is removed.
+// fields sets items in order. Setting an empty value removes the item.
 type fields struct{ items note.Items }
 
 func (f *fields) text(name, s string) {
@@ -209,7 +211,7 @@ func readUNID(v note.Value) note.UNID {
 	return id
 }
 
-// write sets the fields in items and leaves all others as they are, those of later versions too.
+// write sets the fields in items. It leaves all other items unchanged, including those of later versions.
 func (p *PersonFields) write(items note.Items) note.Items {
 	f := fields{items}
 	f.text(itemForm, formPerson)
@@ -232,7 +234,7 @@ func (p *PersonFields) write(items note.Items) note.Items {
 	return f.items
 }
 
-// clone gives fields whose lists may be changed.
+// clone returns a copy of the fields with lists that the caller may change.
 func (p *PersonFields) clone() PersonFields {
 	q := *p
 	q.FullName, q.MailAddress, q.Roles = slices.Clone(p.FullName), slices.Clone(p.MailAddress), slices.Clone(p.Roles)
@@ -290,8 +292,8 @@ func readPerson(id note.UNID, items note.Items) Person {
 	return p
 }
 
-// addScram takes the SCRAM credentials of an app password, unless they are of another salt than what
-// is there: a client can be told one only.
+// addScram adds the SCRAM credentials of an app password, unless their salt differs from the salt of the credentials
+// already there: a server can send a client only one salt.
 func (p *Person) addScram(text string) {
 	b, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
@@ -322,7 +324,7 @@ func readDatabase(v note.Value) note.DatabaseID {
 	return id
 }
 
-// appendScram: iterations (4), stored key (32), server key (32), salt.
+// appendScram encodes iterations (4 bytes), stored key (32), server key (32) and salt.
 func appendScram(c *scram.Credentials) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(c.Iterations))
 	b = append(append(b, c.StoredKey[:]...), c.ServerKey[:]...)
@@ -340,14 +342,14 @@ func readScram(b []byte) (c scram.Credentials, ok bool) {
 	return c, c.Iterations >= 1 && c.Iterations <= scram.MaxIterations
 }
 
-// GroupKind says what a group is good for.
+// GroupKind is the purpose of a group: mail, access lists or both.
 type GroupKind string
 
-// The kinds of group.
+// The kinds of groups.
 const (
-	// GroupMulti is for mail and in access lists.
+	// GroupMulti is for mail and for access lists.
 	GroupMulti GroupKind = "multi"
-	// GroupMail is for mail only: access lists do not see it.
+	// GroupMail is for mail only: access lists ignore it.
 	GroupMail GroupKind = "mail"
 	// GroupAccess is for access lists only.
 	GroupAccess GroupKind = "access"
@@ -356,20 +358,19 @@ const (
 // GroupFields are the parts of a group that an administrator sets.
 type GroupFields struct {
 	Name, Description string
-	// InternetAddress makes the group receive mail; empty for one that does not.
+	// InternetAddress is the address at which the group receives mail, empty if it receives none.
 	InternetAddress string
 	Kind            GroupKind // GroupMulti where empty
-	// Members are UNIDs (32 hex digits) of people, groups and mail-in databases, and addresses
-	// elsewhere. Where they are set, names and addresses of this directory are taken too, and turned
-	// into UNIDs.
+	// Members lists UNIDs (32 hex digits) of people, groups and mail-in databases, and addresses in other domains.
+	// Setters also accept names and addresses of this directory, and turn them into UNIDs.
 	Members []string
-	// SendAs and OnBehalf say who may write under the group's address, as with a person.
+	// SendAs and OnBehalf list who may write under the group's address. See PersonFields.
 	SendAs, OnBehalf []string
 	// List makes the group a mailing list.
 	List ListFields
 }
 
-// Group is a group as the directory holds it. Its lists must not be changed.
+// Group is a group as the directory stores it. Callers must not change its lists.
 type Group struct {
 	ID note.UNID
 	GroupFields
@@ -407,12 +408,12 @@ func readGroup(id note.UNID, items note.Items) Group {
 type MailInFields struct {
 	Name, InternetAddress string
 	Database              note.DatabaseID
-	// MailServer is the server that has it, as a person's.
+	// MailServer is the server that holds the database. See PersonFields.
 	MailServer note.UNID
-	SizeLimit  uint64 // of one message, bytes; 0 is none
+	SizeLimit  uint64 // of one message, in bytes; 0 is no limit
 }
 
-// MailIn is a database that receives mail under an address of its own.
+// MailIn is a database that receives mail at its own address.
 type MailIn struct {
 	ID note.UNID
 	MailInFields
@@ -443,7 +444,7 @@ func readMailIn(id note.UNID, items note.Items) MailIn {
 	return m
 }
 
-// canonical is the name under which a document is listed.
+// canonical returns the name under which a document is listed.
 func canonical(items note.Items) string {
 	switch items.Get(itemForm).AsText() {
 	case formPerson, formMailIn:
@@ -458,7 +459,7 @@ func canonical(items note.Items) string {
 	return ""
 }
 
-// checkSizes refuses numbers that the stored form cannot hold.
+// checkSizes rejects numbers that the stored form cannot hold.
 func checkSizes(n ...uint64) error {
 	for _, v := range n {
 		if v >= 1<<60 {

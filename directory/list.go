@@ -10,10 +10,11 @@ import (
 	"doublet/store"
 )
 
-// maxPage bounds a page of a listing.
+// maxPage is the maximum number of entries in one page of a listing.
 const maxPage = 1000
 
-// ListedName is a name as the lists are in order of: hand it in as after to go on behind the document of that name.
+// ListedName returns a name in the form by which lists are sorted. Pass it as after to list the entries behind that
+// name.
 func ListedName(name string) string {
 	if n, err := NormalName(name); err == nil {
 		return n
@@ -21,8 +22,8 @@ func ListedName(name string) string {
 	return lower(name)
 }
 
-// list calls fn for the documents of a form whose canonical name begins with prefix, in order, from
-// behind after, and returns the name to go on behind, "" at the end.
+// list calls fn, in order, for the documents of a form whose canonical name begins with prefix and sorts behind after.
+// It returns the name from which to continue, or "" at the end.
 func (b *base) list(ctx context.Context, letter byte, prefix string, limit int, after string, fn func(note.UNID, note.Items)) (next string, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
@@ -30,7 +31,7 @@ func (b *base) list(ctx context.Context, letter byte, prefix string, limit int, 
 	begin := append([]byte{letter}, lower(strings.TrimLeft(prefix, " "))...)
 	from := begin
 	if a := append([]byte{letter}, after...); after != "" && bytes.Compare(a, from) >= 0 {
-		// Rows are key, 0x00, id: 0x01 is behind all rows of after itself.
+		// Rows are key, 0x00, id: 0x01 sorts behind all rows with the key after.
 		from = append(a, 1)
 	}
 	err = b.read(ctx, func(r *store.Reader) error {
@@ -40,7 +41,7 @@ func (b *base) list(ctx context.Context, letter byte, prefix string, limit int, 
 			if !bytes.HasPrefix(key, begin) {
 				return false
 			}
-			// Of one name there is one, save where replicas clashed: those are not torn apart.
+			// A name is unique unless replicas conflict. Keep entries with the same name on one page.
 			if len(ids) >= limit && !bytes.Equal(key, last) {
 				next = string(last[1:])
 				return false

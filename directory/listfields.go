@@ -9,35 +9,34 @@ import (
 )
 
 const (
-	itemList           = "MailingList" // the settings side by side: post, reply-to, rewrite, tag
+	itemList           = "MailingList" // the settings as one list: post, reply-to, rewrite, tag
 	itemListOwners     = "ListOwners"
 	itemListModerators = "ListModerators"
 )
 
-// ListPost says who may write to a mailing list without being asked.
+// ListPost is the set of people who may write to a mailing list without moderation.
 type ListPost string
 
-// Who may write.
+// The values of ListPost.
 const (
 	PostMembers    ListPost = "members"
 	PostAnyone     ListPost = "anyone"
 	PostModerators ListPost = "moderators"
 )
 
-// ListFields make a group a mailing list.
+// ListFields are the settings of a mailing list.
 type ListFields struct {
 	On bool
-	// Owners get what goes wrong with the list's mail, Moderators are asked about messages of people
-	// who may not write. Both are UNIDs of people and groups, or addresses elsewhere. Without
-	// moderators the owners are asked.
+	// Owners receive bounces and errors of the list's mail. Moderators decide about messages from people who may not
+	// write. Both are UNIDs of people and groups, or addresses in other domains. Without moderators, the owners decide.
 	Owners, Moderators []string
-	Post               ListPost // PostMembers where empty
-	// Tag stands before the subject, "[tag] "; empty for none.
+	Post               ListPost // PostMembers if empty
+	// Tag is put before the subject, as "[tag] "; empty for none.
 	Tag string
-	// ReplyTo is "list" for answers to the list; empty leaves the author's.
+	// ReplyTo is "list" to direct replies to the list. If empty, the author's Reply-To stays.
 	ReplyTo string
-	// Rewrite is when From becomes the list's: empty where the author's domain publishes a DMARC
-	// policy that forbids others to send for it, else "always" or "never".
+	// Rewrite is "always", "never" or empty. It selects when the list's address replaces the author's in From. Empty
+	// means: if the author's domain publishes a DMARC policy that forbids others to send for it.
 	Rewrite string
 }
 
@@ -72,7 +71,7 @@ func (g *GroupFields) clone() GroupFields {
 	return f
 }
 
-// checkList checks and tidies the fields of a mailing list, and turns names into ids.
+// checkList checks and normalizes the fields of a mailing list, and turns names into ids.
 func (e *edit) checkList(f, was *GroupFields, domains []string) error {
 	l := &f.List
 	if !l.On {

@@ -15,7 +15,7 @@ type MailIns struct {
 	servers *Servers
 }
 
-// Add gives a database an address under which it receives mail. Without a mail server the database is one of this place.
+// Add assigns an address to a database, so that it receives mail. Without a MailServer, this server holds the database.
 func (ms *MailIns) Add(ctx context.Context, who note.Who, f MailInFields) (MailIn, error) {
 	if err := RequireAdmin(who); err != nil {
 		return MailIn{}, err
@@ -34,7 +34,7 @@ func (ms *MailIns) Add(ctx context.Context, who note.Who, f MailInFields) (MailI
 	return out, err
 }
 
-// Set changes a mail-in database document under the lock of the directory; fn must be quick.
+// Set changes a mail-in database document. It calls fn under the directory's lock, so fn must be quick.
 func (ms *MailIns) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*MailInFields) error) (MailIn, error) {
 	if err := RequireAdmin(who); err != nil {
 		return MailIn{}, err
@@ -75,7 +75,7 @@ func (e *edit) checkMailIn(f *MailInFields, was string) error {
 	return checkSizes(f.SizeLimit)
 }
 
-// Get returns a mail-in database document by id; one that was removed is found too.
+// Get returns a mail-in database document by id. It also finds a document that was removed.
 func (ms *MailIns) Get(ctx context.Context, id note.UNID) (MailIn, error) {
 	var m MailIn
 	err := ms.document(ctx, id, formMailIn, func(items note.Items) { m = readMailIn(id, items) })
@@ -94,7 +94,7 @@ func (ms *MailIns) Named(ctx context.Context, name string) (MailIn, error) {
 	return ms.Get(ctx, t.ID)
 }
 
-// Remove removes the document, as People.Remove removes a person. The database stays, for ever.
+// Remove removes the document, as People.Remove removes a person. It never removes the database itself.
 func (ms *MailIns) Remove(ctx context.Context, who note.Who, id note.UNID) error {
 	return ms.remove(ctx, who, id, formMailIn)
 }

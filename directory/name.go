@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxName bounds names of people, groups and databases, labels and roles, in bytes.
+// maxName is the maximum length of names of people, groups and databases, of labels and of roles, in bytes.
 const maxName = 256
 
-// NormalName gives the form under which names are compared: lower case, NFC, one space between
-// words. Errors are ErrInvalid.
+// NormalName returns the form in which names are compared: lower case, NFC, one space between words. Errors are
+// ErrInvalid.
 func NormalName(s string) (string, error) {
 	if len(s) > maxName || !utf8.ValidString(s) {
 		return "", fmt.Errorf("%w name %.80q: it must be UTF-8 of at most %d bytes", ErrInvalid, s, maxName)
@@ -30,7 +30,7 @@ func NormalName(s string) (string, error) {
 	return lower(s), nil
 }
 
-// tidy says that s needs no change of its spaces.
+// tidy reports whether s is ASCII whose spaces need no change.
 func tidy(s string) bool {
 	space := true
 	for i := range len(s) {
@@ -49,7 +49,7 @@ func tidy(s string) bool {
 	return !space
 }
 
-// cleanName is a name as it is stored: spelled as given, spaces tidied.
+// cleanName returns a name as it is stored: spelled as given, with single spaces between words.
 func cleanName(s string) (string, error) {
 	if _, err := NormalName(s); err != nil {
 		return "", err

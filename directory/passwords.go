@@ -14,7 +14,7 @@ import (
 	"doublet/wire/scram"
 )
 
-// requireSelf refuses everyone but administrators and the person themselves.
+// requireSelf returns ErrDenied unless who is the person or an administrator.
 func requireSelf(who note.Who, person note.UNID) error {
 	if who.Person == person && !person.IsZero() {
 		return nil
@@ -30,8 +30,8 @@ type Passwords struct {
 	pool   *password.Pool
 }
 
-// Set sets the password of an account, and makes SCRAM credentials of it or takes those
-// away. An empty password leaves app passwords alone to sign in with. People may set their own.
+// Set sets the password of an account, and creates or removes its SCRAM credentials. An empty password disables the
+// account's password; app passwords still work. People may set their own password.
 func (pws *Passwords) Set(ctx context.Context, who note.Who, person note.UNID, pw string, withScram bool) error {
 	if err := requireSelf(who, person); err != nil {
 		return err
@@ -46,18 +46,18 @@ func (pws *Passwords) Set(ctx context.Context, who note.Who, person note.UNID, p
 	return err
 }
 
-// newID says that the password is another one.
+// newID assigns a new PasswordID, which marks a change of the password.
 func (pws *Passwords) newID(items note.Items) note.Items {
 	var id [8]byte
 	pws.env.Fill(id[:])
 	return items.With(itemPasswordID, note.Text(hex.EncodeToString(id[:])))
 }
 
-// errMoved says that a person changed between the look at them and the lock.
+// errMoved reports that a person was changed between the first read and the update.
 var errMoved = errors.New("directory: the person changed meanwhile")
 
-// set asks, before the hash and under the lock, whether the password is to have SCRAM
-// credentials. same says that it is the password that the account had.
+// set sets the password. It calls ask twice, before hashing and under the lock; ask returns whether to create SCRAM
+// credentials. same reports that the password itself does not change.
 func (pws *Passwords) set(ctx context.Context, who note.Who, person note.UNID, pw string, ask func(*Person) (withScram bool, err error), same bool) error {
 	p, err := pws.names.Person(ctx, person)
 	if err != nil {
@@ -88,8 +88,8 @@ func (pws *Passwords) set(ctx context.Context, who note.Who, person note.UNID, p
 	})
 }
 
-// salt is what all SCRAM credentials of a person are derived with: the server tells a client one
-// salt and one count before it knows which of the passwords the client has.
+// salt holds the salt and iteration count of all of a person's SCRAM credentials. They must agree, because the server
+// sends one salt and count before it knows which password the client uses.
 type salt struct {
 	bytes      []byte
 	iterations int
@@ -99,8 +99,8 @@ func (s salt) is(o salt) bool { return s.iterations == o.iterations && bytes.Equ
 
 func saltIn(c *scram.Credentials) salt { return salt{c.Salt, c.Iterations} }
 
-// saltOf is the salt for a new password of a person: that of those that stay. account says that the
-// account's password stays too.
+// saltOf returns the salt for a new password of a person: the salt of the credentials that remain. account reports that
+// the account's password remains too.
 func (pws *Passwords) saltOf(p *Person, account bool) salt {
 	for i := range p.scram {
 		if i > 0 || account || !p.HasScram {
@@ -110,15 +110,15 @@ func (pws *Passwords) saltOf(p *Person, account bool) salt {
 	return pws.newSalt(p.ID)
 }
 
-// newSalt is the same at every replica, so that two app passwords that are added at two of them go
-// together.
+// newSalt returns a person's first salt. It is the same at every replica, so that app passwords added at two replicas
+// have the same salt.
 func (pws *Passwords) newSalt(person note.UNID) salt {
 	m := hmac.New(sha256.New, pws.secret.key("scram salt"))
 	m.Write(person[:])
 	return salt{m.Sum(nil)[:16], pws.opt.ScramIterations}
 }
 
-// credentials are what is stored of a password.
+// credentials are the stored form of a password.
 type credentials struct {
 	hash  string
 	scram []byte
@@ -131,7 +131,7 @@ func (c *credentials) write(items note.Items) note.Items {
 	return f.items
 }
 
-// prepare computes what is stored of a password, before any lock is taken.
+// prepare computes the stored form of a password. Hashing is slow, so it runs before any lock is taken.
 func (pws *Passwords) prepare(ctx context.Context, pw string, withScram bool, s salt) (credentials, error) {
 	var c credentials
 	if pw == "" {
@@ -152,11 +152,11 @@ func (s salt) derive(pw string) []byte {
 	return appendScram(&made)
 }
 
-// maxTokens bounds the app passwords of a person.
+// maxTokens limits the number of app passwords of a person.
 const maxTokens = 100
 
-// AddApp makes an app password for a person and returns it: it is not shown again. People
-// may make their own.
+// AddApp creates an app password for a person and returns its secret, which cannot be read again. People may add their
+// own.
 func (pws *Passwords) AddApp(ctx context.Context, who note.Who, person note.UNID, label string) (AppPassword, string, error) {
 	if err := requireSelf(who, person); err != nil {
 		return AppPassword{}, "", err
@@ -204,7 +204,7 @@ func (pws *Passwords) AddApp(ctx context.Context, who note.Who, person note.UNID
 	return a, secret, nil
 }
 
-// RemoveApp ends an app password by its ID. People may end their own.
+// RemoveApp removes an app password by its ID. People may remove their own.
 func (pws *Passwords) RemoveApp(ctx context.Context, who note.Who, person note.UNID, id string) error {
 	if err := requireSelf(who, person); err != nil {
 		return err

@@ -11,25 +11,25 @@ import (
 	"doublet/store"
 )
 
-// Bounds of what one person has.
+// Limits of one person's lists.
 const (
 	maxFullNames = 32
 	maxAliases   = 256
 	maxRoles     = 64
 )
 
-// PersonSpec is what a new person is made of.
+// PersonSpec describes a new person.
 type PersonSpec struct {
 	PersonFields
-	// Password may be empty: the person then cannot sign in yet. Scram opts in to SCRAM-SHA-256.
+	// Password may be empty: the person then cannot sign in yet. Scram also creates SCRAM-SHA-256 credentials.
 	Password string
-	// Hash, in place of Password, is what another system stored of it (see password.Check). It is
-	// replaced at the first sign-in.
+	// Hash is a password hash from another system (see password.Check), used instead of Password. The first sign-in
+	// replaces it.
 	Hash  string
 	Scram bool
 }
 
-// People adds, changes, lists and removes people, and makes their mail files.
+// People adds, changes, lists and removes people, and creates their mail files.
 type People struct {
 	*base
 	names     *Names
@@ -39,9 +39,9 @@ type People struct {
 	files     atomic.Pointer[MailFiles]
 }
 
-// Add makes a person. Without a MailDatabase they get a mail file of their own. Without an
-// InternetAddress they get their short name under the default domain, where it is fit for one and
-// free. Errors: ErrInvalid, ErrNameTaken, ErrDenied, and what making the mail file gives.
+// Add adds a person. If MailDatabase is zero, Add creates a mail file for the person. If InternetAddress is empty, Add
+// forms it from the short name and the default domain, if the result is a valid address. Errors: ErrInvalid,
+// ErrNameTaken, ErrDenied, and errors of creating the mail file.
 func (ps *People) Add(ctx context.Context, who note.Who, spec PersonSpec) (Person, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Person{}, err
@@ -50,7 +50,7 @@ func (ps *People) Add(ctx context.Context, who note.Who, spec PersonSpec) (Perso
 	if err != nil {
 		return Person{}, err
 	}
-	// Most clashes of names are found here, before a mail file is made for nothing.
+	// Check the names before creating a mail file. This finds most conflicts; the update below finds the rest.
 	err = ps.read(ctx, func(r *store.Reader) error { return n.free(r) })
 	if err != nil {
 		return Person{}, err
@@ -65,16 +65,16 @@ func (ps *People) Add(ctx context.Context, who note.Who, spec PersonSpec) (Perso
 	return readPerson(n.id, n.items), nil
 }
 
-// newPerson is a person on the way in.
+// newPerson is a person who is being added.
 type newPerson struct {
 	id    note.UNID
 	items note.Items
-	// own says that the mail file is theirs from now on, and made with them.
+	// own reports that the mail file was assigned here and is created together with the person.
 	own    bool
 	fields PersonFields
 }
 
-// prepare checks a spec and computes what needs no lock.
+// prepare checks a spec, and computes everything that does not need the directory's lock.
 func (ps *People) prepare(ctx context.Context, spec *PersonSpec) (*newPerson, error) {
 	l, err := ps.domains.now(ctx, nil, ps.version.Load())
 	if err != nil {
@@ -116,7 +116,7 @@ func (ps *People) prepare(ctx context.Context, spec *PersonSpec) (*newPerson, er
 	return n, nil
 }
 
-// free looks whether the person's names are free as far as a reader can tell.
+// free returns ErrNameTaken if one of the person's names is already in use in the snapshot of r.
 func (n *newPerson) free(r *store.Reader) error {
 	for _, k := range nameKeys(formPerson, n.items) {
 		ids, err := r.Lookup(indexNames, k)
@@ -140,7 +140,7 @@ func (ps *People) makeMailFile(ctx context.Context, n *newPerson) error {
 		return nil
 	}
 	if away, err := ps.servers.Away(ctx, n.fields.MailServer); err != nil || away {
-		return err // whose it is makes it when it is needed
+		return err // the server that holds the mail file creates it when it is needed
 	}
 	if err := (*files).MakeMailFile(ctx, n.fields.MailDatabase, n.id, n.fields.Name()); err != nil {
 		return fmt.Errorf("directory: mail file of %q: %w", n.fields.Name(), err)
@@ -148,7 +148,7 @@ func (ps *People) makeMailFile(ctx context.Context, n *newPerson) error {
 	return nil
 }
 
-// dropMailFile takes a mail file back whose person did not come about.
+// dropMailFile removes the mail file of a person who could not be added.
 func (ps *People) dropMailFile(ctx context.Context, n *newPerson) error {
 	files := ps.files.Load()
 	if !n.own || files == nil {
@@ -160,7 +160,7 @@ func (ps *People) dropMailFile(ctx context.Context, n *newPerson) error {
 	return nil
 }
 
-// checkPerson checks and tidies fields. domains are the local ones; nil takes addresses anywhere.
+// checkPerson checks and normalizes fields. domains are the local domains; nil accepts addresses of any domain.
 func checkPerson(f *PersonFields, domains []string) error {
 	if len(f.FullName) == 0 && f.ShortName != "" {
 		f.FullName = []string{f.ShortName}
@@ -198,8 +198,9 @@ func checkPerson(f *PersonFields, domains []string) error {
 	return checkSizes(f.Quota, f.Warning, f.SizeLimit)
 }
 
-// MailFileOf is a person's mail file, which is made where a crash or a bulk import left it out. It may be on
-// another server of the cluster; an *ElsewhereError says that it is at another place of the domain.
+// MailFileOf returns a person's mail file. It creates the file if a crash or a bulk import left it out. The mail file
+// may be on another server of the cluster. MailFileOf returns an *ElsewhereError if it is at another place of the
+// domain.
 func (ps *People) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID, error) {
 	if err := ps.elsewhere(ctx, p); err != nil {
 		return 0, err
@@ -210,8 +211,8 @@ func (ps *People) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID, e
 	return p.MailDatabase, ps.EnsureMailFile(ctx, p.ID)
 }
 
-// EnsureMailFile makes a person's mail file where it is missing: after a bulk import, or after a
-// crash. One that is another server's stays there.
+// EnsureMailFile creates a person's mail file if it is missing, after a bulk import or a crash. It does nothing if the
+// mail file belongs to another server.
 func (ps *People) EnsureMailFile(ctx context.Context, id note.UNID) error {
 	p, err := ps.names.Person(ctx, id)
 	if err != nil {
@@ -226,7 +227,7 @@ func (ps *People) EnsureMailFile(ctx context.Context, id note.UNID) error {
 	return ps.makeMailFile(ctx, &newPerson{id: p.ID, own: p.MailDatabase != 0, fields: p.PersonFields})
 }
 
-// Set changes a person's fields under the lock of the directory; fn must be quick.
+// Set changes a person's fields. It calls fn under the directory's lock, so fn must be quick.
 func (ps *People) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*PersonFields) error) (Person, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Person{}, err
@@ -243,7 +244,7 @@ func (ps *People) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*
 			if err := fn(&f); err != nil {
 				return nil, err
 			}
-			// An address that was there may be of a domain that is not local any more.
+			// The domain of an existing address may no longer be local: accept it.
 			if err := checkPerson(&f, withDomainsOf(domains, p.Addresses())); err != nil {
 				return nil, err
 			}
@@ -258,7 +259,7 @@ func (ps *People) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*
 	return out, err
 }
 
-// withDomainsOf adds to the domains those of addresses.
+// withDomainsOf appends the domains of addresses to domains.
 func withDomainsOf(domains, addresses []string) []string {
 	for _, s := range addresses {
 		if a, err := parseAddress(s); err == nil {
@@ -268,15 +269,14 @@ func withDomainsOf(domains, addresses []string) []string {
 	return domains
 }
 
-// Remove removes a person: their names stop resolving at once, and are free. Undo brings them
-// back until Purge has taken them; their mail stays until then.
+// Remove removes a person. The person's names stop resolving at once and become free. Undo restores the person until
+// Purge deletes them; the mail file stays until then.
 func (ps *People) Remove(ctx context.Context, who note.Who, id note.UNID) error {
 	return ps.remove(ctx, who, id, formPerson)
 }
 
-// List lists people by canonical full name. prefix, in any case, picks those whose name
-// begins so; at most limit are returned (1,000 where 0). next is where to go on: hand it in as
-// after. It is empty at the end.
+// List lists people by canonical full name. A prefix, in any case, selects names that begin with it. List returns at
+// most limit people, 1,000 if limit is 0. Pass next as after to get the next page; next is empty at the end.
 func (ps *People) List(ctx context.Context, prefix string, limit int, after string) (list []Person, next string, err error) {
 	next, err = ps.list(ctx, 'p', prefix, limit, after, func(u note.UNID, items note.Items) {
 		list = append(list, readPerson(u, items))

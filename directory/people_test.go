@@ -36,7 +36,7 @@ func TestRename(t *testing.T) {
 		_, err = w.Names.PersonNamed(bg, n)
 		w.want(err, ErrNotFound)
 	}
-	// The names given up are free, in the next change.
+	// A later change can use the names that were given up.
 	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.FullName = []string{"Bob", "alice smith"}; return nil })
 	w.ok(err)
 	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.ShortName = "AJones"; return nil })
@@ -127,18 +127,18 @@ func TestConcurrentAdds(t *testing.T) {
 	}
 }
 
-// mailFiles counts as the mail room would.
+// mailFiles records mail files in memory.
 type mailFiles struct {
 	mu   sync.Mutex
 	have map[note.DatabaseID]note.UNID
 	fail error
-	// elsewhere: they are other servers'.
+	// elsewhere simulates mail files on other servers.
 	elsewhere bool
 }
 
 func (m *mailFiles) Elsewhere(note.DatabaseID) bool { return m.elsewhere }
 
-// TestMailFileElsewhere: who signs in at a server of a cluster that has no replica of their mail file gets none made there.
+// TestMailFileElsewhere: a sign-in at a member without a replica of the mail file does not create a mail file there.
 func TestMailFileElsewhere(t *testing.T) {
 	t.Parallel()
 	files := &mailFiles{}
@@ -181,9 +181,9 @@ func TestMailFiles(t *testing.T) {
 	if files.have[alice.MailDatabase] != alice.ID {
 		t.Fatal(files.have)
 	}
-	// One who brings a database gets none.
+	// A person with a given database gets no mail file.
 	w.add("Bob", "bob", func(s *PersonSpec) { s.MailDatabase = 5 })
-	// Where the mail file cannot be made there is no person either.
+	// If the mail file cannot be created, the person is not added.
 	files.fail = errors.New("no room")
 	_, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Carol"}}})
 	w.want(err, files.fail)
@@ -209,7 +209,7 @@ func TestRemoveUndoPurge(t *testing.T) {
 	g := w.group("Team", "team@example.com", "alice", "bob")
 
 	w.ok(w.People.Remove(bg, note.System, alice.ID))
-	w.ok(w.People.Remove(bg, note.System, alice.ID)) // twice is once
+	w.ok(w.People.Remove(bg, note.System, alice.ID)) // the second call changes nothing
 	w.resolves("alice@example.com", note.UNID{})
 	w.resolves("postmaster@example.com", note.UNID{})
 	_, err := w.Names.PersonNamed(bg, "alice")
@@ -227,7 +227,7 @@ func TestRemoveUndoPurge(t *testing.T) {
 			t.Errorf("%q: %v %v", name, list, err)
 		}
 	}
-	// Her names are free; while somebody has them she cannot come back.
+	// Her names are free. Undo fails while another entry has them.
 	other := w.add("Other", "alice")
 	w.want(w.Removals.Undo(bg, note.System, alice.ID), ErrNameTaken)
 	_, err = w.People.Set(bg, note.System, other.ID, func(f *PersonFields) error {

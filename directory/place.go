@@ -12,29 +12,29 @@ import (
 	"doublet/store"
 )
 
-// Place is where mail files are: a server of the domain that is in no cluster, or a cluster.
+// Place is a location of mail files: a cluster, or a server of the domain outside any cluster.
 type Place struct {
-	// Name is the cluster's, or the server's.
+	// Name is the name of the cluster or the server.
 	Name string
-	// Servers are those that take mail for it, in order of id; none, where all have gone.
+	// Servers are the servers that accept mail for the place, ordered by id. It is empty if all were removed.
 	Servers []Server
-	// Here says that this server is one of them.
+	// Here reports that this server is one of them.
 	Here bool
 }
 
-// serverTable holds all servers, as of a version of the directory.
+// serverTable holds all servers, as of one version of the directory.
 type serverTable struct {
 	version uint64
-	// edition is another number where the servers are others.
+	// edition changes whenever the servers change.
 	edition uint64
 	first   note.UNID // of the domain; zero outside one
 	servers []Server  // by id
 }
 
-// UseServer says which server document is this server's.
+// UseServer sets the id of this server's document.
 func (sv *Servers) UseServer(id note.UNID) { sv.self.Store(&id) }
 
-// Self is the id of this server's document, zero outside a domain.
+// Self returns the id of this server's document, zero outside a domain.
 func (sv *Servers) Self() note.UNID {
 	if id := sv.self.Load(); id != nil {
 		return *id
@@ -42,7 +42,7 @@ func (sv *Servers) Self() note.UNID {
 	return note.UNID{}
 }
 
-// now reads the servers again when the directory has changed.
+// now returns the current servers. It reads them again if the directory has changed.
 func (sv *Servers) now(ctx context.Context) (*serverTable, error) {
 	version := sv.version.Load()
 	old := sv.table.Load()
@@ -74,7 +74,7 @@ func (sv *Servers) now(ctx context.Context) (*serverTable, error) {
 			t.edition++
 		}
 	}
-	if !sv.table.CompareAndSwap(old, t) { // else two that read at once could give others the same edition
+	if !sv.table.CompareAndSwap(old, t) { // concurrent reads must not give different servers the same edition
 		return sv.now(ctx)
 	}
 	return t, nil
@@ -92,13 +92,14 @@ func (t *serverTable) server(id note.UNID) *Server {
 	return &t.servers[i]
 }
 
-// sameCluster says that two servers have their mail files together. One that has left its cluster stands for it still: its
-// mail files stay there.
+// sameCluster reports whether two servers share their mail files. A server that was removed still counts as a member of
+// its cluster, because its mail files stay there.
 func sameCluster(a, b *Server) bool {
 	return a.ID == b.ID || a.Cluster != "" && a.Cluster == b.Cluster
 }
 
-// named is the server that a document names as its mail server, nil for one that is not known.
+// named returns the server with the id that a document gives as its mail server. Zero is the domain's first server. It
+// returns nil for an unknown server.
 func (t *serverTable) named(id note.UNID) *Server {
 	if id.IsZero() {
 		id = t.first
@@ -106,8 +107,8 @@ func (t *serverTable) named(id note.UNID) *Server {
 	return t.server(id)
 }
 
-// Away says that the mail files of a mail server are at another place of the domain. Outside a domain nothing is; nor is
-// what belongs to a server that nobody knows, here.
+// Away reports whether the mail files of a mail server are at another place of the domain. It returns false outside a
+// domain. It returns true for an unknown server, whose mail files cannot be here.
 func (sv *Servers) Away(ctx context.Context, mailServer note.UNID) (bool, error) {
 	t, err := sv.now(ctx)
 	if err != nil || t.first.IsZero() {
@@ -120,7 +121,7 @@ func (sv *Servers) Away(ctx context.Context, mailServer note.UNID) (bool, error)
 	return other == nil || !sameCluster(me, other), nil
 }
 
-// PlaceOf is where the mail files of a mail server are.
+// PlaceOf returns the place of a mail server's mail files.
 func (sv *Servers) PlaceOf(ctx context.Context, mailServer note.UNID) (Place, error) {
 	t, err := sv.now(ctx)
 	if err != nil {
@@ -149,10 +150,10 @@ func (t *serverTable) place(s *Server, self note.UNID) Place {
 	return p
 }
 
-// ElsewhereError says that a person's mail file is at another place of the domain.
+// ElsewhereError reports that a person's mail file is at another place of the domain.
 type ElsewhereError struct {
 	Place Place
-	// User is a name under which the person signs in there.
+	// User is a name with which the person can sign in there.
 	User string
 }
 
@@ -160,7 +161,7 @@ func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("directory: the mail file of %s is on %s", e.User, e.Place.Name)
 }
 
-// Door is where a door of the place is reached, "" where none of its servers tells.
+// Door returns the address of the named door at the place, "" if no server document of the place has one.
 func (e *ElsewhereError) Door(name string) string {
 	for i := range e.Place.Servers {
 		if at := e.Place.Servers[i].Door(name); at != "" {
@@ -170,7 +171,7 @@ func (e *ElsewhereError) Door(name string) string {
 	return ""
 }
 
-// Server is the name of a server of the place.
+// Server returns the name of the place's first server, or of the place if it has no server.
 func (e *ElsewhereError) Server() string {
 	if len(e.Place.Servers) == 0 {
 		return e.Place.Name
@@ -178,7 +179,7 @@ func (e *ElsewhereError) Server() string {
 	return e.Place.Servers[0].Name
 }
 
-// Moved is an *ElsewhereError where a person's mail file has moved to another place.
+// Moved returns an *ElsewhereError if the person's mail file is at another place.
 func (ps *People) Moved(ctx context.Context, person note.UNID) error {
 	p, err := ps.names.Person(ctx, person)
 	if err != nil {
@@ -209,7 +210,7 @@ func (ps *People) elsewhere(ctx context.Context, p *Person) error {
 	return &ElsewhereError{Place: place, User: user}
 }
 
-// Places lists the places of the domain by name; none outside a domain.
+// Places lists the places of the domain by name. It returns none outside a domain.
 func (sv *Servers) Places(ctx context.Context) ([]Place, error) {
 	t, err := sv.now(ctx)
 	if err != nil {
@@ -226,7 +227,7 @@ func (sv *Servers) Places(ctx context.Context) ([]Place, error) {
 	return out, nil
 }
 
-// Named finds the server that stands for a place: one by the name or id of a server, or by that of a cluster.
+// Named finds the server with a name or id, or else one server of the cluster with that name.
 func (sv *Servers) Named(ctx context.Context, name string) (Server, error) {
 	t, err := sv.now(ctx)
 	if err != nil {
@@ -245,7 +246,7 @@ func (sv *Servers) Named(ctx context.Context, name string) (Server, error) {
 	return Server{}, fmt.Errorf("%w: the domain has no server or cluster %.80q", ErrNotFound, name)
 }
 
-// ByKey finds the server of the domain that has a key. One that was removed has none any more.
+// ByKey finds the server of the domain with a public key. It does not find a removed server.
 func (sv *Servers) ByKey(ctx context.Context, key bus.Key) (Server, bool, error) {
 	t, err := sv.now(ctx)
 	if err != nil || key == (bus.Key{}) {
@@ -259,7 +260,7 @@ func (sv *Servers) ByKey(ctx context.Context, key bus.Key) (Server, bool, error)
 	return Server{}, false, nil
 }
 
-// Edition is another number whenever the servers are others.
+// Edition returns a number that changes whenever the servers change.
 func (sv *Servers) Edition(ctx context.Context) (uint64, error) {
 	t, err := sv.now(ctx)
 	if err != nil {
@@ -268,7 +269,7 @@ func (sv *Servers) Edition(ctx context.Context) (uint64, error) {
 	return t.edition, nil
 }
 
-// FoundDomain makes this server the first one of a domain. Whose mail files were made before are its own.
+// FoundDomain makes this server the first of a domain. Existing mail files without a mail server then belong to it.
 func (sv *Servers) FoundDomain(ctx context.Context, who note.Who, first note.UNID) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
@@ -290,7 +291,7 @@ func (sv *Servers) FoundDomain(ctx context.Context, who note.Who, first note.UNI
 	})
 }
 
-// mailServer is the mail server of who is made here.
+// mailServer returns the mail server of people who are added here: this server, or zero outside a domain.
 func (sv *Servers) mailServer(ctx context.Context) note.UNID {
 	if t, err := sv.now(ctx); err == nil && !t.first.IsZero() {
 		return sv.Self()

@@ -10,7 +10,7 @@ import (
 	"doublet/store"
 )
 
-// enter makes a server document, of a cluster where it names one.
+// enter adds a server document, with the given cluster unless it is empty.
 func (w *world) enter(n byte, name, cluster, state string) Server {
 	w.t.Helper()
 	s, err := w.Servers.Enter(bg, note.System, note.UNID{n}, ServerFields{Name: name, Key: bus.Key{n}, Doors: []string{"smtp " + name + ":25"}})
@@ -39,7 +39,7 @@ func (w *world) away(server note.UNID) bool {
 	return away
 }
 
-// made counts the mail files that are made.
+// made records the created mail files.
 type made struct{ list []note.DatabaseID }
 
 func (*made) Elsewhere(note.DatabaseID) bool { return false }
@@ -66,7 +66,7 @@ func TestPlaces(t *testing.T) {
 	if err := w.Servers.FoundDomain(bg, note.System, one.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Servers.FoundDomain(bg, note.System, two.ID); err != nil { // the first stays it
+	if err := w.Servers.FoundDomain(bg, note.System, two.ID); err != nil { // the first server does not change
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestPlaces(t *testing.T) {
 		none, one, two bool
 	}{
 		{one.ID, false, false, true}, {two.ID, true, true, false}, {three.ID, true, true, false}, {gone.ID, true, true, false},
-		{note.UNID{9}, true, true, true}, // one that lost its key takes no part
+		{note.UNID{9}, true, true, true}, // a server without a document has no mail files
 	} {
 		w.Servers.UseServer(c.at)
 		if w.away(note.UNID{}) != c.none || w.away(one.ID) != c.one || w.away(two.ID) != c.two || w.away(gone.ID) != c.two || !w.away(note.UNID{8}) {
@@ -103,7 +103,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 
-	// Who is made here belongs here; a mail file of another place is not made here.
+	// A person added here has the mail file here. No mail file of another place is created here.
 	here, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Here"}, ShortName: "here"}})
 	there, err2 := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"There"}, ShortName: "there", MailServer: one.ID}})
 	if err != nil || err2 != nil || here.MailServer != three.ID || len(files.list) != 2 || files.list[1] != here.MailDatabase {
@@ -134,7 +134,7 @@ func TestPlaces(t *testing.T) {
 		t.Error(err)
 	}
 
-	// The edition goes by the servers alone.
+	// The edition changes only when the servers change.
 	edition := func() uint64 {
 		n, err := w.Servers.Edition(bg)
 		if err != nil {

@@ -11,10 +11,10 @@ import (
 	"doublet/store"
 )
 
-// TargetKind says what a name stands for.
+// TargetKind is the kind of entry that a name refers to.
 type TargetKind uint8
 
-// The kinds of target.
+// The kinds of targets.
 const (
 	TargetPerson TargetKind = iota + 1
 	TargetGroup
@@ -33,45 +33,46 @@ func (k TargetKind) String() string {
 	return "nothing"
 }
 
-// Target is what an address or name stands for.
+// Target is the entry that an address or name refers to.
 type Target struct {
 	Kind TargetKind
 	ID   note.UNID
 	// Name is the canonical name.
 	Name string
-	// Detail is what follows + in the address, as it was spelled.
+	// Detail is the text after + in the address, in its original spelling.
 	Detail string
 	// Database is the mail file or mail-in database, 0 for groups.
 	Database note.DatabaseID
-	// MailServer is the server that has it, as a person's.
+	// MailServer is the server that holds the database. See PersonFields.
 	MailServer note.UNID
-	// SizeLimit is the greatest message taken, in bytes; 0 is none of its own.
+	// SizeLimit is the maximum size of a message, in bytes; 0 is no limit of its own.
 	SizeLimit uint64
-	// Quota and Warning of the mail file, in bytes; 0 is none.
+	// Quota and Warning are the limits of the mail file, in bytes; 0 is none.
 	Quota, Warning uint64
-	// ByRole says that the administrator gets it since nobody has the address postmaster or abuse.
+	// ByRole reports that no entry has the address postmaster or abuse, so an administrator receives its mail.
 	ByRole bool
-	// Own says that mail is more than put into a mail file: the person forwards it or has a vacation
-	// notice, or the group is a mailing list.
+	// Own reports that mail needs more than delivery to a mail file: the person forwards it or has a vacation notice,
+	// or the group is a mailing list.
 	Own bool
-	// ListPart is "bounces", "owner", "subscribe" … where the address is a mailing list's with such a
-	// word behind it, "list-owner@domain"; ID and Name are the list's.
+	// ListPart is the word after a mailing list's name, "bounces", "owner", "subscribe" …, as in "list-owner@domain".
+	// ID and Name are the list's.
 	ListPart string
 
 	groupKind GroupKind
 }
 
 // Names finds people, groups, mail-in databases and domains by address, name or id, and computes the rights of a
-// person. Its answers are cached for one version of the directory.
+// person. It caches its answers for one version of the directory.
 type Names struct {
 	*base
 	domains *Domains
 	cache   *nameCache
 }
 
-// Resolve tells who gets mail for an address: local@domain, or postmaster alone (RFC 5321 section
-// 4.5.1). Looked for, in this order: the address as it stands; without +detail; a person or
-// mail-in database whose name is the local part. Errors: ErrNotLocal, ErrNoSuchRecipient, ErrInvalid.
+// Resolve finds the recipient of an address: local@domain, or postmaster alone (RFC 5321 section 4.5.1). It tries, in
+// this order: the whole address; the address without +detail; each time also a person or mail-in database whose name is
+// the local part; the parts of a mailing list; the roles postmaster and abuse. Errors: ErrNotLocal, ErrNoSuchRecipient,
+// ErrInvalid.
 func (ns *Names) Resolve(ctx context.Context, address string) (Target, error) {
 	version := ns.version.Load()
 	if a, ok := ns.cache.get(cacheKey{kind: 'a', text: address}, version); ok {
@@ -107,7 +108,7 @@ func (ns *Names) Resolve(ctx context.Context, address string) (Target, error) {
 	return t, nil
 }
 
-// resolve finds who gets mail for an address of a local domain, or ErrNotFound.
+// resolve finds the recipient of an address in a local domain, or returns ErrNotFound.
 func resolve(r *store.Reader, a Address) (Target, error) {
 	plain, detail := a, ""
 	t, err := byAddress(r, a)
@@ -128,7 +129,7 @@ func resolve(r *store.Reader, a Address) (Target, error) {
 	return t, err
 }
 
-// byAddress looks for an address that is written down, then for its local part as a name.
+// byAddress looks up a stored address, then the local part as a name.
 func byAddress(r *store.Reader, a Address) (Target, error) {
 	t, err := lookup(r, append([]byte{'a'}, a.Key()...))
 	if err == nil && t.groupKind != GroupAccess || err != nil && !errors.Is(err, ErrNotFound) {
@@ -139,13 +140,14 @@ func byAddress(r *store.Reader, a Address) (Target, error) {
 		return Target{}, ErrNotFound
 	}
 	if t, err = lookup(r, k); err == nil && t.Kind == TargetGroup {
-		// A group gets mail only under an address that it was given.
+		// A group receives mail only at its stored address.
 		return Target{}, ErrNotFound
 	}
 	return t, err
 }
 
-// administrator is the first person with the role Admin who can be written to; else the first.
+// administrator returns the first person with the role Admin who is not disabled and has a mail file, or else the first
+// one.
 func administrator(r *store.Reader, detail string) (Target, error) {
 	ids, err := r.Lookup(indexRoles, append([]byte{'r'}, lower(RoleAdmin)...))
 	if err != nil {
@@ -176,10 +178,10 @@ func administrator(r *store.Reader, detail string) (Target, error) {
 	return best, nil
 }
 
-// listParts are the words behind a mailing list's name, with a hyphen, that have a meaning.
+// listParts are the words that have a meaning after a mailing list's name and a hyphen.
 var listParts = []string{"bounces", "owner", "subscribe", "unsubscribe", "confirm", "help"}
 
-// listPart finds the mailing list of an address with such a word, or ErrNotFound.
+// listPart finds the mailing list of an address that ends in one of listParts, or returns ErrNotFound.
 func listPart(r *store.Reader, a Address) (Target, error) {
 	i := strings.LastIndexByte(a.Local, '-')
 	if i <= 0 {
@@ -198,8 +200,8 @@ func listPart(r *store.Reader, a Address) (Target, error) {
 	return t, err
 }
 
-// lookup finds the one document under a name key. Should two replicas have given a name twice, all
-// servers choose the same of the two.
+// lookup finds the document under a name key. If two replicas have assigned a name twice, all servers choose the same
+// document: the one with the lower UNID.
 func lookup(r *store.Reader, key []byte) (Target, error) {
 	ids, err := r.Lookup(indexNames, key)
 	if err != nil {
@@ -237,7 +239,7 @@ func targetOf(r *store.Reader, id note.ID) (Target, error) {
 	return t, nil
 }
 
-// makeTarget is false for documents that are neither person, group nor mail-in database.
+// makeTarget returns false for a document that is not a person, group or mail-in database.
 func makeTarget(u note.UNID, items note.Items) (Target, bool) {
 	t := Target{ID: u, Name: canonical(items)}
 	switch items.Get(itemForm).AsText() {
@@ -259,7 +261,7 @@ func makeTarget(u note.UNID, items note.Items) (Target, bool) {
 	return t, true
 }
 
-// TargetOf is what an id stands for; one that was removed is ErrNotFound.
+// TargetOf returns the entry with an id. It returns ErrNotFound if the entry was removed.
 func (ns *Names) TargetOf(ctx context.Context, id note.UNID) (t Target, err error) {
 	version := ns.version.Load()
 	if a, ok := ns.cache.get(cacheKey{kind: 't', id: id}, version); ok {
@@ -282,8 +284,8 @@ func (ns *Names) TargetOf(ctx context.Context, id note.UNID) (t Target, err erro
 	return t, err
 }
 
-// keyOf is the name key of what a person typed: an address where there is an @, else a name. It is
-// nil where nothing can have that name.
+// keyOf returns the name key of a user's input: an address if it contains @, otherwise a name. It returns nil if no
+// entry can have that name.
 func keyOf(name string) []byte {
 	if strings.IndexByte(name, '@') >= 0 {
 		return addressKey(name)
@@ -291,8 +293,8 @@ func keyOf(name string) []byte {
 	return nameKey('n', name)
 }
 
-// Lookup finds a person, group or mail-in database by name or address, as it stands: no +detail, no
-// role.
+// Lookup finds a person, group or mail-in database by exact name or address. It handles neither +detail nor roles for a
+// name.
 func (ns *Names) Lookup(ctx context.Context, name string) (Target, error) {
 	version := ns.version.Load()
 	if a, ok := ns.cache.get(cacheKey{kind: 'n', text: name}, version); ok {
@@ -320,7 +322,7 @@ func (ns *Names) Lookup(ctx context.Context, name string) (Target, error) {
 	return t, nil
 }
 
-// shortAddress takes name@domain for name, under the local domains.
+// shortAddress resolves name@domain, for a local domain, like name.
 func (ns *Names) shortAddress(ctx context.Context, r *store.Reader, name string, version uint64) (Target, error) {
 	a, err := parseAddress(name)
 	if err != nil {
@@ -336,7 +338,7 @@ func (ns *Names) shortAddress(ctx context.Context, r *store.Reader, name string,
 	return byAddress(r, a)
 }
 
-// NameOf is the canonical name of an entry, removed ones included: for showing access lists.
+// NameOf returns the canonical name of an entry, even of a removed one, for display in access lists.
 func (ns *Names) NameOf(ctx context.Context, id note.UNID) (string, error) {
 	var name string
 	err := ns.read(ctx, func(r *store.Reader) error {
@@ -349,7 +351,7 @@ func (ns *Names) NameOf(ctx context.Context, id note.UNID) (string, error) {
 	return name, err
 }
 
-// Person returns a person by id; one who was removed is found too, with Removed set.
+// Person returns a person by id. A removed person is found too, with Removed set.
 func (ns *Names) Person(ctx context.Context, id note.UNID) (Person, error) {
 	p, err := ns.person(ctx, nil, id)
 	if err != nil {
@@ -358,7 +360,7 @@ func (ns *Names) Person(ctx context.Context, id note.UNID) (Person, error) {
 	return *p, nil
 }
 
-// person returns a shared person; r may be nil.
+// person returns a person that callers share and must not change. r may be nil.
 func (ns *Names) person(ctx context.Context, r *store.Reader, id note.UNID) (*Person, error) {
 	version := ns.version.Load()
 	if a, ok := ns.cache.get(cacheKey{kind: 'p', id: id}, version); ok {
@@ -378,7 +380,7 @@ func (ns *Names) person(ctx context.Context, r *store.Reader, id note.UNID) (*Pe
 		return nil
 	}
 	if r != nil {
-		// The reader's snapshot may be older than the version: it is not kept.
+		// Do not cache it: the reader's snapshot may be older than the version.
 		err := take(r)
 		return p, err
 	}

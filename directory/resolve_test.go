@@ -48,7 +48,7 @@ func TestResolve(t *testing.T) {
 		{"invoices+7@example.com", box.ID, "7"},
 		{"carol@example.com", nobody, ""},
 	} {
-		// Twice: the second time it is the cache that answers.
+		// The cache answers the second lookup.
 		for range 2 {
 			if got := w.resolves(c.address, c.id); got.Detail != c.detail {
 				t.Errorf("%s: detail %q, want %q", c.address, got.Detail, c.detail)
@@ -184,7 +184,7 @@ func TestDomains(t *testing.T) {
 	w.ok(w.Domains.Remove(bg, note.System, "example.com"))
 	_, err := w.Names.Resolve(bg, "alice@example.com")
 	w.want(err, ErrNotLocal)
-	// An address of a domain that is gone does not keep other fields from being changed.
+	// An address in a removed domain does not prevent changes of other fields.
 	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.Quota = 5; return nil })
 	w.ok(err)
 	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.MailAddress = []string{"x@strange.org"}; return nil })

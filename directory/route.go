@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// formRoute is a document that says where mail of other domains goes.
+// formRoute is the form of route documents, which select the next host for mail to other domains.
 const formRoute = "Route"
 
 // The names of a route's items.
@@ -29,18 +29,17 @@ const (
 
 // RouteFields are the parts of a route that an administrator sets.
 type RouteFields struct {
-	// Pattern is a domain, "*." and a domain for all below it, or "*" for all that no other route is
-	// for.
+	// Pattern is a domain, "*." and a domain for all its subdomains, or "*" for all domains without another route.
 	Pattern string
-	// Host takes the mail: a name or an address. Empty: the servers that the DNS names. Port is 25
-	// where it is 0.
+	// Host is the name or address of the host that accepts the mail. If empty, DNS selects the servers. Port 0 means
+	// 25.
 	Host string
 	Port int
-	// TLS is none, may, encrypt, verify or implicit; empty: may, and what the domain publishes.
+	// TLS is none, may, encrypt, verify or implicit. Empty means may, or stricter if the domain publishes a policy.
 	TLS string
-	// User and Password sign in at Host.
+	// User and Password authenticate at Host.
 	User, Password string
-	// Hold keeps the mail here.
+	// Hold keeps the mail in the queue.
 	Hold bool
 }
 
@@ -50,10 +49,10 @@ type Route struct {
 	RouteFields
 }
 
-// routeTLS are the words of RouteFields.TLS.
+// routeTLS lists the values of RouteFields.TLS.
 var routeTLS = []string{"", "none", "may", "encrypt", "verify", "implicit"}
 
-// maxRoutes bounds the routes: they are all in memory.
+// maxRoutes limits the number of routes, which are all kept in memory.
 const maxRoutes = 10_000
 
 func (f *RouteFields) write(items note.Items) note.Items {
@@ -77,7 +76,7 @@ func readRoute(id note.UNID, items note.Items) Route {
 	}}
 }
 
-// CheckRoute puts a route into its normal form, or says what is wrong with it.
+// CheckRoute normalizes a route, or returns an error if it is invalid.
 func CheckRoute(f *RouteFields) error {
 	pattern := strings.TrimSpace(f.Pattern)
 	base, below := strings.CutPrefix(pattern, "*.")
@@ -96,7 +95,7 @@ func CheckRoute(f *RouteFields) error {
 	return checkRouteHost(f)
 }
 
-// aLabels is a domain as the DNS knows it.
+// aLabels returns a domain as the DNS encodes it.
 func aLabels(domain string) (string, error) {
 	d, err := NormalDomain(domain)
 	if err != nil {
@@ -151,7 +150,7 @@ type Routes struct {
 	table atomic.Pointer[routeTable]
 }
 
-// Add makes a route.
+// Add adds a route.
 func (rs *Routes) Add(ctx context.Context, who note.Who, f RouteFields) (Route, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Route{}, err
@@ -181,7 +180,7 @@ func (rs *Routes) Add(ctx context.Context, who note.Who, f RouteFields) (Route, 
 	})
 }
 
-// Set changes a route under the lock of the directory; fn must be quick. Its pattern stays.
+// Set changes a route, except its pattern. It calls fn under the directory's lock, so fn must be quick.
 func (rs *Routes) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*RouteFields) error) (Route, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Route{}, err
@@ -205,7 +204,7 @@ func (rs *Routes) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*
 	return out, err
 }
 
-// Remove removes a route for good.
+// Remove deletes a route for good.
 func (rs *Routes) Remove(ctx context.Context, who note.Who, id note.UNID) error {
 	if err := RequireAdmin(who); err != nil {
 		return err

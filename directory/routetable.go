@@ -11,7 +11,7 @@ import (
 	"doublet/store"
 )
 
-// indexRoutes lists the routes, all under one key.
+// indexRoutes is the index of all routes, under one key.
 const indexRoutes uint64 = 9
 
 func routeKeys(form string, _ note.Items) [][]byte {
@@ -21,15 +21,15 @@ func routeKeys(form string, _ note.Items) [][]byte {
 	return [][]byte{{'r'}}
 }
 
-// routeTable holds all routes by pattern, as of a version of the directory.
+// routeTable holds all routes by pattern, as of one version of the directory.
 type routeTable struct {
 	version uint64
-	// edition is another number where the routes are others.
+	// edition changes whenever the routes change.
 	edition uint64
 	routes  map[string]Route
 }
 
-// now reads the routes again when the directory has changed.
+// now returns the current routes. It reads them again if the directory has changed.
 func (rs *Routes) now(ctx context.Context) (*routeTable, error) {
 	version := rs.version.Load()
 	old := rs.table.Load()
@@ -78,7 +78,7 @@ func (rs *Routes) List(ctx context.Context) ([]Route, error) {
 	return slices.SortedFunc(maps.Values(t.routes), func(a, b Route) int { return strings.Compare(a.Pattern, b.Pattern) }), nil
 }
 
-// Edition is another number whenever the routes are others.
+// Edition returns a number that changes whenever the routes change.
 func (rs *Routes) Edition(ctx context.Context) (uint64, error) {
 	t, err := rs.now(ctx)
 	if err != nil {
@@ -106,8 +106,8 @@ func (rs *Routes) Named(ctx context.Context, pattern string) (Route, error) {
 	return r, nil
 }
 
-// For finds the route of a domain, as A-labels in lower case: its own, else that of the nearest
-// domain above it ("*." and that domain), else "*".
+// For finds the route of a domain, which must be in A-labels and lower case. It tries the domain itself, then "*." and
+// the nearest parent domain, then "*".
 func (rs *Routes) For(ctx context.Context, domain string) (RouteFields, bool, error) {
 	t, err := rs.now(ctx)
 	if err != nil || len(t.routes) == 0 {

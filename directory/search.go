@@ -14,19 +14,19 @@ import (
 	"doublet/store"
 )
 
-// Bounds of a search.
+// Limits of a search.
 const (
-	// MaxFound is how many entries are given at most.
+	// MaxFound is the maximum number of entries in a result.
 	MaxFound = 20
-	// maxRead is how many documents are read for each way of looking: what a name index leads to may be a database, or have no
-	// address.
+	// maxRead is the maximum number of documents read in each step of a search. Not every document of the name index is
+	// a result: it may be a database, or have no address.
 	maxRead = 5 * MaxFound
-	// maxScanned is how many names are looked through for a word in the middle of one. In a larger directory names are found by
-	// their beginning, and by words among the first of the alphabet.
+	// maxScanned is the maximum number of names scanned for a word in the middle of a name. A larger directory still
+	// finds names by their beginning, but words only among the first names in alphabetical order.
 	maxScanned = 20_000
 )
 
-// Entry is what a person may know of another, or of a group: what it takes to write to them.
+// Entry is the part of a person or group that other people may see in order to write to them.
 type Entry struct {
 	ID      note.UNID
 	Kind    TargetKind // TargetPerson or TargetGroup
@@ -34,19 +34,20 @@ type Entry struct {
 	Address string
 }
 
-// Search is what entries are looked for by: those that fit all that is not empty.
+// Search describes the entries to find. An entry must match every field that is not empty.
 type Search struct {
-	// Text are the beginnings of words of a name, in any order, or the beginning of an address.
+	// Text holds the beginnings of words of a name, in any order, or the beginning of an address.
 	Text string
-	// Name and Email look at names (full names, short name) and at addresses alone.
+	// Name matches only names (full names, short name). Email matches only addresses.
 	Name, Email string
-	// Kind picks people or groups; 0 is both.
+	// Kind selects people or groups; 0 is both.
 	Kind TargetKind
 }
 
-// Find gives the people and groups with an address that a search fits, 20 at most: first those whose name begins so, then those
-// whose address does, then those with the words anywhere in a name. Work is bounded whatever is looked for. A search without any
-// text finds nobody: the directory is not given away as a whole. Where Options.Private is set nobody is found.
+// Find returns at most MaxFound people and groups that have an address and match a search. First come names that begin
+// with the text, then addresses that do, then names that contain the words anywhere. The work is bounded for every
+// search. A search without any text finds nothing, so that nobody can list the whole directory. Find returns nothing if
+// Options.Private is set.
 func (ns *Names) Find(ctx context.Context, s Search) ([]Entry, error) {
 	s.Text, s.Name, s.Email = plain(s.Text), plain(s.Name), plain(s.Email)
 	name, email := s.Name, s.Email
@@ -76,7 +77,7 @@ func (ns *Names) Find(ctx context.Context, s Search) ([]Entry, error) {
 	return f.found, err
 }
 
-// plain is a text as the index has names.
+// plain returns a text in the form that names have in the index.
 func plain(s string) string { return lower(strings.Join(strings.Fields(s), " ")) }
 
 type finder struct {
@@ -85,7 +86,7 @@ type finder struct {
 	seen   map[note.ID]bool
 }
 
-// look goes through the names with a prefix, or addresses, and takes those that fit.
+// look scans the names or addresses with a prefix and adds the entries that match.
 func (f *finder) look(ctx context.Context, r *store.Reader, letter byte, prefix string, fits func(key []byte) bool) error {
 	if len(f.found) >= MaxFound {
 		return nil
@@ -126,7 +127,7 @@ func (f *finder) look(ctx context.Context, r *store.Reader, letter byte, prefix 
 	return nil
 }
 
-// fits says whether a document is all that is looked for.
+// fits reports whether a document matches all fields of the search.
 func (s *Search) fits(e *Entry, items note.Items) bool {
 	if s.Kind != 0 && s.Kind != e.Kind {
 		return false
@@ -142,7 +143,7 @@ func (s *Search) fits(e *Entry, items note.Items) bool {
 	return (s.Text == "" || named(s.Text) || addressed(s.Text)) && (s.Name == "" || named(s.Name)) && (s.Email == "" || addressed(s.Email))
 }
 
-// hasWords says whether each word is the beginning of a word of a name. Both are in lower case.
+// hasWords reports whether each word is the beginning of a word of name. Both must be in lower case.
 func hasWords(name, words string) bool {
 	for w := range strings.FieldsSeq(words) {
 		if !hasWord(name, w) {
@@ -166,7 +167,7 @@ func hasWord(name, word string) bool {
 	}
 }
 
-// makeEntry is false for what is no person or group, has no address, takes no mail, or was removed.
+// makeEntry returns false for a document that is not a person or group, has no address, is disabled, or was removed.
 func makeEntry(u note.UNID, items note.Items) (Entry, bool) {
 	e := Entry{ID: u, Name: canonical(items), Address: items.Get(itemInternetAddress).AsText()}
 	switch items.Get(itemForm).AsText() {
@@ -183,8 +184,8 @@ func makeEntry(u note.UNID, items note.Items) (Entry, bool) {
 	return e, e.Address != "" && items.Get(itemRemoved) == nil && !items.Get(itemDisabled).AsBool()
 }
 
-// Entries gives entries by id, in that order; what is none that Find could give is left out. version changes whenever the
-// directory on this server does.
+// Entries returns entries by id, in the order of ids. It skips ids that Find could not return. version changes whenever
+// the directory on this server changes.
 func (ns *Names) Entries(ctx context.Context, ids []note.UNID) (list []Entry, version uint64, err error) {
 	err = ns.read(ctx, func(r *store.Reader) error {
 		version = r.Counters().Seq
@@ -205,5 +206,5 @@ func (ns *Names) Entries(ctx context.Context, ids []note.UNID) (list []Entry, ve
 	return list, version, err
 }
 
-// Private says that people cannot look each other up (Options.Private).
+// Private reports whether people cannot look each other up (Options.Private).
 func (ns *Names) Private() bool { return ns.opt.Private }

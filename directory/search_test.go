@@ -9,7 +9,7 @@ import (
 	"doublet/note"
 )
 
-// names are those of the entries that a search finds.
+// names returns the names of the entries that a search finds.
 func (w *world) names(s Search) string {
 	w.t.Helper()
 	list, err := w.Names.Find(bg, s)
@@ -21,7 +21,7 @@ func (w *world) names(s Search) string {
 	return strings.Join(out, ", ")
 }
 
-// TestFind: people and groups are found by any word of a name and by addresses, in order; nothing else is.
+// TestFind: any word of a name and any address find people and groups, in order; nothing else does.
 func TestFind(t *testing.T) {
 	w := open(t)
 	ada := w.add("Ada Lovelace", "ada", func(s *PersonSpec) {
@@ -48,10 +48,10 @@ func TestFind(t *testing.T) {
 		s    Search
 		want []string
 	}{
-		{Search{Text: "LOV"}, []string{ones, lovis, adas}}, // the beginnings first
+		{Search{Text: "LOV"}, []string{ones, lovis, adas}}, // beginnings of names first
 		{Search{Text: " lovelace  ad "}, []string{adas}},
 		{Search{Text: "byr"}, []string{adas}},
-		{Search{Text: "love@ex"}, []string{adas}}, // by another address than the one that is given
+		{Search{Text: "love@ex"}, []string{adas}}, // by an alias, not the returned address
 		{Search{Text: "ada"}, []string{adas, lovis}},
 		{Search{Text: "zöll"}, []string{asa}},
 		{Search{Text: "ÉMI"}, []string{asa}},
@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindBounds: of many there are 20, and a directory that is private gives nobody.
+// TestFindBounds: a search returns at most 20 entries. A private directory returns none.
 func TestFindBounds(t *testing.T) {
 	w := open(t)
 	var ids []note.UNID

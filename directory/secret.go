@@ -11,11 +11,11 @@ import (
 	"doublet/store"
 )
 
-// Secret is the key of app passwords, of what the server signs for itself, and of the answers for users who do not
-// exist.
+// Secret is the directory's secret key. It derives the keys for app passwords, for the server's signatures, and for the
+// fake SCRAM credentials of unknown users.
 type Secret struct{ raw []byte }
 
-// readSecret reads the key from its profile document, and makes both at the first start.
+// readSecret reads the key from its profile document. At the first start it creates both.
 func (b *base) readSecret(ctx context.Context) (*Secret, error) {
 	s := &Secret{}
 	take := func(r *store.Reader) error {
@@ -47,18 +47,18 @@ func (b *base) readSecret(ctx context.Context) (*Secret, error) {
 	})
 }
 
-// key gives each use of the directory's secret a key of its own.
+// key derives a separate key for each use of the directory's secret.
 func (s *Secret) key(use string) []byte {
 	m := hmac.New(sha256.New, s.raw)
 	m.Write([]byte(use))
 	return m.Sum(nil)
 }
 
-// Key is a key of 32 bytes for one use, the same at every server of the domain.
+// Key returns a key of 32 bytes for one use. It is the same at every server of the domain.
 func (s *Secret) Key(use string) []byte { return s.key("key " + use) }
 
-// Sign makes a code of 16 bytes that only this domain's servers can make, for links and addresses
-// that come back; each use has a key of its own.
+// Sign returns a code of 16 bytes for links and addresses that users send back. Only servers of this domain can compute
+// it. Each use has its own key.
 func (s *Secret) Sign(use, text string) []byte {
 	m := hmac.New(sha256.New, s.key("sign "+use))
 	m.Write([]byte(text))

@@ -13,14 +13,15 @@ import (
 	"doublet/store"
 )
 
-// ServerFields are the parts of a server document that an administrator sets, or the server itself.
+// ServerFields are the parts of a server document that an administrator or the server itself sets.
 type ServerFields struct {
 	Name string
-	// Host is the host name under which other servers reach it.
+	// Host is the host name at which other servers reach this server.
 	Host string
-	// Doors are where its doors are reached: "imap host:port"; that of the web is a URL, "web https://host".
+	// Doors lists the addresses of the server's doors (protocol listeners): "imap host:port". The web door has a URL,
+	// "web https://host".
 	Doors []string
-	// Key is the public key by which other servers of the domain know it.
+	// Key is the public key with which the server authenticates to other servers of the domain.
 	Key bus.Key
 }
 
@@ -28,7 +29,8 @@ type ServerFields struct {
 type Server struct {
 	ID note.UNID
 	ServerFields
-	// Cluster is the cluster that it is in, or was; Gone says that it is no member any more. The cluster writes both.
+	// Cluster is the server's current or last cluster. Gone reports that the server was removed from it. The cluster
+	// writes both.
 	Cluster string
 	Gone    bool
 	Removed time.Time
@@ -39,11 +41,11 @@ const (
 	ItemCluster = "ClusterName"
 	ItemState   = "ClusterState"
 	ItemKey     = "ClusterKey"
-	// StateRemoved is the state of a server with which the others do not speak any more.
+	// StateRemoved is the state of a removed server, with which the other servers no longer communicate.
 	StateRemoved = "removed"
 )
 
-// Door is where a door is reached, "" where it is not known.
+// Door returns the address of a door, or "" if it is unknown.
 func (f *ServerFields) Door(name string) string {
 	for _, d := range f.Doors {
 		if at, ok := strings.CutPrefix(d, name+" "); ok {
@@ -68,11 +70,11 @@ func (f *ServerFields) write(items note.Items) note.Items {
 func readServer(id note.UNID, items note.Items) Server {
 	s := Server{ID: id, Removed: readRemoved(items), Cluster: items.Get(ItemCluster).AsText(), Gone: items.Get(ItemState).AsText() == StateRemoved}
 	s.Name, s.Host, s.Doors = items.Get(itemServerName).AsText(), items.Get(itemHost).AsText(), items.Get(itemDoors).AsTextList()
-	s.Key, _ = bus.ParseKey(items.Get(ItemKey).AsText()) // one that is none is nobody's
+	s.Key, _ = bus.ParseKey(items.Get(ItemKey).AsText()) // a malformed key is zero, which matches no server
 	return s
 }
 
-// ServerDocuments calls fn with every server document of the directory that r reads, removed servers left out.
+// ServerDocuments calls fn for every server document of the directory that r reads. It skips removed documents.
 func ServerDocuments(r *store.Reader, fn func(id note.UNID, name string, items note.Items)) error {
 	var ids []note.ID
 	err := r.Scan(indexList, []byte{'s'}, func(key []byte, id note.ID) bool {
@@ -97,20 +99,19 @@ func ServerDocuments(r *store.Reader, fn func(id note.UNID, name string, items n
 	return nil
 }
 
-// Servers adds, changes, lists and removes server documents, and knows the servers that hold a mail file.
+// Servers adds, changes, lists and removes server documents, and finds the servers that hold a mail file.
 type Servers struct {
 	*base
 	table atomic.Pointer[serverTable]
 	self  atomic.Pointer[note.UNID] // this server; nil outside a domain
 }
 
-// Add makes a server document.
+// Add adds a server document with a new id.
 func (sv *Servers) Add(ctx context.Context, who note.Who, f ServerFields) (Server, error) {
 	return sv.Enter(ctx, who, sv.s.UNID(), f)
 }
 
-// Enter is AddServer for a server that has its id already: it stands in its certificate. One that is
-// entered already stays as it is.
+// Enter is Add for a server that already has an id, in its certificate. It does not change an existing document.
 func (sv *Servers) Enter(ctx context.Context, who note.Who, id note.UNID, f ServerFields) (Server, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Server{}, err
@@ -135,7 +136,7 @@ func (sv *Servers) Enter(ctx context.Context, who note.Who, id note.UNID, f Serv
 	return s, err
 }
 
-// Set changes a server document under the lock of the directory; fn must be quick.
+// Set changes a server document. It calls fn under the directory's lock, so fn must be quick.
 func (sv *Servers) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*ServerFields) error) (Server, error) {
 	if err := RequireAdmin(who); err != nil {
 		return Server{}, err
@@ -158,7 +159,7 @@ func (sv *Servers) Set(ctx context.Context, who note.Who, id note.UNID, fn func(
 	return out, err
 }
 
-// maxDoors bounds the doors of a server.
+// maxDoors limits the number of doors of a server.
 const maxDoors = 32
 
 func checkServer(f *ServerFields) error {

@@ -14,15 +14,15 @@ import (
 	"doublet/note"
 )
 
-// HasTOTP says whether the person has a second factor: the password of the account is then good only
-// together with a code, and mail programs need app passwords.
+// HasTOTP reports whether the person has a second factor. The account's password then needs a code, and mail programs
+// need app passwords.
 func (p *Person) HasTOTP() bool { return len(p.totp) > 0 }
 
-// RecoveryCodes is how many recovery codes the person has left.
+// RecoveryCodes returns the number of recovery codes that the person has left.
 func (p *Person) RecoveryCodes() int { return len(p.recovery) }
 
-// CheckTOTP says whether text is the code of now, and of which time step. A step is good once: who asks
-// keeps account of it.
+// CheckTOTP reports whether text is a valid code at the time now, and returns its time step. Each step may be used only
+// once; the caller must keep track of used steps.
 func (p *Person) CheckTOTP(text string, now time.Time) (step int64, ok bool) {
 	return totp.Check(p.totp, text, now)
 }
@@ -34,9 +34,8 @@ type SecondFactors struct {
 	secret *Secret
 }
 
-// Set gives a person a second factor, in place of the one that they have, and returns their recovery
-// codes: they are not shown again. The device must have shown that it has the secret. People may set their
-// own.
+// Set sets a person's second factor, replaces any earlier one, and returns the recovery codes, which cannot be read
+// again. The caller must first have verified a code from the device. People may set their own.
 func (sf *SecondFactors) Set(ctx context.Context, who note.Who, person note.UNID, secret []byte) ([]string, error) {
 	if len(secret) != totp.SecretLen {
 		return nil, fmt.Errorf("%w: a secret of %d bytes", ErrInvalid, len(secret))
@@ -49,7 +48,7 @@ func (sf *SecondFactors) Set(ctx context.Context, who note.Who, person note.UNID
 	})
 }
 
-// NewRecoveryCodes gives a person with a second factor new recovery codes in place of those that are left.
+// NewRecoveryCodes replaces the recovery codes of a person who has a second factor.
 func (sf *SecondFactors) NewRecoveryCodes(ctx context.Context, who note.Who, person note.UNID) ([]string, error) {
 	return sf.recoverable(ctx, who, person, func(p *Person, _ *fields) error {
 		if !p.HasTOTP() {
@@ -59,7 +58,7 @@ func (sf *SecondFactors) NewRecoveryCodes(ctx context.Context, who note.Who, per
 	})
 }
 
-// recoverable changes a person's second factor, with new recovery codes.
+// recoverable changes a person's second factor with fn and creates new recovery codes.
 func (sf *SecondFactors) recoverable(ctx context.Context, who note.Who, person note.UNID, fn func(*Person, *fields) error) ([]string, error) {
 	if err := requireSelf(who, person); err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func withoutRecovery(items note.Items) note.Items {
 	return items
 }
 
-// Remove takes a person's second factor away. People may take away their own.
+// Remove removes a person's second factor. People may remove their own.
 func (sf *SecondFactors) Remove(ctx context.Context, who note.Who, person note.UNID) error {
 	if err := requireSelf(who, person); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (sf *SecondFactors) Remove(ctx context.Context, who note.Who, person note.U
 	})
 }
 
-// UseRecoveryCode says whether text is one of a person's recovery codes, which is used up thereby.
+// UseRecoveryCode reports whether text is one of a person's recovery codes, and removes the code.
 func (sf *SecondFactors) UseRecoveryCode(ctx context.Context, person note.UNID, text string) (bool, error) {
 	sum, ok := totp.RecoveryHash(sf.secret.raw, text)
 	if !ok {
@@ -125,7 +124,7 @@ func (sf *SecondFactors) UseRecoveryCode(ctx context.Context, person note.UNID, 
 	hash := hex.AppendEncode(nil, sum[:])
 	p, err := sf.names.Person(ctx, person)
 	if err != nil || !slices.ContainsFunc(p.recovery, func(have []byte) bool { return hmac.Equal(hash, have) }) {
-		return false, err // a guess changes nothing
+		return false, err // a wrong code must not write to the directory
 	}
 	used := false
 	find := func(items note.Items) (name string) {
@@ -137,7 +136,7 @@ func (sf *SecondFactors) UseRecoveryCode(ctx context.Context, person note.UNID, 
 		return name
 	}
 	err = sf.update(ctx, note.System, func(e *edit) error {
-		used = false // an update may be begun again
+		used = false // the update may be retried
 		id, c, err := e.document(person, formPerson)
 		if err != nil {
 			return err

@@ -10,11 +10,11 @@ import (
 	"doublet/store"
 )
 
-// maxClosure bounds the groups that a person is in, directly or through others.
+// maxClosure limits the number of groups that a person is in, directly or through other groups.
 const maxClosure = 10_000
 
-// WhoOf makes what the store checks of a person: the closure of their groups, their roles, and the
-// version at which that was so. Errors: ErrNotFound for people who were removed, ErrDisabled.
+// WhoOf returns the identity that the store checks access with: a person's direct and indirect groups, their roles, and
+// the directory's version. Errors: ErrNotFound for a person who was removed, ErrDisabled.
 func (ns *Names) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
 	version := ns.version.Load()
 	if a, ok := ns.cache.get(cacheKey{kind: 'w', id: id}, version); ok {
@@ -43,7 +43,8 @@ func (ns *Names) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
 	return who, nil
 }
 
-// closure walks the groups upwards through the index alone: no group's list is read, however long.
+// closure finds all groups of a member, also indirect ones. It uses only the index, so it reads no member lists, which
+// may be long.
 func closure(r *store.Reader, id note.UNID) ([]note.UNID, error) {
 	var out []note.UNID
 	seen := map[note.UNID]bool{id: true}
@@ -78,26 +79,26 @@ func closure(r *store.Reader, id note.UNID) ([]note.UNID, error) {
 	return out, nil
 }
 
-// SendRight says in which way somebody may use an address as a message's author.
+// SendRight is a person's right to use an address as the author of a message.
 type SendRight uint8
 
-// The rights, each more than the one before it.
+// The rights. Each includes the one before it.
 const (
 	SendNever    SendRight = iota
-	SendOnBehalf           // beside an address of their own in Sender
+	SendOnBehalf           // with their own address in Sender
 	SendFully
 )
 
-// MaySendAs says whether an address is the person's own: their internet address or an alias, their
-// short name or full name under a local domain, each with or without +detail; the administrator's
-// also postmaster and abuse where nobody else has them; and that of a person or group whose field
-// SendAs names them, or a group that they are in.
+// MaySendAs reports whether a person may use an address as its owner. These are the person's internet address and
+// aliases, and the short name or a full name under a local domain, each with or without +detail. The first
+// administrator also has postmaster and abuse if no entry has these addresses. Other addresses need a SendAs field, of
+// the person or group, with the caller or one of the caller's groups.
 func (ns *Names) MaySendAs(ctx context.Context, who note.Who, address string) (bool, error) {
 	right, err := ns.SendRight(ctx, who, address)
 	return right == SendFully, err
 }
 
-// SendRight is MaySendAs with the right to write on behalf of somebody told apart.
+// SendRight is MaySendAs, but also distinguishes the right to write on somebody's behalf.
 func (ns *Names) SendRight(ctx context.Context, who note.Who, address string) (SendRight, error) {
 	if who.System {
 		return SendFully, nil
@@ -139,7 +140,7 @@ func (ns *Names) SendRight(ctx context.Context, who note.Who, address string) (S
 	return SendNever, nil
 }
 
-// names says whether a list of UNIDs has the person or a group that they are in.
+// names reports whether a list of UNIDs contains the person or one of the person's groups.
 func names(list []string, who note.Who) bool {
 	for _, s := range list {
 		id, err := note.ParseUNID(s)

@@ -72,7 +72,7 @@ func (w *world) want(err, kind error) {
 	}
 }
 
-// add makes a person of a full name and a short name.
+// add adds a person with a full name and a short name.
 func (w *world) add(full, short string, change ...func(*PersonSpec)) Person {
 	w.t.Helper()
 	s := PersonSpec{PersonFields: PersonFields{FullName: []string{full}, ShortName: short}}
@@ -91,7 +91,7 @@ func (w *world) group(name, address string, members ...string) Group {
 	return g
 }
 
-// resolves checks who gets mail for an address; a zero id is ErrNoSuchRecipient.
+// resolves checks the recipient of an address. A zero id expects ErrNoSuchRecipient.
 func (w *world) resolves(address string, id note.UNID) Target {
 	w.t.Helper()
 	x, err := w.Names.Resolve(bg, address)

@@ -26,7 +26,7 @@ import (
 	"doublet/stat"
 )
 
-// forger makes tokens with whatever header and signature.
+// forger makes tokens with arbitrary headers and signatures.
 type forger struct {
 	issuer string
 	now    time.Time
@@ -65,8 +65,8 @@ func hs256(secret []byte) func(string) []byte {
 	}
 }
 
-// TestForged: no token whose signature is not of a key that the issuer publishes, in an algorithm that it signs with, is taken, and
-// nobody is asked whom a token names.
+// TestForged: a token is rejected unless its signature is by a key that the issuer publishes, in an algorithm that the
+// issuer uses. The verifier asks no host that a token names.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	fix := env.TestRealTime(t)
@@ -177,7 +177,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestRotation: a new key of the issuer is taken within a while, and one that it has withdrawn is not.
+// TestRotation: a new key of the issuer is accepted after a while, and a withdrawn key is rejected.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	fix, i := env.Test(t), newIssuer(t)
@@ -198,7 +198,7 @@ func TestRotation(t *testing.T) {
 	if _, _, err := v.Verify(bg, old); !errors.Is(err, ErrToken) {
 		t.Error("the withdrawn key:", err)
 	}
-	// Nobody may have come with the new key.
+	// No token with the new key may have arrived yet.
 	old = i.token(fix.Clock.Now(), claims{"exp": fix.Clock.Now().Add(24 * time.Hour).Unix()})
 	if _, _, err := v.Verify(bg, old); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestRotation(t *testing.T) {
 	if _, _, err := v.Verify(bg, old); !errors.Is(err, ErrToken) {
 		t.Error("a key withdrawn in silence:", err)
 	}
-	// An issuer that is away is believed by its last word.
+	// If the issuer does not answer, its last known keys stay valid.
 	last := i.token(fix.Clock.Now(), claims{"exp": fix.Clock.Now().Add(24 * time.Hour).Unix()})
 	if _, _, err := v.Verify(bg, last); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package oauth verifies tokens that an OpenID Connect issuer gave to a person's mail program: signed
-// JWTs, for this server, not expired. The issuer's keys come over HTTPS, are kept, and are asked for
-// again at most every half minute, whatever tokens come.
+// Package oauth verifies tokens that an OpenID Connect issuer gave to a person's mail program: signed JWTs, for this
+// server, not expired. It fetches the issuer's keys over HTTPS and caches them. It requests a document at most every 30
+// seconds, whatever tokens arrive.
 package oauth
 
 import (
@@ -22,40 +22,42 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// ErrToken says that a token is not good here: forged, expired, for somebody else, or of nobody.
+// ErrToken reports a token that is malformed, forged or expired, for another audience, or without a usable name.
 var ErrToken = errors.New("oauth: token refused")
 
 // Options are the settings of a Verifier.
 type Options struct {
-	// Issuer is the issuer's URL, as it stands in tokens: https, or http on loopback.
+	// Issuer is the issuer's URL, exactly as in its tokens: https, or http on loopback.
 	Issuer string
-	// Audience must be among those of a token: this server's name at the issuer.
+	// Audience is this server's name at the issuer. A token must include it in its audiences.
 	Audience string
-	// Claim holds the person's name or address (default "email", which must not be called unverified).
+	// Claim is the claim with the person's name or address (default "email"). With the default, a token whose
+	// email_verified is not true is rejected.
 	Claim string
 	Stats *stat.Tree
-	// Transport is for tests of issuers with certificates of their own; nil is one over env.Dial.
+	// Transport is for tests with issuers that have their own certificates. Nil is a transport over env.Dial.
 	Transport http.RoundTripper
 }
 
 const (
-	// again is how long an answer of the issuer, good or bad, stands before it is asked anew.
+	// again is the time for which a response of the issuer, good or bad, is reused.
 	again = 30 * time.Second
-	// renewed is the time for which the issuer's configuration and keys are used: a key that it withdraws is refused from then on.
+	// renewed is the time for which the issuer's configuration and keys are used. After it, a withdrawn key is
+	// rejected.
 	renewed   = time.Hour
 	timeout   = 10 * time.Second
-	maxAnswer = 1 << 20 // bytes of a document of the issuer
+	maxAnswer = 1 << 20 // bytes of one of the issuer's documents
 	maxToken  = 16 << 10
 	maxName   = 512
 )
 
-// Verifier verifies tokens of one issuer. Its methods may be called from any goroutine.
+// Verifier verifies the tokens of one issuer. Its methods are safe for concurrent use.
 type Verifier struct {
 	env    *env.Env
 	opt    Options
 	client *http.Client
 
-	mu       sync.Mutex // held while the issuer is asked who it is
+	mu       sync.Mutex // held while the configuration is fetched
 	verifier *oidc.IDTokenVerifier
 	failed   error
 	asked    time.Time
@@ -63,7 +65,7 @@ type Verifier struct {
 	good, refused, trouble *stat.Counter
 }
 
-// New makes a Verifier. The issuer is asked when the first token comes.
+// New returns a Verifier. It fetches the issuer's configuration only when the first token arrives.
 func New(e *env.Env, o Options) (*Verifier, error) {
 	u, err := url.Parse(o.Issuer)
 	switch {
@@ -97,19 +99,19 @@ func New(e *env.Env, o Options) (*Verifier, error) {
 	return v, nil
 }
 
-// protected: what comes from there is what the issuer said.
+// protected reports whether a URL is safe from tampering: https, or http on loopback.
 func protected(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// Discovery is the address of the issuer's configuration, for clients whose token was refused.
+// Discovery returns the URL of the issuer's configuration, for clients whose token was rejected.
 func (v *Verifier) Discovery() string {
 	return strings.TrimSuffix(v.opt.Issuer, "/") + "/.well-known/openid-configuration"
 }
 
-// Verify returns the name of who a token is of, and when it ends. Errors: ErrToken; others say that the issuer could not
-// be asked.
+// Verify returns the name in a token and the time when the token expires. ErrToken means that the token is invalid. Any
+// other error means that the issuer could not be asked.
 func (v *Verifier) Verify(ctx context.Context, token string) (name string, ends time.Time, err error) {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		v.refused.Inc()
@@ -138,7 +140,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (name string, ends 
 	return name, t.Expiry, nil
 }
 
-// name takes the claim out of a verified token.
+// name returns the claim of a verified token.
 func (v *Verifier) name(t *oidc.IDToken) (string, error) {
 	var claims map[string]json.RawMessage
 	if err := t.Claims(&claims); err != nil {
@@ -154,7 +156,8 @@ func (v *Verifier) name(t *oidc.IDToken) (string, error) {
 	return name, nil
 }
 
-// issuer asks the issuer who it is, once in a while. One that does not answer then is believed by its last word.
+// issuer returns the verifier with the issuer's current configuration, and renews it hourly. If a renewal fails, it
+// keeps the old one.
 func (v *Verifier) issuer(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -162,7 +165,7 @@ func (v *Verifier) issuer(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	if v.verifier != nil && now.Sub(v.asked) < renewed || v.failed != nil && now.Sub(v.asked) < again {
 		return v.verifier, v.failed
 	}
-	// Whoever comes first must not decide by hanging up whether the others are served.
+	// A client that disconnects must not cancel the request for the others.
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), v.client), v.opt.Issuer)
 	if err != nil && v.verifier != nil {
 		v.trouble.Inc()
@@ -178,25 +181,25 @@ func (v *Verifier) issuer(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	return v.verifier, nil
 }
 
-// keeper is a transport that answers again what it answered a moment ago: keys that no issuer has
-// must not make this server ask for them at every try. What it reads is bounded.
+// keeper is a transport that caches responses for a short time. Without it, tokens with unknown keys would make this
+// server fetch the keys at every attempt. The size of responses is limited.
 type keeper struct {
 	env   *env.Env
 	under http.RoundTripper
 
 	mu   sync.Mutex
-	kept map[string]*answer // by URL: the configuration and the keys, two as a rule
+	kept map[string]*answer // by URL: usually two, the configuration and the keys
 }
 
 type answer struct {
 	at     time.Time
 	err    error
 	status int
-	where  string // of a redirect
+	where  string // target of a redirect
 	body   string
 }
 
-// maxKept bounds the documents of an issuer.
+// maxKept limits the number of cached documents.
 const maxKept = 8
 
 // RoundTrip implements http.RoundTripper.

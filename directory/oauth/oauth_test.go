@@ -33,7 +33,7 @@ var key = sync.OnceValue(func() *rsa.PrivateKey {
 	return k
 })
 
-// issuer is one of OpenID Connect, on loopback.
+// issuer is an OpenID Connect issuer on loopback.
 type issuer struct {
 	*httptest.Server
 	asked atomic.Int64
@@ -122,7 +122,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, who, err)
 		}
 	}
-	// Keys that the issuer has not are asked for once in a while, not at every try.
+	// Unknown keys cause a request once in a while, not at every attempt.
 	i.rotate("two")
 	before := i.asked.Load()
 	for range 5 {
@@ -135,7 +135,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestIssuerDown: an issuer that does not answer is no refusal, and is not asked at every try.
+// TestIssuerDown: an issuer that does not answer causes another error than a rejected token, and is not asked at every
+// attempt.
 func TestIssuerDown(t *testing.T) {
 	t.Parallel()
 	fix, i := env.TestRealTime(t), newIssuer(t)

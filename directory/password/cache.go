@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// cache remembers which passwords were verified, under a keyed digest: who reads the process's
-// memory finds nothing that they could test guesses against without the key beside it. An entry
-// lives for ttl from its verification, however often it is used; the least recently used goes
-// first when there are too many. A changed password has another hash, hence another digest.
+// cache remembers verified passwords under a keyed digest. A reader of the process's memory cannot test guesses against
+// it without also finding the key. An entry expires ttl after its verification, however often it is used. When the
+// cache is full, the least recently used entry is dropped. A changed password has another hash, and so another digest.
 type cache struct {
 	key [32]byte
 
@@ -20,7 +19,7 @@ type cache struct {
 	size  int
 	ttl   time.Duration
 	table map[[32]byte]*list.Element
-	lru   list.List // of entry, the last used in front
+	lru   list.List // of entry, the most recently used first
 }
 
 type entry struct {

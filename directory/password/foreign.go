@@ -23,42 +23,40 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Bounds of hashes that other programs made: about as much as one of ours costs, times ten.
+// Limits of hashes from other programs. They allow about ten times the cost of our own hashes.
 const (
 	maxCryptRounds  = 500_000
 	maxPBKDF2Rounds = 1_000_000
 	maxBcryptCost   = 14
 )
 
-// verifier is a stored hash that was read and found within bounds.
+// verifier is a stored hash that was parsed and is within the limits.
 type verifier interface{ matches(password string) bool }
 
 type verify func(password string) bool
 
 func (v verify) matches(password string) bool { return v(password) }
 
-// Foreign says whether a stored hash was made by another program.
+// Foreign reports whether a stored hash was made by another program.
 func Foreign(stored string) bool { return stored != "" && !strings.HasPrefix(stored, "$argon2id$") }
 
-// Plain gives the password that a value from another system holds as it is: {PLAIN} or {CLEARTEXT}
-// before it.
+// Plain returns the password in a value from another system that stores it unhashed: after {PLAIN} or {CLEARTEXT}.
 func Plain(value string) (password string, ok bool) {
 	scheme, rest := cutScheme(value)
 	return rest, scheme == "PLAIN" || scheme == "CLEARTEXT"
 }
 
-// Check says whether a hash from another system can be verified here: those of crypt(3) that begin with
-// $1$, $2a$, $2b$, $2y$, $5$, $6$, $y$ and $sha1$; with {CRYPT} before them, or Dovecot's {MD5-CRYPT},
-// {BLF-CRYPT}, {SHA256-CRYPT} and {SHA512-CRYPT}; {SHA}, {SSHA}, {SHA256}, {SSHA256}, {SHA512},
-// {SSHA512}, {MD5}, {SMD5}, {LDAP-MD5}, {PLAIN-MD5}; {PBKDF2} of OpenLDAP and of Dovecot,
-// {PBKDF2-SHA256}, {PBKDF2-SHA512}; argon2id and argon2i, with {ARGON2}, {ARGON2ID} or {ARGON2I} before
-// them or without. ErrFormat: it cannot, or is out of bounds.
+// Check returns ErrFormat if a hash from another system cannot be verified here, or its parameters are out of bounds.
+// Supported are: crypt(3) hashes that begin with $1$, $2a$, $2b$, $2y$, $5$, $6$, $y$ and $sha1$, also after {CRYPT} or
+// Dovecot's {MD5-CRYPT}, {BLF-CRYPT}, {SHA256-CRYPT} and {SHA512-CRYPT}; {SHA}, {SSHA}, {SHA256}, {SSHA256}, {SHA512},
+// {SSHA512}, {MD5}, {SMD5}, {LDAP-MD5}, {PLAIN-MD5}; {PBKDF2} of OpenLDAP and of Dovecot, {PBKDF2-SHA256},
+// {PBKDF2-SHA512}; argon2id and argon2i, with or without {ARGON2}, {ARGON2ID} or {ARGON2I}.
 func Check(stored string) error {
 	_, err := read(stored)
 	return err
 }
 
-// read reads a stored hash of any kind.
+// read parses a stored hash of any kind.
 func read(stored string) (verifier, error) {
 	if len(stored) > maxPHC {
 		return nil, fmt.Errorf("%w: too long", ErrFormat)
@@ -91,7 +89,7 @@ func read(stored string) (verifier, error) {
 	return nil, fmt.Errorf("%w: unknown scheme {%.20s}", ErrFormat, scheme)
 }
 
-// cutScheme cuts {SCHEME} off, in upper case.
+// cutScheme cuts off {SCHEME} and returns it in upper case.
 func cutScheme(s string) (scheme, rest string) {
 	if !strings.HasPrefix(s, "{") {
 		return "", s
@@ -103,7 +101,7 @@ func cutScheme(s string) (scheme, rest string) {
 	return strings.ToUpper(scheme), rest
 }
 
-// readCrypt reads what crypt(3) and argon2 write.
+// readCrypt parses the formats of crypt(3) and argon2.
 func readCrypt(s string) (verifier, error) {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(s, "$"), "$")
 	switch {
@@ -138,7 +136,7 @@ func readCrypt(s string) (verifier, error) {
 	return nil, fmt.Errorf("%w: unknown scheme $%.10s$", ErrFormat, kind)
 }
 
-// isDES says whether a text has the form of crypt(3)'s first schemes: DES, and BSDi's behind an underscore.
+// isDES reports whether a text has the form of crypt(3)'s oldest schemes: DES, or BSDi's with a leading underscore.
 func isDES(s string) bool {
 	if n := len(s); n != 13 && (n != 20 || s[0] != '_') {
 		return false
@@ -148,7 +146,7 @@ func isDES(s string) bool {
 
 const cryptAlphabet = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// readYescrypt reads parameters$salt$key behind $y$, with the flags that libxcrypt sets.
+// readYescrypt parses parameters$salt$key after $y$. It accepts only the flags that libxcrypt sets.
 func readYescrypt(rest string) (verifier, error) {
 	f := strings.Split(rest, "$")
 	if len(f) != 3 || len(f[0]) != 3 || f[0][0] != 'j' || len(f[1]) > 86 || len(f[2]) != 43 {
@@ -168,7 +166,7 @@ func readYescrypt(rest string) (verifier, error) {
 	}), nil
 }
 
-// rounds checks the cost of a SHA-crypt string behind its kind.
+// rounds checks the cost in a SHA-crypt string. rest is the part after the scheme.
 func rounds(rest string) error {
 	n, ok := strings.CutPrefix(rest, "rounds=")
 	if !ok {
@@ -181,7 +179,7 @@ func rounds(rest string) error {
 	return nil
 }
 
-// library takes what a decoder of go-crypt gave.
+// library turns the result of a go-crypt decoder into a verifier.
 func library(d algorithm.Digest, err error) (verifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
@@ -201,12 +199,12 @@ func readBcrypt(s string) (verifier, error) {
 		return nil, fmt.Errorf("%w: bcrypt, or its cost is over %d", ErrFormat, maxBcryptCost)
 	}
 	return verify(func(password string) bool {
-		// bcrypt looks at 72 bytes; what made the hash cut the password, too.
+		// bcrypt uses only 72 bytes. The program that made the hash truncated the password too.
 		return bcrypt.CompareHashAndPassword([]byte(s), []byte(password[:min(len(password), 72)])) == nil
 	}), nil
 }
 
-// readArgon2i differs from ours by the function alone.
+// readArgon2i parses a hash that differs from ours only in the function.
 func readArgon2i(s string) (verifier, error) {
 	h, err := parse("$argon2id$" + strings.TrimPrefix(s, "$argon2i$"))
 	if err != nil {
@@ -218,7 +216,7 @@ func readArgon2i(s string) (verifier, error) {
 	}), nil
 }
 
-// digest is a plain hash, as LDAP servers keep it, with a salt behind it or without.
+// digest is a plain hash, as LDAP servers store it, with or without a salt after it.
 type digest struct {
 	new    func() gohash.Hash
 	salted bool
@@ -259,12 +257,12 @@ func unpadded(e *base64.Encoding, s string) ([]byte, error) {
 	return e.DecodeString(strings.TrimRight(s, "="))
 }
 
-// adapted is base64 as OpenLDAP and passlib write salts: with a point for the plus.
+// adapted decodes the base64 variant in which OpenLDAP and passlib write salts: with a dot instead of a plus.
 func adapted(s string) ([]byte, error) {
 	return unpadded(base64.RawStdEncoding, strings.ReplaceAll(s, ".", "+"))
 }
 
-// readPBKDF2 reads rounds$salt$key, as OpenLDAP and passlib write it.
+// readPBKDF2 parses rounds$salt$key, the format of OpenLDAP and passlib.
 func readPBKDF2(sum func() gohash.Hash, s string) (verifier, error) {
 	f := strings.Split(strings.TrimPrefix(s, "$"), "$")
 	if len(f) != 3 {
@@ -278,7 +276,7 @@ func readPBKDF2(sum func() gohash.Hash, s string) (verifier, error) {
 	return newPBKDF2(sum, f[0], salt, key)
 }
 
-// readDovecotPBKDF2 reads $1$salt$rounds$key: the salt as it is, the key in hex.
+// readDovecotPBKDF2 parses $1$salt$rounds$key, with an unencoded salt and a hex key.
 func readDovecotPBKDF2(s string) (verifier, error) {
 	f := strings.Split(s, "$")
 	if len(f) != 5 {

@@ -9,7 +9,7 @@ import (
 	"doublet/env"
 )
 
-// foreign are hashes of "Grüße demo" as doveadm pw (Dovecot 2.4) and slappasswd (OpenLDAP 2.6) made them.
+// foreign lists hashes of "Grüße demo" made by doveadm pw (Dovecot 2.4) and slappasswd (OpenLDAP 2.6).
 var foreign = []string{
 	"{SHA512-CRYPT}$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30",
 	"{SHA256-CRYPT}$5$y.PuvAxG5mu1MNTl$h.u9qjDkAR6dOU3blpWD9jL/LswCyUpmyt0EhiIOBnA",
@@ -33,7 +33,7 @@ var foreign = []string{
 	"{SHA256}25JBS0oXkI4OVaIybPimQBiYXqfN4ZFQ00Cfl2xA7Sk=",
 	"{SHA512.HEX}0787f77bb7b064abdfe0fb30d5d6a764867120b440a5daf0c1c67a01a5ee4a89eb365d32805879093c7f76063adc10e3e44d624a05ad23bf37404b038a0df08a",
 	"{SSHA256.HEX}7804422ea05b47a050b7d119834ff533dea4b3e945b63f961f9fad07dfe812ec0482d859",
-	// By crypt(3) of Debian (libxcrypt 4.4.33), as its passwd does and with less cost.
+	// Made by crypt(3) of Debian (libxcrypt 4.4.33): with the cost of its passwd, and with lower costs.
 	"$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWtM5aab0R38EB",
 	"{CRYPT}$y$j75$NxUw0gqVZfWxVGmnDUwCu/$3cDx6JFnh6XDemsLq49KzgeQI9I41IJIYUh08OsUVMB",
 	"$y$j8T$F5Jx5fExrKuPp53xLKQ..1$j910rHebgcECaiSJJI95CxU01xHWQaiUv5uXKej8dw7",
@@ -62,7 +62,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// PBKDF2 as passlib writes it for OpenLDAP; the vector is of passlib's documentation of ldap_pbkdf2_sha256.
+// PBKDF2 in passlib's format for OpenLDAP. The vector is from passlib's documentation of ldap_pbkdf2_sha256.
 func TestPBKDF2(t *testing.T) {
 	t.Parallel()
 	p := New(env.TestRealTime(t).Env, 2, 100)

@@ -14,7 +14,7 @@ import (
 	"doublet/env"
 )
 
-// fakeClock is a clock that only tests advance.
+// fakeClock is a clock that advances only when a test tells it to.
 type fakeClock struct {
 	env.Clock
 	now atomic.Int64
@@ -30,7 +30,7 @@ func pool(workers, queue int) (*Pool, *fakeClock) {
 	return New(e, workers, queue), c
 }
 
-// cheap is a hash with small parameters.
+// cheap returns a hash with small parameters.
 func cheap(password string) string {
 	h := hash{params: params{memory: 64, time: 1, threads: 1}, salt: []byte("0123456789abcdef")}
 	h.key = h.params.key(password, h.salt, keyLen)
@@ -66,7 +66,7 @@ func TestHashAndVerify(t *testing.T) {
 	}
 }
 
-// TestKnownHash verifies a hash of the reference implementation's own tests: 256 KiB, two passes.
+// TestKnownHash verifies a hash from the tests of the reference implementation: 256 KiB, two passes.
 func TestKnownHash(t *testing.T) {
 	t.Parallel()
 	const phc = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
@@ -180,14 +180,14 @@ func TestCache(t *testing.T) {
 	verify(a, "a", true, 1)
 	verify(a, "a", true, 0)
 	verify(a, "x", false, 1)
-	verify(a, "x", false, 1) // failures are not remembered
+	verify(a, "x", false, 1) // failures are not cached
 	clock.advance(59 * time.Second)
 	verify(a, "a", true, 0)
-	clock.advance(time.Second) // use does not lengthen the life
+	clock.advance(time.Second) // use does not extend the lifetime
 	verify(a, "a", true, 1)
 	verify(b, "b", true, 1)
 	verify(a, "a", true, 0)
-	verify(c, "c", true, 1) // b goes
+	verify(c, "c", true, 1) // drops b
 	verify(a, "a", true, 0)
 	verify(b, "b", true, 1)
 	if n := p.Stats().Cached; n != 2 {
@@ -198,7 +198,7 @@ func TestCache(t *testing.T) {
 	verify(a, "a", true, 1)
 }
 
-// TestSameClientAtOnce: connections of one client that sign in together cost one hash.
+// TestSameClientAtOnce: several concurrent sign-ins of one client compute one hash.
 func TestSameClientAtOnce(t *testing.T) {
 	t.Parallel()
 	p, _ := pool(1, 10)

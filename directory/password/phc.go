@@ -17,11 +17,11 @@ type params struct {
 	threads uint8
 }
 
-// current is what new hashes get: 19 MiB, two passes, one lane.
+// current holds the parameters of new hashes: 19 MiB, two passes, one lane.
 var current = params{memory: 19 << 10, time: 2, threads: 1}
 
-// Bounds of hashes that are verified: a stored hash, which may have been imported, must not decide
-// how much memory or time a sign-in takes.
+// Limits of the hashes that are verified. A stored hash may be imported, and must not control how much memory or time a
+// sign-in takes.
 const (
 	maxMemory  = 64 << 10 // KiB
 	maxTime    = 16
@@ -52,7 +52,7 @@ func (h *hash) matches(password string) bool {
 	return subtle.ConstantTimeCompare(h.key, h.params.key(password, h.salt, len(h.key))) == 1
 }
 
-// parse reads $argon2id$v=19$m=…,t=…,p=…$salt$key with unpadded base64.
+// parse parses $argon2id$v=19$m=…,t=…,p=…$salt$key with unpadded base64.
 func parse(phc string) (*hash, error) {
 	f := strings.Split(phc[:min(len(phc), maxPHC+1)], "$")
 	if len(phc) > maxPHC || len(f) != 6 || f[0] != "" || f[1] != "argon2id" {
@@ -83,7 +83,7 @@ func parse(phc string) (*hash, error) {
 	return &h, nil
 }
 
-// number reads a decimal from 1 to limit behind prefix.
+// number parses prefix and a decimal number from 1 to limit.
 func number(s, prefix string, limit uint64) (uint32, error) {
 	digits, ok := strings.CutPrefix(s, prefix)
 	n, err := strconv.ParseUint(digits, 10, 32)
@@ -93,8 +93,8 @@ func number(s, prefix string, limit uint64) (uint32, error) {
 	return uint32(n), nil
 }
 
-// Outdated says whether a hash that was just verified should be replaced by a new one, since its
-// parameters are no longer those of new hashes.
+// Outdated reports whether a hash should be replaced by a new one, because its parameters differ from those of new
+// hashes.
 func Outdated(phc string) bool {
 	h, err := parse(phc)
 	return err != nil || h.params != current || len(h.salt) != saltLen || len(h.key) != keyLen

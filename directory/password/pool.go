@@ -1,5 +1,5 @@
-// Package password hashes and verifies passwords with argon2id, in bounded memory, and makes and
-// verifies app passwords. Nothing here logs or keeps a password.
+// Package password hashes and verifies passwords with argon2id, in bounded memory. It also creates and verifies app
+// passwords. It neither logs nor stores passwords.
 package password
 
 import (
@@ -13,27 +13,26 @@ import (
 )
 
 var (
-	// ErrBusy says that as many callers wait as may: try again later.
+	// ErrBusy reports that the queue of waiting callers is full. The caller should retry later.
 	ErrBusy = errors.New("password: too many sign-ins at once")
-	// ErrFormat says that a stored hash cannot be read or has parameters out of bounds.
+	// ErrFormat reports a stored hash that is malformed or has parameters out of bounds.
 	ErrFormat = errors.New("password: bad hash")
-	// ErrTooLong says that a new password is over MaxLength.
+	// ErrTooLong reports a new password longer than MaxLength.
 	ErrTooLong = errors.New("password: too long")
 )
 
-// MaxLength bounds a password, in bytes. A longer one never verifies.
+// MaxLength is the maximum length of a password, in bytes. Verify rejects a longer password.
 const MaxLength = 1024
 
-// Pool bounds how many hashes are computed at once, each taking 19 MiB for some 30 ms, and how many
-// callers wait for their turn, in the order in which they came. The caller's own goroutine does
-// the work.
+// Pool limits the number of concurrent hash computations, and of callers that wait, in order of arrival. A computation
+// takes 19 MiB and about 30 ms. It runs in the caller's own goroutine.
 type Pool struct {
 	env     *env.Env
 	slots   chan struct{}
 	queue   int64
 	waiting atomic.Int64
 	cache   cache
-	// compute runs one hash; tests put themselves in its place.
+	// compute runs one hash computation. Tests replace it.
 	compute func(f func())
 
 	hashes, hits, busy atomic.Uint64
@@ -45,8 +44,8 @@ const (
 	DefaultCacheTTL  = 10 * time.Minute
 )
 
-// New returns a pool in which at most workers hashes are computed at once (memory: 19 MiB each)
-// while at most queue callers wait.
+// New returns a pool that computes at most workers hashes at once (19 MiB of memory each), while at most queue callers
+// wait.
 func New(e *env.Env, workers, queue int) *Pool {
 	p := &Pool{env: e, slots: make(chan struct{}, max(workers, 1)), queue: int64(max(queue, 0)), compute: func(f func()) { f() }}
 	e.Fill(p.cache.key[:])
@@ -54,8 +53,8 @@ func New(e *env.Env, workers, queue int) *Pool {
 	return p
 }
 
-// SetCache bounds the verification cache by entries and by the time after which a password is
-// hashed again; size 0 turns it off. What was in it is forgotten.
+// SetCache sets the maximum number of entries of the verification cache, and the time after which a password is hashed
+// again. Size 0 turns the cache off. SetCache empties the cache.
 func (p *Pool) SetCache(size int, ttl time.Duration) { p.cache.reset(size, ttl) }
 
 // Hash returns the hash of a new password as a PHC string ($argon2id$…), with a fresh salt.
@@ -73,9 +72,9 @@ func (p *Pool) Hash(ctx context.Context, password string) (string, error) {
 	return h.String(), nil
 }
 
-// Verify says whether the password is the one of the hash phc, ours or another program's (see Check). A success is remembered for a while
-// under a keyed digest of both, so that a client that signs in again and again costs nothing; a
-// failure never is. Errors: ErrBusy, ErrFormat, the context's.
+// Verify reports whether a password matches a hash, ours or another program's (see Check). It caches a success for a
+// while under a keyed digest of both, so that repeated sign-ins of a client cost little. It never caches a failure.
+// Errors: ErrBusy, ErrFormat, the context's.
 func (p *Pool) Verify(ctx context.Context, phc, password string) (bool, error) {
 	h, err := read(phc)
 	if err != nil {
@@ -83,7 +82,7 @@ func (p *Pool) Verify(ctx context.Context, phc, password string) (bool, error) {
 	}
 	tooLong := len(password) > MaxLength
 	if tooLong {
-		password = password[:MaxLength] // costs the same, and matches nothing
+		password = password[:MaxLength] // takes as long as any other password, but does not match
 	}
 	key := p.cache.digest(phc, password)
 	if !tooLong && p.cached(key) {
@@ -93,7 +92,7 @@ func (p *Pool) Verify(ctx context.Context, phc, password string) (bool, error) {
 		return false, err
 	}
 	defer p.leave()
-	// A client that opened several connections at once waited for its own first one.
+	// The client may have opened several connections at once, and the first one has just verified the password.
 	if !tooLong && p.cached(key) {
 		return true, nil
 	}
@@ -105,7 +104,7 @@ func (p *Pool) Verify(ctx context.Context, phc, password string) (bool, error) {
 	return ok, nil
 }
 
-// VerifyNobody costs what Verify of a wrong password costs: for users who do not exist.
+// VerifyNobody takes as long as Verify with a wrong password. Callers use it for users who do not exist.
 func (p *Pool) VerifyNobody(ctx context.Context, password string) error {
 	_, err := p.Hash(ctx, password[:min(len(password), MaxLength)])
 	return err
@@ -124,7 +123,7 @@ func (p *Pool) run(f func()) {
 	p.compute(f)
 }
 
-// enter waits for a slot. Slots are handed on in the order of the channel's queue.
+// enter waits for a slot. The runtime serves waiting goroutines in order of arrival.
 func (p *Pool) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("password: %w", err)
@@ -150,17 +149,17 @@ func (p *Pool) enter(ctx context.Context) error {
 
 func (p *Pool) leave() { <-p.slots }
 
-// Stats is a snapshot of a pool.
+// Stats holds the counters of a pool.
 type Stats struct {
 	Hashes    uint64 // computed
-	CacheHits uint64 // verifications that cost nothing
-	Refused   uint64 // with ErrBusy
+	CacheHits uint64 // verifications answered from the cache
+	Refused   uint64 // calls that returned ErrBusy
 	Running   int
 	Waiting   int
 	Cached    int
 }
 
-// Stats returns the counters since the pool was made, and what goes on now.
+// Stats returns the counters since the pool was made, and its current state.
 func (p *Pool) Stats() Stats {
 	return Stats{Hashes: p.hashes.Load(), CacheHits: p.hits.Load(), Refused: p.busy.Load(),
 		Running: len(p.slots), Waiting: int(p.waiting.Load()), Cached: p.cache.len()}

@@ -9,17 +9,16 @@ import (
 	"doublet/env"
 )
 
-// tokenBytes is the randomness of a token: 160 bits, so that a plain keyed hash protects it and no
-// slow one is needed.
+// A token has 160 random bits. That is enough for a plain keyed hash to protect it; a slow hash is not needed.
 const (
 	tokenBytes = 20
-	tokenLen   = 32 // letters
+	tokenLen   = 32 // characters
 )
 
 var tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// NewToken makes an app password: eight groups of four letters and digits, "abcd-efgh-…", shown to
-// the person once.
+// NewToken returns a new app password: eight groups of four letters and digits, "abcd-efgh-…". It is shown to the
+// person once.
 func NewToken(e *env.Env) string {
 	var raw [tokenBytes]byte
 	e.Fill(raw[:])
@@ -34,8 +33,7 @@ func NewToken(e *env.Env) string {
 	return b.String()
 }
 
-// plainToken returns the 32 letters of a token as a person may have typed it: in any case, with or
-// without hyphens and spaces.
+// plainToken returns the 32 characters of a token that a person typed in any case, with or without hyphens and spaces.
 func plainToken(s string) (plain [tokenLen]byte, ok bool) {
 	n := 0
 	if len(s) > 4*tokenLen {
@@ -61,15 +59,14 @@ func plainToken(s string) (plain [tokenLen]byte, ok bool) {
 	return plain, n == tokenLen
 }
 
-// IsToken says whether s has the form of a token: what does not is not worth looking up as one.
+// IsToken reports whether s has the form of a token. Other texts need no lookup.
 func IsToken(s string) bool {
 	_, ok := plainToken(s)
 	return ok
 }
 
-// TokenHash is what is stored of a token: HMAC-SHA-256 under the server's key. It is the same for
-// every way of typing the token, so that a token can be found by its hash. ok is false if s has not
-// the form of a token.
+// TokenHash returns the stored form of a token: HMAC-SHA-256 under the server's key. It is the same for every way to
+// type the token, so that an index of hashes finds the token. ok is false if s does not have the form of a token.
 func TokenHash(serverKey []byte, s string) (sum [32]byte, ok bool) {
 	plain, ok := plainToken(s)
 	if !ok {

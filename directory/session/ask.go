@@ -11,32 +11,32 @@ import (
 	"doublet/store"
 )
 
-// Mates are the other members of a cluster, as far as sessions go.
+// Mates asks the other members of a cluster about sessions.
 type Mates interface {
-	// Ask asks those that live for a session, all at once and not for long; the first that knows it, or that it is ended, is
-	// believed. The zero Told: nobody knows it.
+	// Ask asks all live members for a session at once, with a short timeout. It returns the first answer from a member
+	// that knows the session or knows that it ended. The zero Told means that no member knows the session.
 	Ask(ctx context.Context, id note.UNID) Told
-	// UseCode has the home of the database use a step of a person's second factor; asked is false where this server is that
-	// itself, or none answers.
+	// UseCode asks the home of the sessions database, which is its primary replica, to use a time step of a person's
+	// second factor. asked is false if this server is the home, or if the home does not answer.
 	UseCode(ctx context.Context, person note.UNID, step int64) (fresh, asked bool)
-	// Guess has the home count a guess, as UseCode.
+	// Guess asks the home to count a guess. asked is as in UseCode.
 	Guess(ctx context.Context, g CountedGuess) (out Guessing, asked bool)
 }
 
-// Told is what one member knows of a session. It travels as JSON.
+// Told is one member's knowledge of a session. It is sent as JSON.
 type Told struct {
-	// Session is the zero one where it is not known, or Ended.
+	// Session is zero if the session is unknown or Ended.
 	Session Session
-	// Hash is that of its token.
+	// Hash is the hash of the session's token.
 	Hash  []byte
 	Ended bool
 }
 
-// UseMates has the service ask the members of a cluster for what has not come here yet.
+// UseMates sets the cluster members to ask for sessions that have not been replicated to this server yet.
 func (b *base) UseMates(m Mates) { b.mates.Store(&m) }
 
-// Bounds on what mates are asked. A token that nobody knows is not asked for again within missedFor; an address that shows
-// such has mates asked askedPer times in askedWithin, and no more than asking are on their way at a time.
+// Limits on questions to mates. A token that no member knows is not asked for again within missedFor. Requests from one
+// address cause at most askedPer questions per askedWithin. At most asking questions are pending at a time.
 const (
 	missedFor   = 2 * time.Second
 	askedWithin = time.Minute
@@ -45,7 +45,7 @@ const (
 	maxAsked    = 10_000
 )
 
-// asked remembers who has had mates asked for what.
+// asked counts the questions to mates, by session and by address.
 type asked struct {
 	mu     sync.Mutex
 	now    int
@@ -54,7 +54,7 @@ type asked struct {
 	since  time.Time // of the counts in from
 }
 
-// enter says whether mates may be asked for a session; leave must follow.
+// enter reports whether mates may be asked for a session. If so, the caller must call leave afterwards.
 func (a *asked) enter(id note.UNID, from string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,7 +87,8 @@ func (a *asked) leave(id note.UNID, from string, found bool, now time.Time) {
 	a.missed[id] = now.Add(missedFor)
 }
 
-// ask asks the mates for a session that is not here: it may have begun a moment ago. The zero one is none, or is ended.
+// ask asks the mates for a session that is not stored here, as it may be new. It returns the zero value if there is
+// none or it ended.
 func (x *Service) ask(ctx context.Context, id note.UNID, from string) (kept, error) {
 	m := x.mates.Load()
 	if m == nil || !x.asked.enter(id, from, x.env.Clock.Now()) {
@@ -99,7 +100,7 @@ func (x *Service) ask(ctx context.Context, id note.UNID, from string) (kept, err
 		return kept{}, nil
 	}
 	k := kept{Session: t.Session, hash: [32]byte(t.Hash), lent: true}
-	// What was ended here for all holds for what comes from elsewhere.
+	// If all sessions were ended here, that also applies to a session from another member.
 	err := x.read(ctx, func(r *store.Reader) error {
 		ended, err := over(r, &k.Session)
 		if ended {
@@ -113,7 +114,7 @@ func (x *Service) ask(ctx context.Context, id note.UNID, from string) (kept, err
 	return k, nil
 }
 
-// Tell answers a mate's Ask, by what stands here alone.
+// Tell answers a mate's Ask, from this server's replica alone.
 func (x *Service) Tell(ctx context.Context, id note.UNID) (Told, error) {
 	x.adopt(ctx)
 	var t Told
@@ -131,10 +132,10 @@ func (x *Service) Tell(ctx context.Context, id note.UNID) (Told, error) {
 	return t, nil
 }
 
-// ErrNotHome says that another member decides, or none does now.
+// ErrNotHome reports that this server is not the home of the sessions database, so it must not decide.
 var ErrNotHome = errors.New("session: not the home of the sessions")
 
-// Known says whether word of a session has come here: that it was begun, or that it was ended.
+// Known reports whether the beginning or the end of a session has been replicated to this server.
 func (x *Service) Known(ctx context.Context, id note.UNID) (yes bool, err error) {
 	err = x.read(ctx, func(r *store.Reader) error {
 		k, ended, err := x.stored(r, id)

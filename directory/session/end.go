@@ -11,18 +11,18 @@ import (
 	"doublet/store"
 )
 
-// What is ended stays so wherever word of it comes in whatever order: beside the deletion of the session's note, which an
-// edit elsewhere would undo, stands a note that says that it is ended. Nobody edits that, and it is deleted when no session
-// of that time can be in use any more.
+// A session that was ended must stay ended on every member, whatever the order in which changes arrive. An edit by
+// another member would undo the deletion of the session's note. So a second note marks the session as ended. Nobody
+// edits that note. It is deleted when no session of that time can still be in use.
 
-// outlives is how much longer than a session may last it is remembered that it was ended: clocks and settings of members differ,
-// and some have been away.
+// outlives is how much longer than the session's maximum life its end mark is kept. The clocks and settings of members
+// may differ, and some members may have been offline.
 const outlives = 30 * 24 * time.Hour
 
-// markOf is the id of the note that says that a session is ended.
+// markOf returns the id of the note that marks a session as ended.
 func markOf(session note.UNID) note.UNID { return note.DeriveUNID([]byte("session ended"), session[:]) }
 
-// marked says whether a session of that id was ended by itself.
+// marked reports whether a session was ended individually.
 func marked(r *store.Reader, session note.UNID) (bool, error) {
 	_, err := r.Find(markOf(session))
 	switch {
@@ -34,7 +34,7 @@ func marked(r *store.Reader, session note.UNID) (bool, error) {
 	return false, err
 }
 
-// endedWithAll says whether a session was ended with all of its person, or of everybody.
+// endedWithAll reports whether a session ended because all sessions of its person, or of everybody, were ended.
 func endedWithAll(r *store.Reader, s *Session) (bool, error) {
 	for _, person := range []note.UNID{s.Person, {}} {
 		ids, err := r.Lookup(indexCuts, personKey(person))
@@ -54,8 +54,8 @@ func endedWithAll(r *store.Reader, s *Session) (bool, error) {
 	return false, nil
 }
 
-// cuts are the ids of the notes that have ended all sessions of a person, or of everybody: what begins now, begins after them,
-// whatever the clocks say.
+// cuts returns the ids of the notes that ended all sessions of a person, or of everybody. A new session records them:
+// they do not apply to it, even if the clock of the server that wrote them is ahead.
 func cuts(r *store.Reader, person note.UNID) (out string, err error) {
 	for _, who := range []note.UNID{person, {}} {
 		ids, err := r.Lookup(indexCuts, personKey(who))
@@ -73,7 +73,7 @@ func cuts(r *store.Reader, person note.UNID) (out string, err error) {
 	return out, nil
 }
 
-// over says whether a session that is here was ended.
+// over reports whether a session that is stored here was ended.
 func over(r *store.Reader, s *Session) (bool, error) {
 	ended, err := marked(r, s.ID)
 	if err == nil && !ended {
@@ -82,7 +82,7 @@ func over(r *store.Reader, s *Session) (bool, error) {
 	return ended, err
 }
 
-// endOne ends the session of a note.
+// endOne ends the session in a note.
 func (x *Service) endOne(w *store.Writer, at note.ID) error {
 	s, _, err := readSession(&w.Reader, at)
 	if err != nil {
@@ -94,7 +94,7 @@ func (x *Service) endOne(w *store.Writer, at note.ID) error {
 	return w.Destroy(at)
 }
 
-// mark says that a session is ended.
+// mark writes the note that marks a session as ended.
 func (x *Service) mark(w *store.Writer, s *Session) error {
 	ends := s.Created.Add(x.opt.Life)
 	if s.Ends.After(ends) {
@@ -108,7 +108,7 @@ func (x *Service) mark(w *store.Writer, s *Session) error {
 	return err
 }
 
-// End ends a session of a person; the zero UNID is anybody. Errors: ErrNone.
+// End ends a session of a person. The zero UNID means any person. Errors: ErrNone.
 func (x *Service) End(ctx context.Context, person, id note.UNID) error {
 	s, err := x.Get(ctx, id)
 	if err != nil {
@@ -122,7 +122,7 @@ func (x *Service) End(ctx context.Context, person, id note.UNID) error {
 		if err == nil {
 			err = x.endOne(w, at)
 		}
-		if absent(err) { // it has not come here yet, or was ended meanwhile
+		if absent(err) { // not replicated to this server yet, or just ended
 			err = x.mark(w, &s)
 		}
 		return err
@@ -134,9 +134,9 @@ func (x *Service) End(ctx context.Context, person, id note.UNID) error {
 	return nil
 }
 
-// EndAll ends the sessions of a person, of the zero UNID those of everybody, but one, which may be the zero UNID, and says
-// how many were known here. Those that began elsewhere in a second before this one, by the clock there, and of which no word has
-// come here yet, are ended too.
+// EndAll ends all sessions of a person, except the session but, which may be zero. The zero UNID as person means
+// everybody. EndAll returns the number of ended sessions that were stored here. It also ends sessions that are not
+// replicated yet and that began in an earlier second than this call, by the clock of the server where they began.
 func (x *Service) EndAll(ctx context.Context, person, but note.UNID) (int, error) {
 	var gone []note.UNID
 	id := x.s.UNID()
@@ -158,7 +158,7 @@ func (x *Service) EndAll(ctx context.Context, person, but note.UNID) (int, error
 			return err
 		}
 		earlier, err := w.Lookup(indexCuts, personKey(person))
-		for _, at := range earlier { // this one says more
+		for _, at := range earlier { // the new note replaces it
 			err = errors.Join(err, w.Destroy(at))
 		}
 		if err != nil {

@@ -16,45 +16,47 @@ import (
 	"doublet/store"
 )
 
-// Whoever shows a person's password and guesses the code of their second factor is slowed down over days, by the count of wrong
-// codes in guessesKept, wherever in the cluster they came in. A guess is written down before its code is looked at, so that many
-// at once are no more than many one after the other, and marked afterwards if the code was right.
+// Someone who knows a person's password and guesses the codes of the second factor is slowed down. The delay depends on
+// the number of wrong codes within guessesKept, on all members of the cluster. A guess is stored before its code is
+// checked, so that concurrent guesses gain nothing over sequential ones. It is marked afterwards if the code was right.
 //
-// A browser that has shown a code before is counted by itself: guesses from elsewhere do not shut it out. A new password begins
-// a new count, since nobody can guess who does not know it.
+//
+// A browser in which a code was correct before has a count of its own, so that guesses from elsewhere do not lock it
+// out. A new password starts a new count, because nobody can guess codes without knowing it.
 
 const (
 	guessesKept = 30 * 24 * time.Hour
-	// freeGuesses cost nothing. Each further one takes a minute, and twice the time of the one before it, until the longest.
+	// freeGuesses is the number of wrong codes without a delay. The next delay is guessDelay; it doubles each time, up
+	// to longestDelay.
 	freeGuesses  = 5
 	guessDelay   = time.Minute
 	longestDelay = 24 * time.Hour
-	// browserKnown is the time for which a browser is known without showing a code.
+	// browserKnown is the time for which a browser stays known after a correct code.
 	browserKnown = 180 * 24 * time.Hour
 )
 
-// Guess is an attempt to give a code.
+// Guess is an attempt to enter a code.
 type Guess struct {
 	Person note.UNID
-	// PasswordID is that of the password which was given with it.
+	// PasswordID identifies the password that was given with the code.
 	PasswordID string
-	// Browser is the token of a browser, from KnowBrowser; "" and the tokens of others are of none that is known.
+	// Browser is a browser's token from KnowBrowser. "" and tokens of other people mean an unknown browser.
 	Browser string
 	Address string
 }
 
 // Guessing is the decision about a guess.
 type Guessing struct {
-	// ID is that of the guess, for Right; the zero one where it may not be made now.
+	// ID identifies the guess, for Right. It is zero if the guess may not be made now.
 	ID note.UNID
-	// After is when the next one may be made, of one that may not.
+	// After is the time when the next guess may be made. It is set if this one may not.
 	After time.Time
 }
 
-// guesses counts guesses at second factors, and the codes that were used, for the whole cluster.
+// guesses counts guesses at second factors, and stores used codes, for the whole cluster.
 type guesses struct{ *base }
 
-// bucket returns the id by which a guess is counted.
+// bucket returns the id under which a guess is counted.
 func (gs *guesses) bucket(g *Guess) note.UNID {
 	if id, ok := gs.browser(g.Browser, g.Person); ok {
 		return note.DeriveUNID([]byte("guess of browser"), g.Person[:], id[:], []byte(g.PasswordID))
@@ -62,13 +64,13 @@ func (gs *guesses) bucket(g *Guess) note.UNID {
 	return note.DeriveUNID([]byte("guess"), g.Person[:], []byte(g.PasswordID))
 }
 
-// CountedGuess is a guess as members tell it each other. It travels as JSON.
+// CountedGuess is the form of a guess that members send to each other, as JSON.
 type CountedGuess struct {
 	Person, Bucket note.UNID
 	Address        string
 }
 
-// Guess counts an attempt to give a code, before the code is looked at.
+// Guess counts an attempt to enter a code. Call it before checking the code.
 func (gs *guesses) Guess(ctx context.Context, g Guess) (Guessing, error) {
 	c := CountedGuess{g.Person, gs.bucket(&g), short(g.Address)}
 	if m := gs.mates.Load(); m != nil {
@@ -79,7 +81,7 @@ func (gs *guesses) Guess(ctx context.Context, g Guess) (Guessing, error) {
 	return gs.guess(ctx, &c)
 }
 
-// GuessAtHome is Guess for a mate. Errors: ErrNotHome.
+// GuessAtHome is Guess, called for a mate. Errors: ErrNotHome.
 func (gs *guesses) GuessAtHome(ctx context.Context, c CountedGuess) (Guessing, error) {
 	if gs.adopt(ctx); gs.place.id() != SharedID || !gs.s.Leads(SharedID) {
 		return Guessing{}, ErrNotHome
@@ -116,7 +118,7 @@ func (gs *guesses) guess(ctx context.Context, c *CountedGuess) (out Guessing, er
 	return out, nil
 }
 
-// delayOf returns the time after the last of n wrong codes at which the next one may be tried.
+// delayOf returns the delay after the last of n wrong codes.
 func delayOf(n int) time.Duration {
 	d := guessDelay
 	for ; n > freeGuesses && d < longestDelay; n-- {
@@ -125,8 +127,8 @@ func delayOf(n int) time.Duration {
 	return min(d, longestDelay)
 }
 
-// Right says that the code of a guess was right: it counts for nothing. It is a note of its own, which nobody edits, since the
-// guess may not have come here yet.
+// Right marks a guess as correct, so that it no longer counts. The mark is a separate note that nobody edits, because
+// the guess may not have been replicated to this server yet.
 func (gs *guesses) Right(ctx context.Context, guess note.UNID) error {
 	items := note.Items(nil).With(itemForm, note.Text(formRight)).With(itemEnds, note.Int(gs.now().Add(guessesKept+time.Hour).Unix()))
 	err := gs.update(ctx, func(w *store.Writer) error {
@@ -141,14 +143,14 @@ func (gs *guesses) Right(ctx context.Context, guess note.UNID) error {
 
 func rightOf(guess note.UNID) note.UNID { return note.DeriveUNID([]byte("right guess"), guess[:]) }
 
-// madeGuess is one that was written down.
+// madeGuess is a stored guess.
 type madeGuess struct {
 	bucket  note.UNID
 	at      time.Time
 	address string
 }
 
-// wrongCodes are a person's guesses that were not right, the oldest first.
+// wrongCodes returns a person's guesses that were not right, the oldest first.
 func wrongCodes(r *store.Reader, person note.UNID, now time.Time) (list []madeGuess, err error) {
 	ids, err := r.Lookup(indexGuesses, personKey(person))
 	for _, id := range ids {
@@ -173,7 +175,7 @@ func wrongCodes(r *store.Reader, person note.UNID, now time.Time) (list []madeGu
 	return list, err
 }
 
-// Wrong tells a person of the wrong codes that were given with their password.
+// Wrong summarizes the wrong codes that were entered with a person's password.
 type Wrong struct {
 	Count     int       `json:"count"`
 	Since     time.Time `json:"since,omitzero"`
@@ -181,13 +183,13 @@ type Wrong struct {
 	Addresses []string  `json:"addresses,omitempty"`
 }
 
-// From are the addresses, for people.
+// From returns the addresses as text for display.
 func (w *Wrong) From() string { return strings.Join(w.Addresses, ", ") }
 
-// maxAddresses bounds those of Wrong, the last ones.
+// maxAddresses is the maximum number of addresses in Wrong. The most recent ones are kept.
 const maxAddresses = 10
 
-// WrongCodes are those of a person in the last 30 days.
+// WrongCodes returns a summary of a person's wrong codes of the last 30 days.
 func (gs *guesses) WrongCodes(ctx context.Context, person note.UNID) (out Wrong, err error) {
 	err = gs.read(ctx, func(r *store.Reader) error {
 		list, err := wrongCodes(r, person, gs.now())
@@ -208,10 +210,11 @@ func (gs *guesses) WrongCodes(ctx context.Context, person note.UNID) (out Wrong,
 	return out, nil
 }
 
-// The token of a browser: person, id, and when it was made, with a keyed hash.
+// browserToken is the length of a browser's token without its keyed hash: person, id and creation time.
 const browserToken = 16 + 16 + 8
 
-// KnowBrowser makes the token of a browser in which a person has shown a code, in place of the one that it shows.
+// KnowBrowser returns a new token for a browser in which a person has entered a correct code. It keeps the id of a
+// valid old token.
 func (gs *guesses) KnowBrowser(old string, person note.UNID) string {
 	id, ok := gs.browser(old, person)
 	if !ok {
@@ -224,7 +227,7 @@ func (gs *guesses) KnowBrowser(old string, person note.UNID) string {
 // BrowserLife returns the time for which a browser keeps its token.
 func (gs *guesses) BrowserLife() time.Duration { return browserKnown }
 
-// browser is the id of a token that was made for a person.
+// browser returns the id in a token, if the token is valid for a person.
 func (gs *guesses) browser(token string, person note.UNID) (id note.UNID, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(b) != browserToken+16 || !bytes.Equal(b[:16], person[:]) || !hmac.Equal(b[browserToken:], gs.mac("browser", string(b[:browserToken]))[:16]) {

@@ -9,7 +9,7 @@ import (
 	"doublet/note"
 )
 
-// guess makes a guess and says whether it may be made.
+// guess makes a guess. It returns the guess's id, or the time when the next one may be made.
 func (w *world) guess(g Guess) (note.UNID, time.Time) {
 	w.t.Helper()
 	out, err := w.Guess(bg, g)
@@ -17,13 +17,13 @@ func (w *world) guess(g Guess) (note.UNID, time.Time) {
 	return out.ID, out.After
 }
 
-// TestGuesses: wrong codes cost longer every time, over days and a restart; a right one costs nothing; a browser that is known and a
-// new password are counted by themselves.
+// TestGuesses: each wrong code increases the delay, over days and after a restart. A right code has no cost. A known
+// browser and a new password have their own counts.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	g := Guess{Person: alice, PasswordID: "p", Address: "192.0.2.1"}
-	for range 3 * freeGuesses { // right ones, as many as you like
+	for range 3 * freeGuesses { // any number of right codes
 		id, _ := w.guess(g)
 		w.ok(w.Right(bg, id))
 	}
@@ -61,7 +61,7 @@ func TestGuesses(t *testing.T) {
 	if id, _ := w.guess(other); id.IsZero() {
 		t.Error("guesses with the old password count for the new one")
 	}
-	// A known browser goes on, with a count of its own.
+	// A known browser may continue, with its own count.
 	for _, token := range []string{"", "x", w.KnowBrowser("", bob), w.KnowBrowser("", alice)[1:], "B" + w.KnowBrowser("", alice)[1:]} {
 		other = g
 		other.Browser = token
@@ -93,7 +93,8 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// TestWrongCodes: a person is told of the wrong codes, and of no right one; they are forgotten after their time.
+// TestWrongCodes: the summary for a person contains wrong codes and no right ones. Codes are forgotten after
+// guessesKept.
 func TestWrongCodes(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -123,7 +124,7 @@ func TestWrongCodes(t *testing.T) {
 	told(0)
 }
 
-// TestGuessesOfMates: the home counts; where it does not answer, this server does.
+// TestGuessesOfMates: the home counts. If it does not answer, this server counts.
 func TestGuessesOfMates(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -140,7 +141,7 @@ func TestGuessesOfMates(t *testing.T) {
 			t.Error("the home's word does not count")
 		}
 	}
-	w.ok(w.Right(bg, m.guessing.ID)) // before the guess has come here
+	w.ok(w.Right(bg, m.guessing.ID)) // before the guess is replicated to this server
 	m.home = false
 	for range freeGuesses {
 		w.guess(g)

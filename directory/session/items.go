@@ -12,27 +12,27 @@ import (
 	"doublet/store"
 )
 
-// Kind is the kind of the database.
+// Kind is the kind of the sessions database.
 const Kind = "sessions"
 
 // The indexes of the database.
 const (
 	indexSessions      uint64 = 1 // a person's sessions
 	indexSubscriptions uint64 = 2 // a person's subscriptions
-	indexEnds          uint64 = 3 // everything, by when it is over
-	indexCuts          uint64 = 4 // when all sessions of a person were ended
+	indexEnds          uint64 = 3 // all documents, by expiry
+	indexCuts          uint64 = 4 // notes that ended all sessions of a person
 	indexGuesses       uint64 = 5 // a person's guesses
 )
 
-// The forms of its documents.
+// The forms of the database's documents.
 const (
 	formSession      = "Session"
 	formCode         = "Code"
 	formSubscription = "PushSubscription"
-	formEnded        = "Ended"    // a session is
-	formCut          = "EndedAll" // those of a person that began before a second
-	formGuess        = "Guess"    // of a code
-	formRight        = "Right"    // a guess was
+	formEnded        = "Ended"    // marks a session as ended
+	formCut          = "EndedAll" // ends a person's sessions that began before a second
+	formGuess        = "Guess"    // an attempt to enter a code
+	formRight        = "Right"    // marks a guess as right
 )
 
 // The names of items.
@@ -62,7 +62,7 @@ const (
 	itemBucket     = "Bucket"
 )
 
-// SecretItem says whether what an item of that name holds is nobody's to see.
+// SecretItem reports whether an item of that name holds a secret that nobody may read.
 func SecretItem(name string) bool {
 	switch name {
 	case itemHash, itemURL, itemP256dh, itemAuth, itemCode:
@@ -71,7 +71,7 @@ func SecretItem(name string) bool {
 	return false
 }
 
-// Indexes declares the views, for store.Options.
+// Indexes returns the indexes of the database, for store.Options.
 func Indexes() []store.Index {
 	of := func(number uint64, form string, key func(note.Items) []byte) store.Index {
 		return store.Index{Number: number, Kind: Kind, Keys: func(_ note.Class, c *note.Content) [][]byte {
@@ -93,15 +93,15 @@ func Indexes() []store.Index {
 
 func personKey(person note.UNID) []byte { return []byte(person.String()) }
 
-// endKey sorts by time.
+// endKey returns a key that sorts by time.
 func endKey(unix int64) []byte {
 	return hex.AppendEncode(nil, []byte{byte(unix >> 56), byte(unix >> 48), byte(unix >> 40), byte(unix >> 32), byte(unix >> 24), byte(unix >> 16), byte(unix >> 8), byte(unix)})
 }
 
-// maxListed bounds a list over everybody.
+// maxListed is the maximum length of a list over all people.
 const maxListed = 100_000
 
-// list returns the documents of a person in an index; of the zero UNID, those of everybody.
+// list returns the documents of a person in an index. The zero UNID means everybody.
 func list(r *store.Reader, index uint64, person note.UNID) ([]note.ID, error) {
 	if !person.IsZero() {
 		return r.Lookup(index, personKey(person))
@@ -123,7 +123,7 @@ func document(r *store.Reader, id note.ID) (note.UNID, note.Items, error) {
 	return row.UNID, c.Content.Items, nil
 }
 
-// revise writes a document's items above what everyone sees.
+// revise replaces a document's items.
 func revise(w *store.Writer, id note.ID, items note.Items) error {
 	c, err := w.Content(id)
 	if err != nil {
@@ -136,7 +136,7 @@ func revise(w *store.Writer, id note.ID, items note.Items) error {
 
 func unix(v note.Value) time.Time { return time.Unix(v.AsInt(), 0).UTC() }
 
-// maxText bounds what a browser says of itself, in bytes.
+// maxText is the maximum length of a text from a browser, in bytes.
 const maxText = 200
 
 func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }
@@ -152,7 +152,7 @@ func (s *Session) items(hash []byte) note.Items {
 		With(itemAddress, note.Text(short(s.Address))).With(itemAgent, note.Text(short(s.Agent)))
 }
 
-// readSession reads a session; the zero one is of a document of another form.
+// readSession reads a session. It returns the zero Session for a document of another form.
 func readSession(r *store.Reader, id note.ID) (s Session, hash []byte, err error) {
 	u, items, err := document(r, id)
 	if err != nil || items.Get(itemForm).AsText() != formSession {

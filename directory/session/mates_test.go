@@ -11,12 +11,12 @@ import (
 	"doublet/store"
 )
 
-// mates answer what they are told to, and count.
+// mates returns prepared answers and counts the questions.
 type mates struct {
 	told  map[note.UNID]Told
 	asked int
 	fresh bool // of codes
-	home  bool // somebody decides about them
+	home  bool // the home answers
 
 	guessing Guessing
 }
@@ -32,11 +32,11 @@ func (m *mates) UseCode(context.Context, note.UNID, int64) (fresh, asked bool) {
 
 func (m *mates) Guess(context.Context, CountedGuess) (Guessing, bool) { return m.guessing, m.home }
 
-// TestMates: a session that is not here is asked for, not too often, and can be ended here.
+// TestMates: a session that is not stored here is asked for, with a rate limit, and can be ended here.
 func TestMates(t *testing.T) {
 	t.Parallel()
 	here, there := open(t, Options{}), open(t, Options{})
-	here.env.Uint64() // they draw other tokens
+	here.env.Uint64() // so that they draw different tokens
 	m := &mates{told: map[note.UNID]Told{}}
 	here.UseMates(m)
 	token, s := there.begin(alice)
@@ -55,13 +55,13 @@ func TestMates(t *testing.T) {
 	}
 	find(token, "192.0.2.1", ErrNone, 1)
 	m.told[s.ID] = told
-	find(token, "192.0.2.1", ErrNone, 0) // a moment ago nobody knew it
+	find(token, "192.0.2.1", ErrNone, 0) // no member knew it just before
 	here.fix.Time.Advance(missedFor)
 	find(token, "192.0.2.1", nil, 1)
-	find(token, "192.0.2.1", nil, 0) // known, until something changes
+	find(token, "192.0.2.1", nil, 0) // cached until something changes
 	here.fix.Time.Advance(here.Service.opt.Idle / 2)
 	find(token, "192.0.2.1", nil, 0)
-	// A mate's word does for no other token.
+	// A mate's answer is valid only for the token in question.
 	forged := told
 	forged.Hash = make([]byte, 32)
 	other, y := there.begin(alice)
@@ -69,7 +69,7 @@ func TestMates(t *testing.T) {
 	m.told[y.ID] = forged
 	find(other, "192.0.2.1", ErrNone, 1)
 	m.told[y.ID] = Told{Session: Session{ID: s.ID, Person: bob}}
-	here.begin(bob) // forgets
+	here.begin(bob) // empties the cache
 	find(other, "192.0.2.1", ErrNone, 1)
 	find(token, "192.0.2.1", nil, 1)
 
@@ -78,12 +78,12 @@ func TestMates(t *testing.T) {
 	here.stop()
 	here.start()
 	here.UseMates(m)
-	find(token, "192.0.2.1", ErrNone, 0) // though the mate has not heard of it
+	find(token, "192.0.2.1", ErrNone, 0) // although the mate does not know it ended
 	if told, err := here.Tell(bg, s.ID); err != nil || !told.Ended {
 		t.Errorf("%+v, %v", told, err)
 	}
 
-	// All of a person's, with those that are not here yet.
+	// All sessions of a person, including those not replicated yet.
 	here.fix.Time.Advance(time.Minute)
 	late, y := there.begin(alice)
 	y.Created = here.now().Add(-time.Second)
@@ -96,7 +96,7 @@ func TestMates(t *testing.T) {
 	again, _ := here.begin(alice) // in the same second
 	find(again, "", nil, 0)
 
-	// Guessing from one address has others asked a bounded number of times.
+	// Guesses from one address cause a limited number of questions to mates.
 	m.asked = 0
 	for i := range 1000 {
 		_, err := here.Find(bg, fmt.Sprintf("guess %d", i), "203.0.113.1")
@@ -110,7 +110,7 @@ func TestMates(t *testing.T) {
 	find("a later guess", "203.0.113.1", ErrNone, 1)
 }
 
-// TestClocks: what begins after all sessions were ended goes on, whatever the clock of the server says where it begins.
+// TestClocks: a session that began after all sessions were ended stays valid, whatever the clock of its server says.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -122,7 +122,7 @@ func TestClocks(t *testing.T) {
 	}
 	_, err := w.Find(bg, before, "")
 	w.want(err, ErrNone)
-	// As at a server whose clock is behind: created before the end, but it knew of that.
+	// Simulate a server with a slow clock: the session was created before the end, but its server knew of the end.
 	token, s := w.begin(alice)
 	w.ok(w.update(bg, func(wr *store.Writer) error {
 		at, err := wr.Find(s.ID)
@@ -139,12 +139,12 @@ func TestClocks(t *testing.T) {
 	_, err = w.Find(bg, token, "")
 	w.ok(err)
 	w.fix.Time.Advance(w.Service.opt.Life + outlives + time.Hour)
-	if n, err := w.Sweep(bg); err != nil || n != 3 { // the session, the one that was ended, one end of all
+	if n, err := w.Sweep(bg); err != nil || n != 3 { // the session, the mark of the ended one, the end of all
 		t.Error(n, err)
 	}
 }
 
-// TestShared: what a server had when it was alone is in the cluster's database when that comes, also after a power cut.
+// TestShared: the sessions of a server outside a cluster are moved to the cluster's database, also after a power cut.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -184,7 +184,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestCodesElsewhere: the home of the database decides about codes; where none does, this server does.
+// TestCodesElsewhere: the home of the database decides about codes. Without a home, this server does.
 func TestCodesElsewhere(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -203,7 +203,7 @@ func TestCodesElsewhere(t *testing.T) {
 	use(1, true)
 	use(1, false)
 	_, err := w.UseCodeAtHome(bg, alice, 2)
-	w.want(err, ErrNotHome) // of a database that is not shared nobody is
+	w.want(err, ErrNotHome) // a database that is not shared has no home
 	_, err = w.store.CreateDatabase(note.System, Shared())
 	w.ok(err)
 	if ok, err := w.UseCodeAtHome(bg, alice, 2); !ok || err != nil {

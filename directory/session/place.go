@@ -12,38 +12,41 @@ import (
 	"doublet/store/layout"
 )
 
-// ID is the database of a server in no cluster: each server's own, made when the first session begins. SharedID is that of
-// a cluster, of which every member has a replica; once it is here, what stood in the other is moved into it.
+// ID is the database of a server outside any cluster. Each server has its own, created when the first session begins.
+// SharedID is the database of a cluster, with a replica at every member. Once SharedID is available, the content of ID
+// is moved into it.
 const (
 	ID       note.DatabaseID = 0x000000000000D1B6
 	SharedID note.DatabaseID = 0x000000000000D1B7
 )
 
-// Shared is how the database of a cluster is made. A session is begun, and ended, when a mate has that too.
+// Shared returns the settings to create a cluster's database. The beginning or end of a session is acknowledged only
+// when another member has it too.
 func Shared() store.Create {
 	return store.Create{ID: SharedID, Title: "Sessions", Kind: Kind, Ack: layout.AckCluster}
 }
 
-// place is which database is used.
+// place selects the database in use.
 type place struct {
-	// db is its id, 0 while none is made. came says that SharedID may have come, or come anew.
+	// db is the id of the database, 0 before one is created. came reports that SharedID may have appeared, or appeared
+	// again.
 	db   atomic.Uint64
 	came atomic.Bool
-	// again is when it is tried again, in Unix seconds.
+	// again is the time of the next attempt to adopt SharedID, in Unix seconds.
 	again atomic.Int64
-	// moving is held while the database is exchanged, and, to read, over every update.
+	// moving is write-locked while the database is replaced, and read-locked during every update.
 	moving sync.RWMutex
 
 	mu   sync.Mutex
-	stop func() // ends watching the database
+	stop func() // stops watching the database
 }
 
-// Shared says that the sessions are those of the whole cluster.
+// Shared reports whether the sessions are those of the whole cluster.
 func (b *base) Shared() bool { return b.place.id() == SharedID }
 
 func (p *place) id() note.DatabaseID { return note.DatabaseID(p.db.Load()) }
 
-// use has a database used, watched by fn.
+// use switches to a database and watches it.
 func (b *base) use(id note.DatabaseID) error {
 	stop, err := b.s.Watch(id, b.changed)
 	if err != nil {
@@ -66,7 +69,7 @@ func (p *place) unwatch() {
 	}
 }
 
-// openPlace finds the database that there is.
+// openPlace finds the existing database.
 func (b *base) openPlace() error {
 	_, err := b.s.Info(ID)
 	switch {
@@ -89,7 +92,7 @@ func (b *base) openPlace() error {
 	return nil
 }
 
-// make makes the database of a server that is alone. It is called under moving, to read.
+// make creates the database of a server outside a cluster. The caller holds moving for reading.
 func (b *base) make() error {
 	if b.place.db.Load() != 0 {
 		return nil
@@ -101,8 +104,9 @@ func (b *base) make() error {
 	return b.use(ID)
 }
 
-// adopt uses the cluster's database from now on, if it has come, and moves into it what is in the server's own. Until that is
-// done, or where it fails, the server's own is used; it is tried again with the next session that is looked for.
+// adopt switches to the cluster's database once it is available, and moves the content of the server's own database
+// into it. Until then, and if it fails, the server's own database stays in use. The next lookup of a session retries,
+// after adoptAgain.
 func (b *base) adopt(ctx context.Context) {
 	p := &b.place
 	if !p.came.Load() || b.env.Clock.Now().Unix() < p.again.Load() || !p.moving.TryLock() {
@@ -114,7 +118,7 @@ func (b *base) adopt(ctx context.Context) {
 	}
 	info, err := b.s.Info(SharedID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && info.State != layout.InService {
-		return // told when that changes
+		return // WatchInfos reports a change
 	}
 	if err == nil {
 		err = b.moveAll(ctx)
@@ -135,13 +139,13 @@ func (b *base) adopt(ctx context.Context) {
 	}
 }
 
-// adoptAgain is how many seconds pass before what failed is tried again.
+// adoptAgain is the time before a failed attempt is retried, in seconds.
 const adoptAgain = 10
 
-// moveAtOnce bounds one update of moveAll.
+// moveAtOnce is the maximum number of notes in one update of moveAll.
 const moveAtOnce = 500
 
-// moveAll copies what is in the server's own database into the cluster's.
+// moveAll copies the notes of the server's own database into the cluster's.
 func (b *base) moveAll(ctx context.Context) error {
 	var list []store.New
 	err := b.s.Read(ctx, note.System, ID, func(r *store.Reader) error {
@@ -183,7 +187,7 @@ func (b *base) moveAll(ctx context.Context) error {
 	return nil
 }
 
-// read calls fn with the database as it is now, unless there is none.
+// read calls fn with a snapshot of the database. It does nothing if there is no database.
 func (b *base) read(ctx context.Context, fn func(*store.Reader) error) error {
 	for {
 		id := b.place.id()
@@ -192,7 +196,7 @@ func (b *base) read(ctx context.Context, fn func(*store.Reader) error) error {
 		}
 		err := b.s.Read(ctx, note.System, id, fn)
 		if errors.Is(err, store.ErrNotFound) && b.place.id() != id {
-			continue // it was exchanged just now
+			continue // the database was just replaced
 		}
 		return err
 	}
@@ -207,7 +211,7 @@ func (b *base) update(ctx context.Context, fn func(*store.Writer) error) error {
 	}
 	err := b.updateIn(ctx, b.place.id(), fn)
 	if err == nil {
-		// The watchers may be told by another update that is still on its way.
+		// Another update may still have to notify the watchers, so increase the version here too.
 		b.version.Add(1)
 	}
 	return err

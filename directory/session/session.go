@@ -1,14 +1,14 @@
-// Package session keeps what people began with a sign-in and goes on after it: the sessions of browsers, the
-// codes of a second factor that were used, and subscriptions to pushes. They stand in a database of their own,
-// one note each, so that they survive a restart and replicate like everything else, and that a sign-in changes
-// nothing in the directory.
+// Package session stores the state that continues after a sign-in: the sessions of browsers, the used codes of second
+// factors, and subscriptions to pushes. Each is one note in a database of its own. So they survive a restart and
+// replicate like other data, and a sign-in does not change the directory.
 //
-// Of a session's token a keyed hash is stored, and the note's own id is made of the token: who reads the
-// database can take over no session.
+// The database holds only a keyed hash of a session's token, and the note's id is derived from the token with the same
+// key. A reader of the database cannot take over a session.
 //
-// In a cluster every member has a replica, so that who is signed in at one is at each. Nothing depends on the order in
-// which changes reach a member: a session that was ended has a note that says so, which nobody edits and which outlives
-// the session; uses are written down in coarse steps, so that two members that write one down write the same revision.
+// In a cluster every member has a replica, so a person who signs in at one member is signed in at all. Nothing depends
+// on the order in which changes reach a member. A session that was ended has a mark, a note that nobody edits and that
+// outlives the session. Uses are recorded in coarse time steps, so that two members that record the same use write the
+// same revision.
 package session
 
 import (
@@ -28,17 +28,18 @@ import (
 	"doublet/store"
 )
 
-// ErrNone says that there is no such session: it never was, was ended, or is over.
+// ErrNone reports that a session does not exist: it never did, was ended, or has expired.
 var ErrNone = errors.New("session: there is none")
 
-// Options are the settings. Zero values take the defaults.
+// Options are the settings. A zero value selects the default, in parentheses.
 type Options struct {
-	// Idle ends a session that was not used for so long (14 days), Life any (90 days).
+	// Idle is the time after which an unused session expires (14 days). Life is the maximum life of a session (90
+	// days).
 	Idle, Life time.Duration
-	// PerPerson is how many sessions one person has at most (50); a further one ends the one that was used
-	// longest ago.
+	// PerPerson is the maximum number of sessions of one person (50). A further one ends the session that was not used
+	// for the longest time.
 	PerPerson int
-	// Subscriptions is how many pushes one person has subscribed to at most (50).
+	// Subscriptions is the maximum number of push subscriptions of one person (50).
 	Subscriptions int
 	Stats         *stat.Tree
 }
@@ -58,30 +59,31 @@ func (o *Options) fill() {
 	}
 }
 
-// touches is how often within Idle the use of a session is written down, so that it ends too early by a
-// sixteenth at most.
+// touches is the number of time steps within Idle at which a session's use is recorded. A session expires at most a
+// sixteenth of Idle too early.
 const touches = 16
 
 // Session is the session of a browser.
 type Session struct {
 	ID     note.UNID
 	Person note.UNID
-	// PasswordID is that of the password (directory.Person) that the session was begun with.
+	// PasswordID identifies the password (directory.Person) with which the session began.
 	PasswordID string
-	// Second says that it was begun with a second factor, Keep that the browser keeps its cookie when it is
-	// closed.
+	// Second reports that the session began with a second factor. Keep reports that the browser keeps its cookie when
+	// it is closed.
 	Second, Keep bool
-	// Created is when it began, Used when it was used, give or take a sixteenth of Options.Idle.
+	// Created is the time when the session began. Used is the time of its last use, to within a sixteenth of
+	// Options.Idle.
 	Created, Used time.Time
-	// Ends is when it is over if nobody uses it any more.
+	// Ends is the time when the session expires if it is not used again.
 	Ends time.Time
-	// Address and Agent are those of the browser that began it.
+	// Address and Agent identify the browser that began the session.
 	Address, Agent string
-	// After names the ends of all sessions that it began after: see cuts.
+	// After lists the notes that ended all sessions before this one began, see cuts.
 	After string
 }
 
-// Service keeps sessions. Its methods may be called from any goroutine.
+// Service stores sessions. Its methods are safe for concurrent use.
 type Service struct {
 	*base
 	*guesses
@@ -95,7 +97,7 @@ type Service struct {
 	begun, ended *stat.Counter
 }
 
-// base reads and changes the database of sessions; every part of the service has it.
+// base reads and changes the database of sessions. Every part of the service embeds it.
 type base struct {
 	s     *store.Store
 	env   *env.Env
@@ -104,25 +106,25 @@ type base struct {
 	place place
 	mates atomic.Pointer[Mates]
 
-	// version grows with every change; a value that was read at an older version is outdated.
+	// version increases with every change. A value read at an older version is outdated.
 	version  atomic.Uint64
 	watching sync.Mutex
 	watchers []func()
 }
 
-// kept is a session in memory.
+// kept is a cached session.
 type kept struct {
 	Session
 	hash    [32]byte
 	version uint64
-	// lent says that a mate told of it, and its note has not come here yet.
+	// lent reports that the session came from a mate, because its note is not replicated to this server yet.
 	lent bool
 }
 
-// maxKept bounds the sessions in memory, of about 400 bytes.
+// maxKept is the maximum number of cached sessions, of about 400 bytes each.
 const maxKept = 20_000
 
-// Open opens the sessions of a store that was opened with Indexes. key is secret, and the same at every server
+// Open opens the sessions of a store that was opened with Indexes. key is secret, and must be the same at every server
 // of the domain.
 func Open(s *store.Store, e *env.Env, key []byte, o Options) (*Service, error) {
 	o.fill()
@@ -136,24 +138,24 @@ func Open(s *store.Store, e *env.Env, key []byte, o Options) (*Service, error) {
 	return x, nil
 }
 
-// Close ends watching the database. The store stays open.
+// Close stops watching the database. It does not close the store.
 func (x *Service) Close() { x.place.unwatch() }
 
-// Life is how long a session lasts at most.
+// Life returns the maximum life of a session.
 func (x *Service) Life() time.Duration { return x.opt.Life }
 
-// Version is another one after every change.
+// Version returns a number that differs after every change.
 func (b *base) Version() uint64 { return b.version.Load() }
 
-// OnChange has fn called after every change. fn must not block and must not call the store.
+// OnChange registers fn to be called after every change. fn must not block and must not call the store.
 func (b *base) OnChange(fn func()) {
 	b.watching.Lock()
 	defer b.watching.Unlock()
 	b.watchers = append(b.watchers, fn)
 }
 
-// OnEnd has fn called with sessions that are ended here, at once; of those that end elsewhere or with their time
-// OnChange tells.
+// OnEnd registers fn to be called at once with sessions that are ended on this server. Sessions that are ended
+// elsewhere or expire are reported by OnChange only.
 func (x *Service) OnEnd(fn func(ids []note.UNID)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -170,10 +172,10 @@ func (b *base) changed() {
 	}
 }
 
-// tokenBytes is the randomness of a token.
+// tokenBytes is the number of random bytes in a token.
 const tokenBytes = 32
 
-// maxToken bounds what is looked at as a token, in bytes.
+// maxToken is the maximum length of a text that is accepted as a token, in bytes.
 const maxToken = 64
 
 func (b *base) mac(use, text string) []byte {
@@ -184,22 +186,21 @@ func (b *base) mac(use, text string) []byte {
 	return m.Sum(nil)
 }
 
-// idOf is the id of a token's session.
+// idOf returns the id of a token's session.
 func (x *Service) idOf(token string) note.UNID { return note.UNID(x.mac("id", token)[:16]) }
 
-// CSRF is what a page of a session sends with everything that changes something, and no page of another site
-// can know.
+// CSRF returns the secret that a session's pages send with every change. A page of another site cannot know it.
 func (x *Service) CSRF(token string) string {
 	return base64.RawURLEncoding.EncodeToString(x.mac("csrf", token)[:24])
 }
 
-// CheckCSRF compares in constant time.
+// CheckCSRF compares csrf with a session's secret in constant time.
 func (x *Service) CheckCSRF(token, csrf string) bool {
 	return hmac.Equal([]byte(x.CSRF(token)), []byte(csrf))
 }
 
-// Begin begins a session of which Person, PasswordID, Second, Keep, Address and Agent are given, and returns its
-// token: it is not stored.
+// Begin begins a session and returns its token, which is not stored. The caller sets Person, PasswordID, Second, Keep,
+// Address and Agent.
 func (x *Service) Begin(ctx context.Context, s Session) (string, Session, error) {
 	var raw [tokenBytes]byte
 	x.env.Fill(raw[:])
@@ -228,7 +229,7 @@ func (x *Service) Begin(ctx context.Context, s Session) (string, Session, error)
 
 func (b *base) now() time.Time { return b.env.Clock.Now().UTC().Truncate(time.Second) }
 
-// bound says when the session is over.
+// bound sets the time when the session expires.
 func (x *Service) bound(s *Session) {
 	s.Ends = s.Used.Add(x.opt.Idle)
 	if last := s.Created.Add(x.opt.Life); last.Before(s.Ends) {
@@ -236,7 +237,7 @@ func (x *Service) bound(s *Session) {
 	}
 }
 
-// makeRoom ends the session of a person that was used longest ago, where they have as many as they may.
+// makeRoom ends a person's least recently used sessions until there is room for one more.
 func (x *Service) makeRoom(w *store.Writer, person note.UNID) error {
 	ids, err := w.Lookup(indexSessions, personKey(person))
 	for err == nil && len(ids) >= x.opt.PerPerson {
@@ -256,8 +257,8 @@ func (x *Service) makeRoom(w *store.Writer, person note.UNID) error {
 	return err
 }
 
-// Find returns the session of a token, and writes down that it is used. from is the address that shows it, "" where that is
-// not known: how often mates are asked for it is bounded. Errors: ErrNone.
+// Find returns the session of a token, and records its use. from is the client's address, "" if unknown. It limits how
+// often mates are asked for the token. Errors: ErrNone.
 func (x *Service) Find(ctx context.Context, token, from string) (Session, error) {
 	if len(token) > maxToken {
 		return Session{}, ErrNone
@@ -275,14 +276,15 @@ func (x *Service) Find(ctx context.Context, token, from string) (Session, error)
 	}
 	s, err := x.touch(ctx, k.ID, now)
 	if err != nil && !errors.Is(err, ErrNone) {
-		// Who is signed in stays so on a disk that is full.
+		// A full disk must not sign people out.
 		x.env.Log.Warn("the use of a session is not written down", "error", err)
 		return k.Session, nil
 	}
 	return s, err
 }
 
-// step is the time as uses are written down: all members write the same one within a sixteenth of Options.Idle.
+// step returns the time at which a use is recorded. All members record the same time within a sixteenth of
+// Options.Idle.
 func (x *Service) step() time.Time {
 	return x.now().Truncate(max(time.Second, x.opt.Idle/touches))
 }
@@ -322,7 +324,7 @@ func (x *Service) load(ctx context.Context, id note.UNID, from string) (kept, er
 	return k, nil
 }
 
-// stored reads a session; the zero one is not here, or is ended.
+// stored reads a session. It returns the zero value if the session is not stored here or was ended.
 func (x *Service) stored(r *store.Reader, id note.UNID) (k kept, ended bool, err error) {
 	if ended, err = marked(r, id); ended || err != nil {
 		return kept{}, ended, err
@@ -337,7 +339,7 @@ func (x *Service) stored(r *store.Reader, id note.UNID) (k kept, ended bool, err
 	var hash []byte
 	k.Session, hash, err = readSession(r, at)
 	if absent(err) {
-		return kept{}, true, nil // its stub waits until all members have heard of the deletion
+		return kept{}, true, nil // the stub stays until all members know of the deletion
 	}
 	if err != nil {
 		return kept{}, false, err
@@ -351,7 +353,7 @@ func (x *Service) stored(r *store.Reader, id note.UNID) (k kept, ended bool, err
 	return k, false, nil
 }
 
-// keep remembers a session. Those of tokens that are none are not kept, or guessing would drive out the others.
+// keep caches a session. It does not cache failures, so that guessed tokens do not displace other sessions.
 func (x *Service) keep(id note.UNID, k kept) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -368,7 +370,7 @@ func (x *Service) keep(id note.UNID, k kept) {
 	x.kept[id] = k
 }
 
-// over says whether a session's time is over, by what the settings say now.
+// over reports whether a session has expired, by its own expiry or by the current settings.
 func (x *Service) over(s *Session) bool {
 	t := *s
 	x.bound(&t)
@@ -376,7 +378,7 @@ func (x *Service) over(s *Session) bool {
 	return !now.Before(t.Ends) || !now.Before(s.Ends)
 }
 
-// touch writes down that a session is used. What it writes follows from the session and the step of time alone.
+// touch records that a session is used. The result depends only on the session and the time step.
 func (x *Service) touch(ctx context.Context, id note.UNID, now time.Time) (s Session, err error) {
 	err = x.update(ctx, func(w *store.Writer) error {
 		at, err := w.Find(id)
@@ -388,7 +390,7 @@ func (x *Service) touch(ctx context.Context, id note.UNID, now time.Time) (s Ses
 			return errorOr(err, ErrNone)
 		}
 		if !now.After(s.Used) {
-			return nil // somebody has, just now
+			return nil // another update has just recorded it
 		}
 		s.Used = now
 		x.bound(&s)
@@ -407,13 +409,13 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// absent says that a note is not there any more, or never was.
+// absent reports whether an error means that a note does not exist or was deleted.
 func absent(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave)
 }
 
-// List returns a person's sessions that are not over, the last used first; of the zero UNID, those of
-// everybody, at most limit.
+// List returns at most limit of a person's sessions that have not ended or expired, the most recently used first. The
+// zero UNID means everybody.
 func (x *Service) List(ctx context.Context, person note.UNID, limit int) ([]Session, error) {
 	var out []Session
 	err := x.read(ctx, func(r *store.Reader) error {

@@ -89,7 +89,7 @@ func TestSession(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	// Nothing that is stored signs in.
+	// The stored data must not contain a token.
 	var out strings.Builder
 	w.ok(dump.Database(&out, w.store, ID, dump.Options{Rows: true}))
 	if strings.Contains(out.String(), token) || !strings.Contains(out.String(), "TokenHash") {
@@ -100,7 +100,7 @@ func TestSession(t *testing.T) {
 	if strings.Contains(out.String(), fmt.Sprintf("%x", w.mac("hash", token))) {
 		t.Error("the dump shows the hash")
 	}
-	// The session's token for pages is its own.
+	// The CSRF secret belongs to one session.
 	other, _ := w.begin(bob)
 	if !w.CheckCSRF(token, w.CSRF(token)) || w.CheckCSRF(token, w.CSRF(other)) || w.CheckCSRF(token, "") {
 		t.Error("the token for pages")
@@ -116,7 +116,7 @@ func TestSession(t *testing.T) {
 	w.ok(err)
 }
 
-// TestRestart: sessions survive a restart, a power cut too; one that was ended stays ended.
+// TestRestart: sessions survive a restart and a power cut. A session that was ended stays ended.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -165,7 +165,7 @@ func TestExpiry(t *testing.T) {
 	if n != 2 {
 		t.Errorf("%d swept", n)
 	}
-	// Idle for less than its time, but for a sixteenth, is never over.
+	// A session that is idle for less than Idle minus a sixteenth does not expire.
 	token, _ = w.begin(alice)
 	w.fix.Time.Advance(15*time.Hour - time.Second)
 	_, err = w.Find(bg, token, "")
@@ -173,7 +173,7 @@ func TestExpiry(t *testing.T) {
 	w.fix.Time.Advance(16 * time.Hour)
 	_, err = w.Find(bg, token, "")
 	w.want(err, ErrNone)
-	// A setting that grows tighter holds for what began before.
+	// A stricter setting also applies to existing sessions.
 	token, _ = w.begin(alice)
 	w.fix.Time.Advance(2 * time.Hour)
 	w.Service.opt.Idle = time.Hour
@@ -181,7 +181,7 @@ func TestExpiry(t *testing.T) {
 	w.want(err, ErrNone)
 }
 
-// TestLife: a session that was used just now is over when its life is.
+// TestLife: a session expires after its maximum life, even if it was just used.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{Idle: 16 * time.Hour, Life: 90 * time.Minute})
@@ -199,7 +199,7 @@ func TestLife(t *testing.T) {
 	w.want(err, ErrNone)
 }
 
-// TestUseIsWrittenRarely: a session in use does not write with every request.
+// TestUseIsWrittenRarely: a session in use does not write at every request.
 func TestUseIsWrittenRarely(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{Idle: 16 * time.Hour})
@@ -260,7 +260,7 @@ func TestBounds(t *testing.T) {
 			t.Error(i, err)
 		}
 	}
-	// What is in memory has a bound too.
+	// The cache has a limit too.
 	for i := range maxKept + 10 {
 		w.keep(note.UNID{byte(i), byte(i >> 8), byte(i >> 16), 1}, kept{Session: Session{Person: alice}})
 	}
@@ -274,7 +274,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCodes: of many who use one step at once, one is told that it is fresh; after a restart nobody is.
+// TestCodes: of many concurrent uses of one step, only one is fresh. After a restart none is.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -310,8 +310,8 @@ func TestCodes(t *testing.T) {
 	again(false, alice, step)
 	again(true, alice, step-1)
 	again(true, bob, step)
-	// It is remembered for longer than a code is taken, and not for ever; and when it is forgotten it is still
-	// not fresh.
+	// A step is stored for longer than its code is accepted, but not forever. After it was deleted, it is still not
+	// fresh.
 	w.fix.Time.Advance(5 * time.Minute)
 	if n, err := w.Sweep(bg); n != 0 || err != nil {
 		t.Error(n, err)
@@ -356,7 +356,7 @@ func TestSubscription(t *testing.T) {
 	w.want(w.Unsubscribe(bg, session.ID), ErrNone) // no subscription
 }
 
-// TestModel: random operations against a map.
+// TestModel compares random operations with a map.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	const idle, life = 16 * time.Hour, 100 * time.Hour

@@ -10,30 +10,30 @@ import (
 	"doublet/store"
 )
 
-// ErrTooMany says that a person has as many subscriptions as they may.
+// ErrTooMany reports that a person has the maximum number of subscriptions.
 var ErrTooMany = errors.New("session: too many subscriptions")
 
-// Subscription is where a person's device wants to be told of changes (RFC 8620 section 7.2).
+// Subscription is the push subscription of a person's device (RFC 8620 section 7.2).
 type Subscription struct {
 	ID     note.UNID
 	Person note.UNID
-	// Credential is what the subscription was made with; it ends with it.
+	// Credential identifies the credential that made the subscription. The subscription ends when the credential does.
 	Credential string
 	Device     string
 	URL        string
-	// P256dh and Auth are the keys that pushes are encrypted with, "" where there are none.
+	// P256dh and Auth are the keys for the encryption of pushes, "" without encryption.
 	P256dh, Auth string
-	// Code was pushed to the device; Verified says that it has come back.
+	// Code is the code that was pushed to the device. Verified reports that the device has returned it.
 	Code     string
 	Verified bool
 	Created  time.Time
 	Ends     time.Time
-	// Types are the types of change that are pushed; AllTypes: all.
+	// Types lists the types of changes to push. AllTypes selects all types.
 	Types    []string
 	AllTypes bool
 }
 
-// allTypes stands for all of them where they are stored; it is no name of a type.
+// allTypes is the stored form of AllTypes. No type has this name.
 const allTypes = "*"
 
 func (s *Subscription) items() note.Items {
@@ -66,10 +66,10 @@ func readSubscription(r *store.Reader, id note.ID) (s Subscription, err error) {
 	return s, nil
 }
 
-// subscriptions keeps the push subscriptions of devices, and the place in the feed that all of them were told of.
+// subscriptions stores the push subscriptions of devices, and the position in the feed up to which they were notified.
 type subscriptions struct{ *base }
 
-// Subscribe keeps a subscription of which all but ID and Created are given. Errors: ErrTooMany.
+// Subscribe adds a subscription. The caller sets all fields except ID and Created. Errors: ErrTooMany.
 func (ss *subscriptions) Subscribe(ctx context.Context, s Subscription) (Subscription, error) {
 	s.ID, s.Created = ss.s.UNID(), ss.now()
 	err := ss.update(ctx, func(w *store.Writer) error {
@@ -88,7 +88,7 @@ func (ss *subscriptions) Subscribe(ctx context.Context, s Subscription) (Subscri
 	return s, nil
 }
 
-// Subscriptions returns the subscriptions of a person, of the zero UNID those of everybody.
+// Subscriptions returns the unexpired subscriptions of a person. The zero UNID means everybody.
 func (ss *subscriptions) Subscriptions(ctx context.Context, person note.UNID) ([]Subscription, error) {
 	var out []Subscription
 	now := ss.env.Clock.Now()
@@ -111,7 +111,7 @@ func (ss *subscriptions) Subscriptions(ctx context.Context, person note.UNID) ([
 	return out, nil
 }
 
-// Resubscribe changes a subscription under the lock of the database; fn must be quick. Errors: ErrNone.
+// Resubscribe changes a subscription. It calls fn under the database's lock, so fn must be quick. Errors: ErrNone.
 func (ss *subscriptions) Resubscribe(ctx context.Context, id note.UNID, fn func(*Subscription) error) error {
 	return ss.subscription(ctx, id, func(w *store.Writer, at note.ID, s *Subscription) error {
 		if err := fn(s); err != nil {
@@ -121,7 +121,7 @@ func (ss *subscriptions) Resubscribe(ctx context.Context, id note.UNID, fn func(
 	})
 }
 
-// Unsubscribe ends a subscription; nothing of it stays. Errors: ErrNone.
+// Unsubscribe deletes a subscription for good. Errors: ErrNone.
 func (ss *subscriptions) Unsubscribe(ctx context.Context, id note.UNID) error {
 	return ss.subscription(ctx, id, func(w *store.Writer, at note.ID, _ *Subscription) error { return w.Destroy(at) })
 }

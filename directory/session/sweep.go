@@ -11,16 +11,16 @@ import (
 	"doublet/store"
 )
 
-// stepSeconds is the length of a time step, and stepKept how long it is remembered that one was used: longer
-// than its code is taken.
+// stepSeconds is the length of a time step. stepKept is the time for which a used step is stored. It is longer than the
+// step's code is accepted.
 const (
 	stepSeconds = 30
 	stepKept    = 10 * time.Minute
 )
 
-// UseCode uses a time step of a person's second factor, and says whether nobody had. Two sign-ins with one code cannot both
-// be told so: at one server, and at the members of a cluster as long as the home of the database lives, which decides for
-// all. While it does not, a code may be used once at each member that has not heard of the other.
+// UseCode uses a time step of a person's second factor, and reports whether it was unused. Of two sign-ins with one
+// code, only one gets true. In a cluster, the home of the database decides for all members. While the home is down, a
+// code may be used once at each member that has not yet received the other use.
 func (gs *guesses) UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
 	if m := gs.mates.Load(); m != nil {
 		if fresh, asked := (*m).UseCode(ctx, person, step); asked {
@@ -30,7 +30,7 @@ func (gs *guesses) UseCode(ctx context.Context, person note.UNID, step int64) (f
 	return gs.useCode(ctx, person, step)
 }
 
-// UseCodeAtHome is UseCode for a mate. Errors: ErrNotHome.
+// UseCodeAtHome is UseCode, called for a mate. Errors: ErrNotHome.
 func (gs *guesses) UseCodeAtHome(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
 	if gs.adopt(ctx); gs.place.id() != SharedID || !gs.s.Leads(SharedID) {
 		return false, ErrNotHome
@@ -40,7 +40,7 @@ func (gs *guesses) UseCodeAtHome(ctx context.Context, person note.UNID, step int
 
 func (gs *guesses) useCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
 	at := binary.BigEndian.AppendUint64(nil, uint64(step))
-	// Every member that writes it down writes the same.
+	// Every member that stores the step must write the same value.
 	ends := max(step, 0)*stepSeconds + int64(stepKept/time.Second)
 	if now := gs.env.Clock.Now(); ends < now.Unix() {
 		ends = now.Add(stepKept).Unix()
@@ -59,10 +59,10 @@ func (gs *guesses) useCode(ctx context.Context, person note.UNID, step int64) (f
 	return true, nil
 }
 
-// sweepAtOnce bounds one update of Sweep.
+// sweepAtOnce is the maximum number of notes in one update of Sweep.
 const sweepAtOnce = 500
 
-// Sweep deletes for good what is over, and returns how much that was.
+// Sweep deletes all expired notes for good, and returns their number.
 func (x *Service) Sweep(ctx context.Context) (total int, err error) {
 	for n := sweepAtOnce; n == sweepAtOnce && err == nil && ctx.Err() == nil; total += n {
 		n, err = x.sweep(ctx)
@@ -72,7 +72,7 @@ func (x *Service) Sweep(ctx context.Context) (total int, err error) {
 
 func (x *Service) sweep(ctx context.Context) (n int, err error) {
 	if id := x.place.id(); id != 0 && !x.s.Leads(id) {
-		return 0, nil // its home does
+		return 0, nil // the home deletes them
 	}
 	now := string(endKey(x.env.Clock.Now().Unix()))
 	var ids []note.ID

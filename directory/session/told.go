@@ -8,13 +8,13 @@ import (
 	"doublet/store"
 )
 
-// consumer is the name of the subscribers' cursor in the feed.
+// consumer is the name of the push subscribers' cursor in the feed.
 const consumer = "Web Push"
 
-// Now is the place in the feed behind everything durable.
+// Now returns the position in the feed after everything durable.
 func (ss *subscriptions) Now() store.Cursor { return ss.s.Now() }
 
-// Told writes down that subscribers have been told of everything before a place in the feed.
+// Told saves the position in the feed up to which subscribers were notified.
 func (ss *subscriptions) Told(c store.Cursor) error {
 	if err := ss.s.SaveCursor(consumer, c); err != nil {
 		return fmt.Errorf("session: %w", err)
@@ -22,7 +22,7 @@ func (ss *subscriptions) Told(c store.Cursor) error {
 	return nil
 }
 
-// Missed says which databases have changed since Told; all says that it may be any.
+// Missed returns the databases that have changed since Told. all reports that any database may have changed.
 func (ss *subscriptions) Missed() (changed map[note.DatabaseID]bool, all bool, err error) {
 	c, err := ss.s.LoadCursor(consumer)
 	if err == nil {

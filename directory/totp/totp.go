@@ -1,5 +1,5 @@
-// Package totp is the second factor: codes that a person's device computes from a shared secret and the time
-// (RFC 6238), and recovery codes for the day on which the device is lost.
+// Package totp implements the second factor: codes that a person's device computes from a shared secret and the time
+// (RFC 6238), and recovery codes in case the device is lost.
 package totp
 
 import (
@@ -23,11 +23,11 @@ const SecretLen = 20
 const (
 	digits = 6
 	period = 30 // seconds
-	// window is how many steps before and after the present one are taken: clocks differ.
+	// window is the number of accepted steps before and after the current one, because clocks differ.
 	window = 1
 )
 
-// NewSecret makes a secret.
+// NewSecret returns a new random secret.
 func NewSecret(e *env.Env) []byte {
 	s := make([]byte, SecretLen)
 	e.Fill(s)
@@ -36,23 +36,23 @@ func NewSecret(e *env.Env) []byte {
 
 var letters = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// Text is a secret as people type it where they cannot scan it: base32.
+// Text returns a secret in base32, for people who cannot scan it.
 func Text(secret []byte) string { return letters.EncodeToString(secret) }
 
-// URI is what devices scan. issuer names the server, account the person there.
+// URI returns the text of the QR code that devices scan. issuer names the server, account the person.
 func URI(issuer, account string, secret []byte) string {
 	q := url.Values{"secret": {Text(secret)}, "issuer": {issuer}, "algorithm": {"SHA1"}, "digits": {strconv.Itoa(digits)}, "period": {strconv.Itoa(period)}}
-	// Devices do not read + as a space.
+	// Some devices do not read + as a space.
 	return "otpauth://totp/" + url.PathEscape(issuer+":"+account) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
 }
 
-// step is the time step of a moment.
+// step returns the time step of a time.
 func step(now time.Time) int64 { return now.Unix() / period }
 
-// Code is the code of a moment.
+// Code returns the code at a time.
 func Code(secret []byte, now time.Time) string { return code(secret, step(now)) }
 
-// code is the HOTP value of a counter.
+// code returns the HOTP value of a counter.
 //
 // Implements: RFC 4226 §5.3 Generating an HOTP value
 // Implements: RFC 6238 §4.2 TOTP
@@ -66,8 +66,8 @@ func code(secret []byte, counter int64) string {
 	return strings.Repeat("0", digits-len(text)) + text
 }
 
-// Check says whether text is the code of a moment within the window around now, and of which step. Whoever
-// asks must see to it that a step is good once only (RFC 6238 section 5.2).
+// Check reports whether text is the code of a step within the window around now, and returns that step. The caller must
+// accept each step only once (RFC 6238 section 5.2).
 //
 // Implements: RFC 6238 §5.2 Validation and time-step size
 func Check(secret []byte, text string, now time.Time) (good int64, ok bool) {
@@ -75,7 +75,7 @@ func Check(secret []byte, text string, now time.Time) (good int64, ok bool) {
 	if len(secret) == 0 || len(text) != digits {
 		return 0, false
 	}
-	// All are computed, so that the time tells nothing.
+	// Always compute all codes, so that the time does not reveal anything.
 	for s := step(now) - window; s <= step(now)+window; s++ {
 		if subtle.ConstantTimeCompare([]byte(code(secret, s)), []byte(text)) == 1 {
 			good, ok = s, true
@@ -84,7 +84,7 @@ func Check(secret []byte, text string, now time.Time) (good int64, ok bool) {
 	return good, ok
 }
 
-// plain leaves out what people put between the digits and letters of a code.
+// plain removes the separators that people type in a code.
 func plain(s string) string {
 	if len(s) > 64 {
 		return ""
@@ -92,16 +92,16 @@ func plain(s string) string {
 	return strings.ToLower(strings.NewReplacer(" ", "", "-", "", "\u00a0", "").Replace(s))
 }
 
-// Recovery codes.
+// Properties of recovery codes.
 const (
-	// RecoveryCodes is how many a person gets.
+	// RecoveryCodes is the number of recovery codes that a person gets.
 	RecoveryCodes = 10
 	recoveryBytes = 10 // 80 bits, 16 letters
 )
 
 var recoveryLetters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// NewRecovery makes a recovery code, "abcd-efgh-ijkl-mnop".
+// NewRecovery returns a new recovery code, "abcd-efgh-ijkl-mnop".
 func NewRecovery(e *env.Env) string {
 	var raw [recoveryBytes]byte
 	e.Fill(raw[:])
@@ -109,8 +109,8 @@ func NewRecovery(e *env.Env) string {
 	return s[:4] + "-" + s[4:8] + "-" + s[8:12] + "-" + s[12:]
 }
 
-// RecoveryHash is what is stored of a recovery code: HMAC-SHA-256 under a key of the server, the same however
-// it is typed. ok is false for what has not the form of one.
+// RecoveryHash returns the stored form of a recovery code: HMAC-SHA-256 under a key of the server. It is the same for
+// every way to type the code. ok is false if text does not have the form of a recovery code.
 func RecoveryHash(key []byte, text string) (sum [32]byte, ok bool) {
 	text = plain(text)
 	raw, err := recoveryLetters.DecodeString(text)

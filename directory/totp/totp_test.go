@@ -9,7 +9,7 @@ import (
 	"doublet/env"
 )
 
-// TestVectors: RFC 4226 appendix D, and RFC 6238 appendix B with six of its eight digits.
+// TestVectors checks RFC 4226 appendix D, and RFC 6238 appendix B with six of its eight digits.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	secret := []byte("12345678901234567890")
