@@ -1,6 +1,7 @@
-// Package jmap is a JMAP client (RFC 8620, 8621, 8887) for tests, the benchmark and whatever of ours talks to a JMAP
-// server: sessions, method calls in batches with back-references, uploads, downloads and pushes. What a server sends is
-// bounded in size and time, and read as values of doublet/wire/jmap; the grammar is there.
+// Package jmap implements a JMAP client (RFC 8620, 8621, 8887) for tests, the benchmark and other programs of this
+// project. It supports sessions, batches of method calls with back-references, uploads, downloads and push. It bounds
+// the size and time of responses, and returns them as values of package doublet/wire/jmap, which implements the
+// grammar.
 package jmap
 
 import (
@@ -23,32 +24,33 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// Options say where a server is, and who asks. Zero fields take the defaults.
+// Options holds the server's address and the user's credentials. Zero fields take the defaults, which are in
+// parentheses.
 type Options struct {
-	// URL is the server's ("https://mail.example.com"), whose /.well-known/jmap leads to the session object, or that
-	// of the session object itself, with a path.
+	// URL is the URL of the server ("https://mail.example.com"), whose /.well-known/jmap redirects to the session
+	// object. If it has a path, it is the URL of the session object itself.
 	URL string
-	// User and Password are sent as Basic, or Bearer as a token.
+	// User and Password are sent with the Basic scheme. Bearer, if set, is sent as a token instead.
 	User, Password, Bearer string
-	// Sign puts into each request what proves who asks, where that is neither a password nor a token: a browser's cookie.
+	// Sign, if set, adds other credentials to each request, such as a browser's cookie.
 	Sign func(*http.Request)
-	// Transport carries requests over connections of somebody else, as of the browser that the client runs in; nil for the
-	// client's own. A WebSocket has its own in any case.
+	// Transport sends the requests; nil means a transport of the client's own. Set it to share connections, such as
+	// those of the browser that the client runs in. A WebSocket always has its own connection.
 	Transport http.RoundTripper
 	TLS       *tls.Config
-	// Timeout is the longest that the answer to a call may take, and that a transfer may stand still (1 min).
+	// Timeout bounds the response time of a call, and the time without progress of a transfer (1 min).
 	Timeout time.Duration
-	// Response bounds an answer in octets (64 MB); Values its values (1,000,000).
+	// Response bounds a response in octets (64 MB), and Values the number of its values (1,000,000).
 	Response int64
 	Values   int
 }
 
-// Client talks to one server as one user. Any goroutine may use it.
+// Client is a client of one server as one user. It is safe for concurrent use.
 type Client struct {
 	opt  Options
 	env  *env.Env
 	http *http.Client
-	// upgrade is for WebSockets, which need a connection of HTTP/1.1.
+	// upgrade opens WebSockets, which need a connection of HTTP/1.1.
 	upgrade *http.Transport
 	base    *url.URL
 	sign    string // Authorization
@@ -57,15 +59,15 @@ type Client struct {
 	session *Session
 }
 
-// What goes wrong beside *wire.Problem and *wire.Error, which are the server's refusals.
+// Errors other than *wire.Problem and *wire.Error, which are the server's error responses.
 var (
-	// ErrProtocol: the server's answer is none of JMAP.
+	// ErrProtocol is returned if a response is not valid JMAP.
 	ErrProtocol = errors.New("jmap: the server breaks the protocol")
-	// ErrTooLarge: the answer is larger than Options allow.
+	// ErrTooLarge is returned if a response exceeds the bounds in Options.
 	ErrTooLarge = errors.New("jmap: the answer is larger than is read")
-	// ErrTimeout: the server took too long.
+	// ErrTimeout is returned if the server takes too long.
 	ErrTimeout error = timeout{}
-	// ErrAbsent: the server does not announce what is asked of it.
+	// ErrAbsent is returned if the server does not announce a requested feature.
 	ErrAbsent = errors.New("jmap: the server does not offer that")
 )
 
@@ -74,7 +76,7 @@ type timeout struct{}
 func (timeout) Error() string { return "jmap: the server takes too long" }
 func (timeout) Timeout() bool { return true }
 
-// New makes a Client. Nothing is asked yet.
+// New returns a Client. It sends no request.
 func New(e *env.Env, o Options) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = time.Minute
@@ -119,11 +121,11 @@ func New(e *env.Env, o Options) (*Client, error) {
 	return c, nil
 }
 
-// maxRedirects bounds how often the session object is somewhere else.
+// maxRedirects bounds the redirects of one request.
 const maxRedirects = 5
 
-// redirected follows a server that leads to its session object, as long as it stays under TLS where it began so: the
-// credentials go along.
+// redirected follows redirects, such as the one to the session object. Since it sends the credentials again, it rejects
+// a redirect from https to http.
 func (c *Client) redirected(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return fmt.Errorf("%w: it leads from one place to the next", ErrProtocol)
@@ -135,7 +137,7 @@ func (c *Client) redirected(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// safe refuses a URL to which the credentials would go in the clear, though they began under TLS.
+// safe rejects an http URL if the server's URL is https, because the credentials would be sent in the clear.
 func (c *Client) safe(u *url.URL) error {
 	if u.Scheme != c.base.Scheme && u.Scheme != "https" {
 		return fmt.Errorf("%w: it leads away from TLS", ErrProtocol)
@@ -152,23 +154,23 @@ func (c *Client) authorize(r *http.Request) {
 	}
 }
 
-// Close lets go of the connections that wait.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// watchdog cancels what stands still.
+// watchdog cancels a request that makes no progress.
 type watchdog struct {
 	context.Context
 	clock  env.Clock
 	cancel context.CancelCauseFunc
-	last   atomic.Int64 // nanoseconds, of the last progress
+	last   atomic.Int64 // time of the last progress in nanoseconds
 
 	mu   sync.Mutex
-	most time.Duration // how long it may stand still; 0: it is over
+	most time.Duration // longest time without progress; 0 after end
 	stop func() bool
 }
 
-// watch bounds what the server does about one request: it may not stand still for longer than d. A request is over
-// with end.
+// watch returns a context for one request, which is canceled if there is no progress for d. Call end when the request
+// is done.
 func (c *Client) watch(ctx context.Context, d time.Duration) *watchdog {
 	w := &watchdog{clock: c.env.Clock, most: d}
 	w.Context, w.cancel = context.WithCancelCause(ctx)
@@ -178,7 +180,7 @@ func (c *Client) watch(ctx context.Context, d time.Duration) *watchdog {
 
 func (w *watchdog) progress() { w.last.Store(w.clock.Now().UnixNano()) }
 
-// patience counts anew, up to d.
+// patience restarts the timer with d.
 func (w *watchdog) patience(d time.Duration) {
 	w.progress()
 	w.mu.Lock()
@@ -190,7 +192,7 @@ func (w *watchdog) patience(d time.Duration) {
 	w.stop = w.clock.AfterFunc(d, w.look)
 }
 
-// look sees whether there was progress since it was called last.
+// look cancels the request if there was no progress for the time allowed. Otherwise it restarts the timer.
 func (w *watchdog) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +214,7 @@ func (w *watchdog) end() {
 	w.cancel(nil)
 }
 
-// why is err, or what ended the context behind it.
+// why returns the reason for which the context was canceled, or err if it was not. A nil err stays nil.
 func (w *watchdog) why(err error) error {
 	if err == nil {
 		return nil
@@ -223,7 +225,7 @@ func (w *watchdog) why(err error) error {
 	return err
 }
 
-// request makes a request of a URL.
+// request returns a request for a URL, with the credentials.
 func (c *Client) request(ctx context.Context, method, to string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, to, body)
 	if err != nil {
@@ -236,8 +238,8 @@ func (c *Client) request(ctx context.Context, method, to string, body io.Reader)
 	return r, nil
 }
 
-// exchange sends a request and reads the whole answer, which is JSON; from is where it came from in the end. A status
-// other than 2xx is a *wire.Problem.
+// exchange sends a request and reads the whole response, which must be JSON. from is its URL after redirects. If the
+// status is not 2xx, the error is a *wire.Problem.
 func (c *Client) exchange(w *watchdog, r *http.Request) (v *wire.Value, from *url.URL, err error) {
 	r.Header.Set("Accept", "application/json")
 	out, err := c.http.Do(r)
@@ -261,7 +263,7 @@ func (c *Client) read(out *http.Response) (string, error) {
 	if out.ContentLength > c.opt.Response {
 		return "", ErrTooLarge
 	}
-	// What is announced and does not come takes little.
+	// Do not trust Content-Length: start with at most 1 MB.
 	b := make([]byte, 0, min(max(out.ContentLength+1, 4<<10), 1<<20))
 	for {
 		n, err := out.Body.Read(b[len(b):cap(b)])
@@ -270,7 +272,7 @@ func (c *Client) read(out *http.Response) (string, error) {
 		case int64(len(b)) > c.opt.Response:
 			return "", ErrTooLarge
 		case errors.Is(err, io.EOF):
-			return unsafe.String(unsafe.SliceData(b), len(b)), nil // nobody writes to b any more
+			return unsafe.String(unsafe.SliceData(b), len(b)), nil // nothing writes to b after this
 		case err != nil:
 			return "", fmt.Errorf("jmap: read: %w", err)
 		case len(b) == cap(b):
@@ -279,7 +281,7 @@ func (c *Client) read(out *http.Response) (string, error) {
 	}
 }
 
-// problem is how the server refuses a request.
+// problem converts an error response into a *wire.Problem.
 func problem(out *http.Response, text string) error {
 	v, err := wire.Parse(text, wire.Bounds{Values: 1000, Depth: 10})
 	if err != nil || v.Kind() != wire.Object {
@@ -288,7 +290,7 @@ func problem(out *http.Response, text string) error {
 	return wire.ReadProblem(v, out.StatusCode)
 }
 
-// parse reads an answer's JSON.
+// parse parses the JSON of a response.
 func (c *Client) parse(text string) (*wire.Value, error) {
 	v, err := wire.Parse(text, wire.Bounds{Values: c.opt.Values})
 	switch {

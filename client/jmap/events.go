@@ -15,13 +15,13 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// Changed tells the new states of types, by account (RFC 8620 section 7.1).
+// Changed holds the new states of types, by account and type (RFC 8620 section 7.1).
 type Changed map[string]map[string]string
 
-// maxStates bounds what a StateChange may tell.
+// maxStates bounds the states in a StateChange.
 const maxStates = 10_000
 
-// readChanged reads a StateChange into c, which others before it may be in.
+// readChanged adds the states of a StateChange to c.
 func readChanged(v *wire.Value, c Changed) error {
 	list := v.Get("changed")
 	if list.Kind() != wire.Object {
@@ -51,19 +51,19 @@ func readChanged(v *wire.Value, c Changed) error {
 	return nil
 }
 
-// EventOptions are what an event stream is asked for.
+// EventOptions holds the parameters of an event stream.
 type EventOptions struct {
 	Types []string // none: all
-	// Ping is how often the server is to say that it is there, in whole seconds (0: never). A server that promised it
-	// and is silent for three times as long is given up.
+	// Ping is the interval at which the server must send pings, in whole seconds (0: never). If the stream is then
+	// silent for three times as long, it fails.
 	Ping time.Duration
-	// Once ends the stream with the first change.
+	// Once ends the stream after the first change.
 	Once bool
-	// After is the ID of the last event that the caller has seen of an earlier stream.
+	// After is the ID of the last event of an earlier stream. The server then sends what the caller has missed.
 	After string
 }
 
-// Events is an event stream. It is used by one goroutine.
+// Events is an event stream. It is not safe for concurrent use.
 type Events struct {
 	c    *Client
 	w    *watchdog
@@ -72,13 +72,13 @@ type Events struct {
 	id   string
 }
 
-// silence is how long a stream without pings may be silent: for ever, nearly.
+// silence is the timeout of a stream without pings: practically none.
 const silence = 365 * 24 * time.Hour
 
-// maxEvent bounds an event in octets, and a line of it.
+// maxEvent bounds an event and each of its lines, in octets.
 const maxEvent = 1 << 20
 
-// Events opens an event stream. ctx is for all of it: when it ends, Next fails.
+// Events opens an event stream. When ctx ends, Next fails.
 //
 // Implements: RFC 8620 §7.3 Event source, as a client
 func (c *Client) Events(ctx context.Context, o EventOptions) (*Events, error) {
@@ -93,7 +93,7 @@ func (c *Client) Events(ctx context.Context, o EventOptions) (*Events, error) {
 	if o.Once {
 		after = "state"
 	}
-	// To begin with there is an answer to wait for.
+	// The response itself has the timeout of a call.
 	w := c.watch(ctx, c.opt.Timeout)
 	r, err := c.request(w, http.MethodGet, expand(s.events, "types", types, "closeafter", after, "ping", strconv.Itoa(int(o.Ping/time.Second))), nil)
 	if err != nil {
@@ -134,16 +134,16 @@ func (c *Client) Events(ctx context.Context, o EventOptions) (*Events, error) {
 	return &Events{c: c, w: w, body: out.Body, in: bufio.NewReaderSize(progressing{out.Body, w}, 4096)}, nil
 }
 
-// ID stands for the state of all that the stream has told, for EventOptions.After.
+// ID returns the id of the last event, for EventOptions.After.
 func (e *Events) ID() string { return e.id }
 
-// Close ends the stream. A Next that waits fails.
+// Close closes the stream. A blocked Next fails.
 func (e *Events) Close() error {
 	e.w.end()
 	return e.body.Close()
 }
 
-// Next waits for the next change. io.EOF says that the server has ended the stream in order.
+// Next waits for the next change. It returns io.EOF if the server has closed the stream.
 func (e *Events) Next() (Changed, error) {
 	name, id := "", ""
 	var data []byte
@@ -185,7 +185,7 @@ func (e *Events) Next() (Changed, error) {
 	}
 }
 
-// line reads a line without its end, valid until the next.
+// line reads a line without its end. The slice is valid until the next call.
 func (e *Events) line() ([]byte, error) {
 	var long []byte
 	for {

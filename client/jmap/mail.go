@@ -8,7 +8,7 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// Get adds a Foo/get of some objects, of those properties (none: all).
+// Get adds a Foo/get of objects by id (nil: all), with these properties (none: all).
 //
 // Implements: RFC 8620 §5.1 /get, as a client
 func (r *Request) Get(kind, account string, ids []string, properties ...string) Handle {
@@ -23,7 +23,7 @@ func (r *Request) Get(kind, account string, ids []string, properties ...string) 
 	})
 }
 
-// GetReferred is Get of the objects that an earlier response names.
+// GetReferred is Get with the ids from an earlier response.
 func (r *Request) GetReferred(kind, account string, ids wire.Reference, properties ...string) Handle {
 	return r.Call(kind+"/get", func(w *wire.Writer) {
 		w.Text("accountId", account)
@@ -38,14 +38,14 @@ func propertiesOf(w *wire.Writer, list []string) {
 	}
 }
 
-// Query is what a Foo/query asks for.
+// Query holds the arguments of a Foo/query.
 type Query struct {
-	Filter          func(*wire.Writer) // nil: all
-	Sort            string             // a property; "" is the server's order
+	Filter          func(*wire.Writer) // nil: no filter
+	Sort            string             // a property; "" for the server's default order
 	Ascending       bool
-	Position, Limit int // Limit 0: the server's
+	Position, Limit int // Limit 0: the server's limit
 	Total           bool
-	CollapseThreads bool // of Emails
+	CollapseThreads bool // only for Emails
 }
 
 // Query adds a Foo/query.
@@ -80,7 +80,7 @@ func (r *Request) Query(kind, account string, q *Query) Handle {
 	})
 }
 
-// Changes adds a Foo/changes since a state, of at most most objects (0: the server's bound).
+// Changes adds a Foo/changes since a state, with at most most changes (0: the server's limit).
 //
 // Implements: RFC 8620 §5.2 /changes, as a client
 func (r *Request) Changes(kind, account, since string, most int) Handle {
@@ -93,16 +93,16 @@ func (r *Request) Changes(kind, account, since string, most int) Handle {
 	})
 }
 
-// Set is what a Foo/set does.
+// Set holds the arguments of a Foo/set.
 type Set struct {
 	Create map[string]func(*wire.Writer)
-	// Update has a PatchObject for each id.
+	// Update maps ids to functions that print a PatchObject.
 	Update  map[string]func(*wire.Writer)
 	Destroy []string
 	More    func(*wire.Writer) // other arguments
 }
 
-// Set adds a Foo/set. What became of it, Outcome tells.
+// Set adds a Foo/set. OutcomeOf returns its results.
 //
 // Implements: RFC 8620 §5.3 /set, as a client
 func (r *Request) Set(kind, account string, s *Set) Handle {
@@ -132,19 +132,19 @@ func objects(w *wire.Writer, name string, m map[string]func(*wire.Writer)) {
 	}
 }
 
-// Outcome says what became of one object of a Foo/set, Email/import or Email/copy.
+// Outcome holds the response to a Foo/set, Email/import or Email/copy.
 type Outcome struct{ v *wire.Value }
 
-// OutcomeOf is that of a response.
+// OutcomeOf returns the Outcome of a call.
 func (r *Response) OutcomeOf(h Handle) (Outcome, error) {
 	v, err := r.Get(h)
 	return Outcome{v}, err
 }
 
-// refusals are the members of a response that hold SetErrors.
+// refusals lists the members of a response that hold SetErrors.
 var refusals = [...]string{"notCreated", "notUpdated", "notDestroyed"}
 
-// Err is the first SetError, a *CallError; nil where all was done.
+// Err returns the first SetError as a *CallError, or nil if there is none.
 func (o Outcome) Err() error {
 	for _, name := range refusals {
 		if list := o.v.Get(name); list.Kind() == wire.Object && list.Len() > 0 {
@@ -154,7 +154,7 @@ func (o Outcome) Err() error {
 	return nil
 }
 
-// Created is the id of what was created under a creation id.
+// Created returns the id of the object that was created under a creation id.
 func (o Outcome) Created(creation string) (string, error) {
 	if made := o.v.Get("created").Get(creation); made.Kind() == wire.Object {
 		if id, ok := made.Get("id").Text(); ok {
@@ -167,7 +167,7 @@ func (o Outcome) Created(creation string) (string, error) {
 	return "", fmt.Errorf("%w: it says nothing of what became of %s", ErrProtocol, creation)
 }
 
-// Updated is an error where an object was not updated.
+// Updated returns an error if an object was not updated.
 func (o Outcome) Updated(id string) error {
 	if list := o.v.Get("updated"); list.Kind() == wire.Object {
 		for i := range list.Len() {
@@ -179,7 +179,7 @@ func (o Outcome) Updated(id string) error {
 	return o.refused("notUpdated", id)
 }
 
-// Destroyed is an error where an object was not destroyed.
+// Destroyed returns an error if an object was not destroyed.
 func (o Outcome) Destroyed(id string) error {
 	list := o.v.Get("destroyed")
 	for i := range list.Len() {

@@ -12,14 +12,14 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// Request is a request under construction: method calls that the server carries out in order.
+// Request is a request under construction: method calls that the server executes in order.
 type Request struct {
 	using []string
 	calls []byte
 	n     int
 }
 
-// NewRequest begins a request that uses capabilities beside wire.Core.
+// NewRequest returns a request that uses these capabilities and wire.Core.
 func NewRequest(using ...string) *Request {
 	if !slices.Contains(using, wire.Core) {
 		using = append([]string{wire.Core}, using...)
@@ -27,15 +27,16 @@ func NewRequest(using ...string) *Request {
 	return &Request{using: using}
 }
 
-// Handle names a call of a request, to find its response and to refer to it.
+// Handle identifies a call of a request, to find its response and to refer to it.
 type Handle struct{ id, name string }
 
-// At names a value in the response, for later calls: a JSON Pointer, in which * stands for all elements of an array.
+// At returns a reference to a value in the response, for later calls. path is a JSON Pointer in which * stands for all
+// elements of an array.
 func (h Handle) At(path string) wire.Reference {
 	return wire.Reference{ResultOf: h.id, Name: h.name, Path: path}
 }
 
-// Call adds a method call, whose arguments fn prints.
+// Call adds a method call. fn prints its arguments.
 func (r *Request) Call(method string, fn func(*wire.Writer)) Handle {
 	h := Handle{id: "c" + strconv.Itoa(r.n), name: method}
 	if r.n > 0 {
@@ -51,17 +52,17 @@ func (r *Request) Call(method string, fn func(*wire.Writer)) Handle {
 	return h
 }
 
-// Append prints the members of the Request object, without the braces.
+// Append appends the members of the Request object, without the braces.
 func (r *Request) Append(dst []byte) []byte {
 	dst = wire.AppendStrings(append(dst, `"using":`...), r.using)
 	dst = append(append(dst, `,"methodCalls":[`...), r.calls...)
 	return append(dst, ']')
 }
 
-// Response is what the server answered.
+// Response is the response to a Request.
 type Response struct{ *wire.Response }
 
-// CallError is the error of one method call.
+// CallError is the error of one method call, or of one object in it.
 type CallError struct {
 	Method string
 	Err    *wire.Error
@@ -69,10 +70,10 @@ type CallError struct {
 
 func (e *CallError) Error() string { return e.Err.Error() + " (" + e.Method + ")" }
 
-// Unwrap gives the *wire.Error.
+// Unwrap returns the *wire.Error.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Get is the arguments of the response to a call. A call that failed is a *CallError.
+// Get returns the arguments of the response to a call. If the call failed, the error is a *CallError.
 func (r *Response) Get(h Handle) (*wire.Value, error) {
 	for i := range r.Calls {
 		c := &r.Calls[i]
@@ -87,7 +88,7 @@ func (r *Response) Get(h Handle) (*wire.Value, error) {
 	return nil, fmt.Errorf("%w: no response to %s", ErrProtocol, h.name)
 }
 
-// Err is the error of the first call that failed.
+// Err returns the error of the first call that failed, or nil.
 func (r *Response) Err() error {
 	for i := range r.Calls {
 		if c := &r.Calls[i]; c.Name == wire.MethodError {
@@ -97,8 +98,8 @@ func (r *Response) Err() error {
 	return nil
 }
 
-// Do carries out a request over HTTP. A request that is refused as a whole is a *wire.Problem; calls that failed, the
-// response tells.
+// Do executes a request over HTTP. If the whole request fails, the error is a *wire.Problem. The errors of single calls
+// are in the Response.
 //
 // Implements: RFC 8620 §3.1 Making an API request, as a client
 func (c *Client) Do(ctx context.Context, r *Request) (*Response, error) {
@@ -129,7 +130,7 @@ func readResponse(v *wire.Value) (*Response, error) {
 	return &Response{out}, nil
 }
 
-// One carries out a single call, and gives its response's arguments.
+// One executes a single call and returns the arguments of its response.
 func (c *Client) One(ctx context.Context, capability, method string, fn func(*wire.Writer)) (*wire.Value, error) {
 	r := NewRequest(capability)
 	h := r.Call(method, fn)

@@ -10,32 +10,33 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// Session is what a server says of itself and of what the user may see (RFC 8620 section 2).
+// Session holds the session object: the server's capabilities and the user's accounts (RFC 8620 section 2).
 type Session struct {
 	Username, State string
-	// Capabilities are the server's, an object by capability.
+	// Capabilities is an object with the server's capabilities as members.
 	Capabilities *wire.Value
 	Accounts     map[string]Account
-	// Primary is the account of a capability that the user has for their own.
+	// Primary maps a capability to the id of the user's primary account for it.
 	Primary map[string]string
 	Limits  Limits
 
 	api, upload, download, events string
 }
 
-// Account is one that the user may see.
+// Account is an account that the user can access.
 type Account struct {
 	Name               string
 	Personal, ReadOnly bool
-	Capabilities       *wire.Value // by capability
+	Capabilities       *wire.Value // an object with capabilities as members
 }
 
-// Limits are the server's (RFC 8620 section 2); those that it does not tell are the least that the RFC suggests.
+// Limits holds the limits of the server (RFC 8620 section 2). A limit that it does not announce is the RFC's suggested
+// minimum.
 type Limits struct {
 	Upload, ConcurrentUploads, Request, ConcurrentRequests, Calls, ObjectsInGet, ObjectsInSet int64
 }
 
-// MailAccount is the user's own account of mail, or where there is none another one that has mail.
+// MailAccount returns the id of the user's primary account for mail, or of any account with mail.
 func (s *Session) MailAccount() (string, error) {
 	if id := s.Primary[wire.Mail]; id != "" {
 		return id, nil
@@ -48,7 +49,7 @@ func (s *Session) MailAccount() (string, error) {
 	return "", fmt.Errorf("%w: no account of mail", ErrAbsent)
 }
 
-// Session is the session object; it is asked for once, until Refresh.
+// Session returns the session object. It requests it only once; see Refresh.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	c.mu.Lock()
 	s := c.session
@@ -59,7 +60,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return c.Refresh(ctx)
 }
 
-// Refresh asks for the session object anew, as whoever sees another SessionState does.
+// Refresh requests the session object again. Call it when a response has another SessionState.
 //
 // Implements: RFC 8620 §2.2 Service autodiscovery, as a client
 func (c *Client) Refresh(ctx context.Context) (*Session, error) {
@@ -83,7 +84,7 @@ func (c *Client) Refresh(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// readSession reads a session object; its URLs may be relative to where it is.
+// readSession reads a session object. Its URLs may be relative to from.
 func readSession(v *wire.Value, from *url.URL) (*Session, error) {
 	s := &Session{Accounts: map[string]Account{}, Primary: map[string]string{}, Capabilities: v.Get("capabilities")}
 	s.Username, _ = v.Get("username").Text()
@@ -91,7 +92,7 @@ func readSession(v *wire.Value, from *url.URL) (*Session, error) {
 	for _, u := range [...]struct {
 		name string
 		to   *string
-		need string // a variable without which the template is of no use
+		need string // a variable that the template must have
 	}{{"apiUrl", &s.api, ""}, {"uploadUrl", &s.upload, "{accountId}"}, {"downloadUrl", &s.download, "{blobId}"}, {"eventSourceUrl", &s.events, ""}} {
 		text, ok := v.Get(u.name).Text()
 		if !ok || !strings.Contains(text, u.need) {
@@ -141,7 +142,7 @@ func readSession(v *wire.Value, from *url.URL) (*Session, error) {
 	return s, nil
 }
 
-// absolute makes a URL, or a template of one, absolute. Its variables stay as they are.
+// absolute returns a URL or URL template as an absolute one. Template variables stay unchanged.
 func absolute(from *url.URL, text string) (string, error) {
 	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
 		return text, nil
@@ -152,7 +153,7 @@ func absolute(from *url.URL, text string) (string, error) {
 	return from.Scheme + "://" + from.Host + text, nil
 }
 
-// expand fills in a template of level 1 (RFC 6570).
+// expand expands a URI template of level 1 (RFC 6570). values are names and values in turn.
 func expand(template string, values ...string) string {
 	for i := 0; i+1 < len(values); i += 2 {
 		template = strings.ReplaceAll(template, "{"+values[i]+"}", strings.ReplaceAll(url.QueryEscape(values[i+1]), "+", "%20"))

@@ -15,8 +15,8 @@ import (
 	"doublet/wire/websocket"
 )
 
-// Socket is a WebSocket that carries requests and pushes. It is used by one goroutine; after an error that is no
-// refusal (*wire.Problem, *CallError) it is of no use.
+// Socket is a WebSocket for requests and push. It is not safe for concurrent use. After an error other than
+// *wire.Problem or *CallError it cannot be used any more.
 type Socket struct {
 	c       *Client
 	conn    io.ReadWriteCloser
@@ -24,12 +24,12 @@ type Socket struct {
 	read    websocket.Reader
 	buf     []byte
 	n       int
-	changed Changed // told while an answer was waited for
-	// PushState stands for all that was told, for Push of another socket.
+	changed Changed // received while Do waited for a response
+	// PushState is the last push state, to pass to Push of another Socket.
 	PushState string
 }
 
-// Socket opens a WebSocket. ctx is for the opening alone.
+// Socket opens a WebSocket. ctx applies only to the opening.
 //
 // Implements: RFC 8887 §4.1 Handshake, as a client
 func (c *Client) Socket(ctx context.Context) (*Socket, error) {
@@ -50,7 +50,7 @@ func (c *Client) Socket(ctx context.Context) (*Socket, error) {
 		scheme = "https://"
 	}
 	w := c.watch(ctx, c.opt.Timeout)
-	// The request's context must outlive the opening: it is ended with the body.
+	// The request's context must outlive the opening. It is canceled when the body is closed.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(w, cancel)
 	var key [16]byte
@@ -78,7 +78,7 @@ func (c *Client) Socket(ctx context.Context) (*Socket, error) {
 	return &Socket{c: c, conn: closing{conn, cancel}, in: bufio.NewReaderSize(conn, 4096), read: websocket.Reader{Max: int(c.opt.Response)}}, nil
 }
 
-// closing ends the context of a connection with it.
+// closing cancels the context of a connection when it is closed.
 type closing struct {
 	io.ReadWriteCloser
 	cancel func()
@@ -89,7 +89,7 @@ func (c closing) Close() error {
 	return c.ReadWriteCloser.Close()
 }
 
-// upgraded asks for a WebSocket, and checks that it is one.
+// upgraded requests a WebSocket, and checks the response.
 func (c *Client) upgraded(ctx context.Context, to, key string) (*http.Response, error) {
 	r, err := c.request(ctx, http.MethodGet, to, nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Client) upgraded(ctx context.Context, to, key string) (*http.Response, 
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": "jmap"} {
 		r.Header.Set(name, value)
 	}
-	c.authorize(r) // again: a browser signs a WebSocket otherwise
+	c.authorize(r) // again, because Sign may treat a WebSocket handshake differently
 	out, err := c.upgrade.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (c *Client) upgraded(ctx context.Context, to, key string) (*http.Response, 
 	return out, nil
 }
 
-// Close says goodbye and closes the connection.
+// Close sends a Close frame and closes the connection.
 func (s *Socket) Close() error {
 	_ = s.write(websocket.Close, []byte{websocket.Normal >> 8, websocket.Normal & 0xff})
 	return s.conn.Close()
@@ -131,7 +131,7 @@ func (s *Socket) write(op websocket.Opcode, payload []byte) error {
 	return err
 }
 
-// during runs fn, and closes the connection when ctx ends or, where d is set, the server stands still for so long.
+// during runs fn. It closes the connection when ctx ends, or, unless forever is set, when the Timeout has passed.
 func (s *Socket) during(ctx context.Context, forever bool, fn func() error) error {
 	d := s.c.opt.Timeout
 	if forever {
@@ -147,7 +147,7 @@ func (s *Socket) during(ctx context.Context, forever bool, fn func() error) erro
 	return err
 }
 
-// Do carries out a request. What is pushed meanwhile is kept for Next.
+// Do executes a request. Changes pushed meanwhile are kept for Next.
 //
 // Implements: RFC 8887 §4.3.2 Request object, as a client
 func (s *Socket) Do(ctx context.Context, r *Request) (out *Response, err error) {
@@ -179,7 +179,7 @@ func (s *Socket) Do(ctx context.Context, r *Request) (out *Response, err error) 
 	return out, err
 }
 
-// Push has the server push changes of some types (none: all); after is the PushState of another socket, or "".
+// Push makes the server push changes of types (none: all). after is the PushState of another Socket, or "".
 //
 // Implements: RFC 8887 §4.3.5.1 Enabling notifications, as a client
 func (s *Socket) Push(types []string, after string) error {
@@ -196,7 +196,7 @@ func (s *Socket) Push(types []string, after string) error {
 	return s.write(websocket.Text, w.End())
 }
 
-// Next waits for a change, until ctx ends.
+// Next waits for a change until ctx ends.
 //
 // Implements: RFC 8887 §4.3.5 JMAP push notifications, as a client
 func (s *Socket) Next(ctx context.Context) (Changed, error) {
@@ -219,7 +219,7 @@ func (s *Socket) Next(ctx context.Context) (Changed, error) {
 	return out, err
 }
 
-// object reads the next message; a StateChange is kept.
+// object reads the next message. A StateChange is added to changed.
 func (s *Socket) object() (kind string, v *wire.Value, err error) {
 	for {
 		op, text, err := s.read.Next(s.in, s.buf)

@@ -10,13 +10,13 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// Blob is what an upload gave.
+// Blob is the result of an upload.
 type Blob struct {
 	ID, Type string
 	Size     int64
 }
 
-// progressing tells the watchdog of each piece.
+// progressing reports each read to the watchdog.
 type progressing struct {
 	io.Reader
 	w *watchdog
@@ -30,7 +30,7 @@ func (p progressing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Upload streams octets to an account; size below 0 is unknown.
+// Upload streams size octets to an account. A negative size means that it is not known.
 //
 // Implements: RFC 8620 §6.1 Uploading binary data, as a client
 func (c *Client) Upload(ctx context.Context, account, kind string, from io.Reader, size int64) (b Blob, err error) {
@@ -66,8 +66,8 @@ func (c *Client) Upload(ctx context.Context, account, kind string, from io.Reade
 	return b, nil
 }
 
-// Download streams a blob to to, from an offset on: what broke off is resumed there. It gives how many octets came, also
-// with an error. Whoever wants no more than so many gives a Writer that says so.
+// Download streams a blob from an offset to to, so that an interrupted download can be resumed. It returns the number
+// of octets received, even with an error. It has no size limit: to limit the size, pass a Writer that fails.
 //
 // Implements: RFC 8620 §6.2 Downloading binary data, as a client
 func (c *Client) Download(ctx context.Context, account, blob, name, kind string, offset int64, to io.Writer) (n int64, err error) {
@@ -107,8 +107,8 @@ func (c *Client) Download(ctx context.Context, account, blob, name, kind string,
 	return n, nil
 }
 
-// Import uploads a message and puts it into an account as fn says (mailboxIds, keywords, receivedAt), and gives the id of
-// the Email.
+// Import uploads a message and imports it into an account. fn prints the properties mailboxIds, keywords and
+// receivedAt. Import returns the id of the Email.
 //
 // Implements: RFC 8621 §4.8 Email/import, as a client
 func (c *Client) Import(ctx context.Context, account string, message io.Reader, size int64, fn func(*wire.Writer)) (string, error) {
@@ -129,7 +129,7 @@ func (c *Client) Import(ctx context.Context, account string, message io.Reader, 
 	return o.Created("m")
 }
 
-// Import adds an Email/import of messages that are uploaded, by creation ids.
+// Import adds an Email/import of uploaded messages, by creation id.
 func (r *Request) Import(account string, emails map[string]func(*wire.Writer)) Handle {
 	return r.Call("Email/import", func(w *wire.Writer) {
 		w.Text("accountId", account)

@@ -1,5 +1,5 @@
-// Package condition lists the conditions in which a server cannot carry out a valid command, each with the reply of every
-// protocol, so that all doors report the same trouble in the same way.
+// Package condition lists the conditions in which a server cannot execute a valid command, with the reply of each
+// protocol. So all servers report the same condition in the same way.
 package condition
 
 import (
@@ -16,28 +16,28 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Condition is one of them.
+// Condition is a condition with its replies.
 type Condition struct {
-	// Name is its name for administrators.
+	// Name describes the condition for administrators.
 	Name string
-	// SMTP is the reply of SMTP, submission and LMTP. A reply 421 ends the session (RFC 5321 §3.8).
+	// SMTP is the reply of SMTP, submission and LMTP. Reply 421 closes the session (RFC 5321 §3.8).
 	SMTP *smtp.Reply
-	// IMAP is the response code of a NO (RFC 5530, RFC 9051 §7.1), IMAPText its text, which POP3 has too.
+	// IMAP is the response code of a NO (RFC 5530, RFC 9051 §7.1). IMAPText is its text, which POP3 uses too.
 	IMAP, IMAPText string
 	// POP3 is the response code of -ERR (RFC 2449, RFC 3206).
 	POP3 string
-	// JMAP is the type of the error: a SetError's where Object is true (RFC 8620 §5.3), else of the method (§3.6.2).
+	// JMAP is the error type: of a SetError if Object is true (RFC 8620 §5.3), else of a method-level error (§3.6.2).
 	JMAP   string
 	Object bool
-	// HTTP is the status of everything else that speaks HTTP, Text the key of the words for people there.
+	// HTTP is the status for other uses of HTTP. Text is the key of the message that web pages show.
 	HTTP int
 	Text string
 
 	errs []error
 }
 
-// The conditions. What a client can mend itself (a full mail file, a message that is too large for now) is told apart from what
-// it can only wait for.
+// The conditions. Those that the user can resolve (a full mail file, a message that is too large for now) are separate
+// from those that require waiting.
 var (
 	NoSpace = &Condition{
 		Name: "the device has no space above the floor", errs: []error{store.ErrNoSpace},
@@ -88,7 +88,7 @@ var (
 		IMAP: "UNAVAILABLE", IMAPText: "Server is shutting down", POP3: "SYS/TEMP",
 		JMAP: "serverUnavailable", HTTP: http.StatusServiceUnavailable, Text: "tryLater",
 	}
-	// Trouble is every failure that is none of the others. The log has its cause.
+	// Trouble stands for all other failures. The log has the cause.
 	Trouble = &Condition{
 		Name: "another failure, which the log explains",
 		SMTP: smtp.NewReply(451, 4, 3, 0, "Temporary trouble here, try again later"),
@@ -97,10 +97,10 @@ var (
 	}
 )
 
-// All lists the conditions; the first that fits an error counts.
+// All lists the conditions. The first that matches an error applies.
 var All = []*Condition{NoSpace, OverQuota, NoMemory, Busy, Elsewhere, OutOfService, Damaged, Closing, Trouble}
 
-// Of returns the condition that an error tells of, Trouble for an error that is none of them; known is false then.
+// Of returns the condition of an error. For an error without one it returns Trouble and false.
 func Of(err error) (c *Condition, known bool) {
 	for _, c := range All {
 		if c.Is(err) {
@@ -110,7 +110,7 @@ func Of(err error) (c *Condition, known bool) {
 	return Trouble, false
 }
 
-// Is reports whether an error tells of the condition.
+// Is reports whether an error belongs to the condition.
 func (c *Condition) Is(err error) bool {
 	for _, is := range c.errs {
 		if errors.Is(err, is) {
@@ -120,10 +120,10 @@ func (c *Condition) Is(err error) bool {
 	return false
 }
 
-// Errors returns the errors that tell of the condition, for tests.
+// Errors returns the errors of the condition, for tests.
 func (c *Condition) Errors() []error { return c.errs }
 
-// Markdown is the text of doc/replies.md.
+// Markdown returns the content of doc/replies.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Replies of the server in trouble

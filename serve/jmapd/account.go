@@ -13,21 +13,21 @@ import (
 	"doublet/wire/jmap"
 )
 
-// Account is a mail file that the caller may see something of.
+// Account is a mail file that the caller has at least some access to.
 type Account struct {
 	ID       string
 	Name     string
-	Personal bool // the caller's own
+	Personal bool // owned by the caller
 	Database note.DatabaseID
 	File     *mailbox.File
 }
 
-// accountID names the account of a mail file.
+// accountID returns the account id of a mail file.
 func accountID(db note.DatabaseID) string {
 	return "a" + fmt.Sprintf("%016x", uint64(db))
 }
 
-// parseAccountID reads what accountID made.
+// parseAccountID parses an id that accountID made.
 func parseAccountID(id string) (note.DatabaseID, bool) {
 	if len(id) != 17 || id[0] != 'a' {
 		return 0, false
@@ -36,7 +36,7 @@ func parseAccountID(id string) (note.DatabaseID, bool) {
 	return note.DatabaseID(n), err == nil && accountID(note.DatabaseID(n)) == id
 }
 
-// Accounts are those that the caller finds in the session object, their own first.
+// Accounts returns the accounts of the session object, with the caller's own account first.
 func (s *Server) Accounts(ctx context.Context, c *Caller) ([]*Account, error) {
 	var list []*Account
 	if c.Database != 0 {
@@ -51,7 +51,7 @@ func (s *Server) Accounts(ctx context.Context, c *Caller) ([]*Account, error) {
 		name := x.Title
 		if !x.Owner.IsZero() {
 			if name, err = s.backend.Name(ctx, x.Owner); err != nil {
-				continue // an owner who is gone for good has no name to stand under
+				continue // skip: an owner who was removed for good has no name to show
 			}
 		}
 		list = append(list, &Account{ID: accountID(x.ID), Name: name, Database: x.ID, File: s.backend.Mail().File(c.Who, x.ID)})
@@ -67,7 +67,7 @@ func (s *Server) own(c *Caller) *Account {
 	return &Account{ID: accountID(c.Database), Name: name, Personal: true, Database: c.Database, File: s.backend.Mail().File(c.Who, c.Database)}
 }
 
-// find is an account of the caller by its id; nil where there is none.
+// find returns the caller's account with this id, or nil if there is none.
 func (b *batch) find(id string) (*Account, error) {
 	for _, a := range b.accounts {
 		if a.ID == id {
@@ -95,10 +95,10 @@ func (b *batch) find(id string) (*Account, error) {
 	return a, nil
 }
 
-// own is what stands in a method call that is for the caller's own account only.
+// own is the value of the parameter personal for methods that serve only the caller's own account.
 const own = true
 
-// needAccount takes the argument accountId. personal refuses the accounts of others.
+// needAccount reads the argument accountId into c.account. If personal is set, it rejects other people's accounts.
 func (c *call) needAccount(personal bool) error { return c.accountNamed("accountId", "", personal) }
 
 func (c *call) accountNamed(argument, as string, personal bool) error {
@@ -122,7 +122,7 @@ func (c *call) accountNamed(argument, as string, personal bool) error {
 	return nil
 }
 
-// appendSessionState prints what changes when the session object does.
+// appendSessionState appends the state of the session object: a hash that changes when the object does.
 func (s *Server) appendSessionState(dst []byte, c *Caller) []byte {
 	h := fnv.New64a()
 	_, _ = h.Write(c.Who.Person[:])
@@ -142,5 +142,5 @@ func (s *Server) appendSessionState(dst []byte, c *Caller) []byte {
 	return strconv.AppendUint(dst, h.Sum64(), 16)
 }
 
-// Watch calls fn after each durable change of an account, until stop is called. fn must not block.
+// Watch calls fn after each durable change of the account until stop is called. fn must not block.
 func (s *Server) Watch(a *Account, fn func()) (stop func(), err error) { return a.File.Watch(fn) }

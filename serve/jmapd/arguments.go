@@ -7,7 +7,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// allow refuses arguments that the method does not have.
+// allow returns an error for an argument that the method does not have.
 func (c *call) allow(names ...string) error {
 	for i := range c.args.Len() {
 		if n := c.args.Name(i); !slices.Contains(names, n) {
@@ -17,7 +17,7 @@ func (c *call) allow(names ...string) error {
 	return nil
 }
 
-// bool is a truth value, def where it is missing.
+// bool returns a boolean argument, or def if it is missing or null.
 func (c *call) bool(name string, def bool) (bool, error) {
 	v := c.args.Get(name)
 	if v.IsNull() {
@@ -30,7 +30,7 @@ func (c *call) bool(name string, def bool) (bool, error) {
 	return on, nil
 }
 
-// uint is an UnsignedInt, def where it is missing or null.
+// uint returns an UnsignedInt argument, or def if it is missing or null.
 func (c *call) uint(name string, def int64) (int64, error) {
 	n, err := c.int(name, def)
 	if err == nil && n < 0 {
@@ -51,7 +51,7 @@ func (c *call) int(name string, def int64) (int64, error) {
 	return n, nil
 }
 
-// text is a string, "" where it is missing or null.
+// text returns a string argument, or "" if it is missing or null.
 func (c *call) text(name string) (string, error) {
 	v := c.args.Get(name)
 	if v.IsNull() {
@@ -64,7 +64,7 @@ func (c *call) text(name string) (string, error) {
 	return s, nil
 }
 
-// needText is a string that must be there.
+// needText returns a string argument that is required.
 func (c *call) needText(name string) (string, error) {
 	s, ok := c.args.Get(name).Text()
 	if !ok {
@@ -73,7 +73,7 @@ func (c *call) needText(name string) (string, error) {
 	return s, nil
 }
 
-// list is a list of strings; ok is false where it is missing or null.
+// list returns an argument that is an array of strings. ok is false if it is missing or null.
 func (c *call) list(name string) (list []string, ok bool, err error) {
 	v := c.args.Get(name)
 	if v.IsNull() {
@@ -93,7 +93,7 @@ func (c *call) list(name string) (list []string, ok bool, err error) {
 	return list, true, nil
 }
 
-// get are the arguments of a /get.
+// get holds the arguments of a /get method.
 type get struct {
 	ids        []string
 	all        bool // ids was null
@@ -101,7 +101,8 @@ type get struct {
 	some       bool // properties was not null
 }
 
-// getArguments reads them. ids are those asked for, each once.
+// getArguments reads the arguments of a /get method. more names the further arguments of this one. g.ids has each id
+// once.
 //
 // Implements: RFC 8620 §5.1 /get
 func (c *call) getArguments(personal bool, more ...string) (g get, err error) {
@@ -123,7 +124,7 @@ func (c *call) getArguments(personal bool, more ...string) (g get, err error) {
 	return g, err
 }
 
-// once leaves out what comes again, and puts ids in place of creation ids.
+// once removes repeated ids in place and replaces creation ids by the ids of the objects created.
 func (c *call) once(ids []string) []string {
 	out := ids[:0]
 	var seen map[string]bool
@@ -144,12 +145,12 @@ func (c *call) once(ids []string) []string {
 	return out
 }
 
-// wants says whether a property is asked for; id always is.
+// wants reports whether a property is requested. id always is.
 func (g *get) wants(property string) bool {
 	return !g.some || property == "id" || slices.Contains(g.properties, property)
 }
 
-// only refuses properties that the type does not have.
+// only returns an error for a property that the type does not have.
 func (g *get) only(known ...string) error {
 	for _, p := range g.properties {
 		if !slices.Contains(known, p) {
@@ -159,20 +160,20 @@ func (g *get) only(known ...string) error {
 	return nil
 }
 
-// beginGet prints the head of the response to a /get, up to the bracket of its list.
+// beginGet appends the response to a /get up to the opening bracket of its list.
 func (c *call) beginGet(state string) {
 	c.out = append(c.out, `{"accountId":"`...)
 	c.out = append(append(c.out, c.account.ID...), `","state":`...)
 	c.out = append(jmap.AppendString(c.out, state), `,"list":[`...)
 }
 
-// endGet prints its end.
+// endGet appends the rest of the response, from the closing bracket of the list.
 func (c *call) endGet(notFound []string) {
 	c.out = append(c.out, `],"notFound":`...)
 	c.out = append(jmap.AppendStrings(c.out, notFound), '}')
 }
 
-// changesArguments are those of a /changes. limit 0 is none.
+// changesArguments reads the arguments of a /changes method. A limit of 0 means none.
 //
 // Implements: RFC 8620 §5.2 /changes
 func (c *call) changesArguments(personal bool) (since string, limit int, err error) {
@@ -192,7 +193,7 @@ func (c *call) changesArguments(personal bool) (since string, limit int, err err
 	return since, int(min(n, 1<<30)), err
 }
 
-// appendID prints a letter and a name in hex, in quotes.
+// appendID appends an id in quotes: a letter and a UNID in lower-case hex.
 func appendID(dst []byte, letter byte, u [16]byte) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"', letter)
@@ -202,7 +203,7 @@ func appendID(dst []byte, letter byte, u [16]byte) []byte {
 	return append(dst, '"')
 }
 
-// appendIDs prints a list of them.
+// appendIDs appends an array of ids.
 func appendIDs[T ~[16]byte](dst []byte, letter byte, list []T) []byte {
 	dst = append(dst, '[')
 	for i, u := range list {
@@ -214,7 +215,8 @@ func appendIDs[T ~[16]byte](dst []byte, letter byte, list []T) []byte {
 	return append(dst, ']')
 }
 
-// hexValue is a digit's, 16 where it is none; capitals are none.
+// hexValue returns the value of a hex digit, or 16 for any other character. Upper-case digits are not accepted: each id
+// has one spelling.
 func hexValue(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':
@@ -225,7 +227,7 @@ func hexValue(c byte) byte {
 	return 16
 }
 
-// parseID reads what appendID printed, without the quotes.
+// parseID parses an id that appendID printed, without the quotes.
 func parseID(letter byte, s string) (u [16]byte, ok bool) {
 	if len(s) != 33 || s[0] != letter {
 		return u, false
@@ -240,7 +242,7 @@ func parseID(letter byte, s string) (u [16]byte, ok bool) {
 	return u, true
 }
 
-// window are the arguments of a /query that say which of the results are wanted.
+// window holds the arguments of a /query that select a part of the results.
 type window struct {
 	position, offset int64
 	anchor           string
@@ -248,10 +250,10 @@ type window struct {
 	total            bool
 }
 
-// maxResults bounds the results of one query; a client that asks for more is told that there is a limit.
+// maxResults bounds the results of one query. The response states this limit if the client asked for more.
 const maxResults = 10_000
 
-// windowArguments reads them.
+// windowArguments reads the arguments of the window.
 //
 // Implements: RFC 8620 §5.5 /query
 func (c *call) windowArguments() (w window, err error) {
@@ -273,13 +275,14 @@ func (c *call) windowArguments() (w window, err error) {
 	return w, err
 }
 
-// limited says whether the number of results has another bound than the client's.
+// limited reports whether the server applies a lower limit than the client asked for, so that the response must state
+// it.
 func (c *call) limited() bool {
 	n, ok := c.args.Get("limit").Int()
 	return !ok || n > maxResults
 }
 
-// cut takes the window out of a list of results.
+// cut returns the part of a list of results that lies in the window, and the position at which it begins.
 func cut[T any](w *window, list []T, index func(anchor string) int) (out []T, position int, err error) {
 	from := w.position
 	switch {

@@ -16,8 +16,8 @@ import (
 	"doublet/wire/jmap"
 )
 
-// NewBackend is the Backend of a server: accounts by its sign-in, names and addresses by its directory, mail by its
-// mailbox and mail rooms. maxRecipients bounds the recipients of a message.
+// NewBackend returns a Backend of a server. It takes accounts from in, names and addresses from d, and mail from f and
+// m. maxRecipients bounds the recipients of a message.
 func NewBackend(in *signin.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service, maxRecipients int) Backend {
 	return &backend{in, d, f, m, maxRecipients}
 }
@@ -174,7 +174,7 @@ func (b *backend) Vacation(ctx context.Context, person note.UNID) (Vacation, err
 	return Vacation{Enabled: v.On, From: v.From, Until: v.Until, Subject: v.Subject, Text: v.Text}, nil
 }
 
-// SetVacation implements Backend. It is each person's own to say.
+// SetVacation implements Backend. Only the person can change the vacation response.
 func (b *backend) SetVacation(ctx context.Context, who note.Who, v *Vacation) error {
 	err := b.dir.People.SetVacation(ctx, who, func(n *directory.Vacation) error {
 		n.On, n.From, n.Until, n.Subject, n.Text = v.Enabled, v.From, v.Until, v.Subject, v.Text

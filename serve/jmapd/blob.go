@@ -9,23 +9,23 @@ import (
 	"doublet/wire/mime"
 )
 
-// errNoBlob says that there is no such blob, or none that the caller may have.
+// errNoBlob is returned for a blob that does not exist or that the caller may not read.
 var errNoBlob = errors.New("no such blob")
 
-// blob is a blob that is open for reading. It stays so behind the read in which it was opened.
+// blob is a blob that is open for reading. It remains readable after the Read in which it was opened.
 type blob struct {
 	size int64
-	kind string // its media type, "" where none is known
-	// upload is the upload that the blob is of; zero: it is of a message.
+	kind string // media type, "" if not known
+	// upload is the UNID of the upload that holds the blob, or zero if a message holds it.
 	upload note.UNID
-	// read appends n octets from off.
+	// read appends n octets from offset off to dst.
 	read func(dst []byte, off, n int64) ([]byte, error)
-	// mem has reserved held bytes for what the blob keeps in memory.
+	// held is the number of bytes reserved in mem for content that the blob keeps in memory.
 	mem  *memory
 	held int64
 }
 
-// close gives back the memory that the blob holds. A blob that is not closed holds it until the call ends.
+// close releases the memory that the blob reserved. If it is not called, the memory stays reserved until the call ends.
 func (b *blob) close() {
 	if b.held > 0 {
 		b.mem.drop(b.held)
@@ -49,8 +49,8 @@ func storedBlob(s *store.Stored, kind string) *blob {
 	return &blob{size: s.Size(), kind: kind, read: s.AppendRange}
 }
 
-// openBlob finds a blob of an account by its id: a message, a part of one, or what the caller has uploaded. errNoBlob:
-// there is none that the caller may see.
+// openBlob opens a blob of an account by its id: a message, a part of a message, or an upload of the caller. It returns
+// errNoBlob if the caller cannot see such a blob.
 func (c *call) openBlob(a *Account, id string) (*blob, error) {
 	ref, ok := parseBlobRef(id)
 	if !ok {
@@ -122,7 +122,7 @@ func (c *call) openUpload(ref blobRef) (*blob, error) {
 	return out, err
 }
 
-// cutSteps cuts the numbers of a part from what leads further, into the message that it is.
+// cutSteps splits steps at the first 0: part is the path of a part, rest the steps inside the message in that part.
 func cutSteps(steps []int) (part, rest []int) {
 	for i, n := range steps {
 		if n == 0 {
@@ -132,11 +132,11 @@ func cutSteps(steps []int) (part, rest []int) {
 	return steps, nil
 }
 
-// partBlob is a part of a stored message, its transfer encoding undone.
+// partBlob returns a part of a stored message with its transfer encoding removed.
 func (c *call) partBlob(body *store.Stored, span mime.SectionSpan) (*blob, error) {
 	out := &blob{mem: &c.mem}
 	if mailbox.ReadWhole(body, span) {
-		// As it is stored, and decoded.
+		// Both the encoded and the decoded octets are in memory.
 		out.held = 2 * int64(span.BodyEnd-span.BodyStart)
 	}
 	if err := c.hold(out.held); err != nil {
@@ -152,17 +152,17 @@ func (c *call) partBlob(body *store.Stored, span mime.SectionSpan) (*blob, error
 	return out, nil
 }
 
-// keepOf lets a blob hold only n bytes of what it holds.
+// keepOf reduces the reservation of a blob to n bytes.
 func (c *call) keepOf(b *blob, n int64) {
 	c.mem.drop(b.held - n)
 	b.held = n
 }
 
-// parseCost is an upper bound of what the parts of a message of n octets take that was parsed: its fields, and the parts,
-// of which there are at most mime.DefaultLimits.Parts.
+// parseCost returns an upper bound of the memory that parsing a message of n octets takes: for its fields, and for its
+// parts, of which there are at most mime.DefaultLimits.Parts.
 func parseCost(n int64) int64 { return min(n, 8<<20) + min(n, 4<<20) }
 
-// within follows steps into a message that a blob holds, and closes that.
+// within follows steps into a message that a blob holds. It closes that blob.
 func (c *call) within(b *blob, steps []int) (*blob, error) {
 	for {
 		part, rest := cutSteps(steps)
@@ -175,12 +175,12 @@ func (c *call) within(b *blob, steps []int) (*blob, error) {
 	}
 }
 
-// inner is a part of the message that a blob holds.
+// inner returns a part of the message that a blob holds.
 func (c *call) inner(b *blob, part []int) (*blob, error) {
 	if b.size > maxInner {
 		return nil, errNoBlob
 	}
-	cost := 2*b.size + parseCost(b.size) // the message, the part decoded, and where they are
+	cost := 2*b.size + parseCost(b.size) // the message, the decoded part, and the parsed structure
 	if err := c.hold(cost); err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (c *call) inner(b *blob, part []int) (*blob, error) {
 		c.mem.drop(cost)
 		return nil, err
 	}
-	// Decoded, the message is let go of; else the part is a piece of it.
+	// A decoded part is a copy, so the message can be freed. Otherwise the part is a slice of the message.
 	body, held := raw[span.BodyStart:span.BodyEnd], b.size
 	if span.Encoding == mime.EncodingBase64 || span.Encoding == mime.EncodingQuotedPrintable {
 		held = int64(len(body))
@@ -209,5 +209,5 @@ func (c *call) inner(b *blob, part []int) (*blob, error) {
 	return out, nil
 }
 
-// maxInner is the largest message that is opened for a part of it: larger ones are not taken in either.
+// maxInner bounds the messages whose parts can be opened, in octets. The server does not accept larger ones either.
 const maxInner = 1 << 30

@@ -18,16 +18,16 @@ import (
 	"doublet/wire/jmap"
 )
 
-// Bounds of Blob/upload: parts of one blob. Its size is that of any upload.
+// maxDataSources bounds the data sources of one blob in Blob/upload. The blob's size has the limit of any upload.
 const maxDataSources = 64
 
-// digests are the algorithms that Blob/get knows (RFC 9404 section 4.2; RFC 5843 names).
+// digests are the algorithms of Blob/get, with their names (RFC 9404 section 4.2, RFC 5843).
 var digests = []struct {
 	name string
 	make func() hash.Hash
 }{{"sha", sha1.New}, {"sha-256", sha256.New}, {"sha-512", sha512.New}}
 
-// appendBlobCapability prints what the account's blobs can do.
+// appendBlobCapability appends the account's blob capabilities.
 //
 // Implements: RFC 9404 §3.1 the capability
 func (s *Server) appendBlobCapability(dst []byte) []byte {
@@ -87,7 +87,7 @@ func blobUpload(c *call) error {
 	return nil
 }
 
-// uploadOne makes a blob of its data sources.
+// uploadOne makes a blob from its data sources.
 func (c *call) uploadOne(v *jmap.Value) (id string, size int, kind string, err error) {
 	data := v.Get("data")
 	kind, isText := v.Get("type").Text()
@@ -121,8 +121,8 @@ func (c *call) uploadOne(v *jmap.Value) (id string, size int, kind string, err e
 	return ref.String(), len(content), kind, err
 }
 
-// assemble puts data sources together. Their size is known, bounded and reserved before the first octet is read; the
-// caller drops as many bytes as the content has capacity.
+// assemble concatenates data sources. It knows, bounds and reserves their size before it reads the first octet. The
+// caller drops as many bytes as the capacity of content.
 func (c *call) assemble(data *jmap.Value) (content []byte, err error) {
 	sources := make([]source, 0, data.Len())
 	defer func() {
@@ -154,13 +154,13 @@ func (c *call) assemble(data *jmap.Value) (content []byte, err error) {
 	return content, nil
 }
 
-// source is a data source of Blob/upload: a text, base64, or a piece of another blob.
+// source is a data source of Blob/upload: text, base64, or a range of another blob.
 type source struct {
-	text string // as it is, or as base64
+	text string // plain, or base64 if base is set
 	base bool
 	blob *blob
 	from int64
-	size int64 // of what it appends
+	size int64 // octets that append appends
 }
 
 func (s *source) close() {
@@ -181,10 +181,10 @@ func (s *source) append(dst []byte) ([]byte, error) {
 	return append(dst, s.text...), nil
 }
 
-// errSource is the error of a data source that is none.
+// errSource is the error for a malformed data source.
 var errSource = badProperties("A data source is a text, base64, or a blob with offset and length.", "data")
 
-// source reads a data source and checks it.
+// source parses and checks a data source.
 func (c *call) source(v *jmap.Value) (source, error) {
 	text, isText := v.Get("data:asText").Text()
 	encoded, isBase64 := v.Get("data:asBase64").Text()
@@ -222,14 +222,14 @@ func (c *call) source(v *jmap.Value) (source, error) {
 	return source{blob: b, from: from, size: to - from}, nil
 }
 
-// decodedLen returns the number of octets that a text in base64 stands for; false: it is none.
+// decodedLen returns the number of octets that base64 text decodes to, and false if it is malformed.
 func decodedLen(s string) (int64, bool) {
 	n, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(s)))
 	return n, err == nil
 }
 
-// piece reads offset and length; without a length it is to the end. A length that reaches beyond what an Int holds
-// (RFC 8620 section 1.3) reaches beyond the end.
+// piece reads offset and length. Without a length the range ends at the end of the blob. A length above the largest Int
+// (RFC 8620 section 1.3) also reaches past the end.
 func piece(v *jmap.Value, size int64) (from, to int64, err error) {
 	from, ok := unsigned(v.Get("offset"), 0)
 	if !ok {
@@ -248,7 +248,7 @@ func piece(v *jmap.Value, size int64) (from, to int64, err error) {
 	return from, from + n, nil
 }
 
-// unsigned reads an UnsignedInt; null is the default.
+// unsigned reads an UnsignedInt. It returns def for null.
 func unsigned(v *jmap.Value, def int64) (int64, bool) {
 	if v.IsNull() {
 		return def, true
@@ -343,7 +343,7 @@ func (c *call) appendBlob(id string, b *blob, g *get) error {
 	return nil
 }
 
-// blobDataLen is the most octets that appendBlobData prints, names and digests included.
+// blobDataLen returns an upper bound of the octets that appendBlobData appends, with names and digests.
 func blobDataLen(content []byte, g *get) int {
 	n, isText := 512, utf8.Valid(content)
 	has := func(p string) bool { return slices.Contains(g.properties, p) }
@@ -356,7 +356,8 @@ func blobDataLen(content []byte, g *get) int {
 	return n
 }
 
-// appendBlobData prints what is asked for of a blob's octets, and says whether they are no text that was asked for.
+// appendBlobData appends the requested data and digests of a blob. It reports whether text was requested but the
+// content is not UTF-8.
 func appendBlobData(o *jmap.Writer, content []byte, g *get) (problem bool) {
 	isText := utf8.Valid(content)
 	has := func(p string) bool { return slices.Contains(g.properties, p) }
@@ -382,7 +383,7 @@ func appendBlobData(o *jmap.Writer, content []byte, g *get) (problem bool) {
 	return !isText && (has("data") || has("data:asText"))
 }
 
-// blobLookup answers Blob/lookup: which objects refer to a blob.
+// blobLookup answers Blob/lookup, which finds the objects that refer to a blob.
 //
 // Implements: RFC 9404 §4.3 Blob/lookup
 func blobLookup(c *call) error {
@@ -467,7 +468,8 @@ func appendMatches(dst []byte, id string, m *mailbox.Email, types []string) []by
 	return o.End()
 }
 
-// blobCopy answers Blob/copy. What is uploaded belongs to the caller in all accounts; another blob is uploaded again.
+// blobCopy answers Blob/copy. Uploads belong to the caller in all accounts and need no copy. Other blobs are uploaded
+// again.
 //
 // Implements: RFC 8620 §6.3 Blob/copy
 func blobCopy(c *call) error {
@@ -537,7 +539,7 @@ func (c *call) copyBlob(from *Account, id string) (string, error) {
 	return ref.String(), err
 }
 
-// blobs reads the argument blobIds: at most so many, a limit of the session object by its name.
+// blobs reads the argument blobIds, with at most most ids. limit is the name of that bound in the session object.
 func (c *call) blobs(most int, limit string) ([]string, error) {
 	ids, some, err := c.list("blobIds")
 	switch {

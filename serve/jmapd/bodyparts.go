@@ -61,7 +61,7 @@ func compileBodyProperties(names []string, some bool) ([]property, error) {
 		return nil, errManyNames
 	}
 	for i, name := range names {
-		if slices.Contains(names[:i], name) || name == "subParts" { // which stand wherever there are some
+		if slices.Contains(names[:i], name) || name == "subParts" { // subParts is always added
 			continue
 		}
 		if h, ok := parseHeader(name); ok {
@@ -82,7 +82,7 @@ func compileBodyProperties(names []string, some bool) ([]property, error) {
 	return out, nil
 }
 
-// fromBody prints a property that comes from the structure.
+// fromBody appends a property that needs the MIME structure.
 //
 // Implements: RFC 8621 §4.1.4 body parts
 func (r *renderer) fromBody(k propertyKind) error {
@@ -102,7 +102,7 @@ func (r *renderer) fromBody(k propertyKind) error {
 	return r.appendBodyValues()
 }
 
-// readParts reads the structure and gives each part its place.
+// readParts reads the MIME structure and assigns each part its place (part number).
 func (r *renderer) readParts() error {
 	if r.hasParts {
 		return nil
@@ -123,7 +123,7 @@ func (r *renderer) readParts() error {
 	return nil
 }
 
-// path is the numbers of a part's place.
+// path splits a part's place into its numbers. It returns nil if the place is malformed.
 func path(place string) []int {
 	var out []int
 	for s := range strings.SplitSeq(place, ".") {
@@ -151,7 +151,7 @@ func (r *renderer) appendParts(list []*mime.Part) error {
 	return nil
 }
 
-// appendPart prints an EmailBodyPart, with those below it where deep is set.
+// appendPart appends an EmailBodyPart, with its subParts if deep is set.
 func (r *renderer) appendPart(p *mime.Part, deep bool) error {
 	c := r.c
 	c.out = append(c.out, '{')
@@ -239,7 +239,7 @@ func (r *renderer) appendPartProperty(p *mime.Part, x *property) error {
 	return nil
 }
 
-// appendPartHeaders prints fields of a part's own header; that of the root is the message's.
+// appendPartHeaders appends fields of a part's own header. For the root that is the message's header.
 func (r *renderer) appendPartHeaders(p *mime.Part, place string, x *property) error {
 	c := r.c
 	var block []byte
@@ -269,7 +269,8 @@ func (r *renderer) appendPartHeaders(p *mime.Part, place string, x *property) er
 	return nil
 }
 
-// pathOf is a part's numbers, a multipart's too: those of its first child without the last.
+// pathOf returns a part's numbers. For a multipart, which has no place, these are its first child's without the last
+// number.
 func (r *renderer) pathOf(p *mime.Part, place string) []int {
 	if place != "" || len(p.Children) == 0 {
 		return path(place)
@@ -281,7 +282,7 @@ func (r *renderer) pathOf(p *mime.Part, place string) []int {
 	return nil
 }
 
-// decodedSize is the size of a part with its transfer encoding undone.
+// decodedSize returns the size of a part with its transfer encoding removed.
 func (r *renderer) decodedSize(p *mime.Part, place string) (int64, error) {
 	if place == "" {
 		return 0, nil
@@ -302,7 +303,7 @@ func (r *renderer) decodedSize(p *mime.Part, place string) (int64, error) {
 			return n, nil
 		}
 	}
-	if err := r.c.hold(2 * size); err != nil { // as it is, and decoded
+	if err := r.c.hold(2 * size); err != nil { // encoded and decoded
 		return 0, err
 	}
 	defer r.c.mem.drop(2 * size)
@@ -314,7 +315,7 @@ func (r *renderer) decodedSize(p *mime.Part, place string) (int64, error) {
 	return int64(len(out)), nil
 }
 
-// appendPartBlobID prints the id of the blob that a part is: of what holds the message, and the part's numbers.
+// appendPartBlobID appends the blob id of a part: the id of the blob or message that holds it, and the part's numbers.
 func (r *renderer) appendPartBlobID(dst []byte, place string) []byte {
 	ref := r.blob
 	if r.m != nil {
@@ -324,7 +325,7 @@ func (r *renderer) appendPartBlobID(dst []byte, place string) []byte {
 	return append(append(append(dst, '"'), ref.String()...), '"')
 }
 
-// appendBodyValues prints the texts that are asked for, by part.
+// appendBodyValues appends the requested body values, keyed by part id.
 //
 // Implements: RFC 8621 §4.1.4 bodyValues
 func (r *renderer) appendBodyValues() error {
@@ -374,8 +375,9 @@ func (r *renderer) eachText(p *mime.Part, fn func(*mime.Part)) {
 	}
 }
 
-// textCost bounds the memory of a text while it is made, in multiples of its octets: decoded, as UTF-8, with other ends of
-// lines. Of another charset an octet makes three of UTF-8, in a buffer that grows.
+// textCost returns a bound of the memory that decoding a text takes, as a multiple of its octets: the decoded octets,
+// their UTF-8 and the copy with LF line ends. In other charsets an octet can become three octets of UTF-8, in a growing
+// buffer.
 func textCost(charset string) int64 {
 	if strings.EqualFold(charset, "utf-8") {
 		return 5
@@ -403,7 +405,7 @@ func (r *renderer) appendBodyValue(p *mime.Part, place string) error {
 	text, truncated := mime.DecodeBody(raw, span.Encoding, p.Param("charset"), most)
 	problem := span.Encoding == mime.EncodingUnknown || mime.UnknownCharset(p.Param("charset")) || strings.Contains(text, "\ufffd")
 	if truncated && p.Subtype == "html" {
-		// A tag is not cut in two.
+		// Do not cut inside a tag.
 		if open := strings.LastIndexByte(text, '<'); open > strings.LastIndexByte(text, '>') {
 			text = text[:open]
 		}
@@ -418,15 +420,15 @@ func (r *renderer) appendBodyValue(p *mime.Part, place string) error {
 	return nil
 }
 
-// blobRef names a blob: what holds it, and the steps from there to it. Steps are the numbers of a part; a 0 between them
-// goes into the message that the part before it is.
+// blobRef identifies a blob: the object that holds it, and the steps from there to the blob. Steps are the numbers of a
+// part. A 0 between them enters the message in the part before it.
 type blobRef struct {
 	letter byte
 	unid   [16]byte
 	steps  []int
 }
 
-// maxSteps bounds the steps of a blob's name.
+// maxSteps bounds the steps of a blob id.
 const maxSteps = 110
 
 func (b blobRef) String() string {
@@ -437,7 +439,7 @@ func (b blobRef) String() string {
 	return string(out)
 }
 
-// parseBlobRef reads what String printed.
+// parseBlobRef parses the output of String.
 func parseBlobRef(s string) (b blobRef, ok bool) {
 	if len(s) < 33 {
 		return b, false

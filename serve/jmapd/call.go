@@ -17,23 +17,23 @@ import (
 	"doublet/wire/jmap"
 )
 
-// method is one method of the protocol.
+// method is a JMAP method.
 type method struct {
 	capability string
 	run        func(*call) error
 }
 
-// call is a method call at work.
+// call is a method call in progress.
 type call struct {
 	*batch
 	name string
 	id   string
 	args *jmap.Value
-	// using is of the request: what properties and arguments there are depends on it.
+	// account is the account of the argument accountId.
 	account *Account
 }
 
-// batch is a request at work: its calls, one after the other, and what they have answered.
+// batch is a request in progress: it runs the calls in order and collects their responses.
 type batch struct {
 	s      *Server
 	ctx    context.Context
@@ -41,43 +41,44 @@ type batch struct {
 	using  []string
 
 	out       []byte
-	mem       memory // of the request, with held
-	held      int64  // of out
+	mem       memory // reserved for the request; includes held
+	held      int64  // reserved for out
 	responses []response
 	created   map[string]string
-	wasGiven  bool // the request has createdIds
+	wasGiven  bool // the request has createdIds, so the response has too
 	accounts  []*Account
-	// known are messages that a query of this request found: their note ids need not be looked up.
+	// known maps messages that a query of this request found to their note ids, so that a later call need not look them
+	// up.
 	known map[note.UNID]note.ID
-	// implicit is what follows the call at hand, without one of its own (RFC 8621 section 7.5).
+	// implicit, if set, runs after the current call and adds an implicit method call (RFC 8621 section 7.5).
 	implicit func()
 }
 
-// response is a method response in out: its arguments from at to end.
+// response locates a method response in out: its arguments are out[at:end].
 type response struct {
 	name, id string
 	at, end  int
 }
 
-// bufferSize is the size of a response's buffer in the beginning.
+// bufferSize is the initial size of a response buffer.
 const bufferSize = 48 << 10
 
-// buffers are for responses; the largest are left to the collector.
+// buffers pools response buffers. Those above 1 MB are left to the garbage collector.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, bufferSize); return &b }}
 
 func takeBuffer() []byte { return (*buffers.Get().(*[]byte))[:0] }
 
-// giveBuffer takes back a response that was written.
+// giveBuffer returns a buffer to the pool after the response was written.
 func giveBuffer(b []byte) {
 	if cap(b) <= 1<<20 {
 		buffers.Put(&b)
 	}
 }
 
-// Call carries out a request (RFC 8620 section 3.3), whatever carried it: request is the JSON of a Request object;
-// properties that are not of such an object (@type and id of RFC 8887) are passed over. The response is the JSON of
-// a Response object, `{"methodResponses":…}`, which the caller releases; problem is the request-level error, and then
-// nothing was done.
+// Call executes a request (RFC 8620 section 3.3) from any transport. request is the JSON of a Request object. Call
+// ignores members that a Request does not have, such as @type and id of RFC 8887. The answer is the JSON of a Response
+// object, `{"methodResponses":…}`; the caller must release it. If problem, the request-level error, is not nil, no
+// method has run.
 //
 // Implements: RFC 8620 §3.4 The Response object
 func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (answer *Answer, problem *jmap.Problem) {
@@ -129,12 +130,12 @@ func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (answer *A
 	}
 	b.out = append(b.out, `,"sessionState":"`...)
 	b.out = append(s.appendSessionState(b.out, c), `"}`...)
-	_ = b.settle() // what stands behind the calls is small
+	_ = b.settle() // the text after the calls is small
 	b.mem.drop(parsed)
 	return &Answer{b.out, b.mem}, nil
 }
 
-// refresh brings the caller up to date with the directory.
+// refresh updates the caller's account from the directory.
 func (s *Server) refresh(ctx context.Context, c *Caller) *jmap.Problem {
 	err := s.backend.Refresh(ctx, &c.Account)
 	switch {
@@ -172,7 +173,7 @@ func sorted(m map[string]string) []string {
 	return keys
 }
 
-// begin begins a response; end ends it.
+// begin starts a response, and end finishes it.
 func (b *batch) begin(name, id string) {
 	if len(b.responses) > 0 {
 		b.out = append(b.out, ',')
@@ -187,7 +188,7 @@ func (b *batch) end() {
 	b.out = append(jmap.AppendString(append(b.out, ','), r.id), ']')
 }
 
-// call carries out one method call.
+// call runs one method call.
 func (b *batch) call(r *jmap.Call) {
 	c := &call{batch: b, name: r.Name, id: r.ID, args: r.Args}
 	b.implicit = nil
@@ -196,7 +197,7 @@ func (b *batch) call(r *jmap.Call) {
 	if err == nil {
 		err = b.settle()
 	}
-	b.mem.drop(b.mem.taken - b.held - kept) // what the call held
+	b.mem.drop(b.mem.taken - b.held - kept) // reserved by the call
 	if err != nil {
 		b.s.stats.errors.Inc()
 		b.cut(start, count)
@@ -210,14 +211,15 @@ func (b *batch) call(r *jmap.Call) {
 	}
 }
 
-// follow carries out a method that another one brings with it, under the same call id.
+// follow runs an implicit method call under the call id of the call that caused it.
 //
 // Implements: RFC 8620 §5.4 implicit calls
 func (b *batch) follow(name, id string, args *jmap.Value) {
 	b.call(&jmap.Call{Name: name, ID: id, Args: args})
 }
 
-// panicked is what a method panicked with: a bug of ours, which the other calls and the connection outlive.
+// panicked is the error of a method that panicked. That is a bug of the server; the other calls and the connection
+// continue.
 type panicked struct {
 	with  any
 	stack []byte
@@ -256,7 +258,7 @@ func (c *call) do() (err error) {
 	return nil
 }
 
-// resolve puts what result references name in their place.
+// resolve replaces result references by the values that they refer to.
 //
 // Implements: RFC 8620 §3.7 References to previous method results
 func (c *call) resolve(args *jmap.Value) (*jmap.Value, error) {
@@ -313,12 +315,12 @@ func (c *call) refer(v *jmap.Value) (jmap.Value, error) {
 	return bad(fmt.Sprintf("There is no response to %.100q yet.", of))
 }
 
-// invalid is the error for arguments.
+// invalid returns an invalidArguments error.
 func invalid(format string, args ...any) *jmap.Error {
 	return &jmap.Error{Type: "invalidArguments", Description: fmt.Sprintf(format, args...)}
 }
 
-// methodError is how an error is told.
+// methodError converts an error into a method-level error. It logs unexpected ones.
 func (b *batch) methodError(name string, err error) *jmap.Error {
 	var e *jmap.Error
 	if errors.As(err, &e) {
@@ -353,7 +355,7 @@ func (b *batch) methodError(name string, err error) *jmap.Error {
 	return &jmap.Error{Type: "serverFail", Description: "Something went wrong here; it stands in the server's log."}
 }
 
-// created remembers under which id an object was made.
+// made records the id of the object that a creation id stands for.
 func (b *batch) made(creation, id string) {
 	if b.created == nil {
 		b.created = make(map[string]string)
@@ -361,7 +363,8 @@ func (b *batch) made(creation, id string) {
 	b.created[creation] = id
 }
 
-// real is the id that an id stands for: one that begins with # is a creation id.
+// real resolves a creation id, which begins with #, to the id of the object created. Other ids are returned unchanged.
+// It returns false if the creation id is not known.
 //
 // Implements: RFC 8620 §5.3 creation ids
 func (b *batch) real(id string) (string, bool) {

@@ -9,15 +9,15 @@ import (
 	"doublet/wire/jmap"
 )
 
-// emailReader reads what an Email is to be made of.
+// emailReader reads a client's Email object into a message to compose.
 type emailReader struct {
 	c      *call
 	draft  *draft
 	object *jmap.Value
 	values *jmap.Value // bodyValues
 	bad    []string
-	lost   []string // blobs that are not there
-	err    error    // of a blob that cannot be read now
+	lost   []string // blobs that do not exist
+	err    error    // from a blob that cannot be read now
 	fields []compose.Field
 	seen   map[string]bool // names of fields, in lower case
 	parts  int
@@ -25,12 +25,12 @@ type emailReader struct {
 	texts  int64 // of the texts
 }
 
-// writer writes a message of these fields.
+// writer returns a Writer for a message with these fields.
 func (s *Server) writer(fields []compose.Field) *compose.Writer {
 	return &compose.Writer{Env: s.env, MaxSize: s.backend.Mail().MessageSize(), Fields: fields}
 }
 
-// Bounds of what one Email is made of.
+// Bounds of one new Email: its parts, their nesting, and its header fields.
 const (
 	maxNewParts  = 1000
 	maxNewDepth  = 30
@@ -39,7 +39,7 @@ const (
 
 func (r *emailReader) fault(property string) { r.bad = append(r.bad, property) }
 
-// compose prepares an Email that a client wants to be made.
+// compose prepares a new Email from the client's object.
 //
 // Implements: RFC 8621 §4.6 creation of an Email
 func (x *emailSetting) compose(p *creation) draft {
@@ -65,14 +65,14 @@ func (x *emailSetting) compose(p *creation) draft {
 		return d
 	}
 	w := x.c.s.writer(r.fields)
-	// Base64 makes of three octets four and a bit; quoted-printable of one up to three.
+	// Base64 turns three octets into four plus line ends; quoted-printable turns one into up to three.
 	size := r.size + r.size/3 + r.size/50 + int64(p.object.Len())*64
 	w.Room = int(size + 2*r.texts)
 	d.err = x.prepare(&d, size, int64(w.Room)+r.size+2*r.texts, func() ([]byte, error) { return w.Message(root) })
 	return d
 }
 
-// header reads the properties that are header fields.
+// header reads the properties that stand for header fields.
 func (r *emailReader) header() {
 	for i := range r.object.Len() {
 		name, v := r.object.Name(i), r.object.At(i)
@@ -94,7 +94,7 @@ func (r *emailReader) header() {
 	}
 }
 
-// fieldOf are the header fields that have properties of their own.
+// fieldOf maps the properties that stand for a header field to it.
 var fieldOf = map[string]header{
 	"messageId": {name: "Message-ID", form: asMessageIDs}, "inReplyTo": {name: "In-Reply-To", form: asMessageIDs},
 	"references": {name: "References", form: asMessageIDs}, "sender": {name: "Sender", form: asAddresses}, "from": {name: "From", form: asAddresses},
@@ -102,7 +102,7 @@ var fieldOf = map[string]header{
 	"replyTo": {name: "Reply-To", form: asAddresses}, "subject": {name: "Subject", form: asText}, "sentAt": {name: "Date", form: asDate},
 }
 
-// field takes a header field; two properties may not be the same one.
+// field adds a header field. Two properties must not stand for the same field.
 func (r *emailReader) field(h *header, v *jmap.Value) {
 	key := strings.ToLower(h.name)
 	if r.seen[key] {
@@ -121,8 +121,8 @@ func (r *emailReader) field(h *header, v *jmap.Value) {
 	r.fields = append(r.fields, fields...)
 }
 
-// readFields reads a property that is a header field into the fields that it stands for: none where it is null, one, or
-// with :all one for each value.
+// readFields converts a property that stands for a header field into fields: none if it is null, one for each value if
+// :all is set, else one.
 func readFields(h *header, v *jmap.Value) (fields []compose.Field, ok bool) {
 	if v.IsNull() {
 		return nil, true
@@ -147,7 +147,7 @@ func readFields(h *header, v *jmap.Value) (fields []compose.Field, ok bool) {
 	return fields, true
 }
 
-// readField reads a value into a field.
+// readField converts a value into a field.
 func readField(h *header, v *jmap.Value) (f compose.Field, ok bool) {
 	f.Name = h.name
 	text, isText := v.Text()
@@ -192,7 +192,7 @@ func readField(h *header, v *jmap.Value) (f compose.Field, ok bool) {
 	return f, true
 }
 
-// comma is what stands behind one of several.
+// comma returns the separator after element i of n: a comma, or "" after the last one.
 func comma(i, n int) string {
 	if i < n-1 {
 		return ","
@@ -200,7 +200,8 @@ func comma(i, n int) string {
 	return ""
 }
 
-// validRaw says whether a raw value can stand in a header: lines that go on begin with a blank and are not empty.
+// validRaw reports whether a raw value can be used in a header. Continuation lines must begin with a space or tab and
+// must not be blank.
 func validRaw(s string) bool {
 	if strings.IndexByte(s, 0) >= 0 {
 		return false
@@ -231,7 +232,7 @@ func readAddresses(v *jmap.Value) (words []string, ok bool) {
 	return words, len(words) > 0
 }
 
-// maxAddressesMade bounds the addresses of one field.
+// maxAddressesMade bounds the addresses of one field of a new Email.
 const maxAddressesMade = 10_000
 
 func readAddress(v *jmap.Value) (words []string, ok bool) {
@@ -280,7 +281,7 @@ func readGroups(v *jmap.Value) (words []string, ok bool) {
 	return words, len(words) > 0
 }
 
-// body reads what the Email says: the whole structure, or texts and attachments to make one of.
+// body reads the content of the Email: either bodyStructure, or texts and attachments from which it builds a structure.
 func (r *emailReader) body() *compose.Part {
 	if v := r.object.Get("bodyStructure"); !v.IsNull() {
 		for _, p := range []string{"textBody", "htmlBody", "attachments"} {
@@ -314,7 +315,7 @@ func (r *emailReader) body() *compose.Part {
 	return compose.Body(text, html, inline, attached)
 }
 
-// single reads textBody or htmlBody: one part of one type.
+// single reads textBody or htmlBody, which must have one part of that type.
 func (r *emailReader) single(property, subtype string) *compose.Part {
 	v := r.object.Get(property)
 	if v.IsNull() || v.Kind() == jmap.Array && v.Len() == 0 {
@@ -334,7 +335,7 @@ func (r *emailReader) single(property, subtype string) *compose.Part {
 	return p
 }
 
-// attach finds the blob that a part is to be.
+// attach makes the blob with this id the content of a part.
 func (r *emailReader) attach(p *compose.Part, blobID *jmap.Value, property string) {
 	id, ok := blobID.Text()
 	if !ok {

@@ -42,14 +42,14 @@ func (r *emailReader) part(v *jmap.Value, property string, depth int) *compose.P
 	return p
 }
 
-// partFieldOf are the header fields that properties of a part stand for.
+// partFieldOf maps the properties of a part to the header fields that they stand for.
 var partFieldOf = map[string]string{
 	"type": "content-type", "charset": "content-type", "disposition": "content-disposition", "cid": "content-id",
 	"location": "content-location", "language": "content-language",
 }
 
-// partProperty reads one property of a part; false: it cannot be that. seen are the header fields that other
-// properties of the part stand for: two may not be of the same.
+// partProperty reads one property of a part. It returns false if the value is not valid. seen holds the header fields
+// that other properties of the part stand for: two properties must not stand for the same field.
 func (r *emailReader) partProperty(p *compose.Part, name string, v *jmap.Value, seen map[string]bool) bool {
 	switch name {
 	case "partId", "blobId", "subParts", "size":
@@ -71,7 +71,7 @@ func (r *emailReader) partProperty(p *compose.Part, name string, v *jmap.Value, 
 	return readPartProperty(p, name, v)
 }
 
-// readPartProperty reads a property of a part that is no header field.
+// readPartProperty reads a property of a part that is not a header: property.
 func readPartProperty(p *compose.Part, name string, v *jmap.Value) (ok bool) {
 	text, isText := v.Text()
 	plain := v.IsNull() || isText && !strings.ContainsAny(text, "\r\n\x00") && len(text) <= 900
@@ -120,8 +120,8 @@ func setLanguage(p *compose.Part, list []string) bool {
 	return !slices.ContainsFunc(list, func(l string) bool { return !compose.Token(l) })
 }
 
-// partHeader reads a header field of a part. Those that its properties stand for set these; the encoding is the
-// server's to choose.
+// partHeader reads a header: property of a part. Content- fields that have a property of their own set that property.
+// Content-Transfer-Encoding is rejected, because the server chooses the encoding.
 //
 // Implements: RFC 8621 §4.6 header fields of body parts
 func (r *emailReader) partHeader(p *compose.Part, h *header, v *jmap.Value) bool {
@@ -162,7 +162,7 @@ func (r *emailReader) partHeader(p *compose.Part, h *header, v *jmap.Value) bool
 	return true
 }
 
-// setContentType reads a Content-Type field. The boundary is the server's to choose.
+// setContentType parses a Content-Type field. It ignores the boundary, which the server chooses.
 func setContentType(p *compose.Part, text string) bool {
 	kind, params, err := gomime.ParseMediaType(text)
 	if err != nil || !setType(p, kind) {
@@ -177,7 +177,7 @@ func setContentType(p *compose.Part, text string) bool {
 	return true
 }
 
-// setDisposition reads a Content-Disposition field.
+// setDisposition parses a Content-Disposition field. It accepts no parameter but filename.
 func setDisposition(p *compose.Part, text string) bool {
 	kind, params, err := gomime.ParseMediaType(text)
 	if name, ok := params["filename"]; ok && p.Name == "" {
@@ -188,7 +188,7 @@ func setDisposition(p *compose.Part, text string) bool {
 	return err == nil && compose.Token(kind) && len(params) == 0
 }
 
-// raise makes the header fields of the root those of the message, but for what describes its content. No field may be
+// raise moves the header fields of the root part into the message's header, except Content- fields. No field may be
 // given twice.
 func (r *emailReader) raise(root *compose.Part) {
 	var own []compose.Field
@@ -208,7 +208,7 @@ func (r *emailReader) raise(root *compose.Part) {
 	root.Fields = own
 }
 
-// value takes the content of a part out of bodyValues: a text, or the octets of anything else that is written as text.
+// value sets the content of a part from bodyValues: text, or for any other type the octets of the string.
 func (r *emailReader) value(p *compose.Part, partID *jmap.Value, property string, v *jmap.Value) {
 	id, _ := partID.Text()
 	value := r.values.Get(id)
@@ -233,7 +233,7 @@ func (r *emailReader) value(p *compose.Part, partID *jmap.Value, property string
 	}
 	r.size += int64(len(text))
 	r.texts += int64(len(text))
-	p.Charset = "" // it is UTF-8, whatever a header field said
+	p.Charset = "" // texts are written as UTF-8, whatever a header field said
 	if p.IsText = p.Type == "text"; p.IsText {
 		p.Text = text
 		return

@@ -8,7 +8,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// parseProperties are those that Email/parse gives where none are named.
+// parseProperties are the properties that Email/parse returns if the client names none.
 var parseProperties = []string{
 	"messageId", "inReplyTo", "references", "sender", "from", "to", "cc", "bcc", "replyTo", "subject", "sentAt",
 	"hasAttachment", "preview", "bodyValues", "textBody", "htmlBody", "attachments",
@@ -39,7 +39,7 @@ func emailParse(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !named { // the id is there where it is asked for
+	if !named { // the id is returned only if the client asks for it
 		v.properties = v.properties[1:]
 		v.properties[0].prefix = v.properties[0].prefix[1:]
 	}
@@ -87,10 +87,10 @@ func emailParse(c *call) error {
 	return nil
 }
 
-// errNoEmail says that a blob is no message.
+// errNoEmail is returned for a blob that is not a message.
 var errNoEmail = errors.New("not a message")
 
-// parse prints the message that a blob holds.
+// parse appends the message that a blob holds.
 func (r *renderer) parse(id string) error {
 	c := r.c
 	b, err := c.openBlob(c.account, id)
@@ -101,7 +101,7 @@ func (r *renderer) parse(id string) error {
 	if b.size > int64(c.s.backend.Mail().MessageSize()) {
 		return errNoEmail
 	}
-	cost := 2*b.size + parseCost(b.size) // as it is, with CRLF, and its parts
+	cost := 2*b.size + parseCost(b.size) // the message as it is, with CRLF line ends, and its parts
 	if err := c.hold(cost); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (r *renderer) parse(id string) error {
 	return nil
 }
 
-// hasFields says whether octets begin as a message does: with header fields.
+// hasFields reports whether octets begin with header fields, as a message does.
 func hasFields(raw []byte) bool {
 	n := 0
 	for f := range mime.Fields(raw) {

@@ -9,7 +9,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// The letters that ids begin with.
+// The first letter of an id tells the type of the object.
 const (
 	letterFolder  = 'f'
 	letterEmail   = 'm'
@@ -19,7 +19,7 @@ const (
 	letterUpload  = 'u'
 )
 
-// propertyKind is a property of an Email.
+// propertyKind identifies a property of an Email.
 type propertyKind uint8
 
 const (
@@ -52,8 +52,8 @@ const (
 	propAttachments
 )
 
-// emailProperties are all that have a name, in the order of RFC 8621 section 4.1; those that Email/get gives where none are
-// named are marked.
+// emailProperties are the named properties in the order of RFC 8621 section 4.1. usual marks those that Email/get
+// returns if the client names none.
 var emailProperties = []struct {
 	name  string
 	kind  propertyKind
@@ -68,29 +68,29 @@ var emailProperties = []struct {
 	{"htmlBody", propHTMLBody, true}, {"attachments", propAttachments, true}, {"hasAttachment", propHasAttachment, true}, {"preview", propPreview, true},
 }
 
-// property is one that is asked for.
+// property is a requested property.
 type property struct {
 	kind   propertyKind
-	prefix string // `"name":`, with a comma before it where it is not the first
+	prefix string // `"name":`, with a comma before it unless it is the first
 	header header
 }
 
-// view is what of an Email is asked for.
+// view holds the requested properties of Emails.
 type view struct {
 	properties []property
-	body       []property // of body parts: those of bodyKinds, and headers
-	text, html bool       // their body values
+	body       []property // of body parts: from bodyProperties, header: properties included
+	text, html bool       // fetchTextBodyValues and fetchHTMLBodyValues
 	all        bool
-	most       int // octets of a body value, 0: all
+	most       int // octets of a body value, at most Limits.BodyValues
 }
 
-// maxNames bounds the properties of one kind that a call may name: each header field has its own.
+// maxNames bounds the properties of one kind that a call may name. Without it header: properties would be unlimited.
 const maxNames = 1000
 
-// errManyNames refuses a call that names more.
+// errManyNames is the error for a call that names more than maxNames.
 var errManyNames = invalid("more than %d properties are named", maxNames)
 
-// compileProperties makes the properties that are asked for ready; those of skip are none of this type.
+// compileProperties prepares the requested properties for printing. Those of kinds in skip do not exist in this type.
 func compileProperties(names []string, some bool, skip ...propertyKind) ([]property, error) {
 	var out []property
 	add := func(name string, kind propertyKind, h header) {
@@ -139,7 +139,7 @@ func compileProperties(names []string, some bool, skip ...propertyKind) ([]prope
 	return out, nil
 }
 
-// viewArguments reads what of Emails is asked for.
+// viewArguments reads the arguments that select parts of Emails. names are the requested properties if some is set.
 func (c *call) viewArguments(names []string, some bool, skip ...propertyKind) (v view, err error) {
 	if v.properties, err = compileProperties(names, some, skip...); err != nil {
 		return v, err
@@ -169,7 +169,7 @@ func (c *call) viewArguments(names []string, some bool, skip ...propertyKind) (v
 
 var viewArgumentNames = []string{"bodyProperties", "fetchTextBodyValues", "fetchHTMLBodyValues", "fetchAllBodyValues", "maxBodyValueBytes"}
 
-// email answers Email/get.
+// emailGet answers Email/get.
 //
 // Implements: RFC 8621 §4.2 Email/get
 func emailGet(c *call) error {
@@ -218,14 +218,14 @@ func emailGet(c *call) error {
 	})
 }
 
-// email finds a message by its id. mailbox.ErrNoMessage: there is none.
+// email returns a message by its id. It returns mailbox.ErrNoMessage if there is none.
 func (c *call) email(d *mailbox.Reading, id string) (*mailbox.Email, error) {
 	u, ok := parseID(letterEmail, id)
 	if !ok {
 		return nil, mailbox.ErrNoMessage
 	}
 	if known, ok := c.known[u]; ok {
-		// Another account may hold a message of the same name.
+		// A message in another account can have the same UNID.
 		if m, err := d.Email(known); err == nil && m.UNID() == u {
 			return m, nil
 		}
@@ -233,7 +233,7 @@ func (c *call) email(d *mailbox.Reading, id string) (*mailbox.Email, error) {
 	return d.EmailOf(u)
 }
 
-// remember keeps the note ids of what a query found, so that who gets the messages need not look for them.
+// remember stores the note ids of hits, so that an Email/get of the same request need not look them up.
 func (b *batch) remember(hits []mailbox.Hit) {
 	if b.known == nil {
 		b.known = make(map[note.UNID]note.ID, len(hits))
@@ -245,7 +245,7 @@ func (b *batch) remember(hits []mailbox.Hit) {
 	}
 }
 
-// stored prints a message of the mail file.
+// stored appends a message of the mail file.
 func (r *renderer) stored(m *mailbox.Email) error {
 	r.reset()
 	r.m = m
@@ -296,10 +296,11 @@ func appendMailboxIDs(dst []byte, m *mailbox.Email) []byte {
 	return append(dst, '}')
 }
 
-// hiddenKeywords are those that IMAP programs may have made up, and that JMAP gives another meaning.
+// hiddenKeyword reports whether a keyword is hidden from the list of keywords. IMAP clients may have set these as
+// ordinary keywords, but JMAP gives them another meaning.
 func hiddenKeyword(k string) bool { return k == mailbox.Seen || k == "$recent" || k == "$deleted" }
 
-// appendKeywords prints the keywords.
+// appendKeywords appends the keywords of a message.
 //
 // Implements: RFC 8621 §4.1.1 keywords
 func appendKeywords(dst []byte, m *mailbox.Email) []byte {

@@ -8,7 +8,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// sortOptions are what Emails may be sorted by.
+// sortOptions are the properties by which Email/query can sort.
 var sortOptions = []string{"receivedAt", "sentAt", "size", "from", "to", "subject", "hasKeyword", "allInThreadHaveKeyword", "someInThreadHaveKeyword"}
 
 var orderKinds = map[string]mailbox.OrderKind{
@@ -16,15 +16,15 @@ var orderKinds = map[string]mailbox.OrderKind{
 	"subject": mailbox.OrderSubject, "hasKeyword": mailbox.OrderKeyword, "allInThreadHaveKeyword": mailbox.OrderThreadAll, "someInThreadHaveKeyword": mailbox.OrderThreadSome,
 }
 
-// Bounds of a filter.
+// Bounds of a filter, and of a sort order.
 const (
 	maxFilterDepth      = 20
 	maxFilterConditions = 500
-	maxFilterWords      = 50 // of one text
+	maxFilterWords      = 50 // of one text condition
 	maxSortKeys         = 10
 )
 
-// filterReader reads a filter.
+// filterReader parses a filter. left is the number of conditions that it may still have.
 type filterReader struct{ left int }
 
 // emailFilter reads the argument filter.
@@ -71,7 +71,7 @@ func (r *filterReader) read(v *jmap.Value, depth int) (f mailbox.Filter, err err
 	return f, nil
 }
 
-// condition reads a FilterCondition: all of its properties must hold.
+// condition reads a FilterCondition. All of its properties must match.
 func (r *filterReader) condition(v *jmap.Value) (f mailbox.Filter, err error) {
 	for i := range v.Len() {
 		if r.left--; r.left < 0 {
@@ -168,7 +168,7 @@ var textTests = map[string]mailbox.Test{
 	"text": mailbox.TestText, "from": mailbox.TestFrom, "to": mailbox.TestTo, "cc": mailbox.TestCc, "bcc": mailbox.TestBcc, "subject": mailbox.TestSubject, "body": mailbox.TestBody,
 }
 
-// wordsFilter looks for the words and phrases of a text, by the definition of a hit that the server's index has.
+// wordsFilter matches the words and phrases of a text, as the server's index defines a match.
 //
 // Implements: RFC 8621 §4.4.1 words and phrases
 func wordsFilter(test mailbox.Test, s string) (f mailbox.Filter, err error) {
@@ -178,11 +178,11 @@ func wordsFilter(test mailbox.Test, s string) (f mailbox.Filter, err error) {
 	return mailbox.Filter{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: test, Text: s, Words: true}}, nil
 }
 
-// folderIDs are the names of folders; what is no id of ours is no folder.
+// folderIDs converts ids into the UNIDs of folders.
 func folderIDs(ids []string) []note.UNID {
 	out := make([]note.UNID, 0, len(ids))
 	for _, id := range ids {
-		u, _ := parseID(letterFolder, id) // else the zero UNID, which no folder has
+		u, _ := parseID(letterFolder, id) // malformed: the zero UNID, which no folder has
 		out = append(out, u)
 	}
 	return out
@@ -203,13 +203,13 @@ func texts(v *jmap.Value) ([]string, bool) {
 	return out, true
 }
 
-// keyword reads a keyword into its canonical spelling.
+// keyword reads a keyword and converts it to lower case, its canonical form.
 func keyword(v *jmap.Value) (string, bool) {
 	s, ok := v.Text()
 	return strings.ToLower(s), ok && validKeyword(s)
 }
 
-// validKeyword says whether a string can be a keyword (RFC 8621 section 4.1.1).
+// validKeyword reports whether a string can be a keyword (RFC 8621 section 4.1.1).
 func validKeyword(s string) bool {
 	if s == "" || len(s) > 255 {
 		return false
@@ -300,7 +300,7 @@ func (c *call) emailQueryArguments() (*mailbox.Query, *window, error) {
 	return q, &w, nil
 }
 
-// emailQueryOnly reads what of a query does not depend on the window.
+// emailQueryOnly reads the arguments of a query except those of the window.
 func (c *call) emailQueryOnly(q *mailbox.Query) (err error) {
 	if q.Filter, err = c.emailFilter(); err != nil {
 		return err
@@ -312,8 +312,8 @@ func (c *call) emailQueryOnly(q *mailbox.Query) (err error) {
 	return err
 }
 
-// beginQuery prints the head of the response to a /query, up to the bracket of its ids; endQuery its end, with the total
-// unless that is below 0.
+// beginQuery appends the response to a /query up to the opening bracket of its ids. endQuery appends the rest, with the
+// total unless that is negative.
 func (c *call) beginQuery(state string, exact bool, position int) {
 	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","queryState":`...)
 	c.out = append(jmap.AppendString(c.out, state), `,"canCalculateChanges":`...)
@@ -383,8 +383,8 @@ func emailQueryChanges(c *call) error {
 	return nil
 }
 
-// queryChangesArguments reads the state and the limit of a /queryChanges. The limit is below 0 where there is none, and may
-// be 0: then a client is told nothing but that nothing has changed.
+// queryChangesArguments reads the state and the limit of a /queryChanges. A negative limit means none. A limit of 0 is
+// valid: the call then succeeds only if nothing has changed.
 //
 // Implements: RFC 8620 §5.6 /queryChanges
 func (c *call) queryChangesArguments() (since string, limit int, err error) {
@@ -401,7 +401,7 @@ func (c *call) queryChangesArguments() (since string, limit int, err error) {
 	return since, int(min(n, 1<<30)), err
 }
 
-// appendChanges prints the response to a /changes.
+// appendChanges appends the response to a /changes.
 func (c *call) appendChanges(since string, x *mailbox.Changes, letter byte) {
 	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","oldState":`...)
 	c.out = jmap.AppendString(c.out, since)
@@ -413,7 +413,7 @@ func (c *call) appendChanges(since string, x *mailbox.Changes, letter byte) {
 	c.out = append(c.out, '}')
 }
 
-// changes answers a /changes of what is of the mail itself.
+// changes answers a /changes for Emails, Threads or Mailboxes.
 func (c *call) changes(letter byte, of func(*mailbox.Reading, mailbox.State, int) (mailbox.Changes, error), more func(*mailbox.Changes)) error {
 	since, limit, err := c.changesArguments(false)
 	if err != nil {

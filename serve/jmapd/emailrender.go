@@ -8,17 +8,17 @@ import (
 	"doublet/wire/mime"
 )
 
-// renderer prints Emails: those of the mail file, from summaries as far as these reach, and messages that only a blob
-// holds. What one property has read of a message the next one finds.
+// renderer prints Emails. It prints messages of the mail file from their summaries where these suffice, and also
+// messages that only a blob holds. It caches data of the current message for further properties.
 type renderer struct {
 	c    *call
 	view *view
 	d    *mailbox.Reading
 
-	m    *mailbox.Email // of the mail file, else
-	raw  []byte         // the message
+	m    *mailbox.Email // message of the mail file; if nil, the three fields below are set
+	raw  []byte         // octets of the message
 	root *mime.Part
-	blob blobRef // that holds it
+	blob blobRef // blob that holds the message
 
 	env      envelope
 	hasEnv   bool
@@ -31,7 +31,7 @@ type renderer struct {
 	hasParts bool
 	index    mime.Index
 	scratch  []byte
-	held     int64 // of the scratch
+	held     int64 // bytes reserved for scratch
 }
 
 func (r *renderer) reset() {
@@ -39,7 +39,7 @@ func (r *renderer) reset() {
 	r.hasEnv, r.hasHead, r.body, r.hasParts, r.index = false, false, nil, false, nil
 }
 
-// derived prints a property that comes from the message itself.
+// derived appends a property that is computed from the message itself.
 func (r *renderer) derived(p *property) error {
 	c := r.c
 	switch p.kind {
@@ -76,7 +76,7 @@ func (r *renderer) attached() (bool, error) {
 	return mailbox.HasAttachment(r.root), nil
 }
 
-// fromEnvelope prints a property that stands in the ENVELOPE.
+// fromEnvelope appends a property that the ENVELOPE contains.
 func (r *renderer) fromEnvelope(k propertyKind) error {
 	if err := r.readEnvelope(); err != nil {
 		return err
@@ -131,14 +131,14 @@ func (r *renderer) readEnvelope() error {
 	return nil
 }
 
-// The fields that have properties of their own and that no ENVELOPE tells.
+// Header fields that have properties of their own and that an ENVELOPE does not contain in this form.
 var (
 	senderField     = header{name: "Sender", form: asAddresses}
 	replyToField    = header{name: "Reply-To", form: asAddresses}
 	referencesField = header{name: "References", form: asMessageIDs}
 )
 
-// fromHeader prints a property that needs the header.
+// fromHeader appends a property that needs the header.
 func (r *renderer) fromHeader(p *property) error {
 	if p.kind == propHeader && r.m != nil && p.header.resent() {
 		block, ok, err := r.m.Resent()
@@ -180,7 +180,7 @@ func (r *renderer) readHeader() error {
 	if err != nil {
 		return err
 	}
-	// The scratch stays from one message to the next, until the call ends.
+	// scratch is reused for the next messages until the call ends.
 	if more := int64(span.BodyStart-span.HeaderStart) - r.held; more > 0 {
 		if err := r.c.hold(more); err != nil {
 			return err
@@ -192,7 +192,7 @@ func (r *renderer) readHeader() error {
 	return err
 }
 
-// section finds a part by its numbers.
+// section returns the span of the part with these numbers.
 func (r *renderer) section(path []int) (mime.SectionSpan, error) {
 	if r.index == nil {
 		if r.m != nil {
@@ -204,7 +204,7 @@ func (r *renderer) section(path []int) (mime.SectionSpan, error) {
 			r.index = mime.AppendIndex(nil, r.root)
 		}
 	}
-	span, _ := r.index.Section(path) // one that is not there is empty
+	span, _ := r.index.Section(path) // empty if there is no such part
 	return span, nil
 }
 

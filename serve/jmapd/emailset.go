@@ -12,23 +12,23 @@ import (
 	"doublet/wire/jmap"
 )
 
-// emailPatch is what is to become of an Email.
+// emailPatch holds the changes to an Email.
 type emailPatch struct {
-	allKeywords, allFolders bool // set, add are all that there are to be
+	allKeywords, allFolders bool // set or add replaces all keywords or all folders
 	set, clear              []string
 	add, drop               []note.UNID
-	// rest holds the other members: properties that stay as they are.
+	// rest holds the members for other properties. These must equal the current values.
 	rest *jmap.Value
 }
 
-// mailboxID is the folder that an id names; ids of no folder are the zero UNID.
+// mailboxID returns the folder of an id. It returns the zero UNID, which no folder has, if the id is malformed.
 func (b *batch) mailboxID(id string) note.UNID {
 	real, _ := b.real(id)
 	u, _ := parseID(letterFolder, real)
 	return u
 }
 
-// readSet reads a map whose values are all true.
+// readSet reads an object whose values are all true, and returns its names.
 func readSet(v *jmap.Value) ([]string, bool) {
 	if v.Kind() != jmap.Object {
 		return nil, false
@@ -43,7 +43,7 @@ func readSet(v *jmap.Value) ([]string, bool) {
 	return out, true
 }
 
-// readKeywords reads a map of keywords.
+// readKeywords reads a set of keywords.
 func readKeywords(v *jmap.Value) ([]string, bool) {
 	list, ok := readSet(v)
 	for i, k := range list {
@@ -54,7 +54,7 @@ func readKeywords(v *jmap.Value) ([]string, bool) {
 	return slices.Compact(list), ok
 }
 
-// flagsOf makes flags of keywords.
+// flagsOf converts keywords into flags.
 func flagsOf(keywords []string) mailbox.Flags {
 	var fl mailbox.Flags
 	for _, k := range keywords {
@@ -77,7 +77,7 @@ func (b *batch) folderSet(v *jmap.Value) ([]note.UNID, bool) {
 	return out, ok && len(out) > 0
 }
 
-// readEmailPatch reads a PatchObject for an Email: of its properties keywords and mailboxIds may change.
+// readEmailPatch reads a PatchObject for an Email. Only keywords and mailboxIds can change.
 func (b *batch) readEmailPatch(v *jmap.Value) (p emailPatch, err error) {
 	list, err := pointers(v)
 	if err != nil {
@@ -96,7 +96,7 @@ func (b *batch) readEmailPatch(v *jmap.Value) (p emailPatch, err error) {
 			ok = b.readEmailPart(&p, top, at.tokens[1], at.value)
 		case top == "keywords":
 			p.allKeywords = true
-			if !at.value.IsNull() { // which is the default: none
+			if !at.value.IsNull() { // null means the default, no keywords
 				p.set, ok = readKeywords(at.value)
 			}
 		default:
@@ -116,7 +116,7 @@ func (b *batch) readEmailPatch(v *jmap.Value) (p emailPatch, err error) {
 	return p, nil
 }
 
-// readEmailPart reads one keyword or folder that is set (true) or taken away (null).
+// readEmailPart reads a patch of one keyword or folder: true sets it, null removes it.
 func (b *batch) readEmailPart(p *emailPatch, path, token string, x *jmap.Value) bool {
 	on, isBool := x.Bool()
 	if !x.IsNull() && !(isBool && on) {
@@ -142,7 +142,7 @@ func (b *batch) readEmailPart(p *emailPatch, path, token string, x *jmap.Value) 
 	return true
 }
 
-// apply changes an Email.
+// apply applies the changes to an Email.
 func (p *emailPatch) apply(w *mailbox.Changing, u note.UNID) error {
 	m, err := w.EmailOf(u)
 	if err != nil {
@@ -188,39 +188,39 @@ func (p *emailPatch) apply(w *mailbox.Changing, u note.UNID) error {
 	return w.SetFolders(id, add, drop)
 }
 
-// emailSetting is an Email/set at work.
+// emailSetting is an Email/set or Email/import in progress.
 type emailSetting struct {
 	*set
 	drafts []draft
 	stored []stored
-	whole  bool // the client is told all of a creation that it did not say
-	// before and after are the states around the change.
+	whole  bool // tell the client all properties of a new Email that it did not send
+	// before and after are the Email states before and after the change.
 	before, after string
 }
 
-// draft is an Email that is to be made.
+// draft is an Email to create.
 type draft struct {
 	creation string
 	mailbox.Imported
-	uploads []note.UNID // that the message is made of
+	uploads []note.UNID // uploads that the message uses
 	err     error
 }
 
-// uses notes that the message is made of a blob.
+// uses records that the message uses an upload.
 func (d *draft) uses(b *blob) {
 	if !b.upload.IsZero() {
 		d.uploads = append(d.uploads, b.upload)
 	}
 }
 
-// stored is one that was. object is what the client is told of it, where that is more than its names and size.
+// stored describes a created Email. If object is not nil, it replaces the default response of ids and size.
 type stored struct {
 	unid, thread note.UNID
 	size         uint64
 	object       []byte
 }
 
-// release lets go of what was prepared.
+// release frees the composed messages.
 func (x *emailSetting) release() {
 	for i := range x.drafts {
 		if d := &x.drafts[i]; d.Composed != nil {
@@ -269,7 +269,7 @@ func emailSet(c *call) error {
 	return nil
 }
 
-// commit makes the drafts, changes what update says, and destroys, in one update of the mail file.
+// commit creates the drafts, applies the updates and destroys Emails, all in one update of the mail file.
 func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i int) error) error {
 	c, s := x.c, x.set
 	nc := len(x.drafts)
@@ -348,7 +348,7 @@ func (x *emailSetting) destroyOne(w *mailbox.Changing, id string) error {
 	return w.Destroy(m.ID)
 }
 
-// told is the answer about an Email that was made.
+// told returns the response for an Email that was created.
 func (m *stored) told() []byte {
 	if m.object != nil {
 		return m.object
@@ -359,7 +359,7 @@ func (m *stored) told() []byte {
 	return append(jmap.AppendUint(append(b, `,"size":`...), m.size), '}')
 }
 
-// places reads the properties that say where an Email goes and how it is marked: mailboxIds, keywords and receivedAt.
+// places reads the properties mailboxIds, keywords and receivedAt into d. It returns the names of invalid ones.
 func (c *call) places(v *jmap.Value, d *draft) []string {
 	var bad []string
 	var ok bool
@@ -434,7 +434,7 @@ func emailImport(c *call) error {
 	return nil
 }
 
-// imported prepares a blob to be an Email.
+// imported prepares the Email to create from a blob.
 func (x *emailSetting) imported(p *creation) draft {
 	c := x.c
 	d := draft{creation: p.id}
@@ -459,14 +459,15 @@ func (x *emailSetting) imported(p *creation) draft {
 	}
 	if err == nil {
 		d.uses(b)
-		err = x.prepare(&d, b.size, 2*b.size, b.all) // as it is, and with CRLF
+		err = x.prepare(&d, b.size, 2*b.size, b.all) // as it is, and with CRLF line ends
 		b.close()
 	}
 	d.err = err
 	return d
 }
 
-// prepare composes the message that read gives, of about size octets, and reserves the bytes that this costs.
+// prepare composes the message that read returns, about size octets long. It reserves cost bytes, and those for
+// parsing.
 func (x *emailSetting) prepare(d *draft, size, cost int64, read func() ([]byte, error)) error {
 	mail := x.c.s.backend.Mail()
 	if size > int64(mail.MessageSize()) {
@@ -484,7 +485,7 @@ func (x *emailSetting) prepare(d *draft, size, cost int64, read func() ([]byte, 
 	if d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw)); err != nil {
 		return err
 	}
-	// What is kept until the call ends: here, in the batch, and in the log.
+	// Reserved until the call ends, for three copies: here, in the batch, and in the log.
 	if err = x.c.hold(3 * d.Composed.Memory()); err != nil {
 		d.Composed.Release()
 		d.Composed = nil
@@ -634,7 +635,7 @@ func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
 	return err
 }
 
-// destroyOriginals answers an Email/set that destroys what was copied, behind the copying.
+// destroyOriginals adds an Email/set after the copy, which destroys the originals.
 func (c *call) destroyOriginals(from *Account, ids []string) {
 	ifInState := c.args.Get("destroyFromIfInState")
 	names := []string{"accountId", "destroy"}

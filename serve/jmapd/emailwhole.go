@@ -10,7 +10,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// emailKind describes what of an Email stays as it is: all but keywords and mailboxIds, which are read by themselves.
+// emailKind describes the properties of an Email that cannot change: all except keywords and mailboxIds.
 var emailKind = kind{fixed: isEmailProperty, same: sameEmailProperty}
 
 // isEmailProperty reports whether a property of an Email is fixed.
@@ -26,8 +26,8 @@ func isEmailProperty(name string) bool {
 	return false
 }
 
-// bodyPropertyNames are the properties of an Email that hold EmailBodyParts or EmailBodyValues. What /get tells of
-// them depends on its arguments: what is sent of them must be a part of what there is.
+// bodyPropertyNames are the properties of an Email that hold EmailBodyParts or EmailBodyValues. The response of /get
+// for these depends on its arguments, so a client may send a subset of the current value.
 var bodyPropertyNames = []string{"bodyStructure", "textBody", "htmlBody", "attachments", "bodyValues"}
 
 func sameEmailProperty(name string, sent, current *jmap.Value) bool {
@@ -37,8 +37,8 @@ func sameEmailProperty(name string, sent, current *jmap.Value) bool {
 	return sent.Equal(current)
 }
 
-// partOf reports whether a value is a part of another: objects with some of its members. A text that was cut short is
-// the beginning of the whole.
+// partOf reports whether sent is a subset of current: objects may lack members. A truncated text may be a prefix of the
+// whole.
 func partOf(sent, current *jmap.Value) bool {
 	switch {
 	case sent.Kind() != current.Kind():
@@ -76,7 +76,7 @@ func beginning(sent, current *jmap.Value) bool {
 	return ok && ok2 && strings.HasPrefix(b, a)
 }
 
-// unchangedEmail refuses properties of an Email that differ from what it is.
+// unchangedEmail returns an error if sent has properties that differ from the Email's current ones.
 func (c *call) unchangedEmail(w *mailbox.Changing, u note.UNID, sent *jmap.Value) error {
 	m, err := w.EmailOf(u)
 	if err != nil {
@@ -84,10 +84,10 @@ func (c *call) unchangedEmail(w *mailbox.Changing, u note.UNID, sent *jmap.Value
 	}
 	wants := emailKind.named(sent)
 	v := view{all: true, most: longestValue(sent) + 1}
-	if sent.Get("bodyValues") == nil { // paths into them, which need the whole
+	if sent.Get("bodyValues") == nil { // a path into bodyValues needs whole values
 		v.most = c.s.opt.Limits.BodyValues
 	}
-	if wants("bodyValues") { // which are read, printed and parsed
+	if wants("bodyValues") { // the message is read, printed and parsed
 		size := 3 * int64(m.Size())
 		if err := c.hold(size); err != nil {
 			return err
@@ -119,7 +119,8 @@ func (c *call) unchangedEmail(w *mailbox.Changing, u note.UNID, sent *jmap.Value
 	return emailKind.apply(sent, current, func(*jmap.Value) error { return nil })
 }
 
-// longestValue returns the length of the longest text in bodyValues, in octets: no more of the others needs to be read.
+// longestValue returns the length in octets of the longest text in bodyValues. No more than that needs to be read of
+// the current values.
 func longestValue(sent *jmap.Value) int {
 	n, values := 0, sent.Get("bodyValues")
 	for i := range values.Len() {
@@ -129,7 +130,7 @@ func longestValue(sent *jmap.Value) int {
 	return n
 }
 
-// emailObject is an Email as Email/get tells it.
+// emailObject returns an Email as Email/get shows it.
 func (c *call) emailObject(d *mailbox.Reading, m *mailbox.Email, v *view) (*jmap.Value, error) {
 	return c.rendered(func() error {
 		r := renderer{c: c, view: v, d: d}
@@ -137,13 +138,14 @@ func (c *call) emailObject(d *mailbox.Reading, m *mailbox.Email, v *view) (*jmap
 	})
 }
 
-// isBodyProperty reports whether body parts have a property.
+// isBodyProperty reports whether a name is a property of body parts.
 func isBodyProperty(name string) bool {
 	_, err := compileBodyProperties([]string{name}, true)
 	return err == nil
 }
 
-// bodyNames returns the properties of body parts that stand in the body properties of an Email: of very many, more than maxNames.
+// bodyNames returns the properties of body parts that occur in the body properties of sent. If there are very many, it
+// stops once it has more than maxNames.
 func bodyNames(sent *jmap.Value) []string {
 	var names []string
 	var walk func(v *jmap.Value)
@@ -171,13 +173,13 @@ func bodyNames(sent *jmap.Value) []string {
 	return names
 }
 
-// createdProperties are what a client is told of an Email that it created, beside what is told of any that is stored:
-// what the server sets, and what it gives where the client gave nothing.
+// createdProperties are the properties that the response for a created Email can contain: those that the server sets,
+// and the defaults of those that the client did not send.
 var createdProperties = []string{
 	"blobId", "threadId", "size", "keywords", "receivedAt", "messageId", "sentAt", "hasAttachment", "preview",
 }
 
-// createdView is the view of them.
+// createdView selects the createdProperties.
 var createdView = func() view {
 	p, err := compileProperties(createdProperties, true)
 	if err != nil {
@@ -186,8 +188,7 @@ var createdView = func() view {
 	return view{properties: p}
 }()
 
-// createdObjects are what a client is told of Emails that it created, beside ids; of one that is gone already nothing
-// more than is known without it.
+// createdObjects reads the properties to return for created Emails. It skips an Email that was destroyed meanwhile.
 func (x *emailSetting) createdObjects(errs []error) error {
 	c := x.c
 	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {

@@ -27,11 +27,11 @@ const (
 	envFields
 )
 
-// envelope is the text of an ENVELOPE cut into its fields, each as IMAP prints it. What lists show goes from there to JSON
-// without anything in between.
+// envelope is the text of an ENVELOPE split into its fields, each as IMAP prints it. Lists convert it to JSON without
+// an intermediate form.
 type envelope [envFields][]byte
 
-// cutEnvelope cuts. Text that is no ENVELOPE of ours gives empty fields.
+// cutEnvelope splits the text of an ENVELOPE. ok is false if the text is not an ENVELOPE of this server.
 func cutEnvelope(text []byte) (e envelope, ok bool) {
 	if len(text) < 2 || text[0] != '(' {
 		return e, false
@@ -53,7 +53,7 @@ func cutEnvelope(text []byte) (e envelope, ok bool) {
 	return e, i < len(text) && text[i] == ')'
 }
 
-// skipIMAP is the offset behind the value at i: NIL, a string or a list of these; -1 where there is none.
+// skipIMAP returns the offset after the value at i: NIL, a string or a list of values. It returns -1 if there is none.
 func skipIMAP(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -97,7 +97,7 @@ func skipQuoted(b []byte, i int) int {
 	return -1
 }
 
-// literal is the text of a literal at i, and the offset behind it.
+// literal returns the text of the literal at i and the offset after it, or -1 if it is malformed.
 func literal(b []byte, i int) ([]byte, int) {
 	n := 0
 	for i++; i < len(b) && '0' <= b[i] && b[i] <= '9' && n < 1<<30; i++ {
@@ -110,7 +110,7 @@ func literal(b []byte, i int) ([]byte, int) {
 	return b[i : i+n], i + n
 }
 
-// nstring reads the value at i: a string as its octets, which may be a piece of b or lie in scratch; ok is false for NIL.
+// nstring reads the value at i. s is the string, which may be a slice of b or of scratch. ok is false for NIL.
 func nstring(b []byte, i int, scratch []byte) (s []byte, end int, ok bool) {
 	if i >= len(b) {
 		return nil, -1, false
@@ -140,14 +140,14 @@ func nstring(b []byte, i int, scratch []byte) (s []byte, end int, ok bool) {
 	return nil, skipIMAP(b, i), false
 }
 
-// text is a field that is a string; ok is false where the header has none.
+// text returns a field that is a string. ok is false if the message does not have the field.
 func (e *envelope) text(field int) (string, bool) {
 	var room [256]byte
 	s, _, ok := nstring(e[field], 0, room[:0])
 	return string(s), ok
 }
 
-// appendWords prints a header text as people read it: encoded words decoded, NFC.
+// appendWords appends a header text in readable form: encoded words decoded, and in NFC.
 //
 // Implements: RFC 8621 §4.1.2.2 asText
 func appendWords(dst []byte, s []byte) []byte {
@@ -173,7 +173,7 @@ func nfc(s string) string {
 	return norm.NFC.String(s)
 }
 
-// appendSubject prints the Subject, null where there is none.
+// appendSubject appends the Subject, or null if there is none.
 func (e *envelope) appendSubject(dst []byte) []byte {
 	var room [256]byte
 	s, _, ok := nstring(e[envSubject], 0, room[:0])
@@ -183,7 +183,8 @@ func (e *envelope) appendSubject(dst []byte) []byte {
 	return appendWords(dst, s)
 }
 
-// appendAddresses prints an address list as EmailAddress objects, null where there is none. Groups are taken apart.
+// appendAddresses appends an address list as EmailAddress objects, or null if there is none. Members of groups are
+// listed like other addresses.
 //
 // Implements: RFC 8621 §4.1.2.3 asAddresses
 func (e *envelope) appendAddresses(dst []byte, field int) []byte {
@@ -221,13 +222,13 @@ func (e *envelope) appendAddresses(dst []byte, field int) []byte {
 		switch {
 		case k < 0 || k >= len(b) || b[k] != ')':
 			return append(dst[:start], "null"...)
-		case !real: // the begin or end of a group
+		case !real: // the start or end of a group
 			dst = dst[:at]
 		case len(host) > 0:
 			dst = append(dst[:len(dst)-1], '@')
 			n := len(dst)
 			dst = jmap.AppendBytes(dst, host)
-			dst = append(dst[:n], dst[n+1:]...) // its own quote
+			dst = append(dst[:n], dst[n+1:]...) // remove the opening quote
 			dst = append(dst, '}')
 		default:
 			dst = append(dst, '}')
@@ -237,7 +238,7 @@ func (e *envelope) appendAddresses(dst []byte, field int) []byte {
 	return append(dst, ']')
 }
 
-// appendSent prints the Date with the zone that it has, null where it makes no sense.
+// appendSent appends the Date in its own time zone, or null if it cannot be parsed.
 //
 // Implements: RFC 8621 §4.1.2.6 asDate
 func (e *envelope) appendSent(dst []byte) []byte {
@@ -253,14 +254,14 @@ func appendMailDate(dst []byte, s string) []byte {
 	if !ok {
 		return append(dst, "null"...)
 	}
-	// A zone of -0000 says that it is not known: UTC.
+	// A zone of -0000 means that the local zone is not known. Print it as UTC.
 	if _, offset := t.Zone(); offset == 0 {
 		t = t.In(time.UTC)
 	}
 	return jmap.AppendQuotedDate(dst, t)
 }
 
-// appendMessageIDs prints the ids of a field without their brackets, null where it holds something else.
+// appendMessageIDs appends the ids of a field without their brackets, or null if the field is malformed.
 //
 // Implements: RFC 8621 §4.1.2.5 asMessageIds
 func appendMessageIDs(dst []byte, s string) []byte {
@@ -297,7 +298,7 @@ func messageIDs(s string) (ids []string, ok bool) {
 	}
 }
 
-// skipBlanks passes blanks and comments.
+// skipBlanks skips white space and comments.
 func skipBlanks(s string, i int) int {
 	depth := 0
 	for i < len(s) {

@@ -8,7 +8,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// form is a form in which a header field is given.
+// form is a form in which a header field is parsed.
 type form uint8
 
 // The forms (RFC 8621 section 4.1.2).
@@ -26,7 +26,7 @@ var forms = map[string]form{
 	"asRaw": asRaw, "asText": asText, "asAddresses": asAddresses, "asGroupedAddresses": asGroupedAddresses, "asMessageIds": asMessageIDs, "asDate": asDate, "asURLs": asURLs,
 }
 
-// The fields that RFC 5322 and RFC 2369 define have the forms that they are made of, and no other.
+// The fields of RFC 5322 and RFC 2369 have only the forms that match their syntax.
 var (
 	addressFields = []string{"from", "sender", "reply-to", "to", "cc", "bcc", "resent-from", "resent-sender", "resent-reply-to", "resent-to", "resent-cc", "resent-bcc"}
 	idFields      = []string{"message-id", "in-reply-to", "references", "resent-message-id"}
@@ -36,7 +36,7 @@ var (
 	otherFields   = []string{"return-path", "received"}
 )
 
-// formsOf are the forms that a field may have beside asRaw; nil: all.
+// formsOf returns the forms that a field may have besides asRaw. nil means all.
 func formsOf(field string) []form {
 	switch {
 	case slices.Contains(addressFields, field):
@@ -55,15 +55,15 @@ func formsOf(field string) []form {
 	return nil
 }
 
-// header is a property that is a header field: header:Name:asForm:all.
+// header is a property that stands for a header field: header:Name:asForm:all.
 type header struct {
-	property string // as it was asked for
+	property string // as requested
 	name     string
 	form     form
 	all      bool
 }
 
-// parseHeader reads the name of such a property.
+// parseHeader parses the name of a header: property.
 //
 // Implements: RFC 8621 §4.1.3 header:{header-field-name}
 func parseHeader(property string) (h header, ok bool) {
@@ -94,7 +94,7 @@ func parseHeader(property string) (h header, ok bool) {
 	return h, true
 }
 
-// fieldName says whether a string is the name of a header field (RFC 5322 section 3.6.8).
+// fieldName reports whether a string is a valid header field name (RFC 5322 section 3.6.8).
 func fieldName(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == ':' {
@@ -104,12 +104,12 @@ func fieldName(s string) bool {
 	return s != "" && len(s) < 256
 }
 
-// resent says that the field is one that summaries hold, so that lists can show who sent a message on.
+// resent reports whether summaries contain the field. They do so that lists can show who resent a message.
 func (h *header) resent() bool {
 	return strings.EqualFold(h.name, "Resent-From") || strings.EqualFold(h.name, "Resent-Sender")
 }
 
-// append prints the property's value: of the last field of that name, or of all.
+// append appends the property's value: the last field of that name, or all of them.
 func (h *header) append(dst []byte, block []byte) []byte {
 	if h.all {
 		dst = append(dst, '[')
@@ -138,7 +138,7 @@ func (h *header) append(dst []byte, block []byte) []byte {
 	return h.form.append(dst, last)
 }
 
-// append prints a field's value in a form.
+// append appends a field's value in this form.
 func (f form) append(dst, value []byte) []byte {
 	switch f {
 	case asText:
@@ -157,7 +157,7 @@ func (f form) append(dst, value []byte) []byte {
 	return appendRaw(dst, value)
 }
 
-// appendRaw prints the octets of a value, folding and all, without NULs.
+// appendRaw appends the octets of a value with its folding, but without NULs.
 //
 // Implements: RFC 8621 §4.1.2.1 Raw
 func appendRaw(dst, value []byte) []byte {
@@ -198,7 +198,7 @@ func appendAddressList(dst []byte, list []mime.Address) []byte {
 	return append(dst, ']')
 }
 
-// appendGroups prints EmailAddressGroup objects: addresses beside each other that are in no group are one without a
+// appendGroups appends EmailAddressGroup objects. Consecutive addresses outside any group form one group without a
 // name.
 //
 // Implements: RFC 8621 §4.1.2.4 GroupedAddresses
@@ -248,7 +248,7 @@ func appendGroups(dst []byte, list []mime.Address) []byte {
 	return append(dst, ']')
 }
 
-// appendURLs prints the URLs of a List- field, null where there is none.
+// appendURLs appends the URLs of a List- field, or null if there is none.
 //
 // Implements: RFC 8621 §4.1.2.7 asURLs
 func appendURLs(dst []byte, s string) []byte {
@@ -275,7 +275,7 @@ func appendURLs(dst []byte, s string) []byte {
 	return jmap.AppendStrings(dst, urls)
 }
 
-// appendHeaders prints all fields of a block, as EmailHeader objects in their order.
+// appendHeaders appends all fields of a header block in order, as EmailHeader objects.
 func appendHeaders(dst, block []byte) []byte {
 	dst = append(dst, '[')
 	first := true

@@ -11,10 +11,11 @@ import (
 	"doublet/wire/jmap"
 )
 
-// activity is what a session has under way.
+// activity counts what a session has in progress.
 type activity struct{ requests, uploads int }
 
-// enter counts a request, or an upload, as one of the session's; leave ends it.
+// enter counts a request or an upload of the session. leave ends it. enter fails if the session has too many in
+// progress.
 func (s *Server) enter(c *Caller, upload bool) (leave func(), problem *jmap.Problem) {
 	key := string(c.Who.Person[:]) + c.Session
 	s.mu.Lock()
@@ -41,7 +42,7 @@ func (s *Server) enter(c *Caller, upload bool) (leave func(), problem *jmap.Prob
 	}, nil
 }
 
-// refuse answers with a problem.
+// refuse responds with a problem (RFC 7807).
 func (s *Server) refuse(w http.ResponseWriter, p *jmap.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -52,7 +53,7 @@ func (s *Server) refuse(w http.ResponseWriter, p *jmap.Problem) {
 	_, _ = w.Write(append(p.Append([]byte{'{'}), '}'))
 }
 
-// api takes requests.
+// api serves the API endpoint.
 //
 // Implements: RFC 8620 §3.1 Making an API request
 func (s *Server) api(w http.ResponseWriter, r *http.Request, c *Caller) {
@@ -76,7 +77,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, c *Caller) {
 		return
 	}
 	defer answer.Release()
-	m.give() // the request is done with
+	m.give() // the request body is no longer needed
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -84,16 +85,16 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, c *Caller) {
 	_ = listen.WritePaced(s.env, w, answer.JSON)
 }
 
-// pieceSize is the memory that a body begins with.
+// pieceSize is the initial size of the buffer for a body.
 const pieceSize = 64 << 10
 
-// read reads a body of at most most octets, and takes memory for it as it comes.
+// read reads a body of at most most octets. It reserves memory as the body arrives.
 func (m *memory) read(from io.Reader, length, most int64, limit string) ([]byte, *jmap.Problem) {
 	tooLarge := &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusRequestEntityTooLarge, Limit: limit, Detail: "The body is too large."}
 	if length > most {
 		return nil, tooLarge
 	}
-	// What a client announces is taken as it comes: who announces much and sends nothing holds little.
+	// Do not trust Content-Length: a client that announces much and sends nothing must not occupy much memory.
 	size := int64(pieceSize)
 	if length >= 0 {
 		size = min(size, length)
@@ -117,7 +118,7 @@ func (m *memory) read(from io.Reader, length, most int64, limit string) ([]byte,
 			if length >= 0 {
 				to = min(to, length+1)
 			}
-			// The old piece lives until it is copied.
+			// The old buffer remains in memory until it is copied.
 			old := int64(cap(buf))
 			if to = max(to, int64(len(buf))+1); !m.take(to) {
 				return nil, busy()

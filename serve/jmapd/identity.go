@@ -13,7 +13,8 @@ import (
 	"doublet/wire/jmap"
 )
 
-// sender is what the directory says of the caller. It is asked before the mail file is opened for changing.
+// sender holds the caller's name and addresses from the directory. It is read before the mail file is opened for
+// changing.
 type sender struct {
 	name      string
 	addresses []string
@@ -137,7 +138,7 @@ func (c *call) identityChangesSince(x *identity.List, since string, from int64, 
 	for i := range x.All {
 		switch one := &x.All[i]; {
 		case one.Made > from && one.MayDelete:
-			list = append(list, change{one.Made, one.ID, 0}) // a later page tells of its changes
+			list = append(list, change{one.Made, one.ID, 0}) // /changes from a later state returns its updates
 		case one.Changed > from:
 			list = append(list, change{one.Changed, one.ID, 1})
 		}
@@ -167,7 +168,7 @@ func (c *call) identityChangesSince(x *identity.List, since string, from int64, 
 	return nil
 }
 
-// appendIDChanges prints the response to a /changes; ids are those created, updated and destroyed.
+// appendIDChanges appends the response to a /changes. ids are the created, updated and destroyed ids.
 func (c *call) appendIDChanges(since, state string, more bool, ids [3][]string) {
 	o := jmap.NewWriter(c.out)
 	o.Text("accountId", c.account.ID)
@@ -187,7 +188,7 @@ var identityKind = kind{
 	defaults: map[string]jmap.Value{"name": jmap.Text(""), "textSignature": jmap.Text(""), "htmlSignature": jmap.Text("")},
 }
 
-// changeIdentity changes an identity as a client asks.
+// changeIdentity applies a client's patch to an identity.
 func (c *call) changeIdentity(patch *jmap.Value, i *identity.Identity) error {
 	current, err := c.identityObject(i)
 	if err != nil {
@@ -196,7 +197,7 @@ func (c *call) changeIdentity(patch *jmap.Value, i *identity.Identity) error {
 	return identityKind.apply(patch, current, func(v *jmap.Value) error { return readIdentity(v, i, false) })
 }
 
-// identityObject is an identity as Identity/get tells it.
+// identityObject returns an identity as Identity/get shows it.
 func (c *call) identityObject(i *identity.Identity) (*jmap.Value, error) {
 	return c.rendered(func() error {
 		c.out = appendIdentity(c.out, i, func(string) bool { return true })
@@ -252,7 +253,7 @@ func readIdentity(v *jmap.Value, i *identity.Identity, create bool) error {
 	return nil
 }
 
-// validSender says whether a string is one mailbox's address, or any of a domain ("*@example.com").
+// validSender reports whether a string is an address of one mailbox, or a whole domain ("*@example.com").
 func validSender(s string) bool {
 	w, ok := readAddress(jmap.MakeObject([]string{"email"}, []jmap.Value{jmap.Text(s)}))
 	return ok && len(w) == 1 && strings.Count(s, "@") == 1 && len(s) <= 254
@@ -323,7 +324,7 @@ func identitySet(c *call) error {
 			}
 			item = one.ID
 		default:
-			return nil // the last item only looks at the state
+			return nil // the last step only reads the state
 		}
 		return w.PutProfile(profile, x.With(item, v))
 	})
@@ -354,7 +355,7 @@ func identitySet(c *call) error {
 	return nil
 }
 
-// makeIdentity makes one: the address must be one that the person may write from.
+// makeIdentity makes a new identity. The person must be allowed to send from its address.
 func (c *call) makeIdentity(v *jmap.Value) (i identity.Identity, err error) {
 	if err := readIdentity(v, &i, true); err != nil {
 		return i, err

@@ -1,10 +1,10 @@
-// Package jmapd is the door through which JMAP clients read, keep and send mail: JMAP Core (RFC 8620), Mail,
-// Submission and vacation responses (RFC 8621), quotas (RFC 9425), blobs (RFC 9404), read receipts (RFC 9007)
-// and look-ups in the directory (RFC 9670). It keeps the protocol, its order and its limits; what a mail file is, mailbox knows, what is
-// sent, mail; who a request is from, an Authenticate that it is handed.
+// Package jmapd implements the JMAP server: JMAP Core (RFC 8620), Mail, Submission and vacation responses (RFC 8621),
+// quotas (RFC 9425), blobs (RFC 9404), read receipts (RFC 9007) and the directory (RFC 9670). This package implements
+// the protocol, its order and its limits. Package mailbox implements mail files, and package mail sends messages. The
+// function Authenticate identifies the user of a request.
 //
-// What a client asks for is rendered by appending to one buffer from what stands in the store: rows and
-// summaries for lists, the message itself where a property needs it.
+// Responses are appended to one buffer, straight from the data in the store: rows and summaries for lists, and the
+// message itself if a property needs it.
 //
 // Implements: RFC 8620 The JSON Meta Application Protocol (JMAP)
 // Implements: RFC 8621 JMAP for Mail
@@ -28,7 +28,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// The paths of the door. Those of push are not this file's to serve: see Handle.
+// The paths that clients use. The server adds the paths of push with Handle.
 const (
 	PathWellKnown = "/.well-known/jmap"
 	PathSession   = "/jmap/session"
@@ -39,37 +39,37 @@ const (
 	PathWebSocket = "/jmap/ws"
 )
 
-// Caller is who a request is from.
+// Caller identifies the user and the session of a request.
 type Caller struct {
 	signin.Account
-	// Session tells apart what is limited for each: a web session, a program by its app password. "" is the person
-	// as a whole.
+	// Session identifies the unit to which the limits apply: a web session, or a client by its app password. "" stands
+	// for all other sessions of the person together.
 	Session string
 }
 
-// Authenticate says who a request is from. Where that is nobody it has answered the request itself (401 with a
-// challenge, 403, 429) and returns nil.
+// Authenticate identifies the user of a request. If it fails, it responds to the request itself (401 with a challenge,
+// 403 or 429) and returns nil.
 type Authenticate func(w http.ResponseWriter, r *http.Request) *Caller
 
-// Limits bound what a client may ask for; most are announced in the session object (RFC 8620 section 2). Zero
-// fields take the defaults.
+// Limits bounds the requests of a client. The session object announces most of them (RFC 8620 section 2). Zero fields
+// take the defaults, which are in parentheses.
 type Limits struct {
 	Upload             int64 // octets of an uploaded blob (50 MB)
 	ConcurrentUploads  int   // of a session (4)
 	Request            int64 // octets of a request (10 MB)
 	ConcurrentRequests int   // of a session (8)
-	Calls              int   // method calls of a request (64)
+	Calls              int   // method calls per request (64)
 	ObjectsInGet       int   // (1,000)
 	ObjectsInSet       int   // (1,000)
-	// Response bounds a response in octets: what would make it larger is answered requestTooLarge (64 MB).
+	// Response bounds a response in octets. A method call that would exceed it fails with requestTooLarge (64 MB).
 	Response int
-	// BodyValues bounds the text of one body value in octets, whatever a client asks for (4 MB).
+	// BodyValues bounds the text of one body value in octets, even if a client asks for more (4 MB).
 	BodyValues int
-	// Uploads bounds what the uploads of one account hold together that no message uses, in octets (200 MB); the oldest
-	// are dropped beyond it. They are kept for UploadAge (24 h) at most.
+	// Uploads bounds the total octets of an account's uploads that no message uses (200 MB). The oldest are dropped to
+	// stay below it. They are kept for at most UploadAge (24 h).
 	Uploads   int64
 	UploadAge time.Duration
-	// Delay is for how long a submission may be held back at most (30 days).
+	// Delay is the longest time for which a submission may be held back (30 days).
 	Delay time.Duration
 }
 
@@ -94,54 +94,54 @@ func setDefault[N int | int64 | time.Duration](v *N, def N) {
 	}
 }
 
-// Backend is what jmapd needs of the server.
+// Backend is the interface of jmapd to the rest of the server.
 type Backend interface {
 	Mail() *mailbox.Service
-	// Directory is where people look up whom they write to.
+	// Directory returns the directory in which users look up recipients.
 	Directory() *directory.Directory
-	// Refresh brings an account up to date with the directory; signin.ErrDisabled: it may do nothing more.
+	// Refresh updates an account from the directory. It returns signin.ErrDisabled if the account was disabled.
 	Refresh(ctx context.Context, a *signin.Account) error
-	// Name is the name by which people know a person or group.
+	// Name returns the display name or address of a person or group.
 	Name(ctx context.Context, id note.UNID) (string, error)
-	// Sender tells a person's name and the addresses that they may send from, the usual one first.
+	// Sender returns a person's name and the addresses that they may send from, the usual one first.
 	Sender(ctx context.Context, person note.UNID) (name string, addresses []string, err error)
-	// SendRight says whether a person may write in the name of an address.
+	// SendRight returns the right of a person to send from an address.
 	SendRight(ctx context.Context, who note.Who, address string) (directory.SendRight, error)
-	// Submit takes charge of a message as the submission door does: with its checks of senders and recipients, its
-	// limits and its signature. It gives the queue id. An error is a *smtp.Reply where the message is refused;
-	// recipients that are refused alone have the reason in To.
+	// Submit accepts a message for sending, as the submission server does: it checks sender and recipients, applies the
+	// limits and signs. It returns the queue id. If the message is rejected, the error is a *smtp.Reply. If only some
+	// recipients are rejected, s.To holds the reasons.
 	Submit(ctx context.Context, a *signin.Account, s *Submission) (note.UNID, error)
-	// Recall takes a message back that waits for its time; false: it has gone.
+	// Recall takes back a message whose release time has not come. It returns false if the message was already sent.
 	Recall(ctx context.Context, id note.UNID) (bool, error)
-	// Progress tells how far a message is, recipient by recipient in the order asked for.
+	// Progress returns the delivery state of a message for each of the recipients, in the order given.
 	Progress(ctx context.Context, id note.UNID, recipients []string) ([]Progress, error)
-	// Vacation is what senders are told while a person is away; SetVacation changes it for the person who asks.
+	// Vacation returns a person's vacation response. SetVacation changes that of the person who asks.
 	Vacation(ctx context.Context, person note.UNID) (Vacation, error)
 	SetVacation(ctx context.Context, who note.Who, v *Vacation) error
-	// MaxRecipients is how many recipients a message may have.
+	// MaxRecipients returns the limit of recipients per message.
 	MaxRecipients() int
 }
 
-// Submission is a message that is to be sent.
+// Submission is a message to send.
 type Submission struct {
 	From    smtp.Path
 	Params  smtp.MailParams
 	To      []mail.Addressee
 	Message []byte
-	// Release is the time before which nothing is sent; the zero Time is at once.
+	// Release is the earliest time at which the message is sent. The zero Time means at once.
 	Release time.Time
 }
 
-// Progress is how far a message is on its way to one recipient.
+// Progress is the delivery state of a message for one recipient.
 type Progress struct {
-	Reply     string // the last SMTP reply, "" where there is none yet
+	Reply     string // last SMTP reply, "" if there is none yet
 	Delivered Delivered
 }
 
-// Delivered is what RFC 8621 section 7 calls the value of delivered.
+// Delivered is a value of the property delivered (RFC 8621 section 7).
 type Delivered string
 
-// The values.
+// The values of Delivered.
 const (
 	DeliveryQueued  Delivered = "queued"
 	DeliveryYes     Delivered = "yes"
@@ -149,32 +149,33 @@ const (
 	DeliveryUnknown Delivered = "unknown"
 )
 
-// Vacation is what senders are told while a person is away (RFC 8621 section 8).
+// Vacation is a vacation response (RFC 8621 section 8).
 type Vacation struct {
 	Enabled     bool
-	From, Until time.Time // zero: no bound
-	Subject     string    // "": made of the message's own
+	From, Until time.Time // zero: unbounded
+	Subject     string    // "": derived from the subject of the message answered
 	Text        string
 }
 
-// Options are the door's settings.
+// Options holds the server's settings.
 type Options struct {
-	// Authenticate says who a request is from.
+	// Authenticate identifies the user of a request.
 	Authenticate Authenticate
-	// Base is the URL under which a client reaches the paths, without a slash at its end; nil: that of the request.
+	// Base returns the URL under which a client reaches the paths, without a trailing slash. If nil, it is derived from
+	// the request.
 	Base   func(r *http.Request) string
 	Limits Limits
-	// Memory bounds the requests, uploads and messages in flight (default: one of 256 MB for this door).
+	// Memory bounds the requests, uploads and messages in flight (default: a budget of 256 MB for this server).
 	Memory *listen.Budget
-	// Extend adds capabilities to the session object: what other files of the door announce (push). It appends
-	// members of a JSON object, each with a comma before it.
+	// Extend adds capabilities to the session object, such as those of push. It appends members of a JSON object, each
+	// with a comma before it.
 	Extend func(dst []byte, base string) []byte
 	Stats  *stat.Tree
-	// Observe, where it is set, is told of each method how long the server has worked on it.
+	// Observe, if set, is called after each method with its name and its duration.
 	Observe func(method string, took time.Duration)
 }
 
-// Server is the door's handler.
+// Server is the HTTP handler of JMAP.
 type Server struct {
 	env     *env.Env
 	opt     Options
@@ -184,7 +185,7 @@ type Server struct {
 	stats   statistics
 
 	mu     sync.Mutex
-	active map[string]*activity // by session: what it has under way
+	active map[string]*activity // by session
 }
 
 type boundMethod struct {
@@ -198,7 +199,7 @@ type statistics struct {
 	users                                                  *stat.Active
 }
 
-// New makes a Server.
+// New returns a Server.
 func New(e *env.Env, o Options, b Backend) *Server {
 	o.Limits.fill()
 	if o.Memory == nil {
@@ -226,12 +227,12 @@ func New(e *env.Env, o Options, b Backend) *Server {
 	return s
 }
 
-// bound is a method that counts its calls.
+// bound adds a counter of calls to a method.
 func (s *Server) bound(name string, m method) boundMethod {
 	return boundMethod{m, s.opt.Stats.Counter("JMAP.Calls."+strings.ReplaceAll(name, "/", "."), "JMAP method calls "+name)}
 }
 
-// Handle puts another path under the door's authentication: fn gets the requests of somebody.
+// Handle registers fn for another path. fn is called only for authenticated requests.
 func (s *Server) Handle(pattern string, fn func(w http.ResponseWriter, r *http.Request, c *Caller)) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		c := s.opt.Authenticate(w, r)
@@ -243,5 +244,5 @@ func (s *Server) Handle(pattern string, fn func(w http.ResponseWriter, r *http.R
 	})
 }
 
-// ServeHTTP implements http.Handler. It knows what begins with /jmap/, and PathWellKnown.
+// ServeHTTP implements http.Handler. It serves the paths below /jmap/, and PathWellKnown.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }

@@ -10,13 +10,13 @@ import (
 	"doublet/wire/jmap"
 )
 
-// roles are the special uses of folders (RFC 6154), as IMAP and JMAP call them.
+// roles maps the special uses of folders in IMAP (RFC 6154) to the roles of JMAP.
 var roles = []struct{ use, role string }{
 	{"All", "all"}, {"Archive", "archive"}, {"Drafts", "drafts"}, {"Flagged", "flagged"}, {"Important", "important"}, {"Junk", "junk"},
 	{"Sent", "sent"}, {"Trash", "trash"}, {"Subscribed", "subscribed"},
 }
 
-// roleOf is a folder's role, "" for none.
+// roleOf returns a folder's role, or "" if it has none.
 func roleOf(f *mailbox.Folder) string {
 	if f.Name == mailbox.Inbox {
 		return "inbox"
@@ -29,7 +29,7 @@ func roleOf(f *mailbox.Folder) string {
 	return ""
 }
 
-// useOf is the special use that a role stands for.
+// useOf returns the special use of a role.
 func useOf(role string) (string, bool) {
 	for _, r := range roles {
 		if r.role == role {
@@ -39,7 +39,7 @@ func useOf(role string) (string, bool) {
 	return mailbox.Inbox, role == "inbox"
 }
 
-// itemSortOrder is the item of a folder's note that says where it stands among others; without it the role does.
+// itemSortOrder is the item of a folder's note that holds its sort order. Without it the role determines the order.
 const itemSortOrder = "SortOrder"
 
 var roleOrder = []string{"inbox", "drafts", "sent", "archive", "junk", "trash"}
@@ -51,7 +51,7 @@ func usualOrder(role string) int {
 	return 10
 }
 
-// tree is the folders of an account, and which lies in which.
+// tree holds the folders of an account and finds their parents.
 type tree struct {
 	list   []mailbox.Mailbox
 	byName map[string]int
@@ -65,8 +65,8 @@ func newTree(list []mailbox.Mailbox) *tree {
 	return t
 }
 
-// parent is the folder that another lies in, and the name that it has there. One whose parent may not be looked up stands
-// at the top.
+// parent returns the folder that contains f, and the name of f in it. A folder whose parents are not visible to the
+// caller is at the top.
 func (t *tree) parent(f *mailbox.Mailbox) (p *mailbox.Mailbox, name string) {
 	full := f.Name
 	for cut := strings.LastIndexByte(full, '/'); cut > 0; cut = strings.LastIndexByte(full[:cut], '/') {
@@ -134,7 +134,7 @@ func mailboxGet(c *call) error {
 	return nil
 }
 
-// sortOrders are the places of the folders that have one of their own.
+// sortOrders returns the sort order of each folder, or nil if wanted is false.
 func (c *call) sortOrders(list []mailbox.Mailbox, wanted bool) (map[note.ID]int, error) {
 	if !wanted {
 		return nil, nil
@@ -144,7 +144,7 @@ func (c *call) sortOrders(list []mailbox.Mailbox, wanted bool) (map[note.ID]int,
 		for i := range list {
 			s, err := d.FolderItem(list[i].ID, itemSortOrder)
 			if err != nil {
-				continue // gone meanwhile
+				continue // removed meanwhile
 			}
 			n, err := strconv.Atoi(s)
 			if err != nil {
@@ -198,7 +198,7 @@ func (c *call) appendMailbox(t *tree, f *mailbox.Mailbox, g *get, order map[note
 	c.out = o.End()
 }
 
-// appendRights prints MailboxRights.
+// appendRights appends a MailboxRights object.
 //
 // Implements: RFC 8621 §2 myRights
 func appendRights(dst []byte, f *mailbox.Mailbox) []byte {
@@ -358,7 +358,7 @@ func mailboxQuery(c *call) error {
 	return nil
 }
 
-// mailboxResults are all results of a query for Mailboxes, in order.
+// mailboxResults returns all results of a query for Mailboxes, in order.
 func (c *call) mailboxResults() (out []note.UNID, state string, err error) {
 	var filter mailboxFilter
 	if v := c.args.Get("filter"); !v.IsNull() {
@@ -406,7 +406,7 @@ func (c *call) mailboxResults() (out []note.UNID, state string, err error) {
 	return out, states.Folders.String(), nil
 }
 
-// preorder puts folders behind the one that they lie in.
+// preorder sorts folders so that each follows its parent. Siblings keep their order.
 func (t *tree) preorder(order []*mailbox.Mailbox) []*mailbox.Mailbox {
 	children := make(map[*mailbox.Mailbox][]*mailbox.Mailbox, len(order))
 	for _, f := range order {
@@ -459,8 +459,8 @@ func (c *call) mailboxOrder(t *tree) (func(a, b *mailbox.Mailbox) int, error) {
 	}, nil
 }
 
-// mailboxQueryChanges answers Mailbox/queryChanges: the results are few, and what changed of them is told by what
-// changed of the folders.
+// mailboxQueryChanges answers Mailbox/queryChanges. It derives the changes of the result from the changes of all
+// folders, since there are few.
 //
 // Implements: RFC 8621 §2.4 Mailbox/queryChanges
 func mailboxQueryChanges(c *call) error {
@@ -491,8 +491,8 @@ func mailboxQueryChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	// A renamed folder may have moved others: whoever lies in it, and, sorted as a tree, whoever lies behind. All are told
-	// again, unless it is only counts that changed.
+	// Renaming a folder can move others: its children, and in a tree order the folders after it. So all results are
+	// reported as removed and added, unless only counts have changed.
 	again := map[note.UNID]bool{}
 	if len(x.Updated) > 0 && !x.CountsOnly {
 		for _, u := range list {

@@ -11,11 +11,11 @@ import (
 	"doublet/wire/jmap"
 )
 
-// mailboxChange is what is to become of a Mailbox; what is nil stays.
+// mailboxChange holds the changes to a Mailbox. A nil field stays unchanged.
 type mailboxChange struct {
 	name       *string
-	parent     *string // "" for the top
-	role       *string // "" for none
+	parent     *string // "" means the top level
+	role       *string // "" means none
 	order      *int64
 	subscribed *bool
 }
@@ -131,7 +131,7 @@ func mailboxSet(c *call) error {
 	return nil
 }
 
-// parented tells a parent that is not there, and a name that another Mailbox has, from what else may be wrong.
+// parented converts the errors for a missing parent and for a name in use into errors of Mailbox/set.
 func parented(err error) error {
 	if taken, ok := errors.AsType[*mailbox.Taken](err); ok {
 		return &jmap.Error{
@@ -149,12 +149,12 @@ type mailboxSetting struct {
 	*set
 	withEmail bool
 	made      map[string]note.UNID // by creation id
-	names     map[string]string    // of those to be destroyed, by id
-	changes   []mailboxChange      // beside update
-	wrong     []error              // beside update: why it cannot be
+	names     map[string]string    // of the Mailboxes to destroy, by id
+	changes   []mailboxChange      // parallel to update
+	wrong     []error              // parallel to update: the error, or nil
 }
 
-// sortCreations puts what refers to another creation behind it.
+// sortCreations moves each creation after the creation that its property refers to.
 func (s *set) sortCreations(property string) {
 	done := map[string]bool{}
 	var out []creation
@@ -172,7 +172,7 @@ func (s *set) sortCreations(property string) {
 			done[p.id] = true
 			out = append(out, p)
 		}
-		if len(later) == len(left) { // in a circle
+		if len(later) == len(left) { // the references form a circle
 			out = append(out, later...)
 			break
 		}
@@ -181,7 +181,7 @@ func (s *set) sortCreations(property string) {
 	s.create = out
 }
 
-// sortDestroyed puts folders before those that they lie in.
+// sortDestroyed moves folders before their parents.
 func (x *mailboxSetting) sortDestroyed() error {
 	x.names = map[string]string{}
 	if len(x.set.destroy) == 0 {
@@ -200,7 +200,7 @@ func (x *mailboxSetting) sortDestroyed() error {
 	return nil
 }
 
-// folder is the folder that an id names, one that was made in this call too; "" is the top.
+// folder returns the folder of an id, including a folder that this call created. "" means the top level.
 func (x *mailboxSetting) folder(id string) (note.UNID, error) {
 	if id == "" {
 		return note.UNID{}, nil
@@ -212,7 +212,7 @@ func (x *mailboxSetting) folder(id string) (note.UNID, error) {
 	}
 	real, _ := x.c.real(id)
 	u, _ := parseID(letterFolder, real)
-	if note.UNID(u).IsZero() { // which would be the top
+	if note.UNID(u).IsZero() { // malformed id: the zero UNID would mean the top level
 		return note.UNID{}, mailbox.ErrNoFolder
 	}
 	return u, nil
@@ -250,7 +250,7 @@ func (x *mailboxSetting) create(w *mailbox.Changing, p *creation) error {
 	return nil
 }
 
-// objects are Mailboxes as Mailbox/get tells them, by id, with the properties that are wanted.
+// objects returns Mailboxes as Mailbox/get shows them, by id, with the properties that are wanted.
 func (x *mailboxSetting) objects(wants func(string) bool) (map[string]*jmap.Value, error) {
 	c := x.c
 	g := get{some: true}
@@ -279,7 +279,7 @@ func (x *mailboxSetting) objects(wants func(string) bool) (map[string]*jmap.Valu
 	return out, nil
 }
 
-// created are the Mailboxes that were made, by id. Nothing is known but the ids where they cannot be read now.
+// created returns the Mailboxes that were created, by id. If they cannot be read now, the objects have only the id.
 func (x *mailboxSetting) created() map[string]*jmap.Value {
 	if len(x.made) == 0 {
 		return nil
@@ -297,7 +297,7 @@ func (x *mailboxSetting) created() map[string]*jmap.Value {
 	return objects
 }
 
-// compare reads what each update changes, held against the Mailbox as it is.
+// compare computes the changes of each update from its patch and the current Mailbox.
 func (x *mailboxSetting) compare() error {
 	n := len(x.set.update)
 	x.changes, x.wrong = make([]mailboxChange, n), make([]error, n)
@@ -384,7 +384,8 @@ func (x *mailboxSetting) destroy(w *mailbox.Changing, id string) error {
 	return err
 }
 
-// destroyed notes what came of destroying a Mailbox. A very large one goes now, by itself: others see it go at once.
+// destroyed records the result of destroying a Mailbox. A very large one is deleted now, in steps of its own, which
+// other clients can observe.
 func (x *mailboxSetting) destroyed(id string, err error) {
 	if errors.Is(err, mailbox.ErrLarge) {
 		err = x.c.account.File.Delete(x.c.ctx, x.names[id])

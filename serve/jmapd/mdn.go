@@ -16,14 +16,14 @@ import (
 	"doublet/wire/smtp"
 )
 
-// keywordMDNSent is set on an Email for which a receipt was sent.
+// keywordMDNSent is the keyword of an Email for which a read receipt was sent.
 const keywordMDNSent = "$mdnsent"
 
-// mdn is a receipt (RFC 8098) as RFC 9007 has it.
+// mdn is a message disposition notification (RFC 8098), with the properties of RFC 9007.
 type mdn struct {
 	email                         note.UNID
 	subject, text                 string
-	original                      bool // goes with it
+	original                      bool // the original message is included
 	agent                         string
 	action, sending, kind         string
 	gateway, originalTo, finalTo  string
@@ -110,7 +110,7 @@ func mdnSend(c *call) error {
 	return nil
 }
 
-// readMDN reads an MDN that is to be sent.
+// readMDN reads an MDN to send.
 func (c *call) readMDN(v *jmap.Value) (m mdn, err error) {
 	var bad []string
 	for i := range v.Len() {
@@ -169,7 +169,7 @@ func (c *call) readMDN(v *jmap.Value) (m mdn, err error) {
 
 func oneLine(s string) bool { return !strings.ContainsAny(s, "\r\n\x00") && len(s) <= 900 }
 
-// sendMDN sends a receipt for an Email that asks for one.
+// sendMDN sends a read receipt for an Email that requests one.
 func (c *call) sendMDN(v *jmap.Value, who *identity.Identity) (m mdn, json []byte, err error) {
 	if m, err = c.readMDN(v); err != nil {
 		return m, nil, err
@@ -233,7 +233,7 @@ func (c *call) sendMDN(v *jmap.Value, who *identity.Identity) (m mdn, json []byt
 	return m, m.sentObject(), err
 }
 
-// complete gives what the client left out.
+// complete sets defaults for what the client left out. head is the header of the Email.
 func (m *mdn) complete(head []byte) {
 	if !m.hasSubject {
 		subject, _ := mime.Get(head, "Subject")
@@ -244,7 +244,7 @@ func (m *mdn) complete(head []byte) {
 	}
 }
 
-// sentObject is what the client did not say of the receipt.
+// sentObject returns the properties that the client did not set.
 func (m *mdn) sentObject() []byte {
 	o := jmap.NewWriter(nil)
 	if !m.hasSubject {
@@ -265,7 +265,7 @@ func (m *mdn) sentObject() []byte {
 	return o.End()
 }
 
-// message prints the receipt.
+// message composes the receipt as a message.
 //
 // Implements: RFC 8098 §3 The format of a message disposition notification
 func (m *mdn) message(w *compose.Writer, who *identity.Identity, to *mime.Address, original []byte) ([]byte, error) {
@@ -388,7 +388,7 @@ func (c *call) parseMDN(id string) (*mdn, error) {
 	return m, nil
 }
 
-// readReport reads the fields of a report.
+// readReport reads the fields of a disposition notification.
 func (m *mdn) readReport(body []byte) {
 	for f := range mime.Fields(body) {
 		value := f.Text()
@@ -415,7 +415,7 @@ func (m *mdn) readReport(body []byte) {
 	}
 }
 
-// append prints an MDN that was read.
+// append appends a parsed MDN.
 func (m *mdn) append(dst []byte) []byte {
 	o := jmap.NewWriter(dst)
 	o.Raw("forEmailId", "null")

@@ -2,7 +2,7 @@ package jmapd
 
 import "doublet/wire/jmap"
 
-// methods are those of the protocol, with the capability that a request must be using for them.
+// methods lists the methods of the protocol, each with the capability that a request must list in using.
 var methods = map[string]method{
 	"Core/echo": {jmap.Core, coreEcho},
 	"Blob/copy": {jmap.Core, blobCopy},

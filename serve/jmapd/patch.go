@@ -8,34 +8,34 @@ import (
 	"doublet/wire/jmap"
 )
 
-// kind describes a type of objects to the frame that all /set methods share: what a client may change, and what it may
-// only send back as it is.
+// kind describes an object type to the code that all /set methods share: the properties that a client may change, and
+// those that it may only send back unchanged.
 type kind struct {
-	// mutable are the properties that a client may change.
+	// mutable lists the properties that a client may change.
 	mutable []string
-	// fixed reports whether a property is set by the server, or stays as it was created.
+	// fixed reports whether a property is set by the server or cannot change after creation.
 	fixed func(name string) bool
-	// defaults are the values that null stands for; other properties become null.
+	// defaults maps properties to the values that null stands for. Other properties become null.
 	defaults map[string]jmap.Value
-	// same compares a fixed property that was sent with the current one; nil: they must be equal.
+	// same compares a fixed property in a patch with the current value. If nil, they must be equal.
 	same func(name string, sent, current *jmap.Value) bool
 }
 
-// maxPointer bounds a path in octets: a keyword has 255 at most, and each may be escaped.
+// maxPointer bounds a path in octets. A keyword has at most 255, and escapes double each.
 const maxPointer = 1000
 
-// oneOf makes the function fixed of a kind.
+// oneOf returns a function for the field fixed that reports whether a property is one of names.
 func oneOf(names ...string) func(string) bool {
 	return func(name string) bool { return slices.Contains(names, name) }
 }
 
-// path is one member of a PatchObject: a pointer into the object, and the value to put there.
+// pointer is one member of a PatchObject: a path into the object, and the value to set there.
 type pointer struct {
 	tokens []string
 	value  *jmap.Value
 }
 
-// pointers reads the members of a PatchObject. No pointer may lead to a part of what another leads to.
+// pointers reads the members of a PatchObject. No path may be a prefix of another.
 //
 // Implements: RFC 8620 §5.3 PatchObject
 func pointers(v *jmap.Value) ([]pointer, error) {
@@ -65,7 +65,7 @@ func pointers(v *jmap.Value) ([]pointer, error) {
 	return list, nil
 }
 
-// validToken reports whether each ~ in a token of a JSON Pointer begins an escape (RFC 6901 section 3).
+// validToken reports whether each ~ in a token of a JSON Pointer starts an escape (RFC 6901 section 3).
 func validToken(s string) bool {
 	for i := range len(s) {
 		if s[i] == '~' && (i+1 == len(s) || s[i+1] != '0' && s[i+1] != '1') {
@@ -75,15 +75,15 @@ func validToken(s string) bool {
 	return true
 }
 
-// unescape undoes the escapes of a JSON Pointer's token.
+// unescape decodes a token of a JSON Pointer.
 func unescape(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
 }
 
-// apply has read take the properties that a PatchObject changes, each with its whole new value. current is the object
-// as /get tells it, with all properties that the patch names. A property that is sent as it is counts as not sent: a
-// client may send back a whole object. One that is fixed and would change is an error, told together with those that
-// read finds.
+// apply calls read with the properties that a PatchObject changes, each with its whole new value. current is the object
+// as /get shows it, with all properties that the patch names. Properties equal to the current value are ignored, so
+// that a client may send back a whole object. A fixed property that would change is an error. apply reports it together
+// with the invalid properties that read returns.
 func (k *kind) apply(patch, current *jmap.Value, read func(changed *jmap.Value) error) error {
 	list, err := pointers(patch)
 	if err != nil {
@@ -116,7 +116,7 @@ func (k *kind) apply(patch, current *jmap.Value, read func(changed *jmap.Value) 
 	return badProperties("The server sets a property, it stays as it was created, or it cannot be that.", bad...)
 }
 
-// patched gives the properties that a patch names their new values. bad are those that the type does not have.
+// patched computes the new values of the properties that a patch names. bad lists those that the type does not have.
 func (k *kind) patched(list []pointer, current *jmap.Value) (
 	next map[string]jmap.Value, names, bad []string, err error,
 ) {
@@ -151,9 +151,9 @@ func (k *kind) unchanged(name string, sent, current *jmap.Value) bool {
 	return sent.Equal(current)
 }
 
-// put returns a property's value with the values of pointers put in their places. was is nil where there is none.
+// put returns a property's value after applying the pointers in list. was is nil if the property does not exist.
 func (k *kind) put(was *jmap.Value, list []pointer) (jmap.Value, error) {
-	if p := list[0]; len(p.tokens) == 1 { // then it is the only one
+	if p := list[0]; len(p.tokens) == 1 { // the only pointer to this property
 		if p.value.IsNull() {
 			return k.defaults[p.tokens[0]], nil
 		}
@@ -162,8 +162,9 @@ func (k *kind) put(was *jmap.Value, list []pointer) (jmap.Value, error) {
 	return putBelow(was, list, 1)
 }
 
-// putBelow puts values at paths into an object, of which depth tokens lead to it. All of a path but the last token must be there,
-// and no token may lead into an array. null removes a member. The object is copied once, however many paths there are.
+// putBelow returns a copy of an object with values set at paths; depth is the number of tokens that lead to the object.
+// All tokens of a path but the last must exist, and none may lead into an array. null removes a member. The object is
+// copied once, however many paths there are.
 func putBelow(in *jmap.Value, list []pointer, depth int) (out jmap.Value, err error) {
 	if in.Kind() != jmap.Object {
 		return out, badPatch("there is no object to change at %.100q", strings.Join(list[0].tokens, "/"))
@@ -204,7 +205,7 @@ func putBelow(in *jmap.Value, list []pointer, depth int) (out jmap.Value, err er
 	return *jmap.MakeObject(names, values), nil
 }
 
-// named returns the properties of the type that a PatchObject names, for the object that it is compared with.
+// named returns a function that reports whether a PatchObject names a property.
 func (k *kind) named(patch *jmap.Value) func(string) bool {
 	names := map[string]bool{}
 	for i := range patch.Len() {
@@ -214,8 +215,8 @@ func (k *kind) named(patch *jmap.Value) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// rendered returns what print appends to the response as a value, and leaves the response, and what is reserved for it, as
-// they were.
+// rendered returns the JSON that print appends to the response as a value. It restores the response and its
+// reservation.
 func (c *call) rendered(print func() error) (*jmap.Value, error) {
 	out, held := c.out, c.held
 	c.out, c.held = nil, 0
@@ -229,8 +230,8 @@ func (c *call) rendered(print func() error) (*jmap.Value, error) {
 	return jmap.Parse(string(c.out), jmap.Bounds{})
 }
 
-// told prints what a client is told of an object that it created: what it did not send, and what became something
-// else.
+// told returns the response for an object that a client created: the properties that it did not send, and those whose
+// value the server changed.
 //
 // Implements: RFC 8620 §5.3 created
 func told(sent, object *jmap.Value) []byte {

@@ -12,13 +12,13 @@ import (
 	"doublet/wire/jmap"
 )
 
-// letterPrincipal begins the ids of Principals.
+// letterPrincipal is the first letter of the ids of Principals.
 const letterPrincipal = 'p'
 
 var principalProperties = []string{"id", "type", "name", "description", "email", "timeZone", "capabilities", "accounts"}
 
-// principalGet answers Principal/get: people and groups of the directory that have an address, and of them the name and that
-// address. All of them at once are not to be had.
+// principalGet answers Principal/get for people and groups of the directory that have an address. It shows only their
+// type, name and address. Listing all of them is not supported.
 //
 // Implements: RFC 9670 §2.1 Principal/get
 func principalGet(c *call) error {
@@ -70,7 +70,7 @@ func principalType(k directory.TargetKind) string {
 	return "individual"
 }
 
-// appendPrincipal prints a Principal. What accounts it has is nobody else's to know.
+// appendPrincipal appends a Principal. accounts is always null, because the accounts of others are not disclosed.
 //
 // Implements: RFC 9670 §2 Principals
 func appendPrincipal(dst []byte, e *directory.Entry, g *get) []byte {
@@ -89,8 +89,8 @@ func appendPrincipal(dst []byte, e *directory.Entry, g *get) []byte {
 	return o.End()
 }
 
-// principalQuery answers Principal/query, by the conditions text, name, email and type; one of the first three is needed. There
-// are 20 results at most, those that fit best first.
+// principalQuery answers Principal/query with the conditions text, name, email and type. One of the first three is
+// required. It returns at most directory.MaxFound results, the best match first.
 //
 // Implements: RFC 9670 §2.4 Principal/query
 func principalQuery(c *call) error {
@@ -104,7 +104,7 @@ func principalQuery(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.sortKeys(); err != nil { // they come in the order in which they fit
+	if _, err := c.sortKeys(); err != nil { // sorting is not supported: the order is that of the match
 		return err
 	}
 	search, some, err := principalFilter(c.args.Get("filter"))
@@ -144,7 +144,7 @@ func principalQuery(c *call) error {
 	return nil
 }
 
-// principalFilter reads a FilterCondition; some is false where it fits nobody, whatever the directory has.
+// principalFilter reads a FilterCondition. some is false if it cannot match anything.
 func principalFilter(v *jmap.Value) (s directory.Search, some bool, err error) {
 	if v.IsNull() {
 		return s, false, unsupportedFilter("Principals are found by text, name or email; all of them are not to be had.")
@@ -184,7 +184,8 @@ func principalFilter(v *jmap.Value) (s directory.Search, some bool, err error) {
 	return s, some, nil
 }
 
-// principalChanges answers Principal/changes: the directory keeps no list of what changed.
+// principalChanges answers Principal/changes with cannotCalculateChanges, because the directory keeps no list of
+// changes.
 //
 // Implements: RFC 9670 §2.2 Principal/changes
 func principalChanges(c *call) error {
@@ -194,7 +195,7 @@ func principalChanges(c *call) error {
 	return mailbox.ErrForgotten
 }
 
-// principalQueryChanges answers Principal/queryChanges, as principalChanges.
+// principalQueryChanges answers Principal/queryChanges as principalChanges does.
 //
 // Implements: RFC 9670 §2.5 Principal/queryChanges
 func principalQueryChanges(c *call) error {
@@ -210,7 +211,7 @@ func principalQueryChanges(c *call) error {
 	return mailbox.ErrForgotten
 }
 
-// principalSet answers Principal/set: people and groups are administered elsewhere.
+// principalSet answers Principal/set. It rejects all changes: administrators manage people and groups.
 //
 // Implements: RFC 9670 §2.3 Principal/set
 func principalSet(c *call) error {

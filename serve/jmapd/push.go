@@ -16,8 +16,8 @@ import (
 	"doublet/wire/jmap"
 )
 
-// OpenPush has the door push: over event streams, WebSockets and, where o.Web has subscriptions, push services.
-// It is called before anybody comes. The door's limits and memory hold for WebSockets too.
+// OpenPush enables push over event streams, WebSockets and, if o.Web has subscriptions, push services. It must be
+// called before the server handles requests. The server's limits and memory budget apply to WebSockets too.
 func (s *Server) OpenPush(o push.Options) *push.Service {
 	l := &s.opt.Limits
 	o.Request, o.Requests, o.Take, o.Give, o.Stats = l.Request, l.ConcurrentRequests, s.takeOf, s.giveOf, s.opt.Stats
@@ -39,12 +39,12 @@ func (s *Server) OpenPush(o push.Options) *push.Service {
 	return p
 }
 
-// appendPushCapabilities prints what the session object says of pushes.
+// appendPushCapabilities appends the capabilities of push to the session object.
 //
 // Implements: RFC 8887 §3 Discovering support for JMAP over WebSocket
 // Implements: RFC 9749 §3 urn:ietf:params:jmap:webpush-vapid
 func appendPushCapabilities(dst []byte, base string, p *push.Service) []byte {
-	// http becomes ws, and https wss.
+	// http becomes ws, and https becomes wss.
 	url := "ws" + strings.TrimPrefix(base, "http") + PathWebSocket
 	dst = append(jmap.AppendString(append(dst, ','), jmap.WebSocket), `:{"url":`...)
 	dst = append(jmap.AppendString(dst, url), `,"supportsPush":true}`...)
@@ -57,7 +57,7 @@ func appendPushCapabilities(dst []byte, base string, p *push.Service) []byte {
 
 func pushCaller(c *Caller) push.Caller { return push.Caller{Account: c.Account, Credential: c.Session} }
 
-// pushSource is the door as pushes see it.
+// pushSource implements push.Source.
 type pushSource struct{ s *Server }
 
 func (p pushSource) caller(c *push.Caller) *Caller {
@@ -77,7 +77,7 @@ func (p pushSource) Watch(a push.Account, fn func()) (func(), error) {
 	return p.s.backend.Mail().File(note.Who{}, a.Database).Watch(fn)
 }
 
-// States gives none of an account that is not there any more, or that the caller may not look into.
+// States returns no states for an account that was removed or that the caller may not read.
 func (p pushSource) States(ctx context.Context, c *push.Caller, a push.Account) (map[string]string, error) {
 	x := &Account{ID: a.ID, Personal: a.Database == c.Database, Database: a.Database, File: p.s.backend.Mail().File(c.Who, a.Database)}
 	if !x.Personal {
@@ -108,10 +108,10 @@ func (p pushSource) Refresh(ctx context.Context, c *push.Caller) error {
 	return p.s.backend.Refresh(ctx, &c.Account)
 }
 
-// The properties of a subscription that are told. Where it leads and with which keys is told to nobody.
+// The properties that a subscription shows. RFC 8620 section 7.2 keeps url and keys secret.
 var subscriptionProperties = []string{"id", "deviceClientId", "verificationCode", "expires", "types"}
 
-// getSubscriptions is PushSubscription/get.
+// getSubscriptions answers PushSubscription/get.
 //
 // Implements: RFC 8620 §7.2.1 PushSubscription/get
 func getSubscriptions(c *call, p *push.Service) error {
@@ -186,7 +186,7 @@ func appendSubscription(dst []byte, s *session.Subscription, wants func(string) 
 	return o.End()
 }
 
-// setSubscriptions is PushSubscription/set.
+// setSubscriptions answers PushSubscription/set.
 //
 // Implements: RFC 8620 §7.2.2 PushSubscription/set
 func setSubscriptions(c *call, p *push.Service) error {
@@ -254,7 +254,7 @@ func setSubscriptions(c *call, p *push.Service) error {
 	return nil
 }
 
-// readNewSubscription reads what a client subscribes with.
+// readNewSubscription reads a subscription to create.
 func readNewSubscription(v *jmap.Value) (n push.NewSubscription, err error) {
 	n.AllTypes = true
 	for i := range v.Len() {
@@ -297,8 +297,8 @@ var subscriptionKind = kind{
 	fixed:   oneOf("id", "deviceClientId", "url", "keys"),
 }
 
-// subscriptionChange reads what a client changes of a subscription. It may send what it knows of one that stays: url and
-// keys too, which it is not told.
+// subscriptionChange reads a client's changes to a subscription. The client may send all properties that stay
+// unchanged, even url and keys, which /get does not return.
 func (c *call) subscriptionChange(p *push.Service, caller *push.Caller, x *patch) (change push.SubscriptionChange, err error) {
 	list, err := p.Subscriptions(c.ctx, caller)
 	if err != nil {
@@ -324,7 +324,7 @@ func (c *call) subscriptionChange(p *push.Service, caller *push.Caller, x *patch
 	return change, err
 }
 
-// subscriptionObject is a subscription as PushSubscription/get tells it.
+// subscriptionObject returns a subscription as PushSubscription/get shows it.
 func (c *call) subscriptionObject(s *session.Subscription) (*jmap.Value, error) {
 	return c.rendered(func() error {
 		c.out = appendSubscription(c.out, s, func(string) bool { return true })

@@ -11,12 +11,12 @@ import (
 	"doublet/wire/jmap"
 )
 
-// quotaID is the id of the one Quota of an account: octets of mail. Where there is no limit there is none.
+// quotaID is the id of the one Quota of an account, in octets of mail. An account without a limit has no Quota.
 const quotaID = "qoctets"
 
 var quotaProperties = []string{"id", "resourceType", "used", "hardLimit", "scope", "name", "types", "warnLimit", "softLimit", "description"}
 
-// usage is how full the account is; none where it has no limit, or where the caller is not to know.
+// usage returns the storage usage of an account. some is false if it has no limit or the caller may not see it.
 func usage(d *mailbox.Reading) (u mailbox.Usage, some bool, err error) {
 	u, err = d.Usage()
 	if errors.Is(err, store.ErrDenied) {
@@ -66,7 +66,7 @@ func quotaGet(c *call) error {
 	})
 }
 
-// appendQuota prints the Quota.
+// appendQuota appends the Quota.
 //
 // Implements: RFC 9425 §4.1 Quota
 func appendQuota(dst []byte, u mailbox.Usage, g *get) []byte {
@@ -124,7 +124,7 @@ func quotaChanges(c *call) error {
 	})
 }
 
-// quotaResults are the ids that a query for Quotas finds, and the state.
+// quotaResults returns the ids that match the filter, and the state.
 func (c *call) quotaResults() (ids []string, state string, err error) {
 	fits := true
 	if f := c.args.Get("filter"); !f.IsNull() {
@@ -146,7 +146,7 @@ func (c *call) quotaResults() (ids []string, state string, err error) {
 	return ids, state, err
 }
 
-// quotaFits says whether a filter fits the one Quota that there may be.
+// quotaFits reports whether a filter matches the one Quota that an account may have.
 func quotaFits(v *jmap.Value, depth int) (bool, error) {
 	if v.Kind() != jmap.Object || depth > maxFilterDepth || v.Len() > maxFilterConditions {
 		return false, unsupportedFilter("The filter is no object, or nests too deep.")
@@ -208,7 +208,7 @@ func quotaQuery(c *call) error {
 	return c.answerQuery(&w, list, state)
 }
 
-// answerQuery answers a /query of which all results are known.
+// answerQuery answers a /query from the list of all results.
 func (c *call) answerQuery(w *window, list []string, state string) error {
 	total := len(list)
 	list, position, err := cut(w, list, func(anchor string) int { return slices.Index(list, anchor) })
@@ -259,7 +259,7 @@ func quotaQueryChanges(c *call) error {
 	return nil
 }
 
-// answerQueryChanges prints the response to a /queryChanges: added are those of list to be told.
+// answerQueryChanges appends the response to a /queryChanges. Of added, only the ids in list are reported.
 func (c *call) answerQueryChanges(since, state string, removed, added, list []string, total bool) {
 	o := jmap.NewWriter(c.out)
 	o.Text("accountId", c.account.ID)

@@ -10,18 +10,18 @@ import (
 	"doublet/wire/jmap"
 )
 
-// capabilities are those that a request may be using.
+// capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob, jmap.MDN, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
 
-// has says whether a request may be using a capability here: Principals not where people may not look each other up.
+// has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
 	return slices.Contains(capabilities, capability) && (capability != jmap.Principals || !s.backend.Directory().Names.Private())
 }
 
-// ofPush are those of them that pushes announce, see OpenPush; accounts do not have them.
+// ofPush lists the capabilities that push announces (see OpenPush). Accounts do not have them.
 var ofPush = []string{jmap.WebSocket, jmap.WebPushVAPID}
 
-// wellKnown leads to the session object.
+// wellKnown redirects to the session object.
 //
 // Implements: RFC 8620 §2.2 Service autodiscovery
 func (s *Server) wellKnown(w http.ResponseWriter, r *http.Request, _ *Caller) {
@@ -29,7 +29,7 @@ func (s *Server) wellKnown(w http.ResponseWriter, r *http.Request, _ *Caller) {
 	http.Redirect(w, r, s.base(r)+PathSession, http.StatusTemporaryRedirect)
 }
 
-// base is the URL under which the client reaches the paths.
+// base returns the URL under which the client reaches the paths.
 func (s *Server) base(r *http.Request) string {
 	if s.opt.Base != nil {
 		return s.opt.Base(r)
@@ -41,7 +41,7 @@ func (s *Server) base(r *http.Request) string {
 	return scheme + r.Host
 }
 
-// session gives the session object.
+// session serves the session object.
 //
 // Implements: RFC 8620 §2 The JMAP Session resource
 func (s *Server) session(w http.ResponseWriter, r *http.Request, c *Caller) {
@@ -100,7 +100,7 @@ func (s *Server) appendSession(dst []byte, ctx context.Context, c *Caller, base 
 	return o.End(), nil
 }
 
-// appendCapabilities prints what the server can do, and the limits of requests.
+// appendCapabilities appends the server's capabilities with the limits of requests.
 //
 // Implements: RFC 8620 §2 limits of requests
 func (s *Server) appendCapabilities(dst []byte, base string) []byte {
@@ -128,13 +128,13 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 	return o.End()
 }
 
-// writable reports whether somebody may change anything in folders.
+// writable reports whether the user may change anything in the folders.
 func writable(folders []mailbox.Folder) bool {
 	const writing = note.Write | note.WriteOwn | note.Insert | note.DeleteMark | note.Expunge | note.Create | note.KeepSeen
 	return slices.ContainsFunc(folders, func(f mailbox.Folder) bool { return f.Rights&writing != 0 })
 }
 
-// needWritable refuses a method that changes the account where the session object says that it is read-only.
+// needWritable returns an error if the session object shows the account as read-only.
 //
 // Implements: RFC 8620 §3.6.2 accountReadOnly
 func (c *call) needWritable() error {
@@ -151,7 +151,7 @@ func (c *call) needWritable() error {
 	return &jmap.Error{Type: "accountReadOnly"}
 }
 
-// appendAccount prints an account; one of somebody else in which there is nothing to see is left out.
+// appendAccount appends an account. It skips another person's account in which the caller can see nothing.
 func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a *Account) error {
 	folders, err := mailbox.Visible(a.File.Folders(ctx))
 	if err != nil {

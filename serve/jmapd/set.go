@@ -11,7 +11,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// set is a /set at work: what it is to do, and what came of it.
+// set is a /set in progress: the requested changes and their results.
 type set struct {
 	c         *call
 	ifInState string
@@ -31,12 +31,12 @@ type creation struct {
 }
 
 type patch struct {
-	id     string // as the client gave it
+	id     string // as sent, may be a creation id
 	real   string
 	object *jmap.Value
 }
 
-// entry is a member of a map in the response; its JSON is "null" where nothing is to be told.
+// entry is a member of a map in the response. A nil json stands for null.
 type entry struct {
 	id   string
 	json []byte
@@ -82,7 +82,7 @@ func (c *call) setArguments(personal bool, more ...string) (*set, error) {
 	if len(s.create)+len(s.update)+len(s.destroy) > c.s.opt.Limits.ObjectsInSet {
 		return nil, &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
 	}
-	// What is to be destroyed need not be changed first.
+	// An object to destroy is not updated first (RFC 8620 section 5.3, willDestroy).
 	s.update = slices.DeleteFunc(s.update, func(p patch) bool {
 		if slices.Contains(s.destroy, p.real) {
 			s.notUpdated = append(s.notUpdated, failure{p.id, &jmap.Error{Type: "willDestroy"}})
@@ -130,7 +130,7 @@ func (s *set) patches(v *jmap.Value) error {
 	return nil
 }
 
-// mismatch is the error for a state that is not the one that the client has; nil where it is.
+// mismatch returns an error if the client sent ifInState and it differs from state.
 func (s *set) mismatch(state string) error {
 	if !s.checks || s.ifInState == state {
 		return nil
@@ -138,13 +138,13 @@ func (s *set) mismatch(state string) error {
 	return &jmap.Error{Type: "stateMismatch"}
 }
 
-// made notes an object that was made: the call's next uses of its creation id mean id.
+// made records an object that was created, and the id that its creation id now stands for.
 func (s *set) made(creation, id string, json []byte) {
 	s.c.made(creation, id)
 	s.created = append(s.created, entry{creation, json})
 }
 
-// append prints the response. oldState "" is none known.
+// append appends the response. An empty oldState means that it is not known.
 func (s *set) append(oldState, newState string) {
 	c := s.c
 	o := jmap.NewWriter(c.out)
@@ -159,7 +159,7 @@ func (s *set) append(oldState, newState string) {
 	c.out = o.End()
 }
 
-// appendOutcome prints what became of each object.
+// appendOutcome appends the result for each object.
 func (s *set) appendOutcome(o *jmap.Writer) {
 	for _, m := range [...]struct {
 		name string
@@ -211,17 +211,17 @@ func (c *call) appendFailures(dst []byte, list []failure) []byte {
 	return append(dst, '}')
 }
 
-// badProperties is the SetError for properties that cannot be what they are given to be.
+// badProperties returns the SetError invalidProperties.
 func badProperties(why string, names ...string) *jmap.Error {
 	return &jmap.Error{Type: "invalidProperties", Description: why, Properties: names}
 }
 
-// badPatch is the one for a PatchObject that is none.
+// badPatch returns the SetError invalidPatch.
 func badPatch(format string, args ...any) *jmap.Error {
 	return &jmap.Error{Type: "invalidPatch", Description: fmt.Sprintf(format, args...)}
 }
 
-// setError is how what is wrong with one object is told.
+// setError converts the error for one object into a SetError.
 func (b *batch) setError(err error) *jmap.Error {
 	var e *jmap.Error
 	if errors.As(err, &e) {

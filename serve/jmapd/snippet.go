@@ -69,7 +69,7 @@ func snippetGet(c *call) error {
 		delete(found, list[i].ID)
 	}
 	for _, id := range notes {
-		if name, gone := found[id]; gone { // meanwhile
+		if name, gone := found[id]; gone { // removed meanwhile
 			notFound = append(notFound, name)
 		}
 	}
@@ -82,7 +82,7 @@ func snippetGet(c *call) error {
 	return nil
 }
 
-// orNull prints a text, null where it is empty.
+// orNull appends a text, or null if it is empty.
 func orNull(o *jmap.Writer, name, text string) {
 	if text == "" {
 		o.Raw(name, "null")
@@ -91,7 +91,7 @@ func orNull(o *jmap.Writer, name, text string) {
 	o.Text(name, text)
 }
 
-// collectTexts gathers the texts that a filter looks for; what must not be there is not to be shown.
+// collectTexts collects the texts that a filter searches for. It skips those under a NOT, which are not highlighted.
 func collectTexts(to *mailbox.Criteria, f *mailbox.Filter, not bool) {
 	if f.Kind == mailbox.FilterNot {
 		not = !not

@@ -6,14 +6,14 @@ import (
 	"doublet/wire/jmap"
 )
 
-// sortKey is a Comparator: a property that results are sorted by.
+// sortKey is a Comparator: a property to sort by.
 type sortKey struct {
 	property string
 	down     bool
-	value    *jmap.Value // the Comparator, for what a type adds to it
+	value    *jmap.Value // the Comparator, for properties that are specific to a type
 }
 
-// sortKeys reads the argument sort. known are the properties that results of the type are sorted by.
+// sortKeys reads the argument sort. known lists the properties by which this type can be sorted.
 //
 // Implements: RFC 8620 §5.5 Comparator
 func (c *call) sortKeys(known ...string) ([]sortKey, error) {
@@ -49,7 +49,7 @@ func (c *call) sortKeys(known ...string) ([]sortKey, error) {
 	return keys, nil
 }
 
-// collation refuses one that there is not.
+// collation returns an error if a Comparator has an unsupported collation.
 func collation(k *jmap.Value) error {
 	v := k.Get("collation")
 	if v.IsNull() {

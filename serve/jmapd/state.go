@@ -7,8 +7,8 @@ import (
 	"doublet/mailbox"
 )
 
-// States are the states of the types of an account, as /get gives them: by name of the type, EmailDelivery among them
-// (RFC 8621 section 1.5), which changes when a message comes.
+// States returns the states of the types of an account as /get returns them, by type name. They include EmailDelivery
+// (RFC 8621 section 1.5), which changes when a message arrives.
 //
 // Implements: RFC 8621 §1.5 push of EmailDelivery
 func (s *Server) States(ctx context.Context, c *Caller, a *Account) (map[string]string, error) {

@@ -12,13 +12,13 @@ import (
 	"doublet/wire/jmap"
 )
 
-// Submissions are profile notes of the mail file, and one more that lists them, with the time of each: what changes a
-// submission changes the list, whose MODSEQ is the state.
+// Each submission is a profile note of the mail file. One more profile note lists them with the send time of each.
+// Every change of a submission also changes the list, so the MODSEQ of the list is the state.
 const (
 	submissionsProfile = "Submissions"
 	submissionForm     = "EmailSubmission"
-	itemList           = "List" // "unid release", the oldest first
-	itemGoneList       = "Gone" // "unid changes", of the latest that went
+	itemList           = "List" // "unid sendAt", oldest first
+	itemGoneList       = "Gone" // "unid modseq", of those removed last
 	itemIdentity       = "Identity"
 	itemEmail          = "Email"
 	itemThread         = "Thread"
@@ -27,11 +27,11 @@ const (
 	itemQueueID        = "QueueID"
 	itemCanceled       = "Canceled"
 	itemRecipients     = "Recipients"
-	itemRefusals       = "Refusals" // beside Recipients: the reply, "" for who was taken
+	itemRefusals       = "Refusals" // parallel to Recipients: the SMTP reply, "" for an accepted recipient
 	letterSubmission   = 's'
 )
 
-// Bounds of submissions: how many are kept, for how long, and how many that went are remembered.
+// Bounds of submissions: how many are kept, for how long, and how many removed ones are remembered.
 const (
 	maxSubmissions    = 1000
 	keepSubmissions   = 30 * 24 * time.Hour
@@ -74,7 +74,7 @@ func (m *submission) read(items note.Items) {
 	}
 }
 
-// undo is the undoStatus.
+// undo returns the undoStatus.
 func (m *submission) undo(now int64) string {
 	switch {
 	case m.canceled:
@@ -85,13 +85,13 @@ func (m *submission) undo(now int64) string {
 	return "final"
 }
 
-// listed is a submission in the list.
+// listed is an entry of the list.
 type listed struct {
 	unid   note.UNID
 	sendAt int64
 }
 
-// submissions is the list, as of a moment.
+// submissions is the list of submissions at time now.
 type submissions struct {
 	items note.Items
 	list  []listed
@@ -114,7 +114,8 @@ func (c *call) readSubmissions(d *mailbox.Reading) (*submissions, error) {
 	return x, err
 }
 
-// state is the MODSEQ of the list, and the latest release that has passed: from then on a submission is final.
+// state returns the state: the MODSEQ of the list, and the latest send time that has passed. At its send time a
+// submission becomes final without a change of the list.
 func (x *submissions) state() string {
 	passed := int64(0)
 	for _, m := range x.list {
@@ -125,13 +126,13 @@ func (x *submissions) state() string {
 	return submissionState(2*uint64(x.mod), passed)
 }
 
-// submissionState prints a state. Moments are counted twice, so that what went after a MODSEQ has one between that and the
-// next.
+// submissionState prints a state. A moment is twice a MODSEQ, so that a removal after a MODSEQ has an odd moment of its
+// own before the next MODSEQ.
 func submissionState(moment uint64, passed int64) string {
 	return strconv.FormatUint(moment, 16) + "-" + strconv.FormatInt(passed, 16)
 }
 
-// trim takes too old submissions off a list, and those that are too many.
+// trim splits a list into the submissions to keep and those that are too old or too many.
 func (x *submissions) trim(list []listed) (keep []listed, old []note.UNID) {
 	for i, l := range list {
 		if len(list)-i > maxSubmissions || l.sendAt < x.now-int64(keepSubmissions.Seconds()) {
@@ -143,7 +144,7 @@ func (x *submissions) trim(list []listed) (keep []listed, old []note.UNID) {
 	return keep, old
 }
 
-// itemsOf are the list's items with these submissions, after others went.
+// itemsOf returns the items of the list note for these submissions. gone were removed in this change.
 func (x *submissions) itemsOf(list []listed, gone []note.UNID) note.Items {
 	var lines []string
 	for _, l := range list {
@@ -151,18 +152,18 @@ func (x *submissions) itemsOf(list []listed, gone []note.UNID) note.Items {
 	}
 	items := x.items.With("Form", note.Text(submissionsProfile)).With(itemList, note.TextList(lines...))
 	if len(gone) > 0 {
-		// The MODSEQ that the list is about to get is not known yet: that which it had before is below.
+		// The MODSEQ of this change is not known yet, so record the one before it.
 		was := x.items.Get(itemGoneList).AsTextList()
 		for _, u := range gone {
 			was = append(was, u.String()+" "+strconv.FormatUint(uint64(x.mod), 10))
 		}
 		items = items.With(itemGoneList, note.TextList(was[max(0, len(was)-maxSubmissionGone):]...))
 	}
-	// Two changes that leave the same list are two changes all the same.
+	// Change the note even if the list is the same, so that it gets a new MODSEQ.
 	return items.With("Sequence", note.Int(x.items.Get("Sequence").AsInt()+1))
 }
 
-// load reads one submission; nil where it is not in the list.
+// load reads one submission. It returns nil if the submission is not in the list.
 func (x *submissions) load(d *mailbox.Reading, u note.UNID) (*submission, error) {
 	if !slices.ContainsFunc(x.list, func(l listed) bool { return l.unid == u }) {
 		return nil, nil
@@ -276,7 +277,7 @@ func (c *call) appendSubmission(m *submission, now int64, wants func(string) boo
 	return nil
 }
 
-// appendDelivery prints how far the message is, by recipient.
+// appendDelivery appends the deliveryStatus of each recipient.
 //
 // Implements: RFC 8621 §7 deliveryStatus
 func (c *call) appendDelivery(dst []byte, m *submission, now int64) ([]byte, error) {
@@ -336,16 +337,16 @@ func submissionChanges(c *call) error {
 	return nil
 }
 
-// submissionChange is one change of the list: at a moment of its MODSEQ, or by time alone, when a message went.
+// submissionChange is a change of the list: at the moment of a MODSEQ, or when the send time passed.
 type submissionChange struct {
-	at   uint64 // moment; 0 for one that time made final
-	time int64  // of release
+	at   uint64 // moment; 0 if the submission became final by time alone
+	time int64  // send time
 	id   string
 	what int // created, updated, destroyed
 }
 
-// since tells which submissions were made, changed and went since a state. What changed by MODSEQ is told first; what time
-// alone made final comes behind, in order of release.
+// since returns the submissions created, updated and destroyed since a state. Changes with a MODSEQ come first, in that
+// order. Those that became final by time alone follow, in order of send time.
 func (x *submissions) since(d *mailbox.Reading, since string, limit int) (ids [3][]string, state string, more bool, err error) {
 	from, passed, err := x.parseState(since)
 	if err != nil || since == x.state() {
@@ -375,7 +376,7 @@ func (x *submissions) since(d *mailbox.Reading, since string, limit int) (ids [3
 	return ids, state, more, nil
 }
 
-// parseState reads a state that submissionState printed.
+// parseState parses the output of submissionState.
 func (x *submissions) parseState(s string) (moment uint64, passed int64, err error) {
 	head, tail, ok := strings.Cut(s, "-")
 	moment, err1 := strconv.ParseUint(head, 16, 64)
@@ -386,8 +387,8 @@ func (x *submissions) parseState(s string) (moment uint64, passed int64, err err
 	return moment, passed, nil
 }
 
-// firstOf are the first of a list of changes, limit at most, and the state behind them; none where too many happened in one
-// moment.
+// firstOf returns at most limit changes from the start of a list, and the state after them. It never splits changes of
+// one moment, and returns nil if the first moment has more than limit.
 func (x *submissions) firstOf(list []submissionChange, limit int, passed int64) ([]submissionChange, string) {
 	same := func(a, b *submissionChange) bool { return a.at == b.at && (a.at > 0 || a.time == b.time) }
 	n := limit
@@ -404,7 +405,7 @@ func (x *submissions) firstOf(list []submissionChange, limit int, passed int64) 
 	return list[:n], submissionState(last.at, passed)
 }
 
-// changedSince are the submissions of the list that were made and changed since a state.
+// changedSince returns the submissions of the list that were created or changed since a state.
 func (x *submissions) changedSince(d *mailbox.Reading, from uint64, passed int64) (list []submissionChange, err error) {
 	for _, l := range x.list {
 		m, err := x.load(d, l.unid)
@@ -416,7 +417,8 @@ func (x *submissions) changedSince(d *mailbox.Reading, from uint64, passed int64
 		case m == nil:
 			continue
 		case 2*uint64(m.created) > from:
-			// Not when it changed last: a client that stopped in between would be told of an update of what it never saw.
+			// Use the MODSEQ of the creation, not of the last change. Otherwise a client that stopped in between would
+			// get an update for an object that it never saw.
 			ch.at, ch.what = 2*uint64(m.created), 0
 		case 2*uint64(m.change) > from:
 			ch.at = 2 * uint64(m.change)
@@ -428,7 +430,7 @@ func (x *submissions) changedSince(d *mailbox.Reading, from uint64, passed int64
 	return list, nil
 }
 
-// goneSince adds the submissions that went since a state.
+// goneSince appends the submissions that were removed since a state.
 func (x *submissions) goneSince(list []submissionChange, from uint64) ([]submissionChange, error) {
 	gone := x.items.Get(itemGoneList).AsTextList()
 	for i, line := range gone {
@@ -446,7 +448,7 @@ func (x *submissions) goneSince(list []submissionChange, from uint64) ([]submiss
 	return list, nil
 }
 
-// submissionResults are the ids that a query finds, in order.
+// submissionResults returns the ids that a query finds, in order.
 //
 // Implements: RFC 8621 §7.3 EmailSubmission/query
 func (c *call) submissionResults(d *mailbox.Reading, x *submissions) (ids []string, err error) {
@@ -511,7 +513,7 @@ func (c *call) sortSubmissions(all []*submission) error {
 	return nil
 }
 
-// submission says whether a filter fits a submission.
+// submission reports whether a filter matches a submission.
 func (r *filterReader) submission(v *jmap.Value, m *submission, now int64, depth int) (bool, error) {
 	if r.left--; r.left < 0 || depth > maxFilterDepth {
 		return false, unsupportedFilter("The filter has more conditions, or nests them deeper, than this server takes.")

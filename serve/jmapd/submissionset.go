@@ -19,15 +19,16 @@ import (
 	"doublet/wire/smtp"
 )
 
-// submitting is an EmailSubmission/set at work.
+// submitting is an EmailSubmission/set in progress.
 type submitting struct {
 	*set
-	made   []*submission // beside create, nil where it failed
+	made   []*submission // parallel to create, nil if it failed
 	emails map[string]note.UNID
-	// recalled says of each update why it cannot be, or nil: then what waits has been taken back where that was asked for.
+	// recalled holds the error of each update, or nil. If nil, a pending message to cancel was already taken back from
+	// the queue.
 	recalled []error
 
-	// What the update has done, for the list of submissions, which is written last: its MODSEQ is the greatest.
+	// What this update has done so far. The list is written last, so that its MODSEQ is the greatest.
 	added   []listed
 	gone    []note.UNID
 	touched bool
@@ -59,7 +60,7 @@ func submissionSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	// A message that is sent cannot be taken back: each is sent first, and then written down with the others.
+	// A sent message cannot be taken back. So all are sent first, and then stored together.
 	failed := make([]error, len(s.create))
 	for i := range s.create {
 		x.made[i], failed[i] = x.submit(s.create[i].object)
@@ -78,7 +79,7 @@ func submissionSet(c *call) error {
 	return nil
 }
 
-// write keeps the submissions that were made, cancels and removes, and tells of all.
+// write stores the new submissions, cancels and removes others, and records the result of each.
 func (x *submitting) write(failed []error) (after string, err error) {
 	c, s := x.c, x.set
 	nc, nu := len(s.create), len(s.update)
@@ -125,7 +126,7 @@ func (x *submitting) write(failed []error) (after string, err error) {
 		switch {
 		case i < nc && failed[i] == nil:
 			m := x.made[i]
-			if err != nil { // it is sent all the same
+			if err != nil { // the message was sent anyway
 				c.s.env.Log.Error("jmap: a submission cannot be written down", "person", c.caller.Name, "queue", m.queue.String(), "error", err)
 			}
 			id := idOf(letterSubmission, m.unid)
@@ -146,8 +147,8 @@ func (x *submitting) write(failed []error) (after string, err error) {
 	return after, err
 }
 
-// createdObject returns the answer about a submission that a client made. How far it is on its way is asked for again where
-// that cannot be read now: it is sent.
+// createdObject returns the response for a new submission. If the delivery status cannot be read now, it is omitted,
+// because the message was sent.
 func (x *submitting) createdObject(m *submission, sent *jmap.Value) []byte {
 	c, now := x.c, x.c.s.env.Clock.Now().Unix()
 	object, err := c.submissionObject(m, now, func(string) bool { return true })
@@ -160,7 +161,7 @@ func (x *submitting) createdObject(m *submission, sent *jmap.Value) []byte {
 	return told(sent, object)
 }
 
-// writeList keeps the list as the update has left it.
+// writeList stores the list with the changes of this update.
 func (x *submitting) writeList(w *mailbox.Changing, lists note.UNID, list *submissions) error {
 	if len(x.added)+len(x.gone) == 0 && !x.touched {
 		return nil
@@ -175,7 +176,8 @@ func (x *submitting) writeList(w *mailbox.Changing, lists note.UNID, list *submi
 	return w.PutProfile(lists, list.itemsOf(left, append(old, x.gone...)))
 }
 
-// recall looks at a change of a submission, and takes back one that waits for its time where that is what it asks for.
+// recall checks an update of a submission. If the client cancels a pending one, recall takes the message back from the
+// queue.
 //
 // Implements: RFC 8621 §7 undoStatus
 func (x *submitting) recall(p *patch) error {
@@ -224,7 +226,7 @@ var submissionKind = kind{
 		"mdnBlobIds"),
 }
 
-// newUndoStatus is the undoStatus that a client wants a submission to have.
+// newUndoStatus returns the undoStatus that a patch requests, or the current one.
 func (c *call) newUndoStatus(m *submission, now int64, patch *jmap.Value) (string, error) {
 	current, err := c.submissionObject(m, now, submissionKind.named(patch))
 	if err != nil {
@@ -243,12 +245,12 @@ func (c *call) newUndoStatus(m *submission, now int64, patch *jmap.Value) (strin
 	return status, err
 }
 
-// submissionObject is a submission as EmailSubmission/get tells it.
+// submissionObject returns a submission as EmailSubmission/get shows it.
 func (c *call) submissionObject(m *submission, now int64, wants func(string) bool) (*jmap.Value, error) {
 	return c.rendered(func() error { return c.appendSubmission(m, now, wants) })
 }
 
-// cancel writes down that a submission was taken back.
+// cancel stores that a submission was canceled.
 func (x *submitting) cancel(w *mailbox.Changing, list *submissions, p *patch) error {
 	u, _ := parseID(letterSubmission, p.real)
 	m, err := list.load(w.Reading, u)
@@ -281,7 +283,7 @@ func (x *submitting) remove(w *mailbox.Changing, list *submissions, id string) e
 	return w.RemoveProfile(u)
 }
 
-// follows are the Emails that are to be changed and destroyed because of what succeeded.
+// follows returns the updates and destroys of Emails that the client requested for submissions that succeeded.
 func (x *submitting) follows() (update *jmap.Value, destroy []string) {
 	c := x.c
 	done := map[string]bool{}
@@ -323,7 +325,7 @@ func (x *submitting) follows() (update *jmap.Value, destroy []string) {
 	return update, destroy
 }
 
-// emailSet are the arguments of the Email/set that follows.
+// emailSet returns the arguments of the implicit Email/set.
 func (x *submitting) emailSet(update *jmap.Value, destroy []string) *jmap.Value {
 	names, values := []string{"accountId"}, []jmap.Value{jmap.Text(x.c.account.ID)}
 	if update != nil {
@@ -339,7 +341,7 @@ func (x *submitting) emailSet(update *jmap.Value, destroy []string) *jmap.Value 
 	return jmap.MakeObject(names, values)
 }
 
-// submit sends what a client wants to be sent.
+// submit sends the message of a new EmailSubmission.
 func (x *submitting) submit(v *jmap.Value) (*submission, error) {
 	c := x.c
 	var bad []string
@@ -377,7 +379,7 @@ func (x *submitting) submit(v *jmap.Value) (*submission, error) {
 	return m, x.send(m, &sub, raw)
 }
 
-// message reads what is to be sent, and finds the identity.
+// message reads the message to send, and finds the identity.
 func (x *submitting) message(m *submission, identityID, emailID string, who **identity.Identity) (raw []byte, err error) {
 	c := x.c
 	given, err := c.sender()
@@ -415,7 +417,7 @@ func (x *submitting) message(m *submission, identityID, emailID string, who **id
 	return raw, err
 }
 
-// send hands a message over.
+// send submits a message to the queue, and records its recipients in m.
 func (x *submitting) send(m *submission, sub *Submission, raw []byte) error {
 	c := x.c
 	now := c.s.env.Clock.Now()
@@ -458,8 +460,8 @@ func (x *submitting) send(m *submission, sub *Submission, raw []byte) error {
 	return err
 }
 
-// mayFrom says whether the caller may write in the name of those whom From names; of a message that they send on as it is,
-// those whom Resent-From names (RFC 5322 section 3.6.6). Earlier ones of it, below, are checked as it is submitted.
+// mayFrom returns an error if the caller may not send from the addresses in From. For a resent message it checks
+// Resent-From instead (RFC 5322 section 3.6.6). Earlier Resent-From fields, further down, are checked at submission.
 func (x *submitting) mayFrom(raw []byte) error {
 	c := x.c
 	from, ok := mime.Get(raw, "Resent-From")
@@ -486,7 +488,7 @@ func (x *submitting) mayFrom(raw []byte) error {
 	return nil
 }
 
-// envelope reads the envelope, or makes one of the header and the identity. It gives its JSON.
+// envelope reads the envelope into sub, or makes one from the header and the identity. It returns the envelope as JSON.
 func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity.Identity, sub *Submission) (string, error) {
 	if v.IsNull() {
 		v = defaultEnvelope(raw, who)
@@ -541,8 +543,8 @@ func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity.Identity,
 	return string(v.Append(nil)), nil
 }
 
-// defaultEnvelope is the sender that the header names, where the identity allows that, else the identity; and all whom the
-// header names as recipients.
+// defaultEnvelope returns the envelope for a message without one. The sender is the header's if the identity allows it,
+// otherwise the identity's address. The recipients are all those in the header.
 //
 // Implements: RFC 8621 §7.5 the envelope that the header gives
 func defaultEnvelope(raw []byte, who *identity.Identity) *jmap.Value {
@@ -560,7 +562,7 @@ func defaultEnvelope(raw []byte, who *identity.Identity) *jmap.Value {
 	return jmap.MakeObject([]string{"mailFrom", "rcptTo"}, []jmap.Value{address(from), jmap.List(to...)})
 }
 
-// headerSender is the address in the Sender field, else the first in From; "" where there is none.
+// headerSender returns the address in the Sender field, or the first in From, or "".
 func headerSender(raw []byte) string {
 	value, ok := mime.Get(raw, "Sender")
 	if !ok {
@@ -583,7 +585,7 @@ func allows(email, address string) bool {
 	return strings.EqualFold(email, address)
 }
 
-// appendSubmissionExtensions prints the extensions of SMTP that an envelope may use.
+// appendSubmissionExtensions appends the SMTP extensions that an envelope may use.
 //
 // Implements: RFC 8621 §1.3.2 submissionExtensions
 func (s *Server) appendSubmissionExtensions(dst []byte) []byte {
@@ -645,8 +647,8 @@ func (x *submitting) mailParameters(v *jmap.Value, sub *Submission) error {
 	return nil
 }
 
-// onlyOnce refuses parameters of an envelope that come twice, in whatever case, and HOLDFOR beside HOLDUNTIL
-// (RFC 4865 section 4).
+// onlyOnce returns an error for envelope parameters that occur twice, ignoring case, and for HOLDFOR together with
+// HOLDUNTIL (RFC 4865 section 4).
 func onlyOnce(v *jmap.Value) error {
 	seen := map[string]bool{}
 	for i := range v.Len() {

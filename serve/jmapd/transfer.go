@@ -16,7 +16,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// upload takes a blob.
+// upload serves uploads of blobs.
 //
 // Implements: RFC 8620 §6.1 Uploading binary data
 func (s *Server) upload(w http.ResponseWriter, r *http.Request, c *Caller) {
@@ -64,7 +64,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, c *Caller) {
 	_, _ = w.Write(out)
 }
 
-// keep stores what the caller uploads, in their own mail file whatever account it is for.
+// keep stores an upload. It is always stored in the caller's own mail file, even if it was sent to another account.
 func (s *Server) keep(ctx context.Context, c *Caller, content []byte, kind string) (blobRef, error) {
 	l := &s.opt.Limits
 	u, err := s.own(c).File.Uploads().Put(ctx, content, kind, l.UploadAge, l.Uploads)
@@ -74,7 +74,7 @@ func (s *Server) keep(ctx context.Context, c *Caller, content []byte, kind strin
 	return blobRef{letter: letterUpload, unid: u}, err
 }
 
-// failed answers a request that went wrong outside of a method.
+// failed responds to an upload or download that failed.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error, status int, detail string) {
 	trouble, known := condition.Of(err)
 	switch {
@@ -90,10 +90,10 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error, statu
 	s.refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: status, Title: http.StatusText(status), Detail: detail})
 }
 
-// downloadPiece is how much of a blob is in memory at once.
+// downloadPiece is the size of the buffer for downloads.
 const downloadPiece = 256 << 10
 
-// download gives a blob, whole or a range of it.
+// download serves a blob, or a range of it.
 //
 // Implements: RFC 8620 §6.2 Downloading binary data
 // Implements: RFC 9110 §14 range requests for one range
@@ -122,7 +122,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 			kind = "application/octet-stream"
 		}
 	}
-	// A blob is whatever somebody sent: no browser shall run it as a page of ours.
+	// Anybody may have sent the content. A browser must not run it as a page of this server.
 	h.Set("Content-Type", kind)
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -158,14 +158,14 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 	}
 }
 
-// send writes a range of a blob, a piece at a time.
+// send writes a range of a blob in pieces.
 func (s *Server) send(w http.ResponseWriter, m memory, b *blob, from, to int64) error {
 	if from >= to {
 		return nil
 	}
 	defer m.give()
 	size := min(downloadPiece, to-from)
-	m.take(size) // what does not fit is sent all the same: it is little, and has been promised
+	m.take(size) // Send even if this fails: the buffer is small, and the response has begun.
 	buf := make([]byte, 0, size)
 	control := http.NewResponseController(w)
 	for from < to {
@@ -185,15 +185,15 @@ func (s *Server) send(w http.ResponseWriter, m memory, b *blob, from, to int64) 
 	return nil
 }
 
-// oneRange reads a Range field of one range; of several, or of what is no range of octets, the whole is given. ok is
-// false where the range lies behind the end.
+// oneRange parses a Range field with one range. It returns the whole blob for several ranges or another unit. ok is
+// false if the range begins after the end.
 func oneRange(field string, size int64) (from, to int64, ok bool) {
 	spec, isBytes := strings.CutPrefix(strings.TrimSpace(field), "bytes=")
 	first, last, dash := strings.Cut(strings.TrimSpace(spec), "-")
 	if !isBytes || !dash || strings.Contains(spec, ",") {
 		return 0, size, true
 	}
-	if first == "" { // the last octets
+	if first == "" { // suffix range: the last n octets
 		n, isNumber := position(last)
 		if !isNumber {
 			return 0, size, true
@@ -215,12 +215,12 @@ func oneRange(field string, size int64) (from, to int64, ok bool) {
 	return from, to, from < size
 }
 
-// position reads a position of a Range field: digits. What is larger than an int64 holds lies as far behind the end as the
-// largest that it holds.
+// position parses a position of a Range field, which is decimal. A value above math.MaxInt64 returns math.MaxInt64,
+// which is also past the end.
 func position(s string) (n int64, ok bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil || errors.Is(err, strconv.ErrRange) // which gives the largest one
+	return n, err == nil || errors.Is(err, strconv.ErrRange) // on ErrRange n is math.MaxInt64
 }

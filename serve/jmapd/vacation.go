@@ -11,11 +11,11 @@ import (
 	"doublet/wire/mime"
 )
 
-// singleton is the id of the one VacationResponse that there is.
+// singleton is the id of an account's only VacationResponse.
 const singleton = "singleton"
 
-// The profile note that holds what the directory does not know of an answer for absence: its HTML, and whether its text
-// was made of that.
+// The profile note that holds the parts of a vacation response that the directory does not store: its HTML, and whether
+// its text was made from the HTML.
 const (
 	vacationProfile = "VacationResponse"
 	itemHTMLBody    = "HTMLBody"
@@ -44,7 +44,7 @@ func (c *call) readVacation(d *mailbox.Reading) (v vacation, err error) {
 	return v, err
 }
 
-// state is a hash over all that is told.
+// state returns a hash of all properties.
 func (v *vacation) state() string {
 	u := note.DeriveUNID(v.append(nil, func(string) bool { return true }))
 	return u.String()[:16]
@@ -126,7 +126,7 @@ var vacationKind = kind{
 	fixed:   oneOf("id"),
 }
 
-// patch reads what is to become of a VacationResponse into it.
+// patch applies a client's patch to v.
 func (v *vacation) patch(patch *jmap.Value) error {
 	current, err := jmap.Parse(string(v.append(nil, func(string) bool { return true })), jmap.Bounds{})
 	if err != nil {
@@ -176,7 +176,7 @@ func (v *vacation) change(p *jmap.Value) error {
 		return badProperties("", bad...)
 	}
 	if v.textMade = v.hasHTML && (v.textMade || made || v.Text == ""); v.textMade {
-		// Answers are plain text: what the HTML says.
+		// Vacation messages are plain text, so the text is made from the HTML.
 		v.Text = strings.TrimSpace(mime.HTMLText(v.html))
 	}
 	return nil
@@ -230,7 +230,8 @@ func vacationSet(c *call) error {
 	return nil
 }
 
-// writeVacation keeps a VacationResponse: first what goes with it, then what makes it answer.
+// writeVacation stores a VacationResponse: first the profile note, then the settings in the directory that make it take
+// effect.
 func (c *call) writeVacation(v *vacation) error {
 	profile := c.account.File.ProfileID(vacationProfile)
 	res, err := c.account.File.Change(c.ctx, 1, func(w *mailbox.Changing, _ int) error {

@@ -1,6 +1,6 @@
-// Package proxied finds the client of a web request that came through a web proxy such as nginx. It is the one place
-// that decides the client's address, and the protection of its connection, for every web door: behind it RemoteAddr and
-// TLS of a request are those of the client, and no field of a proxy is left to be believed.
+// Package proxied finds the client of a web request that came through a reverse proxy such as nginx. All web servers
+// use it to determine the client's address and whether its connection uses TLS. After it, RemoteAddr and TLS of a
+// request are those of the client, and the proxy's header fields are removed.
 package proxied
 
 import (
@@ -16,8 +16,8 @@ import (
 	"doublet/wire/forwarded"
 )
 
-// The fields in which a proxy names its client. One of them is believed: a proxy passes on the others as it got them,
-// from anybody.
+// The fields in which a proxy may name its client. Only one of them is trusted, because a proxy passes on the others as
+// anybody may have sent them.
 const (
 	For       = "X-Forwarded-For" // with X-Forwarded-Proto
 	RealIP    = "X-Real-IP"       // with X-Forwarded-Proto
@@ -25,21 +25,21 @@ const (
 	proto     = "X-Forwarded-Proto"
 )
 
-// fields are all that are taken out of a request.
+// fields lists the fields that are removed from a request.
 var fields = []string{Forwarded, For, RealIP, proto, "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Ssl"}
 
-// Options are the settings of a Handler.
+// Options holds the settings of a Handler.
 type Options struct {
-	// Proxies are the networks of the proxies that are believed.
+	// Proxies are the networks of trusted proxies.
 	Proxies []netip.Prefix
-	// Field is the one that names the client: For, RealIP or Forwarded; "" is For.
+	// Field is the field that names the client: For, RealIP or Forwarded. "" means For.
 	Field string
 }
 
-// maxWarned bounds how many addresses are warned of.
+// maxWarned bounds the warnings, which are logged once for each address.
 const maxWarned = 1000
 
-// Handler serves requests with the client's own address and protection.
+// Handler replaces the address and TLS state of requests by the client's and calls the next handler.
 type Handler struct {
 	env  *env.Env
 	opt  Options
@@ -49,7 +49,7 @@ type Handler struct {
 	warned map[string]bool
 }
 
-// New makes a Handler over the handler of a web door.
+// New returns a Handler in front of next.
 func New(e *env.Env, o Options, next http.Handler) *Handler {
 	if o.Field == "" {
 		o.Field = For
@@ -57,12 +57,13 @@ func New(e *env.Env, o Options, next http.Handler) *Handler {
 	return &Handler{env: e, opt: o, next: next, warned: map[string]bool{}}
 }
 
-// unknown is the address of a client that cannot be told: not of this machine, and nobody's in particular.
+// unknown is the address of a client whose address is not known. It is not a loopback address, which would grant
+// rights.
 var unknown = netip.AddrPortFrom(netip.IPv4Unspecified(), 0).String()
 
 type key struct{}
 
-// Through says that a request came through a listed proxy.
+// Through reports whether a request came through a trusted proxy.
 func Through(r *http.Request) bool { return r.Context().Value(key{}) != nil }
 
 // ServeHTTP implements http.Handler.
@@ -87,7 +88,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r)
 }
 
-// through is a request of a listed proxy as its client made it.
+// through returns a request of a trusted proxy with the client's address and TLS state.
 func (h *Handler) through(r *http.Request, peer netip.Addr) *http.Request {
 	address, secure := h.client(r.Header)
 	switch {
@@ -103,15 +104,15 @@ func (h *Handler) through(r *http.Request, peer netip.Addr) *http.Request {
 		r.TLS = &tls.ConnectionState{HandshakeComplete: true}
 	}
 	r.RemoteAddr = unknown
-	// The client of a proxy is never on this machine: what is granted to that would be granted by a field.
+	// The client of a proxy never counts as local: otherwise a header field could grant the rights of a local client.
 	if address.IsValid() && !address.IsLoopback() {
 		r.RemoteAddr = netip.AddrPortFrom(address, 0).String()
 	}
 	return r
 }
 
-// client is the right-most address that is not a listed proxy's, and its protection. Everything to the left of it is
-// the word of a stranger.
+// client returns the rightmost address that is not a trusted proxy's, and whether its connection uses TLS. Addresses
+// further left cannot be trusted.
 func (h *Handler) client(header http.Header) (netip.Addr, bool) {
 	lines := header.Values(h.opt.Field)
 	secure := allSecure(header)
@@ -132,7 +133,7 @@ func (h *Handler) client(header http.Header) (netip.Addr, bool) {
 	return last, lastSecure
 }
 
-// hops are those of a line; one that cannot be read is a hop of nobody.
+// hops returns the hops of a line. A malformed line is one hop without an address.
 func (h *Handler) hops(line string) (hops []forwarded.Hop) {
 	if h.opt.Field == Forwarded {
 		hops, err := forwarded.Parse(line)
@@ -147,7 +148,7 @@ func (h *Handler) hops(line string) (hops []forwarded.Hop) {
 	return hops
 }
 
-// allSecure says that X-Forwarded-Proto is https, of every proxy that has added to it: it does not tell them apart.
+// allSecure reports whether all values of X-Forwarded-Proto are https. They cannot be assigned to single proxies.
 func allSecure(header http.Header) bool {
 	lines := header.Values(proto)
 	for _, line := range lines {
@@ -169,7 +170,7 @@ func (h *Handler) listed(a netip.Addr) bool {
 	return false
 }
 
-// peerOf is the address at the other end; false on a Unix socket.
+// peerOf returns the address of the peer, and false on a Unix socket.
 func peerOf(r *http.Request) (netip.Addr, bool) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -179,7 +180,7 @@ func peerOf(r *http.Request) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil
 }
 
-// names lists the fields of proxies that a request has.
+// names lists the proxy fields that a request has.
 func names(header http.Header) string {
 	var list []string
 	for _, f := range fields {
@@ -190,7 +191,7 @@ func names(header http.Header) string {
 	return strings.Join(list, " ")
 }
 
-// warn logs a message once for an address.
+// warn logs a message once for each address.
 func (h *Handler) warn(from netip.Addr, message, header string) {
 	k := from.String() + " " + message
 	h.mu.Lock()

@@ -1,5 +1,5 @@
-// Package speech says in which language and time zone the pages speak that the server makes: the lite mode, the password, sessions, and
-// what people of elsewhere see. The texts are those of the clients (web.Texts).
+// Package speech selects the language and time zone of server-rendered pages: the lite mode, the pages for passwords
+// and sessions, and the pages for people without an account. It shares its texts with the web clients (web.Texts).
 package speech
 
 import (
@@ -12,30 +12,31 @@ import (
 	"doublet/web"
 )
 
-// Cookie keeps the language and time zone that a person chose, here or in the full client: "de|Europe/Berlin".
+// Cookie is the name of the cookie with the language and time zone that a person chose in any client:
+// "de|Europe/Berlin".
 const Cookie = "doublet-speech"
 
-// Language is one of the catalogue, with its own name.
+// Language is a supported language, with its own name for itself.
 type Language struct{ Code, Name string }
 
-// Languages are those of the catalogue.
+// Languages lists the supported languages.
 var Languages = []Language{{"en", "English"}, {"de", "Deutsch"}, {"zh", "中文"}}
 
 var texts = sync.OnceValue(web.Texts)
 
-// Speech is the language and the time zone in which a page speaks.
+// Speech holds the language and the time zone of a page.
 type Speech struct {
 	Lang     string
-	Zone     string // that was chosen; "" for the server's
+	Zone     string // as chosen; "" for the server's time zone
 	Location *time.Location
 	Now      time.Time
 	texts    map[string]string
 }
 
-// Known says whether there is a language.
+// Known reports whether a language is supported.
 func Known(lang string) bool { return texts()[lang] != nil }
 
-// Of is how to speak to who sent a request: as they chose, else as their browser asks for, else English.
+// Of returns the Speech for a request: as the user chose, else the language of Accept-Language, else English.
 func Of(r *http.Request, now time.Time) *Speech {
 	p := &Speech{Location: time.Local}
 	if c, err := r.Cookie(Cookie); err == nil {
@@ -60,12 +61,13 @@ func Of(r *http.Request, now time.Time) *Speech {
 	return p
 }
 
-// English is the text of a key for programs.
+// English returns the English text of a key, for text that programs read.
 func English(key string, values ...any) string { return text(texts()["en"], key, values) }
 
-// Choose has a browser keep a language and a time zone ("" for the server's).
+// Choose sets the cookie for a language and a time zone ("" for the server's).
 func Choose(w http.ResponseWriter, r *http.Request, lang, zone string) {
-	// The full client writes it too, and a link from elsewhere finds the page in its reader's language: it is no secret.
+	// Not HttpOnly, because the full client writes it too. SameSite=Lax, so that a page opened by a link has the right
+	// language.
 	http.SetCookie(w, &http.Cookie{Name: Cookie, Value: lang + "|" + zone, Path: "/", Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode, MaxAge: 365 * 24 * 3600})
 }
 
@@ -75,7 +77,7 @@ func (p *Speech) choose(lang string) {
 	}
 }
 
-// T is the text of a key, with values for {0}, {1} ….
+// T returns the text of a key, with values inserted for {0}, {1} ….
 func (p *Speech) T(key string, values ...any) string { return text(p.texts, key, values) }
 
 func text(texts map[string]string, key string, values []any) string {
@@ -101,7 +103,7 @@ var months = map[string][]string{
 	"de": {"Jan.", "Feb.", "März", "Apr.", "Mai", "Juni", "Juli", "Aug.", "Sept.", "Okt.", "Nov.", "Dez."},
 }
 
-// Short is a date as short as it can be: the hour today, else the day.
+// Short formats a date briefly: the time today, else the day, with the year if it is not this year.
 func (p *Speech) Short(t time.Time) string {
 	t = t.In(p.Location)
 	switch {
@@ -124,7 +126,7 @@ func (p *Speech) day(t time.Time) string {
 	return months["en"][t.Month()-1] + " " + day
 }
 
-// Long is a date with its year, hour and zone.
+// Long formats a date with year, time and zone.
 func (p *Speech) Long(t time.Time) string {
 	t = t.In(p.Location)
 	switch p.Lang {
@@ -136,8 +138,8 @@ func (p *Speech) Long(t time.Time) string {
 	return p.day(t) + t.Format(", 2006, 15:04 MST")
 }
 
-// ISO is a date for programs.
+// ISO formats a date for programs, as RFC 3339 in UTC.
 func (p *Speech) ISO(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Date is a day with its year.
+// Date formats a date as a day with its year.
 func (p *Speech) Date(t time.Time) string { return t.In(p.Location).Format("2006-01-02") }

@@ -1,5 +1,4 @@
-// Package jmap is the grammar of JMAP: JSON as it is on the wire (I-JSON, RFC 7493), requests and
-// responses (RFC 8620), references into earlier responses, dates, ids and the kinds of error. It prints
-// by appending to a slice and reads into a small tree of values: nothing is found out about a type at run
-// time, and whatever is read has bounds.
+// Package jmap implements the grammar of JMAP: JSON on the wire (I-JSON, RFC 7493), requests and responses (RFC 8620),
+// references to earlier responses, dates, ids and errors. It prints by appending to a slice, and parses into a small
+// tree of values, without reflection. All input is bounded.
 package jmap

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Equal reports whether two values say the same: numbers by their value, objects in any order of their members. A
-// value that is not there equals null.
+// Equal reports whether two values are equal. Numbers are compared by value, and objects in any order of members. A
+// missing value equals null.
 func (v *Value) Equal(w *Value) bool {
 	if v.Kind() != w.Kind() {
 		return false
@@ -45,7 +45,7 @@ func (v *Value) With(name string, member Value) Value {
 	return out
 }
 
-// Without returns a copy of an object that lacks one member. The other members are shared.
+// Without returns a copy of an object without one member. The other members are shared.
 func (v *Value) Without(name string) Value {
 	out := Value{kind: Object, names: make([]string, 0, v.Len()+1), items: make([]Value, 0, v.Len()+1)}
 	for i := range v.Len() {
@@ -56,5 +56,5 @@ func (v *Value) Without(name string) Value {
 	return out
 }
 
-// MakeNumber makes a number.
+// MakeNumber returns a number value.
 func MakeNumber(n int64) Value { return Value{kind: Number, text: strconv.FormatInt(n, 10)} }

@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// maxReferred bounds what a result reference takes, in values.
+// maxReferred bounds the values that a result reference may select.
 const maxReferred = 100_000
 
-// Refer finds what a result reference names in a response: a JSON Pointer in which * stands for all elements of an
-// array (RFC 8620 section 3.7). printed is a JSON value that this package has printed; it is walked through, and only what
-// is named is read, and copied: text may be a buffer that others go on with.
+// Refer resolves a result reference in a response. path is a JSON Pointer in which * stands for all elements of an
+// array (RFC 8620 section 3.7). printed is a JSON value that this package has printed. Refer scans it and parses only
+// the selected values. It copies them, so the caller may go on using the buffer.
 //
 // Implements: RFC 8620 §3.7 References to previous method results
 func Refer(printed []byte, path string) (Value, bool) {
@@ -90,8 +90,8 @@ func (w *walker) find(text, path string) (Value, bool) {
 	return w.find(found, rest)
 }
 
-// members calls fn for the members of an object that this package has printed: without blanks. A name with escapes is
-// given as it is written; the names of types have none.
+// members calls fn for the members of an object that this package has printed, which has no white space. Names are
+// passed with their escapes, which the names of the protocol do not have.
 func members(text string, fn func(name, value string) bool) {
 	for i := 1; i < len(text) && text[i] == '"'; {
 		end := skip(text, i)
@@ -117,7 +117,7 @@ func elements(text string, fn func(value string) bool) {
 	}
 }
 
-// skip is the offset behind the value at i.
+// skip returns the offset after the value at i.
 func skip(s string, i int) int {
 	depth := 0
 	for i < len(s) {
@@ -146,7 +146,7 @@ func skip(s string, i int) int {
 	return len(s)
 }
 
-// skipString is the offset behind the string at i.
+// skipString returns the offset after the string at i.
 func skipString(s string, i int) int {
 	for i++; i < len(s); {
 		n := strings.IndexByte(s[i:], '"')

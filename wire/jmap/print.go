@@ -9,7 +9,7 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// plain are the octets that stand in a string as they are.
+// plain marks the octets that need no escape in a string.
 var plain = func() (t [256]bool) {
 	for c := 0x20; c < 0x80; c++ {
 		t[c] = c != '"' && c != '\\' && c != 0x7f
@@ -17,8 +17,8 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// AppendString prints a string. What is not UTF-8 becomes U+FFFD. U+2028 and U+2029, which end lines in a script, are
-// escaped.
+// AppendString appends a string in quotes. Invalid UTF-8 becomes U+FFFD. U+2028 and U+2029 are escaped, because they
+// end lines in JavaScript.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -64,10 +64,10 @@ func AppendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
-// QuotedLenBytes is QuotedLen for octets.
+// QuotedLenBytes is QuotedLen for a byte slice.
 func QuotedLenBytes(s []byte) int { return QuotedLen(unsafe.String(unsafe.SliceData(s), len(s))) }
 
-// QuotedLen returns the number of octets that AppendString prints for s.
+// QuotedLen returns the number of octets that AppendString appends for s.
 func QuotedLen(s string) int {
 	n := 2
 	for i := 0; i < len(s); {
@@ -97,13 +97,13 @@ func QuotedLen(s string) int {
 	return n
 }
 
-// AppendBytes is AppendString for octets.
+// AppendBytes is AppendString for a byte slice.
 func AppendBytes(dst, s []byte) []byte {
-	// The string lives no longer than the call, and nothing writes to s meanwhile.
+	// Safe: the string is not used after the call, and nothing changes s meanwhile.
 	return AppendString(dst, unsafe.String(unsafe.SliceData(s), len(s)))
 }
 
-// AppendBool prints a truth value.
+// AppendBool appends a boolean.
 func AppendBool(dst []byte, on bool) []byte {
 	if on {
 		return append(dst, "true"...)
@@ -111,23 +111,23 @@ func AppendBool(dst []byte, on bool) []byte {
 	return append(dst, "false"...)
 }
 
-// AppendUint prints a number.
+// AppendUint appends a number.
 func AppendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n, 10) }
 
-// AppendUTCDate prints a moment as UTCDate (RFC 8620 section 1.4), in quotes.
+// AppendUTCDate appends a time as a UTCDate (RFC 8620 section 1.4), in quotes.
 //
 // Implements: RFC 8620 §1.4 Date and UTCDate
 func AppendUTCDate(dst []byte, t time.Time) []byte {
 	return append(AppendDate(append(dst, '"'), t.UTC()), '"')
 }
 
-// AppendQuotedDate prints a moment as Date, with its zone, in quotes.
+// AppendQuotedDate appends a time as a Date, with its zone, in quotes.
 func AppendQuotedDate(dst []byte, t time.Time) []byte {
 	return append(AppendDate(append(dst, '"'), t), '"')
 }
 
-// AppendDate prints a moment as RFC 3339 does with "T" and whole seconds, with the zone that it has; years beyond what
-// the format holds as the first or last one.
+// AppendDate appends a time in the format of RFC 3339 with "T" and whole seconds, in its own zone. Years outside 0 to
+// 9999, which the format cannot hold, become the first or last moment of that range.
 func AppendDate(dst []byte, t time.Time) []byte {
 	switch y := t.Year(); {
 	case y < 0:
@@ -144,7 +144,7 @@ func AppendDate(dst []byte, t time.Time) []byte {
 	return t.AppendFormat(dst, "2006-01-02T15:04:05-07:00")
 }
 
-// ParseDate reads a Date or UTCDate.
+// ParseDate parses a Date, or a UTCDate if utc is set.
 func ParseDate(s string, utc bool) (time.Time, bool) {
 	if len(s) < len("2006-01-02T15:04:05Z") || s[10] != 'T' || utc && s[len(s)-1] != 'Z' {
 		return time.Time{}, false
@@ -153,7 +153,7 @@ func ParseDate(s string, utc bool) (time.Time, bool) {
 	return t, err == nil
 }
 
-// ValidID says whether a string can be an Id (RFC 8620 section 1.2).
+// ValidID reports whether a string is a valid Id (RFC 8620 section 1.2).
 //
 // Implements: RFC 8620 §1.2 Id
 func ValidID(s string) bool {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The capabilities (RFC 8620 section 9.4 and what followed).
+// The capabilities (RFC 8620 section 9.4 and later RFCs).
 const (
 	Core             = "urn:ietf:params:jmap:core"
 	Mail             = "urn:ietf:params:jmap:mail"
@@ -30,10 +30,10 @@ type Call struct {
 type Request struct {
 	Using      []string
 	Calls      []Call
-	CreatedIDs map[string]string // nil where the request has none
+	CreatedIDs map[string]string // nil if the request has none
 }
 
-// ParseRequest reads a request. The error is a *Problem.
+// ParseRequest parses a request with at most maxCalls calls. The error is a *Problem.
 //
 // Implements: RFC 8620 §3.3 The Request object
 func ParseRequest(text string, maxCalls int) (*Request, error) {
@@ -100,7 +100,7 @@ func readRequest(v *Value) (*Request, string) {
 	return r, ""
 }
 
-// The types of problems (RFC 8620 section 3.6.1).
+// The types of request-level errors (RFC 8620 section 3.6.1).
 const (
 	ProblemUnknownCapability = "urn:ietf:params:jmap:error:unknownCapability"
 	ProblemNotJSON           = "urn:ietf:params:jmap:error:notJSON"
@@ -114,10 +114,10 @@ const (
 // Implements: RFC 8620 §3.6.1 Request-level errors
 type Problem struct {
 	Type   string
-	Status int // of HTTP
+	Status int // HTTP status
 	Title  string
 	Detail string
-	Limit  string // of ProblemLimit: which
+	Limit  string // name of the limit, for ProblemLimit
 }
 
 func (p *Problem) Error() string {
@@ -131,7 +131,7 @@ func (p *Problem) Error() string {
 	return s
 }
 
-// Append prints the problem's members, without the braces.
+// Append appends the problem's members, without the braces.
 func (p *Problem) Append(dst []byte) []byte {
 	dst = AppendString(append(dst, `"type":`...), p.Type)
 	dst = AppendUint(append(dst, `,"status":`...), uint64(p.Status))
@@ -144,19 +144,19 @@ func (p *Problem) Append(dst []byte) []byte {
 	return dst
 }
 
-// Error is a method-level error or a SetError (RFC 8620 sections 3.6.2 and 5.3): a type and what may go with it.
+// Error is a method-level error or a SetError (RFC 8620 sections 3.6.2 and 5.3): a type and further members.
 //
 // Implements: RFC 8620 §3.6.2 Method-level errors
 // Implements: RFC 8620 §5.3 SetError
 type Error struct {
 	Type        string
 	Description string
-	Properties  []string // of invalidProperties: which
-	ExistingID  string   // of alreadyExists
-	Limit       uint64   // of overQuota, tooLarge and the like: maxSize or maxRecipients; LimitName says which
+	Properties  []string // for invalidProperties
+	ExistingID  string   // for alreadyExists
+	Limit       uint64   // value of the member LimitName, for tooLarge and similar types
 	LimitName   string
-	NotFound    []string // of blobNotFound
-	Recipients  []string // of invalidRecipients
+	NotFound    []string // for blobNotFound
+	Recipients  []string // for invalidRecipients
 }
 
 func (e *Error) Error() string {
@@ -166,7 +166,7 @@ func (e *Error) Error() string {
 	return "jmap: " + e.Type + ": " + e.Description
 }
 
-// Append prints the error as an object.
+// Append appends the error as an object.
 func (e *Error) Append(dst []byte) []byte {
 	dst = AppendString(append(dst, `{"type":`...), e.Type)
 	if e.Description != "" {
@@ -191,7 +191,7 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendStrings prints an array of strings.
+// AppendStrings appends an array of strings.
 func AppendStrings(dst []byte, list []string) []byte {
 	dst = append(dst, '[')
 	for i, s := range list {

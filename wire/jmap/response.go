@@ -2,12 +2,12 @@ package jmap
 
 import "fmt"
 
-// Reference names a value in the response to an earlier call of a request (RFC 8620 section 3.7).
+// Reference refers to a value in the response to an earlier call of a request (RFC 8620 section 3.7).
 type Reference struct {
 	ResultOf, Name, Path string
 }
 
-// Append prints the reference.
+// Append appends the reference as an object.
 func (r *Reference) Append(dst []byte) []byte {
 	w := NewWriter(dst)
 	w.Text("resultOf", r.ResultOf)
@@ -18,16 +18,17 @@ func (r *Reference) Append(dst []byte) []byte {
 
 // Response is a Response object (RFC 8620 section 3.4).
 type Response struct {
-	// Calls are the method responses, in order; one that failed is named "error", and ReadError reads its arguments.
+	// Calls holds the method responses in order. One that failed has the name MethodError; ReadError reads its
+	// arguments.
 	Calls        []Call
-	CreatedIDs   map[string]string // nil where there is none
+	CreatedIDs   map[string]string // nil if the response has none
 	SessionState string
 }
 
 // MethodError is the name of the response to a call that failed.
 const MethodError = "error"
 
-// ParseResponse reads a response. The error wraps ErrSyntax or ErrBounds, or says what a Response object has not.
+// ParseResponse parses a response. The error wraps ErrSyntax or ErrBounds.
 //
 // Implements: RFC 8620 §3.4 The Response object, as a client
 func ParseResponse(text string, b Bounds) (*Response, error) {
@@ -38,7 +39,7 @@ func ParseResponse(text string, b Bounds) (*Response, error) {
 	return ReadResponse(v)
 }
 
-// ReadResponse is ParseResponse of a value that is read already.
+// ReadResponse is ParseResponse for a parsed value.
 func ReadResponse(v *Value) (*Response, error) {
 	calls := v.Get("methodResponses")
 	if v.Kind() != Object || calls.Kind() != Array {
@@ -78,7 +79,7 @@ func readCall(v *Value) (c Call, ok bool) {
 	return Call{Name: name, Args: v.At(1), ID: id}, ok && ok2 && v.At(1).Kind() == Object
 }
 
-// ReadError reads a method-level error or a SetError. A type is there whatever it was given.
+// ReadError reads a method-level error or a SetError. If it has no type, the type is serverFail.
 func ReadError(v *Value) *Error {
 	e := &Error{}
 	if e.Type, _ = v.Get("type").Text(); e.Type == "" {
@@ -95,7 +96,7 @@ func ReadError(v *Value) *Error {
 	return e
 }
 
-// ReadProblem reads problem details (RFC 7807); status is that of HTTP, where they have none.
+// ReadProblem reads a problem details object (RFC 7807). status is the HTTP status, used if the object has none.
 func ReadProblem(v *Value, status int) *Problem {
 	p := &Problem{Status: status}
 	if n, ok := v.Get("status").Int(); ok && 100 <= n && n <= 999 {
@@ -110,7 +111,7 @@ func ReadProblem(v *Value, status int) *Problem {
 	return p
 }
 
-// strings are the strings of an array, nil where it is none.
+// strings returns the strings of an array, or nil if v is not an array.
 func (v *Value) strings() []string {
 	if v.Kind() != Array {
 		return nil

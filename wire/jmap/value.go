@@ -27,25 +27,25 @@ var kindNames = [...]string{"null", "a boolean", "a number", "a string", "an arr
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Value is a JSON value. Its strings are pieces of the text that it was read from, where that holds no escapes. A nil
-// Value is one that is not there; methods take it for null.
+// Value is a JSON value. Its strings are slices of the parsed text unless they contain escapes. Methods treat a nil
+// *Value, which is a missing value, as null.
 type Value struct {
 	kind  Kind
-	text  string // of a string what it says, else as it was written
+	text  string // of a string the decoded text, else the text as written
 	items []Value
-	names []string // of an object, beside items
+	names []string // of an object, parallel to items
 }
 
-// Bounds of what Parse reads; zero fields take the defaults.
+// Bounds limits the input of Parse. Zero fields take the defaults, which are in parentheses.
 type Bounds struct {
-	// Depth is how deep arrays and objects may contain each other (100).
+	// Depth bounds the nesting of arrays and objects (100).
 	Depth int
-	// Values is how many values there may be, names aside (250,000: each takes 72 octets).
+	// Values bounds the number of values, without names (250,000). Each takes 72 octets.
 	Values int
 }
 
-// ParseCost is an upper bound of the memory in bytes that Parse and ParseRequest take for a text, its copy as a string
-// among it. Each value but the first follows a bracket or a comma.
+// ParseCost returns an upper bound of the memory in bytes that Parse and ParseRequest take for a text, including its
+// copy as a string. Each value but the first follows a bracket or a comma.
 func ParseCost(text []byte) int64 {
 	values := 1
 	for _, c := range [...][]byte{{','}, {'['}, {'{'}} {
@@ -54,21 +54,21 @@ func ParseCost(text []byte) int64 {
 	return int64(len(text)) + int64(min(values, maxValues))*valueCost
 }
 
-// maxValues is the default of Bounds.Values; valueCost is what one of them takes with its name and while its list grows.
+// maxValues is the default of Bounds.Values. valueCost is the memory of one value with its name, while its list grows.
 const (
 	maxValues = 250_000
 	valueCost = 176
 )
 
-// What Parse fails with.
+// The errors of Parse.
 var (
-	// ErrSyntax: the text is not I-JSON (RFC 7493).
+	// ErrSyntax means that the text is not I-JSON (RFC 7493).
 	ErrSyntax = errors.New("not I-JSON")
-	// ErrBounds: it holds more values than are read, or is nested deeper.
+	// ErrBounds means that the text exceeds the Bounds.
 	ErrBounds = errors.New("more than is read")
 )
 
-// Parse reads one JSON value as RFC 7493 has them: UTF-8, no lone surrogates, no name twice in an object.
+// Parse parses one JSON value as RFC 7493 requires: UTF-8, no lone surrogates, no duplicate names in an object.
 //
 // Implements: RFC 8620 §1.5 I-JSON
 func Parse(text string, b Bounds) (*Value, error) {
@@ -118,7 +118,7 @@ func (p *parser) space() {
 	}
 }
 
-// next is the octet that the next value begins with; 0 at the end.
+// next returns the first octet of the next value, or 0 at the end.
 func (p *parser) next() byte {
 	p.space()
 	if p.i < len(p.s) {
@@ -162,7 +162,7 @@ func (p *parser) word(w string) bool {
 	return true
 }
 
-// enter goes into an array or object.
+// enter enters an array or object.
 func (p *parser) enter() {
 	p.i++
 	if p.depth--; p.depth < 0 && p.err == nil {
@@ -170,7 +170,7 @@ func (p *parser) enter() {
 	}
 }
 
-// more says whether another element follows, and passes what stands between. end is the bracket that closes.
+// more reports whether another element follows, and skips the comma. end is the closing bracket.
 func (p *parser) more(end byte, first bool) bool {
 	if p.err != nil {
 		return false
@@ -197,7 +197,7 @@ func (p *parser) array(v *Value) {
 	}
 }
 
-// linear is up to how many names are compared one by one.
+// linear is the number of names up to which duplicates are found by comparing all.
 const linear = 16
 
 func (p *parser) object(v *Value) {
@@ -268,7 +268,7 @@ func (p *parser) number() string {
 	return p.s[start:p.i]
 }
 
-// string reads the string that begins here. The whole text is known to be UTF-8.
+// string reads the string at the current position. The text is already known to be valid UTF-8.
 func (p *parser) string() string {
 	p.i++
 	start := p.i
@@ -289,7 +289,7 @@ func (p *parser) string() string {
 	return ""
 }
 
-// escaped goes on with a string at its first escape.
+// escaped continues a string at its first escape. start is the offset of its first octet.
 func (p *parser) escaped(start int) string {
 	end := strings.IndexByte(p.s[p.i:], '"')
 	out := make([]byte, 0, p.i-start+max(end, 0)+16)
@@ -347,7 +347,7 @@ func (p *parser) escape(out []byte) []byte {
 	return utf8.AppendRune(out, r)
 }
 
-// hex reads \uXXXX at i.
+// hex reads \uXXXX at offset i.
 func (p *parser) hex(i int) (rune, bool) {
 	if i+6 > len(p.s) || p.s[i] != '\\' || p.s[i+1] != 'u' {
 		return 0, false
@@ -356,7 +356,7 @@ func (p *parser) hex(i int) (rune, bool) {
 	return rune(n), err == nil && p.s[i+2] != '+'
 }
 
-// Kind is the value's kind.
+// Kind returns the value's kind.
 func (v *Value) Kind() Kind {
 	if v == nil {
 		return Null
@@ -364,10 +364,10 @@ func (v *Value) Kind() Kind {
 	return v.kind
 }
 
-// IsNull says that there is none, or null.
+// IsNull reports whether the value is missing or null.
 func (v *Value) IsNull() bool { return v == nil || v.kind == Null }
 
-// Get is a member of an object; nil where there is none.
+// Get returns a member of an object, or nil if there is none.
 func (v *Value) Get(name string) *Value {
 	if v == nil {
 		return nil
@@ -380,7 +380,7 @@ func (v *Value) Get(name string) *Value {
 	return nil
 }
 
-// Len is the number of elements or members.
+// Len returns the number of elements or members.
 func (v *Value) Len() int {
 	if v == nil {
 		return 0
@@ -388,13 +388,13 @@ func (v *Value) Len() int {
 	return len(v.items)
 }
 
-// At is the i-th element of an array, or value of an object's members.
+// At returns the i-th element of an array, or the value of the i-th member of an object.
 func (v *Value) At(i int) *Value { return &v.items[i] }
 
-// Name is the i-th name of an object's members.
+// Name returns the name of the i-th member of an object.
 func (v *Value) Name(i int) string { return v.names[i] }
 
-// Text is what a string says.
+// Text returns the text of a string.
 func (v *Value) Text() (string, bool) {
 	if v == nil || v.kind != String {
 		return "", false
@@ -402,7 +402,7 @@ func (v *Value) Text() (string, bool) {
 	return v.text, true
 }
 
-// Bool is a truth value.
+// Bool returns the value of a boolean.
 func (v *Value) Bool() (on, ok bool) {
 	if v == nil || v.kind != Bool {
 		return false, false
@@ -413,7 +413,7 @@ func (v *Value) Bool() (on, ok bool) {
 // maxInt is the greatest Int and UnsignedInt (RFC 8620 section 1.3).
 const maxInt = 1<<53 - 1
 
-// Int is an integer of the range that JMAP has.
+// Int returns an integer in the range of JMAP's Int.
 //
 // Implements: RFC 8620 §1.3 Int and UnsignedInt
 func (v *Value) Int() (int64, bool) {
@@ -431,7 +431,7 @@ func (v *Value) Int() (int64, bool) {
 	return n, -maxInt <= n && n <= maxInt
 }
 
-// Append prints the value.
+// Append appends the value as JSON.
 func (v *Value) Append(dst []byte) []byte {
 	switch v.Kind() {
 	case Null:
@@ -461,16 +461,16 @@ func (v *Value) Append(dst []byte) []byte {
 	return append(dst, v.text...)
 }
 
-// Text makes a string value.
+// Text returns a string value.
 func Text(s string) Value { return Value{kind: String, text: s} }
 
-// True makes a truth value.
+// True returns the boolean value true.
 func True() Value { return Value{kind: Bool, text: "true"} }
 
-// List makes an array.
+// List returns an array value.
 func List(items ...Value) Value { return Value{kind: Array, items: items} }
 
-// MakeObject makes an object of names and values, which are its own from then on.
+// MakeObject returns an object value. It takes ownership of both slices.
 func MakeObject(names []string, values []Value) *Value {
 	return &Value{kind: Object, names: names, items: values}
 }

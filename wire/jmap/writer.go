@@ -1,17 +1,17 @@
 package jmap
 
-// Writer prints an object member by member, with commas between. Names are printed as they are: those of the protocol
-// need no escapes.
+// Writer prints an object member by member. Names are printed without escapes, which the names of the protocol do not
+// need.
 type Writer struct {
-	// B is what is printed so far; a value that no method prints is appended behind Name.
+	// B is the output so far. To print a value for which there is no method, call Name and append to B.
 	B     []byte
-	later bool // a member stands before the next one
+	later bool // needs a comma before the next member
 }
 
-// NewWriter begins an object behind dst.
+// NewWriter starts an object after dst.
 func NewWriter(dst []byte) Writer { return Writer{B: append(dst, '{')} }
 
-// Name begins a member.
+// Name starts a member.
 func (w *Writer) Name(n string) {
 	if w.later {
 		w.B = append(w.B, ',')
@@ -20,7 +20,7 @@ func (w *Writer) Name(n string) {
 	w.B = append(append(append(w.B, '"'), n...), '"', ':')
 }
 
-// Key is Name of any string.
+// Key is Name for any string. It escapes the name.
 func (w *Writer) Key(n string) {
 	if w.later {
 		w.B = append(w.B, ',')
@@ -29,22 +29,22 @@ func (w *Writer) Key(n string) {
 	w.B = append(AppendString(w.B, n), ':')
 }
 
-// Text prints a member that is a string.
+// Text appends a string member.
 func (w *Writer) Text(n, s string) { w.Name(n); w.B = AppendString(w.B, s) }
 
-// Uint prints a member that is an UnsignedInt.
+// Uint appends an UnsignedInt member.
 func (w *Writer) Uint(n string, v uint64) { w.Name(n); w.B = AppendUint(w.B, v) }
 
-// Bool prints a member that is a truth value.
+// Bool appends a boolean member.
 func (w *Writer) Bool(n string, on bool) { w.Name(n); w.B = AppendBool(w.B, on) }
 
-// Raw prints a member that is JSON already.
+// Raw appends a member whose value is JSON text.
 func (w *Writer) Raw(n, json string) { w.Name(n); w.B = append(w.B, json...) }
 
-// Strings prints a member that is a list of strings.
+// Strings appends a member that is an array of strings.
 func (w *Writer) Strings(n string, list ...string) { w.Name(n); w.B = AppendStrings(w.B, list) }
 
-// Object prints a member that is an object, whose members fn prints.
+// Object appends a member that is an object. fn prints its members.
 func (w *Writer) Object(n string, fn func(*Writer)) {
 	w.Name(n)
 	in := NewWriter(w.B)
@@ -52,10 +52,10 @@ func (w *Writer) Object(n string, fn func(*Writer)) {
 	w.B = in.End()
 }
 
-// End ends the object, and gives what is printed.
+// End ends the object and returns the output.
 func (w *Writer) End() []byte { return append(w.B, '}') }
 
-// Refer prints an argument whose value stands in the response to an earlier call.
+// Refer appends an argument whose value is a reference to the response of an earlier call.
 //
 // Implements: RFC 8620 §3.7 References to previous method results, as a client
 func (w *Writer) Refer(n string, r Reference) {

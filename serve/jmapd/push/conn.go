@@ -12,18 +12,18 @@ import (
 	"doublet/env"
 )
 
-// Why a wait ended without input.
+// Reasons for which await returned without input.
 var (
 	errWoken   = errors.New("push: woken")
 	errTimeout = errors.New("push: its time has come")
 )
 
-// conn is a connection taken over from net/http: what the server holds for it is this, its one goroutine, and
-// nothing else. Its methods are its goroutine's, wake aside.
+// conn is a connection hijacked from net/http. Apart from it and its one goroutine, the server holds nothing for the
+// client. Only that goroutine may call its methods, except wake.
 type conn struct {
 	net.Conn
 	env  *env.Env
-	slow func() // counts a client that took nothing
+	slow func() // counts a client that did not read in time
 
 	mu    sync.Mutex
 	idle  bool // in await
@@ -31,12 +31,12 @@ type conn struct {
 	cut   bool // the read was interrupted
 }
 
-// sendBuffer is what the system keeps for a client that does not read, in bytes. What lies there is old when the
-// client reads again, so it is little.
+// sendBuffer is the size of the kernel's send buffer in bytes. It is small because data in it is outdated by the time
+// that a slow client reads it.
 const sendBuffer = 16 << 10
 
-// take takes over a request's connection, if it has one of its own: over HTTP/2 it has not. What the client sent
-// already is early.
+// take hijacks the connection of a request. ok is false if the connection cannot be hijacked, as over HTTP/2. early is
+// what the client has already sent.
 func take(e *env.Env, w http.ResponseWriter, slow func()) (c *conn, early []byte, ok bool) {
 	nc, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -57,7 +57,7 @@ func take(e *env.Env, w http.ResponseWriter, slow func()) (c *conn, early []byte
 	return &conn{Conn: nc, env: e, slow: slow}, early, true
 }
 
-// wake makes await, the running one or the next, return errWoken. Any goroutine may call it.
+// wake makes the current or next call of await return errWoken. Any goroutine may call it.
 func (c *conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *conn) wake() {
 	}
 }
 
-// await waits for input, for wake, or until a time; the zero Time is never.
+// await waits for input, for wake, or until a time. The zero Time means no timeout.
 func (c *conn) await(until time.Time, buf []byte) (int, error) {
 	c.mu.Lock()
 	if c.woken {
@@ -88,7 +88,7 @@ func (c *conn) await(until time.Time, buf []byte) (int, error) {
 	c.idle = false
 	switch {
 	case n > 0:
-		return n, nil // who was woken meanwhile is told next time
+		return n, nil // if woken is set, the next call returns errWoken
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.woken:
 		c.woken = false
 		return 0, errWoken
@@ -98,7 +98,7 @@ func (c *conn) await(until time.Time, buf []byte) (int, error) {
 	return 0, err
 }
 
-// send writes all of b, or closes the connection.
+// send writes all of b. On an error it closes the connection.
 func (c *conn) send(b []byte) error {
 	err := c.SetWriteDeadline(c.env.Clock.Now().Add(writeTime))
 	if err == nil {
@@ -113,17 +113,17 @@ func (c *conn) send(b []byte) error {
 	return err
 }
 
-// pacer says when what is due.
+// pacer schedules the pings and pushes of a connection.
 type pacer struct {
-	ping time.Duration // 0: never
-	last time.Time     // of anything that was sent
-	next time.Time     // before which no state is told
+	ping time.Duration // interval, 0: no pings
+	last time.Time     // when anything was last sent
+	next time.Time     // earliest time of the next push
 }
 
-// retry is after how long trouble of the server's own is tried again.
+// retry is the time after which an internal error is retried.
 const retry = time.Second
 
-// until is how long there is nothing to do; the zero Time is for ever.
+// until returns the time at which the next ping, or if moved the next push, is due. The zero Time means never.
 func (p *pacer) until(moved bool) (t time.Time) {
 	if p.ping > 0 {
 		t = p.last.Add(p.ping)
@@ -131,7 +131,7 @@ func (p *pacer) until(moved bool) (t time.Time) {
 	if moved && (t.IsZero() || p.next.Before(t)) {
 		t = p.next
 		if t.IsZero() {
-			t = time.Unix(1, 0) // at once
+			t = time.Unix(1, 0) // now
 		}
 	}
 	return t

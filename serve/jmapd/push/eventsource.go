@@ -12,13 +12,13 @@ import (
 	"doublet/wire/jmap"
 )
 
-// The bounds of a ping interval; a client that asks for less or more gets these.
+// The bounds of a ping interval in seconds. Requested values outside are clamped.
 const (
 	minPing = 10
 	maxPing = 600
 )
 
-// The bounds of what a client asks for.
+// Bounds of a client's request.
 const (
 	maxTypes    = 100
 	maxTypeName = 100
@@ -39,7 +39,7 @@ func (p *Service) Events(w http.ResponseWriter, r *http.Request, c Caller) {
 		refuse(w, problem)
 		return
 	}
-	// The client is told that the stream is open when every change from then on is told.
+	// Watch the accounts before responding, so that the client misses no change after it sees the stream open.
 	first, err := s.begin(r.Context(), ask.token)
 	if err != nil {
 		p.leave(s)
@@ -49,7 +49,7 @@ func (p *Service) Events(w http.ResponseWriter, r *http.Request, c Caller) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // proxies that gather would keep it from the client
+	h.Set("X-Accel-Buffering", "no") // otherwise buffering proxies would delay the events
 	now := p.env.Clock.Now()
 	x := &stream{s: s, ask: ask, pace: pacer{ping: time.Duration(ask.ping) * time.Second, last: now}}
 	nc, _, ok := take(p.env, w, p.stats.slow.Inc)
@@ -63,7 +63,7 @@ func (p *Service) Events(w http.ResponseWriter, r *http.Request, c Caller) {
 	_ = h.Write(head)
 	head.WriteString("\r\n")
 	s.wakeWith(nc.wake)
-	// The goroutine of net/http ends with this call, and its buffers with it.
+	// The goroutine of net/http ends with this call and frees its buffers.
 	p.env.Go("push events", func() {
 		defer p.leave(s)
 		defer nc.Close()
@@ -74,7 +74,7 @@ func (p *Service) Events(w http.ResponseWriter, r *http.Request, c Caller) {
 	})
 }
 
-// problem is what who cannot be told is told.
+// problem converts an error that keeps a client from being served into a problem.
 func (p *Service) problem(s *subscriber, err error) *jmap.Problem {
 	if refused(err) {
 		return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusForbidden, Title: "Forbidden", Detail: "The account may not be used."}
@@ -83,12 +83,12 @@ func (p *Service) problem(s *subscriber, err error) *jmap.Problem {
 	return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "The states cannot be read now."}
 }
 
-// events is what a client asks for.
+// events holds the parameters of an event stream.
 type events struct {
 	types filter
-	once  bool   // the stream ends with the first state
+	once  bool   // close the stream after the first state
 	ping  int    // seconds
-	token string // of the states that it has seen, from the stream before
+	token string // Last-Event-ID: the token of the states that the client has seen
 }
 
 func parseEvents(r *http.Request) (e events, problem *jmap.Problem) {
@@ -122,7 +122,7 @@ func parseEvents(r *http.Request) (e events, problem *jmap.Problem) {
 	return e, nil
 }
 
-// parseTypes reads a list of types; none is all.
+// parseTypes parses a comma-separated list of types. "" and "*" mean all.
 func parseTypes(text string) (f filter, ok bool) {
 	if text == "" || text == "*" {
 		return filter{all: true}, true
@@ -136,12 +136,12 @@ func parseTypes(text string) (f filter, ok bool) {
 	return f, true
 }
 
-// validType says whether a name can be that of a type.
+// validType reports whether a name is a valid type name.
 func validType(name string) bool {
 	return name != "" && len(name) <= maxTypeName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
-// refuse answers with a problem.
+// refuse responds with a problem.
 func refuse(w http.ResponseWriter, p *jmap.Problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
@@ -153,7 +153,7 @@ func refuse(w http.ResponseWriter, p *jmap.Problem) {
 	_, _ = w.Write(append(p.Append([]byte{'{'}), '}'))
 }
 
-// appendState prints the event of a change.
+// appendState appends a state event.
 func appendState(dst []byte, token string, list []change) []byte {
 	dst = append(append(append(dst, "event: state\nid: "...), token...), "\ndata: "...)
 	return append(appendChange(dst, list), "}\n\n"...)
@@ -164,10 +164,10 @@ func appendPing(dst []byte, seconds int) []byte {
 	return append(dst, "}\n\n"...)
 }
 
-// errOnce ends a stream that was to tell one state.
+// errOnce ends a stream with closeafter=state.
 var errOnce = errors.New("push: told once")
 
-// stream is an event stream at work; write writes events to its client.
+// stream is an event stream in progress. write sends events to its client.
 type stream struct {
 	s     *subscriber
 	ask   events
@@ -190,7 +190,7 @@ func (x *stream) tell(list []change) error {
 	return nil
 }
 
-// turn does what is due.
+// turn sends the push and the ping that are due.
 func (x *stream) turn(ctx context.Context) error {
 	if x.s.over.Load() {
 		return errClosing
@@ -218,20 +218,20 @@ func (x *stream) turn(ctx context.Context) error {
 	return nil
 }
 
-// trouble tells of the server's own.
+// trouble logs an internal error, unless the server is stopping.
 func (p *Service) trouble(s *subscriber, err error) {
 	if p.ctx.Err() == nil {
 		p.env.Log.Warn("push: states cannot be read", "person", s.caller.Name, "error", err)
 	}
 }
 
-// alone serves a stream on a connection of its own.
+// alone serves a stream on a hijacked connection.
 func (p *Service) alone(nc *conn, x *stream, first []change) {
 	x.write = nc.send
 	if err := x.tell(first); err != nil {
 		return
 	}
-	// What the client still sends means nothing; one that sends much is cut off.
+	// Ignore what the client sends. Close the connection after 4096 octets.
 	var ignored [64]byte
 	for total := 0; total < 4096; {
 		n, err := nc.await(x.pace.until(x.s.moved()), ignored[:])
@@ -245,7 +245,7 @@ func (p *Service) alone(nc *conn, x *stream, first []change) {
 	}
 }
 
-// shared serves a stream among others on one connection (HTTP/2).
+// shared serves a stream on a connection that other requests share (HTTP/2).
 func (p *Service) shared(w http.ResponseWriter, ctx context.Context, x *stream, first []change) {
 	news := make(chan struct{}, 1)
 	x.s.wakeWith(func() {

@@ -20,37 +20,37 @@ import (
 )
 
 const (
-	// postTime is how long one push may take.
+	// postTime is the timeout of one push.
 	postTime = 30 * time.Second
-	// handshakeTime bounds the handshake of TLS.
+	// handshakeTime is the timeout of the TLS handshake.
 	handshakeTime = 10 * time.Second
-	// keepFor is for how long a push service keeps a push for a device that is away, in seconds.
+	// keepFor is the TTL of a push in seconds: how long a push service keeps it for a device that is offline.
 	keepFor = 24 * 60 * 60
-	// tokenLife is how long a token is good, tokenUse how long one is used.
+	// tokenLife is the validity of a VAPID token, and tokenUse the time for which one is reused.
 	tokenLife, tokenUse = 12 * time.Hour, 11 * time.Hour
-	// maxTokens bounds the push services for which tokens are kept.
+	// maxTokens bounds the cached tokens, one per push service.
 	maxTokens = 1000
 )
 
-// answer is a push service's refusal.
+// answer is an error response of a push service.
 type answer struct {
 	status int
-	after  time.Duration // it asks not to be asked before
+	after  time.Duration // from Retry-After
 }
 
 func (a *answer) Error() string { return "push: the push service answers " + strconv.Itoa(a.status) }
 
-// gone says that there is no such subscription any more.
+// gone reports whether the subscription no longer exists.
 func (a *answer) gone() bool {
 	return a.status == http.StatusNotFound || a.status == http.StatusGone
 }
 
-// final says that sending the same again is of no use.
+// final reports whether a retry of the same push is useless.
 func (a *answer) final() bool {
 	return a.status < 500 && a.status != http.StatusTooManyRequests && a.status != http.StatusRequestTimeout
 }
 
-// client makes what pushes are sent with. It goes where it is sent, not where it is sent on to.
+// client returns the HTTP client for pushes. It does not follow redirects.
 func (w *web) client() *http.Client {
 	return &http.Client{
 		Timeout:       postTime,
@@ -62,7 +62,7 @@ func (w *web) client() *http.Client {
 	}
 }
 
-// verification is what a device shows to prove that it gets pushes.
+// verification returns the PushVerification object. The device returns its code to prove that it receives pushes.
 //
 // Implements: RFC 8620 §7.2.2 PushVerification
 func verification(s *session.Subscription) []byte {
@@ -70,7 +70,7 @@ func verification(s *session.Subscription) []byte {
 	return append(jmap.AppendString(append(dst, `","verificationCode":`...), s.Code), '}')
 }
 
-// SubscriptionID is the id of a subscription.
+// SubscriptionID returns the id of a subscription.
 func SubscriptionID(s *session.Subscription) string { return "p" + s.ID.String() }
 
 // post sends one push.
@@ -107,7 +107,7 @@ func (w *web) post(ctx context.Context, d *device, payload []byte) error {
 	if err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(out.Body, 4096)) // so that the connection serves again
+	_, _ = io.Copy(io.Discard, io.LimitReader(out.Body, 4096)) // read the body so that the connection can be reused
 	_ = out.Body.Close()
 	if out.StatusCode >= 200 && out.StatusCode < 300 {
 		return nil
@@ -115,7 +115,7 @@ func (w *web) post(ctx context.Context, d *device, payload []byte) error {
 	return &answer{out.StatusCode, w.retryAfter(out.Header.Get("Retry-After"))}
 }
 
-// retryAfter reads the field: seconds, or a date.
+// retryAfter parses a Retry-After field: seconds, or a date.
 func (w *web) retryAfter(text string) time.Duration {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(n) * time.Second
@@ -126,7 +126,7 @@ func (w *web) retryAfter(text string) time.Duration {
 	return 0
 }
 
-// encrypt makes a message that only the device can read.
+// encrypt encrypts a message so that only the device can read it.
 func (w *web) encrypt(keys *webpush.Keys, payload []byte) ([]byte, error) {
 	var salt [16]byte
 	w.p.env.Fill(salt[:])
@@ -135,13 +135,13 @@ func (w *web) encrypt(keys *webpush.Keys, payload []byte) ([]byte, error) {
 		w.p.env.Fill(secret[:])
 		private, err := ecdh.P256().NewPrivateKey(secret[:])
 		if err != nil {
-			continue // one in 2^32 is no key
+			continue // a random value is out of range with probability 2^-32
 		}
 		return webpush.Encrypt(*keys, private, salt, payload)
 	}
 }
 
-// tokens are those that are good still, by push service.
+// tokens caches VAPID tokens by the origin of the push service.
 type tokens struct {
 	mu   sync.Mutex
 	kept map[string]token
@@ -152,7 +152,7 @@ type token struct {
 	until time.Time
 }
 
-// authorization says to a push service whose server this is.
+// authorization returns the VAPID token that identifies this server to a push service.
 func (w *web) authorization(to *url.URL) (string, error) {
 	origin := to.Scheme + "://" + to.Host
 	now := w.p.env.Clock.Now()

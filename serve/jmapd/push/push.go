@@ -1,10 +1,10 @@
-// Package push tells JMAP clients that something changed: over EventSource (RFC 8620 section 7.3), over a
-// WebSocket that carries requests too (RFC 8887), and through push services for devices that are not connected
-// (RFC 8620 section 7.2, RFC 8030). What is told are states, never contents: a client that hears of a new state
-// asks for what changed.
+// Package push notifies JMAP clients of changes: over EventSource (RFC 8620 section 7.3), over a WebSocket that also
+// carries requests (RFC 8887), and through push services for devices that are not connected (RFC 8620 section 7.2, RFC
+// 8030). A push contains only states, never content. A client that receives a new state requests the changes.
 //
-// Nothing is queued for a client. Each connection has one goroutine that sleeps in a read; a change wakes it, it
-// looks what the states are now and writes those that differ from what it wrote before. So one that reads slowly
+// The server queues nothing for a client. Each connection has one goroutine that blocks in a read. A change wakes it;
+// it reads the current states and writes those that differ from the ones it wrote before. So a slow client gets the
+// latest states when it reads again, delays nobody, and costs no more memory than a fast one.
 // gets the latest states when it reads again, holds up nobody, and costs no more memory than one that is quick.
 package push
 
@@ -24,75 +24,79 @@ import (
 	"doublet/wire/jmap"
 )
 
-// Caller is who is told.
+// Caller identifies the user whom a connection notifies.
 type Caller struct {
 	signin.Account
-	// Credential names what they signed in with; what was begun with it ends with it.
+	// Credential identifies the credential that the user signed in with. Connections and subscriptions made with it end
+	// with it.
 	Credential string
 }
 
-// Account is a mail file of which a caller is told.
+// Account is a mail file whose changes are pushed to a caller.
 type Account struct {
 	ID       string
 	Database note.DatabaseID
 }
 
-// Source is where states come from and requests go to: the door that this belongs to.
+// Source provides states and executes requests. Package jmapd implements it.
 type Source interface {
-	// Accounts are those that the caller finds in the session object.
+	// Accounts returns the caller's accounts, as in the session object.
 	Accounts(ctx context.Context, c *Caller) ([]Account, error)
-	// Watch calls fn after each durable change of an account, until stop is called. fn does not block.
+	// Watch calls fn after each durable change of an account until stop is called. fn does not block.
 	Watch(a Account, fn func()) (stop func(), err error)
-	// States are the states of an account's types, by name of the type; of none, where the caller may see none.
+	// States returns the states of an account's types, by type name. It returns none if the caller may not see the
+	// account.
 	States(ctx context.Context, c *Caller, a Account) (map[string]string, error)
-	// Call carries out a request of a WebSocket. It may change the caller.
+	// Call executes a request of a WebSocket. It may change the caller.
 	Call(ctx context.Context, c *Caller, request []byte) (Answer, *jmap.Problem)
-	// Refresh brings a caller up to date with the directory. signin.ErrDisabled: they may do nothing more.
+	// Refresh updates a caller from the directory. It returns signin.ErrDisabled if the account was disabled.
 	Refresh(ctx context.Context, c *Caller) error
 }
 
-// Answer is the response to a request. Release gives back what it holds of the memory, once it is sent.
+// Answer is the response to a request. Release frees its memory and must be called after it was sent.
 type Answer struct {
 	JSON    []byte
 	Release func()
 }
 
-// Options are the settings. Zero values take the defaults.
+// Options holds the settings. Zero values take the defaults, which are in parentheses.
 type Options struct {
-	// Good says whether a credential still signs its person in; an error of package signin, or another kind of
-	// refusal, says that it does not. nil: it always does.
+	// Good checks a credential of a person. It returns signin.ErrDisabled, signin.ErrCredentials or ErrGone if the
+	// credential is no longer valid, and any other error if it cannot be checked now. If nil, all credentials are
+	// valid.
 	Good func(ctx context.Context, person note.UNID, credential string) error
-	// Request bounds a request of a WebSocket, in octets (10 MB); Requests how many of one are worked on at a
-	// time (8). Take takes memory for those of a person and Give gives it back; nil: there is no bound but these.
+	// Request bounds a request on a WebSocket in octets (10 MB). Requests is the number of requests processed at once
+	// on one WebSocket (8). Take reserves memory from a person's share, and Give releases it. If nil, there are no
+	// other bounds.
 	Request  int64
 	Requests int
 	Take     func(person note.UNID, n int64) bool
 	Give     func(person note.UNID, n int64)
-	// PerPerson is how many connections one person has at most (100).
+	// PerPerson is the most connections that one person may have (100).
 	PerPerson int
 	Web       WebOptions
 	Stats     *stat.Tree
 }
 
 const (
-	// gap is the least time between two pushes of one connection: a burst of changes is told once or twice.
+	// gap is the least time between two pushes on one connection, so that a burst of changes causes one or two pushes.
 	gap = 50 * time.Millisecond
-	// recheckGap is the least time between two looks at who may still be told, over everybody.
+	// recheckGap is the least time between two rechecks of all subscribers.
 	recheckGap = 10 * time.Second
-	// writeTime is how long a client may take for one push.
+	// writeTime is the timeout for writing one push.
 	writeTime = 30 * time.Second
 )
 
-// Service pushes. Its methods may be called from any goroutine.
+// Service sends pushes. Its methods are safe for concurrent use.
 type Service struct {
 	env *env.Env
 	src Source
 	opt Options
 	web *web
 
-	ctx    context.Context // of the connections: it ends when the server begins to stop
+	ctx    context.Context // of the connections; canceled when the server begins to stop
 	cancel context.CancelFunc
-	work   context.Context // of what was asked for: it ends when the time for that is over
+	work   context.Context // of requests in progress; canceled when the time to stop is over
 	cut    context.CancelFunc
 	open   sync.WaitGroup
 
@@ -101,7 +105,7 @@ type Service struct {
 	streams   map[*subscriber]struct{}
 	perPerson map[note.UNID]int
 
-	// rechecking says that a look at everybody is under way or set; again that another is to follow.
+	// rechecking reports that a recheck is running or scheduled, and again that another one must follow.
 	rechecking, again atomic.Bool
 
 	stats statistics
@@ -111,7 +115,7 @@ type statistics struct {
 	sent, refused, slow *stat.Counter
 }
 
-// New makes a Service.
+// New returns a Service.
 func New(e *env.Env, src Source, o Options) *Service {
 	if o.Request <= 0 {
 		o.Request = 10 << 20
@@ -145,10 +149,10 @@ func New(e *env.Env, src Source, o Options) *Service {
 	return p
 }
 
-// errClosing says that the server stops.
+// errClosing is returned when the server stops.
 var errClosing = errors.New("push: the server stops")
 
-// enter counts a connection; leave ends it.
+// enter registers a connection, and leave removes it. enter fails if the person has too many connections.
 func (p *Service) enter(s *subscriber) *jmap.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +181,7 @@ func (p *Service) leave(s *subscriber) {
 	p.open.Done()
 }
 
-// connected are those who are told by a connection.
+// connected returns the subscribers that have a connection.
 func (p *Service) connected() []*subscriber {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +192,7 @@ func (p *Service) connected() []*subscriber {
 	return list
 }
 
-// End ends what was begun with certain credentials, at once.
+// End closes connections and ends subscriptions that were made with these credentials, at once.
 func (p *Service) End(credentials ...string) {
 	for _, s := range p.connected() {
 		if slices.Contains(credentials, s.caller.Credential) {
@@ -197,17 +201,17 @@ func (p *Service) End(credentials ...string) {
 	}
 	for _, s := range p.web.subscribers() {
 		if slices.Contains(credentials, s.caller.Credential) {
-			s.stale.Store(true) // who looks finds that the credential is over, and ends the subscription
+			s.stale.Store(true) // run then finds the credential invalid and ends the subscription
 			s.wakeUp()
 		}
 	}
 }
 
-// rechecked is how many are woken before the others get a moment.
+// rechecked is the number of subscribers that Recheck wakes before it pauses for gap.
 const rechecked = 256
 
-// Recheck looks again at who may still be told and of what: the directory, a session or an access list has
-// changed. It returns at once; the look follows soon, and another one not before recheckGap.
+// Recheck makes all subscribers check again their credential and accounts. Call it after a change of the directory, a
+// session or an access list. It returns at once. The check follows soon, but not within recheckGap of the one before.
 func (p *Service) Recheck() {
 	p.again.Store(true)
 	if !p.rechecking.CompareAndSwap(false, true) {
@@ -226,7 +230,7 @@ func (p *Service) Recheck() {
 		}
 		p.rechecking.Store(false)
 		if p.again.Load() && p.ctx.Err() == nil {
-			p.Recheck() // it came just now
+			p.Recheck() // again was set after the loop ended
 		}
 	})
 }
@@ -238,7 +242,7 @@ func (p *Service) pause(d time.Duration) {
 	}
 }
 
-// Close ends all connections, and what is on its way to push services, within the time of ctx.
+// Close closes all connections and waits for pushes in progress until ctx ends.
 func (p *Service) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closing = true

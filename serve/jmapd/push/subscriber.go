@@ -14,28 +14,29 @@ import (
 	"doublet/wire/jmap"
 )
 
-// subscriber is a client that is told of changes: a connection, or a device behind a push service. One goroutine
-// at a time looks and tells; any other may wake it.
+// subscriber is a client that receives pushes: a connection, or a device behind a push service. Only one goroutine at a
+// time reads its states and pushes them. Any goroutine may wake it.
 type subscriber struct {
 	p      *Service
 	caller Caller
-	// accounts are those that it is told of; listed says that they were asked for.
+	// accounts are the watched accounts. listed is set once they were read.
 	accounts []*watched
 	listed   bool
 
-	// wake has whoever serves the subscriber look; nil until somebody does. It does not block.
+	// wake makes the goroutine that serves the subscriber check for changes. It is nil until there is one. It does not
+	// block.
 	wake atomic.Pointer[func()]
-	// stale says that caller and accounts are to be looked at again, over that nothing more is to be told.
+	// stale is set if caller and accounts must be read again, and over if nothing more may be pushed.
 	stale, over atomic.Bool
 
-	// stop ends the wait for the end of the credential; nil where that has none.
+	// stop cancels the timer for the end of the credential. It is nil if the credential does not expire.
 	stop func() bool
 
-	mu    sync.Mutex // guards filter
+	mu    sync.Mutex // guards types
 	types filter
 }
 
-// filter says which types a client wants to hear of.
+// filter is the set of types that a client wants pushes for.
 type filter struct {
 	all   bool
 	names []string
@@ -43,18 +44,18 @@ type filter struct {
 
 func (f filter) has(name string) bool { return f.all || slices.Contains(f.names, name) }
 
-// none is that of a client that wants to hear of nothing yet.
+// none reports whether the client wants no pushes yet.
 func (f filter) none() bool { return !f.all && len(f.names) == 0 }
 
-// watched is an account that somebody is told of.
+// watched is an account whose changes are pushed to a subscriber.
 type watched struct {
 	Account
-	moved  atomic.Bool // it has changed since states was read
+	moved  atomic.Bool // changed since states was read
 	stop   func()
-	states []state // as the client has been told, sorted
+	states []state // last pushed to the client, sorted by name
 }
 
-// state is that of one type.
+// state is the state of one type.
 type state struct{ name, value string }
 
 func (s *subscriber) wakeUp() {
@@ -63,23 +64,23 @@ func (s *subscriber) wakeUp() {
 	}
 }
 
-// wakeWith says how the subscriber is woken from now on. What came before is seen by moved.
+// wakeWith sets the function that wakes the subscriber. Earlier changes are visible in moved.
 func (s *subscriber) wakeWith(fn func()) { s.wake.Store(&fn) }
 
-// end ends the subscription.
+// end ends the connection or subscription.
 func (s *subscriber) end() {
 	s.over.Store(true)
 	s.wakeUp()
 }
 
-// endWith has the subscription end with what its caller signed in with.
+// endWith ends the subscriber when the caller's credential expires.
 func (s *subscriber) endWith(credential string) {
 	if ends := signin.Ends(credential); !ends.IsZero() {
 		s.stop = s.p.env.Clock.AfterFunc(ends.Sub(s.p.env.Clock.Now()), s.end)
 	}
 }
 
-// close stops watching.
+// close stops watching the accounts.
 func (s *subscriber) close() {
 	if s.stop != nil {
 		s.stop()
@@ -90,7 +91,7 @@ func (s *subscriber) close() {
 	s.accounts = nil
 }
 
-// moved says whether there may be something to tell.
+// moved reports whether there may be something to push.
 func (s *subscriber) moved() bool {
 	if s.stale.Load() || s.over.Load() {
 		return true
@@ -115,13 +116,13 @@ func (s *subscriber) setFilter(f filter) {
 	s.types = f
 }
 
-// refused says whether an error means that somebody is not to be told any more. Trouble of the server's own does
-// not: they are told when it is over.
+// refused reports whether an error means that the subscriber must get no more pushes. Internal errors do not: pushes
+// resume after them.
 func refused(err error) bool {
 	return errors.Is(err, signin.ErrDisabled) || errors.Is(err, signin.ErrCredentials) || errors.Is(err, ErrGone)
 }
 
-// ErrGone is what Options.Good says of a credential that is over.
+// ErrGone is the error of Options.Good for a credential that is no longer valid.
 var ErrGone = errors.New("push: the credential is over")
 
 // good checks the credential.
@@ -129,8 +130,8 @@ func (s *subscriber) good(ctx context.Context) error {
 	return s.p.opt.Good(ctx, s.caller.Who.Person, s.caller.Credential)
 }
 
-// list brings the caller up to date, and finds the accounts that they are told of. Those that are new are
-// watched first and looked at then, so that no change falls between.
+// list updates the caller, and the list of accounts to watch. It watches a new account before its states are read, so
+// that no change is missed.
 func (s *subscriber) list(ctx context.Context) error {
 	s.stale.Store(false)
 	err := s.good(ctx)
@@ -161,7 +162,7 @@ func (s *subscriber) list(ctx context.Context) error {
 		a := &watched{Account: x}
 		a.stop, err = s.p.src.Watch(x, func() { s.change(a) })
 		if err != nil {
-			continue // it was removed just now
+			continue // removed meanwhile
 		}
 		a.moved.Store(true)
 		keep = append(keep, a)
@@ -170,15 +171,15 @@ func (s *subscriber) list(ctx context.Context) error {
 	return nil
 }
 
-// change is told of a change. It is called while others wait: one that was told already has nothing to do.
+// change records a change of an account. The writer waits for it, so it does nothing if the change is already recorded.
 func (s *subscriber) change(a *watched) {
 	if !a.moved.Swap(true) {
 		s.wakeUp()
 	}
 }
 
-// look reads the states of what has changed, and says what is new to the client: nil for nothing. What it has
-// returned the client knows from then on.
+// look reads the states of the accounts that have changed. It returns those that are new to the client, or nil, and
+// assumes that the client gets them.
 func (s *subscriber) look(ctx context.Context) ([]change, error) {
 	if !s.listed || s.stale.Load() {
 		if err := s.list(ctx); err != nil {
@@ -193,7 +194,7 @@ func (s *subscriber) look(ctx context.Context) ([]change, error) {
 		}
 		states, err := s.p.src.States(ctx, &s.caller, a.Account)
 		if err != nil {
-			a.moved.Store(true) // looked at again with the next change
+			a.moved.Store(true) // read again at the next wake-up
 			return out, err
 		}
 		now := sorted(states)
@@ -205,8 +206,7 @@ func (s *subscriber) look(ctx context.Context) ([]change, error) {
 	return out, nil
 }
 
-// begin has the client know the states of now without telling them, unless it shows a token of other ones:
-// then it is told all.
+// begin reads the current states without returning them. If token belongs to other states, it returns all of them.
 func (s *subscriber) begin(ctx context.Context, token string) ([]change, error) {
 	if _, err := s.look(ctx); err != nil {
 		return nil, err
@@ -224,13 +224,13 @@ func (s *subscriber) begin(ctx context.Context, token string) ([]change, error) 
 	return out, nil
 }
 
-// change is what a client is told of an account.
+// change holds the new states of an account.
 type change struct {
 	account string
 	states  []state
 }
 
-// compare gives the states of types that a client wants to hear of and that differ.
+// compare returns the states that differ and that the filter selects, or nil.
 func compare(account string, before, now []state, f filter) *change {
 	var c *change
 	for _, s := range now {
@@ -254,7 +254,7 @@ func sorted(m map[string]string) []state {
 	return list
 }
 
-// token encodes the whole state that a client has been told: another one for another state.
+// token returns a hash of all states that the client has been sent.
 func (s *subscriber) token() string {
 	h := fnv.New64a()
 	for _, a := range s.accounts {
@@ -267,7 +267,7 @@ func (s *subscriber) token() string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// appendChange prints a StateChange object, without its closing brace.
+// appendChange appends a StateChange object, without its closing brace.
 //
 // Implements: RFC 8620 §7.1 The StateChange object
 func appendChange(dst []byte, list []change) []byte {

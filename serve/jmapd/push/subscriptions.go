@@ -14,8 +14,8 @@ import (
 	"doublet/wire/webpush"
 )
 
-// The bounds of what people subscribe: who subscribes has the server send something to an address of their
-// choice, once each.
+// Bounds of subscriptions. They limit abuse: each new subscription makes the server send a request to an address that
+// the client chooses.
 const (
 	maxMade    = 20
 	madeWithin = time.Hour
@@ -23,25 +23,26 @@ const (
 	maxDevice  = 255
 )
 
-// tally counts the subscriptions that a person has made lately.
+// tally counts the subscriptions that a person created within madeWithin.
 type tally struct {
 	n     int
 	since time.Time
 }
 
-// NewSubscription is what a client subscribes with (RFC 8620 section 7.2).
+// NewSubscription holds the properties of a new subscription (RFC 8620 section 7.2).
 type NewSubscription struct {
 	Device, URL  string
-	P256dh, Auth string // both or none
+	P256dh, Auth string // both set or both empty
 	Expires      time.Time
 	Types        []string
 	AllTypes     bool
 }
 
-// SubscriptionChange is what a client changes; what is nil stays.
+// SubscriptionChange holds the changes to a subscription. A nil field stays unchanged; Types and AllTypes need
+// SetTypes.
 type SubscriptionChange struct {
 	Code     *string
-	Expires  *time.Time // the zero Time is as long as may be
+	Expires  *time.Time // zero Time: the longest allowed
 	Types    []string
 	AllTypes bool
 	SetTypes bool
@@ -51,10 +52,10 @@ func invalid(property, why string) error {
 	return &jmap.Error{Type: "invalidProperties", Properties: []string{property}, Description: why}
 }
 
-// Web says whether there are push services here.
+// Web reports whether push through push services is enabled.
 func (p *Service) Web() bool { return p.web.opt.Subscriptions != nil }
 
-// ApplicationServerKey is the public key that push services know the server by, "" where there is none.
+// ApplicationServerKey returns the VAPID public key by which push services identify the server, or "" if there is none.
 //
 // Implements: RFC 9749 §3 Discovering support for VAPID
 func (p *Service) ApplicationServerKey() string {
@@ -64,7 +65,8 @@ func (p *Service) ApplicationServerKey() string {
 	return webpush.PublicKey(p.web.opt.Key)
 }
 
-// Subscribe makes a subscription, and sends its code to the device. Errors for the client are *jmap.Error.
+// Subscribe creates a subscription and pushes its verification code to the device. Errors for the client are
+// *jmap.Error.
 func (p *Service) Subscribe(ctx context.Context, c *Caller, n NewSubscription) (session.Subscription, error) {
 	w := p.web
 	if err := w.check(&n); err != nil {
@@ -124,7 +126,7 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// until is when a subscription is over: as the client wants, within bounds.
+// until returns the expiry of a subscription: the time that the client requests, or the latest one allowed.
 //
 // Implements: RFC 8620 §7.2 bounds of expires
 func (w *web) until(t time.Time) time.Time {
@@ -135,7 +137,7 @@ func (w *web) until(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Second)
 }
 
-// mayMake counts a subscription that a person makes.
+// mayMake counts a new subscription of a person. It returns false if there were too many lately.
 func (w *web) mayMake(person note.UNID) bool {
 	now := w.p.env.Clock.Now()
 	w.mu.Lock()
@@ -159,7 +161,7 @@ func (w *web) mayMake(person note.UNID) bool {
 	return true
 }
 
-// Subscriptions are those that were made with the caller's credential: others are none of its business.
+// Subscriptions returns the subscriptions that were made with the caller's credential (RFC 8620 section 7.2).
 func (p *Service) Subscriptions(ctx context.Context, c *Caller) ([]session.Subscription, error) {
 	all, err := p.web.opt.Subscriptions.Subscriptions(ctx, c.Who.Person)
 	out := all[:0]
@@ -171,17 +173,17 @@ func (p *Service) Subscriptions(ctx context.Context, c *Caller) ([]session.Subsc
 	return out, err
 }
 
-// errNotYours is for what another credential has made, and for what is not there.
+// errNotYours is the error for a subscription of another credential, or one that does not exist.
 var errNotYours = &jmap.Error{Type: "notFound"}
 
-// parseSubscription reads an id.
+// parseSubscription parses an id.
 func parseSubscription(id string) (note.UNID, bool) {
 	text, ok := strings.CutPrefix(id, "p")
 	u, err := note.ParseUNID(text)
 	return u, ok && err == nil && u.String() == text
 }
 
-// Resubscribe changes a subscription, and returns how it is then.
+// Resubscribe changes a subscription and returns its new value.
 //
 // Implements: RFC 8620 §7.2.2 PushSubscription/set
 func (p *Service) Resubscribe(ctx context.Context, c *Caller, id string, change SubscriptionChange) (session.Subscription, error) {
@@ -223,7 +225,7 @@ func (p *Service) Resubscribe(ctx context.Context, c *Caller, id string, change 
 	return out, err
 }
 
-// Unsubscribe ends a subscription. What it was pushed to is forgotten.
+// Unsubscribe removes a subscription with its URL and keys.
 func (p *Service) Unsubscribe(ctx context.Context, c *Caller, id string) error {
 	list, err := p.Subscriptions(ctx, c)
 	if err != nil {
@@ -237,7 +239,7 @@ func (p *Service) Unsubscribe(ctx context.Context, c *Caller, id string) error {
 		p.web.edits.Add(1)
 		p.web.drop(list[i].ID)
 		if errors.Is(err, session.ErrNone) {
-			err = nil // it went just now
+			err = nil // removed meanwhile
 		}
 		return err
 	}

@@ -7,10 +7,10 @@ import (
 	"doublet/note"
 )
 
-// syncTries bounds how often sync begins again because of changes made meanwhile.
+// syncTries bounds how often sync starts over because of concurrent changes.
 const syncTries = 3
 
-// stored is what was read of the stored subscriptions, and what there was just before.
+// stored holds the subscriptions read from the store, and the devices known before the read.
 type stored struct {
 	version uint64 // of the sessions
 	edits   uint64 // of web
@@ -18,8 +18,8 @@ type stored struct {
 	list    []session.Subscription
 }
 
-// sync brings the devices in line with what is stored: other servers add and end subscriptions too. It returns
-// those that are new. Where this server has changed a subscription meanwhile, it begins again, or the next tick does.
+// sync updates the devices from the store, since other servers add and end subscriptions too. It returns the new
+// devices. If this server changes a subscription meanwhile, sync starts over, or leaves the rest to the next tick.
 func (w *web) sync(ctx context.Context) (fresh []*device, err error) {
 	for range syncTries {
 		s, err := w.read(ctx)
@@ -34,17 +34,17 @@ func (w *web) sync(ctx context.Context) (fresh []*device, err error) {
 	return fresh, nil
 }
 
-// read reads what is stored.
+// read reads the stored subscriptions.
 func (w *web) read(ctx context.Context) (stored, error) {
 	s := stored{version: w.opt.Subscriptions.Version(), edits: w.edits.Load()}
-	s.had = w.list() // first: one that is made meanwhile is not in the list that follows
+	s.had = w.list() // before the read: a device added later may be missing from list
 	var err error
 	s.list, err = w.opt.Subscriptions.Subscriptions(ctx, note.UNID{})
 	return s, err
 }
 
-// adopt has the devices be those that were stored, and returns those that are new. settled says that this server has changed no
-// subscription since they were read: otherwise one that it has ended may be back, and read must be called again.
+// adopt makes the devices match the stored subscriptions, and returns the new ones. settled is false if this server has
+// changed a subscription since the read. A subscription that it ended may then be back, so sync must read again.
 func (w *web) adopt(s *stored) (fresh []*device, settled bool) {
 	there := make(map[note.UNID]bool, len(s.list))
 	for i := range s.list {

@@ -21,48 +21,49 @@ import (
 	"doublet/wire/webpush"
 )
 
-// WebOptions are the settings of pushes through push services. Zero values take the defaults.
+// WebOptions holds the settings of push through push services. Zero values take the defaults, which are in parentheses.
 type WebOptions struct {
-	// Subscriptions keeps them; nil: there are none.
+	// Subscriptions stores the subscriptions. If nil, push services are not used.
 	Subscriptions *session.Service
-	// Account makes an account of a person who is not here. signin.ErrDisabled: they may do nothing more.
+	// Account returns the account of a person without a connection. It returns signin.ErrDisabled if it was disabled.
 	Account func(ctx context.Context, person note.UNID) (signin.Account, error)
-	// Leads says whether a mail file is led here: of the servers that know a subscription, the one that leads its person's mail file
-	// pushes. nil: every one is.
+	// Leads reports whether this server is the primary of a mail file (its home). Several servers may know a
+	// subscription; the primary of its mail file sends the pushes. If nil, this server always is.
 	Leads func(mailFile note.DatabaseID) bool
-	// Key is what the server shows to push services (VAPID), nil for nothing; Contact is where its people are
-	// reached, a mailto: or https: URL, or "".
+	// Key identifies the server to push services (VAPID); nil disables that. Contact is a mailto: or https: URL of the
+	// administrators, or "".
 	Key     *ecdsa.PrivateKey
 	Contact string
 	DNS     reach.Resolver
-	// Private are networks that pushes may be sent to although they are not of the public Internet.
+	// Private lists networks outside the public Internet to which pushes may be sent.
 	Private []netip.Prefix
-	// Life is how long a subscription lasts at most unless it is prolonged (30 days). It is never under 48 hours
-	// (RFC 8620 section 7.2).
+	// Life is the longest time that a subscription lasts unless it is extended (30 days). It is at least 48 hours (RFC
+	// 8620 section 7.2).
 	Life time.Duration
 	// Every is the least time between two pushes to one device (1 s).
 	Every time.Duration
-	// Roots are what the certificates of push services are checked with; nil: those of the system.
+	// Roots verifies the certificates of push services. If nil, the system's roots are used.
 	Roots *x509.CertPool
 }
 
 const (
 	leastLife = 48 * time.Hour
-	// sending is how many pushes are on their way at one time.
+	// sending is the number of pushes in progress at once.
 	sending = 64
-	// tick is how often it is looked after what has no event: ends, changes at other servers, the place in the feed.
+	// tick is the interval of checks that no event triggers: expiry, changes by other servers, the position in the
+	// feed.
 	tick = 30 * time.Second
-	// The time to the second attempt, which doubles with every further one, and the longest.
+	// firstRetry is the delay before the second attempt. It doubles with each attempt, up to lastRetry.
 	firstRetry, lastRetry = 5 * time.Second, time.Hour
-	// patience is how many failures in a row end a subscription: about two days of them.
+	// patience is the number of consecutive failures that end a subscription, which take about two days.
 	patience = 60
-	// verifications is how often a code is sent at most.
+	// verifications is the most attempts to push a verification code.
 	verifications = 8
-	// refusals is how many refusals in a row do: a push service that says no does not change its mind.
+	// refusals is the number of consecutive final error responses that end a subscription.
 	refusals = 5
 )
 
-// web pushes through push services.
+// web sends pushes through push services.
 type web struct {
 	p     *Service
 	opt   WebOptions
@@ -74,31 +75,31 @@ type web struct {
 	mu      sync.Mutex
 	devices map[note.UNID]*device
 	made    map[note.UNID]tally // by person: subscriptions made lately
-	version uint64              // of the sessions that devices are of
-	edits   atomic.Uint64       // changes that this server has made to what is stored
-	told    store.Cursor        // what was written down
+	version uint64              // version of the session store that devices were read at
+	edits   atomic.Uint64       // number of changes to the store by this server
+	told    store.Cursor        // last position that was persisted
 
 	sent, failed, ended *stat.Counter
 }
 
-// device is a subscription at work.
+// device is a subscription in use.
 type device struct {
 	*subscriber
 	w    *web
 	sub  session.Subscription
-	keys *webpush.Keys // nil: pushes go in the clear, under TLS
+	keys *webpush.Keys // nil: pushes are not encrypted beyond TLS
 
 	mu       sync.Mutex
-	busy     bool // somebody looks and tells
-	waiting  bool // a time is set until which nobody does
-	again    bool // there was something meanwhile
+	busy     bool // a goroutine is sending
+	waiting  bool // a timer is set; nothing is sent before it fires
+	again    bool // something changed while busy or waiting
 	failures int
 	refusals int
-	verify   bool // the code is to be sent
-	// away says that another server pushes to it: the one that leads mailFile.
+	verify   bool // the verification code must be pushed
+	// away is set while another server, the primary of mailFile, pushes to the device.
 	away     bool
 	mailFile note.DatabaseID
-	// missed are databases that have changed without the device being told; missedAll: any may.
+	// missed lists databases that changed without a push to the device. If missedAll is set, any database may have.
 	missed    map[note.DatabaseID]bool
 	missedAll bool
 }
@@ -129,7 +130,7 @@ func newWeb(p *Service, o WebOptions) *web {
 	return w
 }
 
-// Start begins to push through push services: first what subscribers have missed while the server was down.
+// Start begins to push through push services. It first sends what subscribers have missed while the server was down.
 func (p *Service) Start(ctx context.Context) error {
 	w := p.web
 	if w.opt.Subscriptions == nil {
@@ -139,7 +140,7 @@ func (p *Service) Start(ctx context.Context) error {
 	if _, err := w.sync(ctx); err != nil {
 		return err
 	}
-	list := w.list() // those of later have missed nothing
+	list := w.list() // subscriptions added after this have missed nothing
 	p.open.Add(1)
 	p.env.Go("web push", func() {
 		defer p.open.Done()
@@ -149,8 +150,8 @@ func (p *Service) Start(ctx context.Context) error {
 	return nil
 }
 
-// catchUp tells what devices have missed. Each first learns the states of now, and is told of changes from then
-// on; what the feed has by then is what was before.
+// catchUp pushes what devices have missed. Each device first records the current states, so that later changes wake it.
+// The changes in the feed up to then are those that it missed.
 func (w *web) catchUp(at store.Cursor, list []*device) {
 	for _, d := range list {
 		if w.p.ctx.Err() != nil {
@@ -174,7 +175,7 @@ func (w *web) catchUp(at store.Cursor, list []*device) {
 	w.mark(at)
 }
 
-// baseline has a device know the states of now, if nobody tells it of them already.
+// baseline records the current states as known to a device, unless the device is already being served.
 func (w *web) baseline(d *device) {
 	d.mu.Lock()
 	mine := d.sub.Verified && !d.busy && !d.waiting
@@ -191,7 +192,7 @@ func (w *web) baseline(d *device) {
 	w.rest(d)
 }
 
-// tend looks after what has no event, until the server stops.
+// tend runs the periodic checks until the server stops.
 func (w *web) tend() {
 	for w.p.ctx.Err() == nil {
 		w.p.pause(tick)
@@ -202,7 +203,7 @@ func (w *web) tend() {
 				w.p.env.Log.Warn("push: subscriptions cannot be read", "error", err)
 			}
 			for _, d := range fresh {
-				w.kick(d) // made at another server: it is told the states of now
+				w.kick(d) // added by another server: push the current states
 			}
 		}
 		now := w.p.env.Clock.Now()
@@ -224,8 +225,8 @@ func (w *web) synced() uint64 {
 	return w.version
 }
 
-// mark writes down that everybody has been told of what lies before a place in the feed. A device that cannot
-// be reached for long is waited for no more.
+// mark persists that all devices have received the changes before a position in the feed. It does not wait for a device
+// that has failed more than three times.
 func (w *web) mark(at store.Cursor) {
 	for _, d := range w.list() {
 		d.mu.Lock()
@@ -247,7 +248,7 @@ func (w *web) mark(at store.Cursor) {
 	}
 }
 
-// put adds a device, or brings it in line with what is stored.
+// put adds a device, or updates it from the store.
 func (w *web) put(sub session.Subscription) (d *device, made bool) {
 	w.mu.Lock()
 	if d = w.devices[sub.ID]; d == nil {
@@ -264,7 +265,7 @@ func (w *web) put(sub session.Subscription) (d *device, made bool) {
 	w.mu.Unlock()
 	d.mu.Lock()
 	fresh := sub.Verified && !d.sub.Verified
-	// Nothing takes a verification back; what was read before it does not.
+	// Verification is permanent, and sub may have been read before it.
 	d.sub.Verified = d.sub.Verified || sub.Verified
 	d.sub.Ends, d.sub.Types, d.sub.AllTypes = sub.Ends, sub.Types, sub.AllTypes
 	d.mu.Unlock()
@@ -275,7 +276,7 @@ func (w *web) put(sub session.Subscription) (d *device, made bool) {
 	return d, made
 }
 
-// drop forgets a device.
+// drop removes a device.
 func (w *web) drop(id note.UNID) {
 	w.mu.Lock()
 	d := w.devices[id]
@@ -296,7 +297,7 @@ func (w *web) list() []*device {
 	return out
 }
 
-// subscribers are the devices as those who are told.
+// subscribers returns the subscribers of all devices.
 func (w *web) subscribers() []*subscriber {
 	list := w.list()
 	out := make([]*subscriber, 0, len(list))
@@ -318,7 +319,7 @@ func (d *device) verified() bool {
 	return d.sub.Verified
 }
 
-// kick has somebody look and tell, unless somebody does.
+// kick starts sending to a device, unless that is in progress or delayed.
 func (w *web) kick(d *device) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -329,7 +330,8 @@ func (w *web) kick(d *device) {
 	d.busy = w.start(d)
 }
 
-// start starts a look at a device, unless the server stops: then the feed tells next time.
+// start starts a goroutine for a device. If the server stops, it returns false; the feed then triggers the push after a
+// restart.
 func (w *web) start(d *device) bool {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
@@ -344,7 +346,7 @@ func (w *web) start(d *device) bool {
 	return true
 }
 
-// rest says that nobody looks any more. What moved since the last look is looked at.
+// rest marks a device as idle. If something changed since the last look, it starts again.
 func (w *web) rest(d *device) {
 	moved := d.moved()
 	d.mu.Lock()
@@ -354,7 +356,7 @@ func (w *web) rest(d *device) {
 	d.busy = again && w.start(d)
 }
 
-// run looks once, and tells. It is the only one that does: d.busy.
+// run pushes once. The flag d.busy guarantees that only one goroutine runs it.
 func (w *web) run(d *device) {
 	select {
 	case w.slots <- struct{}{}:
@@ -376,7 +378,7 @@ func (w *web) run(d *device) {
 	}
 }
 
-// tell sends what there is to send, and says how long there is nothing more to be done; 0: until something moves.
+// tell sends what is due, and returns the time to wait before the next push. 0 means until the next change.
 func (w *web) tell(d *device) time.Duration {
 	if d.over.Load() || w.p.ctx.Err() != nil {
 		return 0
@@ -410,13 +412,13 @@ func (w *web) tell(d *device) time.Duration {
 	if len(list) == 0 {
 		return 0
 	}
-	for part := range slices.Chunk(list, 8) { // so that each fits into a push
+	for part := range slices.Chunk(list, 8) { // so that each push fits into one message
 		if err = w.post(ctx, d, append(appendChange(nil, part), '}')); err != nil {
 			break
 		}
 	}
 	if err != nil {
-		// What was not told is told whole with the next attempt.
+		// The next attempt sends these accounts' states in full.
 		for _, a := range d.accounts {
 			if slices.ContainsFunc(list, func(c change) bool { return c.account == a.ID }) {
 				a.states = nil
@@ -427,7 +429,7 @@ func (w *web) tell(d *device) time.Duration {
 	return w.outcome(d, err, func() {})
 }
 
-// lookAt is look for somebody who is not here: who they are is asked first.
+// lookAt calls look for a device. It first reads the account of the person if it is not known yet.
 func (w *web) lookAt(ctx context.Context, d *device) ([]change, error) {
 	if d.caller.Name == "" {
 		account, err := w.opt.Account(ctx, d.sub.Person)
@@ -438,9 +440,9 @@ func (w *web) lookAt(ctx context.Context, d *device) ([]change, error) {
 	}
 	here := w.opt.Leads(d.caller.Database)
 	d.mu.Lock()
-	missed, all := d.missed, d.missedAll || d.away // what the other has told it is not known here
+	missed, all := d.missed, d.missedAll || d.away // what another server pushed meanwhile is not known here
 	if d.away && here {
-		d.stale.Store(true) // what it may be told of was not followed
+		d.stale.Store(true) // changes were not followed meanwhile
 	}
 	d.missed, d.missedAll, d.away, d.mailFile = nil, false, !here, d.caller.Database
 	d.mu.Unlock()
@@ -456,7 +458,8 @@ func (w *web) lookAt(ctx context.Context, d *device) ([]change, error) {
 	return d.look(ctx)
 }
 
-// leave has a device rest that another server pushes to, for as long as it does; what it was subscribed with must still be good.
+// leave records that another server pushes to a device. It still checks the credential, and returns an error if it is
+// not valid.
 func (w *web) leave(ctx context.Context, d *device) error {
 	var err error
 	if d.stale.Swap(false) {
@@ -470,7 +473,7 @@ func (w *web) leave(ctx context.Context, d *device) error {
 	return err
 }
 
-// returned says whether a device was left to another server whose part is this one's now.
+// returned reports whether this server has become the primary for a device that was left to another server.
 func (w *web) returned(d *device) bool {
 	d.mu.Lock()
 	away, file := d.away, d.mailFile
@@ -478,7 +481,7 @@ func (w *web) returned(d *device) bool {
 	return away && w.opt.Leads(file)
 }
 
-// outcome says what comes of an attempt.
+// outcome handles the result of an attempt and returns the time to wait before the next one.
 func (w *web) outcome(d *device, err error, done func()) time.Duration {
 	if err == nil {
 		d.mu.Lock()
@@ -516,7 +519,7 @@ func (w *web) outcome(d *device, err error, done func()) time.Duration {
 	return wait
 }
 
-// unsubscribe ends a subscription for good.
+// unsubscribe ends a subscription permanently.
 func (w *web) unsubscribe(d *device, why string) {
 	w.ended.Inc()
 	w.p.env.Log.Info("subscription to pushes ended", "subscription", d.sub.ID.String(), "why", why)

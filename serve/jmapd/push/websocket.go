@@ -15,19 +15,19 @@ import (
 	"doublet/wire/websocket"
 )
 
-// Subprotocol is what a client asks for (RFC 8887 section 4.1).
+// Subprotocol is the name of the WebSocket subprotocol (RFC 8887 section 4.1).
 const Subprotocol = "jmap"
 
 const (
-	// messageTime is how long a client may take to send a message that it has begun.
+	// messageTime is the timeout for receiving a message after its first octets.
 	messageTime = time.Minute
-	// lingering is how long a client may take to hear the goodbye, lingered how much of what it still sends is read.
+	// lingering is how long a close waits for the client, and lingered the most octets read meanwhile.
 	lingering, lingered = time.Second, 1 << 20
-	// pingEvery is how long a WebSocket on which nothing happens is left alone. What stands between would forget it.
+	// pingEvery is the interval of pings on an idle WebSocket. Without them, proxies and NATs drop the connection.
 	pingEvery = 4 * time.Minute
 )
 
-// readers are for messages: a WebSocket that waits has none.
+// readers pools buffers for reading messages. An idle WebSocket has none.
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4096) }}
 
 // WebSocket serves a WebSocket.
@@ -64,22 +64,21 @@ func (p *Service) WebSocket(w http.ResponseWriter, r *http.Request, c Caller) {
 	})
 }
 
-// socket is a WebSocket at work. Requests are carried out beside each other; the client's own goroutine reads
-// and pushes.
+// socket is a WebSocket in progress. Requests run concurrently. One goroutine per client reads and pushes.
 type socket struct {
 	s    *subscriber
 	conn *conn
 	pace pacer
 	read websocket.Reader
 
-	pushing bool // the client wants to hear of changes
+	pushing bool // push is enabled
 	working sync.WaitGroup
-	slots   chan struct{} // of requests; made with the first one
+	slots   chan struct{} // bounds concurrent requests; made with the first one
 
-	mu sync.Mutex // held while something is written
+	mu sync.Mutex // held during a write
 }
 
-// errLeft says that the client has said goodbye.
+// errLeft is returned when the client has sent a Close frame.
 var errLeft = errors.New("push: the client has left")
 
 func (x *socket) serve(accept string, early []byte) {
@@ -104,7 +103,7 @@ func (x *socket) serve(accept string, early []byte) {
 		}
 	}
 	if errors.Is(err, errClosing) {
-		x.working.Wait() // what was begun is answered
+		x.working.Wait() // wait for the responses to requests in progress
 	}
 	cancel()
 	x.goodbye(err)
@@ -112,12 +111,12 @@ func (x *socket) serve(accept string, early []byte) {
 	x.working.Wait()
 }
 
-// wants says whether there may be something to do for the client.
+// wants reports whether there may be something to do for the client.
 func (x *socket) wants() bool {
 	return x.s.over.Load() || x.s.stale.Load() || x.pushing && x.s.moved()
 }
 
-// goodbye says why the connection is closed.
+// goodbye sends a Close frame with the reason, if the client may still read it.
 func (x *socket) goodbye(err error) {
 	var e *websocket.Error
 	code, reason := websocket.Normal, ""
@@ -129,12 +128,13 @@ func (x *socket) goodbye(err error) {
 	case refused(err):
 		code, reason = websocket.Policy, "nobody is signed in any more"
 	case !errors.Is(err, errLeft):
-		return // there is nobody to talk to
+		return // the connection is broken
 	}
 	if x.write(websocket.AppendClose(nil, code, reason)) != nil {
 		return
 	}
-	// What the client still sends is read and dropped: a connection closed before that takes our word with it.
+	// Read and drop what the client still sends. Closing with unread data would reset the connection and lose the Close
+	// frame.
 	if x.conn.SetReadDeadline(x.s.p.env.Clock.Now().Add(lingering)) == nil {
 		_, _ = io.CopyN(io.Discard, x.conn, lingered)
 	}
@@ -154,7 +154,7 @@ func (x *socket) write(pieces ...[]byte) error {
 
 func (x *socket) text(b []byte) error { return x.write(websocket.Append(nil, websocket.Text, b)) }
 
-// turn does what is due: a push, a ping.
+// turn sends the push and the ping that are due.
 //
 // Implements: RFC 8887 §4.3.5 JMAP push notifications
 func (x *socket) turn(ctx context.Context) error {
@@ -201,7 +201,7 @@ func (x *socket) tell(list []change) error {
 	return nil
 }
 
-// metered counts the memory that messages take.
+// metered counts the memory reserved for messages.
 type metered struct {
 	p      *Service
 	person note.UNID
@@ -221,7 +221,7 @@ func (m *metered) give() {
 	m.taken = 0
 }
 
-// take reads the messages that begin with what has come, and does what they ask for.
+// take reads the messages that begin with the octets in begun, and handles them.
 func (x *socket) take(ctx context.Context, begun []byte) error {
 	p := x.s.p
 	r := readers.Get().(*bufio.Reader)
@@ -242,7 +242,7 @@ func (x *socket) take(ctx context.Context, begun []byte) error {
 		if err != nil {
 			return err
 		}
-		// A message that has begun goes on; else whatever comes next is waited for without a buffer.
+		// Continue with a message that has begun. Otherwise wait for the next one without a buffer.
 		if r.Buffered() == 0 && !x.read.Pending() {
 			return nil
 		}
@@ -252,7 +252,7 @@ func (x *socket) take(ctx context.Context, begun []byte) error {
 	}
 }
 
-// message does what a message asks for. The memory that it takes is given back when it is done.
+// message handles a message. It releases the reserved memory when done.
 func (x *socket) message(ctx context.Context, op websocket.Opcode, payload []byte, m *metered) error {
 	if op == websocket.Text {
 		return x.object(ctx, payload, m)
@@ -272,7 +272,7 @@ func (x *socket) message(ctx context.Context, op websocket.Opcode, payload []byt
 	return &websocket.Error{Code: websocket.Unsupported, Reason: "only texts are messages here"}
 }
 
-// object carries out what a text asks for.
+// object handles a text message.
 //
 // Implements: RFC 8887 §4.2 WebSocket subprotocol
 // Implements: RFC 8887 §4.3 Message types
@@ -286,7 +286,7 @@ func (x *socket) object(ctx context.Context, payload []byte, m *metered) error {
 		m.give()
 		return x.requestError(id, problem)
 	}
-	// Who has signed out, or has another password now, has nothing more carried out.
+	// After a sign-out or a change of password no more requests are executed.
 	if err := x.s.good(ctx); err != nil {
 		m.give()
 		if refused(err) {
@@ -308,7 +308,7 @@ func (x *socket) object(ctx context.Context, payload []byte, m *metered) error {
 	return x.request(ctx, id, payload, m)
 }
 
-// parseMessage finds out what a message is. id is the id that its answer is to name, JSON or "".
+// parseMessage returns the @type of a message. id is its id as JSON, or "".
 func parseMessage(payload []byte) (kind, id string, v *jmap.Value, problem *jmap.Problem) {
 	v, err := jmap.Parse(string(payload), jmap.Bounds{})
 	if errors.Is(err, jmap.ErrBounds) {
@@ -328,7 +328,7 @@ func parseMessage(payload []byte) (kind, id string, v *jmap.Value, problem *jmap
 	return "", id, nil, &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest, Detail: "The message has no @type that is known here."}
 }
 
-// enable begins to push.
+// enable starts pushing.
 //
 // Implements: RFC 8887 §4.3.5.2 WebSocketPushEnable
 func (x *socket) enable(ctx context.Context, v *jmap.Value) error {
@@ -359,8 +359,8 @@ func (x *socket) enable(ctx context.Context, v *jmap.Value) error {
 	return x.tell(list)
 }
 
-// request carries out a Request object. The client may send others meanwhile, as many as are worked on at a
-// time; then it waits.
+// request executes a Request object in the background, so that the client can send more meanwhile. It blocks while the
+// maximum number is in progress.
 func (x *socket) request(ctx context.Context, id string, payload []byte, m *metered) error {
 	if x.slots == nil {
 		x.slots = make(chan struct{}, x.s.p.opt.Requests)
@@ -371,7 +371,7 @@ func (x *socket) request(ctx context.Context, id string, payload []byte, m *mete
 		m.give()
 		return errClosing
 	}
-	caller := x.s.caller // a copy: each request brings its own up to date
+	caller := x.s.caller // a copy, because each request refreshes its caller
 	x.working.Add(1)
 	x.s.p.env.Go("push request", func() {
 		defer x.working.Done()
@@ -389,7 +389,7 @@ func (x *socket) request(ctx context.Context, id string, payload []byte, m *mete
 	return nil
 }
 
-// response sends a Response object: out, with what it has on a WebSocket before it.
+// response sends a Response object: out with the members that the WebSocket protocol adds.
 //
 // Implements: RFC 8887 §4.3.2 Response
 func (x *socket) response(id string, out []byte) error {
@@ -397,7 +397,7 @@ func (x *socket) response(id string, out []byte) error {
 	if id != "" {
 		head += `"requestId":` + id + `,`
 	}
-	// It is not copied behind the head: it may be large, and is counted once.
+	// Do not copy out, which may be large and is counted only once.
 	begin := websocket.AppendHeader(make([]byte, 0, len(head)+16), websocket.Text, len(head)+len(out)-1)
 	return x.write(append(begin, head...), out[1:])
 }
