@@ -9,16 +9,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// answer is what is known about a question.
+// answer is the cached answer to a question.
 type answer struct {
 	records any // []T of the question's type
 	secure  bool
 	err     error
 	expires time.Time
-	size    int // bytes of the records, about
+	size    int // approximate size of the records in bytes
 }
 
-// raw is what servers said: the records of the name at the end of the chain.
+// raw is the answer of the servers: the records of the name at the end of the alias chain.
 type raw struct {
 	found  []dns.RR
 	secure bool
@@ -31,15 +31,15 @@ type question struct {
 	kind uint16
 }
 
-// fresh is the key under which a context says that memory is passed over.
+// fresh is the context key that disables reading from the cache.
 type fresh struct{}
 
-// Fresh lets questions be asked anew: for who has just published something, and looks whether it is there. The answers
-// are kept as others are.
+// Fresh returns a context whose questions are not answered from the cache. It is for callers that have just published a
+// record and check that it is visible. The answers are cached as usual.
 func Fresh(ctx context.Context) context.Context { return context.WithValue(ctx, fresh{}, true) }
 
-// ask answers a question from memory or from the servers. take turns the records into those that
-// callers get; an answer of which it takes none is none.
+// ask answers a question from the cache or from the servers. take converts the records for the caller. If take returns
+// no records, the answer is ErrNotFound.
 func ask[T any](ctx context.Context, r *Resolver, name string, kind uint16, take func([]dns.RR) []T) ([]T, bool, error) {
 	q := question{plain(name), kind}
 	if !validName(q.name) {
@@ -50,8 +50,8 @@ func ask[T any](ctx context.Context, r *Resolver, name string, kind uint16, take
 		records, _ := a.records.([]T)
 		return records, a.secure, a.err
 	}
-	// Whoever asks the same meanwhile waits for the same answer. It is fetched whatever becomes of
-	// the one who asked first, in a time that is bounded by itself.
+	// Concurrent callers with the same question share one answer. It is fetched even if the first caller's context
+	// ends; resolve has its own time limit.
 	done := r.flight.DoChan(q.key(), func() (any, error) {
 		a := answer{expires: r.env.Clock.Now().Add(failureTTL)}
 		got, err := r.resolve(q)
@@ -93,8 +93,8 @@ func notFound(q question) error {
 	return fmt.Errorf("dns: %s %s: %w", typeName(q.kind), q.name, ErrNotFound)
 }
 
-// validName says whether a name can be asked for: labels of 1 to 63 bytes, 253 in all, nothing
-// that the text form of names would need an escape for.
+// validName reports whether a name can be looked up: it has labels of 1 to 63 bytes, at most 253 bytes in all, and no
+// bytes that need an escape in the text form of names.
 func validName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false
@@ -118,8 +118,8 @@ func validName(name string) bool {
 	return label > 0
 }
 
-// resolve asks the servers and follows aliases. Most of a chain stands in one answer; where its end
-// is missing, the next name is asked for.
+// resolve asks the servers and follows aliases. One reply usually contains most of a chain; if the end is missing,
+// resolve asks for the next name.
 func (r *Resolver) resolve(q question) (raw, error) {
 	out := raw{secure: true, ttl: maxTTL}
 	name := dns.Fqdn(q.name)
@@ -149,8 +149,8 @@ func (r *Resolver) resolve(q question) (raw, error) {
 	}
 }
 
-// follow walks the aliases of an answer from name on, and takes the records at their end; it returns
-// where it ended. Records of other names are nobody's answer and are passed over.
+// follow follows the aliases in a reply from name on, adds the records at the end of the chain to out, and returns the
+// last name. It ignores records of names that are not in the chain.
 func follow(reply *dns.Msg, name string, kind uint16, out *raw, steps *int) (string, error) {
 	for {
 		next := ""
@@ -160,7 +160,8 @@ func follow(reply *dns.Msg, name string, kind uint16, out *raw, steps *int) (str
 				continue
 			}
 			if h.Rrtype == kind {
-				// MX are chosen by preference, so all are read; their number is bounded by the message.
+				// MX records are chosen by preference, so all of them are read; the size of a message bounds their
+				// number.
 				if len(out.found) < MaxRecords || kind == dns.TypeMX {
 					out.found = append(out.found, rr)
 				}
@@ -180,8 +181,8 @@ func follow(reply *dns.Msg, name string, kind uint16, out *raw, steps *int) (str
 	}
 }
 
-// negativeTTL is how long nothing stays nothing: what the zone says (RFC 2308 §5), bounded. An
-// answer that does not say is kept as short as a failure: a burst of mail asks once, and nothing goes round.
+// negativeTTL returns how long a negative answer is cached: the TTL from the zone's SOA record (RFC 2308 §5), bounded.
+// A negative answer without SOA is cached as briefly as a failure, so that a burst of mail still asks only once.
 func negativeTTL(reply *dns.Msg) time.Duration {
 	for _, rr := range reply.Ns {
 		if soa, ok := rr.(*dns.SOA); ok {
@@ -191,8 +192,7 @@ func negativeTTL(reply *dns.Msg) time.Duration {
 	return failureTTL
 }
 
-// unescape joins the strings of a TXT record and gives back the bytes that the library shows as
-// \DDD or \c.
+// unescape joins the strings of a TXT record, and decodes the escapes \DDD and \c that the DNS library puts into them.
 func unescape(parts []string) string {
 	n, plain := 0, true
 	for _, p := range parts {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// entryBytes is what an answer takes on average, at most. Strangers choose the names that are asked
-// for, and may have answers of 64 KB stand there: so many of them would fill the memory.
+// entryBytes is the memory limit per cache entry on average. Remote senders choose the names that are looked up, and
+// can publish answers of 64 KB. Without the limit, many such answers would fill the memory.
 const entryBytes = 1 << 10
 
-// cache keeps answers, at most so many, and of so many bytes in all: the ones longest unused go
-// first.
+// cache keeps answers, with a limit on their number and on their total size in bytes. It evicts the least recently used
+// answers first.
 type cache struct {
 	mu    sync.Mutex
 	most  int
 	bytes int
 	byKey map[question]*list.Element
-	order list.List // of *kept, the last used first
+	order list.List // of *kept, the most recently used first
 }
 
 type kept struct {

@@ -1,11 +1,10 @@
-// Package dns asks the domain name system: the one resolver of a server, which everything asks that
-// needs a name. It is a stub: a recursive resolver (the servers of the configuration, or those of
-// /etc/resolv.conf) does the walking, and is not believed blindly: an answer to another question is
-// dropped, what does not belong to the name asked is passed over, chains and counts are bounded.
+// Package dns is the DNS resolver of the server; all other packages use it for lookups. It is a stub resolver: it asks
+// recursive resolvers, those of the configuration or of /etc/resolv.conf. It does not trust them blindly: it drops
+// replies to other questions, ignores records that do not belong to the name, and limits chains and counts.
 //
-// Every question returns records, whether they are secure (DNSSEC, by the word of a resolver that
-// is trusted), and an error of one of two kinds: ErrNotFound, which is an answer, and
-// ErrTemporary, after which one asks again later.
+// Every lookup returns records and a secure flag. The flag reports DNSSEC validation, and is set only if a trusted
+// resolver reported it. Errors are of two kinds: ErrNotFound, which is an answer, and ErrTemporary, which means that
+// the caller may retry later.
 //
 // Implements: RFC 1035 §7 Resolver implementation
 package dns
@@ -30,53 +29,52 @@ import (
 
 // The kinds of error.
 var (
-	// ErrNotFound says that the name does not exist, or has no records of the type asked for.
+	// ErrNotFound means that the name does not exist or has no records of the requested type.
 	ErrNotFound = errors.New("no such record")
-	// ErrTemporary says that there is no answer now: servers failed, were silent or lied.
+	// ErrTemporary means that there is no answer now: the servers failed, timed out, or sent invalid replies.
 	ErrTemporary = errors.New("name server trouble")
 )
 
-// Bounds of what an answer may be.
+// Limits of an answer.
 const (
-	// MaxRecords is how many records of an answer are used.
+	// MaxRecords is the maximum number of records of an answer that are used. It does not apply to MX records.
 	MaxRecords = 100
-	// MaxMX is how many mail exchangers of a domain are used, the most preferred ones.
+	// MaxMX is the maximum number of MX records of a domain that are used: those with the best preference.
 	MaxMX = 20
-	// maxChain bounds how many aliases (CNAME) are followed.
+	// maxChain is the maximum number of aliases (CNAME) that are followed.
 	maxChain = 8
-	// maxTime is after how long no further alias is followed.
+	// maxTime is the time after which no further alias is followed.
 	maxTime = 30 * time.Second
-	// maxTextBytes bounds one TXT record.
+	// maxTextBytes is the maximum size of one TXT record. Larger records are ignored.
 	maxTextBytes = 16 << 10
 )
 
-// Bounds of how long an answer is kept. A failure is kept for the least time that RFC 9520 asks for,
-// so that a burst of mail to a broken domain asks once a second.
+// Limits of the cache times. A failure is cached for the least time that RFC 9520 allows, so that a burst of mail to a
+// broken domain asks once a second.
 const (
 	maxTTL         = 24 * time.Hour
 	maxNegativeTTL = 15 * time.Minute
 	failureTTL     = time.Second
 )
 
-// Options are a Resolver's settings.
+// Options are the settings of a Resolver.
 type Options struct {
-	// Servers are resolvers, each an address or address:port. None: those of /etc/resolv.conf, read
-	// again when the file changes.
+	// Servers are the recursive resolvers, each an address or address:port. If it is empty, those of /etc/resolv.conf
+	// are used; the file is read again when it changes.
 	Servers []string
-	// Trusted are those of the resolvers (addresses) whose word about DNSSEC counts. Loopback always
-	// does.
+	// Trusted lists the addresses of resolvers whose DNSSEC validation is trusted. Loopback addresses always are.
 	Trusted []string
-	// Timeout is how long one server is waited for; 0: 3 seconds.
+	// Timeout is the wait for one server; 0 means 3 seconds.
 	Timeout time.Duration
-	// Attempts is how often all servers are asked; 0: twice.
+	// Attempts is the number of rounds over all servers; 0 means 2.
 	Attempts int
-	// CacheEntries bounds the answers that are kept, of 1 KB on average; 0: 20,000.
+	// CacheEntries is the maximum number of cached answers, with 1 KB on average; 0 means 20,000.
 	CacheEntries int
-	// Stats receives DNS.*; it may be nil.
+	// Stats receives the DNS.* statistics; it may be nil.
 	Stats *stat.Tree
 }
 
-// MX is a mail exchanger. Host "." means that the domain takes no mail (RFC 7505).
+// MX is a mail exchanger. Host "." means that the domain accepts no mail (RFC 7505).
 type MX struct {
 	Pref uint16
 	Host string
@@ -88,7 +86,7 @@ type TLSA struct {
 	Data                      []byte
 }
 
-// SRV is where a service is (RFC 2782).
+// SRV is the location of a service (RFC 2782).
 type SRV struct {
 	Priority, Weight, Port uint16
 	Target                 string
@@ -100,33 +98,33 @@ type CAA struct {
 	Tag, Value string
 }
 
-// Resolver asks. Its methods may be called from any goroutine. Names are A-labels in any case, with
-// or without a final dot; those that come back are in lower case and without one. The records of an
-// answer are shared with the cache: they are not to be changed.
+// Resolver looks up names. Its methods may be called from any goroutine. Names are A-labels in any case, with or
+// without a final dot; returned names are in lower case without a final dot. Callers must not change the returned
+// records, because they share them with the cache.
 type Resolver struct {
 	env     *env.Env
 	opt     Options
 	trusted []netip.Addr
 	cache   *cache
 	flight  singleflight.Group
-	// first is the place in the list of the server that answered last.
+	// first is the index of the server that answered last.
 	first atomic.Uint32
 
 	mu      sync.Mutex
 	servers []server
-	checked time.Time // when resolv.conf was looked at
+	checked time.Time // when resolv.conf was last checked
 	changed time.Time // its modification time
 
 	queries, hits, failed, dropped *stat.Counter
 }
 
-// server is one resolver.
+// server is a recursive resolver.
 type server struct {
 	address string
 	trusted bool
 }
 
-// New makes a resolver. It asks nothing yet.
+// New returns a resolver. It sends no queries yet.
 func New(e *env.Env, o Options) *Resolver {
 	if o.Timeout <= 0 {
 		o.Timeout = 3 * time.Second
@@ -156,8 +154,8 @@ func New(e *env.Env, o Options) *Resolver {
 	return r
 }
 
-// MX returns a domain's mail exchangers, the most preferred first, at most MaxMX. A domain that
-// takes no mail has one, whose host is ".".
+// MX returns a domain's mail exchangers by preference, at most MaxMX. A domain that accepts no mail has a single one
+// with the host ".".
 func (r *Resolver) MX(ctx context.Context, domain string) ([]MX, bool, error) {
 	return ask(ctx, r, domain, dns.TypeMX, func(found []dns.RR) []MX {
 		var out []MX
@@ -171,8 +169,8 @@ func (r *Resolver) MX(ctx context.Context, domain string) ([]MX, bool, error) {
 	})
 }
 
-// Addresses returns a host's addresses, IPv6 before IPv4. They are secure where both answers are. An
-// address literal is its own answer, and localhost is this machine
+// Addresses returns a host's addresses, IPv6 before IPv4. They are secure if the answer of each family that has
+// addresses is secure. For an address literal Addresses returns that address, and for localhost the loopback addresses
 // (RFC 6761).
 func (r *Resolver) Addresses(ctx context.Context, name string) ([]netip.Addr, bool, error) {
 	if a, err := netip.ParseAddr(name); err == nil {
@@ -197,7 +195,7 @@ func (r *Resolver) Addresses(ctx context.Context, name string) ([]netip.Addr, bo
 	four, secure4, err4 := r.A(ctx, name)
 	<-asked
 	all := slices.Concat(six, four)
-	// One family that is there serves, but what is not there is known only when both say so.
+	// The addresses of one family suffice. A host has no address only if both families say so.
 	switch {
 	case len(all) > 0:
 		return all, (secure4 || len(four) == 0) && (secure6 || len(six) == 0), nil
@@ -224,7 +222,7 @@ func (r *Resolver) A(ctx context.Context, name string) ([]netip.Addr, bool, erro
 	})
 }
 
-// AAAA returns a host's IPv6 addresses. One that stands for an IPv4 address is passed over.
+// AAAA returns a host's IPv6 addresses. It ignores IPv4-mapped addresses.
 func (r *Resolver) AAAA(ctx context.Context, name string) ([]netip.Addr, bool, error) {
 	return ask(ctx, r, name, dns.TypeAAAA, func(found []dns.RR) []netip.Addr {
 		var out []netip.Addr
@@ -239,7 +237,7 @@ func (r *Resolver) AAAA(ctx context.Context, name string) ([]netip.Addr, bool, e
 	})
 }
 
-// TXT returns a name's texts, the strings of each record joined.
+// TXT returns the TXT records of a name. The strings of each record are joined.
 func (r *Resolver) TXT(ctx context.Context, name string) ([]string, bool, error) {
 	return ask(ctx, r, name, dns.TypeTXT, func(found []dns.RR) []string {
 		var out []string
@@ -254,8 +252,8 @@ func (r *Resolver) TXT(ctx context.Context, name string) ([]string, bool, error)
 	})
 }
 
-// PTR returns the names that an address says it has. Nothing proves that they are its own: look
-// them up.
+// PTR returns the names in the reverse record of an address. The owner of the address chooses them freely, so callers
+// must verify them with a forward lookup.
 func (r *Resolver) PTR(ctx context.Context, address netip.Addr) ([]string, bool, error) {
 	name, err := dns.ReverseAddr(address.Unmap().WithZone("").String())
 	if err != nil {
@@ -287,7 +285,7 @@ func (r *Resolver) TLSA(ctx context.Context, name string) ([]TLSA, bool, error) 
 	})
 }
 
-// SRV returns where a service such as _imaps._tcp.example.com is, by priority, then weight.
+// SRV returns the locations of a service such as _imaps._tcp.example.com, by priority, then by descending weight.
 func (r *Resolver) SRV(ctx context.Context, name string) ([]SRV, bool, error) {
 	return ask(ctx, r, name, dns.TypeSRV, func(found []dns.RR) []SRV {
 		var out []SRV
@@ -306,7 +304,7 @@ func (r *Resolver) SRV(ctx context.Context, name string) ([]SRV, bool, error) {
 	})
 }
 
-// CAA returns who may issue certificates for a name. It does not climb to the domain above.
+// CAA returns the CAA records of a name. It does not look at parent domains.
 func (r *Resolver) CAA(ctx context.Context, name string) ([]CAA, bool, error) {
 	return ask(ctx, r, name, dns.TypeCAA, func(found []dns.RR) []CAA {
 		var out []CAA
@@ -319,7 +317,7 @@ func (r *Resolver) CAA(ctx context.Context, name string) ([]CAA, bool, error) {
 	})
 }
 
-// CNAME returns what a name is an alias of: the first step, not the end of a chain.
+// CNAME returns the direct alias target of a name. It does not follow a chain.
 func (r *Resolver) CNAME(ctx context.Context, name string) (string, bool, error) {
 	found, secure, err := ask(ctx, r, name, dns.TypeCNAME, func(found []dns.RR) []string {
 		for _, rr := range found {
@@ -335,7 +333,7 @@ func (r *Resolver) CNAME(ctx context.Context, name string) (string, bool, error)
 	return found[0], secure, nil
 }
 
-// plain is a name in the form that callers get: lower case, no final dot, but "." itself.
+// plain returns a name in the form for callers: lower case without a final dot. "." stays as it is.
 func plain(name string) string {
 	if name == "." {
 		return name
@@ -343,7 +341,7 @@ func plain(name string) string {
 	return lower(strings.TrimSuffix(name, "."))
 }
 
-// lower folds ASCII alone: the bytes of a name are no text.
+// lower converts ASCII letters to lower case. Other bytes of a name are not text and stay as they are.
 func lower(s string) string {
 	for i := 0; i < len(s); i++ {
 		if 'A' <= s[i] && s[i] <= 'Z' {

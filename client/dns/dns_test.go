@@ -92,7 +92,7 @@ func TestRecords(t *testing.T) {
 
 func wrap[T any](v T, secure bool, err error) (any, bool, error) { return v, secure, err }
 
-// TestFaults is every way of failing that the stub knows: each is temporary, and each heals.
+// TestFaults checks that every fault of the stub zone is a temporary failure, and that lookups work again after it.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]zone.Fault{
@@ -120,7 +120,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFresh: who has just published a record does not get the answer of before, and others then get the new one.
+// TestFresh checks that a Fresh lookup bypasses the cached answer, and that later lookups get the new answer.
 func TestFresh(t *testing.T) {
 	t.Parallel()
 	z, r, _ := world(t, "$TTL 60\nexample.com. A 192.0.2.1\n")
@@ -138,7 +138,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestNegativeWithoutSOA: nothing that nobody says how long to believe is believed for a second; a burst asks once.
+// TestNegativeWithoutSOA checks that a negative answer without SOA is cached for a second, so that a burst asks once.
 func TestNegativeWithoutSOA(t *testing.T) {
 	t.Parallel()
 	z, r, f := world(t, "$TTL 60\nexample.com. A 192.0.2.1\n")
@@ -231,7 +231,7 @@ func TestCache(t *testing.T) {
 	ask("none.example.com", 1)
 	ask("none.example.com", 1)
 	ask("zero.example.com", 1)
-	ask("zero.example.com", 2) // a TTL of 0 is not kept
+	ask("zero.example.com", 2) // a TTL of 0 is not cached
 	f.Time.Advance(121 * time.Second)
 	ask("none.example.com", 2)
 	ask("four.example.com", 1)
@@ -240,7 +240,7 @@ func TestCache(t *testing.T) {
 	z.Fail("four.example.com", zone.ServFail)
 	f.Time.Advance(time.Hour)
 	ask("four.example.com", 3)
-	ask("four.example.com", 3) // a failure holds for a second
+	ask("four.example.com", 3) // a failure is cached for a second
 	f.Time.Advance(time.Second)
 	ask("four.example.com", 4)
 }
@@ -263,8 +263,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheIsBoundedInBytes: who sends mail chooses the names that are asked for, and how large the
-// answers are.
+// TestCacheIsBoundedInBytes checks the limit on the bytes of the cache: mail senders choose the names that are looked
+// up, and the size of the answers.
 func TestCacheIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat(`"`+strings.Repeat("x", 250)+`" `, 40)
@@ -302,7 +302,7 @@ func TestSameQuestionIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestSecure believes AD only of a resolver that is on loopback or trusted by name.
+// TestSecure checks that AD is trusted only from a resolver on loopback or in the list of trusted resolvers.
 func TestSecure(t *testing.T) {
 	t.Parallel()
 	z, r, f := world(t, records)

@@ -12,17 +12,17 @@ import (
 	"github.com/miekg/dns"
 )
 
-// udpSize is the greatest answer asked for over UDP: one that is never cut into fragments
-// (RFC 9715 §3).
+// udpSize is the largest reply in bytes that is requested over UDP. Replies of this size are not fragmented (RFC 9715
+// §3).
 const udpSize = 1232
 
-// maxStrays is how many datagrams that answer something else are read before a server is given up.
+// maxStrays is the number of mismatched datagrams after which a server is given up.
 const maxStrays = 64
 
 var errUnreadable = errors.New("not a readable answer to the question")
 
-// exchange asks the servers in turn, the one that answered last first, until one answers that the
-// name exists or does not.
+// exchange asks the servers in turn, beginning with the one that answered last, until one reports success or a
+// nonexistent name.
 //
 // Implements: RFC 6891 §6.1 EDNS(0)
 func (r *Resolver) exchange(name string, kind uint16) (reply *dns.Msg, trusted bool, err error) {
@@ -56,8 +56,8 @@ func (r *Resolver) exchange(name string, kind uint16) (reply *dns.Msg, trusted b
 	return nil, false, err
 }
 
-// referral says that a server knows nothing itself and names others: one that does not resolve for us. It has not said
-// that there is nothing.
+// referral reports whether a reply has no answer and only names other servers. Such a server does not resolve
+// recursively, so the reply does not mean that the name does not exist.
 //
 // Implements: RFC 2308 §2.2 A referral is no answer
 func referral(reply *dns.Msg) bool {
@@ -76,8 +76,8 @@ func referral(reply *dns.Msg) bool {
 	return named
 }
 
-// once asks one server: over UDP, over TCP where the answer does not fit, and without extensions
-// where the server does not know them.
+// once asks one server. It starts with UDP, uses TCP if the reply is truncated, and retries without EDNS if the server
+// does not support it.
 func (r *Resolver) once(address, name string, kind uint16) (*dns.Msg, error) {
 	for _, extended := range []bool{true, false} {
 		q, raw, err := r.pack(name, kind, extended)
@@ -98,8 +98,8 @@ func (r *Resolver) once(address, name string, kind uint16) (*dns.Msg, error) {
 	return nil, fmt.Errorf("%s does not understand the question", address)
 }
 
-// pack makes a question: recursion desired, an unpredictable id, and with extensions the DO bit, by
-// which a resolver that validates says so (AD).
+// pack builds a query with recursion desired and an unpredictable ID. With EDNS it sets the DO bit, which asks a
+// validating resolver to report the result in the AD bit.
 //
 // Implements: RFC 4035 §3.2 DO and AD as a stub resolver uses them
 func (r *Resolver) pack(name string, kind uint16, extended bool) (*dns.Msg, []byte, error) {
@@ -129,8 +129,8 @@ func (r *Resolver) udp(address string, q *dns.Msg, raw []byte) (*dns.Msg, error)
 	if _, err := conn.Write(raw); err != nil {
 		return nil, fmt.Errorf("ask %s: %w", address, err)
 	}
-	// The socket is connected: others' datagrams do not come here. What comes with another id or
-	// question is passed over, for the answer may still come.
+	// The socket is connected, so datagrams from other addresses do not arrive. A datagram with another ID or question
+	// is ignored, because the right reply may still follow.
 	buf := make([]byte, 4096)
 	for range maxStrays {
 		n, err := conn.Read(buf)
@@ -184,7 +184,7 @@ func (r *Resolver) dial(network, address string) (net.Conn, error) {
 	return &timed{conn, stop}, nil
 }
 
-// timed is a connection that ends its own time-out when it closes.
+// timed is a connection with a timer for its timeout. Close stops the timer.
 type timed struct {
 	net.Conn
 	stop func() bool
@@ -195,14 +195,14 @@ func (t *timed) Close() error {
 	return t.Conn.Close()
 }
 
-// match reads a reply and makes sure that it answers the question: the same id, name, type and
-// class. A server that does not understand may leave the question out.
+// match parses a reply and checks that it has the same ID, name, type and class as the query. A server that does not
+// understand the query may leave out the question section.
 func match(q *dns.Msg, raw []byte) (*dns.Msg, error) {
 	if len(raw) < 12 || binary.BigEndian.Uint16(raw) != q.Id {
 		return nil, errUnreadable
 	}
 	var m dns.Msg
-	// An answer that is cut off is not readable to its end, and need not be: TCP has the rest.
+	// A truncated reply need not parse to its end: the query is repeated over TCP.
 	if err := m.Unpack(raw); err != nil && !m.Truncated {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}

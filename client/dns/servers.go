@@ -10,16 +10,16 @@ import (
 
 const (
 	resolvConf = "/etc/resolv.conf"
-	// maxServers bounds the name servers taken from resolv.conf, as the system's own resolver does.
+	// maxServers limits the name servers taken from resolv.conf, as in the system's own resolver.
 	maxServers = 3
-	// recheck is how long the list from resolv.conf holds before the file is looked at again: a
-	// machine may get its name servers after the server has started.
+	// recheck is the time between checks of resolv.conf: a machine may get its name servers after the server has
+	// started.
 	recheck = 30 * time.Second
-	// maxConf bounds how much of resolv.conf is read.
+	// maxConf is the maximum number of bytes read from resolv.conf.
 	maxConf = 64 << 10
 )
 
-// host is the address of "address" or "address:port".
+// host returns the address of "address" or "address:port".
 func host(s string) string {
 	if h, _, err := net.SplitHostPort(s); err == nil {
 		return h
@@ -42,7 +42,7 @@ func (r *Resolver) server(s string) server {
 	return out
 }
 
-// Servers are the name servers that are asked, in the order of the configuration.
+// Servers returns the addresses of the name servers, in the order of the configuration.
 func (r *Resolver) Servers() []string {
 	var out []string
 	for _, s := range r.list() {
@@ -51,8 +51,8 @@ func (r *Resolver) Servers() []string {
 	return out
 }
 
-// list is the servers to ask. Those of resolv.conf are read again when the file changes; where it
-// cannot be read, the last list holds.
+// list returns the servers to ask. It reads resolv.conf again when the file changes. If that fails, it returns the
+// previous list.
 func (r *Resolver) list() []server {
 	r.mu.Lock()
 	defer r.mu.Unlock()

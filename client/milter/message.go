@@ -10,34 +10,34 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Changes are what a filter wants changed of a message.
+// Changes are the changes to a message that a filter requests.
 type Changes struct {
 	Headers []HeaderChange
-	// Body is the new body where Replaced.
+	// Body is the new body if Replaced is set.
 	Body     []byte
 	Replaced bool
 	Add, Del []smtp.Path
 	From     *smtp.Path
-	// Quarantine says why the message is to be held, empty for not.
+	// Quarantine is the reason for holding the message, or empty if the filter does not ask for it.
 	Quarantine string
 
-	size int // of the header's changes
+	size int // bytes of the header changes
 }
 
-// maxHeaderChanges bounds the names and values that a filter puts into the header of a message.
+// maxHeaderChanges is the maximum number of bytes of names and values that a filter may add to a message's header.
 const maxHeaderChanges = 1 << 20
 
-// HeaderChange is one change of the header, in the order in which they are to be made.
+// HeaderChange is one change of the header. The changes apply in their order.
 type HeaderChange struct {
 	Code        wire.Code // AddHeader, InsertHeader, ChangeHeader
 	Index       uint32
 	Name, Value string
 }
 
-// any says that the message is another one after the changes.
+// any reports whether the changes modify the header or the body.
 func (c *Changes) any() bool { return len(c.Headers) > 0 || c.Replaced }
 
-// Message shows a whole message, and hears what is to be done with it and changed of it.
+// Message sends a whole message to the filter, and returns its verdict and the changes that it requests.
 func (s *Session) Message(message []byte, macros ...string) (Verdict, *Changes, error) {
 	ch := &Changes{}
 	if s.steps&wire.NoData == 0 {
@@ -117,7 +117,7 @@ func (s *Session) body(body []byte) (Verdict, error) {
 	return Verdict{}, nil
 }
 
-// end reads the changes that a filter makes, up to its decision.
+// end reads the filter's changes, up to its verdict.
 func (s *Session) end(ch *Changes) (Verdict, error) {
 	bad := func(text string) error { return fmt.Errorf("%w: %s", ErrFilter, text) }
 	last := s.f.env.Clock.Now().Add(2 * s.f.opt.Message)
@@ -216,8 +216,8 @@ func fieldName(s string) bool {
 	return s != ""
 }
 
-// Apply gives the message with the changes of its header and body: the same memory where there are
-// none.
+// Apply returns the message with the changes of its header and body. Without such changes it returns message itself,
+// not a copy.
 func (c *Changes) Apply(message []byte) []byte {
 	if !c.any() {
 		return message
@@ -232,7 +232,7 @@ func (c *Changes) Apply(message []byte) []byte {
 		fields = c.Headers[i].apply(fields)
 	}
 	if c.Replaced {
-		body = mime.AppendCRLF(nil, bytes.ReplaceAll(c.Body, []byte{0}, []byte{0x80})) // a message holds no NUL
+		body = mime.AppendCRLF(nil, bytes.ReplaceAll(c.Body, []byte{0}, []byte{0x80})) // a message must not contain NUL
 	}
 	size := len(body) + 2
 	for _, f := range fields {
@@ -279,8 +279,8 @@ func (h *HeaderChange) apply(fields [][]byte) [][]byte {
 	return append(fields, h.field())
 }
 
-// field prints a field. A line of the value that does not begin with a blank would be a field of its
-// own: it gets one.
+// field returns the field as text. Continuation lines of the value that do not begin with a blank get a tab, since
+// otherwise they would be fields of their own.
 func (h *HeaderChange) field() []byte {
 	v := strings.TrimRight(strings.ReplaceAll(h.Value, "\r\n", "\n"), "\n")
 	v = strings.ReplaceAll(v, "\r", " ")

@@ -1,5 +1,5 @@
-// Package milter asks filters about messages: a session with a filter goes along with an SMTP
-// session, hears what its client says, and tells what the filter wants done.
+// Package milter is a client for milters (mail filters). A Session runs alongside an SMTP session: it forwards the SMTP
+// client's commands to the filter, and returns the filter's verdicts.
 package milter
 
 import (
@@ -19,20 +19,20 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Options are one filter's; zero values take the defaults.
+// Options are the settings of one filter. Zero values mean the defaults.
 type Options struct {
-	// Network is "tcp" or "unix", Address where the filter listens.
+	// Network is "tcp" or "unix". Address is the address on which the filter listens.
 	Network, Address string
-	// Connect is how long connecting may take (10 s), Command how long an answer (30 s), Message how
-	// long the answer to a whole message (5 min).
+	// Connect limits connecting (10 s), Command the wait for a reply to a command (30 s), and Message the wait for the
+	// verdict on a whole message (5 min). A filter that reports progress gets as much time again, but at most twice the
+	// time in all.
 	Connect, Command, Message time.Duration
-	// MaxBody is the largest body that a filter may put in the place of a message's (50 MB),
-	// MaxChanges how many changes it may make to one (1,000). A filter that says that it is still at
-	// work gets as much time again, but no more than twice the time in all.
+	// MaxBody is the largest replacement body in bytes that a filter may send (50 MB). MaxChanges is the maximum number
+	// of changes to one message (1,000).
 	MaxBody, MaxChanges int
 }
 
-// ParseAddress reads "host:port", "inet:port@host", "unix:/path" or "/path".
+// ParseAddress parses "host:port", "inet:port@host", "unix:/path" or "/path".
 func ParseAddress(s string) (network, address string, err error) {
 	switch {
 	case strings.HasPrefix(s, "/"):
@@ -56,13 +56,13 @@ func ParseAddress(s string) (network, address string, err error) {
 	return "tcp", s, nil
 }
 
-// Filter is a filter that sessions can be opened with.
+// Filter opens sessions with one filter.
 type Filter struct {
 	env *env.Env
 	opt Options
 }
 
-// New makes a Filter.
+// New returns a Filter.
 func New(e *env.Env, o Options) *Filter {
 	for _, d := range []struct {
 		v   *time.Duration
@@ -81,28 +81,28 @@ func New(e *env.Env, o Options) *Filter {
 	return &Filter{env: e, opt: o}
 }
 
-// Name is the filter's address, for logs.
+// Name returns the filter's address, for logs.
 func (f *Filter) Name() string { return f.opt.Address }
 
-// ErrFilter wraps all trouble with a filter: it cannot be reached, is slow, or says nonsense. The
-// session is of no use any more then.
+// ErrFilter wraps all errors of a filter: it is unreachable or slow, or violates the protocol. The session is unusable
+// afterwards.
 var ErrFilter = errors.New("milter")
 
-// Decision is what a filter wants done with what it was shown.
+// Decision is the decision of a filter.
 type Decision uint8
 
 // The decisions.
 const (
 	Continue Decision = iota
-	// Accept asks no more: about the message, or at Connect and Helo about the session.
+	// Accept skips all further checks: of this message, or after Connect and Helo of the whole session.
 	Accept
-	// Discard takes the message and throws it away.
+	// Discard accepts the message and drops it.
 	Discard
-	// Refuse answers with Verdict.Reply.
+	// Refuse rejects with Verdict.Reply.
 	Refuse
 )
 
-// Verdict is a decision. Reply is set with Refuse.
+// Verdict is a decision with its reply. Reply is set only for Refuse.
 type Verdict struct {
 	Decision Decision
 	Reply    *smtp.Reply
@@ -113,33 +113,33 @@ var (
 	errTempFail = smtp.NewReply(451, 4, 7, 1, "A filter asks to try again later")
 )
 
-// Session is a conversation with a filter about the messages of one SMTP session.
+// Session is a connection to a filter for the messages of one SMTP session.
 type Session struct {
 	f     *Filter
 	nc    net.Conn
 	steps wire.Steps
 	may   wire.Actions
 	out   []byte
-	in    []byte // read and not yet parsed: in[at:]
+	in    []byte // bytes that were read; in[at:] is not yet parsed
 	at    int
 	stop  func() bool
 }
 
-// offered is all that this client lets a filter do, and the steps that it can leave out.
+// The actions that this client allows a filter, and the protocol steps that a filter may skip.
 const (
 	offeredActions = wire.MayAddHeaders | wire.MayChangeBody | wire.MayAddRcpt | wire.MayDeleteRcpt | wire.MayChangeHeaders |
 		wire.MayQuarantine | wire.MayChangeFrom | wire.MayAddRcptArgs
 	offeredSteps = wire.LeadingSpace<<1 - 1
 )
 
-// Open connects to the filter and negotiates.
+// Open connects to the filter and negotiates the options.
 func (f *Filter) Open(ctx context.Context) (*Session, error) {
 	nc, err := f.env.Dial(f.opt.Network, f.opt.Address, f.opt.Connect)
 	if err != nil {
 		return nil, fmt.Errorf("%w: connect: %w", ErrFilter, err)
 	}
 	s := &Session{f: f, nc: nc}
-	// A shutdown that has lost patience ends the session.
+	// The end of ctx (a shutdown that waits no longer) closes the connection.
 	s.stop = context.AfterFunc(ctx, func() { _ = nc.Close() })
 	s.out = wire.AppendOptions(nil, wire.Options{Version: wire.Version, Actions: offeredActions, Steps: offeredSteps})
 	c, data, err := s.ask(f.opt.Command)
@@ -170,7 +170,7 @@ func (s *Session) Close() {
 	}
 	s.stop()
 	_ = s.nc.SetWriteDeadline(s.f.env.Clock.Now().Add(time.Second))
-	_, _ = s.nc.Write(wire.Append(nil, wire.Quit)) // a filter that is gone needs no farewell
+	_, _ = s.nc.Write(wire.Append(nil, wire.Quit)) // an error does not matter: the connection closes anyway
 	_ = s.nc.Close()
 	s.nc = nil
 }
@@ -190,7 +190,7 @@ func (s *Session) flush(timeout time.Duration) error {
 	return nil
 }
 
-// ask sends what was added, and reads a packet.
+// ask sends the buffered packets, and reads one packet.
 func (s *Session) ask(timeout time.Duration) (wire.Code, []byte, error) {
 	if err := s.flush(timeout); err != nil {
 		return 0, nil, err
@@ -198,7 +198,7 @@ func (s *Session) ask(timeout time.Duration) (wire.Code, []byte, error) {
 	return s.read()
 }
 
-// read reads one packet; its data are good until the next.
+// read reads one packet. Its data is valid until the next call.
 func (s *Session) read() (wire.Code, []byte, error) {
 	for {
 		c, data, n, err := wire.Next(s.in[s.at:])
@@ -232,16 +232,17 @@ func (s *Session) read() (wire.Code, []byte, error) {
 	}
 }
 
-// wants says that the filter wants to see a step.
+// wants reports whether the filter wants to see a step.
 func (s *Session) wants(no wire.Steps) bool { return s.steps&no == 0 }
 
-// step asks the command that was added last, unless the filter does not answer it.
+// step sends the buffered commands and reads the verdict on the last one. If the filter does not reply to this step,
+// step only buffers it.
 func (s *Session) step(silent wire.Steps) (Verdict, error) {
 	if s.steps&silent != 0 {
 		if len(s.out) > wire.MaxChunk {
 			return Verdict{}, s.flush(s.f.opt.Command)
 		}
-		return Verdict{}, nil // it goes out with what comes next
+		return Verdict{}, nil // sent together with the next step
 	}
 	if err := s.flush(s.f.opt.Command); err != nil {
 		return Verdict{}, err
@@ -266,7 +267,7 @@ func (s *Session) step(silent wire.Steps) (Verdict, error) {
 	}
 }
 
-// more gives a filter that is still at work more time, until last.
+// more extends the deadline for a filter that reports progress, at most until last.
 func (s *Session) more(d time.Duration, last time.Time) error {
 	until := s.f.env.Clock.Now().Add(d)
 	if until.After(last) {
@@ -296,7 +297,7 @@ func verdict(a *wire.Answer) (Verdict, error) {
 	return Verdict{}, fmt.Errorf("%w: %q where it does not belong", ErrFilter, byte(a.Code))
 }
 
-// replyOf reads "550 5.7.1 text"; what is none refuses all the same.
+// replyOf parses "550 5.7.1 text". A text that is not a 4xx or 5xx reply results in errReject.
 func replyOf(text string) *smtp.Reply {
 	var r smtp.Reply
 	lines := strings.Split(strings.ReplaceAll(strings.TrimRight(text, "\r\n"), "\r\n", "\n"), "\n")
@@ -311,17 +312,17 @@ func replyOf(text string) *smtp.Reply {
 	return &r
 }
 
-// Client is what a filter is told of an SMTP client.
+// Client describes an SMTP client to a filter.
 type Client struct {
-	// Host is its name, empty where it is not known; IP where it comes from.
+	// Host is the client's host name, empty if it is unknown. IP is its address.
 	Host string
 	IP   netip.Addr
 	Port uint16
-	// Macros are for Connect, names and values in turn.
+	// Macros are the macros for Connect, as alternating names and values.
 	Macros []string
 }
 
-// Connect tells who has connected.
+// Connect reports the client's connection to the filter.
 func (s *Session) Connect(c *Client) (Verdict, error) {
 	if !s.wants(wire.NoConnect) {
 		return Verdict{}, nil
@@ -347,7 +348,7 @@ func (s *Session) macros(c wire.Code, pairs []string) {
 	}
 }
 
-// Helo tells what the client calls itself.
+// Helo reports the client's HELO name to the filter.
 func (s *Session) Helo(name string, macros ...string) (Verdict, error) {
 	if !s.wants(wire.NoHelo) {
 		return Verdict{}, nil
@@ -357,10 +358,10 @@ func (s *Session) Helo(name string, macros ...string) (Verdict, error) {
 	return s.step(wire.NoReplyHelo)
 }
 
-// Mail begins a message.
+// Mail starts a message.
 func (s *Session) Mail(from smtp.Path, params []string, macros ...string) (Verdict, error) {
 	if s.at < len(s.in) {
-		// What it said behind its decision would be taken for one about this message.
+		// Unread data after the last verdict would be taken for the verdict on this message.
 		return Verdict{}, fmt.Errorf("%w: it speaks without being asked", ErrFilter)
 	}
 	if s.at, s.in = 0, s.in[:0]; cap(s.in)+cap(s.out) > 4*wire.MaxChunk {
@@ -374,7 +375,7 @@ func (s *Session) Mail(from smtp.Path, params []string, macros ...string) (Verdi
 	return s.step(wire.NoReplyMail)
 }
 
-// Rcpt names a recipient; a refusal is for this one.
+// Rcpt adds a recipient. A rejection applies to this recipient only.
 func (s *Session) Rcpt(to smtp.Path, params []string, macros ...string) (Verdict, error) {
 	if !s.wants(wire.NoRcpt) {
 		return Verdict{}, nil
@@ -384,7 +385,7 @@ func (s *Session) Rcpt(to smtp.Path, params []string, macros ...string) (Verdict
 	return s.step(wire.NoReplyRcpt)
 }
 
-// Abort ends a message before its end.
+// Abort cancels the current message.
 func (s *Session) Abort() error {
 	s.out = wire.Append(s.out, wire.Abort)
 	return s.flush(s.f.opt.Command)

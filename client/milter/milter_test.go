@@ -65,7 +65,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// A filter that leaves steps out, and does not answer others, hears the rest in order.
+// A filter that skips some steps and does not answer others receives the remaining steps in order.
 func TestSilentSteps(t *testing.T) {
 	t.Parallel()
 	f := &stub.Filter{Options: wire.Options{Version: 6, Steps: wire.NoConnect | wire.NoHelo | wire.NoRcpt | wire.NoData | wire.NoReplyHeader | wire.NoReplyBody}}
@@ -145,12 +145,12 @@ func TestChanges(t *testing.T) {
 
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	// Nobody there.
+	// No filter listens.
 	f := New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: "unix", Address: filepath.Join(t.TempDir(), "none")})
 	if _, err := f.Open(context.Background()); !errors.Is(err, ErrFilter) {
 		t.Error(err)
 	}
-	// One that asks for what it was not offered, does what it did not ask for, makes endless changes.
+	// Filters that request options that were not offered, act without permission, or make endless changes.
 	if _, err := start(t, &stub.Filter{Options: wire.Options{Version: 99}}, "tcp").Open(context.Background()); !errors.Is(err, ErrFilter) {
 		t.Error(err)
 	}
@@ -169,8 +169,8 @@ func TestTrouble(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	// One that goes on talking: for ever that it is at work, of headers without end, of a message that
-	// it has decided about.
+	// Filters that keep sending: endless progress reports, endless header changes, or packets after the verdict on a
+	// message.
 	endless := start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.Mail: {{Code: wire.Progress}}}, Repeats: true}, "tcp")
 	endless.opt.Command = 20 * time.Millisecond
 	if _, err := session(t, endless).Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
@@ -188,7 +188,7 @@ func TestTrouble(t *testing.T) {
 	if v, err := late.Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
 		t.Error("an answer to nothing decides about the next message:", v, err)
 	}
-	// One that says nothing, and one that is cut off by the end of the server.
+	// A filter that does not answer, and one whose session is cut off by the server's shutdown.
 	hang := start(t, &stub.Filter{Hangs: wire.Mail}, "tcp")
 	hang.opt.Command = 50 * time.Millisecond
 	if _, err := session(t, hang).Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {

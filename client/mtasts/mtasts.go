@@ -1,6 +1,6 @@
-// Package mtasts learns and keeps what domains demand of those who send them mail: which hosts may
-// take it, and that TLS with a certificate of their name is used (RFC 8461). Policies are kept for as
-// long as they say, over a restart too where there is a Keep.
+// Package mtasts fetches and caches MTA-STS policies (RFC 8461). A policy names the hosts that may receive a domain's
+// mail, and requires TLS with a certificate for the host's name. Policies are cached for their lifetime, and persist
+// across restarts if there is a Keep.
 package mtasts
 
 import (
@@ -25,36 +25,36 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Resolver is what is asked of the DNS: client/dns has it.
+// Resolver is the DNS interface of a Cache. client/dns implements it.
 type Resolver interface {
 	TXT(ctx context.Context, name string) ([]string, bool, error)
 	Addresses(ctx context.Context, host string) ([]netip.Addr, bool, error)
 }
 
-// Options are the settings of a Cache. Zero values take the defaults.
+// Options are the settings of a Cache. Zero values mean the defaults.
 type Options struct {
 	Resolver Resolver
-	// Roots are the certificate authorities that are trusted; nil: those of the system.
+	// Roots are the trusted certificate authorities; nil means those of the system.
 	Roots *x509.CertPool
-	// Timeout is how long fetching a policy may take (20 s: the mail waits for it).
+	// Timeout is the time limit for fetching a policy (20 s, because mail waits for it).
 	Timeout time.Duration
-	// Entries is of how many domains something is remembered (10,000).
+	// Entries is the maximum number of domains in the cache (10,000).
 	Entries int
-	// Port is HTTPS's (443).
+	// Port is the HTTPS port (443).
 	Port string
-	// Keep is where policies outlive a restart; nil: nowhere.
+	// Keep persists policies across restarts; nil means that they are not persisted.
 	Keep  Keep
 	Stats *stat.Tree
 }
 
-// Keep is a table of short texts that outlives the process. mail/keep has it.
+// Keep is a persistent table of short texts. mail/keep implements it.
 type Keep interface {
 	Each(ctx context.Context, fn func(key, value string)) error
 	Put(key, value string)
 	Drop(key string)
 }
 
-// Cache holds policies. Its methods may be called from any goroutine.
+// Cache caches policies. Its methods may be called from any goroutine.
 type Cache struct {
 	env    *env.Env
 	opt    Options
@@ -68,20 +68,20 @@ type Cache struct {
 	fetched, failed, testing *stat.Counter
 }
 
-// entry is what is known of a domain. One without a policy says that none could be had under this
-// id, until it is time to ask again.
+// entry is the cached state of a domain. An entry without a policy records that the policy with this id could not be
+// fetched, and when to retry.
 type entry struct {
 	id      string
-	trouble Trouble // why there is no policy under this id
+	trouble Trouble // why the policy with this id could not be fetched
 	policy  *Policy
-	until   time.Time // the policy holds
-	again   time.Time // not fetched before, after a failure
+	until   time.Time // when the policy expires
+	again   time.Time // the earliest retry after a failed fetch; zero after a success
 }
 
-// retryAfter is how long a policy that could not be fetched is not asked for again.
+// retryAfter is the time between a failed fetch of a policy and the next attempt.
 const retryAfter = 5 * time.Minute
 
-// New makes a Cache.
+// New returns a Cache.
 func New(e *env.Env, o Options) *Cache {
 	if o.Timeout <= 0 {
 		o.Timeout = 20 * time.Second
@@ -98,7 +98,7 @@ func New(e *env.Env, o Options) *Cache {
 	c.testing = o.Stats.Counter("Mail.MTASTS.Testing", "times that a policy in testing was met, which demands nothing")
 	c.client = &http.Client{
 		Timeout: o.Timeout,
-		// A redirect is a failure: the policy host speaks for itself.
+		// A redirect is a failure: RFC 8461 section 3.3 forbids senders to follow it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			DialContext:            c.dial,
@@ -128,14 +128,14 @@ func (c *Cache) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return nil, err
 }
 
-// Answer is what is known of a domain. Without a Policy it demands nothing.
+// Answer is the result of a lookup. An Answer without a Policy demands nothing.
 type Answer struct {
 	Policy *Policy
-	// Trouble tells why there is no policy although the domain says that it has one.
+	// Trouble is the reason why there is no policy although the domain's TXT record announces one.
 	Trouble Trouble
 }
 
-// Trouble is a reason for which a policy cannot be had.
+// Trouble is a reason why a policy could not be fetched or used.
 type Trouble string
 
 // The reasons.
@@ -145,14 +145,15 @@ const (
 	Invalid    Trouble = "policy"
 )
 
-// Enforced reports whether hosts must fit the policy and show a certificate of their name.
+// Enforced reports whether hosts must match the policy and present a certificate for their name.
 func (a *Answer) Enforced() bool { return a.Policy != nil && a.Policy.Mode == Enforce }
 
-// Fits reports whether a policy names a host. It is false without a policy.
+// Fits reports whether the policy names a host. It returns false without a policy.
 func (a *Answer) Fits(host string) bool { return a.Policy != nil && a.Policy.Fits(host) }
 
-// Policy tells what a domain, as A-labels in lower case, demands now. A policy that could not be fetched is none, and
-// one that is kept holds whatever happens to its record (RFC 8461 section 3.3).
+// Policy returns the current policy of a domain, given as A-labels in lower case. If a policy cannot be fetched, the
+// Answer has none. A cached policy stays valid until it expires, whatever happens to its TXT record (RFC 8461 section
+// 3.3).
 //
 // Implements: RFC 8461 §5.1 Policy application control flow
 func (c *Cache) Policy(ctx context.Context, domain string) Answer {
@@ -222,7 +223,8 @@ func (p *Policy) age() time.Duration {
 	return p.MaxAge
 }
 
-// keep remembers an entry. One that holds no longer, or else any other, makes room for it.
+// keep adds an entry to the cache. If the cache is full, it evicts an expired entry if one is among the first 32, else
+// any other.
 func (c *Cache) keep(domain string, e entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,12 +249,12 @@ func (c *Cache) keep(domain string, e entry) {
 	}
 }
 
-// text is an entry as it is kept: when it ends, its id, and the policy as a domain publishes it.
+// text returns the persistent form of an entry: its expiry time, its id, and the policy as a domain publishes it.
 func (e *entry) text() string {
 	return fmt.Sprintf("%d %s\n%s\n", e.until.Unix(), e.id, strings.Join(e.policy.Lines(), "\n"))
 }
 
-// readEntry reads what text wrote.
+// readEntry parses the result of text.
 func readEntry(s string) (e entry, ok bool) {
 	first, policy, _ := strings.Cut(s, "\n")
 	until, id, _ := strings.Cut(first, " ")
@@ -261,7 +263,7 @@ func readEntry(s string) (e entry, ok bool) {
 	return entry{id: id, policy: &p, until: time.Unix(sec, 0)}, err1 == nil && err2 == nil
 }
 
-// load takes in what was kept, and has forgotten what holds no longer.
+// load reads the persisted policies, and deletes those that have expired.
 func (c *Cache) load() {
 	if c.opt.Keep == nil {
 		return
@@ -282,7 +284,7 @@ func (c *Cache) load() {
 	}
 }
 
-// fetch gets a domain's policy.
+// fetch downloads a domain's policy.
 //
 // Implements: RFC 8461 §3.3 HTTPS policy fetching
 func (c *Cache) fetch(ctx context.Context, domain string) (*Policy, error) {

@@ -27,7 +27,7 @@ var bg = context.Background()
 
 const good = "version: STSv1\r\nmode: enforce\r\nmx: mx.far.example\r\nmx: *.pool.far.example\r\nmax_age: 86400\r\n"
 
-// shifted is the real clock, moved on by a test.
+// shifted is the real clock plus an offset that the test sets.
 type shifted struct {
 	env.Clock
 	mu sync.Mutex
@@ -46,7 +46,7 @@ func (f *far) pass(d time.Duration) {
 	f.clock.by += d
 }
 
-// far is a domain's policy host, with its zone.
+// far is the policy host of a domain, with its zone.
 type far struct {
 	*Cache
 	t       *testing.T
@@ -77,7 +77,7 @@ func (f *far) fetches() int {
 	return f.asked
 }
 
-// open starts a policy host whose certificate is for name.
+// open starts a policy host with a certificate for name.
 func open(t *testing.T, name string) *far {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -138,10 +138,11 @@ func (t table) Each(_ context.Context, fn func(key, value string)) error {
 func (t table) Put(key, value string) { t[key] = value }
 func (t table) Drop(key string)       { delete(t, key) }
 
-// restart makes a new cache of what the old one has kept.
+// restart returns a new cache with the persisted policies of the old one.
 func (f *far) restart() { f.Cache = New(f.Cache.env, f.Cache.opt) }
 
-// TestRestart: a policy holds over a restart for as long as it says, whatever happens to its record and its host.
+// TestRestart checks that a policy stays valid across a restart until it expires, whatever happens to its record and
+// its host.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	f := open(t, "mta-sts.far.example")
@@ -189,14 +190,14 @@ func TestPolicyIsKept(t *testing.T) {
 	if f.fetches() != 1 {
 		t.Errorf("fetched %d times", f.fetches())
 	}
-	// The record is gone, or cannot be had: the policy holds.
+	// The record is gone, or the lookup fails: the policy stays valid.
 	f.zone.Fail("_mta-sts.far.example", zone.ServFail)
 	f.is("no answer", true, hosts...)
 	f.zone.Fail("_mta-sts.far.example", zone.None)
 	f.zone.Set("mta-sts.far.example. IN A 127.0.0.1\n")
 	f.is("no record", true, hosts...)
-	f.pass(time.Minute) // as long as the resolver remembers that there was nothing
-	// A new id fetches; what cannot be fetched leaves what is there.
+	f.pass(time.Minute) // the time for which the resolver caches the negative answer
+	// A new id causes a fetch. If the fetch fails, the old policy stays.
 	f.zone.Set("_mta-sts.far.example. IN TXT \"v=STSv1; id=2\"\nmta-sts.far.example. IN A 127.0.0.1\n")
 	f.answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	f.is("new id, no policy", true, hosts...)
@@ -282,7 +283,7 @@ func TestParsePolicy(t *testing.T) {
 		good:                                   "",
 		strings.ReplaceAll(good, "\r\n", "\n"): "",
 		good + "future: yes\n":                 "",
-		good + "mode: none\n":                  "", // the first counts
+		good + "mode: none\n":                  "", // the first value counts
 		"mode: enforce\nmx: a.b\nmax_age: 1\n": "missing",
 		"version: STSv2\nmode: enforce\nmx: a.b\nmax_age: 1\n":                           "version",
 		"version: STSv1\nmode: please\nmx: a.b\nmax_age: 1\n":                            "mode",

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Mode is what a policy asks of senders.
+// Mode is the mode of a policy.
 type Mode string
 
 // The modes.
@@ -18,14 +18,14 @@ const (
 	None    Mode = "none"
 )
 
-// Policy is what a domain publishes.
+// Policy is a published MTA-STS policy.
 type Policy struct {
 	Mode   Mode
 	MX     []string // host names in lower case, or "*." and a domain
 	MaxAge time.Duration
 }
 
-// Bounds of a policy.
+// Limits of a policy.
 const (
 	maxPolicyBytes = 64 << 10
 	maxPatterns    = 200
@@ -34,8 +34,8 @@ const (
 
 var errPolicy = errors.New("mtasts: malformed policy")
 
-// ParsePolicy reads a policy file. Keys that are not known are passed over; of a key given twice
-// the first counts, of mx all.
+// ParsePolicy parses a policy file. It ignores unknown keys. If a key is repeated, only the first value counts, except
+// for mx.
 //
 // Implements: RFC 8461 §3.2 MTA-STS policies
 func ParsePolicy(text string) (Policy, error) {
@@ -85,7 +85,7 @@ func ParsePolicy(text string) (Policy, error) {
 	return p, nil
 }
 
-// Lines writes the policy as the lines of a policy file.
+// Lines returns the policy as the lines of a policy file.
 func (p *Policy) Lines() []string {
 	out := []string{"version: STSv1", "mode: " + string(p.Mode), "max_age: " + strconv.FormatInt(int64(p.MaxAge/time.Second), 10)}
 	for _, mx := range p.MX {
@@ -94,7 +94,7 @@ func (p *Policy) Lines() []string {
 	return out
 }
 
-// Fits says whether the policy names a host. A wildcard stands for one label.
+// Fits reports whether the policy names a host. A wildcard matches exactly one label.
 //
 // Implements: RFC 8461 §4.1 MX host validation
 func (p *Policy) Fits(host string) bool {
@@ -108,8 +108,7 @@ func (p *Policy) Fits(host string) bool {
 	return false
 }
 
-// recordID takes the id out of a domain's TXT records: of those that are of MTA-STS there must be
-// one.
+// recordID returns the id in a domain's TXT records. Exactly one of them must be an MTA-STS record.
 //
 // Implements: RFC 8461 §3.1 MTA-STS TXT records
 func recordID(records []string) (string, bool) {

@@ -1,5 +1,5 @@
-// Package smtp is a client for SMTP, submission and LMTP: for the router, for tests and for the
-// benchmark. A Client belongs to one goroutine.
+// Package smtp is a client for SMTP, message submission and LMTP. The router, tests and the benchmark use it. A Client
+// belongs to one goroutine.
 package smtp
 
 import (
@@ -17,17 +17,17 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Options are how a client behaves; zero fields take the defaults.
+// Options are the settings of a client. Zero fields mean the defaults.
 type Options struct {
-	// LMTP speaks LMTP: LHLO, and a reply per recipient.
+	// LMTP selects LMTP: LHLO, and one reply per recipient.
 	LMTP bool
-	// Timeout is how long one reply may take, and one piece of data to be sent (default 5 min).
+	// Timeout limits the wait for one reply, and the sending of one piece of data (default 5 min).
 	Timeout time.Duration
-	// TLS is for implicit TLS from the first byte.
+	// TLS enables implicit TLS, from the first byte.
 	TLS *tls.Config
 }
 
-// ErrExtension says that the server does not offer what a call needs.
+// ErrExtension means that the server does not offer a required extension.
 var ErrExtension = errors.New("smtp: extension not offered by the server")
 
 // Client is a connection to a server.
@@ -39,14 +39,14 @@ type Client struct {
 	out     []byte
 	ext     map[string]string
 	by      time.Time
-	pending int // recipients accepted in the running transaction
+	pending int // recipients accepted in the current transaction
 	hello   string
 
 	// Greeting is the server's first reply.
 	Greeting smtp.Reply
 }
 
-// Dial connects and reads the greeting.
+// Dial connects to a server and reads the greeting.
 func Dial(e *env.Env, network, address string, o Options) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Minute
@@ -58,8 +58,8 @@ func Dial(e *env.Env, network, address string, o Options) (*Client, error) {
 	return New(e, conn, o)
 }
 
-// New speaks on conn, which it closes after an error. It reads the greeting; one that is not 2xx
-// is returned as *smtp.Reply.
+// New uses conn as a connection to a server, and reads the greeting. A greeting that is not 2xx is returned as
+// *smtp.Reply. If New returns an error, it has closed conn.
 func New(e *env.Env, conn net.Conn, o Options) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Minute
@@ -80,7 +80,7 @@ func New(e *env.Env, conn net.Conn, o Options) (*Client, error) {
 	return c, nil
 }
 
-// arm sets the deadline, seldom.
+// arm extends the deadline. It sets it 25 % later than required, so that most calls need no system call.
 func (c *Client) arm() error {
 	now := c.clock.Now()
 	if c.by.Sub(now) >= c.opts.Timeout {
@@ -90,7 +90,7 @@ func (c *Client) arm() error {
 	return c.conn.SetDeadline(c.by)
 }
 
-// flush sends what was put into out.
+// flush sends the bytes in out.
 func (c *Client) flush() error {
 	if len(c.out) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (c *Client) flush() error {
 	return err
 }
 
-// reply flushes and reads one reply, of any code.
+// reply flushes out and reads one reply, with any code.
 func (c *Client) reply() (*smtp.Reply, error) {
 	if err := c.flush(); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (c *Client) reply() (*smtp.Reply, error) {
 	}
 }
 
-// expect reads a reply and makes one that is not positive the error.
+// expect reads a reply. A reply that is not positive is returned as the error.
 func (c *Client) expect(op string) (*smtp.Reply, error) {
 	r, err := c.reply()
 	if err == nil && !r.Positive() {
@@ -156,7 +156,7 @@ func (c *Client) command(op string, words ...string) (*smtp.Reply, error) {
 	return c.expect(op)
 }
 
-// Hello says EHLO (LHLO) and keeps the extensions; a server that does not know EHLO gets HELO.
+// Hello sends EHLO (in LMTP LHLO) and stores the extensions. If the server rejects EHLO permanently, Hello sends HELO.
 //
 // Implements: RFC 5321 §4.1.1.1 EHLO by the client
 func (c *Client) Hello(name string) error {
@@ -184,17 +184,16 @@ func (c *Client) Hello(name string) error {
 	return nil
 }
 
-// HelloName is what the server called itself in its reply to Hello: the first line, whose first word
-// is its name.
+// HelloName returns the first line of the server's reply to Hello. Its first word is the server's name.
 func (c *Client) HelloName() string { return c.hello }
 
-// Ext tells whether the server offers an extension, and its parameters.
+// Ext returns the parameters of an extension, and whether the server offers it.
 func (c *Client) Ext(name string) (params string, ok bool) {
 	params, ok = c.ext[name]
 	return params, ok
 }
 
-// StartTLS protects the connection. Hello is to be said again after it.
+// StartTLS starts TLS on the connection. The caller has to call Hello again afterwards.
 //
 // Implements: RFC 3207 STARTTLS by the client
 func (c *Client) StartTLS(cfg *tls.Config) error {
@@ -213,7 +212,7 @@ func (c *Client) StartTLS(cfg *tls.Config) error {
 	return nil
 }
 
-// TLS describes the TLS connection.
+// TLS returns the state of the TLS connection. ok is false without TLS.
 func (c *Client) TLS() (state tls.ConnectionState, ok bool) {
 	t, ok := c.conn.(*tls.Conn)
 	if ok {
@@ -222,7 +221,7 @@ func (c *Client) TLS() (state tls.ConnectionState, ok bool) {
 	return state, ok
 }
 
-// Auth signs in with any SASL mechanism.
+// Auth authenticates with the SASL mechanism m.
 //
 // Implements: RFC 4954 §4 AUTH by the client
 func (c *Client) Auth(m sasl.Client) error {
@@ -254,49 +253,49 @@ func (c *Client) Auth(m sasl.Client) error {
 	}
 }
 
-// Raw sends a line, to which it adds the line end, and reads one reply, whatever it is.
+// Raw sends a line, to which it adds CRLF, and reads one reply, with any code.
 func (c *Client) Raw(line string) (*smtp.Reply, error) {
 	c.out = append(append(c.out, line...), '\r', '\n')
 	return c.reply()
 }
 
-// Send sends bytes as they are and reads nothing.
+// Send sends bytes unchanged and reads nothing.
 func (c *Client) Send(b []byte) error {
 	c.out = append(c.out, b...)
 	return c.flush()
 }
 
-// Reply reads one reply, of any code.
+// Reply reads one reply, with any code.
 func (c *Client) Reply() (*smtp.Reply, error) { return c.reply() }
 
-// Reset ends the transaction.
+// Reset ends the transaction with RSET.
 func (c *Client) Reset() error { _, err := c.command("RSET"); c.pending = 0; return err }
 
-// Noop does nothing.
+// Noop sends NOOP.
 func (c *Client) Noop() error { _, err := c.command("NOOP"); return err }
 
-// Verify is VRFY.
+// Verify sends VRFY and returns the reply.
 func (c *Client) Verify(address string) (*smtp.Reply, error) { return c.command("VRFY", address) }
 
-// Quit says goodbye and closes.
+// Quit sends QUIT, reads the reply and closes the connection.
 func (c *Client) Quit() error {
 	_, err := c.command("QUIT")
 	return errors.Join(err, c.conn.Close())
 }
 
-// Goodbye sends QUIT and waits for no reply: for a client that has nothing more to say or hear.
+// Goodbye sends QUIT without waiting for the reply. The caller then closes the connection.
 func (c *Client) Goodbye() error {
 	c.out = append(c.out[:0], "QUIT\r\n"...)
 	return c.flush()
 }
 
-// Close closes without a word.
+// Close closes the connection without QUIT.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Conn is the connection.
+// Conn returns the connection.
 func (c *Client) Conn() net.Conn { return c.conn }
 
-// MaxSize is the server's message limit in bytes, 0 if it has none or does not say.
+// MaxSize returns the server's message size limit in bytes, or 0 if it announces none.
 func (c *Client) MaxSize() int64 {
 	n, err := strconv.ParseInt(c.ext["SIZE"], 10, 64)
 	if err != nil {

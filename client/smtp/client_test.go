@@ -15,9 +15,9 @@ import (
 	"doublet/wire/smtp"
 )
 
-// serve plays a server from a script: lines "C text" are what the client must send next, other
-// lines are sent. It runs on a pipe, where a write waits for its reader: a client that should
-// pipeline and does not, hangs in neither direction, as the script reads what it expects first.
+// serve plays a server from a script. A line "C text" is what the client must send next; the server sends all other
+// lines. It runs on a pipe, where each write waits for its reader: a client that fails to pipeline cannot block,
+// because the script reads the expected lines first.
 func serve(t *testing.T, o Options, script string) (*Client, func()) {
 	t.Helper()
 	o.Timeout = 10 * time.Second
@@ -174,7 +174,7 @@ func TestLMTP(t *testing.T) {
 	}
 }
 
-// A server that says 354 after refusing everybody gets an empty message.
+// A server that replies 354 after it rejected all recipients gets an empty message.
 func TestDataForNobody(t *testing.T) {
 	t.Parallel()
 	c, end := serve(t, Options{}, `

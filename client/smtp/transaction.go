@@ -8,7 +8,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Mail opens a transaction. Size in params counts only when it is positive.
+// Mail starts a transaction. It sends the Size of params only if it is positive.
 func (c *Client) Mail(from smtp.Path, params smtp.MailParams) error {
 	c.pending = 0
 	c.out = smtp.AppendMail(c.out, from, params)
@@ -26,13 +26,13 @@ func (c *Client) Rcpt(to smtp.Path, params smtp.RcptParams) error {
 	return err
 }
 
-// Data is the body of a message being sent. Write takes CRLF lines, without dot-stuffing.
+// Data is the body of a message being sent. Write takes CRLF lines without dot-stuffing.
 type Data struct {
 	c    *Client
 	dots *smtp.DotWriter
 }
 
-// Data begins the message.
+// Data sends DATA and returns the writer for the message.
 func (c *Client) Data() (*Data, error) {
 	c.out = append(c.out, "DATA\r\n"...)
 	if _, err := c.expect("DATA"); err != nil {
@@ -47,7 +47,7 @@ func (c *Client) newData() *Data {
 	return d
 }
 
-// outWriter collects the pieces that dot-stuffing makes into few writes.
+// outWriter collects the small pieces from dot-stuffing into few writes.
 type outWriter struct{ c *Client }
 
 func (w outWriter) Write(p []byte) (int, error) {
@@ -73,14 +73,14 @@ func (d *Data) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the message and reads the reply: the server has the message when it returns nil.
-// In LMTP use Results.
+// Close ends the message and reads the reply. If it returns nil, the server has accepted the message. In LMTP use
+// Results instead.
 func (d *Data) Close() error {
 	_, err := d.Finish()
 	return err
 }
 
-// Finish is Close, with the reply.
+// Finish is like Close, and also returns the reply.
 func (d *Data) Finish() (*smtp.Reply, error) {
 	if err := d.dots.Close(); err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func (d *Data) Finish() (*smtp.Reply, error) {
 	return d.c.expect("end of data")
 }
 
-// Results ends the message and reads a reply for each accepted recipient, in their order, or the
-// one reply that SMTP gives.
+// Results ends the message. In LMTP it reads one reply for each accepted recipient, in their order; in SMTP it reads
+// the single reply.
 //
 // Implements: RFC 2033 §4.2 Replies per recipient at the client
 func (d *Data) Results() ([]*smtp.Reply, error) {
@@ -117,7 +117,7 @@ func (c *Client) results() ([]*smtp.Reply, error) {
 	return all, nil
 }
 
-// BDAT sends a chunk and reads its reply; after the last, in LMTP, the replies are as of Results.
+// BDAT sends a chunk and reads its reply. After the last chunk it returns the same replies as Results.
 //
 // Implements: RFC 3030 §2 BDAT by the client
 func (c *Client) BDAT(chunk []byte, last bool) ([]*smtp.Reply, error) {
@@ -145,19 +145,20 @@ type Outgoing struct {
 	// RcptParams is empty or has one element for each of To.
 	RcptParams []smtp.RcptParams
 	Message    []byte // CRLF lines, not dot-stuffed
-	// Prefix is header fields that go before Message, so that nobody has to copy it for them.
+	// Prefix holds header fields that are sent before Message, so that the caller need not copy Message to prepend
+	// them.
 	Prefix []byte
 }
 
-// Result says what became of an Outgoing. A nil reply was not reached.
+// Result is the outcome of an Outgoing. A reply is nil if the transaction ended before it.
 type Result struct {
 	Mail *smtp.Reply
-	Rcpt []*smtp.Reply // one for each of Outgoing.To, after MAIL was accepted
-	// Final is one reply, or in LMTP one for each recipient whose Rcpt is positive.
+	Rcpt []*smtp.Reply // one for each of Outgoing.To, if MAIL was accepted
+	// Final has one reply in SMTP. In LMTP it has one reply for each recipient with a positive Rcpt.
 	Final []*smtp.Reply
 }
 
-// Accepted says whether recipient i of the message is the server's business now.
+// Accepted reports whether the server has taken responsibility for the message to recipient i.
 func (r *Result) Accepted(i int) bool {
 	if i >= len(r.Rcpt) || !r.Rcpt[i].Positive() || len(r.Final) == 0 {
 		return false
@@ -173,8 +174,8 @@ func (r *Result) Accepted(i int) bool {
 	return k < len(r.Final) && r.Final[k].Positive()
 }
 
-// Deliver sends a message, with PIPELINING in two round trips where the server offers it. Replies
-// of the server, refusals too, are in the Result; err is a broken connection or protocol.
+// Deliver sends a message. If the server offers PIPELINING, this takes two round trips. The server's replies,
+// rejections too, are in the Result; err is a broken connection or a protocol error.
 //
 // Implements: RFC 2920 PIPELINING by the client
 func (c *Client) Deliver(m *Outgoing) (res Result, err error) {
@@ -186,7 +187,7 @@ func (c *Client) Deliver(m *Outgoing) (res Result, err error) {
 			return res, err
 		}
 	}
-	// The window bounds what is under way, so that neither side fills the other's buffers.
+	// The window limits the number of unanswered commands, so that neither side fills the other's buffers.
 	const window = 100
 	res.Rcpt = make([]*smtp.Reply, 0, len(m.To))
 	for i, to := range m.To {
@@ -219,11 +220,11 @@ func (c *Client) Deliver(m *Outgoing) (res Result, err error) {
 		return res, c.Reset()
 	}
 	if !res.Mail.Positive() {
-		// It refused the transaction and wants data all the same: nobody knows what it would take.
+		// The server rejected MAIL but accepted DATA: there is no way to know what it would do with a message.
 		return res, fmt.Errorf("smtp: DATA: %w", smtp.ErrMalformedReply)
 	}
 	if c.pending == 0 {
-		// The server wants data for nobody: an empty message ends this.
+		// The server accepted DATA without recipients: an empty message ends the transaction.
 		c.out = append(c.out, smtp.MessageEnd...)
 		r, err := c.reply()
 		res.Final = []*smtp.Reply{r}
@@ -240,7 +241,7 @@ func (c *Client) Deliver(m *Outgoing) (res Result, err error) {
 	return res, err
 }
 
-// rcptReplies reads the replies up to the upTo-th recipient's, MAIL's first.
+// rcptReplies reads the outstanding replies: to MAIL, and to the first upTo recipients.
 func (c *Client) rcptReplies(res *Result, upTo int) (err error) {
 	if res.Mail == nil {
 		if res.Mail, err = c.reply(); err != nil {
@@ -260,7 +261,7 @@ func (c *Client) rcptReplies(res *Result, upTo int) (err error) {
 	return nil
 }
 
-// CopyData sends a message from a reader; the reply is its error when it is not positive.
+// CopyData sends a message from a reader. A reply that is not positive is returned as the error.
 func (c *Client) CopyData(message io.Reader) (*smtp.Reply, error) {
 	d, err := c.Data()
 	if err != nil {

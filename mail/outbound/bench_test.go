@@ -37,8 +37,8 @@ import (
 
 const sinkProcess = "DOUBLET_SINK_PROCESS"
 
-// TestMain is also the process of the sink that measurements send to: what it takes of the
-// processors is not the router's.
+// TestMain runs the tests, or the sink in the child process that farSink starts. The sink runs in its own process so
+// that the measured CPU time is the router's only.
 func TestMain(m *testing.M) {
 	if os.Getenv(sinkProcess) == "" {
 		os.Exit(m.Run())
@@ -49,11 +49,11 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Println(s.Port())
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent exits
 	os.Exit(0)
 }
 
-// farSink starts a sink in a process of its own and returns its port.
+// farSink starts a sink in a child process and returns its port.
 func farSink(b *testing.B) int {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), sinkProcess+"=1")
@@ -79,7 +79,7 @@ func farSink(b *testing.B) int {
 	return port
 }
 
-// everywhere is a DNS in which every domain has one server, here.
+// everywhere is a DNS in which every domain has one server, on this machine.
 type everywhere struct{}
 
 func (everywhere) MX(_ context.Context, domain string) ([]dns.MX, bool, error) {
@@ -113,7 +113,7 @@ type lab struct {
 	domains int
 }
 
-// alice is somebody here.
+// alice returns a local recipient.
 func (l *lab) alice() []mail.Recipient {
 	ctx := context.Background()
 	db, err := l.files.Make(ctx, note.UNID{}, "alice", 0, 0)
@@ -132,7 +132,7 @@ func (l *lab) alice() []mail.Recipient {
 	return []mail.Recipient{{To: smtp.Path{Local: "alice", Domain: "example.com"}, Target: t}}
 }
 
-// message is the i-th message.
+// message returns the i-th message.
 func (l *lab) message(i int64, to []mail.Recipient) *mail.Submission {
 	body := "x\r\n"
 	if !l.small {
@@ -256,16 +256,16 @@ func BenchmarkTransfer(b *testing.B) {
 
 var waitingMessages = flag.Int("waiting", 50_000, "messages that wait while BenchmarkLocalBesideWaiting delivers here")
 
-// nowhere is a mailer that reaches nobody.
+// nowhere is a mailer that fails to connect to any server.
 type nowhere struct{}
 
 func (nowhere) Connect(context.Context, *outbound.Target) (*outbound.Session, *outbound.Failure) {
 	return nil, &outbound.Failure{Reply: smtp.NewReply(451, 4, 4, 1, "nobody answers")}
 }
 
-// BenchmarkLocalBesideWaiting delivers here, 32 at a time, without and with so many messages that
-// wait for 1,000 destinations which do not answer, the router running. It also tells the memory that
-// the router's index of them takes.
+// BenchmarkLocalBesideWaiting measures local delivery, 32 messages at a time, while the router runs. It compares an
+// empty mail.box with one that has many messages for 1,000 unreachable destinations, and also reports the memory that
+// the router's index of them needs.
 func BenchmarkLocalBesideWaiting(b *testing.B) {
 	for _, n := range []int{0, *waitingMessages} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
@@ -321,7 +321,7 @@ func BenchmarkLocalBesideWaiting(b *testing.B) {
 	}
 }
 
-// BenchmarkThrough takes messages in and sends them on at the same time.
+// BenchmarkThrough measures accepting messages and sending them on at the same time.
 func BenchmarkThrough(b *testing.B) {
 	l := newLab(b, 1, true)
 	b.ReportAllocs()

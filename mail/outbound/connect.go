@@ -20,24 +20,26 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// guard is what a host must show, from the target's setting and from what its owner publishes.
+// guard is the protection that a host must meet, from the target's settings and from the policies that the domain
+// publishes.
 type guard struct {
 	tls, verify, implicit, off bool
-	// tlsa are the associations of DANE; unusable ones demand TLS and no more.
+	// tlsa holds the usable DANE associations. If all are unusable, it is empty, and TLS is required without
+	// verification.
 	tlsa []dns.TLSA
 	dane bool
 	sts  bool
-	// strict demands that the server offers REQUIRETLS.
+	// strict requires that the server offers REQUIRETLS.
 	strict bool
-	// peer is the server of the domain that it must be.
+	// peer is the server of this domain that the host must be; nil for other hosts.
 	peer *Peer
-	// names are those of which the certificate must bear one.
+	// names are the acceptable certificate names: one of them must match.
 	names []string
-	// watch tells how TLS goes; nil: nobody is told.
+	// watch reports the outcome of TLS; nil if there is no observer.
 	watch *watch
 }
 
-// Connect makes a session with the first of a target's servers that takes one.
+// Connect opens a session with the first server of a target that accepts one.
 func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 	if t.Place != "" {
 		return m.connectPlace(ctx, t)
@@ -106,7 +108,7 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 	return nil, temporary(4, 1, "No server of "+t.Domain+" could be reached")
 }
 
-// guard finds out how a host is to be protected.
+// guard determines the protection that a host needs.
 //
 // Implements: RFC 8689 §4.2.2 TLS-Required: No sets aside what the recipient's domain publishes
 // Implements: RFC 7672 §2.2 TLS discovery, §2.2.1 non-MX hosts
@@ -131,7 +133,7 @@ func (m *Mailer) guard(ctx context.Context, t *Target, h *host, secure bool, w *
 	case errors.Is(err, dns.ErrNotFound):
 		return g, nil
 	case err != nil:
-		// An answer that is kept from us must not make the connection weaker.
+		// A withheld answer must not weaken the connection: an attacker could block the lookup.
 		w.dane(h, nil)
 		w.tell(nil, tlsreport.DNSSECInvalid, "")
 		return g, temporary(7, 5, "Name servers do not tell the certificate of "+h.name)
@@ -157,8 +159,7 @@ func (m *Mailer) port(t *Target) int {
 	return m.opt.Port
 }
 
-// try makes a session with one address. A server with which TLS comes to nothing is tried without,
-// where nobody asks for it.
+// try opens a session with one address. If TLS fails and is not required, it retries without TLS.
 //
 // Implements: RFC 7435 Opportunistic security
 func (m *Mailer) try(ctx context.Context, t *Target, h *host, a netip.Addr, g guard) (*Session, *Failure) {
@@ -196,7 +197,7 @@ func (m *Mailer) open(ctx context.Context, t *Target, g guard, name, host, port 
 	return s, nil, false
 }
 
-// reason is the last part of a network error's text: what went wrong, without the addresses.
+// reason returns the last part of a network error's text, without the addresses.
 func reason(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
@@ -209,20 +210,19 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// said is a failure by the server's own reply, or by a connection that broke.
+// said returns the failure for the server's own reply, or for a broken connection.
 func (s *Session) said(err error, doing string) *Failure {
 	var r *smtp.Reply
 	if errors.As(err, &r) {
-		// What a server says of itself before a message holds for now, whatever its code: another
-		// server of the domain, or the same one tomorrow, may take it (RFC 5321 section 4.2.1 leaves
-		// it to the client).
+		// A reply before the first message is treated as temporary, whatever its code. Another server of the domain, or
+		// the same one later, may accept the message (RFC 5321 section 4.2.1 leaves this to the client).
 		reply := *r
 		return &Failure{Reply: &reply, Host: s.Host}
 	}
 	return &Failure{Reply: smtp.NewReply(451, 4, 4, 2, "Connection to "+s.Host+" broke at "+doing+": "+reason(err)), Host: s.Host}
 }
 
-// greet brings a connection to where messages can be sent.
+// greet prepares a connection for sending messages: greeting, EHLO, TLS and authentication.
 func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 	o := client.Options{Timeout: s.m.opt.Timeout}
 	if g.implicit {
@@ -265,7 +265,7 @@ func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 	return nil, false
 }
 
-// secure brings the connection under TLS where it can be or must be.
+// secure starts TLS if the server offers it or the guard requires it.
 func (s *Session) secure(g *guard) (fail *Failure, broke bool) {
 	_, offered := s.c.Ext("STARTTLS")
 	switch {
@@ -286,7 +286,7 @@ func (s *Session) secure(g *guard) (fail *Failure, broke bool) {
 		g.watch.failed(s, err)
 		var refused *smtp.Reply
 		if errors.As(err, &refused) && !g.tls {
-			return nil, false // it offers what it cannot do
+			return nil, false // the server offers STARTTLS but refuses it
 		}
 		f := s.said(err, "STARTTLS")
 		text := "TLS with " + s.Host + " failed: " + tlsReason(err)
@@ -303,7 +303,7 @@ func (s *Session) secure(g *guard) (fail *Failure, broke bool) {
 	return nil, false
 }
 
-// hello says EHLO. What was offered before TLS is forgotten by the client.
+// hello sends EHLO. The client forgets the extensions that were offered before TLS.
 func (s *Session) hello() error { return s.c.Hello(s.m.opt.Hostname) }
 
 func (s *Session) note(g *guard) {
@@ -327,8 +327,8 @@ func tlsReason(err error) string {
 	return strings.TrimPrefix(text[:min(len(text), 300)], "smtp: TLS handshake: ")
 }
 
-// tlsConfig is how TLS is spoken to a host: nobody is verified by the library itself, since what is
-// to be verified depends on who demands it.
+// tlsConfig returns the TLS configuration for a host. It disables the library's own verification, because the checks
+// depend on the guard; VerifyConnection makes them.
 //
 // Implements: RFC 8461 §4.1 MX certificate validation
 func (m *Mailer) tlsConfig(g *guard) *tls.Config {
@@ -355,7 +355,7 @@ func (m *Mailer) tlsConfig(g *guard) *tls.Config {
 	return cfg
 }
 
-// verifyName checks a server's certificate for a name.
+// verifyName verifies a server's certificate for a host name.
 func (m *Mailer) verifyName(cs *tls.ConnectionState, name string) error {
 	if len(cs.PeerCertificates) == 0 {
 		return errors.New("no certificate")
@@ -372,8 +372,8 @@ func (m *Mailer) verifyName(cs *tls.ConnectionState, name string) error {
 
 var errNoMechanism = errors.New("it offers no way to sign in that is safe here")
 
-// signIn signs in with the best mechanism that the server offers. A password goes over TLS or to
-// this machine alone; SCRAM tells nobody.
+// signIn authenticates with the best mechanism that the server offers. It sends a password only over TLS or to this
+// machine. SCRAM needs no such protection, because it does not reveal the password.
 //
 // Implements: RFC 4954 §4 AUTH to a smarthost
 func (s *Session) signIn(t *Target) error {
@@ -403,7 +403,7 @@ func (s *Session) signIn(t *Target) error {
 	return errNoMechanism
 }
 
-// scramClient puts the SCRAM exchange into the shape of sasl.Client.
+// scramClient adapts scram.Client to sasl.Client.
 type scramClient struct {
 	*scram.Client
 	done bool

@@ -12,10 +12,10 @@ import (
 	"doublet/client/dns"
 )
 
-// The words of RFC 7218 for the fields of a TLSA record.
+// The values of the fields of a TLSA record (RFC 7218).
 const (
-	usageTA = 2 // DANE-TA: a certificate of the chain
-	usageEE = 3 // DANE-EE: the server's own
+	usageTA = 2 // DANE-TA: a CA certificate of the chain
+	usageEE = 3 // DANE-EE: the server's own certificate
 
 	selectorCert = 0
 	selectorSPKI = 1
@@ -25,7 +25,7 @@ const (
 	matchSHA512 = 2
 )
 
-// usable picks the associations that mail uses. PKIX-TA and PKIX-EE are not among them.
+// usable returns the associations that SMTP can use. PKIX-TA and PKIX-EE are not usable.
 //
 // Implements: RFC 7672 §3.1.3 Certificate usages PKIX-TA(0) and PKIX-EE(1)
 func usable(list []dns.TLSA) []dns.TLSA {
@@ -58,9 +58,8 @@ func matches(t *dns.TLSA, c *x509.Certificate) bool {
 	return bytes.Equal(data, t.Data)
 }
 
-// verifyDANE checks a chain, the server's certificate first, against associations. Of DANE-EE
-// neither names nor dates count; with DANE-TA the chain must lead to the anchor, and the
-// certificate bear one of names.
+// verifyDANE verifies a certificate chain, the server's certificate first, against associations. DANE-EE ignores names
+// and dates. With DANE-TA the chain must lead to the anchor, and the certificate must match one of names.
 //
 // Implements: RFC 6698 §2.1 TLSA RDATA
 // Implements: RFC 7672 §3.1.1 DANE-EE(3), §3.1.2 DANE-TA(2)
@@ -85,7 +84,7 @@ func verifyDANE(list []dns.TLSA, chain []*x509.Certificate, names []string, now 
 			}
 		}
 		if t.Selector == selectorCert && t.Matching == matchFull {
-			// The anchor itself is published, and the server need not send it.
+			// The record contains the anchor itself, so the server need not send it.
 			if c, err := x509.ParseCertificate(t.Data); err == nil {
 				roots.AddCert(c)
 				anchors++

@@ -12,20 +12,20 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Demand is the protection that the sender of a message demands of every connection that it is sent over.
+// Demand is the protection that the sender of a message requires for every connection that carries it.
 type Demand uint8
 
 // The demands of RFC 8689.
 const (
-	// Usual leaves it to the settings and to what the recipient's domain publishes.
+	// Usual requires nothing: the settings and the policies of the recipient's domain apply.
 	Usual Demand = iota
-	// Required is REQUIRETLS: TLS with a verified certificate, to a server that promises the same.
+	// Required is REQUIRETLS: TLS with a verified certificate, to a server that also offers REQUIRETLS.
 	Required
-	// Relaxed is the field "TLS-Required: No": delivery goes before what the recipient's domain publishes.
+	// Relaxed is the field "TLS-Required: No": delivery has precedence over the policies of the recipient's domain.
 	Relaxed
 )
 
-// Suffix tells destinations apart that differ in the demand alone.
+// Suffix returns a suffix that distinguishes destinations with different demands.
 func (d Demand) Suffix() string {
 	switch d {
 	case Required:
@@ -46,12 +46,12 @@ func replyNeedsTLS(host string) *smtp.Reply {
 	return smtp.NewReply(550, 5, 7, unmetRequire, "The message demands REQUIRETLS, which "+host+" does not offer")
 }
 
-// asksPolicy says that MTA-STS counts for a target.
+// asksPolicy reports whether MTA-STS applies to a target.
 func (t *Target) asksPolicy() bool {
 	return t.TLS == Required || t.TLS == Usual && (t.Security == Opportunistic || t.Security == "")
 }
 
-// policy asks for the MTA-STS policy of a target's domain.
+// policy returns the MTA-STS policy of a target's domain.
 func (m *Mailer) policy(ctx context.Context, t *Target) mtasts.Answer {
 	if t.Host != "" || m.opt.Policies == nil || !t.asksPolicy() || strings.HasPrefix(t.Domain, "[") {
 		return mtasts.Answer{}
@@ -59,8 +59,8 @@ func (m *Mailer) policy(ctx context.Context, t *Target) mtasts.Answer {
 	return m.opt.Policies.Policy(ctx, t.Domain)
 }
 
-// require raises a guard to what REQUIRETLS demands. A host that an MX record names must be vouched for, by DNSSEC or
-// by MTA-STS.
+// require adds the requirements of REQUIRETLS to a guard. If an MX record names the host, DNSSEC or MTA-STS must
+// authenticate that name.
 //
 // Implements: RFC 8689 §4.2.1 Sending with REQUIRETLS
 func (g *guard) require(t *Target, h *host, sts *mtasts.Answer) *Failure {
@@ -77,14 +77,15 @@ func (g *guard) require(t *Target, h *host, sts *mtasts.Answer) *Failure {
 	return nil
 }
 
-// unmet is a failure of a server to meet what the sender demands. It is for now, but where REQUIRETLS is the reason.
+// unmet returns the failure for a server that does not meet the sender's demand. It is temporary; failures.result makes
+// it permanent for REQUIRETLS.
 func unmet(detail uint16, text string) *Failure {
 	f := temporary(7, 5, text)
 	f.unmet, f.text = detail, text
 	return f
 }
 
-// lastsTLS says that TLS failed for a reason that another attempt does not mend: the certificate, or the protocol.
+// lastsTLS reports whether TLS failed for a reason that a retry does not fix, such as the certificate or the protocol.
 func lastsTLS(err error) bool {
 	var alert tls.AlertError
 	if errors.As(err, &alert) {
@@ -94,7 +95,8 @@ func lastsTLS(err error) bool {
 	return !errors.As(err, &op) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// failures gathers why the servers of a target were no good.
+// failures collects the failures of a target's servers: last is the latest one, soft the latest one that is not an
+// unmet demand.
 type failures struct {
 	last, soft *Failure
 }
@@ -105,8 +107,8 @@ func (f *failures) add(fail *Failure) {
 	}
 }
 
-// result is the failure for all of them. Mail that demands TLS is returned where no server meets the demand, and waits
-// where one could not be asked.
+// result returns the failure for all servers together. Mail with REQUIRETLS is returned if no server meets the demand.
+// It waits if some server could not be asked.
 func (f *failures) result(d Demand) *Failure {
 	switch {
 	case d != Required || f.last == nil:

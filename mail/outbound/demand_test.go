@@ -10,8 +10,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// TestDemand: mail that demands TLS goes to nobody who does not show a name and promise the same; "TLS-Required: No"
-// sets aside what the domain publishes, and no more.
+// TestDemand checks that mail with REQUIRETLS is sent only to servers that authenticate themselves and offer
+// REQUIRETLS, and that "TLS-Required: No" overrides only the policies of the recipient's domain.
 func TestDemand(t *testing.T) {
 	t.Parallel()
 	ca, stranger := newAuthority(t), newAuthority(t)
@@ -27,7 +27,7 @@ func TestDemand(t *testing.T) {
 		insecure bool
 		sts      fixed
 		silent   bool   // REQUIRETLS is not offered
-		host     string // a route
+		host     string // a fixed route
 		want     string // Session.Secure, or the failure's enhanced code
 	}{
 		{name: "DNSSEC and a certificate of the name", demand: Required, tls: good, want: "TLS, verified"},
@@ -91,8 +91,8 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// TestDemandNextHost: the next server is asked where one does not meet the demand, and mail waits where one could not be
-// asked.
+// TestDemandNextHost checks that the next server is tried if one does not meet the demand, and that mail waits if some
+// server could not be asked.
 func TestDemandNextHost(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
@@ -112,7 +112,7 @@ func TestDemandNextHost(t *testing.T) {
 	}
 }
 
-// TestDemandOfMessage: a session that was opened for other mail takes none that demands TLS.
+// TestDemandOfMessage checks that a session for other mail rejects a message with REQUIRETLS.
 func TestDemandOfMessage(t *testing.T) {
 	t.Parallel()
 	s, z, fix := start(t, sink.Options{Extensions: []string{"REQUIRETLS"}})

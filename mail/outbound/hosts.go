@@ -12,25 +12,25 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// host is a server that takes a target's mail.
+// host is a server that accepts a target's mail.
 type host struct {
 	name string
 	pref uint16
-	// secure says that DNSSEC vouches for the way from the domain to this name.
+	// secure is set if DNSSEC authenticates every lookup from the domain to this name.
 	secure bool
-	// mx says that an MX record names it.
+	// mx is set if the name comes from an MX record.
 	mx bool
-	// address is set for address literals.
+	// address is set for an address literal.
 	address netip.Addr
 }
 
-// Bounds of one attempt to connect: servers and addresses that are tried.
+// Limits of one attempt to connect.
 const (
 	maxHosts     = 10
 	maxAddresses = 10
 )
 
-// hosts finds the servers of a target, in the order in which they are to be tried.
+// hosts returns the servers of a target in the order in which to try them.
 //
 // Implements: RFC 5321 §5.1 Locating the target host
 // Implements: RFC 7505 §3 Null MX
@@ -51,7 +51,7 @@ func (m *Mailer) hosts(ctx context.Context, t *Target) ([]host, *Failure) {
 	list, secure, err := m.opt.Resolver.MX(ctx, t.Domain)
 	switch {
 	case errors.Is(err, dns.ErrNotFound):
-		// A domain without MX records is its own mail server, if it has addresses.
+		// A domain without MX records is its own mail server if it has addresses.
 		return []host{{name: t.Domain, secure: secure}}, nil
 	case err != nil:
 		return nil, temporary(4, 3, "Name servers do not tell who takes the mail of "+t.Domain)
@@ -67,8 +67,8 @@ func (m *Mailer) hosts(ctx context.Context, t *Target) ([]host, *Failure) {
 	return m.ordered(t, out)
 }
 
-// ordered shuffles within a preference, and cuts the list where this server stands in it: mail must
-// not go back to where it should have come from.
+// ordered sorts the hosts by preference, in random order within one preference. If this server is in the list, it drops
+// this server and all hosts that are not preferred over it, because mail must not loop back.
 func (m *Mailer) ordered(t *Target, list []host) ([]host, *Failure) {
 	for i := len(list) - 1; i > 0; i-- {
 		j := int(m.env.Uint64() % uint64(i+1))
@@ -93,8 +93,8 @@ func looped(domain string) *Failure {
 	return permanent(554, 4, 6, "Mail for "+domain+" comes back to this server")
 }
 
-// addresses finds a host's addresses, both families in turn, so that one that does not work costs
-// one time-out. secure says that DNSSEC vouches for them.
+// addresses returns a host's addresses, IPv6 and IPv4 alternating, so that a family that does not work costs one
+// timeout. secure is set if DNSSEC authenticates them.
 func (m *Mailer) addresses(ctx context.Context, h *host) (list []netip.Addr, secure bool, err error) {
 	if h.address.IsValid() {
 		return []netip.Addr{h.address}, false, nil
@@ -123,8 +123,8 @@ func (m *Mailer) addresses(ctx context.Context, h *host) (list []netip.Addr, sec
 	return out[:min(len(out), maxAddresses)], secure, nil
 }
 
-// Domain is a domain as destinations are named: A-labels in lower case, an address literal as it
-// is; ok is false for what no server can be looked up for.
+// Domain returns the canonical form of a domain for destinations: A-labels in lower case, or an address literal in
+// lower case. ok is false if the domain cannot be looked up.
 func Domain(domain string) (string, bool) {
 	if strings.HasPrefix(domain, "[") {
 		return strings.ToLower(domain), true

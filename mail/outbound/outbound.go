@@ -1,7 +1,6 @@
-// Package outbound speaks to other mail servers for the router: it finds the hosts that take a
-// domain's mail, connects to one of them as safely as its owner asks for (DANE, MTA-STS, STARTTLS),
-// and sends messages. It knows nothing of mail.box: what to send next, when to try again and whom to
-// tell is the router's.
+// Package outbound is the router's client for other mail servers. It finds the hosts that accept a domain's mail,
+// connects to one of them with the protection that the domain demands (DANE, MTA-STS, STARTTLS), and sends messages. It
+// does not know mail.box: the router decides which message to send, when to retry, and which failures to report.
 package outbound
 
 import (
@@ -19,91 +18,94 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Security is how a connection to a server is protected.
+// Security is the required protection of a connection to a server.
 type Security string
 
-// The ways, from least to most. What a domain publishes by DANE or MTA-STS goes over Opportunistic.
+// The levels, from weakest to strongest. Under Opportunistic, a policy that the domain publishes by DANE or MTA-STS has
+// precedence.
 const (
 	// Plain uses no TLS.
 	Plain Security = "none"
-	// Opportunistic uses TLS where the server offers it, whoever the server is (RFC 7435).
+	// Opportunistic uses TLS if the server offers it, without verification (RFC 7435).
 	Opportunistic Security = "may"
-	// Encrypted demands TLS, whoever the server is.
+	// Encrypted requires TLS, without verification.
 	Encrypted Security = "encrypt"
-	// Verified demands TLS and a certificate of the server's name.
+	// Verified requires TLS and a certificate for the server's name.
 	Verified Security = "verify"
 	// Implicit is Verified with TLS from the first byte (RFC 8314).
 	Implicit Security = "implicit"
 )
 
-// Target is where mail goes.
+// Target is a destination of mail.
 type Target struct {
-	// Domain is the recipients', as A-labels; its MX records say where to. It is empty where Host
-	// takes the mail of several domains.
+	// Domain is the recipients' domain as A-labels; its MX records name the servers. It is empty if Host accepts the
+	// mail of several domains.
 	Domain string
-	// Host takes the mail instead: a name or an address, which is not looked up as a domain. Port is
-	// 25 where it is 0.
+	// Host is a name or an address of a server that accepts the mail instead; its MX records are not used. Port 0 means
+	// the port of the Mailer's options.
 	Host     string
 	Port     int
 	Security Security
-	// TLS is what the sender demands beside Security.
+	// TLS is the sender's demand in addition to Security.
 	TLS Demand
-	// User and Password sign in there, if User is not empty.
+	// User and Password are the credentials for authentication. An empty User means no authentication.
 	User, Password string
-	// Place is a place of the domain, in place of all others above: Peers are its servers, any of which takes its mail.
+	// Place is a place (a site) of this domain. If it is set, only Peers and TLS apply: Peers are the servers of the
+	// place, and each of them accepts its mail.
 	Place string
 	Peers []Peer
 }
 
-// Peer is a server of the domain: who has another key is not spoken to.
+// Peer is a server of this domain. The TLS handshake fails if the server has another key.
 type Peer struct {
 	Name    string
 	Address string // host:port
 	Key     bus.Key
 }
 
-// Resolver is what a Mailer asks of the DNS: client/dns has it.
+// Resolver is the DNS interface of a Mailer. client/dns implements it.
 type Resolver interface {
 	MX(ctx context.Context, domain string) ([]dns.MX, bool, error)
 	Addresses(ctx context.Context, host string) ([]netip.Addr, bool, error)
 	TLSA(ctx context.Context, name string) ([]dns.TLSA, bool, error)
 }
 
-// Policies tells what a domain demands by MTA-STS: client/mtasts has it.
+// Policies looks up MTA-STS policies. client/mtasts implements it.
 type Policies interface {
 	Policy(ctx context.Context, domain string) mtasts.Answer
 }
 
-// Options are the settings of a Mailer. Zero values take the defaults.
+// Options are the settings of a Mailer. Zero values mean the defaults.
 type Options struct {
 	// Hostname is the server's own name.
 	Hostname string
 	Resolver Resolver
-	// Policies may be nil: MTA-STS is not asked then.
+	// Policies may be nil; then MTA-STS is not used.
 	Policies Policies
 	// Observer may be nil.
 	Observer Observer
-	// Roots are the certificate authorities that are trusted; nil: those of the system.
+	// Roots are the trusted certificate authorities; nil means those of the system.
 	Roots *x509.CertPool
-	// Port is where servers that MX records name are spoken to (25).
+	// Port is the port of servers that MX records name (25).
 	Port int
-	// ConnectTimeout is how long connecting to one address may take (30 s), Timeout one reply (5 min).
+	// ConnectTimeout limits connecting to one address (30 s), Timeout one reply (5 min).
 	ConnectTimeout, Timeout time.Duration
-	// Grace is how long a message that is being sent may still take when the server stops (10 s).
+	// Grace is the time that a message in transfer still has when the server stops (10 s).
 	Grace time.Duration
-	// Own is this server's key, by which the other servers of the domain know it; nil, or giving nil: none.
+	// Own returns this server's key, by which the other servers of the domain recognize it. If Own or its result is
+	// nil, there is no key.
 	Own   func() *pki.Own
 	Stats *stat.Tree
 }
 
-// Mailer makes sessions. Its methods may be called from any goroutine.
+// Mailer opens sessions. Its methods may be called from any goroutine.
 type Mailer struct {
 	env  *env.Env
 	opt  Options
 	stat struct{ connections, failed, tls, dane, sts *stat.Counter }
 }
 
-// New makes a Mailer.
+// New returns a Mailer.
 func New(e *env.Env, o Options) *Mailer {
 	if o.Port == 0 {
 		o.Port = 25
@@ -126,14 +128,15 @@ func New(e *env.Env, o Options) *Mailer {
 	return m
 }
 
-// Failure is why there is no session with anybody at a target.
+// Failure is the reason why no session with a target could be opened.
 type Failure struct {
 	Reply *smtp.Reply
-	// Permanent failures are of every message for the target: it takes none.
+	// Permanent means that the failure applies to every message for the target.
 	Permanent bool
-	// Host is who said it, empty where it is our own finding.
+	// Host is the server that sent Reply, empty if this server generated it.
 	Host string
-	// unmet is the detail of the enhanced code for a server that does not meet what a sender demands, text its words.
+	// unmet is the detail of the enhanced status code if the server does not meet the sender's demand, and text is its
+	// description.
 	unmet uint16
 	text  string
 }

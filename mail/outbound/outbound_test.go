@@ -27,7 +27,7 @@ import (
 
 var bg = context.Background()
 
-// authority makes certificates.
+// authority is a test certificate authority.
 type authority struct {
 	t    *testing.T
 	key  *ecdsa.PrivateKey
@@ -66,7 +66,7 @@ func (a *authority) issue(template *x509.Certificate, life time.Duration) (*ecds
 	return key, cert
 }
 
-// server is a certificate for a name, with the authority's in its chain.
+// server returns a certificate for a name, with the authority's certificate in its chain.
 func (a *authority) server(name string, life time.Duration) *tls.Config {
 	a.t.Helper()
 	key, cert := a.issue(&x509.Certificate{
@@ -137,7 +137,8 @@ func tlsa(usage, selector, matching int, c *x509.Certificate) string {
 	return fmt.Sprintf("%d %d %d %s", usage, selector, matching, hex.EncodeToString(data))
 }
 
-// TestSecurity: who may be spoken to, how, by what the target and the domain demand.
+// TestSecurity checks which servers may be used, and how they are protected, for each setting of the target and policy
+// of the domain.
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	ca, stranger := newAuthority(t), newAuthority(t)
@@ -151,7 +152,7 @@ func TestSecurity(t *testing.T) {
 		name     string
 		security Security
 		tls      *tls.Config
-		tlsa     string // records, parted by ","
+		tlsa     string // records, separated by ","
 		insecure bool   // the zone is not signed
 		sts      fixed
 		want     string // Session.Secure, or the failure's enhanced code
@@ -236,7 +237,7 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
-// TestTLSALookupFails: an answer that is kept from us must not make the connection weaker.
+// TestTLSALookupFails checks that a failed TLSA lookup does not weaken the connection.
 func TestTLSALookupFails(t *testing.T) {
 	t.Parallel()
 	s, z, fix := start(t, sink.Options{})
@@ -288,7 +289,7 @@ self.example. IN MX 20 c.d.example.
 	}
 }
 
-// TestNextHost: what does not answer, or does not want, is passed over; both families are tried.
+// TestNextHost checks that servers that do not answer or reject are skipped, and that both address families are tried.
 func TestNextHost(t *testing.T) {
 	t.Parallel()
 	s, z, fix := start(t, sink.Options{})
@@ -328,7 +329,7 @@ live.d.example. IN A 127.0.0.1
 	session6.Quit()
 }
 
-// TestWords: a message is put into the words that the server knows, or comes back.
+// TestWords checks that a message is converted to the extensions of the server, or returned.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	eight := "Subject: x\r\n\r\ngrüße\r\n"
@@ -443,7 +444,7 @@ func TestSmarthost(t *testing.T) {
 	}
 }
 
-// TestOurselves: a server that calls itself as we do is us.
+// TestOurselves checks that a server with this server's own name is treated as a mail loop.
 func TestOurselves(t *testing.T) {
 	t.Parallel()
 	s, z, fix := start(t, sink.Options{Name: "mx.example.com"})

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// connectPlace makes a session with one of the servers of a place, any of them first.
+// connectPlace opens a session with one of the servers of a place, beginning with a random one.
 func (m *Mailer) connectPlace(ctx context.Context, t *Target) (*Session, *Failure) {
 	if m.opt.Own == nil || m.opt.Own() == nil {
 		return nil, temporary(7, 0, "This server has no key of its own: it takes no part in its domain")
@@ -32,6 +32,6 @@ func (m *Mailer) connectPlace(ctx context.Context, t *Target) (*Session, *Failur
 		m.stat.failed.Inc()
 		last = fail
 	}
-	last.Permanent = false // it is our own domain: what is wrong with it is put right
+	last.Permanent = false // it is this domain's own server, so the administrator can fix it: retry
 	return nil, last
 }

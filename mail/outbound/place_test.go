@@ -13,8 +13,9 @@ import (
 	"doublet/wire/smtp"
 )
 
-// TestPlace: a server of a place is believed by its key alone, and shown ours; one that has another key, that does not know us,
-// or that does not answer, is passed over, and what is wrong is wrong for now.
+// TestPlace checks that a server of a place is authenticated by its key alone, and sees this server's key. A server
+// with another key, one that does not know this server, or one that does not answer is skipped, and the failure is
+// temporary.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	fix := env.TestRealTime(t)
@@ -41,7 +42,7 @@ func TestPlace(t *testing.T) {
 	m := New(fix.Env, Options{Hostname: "one.example", Own: func() *pki.Own { return ours }})
 	for _, c := range []struct {
 		peers []Peer
-		want  string // of the refusal
+		want  string // of the rejection
 	}{
 		{nil, "4.4.4"}, {[]Peer{{Name: "x", Address: "nowhere"}}, "4.4.4"}, {[]Peer{dead}, "4.4.1"}, {[]Peer{strange}, "4.7.0"}, {[]Peer{wrong}, "4.7.5"},
 		{[]Peer{right}, ""}, {[]Peer{dead, wrong, strange, right}, ""},
@@ -73,7 +74,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestPeerKey: who asks for the domain's name shows a key, which is told; others are asked for nothing, and are nobody.
+// TestPeerKey checks that a client that asks for the domain's name must present a key, and that the server learns it.
+// Other clients need no certificate, and have no key.
 func TestPeerKey(t *testing.T) {
 	t.Parallel()
 	fix := env.TestRealTime(t)
@@ -110,7 +112,7 @@ func TestPeerKey(t *testing.T) {
 		t.Error("a stranger has a key: ", ok, err)
 	}
 	if _, _, err := meet(&tls.Config{InsecureSkipVerify: true, ServerName: pki.DomainName}); err == nil {
-		// TLS 1.3 tells the client only with the next read: the server has refused.
+		// With TLS 1.3 the client learns only at its next read that the server has rejected it.
 		t.Log("the client has not heard of it yet")
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Session is a connection to a server that takes messages. It belongs to one goroutine.
+// Session is a connection to a server that accepts messages. It belongs to one goroutine.
 type Session struct {
-	// Host is the server as logs and reports name it, "name[address]"; Name its name alone.
+	// Host is the server's name for logs and reports, "name[address]". Name is its name alone.
 	Host, Name string
-	// Secure says how it is protected, empty where it is not.
+	// Secure describes the protection of the connection. It is empty without TLS.
 	Secure string
-	// Sent is how many messages were sent over it.
+	// Sent counts the messages sent over the session.
 	Sent int
 
 	m      *Mailer
@@ -29,11 +29,11 @@ type Session struct {
 	stop   func() bool
 
 	mu      sync.Mutex
-	sending bool // a message is on its way: what becomes of it is worth waiting for
+	sending bool // a message is being sent: wait for its outcome
 }
 
-// interrupt ends the session for a server that stops. A message that is on its way may still take a while:
-// the other server may have it, and whoever does not hear that sends it again.
+// interrupt ends the session when the server stops. A message in transfer gets a grace period: the other server may
+// have accepted it, and without its reply this server would send the message again.
 func (s *Session) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,42 +50,42 @@ func (s *Session) busy(is bool) {
 	s.sending = is
 }
 
-// Recipient is one of a message's.
+// Recipient is a recipient of a Message.
 type Recipient struct {
 	To     smtp.Path
 	Params smtp.RcptParams
 }
 
-// Message is what a session sends.
+// Message is a message to send over a session.
 type Message struct {
 	From  smtp.Path
 	EnvID string
 	Ret   smtp.Ret
-	// UTF8 says that it was submitted as internationalized mail (RFC 6531).
+	// UTF8 is set if the message was submitted as internationalized mail (RFC 6531).
 	UTF8 bool
-	// Priority is what its envelope asked for (RFC 6710), where HasPriority says that it did.
+	// Priority is the priority in the envelope (RFC 6710). It is valid only if HasPriority is set.
 	Priority    int8
 	HasPriority bool
-	// RequireTLS is the same parameter of MAIL (RFC 8689).
+	// RequireTLS is the REQUIRETLS parameter of MAIL (RFC 8689).
 	RequireTLS bool
-	// Transit goes with it within the domain.
+	// Transit is the transit parameter of MAIL, used between servers of the same domain.
 	Transit string
 	To      []Recipient
-	// Prefix is header fields to go before Data.
+	// Prefix holds header fields that are sent before Data.
 	Prefix, Data []byte
 }
 
-// Result says what became of a Message.
+// Result is the outcome of sending a Message.
 type Result struct {
-	// Replies has one for each recipient: a positive one says that the message is the server's
-	// business now.
+	// Replies has one reply for each recipient. A positive reply means that the server has taken responsibility for the
+	// message.
 	Replies []*smtp.Reply
-	// Own marks replies that are our own finding and not the server's words.
+	// Own is set if this server generated the replies.
 	Own bool
-	// Relayed says that the server knows nothing of DSN parameters: it will report no delivery.
+	// Relayed is set if the server does not support DSN, so it sends no delivery reports.
 	Relayed bool
-	// Broken says that the session is over; Early, that it was before the server had taken notice of
-	// this message, so that another session may try at once.
+	// Broken is set if the session is over. Early is set if the server had not replied to MAIL yet, so that another
+	// session may try at once.
 	Broken, Early bool
 }
 
@@ -96,8 +96,8 @@ var (
 	replyBroken = smtp.NewReply(451, 4, 4, 2, "The connection broke while the message was sent")
 )
 
-// Fit re-encodes a message with 8-bit characters for a server that does not take them, and says whether
-// it did. What cannot be re-encoded stays as it is, and Send refuses it.
+// Fit re-encodes a message with 8-bit characters for a server without 8BITMIME, and reports whether it did. A message
+// that cannot be re-encoded stays as it is, and Send rejects it.
 //
 // Implements: RFC 6152 §3 Conversion for a server without 8BITMIME
 func (s *Session) Fit(msg *Message) bool {
@@ -111,7 +111,7 @@ func (s *Session) Fit(msg *Message) bool {
 	return ok
 }
 
-// Send sends a message. The server's own words are in the result, whatever they are.
+// Send sends a message. The result has the server's own replies, positive or not.
 //
 // Implements: RFC 1870 §6 SIZE declared and heeded by the client
 // Implements: RFC 6152 §3 8BITMIME by the client
@@ -152,7 +152,7 @@ func (s *Session) Send(msg *Message) Result {
 	return res
 }
 
-// outcome is what the k-th recipient got in the end.
+// outcome returns the final reply for the k-th offered recipient.
 func outcome(got *client.Result, k int, err error) *smtp.Reply {
 	switch {
 	case got.Mail == nil:
@@ -170,8 +170,8 @@ func outcome(got *client.Result, k int, err error) *smtp.Reply {
 	return replyBroken
 }
 
-// outgoing puts a message into the words that this server understands. A recipient for whom there
-// are none gets a reply in res and is left out.
+// outgoing converts a message to the extensions that this server supports. A recipient whose address cannot be
+// converted gets a reply in res and is left out.
 func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgoing, *smtp.Reply) {
 	has := func(name string) bool { _, ok := s.c.Ext(name); return ok }
 	if msg.RequireTLS && (s.Secure == "" || !has("REQUIRETLS")) {
@@ -234,8 +234,8 @@ func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgo
 	return out, nil
 }
 
-// plainPath is a path as a server without SMTPUTF8 takes it: a domain has A-labels, a local part
-// has no other form.
+// plainPath returns a path for a server without SMTPUTF8. The domain is converted to A-labels; a non-ASCII local part
+// cannot be converted.
 func plainPath(p smtp.Path) (smtp.Path, bool) {
 	if p.IsASCII() {
 		return p, true
@@ -250,7 +250,7 @@ func plainPath(p smtp.Path) (smtp.Path, bool) {
 	return p, err == nil && !strings.ContainsAny(d, " \r\n<>")
 }
 
-// high says whether any byte has its highest bit set.
+// high reports whether any byte has its highest bit set.
 func high(b []byte) bool {
 	for len(b) >= 8 {
 		if binary.LittleEndian.Uint64(b)&0x8080808080808080 != 0 {
@@ -266,10 +266,10 @@ func high(b []byte) bool {
 	return false
 }
 
-// Check says whether the server still answers, ending what may be left of a transaction.
+// Check reports whether the server still answers, by sending RSET. This also ends a pending transaction.
 func (s *Session) Check() error { return s.c.Reset() }
 
-// Quit says goodbye and closes.
+// Quit sends QUIT and closes the connection.
 func (s *Session) Quit() {
 	if s.c != nil {
 		_ = s.c.Goodbye()
@@ -277,7 +277,7 @@ func (s *Session) Quit() {
 	s.Close()
 }
 
-// Close closes without a word.
+// Close closes the connection without QUIT.
 func (s *Session) Close() {
 	if s.stop != nil {
 		s.stop()

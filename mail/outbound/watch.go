@@ -13,7 +13,7 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// Observer is told how TLS went with the servers that take a domain's mail, session by session: mail/reports has one. It
+// Observer receives the TLS outcome of each session with the servers of a domain. mail/reports implements it. Observe
 // must not block.
 type Observer interface {
 	Observe(o *Observation)
@@ -21,30 +21,31 @@ type Observer interface {
 
 // Observation is the outcome of one session.
 type Observation struct {
-	// Domain is the recipients', as A-labels in lower case.
+	// Domain is the recipients' domain, as A-labels in lower case.
 	Domain string
-	// Policy is the one that the session was made under.
+	// Policy is the policy under which the session was opened.
 	Policy tlsreport.Policy
-	// Failure has no count; it is nil where TLS came about as the policy asks.
+	// Failure is nil if TLS was established as the policy requires. Its count is not set.
 	Failure *tlsreport.Failure
 }
 
-// watch follows the sessions with one host. Its methods do nothing where it is nil.
+// watch observes the sessions with one host. Its methods do nothing on a nil watch.
 type watch struct {
 	to     Observer
 	domain string
 	host   string
 	policy tlsreport.Policy
 	sts    *mtasts.Answer
-	// invalid says that no TLSA record can be used; soft is what a policy in testing would have refused.
+	// invalid is set if no TLSA record is usable. soft is the error that a policy in testing mode would have caused.
 	invalid bool
 	soft    error
 }
 
 var errUnfit = errors.New("the policy does not name the host")
 
-// watch makes the watch of a host. Sessions by a fixed route say nothing of the domain, and neither do those that set
-// aside what it publishes: reports themselves go by those.
+// watch returns the watch of a host, or nil if the session is not to be observed. Sessions by a fixed route say nothing
+// about the domain. Sessions with "TLS-Required: No" ignore the domain's policies; the TLS reports themselves are sent
+// this way.
 func (m *Mailer) watch(t *Target, h *host, sts *mtasts.Answer) *watch {
 	if m.opt.Observer == nil || t.Host != "" || h.address.IsValid() || t.Security == Plain || t.TLS == Relaxed {
 		return nil
@@ -60,7 +61,7 @@ func (m *Mailer) watch(t *Target, h *host, sts *mtasts.Answer) *watch {
 	return w
 }
 
-// dane says that the host has TLSA records, or that nobody can tell.
+// dane records that the host has TLSA records, or that the lookup failed (list is nil).
 func (w *watch) dane(h *host, list []dns.TLSA) {
 	if w == nil {
 		return
@@ -74,15 +75,15 @@ func (w *watch) dane(h *host, list []dns.TLSA) {
 	w.invalid = len(list) > 0 && len(usable(list)) == 0
 }
 
-// testing reports whether the certificate is to be checked although nobody enforces it.
+// testing reports whether to check the certificate without enforcing the result.
 func (w *watch) testing() bool {
 	return w != nil && w.policy.Type == tlsreport.STS && w.sts.Policy != nil && w.sts.Policy.Mode == mtasts.Testing
 }
 
-// unfit tells that the policy does not name the host.
+// unfit reports that the policy does not name the host.
 func (w *watch) unfit() { w.tell(nil, tlsreport.ValidationFailure, errUnfit.Error()) }
 
-// passed tells that TLS came about.
+// passed reports that TLS was established.
 func (w *watch) passed(s *Session) {
 	if w == nil {
 		return
@@ -107,7 +108,7 @@ var troubles = map[mtasts.Trouble]string{
 	mtasts.FetchError: tlsreport.STSPolicyFetchError, mtasts.Invalid: tlsreport.STSPolicyInvalid, mtasts.WebPKI: tlsreport.STSWebPKIInvalid,
 }
 
-// failed tells that TLS came to nothing.
+// failed reports that TLS failed.
 func (w *watch) failed(s *Session, err error) {
 	if w == nil {
 		return
@@ -116,7 +117,7 @@ func (w *watch) failed(s *Session, err error) {
 	w.tell(s, kind, reason)
 }
 
-// resultType finds the result type of an error, and what there is to say beside it.
+// resultType returns the result type of an error, and additional text for the report.
 //
 // Implements: RFC 8460 §4.3.1 Negotiation failures, §4.3.2 Policy failures
 func resultType(err error) (kind, reason string) {
@@ -134,7 +135,7 @@ func resultType(err error) (kind, reason string) {
 	return tlsreport.ValidationFailure, tlsReason(err)
 }
 
-// tell tells the outcome of a session; s is nil where there was none. An empty kind is a success.
+// tell reports the outcome of a session. s is nil if there was no session. An empty kind means success.
 func (w *watch) tell(s *Session, kind, reason string) {
 	if w == nil {
 		return

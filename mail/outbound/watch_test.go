@@ -13,7 +13,7 @@ import (
 	"doublet/mail/outbound/sink"
 )
 
-// observer writes down what it is told: the kind of policy, and the result type where TLS failed.
+// observer records the outcomes: the policy type, and the result type if TLS failed.
 type observer struct {
 	mu   sync.Mutex
 	told []string
@@ -30,7 +30,7 @@ func (x *observer) Observe(o *Observation) {
 	x.told, x.last = append(x.told, words), *o
 }
 
-// observed is what an observer is told in each case of TestSecurity. Of the second session, without TLS, nothing is told.
+// observed is the expected outcome in each case of TestSecurity. The second session, without TLS, is not observed.
 var observed = map[string]string{
 	"opportunistic without TLS":                "no-policy-found starttls-not-supported",
 	"opportunistic":                            "no-policy-found",
@@ -71,13 +71,13 @@ var observed = map[string]string{
 	"MTA-STS in testing":                       "sts certificate-not-trusted",
 }
 
-// answer is a Policies with one answer.
+// answer is a Policies with a fixed answer.
 type answer struct{ is mtasts.Answer }
 
 func (a answer) Policy(context.Context, string) mtasts.Answer { return a.is }
 
-// TestObserved: a policy that cannot be had, TLSA records that cannot be looked up, and a host that a policy in testing does not
-// name are told; what sets the domain's policies aside is not.
+// TestObserved checks the outcomes for a policy that cannot be fetched, for a failed TLSA lookup, and for a host that a
+// policy in testing mode does not name. Sessions that override the domain's policies are not observed.
 func TestObserved(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)

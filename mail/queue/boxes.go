@@ -12,14 +12,14 @@ import (
 	"doublet/store/layout"
 )
 
-// MaxBoxes is the largest number of mail.box databases that a server spreads new messages over.
+// MaxBoxes is the maximum number of mail.box databases over which a server spreads new messages.
 const MaxBoxes = 8
 
-// soleID returns the ID of the i-th mail.box of a server that is alone. It is the same on every server, so that the
-// database cannot have replicas.
+// soleID returns the ID of the i-th mail.box of a standalone server. The ID is the same on every server, because these
+// databases have no replicas.
 func soleID(i int) note.DatabaseID { return BoxID + note.DatabaseID(i)<<16 }
 
-// Sole reports that a mail.box is one of those that a server has while it is alone.
+// Sole reports whether id is one of the mail.box databases of a standalone server.
 func Sole(id note.DatabaseID) bool {
 	for i := range MaxBoxes {
 		if soleID(i) == id {
@@ -29,31 +29,31 @@ func Sole(id note.DatabaseID) bool {
 	return false
 }
 
-// OwnedID returns the ID of the i-th mail.box of a member of a cluster. It is derived from the server's ID, so that a
-// server that has lost its disk recognizes the replicas of its own that its mates have.
+// OwnedID returns the ID of the i-th mail.box of a cluster member. The ID is derived from the server's ID, so that a
+// server that has lost its disk recognizes the replicas of its own databases on its mates.
 func OwnedID(server note.UNID, i int) note.DatabaseID {
 	u := note.DeriveUNID([]byte("mail.box"), server[:], []byte{byte(i)})
 	return note.DatabaseID(binary.BigEndian.Uint64(u[:8]))
 }
 
-// Box is a mail.box database of which there is a replica here.
+// Box is a mail.box database with a replica on this server.
 type Box struct {
 	ID note.DatabaseID
 	// Index is the database's number in the keys of its entries.
 	Index int
-	// Owner is the server that the mail.box belongs to; zero for those of a server that is alone.
+	// Owner is the server that owns the mail.box. It is zero for a database of a standalone server.
 	Owner note.UNID
 
 	lead   lead
 	census census
-	stop   func() // ends the watch
+	stop   func() // stops the watch
 }
 
-// Replicated reports that mates may have the database too, and that entries come from them.
+// Replicated reports whether mates may have replicas of the database and may add entries to it.
 func (b *Box) Replicated() bool { return !b.Owner.IsZero() }
 
-// openBoxes creates the missing databases and takes up the existing ones. Databases beyond the configured number, and
-// those of the time before the server joined a cluster, stay until they are empty: no new message is entered in them.
+// openBoxes creates the missing databases and opens the existing ones. Databases beyond the configured number, and
+// those from before the server joined a cluster, stay until they are empty. They get no new messages.
 func (q *Queue) openBoxes() error {
 	for i := range MaxBoxes {
 		id := soleID(i)
@@ -85,7 +85,8 @@ func (q *Queue) openBoxes() error {
 	return nil
 }
 
-// makeBox creates the i-th mail.box of the member of a cluster with this name, or of a server that is alone.
+// makeBox creates the i-th mail.box. The name is that of the cluster member that owns it; owner is zero on a standalone
+// server.
 func (q *Queue) makeBox(id note.DatabaseID, i int, owner note.UNID, name string) error {
 	title := "mail.box"
 	if i > 0 {
@@ -102,9 +103,9 @@ func (q *Queue) makeBox(id note.DatabaseID, i int, owner note.UNID, name string)
 	return err
 }
 
-// Join makes the server, as the member of a cluster with this name, enter new messages in mail.box databases of its
-// own, whose replicas mates have. known reports that the cluster has a database: one that is missing here is then
-// replicated from a mate instead of created.
+// Join makes this server a cluster member with the given name. New messages then go to mail.box databases that the
+// server owns and that mates replicate. The function known reports whether the cluster has a database: if it is missing
+// here, it is replicated from a mate instead of created.
 func (q *Queue) Join(server note.UNID, name string, known func(note.DatabaseID) bool) error {
 	var all, own []note.DatabaseID
 	for i := range q.spread {
@@ -140,14 +141,14 @@ func (q *Queue) Join(server note.UNID, name string, known func(note.DatabaseID) 
 	return nil
 }
 
-// takeArrived takes up the mail.box databases among those that have arrived.
+// takeArrived opens the mail.box databases among those that have arrived.
 func (q *Queue) takeArrived() error {
 	q.mu.Lock()
 	list := q.arrived
 	q.arrived = nil
 	q.mu.Unlock()
 	var errs []error
-	for _, id := range list { // one that fails keeps none of the others away
+	for _, id := range list { // an error for one must not stop the others
 		info, err := q.store.Info(id)
 		if err == nil && info.Kind == Kind && info.Queue && !Sole(id) {
 			errs = append(errs, q.addBox(id, info.Owner))
@@ -156,11 +157,11 @@ func (q *Queue) takeArrived() error {
 	return errors.Join(errs...)
 }
 
-// addBox takes up a database, or renews the watch of one that was created again.
+// addBox opens a database. For a database that was deleted and created again, it renews the watch.
 func (q *Queue) addBox(id note.DatabaseID, owner note.UNID) error {
 	stop, err := q.store.Watch(id, q.changed)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // removed again
+		return nil // removed in the meantime
 	}
 	if err != nil {
 		return fmt.Errorf("mail: watch mail.box: %w", err)
@@ -183,7 +184,7 @@ func (q *Queue) addBox(id note.DatabaseID, owner note.UNID) error {
 	return nil
 }
 
-// boxes returns the databases by index. The caller must not change the list.
+// boxes returns the databases by index. The caller must not change the slice.
 func (q *Queue) boxes() []*Box {
 	if list := q.table.Load(); list != nil {
 		return *list
@@ -200,13 +201,13 @@ func (q *Queue) box(id note.DatabaseID) *Box {
 	return nil
 }
 
-// Of returns the mail.box that holds an entry, by its key.
+// Of returns the mail.box that holds the entry with the key k.
 func (q *Queue) Of(k Key) *Box { return q.boxes()[k.Box()] }
 
-// Leads reports that this server works on the entries of a mail.box.
+// Leads reports whether this server processes the entries of b.
 func (q *Queue) Leads(b *Box) bool { return b.lead.now() }
 
-// Led lists the mail.box databases whose entries this server works on, ordered by ID.
+// Led returns the mail.box databases whose entries this server processes, ordered by ID.
 func (q *Queue) Led() []*Box {
 	var out []*Box
 	for _, b := range q.boxes() {
@@ -218,8 +219,9 @@ func (q *Queue) Led() []*Box {
 	return out
 }
 
-// Place returns the mail.box for a new message with this queue ID. Messages are spread, so that many writers do not
-// wait for each other. In a cluster it is one of the server's own, unless that is out of service.
+// Place returns the mail.box for a new message with this queue ID. Messages are spread over several databases, so that
+// writers do not block each other. In a cluster it returns a database of this server, unless that database is out of
+// service.
 func (q *Queue) Place(id note.UNID) note.DatabaseID {
 	i := int(id[len(id)-1]) % q.spread
 	if own := q.own.Load(); own != nil {
@@ -230,12 +232,13 @@ func (q *Queue) Place(id note.UNID) note.DatabaseID {
 	return soleID(i)
 }
 
-// Key names an entry: the note's ID, with the index of its mail.box above it. The bits from KeyBits on are 0.
+// Key identifies an entry: the note ID in the low 48 bits and the index of the mail.box above it. Bits from KeyBits up
+// are 0.
 type Key uint64
 
 const (
 	boxShift = 48
-	// KeyBits is the number of bits that a Key uses at most.
+	// KeyBits is the maximum number of bits in a Key.
 	KeyBits  = 62
 	maxBoxes = 1 << (KeyBits - boxShift)
 )
@@ -260,7 +263,8 @@ func (q *Queue) KeyOf(e *Entry) Key {
 	return Key(e.note)
 }
 
-// OwnerOf returns the member of a cluster in whose mail.box a message waits; zero for a server that is, or was, alone.
+// OwnerOf returns the cluster member that owns the mail.box of an entry. It returns zero for a mail.box of a standalone
+// server.
 func (q *Queue) OwnerOf(e *Entry) note.UNID {
 	if b := q.box(e.box); b != nil {
 		return b.Owner

@@ -9,21 +9,22 @@ import (
 	"doublet/store/layout"
 )
 
-// censusStep bounds the messages of mail.box that are counted at a time, under its lock. The server waits for the
-// first piece when it starts, so that a short queue is counted before anything else happens.
+// censusStep is the maximum number of messages of a mail.box that are counted at a time, under its lock. At startup the
+// server waits for the first piece, so that a short queue is counted before anything else happens.
 const censusStep = 500
 
-// census counts the messages that were in mail.box when the server started, in order of arrival and in pieces, while
-// mail comes and goes: a start reads one piece, however many wait. A change moves the gauges only where the entry has
-// been counted; the rest is counted later as it is then. The lock of the database guards at and end: they are read and
-// written inside its updates only.
+// census counts the messages that are in a mail.box when the server starts. It counts in order of arrival and in
+// pieces, while mail comes and goes, so that startup reads one piece however long the queue is. A change to an entry
+// moves the gauges only if the entry has been counted. The census counts the other entries later, in their state at
+// that time. The database lock guards at and end: only its updates read and write them.
 type census struct {
-	at, end note.ID // the next note to count, and the first one behind the last
+	at, end note.ID // at: the next note to count; end: the first note after the last
 }
 
 func (c *census) counted(e *Entry) bool { return e.note < c.at || e.note >= c.end }
 
-// openCensus counts the first piece of each mail.box. Replicated ones are counted when this server begins to lead them.
+// openCensus counts the first piece of each mail.box. Replicated databases are counted when this server begins to lead
+// them.
 func (q *Queue) openCensus(ctx context.Context) error {
 	for _, b := range q.boxes() {
 		if b.Replicated() {
@@ -45,7 +46,8 @@ func (q *Queue) openCensus(ctx context.Context) error {
 	return nil
 }
 
-// countFrom starts to count what is in a mail.box below end. Messages behind end are counted when they are entered.
+// countFrom starts counting the entries of a mail.box below end. Messages from end on are counted when they are
+// entered.
 func (q *Queue) countFrom(ctx context.Context, b *Box, end note.ID) error {
 	err := q.store.Update(ctx, note.System, []note.DatabaseID{b.ID}, func(*store.Tx) error {
 		b.census = census{end: end}
@@ -57,7 +59,7 @@ func (q *Queue) countFrom(ctx context.Context, b *Box, end note.ID) error {
 	return err
 }
 
-// countSome counts a piece of a mail.box. more is true when another piece is left.
+// countSome counts one piece of a mail.box. more is true if another piece is left.
 func (q *Queue) countSome(ctx context.Context, b *Box) (more bool, err error) {
 	var sum Tally
 	err = q.store.Update(ctx, note.System, []note.DatabaseID{b.ID}, func(tx *store.Tx) error {
@@ -102,7 +104,7 @@ func (q *Queue) countPiece(w *store.Writer, b *Box) (more bool, sum Tally, err e
 	return more, sum, nil
 }
 
-// CountArrived counts what mates have entered in a replicated mail.box since it was counted last.
+// CountArrived counts the entries that mates have added to a replicated mail.box since the last count.
 func (q *Queue) CountArrived(ctx context.Context, b *Box) error {
 	for more := b.Replicated(); more; {
 		var err error
@@ -113,7 +115,7 @@ func (q *Queue) CountArrived(ctx context.Context, b *Box) error {
 	return nil
 }
 
-// CountRest counts the messages of before the start that are not counted yet.
+// CountRest counts the remaining messages that were in mail.box at startup.
 func (q *Queue) CountRest(ctx context.Context) {
 	for _, b := range q.boxes() {
 		for more := true; more && ctx.Err() == nil; {
@@ -125,7 +127,7 @@ func (q *Queue) CountRest(ctx context.Context) {
 	}
 }
 
-// Moved moves the gauges by what an update has changed in a mail.box.
+// Moved applies the change that an update made in a mail.box to the gauges.
 func (q *Queue) Moved(db note.DatabaseID, t Tally) {
 	if t == (Tally{}) {
 		return

@@ -13,17 +13,17 @@ import (
 	"doublet/wire/smtp"
 )
 
-// State is where a recipient of a message in mail.box stands.
+// State is the delivery state of a recipient of a message in mail.box.
 type State string
 
 // The states.
 const (
-	// Pending waits for the router to deliver it here.
+	// Pending means that the router has to deliver the message on this server.
 	Pending State = "pending"
-	// Waiting is of another domain, and waits for being sent there.
+	// Waiting means that the recipient is in another domain and that the message has not been sent there yet.
 	Waiting State = "waiting"
-	// Failed, Delivered and Relayed wait for a report to the sender. Relayed was taken by a server
-	// that sends no reports of delivery.
+	// Failed, Delivered and Relayed wait for a report to the sender. Relayed means that the server that accepted the
+	// message sends no delivery reports.
 	Failed    State = "failed"
 	Delivered State = "delivered"
 	Relayed   State = "relayed"
@@ -31,32 +31,31 @@ const (
 
 // Recipient is a recipient of a message in mail.box.
 type Recipient struct {
-	// Address is as it was given; of a group's member it is the group's.
+	// Address is the address as given in the envelope. For a member of a group, it is the group's address.
 	Address string
-	// Name is the person's or database's in the directory, empty for other domains.
+	// Name is the name of the person or database in the directory. It is empty for other domains.
 	Name   string
 	ORcpt  string
 	Notify smtp.Notify
-	// Target is who it is in the directory, zero for other domains; Kind says what.
+	// Target is the directory entry of the recipient, zero for other domains. Kind is the type of that entry.
 	Target note.UNID
 	Kind   directory.TargetKind
 	State  State
-	// Attempts were made so far; Next is when the next is due. Reply is what the last one gave.
+	// Attempts counts the attempts so far, Next is the time of the next one, and Reply is the reply to the last one.
 	Attempts int
 	Next     time.Time
 	Reply    string
-	// Remote is the server that gave Reply, "name[address]", empty where it is our own finding.
+	// Remote is the server that sent Reply, as "name[address]". It is empty if this server generated the reply.
 	Remote string
 }
 
-// Done says that nothing is to be tried any more.
+// Done reports whether nothing more is tried for the recipient.
 func (q *Recipient) Done() bool {
 	return q.State == Failed || q.State == Delivered || q.State == Relayed
 }
 
-// Settled says that there are recipients to be reported and that they may be now. Failures of a
-// message from the null sender wait until it is settled whether anybody is left: only then is it
-// dead.
+// Settled reports whether there are finished recipients to report, and they may be reported now. Failures of a message
+// from the null sender wait until all its recipients are finished, because only then can the message become dead.
 func (e *Entry) Settled() bool {
 	done, open := false, false
 	for i := range e.Recipients {
@@ -69,17 +68,17 @@ func (e *Entry) Settled() bool {
 	return done && !(open && e.From.IsNull())
 }
 
-// Urgency orders what is due in mail.box at the same time. The zero value is the common one.
+// Urgency orders messages in mail.box that are due at the same time. The zero value is the normal urgency.
 type Urgency uint8
 
-// The degrees of urgency: Domino's delivery priorities.
+// The degrees of urgency, as Domino's delivery priorities.
 const (
 	Normal Urgency = iota
 	High
 	Low
 )
 
-// Rank puts the urgent first.
+// Rank returns the sort key: lower values are more urgent.
 func (u Urgency) Rank() uint64 {
 	switch u {
 	case High:
@@ -94,48 +93,49 @@ func (u Urgency) String() string { return [...]string{"normal", "high", "low"}[m
 
 // Entry is a message in mail.box.
 type Entry struct {
-	// ID is the queue id: what 250 named.
+	// ID is the queue ID that the 250 reply named.
 	ID    note.UNID
 	From  smtp.Path
 	EnvID string
 	Ret   smtp.Ret
-	// Created is when it was taken in charge, Size the stored message's in bytes.
+	// Created is the time when the message was accepted. Size is the size of the stored message in bytes.
 	Created time.Time
 	Size    uint64
-	// ReturnPath is the length of the Return-Path field that the stored message begins with, which
-	// is left off where the message is sent on (RFC 5321 section 4.4).
+	// ReturnPath is the length in bytes of the Return-Path field at the start of the stored message. The field is left
+	// out when the message is sent to another server (RFC 5321 section 4.4).
 	ReturnPath int
-	// MessageID is the message's own, with its brackets, where it has recipients elsewhere.
+	// MessageID is the Message-ID field with its angle brackets, set if the message has recipients elsewhere.
 	MessageID string
 	Urgency   Urgency
-	// Priority is what the envelope asked for (RFC 6710), from -9 to 9, where HasPriority says that it did.
+	// Priority is the priority in the envelope (RFC 6710), from -9 to 9. It is valid only if HasPriority is set.
 	Priority    int8
 	HasPriority bool
-	// TLS is what its sender demands of the connections that it is sent over (RFC 8689).
+	// TLS is the sender's demand for the connections over which the message is sent (RFC 8689).
 	TLS outbound.Demand
-	// UTF8 says that it was submitted as internationalized mail (RFC 6531).
+	// UTF8 is set if the message was submitted as internationalized mail (RFC 6531).
 	UTF8 bool
-	// Held is an administrator's; Dead messages can neither be delivered nor returned. Delayed says
-	// that the sender was told that it takes long.
+	// Held is set if the message is on hold for an administrator or moderator. Dead is set if it can neither be
+	// delivered nor returned. Delayed is set if the sender was notified of the delay.
 	Held, Dead, Delayed bool
-	// Reason says why it is held, where a filter or a mailing list did that. As long as a filter's stands
-	// there, nothing was done yet of what its recipients want done with their mail.
+	// Reason is why a filter or a mailing list holds the message. While it is a filter's reason, the recipients' own
+	// delivery rules have not been applied yet.
 	Reason string
-	// Junk is for the Junk folders of its recipients.
+	// Junk is set if the message goes to the Junk folders of its recipients.
 	Junk bool
-	// Unsigned says that nothing proves the author: a signature of ours would.
+	// Unsigned is set if nothing authenticates the author. Such a message is not signed here, because a DKIM signature
+	// of this server would vouch for the author.
 	Unsigned bool
-	// Checker is the authserv-id of the Authentication-Results that a stranger's message got when it came. A
-	// message that bears some is sealed (ARC) where it goes on.
+	// Checker is the authserv-id of the Authentication-Results field that this server added when a message came in from
+	// outside. A message with a Checker gets an ARC seal when it is forwarded.
 	Checker    string
 	Recipients []Recipient
 
 	note note.ID
-	box  note.DatabaseID // the mail.box that it is in
+	box  note.DatabaseID // the mail.box that holds it
 }
 
-// The items of an entry. Those of recipients are lists side by side, as Domino has them: one
-// element for each recipient.
+// The items of an entry. The recipients are stored as parallel lists, as Domino does: each list has one element per
+// recipient.
 const (
 	itemForm       = "Form"
 	itemSender     = "Sender"
@@ -168,13 +168,13 @@ const (
 	itemDelayed    = "DelayReported"
 )
 
-// firstColumns is how many columns entries have had from the beginning; older ones lack the rest.
+// firstColumns is the number of columns that every stored entry has. Older entries lack the other columns.
 const firstColumns = 10
 
-// formEntry tells an entry from other documents.
+// formEntry is the Form item that distinguishes an entry from other documents.
 const formEntry = "Queued"
 
-// columns are the items with an element for each recipient, in the order of QueueRecipient.row.
+// columns lists the items with one element per recipient, in the order of Recipient.row.
 var columns = [...]string{itemAddresses, itemNames, itemOriginal, itemNotify, itemTargets, itemKinds, itemStates, itemAttempts, itemNext, itemReplies, itemRemotes}
 
 func (q *Recipient) row() [len(columns)]string {
@@ -322,7 +322,7 @@ func (e *Entry) read(items note.Items) error {
 	return nil
 }
 
-// Load reads the entry that a note holds.
+// Load reads the entry in the note id.
 func Load(r *store.Reader, id note.ID) (*Entry, error) {
 	row, err := r.Note(id)
 	if err != nil {

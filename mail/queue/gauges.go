@@ -4,10 +4,10 @@ import (
 	"doublet/stat"
 )
 
-// Tally counts what entries of mail.box add to the gauges.
+// Tally is the contribution of entries of mail.box to the gauges.
 type Tally struct{ waiting, recipients, local, transfer, dead, hold int64 }
 
-// Plus adds two tallies.
+// Plus returns the sum of two tallies.
 func (t Tally) Plus(u Tally) Tally {
 	return Tally{
 		t.waiting + u.waiting, t.recipients + u.recipients, t.local + u.local,
@@ -22,7 +22,7 @@ func (t Tally) minus(u Tally) Tally {
 	}
 }
 
-// tally counts one entry.
+// tally returns the tally of one entry.
 func (e *Entry) tally() Tally {
 	t := Tally{recipients: int64(len(e.Recipients))}
 	for i := range e.Recipients {
@@ -44,7 +44,7 @@ func (e *Entry) tally() Tally {
 	return t
 }
 
-// gauges are the statistics of mail.box, under Domino's names.
+// gauges holds the statistics of mail.box, under Domino's names.
 type gauges struct {
 	waiting, recipients, dead, hold, local, transfer *stat.Gauge
 	uncounted                                        *stat.Gauge
@@ -65,7 +65,7 @@ func newGauges(t *stat.Tree) *gauges {
 	return g
 }
 
-// add moves the gauges by a tally.
+// add adds a tally to the gauges.
 func (g *gauges) add(t Tally) {
 	g.waiting.Add(t.waiting)
 	g.recipients.Add(t.recipients)

@@ -7,23 +7,24 @@ import (
 	"doublet/note"
 )
 
-// StandIn is how long a member of a cluster leaves the mail.box of another server alone after its home has moved
-// here: a server that restarts is back by then, with what it had sent last.
+// StandIn is the time that a cluster member waits before it processes another server's mail.box whose home has moved
+// here. A server that only restarts is back by then, and knows which messages it sent last.
 const StandIn = 5 * time.Second
 
-// HomePoll bounds the time between two looks of a member of a cluster at which databases it leads.
+// HomePoll is the maximum time between two checks by a cluster member of the databases that it leads.
 const HomePoll = time.Second
 
-// lead records whether this server works on the entries of a mail.box. A server that is alone leads its own always;
-// in a cluster the home of the database leads.
+// lead records whether this server processes the entries of a mail.box. A standalone server always leads its own
+// databases. In a cluster the home of the database (its primary replica) leads.
 type lead struct {
 	mu    sync.Mutex
 	leads bool
-	// due is when the work begins, in Unix seconds; 0 while the home is elsewhere.
+	// due is when the work begins, in Unix seconds. It is 0 while the home is elsewhere, and in the server's own
+	// databases.
 	due int64
-	// vacating counts callers that are about to move the home away. Nothing new begins while it is above 0.
+	// vacating counts the callers that are about to move the home away. The work does not begin while it is above 0.
 	vacating int
-	// sum is what the entries of a replicated mail.box add to the gauges while it is led here.
+	// sum is the contribution of the entries to the gauges, while a replicated mail.box is led here.
 	sum Tally
 }
 
@@ -33,7 +34,8 @@ func (l *lead) now() bool {
 	return l.leads
 }
 
-// look compares the lead with the home of the database. When it ends, sum is what the gauges lose.
+// look updates the lead from the current home of the database. If the lead ends, the caller subtracts sum from the
+// gauges.
 func (l *lead) look(home, own bool, now time.Time) (begins, ends bool, sum Tally) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,14 +54,14 @@ func (l *lead) look(home, own bool, now time.Time) (begins, ends bool, sum Tally
 	return begins, ends, sum
 }
 
-// end forgets the sum and returns it.
+// end ends the lead, resets the sum and returns its old value.
 func (l *lead) end() Tally {
 	sum := l.sum
 	l.leads, l.sum = false, Tally{}
 	return sum
 }
 
-// vacate ends the lead until resume is called. ended is false when it was not led here.
+// vacate ends the lead until resume is called. ended is false if the mail.box was not led here.
 func (l *lead) vacate() (ended bool, sum Tally) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +76,7 @@ func (l *lead) resume() {
 	l.vacating--
 }
 
-// count adds to the sum. It returns false, and adds nothing, while the mail.box is led elsewhere.
+// count adds t to the sum. While the mail.box is led elsewhere, it adds nothing and returns false.
 func (l *lead) count(t Tally) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,8 +86,8 @@ func (l *lead) count(t Tally) bool {
 	return l.leads
 }
 
-// Vacate ends the work on a mail.box whose home is about to move to another server. The work begins again after
-// resume, if the home is still here. mine is false for databases that are not replicated mail.box databases.
+// Vacate ends the work on a mail.box whose home is about to move to another server. The work begins again after resume,
+// if the home is still here. mine is false if db is not a replicated mail.box.
 func (q *Queue) Vacate(db note.DatabaseID) (b *Box, resume func(), mine bool) {
 	b = q.box(db)
 	if b == nil || !b.Replicated() {

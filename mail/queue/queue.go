@@ -1,5 +1,5 @@
-// Package queue holds mail.box: the messages that wait to be delivered, sent or reported. It stores their entries, counts
-// them, and knows which of the mail.box databases of a cluster this server works on.
+// Package queue implements mail.box: the messages that wait to be delivered, sent or reported. It stores their entries,
+// counts them, and tracks which mail.box databases of a cluster this server processes.
 package queue
 
 import (
@@ -17,31 +17,31 @@ import (
 	"doublet/store/layout"
 )
 
-// BoxID is the database mail.box of a server that is alone.
+// BoxID is the ID of the first mail.box of a standalone server.
 const BoxID note.DatabaseID = 0x000000000000B0C5
 
 // Kind is the database kind of mail.box.
 const Kind = "queue"
 
 var (
-	// ErrNotQueued means that mail.box holds no message with the queue ID.
+	// ErrNotQueued means that mail.box has no message with the queue ID.
 	ErrNotQueued = errors.New("mail: no such message in mail.box")
-	// ErrHomeElsewhere means that another server leads the mail.box that a message is in.
+	// ErrHomeElsewhere means that another server leads the mail.box that holds the message.
 	ErrHomeElsewhere = errors.New("mail: the message is in a mail.box that another server leads: ask there")
-	// ErrChanged means that an administrator has changed an entry while it was worked on.
+	// ErrChanged means that the entry was changed, for example by an administrator, while it was being processed.
 	ErrChanged = errors.New("mail: the entry was changed meanwhile")
 )
 
-// Queue holds the mail.box databases of which there are replicas here. Its methods may be called from any goroutine.
+// Queue manages the mail.box databases that have replicas here. Its methods may be called from any goroutine.
 //
-// In a cluster a mail.box has its home at the server that owns it, and a replica at a mate. Its home alone works on
-// the entries: when the server dies, the mate whose replica is home then, and the server again after it is handed
-// back.
+// In a cluster the home of a mail.box (its primary replica) is on the server that owns it, and a mate has another
+// replica. Only the home processes the entries. When the owner dies, the mate with the new home processes them, until
+// the home is handed back.
 //
-// Every decision on an entry is an update that asks whether the database still has its home here (store.Tx.Home), so
-// that none is made twice. The answer of another server is written in any case: if the home has moved away meanwhile,
-// it goes there as an unnumbered change. A message whose answer was lost because the server died before a mate had it
-// is sent again, as after any lost answer (RFC 5321 section 4.5.4.1).
+// Every decision on an entry is an update that checks that the database still has its home here (store.Tx.Home), so
+// that no decision is made twice. The reply of a remote server is always written: if the home has moved away, the reply
+// is written there as an unnumbered change. If this server dies before a mate has the reply, the message is sent again,
+// as after any lost reply (RFC 5321 section 4.5.4.1).
 type Queue struct {
 	store   *store.Store
 	env     *env.Env
@@ -50,18 +50,18 @@ type Queue struct {
 	changed func()
 
 	table atomic.Pointer[[]*Box]
-	// own lists the mail.box databases of this server in its cluster; nil for a server that is alone.
+	// own lists the mail.box databases of this server in its cluster; nil on a standalone server.
 	own atomic.Pointer[[]note.DatabaseID]
 
-	mu sync.Mutex // guards what follows, and replacing table
-	// server is the ID of this server in its cluster, zero for a server that is alone; arrived are databases that may
+	mu sync.Mutex // guards the fields below and the replacement of table
+	// server is the ID of this server in its cluster, zero on a standalone server. arrived lists new databases that may
 	// be mail.box databases.
 	server  note.UNID
 	arrived []note.DatabaseID
 }
 
-// Open opens the mail.box databases, and creates them in a store that has none. New messages are spread over the
-// given number of them, at most MaxBoxes. changed is called when there may be something new to do.
+// Open opens the mail.box databases, and creates them in a new store. New messages are spread over the given number of
+// databases, at most MaxBoxes. Open calls changed when there may be new work.
 func Open(s *store.Store, e *env.Env, t *stat.Tree, spread int, changed func()) (*Queue, error) {
 	q := &Queue{store: s, env: e, gauges: newGauges(t), spread: max(1, min(spread, MaxBoxes)), changed: changed}
 	if err := q.openBoxes(); err != nil {
@@ -73,8 +73,8 @@ func Open(s *store.Store, e *env.Env, t *stat.Tree, spread int, changed func()) 
 	return q, nil
 }
 
-// Look compares the mail.box databases with their homes. It starts the work on those that are led here now, and
-// returns those that are not led here any more.
+// Look checks the homes of the mail.box databases. It starts the work on databases that are led here now, and returns
+// those that are no longer led here.
 func (q *Queue) Look(ctx context.Context) (ended []*Box) {
 	if err := q.takeArrived(); err != nil {
 		q.env.Log.Error("mail: take up mail.box", "err", err)
@@ -106,15 +106,15 @@ func (q *Queue) Look(ctx context.Context) (ended []*Box) {
 	return ended
 }
 
-// Member reports that the server is a member of a cluster.
+// Member reports whether the server is a member of a cluster.
 func (q *Queue) Member() bool { return q.own.Load() != nil }
 
-// DatabaseTrouble reports that an error concerns one of the databases rather than the server.
+// DatabaseTrouble reports whether an error concerns one database rather than the whole server.
 func DatabaseTrouble(err error) bool {
 	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged)
 }
 
-// NotQueued translates the errors of the store to those of the queue.
+// NotQueued translates errors of the store to those of this package.
 func NotQueued(err error) error {
 	if errors.Is(err, store.ErrNotHome) {
 		return ErrHomeElsewhere
@@ -125,7 +125,7 @@ func NotQueued(err error) error {
 	return err
 }
 
-// Locate finds the mail.box that holds a message. Errors: ErrNotQueued.
+// Locate returns the mail.box that holds a message. Errors: ErrNotQueued.
 func (q *Queue) Locate(ctx context.Context, id note.UNID) (note.DatabaseID, error) {
 	first := q.Place(id)
 	if found, err := q.holds(ctx, first, id); err != nil || found {
@@ -157,7 +157,7 @@ func (q *Queue) holds(ctx context.Context, box note.DatabaseID, id note.UNID) (f
 	return found, err
 }
 
-// Find reads the entry with a queue ID. Errors: ErrNotQueued.
+// Find returns the entry with a queue ID. Errors: ErrNotQueued.
 func (q *Queue) Find(ctx context.Context, id note.UNID) (*Entry, error) {
 	box, err := q.Locate(ctx, id)
 	if err != nil {
@@ -166,7 +166,7 @@ func (q *Queue) Find(ctx context.Context, id note.UNID) (*Entry, error) {
 	return q.findIn(ctx, box, id)
 }
 
-// Decide is Find for an entry that is about to be decided on. Errors: ErrNotQueued, ErrHomeElsewhere.
+// Decide is like Find, for an entry that the caller is about to change. Errors: ErrNotQueued, ErrHomeElsewhere.
 func (q *Queue) Decide(ctx context.Context, id note.UNID) (*Entry, error) {
 	box, err := q.Locate(ctx, id)
 	if err == nil && !q.store.Leads(box) {
@@ -189,7 +189,7 @@ func (q *Queue) findIn(ctx context.Context, box note.DatabaseID, id note.UNID) (
 	return e, NotQueued(err)
 }
 
-// Read reads an entry.
+// Read returns the entry with the key k.
 func (q *Queue) Read(ctx context.Context, k Key) (e *Entry, err error) {
 	err = q.store.Read(ctx, note.System, q.Of(k).ID, func(r *store.Reader) (err error) {
 		e, err = Load(r, k.Note())
@@ -198,7 +198,7 @@ func (q *Queue) Read(ctx context.Context, k Key) (e *Entry, err error) {
 	return e, err
 }
 
-// Message reads the stored message of an entry, or its first limit bytes when limit is above 0.
+// Message returns the stored message of an entry, or its first limit bytes if limit is above 0.
 func (q *Queue) Message(ctx context.Context, k Key, limit int64) ([]byte, error) {
 	var stored *store.Stored
 	err := q.store.Read(ctx, note.System, q.Of(k).ID, func(r *store.Reader) error {
@@ -222,8 +222,8 @@ func (q *Queue) Message(ctx context.Context, k Key, limit int64) ([]byte, error)
 	return raw, nil
 }
 
-// List lists the messages in mail.box in order of arrival, at most limit (0: 1,000). after is empty at the beginning,
-// then the next of the call before. next is empty at the end.
+// List returns the messages in mail.box in order of arrival, at most limit (0: 1,000). after is empty in the first
+// call, then the next of the call before. next is empty at the end.
 func (q *Queue) List(ctx context.Context, limit int, after string) (list []Entry, next string, err error) {
 	if limit <= 0 {
 		limit = 1000
@@ -245,13 +245,13 @@ func (q *Queue) List(ctx context.Context, limit int, after string) (list []Entry
 	return list, next, err
 }
 
-// Each calls fn for every entry in the mail.box databases that are led here, in order of arrival, until it returns
-// false. A damaged entry is logged and left out.
+// Each calls fn for every entry in the mail.box databases that are led here, in order of arrival, until fn returns
+// false. It logs and skips damaged entries.
 func (q *Queue) Each(ctx context.Context, fn func(*Entry) bool) error {
 	return q.each(ctx, place{}, fn)
 }
 
-// place orders all entries: by database, then by arrival.
+// place is a position in the order of all entries: by database, then by arrival.
 type place struct {
 	box  note.DatabaseID
 	note note.ID
@@ -268,7 +268,7 @@ func (q *Queue) each(ctx context.Context, from place, fn func(*Entry) bool) erro
 		}
 		goOn, err := q.eachIn(ctx, b.ID, start, fn)
 		if b.Replicated() && errors.Is(err, store.ErrNotFound) {
-			continue // removed since
+			continue // removed in the meantime
 		}
 		if err != nil || !goOn {
 			return err
@@ -308,8 +308,8 @@ func (q *Queue) eachIn(ctx context.Context, box note.DatabaseID, from note.ID, f
 	return goOn, err
 }
 
-// Home opens a mail.box in an update that decides on one of its entries: only its home may. The decision does not wait
-// for a mate's confirmation; what the update puts into mail files does.
+// Home opens a mail.box in an update that decides on one of its entries. It fails if the home is elsewhere. The
+// decision does not wait for a mate's confirmation; the changes of the same update to mail files do.
 func Home(tx *store.Tx, box note.DatabaseID) (*store.Writer, error) {
 	w, err := tx.Home(box)
 	if err == nil {
@@ -318,8 +318,8 @@ func Home(tx *store.Tx, box note.DatabaseID) (*store.Writer, error) {
 	return w, err
 }
 
-// Enter makes an entry in mail.box: n is the note of the message. The entry has the queue ID as its UNID; when one is
-// there already, the same message was deposited before. The tally is for Moved.
+// Enter adds an entry to mail.box; n is the note of the message. The queue ID is the UNID of the note: if it exists
+// already, the same message was deposited before and Enter does nothing. The caller passes the tally to Moved.
 func (q *Queue) Enter(w *store.Writer, n store.New, e Entry) (Tally, error) {
 	n.UNID, n.Summary, n.Content = e.ID, nil, note.Content{Items: e.items()}
 	_, err := w.Create(n)
@@ -330,13 +330,13 @@ func (q *Queue) Enter(w *store.Writer, n store.New, e Entry) (Tally, error) {
 		return Tally{}, err
 	}
 	if b := q.box(w.Reader.Database()); b != nil && b.Replicated() {
-		return Tally{}, nil // it is counted when the router sees it
+		return Tally{}, nil // counted when the router sees it
 	}
 	return e.tally(), nil
 }
 
-// Alter lets fn change an entry that the update has loaded, and writes it, or destroys it when no recipient is left. The
-// tally is for Moved.
+// Alter calls fn to change an entry that the update has loaded. It then writes the entry, or destroys it if it has no
+// recipients left. The caller passes the tally to Moved.
 func (q *Queue) Alter(w *store.Writer, e *Entry, fn func(*Entry) error) (Tally, error) {
 	before := e.tally()
 	if err := fn(e); err != nil {
@@ -345,7 +345,8 @@ func (q *Queue) Alter(w *store.Writer, e *Entry, fn func(*Entry) error) (Tally, 
 	return q.save(w, e, before)
 }
 
-// Revise is Alter for an entry that was read before the update: ErrChanged when it is not as it was.
+// Revise is like Alter, for an entry that was read before the update. It returns ErrChanged if the entry has changed
+// since.
 func (q *Queue) Revise(w *store.Writer, was *Entry, fn func(*Entry)) (Tally, error) {
 	e, err := Load(&w.Reader, was.note)
 	if errors.Is(err, store.ErrNotFound) {
@@ -360,12 +361,12 @@ func (q *Queue) Revise(w *store.Writer, was *Entry, fn func(*Entry)) (Tally, err
 	return q.Alter(w, e, func(e *Entry) error { fn(e); return nil })
 }
 
-// ReviseAlone is Revise in an update of its own.
+// ReviseAlone is Revise in its own update.
 func (q *Queue) ReviseAlone(ctx context.Context, was *Entry, fn func(*Entry)) error {
 	return q.update(ctx, was.box, func(w *store.Writer) (Tally, error) { return q.Revise(w, was, fn) })
 }
 
-// update changes one mail.box alone.
+// update changes a single mail.box.
 func (q *Queue) update(ctx context.Context, box note.DatabaseID, fn func(*store.Writer) (Tally, error)) error {
 	var moved Tally
 	err := q.store.Update(ctx, note.System, []note.DatabaseID{box}, func(tx *store.Tx) error {
@@ -381,7 +382,7 @@ func (q *Queue) update(ctx context.Context, box note.DatabaseID, fn func(*store.
 	return err
 }
 
-// Change changes the entry with a queue ID. If fn leaves it as it is, nothing is written. Errors: ErrNotQueued,
+// Change calls fn to change the entry with a queue ID. If fn changes nothing, nothing is written. Errors: ErrNotQueued,
 // ErrHomeElsewhere.
 func (q *Queue) Change(ctx context.Context, id note.UNID, fn func(*Entry)) error {
 	box, err := q.Locate(ctx, id)
@@ -408,8 +409,8 @@ func (q *Queue) Change(ctx context.Context, id note.UNID, fn func(*Entry)) error
 	return NotQueued(err)
 }
 
-// save writes an entry, or destroys it when no recipient is left. An entry that the census has not reached moves no
-// gauge.
+// save writes an entry, or destroys it if it has no recipients left. An entry that the census has not reached does not
+// change the gauges.
 func (q *Queue) save(w *store.Writer, e *Entry, before Tally) (Tally, error) {
 	after := e.tally()
 	if len(e.Recipients) == 0 {

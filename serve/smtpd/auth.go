@@ -26,14 +26,14 @@ var (
 	errAuthLong      = smtp.NewReply(500, 5, 5, 6, "Authentication exchange line is too long")
 )
 
-// authAllowed: passwords go over TLS, or stay on this machine.
+// authAllowed reports whether AUTH is offered. Passwords must be sent over TLS or stay on this machine.
 func (s *session) authAllowed() bool {
 	return s.srv.cfg.Kind != LMTP && (s.c.Secure() || s.c.Local())
 }
 
 func (s *session) attempt() signin.Attempt { return signin.AttemptOf(s.c, s.info.Kind.String()) }
 
-// cmdAUTH signs in.
+// cmdAUTH authenticates the client.
 //
 // Implements: RFC 4954 §4 AUTH
 func (s *session) cmdAUTH(arg []byte) {
@@ -71,7 +71,7 @@ func (s *session) cmdAUTH(arg []byte) {
 		err = s.c.SignedIn(s.info.Account.Who.Person)
 	}
 	if err != nil {
-		if !s.over { // else the connection is gone
+		if !s.over { // otherwise the connection is lost
 			s.authFailed(err)
 		}
 		return
@@ -80,10 +80,10 @@ func (s *session) cmdAUTH(arg []byte) {
 	s.say(replySignedIn)
 }
 
-// maxSteps bounds an exchange.
+// maxSteps is the maximum number of steps of an exchange.
 const maxSteps = 8
 
-// exchange drives the machine. s.over is set when the connection was lost.
+// exchange runs the SASL exchange m. It sets s.over if the connection is lost.
 func (s *session) exchange(m signin.Exchange, response []byte) error {
 	for range maxSteps {
 		challenge, done, err := m.Next(response)
@@ -104,7 +104,7 @@ func (s *session) exchange(m signin.Exchange, response []byte) error {
 			return err
 		}
 		if done {
-			// The additional data went out as a challenge (RFC 4954 §4); the client confirms.
+			// The server's additional data was sent as a challenge (RFC 4954 §4), and this empty response confirms it.
 			if len(response) != 0 {
 				return sasl.ErrMalformed
 			}

@@ -17,8 +17,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// NewBackend is the Backend of a server: sign-in and addresses by its directory, mail by its mail
-// room.
+// NewBackend returns the Backend of a server. It uses the directory for authentication and addresses, and the mail
+// service for deliveries.
 func NewBackend(in *signin.Service, d *directory.Directory, m *mail.Service, e *env.Env) Backend {
 	return &backend{in: in, dir: d, mail: m, env: e}
 }
@@ -30,7 +30,7 @@ type backend struct {
 	env  *env.Env
 }
 
-// What the backend refuses with.
+// Replies with which the backend rejects.
 var (
 	errNoUser   = smtp.NewReply(550, 5, 1, 1, "No such user here")
 	errRelay    = smtp.NewReply(550, 5, 7, 1, "Relaying denied")
@@ -46,7 +46,7 @@ var (
 // SignIn implements Backend.
 func (b *backend) SignIn() *signin.Service { return b.in }
 
-// MaySendAs implements Backend. The null sender is for reports that mail programs make.
+// MaySendAs implements Backend. Everyone may use the null sender, because mail programs send reports with it.
 func (b *backend) MaySendAs(ctx context.Context, s *Session, from smtp.Path) error {
 	if !s.Signed || from.IsNull() {
 		return nil
@@ -64,8 +64,8 @@ func (b *backend) MaySendAs(ctx context.Context, s *Session, from smtp.Path) err
 	return nil
 }
 
-// refresh takes the person anew when the directory has changed: one who was disabled or removed
-// meanwhile sends nothing more.
+// refresh updates the account if the directory has changed, so that a person who has been disabled or removed can send
+// nothing more.
 func (b *backend) refresh(ctx context.Context, s *Session) error {
 	_, err := b.in.Refresh(ctx, &s.Account)
 	if errors.Is(err, signin.ErrDisabled) {
@@ -74,8 +74,7 @@ func (b *backend) refresh(ctx context.Context, s *Session) error {
 	return err
 }
 
-// Recipient implements Backend. At an LMTP door, and from who has not signed in, only local
-// recipients are taken.
+// Recipient implements Backend. LMTP and clients that have not authenticated may only name local recipients.
 //
 // Implements: RFC 5321 §4.5.1 Postmaster
 func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) error {
@@ -93,7 +92,7 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 		r.Data = &to
 		return nil
 	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
-		// A report for a message that was forwarded goes to its sender.
+		// An SRS address: a bounce of a forwarded message goes to the original sender.
 		if from, ok := b.mail.SRS.ReverseSRS(r.To.String()); ok && e.From.IsNull() {
 			to.To, to.Outside = from, true
 			r.Data = &to
@@ -114,7 +113,7 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 	return nil
 }
 
-// incoming takes a recipient whom a server of the domain names.
+// incoming accepts a recipient that another server of the domain names.
 func (b *backend) incoming(ctx context.Context, e *Envelope, r *Recipient) error {
 	to, err := b.mail.Deposits.Incoming(ctx, r.To, r.Params)
 	if err != nil {
@@ -127,8 +126,8 @@ func (b *backend) incoming(ctx context.Context, e *Envelope, r *Recipient) error
 	return nil
 }
 
-// takes asks what is known of a local recipient before there is a message. always is for addresses
-// at which mail arrives whatever speaks against it.
+// takes checks a local recipient before the message arrives. always is set for addresses that accept mail even if the
+// account is disabled or over its limits, such as postmaster.
 func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target, always bool) error {
 	if t.Kind == directory.TargetGroup {
 		return nil
@@ -154,7 +153,7 @@ func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target, a
 	if err := b.mail.Files.Room(ctx, t, size); errors.Is(err, mailbox.ErrOverQuota) {
 		return condition.OverQuota.SMTP
 	}
-	return nil // what else is wrong with the mail file is mail's to deal with
+	return nil // Deliver handles other errors of the mail file
 }
 
 // Deliver implements Backend.
@@ -164,7 +163,8 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 		From: e.From, Params: e.Params, Message: message, Head: e.Head,
 		Received: &mail.Received{Helo: e.Helo, IP: e.RemoteIP, TLS: e.TLSName, Protocol: e.Protocol()},
 		Fields:   in.Fields, Junk: in.Junk, Hold: in.Hold, AuthorPolicy: in.AuthorPolicy, Unproven: in.Unproven,
-		Checked: in.Checked, Proven: in.Proven, Checker: in.Checker, Results: in.Results, // by LMTP of this machine comes what another server took from anybody
+		// mail by LMTP of this machine may come from anyone, by way of another server
+		Checked: in.Checked, Proven: in.Proven, Checker: in.Checker, Results: in.Results,
 	}
 	if e.Kind == LMTP {
 		sub.Answer = mail.AnswerEach
@@ -202,13 +202,13 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 	if e.Kind == LMTP {
 		return id.String(), nil
 	}
-	// Who could not have it now is mail's business from here on.
+	// From here on the mail service reports the recipients that failed.
 	clear(results)
 	return id.String(), nil
 }
 
-// recipients are those that the door accepted, as the filters have changed them. At an LMTP door,
-// where each has an answer of its own, filters change nobody.
+// recipients returns the accepted recipients with the filters' changes. With LMTP, filters cannot change recipients,
+// because each recipient has its own reply.
 func (b *backend) recipients(ctx context.Context, e *Envelope) ([]mail.Recipient, error) {
 	out := make([]mail.Recipient, 0, len(e.Recipients)+len(e.Inbound.Add))
 	for i := range e.Recipients {

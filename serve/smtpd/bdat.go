@@ -2,14 +2,14 @@ package smtpd
 
 import "doublet/wire/smtp"
 
-// cmdBDAT takes a chunk; the last one ends the message. The chunk is read to its end whatever is
-// wrong with it, as its bytes follow the command without being asked for.
+// cmdBDAT reads a chunk. The last chunk ends the message. The chunk is read completely even after an error, because its
+// bytes follow the command without waiting for a reply.
 //
 // Implements: RFC 3030 §2 CHUNKING and BDAT
 func (s *session) cmdBDAT(arg []byte) {
 	size, last, bad := smtp.ParseBDAT(arg)
 	if bad != nil {
-		// Where the next command begins cannot be known.
+		// The size is unknown, so the start of the next command is unknown too.
 		s.refuse(bad)
 		s.over = true
 		return
@@ -62,7 +62,8 @@ func (s *session) cmdBDAT(arg []byte) {
 	s.finish(bad)
 }
 
-// readChunk reads size bytes into the message; bad when memory is short: the chunk is drained.
+// readChunk reads size bytes into the message. If memory is exhausted, it discards the rest of the chunk and returns
+// bad.
 func (s *session) readChunk(size int64) (bad *smtp.Reply, err error) {
 	cfg := &s.srv.cfg
 	for size > 0 {
@@ -100,7 +101,7 @@ func (s *session) drainChunk(size int64) error {
 	return nil
 }
 
-// endLine gives the message the CRLF that its last chunk may lack: a message is lines.
+// endLine adds the CRLF that the last chunk may lack, because a message consists of lines.
 func (s *session) endLine() *smtp.Reply {
 	n := s.msg.n
 	if n == 0 || s.msg.b[n-1] == '\n' {

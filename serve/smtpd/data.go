@@ -32,8 +32,7 @@ func (s *session) noRcpt() *smtp.Reply {
 }
 
 func (s *session) data() {
-	// The buffer is taken when there is something to put into it; that memory is short shows
-	// already here.
+	// Fail early when memory is exhausted. The buffer itself is allocated later, when data arrives.
 	if !s.memory.Take(int64(classes[0])) {
 		s.refuse(errMemory)
 		return
@@ -46,7 +45,7 @@ func (s *session) data() {
 	var dec smtp.DotDecoder
 	bad, err := s.readData(&dec)
 	if err != nil {
-		// The client is gone in the middle: nothing is delivered.
+		// The client disconnected in the middle of the message: deliver nothing.
 		s.lost(err)
 		s.reset()
 		return
@@ -57,17 +56,17 @@ func (s *session) data() {
 	s.finish(bad)
 }
 
-// minRead is the least room that a read from the socket gets.
+// minRead is the minimum number of bytes available for a read from the socket.
 const minRead = 4 << 10
 
-// readData reads to the end of the data whatever happens: bad says why the message was given up
-// on the way, err that the client is gone.
+// readData reads to the end of the data even after an error. bad is why the message was rejected; err means that the
+// client disconnected.
 func (s *session) readData(dec *smtp.DotDecoder) (bad *smtp.Reply, err error) {
 	cfg := &s.srv.cfg
-	decoded := 0 // msg.b[:decoded] is done, msg.b[decoded:msg.n] is held back
+	decoded := 0 // msg.b[:decoded] is decoded; the decoder held back msg.b[decoded:msg.n]
 	for {
-		// The first piece comes through the connection's buffer, so that none is held for a client
-		// that lets us wait; the others go straight into the message.
+		// The first piece goes through the connection's buffer, so that a slow client does not hold a message buffer.
+		// The other pieces go directly into the message.
 		if decoded == 0 && len(s.c.Buffered()) == 0 {
 			if err := s.c.Fill(cfg.DataTimeout); err != nil {
 				return nil, err
@@ -103,7 +102,7 @@ func (s *session) readData(dec *smtp.DotDecoder) (bad *smtp.Reply, err error) {
 	return bad, s.drainData(dec)
 }
 
-// drainData reads the rest of a message that is given up, in the connection's buffer.
+// drainData reads and discards the rest of a rejected message, in the connection's buffer.
 func (s *session) drainData(dec *smtp.DotDecoder) error {
 	for {
 		b := s.c.Buffered()
@@ -124,7 +123,7 @@ func (s *session) drainData(dec *smtp.DotDecoder) error {
 	}
 }
 
-// check looks at a whole message.
+// check checks a complete message.
 func (s *session) check(bare, nul bool) *smtp.Reply {
 	cfg := &s.srv.cfg
 	switch {
@@ -143,7 +142,7 @@ func (s *session) check(bare, nul bool) *smtp.Reply {
 	return nil
 }
 
-// normalize makes bare CRs and LFs CRLFs, in a second buffer.
+// normalize converts bare CRs and LFs to CRLF, in a second buffer.
 func (s *session) normalize() *smtp.Reply {
 	cfg := &s.srv.cfg
 	old := s.msg.b[:s.msg.n]
@@ -161,7 +160,7 @@ func (s *session) normalize() *smtp.Reply {
 	return nil
 }
 
-// finish delivers the message, unless bad, answers, and ends the transaction.
+// finish delivers the message unless bad is set, replies, and ends the transaction.
 func (s *session) finish(bad *smtp.Reply) {
 	id := ""
 	rcpts := len(s.env.Recipients)
@@ -202,7 +201,7 @@ func (s *session) finish(bad *smtp.Reply) {
 	s.reset()
 }
 
-// allRefused is the first refusal when no recipient's result is nil.
+// allRefused returns the reply for the first recipient if all recipients failed, otherwise nil.
 func (s *session) allRefused() *smtp.Reply {
 	for _, err := range s.results {
 		if err == nil {
@@ -215,8 +214,8 @@ func (s *session) allRefused() *smtp.Reply {
 	return s.answer("Deliver", s.results[0])
 }
 
-// answerEach is LMTP's: a reply for each recipient, in order. It returns bad, or the refusal when
-// nobody took the message.
+// answerEach sends the LMTP replies: one for each recipient, in order. It returns bad, or the first rejection if no
+// recipient accepted the message.
 //
 // Implements: RFC 2033 §4.2 DATA with a reply per recipient
 func (s *session) answerEach(id string, bad *smtp.Reply) *smtp.Reply {
@@ -239,7 +238,7 @@ func (s *session) answerEach(id string, bad *smtp.Reply) *smtp.Reply {
 	return bad
 }
 
-// accepted prints the reply that the client may rely on.
+// accepted sends the positive reply, after which this server is responsible for the message.
 //
 // Implements: RFC 6710 §4.1 Reply to a message whose priority was changed
 func (s *session) accepted(id, rcpt string) {
@@ -258,7 +257,7 @@ func (s *session) accepted(id, rcpt string) {
 	s.c.Print(b)
 }
 
-// clean keeps what could end a line out of a reply.
+// clean returns s, or "" if s contains control characters, which could end the line of a reply.
 func clean(s string) string {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] == 0x7f {

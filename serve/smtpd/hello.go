@@ -11,7 +11,7 @@ var (
 	errUseEHLO = smtp.NewReply(500, 5, 5, 1, "This is not LMTP: say EHLO")
 )
 
-// hello begins the session anew: whatever transaction there was is gone.
+// hello starts the session anew. It ends an open transaction.
 //
 // Implements: RFC 5321 §4.1.1.1 EHLO and HELO
 // Implements: RFC 2033 §4.1 LHLO

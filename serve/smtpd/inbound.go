@@ -14,8 +14,8 @@ var (
 	errPipeline = smtp.NewReply(554, 5, 5, 0, "You spoke before the answer: this command ends a group (RFC 2920)")
 )
 
-// greet prints the greeting, to strangers after a while: programs that send junk are in a hurry, and
-// do not wait for it. It is false for who did not wait.
+// greet sends the greeting, to other servers after a delay: spam programs often do not wait for it. It reports whether
+// the client waited.
 //
 // Implements: RFC 5321 §3.1 The client waits for the greeting
 func (s *session) greet() bool {
@@ -34,20 +34,20 @@ func (s *session) greet() bool {
 	return true
 }
 
-// pause waits for input that should not come.
+// pause waits for d, or until the client sends something that it should not send yet.
 func (s *session) pause(d time.Duration) error {
-	if s.c.Secure() { // the handshake has read ahead: it was in time
+	if s.c.Secure() { // the TLS handshake may have read ahead, and it was in time
 		return listen.ErrTimeout
 	}
 	return s.c.Fill(d)
 }
 
-// stranger says that the client is another server, of which nothing is known.
+// stranger reports whether the client is an unknown server on an SMTP listener.
 func (s *session) stranger() bool {
 	return s.srv.cfg.Kind == SMTP && !s.info.Signed && !s.info.Local && s.info.Mate == ""
 }
 
-// mate finds out whether the client is a server of the domain, by the key that it has shown.
+// mate determines from the client's TLS key whether the client is a server of this domain, and sets info.Mate.
 func (s *session) mate() {
 	s.info.Mate = ""
 	state, on := s.c.TLSState()
@@ -61,8 +61,8 @@ func (s *session) mate() {
 	s.info.Mate = name
 }
 
-// hasty refuses who sends on without waiting for the answer to a command that must end a group, and
-// ends the session: what follows was meant for another state than the one that it would meet.
+// hasty rejects a client that sends more data without waiting for the reply to a command that must end a pipelined
+// group, and ends the session. The client assumed a state that may be different. It reports whether it did so.
 //
 // Implements: RFC 2920 §3.1 EHLO, DATA and others end a group of commands
 func (s *session) hasty() bool {
@@ -74,11 +74,12 @@ func (s *session) hasty() bool {
 	return true
 }
 
-// inbound is the session with what is asked about mail on its way in, as the client is now.
+// inbound returns the inbound checks for the current client. If the client's data has changed, it begins new ones.
 func (s *session) inbound(p *smtp.MailParams) *inbound.Session {
 	c := inbound.Client{
 		IP: s.info.RemoteIP, Helo: s.info.Helo, TLS: s.info.TLSName,
-		Trusted: s.srv.cfg.Kind == LMTP && s.info.Local || p.Transit != "", // within the domain it was looked into where it came in
+		// another server of the domain checked it already
+		Trusted: s.srv.cfg.Kind == LMTP && s.info.Local || p.Transit != "",
 	}
 	if s.info.Signed {
 		c.User = s.info.Account.Address
@@ -93,9 +94,10 @@ func (s *session) inbound(p *smtp.MailParams) *inbound.Session {
 	return s.gate
 }
 
-// examine asks about a whole message; a reply refuses it. What filters make of it is memory, too.
+// examine runs the inbound checks on a complete message. A reply rejects the message. A filter's modified copy counts
+// against the memory budget.
 func (s *session) examine() *smtp.Reply {
-	if n := int64(s.msg.n); s.gate.Copies() && s.msg.size+n <= s.memory.Max() { // else it would never be given
+	if n := int64(s.msg.n); s.gate.Copies() && s.msg.size+n <= s.memory.Max() { // a larger share would never be granted
 		if !s.memory.Take(n) {
 			return errMemory
 		}

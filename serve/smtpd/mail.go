@@ -5,7 +5,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// cmdMail opens a transaction.
+// cmdMail starts a transaction.
 //
 // Implements: RFC 5321 §4.1.1.2 MAIL
 // Implements: RFC 1870 §6.1 Declared size is checked at MAIL
@@ -28,7 +28,7 @@ func (s *session) cmdMail(arg []byte) {
 	}
 	from, params, bad := smtp.ParseMail(arg)
 	if bad == nil && params.RequireTLS && !s.c.Secure() {
-		bad = smtp.ErrUnknownParam // not offered without TLS
+		bad = smtp.ErrUnknownParam // offered only with TLS
 	}
 	if bad == nil && params.Size > s.srv.cfg.MaxMessage {
 		bad = errTooBig
@@ -38,7 +38,7 @@ func (s *session) cmdMail(arg []byte) {
 		return
 	}
 	if params.Transit != "" {
-		if s.mate(); s.info.Mate == "" { // today, too
+		if s.mate(); s.info.Mate == "" { // check again: the server may have been removed since EHLO
 			s.refuse(smtp.ErrUnknownParam)
 			return
 		}
@@ -63,8 +63,8 @@ func (s *session) cmdMail(arg []byte) {
 	s.say(replySender)
 }
 
-// lower takes the haste out of what a stranger sends: before others goes only what somebody sends who
-// signed in. That it did is said in the answer to the message.
+// lower resets a raised priority of a client that has not authenticated: only authenticated clients may have priority
+// over other mail. The reply to the message reports the change.
 //
 // Implements: RFC 6710 §4.1 Priority requested by who may not
 func (s *session) lower() {

@@ -6,29 +6,28 @@ import (
 	"doublet/serve/listen"
 )
 
-// classes are the sizes that message buffers grow through. Those of the first four are pooled:
-// larger ones are rare, and better given back than kept.
+// classes are the sizes through which message buffers grow. Buffers of the first four classes are pooled. Larger ones
+// are rare, so they are freed.
 var classes = [...]int{8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 24 << 20}
 
 const pooled = 4
 
 var pools [pooled]sync.Pool
 
-// Headroom is how many bytes are kept free before every message, so that a backend can put its
-// trace fields there without copying the message.
+// Headroom is the number of bytes reserved before every message. A backend can put its trace fields there without
+// copying the message.
 const Headroom = 1024
 
-// message is one contiguous buffer that grows geometrically. b[:n] is in use; it lies behind the
-// headroom in *held.
+// message is a contiguous buffer that grows geometrically. b[:n] is in use. It starts after the headroom in *held.
 type message struct {
 	b    []byte
 	n    int
-	held *[]byte // what goes back to the pool
-	size int64   // what was taken from the budget
+	held *[]byte // the buffer to return to the pool
+	size int64   // bytes taken from the budget
 }
 
-// need makes room for at least n more bytes; false if the budget does not give them. limit is the
-// largest size that the buffer has use for.
+// need makes room for at least n more bytes. It returns false if the budget is exhausted. limit is the maximum message
+// size.
 func (m *message) need(n int, limit int64, budget listen.Share) bool {
 	if len(m.b)-m.n >= n {
 		return true
@@ -41,8 +40,7 @@ func (m *message) need(n int, limit int64, budget listen.Share) bool {
 	if class < len(classes) {
 		size = classes[class]
 	} else {
-		// Past the last class the limit is near: take it whole, with room for what is read
-		// beyond it.
+		// Beyond the last class, allocate the limit at once, with room for what a read may add beyond it.
 		size = max(Headroom+int(limit)+64<<10, want)
 	}
 	if !budget.Take(int64(size)) {
@@ -63,7 +61,7 @@ func (m *message) need(n int, limit int64, budget listen.Share) bool {
 	return true
 }
 
-// head is the headroom, with a capacity that reaches to the message's end.
+// head returns the headroom, with a capacity that extends to the end of the message.
 func (m *message) head() []byte {
 	if m.held == nil {
 		return nil
@@ -71,7 +69,7 @@ func (m *message) head() []byte {
 	return (*m.held)[: Headroom : Headroom+m.n]
 }
 
-// release gives the buffer back.
+// release frees the buffer.
 func (m *message) release(budget listen.Share) {
 	if m.held == nil {
 		return

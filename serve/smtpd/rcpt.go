@@ -29,7 +29,7 @@ func (s *session) cmdRcpt(arg []byte) {
 		s.refuse(errRcptCount)
 		return
 	}
-	// Filled in its place, so that nothing is copied; the backend sees those before it.
+	// The new recipient is filled in place, to avoid a copy. The backend sees only the recipients before it.
 	n := len(s.env.Recipients)
 	all := append(s.env.Recipients, Recipient{To: to, Params: params})
 	s.env.Recipients = all[:n]
@@ -47,11 +47,11 @@ func (s *session) cmdRcpt(arg []byte) {
 	s.say(replyRcpt)
 }
 
-// maxRefusedLines bounds the lines in the log about refused recipients of one session.
+// maxRefusedLines is the maximum number of log lines about rejected recipients per session.
 const maxRefusedLines = 20
 
-// refuseRcpt counts the refusal as an error only against strangers: those who signed in and our
-// own servers may have old address lists.
+// refuseRcpt rejects a recipient. It counts as an error only for unknown clients: authenticated users and the servers
+// of this domain may have outdated address lists.
 func (s *session) refuseRcpt(to smtp.Path, r *smtp.Reply) {
 	s.srv.inc(s.srv.names.refusedRecipients, 1)
 	if s.refusedRcpts++; s.refusedRcpts <= maxRefusedLines && !s.srv.cfg.Quiet {

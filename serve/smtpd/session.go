@@ -11,33 +11,33 @@ import (
 	"doublet/wire/smtp"
 )
 
-// session is one client's. Its transaction is open from MAIL to the end of the data.
+// session is the state of one client. A transaction lasts from MAIL to the end of the data.
 type session struct {
 	srv  *Server
 	c    *listen.Conn
 	info Session
 	env  Envelope
 	gate *inbound.Session
-	// copied is what was taken of memory for the message as filters have changed it.
+	// copied is the number of bytes taken from memory for the message as modified by filters.
 	copied int64
 
 	mail      bool        // MAIL was accepted
-	lowered   bool        // its priority was
-	chunks    bool        // BDAT has begun
-	chunkFail *smtp.Reply // why BDAT cannot go on
+	lowered   bool        // its priority was lowered
+	chunks    bool        // a BDAT chunk was received
+	chunkFail *smtp.Reply // the reason why BDAT cannot continue
 	msg       message
 	results   []error
 
 	errors       int
-	refusedRcpts int // recipients refused in this session
+	refusedRcpts int // recipients rejected in this session
 	authFailures int
-	commands     int64 // not yet counted
+	commands     int64 // not yet added to the statistics
 	over         bool
 	scratch      []byte
-	memory       listen.Share // of Config.Memory
+	memory       listen.Share // share of Config.Memory
 }
 
-// Replies that need nothing computed, with their line ends.
+// Constant replies, with their line ends.
 const (
 	replyOK       = "250 2.0.0 OK\r\n"
 	replySender   = "250 2.1.0 Sender OK\r\n"
@@ -49,7 +49,7 @@ const (
 	replySignedIn = "235 2.7.0 Authentication succeeded\r\n"
 )
 
-// Refusals.
+// Rejections.
 var (
 	errClosing    = condition.Closing.SMTP
 	errTimeout    = smtp.NewReply(421, 4, 4, 2, "Timeout")
@@ -74,7 +74,7 @@ var (
 	errArgs       = smtp.NewReply(501, 5, 5, 4, "No argument is allowed here")
 )
 
-// maxFlood is how many bytes of an overlong line are thrown away before the session is ended.
+// maxFlood is the number of bytes of an overlong line that are discarded before the session ends.
 const maxFlood = 1 << 20
 
 func (s *session) run() {
@@ -92,7 +92,7 @@ func (s *session) run() {
 	}
 }
 
-// end is the session's last act, also after a panic.
+// end releases the session's resources. It also runs after a panic.
 func (s *session) end() {
 	s.gate.Close()
 	s.msg.release(s.memory)
@@ -157,7 +157,7 @@ func (s *session) dispatch(cmd smtp.Command) {
 	}
 }
 
-// skipLine throws the rest of an overlong line away, without keeping any of it.
+// skipLine discards the rest of an overlong line.
 func (s *session) skipLine() {
 	for n := 0; n < maxFlood; {
 		b := s.c.Buffered()
@@ -193,13 +193,13 @@ func (s *session) print(r *smtp.Reply) {
 	s.c.Print(s.scratch)
 }
 
-// final prints the last reply.
+// final sends the last reply of the session.
 func (s *session) final(r *smtp.Reply) {
 	s.print(r)
 	s.over = true
 }
 
-// refuse prints a refusal and counts it against the client, if it is a permanent one.
+// refuse sends a rejection. A permanent one counts as an error of the client.
 func (s *session) refuse(r *smtp.Reply) {
 	s.print(r)
 	if r.Code == 421 {
@@ -211,7 +211,7 @@ func (s *session) refuse(r *smtp.Reply) {
 	}
 }
 
-// fault counts an error; too many end the session.
+// fault counts an error. Too many errors end the session.
 func (s *session) fault() {
 	s.errors++
 	if s.errors >= s.srv.cfg.MaxErrors && !s.over {
@@ -219,7 +219,7 @@ func (s *session) fault() {
 	}
 }
 
-// answer turns a backend's error into a reply. What is no reply is the server's own trouble.
+// answer converts a backend's error to a reply. An error that is not a reply is logged as an error of the server.
 func (s *session) answer(op string, err error) *smtp.Reply {
 	var r *smtp.Reply
 	if !errors.As(err, &r) {

@@ -1,6 +1,5 @@
-// Package smtpd is the door through which mail comes in: SMTP from other servers, submission from
-// people who sign in, LMTP with a reply for each recipient. It keeps the protocol and its limits
-// and asks a Backend everything else.
+// Package smtpd implements the server side of SMTP: SMTP from other servers, message submission by authenticated users,
+// and LMTP. It implements the protocol and its limits, and delegates all decisions to a Backend.
 //
 // Implements: RFC 5321 Simple Mail Transfer Protocol
 // Implements: RFC 6409 Message submission
@@ -22,66 +21,67 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Kind is what a door speaks.
+// Kind is the protocol of a listener (a door).
 type Kind uint8
 
 // The kinds.
 const (
-	SMTP       Kind = iota // mail from anywhere; who signs in may send on
-	Submission             // nothing without signing in
-	LMTP                   // a reply per recipient after the data
+	SMTP       Kind = iota // mail from anyone to local recipients; authenticated users may relay
+	Submission             // authentication required
+	LMTP                   // one reply per recipient after the data
 )
 
 func (k Kind) String() string { return [...]string{"SMTP", "Submission", "LMTP"}[k] }
 
-// BareLF says what is done about bare CRs and LFs in mail data.
+// BareLF is the handling of bare CRs and LFs in mail data.
 type BareLF uint8
 
 // The choices.
 const (
-	BareReject    BareLF = iota // 554 after the data was read to its end
-	BareNormalize               // each becomes a CRLF; the end of data is still only CRLF.CRLF
+	BareReject    BareLF = iota // replies 554 after reading the data to its end
+	BareNormalize               // converts each to CRLF; only CRLF.CRLF ends the data
 )
 
-// Config is a door's settings; zero fields take the defaults.
+// Config holds the settings of a listener. Zero fields mean the defaults.
 type Config struct {
 	Kind Kind
 	// Hostname is the server's name in the greeting (default "localhost").
 	Hostname string
 	// MaxMessage is the largest message in bytes (default 50 MB).
 	MaxMessage int64
-	// MaxRecipients is per message (default 1,000).
+	// MaxRecipients is the maximum number of recipients per message (default 1,000).
 	MaxRecipients int
-	// MaxErrors ends a session (default 20).
+	// MaxErrors is the number of permanent errors after which the session ends (default 20).
 	MaxErrors int
-	// MaxAuthFailures ends a session (default 3).
+	// MaxAuthFailures is the number of failed authentications after which the session ends (default 3).
 	MaxAuthFailures int
-	// MaxReceived is how many Received fields a message may bring (default 100).
+	// MaxReceived is the maximum number of Received fields in an incoming message (default 100).
 	MaxReceived int
-	// CommandTimeout is how long a client may think (default 5 min), DataTimeout how long between
-	// two pieces of a message (default 3 min).
+	// CommandTimeout limits the wait for a command (default 5 min), and DataTimeout the wait for the next piece of a
+	// message (default 3 min).
 	CommandTimeout, DataTimeout time.Duration
 	BareLF                      BareLF
-	// Inbound is asked about mail on its way in; nil asks nobody.
+	// Inbound checks incoming mail; nil means no checks.
 	Inbound *inbound.Service
-	// GreetingDelay is how long a stranger waits for the greeting of an SMTP door (default none). Who
-	// speaks before it is refused.
+	// GreetingDelay is the delay of the greeting of an SMTP listener for unknown clients (default none). Clients that
+	// send something before the greeting are rejected.
 	GreetingDelay time.Duration
-	// Quiet leaves the lines about refused recipients out of the log.
+	// Quiet disables log lines about rejected recipients.
 	Quiet bool
-	// Mate says which server of the domain is at the other end; "" and nil: none.
+	// Mate returns the name of the server of this domain with the key in s. It returns "" for other clients. A nil Mate
+	// means that there are no such servers.
 	Mate func(ctx context.Context, s *tls.ConnectionState) (name string, err error)
-	// Memory bounds the messages in flight; share one among all doors (default: one of 256 MB for
-	// this door).
+	// Memory limits the memory of messages in transfer. All listeners should share one budget (default: 256 MB for this
+	// listener alone).
 	Memory *listen.Budget
 }
 
-// Stats receives counters by name.
+// Stats counts events by name.
 type Stats interface {
 	Inc(name string, n int64)
 }
 
-// Session is what is known about a client. It is valid during the call that gets it.
+// Session describes a client. A backend may use it only during the call that it is passed to.
 type Session struct {
 	Kind      Kind
 	Helo      string
@@ -89,35 +89,35 @@ type Session struct {
 	RemoteIP  netip.Addr
 	Local     bool // the client is on this machine
 	TLS       bool
-	TLSName   string // version and cipher suite, "TLSv1.3 with cipher TLS_AES_128_GCM_SHA256"
+	TLSName   string // TLS version and cipher suite, as "TLSv1.3 with cipher TLS_AES_128_GCM_SHA256"
 	Signed    bool   // Account is valid
 	Account   signin.Account
-	Mate      string // the server of the domain that the client is, "" for others
+	Mate      string // the client's name if it is a server of this domain, else ""
 	StartedAt time.Time
 }
 
-// Recipient is one accepted recipient. Data is for the backend: what Recipient found out,
-// Deliver need not look up again.
+// Recipient is an accepted recipient. Data belongs to the backend: its Recipient method can store results there for
+// Deliver.
 type Recipient struct {
 	To     smtp.Path
 	Params smtp.RcptParams
 	Data   any
 }
 
-// Envelope is one mail transaction.
+// Envelope is a mail transaction.
 type Envelope struct {
 	*Session
 	From       smtp.Path
 	Params     smtp.MailParams
 	Recipients []Recipient
-	// Head, in Deliver, is Headroom bytes of memory directly before the message, with a capacity
-	// that reaches to the message's end: what is written to its end stands before the message.
+	// Head, in Deliver, is the Headroom bytes of memory directly before the message. Its capacity extends to the end of
+	// the message. Bytes written at the end of Head directly precede the message.
 	Head []byte
-	// Inbound, in Deliver, is what is to be done with the message.
+	// Inbound, in Deliver, is the result of the inbound checks.
 	Inbound inbound.Outcome
 }
 
-// Protocol is the word for the "with" clause of a Received field.
+// Protocol returns the protocol name for the "with" clause of a Received field.
 //
 // Implements: RFC 3848 Transmission types
 // Implements: RFC 6531 §3.7.3 UTF8SMTP transmission types
@@ -140,26 +140,27 @@ func (e *Envelope) Protocol() string {
 	return w
 }
 
-// Backend is what smtpd needs of the server. A method refuses by returning a *smtp.Reply
-// (wrapped or not) as error; any other error becomes 451 4.3.0, and is logged. ctx ends when a
-// shutdown has lost patience. Methods are called from many sessions at once.
+// Backend makes the decisions for smtpd. To reject, a method returns a *smtp.Reply, wrapped or not, as its error. Any
+// other error results in 451 4.3.0 and is logged. ctx ends when a shutdown stops waiting for sessions. Many sessions
+// call the methods concurrently.
 type Backend interface {
-	// SignIn is how people sign in; LMTP needs none.
+	// SignIn returns the authentication service; LMTP needs none.
 	SignIn() *signin.Service
-	// MaySendAs is asked at MAIL when the client has signed in; from may be null.
+	// MaySendAs checks the sender at MAIL, if the client has authenticated; from may be null.
 	MaySendAs(ctx context.Context, s *Session, from smtp.Path) error
-	// Recipient accepts or refuses r (550 5.1.1, 550 5.7.1, 452 4.2.2 …); it may set r.Data.
+	// Recipient accepts or rejects r (550 5.1.1, 550 5.7.1, 452 4.2.2 …). It may set r.Data.
 	Recipient(ctx context.Context, e *Envelope, r *Recipient) error
-	// Deliver takes charge of the message: its decoded bytes with CRLF lines, in one piece, valid
-	// until Deliver returns, without Return-Path and Received of this hop. It returns when the
-	// message is durable. id names it in the reply. An err is for all recipients. results has an
-	// element for each of e.Recipients, nil at first: at an LMTP door each is that recipient's
-	// answer; at the others the message is accepted when one of them is nil, and reports for the
-	// rest are Deliver's to make.
+	// Deliver takes responsibility for the message, and returns when the message is durable. The message is decoded,
+	// has CRLF lines, and is valid until Deliver returns. It has no Return-Path and Received fields of this hop yet. id
+	// identifies the message in the reply.
+	//
+	// An err applies to all recipients. results has one element for each of e.Recipients, initially nil. With LMTP each
+	// element is the result for that recipient. Otherwise the message is accepted if one element is nil, and Deliver
+	// must report the other failures to the sender.
 	Deliver(ctx context.Context, e *Envelope, message []byte, results []error) (id string, err error)
 }
 
-// Server is one kind of door.
+// Server serves one kind of listener.
 type Server struct {
 	env      *env.Env
 	cfg      Config
@@ -174,7 +175,7 @@ type statNames struct {
 	authFailures, errors, timeouts, early string
 }
 
-// New makes a Server; stats may be nil. Its Serve goes into a listen.Door.
+// New returns a Server; stats may be nil. The caller passes its Serve method to a listen.Door.
 func New(e *env.Env, cfg Config, b Backend, stats Stats) *Server {
 	if cfg.Hostname == "" {
 		cfg.Hostname = "localhost"
@@ -220,7 +221,7 @@ func positive(n, def int) int {
 	return n
 }
 
-// Busy is what a full server says at this door, for listen.Door.
+// Busy returns the reply to a client when the server has too many connections, for listen.Door.
 func (srv *Server) Busy() string {
 	return "421 4.3.2 " + srv.cfg.Hostname + " Too many connections, try again later\r\n"
 }

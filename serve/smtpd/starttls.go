@@ -7,8 +7,8 @@ import (
 
 var errTLSOn = smtp.NewReply(503, 5, 5, 1, "TLS is already on")
 
-// cmdSTARTTLS protects the connection. What the client sent in the clear behind the command is
-// thrown away, and everything learnt before is forgotten.
+// cmdSTARTTLS starts TLS. It discards data that the client sent in the clear after the command, and all that the client
+// said before.
 //
 // Implements: RFC 3207 STARTTLS
 // Implements: RFC 3207 §4.2 Knowledge from before TLS is discarded

@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// maxChain is how many aliases are followed within the zone.
+// maxChain is the maximum number of aliases that are followed within the zone.
 const maxChain = 32
 
 // ServeDNS implements dns.Handler.
@@ -65,7 +65,7 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 		m.Rcode, m.Answer = dns.RcodeSuccess, manyMX(asked.Name)
 	}
 	m.Truncate(size)
-	_ = w.WriteMsg(m) // whoever asked may be gone
+	_ = w.WriteMsg(m) // the client may have gone
 }
 
 func manyMX(name string) []dns.RR {
@@ -79,7 +79,7 @@ func manyMX(name string) []dns.RR {
 	return out
 }
 
-// answer is what the zone says.
+// answer returns the regular reply to a query. The caller holds s.mu.
 func (s *Server) answer(q *dns.Msg, name string, kind uint16) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetReply(q)
@@ -113,14 +113,14 @@ func (s *Server) answer(q *dns.Msg, name string, kind uint16) *dns.Msg {
 	return m
 }
 
-// lookup finds a name's records, of its own or of a wildcard above it.
+// lookup returns the records of a name, or of a wildcard above it.
 func (s *Server) lookup(name string) (found []dns.RR, exists bool) {
 	if rrs, ok := s.records[name]; ok {
 		return rrs, true
 	}
 	for have := range s.records {
 		if strings.HasSuffix(have, "."+name) {
-			return nil, true // nothing here, but below
+			return nil, true // an empty non-terminal: it has no records itself
 		}
 	}
 	for rest := name; ; {
@@ -141,7 +141,7 @@ func (s *Server) lookup(name string) (found []dns.RR, exists bool) {
 	}
 }
 
-// authority is the SOA of the zone that a name is in, if the text has one.
+// authority returns the SOA record of the zone that contains a name, or nil if there is none.
 func (s *Server) authority(name string) []dns.RR {
 	for {
 		for _, rr := range s.records[name] {

@@ -1,5 +1,5 @@
-// Package zone is a name server of one zone that stands in a text, for tests and rehearsals: it
-// answers as a recursive resolver would, and fails as told.
+// Package zone implements a DNS server for tests, with its zone in a master-file text. It replies like a recursive
+// resolver, and can inject faults.
 package zone
 
 import (
@@ -13,25 +13,25 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Fault is a way to fail.
+// Fault is a kind of fault to inject.
 type Fault uint8
 
-// The faults. Each is one that resolvers meet.
+// The faults. All of them occur in practice.
 const (
 	None      Fault = iota
-	ServFail        // answers SERVFAIL
-	Refuse          // answers REFUSED
-	Timeout         // does not answer
-	WrongID         // answers with another id
-	WrongName       // answers another question
-	Stranger        // answers with records of another name
-	Truncate        // answers TC and nothing over UDP
-	Garbage         // answers what is no message
-	Referral        // names other servers and answers nothing
-	ManyMX          // answers with 1,000 MX, the preferred last
+	ServFail        // replies SERVFAIL
+	Refuse          // replies REFUSED
+	Timeout         // does not reply
+	WrongID         // replies with another ID
+	WrongName       // replies to another question
+	Stranger        // replies with records of another name
+	Truncate        // replies with TC and no records over UDP
+	Garbage         // replies with a malformed message
+	Referral        // replies with a referral to other servers
+	ManyMX          // replies with 1,000 MX records, the preferred one last
 )
 
-// Server answers over UDP and TCP on one port of loopback.
+// Server is a DNS server over UDP and TCP on one port of a loopback address.
 type Server struct {
 	mu      sync.Mutex
 	records map[string][]dns.RR // by lower-case name with the final dot
@@ -50,8 +50,8 @@ type TB interface {
 	Cleanup(func())
 }
 
-// Start serves records, a master file (RFC 1035 §5), until the test ends. Names without a final dot
-// are below the root, and a record that names no TTL has 0, so that nobody remembers it.
+// Start serves records, a master file (RFC 1035 §5), until the test ends. Names without a final dot are relative to the
+// root. A record without a TTL has TTL 0, so that it is not cached.
 func Start(t TB, records string) *Server {
 	t.Helper()
 	s, err := New("127.0.0.1:0", records)
@@ -62,14 +62,14 @@ func Start(t TB, records string) *Server {
 	return s
 }
 
-// New serves records on an address, until Close.
+// New serves records on an address until Close.
 func New(address, records string) (*Server, error) {
 	s := &Server{faults: map[string]Fault{}, asked: map[string]int{}}
 	if err := s.set(records); err != nil {
 		return nil, err
 	}
 	var err error
-	for range 20 { // a port that is free for UDP may not be for TCP
+	for range 20 { // a port that is free for UDP may be in use for TCP
 		if err = s.listen(address); err == nil {
 			return s, nil
 		}
@@ -97,10 +97,10 @@ func (s *Server) listen(address string) error {
 	return nil
 }
 
-// Addr is the server's address, host:port.
+// Addr returns the server's address, host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Close ends the server.
+// Close stops the server.
 func (s *Server) Close() error {
 	var errs []error
 	for _, one := range s.running {
@@ -109,14 +109,14 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Set replaces all records. A text that is no master file panics: it is the test's own.
+// Set replaces all records. It panics if the text is not a master file.
 func (s *Server) Set(records string) {
 	if err := s.set(records); err != nil {
 		panic(err)
 	}
 }
 
-// Add adds records.
+// Add adds records. It panics if the text is not a master file.
 func (s *Server) Add(records string) {
 	more, err := parse(records)
 	if err != nil {
@@ -154,15 +154,15 @@ func parse(records string) (map[string][]dns.RR, error) {
 	return out, nil
 }
 
-// Fail lets questions for a name ("*" for every name) fail from now on; None heals it.
+// Fail injects a fault into the replies for a name ("*" means every name) from now on. None removes it.
 func (s *Server) Fail(name string, how Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults[absolute(name)] = how
 }
 
-// Secure marks answers for names at or below these as validated (AD); without any, nothing is.
-// "." is every name.
+// Secure marks replies for names at or below these as validated (AD). It replaces the previous list; "." matches every
+// name.
 func (s *Server) Secure(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *Server) Secure(names ...string) {
 	}
 }
 
-// Asked is how often a name was asked for, of any type ("" for all names together).
+// Asked returns the number of queries for a name, of any type. "" counts the queries for all names.
 func (s *Server) Asked(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package stub is a milter for tests: it says what it is told to say, and remembers what it was told.
+// Package stub implements a scriptable milter for tests. It records the packets that it receives.
 package stub
 
 import (
@@ -16,13 +16,13 @@ import (
 	wire "doublet/wire/milter"
 )
 
-// Filter is a milter. Its fields are set before Start.
+// Filter is a milter. Its fields must be set before Start.
 type Filter struct {
-	// Options are what it negotiates; the zero value is All.
+	// Options are the options that it negotiates; the zero value means All.
 	Options wire.Options
-	// Answers are what it says to each code; Continue where there is none.
+	// Answers are its answers to each code. The default is Continue.
 	Answers map[wire.Code][]wire.Answer
-	// Hangs is a code to which it says nothing. Repeats says its answers again until the connection ends.
+	// Hangs is a code that it does not answer. Repeats makes it repeat its answers until the connection ends.
 	Hangs   wire.Code
 	Repeats bool
 
@@ -30,18 +30,18 @@ type Filter struct {
 	heard []string
 }
 
-// All are the options of a milter that may do everything and is asked about everything.
+// All returns the options of a milter that may do everything and sees every step.
 func All() wire.Options { return wire.Options{Version: 6, Actions: 0x1ff, Steps: wire.LeadingSpace} }
 
-// Heard is what it was told on the latest connection: each packet as its code, a blank and its data, with ~ for NUL,
-// and | between two.
+// Heard returns the packets of the latest connection. Each packet is its code, a blank and its data, with ~ in place of
+// NUL; packets are separated by |.
 func (f *Filter) Heard() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return strings.Join(f.heard, "|")
 }
 
-// Start serves on a network, tcp or unix, until the test is over, and returns the address.
+// Start serves on a network, tcp or unix, until the end of the test, and returns the address.
 func (f *Filter) Start(t testing.TB, network string) (address string) {
 	t.Helper()
 	address = "127.0.0.1:0"
@@ -105,7 +105,7 @@ func (f *Filter) hear(c wire.Code, data []byte) {
 	f.heard = append(f.heard, string(rune(c))+" "+strings.ReplaceAll(string(data), "\x00", "~"))
 }
 
-// say gives the packets that answer one.
+// say returns the packets that answer a packet with the code c.
 func (f *Filter) say(c wire.Code) (out []byte) {
 	o := f.Options
 	if o.Version == 0 {

@@ -1,5 +1,5 @@
-// Package sink is a mail server that keeps nothing: tests and measurements of what is sent have it
-// take, refuse, stall and break off as they say.
+// Package sink implements a mail server that stores nothing permanently. Tests and benchmarks of outgoing mail script
+// it to accept, reject, stall or disconnect.
 package sink
 
 import (
@@ -16,37 +16,37 @@ import (
 	"doublet/wire/scram"
 )
 
-// Cut, as a reply, closes the connection instead of replying.
+// Cut, as a reply, closes the connection without a reply.
 const Cut = "cut"
 
-// Message is what a server was given.
+// Message is a message that the server received.
 type Message struct {
-	Session int // a number for each connection
+	Session int // the number of the connection, from 1
 	TLS     bool
-	User    string // who signed in, and the password
-	From    string // the argument of MAIL, parameters too
+	User    string // user name and password of the client, as "name:password"
+	From    string // the argument of MAIL, with parameters
 	To      []string
 	Data    string
 }
 
-// Options are how a server behaves.
+// Options control the behavior of a server.
 type Options struct {
-	// Name is what it calls itself.
+	// Name is the server's name in its greeting and its reply to EHLO.
 	Name string
 	// Extensions are lines of its reply to EHLO.
 	Extensions []string
-	// TLS is for STARTTLS, which it offers then; with Implicit TLS comes first.
+	// TLS enables STARTTLS. With Implicit, TLS starts with the first byte.
 	TLS      *tls.Config
 	Implicit bool
-	// Password is everybody's, for SCRAM-SHA-256; PLAIN and LOGIN take any.
+	// Password is every user's password for SCRAM-SHA-256. PLAIN and LOGIN accept any password.
 	Password string
-	// Reply may answer a command line (in full, without its end) otherwise: "" leaves it to the
-	// server, Cut ends the connection. "." is the end of a message's data, "greeting" the greeting,
-	// "data" the first line of the data, which has no answer but Cut.
+	// Reply overrides the reply to a command line (without its line end). "" selects the server's own reply, and Cut
+	// closes the connection. The line "." is the end of a message's data and "greeting" the greeting. "data" is the
+	// first line of the data; there the only effective reply is Cut.
 	Reply func(session int, line string) string
-	// Taken is called for each message before it is answered; it may be nil.
+	// Taken is called for each message before the reply; it may be nil.
 	Taken func(Message)
-	// Discard does not keep messages.
+	// Discard drops the messages instead of keeping them in memory.
 	Discard bool
 }
 
@@ -77,7 +77,7 @@ func New(e *env.Env, address string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Behave changes how the server behaves, from the next connection on.
+// Behave changes the behavior of the server, from the next connection on.
 func (s *Server) Behave(o Options) {
 	if o.Name == "" {
 		o.Name = "sink.example"
@@ -88,23 +88,23 @@ func (s *Server) Behave(o Options) {
 	s.opt.Store(&o)
 }
 
-// Port is where it listens.
+// Port returns the TCP port of the listener.
 func (s *Server) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
 
-// Sessions counts connections, Count messages.
+// Sessions returns the number of connections so far.
 func (s *Server) Sessions() int { return int(s.sessions.Load()) }
 
-// Count is how many messages were taken.
+// Count returns the number of accepted messages.
 func (s *Server) Count() int { return int(s.count.Load()) }
 
-// Messages are those that were taken.
+// Messages returns the accepted messages.
 func (s *Server) Messages() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Message(nil), s.got...)
 }
 
-// Close closes all connections and returns when they have ended.
+// Close closes all connections and waits until their sessions have ended.
 func (s *Server) Close() {
 	_ = s.listener.Close()
 	s.mu.Lock()
@@ -155,7 +155,7 @@ func (x *session) start() {
 	x.r, x.w = bufio.NewReaderSize(x.conn, 64<<10), bufio.NewWriterSize(x.conn, 4<<10)
 }
 
-// say answers; false ends the session. What is pipelined is answered together.
+// say sends a reply, and reports whether the session goes on. Replies to pipelined commands are sent together.
 func (x *session) say(reply string) bool {
 	if reply == Cut {
 		return false
@@ -171,7 +171,7 @@ func (x *session) say(reply string) bool {
 	return x.w.Flush() == nil
 }
 
-// asked is the scripted answer to a line, or otherwise.
+// asked returns the scripted reply to a line, or otherwise.
 func (x *session) asked(line, otherwise string) string {
 	if x.o.Reply != nil {
 		if r := x.o.Reply(x.number, line); r != "" {
