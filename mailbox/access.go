@@ -11,22 +11,22 @@ import (
 	"doublet/store/layout"
 )
 
-// ErrOwner reports a change by which a mail file's owner would lose the right to administer.
+// ErrOwner reports a change that would remove the owner's right to administer a folder.
 var ErrOwner = errors.New("the owner keeps the right to administer")
 
-// maxEntries bounds an access list.
+// maxEntries is the maximum number of entries in an ACL.
 const maxEntries = 1000
 
-// Anyone is the id of the default entry: everybody whom no entry names.
+// Anyone identifies the default entry, which applies to everyone without an entry.
 var Anyone note.UNID
 
-// Grants is one entry of a folder's access list.
+// Grants is one entry of a folder's ACL.
 type Grants struct {
-	ID     note.UNID // Anyone for the default
+	ID     note.UNID // Anyone for the default entry
 	Rights note.Rights
 }
 
-// effective is the list that holds for a folder.
+// effective returns the ACL that applies to a folder: its own or the database's.
 func effective(r *store.Reader, h *layout.Folder) note.ACL {
 	if h.HasACL {
 		return h.ACL
@@ -34,7 +34,7 @@ func effective(r *store.Reader, h *layout.Folder) note.ACL {
 	return r.Info().ACL
 }
 
-// administered finds a folder whose list the person may see and change.
+// administered finds a folder and checks that the person may see and change its ACL.
 func (f *File) administered(r *store.Reader, name string) (*layout.Folder, error) {
 	h, err := f.named(r, name)
 	if err == nil && r.FolderRights(h)&note.Administer == 0 {
@@ -43,7 +43,7 @@ func (f *File) administered(r *store.Reader, name string) (*layout.Folder, error
 	return h, err
 }
 
-// Access is the access list of a folder, for who may administer it. owner is the mail file's.
+// Access returns the ACL of a folder if the person may administer it, and the owner of the mail file.
 func (f *File) Access(ctx context.Context, name string) (list []Grants, owner note.UNID, err error) {
 	err = f.read(ctx, func(r *store.Reader) error {
 		h, err := f.administered(r, name)
@@ -66,10 +66,9 @@ func (f *File) Access(ctx context.Context, name string) (list []Grants, owner no
 	return list, owner, err
 }
 
-// SetAccess changes what a folder's access list grants to somebody: change gets the rights that they
-// have there by name, and gives those that they are to have; remove takes the entry out. From then on
-// the folder has a list of its own. Whom the database's list does not name is marked there, so that
-// they find the folder.
+// SetAccess changes the entry of id in a folder's ACL. change receives the entry's current rights and returns the new
+// ones; remove deletes the entry instead. From then on the folder has an ACL of its own. SetAccess also marks id in the
+// database's ACL if it has no entry there, so that the person finds the folder.
 //
 // Implements: RFC 4314 §3.1 Rights are stored per mailbox
 func (f *File) SetAccess(ctx context.Context, name string, id note.UNID, change func(note.Rights) note.Rights, remove bool) error {
@@ -94,7 +93,7 @@ func (f *File) SetAccess(ctx context.Context, name string, id note.UNID, change 
 	return f.mark(id)
 }
 
-// mark makes the database's list name somebody.
+// mark adds id to the database's ACL, if it is not there yet.
 func (f *File) mark(id note.UNID) error {
 	info, err := f.svc.store.Info(f.db)
 	if err != nil {
@@ -106,7 +105,7 @@ func (f *File) mark(id note.UNID) error {
 	return f.svc.store.SetInfo(note.System, f.db, func(i *layout.Info) { i.ACL, _ = i.ACL.Marked(id) })
 }
 
-// regranted is a list with one entry changed.
+// regranted returns an ACL with one entry changed.
 func regranted(acl note.ACL, id note.UNID, change func(note.Rights) note.Rights, remove bool) (note.ACL, error) {
 	sum, there := granted(&acl, id)
 	have, want := letters(sum), note.Rights(0)
@@ -115,7 +114,7 @@ func regranted(acl note.ACL, id note.UNID, change func(note.Rights) note.Rights,
 	}
 	switch {
 	case there && want == have && !remove:
-		return acl, nil // the level stays, and with it the rights to one's own that have no letters
+		return acl, nil // keep the level, and with it the rights to own notes, which have no letter
 	case id == Anyone:
 		e := note.Grant(Anyone, want)
 		if acl, acl.Default = acl.Without(Anyone), e.Level; e.Plus != 0 {
@@ -130,8 +129,8 @@ func regranted(acl note.ACL, id note.UNID, change func(note.Rights) note.Rights,
 	return acl.With(note.Grant(id, want)), nil
 }
 
-// granted is what the entry of an id grants. One without rights is an entry too: it refuses what
-// everyone else may.
+// granted returns the rights that the entry of id grants. there is also true for an entry without rights, because such
+// an entry denies what the default entry allows.
 func granted(acl *note.ACL, id note.UNID) (g note.Rights, there bool) {
 	if i := slices.IndexFunc(acl.Entries, func(e note.Entry) bool { return e.ID == id }); i >= 0 {
 		return acl.Entries[i].Rights(), acl.Entries[i].Plus&note.Below == 0
@@ -142,5 +141,5 @@ func granted(acl *note.ACL, id note.UNID) (g note.Rights, there bool) {
 	return 0, false
 }
 
-// letters leaves out the rights that have none.
+// letters returns only the rights that have a letter in IMAP (RFC 4314).
 func letters(r note.Rights) note.Rights { return r & (note.Administer<<1 - 1) }

@@ -14,18 +14,18 @@ import (
 // ErrNoMessage reports a message that no longer exists.
 var ErrNoMessage = errors.New("no such message")
 
-// ErrExpunged reports a message, named by its number, whose expunge the session has not been told of yet.
+// ErrExpunged reports a sequence number of an expunged message whose expunge was not announced to the session yet.
 var ErrExpunged = errors.New("the message was expunged")
 
-// Incoming is a message that is to be stored.
+// Incoming is a message to be stored.
 type Incoming struct {
 	Raw   []byte
 	Flags Flags
 	Date  time.Time // INTERNALDATE
 }
 
-// Append stores a message in a folder and returns where it got its place. Flags that the person may
-// not set are left out.
+// Append stores a message in a folder and returns the folder's UIDVALIDITY and the new UID. It leaves out flags that
+// the person may not set.
 //
 // Implements: RFC 4314 §4 APPEND leaves out the flags that may not be set
 func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, date time.Time) (validity, uid uint32, err error) {
@@ -49,7 +49,7 @@ func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, 
 	return validity, uid, err
 }
 
-// put makes the note of a message in a folder.
+// put creates the note of a message in a folder.
 func (f *File) put(w *store.Writer, h *layout.Folder, c *Composed, fl Flags, date time.Time) (uid uint32, err error) {
 	n := c.New(date)
 	n.Folders = []note.ID{h.Note}
@@ -65,7 +65,7 @@ func (f *File) put(w *store.Writer, h *layout.Folder, c *Composed, fl Flags, dat
 	return w.UID(id, h.Note), nil
 }
 
-// AppendAll stores several messages as Append does, all or none, in the order given.
+// AppendAll stores several messages like Append, all or none, in the given order.
 func (f *File) AppendAll(ctx context.Context, folder string, list []Incoming) (validity uint32, uids Set, err error) {
 	all := make([]*Composed, 0, len(list))
 	defer func() {
@@ -104,7 +104,7 @@ func (f *File) AppendAll(ctx context.Context, folder string, list []Incoming) (v
 	return validity, uids, err
 }
 
-// UID is that of the message with a number, or a UID, of the selected folder; 0 is the last one.
+// UID returns the UID of the message with the given sequence number or UID; 0 stands for the last message.
 func (v *View) UID(ctx context.Context, n uint32, byUID bool) (uint32, error) {
 	uids, err := v.named(ctx, Set{{n, n}}, byUID)
 	switch {
@@ -116,8 +116,8 @@ func (v *View) UID(ctx context.Context, n uint32, byUID bool) (uint32, error) {
 	return uids[0], nil
 }
 
-// mayTake says whether the person may take a message out of the folder in one go: that marks it and
-// expunges it. Expunging is asked for where it is done.
+// mayTake returns store.ErrDenied if the person may not mark the message \Deleted in this folder, as a move does. The
+// right to expunge is checked when the message is removed.
 //
 // Implements: RFC 6851 §4.2 MOVE needs the rights of STORE \Deleted and EXPUNGE
 func (v *View) mayTake(w *store.Writer, id note.ID) error {
@@ -140,8 +140,8 @@ func (v *View) mayTake(w *store.Writer, id note.ID) error {
 	return nil
 }
 
-// Replace stores a message in a folder of a mail file and removes another from this one, both or none.
-// Quota counts what it grows by. The session is told of what left by the next Poll.
+// Replace stores a message in a folder of a mail file and removes the message uid from this one, both or none. The
+// quota check counts only the growth. The session's next Poll reports the removal.
 //
 // Implements: RFC 8508 §3.4 REPLACE is one change
 func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string, m *Incoming) (validity, got uint32, err error) {

@@ -9,7 +9,7 @@ import (
 	"doublet/search/text"
 )
 
-// textTests are the tests that look at these fields; other fields are looked for in the whole text.
+// textTests maps fields to the tests that search them. Other fields are searched with TestText.
 var textTests = []struct {
 	fields text.Field
 	test   Test
@@ -17,8 +17,8 @@ var textTests = []struct {
 	{text.From, TestFrom}, {text.To, TestTo}, {text.Cc, TestCc}, {text.Bcc, TestBcc}, {text.Subject, TestSubject}, {text.Content, TestBody},
 }
 
-// FilterOf is what a person wrote into a search box (query.Parse) as a Filter over these folders. A folder is found by its
-// name, or its special use; one that is not there holds nothing.
+// FilterOf converts a query from a search box (query.Parse) into a Filter over these folders. It finds a folder by name
+// or special use; a folder that does not exist matches no message.
 func FilterOf(n *query.Node, folders []Folder) Filter {
 	combined := func(k FilterKind) Filter {
 		f := Filter{Kind: k}
@@ -63,7 +63,7 @@ func FilterOf(n *query.Node, folders []Folder) Filter {
 	return combined(FilterAnd)
 }
 
-// foldersNamed are the folders of a name, whole or its last level, or of a special use.
+// foldersNamed returns the folders with the given full name, last level of the name, or special use.
 func foldersNamed(folders []Folder, name string) (out []note.UNID) {
 	for i := range folders {
 		f := &folders[i]

@@ -18,11 +18,11 @@ import (
 	"doublet/store"
 )
 
-// BenchmarkAppend stores messages of 1 KB durably on the real disk, 32 at a time, over 200 mail files.
+// BenchmarkAppend stores messages of 1 KB durably on a real disk, with 32 concurrent clients and 200 mail files.
 func BenchmarkAppend(b *testing.B) { benchmarkAppend(b, 32, 0) }
 
-// BenchmarkAppendSlowDisk does the same 256 at a time on a disk whose every flush takes longer: group
-// commit has to make up for it.
+// BenchmarkAppendSlowDisk does the same with 256 concurrent clients on a disk with slow flushes, which group commit has
+// to compensate for.
 func BenchmarkAppendSlowDisk(b *testing.B) {
 	for _, slow := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
 		b.Run(slow.String(), func(b *testing.B) { benchmarkAppend(b, 256, slow) })
@@ -66,7 +66,7 @@ func benchmarkAppend(b *testing.B, writers int, slow time.Duration) {
 	b.ReportMetric(float64(written()-before)/float64(b.N), "written-B/op")
 }
 
-// BenchmarkOpenFolder opens a folder and lists the envelopes of its last 50 messages, whatever its size.
+// BenchmarkOpenFolder opens a folder and lists the envelopes of its last 50 messages, for two sizes of the folder.
 func BenchmarkOpenFolder(b *testing.B) {
 	for _, size := range []int{100, 100_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -98,7 +98,7 @@ func BenchmarkOpenFolder(b *testing.B) {
 	}
 }
 
-// filled makes a mail file with size messages in INBOX.
+// filled creates a mail file with size messages in INBOX.
 func filled(b *testing.B, s *store.Store, svc *mailbox.Service, size int) *mailbox.File {
 	ctx := context.Background()
 	owner := s.UNID()
@@ -134,7 +134,7 @@ func filled(b *testing.B, s *store.Store, svc *mailbox.Service, size int) *mailb
 	return svc.File(note.Who{Person: owner}, db)
 }
 
-// written is how many bytes this process has sent to disks (Linux; 0 elsewhere).
+// written returns the number of bytes that this process has written to disks (Linux; 0 elsewhere).
 func written() int64 {
 	b, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -149,7 +149,7 @@ func written() int64 {
 	return 0
 }
 
-// BenchmarkFirstUnseen looks for the one message of 100,000 that is not seen, the last.
+// BenchmarkFirstUnseen finds the only unseen message of 100,000, which is the last one.
 func BenchmarkFirstUnseen(b *testing.B) {
 	e := env.Real(slog.New(slog.DiscardHandler))
 	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})

@@ -7,11 +7,11 @@ import (
 	"doublet/wire/mime"
 )
 
-// Bodies are the parts of a message by what a program does with them: what it shows as the text where it shows plain
-// text, what where it shows HTML, and what it lists as attached.
+// Bodies groups the parts of a message by their use in a client: the parts shown where the client displays plain text,
+// those where it displays HTML, and the attachments.
 type Bodies struct{ Text, HTML, Attachments []*mime.Part }
 
-// BodiesOf sorts the parts of a message.
+// BodiesOf groups the parts of a message.
 //
 // Implements: RFC 8621 §4.1.4 textBody, htmlBody and attachments
 func BodiesOf(root *mime.Part) Bodies {
@@ -26,7 +26,7 @@ func shownMedia(p *mime.Part) bool {
 
 func isText(p *mime.Part, subtype string) bool { return p.Type == "text" && p.Subtype == subtype }
 
-// sort follows the algorithm of the RFC. html and text are nil where parts are for the other one only.
+// sort implements the algorithm of RFC 8621. html or text is nil if the parts belong to the other list only.
 func (b *Bodies) sort(parts []*mime.Part, multipart string, inAlternative bool, html, text *[]*mime.Part) {
 	textLength, htmlLength := -1, -1
 	if text != nil {
@@ -82,8 +82,7 @@ func (b *Bodies) sort(parts []*mime.Part, multipart string, inAlternative bool, 
 	}
 }
 
-// HasAttachment says whether a message has parts that a program offers to save: attached, and not to be shown where
-// they stand.
+// HasAttachment reports whether a message has an attachment that is not inline.
 //
 // Implements: RFC 8621 §4.1.4 hasAttachment
 func HasAttachment(root *mime.Part) bool {
@@ -95,7 +94,7 @@ func HasAttachment(root *mime.Part) bool {
 	return false
 }
 
-// PlacesOf numbers the parts that have content as IMAP's sections do: "1.2".
+// PlacesOf returns the IMAP section number, such as "1.2", of each part that has content.
 func PlacesOf(root *mime.Part) map[*mime.Part]string {
 	places := map[*mime.Part]string{}
 	if root.IsMultipart() {
@@ -121,14 +120,14 @@ func place(places map[*mime.Part]string, p *mime.Part, above []byte) {
 	}
 }
 
-// Content is a part of a stored message with its transfer encoding undone. It stays readable as the message does.
+// Content is a part of a stored message with its transfer encoding removed. It stays readable as long as the message.
 type Content struct {
 	Size int64
-	// Append appends n bytes from off, fewer at the end.
+	// Append appends n bytes starting at off, or fewer at the end of the part.
 	Append func(dst []byte, off, n int64) ([]byte, error)
 }
 
-// ReadWhole reports whether ContentOf reads the part as a whole, and holds it decoded.
+// ReadWhole reports whether ContentOf reads the whole part and keeps it decoded in memory.
 func ReadWhole(body *store.Stored, span mime.SectionSpan) bool {
 	if span.Encoding == mime.EncodingBase64 {
 		_, ok := body.Decoded(int64(span.BodyStart), int64(span.BodyEnd))
@@ -137,7 +136,8 @@ func ReadWhole(body *store.Stored, span mime.SectionSpan) bool {
 	return span.Encoding == mime.EncodingQuotedPrintable
 }
 
-// ContentOf opens a part. One in quoted-printable, or in base64 that is not kept decoded, is read as a whole.
+// ContentOf opens a part. It reads the whole part if that is in quoted-printable, or in base64 that is not stored
+// decoded.
 func ContentOf(body *store.Stored, span mime.SectionSpan) (Content, error) {
 	from, to := int64(span.BodyStart), int64(span.BodyEnd)
 	switch span.Encoding {

@@ -11,12 +11,13 @@ import (
 	"doublet/store/layout"
 )
 
-// ErrParted means that this replica cannot stand for what a session was told of a folder elsewhere: the numbers that
-// two homes gave beside each other were put right meanwhile, or this replica does not have all of them yet.
+// ErrParted reports that this replica cannot continue a session's view of a folder. Either this replica has not received
+// all changes that the session knows, or two primaries assigned numbers at the same time, which was repaired since. The
+// primary of a database ("home" in the code) is the replica that assigns its UIDs and MODSEQs.
 var ErrParted = errors.New("mailbox: the replica does not agree with what the session was told")
 
-// Carried is a View on its way to another member of the cluster. UIDs and MODSEQs mean the same at each of them, so
-// that the UIDs which the session knows, and the MODSEQ up to which it was told, are all that the other member needs.
+// Carried is a View in transfer to another member of the cluster. UIDs and MODSEQs are the same on all members. So the
+// other member needs only the UIDs that the session knows, and the MODSEQ up to which changes were announced.
 type Carried struct {
 	Name        string
 	UNID        note.UNID
@@ -24,17 +25,18 @@ type Carried struct {
 	UIDNext     uint32
 	ReadOnly    bool
 	ModSeq      note.ModSeq
-	// Pending is the MODSEQ of the first expunge that is still to be told, 0 for none.
+	// Pending is the MODSEQ of the first expunge not announced yet, or 0.
 	Pending note.ModSeq
-	// UIDs holds the UIDs of the messages that the session knows, in the form of packUIDs.
+	// UIDs holds the UIDs of the messages that the session knows, encoded by packUIDs.
 	UIDs []byte
-	// Claims and ShowsRecent say what the session is told of recent messages, Recent which UIDs are, in the form of UIDs.
+	// Claims and ShowsRecent are the fields session and shown of Recents. Recent holds the UIDs of the \Recent
+	// messages, encoded by packUIDs.
 	Claims, ShowsRecent bool
 	Recent              []byte
 }
 
-// Carry returns the view for another member. ErrParted means that the ledger here was rewritten since the session was
-// told last, so that its sequence numbers cannot be worked out any more.
+// Carry returns the view in a form for another member. ErrParted means that the ledger here was rewritten since the
+// session's last Poll, so that its sequence numbers can no longer be computed.
 func (v *View) Carry(ctx context.Context) (*Carried, error) {
 	c := &Carried{Name: v.name, UNID: v.unid, UIDValidity: v.validity, UIDNext: v.uidNext, ReadOnly: v.readOnly, ModSeq: v.mod}
 	err := v.f.read(ctx, func(r *store.Reader) error {
@@ -55,8 +57,7 @@ func (v *View) Carry(ctx context.Context) (*Carried, error) {
 	return c, nil
 }
 
-// known returns the UIDs of the messages that the session knows: those that live, and those whose expunge it was not
-// told of.
+// known returns the UIDs of the messages that the session knows: live ones, and those whose expunge was not announced.
 func (v *View) known(r *store.Reader) (Set, error) {
 	if err := v.sync(r); err != nil {
 		return nil, err
@@ -90,9 +91,9 @@ func (v *View) known(r *store.Reader) (Set, error) {
 	return out, nil
 }
 
-// Resume goes on with a view of another member: the session is told by Poll in which it differs from this replica. It
-// returns ErrFolderGone where the folder is gone or was numbered anew, and ErrParted where the difference cannot be told
-// by expunges and new messages.
+// Resume continues a view from another member; the next Poll reports the differences to this replica. It returns
+// ErrFolderGone if the folder was deleted or renumbered, and ErrParted if expunges and new messages cannot express the
+// differences.
 func (f *File) Resume(ctx context.Context, c *Carried) (*View, Folder, error) {
 	known, err := unpackUIDs(c.UIDs, c.UIDNext)
 	if err != nil {
@@ -129,13 +130,13 @@ func (f *File) Resume(ctx context.Context, c *Carried) (*View, Folder, error) {
 	return v, out, nil
 }
 
-// mayChange reports whether rights allow any change in a folder.
+// mayChange reports whether rights allow any change to a folder.
 func mayChange(g note.Rights) bool {
 	return g&(note.Write|note.WriteOwn|note.KeepSeen|note.Insert|note.DeleteMark|note.Expunge) != 0
 }
 
-// carriedFolder finds the folder of a carried view, whatever name it has now, and checks that this replica has
-// everything that the session was told.
+// carriedFolder finds the folder of a carried view, even if it was renamed. It checks that this replica has all changes
+// that were announced to the session.
 func (f *File) carriedFolder(r *store.Reader, c *Carried) (*layout.Folder, error) {
 	for _, h := range r.Folders() {
 		if h.UNID != c.UNID {
@@ -153,10 +154,11 @@ func (f *File) carriedFolder(r *store.Reader, c *Carried) (*layout.Folder, error
 	return nil, fmt.Errorf("%w: %s", ErrFolderGone, c.Name)
 }
 
-// match compares the messages that a session knows with those that live here. What is gone is hidden until it may be
-// told. A message below UIDNEXT that the session does not know has no place among its sequence numbers: ErrParted.
+// match compares the messages that a session knows with the live messages here. It hides those that no longer exist,
+// until their expunges may be announced. It returns ErrParted for a message below UIDNEXT that the session does not
+// know, because it has no sequence number.
 func (v *View) match(r *store.Reader, known Set) error {
-	var next uint32 // of known, 0 where none is left
+	var next uint32 // next UID of known, 0 if none is left
 	take := func() {
 		for next = 0; len(known) > 0; known = known[1:] {
 			if g := &known[0]; g.Start <= g.Stop {
@@ -199,7 +201,7 @@ func (v *View) match(r *store.Reader, known Set) error {
 	return nil
 }
 
-// countIn counts the UIDs of a set, ascending, that lie in a range.
+// countIn returns how many UIDs of an ascending set are in a range.
 func countIn(set Set, g Range) (n uint32) {
 	for _, x := range set {
 		if lo, hi := max(x.Start, g.Start), min(x.Stop, g.Stop); lo <= hi {
@@ -209,7 +211,7 @@ func countIn(set Set, g Range) (n uint32) {
 	return n
 }
 
-// packUIDs writes ascending ranges as pairs of varints: the gap before each range, and its length less one.
+// packUIDs encodes ascending ranges as pairs of varints: the gap before each range, and its length minus one.
 func packUIDs(s Set) []byte {
 	var out []byte
 	last := uint32(0)
@@ -221,7 +223,7 @@ func packUIDs(s Set) []byte {
 	return out
 }
 
-// unpackUIDs reads what packUIDs wrote, of UIDs below uidNext.
+// unpackUIDs decodes the output of packUIDs. All UIDs must be below uidNext.
 func unpackUIDs(b []byte, uidNext uint32) (Set, error) {
 	var out Set
 	last := uint64(0)

@@ -13,57 +13,58 @@ import (
 	"doublet/store/layout"
 )
 
-// Why a change is refused, beside the errors of the room.
+// Errors for a change that is rejected, in addition to the other errors of the package.
 var (
-	// ErrHomeless: a message is in one folder at least.
+	// ErrHomeless reports a message that would be in no folder of the person's.
 	ErrHomeless = errors.New("a message is in one folder at least")
-	// ErrManyFolders: it is in more than MaxFolders.
+	// ErrManyFolders reports a message that would be in more than MaxFolders folders.
 	ErrManyFolders = errors.New("a message is in too many folders")
-	// ErrHasEmail: the folder holds messages.
+	// ErrHasEmail reports a folder that cannot be deleted because it holds messages.
 	ErrHasEmail = errors.New("the folder holds messages")
-	// ErrLarge: the folder holds too many messages to go within a change with others: see File.Delete.
+	// ErrLarge reports a folder with too many messages to delete within one update; use File.Delete.
 	ErrLarge = errors.New("the folder holds very many messages")
-	// ErrRole: another folder has the special use.
+	// ErrRole reports that another folder already has the special use.
 	ErrRole = errors.New("another folder has that use")
 )
 
-// MaxFolders is in how many folders a message may be.
+// MaxFolders is the number of folders that a message may be in at most.
 const MaxFolders = 100
 
-// Changing changes a mail file within one update, over all its folders. Its Reading shows what it has changed.
+// Changing is an update of a mail file, in all its folders. Its Reading already shows the changes made.
 type Changing struct {
 	*Reading
 	w *store.Writer
-	// Before are the states at the begin of the update.
+	// Before holds the states at the beginning of the update.
 	Before States
-	// Calls is how many items were begun in this update, the one at hand included.
+	// Calls counts the items that this update has begun, including the current one.
 	Calls int
-	// touched says that the item at hand has changed something.
+	// touched is set once the current item has changed something.
 	touched bool
-	added   uint64 // bytes of messages that the update has added
+	added   uint64 // bytes of messages added by this update
 }
 
-// Result is what a Change came to.
+// Result is the result of a Change.
 type Result struct {
-	// Errs has an element for each item: nil, or why it was left out.
+	// Errs has an element for each item: nil, or the reason why the item failed.
 	Errs []error
-	// Before and After are the states around the change: what others change meanwhile comes after.
+	// Before and After are the states just before and after the change. After does not include later changes by others.
 	Before, After States
 }
 
-// Change changes a mail file in one update: fn is called for each of n items, and what an item did is done whole or not
-// at all. An error of fn is the item's; an error of Change is for all, and then nothing has changed. fn may be called
-// again for an item from the start.
+// Change changes a mail file in one update. It calls fn for each of n items; the changes of one item take effect
+// completely or not at all. An error from fn concerns its item only, see Abort. If Change itself returns an error,
+// nothing has changed. If an item fails after it has changed something, the update starts again without it, so Change
+// may call fn for an item more than once.
 func (f *File) Change(ctx context.Context, n int, fn func(c *Changing, i int) error) (Result, error) {
 	return f.change(ctx, nil, n, func(c, _ *Changing, i int) error { return fn(c, i) })
 }
 
-// ChangeFrom is Change with another mail file, from which fn copies messages or takes them.
+// ChangeFrom is like Change, with a second mail file from which fn copies or moves messages.
 func (f *File) ChangeFrom(ctx context.Context, other *File, n int, fn func(c, from *Changing, i int) error) (Result, error) {
 	return f.change(ctx, other, n, fn)
 }
 
-// errAgain begins an update again: an item failed that had changed something.
+// errAgain restarts an update, because an item failed after it had changed something.
 var errAgain = errors.New("again")
 
 func (f *File) change(ctx context.Context, other *File, n int, fn func(c, from *Changing, i int) error) (Result, error) {
@@ -112,7 +113,7 @@ func newChanging(f *File, w *store.Writer) *Changing {
 	return &Changing{Reading: d, w: w}
 }
 
-// each calls fn for the items that have not failed.
+// each calls fn for the items that have not failed yet.
 func each(out *Result, c, from *Changing, fn func(c, from *Changing, i int) error) error {
 	for i := range out.Errs {
 		if out.Errs[i] != nil {
@@ -133,21 +134,21 @@ func each(out *Result, c, from *Changing, fn func(c, from *Changing, i int) erro
 	return nil
 }
 
-// Abort makes an error of an item one that ends the whole change.
+// Abort wraps an error so that it ends the whole change, not only the current item.
 func Abort(err error) error { return &abort{err} }
 
 type abort struct{ error }
 
 func (a *abort) Unwrap() error { return a.error }
 
-// itemError tells what is wrong with one item from what ends the whole change.
+// itemError reports whether err concerns one item only; other errors end the whole change.
 func itemError(err error) bool {
 	var a *abort
 	return !errors.As(err, &a) && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrNoSpace) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrNotNamed)
 }
 
-// after is the state behind an update: not what others changed since.
+// after returns the states just after an update, without the changes that others made since.
 func (f *File) after(ctx context.Context, w *store.Writer, l latest) (States, error) {
 	c := w.Counters()
 	if c.Ledger.Last == l.last {
@@ -157,7 +158,7 @@ func (f *File) after(ctx context.Context, w *store.Writer, l latest) (States, er
 	return l.states(c, accessOf(&w.Reader, &f.who)), err
 }
 
-// folderOf finds a folder by UNID, one that the update has made too.
+// folderOf returns the folder with a UNID, including folders created by this update.
 func (c *Changing) folderOf(u note.UNID) (*layout.Folder, error) {
 	for _, h := range c.r.AllFolders() {
 		if h.UNID == u && c.r.FolderRights(h)&note.Lookup != 0 {
@@ -167,8 +168,8 @@ func (c *Changing) folderOf(u note.UNID) (*layout.Folder, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNoFolder, u)
 }
 
-// FolderAt is a folder by UNID, with the one that it lies in as far as the person may look it up (zero at the top) and
-// the name that it has there.
+// FolderAt returns a folder by UNID, its parent and its name below that parent. parent is the nearest folder above that
+// the person may look up; it is zero at the top level.
 func (c *Changing) FolderAt(u note.UNID) (f Folder, parent note.UNID, name string, err error) {
 	h, err := c.folderOf(u)
 	if err != nil {
@@ -184,7 +185,7 @@ func (c *Changing) FolderAt(u note.UNID) (f Folder, parent note.UNID, name strin
 	return c.f.folder(c.r, h), parent, name, nil
 }
 
-// SetKeyword sets or clears a keyword in canonical spelling, Seen for the person among them.
+// SetKeyword sets or clears a keyword, given in canonical spelling. Seen is set for the person only.
 func (c *Changing) SetKeyword(id note.ID, keyword string, on bool) error {
 	row, err := c.w.Note(id)
 	if err != nil {
@@ -230,8 +231,8 @@ func checkKeyword(n *layout.Note, keyword string, on bool) error {
 	return nil
 }
 
-// SetFolders puts a message into the folders of add, and takes it out of those of drop. In the end it must be in one of
-// the person's.
+// SetFolders adds a message to the folders in add and removes it from those in drop. It returns ErrHomeless if the
+// person would no longer see the message in any folder.
 func (c *Changing) SetFolders(id note.ID, add, drop []note.UNID) error {
 	row, err := c.w.Note(id)
 	if err != nil {
@@ -275,7 +276,8 @@ func (c *Changing) SetFolders(id note.ID, add, drop []note.UNID) error {
 	return nil
 }
 
-// mayRemove: taking a message out of a folder marks and expunges it there.
+// mayRemove reports whether the person may remove a message from a folder. That needs the right to mark it \Deleted
+// there and the right to expunge it.
 func (c *Changing) mayRemove(row *layout.Note, h *layout.Folder) bool {
 	if c.who.System {
 		return true
@@ -285,7 +287,7 @@ func (c *Changing) mayRemove(row *layout.Note, h *layout.Folder) bool {
 	return g&both == both || g&note.ExpungeOwn != 0 && !row.Author.IsZero() && row.Author == c.who.Person
 }
 
-// addTo puts a message into a folder; one that is there already, marked \Deleted, is no longer marked.
+// addTo adds a message to a folder. If the message is already there and marked \Deleted, addTo clears the mark.
 func (c *Changing) addTo(id note.ID, u note.UNID) error {
 	h, err := c.folderOf(u)
 	if err != nil {
@@ -299,14 +301,14 @@ func (c *Changing) addTo(id note.ID, u note.UNID) error {
 	return err
 }
 
-// Destroy deletes a message, wherever it is.
+// Destroy deletes a message from all folders.
 func (c *Changing) Destroy(id note.ID) error {
 	err := c.w.Destroy(id)
 	c.touched = c.touched || err == nil
 	return err
 }
 
-// Create stores a message, and says under which name.
+// Create stores a message and returns its UNID.
 func (c *Changing) Create(m *Imported) (note.UNID, error) {
 	n := m.Composed.New(m.Received)
 	if len(m.Folders) > MaxFolders {
@@ -320,7 +322,7 @@ func (c *Changing) Create(m *Imported) (note.UNID, error) {
 		}
 		n.Folders = append(n.Folders, h.Note)
 		if err := roomIn(c.r, &c.who, h, 0); errors.Is(err, store.ErrDenied) {
-			return note.UNID{}, err // before the quota is asked
+			return note.UNID{}, err // check rights before the quota
 		}
 		may &= c.r.FolderRights(h)
 	}
@@ -350,7 +352,7 @@ func (c *Changing) Create(m *Imported) (note.UNID, error) {
 	return row.UNID, nil
 }
 
-// take counts bytes against the quota, together with what the update has added.
+// take checks the quota for size more bytes, and counts them as added by this update.
 func (c *Changing) take(size uint64) error {
 	if err := CheckQuota(c.r, c.added+size); err != nil {
 		return err
@@ -359,8 +361,7 @@ func (c *Changing) take(size uint64) error {
 	return nil
 }
 
-// Copy makes a message of another mail file's here: the same message in a note of its own, under the same name where that
-// is free.
+// Copy copies a message from another mail file, as a new note. It keeps the UNID if that is not in use here.
 func (c *Changing) Copy(from *Changing, id note.ID, folders []note.UNID, fl Flags, received time.Time) (note.UNID, error) {
 	n, err := from.w.Note(id)
 	if err != nil {
@@ -404,7 +405,7 @@ func (c *Changing) Copy(from *Changing, id note.ID, folders []note.UNID, fl Flag
 	return row.UNID, c.setFlags(copied, fl)
 }
 
-// setFlags gives a message of the person's own making exactly these flags, as far as they may be set.
+// setFlags replaces the flags of a message that the person created. It skips flags that the person may not set.
 func (c *Changing) setFlags(id note.ID, fl Flags) error {
 	row, err := c.w.Note(id)
 	if err != nil {
@@ -428,7 +429,7 @@ func (c *Changing) setFlags(id note.ID, fl Flags) error {
 	return err
 }
 
-// parentPath is the name before a folder's own, with the separator; "" at the top.
+// parentPath returns the full name of a parent folder followed by the separator, or "" at the top level.
 func (c *Changing) parentPath(parent note.UNID) (string, error) {
 	if parent.IsZero() {
 		return "", nil
@@ -440,7 +441,7 @@ func (c *Changing) parentPath(parent note.UNID) (string, error) {
 	return h.Name + "/", nil
 }
 
-// path is the full name of a folder of one level's name below a parent; zero is the top.
+// path returns the full name of a folder with the given name below a parent. A zero parent is the top level.
 func (c *Changing) path(parent note.UNID, name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return "", fmt.Errorf("%w: it holds a slash", ErrBadName)
@@ -452,7 +453,8 @@ func (c *Changing) path(parent note.UNID, name string) (string, error) {
 	return Normalize(above + name)
 }
 
-// Taken is the error for a name that another folder has, one that the person may look up. It is an ErrFolderExists.
+// Taken is the error for a name that another folder already has, if the person may look that folder up. It wraps
+// ErrFolderExists.
 type Taken struct {
 	Name string
 	UNID note.UNID // of the folder that has the name
@@ -463,7 +465,7 @@ func (t *Taken) Error() string { return ErrFolderExists.Error() + ": " + t.Name 
 // Unwrap returns ErrFolderExists.
 func (t *Taken) Unwrap() error { return ErrFolderExists }
 
-// free refuses a full name that a folder has.
+// free returns an error if a folder has the full name already.
 func (c *Changing) free(full string) error {
 	h, err := named(c.r, full)
 	switch {
@@ -475,7 +477,7 @@ func (c *Changing) free(full string) error {
 	return &Taken{full, h.UNID}
 }
 
-// CreateFolder makes a folder. use is its special use (RFC 6154) or "".
+// CreateFolder creates a folder. use is its special use (RFC 6154) or "".
 func (c *Changing) CreateFolder(parent note.UNID, name, use string, subscribed bool) (note.UNID, error) {
 	full, err := c.path(parent, name)
 	if err != nil {
@@ -521,7 +523,7 @@ func (c *Changing) freeUse(use string) error {
 	return nil
 }
 
-// MoveFolder gives a folder another name or parent, and the folders below it with it.
+// MoveFolder renames a folder or moves it to another parent, together with the folders below it.
 func (c *Changing) MoveFolder(u, parent note.UNID, name string) error {
 	h, err := c.folderOf(u)
 	if err != nil {
@@ -562,7 +564,7 @@ func (c *Changing) MoveFolder(u, parent note.UNID, name string) error {
 	return nil
 }
 
-// Subscribe says whether the person has subscribed to a folder.
+// Subscribe subscribes the person to a folder, or unsubscribes them.
 func (c *Changing) Subscribe(u note.UNID, on bool) error {
 	h, err := c.folderOf(u)
 	if err != nil {
@@ -573,7 +575,7 @@ func (c *Changing) Subscribe(u note.UNID, on bool) error {
 	return err
 }
 
-// SetUse gives a folder a special use, or takes it away with "".
+// SetUse sets the special use of a folder; "" removes it.
 func (c *Changing) SetUse(u note.UNID, use string) error {
 	h, err := c.folderOf(u)
 	if err != nil || strings.EqualFold(h.SpecialUse, use) {
@@ -590,7 +592,7 @@ func (c *Changing) SetUse(u note.UNID, use string) error {
 	return err
 }
 
-// SetFolderItem sets an item of a folder's note, or removes it with "".
+// SetFolderItem sets an item of a folder's note; "" removes it.
 func (c *Changing) SetFolderItem(u note.UNID, item, value string) error {
 	h, err := c.folderOf(u)
 	if err != nil {
@@ -605,7 +607,7 @@ func (c *Changing) SetFolderItem(u note.UNID, item, value string) error {
 	return err
 }
 
-// DeleteFolder deletes a folder, with its messages where that is asked for.
+// DeleteFolder deletes a folder. It returns ErrHasEmail if the folder holds messages, unless withEmail is set.
 func (c *Changing) DeleteFolder(u note.UNID, withEmail bool) error {
 	h, err := c.folderOf(u)
 	switch {
@@ -617,7 +619,8 @@ func (c *Changing) DeleteFolder(u note.UNID, withEmail bool) error {
 		return ErrHasEmail
 	}
 	if !c.who.Person.IsZero() {
-		// Whether one is subscribed is a property of the folder where folders are objects: it goes with it.
+		// In JMAP, isSubscribed is a property of the folder and is deleted with it. (IMAP subscriptions outlive the
+		// folder.)
 		if err := c.w.Subscribe(h.Note, c.who.Person, false); err != nil {
 			return err
 		}
@@ -626,6 +629,6 @@ func (c *Changing) DeleteFolder(u note.UNID, withEmail bool) error {
 	if err == nil && large != 0 {
 		return ErrLarge
 	}
-	c.touched = true // whatever it had removed before it failed
+	c.touched = true // it may have removed something before it failed
 	return err
 }

@@ -13,18 +13,18 @@ import (
 	"doublet/store/layout"
 )
 
-// Changes is what changed since a state, each object once.
+// Changes lists the objects that changed since a state. Each object is in one list only.
 type Changes struct {
 	Created, Updated, Destroyed []note.UNID
-	State                       State // up to which it is told
+	State                       State // the state that the client has after these changes
 	More                        bool
-	// CountsOnly says of folders that of those updated nothing but the counts has changed.
+	// CountsOnly reports, for folders, that only the message counts of the updated ones changed.
 	CountsOnly bool
 }
 
 func (c *Changes) count() int { return len(c.Created) + len(c.Updated) + len(c.Destroyed) }
 
-// tells checks that what changed since a state can be told to the person.
+// tells returns ErrForgotten if the changes between a state and now cannot be reported to the person.
 func (d *Reading) tells(s, now State) error {
 	c := d.r.Counters()
 	if s.base() < c.Floor || !c.Ledger.Knows(s.Mod) || !c.Ledger.Knows(s.Base) || s.Access != now.Access || s.Mod > c.Ledger.Last {
@@ -33,7 +33,8 @@ func (d *Reading) tells(s, now State) error {
 	return nil
 }
 
-// since begins to tell what changed of one type since a state. One of another type may lie above its latest change.
+// since checks a state and returns an empty Changes for one type of object. s.Mod may be above the latest change of
+// that type if the state was made for another type.
 func (d *Reading) since(s State, of func(*States) State) (out Changes, err error) {
 	states, err := d.States()
 	if err != nil {
@@ -47,20 +48,21 @@ func (d *Reading) since(s State, of func(*States) State) (out Changes, err error
 	return out, nil
 }
 
-// walk goes through the changes of messages since a state in their order.
+// walk computes the changes of messages since a state, in the order of their MODSEQs.
 type walk struct {
 	d *Reading
 	s State
-	// partial: the person does not see all folders.
+	// partial is set if there are folders that the person may not read.
 	partial bool
-	// whole: the person sees folders that have no list of their own.
+	// whole is set if the person may read folders that have no ACL of their own.
 	whole bool
-	// left are notes that left a folder of the person's since.
+	// left holds the notes that have left a folder of the person since s. told holds the messages already reported as
+	// destroyed.
 	left map[note.ID]bool
 	told map[note.UNID]bool
 }
 
-// fate is what became of a message for the person.
+// fate is the kind of change to a message, as the person sees it.
 type fate uint8
 
 const (
@@ -70,8 +72,8 @@ const (
 	destroyed
 )
 
-// step says what a change means: of which message, what became of it, and its thread, which is zero where it is not
-// known any more.
+// step evaluates one change. It returns the message, its thread (zero if the thread is no longer known) and the kind of
+// change.
 func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, err error) {
 	if c.Expunged {
 		if c.Folder == 0 {
@@ -81,7 +83,7 @@ func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, er
 		if !c.Gone || !w.left[c.Note] {
 			return u, thread, nothing, nil
 		}
-		// What came and went since was never there; nor was what was hidden all the time.
+		// Leave out a message that came and went after s, and one that the person could not see at any time.
 		if c.Class != 0 && (c.Created > w.s.Mod || c.Hidden && c.Shown <= w.s.base()) || w.told[c.UNID] {
 			return c.UNID, c.Thread, nothing, nil
 		}
@@ -103,8 +105,8 @@ func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, er
 	return row.UNID, row.Thread, f, nil
 }
 
-// leave remembers of an expunge that the note left a folder of the person's. Of a folder that is no more the database's
-// list says whether it was: had the folder had a list of its own, the state would not be known any more.
+// leave records that an expunged note has left a folder that the person may read. If the folder no longer exists, the
+// database's ACL decides: had the folder had an ACL of its own, the state would be rejected as unknown.
 func (w *walk) leave(c *layout.Change) {
 	mine := !w.partial
 	if !mine {
@@ -116,8 +118,8 @@ func (w *walk) leave(c *layout.Change) {
 	}
 }
 
-// look says whether the person sees a message, or would if it were not marked \Deleted, and whether they certainly saw it
-// at the state.
+// look reports whether the person sees a message (visible), whether it is in one of their folders marked \Deleted
+// (marked), and whether they certainly saw it at the state (old).
 func (w *walk) look(row *layout.Note) (visible, marked, old bool) {
 	for i := range row.Members {
 		m := &row.Members[i]
@@ -141,7 +143,8 @@ func (d *Reading) walk(s State) (*walk, error) {
 	if s.Base == 0 {
 		return w, nil
 	}
-	// What left a folder in the part that has been told may be told of further on.
+	// A message that left a folder in the part already reported may be reported as destroyed later. So read that part
+	// again.
 	err := d.r.Changes(s.base(), func(mod note.ModSeq, c layout.Change) bool {
 		if mod <= s.Mod && c.Expunged && c.Folder != 0 && !c.Gone {
 			w.leave(&c)
@@ -151,7 +154,8 @@ func (d *Reading) walk(s State) (*walk, error) {
 	return w, err
 }
 
-// EmailChanges tells which messages came, changed and went since a state, at most limit of them (0: all).
+// EmailChanges returns the messages that were created, updated or destroyed since a state, at most limit of them (0:
+// all).
 //
 // Implements: RFC 8621 §4.3 Email/changes
 func (d *Reading) EmailChanges(since State, limit int) (Changes, error) {
@@ -192,16 +196,17 @@ func (d *Reading) EmailChanges(since State, limit int) (Changes, error) {
 	return out, errors.Join(err, inner)
 }
 
-// touchedThread is a thread in which messages came or went: at which MODSEQ last, and whether one went that had been
-// there before.
+// touchedThread is a thread to which messages were added or from which messages were removed. mod is the MODSEQ of the
+// last such change; old is set if a removed message was certainly there at the state.
 type touchedThread struct {
 	mod note.ModSeq
 	old bool
-	// lost: one went that may have been there before.
+	// lost is set if a removed message may have been there at the state.
 	lost bool
 }
 
-// ThreadChanges tells which threads came, changed and went since a state: those in which messages came or went.
+// ThreadChanges returns the threads that were created, updated or destroyed since a state. A thread counts as updated
+// if messages were added or removed.
 //
 // Implements: RFC 8621 §3.2 Thread/changes
 func (d *Reading) ThreadChanges(since State, limit int) (Changes, error) {
@@ -219,7 +224,7 @@ func (d *Reading) ThreadChanges(since State, limit int) (Changes, error) {
 	}
 	list := slices.SortedFunc(maps.Keys(touched), func(a, b note.UNID) int { return cmp.Compare(touched[a].mod, touched[b].mod) })
 	if limit > 0 && len(list) > limit {
-		// Each change has a MODSEQ of its own, and so has the last one of each thread.
+		// A MODSEQ belongs to one change only, so the last MODSEQ of each thread is unique.
 		list = list[:limit]
 		out.More, out.State = true, since.part(touched[list[limit-1]].mod, 0)
 	}
@@ -230,7 +235,7 @@ func (d *Reading) ThreadChanges(since State, limit int) (Changes, error) {
 			return out, err
 		case live && (old || t.old):
 			out.Updated = append(out.Updated, thread)
-		case live: // what it is not certain that the client knows is told as new
+		case live: // report a thread that the client may not know as new
 			out.Created = append(out.Created, thread)
 		case t.lost:
 			out.Destroyed = append(out.Destroyed, thread)
@@ -239,7 +244,7 @@ func (d *Reading) ThreadChanges(since State, limit int) (Changes, error) {
 	return out, nil
 }
 
-// threads are those in which messages came or went.
+// threads returns the threads to which messages were added or from which messages were removed.
 func (w *walk) threads() (map[note.UNID]touchedThread, error) {
 	touched := map[note.UNID]touchedThread{}
 	var inner error
@@ -255,7 +260,7 @@ func (w *walk) threads() (map[note.UNID]touchedThread, error) {
 			w.told[u] = true
 		}
 		if thread.IsZero() {
-			inner = ErrForgotten // a row of an older version: which thread the message was of is not known
+			inner = ErrForgotten // a row of an older version does not hold the thread
 			return false
 		}
 		certain := f == destroyed && c.Gone && !c.Hidden && max(c.Created, c.Shown) <= w.s.base() && !w.partial
@@ -265,8 +270,7 @@ func (w *walk) threads() (map[note.UNID]touchedThread, error) {
 	return touched, errors.Join(err, inner)
 }
 
-// thread says whether there is anything of a thread that the person may see, and whether some of that was there at the
-// state.
+// thread reports whether the person sees a message of the thread (live), and whether they saw one at the state (old).
 func (w *walk) thread(thread note.UNID) (live, old bool, err error) {
 	ids, err := w.d.r.Thread(thread)
 	if err != nil {
@@ -288,7 +292,8 @@ func (w *walk) thread(thread note.UNID) (live, old bool, err error) {
 	return live, old, nil
 }
 
-// FolderChanges tells which folders came, changed and went since a state.
+// FolderChanges returns the folders that were created, updated or destroyed since a state, at most limit of them (0:
+// all).
 //
 // Implements: RFC 8621 §2.2 Mailbox/changes
 func (d *Reading) FolderChanges(since State, limit int) (Changes, error) {
@@ -319,7 +324,7 @@ func (d *Reading) FolderChanges(since State, limit int) (Changes, error) {
 	return out, nil
 }
 
-// folderChange is what became of a folder, at which MODSEQ; counts says that nothing of it but the counts changed.
+// folderChange is a change to a folder, at one MODSEQ. counts is set if only the message counts of the folder changed.
 type folderChange struct {
 	mod    note.ModSeq
 	unid   note.UNID
@@ -327,16 +332,16 @@ type folderChange struct {
 	counts bool
 }
 
-// order is the place of a folder among those that changed at one MODSEQ.
+// order returns the sort position of a folder among those that changed at the same MODSEQ. It is never 0.
 func (c *folderChange) order() uint64 { return max(binary.BigEndian.Uint64(c.unid[:8]), 1) }
 
 func (d *Reading) folderChanges(since State) (list []folderChange, err error) {
-	// A state that stops among the changes of one MODSEQ looks at that one again.
+	// A state with After set ends between two folders that changed at the same MODSEQ: read that MODSEQ again.
 	from := since.Mod
 	if since.After != 0 {
 		from--
 	}
-	rows := map[note.ID]*layout.Note{} // of folders whose own note changed
+	rows := map[note.ID]*layout.Note{} // rows of folders whose own note changed
 	threads := map[note.UNID]note.ModSeq{}
 	var inner error
 	err = d.r.Changes(from, func(mod note.ModSeq, c layout.Change) bool {
@@ -383,11 +388,11 @@ func (d *Reading) folderChanges(since State) (list []folderChange, err error) {
 	return slices.DeleteFunc(list, func(c folderChange) bool { return c.mod <= since.Mod && c.order() <= since.After }), nil
 }
 
-// maxAround bounds the threads that around looks into; beyond, all folders count as changed.
+// maxAround bounds the number of threads that around reads. With more threads, all folders count as changed.
 const maxAround = 1000
 
-// around says which folders hold something of threads in which something changed, and when: a folder's count of unread
-// threads goes by what lies elsewhere, too.
+// around returns the folders that hold messages of the given threads, with the MODSEQ of the latest change. A change to
+// a thread affects all these folders, because a folder's count of unread threads depends on messages in other folders.
 func (d *Reading) around(threads map[note.UNID]note.ModSeq) (map[note.ID]note.ModSeq, error) {
 	out := map[note.ID]note.ModSeq{}
 	if len(threads) > maxAround {
@@ -421,7 +426,8 @@ func (d *Reading) around(threads map[note.UNID]note.ModSeq) (map[note.ID]note.Mo
 	return out, nil
 }
 
-// QueryChanges is what changed in the results of a query since a state: take out Removed, then put in Added, in order.
+// QueryChanges describes how the results of a query changed since a state. A client first deletes Removed, then inserts
+// Added in order.
 type QueryChanges struct {
 	Removed []note.UNID
 	Added   []Added
@@ -429,17 +435,18 @@ type QueryChanges struct {
 	Total   int
 }
 
-// Added is a result at its index.
+// Added is a new result and its index in the results.
 type Added struct {
 	UNID  note.UNID
 	Index int
 }
 
-// ErrManyChanges reports more changes than the client wants to be told.
+// ErrManyChanges reports that there are more changes than the client's limit.
 var ErrManyChanges = errors.New("more has changed than is to be told")
 
-// QueryChanges works out what changed in a query's results; the query's window is not looked at. limit bounds what is
-// told (below 0: no bound), upTo names the last result that the client knows, where filter and order do not change with time.
+// QueryChanges computes the changes in the results of a query; it ignores the query's window. limit bounds the number
+// of changes; a negative limit means no bound. upTo is the last result that the client knows: later additions are left
+// out, but only if the query is not mutable.
 //
 // Implements: RFC 8621 §4.5 Email/queryChanges
 func (f *File) QueryChanges(ctx context.Context, q *Query, since State, limit int, upTo note.UNID) (QueryChanges, error) {
@@ -473,15 +480,15 @@ func (f *File) QueryChanges(ctx context.Context, q *Query, since State, limit in
 	return out, err
 }
 
-// touchedSince are the messages whose place in the results may have changed.
+// touchedSince holds the messages that may have entered, left or moved within the results.
 type touchedSince struct {
 	gone []note.UNID
-	// again are entries that may have been results before, fresh those that cannot have been.
+	// again holds entries that may have been results before; fresh holds entries that cannot have been.
 	again, fresh map[uint32]bool
 }
 
 func (x *querying) touched(since State) (*touchedSince, error) {
-	// What the person sees is told by their rights: nothing is hidden from this reader.
+	// This reader sees everything, so heads limits the walk to the folders that the person may read.
 	d := &Reading{f: x.f, r: x.r, who: x.f.who, heads: readableHeads(x.r, &x.f.who)}
 	w, err := d.walk(since)
 	if err != nil {
@@ -531,14 +538,15 @@ func (x *querying) touched(since State) (*touchedSince, error) {
 	return c, errors.Join(err, inner)
 }
 
-// createdSince says whether a message did not exist at a state: one that came into the person's sight since may have been
-// there before.
+// createdSince reports whether a message was created after a state. A message that only became visible to the person
+// since then is not new: it may have been a result before.
 func (x *querying) createdSince(id note.ID, since State) bool {
 	row, err := x.r.Row(id)
 	return err == nil && row.Created > since.base()
 }
 
-// compare holds the results of now against what was touched.
+// compare fills out with the touched messages that are results now (Added) and those that may have been results before
+// (Removed).
 func (x *querying) compare(out *QueryChanges, c *touchedSince, last, limit int) error {
 	removed := c.gone
 	index, past := 0, false

@@ -14,18 +14,18 @@ import (
 	"doublet/wire/pop3"
 )
 
-// Composed is a message made ready to be stored: parsed once, hashed, its large parts written, what
-// lists show computed. Any number of notes can be made of it; they share the message.
+// Composed is a parsed message that is ready to be stored: hashed, its large parts written, its summary computed.
+// Several notes can be created from it; they share the message.
 type Composed struct {
 	message *store.Message
 	summary []byte
 	thread  note.UNID
-	// Envelope is the parsed header, for rules and notices.
+	// Envelope is the parsed header, for filter rules and notifications.
 	Envelope *mime.Envelope
 }
 
-// Compose reads a message. It is the only place where mail is parsed; whoever reads it later copies
-// or looks up what was found here. Release the result when the updates that use it have ended.
+// Compose parses a message for storing. It is the only place that parses mail: readers use the summary computed here.
+// Call Release after the updates that use the result have ended.
 func (s *Service) Compose(ctx context.Context, raw []byte) (*Composed, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, ErrBadMessage
@@ -33,8 +33,8 @@ func (s *Service) Compose(ctx context.Context, raw []byte) (*Composed, error) {
 	return s.ComposeImported(ctx, raw)
 }
 
-// ComposeImported is Compose for mail that comes from another system's store: one with NULs is kept as
-// it is. Doors show a NUL as 0x80.
+// ComposeImported is like Compose, for mail imported from another system. It accepts NUL bytes and stores them
+// unchanged; protocols show a NUL as 0x80.
 func (s *Service) ComposeImported(ctx context.Context, raw []byte) (*Composed, error) {
 	if len(raw) > s.opt.MessageSize {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, len(raw), s.opt.MessageSize)
@@ -45,7 +45,7 @@ func (s *Service) ComposeImported(ctx context.Context, raw []byte) (*Composed, e
 		return nil, err
 	}
 	key := []byte(mime.ThreadKey(root.Envelope))
-	if len(key) == 0 { // nothing to go by: a thread of its own
+	if len(key) == 0 { // no key to find a thread by: start a new one
 		key = m.Digest[:]
 	}
 	return &Composed{
@@ -53,43 +53,45 @@ func (s *Service) ComposeImported(ctx context.Context, raw []byte) (*Composed, e
 	}, nil
 }
 
-// New is a note of the message, with an INTERNALDATE.
+// New returns a new note for the message, with date as its INTERNALDATE.
 func (c *Composed) New(date time.Time) store.New {
 	return store.New{
 		Content: note.Content{Items: memo}, Summary: c.summary, Message: c.message, Thread: c.thread, Date: date.Unix(),
 	}
 }
 
-// memo are the items of a message's note; all else is in the message.
+// memo holds the items of a message's note; all other data is in the message.
 var memo = note.MakeItems(note.Item{Name: "Form", Value: note.Text("Memo")})
 
-// Thread names the thread that the message is of.
+// Thread returns the id of the message's thread.
 func (c *Composed) Thread() note.UNID { return c.thread }
 
-// Size is the message's size in bytes.
+// Size returns the message's size in bytes.
 func (c *Composed) Size() int64 { return int64(c.message.Size) }
 
-// Memory returns the bytes of the message that are in memory until it is released.
+// Memory returns the number of bytes that the message occupies in memory until it is released.
 func (c *Composed) Memory() int64 { return int64(len(c.summary)) + c.message.Memory() }
 
-// Release lets go of the message.
+// Release releases the message.
 func (c *Composed) Release() { c.message.Release() }
 
-// The fields of a summary, each with its length: the ENVELOPE and the BODYSTRUCTURE in the words of
-// RFC 9051, which every door copies or parses, the index of parts, the preview (RFC 8970).
+// The fields of a summary, each preceded by its length: ENVELOPE and BODYSTRUCTURE in the syntax of RFC 9051, the index
+// of parts, the preview (RFC 8970), and those described below.
 const (
 	fieldEnvelope = iota
 	fieldStructure
 	fieldIndex
 	fieldPreview
-	// fieldTravel is a number: how many octets more than stored the message has as lines that end with
-	// CRLF (see wire/pop3). Messages of older versions lack it.
+	// fieldTravel is a number: the octets that the message grows by when its line ends become CRLF (see wire/pop3).
+	// Messages of older versions lack it.
 	fieldTravel
-	// fieldThreading is what THREAD goes by (see appendThreading). Messages of older versions lack it.
+	// fieldThreading holds the ids used by THREAD (see appendThreading). Messages of older versions lack it.
 	fieldThreading
-	// fieldAttached is 1 or 0: whether there are attachments (see HasAttachment). Messages of older versions lack it.
+	// fieldAttached is 1 if the message has attachments, otherwise 0 (see HasAttachment). Messages of older versions
+	// lack it.
 	fieldAttached
-	// fieldResent are the Resent-From and Resent-Sender fields (see appendResent). Messages of older versions lack it.
+	// fieldResent holds the Resent-From and Resent-Sender fields (see appendResent). Messages of older versions lack
+	// it.
 	fieldResent
 	fields
 )
@@ -121,7 +123,7 @@ func appendFlag(dst []byte, on bool) []byte {
 
 func summaryField(sum []byte, want int) ([]byte, error) {
 	for i := range fields {
-		if len(sum) == 0 && i > fieldPreview { // of an older version
+		if len(sum) == 0 && i > fieldPreview { // written by an older version
 			return nil, nil
 		}
 		n, k := binary.Uvarint(sum)

@@ -10,8 +10,8 @@ import (
 	"doublet/store/layout"
 )
 
-// ChangedSince returns the UIDs of the messages of the view that came or changed after a MODSEQ, as far as the session
-// was told that they are there.
+// ChangedSince returns the UIDs of the messages, among those that the session knows, that were added or changed after a
+// MODSEQ.
 func (v *View) ChangedSince(ctx context.Context, since uint64) (Set, error) {
 	var uids []uint32
 	err := v.f.read(ctx, func(r *store.Reader) error {

@@ -9,28 +9,28 @@ import (
 	"doublet/store"
 )
 
-// Counts are what there is to count in a folder: messages, and those neither seen nor drafts; threads that have a message
-// there, and those of which something is unread.
+// Counts holds the counts of a folder: its messages, those that are neither seen nor drafts, the threads with a message
+// in the folder, and those of them that have an unread message.
 type Counts struct{ Total, Unread, Threads, UnreadThreads uint32 }
 
-// Mailbox is a folder as JMAP shows it.
+// Mailbox is a folder as JMAP represents it.
 type Mailbox struct {
 	Folder
 	Counts Counts
 }
 
-// rollCounts are the counts of all folders for one person.
+// rollCounts caches the counts of all folders for one person.
 type rollCounts struct {
 	person note.UNID
 	access uint32
 	by     map[note.ID]Counts
 }
 
-// maxRollCounts is for how many persons a roll remembers counts.
+// maxRollCounts is the number of persons for whom a roll caches counts.
 const maxRollCounts = 4
 
-// Mailboxes lists the folders that the person may look up, by name, parents before children; with their counts where
-// those are asked for.
+// Mailboxes returns the folders that the person may look up, sorted by name, parents before children. Their counts are
+// filled in if counts is set.
 func (f *File) Mailboxes(ctx context.Context, counts bool) (list []Mailbox, st States, err error) {
 	fill := func(l *roll, r *store.Reader) (err error) {
 		if st, err = f.svc.states(r, &f.who); err != nil {
@@ -54,7 +54,7 @@ func (f *File) Mailboxes(ctx context.Context, counts bool) (list []Mailbox, st S
 	return list, st, err
 }
 
-// mailboxes lists the folders by the person's rights, whoever the reader is.
+// mailboxes returns the folders that f.who may look up. The rights of the reader itself do not matter.
 func (f *File) mailboxes(r *store.Reader) []Mailbox {
 	info, heads := r.Info(), r.AllFolders()
 	whole := rightsOf(&info.ACL, &f.who)
@@ -75,7 +75,8 @@ func (f *File) mailboxes(r *store.Reader) []Mailbox {
 	return out
 }
 
-// countsFor counts what a person sees in all folders, in one pass over the roll.
+// countsFor returns the counts of all folders for a person. It computes them in one pass over the roll, unless they are
+// cached.
 func (l *roll) countsFor(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	hash := accessOf(r, who).hash
 	for _, c := range l.counts {
@@ -91,8 +92,8 @@ func (l *roll) countsFor(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	return by
 }
 
-// count counts. A thread is unread where one of its messages is; those in Trash alone are a thread of their own
-// (RFC 8621 section 2).
+// count computes the counts. A thread is unread if one of its messages is unread. Messages in Trash count as a separate
+// thread (RFC 8621 section 2).
 //
 // Implements: RFC 8621 §2 counts of a Mailbox
 func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
@@ -111,7 +112,7 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	for i, m := range l.marks.list {
 		unread[i] = !seenIn(m, who.Person) && !hasWord(m, Draft)
 	}
-	const outside, inTrash = 1, 2 // a thread has something unread there
+	const outside, inTrash = 1, 2 // the thread has an unread message there
 	threads := make([]uint8, len(l.threads))
 	placed := map[note.ID][]uint32{}
 	out := make(map[note.ID]Counts, len(heads))
@@ -138,7 +139,7 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 			placed[f] = append(placed[f], e.thread)
 		}
 	}
-	seen := make([]uint32, len(l.threads)) // the number of the folder that a thread was counted in last
+	seen := make([]uint32, len(l.threads)) // the number of the folder in which the thread was counted last
 	number := uint32(0)
 	for f, list := range placed {
 		c, want := out[f], uint8(outside)
@@ -160,10 +161,10 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	return out
 }
 
-// countedSet is a set of folders as counting sees it.
+// countedSet is a set of folders, prepared for counting.
 type countedSet struct {
-	folders        []note.ID // that the person may read
-	trash, outside bool      // it holds Trash, and another one
+	folders        []note.ID // those that the person may read
+	trash, outside bool      // whether the set contains Trash, and any other folder
 }
 
 func countedSetOf(set string, heads map[note.ID]note.UNID, trash note.ID) (s countedSet) {

@@ -11,16 +11,16 @@ import (
 	"doublet/store/layout"
 )
 
-// doomed begins the name of a folder whose deletion has begun. No name that anybody gives has a control
-// character, and its access list lets nobody look it up.
+// doomed begins the name of a folder that is being deleted. No other folder name contains a control character, and the
+// ACL of such a folder lets nobody look it up.
 const doomed = "\x7fdeleted "
 
-// deletePiece is up to how many messages go with their folder in one update. A larger folder is taken out
-// of sight first, at once, and then emptied in pieces: locks are held briefly, and nobody ever sees half
-// of it. PurgeDeleted finishes what a crash interrupts.
+// deletePiece is the maximum number of messages deleted together with their folder in one update. A larger folder is
+// first hidden and then emptied in parts: so locks are held briefly, and nobody sees a partly deleted folder. After a
+// crash, PurgeDeleted finishes the deletion.
 const deletePiece = 5 * batch
 
-// Delete deletes a folder with its messages. INBOX stays, and so does one with folders below it.
+// Delete deletes a folder with its messages. It does not delete INBOX or a folder that has children.
 func (f *File) Delete(ctx context.Context, name string) error {
 	name, err := f.local(name)
 	if err != nil {
@@ -48,11 +48,11 @@ func (f *File) Delete(ctx context.Context, name string) error {
 	if err := f.hide(ctx, name, large); err != nil {
 		return err
 	}
-	// It is gone for everybody: nobody's leaving keeps its contents.
+	// The folder is already hidden, so finish even if ctx is cancelled.
 	return f.svc.purge(context.WithoutCancel(ctx), f.db, large)
 }
 
-// hide takes a folder out of everybody's sight.
+// hide hides a folder from everyone.
 func (f *File) hide(ctx context.Context, name string, folder note.ID) error {
 	return f.svc.asSystem(ctx, f.db, func(w *store.Writer) error {
 		h, err := w.Folder(folder)
@@ -69,7 +69,7 @@ func (f *File) hide(ctx context.Context, name string, folder note.ID) error {
 	})
 }
 
-// deleteSmall deletes a folder, or returns its id where it holds too many messages for one update.
+// deleteSmall deletes a folder. If it holds too many messages for one update, deleteSmall returns its id instead.
 func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err error) {
 	h, err := named(&w.Reader, name)
 	if err != nil {
@@ -97,8 +97,8 @@ func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err err
 	return 0, w.DeleteFolder(h.Note)
 }
 
-// childless returns an error where a folder has folders below it. Those that the writer may not look up count too: they
-// would be left without a parent.
+// childless returns an error if a folder has children. Children that the writer may not look up count, too, because
+// they would lose their parent.
 func childless(w *store.Writer, name string) error {
 	hidden := false
 	for _, c := range w.AllFolders() {
@@ -133,7 +133,7 @@ func emptySome(w *store.Writer, folder note.ID) (more bool, err error) {
 	return len(ids) == deletePiece, nil
 }
 
-// purge empties and deletes a folder that is out of sight.
+// purge empties and deletes a hidden folder.
 func (s *Service) purge(ctx context.Context, db note.DatabaseID, folder note.ID) error {
 	for more := true; more; {
 		err := s.asSystem(ctx, db, func(w *store.Writer) (err error) {
@@ -143,7 +143,7 @@ func (s *Service) purge(ctx context.Context, db note.DatabaseID, folder note.ID)
 			return err
 		})
 		if errors.Is(err, store.ErrNotFound) {
-			return nil // somebody else was quicker
+			return nil // another call has deleted it
 		}
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (s *Service) purge(ctx context.Context, db note.DatabaseID, folder note.ID)
 	return nil
 }
 
-// PurgeDeleted finishes deletions of folders of a mail file that a crash interrupted, and returns their number.
+// PurgeDeleted finishes folder deletions that a crash interrupted, and returns their number.
 func (s *Service) PurgeDeleted(ctx context.Context, db note.DatabaseID) (n int, err error) {
 	var left []note.ID
 	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
@@ -171,7 +171,7 @@ func (s *Service) PurgeDeleted(ctx context.Context, db note.DatabaseID) (n int, 
 	return n, err
 }
 
-// asSystem changes a mail file in nobody's name.
+// asSystem changes a mail file with the rights of the server.
 func (s *Service) asSystem(ctx context.Context, db note.DatabaseID, fn func(*store.Writer) error) error {
 	return s.store.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
 		w, err := tx.Home(db)

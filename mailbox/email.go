@@ -15,18 +15,18 @@ import (
 	"doublet/wire/mime"
 )
 
-// Reading is one moment of a mail file, over all its folders, as one person sees it: what JMAP shows. It is valid during
-// the call that it is passed to. Messages marked \Deleted are not in a folder here: JMAP knows no such mark
-// (RFC 8621 section 4.1.1).
+// Reading is one moment of a mail file, with all its folders, as one person sees it. JMAP uses it. It is valid only
+// during the call that it is passed to. A message marked \Deleted in a folder does not count as being in that folder,
+// because JMAP has no such mark (RFC 8621 section 4.1.1).
 type Reading struct {
 	f       *File
 	r       *store.Reader
 	who     note.Who
 	scratch []byte
 	email   Email
-	// heads are the folders that the person may read, where the reader itself is somebody else.
+	// heads holds the folders that the person may read; it is nil if the reader already has the person's rights.
 	heads map[note.ID]note.UNID
-	// w is the update that this is of, if it is of one.
+	// w is the update that this Reading belongs to, or nil.
 	w *store.Writer
 }
 
@@ -37,13 +37,13 @@ func (f *File) Read(ctx context.Context, fn func(*Reading) error) error {
 
 func (f *File) reading(r *store.Reader) *Reading { return &Reading{f: f, r: r, who: f.who} }
 
-// States are the states of what there is.
+// States returns the states of the mail file.
 func (d *Reading) States() (States, error) { return d.f.svc.states(d.r, &d.who) }
 
-// Person is who reads.
+// Person returns the person who reads.
 func (d *Reading) Person() note.UNID { return d.who.Person }
 
-// Usage is what the mail file holds and may hold; store.ErrDenied: the person is not to know.
+// Usage returns the size and the quota of the mail file, or store.ErrDenied if the person may not know them.
 func (d *Reading) Usage() (Usage, error) {
 	if d.r.Rights()&(note.Read|note.Administer) == 0 {
 		return Usage{}, store.ErrDenied
@@ -51,10 +51,10 @@ func (d *Reading) Usage() (Usage, error) {
 	return Usage{d.r.Counters().Size, d.r.Info().Quota}, nil
 }
 
-// Rights are those that the mail file's own list grants.
+// Rights returns the rights that the mail file's own ACL grants.
 func (d *Reading) Rights() note.Rights { return d.r.Rights() }
 
-// Find gives the note id of a message. ErrNoMessage: there is none, or none that the person may read.
+// Find returns the note id of a message. It returns ErrNoMessage if there is none, or none that the person may read.
 func (d *Reading) Find(u note.UNID) (note.ID, error) {
 	id, err := d.find(u)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
@@ -63,7 +63,7 @@ func (d *Reading) Find(u note.UNID) (note.ID, error) {
 	return id, err
 }
 
-// find finds a note, one that the update has made too.
+// find finds a note by UNID, including notes created by the current update.
 func (d *Reading) find(u note.UNID) (note.ID, error) {
 	if d.w != nil {
 		if id, ok := d.w.Made(u); ok {
@@ -73,8 +73,8 @@ func (d *Reading) find(u note.UNID) (note.ID, error) {
 	return d.r.Find(u)
 }
 
-// Email is a message, wherever it is in the mail file. It is valid until the next one is read; what Body returns stays
-// valid as long as the message is there.
+// Email is a message, in any folder of the mail file. It is valid until the next one is read. The result of Body stays
+// valid while the message exists.
 type Email struct {
 	ID      note.ID
 	d       *Reading
@@ -82,7 +82,7 @@ type Email struct {
 	summary []byte
 }
 
-// Email reads a message's row. ErrNoMessage: there is none that the person may see.
+// Email reads a message's row. It returns ErrNoMessage if there is none that the person may see.
 func (d *Reading) Email(id note.ID) (*Email, error) {
 	row, err := d.r.Note(id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (!isMessage(row) || !d.visible(row)) {
@@ -114,7 +114,7 @@ func (d *Reading) visible(n *layout.Note) bool {
 	return false
 }
 
-// readable is a folder's head, nil where the person may not read there.
+// readable returns a folder, or nil if the person may not read it.
 func (d *Reading) readable(id note.ID) *layout.Folder {
 	h, err := d.r.Folder(id)
 	if d.heads != nil {
@@ -128,25 +128,25 @@ func (d *Reading) readable(id note.ID) *layout.Folder {
 	return h
 }
 
-// UNID names the message.
+// UNID returns the UNID of the message.
 func (m *Email) UNID() note.UNID { return m.row.UNID }
 
-// Thread names the thread.
+// Thread returns the id of the thread.
 func (m *Email) Thread() note.UNID { return m.row.Thread }
 
-// Size is the message's size in bytes.
+// Size returns the message's size in bytes.
 func (m *Email) Size() uint64 { return m.row.Size }
 
-// Received is the INTERNALDATE in Unix seconds.
+// Received returns the INTERNALDATE in Unix seconds.
 func (m *Email) Received() int64 { return m.row.Date }
 
 // Seen reports whether the person has seen the message.
 func (m *Email) Seen() bool { return m.row.SeenBy(m.d.who.Person) }
 
-// Keywords yields the keywords that are set, in canonical spelling, \Seen aside.
+// Keywords yields the keywords that are set, in canonical spelling, without \Seen.
 func (m *Email) Keywords(yield func(string) bool) { m.row.Keywords(yield) }
 
-// Folders yields the folders that show the message to the person.
+// Folders yields the folders in which the person sees the message.
 func (m *Email) Folders(yield func(note.UNID) bool) {
 	for i := range m.row.Members {
 		x := &m.row.Members[i]
@@ -170,25 +170,25 @@ func (m *Email) field(want int) ([]byte, error) {
 	return summaryField(m.summary, want)
 }
 
-// Envelope is the ENVELOPE as IMAP prints it.
+// Envelope returns the ENVELOPE in IMAP syntax.
 func (m *Email) Envelope() ([]byte, error) { return m.field(fieldEnvelope) }
 
-// Structure is the extensible BODYSTRUCTURE as IMAP prints it.
+// Structure returns the extensible BODYSTRUCTURE in IMAP syntax.
 func (m *Email) Structure() ([]byte, error) { return m.field(fieldStructure) }
 
-// Index tells where the parts are.
+// Index returns the index of the parts.
 func (m *Email) Index() (mime.Index, error) {
 	b, err := m.field(fieldIndex)
 	return mime.Index(b), err
 }
 
-// Preview is the beginning of the text.
+// Preview returns the beginning of the text.
 func (m *Email) Preview() ([]byte, error) { return m.field(fieldPreview) }
 
-// Attached reports whether the message has attachments that a program would list.
+// Attached reports whether the message has attachments that a client would list.
 func (m *Email) Attached() (bool, error) { return attached(m.field) }
 
-// attached reads whether there are attachments; messages of older versions have it worked out from their structure.
+// attached reads the stored flag. For messages of older versions it computes the flag from their structure.
 func attached(field func(int) ([]byte, error)) (bool, error) {
 	b, err := field(fieldAttached)
 	if err != nil {
@@ -204,10 +204,10 @@ func attached(field func(int) ([]byte, error)) (bool, error) {
 	return attachedIn(text)
 }
 
-// Body opens the message's bytes.
+// Body opens the message's content.
 func (m *Email) Body() (*store.Stored, error) { return m.d.r.Message(m.row) }
 
-// ThreadOf lists the messages of a thread that the person may see, in order of date; nil where there is none.
+// ThreadOf returns the messages of a thread that the person may see, in order of date, or nil if there is none.
 func (d *Reading) ThreadOf(thread note.UNID) ([]note.UNID, error) {
 	ids, err := d.r.Thread(thread)
 	if err != nil {
@@ -239,7 +239,7 @@ func (d *Reading) ThreadOf(thread note.UNID) ([]note.UNID, error) {
 	return out, nil
 }
 
-// Folders lists the folders that the person may look up, by name, parents before children.
+// Folders returns the folders that the person may look up, sorted by name, parents before children.
 func (d *Reading) Folders() []Folder {
 	heads := d.r.Folders()
 	out := make([]Folder, 0, len(heads))
@@ -252,7 +252,7 @@ func (d *Reading) Folders() []Folder {
 	return out
 }
 
-// FolderItem is an item of a folder's note; "" where it has none.
+// FolderItem returns an item of a folder's note, or "" if it does not exist.
 func (d *Reading) FolderItem(id note.ID, item string) (string, error) {
 	items, err := d.r.FolderItems(id)
 	if err != nil {
@@ -261,7 +261,7 @@ func (d *Reading) FolderItem(id note.ID, item string) (string, error) {
 	return items.Get(item).AsText(), nil
 }
 
-// Imported is a message that is to be stored in several folders.
+// Imported is a message to be stored in one or more folders.
 type Imported struct {
 	Composed *Composed
 	Folders  []note.UNID
@@ -269,10 +269,10 @@ type Imported struct {
 	Received time.Time
 }
 
-// attachedIn works out from a structure whether there are attachments: parts that are not shown as the text, of a kind
-// that no signature or picture of a newsletter has (RFC 8621 section 4.1.4, attachments without those that are inline).
+// attachedIn computes from a structure whether the message has attachments. Parts shown as the text do not count, nor
+// do inline ones, such as the pictures of a newsletter (RFC 8621 section 4.1.4).
 func attachedIn(structure []byte) (bool, error) {
-	// Most messages are one text: no parse is needed to see that.
+	// Most messages are a single text: recognize it without parsing.
 	if bytes.HasPrefix(structure, []byte(`("text" "plain"`)) && !bytes.Contains(structure, []byte(`"attachment"`)) {
 		return false, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"doublet/store"
 )
 
-// Hide does the first step of the deletion of a large folder, and no other: as if the power failed then.
+// Hide runs only the first step of the deletion of a large folder, as if the power failed then.
 func Hide(ctx context.Context, f *File, name string) error {
 	h, err := f.Folder(ctx, name)
 	if err != nil {
@@ -15,7 +15,8 @@ func Hide(ctx context.Context, f *File, name string) error {
 	return f.hide(ctx, name, h.ID)
 }
 
-// Looks says how many messages a query has to look at, beside those that it gives, and how many it finds.
+// Looks returns the number of messages that a query reads, not counting those in its result, and the number that it
+// finds.
 func Looks(ctx context.Context, f *File, q *Query) (looks, total int, err error) {
 	err = f.withRoll(ctx, func(l *roll, r *store.Reader) error {
 		x := f.querying(ctx, l, r, q)

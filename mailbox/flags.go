@@ -10,34 +10,34 @@ import (
 	"doublet/store/layout"
 )
 
-// The keywords that IMAP writes with a backslash; the names are those of JMAP (RFC 8621 section 4.1.1).
+// The keywords that IMAP writes with a backslash, by their JMAP names (RFC 8621 section 4.1.1).
 const (
-	Seen     = "$seen" // the person's own
+	Seen     = "$seen" // per person
 	Answered = "$answered"
 	Flagged  = "$flagged"
 	Draft    = "$draft"
 )
 
-// ErrBadFlag reports a word that cannot be a flag here.
+// ErrBadFlag reports a flag that cannot be set.
 var ErrBadFlag = errors.New("not a flag that can be set")
 
-// Limits on keywords of one note: bytes of one, how many are set, and how many it remembers. One that
-// was cleared is remembered, so that replicas agree on it; a note must not grow by that without bound.
+// Limits on the keywords of a note: the length of one in bytes, how many are set, and how many the note remembers. A
+// note remembers a cleared keyword, so that replicas agree on it; the limit keeps it from growing without bound.
 const (
 	maxKeyword    = 255
 	maxKeywords   = 100
 	maxRemembered = 1000
 )
 
-// Flags are a message's flags. Keywords are in canonical spelling: lower case, sorted. Recent belongs to one session
-// (Recents): it is shown, and cannot be set.
+// Flags holds the flags of a message. Keywords are in canonical spelling (lower case) and sorted. Recent belongs to one
+// session (see Recents) and cannot be set.
 type Flags struct {
 	Seen, Deleted bool
 	Recent        bool
 	Keywords      []string
 }
 
-// ParseFlag reads a flag as IMAP writes it.
+// ParseFlag parses a flag in IMAP syntax.
 func ParseFlag(flag string) (seen, deleted bool, keyword string, err error) {
 	switch lower := strings.ToLower(flag); lower {
 	case `\seen`:
@@ -54,8 +54,8 @@ func ParseFlag(flag string) (seen, deleted bool, keyword string, err error) {
 	}
 }
 
-// ParseFlags reads a list of flags as IMAP writes them. \Recent is passed over: a client cannot alter it (RFC 3501 section
-// 2.3.2), and some send back all flags that they were shown.
+// ParseFlags parses a list of flags in IMAP syntax. It ignores \Recent: clients cannot change it (RFC 3501 section
+// 2.3.2), but some send back all flags that they received.
 func ParseFlags(list []string) (Flags, error) {
 	var fl Flags
 	for _, s := range list {
@@ -79,7 +79,7 @@ func ParseFlags(list []string) (Flags, error) {
 	return fl, nil
 }
 
-// permitted are those of the flags that rights let a person set on a message of their own.
+// permitted returns the flags that a person with these rights may set on a message of their own.
 func (fl Flags) permitted(g note.Rights) Flags {
 	fl.Seen = fl.Seen && g&note.KeepSeen != 0
 	fl.Deleted = fl.Deleted && g&(note.DeleteMark|note.ExpungeOwn) != 0
@@ -89,7 +89,7 @@ func (fl Flags) permitted(g note.Rights) Flags {
 	return fl
 }
 
-// AppendIMAP appends the flags as IMAP writes them, blanks between, without parentheses.
+// AppendIMAP appends the flags in IMAP syntax, separated by spaces, without parentheses.
 func (fl Flags) AppendIMAP(dst []byte) []byte {
 	start := len(dst)
 	if fl.Recent {
@@ -122,7 +122,7 @@ func appendKeyword(dst []byte, k string) []byte {
 	return append(dst, k...)
 }
 
-// mayRemember reports whether a note may get a keyword that is not set on it.
+// mayRemember reports whether a keyword that is not set on a note may be set.
 func mayRemember(n *layout.Note, keyword string) bool {
 	count := 0
 	for i := range n.State {

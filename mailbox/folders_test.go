@@ -79,7 +79,7 @@ func TestFolders(t *testing.T) {
 	if !errors.Is(err, mailbox.ErrFolderExists) {
 		t.Error(err)
 	}
-	// Renaming INBOX takes its messages along and leaves what lies below it.
+	// Renaming INBOX moves its messages but not the folders below it.
 	for i := range 3 {
 		w.append("INBOX", plain(i), mailbox.Flags{Seen: i == 0})
 	}
@@ -90,7 +90,7 @@ func TestFolders(t *testing.T) {
 	if uids, flags := w.fresh("old/mail"); len(uids) != 3 || flags[uids[0]] != `\Seen` {
 		t.Errorf("the new folder holds %v %v", uids, flags)
 	}
-	// Renaming takes the folders below along; the UIDVALIDITY of a name never goes back.
+	// Renaming includes the folders below; the UIDVALIDITY of a name never decreases.
 	before, err := w.mf.Folder(w.ctx, "old/mail")
 	w.must(err)
 	w.must(w.mf.Rename(w.ctx, "old", "new"))
@@ -128,7 +128,7 @@ func TestQuota(t *testing.T) {
 	if _, err := v.Copy(w.ctx, all, true, "INBOX"); !errors.Is(err, mailbox.ErrOverQuota) {
 		t.Error("a copy into the same folder: ", err)
 	}
-	// It lies in Archive, too, and stays there: this would make a second note of it.
+	// The message is also in Archive and stays there, so this would create a second note of it.
 	if _, err := v.Move(w.ctx, all, true, "INBOX"); !errors.Is(err, mailbox.ErrOverQuota) {
 		t.Error("a move into the same folder of what lies elsewhere, too: ", err)
 	}
@@ -156,7 +156,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestAsAnother: someone who may only read marks nothing, and their \Seen is their own.
+// TestAsAnother checks that a person who may only read sets no flags, and that each person has their own \Seen.
 func TestAsAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -196,7 +196,7 @@ func TestAsAnother(t *testing.T) {
 	}
 }
 
-// TestSearch compares with a plain evaluation of random criteria.
+// TestSearch compares searches with a simple evaluation of random criteria.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)

@@ -10,14 +10,14 @@ import (
 	"doublet/store"
 )
 
-// FlagSet names a message by its UNID, and the flags that it is to have.
+// FlagSet is a message, named by its UNID, and its new flags.
 type FlagSet struct {
 	UNID  note.UNID
 	Flags Flags
 }
 
-// SetFlags gives messages of the mail file the flags named, wherever they lie, in one commit for each
-// 1,000, and returns how many changed. What is gone is passed over.
+// SetFlags replaces the flags of messages, in any folder, in commits of at most 1,000 messages. It skips messages that
+// no longer exist, and returns the number of messages changed.
 func (f *File) SetFlags(ctx context.Context, sets []FlagSet) (changed int, err error) {
 	for part := range slices.Chunk(sets, batch) {
 		n := 0
@@ -75,7 +75,7 @@ func (f *File) setFlags(w *store.Writer, s *FlagSet) (changed bool, err error) {
 	return changed, err
 }
 
-// Has says which of some UNIDs the mail file knows, those of messages that were deleted too.
+// Has returns the UNIDs that the mail file knows, including those of deleted messages.
 func (f *File) Has(ctx context.Context, unids []note.UNID) (map[note.UNID]bool, error) {
 	out := make(map[note.UNID]bool)
 	err := f.read(ctx, func(r *store.Reader) error {

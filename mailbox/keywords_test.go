@@ -11,7 +11,8 @@ import (
 	"doublet/store/layout"
 )
 
-// TestFolderKeywords: a folder lists the keywords that its messages have had, from every way in, also after a restart.
+// TestFolderKeywords checks that a folder lists the keywords that its messages have had, however they were set, also
+// after a restart.
 func TestFolderKeywords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -39,7 +40,7 @@ func TestFolderKeywords(t *testing.T) {
 	if f, err := w.mf.Folder(w.ctx, "Drafts"); err != nil || f.Keywords != nil {
 		t.Error(f.Keywords, err)
 	}
-	// The list is bounded; further keywords can be set all the same.
+	// The list is bounded, but further keywords can still be set.
 	for i := range layout.MaxFolderKeywords + 10 {
 		w.append("Drafts", "a: b\r\n\r\n", mailbox.Flags{Keywords: []string{fmt.Sprint("k", i)}})
 	}

@@ -1,5 +1,5 @@
-// Package mailbox is a mail file as clients see it: folders, UIDs, flags, threads, quota, search. It
-// gives every door one semantics, so that what is done through one is what the others show.
+// Package mailbox presents a mail file to clients: folders, UIDs, flags, threads, quota and search. All protocols use
+// it, so a change made through one protocol has the same effect in the others.
 package mailbox
 
 import (
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The kinds of error that doors tell apart, beside those of the store.
+// Errors that protocols distinguish, in addition to those of the store.
 var (
 	ErrNoFolder     = errors.New("no such folder")
 	ErrFolderExists = errors.New("the folder exists already")
@@ -33,32 +33,32 @@ var (
 	ErrFolderGone   = errors.New("the folder was deleted")
 )
 
-// Kind is the kind of database that a mail file is.
+// Kind is the database kind of a mail file.
 const Kind = "mail"
 
-// Inbox is the folder that everyone has.
+// Inbox is the name of the folder that every mail file has.
 const Inbox = "INBOX"
 
-// Standard are the folders of a new mail file and their special uses (RFC 6154).
+// Standard lists the folders of a new mail file and their special uses (RFC 6154).
 var Standard = []struct{ Name, SpecialUse string }{
 	{Inbox, ""}, {"Drafts", "Drafts"}, {"Sent", "Sent"}, {"Archive", "Archive"}, {"Junk", "Junk"}, {"Trash", "Trash"},
 }
 
-// Limits on names: bytes of a full name, levels, folders of a mail file.
+// Limits on folders: bytes of a full name, levels in a name, and folders in a mail file.
 const (
 	MaxName    = 1000
 	MaxLevels  = 20
 	maxFolders = 10_000
 )
 
-// Options are the settings of the room.
+// Options are the settings of the Service.
 type Options struct {
-	// MessageSize is the largest message in bytes (50 MB).
+	// MessageSize is the maximum size of a message, in bytes; 0 means 50 MB.
 	MessageSize int
-	// Limits bound what Compose looks at in a message; a zero one is that of mime.DefaultLimits.
+	// Limits bounds the parsing in Compose; a zero field uses the value of mime.DefaultLimits.
 	Limits mime.Limits
-	// RollMemory is how much memory there is for what queries over whole mail files go by, in bytes (128 MB); one mail
-	// file takes at most half of it. A message takes about 60.
+	// RollMemory is the memory for the indexes of queries over whole mail files, in bytes; 0 means 128 MB. One mail
+	// file may use at most half of it. A message needs about 60 bytes.
 	RollMemory int64
 }
 
@@ -87,10 +87,10 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 	return &Service{store: s, env: e, opt: o, recents: store.NewRecents(s)}
 }
 
-// MessageSize is the largest message that is taken, in bytes.
+// MessageSize returns the maximum size of a message, in bytes.
 func (s *Service) MessageSize() int { return s.opt.MessageSize }
 
-// Make makes a mail file with its standard folders, and lets its owner manage it.
+// Make creates a mail file with its standard folders, and makes its owner a manager of it.
 func (s *Service) Make(ctx context.Context, owner note.UNID, title string, quota, warning uint64) (note.DatabaseID, error) {
 	acl := note.ACL{Default: note.NoAccess}
 	if !owner.IsZero() {
@@ -124,41 +124,40 @@ func (s *Service) Make(ctx context.Context, owner note.UNID, title string, quota
 	return id, err
 }
 
-// File is one mail file as one person may see it.
+// File is a mail file as one person sees it.
 type File struct {
 	svc *Service
 	who note.Who
 	db  note.DatabaseID
-	// prefix stands before the names of folders: "" in the person's own mail file.
+	// prefix precedes the names of folders; it is "" for the person's own mail file.
 	prefix string
 }
 
-// File returns a handle on a mail file. It holds nothing open.
+// File returns a handle for a mail file. The handle needs no closing.
 func (s *Service) File(who note.Who, db note.DatabaseID) *File {
 	return &File{svc: s, who: who, db: db}
 }
 
-// Who returns the person as whom the file was opened.
+// Who returns the person for whom the file was opened.
 func (f *File) Who() note.Who { return f.who }
 
-// Renew goes on as who, the same person as the directory knows them now; views opened through the
-// file do, too.
+// Renew replaces the person's data, for the same person, after the directory changed. It also applies to open views.
 func (f *File) Renew(who note.Who) { f.who = who }
 
-// Database is the id of the mail file.
+// Database returns the id of the mail file.
 func (f *File) Database() note.DatabaseID { return f.db }
 
 // Watch calls fn after each durable change in the mail file, until stop is called. fn must not block.
 func (f *File) Watch(fn func()) (stop func(), err error) { return f.svc.store.Watch(f.db, fn) }
 
-// Folder is a folder as a list shows it.
+// Folder is a folder as shown in a list.
 type Folder struct {
 	ID               note.ID
 	UNID             note.UNID
 	Name, SpecialUse string
 	Subscribed       bool
 	HasChildren      bool
-	// Gone says that there is no such folder, but a subscription to it, or a folder below it.
+	// Gone reports that the folder does not exist: it is listed because of a subscription, or a folder below it.
 	Gone          bool
 	UIDValidity   uint32
 	UIDNext       uint32
@@ -168,7 +167,8 @@ type Folder struct {
 	Size          uint64
 	HighestModSeq uint64
 	Rights        note.Rights
-	// Keywords are some that messages have had in the folder, in canonical spelling, sorted. They are not changed.
+	// Keywords lists keywords that messages in the folder have had, in canonical spelling, sorted. Callers must not
+	// modify it.
 	Keywords []string
 }
 
@@ -183,7 +183,8 @@ func (f *File) folder(r *store.Reader, h *layout.Folder) Folder {
 	}
 }
 
-// Normalize brings a name into its one form: NFC, INBOX in capitals. It refuses what is no name.
+// Normalize returns the canonical form of a folder name: NFC, with INBOX in capitals. It returns ErrBadName for a name
+// that is not allowed.
 func Normalize(name string) (string, error) {
 	name = norm.NFC.String(name)
 	first, rest, deeper := strings.Cut(name, "/")
@@ -223,7 +224,7 @@ func (f *File) update(ctx context.Context, fn func(*store.Writer) error) error {
 	})
 }
 
-// Folders lists the folders that may be looked up, sorted by name, parents before children.
+// Folders returns the folders that the person may look up, sorted by name, parents before children.
 func (f *File) Folders(ctx context.Context) ([]Folder, error) {
 	var out []Folder
 	err := f.read(ctx, func(r *store.Reader) error {
@@ -243,8 +244,8 @@ func (f *File) Folders(ctx context.Context) ([]Folder, error) {
 	return out, err
 }
 
-// compareNames sorts INBOX and its children first, and levels before characters, so that children follow their
-// parent.
+// compareNames compares folder names. INBOX and its children come first, and "/" sorts before all other characters, so
+// that children follow their parent.
 func compareNames(a, b string) int {
 	if inA, inB := inInbox(a), inInbox(b); inA != inB {
 		if inA {
@@ -257,7 +258,7 @@ func compareNames(a, b string) int {
 
 func inInbox(name string) bool { return name == Inbox || strings.HasPrefix(name, Inbox+"/") }
 
-// Folder returns one folder by name.
+// Folder returns the folder with the given name.
 func (f *File) Folder(ctx context.Context, name string) (Folder, error) {
 	var out Folder
 	err := f.read(ctx, func(r *store.Reader) error {
@@ -274,7 +275,7 @@ func (f *File) Folder(ctx context.Context, name string) (Folder, error) {
 	return out, err
 }
 
-// named finds a folder by its name as the person knows it.
+// named finds a folder by its name, including the prefix.
 func (f *File) named(r *store.Reader, name string) (*layout.Folder, error) {
 	name, err := f.local(name)
 	if err != nil {
@@ -283,7 +284,7 @@ func (f *File) named(r *store.Reader, name string) (*layout.Folder, error) {
 	return named(r, name)
 }
 
-// local is a name without the prefix. Behind one, INBOX has any case too.
+// local removes the prefix from a name. After a prefix it also normalizes the name, so that INBOX matches in any case.
 func (f *File) local(name string) (string, error) {
 	if f.prefix == "" {
 		return name, nil
@@ -295,7 +296,8 @@ func (f *File) local(name string) (string, error) {
 	return Normalize(name)
 }
 
-// use is a folder's special use: those of others' folders are not the person's.
+// use returns the special use of a folder. In other people's mail files there is none: a special use concerns its owner
+// only.
 func (f *File) use(h *layout.Folder) string {
 	if f.prefix != "" {
 		return ""
@@ -311,8 +313,8 @@ func named(r *store.Reader, name string) (*layout.Folder, error) {
 	return h, err
 }
 
-// Create makes a folder, and the folders above it that are missing. Nobody is subscribed to a new folder, but for those
-// who were to the last one of its name.
+// Create creates a folder and its missing parents. It subscribes only the people who were subscribed to an earlier
+// folder of that name.
 func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, error) {
 	full := strings.TrimSuffix(name, "/")
 	name, err := f.local(full)
@@ -343,7 +345,7 @@ func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, err
 	return f.Folder(ctx, f.prefix+name)
 }
 
-// resubscribed is resubscribe for others' mail files.
+// resubscribed is resubscribe for other people's mail files.
 func (f *File) resubscribed(ctx context.Context, name string) error {
 	return f.elsewhere(ctx, func(w *store.Writer) error {
 		h, err := named(&w.Reader, name)
@@ -380,8 +382,8 @@ func (f *File) create(w *store.Writer, name, specialUse string) error {
 	return resubscribe(w, id, name)
 }
 
-// Rename gives a folder another name, and the folders below it with it. Renaming INBOX moves its
-// messages into the new folder and leaves INBOX empty (RFC 9051 section 6.3.6).
+// Rename renames a folder, and the folders below it. Renaming INBOX moves its messages into a new folder and leaves
+// INBOX empty (RFC 9051 section 6.3.6).
 func (f *File) Rename(ctx context.Context, from, to string) error {
 	to, err := f.local(strings.TrimSuffix(to, "/"))
 	if err == nil {
@@ -420,8 +422,8 @@ func (f *File) Rename(ctx context.Context, from, to string) error {
 	return f.resubscribed(ctx, to)
 }
 
-// renameTree renames a folder and the folders below it. Those that the writer may not look up need the right to rename
-// them too: they would be left without a parent.
+// renameTree renames a folder and the folders below it. It also renames those that the writer may not look up, which
+// would otherwise lose their parent; without the right to rename them it fails.
 func renameTree(w *store.Writer, from, to string) error {
 	for _, c := range slices.Clone(w.AllFolders()) {
 		if c.Name != from && !strings.HasPrefix(c.Name, from+"/") {
@@ -438,8 +440,8 @@ func renameTree(w *store.Writer, from, to string) error {
 	return nil
 }
 
-// renameInbox moves what is in INBOX into a new folder, in pieces. What comes meanwhile stays. Once it has
-// begun it goes on, also when nobody waits for it any more.
+// renameInbox moves the messages of INBOX into a new folder, in parts of batch messages. Messages that arrive meanwhile
+// stay in INBOX. After the first part it ignores cancellation and finishes.
 func (f *File) renameInbox(ctx context.Context, to string) error {
 	var inbox, dest note.ID
 	var next, end uint32 // UIDs
@@ -487,7 +489,7 @@ func (f *File) renameInbox(ctx context.Context, to string) error {
 	return err
 }
 
-// transfer moves a note between two folders of the mail file.
+// transfer moves a note from one folder of the mail file to another.
 func (f *File) transfer(w *store.Writer, id, from, to note.ID) error {
 	if _, err := f.addTo(w, id, to); err != nil {
 		return err
@@ -495,8 +497,7 @@ func (f *File) transfer(w *store.Writer, id, from, to note.ID) error {
 	return w.RemoveFrom(id, from)
 }
 
-// addTo puts a note into a folder. Into one that holds it already goes a new note of the same
-// message, with an EMAILID of its own.
+// addTo adds a note to a folder. If the folder already holds it, addTo creates a copy with its own EMAILID.
 func (f *File) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error) {
 	uid, err = w.AddTo(id, folder)
 	if !errors.Is(err, store.ErrExists) {
@@ -509,7 +510,7 @@ func (f *File) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error
 	return w.UID(copied, folder), nil
 }
 
-// MayCreate reports whether the person may make folders at the top.
+// MayCreate reports whether the person may create folders at the top level.
 func (f *File) MayCreate(ctx context.Context) (may bool, err error) {
 	err = f.read(ctx, func(r *store.Reader) error {
 		may = r.Rights()&note.Create != 0
@@ -518,7 +519,8 @@ func (f *File) MayCreate(ctx context.Context) (may bool, err error) {
 	return may, err
 }
 
-// roomIn is CheckQuota for who puts a message into a folder: whoever may not is not told how full the mail file is.
+// roomIn checks the quota for a message to be added to a folder. It checks the person's rights first: without them it
+// returns store.ErrDenied and does not reveal how full the mail file is.
 func roomIn(r *store.Reader, who *note.Who, h *layout.Folder, more uint64) error {
 	if !who.System && r.FolderRights(h)&(note.Insert|note.Post) == 0 {
 		return store.ErrDenied
@@ -526,7 +528,7 @@ func roomIn(r *store.Reader, who *note.Who, h *layout.Folder, more uint64) error
 	return CheckQuota(r, more)
 }
 
-// CheckQuota returns an error where a mail file has no room for more bytes.
+// CheckQuota returns ErrOverQuota if a mail file has no room for more bytes.
 func CheckQuota(r *store.Reader, more uint64) error {
 	info := r.Info()
 	if info.Quota > 0 && r.Counters().Size+more > info.Quota {

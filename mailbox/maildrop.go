@@ -13,7 +13,7 @@ import (
 // settleBatch is the number of messages that one commit of Settle removes or marks.
 const settleBatch = 5000
 
-// UIDs lists the UIDs of the messages that the session knows, ascending.
+// UIDs returns the UIDs of the messages that the session knows, ascending.
 func (v *View) UIDs(ctx context.Context) ([]uint32, error) {
 	out := make([]uint32, 0, v.exists)
 	err := v.f.read(ctx, func(r *store.Reader) error {
@@ -28,8 +28,8 @@ func (v *View) UIDs(ctx context.Context) ([]uint32, error) {
 	return out, err
 }
 
-// Settle ends a POP3 session: it marks messages \Seen and removes others from the folder, whatever
-// their flags, in one commit for each 5,000. What is gone already is passed over.
+// Settle ends a POP3 session: it marks messages \Seen and removes others from the folder, whatever their flags, in
+// commits of 5,000 messages. It skips messages that no longer exist.
 func (v *View) Settle(ctx context.Context, seen, remove []uint32) error {
 	if v.readOnly {
 		return ErrReadOnly
@@ -69,8 +69,8 @@ func (v *View) settle(ctx context.Context, seen, remove []uint32) error {
 	})
 }
 
-// Travels is the size of the message as lines that end with CRLF, as POP3 sends it. known is false for
-// a message that was stored before that was noted with it: its bytes tell.
+// Travels returns the size of the message with CRLF line ends, as POP3 sends it. known is false if the summary lacks
+// it, because an older version stored the message; the caller then has to read the message.
 func (m *Message) Travels() (size int64, known bool, err error) {
 	if _, err := m.field(fieldPreview); err != nil { // reads the summary
 		return 0, false, err

@@ -13,12 +13,12 @@ import (
 	"doublet/wire/mime"
 )
 
-// Message is one message of a view. It is valid during the call that it is passed to; what Body
-// returns stays valid.
+// Message is a message of a view. It is valid only during the call that it is passed to; the result of Body stays
+// valid.
 type Message struct {
 	Seq, UID uint32
 	ID       note.ID
-	// FlagsChanged says that the reading itself changed the flags (\Seen), or, in Store, that others did.
+	// FlagsChanged is set if this fetch set \Seen or, in Store, if others changed the flags.
 	FlagsChanged bool
 
 	v       *View
@@ -27,35 +27,35 @@ type Message struct {
 	summary []byte
 }
 
-// Flags are the message's flags as the session's person sees them.
+// Flags returns the message's flags as the session's person sees them.
 func (m *Message) Flags() Flags {
 	fl := flagsOf(m.row, m.v.folder, m.v.f.who.Person)
 	fl.Recent = m.v.recent.has(m.UID)
 	return fl
 }
 
-// ModSeq is the MODSEQ of the message's latest change.
+// ModSeq returns the MODSEQ of the message's latest change.
 func (m *Message) ModSeq() uint64 { return uint64(m.row.Mod) }
 
-// Date is the INTERNALDATE.
+// Date returns the INTERNALDATE.
 func (m *Message) Date() time.Time { return time.Unix(m.row.Date, 0).UTC() }
 
-// Saved is when the message came into the folder (RFC 8514).
+// Saved returns the time at which the message was added to the folder (RFC 8514).
 func (m *Message) Saved() time.Time {
 	mem, _ := m.row.Member(m.v.folder)
 	return time.Unix(mem.Saved, 0).UTC()
 }
 
-// Size is the message's size in bytes.
+// Size returns the message's size in bytes.
 func (m *Message) Size() int64 { return int64(m.row.Size) }
 
-// EmailID names the message wherever it is in this mail file (RFC 8474): a letter and the UNID.
+// EmailID returns the EMAILID (RFC 8474), which is the same in all folders of the mail file: a letter and the UNID.
 func (m *Message) EmailID() string { return "m" + m.row.UNID.String() }
 
-// ThreadID names the thread of the message.
+// ThreadID returns the THREADID (RFC 8474).
 func (m *Message) ThreadID() string { return "t" + m.row.Thread.String() }
 
-// FolderID is the name of a folder that its renaming does not change (RFC 8474 MAILBOXID).
+// FolderID returns the MAILBOXID of a folder, which does not change when the folder is renamed (RFC 8474).
 func FolderID(f *Folder) string { return "f" + f.UNID.String() }
 
 func (m *Message) field(want int) ([]byte, error) {
@@ -69,20 +69,19 @@ func (m *Message) field(want int) ([]byte, error) {
 	return summaryField(m.summary, want)
 }
 
-// Envelope is the ENVELOPE as IMAP prints it. Like all that comes from the summary, it is valid until
-// the next message.
+// Envelope returns the ENVELOPE in IMAP syntax. Like all data from the summary, it is valid until the next message.
 func (m *Message) Envelope() ([]byte, error) { return m.field(fieldEnvelope) }
 
-// BodyStructure is the extensible BODYSTRUCTURE as IMAP prints it.
+// BodyStructure returns the extensible BODYSTRUCTURE in IMAP syntax.
 func (m *Message) BodyStructure() ([]byte, error) { return m.field(fieldStructure) }
 
-// Preview is the beginning of the text (RFC 8970).
+// Preview returns the beginning of the text (RFC 8970).
 func (m *Message) Preview() (string, error) {
 	b, err := m.field(fieldPreview)
 	return string(b), err
 }
 
-// Section finds a part by its IMAP section number, without reading the message.
+// Section returns the position of a part by its IMAP section number, without reading the message.
 func (m *Message) Section(path []int) (mime.SectionSpan, bool, error) {
 	b, err := m.field(fieldIndex)
 	if err != nil {
@@ -92,27 +91,27 @@ func (m *Message) Section(path []int) (mime.SectionSpan, bool, error) {
 	return s, ok, nil
 }
 
-// Body opens the message's bytes.
+// Body opens the message's content.
 func (m *Message) Body() (*store.Stored, error) { return m.r.Message(m.row) }
 
 // FetchOptions holds the options of Fetch.
 type FetchOptions struct {
-	// MarkSeen marks what is read \Seen, unless the folder was opened for reading only.
+	// MarkSeen sets \Seen on the messages that are read, unless the view is read-only.
 	MarkSeen bool
-	// ChangedSince passes over messages that have not changed since a MODSEQ (RFC 7162).
+	// ChangedSince skips messages whose MODSEQ is not above it (RFC 7162).
 	ChangedSince uint64
-	// ChangedUpTo, where it is not 0, passes over messages that have changed after a MODSEQ.
+	// ChangedUpTo, if not 0, skips messages whose MODSEQ is above it.
 	ChangedUpTo uint64
 }
 
-// passes reports whether a message whose latest change has a MODSEQ is to be read.
+// passes reports whether a message whose latest change has the given MODSEQ is to be fetched.
 func (o *FetchOptions) passes(mod note.ModSeq) bool {
 	return uint64(mod) > o.ChangedSince && (o.ChangedUpTo == 0 || uint64(mod) <= o.ChangedUpTo)
 }
 
-// Fetch calls fn for the messages of a set, in order of UID. fn runs within a read of the store and
-// should only append to a buffer; when that is full it returns pause, and Fetch leaves the read,
-// calls flush, and goes on behind that message. flush is called once more in the end.
+// Fetch calls fn for the messages of a set, in order of UID. fn runs within a read of the store, so it should only
+// append to a buffer. When the buffer is full, fn returns pause: Fetch ends the read, calls flush and continues after
+// that message. It calls flush once more at the end.
 func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, fn func(*Message) (pause bool, err error), flush func() error) error {
 	var ranges []Range
 	var marked []marking
@@ -122,7 +121,7 @@ func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, f
 			return err
 		}
 		if c := r.Counters(); !c.Ledger.Knows(note.ModSeq(o.ChangedSince)) {
-			o.ChangedSince = 0 // of a history that is not ours: everything may have changed
+			o.ChangedSince = 0 // a MODSEQ of another history: everything may have changed
 		}
 		if o.MarkSeen && !v.readOnly {
 			if marked, err = v.unseen(r, ranges); err != nil {
@@ -158,7 +157,7 @@ func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, f
 	return nil
 }
 
-// fetchSome calls fn until it asks for a pause, and returns the ranges that are left.
+// fetchSome calls fn until it asks for a pause, and returns the remaining ranges.
 func (v *View) fetchSome(r *store.Reader, ranges []Range, o FetchOptions, marked []marking, fn func(*Message) (bool, error)) ([]Range, error) {
 	var rest []Range
 	m := Message{v: v, r: r}
@@ -197,7 +196,7 @@ func behind(ranges []Range, uid uint32) []Range {
 	return out
 }
 
-// marking is a message that reading marks \Seen.
+// marking is a message to be marked \Seen by a fetch.
 type marking struct {
 	uid uint32
 	id  note.ID
@@ -208,7 +207,7 @@ func isMarked(list []marking, uid uint32) bool {
 	return ok
 }
 
-// unseen collects the messages that the person has not seen and may mark so, in order of UID.
+// unseen returns the messages that the person has not seen and may mark \Seen, in order of UID.
 func (v *View) unseen(r *store.Reader, ranges []Range) ([]marking, error) {
 	h, err := r.Folder(v.folder)
 	if err != nil || r.FolderRights(h)&note.KeepSeen == 0 || layout.SeenBy(h.Seen, v.f.who.Person) >= h.Total {
@@ -249,7 +248,7 @@ func (v *View) markSeen(ctx context.Context, list []marking) error {
 	return nil
 }
 
-// markOne marks a message that is still where it was seen.
+// markOne marks a message \Seen if it still has the same UID in the folder.
 func (v *View) markOne(w *store.Writer, m marking) error {
 	row, err := w.Note(m.id)
 	if err != nil {
@@ -261,7 +260,7 @@ func (v *View) markOne(w *store.Writer, m marking) error {
 	return w.SetSeen(m.id, v.f.who.Person, true)
 }
 
-// tellOwn remembers that the session has reported a change of its own.
+// tellOwn records that the session has already reported its own change.
 func (v *View) tellOwn(uid uint32, mod note.ModSeq) {
 	if v.told == nil {
 		v.told = make(map[uint32]note.ModSeq)

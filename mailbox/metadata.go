@@ -11,36 +11,37 @@ import (
 	"doublet/store"
 )
 
-// The bounds of annotations.
+// Limits on annotations.
 const (
-	// MaxAnnotation is the longest value, in bytes.
+	// MaxAnnotation is the maximum length of a value, in bytes.
 	MaxAnnotation = 16 << 10
-	// maxAnnotations and maxAnnotationBytes are for one person, or for all, at one folder.
+	// maxAnnotations and maxAnnotationBytes apply to each folder: once to the annotations of each person, once to the
+	// shared ones.
 	maxAnnotations     = 100
 	maxAnnotationBytes = 128 << 10
 )
 
-// Why an annotation is not stored.
+// Errors for an annotation that is rejected.
 var (
 	ErrAnnotationSize  = errors.New("the annotation is too long")
 	ErrAnnotationCount = errors.New("too many annotations")
 )
 
-// Annotation is one entry of METADATA (RFC 5464): a name below /private/ or /shared/, in lower case, and
-// a value. What is below /private/ is each person's own.
+// Annotation is an entry of METADATA (RFC 5464): a name below /private/ or /shared/, in lower case, and a value. Each
+// person has their own entries below /private/.
 type Annotation struct {
 	Name, Value string
-	// Remove, in SetAnnotations, takes it away.
+	// Remove, in SetAnnotations, removes the annotation.
 	Remove bool
 }
 
-// The items of a folder's note that hold annotations: shared ones, then those of a person.
+// Prefixes of the items of a folder's note that hold annotations: shared ones, and those of a person.
 const (
 	itemShared  = "$Shared."
 	itemPrivate = "$Private."
 )
 
-// itemOf is the item that holds an annotation, and the prefix of all of its kind.
+// itemOf returns the name of the item for an annotation, the prefix of its kind, and the right needed to set it.
 func (f *File) itemOf(name string, server bool) (item, kind string, right note.Rights) {
 	kind, right = itemShared, note.Lookup|note.Write
 	rest := strings.TrimPrefix(name, "/shared/")
@@ -53,15 +54,15 @@ func (f *File) itemOf(name string, server bool) (item, kind string, right note.R
 	return kind + rest, kind, right
 }
 
-// Annotations are those of a folder that the person may see; with name "" those of the server, which
-// stand at the person's INBOX.
+// Annotations returns the annotations of a folder that the person may see. With name "" it returns those of the server,
+// which are stored at the person's INBOX.
 func (f *File) Annotations(ctx context.Context, name string) (list []Annotation, err error) {
 	list, _, err = f.AnnotationsSince(ctx, name, 0)
 	return list, err
 }
 
-// AnnotationsSince is Annotations for who knows them as they were at a state, and the state now: where it is the same,
-// they are, and none are read. No state is 0.
+// AnnotationsSince is like Annotations, but also returns a state. If that is equal to since, the annotations have not
+// changed, and none are returned. A state is never 0.
 func (f *File) AnnotationsSince(ctx context.Context, name string, since uint64) (list []Annotation, now uint64, err error) {
 	server := name == ""
 	if server {
@@ -85,7 +86,7 @@ func (f *File) AnnotationsSince(ctx context.Context, name string, since uint64) 
 		}
 		g := r.FolderRights(h)
 		for _, kind := range []string{"/private/", "/shared/"} {
-			// What is shared is for those who may do something with what is in the folder (RFC 5464 §3.3).
+			// Shared annotations are visible only with a right to the folder's contents (RFC 5464 section 3.3).
 			if kind == "/shared/" && g&(note.Read|note.KeepSeen|note.Write|note.Insert|note.Post) == 0 {
 				continue
 			}
@@ -103,8 +104,8 @@ func (f *File) AnnotationsSince(ctx context.Context, name string, since uint64) 
 	return list, now, err
 }
 
-// SetAnnotations sets and removes annotations of a folder, all or none; name "" is the server, where
-// everyone has their private ones.
+// SetAnnotations sets and removes annotations of a folder, all or none. With name "" it changes those of the server,
+// where each person has only private ones.
 func (f *File) SetAnnotations(ctx context.Context, name string, set []Annotation) error {
 	server := name == ""
 	if server {
@@ -127,7 +128,7 @@ func (f *File) SetAnnotations(ctx context.Context, name string, set []Annotation
 func (f *File) annotate(w *store.Writer, folder note.ID, a *Annotation, server bool) error {
 	item, kind, right := f.itemOf(a.Name, server)
 	if server && kind == itemShared+"*" {
-		return store.ErrDenied // what all see of the server is not a person's to say
+		return store.ErrDenied // nobody may set shared annotations of the server
 	}
 	if a.Remove {
 		return w.SetFolderItem(folder, item, nil, right)

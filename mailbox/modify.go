@@ -11,7 +11,7 @@ import (
 	"doublet/store/layout"
 )
 
-// StoreMode is the operation of STORE on the given flags.
+// StoreMode is the way in which STORE applies the given flags.
 type StoreMode uint8
 
 // The modes.
@@ -21,33 +21,33 @@ const (
 	Replace
 )
 
-// StoreOp is one change of flags.
+// StoreOp is one STORE operation.
 type StoreOp struct {
 	Mode  StoreMode
 	Flags Flags
-	// UnchangedSince, where HasUnchangedSince is set, leaves out messages that changed since then
-	// (RFC 7162 section 3.1.3).
+	// UnchangedSince, if HasUnchangedSince is set, skips messages that changed after this MODSEQ (RFC 7162 section
+	// 3.1.3).
 	UnchangedSince    uint64
 	HasUnchangedSince bool
 }
 
-// batch is how many messages one update changes: its locks are held briefly, and a change of flags
-// is atomic per message.
+// batch is the number of messages that one update changes, so that it holds its locks only briefly. A STORE is
+// therefore atomic per message, not as a whole.
 const batch = 1000
 
-// changed is a message that an update has changed; its row shows the MODSEQ once that is committed.
+// changed is a message that an update has changed. Its row shows the new MODSEQ after the commit.
 type changed struct {
 	seq, uid uint32
 	id       note.ID
 	row      *layout.Note
-	// elsewhere: others changed the message since the session was told last.
+	// elsewhere is set if others changed the message since the session's last Poll.
 	elsewhere bool
 }
 
-// Store changes flags, durably, and calls fn for every message of the set that was there, with its
-// new flags, MODSEQ and nothing that would have to be read; the session is not told of them again. Of those
-// that somebody else changed meanwhile FlagsChanged is set. Messages that failed UnchangedSince are returned,
-// as numbers of the kind asked for.
+// Store changes flags durably. It calls fn for each message of the set that still exists, with its new flags and
+// MODSEQ; nothing else of that message can be read. The session's next Poll does not report these changes again.
+// FlagsChanged is set on messages that others have changed meanwhile. Store returns the messages that failed
+// UnchangedSince, as UIDs or sequence numbers according to byUID.
 func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn func(*Message)) (modified Set, err error) {
 	if v.readOnly {
 		return nil, ErrReadOnly
@@ -121,8 +121,8 @@ func (v *View) storeSome(w *store.Writer, part []changed, op *StoreOp, failed *[
 	return nil
 }
 
-// storeOne writes what differs and nothing else: storing flags that are there changes no MODSEQ.
-// Flags that the person may not set stay as they are; only who may set none of those named is refused.
+// storeOne writes only the differences: setting flags that are already set does not change the MODSEQ. Flags that the
+// person may not set stay unchanged. It returns store.ErrDenied only if the person may set none of the flags named.
 //
 // Implements: RFC 4314 §4 STORE does not fail for the flags that may not be set
 func (v *View) storeOne(w *store.Writer, id note.ID, have Flags, op *StoreOp) error {
@@ -172,8 +172,7 @@ func setKeyword(w *store.Writer, id note.ID, keyword string) error {
 	return w.SetKeyword(id, keyword, true)
 }
 
-// maySetAny says whether the person may set any of the flags that a change names; one that replaces
-// them names them all.
+// maySetAny reports whether the person may set any of the flags in op. Replace names all flags.
 func (v *View) maySetAny(w *store.Writer, id note.ID, op *StoreOp) bool {
 	h, err := w.Folder(v.folder)
 	if err != nil {
@@ -205,8 +204,8 @@ func (op *StoreOp) apply(have Flags) Flags {
 	return op.Flags
 }
 
-// Expunge removes the messages marked \Deleted, of a set of UIDs or all with nil. The session is
-// told by the next Poll that may announce expunges.
+// Expunge removes the messages marked \Deleted from the folder: those in uids, or all if uids is nil. The next Poll
+// with allowExpunge reports them to the session.
 func (v *View) Expunge(ctx context.Context, uids Set) error {
 	if v.readOnly {
 		return ErrReadOnly
@@ -218,7 +217,7 @@ func (v *View) Expunge(ctx context.Context, uids Set) error {
 			return err
 		}
 		if uids == nil {
-			// Everything known to the session; what came since and was marked stays for the next time.
+			// Everything that the session knows. Messages that arrived since stay, even if they are marked.
 			uids = Set{{1, v.uidNext - 1}}
 		}
 		ranges, err = v.uids(r, uids, true)
@@ -257,20 +256,20 @@ func (v *View) expungeSome(w *store.Writer, ranges []Range) (more bool, err erro
 	return len(gone) >= batch, nil
 }
 
-// CopyResult holds the UIDs of a copy (RFC 4315 COPYUID): they correspond in order.
+// CopyResult holds the UIDs of a copy (RFC 4315 COPYUID). Source and Dest correspond in order.
 type CopyResult struct {
 	UIDValidity  uint32
 	Source, Dest Set
 }
 
-// Copy copies messages into another folder of the mail file, all or none; of very many, others see them
-// arrive in pieces. Where one that is named by its number was expunged, that is none: ErrExpunged.
+// Copy copies messages into another folder of the mail file, all or none. Others may see a very large copy arrive in
+// parts. It copies nothing and returns ErrExpunged if a sequence number stands for an expunged message.
 func (v *View) Copy(ctx context.Context, set Set, byUID bool, dest string) (CopyResult, error) {
 	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, false, nil)
 }
 
-// Move moves messages into another folder of the mail file, each one whole; where it fails, the result
-// says which were moved. The session is told of those that left by the next Poll.
+// Move moves messages into another folder of the mail file, each one atomically. If it fails, the result lists the
+// messages already moved. The session's next Poll with allowExpunge reports the messages that left.
 func (v *View) Move(ctx context.Context, set Set, byUID bool, dest string) (CopyResult, error) {
 	if v.readOnly {
 		return CopyResult{}, ErrReadOnly
@@ -278,8 +277,8 @@ func (v *View) Move(ctx context.Context, set Set, byUID bool, dest string) (Copy
 	return v.transfer(ctx, set, byUID, target{file: v.f, name: dest}, true, nil)
 }
 
-// named lists the UIDs of the messages of a set. A number of a message that was expunged is ErrExpunged; a UID of one
-// names none (RFC 9051 section 6.4.9).
+// named returns the UIDs of the messages in a set. The sequence number of an expunged message is ErrExpunged; its UID
+// is ignored (RFC 9051 section 6.4.9).
 func (v *View) named(ctx context.Context, set Set, byUID bool) (uids []uint32, err error) {
 	err = v.f.read(ctx, func(r *store.Reader) error {
 		ranges, err := v.uids(r, set, byUID)
@@ -297,18 +296,19 @@ func (v *View) named(ctx context.Context, set Set, byUID bool) (uids []uint32, e
 	return uids, err
 }
 
-// target is where a transfer goes: a folder that is found by its name once, and then is the same one,
-// whatever name others give it meanwhile.
+// target is the destination folder of a transfer. The first part finds it by name; later parts use its id, even if
+// others rename it meanwhile.
 type target struct {
 	file     *File
 	name     string
-	id       note.ID // 0 before it is found
+	id       note.ID // 0 until it is found
 	validity uint32
-	// whole: a message that is not there any more is ErrExpunged.
+	// whole makes a message that no longer exists an error, ErrExpunged.
 	whole bool
 }
 
-// find gives the folder. One that was numbered anew is ErrConflict: the pieces would have no common answer.
+// find returns the folder. It returns store.ErrConflict if the folder was renumbered: the UIDs of the parts could not
+// be combined into one result.
 func (t *target) find(r *store.Reader) (*layout.Folder, error) {
 	if t.id == 0 {
 		return t.file.named(r, t.name)
@@ -323,9 +323,9 @@ func (t *target) find(r *store.Reader) (*layout.Folder, error) {
 	return h, err
 }
 
-// transfer copies or moves in pieces of a bounded size, each of them atomic: a message is never in
-// neither place. A copy that fails takes back what its earlier pieces did (RFC 9051 section 6.4.7); a move
-// that fails leaves what was moved where it is, and says what that was (RFC 6851 section 3.3).
+// transfer copies or moves messages in parts of at most batch messages. Each part is atomic, so a moved message is
+// always in one of the two folders. If a copy fails, transfer removes what the earlier parts copied (RFC 9051 section
+// 6.4.7). If a move fails, the moved messages stay in the destination and the result lists them (RFC 6851 section 3.3).
 func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, move bool, tell func(done, all uint64)) (CopyResult, error) {
 	uids, err := v.named(ctx, set, byUID)
 	if err != nil {
@@ -385,7 +385,7 @@ func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target, move bool
 		return out, 0, err
 	}
 	out.UIDValidity = h.UIDValidity
-	var added uint64 // by this piece: the file's size says nothing of it yet
+	var added uint64 // bytes added by this part: the size of the file does not include them yet
 	for _, uid := range uids {
 		id, err := from.Member(v.folder, uid)
 		if errors.Is(err, store.ErrNotFound) {
@@ -416,8 +416,8 @@ func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target, move bool
 	return out, h.Note, nil
 }
 
-// takeBack removes what earlier pieces of a copy put there. It needs no right of the person: they are as
-// if they had never been there.
+// takeBack removes the messages that earlier parts of a copy added. It acts as the server and checks no rights of the
+// person, because the messages should never have existed.
 func (t *target) takeBack(ctx context.Context, uids Set) error {
 	for _, g := range uids {
 		for from, more := g.Start, true; more; {
@@ -428,7 +428,7 @@ func (t *target) takeBack(ctx context.Context, uids Set) error {
 			err := t.file.svc.asSystem(ctx, t.file.db, func(w *store.Writer) error {
 				h, err := w.Folder(t.id)
 				if errors.Is(err, store.ErrNotFound) || err == nil && h.UIDValidity != t.validity {
-					return nil // gone, and they with it; or under other numbers, for somebody who looks
+					return nil // folder deleted, or renumbered: a new set of UIDs that we do not know
 				}
 				for uid := from; uid <= last && err == nil; uid++ {
 					var id note.ID
@@ -467,8 +467,8 @@ func (v *View) transferOne(w *store.Writer, id note.ID, h *layout.Folder, move b
 	if err != nil {
 		return 0, err
 	}
-	// Into a folder that holds it already goes a second note of the message, which quota counts unless
-	// the first one ends with this move.
+	// If the destination already holds the message, File.addTo creates a second note. It counts against the quota,
+	// unless this move removes the first note.
 	if _, there := n.Member(dest); there && (!move || len(n.Members) > 1) {
 		*added += n.Size
 		if err := roomIn(&w.Reader, &v.f.who, h, *added); err != nil {
@@ -482,8 +482,9 @@ func (v *View) transferOne(w *store.Writer, id note.ID, h *layout.Folder, move b
 	return uid, w.RemoveFrom(id, v.folder)
 }
 
-// CopyTo copies messages into a folder of another mail file, as Copy does; move removes them here.
-// Copies keep their UNID where that is free. Between two pieces tell, where it is not nil, is told how many of all are done.
+// CopyTo copies messages into a folder of another mail file, like Copy. If move is set, it removes them here. A copy
+// keeps its UNID if that is not in use there. Between two parts it calls tell, if not nil, with the number of messages
+// done and the total.
 func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest string, move bool, tell func(done, all uint64)) (CopyResult, error) {
 	if move && v.readOnly {
 		return CopyResult{}, ErrReadOnly
@@ -504,8 +505,8 @@ func (v *View) transferAcross(from, to *store.Writer, id note.ID, h *layout.Fold
 	return to.UID(copied, dest), err
 }
 
-// copyNote copies a note into a folder of another mail file, to which the update at hand has added so
-// many bytes.
+// copyNote copies a note into a folder of another mail file. added counts the bytes that the current update has added
+// there.
 func copyNote(from, to *store.Writer, id, folder note.ID, added *uint64) (note.ID, error) {
 	n, err := from.Note(id)
 	if err != nil {

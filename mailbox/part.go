@@ -6,8 +6,8 @@ import (
 	"doublet/store"
 )
 
-// Part is the UIDs of some of the messages of a set: those with lo ≤ index < hi, counted in order of UID, where
-// bounds is told how many there are. It reads counters, not messages.
+// Part returns the UIDs of a slice of a set: those with lo ≤ index < hi, in order of UID. It calls bounds with the size
+// of the set to get lo and hi. It reads counters, not messages.
 //
 // Implements: RFC 9394 §3.3 PARTIAL of FETCH
 func (v *View) Part(ctx context.Context, set Set, byUID bool, bounds func(count int) (lo, hi int)) (Set, error) {
@@ -51,9 +51,9 @@ func (v *View) Part(ctx context.Context, set Set, byUID bool, bounds func(count 
 	return out, err
 }
 
-// Batches cuts the UIDs of the folder into ranges of size messages each, the highest first; Start of each is its
-// highest UID. Only those from first to last, counted from 1, are given; with last 0 all. The lowest of all
-// reaches down to 1, and has what is left.
+// Batches divides the UIDs of the folder into ranges of size messages each, highest first. Start of a range is its
+// highest UID. It returns the ranges from first to last, counted from 1; a last of 0 means all. The lowest range
+// extends down to UID 1 and holds the remaining messages.
 //
 // Implements: RFC 10022 §3 UIDBATCHES
 func (v *View) Batches(ctx context.Context, size, first, last uint32) (Set, error) {
@@ -73,7 +73,7 @@ func (v *View) Batches(ctx context.Context, size, first, last uint32) (Set, erro
 		}
 		high, err := r.At(v.folder, h.Total-1-(first-1)*size)
 		if first > 1 && err == nil {
-			// Up to where the batch before begins, so that there is no gap between two.
+			// Extend the range up to the batch before, so that there is no gap.
 			if high, err = r.At(v.folder, h.Total-(first-1)*size); err == nil {
 				high--
 			}

@@ -9,8 +9,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// TestBatches: every batch but the lowest has as many messages as were asked for; together they cover all UIDs from
-// the highest down to 1, without gaps and overlaps.
+// TestBatches checks that every batch except the lowest has the requested size, and that the batches cover all UIDs
+// down to 1 without gaps or overlaps.
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -53,7 +53,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestPart compares with a list of UIDs, over random sets and ranges.
+// TestPart compares Part with slices of a list of UIDs, for random sets and ranges.
 func TestPart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)

@@ -11,7 +11,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// fill puts n messages into a folder in one update, and says how large each is.
+// fill adds n messages to a folder in one update, and returns the size of each.
 func (w *world) fill(folder string, n int) (size uint64) {
 	w.t.Helper()
 	raw := []byte(plain(1))
@@ -39,7 +39,7 @@ func (w *world) total(folder string) int {
 	return int(f.Total)
 }
 
-// TestPieces copies, moves and deletes more messages than one update changes.
+// TestPieces copies, moves and deletes more messages than one update can change.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	const many = 1500
@@ -48,8 +48,8 @@ func TestPieces(t *testing.T) {
 	size := fill("INBOX", many)
 	all := mailbox.Set{{Start: 1, Stop: 0}}
 	v := w.open("INBOX")
-	// Copies into the folder itself are notes of their own, which quota counts: there is room for those of
-	// the first piece and not for all of the second, whatever part of it is in the update at hand.
+	// Copies into the same folder are new notes, which count against the quota. There is room for those of the first
+	// part and some of the second.
 	quota := func(q uint64) { w.must(w.s.SetInfo(note.System, w.db, func(i *layout.Info) { i.Quota = q })) }
 	quota((many + 1200) * size)
 	if _, err := v.Copy(w.ctx, all, true, "INBOX"); !errors.Is(err, mailbox.ErrOverQuota) {
@@ -82,8 +82,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestHidden lets the power fail when the deletion of a large folder has begun: nobody sees it any more,
-// its name is free, and what is left of it is purged.
+// TestHidden simulates a power failure just after the deletion of a large folder began. Nobody sees the folder any
+// more, its name is free, and PurgeDeleted removes the rest.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -132,8 +132,8 @@ func TestHidden(t *testing.T) {
 	}))
 }
 
-// TestCopyRenamed renames a folder while a copy in pieces is on its way there: all of it arrives, under
-// whatever name, and nothing is left of what fails.
+// TestCopyRenamed renames a folder during a copy in parts. The whole copy arrives under the new name. A copy that fails
+// leaves nothing behind.
 func TestCopyRenamed(t *testing.T) {
 	t.Parallel()
 	const many = 4500
@@ -151,7 +151,7 @@ func TestCopyRenamed(t *testing.T) {
 		r, err := v.Copy(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, "A")
 		done <- result{r, err}
 	}()
-	for w.total("A") == 0 { // the first piece comes as a whole
+	for w.total("A") == 0 { // others see all of the first part at once
 	}
 	w.must(w.mf.Rename(w.ctx, "A", "B"))
 	if got := <-done; got.err != nil || len(got.r.Dest) != 1 || got.r.Dest[0].Stop-got.r.Dest[0].Start != many-1 {
@@ -165,7 +165,7 @@ func TestCopyRenamed(t *testing.T) {
 	}
 }
 
-// TestRenameInbox moves a large INBOX into a new folder.
+// TestRenameInbox renames a large INBOX, which moves its messages into a new folder.
 func TestRenameInbox(t *testing.T) {
 	t.Parallel()
 	const many = 2000 // twice the most that one update moves
@@ -181,7 +181,7 @@ func TestRenameInbox(t *testing.T) {
 	}
 }
 
-// TestCopyAcross copies and moves more than one update changes into the mail file of somebody else.
+// TestCopyAcross copies and moves more messages than one update can change into another person's mail file.
 func TestCopyAcross(t *testing.T) {
 	t.Parallel()
 	const many = 1500
@@ -219,7 +219,7 @@ func TestCopyAcross(t *testing.T) {
 	}
 }
 
-// TestNumberedAnew gives a folder a name that has shown a higher UIDVALIDITY: a session that knows its old one
+// TestNumberedAnew gives a folder a name that has already had a higher UIDVALIDITY. A session with the old UIDVALIDITY
 // is told that the folder is gone.
 func TestNumberedAnew(t *testing.T) {
 	t.Parallel()

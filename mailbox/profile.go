@@ -7,21 +7,21 @@ import (
 	"doublet/store"
 )
 
-// Profile notes hold what a door keeps in a mail file beside the mail, so that it moves with it: identities, submissions,
-// uploads. Each is found by its UNID.
+// Profile notes hold data that a protocol stores in a mail file in addition to the mail: identities, submissions,
+// uploads. So it replicates with the mail. Each note is found by its UNID.
 
-// ProfileID is the UNID of the profile note of a name in a mail file.
+// ProfileID returns the UNID of the profile note with the given name in the mail file.
 func (f *File) ProfileID(name string) note.UNID {
 	return note.DeriveUNID([]byte(name), []byte(f.db.String()))
 }
 
-// Profile is a profile note: its items and the MODSEQ of its latest change. One that is not there has neither.
+// Profile returns the items of a profile note and the MODSEQ of its latest change, or nil and 0 if it does not exist.
 func (d *Reading) Profile(u note.UNID) (items note.Items, mod note.ModSeq, err error) {
 	items, _, mod, err = d.ProfileSince(u)
 	return items, mod, err
 }
 
-// ProfileSince is Profile with the MODSEQ that it was made at, too.
+// ProfileSince is like Profile, but also returns the MODSEQ at which the note was created.
 func (d *Reading) ProfileSince(u note.UNID) (items note.Items, created, mod note.ModSeq, err error) {
 	id, err := d.find(u)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
@@ -44,7 +44,7 @@ func (d *Reading) ProfileSince(u note.UNID) (items note.Items, created, mod note
 	return c.Content.Items, row.Created, row.Mod, nil
 }
 
-// PutProfile gives a profile note these items, and makes it where it is not there.
+// PutProfile replaces the items of a profile note, and creates the note if necessary.
 func (c *Changing) PutProfile(u note.UNID, items note.Items) error {
 	return c.putProfile(u, note.Content{Items: items})
 }
@@ -68,7 +68,7 @@ func (c *Changing) revise(id note.ID, content note.Content) error {
 	return err
 }
 
-// RemoveProfile removes a profile note; one that is not there is none too many.
+// RemoveProfile removes a profile note. It is not an error if the note does not exist.
 func (c *Changing) RemoveProfile(u note.UNID) error {
 	id, err := c.find(u)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {

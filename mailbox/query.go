@@ -16,25 +16,26 @@ import (
 // FilterKind is the property that a Filter tests.
 type FilterKind uint8
 
-// The kinds (RFC 8621 section 4.4.1). The first three combine others: Not holds where none of them does.
+// The kinds of filters (RFC 8621 section 4.4.1). The first three combine the filters in Of: FilterNot matches a message
+// that none of them matches.
 const (
 	FilterAnd FilterKind = iota
 	FilterOr
 	FilterNot
 	FilterIn         // in one of Folders
-	FilterElsewhere  // in a folder that is none of Folders
+	FilterElsewhere  // in at least one folder that is not in Folders
 	FilterBefore     // received before Time
-	FilterAfter      // received at or after it
-	FilterMin        // of at least Size bytes
-	FilterMax        // of fewer
-	FilterKeyword    // Keyword is set
-	FilterThreadSome // on at least one of the thread
-	FilterThreadAll  // on all of the thread
+	FilterAfter      // received at or after Time
+	FilterMin        // Size bytes or larger
+	FilterMax        // smaller than Size bytes
+	FilterKeyword    // Keyword is set on the message
+	FilterThreadSome // Keyword is set on at least one message of the thread
+	FilterThreadAll  // Keyword is set on all messages of the thread
 	FilterAttached   // has attachments
-	FilterText       // Text finds it
+	FilterText       // Text matches
 )
 
-// Filter picks messages of a mail file, over all its folders; the zero Filter picks all.
+// Filter selects messages of a mail file, in all its folders. The zero Filter selects all messages.
 type Filter struct {
 	Kind    FilterKind
 	Of      []Filter
@@ -48,7 +49,7 @@ type Filter struct {
 // OrderKind is the property by which messages are sorted.
 type OrderKind uint8
 
-// The kinds (RFC 8621 section 4.4.2).
+// The sort properties (RFC 8621 section 4.4.2).
 const (
 	OrderReceived OrderKind = iota
 	OrderSize
@@ -61,26 +62,26 @@ const (
 	OrderThreadAll
 )
 
-// Order is one key to sort by: what is less, or lacks the keyword, comes first.
+// Order is one sort key. Smaller values come first; messages without the keyword come before those with it.
 type Order struct {
 	Kind       OrderKind
 	Keyword    string
 	Descending bool
 }
 
-// Query asks for messages in an order. Where all keys are equal the one that came first is first, or last where the
-// first key is descending.
+// Query describes a search for messages, sorted. Messages with equal keys are in order of note id, oldest first, or
+// newest first if the first key is descending.
 type Query struct {
 	Filter Filter
-	Sort   []Order // by date, the latest first, where there is none
-	// Collapse gives of each thread only the message that comes first.
+	Sort   []Order // empty: by date, the latest first
+	// Collapse keeps only the first message of each thread.
 	Collapse bool
-	// Position is the index of the first result wanted, counted from the end where it is below 0. With an Anchor it is
-	// the Offset from that message.
+	// Position is the index of the first result to return; a negative one counts from the end. With an Anchor, the
+	// first result is the one at Offset from the anchor, and Position is ignored.
 	Position int64
 	Anchor   note.UNID
 	Offset   int64
-	// Limit is how many results are wanted, Total whether they are counted.
+	// Limit is the maximum number of results. Total asks for the total number of results.
 	Limit int
 	Total bool
 }
@@ -95,15 +96,15 @@ type Hit struct {
 type Found struct {
 	Hits     []Hit
 	Position int
-	Total    int // where it was asked for
+	Total    int // number of all results; valid only if Query.Total is set
 	States   States
 }
 
 // ErrNoAnchor reports an anchor that is not among the results.
 var ErrNoAnchor = errors.New("the anchor is not among the results")
 
-// Exact says whether what changed in the results of a query can be told: not where it looks at text, whose words an
-// index may learn late.
+// Exact reports whether the changes in the results of a query can be computed. They cannot if the query tests text,
+// because the search index may learn the words of a message late.
 func (q *Query) Exact() bool { return q.Filter.exact() }
 
 func (f *Filter) exact() bool {
@@ -115,7 +116,7 @@ func (f *Filter) exact() bool {
 	return f.Kind != FilterText
 }
 
-// mutable says whether results come and go, or move, without a message coming or going.
+// mutable reports whether the results can change or move although no message was added or removed.
 func (q *Query) mutable() bool {
 	for _, o := range q.Sort {
 		if o.Kind >= OrderKeyword {
@@ -133,7 +134,7 @@ func (f *Filter) mutable() bool {
 	return slices.ContainsFunc(f.Of, func(g Filter) bool { return g.mutable() })
 }
 
-// threads says whether a message's place depends on others of its thread.
+// threads reports whether the place of a message in the results depends on other messages of its thread.
 func (q *Query) threads() bool {
 	for _, o := range q.Sort {
 		if o.Kind == OrderThreadSome || o.Kind == OrderThreadAll {
@@ -147,29 +148,30 @@ func (f *Filter) threads() bool {
 	return f.Kind == FilterThreadSome || f.Kind == FilterThreadAll || slices.ContainsFunc(f.Of, func(g Filter) bool { return g.threads() })
 }
 
-// querying is a query at work, on a roll that nobody changes meanwhile.
+// querying is a running query. The roll does not change while it runs.
 type querying struct {
 	f   *File
 	l   *roll
 	r   *store.Reader
 	ctx context.Context
 	q   *Query
-	// shown says of each set of folders whether the person sees messages in it.
+	// shown holds, for each set of folders in the roll, whether the person sees messages in that set.
 	shown []bool
 	root  filterNode
 	text  *search
 	looks int
 }
 
-// filterNode is a Filter made ready: what depends on sets of folders, marks or threads alone is looked up.
+// filterNode is a Filter prepared for matching. Tests of folders, marks and threads are computed once, for each number
+// in the roll.
 type filterNode struct {
 	*Filter
 	of   []filterNode
-	set  []bool // by number of members, marks or thread
+	set  []bool // result of the test, by the number of the folder set, the marks or the thread
 	date int64
 }
 
-// Query finds messages.
+// Query runs a query and returns the results in its window.
 func (f *File) Query(ctx context.Context, q *Query) (Found, error) {
 	var out Found
 	err := f.withRoll(ctx, func(l *roll, r *store.Reader) (err error) {
@@ -194,7 +196,7 @@ func (f *File) querying(ctx context.Context, l *roll, r *store.Reader, q *Query)
 	return x
 }
 
-// shown says of each set of folders whether somebody may read in one of them.
+// shown returns, for each set of folders, whether who may read at least one of them.
 func (l *roll) shown(r *store.Reader, who *note.Who) []bool {
 	heads := readableHeads(r, who)
 	out := make([]bool, len(l.members.list))
@@ -204,7 +206,7 @@ func (l *roll) shown(r *store.Reader, who *note.Who) []bool {
 	return out
 }
 
-// readableHeads are the folders that somebody may read.
+// readableHeads returns the folders that who may look up and read.
 func readableHeads(r *store.Reader, who *note.Who) map[note.ID]note.UNID {
 	heads := r.AllFolders()
 	out := make(map[note.ID]note.UNID, len(heads))
@@ -237,10 +239,10 @@ func folderAt(set string, i int) note.ID {
 
 func (x *querying) prepare(f *Filter) filterNode {
 	n := filterNode{Filter: f, date: f.Time.Unix()}
-	if f.Time.Nanosecond() > 0 { // dates have whole seconds
+	if f.Time.Nanosecond() > 0 { // dates have whole seconds, so round up
 		n.date++
 	}
-	// What costs most is asked last.
+	// Tests that read stored data run last, because they are slow.
 	for _, dear := range []bool{false, true} {
 		for i := range f.Of {
 			if g := &f.Of[i]; (g.Kind == FilterText || g.Kind == FilterAttached) == dear {
@@ -271,12 +273,12 @@ func (x *querying) prepare(f *Filter) filterNode {
 			text.r = x.r
 			x.text = &text
 		}
-		_ = x.text.prepare(&f.Text) // fails on sets of UIDs alone, which no filter has
+		_ = x.text.prepare(&f.Text) // fails only on sets of UIDs, which a Filter cannot contain
 	}
 	return n
 }
 
-// marked says of each set of marks whether a keyword is in it; $seen is the person's own.
+// marked returns, for each set of marks, whether it contains the keyword. Seen refers to the person of the query.
 func (x *querying) marked(keyword string) []bool {
 	out := make([]bool, len(x.l.marks.list))
 	for i, m := range x.l.marks.list {
@@ -289,7 +291,8 @@ func (x *querying) marked(keyword string) []bool {
 	return out
 }
 
-// threadsMarked says of each thread whether a keyword is set on some, or on all, of what the person sees of it.
+// threadsMarked returns, for each thread, whether the keyword is set on some of its messages, or on all if all is true.
+// Only messages that the person sees count.
 func (x *querying) threadsMarked(keyword string, all bool) []bool {
 	marked := x.marked(keyword)
 	out := make([]bool, len(x.l.threads))
@@ -311,7 +314,7 @@ func (x *querying) threadsMarked(keyword string, all bool) []bool {
 	return out
 }
 
-// match reports whether a message matches.
+// match reports whether the message e matches n.
 func (x *querying) match(n *filterNode, e *rollEntry) (bool, error) {
 	switch n.Kind {
 	case FilterAnd, FilterOr, FilterNot:
@@ -356,7 +359,8 @@ func (x *querying) match(n *filterNode, e *rollEntry) (bool, error) {
 	return s.match(&n.Text)
 }
 
-// stored gets at what is stored of a message, for tests that need more than its line.
+// stored loads the row of a message, for tests that need more than its roll entry. ok is false if the message no longer
+// exists.
 func (x *querying) stored(e *rollEntry) (s *search, ok bool, err error) {
 	if x.looks++; x.looks%64 == 0 {
 		if err := x.ctx.Err(); err != nil {
@@ -379,7 +383,7 @@ func (x *querying) stored(e *rollEntry) (s *search, ok bool, err error) {
 	return s, true, nil
 }
 
-// byDate says that the results are in order of date alone, and whether the latest comes first.
+// byDate reports whether the results are sorted by date alone, and whether the latest comes first.
 func (q *Query) byDate() (descending, ok bool) {
 	if len(q.Sort) == 0 {
 		return true, true
@@ -387,9 +391,9 @@ func (q *Query) byDate() (descending, ok bool) {
 	return q.Sort[0].Descending, q.Sort[0].Kind == OrderReceived
 }
 
-// each calls fn for the results in their order until it returns false.
+// each calls fn for the results in order, until fn returns false.
 func (x *querying) each(fn func(i uint32) bool) error {
-	var seen []uint64 // threads that have had a result
+	var seen []uint64 // bit set of threads that already have a result
 	if x.q.Collapse {
 		seen = make([]uint64, len(x.l.threads)/64+1)
 	}
@@ -437,7 +441,8 @@ func (x *querying) each(fn func(i uint32) bool) error {
 	return nil
 }
 
-// sorted collects all that matches and sorts it. A key is made so that the order of its bytes is the order wanted.
+// sorted returns all matching entries, sorted. It builds one key per message, such that comparing the bytes of two keys
+// gives the order.
 func (x *querying) sorted() ([]uint32, error) {
 	type keyed struct {
 		i       uint32
@@ -523,8 +528,8 @@ func (x *querying) appendKey(dst []byte, e *rollEntry, sets [][]bool) ([]byte, e
 	return appendSortNumber(dst, int64(e.id)), nil
 }
 
-// appendOrder appends a key that comes from the envelope: names as programs show them, the subject as replies have it in
-// common, when the message was sent.
+// appendOrder appends a key that comes from the envelope: the display name of an address, the base subject, or the date
+// sent.
 //
 // Implements: RFC 8621 §4.4.2 sorting
 func (s *search) appendOrder(dst []byte, k OrderKind) ([]byte, error) {
@@ -539,7 +544,7 @@ func (s *search) appendOrder(dst []byte, k OrderKind) ([]byte, error) {
 	return s.appendSortKey(dst, imap.SortDisplayTo)
 }
 
-// window finds the results that are asked for.
+// window returns the results that the query asks for and sets their position and, if it was counted, the total.
 func (x *querying) window(out *Found) ([]uint32, error) {
 	q := x.q
 	var list []uint32
@@ -555,7 +560,7 @@ func (x *querying) window(out *Found) ([]uint32, error) {
 		out.Position, out.Total = int(q.Position), int(n)
 		return list, err
 	}
-	// What is counted from the end, or from a message, needs all.
+	// An anchor or a position that counts from the end needs the whole list.
 	if err := x.each(func(i uint32) bool { list = append(list, i); return true }); err != nil {
 		return nil, err
 	}
@@ -576,7 +581,7 @@ func (x *querying) window(out *Found) ([]uint32, error) {
 	return list[:min(len(list), q.Limit)], nil
 }
 
-// hits gives the messages their names.
+// hits returns the note id and UNID of each message in list.
 func (x *querying) hits(list []uint32) ([]Hit, error) {
 	out := make([]Hit, 0, len(list))
 	for _, i := range list {

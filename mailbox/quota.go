@@ -8,11 +8,11 @@ import (
 	"doublet/store/layout"
 )
 
-// Usage is how much a mail file holds, in bytes, and how much it may; Limit 0 is no limit.
+// Usage holds the size of a mail file and its quota, in bytes; Limit 0 means no limit.
 type Usage struct{ Used, Limit uint64 }
 
-// Usage tells how full the mail file is, to who may read it or put something into it as a whole:
-// whom one folder was opened to learns nothing of the others.
+// Usage returns the usage of the mail file. It returns store.ErrDenied unless the person may read or administer the
+// whole file: someone with access to one folder must not learn about the others.
 func (f *File) Usage(ctx context.Context) (u Usage, err error) {
 	err = f.read(ctx, func(r *store.Reader) error {
 		if r.Rights()&(note.Read|note.Administer) == 0 {
@@ -24,13 +24,13 @@ func (f *File) Usage(ctx context.Context) (u Usage, err error) {
 	return u, err
 }
 
-// SetQuota sets how much a mail file may hold; 0 is no limit. Whether somebody may do that is the
-// caller's to know: its owner may not.
+// SetQuota sets the quota of a mail file in bytes; 0 means no limit. The caller must check that the person may do so;
+// the owner of a mail file may not.
 func (s *Service) SetQuota(db note.DatabaseID, limit uint64) error {
 	return s.store.SetInfo(note.System, db, func(i *layout.Info) { i.Quota = limit })
 }
 
-// DeletedSize is the size of the messages of a folder that are marked \Deleted, in bytes.
+// DeletedSize returns the total size of the messages marked \Deleted in a folder, in bytes.
 func (f *File) DeletedSize(ctx context.Context, name string) (size uint64, err error) {
 	err = f.read(ctx, func(r *store.Reader) error {
 		h, err := f.named(r, name)
@@ -60,7 +60,7 @@ func (f *File) DeletedSize(ctx context.Context, name string) (size uint64, err e
 	return size, err
 }
 
-// Owner is whose a mail file is; zero where it is nobody's.
+// Owner returns the owner of a mail file, or zero if it has none.
 func (s *Service) Owner(db note.DatabaseID) (note.UNID, error) {
 	i, err := s.store.Info(db)
 	return i.Owner, err

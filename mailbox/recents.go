@@ -10,22 +10,22 @@ import (
 	"doublet/store/layout"
 )
 
-// maxClaims bounds the ranges that a session remembers. Only sessions that compete for the messages of a folder have
-// more than one; the oldest goes first, and its messages are no longer recent.
+// maxClaims bounds the ranges that a session remembers. A session has more than one only if several sessions compete
+// for the messages of a folder. Beyond the bound the oldest range is dropped, and its messages are no longer recent.
 const maxClaims = 1000
 
-// claim is a range of UIDs whose messages are recent in a session; left counts those that the session knows.
+// claim is a range of UIDs that are recent in a session. left is the number of those that the session still knows.
 type claim struct {
 	Range
 	left uint32
 }
 
-// Recents holds the messages of a view that are recent in its session (RFC 3501 section 2.3.2): no other session was
-// told of them before. A session that may change the folder claims them, so that they are recent in no other; one
-// that only reads sees those that nobody has claimed. The zero value neither claims nor shows any.
+// Recents holds the messages of a view that are \Recent in its session, which means that no other session knew them
+// before (RFC 3501 section 2.3.2). A session that may change the folder claims them, so that they are recent in no
+// other session. A read-only session sees the messages that nobody has claimed. The zero value claims and shows none.
 type Recents struct {
-	session bool // claims
-	shown   bool // remembers what it claims
+	session bool // the session claims messages
+	shown   bool // the session remembers the messages that it claims
 	claims  []claim
 	count   uint32
 }
@@ -33,7 +33,7 @@ type Recents struct {
 // Count returns the number of recent messages that the session knows.
 func (c *Recents) Count() uint32 { return c.count }
 
-// find returns the index of the claim that holds a UID, or -1.
+// find returns the index of the claim that contains a UID, or -1.
 func (c *Recents) find(uid uint32) int {
 	i, ok := slices.BinarySearchFunc(c.claims, uid, func(x claim, u uint32) int { return cmp.Compare(x.Start, u) })
 	if !ok {
@@ -56,7 +56,7 @@ func (c *Recents) ranges() []Range {
 	return out
 }
 
-// add adds n messages with UIDs above all others.
+// add adds n messages in a range of UIDs above all others.
 func (c *Recents) add(g Range, n uint32) {
 	if n == 0 {
 		return
@@ -74,7 +74,7 @@ func (c *Recents) add(g Range, n uint32) {
 	c.claims = append(c.claims, claim{g, n})
 }
 
-// expunged removes a message whose expunge the session is told of.
+// expunged removes a message whose expunge was announced to the session.
 func (c *Recents) expunged(uid uint32) {
 	i := c.find(uid)
 	if i < 0 {
@@ -86,8 +86,8 @@ func (c *Recents) expunged(uid uint32) {
 	}
 }
 
-// meet makes the messages recent whose UIDs are from or more and that no session was told of. It is called with the
-// folder's head, in the read in which the session is told of them.
+// meet marks as recent the messages with a UID of at least from that no session knows yet. The caller passes the
+// folder's head, within the read that also announces the messages to the session.
 func (v *View) meet(r *store.Reader, h *layout.Folder, from uint32) error {
 	c := &v.recent
 	if !c.session || h.Told >= h.UIDNext {
@@ -108,17 +108,16 @@ func (v *View) meet(r *store.Reader, h *layout.Folder, from uint32) error {
 	return err
 }
 
-// Select opens a folder for a session of IMAP, which is told of messages and flags: messages that no session was told
-// of are recent in it (View.Recent). With shown false, as for IMAP4rev2, which has no recent messages, the session
-// claims them all the same and remembers none.
+// Select opens a folder for an IMAP session. Messages that no session knows yet become \Recent in it (View.Recent). If
+// shown is false, as for IMAP4rev2, which has no \Recent, the session still claims them but does not remember them.
 //
 // Implements: RFC 3501 §2.3.2 \Recent
 func (f *File) Select(ctx context.Context, name string, readOnly, shown bool) (*View, Folder, error) {
 	return f.open(ctx, name, readOnly, Recents{session: true, shown: shown})
 }
 
-// Unclaimed counts the messages of a folder that no session was told of. Given a view of that folder, it leaves out
-// those that the view's session knows.
+// Unclaimed returns the number of messages in a folder that no session knows yet. If known is a view of that folder,
+// Unclaimed leaves out the messages that its session knows.
 func (f *File) Unclaimed(ctx context.Context, folder note.ID, known *View) (n uint32, err error) {
 	err = f.read(ctx, func(r *store.Reader) error {
 		h, err := r.Folder(folder)

@@ -10,14 +10,14 @@ import (
 	"doublet/mailbox"
 )
 
-// recentSession is a session with the UIDs that must be recent in it.
+// recentSession is a session with the UIDs that must be \Recent in it.
 type recentSession struct {
 	*session
 	readOnly, hides bool
 	recent          map[uint32]bool
 }
 
-// recentModel knows of a folder the first UID that nobody was told of.
+// recentModel models a folder: told is the first UID that no session knows.
 type recentModel struct {
 	w      *world
 	folder string
@@ -37,7 +37,7 @@ func (m *recentModel) open(readOnly, hides bool) *recentSession {
 	return s
 }
 
-// meet is called after the session was told of the messages from a UID on.
+// meet updates the model after a session learned of the messages from a UID on.
 func (m *recentModel) meet(s *recentSession, from uint32) {
 	for uid := max(from, m.told); uid < s.v.UIDNext(); uid++ {
 		s.recent[uid] = true
@@ -54,7 +54,7 @@ func (m *recentModel) poll(s *recentSession, expunges bool) {
 	m.meet(s, before)
 }
 
-// verify compares the count, the flags, the search and the messages that nobody was told of with the model.
+// verify compares the count, the flags, the search and the unclaimed messages with the model.
 func (m *recentModel) verify(s *recentSession) {
 	m.w.t.Helper()
 	count, unclaimed := uint32(0), uint32(0)
@@ -96,8 +96,8 @@ func (m *recentModel) verify(s *recentSession) {
 	}
 }
 
-// TestRecentModel lets sessions that select, examine and hide recent messages come, go and work at random, and compares
-// what is recent in each with a model.
+// TestRecentModel runs random operations in sessions that select, examine, or select without \Recent. It compares the
+// \Recent messages of each session with a model.
 func TestRecentModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -128,7 +128,7 @@ func runRecent(t *testing.T, w *world, rng *rand.Rand) {
 		case 4:
 			if n := len(s.uids); n > 0 {
 				seq := uint32(rng.IntN(n) + 1)
-				_, _ = s.v.Copy(w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, "INBOX") // it may be gone
+				_, _ = s.v.Copy(w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, "INBOX") // the message may not exist any more
 			}
 		case 5:
 			if !s.readOnly {
@@ -150,7 +150,7 @@ func runRecent(t *testing.T, w *world, rng *rand.Rand) {
 	}
 }
 
-// TestRecentOnce: of sessions that are told of a message at the same time exactly one gets it as recent.
+// TestRecentOnce checks that a message becomes \Recent in exactly one of the sessions that learn of it concurrently.
 func TestRecentOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)

@@ -2,11 +2,11 @@ package mailbox
 
 import "doublet/wire/mime"
 
-// maxResent bounds the octets of Resent fields that a summary holds. Lists read the header of the rare messages with more.
+// maxResent bounds the bytes of Resent fields in a summary. For the few messages with more, lists read the header.
 const maxResent = 4096
 
-// appendResent appends 1 and the Resent-From and Resent-Sender fields of a header, as they stand there and in their order, the
-// newest first; 0 alone where they are longer than maxResent.
+// appendResent appends the byte 1 and the Resent-From and Resent-Sender fields of a header, unchanged and in their
+// order, which is newest first. If they are longer than maxResent, it appends only the byte 0.
 func appendResent(dst, header []byte) []byte {
 	start := len(dst)
 	dst = append(dst, 1)
@@ -22,8 +22,8 @@ func appendResent(dst, header []byte) []byte {
 	return dst
 }
 
-// Resent is a header block of the message's Resent-From and Resent-Sender fields alone. ok is false where the header has to be read
-// for them: in messages of older versions, and where they are long.
+// Resent returns a header block with only the Resent-From and Resent-Sender fields of the message. ok is false if the
+// caller has to read the header instead: for messages of older versions, and if the fields are too long.
 func (m *Email) Resent() (block []byte, ok bool, err error) {
 	b, err := m.field(fieldResent)
 	if err != nil || len(b) == 0 || b[0] != 1 {
@@ -32,9 +32,9 @@ func (m *Email) Resent() (block []byte, ok bool, err error) {
 	return b[1:], true, nil
 }
 
-// Resenders are the people that the newest Resent-From field of a header names, with those of the newest Resent-Sender that
-// it does not name. The two fields of one resending stand together, but those of several cannot be told apart for certain: nobody
-// who sent the message on last is left out.
+// Resenders returns the addresses in the newest Resent-From field of a header, and those in the newest Resent-Sender
+// field that are not among them. The two fields of one resending stand together, but a header does not show for certain
+// which fields belong to the same one. So the result includes everyone who may have resent the message last.
 func Resenders(header []byte) []mime.Address {
 	var from, sender []mime.Address
 	for f := range mime.Fields(header) {

@@ -7,8 +7,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// TestResentSummary: a summary holds the Resent fields as they stand, says where they are too long for it, and is read where it
-// comes from an older version.
+// TestResentSummary checks that a summary holds the Resent fields unchanged, that it marks fields that are too long,
+// and that summaries of older versions can be read.
 func TestResentSummary(t *testing.T) {
 	t.Parallel()
 	long := "Resent-From: " + strings.Repeat("a", maxResent) + "@x\r\n"

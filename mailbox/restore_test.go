@@ -6,14 +6,14 @@ import (
 	"doublet/mailbox"
 )
 
-// TestVanishedAfterRestore: a client saw a message come and go on a branch of the store that was
-// lost. Its MODSEQ lies below the new term, but not on our history: it is told of every UID that is
-// absent, and gets every flag again.
+// TestVanishedAfterRestore tests a client that saw a message come and go on a branch of the store that was lost. The
+// client's MODSEQ is below the new term, but not part of our history. So it receives all UIDs that do not exist, and
+// all flags again.
 func TestVanishedAfterRestore(t *testing.T) {
 	w := newWorld(t, 0)
 	w.append(mailbox.Inbox, plain(1), mailbox.Flags{})
 	v := w.open(mailbox.Inbox)
-	remembered := v.ModSeq() + 5 // what the lost branch gave after the backup was taken
+	remembered := v.ModSeq() + 5 // assigned by the lost branch after the backup
 	w.must(w.s.Rebranch())
 	w.append(mailbox.Inbox, plain(2), mailbox.Flags{})
 	v = w.open(mailbox.Inbox)

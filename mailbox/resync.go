@@ -11,16 +11,16 @@ import (
 	"doublet/store/layout"
 )
 
-// Resync tells a client that knew messages of the folder at a MODSEQ what it missed until the view was opened: gone is
-// called with the UIDs that are gone, unless there are none, then fn and flush as by Fetch for what changed. Everything
-// that it tells is of the moment of Open, as are Exists, UIDNext and ModSeq, however long telling it takes: what others
-// do meanwhile is told by Poll. The client that breaks off behind it may go by ModSeq, or by any MODSEQ that it saw.
+// Resync reports to a client what it missed between a MODSEQ and the opening of the view. It calls gone with the UIDs
+// that vanished, if any, and then fn and flush, like Fetch, for the messages that changed. All this describes the
+// moment of Open, as do Exists, UIDNext and ModSeq, however long it takes; Poll reports later changes. A client that
+// disconnects afterwards may resume with ModSeq, or with any MODSEQ that it saw.
 func (v *View) Resync(ctx context.Context, since uint64, known Set, gone func(Set), fn func(*Message) (pause bool, err error), flush func() error) error {
 	vanished, err := v.VanishedSince(ctx, since, known)
 	if err != nil {
 		return err
 	}
-	// Those that were expunged since Open count among the messages of the session.
+	// Messages expunged since Open still belong to the session's messages.
 	if vanished = without(vanished, v.hidden); len(vanished) > 0 {
 		gone(vanished)
 	}
@@ -28,15 +28,14 @@ func (v *View) Resync(ctx context.Context, since uint64, known Set, gone func(Se
 		return nil
 	}
 	if since > uint64(v.mod) {
-		since = 0 // a state that was never given here: rather told too much than too little
+		since = 0 // a MODSEQ never assigned here: report everything
 	}
 	return v.Fetch(ctx, known, true, FetchOptions{ChangedSince: since, ChangedUpTo: uint64(v.mod)}, fn, flush)
 }
 
-// VanishedSince returns the UIDs, among those that a client knows, that are gone since a MODSEQ
-// (RFC 7162 section 3.2.5.2). Below the floor of what is remembered, or for a MODSEQ that this
-// ledger never gave, it is every UID known that is absent. Those whose expunge the session is still to be
-// told of are among them.
+// VanishedSince returns the UIDs in known that vanished since a MODSEQ (RFC 7162 section 3.2.5.2). If the MODSEQ is
+// below the floor of the stored changes, or was never assigned by this ledger, it returns all UIDs in known that do not
+// exist. The result includes expunges not yet announced to the session.
 func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set, error) {
 	var out Set
 	err := v.f.read(ctx, func(r *store.Reader) error {
@@ -73,7 +72,7 @@ func (v *View) VanishedSince(ctx context.Context, modseq uint64, known Set) (Set
 	return out, err
 }
 
-// without takes UIDs, ascending, out of a set that is ascending too.
+// without returns an ascending set without the given UIDs, which are ascending, too.
 func without(set Set, uids []uint32) Set {
 	if len(uids) == 0 {
 		return set
@@ -94,8 +93,8 @@ func without(set Set, uids []uint32) Set {
 	return out
 }
 
-// neverGiven appends those of the UIDs that a client knows that are above all that were ever given here: they are those of a
-// home that was lost before anybody else knew of them.
+// neverGiven adds the UIDs in known that are above all UIDs ever assigned here. A primary assigned them that was lost
+// before any other replica received them.
 func (v *View) neverGiven(r *store.Reader, out, known Set) (Set, error) {
 	f, err := r.Folder(v.folder)
 	if err != nil {

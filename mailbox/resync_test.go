@@ -24,9 +24,8 @@ func (w *world) resync(v *mailbox.View, since uint64, known mailbox.Set) (m miss
 	return m
 }
 
-// TestResync: what a view tells of the past is of the moment that it was opened at, whatever others expunge, change and
-// bring meanwhile. A client that saw all of it and breaks off comes back with any MODSEQ that it was told, and misses
-// nothing.
+// TestResync checks that Resync reports the moment at which the view was opened, whatever others expunge, change and
+// add meanwhile. A client that disconnects after it can resume with any MODSEQ that it received, and misses nothing.
 //
 // Implements: RFC 7162 §3.2.5 what SELECT tells is of one moment
 func TestResync(t *testing.T) {
@@ -50,7 +49,7 @@ func TestResync(t *testing.T) {
 	w.must(other.Expunge(w.ctx, mailbox.Set{{Start: 2, Stop: 2}}))
 	mark(1)
 	mark(3)
-	v := w.open("INBOX") // has counted five
+	v := w.open("INBOX") // counts five messages
 	w.must(other.Expunge(w.ctx, mailbox.Set{{Start: 4, Stop: 5}}))
 	mark(3)
 	mark(6)
@@ -58,18 +57,18 @@ func TestResync(t *testing.T) {
 	for _, c := range []struct {
 		since   uint64
 		fetched []uint32
-	}{{since, []uint32{1}}, {since + 1000, []uint32{1}}} { // the other one was never given: all that is absent, all that is there
+	}{{since, []uint32{1}}, {since + 1000, []uint32{1}}} { // the second MODSEQ was never assigned: report all absent UIDs and all messages
 		got := w.resync(v, c.since, known)
 		if !slices.Equal(got.gone, mailbox.Set{{Start: 2, Stop: 2}}) || !slices.Equal(got.fetched, c.fetched) || got.highest > v.ModSeq() {
 			t.Errorf("since %d: %+v, at %d", c.since, got, v.ModSeq())
 		}
 	}
-	// Back with the MODSEQ that it was told.
+	// Resume with the MODSEQ received.
 	again := w.resync(w.open("INBOX"), v.ModSeq(), known)
 	if !slices.Equal(again.gone, mailbox.Set{{Start: 4, Stop: 5}}) || !slices.Equal(again.fetched, []uint32{3, 6}) {
 		t.Errorf("%+v", again)
 	}
-	// Or told by the session that goes on: what is new is not known yet.
+	// Or continue the session: Poll reports the changes, but the session does not know the new message yet.
 	s := &told{}
 	w.must(v.Poll(w.ctx, true, s))
 	if v.Exists() != 4 || len(s.gone) != 2 || !slices.Equal(s.changed, []uint32{3, 6}) {
@@ -77,7 +76,7 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// TestPollInOrder: changes are told in order of their MODSEQs, and none that lies above an expunge that waits.
+// TestPollInOrder checks that changes are reported in order of their MODSEQs, and none above a pending expunge.
 //
 // Implements: RFC 7162 §3.2.5 no MODSEQ above an expunge that is held back
 func TestPollInOrder(t *testing.T) {

@@ -15,41 +15,42 @@ import (
 	"doublet/store/layout"
 )
 
-// roll is what queries over a whole mail file go by, in memory: a line of 32 bytes for each message, kept up to date
-// by MODSEQ. It holds no right of anybody: who asks sees the lines whose folders let them read.
+// roll is an in-memory index for queries over a whole mail file: an entry of 32 bytes for each message, updated by
+// MODSEQ. It holds no access rights: a query uses only the entries whose folders the person may read.
 //
-// Invariant: under mu, entries are in order of note id, order lists them by date, and all is as of mod.
+// Invariant, under mu: entries are sorted by note id, order lists them by date, and both describe the mail file at mod.
 type roll struct {
 	mu      sync.Mutex
 	db      note.DatabaseID
-	replica note.ReplicaID // of which database under that id
+	replica note.ReplicaID // the replica that was loaded; the id alone could refer to another one later
 	mod     note.ModSeq
 	loaded  bool
 
 	entries []rollEntry
-	order   []uint32 // of entries, by date and then id
-	dead    int      // entries without a folder
+	order   []uint32 // indexes into entries, by date and then id
+	dead    int      // number of entries without a folder
 	threads map[note.UNID]uint32
-	members interned // sets of folders: note ids, 8 bytes each
-	marks   interned // keywords, each with its length, behind the persons who have seen the message
+	members interned // sets of folders: sorted note ids, 8 bytes each
+	marks   interned // persons who have seen the message, then keywords; see appendMarks
 
-	counts []rollCounts // for the persons who asked last
-	used   uint64       // guarded by rolls.mu: when, and how many use it now
+	counts []rollCounts // counts for the persons who asked last
+	used   uint64       // guarded by rolls.mu, as are users and size: clock value of the last use
 	users  int
 	size   int64
 }
 
-// rollEntry is a message. One that has gone, or that is marked \Deleted wherever it is, is in the empty set of folders.
+// rollEntry is one message. If it was deleted, or is marked \Deleted in all its folders, its set of folders is the
+// empty one.
 type rollEntry struct {
 	id      note.ID
 	date    int64
 	size    uint32
-	thread  uint32 // number in threads
-	members uint32 // number in members
+	thread  uint32 // number in roll.threads
+	members uint32 // number in roll.members
 	marks   uint32
 }
 
-// interned numbers texts; 0 is the empty one.
+// interned assigns numbers to byte strings. In a roll, number 0 is the empty string.
 type interned struct {
 	list []string
 	by   map[string]uint32
@@ -70,7 +71,7 @@ func (t *interned) number(key []byte) uint32 {
 	return n
 }
 
-// rolls are the rolls that there is room for.
+// rolls caches rolls, as many as fit into the memory for them.
 type rolls struct {
 	mu    sync.Mutex
 	open  map[note.DatabaseID]*roll
@@ -78,10 +79,10 @@ type rolls struct {
 	size  int64
 }
 
-// rollShare is the part of the room for rolls that one may take, so that a huge mail file leaves room for others.
+// rollShare limits one roll to 1/rollShare of Options.RollMemory, so that a huge mail file leaves memory for others.
 const rollShare = 2
 
-// withRoll calls fn with the roll of the mail file as of now, and a reader of that moment to which nothing is hidden.
+// withRoll calls fn with the up-to-date roll of the mail file, and a reader of the same moment that sees everything.
 func (f *File) withRoll(ctx context.Context, fn func(*roll, *store.Reader) error) error {
 	t, size := &f.svc.rolls, int64(0)
 	l := t.take(f.db)
@@ -117,7 +118,7 @@ func (t *rolls) take(db note.DatabaseID) *roll {
 	return l
 }
 
-// give gives a roll back, and forgets those that were used longest ago where all take too much.
+// give returns a roll to the cache. While the rolls together exceed room bytes, it drops the least recently used ones.
 func (t *rolls) give(l *roll, size, room int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +142,7 @@ func (t *rolls) give(l *roll, size, room int64) {
 	}
 }
 
-// weight is about what the roll takes, in bytes.
+// weight returns the approximate size of the roll in memory, in bytes.
 func (l *roll) weight() int64 {
 	return int64(cap(l.entries))*int64(unsafe.Sizeof(rollEntry{})) + 4*int64(cap(l.order)) + 48*int64(len(l.threads)) + int64(l.members.size+l.marks.size) + 512
 }
@@ -153,7 +154,7 @@ func (l *roll) reset() {
 	l.marks.number(nil)
 }
 
-// advance brings the roll to the moment of the reader. It may take room bytes.
+// advance updates the roll to the moment of the reader. It returns ErrLimit if the roll would exceed room bytes.
 func (l *roll) advance(ctx context.Context, r *store.Reader, room int64) error {
 	c, info := r.Counters(), r.Info()
 	fits := l.loaded && l.replica == info.Replica && l.mod >= c.Floor && c.Ledger.Knows(l.mod) && !l.crowded()
@@ -184,7 +185,7 @@ func (l *roll) advance(ctx context.Context, r *store.Reader, room int64) error {
 	return nil
 }
 
-// crowded says that the roll holds more of what has gone than of what is there.
+// crowded reports whether the roll holds too many entries, threads or sets that are no longer used.
 func (l *roll) crowded() bool {
 	n := len(l.entries)
 	return l.dead > n/4+100 || len(l.threads) > n+n/4+100 || len(l.members.list) > n+100 || len(l.marks.list) > n+100
@@ -229,7 +230,7 @@ func (l *roll) compare(a, b *rollEntry) int {
 	return cmp.Or(cmp.Compare(a.date, b.date), cmp.Compare(a.id, b.id))
 }
 
-// isMessage tells messages from the other notes of a mail file.
+// isMessage reports whether a note is a message.
 func isMessage(n *layout.Note) bool {
 	return n.Class == note.Document && n.Foldered && !n.Stub && n.Recipe != 0
 }
@@ -257,7 +258,7 @@ func (l *roll) entry(id note.ID, n *layout.Note) rollEntry {
 	return e
 }
 
-// sortWords sorts words of 8 bytes.
+// sortWords sorts b as big-endian words of 8 bytes.
 func sortWords(b []byte) {
 	words := make([]uint64, 0, len(b)/8)
 	for i := 0; i < len(b); i += 8 {
@@ -270,8 +271,8 @@ func sortWords(b []byte) {
 	}
 }
 
-// appendMarks appends who has seen a message and its keywords: a count and 16 bytes each, then words with a byte of
-// length. The state is sorted, so that the same marks have one form.
+// appendMarks appends the persons who have seen a message and its keywords: a count byte and 16 bytes per person, then
+// each keyword after a length byte. The state is sorted, so equal marks have equal bytes.
 func appendMarks(dst []byte, n *layout.Note) []byte {
 	start := len(dst)
 	dst = append(dst, 0)
@@ -294,7 +295,7 @@ func appendMarks(dst []byte, n *layout.Note) []byte {
 	return dst
 }
 
-// seenIn says whether a person has seen what has these marks, hasWord whether a keyword is set on it.
+// seenIn reports whether marks contain person as one who has seen the message.
 func seenIn(marks string, person note.UNID) bool {
 	if marks == "" {
 		return false
@@ -326,7 +327,7 @@ func (l *roll) find(id note.ID) (int, bool) {
 	return slices.BinarySearchFunc(l.entries, id, func(e rollEntry, id note.ID) int { return cmp.Compare(e.id, id) })
 }
 
-// change takes in one change; false: the roll has to be loaded again.
+// change applies one change. It returns false if the roll has to be loaded again.
 func (l *roll) change(r *store.Reader, c layout.Change) (bool, error) {
 	i, ok := l.find(c.Note)
 	if c.Expunged {
@@ -351,7 +352,7 @@ func (l *roll) change(r *store.Reader, c layout.Change) (bool, error) {
 		l.entries[i].marks, l.entries[i].thread = e.marks, e.thread
 		return l.entries[i].date == e.date && l.entries[i].size == e.size, nil
 	case i < len(l.entries):
-		return false, nil // ids ascend; whatever made one late
+		return false, nil // ids normally ascend; load the roll again if one arrives late
 	}
 	e := l.entry(c.Note, n)
 	l.entries = append(l.entries, e)
@@ -366,7 +367,7 @@ func (l *roll) change(r *store.Reader, c layout.Change) (bool, error) {
 	return true, nil
 }
 
-// put gives an entry another set of folders.
+// put sets the folders of an entry and keeps dead up to date.
 func (l *roll) put(i int, members uint32) {
 	e := &l.entries[i]
 	if e.members == 0 && members != 0 {

@@ -15,28 +15,28 @@ import (
 	"doublet/wire/mime"
 )
 
-// Criteria is a search: one test, or a combination of others. The zero value matches everything.
+// Criteria is a search condition: one test, or a combination of others. The zero value matches every message.
 type Criteria struct {
 	Test Test
-	// All, Any and Not combine: Test is TestAll, TestAny (one of All) or TestNot (not All[0]).
+	// All holds the operands if Test is TestAll (all of them), TestAny (at least one) or TestNot (not All[0]).
 	All []Criteria
-	// Set is of sequence numbers or UIDs.
+	// Set holds sequence numbers (TestSeq) or UIDs (TestUID).
 	Set Set
-	// Text is the keyword, header value, address, subject or text looked for; Name the header field.
+	// Text is the keyword, header value, address, subject, id or text to find. Name is the header field of TestHeader.
 	Name, Text string
-	// Words looks for the words and phrases of Text as JMAP does (query.Words), not for Text as a string: from
-	// TestFrom to TestText.
+	// Words searches for the words and phrases in Text, as JMAP does (query.Words), instead of Text as a substring. It
+	// applies to the tests from TestFrom to TestText.
 	Words bool
-	// Number is a size, a MODSEQ, or for TestOlder and TestYounger (RFC 5032) seconds.
+	// Number is a size in bytes, a MODSEQ, or an age in seconds for TestOlder and TestYounger (RFC 5032).
 	Number uint64
-	// Day is the first moment of a day.
+	// Day is a day, given as its first moment in UTC.
 	Day time.Time
 }
 
-// Test is what one Criteria looks at.
+// Test is the kind of a Criteria.
 type Test uint8
 
-// The tests. Dates compare days, disregarding time and zone (RFC 9051 section 6.4.4).
+// The tests. Tests of dates compare days and ignore the time and zone (RFC 9051 section 6.4.4).
 const (
 	TestEverything Test = iota
 	TestAll
@@ -74,30 +74,31 @@ const (
 	TestRecent
 )
 
-// Match is a message found.
+// Match is a message that a search found.
 type Match struct {
 	Seq, UID uint32
 	ModSeq   uint64
 }
 
-// ErrLimit reports a search, a sort or a thread that would need more memory than it may have.
+// ErrLimit reports a search, sort or thread that would exceed its memory limit.
 var ErrLimit = errors.New("too many messages for one answer")
 
-// SearchOptions say how a search goes about it; the zero value is right where nobody waits.
+// SearchOptions controls progress reports and memory use of a search. The zero value means no reports and no limit.
 type SearchOptions struct {
-	// Tell, where it is set, is called about every Every with the number of messages looked at and an upper
-	// bound of all, outside of any read of the store: it may wait for a client. Its error ends the search.
+	// Tell, if not nil, is called about once per Every with the number of messages examined and an upper bound of the
+	// total. It runs outside of any read of the store, so it may wait for a client. If it returns an error, the search
+	// ends with that error.
 	Tell  func(done, all uint32) error
 	Every time.Duration
-	// Room, where it is set, is asked before more memory is taken, in bytes; false ends the search with
-	// ErrLimit. The caller gives back what was taken.
+	// Room, if not nil, is called before the search allocates more memory, in bytes. If it returns false, the search
+	// ends with ErrLimit. The caller releases the memory that Room granted.
 	Room func(bytes int64) bool
 }
 
-// roomStep is the number of bytes that are reserved at once.
+// roomStep is the number of bytes that one call of Room reserves.
 const roomStep = 64 << 10
 
-// room counts what a search keeps.
+// room tracks the memory that a search keeps.
 type room struct {
 	ask         func(int64) bool
 	used, taken int64
@@ -127,9 +128,9 @@ func (v *View) Search(ctx context.Context, c *Criteria, o SearchOptions) ([]Matc
 	return out, err
 }
 
-// scan calls fn for the messages of the view that match, in order of UID. When it is time to tell how far it is
-// it leaves the read, and goes on behind the last message: numbers keep their meaning, as the view does not
-// move meanwhile.
+// scan calls fn for the messages of the view that match, in order of UID. To report progress it ends its read of the
+// store, calls o.Tell, and continues after the last message. Sequence numbers stay valid, because the view does not
+// change meanwhile.
 func (v *View) scan(ctx context.Context, c *Criteria, o SearchOptions, fn func(*search) error) error {
 	s := newSearch(ctx, v)
 	last, done := s.now, uint32(0)
@@ -160,7 +161,7 @@ func (v *View) scan(ctx context.Context, c *Criteria, o SearchOptions, fn func(*
 	return err
 }
 
-// begin prepares a search and returns the UIDs to look at, and how many messages that are at most.
+// begin prepares a search. It returns the UIDs to examine and an upper bound on their number.
 func (s *search) begin(c *Criteria) (ranges []Range, all uint32, err error) {
 	err = s.v.f.read(s.ctx, func(r *store.Reader) error {
 		s.r = r
@@ -186,7 +187,7 @@ func (s *search) begin(c *Criteria) (ranges []Range, all uint32, err error) {
 	return ranges, uint32(min(span, uint64(s.v.exists))), err
 }
 
-// look tests one message.
+// look tests one message and calls fn if it matches.
 func (s *search) look(c *Criteria, seq, uid uint32, id note.ID, fn func(*search) error) error {
 	if s.hopeless(c, id) {
 		return s.ctx.Err()
@@ -204,16 +205,16 @@ func (s *search) look(c *Criteria, seq, uid uint32, id note.ID, fn func(*search)
 	return errors.Join(err, s.ctx.Err())
 }
 
-// found is the message at hand.
+// found returns the current message as a Match.
 func (s *search) found() Match { return Match{s.m.Seq, s.m.UID, uint64(s.m.row.Mod)} }
 
-// search evaluates criteria for one message after the other; what one test has read of a message
-// the next one finds.
+// search evaluates criteria for one message after another. Data that one test has read of a message is cached for the
+// next test.
 type search struct {
 	v     *View
 	r     *store.Reader
 	ctx   context.Context
-	now   time.Time // when the search began
+	now   time.Time // start of the search, for TestOlder and TestYounger
 	sets  map[*Criteria][]Range
 	texts map[*Criteria]*textTest
 
@@ -227,7 +228,7 @@ func newSearch(ctx context.Context, v *View) search {
 	return search{v: v, ctx: ctx, now: v.f.svc.env.Clock.Now(), sets: map[*Criteria][]Range{}, texts: map[*Criteria]*textTest{}}
 }
 
-// textTest is a criterion on text made ready: one test, or for words a combination, and what the index knows of each.
+// textTest is a prepared text criterion: a query, and the index's verdict on each text in it.
 type textTest struct {
 	node     *query.Node
 	verdicts map[*query.Text]*fulltext.Verdict
@@ -235,7 +236,7 @@ type textTest struct {
 
 func (s *search) reset() { s.envelope, s.header, s.looked = nil, nil, nil }
 
-// prepare turns sets into UIDs and texts into tests, and asks the index about these.
+// prepare converts sets into UIDs and texts into tests, and asks the index for verdicts on these tests.
 func (s *search) prepare(c *Criteria) error {
 	var tests []*query.Text
 	if err := s.ready(c, &tests); err != nil || len(tests) == 0 {
@@ -257,7 +258,7 @@ func (s *search) prepare(c *Criteria) error {
 	return nil
 }
 
-// fieldsOf are the fields that tests of text look at.
+// fieldsOf maps each text test to the fields that it searches.
 var fieldsOf = map[Test]text.Field{
 	TestFrom: text.From, TestTo: text.To, TestCc: text.Cc, TestBcc: text.Bcc, TestSubject: text.Subject, TestBody: text.Content, TestText: text.Any,
 }
@@ -271,7 +272,7 @@ func (s *search) ready(c *Criteria, tests *[]*query.Text) error {
 		}
 		s.sets[c] = ranges
 	case TestHeader:
-		// Fields that are never text are in no index; that a field is there says no word.
+		// Do not ask the index about fields that it never holds, or whether a field is present.
 		t := query.Substring(text.Header|text.FieldOf(c.Name), c.Text)
 		s.texts[c] = &textTest{node: &query.Node{Op: query.OpText, Text: t}}
 		if c.Text != "" && !text.Unread(c.Name) {
@@ -293,7 +294,7 @@ func (s *search) ready(c *Criteria, tests *[]*query.Text) error {
 	return nil
 }
 
-// on is what the index says of a test on a message.
+// on returns the index's answer to a text test for a message: Yes, No, or Ask if it does not know.
 func (t *textTest) on(x *query.Text, id note.ID) fulltext.Answer {
 	if v := t.verdicts[x]; v != nil {
 		return v.On(id)
@@ -301,7 +302,8 @@ func (t *textTest) on(x *query.Text, id note.ID) fulltext.Answer {
 	return fulltext.Ask
 }
 
-// hopeless reports whether the index knows that a message does not match: then nothing of it needs to be read.
+// hopeless reports whether the index knows that a message does not match. If so, nothing of the message needs to be
+// read.
 func (s *search) hopeless(c *Criteria, id note.ID) bool {
 	switch c.Test {
 	case TestAll:
@@ -328,10 +330,11 @@ func (s *search) hopeless(c *Criteria, id note.ID) bool {
 	return none
 }
 
-// sure reports whether the index knows that a message matches: to count it, nothing of it needs to be read.
+// sure reports whether the index knows that a message matches. If so, nothing of the message needs to be read to count
+// it.
 func (s *search) sure(c *Criteria, id note.ID) bool {
 	t := s.texts[c]
-	if t == nil || c.Test == TestHeader { // of which field a word is, the index does not know
+	if t == nil || c.Test == TestHeader { // the index does not know which header field has a word
 		return false
 	}
 	all := true
@@ -339,10 +342,11 @@ func (s *search) sure(c *Criteria, id note.ID) bool {
 	return all
 }
 
-// fewest is how many messages are looked up one by one, so that a search that finds few reads few rows.
+// fewest is the maximum number of candidates that a search looks up one by one. A search with few results so reads few
+// rows.
 const fewest = 1000
 
-// few are the UIDs of the messages that can match, where the index knows that they are few.
+// few returns the UIDs of the messages that may match, if the index knows that there are at most fewest.
 func (s *search) few(c *Criteria) ([]Range, bool, error) {
 	last := s.r.Counters().NextNote - 1
 	ids, ok := s.candidates(c, last)
@@ -393,7 +397,7 @@ func (s *search) candidates(c *Criteria, last note.ID) ([]note.ID, bool) {
 	return out, some
 }
 
-// narrow finds a set that every match must lie in, so that a search of a few UIDs reads a few rows.
+// narrow returns a set that contains every match, if c implies one. A search in a few UIDs so reads few rows.
 func (s *search) narrow(c *Criteria) ([]Range, bool) {
 	if ranges, ok := s.sets[c]; ok {
 		return ranges, true
@@ -435,7 +439,7 @@ func (s *search) match(c *Criteria) (bool, error) {
 	return s.matchRow(c), nil
 }
 
-// matchRow needs the note's row alone, except for the Date field.
+// matchRow evaluates tests that need only the note's row, or the envelope for the Date field.
 func (s *search) matchRow(c *Criteria) bool {
 	row := s.m.row
 	mem, _ := row.Member(s.v.folder)
@@ -472,14 +476,14 @@ func (s *search) matchRow(c *Criteria) bool {
 			return false
 		}
 		t, ok := mime.ParseDate(e.Date)
-		// The day is the one that the sender wrote, whatever its zone.
+		// Use the day as the sender wrote it, in the sender's zone.
 		_, offset := t.Zone()
 		return ok && matchDay(c.Test-TestSentBefore, t.Add(time.Duration(offset)*time.Second).UTC(), c.Day)
 	}
 	return false
 }
 
-// matchDay compares days: 0 before, 1 on, 2 since.
+// matchDay compares t with day: how is 0 for before, 1 for on and 2 for since.
 func matchDay(how Test, t, day time.Time) bool {
 	d := t.Truncate(24 * time.Hour)
 	switch how {
@@ -491,7 +495,7 @@ func matchDay(how Test, t, day time.Time) bool {
 	return !d.Before(day)
 }
 
-// env reads the stored envelope.
+// env returns the parsed envelope of the current message, from its summary.
 func (s *search) env() (*mime.Envelope, error) {
 	if s.envelope == nil {
 		text, err := s.m.Envelope()
@@ -509,9 +513,9 @@ func (s *search) matchText(c *Criteria) (bool, error) {
 	return s.matchNode(c, s.texts[c], s.texts[c].node)
 }
 
-// matchNode holds a test of text, or a combination of some, against the message at hand.
+// matchNode evaluates a text test, or a combination of them, for the current message.
 func (s *search) matchNode(c *Criteria, t *textTest, n *query.Node) (bool, error) {
-	if n.Op != query.OpText { // words, which must all be there
+	if n.Op != query.OpText { // several words: all of them must match
 		for _, k := range n.Kids {
 			if ok, err := s.matchNode(c, t, k); err != nil || !ok {
 				return false, err
@@ -522,7 +526,7 @@ func (s *search) matchNode(c *Criteria, t *textTest, n *query.Node) (bool, error
 	switch answer := t.on(n.Text, s.m.ID); {
 	case answer == fulltext.No:
 		return false, nil
-	case c.Test == TestHeader: // the index knows words, and not of which field
+	case c.Test == TestHeader: // the index knows the words of the header, but not their fields
 		return s.matchHeader(c.Name, c.Text, n.Text)
 	case answer == fulltext.Yes:
 		return true, nil
@@ -535,7 +539,7 @@ func (s *search) matchNode(c *Criteria, t *textTest, n *query.Node) (bool, error
 	return s.matchEnvelope(c.Test, n.Text)
 }
 
-// matchEnvelope looks at what the stored envelope has: no message is read.
+// matchEnvelope tests a field of the stored envelope; it does not read the message.
 func (s *search) matchEnvelope(which Test, t *query.Text) (bool, error) {
 	e, err := s.env()
 	if err != nil {
@@ -592,19 +596,19 @@ func (s *search) matchHeader(name, value string, t *query.Text) (bool, error) {
 	return false, nil
 }
 
-// UseSearch says whose index answers searches of text from now on; nil: none does, and every text is looked at.
+// UseSearch sets the index that answers text searches from now on. With nil, searches read every text.
 func (s *Service) UseSearch(f *fulltext.Service) { s.search.Store(f) }
 
-// fullText may be nil: its methods then know nothing, and look at every text.
+// fullText returns the index, which may be nil. The methods of a nil index read every text.
 func (s *Service) fullText() *fulltext.Service { return s.search.Load() }
 
-// Snippets shows where messages fit a text that is looked for by words (RFC 8621 section 5), in the order of ids; those that
-// may not be read are left out.
+// Snippets returns the passages of messages that match the words in c (RFC 8621 section 5), in the order of ids. It
+// leaves out messages that the person may not read.
 func (f *File) Snippets(ctx context.Context, c *Criteria, ids []note.ID) ([]fulltext.Snippet, error) {
 	return f.svc.fullText().Snippets(ctx, f.svc.store, f.who, f.db, wanted(c), ids)
 }
 
-// wanted are the tests of text that a search asks for.
+// wanted returns the words that a search asks for, as one query.
 func wanted(c *Criteria) *query.Node {
 	n := &query.Node{}
 	if fields, ok := fieldsOf[c.Test]; ok {
@@ -618,7 +622,7 @@ func wanted(c *Criteria) *query.Node {
 	return n
 }
 
-// PartsOf finds the index of a message's parts in its summary.
+// PartsOf returns the index of a message's parts from its summary.
 func PartsOf(summary []byte) (mime.Index, bool) {
 	b, err := summaryField(summary, fieldIndex)
 	return mime.Index(b), err == nil && len(b) > 0

@@ -27,7 +27,7 @@ import (
 	"doublet/test/external"
 )
 
-// shelf is a store on a real disk with a search as the server has it.
+// shelf is a store on a real disk with a search service configured as in the server.
 type shelf struct {
 	b   *testing.B
 	s   *store.Store
@@ -61,7 +61,7 @@ func newShelf(b *testing.B, share int) *shelf {
 	return h
 }
 
-// index lets the index be kept from now on.
+// index starts the indexer.
 func (h *shelf) index() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -86,7 +86,7 @@ func (h *shelf) file(name string) (note.Who, note.DatabaseID, *mailbox.File) {
 	return who, id, h.svc.File(who, id)
 }
 
-// fill stores n messages of the corpus, each with a word and a subject of its own, a hundred in one commit.
+// fill stores n messages of the corpus, each with a unique word and subject, in commits of a hundred.
 func (h *shelf) fill(db note.DatabaseID, messages []string, n int) {
 	h.b.Helper()
 	ctx := context.Background()
@@ -133,7 +133,7 @@ func (h *shelf) catch() {
 	}
 }
 
-// used is the processor time of this process.
+// used returns the processor time of this process.
 func used() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -142,7 +142,8 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkIndexing indexes the corpus: processor time a message, and the size of the index against the text.
+// BenchmarkIndexing indexes the corpus. It reports the processor time per message, and the size of the index relative
+// to the text.
 func BenchmarkIndexing(b *testing.B) {
 	messages := external.Corpus(b, 0)
 	for b.Loop() {
@@ -158,7 +159,7 @@ func BenchmarkIndexing(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(st.Totals.Text)/float64(len(messages)), "text-B/message")
-		h.end() // it flushes what it has in memory
+		h.end() // flushes the data in memory
 		b.ReportMetric(100*float64(diskUse(b, filepath.Join(h.dir, "search")))/float64(st.Totals.Text), "index-%-of-text")
 	}
 }
@@ -176,8 +177,8 @@ func diskUse(b *testing.B, dir string) (sum int64) {
 	return sum
 }
 
-// BenchmarkFind asks a mail file of 100,000 messages for the first 50 hits, the latest first, with words from
-// common to rare, phrases, beginnings and fields. It reports percentiles over all of these.
+// BenchmarkFind searches a mail file of 100,000 messages for the 50 latest hits, with common to rare words, phrases,
+// prefixes and fields. It reports percentiles over all queries.
 func BenchmarkFind(b *testing.B) {
 	messages := external.Corpus(b, 0)
 	h := newShelf(b, 100)
@@ -197,7 +198,7 @@ func BenchmarkFind(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if kind == "string" { // as IMAP asks
+				if kind == "string" { // as IMAP does
 					q = &query.Node{Op: query.OpText, Text: query.Substring(text.Any, asked)}
 				}
 				begun := time.Now()
@@ -213,7 +214,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// questions are what somebody may look for in messages, by kind.
+// questions returns texts to search for, by kind.
 func questions(messages []string) map[string][]string {
 	rng := rand.New(rand.NewPCG(4, 2))
 	out := map[string][]string{}
@@ -241,8 +242,8 @@ func questions(messages []string) map[string][]string {
 	return out
 }
 
-// BenchmarkFollow delivers 1,000 messages a second into 1,000 mail files, without and with an index, and reports how
-// long a delivery takes, what a message costs, and how far behind the index came at most.
+// BenchmarkFollow delivers 1,000 messages per second into 1,000 mail files, without and with an index. It reports the
+// time of a delivery, the cost per message, and the maximum lag of the index.
 func BenchmarkFollow(b *testing.B) {
 	messages := external.Corpus(b, 0)
 	messages = slices.DeleteFunc(messages, func(s string) bool { return len(s) > 20_000 })

@@ -17,7 +17,8 @@ import (
 	"doublet/store"
 )
 
-// TestSearchIndexed: with an index, behind, at work and whole, a search finds what it finds without one.
+// TestSearchIndexed checks that a search finds the same messages with an index (lagging, running, complete) as without
+// one.
 func TestSearchIndexed(t *testing.T) {
 	t.Parallel()
 	f := env.TestRealTime(t)
@@ -139,14 +140,14 @@ func TestSearchIndexed(t *testing.T) {
 		}
 		compare(25)
 	}
-	// What the index knows for certain is counted without a look at it.
+	// A match that the index knows for certain is counted without reading the message.
 	for _, test := range []mailbox.Test{mailbox.TestSubject, mailbox.TestText} {
 		q := mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: test, Text: "quarterly", Words: true}}, Limit: 5, Total: true}
 		if looks, total, err := mailbox.Looks(ctx, indexed.File(who, db), &q); err != nil || looks > 0 || total < 20 {
 			t.Errorf("%d looks for %d messages with the word, %v", looks, total, err)
 		}
 	}
-	// A rare word among many messages is looked up, not looked for.
+	// A rare word is looked up in the index, not searched for in all messages.
 	v, _, err := indexed.File(who, db).Open(ctx, "INBOX", true)
 	if err != nil {
 		t.Fatal(err)

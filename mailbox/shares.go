@@ -12,36 +12,35 @@ import (
 	"doublet/store/layout"
 )
 
-// Where the mail files of others stand among a person's folders, if they may look up something in
-// them.
+// Prefixes of the folder names of other people's mail files, as a person sees them.
 const (
 	OthersPrefix = "Other Users/"
 	SharedPrefix = "Shared/"
 )
 
-// Share is a mail file in which somebody else than its owner may find something.
+// Share is a mail file in which someone other than its owner may have rights.
 type Share struct {
 	ID note.DatabaseID
-	// Title is the database's; Owner is zero where it belongs to nobody.
+	// Title is the title of the database. Owner is zero if it has no owner.
 	Title string
 	Owner note.UNID
 }
 
-// shares knows, for every person and group, which mail files name them in an access list: a list of
-// folders must not read every database of the server. It is filled by one pass over the Infos and
-// kept by what the store tells after.
+// shares maps every person and group to the mail files whose ACL names them. Without it, listing folders would read
+// every database of the server. It is filled once from the Infos of all databases, and then updated by notifications
+// from the store.
 type shares struct {
 	once   sync.Once
 	failed error
 
-	// again is held over a look at one mail file, so that the last look is the last word.
+	// again is held while one mail file is read again, so that the latest read determines the entry.
 	again sync.Mutex
-	// late, while the table is filled, are the files that changed meanwhile.
+	// late holds the files that change while the table is being filled; it is nil afterwards.
 	late map[note.DatabaseID]bool
 
 	mu    sync.RWMutex
 	files map[note.DatabaseID]share
-	// by holds the files that a list gives something to an id; the zero id is everyone.
+	// by maps an id to the files whose ACL grants it rights. The zero id stands for everyone.
 	by map[note.UNID][]note.DatabaseID
 }
 
@@ -50,7 +49,7 @@ type share struct {
 	ids []note.UNID
 }
 
-// idsOf are those that a mail file's list names, its owner aside.
+// idsOf returns the ids that a mail file's ACL grants rights, without its owner.
 func idsOf(i *layout.Info) (ids []note.UNID) {
 	if i.Kind != Kind || i.State != layout.InService {
 		return nil
@@ -90,12 +89,12 @@ func (s *shares) put(id note.DatabaseID, i *layout.Info) {
 	}
 }
 
-// learn fills the table, once.
+// learn fills the table once.
 func (s *Service) learn() error {
 	t := &s.shares
 	t.once.Do(func() {
 		t.files, t.by, t.late = map[note.DatabaseID]share{}, map[note.UNID][]note.DatabaseID{}, map[note.DatabaseID]bool{}
-		s.store.WatchInfos(s.relearn) // first, so that nothing falls between
+		s.store.WatchInfos(s.relearn) // before the pass, so that no change is missed
 		t.failed = s.store.Infos(func(i *layout.Info) { t.put(i.ID, i) })
 		t.again.Lock()
 		late := t.late
@@ -108,7 +107,7 @@ func (s *Service) learn() error {
 	return t.failed
 }
 
-// relearn looks at one mail file again.
+// relearn reads the Info of one mail file again and updates its entry.
 func (s *Service) relearn(id note.DatabaseID) {
 	t := &s.shares
 	t.again.Lock()
@@ -125,8 +124,7 @@ func (s *Service) relearn(id note.DatabaseID) {
 	t.put(id, &i)
 }
 
-// Shares lists the mail files, other than own, in which who may find something, by id: no name of a
-// folder is read for it.
+// Shares returns the mail files other than own in which who may have rights, sorted by id. It reads no folders.
 func (s *Service) Shares(who note.Who, own note.DatabaseID) ([]Share, error) {
 	if err := s.learn(); err != nil {
 		return nil, fmt.Errorf("shared mail files: %w", err)
@@ -151,23 +149,22 @@ func (s *Service) Shares(who note.Who, own note.DatabaseID) ([]Share, error) {
 	return out, nil
 }
 
-// SharedFile returns a handle on a mail file of somebody else; prefix, with a separator at its end,
-// stands before the names of its folders.
+// SharedFile returns a handle for another person's mail file. prefix, which ends in a separator, precedes the names of
+// its folders.
 func (s *Service) SharedFile(who note.Who, db note.DatabaseID, prefix string) *File {
 	return &File{svc: s, who: who, db: db, prefix: prefix}
 }
 
-// Prefix stands before the names of the mail file's folders; "" in the person's own.
+// Prefix returns the prefix of the mail file's folder names; it is "" for the person's own mail file.
 func (f *File) Prefix() string { return f.prefix }
 
-// gone says whether an error means that a mail file cannot be looked into: it was removed, or is out
-// of service.
+// gone reports whether an error means that a mail file cannot be read: it was removed, is out of service or is damaged.
 func gone(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrDamaged)
 }
 
-// Visible is a list of what is in a shared mail file, as it was read; none where that cannot be
-// looked into, so that one mail file does not hide the others.
+// Visible returns the result of reading a shared mail file. If the mail file cannot be read, it returns an empty list,
+// so that one mail file does not hide the others.
 func Visible[T any](list []T, err error) ([]T, error) {
 	if err != nil && gone(err) {
 		return nil, nil
@@ -175,7 +172,7 @@ func Visible[T any](list []T, err error) ([]T, error) {
 	return list, err
 }
 
-// Level makes one level of a name out of a person's name or a title.
+// Level turns a person's name or a title into one level of a folder name.
 func Level(name string) string {
 	name = strings.Map(func(c rune) rune {
 		switch {

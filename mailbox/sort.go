@@ -11,10 +11,11 @@ import (
 	"doublet/wire/mime"
 )
 
-// maxSortText bounds what a text adds to a sort key, in bytes: texts that agree so far are equal.
+// maxSortText bounds the bytes that a text adds to a sort key. Texts with the same first maxSortText bytes compare
+// equal.
 const maxSortText = 256
 
-// sortable is a match and where its key lies in the arena.
+// sortable is a match and the position of its key in the arena.
 type sortable struct {
 	Match
 	at, end int
@@ -22,15 +23,15 @@ type sortable struct {
 
 const sortableSize = 32 // bytes
 
-// Sort returns the messages that match, sorted by keys, and where they are equal by number. Keys come from
-// rows and stored envelopes; no message is read. Texts compare by i;unicode-casemap.
+// Sort returns the messages that match, sorted by keys and then by UID. It computes keys from rows and stored
+// envelopes, and reads no message. Texts compare by i;unicode-casemap.
 //
 // Implements: RFC 5256 §3 sort keys
 // Implements: RFC 5957 §3 DISPLAYFROM and DISPLAYTO
 // Implements: RFC 5051 i;unicode-casemap
 func (v *View) Sort(ctx context.Context, c *Criteria, by []imap.SortKey, o SearchOptions) ([]Match, error) {
 	var all []sortable
-	var arena []byte // the keys, made so that their order is that of their bytes
+	var arena []byte // the keys; comparing their bytes gives the order
 	mem := room{ask: o.Room}
 	err := v.scan(ctx, c, o, func(s *search) error {
 		start := len(arena)
@@ -65,7 +66,7 @@ func (v *View) Sort(ctx context.Context, c *Criteria, by []imap.SortKey, o Searc
 	return out, nil
 }
 
-// appendSortKey appends one key of the message at hand.
+// appendSortKey appends one sort key of the current message.
 func (s *search) appendSortKey(dst []byte, f imap.SortField) ([]byte, error) {
 	switch f {
 	case imap.SortArrival:
@@ -94,7 +95,7 @@ func (s *search) appendSortKey(dst []byte, f imap.SortField) ([]byte, error) {
 	return appendSortText(dst, displayed(e.To)), nil
 }
 
-// sent is when the message was sent, in Unix seconds: when it came, where its Date makes no sense.
+// sent returns the date sent in Unix seconds, or the INTERNALDATE if the Date field is malformed.
 //
 // Implements: RFC 5256 §2.2 sent date
 func (s *search) sent(e *mime.Envelope) int64 {
@@ -111,7 +112,7 @@ func firstMailbox(list []mime.Address) string {
 	return list[0].Mailbox
 }
 
-// displayed is what programs show of the first address.
+// displayed returns the first address as clients display it: the name, or the address if there is no name.
 func displayed(list []mime.Address) string {
 	if len(list) == 0 {
 		return ""
@@ -132,8 +133,8 @@ func appendSortNumber(dst []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(n)^1<<63)
 }
 
-// appendSortText appends a text so that a shorter one comes before those that it begins: two NULs end it, and
-// a NUL in it is marked.
+// appendSortText appends a text such that it sorts before longer texts that begin with it. Two NULs end the text; a NUL
+// in it is followed by 0xff.
 func appendSortText(dst []byte, s string) []byte {
 	s = mime.Casemap(s)
 	for s = s[:min(len(s), maxSortText)]; ; {

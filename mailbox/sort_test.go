@@ -21,7 +21,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// letter is a message as the brute force knows it.
+// letter is a message as the reference implementation sees it.
 type letter struct {
 	seq, uid uint32
 	size     int
@@ -30,11 +30,11 @@ type letter struct {
 	e        *mime.Envelope
 }
 
-// post stores messages with a random order of INTERNALDATE.
+// post stores messages with random INTERNALDATEs.
 func (w *world) post(messages []string) (all []letter) {
 	w.t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
-	var made []*mailbox.Composed // released when they are stored
+	var made []*mailbox.Composed // released after they are stored
 	err := w.s.Update(w.ctx, w.who, []note.DatabaseID{w.db}, func(tx *store.Tx) error {
 		db, err := tx.Database(w.db)
 		if err != nil {
@@ -95,7 +95,7 @@ func local(list []mime.Address) string {
 	return list[0].Mailbox
 }
 
-// compareBy is a sort key written down once more, with values instead of bytes.
+// compareBy is a second implementation of a sort key that compares values instead of bytes.
 func compareBy(f imap.SortField) func(a, b *letter) int {
 	text := func(of func(*letter) string) func(a, b *letter) int {
 		short := func(l *letter) string { s := mime.Casemap(of(l)); return s[:min(len(s), 256)] }
@@ -129,7 +129,7 @@ func uidsOf(found []mailbox.Match) (out []uint32) {
 	return out
 }
 
-// TestSortCorpus sorts real messages by random keys, and compares with a stable sort by values.
+// TestSortCorpus sorts real messages by random keys and compares the result with a stable sort by values.
 //
 // Implements: RFC 5256 §3 SORT, checked against brute force
 func TestSortCorpus(t *testing.T) {
@@ -169,7 +169,7 @@ func TestSortCorpus(t *testing.T) {
 	}
 }
 
-// Texts that begin each other, NULs in encoded words, fields that are missing.
+// TestSortEdges sorts texts that are prefixes of each other, NULs in encoded words, and missing fields.
 func TestSortEdges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -186,14 +186,15 @@ func TestSortEdges(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	up, down := sorted(false), sorted(true)
-	// Reversed, but what is equal stays in order of the mailbox.
+	// In reverse order, equal messages keep their order in the mailbox.
 	slices.Reverse(down)
 	if up[0] != down[1] || up[1] != down[0] || up[2] != down[3] || !slices.Equal(up[4:], down[4:]) {
 		t.Errorf("%v, reversed %v", up, down)
 	}
 }
 
-// A search that tells how far it is finds the same, and one without room ends with ErrLimit and says what it took.
+// TestSearchOptions checks that a search with progress reports finds the same messages. A search without memory ends
+// with ErrLimit, and reports how much it took.
 func TestSearchOptions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -207,7 +208,7 @@ func TestSearchOptions(t *testing.T) {
 		if all != 100 {
 			t.Errorf("%d of %d", done, all)
 		}
-		// What others do meanwhile moves no number.
+		// Changes by others do not change any sequence number.
 		w.must(other.Expunge(w.ctx, nil))
 		if done == 32 {
 			_, err := other.Move(w.ctx, mailbox.Set{{Start: 1, Stop: 1}, {Start: 50, Stop: 50}}, false, "Trash")
@@ -233,7 +234,7 @@ func TestSearchOptions(t *testing.T) {
 	}
 }
 
-// TestWithin: RFC 5032, by INTERNALDATE and the clock.
+// TestWithin tests RFC 5032, which uses INTERNALDATE and the clock.
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -255,7 +256,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// BenchmarkSort sorts a folder of 100,000 messages, and threads it.
+// BenchmarkSort sorts and threads a folder of 100,000 messages.
 func BenchmarkSort(b *testing.B) {
 	e := env.Real(slog.New(slog.DiscardHandler))
 	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})

@@ -14,27 +14,28 @@ import (
 	"doublet/store/layout"
 )
 
-// ErrForgotten says that what changed since a state cannot be told: the state is older than what is remembered, of
-// another history, or of a time at which the person might see something else.
+// ErrForgotten reports that the changes since a state are not known. The state is older than the stored changes,
+// belongs to another history, or was made when the person had other rights.
 var ErrForgotten = errors.New("the changes since that state are not known")
 
-// State is a moment of a mail file as a client remembers it: all changes up to a MODSEQ, as seen by somebody with certain
-// rights. The same state means the same on every replica.
+// State identifies a moment of a mail file for a client: all changes up to a MODSEQ, as seen with certain rights. A
+// state has the same meaning on every replica.
 type State struct {
 	Mod note.ModSeq
-	// Access tells apart what a person may see; 0 is everything.
+	// Access identifies the person's rights by a hash; 0 means that they see everything.
 	Access uint32
-	// UID is the last UID given, for who does not see all folders: a message that came into one of theirs later is new
-	// to them.
+	// UID is the last UID assigned; it is set only if the person does not see all folders. A message that enters one of
+	// their folders later, with a higher UID, is new to them.
 	UID uint32
-	// After, where it is set, says that of the changes at Mod only those of folders up to this place are known.
+	// After, if not 0, limits the state: of the changes at Mod, the client knows only those of folders up to this place
+	// (see folderChange.order).
 	After uint64
-	// Base, where it is set, is the state that the client came from, which has been told only a part of what changed
-	// since: what is as it was at Base and has changed again behind Mod is still to be told.
+	// Base, if not 0, is the state from which the client started: it has received only a part of the changes since
+	// then. An object that it knows as of Base and that changed again after Mod is still to be reported.
 	Base note.ModSeq
 }
 
-// base is the MODSEQ up to which the client knows all.
+// base returns the MODSEQ up to which the client knows all changes.
 func (s State) base() note.ModSeq {
 	if s.Base != 0 {
 		return s.Base
@@ -42,12 +43,12 @@ func (s State) base() note.ModSeq {
 	return s.Mod
 }
 
-// part is the state of a client that came from s and has been told what changed up to a MODSEQ, and no more.
+// part returns the state of a client that came from s and has received the changes up to mod only.
 func (s State) part(mod note.ModSeq, after uint64) State {
 	return State{Mod: mod, Access: s.Access, UID: s.UID, After: after, Base: max(s.base(), 1)}
 }
 
-// String prints the state for a client.
+// String returns the state in the form that clients store.
 func (s State) String() string {
 	b := strconv.AppendUint(make([]byte, 0, 40), uint64(s.Mod), 16)
 	if s.Access != 0 {
@@ -63,7 +64,7 @@ func (s State) String() string {
 	return string(b)
 }
 
-// ParseState reads what String printed.
+// ParseState parses the result of String.
 func ParseState(text string) (s State, err error) {
 	whole, base, partly := strings.Cut(text, "_")
 	head, after, stops := strings.Cut(whole, ".")
@@ -91,29 +92,29 @@ func ParseState(text string) (s State, err error) {
 	return s, nil
 }
 
-// States are the states of what a mail file holds.
+// States holds the states of the kinds of objects in a mail file.
 type States struct {
-	// Email is that of messages and threads, Folders that of folders with their counts.
+	// Email is the state of messages and threads. Folders is the state of folders including their counts.
 	Email, Folders State
-	// Delivered is the MODSEQ of the latest message that came.
+	// Delivered is the MODSEQ at which the latest message arrived.
 	Delivered note.ModSeq
 }
 
-// access is what a person's rights come to.
+// access summarizes a person's rights in a mail file.
 type access struct {
 	hash uint32
-	// partial: there are folders that the person may not read.
+	// partial is set if there are folders that the person may not read.
 	partial bool
 }
 
-// accessOf looks at the rights of who. A folder counts where its list gives other rights than the database's.
+// accessOf computes the access of who. A folder counts only if its ACL grants other rights than the database's ACL.
 func accessOf(r *store.Reader, who *note.Who) (a access) {
 	info := r.Info()
 	whole := rightsOf(&info.ACL, who)
 	h := fnv.New32a()
 	var word [10]byte
 	a.partial = whole&note.Read == 0
-	some := a.partial || whole&note.Administer == 0 // of who may not do everything anyhow
+	some := a.partial || whole&note.Administer == 0 // false for those who may do everything anyway
 	for _, f := range r.AllFolders() {
 		if !f.HasACL {
 			continue
@@ -137,7 +138,7 @@ func accessOf(r *store.Reader, who *note.Who) (a access) {
 	return a
 }
 
-// rightsOf is what a list grants to somebody; the server itself may do everything.
+// rightsOf returns the rights that an ACL grants to who. The server itself (who.System) has all rights.
 func rightsOf(acl *note.ACL, who *note.Who) note.Rights {
 	if who.System {
 		return note.All
@@ -145,14 +146,14 @@ func rightsOf(acl *note.ACL, who *note.Who) note.Rights {
 	return acl.Rights(who)
 }
 
-// latest remembers the MODSEQs of the latest changes by what changed, as of last.
+// latest holds the MODSEQs of the latest changes, by type of object, as of MODSEQ last.
 type latest struct {
 	replica                  note.ReplicaID
 	last                     note.ModSeq
 	email, folder, delivered note.ModSeq
 }
 
-// latests are those of the mail files that were asked about; a bounded number, about 100 bytes each.
+// latests caches latest for the mail files that were asked about: at most maxLatests of them, about 100 bytes each.
 type latests struct {
 	mu sync.Mutex
 	by map[note.DatabaseID]latest
@@ -160,7 +161,8 @@ type latests struct {
 
 const maxLatests = 50_000
 
-// states are the states of the mail file at the moment of a reader, for who. The reader may be anybody's.
+// states returns the states of the mail file at the moment of the reader, as who sees them. The rights of the reader
+// itself do not matter.
 func (s *Service) states(r *store.Reader, who *note.Who) (States, error) {
 	l, err := s.latestAt(r)
 	if err != nil {
@@ -177,7 +179,7 @@ func (l *latest) states(c layout.Counters, a access) States {
 	return out
 }
 
-// latestAt is what has changed last at the moment of a reader.
+// latestAt returns the latest changes at the moment of the reader.
 func (s *Service) latestAt(r *store.Reader) (latest, error) {
 	c, replica := r.Counters(), r.Info().Replica
 	db := r.Database()
@@ -211,10 +213,11 @@ func (s *Service) latestAt(r *store.Reader) (latest, error) {
 	return l, nil
 }
 
-// kindOf says what a change is of.
+// kindOf reports whether a change concerns a message or a folder. row is nil for an expunge.
 func kindOf(r *store.Reader, c *layout.Change) (email, folder bool, row *layout.Note, err error) {
 	if c.Expunged {
-		// A folder of its own has none; rows of older versions do not say more.
+		// The expunge of a message names its folder. Any other one is of a folder's note if Class says so; rows of
+		// older versions have Class 0, so treat them as folders.
 		email = c.Folder != 0
 		return email, !email && (c.Class == note.Folder || c.Class == 0), nil, nil
 	}
@@ -225,7 +228,8 @@ func kindOf(r *store.Reader, c *layout.Change) (email, folder bool, row *layout.
 	return isMessage(row), row.Class == note.Folder, row, nil
 }
 
-// forward goes on to a MODSEQ. What has changed once more behind that is passed over.
+// forward updates l with the changes up to a MODSEQ. A note that changed again after it no longer has an entry there,
+// so it is passed over.
 func (l *latest) forward(r *store.Reader, to note.ModSeq) error {
 	var inner error
 	from := l.last
@@ -252,7 +256,7 @@ func (l *latest) forward(r *store.Reader, to note.ModSeq) error {
 	return errors.Join(err, inner)
 }
 
-// backward finds both from the end of what is remembered. Where nothing is, the floor is the state.
+// backward finds the latest changes, starting from the last one stored. If there is no stored change, it uses floor.
 func (l *latest) backward(r *store.Reader, floor note.ModSeq) error {
 	var inner error
 	err := r.Latest(func(mod note.ModSeq, c layout.Change) bool {
@@ -267,7 +271,8 @@ func (l *latest) backward(r *store.Reader, floor note.ModSeq) error {
 		if folder && l.folder == 0 {
 			l.folder = mod
 		}
-		// A folder's changes need not be found once a later one of a message is: the greater counts.
+		// Stop at the first message: an earlier change of a folder does not matter, because the folder state is the
+		// greater of both.
 		return l.email == 0
 	})
 	l.email, l.folder = max(l.email, floor), max(l.folder, floor)

@@ -13,26 +13,27 @@ import (
 	"doublet/store/layout"
 )
 
-// A subscription is a person's own and belongs to a folder, whatever its name becomes. It outlives the folder:
-// INBOX's note has for each person an item with the names of deleted folders, until the person unsubscribes or a
-// folder has the name again. The folder may have been renamed after the person lost the right to look it up. So
-// everybody but the owner of the mail file is shown a name only as far as the folder's last access list grants that
-// right; the list stands behind the name.
+// A subscription belongs to a person and a folder, and is kept when the folder is renamed. It also outlives the folder:
+// INBOX's note holds an item per person with the names of deleted folders, until the person unsubscribes or a folder
+// with that name exists again.
+//
+// A folder may have been renamed after a person lost the right to look it up. So each entry also holds the folder's
+// last ACL after the name, and everyone but the mail file's owner sees the name only if that ACL grants the right.
 
-// itemSubscribed begins the names of those items; behind it stands the person.
+// itemSubscribed is the prefix of the names of those items; the person's UNID follows it.
 const itemSubscribed = "$Subscribed."
 
-// The bounds of a person's subscriptions that outlive their folders in one mail file: how many, and bytes of one with
-// its access list.
+// Limits on a person's subscriptions to deleted folders in one mail file: their number, and the bytes of one entry with
+// its ACL.
 const (
 	maxOutlived      = 1000
 	maxOutlivedBytes = 4 << 10
 )
 
-// listBegins separates a name, which has no control characters, from the access list.
+// listBegins separates the name, which contains no control characters, from the ACL.
 const listBegins = "\x01"
 
-// outlivedEntry returns the entry that keeps a person's subscription to a folder that is deleted.
+// outlivedEntry returns the entry that stores a person's subscription to a folder that is being deleted.
 func outlivedEntry(r *store.Reader, h *layout.Folder, person note.UNID) string {
 	if person == r.Info().Owner {
 		return h.Name
@@ -41,7 +42,7 @@ func outlivedEntry(r *store.Reader, h *layout.Folder, person note.UNID) string {
 	return h.Name + listBegins + hex.EncodeToString(note.AppendACL(nil, &acl))
 }
 
-// readOutlived returns the name of an entry, and shown where the person may be shown it.
+// readOutlived returns the name in an entry. shown reports whether the person may see it.
 func readOutlived(entry string, who *note.Who) (name string, shown bool) {
 	name, list, ok := strings.Cut(entry, listBegins)
 	if !ok {
@@ -77,8 +78,8 @@ func setOutlived(w *store.Writer, inbox note.ID, item string, names []string) er
 	return w.SetFolderItem(inbox, item, note.Binary([]byte(strings.Join(names, "\n"))), 0)
 }
 
-// outliving calls change for each person's entries in a mail file, and writes the list that it returns where that is
-// different. Where the writer may not look up INBOX nothing happens.
+// outliving calls change for the entries of each person in a mail file, and writes the list that change returns if it
+// differs. It does nothing if the writer may not look up INBOX.
 func outliving(w *store.Writer, change func(person note.UNID, names []string) []string, persons ...note.UNID) error {
 	inbox, err := w.FolderNamed(Inbox)
 	if err != nil {
@@ -106,7 +107,7 @@ func outliving(w *store.Writer, change func(person note.UNID, names []string) []
 	return nil
 }
 
-// outlive keeps the subscriptions of a folder that is deleted.
+// outlive stores the subscriptions to a folder that is being deleted.
 //
 // Implements: RFC 9051 §6.3.7 a subscription outlives its mailbox
 func outlive(w *store.Writer, h *layout.Folder) error {
@@ -125,7 +126,7 @@ func outlive(w *store.Writer, h *layout.Folder) error {
 	}, h.Subscribed...)
 }
 
-// resubscribe gives a folder that has a name now the subscriptions that have outlived the last one of the name.
+// resubscribe restores the subscriptions to an earlier folder of the same name.
 func resubscribe(w *store.Writer, folder note.ID, name string) error {
 	var failed error
 	err := outliving(w, func(p note.UNID, names []string) []string {
@@ -142,8 +143,8 @@ func resubscribe(w *store.Writer, folder note.ID, name string) error {
 	return errors.Join(err, failed)
 }
 
-// Subscribe sets whether the person sees a folder in the list of subscribed ones. What is not there can be
-// subscribed to only by a person who is; nobody is subscribed to what nobody knows.
+// Subscribe subscribes the person to a folder, or unsubscribes them. A folder that no longer exists is accepted only if
+// the person is still subscribed to it and may see its name.
 //
 // Implements: RFC 9051 §6.3.8 UNSUBSCRIBE of a mailbox that does not exist
 func (f *File) Subscribe(ctx context.Context, name string, on bool) error {
@@ -160,8 +161,8 @@ func (f *File) Subscribe(ctx context.Context, name string, on bool) error {
 	return f.svc.asSystem(ctx, f.db, func(w *store.Writer) error { return f.subscribeOutlived(w, name, on) })
 }
 
-// elsewhere does once more, in nobody's name, what an update has done with the subscriptions of others' mail files: the
-// person may not look up INBOX there, where they stand.
+// elsewhere repeats a change of subscriptions as the server, in other people's mail files only. The person may not look
+// up INBOX there, which holds the subscriptions.
 func (f *File) elsewhere(ctx context.Context, fn func(w *store.Writer) error) error {
 	if f.prefix == "" {
 		return nil
@@ -192,8 +193,7 @@ func (f *File) subscribeOutlived(w *store.Writer, name string, on bool) error {
 	return err
 }
 
-// Outlived lists the names of folders that the person is subscribed to and that are not there any more, sorted as
-// Folders sorts.
+// Outlived returns the names of deleted folders to which the person is subscribed, sorted like Folders.
 func (f *File) Outlived(ctx context.Context) (names []string, err error) {
 	err = f.svc.store.Read(ctx, note.System, f.db, func(r *store.Reader) error {
 		inbox, err := r.FolderNamed(Inbox)
@@ -215,8 +215,8 @@ func (f *File) Outlived(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// WithOutlived puts folders that are not there any more among others, in their order, and with them the levels above a
-// folder that are no folders, or none that the person may look up. Folders that are there are left as they are.
+// WithOutlived adds folders that no longer exist to a sorted list of folders. It also adds the missing parents of every
+// folder: levels that are not folders, or that the person may not look up. It does not change the entries that exist.
 func WithOutlived(folders []Folder, names []string) []Folder {
 	have := make(map[string]bool, len(folders))
 	for i := range folders {

@@ -10,7 +10,7 @@ import (
 	"doublet/store"
 )
 
-// guest returns alice's mail file as another person has it, with a group of theirs.
+// guest returns alice's mail file as opened by another person, who is in a group.
 func (w *world) guest(group note.UNID) *mailbox.File {
 	return w.svc.File(note.Who{Person: w.s.UNID(), Groups: []note.UNID{group}}, w.db)
 }
@@ -20,8 +20,8 @@ func (w *world) grant(folder string, id note.UNID, rights note.Rights) {
 	w.must(w.mf.SetAccess(w.ctx, folder, id, func(note.Rights) note.Rights { return rights }, false))
 }
 
-// TestOutlivedNames: a subscription outlives its folder, also for those who have their rights by a group; the name that a
-// folder had in the end is not told to a person who had lost the right to look it up.
+// TestOutlivedNames checks that a subscription outlives its folder, also for people with rights through a group. A
+// person who had lost the right to look up the folder does not learn its last name.
 func TestOutlivedNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -58,7 +58,7 @@ func TestOutlivedNames(t *testing.T) {
 	if got, err := member.Outlived(w.ctx); err != nil || len(got) != 0 {
 		t.Errorf("unsubscribed, and there are %q: %v", got, err)
 	}
-	// A folder that has the name again has the subscriptions of the last one.
+	// A new folder of the same name gets the old subscriptions.
 	_, err = w.mf.Create(w.ctx, "Closing of the factory", "")
 	w.must(err)
 	if got, err := w.mf.Outlived(w.ctx); err != nil || len(got) != 0 {
@@ -66,7 +66,8 @@ func TestOutlivedNames(t *testing.T) {
 	}
 }
 
-// TestHiddenChildren: who may delete or rename a folder, and not look up a folder below it, leaves none without a parent.
+// TestHiddenChildren checks that a person who may delete or rename a folder, but not look up a folder below it, cannot
+// leave that one without a parent.
 func TestHiddenChildren(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -95,7 +96,7 @@ func TestHiddenChildren(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// With the right to rename it the folder goes along, though it is not seen.
+	// With the right to rename it, the hidden folder is renamed, too.
 	w.grant("a/hidden", who, note.Remove)
 	w.must(guest.Rename(w.ctx, "a", "b/c"))
 	if _, err := w.mf.Folder(w.ctx, "b/c/hidden"); err != nil {

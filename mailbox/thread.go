@@ -11,31 +11,31 @@ import (
 	"doublet/wire/mime"
 )
 
-// Algorithm is a way to make threads.
+// Algorithm is a threading algorithm.
 type Algorithm uint8
 
-// The algorithms of RFC 5256, and REFS: by references alone, threads with what was sent last at the end.
+// The algorithms: ORDEREDSUBJECT and REFERENCES (RFC 5256), and REFS, which uses references only and sorts threads by
+// their latest message.
 const (
 	OrderedSubject Algorithm = iota
 	References
 	Refs
 )
 
-// threadable is a message to be threaded.
+// threadable is a message as input for threading.
 type threadable struct {
-	number  uint32 // as the caller wants it
-	order   uint32 // place in the mailbox: it decides between equals
-	date    int64  // sent
-	subject uint64 // hash of the base subject, 0 for none
-	reply   bool   // the subject is that of a reply or forward
+	number  uint32 // sequence number or UID, as the caller wants it
+	order   uint32 // the UID: breaks ties between equal dates
+	date    int64  // date sent, in Unix seconds
+	subject uint64 // hash of the base subject, 0 if it is empty
+	reply   bool   // the subject is that of a reply or a forward
 	own     uint64
 	refs    []uint64
 }
 
-const threadableSize = 160 // bytes, with its node and its entry in the tables; references aside
+const threadableSize = 160 // bytes, with its node and table entries, without refs
 
-// Thread groups the messages that match into threads, with sequence numbers or UIDs. It goes by rows and stored
-// summaries.
+// Thread groups the messages that match into threads. It reads only rows and stored summaries.
 //
 // Implements: RFC 5256 §3 THREAD
 func (v *View) Thread(ctx context.Context, c *Criteria, a Algorithm, byUID bool, o SearchOptions) ([]imap.ThreadNode, error) {
@@ -105,8 +105,8 @@ func (t *threadable) compare(o *threadable) int {
 	return cmp.Or(cmp.Compare(t.date, o.date), cmp.Compare(t.order, o.order))
 }
 
-// orderedSubject puts what has the same base subject together: the first message, and the others as its
-// answers. What has no subject has none in common either.
+// orderedSubject groups the messages that have the same base subject: the first message is the root, the others are its
+// children. Messages without a subject form one group, too.
 //
 // Implements: RFC 5256 §3 THREAD=ORDEREDSUBJECT
 func orderedSubject(all []threadable) []imap.ThreadNode {
@@ -125,16 +125,16 @@ func orderedSubject(all []threadable) []imap.ThreadNode {
 	return out
 }
 
-// none is no node and no message.
+// none stands for no node or no message.
 const none = int32(-1)
 
-// node is a container of the algorithm: a message, or, with message none, one that is only referred to.
+// node is a container of the algorithm: a message, or, if message is none, an id that is only referenced.
 type node struct {
 	message, parent int32
 	children        []int32
 }
 
-// graph threads by references.
+// graph computes threads from references.
 //
 // Implements: RFC 5256 §3 THREAD=REFERENCES
 type graph struct {
@@ -148,7 +148,7 @@ func (g *graph) add(message int32) int32 {
 	return int32(len(g.nodes) - 1)
 }
 
-// named is the node of an id.
+// named returns the node of an id, and creates it if necessary.
 func (g *graph) named(id uint64) int32 {
 	n, ok := g.byID[id]
 	if !ok {
@@ -158,7 +158,7 @@ func (g *graph) named(id uint64) int32 {
 	return n
 }
 
-// threads carries out the six steps.
+// threads runs the six steps of the REFERENCES algorithm.
 func (g *graph) threads() []imap.ThreadNode {
 	for i := range g.all {
 		g.link(int32(i))
@@ -173,8 +173,8 @@ func (g *graph) threads() []imap.ThreadNode {
 	return g.tree(roots)
 }
 
-// refs is THREAD=REFS (draft-ietf-morg-inthread): subjects do not count, and threads are in order of what was sent
-// in them last.
+// refs runs THREAD=REFS (draft-ietf-morg-inthread): it ignores subjects and sorts threads by the date of their latest
+// message.
 //
 // Implements: draft-ietf-morg-inthread §4 THREAD=REFS
 func (g *graph) refs() []imap.ThreadNode {
@@ -200,7 +200,7 @@ func (g *graph) refs() []imap.ThreadNode {
 	return g.tree(roots)
 }
 
-// link is step 1: the references among themselves, then the message to the last of them.
+// link is step 1: it links the references to each other, then the message to the last reference.
 func (g *graph) link(i int32) {
 	t := &g.all[i]
 	last := none
@@ -213,21 +213,21 @@ func (g *graph) link(i int32) {
 	}
 	var n int32
 	if have, ok := g.byID[t.own]; t.own == 0 || ok && g.nodes[have].message != none {
-		n = g.add(i) // without an id, or with that of another message
+		n = g.add(i) // no id, or another message has it
 	} else {
 		n = g.named(t.own)
 		g.nodes[n].message = i
 	}
-	// Step 1.C: a parent that another message's references gave is dropped before the message's own is set, also
-	// where its own would make a loop.
+	// Step 1.C: drop a parent that came from another message's references before setting the message's own. Do this
+	// even if its own would make a loop.
 	g.nodes[n].parent = none
 	if last != none && !g.above(n, last) {
 		g.nodes[n].parent = last
 	}
 }
 
-// above says whether a is b or stands above it. References are bounded and so is what one message adds to a
-// chain, but chains are not: a look at more than maxChain nodes is not taken, and counts as a loop.
+// above reports whether a is b or an ancestor of b. A chain of parents can grow without limit over many messages, so
+// above follows it for at most maxChain nodes; a longer chain counts as a loop.
 func (g *graph) above(a, b int32) bool {
 	for range maxChain {
 		if a == b {
@@ -240,11 +240,11 @@ func (g *graph) above(a, b int32) bool {
 	return true
 }
 
-// maxChain bounds the depth of a thread: beyond it an answer begins a thread of its own.
+// maxChain bounds the depth of a thread: a deeper reply starts a new thread.
 const maxChain = 1000
 
-// gather is steps 2 and 3: the nodes that have no parent, and of those that are no messages only what holds two
-// or more together. Children take their place.
+// gather is steps 2 and 3. It returns the root nodes and replaces nodes that have no message by their children. A root
+// without a message stays if it has two or more children.
 func (g *graph) gather() []int32 {
 	var roots []int32
 	for i := range g.nodes {
@@ -262,7 +262,7 @@ func (g *graph) gather() []int32 {
 	return g.prune(roots, true)
 }
 
-// preorder lists the nodes below roots, parents before children.
+// preorder returns roots and all nodes below them, parents before children.
 func (g *graph) preorder(roots []int32) []int32 {
 	out := make([]int32, 0, len(g.nodes))
 	out = append(out, roots...)
@@ -292,7 +292,7 @@ func (g *graph) prune(list []int32, top bool) []int32 {
 	return out
 }
 
-// first is the message that stands for a node: of one that is not there, its first child.
+// first returns the message of a node, or that of its first child if the node has no message.
 func (g *graph) first(n int32) *threadable {
 	if m := g.nodes[n].message; m != none {
 		return &g.all[m]
@@ -300,7 +300,7 @@ func (g *graph) first(n int32) *threadable {
 	return g.first(g.nodes[n].children[0])
 }
 
-// sort sorts siblings by sent date, steps 4 and 6.
+// sort sorts siblings by date sent (steps 4 and 6).
 func (g *graph) sort(list []int32) {
 	for _, n := range list {
 		if g.nodes[n].message == none {
@@ -310,7 +310,7 @@ func (g *graph) sort(list []int32) {
 	slices.SortFunc(list, func(a, b int32) int { return g.first(a).compare(g.first(b)) })
 }
 
-// mergeSubjects is step 5: threads whose first messages have the same base subject become one.
+// mergeSubjects is step 5: it merges threads whose first messages have the same base subject.
 func (g *graph) mergeSubjects(roots []int32) []int32 {
 	table := make(map[uint64]int32, len(roots))
 	for _, n := range roots {
@@ -324,7 +324,7 @@ func (g *graph) mergeSubjects(roots []int32) []int32 {
 		}
 	}
 	gone := make(map[int32]bool)
-	place := make(map[int32]int32) // what stands where a root stood
+	place := make(map[int32]int32) // node that replaces a root
 	for _, n := range roots {
 		t := g.first(n)
 		have, ok := table[t.subject]
@@ -357,7 +357,7 @@ func (g *graph) mergeSubjects(roots []int32) []int32 {
 	return out
 }
 
-// tree makes what is printed, children before their parents.
+// tree builds the result, children before their parents.
 func (g *graph) tree(roots []int32) []imap.ThreadNode {
 	order := g.preorder(roots)
 	made := make([][]imap.ThreadNode, len(g.nodes))

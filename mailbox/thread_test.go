@@ -15,7 +15,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// container is a node of the naive algorithm: RFC 5256 with pointers, recursion and no regard for cost.
+// container is a node of the reference implementation of RFC 5256, which uses pointers and recursion and ignores cost.
 type container struct {
 	l        *letter
 	parent   *container
@@ -68,7 +68,7 @@ func prune(list []*container, top bool) (out []*container) {
 	return out
 }
 
-// naiveThreads is RFC 5256 section 3, THREAD=REFERENCES, step by step.
+// naiveThreads implements RFC 5256 section 3, THREAD=REFERENCES, step by step.
 func naiveThreads(all []letter) []imap.ThreadNode {
 	ids := map[string]*container{}
 	var order []*container
@@ -171,7 +171,7 @@ func threadText(list []imap.ThreadNode) string {
 	return strings.TrimSuffix(strings.TrimPrefix(string(imap.AppendThread(nil, list)), "* THREAD"), "\r\n")
 }
 
-// TestThreadCorpus threads real messages and compares with the naive algorithm.
+// TestThreadCorpus threads real messages and compares the result with naiveThreads.
 //
 // Implements: RFC 5256 §3 THREAD, checked against brute force
 func TestThreadCorpus(t *testing.T) {
@@ -195,8 +195,8 @@ func TestThreadCorpus(t *testing.T) {
 	}
 }
 
-// TestThreadRandom threads messages whose ids and references are drawn from a few, so that loops, doubles, messages
-// that are not there and subjects in common come thick.
+// TestThreadRandom threads messages whose ids and references come from a small set. So loops, duplicate ids, missing
+// messages and common subjects are frequent.
 func TestThreadRandom(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -234,7 +234,8 @@ func TestThreadRandom(t *testing.T) {
 	}
 }
 
-// A chain of 5,000 answers costs no stack, and goes on as a new thread where it is too deep.
+// TestThreadDeep threads a chain of 5,000 replies. It must not need a deep stack, and starts a new thread at the
+// maximum depth.
 func TestThreadDeep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -254,7 +255,8 @@ func TestThreadDeep(t *testing.T) {
 	}
 }
 
-// TestOrderedSubject: RFC 5256 section 3: the first message, and all others as its answers; threads by their first date.
+// TestOrderedSubject checks RFC 5256 section 3: the first message is the root, all others are its children, and threads
+// are sorted by their first date.
 func TestOrderedSubject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)

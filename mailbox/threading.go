@@ -7,11 +7,11 @@ import (
 	"doublet/wire/mime"
 )
 
-// maxReferences bounds how many references of a message threads go by: the first, and the last ones.
+// maxReferences bounds the references of a message that threading uses: the first one and the last ones.
 const maxReferences = 100
 
-// appendThreading appends what THREAD goes by: ids in eight bytes each of their hash, the own one first (zeros
-// where there is none), then the references, the oldest first.
+// appendThreading appends the ids that THREAD uses, as hashes of eight bytes each: the message's own id (zeros if there
+// is none), then its references, oldest first.
 func appendThreading(dst []byte, e *mime.Envelope) []byte {
 	if e == nil {
 		e = &mime.Envelope{}
@@ -26,7 +26,7 @@ func appendThreading(dst []byte, e *mime.Envelope) []byte {
 	return dst
 }
 
-// hashID is 0 for no id alone.
+// hashID returns a hash of an id that is 0 only if the id is empty.
 func hashID(id string) uint64 {
 	if id == "" {
 		return 0
@@ -35,8 +35,8 @@ func hashID(id string) uint64 {
 	return max(binary.BigEndian.Uint64(sum[:8]), 1)
 }
 
-// threading is what appendThreading stored for the message at hand. Messages of the first release have none:
-// their header is read.
+// threading returns the result of appendThreading that is stored with the current message. Messages of the first
+// release lack it, so threading reads their header.
 func (s *search) threading() ([]byte, error) {
 	b, err := s.m.field(fieldThreading)
 	if err != nil || len(b) > 0 {

@@ -12,7 +12,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// TestThreadOlderMessages: messages whose summaries were written before THREAD are threaded by their headers.
+// TestThreadOlderMessages checks that messages whose summaries lack fieldThreading are threaded by their headers.
 func TestThreadOlderMessages(t *testing.T) {
 	t.Parallel()
 	f, ctx := env.TestRealTime(t), context.Background()

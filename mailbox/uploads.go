@@ -15,17 +15,17 @@ import (
 	"doublet/store"
 )
 
-// uploadsProfile is the profile note whose attachments are the uploads, oldest first. The name of each is the time it
-// came (seconds since 1970), a blank, its UNID, and " used" once a message uses it.
+// uploadsProfile names the profile note whose attachments are the uploads, oldest first. The name of an attachment is
+// the time of the upload (Unix seconds), a blank, its UNID, and " used" once a message uses it.
 const uploadsProfile = "Uploads"
 
-// Bounds of the uploads that a mail file keeps: those that wait to be used, and those that a message uses already.
+// Limits on the uploads that a mail file keeps: maxUploads for those that no message uses yet, maxUsed for the others.
 const (
 	maxUploads = 500
 	maxUsed    = 128
 )
 
-// Upload is a blob that a client has sent.
+// Upload is a blob that a client has uploaded.
 type Upload struct {
 	UNID note.UNID
 	Type string
@@ -33,15 +33,15 @@ type Upload struct {
 	Body *store.Stored
 }
 
-// Uploads are the uploads of a mail file.
+// Uploads manages the uploads of a mail file.
 type Uploads struct{ f *File }
 
-// Uploads gives access to the uploads of the mail file.
+// Uploads returns the uploads of the mail file.
 func (f *File) Uploads() Uploads { return Uploads{f} }
 
-// Put keeps a blob, durably. The uploads of a mail file that no message uses hold at most room bytes together, the
-// new one always among them: what does not fit is dropped, oldest first, as is all that is older than age. Uploads
-// that a message uses have as much room of their own, so that a draft can be written again from the same uploads.
+// Put stores a blob durably and returns its UNID. The uploads that no message uses may take room bytes together: beyond
+// that, Put drops the oldest. It also drops uploads older than age, but never the new one. Uploads that a message uses
+// have a separate limit of room bytes, so that a client can write a draft again from the same uploads.
 //
 // Implements: RFC 8620 §6 the quota of unreferenced blobs
 func (x Uploads) Put(ctx context.Context, content []byte, kind string, age time.Duration, room int64) (note.UNID, error) {
@@ -72,11 +72,12 @@ func (x Uploads) Put(ctx context.Context, content []byte, kind string, age time.
 	return u, err
 }
 
-// Use notes that messages use these uploads, which therefore count no longer as waiting. It writes nothing: the
-// next upload does. Where the process ends before, an upload is dropped earlier or later than it might be.
+// Use records that messages use these uploads, so that they no longer count as waiting. It does so in memory only; the
+// next upload writes it to the database. If the process ends before, an upload may be dropped earlier or later than
+// intended.
 func (x Uploads) Use(ids []note.UNID) { x.f.svc.used.add(x.f.db, ids) }
 
-// upload is an upload as its profile note lists it.
+// upload is an upload as listed in the profile note.
 type upload struct {
 	note.Attachment
 	at   time.Time
@@ -84,7 +85,7 @@ type upload struct {
 	used bool
 }
 
-// readUploads reads the list of a profile note; uploads in marked are used, too.
+// readUploads parses the attachments of the profile note. Uploads in marked count as used, too.
 func readUploads(list []note.Attachment, marked map[note.UNID]bool) []upload {
 	out := make([]upload, 0, len(list)+1)
 	for _, a := range list {
@@ -96,7 +97,8 @@ func readUploads(list []note.Attachment, marked map[note.UNID]bool) []upload {
 	return out
 }
 
-// keptUploads drops what is not younger than stale, and then the oldest beyond the bounds. The newest stays.
+// keptUploads drops the uploads that are not younger than stale, then the oldest ones beyond the limits. It always
+// keeps the newest.
 func keptUploads(list []upload, stale time.Time, room int64) []upload {
 	type pool struct {
 		count int
@@ -112,7 +114,7 @@ func keptUploads(list []upload, stale time.Time, room int64) []upload {
 		p.count--
 		p.bytes -= int64(u.Size)
 		if p.bytes < 0 {
-			p.count = min(p.count, -1) // what is older goes, too
+			p.count = min(p.count, -1) // drop all older uploads of the pool, too
 		}
 		if i == len(list)-1 || p.count >= 0 && u.at.After(stale) {
 			keep = append(keep, u)
@@ -122,7 +124,7 @@ func keptUploads(list []upload, stale time.Time, room int64) []upload {
 	return keep
 }
 
-// uploadsContent is the profile note that lists the uploads.
+// uploadsContent returns the content of the profile note that lists the uploads.
 func uploadsContent(list []upload) note.Content {
 	out := note.Content{Items: uploadItems, Attachments: make([]note.Attachment, len(list))}
 	for i, u := range list {
@@ -136,12 +138,12 @@ func uploadsContent(list []upload) note.Content {
 	return out
 }
 
-// usedMark ends the name of an upload that a message uses.
+// usedMark ends the name of an attachment that a message uses.
 const usedMark = " used"
 
 var uploadItems = note.MakeItems(note.Item{Name: "Form", Value: note.Text(uploadsProfile)})
 
-// first is the first error of an item.
+// first returns the first error of an item, or nil.
 func (r *Result) first() error {
 	for _, err := range r.Errs {
 		if err != nil {
@@ -177,7 +179,7 @@ func (d *Reading) attachments(u note.UNID) ([]note.Attachment, error) {
 	return c.Content.Attachments, nil
 }
 
-// Upload opens a blob that was uploaded; store.ErrNotFound: there is none of that name, or no longer.
+// Upload opens an uploaded blob. It returns store.ErrNotFound if the blob does not exist or was dropped.
 func (d *Reading) Upload(u note.UNID) (Upload, error) {
 	profile := d.f.ProfileID(uploadsProfile)
 	list, err := d.attachments(profile)
@@ -197,7 +199,7 @@ func (d *Reading) Upload(u note.UNID) (Upload, error) {
 	return Upload{}, fmt.Errorf("%w: upload %s", store.ErrNotFound, u)
 }
 
-// PurgeUploads removes the uploads of a mail file that are older than age, and says how many.
+// PurgeUploads removes the uploads of a mail file that are older than age, and returns their number.
 func (s *Service) PurgeUploads(ctx context.Context, db note.DatabaseID, age time.Duration) (n int, err error) {
 	f, stale := s.File(note.System, db), s.env.Clock.Now().Add(-age)
 	id := f.ProfileID(uploadsProfile)
@@ -229,13 +231,13 @@ func (s *Service) PurgeUploads(ctx context.Context, db note.DatabaseID, age time
 	return n, err
 }
 
-// usedUploads are uploads that messages use and whose profile note does not say so yet.
+// usedUploads holds the uploads that messages use but that the profile note does not mark as used yet.
 type usedUploads struct {
 	mu     sync.Mutex
 	byFile map[note.DatabaseID]map[note.UNID]bool
 }
 
-// add adds uploads of a mail file.
+// add adds uploads of a mail file, up to maxUploads.
 func (x *usedUploads) add(db note.DatabaseID, ids []note.UNID) {
 	if len(ids) == 0 {
 		return
@@ -257,14 +259,14 @@ func (x *usedUploads) add(db note.DatabaseID, ids []note.UNID) {
 	}
 }
 
-// of is a copy of those of a mail file.
+// of returns a copy of the set for a mail file.
 func (x *usedUploads) of(db note.DatabaseID) map[note.UNID]bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return maps.Clone(x.byFile[db])
 }
 
-// forget takes out what stands in the profile note now.
+// forget removes the uploads that are now marked in the profile note.
 func (x *usedUploads) forget(db note.DatabaseID, ids map[note.UNID]bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

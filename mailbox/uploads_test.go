@@ -9,8 +9,8 @@ import (
 	"doublet/note"
 )
 
-// TestKeptUploads holds keptUploads to its rules with random lists: the newest stays, what is dropped of a kind is older than
-// what is kept of it, the bounds hold, and nothing that fits is dropped.
+// TestKeptUploads checks keptUploads with random lists. The newest upload stays; in each pool, dropped uploads are
+// older than kept ones; the limits hold; and nothing that fits is dropped.
 func TestKeptUploads(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -8,9 +8,9 @@ import (
 	"doublet/store"
 )
 
-// URLKeys are the keys of a person by which URLs to messages of a mail file are proved (RFC 4467), one for each
-// folder. What is stored is a random number at the folder, which is worth nothing without the secret of the domain:
-// reading or replicating the folder's note does not let anyone prove a URL. It goes with the folder.
+// URLKeys holds a person's keys for authorized URLs to messages of a mail file (RFC 4467), one for each folder. The
+// folder's note stores only a random number, which is useless without the secret of the domain: so reading or
+// replicating the note does not allow anyone to authorize a URL. The number is deleted with the folder.
 type URLKeys struct{ File *File }
 
 const (
@@ -18,7 +18,7 @@ const (
 	urlKeySize = 16 // bytes
 )
 
-// Get returns the folder that a name stands for and the person's number there, nil where there is none.
+// Get returns the folder with a name and the person's number there, or nil if there is none.
 func (k URLKeys) Get(ctx context.Context, name string) (folder note.UNID, number []byte, err error) {
 	err = k.File.read(ctx, func(r *store.Reader) error {
 		h, err := k.File.named(r, name)
@@ -34,7 +34,7 @@ func (k URLKeys) Get(ctx context.Context, name string) (folder note.UNID, number
 
 func (k URLKeys) item() string { return itemURLKey + k.File.who.Person.String() }
 
-// stored is the number at a folder; nil: none.
+// stored returns the number stored with a folder, or nil.
 func (k URLKeys) stored(r *store.Reader, folder note.ID) ([]byte, error) {
 	items, err := r.FolderItems(folder)
 	if err != nil {
@@ -47,7 +47,7 @@ func (k URLKeys) stored(r *store.Reader, folder note.ID) ([]byte, error) {
 	return append([]byte(nil), number...), nil
 }
 
-// Make is Get that makes the number where there is none. It is durable when Make returns.
+// Make is like Get, but creates the number if there is none. The number is durable when Make returns.
 func (k URLKeys) Make(ctx context.Context, name string) (folder note.UNID, number []byte, err error) {
 	if folder, number, err = k.Get(ctx, name); err != nil || number != nil {
 		return folder, number, err
@@ -68,8 +68,8 @@ func (k URLKeys) Make(ctx context.Context, name string) (folder note.UNID, numbe
 	return folder, number, err
 }
 
-// Reset forgets the number of a folder; with name "" those of all folders. URLs that were proved by it open nothing
-// any more.
+// Reset deletes the number of a folder, or those of all folders if name is "". URLs authorized with it are no longer
+// valid.
 func (k URLKeys) Reset(ctx context.Context, name string) error {
 	names := []string{name}
 	if name == "" {

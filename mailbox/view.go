@@ -11,35 +11,35 @@ import (
 	"doublet/store/layout"
 )
 
-// View is what one session has been told of one folder. It keeps a MODSEQ, a count and the expunges
-// that may not be announced yet, and no array of UIDs: sequence numbers are worked out from the
-// folder's counters, whatever its size. It is not safe for concurrent use.
+// View is one session's knowledge of one folder. It holds a MODSEQ, a message count and the expunges that may not be
+// announced yet. It holds no array of UIDs: it computes sequence numbers from the folder's counters, so its size does
+// not depend on the folder's. It is not safe for concurrent use.
 //
-// Invariant: the messages that the session knows are the live members below uidNext and hidden; its
-// sequence numbers count those, in order of UID.
+// Invariant: the session knows the live members below uidNext, and the hidden ones. Its sequence numbers count both, in
+// order of UID.
 type View struct {
 	f        *File
 	folder   note.ID
-	validity uint32 // UIDVALIDITY that the session was told
+	validity uint32 // UIDVALIDITY that the session knows
 	unid     note.UNID
 	name     string
 	readOnly bool
-	mod      note.ModSeq // everything up to here was told, or is hidden
+	mod      note.ModSeq // changes up to here were announced, or are in hidden
 	exists   uint32
 	uidNext  uint32
-	hidden   []uint32    // expunged, not announced; ascending
-	pending  note.ModSeq // MODSEQ of the first of those
-	synced   note.ModSeq // expunges up to here stand in hidden or were announced
-	// told holds the MODSEQs of this session's own changes, which it has reported already.
+	hidden   []uint32    // UIDs expunged but not announced, ascending
+	pending  note.ModSeq // lowest MODSEQ of the expunges in hidden
+	synced   note.ModSeq // expunges up to here are in hidden or were announced
+	// told holds the MODSEQs of this session's own changes, by UID. They were already reported.
 	told map[uint32]note.ModSeq
 	near anchor
 	// recent holds the messages that are recent in this session.
 	recent Recents
-	// scratch holds the summary of the message at hand.
+	// scratch holds the summary of the current message.
 	scratch []byte
 }
 
-// Open opens a folder for a session. No message is recent in it, and none is claimed.
+// Open opens a folder for a session. No message in it is \Recent for the session, and the session claims none.
 func (f *File) Open(ctx context.Context, name string, readOnly bool) (*View, Folder, error) {
 	return f.open(ctx, name, readOnly, Recents{})
 }
@@ -69,39 +69,39 @@ func (f *File) open(ctx context.Context, name string, readOnly bool, recent Rece
 	return v, out, err
 }
 
-// File is the mail file that the folder is of.
+// File returns the mail file of the folder.
 func (v *View) File() *File { return v.f }
 
-// Recent returns the messages that are recent in the session.
+// Recent returns the messages that are \Recent in the session.
 func (v *View) Recent() *Recents { return &v.recent }
 
-// Exists is the number of messages that the session knows.
+// Exists returns the number of messages that the session knows.
 func (v *View) Exists() uint32 { return v.exists }
 
-// UIDNext is the UID below which the session knows the messages.
+// UIDNext returns the UIDNEXT that the session knows: it knows the messages below it.
 func (v *View) UIDNext() uint32 { return v.uidNext }
 
-// ReadOnly reports whether the folder was opened for reading only, or may only be read.
+// ReadOnly reports whether the folder was opened read-only, or the person may only read it.
 func (v *View) ReadOnly() bool { return v.readOnly }
 
-// FolderID is the note id of the folder.
+// FolderID returns the note id of the folder.
 func (v *View) FolderID() note.ID { return v.folder }
 
-// UNID is that of the folder.
+// UNID returns the UNID of the folder.
 func (v *View) UNID() note.UNID { return v.unid }
 
-// Is reports whether the view is one of the given folder, in any mail file.
+// Is reports whether f is the folder of the view. It compares UNIDs only, so f may be from any mail file.
 func (v *View) Is(f *Folder) bool { return v.unid == f.UNID }
 
-// Name is the name under which the folder was opened.
+// Name returns the name under which the folder was opened.
 func (v *View) Name() string { return v.name }
 
-// ModSeq is the MODSEQ up to which the session has been told.
+// ModSeq returns the MODSEQ up to which changes were announced to the session.
 func (v *View) ModSeq() uint64 { return uint64(v.mod) }
 
-// Pending says how many expunges the session is still to be told of, and the MODSEQ that it may remember as its
-// HIGHESTMODSEQ meanwhile: everything up to there was told. It lies below the first of those expunges, so that the
-// session is told of them when it comes back (RFC 7162 section 3.2.5).
+// Pending returns the number of expunges not announced yet, and the MODSEQ that the client may keep as HIGHESTMODSEQ
+// until then. upTo is below the first of those expunges, so that a client that reconnects learns of them (RFC 7162
+// section 3.2.5).
 func (v *View) Pending() (count int, upTo uint64) {
 	if len(v.hidden) == 0 {
 		return 0, uint64(v.mod)
@@ -109,12 +109,12 @@ func (v *View) Pending() (count int, upTo uint64) {
 	return len(v.hidden), uint64(min(v.mod, max(v.pending, 2)-1))
 }
 
-// unseenWithin is how many messages FirstUnseen looks at.
+// unseenWithin is the number of messages that FirstUnseen reads at most.
 const unseenWithin = 64
 
-// FirstUnseen is the number of the first message that the person has not seen, 0 where there is none, and where it
-// would take more than a glance to find: behind it lie more than the last few messages (RFC 3501 section 6.3.1 lets
-// a server leave it out).
+// FirstUnseen returns the sequence number of the first message that the person has not seen, or 0 if there is none. It
+// reads only the last unseenWithin messages, and returns 0 if unseen messages may lie before them. A server may leave
+// this number out (RFC 3501 section 6.3.1).
 func (v *View) FirstUnseen(ctx context.Context) (seq uint32, err error) {
 	err = v.f.read(ctx, func(r *store.Reader) error {
 		h, err := r.Folder(v.folder)
@@ -152,16 +152,16 @@ func (v *View) FirstUnseen(ctx context.Context) (seq uint32, err error) {
 	return seq, err
 }
 
-// Events is told what changed.
+// Events receives the changes that Poll reports.
 type Events interface {
 	Expunge(seq, uid uint32)
 	Exists(n uint32)
-	// Changed tells of new flags, in order of their MODSEQs; m is valid during the call.
+	// Changed reports new flags, in order of their MODSEQs. m is valid only during the call.
 	Changed(m *Message)
 }
 
-// head is the folder's. One that shows another UIDVALIDITY than the session was told, because it was
-// numbered anew or has the name of another, is gone for the session: what it knows means nothing any more.
+// head returns the folder. It returns ErrFolderGone if the folder's UIDVALIDITY is not the one that the session knows:
+// the folder was renumbered, or got the name of another. The session's UIDs mean nothing then.
 func (v *View) head(r *store.Reader) (*layout.Folder, error) {
 	h, err := r.Folder(v.folder)
 	if err != nil || h.UIDValidity != v.validity {
@@ -170,15 +170,15 @@ func (v *View) head(r *store.Reader) (*layout.Folder, error) {
 	return h, nil
 }
 
-// Poll brings the session up to date: expunges if they may be announced, the highest sequence
-// number first, then the number of messages, then changed flags in order of their MODSEQs. A session that
-// breaks off between two of them has been told of everything up to the last MODSEQ that it saw.
+// Poll brings the session up to date. It reports expunges if allowExpunge is set, the highest sequence number first;
+// then the number of messages; then changed flags in order of their MODSEQs. So a client that disconnects in between
+// knows everything up to the last MODSEQ that it saw.
 func (v *View) Poll(ctx context.Context, allowExpunge bool, e Events) error {
 	return v.poll(ctx, allowExpunge, false, e)
 }
 
-// PollInOrder is Poll without expunges that tells nothing as long as an expunge waits: no MODSEQ is told that lies
-// above it.
+// PollInOrder is like Poll without expunges, but reports nothing while an expunge is pending. So it never reports a
+// MODSEQ above that of a pending expunge.
 func (v *View) PollInOrder(ctx context.Context, e Events) error { return v.poll(ctx, false, true, e) }
 
 func (v *View) poll(ctx context.Context, allowExpunge, inOrder bool, e Events) error {
@@ -218,7 +218,7 @@ func (v *View) poll(ctx context.Context, allowExpunge, inOrder bool, e Events) e
 		}
 		v.synced = last
 		if err := v.tell(r, changed, e); err != nil {
-			return err // told again by the next Poll
+			return err // the next Poll reports them again
 		}
 		v.mod, v.told = last, nil
 		return nil
@@ -231,7 +231,7 @@ type flagChange struct {
 	row *layout.Note
 }
 
-// collect reads what changed since the session was told last, in order of MODSEQ. It hides what was expunged.
+// collect returns the flag changes since v.mod, in order of MODSEQ, and hides the messages expunged since.
 func (v *View) collect(r *store.Reader) ([]flagChange, error) {
 	var changed []flagChange
 	var inner error
@@ -259,9 +259,8 @@ func (v *View) collect(r *store.Reader) ([]flagChange, error) {
 	return changed, errors.Join(err, inner)
 }
 
-// sync hides what was expunged since the session was told last, so that its numbers keep standing
-// for what it was told that they stand for. Whatever works with sequence numbers calls it first, in
-// the same read.
+// sync hides the messages expunged since the last sync, so that sequence numbers keep their meaning for the session.
+// Every function that uses sequence numbers calls it first, within the same read.
 func (v *View) sync(r *store.Reader) error {
 	h, err := v.head(r)
 	if err != nil {
@@ -291,7 +290,8 @@ func (v *View) hide(uid uint32, mod note.ModSeq) {
 	}
 }
 
-// announce tells the expunges in descending order, so that no number told before shifts.
+// announce reports the expunges in descending order, so that an expunge does not shift the numbers of those that
+// follow.
 func (v *View) announce(r *store.Reader, e Events) error {
 	if len(v.hidden) == 0 {
 		return nil
@@ -309,8 +309,8 @@ func (v *View) announce(r *store.Reader, e Events) error {
 	return nil
 }
 
-// positions returns, for each hidden UID, how many messages the session counts before it. The live
-// members between the first and the last are counted in one pass.
+// positions returns, for each hidden UID, the number of messages before it as the session counts them. From the ninth
+// hidden UID on, one pass counts the live members.
 func (v *View) positions(r *store.Reader) ([]uint32, error) {
 	pos := make([]uint32, len(v.hidden))
 	if len(pos) == 0 {
@@ -322,7 +322,7 @@ func (v *View) positions(r *store.Reader) ([]uint32, error) {
 	}
 	pos[0] = live
 	for i := 1; i < len(pos); i++ {
-		if i == 8 { // many: one pass instead of one look-up each
+		if i == 8 { // many: one pass instead of a look-up for each
 			return pos, v.sweepPositions(r, pos)
 		}
 		if live, err = r.Rank(v.folder, v.hidden[i]); err != nil {
@@ -361,14 +361,14 @@ func (v *View) tell(r *store.Reader, changed []flagChange, e Events) error {
 	return nil
 }
 
-// Range is a range of numbers, ascending or not; 0 stands for the highest there is.
+// Range is a range of numbers, in either order. 0 stands for the highest number in use.
 type Range struct{ Start, Stop uint32 }
 
 // Set is a set of sequence numbers or UIDs.
 type Set []Range
 
-// uids turns a set into ranges of UIDs among the messages that the session knows, merged and
-// ascending. A sequence number above Exists is passed over.
+// uids converts a set into ranges of UIDs that the session knows, ascending and merged. It ignores sequence numbers
+// above Exists.
 func (v *View) uids(r *store.Reader, set Set, byUID bool) ([]Range, error) {
 	if err := v.sync(r); err != nil {
 		return nil, err
@@ -445,7 +445,7 @@ func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Ran
 	hi := lo
 	switch stop := min(g.Stop, v.exists); {
 	case stop == v.exists:
-		hi = v.uidNext - 1 // to the last that the session knows, without a look-up
+		hi = v.uidNext - 1 // to the last message that the session knows, without a look-up
 	case stop != g.Start:
 		if hi, err = v.uidAt(r, stop-1, pos); err != nil {
 			return g, false, err
@@ -457,8 +457,9 @@ func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Ran
 	return Range{lo, hi}, true, nil
 }
 
-// uidAt returns the UID of the message with rank messages before it, live or hidden.
-// ErrParted means that messages went which no expunge tells of: the ledger was rewritten under the session.
+// uidAt returns the UID of the message that has rank messages before it, live or hidden. pos holds the result of
+// positions, or nil. ErrParted means that messages disappeared without an expunge: the ledger was rewritten during the
+// session.
 func (v *View) uidAt(r *store.Reader, rank uint32, pos []uint32) (uint32, error) {
 	if len(v.hidden) == 0 {
 		return v.liveAt(r, rank)
@@ -484,7 +485,7 @@ func (v *View) liveAt(r *store.Reader, rank uint32) (uint32, error) {
 	return uid, err
 }
 
-// Translate turns a set into UIDs.
+// Translate converts a set of sequence numbers or UIDs into ranges of UIDs.
 func (v *View) Translate(ctx context.Context, set Set, byUID bool) (Set, error) {
 	var out Set
 	err := v.f.read(ctx, func(r *store.Reader) error {
@@ -495,7 +496,7 @@ func (v *View) Translate(ctx context.Context, set Set, byUID bool) (Set, error) 
 	return out, err
 }
 
-// members calls fn for the live messages of a set, ascending, until it returns false.
+// members calls fn for the live messages in the ranges, in ascending order, until fn returns false.
 func (v *View) members(r *store.Reader, ranges []Range, fn func(uid uint32, id note.ID) (bool, error)) error {
 	if err := v.sync(r); err != nil {
 		return err
@@ -527,10 +528,10 @@ func (v *View) members(r *store.Reader, ranges []Range, fn func(uid uint32, id n
 	return nil
 }
 
-// each is members with sequence numbers.
+// each is like members, but also passes the sequence number.
 func (v *View) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id note.ID) (bool, error)) error {
 	var live, last uint32
-	next := 0 // the range after the one at hand: within a range numbers follow each other
+	next := 0 // index of the range after the current one; within a range, sequence numbers are consecutive
 	err := v.members(r, ranges, func(uid uint32, id note.ID) (bool, error) {
 		if last == 0 || next < len(ranges) && uid >= ranges[next].Start {
 			for next < len(ranges) && uid >= ranges[next].Start {
@@ -553,18 +554,18 @@ func (v *View) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id
 	return err
 }
 
-// anchor is a rank that was worked out before. It holds as long as the folder has the same UIDNEXT
-// (nothing came) and the same total (so nothing left).
+// anchor caches the rank of a UID. It is valid while the folder has the same UIDNEXT (no message was added) and the
+// same total (none was removed).
 type anchor struct {
 	uidNext, total uint32
 	uid, rank      uint32
 }
 
-// nearby is how far from the anchor, in UIDs, walking is cheaper than counting chunks.
+// nearby is the largest distance from the anchor, in UIDs, at which walking is cheaper than counting chunks.
 const nearby = 256
 
-// rank is the number of live members below a UID. Sessions look at messages that lie near each
-// other, so it walks from where it was last.
+// rank returns the number of live members below a UID. It walks from the anchor if that is near, because sessions often
+// read neighbouring messages.
 func (v *View) rank(r *store.Reader, uid uint32) (uint32, error) {
 	h, err := r.Folder(v.folder)
 	if err != nil {

@@ -28,7 +28,7 @@ type world struct {
 	ctx context.Context
 }
 
-// newWorld makes a store with one mail file; in the end the store is checked.
+// newWorld creates a store with one mail file. The store is checked when the test ends.
 func newWorld(t *testing.T, quota uint64) *world {
 	t.Helper()
 	w := &world{t: t, f: env.TestRealTime(t), ctx: context.Background()}
@@ -86,7 +86,7 @@ func plain(i int) string {
 	return fmt.Sprintf("From: a@example.com\r\nSubject: m %d\r\n\r\nbody %d\r\n", i, i)
 }
 
-// fresh is what a session that opens the folder now sees: UIDs in order, and their flags.
+// fresh returns the UIDs and flags that a session opening the folder now sees.
 func (w *world) fresh(folder string) ([]uint32, map[uint32]string) {
 	w.t.Helper()
 	return w.scan(w.open(folder), mailbox.Set{{Start: 1, Stop: 0}})
@@ -104,7 +104,7 @@ func (w *world) scan(v *mailbox.View, set mailbox.Set) (uids []uint32, flags map
 	return uids, flags
 }
 
-// session is an IMAP session as a naive client keeps it: an array of UIDs by sequence number.
+// session is an IMAP session of a simple client: an array of UIDs by sequence number.
 type session struct {
 	w      *world
 	v      *mailbox.View
@@ -135,7 +135,7 @@ func (s *session) Exists(n uint32) {
 		s.w.t.Fatalf("EXISTS %d below the %d known", n, len(s.uids))
 	}
 	for len(s.uids) < int(n) {
-		s.uids = append(s.uids, 0) // which, the session asks afterwards
+		s.uids = append(s.uids, 0) // the session reads the UID later
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *session) Changed(m *mailbox.Message) {
 	s.flags[m.UID] = string(m.Flags().AppendIMAP(nil))
 }
 
-// same checks that a number stands for the message that the session knows under it.
+// same checks that a sequence number stands for the message that the session expects.
 func (s *session) same(m *mailbox.Message) {
 	if m.Seq == 0 || int(m.Seq) > len(s.uids) || s.uids[m.Seq-1] != m.UID && s.uids[m.Seq-1] != 0 {
 		s.w.t.Fatalf("FETCH %d is UID %d, but the session counts %v", m.Seq, m.UID, s.uids)
@@ -159,7 +159,7 @@ func (s *session) poll(expunges bool) {
 		return
 	}
 	uids, flags := s.w.scan(s.v, mailbox.Set{{Start: uint32(first + 1), Stop: 0}})
-	if len(uids) != len(s.uids)-first { // one came and went again: the next poll tells
+	if len(uids) != len(s.uids)-first { // a message came and went again: the next Poll reports it
 		for len(uids) < len(s.uids)-first {
 			uids = append(uids, 0)
 		}
@@ -169,7 +169,7 @@ func (s *session) poll(expunges bool) {
 	maps.Copy(s.flags, flags)
 }
 
-// fetch reads by number before any poll: numbers must stand for what they stood for.
+// fetch reads by sequence number before any Poll: the numbers must keep their meaning.
 func (s *session) fetch(rng *rand.Rand) {
 	if len(s.uids) == 0 {
 		return
@@ -271,7 +271,7 @@ func runSessions(t *testing.T, w *world, rng *rand.Rand) {
 	}
 }
 
-// TestVanishedSince compares with the UIDs that were there at a MODSEQ and are gone.
+// TestVanishedSince compares VanishedSince with the UIDs that existed at a MODSEQ and do not exist now.
 func TestVanishedSince(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -323,7 +323,7 @@ func TestVanishedSince(t *testing.T) {
 	_, err := v.Store(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, false, mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Deleted: true}}, func(*mailbox.Message) {})
 	w.must(err)
 	w.must(v.Expunge(w.ctx, nil))
-	verify() // of an empty folder too
+	verify() // also for an empty folder
 	if got, err := w.open("INBOX").VanishedSince(w.ctx, 1<<60, mailbox.Set{{Start: 1, Stop: 50}}); err != nil || len(got) != 1 || got[0] != (mailbox.Range{Start: 1, Stop: 50}) {
 		t.Errorf("for a MODSEQ never given: %v, %v", got, err)
 	}
@@ -347,7 +347,7 @@ func TestUnchangedSince(t *testing.T) {
 	if !slices.Equal(told, []uint32{1, 3}) || !slices.Equal(failed, mailbox.Set{{Start: 2, Stop: 2}}) {
 		t.Errorf("told %v, failed %v", told, failed)
 	}
-	// Storing what is there, and copying into the folder itself, change no MODSEQ of the message.
+	// Setting flags that are already set, and copying into the same folder, do not change the message's MODSEQ.
 	before := v.ModSeq()
 	var mods []uint64
 	look := func() {
@@ -369,7 +369,7 @@ func TestUnchangedSince(t *testing.T) {
 	}
 }
 
-// A note remembers the keywords that it had; it does not grow by that without bound.
+// TestKeywordsRemembered checks that a note remembers cleared keywords, up to a limit.
 func TestKeywordsRemembered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -399,8 +399,8 @@ func (s *told) Expunge(_, uid uint32)      { s.gone = append(s.gone, uid) }
 func (s *told) Exists(uint32)              {}
 func (s *told) Changed(m *mailbox.Message) { s.changed = append(s.changed, m.UID) }
 
-// TestStoreTellsOthersChanges: what somebody else changed since the session was told last is marked, so that a
-// STORE that is to be silent is not silent of that.
+// TestStoreTellsOthersChanges checks that Store marks messages that others changed since the session's last Poll. A
+// silent STORE must report these changes.
 //
 // Implements: RFC 9051 §6.4.6 .SILENT and changes from elsewhere
 func TestStoreTellsOthersChanges(t *testing.T) {
@@ -435,7 +435,7 @@ func TestStoreTellsOthersChanges(t *testing.T) {
 	}
 }
 
-// TestPending: what a session may remember as its MODSEQ lies below the first expunge that it has not been told of.
+// TestPending checks that the MODSEQ from Pending is below the first expunge not announced yet.
 //
 // Implements: RFC 7162 §3.2.5
 func TestPending(t *testing.T) {
@@ -459,7 +459,7 @@ func TestPending(t *testing.T) {
 	if n != 2 || upTo < before || upTo >= v.ModSeq() {
 		t.Error(n, upTo, before, v.ModSeq())
 	}
-	// Who comes back with it is told.
+	// A client that resumes with it receives the expunges.
 	gone, err := w.open("INBOX").VanishedSince(w.ctx, upTo, nil)
 	if err != nil || len(gone) != 1 || gone[0] != (mailbox.Range{Start: 1, Stop: 2}) {
 		t.Error(gone, err)
@@ -476,7 +476,8 @@ func (nobody) Expunge(uint32, uint32)   {}
 func (nobody) Exists(uint32)            {}
 func (nobody) Changed(*mailbox.Message) {}
 
-// TestFirstUnseen: told where it is near the end, or the first of all; left out where it is neither.
+// TestFirstUnseen checks that FirstUnseen finds an unseen message near the end, or the first of all, and returns 0
+// otherwise.
 func TestFirstUnseen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
