@@ -12,13 +12,13 @@ import (
 	"doublet/store"
 )
 
-// incoming is a note on its way in, with what it brings.
+// incoming is a received note with its message and objects.
 type incoming struct {
 	Change
 	message *store.Message
 	objects []*store.Object
 	refs    []store.ObjectRef
-	// composed is what a message of a person was read as.
+	// composed is the result of parsing a person's message.
 	composed *mailbox.Composed
 }
 
@@ -87,8 +87,8 @@ func (l *Local) position(ctx context.Context, db note.DatabaseID) (p store.Posit
 	return p, err
 }
 
-// prepare makes ready what a note brings, before any lock. It returns nil for one that waits for objects: they are in
-// the Ack.
+// prepare receives a note's message and objects, before any lock is taken. It returns nil if objects are missing and
+// lists them in the Ack.
 func (l *Local) prepare(ctx context.Context, c Change, ack *Ack) (*incoming, error) {
 	n := &incoming{Change: c}
 	if c.Thin {
@@ -114,7 +114,7 @@ func (l *Local) prepare(ctx context.Context, c Change, ack *Ack) (*incoming, err
 	}
 	if err := l.bring(ctx, n); err != nil {
 		n.release()
-		if errors.Is(err, ErrMissing) { // it went between the look and the use
+		if errors.Is(err, ErrMissing) { // dropped between the check and the use
 			ack.Again = append(ack.Again, c.Note.UNID)
 			return nil, nil
 		}
@@ -123,8 +123,8 @@ func (l *Local) prepare(ctx context.Context, c Change, ack *Ack) (*incoming, err
 	return n, nil
 }
 
-// missing lists the objects that are neither here nor have come. What a person's note names, that person
-// must have brought.
+// missing lists the objects that are neither in the store nor staged. For a person's note, only objects that this
+// person sent count.
 func (l *Local) missing(refs []store.ObjectRef) (out []store.ObjectRef, err error) {
 	if l.who.System {
 		if refs, err = l.s.Lacks(refs); err != nil {
@@ -146,7 +146,7 @@ func (l *Local) fetch(ref store.ObjectRef) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %s", ErrMissing, ref.Digest)
 }
 
-// bring makes a note's message and attachments durable.
+// bring writes a note's message and attachments to the store.
 func (l *Local) bring(ctx context.Context, n *incoming) error {
 	if len(n.Note.Message) > 0 {
 		d, size, _, err := store.RecipeParts(n.Note.Message)
@@ -175,7 +175,7 @@ func (l *Local) bring(ctx context.Context, n *incoming) error {
 	return nil
 }
 
-// names says whether a note's content is that of a message.
+// names reports whether a content of a note refers to message d.
 func names(n *store.Remote, d note.Digest) bool {
 	for _, c := range n.Contents {
 		if c.Message == d {
@@ -196,8 +196,8 @@ func (l *Local) attach(ctx context.Context, ref store.ObjectRef) (*store.Object,
 	return l.s.ReceiveObject(ctx, ref, b)
 }
 
-// applyAll applies notes in one update; where that fails, one by one, so that a bad one is set aside and
-// the others are in.
+// applyAll applies notes in one update. If that fails, it applies them one by one, so that a bad note is set aside and
+// the others are applied. A person's notes are always applied one by one.
 func (l *Local) applyAll(ctx context.Context, db note.DatabaseID, list []*incoming, ack *Ack) error {
 	if len(list) == 0 {
 		return nil
@@ -248,7 +248,7 @@ func (l *Local) applyOne(ctx context.Context, db note.DatabaseID, n *incoming, a
 	return l.s.Replicate(ctx, db, func(w *store.Writer) error { return l.applyNote(w, n, ack) })
 }
 
-// applyNote joins one note with ours.
+// applyNote merges one note with the local version.
 func (l *Local) applyNote(w *store.Writer, n *incoming, ack *Ack) error {
 	id, err := w.Find(n.Note.UNID)
 	known := err == nil
@@ -282,7 +282,7 @@ func (l *Local) applyNote(w *store.Writer, n *incoming, ack *Ack) error {
 	return nil
 }
 
-// admit asks the access lists about a note of a person.
+// admit checks a person's note against the access lists.
 func (l *Local) admit(w *store.Writer, id note.ID, known bool, n *incoming) error {
 	g := grantOf(&l.who, &w.Reader)
 	if !known {
@@ -299,11 +299,11 @@ func (l *Local) admit(w *store.Writer, id note.ID, known bool, n *incoming) erro
 	return g.admit(n.Note, have)
 }
 
-// errTrial ends an update that was only to see.
+// errTrial rolls back an update that was only a trial.
 var errTrial = errors.New("replica: only a trial")
 
-// reread reads a message that a person brings as mail is read when it comes in: what lists show of it is
-// this server's own reading, and not what somebody says that it is.
+// reread parses a message from a person as incoming mail is parsed. Lists then show what this server has parsed, not
+// the summary that the person sent.
 func (l *Local) reread(ctx context.Context, db note.DatabaseID, n *incoming) error {
 	var raw bytes.Buffer
 	err := l.s.Replicate(ctx, db, func(w *store.Writer) error {
@@ -343,8 +343,8 @@ func (l *Local) reread(ctx context.Context, db note.DatabaseID, n *incoming) err
 	return nil
 }
 
-// ApplyLedger implements Side. It is between servers alone. A note that cannot be taken is left out and told
-// of: the rest of the page is applied.
+// ApplyLedger implements Side. Only servers may call it. A note that cannot be applied is removed from the page and
+// reported in Refused; the rest of the page is applied.
 func (l *Local) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPage) (Ack, error) {
 	var ack Ack
 	if !l.who.System || db == ID {
@@ -400,7 +400,7 @@ func (l *Local) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPa
 	return ack, err
 }
 
-// batch is what the notes of a page bring.
+// batch collects the messages and objects of the notes of a page.
 type batch struct {
 	messages map[note.Digest]*store.Message
 	objects  []*store.Object
@@ -414,7 +414,7 @@ func (b *batch) release() {
 	}
 }
 
-// prepareNumbered makes ready what notes bring, and leaves out those that cannot be taken.
+// prepareNumbered prepares the notes of a page and omits those that cannot be applied.
 func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *batch, ack *Ack) ([]store.Numbered, error) {
 	out := make([]store.Numbered, 0, len(list))
 	for i := range list {
@@ -441,7 +441,7 @@ func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *b
 	return out, nil
 }
 
-// without takes a note out of a page, and says whether it was there.
+// without removes a note from a page and reports whether it was there.
 func without(p *store.LedgerPage, u note.UNID) bool {
 	found := false
 	for _, list := range []*[]store.Numbered{&p.Notes, &p.Again} {
@@ -484,11 +484,12 @@ func (l *Local) Bury(ctx context.Context, db note.DatabaseID, by Peer, unids []n
 	return ack, err
 }
 
-// bury deletes a note that another replica deleted for good. An edit that the other never saw comes back
-// as a new note, whose name follows from the old one's and from the edit: the same wherever it happens.
+// bury deletes a note that another replica deleted for good. If the note has an edit that the other replica never had,
+// the edit is kept as a new note. The UNID of the new note is derived from the old UNID and the edit, so it is the same
+// on every replica.
 //
-// A follower deletes nothing of its own accord, for that would be a change that waits for its home as well: it only
-// stops waiting for what its home says is gone.
+// A follower does not delete on its own, because the deletion would itself be a change that waits for the home. It only
+// withdraws the pending changes of a note that its home has deleted.
 func (l *Local) bury(w *store.Writer, u note.UNID, given uint64, ack *Ack) error {
 	follows := w.Home() != nil
 	id, err := w.Find(u)
@@ -527,7 +528,7 @@ func (l *Local) bury(w *store.Writer, u note.UNID, given uint64, ack *Ack) error
 	case n.Class != note.Folder:
 		return w.Destroy(id)
 	}
-	// What is in it finds another place, as when the deletion had come by itself.
+	// Notes in the folder are moved elsewhere, as if the deletion had been received as an ordinary change.
 	dead := &store.Remote{UNID: n.UNID, Class: n.Class, Tree: n.Tree, State: n.State}
 	for _, l := range n.Tree.Leaves() {
 		if !l.Deleted {
@@ -538,7 +539,7 @@ func (l *Local) bury(w *store.Writer, u note.UNID, given uint64, ack *Ack) error
 	return err
 }
 
-// itemConflict marks a note that was made of an edit which met a deletion, as Domino marks conflicts.
+// itemConflict marks a note made from an edit that conflicts with a deletion, as in Domino.
 const itemConflict = "$Conflict"
 
 func again(w *store.Writer, n *store.Remote, rev note.Revision) error {

@@ -7,9 +7,10 @@ import (
 	"doublet/store"
 )
 
-// came remembers which notes have come from other replicas lately, and from which: a mate that sent one itself gets its
-// numbers without its content, another one is asked first. It is a hint and bounded: of what is forgotten, content
-// travels once for nothing, and what is lacking after all is asked for.
+// came records which notes other replicas sent recently, and which replica sent each. A follower that sent a note
+// itself later receives only its numbers, without the content; any other replica is asked first. The record is a
+// bounded hint. If an entry is lost, content is transferred once without need. If content is wrongly omitted, the
+// target requests it.
 type came struct {
 	mu       sync.Mutex
 	now, old map[cameKey]origin
@@ -20,13 +21,13 @@ type cameKey struct {
 	unid note.UNID
 }
 
-// origin is who brought a note last, and which revision; the zero revision where there were several leaves.
+// origin is the replica that last sent a note, and the revision it sent; rev is zero if the note had several leaves.
 type origin struct {
 	from note.ReplicaID
 	rev  note.Revision
 }
 
-// maxCame is how many are remembered at least.
+// maxCame is the minimum number of notes remembered. Two generations of this size are kept.
 const maxCame = 20_000
 
 func (c *came) add(db note.DatabaseID, n *store.Remote, from note.ReplicaID) {
@@ -50,7 +51,7 @@ func (c *came) of(db note.DatabaseID, u note.UNID) (origin, bool) {
 	return o, ok
 }
 
-// onlyLeaf is the one revision that no other builds on, of a note without conflicts.
+// onlyLeaf returns the only leaf revision of a note. ok is false if the note has conflicts.
 func onlyLeaf(n *store.Remote) (note.Revision, bool) {
 	leaves := n.Tree.Leaves()
 	if len(leaves) != 1 {
@@ -59,7 +60,8 @@ func onlyLeaf(n *store.Remote) (note.Revision, bool) {
 	return leaves[0].Rev, true
 }
 
-// Came says whether a note has come from another replica lately, and whether it was this one that brought it as it is now.
+// Came reports whether any replica sent the note lately, and whether the replica from itself sent exactly its current
+// revision.
 func (s *Service) Came(db note.DatabaseID, n *store.Remote, from note.ReplicaID) (lately, itself bool) {
 	o, lately := s.came.of(db, n.UNID)
 	rev, single := onlyLeaf(n)

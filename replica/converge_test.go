@@ -15,7 +15,7 @@ const testDB note.DatabaseID = 0x77
 
 var people = []note.UNID{{1}, {2}}
 
-// world is some replicas without slots and what is done to them at random.
+// world is a server, copies without slots, and the random changes to them.
 type world struct {
 	t   *testing.T
 	rng *rand.Rand
@@ -23,7 +23,7 @@ type world struct {
 	n   int
 }
 
-// step does something at one of the replicas.
+// step makes a random change at one of the replicas.
 func (w *world) step(x *server) {
 	w.n++
 	switch op := w.rng.IntN(12); {
@@ -69,7 +69,7 @@ func (w *world) onFolder(x *server, fn func(name string)) {
 	}
 }
 
-// document makes a document, perhaps with an attachment.
+// document creates a document, sometimes with an attachment.
 func (w *world) document(x *server) {
 	c := note.Content{Items: note.MakeItems(note.Item{Name: "Subject", Value: note.Text(fmt.Sprint("document ", w.n))})}
 	if w.rng.IntN(2) == 0 {
@@ -108,7 +108,7 @@ func (w *world) folder(x *server) {
 	})
 }
 
-// change does something to a note.
+// change changes, moves or deletes a note.
 func (w *world) change(x *server) {
 	var ids []note.ID
 	var folders []note.ID
@@ -170,8 +170,8 @@ func (w *world) change(x *server) {
 	w.allow(x, err, store.ErrExists, store.ErrNotFound)
 }
 
-// TestConverge: copies that exchange what changed with a server, over a line that loses, repeats, reorders and
-// cuts, are what the server is when the line is good again and nothing more is done.
+// TestConverge checks that copies become equal to the server. They exchange changes over a line that loses, repeats,
+// reorders and truncates messages, until the line is good again and nobody makes changes.
 func TestConverge(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {

@@ -11,7 +11,7 @@ import (
 	"doublet/store"
 )
 
-// page asks the target what it lacks of the notes that a page names, and brings that.
+// page asks the target what it lacks of the notes of a page, and sends it.
 func (x *sender) page(ctx context.Context, p *HeadPage) error {
 	if err := x.setAside(p.Refused...); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (x *sender) page(ctx context.Context, p *HeadPage) error {
 	return x.notes(ctx, asks)
 }
 
-// buryAtSource deletes at the source what the target has deleted for good, if whoever sends may do that. A source
-// that has a home takes that home's word alone.
+// buryAtSource deletes at the source the notes that the target has deleted for good, if the sender may do that. A
+// source that has a home accepts this only from that home.
 func (x *sender) buryAtSource(ctx context.Context, gone []note.UNID) error {
 	if x.hf.May&MayPush == 0 || x.hf.Shared && (x.o.Apart || !(x.ht.Shared && x.ht.Leads)) {
 		return nil
@@ -57,7 +57,7 @@ func (x *sender) buryAtSource(ctx context.Context, gone []note.UNID) error {
 	return nil
 }
 
-// notes brings the notes that the target wants, and once more those of which it lacked something.
+// notes sends the notes that the target wants, and sends those again of which something was missing.
 func (x *sender) notes(ctx context.Context, asks []Ask) error {
 	for round := 0; len(asks) > 0; round++ {
 		if round == rounds {
@@ -92,7 +92,7 @@ func (x *sender) notes(ctx context.Context, asks []Ask) error {
 	return nil
 }
 
-// deliver brings the notes of a page with their objects: not more of these at a time than the target is to hold.
+// deliver sends the notes of a page with their objects. It limits the bytes of objects that the target holds at a time.
 func (x *sender) deliver(ctx context.Context, p *ChangePage) (again []Ask, err error) {
 	list := make([]*store.Remote, len(p.Notes))
 	for i := range p.Notes {
@@ -142,7 +142,7 @@ func (x *sender) deliver(ctx context.Context, p *ChangePage) (again []Ask, err e
 	return again, flush()
 }
 
-// apply brings notes whose objects are there.
+// apply sends notes whose objects have arrived.
 func (x *sender) apply(ctx context.Context, part *ChangePage) (again []Ask, err error) {
 	if len(part.Notes) == 0 {
 		return nil, nil
@@ -166,10 +166,10 @@ func (x *sender) apply(ctx context.Context, part *ChangePage) (again []Ask, err 
 	return again, x.buryAtSource(ctx, gone)
 }
 
-// lackList are the objects that a target lacks, by digest.
+// lackList holds the objects that a target lacks, by digest.
 type lackList map[note.Digest]Lack
 
-// of are those that a note names.
+// of returns the objects of l that a note names.
 func (l lackList) of(n *store.Remote) (out []Lack) {
 	refs, _ := objectsOf(n) // what is wrong with it was found before
 	for _, ref := range refs {
@@ -187,7 +187,7 @@ func sizeOf(list []Lack) (sum uint64) {
 	return sum
 }
 
-// lacking asks the target which objects of notes it lacks. bad are notes that do not say what they name.
+// lacking asks the target which objects of the notes it lacks. bad holds notes whose list of objects cannot be read.
 func (x *sender) lacking(ctx context.Context, list []*store.Remote) (lacks lackList, bad map[note.UNID]bool, err error) {
 	var refs []store.ObjectRef
 	seen := map[note.Digest]bool{}
@@ -223,7 +223,7 @@ func (x *sender) lacking(ctx context.Context, list []*store.Remote) (lacks lackL
 	return lacks, bad, nil
 }
 
-// bringFor brings the objects of a note. One that cannot be had sets the note aside: false.
+// bringFor sends the objects of a note. If one is unavailable, it sets the note aside and returns false.
 func (x *sender) bringFor(ctx context.Context, u note.UNID, mine []Lack, all lackList) (bool, error) {
 	for _, l := range mine {
 		err := x.object(ctx, u, l)
@@ -239,12 +239,12 @@ func (x *sender) bringFor(ctx context.Context, u note.UNID, mine []Lack, all lac
 	return true, nil
 }
 
-// aboutOne says that an error is known to be about one note or object.
+// aboutOne reports whether an error certainly concerns a single note or object.
 func aboutOne(err error) bool {
 	return ErrorKind(err) != failed && ofNote(err) && !errors.Is(err, ErrFormat)
 }
 
-// object brings one object. What came before a cut is not brought again.
+// object sends one object. After an interruption it resumes behind the bytes that have arrived.
 func (x *sender) object(ctx context.Context, of note.UNID, l Lack) error {
 	have := l.Have
 	for tries := 0; ; {

@@ -9,14 +9,14 @@ import (
 	"doublet/store"
 )
 
-// What travels is one version byte and then fields in a fixed order: counts and numbers as varints,
-// texts with their length, ids as they are. A field that a later version adds is written and read
-// under that version only, so that each side can speak to one that is one version older.
+// The wire format is one version byte and then fields in a fixed order: counts and numbers as varints, strings with
+// their length, ids as raw bytes. A field added by a later version is written and read only in that version, so each
+// side can talk to one that is one version older.
 
-// MaxNote bounds one note on its way, in bytes, without its objects; a larger one is set aside.
+// MaxNote is the maximum size of a note on the wire in bytes, without its objects. A larger note is set aside.
 const MaxNote = 16 << 20
 
-// Bounds of lists that travel.
+// Maximum lengths of lists and words on the wire.
 const (
 	maxHeads   = 10_000
 	maxRefs    = 10_000
@@ -43,14 +43,14 @@ func appendBool(dst []byte, on bool) []byte {
 	return append(dst, 0)
 }
 
-// reader takes apart what came from elsewhere. It remembers whether it ever ran short or met what
-// cannot be, so that a page is read in one go.
+// reader decodes received data. It records any failure (see pack.Reader), so a page is decoded without checks in
+// between.
 type reader struct {
 	pack.Reader
 	v uint8
 }
 
-// read begins with the version byte.
+// read returns a reader for b and checks the version byte.
 func read(b []byte) (*reader, error) {
 	if len(b) == 0 {
 		return nil, formatError("it is empty")
@@ -61,7 +61,7 @@ func read(b []byte) (*reader, error) {
 	return &reader{pack.Reader{B: b[1:]}, b[0]}, nil
 }
 
-// end says whether all was read and nothing is left.
+// end returns ErrFormat unless all data was read without failure.
 func (r *reader) end() error {
 	if !r.Done() {
 		return ErrFormat
@@ -79,7 +79,7 @@ func (r *reader) revision() (rev note.Revision) {
 	return rev
 }
 
-// The flags of a note.
+// Flags of a note on the wire.
 const (
 	flagThin = 1 << iota
 	flagFoldered
@@ -90,7 +90,7 @@ const (
 	flagVoid
 )
 
-// appendNote appends a note; thin leaves its content away.
+// appendNote appends a note. If thin is true, it omits the content.
 func appendNote(dst []byte, n *store.Remote, thin bool) []byte {
 	var f byte
 	set := func(on bool, flag byte) {
@@ -134,7 +134,7 @@ func appendNote(dst []byte, n *store.Remote, thin bool) []byte {
 	return dst
 }
 
-// liveLeaves are the leaves of which a note brings content, in order.
+// liveLeaves returns the leaves whose content the note carries, in order.
 func liveLeaves(n *store.Remote) []note.Revision {
 	var out []note.Revision
 	for _, l := range n.Tree.Leaves() {
@@ -145,7 +145,7 @@ func liveLeaves(n *store.Remote) []note.Revision {
 	return out
 }
 
-// note reads a note. Its values alias what is read.
+// note reads a note. The note aliases the input.
 func (r *reader) note() (n *store.Remote, thin bool) {
 	f := r.Byte()
 	n = &store.Remote{Class: note.Class(r.Byte()), UNID: r.UNID(), Foldered: f&flagFoldered != 0, Void: f&flagVoid != 0}
@@ -185,7 +185,7 @@ func (r *reader) note() (n *store.Remote, thin bool) {
 	return n, false
 }
 
-// history reads what every note brings: its revisions and its state.
+// history reads the parts that every note has: its revisions and its state.
 func (r *reader) history(n *store.Remote) {
 	if r.Bad {
 		return
@@ -200,7 +200,7 @@ func (r *reader) history(n *store.Remote) {
 	}
 }
 
-// sane says whether a state is sorted, as every search in it relies on, and of known kinds.
+// sane reports whether a state has only known kinds and is sorted, as the searches in it require.
 func sane(s note.State) bool {
 	for i, it := range s {
 		switch it.Kind {
@@ -226,7 +226,7 @@ func sane(s note.State) bool {
 	return true
 }
 
-// ordered says whether items are sorted by name, as every search in them relies on.
+// ordered reports whether items are sorted by name, as the searches in them require.
 func ordered(c *note.Content) bool {
 	for i := 1; i < len(c.Items); i++ {
 		if c.Items[i-1].Name >= c.Items[i].Name {

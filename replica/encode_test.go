@@ -14,7 +14,7 @@ import (
 	"doublet/store/layout"
 )
 
-// sample makes a note with everything that one can have.
+// sample returns a note that uses every field.
 func sample(rng *rand.Rand) *store.Remote {
 	u := func() (u note.UNID) {
 		for i := range u {
@@ -84,7 +84,7 @@ func sampleLedger(seed uint64) *LedgerPage {
 	return p
 }
 
-// TestPages: what travels arrives as it was.
+// TestPages checks that everything decodes to what was encoded.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -104,8 +104,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestEveryField: what the store says of a note and of its numbers travels whole. Whoever adds a field writes it under a
-// version of its own, and counts it here.
+// TestEveryField counts the fields of the transferred store types. A new field has to be encoded under a new protocol
+// version and added here.
 func TestEveryField(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -140,7 +140,7 @@ func TestGreeting(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, g) {
 		t.Fatalf("%v\n%+v\n%+v", err, got, g)
 	}
-	// A later version may say more, behind what this one knows; one that does not speak ours is refused.
+	// A later version may append data that this one does not know. A version without overlap is rejected.
 	g.Version++
 	if _, err := ReadGreeting(append(AppendGreeting(nil, &g), "and more"...)); err != nil {
 		t.Errorf("the greeting of a version that speaks ours too: %v", err)
@@ -152,7 +152,8 @@ func TestGreeting(t *testing.T) {
 	}
 }
 
-// TestVersions: servers one version apart understand each other, those further apart say so.
+// TestVersions checks that servers one version apart can talk, and that the error names the versions if they are
+// further apart.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ mine, oldest, theirs, theirOldest, want uint8 }{
@@ -172,7 +173,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestBadNotes: what would make a search or a walk go wrong here is refused.
+// TestBadNotes checks that notes which would break a search here are rejected.
 func TestBadNotes(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(n *store.Remote){
@@ -208,7 +209,7 @@ func TestBadNotes(t *testing.T) {
 	}
 }
 
-// everything reads b as each thing that travels.
+// everything decodes b as each type on the wire.
 func everything(b []byte) {
 	_, _ = ReadChangePage(b)
 	_, _ = ReadLedgerPage(b)
@@ -223,7 +224,7 @@ func everything(b []byte) {
 	}
 }
 
-// FuzzPages: bytes from elsewhere make no panic, and what is read is what is written again.
+// FuzzPages checks that no input causes a panic and that decoded input encodes to itself.
 func FuzzPages(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(AppendChangePage(nil, Version, samplePage(seed)))
@@ -239,7 +240,7 @@ func FuzzPages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		everything(b)
 		if p, err := ReadChangePage(b); err == nil {
-			// Compared as written: an empty text may have been sent or not.
+			// Compare the encoded forms: an empty string may be present or absent.
 			out := AppendChangePage(nil, Version, p)
 			again, err := ReadChangePage(out)
 			if err != nil || !bytes.Equal(AppendChangePage(nil, Version, again), out) {

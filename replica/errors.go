@@ -10,11 +10,11 @@ import (
 	"doublet/store"
 )
 
-// kinds are the errors that have a meaning on the other side of a Carrier, each under a word.
+// kinds lists the errors that a Carrier preserves, each with its word on the wire.
 var kinds = []struct {
 	word string
 	err  error
-	// whole marks what is wrong with the replica and not with one note: nothing goes on.
+	// whole marks errors of the whole replica rather than of one note: replication stops.
 	whole bool
 }{
 	{"gap", store.ErrGap, true},
@@ -46,10 +46,10 @@ var kinds = []struct {
 	{"not found", store.ErrNotFound, false},
 }
 
-// failed is the word for an error that means nothing in particular.
+// failed is the word for any other error.
 const failed = "failed"
 
-// ErrorKind is the word for an error's kind.
+// ErrorKind returns the word for the kind of err.
 func ErrorKind(err error) string {
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
@@ -59,12 +59,12 @@ func ErrorKind(err error) string {
 	return failed
 }
 
-// RemoteError is an error of the other side. It is of the kind that it has there.
+// RemoteError is an error that the other side returned. It wraps the local error of the same kind.
 type RemoteError struct{ Kind, Text string }
 
 func (e *RemoteError) Error() string { return "replica: the other side: " + e.Text }
 
-// Unwrap gives the error of this kind on this side.
+// Unwrap returns the local error of this kind, or nil.
 func (e *RemoteError) Unwrap() error {
 	for _, k := range kinds {
 		if k.word == e.Kind {
@@ -74,8 +74,8 @@ func (e *RemoteError) Unwrap() error {
 	return nil
 }
 
-// ofNote says whether an error is about one note, so that the others can go on. What is not known may
-// be either: it is tried note by note, and what fails then is the note's.
+// ofNote reports whether an error concerns one note, so that the others can continue. For an unknown error it returns
+// true: the notes are then tried one by one, and those that fail are set aside.
 func ofNote(err error) bool {
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
@@ -85,7 +85,7 @@ func ofNote(err error) bool {
 	return true
 }
 
-// maxText bounds the text of an error that travels.
+// maxText is the maximum length of an error's text on the wire in bytes.
 const maxText = 500
 
 func refuse(u note.UNID, err error) Refused {

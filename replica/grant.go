@@ -8,12 +8,12 @@ import (
 	"doublet/store"
 )
 
-// grant is what somebody may see and change in a database, folder by folder. The store lets only the
-// server itself replicate; what the server does for a person goes through here.
+// grant holds the rights of a caller in a database, per folder. The store lets only the server itself replicate;
+// replication for a person is checked against a grant.
 type grant struct {
 	who  *note.Who
 	base note.Rights
-	// folders are the rights in each folder, some those in any.
+	// folders holds the rights in each folder; some is the union of base and all folders.
 	folders map[note.UNID]note.Rights
 	some    note.Rights
 }
@@ -37,10 +37,10 @@ func grantOf(who *note.Who, r *store.Reader) *grant {
 	return g
 }
 
-// whole says that nothing is kept from them.
+// whole reports whether the caller has unrestricted rights.
 func (g *grant) whole() bool { return g.who.System }
 
-// may is what a Greeting says.
+// may returns the replication rights for a Greeting.
 func (g *grant) may() (m May) {
 	if g.some&note.Read != 0 {
 		m |= MayPull
@@ -51,7 +51,7 @@ func (g *grant) may() (m May) {
 	return m
 }
 
-// folderOf is the folder of a membership's state.
+// folderOf returns the folder of a membership item.
 func folderOf(it *note.StateItem) (u note.UNID, ok bool) {
 	if it.Kind != note.Member || len(it.Key) != len(u) {
 		return u, false
@@ -59,8 +59,8 @@ func folderOf(it *note.StateItem) (u note.UNID, ok bool) {
 	return note.UNID([]byte(it.Key)), true
 }
 
-// within is what is granted on a note: in any of its folders, where it is in none by the database's list.
-// A deletion is where the note was.
+// within returns the union of the rights in the folders of a note. A note in no folder has the rights of the database's
+// access list. A tombstone has the rights of the folders that the note was in.
 func (g *grant) within(n *store.Remote) note.Rights {
 	var live, ever note.Rights
 	lives, was := false, false
@@ -83,7 +83,7 @@ func (g *grant) within(n *store.Remote) note.Rights {
 	return g.base
 }
 
-// everywhere is what is granted in every folder of a note.
+// everywhere returns the rights that the caller has in all folders of a note.
 func (g *grant) everywhere(n *store.Remote) note.Rights {
 	rights, lives := note.Rights(note.All), false
 	for i := range n.State {
@@ -98,7 +98,7 @@ func (g *grant) everywhere(n *store.Remote) note.Rights {
 	return rights
 }
 
-// reads says whether a note is told of.
+// reads reports whether the caller may see a note.
 func (g *grant) reads(n *store.Remote) bool {
 	switch {
 	case g.whole():
@@ -109,8 +109,8 @@ func (g *grant) reads(n *store.Remote) bool {
 	return g.within(n)&note.Read != 0
 }
 
-// shown is the state of a note as they may see it: what other people have seen and subscribed to is
-// their own business, but for who manages the database; so are folders that may not be looked up.
+// shown returns the part of a note's state that the caller may see. The seen flags and subscriptions of other people
+// are private, except to those who administer the database. Folders without the Lookup right are omitted too.
 func (g *grant) shown(s note.State) note.State {
 	if g.whole() {
 		return s
@@ -133,14 +133,14 @@ func (g *grant) shown(s note.State) note.State {
 	return out
 }
 
-// show makes of a note what they may see of it.
+// show reduces a note's state to what the caller may see.
 func (g *grant) show(n *store.Remote) { n.State = g.shown(n.State) }
 
-// aclItem is the item of a folder's note that holds an access list of its own.
+// aclItem is the item of a folder's note that holds the folder's own access list.
 const aclItem = "$ACL"
 
-// admit says whether they may bring a note, and takes from its state what is not theirs to say. have is
-// the note as it is here, nil for a new one.
+// admit returns an error unless the caller may send a note. It removes the items of the note's state that the caller
+// may not set. have is the local version of the note, nil if it is new.
 func (g *grant) admit(n, have *store.Remote) error {
 	if g.whole() {
 		return nil
@@ -208,7 +208,7 @@ func (g *grant) admitNew(n *store.Remote) error {
 	return nil
 }
 
-// admitRevisions judges what n adds to the history.
+// admitRevisions checks the revisions that n adds to the history.
 func (g *grant) admitRevisions(n, have *store.Remote) error {
 	own := !have.Author.IsZero() && have.Author == g.who.Person
 	rights, all := g.within(have), g.everywhere(have)
@@ -236,7 +236,8 @@ func (g *grant) admitRevisions(n, have *store.Remote) error {
 	return nil
 }
 
-// sameACL says whether a revision of a folder's note leaves its access list as everybody sees it here.
+// sameACL reports whether a revision of a folder's note leaves the access list unchanged. It returns true if either
+// content is not available.
 func sameACL(c *note.Content, have *store.Remote) bool {
 	win, ok := have.Tree.Winner()
 	if !ok || c == nil || have.Contents[win.Rev] == nil {
@@ -245,7 +246,7 @@ func sameACL(c *note.Content, have *store.Remote) bool {
 	return bytes.Equal(c.Items.Get(aclItem), have.Contents[win.Rev].Items.Get(aclItem))
 }
 
-// admitState judges what n says anew of flags and folders.
+// admitState checks the changes of n to flags and folders.
 func (g *grant) admitState(n, have *store.Remote) error {
 	own := !have.Author.IsZero() && have.Author == g.who.Person
 	rights := g.within(have)
@@ -279,8 +280,8 @@ func (g *grant) admitState(n, have *store.Remote) error {
 	return nil
 }
 
-// verify compares the revisions that a person brings with the content that they are hashes of: a revision is the same
-// everywhere, and nobody may bring another content under its name.
+// verify checks that the revisions that a person sends are the hashes of their contents. A revision identifies the same
+// content everywhere, so nobody may send other content under its name.
 func verify(n *store.Remote, known note.Tree) error {
 	for _, x := range n.Tree {
 		if _, have := known.Node(x.Rev); have {
@@ -305,7 +306,7 @@ func verify(n *store.Remote, known note.Tree) error {
 	return nil
 }
 
-// need refuses who has none of a right of replication.
+// need returns store.ErrDenied if the caller has none of the rights m.
 func (g *grant) need(m May) error {
 	if g.may()&m == 0 {
 		return store.ErrDenied

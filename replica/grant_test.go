@@ -22,7 +22,7 @@ var (
 	friend = note.Who{Person: note.UNID{2}}
 )
 
-// shared is a mail file of owner, with a folder that friend has been given a level in, and its copy.
+// shared is owner's mail file, with a folder to which friend has a level of access, and friend's copy.
 func shared(t *testing.T, base, folder note.Level) (hub, laptop *server, seen, hidden note.UNID) {
 	t.Helper()
 	hub, laptop = newServer(t, "hub"), newServer(t, "laptop")
@@ -80,7 +80,7 @@ func (x *server) push(to *server, who note.Who) (Result, error) {
 	return Send(context.Background(), x.side(), to.svc.As(who), testDB, SendOptions{})
 }
 
-// TestNobody: who has no access hears nothing, on any verb.
+// TestNobody checks that a person without access gets an error from every verb.
 func TestNobody(t *testing.T) {
 	t.Parallel()
 	hub, _, seen, _ := shared(t, note.NoAccess, note.NoAccess)
@@ -108,7 +108,7 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// TestSharedFolder: who may read one folder gets its notes, and of the others not even the names.
+// TestSharedFolder checks that a person who may read one folder gets its notes, and not even the names of the others.
 func TestSharedFolder(t *testing.T) {
 	t.Parallel()
 	hub, laptop, seen, hidden := shared(t, note.NoAccess, note.Reader)
@@ -146,7 +146,7 @@ func TestSharedFolder(t *testing.T) {
 	if err != nil || wants[0] != wants[1] {
 		t.Errorf("a hidden note and none at all are told apart: %v %v", wants, err)
 	}
-	// An object is had through a note that names it and may be read.
+	// An object is readable only through a note that names it and that the person may read.
 	var ref store.ObjectRef
 	hub.read(testDB, func(rd *store.Reader) error {
 		n, err := rd.Remote(idOf(t, hub, hidden))
@@ -162,7 +162,8 @@ func TestSharedFolder(t *testing.T) {
 	}
 }
 
-// TestReaderBringsNothing: a reader's changes stay on the laptop; the others go on.
+// TestReaderBringsNothing checks that a reader's changes are rejected, and that replication continues with the other
+// notes.
 func TestReaderBringsNothing(t *testing.T) {
 	t.Parallel()
 	hub, laptop, _, hidden := shared(t, note.Reader, note.Reader)
@@ -195,7 +196,7 @@ func TestReaderBringsNothing(t *testing.T) {
 	})
 }
 
-// TestEditorBrings: an editor's changes come, but not what an editor may not do.
+// TestEditorBrings checks that an editor's changes are accepted, except those that an editor may not make.
 func TestEditorBrings(t *testing.T) {
 	t.Parallel()
 	hub, laptop, _, _ := shared(t, note.Editor, note.Editor)
@@ -240,7 +241,8 @@ func TestEditorBrings(t *testing.T) {
 	hub.check()
 }
 
-// TestMarks: a person has a few copies, and says nothing of those of others.
+// TestMarks checks that a person may register only a few copies and may not change the records of other people's
+// copies.
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	hub, laptop, _, _ := shared(t, note.Reader, note.Reader)
@@ -277,7 +279,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestForged: what a person brings is read here, and not believed.
+// TestForged checks that data from a person is parsed or verified here.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	hub, laptop, _, hidden := shared(t, note.Editor, note.Editor)
@@ -285,7 +287,7 @@ func TestForged(t *testing.T) {
 	laptop.must(err)
 	ctx := context.Background()
 	side := hub.svc.As(friend)
-	// A message whose summary was written by hand: lists are to show what the message says.
+	// A message with a forged summary: lists must show the contents of the message.
 	rng := rand.New(rand.NewPCG(8, 8))
 	laptop.deliver(testDB, "INBOX", letter(rng, 70_000))
 	_, err = Send(ctx, &forger{Side: laptop.side()}, side, testDB, SendOptions{})
@@ -302,7 +304,7 @@ func TestForged(t *testing.T) {
 	if len(hub.places(testDB)["INBOX"]) != 2 {
 		t.Fatalf("%v", hub.places(testDB))
 	}
-	// Content under the name of another revision.
+	// Content under the id of another revision.
 	d := hub.doc(testDB, "as it was")
 	_, err = hub.pull(laptop, friend)
 	laptop.must(err)
@@ -316,7 +318,7 @@ func TestForged(t *testing.T) {
 	if err != nil || len(ack.Refused) != 1 || ack.Refused[0].Kind != "format" || hub.subject(testDB, d) != "as it was" {
 		t.Errorf("a forged revision: %+v %v %q", ack, err, hub.subject(testDB, d))
 	}
-	// An object that somebody else has, and whose digest is known: naming it does not give it.
+	// An object of somebody else with a known digest: naming it must not grant access.
 	var recipe *store.Remote
 	hub.read(testDB, func(r *store.Reader) error { recipe, err = r.Remote(idOf(t, hub, hidden)); return err })
 	recipe.UNID = note.UNID{44}
@@ -336,14 +338,14 @@ func TestForged(t *testing.T) {
 		}
 		return nil
 	})
-	// What one person has brought does not serve another.
+	// An object from one person must not be used for another.
 	put := store.ObjectRef{Digest: note.Digest{}, Size: 3}
 	if err := hub.svc.As(owner).PutObject(ctx, testDB, put, 0, strings.NewReader("abc")); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("an object under another digest: %v", err)
 	}
 }
 
-// forger writes its own summaries, and claims authorship of nobody.
+// forger sends its own summaries and notes without an author.
 type forger struct{ Side }
 
 func (f *forger) Notes(ctx context.Context, db note.DatabaseID, asks []Ask, most int64) (*ChangePage, error) {
@@ -358,7 +360,7 @@ func (f *forger) Notes(ctx context.Context, db note.DatabaseID, asks []Ask, most
 	return p, err
 }
 
-// TestStageIsBounded: objects under way take no more memory than they may, and those that nobody names go.
+// TestStageIsBounded checks that staged objects stay within the memory limit, and that objects without a note expire.
 func TestStageIsBounded(t *testing.T) {
 	t.Parallel()
 	x := newServer(t, "bounded")
@@ -382,7 +384,7 @@ func TestStageIsBounded(t *testing.T) {
 	if err := s.put(stageKey{digest: big.Digest}, big, 0, strings.NewReader("x")); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("an object over half of it: %v", err)
 	}
-	// A cut: what came is kept, and is gone on with from there and from nowhere else.
+	// An interruption: the received bytes are kept, and only their end is accepted as the next offset.
 	b := bytes.Repeat([]byte("0123456789"), 40_000)
 	ref := store.ObjectRef{Digest: digestOf(b), Size: uint64(len(b))}
 	k := stageKey{digest: ref.Digest}

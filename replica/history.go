@@ -15,44 +15,47 @@ import (
 	"doublet/store/layout"
 )
 
-// ID is the database in which a server remembers how far it has come with whom: Domino's replication
-// history. It is the server's own and is not replicated.
+// ID is the database in which a server records how far it has replicated with each other replica (Domino's replication
+// history). It belongs to the server alone and is not replicated.
 const ID note.DatabaseID = 0x00000000000D1570
 
 // Kind is the kind of that database.
 const Kind = "replication"
 
-// Record is what a server remembers of one other replica of one of its databases.
+// Record is the stored progress with one other replica of a local database.
 type Record struct {
 	Database note.DatabaseID
 	Peer
-	// Received is how far the changes of the other are here: a sequence of its. Given is how far ours are there: a
-	// sequence of ours.
+	// Received is the sequence number of the other replica up to which its changes are here. Given is our sequence
+	// number up to which our changes are there.
 	Received, Given uint64
-	// Person is who made it known, zero for the server itself. Nobody else but the server changes it.
+	// Person is the person who registered the replica, zero for the server itself. Only that person and the server may
+	// change the record.
 	Person note.UNID
-	// Keeps says that deletions here are kept until the other has them.
+	// Keeps means that deletions here are kept until the other replica has them.
 	Keeps bool
-	// Select is the selection that this was true under.
+	// Select is the selection that applied.
 	Select Selection
-	// Name is what people call the other, Time when it was heard of last.
+	// Name is the display name of the other replica. Time is when it last reported.
 	Name string
 	Time time.Time
-	// Aside are its notes that could not be taken, at most maxAside.
+	// Aside lists its notes that could not be applied, at most maxAside.
 	Aside []Refused
 }
 
-// Bounds of the history.
+// Limits of the history.
 const (
-	// maxPeers is how many other replicas one database remembers; one that was silent for silent makes room.
+	// maxPeers is the maximum number of records per database. Beyond it, the oldest record is replaced if it is older
+	// than silent.
 	maxPeers = 256
 	silent   = 90 * 24 * time.Hour
-	// maxCopies is how many of them one person has made known; the one heard of longest ago makes room.
+	// maxCopies is the maximum number of records per database and person. Beyond it, the person's oldest record is
+	// replaced.
 	maxCopies = 8
 	maxAside  = 100
 )
 
-// The items of a record's note.
+// Items of a record's note.
 const (
 	itemForm     = "Form"
 	formRecord   = "Replication"
@@ -78,10 +81,10 @@ func (k recordKey) unid() note.UNID {
 	return note.DeriveUNID([]byte("replication"), appendUint64(nil, uint64(k.db)), appendUint64(nil, uint64(k.replica)))
 }
 
-// history holds all records, as they are in the database.
+// history caches all records of the database ID.
 type history struct {
 	s    *store.Store
-	mu   sync.Mutex // held over a write, so that records are written in the order of what they say
+	mu   sync.Mutex // also held while a record is written, so that records are written in order
 	read bool
 	all  map[recordKey]*Record
 }
@@ -130,7 +133,8 @@ func readRecord(items note.Items) (*Record, bool) {
 			return nil, false
 		}
 	}
-	// What cannot be read is as if it had never been written: the replicas are compared anew.
+	// A selection that cannot be read makes the whole record invalid: the replicas are then compared from the
+	// beginning.
 	if b := items.Get(itemSelect).AsBinary(); b != nil {
 		r, err := read(b)
 		if err != nil {
@@ -146,7 +150,7 @@ func readRecord(items note.Items) (*Record, bool) {
 	return x, true
 }
 
-// open reads the history, and makes its database in a store that has none. The lock is held.
+// open reads all records and creates the database if it does not exist. The lock is held.
 func (h *history) open(ctx context.Context) error {
 	if h.read {
 		return nil
@@ -179,7 +183,7 @@ func (h *history) open(ctx context.Context) error {
 	return nil
 }
 
-// of returns the record of a peer, a new one where there is none.
+// of returns the record of a peer, or a new record and false.
 func (h *history) of(ctx context.Context, db note.DatabaseID, replica note.ReplicaID) (Record, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +196,8 @@ func (h *history) of(ctx context.Context, db note.DatabaseID, replica note.Repli
 	return Record{Database: db, Peer: Peer{Replica: replica}}, false, nil
 }
 
-// set changes the record of a peer: durably, or where it is only to save work, until the server stops.
+// set changes the record of a peer. If durable is false, it changes only memory; that is for records that merely save
+// work.
 func (h *history) set(ctx context.Context, db note.DatabaseID, replica note.ReplicaID, who *note.Who, now time.Time, durable bool, fn func(*Record)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -245,7 +250,7 @@ func (h *history) set(ctx context.Context, db note.DatabaseID, replica note.Repl
 	return nil
 }
 
-// room finds who makes room for one more peer of a database.
+// room returns the record to replace when a database gets one more peer; nil if there is room.
 func (h *history) room(db note.DatabaseID, who *note.Who, now time.Time) (*Record, error) {
 	list := h.peers(db)
 	older := func(a, b *Record) int { return a.Time.Compare(b.Time) }
@@ -274,7 +279,7 @@ func (h *history) peers(db note.DatabaseID) (list []*Record) {
 	return list
 }
 
-// drop forgets a peer.
+// drop deletes the record of a peer.
 func (h *history) drop(ctx context.Context, db note.DatabaseID, replica note.ReplicaID) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,31 +9,32 @@ import (
 	"doublet/store"
 )
 
-// Known is what a server remembers of a target between one Send of a database and the next. With it a Send begins
-// with what is to be brought, and asks nothing first: what a page does not fit onto, the target refuses, and then it is
-// asked anew. The zero value knows nothing. Its methods may be called from any goroutine; two Sends with one Known at a
-// time do no harm and learn from each other.
+// Known caches the state of a target between one Send of a database and the next. With it, a Send starts transferring
+// without asking the target first. If a page does not fit the target's state, the target rejects it and Send asks for
+// the state. The zero value is empty. Methods are safe for concurrent use; two concurrent Sends may share a Known.
 //
-// Invariant: nothing here is needed for what is right, only for what is quick. What is remembered wrongly costs a round trip.
+// Invariant: Known affects only speed, not correctness. A wrong entry costs a round trip.
 type Known struct {
 	mu sync.Mutex
 	g  Greeting
 	ok bool
-	// unmarked is how often the target was not told how far it has come.
+	// unmarked counts the Sends since the target was last told how far it has come.
 	unmarked int
 }
 
-// markKnown is after how many Sends the target is told how far it has come: it needs that when this side has forgotten it.
+// markKnown is the number of Sends after which the target is told how far it has come. It needs that record if this
+// side loses its own.
 const markKnown = 16
 
-// Forget makes the next Send ask the target about itself: it has started anew, or another than this one is home.
+// Forget makes the next Send ask the target for its state, for example because the target restarted or the home
+// changed.
 func (k *Known) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ok = false
 }
 
-// recall gives what is known.
+// recall returns the cached state. k may be nil.
 func (k *Known) recall() (g Greeting, ok bool) {
 	if k == nil {
 		return g, false
@@ -43,19 +44,19 @@ func (k *Known) recall() (g Greeting, ok bool) {
 	return k.g, k.ok
 }
 
-// learn takes up how a Send has left the target.
+// learn stores the state of the target after a Send.
 func (k *Known) learn(x *sender, err error) {
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// What was set aside is tried again, and what the target remembers of that is only known when it is asked.
+	// Notes that were set aside are retried, and only the target knows its list of them: so it is asked next time.
 	k.ok = err == nil && x.hf.Shared && x.ht.Shared && !x.o.Apart && len(x.aside)+len(x.ht.Aside) == 0
 	k.g = x.ht
 }
 
-// mayPass says whether a Send may leave the target without word of how far it has come.
+// mayPass reports whether a Send may skip telling the target how far it has come.
 func (k *Known) mayPass() bool {
 	if k == nil {
 		return false
@@ -69,7 +70,7 @@ func (k *Known) mayPass() bool {
 	return false
 }
 
-// resume is a Send to a target that is known. again says that it has to be asked after all.
+// resume is a Send that uses the cached state g. again means that the target has to be asked after all.
 func (x *sender) resume(ctx context.Context, g Greeting) (again bool, err error) {
 	x.warm, x.ht = true, g
 	if r, ok := x.to.(*Remote); ok {
@@ -88,7 +89,8 @@ func (x *sender) resume(ctx context.Context, g Greeting) (again bool, err error)
 	return again, err
 }
 
-// unasked takes out of a page of heads the notes that nobody but the source can have: a target that is known gets them at once.
+// unasked removes from a page of heads the notes that only the source can have, and returns requests for them. A target
+// with a cached state receives these without being asked.
 func (x *sender) unasked(heads []Head) (rest []Head, asks []Ask) {
 	if !x.warm {
 		return heads, nil
@@ -103,7 +105,8 @@ func (x *sender) unasked(heads []Head) (rest []Head, asks []Ask) {
 	return rest, asks
 }
 
-// isNew says that a note was never revised and that no home has numbered it: of others Replicable gives no content.
+// isNew reports whether a note was never revised and never numbered. It relies on Replicable, which returns content
+// only for such notes.
 func isNew(n *store.Remote) bool {
 	return n.Contents != nil && len(n.Tree) == 1 && n.Class != note.Folder && !stub(n)
 }

@@ -13,11 +13,11 @@ import (
 	"doublet/store/layout"
 )
 
-// asked is a line that counts what goes over it, and loses answers when told to.
+// asked is a Carrier that counts requests and can lose answers.
 type asked struct {
 	Carrier
 	verbs map[string]int
-	// lose loses the answer to the next request of this verb.
+	// lose is the verb whose next answer is lost.
 	lose string
 }
 
@@ -44,7 +44,7 @@ func (a *asked) took(t *testing.T, what string, want ...string) {
 	clear(a.verbs)
 }
 
-// known is one way between two servers that remembers.
+// known is one direction between two servers, with a Known.
 type known struct {
 	from *server
 	line *asked
@@ -68,7 +68,8 @@ func (k *known) must() Result {
 	return r
 }
 
-// TestKnown: with a target that is known, a change takes one request, whichever way it goes, and nothing takes none.
+// TestKnown checks that a Send with a Known takes one request for a change, in either direction, and none without
+// changes.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, 31, 2)
@@ -106,7 +107,7 @@ func TestKnown(t *testing.T) {
 	if a, b := home.numbered(testDB), mate.numbered(testDB); !slices.Equal(a, b) {
 		t.Errorf("numbers\n%v\n%v", a, b)
 	}
-	// What was changed here and known there before is asked for: its content need not travel.
+	// A change to a note that the other side already had: the target is asked, because the content need not travel.
 	mate.must(mate.update(testDB, func(w *store.Writer) error {
 		var last note.ID
 		err := w.Notes(1, func(id note.ID, n *layout.Note) bool {
@@ -121,7 +122,7 @@ func TestKnown(t *testing.T) {
 	if up.line.verbs[verbWants] != 1 || up.line.verbs[verbHello] != 0 {
 		t.Errorf("a flag at the follower asked %v", up.line.verbs)
 	}
-	// The home hears now and then how far it has come, for when the follower has forgotten it.
+	// The home is told now and then how far it has come; it needs that if the follower loses its record.
 	clear(up.line.verbs)
 	for range markKnown {
 		mate.deliver(testDB, "INBOX", letter(rng, 100))
@@ -132,7 +133,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestKnownWrongly: what is remembered may be out of date in every way; nothing is lost or doubled for that.
+// TestKnownWrongly checks that outdated entries in a Known lose and duplicate nothing.
 func TestKnownWrongly(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(t *testing.T, all []*server, down, up *known){
@@ -160,7 +161,7 @@ func TestKnownWrongly(t *testing.T) {
 			}
 		},
 		"the target stands elsewhere": func(t *testing.T, all []*server, down, up *known) {
-			down.g.Position.Last -= 3 // as if it had known less
+			down.g.Position.Last -= 3 // as if the target had fewer changes
 			up.g.Seen.Seq = 0
 		},
 		"the target was set back": func(t *testing.T, all []*server, down, up *known) {
@@ -224,7 +225,8 @@ func TestKnownWrongly(t *testing.T) {
 	}
 }
 
-// TestKnownAside: of a target that has set a note aside nothing is remembered: it is asked, and the note is tried again.
+// TestKnownAside checks that a Known keeps nothing for a target that has set a note aside: the target is asked, and the
+// note retried.
 func TestKnownAside(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, 35, 2)

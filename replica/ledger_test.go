@@ -12,7 +12,7 @@ import (
 	"doublet/store"
 )
 
-// numbered is a folder with its places, as clients see them: the same at every replica of a cluster.
+// numbered lists a folder with its UIDs as clients see it; it must be equal at all replicas of a cluster.
 func (x *server) numbered(db note.DatabaseID) []string {
 	x.t.Helper()
 	var out []string
@@ -32,7 +32,7 @@ func (x *server) numbered(db note.DatabaseID) []string {
 	return out
 }
 
-// cluster is a home and followers.
+// cluster is a home and its followers.
 func clusterOf(t *testing.T, seed uint64, n int) []*server {
 	t.Helper()
 	home := newServer(t, fmt.Sprint("home", seed))
@@ -50,7 +50,7 @@ func clusterOf(t *testing.T, seed uint64, n int) []*server {
 	return all
 }
 
-// TestCluster: followers over a bad line are what their home is, numbers too, when the line is good again.
+// TestCluster checks that followers over an unreliable line become equal to their home, numbers included.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -77,7 +77,7 @@ func inCluster(t *testing.T, seed uint64) {
 			if a != b {
 				far, line := b.far(note.System, w.rng, 0.06)
 				x := &way{from: a, to: b, far: far, line: line}
-				if seed%2 == 0 { // half of them remember their targets, as the Cluster Replicators do
+				if seed%2 == 0 { // half of the runs use a Known, as the Cluster Replicators do
 					x.known = &Known{}
 				}
 				ways = append(ways, x)
@@ -126,7 +126,7 @@ func inCluster(t *testing.T, seed uint64) {
 	}
 }
 
-// TestClusterEcho: a delivery at a follower reaches the home once, and its content does not come back.
+// TestClusterEcho checks that a delivery at a follower is sent to the home once and that its content is not sent back.
 func TestClusterEcho(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, 99, 2)
@@ -158,8 +158,8 @@ func TestClusterEcho(t *testing.T) {
 	}
 }
 
-// TestClusterGrave: a mate that comes late with what its home has deleted for good ends its waiting, and changes nothing
-// that the home would have to number.
+// TestClusterGrave checks a mate with a pending change to a note that its home has deleted for good. The mate drops the
+// change, and the home gets nothing to number.
 func TestClusterGrave(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, 97, 3)
@@ -206,7 +206,8 @@ func TestClusterGrave(t *testing.T) {
 	late.check()
 }
 
-// TestClusterPending: while a mate waits for its home to number something, it has passed none of the home's deletions.
+// TestClusterPending checks that a mate that waits for its home to number a change does not count as having the home's
+// deletions.
 func TestClusterPending(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, 96, 2)
@@ -243,7 +244,8 @@ func TestClusterPending(t *testing.T) {
 	}
 }
 
-// TestClusterPoison: a bad note of the ledger is set aside, the others are numbered, and it comes when it can.
+// TestClusterPoison checks that a bad note of the ledger is set aside while the others are numbered, and that it is
+// applied once it is good.
 func TestClusterPoison(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, 98, 2)
@@ -269,7 +271,7 @@ func TestClusterPoison(t *testing.T) {
 	mate.check()
 }
 
-// badLedger spoils the recipe of one message.
+// badLedger corrupts the recipe of one message.
 type badLedger struct {
 	Side
 	healed bool

@@ -7,12 +7,12 @@ import (
 	"doublet/store"
 )
 
-// AppendLedgerPage appends the form of version v in which a page of the ledger travels.
+// AppendLedgerPage appends the wire form, in version v, of a ledger page.
 func AppendLedgerPage(dst []byte, v uint8, p *LedgerPage) []byte {
 	return p.append(append(dst, v), v)
 }
 
-// ReadLedgerPage reads what AppendLedgerPage wrote. Its notes alias b.
+// ReadLedgerPage reads the output of AppendLedgerPage. Its notes alias b.
 func ReadLedgerPage(b []byte) (*LedgerPage, error) {
 	r, err := read(b)
 	if err != nil {

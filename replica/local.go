@@ -11,16 +11,16 @@ import (
 	"doublet/store"
 )
 
-// Bounds of one answer.
+// Limits of one answer.
 const (
 	headsAtOnce = 1000
 	headBytes   = 128 << 10
 	ledgerLimit = 2000
-	// scanAtOnce bounds the notes that are looked at for who may read few of them.
+	// scanAtOnce limits the notes examined per page, for a caller that may read few of them.
 	scanAtOnce = 20_000
 )
 
-// versionOf is a hash over what replicas of a note must agree on.
+// versionOf returns a hash of the data in which replicas of a note must agree.
 func versionOf(n *store.Remote) (v [16]byte) {
 	b := note.AppendState(note.AppendTree(make([]byte, 0, 512), n.Tree), n.State)
 	sum := sha256.Sum256(appendBool(b, n.Void))
@@ -28,7 +28,7 @@ func versionOf(n *store.Remote) (v [16]byte) {
 	return v
 }
 
-// headOf names a note.
+// headOf returns the head of a note.
 func headOf(seq uint64, n *store.Remote) Head {
 	h := Head{Seq: seq, UNID: n.UNID, Version: versionOf(n)}
 	for _, l := range n.Tree.Leaves() {
@@ -37,7 +37,7 @@ func headOf(seq uint64, n *store.Remote) Head {
 	return h
 }
 
-// brief reads a note without its message: its content may be left out too.
+// brief reads a note without its message. The content is incomplete too.
 func brief(r *store.Reader, id note.ID) (seq uint64, n *store.Remote, err error) {
 	row, err := r.Note(id)
 	if errors.Is(err, store.ErrNotFound) { // a stub
@@ -65,11 +65,11 @@ type lister struct {
 	page HeadPage
 	left int
 	size int
-	// fresh: what is listed is what no home has confirmed, and came with content where no home can have it.
+	// fresh means that the query is for unnumbered changes. Their content is set only for notes that no home can have.
 	fresh bool
 }
 
-// add takes a note into the page and says whether there is room for more.
+// add appends the head of a note if the caller may read it.
 func (x *lister) add(seq uint64, n *store.Remote) {
 	if !x.g.reads(n) {
 		return
@@ -84,7 +84,7 @@ func (x *lister) add(seq uint64, n *store.Remote) {
 
 func (x *lister) full() bool { return x.left <= 0 || x.size >= headBytes }
 
-// one adds a note by its id. One that cannot be read is told of, and does not stop the others.
+// one adds a note by its id. A note that cannot be read is reported in Refused and does not stop the others.
 func (x *lister) one(seq uint64, id note.ID) error {
 	_, n, err := brief(x.r, id)
 	switch {
@@ -147,7 +147,7 @@ func (x *lister) only(list []note.UNID) error {
 	return nil
 }
 
-// folders lists the folders that changed: they are few, and in memory.
+// folders lists the folders that changed. It examines all folders: they are few and in memory.
 func (x *lister) folders(after uint64) error {
 	for _, f := range x.r.Folders() {
 		seq, n, err := brief(x.r, f.Note)
@@ -164,7 +164,7 @@ func (x *lister) folders(after uint64) error {
 	return nil
 }
 
-// unnumbered lists what the home has not confirmed, folders first within a page.
+// unnumbered lists the changes that the home has not confirmed, folders first within a page.
 func (x *lister) unnumbered(after uint64) error {
 	c, err := x.r.Replicable(store.ChangeQuery{After: after, Bare: true, Limit: x.left, Max: MaxNote})
 	if err != nil {
@@ -182,7 +182,7 @@ func (x *lister) unnumbered(after uint64) error {
 	return nil
 }
 
-// rank puts folders before what is in them.
+// rank orders folders before other notes.
 func rank(n *store.Remote) int {
 	if n.Class == note.Folder {
 		return 0
@@ -256,7 +256,7 @@ func wants(r *store.Reader, g *grant, h *Head) (Want, error) {
 	return State, nil
 }
 
-// weight is about what a note takes in a page.
+// weight returns the approximate size of a note in a page, in bytes.
 func weight(n *store.Remote, thin bool) int {
 	sum := minNote + 48*len(n.Tree) + 40*len(n.State)
 	if thin {
@@ -306,7 +306,7 @@ func (l *Local) Notes(ctx context.Context, db note.DatabaseID, asks []Ask, most 
 	return page, err
 }
 
-// note reads a note as it may be shown; nil where there is none for who asks.
+// note reads a note, reduced to what the caller may see. It returns nil if there is none for the caller.
 func (l *Local) note(r *store.Reader, g *grant, u note.UNID) (*store.Remote, error) {
 	id, err := r.Find(u)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
@@ -344,7 +344,7 @@ func (l *Local) Graves(ctx context.Context, db note.DatabaseID, unids []note.UNI
 	return out, err
 }
 
-// Ledger implements Side. It is between servers alone.
+// Ledger implements Side. Only servers may call it.
 func (l *Local) Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID, most int64) (*LedgerPage, error) {
 	if !l.who.System {
 		return nil, store.ErrDenied

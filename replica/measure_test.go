@@ -11,7 +11,7 @@ import (
 	"doublet/store"
 )
 
-// fill puts n messages of a size into the INBOX.
+// fill puts n messages of the given size into the INBOX.
 func (x *server) fill(b *testing.B, n, size int) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	ctx := context.Background()
@@ -48,8 +48,8 @@ func (x *server) fill(b *testing.B, n, size int) {
 	}
 }
 
-// BenchmarkCopy brings a mail file whole into an empty copy, and BenchmarkCatchUp into an empty follower: messages of 3 KB
-// through the encoding, in memory.
+// BenchmarkCopy sends a whole mail file to an empty copy, and BenchmarkCatchUp to an empty follower: messages of 3 KB,
+// encoded, in memory.
 func BenchmarkCopy(b *testing.B)    { benchmark(b, false) }
 func BenchmarkCatchUp(b *testing.B) { benchmark(b, true) }
 

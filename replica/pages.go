@@ -56,8 +56,8 @@ func (r *reader) refused() (list []Refused) {
 	return list
 }
 
-// AppendGreeting appends the form in which a Greeting travels: the same for every version, since it is by
-// this that two sides find one.
+// AppendGreeting appends the wire form of a Greeting. It is the same in every version, because two sides use it to
+// negotiate the version.
 func AppendGreeting(dst []byte, g *Greeting) []byte {
 	dst = append(dst, g.Version, g.Oldest)
 	dst = appendPeer(dst, g.Peer)
@@ -72,8 +72,7 @@ func AppendGreeting(dst []byte, g *Greeting) []byte {
 	return appendUNIDs(append(dst, byte(g.May)), g.Aside)
 }
 
-// ReadGreeting reads what AppendGreeting wrote, as far as this side understands it: behind it a later version may
-// say more.
+// ReadGreeting reads the output of AppendGreeting. It ignores fields that a later version has appended.
 func ReadGreeting(b []byte) (Greeting, error) {
 	r := &reader{Reader: pack.Reader{B: b}}
 	g := Greeting{Version: r.Byte(), Oldest: r.Byte()}
@@ -139,7 +138,7 @@ func (r *reader) query() Query {
 	return q
 }
 
-// minHead is the least that a head takes.
+// minHead is the minimum size of a head in bytes.
 const minHead = 1 + 16 + 16 + 1 + 1
 
 func appendHeads(dst []byte, list []Head) []byte {
@@ -180,7 +179,7 @@ func appendHeadPage(dst []byte, p *HeadPage) []byte {
 	return appendInfo(dst, p.Info)
 }
 
-// appendInfo appends what a database is in its stored form, with its length; nothing has length 0.
+// appendInfo appends the stored form of a database's properties with its length; nil has length 0.
 func appendInfo(dst []byte, i *layout.Info) []byte {
 	if i == nil {
 		return append(dst, 0)
@@ -244,7 +243,7 @@ func (r *reader) asks() []Ask {
 	return list
 }
 
-// AppendChangePage appends the form of version v in which a page of notes travels.
+// AppendChangePage appends the wire form, in version v, of a page of notes.
 func AppendChangePage(dst []byte, v uint8, p *ChangePage) []byte {
 	return p.append(append(dst, v))
 }
@@ -259,7 +258,7 @@ func (p *ChangePage) append(dst []byte) []byte {
 	return dst
 }
 
-// ReadChangePage reads what AppendChangePage wrote. Its notes alias b.
+// ReadChangePage reads the output of AppendChangePage. Its notes alias b.
 func ReadChangePage(b []byte) (*ChangePage, error) {
 	r, err := read(b)
 	if err != nil {
@@ -269,7 +268,7 @@ func ReadChangePage(b []byte) (*ChangePage, error) {
 	return p, r.end()
 }
 
-// minNote is the least that a note takes: flags, class, UNID, date, size, a history of one revision, a state of none.
+// minNote is the minimum size of a note: flags, class, UNID, date, size, a history of one revision, an empty state.
 const minNote = 1 + 1 + 16 + 1 + 1 + 21 + 1
 
 func (r *reader) changePage() *ChangePage {

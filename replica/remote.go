@@ -9,19 +9,19 @@ import (
 	"doublet/store"
 )
 
-// Carrier moves requests to the replicas of another server and brings the answers. What travels may be
-// of any size up to MaxNote and a little more; where a transport has a limit, the Carrier goes another way beyond it.
-// An error that the other side gave is a *RemoteError.
+// Carrier transports requests to the replicas of another server. Requests and answers may be slightly larger than
+// MaxNote; if the transport has a smaller limit, the Carrier has to use another way for larger ones. An error returned
+// by the other side is a *RemoteError.
 type Carrier interface {
-	// Call sends a request and returns its answer.
+	// Call sends a request and returns the answer.
 	Call(ctx context.Context, verb string, body []byte) ([]byte, error)
-	// Get opens a stream of bytes from the other side.
+	// Get opens a byte stream from the other side.
 	Get(ctx context.Context, verb string, head []byte) (io.ReadCloser, error)
-	// Put sends a stream of bytes there, and returns when all of it has been taken.
+	// Put sends a byte stream to the other side. It returns when the other side has received all of it.
 	Put(ctx context.Context, verb string, head []byte, body io.Reader) error
 }
 
-// The verbs of a Carrier.
+// Verbs of a Carrier.
 const (
 	verbHello       = "hello"
 	verbLedger      = "ledger"
@@ -38,17 +38,17 @@ const (
 	verbPutObject   = "put-object"
 )
 
-// Remote is a Side on another server, behind a Carrier.
+// Remote is a Side on another server, reached through a Carrier.
 type Remote struct {
 	c Carrier
-	// v is the version that both sides understand, once Hello has found it.
+	// v is the version that both sides use, once Hello has negotiated it.
 	v atomic.Uint32
 }
 
-// NewRemote makes the Side behind a Carrier.
+// NewRemote returns the Side behind a Carrier.
 func NewRemote(c Carrier) *Remote { return &Remote{c: c} }
 
-// begin is the begin of every request: version and database.
+// begin returns the header of every request: version and database.
 func (x *Remote) begin(db note.DatabaseID) []byte {
 	v := uint8(x.v.Load())
 	if v == 0 {
@@ -187,15 +187,15 @@ func (x *Remote) PutObject(ctx context.Context, db note.DatabaseID, ref store.Ob
 	return x.c.Put(ctx, verbPutObject, appendUvarint(appendRef(x.begin(db), ref), from), r)
 }
 
-// Served is a Carrier that ends at a Side: what a transport calls for the requests that it brings.
-// Errors are those of the Side; a transport sends their kind and text.
+// Served is a Carrier that passes requests to a Side. A transport calls it for the requests that arrive. Errors are
+// those of the Side; the transport sends their kind and text.
 type Served struct {
 	Side Side
-	// Allow, where it is set, says which databases are replicated by this way.
+	// Allow, if set, returns an error for a database that is not replicated through this transport.
 	Allow func(note.DatabaseID) error
 }
 
-// open reads the begin of a request.
+// open reads the header of a request.
 func (s Served) open(body []byte) (*reader, note.DatabaseID, error) {
 	r, err := read(body)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s Served) Call(ctx context.Context, verb string, body []byte) ([]byte, err
 	return nil, formatError("no verb %.40q", verb)
 }
 
-// ask answers what changes nothing.
+// ask answers the verbs that change nothing.
 func (s Served) ask(ctx context.Context, verb string, db note.DatabaseID, r *reader, out []byte) ([]byte, error) {
 	switch verb {
 	case verbLedger:
@@ -291,7 +291,7 @@ func (s Served) ask(ctx context.Context, verb string, db note.DatabaseID, r *rea
 	return appendLacks(out, list), err
 }
 
-// take answers what changes the replica.
+// take answers the verbs that change the replica.
 func (s Served) take(ctx context.Context, verb string, db note.DatabaseID, r *reader) (Ack, error) {
 	switch verb {
 	case verbApplyLedger:

@@ -1,13 +1,16 @@
-// Package replica brings replicas of a database together, two at a time, over any transport. It
-// knows none: a replica is a Side, here (Local) or on another server (Remote, over a Carrier that
-// moves requests: the bus, HTTPS, a test).
+// Package replica synchronizes two replicas of a database over any transport. A replica is a Side: a local one (Local)
+// or one on another server (Remote). A Remote uses a Carrier, which transports requests over the bus, over HTTPS, or in
+// a test.
 //
-// Send brings one side up to another. Between replicas of a cluster it sends pages of the ledger, as
-// the home has numbered them, and what a follower has that nobody has numbered; to and from a copy
-// without a slot it sends what changed since last time. First it sends the names of what it has: only
-// what the other side lacks travels. A page is applied or it is not; applying twice does nothing more;
-// what was sent is remembered on both sides, and each side's memory is believed only about the life
-// (the incarnation) of the store that it is about.
+// The replicas of a database in a cluster share one ledger. The primary, also called the home, assigns UIDs and MODSEQs
+// ("numbers" notes) and records them in the ledger in order. The other replicas are followers. Each replica that may
+// become the home has a slot. A copy, for example on a user's computer, has no slot.
+//
+// Send copies what one side lacks from the other. Between replicas of a cluster it sends pages of the ledger, and then
+// the changes of a follower that no home has numbered. To and from a copy without a slot it sends the changes since the
+// last Send. It first sends names and version hashes, so only notes that the other side lacks travel. A page is applied
+// completely or not at all, and a page can be applied twice without harm. Both sides remember how far a Send came. Each
+// side trusts such a record only for the store incarnation that it was made for.
 package replica
 
 import (
@@ -21,263 +24,264 @@ import (
 	"doublet/store/layout"
 )
 
-// The versions of what travels. A side speaks Version and understands Oldest; two sides use the
-// highest that both understand. Anything newer is refused with ErrVersion. Version 2 has LedgerPage.Told.
+// Protocol versions. A side sends Version and also understands Oldest; two sides use the highest version that both
+// understand. Newer versions are rejected with ErrVersion. Version 2 adds LedgerPage.Told.
 const (
 	Version = 2
 	Oldest  = max(1, Version-1)
 )
 
-// The kinds of error that callers branch on, beside those of the store. They are the same on both sides
-// of a Carrier.
+// Errors that callers test for, besides those of the store. They are preserved across a Carrier.
 var (
-	// ErrVersion: the other side speaks no version that this one understands.
+	// ErrVersion means that the two sides have no version in common.
 	ErrVersion = errors.New("replica: the other side speaks another version")
-	// ErrFormat: what came is not what replicas send.
+	// ErrFormat means that received data is malformed.
 	ErrFormat = errors.New("replica: not a page of replication")
-	// ErrTooLarge: a note or an object is larger than is taken.
+	// ErrTooLarge means that a note or an object exceeds the size limit.
 	ErrTooLarge = errors.New("replica: too large")
-	// ErrBusy: too much is under way on the other side; try again.
+	// ErrBusy means that the other side has reached a limit on concurrent work; retry later.
 	ErrBusy = errors.New("replica: too much is under way")
-	// ErrSplit: both replicas number. The one with the lower term must step down first.
+	// ErrSplit means that both replicas act as home. The one with the lower term must step down first.
 	ErrSplit = errors.New("replica: both replicas are home")
-	// ErrMissing: a page names an object that is not here yet.
+	// ErrMissing means that a page names an object that is not here yet.
 	ErrMissing = errors.New("replica: an object is missing")
-	// ErrLocalOnly: the database is one that is not replicated this way.
+	// ErrLocalOnly means that the database is not replicated in this way.
 	ErrLocalOnly = errors.New("replica: the database is not replicated")
 )
 
-// Peer is a replica as another knows it: which it is, and in which life of its store.
+// Peer identifies a replica and the incarnation of its store.
 type Peer struct {
-	// Store is the incarnation of the replica's store; another one after a restore.
+	// Store is the incarnation of the replica's store. It changes when the store is restored.
 	Store uint64
-	// Replica names it; it stands in the stamps of what it writes.
+	// Replica is the replica's id, which is also part of the stamps of its changes.
 	Replica note.ReplicaID
 }
 
-// Greeting is what a replica says of itself.
+// Greeting describes a replica to the side that called Hello.
 type Greeting struct {
-	// Version and Oldest are what it speaks and understands.
+	// Version and Oldest are the newest and the oldest version that it understands.
 	Version, Oldest uint8
 	Peer
-	// Title, Kind and Owner are the database's, for whoever makes a copy.
+	// Title, Kind and Owner are those of the database. A new copy takes them over.
 	Title, Kind string
 	Owner       note.UNID
-	// Shared replicas have a slot and one ledger; Leads says that this one numbers.
+	// Shared marks a replica that has a slot and takes part in the ledger. Leads marks the home.
 	Shared, Leads bool
 	Position      store.Position
-	// Seq is the sequence of its latest change, Notes how many notes it holds.
+	// Seq is the sequence number of its latest change. Notes is the number of its notes.
 	Seq, Notes uint64
-	// Seen is how far it has the changes of who asks: a sequence of that side, in the life that it met.
+	// Seen is the caller's sequence number up to which it has the caller's changes, with the incarnation of the
+	// caller's store.
 	Seen store.Cursor
-	// Given is how far it believes who asks to have its own changes, and in which life of that side's
-	// store it learned that; zero where it keeps no deletions for who asks.
+	// Given is its own sequence number up to which the caller should have its changes, with the incarnation of the
+	// caller's store. It is zero if this replica keeps no deletions for the caller.
 	Given Given
-	// Select is the selection under which it has seen and given that.
+	// Select is the selection that applied to Seen and Given.
 	Select Selection
-	// May says what who asks may do.
+	// May holds the rights of the caller.
 	May May
-	// Aside are notes of who asks that could not be taken last time; they are tried again.
+	// Aside lists notes of the caller that could not be applied last time; they are retried.
 	Aside []note.UNID
 }
 
-// Given is what a replica remembers of another: it has everything up to Seq, in its life Store.
+// Given records that another replica, with store incarnation Store, has every change up to Seq.
 type Given struct {
 	Store, Seq uint64
 }
 
-// May is what somebody may do with a database.
+// May is a set of replication rights on a database.
 type May uint8
 
 // The rights of replication.
 const (
-	// MayPull: read it, as far as the access list grants.
+	// MayPull allows reading, as far as the access list grants it.
 	MayPull May = 1 << iota
-	// MayPush: bring changes, each as far as the access list grants.
+	// MayPush allows sending changes; the access list is checked for each one.
 	MayPush
 )
 
-// Head names a note as a replica has it, without what is in it.
+// Head names a note and its version, without its content.
 type Head struct {
-	// Seq is the sequence of its latest change there.
+	// Seq is the sequence number of the note's latest change at the source.
 	Seq  uint64
 	UNID note.UNID
-	// Version is a hash over its history and state: the same where both replicas have the same.
+	// Version is a hash of the note's history and state. Equal hashes mean equal notes.
 	Version [16]byte
-	// Leaves are the revisions that no other builds on.
+	// Leaves are the revisions that no other revision builds on.
 	Leaves []note.Revision
-	// Out marks a note outside the selection: for who has it, and nobody else.
+	// Out marks a note outside the selection. It is sent only to a side that already has the note.
 	Out bool
-	// New marks a note that no home has numbered and nobody has revised. It is for who is on the same server as the
-	// replica and does not travel.
+	// New marks a note that no home has numbered and nobody has revised. Only a caller on the replica's own server sees
+	// it; it is not sent over a Carrier.
 	New bool
 }
 
-// HeadPage is a run of heads. Everything that changed behind From up to To is in it, or was not to be told.
+// HeadPage is a page of heads. It covers every change after From and up to To that the caller may see.
 type HeadPage struct {
 	From, To uint64
 	More     bool
 	Heads    []Head
-	// Refused are notes that could not be read there.
+	// Refused lists notes that could not be read at the source.
 	Refused []Refused
-	// Info is what the database is, where the home has not confirmed that.
+	// Info holds the properties of the database if they changed here and the home has not confirmed that yet; else nil.
 	Info *layout.Info
 }
 
-// Scope says which notes a Query is about.
+// Scope selects the notes that a Query covers.
 type Scope uint8
 
-// The scopes.
+// Values of Scope.
 const (
-	// Unnumbered are the changes of a follower that no home has numbered yet.
+	// Unnumbered selects the changes of a follower that no home has numbered yet.
 	Unnumbered Scope = iota
-	// All is every note.
+	// All selects every note.
 	All
-	// Folders is every folder's note: they go before the notes that are in them.
+	// Folders selects the notes that define folders. They are sent before the notes in those folders.
 	Folders
 )
 
-// Query asks for heads.
+// Query requests heads.
 type Query struct {
 	Scope Scope
-	// After is where to begin: behind a sequence of the replica, in the life of its store that it is of. One of a life
-	// that is not known there begins at the beginning.
+	// After is the position to start after: a sequence number of the replica and the incarnation of its store. If the
+	// replica does not know the incarnation, it starts at the beginning.
 	After store.Cursor
-	// Only, where it is not empty, asks for these notes, whatever changed.
+	// Only, if not empty, requests exactly these notes, changed or not.
 	Only []note.UNID
-	// Limit is the most heads to give (1,000 where it is 0).
+	// Limit is the maximum number of heads (0: 1,000).
 	Limit  int
 	Select Selection
 }
 
-// Want is what a replica lacks of a note that it was told of.
+// Want tells how much of an announced note a replica lacks.
 type Want uint8
 
-// What may be wanted.
+// Values of Want.
 const (
-	// Nothing: it is there as it is.
+	// Nothing means that the note is there in this version.
 	Nothing Want = iota
-	// State: history and state; all content is there.
+	// State requests the history and the state; all content is there.
 	State
-	// Whole: the note with its content.
+	// Whole requests the note with its content.
 	Whole
-	// Buried: the note was deleted for good here.
+	// Buried means that the note was deleted for good here.
 	Buried
 )
 
-// Ask asks for one note.
+// Ask requests one note.
 type Ask struct {
 	UNID note.UNID
-	// Thin leaves content away.
+	// Thin omits the content.
 	Thin bool
 }
 
-// Change is one note on its way. Thin says that its content was left away.
+// Change is one transferred note. Thin means that its content was omitted.
 type Change struct {
 	Thin bool
 	Note *store.Remote
 }
 
-// ChangePage is a number of notes on their way.
+// ChangePage is a page of transferred notes.
 type ChangePage struct {
-	// From is where they come from.
+	// From is the replica that the notes come from.
 	From  Peer
 	Notes []Change
-	// Info is what the database is, where that is to be taken too.
+	// Info, if not nil, holds properties of the database to apply too.
 	Info *layout.Info
-	// Left is how many of the notes that were asked for found no room; they are asked for again.
+	// Left is the number of requested notes, at the end of the request, that did not fit; the caller requests them
+	// again.
 	Left int
-	// Refused are notes that could not be read there.
+	// Refused lists notes that could not be read at the source.
 	Refused []Refused
 }
 
-// LedgerPage is a run of the ledger with the notes that it numbers, and where it comes from.
+// LedgerPage is a range of the ledger with the notes that it numbers, and the replica that sends it.
 type LedgerPage struct {
 	store.LedgerPage
 	Peer Peer
 }
 
-// Refused is a note that was set aside: the others go on.
+// Refused is a note that was set aside with an error, so that the other notes can continue.
 type Refused struct {
 	UNID note.UNID
-	// Kind is the word for the error's kind, Text what it said.
+	// Kind is the word for the kind of error (see ErrorKind). Text is the error's message.
 	Kind, Text string
 }
 
-// Ack says what became of a page. It is given only when what it says is durable.
+// Ack reports the result of applying a page. It is sent only when all that it reports is durable.
 type Ack struct {
 	Added, Updated, Deleted int
-	// Again are notes of which more is needed than was sent: they are to come whole.
+	// Again lists notes that were sent without content which is needed; they must be sent whole.
 	Again []note.UNID
-	// Missing are objects that notes named and that are not here: they and the notes are to come again.
+	// Missing lists objects that the notes name and that are not here. They must be sent, and then the notes again.
 	Missing []store.ObjectRef
-	// Refused are notes that cannot be taken.
+	// Refused lists notes that cannot be applied.
 	Refused []Refused
-	// Position is where the ledger stands now.
+	// Position is the ledger position after the page.
 	Position store.Position
 }
 
-// Lack is an object that a replica does not have. Have is how much of it has come already.
+// Lack is an object that a replica lacks. Have is the number of bytes that have already arrived.
 type Lack struct {
 	store.ObjectRef
 	Have uint64
 }
 
-// Mark is what one replica tells another to remember.
+// Mark is a progress record that one replica sends another to store.
 type Mark struct {
-	// Peer is who has it or gave it.
+	// Peer is the replica that the record is about, at the other end of the transfer.
 	Peer Peer
-	// Knows says that Peer gets, or will get, what you have: your deletions are kept for it from now on. Gives says that too,
-	// and how far it has come: to Given, a sequence of yours.
+	// Knows means that Peer receives your changes, now or later: keep your deletions for it from now on. Gives implies
+	// the same and also means that Peer has your changes up to Given, one of your sequence numbers.
 	Knows, Gives bool
 	Given        uint64
-	// Met, where it is not zero, is where your ledger stood then, of a Peer that has a slot. It is for a replica on the
-	// same server as the sender and does not travel.
+	// Met, if not zero, is a ledger position up to which Peer, which has a slot, had your ledger. It is only for a
+	// replica on the sender's own server and is not sent over a Carrier.
 	Met layout.Met
-	// Received: you have everything of Peer up to there, a sequence of Peer's; 0 leaves it as it is.
+	// Received means that you have all changes of Peer up to this sequence number of Peer's; 0 leaves the record
+	// unchanged.
 	Received uint64
-	// Select is the selection that this was true under.
+	// Select is the selection that applied.
 	Select Selection
-	// Name is what people call the other side.
+	// Name is the display name of the other side.
 	Name string
-	// Aside are notes of Peer that could not be taken; nil leaves those that are remembered.
+	// Aside lists notes of Peer that could not be applied. nil leaves the stored list unchanged.
 	Aside []Refused
 }
 
-// Side is one replica of a database as replication sees it. Its methods may be called from any
-// goroutine. What they return may be changed by the caller.
+// Side is one replica of a database as replication sees it. Its methods are safe for concurrent use. The caller may
+// modify their results.
 type Side interface {
-	// Hello asks the replica about itself; by says who asks, the zero Peer for nobody in particular.
+	// Hello returns a description of the replica. by is the replica of the caller, or the zero Peer.
 	Hello(ctx context.Context, db note.DatabaseID, by Peer) (Greeting, error)
-	// Ledger gives what was numbered behind since, about most bytes of it, and the notes of again whole.
+	// Ledger returns the entries after since, about most bytes of them, and the notes of again with their content.
 	Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID, most int64) (*LedgerPage, error)
-	// ApplyLedger takes a page. One that does not begin where the replica stands is store.ErrGap.
+	// ApplyLedger applies a page. If the page does not start at the replica's position, it returns store.ErrGap.
 	ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPage) (Ack, error)
-	// Heads names what changed.
+	// Heads returns the names and versions of changed notes.
 	Heads(ctx context.Context, db note.DatabaseID, q Query) (HeadPage, error)
-	// Wants says of each head what is lacking here.
+	// Wants returns, for each head, how much of the note is lacking here.
 	Wants(ctx context.Context, db note.DatabaseID, heads []Head) ([]Want, error)
-	// Notes gives notes, in the order in which they are asked for, about most bytes of them and at least one.
+	// Notes returns the requested notes in order: about most bytes of them, and at least one.
 	Notes(ctx context.Context, db note.DatabaseID, asks []Ask, most int64) (*ChangePage, error)
-	// Apply takes notes.
+	// Apply applies notes.
 	Apply(ctx context.Context, db note.DatabaseID, p *ChangePage) (Ack, error)
-	// Graves says which of the notes were deleted here for good.
+	// Graves returns those of the notes that were deleted for good here.
 	Graves(ctx context.Context, db note.DatabaseID, unids []note.UNID) ([]note.UNID, error)
-	// Bury deletes notes that Peer has deleted for good. What was edited here and Peer has never seen comes back as a
-	// new note.
+	// Bury deletes notes that Peer by has deleted for good. A local edit that by never had is kept as a new note.
 	Bury(ctx context.Context, db note.DatabaseID, by Peer, unids []note.UNID) (Ack, error)
-	// Mark lets the replica remember how far two have come.
+	// Mark stores a progress record.
 	Mark(ctx context.Context, db note.DatabaseID, m Mark) error
-	// Lacks says which of the objects are not here.
+	// Lacks returns those of the objects that are not here.
 	Lacks(ctx context.Context, db note.DatabaseID, refs []store.ObjectRef) ([]Lack, error)
-	// Object opens an object that the note names, from a byte on.
+	// Object opens an object that the note of names, at the byte offset from.
 	Object(ctx context.Context, db note.DatabaseID, of note.UNID, ref store.ObjectRef, from uint64) (io.ReadCloser, error)
-	// PutObject brings an object, from a byte on: what came before a cut stays for a while. It is held for
-	// the notes that name it, which come next.
+	// PutObject receives an object from the byte offset from. After an interruption the received bytes are kept for a
+	// while. The object is held for the notes that name it, which are sent next.
 	PutObject(ctx context.Context, db note.DatabaseID, ref store.ObjectRef, from uint64, r io.Reader) error
 }
 
-// speak finds the version that two sides use.
+// speak returns the version that two sides use.
 func speak(mine, oldest uint8, g *Greeting) (uint8, error) {
 	v := min(mine, g.Version)
 	if v < oldest || v < g.Oldest {
@@ -286,7 +290,7 @@ func speak(mine, oldest uint8, g *Greeting) (uint8, error) {
 	return v, nil
 }
 
-// stub says whether a note is deleted.
+// stub reports whether a note is a tombstone.
 func stub(r *store.Remote) bool {
 	win, ok := r.Tree.Winner()
 	return ok && win.Deleted

@@ -8,33 +8,33 @@ import (
 	"doublet/store"
 )
 
-// Selection says which notes a copy is to hold; the zero Selection is all. What a copy holds is kept up
-// to date wherever it goes: a message that leaves a selected folder leaves it in the copy too. So a
-// selection decides what comes, and takes nothing away. Notes of folders always come.
+// Selection selects the notes that a copy receives; the zero Selection selects all. A note that the copy has is kept up
+// to date even if it is no longer selected: a message that moves out of a selected folder moves in the copy too. So a
+// selection limits what is added and removes nothing. Notes that define folders are always selected.
 type Selection struct {
-	// Folders are names; a note in any of them, or in one below it, is selected. Notes in no folder are
-	// then left out.
+	// Folders are folder names. A note in any of them, or in one of their subfolders, is selected. If Folders is not
+	// empty, notes in no folder are not selected.
 	Folders []string
-	// Classes are the classes of notes that are selected.
+	// Classes, if not empty, are the selected classes of notes.
 	Classes []note.Class
-	// MaxSize leaves out messages that are larger, in bytes.
+	// MaxSize, if not 0, excludes larger notes, in bytes.
 	MaxSize uint64
-	// Since leaves out what is dated earlier, Unix seconds.
+	// Since, if not 0, excludes notes with an earlier date, in Unix seconds.
 	Since int64
 }
 
-// Bounds of a selection that comes from elsewhere.
+// Limits of a selection from another side.
 const (
 	maxFolders    = 1000
 	maxFolderName = 1000
 )
 
-// All says that nothing is left out.
+// All reports whether everything is selected.
 func (s *Selection) All() bool {
 	return len(s.Folders) == 0 && len(s.Classes) == 0 && s.MaxSize == 0 && s.Since == 0
 }
 
-// Check says what is wrong with a selection.
+// Check returns ErrFormat if a selection exceeds the limits.
 func (s *Selection) Check() error {
 	if len(s.Folders) > maxFolders || len(s.Classes) > 16 {
 		return formatError("a selection of more than %d folders", maxFolders)
@@ -47,12 +47,12 @@ func (s *Selection) Check() error {
 	return nil
 }
 
-// Equal says whether two selections are the same.
+// Equal reports whether two selections are equal.
 func (s *Selection) Equal(o *Selection) bool {
 	return slices.Equal(s.Folders, o.Folders) && slices.Equal(s.Classes, o.Classes) && s.MaxSize == o.MaxSize && s.Since == o.Since
 }
 
-// chosen is a selection against the folders of one replica.
+// chosen is a selection with its folder names resolved in one replica.
 type chosen struct {
 	*Selection
 	folders map[note.UNID]bool
@@ -74,7 +74,7 @@ func (s *Selection) against(r *store.Reader) chosen {
 	return c
 }
 
-// takes says whether a note is selected. A deletion always is.
+// takes reports whether a note is selected. A tombstone always is.
 func (c *chosen) takes(n *store.Remote) bool {
 	if n.Class == note.Folder || stub(n) {
 		return true

@@ -11,28 +11,29 @@ import (
 	"doublet/store/layout"
 )
 
-// SendOptions say how Send goes about it. Zero values take the defaults.
+// SendOptions are the options of a Send. Zero values take the defaults.
 type SendOptions struct {
-	// Apart says that the replicas are of two clusters, or servers: their ledgers have nothing to do with each other.
+	// Apart means that the replicas are in two different clusters, or servers outside one: their ledgers are unrelated.
 	Apart bool
-	// Select says what a copy without a slot is to hold.
+	// Select limits the notes that a copy without a slot receives.
 	Select Selection
-	// Most is about how many bytes of notes go at a time (192 KB).
+	// Most is the approximate size of a page of notes in bytes (192 KB).
 	Most int64
-	// Back says that the target gives back what it has, in a Send of its own: it keeps its deletions from the beginning.
+	// Back announces that a Send in the other direction follows. The target keeps its deletions for the source from the
+	// start.
 	Back bool
-	// Compare compares the two from the beginning, whatever they remember.
+	// Compare compares the two replicas from the beginning and ignores recorded progress.
 	Compare bool
-	// Objects is about how many bytes of objects are brought before the notes that name them (64 MB).
+	// Objects is the approximate number of bytes of objects sent before the notes that name them (64 MB).
 	Objects uint64
-	// Room, where it is set, is asked before so many bytes of objects are brought, which the target holds until the notes
-	// are there; give is called then. What waits in it holds nothing.
+	// Room, if set, reserves memory for bytes of objects, which the target holds until the notes are applied. It may
+	// block. Send calls give to release the memory. A blocked call holds no reservation.
 	Room func(ctx context.Context, bytes uint64) (give func(), err error)
-	// Known, where it is set, is what is known of the target, and learns.
+	// Known, if set, caches the state of the target between Sends. Send updates it.
 	Known *Known
-	// From and To are what people call the two sides, for the histories.
+	// From and To are display names of the two sides for the replication histories.
 	From, To string
-	// Progress, where it is set, is told now and then. It must be quick.
+	// Progress, if set, is called now and then. It must return quickly.
 	Progress func(Progress)
 }
 
@@ -45,26 +46,26 @@ func (o *SendOptions) fill() {
 	}
 }
 
-// Progress says how far a Send has come.
+// Progress reports how far a Send has come.
 type Progress struct {
-	// Done of Total notes have been gone through: what the source had when it began.
+	// Done is the number of notes processed. Total is the number of notes at the source when the Send began.
 	Done, Total uint64
 	Result
 }
 
-// Result is what a Send came to.
+// Result is the outcome of a Send.
 type Result struct {
-	// Added, Updated and Deleted are notes at the target.
+	// Added, Updated and Deleted count notes changed at the target.
 	Added, Updated, Deleted int
-	// Looked is how many notes the target was told of, Objects and ObjectBytes what was brought of large parts.
+	// Looked is the number of notes announced to the target. Objects and ObjectBytes count the objects transferred.
 	Looked, Objects int
 	ObjectBytes     uint64
-	// Refused are the notes that were set aside.
+	// Refused lists the notes that were set aside.
 	Refused []Refused
-	// Compared says that the two were compared from the beginning, Restored that one of the stores is not in the life
-	// in which the other knew it, or has gone back in it: it was restored.
+	// Compared means that the replicas were compared from the beginning. Restored means that one of the stores was
+	// restored: its incarnation changed, or it went back to an older state without a new incarnation.
 	Compared, Restored bool
-	// FromSeq and ToSeq are where the two sides stood when they met.
+	// FromSeq and ToSeq are the sequence numbers of the two sides at the start.
 	FromSeq, ToSeq uint64
 }
 
@@ -74,34 +75,33 @@ func (r *Result) took(a *Ack) {
 	r.Deleted += a.Deleted
 }
 
-// ErrTooManyRefused ends a Send that set more notes aside than are remembered: something is wrong with
-// more than notes.
+// ErrTooManyRefused ends a Send that set aside more notes than are recorded. The cause is then probably not a single
+// note.
 var ErrTooManyRefused = errors.New("replica: too many notes could not be replicated")
 
-// rounds bounds how often the same notes are sent again for what was lacking.
+// rounds limits how often the same notes are sent again because something was missing.
 const rounds = 4
 
-// sender is one Send.
+// sender is the state of one Send.
 type sender struct {
 	from, to Side
 	db       note.DatabaseID
 	o        SendOptions
 	hf, ht   Greeting
 	res      Result
-	// reached is how far the target has come: a sequence of the source.
+	// reached is the sequence number of the source up to which the target has its changes.
 	reached uint64
 	// aside are the notes that were set aside.
 	aside []Refused
-	// warm: the target was not asked about itself, and what is said of it here is remembered.
+	// warm means that ht comes from Known; the target was not asked.
 	warm bool
-	// acked: it has taken a page of the ledger since.
+	// acked means that the target has acknowledged a ledger page in this Send.
 	acked bool
 }
 
-// Send brings one replica up to another: to gets what from has. Where both have a slot the ledger goes first, and
-// then what a follower has that nobody has numbered; else everything that changed since last time. It
-// takes up where the last one ended, however that was. The result says what was done also where an error
-// ended it.
+// Send copies to the side to the changes of from that it lacks. If both have a slot, Send transfers the ledger first,
+// and then a follower's changes that no home has numbered. Otherwise it transfers all changes since the last Send. It
+// resumes where the last Send ended, even after an error. The result reports what was done, also if err is not nil.
 func Send(ctx context.Context, from, to Side, db note.DatabaseID, o SendOptions) (Result, error) {
 	o.fill()
 	if err := o.Select.Check(); err != nil {
@@ -123,7 +123,7 @@ func Send(ctx context.Context, from, to Side, db note.DatabaseID, o SendOptions)
 	return x.res, err
 }
 
-// Both brings two replicas up to each other: a to b first, since a is where more is to be expected.
+// Both synchronizes two replicas in both directions. It sends a to b first, since a is expected to have more changes.
 func Both(ctx context.Context, a, b Side, db note.DatabaseID, o SendOptions) (forth, back Result, err error) {
 	o.Back = true
 	if forth, err = Send(ctx, a, b, db, o); err != nil {
@@ -134,7 +134,7 @@ func Both(ctx context.Context, a, b Side, db note.DatabaseID, o SendOptions) (fo
 	return forth, back, err
 }
 
-// meet lets both sides say who they are, each knowing who asks.
+// meet exchanges greetings; each side learns the Peer of the other.
 func (x *sender) meet(ctx context.Context) error {
 	first, err := x.from.Hello(ctx, x.db, Peer{})
 	if err != nil {
@@ -154,7 +154,7 @@ func (x *sender) meet(ctx context.Context) error {
 	return nil
 }
 
-// other says that a store is not in the life in which it was known.
+// other reports whether a store's incarnation differs from the recorded one. A record of 0 means none.
 func other(known, now uint64) bool { return known != 0 && known != now }
 
 func (x *sender) send(ctx context.Context) error {
@@ -174,7 +174,7 @@ func (x *sender) send(ctx context.Context) error {
 	return x.named(ctx, All)
 }
 
-// ledger sends what the target does not know of the ledger, and once more the notes that were set aside last time.
+// ledger sends the part of the ledger that the target lacks, and again the notes that were set aside last time.
 func (x *sender) ledger(ctx context.Context) error {
 	at, again := x.ht.Position, x.ht.Aside
 	most, tries, done := x.o.Most, 0, 0
@@ -240,8 +240,9 @@ func (x *sender) ledger(ctx context.Context) error {
 	}
 }
 
-// strip leaves content away that the target sent itself, or, where another did, that it says it has. trusts says that the
-// target need not be asked of what it sent: if it has that no more it says so, and the notes come again.
+// strip omits the content of notes that the target already has. If the target itself sent a note recently and trusts is
+// true, strip does not ask: a target that has lost the note reports that, and the note is sent again. For notes that
+// another replica sent recently it asks the target first.
 func (x *sender) strip(ctx context.Context, p *LedgerPage, trusts bool) error {
 	hint, ok := x.from.(interface {
 		Came(db note.DatabaseID, n *store.Remote, from note.ReplicaID) (lately, itself bool)
@@ -275,10 +276,10 @@ func (x *sender) strip(ctx context.Context, p *LedgerPage, trusts bool) error {
 	return nil
 }
 
-// bare leaves the content of a note away.
+// bare removes the content of a note.
 func bare(n *store.Numbered) { n.Contents, n.Message, n.Summary = nil, nil, nil }
 
-// wants asks the target what it lacks of notes.
+// wants asks the target how much it lacks of each note.
 func (x *sender) wants(ctx context.Context, heads []Head) ([]Want, error) {
 	if len(heads) == 0 {
 		return nil, nil
@@ -293,14 +294,14 @@ func (x *sender) wants(ctx context.Context, heads []Head) ([]Want, error) {
 	return wants, nil
 }
 
-// empty says that a page brings nothing.
+// empty reports whether a page contains no changes.
 func empty(p *LedgerPage) bool {
 	return p.From == p.To && !p.Whole && p.Info == nil && len(p.Notes)+len(p.Again)+len(p.Expunged)+len(p.Damaged) == 0
 }
 
-// endLedger lets the sides remember what the target has, and what was set aside. A target that waits for its home to
-// number something has passed nothing yet: what it waits with may be what a deletion did not know of. One that was not asked
-// may wait.
+// endLedger stores at both sides how far the target has come and which notes were set aside. If the target waits for
+// its home to number a change of its own, the record is postponed: that change may be an edit of a note that was
+// deleted meanwhile. A target that was not asked in this Send may be waiting too.
 func (x *sender) endLedger(ctx context.Context, p *LedgerPage, at *store.Position) error {
 	x.ht.Position = *at
 	if len(x.aside)+len(x.ht.Aside) > 0 {
@@ -319,9 +320,9 @@ func (x *sender) endLedger(ctx context.Context, p *LedgerPage, at *store.Positio
 	return x.given(ctx, p.Seq, met)
 }
 
-// ledgerObjects brings the objects of a page. They are held until all of them are there, so a page that names
-// too much is to come again with fewer notes, if it may. A note whose objects cannot be had is set aside. give is to be called
-// when the target has taken the page.
+// ledgerObjects sends the objects of a page. The target holds them until it has the whole page. If they exceed the
+// limit and may is true, it returns fewer: the page must be read again with fewer notes. A note whose objects are
+// unavailable is set aside. The caller calls give when the target has applied the page.
 func (x *sender) ledgerObjects(ctx context.Context, p *LedgerPage, may bool) (fewer bool, give func(), err error) {
 	var list []*store.Remote
 	for _, part := range [][]store.Numbered{p.Notes, p.Again} {
@@ -365,7 +366,7 @@ func (x *sender) ledgerObjects(ctx context.Context, p *LedgerPage, may bool) (fe
 	return false, give, nil
 }
 
-// room waits until so many bytes of objects may be on their way.
+// room blocks until memory for the given number of bytes of objects is reserved.
 func (x *sender) room(ctx context.Context, bytes uint64) (give func(), err error) {
 	if x.o.Room == nil || bytes == 0 {
 		return func() {}, nil
@@ -373,7 +374,7 @@ func (x *sender) room(ctx context.Context, bytes uint64) (give func(), err error
 	return x.o.Room(ctx, bytes)
 }
 
-// given lets the source know what the target has of it.
+// given records at the source how far the target has its changes.
 func (x *sender) given(ctx context.Context, seq uint64, met layout.Met) error {
 	if seq == x.hf.Given.Seq && x.hf.Given.Store == x.ht.Store {
 		return nil
@@ -388,7 +389,7 @@ func (x *sender) told(done uint64) {
 	}
 }
 
-// named sends notes by name: the target says of each what it lacks.
+// named transfers notes by name: the target answers, for each one, how much it lacks.
 func (x *sender) named(ctx context.Context, scope Scope) error {
 	start, err := x.begin(ctx, scope)
 	if err != nil {
@@ -408,7 +409,7 @@ func (x *sender) named(ctx context.Context, scope Scope) error {
 	return x.mark(ctx, x.reached, true)
 }
 
-// begin finds where to take up, and lets the source know that deletions are to be kept for the target.
+// begin finds the position to resume at. It also tells the source to keep its deletions for the target.
 func (x *sender) begin(ctx context.Context, scope Scope) (store.Cursor, error) {
 	if x.hf.May&MayPull == 0 {
 		return store.Cursor{}, fmt.Errorf("source: %w", store.ErrDenied)
@@ -427,7 +428,7 @@ func (x *sender) begin(ctx context.Context, scope Scope) (store.Cursor, error) {
 		x.reached = seen.Seq
 		return seen, nil
 	}
-	// The source knows where another life of its store parted from this one.
+	// The source knows where another incarnation of its store diverged from this one.
 	probe, err := x.from.Heads(ctx, x.db, Query{Scope: scope, After: seen, Limit: 1, Select: x.o.Select})
 	if err != nil {
 		return seen, fmt.Errorf("source: %w", err)
@@ -458,8 +459,9 @@ func wrap(side string, err error) error {
 	return nil
 }
 
-// mend lets the target delete what the source deleted for good, where it may have missed that: it is new, was
-// restored, or was silent for so long that deletions were no longer kept for it. Names alone travel.
+// mend deletes at the target the notes that the source deleted for good and whose deletion the target may have missed.
+// That is so if the target is new, was restored, or was silent so long that its deletions were no longer kept. Only
+// names are transferred.
 func (x *sender) mend(ctx context.Context) error {
 	if x.ht.Notes == 0 {
 		return nil
@@ -505,7 +507,7 @@ func (x *sender) bury(ctx context.Context, at Side, by Peer, gone []note.UNID) e
 	return x.setAside(ack.Refused...)
 }
 
-// retry sends the notes that were set aside last time once more.
+// retry sends again the notes that were set aside last time.
 func (x *sender) retry(ctx context.Context) error {
 	if len(x.ht.Aside) == 0 {
 		return nil
@@ -517,7 +519,7 @@ func (x *sender) retry(ctx context.Context) error {
 	return x.page(ctx, &p)
 }
 
-// pages goes through all pages of heads; mark says that their ends are places to take up from.
+// pages processes all pages of heads. If mark is true, the end of each page is a position to resume at.
 func (x *sender) pages(ctx context.Context, q Query, mark bool) error {
 	done := uint64(0)
 	for n := 1; ; n++ {
@@ -545,10 +547,10 @@ func (x *sender) pages(ctx context.Context, q Query, mark bool) error {
 	}
 }
 
-// markEvery is after how many pages the sides note how far they have come.
+// markEvery is the number of pages between two progress records.
 const markEvery = 2
 
-// mark lets both sides remember how far the target has come.
+// mark records at both sides how far the target has come.
 func (x *sender) mark(ctx context.Context, seq uint64, last bool) error {
 	seen := x.ht.Seen
 	same := seen.Incarnation == x.hf.Store && seen.Seq == seq && x.ht.Select.Equal(&x.o.Select)
@@ -564,7 +566,7 @@ func (x *sender) mark(ctx context.Context, seq uint64, last bool) error {
 	return x.given(ctx, seq, layout.Met{})
 }
 
-// tell lets the target remember how far it has come.
+// tell records at the target how far it has come.
 func (x *sender) tell(ctx context.Context, seq uint64, last bool) error {
 	m := Mark{Peer: x.hf.Peer, Received: seq, Name: x.o.From, Select: x.o.Select}
 	if last {
@@ -573,7 +575,7 @@ func (x *sender) tell(ctx context.Context, seq uint64, last bool) error {
 	return wrap("target", x.to.Mark(ctx, x.db, m))
 }
 
-// setAside keeps what is wrong with single notes.
+// setAside adds notes to the list of those that failed.
 func (x *sender) setAside(list ...Refused) error {
 	for _, r := range list {
 		if !r.UNID.IsZero() && slices.ContainsFunc(x.aside, func(o Refused) bool { return o.UNID == r.UNID }) {

@@ -24,7 +24,7 @@ func pair(t *testing.T) (hub, laptop *server) {
 	return hub, laptop
 }
 
-// doc makes a document and returns its name.
+// doc creates a document and returns its UNID.
 func (x *server) doc(db note.DatabaseID, subject string) note.UNID {
 	x.t.Helper()
 	u := x.s.UNID()
@@ -65,7 +65,7 @@ func (x *server) destroy(db note.DatabaseID, u note.UNID) {
 	}))
 }
 
-// subject of a note, "" where it is not.
+// subject returns the subject of a note, "" if the note does not exist.
 func (x *server) subject(db note.DatabaseID, u note.UNID) (out string) {
 	x.t.Helper()
 	x.read(db, func(r *store.Reader) error {
@@ -95,7 +95,7 @@ func (x *server) both(y *server) (a, b Result) {
 	return a, b
 }
 
-// TestOnlyWhatIsMissing: the second time nothing travels but names, and a change of flags takes no content along.
+// TestOnlyWhatIsMissing checks that a second Send transfers only names and that a change of flags transfers no content.
 func TestOnlyWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
@@ -123,7 +123,7 @@ func TestOnlyWhatIsMissing(t *testing.T) {
 		t.Errorf("a flag took %d bytes", line.bytes)
 	}
 	same(t, "flagged", testDB, hub, laptop)
-	// One message more that carries what another carries brings no object.
+	// A message with content that another message already has transfers no object.
 	raw := letter(rand.New(rand.NewPCG(5, 5)), 60_000)
 	hub.deliver(testDB, "INBOX", raw)
 	hub.both(laptop)
@@ -136,8 +136,8 @@ func TestOnlyWhatIsMissing(t *testing.T) {
 	same(t, "forwarded", testDB, hub, laptop)
 }
 
-// TestDeletions: what is deleted on one side goes on the other, and does not come back; what both know to be gone is
-// kept no longer.
+// TestDeletions checks that a deletion on one side reaches the other and stays, and that a tombstone is dropped once
+// both sides have it.
 func TestDeletions(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
@@ -171,7 +171,7 @@ func TestDeletions(t *testing.T) {
 	same(t, "buried", testDB, hub, laptop)
 }
 
-// TestGraveBeforeMeeting: what was deleted for good before the two ever met goes on the other side too.
+// TestGraveBeforeMeeting checks that a note deleted for good before two replicas first met is deleted at the other too.
 func TestGraveBeforeMeeting(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
@@ -180,7 +180,7 @@ func TestGraveBeforeMeeting(t *testing.T) {
 	third := newServer(t, "third")
 	third.make(testDB, store.Create{Title: "Mail", Kind: "mail"})
 	laptop.both(third)
-	// The hub does not know the third, so nothing is kept for it.
+	// The hub has no record of the third replica, so it keeps nothing for it.
 	hub.destroy(testDB, a)
 	hub.both(laptop)
 	for _, x := range []*server{hub, laptop} {
@@ -196,7 +196,7 @@ func TestGraveBeforeMeeting(t *testing.T) {
 	}
 }
 
-// TestEditMeetsGrave: an edit of a note that was deleted for good meanwhile is not lost: it is a new note.
+// TestEditMeetsGrave checks that an edit of a note that was deleted for good survives as a new note.
 func TestEditMeetsGrave(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
@@ -206,7 +206,7 @@ func TestEditMeetsGrave(t *testing.T) {
 	hub.must(hub.svc.Forget(context.Background(), testDB, laptop.replica()))
 	hub.destroy(testDB, a)
 	hub.destroy(testDB, b)
-	// As if the laptop had been silent for long: the hub keeps nothing for it.
+	// As if the laptop had been silent for long: the hub keeps no deletions for it.
 	hub.must(hub.update(testDB, func(w *store.Writer) error { return w.SetPeer(laptop.replica(), 1<<40) }))
 	hub.must(hub.s.Maintain(context.Background(), testDB))
 	laptop.edit(testDB, a, "what I wrote on the plane")
@@ -238,7 +238,7 @@ func (x *server) replica() note.ReplicaID {
 	return info.Replica
 }
 
-// crashed is the server as a copy of its disk from now on.
+// clone returns a server on a copy of x's disk, as after a crash.
 func (x *server) clone(name string) *server {
 	x.t.Helper()
 	c := &server{t: x.t, name: name, f: x.f.Crash(0, 9), cache: x.cache}
@@ -247,15 +247,15 @@ func (x *server) clone(name string) *server {
 	return c
 }
 
-// TestRestore: a server that is restored from an older backup gets back what the copy has, and loses nothing
-// that is newer; a copy that is restored gets what it lost, deletions too.
+// TestRestore checks that a server restored from an old backup gets back what the copy has and loses no newer changes.
+// A restored copy gets back what it lost, including deletions.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
 	a, gone := hub.doc(testDB, "a"), hub.doc(testDB, "gone")
 	hub.both(laptop)
 	old, oldLaptop := hub.clone("restored"), laptop.clone("restored laptop")
-	for range 3 { // its numbers are far above those that the backup will go on with
+	for range 3 { // its sequence numbers exceed those at which the backup continues
 		hub.reopen()
 	}
 	hub.edit(testDB, a, "newer")
@@ -264,9 +264,9 @@ func TestRestore(t *testing.T) {
 	c := laptop.doc(testDB, "c")
 	hub.both(laptop)
 	for _, x := range []*server{hub, laptop} {
-		x.must(x.s.Maintain(context.Background(), testDB)) // the deletion is kept no longer
+		x.must(x.s.Maintain(context.Background(), testDB)) // the tombstone is dropped
 	}
-	// The hub's machine is lost; its backup takes its place.
+	// The hub's machine is lost and its backup started.
 	old.must(old.s.Rebranch())
 	d := old.doc(testDB, "d")
 	down, up := old.both(laptop)
@@ -284,7 +284,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("the restored server lacks what the copy has: %q %q %q", old.subject(testDB, b), old.subject(testDB, c), old.subject(testDB, gone))
 	}
 	same(t, "server restored", testDB, old, laptop)
-	// The same with the laptop.
+	// The same for the laptop.
 	oldLaptop.must(oldLaptop.s.Rebranch())
 	down, _ = old.both(oldLaptop)
 	if !down.Restored {
@@ -299,14 +299,14 @@ func TestRestore(t *testing.T) {
 	oldLaptop.check()
 }
 
-// TestRolledBack: a store whose files were put back without a word is found out by its own numbers, and nothing that it
-// writes then is passed over.
+// TestRolledBack checks that a store whose files were set back unnoticed is detected by its sequence numbers, and that
+// nothing written afterwards is skipped.
 func TestRolledBack(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
 	hub.both(laptop)
 	old := hub.clone("rolled back")
-	for range 3 { // each start numbers above all that the one before may have given
+	for range 3 { // each start continues above all numbers of the one before
 		hub.reopen()
 	}
 	lost := hub.doc(testDB, "made before the rollback")
@@ -323,7 +323,7 @@ func TestRolledBack(t *testing.T) {
 	same(t, "rolled back", testDB, old, laptop)
 }
 
-// TestCloned: two stores that are copies of each other's files say so.
+// TestCloned checks that two stores with copies of the same files are rejected.
 func TestCloned(t *testing.T) {
 	t.Parallel()
 	hub, _ := pair(t)
@@ -334,8 +334,8 @@ func TestCloned(t *testing.T) {
 	}
 }
 
-// TestPoison: a note that cannot be taken, or not be read, is set aside and told of; the others come, and it comes when it
-// can.
+// TestPoison checks that a note that cannot be read or applied is set aside and reported while the others are
+// transferred, and that it is transferred once it is good.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
@@ -355,7 +355,7 @@ func TestPoison(t *testing.T) {
 			t.Errorf("set aside: %+v", x)
 		}
 	}
-	// Still bad: it is told again, and costs no more than itself.
+	// The note is still bad: it is reported again, and only it is retried.
 	r, err = Send(context.Background(), p, laptop.side(), testDB, SendOptions{})
 	laptop.must(err)
 	if len(r.Refused) != 2 || r.Looked != 2 {
@@ -374,7 +374,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// poisoner spoils the recipe of one message and the object of another.
+// poisoner corrupts the recipe of one message and the object of another.
 type poisoner struct {
 	Side
 	healed bool
@@ -400,7 +400,7 @@ func (p *poisoner) Notes(ctx context.Context, db note.DatabaseID, asks []Ask, mo
 		}
 		if c.Note.UNID == p.recipe {
 			c.Note.Message = slices.Clone(c.Note.Message)
-			c.Note.Message[len(c.Note.Message)-4] ^= 1 // in the text behind the attachment
+			c.Note.Message[len(c.Note.Message)-4] ^= 1 // in the text after the attachment
 		}
 		if c.Note.UNID == p.object {
 			for rev, content := range c.Note.Contents {
@@ -413,7 +413,7 @@ func (p *poisoner) Notes(ctx context.Context, db note.DatabaseID, asks []Ask, mo
 	return page, nil
 }
 
-// TestTooManyRefused: where nothing goes right, that is said and not taken for many bad notes.
+// TestTooManyRefused checks that a general failure ends the Send and is not treated as many bad notes.
 func TestTooManyRefused(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
@@ -439,7 +439,7 @@ func (b allBad) Notes(_ context.Context, _ note.DatabaseID, asks []Ask, _ int64)
 	return p, nil
 }
 
-// TestSelection: a copy holds what is selected, and what it holds is kept up to date wherever it goes.
+// TestSelection checks that a copy receives only selected notes, and that notes it has are kept up to date.
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
@@ -456,7 +456,7 @@ func TestSelection(t *testing.T) {
 	if p := laptop.places(testDB); len(p["INBOX"]) != 3 || len(p["Archive/2020"]) != 0 || r.Added != 5 {
 		t.Fatalf("%+v %v", r, p)
 	}
-	// A message that leaves the selection leaves its folder in the copy too.
+	// A message that moves out of the selection leaves its folder in the copy too.
 	hub.must(hub.update(testDB, func(w *store.Writer) error {
 		in, err := w.FolderNamed("INBOX")
 		if err != nil {
@@ -479,7 +479,7 @@ func TestSelection(t *testing.T) {
 	if p := laptop.places(testDB); len(p["INBOX"]) != 2 || len(p["Archive/2020"]) != 1 {
 		t.Fatalf("moved: %v", p)
 	}
-	// A wider selection brings what was left out.
+	// A wider selection brings the notes that were excluded.
 	hub.send(laptop, SendOptions{Select: Selection{Folders: []string{"INBOX", "Archive"}}})
 	if p := laptop.places(testDB); len(p["INBOX"]) != 3 || len(p["Archive/2020"]) != 4 {
 		t.Fatalf("widened: %v", p)
@@ -493,8 +493,8 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestReseed: a database of any size comes into an empty copy a page at a time, with word of how far it is; cut in the
-// middle it goes on there.
+// TestReseed checks that a database of any size is copied page by page with reports of progress, and that an
+// interrupted copy resumes.
 func TestReseed(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)

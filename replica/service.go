@@ -13,17 +13,17 @@ import (
 	"doublet/store"
 )
 
-// Options are the settings of a Service. Zero values take the defaults.
+// Options holds the settings of a Service. Zero values take the defaults.
 type Options struct {
-	// Memory is how many bytes of objects that have come and are not in any note yet are held (256 MB). The largest
-	// object that is taken is half of it.
+	// Memory limits the bytes of received objects that no note has used yet (256 MB). An object may be at most half as
+	// large.
 	Memory int64
-	// MaxMessage bounds a message that a person brings, in bytes (50 MB).
+	// MaxMessage is the maximum size of a message from a person, in bytes (50 MB).
 	MaxMessage uint64
 	Stats      *stat.Tree
 }
 
-// Service is replication at one server: what its Sides share.
+// Service implements replication at one server. Its Sides share it.
 type Service struct {
 	s    *store.Store
 	mail *mailbox.Service
@@ -38,7 +38,7 @@ type Service struct {
 	peers   map[recordKey]time.Time
 }
 
-// New makes the Service over a store. Mail that people bring is read by mail, as any that comes in.
+// New returns the Service for a store. It uses m to parse mail from people in the same way as incoming mail.
 func New(s *store.Store, m *mailbox.Service, e *env.Env, o Options) *Service {
 	if o.Memory <= 0 {
 		o.Memory = 256 << 20
@@ -52,14 +52,14 @@ func New(s *store.Store, m *mailbox.Service, e *env.Env, o Options) *Service {
 	return x
 }
 
-// As is the Side of the replicas here for somebody: the server itself, or a person, to whom nothing is told
-// and from whom nothing is taken but what the access lists grant.
+// As returns the Side of the local replicas for the server itself or for a person. A person sees and changes only what
+// the access lists grant.
 func (s *Service) As(who note.Who) *Local { return &Local{s, who} }
 
-// History lists what is remembered of other replicas.
+// History lists the records of other replicas.
 func (s *Service) History(ctx context.Context) ([]Record, error) { return s.hist.list(ctx) }
 
-// Local is a Side here. It is one person's, or the server's own.
+// Local is a Side on this server, for one person or for the server itself.
 type Local struct {
 	*Service
 	who note.Who
@@ -67,7 +67,7 @@ type Local struct {
 
 var _ Side = (*Local)(nil)
 
-// read calls fn with the database as it is now, and what is granted in it.
+// read calls fn with a snapshot of the database and the caller's grant.
 func (l *Local) read(ctx context.Context, db note.DatabaseID, fn func(*store.Reader, *grant) error) error {
 	if db == ID {
 		return ErrLocalOnly
@@ -115,13 +115,13 @@ func (l *Local) Hello(ctx context.Context, db note.DatabaseID, by Peer) (Greetin
 	return g, nil
 }
 
-// resolve turns a place in another life of the store into one in this, at most last: a life that is not known here
-// begins at the beginning.
+// resolve converts a position in another incarnation of the store into one in this incarnation, at most last. For an
+// unknown incarnation it returns 0.
 func (l *Local) resolve(c store.Cursor, last uint64) uint64 {
 	if c.Incarnation == l.s.Incarnation() {
 		return c.Seq
 	}
-	// The feed knows where the lives parted. With nothing behind that it stands at its own end.
+	// The feed knows where the incarnations diverged. If no change follows that point, the feed returns its own end.
 	at, err := l.s.Feed(c, func(store.Change) bool { return false })
 	if err != nil || at.Incarnation != l.s.Incarnation() {
 		return 0
@@ -171,7 +171,7 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 	if err != nil || !m.Knows && !m.Gives || shared && !l.due(db, m.Peer.Replica) {
 		return err
 	}
-	// While a replica is known that has not passed a deletion, the deletion is kept for it.
+	// Deletions are kept as long as some known replica has not received them.
 	return l.s.Replicate(ctx, db, func(w *store.Writer) error {
 		err := w.SetPeer(m.Peer.Replica, passed)
 		if err == nil && m.Met.Last != 0 {
@@ -181,8 +181,8 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 	})
 }
 
-// peersEvery is how often it is written down what a mate has passed: deletions are kept a little longer for
-// that, and a busy cluster has one commit less for each of its changes.
+// peersEvery is the minimum time between two commits of a mate's progress. As a result deletions are kept a little
+// longer, but a busy cluster saves one commit for each change.
 const peersEvery = 10 * time.Second
 
 func (s *Service) due(db note.DatabaseID, replica note.ReplicaID) bool {
@@ -200,15 +200,15 @@ func (s *Service) due(db note.DatabaseID, replica note.ReplicaID) bool {
 	return true
 }
 
-// maxDue bounds the replicas of which it is known when they were written down.
+// maxDue limits the number of entries in Service.peers.
 const maxDue = 100_000
 
-// Forget drops what is remembered of another replica: nothing is kept for it any more.
+// Forget deletes the record of another replica; deletions are no longer kept for it.
 func (s *Service) Forget(ctx context.Context, db note.DatabaseID, replica note.ReplicaID) error {
 	return s.hist.drop(ctx, db, replica)
 }
 
-// statistics are Domino's, over all replication of the server.
+// statistics holds the counters of all replication of the server, named as in Domino.
 type statistics struct {
 	added, updated, deleted, failed, successful, refused, sent, received, objects, ahead, restored *stat.Counter
 }
@@ -227,7 +227,7 @@ func (s *statistics) init(t *stat.Tree) {
 	s.restored = t.Counter("Replica.Restored", "replicas elsewhere that were found in another life of their store")
 }
 
-// took counts what was applied here.
+// took counts the notes applied here.
 func (s *statistics) took(a *Ack) {
 	s.added.Add(uint64(a.Added))
 	s.updated.Add(uint64(a.Updated))
@@ -235,7 +235,7 @@ func (s *statistics) took(a *Ack) {
 	s.refused.Add(uint64(len(a.Refused)))
 }
 
-// Done counts a replication that has ended.
+// Done counts a finished replication.
 func (s *Service) Done(err error) {
 	switch {
 	case err == nil:
@@ -245,5 +245,5 @@ func (s *Service) Done(err error) {
 	}
 }
 
-// keepStaged is how long objects wait for the notes that name them.
+// keepStaged is how long objects are held for the notes that name them.
 const keepStaged = 10 * time.Minute

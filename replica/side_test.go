@@ -32,7 +32,7 @@ type server struct {
 	mail *mailbox.Service
 	svc  *Service
 	opt  Options
-	// cache is how much the store has: little, so that tests meet what is not in memory.
+	// cache is the size of the store's cache. It is small, so that tests read evicted pages.
 	cache uint64
 }
 
@@ -41,7 +41,7 @@ func newServer(t *testing.T, name string) *server {
 	return newBench(t, t, name, 4<<20)
 }
 
-// newBench is newServer for benchmarks, whose servers end with b.
+// newBench is newServer for benchmarks. It closes its servers when b ends.
 func newBench(b testing.TB, t *testing.T, name string, cache uint64) *server {
 	b.Helper()
 	x := &server{t: t, name: name, f: env.TestRealTime(b), cache: cache}
@@ -79,7 +79,7 @@ func (x *server) must(err error) {
 
 func (x *server) side() *Local { return x.svc.As(note.System) }
 
-// make makes a database, everywhere under one id.
+// make creates a database, with the same id at each server.
 func (x *server) make(id note.DatabaseID, c store.Create) {
 	x.t.Helper()
 	c.ID = id
@@ -111,7 +111,7 @@ func (x *server) check() {
 	}
 }
 
-// picture is all that replicas must agree on: every note's history, state and content, and its message.
+// picture returns everything in which replicas must agree: history, state, content and message of every note.
 func (x *server) picture(db note.DatabaseID) map[string]string {
 	x.t.Helper()
 	out := map[string]string{}
@@ -120,7 +120,7 @@ func (x *server) picture(db note.DatabaseID) map[string]string {
 			n, err := r.Remote(id)
 			x.must(err)
 			if stub(n) {
-				return true // kept as long as somebody may need it
+				return true // a tombstone, kept as long as a replica may need it
 			}
 			text := fmt.Sprint(n.Class, n.Tree, n.State, n.Foldered, n.Date, n.Size)
 			for _, l := range n.Tree.Leaves() {
@@ -141,7 +141,7 @@ func (x *server) picture(db note.DatabaseID) map[string]string {
 	return out
 }
 
-// places are the notes of each folder, by the folder's name.
+// places returns the notes of each folder, by folder name.
 func (x *server) places(db note.DatabaseID) map[string][]string {
 	x.t.Helper()
 	out := map[string][]string{}
@@ -182,15 +182,15 @@ func same(t *testing.T, what string, db note.DatabaseID, a, b *server) {
 	}
 }
 
-// lossy is a Carrier that loses requests and replies, repeats, reorders and cuts.
+// lossy is a Carrier that loses requests and replies, and that repeats, reorders and truncates them.
 type lossy struct {
 	Carrier
 	mu   sync.Mutex
 	rng  *rand.Rand
 	rate float64
-	// late are requests that come once more later.
+	// late holds requests that will be delivered a second time.
 	late []func()
-	// counts says what was done.
+	// counts counts the faults by kind.
 	lost, unanswered, repeated, reordered, cut int
 	bytes                                      int
 }
@@ -233,7 +233,7 @@ func (l *lossy) Call(ctx context.Context, verb string, body []byte) ([]byte, err
 	return out, err
 }
 
-// cutter ends a stream somewhere.
+// cutter truncates a stream.
 type cutter struct {
 	r    io.Reader
 	left int
@@ -293,13 +293,13 @@ func (l *lossy) Put(ctx context.Context, verb string, head []byte, body io.Reade
 	return nil
 }
 
-// far is the side of a server over a lossy line.
+// far returns the Side of a server behind a lossy line.
 func (x *server) far(who note.Who, rng *rand.Rand, rate float64) (*Remote, *lossy) {
 	l := &lossy{Carrier: Served{Side: x.svc.As(who)}, rng: rng, rate: rate}
 	return NewRemote(l), l
 }
 
-// letter is a message with an attachment of a size.
+// letter returns a message with an attachment of the given size.
 func letter(rng *rand.Rand, n int) []byte {
 	raw := make([]byte, n)
 	for i := range raw {

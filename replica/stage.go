@@ -14,9 +14,9 @@ import (
 	"doublet/store"
 )
 
-// stage holds the objects that have come and wait for the notes that name them, and those that were
-// cut on their way. It is memory, and bounded: what is lost comes again. What a person brought serves
-// notes of that person alone: who knows an object's digest does not have it yet.
+// stage holds received objects that wait for the notes that name them, and partly received objects. It is bounded
+// memory: objects that are dropped are sent again. An object from a person is used only for notes of that person,
+// because knowing an object's digest does not grant access to the object.
 type stage struct {
 	env  *env.Env
 	most int64
@@ -34,17 +34,17 @@ type stageKey struct {
 type staged struct {
 	ref  store.ObjectRef
 	data []byte
-	// held is what it counts for, which is never less than data.
+	// held is the number of bytes counted in stage.size, at least len(data).
 	held int64
 	at   time.Time
 	busy bool
 	done bool
 }
 
-// chunk is how much of an object is read at a time.
+// chunk is the number of bytes of an object read at a time.
 const chunk = 256 << 10
 
-// age drops what has waited too long; the lock is held.
+// age drops parts that have waited too long. The lock is held.
 func (s *stage) age(now time.Time) {
 	for k, p := range s.parts {
 		if !p.busy && now.Sub(p.at) > keepStaged {
@@ -58,7 +58,7 @@ func (s *stage) drop(k stageKey, p *staged) {
 	delete(s.parts, k)
 }
 
-// grow makes room for more bytes of a part, at the cost of what has waited longest.
+// grow reserves n more bytes for a part and drops the parts that have waited longest if necessary.
 func (s *stage) grow(p *staged, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *stage) grow(p *staged, n int64) error {
 	return nil
 }
 
-// begin takes up a part at a byte.
+// begin starts or resumes receiving a part at the offset from.
 func (s *stage) begin(k stageKey, ref store.ObjectRef, from uint64) (*staged, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *stage) end(k stageKey, p *staged, spoiled bool) {
 	}
 }
 
-// put reads a part to its end. What came before a cut stays.
+// put receives the rest of a part. After an interruption the received bytes are kept.
 func (s *stage) put(k stageKey, ref store.ObjectRef, from uint64, r io.Reader) error {
 	if ref.Size > uint64(s.most/2) {
 		return fmt.Errorf("%w: object %s of %d bytes, at most %d", ErrTooLarge, ref.Digest, ref.Size, s.most/2)
@@ -134,7 +134,7 @@ func (s *stage) put(k stageKey, ref store.ObjectRef, from uint64, r io.Reader) e
 	}
 	for err == nil && uint64(len(p.data)) < ref.Size {
 		if len(p.data) == cap(p.data) {
-			// Not all at once, however large it says that it is: memory follows what has come.
+			// Memory grows with the bytes received, not with the size announced.
 			room := min(int64(ref.Size), max(chunk, 2*int64(len(p.data))))
 			if err = s.grow(p, room-p.held); err != nil {
 				break
@@ -161,7 +161,7 @@ func (s *stage) put(k stageKey, ref store.ObjectRef, from uint64, r io.Reader) e
 	return err
 }
 
-// take returns the bytes of a part that has come whole, nil where it has not.
+// take returns the bytes of a complete part, else nil.
 func (s *stage) take(k stageKey, ref store.ObjectRef) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +173,7 @@ func (s *stage) take(k stageKey, ref store.ObjectRef) []byte {
 	return p.data
 }
 
-// have says how much of a part is there, and whether that is all.
+// have returns the number of bytes of a part that are there, and whether the part is complete.
 func (s *stage) have(k stageKey, ref store.ObjectRef) (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func (s *stage) have(k stageKey, ref store.ObjectRef) (uint64, bool) {
 	return uint64(len(p.data)), p.done
 }
 
-// used drops parts whose notes are in.
+// used drops the parts whose notes have been applied.
 func (s *stage) used(who note.UNID, refs []store.ObjectRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (l *Local) key(d note.Digest) stageKey {
 	return stageKey{l.who.Person, d}
 }
 
-// Lacks implements Side. A person is told only of what that person brought.
+// Lacks implements Side. A person is told only about objects that this person sent.
 func (l *Local) Lacks(ctx context.Context, db note.DatabaseID, refs []store.ObjectRef) ([]Lack, error) {
 	err := l.read(ctx, db, func(_ *store.Reader, g *grant) error { return g.need(MayPush) })
 	if err != nil {
@@ -270,7 +270,7 @@ func (l *Local) Object(ctx context.Context, db note.DatabaseID, of note.UNID, re
 	return &objectReader{ctx: ctx, s: l.s, ref: ref, at: from}, nil
 }
 
-// objectReader reads an object a chunk at a time: it holds no more.
+// objectReader reads an object one chunk at a time, so that it buffers only one chunk.
 type objectReader struct {
 	ctx context.Context
 	s   *store.Store
@@ -306,8 +306,8 @@ func (r *objectReader) Read(p []byte) (int, error) {
 
 func (r *objectReader) Close() error { return nil }
 
-// objectsOf lists the objects that a note names, each once: the large parts of its message and the attachments of
-// every leaf.
+// objectsOf lists the objects that a note names, each once: the large parts of its message and the attachments of all
+// leaves.
 func objectsOf(n *store.Remote) (list []store.ObjectRef, err error) {
 	seen := map[note.Digest]bool{}
 	add := func(ref store.ObjectRef) {

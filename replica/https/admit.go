@@ -12,7 +12,7 @@ import (
 	"doublet/store"
 )
 
-// Bounds of joining: servers join rarely, and whoever asks has shown nothing yet.
+// Limits on joining. Servers join rarely, and the client of such a request is not authenticated yet.
 const (
 	joins       = 32
 	joinsOfOne  = 2 // of one address
@@ -25,11 +25,12 @@ var (
 	errQuestion = fmt.Errorf("%w: the question of a server that joins", replica.ErrFormat)
 )
 
-// errNoToken answers who wants to join as earlier versions did, with the password of an administrator.
+// errNoToken rejects a request to join with an administrator's password, as earlier versions sent it.
 var errNoToken = fmt.Errorf("%w: a server joins a domain with a token: make one here with doublet domain token, "+
 	"and use it on the other server with doublet domain join TOKEN (with a program that is as new as this one)", store.ErrDenied)
 
-// admit takes a server into the domain. It has shown its key, and the question holds a token; nobody signs in.
+// admit lets a server join the domain. The server has proven its key over TLS, and the request contains a token; no
+// user signs in.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request) {
 	h.requests.Inc()
 	w.Header().Set("Cache-Control", "no-store")
@@ -64,14 +65,14 @@ func (h *Handler) admitted(w http.ResponseWriter, r *http.Request) (out []byte, 
 	return out, key.String(), err
 }
 
-// joiners counts the servers that are joining, so that those of one address do not keep others out.
+// joiners counts the servers that are joining, so that requests from one address do not block those from others.
 type joiners struct {
 	mu  sync.Mutex
 	all int
 	of  map[string]int
 }
 
-// enter counts a server in that joins from an address; false where there are too many.
+// enter counts a joining server. It returns false if too many are joining.
 func (j *joiners) enter(from string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -12,37 +12,38 @@ import (
 	"doublet/store"
 )
 
-// Act is something for the audit: what a server did with the rights of one, or what was refused.
+// Act is an audit entry: a use of a server's rights, or a rejected request.
 type Act struct {
-	// Verb names the act: replica list, replica open, domain join.
+	// Verb names the action: replica list, replica open, replica sign-in, domain join.
 	Verb string
-	// By is the name of the person or server, or the key of one that nobody knows; Person is the person, zero for a server.
+	// By is the name of the person or server, or the key of an unknown server. Person is zero for a server.
 	By     string
 	Person note.UNID
-	// From is the address that it came from, On the database.
+	// From is the address of the client. On is the title of the database, or its id if the request was rejected.
 	From, On string
 	Err      error
-	// More counts the refused acts of the address before this one that were not told of.
+	// More is the number of rejected requests from the address that were not reported before this one.
 	More int
 }
 
-// How often the same is told: a connection that runs all the time is told once an hour, and what is refused once a minute.
+// Equal acts are reported at most once in these intervals. A connection that runs all the time is thus reported once an
+// hour.
 const (
 	doneEvery    = time.Hour
 	refusedEvery = time.Minute
 	maxTold      = 10_000
-	// refusedLines is how many refused acts of one address are told of in refusedEvery, by whatever names and keys. The others
-	// are counted.
+	// refusedLines is the maximum number of rejected requests reported for one address in refusedEvery, regardless of
+	// names and keys. The others are only counted.
 	refusedLines = 10
 )
 
-// refusals counts the refused acts of an address.
+// refusals counts the rejected requests from an address.
 type refusals struct {
 	since       time.Time
 	lines, more int
 }
 
-// audit tells of acts, each once in a while: who replicates asks many times.
+// audit reports acts and suppresses repeated ones, because a replicating client sends many requests.
 type audit struct {
 	env  *env.Env
 	tell func(Act)
@@ -52,7 +53,7 @@ type audit struct {
 	refused map[string]*refusals
 }
 
-// say tells of an act, unless the same was told lately.
+// say reports an act unless an equal act was reported lately.
 func (a *audit) say(x Act, every time.Duration) {
 	if a.tell == nil {
 		return
@@ -62,7 +63,7 @@ func (a *audit) say(x Act, every time.Duration) {
 	}
 }
 
-// fresh reports that an act is told of, and gives it the count of those that were not.
+// fresh reports whether an act must be reported, and sets its More.
 func (a *audit) fresh(x *Act, every time.Duration) bool {
 	key, now := *x, a.env.Clock.Now()
 	if key.Err = nil; x.Err != nil {
@@ -83,7 +84,7 @@ func (a *audit) fresh(x *Act, every time.Duration) bool {
 	return true
 }
 
-// counts counts a refused act, and reports that it is told of.
+// counts counts a rejected request and reports whether it must be reported.
 func (a *audit) counts(x *Act, now time.Time) bool {
 	r := a.refused[x.From]
 	if r == nil || now.Sub(r.since) >= refusedEvery {
@@ -108,10 +109,10 @@ func (c *call) act(verb, on string) Act {
 	return Act{Verb: verb, By: c.id.Name, Person: c.id.Who.Person, From: from(c.r), On: on}
 }
 
-// did audits the use that a server makes of its rights.
+// did audits a use of a server's rights.
 func (a *audit) did(c *call, verb, on string) { a.say(c.act(verb, on), doneEvery) }
 
-// failed audits a request of somebody who may not make it.
+// failed audits a request that was rejected for lack of rights.
 func (a *audit) failed(c *call, err error) {
 	if !errors.Is(err, store.ErrDenied) && !errors.Is(err, replica.ErrLocalOnly) {
 		return
@@ -124,13 +125,13 @@ func (a *audit) failed(c *call, err error) {
 	a.say(x, refusedEvery)
 }
 
-// stranger tells of who is not let in.
+// stranger audits a failed sign-in.
 func (a *audit) stranger(r *http.Request, err error) {
-	user, _, _ := r.BasicAuth() // whatever the client has written
+	user, _, _ := r.BasicAuth() // as sent by the client, not verified
 	a.say(Act{Verb: "replica sign-in", By: user[:min(len(user), 100)], From: from(r), Err: err}, refusedEvery)
 }
 
-// joined tells of a server that joined, or wanted to. What came in is always told.
+// joined audits a server that joined or tried to. A successful join is always reported.
 func (a *audit) joined(r *http.Request, by string, err error) {
 	x := Act{Verb: "domain join", By: by, From: from(r), Err: err}
 	if err != nil {

@@ -23,25 +23,26 @@ import (
 	"doublet/replica"
 )
 
-// ClientOptions say where a server is and how one signs in there.
+// ClientOptions holds the address of a server and the credentials.
 type ClientOptions struct {
-	// URL is the server's: https://mail.example.com, http on this machine alone.
+	// URL is the server's base URL, such as https://mail.example.com. http is allowed only to this machine.
 	URL string
-	// User and Secret sign in; without a User the Secret is a bearer token.
+	// User and Secret are the credentials. If User is empty, Secret is a bearer token.
 	User, Secret string
-	// Fingerprint is the SHA-256 of the certificate that the server shows, in hex, where no authority speaks for it.
+	// Fingerprint is the SHA-256 of the server's certificate in hex, for a certificate that no known authority has
+	// signed.
 	Fingerprint string
-	// TLS, where it is set, says whom to believe and who we are, in place of all others: between servers of a domain.
+	// TLS, if set, replaces the other TLS settings. Servers of a domain use it to authenticate each other.
 	TLS *tls.Config
-	// Dial, where it is set, connects in place of env: it may refuse where the URL leads.
+	// Dial, if set, opens connections in place of env. It may refuse an address that the URL resolves to.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Roots are the authorities that may; nil: those of the system.
+	// Roots are the trusted authorities; nil: those of the system.
 	Roots *x509.CertPool
-	// Silence is how long the server may say nothing (2 min).
+	// Silence is the maximum time without data from the server (2 min).
 	Silence time.Duration
 }
 
-// Client is a Carrier to a server.
+// Client is a Carrier to a server over HTTPS.
 type Client struct {
 	env  *env.Env
 	opt  ClientOptions
@@ -51,10 +52,10 @@ type Client struct {
 
 var _ replica.Carrier = (*Client)(nil)
 
-// maxAccount bounds what a server says of its databases.
+// maxAccount is the maximum size of an Account in bytes.
 const maxAccount = 16 << 20
 
-// NewClient makes a client. Nothing is sent yet.
+// NewClient returns a client. It does not connect yet.
 func NewClient(e *env.Env, o ClientOptions) (*Client, error) {
 	text := o.URL
 	if !strings.Contains(text, "://") {
@@ -80,7 +81,7 @@ func NewClient(e *env.Env, o ClientOptions) (*Client, error) {
 	c := &Client{env: e, opt: o, base: u}
 	cfg := &tls.Config{RootCAs: o.Roots, Time: e.Clock.Now, MinVersion: tls.VersionTLS12}
 	if print != "" {
-		cfg.InsecureSkipVerify = true // in favour of the one certificate that is meant
+		cfg.InsecureSkipVerify = true // VerifyConnection checks the certificate instead
 		cfg.VerifyConnection = func(s tls.ConnectionState) error { return pinned(s, print) }
 	}
 	if o.TLS != nil {
@@ -101,7 +102,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// pinned compares the certificate that a server shows.
+// pinned compares the server's certificate with the fingerprint.
 func pinned(s tls.ConnectionState, want string) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("the server shows no certificate")
@@ -127,7 +128,7 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return &quiet{Conn: conn, c: c}, nil
 }
 
-// quiet ends a connection on which nothing moves.
+// quiet closes a connection on which no data moves.
 type quiet struct {
 	net.Conn
 	c *Client
@@ -143,16 +144,16 @@ func (q *quiet) Write(p []byte) (int, error) {
 	return q.Conn.Write(p)
 }
 
-// Close lets connections go.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Host is the server's name, for people.
+// Host returns the server's name for display.
 func (c *Client) Host() string { return c.base.Host }
 
-// Side is the replicas of the server.
+// Side returns the Side of the server's replicas.
 func (c *Client) Side() *replica.Remote { return replica.NewRemote(c) }
 
-// send sends a request. An answer that is none of ours is an error with what it says.
+// send sends a request. If the response has an error status, it returns an error.
 func (c *Client) send(ctx context.Context, method, path, query string, body io.Reader, size int64) (*http.Response, error) {
 	u := *c.base
 	u.Path += path
@@ -192,7 +193,7 @@ func (c *Client) send(ctx context.Context, method, path, query string, body io.R
 	return nil, fmt.Errorf("replica: %s: %s", c.base.Host, resp.Status)
 }
 
-// whole reads an answer of known size.
+// whole reads a response of at most most bytes.
 func whole(resp *http.Response, most int64) ([]byte, error) {
 	defer resp.Body.Close()
 	if resp.ContentLength > most {
@@ -235,7 +236,7 @@ func (c *Client) Put(ctx context.Context, verb string, head []byte, body io.Read
 	return resp.Body.Close()
 }
 
-// Account asks who one is there, and what one may have.
+// Account asks the server for the caller's account and databases.
 func (c *Client) Account(ctx context.Context) (Account, error) {
 	var out Account
 	resp, err := c.send(ctx, http.MethodGet, "", "", nil, -1)
@@ -252,7 +253,8 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 	return out, nil
 }
 
-// Admit asks the server to take this one into its domain, as ClientOptions.TLS shows its key. Questions and answers are JSON.
+// Admit asks the server to let this one, with the key of ClientOptions.TLS, join its domain. Question and answer are
+// JSON.
 func (c *Client) Admit(ctx context.Context, question []byte) ([]byte, error) {
 	resp, err := c.send(ctx, http.MethodPost, pathAdmit, "", bytes.NewReader(question), int64(len(question)))
 	if err != nil {
@@ -261,7 +263,8 @@ func (c *Client) Admit(ctx context.Context, question []byte) ([]byte, error) {
 	return whole(resp, 1<<20)
 }
 
-// Wait returns when one of the databases has changed since a sequence, with those that have; or after a while with none.
+// Wait waits until one of the databases is no longer at the given sequence number and returns those databases. After a
+// timeout at the server it returns none.
 func (c *Client) Wait(ctx context.Context, places map[note.DatabaseID]uint64) ([]note.DatabaseID, error) {
 	list := make([]Place, 0, len(places))
 	for id, seq := range places {

@@ -15,7 +15,7 @@ import (
 	"doublet/store/layout"
 )
 
-// enter makes, changes or removes an entry of the directory: removed where text is empty.
+// enter creates or changes an entry of the directory, or removes it if text is empty.
 func (x *server) enter(id byte, text string) {
 	x.t.Helper()
 	u := note.UNID{id}
@@ -64,9 +64,9 @@ func (x *server) entries() string {
 	return strings.Join(out, " ")
 }
 
-// TestDirectory: the directory goes to and from servers of the domain, and to nobody else, and the two replicas become equal:
-// also where one or both are replicas of a cluster, whose ledgers have nothing to do with each other, and where the one here does
-// not lead.
+// TestDirectory checks that the directory is replicated with servers of the domain and with nobody else, and that both
+// replicas become equal. It includes cases in which one or both are replicas of a cluster, whose ledgers are unrelated,
+// and in which the local one is not the primary.
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct{ here, there, follows bool }{{}, {there: true}, {here: true}, {here: true, there: true}, {here: true, there: true, follows: true}} {

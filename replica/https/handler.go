@@ -28,41 +28,41 @@ import (
 	"doublet/store/layout"
 )
 
-// Identity is who a request is from.
+// Identity is the authenticated sender of a request.
 type Identity struct {
 	Who note.Who
-	// Name, Address, Aliases, Short and Mail are what a copy needs of the person.
+	// Name, Address, Aliases, Short and Mail are the person's data that a copy needs.
 	Name, Address, Short string
 	Aliases              []string
 	Mail                 note.DatabaseID
-	// Server is the server of this domain that asks, by its key; zero for people. The directory, too, goes to it and comes
-	// from it.
+	// Server is the server of this domain that sent the request, identified by its key; zero for people. Only such a
+	// server also replicates the directory.
 	Server note.UNID
 }
 
-// Options are the handler's. Zero limits take the defaults.
+// Options holds the settings of a Handler. Zero limits take the defaults.
 type Options struct {
-	// Identify says who a request is from; Refuse answers one that is from nobody.
+	// Identify authenticates a request. Refuse answers a request that it rejected.
 	Identify func(*http.Request) (Identity, error)
 	Refuse   func(http.ResponseWriter, *http.Request, error)
-	// Server and Version are the server's.
+	// Server and Version are the name and the program version of this server.
 	Server, Version string
-	// Requests is how many requests are worked on at one time (64), PerPerson how many of one person's (8). Those that wait
-	// for changes are not counted: of them there are Waiting at most (1,000).
+	// Requests is the maximum number of concurrent requests (64), PerPerson that of one person or server (8). Requests
+	// that wait for changes count toward PerPerson, but not toward Requests; there are at most Waiting of them (1,000).
 	Requests, PerPerson, Waiting int
-	// Memory bounds the requests that are being read, in bytes together (128 MB; at least two of the largest). One person has
-	// half of it at most.
+	// Memory is the total size of request bodies being read, in bytes (128 MB; at least two of the largest requests).
+	// One person or server may use half of it.
 	Memory int64
-	// Idle is how long a client may be silent within a stream (1 min).
+	// Idle is the maximum time without data within a stream (1 min).
 	Idle time.Duration
-	// Admit takes a server into the domain that has shown a key and brings a token; nil: none is.
+	// Admit lets a server with this key and a valid token join the domain; nil: no server may join.
 	Admit func(ctx context.Context, key bus.Key, question []byte) ([]byte, error)
-	// Audit is told of what was done, or refused, with more than a person's own rights; nil: nobody is.
+	// Audit receives each use of more than a person's own rights and each rejected request. It may be nil.
 	Audit func(Act)
-	// Stopping ends when the server is to stop: those who wait are told that nothing has changed. nil: never.
+	// Stopping ends when the server shuts down. Requests that wait for changes are then answered with none. nil: never.
 	Stopping context.Context
-	// InClear takes requests that did not come over TLS from everywhere, and not from this machine alone: for doors behind
-	// a proxy that has taken TLS off.
+	// InClear accepts requests without TLS from any address, not only from this machine. It is for a listener behind a
+	// proxy that terminates TLS.
 	InClear bool
 	Stats   *stat.Tree
 }
@@ -88,13 +88,13 @@ func (o *Options) fill() {
 	}
 }
 
-// maxBody bounds one request: a note alone may be of MaxNote, and a page is a little larger.
+// maxBody is the maximum size of a request: a note may have MaxNote bytes, and a page is slightly larger.
 const maxBody = replica.MaxNote + 1<<20
 
-// maxHead bounds what a stream is asked for with.
+// maxHead is the maximum size of the request that opens a stream.
 const maxHead = 4 << 10
 
-// Handler serves replication.
+// Handler serves replication over HTTP.
 type Handler struct {
 	svc *replica.Service
 	s   *store.Store
@@ -116,7 +116,7 @@ type Handler struct {
 	held    map[note.UNID]int64 // of memory, by person
 }
 
-// New makes the handler. It is to stand at Path.
+// New returns the handler. It must be mounted at Path.
 func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 	o.fill()
 	h := &Handler{
@@ -151,9 +151,9 @@ type call struct {
 	r    *http.Request
 	id   Identity
 	who  note.Who
-	by   note.UNID // the person or server that asks
+	by   note.UNID // the person or server that sent the request
 	held int64
-	// db is the database that the request is about, 0 while none is known.
+	// db is the database of the request, 0 while unknown.
 	db note.DatabaseID
 }
 
@@ -189,7 +189,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, fn func(*call) e
 	}
 }
 
-// local says that a request comes from this machine.
+// local reports whether a request comes from this machine.
 func local(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -199,7 +199,7 @@ func local(r *http.Request) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// from is the address that a request came from.
+// from returns the client's address without the port.
 func from(r *http.Request) string {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		return host
@@ -207,7 +207,8 @@ func from(r *http.Request) string {
 	return r.RemoteAddr
 }
 
-// network is the address that a client is counted by: of IPv6 its /64, which one client has whole.
+// network returns the address by which a client is counted. For IPv6 it is the /64 prefix, because one client usually
+// controls a whole /64.
 func network(r *http.Request) string {
 	a, err := netip.ParseAddr(from(r))
 	if err != nil {
@@ -221,7 +222,7 @@ func network(r *http.Request) string {
 	return a.String()
 }
 
-// enter counts a request in.
+// enter counts a running request, or returns ErrBusy.
 func (h *Handler) enter(person note.UNID, waits bool) (leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -245,7 +246,7 @@ func (h *Handler) enter(person note.UNID, waits bool) (leave func(), err error) 
 	}, nil
 }
 
-// take takes memory for what is being read of a request.
+// take reserves n bytes of memory for the body of a request, or returns ErrBusy.
 func (h *Handler) take(c *call, n int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -259,7 +260,7 @@ func (h *Handler) take(c *call, n int64) error {
 	return nil
 }
 
-// give gives back the memory of a request.
+// give releases the memory of a request.
 func (h *Handler) give(c *call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -270,7 +271,7 @@ func (h *Handler) give(c *call) {
 	c.held = 0
 }
 
-// fail answers with an error. Whoever has got a part of an answer finds it cut.
+// fail sends an error response.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	kind, code := replica.ErrorKind(err), status(err)
 	if code == http.StatusInternalServerError {
@@ -285,13 +286,14 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = io.WriteString(w, err.Error())
 }
 
-// Published says whether a database is one that people and other servers replicate by this way: queues and what a server
-// keeps for itself are not, and the directory goes within a domain only, since two that were made apart do not go together.
+// Published reports whether a database may be replicated by people and by servers outside the cluster. Queues and the
+// server's own databases may not. The directory may be replicated only within a domain, because directories that were
+// created separately cannot be merged.
 func Published(i *layout.Info) bool {
 	return !i.Queue && i.State == layout.InService && PublishedKind(i.Kind)
 }
 
-// PublishedKind says whether databases of a kind are.
+// PublishedKind reports whether databases of a kind may be replicated in this way.
 func PublishedKind(kind string) bool {
 	switch kind {
 	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, clusterKind, repairKind:
@@ -300,13 +302,14 @@ func PublishedKind(kind string) bool {
 	return true
 }
 
-// The kinds of databases of rooms that this one does not import: the Cluster Database Directory, and what a repair works in.
+// Kinds of databases of packages that are not imported here: the Cluster Database Directory, and the working database
+// of a repair.
 const (
 	clusterKind = "cldbdir"
 	repairKind  = "repair"
 )
 
-// account says who asks, and what they may have.
+// account sends the caller's account and databases.
 func (h *Handler) account(c *call) error {
 	out := Account{
 		Server: h.opt.Server, Version: h.opt.Version, Name: c.id.Name, Address: c.id.Address, Aliases: c.id.Aliases, Short: c.id.Short,
@@ -334,7 +337,7 @@ func (h *Handler) account(c *call) error {
 	for _, i := range candidates {
 		g, err := side.Hello(c.r.Context(), i.ID, replica.Peer{})
 		if err != nil || g.May == 0 {
-			continue // one that cannot be opened does not hide the others
+			continue // a database that cannot be opened must not hide the others
 		}
 		d := Database{
 			ID: i.ID.String(), Title: i.Title, Kind: i.Kind, Pull: g.May&replica.MayPull != 0, Push: g.May&replica.MayPush != 0, Quota: i.Quota,
@@ -350,7 +353,7 @@ func (h *Handler) account(c *call) error {
 	return writeJSON(c.w, out)
 }
 
-// names says whether a database's list names somebody in a folder of it.
+// names reports whether an access list marks a person, or a group of the person, as named in the list of some folder.
 func names(i *layout.Info, who *note.Who) bool {
 	for _, e := range i.ACL.Entries {
 		if e.Plus&note.Below == 0 {
@@ -378,12 +381,12 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// served is the Side of a request, as a Carrier that ends there.
+// served returns a Carrier to the Side of the caller.
 func (h *Handler) served(c *call) replica.Served {
 	return replica.Served{Side: h.svc.As(c.who), Allow: func(db note.DatabaseID) error { return h.allow(c, db) }}
 }
 
-// allow refuses databases that are not replicated by this way.
+// allow returns ErrLocalOnly for a database that the caller may not replicate in this way.
 func (h *Handler) allow(c *call, db note.DatabaseID) error {
 	c.db = db
 	info, err := h.s.Info(db)
@@ -396,7 +399,7 @@ func (h *Handler) allow(c *call, db note.DatabaseID) error {
 	return err
 }
 
-// published says whether a database is one for who asks.
+// published reports whether the caller may replicate a database in this way.
 func (h *Handler) published(c *call, i *layout.Info) bool {
 	return Published(i) || !c.id.Server.IsZero() && i.ID == directory.ID
 }
@@ -418,7 +421,7 @@ func (h *Handler) call(c *call) error {
 	return nil
 }
 
-// read reads a request's body, as long as it comes and there is memory for it.
+// read reads a request's body. It reserves memory as data arrives.
 func (h *Handler) read(c *call, most int) ([]byte, error) {
 	if c.r.ContentLength > int64(most) {
 		return nil, replica.ErrTooLarge
@@ -466,14 +469,14 @@ func (h *Handler) get(c *call) error {
 	n, err := io.CopyBuffer(&slow{w: c.w, h: h}, in, make([]byte, 64<<10))
 	h.bytesOut.Add(uint64(n))
 	if err != nil {
-		// The status has gone out: what was cut must not look whole.
+		// The success status has been sent. Abort the connection so that the client detects the truncation.
 		h.env.Log.Info("replication over HTTP: a stream was cut", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// put takes a stream.
+// put receives a stream.
 func (h *Handler) put(c *call) error {
 	text := c.r.URL.Query().Get("head")
 	if len(text) > maxHead {
@@ -504,7 +507,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// slow gives the client time as long as something moves: a stream may take hours, a silence may not.
+// slow extends the deadline with each read and write: a stream may take hours, but not pause for longer than Idle.
 type slow struct {
 	r io.Reader
 	w http.ResponseWriter
@@ -521,13 +524,13 @@ func (s *slow) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// Bounds of waiting.
+// Limits of a request that waits for changes.
 const (
 	maxPlaces = 1000
 	longest   = 50 * time.Second
 )
 
-// wait answers when one of the databases has changed, or after a while with nothing.
+// wait answers when one of the databases has changed, or with none after the time longest.
 func (h *Handler) wait(c *call) error {
 	body, err := h.read(c, 1<<20)
 	if err != nil {

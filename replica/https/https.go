@@ -1,6 +1,7 @@
-// Package https carries replication between servers that are in no cluster, and to a laptop: a handler
-// under /replica/ and the client of one. People sign in as at any web door, and get and bring what the access
-// lists grant them, whatever roles they have. A server of the same domain shows its key, and may what this one may.
+// Package https transports replication over HTTPS between servers that are not in one cluster, and to laptops. It has
+// the handler for /replica/ and a client. People sign in as on the web pages. They read and change what the access
+// lists grant them; administrative roles add nothing. A server of the same domain authenticates with its key and has
+// unrestricted access.
 package https
 
 import (
@@ -10,16 +11,16 @@ import (
 	"doublet/replica"
 )
 
-// Path is where the handler stands.
+// Path is the path that the handler is mounted at.
 const Path = "/replica/"
 
-// The paths below it.
+// Paths below Path.
 const (
-	pathCall  = "call/" // POST: a request, answered
-	pathGet   = "get/"  // POST: a request, answered by a stream
-	pathPut   = "put/"  // POST: a stream; the request in the query, base64url
-	pathAdmit = "admit" // POST: a server of another place asks to be one of the domain
-	pathWait  = "wait"  // POST: answered when one of some databases has changed
+	pathCall  = "call/" // POST: a request with an answer
+	pathGet   = "get/"  // POST: a request; the answer is a stream
+	pathPut   = "put/"  // POST: a stream; the request is in the query, base64url
+	pathAdmit = "admit" // POST: another server asks to join the domain
+	pathWait  = "wait"  // POST: answered when one of the given databases has changed
 )
 
 // Headers and types.
@@ -28,24 +29,24 @@ const (
 	headerKind  = "Doublet-Error"
 )
 
-// Account is what a server says of who asks, and which databases they may replicate.
+// Account describes the caller and the databases that the caller may replicate.
 type Account struct {
-	// Server and Version are the server's.
+	// Server and Version are the name and the program version of the server.
 	Server  string `json:"server"`
 	Version string `json:"version"`
-	// Person is the UNID of who asks, zero for the server's own.
+	// Person is the caller's UNID, empty for a server.
 	Person  string   `json:"person,omitempty"`
 	Name    string   `json:"name"`
 	Address string   `json:"address,omitempty"`
 	Aliases []string `json:"aliases,omitempty"`
 	Short   string   `json:"short,omitempty"`
-	// Admin says that the access lists do not bind them.
+	// Admin means that access lists do not restrict the caller.
 	Admin     bool       `json:"admin,omitempty"`
 	Mail      string     `json:"mail,omitempty"`
 	Databases []Database `json:"databases"`
 }
 
-// Database is one that may be replicated.
+// Database is a database that the caller may replicate.
 type Database struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
@@ -54,22 +55,22 @@ type Database struct {
 	Pull  bool   `json:"pull"`
 	Push  bool   `json:"push"`
 	Quota uint64 `json:"quota,omitempty"`
-	// Access is the access list in its stored form, for who may change it.
+	// Access is the access list in its stored form. It is set only for a caller who may change it.
 	Access []byte `json:"access,omitempty"`
 }
 
-// Place is a database and how far one knows it, for waiting.
+// Place is a database and the sequence number that the caller knows.
 type Place struct {
 	ID  string `json:"id"`
 	Seq uint64 `json:"seq"`
 }
 
-// Waited says which databases have changed.
+// Waited lists the databases that have changed.
 type Waited struct {
 	Changed []string `json:"changed"`
 }
 
-// statuses are the HTTP statuses of the kinds of error.
+// status returns the HTTP status for an error.
 func status(err error) int {
 	switch replica.ErrorKind(err) {
 	case "denied", "local only":
@@ -92,5 +93,5 @@ func status(err error) int {
 	return http.StatusInternalServerError
 }
 
-// ErrSignIn: the other server does not take the name and password.
+// ErrSignIn means that the other server rejected the name and password.
 var ErrSignIn = errors.New("the server does not take this name and password")

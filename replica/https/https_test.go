@@ -28,7 +28,7 @@ import (
 	"doublet/store/check"
 )
 
-// server is a server with its web door, or a laptop without one.
+// server is a server with a web listener, or a laptop without one.
 type server struct {
 	t    *testing.T
 	f    *env.Fixture
@@ -37,7 +37,7 @@ type server struct {
 	svc  *replica.Service
 	h    *Handler
 	web  *httptest.Server
-	// people are those who may sign in, by name and password.
+	// people maps the sign-in names to passwords.
 	people map[string]Identity
 }
 
@@ -81,7 +81,7 @@ func (x *server) must(err error) {
 	}
 }
 
-// ada has a mail file of her own at the server.
+// ada is a person; her mail file is created by server.ada.
 var ada = Identity{Who: note.Who{Person: note.UNID{1}}, Name: "Ada Lovelace", Address: "ada@example.com"}
 
 func (x *server) ada() note.DatabaseID {
@@ -139,7 +139,7 @@ func (x *server) deliver(db note.DatabaseID, raw []byte) {
 	}))
 }
 
-// messages are those of the INBOX, as bytes.
+// messages returns the messages of the INBOX as bytes.
 func (x *server) messages(db note.DatabaseID) (out []string) {
 	x.t.Helper()
 	x.must(x.s.Read(context.Background(), note.System, db, func(r *store.Reader) error {
@@ -163,8 +163,8 @@ func (x *server) messages(db note.DatabaseID) (out []string) {
 	return out
 }
 
-// TestCopy: a person's mail file is copied to a laptop over HTTPS, changes go both ways, offline in between, and large
-// parts travel once.
+// TestCopy checks that a mail file is copied to a laptop over HTTPS, that changes made offline go both ways, and that
+// large parts are sent once.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	hub, laptop := newServer(t, 1, Options{}), newServer(t, 2, Options{})
@@ -187,7 +187,7 @@ func TestCopy(t *testing.T) {
 	if info.Owner != ada.Who.Person || info.ACL.Rights(&ada.Who)&note.Administer == 0 || info.ACL.Rights(&note.Who{Person: note.UNID{9}}) != 0 {
 		t.Errorf("the copy belongs to: %+v", info)
 	}
-	// Offline both go on.
+	// Both sides change offline.
 	laptop.deliver(db, letter(rng, 70_000))
 	hub.deliver(db, letter(rng, 70_000))
 	_, out, err = j.Run(context.Background())
@@ -198,7 +198,7 @@ func TestCopy(t *testing.T) {
 	if !slices.Equal(hub.messages(db), laptop.messages(db)) || len(hub.messages(db)) != 5 {
 		t.Fatal("they differ")
 	}
-	_, _, err = j.Run(context.Background()) // what it brought itself comes back once, by name
+	_, _, err = j.Run(context.Background()) // its own changes come back once, by name
 	laptop.must(err)
 	_, out, err = j.Run(context.Background())
 	laptop.must(err)
@@ -214,7 +214,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestRefused: who does not sign in, who comes in the clear, and what is nobody's to replicate.
+// TestRefused checks that requests without sign-in, without TLS, or for databases that are not replicated are rejected.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	hub := newServer(t, 1, Options{})
@@ -274,7 +274,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestBadRequests: what is no request of replication gets an answer and changes nothing.
+// TestBadRequests checks that a malformed request gets an answer and changes nothing.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	hub := newServer(t, 1, Options{})
@@ -312,7 +312,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestBusy: more at a time than is allowed is told to come again.
+// TestBusy checks that requests above the limits are told to retry.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	hub := newServer(t, 1, Options{PerPerson: 2})
@@ -351,7 +351,7 @@ func (h *Handler) waitingNow() int {
 	return h.waiting
 }
 
-// proxy is a line that is cut now and then.
+// proxy forwards connections and cuts them now and then.
 type proxy struct {
 	net.Listener
 	to   string
@@ -403,8 +403,8 @@ func (p *proxy) carry(in net.Conn, limit int64) {
 	end()
 }
 
-// TestCutLine: over a line that is cut again and again, both ways, large objects arrive all the same, since what came
-// before a cut is not sent again.
+// TestCutLine checks that large objects arrive in both directions over a line that is cut again and again, because a
+// transfer resumes at the bytes received.
 func TestCutLine(t *testing.T) {
 	t.Parallel()
 	hub, laptop := newServer(t, 1, Options{}), newServer(t, 2, Options{})
@@ -441,7 +441,8 @@ func TestCutLine(t *testing.T) {
 	t.Logf("%d cuts", p.cuts.Load())
 }
 
-// TestWatch: a continuous job brings what changes on either side at once, rests in between, and ends when it is told.
+// TestWatch checks that a continuous job replicates changes on either side at once, rests in between, and ends when
+// told to.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	hub, laptop := newServer(t, 1, Options{}), newServer(t, 2, Options{})
@@ -477,7 +478,7 @@ func TestWatch(t *testing.T) {
 	until(laptop, 1)
 	laptop.deliver(db, letter(rng, 100))
 	until(hub, 2)
-	time.Sleep(1500 * time.Millisecond) // one more look at what the run itself wrote
+	time.Sleep(1500 * time.Millisecond) // allow one more run for the writes of the run itself
 	before := runs.Load()
 	time.Sleep(1500 * time.Millisecond)
 	if n := runs.Load() - before; n != 0 {

@@ -15,17 +15,17 @@ import (
 	"doublet/store"
 )
 
-// Direction says which way notes go.
+// Direction is the direction of replication.
 type Direction string
 
-// The directions, as seen from here.
+// Directions, from the point of view of this server.
 const (
 	Pull Direction = "pull"
 	Push Direction = "push"
 	Both Direction = "both"
 )
 
-// ParseDirection reads a direction; "" is Both.
+// ParseDirection parses a direction; "" is Both.
 func ParseDirection(text string) (Direction, error) {
 	switch d := Direction(strings.ToLower(text)); d {
 	case "":
@@ -36,37 +36,37 @@ func ParseDirection(text string) (Direction, error) {
 	return "", fmt.Errorf("the direction %q is none of pull, push, both", text)
 }
 
-// Job is what is replicated between another server and here.
+// Job describes replication between another server and this one.
 type Job struct {
 	Client  *Client
 	Service *replica.Service
 	Store   *store.Store
-	// Databases are ids or titles; none: the mail file of who signs in.
+	// Databases are ids or titles; empty: the mail file of the signed-in person.
 	Databases []string
 	Direction Direction
 	Select    replica.Selection
-	// Domain says that the other is a server of this domain: the directory goes with the others.
+	// Domain means that the other server belongs to this domain. The directory may then be replicated too.
 	Domain bool
-	// UntilFailure ends Watch with the first failure: another server may do.
+	// UntilFailure makes Watch return at the first failure, so that another server can take over.
 	UntilFailure bool
-	// Compare compares everything from the beginning.
+	// Compare compares all notes from the beginning.
 	Compare bool
-	// Progress, where it is set, is told how far a database has come.
+	// Progress, if set, receives the progress of each database.
 	Progress func(title string, p replica.Progress)
 }
 
-// Outcome is what became of one database.
+// Outcome is the result of replicating one database.
 type Outcome struct {
 	ID    note.DatabaseID
 	Title string
-	// Made says that the copy here is new.
+	// Made means that the local copy was created.
 	Made    bool
 	In, Out replica.Result
 	Err     error
 }
 
-// Run replicates. Its error is of the whole; that of one database is in its Outcome and keeps no other
-// from its turn.
+// Run replicates all databases of the job once. The error of a single database is in its Outcome and does not stop the
+// others.
 func (j *Job) Run(ctx context.Context) (Account, []Outcome, error) {
 	account, err := j.Client.Account(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (j *Job) Run(ctx context.Context) (Account, []Outcome, error) {
 	return account, out, nil
 }
 
-// choose finds the databases that are meant.
+// choose finds the databases of the job in the account.
 func (j *Job) choose(a *Account) ([]Database, error) {
 	var out []Database
 	if len(j.Databases) == 0 {
@@ -121,7 +121,7 @@ func (j *Job) one(ctx context.Context, a *Account, d Database) (o Outcome) {
 		return o
 	}
 	direction := cmp.Or(j.Direction, Both)
-	// Somebody who may only read there keeps a copy all the same.
+	// A person who may only read at the server can still keep a copy.
 	pull, push := direction != Push, direction != Pull && d.Push
 	if pull && !d.Pull || !pull && !push {
 		o.Err = fmt.Errorf("%w: %s at %s", store.ErrDenied, d.Title, a.Server)
@@ -145,15 +145,16 @@ func (j *Job) one(ctx context.Context, a *Account, d Database) (o Outcome) {
 	}
 	if push {
 		opts.From, opts.To = "here", j.Client.Host()
-		// All that is here goes there: a selection is about what is to come.
+		// Push sends all local changes: the selection limits only what comes in.
 		opts.Select = replica.Selection{}
 		o.Out, o.Err = replica.Send(ctx, here, there, o.ID, opts)
 	}
 	return o
 }
 
-// meant makes sure that a database of this server is the one that was meant: the other server says which id its database has,
-// and must not get another one's replica here by the id of that. Between servers of a domain that is trusted.
+// meant checks that the local database with this id is the one that the job means. The other server chooses the id that
+// it reports; without the check it could obtain or change another local database by sending that one's id. Servers of
+// the domain are trusted.
 func (j *Job) meant(id note.DatabaseID, a *Account, d Database) error {
 	if j.Domain {
 		return nil
@@ -173,7 +174,7 @@ func (j *Job) meant(id note.DatabaseID, a *Account, d Database) error {
 	return fmt.Errorf("%w: %s says that its database %q is %s, which is %q here: name it by this id if it is the same", store.ErrDenied, a.Server, d.Title, id, info.Title)
 }
 
-// make makes the copy here where there is none.
+// make creates the local copy if there is none. It reports whether it did.
 func (j *Job) make(id note.DatabaseID, a *Account, d Database) (bool, error) {
 	if info, err := j.Store.Info(id); err == nil {
 		if !Published(&info) && !(j.Domain && id == directory.ID) {
@@ -200,8 +201,8 @@ func (j *Job) make(id note.DatabaseID, a *Account, d Database) (bool, error) {
 	return err == nil, err
 }
 
-// access is the access list of a copy: the one that the database has there, as far as that is told; else its owner
-// and who made the copy.
+// access returns the access list for a local copy: the server's list if the server sent it, else a list of the owner
+// and the person who creates the copy.
 func access(a *Account, d Database, owner note.UNID) (note.ACL, error) {
 	if len(d.Access) > 0 {
 		acl, rest, err := note.ReadACL(d.Access)
@@ -228,8 +229,8 @@ func access(a *Account, d Database, owner note.UNID) (note.ACL, error) {
 	return acl, nil
 }
 
-// Watch runs the job, and again when something has changed on either side, until ctx ends. told gets what
-// each run came to. After a failure it waits, longer every time.
+// Watch runs the job, and again when a database has changed on either side, until ctx ends. It calls told with the
+// result of each run. After a failure it pauses, each time for longer.
 func (j *Job) Watch(ctx context.Context, told func([]Outcome, error)) error {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -263,16 +264,16 @@ func errorsOf(list []Outcome) (out []error) {
 	return out
 }
 
-// The pauses after a failure, and how long changes gather before they are replicated.
+// Pauses after a failure, and the time in which changes are collected before they are replicated.
 const (
 	firstPause = 5 * time.Second
 	maxPause   = 5 * time.Minute
 	gather     = 500 * time.Millisecond
-	// atLeast is how often both sides are looked at all the same.
+	// atLeast is the maximum time between two runs if no change is noticed.
 	atLeast = 10 * time.Minute
 )
 
-// rest returns when one of the databases has changed, there or here.
+// rest waits until one of the databases has changed, at the server or here.
 func (j *Job) rest(ctx context.Context, list []Outcome) {
 	e := j.Client.env
 	ctx, cancel := context.WithCancel(ctx)
@@ -286,7 +287,8 @@ func (j *Job) rest(ctx context.Context, list []Outcome) {
 	}
 	places := map[note.DatabaseID]uint64{}
 	for _, o := range list {
-		// As it was when the run began: what came since then is found, and what the run itself wrote costs one look more.
+		// Use the position at the start of the run. So no later change is missed; the run's own writes cost one extra
+		// run.
 		places[o.ID] = cmp.Or(o.In.FromSeq, o.Out.ToSeq)
 		if j.Direction == Pull {
 			continue
@@ -314,7 +316,7 @@ func (j *Job) rest(ctx context.Context, list []Outcome) {
 	})
 	select {
 	case <-woken:
-		select { // what comes at once is replicated at once
+		select { // collect changes that arrive together
 		case <-e.Clock.After(gather):
 		case <-ctx.Done():
 		}

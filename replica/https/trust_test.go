@@ -22,8 +22,8 @@ import (
 	"doublet/store"
 )
 
-// TestOtherId: a server that one replicates with says that its database has the id of another one here. Nothing of that one goes
-// there, and nothing comes into it, unless who made the connection named the id.
+// TestOtherId checks a server that reports, for its database, the id of another local database. Nothing is sent from
+// that database or written to it, unless the job names the id.
 func TestOtherId(t *testing.T) {
 	t.Parallel()
 	here, evil := newServer(t, 1, Options{}), newServer(t, 2, Options{})
@@ -44,7 +44,7 @@ func TestOtherId(t *testing.T) {
 		want  error
 	}{
 		{[]string{"Plans"}, store.ErrDenied},
-		{nil, store.ErrDenied}, // the mail file of who signs in
+		{nil, store.ErrDenied}, // the mail file of the signed-in person
 		{[]string{private.String()}, nil},
 		{[]string{"Sessions"}, replica.ErrLocalOnly},
 		{[]string{session.SharedID.String()}, replica.ErrLocalOnly},
@@ -61,7 +61,8 @@ func TestOtherId(t *testing.T) {
 	}
 }
 
-// TestOwnKinds: what a place keeps for itself is replicated by this way with nobody, not even with servers of the domain.
+// TestOwnKinds checks that a server's own databases are not replicated in this way, not even with servers of the
+// domain.
 func TestOwnKinds(t *testing.T) {
 	t.Parallel()
 	x := newServer(t, 1, Options{})
@@ -81,7 +82,8 @@ func TestOwnKinds(t *testing.T) {
 	}
 }
 
-// TestAudit: what a server of the domain does with its rights is told once, with its address, and what somebody may not have too.
+// TestAudit checks that an act of a server of the domain is reported once, with its address, and that a rejected
+// request is reported too.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	var told []Act
@@ -117,7 +119,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditBounded: whoever is refused again and again, by ever other names and keys, fills no log.
+// TestAuditBounded checks that a client that is rejected again and again, with new names and keys, cannot flood the
+// log.
 func TestAuditBounded(t *testing.T) {
 	t.Parallel()
 	var told []Act
@@ -151,7 +154,7 @@ func TestAuditBounded(t *testing.T) {
 	}
 }
 
-// TestJoiners: those of one address do not keep others from joining.
+// TestJoiners checks that clients of one address do not block others from joining.
 func TestJoiners(t *testing.T) {
 	t.Parallel()
 	var j joiners
