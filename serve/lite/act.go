@@ -11,7 +11,7 @@ import (
 	"doublet/note"
 )
 
-// act does something to messages: to those that are checked in a list, or to the one that is read.
+// act applies an action to messages: to those checked in a list, or to the one shown.
 func (v *visit) act() error {
 	do := v.form.Get("do")
 	if do == "undo" {
@@ -48,7 +48,7 @@ func (v *visit) act() error {
 	case "archive":
 		return a.moveToUse(ids, "Archive", "archivedCount")
 	case "junk":
-		a.set, a.clear = "$junk", "$notjunk" // what filters learn from
+		a.set, a.clear = "$junk", "$notjunk" // filters learn from these keywords
 		return a.moveToUse(ids, "Junk", "junkCount")
 	case "notjunk":
 		a.set, a.clear = "$notjunk", "$junk"
@@ -65,12 +65,12 @@ func (v *visit) act() error {
 	return errForm
 }
 
-// action is work on messages of a mail file.
+// action is an action on messages of a mail file.
 type action struct {
 	v       *visit
 	folders []mailbox.Folder
-	from    note.UNID // the folder that they were shown in; zero for a search
-	// set and clear are keywords that go with a move, or "".
+	from    note.UNID // the folder that the messages were shown in; zero for a search
+	// set and clear are the keywords to set and clear together with a move, or "".
 	set, clear string
 }
 
@@ -83,7 +83,7 @@ func (a *action) folder(u note.UNID) *mailbox.Folder {
 	return nil
 }
 
-// each changes messages; those that are gone are passed over. It gives how many changed.
+// each changes messages and returns the number changed. It skips messages that were removed meanwhile.
 func (a *action) each(ids []note.UNID, fn func(c *mailbox.Changing, id note.ID, i int) error) (int, error) {
 	r, err := a.v.box.Change(a.v.ctx, len(ids), func(c *mailbox.Changing, i int) error {
 		id, err := c.Find(ids[i])
@@ -106,7 +106,7 @@ func (a *action) each(ids []note.UNID, fn func(c *mailbox.Changing, id note.ID, 
 		}
 	}
 	if n > 0 {
-		failed = nil // what could be done is done, and told
+		failed = nil // partial success counts as success, and the page shows the number
 	}
 	return n, failed
 }
@@ -128,8 +128,8 @@ func (a *action) moveToUse(ids []note.UNID, name, said string) error {
 	return errNotFound
 }
 
-// move puts messages into a folder, and takes them out of the one that they were shown in; where a search showed them, out
-// of all others.
+// move moves messages from the folder in which they were shown to another one. Messages from a search are removed from
+// all their other folders.
 func (a *action) move(ids []note.UNID, to note.UNID, said string) error {
 	if a.folder(to) == nil {
 		return errNotFound
@@ -150,7 +150,7 @@ func (a *action) move(ids []note.UNID, to note.UNID, said string) error {
 			drop = []note.UNID{a.from}
 		}
 		if len(drop) == 0 || was[i] == to {
-			return nil // it is there
+			return nil // already in the folder
 		}
 		moved[i] = true
 		if err := c.SetFolders(id, []note.UNID{to}, drop); err != nil || a.set == "" {
@@ -173,7 +173,7 @@ func (a *action) move(ids []note.UNID, to note.UNID, said string) error {
 	return a.v.back(said, n, base64.RawURLEncoding.EncodeToString(back), "to", to.String())
 }
 
-// remove puts messages into the Trash, and destroys those that are there, or where there is none.
+// remove moves messages to the Trash. It destroys those that are already there, or if there is no Trash.
 func (a *action) remove(ids []note.UNID) error {
 	here := a.folder(a.from)
 	inTrash := here != nil && here.SpecialUse == "Trash"
@@ -191,7 +191,7 @@ func (a *action) remove(ids []note.UNID) error {
 	return a.v.back("destroyedCount", n, "")
 }
 
-// undo moves messages back to where they were.
+// undo moves messages back to their former folders.
 func (v *visit) undo() error {
 	raw, err := base64.RawURLEncoding.DecodeString(v.form.Get("undo"))
 	if err != nil || len(raw)%32 != 0 || len(raw) > perPage*32 {
@@ -215,12 +215,13 @@ func (v *visit) undo() error {
 	return v.back("undone", n, "")
 }
 
-// saidKeys are what a page may say because the address says so: nothing that others made up.
+// saidKeys lists the messages that the query of an address may select. Other keys are ignored, because anybody can make
+// a link.
 var saidKeys = []string{
 	"done", "undone", "nothingSelected", "archivedCount", "deletedCount", "movedCount", "junkCount", "destroyedCount", "messageSent", "draftSaved", "discarded", "saved",
 }
 
-// back shows the list again, or the message that was read where it is still there, with what came of it.
+// back redirects to the list, or to the message that was shown if it is still there. The query carries the result.
 func (v *visit) back(said string, n int, undo string, more ...string) error {
 	query := []string{"said", said, "n", strconv.Itoa(n), "undo", undo}
 	query = append(query, more...)
@@ -230,7 +231,7 @@ func (v *visit) back(said string, n int, undo string, more ...string) error {
 	return v.leave(Path, append(query, "f", v.form.Get("f"), "q", v.form.Get("q"), "p", v.form.Get("p"))...)
 }
 
-// toldOf says what came of what was done, by the address that back made.
+// toldOf sets the message that reports the result of an action, from the query that back made.
 func (v *visit) toldOf(p *frame) {
 	key := v.form.Get("said")
 	if !slices.Contains(saidKeys, key) || p.Said != "" {

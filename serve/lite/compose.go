@@ -15,8 +15,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// composePage is a message that is being written. What the form holds is all there is: it stands by itself, so that it
-// survives whatever happens to the session.
+// composePage is a message being written. The form holds its whole state, so nothing is lost if the session ends.
 type composePage struct {
 	*frame
 	Action     string
@@ -26,8 +25,8 @@ type composePage struct {
 	Bcc        string
 	Subject    string
 	Text       string
-	Draft      string // the message of the draft, where it is kept
-	Re, Kind   string // the message that is answered or forwarded, with its mail file: see reference
+	Draft      string // UNID of the stored draft, or ""
+	Re, Kind   string // reference to the message that is answered or forwarded, and "reply", "all" or "forward"
 	Files      []heldFile
 	Find       string
 	Found      []person
@@ -35,10 +34,11 @@ type composePage struct {
 	MaxSize    string
 }
 
-// heldFile is an attachment that is kept somewhere already: Ref is where.
+// heldFile is an attachment that is already stored. Ref is a reference to it.
 type heldFile struct{ Ref, Name, Size string }
 
-// reference names a message, or a part of one: "mail file.message.part", the mail file "" for the person's own.
+// reference identifies a message or a part of one: "box:message" or "box:message:part". The box is "" for the user's
+// own mail file.
 type reference struct {
 	box   string
 	id    note.UNID
@@ -66,16 +66,17 @@ func parseReference(s string) (x reference, err error) {
 	return x, err
 }
 
-// letter names the message that a part is of.
+// letter returns the reference of the message that contains the part.
 func (x reference) letter() reference { return reference{x.box, x.id, ""} }
 
-// allFiles, as the place of a reference, names all attachments of a message: a form that named many one by one would be long.
+// allFiles, as the place of a reference, stands for all attachments of a message. It is used for more than manyHeld
+// attachments, because a form that listed them all would be too long.
 const (
 	allFiles = "*"
 	manyHeld = 40
 )
 
-// named are the parts of a message that a reference names; none where it names nothing that is there.
+// named returns the parts that a reference selects, or none if they do not exist.
 func (l *letter) named(x reference) (out []*mime.Part) {
 	if x.place != allFiles {
 		if p := l.partAt(x.place); p != nil {
@@ -91,7 +92,7 @@ func (l *letter) named(x reference) (out []*mime.Part) {
 	return out
 }
 
-// referred opens the message of a reference; errNotFound where the person may not read it.
+// referred opens the message of a reference. It returns errNotFound if the user may not read it.
 func (v *visit) referred(x reference) (*letter, *box, error) {
 	all, err := v.boxes()
 	if err != nil {
@@ -116,7 +117,7 @@ func (v *visit) referred(x reference) (*letter, *box, error) {
 	return nil, nil, errNotFound
 }
 
-// own is the person's own mail file: what they write is kept there.
+// own returns the user's own mail file, in which everything that they write is stored.
 func (v *visit) own() (*box, error) {
 	if v.id.Database == 0 {
 		return nil, errNotFound
@@ -124,7 +125,7 @@ func (v *visit) own() (*box, error) {
 	return &box{v.s.files.File(v.id.Who, v.id.Database), "", v.id.Name}, nil
 }
 
-// identities are those that the person writes as.
+// identities returns the identities that the user can write as.
 func (v *visit) identities() (*identity.List, error) {
 	own, err := v.own()
 	if err != nil {
@@ -142,12 +143,12 @@ func (v *visit) identities() (*identity.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Any address of a domain is not one that can be chosen.
+	// An identity for a whole domain has no address to choose.
 	x.All = slices.DeleteFunc(x.All, func(i identity.Identity) bool { return strings.HasPrefix(i.Email, "*") })
 	return x, nil
 }
 
-// compose shows a form: empty, an answer, a forward, or a draft.
+// compose shows a form: empty, or for a reply, a forwarded message or a draft.
 func (v *visit) compose() error {
 	p, x, err := v.composePage()
 	if err != nil {
@@ -191,7 +192,7 @@ func (v *visit) composePage() (*composePage, *identity.List, error) {
 	return p, x, nil
 }
 
-// kept shows again what was being written when the session was lost.
+// kept shows the form again after a sign-in, with the text that was sent when the session had ended.
 func (v *visit) kept() error {
 	p, _, err := v.posted()
 	if err != nil {
@@ -202,7 +203,7 @@ func (v *visit) kept() error {
 	return nil
 }
 
-// posted is the form as it was sent.
+// posted returns the page with the content of the form that was sent.
 func (v *visit) posted() (*composePage, *identity.List, error) {
 	p, x, err := v.composePage()
 	if err != nil {
@@ -221,7 +222,7 @@ func (v *visit) posted() (*composePage, *identity.List, error) {
 		}
 		l, _, err := v.referred(ref)
 		if errors.Is(err, errNotFound) || errors.Is(err, mailbox.ErrNoMessage) {
-			continue // it went meanwhile
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return nil, nil, err
@@ -243,7 +244,7 @@ func (v *visit) held(l *letter, ref reference, part *mime.Part) heldFile {
 	return h
 }
 
-// hold lists the attachments of a message in a form.
+// hold lists the attachments of a message in the form.
 func (v *visit) hold(p *composePage, l *letter, box string) {
 	if n := len(l.bodies.Attachments); n > manyHeld {
 		p.Files = append(p.Files, heldFile{reference{box, l.id, allFiles}.String(), v.T("attachments", n), ""})
@@ -256,7 +257,7 @@ func (v *visit) hold(p *composePage, l *letter, box string) {
 	}
 }
 
-// signature is what stands under a text by an identity.
+// signature returns the text signature of an identity, with its separator.
 func signature(x *identity.List, id string) string {
 	i := x.Find(id)
 	if i == nil {
@@ -287,7 +288,7 @@ func (v *visit) fromDraft(p *composePage, x *identity.List, draft string) error 
 		return err
 	}
 	if p.Draft = id.String(); !l.has(mailbox.Draft) {
-		p.Draft = "" // what was sent is written anew, and stays
+		p.Draft = "" // a sent message is used as a template and kept
 	}
 	p.To, p.Cc, p.Bcc, p.Subject = formatList(l.env.To), formatList(l.env.Cc), formatList(l.env.Bcc), clip(subjectOf(l.env), 2000)
 	if p.Text, err = l.wholeText(); err != nil {
@@ -301,7 +302,7 @@ func (v *visit) fromDraft(p *composePage, x *identity.List, draft string) error 
 	return nil
 }
 
-// as writes as the identity whose address is among those of a message.
+// as selects the identity whose address is in list. It reports whether there is one.
 func (p *composePage) as(x *identity.List, list []mime.Address) bool {
 	for i := range list {
 		for k := range x.All {
@@ -314,7 +315,7 @@ func (p *composePage) as(x *identity.List, list []mime.Address) bool {
 	return false
 }
 
-// wholeText is what a message says, as plain text.
+// wholeText returns the text of a message as plain text.
 func (l *letter) wholeText() (string, error) {
 	var b strings.Builder
 	for _, p := range l.bodies.Text {
@@ -343,7 +344,7 @@ func clipBytes(s string, most int) string {
 
 var answerPrefix = regexp.MustCompile(`(?i)^((re|aw|fwd?|wg|回复|转发)\s*[:：]\s*)+`)
 
-// answer fills in an answer to a message, or a forward of it.
+// answer fills in a reply to a message, or a forwarded message.
 func (v *visit) answer(p *composePage, x *identity.List, ref reference, kind string) error {
 	l, b, err := v.referred(ref)
 	if err != nil {
@@ -372,7 +373,7 @@ func (v *visit) answer(p *composePage, x *identity.List, ref reference, kind str
 	for i := range x.All {
 		mine[strings.ToLower(x.All[i].Email)] = true
 	}
-	to := l.env.ReplyTo // the envelope has From there where there is no Reply-To
+	to := l.env.ReplyTo // without Reply-To, the envelope has From there
 	if p.as(x, l.env.From) {
 		to, mine = l.env.To, map[string]bool{}
 	}
@@ -391,7 +392,7 @@ func (v *visit) answer(p *composePage, x *identity.List, ref reference, kind str
 	return nil
 }
 
-// others are those of a list that are not in known, each once.
+// others returns the addresses of a list that are not in known, each once. It adds them to known.
 func others(list []mime.Address, known map[string]bool) (out []mime.Address) {
 	for i := range list {
 		key := strings.ToLower(list[i].Mailbox + "@" + list[i].Host)
@@ -403,7 +404,7 @@ func others(list []mime.Address, known map[string]bool) (out []mime.Address) {
 	return out
 }
 
-// formatList prints addresses as people type them.
+// formatList prints addresses as users type them.
 func formatList(list []mime.Address) string {
 	var out []string
 	for i := range list {
@@ -429,7 +430,7 @@ func formatAddress(a *mime.Address) string {
 	return name + " <" + clip(email, 400) + ">"
 }
 
-// mailto fills in what a mailto: link says (RFC 6068); what it may not set is left out.
+// mailto fills in the fields of a mailto: link (RFC 6068). It ignores all fields but to, cc, bcc, subject and body.
 func mailto(p *composePage, link string) {
 	rest, ok := strings.CutPrefix(link, "mailto:")
 	if !ok || len(link) > 8000 {
@@ -449,7 +450,7 @@ func mailto(p *composePage, link string) {
 	p.Text = strings.ToValidUTF8(strings.ReplaceAll(strings.ReplaceAll(values.Get("body"), "\r\n", "\n"), "\x00", ""), "")
 }
 
-// composed does what the form of a message asks for.
+// composed handles the form of a message.
 func (v *visit) composed() error {
 	do := v.form.Get("do")
 	if add, ok := strings.CutPrefix(do, "add:"); ok {
@@ -488,7 +489,7 @@ func (v *visit) composed() error {
 	return errForm
 }
 
-// unfinished shows the form again, with what is wrong with it: what was typed is never lost.
+// unfinished shows the form again with the error, so that no input is lost.
 func (v *visit) unfinished(p *composePage, err error) error {
 	if p == nil {
 		var bad error
@@ -508,7 +509,7 @@ func (v *visit) unfinished(p *composePage, err error) error {
 	return nil
 }
 
-// discard throws a draft away.
+// discard deletes the draft.
 func (v *visit) discard() error {
 	own, err := v.own()
 	if err != nil {
@@ -524,7 +525,7 @@ func (v *visit) discard() error {
 	return v.leave(Path, "said", "discarded")
 }
 
-// dropDraft destroys a message, if it is a draft.
+// dropDraft destroys a message if it is a draft.
 func (v *visit) dropDraft(ctx context.Context, own *box, u note.UNID) error {
 	r, err := own.Change(ctx, 1, func(c *mailbox.Changing, _ int) error {
 		m, err := c.EmailOf(u)

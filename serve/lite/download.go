@@ -10,11 +10,11 @@ import (
 	"doublet/store"
 )
 
-// rasters are the pictures that are shown: no format that can hold a script.
+// rasters lists the image formats that are shown. None of them can contain a script.
 var rasters = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/avif": true}
 
-// part gives a part of a message to save, or a picture to show. It is whatever somebody sent: no browser shall run it as a
-// page of ours.
+// part serves a part of a message, to save or as an image to show. Anybody may have sent the content, so a browser must
+// not run it as a page of this server.
 func (v *visit) part() error {
 	l, err := v.named(false)
 	if err != nil {
@@ -38,7 +38,7 @@ func (v *visit) part() error {
 	return v.send(c.Size, c.Append)
 }
 
-// source gives a message as it is.
+// source serves the source of a message.
 func (v *visit) source() error {
 	l, err := v.named(false)
 	if err != nil {
@@ -61,7 +61,7 @@ func (v *visit) foreign(kind, disposition string, n int64) {
 	h.Set("Cache-Control", "private, max-age=3600")
 }
 
-// downloadPiece is how much of a message is in memory at once.
+// downloadPiece is the size of the buffer for downloads.
 const downloadPiece = 256 << 10
 
 func (v *visit) send(size int64, read func(dst []byte, off, n int64) ([]byte, error)) error {
@@ -74,11 +74,11 @@ func (v *visit) send(size int64, read func(dst []byte, off, n int64) ([]byte, er
 		}
 		if err != nil {
 			v.s.env.Log.Warn("lite: a download broke off", "person", v.id.Name, "error", err)
-			panic(http.ErrAbortHandler) // the length has been promised
+			panic(http.ErrAbortHandler) // Content-Length is already sent
 		}
 		_ = control.SetWriteDeadline(v.s.env.Clock.Now().Add(30 * time.Second))
 		if _, err := v.w.Write(buf); err != nil {
-			return nil // the client has gone
+			return nil // the client has disconnected
 		}
 	}
 	return nil

@@ -25,12 +25,12 @@ func envelopeOf(m *mailbox.Email) (*mime.Envelope, error) {
 	}
 	e, err := imap.ParseEnvelope(text)
 	if err != nil {
-		return &mime.Envelope{}, nil // what cannot be told is left out
+		return &mime.Envelope{}, nil // leave out a malformed envelope
 	}
 	return e, nil
 }
 
-// problem is what is wrong with what was typed.
+// problem is an error in the user's input. key and values select the text for it.
 type problem struct {
 	key    string
 	values []any
@@ -38,7 +38,8 @@ type problem struct {
 
 func (e *problem) Error() string { return e.key }
 
-// message writes what the form holds. strict refuses what cannot be sent; a draft may be unfinished.
+// message composes a message from the form. If strict is set, it rejects input that cannot be sent; a draft may be
+// incomplete.
 func (v *visit) message(x *identity.List, strict bool) ([]byte, *identity.Identity, error) {
 	f := v.form
 	as := x.Find(f.Get("identity"))
@@ -99,7 +100,7 @@ func (v *visit) message(x *identity.List, strict bool) ([]byte, *identity.Identi
 	return raw, as, err
 }
 
-// addressWords reads addresses as people type them, with commas or semicolons between.
+// addressWords parses addresses as users type them, separated by commas or semicolons.
 func addressWords(typed string, strict bool) (words []string, err error) {
 	if strings.TrimSpace(strings.Trim(typed, ",; ")) == "" {
 		return nil, nil
@@ -128,7 +129,7 @@ func addressWords(typed string, strict bool) (words []string, err error) {
 	return words, nil
 }
 
-// semicolons turns those between addresses into commas; in a group, which has a colon, and in quotes they stay.
+// semicolons replaces semicolons by commas. It leaves text with quotes or a group (which has a colon) unchanged.
 func semicolons(s string) string {
 	if strings.ContainsAny(s, `":`) {
 		return s
@@ -136,7 +137,7 @@ func semicolons(s string) string {
 	return strings.ReplaceAll(s, ";", ",")
 }
 
-// joined puts addresses behind others.
+// joined appends addresses to a list of addresses.
 func joined(words, more []string) []string {
 	if len(words) > 0 && len(more) > 0 {
 		words[len(words)-1] += ","
@@ -144,7 +145,7 @@ func joined(words, more []string) []string {
 	return append(words, more...)
 }
 
-// listed are the addresses of an identity, which stand there as JMAP has them.
+// listed parses the addresses of an identity, which are stored as JMAP EmailAddress objects.
 func listed(text string) (words []string) {
 	var list []struct{ Name, Email string }
 	if text == "" || json.Unmarshal([]byte(text), &list) != nil {
@@ -158,10 +159,11 @@ func listed(text string) (words []string) {
 	return words
 }
 
-// maxReferences bounds the message ids of a thread that an answer names.
+// maxReferences bounds the message ids in the References of a reply.
 const maxReferences = 50
 
-// references are the fields by which an answer is found to be one: of what it answers, or as the draft has them.
+// references returns the fields that assign a reply to its thread: computed from the message that it answers, or copied
+// from the draft.
 func (v *visit) references() ([]compose.Field, error) {
 	from, draft := v.form.Get("re"), false
 	if from == "" && v.form.Get("draft") != "" {
@@ -172,7 +174,7 @@ func (v *visit) references() ([]compose.Field, error) {
 	}
 	ref, err := parseReference(from)
 	if err != nil {
-		return nil, nil // no reference that can be followed: a message of its own
+		return nil, nil // malformed reference: the message starts a new thread
 	}
 	l, _, err := v.referred(ref)
 	if errors.Is(err, errNotFound) || errors.Is(err, mailbox.ErrNoMessage) {
@@ -206,7 +208,7 @@ func (v *visit) references() ([]compose.Field, error) {
 	return out, nil
 }
 
-// ids are the message ids of a field, in their brackets.
+// ids returns the message ids of a field, with their brackets.
 func ids(head []byte, name string) (out []string) {
 	text, _ := mime.Get(head, name)
 	for w := range strings.FieldsSeq(text) {
@@ -217,7 +219,7 @@ func ids(head []byte, name string) (out []string) {
 	return out
 }
 
-// attachments are the files that are kept, and those that were uploaded.
+// attachments returns the stored files and the uploaded files of the form.
 func (v *visit) attachments() (out []*compose.Part, err error) {
 	for _, s := range v.form.Values["file"] {
 		ref, err := parseReference(s)
@@ -249,7 +251,7 @@ func (v *visit) attachments() (out []*compose.Part, err error) {
 	return out, nil
 }
 
-// keptFile is a part of another message as an attachment.
+// keptFile returns a part of another message as an attachment.
 func (v *visit) keptFile(l *letter, p *mime.Part) (*compose.Part, error) {
 	c, err := l.content(l.places[p])
 	if err != nil {
@@ -264,7 +266,7 @@ func (v *visit) keptFile(l *letter, p *mime.Part) (*compose.Part, error) {
 	return part, nil
 }
 
-// filePart is an attachment of a name and media type, which may be anything that somebody said.
+// filePart returns an attachment with a name and media type. An invalid type becomes application/octet-stream.
 func filePart(name, kind string, size int64) *compose.Part {
 	p := &compose.Part{Type: "application", Subtype: "octet-stream", Disposition: "attachment", Name: name, Size: size}
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
@@ -274,7 +276,7 @@ func filePart(name, kind string, size int64) *compose.Part {
 	return p
 }
 
-// store keeps a message in a folder of the person's own, in place of the draft that it was.
+// store stores a message in a folder of the user's mail file. It replaces the draft old, if that is not zero.
 func (v *visit) store(own *box, raw []byte, useOf string, words []string, old note.UNID) (u note.UNID, err error) {
 	c, err := v.s.files.Compose(v.ctx, raw)
 	if err != nil {
@@ -304,7 +306,7 @@ func (v *visit) store(own *box, raw []byte, useOf string, words []string, old no
 	return u, err
 }
 
-// folderOfUse finds the folder of a special use, and makes it where there is none.
+// folderOfUse returns the folder of a special use. It creates it if there is none.
 func (v *visit) folderOfUse(w *mailbox.Changing, own *box, useOf string) (note.UNID, error) {
 	list := w.Folders()
 	for i := range list {
@@ -315,7 +317,7 @@ func (v *visit) folderOfUse(w *mailbox.Changing, own *box, useOf string) (note.U
 	return w.CreateFolder(note.UNID{}, useOf, useOf, true)
 }
 
-// keepDraft keeps the form as a draft. Where something is wrong with what was typed, that is a page.
+// keepDraft stores the form as a draft. If the input has an error, it returns a page that shows it.
 func (v *visit) keepDraft() (*composePage, note.UNID, error) {
 	own, err := v.own()
 	if err != nil {
@@ -330,12 +332,12 @@ func (v *visit) keepDraft() (*composePage, note.UNID, error) {
 		p, err := v.wrong(err)
 		return p, note.UNID{}, err
 	}
-	old, _ := note.ParseUNID(v.form.Get("draft")) // "" is none
+	old, _ := note.ParseUNID(v.form.Get("draft")) // zero if there is no draft yet
 	u, err := v.store(own, raw, "Drafts", []string{mailbox.Draft}, old)
 	return nil, u, err
 }
 
-// wrong makes a page of what is wrong with what was typed.
+// wrong returns a page that shows an error in the input. It returns other errors unchanged.
 func (v *visit) wrong(err error) (*composePage, error) {
 	var told *problem
 	if !errors.As(err, &told) {
@@ -348,7 +350,7 @@ func (v *visit) wrong(err error) (*composePage, error) {
 	return p, err
 }
 
-// sendLetter sends what the form holds. It is kept as a draft first: what goes wrong after that loses nothing.
+// sendLetter sends the message in the form. It stores it as a draft first, so that nothing is lost if sending fails.
 func (v *visit) sendLetter() error {
 	own, err := v.own()
 	if err != nil {
@@ -383,7 +385,7 @@ func (v *visit) sendLetter() error {
 		p, err := v.wrong(&problem{"badAddress", []any{as.Email}})
 		return v.unfinished(p, err)
 	}
-	old, _ := note.ParseUNID(v.form.Get("draft")) // "" is none
+	old, _ := note.ParseUNID(v.form.Get("draft")) // zero if there is no draft yet
 	draft, err := v.store(own, raw, "Drafts", []string{mailbox.Draft}, old)
 	if err != nil {
 		return v.unfinished(nil, err)
@@ -391,12 +393,12 @@ func (v *visit) sendLetter() error {
 	if err := v.holdDraft(own, draft); err != nil {
 		return err
 	}
-	sub.Message = slices.Clone(raw) // fields that may not leave are taken out of it
+	sub.Message = slices.Clone(raw) // Send removes fields that must not leave the server, such as Bcc
 	_, err = v.s.mail.Send(v.ctx, &sub, to, time.Time{})
 	return v.sent(own, draft, to, err)
 }
 
-// holdDraft has the form name the draft that was kept of it, and its files there.
+// holdDraft makes the form refer to the stored draft and to the files in it.
 func (v *visit) holdDraft(own *box, draft note.UNID) error {
 	l, err := v.open(own, draft, false)
 	if err != nil {
@@ -413,7 +415,7 @@ func (v *visit) holdDraft(own *box, draft note.UNID) error {
 	return nil
 }
 
-// sent files a message that was sent, or tells why it was not.
+// sent moves a sent message to Sent, or shows why sending failed.
 func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) error {
 	refused, why, err := refusals(to, err)
 	var reply *smtp.Reply
@@ -425,7 +427,7 @@ func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) 
 		return v.unfinished(nil, err)
 	}
 	if err := v.file(own, draft); err != nil {
-		// It is on its way: that is what matters to its writer. The draft stays where it is.
+		// The message was sent, which matters most. The draft stays in Drafts.
 		v.s.env.Log.Error("lite: a message that was sent could not be filed", "person", v.id.Name, "error", err)
 	}
 	v.box = own
@@ -441,7 +443,8 @@ func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) 
 	return v.leave(Path, "said", "messageSent")
 }
 
-// refusals are the recipients who were refused, and why the last one was. err is why nobody is sent to; nil where somebody is.
+// refusals returns the rejected recipients and the error of the last one. err is nil unless all recipients were
+// rejected or sending failed.
 func refusals(to []mail.Addressee, failed error) (refused []string, why, err error) {
 	for i := range to {
 		if to[i].Refused != nil {
@@ -454,7 +457,7 @@ func refusals(to []mail.Addressee, failed error) (refused []string, why, err err
 	return refused, why, failed
 }
 
-// file moves what was a draft to the messages that were sent, and marks what it answers.
+// file moves a sent draft to Sent, and marks the message that it answers or forwards.
 func (v *visit) file(own *box, draft note.UNID) error {
 	r, err := own.Change(v.ctx, 1, func(c *mailbox.Changing, _ int) error {
 		m, err := c.EmailOf(draft)
@@ -484,7 +487,7 @@ func (v *visit) file(own *box, draft note.UNID) error {
 	}
 	_, b, err := v.referred(ref)
 	if err != nil {
-		return nil // what was answered went meanwhile
+		return nil // removed meanwhile
 	}
 	_, err = b.Change(v.ctx, 1, func(c *mailbox.Changing, _ int) error {
 		id, err := c.Find(ref.id)

@@ -10,7 +10,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// find looks for people and groups of the directory, and for people among whom the person has to do with.
+// find finds people and groups in the directory, and recent correspondents.
 func (v *visit) find(words string) ([]person, error) {
 	if words == "" {
 		return nil, nil
@@ -35,7 +35,7 @@ func (v *visit) find(words string) ([]person, error) {
 	return out, v.recent(words, add)
 }
 
-// recent gives those who wrote, or were written to, lately, and whose name or address has the words.
+// recent calls add for people in recent messages whose name or address contains the words.
 func (v *visit) recent(words string, add func(name, address string)) error {
 	own, err := v.own()
 	if err != nil {
@@ -73,7 +73,7 @@ func (v *visit) recent(words string, add func(name, address string)) error {
 	})
 }
 
-// withAddress puts an address that was found behind those of a field.
+// withAddress appends an address to an address field.
 func withAddress(field, address string) string {
 	return strings.TrimLeft(strings.TrimRight(field, ", ")+", "+clip(address, 700), ", ")
 }

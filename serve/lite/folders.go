@@ -10,11 +10,11 @@ import (
 	"doublet/note"
 )
 
-// foldersPage is all folders of a mail file, to be changed.
+// foldersPage is the page on which the folders of a mail file are changed.
 type foldersPage struct {
 	*frame
 	Folders []folderRow
-	Ask     *folderRow // to be deleted, or emptied
+	Ask     *folderRow // the folder to confirm deletion or emptying of
 	Empty   bool
 	MayNew  bool
 	Newer   string
@@ -23,14 +23,14 @@ type foldersPage struct {
 
 type folderRow struct {
 	ID, Name, Full, Href string
-	Delete, Empty        string // addresses at which it is asked once more
+	Delete, Empty        string // addresses of the confirmation pages
 	Total, Unread        uint32
-	Own                  bool // made by people: it can be renamed and deleted
+	Own                  bool // not a standard folder, so the user can rename and delete it
 	CanEmpty             bool
 	Depth                int
 }
 
-// foldersOnPage keeps the page under 30 KB.
+// foldersOnPage bounds the folders on a page, which keeps the page under 30 KB.
 const foldersOnPage = 15
 
 func (v *visit) foldersPage() (*foldersPage, []mailbox.Folder, error) {
@@ -71,7 +71,7 @@ func (v *visit) folderRow(f *mailbox.Folder) folderRow {
 	}
 }
 
-// folders shows them.
+// folders shows the page of folders.
 func (v *visit) folders() error {
 	p, folders, err := v.foldersPage()
 	if err != nil {
@@ -93,7 +93,7 @@ func (v *visit) folders() error {
 	return nil
 }
 
-// changeFolders makes, renames, deletes or empties one.
+// changeFolders creates, renames, deletes or empties a folder.
 func (v *visit) changeFolders() error {
 	f := v.form
 	err := v.changeFolder(f.Get("do"), f.line("name"), f.Get("f"))
@@ -166,10 +166,10 @@ func (v *visit) change(fn func(c *mailbox.Changing) error) error {
 	return err
 }
 
-// emptyBatch is how many messages are destroyed in one update.
+// emptyBatch is the number of messages destroyed in one update.
 const emptyBatch = 500
 
-// emptyFolder destroys what is in a folder, in pieces.
+// emptyFolder destroys the messages in a folder, in batches.
 func (v *visit) emptyFolder(u note.UNID) error {
 	for {
 		found, err := v.box.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{u}}, Limit: emptyBatch})
@@ -182,7 +182,7 @@ func (v *visit) emptyFolder(u note.UNID) error {
 				return err
 			}
 			if in := slices.Collect(m.Folders); len(in) > 1 {
-				return c.SetFolders(m.ID, nil, []note.UNID{u}) // it stays where it is besides
+				return c.SetFolders(m.ID, nil, []note.UNID{u}) // the message stays in its other folders
 			}
 			return c.Destroy(m.ID)
 		})

@@ -15,32 +15,33 @@ import (
 	"doublet/serve/websession"
 )
 
-// form is what a browser sent.
+// form holds a form that a browser sent.
 type form struct {
 	url.Values
 	files []file
 	mem   listen.Share
 	taken int64
-	// left is how many bytes there may be more; what comes beyond is passed over, so that the browser gets to hear of it.
+	// left is the number of bytes that may still be read. What exceeds it is discarded, so that the browser reads the
+	// error page.
 	left int64
 }
 
-// file is one that was uploaded.
+// file is an uploaded file.
 type file struct {
 	name, kind string
 	content    []byte
 }
 
-// Bounds of a form: fields and files.
+// Bounds of a form.
 const (
 	maxFields = 2000
 	maxFiles  = 1000
 )
 
-// room takes memory for n more bytes: they are held as they came, in the message, and as the store has it.
+// room reserves memory for n more bytes, three times: as received, in the composed message, and in the store.
 func (f *form) room(n int64) bool { return f.hold(3 * n) }
 
-// hold takes n bytes of memory until the form is released.
+// hold reserves n bytes of memory until the form is released.
 func (f *form) hold(n int64) bool {
 	if !f.mem.Take(n) {
 		return false
@@ -56,7 +57,8 @@ func (f *form) release() {
 	f.taken, f.files = 0, nil
 }
 
-// share is the memory that a request of somebody may take; of nobody, where id is nil.
+// share returns the memory share of the user who sent a request. All requests without a user (id is nil) have one share
+// together.
 func (s *Server) share(id *websession.Identity) listen.Share {
 	if id == nil {
 		return s.opt.Memory.Of(note.UNID{})
@@ -64,8 +66,8 @@ func (s *Server) share(id *websession.Identity) listen.Share {
 	return s.opt.Memory.Of(id.Who.Person)
 }
 
-// readForm reads a form of either kind, into memory that it takes as the bytes come, of the share of its sender. What it has read is given with an error
-// too.
+// readForm reads a form of either encoding. It reserves memory from the sender's share as the bytes arrive. It returns
+// what it has read even with an error.
 func (s *Server) readForm(w http.ResponseWriter, r *http.Request, id *websession.Identity, most int64) (*form, error) {
 	f := &form{Values: url.Values{}, mem: s.share(id), left: most}
 	body := http.MaxBytesReader(w, io.NopCloser(listen.Paced(s.env, w, r.Body)), 4*most)
@@ -115,7 +117,7 @@ func (f *form) parts(m *multipart.Reader) error {
 		raw, err := f.take(p, -1)
 		if errors.Is(err, errLarge) || errors.Is(err, listen.ErrMemory) {
 			if over = err; f.left < 0 {
-				f.left = 0 // files that are passed over cost nothing
+				f.left = 0 // discarded files use no memory
 			}
 			if _, err = io.Copy(io.Discard, p); err != nil {
 				return formError(err)
@@ -126,13 +128,13 @@ func (f *form) parts(m *multipart.Reader) error {
 			return err
 		}
 		if p.FileName() == "" && len(raw) == 0 || len(f.files) >= maxFiles {
-			continue // the empty field of a form without a file
+			continue // a file input without a selected file
 		}
 		f.files = append(f.files, file{p.FileName(), p.Header.Get("Content-Type"), raw})
 	}
 }
 
-// formError tells a body that is too large from one that is broken.
+// formError distinguishes a body that is too large from a malformed one.
 func formError(err error) error {
 	var big *http.MaxBytesError
 	if errors.As(err, &big) {
@@ -141,7 +143,7 @@ func formError(err error) error {
 	return errForm
 }
 
-// take reads a part, of at most so many bytes where that is 0 or more.
+// take reads a part, at most most bytes unless that is negative.
 func (f *form) take(from io.Reader, most int64) ([]byte, error) {
 	var out []byte
 	buf := make([]byte, 32<<10)
@@ -167,7 +169,7 @@ func (f *form) take(from io.Reader, most int64) ([]byte, error) {
 	}
 }
 
-// check refuses what is no text, and brings lines into one form.
+// check rejects invalid UTF-8 and NUL, and converts line ends to LF.
 func (f *form) check() error {
 	for _, list := range f.Values {
 		for i, s := range list {
@@ -180,7 +182,7 @@ func (f *form) check() error {
 	return nil
 }
 
-// line is a field that is one line.
+// line returns a field as a single line.
 func (f *form) line(name string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

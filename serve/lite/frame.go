@@ -10,28 +10,28 @@ import (
 	"doublet/store"
 )
 
-// frame is what every page has around what it is about.
+// frame holds the parts that all pages share.
 type frame struct {
 	*speech.Speech
-	Title string // a text's key, or a text
+	Title string // text
 	Style string
-	// Said is what came of what was asked for, Bad that it failed.
+	// Said is the message about the last action. Bad is set if the action failed.
 	Said string
 	Bad  bool
 	Undo *undoing
-	// What follows is there for who is signed in.
+	// The following fields are set if the user is signed in.
 	Name, CSRF string
 	Box        *box
-	At         string // the page's mail file as a query: "?b=…", or ""
-	Query      string // of the search box
+	At         string // selects the page's mail file: "?b=…", or ""
+	Query      string // content of the search field
 	Nav        *nav
-	Wide       bool // the page is printed: nothing but what it is about
+	Wide       bool // print view: only the content
 }
 
-// nav leads to the folders.
+// nav is the list of folders and mail files.
 type nav struct {
 	Folders []navFolder
-	More    bool // there are more than a page shows
+	More    bool // there are more folders than the page shows
 	Boxes   []navBox
 	Quota   string
 	Full    bool
@@ -48,10 +48,10 @@ type navBox struct {
 	Here       bool
 }
 
-// undoing is how what was done last can be taken back.
+// undoing holds the data to undo the last action.
 type undoing struct{ What, To string }
 
-// What stands beside a page: folders, of which another page has all, and mail files of others.
+// Bounds of the navigation: folders, of which another page lists all, and mail files.
 const (
 	maxNav   = 24
 	maxBoxes = 12
@@ -74,7 +74,7 @@ func (p *frame) say(key string, bad bool, values ...any) {
 	}
 }
 
-// framed is a page with the folders beside it; at is the folder that it shows.
+// framed returns a page with the navigation. at is the current folder.
 func (v *visit) framed(title string, at note.UNID) (*frame, []mailbox.Folder, error) {
 	p := v.frame(title)
 	folders, err := mailbox.Visible(v.box.Folders(v.ctx))
@@ -117,7 +117,7 @@ func (v *visit) framed(title string, at note.UNID) (*frame, []mailbox.Folder, er
 	return p, folders, v.quota(p)
 }
 
-// quota tells how full the mail file is, where it has a limit, and warns when it nears that.
+// quota shows the usage of the mail file if it has a limit, and warns above 90 %.
 func (v *visit) quota(p *frame) error {
 	u, err := v.box.Usage(v.ctx)
 	if errors.Is(err, store.ErrDenied) {
@@ -137,10 +137,10 @@ func (v *visit) quota(p *frame) error {
 	return nil
 }
 
-// usual is the order of the folders that everyone has.
+// usual lists the standard folders in display order.
 var usual = []string{mailbox.Inbox, "Drafts", "Sent", "Archive", "Junk", "Trash"}
 
-// use is what a folder is for: one of usual, or "".
+// use returns the use of a folder: its special use, mailbox.Inbox, or "".
 func use(f *mailbox.Folder, prefix string) string {
 	if strings.TrimPrefix(f.Name, prefix) == mailbox.Inbox {
 		return mailbox.Inbox
@@ -148,10 +148,10 @@ func use(f *mailbox.Folder, prefix string) string {
 	return f.SpecialUse
 }
 
-// useTexts name folders in the language of the page.
+// useTexts maps standard folders to the keys of their localized names.
 var useTexts = map[string]string{mailbox.Inbox: "inbox", "Drafts": "drafts", "Sent": "sent", "Archive": "archive", "Junk": "junk", "Trash": "trash"}
 
-// folderName is the last level of a folder's name, and how deep it lies.
+// folderName returns the last level of a folder's name, localized, and its depth.
 func (v *visit) folderName(f *mailbox.Folder) (string, int) {
 	if key := useTexts[use(f, v.box.Prefix())]; key != "" {
 		return v.T(key), 0
@@ -161,7 +161,7 @@ func (v *visit) folderName(f *mailbox.Folder) (string, int) {
 	return name[at+1:], strings.Count(name, "/")
 }
 
-// fullName is a folder's name with those that it lies in.
+// fullName returns a folder's name with its parents.
 func (v *visit) fullName(f *mailbox.Folder) string {
 	if name, depth := v.folderName(f); depth == 0 {
 		return name

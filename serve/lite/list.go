@@ -14,43 +14,44 @@ import (
 	"doublet/wire/mime"
 )
 
-// perPage is how many messages a list shows: a page stays under 30 KB with the longest names and subjects.
+// perPage is the number of messages on a page of a list. With it, a page stays under 30 KB even with the longest names
+// and subjects.
 const perPage = 25
 
-// maxTargets bounds the folders that can be chosen to move messages to, on a page of messages.
+// maxTargets bounds the folders in the menu to move messages.
 const maxTargets = 24
 
-// listPage is the messages of a folder, or what a search found.
+// listPage is the page that lists the messages of a folder or the results of a search.
 type listPage struct {
 	*frame
 	Heading         string
 	Folder, Page    string
 	Rows            []row
 	First, Last, Of int
-	Newer, Older    string // addresses; "" where there is none
+	Newer, Older    string // addresses, or ""
 	Searching       bool
 	Trash, Drafts   bool
 	May             rights
 	Targets         []target
 }
 
-// rights are what the person may do in the folder shown.
+// rights holds the user's rights in the folder shown.
 type rights struct{ Write, Remove, Insert bool }
 
-// target is a folder that messages can be put into.
+// target is a folder to which messages can be moved.
 type target struct{ ID, Name string }
 
 // row is a message in a list.
 type row struct {
 	ID, Href, Who, Subject, Preview    string
-	SentOn                             string // "sent on by" with who did last; "" where nobody did
+	SentOn                             string // text with the name of the last person who redirected it, or ""
 	Date                               time.Time
 	Unread, Flagged, Answered, HasFile bool
 	Draft                              bool
 	messageID                          string
 }
 
-// list shows a folder, or a search.
+// list shows a folder or search results.
 func (v *visit) list() error {
 	folders, err := mailbox.Visible(v.box.Folders(v.ctx))
 	if err != nil {
@@ -71,7 +72,7 @@ func (v *visit) list() error {
 	}
 	p := &listPage{frame: fr, Searching: words != ""}
 	p.Query = words
-	page, _ := strconv.Atoi(v.form.Get("p")) // what is no number is the first
+	page, _ := strconv.Atoi(v.form.Get("p")) // 0 if it is not a number
 	page = max(1, min(page, 1<<20))
 	p.Page = strconv.Itoa(page)
 	q := mailbox.Query{Position: int64(page-1) * perPage, Limit: perPage, Total: true}
@@ -84,7 +85,7 @@ func (v *visit) list() error {
 		q.Filter = mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{at.UNID}}
 	} else {
 		p.Title, p.Heading = v.T("search"), words
-		p.May = rights{true, true, true} // each folder's own list decides
+		p.May = rights{true, true, true} // the rights are checked by each action
 		var complaint error
 		if q.Filter, complaint = searchFilter(words, folders, v.Now); complaint != nil {
 			p.Said, p.Bad = clip(complaint.Error(), 200), true
@@ -146,7 +147,7 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 	return nil
 }
 
-// row is a message as a list shows it.
+// row returns a message as a row of a list. If toThem is set, it shows the recipients instead of the sender.
 func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 	text, err := m.Envelope()
 	if err != nil {
@@ -154,7 +155,7 @@ func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 	}
 	e, err := imap.ParseEnvelope(text)
 	if err != nil {
-		e = &mime.Envelope{} // what cannot be told is left out
+		e = &mime.Envelope{} // leave out a malformed envelope
 	}
 	r = row{ID: m.UNID().String(), Date: time.Unix(m.Received(), 0), Unread: !m.Seen(), Subject: fit(subjectOf(e), 120, 160), messageID: e.MessageID}
 	for k := range m.Keywords {
@@ -192,10 +193,11 @@ func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 	return r, err
 }
 
-// maxHead bounds how much of a header is read for a list, of messages whose summary does not tell who sent them on.
+// maxHead bounds the octets of a header that are read for a list, if the summary of the message lacks the Resent-
+// fields.
 const maxHead = 1 << 16
 
-// resenders names who sent a message on last.
+// resenders returns the names of the people who resent a message last.
 func resenders(m *mailbox.Email) (string, error) {
 	block, ok, err := m.Resent()
 	if err != nil {
@@ -220,7 +222,7 @@ func resenders(m *mailbox.Email) (string, error) {
 
 func subjectOf(e *mime.Envelope) string { return mime.DecodeWords(e.Subject) }
 
-// names are people by name, or by address where they have none.
+// names returns up to five names, or addresses where there is no name.
 func names(list []mime.Address) string {
 	var out []string
 	for i := range list {
@@ -235,7 +237,7 @@ func names(list []mime.Address) string {
 	return strings.Join(out, ", ")
 }
 
-// folderAt finds a folder by id; the first one where there is none given.
+// folderAt returns the folder with an id, or the default folder if id is "".
 func (v *visit) folderAt(folders []mailbox.Folder, id string) (*mailbox.Folder, error) {
 	for i := range folders {
 		if f := &folders[i]; id == "" && use(f, v.box.Prefix()) == mailbox.Inbox || id != "" && f.UNID.String() == id {
@@ -243,12 +245,12 @@ func (v *visit) folderAt(folders []mailbox.Folder, id string) (*mailbox.Folder, 
 		}
 	}
 	if id == "" && len(folders) > 0 {
-		return &folders[0], nil // of a mail file of others one may see less than the inbox
+		return &folders[0], nil // in another person's mail file the inbox may not be visible
 	}
 	return nil, errNotFound
 }
 
-// ordered brings folders into the order of people: those that everyone has first.
+// ordered sorts folders for display: the standard folders first.
 func (v *visit) ordered(folders []mailbox.Folder) {
 	rank := func(f *mailbox.Folder) int {
 		if i := slices.Index(usual, use(f, v.box.Prefix())); i >= 0 {
@@ -259,11 +261,12 @@ func (v *visit) ordered(folders []mailbox.Folder) {
 	slices.SortStableFunc(folders, func(a, b mailbox.Folder) int { return rank(&a) - rank(&b) })
 }
 
-// searchFilter reads a search box: everywhere but in Junk and Trash, unless it says where. A complaint is for the person.
+// searchFilter parses a search query. It excludes Junk and Trash unless the query names a folder. complaint is an error
+// for the user.
 func searchFilter(words string, folders []mailbox.Folder, now time.Time) (mailbox.Filter, error) {
 	n, complaint := query.Parse(words, now)
 	if complaint != nil {
-		n = query.Words(0, "") // found nowhere
+		n = query.Words(0, "") // matches nothing
 	}
 	if n == nil {
 		n = &query.Node{}
@@ -284,7 +287,7 @@ func searchFilter(words string, folders []mailbox.Folder, now time.Time) (mailbo
 	return mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{f, {Kind: mailbox.FilterElsewhere, Folders: hidden}}}, complaint
 }
 
-// says tells whether a query names a folder.
+// says reports whether a query names a folder.
 func says(n *query.Node) bool {
 	return n.Op == query.OpFolder || slices.ContainsFunc(n.Kids, says)
 }

@@ -1,8 +1,8 @@
-// Package lite is the client that needs no script: pages made here, for any browser, w3m and lynx among them. It works on
-// the services as the doors of mail programs do, and every page is a few kilobytes of HTML.
+// Package lite implements a web client without scripts: pages rendered by the server for any browser, even w3m and
+// lynx. It uses the same services as the mail servers, and every page is a few kilobytes of HTML.
 //
-// A page that changes nothing is a GET; what changes something is a form, which carries the session's token (websession). A
-// message is shown as package safehtml makes it, and nothing of another server is loaded before the reader asks for it.
+// Pages that change nothing use GET. Changes use POST forms with the session's CSRF token (package websession). Package
+// safehtml sanitizes HTML messages, and nothing is loaded from other servers unless the reader asks for it.
 package lite
 
 import (
@@ -30,7 +30,7 @@ import (
 	"doublet/web"
 )
 
-// Path is where the pages are; the others are below it.
+// Path is the root of the pages. The other paths are below it.
 const (
 	Path         = "/lite/"
 	pathSignIn   = Path + "sign-in"
@@ -50,8 +50,8 @@ const (
 //go:embed pages/*.html style.css
 var files embed.FS
 
-// The pages bring no script and no style of their own: the sheet is this server's. Pictures of other servers are let in on
-// a page whose reader asked for them.
+// The Content-Security-Policy of the pages. They use no scripts or inline styles, only the style sheet of this server.
+// A page may load images from other servers if the reader asks for it.
 const (
 	policy         = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	policyPictures = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self' https: http:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -61,18 +61,19 @@ const (
 // maxForm bounds a form without files, in bytes.
 const maxForm = 1 << 20
 
-// Options are the door's settings.
+// Options holds the settings of a Server.
 type Options struct {
-	// Recipients is how many a message may have (limits.recipients).
+	// Recipients is the most recipients of a message (limits.recipients; default 1000).
 	Recipients int
-	// Memory bounds the messages in flight.
+	// Memory bounds the messages in flight (default: a budget of 256 MB).
 	Memory *listen.Budget
-	// Serve serves a request of somebody who has just signed in (websession.Proved) where their mail file is; nil: that is here.
+	// Serve handles a request of a user who has just signed in (websession.Proved), on the server of their mail file.
+	// If nil, that is always this server.
 	Serve func(http.ResponseWriter, *http.Request)
 	Stats *stat.Tree
 }
 
-// Server is the door's handler.
+// Server is the HTTP handler of the lite client.
 type Server struct {
 	env       *env.Env
 	opt       Options
@@ -90,7 +91,7 @@ type Server struct {
 	users *stat.Active
 }
 
-// New makes a Server over the services.
+// New returns a Server.
 func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service, o Options) *Server {
 	if o.Memory == nil {
 		o.Memory = listen.NewBudget(256 << 20)
@@ -135,16 +136,16 @@ func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.S
 	return s
 }
 
-// OfNobody says that a path is one of those that show and change nothing of anybody's mail: a sign-in, the look.
+// OfNobody reports whether a path serves no user's mail: signing in and out, and the style sheet.
 func OfNobody(path string) bool {
 	return path == pathStyle || path == pathSignIn || path == pathSignOut
 }
 
-// ServeHTTP implements http.Handler. It knows what begins with Path.
+// ServeHTTP implements http.Handler. It serves the paths that begin with Path.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "same-origin") // without a referrer, forms would come from the origin null
+	h.Set("Referrer-Policy", "same-origin") // without a referrer, browsers send forms with "Origin: null"
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	s.mux.ServeHTTP(w, r)
@@ -161,11 +162,11 @@ func makeStyle() []byte {
 func (s *Server) serveStyle(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/css; charset=utf-8")
-	h.Set("Cache-Control", "public, max-age=31536000, immutable") // its name changes with what it holds
+	h.Set("Cache-Control", "public, max-age=31536000, immutable") // the name contains a hash of the content
 	_, _ = w.Write(s.style)
 }
 
-// visit is one request, of somebody.
+// visit is one request.
 type visit struct {
 	*speech.Speech
 	s    *Server
@@ -173,9 +174,9 @@ type visit struct {
 	r    *http.Request
 	ctx  context.Context
 	id   *websession.Identity
-	form *form // what was posted; of a GET the query
-	box  *box  // the mail file that is looked at
-	// letters are the messages that a form refers to.
+	form *form // the posted form, or the query of a GET
+	box  *box  // the selected mail file
+	// letters caches the messages that a form refers to.
 	letters map[reference]*letter
 }
 
@@ -183,7 +184,7 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request) *visit {
 	return &visit{Speech: speech.Of(r, s.env.Clock.Now()), s: s, w: w, r: r, ctx: r.Context()}
 }
 
-// get serves a page that changes nothing but what was seen.
+// get registers a page that changes nothing, except that reading marks messages as seen.
 func (s *Server) get(path string, fn func(*visit) error) {
 	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
@@ -191,7 +192,7 @@ func (s *Server) get(path string, fn func(*visit) error) {
 		v.form = &form{Values: r.URL.Query(), mem: s.share(id)}
 		defer v.form.release()
 		if err == nil && id.Session.ID.IsZero() {
-			err = websession.ErrNobody // programs have doors of their own
+			err = websession.ErrNobody // credentials of programs are not accepted here
 		}
 		if errors.Is(err, websession.ErrNobody) {
 			http.Redirect(w, r, pathSignIn+"?to="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
@@ -205,15 +206,14 @@ func (s *Server) get(path string, fn func(*visit) error) {
 	})
 }
 
-// post serves a form. Where its sender is not signed in any more, what they wrote is kept in the page that asks who they
-// are.
+// post registers a form. If the user is no longer signed in, the sign-in page preserves what they wrote.
 func (s *Server) post(path string, most int64, fn func(*visit) error) {
 	s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
 		var broken error
 		sender, err := s.session.Browser(r)
 		if errors.Is(err, websession.ErrNobody) {
-			most = min(most, 2*maxForm) // text, to go on after a sign-in: files of a stranger are not read
+			most = min(most, 2*maxForm) // only text, to continue after the sign-in: no files without a session
 		}
 		v.form, broken = s.readForm(w, r, sender, most)
 		defer v.form.release()
@@ -223,7 +223,7 @@ func (s *Server) post(path string, most int64, fn func(*visit) error) {
 			s.askWho(v, err, v.form)
 		case broken != nil && (err != nil || path != pathCompose):
 			v.refuse(broken)
-		case broken != nil: // what came of a letter before it grew too large is shown again
+		case broken != nil: // show the message again, with the fields read before it grew too large
 			v.enter(id, func(v *visit) error { return v.unfinished(nil, broken) })
 		default:
 			v.enter(id, fn)
@@ -238,7 +238,7 @@ func (v *visit) enter(id *websession.Identity, fn func(*visit) error) {
 	v.s.users.Touch(id.Who.Person)
 	err := v.openBox(v.form.Get("b"))
 	if errors.Is(err, errNotFound) && v.r.Method == http.MethodPost && v.r.URL.Path == pathCompose {
-		err = v.openBox("") // what was written is not lost because somebody else's mail file was closed
+		err = v.openBox("") // text must not be lost because the share of another person's mail file ended
 	}
 	if err == nil {
 		err = fn(v)
@@ -248,10 +248,10 @@ func (v *visit) enter(id *websession.Identity, fn func(*visit) error) {
 	}
 }
 
-// box is a mail file that a person sees something of.
+// box is a mail file that the user can access.
 type box struct {
 	*mailbox.File
-	ID   string // "" for the person's own
+	ID   string // "" for the user's own
 	Name string
 }
 
@@ -261,7 +261,7 @@ var (
 	errLarge    = errors.New("lite: the form is too large")
 )
 
-// openBox finds the mail file of an id among the person's own and those that others share with them.
+// openBox selects a mail file by its id, from the user's own and those shared with them.
 func (v *visit) openBox(id string) error {
 	all, err := v.boxes()
 	for _, b := range all {
@@ -276,7 +276,7 @@ func (v *visit) openBox(id string) error {
 	return err
 }
 
-// boxes are those that the person sees, their own first.
+// boxes returns the mail files that the user can access, their own first.
 func (v *visit) boxes() (list []*box, err error) {
 	if v.id.Database != 0 {
 		list = append(list, &box{v.s.files.File(v.id.Who, v.id.Database), "", v.id.Name})
@@ -288,7 +288,7 @@ func (v *visit) boxes() (list []*box, err error) {
 		if !x.Owner.IsZero() {
 			if name, err = v.s.dir.Names.NameOf(v.ctx, x.Owner); err != nil {
 				err = nil
-				continue // an owner who is gone for good has no name to stand under
+				continue // skip: an owner who was removed for good has no name to show
 			}
 		}
 		list = append(list, &box{v.s.files.File(v.id.Who, x.ID), x.ID.String(), name})
@@ -296,7 +296,7 @@ func (v *visit) boxes() (list []*box, err error) {
 	return list, err
 }
 
-// refuse shows what went wrong.
+// refuse shows an error page.
 func (v *visit) refuse(err error) {
 	status, key := refusal(err)
 	p := v.frame("")
@@ -307,7 +307,7 @@ func (v *visit) refuse(err error) {
 	v.s.show(v.w, status, "plain.html", p)
 }
 
-// refusal is what becomes of an error: a status, and a text for the person.
+// refusal returns the HTTP status of an error, and the key of the text for the user.
 func refusal(err error) (status int, key string) {
 	for _, c := range []struct {
 		err    error
@@ -329,7 +329,7 @@ func refusal(err error) (status int, key string) {
 	return c.HTTP, c.Text
 }
 
-// show sends a page.
+// show renders a page.
 func (s *Server) show(w http.ResponseWriter, status int, name string, p any) {
 	var b bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&b, name, p); err != nil {
@@ -338,20 +338,21 @@ func (s *Server) show(w http.ResponseWriter, status int, name string, p any) {
 		return
 	}
 	if name == "compose.html" {
-		w.Header().Set("Cache-Control", "private, no-cache") // who goes back to it finds what they typed
+		w.Header().Set("Cache-Control", "private, no-cache") // the browser's back button then shows what the user typed
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_ = listen.WritePaced(s.env, w, b.Bytes())
 }
 
-// go to another page, so that loading it again does not send the form again.
+// leave redirects to another page, so that a reload does not send the form again.
 func (v *visit) leave(path string, query ...string) error {
 	http.Redirect(v.w, v.r, v.at(path, query...), http.StatusSeeOther)
 	return nil
 }
 
-// at is the address of a page, in the mail file that is looked at.
+// at returns the address of a page in the selected mail file. query holds names and values in turn; empty values are
+// skipped.
 func (v *visit) at(path string, query ...string) string {
 	q := url.Values{}
 	if v.box != nil && v.box.ID != "" {
@@ -368,7 +369,7 @@ func (v *visit) at(path string, query ...string) string {
 	return path + "?" + q.Encode()
 }
 
-// unid reads an id of a form or query.
+// unid parses an id in a form or query.
 func unid(s string) (note.UNID, error) {
 	u, err := note.ParseUNID(s)
 	if err != nil || u.IsZero() {

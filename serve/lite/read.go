@@ -19,23 +19,23 @@ import (
 	"doublet/wire/safehtml"
 )
 
-// Bounds of a message's page, so that it stays under 30 KB: bytes of its text, attachments and messages of its thread that
-// it lists, people of a field. What is longer has pages.
+// Bounds of the page of a message, which keep it under 30 KB: bytes of its text, attachments, messages of its thread,
+// and addresses of a field. Longer content is split into several pages.
 const (
 	pieceSize   = 12 << 10
 	maxPieces   = 200
-	maxShown    = 4 << 20 // bytes of a body that are looked at
+	maxShown    = 4 << 20 // bytes of a body that are read
 	filesOnPage = 20
 	maxThread   = 8
 	maxPeople   = 6
 	maxTitle    = 10_000
-	pieceBelow  = 3 << 10 // of a text below a very long title
+	pieceBelow  = 3 << 10 // pieceSize if the subject is very long
 )
 
-// letter is a message that is read.
+// letter is an opened message.
 type letter struct {
 	id      note.UNID
-	form    *form // of the request: it holds the memory
+	form    *form // the request's form, which reserves memory
 	env     *wiremime.Envelope
 	root    *wiremime.Part
 	places  map[*wiremime.Part]string
@@ -48,14 +48,14 @@ type letter struct {
 	words   []string
 	folders []note.UNID
 	thread  []note.UNID
-	near    []row // the thread's messages
-	// messages is how many the thread has, of those nearby each once.
+	near    []row // rows of messages of the thread
+	// messages is the number of messages in the thread, without the copies found in near.
 	messages int
 }
 
 func (l *letter) has(word string) bool { return slices.Contains(l.words, word) }
 
-// named opens the message that the request names, with its conversation where that is wanted.
+// named opens the message that the request names, with its thread if thread is set.
 func (v *visit) named(thread bool) (*letter, error) {
 	id, err := unid(v.form.Get("m"))
 	if err != nil {
@@ -64,7 +64,7 @@ func (v *visit) named(thread bool) (*letter, error) {
 	return v.open(v.box, id, thread)
 }
 
-// open reads a message of the mail file that is looked at; with its thread, for a page.
+// open reads a message of a mail file, with its thread if thread is set.
 func (v *visit) open(b *box, id note.UNID, thread bool) (*letter, error) {
 	l := &letter{id: id, form: v.form}
 	err := b.Read(v.ctx, func(d *mailbox.Reading) error {
@@ -111,13 +111,14 @@ func (v *visit) open(b *box, id note.UNID, thread bool) (*letter, error) {
 	return l, nil
 }
 
-// nearby reads the messages of the thread around this one, each once: what was sent to a group that one is in is there as it was
-// sent and as it came. The one that lies where this one does is listed.
+// nearby reads the messages of the thread around this one, each once. There can be two copies of a message: the one
+// sent to a group, and the one that the sender received as its member. It lists the copy in the same folder as this
+// message.
 func (v *visit) nearby(d *mailbox.Reading, l *letter) error {
 	at := max(slices.Index(l.thread, l.id), 0)
 	from := max(0, min(at-maxThread/2, len(l.thread)-maxThread))
 	copies := 0
-	ranks := map[string][2]int{} // of a Message-ID: its place in l.near, and how near that one is
+	ranks := map[string][2]int{} // by Message-ID: the index in l.near, and the rank of that copy
 	for _, u := range l.thread[from:min(len(l.thread), from+maxThread)] {
 		m, err := d.EmailOf(u)
 		if errors.Is(err, mailbox.ErrNoMessage) {
@@ -169,7 +170,7 @@ func (l *letter) content(place string) (mailbox.Content, error) {
 	return mailbox.ContentOf(l.body, span)
 }
 
-// text is a part's text, of at most most bytes.
+// text returns the text of a part, decoded from at most most bytes.
 func (l *letter) text(p *wiremime.Part, most int64) (string, error) {
 	c, err := l.content(l.places[p])
 	if err != nil {
@@ -183,7 +184,7 @@ func (l *letter) text(p *wiremime.Part, most int64) (string, error) {
 	return strings.ReplaceAll(text, "\r\n", "\n"), nil
 }
 
-// head is the message's header, as far as anybody looks into it.
+// head returns the message's header, at most 1 MB of it.
 func (l *letter) head() ([]byte, error) {
 	span, ok := l.index.Section(nil)
 	if !ok {
@@ -192,7 +193,7 @@ func (l *letter) head() ([]byte, error) {
 	return l.body.AppendRange(nil, int64(span.HeaderStart), int64(min(span.BodyStart-span.HeaderStart, 1<<20)))
 }
 
-// partAt is the part of a place.
+// partAt returns the part with a place, or nil.
 func (l *letter) partAt(place string) *wiremime.Part {
 	for p, at := range l.places {
 		if at == place {
@@ -202,10 +203,10 @@ func (l *letter) partAt(place string) *wiremime.Part {
 	return nil
 }
 
-// attached is a file of a message.
+// attached is an attachment of a message.
 type attached struct{ Name, Size, Href, Place string }
 
-// files are what a message has attached, in its order.
+// files returns the attachments of a message in order.
 func (l *letter) files(v *visit) ([]attached, error) {
 	list := make([]attached, 0, len(l.bodies.Attachments))
 	for _, p := range l.bodies.Attachments {
@@ -218,11 +219,11 @@ func (l *letter) files(v *visit) ([]attached, error) {
 	return list, nil
 }
 
-// fileName is a name under which a part can be saved.
+// fileName returns a safe name under which a part can be saved.
 func fileName(p *wiremime.Part) string {
 	name := strings.Map(func(r rune) rune {
 		switch r {
-		case '/', '\\', '"', 0x202a, 0x202b, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068: // paths, and what turns an ending around
+		case '/', '\\', '"', 0x202a, 0x202b, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068: // path separators, and bidi controls that can disguise an extension
 			return '_'
 		}
 		return r
@@ -236,21 +237,21 @@ func fileName(p *wiremime.Part) string {
 	return "file." + clip(p.Subtype, 20)
 }
 
-// readPage is a message.
+// readPage is the page of a message.
 type readPage struct {
 	*frame
 	ID, Folder, Subject  string
 	From                 []person
 	Rows                 []peopleRow
-	SentOnBy             [][]person // who redirected it, the last first
+	SentOnBy             [][]person // who resent it, the latest first
 	Date                 time.Time
 	Unread, Flagged      bool
 	Draft, Trash, Junk   bool
-	Body                 template.HTML // as safehtml made it
+	Body                 template.HTML // sanitized by safehtml
 	Part, Parts          int
 	PartBack, PartNext   string
-	Blocked              string // where pictures are loaded; "" where there are none, or they are
-	Other, OtherText     string // the other form of the text
+	Blocked              string // address of the page with remote images, or "" if none are blocked
+	Other, OtherText     string // address and label of the other form, plain or HTML
 	Files                []attached
 	FilesMore, FilesBack string
 	FilesCount           int
@@ -262,7 +263,7 @@ type readPage struct {
 	Targets              []target
 }
 
-// person is somebody of a header field.
+// person is an address of a header field.
 type person struct{ Name, Address, Href string }
 
 type peopleRow struct {
@@ -299,7 +300,7 @@ func (v *visit) read() error {
 		return err
 	}
 	if !l.seen {
-		// Who may not keep it, of a mail file of others, reads all the same.
+		// In a shared mail file the user may lack the right to set it. The message is shown anyway.
 		_, err := v.box.Change(v.ctx, 1, func(c *mailbox.Changing, _ int) error {
 			n, err := c.Find(l.id)
 			if err != nil {
@@ -359,7 +360,7 @@ func (v *visit) read() error {
 	return nil
 }
 
-// readHead fills in who wrote to whom, and where a reader can go from here.
+// readHead fills in the addresses and the links.
 func (v *visit) readHead(p *readPage, l *letter) {
 	p.From, _ = v.people(l.env.From)
 	for _, x := range []struct {
@@ -377,7 +378,7 @@ func (v *visit) readHead(p *readPage, l *letter) {
 	}
 }
 
-// readBody makes the text of the message, and shows the piece that is asked for.
+// readBody renders the text of the message and selects the requested piece.
 func (v *visit) readBody(p *readPage, l *letter) error {
 	plain := v.form.Get("plain") != ""
 	hasHTML := slices.ContainsFunc(l.bodies.HTML, func(x *wiremime.Part) bool { return x.Subtype == "html" })
@@ -442,19 +443,19 @@ func (v *visit) readBody(p *readPage, l *letter) error {
 	return nil
 }
 
-// shower makes markup of a message's parts.
+// shower renders the parts of a message as HTML.
 type shower struct {
 	v        *visit
 	l        *letter
-	room     int  // bytes of a piece
-	pictures bool // those of other servers too
+	room     int  // bytes per piece
+	pictures bool // show remote images
 	plain    bool
-	blocked  bool // some were left out
+	blocked  bool // remote images were left out
 	inline   map[string]string
 	pieces   []string
 }
 
-// add takes pieces; a short one goes on where the last one has room.
+// add appends pieces. A piece that fits is appended to the last one.
 func (w *shower) add(list []string) {
 	for _, s := range list {
 		if k := len(w.pieces); k > 0 && len(w.pieces[k-1])+len(s) <= w.room {
@@ -493,7 +494,7 @@ func (w *shower) part(p *wiremime.Part) error {
 	return nil
 }
 
-// link has mail written here.
+// link replaces a mailto: link by the address of the compose page.
 func link(href string) string {
 	if strings.HasPrefix(href, "mailto:") {
 		return pathCompose + "?mailto=" + url.QueryEscape(href)
@@ -518,7 +519,7 @@ func (w *shower) picture(src string) string {
 	return src
 }
 
-// readFiles lists the attachments, a page of them at a time.
+// readFiles fills in the attachments, one page of them at a time.
 func (v *visit) readFiles(p *readPage, l *letter) error {
 	all, err := l.files(v)
 	if err != nil {

@@ -18,11 +18,12 @@ import (
 	"doublet/wire/smtp"
 )
 
-// redirectPage asks to whom a message is to go on as it is.
+// redirectPage is the form to redirect (resend) a message.
 type redirectPage struct {
 	*frame
 	ID, Subject, Back string
-	// Once is of no other form: the same form sent again sends nothing again.
+	// Once is a unique id of the form, used as the Resent-Message-ID. If the form is sent twice, the message is resent
+	// only once.
 	Once       string
 	Identities []identity.Identity
 	Identity   string
@@ -40,7 +41,7 @@ func (v *visit) redirect() error {
 	return err
 }
 
-// redirectPage is the form as the request has it, with the message that it is about.
+// redirectPage returns the page with the request's values, the identities and the message.
 func (v *visit) redirectPage() (*redirectPage, *identity.List, *letter, error) {
 	l, err := v.named(false)
 	if err != nil {
@@ -72,7 +73,7 @@ func (v *visit) redirectPage() (*redirectPage, *identity.List, *letter, error) {
 	return p, x, l, nil
 }
 
-// redirectAgain is the address of a form that was sent without a session, to be filled in again.
+// redirectAgain returns the address of the form with its values, for use after a sign-in.
 func redirectAgain(f *form) string {
 	q := url.Values{}
 	for _, name := range []string{"b", "m", "to", "identity", "once"} {
@@ -83,7 +84,7 @@ func redirectAgain(f *form) string {
 	return pathRedirect + "?" + q.Encode()
 }
 
-// redirected does what the form asks for.
+// redirected handles the form.
 func (v *visit) redirected() error {
 	p, x, l, err := v.redirectPage()
 	if err != nil {
@@ -118,7 +119,7 @@ func (v *visit) redirected() error {
 	return errForm
 }
 
-// notSentOn shows the form again, with why.
+// notSentOn shows the form again with the error.
 func (v *visit) notSentOn(p *redirectPage, err error) error {
 	var told *problem
 	var reply *smtp.Reply
@@ -140,8 +141,8 @@ func (v *visit) notSentOn(p *redirectPage, err error) error {
 	return nil
 }
 
-// sendOn sends a message on as it is, byte for byte, behind the fields that say who did, and keeps a copy in Sent. refused are
-// those recipients who were not taken, where others were.
+// sendOn resends a message unchanged, with Resent- fields in front of it, and keeps a copy in Sent. If only some
+// recipients were rejected, it returns them in refused, and the error of the last one in why.
 func (v *visit) sendOn(p *redirectPage, x *identity.List, l *letter) (refused []string, why, err error) {
 	own, err := v.own()
 	if err != nil {
@@ -199,7 +200,7 @@ func (v *visit) sendOn(p *redirectPage, x *identity.List, l *letter) (refused []
 	return refused, why, nil
 }
 
-// resentTo is who Resent-To names.
+// resentTo returns the recipients in Resent-To.
 func (v *visit) resentTo(fields []byte, sub *mail.Submission) (to []mail.Addressee, err error) {
 	value, _ := mime.Get(fields, "Resent-To")
 	seen := map[string]bool{}
@@ -221,7 +222,8 @@ func (v *visit) resentTo(fields []byte, sub *mail.Submission) (to []mail.Address
 	return to, nil
 }
 
-// wasSentOn says whether Sent has a resending already: the answer to a form that was sent may have been lost.
+// wasSentOn reports whether Sent already contains a message with this Resent-Message-ID. The response to the first
+// request may have been lost.
 func (v *visit) wasSentOn(own *box, id string) (bool, error) {
 	folders, err := own.Folders(v.ctx)
 	for i := range folders {
@@ -237,7 +239,7 @@ func (v *visit) wasSentOn(own *box, id string) (bool, error) {
 	return false, err
 }
 
-// sentOnBy is who redirected a message, the last first.
+// sentOnBy returns who resent a message, the latest first.
 func (v *visit) sentOnBy(l *letter) (out [][]person, err error) {
 	head, err := l.head()
 	if err != nil || !bytes.Contains(bytes.ToLower(head), []byte("resent-")) {

@@ -12,8 +12,8 @@ import (
 	"doublet/serve/speech"
 )
 
-// settingsPage is what a person can set here. The password, sessions and the second factor have pages of their own, which
-// need no script either.
+// settingsPage is the page of settings. The password, sessions and second factor have pages of their own, which need no
+// scripts either.
 type settingsPage struct {
 	*frame
 	Languages   []speech.Language
@@ -50,7 +50,7 @@ func (v *visit) settingsPage() (*settingsPage, error) {
 		p.From = t.In(v.Location).Format(dayLayout)
 	}
 	if t := p.Vacation.Until; !t.IsZero() {
-		p.Until = t.In(v.Location).Add(-time.Second).Format(dayLayout) // the last day
+		p.Until = t.In(v.Location).Add(-time.Second).Format(dayLayout) // show the last day
 	}
 	p.Forward = clip(strings.Join(person.Forward, ", "), 500)
 	if v.id.Database != 0 {
@@ -63,7 +63,7 @@ func (v *visit) settingsPage() (*settingsPage, error) {
 	return p, nil
 }
 
-// changeSettings changes a part of them.
+// changeSettings changes one group of settings.
 func (v *visit) changeSettings() error {
 	var err error
 	switch v.form.Get("do") {
@@ -92,7 +92,7 @@ func (v *visit) changeSettings() error {
 	return nil
 }
 
-// setSpeech keeps the language and time zone in the browser: another one may be another's.
+// setSpeech stores the language and time zone in a cookie, because they may differ on each browser.
 func (v *visit) setSpeech() error {
 	lang, zone := v.form.Get("lang"), v.form.line("zone")
 	if !speech.Known(lang) {
@@ -116,7 +116,7 @@ func (v *visit) setVacation() error {
 		return err
 	}
 	if !until.IsZero() {
-		until = until.AddDate(0, 0, 1) // that day too
+		until = until.AddDate(0, 0, 1) // until the end of that day
 	}
 	return v.s.dir.People.SetVacation(v.ctx, v.id.Who, func(n *directory.Vacation) error {
 		n.On, n.From, n.Until, n.Subject, n.Text = f.Get("on") != "", from, until, f.line("subject"), f.Get("text")
@@ -135,7 +135,7 @@ func (v *visit) readDay(s string) (time.Time, error) {
 	return t, err
 }
 
-// setIdentity changes the shown name and the signature of an identity.
+// setIdentity changes the display name and the signature of an identity.
 func (v *visit) setIdentity() error {
 	own, err := v.own()
 	if err != nil {
@@ -161,7 +161,7 @@ func (v *visit) setIdentity() error {
 		}
 		x.Sequence++
 		if one.Text != text {
-			one.HTML = "" // made of another text: the full client makes it anew
+			one.HTML = "" // the old HTML no longer matches; the full client makes a new one
 		}
 		one.Name, one.Text, one.Changed = name, text, x.Sequence
 		return c.PutProfile(profile, x.With(one.ID, note.TextList(one.Columns()...)))

@@ -13,7 +13,7 @@ import (
 	"doublet/serve/websession"
 )
 
-// signInPage asks who somebody is. Kept are the fields of a letter that was being written when the session was lost.
+// signInPage is the page to sign in. Kept holds the fields of a message that was being written when the session ended.
 type signInPage struct {
 	*frame
 	User, To string
@@ -21,13 +21,13 @@ type signInPage struct {
 	Kept     []field
 }
 
-// field is a field of a form that goes on to the next.
+// field is a form field to pass on to the next form.
 type field struct{ Name, Value string }
 
-// keptFields are those of a letter that are kept over a sign-in.
+// keptFields lists the fields of a message that are preserved during a sign-in.
 var keptFields = []string{"b", "draft", "re", "kind", "identity", "to", "cc", "bcc", "subject", "text", "file"}
 
-// keptPrefix stands before their names meanwhile: "to" is where a sign-in leads.
+// keptPrefix is put before their names during the sign-in, because "to" is also the target address.
 const keptPrefix = "kept-"
 
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,7 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	s.show(w, http.StatusOK, "signin.html", &signInPage{frame: v.frame("signIn"), To: localPath(r.URL.Query().Get("to"))})
 }
 
-// localPath is a page of this door, or "".
+// localPath returns to if it is a path of this client, or "".
 func localPath(to string) string {
 	if len(to) > 4000 || !strings.HasPrefix(to, Path) || strings.ContainsFunc(to, func(c rune) bool { return c == '\\' || c < ' ' || c == 0x7f }) {
 		return ""
@@ -43,7 +43,7 @@ func localPath(to string) string {
 	return to
 }
 
-// signInError is what a person is told of a sign-in that failed.
+// signInError returns the key of the text for a failed sign-in.
 func signInError(err error) string {
 	switch {
 	case errors.Is(err, signin.ErrCode), errors.Is(err, signin.ErrWrongCode):
@@ -101,7 +101,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	s.opt.Serve(w, s.keptRequest(r, f, id))
 }
 
-// keptRequest is a request that brings what was kept over a sign-in to where the person's mail file is.
+// keptRequest returns a request with the preserved fields, to be handled by the server of the user's mail file.
 func (s *Server) keptRequest(r *http.Request, f *form, id *websession.Identity) *http.Request {
 	csrf := s.session.CSRF(id)
 	letter := url.Values{"csrf": {csrf}}
@@ -118,7 +118,7 @@ func (s *Server) keptRequest(r *http.Request, f *form, id *websession.Identity) 
 	return out
 }
 
-// askWho shows the page to sign in at, after a request that was from nobody. What was written is in it.
+// askWho shows the sign-in page after a request without a valid session. It preserves what the user wrote.
 func (s *Server) askWho(v *visit, err error, f *form) {
 	status, _ := websession.Why(err)
 	p := &signInPage{frame: v.frame("signIn"), To: Path}

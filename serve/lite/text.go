@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// size is a number of bytes as people read it.
+// size formats a number of bytes.
 func size(n float64) string {
 	switch {
 	case n < 1e3:
@@ -19,10 +19,10 @@ func size(n float64) string {
 	return strconv.FormatFloat(n/1e9, 'f', 1, 64) + " GB"
 }
 
-// clip is the beginning of a text, of at most so many characters; controls are blanks.
+// clip returns at most most characters of a text. Control characters become spaces.
 func clip(s string, most int) string { return fit(s, most, 1<<30) }
 
-// fit is clip for what must not take more than so many bytes of a page, as HTML has it.
+// fit is clip with a second bound: room is the most bytes that the text may take after HTML escaping.
 func fit(s string, most, room int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -44,7 +44,7 @@ func fit(s string, most, room int) string {
 	return s
 }
 
-// fitWords is fit for running text: it ends at a word.
+// fitWords is fit for running text. It cuts at the end of a word if possible.
 func fitWords(s string, most, room int) string {
 	out := fit(s, most, room)
 	head, cut := strings.CutSuffix(out, "…")

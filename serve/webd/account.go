@@ -22,18 +22,18 @@ var accountText string
 var accountTemplate, accountPolicy = web.Page(accountText, "'self'")
 
 const (
-	// LeastPassword is how many characters a new password has at least.
+	// LeastPassword is the minimum length of a new password in characters.
 	LeastPassword = 8
-	// maxAccountForm bounds what a form sends, in bytes.
+	// maxAccountForm bounds a form, in bytes.
 	maxAccountForm = 16 << 10
 )
 
-// SignIn is what the page of one's own account needs to know who is there: a signin.Web.
+// SignIn authenticates a user. Type signin.Web implements it.
 type SignIn interface {
 	Person(ctx context.Context, a signin.Attempt, user, secret, code string) (signin.Proved, error)
 }
 
-// accountPage is what the page shows.
+// accountPage is the data of the page.
 type accountPage struct {
 	*speech.Speech
 	Server, User string
@@ -46,10 +46,9 @@ type accountPage struct {
 	AppPasswords []directory.AppPassword
 }
 
-// Account opens the page on which people change their own password, and make and end app passwords. It
-// is there under TLS, and on this machine. Nothing is remembered between two requests: each form asks
-// for the password, so a form on another site, which does not know it, can do nothing; one that a
-// browser says to come from there is refused before that.
+// Account enables the page on which users change their password and create and delete app passwords. It is only
+// available over TLS or from this machine. There is no session: each form includes the password, so another site, which
+// does not know it, cannot forge a form. Cross-origin requests are rejected before that.
 func (w *Server) Account(in SignIn) {
 	guard := http.NewCrossOriginProtection()
 	form := func(fn func(ctx context.Context, r *http.Request, a signin.Account, p *accountPage) error) http.Handler {
@@ -86,7 +85,7 @@ func (w *Server) accountPage(out http.ResponseWriter, status int, p accountPage)
 	_, _ = out.Write(b.Bytes())
 }
 
-// refusal is an error for the person: a key of the catalogue, and its value.
+// refusal is an error for the user: a key of the texts, and its value.
 type refusal struct {
 	status      int
 	text, value string
@@ -94,7 +93,7 @@ type refusal struct {
 
 func (e *refusal) Error() string { return speech.English(e.text, e.value) }
 
-// accountForm signs in with what a form holds, and does what it asks for.
+// accountForm signs in with the credentials in a form and calls fn.
 func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn, fn func(context.Context, *http.Request, signin.Account, *accountPage) error) {
 	p := accountPage{Speech: speech.Of(r, w.env.Clock.Now())}
 	err := w.accountDo(out, r, in, fn, &p)
@@ -154,7 +153,7 @@ func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn, 
 	return fn(r.Context(), r, proved.Account, p)
 }
 
-// changePassword gives a person the new password that they ask for.
+// changePassword sets a user's new password.
 func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.Account, p *accountPage) error {
 	pw := r.PostForm.Get("new")
 	switch {
@@ -181,7 +180,7 @@ func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.A
 	return nil
 }
 
-// appPasswords shows a person's app passwords, and makes or ends one.
+// appPasswords lists a user's app passwords, after creating or deleting one if requested.
 func (w *Server) appPasswords(ctx context.Context, r *http.Request, a signin.Account, p *accountPage) error {
 	label, remove := strings.TrimSpace(r.PostForm.Get("label")), strings.TrimSpace(r.PostForm.Get("remove"))
 	p.Said = p.T("appPasswordsYours")

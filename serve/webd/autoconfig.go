@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// clientConfig is Mozilla's format, version 1.1.
+// clientConfig is Mozilla's configuration format, version 1.1.
 type clientConfig struct {
 	XMLName  xml.Name `xml:"clientConfig"`
 	Version  string   `xml:"version,attr"`
@@ -29,7 +29,7 @@ type mailServer struct {
 	Username       string `xml:"username"`
 }
 
-// autoconfig answers Thunderbird, K-9, Evolution, KMail and others.
+// autoconfig serves the configuration for Thunderbird, K-9, Evolution, KMail and others.
 //
 // The format: autoconfig config file format 1.1 (https://wiki.mozilla.org/Thunderbird:Autoconfiguration:ConfigFileFormat).
 func (w *Server) autoconfig(out http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 // maxDiscover bounds the request, in bytes.
 const maxDiscover = 64 << 10
 
-// discoverRequest is what Outlook posts; the namespace is passed over, for programs differ in it.
+// discoverRequest is the request that Outlook posts. The namespace is ignored, because it differs between clients.
 type discoverRequest struct {
 	XMLName xml.Name `xml:"Autodiscover"`
 	Request struct {
@@ -62,7 +62,7 @@ type discoverError struct {
 	} `xml:"Error"`
 }
 
-// autodiscover answers Outlook and those that copied it. A password that comes along is not looked at.
+// autodiscover serves the configuration for Outlook and compatible clients. It ignores a password in the request.
 //
 // The protocol: MS-OXDSCLI, POX Autodiscover, for IMAP, POP3 and SMTP.
 func (w *Server) autodiscover(out http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func (w *Server) autodiscover(out http.ResponseWriter, r *http.Request) {
 	in, sub := w.endpoints()
 	seen := map[string]bool{}
 	for _, e := range append(in, sub...) {
-		if seen[e.kind] { // the best of each kind: Outlook takes the first
+		if seen[e.kind] { // only the best of each kind, because Outlook uses the first
 			continue
 		}
 		seen[e.kind] = true
@@ -114,7 +114,7 @@ func (w *Server) discoverFail(out http.ResponseWriter, code int, message string)
 	writeXML(out, discoverAnswer{Response: e})
 }
 
-// autodiscoverJSON tells where the XML is: version 2 of the protocol asks that first.
+// autodiscoverJSON returns the URL of the XML service. Clients with version 2 of the protocol request this first.
 func (w *Server) autodiscoverJSON(out http.ResponseWriter, r *http.Request) {
 	answer := func(status int, v any) {
 		out.Header().Set("Content-Type", "application/json")

@@ -15,13 +15,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// clientPolicy is what the browser client may do: its own scripts, styles and fonts, this server, and pictures
-// of messages. Nothing from elsewhere, no script or style in a page.
+// clientPolicy is the Content-Security-Policy of the browser client: its own scripts, styles and fonts, connections to
+// this server, and images in messages. It allows nothing from elsewhere, and no inline scripts or styles.
 const clientPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; frame-src 'self'; " +
 	"worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// The document into which the client puts foreign HTML. It has no scripts whatever it holds, and its policy lets in
-// styles, and pictures of this server; with pictures=1, which the reader asks for, pictures from elsewhere.
+// The document into which the client puts HTML messages. Its policy never allows scripts. It allows styles and images
+// of this server and, with pictures=1 at the reader's request, images from elsewhere.
 const (
 	framePath     = "/mail-frame"
 	framePolicy   = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox"
@@ -30,21 +30,21 @@ const (
 		`<style>html{overflow:hidden auto}body{margin:0;padding:8px;font:15px/1.5 system-ui,sans-serif;color:#1f2429;background:#fff;overflow-wrap:anywhere}img{max-width:100%;height:auto}table{max-width:100%}pre{white-space:pre-wrap}blockquote{margin:8px 0;padding-left:12px;border-left:3px solid #dcd6c9;color:#565e67}</style><body></body>`
 )
 
-// file is a file of the client, compressed when it is asked for first.
+// file is a file of the client. It is compressed at the first request.
 type file struct {
 	body            []byte
 	kind, etag      string
-	keep            bool // its name changes with what it holds
+	keep            bool // the name contains a hash of the content
 	once            sync.Once
 	gzip, zstandard []byte
 }
 
 func (f *file) pack() {
 	if strings.HasPrefix(f.kind, "font/") {
-		return // compressed as it is
+		return // already compressed
 	}
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is one that there is
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // cannot fail with this level
 	_, err := z.Write(f.body)
 	if err = errors.Join(err, z.Close()); err == nil {
 		f.gzip = b.Bytes()
@@ -55,13 +55,13 @@ func (f *file) pack() {
 	}
 }
 
-// kinds are the media types of the client's files; mime.TypeByExtension asks the machine, which may say others.
+// kinds maps extensions to media types. mime.TypeByExtension is not used, because its result depends on the machine.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 	".woff2": "font/woff2", ".webmanifest": "application/manifest+json",
 }
 
-// Files calls fn for each file of the browser client, with what serves it.
+// Files calls fn with the handler of each file of the browser client.
 func Files(files fs.FS, fn func(name string, h http.Handler)) error {
 	return fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || kinds[path.Ext(name)] == "" {
@@ -78,12 +78,12 @@ func Files(files fs.FS, fn func(name string, h http.Handler)) error {
 	})
 }
 
-// client mounts the browser client, and moves the page for those who watch over the server to /status.
+// client registers the browser client. The status page is then at /status.
 func (w *Server) client(files fs.FS) error {
 	err := Files(files, func(name string, h http.Handler) {
 		pattern := "GET /" + name
 		if name == "index.html" {
-			// The same page is the mail client, and at /admin/ what administers the server: the client looks where it is.
+			// The same page is the mail client and, at /admin/, the administration. The client decides by its address.
 			pattern = "GET /{$}"
 			w.mux.Handle("GET /admin/{$}", w.people(h.ServeHTTP))
 			w.mux.Handle("GET /admin", http.RedirectHandler("/admin/", http.StatusMovedPermanently))

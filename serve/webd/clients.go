@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// clients puts what mail programs and other servers ask for into the mux.
+// clients registers the paths that mail clients and other servers request.
 func (w *Server) clients() {
 	w.mux.HandleFunc("GET /.well-known/autoconfig/mail/config-v1.1.xml", w.autoconfig)
 	w.mux.HandleFunc("GET /mail/config-v1.1.xml", w.autoconfig)
-	// Outlook spells it in several ways; the router's patterns know one case only.
+	// Outlook uses several spellings, and the patterns of ServeMux are case-sensitive.
 	for _, dir := range []string{"autodiscover", "Autodiscover", "AutoDiscover"} {
 		for _, file := range []string{"autodiscover", "Autodiscover", "AutoDiscover"} {
 			w.mux.Handle("/"+dir+"/"+file+".xml", w.people(w.autodiscover))
@@ -24,11 +24,11 @@ func (w *Server) clients() {
 	w.mux.HandleFunc("GET /.well-known/mta-sts.txt", w.mtaSTS)
 }
 
-// The names in front of a domain under which mail programs and senders look for us.
+// The prefixes of a domain under which mail clients and senders look for its services.
 var prefixes = []string{"autoconfig.", "autodiscover.", "mta-sts.", "mail.", "www."}
 
-// host is the host that a request names if it is one of ours, else the server's name; and the local domain
-// that it stands for, or "".
+// host returns the host that a request names, if it belongs to a local domain, and that domain. Otherwise it returns
+// the server's name and "".
 func (w *Server) host(r *http.Request) (host, domain string) {
 	host = strings.ToLower(r.Host)
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -51,11 +51,11 @@ func (w *Server) host(r *http.Request) (host, domain string) {
 	return w.system.Name, ""
 }
 
-// maxAddress is the longest e-mail address (RFC 5321 section 4.5.3.1.3).
+// maxAddress is the length of the longest e-mail address (RFC 5321 section 4.5.3.1.3).
 const maxAddress = 254
 
-// account is whose settings are asked for: the address, and its domain, which is ours. Whether there is
-// such a person is not said.
+// account returns the address whose settings are requested, and its domain, which must be local. It does not check that
+// the address exists, so that it does not disclose that.
 func (w *Server) account(r *http.Request, address string) (email, domain string, ok bool) {
 	if address == "" {
 		if _, domain = w.host(r); domain != "" {
@@ -79,15 +79,15 @@ func (w *Server) account(r *http.Request, address string) (email, domain string,
 	return address, domain, err == nil && local
 }
 
-// endpoint is an open door as a mail program is told of it.
+// endpoint is a server address as a mail client needs it.
 type endpoint struct {
 	kind     string // imap, pop3, smtp
 	host     string
 	port     int
-	startTLS bool // else TLS from the first byte
+	startTLS bool // else implicit TLS
 }
 
-// socket is the word for it in autoconfig.
+// socket returns the socketType of autoconfig.
 func (e endpoint) socket() string {
 	if e.startTLS {
 		return "STARTTLS"
@@ -95,8 +95,8 @@ func (e endpoint) socket() string {
 	return "SSL"
 }
 
-// endpoints are the doors for mail programs that are open, the best first: TLS from the first byte before
-// STARTTLS (RFC 8314), IMAP before POP3. A door without TLS is not told of.
+// endpoints returns the enabled services for mail clients, the best first: implicit TLS before STARTTLS (RFC 8314),
+// IMAP before POP3. It skips services without TLS.
 func (w *Server) endpoints() (in, out []endpoint) {
 	var doors = map[string]endpoint{}
 	if w.system.Doors == nil {

@@ -11,18 +11,17 @@ import (
 	"doublet/store"
 )
 
-// probeTime is how long the store may take to show something durable before it counts as stuck.
+// probeTime is the time that a read of the store may take before the store counts as stuck.
 const probeTime = 5 * time.Second
 
-// health says 200 while the process is of use: the store shows what is durable. Whoever watches over the
-// process starts it anew otherwise.
+// health responds with 200 if the store can be read. Otherwise the process should be restarted.
 func (w *Server) health(out http.ResponseWriter, r *http.Request) { say(out, w.Alive(r.Context())) }
 
-// ready says 200 while clients should be sent here: the server is healthy and not stopping, it takes mail,
-// and its certificate is good.
+// ready responds with 200 if the server can take clients: it is healthy and not stopping, has free space, and its
+// certificate is valid.
 func (w *Server) ready(out http.ResponseWriter, r *http.Request) { say(out, w.Ready(r.Context())) }
 
-// Ready says what keeps the server from its work.
+// Ready returns the reason for which the server cannot take clients, or nil.
 func (w *Server) Ready(ctx context.Context) error {
 	err := w.Alive(ctx)
 	switch {
@@ -54,8 +53,8 @@ var (
 	errStore    = errors.New("the store cannot be read")
 )
 
-// Alive reads the directory, which waits until the horizon has passed whatever was written there.
-// While one probe hangs no other is begun.
+// Alive reads the directory, which waits until all earlier writes there are durable. It returns an error if that fails.
+// If a probe is already in progress, it waits for that one.
 func (w *Server) Alive(ctx context.Context) error {
 	if !w.probing.CompareAndSwap(false, true) {
 		return w.other(ctx)
@@ -81,7 +80,7 @@ func (w *Server) Alive(ctx context.Context) error {
 	}
 }
 
-// other waits for the probe that somebody else began.
+// other waits for the probe in progress.
 func (w *Server) other(ctx context.Context) error {
 	for range 50 {
 		if !w.probing.Load() {

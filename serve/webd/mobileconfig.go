@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// profileText asks for the address.
+// profileText is the page that asks for the address.
 const profileText = `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Mail on iPhone, iPad and Mac</title>
@@ -27,7 +27,7 @@ var profilePage, profilePolicy = web.Page(profileText, "'self'")
 
 const maxName = 100
 
-// mobileconfig makes a configuration profile for Apple's mail programs, or asks for whom.
+// mobileconfig serves a configuration profile for Apple's mail clients, or a form that asks for the address.
 //
 // The format: Apple Configuration Profile Reference, payload com.apple.mail.managed.
 func (w *Server) mobileconfig(out http.ResponseWriter, r *http.Request) {
@@ -66,7 +66,7 @@ type plist struct{ bytes.Buffer }
 
 func (p *plist) key(k string) {
 	p.WriteString("<key>")
-	_ = xml.EscapeText(p, []byte(k)) // a buffer takes everything
+	_ = xml.EscapeText(p, []byte(k)) // a buffer returns no error
 	p.WriteString("</key>")
 }
 
@@ -87,11 +87,12 @@ func (p *plist) yes(k string, v bool) {
 	fmt.Fprintf(p, "<%t/>\n", v)
 }
 
-// profile is the same for the same person, so that a second one replaces the first on the device.
+// profile returns a configuration profile. Its UUIDs depend only on the server and address, so that a newer profile
+// replaces the older one on the device.
 func profile(server, email, domain, name string, in, out endpoint) []byte {
 	id := func(what string) string {
 		h := sha256.Sum256([]byte(what + "\x00" + server + "\x00" + email))
-		h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80 // version 8 of RFC 9562: made as we like
+		h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80 // version 8 of RFC 9562: custom content
 		return fmt.Sprintf("%X-%X-%X-%X-%X", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 	}
 	if name == "" {

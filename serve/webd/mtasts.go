@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// mtaSTS tells senders that mail for a local domain goes to our hosts, under TLS with a good certificate.
-// It counts only over https, and for the host mta-sts. of the domain.
+// mtaSTS serves the policy that mail for a local domain must go to these hosts over TLS with a valid certificate. It
+// responds only over https, and only on the host mta-sts of the domain.
 //
 // Implements: RFC 8461 §3.3 MTA-STS policy, as its publisher
 func (w *Server) mtaSTS(out http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,7 @@ import (
 	"doublet/web"
 )
 
-// unsubscribeText asks, or says what was done. The form posts to the page's own address.
+// unsubscribeText is the page that asks for confirmation or shows the result. The form posts to the page's own address.
 const unsubscribeText = `<!DOCTYPE html>
 <html lang="{{.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
 <style></style></head>
@@ -25,13 +25,13 @@ type unsubscribeData struct {
 	Ask         bool
 }
 
-// lists adds what mailing lists link to.
+// lists registers the paths to which mailing lists link.
 func (w *Server) lists() {
 	w.mux.HandleFunc("GET /list/unsubscribe", w.askUnsubscribe)
 	w.mux.HandleFunc("POST /list/unsubscribe", w.unsubscribe)
 }
 
-// askUnsubscribe shows a button. It changes nothing: programs that look at mail follow links.
+// askUnsubscribe shows a button. It changes nothing, because mail scanners follow links.
 //
 // Implements: RFC 8058 §3.1 Only POST ends the membership
 func (w *Server) askUnsubscribe(out http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func (w *Server) askUnsubscribe(out http.ResponseWriter, r *http.Request) {
 	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{p, p.T("listLeaveAsk", g.Name), p.T("listNoMore", address), true})
 }
 
-// unsubscribe ends a membership.
+// unsubscribe removes a member from a list.
 //
 // Implements: RFC 8058 §3.2 One-click unsubscription by POST
 func (w *Server) unsubscribe(out http.ResponseWriter, r *http.Request) {
@@ -61,7 +61,7 @@ func (w *Server) unsubscribe(out http.ResponseWriter, r *http.Request) {
 func (w *Server) unsubscribeError(out http.ResponseWriter, p *speech.Speech, list string, err error) {
 	switch {
 	case errors.Is(err, mail.ErrNotMember):
-		// Done before: a second click is no mistake.
+		// Already unsubscribed: a second click is not an error.
 		w.showUnsubscribe(out, http.StatusOK, unsubscribeData{p, p.T("listNotOn", list), p.T("listNothing"), false})
 	case errors.Is(err, mail.ErrBadLink):
 		w.showUnsubscribe(out, http.StatusForbidden, unsubscribeData{p, p.T("linkBad"), p.T("linkWhole"), false})

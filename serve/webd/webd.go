@@ -1,7 +1,6 @@
-// Package webd is the HTTP door: a plain page that says what runs and the statistics for Prometheus, for
-// those who watch over the server; a word on its health; and for everybody what mail programs and other
-// servers ask for (autoconfig, autodiscover, mobileconfig, MTA-STS, ACME). It asks for no sign-in and
-// sets no cookie, so it tells nothing about people.
+// Package webd implements the HTTP server: the status page and the statistics for Prometheus, for operators; health
+// checks; and the paths that mail clients and other servers request (autoconfig, autodiscover, mobileconfig, MTA-STS,
+// ACME). Those paths need no sign-in and set no cookie, and disclose nothing about users.
 package webd
 
 import (
@@ -33,28 +32,28 @@ var pageText string
 
 var page, policy = web.Page(pageText, "'none'")
 
-// Options are the door's; the zero value is one without https, on which everybody sees everything.
+// Options holds the settings. With the zero value there is no https, and everybody sees all pages.
 type Options struct {
-	// Challenge answers an ACME authority, and says whether the request was for that. It may be nil.
+	// Challenge, if set, answers ACME challenges. It reports whether the request was one.
 	Challenge func(w http.ResponseWriter, r *http.Request) bool
-	// Valid says what is wrong with the server's certificate; it may be nil.
+	// Valid, if set, returns an error if the server's certificate is not valid.
 	Valid func() error
-	// HSTS is how long browsers shall use https only; 0: they are told nothing.
+	// HSTS is the max-age of Strict-Transport-Security. If 0, the header is not sent.
 	HSTS time.Duration
-	// Redirect is the port of https to which what is for people is sent, "" for nowhere.
+	// Redirect is the port of https to which pages for users redirect, or "" for no redirect.
 	Redirect string
-	// Monitors are the networks that see the page and /metrics; nil: all.
+	// Monitors are the networks that may read the status page and /metrics. If nil, all may.
 	Monitors []netip.Prefix
-	// MTASTS is the mode of the policy for the local domains: enforce, testing, none, or off for no policy.
-	// MTASTSAge is how long senders keep it, MX the hosts that it names.
+	// MTASTS is the mode of the MTA-STS policy of the local domains: enforce, testing or none, or off for no policy.
+	// MTASTSAge is its max_age, and MX the hosts that it names.
 	MTASTS    string
 	MTASTSAge time.Duration
 	MX        []string
-	// Client is the browser client; nil: there is none, and the page that says what runs is at the root.
+	// Client holds the files of the browser client. If nil, there is none, and the status page is at the root.
 	Client fs.FS
 }
 
-// Server is the door's handler.
+// Server is the HTTP handler.
 type Server struct {
 	system   *admin.System
 	env      *env.Env
@@ -63,11 +62,11 @@ type Server struct {
 	hsts     string
 	stopping atomic.Bool
 	probing  atomic.Bool
-	failed   atomic.Bool // what the last probe found
+	failed   atomic.Bool // result of the last probe
 	answered *stat.Counter
 }
 
-// New makes the handler over a running system.
+// New returns a handler for a running system.
 func New(s *admin.System, e *env.Env, o Options) *Server {
 	w := &Server{system: s, env: e, opts: o, mux: http.NewServeMux(), answered: s.Stats.Counter("HTTP.Requests", "requests at the doors http and https")}
 	if o.HSTS > 0 {
@@ -91,8 +90,7 @@ func New(s *admin.System, e *env.Env, o Options) *Server {
 	return w
 }
 
-// monitors keeps what is for those who watch over the server from others. They are told that there is
-// nothing.
+// monitors restricts a handler to the networks in Monitors. Others get 404.
 func (w *Server) monitors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if !w.mayWatch(r.RemoteAddr) {
@@ -115,41 +113,41 @@ func (w *Server) mayWatch(remote string) bool {
 	return slices.ContainsFunc(w.opts.Monitors, func(p netip.Prefix) bool { return p.Contains(from) })
 }
 
-// people sends what people look at or send passwords to from http to https.
+// people redirects from http to https. It wraps pages that people look at or send passwords to.
 func (w *Server) people(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if r.TLS != nil || w.opts.Redirect == "" || r.Context().Value(stay{}) != nil {
 			next(out, r)
 			return
 		}
-		// The host is the client's own word: what it names must be ours.
+		// The client chooses the Host field, so redirect only to a known host.
 		host, _ := w.host(r)
-		if w.opts.Redirect != "443" && !proxied.Through(r) { // a proxy has a port of its own, the usual one
+		if w.opts.Redirect != "443" && !proxied.Through(r) { // a proxy uses the default port
 			host = net.JoinHostPort(host, w.opts.Redirect)
 		}
 		http.Redirect(out, r, "https://"+host+r.URL.RequestURI(), http.StatusPermanentRedirect)
 	})
 }
 
-// stay marks a request of Local.
+// stay marks a request through Local in its context.
 type stay struct{}
 
-// Local is the handler for a door on loopback whose visitors are not sent to https.
+// Local returns the handler for a listener on loopback, which does not redirect to https.
 func (w *Server) Local() http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		w.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), stay{}, true)))
 	})
 }
 
-// Handle opens the paths of another door under this one.
+// Handle registers a handler of another package.
 func (w *Server) Handle(pattern string, h http.Handler) { w.mux.Handle(pattern, h) }
 
-// HandlePeople is Handle for what people look at: where there is https, it is there alone.
+// HandlePeople is Handle for pages that people look at. If there is https, they are only available there.
 func (w *Server) HandlePeople(pattern string, h http.Handler) {
 	w.mux.Handle(pattern, w.people(h.ServeHTTP))
 }
 
-// Stopping makes /readyz say 503 from now on.
+// Stopping makes /readyz return 503 from now on.
 func (w *Server) Stopping() { w.stopping.Store(true) }
 
 // ServeHTTP implements http.Handler.
@@ -170,7 +168,7 @@ func (w *Server) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mux.ServeHTTP(out, r)
 }
 
-// figure is a number on the page.
+// figure is a number on the status page.
 type figure struct{ Name, Value string }
 
 type pageData struct {
@@ -180,7 +178,7 @@ type pageData struct {
 	Tasks   []admin.Task
 }
 
-// figures are the statistics that the page shows, with their names for people.
+// figures lists the statistics on the status page, with their labels.
 var figures = []struct{ stat, name string }{
 	{"Server.Users.Active15Min", "users active in 15 minutes"},
 	{"Server.Trans.PerMinute", "transactions a minute"},

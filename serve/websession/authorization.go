@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxAuthorization bounds the field, in bytes: tokens of an issuer are long.
+// maxAuthorization bounds the Authorization field in bytes. Tokens of identity providers are long.
 const maxAuthorization = 20 << 10
 
-// authorization is what a program shows.
+// authorization holds the credentials in an Authorization field.
 type authorization struct {
-	basic  bool // else bearer
+	basic  bool // Basic, else Bearer
 	user   string
 	secret string
 }
 
-// parseAuthorization reads the field Authorization, of which there is one.
+// parseAuthorization parses the Authorization field, which must occur exactly once.
 //
 // Implements: RFC 7617 §2 The Basic authentication scheme
 // Implements: RFC 6750 §2.1 Bearer tokens in the Authorization request header field

@@ -17,7 +17,7 @@ import (
 	"doublet/serve/speech"
 )
 
-// The paths of the door. Each takes JSON and answers with it, or takes a form and answers with a page.
+// The paths of the handler. Each accepts JSON and returns JSON, or accepts a form and returns a page.
 const (
 	PathAccount    = "/auth/"
 	PathSignIn     = "/auth/sign-in"
@@ -32,10 +32,10 @@ const (
 	pathTOTPBackup = "/auth/totp/recovery"
 )
 
-// maxInput bounds what is sent to this door, in bytes.
+// maxInput bounds a request body, in bytes.
 const maxInput = 16 << 10
 
-// Handler serves the paths.
+// Handler returns the handler for the paths.
 func (x *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+PathSignIn, x.signInPage)
@@ -69,7 +69,7 @@ func (x *Service) Handler() http.Handler {
 	})
 }
 
-// input is what is sent to the door.
+// input holds the content of a request.
 type input struct {
 	JSON bool `json:"-"`
 
@@ -77,16 +77,16 @@ type input struct {
 	Password string `json:"password"`
 	Code     string `json:"code"`
 	Keep     bool   `json:"keep"`
-	// To is where a form leads, a path of this server.
+	// To is the address to redirect to after a form, a path of this server.
 	To string `json:"to"`
-	// CSRF is the session's token, for forms; others send it in a header field.
+	// CSRF is the session's token in a form. JSON requests send it in the field CSRFField.
 	CSRF   string `json:"csrf"`
 	ID     string `json:"id"`
 	Others bool   `json:"others"`
 	Ticket string `json:"ticket"`
 }
 
-// clientError is what is wrong with a request; text is a key of the catalogue.
+// clientError is an error in a request. text is a key of the texts for users.
 type clientError struct {
 	status int
 	word   string
@@ -97,7 +97,7 @@ func (e *clientError) Error() string { return speech.English(e.text) }
 
 func bad(text string) error { return &clientError{http.StatusBadRequest, "bad request", text} }
 
-// readInput reads a body: JSON, or a form.
+// readInput reads a body: JSON or a form.
 func readInput(_ http.ResponseWriter, r *http.Request) (*input, error) {
 	in := &input{}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -139,11 +139,10 @@ func tooMuch(err error, text string) error {
 	return bad(text)
 }
 
-// action does what is asked for by who is signed in. Its result is the JSON of the answer, and what the page
-// shows.
+// action executes a request of a signed-in user. Its result holds the JSON of the response, or the content of the page.
 type action func(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error)
 
-// result is what an action came to; said is for people, a key of the catalogue.
+// result is the result of an action. said is a key of the texts for users.
 type result struct {
 	value any
 	said  string
@@ -151,7 +150,7 @@ type result struct {
 	codes []string
 }
 
-// act does an action for the person of a session.
+// act calls an action for the user of a session.
 func (x *Service) act(w http.ResponseWriter, r *http.Request, in *input, fn action) {
 	csrf := r.Header.Get(CSRFField)
 	if csrf == "" {
@@ -159,7 +158,7 @@ func (x *Service) act(w http.ResponseWriter, r *http.Request, in *input, fn acti
 	}
 	id, err := x.identify(r, csrf)
 	if err == nil && id.Session.ID.IsZero() {
-		err = ErrNobody // what programs have is no key to the account
+		err = ErrNobody // credentials of programs give no access to the account
 	}
 	if err != nil {
 		x.fail(w, r, in, nil, err)
@@ -176,7 +175,7 @@ func (x *Service) act(w http.ResponseWriter, r *http.Request, in *input, fn acti
 	}
 }
 
-// fail answers what cannot be done.
+// fail responds with an error.
 func (x *Service) fail(w http.ResponseWriter, r *http.Request, in *input, id *Identity, err error) {
 	var told *clientError
 	p := refusal(err)
@@ -208,7 +207,7 @@ func (x *Service) signInPage(w http.ResponseWriter, r *http.Request) {
 	x.page(w, r, http.StatusOK, pageData{SignIn: true, To: localPath(r.URL.Query().Get("to"))})
 }
 
-// localPath is a path of this server, or "".
+// localPath returns to if it is a path of this server, or "".
 func localPath(to string) string {
 	if len(to) < 1 || len(to) > 2000 || to[0] != '/' || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, func(c rune) bool { return c == '\\' || control(c) }) {
 		return ""
@@ -216,7 +215,7 @@ func localPath(to string) string {
 	return to
 }
 
-// signIn begins a session: always a new one, and the browser's old one ends.
+// signIn starts a session. It is always a new one, and the browser's old one ends.
 func (x *Service) signIn(w http.ResponseWriter, r *http.Request) {
 	in, err := readInput(w, r)
 	var id *Identity
@@ -238,15 +237,15 @@ func (x *Service) signIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// Shown is what a person shows to sign in a browser.
+// Shown holds the credentials of a user who signs in.
 type Shown struct {
 	User, Password, Code string
-	// Keep has the session outlive the browser.
+	// Keep makes the session persist when the browser is closed.
 	Keep bool
 }
 
-// SignIn begins a session, for a page of this server that asked for it: always a new one, and the browser's old one ends.
-// w gets the cookie. Errors: those of this package and of package signin; see Why.
+// SignIn starts a session for a page of this server. It is always a new one, and the browser's old one ends. SignIn
+// sets the cookie on w. It returns the errors of this package and of package signin; see Why.
 func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Identity, error) {
 	switch {
 	case !signin.Protected(r):
@@ -268,7 +267,7 @@ func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Ide
 	return id, err
 }
 
-// SignOut ends the session of a request, where it has one, and has the browser forget it.
+// SignOut ends the session of a request, if it has one, and removes the cookie.
 func (x *Service) SignOut(w http.ResponseWriter, r *http.Request, csrf string) error {
 	id, err := x.identify(r, csrf)
 	if err == nil && !id.Session.ID.IsZero() {
@@ -281,7 +280,7 @@ func (x *Service) SignOut(w http.ResponseWriter, r *http.Request, csrf string) e
 	return nil
 }
 
-// begin begins a session, in place of the one that the browser shows.
+// begin starts a session and ends the one of the browser's cookie.
 func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved, keep bool) (*Identity, error) {
 	if c, err := r.Cookie(nameOf(r)); err == nil && c.Value != "" {
 		old, err := x.sessions.Find(r.Context(), c.Value, signin.Remote(r).String())
@@ -309,7 +308,8 @@ func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved
 	return &Identity{Account: p.Account, Credential: credentialSession + s.ID.String(), Session: s, token: token}, nil
 }
 
-// know has a browser known in which a person has shown a code: wrong codes from elsewhere do not shut it out.
+// know marks a browser as one in which the user has entered a valid code. Wrong codes from elsewhere then do not lock
+// it out.
 func (x *Service) know(w http.ResponseWriter, r *http.Request, person note.UNID) {
 	token := x.sessions.KnowBrowser(signin.OfRequest(r).Browser, person)
 	http.SetCookie(w, &http.Cookie{
@@ -318,7 +318,7 @@ func (x *Service) know(w http.ResponseWriter, r *http.Request, person note.UNID)
 	})
 }
 
-// signOut ends the session. Who has none is signed out already.
+// signOut ends the session. Without a session it succeeds.
 func (x *Service) signOut(w http.ResponseWriter, r *http.Request) {
 	in, err := readInput(w, r)
 	if err == nil {
@@ -339,12 +339,12 @@ func (x *Service) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, PathSignIn, http.StatusSeeOther)
 }
 
-// done is the answer where there is nothing else to say.
+// done is the response of an action without a result.
 type done struct {
 	Done string `json:"done"`
 }
 
-// sessionInfo is a session as its person sees it. CSRF is only in the answer to its own browser.
+// sessionInfo is a session as its user sees it.
 type sessionInfo struct {
 	ID      string    `json:"id"`
 	Current bool      `json:"current"`
@@ -356,15 +356,16 @@ type sessionInfo struct {
 	Agent   string    `json:"user_agent,omitempty"`
 }
 
-// signedIn is who is signed in.
+// signedIn describes the signed-in user. It is only sent to the browser of the session, because it contains the CSRF
+// token.
 type signedIn struct {
 	Name    string `json:"name"`
 	Address string `json:"address,omitempty"`
 	CSRF    string `json:"csrf"`
-	// Admin says that the person has the role Admin.
+	// Admin is set if the user has the role Admin.
 	Admin   bool        `json:"admin,omitempty"`
 	Session sessionInfo `json:"session"`
-	// Server is who answers, Mates who would in its place.
+	// Server is the name of this server. Mates are the servers that can replace it.
 	Server string `json:"server"`
 	Mates  []Mate `json:"mates,omitempty"`
 }
@@ -381,7 +382,7 @@ func (x *Service) sessionOf(ctx context.Context, id *Identity) signedIn {
 	if x.opt.Cluster != nil {
 		name, mates, err := x.opt.Cluster(ctx)
 		if err != nil {
-			x.env.Log.Warn("the mates cannot be told", "error", err) // who is signed in is known all the same
+			x.env.Log.Warn("the mates cannot be told", "error", err) // respond without the other members
 		}
 		if out.Mates = mates; name != "" {
 			out.Server = name
@@ -394,7 +395,7 @@ func (x *Service) showSession(_ http.ResponseWriter, r *http.Request, id *Identi
 	return result{value: x.sessionOf(r.Context(), id)}, nil
 }
 
-// maxSessions bounds a list of one person's sessions.
+// maxSessions bounds the sessions of a user that are listed.
 const maxSessions = 1000
 
 func (x *Service) listSessions(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
@@ -412,7 +413,7 @@ func (x *Service) overview(http.ResponseWriter, *http.Request, *Identity, *input
 	return result{}, nil
 }
 
-// endSessions ends one of a person's sessions, or all but this one.
+// endSessions ends one of a user's sessions, or all but the current one.
 func (x *Service) endSessions(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if in.Others == (in.ID != "") {
 		return result{}, bad("whichSession")

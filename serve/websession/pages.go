@@ -15,16 +15,16 @@ var pageText string
 
 var pages, policy = web.Page(pageText, "'self'")
 
-// pageData is what the page shows.
+// pageData is the data of the page.
 type pageData struct {
 	*speech.Speech
 	Server, Said string
-	said, value  string // a key of the catalogue, and its value
+	said, value  string // key of the text in Said, and its value
 	Bad          bool
-	// SignIn shows the form to sign in; User is who tried, To where it leads.
+	// SignIn shows the sign-in form. User is the name to fill in, and To the address to redirect to afterwards.
 	SignIn   bool
 	User, To string
-	// What follows is the account of who is signed in.
+	// The following fields show the account of the signed-in user.
 	Name, CSRF string
 	Sessions   []sessionInfo
 	TOTP       *totpStatus
@@ -48,18 +48,18 @@ func (x *Service) page(w http.ResponseWriter, r *http.Request, status int, p pag
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "same-origin") // without a referrer, forms would come from the origin null
+	h.Set("Referrer-Policy", "same-origin") // without a referrer, browsers send forms with "Origin: null"
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes())
 }
 
-// accountPage shows a person their sessions and second factor, and what an action came to.
+// accountPage shows a user's sessions and second factor, and the result of an action.
 func (x *Service) accountPage(w http.ResponseWriter, r *http.Request, status int, id *Identity, got result) {
 	value, _ := got.value.(string)
 	p := pageData{value: value, Name: id.Name, CSRF: x.sessions.CSRF(id.token), said: got.said, Bad: status != http.StatusOK, Codes: got.codes, Setup: got.setup}
 	if got.setup != nil {
-		p.QR = template.HTML(got.setup.QR) // of digits and letters that svg wrote
+		p.QR = template.HTML(got.setup.QR) // safe: svg writes only markup and numbers
 	}
 	list, err := x.listSessions(w, r, id, nil)
 	if err == nil {

@@ -10,13 +10,13 @@ import (
 	"doublet/serve/speech"
 )
 
-// problem is how a refusal reads to programs (RFC 7807). Error is a word of ours, for pages.
+// problem is a problem details object (RFC 7807). Error is an additional member that identifies the error for pages.
 type problem struct {
 	Type   string `json:"type"`
 	Status int    `json:"status"`
 	Error  string `json:"error"`
 	Detail string `json:"detail"`
-	// text and value are Detail for people: a key of the catalogue.
+	// text and value are the key and value of Detail in the texts for users.
 	text, value string
 }
 
@@ -24,7 +24,7 @@ func newProblem(status int, word, text, value string) problem {
 	return problem{"about:blank", status, word, speech.English(text, value), text, value}
 }
 
-// refusal says what becomes of an error.
+// refusal converts an error into a problem.
 func refusal(err error) problem {
 	var elsewhere *directory.ElsewhereError
 	if errors.As(err, &elsewhere) {
@@ -63,7 +63,7 @@ func refusal(err error) problem {
 	return newProblem(http.StatusServiceUnavailable, "unavailable", "tryLater", "")
 }
 
-// Why says what becomes of an error for a page: a status, and the word that programs are told in "error".
+// Why returns the HTTP status of an error, and the value of the member "error" of the problem.
 func Why(err error) (status int, word string) {
 	var told *clientError
 	if errors.As(err, &told) {
@@ -73,11 +73,11 @@ func Why(err error) (status int, word string) {
 	return p.Status, p.Error
 }
 
-// comeAgain is after how many seconds who is refused for now is told to come again.
+// comeAgain is the Retry-After of temporary errors, in seconds.
 const comeAgain = "10"
 
-// Refuse answers a request that is from nobody. A browser is not asked to ask its person for a password: its
-// pages do that, and what it asks for itself it sends to whoever wants it.
+// Refuse responds to a request without valid credentials. It does not send a Basic challenge to a browser's page: the
+// browser would ask for a password itself, and then also send it with requests that other sites cause.
 //
 // Implements: RFC 7235 §3.1 401 Unauthorized
 // Implements: RFC 6750 §3 The WWW-Authenticate response header field
@@ -101,7 +101,7 @@ func (x *Service) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, p.Status, "application/problem+json", p)
 }
 
-// logTrouble tells of what is the server's own.
+// logTrouble logs internal errors.
 func (x *Service) logTrouble(r *http.Request, p problem, err error) {
 	if p.Status == http.StatusServiceUnavailable && r.Context().Err() == nil {
 		x.env.Log.Error("who a request is from cannot be told", "path", r.URL.Path, "error", err)

@@ -20,29 +20,29 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// setup is what a person's device needs for a second factor, shown once.
+// setup holds the data to set up a device as a second factor. It is shown only once.
 type setup struct {
-	// Secret is typed, URI scanned: QR is it as SVG.
+	// Secret is for typing, and URI for scanning. QR is the QR code of URI as SVG.
 	Secret string `json:"secret"`
 	URI    string `json:"uri"`
 	QR     string `json:"qr"`
-	// Ticket comes back with the first code. The server keeps nothing meanwhile.
+	// Ticket must be sent back with the first code. The server stores nothing until then.
 	Ticket string `json:"ticket"`
 }
 
-// totpStatus is what a person has of it.
+// totpStatus describes a user's second factor.
 type totpStatus struct {
 	On            bool      `json:"on"`
 	Since         time.Time `json:"since,omitzero"`
 	RecoveryCodes int       `json:"recovery_codes_left"`
-	// Wrong are the wrong codes that were given with the person's password, nil for none.
+	// Wrong reports the wrong codes entered with the correct password, nil if there are none.
 	Wrong *session.Wrong `json:"wrong_codes,omitempty"`
 }
 
-// recoveryCodes are shown once.
+// recoveryCodes holds new recovery codes. They are shown only once.
 type recoveryCodes struct {
 	Codes []string `json:"recovery_codes"`
-	// CSRF is that of the session which goes on, where it is a new one.
+	// CSRF is the token of the new session, if there is one.
 	CSRF string `json:"csrf,omitempty"`
 }
 
@@ -56,23 +56,23 @@ func (x *Service) showTOTP(_ http.ResponseWriter, r *http.Request, id *Identity,
 	return result{value: out}, err
 }
 
-// again has the person of a session prove once more who they are: a browser left alone must not be enough to
-// change how one signs in.
+// again checks the password and code of a signed-in user again. Access to an unattended browser must not be enough to
+// change how the user signs in.
 func (x *Service) again(r *http.Request, id *Identity, in *input) error {
 	if in.Password == "" {
 		return bad("passwordNeeded")
 	}
 	got, err := x.in.Person(r.Context(), signin.OfRequest(r), id.Person.Name(), in.Password, in.Code)
 	if err == nil && got.Who.Person != id.Who.Person {
-		err = ErrNobody // the name went to somebody else meanwhile
+		err = ErrNobody // the name was given to another person meanwhile
 	}
 	return err
 }
 
-// ticketLife is how long a person may take to set up their device.
+// ticketLife is the time that a user has to set up their device.
 const ticketLife = 15 * time.Minute
 
-// beginTOTP makes a secret for a person's device.
+// beginTOTP creates a secret for a user's device.
 func (x *Service) beginTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
@@ -91,7 +91,7 @@ func (x *Service) beginTOTP(_ http.ResponseWriter, r *http.Request, id *Identity
 	return result{value: s, setup: s}, nil
 }
 
-// ticket is a secret with the time until which it may be confirmed, by the session that asked for it alone.
+// ticket returns a secret and its expiry with a MAC, so that only the same session can confirm it.
 func (x *Service) ticket(id *Identity, secret []byte, until time.Time) string {
 	b := binary.BigEndian.AppendUint64(append([]byte(nil), secret...), uint64(until.Unix()))
 	return base64.RawURLEncoding.EncodeToString(append(b, x.seal(id, b)...))
@@ -106,7 +106,7 @@ func (x *Service) seal(id *Identity, b []byte) []byte {
 	return m.Sum(nil)
 }
 
-// openTicket returns the secret of a ticket.
+// openTicket verifies a ticket and returns its secret.
 func (x *Service) openTicket(id *Identity, text string) ([]byte, error) {
 	const body = totp.SecretLen + 8
 	b, err := base64.RawURLEncoding.DecodeString(text)
@@ -117,8 +117,8 @@ func (x *Service) openTicket(id *Identity, text string) ([]byte, error) {
 	return b[:totp.SecretLen], nil
 }
 
-// confirmTOTP turns the second factor on, once the device has shown a code. The session goes on as a new one;
-// those that were begun without it end.
+// confirmTOTP enables the second factor after the device has generated a valid code. It starts a new session for the
+// browser and ends all others.
 func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	ctx := r.Context()
 	secret, err := x.openTicket(id, in.Ticket)
@@ -156,7 +156,7 @@ func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identi
 	return result{value: recoveryCodes{codes, x.sessions.CSRF(fresh.token)}, codes: codes, said: "factorOn"}, nil
 }
 
-// endTOTP turns the second factor off.
+// endTOTP disables the second factor.
 func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
@@ -172,7 +172,7 @@ func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, 
 	return result{value: done{"the second factor is off"}, said: "factorOff"}, nil
 }
 
-// newRecovery gives a person new recovery codes.
+// newRecovery creates new recovery codes for a user.
 func (x *Service) newRecovery(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
@@ -184,10 +184,10 @@ func (x *Service) newRecovery(_ http.ResponseWriter, r *http.Request, id *Identi
 	return result{value: recoveryCodes{Codes: codes}, codes: codes, said: "recoveryNew"}, err
 }
 
-// quiet is the empty margin of a QR code, in modules (ISO/IEC 18004).
+// quiet is the width of the empty margin of a QR code, in modules (ISO/IEC 18004).
 const quiet = 4
 
-// svg draws a text as a QR code.
+// svg returns a QR code of a text as SVG.
 func svg(text string) (string, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package websession says who a request to a web door is from. Programs show a name and a password (Basic), or
-// a token (Bearer), in each request; a browser signs in once and shows a cookie, whose session stands in
-// directory/session. Nothing of all that is taken in the clear, but on this machine.
+// Package websession authenticates the requests of the web servers. Programs send a name and password (Basic) or a
+// token (Bearer) with each request. A browser signs in once and then sends a cookie, whose session is stored by package
+// directory/session. Credentials are only accepted over TLS or from this machine.
 //
-// A cookie proves who the browser belongs to, and not that its person wanted the request: a request that
-// changes something, or opens a WebSocket, must also come from a page of this server, by what the browser says
-// of it (Sec-Fetch-Site, Origin) and by a token that only such a page can know.
+// A cookie identifies the browser, but does not prove that its user wanted the request. So a request that changes
+// something or opens a WebSocket must also come from a page of this server. The fields Sec-Fetch-Site and Origin and
+// the session's CSRF token, which only such a page knows, prove that.
 package websession
 
 import (
@@ -25,38 +25,38 @@ import (
 	"doublet/stat"
 )
 
-// Why a request is from nobody, beside what package signin says.
+// Errors of authentication, in addition to those of package signin.
 var (
-	// ErrNobody: it shows neither a password nor a token nor the cookie of a session.
+	// ErrNobody means that the request has no credentials, or its session has ended.
 	ErrNobody = errors.New("websession: nobody is signed in")
-	// ErrClear: it came in the clear from elsewhere.
+	// ErrClear means that credentials were sent without TLS from another machine.
 	ErrClear = errors.New("websession: passwords and cookies travel under TLS only")
-	// ErrForeign: a page of another site made the browser send it, or it lacks the session's token.
+	// ErrForeign means that a page of another site caused the request, or that the CSRF token is missing or wrong.
 	ErrForeign = errors.New("websession: the request is not from a page of this server")
-	// ErrMalformed: its field Authorization breaks the grammar, or is of a scheme that is not known here.
+	// ErrMalformed means that the field Authorization is malformed or has an unknown scheme.
 	ErrMalformed = errors.New("websession: Authorization cannot be read")
 )
 
-// Options are the settings of a Service.
+// Options holds the settings of a Service.
 type Options struct {
-	// Server is the server's name, for people and their devices.
+	// Server is the server's name, which users and their devices see.
 	Server string
-	// Cluster tells the name that it has in its cluster ("": it is in none), and the servers that serve there beside it, for
-	// browsers to go on at; nil: it stands alone.
+	// Cluster returns the server's name in its cluster ("" if it is in none), and the other members, at which browsers
+	// can continue. If nil, there is no cluster.
 	Cluster func(ctx context.Context) (name string, mates []Mate, err error)
-	// Key is secret, and the same at every server of the domain.
+	// Key is a secret key, the same on all servers of the domain.
 	Key   []byte
 	Stats *stat.Tree
 }
 
-// Mate is another server where the same people are served.
+// Mate is another member of the cluster, which serves the same users.
 type Mate struct {
 	Name string `json:"name"`
-	// URL is where its web door is, "" where its server document names no host.
+	// URL is the address of its web server, or "" if its server document names no host.
 	URL string `json:"url,omitempty"`
 }
 
-// Service tells who is there. Its methods may be called from any goroutine.
+// Service authenticates requests. Its methods are safe for concurrent use.
 type Service struct {
 	env      *env.Env
 	in       *signin.Web
@@ -68,7 +68,7 @@ type Service struct {
 	foreign, over, programs *stat.Counter
 }
 
-// New makes a Service.
+// New returns a Service.
 func New(e *env.Env, in *signin.Web, d *directory.SecondFactors, s *session.Service, o Options) *Service {
 	x := &Service{env: e, in: in, factors: d, sessions: s, opt: o, pages: pages}
 	x.foreign = o.Stats.Counter("HTTP.SignIn.Foreign", "requests with a cookie or password that a page of another site sent, or that lack the session's token")
@@ -77,25 +77,25 @@ func New(e *env.Env, in *signin.Web, d *directory.SecondFactors, s *session.Serv
 	return x
 }
 
-// Identity is who a request is from.
+// Identity is the authenticated sender of a request.
 type Identity struct {
 	signin.Account
-	// Credential names what proves it; see Good.
+	// Credential identifies the credential; see Good.
 	Credential string
-	// Session is that of the browser; its ID is zero for programs.
+	// Session is the browser's session. Its ID is zero for programs.
 	Session session.Session
-	// Person is as the directory has them; only of a session that is known here.
+	// Person is the user's directory entry. It is only set for a session found here.
 	Person directory.Person
 
 	token string
-	csrf  string // where there is no token
+	csrf  string // used if there is no token
 }
 
-// credentialSession is the credential of a session, with its id.
+// credentialSession is the prefix of the credential of a session. Its id follows.
 const credentialSession = "session:"
 
-// The cookie's name says that it came over TLS, for every path, from this host alone, and browsers hold to it.
-// On this machine, in the clear, browsers would not take it.
+// The prefix __Host- makes browsers accept the cookie only over TLS, for all paths, and for this host alone. Without
+// TLS, on this machine, browsers would not accept that prefix.
 const (
 	cookieName  = "__Host-doublet"
 	cookieClear = "doublet"
@@ -109,18 +109,18 @@ func nameOf(r *http.Request) string {
 	return cookieClear
 }
 
-// CSRFField is the header field that carries the session's token.
+// CSRFField is the header field that carries the session's CSRF token.
 const CSRFField = "X-CSRF-Token"
 
-// Identify says who a request is from. Errors: those of this package and of package signin.
+// Identify authenticates a request. It returns the errors of this package and of package signin.
 //
 // Implements: RFC 7235 §2 Access authentication framework
 func (x *Service) Identify(r *http.Request) (*Identity, error) {
 	return x.identify(r, r.Header.Get(CSRFField))
 }
 
-// IdentifyForm is Identify for the form of a page made here, with the token that stood in it: only a browser with a session
-// is somebody.
+// IdentifyForm is Identify for the form of a page of this server, with the token in it. It accepts only a browser with
+// a session.
 func (x *Service) IdentifyForm(r *http.Request, csrf string) (*Identity, error) {
 	id, err := x.identify(r, csrf)
 	if err == nil && id.Session.ID.IsZero() {
@@ -129,7 +129,7 @@ func (x *Service) IdentifyForm(r *http.Request, csrf string) (*Identity, error) 
 	return id, err
 }
 
-// CSRF is the token of a session, for the forms of its pages.
+// CSRF returns the token of a session for forms.
 func (x *Service) CSRF(id *Identity) string {
 	if id.csrf != "" {
 		return id.csrf
@@ -137,8 +137,8 @@ func (x *Service) CSRF(id *Identity) string {
 	return x.sessions.CSRF(id.token)
 }
 
-// Browser says whose session the cookie of a request shows, without the token of a form: whoever serves the request asks for
-// that. Errors as Identify; ErrNobody for what programs show.
+// Browser returns the session of a request's cookie without checking the CSRF token of a form; the caller must check
+// that. It returns the errors of Identify, and ErrNobody for requests of programs.
 func (x *Service) Browser(r *http.Request) (*Identity, error) {
 	if id, ok := r.Context().Value(provedKey{}).(*Identity); ok {
 		return id, nil
@@ -151,8 +151,8 @@ func (x *Service) Browser(r *http.Request) (*Identity, error) {
 
 type provedKey struct{}
 
-// Proved is a request from somebody whose session was looked up before: here, or by a mate that has forwarded it, which tells
-// the session's credential and what its forms must show. Identify believes it.
+// Proved returns a request whose session was already checked: here, or by another member of the cluster that forwarded
+// it with the session's credential and CSRF token. Identify trusts it.
 func Proved(r *http.Request, a *signin.Account, credential, csrf string) *http.Request {
 	id := &Identity{Account: *a, Credential: credential, csrf: csrf}
 	if text, ok := strings.CutPrefix(credential, credentialSession); ok {
@@ -182,7 +182,7 @@ func (x *Service) identify(r *http.Request, csrf string) (*Identity, error) {
 	return id, err
 }
 
-// cookie finds the session of a request that comes from a page of ours.
+// cookie finds the session of a request, which must come from a page of this server.
 func (x *Service) cookie(r *http.Request) (*Identity, error) {
 	c, err := r.Cookie(nameOf(r))
 	if err != nil || c.Value == "" || len(c.Value) > maxCookie {
@@ -202,8 +202,8 @@ func (x *Service) cookie(r *http.Request) (*Identity, error) {
 	return id, nil
 }
 
-// browser finds the session of a cookie. What was begun with an old password, or without the second factor
-// that the person has now, is over.
+// browser finds the session of a cookie. A session is invalid if the password has changed since, or if it began without
+// the second factor that the user now has.
 func (x *Service) browser(r *http.Request, token string) (*Identity, error) {
 	s, err := x.sessions.Find(r.Context(), token, signin.Remote(r).String())
 	if errors.Is(err, session.ErrNone) {
@@ -228,7 +228,7 @@ func stale(s *session.Session, p *directory.Person) bool {
 	return s.PasswordID != p.PasswordID || !p.HasPassword || p.HasTOTP() && !s.Second
 }
 
-// Good says whether a credential still signs its person in. Errors: ErrNobody, and those of package signin.
+// Good checks whether a credential is still valid. It returns nil, ErrNobody, or an error of package signin.
 func (x *Service) Good(ctx context.Context, person note.UNID, credential string) error {
 	text, ok := strings.CutPrefix(credential, credentialSession)
 	if !ok {
@@ -252,8 +252,9 @@ func (x *Service) Good(ctx context.Context, person note.UNID, credential string)
 	return err
 }
 
-// GoodElsewhere is Good for the credential of a request that a mate has forwarded. That mate may know a session of which word
-// has not come here: of one that is not known to be over only the person is looked at.
+// GoodElsewhere is Good for the credential of a request that another member of the cluster has forwarded. That member
+// may know a session that was not replicated here yet. For a session that is not known here, GoodElsewhere checks only
+// the person.
 func (x *Service) GoodElsewhere(ctx context.Context, person note.UNID, credential string) error {
 	err := x.Good(ctx, person, credential)
 	text, ok := strings.CutPrefix(credential, credentialSession)
@@ -275,10 +276,10 @@ func (x *Service) GoodElsewhere(ctx context.Context, person note.UNID, credentia
 	return err
 }
 
-// OnChange has fn called after every change of a session. fn must not block and must not call the store.
+// OnChange registers fn to be called after every change of a session. fn must not block and must not call the store.
 func (x *Service) OnChange(fn func()) { x.sessions.OnChange(fn) }
 
-// OnEnd has fn called with the credentials of sessions that were ended here, at once.
+// OnEnd registers fn to be called at once with the credentials of sessions that were ended here.
 func (x *Service) OnEnd(fn func(credentials ...string)) {
 	x.sessions.OnEnd(func(ids []note.UNID) {
 		list := make([]string, 0, len(ids))
@@ -289,7 +290,7 @@ func (x *Service) OnEnd(fn func(credentials ...string)) {
 	})
 }
 
-// program signs in a program with what it shows.
+// program authenticates a program by its Authorization field.
 func (x *Service) program(r *http.Request, fields []string) (*Identity, error) {
 	if !signin.Protected(r) {
 		return nil, ErrClear
@@ -302,7 +303,7 @@ func (x *Service) program(r *http.Request, fields []string) (*Identity, error) {
 	var got signin.Proved
 	var err error
 	if a.basic {
-		// Browsers send a password that they were asked for by themselves, to whatever page asks for it.
+		// A browser that once asked for a password sends it by itself, even with requests that other sites cause.
 		if !ours(r) {
 			x.foreign.Inc()
 			return nil, ErrForeign
@@ -319,7 +320,7 @@ func (x *Service) program(r *http.Request, fields []string) (*Identity, error) {
 
 func upgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
 
-// asks says whether a request may change something.
+// asks reports whether a request may change something.
 func asks(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -328,8 +329,8 @@ func asks(r *http.Request) bool {
 	return true
 }
 
-// ours says whether a request comes from a page of this server, or from no page at all, by what the browser
-// says. A link that a person follows is from anywhere, but only reads.
+// ours reports whether a request comes from a page of this server, or from no page, according to the browser. A link
+// from another site may open a page with GET.
 func ours(r *http.Request) bool {
 	h := r.Header
 	switch h.Get("Sec-Fetch-Site") {
@@ -340,7 +341,7 @@ func ours(r *http.Request) bool {
 	case "cross-site", "same-site":
 		return r.Method == http.MethodGet && h.Get("Sec-Fetch-Mode") == "navigate" && !upgrade(r)
 	}
-	// A browser says nothing of where it stands for a WebSocket, but the origin always.
+	// For a WebSocket, browsers do not all send Sec-Fetch-Site, but they always send Origin.
 	origin := h.Get("Origin")
 	if origin == "" {
 		return !upgrade(r) || h.Get("Cookie") == ""
@@ -349,7 +350,7 @@ func ours(r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) && (u.Scheme == "https") == (r.TLS != nil)
 }
 
-// setCookie gives the browser a token; keep has it stay when the browser is closed.
+// setCookie sets the session cookie. If keep is set, it persists when the browser is closed.
 func (x *Service) setCookie(w http.ResponseWriter, r *http.Request, token string, keep bool) {
 	c := &http.Cookie{Name: nameOf(r), Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode}
 	if keep {
@@ -358,7 +359,7 @@ func (x *Service) setCookie(w http.ResponseWriter, r *http.Request, token string
 	http.SetCookie(w, c)
 }
 
-// dropCookie has the browser forget it.
+// dropCookie removes the session cookie.
 func (x *Service) dropCookie(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: nameOf(r), Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode, MaxAge: -1})
 }
