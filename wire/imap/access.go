@@ -2,21 +2,21 @@ package imap
 
 import "strings"
 
-// Access is the argument of SETACL, DELETEACL, GETACL, LISTRIGHTS and MYRIGHTS (RFC 4314). Fields that a verb lacks
-// are "".
+// Access holds the arguments of SETACL, DELETEACL, GETACL, LISTRIGHTS and MYRIGHTS (RFC 4314). Fields that a verb
+// doesn't have are "".
 type Access struct {
 	Mailbox    string
 	Identifier string
-	// Mode is '+' or '-' where Rights are added or removed, else 0.
+	// Mode is '+' to add Rights, '-' to remove them, 0 to replace all.
 	Mode   byte
 	Rights string
 }
 
-// Quota is the argument of GETQUOTA, GETQUOTAROOT and SETQUOTA (RFC 9208).
+// Quota holds the arguments of GETQUOTA, GETQUOTAROOT and SETQUOTA (RFC 9208).
 type Quota struct {
-	// Root is a quota root; with GETQUOTAROOT, a mailbox.
+	// Root is a quota root, or a mailbox for GETQUOTAROOT.
 	Root string
-	// Limits has the resources of SETQUOTA, with names in upper case.
+	// Limits holds the resources of SETQUOTA, with names in upper case.
 	Limits []QuotaLimit
 }
 
@@ -26,24 +26,24 @@ type QuotaLimit struct {
 	Limit    uint64
 }
 
-// MetadataEntry is one annotation. Has is false for the value NIL.
+// MetadataEntry is one annotation. Has is false if the value is NIL.
 type MetadataEntry struct {
 	Name, Value string
 	Has         bool
 }
 
-// Metadata is GETMETADATA and SETMETADATA (RFC 5464). Entry names are in lower case.
+// Metadata holds the arguments of GETMETADATA and SETMETADATA (RFC 5464). Entry names are in lower case.
 type Metadata struct {
-	Mailbox string // "" is the server
+	Mailbox string // "" for the server
 	Entries []MetadataEntry
-	// MaxSize leaves out longer values where HasMaxSize is set; Depth limits the levels below the entries: 0, 1, or
-	// -1 for all.
+	// MaxSize, valid with HasMaxSize, omits longer values. Depth is the number of levels below the entries: 0, 1, or -1
+	// for all.
 	MaxSize    uint32
 	HasMaxSize bool
 	Depth      int
 }
 
-// Compress is COMPRESS (RFC 4978).
+// Compress holds the argument of COMPRESS (RFC 4978).
 type Compress struct{ Algorithm string }
 
 func (p *parser) access(name string) any {
@@ -67,7 +67,7 @@ func (p *parser) quota(name string) any {
 	if name == "GETQUOTAROOT" {
 		return &Quota{Root: p.mailbox()}
 	}
-	q := &Quota{Root: p.mailbox()} // roots have the names of mailboxes here
+	q := &Quota{Root: p.mailbox()} // quota roots have names of mailboxes
 	if name == "SETQUOTA" {
 		p.space()
 		p.list(true, func() {
@@ -80,8 +80,8 @@ func (p *parser) quota(name string) any {
 	return q
 }
 
-// getMetadata parses [options] and an entry or a list of entries behind the mailbox. Clients that follow the examples
-// of the RFC send the options behind the mailbox.
+// getMetadata parses [options], the mailbox, and an entry or a list of entries. It also accepts the options after the
+// mailbox: the RFC's examples have them there, and some clients follow these.
 func (p *parser) getMetadata() any {
 	m := &Metadata{}
 	if p.peek() == '(' {
@@ -142,8 +142,8 @@ func (p *parser) setMetadata() any {
 	return m
 }
 
-// entryName parses the name of an entry: it begins with a slash, has no empty level and no wildcard, and is ASCII
-// (RFC 5464 section 3.2).
+// entryName parses the name of an entry. It starts with a slash, is ASCII, and has no empty level and no wildcard (RFC
+// 5464 section 3.2).
 func (p *parser) entryName() string {
 	name := p.astring()
 	if p.err != nil {
@@ -159,7 +159,7 @@ func (p *parser) entryName() string {
 	return strings.ToLower(name)
 }
 
-// AppendACL prints an ACL response; entries are identifiers and rights in turn.
+// AppendACL prints an ACL response. entries alternates identifiers and rights.
 func AppendACL(dst []byte, mailbox string, entries []string, utf8Names bool) []byte {
 	dst = AppendMailbox(append(dst, "* ACL "...), mailbox, utf8Names)
 	for _, e := range entries {
@@ -168,8 +168,8 @@ func AppendACL(dst []byte, mailbox string, entries []string, utf8Names bool) []b
 	return append(dst, "\r\n"...)
 }
 
-// AppendListRights prints a LISTRIGHTS response: the rights that the identifier always has, then those that can be
-// granted, each by itself.
+// AppendListRights prints a LISTRIGHTS response: the rights that the identifier always has, then the rights that can be
+// granted, each one separately.
 func AppendListRights(dst []byte, mailbox, identifier, required string, optional []string, utf8Names bool) []byte {
 	dst = AppendMailbox(append(dst, "* LISTRIGHTS "...), mailbox, utf8Names)
 	dst = AppendAString(append(dst, ' '), identifier, utf8Names)
@@ -192,8 +192,8 @@ func AppendQuotaRoot(dst []byte, mailbox, root string, utf8Names bool) []byte {
 	return append(AppendMailbox(append(dst, ' '), root, utf8Names), "\r\n"...)
 }
 
-// AppendQuota prints a QUOTA response with the resource STORAGE in units of 1,024 octets, or with no resource where
-// there is no limit.
+// AppendQuota prints a QUOTA response. It has the resource STORAGE in units of 1,024 octets, or no resource if limit is
+// 0.
 func AppendQuota(dst []byte, root string, used, limit uint64, utf8Names bool) []byte {
 	dst = AppendMailbox(append(dst, "* QUOTA "...), root, utf8Names)
 	dst = append(dst, " ("...)
@@ -229,7 +229,7 @@ func AppendMetadataChange(dst []byte, mailbox string, names []string, utf8Names 
 	return append(dst, "\r\n"...)
 }
 
-// appendAccess prints the arguments that the parsers above read; ok is false for other arguments.
+// appendAccess prints arguments of the types above. ok is false for others.
 func appendAccess(dst []byte, c *Command, u bool) (out []byte, ok bool) {
 	switch a := c.Args.(type) {
 	case *Access:

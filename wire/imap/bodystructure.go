@@ -15,7 +15,7 @@ func appendPart(dst []byte, p *mime.Part, extended bool) []byte {
 	}
 	kind, subtype := p.Type, p.Subtype
 	if kind == "message" && (subtype == "rfc822" || subtype == "global") && !p.IsMessage() {
-		// Its structure lies beyond the depth limit; the grammar requires one for every message.
+		// Its structure exceeds the depth limit, and the grammar requires a structure for every message.
 		kind, subtype = "application", "octet-stream"
 	}
 	dst = AppendString(dst, kind, false)

@@ -2,17 +2,18 @@ package imap
 
 import "bytes"
 
-// CatPart is a part of a CATENATE message (RFC 4469): a URL, or, with Literal, Size bytes that Reader.Message reads.
+// CatPart is a part of a CATENATE message (RFC 4469): a URL or, if Literal is set, Size bytes to read with
+// Reader.Message.
 type CatPart struct {
 	URL     string
 	Literal bool
 	Size    int64
-	// Binary: literal8 was used. UTF8: the part came as UTF8 (…) (RFC 6855). NonSync: the client does not wait.
+	// Binary is set for a literal8, UTF8 for a part as UTF8 (…) (RFC 6855), NonSync if the client does not wait.
 	Binary, UTF8, NonSync bool
 }
 
-// messages parses the messages of an APPEND or REPLACE, beginning with a, up to the end of the text: the end of the
-// command, or the announcement of a literal, which p.message describes.
+// messages parses the messages of an APPEND or REPLACE into a and its successors. It stops at the end of the text,
+// which is the end of the command or, if p.message is set, the announcement of a literal.
 func (p *parser) messages(a *Append, many bool) {
 	for p.message1(a) {
 		if p.end() && !p.message {
@@ -57,7 +58,7 @@ func (p *parser) message1(a *Append) (closed bool) {
 	return false
 }
 
-// catParts parses parts up to the closing parenthesis, or to a literal.
+// catParts parses parts up to the closing parenthesis or to a literal.
 func (p *parser) catParts(a *Append) (closed bool) {
 	for p.err == nil {
 		switch {
@@ -90,8 +91,8 @@ func (p *parser) catLiteral(a *Append, utf8 bool) (closed bool) {
 	return false
 }
 
-// behindLiteral parses the text behind a literal of a: the rest of that message, in an Append of its own, and the
-// messages behind it.
+// behindLiteral parses the text after a literal of a. It returns the rest of that message as a new Append, linked to
+// the messages after it.
 func (p *parser) behindLiteral(a *Append, utf8, many bool) *Append {
 	rest := &Append{Mailbox: a.Mailbox, Catenate: a.Catenate}
 	if utf8 {
@@ -117,7 +118,7 @@ func (p *parser) behindLiteral(a *Append, utf8, many bool) *Append {
 	return rest
 }
 
-// announced stores the literal at the end of a text in the message or part that it belongs to.
+// announced records the literal at the end of a text in its message or part.
 func (a *Append) announced(lit *literal) {
 	for a.Next != nil {
 		a = a.Next
@@ -130,8 +131,8 @@ func (a *Append) announced(lit *literal) {
 	a.Size, a.Binary, a.NonSync = lit.size, lit.binary, lit.nonSync
 }
 
-// beforeURL reports whether a text of an APPEND that ends before a literal ends within a URL of CATENATE: then the
-// literal is a URL, and no message.
+// beforeURL reports whether the text of an APPEND, which precedes a literal, ends inside a URL of CATENATE. Then the
+// literal is the URL, not a message.
 func beforeURL(text []byte) bool {
 	n := len(text)
 	return n >= 5 && bytes.EqualFold(text[n-4:], []byte("URL ")) && (text[n-5] == ' ' || text[n-5] == '(')

@@ -18,7 +18,7 @@ func parseOne(t *testing.T, text string) *Command {
 	return c
 }
 
-// verbCase: a command and what it means.
+// verbCase pairs a command with its parsed arguments.
 type verbCase struct {
 	text string
 	want any
@@ -39,7 +39,7 @@ func runVerbs(t *testing.T, cases []verbCase) {
 	}
 }
 
-// normalCommand takes away what printing may change without changing the meaning.
+// normalCommand removes differences that printing may cause without a change of meaning.
 func normalCommand(c *Command) *Command {
 	n := *c
 	n.Given = ""
@@ -284,14 +284,14 @@ func FuzzCommand(f *testing.F) {
 			text := string(AppendCommand(nil, c, u))
 			again, err := ParseCommand(strings.TrimSuffix(text, "\r\n"), &testLimits, u)
 			if err != nil {
-				// A text in another charset is UTF-8 now, and says so only where a charset was named.
+				// A text in another charset becomes UTF-8, which is printed only if the command named a charset.
 				t.Fatalf("%q printed as %q: %v", s, text, err)
 			}
 			if !reflect.DeepEqual(normalCommand(c), normalCommand(again)) {
 				t.Fatalf("%q printed as %q:\n%#v\n%#v", s, text, c.Args, again.Args)
 			}
 		}
-		// The same through a Reader: no input may make it fail in other ways, or stop.
+		// A Reader on the same input must not return other errors and must come to the end.
 		r := NewReader(strings.NewReader(s+"\r\nz NOOP\r\n"), testLimits)
 		r.Continue = func() error { return nil }
 		for range len(s) + 5 {
@@ -299,7 +299,7 @@ func FuzzCommand(f *testing.F) {
 			if e, ok := err.(*SyntaxError); err != nil && (!ok || e.Fatal) {
 				return
 			}
-			if cmd != nil && appendOf(cmd) != nil && len(s)%2 == 0 { // the other half forgets the message
+			if cmd != nil && appendOf(cmd) != nil && len(s)%2 == 0 { // in the other half, the message is not read
 				readMessage(r, cmd)
 			}
 		}

@@ -1,10 +1,10 @@
 package imap
 
-// CancelUpdate is CANCELUPDATE (RFC 5267): the tags of searches that are no longer kept up to date.
+// CancelUpdate holds the arguments of CANCELUPDATE (RFC 5267): the tags of searches to stop updating.
 type CancelUpdate struct{ Tags []string }
 
-// ContextChange is one change of a search that is kept up to date: messages that were added or removed, from a
-// position on. Position counts from 1; 0 is the order of the mailbox.
+// ContextChange is one change of the result of an updated search: messages added or removed at a position. Position
+// counts from 1; 0 means mailbox order.
 type ContextChange struct {
 	Position uint32
 	Messages Set
@@ -37,7 +37,7 @@ func appendCancelUpdate(dst []byte, c *CancelUpdate) []byte {
 	return dst
 }
 
-// AppendContextChange prints an ESEARCH response with ADDTO or REMOVEFROM for the search of a tag.
+// AppendContextChange prints an ESEARCH response with ADDTO or REMOVEFROM for the search with a tag.
 func AppendContextChange(dst []byte, tag string, uid bool, verb string, changes []ContextChange) []byte {
 	dst = append(AppendString(append(dst, "* ESEARCH (TAG "...), tag, false), ')')
 	if uid {

@@ -7,7 +7,7 @@ import (
 
 const monthNames = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// month reads the three letters of a month.
+// month parses the three letters of a month.
 func (p *parser) month() time.Month {
 	if p.i+3 <= len(p.s) {
 		for m := 0; m < 12; m++ {
@@ -20,7 +20,7 @@ func (p *parser) month() time.Month {
 	return 0
 }
 
-// digits reads exactly n digits.
+// digits parses exactly n digits.
 func (p *parser) digits(n int) int {
 	v := 0
 	for range n {
@@ -35,7 +35,7 @@ func (p *parser) digits(n int) int {
 	return v
 }
 
-// dayMonthYear reads d-Mon-yyyy, the day in one or two digits, perhaps behind a space.
+// dayMonthYear parses d-Mon-yyyy. The day has one or two digits and may have a space before it.
 func (p *parser) dayMonthYear() (year int, month time.Month, day int) {
 	p.try(' ')
 	day = p.digits(1)
@@ -52,7 +52,7 @@ func (p *parser) dayMonthYear() (year int, month time.Month, day int) {
 	return year, month, day
 }
 
-// date is date of RFC 9051: d-Mon-yyyy, quoted or not; midnight UTC.
+// date parses date of RFC 9051: d-Mon-yyyy, quoted or not. It returns midnight UTC.
 func (p *parser) date() time.Time {
 	quoted := p.try('"')
 	year, month, day := p.dayMonthYear()
@@ -65,7 +65,7 @@ func (p *parser) date() time.Time {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
-// dateTime is date-time of RFC 9051, quotes included, as UTC.
+// dateTime parses date-time of RFC 9051, in quotes, and returns it in UTC.
 func (p *parser) dateTime() time.Time {
 	p.expect('"')
 	year, month, day := p.dayMonthYear()
@@ -93,14 +93,14 @@ func (p *parser) dateTime() time.Time {
 		zone = -zone
 	}
 	t := time.Date(year, month, day, hour, minute, second-zone, 0, time.UTC)
-	if t.Year() <= 1 || t.Year() > 9999 { // what UTC moves out of four digits, and the zero time
+	if t.Year() <= 1 || t.Year() > 9999 { // the conversion to UTC left the four-digit years, or it is the zero time
 		p.fail("No such year")
 		return time.Time{}
 	}
 	return t
 }
 
-// AppendDate prints a date as SEARCH takes it: 7-Feb-1994.
+// AppendDate prints a date as in SEARCH: 7-Feb-1994.
 func AppendDate(dst []byte, t time.Time) []byte {
 	year, month, day := t.Date()
 	dst = strconv.AppendInt(dst, int64(day), 10)
@@ -110,7 +110,7 @@ func AppendDate(dst []byte, t time.Time) []byte {
 	return appendDigits(dst, year, 4)
 }
 
-// AppendDateTime prints an INTERNALDATE in UTC, quotes included: " 7-Feb-1994 21:52:25 +0000".
+// AppendDateTime prints an INTERNALDATE in UTC, in quotes: " 7-Feb-1994 21:52:25 +0000".
 func AppendDateTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	dst = append(dst, '"')

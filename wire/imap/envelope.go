@@ -6,11 +6,11 @@ import (
 	"doublet/wire/mime"
 )
 
-// textLimits bounds the parsing of stored texts and of texts of servers.
+// textLimits limits the parsing of stored texts and of texts from servers.
 var textLimits = Limits{Ranges: 1 << 20, Depth: 256, Items: 1 << 20}
 
-// AppendEnvelope prints ENVELOPE (RFC 9051 section 7.5.2). Text beyond ASCII stands in literals, so
-// that any client takes it. Sender and Reply-To are those of From where they are absent.
+// AppendEnvelope prints ENVELOPE (RFC 9051 section 7.5.2). Text with non-ASCII characters is sent as literals, which
+// all clients accept. If Sender or Reply-To are absent, From is used.
 func AppendEnvelope(dst []byte, e *mime.Envelope) []byte {
 	if e == nil {
 		e = &mime.Envelope{}
@@ -39,8 +39,8 @@ func AppendEnvelope(dst []byte, e *mime.Envelope) []byte {
 	return append(dst, ')')
 }
 
-// appendAddresses prints a list of addresses, NIL when empty. A host of NIL marks a group, so that
-// an address without a host has "".
+// appendAddresses prints a list of addresses, or NIL if it is empty. A NIL host marks a group, so an address without a
+// host has the host "".
 //
 // Implements: RFC 3501 §7.4.2 source routes (at-domain-list) in ENVELOPE
 func appendAddresses(dst []byte, list []mime.Address) []byte {

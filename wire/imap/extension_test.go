@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSort: SORT and THREAD (RFC 5256), RETURN with SORT (RFC 5267), PARTIAL (RFC 9394).
+// TestSort covers SORT and THREAD (RFC 5256), RETURN with SORT (RFC 5267), and PARTIAL (RFC 9394).
 func TestSort(t *testing.T) {
 	all := Search{Charset: "UTF-8"}
 	runVerbs(t, []verbCase{
@@ -21,7 +21,7 @@ func TestSort(t *testing.T) {
 	})
 }
 
-// TestMultiSearch: ESEARCH (RFC 7377), PARTIAL with SEARCH and FETCH (RFC 9394), UIDBATCHES (RFC 10022).
+// TestMultiSearch covers ESEARCH (RFC 7377), PARTIAL with SEARCH and FETCH (RFC 9394), and UIDBATCHES (RFC 10022).
 func TestMultiSearch(t *testing.T) {
 	partial := Search{Extended: true, Return: ReturnPartial, Partial: Partial{Start: 23500, Stop: 24000}}
 	items := []FetchItem{{Kind: ItemFlags, Peek: true}}
@@ -41,7 +41,7 @@ func TestMultiSearch(t *testing.T) {
 	})
 }
 
-// TestNotify: NOTIFY (RFC 5465 section 8).
+// TestNotify covers NOTIFY (RFC 5465 section 8).
 func TestNotify(t *testing.T) {
 	fetch := []FetchItem{{Kind: ItemUID, Peek: true}, {Kind: ItemBodySection, Peek: true, Section: Section{Text: TextHeaderFields, Fields: []string{"From"}}}}
 	runVerbs(t, []verbCase{
@@ -77,7 +77,7 @@ func TestBadExtensions(t *testing.T) {
 	}
 }
 
-// TestPartialBounds: RFC 9394 section 3.1; a range beyond the results is cut, or names nothing.
+// TestPartialBounds covers RFC 9394 section 3.1: a range beyond the results is cut or empty.
 func TestPartialBounds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// ErrMailboxName reports a text that cannot name a mailbox.
+// ErrMailboxName reports a text that is not a valid mailbox name.
 var ErrMailboxName = errors.New("imap: invalid mailbox name")
 
-// MaxMailboxName is the greatest length of a mailbox name in bytes of UTF-8.
+// MaxMailboxName is the maximum length of a mailbox name in bytes of UTF-8.
 const MaxMailboxName = 1000
 
-// DecodeMailbox returns the mailbox name that a client sent: UTF-8 in NFC, INBOX in capitals. Without utf8 the wire
-// form is modified UTF-7 (RFC 3501 section 5.1.3); raw UTF-8 is accepted there too, as many clients send it. Patterns
-// and references of LIST pass through here as well, so an empty text is no error.
+// DecodeMailbox decodes a mailbox name from the wire: to UTF-8 in NFC, with INBOX in upper case. Without utf8Names the
+// wire form is modified UTF-7 (RFC 3501 section 5.1.3), but raw UTF-8 is also accepted, because many clients send it.
+// LIST patterns and references are decoded here too, so an empty text is no error.
 func DecodeMailbox(s string, utf8Names bool) (string, error) {
 	if len(s) > 2*MaxMailboxName {
 		return "", ErrMailboxName
@@ -44,7 +44,7 @@ func DecodeMailbox(s string, utf8Names bool) (string, error) {
 	return canonicalInbox(s), nil
 }
 
-// canonicalInbox writes INBOX in capitals where it is the whole name or its first level.
+// canonicalInbox writes INBOX in upper case if it is the whole name or its first level.
 func canonicalInbox(s string) string {
 	if len(s) < 5 || !strings.EqualFold(s[:5], "INBOX") || s[:5] == "INBOX" {
 		return s
@@ -58,8 +58,8 @@ func canonicalInbox(s string) string {
 	return s
 }
 
-// ValidMailbox reports whether name (decoded) may name a new mailbox with separator '/': no control characters (RFC
-// 5198), no wildcards, no empty level, not "." or "..".
+// ValidMailbox returns an error if name (decoded) is not allowed for a new mailbox with separator '/'. It rejects
+// control characters (RFC 5198), wildcards, empty levels, and "." and "..".
 func ValidMailbox(name string) error {
 	if name == "" || len(name) > MaxMailboxName || !utf8.ValidString(name) {
 		return ErrMailboxName
@@ -77,8 +77,8 @@ func ValidMailbox(name string) error {
 	return nil
 }
 
-// AppendMailbox prints a mailbox name as atom, quoted string or literal: in UTF-8, or in modified
-// UTF-7 without utf8Names.
+// AppendMailbox prints a mailbox name as atom, quoted string or literal. The name is in UTF-8 if utf8Names is set, else
+// in modified UTF-7.
 func AppendMailbox(dst []byte, name string, utf8Names bool) []byte {
 	if isPlainAtom(name) && strings.IndexByte(name, '&') < 0 {
 		return append(dst, name...)
@@ -86,7 +86,7 @@ func AppendMailbox(dst []byte, name string, utf8Names bool) []byte {
 	return appendMailboxString(dst, name, utf8Names)
 }
 
-// appendMailboxString is AppendMailbox where the grammar takes no atom.
+// appendMailboxString is AppendMailbox without the atom form.
 func appendMailboxString(dst []byte, name string, utf8Names bool) []byte {
 	if utf8Names || isASCII(name) && strings.IndexByte(name, '&') < 0 {
 		return AppendString(dst, name, utf8Names)
@@ -149,7 +149,7 @@ func AppendUTF7(dst []byte, s string) []byte {
 }
 
 // DecodeUTF7 decodes modified UTF-7. It accepts only the canonical form: no encoded printable ASCII, no adjacent or
-// unfinished runs, no lone surrogates.
+// unterminated runs, no lone surrogates.
 func DecodeUTF7(s string) (string, error) {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {

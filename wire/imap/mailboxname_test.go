@@ -48,7 +48,7 @@ func FuzzMailboxName(f *testing.F) {
 			}
 			p := parser{s: string(AppendMailbox(nil, name, u)), limits: &testLimits, utf8: u}
 			if len(p.s) > 2*MaxMailboxName && ValidMailbox(name) != nil {
-				continue // control characters by the thousand print longer than a name may be read
+				continue // thousands of control characters print longer than the maximum name
 			}
 			if back := p.mailbox(); p.err != nil || back != name || !p.end() {
 				t.Fatalf("%q is %q, printed as %q, read as %q: %v", s, name, p.s, back, p.err)

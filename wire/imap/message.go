@@ -2,20 +2,20 @@ package imap
 
 import "io"
 
-// message holds the state of an APPEND that is not read to its end.
+// message holds the state of an APPEND that is not completely read.
 type message struct {
-	of      *Append // the message at hand; nil: none
-	part    int     // the next of its parts
-	pending bool    // a literal is announced and neither refused nor ended
+	of      *Append // the current message; nil: none
+	part    int     // index of its next part
+	pending bool    // a literal is announced but neither rejected nor completely read
 	begun   bool    // Message was called
 	tag     string
 	lit     literal
 	left    int64
-	single  bool // no other may follow
+	single  bool // no further message may follow
 }
 
-// announce stores a parsed APPEND and the message literal behind it. It skips the literal where the command was wrong
-// or the message is too large.
+// announce stores a parsed APPEND and the message literal after it. It skips the literal if the command has an error or
+// the message is too large.
 func (r *Reader) announce(cmd *Command, lit *literal, err error) (*Command, error) {
 	if err == nil {
 		r.message = message{tag: cmd.Tag, single: cmd.Name != "APPEND"}
@@ -30,7 +30,7 @@ func (r *Reader) announce(cmd *Command, lit *literal, err error) (*Command, erro
 	return nil, err
 }
 
-// follow stores the messages that a text announced, and the literal at its end, or nil.
+// follow stores the messages that a text announced, and the literal at its end (or nil).
 func (r *Reader) follow(a *Append, lit *literal) error {
 	m := &r.message
 	m.of, m.part, m.pending, m.begun = a, 0, lit != nil, false
@@ -68,8 +68,9 @@ func (r *Reader) Part() (*CatPart, error) {
 	return &m.of.Parts[m.part-1], nil
 }
 
-// Message returns a reader of the announced literal: the message of the last APPEND, exactly Append.Size bytes, or a
-// part of it. It sends the continuation request to a client that waits. EndMessage, or Part, must follow.
+// Message returns a reader of the announced literal. It is the message of the last APPEND, exactly Append.Size bytes,
+// or a part of it. Message sends the continuation request if the client waits for one. The caller must call EndMessage
+// or Part afterwards.
 func (r *Reader) Message() (io.Reader, error) {
 	if !r.message.pending || r.message.begun {
 		return nil, io.EOF
@@ -94,7 +95,7 @@ func (m *messageReader) Read(p []byte) (int, error) {
 		p = p[:r.message.left]
 	}
 	if r.r == r.w && len(p) >= bufferSize {
-		n, err := r.src.Read(p) // past the buffer: one copy less
+		n, err := r.src.Read(p) // bypass the buffer to save a copy
 		r.message.left -= int64(n)
 		if n > 0 {
 			return n, nil
@@ -112,10 +113,10 @@ func (m *messageReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// EndMessage reads the rest of the message and the text behind it. Where that announces another message, next is that
-// one, with the mailbox of the first, and Message or Part follows again. The command is valid only where EndMessage
-// returns no error: a *SyntaxError is answered and nothing is stored. Of a CATENATE message, Part has returned the
-// end.
+// EndMessage reads the rest of the message and the text after it. If the text announces another message, next is that
+// message, with the mailbox of the first, and the caller continues with Message or Part. The command is valid only if
+// EndMessage returns no error: on a *SyntaxError the server answers it and stores nothing. For a CATENATE message, call
+// Part until it returns nil first.
 func (r *Reader) EndMessage() (next *Append, err error) {
 	m := &r.message
 	if m.of == nil {
@@ -176,9 +177,9 @@ func (r *Reader) proceed() error {
 	return r.skip(lit, p.err)
 }
 
-// RefuseMessage skips the message of the APPEND. A client that waits for the continuation request then sees the NO
-// instead; a message that is sent without waiting is read and dropped, or RefuseMessage returns ErrClose where it is
-// too large for that.
+// RefuseMessage skips the message of the APPEND. A client that waits for the continuation request gets the server's NO
+// instead. A message that is sent without waiting is read and dropped; if it is too large for that, RefuseMessage
+// returns ErrClose.
 func (r *Reader) RefuseMessage() error {
 	m := r.message
 	r.message = message{}
@@ -186,7 +187,7 @@ func (r *Reader) RefuseMessage() error {
 		return nil
 	}
 	defer r.release()
-	if m.begun { // the rest of it is on its way
+	if m.begun { // the client is sending the rest of it
 		m.lit.nonSync, m.lit.size = true, m.left
 	}
 	e := &SyntaxError{}

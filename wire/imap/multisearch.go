@@ -1,6 +1,6 @@
 package imap
 
-// FilterKind is the way in which a MailboxFilter names mailboxes.
+// FilterKind is the kind of a MailboxFilter.
 type FilterKind uint8
 
 // The kinds of filter (RFC 5465 section 6, RFC 7377 section 2.2).
@@ -21,16 +21,16 @@ var filterNames = [...]string{
 	FilterSubtreeOne: "SUBTREE-ONE", FilterMailboxes: "MAILBOXES",
 }
 
-// named reports whether names follow the kind.
+// named reports whether mailbox names follow the kind.
 func (k FilterKind) named() bool { return k >= FilterSubtree }
 
-// MailboxFilter names mailboxes. Mailboxes is valid for the last three kinds.
+// MailboxFilter selects mailboxes. Mailboxes is valid for the last three kinds.
 type MailboxFilter struct {
 	Kind      FilterKind
 	Mailboxes []string
 }
 
-// MultiSearch is the ESEARCH command (RFC 7377). With In nil it searches the selected mailbox.
+// MultiSearch holds the arguments of the ESEARCH command (RFC 7377). If In is nil it searches the selected mailbox.
 type MultiSearch struct {
 	In []MailboxFilter
 	Search
@@ -52,7 +52,7 @@ func (p *parser) mailboxFilter() (f MailboxFilter) {
 	return f
 }
 
-// mailboxes is one-or-more-mailbox.
+// mailboxes parses one-or-more-mailbox.
 func (p *parser) mailboxes() (names []string) {
 	if p.peek() == '(' {
 		p.list(false, func() { names = append(names, p.mailbox()) })

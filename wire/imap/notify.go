@@ -3,7 +3,7 @@ package imap
 // NotifyEvent is a set of events (RFC 5465 section 5).
 type NotifyEvent uint8
 
-// The events. EventAnnotation is known to the grammar, for servers to refuse.
+// The events. The parser knows EventAnnotation so that servers can reject it.
 const (
 	EventMessageNew NotifyEvent = 1 << iota
 	EventMessageExpunge
@@ -20,7 +20,7 @@ var eventNames = [...]string{
 	"MailboxMetadataChange", "ServerMetadataChange",
 }
 
-// AppendNotifyEvents prints the names of events, as BADEVENT lists them.
+// AppendNotifyEvents prints the names of events, as in BADEVENT.
 func AppendNotifyEvents(dst []byte, e NotifyEvent) []byte {
 	sep := byte('(')
 	for i, name := range eventNames {
@@ -32,17 +32,17 @@ func AppendNotifyEvents(dst []byte, e NotifyEvent) []byte {
 	return append(dst, ')')
 }
 
-// NotifyGroup is an event group: mailboxes, and the events that are told of them. Without events it is NONE.
+// NotifyGroup is an event group: mailboxes and the events to report for them. Without events it means NONE.
 type NotifyGroup struct {
 	Filter MailboxFilter
 	Events NotifyEvent
-	// Fetch holds the items that come with MessageNew.
+	// Fetch holds the items to send with MessageNew.
 	Fetch []FetchItem
-	// Unknown holds the names of events that the grammar does not know.
+	// Unknown holds the names of unknown events.
 	Unknown []string
 }
 
-// Notify is NOTIFY; without Set it is NOTIFY NONE.
+// Notify holds the arguments of NOTIFY. If Set is false it is NOTIFY NONE.
 type Notify struct {
 	Set    bool
 	Status bool
@@ -107,7 +107,7 @@ func (p *parser) event(g *NotifyGroup) {
 		}
 		g.Events |= e
 		if e == EventMessageNew && p.tryText(" (") {
-			p.i-- // the list begins with its parenthesis
+			p.i-- // the list starts with the parenthesis
 			p.list(false, func() { g.Fetch = append(g.Fetch, p.fetchItem()) })
 		}
 		return

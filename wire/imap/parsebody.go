@@ -8,8 +8,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// ParseBodyStructure reads the text of BODYSTRUCTURE or BODY. Offsets are unknown there: a part that
-// is no multipart has BodyStart 0 and its size as BodyEnd.
+// ParseBodyStructure parses the text of BODYSTRUCTURE or BODY. Offsets are not known: a part other than a multipart
+// gets BodyStart 0 and its size as BodyEnd.
 func ParseBodyStructure(text []byte) (*mime.Part, error) { return parseBodyText(string(text)) }
 
 func parseBodyText(s string) (*mime.Part, error) {
@@ -42,7 +42,7 @@ func (p *parser) body(depth int) *mime.Part {
 	} else {
 		p.singlePart(part, depth)
 	}
-	// Extensions to come: any values.
+	// Future extensions have any values.
 	for p.err == nil && p.try(' ') {
 		p.skipValue()
 	}
@@ -54,7 +54,7 @@ func (p *parser) multipart(part *mime.Part, depth int) {
 	part.Type = "multipart"
 	for p.err == nil && p.peek() == '(' {
 		part.Children = append(part.Children, p.body(depth+1))
-		if p.i+1 < len(p.s) && p.s[p.i] == ' ' && p.s[p.i+1] == '(' { // some servers put spaces there
+		if p.i+1 < len(p.s) && p.s[p.i] == ' ' && p.s[p.i+1] == '(' { // some servers send spaces there
 			p.i++
 		}
 	}
@@ -103,7 +103,7 @@ func (p *parser) singlePart(part *mime.Part, depth int) {
 	}
 }
 
-// bodyExtension reads disposition, language and location, each of which may be missing.
+// bodyExtension parses disposition, language and location, each of which is optional.
 func (p *parser) bodyExtension(part *mime.Part) {
 	if !p.try(' ') {
 		return
@@ -141,7 +141,7 @@ func (p *parser) params() (params []mime.Param) {
 	return params
 }
 
-// skipValue passes one value of any kind: a list, a string, an atom, a number. It gives its text.
+// skipValue skips one value of any kind (list, string, atom, number) and returns its text.
 func (p *parser) skipValue() string {
 	start := p.i
 	depth := 0
@@ -179,7 +179,7 @@ func (p *parser) skipValue() string {
 	return p.s[start:p.i]
 }
 
-// skipQuoted passes a quoted string without undoing its escapes.
+// skipQuoted skips a quoted string without unescaping it.
 func (p *parser) skipQuoted() {
 	for p.i++; p.i < len(p.s); p.i++ {
 		switch p.s[p.i] {
@@ -195,7 +195,7 @@ func (p *parser) skipQuoted() {
 	p.fail("Unterminated quoted string")
 }
 
-// skipAtom passes what stands up to a space or parenthesis; a section in brackets may hold those.
+// skipAtom skips text up to a space or parenthesis. A section in brackets may contain these.
 func (p *parser) skipAtom() bool {
 	start := p.i
 	for p.i < len(p.s) {
@@ -212,10 +212,9 @@ func (p *parser) skipAtom() bool {
 	return true
 }
 
-// AppendBodyFromStructure prints BODY out of the text of BODYSTRUCTURE: the same without extension
-// data.
+// AppendBodyFromStructure prints BODY from the text of BODYSTRUCTURE, which is the same without extension data.
 func AppendBodyFromStructure(dst, text []byte) ([]byte, error) {
-	// The string lives no longer than this call, and nothing writes to text meanwhile.
+	// Safe: the string is used only in this call, and nothing changes text meanwhile.
 	p := parser{s: unsafe.String(unsafe.SliceData(text), len(text)), limits: &textLimits, response: true}
 	start := len(dst)
 	dst = p.copyBody(dst, 0)
@@ -270,7 +269,7 @@ func (p *parser) copySinglePart(dst []byte, depth int) []byte {
 	return dst
 }
 
-// copyValue copies a space and the value behind it.
+// copyValue copies a space and the following value.
 func (p *parser) copyValue(dst []byte) []byte {
 	p.space()
 	dst = append(dst, ' ')

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// ParseCommand parses one command: its text without the CRLF at the end, literals inside. The message of an APPEND is
-// announced as "{n}" at the end, without its bytes.
+// ParseCommand parses one command: its text without the final CRLF, with literals in place. The message of an APPEND is
+// only announced as "{n}" at the end.
 func ParseCommand(text string, limits *Limits, utf8Names bool) (*Command, error) {
 	var lit *literal
-	// The tail is enough to see an announcement.
+	// The announcement fits into the last 32 bytes.
 	tail := text[max(0, len(text)-32):]
 	if l, ok := literalAtEnd([]byte(tail)); ok {
 		l.at += len(text) - len(tail)
@@ -24,7 +24,7 @@ func ParseCommand(text string, limits *Limits, utf8Names bool) (*Command, error)
 	return cmd, err
 }
 
-// parseCommand reads a command. lit is the message literal at its end, for APPEND alone.
+// parseCommand parses a command. lit is the message literal at its end, or nil.
 func parseCommand(text string, limits *Limits, utf8Names bool, lit *literal) (*Command, error) {
 	p := parser{s: text, limits: limits, utf8: utf8Names}
 	if lit != nil {
@@ -43,7 +43,7 @@ func parseCommand(text string, limits *Limits, utf8Names bool, lit *literal) (*C
 	}
 	p.arguments(cmd)
 	if p.err == nil && lit == nil {
-		for p.try(' ') { // some clients leave spaces at the end
+		for p.try(' ') { // some clients send spaces at the end
 		}
 	}
 	if p.err == nil && !p.end() {
@@ -267,7 +267,7 @@ func (p *parser) selectMailbox() any {
 	return s
 }
 
-// qresync is RFC 7162 section 3.2.5: (uidvalidity modseq [known-uids] [(seqs uids)]).
+// qresync parses (uidvalidity modseq [known-uids] [(seqs uids)]), RFC 7162 section 3.2.5.
 func (p *parser) qresync() *QResync {
 	q := &QResync{}
 	p.expect('(')
@@ -292,7 +292,7 @@ func (p *parser) qresync() *QResync {
 	return q
 }
 
-// plainSet is a set without `*`.
+// plainSet parses a set without `*`.
 func (p *parser) plainSet() Set {
 	s := p.set()
 	if s.Dynamic() {
@@ -349,7 +349,7 @@ func (p *parser) statusItems() (set StatusItem) {
 	return set
 }
 
-// append reads APPEND up to its message literal, which is not in the text.
+// append parses APPEND up to its message literal, which is not in the text.
 func (p *parser) append() any {
 	a := &Append{Mailbox: p.mailbox()}
 	p.space()
@@ -357,7 +357,7 @@ func (p *parser) append() any {
 	return a
 }
 
-// replace reads REPLACE up to its message literal.
+// replace parses REPLACE up to its message literal.
 func (p *parser) replace() any {
 	r := &Replace{}
 	if !p.try('*') {

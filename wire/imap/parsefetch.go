@@ -75,7 +75,7 @@ var fetchNames = map[string]ItemKind{
 	"SAVEDATE": ItemSaveDate,
 }
 
-// fetchItem is one fetch-att.
+// fetchItem parses one fetch-att.
 func (p *parser) fetchItem() (item FetchItem) {
 	name := p.itemName()
 	kind, ok := fetchNames[name]
@@ -109,10 +109,10 @@ func (p *parser) fetchItem() (item FetchItem) {
 	return item
 }
 
-// maxPath bounds the part numbers of a section: deeper than any part that MIME limits let through.
+// maxPath is the maximum number of part numbers in a section. The MIME limits allow no deeper part.
 const maxPath = 200
 
-// section is "[" … "]".
+// section parses "[" … "]".
 func (p *parser) section() (s Section) {
 	p.expect('[')
 	for c := p.peek(); c >= '0' && c <= '9'; c = p.peek() {
@@ -152,7 +152,7 @@ func (p *parser) section() (s Section) {
 	return s
 }
 
-// fieldName is the name of a header field: printable ASCII without a colon (RFC 5322 section 2.2).
+// fieldName parses the name of a header field: printable ASCII without a colon (RFC 5322 section 2.2).
 func (p *parser) fieldName() string {
 	s := p.astring()
 	for i := 0; i < len(s); i++ {
@@ -164,7 +164,7 @@ func (p *parser) fieldName() string {
 	return s
 }
 
-// partial is <offset.size>.
+// partial parses <offset.size>.
 func (p *parser) partial(item *FetchItem) {
 	if !p.try('<') {
 		return

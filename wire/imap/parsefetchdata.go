@@ -1,6 +1,6 @@
 package imap
 
-// fetchData is the msg-att of a FETCH response.
+// fetchData parses the msg-att of a FETCH response.
 func (p *parser) fetchData() *FetchData {
 	f := &FetchData{}
 	p.list(true, func() {
@@ -25,7 +25,7 @@ func (p *parser) fetchData() *FetchData {
 	return f
 }
 
-// unknownItem skips an item of an extension: its name, perhaps with brackets, and a value.
+// unknownItem skips an item of an extension: its name, which may have brackets, and a value.
 func (p *parser) unknownItem(name string) {
 	if name == "" {
 		p.fail("Expected a FETCH item")
@@ -96,7 +96,7 @@ func (p *parser) fetchValue(f *FetchData, kind ItemKind) {
 	}
 }
 
-// objectID is "(" id ")" or NIL (RFC 8474).
+// objectID parses "(" id ")" or NIL (RFC 8474).
 func (p *parser) objectID() string {
 	if p.tryWord("NIL") {
 		return ""

@@ -1,6 +1,7 @@
 package imap
 
-// listMailboxes is LIST with RFC 5258: LIST [(selection)] reference pattern|(patterns) [RETURN (…)].
+// listMailboxes parses the arguments of LIST with RFC 5258: LIST [(selection)] reference pattern|(patterns) [RETURN
+// (…)].
 func (p *parser) listMailboxes() any {
 	l := &List{}
 	if p.peek() == '(' {
@@ -77,7 +78,7 @@ func (p *parser) returnOption(l *List) ListOption {
 	return 0
 }
 
-// pattern is list-mailbox: a mailbox name with wildcards.
+// pattern parses list-mailbox: a mailbox name with wildcards.
 func (p *parser) pattern() string {
 	s := p.run(listChar)
 	if s == "" {
@@ -86,10 +87,10 @@ func (p *parser) pattern() string {
 	return p.listName(s)
 }
 
-// noMailbox is a pattern that matches no name: names have no control characters.
+// noMailbox is a pattern that matches no name, because names have no control characters.
 const noMailbox = "\x01"
 
-// listName is a reference or a pattern. One that no mailbox can fit is no error: LIST finds nothing.
+// listName decodes a reference or a pattern. An invalid name is no error: LIST then finds nothing.
 func (p *parser) listName(s string) string {
 	name, err := DecodeMailbox(s, p.utf8)
 	if err != nil {

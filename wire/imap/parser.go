@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads one text. The first error sticks: it moves to the end, where nothing matches, so that
-// callers look once, when they are done. Loops end there too.
+// parser parses one text. On the first error it moves to the end, where nothing matches. So loops end, and callers
+// check err only once, at the end.
 type parser struct {
 	s      string
 	i      int
@@ -14,11 +14,11 @@ type parser struct {
 	utf8   bool // mailbox names are UTF-8
 	err    *SyntaxError
 	given  string // see Command.Given
-	// message: the literal of an APPEND follows behind the text.
+	// message is set if the literal of an APPEND follows the text.
 	message bool
-	// response: server responses are read more leniently than commands.
+	// response is set to parse server responses, which is more lenient.
 	response bool
-	// left out literals of a response: positions behind their CRLF, in order.
+	// left holds the literals that a response omits, with the positions after their CRLF, in order.
 	left []leftOut
 }
 
@@ -33,7 +33,7 @@ func (p *parser) failWith(e *SyntaxError) {
 	p.i = len(p.s)
 }
 
-// peek is the next byte, 0 at the end.
+// peek returns the next byte, 0 at the end.
 func (p *parser) peek() byte {
 	if p.i < len(p.s) {
 		return p.s[p.i]
@@ -43,7 +43,7 @@ func (p *parser) peek() byte {
 
 func (p *parser) end() bool { return p.i >= len(p.s) }
 
-// try consumes c where it comes next.
+// try consumes c if it is next.
 func (p *parser) try(c byte) bool {
 	if p.i < len(p.s) && p.s[p.i] == c {
 		p.i++
@@ -64,7 +64,7 @@ func (p *parser) space() {
 	}
 }
 
-// tryWord consumes word, in any case, where it comes next and no atom character follows.
+// tryWord consumes word, in any case, if it is next and no atom character follows.
 func (p *parser) tryWord(word string) bool {
 	n := p.i + len(word)
 	if n > len(p.s) || !strings.EqualFold(p.s[p.i:n], word) {
@@ -77,7 +77,7 @@ func (p *parser) tryWord(word string) bool {
 	return true
 }
 
-// tryText consumes text, in any case, whatever character follows.
+// tryText consumes text, in any case, if it is next.
 func (p *parser) tryText(text string) bool {
 	n := p.i + len(text)
 	if n > len(p.s) || !strings.EqualFold(p.s[p.i:n], text) {
@@ -89,10 +89,10 @@ func (p *parser) tryText(text string) bool {
 
 const (
 	atomChar    uint8 = 1 << iota // ATOM-CHAR
-	astringChar                   // ASTRING-CHAR: and "]"
-	listChar                      // list-char: and the wildcards
+	astringChar                   // ATOM-CHAR and "]"
+	listChar                      // ASTRING-CHAR and the wildcards
 	tagChar                       // ASTRING-CHAR without "+"
-	quotedChar                    // what stands for itself between quotes, 8-bit included
+	quotedChar                    // valid unescaped between quotes, 8-bit included
 )
 
 var classes = func() (t [256]uint8) {
@@ -100,7 +100,7 @@ var classes = func() (t [256]uint8) {
 		if c != '\r' && c != '\n' && c != '"' && c != '\\' {
 			t[c] |= quotedChar
 		}
-		// 8-bit atoms are no grammar's, but clients send UTF-8 names and search texts so.
+		// No grammar allows 8-bit atoms, but clients send UTF-8 names and search texts so.
 		if c <= 0x20 || c == 0x7f || strings.IndexByte(`(){%*"\]`, byte(c)) >= 0 && c < 0x80 {
 			continue
 		}
@@ -134,7 +134,7 @@ func isTag(s string) bool {
 	return true
 }
 
-// run consumes the longest run of a class, which may be empty.
+// run consumes the longest run of characters of a class, which may be empty.
 func (p *parser) run(class uint8) string {
 	start := p.i
 	for p.i < len(p.s) && classes[p.s[p.i]]&class != 0 {
@@ -151,10 +151,10 @@ func (p *parser) atom() string {
 	return s
 }
 
-// word is an atom in upper case.
+// word parses an atom and returns it in upper case.
 func (p *parser) word() string { return upper(p.atom()) }
 
-// upper is s in upper case, ASCII only: texts of other letters stay as they are.
+// upper returns s with ASCII letters in upper case.
 func upper(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= 'a' && s[i] <= 'z' {
@@ -170,7 +170,7 @@ func upper(s string) string {
 	return s
 }
 
-// astring is an atom (with "]") or a string.
+// astring parses an atom (in which "]" is allowed) or a string.
 func (p *parser) astring() string {
 	if s := p.run(astringChar); s != "" {
 		return s
@@ -178,7 +178,7 @@ func (p *parser) astring() string {
 	return p.str()
 }
 
-// str is a quoted string or a literal.
+// str parses a quoted string or a literal.
 func (p *parser) str() string {
 	switch p.peek() {
 	case '"':
@@ -195,7 +195,7 @@ func (p *parser) str() string {
 	return ""
 }
 
-// nstring is a string or NIL; ok is false for NIL.
+// nstring parses a string or NIL; ok is false for NIL.
 func (p *parser) nstring() (s string, ok bool) {
 	switch p.peek() {
 	case '"', '{', '~':
@@ -221,7 +221,7 @@ func (p *parser) quoted() string {
 	return p.quotedEscaped(start)
 }
 
-// quotedEscaped is a quoted string with a backslash in it: the one case that needs a copy.
+// quotedEscaped parses a quoted string that contains a backslash, which needs a copy.
 func (p *parser) quotedEscaped(start int) string {
 	b := append(make([]byte, 0, p.i-start+32), p.s[start:p.i]...)
 	for p.i < len(p.s) {
@@ -233,7 +233,7 @@ func (p *parser) quotedEscaped(start int) string {
 		case c == '\\' && (p.peek() == '"' || p.peek() == '\\'):
 			b = append(b, p.s[p.i])
 			p.i++
-		case c == '\\' && p.response && p.i < len(p.s): // servers that escape too much, or nothing
+		case c == '\\' && p.response && p.i < len(p.s): // some servers escape more characters than necessary, or none
 			b = append(b, c)
 		case classes[c]&quotedChar != 0:
 			b = append(b, c)
@@ -246,7 +246,7 @@ func (p *parser) quotedEscaped(start int) string {
 	return ""
 }
 
-// literal parses {n}CRLF, or ~{n}CRLF, and n bytes, which the caller knows to be there.
+// literal parses {n}CRLF, or ~{n}CRLF, and n bytes. The caller knows that the bytes are there.
 func (p *parser) literal() string {
 	p.try('~')
 	p.expect('{')
@@ -271,7 +271,7 @@ func (p *parser) literal() string {
 	return s
 }
 
-// number64 is a number below 2^63 (RFC 9051 number64, mod-sequences).
+// number64 parses a number below 2^63 (RFC 9051 number64, mod-sequences).
 func (p *parser) number64() uint64 {
 	var v uint64
 	start := p.i
@@ -307,7 +307,7 @@ func (p *parser) nzNumber32() uint32 {
 	return v
 }
 
-// set is a sequence-set.
+// set parses a sequence-set.
 func (p *parser) set() Set {
 	start := p.i
 	for p.i < len(p.s) {
@@ -326,7 +326,7 @@ func (p *parser) set() Set {
 	return set
 }
 
-// target is a sequence-set or `$`.
+// target parses a sequence-set or `$`.
 func (p *parser) target() Target {
 	if p.try('$') {
 		return Target{Saved: true}
@@ -334,7 +334,7 @@ func (p *parser) target() Target {
 	return Target{Set: p.set()}
 }
 
-// mailbox is an astring that names a mailbox.
+// mailbox parses a mailbox name.
 func (p *parser) mailbox() string {
 	s := p.astring()
 	if p.err != nil {
@@ -353,7 +353,7 @@ func (p *parser) mailboxName(s string) string {
 	return name
 }
 
-// list parses "(" item *(SP item) ")", at most Limits.Items of them; an empty list where the caller allows it.
+// list parses "(" item *(SP item) ")" with at most Limits.Items items. If empty is set, the list may be empty.
 func (p *parser) list(empty bool, item func()) {
 	p.expect('(')
 	if empty && p.try(')') {
@@ -372,7 +372,7 @@ func (p *parser) list(empty bool, item func()) {
 	}
 }
 
-// flag is one flag or keyword.
+// flag parses one flag or keyword.
 func (p *parser) flag() Flag {
 	if p.try('\\') {
 		start := p.i - 1
@@ -389,7 +389,7 @@ func (p *parser) flag() Flag {
 	return s
 }
 
-// systemFlag returns a known system flag in its canonical case.
+// systemFlag returns a system flag in its canonical case.
 func systemFlag(s string) Flag {
 	for _, f := range [...]Flag{Seen, Answered, Flagged, Deleted, Draft, Recent} {
 		if strings.EqualFold(f, s) {

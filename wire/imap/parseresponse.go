@@ -4,7 +4,7 @@ import "strings"
 
 var responseLimits = Limits{Ranges: 1 << 22, Depth: 256, Items: 1 << 20}
 
-// ParseResponse reads one response: its text without the CRLF at the end, literals inside.
+// ParseResponse parses one response: its text without the final CRLF, with literals in place.
 func ParseResponse(text string) (*Response, error) { return parseResponse(text, nil, false) }
 
 func parseResponse(text string, left []leftOut, utf8Names bool) (*Response, error) {
@@ -122,7 +122,7 @@ func (p *parser) untagged(r *Response) {
 	}
 }
 
-// words are atoms, each behind a space.
+// words parses atoms, each preceded by a space.
 func (p *parser) words() []string {
 	words := []string{}
 	for p.try(' ') && !p.end() {
@@ -131,10 +131,10 @@ func (p *parser) words() []string {
 	return words
 }
 
-// statusText is the rest of a status response: [code] text.
+// statusText parses the rest of a status response: [code] text.
 func (p *parser) statusText(r *Response) {
 	if p.end() {
-		return // a server that says nothing
+		return // the server sent no text
 	}
 	p.space()
 	if p.peek() == '[' {
@@ -147,7 +147,7 @@ func (p *parser) statusText(r *Response) {
 	r.Text = p.rest()
 }
 
-// codeEnd finds the "]" of a code; strings in it may hold others.
+// codeEnd returns the position of the "]" that ends a code. It skips quoted strings.
 func (p *parser) codeEnd() int {
 	quoted := false
 	for i := p.i + 1; i < len(p.s); i++ {
@@ -167,7 +167,7 @@ func (p *parser) codeEnd() int {
 	return -1
 }
 
-// parseCode reads a code. Arguments that make no sense are left in Args alone: a code is a hint.
+// parseCode parses a code. Malformed arguments remain in Args only, because a code is just a hint.
 func parseCode(s string) *Code {
 	name, args, _ := strings.Cut(s, " ")
 	c := &Code{Name: upper(name), Args: args}
@@ -255,7 +255,7 @@ func (p *parser) esearch() *ESearch {
 	return e
 }
 
-// correlator is TAG, MAILBOX and UIDVALIDITY, in any order, behind the parenthesis.
+// correlator parses TAG, MAILBOX and UIDVALIDITY, in any order, after the parenthesis.
 func (p *parser) correlator(e *ESearch) {
 	for p.err == nil {
 		name := p.word()
@@ -277,7 +277,7 @@ func (p *parser) correlator(e *ESearch) {
 	}
 }
 
-// partialData is (range set) or (range NIL).
+// partialData parses (range set) or (range NIL).
 func (p *parser) partialData(e *ESearch) {
 	e.Has |= ReturnPartial
 	p.expect('(')
@@ -289,7 +289,7 @@ func (p *parser) partialData(e *ESearch) {
 	p.expect(')')
 }
 
-// delimiter is a quoted character or NIL.
+// delimiter parses a quoted character or NIL.
 func (p *parser) delimiter() byte {
 	s, ok := p.nstring()
 	if !ok || s == "" {
@@ -325,7 +325,8 @@ func (p *parser) listData() *ListData {
 	return l
 }
 
-// looseMailbox is a mailbox name of a server: in UTF-8 or modified UTF-7, as it is where it is neither.
+// looseMailbox parses a mailbox name from a server, in UTF-8 or modified UTF-7. A name that is neither is returned
+// unchanged.
 func (p *parser) looseMailbox() string {
 	s := p.run(listChar)
 	if s == "" {

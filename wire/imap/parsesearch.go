@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// searchParser adds to a parser what one SEARCH counts.
+// searchParser is a parser with the state of one SEARCH.
 type searchParser struct {
 	*parser
 	charset encoding.Encoding // nil: UTF-8
@@ -22,7 +22,7 @@ func (p *parser) search() any {
 	return s
 }
 
-// searchReturns reads RETURN (…) and the space behind it, where it is there.
+// searchReturns parses RETURN (…) and the following space, if present.
 func (p *parser) searchReturns(s *Search) {
 	if !p.tryWord("RETURN") {
 		return
@@ -102,7 +102,7 @@ func (p *searchParser) setCharset(name string) {
 	p.charset = enc
 }
 
-// conjunction is keys that must all hold, up to the end or to ")".
+// conjunction parses keys that must all match, up to the end or to ")".
 func (p *searchParser) conjunction(depth int, nested bool) SearchKey {
 	first := p.key(depth)
 	var all []SearchKey
@@ -128,7 +128,7 @@ func (p *searchParser) conjunction(depth int, nested bool) SearchKey {
 	return first
 }
 
-// searchFlags are the keys that stand for a flag.
+// searchFlags maps search keys to the flags that they test.
 var searchFlags = map[string]Flag{
 	"ANSWERED": Answered, "DELETED": Deleted, "DRAFT": Draft, "FLAGGED": Flagged, "RECENT": Recent, "SEEN": Seen,
 }
@@ -144,7 +144,7 @@ var searchDates = map[string]SearchOp{
 
 func not(k SearchKey) SearchKey { return SearchKey{Op: OpNot, Keys: []SearchKey{k}} }
 
-// key is one search-key.
+// key parses one search-key.
 func (p *searchParser) key(depth int) SearchKey {
 	p.keys++
 	switch {
@@ -237,8 +237,8 @@ func (p *searchParser) otherKey(name string, depth int) (k SearchKey) {
 	return k
 }
 
-// modSeqKey is RFC 7162 section 3.1.5: MODSEQ ["/flags/\\draft" all|shared|priv] number. Doublet
-// keeps one mod-sequence per message, for which the RFC lets the entry be ignored.
+// modSeqKey parses MODSEQ ["/flags/\\draft" all|shared|priv] number (RFC 7162 section 3.1.5). Doublet keeps one
+// mod-sequence per message, for which the RFC allows to ignore the entry.
 func (p *searchParser) modSeqKey() SearchKey {
 	p.modSeq = true
 	if p.peek() == '"' {
@@ -254,7 +254,7 @@ func (p *searchParser) modSeqKey() SearchKey {
 	return SearchKey{Op: OpModSeq, Number: p.number64()}
 }
 
-// text is an astring in the charset of the command, as UTF-8.
+// text parses an astring in the charset of the command, and converts it to UTF-8.
 func (p *searchParser) text() string {
 	s := p.astring()
 	if p.charset != nil && !isASCII(s) {

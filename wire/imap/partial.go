@@ -1,13 +1,13 @@
 package imap
 
-// Partial is a range of results (RFC 9394): Start to Stop counted from the first result, or, with FromEnd,
-// from the last. 1 is the nearest to that end. The zero value is none.
+// Partial is a range of results (RFC 9394), Start to Stop. Both count from the first result, or from the last if
+// FromEnd is set, starting with 1. The zero value means no range.
 type Partial struct {
 	Start, Stop uint32
 	FromEnd     bool
 }
 
-// Bounds returns the results that a range names among count: those with lo ≤ index < hi, counted from 0.
+// Bounds returns the part of the range within count results, as indexes lo ≤ i < hi from 0.
 func (r Partial) Bounds(count int) (lo, hi int) {
 	lo, hi = int(min(r.Start, r.Stop)), int(max(r.Start, r.Stop))
 	if r.FromEnd {
@@ -21,7 +21,7 @@ func (r Partial) Bounds(count int) (lo, hi int) {
 	return lo - 1, hi
 }
 
-// partialRange is nz-number ":" nz-number, both or none with a "-" before it.
+// partialRange parses nz-number ":" nz-number; both or neither have a "-" before them.
 func (p *parser) partialRange() (r Partial) {
 	r.FromEnd = p.try('-')
 	r.Start = p.nzNumber32()
@@ -45,11 +45,11 @@ func appendPartial(dst []byte, r Partial) []byte {
 	return appendUint(dst, uint64(r.Stop))
 }
 
-// UIDBatches is the UIDBATCHES command (RFC 10022): ranges of UIDs with Size messages each. First and Last name the
-// requested batches, 1 being that with the highest UIDs; 0 requests all.
+// UIDBatches holds the arguments of UIDBATCHES (RFC 10022): it requests ranges of UIDs with Size messages each. First
+// and Last are the requested batches, where batch 1 has the highest UIDs; 0 requests all.
 type UIDBatches struct{ Size, First, Last uint32 }
 
-// UIDBatchData is a UIDBATCHES response. Each range runs from its highest UID down.
+// UIDBatchData holds a UIDBATCHES response. Each range is in descending order.
 type UIDBatchData struct {
 	Tag    string
 	Ranges Set
@@ -74,8 +74,7 @@ func appendUIDBatches(dst []byte, b *UIDBatches) []byte {
 	return dst
 }
 
-// AppendUIDBatches prints a UIDBATCHES response; each range with its ends written out, also where they are
-// the same.
+// AppendUIDBatches prints a UIDBATCHES response. It always prints both bounds of a range, even if they are equal.
 func AppendUIDBatches(dst []byte, d *UIDBatchData) []byte {
 	dst = append(AppendString(append(dst, "* UIDBATCHES (TAG "...), d.Tag, false), ')')
 	for i, r := range d.Ranges {

@@ -2,22 +2,22 @@ package imap
 
 import "strings"
 
-// maxPatternLiterals bounds the bytes beside wildcards in a Pattern that can match: names of mailboxes, with the
-// prefix of those of others, are shorter.
+// maxPatternLiterals is the maximum number of literal bytes in a Pattern that can match. Mailbox names are shorter,
+// even with the prefix of another user's mailboxes.
 const maxPatternLiterals = 4 * MaxMailboxName
 
-// Pattern is a pattern of LIST, compiled: `*` stands for any text, `%` for any text without the separator '/'.
+// Pattern is a compiled pattern of LIST: `*` matches any text, `%` any text without the separator '/'.
 //
-// Match keeps one bit for each number of literals that the name so far may have used up. A run of wildcards counts as
-// one wildcard, so that a match takes time in the name times the literals, a word of them at once, and no time where
-// the name is shorter than the literals.
+// Match keeps one bit for each number of literals that the name so far may have matched. A run of wildcards counts as
+// one wildcard. So a match takes time proportional to the length of the name times the literals, 64 literals at once.
+// It returns immediately if the name is shorter than the literals.
 type Pattern struct {
 	literals int
-	// literal has for each byte a set of the literals that equal it: bit i for the literal at i. It is nil where the
-	// literals are too many for any name.
+	// literal maps each byte to the set of literals that equal it: bit i for the literal at i. It is nil if the pattern
+	// has too many literals to match any name.
 	literal map[byte][]uint64
-	// star and percent have bit i set where that wildcard stands before the literal at i, the last bit behind all
-	// literals.
+	// star and percent have bit i set if that wildcard precedes the literal at i. The bit after the last literal stands
+	// for the end of the pattern.
 	star, percent []uint64
 }
 
@@ -54,7 +54,7 @@ func (p *Pattern) Match(name string) bool {
 	if p.literals > len(name) || p.literal == nil {
 		return false
 	}
-	if p.literals == 0 { // the patterns that clients use
+	if p.literals == 0 { // the common patterns
 		return p.star[0] != 0 || name == "" || p.percent[0] != 0 && strings.IndexByte(name, '/') < 0
 	}
 	var room [4]uint64

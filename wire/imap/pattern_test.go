@@ -20,7 +20,8 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// fits is the definition of a pattern: the set of places in it that some part of the name may have reached.
+// fits implements the definition of a pattern directly: it tracks the set of positions in the pattern that a prefix of
+// the name can reach.
 func fits(pattern, name string) bool {
 	now := map[int]bool{0: true}
 	wild := func(set map[int]bool) map[int]bool {
@@ -48,7 +49,7 @@ func fits(pattern, name string) bool {
 	return now[len(pattern)]
 }
 
-// FuzzPattern compares Pattern with its definition. The pattern is repeated, so that it takes several words.
+// FuzzPattern compares Pattern with fits. It repeats the pattern so that it needs several words of bits.
 func FuzzPattern(f *testing.F) {
 	f.Add("a*%/b", "ax/y/b", uint8(0))
 	f.Add("%*", "", uint8(40))
@@ -74,8 +75,8 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// A pattern of wildcards, or of more literals than a name has, costs next to nothing a name: nothing is allocated for it,
-// and there is no more than a word to look at.
+// TestPatternCost checks that patterns of wildcards only, or with more literals than a name has, cost almost nothing
+// per name: no allocation, and at most one word of bits.
 func TestPatternCost(t *testing.T) {
 	p := CompilePattern(strings.Repeat("*%", 32<<10))
 	if len(p.star) != 1 || !p.Match("a/b") {

@@ -1,7 +1,7 @@
 package imap
 
-// Untagged responses end with CRLF here; FETCH is put together by the server: AppendFetchHead, items
-// with AppendItemName, ")" and CRLF.
+// Functions for untagged responses include the CRLF. Servers build FETCH themselves, from AppendFetchHead, items with
+// AppendItemName, ")" and CRLF.
 
 // AppendNumber prints "* n NAME": EXISTS, EXPUNGE, RECENT.
 func AppendNumber(dst []byte, n uint32, name string) []byte {
@@ -36,8 +36,8 @@ var itemNames = [...]string{
 	ItemThreadID: "THREADID", ItemPreview: "PREVIEW", ItemSaveDate: "SAVEDATE",
 }
 
-// AppendItemName prints the name of an item as it stands before its value in a FETCH response:
-// "BODY[1.HEADER.FIELDS (From)]<0>".
+// AppendItemName prints the name of an item as in a FETCH response, before the value: "BODY[1.HEADER.FIELDS
+// (From)]<0>".
 func AppendItemName(dst []byte, item *FetchItem) []byte {
 	if item.Kind == 0 || int(item.Kind) >= len(itemNames) {
 		return dst
@@ -53,7 +53,7 @@ func AppendItemName(dst []byte, item *FetchItem) []byte {
 	return dst
 }
 
-// AppendFetchItem prints an item as a client asks for it: "BODY.PEEK[TEXT]<0.100>".
+// AppendFetchItem prints an item as in a FETCH command: "BODY.PEEK[TEXT]<0.100>".
 func AppendFetchItem(dst []byte, item *FetchItem) []byte {
 	if item.Kind == 0 || int(item.Kind) >= len(itemNames) {
 		return dst
@@ -110,7 +110,7 @@ func appendSection(dst []byte, s *Section) []byte {
 	return append(dst, ']')
 }
 
-// AppendSearch prints the SEARCH response of IMAP4rev1; modSeq above 0 stands behind it (RFC 7162).
+// AppendSearch prints the SEARCH response of IMAP4rev1. If modSeq is above 0, it is appended (RFC 7162).
 func AppendSearch(dst []byte, numbers Set, modSeq uint64) []byte {
 	dst = append(dst, "* SEARCH"...)
 	numbers.Each(func(n uint32) bool {
@@ -235,7 +235,7 @@ func AppendStatus(dst []byte, s *StatusData, utf8Names bool) []byte {
 	return append(dst, ")\r\n"...)
 }
 
-// value is the number of one attribute.
+// value returns the value of one attribute.
 func (s *StatusData) value(item StatusItem) uint64 {
 	switch item {
 	case StatusMessages:
@@ -260,7 +260,7 @@ func (s *StatusData) value(item StatusItem) uint64 {
 	return 0
 }
 
-// AppendStatusItems prints the attributes that a client asks for, parentheses included.
+// AppendStatusItems prints the attributes of a STATUS command, in parentheses.
 func AppendStatusItems(dst []byte, items StatusItem) []byte {
 	dst = append(dst, '(')
 	first := true

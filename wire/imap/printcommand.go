@@ -2,10 +2,9 @@ package imap
 
 import "encoding/base64"
 
-// AppendCommand prints a command with its CRLF, as a client sends it: literals in place, as
-// synchronising ones (see NextLiteral). The message of an APPEND is left to the caller: the text
-// ends with its announcement. With utf8Text the server has enabled UTF-8: names and texts are quoted
-// as they are.
+// AppendCommand prints a command with its CRLF, as a client sends it. Literals are in place, as synchronising literals
+// (see NextLiteral). The text of an APPEND ends with the announcement of its message, which the caller sends. Set
+// utf8Text if the server has enabled UTF-8; names and texts are then quoted as UTF-8.
 func AppendCommand(dst []byte, c *Command, utf8Text bool) []byte {
 	dst = append(append(dst, c.Tag...), ' ')
 	if c.UID {
@@ -204,8 +203,8 @@ func appendAppend(dst []byte, a *Append, u bool) []byte {
 	return appendMessage(append(AppendMailbox(dst, a.Mailbox, u), ' '), a, u)
 }
 
-// AppendNextMessage prints the text between two messages of one APPEND (RFC 3502): it ends the first one and
-// announces a, with CRLF.
+// AppendNextMessage prints the text between two messages of one APPEND (RFC 3502), with CRLF: it ends the first message
+// and announces a.
 func AppendNextMessage(dst []byte, before, a *Append) []byte {
 	if before.UTF8 {
 		dst = append(dst, ')')
@@ -291,7 +290,7 @@ func appendSearchReturns(dst []byte, s *Search) []byte {
 
 func appendSearch(dst []byte, s *Search, u bool) []byte {
 	dst = appendSearchReturns(dst, s)
-	if s.Charset != "" { // whatever it was: the texts are UTF-8 now
+	if s.Charset != "" { // the texts have been converted to UTF-8
 		dst = append(dst, "CHARSET UTF-8 "...)
 	}
 	return AppendSearchKey(dst, &s.Key, u)
@@ -357,9 +356,9 @@ func AppendSearchKey(dst []byte, k *SearchKey, utf8Text bool) []byte {
 	return AppendString(dst, k.Text, utf8Text)
 }
 
-// NextLiteral finds the first literal in a printed command: head is the text up to and with the CRLF
-// of its announcement, rest begins with its size bytes. ok is false where there is none, or where
-// the announced literal is not in the text (the message of an APPEND).
+// NextLiteral finds the first literal in a printed command. head is the text up to and including the CRLF of the
+// announcement; the first size bytes of rest are the literal. ok is false if there is none, or if the announced literal
+// is not in the text (the message of an APPEND).
 func NextLiteral(text []byte) (head []byte, size int, rest []byte, ok bool) {
 	for i := 0; i+1 < len(text); i++ {
 		if text[i] != '\r' || text[i+1] != '\n' {

@@ -2,7 +2,7 @@ package imap
 
 import "strings"
 
-// Status is the word of a status response: OK, NO, BAD, BYE or PREAUTH.
+// Status words of status responses.
 const (
 	OK      = "OK"
 	NO      = "NO"
@@ -11,8 +11,8 @@ const (
 	PREAUTH = "PREAUTH"
 )
 
-// AppendResult prints a status response: `tag STATUS [code] text`. The tag of an untagged one is "*";
-// code is without brackets, "" for none. Line breaks in text become spaces: it can end no line.
+// AppendResult prints a status response: `tag STATUS [code] text`. The tag of an untagged response is "*". code has no
+// brackets, "" for none. Line breaks in text become spaces, so that they cannot end the line.
 func AppendResult(dst []byte, tag, status, code, text string) []byte {
 	dst = append(append(dst, tag...), ' ')
 	dst = append(append(dst, status...), ' ')
@@ -22,7 +22,7 @@ func AppendResult(dst []byte, tag, status, code, text string) []byte {
 	return AppendResultEnd(dst, text)
 }
 
-// AppendResultHead prints `tag STATUS [`, for codes that are printed in place; AppendResultTail ends it.
+// AppendResultHead prints `tag STATUS [`, for codes that are printed in place. AppendResultTail completes the line.
 func AppendResultHead(dst []byte, tag, status string) []byte {
 	dst = append(append(dst, tag...), ' ')
 	return append(append(dst, status...), " ["...)
@@ -36,7 +36,7 @@ func AppendResultTail(dst []byte, text string) []byte {
 // AppendResultEnd prints the text of a status response and CRLF.
 func AppendResultEnd(dst []byte, text string) []byte {
 	if text == "" {
-		text = "Done" // the grammar wants a text
+		text = "Done" // the grammar requires a text
 	}
 	start := len(dst)
 	dst = append(dst, text...)
@@ -48,8 +48,8 @@ func AppendResultEnd(dst []byte, text string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendError prints the answer to a command that could not be read. After a Fatal one the server
-// says BYE and closes.
+// AppendError prints the response to a command that could not be read. After a fatal error the server must send BYE and
+// close.
 func AppendError(dst []byte, e *SyntaxError) []byte {
 	tag, status := e.Tag, BAD
 	if tag == "" {
@@ -67,7 +67,7 @@ func AppendContinue(dst []byte, text string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// The response codes, without brackets.
+// Response codes, without brackets.
 
 // AppendCodeNumber prints "NAME n": UIDNEXT, UIDVALIDITY, UNSEEN, HIGHESTMODSEQ, APPENDLIMIT.
 func AppendCodeNumber(dst []byte, name string, n uint64) []byte {
@@ -80,13 +80,13 @@ func AppendCodeAppendUID(dst []byte, uidValidity, uid uint32) []byte {
 	return appendUint(append(dst, ' '), uint64(uid))
 }
 
-// AppendCodeAppendUIDs is AppendCodeAppendUID for several messages, in the order in which they came.
+// AppendCodeAppendUIDs prints APPENDUID for several messages, in the order of their arrival.
 func AppendCodeAppendUIDs(dst []byte, uidValidity uint32, uids Set) []byte {
 	return AppendSet(append(AppendCodeNumber(dst, "APPENDUID", uint64(uidValidity)), ' '), uids)
 }
 
-// AppendCodeCopyUID prints COPYUID (RFC 4315): source and target UIDs in the same order. Both sets
-// are printed as they are, in the order of the copies.
+// AppendCodeCopyUID prints COPYUID (RFC 4315): source and target UIDs in the same order. Both sets are printed
+// unchanged, in the order of the copies.
 func AppendCodeCopyUID(dst []byte, uidValidity uint32, source, target Set) []byte {
 	dst = AppendCodeNumber(dst, "COPYUID", uint64(uidValidity))
 	dst = AppendSet(append(dst, ' '), source)
@@ -103,8 +103,8 @@ func AppendCodeFlags(dst []byte, flags []Flag) []byte {
 	return AppendFlags(append(dst, "PERMANENTFLAGS "...), flags)
 }
 
-// AppendCodeInProgress prints INPROGRESS (RFC 9585) for a running command: done of goal things. A tag that
-// would end the code for careless readers is left out.
+// AppendCodeInProgress prints INPROGRESS (RFC 9585) for a running command: done out of goal. A tag with "]" is printed
+// as NIL, because some clients would take that for the end of the code.
 func AppendCodeInProgress(dst []byte, tag string, done, goal uint64) []byte {
 	dst = append(dst, "INPROGRESS ("...)
 	if strings.IndexByte(tag, ']') >= 0 {

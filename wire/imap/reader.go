@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Limits bounds the memory and the reading of one command. Sizes are in bytes.
+// Limits limits the size of one command and the input that the reader skips. Sizes are in bytes.
 type Limits struct {
-	Line    int   // a command without its literals, and a line of ReadLine
-	Literal int   // one literal, the message of APPEND aside
-	Total   int   // a command with its literals, the message of APPEND aside
-	Append  int64 // the message of APPEND
-	NonSync int64 // one non-synchronising literal; 4096 is LITERAL-, 0 no further limit (LITERAL+)
-	Discard int64 // what is read and thrown away to come back into step after an error
+	Line    int   // a command without its literals, or a line of ReadLine
+	Literal int   // one literal, except a message of APPEND
+	Total   int   // a command with its literals, except a message of APPEND
+	Append  int64 // a message of APPEND
+	NonSync int64 // one non-synchronising literal; 4096 for LITERAL-, 0 for no further limit (LITERAL+)
+	Discard int64 // input that is skipped to resynchronise after an error
 	Ranges  int   // ranges in a set
 	Depth   int   // parentheses, NOT and OR in a search
 	Items   int   // search keys, fetch items, flags, patterns and other list members
 }
 
-// DefaultLimits returns limits for a client that has signed in.
+// DefaultLimits returns limits for an authenticated client.
 func DefaultLimits() Limits {
 	return Limits{
 		Line: 64 << 10, Literal: 64 << 10, Total: 256 << 10, Append: 50 << 20, Discard: 64 << 20,
@@ -28,26 +28,27 @@ func DefaultLimits() Limits {
 	}
 }
 
-// SyntaxError is an error that a server answers with a tagged BAD (or NO) before it reads on.
+// SyntaxError is an error that the server answers with a tagged BAD (or NO). Unless Fatal is set, it then continues to
+// read.
 type SyntaxError struct {
-	Tag  string // of the command, "*" where it has none
+	Tag  string // tag of the command, "*" if it has none
 	Code string // response code without brackets: "BADCHARSET (UTF-8)", "TOOBIG"; "" for none
 	Text string
-	No   bool // the syntax is right, the answer is NO
-	// Unknown is set for an unknown verb, which servers count apart.
+	No   bool // the syntax is correct: answer NO
+	// Unknown is set for an unknown verb, because servers count these separately.
 	Unknown bool
-	// Fatal is set where reader and client are out of step: answer and close.
+	// Fatal is set if the reader cannot resynchronise with the client: the server must answer and close.
 	Fatal bool
 }
 
 func (e *SyntaxError) Error() string { return "imap: " + e.Text }
 
-// Reader reads the commands of one client. While it waits for a command it holds no buffer but its
-// own 128 bytes. It is used by one goroutine.
+// Reader reads the commands of one client. While it waits for a command it holds no buffer except its own 128 bytes. It
+// is not safe for concurrent use.
 type Reader struct {
 	// Continue sends the continuation request for a synchronising literal: it writes "+ …" and flushes.
 	Continue func() error
-	// UTF8 is set where mailbox names are UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled), not modified UTF-7.
+	// UTF8 is set if mailbox names are UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled) instead of modified UTF-7.
 	UTF8 bool
 
 	source
@@ -55,22 +56,22 @@ type Reader struct {
 	message message
 }
 
-// NewReader reads commands from src. The caller sets Continue before the first literal can come.
+// NewReader returns a reader of commands from src. The caller must set Continue before the first literal can arrive.
 func NewReader(src io.Reader, limits Limits) *Reader {
 	return &Reader{source: source{src: src}, limits: limits}
 }
 
-// SetLimits changes the limits, as after a login.
+// SetLimits changes the limits, for example after a login.
 func (r *Reader) SetLimits(limits Limits) { r.limits = limits }
 
-// Reset reads from another source and drops buffered input: commands that a client sent in clear behind STARTTLS must
-// not count (RFC 9051 section 6.2.1).
+// Reset switches to another source and drops buffered input. Commands that a client sent in plaintext after STARTTLS
+// must not be executed (RFC 9051 section 6.2.1).
 func (r *Reader) Reset(src io.Reader) {
 	r.src, r.r, r.w, r.message = src, 0, 0, message{}
 	r.release()
 }
 
-// ReadLine reads a line that is no command: an answer within AUTHENTICATE, or DONE. Without CRLF.
+// ReadLine reads a line that is not a command: a response during AUTHENTICATE, or DONE. The result has no CRLF.
 func (r *Reader) ReadLine() (string, error) {
 	defer r.release()
 	var l line
@@ -83,9 +84,8 @@ func (r *Reader) ReadLine() (string, error) {
 	return string(l.text), nil
 }
 
-// ReadCommand reads one command. A *SyntaxError is answered and, unless it is Fatal, the next
-// command can be read; any other error is one of the source, or ErrClose. A message of an earlier
-// APPEND that was not read is discarded first.
+// ReadCommand reads one command. The server answers a *SyntaxError and, unless it is Fatal, can read the next command.
+// Any other error comes from the source or is ErrClose. An unread message of an earlier APPEND is discarded first.
 func (r *Reader) ReadCommand() (*Command, error) {
 	if err := r.RefuseMessage(); err != nil {
 		return nil, err
@@ -108,10 +108,10 @@ func (r *Reader) ReadCommand() (*Command, error) {
 	return cmd, err
 }
 
-// assemble reads the text of a command with its literals inside, up to the end or to the literal lit, which is the
+// assemble reads the text of a command with its literals. It stops at the end, or at the literal lit, which is the
 // message of an APPEND.
 func (r *Reader) assemble() (text string, lit *literal, err error) {
-	// Nearly always the buffer holds a whole command without literals.
+	// Fast path: the buffer usually holds a whole command without literals.
 	if r.r == r.w {
 		if err := r.fill(); err != nil {
 			return "", nil, err
@@ -130,8 +130,8 @@ func (r *Reader) assemble() (text string, lit *literal, err error) {
 
 var crlf = []byte("\r\n")
 
-// assembleLiterals reads a text up to its end or to a literal that is a message. isMessage recognizes that by the
-// text before it.
+// assembleLiterals reads a text up to its end or to a literal that is a message. isMessage recognizes such a literal by
+// the text before it.
 func (r *Reader) assembleLiterals(isMessage func(text []byte) bool) (string, *literal, error) {
 	var l line
 	room := r.limits.Line
@@ -175,7 +175,8 @@ func (r *Reader) invite() error {
 	return r.Continue()
 }
 
-// resync gets back into step behind a line that was too long: a non-synchronising literal at its end is no command.
+// resync handles a line that was too long. If it ends with a non-synchronising literal, resync skips that, because the
+// literal is not a command.
 func (r *Reader) resync(l *line, e *SyntaxError) error {
 	if lit, ok := literalAtEnd(l.tail[:l.tailLen]); ok {
 		return r.skip(&lit, e)
@@ -183,8 +184,8 @@ func (r *Reader) resync(l *line, e *SyntaxError) error {
 	return e
 }
 
-// skip drops a refused literal and the rest of its command, and returns e. A client that waits for the continuation
-// request has sent nothing. Where too much would have to be read, e becomes fatal.
+// skip drops a rejected literal and the rest of its command, and returns e. If the client waits for the continuation
+// request, nothing was sent. If more than Limits.Discard bytes must be dropped, e becomes fatal.
 func (r *Reader) skip(lit *literal, e *SyntaxError) error {
 	budget := r.limits.Discard
 	for lit.nonSync {
@@ -196,7 +197,7 @@ func (r *Reader) skip(lit *literal, e *SyntaxError) error {
 		if err := r.discard(lit.size); err != nil {
 			return err
 		}
-		l := line{over: true} // keeps the tail only
+		l := line{over: true} // keeps only the end of the line
 		if err := r.readLine(&l, 0, budget); err != nil {
 			if err == ErrClose {
 				e.Fatal = true
@@ -218,8 +219,8 @@ func (l *literal) tooLong(limits *Limits) bool {
 	return l.nonSync && limits.NonSync > 0 && l.size > limits.NonSync
 }
 
-// isMessageLiteral reports whether the text before a literal is an APPEND with its mailbox, or a REPLACE with message
-// and mailbox.
+// isMessageLiteral reports whether text, which precedes a literal, is an APPEND with its mailbox, or a REPLACE with
+// message and mailbox.
 func isMessageLiteral(text []byte) bool {
 	sp := bytes.IndexByte(text, ' ')
 	if sp < 0 {
@@ -240,7 +241,7 @@ func isMessageLiteral(text []byte) bool {
 	return sp >= 0 && sp+1 < len(rest)
 }
 
-// after returns the text behind a verb, or nil where the text begins with another verb or nothing follows.
+// after returns the text after a verb. It returns nil if the text starts with another verb or ends there.
 func after(text []byte, verb string) []byte {
 	if len(text) > len(verb) && strings.EqualFold(string(text[:len(verb)]), verb) {
 		return text[len(verb):]
@@ -248,7 +249,7 @@ func after(text []byte, verb string) []byte {
 	return nil
 }
 
-// tagOf finds the tag of a command that is not parsed.
+// tagOf returns the tag of a command that was not parsed.
 func tagOf(text []byte) string {
 	sp := bytes.IndexByte(text, ' ')
 	if sp < 0 {

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// session reads every command of input and gives the tags, errors in brackets.
+// session reads every command of input and returns the tags, with errors in brackets.
 func session(t *testing.T, input string, limits Limits, onAppend func(*Reader, *Command) string) (string, *Reader) {
 	t.Helper()
 	var invited int
@@ -72,7 +72,7 @@ func readNext(r *Reader, next *Append) string {
 	return fmt.Sprint(next.Flags) + readMessage(r, nil)
 }
 
-// readParts reads a message that is put together.
+// readParts reads a CATENATE message.
 func readParts(r *Reader, a *Append) string {
 	out := "=("
 	for {

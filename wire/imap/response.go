@@ -1,19 +1,19 @@
 package imap
 
-// The data of untagged responses, as servers print and clients read them.
+// Data of untagged responses, which servers print and clients parse.
 
-// ListData is one LIST or LSUB response.
+// ListData holds a LIST or LSUB response.
 type ListData struct {
 	Attrs     []string // `\HasNoChildren`, `\Sent` …
 	Delimiter byte     // 0: NIL
 	Mailbox   string
-	// OldName is the name before a rename, or as the client wrote it (RFC 9051 section 7.3.1).
+	// OldName is the name before a rename, or the name as the client wrote it (RFC 9051 section 7.3.1).
 	OldName string
-	// ChildInfo holds the selection options that subordinate mailboxes match: "SUBSCRIBED".
+	// ChildInfo holds the selection options that mailboxes below this one match: "SUBSCRIBED".
 	ChildInfo []string
 }
 
-// StatusData is one STATUS response; Items is the set of valid fields.
+// StatusData holds a STATUS response. Items is the set of valid fields.
 type StatusData struct {
 	Mailbox                                                 string
 	Items                                                   StatusItem
@@ -23,42 +23,43 @@ type StatusData struct {
 	MailboxID                                               string
 }
 
-// ESearch is an ESEARCH response (RFC 9051 section 7.3.4).
+// ESearch holds an ESEARCH response (RFC 9051 section 7.3.4).
 type ESearch struct {
 	Tag string
 	UID bool
-	// Mailbox and UIDValidity name the mailbox of the result, in answers to the ESEARCH command (RFC 7377).
+	// Mailbox and UIDValidity identify the mailbox of the result, in responses to the ESEARCH command (RFC 7377).
 	Mailbox     string
 	UIDValidity uint32
-	// Has is the set of valid fields among Min, Max, All, Count and Partial. ReturnSave stands for ModSeq.
+	// Has is the set of valid fields among Min, Max, All, Count and Partial. ReturnSave in it means that ModSeq is
+	// valid.
 	Has      SearchReturn
 	Min, Max uint32
-	// All is in the order of the result: that of SORT need not be ascending.
+	// All is in result order; the order of SORT need not be ascending.
 	All    Set
 	Count  uint32
-	ModSeq uint64 // 0 where absent
-	// Partial is the requested range, PartialAll its messages; nil where it has none.
+	ModSeq uint64 // 0 if absent
+	// Partial is the requested range. PartialAll holds its messages; nil if there are none.
 	Partial    Partial
 	PartialAll Set
 }
 
-// NamespaceItem is one namespace (RFC 2342).
+// NamespaceItem describes one namespace (RFC 2342).
 type NamespaceItem struct {
 	Prefix    string
 	Delimiter byte // 0: NIL
 }
 
-// Namespace is a NAMESPACE response.
+// Namespace holds a NAMESPACE response.
 type Namespace struct{ Personal, Other, Shared []NamespaceItem }
 
-// Vanished is a VANISHED response (RFC 7162).
+// Vanished holds a VANISHED response (RFC 7162).
 type Vanished struct {
 	Earlier bool
 	UIDs    Set
 }
 
-// SearchData is a SEARCH response of IMAP4rev1, or a SORT response, whose numbers are in their order.
+// SearchData holds a SEARCH response of IMAP4rev1, or a SORT response with its numbers in order.
 type SearchData struct {
 	Numbers []uint32
-	ModSeq  uint64 // 0 where absent
+	ModSeq  uint64 // 0 if absent
 }

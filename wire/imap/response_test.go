@@ -27,7 +27,7 @@ func readAll(t *testing.T, text string, sink func([]byte, int64) io.Writer) []*R
 	}
 }
 
-// testThreads is the example of RFC 5256 section 4, and a thread whose first message is gone.
+// testThreads is the example of RFC 5256 section 4, and a thread whose first message is missing.
 var testThreads = []ThreadNode{
 	{Number: 2},
 	{Number: 3, Children: []ThreadNode{{Number: 6, Children: []ThreadNode{

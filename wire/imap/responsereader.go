@@ -11,21 +11,21 @@ import (
 	"doublet/wire/mime"
 )
 
-// ResponseLimits bounds the memory of one response, in bytes.
+// ResponseLimits limits the memory of one response, in bytes.
 type ResponseLimits struct{ Line, Literal, Total int }
 
-// DefaultResponseLimits returns limits for servers that are trusted to some extent.
+// DefaultResponseLimits returns limits for a server that is trusted to some extent.
 func DefaultResponseLimits() ResponseLimits {
 	return ResponseLimits{Line: 16 << 20, Literal: 64 << 20, Total: 128 << 20}
 }
 
-// leftOut is a literal that went to a sink.
+// leftOut is a literal whose data went to a sink.
 type leftOut struct {
-	at   int // position behind its announcement
+	at   int // position after its announcement
 	size int64
 }
 
-// Kind of a response.
+// Kind is the kind of a response.
 type Kind uint8
 
 // The kinds of responses.
@@ -35,21 +35,22 @@ const (
 	Continuation
 )
 
-// Response is one response of a server.
+// Response is one parsed response of a server.
 type Response struct {
 	Kind Kind
-	Tag  string // of a tagged one
-	// Name is the status (OK, NO, BAD, BYE, PREAUTH) or the name of the data, in upper case: FETCH,
-	// EXISTS, LIST. "" for a continuation.
+	Tag  string // of a Tagged response
+	// Name is the status (OK, NO, BAD, BYE, PREAUTH) or the name of the data, in upper case: FETCH, EXISTS, LIST. It is
+	// "" for a continuation.
 	Name string
-	// Number before EXISTS, EXPUNGE, FETCH, RECENT.
+	// Number is the number before EXISTS, EXPUNGE, FETCH or RECENT.
 	Number uint32
-	// Code and Text of a status; Text of a continuation.
+	// Code is the response code of a status; Text is the text of a status or continuation.
 	Code *Code
 	Text string
-	// Data depends on Name: FETCH and UIDFETCH *FetchData; LIST, LSUB *ListData; STATUS *StatusData; ESEARCH
-	// *ESearch; SEARCH and SORT *SearchData; THREAD []ThreadNode; UIDBATCHES *UIDBatchData; VANISHED *Vanished;
-	// NAMESPACE *Namespace; ID *ID; FLAGS, CAPABILITY, ENABLED []string; nil otherwise and for unknown names.
+	// Data holds the parsed data. Its type depends on Name: FETCH and UIDFETCH *FetchData; LIST, LSUB *ListData; STATUS
+	// *StatusData; ESEARCH *ESearch; SEARCH and SORT *SearchData; THREAD []ThreadNode; UIDBATCHES *UIDBatchData;
+	// VANISHED *Vanished; NAMESPACE *Namespace; ID *ID; FLAGS, CAPABILITY, ENABLED []string; nil otherwise and for
+	// unknown names.
 	Data any
 	// Raw is the response without its CRLF, with literals in place.
 	Raw string
@@ -58,16 +59,17 @@ type Response struct {
 // Code is a response code.
 type Code struct {
 	Name string // upper case
-	Args string // what follows the name
-	// Number of UIDNEXT, UIDVALIDITY, UNSEEN, HIGHESTMODSEQ; UIDVALIDITY of APPENDUID and COPYUID.
+	Args string // the text after the name
+	// Number is the number of UIDNEXT, UIDVALIDITY, UNSEEN and HIGHESTMODSEQ, or the UIDVALIDITY of APPENDUID and
+	// COPYUID.
 	Number uint64
-	// Source and Target of COPYUID; Target of APPENDUID; Source of MODIFIED.
+	// Source and Target are the sets of COPYUID. APPENDUID has only Target, MODIFIED only Source.
 	Source, Target Set
-	// Words of PERMANENTFLAGS, CAPABILITY, BADCHARSET and MAILBOXID.
+	// Words holds the arguments of PERMANENTFLAGS, CAPABILITY, BADCHARSET and MAILBOXID.
 	Words []string
 }
 
-// FetchData is one FETCH response. Has is the set of its items, as 1<<Kind.
+// FetchData holds a FETCH response. Has is the set of its items, as 1<<Kind.
 type FetchData struct {
 	Seq, UID     uint32
 	Has          uint32
@@ -75,7 +77,7 @@ type FetchData struct {
 	InternalDate time.Time
 	Size         int64
 	ModSeq       uint64
-	// Texts of ENVELOPE and BODYSTRUCTURE or BODY: see Envelope and Structure.
+	// EnvelopeText holds ENVELOPE, StructureText BODYSTRUCTURE or BODY. Envelope and Structure parse them.
 	EnvelopeText, StructureText string
 	EmailID, ThreadID           string // "" for NIL
 	Preview                     string
@@ -83,21 +85,21 @@ type FetchData struct {
 	Sections                    []SectionData
 }
 
-// SectionData is the value of BODY[…], BINARY[…], BINARY.SIZE[…] or RFC822…
+// SectionData holds the value of BODY[…], BINARY[…], BINARY.SIZE[…] or RFC822…
 type SectionData struct {
-	Item FetchItem // HasPartial with Offset alone
+	Item FetchItem // HasPartial is set with Offset only
 	Data string
 	Nil  bool
-	Size int64 // of the data, also where it went to a sink; the value of BINARY.SIZE
+	Size int64 // size of the data, even if it went to a sink; the value of BINARY.SIZE
 }
 
-// Envelope reads EnvelopeText.
+// Envelope parses EnvelopeText.
 func (f *FetchData) Envelope() (*mime.Envelope, error) { return parseEnvelopeText(f.EnvelopeText) }
 
-// Structure reads StructureText.
+// Structure parses StructureText.
 func (f *FetchData) Structure() (*mime.Part, error) { return parseBodyText(f.StructureText) }
 
-// Section finds the first section of a kind, nil where there is none.
+// Section returns the first section of a kind, or nil.
 func (f *FetchData) Section(kind ItemKind) *SectionData {
 	for i := range f.Sections {
 		if f.Sections[i].Item.Kind == kind {
@@ -109,30 +111,30 @@ func (f *FetchData) Section(kind ItemKind) *SectionData {
 
 // ResponseReader reads the responses of one server. Like Reader it holds no buffer while it waits.
 type ResponseReader struct {
-	// Sink, where set, is called for every literal that is the value of a body section; text is the response up to
-	// there. It returns the writer of the literal (io.Discard to drop it), or nil to keep the literal in the
-	// response. An error of the writer ends the reading.
+	// Sink, if set, is called for every literal that is the value of a body section. text is the response before the
+	// literal. Sink returns a writer for the literal (io.Discard to drop it), or nil to keep the literal in the
+	// response. An error of the writer ends the read.
 	Sink func(text []byte, size int64) io.Writer
 
-	// UTF8: mailbox names are UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled), not modified UTF-7.
+	// UTF8 is set if mailbox names are UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled) instead of modified UTF-7.
 	UTF8 bool
 
 	source
 	limits ResponseLimits
 }
 
-// NewResponseReader reads responses from src.
+// NewResponseReader returns a reader of responses from src.
 func NewResponseReader(src io.Reader, limits ResponseLimits) *ResponseReader {
 	return &ResponseReader{source: source{src: src}, limits: limits}
 }
 
-// Reset reads from another source and drops buffered input, as STARTTLS requires.
+// Reset switches to another source and drops buffered input, as STARTTLS requires.
 func (r *ResponseReader) Reset(src io.Reader) {
 	r.src, r.r, r.w = src, 0, 0
 	r.release()
 }
 
-// ResponseError reports a response that could not be parsed; the next can be read.
+// ResponseError reports a response that could not be parsed. The caller may read the next one.
 type ResponseError struct {
 	Raw  string
 	Text string
@@ -142,7 +144,7 @@ func (e *ResponseError) Error() string {
 	return fmt.Sprintf("imap: bad response: %s: %.100q", e.Text, e.Raw)
 }
 
-// Read reads one response. After a *ResponseError the next can be read; any other error is final.
+// Read reads one response. After a *ResponseError the next response can be read; any other error is final.
 func (r *ResponseReader) Read() (*Response, error) {
 	if r.r == r.w {
 		r.release()
@@ -186,7 +188,7 @@ func (r *ResponseReader) assembleLiterals() (string, []leftOut, error) {
 		}
 		lit, ok := literalAtEnd(l.text)
 		if !ok {
-			// Nobody else has these bytes, and they do not change any more.
+			// Safe: only this string refers to the bytes, and they never change.
 			return unsafe.String(unsafe.SliceData(l.text), len(l.text)), left, nil
 		}
 		var w io.Writer
@@ -204,7 +206,7 @@ func (r *ResponseReader) assembleLiterals() (string, []leftOut, error) {
 		if lit.size > int64(r.limits.Literal) || int64(len(l.text))+lit.size > int64(r.limits.Total) {
 			return "", nil, fmt.Errorf("imap: literal of %d bytes in a response", lit.size)
 		}
-		// The buffer grows ahead by a megabyte at most: an announced size is not yet data.
+		// The buffer grows by at most a megabyte ahead: the announced size is not data yet.
 		l.text = slices.Grow(l.text, min(int(lit.size)+64, 1<<20))
 		var err error
 		if l.text, err = r.readLiteral(l.text, int(lit.size)); err != nil {
@@ -213,7 +215,7 @@ func (r *ResponseReader) assembleLiterals() (string, []leftOut, error) {
 	}
 }
 
-// copyTo hands n bytes to w.
+// copyTo copies n bytes to w.
 func (r *ResponseReader) copyTo(w io.Writer, n int64) error {
 	for n > 0 {
 		if r.r == r.w {

@@ -6,20 +6,20 @@ import (
 	"strconv"
 )
 
-// Range is Start:Stop, both included. 0 stands for `*`, the greatest number in use; as in the
-// grammar the ends may come in any order.
+// Range is Start:Stop, both inclusive. 0 means `*`, the greatest number in use. As in the grammar, Start may be greater
+// than Stop.
 type Range struct{ Start, Stop uint32 }
 
 // Set is a sequence-set or uid-set (RFC 9051 section 9).
 type Set []Range
 
-// ErrSet reports a text that is no set of numbers.
+// ErrSet reports a text that is not a valid set of numbers.
 var ErrSet = errors.New("imap: invalid set of numbers")
 
 // ErrSetSize reports a set with more ranges than allowed.
 var ErrSetSize = errors.New("imap: too many ranges in a set")
 
-// ParseSet reads a set of at most max ranges.
+// ParseSet parses a set of at most max ranges.
 func ParseSet(s string, max int) (Set, error) {
 	n := 1
 	for i := 0; i < len(s); i++ {
@@ -53,7 +53,7 @@ func ParseSet(s string, max int) (Set, error) {
 	}
 }
 
-// setNumber reads nz-number or "*" at i.
+// setNumber parses nz-number or "*" at i.
 func setNumber(s string, i int) (n uint32, next int, ok bool) {
 	if i < len(s) && s[i] == '*' {
 		return 0, i + 1, true
@@ -69,7 +69,7 @@ func setNumber(s string, i int) (n uint32, next int, ok bool) {
 	return uint32(v), i, i > start && v != 0
 }
 
-// AppendSet prints a set. An empty set prints nothing, which no grammar allows: callers check first.
+// AppendSet prints a set. For an empty set it prints nothing, which is not valid in any grammar; callers must check.
 func AppendSet(dst []byte, s Set) []byte {
 	for i, r := range s {
 		if i > 0 {
@@ -91,10 +91,10 @@ func appendSetNumber(dst []byte, n uint32) []byte {
 	return strconv.AppendUint(dst, uint64(n), 10)
 }
 
-// String is the text of the set.
+// String returns the text of the set.
 func (s Set) String() string { return string(AppendSet(nil, s)) }
 
-// resolved returns the ends in ascending order, `*` being max.
+// resolved returns the bounds in ascending order, with max for `*`.
 func (r Range) resolved(max uint32) (lo, hi uint32) {
 	lo, hi = r.Start, r.Stop
 	if lo == 0 {
@@ -109,8 +109,8 @@ func (r Range) resolved(max uint32) (lo, hi uint32) {
 	return lo, hi
 }
 
-// Contains reports whether n is in the set when `*` is max. It looks at every range: for many numbers call Resolve
-// first.
+// Contains reports whether n is in the set, with max for `*`. It checks every range; to test many numbers call Resolve
+// and Has.
 func (s Set) Contains(n, max uint32) bool {
 	for _, r := range s {
 		if lo, hi := r.resolved(max); n >= lo && n <= hi {
@@ -120,7 +120,7 @@ func (s Set) Contains(n, max uint32) bool {
 	return false
 }
 
-// Has reports whether n is in a resolved set, by bisection.
+// Has reports whether n is in a resolved set, with binary search.
 func (s Set) Has(n uint32) bool {
 	i, _ := slices.BinarySearchFunc(s, n, func(r Range, n uint32) int {
 		switch {
@@ -134,7 +134,7 @@ func (s Set) Has(n uint32) bool {
 	return i < len(s) && s[i].Start <= n && n <= s[i].Stop
 }
 
-// Dynamic reports whether `*` is in the set.
+// Dynamic reports whether the set contains `*`.
 func (s Set) Dynamic() bool {
 	for _, r := range s {
 		if r.Start == 0 || r.Stop == 0 {
@@ -144,8 +144,8 @@ func (s Set) Dynamic() bool {
 	return false
 }
 
-// Resolve replaces `*` by max and returns the ranges in ascending order, without overlaps and with neighbours joined.
-// With max 0 (an empty mailbox) ranges of `*` alone are dropped.
+// Resolve replaces `*` with max and returns the ranges in ascending order, without overlaps and with adjacent ranges
+// joined. If max is 0 (an empty mailbox), ranges of `*` alone are dropped.
 func (s Set) Resolve(max uint32) Set {
 	out := make(Set, 0, len(s))
 	for _, r := range s {
@@ -153,7 +153,7 @@ func (s Set) Resolve(max uint32) Set {
 		if hi == 0 {
 			continue
 		}
-		if lo == 0 { // n:* over an empty mailbox
+		if lo == 0 { // n:* in an empty mailbox
 			lo = hi
 		}
 		out = append(out, Range{lo, hi})
@@ -194,7 +194,7 @@ func (s Set) merge() Set {
 	return out
 }
 
-// Len counts the numbers in a resolved set.
+// Len returns the number of elements of a resolved set.
 func (s Set) Len() uint64 {
 	var n uint64
 	for _, r := range s {
@@ -203,7 +203,7 @@ func (s Set) Len() uint64 {
 	return n
 }
 
-// Add appends n to a set that is built in ascending order, joining neighbours.
+// Add appends n to a set that is built in ascending order. It joins adjacent numbers.
 func (s Set) Add(n uint32) Set {
 	if k := len(s); k > 0 && s[k-1].Stop+1 == n {
 		s[k-1].Stop = n
@@ -212,7 +212,7 @@ func (s Set) Add(n uint32) Set {
 	return append(s, Range{n, n})
 }
 
-// AddRange appends lo to hi to a set that is built in ascending order, joining neighbours.
+// AddRange appends lo:hi to a set that is built in ascending order. It joins adjacent ranges.
 func (s Set) AddRange(lo, hi uint32) Set {
 	if k := len(s); k > 0 && s[k-1].Stop+1 == lo {
 		s[k-1].Stop = hi

@@ -1,9 +1,9 @@
 package imap
 
-// SortField is a field that SORT compares.
+// SortField is a sort criterion of SORT.
 type SortField uint8
 
-// The fields of RFC 5256 section 3 and, for the last two, of RFC 5957.
+// The criteria of RFC 5256 section 3 and, the last two, of RFC 5957.
 const (
 	SortArrival SortField = iota
 	SortCc
@@ -16,26 +16,26 @@ const (
 	SortDisplayTo
 )
 
-// SortKey is one criterion of SORT.
+// SortKey is one criterion of SORT with its direction.
 type SortKey struct {
 	Field   SortField
 	Reverse bool
 }
 
-// Sort is SORT (RFC 5256), with the result options of RFC 5267 section 3. Charset is always there.
+// Sort holds the arguments of SORT (RFC 5256), with the result options of RFC 5267 section 3. Charset is always set.
 type Sort struct {
 	Search
 	By []SortKey
 }
 
-// Thread is THREAD (RFC 5256). Algorithm is in upper case; the server checks it.
+// Thread holds the arguments of THREAD (RFC 5256). Algorithm is in upper case; the server must check it.
 type Thread struct {
 	Algorithm string
 	Search
 }
 
-// ThreadNode is a message of a thread and the replies to it. Number 0 stands for a missing message; it has two
-// children at least.
+// ThreadNode is a message of a thread with the replies to it. Number 0 means a missing message, which has at least two
+// children.
 type ThreadNode struct {
 	Number   uint32
 	Children []ThreadNode
@@ -79,7 +79,7 @@ func (p *parser) thread() any {
 	return t
 }
 
-// searchBehindCharset is a charset without a word before it, and search keys.
+// searchBehindCharset parses a charset without the word CHARSET, and search keys.
 func (p *parser) searchBehindCharset(s *Search) {
 	sp := searchParser{parser: p}
 	s.Charset = p.astring()
@@ -105,7 +105,7 @@ func appendThread(dst []byte, t *Thread, u bool) []byte {
 	return AppendSearchKey(append(append(dst, t.Algorithm...), " UTF-8 "...), &t.Key, u)
 }
 
-// AppendSort prints the SORT response; modSeq above 0 stands behind it (RFC 7162 section 3.1.6).
+// AppendSort prints the SORT response. If modSeq is above 0, it is appended (RFC 7162 section 3.1.6).
 func AppendSort(dst []byte, numbers []uint32, modSeq uint64) []byte {
 	dst = append(dst, "* SORT"...)
 	for _, n := range numbers {
@@ -126,8 +126,8 @@ func AppendThread(dst []byte, threads []ThreadNode) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendThreads prints thread lists side by side. A line of answers is printed without going deeper, so
-// that the depth is that of the branches alone.
+// appendThreads prints adjacent thread lists. It prints a chain of single replies in a loop, so the recursion depth is
+// the number of branches only.
 func appendThreads(dst []byte, threads []ThreadNode) []byte {
 	for i := range threads {
 		dst = append(dst, '(')
@@ -150,7 +150,7 @@ func appendThreads(dst []byte, threads []ThreadNode) []byte {
 	return dst
 }
 
-// threads reads thread lists side by side.
+// threads parses adjacent thread lists.
 func (p *parser) threads(depth int) (list []ThreadNode) {
 	for p.err == nil && p.try('(') {
 		list = append(list, p.threadList(depth))

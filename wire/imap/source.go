@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// ErrClose reports that the connection must be closed: getting back into step would cost too much.
+// ErrClose means that the connection must be closed, because resynchronisation would cost too much.
 var ErrClose = errors.New("imap: too much to discard")
 
-// firstSize is the number of bytes that a Reader without a buffer reads from the source at once: most commands whole.
+// firstSize is the number of bytes that a Reader without a buffer reads at once. Most commands fit.
 const firstSize = 128
 
 const bufferSize = 4096
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// source reads lines and literals from a stream. While it waits for a first byte it holds no buffer but its own 128
-// bytes, so that an idle session needs little memory.
+// source reads lines and literals from a stream. While it waits for a first byte it holds no buffer except its own 128
+// bytes, so idle sessions need little memory.
 type source struct {
 	src   io.Reader
 	buf   []byte // first[:] or a pooled buffer; nil while nothing is buffered
@@ -27,18 +27,18 @@ type source struct {
 	first [firstSize]byte
 }
 
-// Buffered is the number of bytes that have arrived and are not read: while it is not 0 a server may
-// hold its answers back and send several at once.
+// Buffered returns the number of bytes that have arrived but are not read. While it is not 0, a server may delay its
+// responses to send several at once.
 func (r *source) Buffered() int { return r.w - r.r }
 
-// Rest returns the bytes that have arrived and were not read, which the caller takes over.
+// Rest returns and removes the bytes that have arrived but are not read. The caller owns them.
 func (r *source) Rest() []byte {
 	b := append([]byte(nil), r.buf[r.r:r.w]...)
 	r.r, r.w = 0, 0
 	return b
 }
 
-// Wait blocks until at least one byte has arrived. An error (a deadline) leaves the reader usable.
+// Wait blocks until at least one byte has arrived. After an error, such as a timeout, the reader is still usable.
 func (r *source) Wait() error {
 	if r.r < r.w {
 		return nil
@@ -58,8 +58,8 @@ func (r *source) release() {
 	r.buf, r.r, r.w = nil, 0, 0
 }
 
-// fill reads more into an empty buffer. The first read of a command goes into the small array; only
-// a longer one takes a pooled buffer.
+// fill reads into an empty buffer. The first read of a command uses the small array; only a longer command takes a
+// pooled buffer.
 func (r *source) fill() error {
 	switch {
 	case r.buf == nil:
@@ -83,17 +83,17 @@ func (r *source) fill() error {
 	return io.ErrNoProgress
 }
 
-// line is a command line as it is read.
+// line is a command line while it is read.
 type line struct {
 	text []byte
-	// tail holds the end of a line of which the rest was dropped: a literal may be announced there.
+	// tail holds the end of a line whose rest was dropped, because it may announce a literal.
 	tail    [32]byte
 	tailLen int
 	dropped int64
 	over    bool
 }
 
-// keepTail remembers the last bytes of p.
+// keepTail appends p to the tail.
 func (l *line) keepTail(p []byte) {
 	if len(p) >= len(l.tail) {
 		l.tailLen = copy(l.tail[:], p[len(p)-len(l.tail):])
@@ -105,8 +105,8 @@ func (l *line) keepTail(p []byte) {
 	l.tailLen += copy(l.tail[l.tailLen:], p)
 }
 
-// readLine appends one line without its end to l.text, of at most max bytes. A longer line is read and dropped, up to
-// drop bytes, and sets l.over.
+// readLine appends one line without its end to l.text, at most max bytes. It sets l.over for a longer line and drops
+// it, up to drop bytes.
 func (r *source) readLine(l *line, max int, drop int64) error {
 	start := len(l.text)
 	for {
@@ -124,7 +124,7 @@ func (r *source) readLine(l *line, max int, drop int64) error {
 			chunk = chunk[:end]
 		}
 		r.r += len(chunk)
-		// One byte more than max: the CR.
+		// The line may have one more byte than max: the CR.
 		if !l.over && len(l.text)-start+len(chunk) > max+1 {
 			l.over = true
 			l.keepTail(l.text[start:])
@@ -152,7 +152,7 @@ func (r *source) readLine(l *line, max int, drop int64) error {
 	return nil
 }
 
-// readLiteral appends n bytes to dst. Memory grows with what arrives, not with what was announced.
+// readLiteral appends n bytes to dst. Memory grows with the data that arrives, not with the announced size.
 func (r *source) readLiteral(dst []byte, n int) ([]byte, error) {
 	for n > 0 {
 		if r.r == r.w {
@@ -191,12 +191,12 @@ func (r *source) discard(n int64) error {
 
 // literal is the announcement of a literal at the end of a line.
 type literal struct {
-	at              int // where it begins: at the "~" or "{"
+	at              int // position of the "~" or "{"
 	size            int64
 	nonSync, binary bool
 }
 
-// literalAtEnd looks for {n} or {n+}, perhaps with a ~ before it, at the end.
+// literalAtEnd looks for {n} or {n+} at the end, with an optional ~ before it.
 func literalAtEnd(b []byte) (lit literal, ok bool) {
 	i := len(b) - 1
 	if i < 2 || b[i] != '}' {
@@ -211,7 +211,7 @@ func literalAtEnd(b []byte) (lit literal, ok bool) {
 	digits := 0
 	for ; i >= 0 && b[i] >= '0' && b[i] <= '9'; i-- {
 		if digits++; digits > 18 {
-			lit.size = 1 << 62 // beyond every limit
+			lit.size = 1 << 62 // larger than every limit
 			continue
 		}
 		lit.size += int64(b[i]-'0') * scale

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuoted is the longest text that is printed between quotes; longer ones are literals.
+// maxQuoted is the maximum length of a quoted string; longer texts become literals.
 const maxQuoted = 4096
 
-// AppendAString prints s as an astring: an atom where that can be, else as AppendString does.
+// AppendAString prints s as an atom if possible, else as AppendString does.
 func AppendAString(dst []byte, s string, utf8Quoted bool) []byte {
 	if isPlainAtom(s) {
 		return append(dst, s...)
@@ -29,9 +29,8 @@ func isPlainAtom(s string) bool {
 	return true
 }
 
-// AppendString prints s as a string: between quotes where that can be, else as a literal. Text beyond
-// ASCII is quoted only with utf8Quoted, which a peer that enabled UTF-8 understands. NUL, which no
-// string may hold, becomes 0x80.
+// AppendString prints s as a quoted string if possible, else as a literal. Non-ASCII text is quoted only with
+// utf8Quoted, which the peer must have enabled. NUL, which is not allowed in strings, becomes 0x80.
 func AppendString(dst []byte, s string, utf8Quoted bool) []byte {
 	if len(s) > maxQuoted {
 		return appendLiteralString(dst, s)
@@ -78,7 +77,7 @@ func appendLiteralString(dst []byte, s string) []byte {
 	return dst
 }
 
-// AppendNString prints s as a string, or NIL where has is false.
+// AppendNString prints s as a string, or NIL if has is false.
 func AppendNString(dst []byte, s string, has, utf8Quoted bool) []byte {
 	if !has {
 		return append(dst, "NIL"...)
@@ -86,7 +85,7 @@ func AppendNString(dst []byte, s string, has, utf8Quoted bool) []byte {
 	return AppendString(dst, s, utf8Quoted)
 }
 
-// AppendLiteralHead prints "{n}" CRLF, behind which n bytes follow; "~{n}" for binary (RFC 3516).
+// AppendLiteralHead prints "{n}" CRLF, or "~{n}" CRLF for binary (RFC 3516). The caller appends the n bytes.
 func AppendLiteralHead(dst []byte, n int64, binary bool) []byte {
 	if binary {
 		dst = append(dst, '~')

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// ErrURL reports a text that is no IMAP URL of a message or of a part of one.
+// ErrURL reports a text that is not an IMAP URL of a message or message part.
 var ErrURL = errors.New("imap: invalid URL")
 
-// maxURL is the longest URL that is read, in bytes.
+// maxURL is the maximum length of a URL in bytes.
 const maxURL = 8 << 10
 
-// URL is an IMAP URL of a message or of a part of one (RFC 5092), with the fields of URLAUTH (RFC 4467).
+// URL is an IMAP URL of a message or message part (RFC 5092), with the fields of URLAUTH (RFC 4467).
 type URL struct {
-	// User and Host are "" in a relative URL; Host in lower case, with its port.
+	// User and Host are "" in a relative URL. Host is in lower case and includes the port.
 	User, Host string
-	// Mailbox is decoded, "" for the one that is selected. UIDValidity is 0 where absent.
+	// Mailbox is decoded; "" means the selected mailbox. UIDValidity is 0 if absent.
 	Mailbox          string
 	UIDValidity, UID uint32
-	// Item is BODY.PEEK[section]<partial>: all of the message where the URL names neither.
+	// Item is BODY.PEEK[section]<partial>. Without section and partial in the URL it is the whole message.
 	Item FetchItem
-	// Expire is the zero time where absent.
+	// Expire is the zero time if absent.
 	Expire time.Time
-	// Access names the users of the URL: "submit", "user", "authuser", "anonymous", or "" for one without URLAUTH.
+	// Access specifies who may use the URL: "submit", "user", "authuser", "anonymous", or "" for a URL without URLAUTH.
 	// AccessUser is valid with the first two.
 	Access, AccessUser string
-	// Mechanism, in upper case, and Token authorize the URL; Rump is the text before them, which they cover.
+	// Mechanism, in upper case, and Token authorize the URL. Rump is the text before them, which the token covers.
 	Mechanism, Token, Rump string
 }
 
@@ -65,7 +65,7 @@ func ParseURL(s string) (*URL, error) {
 	return u, nil
 }
 
-// cutFold is strings.Cut without regard to case; sep is in upper case.
+// cutFold is strings.Cut with ASCII case ignored; sep must be in upper case.
 func cutFold(s, sep string) (before, after string, found bool) {
 	if i := strings.Index(upper(s), sep); i >= 0 {
 		return s[:i], s[i+len(sep):], true
@@ -73,7 +73,7 @@ func cutFold(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// server reads user;AUTH=mechanism@host:port.
+// server parses user;AUTH=mechanism@host:port.
 func (u *URL) server(s string) (ok bool) {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		user, _, _ := strings.Cut(s[:i], ";")
@@ -91,7 +91,7 @@ func unescapeURL(s string) (string, bool) {
 	return d, err == nil && strings.IndexByte(d, 0) < 0
 }
 
-// path reads /mailbox;UIDVALIDITY=n/;UID=n/;SECTION=s/;PARTIAL=n.n;EXPIRE=date.
+// path parses /mailbox;UIDVALIDITY=n/;UID=n/;SECTION=s/;PARTIAL=n.n;EXPIRE=date.
 func (u *URL) path(s string) (ok bool) {
 	name, fields, found := strings.Cut(s, ";")
 	if name != "" && name[0] != '/' || !found {
@@ -121,7 +121,7 @@ func decodedName(name string) (string, bool) {
 	return d, err == nil
 }
 
-// The fields of a URL, in their order.
+// The fields of a URL, in order.
 const (
 	urlUIDValidity = iota
 	urlUID
@@ -171,7 +171,7 @@ func nzNumber(s string) (uint32, error) {
 	return uint32(n), err
 }
 
-// partial reads offset, with .size or up to the end.
+// partial parses an offset with an optional .size; without it the range extends to the end.
 func (u *URL) partial(s string) bool {
 	offset, size, has := strings.Cut(s, ".")
 	n, err := strconv.ParseUint(offset, 10, 32)
@@ -185,7 +185,7 @@ func (u *URL) partial(s string) bool {
 	return err == nil
 }
 
-// auth reads access and, where they are there, :mechanism:token.
+// auth parses the access and the optional :mechanism:token.
 func (u *URL) auth(s string) (ok bool) {
 	access, proof, proved := strings.Cut(s, ":")
 	name, user, has := strings.Cut(access, "+")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// urlCase: a URL and what it means; nil: it is refused.
+// urlCase pairs a URL with its parsed form; nil: it is rejected.
 type urlCase struct {
 	text string
 	want *URL
@@ -76,7 +76,7 @@ func TestBadURLVerbs(t *testing.T) {
 	}
 }
 
-// FuzzURL: what a URL means does not depend on its proof, and its rump is its beginning.
+// FuzzURL checks that a URL's meaning does not depend on its token, and that the rump is a prefix.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{"/Drafts;UIDVALIDITY=385759045/;UID=20/;section=HEADER.FIELDS%20(A)/;PARTIAL=1.2", ";UID=1",
 		"imap://joe;AUTH=x@example.com/INBOX/;uid=20/;section=1.2;expire=2006-01-02T15:04:05Z;urlauth=submit+fred:internal:91354a"} {

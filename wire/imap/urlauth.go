@@ -1,15 +1,15 @@
 package imap
 
-// GenURLAuth is GENURLAUTH (RFC 4467): URLs to authorize, with the mechanism of each in upper case.
+// GenURLAuth holds the arguments of GENURLAUTH (RFC 4467): URLs to authorize, with mechanisms in upper case.
 type GenURLAuth struct{ URLs []Rump }
 
-// Rump is a URL to authorize, and the mechanism.
+// Rump is a URL to authorize, with the mechanism.
 type Rump struct{ URL, Mechanism string }
 
-// URLFetch is URLFETCH (RFC 4467).
+// URLFetch holds the arguments of URLFETCH (RFC 4467).
 type URLFetch struct{ URLs []URLFetchItem }
 
-// URLFetchItem is one URL of URLFETCH. Extended is set where it stood in parentheses, with the requested data (RFC
+// URLFetchItem is one URL of URLFETCH. Extended is set if the URL was in parentheses, with the requested data (RFC
 // 5524).
 type URLFetchItem struct {
 	URL                             string
@@ -17,7 +17,7 @@ type URLFetchItem struct {
 	Body, Binary, BodyPartStructure bool
 }
 
-// ResetKey is RESETKEY (RFC 4467): of a mailbox, or of all with "". Mechanisms are in upper case.
+// ResetKey holds the arguments of RESETKEY (RFC 4467). Mailbox "" means all mailboxes. Mechanisms are in upper case.
 type ResetKey struct {
 	Mailbox    string
 	Mechanisms []string
@@ -84,7 +84,7 @@ func (p *parser) urlFetchItem() (it URLFetchItem) {
 	return it
 }
 
-// resetKey parses the arguments of RESETKEY, which may be missing.
+// resetKey parses the optional arguments of RESETKEY.
 func (p *parser) resetKey() *ResetKey {
 	r := &ResetKey{}
 	if !p.try(' ') || p.end() {
@@ -101,7 +101,7 @@ func (p *parser) resetKey() *ResetKey {
 	return r
 }
 
-// appendURLArgs prints the arguments of the commands of RFC 4467; done is false for others.
+// appendURLArgs prints the arguments of the commands of RFC 4467. done is false for others.
 func appendURLArgs(dst []byte, args any, u bool) (out []byte, done bool) {
 	switch a := args.(type) {
 	case *GenURLAuth:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxAddresses bounds one address list, maxRoute an obsolete source route, maxHost a domain that is put
-// together from pieces, maxWords what stands before an address.
+// maxAddresses is the maximum number of addresses in a list. maxRoute is the maximum length of an obsolete source
+// route, maxHost that of a domain joined from pieces. maxWords is the maximum number of words before an address.
 const (
 	maxAddresses = 10_000
 	maxRoute     = 250
@@ -14,26 +14,26 @@ const (
 	maxWords     = 1000
 )
 
-// ErrAddress is what ParseMailbox says of anything that is not one mailbox.
+// ErrAddress means that the argument of ParseMailbox is not exactly one valid mailbox.
 var ErrAddress = errors.New("mime: not a mail address")
 
-// ParseAddressList reads an address list (RFC 5322 section 3.4 with its obsolete forms, RFC 6532) as it
-// stands in a header field, folded or not. It never fails: of broken entries it keeps what a reader would
-// see. A bare word without domain becomes an Address with an empty Host and Group not set. A comment
-// behind an address without angle brackets is its Name.
+// ParseAddressList parses an address list from a header field, folded or not (RFC 5322 section 3.4 with obsolete forms,
+// RFC 6532). It never fails: from malformed entries it keeps the text that a mail program would show. A bare word
+// without domain becomes an Address with an empty Host and without Group. If an address without angle brackets has a
+// comment, the comment becomes its Name.
 func ParseAddressList(value []byte) []Address { return appendAddresses(nil, value) }
 
-// ParseAuthors reads a list as ParseAddressList does, and keeps a second address of an entry as an entry of its
-// own: of "a@example.com <b@example.com>" programs show the one or the other. It is for checks that must cover every
-// address that a reader may see.
+// ParseAuthors parses a list like ParseAddressList, but keeps a second address of an entry as a separate entry: from
+// "a@example.com <b@example.com>", mail programs show one or the other. Use it for checks that must cover every address
+// that a reader may see.
 func ParseAuthors(value []byte) []Address {
 	p := addressParser{s: Unfold(value), all: true}
 	p.list()
 	return p.out
 }
 
-// ParseMailbox reads exactly one mailbox, with or without a name: "a@example.com", "Ann <a@example.com>".
-// Anything that needed to be guessed at is refused with ErrAddress.
+// ParseMailbox parses exactly one mailbox, with or without a name: "a@example.com", "Ann <a@example.com>". It returns
+// ErrAddress if any part had to be guessed.
 func ParseMailbox(s string) (Address, error) {
 	p := addressParser{s: s}
 	p.list()
@@ -52,7 +52,7 @@ func ParseMailbox(s string) (Address, error) {
 	return a, nil
 }
 
-// validHost accepts a domain name, in UTF-8 too, or a domain literal.
+// validHost reports whether h is a domain name, possibly in UTF-8, or a domain literal.
 func validHost(h string) bool {
 	if len(h) == 0 || len(h) > 255 {
 		return false
@@ -88,27 +88,27 @@ func appendAddresses(to []Address, value []byte) []Address {
 	return p.out
 }
 
-// addressParser walks once through a list. The words of the current entry are collected until it is clear
-// what they are: a display name, a local part, a group name.
+// addressParser parses a list in one pass. It collects the words of the current entry until their role is clear:
+// display name, local part or group name.
 type addressParser struct {
 	s      string
 	i      int
 	out    []Address
-	broken bool // something had to be guessed
-	all    bool // a second address of an entry is kept
+	broken bool // some part was guessed
+	all    bool // keep a second address of an entry
 
 	words []word
-	// comment is the last comment of the entry, the name of "a@b (Ann)".
+	// comment is the last comment of the entry: the name in "a@b (Ann)".
 	comment string
 	inGroup bool
 	inAngle bool
-	// done is set once the entry has given an address; what follows up to the comma is only comments.
+	// done is set after the entry's address; only comments may follow before the comma.
 	done bool
-	// openQuote is set once a quoted string had no end: the search is not made again (it would be quadratic).
+	// openQuote is set after a quoted string without end, to avoid repeated searches, which would take quadratic time.
 	openQuote bool
 }
 
-// word is an atom, a dot or a quoted string, and whether blanks or comments stood before it.
+// word is an atom, a dot or a quoted string. spaced is set if blanks or comments precede it.
 type word struct {
 	text   string
 	spaced bool
@@ -160,7 +160,7 @@ func (p *addressParser) list() {
 	}
 }
 
-// push adds a word to the entry; it drops words behind a finished address, and those beyond the bound.
+// push adds a word to the entry. It drops words after a complete address, and those beyond maxWords.
 func (p *addressParser) push(w word) {
 	if p.done && !p.inAngle || len(p.words) >= maxWords {
 		p.broken = true
@@ -169,7 +169,7 @@ func (p *addressParser) push(w word) {
 	p.words = append(p.words, w)
 }
 
-// space skips blanks and comments and remembers the last comment.
+// space skips blanks and comments and records the last comment.
 func (p *addressParser) space() (any bool) {
 	for p.i < len(p.s) {
 		switch c := p.s[p.i]; {
@@ -193,7 +193,7 @@ func (p *addressParser) space() (any bool) {
 	return any
 }
 
-// atom reads all up to the next special. Brackets and backslashes outside a domain are taken as letters.
+// atom parses text up to the next special character. Brackets and backslashes outside a domain count as letters.
 func (p *addressParser) atom() string {
 	start := p.i
 	for p.i < len(p.s) {
@@ -208,8 +208,8 @@ func (p *addressParser) atom() string {
 	return p.s[start:]
 }
 
-// quoted reads the quoted string at i; without an end quote the quote is a letter like any other, so that
-// it does not swallow the rest of the list.
+// quoted parses the quoted string at i. Without an end quote, the quote counts as a letter, so that it does not consume
+// the rest of the list.
 func (p *addressParser) quoted() string {
 	for j := p.i + 1; j < len(p.s) && !p.openQuote; j++ {
 		switch p.s[j] {
@@ -230,7 +230,7 @@ func (p *addressParser) quoted() string {
 	return unescape(strings.TrimSpace(rest))
 }
 
-// unescape resolves quoted pairs.
+// unescape replaces quoted pairs.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -268,7 +268,7 @@ func phrase(words []word) string {
 	return b.String()
 }
 
-// local joins words as a local part: without blanks.
+// local joins words as a local part, without blanks.
 func local(words []word) string {
 	if len(words) == 1 {
 		return words[0].text
@@ -280,8 +280,8 @@ func local(words []word) string {
 	return b.String()
 }
 
-// bare takes the words before an @ as a local part: those since the last blank that has no dot beside it.
-// What stands before is a name that lacks its brackets.
+// bare parses the address at an @ without angle brackets. The local part is the words since the last blank without an
+// adjacent dot. The words before it are a name.
 func (p *addressParser) bare() {
 	p.i++
 	first := len(p.words)
@@ -306,7 +306,7 @@ func (p *addressParser) bare() {
 	p.add(Address{Name: name, Mailbox: mailbox, Host: host})
 }
 
-// domain reads a domain or domain literal; blanks and comments inside are dropped.
+// domain parses a domain or domain literal. It drops blanks and comments in it.
 func (p *addressParser) domain(angle bool) string {
 	host := ""
 	for p.i < len(p.s) {
@@ -349,7 +349,7 @@ func (p *addressParser) domain(angle bool) string {
 	return host
 }
 
-// angle reads "<local@domain>", with or without a source route.
+// angle parses "<local@domain>" with an optional source route.
 func (p *addressParser) angle() {
 	name := phrase(p.words)
 	p.inAngle = true
@@ -376,7 +376,7 @@ func (p *addressParser) angle() {
 			}
 			mailbox = local(p.words)
 			host = p.domain(true)
-			if p.i < len(p.s) && p.s[p.i] == '@' { // "a@b@c": the last one splits
+			if p.i < len(p.s) && p.s[p.i] == '@' { // "a@b@c": the last @ separates
 				p.words = append(p.words[:0], word{text: mailbox + "@" + host})
 				if len(mailbox) > maxRoute {
 					p.words = p.words[:0]
@@ -390,7 +390,7 @@ func (p *addressParser) angle() {
 		case ',', '<', ';', ':', ')':
 			p.broken = true
 			if c == ',' || c == '<' || c == ';' {
-				closed = true // the end bracket is missing
+				closed = true // the closing bracket is missing
 			} else {
 				p.i++
 			}
@@ -413,14 +413,14 @@ func (p *addressParser) angle() {
 		}
 	}
 	if name == "" && mailbox == "" && host == "" {
-		p.words, p.done = p.words[:0], true // "<>" alone is nobody
+		p.words, p.done = p.words[:0], true // "<>" alone is no address
 		return
 	}
 	p.add(Address{Name: name, Mailbox: mailbox, Host: host, Route: route})
 	p.comment = ""
 }
 
-// route reads the source route at the beginning of an address in angle brackets, and drops blanks in it.
+// route parses the source route at the start of an address in angle brackets. It drops blanks in it.
 //
 // Implements: RFC 5322 §4.4 obs-route
 func (p *addressParser) route() string {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// show prints addresses as name|mailbox|host and |route where there is one, group marks with a G before.
+// show prints addresses as name|mailbox|host, with |route if set, and group markers with a G before them.
 func show(list []Address) string {
 	var out []string
 	for _, a := range list {
@@ -78,7 +78,7 @@ func TestParseAddressListBounded(t *testing.T) {
 	if n := len(ParseAddressList([]byte(strings.Repeat("a,", 50_000)))); n > maxAddresses+1 {
 		t.Errorf("%d addresses", n)
 	}
-	// Each of these is quadratic in a careless parser: a quarter of a megabyte of it would run for minutes.
+	// A naive parser takes quadratic time for each of these: a quarter of a megabyte would run for minutes.
 	for _, s := range []string{`"\",\`, "<@", "(", "a.", ". ", "@a", "<a@b@", "a ", `"`, "a:", "[", "a@b.(x)"} {
 		ParseAddressList([]byte(strings.Repeat(s, 1<<18/len(s))))
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// plainMessage is a list mail of about 5 KB with a usual header.
+// plainMessage returns a mailing-list message of about 5 KB with a typical header.
 func plainMessage() []byte {
 	var b bytes.Buffer
 	for i := range 5 {
@@ -24,7 +24,7 @@ func plainMessage() []byte {
 	return b.Bytes()
 }
 
-// attachmentMessage is a multipart with text, HTML and an attachment of size bytes in base64.
+// attachmentMessage returns a multipart with text, HTML and a base64 attachment of size bytes.
 func attachmentMessage(size int) []byte {
 	b := bytes.NewBuffer(nil)
 	b.WriteString("Date: Tue, 3 Mar 2026 10:11:12 +0100\r\nFrom: Ann <ann@example.com>\r\nTo: bob@example.net\r\nSubject: report\r\nMessage-ID: <1@example.com>\r\n" +
@@ -61,8 +61,8 @@ func BenchmarkParseDashes(b *testing.B) {
 
 func BenchmarkParseNested(b *testing.B) { benchmarkParse(b, nestedMessage(100, 1_000_000)) }
 
-// nestedMessage has depth multiparts inside each other whose boundaries share a long start, and a body of lines that
-// nearly match them.
+// nestedMessage returns multiparts nested depth deep whose boundaries share a long prefix, and a body of lines that
+// almost match them.
 func nestedMessage(depth, size int) []byte {
 	var b bytes.Buffer
 	stem := strings.Repeat("b", 60)

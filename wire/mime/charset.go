@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
-// moreCharsets are names that mail uses and the WHATWG index lacks or maps to nothing.
+// moreCharsets has charset names that mail uses but the WHATWG index lacks or maps to no decoder.
 var moreCharsets = map[string]encoding.Encoding{
 	"hz-gb-2312": simplifiedchinese.HZGB2312,
 	"cp437":      charmap.CodePage437, "ibm437": charmap.CodePage437,
@@ -28,7 +28,7 @@ var moreCharsets = map[string]encoding.Encoding{
 	"x-cp1251": charmap.Windows1251,
 }
 
-// lookupCharset finds a decoder; nil for an unknown name.
+// lookupCharset returns the decoder of a charset, nil for an unknown name.
 func lookupCharset(name string) encoding.Encoding {
 	name = strings.ToLower(strings.Trim(name, " \t\"'"))
 	if e := moreCharsets[name]; e != nil {
@@ -41,13 +41,13 @@ func lookupCharset(name string) encoding.Encoding {
 	return e
 }
 
-// UnknownCharset says whether text that names a charset is read by guessing.
+// UnknownCharset reports whether charset is unknown, so that its text is decoded by guessing.
 func UnknownCharset(charset string) bool {
 	return !isUTF8Name(charset) && lookupCharset(charset) == nil
 }
 
-// isUTF8Name knows the names under which bytes are tried as UTF-8 first. Text that says it is ASCII, or
-// says nothing, is often UTF-8.
+// isUTF8Name reports whether text with this charset name is first tried as UTF-8. Text declared as ASCII, or not at
+// all, is often UTF-8.
 func isUTF8Name(charset string) bool {
 	switch len(charset) {
 	case 0:
@@ -62,7 +62,7 @@ func isUTF8Name(charset string) bool {
 	return strings.EqualFold(charset, "unknown-8bit")
 }
 
-// stateful tells charsets in which ASCII bytes may mean something else.
+// stateful reports whether ASCII bytes may have another meaning in a charset.
 func stateful(charset string) bool {
 	if len(charset) < 3 {
 		return false
@@ -78,8 +78,8 @@ func stateful(charset string) bool {
 	return false
 }
 
-// toUTF8 converts b. The result is valid UTF-8 whatever b holds: bytes of an unknown charset that are not
-// UTF-8 are read as Windows-1252, the superset of Latin-1 that the web settled on.
+// toUTF8 converts b to UTF-8. The result is always valid UTF-8. Bytes of an unknown charset that are not UTF-8 are
+// decoded as Windows-1252, the superset of Latin-1 that web browsers use.
 func toUTF8(b []byte, charset string) string {
 	if ascii(b) && !stateful(charset) {
 		return string(b)
@@ -105,7 +105,7 @@ func toUTF8(b []byte, charset string) string {
 	return string(out)
 }
 
-// ascii looks at eight bytes at a time.
+// ascii reports whether b is ASCII. It tests eight bytes at a time.
 func ascii[T []byte | string](b T) bool {
 	for len(b) >= 8 {
 		if (b[0]|b[1]|b[2]|b[3]|b[4]|b[5]|b[6]|b[7])&0x80 != 0 {

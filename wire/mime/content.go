@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// contentSeen tells which fields of a header were there already: the first one counts.
+// contentSeen is the set of fields already seen in a header; only the first of each counts.
 type contentSeen uint16
 
 const (
@@ -18,7 +18,7 @@ const (
 	seenReferences
 )
 
-// maxReferences bounds the list of a References field, maxLanguages that of a Content-Language.
+// maxReferences limits the entries of References, maxLanguages those of Content-Language.
 const (
 	maxReferences = 1000
 	maxLanguages  = 32
@@ -26,8 +26,7 @@ const (
 
 var usASCII = []Param{{Name: "charset", Value: "us-ascii"}}
 
-// defaultType is what RFC 2045 section 5.2 and RFC 2046 section 5.1.5 say of a part without a (legible)
-// Content-Type.
+// defaultType sets the type of a part without a valid Content-Type (RFC 2045 section 5.2, RFC 2046 section 5.1.5).
 func (p *Part) defaultType(digest bool) {
 	if digest {
 		p.Type, p.Subtype = "message", "rfc822"
@@ -37,7 +36,7 @@ func (p *Part) defaultType(digest bool) {
 	p.Params = usASCII[:1:1]
 }
 
-// field takes over one field and returns its mark.
+// field stores one header field and returns its mark.
 func (p *Part) field(f HeaderField, seen contentSeen) contentSeen {
 	if len(f.Name) > 8 && lowerByte(f.Name[0]) == 'c' && f.Name[7] == '-' && equalFold(f.Name[:8], "content-") {
 		return p.contentField(f, seen)
@@ -48,7 +47,7 @@ func (p *Part) field(f HeaderField, seen contentSeen) contentSeen {
 	return p.Envelope.field(f, seen)
 }
 
-// contentField takes over a Content-… field.
+// contentField stores a Content-… field.
 func (p *Part) contentField(f HeaderField, seen contentSeen) contentSeen {
 	switch name := f.Name[8:]; {
 	case equalFold(name, "type") && seen&seenType == 0:
@@ -83,7 +82,7 @@ func (p *Part) contentField(f HeaderField, seen contentSeen) contentSeen {
 	return 0
 }
 
-// contentType takes over "type/subtype; parameters". An illegible one counts as absent.
+// contentType parses "type/subtype; parameters". A malformed value counts as absent.
 func (p *Part) contentType(value []byte) contentSeen {
 	word, rest := cutSemicolon(value)
 	word = bytes.Trim(word, " \t\r\n")
@@ -100,8 +99,8 @@ func (p *Part) contentType(value []byte) contentSeen {
 	return seenType
 }
 
-// field takes over a field of the envelope. Of fields that may stand once the first counts; several To,
-// Cc or Bcc are one list.
+// field stores one field of the envelope. Of fields that are allowed once, the first counts; several To, Cc or Bcc
+// fields form one list.
 func (e *Envelope) field(f HeaderField, seen contentSeen) contentSeen {
 	name := f.Name
 	switch len(name) {
@@ -152,7 +151,7 @@ func (e *Envelope) text(to *string, mark Field, f HeaderField, name string) {
 	}
 }
 
-// messageIDs lists the "<…>" in s.
+// messageIDs returns the "<…>" in s, at most most.
 func messageIDs(s string, most int) []string {
 	n := min(strings.Count(s, "<"), most)
 	if n == 0 {
@@ -180,7 +179,7 @@ func messageIDs(s string, most int) []string {
 	return ids
 }
 
-// cutSemicolon splits a structured value before its parameters.
+// cutSemicolon splits a structured value from its parameters.
 func cutSemicolon(b []byte) (word, rest []byte) {
 	if i := bytes.IndexByte(b, ';'); i >= 0 {
 		return b[:i], b[i+1:]
@@ -188,7 +187,7 @@ func cutSemicolon(b []byte) (word, rest []byte) {
 	return b, nil
 }
 
-// firstToken is the first token (RFC 2045) of b, behind blanks and comments.
+// firstToken returns the first token (RFC 2045) of b, after blanks and comments.
 func firstToken(b []byte) []byte {
 	b = b[skipCFWS(b, 0):]
 	n := 0
@@ -200,7 +199,7 @@ func firstToken(b []byte) []byte {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// skipCFWS is the offset of what follows the blanks and comments at i.
+// skipCFWS returns the offset after the blanks and comments at i.
 func skipCFWS(b []byte, i int) int {
 	for i < len(b) {
 		switch {
@@ -215,7 +214,7 @@ func skipCFWS(b []byte, i int) int {
 	return i
 }
 
-// skipComment is the offset behind the comment at i; one that does not end takes all.
+// skipComment returns the offset after the comment at i. An unterminated comment extends to the end.
 func skipComment[T []byte | string](b T, i int) int {
 	depth := 0
 	for ; i < len(b); i++ {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// corpus unpacks the real messages that lie beside the repository, or skips the test.
+// corpus unpacks the real messages in shared/corpus, next to the repository. It skips the test if they are absent.
 func corpus(t *testing.T) (messages [][]byte, names []string) {
 	t.Helper()
 	archive := "../../../shared/corpus/spamassassin-easy_ham-spam.tar.xz"
@@ -46,8 +46,8 @@ func corpus(t *testing.T) (messages [][]byte, names []string) {
 	return messages, names
 }
 
-// TestCorpus reads 3,000 real messages, checks every invariant, and compares with the standard library
-// wherever that can read the message.
+// TestCorpus parses 3,000 real messages, checks all invariants, and compares the result with the standard library if
+// that can parse the message.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	messages, names := corpus(t)

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// maxDate bounds a date field.
+// maxDate is the maximum length of a date field that is parsed.
 const maxDate = 200
 
-// ParseDate reads the date of a message (RFC 5322 section 3.3 and 4.3) and what programs make of it: missing
-// day names and seconds, two-digit years, zone names, comments, the order of asctime, ISO 8601. An unknown
-// zone counts as UTC (RFC 5322 says -0000). ok is false where day, month, year and time are not all there
-// and possible.
+// ParseDate parses the date of a message (RFC 5322 sections 3.3 and 4.3). It also accepts common deviations: missing
+// day names and seconds, two-digit years, zone names, comments, the order of asctime, ISO 8601. An unknown zone counts
+// as UTC (RFC 5322 says -0000). ok is false unless day, month, year and time are all present and valid.
 func ParseDate(s string) (t time.Time, ok bool) {
 	s = cut(s, maxDate)
 	d := dateParser{day: -1, month: -1, year: -1, hour: -1}
@@ -41,14 +40,14 @@ func ParseDate(s string) (t time.Time, ok bool) {
 func digit(c byte) bool  { return '0' <= c && c <= '9' }
 func letter(c byte) bool { c = lowerByte(c); return 'a' <= c && c <= 'z' }
 
-// dateParser holds what was found; -1 is missing.
+// dateParser holds the fields found so far; -1 means missing.
 type dateParser struct {
 	day, month, year, hour, minute, second int
 	zone                                   int // seconds east of UTC
 	bad, pm, am, zoned                     bool
 }
 
-// number takes the digits at the start of s: a time if a colon follows, else day or year.
+// number parses the digits at the start of s: a time if a colon follows, else a day or year.
 func (d *dateParser) number(s string) (rest string) {
 	v, n := leadingNumber(s)
 	rest = s[n:]
@@ -70,7 +69,7 @@ func (d *dateParser) number(s string) (rest string) {
 	return rest
 }
 
-// fullYear is RFC 5322 section 4.3.
+// fullYear completes a short year (RFC 5322 section 4.3).
 func fullYear(v, digits int) int {
 	switch {
 	case digits <= 2 && v < 50:
@@ -81,7 +80,7 @@ func fullYear(v, digits int) int {
 	return v
 }
 
-// clock takes ":minute[:second[.fraction]]".
+// clock parses ":minute[:second[.fraction]]".
 func (d *dateParser) clock(hour int, s string) (rest string) {
 	d.hour = hour
 	m, n := leadingNumber(s[1:])
@@ -101,7 +100,7 @@ func (d *dateParser) clock(hour int, s string) (rest string) {
 	return s
 }
 
-// offset takes "+hhmm", "+hh:mm" or "+hh".
+// offset parses "+hhmm", "+hh:mm" or "+hh".
 func (d *dateParser) offset(s string) (rest string) {
 	v, n := leadingNumber(s[1:])
 	rest = s[1+n:]
@@ -127,7 +126,7 @@ func (d *dateParser) offset(s string) (rest string) {
 	return rest
 }
 
-// leadingNumber reads digits; more than nine are cut.
+// leadingNumber parses the digits at the start of s. It ignores the value of digits after the ninth.
 func leadingNumber(s string) (v, n int) {
 	for n < len(s) && digit(s[n]) {
 		if n < 9 {
@@ -140,14 +139,14 @@ func leadingNumber(s string) (v, n int) {
 
 const monthNames = "janfebmaraprmayjunjulaugsepoctnovdec"
 
-// zones are the names of RFC 5322 section 4.3, in hours, and a few that are common and unambiguous.
+// zones maps the zone names of RFC 5322 section 4.3, and some common unambiguous ones, to hours.
 var zones = map[string]int{
 	"edt": -4, "est": -5, "cdt": -5, "cst": -6, "mdt": -6, "mst": -7, "pdt": -7, "pst": -8,
 	"cet": 1, "cest": 2, "met": 1, "mest": 2, "eet": 2, "eest": 3, "wet": 0, "west": 1, "msk": 3, "jst": 9,
 	"akst": -9, "akdt": -8, "hst": -10,
 }
 
-// word takes a month, a zone, AM or PM; day names and anything else say nothing.
+// word parses a month, a zone, AM or PM. It ignores day names and other words.
 func (d *dateParser) word(w string) {
 	w = strings.ToLower(w)
 	if len(w) >= 3 && d.month < 0 {

@@ -9,22 +9,22 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Needle is a text to look for without regard to case, prepared once for many texts. It is safe for use by
-// several goroutines.
+// Needle is a text for case-insensitive search, prepared once for use on many texts. It is safe for concurrent use.
 type Needle struct{ folded []byte }
 
-// NewNeedle prepares s. Letters are equal if Unicode's simple case folding makes them so; composed and
-// decomposed accents are equal. (i;unicode-casemap, RFC 5051, also equates compatibility forms; this does not.)
+// NewNeedle prepares s. Letters are equal if Unicode's simple case folding makes them equal; composed and decomposed
+// accents are equal. Unlike i;unicode-casemap (RFC 5051), compatibility forms are not.
 func NewNeedle(s string) Needle {
 	return Needle{folded: appendFolded(nil, compose(s))}
 }
 
-// ContainsFold tells whether needle stands in haystack, without regard to case. The empty needle does.
+// ContainsFold reports whether haystack contains needle, ignoring case. The empty needle is always contained.
 func ContainsFold(haystack, needle string) bool { return NewNeedle(needle).In(haystack) }
 
 const foldWindow = 8 << 10
 
-// In tells whether the needle stands in haystack. The work is linear; a needle under 4 KB allocates nothing.
+// In reports whether haystack contains the needle. It takes linear time and, for a needle under 4 KB, allocates
+// nothing.
 func (n Needle) In(haystack string) bool {
 	if len(n.folded) == 0 {
 		return true
@@ -35,12 +35,12 @@ func (n Needle) In(haystack string) bool {
 	if len(n.folded) > foldWindow/2 {
 		buf = make([]byte, 0, 2*len(n.folded)+foldWindow)
 	}
-	step := (cap(buf) - len(n.folded)) / 2 // folding makes a rune at most twice as long
+	step := (cap(buf) - len(n.folded)) / 2 // folding at most doubles the length of a rune
 	for {
 		piece := haystack
 		if len(piece) > step {
 			piece = cut(piece, step)
-			if piece == "" { // bytes that are no UTF-8
+			if piece == "" { // bytes that are not UTF-8
 				piece = haystack[:step]
 			}
 		}
@@ -52,13 +52,13 @@ func (n Needle) In(haystack string) bool {
 		if haystack == "" {
 			return false
 		}
-		// Keep what may be the start of the needle.
+		// Keep the end, which may be the start of the needle.
 		keep := min(len(buf), len(n.folded)-1)
 		buf = buf[:copy(buf, buf[len(buf)-keep:])]
 	}
 }
 
-// compose brings text with combining marks into form C. Nearly all text is in it.
+// compose converts text with combining marks to NFC. Nearly all text is NFC already.
 func compose(s string) string {
 	if ascii(s) || norm.NFC.IsNormalString(s) {
 		return s
@@ -84,7 +84,7 @@ func appendFolded(dst []byte, s string) []byte {
 		if dst = dst[:len(dst)+i-start]; i > start {
 			continue
 		}
-		if c := s[i]; c < utf8.RuneSelf { // no room left
+		if c := s[i]; c < utf8.RuneSelf { // dst is full
 			dst = append(dst, lowerTable[c])
 			i++
 			continue
@@ -100,7 +100,7 @@ func appendFolded(dst []byte, s string) []byte {
 	return dst
 }
 
-// foldRune is one rune for all that differ only in case: the smallest of the orbit, ASCII in lower case.
+// foldRune maps all runes that differ only in case to one: the smallest of the orbit, with ASCII in lower case.
 func foldRune(r rune) rune {
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -112,7 +112,7 @@ func foldRune(r rune) rune {
 	return least
 }
 
-// Casemap is i;unicode-casemap (RFC 5051) for collation keys and equality: title case, then decomposition.
+// Casemap implements i;unicode-casemap (RFC 5051) for collation keys and equality: title case, then decomposition.
 func Casemap(s string) string {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {

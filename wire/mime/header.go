@@ -8,22 +8,22 @@ import (
 
 // HeaderField is one field of a header block. The slices point into the block.
 type HeaderField struct {
-	// Name is the field name without the blanks that some programs put before the colon. It is
-	// empty for a line that is no field (no colon); Value is then the whole line.
+	// Name is the field name without blanks before the colon, which some programs send. For a line without a colon,
+	// which is not a field, Name is empty and Value is the whole line.
 	Name []byte
-	// Value is what stands behind the colon: raw, folding kept, without the last line break.
+	// Value is the raw text after the colon: folding is kept, the last line break is removed.
 	Value []byte
-	// Start and End are offsets in the block; the last line break is inside.
+	// Start and End are offsets in the block. The last line break is included.
 	Start, End int
 }
 
-// Is compares the name without regard to ASCII case.
+// Is compares the name, ignoring ASCII case.
 func (f HeaderField) Is(name string) bool { return equalFold(f.Name, name) }
 
-// Text is the value as Unfold gives it.
+// Text returns the unfolded value.
 func (f HeaderField) Text() string { return Unfold(f.Value) }
 
-// Fields goes through the fields of a header block in order, up to its empty line or its end.
+// Fields iterates over the fields of a header block in order, up to its empty line or end.
 func Fields(header []byte) iter.Seq[HeaderField] {
 	return func(yield func(HeaderField) bool) {
 		for pos := 0; pos < len(header) && emptyLine(header, pos) == 0; {
@@ -46,8 +46,8 @@ func Get(header []byte, name string) (value string, ok bool) {
 	return "", false
 }
 
-// HeaderEnd is the offset behind the empty line that ends the header block at the start of b, or
-// len(b) where there is none.
+// HeaderEnd returns the offset after the empty line that ends the header block at the start of b. Without an empty line
+// it returns len(b).
 func HeaderEnd(b []byte) int {
 	for pos := 0; pos < len(b); {
 		if n := emptyLine(b, pos); n > 0 {
@@ -62,8 +62,8 @@ func HeaderEnd(b []byte) int {
 	return len(b)
 }
 
-// Unfold removes line breaks (RFC 5322 section 2.2.3) and the blanks at both ends. The blanks that
-// made a continuation line stay.
+// Unfold removes line breaks (RFC 5322 section 2.2.3) and the blanks at both ends. It keeps the blanks at the start of
+// a continuation line.
 func Unfold(value []byte) string {
 	value = bytes.Trim(value, " \t\r\n")
 	if bytes.IndexByte(value, '\n') < 0 && bytes.IndexByte(value, '\r') < 0 {
@@ -78,7 +78,7 @@ func Unfold(value []byte) string {
 	return string(out)
 }
 
-// emptyLine is the length of the empty line at pos, 0 if the line is not empty.
+// emptyLine returns the length of the empty line at pos, 0 if the line is not empty.
 func emptyLine(b []byte, pos int) int {
 	if b[pos] == '\n' {
 		return 1
@@ -89,8 +89,7 @@ func emptyLine(b []byte, pos int) int {
 	return 0
 }
 
-// fieldAt reads the field that starts at pos with its continuation lines. pos is inside b and not at an
-// empty line.
+// fieldAt parses the field at pos with its continuation lines. pos must be within b and not at an empty line.
 func fieldAt(b []byte, pos int) HeaderField {
 	end := pos
 	for {
@@ -120,7 +119,7 @@ func fieldAt(b []byte, pos int) HeaderField {
 	return f
 }
 
-// equalFold compares without regard to ASCII case.
+// equalFold compares b and s, ignoring ASCII case.
 func equalFold(b []byte, s string) bool {
 	if len(b) != len(s) {
 		return false
@@ -140,8 +139,7 @@ func lowerByte(c byte) byte {
 	return c
 }
 
-// lower turns ASCII into lower case. The words of nearly every message are constants, so that they
-// cost no allocation.
+// lower returns b with ASCII letters in lower case. Common words are constants, so they cost no allocation.
 func lower(b []byte) string {
 	var buf [24]byte
 	if len(b) > len(buf) {
@@ -154,7 +152,7 @@ func lower(b []byte) string {
 	return intern(low)
 }
 
-// intern is string(b) without allocation for common words.
+// intern returns string(b), without allocation for common words.
 func intern(b []byte) string {
 	switch string(b) {
 	case "text":
@@ -199,7 +197,7 @@ func intern(b []byte) string {
 	return internValue(b)
 }
 
-// internValue knows the common parameters and encodings.
+// internValue is intern for common parameters and encodings.
 func internValue(b []byte) string {
 	switch string(b) {
 	case "7bit":

@@ -2,10 +2,10 @@ package mime
 
 import "encoding/binary"
 
-// Kind is what a reader of an Index needs to know of a part's type.
+// Kind is the class of a part's type in an Index.
 type Kind uint8
 
-// The kinds. KindMultipart and KindMessage have parts; a multipart or message that Parse left closed is
+// The kinds. KindMultipart and KindMessage have child parts. A multipart or message without parsed children is
 // KindOther.
 const (
 	KindOther Kind = iota
@@ -17,7 +17,7 @@ const (
 	kinds
 )
 
-// KindOf is the kind of a parsed part.
+// KindOf returns the kind of a parsed part.
 func KindOf(p *Part) Kind {
 	switch {
 	case len(p.Children) > 0 && p.Type == "multipart":
@@ -34,25 +34,24 @@ func KindOf(p *Part) Kind {
 	return KindOther
 }
 
-// SectionSpan tells where a part stands in its message.
+// SectionSpan holds the position of a part in its message.
 type SectionSpan struct {
-	// The header (with its empty line, or empty) is [HeaderStart, BodyStart), the body [BodyStart, BodyEnd).
+	// The header, which includes its empty line and may be empty, is [HeaderStart, BodyStart). The body is [BodyStart,
+	// BodyEnd).
 	HeaderStart, BodyStart, BodyEnd int
 	Kind                            Kind
 	Encoding                        Encoding
-	// For KindMessage: the enclosed message has the header [BodyStart, InnerBody) and the text
-	// [InnerBody, BodyEnd): HEADER and TEXT of that section.
+	// InnerBody, for KindMessage only, separates the header [BodyStart, InnerBody) of the enclosed message from its
+	// text [InnerBody, BodyEnd). These are HEADER and TEXT of that section.
 	InnerBody int
 }
 
-// Index is the tree of parts in a few bytes a part: what BODY[1.2], BINARY[1.2] and blob ids need without
-// parsing the message again. It is made by AppendIndex; its methods accept any bytes and call damaged
-// ones "no such section".
+// Index is the tree of parts in a few bytes per part. It allows to find BODY[1.2], BINARY[1.2] and blobs without
+// parsing the message again. AppendIndex makes it. Its methods accept any bytes: in damaged data they find no section.
 //
-// The format: a version byte, then the nodes in preorder. A node is a byte (kind | encoding << 4), the
-// varints gap (from the end of the previous sibling, or the start of the container's body, to the header),
-// header length and body length; for containers then the number of children and the length in bytes of
-// what describes them.
+// The format is a version byte, then the nodes in preorder. A node is a byte (kind | encoding << 4) and three varints:
+// the gap from the end of the previous sibling, or from the start of the container's body, to the header; the header
+// length; the body length. A container then has the number of children and the length in bytes of their nodes.
 type Index []byte
 
 const (
@@ -60,7 +59,7 @@ const (
 	maxOffset    = 1 << 40
 )
 
-// AppendIndex appends the index of a tree that Parse made.
+// AppendIndex appends the index of a tree from Parse.
 func AppendIndex(dst []byte, root *Part) []byte {
 	return appendNode(append(dst, indexVersion), root, 0)
 }
@@ -89,15 +88,15 @@ func appendNode(dst []byte, p *Part, from int) []byte {
 	return dst
 }
 
-// node is a decoded node; inside describes its children.
+// node is a decoded node. inside holds the encoded children.
 type node struct {
 	SectionSpan
 	children int
 	inside   []byte
 }
 
-// nodeAt decodes the node at the start of b and returns what follows it. from is where gap counts from,
-// end the end of the container.
+// nodeAt decodes the node at the start of b and returns the bytes after it. from is the base of the gap, end the end of
+// the container.
 func nodeAt(b []byte, from, end int) (n node, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return n, nil, false
@@ -129,7 +128,7 @@ func nodeAt(b []byte, from, end int) (n node, rest []byte, ok bool) {
 	return n, b[v[4]:], true
 }
 
-// child decodes the number-th child (from 1) of a container.
+// child decodes the child with a number, from 1.
 func (n node) child(number int) (c node, ok bool) {
 	if number < 1 || number > n.children {
 		return c, false
@@ -152,10 +151,10 @@ func (x Index) root() (node, bool) {
 	return n, ok
 }
 
-// Section finds a part by its IMAP numbers (RFC 9051 section 6.4.5.1): an empty path is the whole message;
-// a number selects a part of a multipart; a message that is no multipart has one part, 1, its body; numbers
-// behind a message/rfc822 part select in the enclosed message. For part 1 of a message that is no multipart the header
-// is the message's own. ok is false where there is no such part, or the index is damaged.
+// Section finds a part by its IMAP numbers (RFC 9051 section 6.4.5.1). An empty path is the whole message. A number
+// selects a part of a multipart. A message that is not a multipart has one part, 1, which is its body. Numbers after a
+// message/rfc822 part apply to the enclosed message. For part 1 of a non-multipart message, the header is the message's
+// own. ok is false if the part does not exist or the index is damaged.
 func (x Index) Section(path []int) (s SectionSpan, ok bool) {
 	n, ok := x.root()
 	if !ok {
@@ -196,14 +195,14 @@ func (n node) span() (SectionSpan, bool) {
 	return s, true
 }
 
-// Leaves calls yield for each part without parts inside, in order, until it returns false. It reports
-// whether the index was whole as far as it was read.
+// Leaves calls yield for each part without child parts, in order, until yield returns false. It reports whether the
+// index was valid as far as it was read.
 func (x Index) Leaves(yield func(SectionSpan) bool) (ok bool) {
 	n, ok := x.root()
 	if !ok {
 		return false
 	}
-	// A stack of what is left to read: as deep as the tree.
+	// A stack of the unread siblings, one entry per level of the tree.
 	type open struct {
 		b         []byte
 		left      int

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The example of RFC 9051 section 6.4.5.1, with a message that is no multipart besides.
+// numberedMessage is the example of RFC 9051 section 6.4.5.1, with an additional message that is not a multipart.
 const numberedMessage = `Subject: root
 Content-Type: multipart/mixed; boundary=b
 
@@ -56,7 +56,7 @@ func TestIndexSection(t *testing.T) {
 	x := Index(AppendIndex(nil, Parse(raw, Limits{})))
 	for _, c := range []struct {
 		path []int
-		body string // "-" means no such section; "*" is not compared
+		body string // "-" means that the section does not exist; "*" is not compared
 		kind Kind
 		enc  Encoding
 	}{
@@ -126,7 +126,7 @@ func TestIndexSingle(t *testing.T) {
 	}
 }
 
-// checkIndex compares the index with the tree, by the rules for numbers stated a second time.
+// checkIndex compares the index with the tree, with a second implementation of the numbering rules.
 func checkIndex(t testing.TB, root *Part) {
 	t.Helper()
 	x := Index(AppendIndex(nil, root))

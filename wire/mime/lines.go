@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// AppendCRLF appends src with every bare LF made a CRLF. Everything else stays byte for byte; a CR without LF
-// is no line end and stays too. An LF at the start of src belongs to a CR at the end of dst, so that a
-// text can be appended piece by piece.
+// AppendCRLF appends src with every bare LF replaced by CRLF. All other bytes stay; a CR without LF is not a line end.
+// An LF at the start of src completes a CR at the end of dst, so that a text can be appended in pieces.
 func AppendCRLF(dst, src []byte) []byte {
 	for len(src) > 0 {
 		i := bytes.IndexByte(src, '\n')
@@ -29,13 +28,13 @@ func AppendCRLF(dst, src []byte) []byte {
 // LeafSpan is the body [Start, End) of a leaf.
 type LeafSpan struct {
 	Start, End int
-	// LineLen > 0 says that the body is canonical base64: AppendBase64Lines(nil, decoded, LineLen,
-	// FinalCRLF) gives exactly its bytes again, decoded being what AppendBase64 makes of it.
+	// LineLen > 0 means that the body is canonical base64: AppendBase64Lines(nil, decoded, LineLen, FinalCRLF)
+	// reproduces its exact bytes, where decoded is the result of AppendBase64.
 	LineLen   int
 	FinalCRLF bool
 }
 
-// SplitLeaves lists the leaf bodies of at least least bytes in ascending order.
+// SplitLeaves returns the leaf bodies of at least least bytes in ascending order.
 func SplitLeaves(raw []byte, root *Part, least int) []LeafSpan {
 	return appendLeaves(nil, raw, root, least)
 }
@@ -57,12 +56,12 @@ func appendLeaves(spans []LeafSpan, raw []byte, p *Part, least int) []LeafSpan {
 	return append(spans, span)
 }
 
-// maxLineLen is the longest line that RFC 2045 allows in base64.
+// maxLineLen is the maximum length of a base64 line (RFC 2045).
 const maxLineLen = 76
 
-// canonicalBase64 tells whether body is what AppendBase64Lines makes of its decoded bytes, and with which
-// arguments; lineLen 0 if it is not: lines of one length, a multiple of four up to 76, the last one as long or shorter,
-// CRLF between, padding only at the end with unused bits zero.
+// canonicalBase64 returns the arguments with which AppendBase64Lines reproduces body from its decoded bytes, or lineLen
+// 0 if body is not canonical. In canonical base64, all lines have one length, a multiple of four up to 76, and the last
+// may be shorter. CRLF separates lines. Padding is only at the end, with unused bits zero.
 func canonicalBase64(body []byte) (lineLen int, finalCRLF bool) {
 	text := body
 	if n := len(text); n >= 2 && text[n-1] == '\n' && text[n-2] == '\r' {
@@ -73,7 +72,7 @@ func canonicalBase64(body []byte) (lineLen int, finalCRLF bool) {
 	}
 	lineLen = bytes.IndexByte(text, '\r')
 	if lineLen < 0 {
-		// One line: any length will do that is not shorter.
+		// A single line: any length that is not shorter works.
 		lineLen = maxLineLen
 		if len(text) > maxLineLen {
 			return 0, false
@@ -94,7 +93,7 @@ func canonicalBase64(body []byte) (lineLen int, finalCRLF bool) {
 	return lineLen, finalCRLF
 }
 
-// letters tells whether b, a multiple of four long, has only letters of the alphabet.
+// letters reports whether b, whose length is a multiple of four, has only letters of the alphabet.
 func letters(b []byte) bool {
 	var bad byte
 	for len(b) >= 8 {
@@ -109,7 +108,7 @@ func letters(b []byte) bool {
 	return bad < 64
 }
 
-// lastLine is letters for the line that may end with padding.
+// lastLine is letters for the last line, which may have padding.
 func lastLine(b []byte) bool {
 	n := len(b)
 	if b[n-1] != '=' {
@@ -125,8 +124,8 @@ func lastLine(b []byte) bool {
 	return a|c|d < 64 && d&3 == 0
 }
 
-// AppendBase64Lines appends data as base64 in lines of lineLen letters (a multiple of four) with CRLF between
-// them, and behind the last if finalCRLF.
+// AppendBase64Lines appends data as base64 in lines of lineLen letters (a multiple of four), with CRLF between lines,
+// and after the last if finalCRLF is set.
 func AppendBase64Lines(dst, data []byte, lineLen int, finalCRLF bool) []byte {
 	chunk := max(lineLen/4, 1) * 3
 	lines := (len(data) + chunk - 1) / chunk
@@ -146,7 +145,7 @@ func AppendBase64Lines(dst, data []byte, lineLen int, finalCRLF bool) []byte {
 	return dst
 }
 
-// base64Pairs holds the two letters of every 12 bits, first letter in the low byte.
+// base64Pairs has the two letters for every 12 bits, the first letter in the low byte.
 var base64Pairs = func() (t [1 << 12]uint16) {
 	for i := range t {
 		t[i] = uint16(base64Letters[i>>6]) | uint16(base64Letters[i&63])<<8
@@ -154,8 +153,8 @@ var base64Pairs = func() (t [1 << 12]uint16) {
 	return t
 }()
 
-// encodeBase64 is base64.StdEncoding.AppendEncode, six bytes at a time: reading a message with
-// attachments is mostly this.
+// encodeBase64 is a faster base64.StdEncoding.AppendEncode that encodes six bytes at a time. Most of the time to read a
+// message with attachments is spent here.
 func encodeBase64(dst, src []byte) []byte {
 	at := len(dst)
 	dst = slices.Grow(dst, (len(src)+2)/3*4)

@@ -24,12 +24,12 @@ func TestAppendCRLF(t *testing.T) {
 	}
 }
 
-// base64Message is a message of one base64 part with this body.
+// base64Message returns a message with one base64 part with this body.
 func base64Message(body []byte) []byte {
 	return append([]byte("Content-Transfer-Encoding: base64\r\n\r\n"), body...)
 }
 
-// checkLeaves fails unless each span that says so is rebuilt bit for bit.
+// checkLeaves fails unless each span with LineLen is reproduced exactly.
 func checkLeaves(t testing.TB, raw []byte, root *Part) (canonical int) {
 	t.Helper()
 	end := 0
@@ -64,7 +64,7 @@ func TestSplitLeavesCanonical(t *testing.T) {
 		if len(data) > 0 && n != 1 {
 			t.Fatalf("canonical body not recognised: %q", body)
 		}
-		// Nearly canonical: one byte changed, dropped or doubled. Whatever is said of it must be true.
+		// Almost canonical: one byte changed, removed or doubled. The result of SplitLeaves must still be true.
 		if len(body) == 0 {
 			continue
 		}

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// maxParams bounds the parameters of one field, maxSegments the continuations (RFC 2231) of one.
+// maxParams is the maximum number of parameters of a field, maxSegments that of continuations (RFC 2231) of a
+// parameter.
 const (
 	maxParams   = 128
 	maxSegments = 100
 )
 
-// parseParams reads "; name=value" in the form of RFC 2045 and 2231, and what mail programs make of it:
-// values without quotes that hold blanks, missing quotes, empty parameters. The first of two equal
-// names counts.
+// parseParams parses "; name=value" as in RFC 2045 and RFC 2231. It also accepts common errors: unquoted values with
+// blanks, missing quotes, empty parameters. Of two parameters with one name, the first counts.
 func parseParams(b []byte) []Param {
 	if len(b) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func parseParams(b []byte) []Param {
 		i = skipCFWS(b, i)
 		if i >= len(b) || b[i] != '=' || len(name) == 0 {
 			if i < len(b) && b[i] == '=' {
-				i++ // a value without a name: passed over with the next word
+				i++ // a value without a name: skipped with the next word
 			}
 			continue
 		}
@@ -71,7 +71,7 @@ func hasParam(params []Param, name string) bool {
 	return false
 }
 
-// quotedValue reads the quoted string at i; a missing end quote is supplied.
+// quotedValue parses the quoted string at i. The end quote may be missing.
 func quotedValue(b []byte, i int) (string, int) {
 	i++
 	start, plain := i, true
@@ -105,7 +105,7 @@ func quotedValue(b []byte, i int) (string, int) {
 	return string(out), next
 }
 
-// bareValue reads a value without quotes: a token, or for file names all up to the semicolon.
+// bareValue parses an unquoted value: a token, or with blanks set (for file names) all text up to the semicolon.
 func bareValue(b []byte, i int, blanks bool) (string, int) {
 	start := i
 	if !blanks {
@@ -130,7 +130,7 @@ type segment struct {
 	value   string
 }
 
-// joinContinuations resolves RFC 2231. An extended parameter takes the place of a plain one of its name.
+// joinContinuations applies RFC 2231. An extended parameter replaces a plain one with its name.
 func joinContinuations(params []Param) []Param {
 	var segments []segment
 	out := make([]Param, 0, len(params))
@@ -164,7 +164,7 @@ func joinContinuations(params []Param) []Param {
 	return out
 }
 
-// splitSegment tells the parts of a name with stars.
+// splitSegment splits a name with asterisks.
 func splitSegment(p Param) (segment, bool) {
 	i := strings.IndexByte(p.Name, '*')
 	if i <= 0 {
@@ -192,7 +192,7 @@ func splitSegment(p Param) (segment, bool) {
 	return s, s.number < maxSegments
 }
 
-// joinSegments puts the segments 0, 1, 2 … of one name together, up to the first missing one.
+// joinSegments joins the segments 0, 1, 2 … of one name, up to the first missing one.
 func joinSegments(segments []segment, base string) (string, bool) {
 	var byNumber [maxSegments]*segment
 	for i := range segments {
@@ -226,7 +226,7 @@ func joinSegments(segments []segment, base string) (string, bool) {
 	return toUTF8(out, charset), true
 }
 
-// appendPercent decodes %XX; a percent sign without two digits stays.
+// appendPercent decodes %XX. A percent sign without two digits stays.
 func appendPercent(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '%' && i+2 < len(s) && unhex(s[i+1]) < 16 && unhex(s[i+2]) < 16 {
@@ -239,7 +239,7 @@ func appendPercent(dst []byte, s string) []byte {
 	return dst
 }
 
-// unhex is the value of a hexadecimal digit, 255 for anything else.
+// unhex returns the value of a hexadecimal digit, 255 for other characters.
 func unhex(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

@@ -2,24 +2,24 @@ package mime
 
 import "bytes"
 
-// Limits bound what Parse looks at. What lies beyond is opaque: a multipart or message that is too
-// deep has no children, parts beyond the count are not listed, fields beyond the size are not read.
+// Limits limits the work of Parse. Parts of a message beyond the limits are opaque: a multipart or message that is too
+// deep has no children, parts above the count are not listed, fields beyond the size are not read.
 type Limits struct {
-	// Depth is how many multiparts and messages may contain each other.
+	// Depth is the maximum nesting depth of multiparts and messages.
 	Depth int
-	// Parts is how many parts a message may have, containers and the root included.
+	// Parts is the maximum number of parts in a message, including containers and the root.
 	Parts int
-	// HeaderBytes and HeaderFields bound what is read of one part's header.
+	// HeaderBytes and HeaderFields limit the part of each header that is read.
 	HeaderBytes, HeaderFields int
 }
 
-// DefaultLimits are the limits of the server.
+// DefaultLimits holds the limits of the server.
 var DefaultLimits = Limits{Depth: 100, Parts: 10_000, HeaderBytes: 1 << 20, HeaderFields: 10_000}
 
 var newline = []byte{'\n'}
 
-// Parse reads a message of any quality. The work is linear in its length: it is read once, however
-// deep its parts are nested. A zero limit means the default one. The tree holds no reference to raw.
+// Parse parses a message, however malformed. It takes linear time: it reads the message once, whatever the nesting
+// depth. A zero limit means the default. The tree does not refer to raw.
 func Parse(raw []byte, l Limits) *Part {
 	if l.Depth <= 0 {
 		l.Depth = DefaultLimits.Depth
@@ -37,9 +37,8 @@ func Parse(raw []byte, l Limits) *Part {
 	return s.part(0, true, false)
 }
 
-// ParseHeader reads the fields of one part's header block, for instance to learn the charset of a
-// part that an Index has found. The envelope is read where envelope is set. Offsets are those of the
-// block; the body is empty.
+// ParseHeader parses the header block of one part, for example to get the charset of a part found in an Index. It fills
+// the envelope if envelope is set. Offsets are relative to the block; the body is empty.
 func ParseHeader(header []byte, envelope bool) *Part {
 	s := scanner{raw: header, limits: DefaultLimits}
 	p := &Part{}
@@ -58,19 +57,19 @@ type delimiter struct {
 	closing    bool
 }
 
-// scanner walks through a message once. Each function leaves in at the delimiter that ended what it read.
+// scanner parses a message in one pass. Each function sets at to the delimiter that ended its part.
 type scanner struct {
 	raw    []byte
 	limits Limits
 	parts  int
 	depth  int
-	bounds []string // of the open multiparts, outermost first
+	bounds []string // boundaries of the open multiparts, outermost first
 	at     delimiter
 
-	counted, lines int // line breaks before the offset counted
+	counted, lines int // offset up to which line breaks are counted, and their number
 }
 
-// lineBreaks is the number of line breaks before pos. Calls come with ascending offsets.
+// lineBreaks returns the number of line breaks before pos. Offsets of successive calls must ascend.
 func (s *scanner) lineBreaks(pos int) int {
 	if pos > s.counted {
 		s.lines += bytes.Count(s.raw[s.counted:pos], newline)
@@ -79,7 +78,7 @@ func (s *scanner) lineBreaks(pos int) int {
 	return s.lines
 }
 
-// part reads the part whose header starts at pos.
+// part parses the part whose header starts at pos.
 func (s *scanner) part(pos int, message, digest bool) *Part {
 	s.parts++
 	p := &Part{HeaderStart: pos}
@@ -96,7 +95,7 @@ func (s *scanner) part(pos int, message, digest bool) *Part {
 	return p
 }
 
-// body reads what follows the header, with the parts in it.
+// body parses the body after the header, with its parts.
 func (s *scanner) body(p *Part) {
 	room := s.depth < s.limits.Depth && s.parts < s.limits.Parts
 	switch {
@@ -115,7 +114,7 @@ func (s *scanner) body(p *Part) {
 	s.skip(p.BodyStart)
 }
 
-// multipart reads the parts between the lines of boundary b, and the epilogue.
+// multipart parses the parts between the lines of boundary b, and the epilogue.
 func (s *scanner) multipart(p *Part, b string) {
 	level := len(s.bounds)
 	s.bounds = append(s.bounds, b)
@@ -136,8 +135,8 @@ func (s *scanner) multipart(p *Part, b string) {
 	}
 }
 
-// bodyEnd is where the body of p ends, given that the delimiter behind it has been read: the line break
-// before a delimiter belongs to the delimiter, unless it is the one that ended the header.
+// bodyEnd returns the end of the body of p, after the delimiter that follows it has been read. The line break before a
+// delimiter belongs to the delimiter, unless it ended the header.
 func (s *scanner) bodyEnd(p *Part) int {
 	end := s.at.start
 	if s.at.level >= 0 && end > 0 && s.raw[end-1] == '\n' {
@@ -153,8 +152,8 @@ func (s *scanner) bodyEnd(p *Part) int {
 	return max(end, floor)
 }
 
-// skip goes to the next delimiter of any open multipart from the line start pos on. It looks for
-// dashes, which are rarer than lines in most mail and absent in base64.
+// skip moves to the next delimiter of any open multipart, starting at the line start pos. It searches for dashes, which
+// are rarer than line breaks in most mail and do not occur in base64.
 func (s *scanner) skip(pos int) {
 	raw := s.raw
 	if len(s.bounds) == 0 {
@@ -174,7 +173,7 @@ func (s *scanner) skip(pos int) {
 			continue
 		}
 		if i > 0 && raw[i-1] != '\n' {
-			// Inside a line: a delimiter can only follow behind the next line break.
+			// Inside a line: a delimiter can only start after the next line break.
 			n := bytes.IndexByte(raw[i:], '\n')
 			if n < 0 {
 				break
@@ -190,8 +189,8 @@ func (s *scanner) skip(pos int) {
 	s.at = delimiter{start: len(raw), end: len(raw), level: -1}
 }
 
-// delimiter tells whether the line at pos, which starts with two dashes, is a boundary line, and then
-// sets at. The innermost open multipart is asked first, so that equal boundaries nest.
+// delimiter reports whether the line at pos, which starts with two dashes, is a boundary line, and if so sets at. It
+// tries the innermost open multipart first, so that equal boundaries nest.
 func (s *scanner) delimiter(pos int) bool {
 	end := lineEnd(s.raw, pos)
 	line := bytes.TrimRight(s.raw[pos+2:end], " \t\r\n")
@@ -210,7 +209,7 @@ func (s *scanner) delimiter(pos int) bool {
 	return false
 }
 
-// lineEnd is the offset behind the line at pos.
+// lineEnd returns the offset after the line at pos.
 func lineEnd(b []byte, pos int) int {
 	if i := bytes.IndexByte(b[pos:], '\n'); i >= 0 {
 		return pos + i + 1
@@ -218,8 +217,8 @@ func lineEnd(b []byte, pos int) int {
 	return len(b)
 }
 
-// boundary is the boundary parameter without trailing blanks (which a gateway may have lost), "" where
-// there is none.
+// boundary returns the boundary parameter, "" if absent. Trailing blanks are removed, because a gateway may have
+// removed them from the boundary lines.
 func boundary(p *Part) string {
 	b := p.Param("boundary")
 	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
@@ -228,8 +227,8 @@ func boundary(p *Part) string {
 	return b
 }
 
-// header reads the header of p from p.HeaderStart and sets p.BodyStart. It reports whether the header
-// ran into a delimiter (then in at): the part has no body.
+// header parses the header of p from p.HeaderStart and sets p.BodyStart. ended reports whether a delimiter, now in at,
+// ended the header; then the part has no body.
 func (s *scanner) header(p *Part, digest bool) (ended bool) {
 	raw, pos := s.raw, p.HeaderStart
 	var seen contentSeen
@@ -261,13 +260,13 @@ func (s *scanner) header(p *Part, digest bool) (ended bool) {
 	return ended
 }
 
-// Param is the value of a parameter of the content type; "" where it is absent. name is in lower case.
+// Param returns the value of a parameter of Content-Type, "" if absent. name must be in lower case.
 func (p *Part) Param(name string) string { return paramValue(p.Params, name) }
 
-// DispositionParam is the same for the content disposition.
+// DispositionParam returns the value of a parameter of Content-Disposition, "" if absent. name must be in lower case.
 func (p *Part) DispositionParam(name string) string { return paramValue(p.DispositionParams, name) }
 
-// Filename is the name that the sender gave to the part: of the disposition, else of the type.
+// Filename returns the part's file name from the disposition or, without one, from the content type.
 func (p *Part) Filename() string {
 	if s := p.DispositionParam("filename"); s != "" {
 		return DecodeWords(s)

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// crlf makes a message of a raw string of LF lines.
+// crlf converts a raw string with LF lines to a message.
 func crlf(s string) []byte { return AppendCRLF(nil, []byte(s)) }
 
-// outline prints a tree: type, body in quotes for leaves, children in brackets.
+// outline prints a tree: types, with quoted bodies of leaves and children in brackets.
 func outline(raw []byte, p *Part) string {
 	s := p.Type + "/" + p.Subtype
 	if len(p.Children) == 0 {
@@ -65,7 +65,7 @@ func TestParseStructure(t *testing.T) {
 	}
 }
 
-// checkTree fails where offsets lie outside their container, overlap, or the line counts are wrong.
+// checkTree fails if offsets are outside their container or overlap, or if line counts are wrong.
 func checkTree(t testing.TB, raw []byte, root *Part) {
 	t.Helper()
 	if root.HeaderStart != 0 || root.BodyEnd != len(raw) {

@@ -7,19 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// PreviewRunes is the length of a preview (RFC 8970 section 3.1); previewBytes bounds what is read for it.
+// PreviewRunes is the length of a preview (RFC 8970 section 3.1). previewBytes limits the bytes that are decoded for
+// it.
 const (
 	PreviewRunes = 200
 	previewBytes = 16 << 10
 	previewFirst = 2 << 10
 )
 
-// Preview is the beginning of the first readable text, for lists: at most 200 characters of valid UTF-8 with
-// blanks collapsed; it ends at a word and "…" where the text goes on. Plain text is preferred to HTML, parts sent as attachments are left aside, quoted lines
-// ("> ") are passed over where there are others. "" where there is no text.
+// Preview returns the start of the first readable text, for message lists. It has at most 200 characters of valid
+// UTF-8, with blanks collapsed; a cut preview ends at a word with "…". Plain text is preferred to HTML. Attachments are
+// ignored, and quoted lines ("> ") are skipped if there are others. Without text the preview is "".
 func Preview(raw []byte, root *Part) string {
 	var plain, rich *Part
-	budget := 200 // parts looked at
+	budget := 200 // maximum number of parts visited
 	findText(root, &plain, &rich, &budget)
 	for _, p := range []*Part{plain, rich} {
 		if p == nil {
@@ -65,7 +66,7 @@ func findText(p *Part, plain, rich **Part, budget *int) {
 	}
 }
 
-// previewOf reads at most limit bytes of a part. whole says that more would change nothing.
+// previewOf makes the preview of a part from at most limit bytes. whole reports that more bytes would not change it.
 func previewOf(p *Part, raw []byte, limit int) (s string, whole bool) {
 	part := *p
 	part.BodyEnd = min(p.BodyEnd, p.BodyStart+limit)
@@ -86,8 +87,8 @@ func previewOf(p *Part, raw []byte, limit int) (s string, whole bool) {
 	return s, full || whole
 }
 
-// collapse takes the first 200 characters of s with each run of blanks and control characters as one blank.
-// unquoted passes over lines that start with ">". full says that s had enough.
+// collapse returns the first 200 characters of s, with each run of blanks and control characters as one blank. If
+// unquoted is set, it skips lines that start with ">". full reports that s was long enough.
 func collapse(s string, unquoted bool) (out string, full bool) {
 	var b strings.Builder
 	b.Grow(min(len(s), PreviewRunes+PreviewRunes/2))
@@ -130,7 +131,7 @@ func collapse(s string, unquoted bool) (out string, full bool) {
 	return b.String(), false
 }
 
-// atWord has a preview end at a word, with an ellipsis, where text goes on behind it.
+// atWord cuts a preview at a word and adds an ellipsis, if more visible text follows.
 func atWord(s, rest string) string {
 	if !strings.ContainsFunc(rest, func(r rune) bool {
 		return r > ' ' && r != 0x7f && !unicode.IsSpace(r) && !unicode.IsControl(r) && !invisible(r)
@@ -144,7 +145,7 @@ func atWord(s, rest string) string {
 	return s[:len(s)-last] + "…"
 }
 
-// invisible characters fill the hidden first lines of advertising mail.
+// invisible reports whether r is an invisible character. Advertising mail fills its hidden first lines with these.
 func invisible(r rune) bool {
 	switch r {
 	case 0xad, 0x34f, 0x61c, 0x200b, 0x2060, 0xfeff, 0xfffc:
@@ -153,8 +154,8 @@ func invisible(r rune) bool {
 	return false
 }
 
-// ShownName is a name of strangers as it is shown beside other text: without control characters, without those that turn the
-// direction of what follows, and without invisible ones. It is empty where nothing else is left. Joiners stay: scripts need them.
+// ShownName returns a name from an untrusted source, safe to display beside other text. It removes control characters,
+// bidirectional controls and invisible characters. Joiners stay, because scripts need them. The result may be empty.
 func ShownName(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
@@ -169,10 +170,11 @@ func ShownName(s string) string {
 	}, s))
 }
 
-// HTMLText is the readable text of HTML.
+// HTMLText returns the readable text of HTML.
 func HTMLText(s string) string { return htmlText(s) }
 
-// htmlText is the readable text of HTML that may end anywhere: no tags, comments, styles, scripts and titles.
+// htmlText returns the readable text of HTML, which may be truncated anywhere: no tags, comments, styles, scripts and
+// titles.
 func htmlText(s string) string {
 	var b strings.Builder
 	b.Grow(min(len(s), 4<<10))
@@ -217,7 +219,7 @@ func htmlText(s string) string {
 	return html.UnescapeString(b.String())
 }
 
-// tagStart tells a tag from a less-than sign.
+// tagStart distinguishes a tag from a less-than sign.
 func tagStart(s string) bool {
 	if len(s) < 2 {
 		return true
@@ -226,7 +228,7 @@ func tagStart(s string) bool {
 	return 'a' <= c && c <= 'z' || c == '/' || c == '!' || c == '?'
 }
 
-// cutTag reads the tag at the start of s: its name in lower case without the slash, and what follows.
+// cutTag parses the tag at the start of s. It returns its name in lower case, without the slash, and the rest of s.
 func cutTag(s string) (name, rest string, ok bool) {
 	i := 1
 	if i < len(s) && s[i] == '/' {
@@ -256,7 +258,8 @@ func cutTag(s string) (name, rest string, ok bool) {
 	return name, "", false
 }
 
-// behindClosing is what follows the closing tag of an element whose content is no text; "" without one.
+// behindClosing returns the text after the closing tag of an element whose content is not text, "" without a closing
+// tag.
 func behindClosing(s, name string) string {
 	for {
 		i := strings.Index(s, "</")

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// SevenBit is a message whose bodies with 8-bit characters have been encoded, for where only 7 bits pass.
-// ok is false where that cannot be done without changing what may not be changed: characters in
-// headers and between the parts, parts under a signature, types that may have no encoding. What its
-// parts decode to is the same; raw is CRLF lines.
+// SevenBit returns a 7-bit message: it encodes the bodies with 8-bit characters. The parts decode to the same content.
+// raw must have CRLF lines. ok is false if that would change text that must not change: 8-bit characters in headers and
+// between parts, signed parts, and types that must not be encoded.
 //
 // Implements: RFC 6152 §3 Conversion of 8bit to quoted-printable or base64
 // Implements: RFC 2045 §6.7 quoted-printable, encoded
@@ -21,9 +20,9 @@ func SevenBit(raw []byte) (out []byte, ok bool) {
 	return e.out, true
 }
 
-// WithoutNUL returns a message whose bodies with NULs are encoded in base64; what its parts decode to is the
-// same. ok is false where that cannot be done: NULs in headers, between the parts, in parts under a signature or
-// in bodies that claim another encoding. EncodedRoom is what it allocates.
+// WithoutNUL returns a message in which the bodies with NULs are encoded in base64. The parts decode to the same
+// content. ok is false if that is not possible: NULs in headers, between parts, in signed parts, or in bodies that
+// declare another encoding. It allocates EncodedRoom bytes.
 //
 // Implements: RFC 3516 §4.3 the transfer encoding of binary data is changed without loss
 func WithoutNUL(raw []byte) (out []byte, ok bool) {
@@ -34,18 +33,18 @@ func WithoutNUL(raw []byte) (out []byte, ok bool) {
 	return e.out, true
 }
 
-// EncodedRoom is the memory in bytes for a message of n bytes with its bodies in base64.
+// EncodedRoom returns the memory in bytes for a message of n bytes with its bodies in base64.
 func EncodedRoom(n int) int { return n + n*3/8 + 4096 }
 
 type encoder struct {
 	raw, out []byte
-	// foreign reports whether bytes hold characters that the result may not: 8-bit ones or NULs.
+	// foreign reports whether bytes contain characters that the result must not contain: 8-bit characters or NULs.
 	foreign func([]byte) bool
-	// keep leaves the headers of multiparts and messages as they are.
+	// keep leaves the headers of multiparts and messages unchanged.
 	keep bool
 }
 
-// part writes a part, encoded where it has to be.
+// part writes a part and encodes it if necessary.
 func (e *encoder) part(p *Part, message bool) bool {
 	header, body := p.Header(e.raw), p.Body(e.raw)
 	switch as := EncodingOf(p.Encoding); {
@@ -55,7 +54,7 @@ func (e *encoder) part(p *Part, message bool) bool {
 		e.out = append(e.out, e.raw[p.HeaderStart:p.BodyEnd]...)
 		return true
 	case as != Encoding7Bit && as != Encoding8Bit && as != EncodingBinary:
-		return false // it says that it has none
+		return false // it declares an encoding without such characters
 	case p.Type == "multipart" && (p.Subtype == "signed" || p.Subtype == "encrypted"):
 		return false
 	case p.Type == "message" && strings.HasPrefix(p.Subtype, "global"): // RFC 6532 section 3.7
@@ -74,7 +73,7 @@ func (e *encoder) part(p *Part, message bool) bool {
 	return true
 }
 
-// container writes a multipart, or a message within a message, with what stands around its parts.
+// container writes a multipart or an enclosed message, including the text around its parts.
 func (e *encoder) container(p *Part, message bool) bool {
 	if e.keep {
 		e.out = append(e.out, p.Header(e.raw)...)
@@ -96,8 +95,8 @@ func (e *encoder) container(p *Part, message bool) bool {
 	return !e.foreign(e.raw[at:p.BodyEnd])
 }
 
-// header writes a header with another transfer encoding, and what a message needs to have one. A leaf
-// without a type is text of which nobody knows the charset (RFC 1428 section 3).
+// header writes a header with another transfer encoding, and adds the fields that this requires. A leaf without a type
+// becomes text with an unknown charset (RFC 1428 section 3).
 func (e *encoder) header(header []byte, encoding string, message, leaf bool) {
 	version, typed, end := false, false, 0
 	for f := range Fields(header) {
@@ -118,7 +117,7 @@ func (e *encoder) header(header []byte, encoding string, message, leaf bool) {
 	e.out = append(e.out, header[end:]...)
 }
 
-// eightBit says whether any byte has its highest bit set.
+// eightBit reports whether any byte has its highest bit set.
 func eightBit(b []byte) bool {
 	for _, c := range b {
 		if c >= 0x80 {
@@ -130,7 +129,7 @@ func eightBit(b []byte) bool {
 
 func hasNUL(b []byte) bool { return bytes.IndexByte(b, 0) >= 0 }
 
-// escapes is how many bytes take three in quoted-printable.
+// escapes returns the number of bytes that need three characters in quoted-printable.
 func escapes(b []byte) (n int) {
 	for _, c := range b {
 		if c >= 0x80 || c == '=' || c < ' ' && c != '\t' && c != '\r' && c != '\n' {
@@ -140,13 +139,13 @@ func escapes(b []byte) (n int) {
 	return n
 }
 
-// printableLine is the longest line of quoted-printable, its soft break included.
+// printableLine is the maximum length of a quoted-printable line, including the soft break.
 const printableLine = 76
 
 // appendPrintable encodes CRLF lines as quoted-printable.
 func appendPrintable(dst, src []byte) []byte {
 	const digits = "0123456789ABCDEF"
-	room, soft := printableLine-1, false // soft: a line begins that the source has not
+	room, soft := printableLine-1, false // soft: at the start of a line after a soft break
 	for i := 0; i < len(src); i++ {
 		c := src[i]
 		if c == '\r' && i+1 < len(src) && src[i+1] == '\n' {
@@ -167,7 +166,7 @@ func appendPrintable(dst, src []byte) []byte {
 			dst, room, soft = append(dst, '=', '\r', '\n'), printableLine-1, true
 		}
 		if soft && c == '-' {
-			plain, need = false, 3 // or it could look like a boundary
+			plain, need = false, 3 // unencoded it could look like a boundary
 		}
 		room -= need
 		soft = false

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// decodedLeaves are the contents of a message's leaves.
+// decodedLeaves returns the decoded contents of a message's leaves.
 func decodedLeaves(raw []byte, p *Part) (out []string) {
 	if len(p.Children) == 0 {
 		b, _ := AppendDecoded(nil, p.Body(raw), EncodingOf(p.Encoding), -1)
@@ -18,7 +18,7 @@ func decodedLeaves(raw []byte, p *Part) (out []string) {
 	return out
 }
 
-// checkSevenBit holds a conversion against what it must not change.
+// checkSevenBit checks that SevenBit keeps the content of the parts.
 func checkSevenBit(t *testing.T, raw []byte) (out []byte, ok bool) {
 	t.Helper()
 	out, ok = SevenBit(raw)
@@ -70,8 +70,8 @@ func TestSevenBit(t *testing.T) {
 	}
 }
 
-// FuzzSevenBit: what is converted has only 7 bits, lines that are short enough where they were encoded, and
-// parts that decode to the same.
+// FuzzSevenBit checks that the result has only 7-bit characters, short lines in encoded parts, and parts with the same
+// content.
 func FuzzSevenBit(f *testing.F) {
 	f.Add(crlf(numberedMessage))
 	f.Add([]byte("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n\xc3\xa4 \t\r\n=\r\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nA: b\r\n\r\n\xff\x00" + strings.Repeat("a \xe4", 60) + "\r\n--b--\r\n"))
@@ -104,7 +104,8 @@ func FuzzPrintable(f *testing.F) {
 	})
 }
 
-// TestWithoutNUL: what parts decode to stays the same, and what cannot be encoded without loss is refused.
+// TestWithoutNUL checks that the parts keep their content, and that messages that cannot be encoded without loss are
+// rejected.
 func TestWithoutNUL(t *testing.T) {
 	t.Parallel()
 	const binary = "Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: binary\r\n\r\n"

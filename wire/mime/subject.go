@@ -2,20 +2,20 @@ package mime
 
 import "strings"
 
-// BaseSubject is the subject without what replies, forwards and lists put around it (RFC 5256 section 2.1).
-// s is the decoded subject (DecodeWords).
+// BaseSubject returns the subject without the prefixes and suffixes of replies, forwards and lists (RFC 5256 section
+// 2.1). s must be decoded (DecodeWords).
 func BaseSubject(s string) string {
 	base, _ := baseSubject(s)
 	return base
 }
 
-// IsReply tells whether the subject says that the message is a reply or a forward (RFC 5256 section 2.1).
+// IsReply reports whether the subject marks a reply or a forward (RFC 5256 section 2.1).
 func IsReply(s string) bool {
 	_, reply := baseSubject(s)
 	return reply
 }
 
-// maxSubject bounds what is looked at.
+// maxSubject limits the bytes of a subject that are processed.
 const maxSubject = 1000
 
 func baseSubject(s string) (base string, reply bool) {
@@ -30,7 +30,7 @@ func baseSubject(s string) (base string, reply bool) {
 			}
 			break
 		}
-		// Steps 3 to 5: leaders, and blobs as long as something is left.
+		// Steps 3 to 5: leaders, and blobs as long as text is left.
 		for {
 			before := len(s)
 			s = strings.TrimLeft(s, " ")
@@ -54,7 +54,7 @@ func baseSubject(s string) (base string, reply bool) {
 	}
 }
 
-// blanksToOne is step 1: each run of blanks becomes one space.
+// blanksToOne performs step 1: it replaces each run of blanks with one space.
 func blanksToOne(s string) string {
 	if strings.IndexByte(s, '\t') < 0 && strings.IndexByte(s, '\n') < 0 && !strings.Contains(s, "  ") {
 		return s
@@ -70,7 +70,7 @@ func blanksToOne(s string) string {
 	return string(out)
 }
 
-// leader is the length of subj-leader = *subj-blob ("re" / "fw" / "fwd") *WSP [subj-blob] ":" at the start.
+// leader returns the length of subj-leader = *subj-blob ("re" / "fw" / "fwd") *WSP [subj-blob] ":" at the start.
 func leader(s string) int {
 	i := 0
 	for {
@@ -98,7 +98,7 @@ func leader(s string) int {
 	return 0
 }
 
-// blob is the length of subj-blob = "[" *BLOBCHAR "]" *WSP at the start.
+// blob returns the length of subj-blob = "[" *BLOBCHAR "]" *WSP at the start.
 func blob(s string) int {
 	if s == "" || s[0] != '[' {
 		return 0
@@ -114,10 +114,10 @@ func blob(s string) int {
 	return i
 }
 
-// ThreadKey is what the identity of a message's thread is hashed from: the first id of References, else of
-// In-Reply-To, else the own Message-ID, then a NUL and the base subject under i;unicode-casemap (RFC 5256
-// compares base subjects so). Without any id the key is the subject alone, behind the NUL; it is "" where
-// there is none either, and the caller gives the message a thread of its own.
+// ThreadKey returns the text whose hash identifies a message's thread. It is an ID, a NUL and the base subject under
+// i;unicode-casemap, with which RFC 5256 compares base subjects. The ID is the first of References, else of
+// In-Reply-To, else the message's own. Without an ID the key is a NUL and the subject. Without a subject too, it is "",
+// and the caller must give the message a thread of its own.
 func ThreadKey(e *Envelope) string {
 	id := ""
 	switch {

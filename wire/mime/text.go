@@ -2,19 +2,19 @@ package mime
 
 import "unicode/utf8"
 
-// Body is the part's body as it stands in the message.
+// Body returns the part's body as in the message, not decoded.
 func (p *Part) Body(raw []byte) []byte { return raw[p.BodyStart:p.BodyEnd] }
 
-// Header is the part's header block with its empty line.
+// Header returns the part's header block with its empty line.
 func (p *Part) Header(raw []byte) []byte { return raw[p.HeaderStart:p.BodyStart] }
 
-// DecodeText gives the text of a leaf as valid UTF-8 of at most limit bytes: transfer encoding and charset
-// undone. truncated tells that there was more. An unknown transfer encoding gives the raw text.
+// DecodeText returns the text of a leaf as valid UTF-8 of at most limit bytes, with transfer encoding and charset
+// decoded. truncated reports whether there was more. With an unknown transfer encoding, the text is raw.
 func DecodeText(p *Part, raw []byte, limit int) (text string, truncated bool) {
 	return DecodeBody(p.Body(raw), EncodingOf(p.Encoding), p.Param("charset"), limit)
 }
 
-// DecodeBody is DecodeText for a body found through an Index.
+// DecodeBody is DecodeText for a body found with an Index.
 func DecodeBody(body []byte, e Encoding, charset string, limit int) (text string, truncated bool) {
 	if limit < 0 {
 		limit = 0
@@ -22,7 +22,7 @@ func DecodeBody(body []byte, e Encoding, charset string, limit int) (text string
 	var b []byte
 	switch e {
 	case EncodingBase64, EncodingQuotedPrintable:
-		// One byte more than asked for tells whether there is more.
+		// One byte more than requested shows if there is more.
 		b, _ = AppendDecoded(make([]byte, 0, min(len(body), limit+4)), body, e, limit+1)
 	default:
 		b = body[:min(len(body), limit+1)]
@@ -42,7 +42,7 @@ func DecodeBody(body []byte, e Encoding, charset string, limit int) (text string
 	return text, truncated
 }
 
-// wholeRunes drops the beginning of a rune at the end of b.
+// wholeRunes removes an incomplete rune from the end of b.
 func wholeRunes(b []byte) []byte {
 	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
@@ -55,7 +55,7 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
-// cut is the longest start of s of at most n bytes that ends with a whole rune.
+// cut returns the longest prefix of s of at most n bytes that ends with a whole rune.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

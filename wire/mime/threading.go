@@ -2,9 +2,9 @@ package mime
 
 import "strings"
 
-// ThreadIDs are the ids that threads are made of (RFC 5256 section 3, REFERENCES): the message's own, "" where
-// it has none, and its references, the oldest first: those of References, else the first of In-Reply-To. Quotes
-// are taken away, so that both ways to write an id are the same.
+// ThreadIDs returns the IDs for threading (RFC 5256 section 3, REFERENCES): the message's own ID, "" if it has none,
+// and its references, the oldest first. The references come from References or, without it, from the first ID of
+// In-Reply-To. Quotes are removed, so that both spellings of an ID are equal.
 func ThreadIDs(e *Envelope) (own string, references []string) {
 	own = plainID(firstID(e.MessageID))
 	references = e.References
@@ -13,7 +13,7 @@ func ThreadIDs(e *Envelope) (own string, references []string) {
 	}
 	for i, id := range references {
 		if p := plainID(id); p != id {
-			references = append([]string(nil), references...) // the envelope's own stay as they are
+			references = append([]string(nil), references...) // do not change the envelope
 			for k := i; k < len(references); k++ {
 				references[k] = plainID(references[k])
 			}
@@ -23,7 +23,7 @@ func ThreadIDs(e *Envelope) (own string, references []string) {
 	return own, references
 }
 
-// plainID takes the quotes out of a message id.
+// plainID removes the quotes from a message ID.
 func plainID(id string) string {
 	if strings.IndexByte(id, '"') < 0 {
 		return id

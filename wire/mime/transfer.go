@@ -15,7 +15,7 @@ const (
 	EncodingUnknown
 )
 
-// EncodingOf knows the names in lower case; what it does not know is EncodingUnknown.
+// EncodingOf returns the encoding with a name in lower case, or EncodingUnknown.
 func EncodingOf(name string) Encoding {
 	switch name {
 	case "", "7bit", "7-bit":
@@ -32,9 +32,8 @@ func EncodingOf(name string) Encoding {
 	return EncodingUnknown
 }
 
-// AppendDecoded appends at most limit bytes (all if limit is negative) of body with its transfer encoding
-// undone. Damaged encodings give what can be read. ok is false for EncodingUnknown: nothing is appended
-// (IMAP answers UNKNOWN-CTE).
+// AppendDecoded appends at most limit bytes (all if limit is negative) of the decoded body. From malformed encodings it
+// decodes as much as possible. ok is false for EncodingUnknown, and nothing is appended (IMAP answers UNKNOWN-CTE).
 func AppendDecoded(dst, body []byte, e Encoding, limit int) (out []byte, ok bool) {
 	switch e {
 	case EncodingUnknown:
@@ -50,7 +49,7 @@ func AppendDecoded(dst, body []byte, e Encoding, limit int) (out []byte, ok bool
 	return append(dst, body...), true
 }
 
-// base64Value maps a letter to its 6 bits, anything else to 0xff.
+// base64Value maps a letter to its 6 bits, other bytes to 0xff.
 var base64Value = func() (t [256]byte) {
 	for i := range t {
 		t[i] = 0xff
@@ -63,8 +62,8 @@ var base64Value = func() (t [256]byte) {
 
 const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-// AppendBase64 appends at most limit bytes (all if negative) of what src encodes. Letters outside the
-// alphabet are passed over (RFC 2045 section 6.8); behind padding a new run may start.
+// AppendBase64 appends at most limit bytes (all if negative) of the data encoded in src. It skips letters outside the
+// alphabet (RFC 2045 section 6.8). More data may follow padding.
 func AppendBase64(dst, src []byte, limit int) []byte {
 	stop := len(dst) + limit
 	if limit < 0 {
@@ -111,8 +110,8 @@ func appendTail(dst []byte, bits uint32, n int) []byte {
 	return dst
 }
 
-// AppendQuotedPrintable appends at most limit bytes (all if negative) of what src encodes (RFC 2045
-// section 6.7). An equals sign without two digits stays, blanks at line ends go.
+// AppendQuotedPrintable appends at most limit bytes (all if negative) of the data encoded in src (RFC 2045 section
+// 6.7). An equals sign without two digits stays; blanks at line ends are removed.
 func AppendQuotedPrintable(dst, src []byte, limit int) []byte {
 	stop := len(dst) + limit
 	if limit < 0 {
@@ -142,7 +141,7 @@ func AppendQuotedPrintable(dst, src []byte, limit int) []byte {
 	return dst[:min(len(dst), stop)]
 }
 
-// appendEscaped resolves =XX within a line.
+// appendEscaped decodes =XX within a line.
 func appendEscaped(dst, line []byte) []byte {
 	for {
 		i := bytes.IndexByte(line, '=')

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeWords resolves the encoded words of an unfolded header value (RFC 2047) into UTF-8. Blanks between
-// neighbouring words go, their bytes are joined before the charset is applied if it is the same (some
-// programs cut in the middle of a character). Broken words stay as they are. Eight-bit text outside words
-// is UTF-8 (RFC 6532), else Windows-1252. The result is valid UTF-8.
+// DecodeWords decodes the encoded words (RFC 2047) of an unfolded header value into UTF-8. It removes blanks between
+// adjacent words. If their charset is the same, it joins their bytes before decoding, because some programs split
+// characters. Malformed words stay as they are. 8-bit text outside words is UTF-8 (RFC 6532), else Windows-1252. The
+// result is valid UTF-8.
 func DecodeWords(s string) string {
 	i := strings.Index(s, "=?")
 	if i < 0 {
@@ -48,7 +48,7 @@ func DecodeWords(s string) string {
 	return string(d.out)
 }
 
-// cleanText is s as valid UTF-8.
+// cleanText returns s as valid UTF-8.
 func cleanText(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -56,11 +56,11 @@ func cleanText(s string) string {
 	return toUTF8([]byte(s), "")
 }
 
-// wordDecoder collects the bytes of neighbouring words of one charset.
+// wordDecoder collects the bytes of adjacent words of one charset.
 type wordDecoder struct {
 	out, bytes []byte
 	charset    string
-	open       bool // the last thing read was a word
+	open       bool // the previous token was a word
 }
 
 func (d *wordDecoder) flush() {
@@ -71,17 +71,17 @@ func (d *wordDecoder) flush() {
 	d.open = false
 }
 
-// encodedWord is =?charset?Q|B?text?=, end the offset behind it.
+// encodedWord is =?charset?Q|B?text?=; end is the offset after it.
 type encodedWord struct {
 	charset, text string
 	base64        bool
 	end           int
 }
 
-// maxCharset bounds a charset's name together with its language tag (RFC 2231 section 5).
+// maxCharset is the maximum length of a charset name with its language tag (RFC 2231 section 5).
 const maxCharset = 80
 
-// wordAt reads the encoded word at s[i:], which starts with "=?".
+// wordAt parses the encoded word at s[i:], which starts with "=?".
 func wordAt(s string, i int) (w encodedWord, ok bool) {
 	pos := i + 2
 	n := strings.IndexByte(s[pos:min(pos+maxCharset, len(s))], '?')
@@ -105,7 +105,7 @@ func wordAt(s string, i int) (w encodedWord, ok bool) {
 		return w, false
 	}
 	pos += 2
-	n = strings.IndexByte(s[pos:], '?') // a '?' may not stand in the text
+	n = strings.IndexByte(s[pos:], '?') // '?' is not allowed in the text
 	if n < 0 || pos+n+1 >= len(s) || s[pos+n+1] != '=' {
 		return w, false
 	}

@@ -46,7 +46,7 @@ func TestDecodeWords(t *testing.T) {
 		}
 	}
 	for _, s := range []string{"=?a?q?x", "=?", "=?a?q?", "=?a?q?b?= ", "=?a", "?="} {
-		DecodeWords(strings.Repeat(s, 1<<18/len(s))) // linear, else this runs very long
+		DecodeWords(strings.Repeat(s, 1<<18/len(s))) // takes very long unless it is linear
 	}
 }
 
@@ -228,7 +228,7 @@ func TestContainsFold(t *testing.T) {
 			t.Errorf("%q in %q: %v", c.needle, c.hay, got)
 		}
 	}
-	// The needle across every window border, in ASCII and in letters that change length.
+	// Place the needle across every window border, with ASCII letters and letters that change length.
 	for _, needle := range []string{"Needle", "ÄÖÜß", strings.Repeat("long ", 2000)} {
 		for _, filler := range []string{"x", "é", "\xff", "ẞ"} {
 			for n := 4000; n < 4010; n++ {
