@@ -153,7 +153,7 @@ type Query struct {
 	Select Selection
 }
 
-// Want tells how much of an announced note a replica lacks.
+// Want is the amount of an announced note that a replica lacks.
 type Want uint8
 
 // Values of Want.

@@ -245,5 +245,5 @@ func (s *Service) Done(err error) {
 	}
 }
 
-// keepStaged is how long objects are held for the notes that name them.
+// keepStaged is the time for which objects are held for the notes that name them.
 const keepStaged = 10 * time.Minute

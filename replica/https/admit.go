@@ -29,8 +29,8 @@ var (
 var errNoToken = fmt.Errorf("%w: a server joins a domain with a token: make one here with doublet domain token, "+
 	"and use it on the other server with doublet domain join TOKEN (with a program that is as new as this one)", store.ErrDenied)
 
-// admit lets a server join the domain. The server has proven its key over TLS, and the request contains a token; no
-// user signs in.
+// admit adds a server to the domain. The server has proven its key over TLS, and the request contains a token; no user
+// signs in.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request) {
 	h.requests.Inc()
 	w.Header().Set("Cache-Control", "no-store")

@@ -55,7 +55,7 @@ type Options struct {
 	Memory int64
 	// Idle is the maximum time without data within a stream (1 min).
 	Idle time.Duration
-	// Admit lets a server with this key and a valid token join the domain; nil: no server may join.
+	// Admit adds a server with this key and a valid token to the domain; nil: no server may join.
 	Admit func(ctx context.Context, key bus.Key, question []byte) ([]byte, error)
 	// Audit receives each use of more than a person's own rights and each rejected request. It may be nil.
 	Audit func(Act)

@@ -22,8 +22,9 @@ import (
 	"doublet/test/external"
 )
 
-// openAuthority starts Debian's pebble, which asks the stub zone and validates at ports 80 and 443 as a real
-// authority does. It returns the file with the certificate of its own https.
+// openAuthority starts Debian's pebble, an ACME test authority. It resolves names in the stub zone and validates at
+// ports 80 and 443 as a real authority does. openAuthority returns the file with the certificate of pebble's own HTTPS
+// server.
 func openAuthority(t *testing.T, dir string) (root string) {
 	t.Helper()
 	external.Need(t, "pebble")
@@ -76,7 +77,7 @@ func openAuthority(t *testing.T, dir string) (root string) {
 	return root
 }
 
-// authorityRoots fetches the root that the authority's certificates end in: what browsers would have.
+// authorityRoots fetches the root certificate of the authority, which clients must trust.
 func authorityRoots(t *testing.T, root string) string {
 	t.Helper()
 	pool := x509.NewCertPool()

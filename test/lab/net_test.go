@@ -1,6 +1,6 @@
-// Package lab carries out what doc/operate.md tells a newcomer to do, on an Internet of its own: two
-// hosts in network namespaces, a stub DNS zone, Debian's pebble as certificate authority, and Postfix
-// with rspamd and opendkim as the provider at the other end.
+// Package lab carries out the instructions of doc/operate.md on a simulated Internet: two hosts in network namespaces,
+// a stub DNS zone, Debian's pebble as certificate authority, and Postfix with rspamd and opendkim as the mail provider
+// at the other end.
 package lab
 
 import (
@@ -18,30 +18,30 @@ import (
 	"doublet/test/netns"
 )
 
-// The addresses of the lab's Internet: DNS and the authority, the server of the town, the provider.
+// Addresses: DNS and the authority, the host of the town, the provider.
 const (
 	netAddress      = "203.0.113.1"
 	townAddress     = "203.0.113.2"
 	providerAddress = "203.0.113.3"
 )
 
-// internet is a bridge with the hosts at it.
+// internet is a network bridge with two hosts.
 type internet struct {
 	dir            string
 	dns            *zone.Server
 	town, provider *host
 }
 
-// host is a host of it with a folder for what runs there.
+// host is a host with a folder for its files.
 type host struct {
 	*netns.Host
 	dir string
 }
 
-// connect makes the bridge, both hosts and the name server. All of it goes when the test ends.
+// connect creates the bridge, both hosts and the name server. They are removed when the test ends.
 func connect(t *testing.T, records string) *internet {
 	t.Helper()
-	// A folder in /tmp itself: its daemons run under accounts of their own, and must get through.
+	// The folder is directly in /tmp, because daemons with their own accounts must be able to reach it.
 	dir, err := os.MkdirTemp("", "doublet-lab")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func plug(t *testing.T, dir string, wire *netns.Net, name, address string) *host
 	return h
 }
 
-// start runs a program on the host until the test ends. Its output is shown if the test fails.
+// start runs a program on the host until the test ends. Its output is logged if the test fails.
 func (h *host) start(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := h.Command(args...)
@@ -96,7 +96,7 @@ func (h *host) start(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// listens waits until something accepts connections at a port of the host.
+// listens waits until the host accepts connections at the address.
 func (h *host) listens(t *testing.T, address string) {
 	t.Helper()
 	wait(t, address+" on "+h.Name, func() (string, bool) {
@@ -108,7 +108,7 @@ func (h *host) listens(t *testing.T, address string) {
 	})
 }
 
-// wait asks until ok, at most for a minute.
+// wait calls ask until it returns ok, for at most a minute.
 func wait(t *testing.T, what string, ask func() (string, bool)) {
 	t.Helper()
 	last := ""
@@ -149,7 +149,7 @@ func want(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// txt is a TXT record of a long text.
+// txt returns a TXT record with a long text.
 func txt(name, text string) string {
 	var parts []string
 	for len(text) > 200 {

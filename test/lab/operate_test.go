@@ -12,22 +12,22 @@ import (
 	"doublet/test/program"
 )
 
-// What the document calls its domain and its server.
+// Domain and host name of the document.
 const (
 	townDomain = "example.org"
 	townHost   = "mx.example.org"
 )
 
-// passwords that people choose when they are asked.
+// Passwords that the people choose at the prompts.
 const (
 	adaPassword   = "correct horse battery staple"
 	gracePassword = "a moth in relay seventy"
 )
 
-// step is a line of the document that is typed, with the section that it stands in.
+// step is a command line of the document and the section that contains it.
 type step struct{ section, line string }
 
-// documented reads the lines to be typed out of the document: what is indented, or fenced, comments cut off.
+// documented returns the command lines of the document: its indented lines, without comments.
 func documented(t *testing.T, path string) (steps []step) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -53,7 +53,7 @@ func documented(t *testing.T, path string) (steps []step) {
 	return steps
 }
 
-// elsewhere are lines that the lab cannot carry out as they stand, and what it does instead.
+// elsewhere lists command lines that the lab cannot run, with what it does instead.
 var elsewhere = map[string]string{
 	"apt-get install unbound":                 "the stub zone's server is the resolver that validates",
 	"make deb":                                "made before the town is opened, which has no Go",
@@ -64,7 +64,7 @@ var elsewhere = map[string]string{
 
 func TestMain(m *testing.M) { program.Main(m) }
 
-// TestOperate carries doc/operate.md out, line by line, and then lets a large provider judge the result.
+// TestOperate runs doc/operate.md line by line and then checks the mail exchange with a large provider.
 func TestOperate(t *testing.T) {
 	netns.Need(t)
 	external.Need(t, "postfix", "rspamd", "opendkim", "pebble", "swaks", "curl", "dpkg-deb")
@@ -80,7 +80,7 @@ func TestOperate(t *testing.T) {
 		if !strings.ContainsAny(s.section[:1], "012345678") || strings.HasPrefix(s.section, "9") || strings.HasPrefix(s.section, "10") {
 			break
 		}
-		// The settings to be written into doublet.toml stand as a block of their own.
+		// The settings for doublet.toml form a block of their own.
 		if strings.HasPrefix(s.line, "[") || inTOML && strings.Contains(s.line, " = ") && !strings.HasPrefix(s.line, "doublet") {
 			inTOML = true
 			toml += s.line + "\n"
@@ -125,7 +125,7 @@ func buildPackage(t *testing.T, w *town) string {
 	return name
 }
 
-// newcomer follows the document.
+// newcomer follows the instructions of the document.
 type newcomer struct {
 	t        *testing.T
 	net      *internet
@@ -135,14 +135,14 @@ type newcomer struct {
 	deb      string
 }
 
-// publish puts the records of everybody into the zone: the provider's, the town's host with its reverse, and
-// what `doublet dns show` has printed.
+// publish sets the DNS zone: the provider's records, the address and reverse record of the town's host, and records,
+// the output of `doublet dns show`.
 func (o *newcomer) publish(records string) {
 	o.net.dns.Set(o.provider.records + townHost + ". IN A " + townAddress + "\n2.113.0.203.in-addr.arpa. IN PTR " + townHost + ".\n" + records)
 	o.net.dns.Secure(".")
 }
 
-// settings writes what the document says, and what only the lab needs: its authority instead of the real one.
+// settings writes the settings of the document and those that only the lab needs, such as its own authority.
 func (o *newcomer) settings(toml string) {
 	root := o.town.in("etc/ssl/lab-root.pem")
 	b, err := os.ReadFile(o.root)
@@ -153,7 +153,7 @@ func (o *newcomer) settings(toml string) {
 	o.town.configure(o.t, toml+"[acme]\ndirectory = \"https://"+netAddress+":14000/dir\"\nroot = \"/etc/ssl/lab-root.pem\"\n[dns]\nservers = \""+netAddress+"\"\ntrusted = \""+netAddress+"\"\n")
 }
 
-// carryOut does one line.
+// carryOut runs one line.
 func (o *newcomer) carryOut(s step) {
 	t, w := o.t, o.town
 	t.Helper()
@@ -176,7 +176,7 @@ func (o *newcomer) carryOut(s step) {
 		w.must(t, l, "")
 		write(t, w.path("roots.pem"), authorityRoots(t, o.root))
 	case l == "doublet dns show":
-		// The lab's zone is signed, so that what is for signed zones alone is published too.
+		// The lab's zone is signed, so the record for signed zones, which is commented out, is published too.
 		o.publish(strings.Replace(w.must(t, l, ""), "; _25._tcp", "_25._tcp", 1))
 	case l == "doublet dns check":
 		wait(t, "dns check to be content", func() (string, bool) {
@@ -216,7 +216,7 @@ func (o *newcomer) mailIn(t *testing.T) {
 func (o *newcomer) mailOut(t *testing.T) {
 	o.submit(t, "dora@"+providerDomain, "to the provider")
 	got := o.provider.inbox(t, "dora", "to the provider")
-	// rspamd's verdicts, and Postfix's word on the connection.
+	// The results of rspamd, and Postfix's trace of the connection.
 	want(t, got, "dkim=pass", "spf=pass", "dmarc=pass", "from "+townHost, "with ESMTPS", "DKIM-Signature: ")
 	if strings.Contains(got, "X-Spam: Yes") || strings.Contains(got, "Bcc:") {
 		t.Errorf("what arrived:\n%s", got)
@@ -228,7 +228,7 @@ func (o *newcomer) mailOut(t *testing.T) {
 	}
 }
 
-// submit sends as grace, over TLS with a certificate that is verified.
+// submit sends a message as grace over TLS and verifies the certificate.
 func (o *newcomer) submit(t *testing.T, to, subject string) {
 	t.Helper()
 	write(t, o.town.path("message"), "From: Grace Hopper <grace@"+townDomain+">\r\nTo: <"+to+">\r\nSubject: "+subject+"\r\n\r\nHello.\r\n")
@@ -240,19 +240,19 @@ func (o *newcomer) submit(t *testing.T, to, subject string) {
 }
 
 func (o *newcomer) forged(t *testing.T) {
-	// A stranger at an address that the provider does not send from, in the provider's name.
+	// A sender in the provider's name at an address that the provider does not send from.
 	out, err := exec.Command("swaks", "--server", townAddress+":25", "--ehlo", "liar.example", "--from", "dora@"+providerDomain, "--to", "grace@"+townDomain, "--header", "Subject: forged").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "5.7.1") {
 		t.Errorf("forged mail of a domain with p=reject: %v\n%s", err, out)
 	}
-	// And in ours.
+	// The same in the name of our own domain.
 	out, err = exec.Command("swaks", "--server", townAddress+":25", "--ehlo", "liar.example", "--from", "grace@"+townDomain, "--to", "ada@"+townDomain, "--header", "Subject: forged too").CombinedOutput()
 	if err == nil {
 		if got := o.town.inbox(t, "ada", adaPassword, "Junk", "forged too"); got == "" {
 			t.Errorf("forged mail in our own name was taken:\n%s", out)
 		}
 	}
-	// A relay for nobody.
+	// The server must not relay for strangers.
 	out, err = exec.Command("swaks", "--server", townAddress+":25", "--from", "x@liar.example", "--to", "dora@"+providerDomain).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "550 5.7.1") {
 		t.Errorf("relayed for a stranger: %v\n%s", err, out)

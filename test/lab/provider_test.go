@@ -23,20 +23,20 @@ import (
 	"doublet/test/external"
 )
 
-// The provider's domain and its mail host.
+// Domain and mail host of the provider.
 const (
 	providerDomain = "provider.example"
 	providerHost   = "mx.provider.example"
 )
 
-// provider is a large provider: Postfix that lets rspamd judge what comes in (SPF, DKIM, DMARC) and
-// opendkim sign what goes out. Its mail lies in Maildirs.
+// provider is a large mail provider: Postfix with rspamd, which checks incoming mail (SPF, DKIM, DMARC), and opendkim,
+// which signs outgoing mail. Mail is stored in Maildirs.
 type provider struct {
 	*host
-	records string // what it publishes
+	records string // its DNS records
 }
 
-// openProvider starts it. The records that it publishes are the caller's to put into the zone.
+// openProvider starts the provider. The caller must add its records to the zone.
 func openProvider(t *testing.T, h *host) *provider {
 	t.Helper()
 	external.Need(t, "postfix", "rspamd", "opendkim")
@@ -58,8 +58,8 @@ func (p *provider) path(name ...string) string {
 	return filepath.Join(append([]string{p.dir}, name...)...)
 }
 
-// keys makes the DKIM key, whose public half it returns, and the certificate of the mail host with its
-// TLSA record.
+// keys creates the DKIM key and returns its public half. It also creates the certificate of the mail host with its TLSA
+// record.
 func (p *provider) keys(t *testing.T) string {
 	t.Helper()
 	check := func(err error) {
@@ -195,7 +195,8 @@ alias_database =
 	}
 	var out strings.Builder
 	for line := range strings.Lines(string(master)) {
-		// service type private unpriv chroot …: nothing is chrooted, the queue folder is bare.
+		// Fields: service type private unpriv chroot …. No service runs in a chroot, because the queue folder has no
+		// system files.
 		if f := strings.Fields(line); len(f) > 7 && !strings.HasPrefix(line, "#") && f[4] == "y" {
 			f[4] = "n"
 			line = strings.Join(f, " ") + "\n"
@@ -214,13 +215,13 @@ alias_database =
 	p.listens(t, providerAddress+":25")
 }
 
-// send lets a person of the provider send a message, through its signer.
+// send sends a message from a user of the provider through its signer.
 func (p *provider) send(t *testing.T, from, to, subject string, more ...string) {
 	t.Helper()
 	p.Run(t, "", append([]string{"swaks", "--server", "127.0.0.1:25", "--ehlo", "localhost", "--from", from, "--to", to, "--header", "Subject: " + subject}, more...)...)
 }
 
-// inbox waits for a message with a subject in a person's Maildir.
+// inbox waits for a message with the given subject in a user's Maildir.
 func (p *provider) inbox(t *testing.T, person, subject string) string {
 	t.Helper()
 	var found string

@@ -13,8 +13,8 @@ import (
 	"doublet/cmd/doublet/config"
 )
 
-// town is the newcomer's machine: an empty Debian as far as Doublet is concerned. It is this machine's
-// system with everything written kept apart, in memory.
+// town is the newcomer's machine: a Debian system without Doublet. It is this machine's system with an overlay in
+// memory for everything that is written.
 type town struct {
 	*host
 	root    string
@@ -53,10 +53,10 @@ func openTown(t *testing.T, h *host) *town {
 	return w
 }
 
-// in is a path of the town's.
+// in returns the path of a file of the town on this machine.
 func (w *town) in(path string) string { return filepath.Join(w.root, path) }
 
-// shell carries out a line as a person would type it, and returns what was printed.
+// shell runs a command line and returns its output.
 func (w *town) shell(line, stdin string) (string, error) {
 	cmd := w.Command("chroot", w.root, "bash", "-c", "cd /root\n"+w.prelude+"\n"+line)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -67,7 +67,7 @@ func (w *town) shell(line, stdin string) (string, error) {
 	return string(out), err
 }
 
-// must is shell for a line that has to end well.
+// must is shell for a line that must succeed.
 func (w *town) must(t *testing.T, line, stdin string) string {
 	t.Helper()
 	out, err := w.shell(line, stdin)
@@ -78,7 +78,7 @@ func (w *town) must(t *testing.T, line, stdin string) string {
 	return out
 }
 
-// startUnit does what systemd would with the unit that the package brought: the same program, account and
+// startUnit starts the server as systemd would start the unit of the package: the same program, account and
 // capabilities.
 func (w *town) startUnit(t *testing.T) {
 	t.Helper()
@@ -101,7 +101,7 @@ func (w *town) startUnit(t *testing.T) {
 	w.listens(t, townAddress+":25")
 }
 
-// stopUnit is systemctl stop: SIGTERM, and the server ends by itself.
+// stopUnit stops the server as systemctl stop does: SIGTERM, after which the server exits.
 func (w *town) stopUnit(t *testing.T) {
 	t.Helper()
 	if err := w.server.Process.Signal(syscall.SIGTERM); err != nil {
@@ -112,7 +112,7 @@ func (w *town) stopUnit(t *testing.T) {
 	}
 }
 
-// configure sets what a piece of TOML says in the configuration that init has written.
+// configure changes settings in the configuration file that init has written.
 func (w *town) configure(t *testing.T, settings string) {
 	t.Helper()
 	path := w.in("var/lib/doublet/doublet.toml")
@@ -141,7 +141,7 @@ func (w *town) configure(t *testing.T, settings string) {
 	}
 }
 
-// inbox waits for a message with a subject in a person's INBOX.
+// inbox waits for a message with the given subject in a person's INBOX.
 func (w *town) inbox(t *testing.T, user, password, folder, subject string) string {
 	t.Helper()
 	url := fmt.Sprintf("imaps://%s/%s", townHost, folder)

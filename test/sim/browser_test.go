@@ -11,14 +11,14 @@ import (
 	"doublet/test/long"
 )
 
-// surfing makes a world whose servers keep sessions of browsers.
+// surfing returns a world whose servers keep browser sessions.
 func surfing(seed uint64, servers int) *world {
 	w := alone(seed, servers)
 	w.browsers = true
 	return w
 }
 
-// shared waits until all servers have the sessions of the cluster.
+// shared waits until all servers have the cluster's database of sessions.
 func (w *world) shared() {
 	w.wait("the sessions are shared", 60, func() string {
 		for _, s := range w.up() {
@@ -39,7 +39,7 @@ func (w *world) signIn(s *server, person byte) (string, session.Session) {
 	return token, x
 }
 
-// good wants a token to be good, or not to be, at a server.
+// good checks that a server accepts a token, or rejects it if want is false.
 func (w *world) good(s *server, token string, want bool) {
 	x, err := s.browsers.Find(w.ctx, token, "192.0.2.1")
 	if err != nil && !errors.Is(err, session.ErrNone) {
@@ -75,8 +75,9 @@ func (s *server) isolate(cut bool) {
 	}
 }
 
-// TestBrowserSessions: who signs in at one server is signed in at all at once; one whose server has died goes on; who signs out
-// at one, while another is away, is signed out there too when it is back, though it has used the session meanwhile.
+// TestBrowserSessions checks that a person who signs in at one server is signed in at all at once, and stays so if that
+// server dies. If the person signs out at one server while another is disconnected, the other one ends the session too
+// when it is back, even if it has recorded a later use.
 func TestBrowserSessions(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(long.Pick(2, 6)) {
@@ -85,16 +86,16 @@ func TestBrowserSessions(t *testing.T) {
 			a, b, c := w.servers[0], w.servers[1], w.servers[2]
 			w.shared()
 			token, x := w.signIn(a, 1)
-			w.good(b, token, true) // before anything was replicated by itself
+			w.good(b, token, true) // before replication in the background
 			w.good(c, token, true)
 			w.wait("quiet", 60, w.different)
 			w.good(c, token, true)
 
-			// One that is not here yet is asked for; it can be ended here.
+			// A session that is not here yet is requested from its server; it can be ended here.
 			other, y := w.signIn(a, 1)
 			w.must(b.browsers.End(w.ctx, note.UNID{1}, y.ID), "end")
 			for _, s := range w.servers {
-				if s != a { // the word is on its way to it
+				if s != a { // a has not received the end of the session yet
 					w.good(b, other, false)
 				}
 			}
@@ -118,7 +119,7 @@ func TestBrowserSessions(t *testing.T) {
 			w.wait("quiet", 60, w.different)
 			w.good(a, token, false)
 
-			// Used at one side of a split, after an hour has begun, and ended at the other.
+			// A session is used on one side of a split, more than an hour after its start, and ended on the other side.
 			token, x = w.signIn(b, 2)
 			all, _ := w.signIn(b, 3)
 			keep, kept := w.signIn(b, 3)
@@ -137,7 +138,7 @@ func TestBrowserSessions(t *testing.T) {
 			for range 3 {
 				w.advance(browserIdle / 16)
 				w.drive()
-				w.good(a, token, true) // it cannot know
+				w.good(a, token, true) // it has not received the end yet
 				w.good(b, token, false)
 			}
 			a.isolate(false)
@@ -149,14 +150,15 @@ func TestBrowserSessions(t *testing.T) {
 				w.good(s, keep, true)
 				w.good(s, after, true)
 				if skew := a.clock.Now().Sub(b.clock.Now()); skew < time.Minute && skew > -time.Minute {
-					w.good(s, alone, false) // begun before all were ended
+					w.good(s, alone, false) // started before all sessions were ended
 				}
 			}
 		})
 	}
 }
 
-// TestBrowserCodes: a code of a second factor is taken once in a cluster, at whichever servers it is shown at the same time.
+// TestBrowserCodes checks that a cluster accepts a second-factor code once, even if it is used at several servers at
+// the same time.
 func TestBrowserCodes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(long.Pick(2, 6)) {
@@ -174,7 +176,7 @@ func TestBrowserCodes(t *testing.T) {
 			for step := range int64(5) {
 				step += w.now.Unix() / 30
 				fresh := 0
-				for _, i := range w.rng.Perm(len(w.servers)) { // nothing is replicated between
+				for _, i := range w.rng.Perm(len(w.servers)) { // no replication in between
 					ok, err := w.servers[i].browsers.UseCode(w.ctx, note.UNID{1}, step)
 					w.must(err, "use a code")
 					if ok {
@@ -189,8 +191,8 @@ func TestBrowserCodes(t *testing.T) {
 	}
 }
 
-// TestBrowserUpgrade: servers of the program before, with sessions of their own, are brought to this one one after the other; who
-// was signed in stays so, and in the end is so everywhere.
+// TestBrowserUpgrade upgrades servers that have local sessions one by one. Signed-in people stay signed in, and finally
+// their sessions are accepted at every server.
 func TestBrowserUpgrade(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(long.Pick(2, 6)) {
@@ -231,7 +233,7 @@ func TestBrowserUpgrade(t *testing.T) {
 					w.failf("%s keeps sessions of its own", s.name)
 				}
 			}
-			// One goes back to the program before, and comes again: the others go on.
+			// One server is downgraded and upgraded again while the others continue.
 			restart(w.servers[1], true)
 			token, _ := w.signIn(w.servers[0], 20)
 			restart(w.servers[1], false)
@@ -242,23 +244,24 @@ func TestBrowserUpgrade(t *testing.T) {
 	}
 }
 
-// browser is a session in a world of trouble.
+// browser is a session in a world with faults.
 type browser struct {
 	token  string
 	of     session.Session
 	begun  *server
-	ended  bool // and the word was acknowledged
-	unsure bool // ended, or not: the answer was lost, or all of the person were
+	ended  bool // its end was acknowledged
+	unsure bool // it may have been ended: the answer was lost, or all sessions of the person were ended
 }
 
-// surfers are the sessions of such a world, and until when, by the clocks of those that did, all of a person were ended.
+// surfers holds the sessions of such a world. cut is the latest time, by the clock of the server involved, at which all
+// sessions of a person were ended.
 type surfers struct {
 	list []*browser
 	cut  map[note.UNID]time.Time
 }
 
-// TestBrowserTrouble: servers crash, the network is cut, uses and ends happen anywhere. In the end all replicas are equal, nobody
-// who was signed out is signed in anywhere, and everybody else is everywhere.
+// TestBrowserTrouble uses and ends sessions at random servers while servers crash and the network fails. Finally all
+// replicas are equal, ended sessions are accepted nowhere, and all others everywhere.
 func TestBrowserTrouble(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(long.Pick(3, 12)) {
@@ -310,7 +313,8 @@ func (w *world) surfSome(s *server, all *surfers) {
 	if n < 4 || len(all.list) == 0 {
 		token, x, err := s.browsers.Begin(ctx, session.Session{Person: note.UNID{byte(1 + w.rng.IntN(4))}})
 		if err == nil {
-			// Where a server has not heard of it, and its clock is behind, what begins there begins before the end.
+			// A server whose clock is slow and that has not heard of the EndAll creates a session with a start time
+			// before it.
 			all.list = append(all.list, &browser{token: token, of: x, begun: s, unsure: x.Created.Before(all.cut[x.Person])})
 		}
 		return

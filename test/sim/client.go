@@ -12,9 +12,9 @@ import (
 	"doublet/store"
 )
 
-// client is a mail program with a cache: it remembers UIDVALIDITY, UIDNEXT and HIGHESTMODSEQ of a folder,
-// asks each time only for what changed since, at whatever server leads the mail file then, and believes
-// what it is told (RFC 7162, QRESYNC).
+// client is a mail program with a cache. It remembers UIDVALIDITY, UIDNEXT and HIGHESTMODSEQ of a folder. At each sync
+// it connects to a primary (home) of the mail file, requests only the changes since then, and trusts the answer (RFC
+// 7162, QRESYNC).
 type client struct {
 	w    *world
 	name string
@@ -24,20 +24,21 @@ type client struct {
 	uidNext  uint32
 	modSeq   uint64
 	cache    map[uint32]cached
-	// late is what it found under UIDs below its UIDNEXT while the servers were split, and did not look at.
+	// late holds messages that appeared with UIDs below UIDNEXT while the cluster was split. The client does not put
+	// them in its cache.
 	late map[uint32]string
 }
 
 type cached struct{ email, flags string }
 
-// shown is what a UID stood for when anybody saw it.
+// shown identifies a UID that a client has seen.
 type shown struct {
 	box      *box
 	validity uint32
 	uid      uint32
 }
 
-// takenOut says whether somebody has tried to take a message out of a folder.
+// takenOut reports whether somebody has tried to remove a message from a folder.
 func (w *world) takenOut(email string) bool {
 	m := w.byEmail[email]
 	return m != nil && (m.expunge != nil || len(m.movers) > 0)
@@ -47,7 +48,7 @@ func flagsText(f mailbox.Flags) string {
 	return fmt.Sprint(f.Seen, f.Deleted, strings.Join(f.Keywords, ","))
 }
 
-// sync brings the cache up to date at one of the homes.
+// sync updates the cache from one of the homes.
 func (c *client) sync() {
 	homes := c.w.homes(c.box)
 	if len(homes) == 0 {
@@ -87,7 +88,7 @@ func (c *client) syncAt(s *server) {
 	}
 }
 
-// resync takes up what is gone and what changed since the client was here last.
+// resync fetches removals and changes since the last sync.
 func (c *client) resync(v *mailbox.View) {
 	known := mailbox.Set{{Start: 1, Stop: c.uidNext - 1}}
 	gone, err := v.VanishedSince(c.w.ctx, c.modSeq, known)
@@ -109,11 +110,12 @@ func (c *client) resync(v *mailbox.View) {
 		}
 		switch {
 		case c.w.takenOut(m.email):
-			// That it was taken out was lost with a disk. Whoever came between the two is told of it now.
+			// The record of the removal was lost with a disk. A client that synced after the removal now sees the
+			// message again.
 			c.cache[uid] = m
 		case c.w.quiet && !c.box.widowed:
 			c.w.failf("%s: UID %d of %s is new and below its UIDNEXT %d (%s)", c.name, uid, c.box.title, c.uidNext, m.email)
-		default: // it comes under another after the heal
+		default: // it gets another UID after the split has healed
 			c.late[uid] = m.email
 		}
 	})
@@ -132,8 +134,8 @@ func modText(m uint64) string {
 	return fmt.Sprintf("%d.%d/%d", x.Term()/note.Slots, x.Home(), m&(1<<33-1))
 }
 
-// verify syncs once more and compares the cache with the folder: a client that was told only what changed must
-// know what one knows that asks for everything.
+// verify syncs once more and compares the cache with the folder. A client that fetched only changes must have the same
+// state as one that fetches everything.
 func (c *client) verify() {
 	homes := c.w.homes(c.box)
 	if len(homes) != 1 {
@@ -149,7 +151,8 @@ func (c *client) verify() {
 		have, ok := c.cache[uid]
 		switch {
 		case !ok && c.box.widowed && c.late[uid] == whole.cache[uid].email:
-			// At one side it was missing, and that one died before it could say that it had been a home.
+			// The message was missing at one of two homes, and that home died before it could report that it had been a
+			// home.
 		case !ok:
 			c.w.failf("%s never heard of UID %d of %s (%s); it knew up to UIDNEXT %d", c.name, uid, c.box.title, whole.cache[uid].email, c.uidNext)
 		case have != whole.cache[uid]:

@@ -12,7 +12,7 @@ import (
 	"doublet/store"
 )
 
-// told says whether a server tells of a trouble of that kind, about a server of that name, that is not over.
+// told reports whether a server shows an open event of the given kind about the given server.
 func told(s *server, kind cluster.EventKind, about string) bool {
 	for _, e := range s.node.Events() {
 		if e.Kind == kind && e.Server == about && e.Until.IsZero() {
@@ -22,8 +22,9 @@ func told(s *server, kind cluster.EventKind, about string) bool {
 	return false
 }
 
-// TestFullDisk: the disk of a home is full. It says so, and so does its mate; it refuses what would be new, and deletes; the mate takes
-// what comes meanwhile and is home from the next open on. When there is room again all of it comes by itself, once.
+// TestFullDisk fills the disk of a home. The home and its mate report it. The home rejects new data but accepts
+// deletions. The mate takes deliveries and becomes home at the next open. When there is space again, the home receives
+// everything, once.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	w := alone(3, 2)
@@ -120,8 +121,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestFreshWhileFull: a mate has lost its disk, and asks the home, whose disk is full, for numbers above what it may have given. The
-// home puts them between once, and not as often as it is asked: that would use up all UIDs.
+// TestFreshWhileFull checks a mate that has lost its disk and asks the home, whose disk is full, to advance its
+// counters past all numbers that the mate may have assigned. The home does that once and not for each request; that
+// would exhaust the UIDs.
 func TestFreshWhileFull(t *testing.T) {
 	t.Parallel()
 	w := alone(9, 2)
@@ -172,8 +174,8 @@ func TestFreshWhileFull(t *testing.T) {
 	})
 }
 
-// TestQueueHandOver: a queue's home does not move with word of a removal whose delivery the mate cannot take yet; it moves
-// when that is there.
+// TestQueueHandOver checks that a queue's home does not move while the mate has no space for a delivery that belongs to
+// a removal from the queue. It moves once the delivery is there.
 func TestQueueHandOver(t *testing.T) {
 	t.Parallel()
 	w := alone(5, 2)

@@ -9,7 +9,7 @@ import (
 	"doublet/cluster"
 )
 
-// twoOfThree waits until a mail file has its home, another replica, and one server of three that has none.
+// twoOfThree waits until a mail file has a home and another replica, and returns these two servers and the third.
 func twoOfThree(w *world) (home, mate, empty *server, b *box) {
 	w.wait("a mail file has two replicas", 120, func() string {
 		if wrong := w.whole(); wrong != "" {
@@ -36,7 +36,7 @@ func twoOfThree(w *world) (home, mate, empty *server, b *box) {
 	return home, mate, empty, b
 }
 
-// replicas is what a server knows of the replicas of a box.
+// replicas returns the replicas of a box as a server knows them.
 func (s *server) replicas(b *box) []cluster.ReplicaView {
 	list, _ := s.node.Databases(s.w.ctx, 0, 1000)
 	for _, d := range list {
@@ -47,8 +47,9 @@ func (s *server) replicas(b *box) []cluster.ReplicaView {
 	return nil
 }
 
-// TestLeavingWaits: a replica that is pending delete stays while the server of the one that comes in its place is down, and goes
-// when that is back and has all: whether it died before it had been given one, or while it was filled.
+// TestLeavingWaits checks that a replica pending delete stays while the server of its replacement is down, and is
+// removed when that server is back and has everything. The server goes down either before it was given a replica or
+// while the replica is being filled.
 func TestLeavingWaits(t *testing.T) {
 	t.Parallel()
 	for _, given := range []bool{false, true} {
@@ -119,8 +120,8 @@ func TestLeavingWaits(t *testing.T) {
 	}
 }
 
-// TestLeavingServes: a replica that is pending delete serves its users as long as it is the last that is there: its home died
-// before another got what it has.
+// TestLeavingServes checks that a replica pending delete serves users as long as it is the last live one: its home died
+// before another replica had everything.
 func TestLeavingServes(t *testing.T) {
 	t.Parallel()
 	w := alone(7, 3)

@@ -16,7 +16,7 @@ import (
 	"doublet/test/long"
 )
 
-// alone makes a world in which nothing goes wrong by itself.
+// alone returns a world without random faults.
 func alone(seed uint64, servers int) *world {
 	return &world{
 		Config: Config{Seed: seed, Servers: servers, Calm: true, NoFolders: true}, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0x51)),
@@ -24,7 +24,7 @@ func alone(seed uint64, servers int) *world {
 	}
 }
 
-// guarded runs what a test does with a world, and fails with its log where a promise is broken.
+// guarded runs fn and reports a failure of the world with its log.
 func guarded(t *testing.T, w *world, fn func()) {
 	t.Helper()
 	var err error
@@ -49,8 +49,8 @@ func guarded(t *testing.T, w *world, fn func()) {
 	}
 }
 
-// TestMonth: a server lies dead for a month while the others go on. What was deleted meanwhile does not come back with it,
-// what came arrives there, and all replicas are equal.
+// TestMonth stops a server for a month. Notes deleted meanwhile do not return with it, it receives the new ones, and
+// finally all replicas are equal.
 func TestMonth(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(long.Pick(1, 4)) {
@@ -71,7 +71,7 @@ func TestMonth(t *testing.T) {
 			for range 31 {
 				w.advance(24 * time.Hour)
 				for _, up := range w.up() {
-					_, _ = up.node.Repairs.Repair(w.ctx) // what tasks do meanwhile
+					_, _ = up.node.Repairs.Repair(w.ctx) // background tasks of that time
 				}
 				step(20, 100*time.Millisecond)
 			}
@@ -86,7 +86,7 @@ func TestMonth(t *testing.T) {
 	}
 }
 
-// TestQueueStays: the queue of a server is given to no other by hand.
+// TestQueueStays checks that the queue of a server cannot be moved to another by hand.
 func TestQueueStays(t *testing.T) {
 	t.Parallel()
 	w := alone(1, 2)
@@ -110,8 +110,8 @@ func TestQueueStays(t *testing.T) {
 	})
 }
 
-// TestRepair: a replica that its store cannot read is left alone while nobody else has the database, and made anew from its
-// home when that is there. What it alone had goes to the home first.
+// TestRepair checks that a damaged replica is kept while no other server has the database, and is rebuilt from its home
+// when that is back. Changes that only the damaged replica had are sent to the home first.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	w := alone(1, 2)
@@ -154,7 +154,7 @@ func TestRepair(t *testing.T) {
 
 		one.crash()
 		one.until = 1 << 40
-		put(two) // what it alone has
+		put(two) // a change that only this replica has
 		w.must(two.store.SetInfo(note.System, id, func(i *layout.Info) {
 			i.State, i.Reason = layout.OutOfService, "damaged: a test says so"
 		}), "take it out of service")
@@ -196,8 +196,8 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// TestMembership measures what members say to each other where nothing happens: messages and bytes a second of one member,
-// by the number of members and of databases. It grows with the number of mates, and not with that of databases. doc/cluster.md
+// TestMembership measures the traffic of an idle cluster: messages and bytes a second of one member, by the number of
+// members and databases. It must grow with the number of mates, but not with the number of databases. doc/cluster.md
 // has the figures.
 func TestMembership(t *testing.T) {
 	t.Parallel()
@@ -211,7 +211,7 @@ func TestMembership(t *testing.T) {
 			}
 			w.quiet = true
 			w.wait("everything is in its place", 300, w.whole)
-			for range 600 { // what was new is told of
+			for range 600 { // until news has been announced
 				w.advance(200 * time.Millisecond)
 				w.drive()
 			}

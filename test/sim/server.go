@@ -27,7 +27,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// server is one server: what outlives its process, and, while that runs, its rooms.
+// server is one server: its persistent state and, while it runs, the parts of its process.
 type server struct {
 	w      *world
 	number int
@@ -36,13 +36,13 @@ type server struct {
 	clock  *env.Manual
 	disk   *vfs.MemFS
 	boots  int
-	// backup is the disk as it was at some time, with what had been accepted by then.
+	// backup is a copy of the disk, made at the tick backupTime.
 	backup     *vfs.MemFS
 	backupTime int
 	slow       bool
 	until      int  // the tick at which it starts again, while it is down
-	full       int  // the tick at which its disk has room again, 0 while it has
-	older      bool // its program knows nothing of sessions that mates have too
+	full       int  // the tick at which its disk gets free space again; 0: it is not full
+	older      bool // it runs a version of the program without shared sessions
 	joined     bool
 
 	env   *env.Env
@@ -52,14 +52,14 @@ type server struct {
 	mail  *mailbox.Service
 	bus   *memory.Bus
 	node  *cluster.Node
-	// browsers are the sessions of browsers, in worlds that have them.
+	// browsers holds the browser sessions if the world has them.
 	browsers *session.Service
 	stat     *stat.Tree
-	// waiting is how deep Confirm is within itself.
+	// waiting is the nesting depth of await.
 	waiting int
 }
 
-// browserIdle is how long a session of a browser lasts unused: uses are written down every hour.
+// browserIdle is the time after which an unused browser session ends. Uses are recorded once an hour.
 const browserIdle = 16 * time.Hour
 
 func (w *world) newServer(i int) *server {
@@ -72,11 +72,11 @@ func (w *world) newServer(i int) *server {
 	}
 }
 
-// floor is the free space below which a store takes nothing more. A disk that is full here has a little less than that: what the
-// engine writes by itself still fits.
+// floor is the free space in bytes below which a store rejects new data. A full disk here has slightly less free space,
+// so that the engine's background writes still succeed.
 const floor = 64 << 20
 
-// room gives a disk as much free space as it has now.
+// room sets the free space of the disk.
 func (s *server) room() {
 	if s.full > 0 {
 		s.fs.SetSpace(floor - 1)
@@ -92,7 +92,7 @@ func storeOptions() store.Options {
 	}
 }
 
-// boot starts the server's process.
+// boot starts the server.
 func (s *server) boot() error {
 	s.boots++
 	e := env.Real(slog.New(&logHandler{s: s}))
@@ -119,7 +119,7 @@ func (s *server) boot() error {
 		return err
 	}
 	s.mail = mailbox.New(s.store, e, mailbox.Options{})
-	if s.id.IsZero() { // the very first start, before there is a cluster
+	if s.id.IsZero() { // the first start, before there is a cluster
 		s.dir, err = directory.Open(s.store, e, password.New(e, 1, 1), directory.Options{Domain: "example.com"})
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *server) boot() error {
 	if !s.w.browsers {
 		return nil
 	}
-	inline := *e // mates are asked one after the other: one thread drives a world
+	inline := *e // run background work inline, because a world has only one thread
 	inline.Go = func(_ string, f func()) { f() }
 	carrier := forward.New(&inline, s.stat)
 	carrier.Join(s.node.Opens, s.bus)
@@ -148,7 +148,7 @@ func (s *server) boot() error {
 	return err
 }
 
-// rebranch gives the store on the disk a new life.
+// rebranch gives the store on the disk a new incarnation, as after a restore.
 func (s *server) rebranch() error {
 	s.boots++
 	e := env.Real(slog.New(slog.DiscardHandler))
@@ -161,7 +161,7 @@ func (s *server) rebranch() error {
 	return errors.Join(st.Rebranch(), st.Close())
 }
 
-// openDirectory opens the directory once it is here.
+// openDirectory opens the directory when its replica is here.
 func (s *server) openDirectory() {
 	if s.dir != nil || s.node == nil {
 		return
@@ -170,7 +170,7 @@ func (s *server) openDirectory() {
 		return
 	}
 	if !s.joined {
-		// A replica that was made for a server that joins is opened when it is filled.
+		// The replica of a server that joins is opened only when it is complete.
 		if !s.node.Filled(directory.ID) {
 			return
 		}
@@ -186,7 +186,7 @@ func (s *server) openDirectory() {
 	s.dir = d
 }
 
-// stop ends the process as a server does that is asked to.
+// stop shuts the server down cleanly.
 func (s *server) stop() {
 	for _, b := range s.w.boxes {
 		if homes := s.w.homes(b); len(homes) > 1 && slices.Contains(homes, s) {
@@ -208,7 +208,7 @@ func (s *server) stop() {
 	s.store, s.dir, s.bus, s.node, s.mail, s.browsers = nil, nil, nil, nil, nil, nil
 }
 
-// crash cuts the power: of what was not flushed a part is lost.
+// crash stops the server as a power failure does: some of the unflushed data is lost.
 func (s *server) crash() {
 	after := s.clone(s.w.rng.IntN(2) * s.w.rng.IntN(100))
 	s.w.logf("%s crashes", s.name)
@@ -216,7 +216,7 @@ func (s *server) crash() {
 	s.disk = after
 }
 
-// clone is the disk as a power cut at this moment would leave it.
+// clone returns the disk as a power failure at this moment would leave it.
 func (s *server) clone(unsynced int) *vfs.MemFS {
 	return s.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(s.w.Seed, s.w.rng.Uint64()))})
 }
@@ -233,7 +233,7 @@ func (s *server) decide() {
 	}
 }
 
-// replicate lets every Cluster Replicator take a step.
+// replicate runs one step of each Cluster Replicator.
 func (s *server) replicate() {
 	for _, mate := range s.node.Mates() {
 		for k := range s.node.Workers() {
@@ -247,7 +247,8 @@ func (s *server) replicate() {
 	}
 }
 
-// await is what waits for a mate here: it lets the replicators run, and time pass a little.
+// await is the node's Options.Await. It runs the replicators up to four times until done returns true. A nested call
+// does not run them again.
 func (s *server) await(_ context.Context, limit time.Duration, _ func() <-chan struct{}, done func() bool) bool {
 	s.waiting++
 	defer func() { s.waiting-- }()
@@ -263,7 +264,7 @@ func (s *server) await(_ context.Context, limit time.Duration, _ func() <-chan s
 	return done()
 }
 
-// degraded counts the acknowledgements that no mate had confirmed.
+// degraded returns the number of acknowledgements that no mate had confirmed.
 func (s *server) degraded() uint64 {
 	return s.stat.Counter("Server.Cluster.Acknowledged.Degraded", "").Value()
 }

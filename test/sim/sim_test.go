@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestSim runs seeds, as many at a time as there are processors: SEEDS=n runs n of them, SEEDS=a-b those, SEED=a that
-// one with its log. NOFOLDERS=1 leaves out changes of folders. Without any of them it runs the first
-// 10; .ci/run lets make sim run 200.
+// TestSim runs seeds in parallel, one per processor. SEEDS=n runs n seeds, SEEDS=a-b a range, and SEED=a one seed with
+// its log. NOFOLDERS=1 disables changes of folders. By default it runs the first 10 seeds; .ci/run has make sim run
+// 200.
 func TestSim(t *testing.T) {
 	first, last := uint64(1), uint64(10)
 	number := func(name, text string) uint64 {
@@ -37,7 +37,7 @@ func TestSim(t *testing.T) {
 	var mu sync.Mutex
 	var sum Result
 	next, runs, failed := first, 0, 0
-	// run takes one seed after the other until there are none left or enough have failed.
+	// run takes one seed after the other until none is left or enough have failed.
 	run := func() {
 		for {
 			mu.Lock()
@@ -72,7 +72,7 @@ func TestSim(t *testing.T) {
 	t.Logf("%d seeds in %s: %+v", runs, time.Since(began).Round(time.Second), sum)
 }
 
-// maxFailed is after how many seeds that fail no more are run.
+// maxFailed is the number of failed seeds after which no more seeds are run.
 const maxFailed = 20
 
 func add(sum, r *Result) {

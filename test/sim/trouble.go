@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// trouble lets something go wrong now and then, and heals it after a while.
+// trouble injects a fault now and then and ends earlier faults that are over.
 func (w *world) trouble() {
 	for _, s := range w.servers {
 		if s.node == nil && w.tick >= s.until {
@@ -46,7 +46,7 @@ func (w *world) trouble() {
 	}
 }
 
-// fill lets a server's disk be full for up to half a minute.
+// fill makes a server's disk full for up to 30 s.
 func (w *world) fill(s *server) {
 	s.full = w.tick + w.between(20, 300)
 	w.logf("the disk of %s is full", s.name)
@@ -65,7 +65,7 @@ func (w *world) start(s *server) {
 	w.must(s.boot(), "start "+s.name)
 }
 
-// crashOne cuts the power of a server, for up to a minute.
+// crashOne crashes a server, for up to 15 s.
 func (w *world) crashOne() {
 	list := w.up()
 	if len(list) == 0 {
@@ -77,7 +77,7 @@ func (w *world) crashOne() {
 	w.stats.Crashes++
 }
 
-// cutSome cuts the network: one line in one direction, one line, or into two parts.
+// cutSome cuts connections: one direction of a connection, both directions, or all between two groups of servers.
 func (w *world) cutSome() {
 	w.stats.Cuts++
 	switch w.rng.IntN(3) {
@@ -118,7 +118,7 @@ func (w *world) healAll() {
 	w.logf("the network is whole")
 }
 
-// backup copies a server's disk.
+// backup copies the disk of a server.
 func (w *world) backup() {
 	list := w.up()
 	if len(list) == 0 {
@@ -129,8 +129,8 @@ func (w *world) backup() {
 	w.logf("backup of %s", s.name)
 }
 
-// loseDisk destroys a disk, or sets one back to a backup. One at a time: the next may go when everything is in
-// two places again.
+// loseDisk destroys a disk or sets it back to a backup. It does nothing until every database has two replicas again
+// after the previous loss.
 func (w *world) loseDisk() {
 	if w.wounded {
 		return
@@ -158,7 +158,8 @@ func (w *world) loseDisk() {
 	s.disk, s.joined, s.backup = vfs.NewCrashableMem(), false, nil
 }
 
-// forget marks what a disk held alone since a tick as lost: nobody promised that it outlives the disk.
+// forget marks changes made since a tick that only this disk held as lost. They were never promised to survive the
+// disk.
 func (w *world) forget(s *server, since int) {
 	lost := func(p *promise, elsewhere func() bool) {
 		if p.at == s && p.acked && !p.confirmed && p.tick >= since && !elsewhere() {
@@ -182,7 +183,7 @@ func (w *world) forget(s *server, since int) {
 	}
 }
 
-// elsewhere says whether a server that runs has a note.
+// elsewhere reports whether a running server has a note.
 func (w *world) elsewhere(db note.DatabaseID, u note.UNID) bool {
 	for _, s := range w.up() {
 		if has(s, db, u) == present {
@@ -192,7 +193,8 @@ func (w *world) elsewhere(db note.DatabaseID, u note.UNID) bool {
 	return false
 }
 
-// whole says what is missing until every server runs and everything is where it should be.
+// whole returns a description of what is missing until every server runs and every database has its replicas and one
+// home; then "".
 func (w *world) whole() string {
 	for _, s := range w.servers {
 		if s.node == nil {

@@ -17,7 +17,7 @@ import (
 	"doublet/store/layout"
 )
 
-// settleDown ends the trouble and waits until everything is whole and quiet.
+// settleDown ends the faults and waits until the cluster is complete and idle.
 func (w *world) settleDown() {
 	w.quiet = true
 	w.logf("the trouble is over")
@@ -49,7 +49,7 @@ func (w *world) settleDown() {
 	}
 }
 
-// different compares all replicas of all databases; it says where two differ.
+// different compares all replicas of all databases. It returns the first difference, or "".
 func (w *world) different() string {
 	ids := []note.DatabaseID{cluster.ID, directory.ID}
 	if w.browsers {
@@ -58,7 +58,7 @@ func (w *world) different() string {
 	for _, b := range w.boxes {
 		ids = append(ids, b.id)
 	}
-	// What differed last time is looked at first: mostly it still does.
+	// Start with the database that differed last time: usually it still does.
 	if i := slices.Index(ids, w.differed); i > 0 {
 		ids[0], ids[i] = ids[i], ids[0]
 	}
@@ -84,7 +84,7 @@ func (w *world) different() string {
 	return ""
 }
 
-// Difference shows the lines that two pictures do not share, each with the name of whose it is.
+// Difference returns the lines that two pictures do not share, each with the name of its owner.
 func Difference(a, x, b, y string) string {
 	one, two := lines(x), lines(y)
 	var out bytes.Buffer
@@ -110,7 +110,8 @@ func lines(s string) []string {
 	return out
 }
 
-// Picture writes down all that replicas of a database share, a line for the ledger, each folder and each note.
+// Picture returns the data that the replicas of a database share: a line for the ledger, for each folder and for each
+// note.
 func Picture(ctx context.Context, st *store.Store, id note.DatabaseID) (string, error) {
 	var out bytes.Buffer
 	err := st.Read(ctx, note.System, id, func(r *store.Reader) error {
@@ -152,7 +153,7 @@ func Picture(ctx context.Context, st *store.Store, id note.DatabaseID) (string, 
 	return out.String(), err
 }
 
-// presence says whether a note is there.
+// presence is the presence of a note in a database.
 type presence uint8
 
 const (
@@ -179,7 +180,7 @@ func has(s *server, db note.DatabaseID, u note.UNID) presence {
 	return out
 }
 
-// verify checks every promise.
+// verify checks that every promise was kept.
 func (w *world) verify() {
 	for _, m := range w.mails {
 		w.verifyMail(m)

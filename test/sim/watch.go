@@ -9,7 +9,7 @@ import (
 	"doublet/store"
 )
 
-// watch writes into the log how the replicas of a note stand, whenever that has changed. WATCH names the note.
+// watch logs changes in the state of the replicas of one note. The environment variable WATCH holds its UNID.
 func (w *world) watch() {
 	u, err := note.ParseUNID(os.Getenv("WATCH"))
 	if err != nil {
@@ -29,7 +29,7 @@ func (w *world) watch() {
 	}
 }
 
-// standing says how a note stands.
+// standing describes the state of a note at a server.
 func (s *server) standing(b *box, u note.UNID) (out string) {
 	err := s.store.Read(s.w.ctx, note.System, b.id, func(r *store.Reader) error {
 		id, err := r.Find(u)

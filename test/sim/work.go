@@ -15,51 +15,53 @@ import (
 	"doublet/wire/mime"
 )
 
-// box is a mail file, or a queue.
+// box is a mail file or a queue.
 type box struct {
 	id     note.DatabaseID
 	title  string
 	ack    layout.Ack
 	queue  bool
 	serial int
-	// widowed: one of two homes died beside the other, and could not tell it so.
+	// widowed means that one of two homes died before it could report to the other that it had been a home.
 	widowed bool
 }
 
-// promise is what was acknowledged of one change.
+// promise records the acknowledgement of one change.
 type promise struct {
 	at *server
-	// acked: it was acknowledged; confirmed: by a mate too. lost: the disk that held it alone is gone.
+	// acked means that the change was acknowledged, confirmed that a mate had it then. lost means that the only disk
+	// with it is gone.
 	acked, confirmed, lost bool
 	tick                   int
 }
 
-// holds says whether the promise must be kept.
+// holds reports whether the change must survive.
 func (p *promise) holds() bool { return p.acked && !p.lost }
 
-// mail is one delivered message.
+// mail is one message.
 type mail struct {
 	box  *box
 	unid note.UNID
 	promise
-	// keywords are those that were set, each of its own.
+	// keywords holds the promise of each keyword that was set.
 	keywords map[string]*promise
-	// expunge is the first that was tried; moved says that it was copied or moved after that, or at another
-	// home, which may not have been known: then it lives. movers are the servers where that was done.
+	// expunge is the first attempt to expunge the message. moved means that the message was copied or moved afterwards,
+	// or at another home that may not have known of the expunge; then it survives. movers are the servers that copied
+	// or moved it.
 	expunge *promise
 	moved   bool
 	movers  map[*server]bool
-	// tried: somebody may have written it.
+	// tried means that a delivery was attempted, so the message may exist.
 	tried bool
 }
 
-// edit is a document of the directory that was made.
+// edit is a document created in the directory.
 type edit struct {
 	id note.UNID
 	promise
 }
 
-// queued is a message in a queue, to be delivered into a box under a UNID of its own.
+// queued is a queue entry. Its delivery into a box creates a message with a known UNID.
 type queued struct {
 	queue *box
 	unid  note.UNID
@@ -68,7 +70,7 @@ type queued struct {
 	routed bool
 }
 
-// furnish makes the databases.
+// furnish creates the databases.
 func (w *world) furnish() {
 	for i := range w.between(2, 5) {
 		ack := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckCluster, layout.AckStrict}[w.rng.IntN(4)]
@@ -110,7 +112,7 @@ func (w *world) mailBox() *box {
 	}
 }
 
-// holders are the servers that run and have a replica of a database in service.
+// holders lists the running servers with a replica of a database in service.
 func (w *world) holders(b *box) []*server {
 	var out []*server
 	for _, s := range w.up() {
@@ -121,12 +123,12 @@ func (w *world) holders(b *box) []*server {
 	return out
 }
 
-// homes are the servers that lead a database: after a split, for a while, more than one.
+// homes lists the servers that are primary (home) of a database. After a split there may be several for a while.
 func (w *world) homes(b *box) []*server {
 	return slices.DeleteFunc(w.holders(b), func(s *server) bool { return !s.store.Leads(b.id) })
 }
 
-// work lets people and mail servers do something.
+// work performs up to three random operations of users and mail servers.
 func (w *world) work() {
 	for range w.between(0, 3) {
 		switch n := w.rng.IntN(100); {
@@ -154,7 +156,7 @@ func (w *world) work() {
 	}
 }
 
-// try runs a change on a server and says what was promised of it.
+// try runs a change on a server and records what was promised.
 func (w *world) try(s *server, mode layout.Ack, p *promise, fn func() error) error {
 	before := s.degraded()
 	err := fn()
@@ -170,13 +172,13 @@ func (w *world) try(s *server, mode layout.Ack, p *promise, fn func() error) err
 	return err
 }
 
-// message is a message that is the same whenever it is made.
+// message returns message n. Its bytes depend only on n.
 func (w *world) message(n int) []byte {
 	raw := []byte(fmt.Sprintf("From: a@example.com\r\nSubject: message %d\r\n", n))
 	if n%7 != 0 {
 		return append(raw, "\r\nHello\r\n"...)
 	}
-	// One with a large part; two of three carry the same.
+	// A message with a large part. There are three different parts, so messages share them.
 	part := make([]byte, 40<<10)
 	for i := range part {
 		part[i] = byte(i * (1 + n/7%3))
@@ -194,7 +196,7 @@ func (w *world) newMail(b *box) *mail {
 	return m
 }
 
-// put writes a message into a mail file within an update.
+// put writes a message to a mail file within an update.
 func (w *world) put(wr *store.Writer, m *mail, msg *store.Message) error {
 	inbox, err := wr.FolderNamed(mailbox.Inbox)
 	if err != nil {
@@ -212,8 +214,7 @@ func (w *world) prepare(s *server, n int) (*store.Message, error) {
 	return s.store.Prepare(w.ctx, raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), store.PartSize))
 }
 
-// deliver delivers a message at any server that holds the mail file. Where the answer was no, or none, the
-// sender may try again elsewhere.
+// deliver delivers a message at any server that holds the mail file. After an error it may retry at another server.
 func (w *world) deliver() {
 	b := w.mailBox()
 	m := w.newMail(b)
@@ -250,7 +251,7 @@ func (w *world) deliverAt(s *server, m *mail, n int) error {
 	})
 }
 
-// some picks a message that a server holds, and says in which folders.
+// some picks one of the last messages that a server holds, and returns its folders.
 func (w *world) some(s *server, b *box) (m *mail, folders []note.ID, id note.ID) {
 	var list []*mail
 	for _, x := range w.mails {
@@ -282,7 +283,7 @@ func (w *world) some(s *server, b *box) (m *mail, folders []note.ID, id note.ID)
 	return m, folders, id
 }
 
-// atHome runs a change of a message at a home of its mail file.
+// atHome applies a change to a random message at a home of its mail file.
 func (w *world) atHome(fn func(s *server, m *mail, folders []note.ID, id note.ID)) {
 	b := w.mailBox()
 	homes := w.homes(b)
@@ -371,7 +372,7 @@ func (w *world) expunge() {
 	})
 }
 
-// folder makes, renames or deletes a folder, at the home mostly.
+// folder creates, renames or deletes a folder, usually at a home.
 func (w *world) folder() {
 	if w.NoFolders {
 		return
@@ -406,7 +407,7 @@ func (w *world) folder() {
 	w.logf("folder %s of %s at %s: %v", name, b.title, s.name, err)
 }
 
-// editDirectory makes a group at any server.
+// editDirectory creates a group at any server.
 func (w *world) editDirectory() {
 	list := slices.DeleteFunc(w.up(), func(s *server) bool { return s.dir == nil })
 	if len(list) == 0 {
@@ -428,7 +429,7 @@ func (w *world) editDirectory() {
 
 func (w *world) theQueue() *box { return w.boxes[len(w.boxes)-1] }
 
-// enqueue accepts a message that is to be delivered later.
+// enqueue accepts a message for later delivery.
 func (w *world) enqueue() {
 	b := w.theQueue()
 	homes := w.homes(b)
@@ -448,7 +449,7 @@ func (w *world) enqueue() {
 	w.logf("queue %.6s for %.6s of %s at %s: %v, confirmed %v", q.unid, q.to.unid, q.to.box.title, s.name, err, q.confirmed)
 }
 
-// route delivers what lies in the queue: the mail and the removal are one commit.
+// route delivers an entry of the queue. The delivery and the removal from the queue are one commit.
 func (w *world) route() {
 	b := w.theQueue()
 	homes := w.homes(b)
@@ -482,7 +483,8 @@ func (w *world) route() {
 		return qw.Destroy(id)
 	})
 	if err == nil {
-		// A queue that two sides lead may deliver twice: what was expunged between the two is back.
+		// A queue with two homes may deliver twice. A message that was expunged between the two deliveries then exists
+		// again.
 		q.to.moved = q.to.moved || q.to.expunge != nil
 		q.to.movers[s] = true
 		q.routed = true
@@ -490,7 +492,7 @@ func (w *world) route() {
 	w.logf("route %.6s to %.6s of %s at %s: %v", q.unid, q.to.unid, q.to.box.title, s.name, err)
 }
 
-// openSome opens a mail file at any door: it may move.
+// openSome opens a mail file at any server, which may move its home.
 func (w *world) openSome() {
 	list := w.up()
 	if len(list) == 0 {

@@ -1,8 +1,8 @@
-// Package sim runs a cluster of servers in one thread: real stores, directories, replication and cluster
-// nodes over a bus in memory, on file systems in memory that lose what was not flushed, with a clock for
-// each server. A seed fixes messages, clocks, crashes, cuts and restarts; what the engine does beside
-// changes no answer. At the end, when everything is whole again and quiet, all replicas must be equal and
-// every promise kept.
+// Package sim simulates a cluster of servers in one thread: real stores, directories, replication and cluster nodes, a
+// bus in memory, file systems in memory that lose unflushed data in a crash, and a clock for each server. The seed
+// determines messages, clocks, crashes, network faults and restarts. Background work of the storage engine is not
+// deterministic, but it does not affect results. At the end of a run, when all faults are repaired and the cluster is
+// idle, all replicas must be equal and every acknowledged change must be there.
 package sim
 
 import (
@@ -23,21 +23,21 @@ import (
 	"doublet/note"
 )
 
-// Config says what a run is made of. The zero value of a field is drawn from the seed.
+// Config holds the parameters of a run. The seed determines parameters that are zero.
 type Config struct {
 	Seed uint64
-	// Servers are 2 to 7.
+	// Servers is the number of servers, 2 to 7.
 	Servers int
-	// Ticks is how long the trouble lasts, in steps of a tenth of a second.
+	// Ticks is the length of the phase with faults, in steps of 100 ms.
 	Ticks int
-	// Calm leaves faults out, NoFolders changes of folders.
+	// Calm disables faults. NoFolders disables changes of folders.
 	Calm, NoFolders bool
 }
 
-// failure ends a run.
+// failure is the panic value that ends a failed run.
 type failure struct{ text string }
 
-// world is one run.
+// world is the state of one run.
 type world struct {
 	Config
 	ctx  context.Context
@@ -54,31 +54,31 @@ type world struct {
 	byEmail map[string]*mail
 	queued  []*queued
 	edits   []*edit
-	shown   map[shown]string // what a UID stood for
-	loss    percent          // of messages, in a hundred
-	// wounded: a disk was lost or set back, and not everything is in two places again.
+	shown   map[shown]string // the EmailId that each UID was seen with
+	loss    percent          // probability that a message is lost
+	// wounded means that a disk was lost or set back, and that some database does not have two replicas again yet.
 	wounded bool
 	quiet   bool
-	// browsers has every server keep sessions of browsers.
+	// browsers makes every server keep browser sessions.
 	browsers bool
-	older    bool                 // they begin with the program before that
-	metered  func(memory.Message) // counts what is sent
-	stood    map[string]string    // what WATCH has written down
-	differed note.DatabaseID      // whose replicas were not equal last time
+	older    bool                 // the servers start with the previous version of the program
+	metered  func(memory.Message) // called for each message sent
+	stood    map[string]string    // the last state logged by watch, by replica
+	differed note.DatabaseID      // the database whose replicas differed in the last comparison
 	stats    Result
 }
 
 type percent int
 
-// Result says what happened in a run.
+// Result holds the counts of a run.
 type Result struct {
 	Servers, Databases, Delivered, Degraded, Flags, Moves, Expunges, Edits, Syncs                    int
 	Crashes, Cuts, DiskLosses, FullDisks, Restores, TakeOvers, HandOvers, StepDowns, Joined, Removed int
-	// Quiet is how long it took, after the trouble, until all was equal.
+	// Quiet is the time from the end of the faults until all replicas were equal.
 	Quiet time.Duration
 }
 
-// Run runs a seed. The error says what was broken, and Log what had happened before.
+// Run runs one seed. The error describes the first broken promise, and log the events before it.
 func Run(c Config) (res Result, log []string, err error) {
 	w := &world{Config: c, ctx: context.Background(), rng: rand.New(rand.NewPCG(c.Seed, 0x51)), now: env.TestStart, shown: map[shown]string{}, byEmail: map[string]*mail{}}
 	defer func() {
@@ -97,7 +97,7 @@ func Run(c Config) (res Result, log []string, err error) {
 	return w.stats, w.log, nil
 }
 
-// end stops all servers. After a failure they may be in the middle of something.
+// end stops all servers. After a failure a server may be in an undefined state, so panics are ignored then.
 func (w *world) end(failed bool) {
 	for _, s := range w.servers {
 		func() {
@@ -111,7 +111,7 @@ func (w *world) end(failed bool) {
 	}
 }
 
-// maxLog is how much of the log is kept.
+// maxLog is the maximum number of log lines kept.
 const maxLog = 4000
 
 func (w *world) logf(format string, args ...any) {
@@ -121,7 +121,7 @@ func (w *world) logf(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf("%8.1f  ", w.now.Sub(env.TestStart).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// failf ends the run: a promise was broken.
+// failf ends the run with a failure.
 func (w *world) failf(format string, args ...any) {
 	w.explain()
 	w.logf("FAILED: "+format, args...)
@@ -138,7 +138,7 @@ func (w *world) chance(p percent) bool { return w.rng.IntN(100) < int(p) }
 
 func pick[T any](w *world, list []T) T { return list[w.rng.IntN(len(list))] }
 
-// between draws a number.
+// between returns a random number from lo to hi.
 func (w *world) between(lo, hi int) int { return lo + w.rng.IntN(hi-lo+1) }
 
 func (w *world) run() {
@@ -165,7 +165,7 @@ func (w *world) run() {
 	w.verify()
 }
 
-// worldClock shows the world's time to the network.
+// worldClock is the clock of the network. It shows the world's time and never fires timers.
 type worldClock struct{ w *world }
 
 func (c worldClock) Now() time.Time                       { return c.w.now }
@@ -175,7 +175,7 @@ func (c worldClock) AfterFunc(time.Duration, func()) (stop func() bool) {
 }
 func (c worldClock) Sleep(time.Duration) {}
 
-// advance lets time pass everywhere. Clocks differ by seconds or an hour, and go alike.
+// advance advances all clocks by d. The clocks differ by seconds or by an hour, and all run at the same speed.
 func (w *world) advance(d time.Duration) {
 	w.tick++
 	w.now = w.now.Add(d)
@@ -184,7 +184,7 @@ func (w *world) advance(d time.Duration) {
 	}
 }
 
-// fate decides about a message.
+// fate decides what happens to a message.
 func (w *world) fate(m memory.Message) memory.Fate {
 	if w.metered != nil {
 		w.metered(m)
@@ -203,7 +203,7 @@ func (w *world) fate(m memory.Message) memory.Fate {
 	return memory.Deliver
 }
 
-// up lists the servers that run.
+// up lists the running servers.
 func (w *world) up() []*server {
 	var out []*server
 	for _, s := range w.servers {
@@ -214,7 +214,7 @@ func (w *world) up() []*server {
 	return out
 }
 
-// drive lets the steps of the nodes run, in an order that the seed draws.
+// drive runs the steps of all nodes in a random order.
 func (w *world) drive() {
 	list := w.up()
 	w.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
@@ -235,7 +235,7 @@ func (w *world) drive() {
 	}
 }
 
-// form makes the servers and joins them to a cluster.
+// form creates the servers and forms a cluster of them.
 func (w *world) form() {
 	for i := range w.Servers {
 		w.servers = append(w.servers, w.newServer(i))
@@ -269,7 +269,7 @@ func (w *world) form() {
 	})
 }
 
-// wait drives the cluster until nothing is wrong any more.
+// wait drives the cluster until wrong returns "", and fails the run after the given number of simulated seconds.
 func (w *world) wait(what string, seconds int, wrong func() string) {
 	last := ""
 	for range seconds * 5 {
@@ -282,7 +282,7 @@ func (w *world) wait(what string, seconds int, wrong func() string) {
 	w.failf("%s: not after %d s: %s", what, seconds, last)
 }
 
-// explain writes down how everything stands.
+// explain logs the state of all servers.
 func (w *world) explain() {
 	for _, s := range w.servers {
 		if s.node == nil {
@@ -304,7 +304,7 @@ func (w *world) explain() {
 
 const clusterName = "sim"
 
-// members lists all servers as seeds.
+// members lists all servers for use as seeds.
 func (w *world) members() []cluster.Member {
 	var out []cluster.Member
 	for _, s := range w.servers {
@@ -315,7 +315,7 @@ func (w *world) members() []cluster.Member {
 	return out
 }
 
-// logHandler takes the log of the servers into that of the run.
+// logHandler writes the log of a server to the log of the run.
 type logHandler struct {
 	s     *server
 	attrs []slog.Attr
@@ -325,7 +325,7 @@ func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >=
 
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	if !strings.HasPrefix(r.Message, "cluster: ") {
-		return nil // others may write from threads of their own
+		return nil // other packages may log from their own goroutines
 	}
 	var b strings.Builder
 	r.Attrs(func(a slog.Attr) bool {
@@ -342,7 +342,7 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h *logHandler) WithGroup(string) slog.Handler { return h }
 
-// names puts the names of servers in the place of their ids.
+// names replaces ids of servers and databases by their names.
 func (w *world) names(text string) string {
 	for _, s := range w.servers {
 		if !s.id.IsZero() {

@@ -1,6 +1,6 @@
-// Package town is a cluster for tests of doors: members in one process with a replica each of one person's mail file,
-// which the test hands over between them. It decides which member is home; everything else is as in a real cluster: stores,
-// replication, forwarding over streams.
+// Package town is a cluster for tests of protocol servers ("doors"). Its members run in one process, each with a
+// replica of one person's mail file. The test decides which member is the primary (home) and hands the mail file over.
+// Stores, replication and the forwarding of sessions over streams are real.
 package town
 
 import (
@@ -37,7 +37,7 @@ type Town struct {
 	home int
 }
 
-// Member is one of its servers.
+// Member is one server of a Town.
 type Member struct {
 	Town    *Town
 	Name    string
@@ -46,7 +46,7 @@ type Member struct {
 	Store   *store.Store
 	Mail    *mailbox.Service
 	Forward *forward.Service
-	// Addr is where the member's door takes clients.
+	// Addr is the address at which the member's door listens.
 	Addr net.Addr
 
 	slot int
@@ -55,8 +55,8 @@ type Member struct {
 	link *link
 }
 
-// New makes n members, of which the first is home. open returns the door of a member; of its options TLS, Far and Left
-// count.
+// New creates n members; the first is the home. open returns the door of a member and its options, of which only TLS,
+// Far and Left are used.
 func New(t testing.TB, n int, open func(*Member) (listen.Door, door.Options)) *Town {
 	t.Helper()
 	w := &Town{t: t, Person: note.UNID{15: 1}}
@@ -102,7 +102,7 @@ func (w *Town) member(i int, open func(*Member) (listen.Door, door.Options)) *Me
 	return m
 }
 
-// replica makes the mail file at the first member, and replicas of it at the others.
+// replica creates the mail file at the first member, and replicas of it at the others.
 func (w *Town) replica(m *Member) {
 	w.t.Helper()
 	var err error
@@ -117,7 +117,7 @@ func (w *Town) replica(m *Member) {
 	w.must(m.Store.CreateReplica(note.System, info, uint8(m.slot)))
 }
 
-// Send brings everything that one member has to another.
+// Send replicates all changes from one member to another.
 func (w *Town) Send(from, to *Member) {
 	w.t.Helper()
 	_, err := replica.Send(context.Background(), from.reps.As(note.System), to.reps.As(note.System), w.Database, replica.SendOptions{})
@@ -151,7 +151,7 @@ func (w *Town) File() *mailbox.File {
 	return w.Home().Mail.File(note.Who{Person: w.Person}, w.Database)
 }
 
-// Moved counts how often a session has moved.
+// Moved returns how many times a session has moved.
 func (w *Town) Moved() (n uint64) {
 	for _, m := range w.Members {
 		n += m.Stats.Counter("Server.Cluster.Sessions.Moved", "").Value()
@@ -159,7 +159,7 @@ func (w *Town) Moved() (n uint64) {
 	return n
 }
 
-// HandOver makes another member the home, as cluster.Node.HandOver does.
+// HandOver makes another member the home, as the cluster's HandOvers.HandOver does.
 func (w *Town) HandOver(to int) {
 	w.t.Helper()
 	ctx := context.Background()
@@ -178,7 +178,7 @@ func (w *Town) HandOver(to int) {
 	w.setHome(to)
 }
 
-// TakeOver makes another member the home though the one that was it does not know: it is frozen.
+// TakeOver makes another member the home while the old home is frozen and does not notice.
 func (w *Town) TakeOver(to int) {
 	w.t.Helper()
 	ctx, next, old := context.Background(), w.Members[to], w.Home()
@@ -189,7 +189,7 @@ func (w *Town) TakeOver(to int) {
 	w.setHome(to)
 }
 
-// Wake lets a member that was frozen hear that another is home: it steps down, and takes the other's numbers.
+// Wake resumes a frozen member, which learns of the new home: it steps down and takes over the new home's numbers.
 func (w *Town) Wake(m *Member) {
 	w.t.Helper()
 	ctx := context.Background()
@@ -226,7 +226,7 @@ func (m *Member) Holders(note.DatabaseID) []note.UNID { return nil }
 // Stays implements forward.Node.
 func (m *Member) Stays(_ context.Context, db note.DatabaseID) bool { return m.Store.Leads(db) }
 
-// link is a member's end of a bus over TCP that has streams alone.
+// link is a member's end of a bus over TCP. It supports only streams.
 type link struct {
 	bus.Bus
 	town    *Town
@@ -263,7 +263,7 @@ func (l *link) Stream(_ context.Context, to bus.ServerID, verb string, header []
 	return x, nil
 }
 
-// stream is an end of one. The refusal of the other side comes behind what it has written.
+// stream is one end of a stream. An error of the handler at the other side is returned after the data.
 type stream struct {
 	*net.TCPConn
 	ended chan error
