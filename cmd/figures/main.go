@@ -1,7 +1,7 @@
-// Command figures prints the figures that keep the code readable, each beside its aim and its ceiling: methods per
+// Command figures measures how readable the code is and prints each figure beside its aim and its ceiling: methods per
 // type, cyclomatic complexity, lengths of lines and files, depth of imports, missing documentation, wording. `make
-// figures` runs it; `make check` runs it with -check, which fails where a figure is above its ceiling. A ceiling is
-// the figure of the last step: it only goes down, until it meets the aim.
+// figures` runs it; `make check` runs it with -check, which fails if a figure exceeds its ceiling. A ceiling is the
+// value of the last step; it only decreases, until it meets the aim.
 package main
 
 import (
@@ -67,7 +67,7 @@ func table(figures []figure, ceilings map[string]int) {
 	w.Flush()
 }
 
-// over prints every figure that is above its ceiling, with its places, and reports if there is none.
+// over prints every figure above its ceiling, with its places, and reports whether there are none.
 func over(figures []figure, ceilings map[string]int) (ok bool) {
 	ok = true
 	for _, f := range figures {

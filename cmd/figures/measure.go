@@ -14,7 +14,7 @@ import (
 type figure struct {
 	name, meaning, aim string
 	value              int
-	places             []string // where it comes from, the worst first
+	places             []string // the places that it counts, the worst first
 }
 
 const (
@@ -24,7 +24,8 @@ const (
 	maxErrorText  = 100
 )
 
-// Sessions and parsers have a method per verb, or per production of a grammar: their number says nothing.
+// Sessions and parsers have a method per verb, or per production of a grammar, so their number of methods means
+// nothing.
 var manyMethods = map[string]string{
 	"client/imap.Client":  "a method per command",
 	"serve/imapd.session": "a method per command",
@@ -181,7 +182,7 @@ func lines(m *module) []figure {
 
 func leadingTabs(line string) int { return len(line) - len(strings.TrimLeft(line, "\t")) }
 
-// percentile returns the p-th percentile of values, 0 of none.
+// percentile returns the p-th percentile of values, 0 if there are none.
 func percentile(values []int, p int) int {
 	if len(values) == 0 {
 		return 0

@@ -17,7 +17,7 @@ import (
 // module holds the parsed Go files of the module.
 type module struct {
 	files *token.FileSet
-	code  []source // without tests
+	code  []source // tests excluded
 	tests []source
 }
 
@@ -31,7 +31,7 @@ type source struct {
 // room returns the folder of the file, which is the path of its package below the module.
 func (s *source) room() string { return path.Dir(s.path) }
 
-// read parses every Go file below root, but for what other programs bring.
+// read parses every Go file below root, except in testdata, node_modules and hidden folders.
 func read(root string) (*module, error) {
 	m := &module{files: token.NewFileSet()}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A question word carries the sentence in these openings of a comment; the reader has to turn it round.
+// These openings of a comment put its meaning into a question word, and the reader has to reorder the sentence.
 var (
 	isWhat    = regexp.MustCompile(`^\w+ (?:is|are|was) (?:what|who|whom|whose|where|how|whether|which|when)\b`)
 	saysWhat  = regexp.MustCompile(`^\w+ (?:says|say|tells|tell|knows|asks) (?:what|who|whom|whose|where|how|whether|which|when|if)\b`)
@@ -49,8 +49,8 @@ func cut(text string) string {
 	return text
 }
 
-// exported lists what a file exports without a comment. A comment of a group of names counts for each of them; methods
-// that a well-known interface asks for explain themselves.
+// exported lists the exported names of a file without a comment. A comment of a group counts for each name in it.
+// Methods of well-known interfaces need no comment.
 func exported(m *module, s *source) (places []string) {
 	if s.ast.Name.Name == "main" {
 		return nil

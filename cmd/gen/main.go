@@ -1,6 +1,6 @@
-// Command gen writes the documents that are made from the code: doc/protocols.md from the marks
+// Command gen writes the documents that are generated from the code: doc/protocols.md from the marks
 // `// Implements: RFC 5321 §4.1.1.4 DATA` in Go files, doc/config.md from the configuration's struct, and
-// doc/rooms.md from what packages say of themselves. It is run by `make gen` in the root of the module.
+// doc/rooms.md from package comments. `make gen` runs it in the root of the module.
 package main
 
 import (
@@ -22,8 +22,7 @@ func main() {
 	}
 }
 
-// generate writes every generated document below root/doc. The same code gives the same bytes on
-// every machine.
+// generate writes every generated document below root/doc. The same code yields the same bytes on every machine.
 func generate(root string) error {
 	marks, err := collect(root)
 	if err != nil {
@@ -53,8 +52,8 @@ func write(root, name, text string) error {
 	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
 }
 
-// notes is what people say about protocols (deviations and their reasons): doc/deviations.md,
-// which becomes the end of doc/protocols.md. It may be absent.
+// notes returns the hand-written remarks on protocols (deviations and their reasons), doc/deviations.md. They become
+// the end of doc/protocols.md. The file may be absent.
 func notes(root string) string {
 	raw, err := os.ReadFile(filepath.Join(root, "doc", "deviations.md"))
 	if err != nil {

@@ -26,11 +26,11 @@ type mark struct {
 
 var (
 	markStart = regexp.MustCompile(`^\s*//\s*Implements:`)
-	// The form is exact, so that a slip shows here and not as a hole in the table.
+	// The form is exact, so that a malformed mark is an error and not a gap in the table.
 	markForm = regexp.MustCompile(`^\s*// Implements: (RFC [1-9][0-9]{0,4}|draft-[a-z0-9-]+)(?: §([0-9A-Z][0-9A-Za-z.]*))?(?: ([^\s§].*))?$`)
 )
 
-// collect reads the marks of every Go file below root that is no test.
+// collect reads the marks of every Go file below root, except tests.
 func collect(root string) ([]mark, error) {
 	var all []mark
 	var bad []error
@@ -84,7 +84,7 @@ func marksOf(file string, raw []byte) ([]mark, error) {
 	return marks, errors.Join(append(bad, lines.Err())...)
 }
 
-// protocols is the text of doc/protocols.md.
+// protocols returns the text of doc/protocols.md.
 func protocols(marks []mark, notes string) string {
 	byDocument := map[string][]mark{}
 	for _, m := range marks {
@@ -117,7 +117,7 @@ func protocols(marks []mark, notes string) string {
 	return b.String()
 }
 
-// row is a line of a document's table: the files that implement the same thing share one.
+// row is a line of a document's table. All files that implement the same section share one.
 type row struct {
 	section, what string
 	files         []string
@@ -141,7 +141,7 @@ func rows(marks []mark) []row {
 	return all
 }
 
-// rfc is a document's number, or false for a draft.
+// rfc returns a document's number, or false for a draft.
 func rfc(document string) (int, bool) {
 	text, ok := strings.CutPrefix(document, "RFC ")
 	if !ok {
@@ -170,7 +170,7 @@ func address(document string) string {
 	return "https://datatracker.ietf.org/doc/" + document + "/"
 }
 
-// anchor is the name that a heading gets on the web: small letters, digits and hyphens.
+// anchor returns the anchor that a heading has on the web: small letters, digits and hyphens.
 func anchor(heading string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(heading) {
@@ -186,7 +186,7 @@ func anchor(heading string) string {
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
-// compareDocuments sorts RFCs by number, drafts behind them.
+// compareDocuments sorts RFCs by number, then drafts.
 func compareDocuments(a, b string) int {
 	n, isA := rfc(a)
 	m, isB := rfc(b)

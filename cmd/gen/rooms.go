@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// room is one folder with a package, and what its package comment says in its first sentence.
+// room is one folder with a package, and the first sentence of its package comment.
 type room struct{ path, says string }
 
-// rooms finds every folder below root that holds a package. One that says nothing of itself is an error.
+// rooms returns every folder below root that holds a package. A package without a comment is an error.
 func rooms(root string) (list []room, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -41,7 +41,7 @@ func rooms(root string) (list []room, err error) {
 	return list, err
 }
 
-// synopsis is the first sentence of a folder's package comment; there says that the folder has Go files.
+// synopsis returns the first sentence of a folder's package comment; there reports whether the folder has Go files.
 func synopsis(dir string) (says string, there bool, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -63,14 +63,14 @@ func synopsis(dir string) (says string, there bool, err error) {
 	return says, there, nil
 }
 
-// roomTable is doc/rooms.md.
+// roomTable returns the text of doc/rooms.md.
 func roomTable(list []room) string {
 	var b strings.Builder
 	b.WriteString("# Rooms\n\nMade by `make gen` from the first sentence of each package: do not edit. [architecture.md](architecture.md) says how they\nstand to each other.\n\n| room | what it is |\n|---|---|\n")
 	for _, r := range list {
 		says := strings.TrimPrefix(strings.TrimPrefix(r.says, "Package "), "Command ")
 		if _, rest, ok := strings.Cut(says, " "); ok {
-			says = rest // its name stands before it
+			says = rest // without the package's name
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r.path, strings.ReplaceAll(strings.TrimSuffix(says, "."), "|", "\\|"))
 	}

@@ -1,6 +1,6 @@
 package main
 
-// titles are those of the RFC Editor's index, shortened where a table needs it.
+// titles holds the titles of the RFC Editor's index, some of them shortened for the table.
 var titles = map[int]string{
 	822:   "Standard for the format of ARPA Internet text messages",
 	1035:  "Domain Names – Implementation and Specification",

@@ -1,19 +1,19 @@
-// Package config is what belongs to one machine: paths, doors, memory, limits. It stands in
-// `doublet.toml` in the data folder; an environment variable goes over the file, a flag over
-// both. What belongs to the domain (people, policies, quotas) is notes in the directory.
+// Package config holds the settings of one machine: paths, listeners, memory, limits. They are read from `doublet.toml`
+// in the data folder; an environment variable overrides the file, a flag overrides both. The settings of a domain
+// (people, policies, quotas) are notes in the directory, not here.
 //
-// The struct is the documentation: doc/config.md and `doublet config show` are made from its
-// tags. `doc` says what a setting does, `default` its value for `serve`, `demo` its value for
-// `doublet demo` where that is another one.
+// The struct is also the documentation: doc/config.md and `doublet config show` are generated from its tags. Tag `doc`
+// describes a setting, `default` holds its value for `serve`, and `demo` holds its value for `doublet demo` where that
+// differs.
 package config
 
-// FileName is the configuration's name in the data folder.
+// FileName is the name of the configuration file in the data folder.
 const FileName = "doublet.toml"
 
-// Off closes a door.
+// Off is the address of a door (a listener) that is closed.
 const Off = "off"
 
-// Config is the whole configuration. Make one with Default or Demo, or by Load.
+// Config holds all settings. Default, Demo and Load return one.
 type Config struct {
 	Server    Server    `toml:"server" doc:"Who this server is."`
 	Data      Data      `toml:"data" doc:"Where things are on this machine."`
@@ -43,7 +43,7 @@ type Config struct {
 type Server struct {
 	Name   string `toml:"name" doc:"The server's host name, as it greets and as it stands in Received lines. Empty: what the machine calls itself." default:"" demo:"localhost"`
 	Domain string `toml:"domain" doc:"The Internet domain of people whose address names none." default:"" demo:"example.com"`
-	// Proxies belongs to every door.
+	// Proxies applies to every door.
 	Proxies string `toml:"proxies" doc:"Addresses and networks of load balancers in front of the doors, separated by spaces. Every connection from there must begin with a header of the PROXY protocol (1 or 2), and counts as the client's that it names; without one it is closed. At http and https a web proxy that names its client in web.proxy_header is taken as well. A header from elsewhere is not believed." default:""`
 }
 
@@ -76,7 +76,7 @@ type Doors struct {
 type Web struct {
 	URL      string `toml:"url" doc:"Where the web doors are reached from everywhere, such as https://mail.example.com: for links in mail, by which people leave a mailing list (RFC 8058). Empty: mail has no such links." default:""`
 	Monitors string `toml:"monitors" doc:"Addresses and networks that see the status page and /metrics, separated by spaces; others are told that there is nothing." default:"127.0.0.0/8 ::1"`
-	// Proxies and ProxyHeader are about web proxies.
+	// Proxies and ProxyHeader apply to the doors http and https only.
 	Proxies     string   `toml:"proxies" doc:"Addresses and networks of web proxies (nginx, Caddy) in front of http and https, separated by spaces, beside server.proxies; for a proxy on this machine 127.0.0.1 ::1. A request from there counts as that of the client, and of the protocol, that the field proxy_header names. The doors of mail are not concerned." default:""`
 	ProxyHeader string   `toml:"proxy_header" doc:"The field in which web proxies name the client, which each of them must add to or overwrite: X-Forwarded-For, X-Real-IP (both with X-Forwarded-Proto), or Forwarded (RFC 7239). The others are not believed." default:"X-Forwarded-For" oneof:"X-Forwarded-For X-Real-IP Forwarded"`
 	Redirect    bool     `toml:"redirect" doc:"Send what people look at, or send passwords to, from http to https, where that door is open. What mail programs, ACME and probes ask for is answered at both." default:"true" demo:"false"`
@@ -84,10 +84,10 @@ type Web struct {
 	MTASTS      string   `toml:"mta_sts" doc:"The MTA-STS policy for the local domains, at https://mta-sts.DOMAIN/.well-known/mta-sts.txt: enforce lets others send mail here only under TLS with a good certificate, testing lets them report, none takes a policy back, off publishes none. It counts where DNS has the record _mta-sts." default:"testing" oneof:"off none testing enforce"`
 	MTASTSAge   Duration `toml:"mta_sts_age" doc:"How long others keep the policy." default:"168h" min:"1h" max:"8760h"`
 	MTASTSMX    string   `toml:"mta_sts_mx" doc:"The mail hosts that the policy names, separated by spaces. Empty: the server's name." default:""`
-	// SessionIdle and what follows are about people who sign in with a browser.
+	// SessionIdle and the settings below apply to browser sessions.
 	SessionIdle Duration `toml:"session_idle" doc:"How long a browser stays signed in that its person does not use." default:"336h" min:"1m" max:"8760h"`
 	SessionLife Duration `toml:"session_life" doc:"How long a browser stays signed in at most." default:"2160h" min:"1m" max:"8760h"`
-	// AdminFrom and AdminFresh are about administrators at the browser.
+	// AdminFrom and AdminFresh apply to administrators who use a browser.
 	AdminFrom  string   `toml:"admin_from" doc:"Addresses and networks from which people with the role Admin administer the server in a browser, separated by spaces; others are told that there is nothing. Empty: nobody does." default:"0.0.0.0/0 ::/0"`
 	AdminFresh Duration `toml:"admin_fresh" doc:"How long after signing in an administrator may change something in the browser before the password is asked for again. 0: it never is." default:"1h" min:"0s" max:"8760h"`
 	AdminReach string   `toml:"admin_reach" doc:"Addresses and networks that administrators may name in the browser for this server to replicate with (connection add, replica copy), beside the public Internet, separated by spaces: 10.0.0.0/8 for schools that reach each other there. The command line on the server's machine may name any." default:""`
@@ -120,7 +120,7 @@ type TLS struct {
 	Certificate string `toml:"certificate" doc:"File with the certificate chain, PEM. Empty together with key: the server makes a self-signed one in the data folder." default:""`
 	Key         string `toml:"key" doc:"File with the certificate's private key, PEM." default:""`
 	Folder      string `toml:"folder" doc:"Folder with further certificates, for clients that ask for another name (SNI): NAME.pem with NAME.key, or NAME/fullchain.pem with NAME/privkey.pem. Files that change are read within a minute, and on SIGHUP." default:""`
-	// WarnBefore is about every certificate, whatever it came from.
+	// WarnBefore applies to every certificate: from files, from ACME, self-signed.
 	WarnBefore Duration `toml:"warn_before" doc:"How long before its end a certificate is warned about, once a day." default:"336h" min:"1h" max:"8760h"`
 }
 
@@ -307,9 +307,8 @@ type Log struct {
 	Messages bool   `toml:"messages" doc:"A line for each message that arrives, for each outcome of its delivery, and for each recipient refused at RCPT (20 a session), at the level info." default:"true"`
 }
 
-// Default is the configuration of `doublet serve` where nothing is said.
+// Default returns the settings of `doublet serve` without a file, variables or flags.
 func Default() Config { return preset("default") }
 
-// Demo is the configuration of `doublet demo`: every door on loopback, on ports that need no
-// privilege.
+// Demo returns the settings of `doublet demo`: every door on loopback, on ports that need no privilege.
 func Demo() Config { return preset("demo") }

@@ -165,7 +165,7 @@ func TestMissingFile(t *testing.T) {
 func TestWrittenFileReadsBack(t *testing.T) {
 	t.Parallel()
 	c := Demo()
-	c.Directory.SCRAM = false // where the demo has true
+	c.Directory.SCRAM = false // Demo sets true
 	c.Data.Dir = "a \"quoted\"\\ \x01 folder"
 	back, warnings, err := Load(Default(), write(t, c.TOML()), nil, nil)
 	if err != nil || len(warnings) > 0 {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that the file writes as text: 500us, 30s, 1h30m.
+// Duration is a time.Duration that the file holds as text: 500us, 30s, 1h30m.
 //
-// It is a struct so that a bare number, which says no unit, is refused.
+// It is a struct, not an integer, so that the decoder rejects a bare number, which has no unit.
 type Duration struct{ time.Duration }
 
-// String writes µ as u, so that the file stays ASCII, and leaves out zero parts.
+// String writes µ as u, so that the file stays ASCII, and omits zero parts.
 func (d Duration) String() string {
 	s := strings.ReplaceAll(d.Duration.String(), "µ", "u")
 	if strings.HasSuffix(s, "m0s") {
@@ -23,7 +23,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// UnmarshalText reads the duration in the file.
+// UnmarshalText parses a duration of the file.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -33,5 +33,5 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes the duration to the file.
+// MarshalText returns the duration as the file holds it.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

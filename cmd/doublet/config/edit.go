@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Set returns a configuration file in which a setting has another value. Everything else stays as it was written,
-// comments included. The value is written as in an environment variable.
+// Set returns the configuration file with a new value for one setting. The rest of the file stays as it was, comments
+// included. The value has the form of an environment variable's.
 func Set(path string, file []byte, key, value string) ([]byte, error) {
 	f, ok := fieldOf(key)
 	if !ok {
@@ -27,7 +27,7 @@ func Set(path string, file []byte, key, value string) ([]byte, error) {
 	return verified(path, putLine(file, f, f.literal(&want)), key, want)
 }
 
-// Unset returns a configuration file without a setting, which has its default then.
+// Unset returns the configuration file without one setting, which then has its default.
 func Unset(path string, file []byte, key string) ([]byte, error) {
 	f, ok := fieldOf(key)
 	if !ok {
@@ -45,8 +45,8 @@ func Unset(path string, file []byte, key string) ([]byte, error) {
 	return verified(path, bytes.Join(lines, nil), key, want)
 }
 
-// verified returns the edited file if it says what it should and nothing else has changed: an edit by lines does not
-// understand every form that TOML has.
+// verified returns the edited file after it has checked that only the one setting changed. The check is needed because
+// Set and Unset edit lines and do not understand every form of TOML.
 func verified(path string, edited []byte, key string, want Config) ([]byte, error) {
 	got := Default()
 	if err := got.decode(path, edited, map[string]string{}); err != nil || got != want {
@@ -55,7 +55,8 @@ func verified(path string, edited []byte, key string, want Config) ([]byte, erro
 	return edited, nil
 }
 
-// putLine writes a setting in the place of its line, else below the header of its section, else at the end of the file.
+// putLine replaces the line of a setting. Without one it adds a line below the section's header, or at the end of the
+// file.
 func putLine(file []byte, f field, literal string) []byte {
 	section, key, _ := strings.Cut(f.key, ".")
 	line := key + " = " + literal + "\n"
@@ -75,7 +76,7 @@ func putLine(file []byte, f field, literal string) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// place returns the index of the line of a setting and of the header of its section, -1 where there is none.
+// place returns the index of a setting's line and of its section's header, -1 for a line that is absent.
 func place(file []byte, f field) (at, header int) {
 	at, header = -1, -1
 	section, key, _ := strings.Cut(f.key, ".")

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Entry describes one setting.
+// Entry describes one setting for documentation.
 type Entry struct {
-	Key     string // as in the file: "limits.message_size"
+	Key     string // in the file: "limits.message_size"
 	Env     string // environment variable: "DOUBLET_LIMITS_MESSAGE_SIZE"
 	Type    string // "text", "number", "switch", "size", "duration", "address"
 	Default string
@@ -24,7 +24,7 @@ type Section struct {
 	Name, Doc string
 }
 
-// field is a setting found in the struct: its place and its tags.
+// field is a setting of the struct Config: its key, tags, index and type.
 type field struct {
 	key   string
 	tag   reflect.StructTag
@@ -68,7 +68,7 @@ func (f field) in(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().Field(f.index[0]).Field(f.index[1])
 }
 
-// parse sets the setting in c from its text, as in an environment variable or a flag.
+// parse sets the setting in c from text in the form of an environment variable or a flag.
 func (f field) parse(c *Config, text string) error {
 	to := f.in(c)
 	switch p := to.Addr().Interface().(type) {
@@ -96,7 +96,7 @@ func (f field) parse(c *Config, text string) error {
 	return nil
 }
 
-// text is the setting's value in c as parse reads it.
+// text returns the setting's value in c, in the form that parse reads.
 func (f field) text(c *Config) string {
 	switch v := f.in(c).Interface().(type) {
 	case string:
@@ -138,7 +138,7 @@ func (f field) allowed() string {
 	return ""
 }
 
-// check holds the value in c against the tags.
+// check validates the value in c against the tags oneof, min and max.
 func (f field) check(c *Config) error {
 	v := f.in(c)
 	if words := strings.Fields(f.tag.Get("oneof")); len(words) > 0 && !slices.Contains(words, v.String()) {
@@ -166,7 +166,7 @@ func number(v reflect.Value) int64 {
 	return v.Int()
 }
 
-// preset fills a Config from the tag "default", or from the tag "demo" where a setting has it.
+// preset returns a Config filled from the given tag, or from the tag "default" for a setting without it.
 func preset(tag string) Config {
 	var c Config
 	for _, f := range fields {
@@ -181,7 +181,7 @@ func preset(tag string) Config {
 	return c
 }
 
-// Describe lists every setting in the order of the file.
+// Describe returns every setting in the order of the file.
 func Describe() []Entry {
 	normal, demo := Default(), Demo()
 	all := make([]Entry, 0, len(fields))
@@ -195,7 +195,7 @@ func Describe() []Entry {
 	return all
 }
 
-// Sections lists the tables of the file in order.
+// Sections returns the tables of the file in order.
 func Sections() []Section {
 	root := reflect.TypeFor[Config]()
 	all := make([]Section, 0, root.NumField())
@@ -206,7 +206,7 @@ func Sections() []Section {
 	return all
 }
 
-// Get is the text of a setting in c, by key.
+// Get returns the value of a setting as text, false if no setting has the key.
 func (c Config) Get(key string) (string, bool) {
 	f, ok := fieldOf(key)
 	if !ok {
@@ -215,7 +215,7 @@ func (c Config) Get(key string) (string, bool) {
 	return f.text(&c), true
 }
 
-// MapDoors replaces the address of every open door by what change returns for it.
+// MapDoors replaces the address of every open door with the result of change.
 func (c *Config) MapDoors(change func(address string) string) {
 	for _, f := range fields {
 		if at := f.in(c); strings.HasPrefix(f.key, "doors.") && at.String() != Off {
@@ -224,7 +224,8 @@ func (c *Config) MapDoors(change func(address string) string) {
 	}
 }
 
-// Keys returns the keys of settings; "verify.*" stands for all of a section. It panics at a key that does not exist.
+// Keys returns the keys of settings; "verify.*" stands for all settings of a section. It panics if a key does not
+// exist.
 func Keys(names ...string) []string {
 	var keys []string
 	for _, name := range names {
@@ -242,7 +243,7 @@ func Keys(names ...string) []string {
 	return keys
 }
 
-// Differ returns the keys of the settings in which two configurations differ, in the order of the file.
+// Differ returns the keys of the settings that differ between two configurations, in the order of the file.
 func (c Config) Differ(other Config) []string {
 	var keys []string
 	for _, f := range fields {
@@ -253,7 +254,7 @@ func (c Config) Differ(other Config) []string {
 	return keys
 }
 
-// Take sets one setting to its value in from.
+// Take copies the value of one setting from another configuration. An unknown key does nothing.
 func (c *Config) Take(key string, from *Config) {
 	if f, ok := fieldOf(key); ok {
 		f.in(c).Set(f.in(from))

@@ -18,16 +18,16 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// maxFile bounds what is read as a configuration.
+// maxFile is the size limit of a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// Warning is something odd that keeps nobody from starting.
+// Warning describes an oddity of the configuration that does not prevent a start.
 type Warning string
 
-// Error is a mistake in the configuration. It names the place, so that whoever wrote it finds it.
+// Error describes a mistake in the configuration, with the place where it was made.
 type Error struct {
 	Where string // "doublet.toml:12", "DOUBLET_LOG_LEVEL", "--imap"
-	Key   string // "limits.message_size", or what stood in its place
+	Key   string // "limits.message_size", or the unknown key as written
 	Err   error
 }
 
@@ -40,15 +40,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Load reads the configuration: base (Default or Demo), over it the TOML file path, over it the
-// DOUBLET_… variables of environ ("NAME=value", as os.Environ gives them), over it overrides,
-// which flags have set (key "doors.imap" → text). An empty path means no file; a file that does
-// not exist is an error that is fs.ErrNotExist. All mistakes are reported at once, as *Error
-// joined.
+// Load reads the configuration. It begins with base (Default or Demo) and applies, in this order, the TOML file path,
+// the DOUBLET_… variables of environ ("NAME=value", as os.Environ returns them), and overrides, which maps keys such as
+// "doors.imap" to the text of flags. An empty path means no file; if the file does not exist, the error matches
+// fs.ErrNotExist. Load reports all mistakes at once, as joined values of type *Error.
 func Load(base Config, path string, environ []string, overrides map[string]string) (Config, []Warning, error) {
 	c := base
 	var bad []error
-	lines := map[string]string{} // key -> where it was set last
+	lines := map[string]string{} // key → where it was set last
 	if path != "" {
 		raw, err := readFile(path)
 		if err != nil {
@@ -94,7 +93,7 @@ func readFile(path string) ([]byte, error) {
 	return raw, err
 }
 
-// decode lays the file over c and notes where each key stands.
+// decode applies the file to c and records the line of each key in lines.
 func (c *Config) decode(path string, raw []byte, lines map[string]string) error {
 	d := toml.NewDecoder(bytes.NewReader(raw)).DisallowUnknownFields()
 	err := d.Decode(c)
@@ -120,8 +119,8 @@ func (c *Config) decode(path string, raw []byte, lines map[string]string) error 
 	return nil
 }
 
-// lineOf finds the line of an error that the decoder gives without its place: the shortest
-// beginning of the file that fails in the same words ends with it.
+// lineOf returns the line of an error that the decoder reports without a position. The error is on the last line of the
+// shortest prefix of the file that fails with the same message.
 func lineOf(err error, raw []byte) int {
 	var ends []int
 	for line := range bytes.Lines(raw) {
@@ -139,7 +138,7 @@ func lineOf(err error, raw []byte) int {
 	return i + 1
 }
 
-// placeKeys notes the line of every setting of a file that has been decoded. It serves messages only.
+// placeKeys records the line of every setting of a decoded file. The lines are used in messages only.
 func placeKeys(path string, raw []byte, lines map[string]string) {
 	for i, at := range written(raw) {
 		if f, ok := fieldOf(at.section + "." + at.key); ok {
@@ -148,11 +147,11 @@ func placeKeys(path string, raw []byte, lines map[string]string) {
 	}
 }
 
-// writtenLine is a line of a file: the header of a section, or a key below it.
+// writtenLine is one line of a file: the header of a section (key is empty), or a key below it.
 type writtenLine struct{ section, key string }
 
-// written returns the lines of a file with their indexes, as far as they have the ordinary form of a TOML file (a table's header,
-// below it one key a line); others are left out.
+// written yields the index and content of each line in the ordinary form of a TOML file: a table's header, below it one
+// key a line. It skips all other lines.
 func written(raw []byte) iter.Seq2[int, writtenLine] {
 	return func(yield func(int, writtenLine) bool) {
 		section, i := "", -1
@@ -174,7 +173,7 @@ func written(raw []byte) iter.Seq2[int, writtenLine] {
 	}
 }
 
-// fromEnvironment lays the DOUBLET_… variables over c.
+// fromEnvironment applies the DOUBLET_… variables to c.
 func (c *Config) fromEnvironment(environ []string, lines map[string]string, bad *[]error) []Warning {
 	byEnv := map[string]field{}
 	names := make([]string, 0, len(fields))
@@ -190,7 +189,7 @@ func (c *Config) fromEnvironment(environ []string, lines map[string]string, bad 
 		}
 		f, ok := byEnv[name]
 		if !ok {
-			// Not an error: the variable may be meant for something else that starts the server.
+			// An unknown name is not an error: the variable may be for another program that starts the server.
 			warnings = append(warnings, Warning(name+" is no setting"+nearest(name, names)))
 			continue
 		}
@@ -213,7 +212,7 @@ func unknown(key string) error {
 	return errors.New("no such setting" + nearest(key, names))
 }
 
-// Check holds every value against what is allowed.
+// Check validates every value.
 func (c Config) Check() ([]Warning, error) { return c.check(nil) }
 
 func (c *Config) check(where map[string]string) ([]Warning, error) {
@@ -258,7 +257,7 @@ func (c *Config) checkDoors(at func(key string) string) (warnings []Warning, bad
 			bad = append(bad, &Error{at(f.key), f.key, fmt.Errorf("%q is neither host:port nor off", address)})
 			continue
 		}
-		// Port 0 is any free port; two doors may both ask for one.
+		// Port 0 means any free port, so two doors may share the address.
 		if other, twice := taken[address]; twice && n != 0 {
 			bad = append(bad, &Error{at(f.key), f.key, fmt.Errorf("%s is already the address of %s", address, other)})
 		}
@@ -270,12 +269,12 @@ func (c *Config) checkDoors(at func(key string) string) (warnings []Warning, bad
 	return warnings, bad
 }
 
-// nearest is ", did you mean …?" if a known name is close to what was written.
+// nearest returns ", did you mean …?" if a known name is similar to the given one, else "".
 func nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/4)+1
 	for _, k := range known {
 		d := distance(name, k)
-		// A setting written in the wrong section is the likelier slip than several wrong letters.
+		// A setting in the wrong section is a more likely mistake than several wrong letters.
 		if i := strings.LastIndexByte(name, '.'); i >= 0 && strings.HasSuffix(k, name[i:]) {
 			d = min(d, 1)
 		}
@@ -289,7 +288,7 @@ func nearest(name string, known []string) string {
 	return ", did you mean " + best + "?"
 }
 
-// distance is the Levenshtein distance; names longer than 200 bytes are cut.
+// distance returns the Levenshtein distance of two names, of which it reads the first 200 bytes.
 func distance(a, b string) int {
 	a, b = a[:min(len(a), 200)], b[:min(len(b), 200)]
 	row := make([]int, len(b)+1)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Networks reads a list of addresses and networks, separated by spaces: 127.0.0.1, 10.0.0.0/8, ::1.
+// Networks parses a list of addresses and networks, separated by spaces: 127.0.0.1, 10.0.0.0/8, ::1.
 func Networks(text string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, word := range strings.Fields(text) {
@@ -24,7 +24,7 @@ func Networks(text string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// checkNetworks holds the lists of networks against what they may be.
+// checkNetworks parses the settings that are lists of networks and returns their errors.
 func (c *Config) checkNetworks(at func(key string) string) (bad []error) {
 	for key, text := range map[string]string{"server.proxies": c.Server.Proxies, "web.proxies": c.Web.Proxies, "web.monitors": c.Web.Monitors} {
 		if _, err := Networks(text); err != nil {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes, written with a unit: 50MB, 64KiB, 1.5 GB, 1000. K, M, G and T and
-// the units KB, MB, GB, TB are powers of 1024, as mail systems have always meant them; KiB …
-// are the same.
+// Size is a number of bytes, written with a unit: 50MB, 64KiB, 1.5 GB, 1000. K, M, G, T and KB, MB, GB, TB are powers
+// of 1024, as mail servers have always used them; KiB, MiB, GiB, TiB mean the same.
 type Size int64
 
 var sizeUnits = []struct {
@@ -19,7 +18,7 @@ var sizeUnits = []struct {
 	{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"KB", 1 << 10}, {"B", 1},
 }
 
-// ParseSize reads a Size.
+// ParseSize parses a Size.
 func ParseSize(text string) (Size, error) {
 	s := strings.ToUpper(strings.TrimSpace(text))
 	digits := strings.TrimRight(s, "BIKMGT ")
@@ -47,7 +46,7 @@ func ParseSize(text string) (Size, error) {
 		}
 		return Size(whole * scale), nil
 	}
-	// Only digits and one point: ParseFloat alone would take 1e9, 0x1p4 and Inf as well.
+	// Digits and one point only: ParseFloat also accepts 1e9, 0x1p4 and Inf.
 	if strings.Trim(digits, "0123456789.") != "" {
 		return 0, fmt.Errorf("%q is not a size such as 50MB", text)
 	}
@@ -61,7 +60,7 @@ func ParseSize(text string) (Size, error) {
 	return Size(f), nil
 }
 
-// String writes the size in the greatest unit that divides it.
+// String writes the size in the largest unit that divides it.
 func (s Size) String() string {
 	if s == 0 {
 		return "0B"
@@ -74,7 +73,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10) + "B"
 }
 
-// UnmarshalText reads the size in the file.
+// UnmarshalText parses a size of the file.
 func (s *Size) UnmarshalText(text []byte) error {
 	v, err := ParseSize(string(text))
 	if err == nil {
@@ -83,5 +82,5 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalText writes the size to the file.
+// MarshalText returns the size as the file holds it.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

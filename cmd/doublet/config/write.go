@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// TOML writes every setting as a file that Load reads, each with its documentation above it: `doublet config show
-// --defaults`. An empty data.dir is left out, as in the file of a data folder that may be moved.
+// TOML returns a file with every setting, each below its documentation, that Load can read: `doublet config show
+// --defaults`. It omits an empty data.dir, as the file of a data folder does, so that the folder can be moved.
 func (c Config) TOML() string {
 	docs := map[string]string{}
 	for _, s := range Sections() {
@@ -15,8 +15,8 @@ func (c Config) TOML() string {
 	return c.write(docs, func(field) bool { return true })
 }
 
-// Chosen writes the settings that differ from the defaults of `doublet serve`: the file of a new data folder, and
-// `doublet config show`.
+// Chosen returns a file with the settings that differ from the defaults of `doublet serve`: the file of a new data
+// folder, and `doublet config show`.
 func (c Config) Chosen() string {
 	usual := Default()
 	return `# The settings of this server that differ from the defaults. "doublet config show --defaults" prints all with their
@@ -25,12 +25,12 @@ func (c Config) Chosen() string {
 ` + c.write(nil, func(f field) bool { return f.text(&c) != f.text(&usual) })
 }
 
-// write writes the settings that are wanted, each section under its entry of docs.
+// write returns a file with the wanted settings. Each section begins with its text in docs.
 func (c Config) write(docs map[string]string, wanted func(field) bool) string {
 	var b strings.Builder
 	section := ""
 	for _, f := range fields {
-		if !wanted(f) || f.key == "data.dir" && c.Data.Dir == "" { // the folder that holds the file: see Load
+		if !wanted(f) || f.key == "data.dir" && c.Data.Dir == "" { // the folder of the file itself: see Load
 			continue
 		}
 		name, key, _ := strings.Cut(f.key, ".")
@@ -61,7 +61,7 @@ func (f field) literal(c *Config) string {
 	return quote(text)
 }
 
-// quote writes a TOML basic string.
+// quote returns a TOML basic string.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -80,7 +80,7 @@ func quote(s string) string {
 	return b.String()
 }
 
-// Markdown is the text of doc/config.md.
+// Markdown returns the text of doc/config.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration

@@ -16,8 +16,7 @@ import (
 
 const dateFormat = "Mon, 02 Jan 2006 15:04:05 -0700"
 
-// raw writes a message as CRLF lines. refs are the Message-IDs of those that it answers, the first
-// of the thread first.
+// raw returns the message as CRLF lines. refs are the Message-IDs of the thread that it answers, oldest first.
 func (m *message) raw(now time.Time, refs []string) []byte {
 	var b bytes.Buffer
 	field := func(name, value string) { fmt.Fprintf(&b, "%s: %s\r\n", name, value) }
@@ -41,7 +40,7 @@ func (m *message) raw(now time.Time, refs []string) []byte {
 	return b.Bytes()
 }
 
-// id is the Message-ID: the same in all copies of one demo, another in the next.
+// id returns the Message-ID. It is the same in all copies of one demo and differs between demos.
 func (m *message) id(now time.Time) string {
 	_, domain, _ := strings.Cut(m.from.address, "@")
 	return fmt.Sprintf("<%s.%x@%s>", m.key, now.UnixNano(), domain)
@@ -53,7 +52,7 @@ func (p person) field() string {
 
 type mimeAddress struct{ person }
 
-// String writes name <address>; names beyond ASCII become encoded words.
+// String returns name <address>; a name that is not ASCII becomes an encoded word.
 func (a *mimeAddress) String() string {
 	name := mime.QEncoding.Encode("utf-8", a.name)
 	if name == a.name && strings.ContainsAny(name, ".&,") {
@@ -95,7 +94,7 @@ func (m *message) body(b *bytes.Buffer) {
 func text(b *bytes.Buffer, subtype, s string) {
 	fmt.Fprintf(b, "Content-Type: text/%s; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", subtype)
 	w := quotedprintable.NewWriter(b)
-	_, _ = w.Write([]byte(strings.ReplaceAll(s, "\n", "\r\n"))) // a buffer takes everything
+	_, _ = w.Write([]byte(strings.ReplaceAll(s, "\n", "\r\n"))) // a buffer accepts every write
 	_ = w.Close()
 }
 
@@ -107,7 +106,7 @@ func lines(b *bytes.Buffer, s string) {
 	}
 }
 
-// picture is a domino tile whose halves are the same.
+// picture returns a PNG of a domino tile with equal halves.
 func picture() []byte {
 	const w, h = 240, 480
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
@@ -116,7 +115,7 @@ func picture() []byte {
 	for y := range h {
 		for x := range w {
 			c := wood
-			// A little grain, so that it does not shrink to nothing.
+			// A little grain, so that the file does not compress to nothing.
 			c.R += uint8((x*7 + y*y*3 + x*y) % 23)
 			c.G += uint8((x*x + y*5) % 19)
 			if x > 20 && x < w-20 && y > 20 && y < h-20 {
@@ -136,6 +135,6 @@ func picture() []byte {
 		}
 	}
 	var b bytes.Buffer
-	_ = png.Encode(&b, img) // a buffer takes everything, and the size is right
+	_ = png.Encode(&b, img) // a buffer accepts every write, and the size is valid
 	return b.Bytes()
 }

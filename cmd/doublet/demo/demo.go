@@ -1,5 +1,5 @@
-// Package demo fills a new server with three people, a group and two weeks of their mail, by the
-// paths that real mail takes.
+// Package demo fills a new server with three people, a group and two weeks of their mail. It uses the delivery path of
+// real mail.
 package demo
 
 import (
@@ -18,10 +18,10 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Password is everybody's.
+// Password is the password of all three.
 const Password = "demo"
 
-// Domain is where the three live.
+// Domain is the mail domain of the three.
 const Domain = "example.com"
 
 // People are the short names of the three. The first is the administrator.
@@ -37,7 +37,7 @@ type filler struct {
 	refs   map[string][]string // key → Message-IDs of the thread up to it
 }
 
-// Fill makes what is missing. A server that has people is left as it is, and filled is false.
+// Fill creates the people, the group and their mail. It leaves a server that has people as it is and returns false.
 func Fill(ctx context.Context, s *admin.System) (filled bool, err error) {
 	have, _, err := s.Directory.People.List(ctx, "", 1, "")
 	if err != nil || len(have) > 0 {
@@ -92,8 +92,7 @@ func (f *filler) file(p person) *mailbox.File {
 	return f.Mailbox.File(f.who[p], f.people[p].MailDatabase)
 }
 
-// send deposits a message as if it had come through a door at its date, and lets everybody do with
-// it what they did.
+// send deposits a message as if it had arrived at its date, and applies what its readers did with it.
 func (f *filler) send(ctx context.Context, m *message) error {
 	raw := m.raw(f.now, f.thread(m))
 	sub := &mail.Submission{
@@ -111,7 +110,7 @@ func (f *filler) send(ctx context.Context, m *message) error {
 			return err
 		}
 		switch r.Target, err = f.Directory.Names.Resolve(ctx, to.address); {
-		case errors.Is(err, directory.ErrNotLocal): // nobody would send it on
+		case errors.Is(err, directory.ErrNotLocal): // it would not be relayed
 			continue
 		case err != nil:
 			return err
@@ -137,7 +136,7 @@ func (f *filler) send(ctx context.Context, m *message) error {
 	return nil
 }
 
-// handle sets the flags of the newest message in somebody's INBOX, and files it.
+// handle sets the flags of the newest message in a person's INBOX, and moves it to its folder.
 func (f *filler) handle(ctx context.Context, m *message, p person) error {
 	var flags mailbox.Flags
 	flags.Seen = slices.Contains(m.seen, p)
@@ -171,13 +170,13 @@ func (f *filler) handle(ctx context.Context, m *message, p person) error {
 	return err
 }
 
-// keep puts a message into a folder of its sender.
+// keep appends a message to a folder of its sender.
 func (f *filler) keep(ctx context.Context, m *message, folder string, flags mailbox.Flags) error {
 	_, _, err := f.file(m.from).Append(ctx, folder, m.raw(f.now, f.thread(m)), flags, f.now.Add(-m.ago))
 	return err
 }
 
-// thread is what a message answers, and remembers the message for those that answer it.
+// thread returns the Message-IDs that a message answers, and records the message for later answers.
 func (f *filler) thread(m *message) []string {
 	refs := f.refs[m.reply]
 	f.refs[m.key] = append(slices.Clone(refs), m.id(f.now))

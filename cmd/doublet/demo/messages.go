@@ -2,7 +2,7 @@ package demo
 
 import "time"
 
-// person is one of the three, or somebody from elsewhere.
+// person is one of the three, or a correspondent elsewhere.
 type person struct{ name, address string }
 
 var (
@@ -17,8 +17,7 @@ var (
 	digest = person{"Domino Tiles Digest", "digest@lists.example.net"}
 )
 
-// message is a sample message. Its date is so long before now; reply names the message that it
-// answers, by key.
+// message is a sample message. ago is its age at the time of Fill; reply is the key of the message that it answers.
 type message struct {
 	key, reply string
 	from       person
@@ -27,8 +26,8 @@ type message struct {
 	ago        time.Duration
 	text, html string
 	picture    bool
-	// seen lists who has read it; flagged who marked it. move names a folder that recipients have
-	// filed it in.
+	// seen lists the people who have read it, flagged those who have flagged it. move is the folder to which recipients
+	// have moved it.
 	seen, flagged []person
 	answered      []person
 	move          string
@@ -41,7 +40,7 @@ const (
 
 func all(p ...person) []person { return p }
 
-// sent are the messages of the last two weeks, the oldest first.
+// sent are the messages of the last two weeks, oldest first.
 var sent = []message{
 	{key: "welcome", from: alice, to: all(team), subject: "Welcome to Doublet", ago: 13*day + 5*hour, seen: all(alice, bob, carol), flagged: all(bob),
 		text: "Hello both,\n\nour new server is up. Your mail, your folders, your flags: all in one place, and it keeps what it has once said yes to.\n\nReach it with any mail program: IMAP for reading, submission for sending. The password is the one on the sticker. Change it.\n\nAlice\n",
@@ -109,7 +108,7 @@ var sent = []message{
 		text: "Bob, the van is here at four. Are the tables ready?\n\nAlice\n"},
 }
 
-// drafts are begun and not sent.
+// drafts are unsent messages.
 var drafts = []message{
 	{key: "draft", from: bob, to: all(alice), reply: "today", subject: "Re: Tables", ago: 10 * time.Minute,
 		text: "Three are. The fourth has been turned into a stage for the acc"},

@@ -1,7 +1,7 @@
-// Package lab sets the server configurations of document 004 ("Domino clusters, part 1") up on this machine: real
-// server processes, each with a data folder and doors of its own on loopback, in a cluster where the document
-// has one, with people whose mail files lie where it says. What was set up stands in a file, so that other
-// processes find it.
+// Package lab sets up the server configurations of document 004 ("Domino clusters, part 1") on this machine. It starts
+// real server processes, each with its own data folder and ports on loopback, in a cluster where the document has one,
+// and places the mail files of the users as the document does. A file describes the result, so that other processes can
+// find it.
 package lab
 
 import (
@@ -10,46 +10,47 @@ import (
 	"time"
 )
 
-// Configuration is one of the document's.
+// Configuration is one configuration of the document.
 type Configuration struct {
 	Name, Title string
-	// Words are what the document says of it, and what differs here.
+	// Words describe it, and its differences from the document.
 	Words string
-	// Roles are its servers in order.
+	// Roles are the roles of its servers, in order.
 	Roles []Role
-	// Clustered: they are one cluster. Else each has a domain of its own and sends its mail to the others.
+	// Clustered means that all servers are in one cluster. Otherwise each has its own domain and routes mail to the
+	// others.
 	Clustered bool
-	// Pairs: a mail file lies on its own server and on the last one alone; else on every server.
+	// Pairs means that a mail file has replicas on its home and on the last server only, otherwise on every server.
 	Pairs bool
-	// Abroad: people write to those of the other servers alone.
+	// Abroad means that users write only to users of other servers.
 	Abroad bool
-	// Workload and Users are what the document ran.
+	// Workload and Users are the workload and the number of users of the document.
 	Workload string
 	Users    int
 }
 
-// Role is what a server is for.
+// Role describes the part of one server in a configuration.
 type Role struct {
 	Name string
-	// Share is its part of the people; 0: it is a standby.
+	// Share is the server's relative share of the users; 0 is a standby server.
 	Share int
-	// Disk is how long a flush of its disk takes longer than the machine's.
+	// Disk is the time that is added to each flush of the disk.
 	Disk time.Duration
-	// Cache is how many databases stay open in its memory; 0: the default.
+	// Cache is the number of databases that stay open in memory; 0 is the server's default.
 	Cache int
 }
 
-// names are those of servers.
+// names are the names of the servers, in order.
 var names = []string{"one", "two", "three", "four", "five", "six"}
 
-// The field case: the document's disk took 108 ms for a transfer where 10 to 30 is good, and its table of open
-// databases had room for 723 of 2,650.
+// The values of the field case. In the document a disk transfer took 108 ms where 10 to 30 ms is good, and the database
+// cache had room for 723 of 2,650 open databases.
 const (
 	fieldDisk  = 100 * time.Millisecond
 	fieldCache = 20
 )
 
-// All lists the configurations.
+// All returns the configurations.
 func All() []Configuration {
 	list := []Configuration{
 		{
@@ -102,7 +103,7 @@ func All() []Configuration {
 	})
 }
 
-// active are servers of which each has an equal part of the people.
+// active returns n servers with equal shares of the users.
 func active(n int) []Role {
 	out := make([]Role, n)
 	for i := range out {
@@ -111,7 +112,7 @@ func active(n int) []Role {
 	return out
 }
 
-// standby are an active server and n that stand by.
+// standby returns one active server and n standby servers.
 func standby(n int) []Role {
 	out := active(n + 1)
 	for i := 1; i <= n; i++ {
@@ -120,7 +121,7 @@ func standby(n int) []Role {
 	return out
 }
 
-// Named finds a configuration.
+// Named returns the configuration with the given name.
 func Named(name string) (Configuration, error) {
 	var all []string
 	for _, c := range All() {
@@ -132,7 +133,8 @@ func Named(name string) (Configuration, error) {
 	return Configuration{}, fmt.Errorf("no configuration %q: there are %s", name, strings.Join(all, ", "))
 }
 
-// home is the server of a person: every beginning of the list of people is divided as the roles say.
+// home returns the index of a person's home, the server that leads his mail file. Any first n people are divided in the
+// proportions of the roles.
 func (c *Configuration) home(person int) int {
 	all := 0
 	for _, r := range c.Roles {
@@ -147,7 +149,7 @@ func (c *Configuration) home(person int) int {
 	return 0
 }
 
-// replicas are the servers that a person's mail file lies on, its own first.
+// replicas returns the indexes of the servers that hold a person's mail file, the home first.
 func (c *Configuration) replicas(person int) []int {
 	home := c.home(person)
 	out := []int{home}

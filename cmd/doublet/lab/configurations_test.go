@@ -7,7 +7,7 @@ import (
 	"doublet/bench/workload"
 )
 
-// TestConfigurations: people and mail files are where document 004 has them, in every beginning of the list of people.
+// TestConfigurations checks that users and mail files are on the servers where document 004 places them.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

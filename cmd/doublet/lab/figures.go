@@ -20,8 +20,8 @@ import (
 	wiresmtp "doublet/wire/smtp"
 )
 
-// Figures are what a cluster of two active servers came to; what was not asked for is nil. Times are in
-// milliseconds where the name does not say otherwise.
+// Figures are the measured figures of a cluster with two active servers; a figure that was not requested is nil. Times
+// are in milliseconds unless the name has another unit.
 type Figures struct {
 	Idle        *Idle        `json:"idle,omitempty"`
 	Lag         *Lag         `json:"lag,omitempty"`
@@ -30,17 +30,17 @@ type Figures struct {
 	Catchup     *Catchup     `json:"catchup,omitempty"`
 }
 
-// Idle is what servers take that nobody works at: one alone, and each of two in a cluster.
+// Idle is the memory and processor time of idle servers: of one alone, and of each of two in a cluster.
 type Idle struct {
 	AloneMB    float64 `json:"alone_mb"`
 	ClusterMB  float64 `json:"cluster_mb"`
-	BusMB      float64 `json:"bus_mb"` // what a cluster adds
+	BusMB      float64 `json:"bus_mb"` // the difference: the cost of the cluster
 	AloneCPU   float64 `json:"alone_cpu_percent"`
 	ClusterCPU float64 `json:"cluster_cpu_percent"`
 }
 
-// Lag is from the moment at which one server had acknowledged a message to that at which a session at the home of the
-// mail file, the other server, was told of it.
+// Lag is the time between two moments: one server acknowledges a message, and a session at the other server, the home
+// of the mail file, is notified of it.
 type Lag struct {
 	Rate       float64 `json:"deliveries_per_second"`
 	Wanted     float64 `json:"wanted_per_second"`
@@ -51,22 +51,23 @@ type Lag struct {
 	Max        float64 `json:"lag_max"`
 	DeliverP50 float64 `json:"deliver_p50"`
 	DeliverP99 float64 `json:"deliver_p99"`
-	// Queue is the average time that databases waited on the server's work queue.
+	// Queue is the average time that databases waited in the server's work queue.
 	Queue float64 `json:"queue_average"`
 }
 
-// Acknowledge is what the mode cluster adds to a delivery.
+// Acknowledge compares the time of a delivery in the acknowledgement modes local and cluster.
 type Acknowledge struct {
 	LocalP50   float64 `json:"local_p50"`
 	LocalP99   float64 `json:"local_p99"`
 	ClusterP50 float64 `json:"cluster_p50"`
 	ClusterP99 float64 `json:"cluster_p99"`
 	AddsP50    float64 `json:"adds_p50"`
-	// Degraded are deliveries that went out though no mate had confirmed them.
+	// Degraded counts the deliveries that were acknowledged although no mate (other member of the cluster) had
+	// confirmed them.
 	Degraded float64 `json:"degraded"`
 }
 
-// Takeover is from the SIGKILL of a home to a person's open INBOX at the other server.
+// Takeover is the time from the SIGKILL of a home until users have their INBOX open at the other server.
 type Takeover struct {
 	People int     `json:"people"`
 	First  float64 `json:"first"`
@@ -74,22 +75,22 @@ type Takeover struct {
 	Max    float64 `json:"max"`
 }
 
-// Catchup is what a server has to catch up with that was away.
+// Catchup is the time that a server needs to catch up after it was down.
 type Catchup struct {
 	Notes     int     `json:"notes"`
 	Doors     float64 `json:"doors_open_after_s"`
-	Whole     float64 `json:"whole_after_s"` // since the process began
+	Whole     float64 `json:"whole_after_s"` // since the process started
 	PerSecond float64 `json:"notes_per_second"`
 }
 
 func milli(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// bystander measures in a lab of two active servers.
+// bystander is a lab of two active servers with the users of one of them.
 type bystander struct {
 	*Lab
 	env    *env.Env
-	here   *Server // takes what is delivered
-	away   *Server // is the home of the people
+	here   *Server // receives the deliveries
+	away   *Server // the home of the users
 	people []drive.User
 }
 
@@ -106,8 +107,8 @@ func (l *Lab) bystander(e *env.Env) (*bystander, error) {
 	return b, nil
 }
 
-// deliveries sends messages of 1 KB to the people, each over a connection of his own, one after the other, at a rate
-// for all together, and tells each acknowledgement. rate 0: as fast as it goes.
+// deliveries sends each messages of 1 KB to every user, on one connection per user, one after the other. rate is the
+// total number of messages a second; 0 is as fast as possible. It calls acked after each acknowledgement.
 func (b *bystander) deliveries(ctx context.Context, rate float64, each int, acked func(person int, began, at time.Time)) error {
 	var all sync.WaitGroup
 	errs := make(chan error, len(b.people))
@@ -191,13 +192,13 @@ func (b *bystander) inbox(s *Server, u *drive.User) (*imap.Client, uint32, error
 	return c, sel.Exists, nil
 }
 
-// seen is when each message of a person was acknowledged, and when his session was told of it.
+// seen holds the times at which a person's messages were acknowledged, and at which his session was notified of them.
 type seen struct{ acked, told []time.Time }
 
-// lagLimit is how long the last messages may take to show.
+// lagLimit is the time that Lag waits for the last notifications.
 const lagLimit = 30 * time.Second
 
-// Lag delivers at one server, and watches at the other.
+// Lag delivers messages at one server and watches the mailboxes at the other.
 func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Duration) (*Lag, error) {
 	b, err := l.bystander(e)
 	if err != nil {
@@ -274,7 +275,7 @@ func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Dur
 	return out, nil
 }
 
-// Acknowledge delivers to people in the mode local, and then in the mode cluster.
+// Acknowledge delivers messages in the mode local and then in the mode cluster.
 func (l *Lab) Acknowledge(ctx context.Context, e *env.Env, rate float64, length time.Duration) (*Acknowledge, error) {
 	b, err := l.bystander(e)
 	if err != nil {
@@ -322,10 +323,11 @@ func (l *Lab) Acknowledge(ctx context.Context, e *env.Env, rate float64, length 
 
 const degraded = "Server.Cluster.Acknowledged.Degraded"
 
-// takeoverLimit is how long people try.
+// takeoverLimit is the time for which users try to sign in.
 const takeoverLimit = time.Minute
 
-// Takeover kills the home of people, who sign in at the other server until it lets them in, and starts it again.
+// Takeover kills the home of the users, signs them in at the other server as soon as it accepts them, and restarts the
+// home.
 func (l *Lab) Takeover(ctx context.Context, e *env.Env) (*Takeover, error) {
 	b, err := l.bystander(e)
 	if err != nil {
@@ -370,7 +372,7 @@ func (l *Lab) Takeover(ctx context.Context, e *env.Env) (*Takeover, error) {
 	return &Takeover{People: len(took), First: milli(took[0]), P50: milli(took[len(took)/2]), Max: milli(took[len(took)-1])}, nil
 }
 
-// Catchup kills a server, delivers so many notes at the other, and starts it again.
+// Catchup kills a server, delivers about so many notes at the other, and restarts the first.
 func (l *Lab) Catchup(ctx context.Context, e *env.Env, notes int) (*Catchup, error) {
 	b, err := l.bystander(e)
 	if err != nil {
@@ -395,7 +397,7 @@ func (l *Lab) Catchup(ctx context.Context, e *env.Env, notes int) (*Catchup, err
 	return out, nil
 }
 
-// Rest meters servers that nobody works at, after a fresh start: their average memory (PSS, MB) and processor time
+// Rest restarts the servers, leaves them idle for length, and returns their average memory (PSS, MB) and processor time
 // (percent of a core).
 func (l *Lab) Rest(ctx context.Context, e *env.Env, length time.Duration) (memory, cpu float64, err error) {
 	if err := l.Stop(e); err != nil {
@@ -435,7 +437,7 @@ func (l *Lab) Rest(ctx context.Context, e *env.Env, length time.Duration) (memor
 	return memory, cpu, err
 }
 
-// statistic is one of a server's, 0 where it cannot be asked.
+// statistic returns one statistic of a server, 0 if the server does not answer.
 func (s *Server) statistic(ctx context.Context, e *env.Env, name string) float64 {
 	list, err := s.statistics(ctx, e)
 	if err != nil {
@@ -444,5 +446,5 @@ func (s *Server) statistic(ctx context.Context, e *env.Env, name string) float64
 	return list[name]
 }
 
-// FigureNames are the figures that can be asked for, in the order in which they are measured.
+// FigureNames returns the names of the figures in the order of measurement.
 func FigureNames() []string { return []string{"idle", "lag", "acknowledge", "takeover", "catchup"} }

@@ -18,10 +18,10 @@ import (
 	"doublet/env"
 )
 
-// FileName is the lab's own file in its folder.
+// FileName is the name of the file in a lab's folder that describes the lab.
 const FileName = "lab.json"
 
-// Password is everybody's.
+// Password is the password of every user.
 const Password = "bench"
 
 const domain = "lab.example"
@@ -34,44 +34,44 @@ type Lab struct {
 	Pairs     bool      `json:"pairs,omitempty"`
 	People    int       `json:"people"`
 	Servers   []*Server `json:"servers"`
-	// Program is what its servers run.
+	// Program is the path of the program that its servers run.
 	Program string `json:"program"`
 
 	dir    string
 	config Configuration
 }
 
-// Options are what may differ from the document.
+// Options change a configuration.
 type Options struct {
-	// Dir is the lab's folder; it must be empty, or not be there.
+	// Dir is the lab's folder. It must be empty or absent.
 	Dir    string
 	People int
-	// Replicators are Cluster Replicators for each mate; 0: the default.
+	// Replicators is the number of Cluster Replicators for each mate; 0 is the default.
 	Replicators int
-	// SlowDisk and Cache stand over those of roles that have one, negative ones take them away: nil leaves all.
+	// SlowDisk and Cache replace the values of roles that have one. Negative values remove them; nil leaves them.
 	SlowDisk *time.Duration
 	Cache    *int
-	// Acknowledge is the mode of acknowledgement of the mail files, "" for local.
+	// Acknowledge is the acknowledgement mode of the mail files; "" means local.
 	Acknowledge string
 }
 
-// Builder makes labs.
+// Builder sets up labs.
 type Builder struct {
 	Env *env.Env
-	// Program is the path of doublet.
+	// Program is the path of the program doublet.
 	Program string
-	// Make makes the data folder of a first server, Join that of one that joins a cluster.
+	// Make creates the data folder of a first server, Join that of a server that joins a cluster.
 	Make func(ctx context.Context, cfg config.Config, first admin.UserAdd) error
 	Join func(ctx context.Context, cfg config.Config, name, token string) error
-	// Progress is told what is being done.
+	// Progress is called with a message for each step.
 	Progress func(last bool, format string, args ...any)
 }
 
-// ErrNotEmpty says that there is something in the folder.
+// ErrNotEmpty means that the lab's folder has content.
 var ErrNotEmpty = errors.New("lab: the folder is not empty")
 
-// Build sets a configuration up and returns when every mail file is where it belongs. What it has started is
-// stopped where it fails.
+// Build sets up a configuration and returns when every mail file is on its servers. If it fails, it stops the servers
+// that it has started.
 func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab, err error) {
 	if list, err := os.ReadDir(o.Dir); err == nil && len(list) > 0 {
 		return nil, fmt.Errorf("%w: %s (name another with --dir, or remove it)", ErrNotEmpty, o.Dir)
@@ -111,7 +111,7 @@ func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab
 	return l, l.save()
 }
 
-// server makes and starts server number i.
+// server creates and starts server number i.
 func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 	role := &l.config.Roles[i]
 	ports, err := freePorts(8)
@@ -160,8 +160,8 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 	return err
 }
 
-// SlowDown gives servers the slow disks that they are to have, by starting them again: what was made before, and the
-// mailboxes that were filled, came at the machine's own speed.
+// SlowDown restarts the servers that have a slow disk, with the delay. Build and the filling of mailboxes run before,
+// at the machine's own speed.
 func (l *Lab) SlowDown(ctx context.Context, e *env.Env) error {
 	for _, s := range l.Servers {
 		if s.Slow == "" {
@@ -178,7 +178,7 @@ func (l *Lab) SlowDown(ctx context.Context, e *env.Env) error {
 	return errors.Join(l.Settle(ctx, e, placeLimit), l.save())
 }
 
-// replicas is how many of each mail file there are, 0 for one on every server.
+// replicas returns the number of replicas of each mail file; 0 means one on every server.
 func (l *Lab) replicas() int {
 	if l.Pairs {
 		return 2
@@ -186,7 +186,8 @@ func (l *Lab) replicas() int {
 	return 0
 }
 
-// settings are those of the demo, with doors and addresses of the server's own; bus are the two that its mates reach it at.
+// settings returns the demo's settings with the server's own ports. bus holds the two addresses at which mates reach
+// it.
 func (b *Builder) settings(s *Server, bus []string, clustered bool, replicators, cache, replicas int) (config.Config, error) {
 	cfg := config.Demo()
 	cfg.Data.Dir = s.Data
@@ -210,8 +211,8 @@ func (b *Builder) settings(s *Server, bus []string, clustered bool, replicators,
 	return cfg, err
 }
 
-// freePorts are addresses of loopback on which nobody listens. They lie below those that systems give to connections that
-// go out (from 32768 on): while a server is down none of people's takes its place.
+// freePorts returns free addresses on loopback. They are below the range of ephemeral ports (from 32768 on), so that no
+// outgoing connection takes the port of a server that is down.
 func freePorts(n int) (out []string, err error) {
 	const first, end = 10_000, 32_768
 	for tries := 0; len(out) < n; tries++ {
@@ -227,7 +228,7 @@ func freePorts(n int) (out []string, err error) {
 	return out, nil
 }
 
-// ask runs a verb at a server.
+// ask runs a command at a server's admin socket.
 func ask[R any](ctx context.Context, e *env.Env, s *Server, verb string, args any) (out R, err error) {
 	c, err := s.Admin(e)
 	if err == nil {
@@ -239,7 +240,7 @@ func ask[R any](ctx context.Context, e *env.Env, s *Server, verb string, args an
 	return out, nil
 }
 
-// connect lets servers without a cluster send their mail to each other.
+// connect adds routes between servers that are not in a cluster.
 func (l *Lab) connect(ctx context.Context, e *env.Env) error {
 	for _, s := range l.Servers {
 		for _, to := range l.Servers {
@@ -254,7 +255,7 @@ func (l *Lab) connect(ctx context.Context, e *env.Env) error {
 	return nil
 }
 
-// Users are the lab's people, as the benchmark knows them.
+// Users returns the lab's users in the form that the benchmark needs.
 func (l *Lab) Users() []drive.User {
 	out := make([]drive.User, l.People)
 	for i := range out {
@@ -272,7 +273,7 @@ func (l *Lab) save() error {
 	return os.WriteFile(filepath.Join(l.dir, FileName), append(text, '\n'), 0o600)
 }
 
-// Load finds a lab that another process has set up.
+// Load reads a lab that another process has set up.
 func Load(dir string) (*Lab, error) {
 	text, err := os.ReadFile(filepath.Join(dir, FileName))
 	if err != nil {
@@ -288,7 +289,7 @@ func Load(dir string) (*Lab, error) {
 	return l, err
 }
 
-// Server finds one by name.
+// Server returns the server with the given name.
 func (l *Lab) Server(name string) (*Server, error) {
 	for _, s := range l.Servers {
 		if s.Name == name {
@@ -298,7 +299,7 @@ func (l *Lab) Server(name string) (*Server, error) {
 	return nil, fmt.Errorf("lab: there is no server %q", name)
 }
 
-// Live are the servers that run.
+// Live returns the servers that run.
 func (l *Lab) Live() []*Server {
 	var out []*Server
 	for _, s := range l.Servers {
@@ -309,7 +310,7 @@ func (l *Lab) Live() []*Server {
 	return out
 }
 
-// Stop ends all servers in order, whoever has started them, all at one time.
+// Stop stops all servers cleanly and concurrently, also those that another process has started.
 func (l *Lab) Stop(e *env.Env) error {
 	errs := make(chan error, len(l.Servers))
 	for _, s := range l.Servers {
@@ -322,7 +323,7 @@ func (l *Lab) Stop(e *env.Env) error {
 	return all
 }
 
-// Show says where the doors are.
+// Show prints the addresses of the servers.
 func (l *Lab) Show(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s\n", l.Name, l.config.Title)
 	for i, s := range l.Servers {

@@ -14,10 +14,10 @@ import (
 	"doublet/env"
 )
 
-// title is the full name of person i, and the title of his mail file.
+// title returns the full name of person i, which is also the title of his mail file.
 func title(i int) string { return fmt.Sprintf("Bench mail%d", i+1) }
 
-// people makes them: at the first server of a cluster, and at the server of each where there is none.
+// people creates the users: at the first server of a cluster, or each at his own server without one.
 func (b *Builder) people(ctx context.Context, l *Lab, o Options) error {
 	const workers = 4
 	var (
@@ -64,13 +64,13 @@ func (b *Builder) people(ctx context.Context, l *Lab, o Options) error {
 	return first
 }
 
-// The time that mail files have to come to their places, and between two looks.
+// placeLimit is the time limit for the placement of mail files, lookEvery the interval of the checks.
 const (
 	placeLimit = 5 * time.Minute
 	lookEvery  = 100 * time.Millisecond
 )
 
-// place brings every mail file to its servers, its own first, and waits until all have everything.
+// place moves every mail file to its servers and its home, and waits until all replicas are complete.
 func (l *Lab) place(ctx context.Context, e *env.Env, progress func(bool, string, ...any)) error {
 	if !l.Clustered {
 		return nil
@@ -92,7 +92,7 @@ func (l *Lab) place(ctx context.Context, e *env.Env, progress func(bool, string,
 	return fmt.Errorf("lab: after %v %s", placeLimit, why)
 }
 
-// placeSome does what can be done now, and counts the mail files that are not in their places yet.
+// placeSome takes the next step for each mail file and counts those that are not placed yet.
 func (l *Lab) placeSome(ctx context.Context, e *env.Env) (left int, err error) {
 	list, err := l.databases(ctx, e)
 	if err != nil {
@@ -115,7 +115,8 @@ func (l *Lab) placeSome(ctx context.Context, e *env.Env) (left int, err error) {
 	return left, nil
 }
 
-// databases lists the mail files by title. A server knows the homes of what it holds, so that all are asked.
+// databases returns the mail files by title. It asks every server, because a server knows only the homes of databases
+// that it holds.
 func (l *Lab) databases(ctx context.Context, e *env.Env) (map[string]cluster.DatabaseView, error) {
 	out := map[string]cluster.DatabaseView{}
 	for i, s := range l.Servers {
@@ -137,7 +138,7 @@ func (l *Lab) databases(ctx context.Context, e *env.Env) (map[string]cluster.Dat
 	return out, nil
 }
 
-// placeOne takes the next step for a database.
+// placeOne takes the next step in the placement of a database.
 func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView, want []int) (done bool, err error) {
 	names := make([]string, len(want))
 	for i, w := range want {
@@ -149,7 +150,7 @@ func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView
 	}
 	home, err := l.Server(db.Home)
 	if err != nil {
-		return false, nil // nobody leads it for the moment
+		return false, nil // no server leads it at the moment
 	}
 	done = true
 	for name, state := range have {
@@ -160,7 +161,7 @@ func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView
 		if state == cluster.Deleting || len(have) > len(names) && db.Home == name {
 			continue
 		}
-		// The server that is not to have it gives it up: another gets it instead, and there is but one.
+		// Delete the misplaced replica. The cluster then creates one on the only server that is left, the right one.
 		if _, err := ask[admin.Done](ctx, e, home, "cluster replica", admin.ClusterReplica{Database: db.ID, Server: name, State: "deleting"}); err != nil {
 			return false, later(err)
 		}
@@ -175,7 +176,7 @@ func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView
 	return done, later(err)
 }
 
-// later leaves out errors of what only cannot be done yet.
+// later drops errors that a server reports: the step cannot be taken yet and is retried.
 func later(err error) error {
 	var remote *admin.RemoteError
 	if errors.As(err, &remote) {
@@ -184,15 +185,15 @@ func later(err error) error {
 	return err
 }
 
-// Settle waits until no mail waits, and in a cluster until every server that runs serves, hears all others that run, leads
-// or follows all that it holds, and has nothing waiting for them, all that for a while: servers that were cut off hear each other
-// before they know that both have led a database.
+// Settle waits until no message waits for delivery. In a cluster every running server must also serve, reach all other
+// running ones, know a home for each database that it holds and have no changes waiting for them. This state must last
+// for quietFor, because servers that were separated can reach each other before they detect that both led a database.
 func (l *Lab) Settle(ctx context.Context, e *env.Env, limit time.Duration) error {
 	_, err := l.settled(ctx, e, limit)
 	return err
 }
 
-// settled is Settle, and says since when it is so.
+// settled does the work of Settle and returns the time at which the lab settled.
 func (l *Lab) settled(ctx context.Context, e *env.Env, limit time.Duration) (since time.Time, err error) {
 	why := ""
 	for until := e.Clock.Now().Add(limit); e.Clock.Now().Before(until); e.Clock.Sleep(lookEvery) {
@@ -212,11 +213,11 @@ func (l *Lab) settled(ctx context.Context, e *env.Env, limit time.Duration) (sin
 	return since, fmt.Errorf("lab: after %v %s", limit, why)
 }
 
-// quietFor is how long nothing may wait in a cluster that has settled: several probes, by which servers tell each other where
-// they stand.
+// quietFor is the time for which a cluster must be settled. It covers several probes, by which servers exchange their
+// states.
 const quietFor = 2 * time.Second
 
-// mailWaiting is the statistic of what lies in mail.box.
+// mailWaiting is the name of the statistic that counts messages in mail.box, the queue of the router.
 const mailWaiting = "Mail.Waiting"
 
 func (l *Lab) unsettled(ctx context.Context, e *env.Env) string {
@@ -255,7 +256,7 @@ func (l *Lab) unsettled(ctx context.Context, e *env.Env) string {
 	return ""
 }
 
-// Names are the servers' names.
+// Names returns the names of the servers, separated by commas.
 func (l *Lab) Names() string {
 	var out []string
 	for _, s := range l.Servers {

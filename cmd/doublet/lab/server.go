@@ -23,32 +23,32 @@ import (
 type Server struct {
 	Name string `json:"name"`
 	Data string `json:"data"`
-	// Domain is that of its people.
+	// Domain is the domain of its users.
 	Domain string `json:"domain"`
-	// Doors are addresses, host:port, by the names that the benchmark has for them.
+	// Doors maps protocols, by their names in the benchmark, to addresses (host:port).
 	Doors map[string]string `json:"doors"`
-	// Arguments are what doublet is run with.
+	// Arguments are the arguments of the program doublet.
 	Arguments []string `json:"arguments"`
-	// Slow is how much longer its disk is to take for a flush, once all is in its place; "" for no longer.
+	// Slow is the delay of a disk flush that SlowDown will add; "" for none.
 	Slow string `json:"slow,omitempty"`
 }
 
-// PIDFile is where the server writes its process.
+// PIDFile returns the path of the file that holds the server's process ID.
 func (s *Server) PIDFile() string { return filepath.Join(s.Data, "doublet.pid") }
 
-// Log is where its words go.
+// Log returns the path of the server's log.
 func (s *Server) Log() string { return filepath.Join(s.Data, "server.log") }
 
-// Admin opens its socket.
+// Admin connects to the server's admin socket.
 func (s *Server) Admin(e *env.Env) (*admin.Client, error) {
 	return admin.Dial(e, filepath.Join(s.Data, admin.SocketName))
 }
 
-// startLimit is how long a server may take until its doors are open.
+// startLimit is the time that a server may take to open its ports.
 const startLimit = 2 * time.Minute
 
-// Start runs the server and returns when its doors are open. It is in a session of its own: Ctrl-C is for whoever
-// started it, and he stops it in order.
+// Start runs the server and returns when its ports are open. The process has its own session, so that Ctrl-C reaches
+// only the program that started it, which then stops it cleanly.
 func (s *Server) Start(ctx context.Context, e *env.Env, program string) error {
 	out, err := os.OpenFile(s.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -79,7 +79,8 @@ func (s *Server) Start(ctx context.Context, e *env.Env, program string) error {
 	return errors.Join(fmt.Errorf("lab: %s has not opened its doors in %v: %s", s.Name, startLimit, s.lastWords()), end(cmd, ended))
 }
 
-// end kills a process that was begun, and waits for it: one that is young has not written its number down yet.
+// end kills a started process and waits for it. It does not use the PID file, which a young process has not written
+// yet.
 func end(cmd *exec.Cmd, ended <-chan error) error {
 	err := cmd.Process.Kill()
 	<-ended
@@ -100,7 +101,7 @@ func (s *Server) answers() bool {
 	return true
 }
 
-// lastWords is the end of its log.
+// lastWords returns the end of the server's log, at most 1000 bytes.
 func (s *Server) lastWords() string {
 	text, err := os.ReadFile(s.Log())
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *Server) lastWords() string {
 	return strings.TrimSpace(string(text[max(0, len(text)-1000):]))
 }
 
-// process is the server's, 0 where none runs.
+// process returns the server's process ID, 0 if it does not run.
 func (s *Server) process() int {
 	raw, err := os.ReadFile(s.PIDFile())
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Server) process() int {
 	if err != nil || pid < 2 {
 		return 0
 	}
-	// A number that was given anew is another program's.
+	// The system may have reused the process ID for another program.
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if errors.Is(err, os.ErrNotExist) && exists("/proc/self") {
 		return 0
@@ -135,7 +136,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Kill ends the process without a word (SIGKILL). One that does not run is killed already.
+// Kill sends SIGKILL to the process. It returns nil if the server does not run.
 func (s *Server) Kill() error { return s.signal(os.Kill) }
 
 func (s *Server) signal(sig os.Signal) error {
@@ -153,10 +154,10 @@ func (s *Server) signal(sig os.Signal) error {
 	return nil
 }
 
-// stopLimit is how long servers may take to stop in order.
+// stopLimit is the time that a server may take to stop.
 const stopLimit = 40 * time.Second
 
-// stop ends the process in order, and waits for that.
+// stop sends SIGTERM and waits for the end of the process. After stopLimit it kills the process.
 func (s *Server) stop(e *env.Env) error {
 	if err := s.signal(syscall.SIGTERM); err != nil {
 		return err
@@ -169,7 +170,7 @@ func (s *Server) stop(e *env.Env) error {
 	return nil
 }
 
-// Status asks how its cluster stands.
+// Status returns the server's view of its cluster.
 func (s *Server) Status(ctx context.Context, e *env.Env) (cluster.Status, error) {
 	c, err := s.Admin(e)
 	if err != nil {
@@ -178,7 +179,7 @@ func (s *Server) Status(ctx context.Context, e *env.Env) (cluster.Status, error)
 	return admin.Do[cluster.Status](ctx, c, "show cluster", struct{}{})
 }
 
-// statistics asks for the server's own that are numbers.
+// statistics returns the server's own numeric statistics.
 func (s *Server) statistics(ctx context.Context, e *env.Env) (map[string]float64, error) {
 	list, err := ask[[]stat.Entry](ctx, e, s, "show stat", struct{}{})
 	if err != nil {

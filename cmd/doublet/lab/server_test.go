@@ -18,7 +18,8 @@ import (
 	"doublet/env"
 )
 
-// TestStartGivenUp: a server whose start is given up before it has written its process down is gone when Start returns.
+// TestStartGivenUp checks that Start ends the process of a server if the context is cancelled before the PID file
+// exists.
 func TestStartGivenUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

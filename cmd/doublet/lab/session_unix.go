@@ -4,5 +4,5 @@ package lab
 
 import "syscall"
 
-// ownSession keeps signals of the terminal away from a process.
+// ownSession returns attributes that start a process in its own session, where signals of the terminal do not reach it.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
