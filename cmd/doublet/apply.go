@@ -10,32 +10,32 @@ import (
 	"doublet/cmd/doublet/config"
 )
 
-// settings are those of a running server, of which some take effect while it runs.
+// settings are the settings of a running server, some of which can change while it runs.
 type settings struct {
-	// load reads the file, the environment and the flags as at the start.
+	// load reads the file, the environment and the flags as at start.
 	load func() (config.Config, []config.Warning, error)
 
 	mu      sync.Mutex
-	running config.Config // what holds now
+	running config.Config // in effect now
 	parts   []livePart
 }
 
-// livePart is a part of the server that takes new values of some settings.
+// livePart is a part of the server that can take new values of some settings while it runs.
 type livePart struct {
 	keys []string
-	// prepare makes what the new settings ask for, and returns what puts it in place. If it fails nothing has changed.
+	// prepare builds the new state and returns a function that installs it. If it fails, nothing has changed.
 	prepare func(*config.Config) (commit func(), err error)
 }
 
-// take adds a part that takes the settings of these keys; "verify.*" stands for a section.
+// take registers a part for the settings with these keys; "verify.*" stands for a section.
 func (s *settings) take(prepare func(*config.Config) (commit func(), err error), keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts = append(s.parts, livePart{config.Keys(keys...), prepare})
 }
 
-// apply reads the settings anew and lets the parts take those that have changed. Either all of them are taken or, with an
-// error, none.
+// apply reads the settings again and passes the changed ones to their parts. If any part fails, apply returns an error
+// and no part changes.
 func (s *settings) apply() (admin.Applied, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *settings) apply() (admin.Applied, error) {
 		result.Warnings = append(result.Warnings, string(w))
 	}
 	changed := s.running.Differ(next)
-	after := s.running // what needs a restart keeps its value: no part may see the new one, and the next call tells of it again
+	after := s.running // settings that need a restart stay as they are and are reported again
 	for _, key := range changed {
 		if slices.ContainsFunc(s.parts, func(p livePart) bool { return slices.Contains(p.keys, key) }) {
 			result.Applied = append(result.Applied, key)
@@ -75,7 +75,7 @@ func (s *settings) apply() (admin.Applied, error) {
 	return result, nil
 }
 
-// openSettings makes the settings that may change while the server runs.
+// openSettings registers the log level, and makes the settings available to the verb that applies them.
 func (h *house) openSettings(l life) {
 	h.settings = &settings{load: l.load, running: l.cfg}
 	h.settings.take(func(next *config.Config) (func(), error) {
@@ -84,7 +84,7 @@ func (h *house) openSettings(l life) {
 	h.system.ApplySettings = h.settings.apply
 }
 
-// reload does what SIGHUP asks for: it reads certificates and settings anew, and logs the outcome.
+// reload handles SIGHUP: it reads certificates and settings again and logs the outcome.
 func (h *house) reload() {
 	h.reloadCertificate()
 	result, err := h.settings.apply()
@@ -100,7 +100,7 @@ func (h *house) reload() {
 	h.env.Log.Info("settings reloaded", "applied", result.Applied, "take effect after a restart", result.Restart)
 }
 
-// logLevel returns the level of the log that the settings ask for.
+// logLevel returns the configured log level.
 func logLevel(cfg *config.Config) slog.Level {
 	var level slog.Level
 	if level.UnmarshalText([]byte(cfg.Log.Level)) != nil {

@@ -12,7 +12,8 @@ import (
 	"doublet/cmd/doublet/config"
 )
 
-// TestApply: parts take what has changed of theirs, all of them or none; the rest is told of until it takes effect.
+// TestApply checks that the parts take their changed settings, all or none, and that the rest is reported until a
+// restart.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	next := config.Default()
@@ -49,8 +50,8 @@ func TestApply(t *testing.T) {
 	want("", "")
 }
 
-// TestConfigApply: the running server takes settings that can change while it runs, names those that cannot, and keeps
-// what it has where the file is wrong.
+// TestConfigApply checks that a running server takes the settings that can change and names those that cannot. A
+// malformed file changes nothing.
 func TestConfigApply(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

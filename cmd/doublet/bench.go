@@ -25,7 +25,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// benchOptions are the flags that say whom the benchmark drives, and with whom.
+// benchOptions are the flags that select the measured server and the simulated users.
 type benchOptions struct {
 	name, accounts, admin       string
 	user, password, address     string
@@ -52,7 +52,7 @@ type benchOptions struct {
 	kill, restart               []string
 	ledger                      bool
 	fleet                       *fleet // the servers of a lab, nil for one server
-	// of bench max
+	// The flags of bench max.
 	precision int
 	p99       time.Duration
 }
@@ -124,7 +124,7 @@ func (a *app) benchShow() *cobra.Command {
 	return cmd
 }
 
-// loadWorkload takes a name of those that come with the program, or a file.
+// loadWorkload returns the built-in workload of that name, or else reads the file of that name.
 func loadWorkload(name string) (*workload.Workload, error) {
 	w, err := workload.ByName(name)
 	if !errors.Is(err, workload.ErrUnknown) {
@@ -154,7 +154,7 @@ func parameters(w *workload.Workload, set []string) (map[string]int, error) {
 	return out, nil
 }
 
-// targetFlags are the flags of whoever drives a server.
+// targetFlags adds the flags of commands that drive a server.
 func (o *benchOptions) targetFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	o.doors = map[string]*string{}
@@ -178,7 +178,7 @@ func (o *benchOptions) targetFlags(cmd *cobra.Command) {
 	f.IntVar(&o.registered, "registered", 0, "people there are; more than are active makes the others receive mail (default: the largest step)")
 }
 
-// percent is a flag such as 2% or 0.02.
+// percent is the value of a flag such as 2% or 0.02.
 type percent float64
 
 func (p *percent) String() string { return strconv.FormatFloat(float64(*p)*100, 'g', -1, 64) + "%" }
@@ -196,7 +196,7 @@ func (p *percent) Set(s string) error {
 	return nil
 }
 
-// people are the simulated users: from the CSV file, or by their patterns.
+// people returns the simulated users, from the CSV file or from the patterns for names.
 func (o *benchOptions) people(n int) ([]drive.User, error) {
 	if o.accounts == "" {
 		out := make([]drive.User, n)
@@ -240,7 +240,7 @@ func numbered(pattern string, n int) string {
 	return strings.Replace(pattern, "%d", strconv.Itoa(n), 1)
 }
 
-// world is what the sessions share.
+// world returns the state that the sessions share.
 func (o *benchOptions) world(e *env.Env, w *workload.Workload, users []drive.User) *drive.World {
 	doors := make(map[string]string)
 	for name, value := range o.doors {
@@ -258,14 +258,14 @@ func (o *benchOptions) worldAt(e *env.Env, w *workload.Workload, users []drive.U
 	}
 }
 
-// makePeople adds those of the users that a Doublet server does not have. Other servers have theirs.
+// makePeople adds the missing users to a Doublet server. Users of other servers have to exist.
 func (a *app) makePeople(ctx context.Context, e *env.Env, o *benchOptions, users []drive.User) error {
 	socket, err := a.socket(o)
 	if err != nil || socket == "" {
 		return err
 	}
 	if _, err := os.Stat(socket); err != nil && o.admin == "" {
-		return nil // not ours: its people are there
+		return nil // not a Doublet of ours: its users exist
 	}
 	c, err := admin.Dial(e, socket)
 	if err != nil {
@@ -294,7 +294,7 @@ func (a *app) makePeople(ctx context.Context, e *env.Env, o *benchOptions, users
 	return nil
 }
 
-// messages is how many a mailbox is to hold.
+// messages returns the number of messages that a mailbox is filled with.
 func (o *benchOptions) messages(w *workload.Workload) int {
 	return int(float64(w.Mailbox.Messages)*o.initScale + 0.5)
 }
@@ -387,7 +387,7 @@ func (a *app) benchRun() *cobra.Command {
 
 const failIfHelp = "exit with an error if a step breaks this, discarded and unsteady ones too, such as 'p99>50ms', 'avg>1s' or 'errors>0'; of a ledger 'lost>0', 'doubled>0' or 'resurrected>0'"
 
-// runFlags are the flags of whoever lets people work.
+// runFlags adds the flags of commands that run a workload.
 func (o *benchOptions) runFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Float64Var(&o.speed, "speed", 1, "shorten all times by this; marked in the report")

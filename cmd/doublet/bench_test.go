@@ -42,7 +42,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// TestGoodSteps: what bench max counts as served well.
+// TestGoodSteps checks which steps bench max accepts as good.
 func TestGoodSteps(t *testing.T) {
 	t.Parallel()
 	total := func(latency time.Duration, n int, failed, missed uint64) *record.Total {
@@ -72,7 +72,7 @@ func TestGoodSteps(t *testing.T) {
 	}
 }
 
-// TestConclusion: the table names the probe, the errors, and what bench max found.
+// TestConclusion checks that the table shows the probe, the errors, and the result of bench max.
 func TestConclusion(t *testing.T) {
 	t.Parallel()
 	r := &record.Run{Header: record.Header{Workload: record.Workload{Name: "n8mail", Protocol: "imap"}, Target: record.Target{Name: "other"}}}
@@ -99,7 +99,7 @@ func TestConclusion(t *testing.T) {
 	}
 }
 
-// TestProgress: no flood where nobody sits at a terminal, and lines that fit one.
+// TestProgress checks that progress is sparse without a terminal, and that its lines fit a terminal.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -22,26 +22,26 @@ import (
 	"doublet/env"
 )
 
-// fleet are the servers of a lab as a run sees them: each person works at his own, and at the next one where that
-// does not answer.
+// fleet adapts the servers of a lab for a run. Each person works at his own server, or at the next one if that does not
+// answer.
 type fleet struct {
 	*lab.Lab
 	dir    string
 	env    *env.Env
-	worlds []*drive.World // one for each server
+	worlds []*drive.World // one per server
 	faults []fault
-	ledger *ledger.Ledger // nil: nobody keeps one
-	users  []drive.User   // of the step
+	ledger *ledger.Ledger // nil if no ledger is kept
+	users  []drive.User   // the users of the step
 }
 
-// fault is something that is done to a server, so long after the measuring has begun.
+// fault is the kill or the start of a server, at a time after the measurement has begun.
 type fault struct {
 	server *lab.Server
 	at     time.Duration
-	start  bool // else it is killed
+	start  bool // start the server; else kill it
 }
 
-// enterLab makes the servers of a lab those of a run.
+// enterLab makes a run use the servers of a lab.
 func (o *benchOptions) enterLab(l *lab.Lab, dir string) error {
 	f := &fleet{Lab: l, dir: dir}
 	for _, group := range []struct {
@@ -67,7 +67,7 @@ func (o *benchOptions) enterLab(l *lab.Lab, dir string) error {
 	return nil
 }
 
-// enter gives a job its people and a world for each server.
+// enter sets up a job for the lab: it returns the users and creates a world for each server.
 func (f *fleet) enter(j *benchJob, most int) ([]drive.User, error) {
 	users := f.Users()
 	switch {
@@ -89,7 +89,7 @@ func (f *fleet) enter(j *benchJob, most int) ([]drive.User, error) {
 	return users, nil
 }
 
-// plan lets a run know that there are several servers.
+// plan adapts the plan of a run to several servers.
 func (f *fleet) plan(p *benchrun.Plan) {
 	protocol := p.Protocol
 	p.Open = func(ctx context.Context, u *drive.User) (drive.Session, drive.Traffic, error) {
@@ -121,10 +121,10 @@ func (f *fleet) plan(p *benchrun.Plan) {
 	}
 }
 
-// settleLimit is how long servers may take until nothing waits any more.
+// settleLimit is the time limit for the servers to process everything that waits.
 const settleLimit = 5 * time.Minute
 
-// open signs a person in at his own server, or at the next one that takes him.
+// open signs a person in at his own server, or at the next one that accepts him.
 func (f *fleet) open(ctx context.Context, protocol string, u *drive.User) (s drive.Session, t drive.Traffic, err error) {
 	for k := range f.worlds {
 		w := f.worlds[(u.Server+k)%len(f.worlds)]
@@ -140,7 +140,7 @@ func (f *fleet) open(ctx context.Context, protocol string, u *drive.User) (s dri
 	return nil, t, err
 }
 
-// fill makes the mailboxes of people fresh, each at his own server.
+// fill deletes and refills the mailboxes of the users, each at his own server.
 func (f *fleet) fill(ctx context.Context, a *app, o *benchOptions, users []drive.User) error {
 	for i, w := range f.worlds {
 		var mine []drive.User
@@ -158,7 +158,7 @@ func (f *fleet) fill(ctx context.Context, a *app, o *benchOptions, users []drive
 	return nil
 }
 
-// watch meters each server by itself.
+// watch sets up a meter for each server.
 func (f *fleet) watch(w *watch) error {
 	w.self, w.cores = driverMeter(w.world.Env)
 	var groups []meter.Group
@@ -179,7 +179,7 @@ func (f *fleet) watch(w *watch) error {
 	return err
 }
 
-// during does to the servers what is to be done to them.
+// during carries out the faults in order.
 func (f *fleet) during(ctx context.Context, tell func(string)) {
 	begun := f.env.Clock.Now()
 	for _, x := range f.faults {
@@ -199,7 +199,7 @@ func (f *fleet) during(ctx context.Context, tell func(string)) {
 		}
 		tell(s.Name + " is started again")
 		started := f.env.Clock.Now()
-		// Once begun, it goes on when the measuring is over: what was acknowledged lies there too.
+		// The start continues after the end of the measurement, because verify needs the server's mail too.
 		if err := s.Start(context.WithoutCancel(ctx), f.env, f.Program); err != nil {
 			tell(err.Error())
 			continue
@@ -208,7 +208,7 @@ func (f *fleet) during(ctx context.Context, tell func(string)) {
 	}
 }
 
-// missing says which servers do not run though nobody killed them, or though they were started again.
+// missing returns an error for each server that does not run, unless a fault killed it and none restarted it.
 func (f *fleet) missing() error {
 	killed := map[*lab.Server]bool{}
 	for _, x := range f.faults {
@@ -224,7 +224,7 @@ func (f *fleet) missing() error {
 	return err
 }
 
-// verify waits until the servers that live have nothing waiting, and compares what each gives with the ledger.
+// verify waits until the live servers have nothing waiting, and compares the mail files of each with the ledger.
 func (f *fleet) verify(ctx context.Context, out *record.Writer) error {
 	if err := f.missing(); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (f *fleet) verify(ctx context.Context, out *record.Writer) error {
 	if err := f.Settle(ctx, f.env, settleLimit); err != nil {
 		return err
 	}
-	if !f.Clustered { // each has its own people, and no other has them
+	if !f.Clustered { // each server has its own users; no other server holds their mail
 		files, err := f.read(ctx, nil)
 		if err == nil {
 			out.Verdict(f.ledger.Check("all servers", files))
@@ -249,7 +249,7 @@ func (f *fleet) verify(ctx context.Context, out *record.Writer) error {
 	return nil
 }
 
-// read lists the mail files of all people at a server, or each at his own, by address.
+// read lists the mail files of all users by address: at one server, or each at his own if at is nil.
 func (f *fleet) read(ctx context.Context, at *lab.Server) (map[string][]ledger.Message, error) {
 	const workers = 8
 	var (

@@ -9,7 +9,7 @@ import (
 	"doublet/cmd/doublet/lab"
 )
 
-// TestLedgerNeedsServers: the ledger passes over no server that ought to run: one that did not come back may have lost all.
+// TestLedgerNeedsServers checks that a server that should run but does not is an error: it may have lost everything.
 func TestLedgerNeedsServers(t *testing.T) {
 	t.Parallel()
 	one := &lab.Server{Name: "one", Data: t.TempDir()}

@@ -91,7 +91,7 @@ func (a *app) lab(ctx context.Context, o *labOptions, names []string) error {
 		}
 		all = append(all, c)
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // its terminal went away
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
 	defer stop()
 	var runs []*conclusion
 	var broken error
@@ -110,7 +110,8 @@ func (a *app) lab(ctx context.Context, o *labOptions, names []string) error {
 	return errors.Join(a.showRuns(runs, o.bench.json), broken)
 }
 
-// labOne sets one configuration up, and runs there what is to be run: nil where nothing is.
+// labOne sets up one configuration and runs the workload there if there is one. The conclusion is nil without a
+// workload.
 func (a *app) labOne(ctx context.Context, o *labOptions, c lab.Configuration) (r *conclusion, err error) {
 	if o.bench.users == "" {
 		o.bench.users = strconv.Itoa(c.Users)
@@ -155,7 +156,7 @@ func (a *app) labOne(ctx context.Context, o *labOptions, c lab.Configuration) (r
 	return a.runBench(ctx, o.run, &o.bench, steps, nil)
 }
 
-// labBuilder makes labs of this program.
+// labBuilder returns a builder whose servers run this program.
 func (a *app) labBuilder() (*lab.Builder, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -173,11 +174,11 @@ func (a *app) labBuilder() (*lab.Builder, error) {
 	}, nil
 }
 
-// labRuns is what several configurations came to, as --json prints it.
+// labRuns holds the conclusions of several configurations, as --json prints them.
 type labRuns struct {
 	Runs []*conclusion `json:"runs"`
-	// PerServer is the processor time of the busiest server for 1,000 actions of all, in seconds, of each run's last
-	// step; Ratio what that is against the first run's, 0 where that was not measured.
+	// PerServer is the busiest server's processor time in the last step of each run, in seconds per 1,000 actions of
+	// all users. Ratio is that value relative to the first run's, 0 if it was not measured.
 	PerServer []float64 `json:"cpu_s_per_1000_of_busiest_server"`
 	Ratio     []float64 `json:"ratio"`
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// benchJob is a run that is ready to begin.
+// benchJob is a run that is ready to start.
 type benchJob struct {
 	*benchOptions
 	w        *workload.Workload
-	text     []byte // of its file
+	text     []byte // of the workload's file
 	set      map[string]int
 	protocol string
 	env      *env.Env
@@ -35,7 +35,7 @@ type benchJob struct {
 	world    *drive.World
 }
 
-// job reads workload and people, and sees whether it can be done at all.
+// job reads the workload and the users, and checks that the run is possible.
 func (a *app) job(ctx context.Context, name string, o *benchOptions, most int) (*benchJob, error) {
 	j := &benchJob{benchOptions: o, env: benchEnv(a.err)}
 	var err error
@@ -81,10 +81,10 @@ func (a *app) job(ctx context.Context, name string, o *benchOptions, most int) (
 	return j, nil
 }
 
-// spoken are short names of protocols for the command line.
+// spoken maps short names of protocols on the command line to their full names.
 var spoken = map[string]string{"web": workload.WebFull, "lite": workload.WebLite}
 
-// room sees whether this machine can hold the connections of people at work, before any is made.
+// room checks, before any connection is made, that this machine can hold the connections of the users.
 func room(o *benchOptions, connections int) error {
 	l, ok := meter.Limits()
 	if !ok {
@@ -92,9 +92,9 @@ func room(o *benchOptions, connections int) error {
 	}
 	here := connections
 	if len(o.agents) > 0 {
-		here = 0 // theirs are elsewhere, and they look for themselves
+		here = 0 // the agents hold the connections and check their own limits
 	}
-	// Now and then a user holds one more, to send.
+	// A user sometimes opens one more connection, to send.
 	const spare = 200
 	if need := here + here/10 + spare; l.Files > 0 && need > l.Files {
 		return &exitError{exitUsage, fmt.Errorf("%d connections of people need about %d open files, and this process may have %d: raise the limit (ulimit -n %d), or use more agents", here, need, l.Files, need)}
@@ -105,7 +105,7 @@ func room(o *benchOptions, connections int) error {
 	return nil
 }
 
-// workloadText is the file of one that comes with the program, or one's own.
+// workloadText returns the text of a built-in workload, or else of the file of that name.
 func workloadText(name string) ([]byte, error) {
 	text, err := workload.Text(name)
 	if errors.Is(err, workload.ErrUnknown) {
@@ -114,7 +114,7 @@ func workloadText(name string) ([]byte, error) {
 	return text, err
 }
 
-// plan is how a job is carried out.
+// plan returns the plan of a job.
 func (a *app) plan(j *benchJob, steps []int) *benchrun.Plan {
 	plan := &benchrun.Plan{
 		Env: j.env, Workload: j.w, Protocol: j.protocol, Seed: j.seed, Speed: j.speed, Set: j.set, Users: j.users, Steps: steps,
@@ -140,7 +140,7 @@ func (a *app) plan(j *benchJob, steps []int) *benchrun.Plan {
 	return plan
 }
 
-// hire gives the job to the agents, where there are any.
+// hire sends the job to the agents, if there are any.
 func (j *benchJob) hire(ctx context.Context, h *record.Header, plan *benchrun.Plan) error {
 	for i, address := range j.agents {
 		c, facts, err := agent.Hire(ctx, j.env, address, j.secret, &agent.Job{
@@ -160,7 +160,7 @@ func (j *benchJob) hire(ctx context.Context, h *record.Header, plan *benchrun.Pl
 	return nil
 }
 
-// runBench lets people work in steps; search, where there is one, says which come behind the first.
+// runBench runs a workload in steps. If search is not nil, it selects the steps after the first.
 func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps []int, search *benchSearch) (*conclusion, error) {
 	thresholds, err := parseThresholds(o.failIf)
 	if err != nil {
@@ -209,7 +209,7 @@ func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps 
 	return concludeBench(path, thresholds, search)
 }
 
-// benchAndShow lets people work, prints what came of it, and fails where a threshold was broken.
+// benchAndShow runs a workload and prints the conclusion. It returns an error if a threshold was exceeded.
 func (a *app) benchAndShow(ctx context.Context, name string, o *benchOptions, steps []int, search *benchSearch) error {
 	c, err := a.runBench(ctx, name, o, steps, search)
 	if err != nil {
@@ -226,7 +226,7 @@ func (a *app) benchAndShow(ctx context.Context, name string, o *benchOptions, st
 	return c.fails()
 }
 
-// showLive serves the page of the moment until the function that it returns is called.
+// showLive serves the live page of the run until end is called.
 func (a *app) showLive(e *env.Env, listen string, h record.Header, plan *benchrun.Plan) (end func(), err error) {
 	l, err := e.Listen("tcp", listen)
 	if err != nil {
@@ -244,14 +244,14 @@ func (a *app) showLive(e *env.Env, listen string, h record.Header, plan *benchru
 	return func() { _ = srv.Close() }, nil
 }
 
-// benchSearch looks for the most users.
+// benchSearch searches for the largest number of users that the server serves well.
 type benchSearch struct {
 	benchrun.Search
 	p99    time.Duration
-	reason string // why it ended before it was found
+	reason string // the reason for an early end of the search
 }
 
-// maxFailed is the share of actions that may fail or be missed in a step that is good.
+// maxFailed is the largest share of actions that may fail or be missed in a good step.
 const maxFailed = 0.01
 
 func (b *benchSearch) next(s record.Step, all *record.Total) int {
@@ -263,8 +263,9 @@ func (b *benchSearch) next(s record.Step, all *record.Total) int {
 	return b.Next(s.Users, b.good(s, all))
 }
 
-// good says whether a step's users were served well: its average was under the workload's limit, its p99 under
-// ours, and what failed was little.
+// good reports whether the server served a step well. The average was within the workload's limit (otherwise the
+// outcome is neither Measured nor Unsteady), the p99 within --p99, and at most maxFailed of the actions failed or were
+// missed.
 func (b *benchSearch) good(s record.Step, all *record.Total) bool {
 	failed := float64(all.Failed + all.Missed)
 	return (s.Outcome == record.Measured || s.Outcome == record.Unsteady) && failed <= maxFailed*(failed+float64(all.Latency.Count())) &&

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// readRuns reads run files; several of one path, with commas between, are of one side.
+// readRuns reads run files. The paths are separated by commas; all belong to one side of a comparison.
 func readRuns(paths string) ([]*record.Run, error) {
 	var out []*record.Run
 	for _, path := range strings.Split(paths, ",") {

@@ -11,7 +11,7 @@ import (
 	benchrun "doublet/bench/run"
 )
 
-// conclusion is what a run came to, as --json prints it. Times are in milliseconds.
+// conclusion is the result of a run, as --json prints it. Times are in milliseconds.
 type conclusion struct {
 	File     string       `json:"file"`
 	Workload string       `json:"workload"`
@@ -19,15 +19,15 @@ type conclusion struct {
 	Target   string       `json:"target"`
 	Marks    []string     `json:"marks,omitempty"`
 	Steps    []stepResult `json:"steps"`
-	// Ledger is what each server that lives has of what was acknowledged, where a ledger was kept.
+	// Ledger compares the mail on each live server with the acknowledged mail, if a ledger was kept.
 	Ledger []record.Verdict `json:"ledger,omitempty"`
-	// Broken are the thresholds that were broken, in words.
+	// Broken describes the exceeded thresholds.
 	Broken []string `json:"broken,omitempty"`
-	// Most is what bench max found.
+	// Most is the result of bench max.
 	Most *most `json:"most,omitempty"`
 }
 
-// stepResult is a step in numbers.
+// stepResult holds the figures of a step.
 type stepResult struct {
 	Users     int            `json:"users"`
 	Outcome   record.Outcome `json:"outcome"`
@@ -41,15 +41,15 @@ type stepResult struct {
 	Max       float64        `json:"max_ms"`
 	Errors    uint64         `json:"errors"`
 	Missed    uint64         `json:"missed"`
-	// Kinds are the errors by what the server said.
+	// Kinds counts the errors by the server's reply.
 	Kinds map[string]uint64 `json:"error_kinds,omitempty"`
-	// Probe is the median of the probe's medians, Cores what each group of the server's processes used.
+	// Probe is the median of the probe's medians. Cores is the processor use of each group of the server's processes.
 	Probe       float64            `json:"probe_ms,omitempty"`
 	Cores       map[string]float64 `json:"cores,omitempty"`
 	DriverCores float64            `json:"driver_cores"`
-	// Servers are those of a lab, one by one.
+	// Servers are the figures of each server of a lab.
 	Servers []report.Server `json:"servers,omitempty"`
-	// Failover is about people whose server went away: how long it took until another one had let them in.
+	// Failover is the time that users of a failed server needed to sign in at another one.
 	Failover *failoverResult `json:"failover,omitempty"`
 }
 
@@ -61,10 +61,10 @@ type failoverResult struct {
 	Failed uint64  `json:"failed"`
 }
 
-// most is the answer of bench max.
+// most is the result of bench max.
 type most struct {
 	Users int `json:"users"`
-	// AtLeast says that nothing bad was seen, or that the search ended early, and why.
+	// AtLeast means that the true number may be higher: no step was bad, or the search ended early for Reason.
 	AtLeast bool   `json:"at_least,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 }
@@ -101,7 +101,7 @@ func conclude(r *record.Run, path string) *conclusion {
 	return c
 }
 
-// text is the table for people.
+// text returns the conclusion as a table.
 func (c *conclusion) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s over %s against %s: %s\n", c.Workload, c.Protocol, c.Target, c.File)

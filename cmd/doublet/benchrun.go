@@ -18,7 +18,7 @@ import (
 	"doublet/bench/workload"
 )
 
-// parseSteps reads "400", or "200..1000" with a step.
+// parseSteps parses "400", or "200..1000" with a step.
 func parseSteps(users string, step int) ([]int, error) {
 	lo, hi, ranged := strings.Cut(users, "..")
 	if !ranged {
@@ -42,11 +42,11 @@ func parseSteps(users string, step int) ([]int, error) {
 	return out, nil
 }
 
-// threshold is a --fail-if.
+// threshold is a parsed --fail-if.
 type threshold struct {
 	text   string
 	exceed func(*record.Total) bool
-	// against is one of a ledger.
+	// against is set for thresholds on the ledger.
 	against func(*record.Verdict) bool
 }
 
@@ -84,7 +84,7 @@ func parseThresholds(list []string) ([]threshold, error) {
 	return out, nil
 }
 
-// createRun makes the run file.
+// createRun creates the run file.
 func createRun(dir, name string, now time.Time) (string, *os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, err
@@ -123,11 +123,11 @@ func benchHeader(o *benchOptions, w *workload.Workload, set map[string]int, prot
 	return h
 }
 
-// told is how often progress is told where nobody sits at a terminal.
+// told is the interval between lines of progress if the output is not a terminal.
 const told = time.Minute
 
-// benchProgress shows where a run stands: on a terminal in a block that is written over, one for each step;
-// elsewhere in a line for each phase and each minute.
+// benchProgress returns a function that shows progress. On a terminal it rewrites one block for each step; elsewhere it
+// writes a line for each phase and each minute.
 func (a *app) benchProgress() func(benchrun.Progress) {
 	f, ok := a.err.(*os.File)
 	terminal := ok && isTerminal(f)
@@ -151,7 +151,7 @@ func (a *app) benchProgress() func(benchrun.Progress) {
 	}
 }
 
-// progressBlock says where a run stands in lines that fit a terminal of 80 columns; there are always as many.
+// progressBlock describes the state of a run in lines of at most 80 columns. The number of lines is constant.
 func progressBlock(p benchrun.Progress) []string {
 	left := ""
 	if p.Left > 0 {
@@ -164,8 +164,7 @@ func progressBlock(p benchrun.Progress) []string {
 	}
 }
 
-// noted writes a line of progress over the one before where somebody sits at a terminal, and only the last one
-// elsewhere.
+// noted writes a line of progress. On a terminal each line replaces the one before; elsewhere only the last is written.
 func (a *app) noted(last bool, format string, args ...any) {
 	f, ok := a.err.(*os.File)
 	switch text := fmt.Sprintf(format, args...); {
@@ -178,7 +177,7 @@ func (a *app) noted(last bool, format string, args ...any) {
 	}
 }
 
-// measure carries the plan out into the run file.
+// measure runs the plan and writes the run file.
 func (a *app) measure(ctx context.Context, plan *benchrun.Plan, h record.Header, file *os.File, path string, watch *watch) (err error) {
 	defer func() {
 		if cerr := file.Close(); err == nil {
@@ -193,7 +192,7 @@ func (a *app) measure(ctx context.Context, plan *benchrun.Plan, h record.Header,
 	return plan.Run(ctx, out)
 }
 
-// concludeBench reads what a run came to, and which thresholds it broke.
+// concludeBench reads the run file and returns the figures and the exceeded thresholds.
 func concludeBench(path string, thresholds []threshold, search *benchSearch) (*conclusion, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -228,7 +227,7 @@ func concludeBench(path string, thresholds []threshold, search *benchSearch) (*c
 	return c, nil
 }
 
-// fails is the error of a run that broke a threshold.
+// fails returns an error if a threshold was exceeded.
 func (c *conclusion) fails() error {
 	if len(c.Broken) == 0 {
 		return nil

@@ -25,17 +25,18 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// loopback says whether only this machine reaches an address.
+// loopback reports whether an address is reachable from this machine only.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip, perr := netip.ParseAddr(host)
 	return err == nil && (host == "localhost" || perr == nil && ip.IsLoopback())
 }
 
-// maxStatistics bounds what is taken of a server's statistics.
+// maxStatistics is the largest number of statistics that are read from a server.
 const maxStatistics = 5000
 
-// statistics asks a server for its own: at the URL that was named, or a Doublet at its socket. nil for none.
+// statistics returns a function that reads the server's own statistics: from the URL of --metrics, or from the admin
+// socket of a Doublet. It returns nil if there is neither.
 func (a *app) statistics(o *benchOptions, e *env.Env) func(context.Context) (map[string]float64, error) {
 	if o.metrics != "" {
 		return func(ctx context.Context) (map[string]float64, error) { return scrape(ctx, o.metrics) }
@@ -45,12 +46,12 @@ func (a *app) statistics(o *benchOptions, e *env.Env) func(context.Context) (map
 		return nil
 	}
 	if _, err := admin.Dial(e, socket); err != nil {
-		return nil // not ours, or stopped
+		return nil // no Doublet of ours, or stopped
 	}
 	return statisticsAt(e, socket)
 }
 
-// statisticsAt asks a Doublet at its socket.
+// statisticsAt returns a function that reads the statistics of a Doublet from its admin socket.
 func statisticsAt(e *env.Env, socket string) func(context.Context) (map[string]float64, error) {
 	return func(ctx context.Context) (map[string]float64, error) {
 		c, err := admin.Dial(e, socket)
@@ -115,16 +116,16 @@ func scrape(ctx context.Context, url string) (map[string]float64, error) {
 	return out, in.Err()
 }
 
-// ownHost is the host of samples that are the server's own statistics.
+// ownHost is the host of samples that hold the server's own statistics.
 const ownHost = "statistics"
 
-// ownStatistics are what a server says of itself; name is empty where there is one server.
+// ownStatistics reads the statistics of one server; name is empty if there is only one server.
 type ownStatistics struct {
 	name string
 	ask  func(context.Context) (map[string]float64, error)
 }
 
-// statistics samples what the servers say of themselves: all at first, then what has changed.
+// statistics samples the servers' own statistics: all of them first, then those that have changed.
 func (w *watch) statistics(ctx context.Context, plan *benchrun.Plan, out *record.Writer, every func(string, time.Duration, func(record.Duration))) {
 	for _, own := range w.own {
 		last := map[string]float64{}

@@ -14,16 +14,16 @@ import (
 	"doublet/env"
 )
 
-// benchDoors are the doors that a benchmark can drive, each with the door of this server that speaks the protocol. Of a
-// plain door and one under TLS it drives the plain one, unless a flag names the other.
+// benchDoors lists the doors that a benchmark can drive, each with the door of this server for the same protocol. If a
+// protocol has a plain door and one under TLS, the plain one (instead) is used unless a flag sets the other.
 var benchDoors = []struct{ flag, door, instead string }{
 	{"imap", "imap", ""}, {"imaps", "imaps", "imap"}, {"submission", "submission", ""}, {"submissions", "submissions", "submission"},
 	{"smtp", "smtp", "submission"}, {"lmtp", "lmtp", ""}, {"pop3", "pop3", ""}, {"pop3s", "pop3s", "pop3"},
 	{"jmap", "http", ""}, {"jmaps", "https", "jmap"},
 }
 
-// socket returns the path of the admin socket of the Doublet that is measured: that of --admin, else of the data folder.
-// It is "" where --admin - says that there is none.
+// socket returns the path of the admin socket of the measured Doublet: the one of --admin, else of the data folder. It
+// is "" for --admin -, which means that the server has none.
 func (a *app) socket(o *benchOptions) (string, error) {
 	switch o.admin {
 	case "-":
@@ -35,7 +35,7 @@ func (a *app) socket(o *benchOptions) (string, error) {
 	return o.admin, nil
 }
 
-// findDoors fills in the doors of the running server where no flag names any: those of the demo in ./data, as a rule.
+// findDoors sets the doors to those of the running server if no flag sets any. Usually that is the demo in ./data.
 func (a *app) findDoors(ctx context.Context, e *env.Env, o *benchOptions) error {
 	for _, value := range o.doors {
 		if *value != "" {
@@ -66,7 +66,7 @@ func (a *app) findDoors(ctx context.Context, e *env.Env, o *benchOptions) error 
 	return nil
 }
 
-// take sets the doors to those of a server.
+// take sets the doors to the open doors of a server.
 func (o *benchOptions) take(open []admin.Door) {
 	for _, d := range benchDoors {
 		for _, at := range open {
@@ -77,7 +77,7 @@ func (o *benchOptions) take(open []admin.Door) {
 	}
 }
 
-// reachable turns the address of a door that listens everywhere into one to connect to.
+// reachable replaces the address of a door that listens on all interfaces by loopback, which a client can connect to.
 func reachable(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().IsUnspecified() {

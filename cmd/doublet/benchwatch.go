@@ -27,17 +27,17 @@ import (
 
 const groupForm = "NAME=pid:N, NAME=pidfile:PATH, NAME=cgroup:PATH or NAME=COMMAND,COMMAND"
 
-// watch looks at the server, at the driver itself, and from outside, while a run goes on.
+// watch measures the server, the driver itself, and response times from outside, during a run.
 type watch struct {
 	world  *drive.World
-	source func(now time.Time) ([]meter.Reading, error) // of the server's machine, nil for none
+	source func(now time.Time) ([]meter.Reading, error) // reads the meter of the server's machine, nil for none
 	host   *record.Host
 	own    []ownStatistics           // the servers' own statistics
-	self   func() map[string]float64 // of this process, nil where it cannot be known
+	self   func() map[string]float64 // the figures of this process, nil if unknown
 	cores  int
 }
 
-// watch decides what is metered: a monitor elsewhere, the groups named, or the Doublet of the data folder.
+// watch selects the source of the figures: a monitor elsewhere, the named groups, or the Doublet of the data folder.
 func (a *app) watch(o *benchOptions, world *drive.World) (*watch, error) {
 	w := &watch{world: world}
 	if o.fleet != nil {
@@ -92,13 +92,13 @@ func meterGroups(list []string) ([]meter.Group, error) {
 	return out, nil
 }
 
-// monitored is what a monitor answers.
+// monitored is the reply of a monitor.
 type monitored struct {
 	Host     record.Host     `json:"host"`
 	Readings []meter.Reading `json:"readings"`
 }
 
-// remote takes the readings of a monitor on another machine.
+// remote reads from a monitor on another machine.
 func (w *watch) remote(address string) error {
 	client := &http.Client{Timeout: 10 * time.Second}
 	ask := func() (m monitored, err error) {
@@ -124,13 +124,13 @@ func (w *watch) remote(address string) error {
 	return nil
 }
 
-// prepare puts into header and plan what is known of the machines.
+// prepare adds the known facts about the machines to the header and the plan.
 func (w *watch) prepare(h *record.Header, plan *benchrun.Plan) {
 	h.Server = w.host
 	plan.Self, plan.Cores = w.self, w.cores
 }
 
-// driverMeter samples this process; nil where there is no /proc.
+// driverMeter returns a function that samples this process, nil without /proc.
 func driverMeter(e *env.Env) (self func() map[string]float64, cores int) {
 	m, err := meter.New([]meter.Group{{Name: "driver", PIDs: []int{os.Getpid()}}})
 	if err != nil {
@@ -150,7 +150,7 @@ func driverMeter(e *env.Env) (self func() map[string]float64, cores int) {
 	}, m.Cores()
 }
 
-// begin samples into the run file until the function that it returns is called.
+// begin samples into the run file until end is called.
 func (w *watch) begin(plan *benchrun.Plan, out *record.Writer) (end func()) {
 	e := w.world.Env
 	started := e.Clock.Now()
@@ -171,7 +171,7 @@ func (w *watch) begin(plan *benchrun.Plan, out *record.Writer) (end func()) {
 		})
 	}
 	if w.source != nil {
-		_, _ = w.source(started) // what rates are counted from
+		_, _ = w.source(started) // the base of the first rates
 		told := false
 		every("bench meter", plan.Interval, func(at record.Duration) {
 			list, err := w.source(e.Clock.Now())
@@ -189,8 +189,8 @@ func (w *watch) begin(plan *benchrun.Plan, out *record.Writer) (end func()) {
 	return func() { stop(); all.Wait() }
 }
 
-// probe times one fixed small operation, once a second, as an outsider: the INBOX of the last person who is
-// registered is opened and its last page listed.
+// probe times one fixed small operation once a second, independent of the load: it opens the INBOX of the last
+// registered person and lists its last page.
 func (w *watch) probe(ctx context.Context, plan *benchrun.Plan, out *record.Writer, every func(string, time.Duration, func(record.Duration))) {
 	if !slices.Contains([]string{workload.IMAP, workload.JMAP, workload.WebFull, workload.WebLite}, plan.Protocol) {
 		return
@@ -261,7 +261,7 @@ func (a *app) benchMonitor() *cobra.Command {
 	return cmd
 }
 
-// serveMonitor answers GET /sample. Rates are since the question before, so that one run asks at a time.
+// serveMonitor answers GET /sample. Rates count from the request before, so only one run may use a monitor at a time.
 func serveMonitor(ctx context.Context, e *env.Env, listen string, m *meter.Meter, ready func(net.Listener)) error {
 	l, err := e.Listen("tcp", listen)
 	if err != nil {

@@ -56,12 +56,12 @@ func (p *process) wait() error {
 	return p.cmd.Wait()
 }
 
-// TestTerm: a server that is told to end finishes what runs and ends by itself.
+// TestTerm checks that a server finishes its running commands after SIGTERM and then ends.
 func TestTerm(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	p := startProcess(t, data)
-	// A message half sent: the command is under way when the signal comes, and must not be cut.
+	// Half of a message is sent when the signal comes; the command must still finish.
 	c, err := smtp.Dial(quiet, "tcp", p.doors["smtp"], smtp.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -108,13 +108,13 @@ func TestTerm(t *testing.T) {
 	}
 }
 
-// TestKill: after kill -9 at any moment everything that was acknowledged is there, byte for byte.
+// TestKill checks that after a kill -9 at any moment every acknowledged message is there, byte for byte.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	const rounds, senders, enough = 4, 4, 60
 	data := t.TempDir()
 	var mu sync.Mutex
-	ledger := map[string]string{} // subject → message, acknowledged
+	ledger := map[string]string{} // subject → acknowledged message
 	var number atomic.Int64
 	from, to := mustPath(t, "ledger@far.example.net"), mustPath(t, "bob@example.com")
 	for round := range rounds {
@@ -136,7 +136,7 @@ func TestKill(t *testing.T) {
 				for {
 					n := number.Add(1)
 					subject := fmt.Sprintf("Subject: ledger %d of round %d\r\n", n, round)
-					// Now and then one that is kept in objects.
+					// Some messages are large enough for objects.
 					raw := subject + "\r\n" + strings.Repeat(fmt.Sprintf("line of %d\r\n", n), 1+int(n%10/9)*8000)
 					if send(c, from, to, []byte(raw)) != nil {
 						return
@@ -146,7 +146,7 @@ func TestKill(t *testing.T) {
 					full := len(ledger) >= (round+1)*enough
 					mu.Unlock()
 					if full {
-						_ = p.cmd.Process.Kill() // the others are in the middle of theirs
+						_ = p.cmd.Process.Kill() // the other senders are in the middle of a message
 					}
 				}
 			}()
@@ -167,7 +167,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// audit holds what is there against the ledger: everything acknowledged, whole and once.
+// audit compares the mail with the ledger: every acknowledged message is there, whole and once.
 func audit(t *testing.T, p *process, ledger map[string]string) {
 	t.Helper()
 	found := map[string]int{}

@@ -17,7 +17,7 @@ import (
 	"doublet/serve/certs"
 )
 
-// openCertificates opens what the doors show.
+// openCertificates opens the certificates of the doors.
 func (h *house) openCertificates() (err error) {
 	c := &h.cfg
 	o := certs.Options{
@@ -36,7 +36,7 @@ func (h *house) openCertificates() (err error) {
 	return nil
 }
 
-// authority is the ACME authority of the configuration.
+// authority returns the ACME authority of the configuration.
 func (h *house) authority() (*certs.ACME, error) {
 	c := &h.cfg.ACME
 	a := &certs.ACME{
@@ -71,7 +71,7 @@ func (h *house) authority() (*certs.ACME, error) {
 	return a, nil
 }
 
-// certificateNames are the server's name and those for the local domains.
+// certificateNames returns the server's name and the configured names of each local domain.
 func (h *house) certificateNames(ctx context.Context) ([]string, error) {
 	domains, err := h.system.Directory.Domains.List(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (h *house) certificateNames(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// dnsCommand runs a program that changes the zone. What it says stands in the error.
+// dnsCommand returns a function that runs a program to change the DNS zone. An error includes the program's output.
 func dnsCommand(path string) func(ctx context.Context, action, name, value string) error {
 	return func(ctx context.Context, action, name, value string) error {
 		out, err := exec.CommandContext(ctx, path, action, name, value).CombinedOutput()
@@ -101,9 +101,9 @@ func dnsCommand(path string) func(ctx context.Context, action, name, value strin
 	}
 }
 
-// writePrivate writes a file that only this account may read, whole or not at all, durable when it returns.
+// writePrivate writes a file atomically, readable by this account only, and syncs it before it returns.
 func writePrivate(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // made with mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // created with mode 0600
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func writePrivate(path string, data []byte) (err error) {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err = os.Rename(f.Name(), path); err != nil || runtime.GOOS == "windows" { // which syncs no folders
+	if err = os.Rename(f.Name(), path); err != nil || runtime.GOOS == "windows" { // Windows cannot sync a folder
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(path))
@@ -126,7 +126,7 @@ func writePrivate(path string, data []byte) (err error) {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// reloadCertificate reads the certificate files anew.
+// reloadCertificate reads the certificate files again.
 func (h *house) reloadCertificate() {
 	if err := h.certs.Reload(); err != nil {
 		h.env.Log.Error("reload certificate: the one before stays", "error", err)

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// makeCertificate writes a pair as an administrator would keep one.
+// makeCertificate writes a certificate and its key, as an administrator would provide them.
 func makeCertificate(certFile, keyFile, name string, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -62,8 +62,8 @@ func TestWritePrivate(t *testing.T) {
 	}
 }
 
-// TestDoorsShowOneCertificate: STARTTLS, TLS and https of one server show the same self-signed one, https
-// speaks HTTP/2, and the verbs know it.
+// TestDoorsShowOneCertificate checks that STARTTLS, TLS and https show the same self-signed certificate, that https
+// speaks HTTP/2, and that the verbs show the certificate.
 func TestDoorsShowOneCertificate(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

@@ -20,10 +20,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// clusterDir is the folder of the membership in the data folder.
+// clusterDir is the folder in the data folder that holds the cluster membership.
 const clusterDir = "cluster"
 
-// membership is what the verbs about clusters act on.
+// membership returns the state that the verbs about clusters work on.
 func (h *house) membership() *admin.Cluster {
 	c := &admin.Cluster{Dir: filepath.Join(h.cfg.Data.Dir, clusterDir), Options: pki.Options{WritePrivate: writePrivate}}
 	c.Addresses = func() (routes, direct string, err error) {
@@ -33,13 +33,13 @@ func (h *house) membership() *admin.Cluster {
 	return c
 }
 
-// address is one of the cluster's two: where this server listens, and what mates are told. Both are empty where it
-// is off.
+// address is one of the two cluster addresses: the one to listen at, and the one that mates connect to. Both are empty
+// if it is off.
 type address struct{ listen, advertise string }
 
 type addresses struct{ routes, direct address }
 
-// clusterAddresses makes the addresses of the settings.
+// clusterAddresses derives the two addresses from the settings.
 func clusterAddresses(cfg *config.Config) (a addresses, err error) {
 	c := &cfg.Cluster
 	bad := func(key string, err error) (addresses, error) {
@@ -87,7 +87,7 @@ func clusterAddress(setting, own, advertise, name string) (address, error) {
 	return a, nil
 }
 
-// interfaceAddress is the first address of a network interface that others reach: IPv4 before IPv6.
+// interfaceAddress returns the first address of a network interface that other machines can reach, IPv4 before IPv6.
 func interfaceAddress(name string) (string, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
@@ -116,7 +116,7 @@ func interfaceAddress(name string) (string, error) {
 	return found, nil
 }
 
-// admit lets in a server that joins, and lets the bus speak with it.
+// admit admits a server that joins the cluster, and adds it to the members of the bus.
 func (h *house) admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.Admission, error) {
 	admission, err := h.system.Admit(ctx, m, a)
 	if b := h.bus.Load(); err == nil && b != nil {
@@ -125,8 +125,8 @@ func (h *house) admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.A
 	return admission, err
 }
 
-// openBus opens this server's end of the bus, where it is in a cluster; else it is nil. Handlers are registered
-// before SetMembers.
+// openBus opens this server's end of the bus. It is nil if the server is in no cluster. The caller has to register
+// handlers before it calls SetMembers.
 func (h *house) openBus() (bus.Bus, error) {
 	f, err := h.system.Cluster.Folder(h.system)
 	if err != nil || f == nil {
@@ -154,8 +154,8 @@ func (h *house) openBus() (bus.Bus, error) {
 	return embedded.Open(h.env, embedded.Options{Options: o, Routes: a.routes.listen, Advertise: a.routes.advertise})
 }
 
-// joinCommand is doublet cluster join: it makes the data folder of a server that is in a cluster from its first
-// start on.
+// joinCommand returns doublet cluster join. It creates the data folder of a server that is in a cluster from its first
+// start.
 func (a *app) joinCommand() *cobra.Command {
 	return a.joining(&cobra.Command{
 		Use: "join TOKEN", Short: "make a data folder of a new server in the cluster that a token is of", Args: count(1, 1),
@@ -165,7 +165,7 @@ func (a *app) joinCommand() *cobra.Command {
 	}, false)
 }
 
-// gatewayCommand is doublet gateway.
+// gatewayCommand returns doublet gateway.
 func (a *app) gatewayCommand() *cobra.Command {
 	return a.joining(&cobra.Command{
 		Use: "gateway TOKEN", Short: "make a data folder of a gateway to the cluster that a token is of", Args: count(1, 1),
@@ -176,7 +176,7 @@ func (a *app) gatewayCommand() *cobra.Command {
 	}, true)
 }
 
-// joining gives a command what doublet cluster join and doublet gateway share.
+// joining adds to a command the parts that doublet cluster join and doublet gateway share.
 func (a *app) joining(cmd *cobra.Command, gateway bool) *cobra.Command {
 	var name string
 	cmd.Flags().StringVar(&name, "name", "", "name of the server (default server.name)")
@@ -199,7 +199,7 @@ func (a *app) joining(cmd *cobra.Command, gateway bool) *cobra.Command {
 	return cmd
 }
 
-// settingFlags gives a command a flag for every setting of a section, and returns what was set.
+// settingFlags adds a flag for every setting of a section. overrides returns the flags that were set.
 func settingFlags(cmd *cobra.Command, section string, base config.Config) (overrides func() map[string]string) {
 	set := map[string]*string{}
 	for _, e := range config.Describe() {
@@ -219,7 +219,7 @@ func settingFlags(cmd *cobra.Command, section string, base config.Config) (overr
 	}
 }
 
-// join makes the data folder of an ordinary member.
+// join creates the data folder of an ordinary member.
 func (a *app) join(ctx context.Context, cfg config.Config, name, token string) error {
 	return a.joinAs(ctx, cfg, name, token, false)
 }
@@ -245,7 +245,7 @@ func (a *app) joinAs(ctx context.Context, cfg config.Config, name, token string,
 	me := pki.Applicant{Name: name, Host: cfg.Server.Name, Version: version(), Route: at.routes.advertise, Direct: at.direct.advertise, Gateway: gateway}
 	f, admission, err := pki.Join(ctx, e, filepath.Join(dir, clusterDir), token, me, pki.Options{WritePrivate: writePrivate})
 	switch {
-	case errors.Is(err, pki.ErrExists): // an attempt that was cut short
+	case errors.Is(err, pki.ErrExists): // an interrupted attempt
 		if f, err = pki.Open(e, filepath.Join(dir, clusterDir), pki.Options{}); err != nil {
 			return err
 		}

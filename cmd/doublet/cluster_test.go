@@ -22,7 +22,7 @@ import (
 	"doublet/test/program"
 )
 
-// freeAddresses returns addresses of loopback on which nobody listens.
+// freeAddresses returns free addresses on loopback.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	list := program.FreePorts(t, n)
@@ -53,7 +53,7 @@ func TestClusterAddresses(t *testing.T) {
 		c.set(&cfg.Cluster)
 		got, err := clusterAddresses(&cfg)
 		if cfg.Cluster.Interface == "lo" && err != nil {
-			continue // this machine calls it otherwise
+			continue // this machine uses another name for it
 		}
 		if (err != nil) != (c.refuse != "") || err != nil && !strings.Contains(err.Error(), c.refuse) || got != c.want {
 			t.Errorf("%+v: %+v, %v", cfg.Cluster, got, err)
@@ -61,8 +61,8 @@ func TestClusterAddresses(t *testing.T) {
 	}
 }
 
-// TestClusterJoin: a cluster is founded beside a running server, another server joins with a token, and each
-// lets the other in.
+// TestClusterJoin founds a cluster beside a running server and joins another one with a token. Each must accept the
+// other.
 func TestClusterJoin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestClusterJoin(t *testing.T) {
 	if err := p.Wait(); err != nil {
 		t.Errorf("the server ended with %v", err)
 	}
-	// It is in its cluster again at the next start, by itself, also at another address.
+	// The first server rejoins its cluster at the next start, at a new address too.
 	moved := freeAddresses(t, 2)
 	log = newLines()
 	startServe(t, log, []string{"DOUBLET_CLUSTER_ROUTES=" + moved[0], "DOUBLET_CLUSTER_DIRECT=" + moved[1], "DOUBLET_SERVER_NAME=one.example.org"}, "--data", one)
@@ -170,7 +170,7 @@ func meets(t *testing.T, e *env.Env, f *pki.Folder, routes, direct string, membe
 	}
 }
 
-// privateFiles: nobody but the account of the server reads keys and tokens.
+// privateFiles checks that only the server's account can read keys and tokens.
 func privateFiles(t *testing.T, dir string) {
 	t.Helper()
 	n := 0

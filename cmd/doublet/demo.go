@@ -47,8 +47,8 @@ func (a *app) demoCommand() *cobra.Command {
 	return cmd
 }
 
-// demoDoors returns the settings of the demo with its doors at an address, on ports that are free: those of the settings, or
-// all of them higher by the same step.
+// demoDoors returns the settings of the demo with its doors at the address host and on free ports: those of the
+// settings, or all of them raised by the same multiple of 10,000.
 func demoDoors(host string) (config.Config, error) {
 	const step, top = 10_000, 65_535
 	if net.ParseIP(host) == nil {
@@ -91,7 +91,7 @@ func (a *app) demo(ctx context.Context, l life) error {
 		filled, err = demo.Fill(ctx, h.system)
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // its terminal went away
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
 	defer stop()
 	l.ready = func(h *house) error {
 		_, err := fmt.Fprint(a.out, box(h, filled, a.again("show", "users")))
@@ -100,9 +100,9 @@ func (a *app) demo(ctx context.Context, l life) error {
 	return live(ctx, l)
 }
 
-// again returns a command line for this program and this data folder as it is to be typed here.
+// again returns a command line for this program and this data folder, as the user has to type it here.
 func (a *app) again(words ...string) string {
-	program := "doublet" // found in PATH
+	program := "doublet" // from PATH
 	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
 		program = os.Args[0]
 	}
@@ -112,12 +112,12 @@ func (a *app) again(words ...string) string {
 	return program + " " + strings.Join(words, " ")
 }
 
-// exposed reports whether other machines reach a door.
+// exposed reports whether other machines can reach a door.
 func exposed(doors []admin.Door) bool {
 	return slices.ContainsFunc(doors, func(d admin.Door) bool { return !loopback(d.Address) })
 }
 
-// box returns the text that the demo prints when it runs: addresses, sign-ins and commands to try, among them the verb.
+// box returns the text that the demo prints after its start: addresses, sign-ins and example commands, among them verb.
 func box(h *house, filled bool, verb string) string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

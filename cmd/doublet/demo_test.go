@@ -26,7 +26,7 @@ import (
 	wiresmtp "doublet/wire/smtp"
 )
 
-// random gives every door a free port.
+// random assigns a free port to every door.
 var random = []string{
 	"--smtp", "127.0.0.1:0", "--submission", "127.0.0.1:0", "--lmtp", "127.0.0.1:0", "--imap", "127.0.0.1:0", "--imaps", "127.0.0.1:0", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--pop3", "127.0.0.1:0",
 }
@@ -36,7 +36,7 @@ var quick = []string{"DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_
 
 var quiet = env.Real(slog.New(slog.DiscardHandler))
 
-// doors reads the addresses in what demo prints, up to the end of the box.
+// readBox reads the addresses from the demo's output, up to the end of the box.
 func readBox(t *testing.T, r io.Reader) map[string]string {
 	t.Helper()
 	var all []byte
@@ -87,7 +87,7 @@ func mustPath(t *testing.T, s string) wiresmtp.Path {
 	return p
 }
 
-// deliver sends a message at the SMTP door.
+// deliver sends a message to the SMTP door.
 func deliver(at string, from, to wiresmtp.Path, raw []byte) error {
 	c, err := smtp.Dial(quiet, "tcp", at, smtp.Options{})
 	if err != nil {
@@ -111,7 +111,7 @@ func send(c *smtp.Client, from, to wiresmtp.Path, raw []byte) error {
 	return nil
 }
 
-// inbox reads a folder whole over IMAP.
+// inbox reads all messages of a folder over IMAP.
 func inbox(t *testing.T, at, user, folder string) []string {
 	t.Helper()
 	c, err := imap.Dial(quiet.Dial, at, imap.Options{})
@@ -144,7 +144,7 @@ func inbox(t *testing.T, at, user, folder string) []string {
 	return out
 }
 
-// command runs a command line and gives its output.
+// command runs a command line and returns its output.
 func command(t *testing.T, in string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -277,7 +277,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// TestDemoExposed warns where other machines reach the demo, whose password everybody knows.
+// TestDemoExposed checks for a warning if other machines can reach the demo, because its password is public.
 func TestDemoExposed(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{"127.0.0.1": false, "::1": false, "0.0.0.0": true, "::": true, "192.0.2.1": true} {
@@ -337,7 +337,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// TestDemoPorts: where a port of the demo is taken, all of its doors move up by one step.
+// TestDemoPorts checks that all doors of the demo move up by one step if one port is taken.
 func TestDemoPorts(t *testing.T) {
 	t.Parallel()
 	if l, err := net.Listen("tcp", config.Demo().Doors.IMAP); err == nil {

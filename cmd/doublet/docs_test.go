@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// documentedLine is a command line of a document. typed ones stand in a code block, others inside a sentence, which may name
-// a command without its arguments.
+// documentedLine is a command line of a document. A typed one stands in a code block. Another one stands in a sentence
+// and may name a command without its arguments.
 type documentedLine struct {
 	place, text string
 	typed       bool
@@ -52,7 +52,7 @@ func documentedLines(name, text string) []documentedLine {
 	return lines
 }
 
-// documentedRoot returns the commands of the program, which read and write nothing.
+// documentedRoot returns the commands of the program, without input and output.
 func documentedRoot() *cobra.Command {
 	a := &app{streams: streams{strings.NewReader(""), io.Discard, io.Discard}}
 	root := a.root()
@@ -60,7 +60,7 @@ func documentedRoot() *cobra.Command {
 	return root
 }
 
-// wrong returns why the program would refuse a documented command line, or nil. An ellipsis stands for words left out.
+// wrong returns the reason why the program would reject a documented command line, or nil. It skips an ellipsis.
 func (d documentedLine) wrong(root *cobra.Command) error {
 	var args []string
 	for _, w := range word.FindAllString(d.text, -1) {
@@ -94,7 +94,7 @@ func unknownFlag(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// missingWords returns an error where the words after a command are too few or too many.
+// missingWords returns an error if the words after a command are too few or too many.
 func missingWords(cmd *cobra.Command, words []string) error {
 	if cmd.HasSubCommands() && cmd.Args == nil {
 		return fmt.Errorf("%s is only a group of commands", cmd.CommandPath())
@@ -102,7 +102,7 @@ func missingWords(cmd *cobra.Command, words []string) error {
 	return cmd.ValidateArgs(words)
 }
 
-// TestDocumentedCommands reads the commands in the documents as the program would.
+// TestDocumentedCommands parses the commands in the documents as the program would.
 func TestDocumentedCommands(t *testing.T) {
 	paths, err := filepath.Glob("../../doc/*.md")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// TestDocumentedCommandsWrong shows that TestDocumentedCommands finds mistakes.
+// TestDocumentedCommandsWrong checks that TestDocumentedCommands finds mistakes.
 func TestDocumentedCommandsWrong(t *testing.T) {
 	for line, good := range map[string]bool{
 		"ban remove --address 192.0.2.7": true,

@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// openSelf reads the key by which other servers know this one.
+// openSelf reads the key that identifies this server to other servers.
 func (h *house) openSelf() error {
 	dir := filepath.Join(h.cfg.Data.Dir, clusterDir)
 	own, err := pki.OpenOwn(h.env, dir)
@@ -53,7 +53,8 @@ func (h *house) openSelf() error {
 	return nil
 }
 
-// reached is where this server's doors are reached by others of its domain, and by who is sent here from there.
+// reached returns the addresses at which other servers of the domain, and clients that they redirect, reach this
+// server's doors.
 func (h *house) reached() []string {
 	c := &h.cfg
 	var out []string
@@ -88,13 +89,13 @@ func (h *house) reached() []string {
 	return out
 }
 
-// mate says which server of the domain is at the other end of a connection, "" where it is none.
+// mate returns the name of the server of the domain at the other end of a connection, "" if it is no such server.
 func (h *house) mate(ctx context.Context, s *tls.ConnectionState) (string, error) {
 	server, err := h.serverOf(ctx, s)
 	return server.Name, err
 }
 
-// serverOf is the server of the domain at the other end of a connection; the zero Server where it is none.
+// serverOf returns the server of the domain at the other end of a connection, the zero Server if it is no such server.
 func (h *house) serverOf(ctx context.Context, s *tls.ConnectionState) (directory.Server, error) {
 	key, ok := pki.PeerKey(s)
 	if !ok {
@@ -107,7 +108,8 @@ func (h *house) serverOf(ctx context.Context, s *tls.ConnectionState) (directory
 	return server, err
 }
 
-// domainJoinCommand is doublet domain join: it makes the data folder of a server that shares the directory of another one.
+// domainJoinCommand returns doublet domain join. It creates the data folder of a server that shares another server's
+// directory.
 func (a *app) domainJoinCommand() *cobra.Command {
 	var name, address string
 	cmd := &cobra.Command{
@@ -119,7 +121,7 @@ func (a *app) domainJoinCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the server, which becomes server.name (default server.name)")
 	cmd.Flags().StringVar(&address, "address", "", "host:port of the other server's door https, where it is not reached at the one of the token")
-	for _, old := range []string{"user", "fingerprint"} { // of earlier versions, which joined with a password
+	for _, old := range []string{"user", "fingerprint"} { // flags of earlier versions, which joined with a password
 		cmd.Flags().String(old, "", "")
 		_ = cmd.Flags().MarkHidden(old)
 	}
@@ -152,7 +154,7 @@ func (a *app) domainJoinCommand() *cobra.Command {
 // errNoDomainToken explains how a server joins.
 var errNoDomainToken = errors.New("a server joins a domain with a token: run doublet domain token on a server of the domain, and doublet domain join TOKEN here")
 
-// joinDomain may be done again where it was cut short.
+// joinDomain joins a server to a domain. It can be repeated after an interruption.
 func (a *app) joinDomain(ctx context.Context, cfg config.Config, token pki.Token) error {
 	dir := cfg.Data.Dir
 	if _, err := os.Stat(filepath.Join(dir, config.FileName)); err == nil {
@@ -192,14 +194,14 @@ func (a *app) joinDomain(ctx context.Context, cfg config.Config, token pki.Token
 	if cfg.Server.Domain == "" {
 		cfg.Server.Domain = answer.Domain
 	}
-	if err := writeSettings(cfg); err != nil { // the last thing: with it there is a server
+	if err := writeSettings(cfg); err != nil { // last, because with it the folder counts as a server's
 		return err
 	}
 	_, err = fmt.Fprintf(a.out, "%s shares the directory of %s\n  settings: %s\nnext: doublet serve --data %s\n", cfg.Server.Name, answer.Server, filepath.Join(dir, config.FileName), dir)
 	return err
 }
 
-// fetchDirectory makes the replica of the directory.
+// fetchDirectory creates the local replica of the directory.
 func (a *app) fetchDirectory(ctx context.Context, cfg *config.Config, o https.ClientOptions) (err error) {
 	quiet := *cfg
 	quiet.Log.Level = "error"

@@ -20,7 +20,7 @@ import (
 	"doublet/serve/smtpd"
 )
 
-// openDoors opens every door that the configuration does not close.
+// openDoors opens every configured door.
 func (h *house) openDoors() error {
 	s, cfg, cert := h.system, &h.cfg, h.certs.Config()
 	count := newInc(s.Stats)
@@ -50,7 +50,7 @@ func (h *house) openDoors() error {
 	if err != nil {
 		return err
 	}
-	var smtp atomic.Pointer[smtpDoors] // a session goes on with the settings with which it began
+	var smtp atomic.Pointer[smtpDoors] // a session keeps the settings with which it began
 	smtp.Store(first)
 	h.settings.take(func(next *config.Config) (func(), error) {
 		doors, err := open(next)
@@ -105,10 +105,10 @@ func (h *house) openDoors() error {
 	return nil
 }
 
-// smtpDoors are the servers of SMTP, one for each kind of door.
+// smtpDoors are the SMTP servers, one for each kind of door.
 type smtpDoors struct{ mx, submission, lmtp *smtpd.Server }
 
-// openSMTP makes the servers of SMTP with all that they ask about mail on its way in.
+// openSMTP creates the SMTP servers with the checks for incoming mail.
 func (h *house) openSMTP(cfg *config.Config, backend smtpd.Backend, memory *listen.Budget, count smtpd.Stats) (*smtpDoors, error) {
 	filters, err := h.openFilters(cfg)
 	if err != nil {
@@ -136,7 +136,7 @@ func (h *house) opened(name string, at net.Addr, startTLS, implicit bool) {
 	h.doors = append(h.doors, d)
 }
 
-// door is the address of an open door, "" where it is closed.
+// door returns the address of an open door, "" if it is closed.
 func (h *house) door(name string) string {
 	for _, d := range h.doors {
 		if d.Name == name {
@@ -146,11 +146,10 @@ func (h *house) door(name string) string {
 	return ""
 }
 
-// openSocket opens the door for verbs: a socket in the data folder that only the server's own
-// account may open.
+// openSocket opens the admin socket: a Unix socket in the data folder that only the server's own account can open.
 func (h *house) openSocket() error {
 	path := h.socket()
-	if err := h.env.FS.Remove(path); err != nil && !notExist(err) { // a dead server's: the store's lock is ours
+	if err := h.env.FS.Remove(path); err != nil && !notExist(err) { // of a dead server: we hold the store's lock
 		return fmt.Errorf("remove stale %s: %w", path, err)
 	}
 	l, err := listenPrivate(h.env, path)
@@ -167,7 +166,7 @@ func (h *house) openSocket() error {
 
 func (h *house) socket() string { return h.env.FS.PathJoin(h.cfg.Data.Dir, admin.SocketName) }
 
-// doorError says what to do about the usual mistakes.
+// doorError returns an error that explains the usual mistakes and their remedies.
 func doorError(name, address string, err error) error {
 	_, port, _ := strings.Cut(address[strings.LastIndexByte(address, ':'):], ":")
 	switch {

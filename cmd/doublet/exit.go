@@ -17,18 +17,18 @@ import (
 	"doublet/store"
 )
 
-// Exit codes.
+// The exit codes of the program.
 const (
 	exitFailed     = 1
 	exitUsage      = 2
-	exitPort       = 3  // a door's port is taken
-	exitInUse      = 4  // another process has the data folder
-	exitFormat     = 5  // the store was written by a newer release
-	exitPermission = 6  // for a port or a file
+	exitPort       = 3  // the port of a door is in use
+	exitInUse      = 4  // another process uses the data folder
+	exitFormat     = 5  // a newer release wrote the store
+	exitPermission = 6  // no permission for a port or a file
 	exitFatal      = 70 // the transaction log failed
 )
 
-// exitError is an error with its exit code.
+// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error
@@ -37,7 +37,7 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// quietError ends the process with a code when everything has been said.
+// quietError ends the process with an exit code after the messages have been printed.
 type quietError struct{ code int }
 
 func (e quietError) Error() string { return "exit " + strconv.Itoa(e.code) }
@@ -61,7 +61,7 @@ func exitCode(err error) int {
 
 func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// pidFile tells who has the data folder.
+// pidFile is the name of the file with the ID of the process that uses the data folder.
 const pidFile = "doublet.pid"
 
 func (h *house) writePID() error {
@@ -72,7 +72,7 @@ func (h *house) writePID() error {
 	return nil
 }
 
-// openError says what to do when the store does not open.
+// openError returns an error that explains the remedy when the store cannot be opened.
 func openError(cfg *config.Config, err error) error {
 	dir := cfg.Data.Dir
 	switch {
@@ -90,14 +90,14 @@ func openError(cfg *config.Config, err error) error {
 	return err
 }
 
-// answers says whether a server answers at the data folder's socket.
+// answers reports whether a server answers at the data folder's socket.
 func answers(e *env.Env, dir string) bool {
 	_, err := admin.Dial(e, filepath.Join(dir, admin.SocketName))
 	return err == nil
 }
 
-// listenPrivate opens a Unix socket that only this account may open. The mask of the process makes it so from the
-// beginning; the mode is set where there is no mask.
+// listenPrivate opens a Unix socket that only this account can open. The umask protects it from the beginning; the mode
+// is set for systems without a umask.
 func listenPrivate(e *env.Env, path string) (net.Listener, error) {
 	l, err := e.Listen("unix", path)
 	if err != nil {

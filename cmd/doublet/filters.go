@@ -13,7 +13,7 @@ import (
 	"doublet/mail/verify"
 )
 
-// openFilters makes what is asked about mail on its way in, by the settings of [verify] and [filter].
+// openFilters creates the checks of incoming mail from the settings of [verify] and [filter].
 func (h *house) openFilters(cfg *config.Config) (*inbound.Service, error) {
 	checks, err := verifyOptions(cfg, h.system.Stats)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"doublet/wire/webpush"
 )
 
-// openJMAP opens the JMAP door, and has it push. What it returns ends the pushing.
+// openJMAP opens the JMAP door and its pushes. The function that it returns stops the pushes.
 func (h *house) openJMAP(in *signin.Service, who *signin.Web, x *websession.Service, memory *listen.Budget) (func(context.Context) error, error) {
 	s, cfg := h.system, &h.cfg
 	o := jmapd.Options{Authenticate: callers(x), Memory: memory, Stats: s.Stats, Observe: h.busy.Observe, Limits: jmapd.Limits{
@@ -32,7 +32,7 @@ func (h *house) openJMAP(in *signin.Service, who *signin.Web, x *websession.Serv
 	return h.openPush(door, x, who)
 }
 
-// callers says to the JMAP door who is there.
+// callers returns a function that identifies the caller of a JMAP request.
 func callers(x *websession.Service) jmapd.Authenticate {
 	who := caller(x)
 	return func(w http.ResponseWriter, r *http.Request) *jmapd.Caller {
@@ -46,7 +46,7 @@ func callers(x *websession.Service) jmapd.Authenticate {
 	}
 }
 
-// caller says who a request is from, and answers one that is from nobody.
+// caller returns a function that identifies the sender of a request, and refuses a request without valid credentials.
 func caller(x *websession.Service) func(http.ResponseWriter, *http.Request) (forward.Caller, bool) {
 	return func(w http.ResponseWriter, r *http.Request) (forward.Caller, bool) {
 		id, err := x.Identify(r)
@@ -58,7 +58,7 @@ func caller(x *websession.Service) func(http.ResponseWriter, *http.Request) (for
 	}
 }
 
-// openPush has the JMAP door push. Whoever signs out, or may do nothing more, is told nothing more.
+// openPush makes the JMAP door push changes. Pushes stop when a person signs out or may not sign in any more.
 func (h *house) openPush(door *jmapd.Server, x *websession.Service, who *signin.Web) (func(context.Context) error, error) {
 	s, cfg := h.system, &h.cfg
 	o := push.Options{PerPerson: cfg.Push.PerPerson, Good: func(ctx context.Context, person note.UNID, credential string) error {
@@ -89,16 +89,16 @@ func (h *house) openPush(door *jmapd.Server, x *websession.Service, who *signin.
 	return func(ctx context.Context) error { stop(); return p.Close(ctx) }, p.Start(context.Background())
 }
 
-// pushes says whether this server is the one that tells subscribers of a mail file.
+// pushes reports whether this server sends the pushes for a mail file.
 func (h *house) pushes(mailFile note.DatabaseID) bool {
 	n := h.node.Load()
 	if n == nil || mailFile == 0 || !n.Opens.Known(mailFile) || !h.system.Sessions.Shared() {
-		return true // nobody else does
+		return true // no other server does
 	}
 	return h.system.Store.Leads(mailFile)
 }
 
-// webPush are the settings of pushes through push services.
+// webPush returns the options of pushes through push services (Web Push).
 func (h *house) webPush(who *signin.Web) (push.WebOptions, error) {
 	s, cfg := h.system, &h.cfg
 	private, err := config.Networks(cfg.Push.Private)
@@ -112,7 +112,7 @@ func (h *house) webPush(who *signin.Web) (push.WebOptions, error) {
 	if o.Contact == "" && cfg.Server.Domain != "" {
 		o.Contact = "mailto:postmaster@" + cfg.Server.Domain
 	}
-	// A few secrets are no key; the next is one.
+	// A few secrets yield no valid key; then the next one is tried.
 	for use, ok := "vapid", false; !ok; use += "+" {
 		o.Key, ok = webpush.KeyFrom(s.Directory.Secret.Key(use))
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// speaker is a client that knows no protocol.
+// speaker is a client that sends and receives raw lines.
 type speaker struct {
 	t *testing.T
 	c net.Conn
@@ -32,7 +32,7 @@ func speak(t *testing.T, at string) *speaker {
 	return s
 }
 
-// until reads up to a line that begins so, and returns that.
+// until reads up to a line that begins with start, and returns that line.
 func (s *speaker) until(start string) string {
 	s.t.Helper()
 	for {
@@ -52,8 +52,8 @@ func (s *speaker) say(line, start string) string {
 	return s.until(start)
 }
 
-// TestSessionsOfAPerson: the limit holds over all doors, each says so in its own way, and what ends makes
-// room.
+// TestSessionsOfAPerson checks that the limit counts over all doors, that each door refuses in its own protocol, and
+// that the end of a session frees a place.
 func TestSessionsOfAPerson(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -79,7 +79,7 @@ func TestSessionsOfAPerson(t *testing.T) {
 	if got := submit.say("AUTH PLAIN "+plain, ""); !strings.HasPrefix(got, "454 4.7.0") {
 		t.Errorf("submission: %s", got)
 	}
-	// The refused sessions go on as they were, and may try again.
+	// A refused session continues and may try again.
 	if got := second.say("b NOOP", "b "); !strings.HasPrefix(got, "b OK") {
 		t.Error(got)
 	}

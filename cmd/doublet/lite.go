@@ -10,8 +10,8 @@ import (
 	"doublet/serve/websession"
 )
 
-// openLite opens the lite mode: the client in pages without scripts. Whose mail file is led by another server is served by that;
-// who is not signed in, here.
+// openLite opens the lite mode, the web client in pages without scripts. Requests of a person whose mail file another
+// server leads are forwarded to that server. Requests without a session are served here.
 func (h *house) openLite(x *websession.Service, memory *listen.Budget) {
 	s := h.system
 	var anywhere http.Handler
@@ -25,7 +25,7 @@ func (h *house) openLite(x *websession.Service, memory *listen.Budget) {
 		}
 		id, err := x.Browser(r)
 		if err != nil {
-			return forward.Caller{}, true // the door finds the same, and says so
+			return forward.Caller{}, true // the door detects the same and reports it
 		}
 		return forward.Caller{Account: id.Account, Credential: id.Credential, CSRF: x.CSRF(id)}, true
 	}

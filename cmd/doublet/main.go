@@ -1,5 +1,5 @@
-// Command doublet is the server and everything that administers it. The verbs come from admin's
-// table; they act on the running server of the data folder, or on its store where none runs.
+// Command doublet runs the server and administers it. The verbs (commands) come from admin's table. They act on the
+// running server of the data folder, or directly on its store if no server runs.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	os.Exit(code)
 }
 
-// streams are where a command reads and writes.
+// streams are the standard streams of a command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, io streams, environ []string) int {
 type app struct {
 	streams
 	environ []string
-	// data and configFile are the flags of every command, json that of every verb.
+	// data and configFile are flags of every command; json is a flag of every verb.
 	data, configFile string
 	json             bool
 }

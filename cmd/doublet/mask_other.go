@@ -2,5 +2,5 @@
 
 package main
 
-// ownFilesOnly does nothing where there is no mask: the data folder's own access list protects.
+// ownFilesOnly does nothing on systems without a umask. The access list of the data folder protects the files.
 func ownFilesOnly() {}

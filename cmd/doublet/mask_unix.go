@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// ownFilesOnly lets this process make files and folders for its own account alone, from its first line on: mail is in
-// nearly all of them, and libraries make many with modes of their own. It is never changed back: the mask is the
-// whole process's, so another goroutine would make its files meanwhile.
+// ownFilesOnly restricts all files and folders that this process creates to its own account. Nearly all of them hold
+// mail, and libraries create many with modes of their own. The umask is never changed back: it belongs to the whole
+// process, so another goroutine could create a file in the meantime.
 func ownFilesOnly() { syscall.Umask(0o077) }

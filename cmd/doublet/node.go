@@ -19,14 +19,14 @@ import (
 	"doublet/store/layout"
 )
 
-// ownKinds are the databases that each member of a cluster has for itself: what waited to be sent when it was alone, what it
-// remembers, what became of the mail that passed it, and who was signed in with a browser when it was alone.
+// ownKinds reports whether a database belongs to one member of a cluster alone. These are the waiting mail and the
+// browser sessions from before it joined, its persistent counters, and its trace of messages.
 func ownKinds(i *layout.Info) bool {
 	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == trace.TraceKind || i.ID == mail.OutboxID || i.Kind == keep.Kind || i.ID == session.ID
 }
 
-// startNode lets this server take its part in its cluster, if it is in one: at the start before the directory is
-// opened, since that may have to come from a mate first; and when a cluster is founded.
+// startNode starts this server's part in its cluster, if it is in one. It runs at start, before the directory is
+// opened, because a new member has to fetch the directory from a mate (another member); and when a cluster is founded.
 func (h *house) startNode(ctx context.Context) error {
 	b, err := h.openBus()
 	if err != nil || b == nil {
@@ -47,7 +47,7 @@ func (h *house) startNode(ctx context.Context) error {
 	c := &h.cfg.Cluster
 	replicas := c.Replicas
 	if replicas == 0 {
-		replicas = note.Slots // as many as there can be
+		replicas = note.Slots // the maximum
 	}
 	activity, err := cluster.ReadActivity(ctx, h.memory.Table(cluster.ActivityTable), h.env.Clock.Now())
 	if err != nil {
@@ -86,7 +86,7 @@ func (h *house) startNode(ctx context.Context) error {
 	return h.system.Announce(ctx)
 }
 
-// vacate ends the work on a database that is about to move: that of the router on a mail.box, and the commands of sessions.
+// vacate ends the work on a database before it moves: the router's work on a mail.box, and the commands of sessions.
 func (h *house) vacate(ctx context.Context, db note.DatabaseID) (func(), error) {
 	m := h.router.Load()
 	if m == nil {
@@ -107,7 +107,7 @@ func (h *house) vacate(ctx context.Context, db note.DatabaseID) (func(), error) 
 	}, nil
 }
 
-// awaitDirectory waits until a server that joins has the two directories: without them it knows nobody.
+// awaitDirectory waits until a server that joins has both directories, without which it can sign in no one.
 func (h *house) awaitDirectory(ctx context.Context, node *cluster.Node) error {
 	const every = 200 * time.Millisecond
 	for i := 0; ; i++ {
@@ -125,7 +125,7 @@ func (h *house) awaitDirectory(ctx context.Context, node *cluster.Node) error {
 	}
 }
 
-// users is how many people are signed in.
+// users returns the number of people who are signed in.
 func (h *house) users() int {
 	if srv := h.conns.Load(); srv != nil {
 		return srv.Load().Users
@@ -133,15 +133,15 @@ func (h *house) users() int {
 	return 0
 }
 
-// clusterOptions lets the store ask the cluster.
+// clusterOptions connects the store to the cluster.
 func (h *house) clusterOptions(o *store.Options) {
 	o.Confirm, o.Admit, o.Mend = h.confirm, h.admitChange, h.mend
 }
 
-// errAlone: there is no mate.
+// errAlone means that there is no mate.
 var errAlone = errors.New("the server is in no cluster")
 
-// mend is what the store asks for an object that it cannot read.
+// mend fetches an object that the store cannot read from a mate.
 func (h *house) mend(d note.Digest) error {
 	if n := h.node.Load(); n != nil {
 		return n.Mending.Mend(context.Background(), d)
@@ -149,7 +149,7 @@ func (h *house) mend(d note.Digest) error {
 	return errAlone
 }
 
-// repair is the task Repair: what the store cannot read comes from a mate.
+// repair runs the task Repair, which fetches unreadable parts of the store from a mate.
 func (h *house) repair(ctx context.Context) error {
 	n := h.node.Load()
 	if n == nil {
@@ -159,7 +159,7 @@ func (h *house) repair(ctx context.Context) error {
 	return err
 }
 
-// confirm and admit are what the store asks where a database wants a mate to have a change too.
+// confirm waits until a mate has a change, for databases that require it. admitChange asks before such a change.
 func (h *house) confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) error {
 	if n := h.node.Load(); n != nil {
 		return n.Acks.Confirm(ctx, ids, seq)

@@ -2,7 +2,7 @@ package main
 
 import "net"
 
-// sendDatagram sends one datagram to a Unix socket. Nobody waits for it to arrive.
+// sendDatagram sends one datagram to a Unix socket. It ignores errors.
 func sendDatagram(path, text string) {
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {

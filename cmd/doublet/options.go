@@ -22,10 +22,10 @@ import (
 	"doublet/store"
 )
 
-// release is the release that this tree becomes.
+// release is the number of the release that this tree becomes.
 const release = "0.1"
 
-// version names the program: release and, where the build knows it, the commit.
+// version returns the release and, if the build recorded it, the commit.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -46,7 +46,7 @@ func version() string {
 func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Options {
 	return store.Options{
 		LogDir: cfg.Data.WALDir, IndexDir: cfg.Data.IndexDir, SegmentsDir: cfg.Data.SegmentsDir, CacheSize: int64(cfg.Store.CacheSize), MemTableSize: uint64(cfg.Store.MemtableSize),
-		// The store takes 0 for its default, and the configuration says what it says.
+		// The store reads 0 as its default, but here the configured values hold, zero included.
 		LogSyncInterval: max(cfg.Store.WALSyncInterval.Duration, 1), Databases: cfg.Store.DBCacheEntries,
 		FloorBytes: nonZero(int64(cfg.Store.SpaceFloor)), FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
 		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: stats,
@@ -57,13 +57,14 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 	}
 }
 
-// A process that was killed, or a verb that acts on the stopped store, lets go of it in a moment.
+// patience and pause are the time limit and the interval of attempts to open the store. A process that was killed, or a
+// verb that acts on the stopped store, releases its lock within moments.
 const (
 	patience = 3 * time.Second
 	pause    = 50 * time.Millisecond
 )
 
-// openStore opens the store. Where another process has it that answers no verbs, it waits a while.
+// openStore opens the store. If another process holds it and does not answer verbs, openStore retries for a while.
 func openStore(e *env.Env, cfg *config.Config, stats *stat.Tree, ask func(*store.Options)) (*store.Store, error) {
 	until := e.Clock.Now().Add(patience)
 	for {
@@ -102,7 +103,7 @@ func dnsOptions(cfg *config.Config, stats *stat.Tree) dns.Options {
 	}
 }
 
-// publish is what the settings say that concerns public DNS.
+// publish returns the settings that concern public DNS.
 func publish(cfg *config.Config) admin.Publish {
 	return admin.Publish{
 		DKIM: cfg.Sign.DKIM, MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MTASTSMX: strings.Fields(cfg.Web.MTASTSMX),
@@ -110,7 +111,7 @@ func publish(cfg *config.Config) admin.Publish {
 	}
 }
 
-// verifyOptions are the settings of [verify]; the words in them were checked when they were read.
+// verifyOptions returns the options of [verify]. Its words were checked when the settings were read.
 func verifyOptions(cfg *config.Config, stats *stat.Tree) (verify.Options, error) {
 	o := verify.Options{
 		Hostname: cfg.Server.Name, Defer: cfg.Verify.Trouble == "defer", Blocklists: strings.Fields(cfg.Verify.Blocklists),
@@ -130,7 +131,7 @@ func verifyOptions(cfg *config.Config, stats *stat.Tree) (verify.Options, error)
 	return o, err
 }
 
-// waitingSignIns is how many sign-ins may wait for their turn at the password pool.
+// waitingSignIns is the number of sign-ins that may wait for the password pool.
 const waitingSignIns = 1000
 
 func passwords(e *env.Env, cfg *config.Config) *password.Pool {
@@ -141,7 +142,7 @@ func passwords(e *env.Env, cfg *config.Config) *password.Pool {
 	return password.New(e, workers, waitingSignIns)
 }
 
-// inc is how doors that count by name count into the tree. What may fall is a gauge.
+// inc adds the counts of doors to the tree of statistics. A count that can fall is a gauge.
 type inc struct {
 	stats *stat.Tree
 	trans *stat.Rate

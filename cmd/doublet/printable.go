@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// printable writes the result of a verb, in which strangers' text may stand (names, subjects, file names). What would make a
-// terminal do something, or show the text in another order than it has, is written as \u{…}.
+// printable writes the result of a verb, which can hold text from strangers (names, subjects, file names). It writes
+// characters that a terminal would obey, or that change the order of the text, as \u{…}.
 type printable struct{ w io.Writer }
 
 func (p printable) Write(b []byte) (int, error) {
@@ -19,7 +19,8 @@ func (p printable) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// plainText returns a text without control characters, but for line ends and tabs, and without those that change its direction.
+// plainText returns a text without control characters, except line ends and tabs, and without those that change its
+// direction.
 func plainText(s string) string {
 	if !strings.ContainsFunc(s, commands) && utf8.ValidString(s) {
 		return s
@@ -40,7 +41,7 @@ func plainText(s string) string {
 	return b.String()
 }
 
-// commands reports that a character is obeyed and not shown.
+// commands reports whether a character is a command to the terminal and not shown.
 func commands(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0x2028 || r == 0x2029
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// programs are who signs in without a browser: a signin.Web.
+// programs signs in clients other than browsers. signin.Web implements it.
 type programs interface {
 	Program(ctx context.Context, a signin.Attempt, user, secret string) (signin.Proved, error)
 	Bearer(ctx context.Context, a signin.Attempt, token string) (signin.Proved, error)
@@ -47,7 +47,7 @@ func (h *house) openReplication(in programs) {
 	h.web.Handle(https.Path, door)
 }
 
-// identify signs in who replicates.
+// identify returns the identity of the client or server that replicates.
 func (h *house) identify(r *http.Request, in programs) (https.Identity, error) {
 	if _, claims := pki.PeerKey(r.TLS); claims {
 		server, err := h.serverOf(r.Context(), r.TLS)
@@ -99,7 +99,7 @@ func refuseReplica(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, http.StatusText(code), code)
 }
 
-// openReplica makes replication with other servers.
+// openReplica creates the service that replicates with other servers.
 func (h *house) openReplica() {
 	s := h.system
 	s.Replica = replica.New(s.Store, s.Mailbox, h.env, replica.Options{
@@ -107,7 +107,7 @@ func (h *house) openReplica() {
 	})
 }
 
-// replicateFlags are the flags of replicate, by the names of the arguments of replica copy.
+// replicateFlags are the flags of replicate, named like the arguments of replica copy.
 type replicateFlags struct {
 	admin.ReplicaCopy
 	maxSize string
@@ -156,15 +156,15 @@ func (a *app) replicateCommand() *cobra.Command {
 		verb, _ := admin.Find("replica copy")
 		err = a.call(cmd.Context(), verb, raw)
 		if f.Continuous && cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
-			return nil // it was told to end
+			return nil // it was asked to end
 		}
 		return err
 	}
 	return cmd
 }
 
-// makeCopyFolder makes a data folder for copies where there is none: its doors are open to this machine alone, it
-// takes in no mail of others and sends none.
+// makeCopyFolder creates a data folder for copies if there is none. Its doors are open to this machine only; it neither
+// accepts mail from others nor sends any.
 func (a *app) makeCopyFolder() error {
 	base := copyConfig()
 	cfg, _, err := a.load(base, nil)
@@ -193,7 +193,7 @@ func (a *app) makeCopyFolder() error {
 	return s.Close()
 }
 
-// copyConfig are the settings of a data folder that holds copies.
+// copyConfig returns the settings of a data folder that holds copies.
 func copyConfig() config.Config {
 	c := config.Demo()
 	c.Server.Domain = ""

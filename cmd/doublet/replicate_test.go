@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// fingerprintOf is the SHA-256 of the certificate that a door shows.
+// fingerprintOf returns the SHA-256 fingerprint of the certificate of a door.
 func fingerprintOf(t *testing.T, address string) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
@@ -22,8 +22,8 @@ func fingerprintOf(t *testing.T, address string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestReplicate: a mail file is copied into a folder that is made for it, the owner is known there, and what is done to
-// the copy goes back.
+// TestReplicate copies a mail file into a folder that is created for it. The owner exists there, and changes to the
+// copy are replicated back.
 func TestReplicate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

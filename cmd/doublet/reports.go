@@ -8,14 +8,14 @@ import (
 	"doublet/task"
 )
 
-// reporting is what counts, reads and keeps reports (mail/reports).
+// reporting holds the parts that count, read and keep reports (mail/reports).
 type reporting struct {
 	book *reports.Book
 	log  *reports.Log
 	desk *reports.Desk
 }
 
-// openReports opens what is counted for reports, and the reports that came.
+// openReports opens the counters for reports, and the log of received reports.
 func (h *house) openReports() error {
 	s := h.system
 	book, err := reports.OpenBook(h.env, h.memory, s.Stats)

@@ -70,7 +70,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	return cmd
 }
 
-// restoreDatabase has the running server, or the stopped store, take one database out of a backup.
+// restoreDatabase restores one database from a backup into the running server or the stopped store.
 func (a *app) restoreDatabase(ctx context.Context, dir string, f restoreFlags) error {
 	if f.replace || f.deep || f.no {
 		return &exitError{exitUsage, errors.New("--replace, --deep and --no-check are for the whole store: doublet check looks at one that is there")}
@@ -123,7 +123,7 @@ func (a *app) restore(ctx context.Context, e *env.Env, dir string, f restoreFlag
 	return a.checkRestored(ctx, e, cfg, f.deep)
 }
 
-// restoredSettings are the settings of the data folder; where it has none, those of the backup.
+// restoredSettings returns the settings of the data folder, or those of the backup if the folder has none.
 func (a *app) restoredSettings(ctx context.Context, e *env.Env, dir string, f restoreFlags) (config.Config, error) {
 	cfg, _, err := a.load(config.Default(), nil)
 	if err != nil || a.configFile != "" {

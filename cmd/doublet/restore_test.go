@@ -12,8 +12,8 @@ import (
 	"doublet/admin"
 )
 
-// TestBackupAndRestore loses a data folder whose parts lie elsewhere, and brings it back by command
-// lines alone: settings and people come along.
+// TestBackupAndRestore loses a data folder whose parts are in several places, and restores it with command lines alone,
+// settings and people included.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if _, err := os.Stat(at("data/notes")); err == nil {
 		t.Error("the index lies in the data folder")
 	}
-	// One mail file alone, into the stopped store.
+	// Restore one mail file into the stopped store.
 	if out, _ := run(0, "restore", at("backup"), "--database", "Ada Lovelace", "--as", "Ada before"); !strings.Contains(out, "Ada before") {
 		t.Errorf("restore --database: %s", out)
 	}
@@ -82,7 +82,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 }
 
-// TestStopEndsBackup stops a server while a backup of hours is under way: it ends by itself and says why.
+// TestStopEndsBackup stops a server during a backup that would take hours. The backup ends and reports the reason.
 func TestStopEndsBackup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

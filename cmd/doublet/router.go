@@ -13,7 +13,7 @@ import (
 	"doublet/mail/sign"
 )
 
-// routerOptions are the settings of mail.box and of mail to other servers.
+// routerOptions returns the settings of mail.box and of mail to other servers.
 func routerOptions(h *house) (mail.Options, error) {
 	s, c := h.system, &h.cfg.Router
 	o := mail.Options{
@@ -60,7 +60,7 @@ func routerOptions(h *house) (mail.Options, error) {
 	return o, nil
 }
 
-// neverIfZero is how the room is told that something is off.
+// neverIfZero returns -1 for 0: package mail reads 0 as its default and negative values as off.
 func neverIfZero(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1

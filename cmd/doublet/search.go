@@ -14,7 +14,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// openSearch starts the keeping of the full-text index, and lets mail files ask it.
+// openSearch starts the maintenance of the full-text index, and makes mail files use it.
 func (h *house) openSearch(tasks *task.Supervisor) {
 	if !h.cfg.Search.Enabled {
 		return

@@ -60,22 +60,22 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// life holds the options with which a server runs. fill and hangup may be nil.
+// life holds the options of a running server. fill and hangup may be nil.
 type life struct {
 	env   *env.Env
 	level *slog.LevelVar
 	cfg   config.Config
-	// load reads the configuration anew, for changes that take effect while the server runs.
+	// load reads the configuration again, for changes that take effect while the server runs.
 	load func() (config.Config, []config.Warning, error)
-	// hangup receives a signal for each request to read certificate and settings anew.
+	// hangup receives a signal for each request to reload certificate and settings.
 	hangup <-chan os.Signal
-	// fill is called before the doors open, so that nobody meets a half-made store.
+	// fill is called before the doors open, so that no client sees a partly filled store.
 	fill func(context.Context, *house) error
 	// ready is called when the server serves.
 	ready func(*house) error
 }
 
-// live runs a server until ctx ends or somebody stops it.
+// live runs a server until ctx ends or the verb stop is called.
 func live(ctx context.Context, l life) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -91,7 +91,7 @@ func live(ctx context.Context, l life) (err error) {
 	if l.fill != nil {
 		if err := l.fill(ctx, h); err != nil {
 			if ctx.Err() != nil {
-				return nil // stopped while it filled; the next start goes on
+				return nil // stopped during the fill; the next start continues
 			}
 			return err
 		}
@@ -115,7 +115,7 @@ func live(ctx context.Context, l life) (err error) {
 	return nil
 }
 
-// notify tells systemd, where it waits for word (sd_notify(3)).
+// notify reports a state to systemd, if it listens (sd_notify(3)).
 func notify(state string) {
 	if path := os.Getenv("NOTIFY_SOCKET"); path != "" {
 		sendDatagram(path, state)
@@ -163,7 +163,7 @@ func (a *app) initialize(ctx context.Context, cfg config.Config, first admin.Use
 	return err
 }
 
-// makeStore makes a data folder: the settings, an empty store, the domain with its keys, and the first person.
+// makeStore creates a data folder: the settings, an empty store, the domain with its keys, and the first person.
 func (a *app) makeStore(ctx context.Context, cfg config.Config, first admin.UserAdd) (user admin.User, err error) {
 	if err := os.MkdirAll(cfg.Data.Dir, 0o700); err != nil {
 		return user, err
@@ -183,10 +183,10 @@ func (a *app) makeStore(ctx context.Context, cfg config.Config, first admin.User
 	return user, h.system.EnsureKeys(ctx, note.System, cfg.Server.Domain)
 }
 
-// writeSettings writes doublet.toml into the data folder. One that was written by hand stays.
+// writeSettings writes doublet.toml into the data folder. It leaves an existing file as it is.
 func writeSettings(cfg config.Config) error {
 	path := filepath.Join(cfg.Data.Dir, config.FileName)
-	cfg.Data.Dir = "" // the folder may be moved
+	cfg.Data.Dir = "" // left out, so that the folder can be moved
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"doublet/test/program"
 )
 
-// lines is a server's log, to wait for what it says.
+// lines collects a server's log, and lets a test wait for a text in it.
 type lines struct {
 	mu   sync.Mutex
 	more *sync.Cond
@@ -34,7 +34,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// end wakes who waits for a line that will not come.
+// end wakes callers that wait for a line that will not come.
 func (l *lines) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *lines) end() {
 	l.more.Broadcast()
 }
 
-// await returns what the log says when it says text.
+// await returns the log as soon as it contains text.
 func (l *lines) await(t *testing.T, text string) string {
 	t.Helper()
 	l.mu.Lock()
@@ -56,7 +56,7 @@ func (l *lines) await(t *testing.T, text string) string {
 	return l.b.String()
 }
 
-// door is the address of an open door.
+// door returns the address of an open door.
 func (l *lines) door(t *testing.T, name string) string {
 	t.Helper()
 	said := l.await(t, "server started")
@@ -67,7 +67,7 @@ func (l *lines) door(t *testing.T, name string) string {
 	return m[1]
 }
 
-// startServe runs `doublet serve` in a process of its own.
+// startServe runs `doublet serve` in its own process.
 func startServe(t *testing.T, log *lines, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := program.Path()

@@ -19,8 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// load reads the configuration that holds for this command line: base, the file, the environment,
-// the flags.
+// load reads the configuration for this command line: base, the file, the environment, the flags.
 func (a *app) load(base config.Config, overrides map[string]string) (config.Config, []config.Warning, error) {
 	if overrides == nil {
 		overrides = map[string]string{}
@@ -33,7 +32,7 @@ func (a *app) load(base config.Config, overrides map[string]string) (config.Conf
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			path = ""
 		}
-		// The file of a data folder is about that folder, so that both can be moved together.
+		// A file in a data folder applies to that folder, so that both can be moved together.
 		base.Data.Dir = found
 	}
 	cfg, warnings, err := config.Load(base, path, a.environ, overrides)
@@ -46,7 +45,7 @@ func (a *app) load(base config.Config, overrides map[string]string) (config.Conf
 		}
 		cfg.Data.Dir = found
 	}
-	// What the socket and the log say must mean the same whatever folder one stands in.
+	// An absolute path stays valid in messages and logs, whatever the working directory of their reader.
 	if cfg.Data.Dir, err = filepath.Abs(cfg.Data.Dir); err != nil {
 		return cfg, warnings, fmt.Errorf("data folder: %w", err)
 	}
@@ -58,7 +57,8 @@ func (a *app) load(base config.Config, overrides map[string]string) (config.Conf
 	return cfg, warnings, nil
 }
 
-// settingsFile returns the path of the configuration file, and the data folder that it stands in unless --config names it.
+// settingsFile returns the path of the configuration file, and the data folder that holds it unless --config names the
+// file.
 func (a *app) settingsFile(base config.Config) (path, folder string) {
 	if a.configFile != "" {
 		return a.configFile, ""
@@ -79,13 +79,13 @@ func (a *app) lookup(name, otherwise string) string {
 	return otherwise
 }
 
-// world returns the environment that the configuration asks for.
+// world returns the environment for the configuration.
 func world(cfg *config.Config, out io.Writer) *env.Env {
 	e, _ := leveled(cfg, out)
 	return e
 }
 
-// leveled returns the environment that the configuration asks for, and the level of its log, which may be changed.
+// leveled returns the environment for the configuration, and the level of its log, which can be changed.
 func leveled(cfg *config.Config, out io.Writer) (*env.Env, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(logLevel(cfg))
@@ -97,7 +97,7 @@ func leveled(cfg *config.Config, out io.Writer) (*env.Env, *slog.LevelVar) {
 	return env.Real(slog.New(logtail.New(handler))), level
 }
 
-// doorFlags gives a command a flag for every door, and returns what was set.
+// doorFlags adds a flag for every door. overrides returns the flags that were set.
 func doorFlags(cmd *cobra.Command, base config.Config) (overrides func() map[string]string) {
 	set := map[string]*string{}
 	for _, e := range config.Describe() {
@@ -131,7 +131,7 @@ func (a *app) configCommand() *cobra.Command {
 	return cmd
 }
 
-// configFlags gives a command the flags of doors and --demo, and returns a function that loads the configuration.
+// configFlags adds the flags of doors and --demo, and returns a function that loads the configuration.
 func (a *app) configFlags(cmd *cobra.Command) func() (config.Config, []config.Warning, error) {
 	var demo bool
 	overrides := doorFlags(cmd, config.Default())
@@ -219,7 +219,7 @@ func (a *app) configUnset() *cobra.Command {
 	}
 }
 
-// editSettings replaces the configuration file by an edited one, in one step.
+// editSettings replaces the configuration file by an edited one, atomically.
 func (a *app) editSettings(edit func(path string, file []byte) ([]byte, error)) error {
 	path, folder := a.settingsFile(config.Default())
 	if folder != "" {
@@ -237,7 +237,7 @@ func (a *app) editSettings(edit func(path string, file []byte) ([]byte, error)) 
 	return replaceFile(path, file)
 }
 
-// replaceFile writes a file beside path and renames it, so that nobody reads a half. The file's mode stays.
+// replaceFile replaces a file atomically: it writes a new one beside path and renames it. The mode of the file stays.
 func replaceFile(path string, content []byte) error {
 	mode := fs.FileMode(0o600)
 	if old, err := os.Stat(path); err == nil {
@@ -258,7 +258,7 @@ func replaceFile(path string, content []byte) error {
 	return err
 }
 
-// warn logs what is odd about a configuration.
+// warn logs the warnings about a configuration.
 func warn(e *env.Env, warnings []config.Warning) {
 	for _, w := range warnings {
 		e.Log.LogAttrs(context.Background(), slog.LevelWarn, "configuration: "+string(w))

@@ -46,27 +46,27 @@ func (a *app) setupCommand() *cobra.Command {
 	return cmd
 }
 
-// setup is a first start that is led through in a browser. Its door is on loopback. Until there is a server, who has
-// the token may make one; from then on it is a web door of the server like others, and the token is good for nothing.
+// setup is the guided first start in a browser. It listens on loopback. As long as there is no server, a client with
+// the token can create one. After that the listener is an ordinary web door of the server, and the token is invalid.
 type setup struct {
 	*app
 	overrides map[string]string
 	token     string
-	state     config.Config // with the settings before anything was chosen
-	// handler is what the door does now.
+	state     config.Config // the settings before any choice
+	// handler is the current handler of the door.
 	handler atomic.Value // of http.HandlerFunc
 	chosen  chan *choice
 	making  sync.Mutex
 }
 
-// choice is what was chosen, and where whoever chose is told how it went.
+// choice is a checked request to create a server; done receives its outcome.
 type choice struct {
 	cfg   config.Config
 	first admin.UserAdd
 	done  chan error
 }
 
-// setupInput is what the page sends.
+// setupInput is the form that the page sends.
 type setupInput struct {
 	Domain   string `json:"domain"`
 	Name     string `json:"name"`
@@ -82,11 +82,12 @@ type setupInput struct {
 	Trial bool `json:"trial"`
 }
 
-// setupState is what the page shows before anything was chosen.
+// setupState is the content of the page before any choice.
 type setupState struct {
 	Data string `json:"data"`
 	Name string `json:"name"`
-	// Doors are those of the usual settings, with why one cannot be opened; Trial those of a trial.
+	// Doors are the doors of the usual settings, each with the reason if it cannot be opened; Trial are the doors of a
+	// trial.
 	Doors []setupDoor `json:"doors"`
 	Trial []setupDoor `json:"trial"`
 	Least int         `json:"least_password"`
@@ -135,7 +136,7 @@ func (s *setup) run(ctx context.Context, at string) error {
 	}
 }
 
-// settings are those of the command line over base.
+// settings returns base overridden by the settings of the command line, and those by more.
 func (s *setup) settings(base config.Config, more map[string]string) (config.Config, []config.Warning, error) {
 	all := map[string]string{}
 	for _, m := range []map[string]string{s.overrides, more} {
@@ -146,7 +147,7 @@ func (s *setup) settings(base config.Config, more map[string]string) (config.Con
 	return s.load(base, all)
 }
 
-// listen opens the door, on this machine alone.
+// listen opens the door, on a loopback address only.
 func (s *setup) listen(at string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(at)
 	if err != nil {
@@ -162,7 +163,7 @@ func (s *setup) listen(at string) (net.Listener, error) {
 	return l, nil
 }
 
-// door is what there is before a server is: the page, and what it asks.
+// door returns the handler for the time before the server exists: the page and its API.
 func (s *setup) door() (http.HandlerFunc, error) {
 	mux := http.NewServeMux()
 	err := webd.Files(web.Client(), func(name string, h http.Handler) {
@@ -174,7 +175,7 @@ func (s *setup) door() (http.HandlerFunc, error) {
 	mux.HandleFunc("POST /setup/state", s.show)
 	mux.HandleFunc("POST /setup/make", s.make)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !loopbackName(r.Host) { // a name that leads here for somebody else's page
+		if !loopbackName(r.Host) { // DNS rebinding: a foreign page may use a name of its own for this address
 			http.Error(w, "the set-up is at 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
 			return
 		}
@@ -193,7 +194,7 @@ func (s *setup) door() (http.HandlerFunc, error) {
 	}, err
 }
 
-// loopbackName says whether a Host field names this machine as it names itself.
+// loopbackName reports whether a Host field is localhost or a loopback address.
 func loopbackName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -225,7 +226,7 @@ func (s *setup) show(w http.ResponseWriter, _ *http.Request) {
 	respond(w, http.StatusOK, out)
 }
 
-// tryDoors opens each door for a moment.
+// tryDoors opens and closes each door, to find those that cannot be opened.
 func tryDoors(cfg *config.Config) []setupDoor {
 	var out []setupDoor
 	for _, e := range config.Describe() {
@@ -254,7 +255,7 @@ func tryDoors(cfg *config.Config) []setupDoor {
 	return out
 }
 
-// make makes the server. Whoever asks is answered when it runs, or told why it does not.
+// make creates the server. It answers the request when the server runs, or with the reason why it does not.
 func (s *setup) make(w http.ResponseWriter, r *http.Request) {
 	if !s.making.TryLock() {
 		refuse(w, http.StatusConflict, errors.New("the server is being made"))
@@ -285,7 +286,7 @@ func (s *setup) make(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, map[string]string{"address": c.first.Short + "@" + c.cfg.Server.Domain})
 }
 
-// choose checks what was chosen, all that can be known before anything is made.
+// choose checks the form, as far as possible before anything is created.
 func (s *setup) choose(in *setupInput) (*choice, error) {
 	for _, f := range []*string{&in.Domain, &in.Name, &in.Person, &in.Short, &in.Certificate, &in.Key, &in.Email} {
 		*f = strings.TrimSpace(*f)
@@ -339,13 +340,13 @@ func (s *setup) choose(in *setupInput) (*choice, error) {
 	return &choice{cfg: cfg, first: admin.UserAdd{Name: in.Person, Short: in.Short, Role: []string{directory.RoleAdmin}, Password: in.Password}, done: make(chan error, 1)}, nil
 }
 
-// live makes what was chosen and runs it; the door of the set-up becomes one of its web doors.
+// live creates the chosen server and runs it. The door of the setup becomes one of its web doors.
 func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err error) {
 	told := false
 	defer func() {
 		if !told {
 			c.done <- err
-			// The page is told before its door goes.
+			// Let the page receive the answer before its door closes.
 			wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			err = errors.Join(err, srv.Shutdown(wait))
@@ -364,7 +365,7 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 	e, level := leveled(&c.cfg, s.err)
 	load := func() (config.Config, []config.Warning, error) { return s.settings(config.Default(), nil) }
 	return live(ctx, life{env: e, level: level, cfg: c.cfg, load: load, hangup: hangup, ready: func(h *house) error {
-		own := proxied.New(h.env, proxied.Options{}, h.web.Local()) // no proxy belongs before this door
+		own := proxied.New(h.env, proxied.Options{}, h.web.Local()) // the setup's door is never behind a proxy
 		s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !loopbackName(r.Host) {
 				http.Error(w, "this door is at 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
@@ -384,13 +385,13 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 	}})
 }
 
-// emptyFolder says whether a folder holds nothing, or is not there.
+// emptyFolder reports whether a folder is empty or absent.
 func emptyFolder(dir string) bool {
 	list, err := os.ReadDir(dir)
 	return notExist(err) || err == nil && len(list) == 0
 }
 
-// clearFolder removes what a folder holds.
+// clearFolder removes the content of a folder.
 func clearFolder(dir string) error {
 	list, err := os.ReadDir(dir)
 	for _, e := range list {

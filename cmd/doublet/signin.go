@@ -12,7 +12,7 @@ import (
 	"doublet/serve/signin"
 )
 
-// openSignIn makes what all doors sign people in with.
+// openSignIn creates the sign-in service of all doors.
 func (h *house) openSignIn() (*signin.Service, error) {
 	s, cfg := h.system, &h.cfg
 	o := signin.Options{

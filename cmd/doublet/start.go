@@ -31,46 +31,46 @@ import (
 	"doublet/wire/mime"
 )
 
-// house is a server's rooms, opened from the store up and closed in reverse.
+// house holds the parts of a server. They are opened from the store upwards and closed in reverse.
 type house struct {
 	env    *env.Env
 	cfg    config.Config
 	system *admin.System
 	doors  []admin.Door
-	// memory is what outlives a restart beside the databases.
+	// memory holds small state that persists across restarts outside the databases.
 	memory *keep.Memory
-	// reports is what counts, reads and keeps reports about mail.
+	// reports counts, reads and keeps reports about mail.
 	reports reporting
 	certs   *certs.Provider
 	web     *webd.Server
 	open    chan struct{} // closed when the doors are open
-	// bus is this server's end of the bus, node its part in its cluster: nil outside one.
+	// bus is this server's end of the bus, node its part in its cluster; both are nil outside a cluster.
 	bus  atomic.Pointer[bus.Bus]
 	node atomic.Pointer[cluster.Node]
-	// own is the key by which other servers know this one, nil outside clusters and domains.
+	// own is the key that identifies this server to other servers, nil outside clusters and domains.
 	own atomic.Pointer[pki.Own]
 	// router is the mail service once it is open, for the cluster.
 	router atomic.Pointer[mail.Service]
-	// settings are those that may change while the server runs; nil before it serves.
+	// settings are those that can change while the server runs; nil before it serves.
 	settings *settings
-	// busy is how busy the server is: what the doors observe.
+	// busy measures the load of the server, as observed by the doors.
 	busy *cluster.Load
-	// forward hands sessions on to the homes of mail files.
+	// forward hands sessions over to the homes of mail files; a home is the server that leads a database.
 	forward *forward.Service
-	// conns are the connections at all doors, nil before they are open.
+	// conns are the connections at all doors, nil before the doors are open.
 	conns atomic.Pointer[listen.Server]
 
 	closing sync.Mutex // guards undo
 	undo    []closing
 }
 
-// closing is what closes a room; ctx ends when it has had time enough.
+// closing closes one part of the server. ctx ends when the time for it is over.
 type closing struct {
 	room string
 	fn   func(ctx context.Context) error
 }
 
-// open opens the rooms that verbs act on: all there is of a stopped server. join, which may be nil, is called before
+// open opens the parts that verbs act on, which is all of a stopped server. join, which may be nil, is called before
 // the directory is opened.
 func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err error) {
 	h = &house{env: e, cfg: cfg, open: make(chan struct{}), busy: cluster.NewLoad(e.Clock, 0)}
@@ -148,8 +148,8 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	return h, nil
 }
 
-// serve makes a running server of an open house: admin, doors, tasks. stop is what the verb stop
-// calls; ctx ends when the server is to stop.
+// serve turns an open house into a running server: admin, doors, tasks. The verb stop calls stop; ctx ends when the
+// server has to stop.
 func (h *house) serve(ctx context.Context, stop func()) error {
 	h.system.Stop, h.system.Stopping = stop, ctx
 	h.statistics()
@@ -175,11 +175,11 @@ func (h *house) serve(ctx context.Context, stop func()) error {
 	return h.system.AnnounceDoors(ctx)
 }
 
-// grace is how long commands may take to finish when the server stops.
+// grace is the time that commands may take to finish when the server stops.
 const grace = 30 * time.Second
 
-// close closes what is open, in reverse: doors stop accepting and running commands finish, the
-// router stops, the store closes.
+// close closes the open parts in reverse order: doors stop accepting and running commands finish, the router stops, the
+// store closes.
 func (h *house) close() error {
 	var errs []error
 	for {
@@ -187,7 +187,7 @@ func (h *house) close() error {
 		if !any {
 			return errors.Join(errs...)
 		}
-		// Each has its own time: a client that stalls at a door must not take the store's.
+		// Each part has a timeout of its own, so that a client that stalls at a door does not use up the store's time.
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		err := last.fn(ctx)
 		cancel()
@@ -197,7 +197,7 @@ func (h *house) close() error {
 	}
 }
 
-// lastOpened takes what is to be closed next.
+// lastOpened removes and returns the part to close next.
 func (h *house) lastOpened() (last closing, any bool) {
 	h.closing.Lock()
 	defer h.closing.Unlock()

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// show prints a verb's result for people: what has a text of its own that way, a list as a table, a
-// struct as lines.
+// show prints the result of a verb as text: by its method Text if it has one, a list as a table, a struct as lines.
 func show(w io.Writer, result any) error {
 	w = printable{w}
 	if t, ok := result.(interface{ Text() string }); ok {
@@ -33,7 +32,7 @@ func show(w io.Writer, result any) error {
 	return tw.Flush()
 }
 
-// column names a field as people read it, "" for one that is not shown.
+// column returns the heading of a field, "" for a field that is not shown.
 func column(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return strings.ReplaceAll(name, "_", " ")
@@ -43,10 +42,11 @@ func isRows(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
-// always marks a field that is shown where it is zero too: a count that people look for.
+// always reports whether a field is shown even if it is zero, such as a count that users look for.
 func always(f reflect.StructField) bool { return f.Tag.Get("show") == "always" }
 
-// printRows prints the columns in which any row has something. Lists of structs are for show verbs.
+// printRows prints the columns that are not empty in every row. Fields that are lists of structs are left to show
+// verbs.
 func printRows(w io.Writer, rows reflect.Value, indent string) {
 	if rows.Len() == 0 {
 		return
@@ -86,7 +86,7 @@ func printStruct(w io.Writer, v reflect.Value) {
 			continue
 		}
 		switch {
-		case t.Field(i).Anonymous: // its fields are those of the whole
+		case t.Field(i).Anonymous: // its fields are shown as fields of the whole
 			printStruct(w, f)
 		case isRows(f.Type()):
 			fmt.Fprintln(w, column(t.Field(i))+":")
@@ -107,7 +107,7 @@ func printStruct(w io.Writer, v reflect.Value) {
 	}
 }
 
-// oneCell writes what would end the cell of a table.
+// oneCell escapes the characters that would end the cell of a table.
 var oneCell = strings.NewReplacer("\n", `\u{a}`, "\r", `\u{d}`, "\t", `\u{9}`)
 
 func cell(v reflect.Value) string {

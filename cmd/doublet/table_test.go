@@ -7,7 +7,7 @@ import (
 	"doublet/admin"
 )
 
-// TestShowEmbedded: what a result embeds is shown line by line, as its own.
+// TestShowEmbedded checks that the fields of an embedded struct are shown like the struct's own.
 func TestShowEmbedded(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -24,7 +24,7 @@ func TestShowEmbedded(t *testing.T) {
 	}
 }
 
-// TestShowStrangers: the text of strangers neither moves the cursor nor turns the line around.
+// TestShowStrangers checks that text from strangers neither moves the cursor nor changes the direction of a line.
 func TestShowStrangers(t *testing.T) {
 	t.Parallel()
 	rows := []struct {

@@ -36,7 +36,7 @@ func (h *house) openTasks() error {
 	}})
 	tasks.Start(task.Task{Name: "Certificates", Run: func(ctx context.Context) error {
 		select {
-		case <-h.open: // an authority comes to the doors
+		case <-h.open: // an ACME authority connects to the doors
 		case <-ctx.Done():
 			return nil
 		}
@@ -46,7 +46,7 @@ func (h *house) openTasks() error {
 	return nil
 }
 
-// statistics puts what concerns the server as a whole into the tree.
+// statistics adds the figures of the server as a whole to the tree.
 func (h *house) statistics() {
 	s := h.system
 	s.Stats.Text("Server.Name", "the server's name", func() string { return s.Name })
@@ -62,8 +62,7 @@ func (h *house) statistics() {
 	s.Stats.Rate("Server.Trans", "transactions")
 }
 
-// platform makes the run of the task Stats: figures that cost too much to be read whenever
-// somebody asks.
+// platform returns the run of the task Stats. It updates the figures that are too expensive to compute on each request.
 func (h *house) platform() func(context.Context) error {
 	t := h.system.Stats
 	heap := t.Gauge("Platform.Memory.Heap.Bytes", "bytes of live and not yet swept objects")

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// isTerminal says whether a person may sit at a file.
+// isTerminal reports whether a file is a character device that may be a terminal.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
 }
 
-// readUnseen asks for a line that the terminal does not show. Where stty is missing the line is
-// shown.
+// readUnseen reads a line that the terminal does not show. Without the program stty the line is shown.
 func readUnseen(out io.Writer, in *os.File, prompt string) (string, error) {
 	echo := func(word string) error {
 		c := exec.Command("stty", word)

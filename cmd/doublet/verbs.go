@@ -19,14 +19,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// groupHelp is a word on verbs of more than one word.
+// groupHelp describes the groups of verbs that have more than one word.
 var groupHelp = map[string]string{
 	"user": "people", "user app-password": "passwords of single programs", "user send-as": "who may write under whose address", "list": "mailing lists", "group": "groups", "domain": "local domains", "domain key": "keys that mail is signed with (DKIM)", "domain token": "tokens with which servers join the domain", "dns": "what to publish in DNS",
 	"mailin": "databases that receive mail", "server": "servers of the domain", "db": "databases", "import": "bring mail and people in", "show": "what the server is and does",
 	"queue": "mail that waits in mail.box", "route": "where mail for other domains goes", "search": "the full-text index", "cluster": "servers that stand in for each other", "connection": "scheduled replication with other servers", "replica": "copies of databases elsewhere", "ban": "addresses that may not sign in for a while", "session": "browsers that are signed in", "user totp": "second factors", "certificate": "certificates of the doors", "dump": "write parts of the store as text",
 }
 
-// addVerbs makes a command of every verb in admin's table.
+// addVerbs adds a command for every verb in admin's table.
 func (a *app) addVerbs(root *cobra.Command) {
 	parents := map[string]*cobra.Command{"": root}
 	for _, v := range admin.Verbs() {
@@ -44,11 +44,11 @@ func (a *app) addVerbs(root *cobra.Command) {
 		}
 		cmd := a.verbCommand(v, words[len(words)-1])
 		parents[path].AddCommand(cmd)
-		parents[v.Name] = cmd // a verb may have others below it: backup, backup list
+		parents[v.Name] = cmd // a verb may be the parent of others: backup, backup list
 	}
 }
 
-// unknownWord is what a command that only has commands below it does.
+// unknownWord runs a command that has only subcommands: it shows the help or rejects an unknown word.
 func unknownWord(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -56,7 +56,7 @@ func unknownWord(cmd *cobra.Command, args []string) error {
 	return &exitError{exitUsage, fmt.Errorf("unknown command %q for %q: see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())}
 }
 
-// count checks how many words follow a command.
+// count returns a check of the number of arguments of a command.
 func count(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -66,7 +66,7 @@ func count(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// flagName is an argument's name as a flag.
+// flagName returns the flag for an argument's name.
 func flagName(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
@@ -119,11 +119,11 @@ func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
 	return cmd
 }
 
-// showEvery is how often what is watched is shown anew.
+// showEvery is the interval at which watchVerb repeats a verb.
 const showEvery = 2 * time.Second
 
-// watchVerb runs a verb again and again, on a terminal always at the top of the screen, until somebody ends it. An error
-// ends it too, unless it comes after the first time: the server may be restarted.
+// watchVerb repeats a verb until it is interrupted. On a terminal each result replaces the one before. An error ends it
+// only in the first run, because the server may restart later.
 func (a *app) watchVerb(ctx context.Context, v *admin.Verb, args json.RawMessage) error {
 	f, ok := a.out.(*os.File)
 	screen := ok && isTerminal(f) && !a.json
@@ -164,12 +164,12 @@ func positionalHelp(v *admin.Verb) string {
 	return b.String()
 }
 
-// missing says which flag a command needs.
+// missing returns the error for a required flag that is not set.
 func missing(cmd *cobra.Command, name, help string) error {
 	return &exitError{exitUsage, fmt.Errorf("--%s is missing (%s): see %s --help", name, help, cmd.CommandPath())}
 }
 
-// arguments is the JSON object of a command line. Flags that were not given are not in it.
+// arguments returns the arguments of a command line as a JSON object. It omits flags that are not set.
 func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.RawMessage, error) {
 	m := map[string]any{}
 	for _, p := range v.Params {
@@ -209,7 +209,7 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 	return json.Marshal(m)
 }
 
-// askSecret reads a password: unseen from a terminal, else the first line of the input.
+// askSecret reads a password: without echo from a terminal, else the first line of the input.
 func (a *app) askSecret(name string) (string, error) {
 	if f, ok := a.in.(*os.File); ok && isTerminal(f) {
 		return readUnseen(a.err, f, name+": ")
@@ -221,7 +221,7 @@ func (a *app) askSecret(name string) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-// caller is the running server of the data folder, or the store itself where none runs.
+// caller returns a connection to the running server of the data folder, or the store itself if none runs.
 func (a *app) caller(v *admin.Verb) (c admin.Caller, done func() error, err error) {
 	cfg, _, err := a.load(config.Default(), nil)
 	if err != nil {
@@ -241,8 +241,8 @@ func (a *app) caller(v *admin.Verb) (c admin.Caller, done func() error, err erro
 	if v.Server {
 		return nil, nil, &exitError{exitFailed, fmt.Errorf("no server runs in %s", cfg.Data.Dir)}
 	}
-	cfg.Server.Domain = ""  // only init and serve make one
-	cfg.Log.Level = "error" // what is wrong is the result's to say
+	cfg.Server.Domain = ""  // only init and serve create a domain
+	cfg.Log.Level = "error" // the result reports what is wrong
 	h, err := open(world(&cfg, a.err), cfg, nil)
 	if err != nil {
 		return nil, nil, err
@@ -281,14 +281,14 @@ func (a *app) call(ctx context.Context, v *admin.Verb, args json.RawMessage) (er
 	return nil
 }
 
-// progress writes a verb's output, and shows on a terminal how far a long verb has come.
+// progress returns a function that writes a verb's output, and on a terminal shows the progress of a long verb.
 func (a *app) progress() func(admin.Progress) {
 	f, ok := a.err.(*os.File)
 	told := ok && isTerminal(f) && !a.json
 	var last time.Time
 	return func(p admin.Progress) {
 		if p.Output != "" {
-			_, _ = io.WriteString(a.out, p.Output) // a reader that went away ends us by SIGPIPE
+			_, _ = io.WriteString(a.out, p.Output) // if the reader has gone, SIGPIPE ends us
 			return
 		}
 		if now := time.Now(); told && now.Sub(last) > 200*time.Millisecond {

@@ -15,7 +15,7 @@ import (
 	"doublet/client/imap"
 )
 
-// made makes a data folder of example.org.
+// made creates a data folder of example.org.
 func made(t *testing.T, data string) {
 	t.Helper()
 	if code, out, errs := command(t, "secret\n", "init", "--domain", "example.org", "--data", data); code != 0 {
@@ -40,7 +40,7 @@ func TestMovedFolder(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(moved, "doublet.toml"), []byte(written), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// As it is found without --data: the variable stands for the working directory.
+		// Without --data the folder is found by the variable, which stands for the working directory here.
 		show := func(args ...string) (int, string, string) {
 			var out, errs strings.Builder
 			code := run(context.Background(), args, streams{strings.NewReader(""), &out, &errs}, append([]string{"DOUBLET_DATA_DIR=" + moved}, quick...))
@@ -111,7 +111,7 @@ func TestStoppedServer(t *testing.T) {
 	}
 }
 
-// TestSCRAMSetting: what is offered and who has credentials follow one setting.
+// TestSCRAMSetting checks that one setting controls both the offered mechanisms and the stored credentials.
 func TestSCRAMSetting(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"true", "false"} {
@@ -148,7 +148,7 @@ func TestSCRAMSetting(t *testing.T) {
 	}
 }
 
-// TestHangup: SIGHUP lets the running server show a certificate that was renewed, and stops nothing.
+// TestHangup checks that after SIGHUP the running server shows a renewed certificate and nothing is interrupted.
 func TestHangup(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

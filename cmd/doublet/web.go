@@ -22,7 +22,7 @@ import (
 	"doublet/web"
 )
 
-// listenOptions are the limits over all doors.
+// listenOptions returns the limits that all doors share.
 func listenOptions(cfg *config.Config) (listen.Options, error) {
 	proxies, err := config.Networks(cfg.Server.Proxies)
 	l := &cfg.Limits
@@ -32,8 +32,10 @@ func listenOptions(cfg *config.Config) (listen.Options, error) {
 	}, err
 }
 
-// messageMemory is the budget of messages in flight. A client's share has room for its greatest message
-// while that grows; a person's at the doors of the web, for one with all that is made of it. A quarter is left for others.
+// messageMemory returns the memory budget of messages in flight. A client's share has room for the largest message
+// twice, because a buffer is copied as it grows. A person's share at the web doors has room for four, for one message
+// and the forms derived from it, but at most three quarters of the budget. limits.message_memory_share can raise both
+// shares.
 func messageMemory(cfg *config.Config) *listen.Budget {
 	whole := int64(cfg.Limits.MessageMemory)
 	share := whole / 100 * int64(cfg.Limits.MessageMemoryShare)
@@ -43,7 +45,7 @@ func messageMemory(cfg *config.Config) *listen.Budget {
 	})
 }
 
-// load puts what the doors have to do into the tree.
+// load adds the load of the doors to the tree of statistics.
 func (h *house) load(srv *listen.Server, memory *listen.Budget) {
 	t := h.system.Stats
 	for _, s := range []struct {
@@ -80,7 +82,7 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 		return err
 	}
 	o := webd.Options{
-		Challenge: h.certs.ServeChallenge, Valid: h.certs.Valid, HSTS: cfg.Web.HSTS.Duration, Monitors: append([]netip.Prefix{}, monitors...), // nil would be everybody
+		Challenge: h.certs.ServeChallenge, Valid: h.certs.Valid, HSTS: cfg.Web.HSTS.Duration, Monitors: append([]netip.Prefix{}, monitors...), // nil would mean everyone
 		Client: web.Client(), MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MX: strings.Fields(cfg.Web.MTASTSMX),
 	}
 	if cfg.Web.Redirect && cfg.Doors.HTTPS != config.Off {
@@ -119,14 +121,14 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 		h.opened(d.name, l.Addr(), false, d.tls != nil)
 		h.serveHTTP(d.name, l, proxied.New(h.env, front, h.web), d.tls)
 	}
-	// Those who wait for pushes are let go first: a door waits for its requests to end, and theirs do not.
+	// Clients that wait for pushes are released first: a door waits for its requests to end, and theirs do not end.
 	h.closes("push", closePush)
-	// Whoever balances load over servers is told before the first door closes.
+	// Load balancers see the health checks fail before the first door closes.
 	h.closes("health", func(context.Context) error { h.web.Stopping(); return nil })
 	return nil
 }
 
-// proxies are the web proxies that are believed at http and https.
+// proxies returns the web proxies that are trusted at http and https.
 func proxies(cfg *config.Config) (proxied.Options, error) {
 	all, err := config.Networks(cfg.Server.Proxies + " " + cfg.Web.Proxies)
 	return proxied.Options{Proxies: all, Field: cfg.Web.ProxyHeader}, err
@@ -136,7 +138,7 @@ func proxies(cfg *config.Config) (proxied.Options, error) {
 func (h *house) serveHTTP(name string, l net.Listener, handler http.Handler, cfg *tls.Config) {
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		TLSConfig: cfg, ErrorLog: slog.NewLogLogger(h.env.Log.Handler(), slog.LevelDebug), // a stranger's broken handshake is no news
+		TLSConfig: cfg, ErrorLog: slog.NewLogLogger(h.env.Log.Handler(), slog.LevelDebug), // a stranger's broken handshake needs no attention
 	}
 	serve := srv.Serve
 	if cfg != nil {
@@ -155,7 +157,7 @@ func (h *house) serveHTTP(name string, l net.Listener, handler http.Handler, cfg
 	})
 }
 
-// watchdog tells systemd that the server is alive, as often as it wants to be told (sd_watchdog_enabled(3)).
+// watchdog reports to systemd that the server is alive, three times per requested interval (sd_watchdog_enabled(3)).
 func (h *house) watchdog(ctx context.Context) {
 	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || usec <= 0 || os.Getenv("NOTIFY_SOCKET") == "" {

@@ -18,7 +18,7 @@ func sessionOptions(cfg *config.Config, stats *stat.Tree) session.Options {
 	return session.Options{Idle: cfg.Web.SessionIdle.Duration, Life: cfg.Web.SessionLife.Duration, PerPerson: cfg.Web.Sessions, Subscriptions: cfg.Push.PerDevice, Stats: stats}
 }
 
-// openWebSession makes what all web doors sign people and programs in with, and opens its pages.
+// openWebSession creates the sign-in of people and programs for all web doors, and opens its pages.
 func (h *house) openWebSession(in *signin.Web) *websession.Service {
 	s := h.system
 	x := websession.New(h.env, in, s.Directory.SecondFactors, s.Sessions, websession.Options{Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats})
@@ -26,7 +26,8 @@ func (h *house) openWebSession(in *signin.Web) *websession.Service {
 	return x
 }
 
-// mates are the servers where browsers can go on should this one die; name is this one's in the cluster.
+// mates returns the servers at which browsers can continue if this one fails; name is this server's name in the
+// cluster.
 func (h *house) mates(ctx context.Context) (name string, list []websession.Mate, err error) {
 	n := h.node.Load()
 	if n == nil {
@@ -59,7 +60,7 @@ func (h *house) mates(ctx context.Context) (name string, list []websession.Mate,
 	return status.Server, list, nil
 }
 
-// openAdmin opens the door for administrators at a browser.
+// openAdmin opens the administration pages.
 func (h *house) openAdmin(x *websession.Service) error {
 	from, err := config.Networks(h.cfg.Web.AdminFrom)
 	if err != nil {
