@@ -1,6 +1,6 @@
-// Package agent lets drivers on several machines work as one: a controller hands out shares of the users, tells
-// when a step begins and ends, and asks at every interval what happened. Histograms travel whole, so that
-// percentiles of many drivers are as exact as those of one.
+// Package agent runs drivers on several machines as one. A controller assigns shares of the users to agents, starts and
+// ends each step, and collects the results of every interval. Histograms are sent whole, so that percentiles over many
+// drivers are as exact as those of one.
 package agent
 
 import (
@@ -25,16 +25,16 @@ import (
 	"doublet/env"
 )
 
-// Job is what a controller wants to be driven.
+// Job describes the work that a controller gives to an agent.
 type Job struct {
-	// Workload is the text of its file, Name what stands in errors.
+	// Workload is the text of the workload's file; Name is its name in errors.
 	Name     string         `json:"name"`
 	Workload string         `json:"workload"`
 	Protocol string         `json:"protocol"`
 	Seed     uint64         `json:"seed"`
 	Speed    float64        `json:"speed"`
 	Set      map[string]int `json:"set,omitempty"`
-	// Label makes Message-IDs of this run its own.
+	// Label makes the Message-IDs of this run unique.
 	Label string `json:"label"`
 
 	Doors    map[string]string `json:"doors"`
@@ -42,20 +42,20 @@ type Job struct {
 	Insecure bool              `json:"insecure,omitempty"`
 	Timeout  time.Duration     `json:"timeout"`
 	Cold     bool              `json:"cold,omitempty"`
-	// Users are all who are registered.
+	// Users are all registered users.
 	Users []drive.User `json:"users"`
 }
 
-// Facts is what an agent answers to a job.
+// Facts is an agent's reply to a job.
 type Facts struct {
 	Host  record.Host `json:"host"`
 	Build string      `json:"build"`
 }
 
-// maxJob bounds a job: a million users fit.
+// maxJob is the size limit of a job in bytes: room for a million users.
 const maxJob = 256 << 20
 
-// silence is after which the users of a controller that says nothing any more go home.
+// silence is the time without a request of the controller after which its users end.
 const silence = time.Minute
 
 // Server is an agent. It works for one controller at a time: a new job ends the one before.
@@ -68,16 +68,16 @@ type Server struct {
 
 	mu    sync.Mutex
 	local *run.Local
-	end   func() // of the step under way
+	end   func() // ends the current step
 	heard time.Time
 }
 
-// NewServer makes an agent; self says what its process is doing, as in run.Plan.
+// NewServer returns an agent. self returns the figures of its process, as in run.Plan.
 func NewServer(e *env.Env, secret string, f Facts, cores int, self func() map[string]float64) *Server {
 	return &Server{env: e, secret: secret, facts: f, cores: cores, self: self, end: func() {}}
 }
 
-// Serve answers until ctx ends; then its users go home.
+// Serve answers requests until ctx ends, and then ends the users.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /job", answer(s, func(j *Job) (Facts, error) { return s.facts, s.take(j) }))
@@ -109,7 +109,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// answer makes a handler of a function from JSON to JSON.
+// answer turns a function from JSON to JSON into a handler.
 func answer[In, Out any](s *Server, fn func(*In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -189,7 +189,7 @@ func (s *Server) stop() {
 	end()
 }
 
-// Crew is an agent as its controller sees it.
+// Crew is the controller's connection to an agent. It implements run.Crew.
 type Crew struct {
 	address, secret string
 	http            *http.Client
@@ -197,13 +197,13 @@ type Crew struct {
 
 var _ run.Crew = (*Crew)(nil)
 
-// How long an agent may take: over an answer, and over sending its users home.
+// The timeouts of an agent: for an answer, and for ending its users.
 const (
 	answerTime = 20 * time.Second
 	endTime    = 2 * time.Minute
 )
 
-// Hire gives a job to the agent at an address, host:port.
+// Hire sends a job to the agent at an address, host:port.
 func Hire(ctx context.Context, e *env.Env, address, secret string, j *Job) (*Crew, Facts, error) {
 	c := &Crew{address: address, secret: secret, http: &http.Client{Transport: &http.Transport{
 		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
@@ -259,7 +259,7 @@ func (c *Crew) Cut(ctx context.Context) (cut run.Cut, err error) {
 	return cut, err
 }
 
-// End implements run.Crew. An agent that does not hear it ends by itself.
+// End implements run.Crew. If the request is lost, the agent ends the users after a minute of silence.
 func (c *Crew) End() {
 	_ = c.ask(context.Background(), "end", endTime, struct{}{}, &struct{}{})
 }

@@ -23,7 +23,7 @@ import (
 
 const script = "name='tick'\ntitle='a poll every second'\nprotocol='imap'\nloop='1s'\n[[action]]\ndo='poll'\n"
 
-// mailServer says OK to everything, and counts who signed in: users, each once.
+// mailServer answers OK to every command, and counts the users who signed in, each once.
 func mailServer(t *testing.T) (address string, logins *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,7 +57,7 @@ func mailServer(t *testing.T) (address string, logins *atomic.Int64) {
 
 func world() *env.Env { return env.Real(slog.New(slog.DiscardHandler)) }
 
-// hire starts an agent and gives it a job.
+// hire starts an agent and sends it a job.
 func hire(t *testing.T, job *Job) (c *Crew, kill func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -102,7 +102,7 @@ func plan(t *testing.T, j *Job, crews ...run.Crew) *run.Plan {
 		LoginRate: 60000, Interval: 100 * time.Millisecond, Window: 500 * time.Millisecond, MaxSettle: 100 * time.Millisecond}
 }
 
-// TestAgentsAreOneDriver: two agents with half of the users each do what one driver does.
+// TestAgentsAreOneDriver checks that two agents with half of the users each do the work of one driver.
 func TestAgentsAreOneDriver(t *testing.T) {
 	t.Parallel()
 	address, logins := mailServer(t)
@@ -118,7 +118,7 @@ func TestAgentsAreOneDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := r.Total(0, "poll")
-	// 9 users poll ten times a second; a crowded machine gets less done, in a window that is longer.
+	// 9 users poll ten times a second. A busy machine does less, in a longer window.
 	most := int64(90*(r.Steps[0].To-r.Steps[0].From).Seconds()) + 20
 	if n := all.Latency.Count(); n < 9 || n > most || all.Failed > 0 || logins.Load() != 9 {
 		t.Errorf("%d polls, %d sign-ins, errors %v", n, logins.Load(), all.Errors)
@@ -132,7 +132,7 @@ func TestAgentsAreOneDriver(t *testing.T) {
 	}
 }
 
-// TestAnAgentDies: the run ends in order, says who is gone, and keeps what the others measured.
+// TestAnAgentDies checks that the run ends cleanly, names the lost agent, and keeps the measurements of the others.
 func TestAnAgentDies(t *testing.T) {
 	t.Parallel()
 	address, _ := mailServer(t)

@@ -1,6 +1,6 @@
-// Package content makes the messages that simulated people send: text that compresses like text,
-// attachments that do not compress, and the same bytes for the same seed. A message is pieces of two
-// pools that are made once, so that the driver spends its time on driving.
+// Package content generates the messages of simulated people: text that compresses like text, attachments that do not
+// compress, and the same bytes for the same seed. A message consists of pieces of two pools that are generated once, so
+// that the driver spends its time on driving.
 package content
 
 import (
@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// Message is what a message is made of.
+// Message describes a message to generate.
 type Message struct {
 	From    string
 	To      []string
 	Subject string
 	Date    time.Time
-	// ID is the left part of the Message-ID; InReplyTo is that of the message answered, "" for none.
+	// ID is the left part of the Message-ID; InReplyTo is the left part of the answered message's, "" for none.
 	ID, InReplyTo string
-	// Body and Attachment are sizes in bytes, of the text and of the attached file before it is encoded.
+	// Body and Attachment are sizes in bytes: of the text, and of the attached file before its encoding.
 	Body, Attachment int64
-	// Seed chooses which piece of the pools.
+	// Seed selects the pieces of the pools.
 	Seed uint64
 	// Calendar is an iMIP part, nil for none.
 	Calendar *Calendar
 }
 
-// Calendar is an invitation or the answer to one (RFC 6047).
+// Calendar is an invitation or a reply to one (RFC 6047).
 type Calendar struct {
 	// Method is REQUEST or REPLY.
 	Method string
-	// UID names the meeting, Organizer and Attendees are addresses.
+	// UID identifies the meeting; Organizer and Attendees are addresses.
 	UID, Organizer string
 	Attendees      []string
 	Begin          time.Time
@@ -40,13 +40,13 @@ type Calendar struct {
 // Domain is the right part of Message-IDs.
 const Domain = "bench.example"
 
-// line is the length of a line of the pools without its end.
+// line is the length of a line of the pools without CRLF.
 const line = 76
 
 // poolLines is the size of each pool in lines: 4 MB, so that pieces seldom repeat.
 const poolLines = 54_000
 
-// words are the most frequent of English mail, more often the further to the front.
+// words are frequent words of English mail, the most frequent first.
 var words = []string{
 	"the", "to", "and", "of", "a", "in", "is", "that", "for", "it", "you", "we", "on", "with", "this", "be", "are", "as", "will", "have",
 	"your", "not", "at", "from", "can", "or", "please", "meeting", "if", "our", "has", "but", "all", "by", "was", "would", "they", "an",
@@ -57,7 +57,7 @@ var words = []string{
 	"December", "Monday", "quarter", "budget", "copy", "draft", "version", "network", "performance", "benchmark", "replication",
 }
 
-// pools are text, and noise as it is in the files that are attached and as messages have it, in base64.
+// pools holds text, noise as attached files contain it (raw), and the same noise in base64 as messages contain it.
 type pools struct{ text, raw, noise []byte }
 
 var pool = sync.OnceValue(func() pools {
@@ -66,7 +66,7 @@ var pool = sync.OnceValue(func() pools {
 	for len(p.text) < poolLines*(line+2) {
 		start := len(p.text)
 		for len(p.text)-start < line-12 {
-			// The product of two draws favours the front of the list, about as language does.
+			// The product of two draws prefers the front of the list, about as language does.
 			p.text = append(append(p.text, words[r.IntN(r.IntN(len(words))+1)]...), ' ')
 		}
 		for len(p.text)-start < line-1 {
@@ -85,8 +85,8 @@ var pool = sync.OnceValue(func() pools {
 	return p
 })
 
-// appendPiece appends n bytes of whole lines of a pool, from a line that the seed chooses, and goes
-// around at its end; the last line is cut, and ends in CRLF.
+// appendPiece appends n bytes of whole lines of a pool. The seed selects the first line; after the last line of the
+// pool the first one follows. The last line is cut and ends in CRLF.
 func appendPiece(dst, from []byte, n int64, seed uint64) []byte {
 	at := int(seed%poolLines) * (line + 2)
 	for n > 2 {
@@ -98,12 +98,12 @@ func appendPiece(dst, from []byte, n int64, seed uint64) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// AppendText appends n bytes of text, which a seed chooses: the text of a message of that seed.
+// AppendText appends n bytes of text: the text of a message with that seed.
 func AppendText(dst []byte, n int64, seed uint64) []byte {
 	return appendPiece(dst, pool().text, n, seed)
 }
 
-// AppendFile appends n bytes that do not compress: the file that a message of the seed has attached, before it is encoded.
+// AppendFile appends n bytes that do not compress: the attached file, before its encoding, of a message with that seed.
 func AppendFile(dst []byte, n int64, seed uint64) []byte {
 	raw := pool().raw
 	at := int64((seed>>16)%poolLines) * (line / 4 * 3)
@@ -115,7 +115,7 @@ func AppendFile(dst []byte, n int64, seed uint64) []byte {
 	return dst
 }
 
-// FileName names the file.
+// FileName returns the name of the attached file.
 func FileName(seed uint64) string { return "attachment-" + strconv.FormatUint(seed%1000, 10) + ".bin" }
 
 const boundary = "=_doublet_bench_0001"
@@ -154,7 +154,7 @@ func (m *Message) Append(dst []byte) []byte {
 	if m.Attachment > 0 {
 		dst = append(dst, "\r\n--"+boundary+"\r\nContent-Type: application/octet-stream; name=\""...)
 		dst = append(append(dst, FileName(m.Seed)...), "\"\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: attachment\r\n\r\n"...)
-		// Whole lines and whole groups: the encoding is canonical, as programs make it.
+		// Whole lines and whole groups: the encoding is canonical, as mail programs write it.
 		lines := (m.Attachment + line/4*3 - 1) / (line / 4 * 3)
 		dst = appendPiece(dst, pool().noise, lines*(line+2), m.Seed>>16)
 	}

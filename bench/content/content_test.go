@@ -51,7 +51,7 @@ func TestTextCompressesAndAttachmentsDoNot(t *testing.T) {
 	if c := compressed(message(100_000, 0, 7).Append(nil)); c < 0.2 || c > 0.5 {
 		t.Errorf("text shrinks to %.2f", c)
 	}
-	// base64 itself shrinks to three quarters.
+	// base64 alone compresses to three quarters.
 	if c := compressed(message(100, 200_000, 7).Append(nil)); c < 0.72 {
 		t.Errorf("an attachment shrinks to %.2f", c)
 	}
@@ -89,7 +89,8 @@ func BenchmarkAppend100K(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// TestPieces: text and file of a message are those that a program writes itself; the file does not compress.
+// TestPieces checks that text and file of a message equal those that a program writes itself, and that the file does
+// not compress.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{0, 1 << 20, 0xffff_ffff_ffff_ffff} {

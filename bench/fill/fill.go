@@ -1,5 +1,5 @@
-// Package fill initialises the mailboxes of simulated people: in parallel, reproducible from the seed, and
-// resumable, since each mailbox tells how far it is.
+// Package fill initialises the mailboxes of simulated people. It fills in parallel, yields the same mailboxes for the
+// same seed, and can resume, since each mailbox shows how many messages it has.
 package fill
 
 import (
@@ -11,27 +11,27 @@ import (
 	"doublet/bench/drive"
 )
 
-// Options say how.
+// Options control Fill.
 type Options struct {
-	// Messages are how many each mailbox is to hold.
+	// Messages is the number of messages in each mailbox.
 	Messages int
-	// Workers fill at one time (default 8).
+	// Workers is the number of mailboxes to fill at the same time (default 8).
 	Workers int
-	// Progress is told after each mailbox; it may be nil.
+	// Progress is called after each mailbox; it may be nil.
 	Progress func(Progress)
 }
 
-// Progress is how far it is.
+// Progress is the state of a Fill: Done of Of mailboxes.
 type Progress struct {
 	Done, Of int
 	Total    drive.Filled
 }
 
-// maxFailures ends the filling: a server that refuses so many mailboxes refuses them all.
+// maxFailures is the number of failures that ends Fill: a server that refuses so many mailboxes refuses them all.
 const maxFailures = 20
 
-// Fill fills the mailboxes of users. It stops early when ctx ends, or when too many fail; its error names
-// the first.
+// Fill fills the mailboxes of users. It stops early when ctx ends, or when too many mailboxes fail; its error names the
+// first failures.
 func Fill(ctx context.Context, w *drive.World, users []drive.User, o Options) (drive.Filled, error) {
 	if o.Workers <= 0 {
 		o.Workers = 8

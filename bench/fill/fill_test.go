@@ -17,7 +17,7 @@ import (
 	"doublet/env"
 )
 
-// mailboxes is an IMAP server that knows APPEND, and counts.
+// mailboxes is an IMAP server that implements APPEND and counts messages.
 type mailboxes struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -161,7 +161,8 @@ func world(t *testing.T, m *mailboxes) *drive.World {
 	return out
 }
 
-// TestFillGoesOn: filling is the same for the same seed, goes on where it stopped, and cuts back what is too much.
+// TestFillGoesOn checks that the same seed yields the same messages, that Fill resumes, and that it removes excess
+// messages.
 func TestFillGoesOn(t *testing.T) {
 	t.Parallel()
 	one := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}}
@@ -181,9 +182,9 @@ func TestFillGoesOn(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	for name, body := range one.bodies {
-		// u3 had messages of its own first.
+		// u3 had messages of its own before.
 		if got, ok := two.bodies[name]; got != body && !(strings.HasPrefix(name, "u3.") && (!ok || strings.HasSuffix(name, ".0") || strings.HasSuffix(name, ".1"))) {
-			// Dates hang on how many there are to be; all else is the same.
+			// Dates depend on the number of messages; everything else is equal.
 			if cut := func(s string) string { _, b, _ := strings.Cut(s, "\r\n\r\n"); return b }; cut(got) != cut(body) {
 				t.Errorf("%s differs", name)
 			}
@@ -196,7 +197,7 @@ func TestFillGoesOn(t *testing.T) {
 	}
 }
 
-// TestFillOverLMTP: the same messages come by LMTP, counted and cut by whatever door reads mail.
+// TestFillOverLMTP checks that LMTP delivers the same messages, while a reading protocol counts and removes them.
 func TestFillOverLMTP(t *testing.T) {
 	t.Parallel()
 	imap := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}}

@@ -1,9 +1,9 @@
-// Package ledger writes down what servers have acknowledged to simulated people: messages sent, added, moved and
-// deleted, and flags set. When servers were killed in the middle it says what of it is gone, what is there twice, and
-// what has come back.
+// Package ledger records what servers have acknowledged to simulated people: messages sent, added, moved and deleted,
+// and flags set. After servers were killed it compares this with their mail files, and reports what is lost, what is
+// there twice, and what has come back.
 //
-// A message is known by its Message-ID, of which every message of the benchmark has its own, and by the person in
-// whose mail file it is. What was tried and not acknowledged may be done or not; it must not be there twice.
+// A message is identified by its Message-ID, which is unique in the benchmark, and by the person whose mail file holds
+// it. An action that was tried but not acknowledged may have happened or not; it must not have happened twice.
 package ledger
 
 import (
@@ -22,23 +22,23 @@ const (
 	Archive = "Archive"
 )
 
-// state is what is known of one message in one mail file.
+// state is the known state of one message in one mail file.
 type state struct {
-	// there: it was acknowledged. deleted, moved, flagged: that was.
+	// there, deleted, moved, flagged: the action was acknowledged.
 	there, deleted, moved, flagged bool
-	// maybeDeleted, maybeMoved: that was tried, and nobody knows what came of it.
+	// maybeDeleted, maybeMoved: the action was tried, with or without success.
 	maybeDeleted, maybeMoved bool
 }
 
 type key struct{ person, id string }
 
-// Ledger is what was acknowledged. Its methods may be called from any goroutine; on nil they do nothing.
+// Ledger holds what was acknowledged. Its methods may be called from any goroutine; on nil they do nothing.
 type Ledger struct {
 	mu       sync.Mutex
 	messages map[key]*state
 }
 
-// New begins a ledger.
+// New returns an empty ledger.
 func New() *Ledger { return &Ledger{messages: make(map[key]*state)} }
 
 func (l *Ledger) change(person, id string, fn func(*state)) {
@@ -56,40 +56,41 @@ func (l *Ledger) change(person, id string, fn func(*state)) {
 	fn(s)
 }
 
-// Sent notes a message to people, by their addresses; accepted says for whom the server took it, nil for nobody.
+// Sent records a message to people, by their addresses. accepted reports for which of them the server took it; nil
+// means none.
 func (l *Ledger) Sent(id string, to []string, accepted func(i int) bool) {
 	for i, person := range to {
 		l.change(person, id, func(s *state) { s.there = s.there || accepted != nil && accepted(i) })
 	}
 }
 
-// Added notes a message that somebody put into his own mail file.
+// Added records that a person put a message into his own mail file, or failed to.
 func (l *Ledger) Added(person, id string, err error) {
 	l.change(person, id, func(s *state) { s.there = s.there || err == nil })
 }
 
-// Deleted notes that somebody deleted a message for good.
+// Deleted records that a person deleted a message for good, or tried to.
 func (l *Ledger) Deleted(person, id string, err error) {
 	l.change(person, id, func(s *state) { s.deleted, s.maybeDeleted = s.deleted || err == nil, true })
 }
 
-// Moved notes that somebody filed a message into Archive.
+// Moved records that a person filed a message into Archive, or tried to.
 func (l *Ledger) Moved(person, id string, err error) {
 	l.change(person, id, func(s *state) { s.moved, s.maybeMoved = s.moved || err == nil, true })
 }
 
-// Flagged notes that somebody gave a message a flag.
+// Flagged records that a person flagged a message, or tried to.
 func (l *Ledger) Flagged(person, id string, err error) {
 	l.change(person, id, func(s *state) { s.flagged = s.flagged || err == nil })
 }
 
-// Message is one that was found in a mail file.
+// Message is a message found in a mail file.
 type Message struct {
 	Folder, ID string
 	Flagged    bool
 }
 
-// Inventory takes up what is there before people begin.
+// Inventory records the messages that exist before the run.
 func (l *Ledger) Inventory(person string, found []Message) {
 	for _, m := range found {
 		l.change(person, m.ID, func(s *state) {
@@ -99,10 +100,10 @@ func (l *Ledger) Inventory(person string, found []Message) {
 	}
 }
 
-// maxNamed bounds what is named.
+// maxNamed is the number of discrepancies that a verdict describes.
 const maxNamed = 20
 
-// found counts something that is not as it was acknowledged, and names the first.
+// found counts a discrepancy, and describes it if it is among the first.
 func found(v *record.Verdict, n *int, format string, args ...any) {
 	*n++
 	if len(v.Named) < maxNamed {
@@ -110,7 +111,7 @@ func found(v *record.Verdict, n *int, format string, args ...any) {
 	}
 }
 
-// Check compares all with what each person's mail file holds at a server.
+// Check compares the ledger with the mail file of each person at a server.
 func (l *Ledger) Check(server string, files map[string][]Message) record.Verdict {
 	v := record.Verdict{Server: server}
 	type count struct {

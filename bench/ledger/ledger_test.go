@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCheck: each way in which a server can break its word is seen and named, and what nobody promised is not.
+// TestCheck checks that each kind of broken acknowledgement is found and described, and nothing else.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("connection lost")

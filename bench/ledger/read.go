@@ -11,10 +11,10 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// readTimeout is how long one answer may take.
+// readTimeout is the timeout of one reply.
 const readTimeout = time.Minute
 
-// Read lists what lies in a person's folders, at an IMAP door.
+// Read returns the messages in a person's folders, read over IMAP.
 func Read(e *env.Env, door, user, password string) ([]Message, error) {
 	c, err := imap.Dial(e.Dial, door, imap.Options{Timeout: readTimeout, Clock: e.Clock})
 	if err != nil {
@@ -61,10 +61,10 @@ func list(c *imap.Client, folder string, out []Message) ([]Message, error) {
 	return out, err
 }
 
-// domain ends the Message-IDs of the benchmark.
+// domain is the end of the benchmark's Message-IDs.
 const domain = "@bench.example>"
 
-// idOf is the left part of the last Message-ID of the benchmark in a text, "" where there is none.
+// idOf returns the left part of the last Message-ID of the benchmark in a text, "" if there is none.
 func idOf(text string) string {
 	end := strings.LastIndex(text, domain)
 	if end < 0 {
@@ -74,5 +74,5 @@ func idOf(text string) string {
 	return text[begin+1 : end]
 }
 
-// ID finds the id of a message in its ENVELOPE as it came over the wire: the Message-ID is its last item.
+// ID returns the id of a message from its ENVELOPE as received: the Message-ID is the last item.
 func ID(envelope []byte) string { return idOf(string(envelope)) }

@@ -1,4 +1,4 @@
-// Package live shows a run while it goes on: one page, self-contained, that brings itself up to date.
+// Package live shows a run while it goes on: one self-contained page that updates itself.
 package live
 
 import (
@@ -19,10 +19,11 @@ var pageHTML string
 
 var page = template.Must(template.New("live").Parse(pageHTML))
 
-// kept bounds the intervals that the figures show; older ones are halved away.
+// kept is the limit of points in the figures. When it is reached, every second one is dropped and a point stands for
+// twice as many intervals.
 const kept = 600
 
-// Page is what is shown. Its methods may be called from any goroutine.
+// Page holds the figures that are shown. Its methods may be called from any goroutine.
 type Page struct {
 	header record.Header
 
@@ -30,7 +31,7 @@ type Page struct {
 	begun   time.Time
 	now     run.Progress
 	points  []point
-	stretch int // intervals that one point stands for
+	stretch int // number of intervals that one point stands for
 	since   int
 	errors  uint64
 	missed  uint64
@@ -41,10 +42,10 @@ type point struct {
 	rate, p50, p99 float64
 }
 
-// New makes a page of a run.
+// New returns the page of a run.
 func New(h record.Header) *Page { return &Page{header: h, stretch: 1} }
 
-// Add takes what an interval brought.
+// Add adds the figures of an interval.
 func (p *Page) Add(now time.Time, x run.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +70,7 @@ func (p *Page) Add(now time.Time, x run.Progress) {
 	}
 }
 
-// State is what the page shows.
+// State is the content of the page.
 type State struct {
 	Header  record.Header   `json:"-"`
 	Style   template.CSS    `json:"-"`
@@ -87,7 +88,7 @@ type State struct {
 	Figures []template.HTML `json:"figures"`
 }
 
-// State is the page at this moment.
+// State returns the current content of the page.
 func (p *Page) State() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +114,7 @@ func (p *Page) State() State {
 	return s
 }
 
-// Server answers / with the page and /state with its figures as JSON.
+// Server returns a server that answers / with the page and /state with its figures as JSON.
 func (p *Page) Server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

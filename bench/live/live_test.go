@@ -35,7 +35,7 @@ func get(t *testing.T, p *Page, path string) string {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	p := New(header())
-	_ = get(t, p, "/") // before anything has happened
+	_ = get(t, p, "/") // before the first interval
 	at := time.Unix(1000, 0)
 	for i := range 5 {
 		p.Add(at.Add(time.Duration(i)*time.Minute), run.Progress{Step: 1, Steps: 4, Users: 400, Active: 390, Phase: record.Measure, Rate: 1234, P50: 2 * time.Millisecond, P99: 3 * time.Second, Errors: 2, Missed: 1})
@@ -60,8 +60,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestLongRunsStaySmall: a page of a day is as long as one of an hour, and still reaches from its beginning to its
-// end.
+// TestLongRunsStaySmall checks that the page of a day is as long as that of an hour, and still covers the run from its
+// beginning to its end.
 func TestLongRunsStaySmall(t *testing.T) {
 	t.Parallel()
 	p := New(header())

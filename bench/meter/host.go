@@ -8,7 +8,7 @@ import (
 	"doublet/bench/record"
 )
 
-// Host are the facts of this machine. dir is a folder on the disk that matters, or "".
+// Host returns the facts of this machine. dir is a folder on the disk under test, or "".
 func Host(dir string) record.Host {
 	m := Meter{root: "/"}
 	h := record.Host{OS: runtime.GOOS, CPUs: runtime.NumCPU(), Memory: m.table("proc/meminfo")["MemTotal:"] << 10}
@@ -35,7 +35,7 @@ func Host(dir string) record.Host {
 	return h
 }
 
-// device names device and file system of the mount point that a folder lies under.
+// device returns the device and file system of a folder's mount point.
 func device(mounts, dir string) string {
 	best, out := -1, ""
 	for l := range strings.Lines(mounts) {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Bounds is what this machine lets one process hold; 0 for what it does not say.
+// Bounds are the limits of this process; 0 if unknown.
 type Bounds struct {
-	// Files are open files, Ports the ports for connections to one address.
+	// Files is the limit of open files, Ports the number of local ports for connections to one address.
 	Files, Ports int
 }
 
-// Limits are the bounds of this process; ok is false where there is no /proc.
+// Limits returns the limits of this process; ok is false without /proc.
 func Limits() (b Bounds, ok bool) { return (&Meter{root: "/"}).limits() }
 
 func (m *Meter) limits() (b Bounds, ok bool) {
@@ -22,7 +22,7 @@ func (m *Meter) limits() (b Bounds, ok bool) {
 	for l := range strings.Lines(string(text)) {
 		if rest, found := strings.CutPrefix(l, "Max open files"); found {
 			if f := strings.Fields(rest); len(f) > 0 {
-				b.Files, _ = strconv.Atoi(f[0]) // "unlimited" is 0
+				b.Files, _ = strconv.Atoi(f[0]) // "unlimited" yields 0
 			}
 		}
 	}

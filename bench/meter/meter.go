@@ -1,8 +1,7 @@
-// Package meter samples what a machine is doing while it is driven: the machine, its disks, and groups of
-// processes that together are one server. It reads Linux's /proc and /sys; elsewhere there is nothing to
-// read, and it says so.
+// Package meter samples the activity of a machine under load: the machine itself, its disks, and groups of processes
+// that together are one server. It reads /proc and /sys of Linux; on other systems New returns an error.
 //
-// The values of a sample, all rates per second over the time since the sample before:
+// The values of a sample are as follows; all rates are per second since the sample before:
 //
 //	machine   cpu (cores busy), cpu_pct, iowait_pct, mem_used, mem_available (bytes), faults (major), swap_in, swap_out
 //	          (pages), net_in, net_out, loopback (bytes)
@@ -26,21 +25,20 @@ import (
 	"time"
 )
 
-// Group is processes that together are one server: those that match, and their descendants.
+// Group is a set of processes that together are one server: the matching ones and their descendants.
 type Group struct {
 	Name string
-	// PIDs, PIDFile, Commands (the names that ps shows) and Cgroup (a folder of a control group) each add
-	// processes.
+	// PIDs, PIDFile, Commands (names as ps shows them) and Cgroup (the folder of a control group) each add processes.
 	PIDs     []int
 	PIDFile  string
 	Commands []string
 	Cgroup   string
 }
 
-// ErrGroup says that a group was written wrong.
+// ErrGroup means that a group is malformed.
 var ErrGroup = errors.New("a group is NAME=pid:N, NAME=pidfile:PATH, NAME=cgroup:PATH or NAME=COMMAND,COMMAND…")
 
-// ParseGroup reads a group as a flag gives it.
+// ParseGroup parses a group from a flag.
 func ParseGroup(s string) (Group, error) {
 	name, what, ok := strings.Cut(s, "=")
 	if !ok || name == "" || what == "" {
@@ -67,21 +65,21 @@ func ParseGroup(s string) (Group, error) {
 	return g, nil
 }
 
-// Reading is the values of one thing at one moment.
+// Reading holds the values of one group at one moment.
 type Reading struct {
 	Group  string // "" for the machine, "disk:vda" for a device
 	Values map[string]float64
 }
 
-// Meter samples a machine. It belongs to one goroutine.
+// Meter samples a machine. It is not safe for concurrent use.
 type Meter struct {
-	root   string // of /proc and /sys; tests have their own
+	root   string // the folder of /proc and /sys; tests have their own
 	groups []Group
 	last   *moment
 	cores  float64
 }
 
-// moment is what the counters said.
+// moment holds the counters at one time.
 type moment struct {
 	at      time.Time
 	machine machine
@@ -89,10 +87,10 @@ type moment struct {
 	groups  map[string]usage
 }
 
-// ErrUnsupported says that the machine has no /proc.
+// ErrUnsupported means that the machine has no /proc.
 var ErrUnsupported = errors.New("meter: this machine cannot be metered: it has no /proc")
 
-// New makes a meter of this machine.
+// New returns a meter of this machine.
 func New(groups []Group) (*Meter, error) { return at("/", groups) }
 
 func at(root string, groups []Group) (*Meter, error) {
@@ -110,12 +108,12 @@ func at(root string, groups []Group) (*Meter, error) {
 	return m, nil
 }
 
-// Cores is how many the machine has.
+// Cores returns the number of the machine's processors.
 func (m *Meter) Cores() int { return int(m.cores) }
 
 func (m *Meter) read(path string) ([]byte, error) { return os.ReadFile(filepath.Join(m.root, path)) }
 
-// Sample reads everything. The first call gives nothing but what are no rates.
+// Sample reads all values. The first call returns no rates.
 func (m *Meter) Sample(now time.Time) ([]Reading, error) {
 	cur := &moment{at: now, groups: make(map[string]usage)}
 	var err error
@@ -176,7 +174,7 @@ func sorted[V any](m map[string]V) []string {
 	return out
 }
 
-// ticks is the unit of CPU time in /proc: a hundredth of a second on every Linux there is.
+// ticks is the number of units of CPU time a second in /proc: 100 on every Linux.
 const ticks = 100
 
 type machine struct {
@@ -195,7 +193,7 @@ func (m *Meter) machine() (c machine, err error) {
 	f := strings.Fields(string(line))
 	for i, s := range f[min(1, len(f)):] {
 		if i > 7 {
-			break // guest time is in user time
+			break // user time includes guest time
 		}
 		n, _ := strconv.ParseUint(s, 10, 64)
 		c.all += n
@@ -223,7 +221,7 @@ func (m *Meter) machine() (c machine, err error) {
 	return c, nil
 }
 
-// table reads lines of a name and a number.
+// table reads a file with lines of a name and a number.
 func (m *Meter) table(path string) map[string]uint64 {
 	b, _ := m.read(path)
 	out := make(map[string]uint64)
@@ -297,7 +295,7 @@ func (m *Meter) disks() (map[string]disk, error) {
 	return out, nil
 }
 
-// whole says whether a device is a whole disk that has done anything: no partition, no loop.
+// whole reports whether a device is a whole disk: no partition, loop or RAM disk.
 func (m *Meter) whole(name string) bool {
 	if strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") || strings.HasPrefix(name, "zram") {
 		return false

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// machineAt is a /proc of our own.
+// machineAt is a fake /proc.
 type machineAt struct {
 	t    *testing.T
 	root string
@@ -71,7 +71,7 @@ func TestRates(t *testing.T) {
 	if _, err := meter.Sample(now); err != nil {
 		t.Fatal(err)
 	}
-	// In ten seconds: half of two cores busy; the smtpd ends after 1 s of CPU, another begins.
+	// In ten seconds half of two cores is busy; the smtpd ends after 1 s of CPU, and another one starts.
 	m.counters(2000, 2000, 300)
 	m.process(10, 1, "master", 300, 1, 10, 0)
 	if err := os.RemoveAll(filepath.Join(m.root, "proc/11")); err != nil {
@@ -89,7 +89,7 @@ func TestRates(t *testing.T) {
 	}{
 		{"", "cpu", 1}, {"", "cpu_pct", 50}, {"", "mem_used", 600 << 10}, {"", "iowait_pct", 0},
 		{"disk:vda", "writes", 20}, {"disk:vda", "write_bytes", 20 * 8 * 512}, {"disk:vda", "flushes", 10}, {"disk:vda", "response_ms", 2}, {"disk:vda", "bytes_per_op", 4096},
-		// 200 ticks of master and 100 of the new smtpd; what the old one used stays used.
+		// 200 ticks of master and 100 of the new smtpd; the usage of the old one stays counted.
 		{"server", "cpu", 0.3}, {"server", "processes", 3}, {"server", "threads", 5}, {"server", "pss", 35 << 10}, {"server", "handles", 3},
 		{"one", "cpu", 0}, {"one", "processes", 1},
 	} {

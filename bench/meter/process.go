@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// process is a line of ps.
+// process is one process of /proc.
 type process struct {
 	pid, parent    int
 	command        string
@@ -17,7 +17,7 @@ type process struct {
 	major, threads uint64
 }
 
-// processes lists all there are. One that ends meanwhile is left out.
+// processes returns all processes by ID. It omits those that end meanwhile.
 func (m *Meter) processes() map[int]process {
 	out := make(map[int]process)
 	names, _ := os.ReadDir(filepath.Join(m.root, "proc"))
@@ -35,7 +35,7 @@ func (m *Meter) processes() map[int]process {
 
 func (m *Meter) process(pid int) (p process, ok bool) {
 	b, err := m.read("proc/" + strconv.Itoa(pid) + "/stat")
-	// The command stands in parentheses and may hold any byte, parentheses too.
+	// The command is in parentheses and can hold any byte, parentheses too.
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if err != nil || open < 0 || end < open {
 		return p, false
@@ -44,14 +44,14 @@ func (m *Meter) process(pid int) (p process, ok bool) {
 	if len(f) < 18 {
 		return p, false
 	}
-	n := func(field int) uint64 { // numbered as in proc(5), the state being 3
+	n := func(field int) uint64 { // numbered as in proc(5), where the state is 3
 		v, _ := strconv.ParseUint(f[field-3], 10, 64)
 		return v
 	}
 	return process{pid: pid, parent: int(n(4)), command: string(b[open+1 : end]), major: n(12), ticks: n(14) + n(15), threads: n(20)}, true
 }
 
-// members are the processes of a group and their descendants.
+// members returns the processes of a group and their descendants.
 func (m *Meter) members(table map[int]process, g *Group) []int {
 	in := make(map[int]bool)
 	for _, pid := range g.PIDs {
@@ -94,8 +94,8 @@ func (m *Meter) members(table map[int]process, g *Group) []int {
 	return out
 }
 
-// usage is what a group has used up to now. Processes that have ended keep what they used, or a server
-// that forks would seem to run backwards.
+// usage is the accumulated usage of a group. It includes processes that have ended; without them the counters of a
+// server that forks would decrease.
 type usage struct {
 	each                        map[int]process
 	gone                        used

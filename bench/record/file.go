@@ -21,15 +21,15 @@ type line struct {
 	End      *End      `json:"end,omitempty"`
 }
 
-// Writer writes a run file. Its methods may be called from any goroutine; after the first error they
-// do nothing, and Err tells it.
+// Writer writes a run file. Its methods may be called from any goroutine. After the first error they do nothing, and
+// Err returns the error.
 type Writer struct {
 	mu  sync.Mutex
 	w   io.Writer
 	err error
 }
 
-// NewWriter begins a run file with its header.
+// NewWriter starts a run file with its header.
 func NewWriter(w io.Writer, h Header) *Writer {
 	h.Format = Format
 	out := &Writer{w: w}
@@ -47,7 +47,7 @@ func (w *Writer) put(l line) {
 	w.err = errors.Join(w.err, err)
 }
 
-// Step writes a step that is over.
+// Step writes a completed step.
 func (w *Writer) Step(s Step) { w.put(line{Step: &s}) }
 
 // Interval writes an interval.
@@ -59,13 +59,13 @@ func (w *Writer) Sample(s Sample) { w.put(line{Sample: &s}) }
 // Event writes an event.
 func (w *Writer) Event(e Event) { w.put(line{Event: &e}) }
 
-// Verdict writes what the ledger says of a server.
+// Verdict writes the ledger's verdict on a server.
 func (w *Writer) Verdict(v Verdict) { w.put(line{Verdict: &v}) }
 
 // End writes the last line.
 func (w *Writer) End(e End) { w.put(line{End: &e}) }
 
-// Err is the first error of writing.
+// Err returns the first write error.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,24 +80,24 @@ type Run struct {
 	Samples   []Sample
 	Events    []Event
 	Verdicts  []Verdict
-	// End is nil where the driver died before it could say how the run ended.
+	// End is nil if the driver died before it wrote the last line.
 	End *End
-	// Torn says that the last line was not whole, and was left out.
+	// Torn means that the last line was incomplete and was ignored.
 	Torn bool
 
 	mu       sync.Mutex
-	totals   map[totalKey]Total // of so many intervals as totalled says
+	totals   map[totalKey]Total // computed when there were totalled intervals
 	totalled int
 }
 
-// maxLine bounds a line of the file.
+// maxLine is the length limit of a line in bytes.
 const maxLine = 8 << 20
 
-// ErrFormat says that a file is no run file, or one of a later version.
+// ErrFormat means that a file is no run file, or has a later version.
 var ErrFormat = errors.New("record: not a run file that this version reads")
 
-// Read reads a run file. A last line that is cut off is left out; any other that cannot be read is an
-// error that names it. Fields that it does not know are passed over.
+// Read reads a run file. It ignores a last line that is cut off; the error for any other malformed line names the line.
+// It ignores unknown fields.
 func Read(r io.Reader) (*Run, error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), maxLine)
@@ -133,7 +133,7 @@ func Read(r io.Reader) (*Run, error) {
 	return run, nil
 }
 
-// wholeLines is bufio.ScanLines that keeps the line end, so that a torn last line shows.
+// wholeLines is bufio.ScanLines that keeps the line end, so that Read can detect a torn last line.
 func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil
@@ -161,7 +161,7 @@ func (r *Run) add(l *line) {
 	}
 }
 
-// Write writes a run as a file, as merged runs are kept.
+// Write writes a run as a file; merged runs are stored this way.
 func (r *Run) Write(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	out := NewWriter(b, r.Header)

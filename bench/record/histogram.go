@@ -9,18 +9,19 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The range of a histogram, in microseconds. What is longer than the longest counts as the longest.
+// The range of a histogram, in microseconds. A longer latency counts as the longest.
 const (
 	shortest = 1
 	longest  = int64(time.Hour / time.Microsecond)
 	digits   = 3
 )
 
-// Histogram counts latencies. The zero value is empty and ready; it is not safe for concurrent use. It holds
-// only the counters that are not zero: a run of an hour has tens of thousands of histograms of a few values each.
+// Histogram counts latencies. The zero value is empty and ready to use; it is not safe for concurrent use. It holds
+// only the counters that are not zero, because a run of an hour has tens of thousands of histograms of a few values
+// each.
 type Histogram struct {
 	h *hdrhistogram.PackedHistogram
-	// sum is exact, in microseconds: the documents compare averages.
+	// sum is exact, in microseconds, because the documents compare averages.
 	sum int64
 }
 
@@ -32,7 +33,7 @@ func (g *Histogram) Add(d time.Duration) {
 	g.sum += us
 }
 
-// Merge adds another histogram's counts.
+// Merge adds the counts of another histogram.
 func (g *Histogram) Merge(other *Histogram) {
 	if other.h == nil {
 		return
@@ -48,7 +49,7 @@ func (g *Histogram) room() {
 	}
 }
 
-// Count is how many there are.
+// Count returns the number of latencies.
 func (g *Histogram) Count() int64 {
 	if g.h == nil {
 		return 0
@@ -56,7 +57,7 @@ func (g *Histogram) Count() int64 {
 	return g.h.TotalCount()
 }
 
-// Mean is the average, 0 where there is none.
+// Mean returns the average, 0 if the histogram is empty.
 func (g *Histogram) Mean() time.Duration {
 	if n := g.Count(); n > 0 {
 		return time.Duration(g.sum/n) * time.Microsecond
@@ -64,10 +65,10 @@ func (g *Histogram) Mean() time.Duration {
 	return 0
 }
 
-// Sum is all of them together.
+// Sum returns the sum of all latencies.
 func (g *Histogram) Sum() time.Duration { return time.Duration(g.sum) * time.Microsecond }
 
-// Percentile is the latency that p percent (0–100) do not exceed, 0 where there is none.
+// Percentile returns the latency that p percent (0–100) do not exceed, 0 if the histogram is empty.
 func (g *Histogram) Percentile(p float64) time.Duration {
 	if g.h == nil {
 		return 0
@@ -75,7 +76,7 @@ func (g *Histogram) Percentile(p float64) time.Duration {
 	return time.Duration(g.h.ValueAtPercentile(p)) * time.Microsecond
 }
 
-// Max is the longest, 0 where there is none.
+// Max returns the longest latency, 0 if the histogram is empty.
 func (g *Histogram) Max() time.Duration {
 	if g.h == nil {
 		return 0
@@ -83,7 +84,7 @@ func (g *Histogram) Max() time.Duration {
 	return time.Duration(g.h.Max()) * time.Microsecond
 }
 
-// Reset empties it and keeps its memory.
+// Reset empties the histogram and keeps its memory.
 func (g *Histogram) Reset() {
 	if g.h != nil {
 		g.h.Reset()
@@ -91,7 +92,7 @@ func (g *Histogram) Reset() {
 	g.sum = 0
 }
 
-// Clone is a copy of its own.
+// Clone returns a copy that shares no memory.
 func (g *Histogram) Clone() Histogram {
 	if g.h == nil {
 		return Histogram{}
@@ -99,7 +100,7 @@ func (g *Histogram) Clone() Histogram {
 	return Histogram{g.h.Clone(), g.sum}
 }
 
-// sum adds up many histograms, with room for every counter.
+// sum adds up many histograms. It has room for every counter, which makes additions fast.
 type sum struct {
 	h   *hdrhistogram.Histogram
 	sum int64
@@ -159,7 +160,7 @@ func (g *Histogram) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if h.LowestTrackableValue() != shortest || h.HighestTrackableValue() != longest || h.SignificantFigures() != digits {
-		// Into one of our own range, so that any two can be merged.
+		// Convert it to our range, so that any two histograms can be merged.
 		foreign := h
 		h = hdrhistogram.NewPacked(shortest, longest, digits)
 		if dropped := h.Merge(foreign); dropped > 0 {
@@ -171,10 +172,10 @@ func (g *Histogram) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// maxEncoded bounds a histogram in a file; one with every counter set is far below.
+// maxEncoded is the size limit of a histogram in a file, in bytes; one with every counter set is far smaller.
 const maxEncoded = 1 << 20
 
-// decode reads a foreign histogram. The library trusts its input, so what it panics at is an error here.
+// decode decodes a histogram. The library trusts its input, so decode turns its panics into errors.
 func decode(text string) (h *hdrhistogram.PackedHistogram, err error) {
 	if len(text) > maxEncoded {
 		return nil, fmt.Errorf("record: histogram of %d bytes", len(text))

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// All stands for all actions together.
+// All is the action that stands for all actions together.
 const All = ""
 
-// Total is what happened to an action, or to All, in the measured part of a step.
+// Total sums up an action, or All, in the measured part of a step.
 type Total struct {
 	Action         string
 	Latency        Histogram
@@ -23,7 +23,7 @@ type Total struct {
 	Sent, Received uint64
 }
 
-// Actions lists the actions of a run, in order of name.
+// Actions returns the actions of a run, sorted by name.
 func (r *Run) Actions() []string {
 	seen := make(map[string]bool)
 	for i := range r.Intervals {
@@ -32,7 +32,7 @@ func (r *Run) Actions() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Total adds up the measured intervals of a step. What it returns is shared: it is not to be changed.
+// Total adds up the measured intervals of a step. The result is shared; the caller must not change it.
 func (r *Run) Total(step int, action string) Total {
 	key := totalKey{step, action}
 	r.mu.Lock()
@@ -78,7 +78,7 @@ func (t *Total) Add(i *Interval) {
 	t.count(i)
 }
 
-// times says whether the latencies of an interval belong to the total: those of Sync to no total but its own.
+// times reports whether the latencies of an interval count in the total. Those of Sync count only in the total of Sync.
 func (t *Total) times(i *Interval) bool { return i.Action != Sync || t.Action == Sync }
 
 func (t *Total) count(i *Interval) {
@@ -94,8 +94,8 @@ func (t *Total) count(i *Interval) {
 	t.Received += i.Received
 }
 
-// TPM is the user actions completed a minute in the measured part of a step: the figure that
-// NotesBench reports. ETR is TPM/60.
+// TPM returns the user actions completed per minute in the measured part of a step, which is the figure that NotesBench
+// reports. ETR is TPM/60.
 func (r *Run) TPM(s *Step) float64 {
 	length := time.Duration(s.To - s.From).Minutes()
 	if length <= 0 {
@@ -105,8 +105,8 @@ func (r *Run) TPM(s *Step) float64 {
 	return float64(t.Latency.Count()) / length
 }
 
-// Mean is the average of a value over the samples of a host and group while a step was measured, and
-// how many there were.
+// Mean returns the average of a value over the samples of a host and group in the measured part of a step, and the
+// number of those samples.
 func (r *Run) Mean(s *Step, host, group, value string) (mean float64, n int) {
 	for k := range r.Samples {
 		x := &r.Samples[k]
@@ -122,8 +122,8 @@ func (r *Run) Mean(s *Step, host, group, value string) (mean float64, n int) {
 	return mean, n
 }
 
-// Along is the average over time and the greatest of a value whose samples tell changes alone, while a step was
-// measured; ok is false where nothing is known of it.
+// Along returns the average over time and the maximum, in the measured part of a step, of a value that is sampled only
+// when it changes; ok is false if there is no sample.
 func (r *Run) Along(s *Step, host, group, value string) (mean, most float64, ok bool) {
 	var now, sum float64
 	at := s.From
@@ -149,7 +149,7 @@ func (r *Run) Along(s *Step, host, group, value string) (mean, most float64, ok 
 	return mean, most, ok
 }
 
-// Groups lists what the samples of a host tell of besides the host itself, but its disks, in order of name.
+// Groups returns the groups in the samples of a host, except disks, sorted by name.
 func (r *Run) Groups(host string) []string {
 	seen := make(map[string]bool)
 	for i := range r.Samples {
@@ -160,12 +160,12 @@ func (r *Run) Groups(host string) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// ErrMerge says that runs are not parts of one.
+// ErrMerge means that runs are not parts of one run.
 var ErrMerge = errors.New("record: these are not parts of one run")
 
-// Merge makes one run of those that several drivers measured at the same time: histograms and counts
-// add up, samples and events stand side by side. The steps are the first's; a step that any driver
-// calls worse than Measured is that.
+// Merge returns one run from those that several drivers measured at the same time. Histograms and counts add up;
+// samples and events are kept side by side. The steps have the times of the first run; a step with another outcome than
+// Measured in any run has that outcome.
 func Merge(parts ...*Run) (*Run, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("%w: there are none", ErrMerge)

@@ -1,10 +1,10 @@
-// Package record is the run file of the benchmark: everything that one run measured, and all that a
-// report is made from. It is lines of JSON, each written whole and in the order of time, so that a run
-// that was cut short is a shorter run, and any program can read it.
+// Package record reads and writes the run file of the benchmark: all measurements of one run, from which reports are
+// made. The file is lines of JSON, each written whole and in the order of time. So a run that was interrupted is a
+// shorter run, and any program can read it.
 //
-// Times within a run are offsets from its start. Latencies are histograms (HDR, microseconds, three
-// digits) per action and interval, from the moment the user wanted the answer; intervals add up
-// without losing percentiles, those of several drivers too.
+// Times within a run are offsets from its start. Latencies are histograms (HDR, microseconds, three digits) per action
+// and interval, counted from the moment the user wanted the answer. Intervals add up without loss of percentiles, also
+// across drivers.
 package record
 
 import (
@@ -14,7 +14,7 @@ import (
 // Format is the version of the file that this package writes.
 const Format = 1
 
-// Header says what was run, and where.
+// Header describes the run and its machines.
 type Header struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`
@@ -24,34 +24,34 @@ type Header struct {
 	Build    string   `json:"build"`
 	Workload Workload `json:"workload"`
 	Seed     uint64   `json:"seed"`
-	// Speed is by how much think times were shortened; 1 is the workload's own time. InitScale is the
-	// share of the workload's mailbox that was filled.
+	// Speed is the factor by which think times were shortened; 1 is the workload's own time. InitScale is the share of
+	// the workload's mailbox that was filled.
 	Speed     float64 `json:"speed"`
 	InitScale float64 `json:"init_scale"`
-	// Target is the server as it was named: its label, and the address of each door.
+	// Target is the server as named by the user: its label, and the address of each door.
 	Target Target `json:"target"`
 	Driver Host   `json:"driver"`
-	Server *Host  `json:"server,omitempty"` // nil where nothing metered it
-	// Drivers are the machines of the agents, where there are any.
+	Server *Host  `json:"server,omitempty"` // nil if it was not metered
+	// Drivers are the machines of the agents, if there are any.
 	Drivers []Host `json:"drivers,omitempty"`
-	// Agents is how many driver processes took part (1 without agents).
+	// Agents is the number of driver processes (1 without agents).
 	Agents int `json:"agents"`
-	// Marks say in words what keeps the run from being compared with one by the book: "window of 60 s",
-	// "10 times the speed".
+	// Marks describe the deviations that make the run incomparable with a regular one: "window of 60 s", "10 times the
+	// speed".
 	Marks []string `json:"marks,omitempty"`
 }
 
-// Workload names the workload.
+// Workload identifies the workload.
 type Workload struct {
 	Name string `json:"name"`
-	// Hash is that of its text: runs of different hashes are not of the same workload.
+	// Hash is the hash of its text. Runs with different hashes have different workloads.
 	Hash string `json:"hash"`
-	// Protocol is the one that carried it, Own the one that it was written for.
+	// Protocol is the protocol of the run, Own the one that the workload was written for.
 	Protocol string `json:"protocol"`
 	Own      string `json:"own"`
-	// Left are the steps that the protocol cannot carry.
+	// Left are the actions that the protocol cannot carry.
 	Left []string `json:"left,omitempty"`
-	// Loop is its length at speed 1, Actions how many a user does in an hour at speed 1, by action.
+	// Loop is the length of a loop at speed 1. Actions is the number of each action per user and hour at speed 1.
 	Loop    Duration           `json:"loop"`
 	Actions map[string]float64 `json:"actions_per_hour,omitempty"`
 }
@@ -62,7 +62,7 @@ type Target struct {
 	Doors map[string]string `json:"doors"`
 }
 
-// Host are the facts of a machine.
+// Host holds the facts of a machine.
 type Host struct {
 	Name   string `json:"name"`
 	OS     string `json:"os"`
@@ -70,34 +70,34 @@ type Host struct {
 	CPU    string `json:"cpu,omitempty"`
 	CPUs   int    `json:"cpus"`
 	Memory uint64 `json:"memory"` // bytes
-	// Disk is the device and file system under the server's data.
+	// Disk is the device and file system of the server's data.
 	Disk string `json:"disk,omitempty"`
 }
 
-// Outcome is what became of a step.
+// Outcome is the outcome of a step.
 type Outcome string
 
-// The outcomes. Only a step that is Measured counts and is compared.
+// The outcomes. Only a Measured step is compared.
 const (
 	Measured Outcome = "measured"
-	// Discarded: the average response was over the workload's limit (document 001: 1 s).
+	// Discarded: the average response time exceeded the workload's limit (document 001: 1 s), or no action succeeded.
 	Discarded Outcome = "discarded"
-	// Unsteady: rate or median had not settled when the measuring began.
+	// Unsteady: rate or median had not settled when the measurement began.
 	Unsteady Outcome = "unsteady"
 	// DriverBound: the driver was the bottleneck.
 	DriverBound Outcome = "driver-bound"
-	// Interrupted: it was not measured to its end.
+	// Interrupted: the measurement did not reach its end.
 	Interrupted Outcome = "interrupted"
 )
 
-// Step is one number of users, written when it is over.
+// Step is the part of a run with one number of users. It is written at its end.
 type Step struct {
 	Index int `json:"index"`
-	// Users are active, Registered is how many mailboxes there are.
+	// Users is the number of active users, Registered the number of mailboxes.
 	Users      int `json:"users"`
 	Registered int `json:"registered"`
-	// Begin is when the first signed in, Steady when the load had settled, From and To bound what was
-	// measured.
+	// Begin is the time of the first sign-in, Steady the time at which the load had settled. From and To bound the
+	// measured part.
 	Begin   Duration `json:"begin"`
 	Steady  Duration `json:"steady"`
 	From    Duration `json:"from"`
@@ -106,76 +106,76 @@ type Step struct {
 	Reason  string   `json:"reason,omitempty"`
 }
 
-// Sync is the action that no user does: what a program does by itself to keep up with the server, as a client in the browser does
-// when the server pushes. Its bytes and errors count with those of all actions; its latencies do not, nor is it a user action.
+// Sync is the action of a program that keeps up with the server by itself, as a client in the browser does when the
+// server pushes. Its bytes and errors count with those of all actions. Its latencies do not, and it is not a user
+// action.
 const Sync = "sync"
 
-// Phase says what a step was doing.
+// Phase is a phase of a step.
 type Phase string
 
 // The phases.
 const (
-	Ramp    Phase = "ramp"    // people sign in
-	Settle  Phase = "settle"  // until it is steady
-	Measure Phase = "measure" // what counts
+	Ramp    Phase = "ramp"    // users sign in
+	Settle  Phase = "settle"  // until the load is steady
+	Measure Phase = "measure" // the measured part
 )
 
-// Interval is what happened to one action in a stretch of time.
+// Interval sums up one action over a period of time.
 type Interval struct {
 	Step   int      `json:"step"`
 	Phase  Phase    `json:"phase"`
 	From   Duration `json:"from"`
 	To     Duration `json:"to"`
 	Action string   `json:"action"`
-	// Latency is from the intended time to the last byte of the answer, Service from the time at which
-	// the action began; they differ by what the driver or an earlier action of the user delayed.
+	// Latency counts from the intended time to the last byte of the answer, Service from the beginning of the action.
+	// They differ by the delay that the driver or an earlier action of the user caused.
 	Latency Histogram `json:"latency"`
 	Service Histogram `json:"service"`
-	// Errors counts failures by what the server said, shortened; they are in no histogram.
+	// Errors counts failures by the server's reply, shortened. Failures are in no histogram.
 	Errors map[string]uint64 `json:"errors,omitempty"`
-	// Missed are those that could not begin before the user's next loop.
+	// Missed counts the actions that could not begin before the user's next loop.
 	Missed   uint64 `json:"missed,omitempty"`
 	Sent     uint64 `json:"sent,omitempty"`     // bytes
 	Received uint64 `json:"received,omitempty"` // bytes
 }
 
-// Sample is what a machine was doing at one moment. The names of values, with their units, are those
-// of bench/meter.
+// Sample holds measurements of a machine at one moment. The names of values, with their units, are those of
+// bench/meter.
 type Sample struct {
 	At     Duration           `json:"at"`
-	Host   string             `json:"host"`            // "server" or "driver"
-	Group  string             `json:"group,omitempty"` // of processes, or a device; empty for the whole machine
+	Host   string             `json:"host"`            // "server", "driver", "statistics" or "probe"
+	Group  string             `json:"group,omitempty"` // group of processes, or device; empty for the machine
 	Values map[string]float64 `json:"values"`
 }
 
-// Event is something that a reader of the report should know.
+// Event is a remark for the reader of the report.
 type Event struct {
 	At   Duration `json:"at"`
 	Step int      `json:"step"`
 	Text string   `json:"text"`
 }
 
-// Verdict is what comparing what was acknowledged with what a server has came to, at the end of a run in which
-// somebody kept a ledger.
+// Verdict is the result of a comparison of the ledger with the mail of a server, at the end of a run with a ledger.
 type Verdict struct {
 	Server string `json:"server"`
-	// Acknowledged is how many things were looked for: messages, and that they were filed, flagged, deleted.
+	// Acknowledged is the number of expectations: messages, and that they were filed, flagged, deleted.
 	Acknowledged int `json:"acknowledged"`
 	Lost         int `json:"lost"`
 	Doubled      int `json:"doubled"`
 	Resurrected  int `json:"resurrected"`
-	// Named are the first of them, in words.
+	// Named describes the first discrepancies.
 	Named []string `json:"named,omitempty"`
 }
 
-// End is the last line of a run that ended in order.
+// End is the last line of a run that ended cleanly.
 type End struct {
 	At     Duration `json:"at"`
-	Reason string   `json:"reason"` // "done", "interrupted", or what failed
+	Reason string   `json:"reason"` // "done", "interrupted", or an error
 }
 
-// Duration is a time within a run; in the file it is seconds with a fraction.
+// Duration is a time within a run; the file holds it as seconds with a fraction.
 type Duration time.Duration
 
-// Seconds is the duration in seconds.
+// Seconds returns the duration in seconds.
 func (d Duration) Seconds() float64 { return time.Duration(d).Seconds() }

@@ -18,7 +18,7 @@ func header() Header {
 	return Header{ID: "r1", Started: start, Build: "test", Workload: Workload{Name: "r6mail", Hash: "h", Protocol: "imap", Own: "imap"}, Seed: 7, Agents: 1}
 }
 
-// exact is a percentile by sorting.
+// exact computes a percentile by sorting.
 func exact(all []time.Duration, p float64) time.Duration {
 	slices.Sort(all)
 	return all[int(p/100*float64(len(all)-1))]
@@ -88,7 +88,7 @@ func TestDurationThroughTheFile(t *testing.T) {
 	}
 }
 
-// sample is a small run: two steps, two actions, an error, a miss.
+// sample is a small run: two steps, two actions, an error, a missed action.
 func sample(t *testing.T, id string, users int) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -129,7 +129,7 @@ func TestRunThroughTheFile(t *testing.T) {
 	if read.Latency.Count() != 100 || read.Received != 1000 {
 		t.Errorf("read: %d of 100; what was not measured must not count", read.Latency.Count())
 	}
-	// It counts from the intended time, half a second before it began.
+	// The latency counts from the intended time, half a second before the action began.
 	if m := read.Latency.Mean(); m < 550*time.Millisecond || m > 551*time.Millisecond {
 		t.Errorf("mean latency %v", m)
 	}
@@ -236,7 +236,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestAlong: a value of which changes alone are told counts for as long as it stood.
+// TestAlong checks that a value sampled only on change counts for as long as it lasted.
 func TestAlong(t *testing.T) {
 	t.Parallel()
 	sec := func(s int) Duration { return Duration(time.Duration(s) * time.Second) }
@@ -244,7 +244,7 @@ func TestAlong(t *testing.T) {
 	add := func(at int, v float64) {
 		r.Samples = append(r.Samples, Sample{At: sec(at), Host: "statistics", Group: "one", Values: map[string]float64{"depth": v}})
 	}
-	add(2, 50) // over before it was measured
+	add(2, 50) // ends before the measured part
 	add(8, 4)
 	add(15, 10)
 	add(18, 0)

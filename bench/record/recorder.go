@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// maxErrorKinds bounds the different errors that an action counts apart in an interval; what is more
-// counts as "other".
+// maxErrorKinds is the number of different errors that are counted separately per action and interval; the rest count
+// as "other".
 const maxErrorKinds = 20
 
-// Recorder collects what the users of one driver do. Its methods may be called from any goroutine.
+// Recorder collects the actions of one driver's users. Its methods may be called from any goroutine.
 type Recorder struct {
 	mu      sync.Mutex
 	actions map[string]*collected
@@ -23,18 +23,18 @@ type collected struct {
 	Interval
 }
 
-// Done is one action that came to its end.
+// Done is one completed action.
 type Done struct {
 	Action string
-	// Intended is when the user's schedule wanted it, Begun when it began, Ended when the last byte of
-	// the answer was there.
+	// Intended is the time in the user's schedule, Begun the time at which the action began, Ended the time of the last
+	// byte of the answer.
 	Intended, Begun, Ended time.Time
-	// Err is what the server answered instead, "" for success.
+	// Err is the server's error, "" for success.
 	Err            string
 	Sent, Received uint64
 }
 
-// NewRecorder begins collecting.
+// NewRecorder returns a recorder whose first interval begins now.
 func NewRecorder(now time.Time) *Recorder {
 	return &Recorder{actions: make(map[string]*collected), from: now}
 }
@@ -83,8 +83,7 @@ func (r *Recorder) Missed(action string) {
 	c.Interval.Missed++
 }
 
-// Cut ends an interval and returns it, one element for each action with anything in it, in order of
-// name. started is the start of the run.
+// Cut ends an interval and returns one element for each action in it, sorted by name. started is the start of the run.
 func (r *Recorder) Cut(now, started time.Time, step int, phase Phase) []Interval {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,17 +6,17 @@ import (
 	"strconv"
 )
 
-// Chart is lines over a common axis.
+// Chart is a chart of lines over a common axis.
 type Chart struct {
 	Title, X, Y string
-	// Note stands under the title, smaller.
+	// Note is a smaller text below the title.
 	Note  string
 	Lines []Line
-	// Time says that x is seconds of the run, and is shown as minutes.
+	// Time means that x is in seconds of the run, shown as minutes.
 	Time bool
-	// Top, where it is above 0, is where the y axis ends.
+	// Top, if above 0, is the end of the y axis.
 	Top float64
-	// Limit, where it is above 0, is a height that matters, with its name.
+	// Limit, if above 0, is the y value of a marked line, LimitName its name.
 	Limit     float64
 	LimitName string
 }
@@ -27,7 +27,7 @@ type Line struct {
 	Points []Point
 }
 
-// Point is one point. Hollow points are those that do not count: steps that were discarded.
+// Point is one point. Hollow points are those of discarded steps, which do not count.
 type Point struct {
 	X, Y   float64
 	Hollow bool
@@ -40,7 +40,7 @@ const (
 	titleSize, textSize, pointSize = 15.0, 11.0, 3.2
 )
 
-// canvas is what a chart is drawn on. Colours are names of roles, so that a picture may be light or dark.
+// canvas draws a chart. Colours are names of roles, so that a picture can be light or dark.
 type canvas interface {
 	line(x1, y1, x2, y2 float64, role string, dashed bool)
 	path(points [][2]float64, role string)
@@ -48,7 +48,7 @@ type canvas interface {
 	text(x, y, size float64, anchor, role, s string, bold bool)
 }
 
-// The roles of colours. Series take theirs in order, and begin again when there are more.
+// The roles of colours. Series use the series colours in order, and start again when there are more.
 const (
 	roleText  = "text"
 	roleFaint = "faint"
@@ -73,7 +73,7 @@ func (a axis) at(v float64) float64 {
 	return a.from + (v-a.lo)/(a.hi-a.lo)*(a.to-a.from)
 }
 
-// round makes an axis from 0 (or lo) to at least hi with about n steps of 1, 2 or 5 times a power of ten.
+// round returns an axis from 0 (or lo) to at least hi, with about n steps of 1, 2 or 5 times a power of ten.
 func round(lo, hi float64, n int, from, to float64) axis {
 	if hi <= lo {
 		hi = lo + 1
@@ -99,7 +99,7 @@ func (a axis) ticks(yield func(float64) bool) {
 	}
 }
 
-// label prints a number as short as its axis allows.
+// label formats a number as briefly as the axis permits.
 func label(v, step float64) string {
 	decimals := 0
 	if step < 1 {
@@ -163,13 +163,13 @@ func (c *Chart) drawLine(on canvas, i int, x, y axis) {
 	}
 }
 
-// maxLegend bounds a name in a legend, in letters; letter is how wide one is, rather too wide than too narrow.
+// maxLegend is the length limit of a name in a legend, in letters; letter is a generous width of one, in pixels.
 const (
 	maxLegend = 40
 	letter    = 6.8
 )
 
-// legend names the lines under the chart, where there is more than one.
+// legend writes the names of the lines under the chart if there are several.
 func (c *Chart) legend(on canvas) {
 	if len(c.Lines) < 2 {
 		return
@@ -214,7 +214,7 @@ func (c *Chart) axes() (x, y axis) {
 	}
 	n := 8
 	if c.Time {
-		// Minutes: steps of a minute count, tenths do not.
+		// The axis is in minutes, with steps of whole minutes.
 		x = round(loX/60, hiX/60, n, left, width-right)
 		x.lo, x.hi, x.step = x.lo*60, x.hi*60, x.step*60
 	} else {
@@ -223,7 +223,7 @@ func (c *Chart) axes() (x, y axis) {
 	return x, round(0, hiY, 5, height-bottom, top+8)
 }
 
-// number prints a value for people: three digits that matter.
+// number formats a value with three significant digits.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e9:

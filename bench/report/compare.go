@@ -11,17 +11,17 @@ import (
 	"doublet/bench/record"
 )
 
-// Comparison is the documents' table: resource usage at a number of users, comparing A to B.
+// Comparison is the documents' table "resource usage at a number of users, comparing A to B".
 type Comparison struct {
 	A      string        `json:"a"`
 	B      string        `json:"b"`
 	Users  int           `json:"users"`
 	Rows   []ComparedRow `json:"rows"`
 	Marks  []string      `json:"marks,omitempty"`
-	Repeat [2]int        `json:"runs"` // how many runs each side has
+	Repeat [2]int        `json:"runs"` // number of runs of each side
 }
 
-// MarshalJSON prints a row; what is not known is null.
+// MarshalJSON implements json.Marshaler. Unknown values are null.
 func (r ComparedRow) MarshalJSON() ([]byte, error) {
 	known := func(v float64) *float64 {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -32,22 +32,22 @@ func (r ComparedRow) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"resource": r.Resource, "unit": r.Unit, "a": known(r.A), "b": known(r.B), "change_pct": known(r.Change), "noise_pct": known(r.Noise), "exceeds": r.Exceeds})
 }
 
-// ComparedRow is one resource.
+// ComparedRow is the comparison of one resource.
 type ComparedRow struct {
 	Resource, Unit string
 	A, B           float64
-	// Change is of B against A in percent; NaN where A is 0.
+	// Change is the change from A to B in percent; NaN if A is 0.
 	Change float64
-	// Noise is by how much repeated runs of one side differ from each other, in percent of their mean; NaN
-	// where no side was repeated. Exceeds says that the change is greater than that.
+	// Noise is the spread of repeated runs of one side, in percent of their mean; NaN if no side was repeated. Exceeds
+	// means that the change is larger than the noise.
 	Noise   float64
 	Exceeds bool
 }
 
-// ErrCompare says that runs should not be compared.
+// ErrCompare means that runs should not be compared.
 var ErrCompare = errors.New("these runs cannot be compared")
 
-// resource is a row's value in one run.
+// resource computes the value of a row from one run.
 type resource struct {
 	name, unit string
 	of         func(*record.Run, *record.Step) (float64, bool)
@@ -70,7 +70,7 @@ func machine(value string, per float64) func(*record.Run, *record.Step) (float64
 	}
 }
 
-// summed adds a value up over what a test picks: all disks, or all groups of processes.
+// summed returns a function that sums a value over all disks, or over all groups of processes.
 func summed(value string, per float64, disks bool) func(*record.Run, *record.Step) (float64, bool) {
 	return func(r *record.Run, s *record.Step) (total float64, ok bool) {
 		seen := map[string]bool{}
@@ -88,7 +88,8 @@ func summed(value string, per float64, disks bool) func(*record.Run, *record.Ste
 	}
 }
 
-// perAction shares the programs' bytes, those of what they do by themselves among them, out to the user actions, in KB.
+// perAction returns a function that divides the programs' bytes by the number of user actions, in KB. The bytes include
+// those of Sync.
 func perAction(of func(*record.Total) uint64) func(*record.Run, *record.Step) (float64, bool) {
 	return func(r *record.Run, s *record.Step) (float64, bool) {
 		t := r.Total(s.Index, record.All)
@@ -132,9 +133,9 @@ var resources = []resource{
 	}},
 }
 
-// Compare makes the tables of all numbers of users that both sides measured. Each side may have several
-// runs of the same thing: their means are compared, and their spread is the noise. Runs of other
-// workloads, protocols or hosts, at another speed or with other mailboxes, are refused, unless anyway.
+// Compare returns the tables for all numbers of users that both sides measured. Each side can have several runs of the
+// same thing: their means are compared, and their spread is the noise. Compare rejects runs of different workloads,
+// protocols, hosts, speeds or mailboxes, unless anyway is set.
 func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, fmt.Errorf("%w: each side needs a run", ErrCompare)
@@ -166,7 +167,7 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	return out, nil
 }
 
-// name is what a side is called: the server, and what it did where the other did something else.
+// name returns the name of a side: its server, and its workload and protocol if the other side's differ.
 func name(r, other *record.Run) string {
 	h, o := &r.Header, &other.Header
 	out := h.Target.Name
@@ -179,7 +180,7 @@ func name(r, other *record.Run) string {
 	return out
 }
 
-// differences is why two runs do not measure the same.
+// differences returns the reasons why two runs do not measure the same.
 func differences(a, b *record.Header) []string {
 	var out []string
 	differ := func(what string, x, y any) {
@@ -206,7 +207,7 @@ func leftOut(h *record.Header) string {
 	return strings.Join(h.Workload.Left, ", ")
 }
 
-// common are the numbers of users that every run measured.
+// common returns the numbers of users that every run measured.
 func common(a, b []*record.Run) []int {
 	count := map[int]int{}
 	for _, r := range append(slices.Clone(a), b...) {
@@ -269,7 +270,7 @@ func compare(x *resource, a, b []*record.Run, users int) (ComparedRow, bool) {
 	return row, true
 }
 
-// Text prints the table.
+// Text returns the table as text.
 func (c *Comparison) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Resource usage at %s users comparing %s to %s\n", group(int64(c.Users)), c.A, c.B)

@@ -9,7 +9,7 @@ import (
 	"doublet/bench/record"
 )
 
-// figures draws what the documents draw: against users, then over time.
+// figures creates the figures of the documents: against users, then over time.
 func (r *Report) figures() {
 	byUsers := func(title, y, note string, lines ...Line) {
 		kept := lines[:0]
@@ -18,7 +18,7 @@ func (r *Report) figures() {
 				kept = append(kept, l)
 			}
 		}
-		// One step is a point, which says nothing that the table does not.
+		// A figure of one step is a single point, which the table shows too.
 		if len(kept) > 0 && len(r.Run.Steps) > 1 {
 			r.Figures = append(r.Figures, &Chart{Title: title, Y: y, X: "active users", Note: note, Lines: kept, Top: topOf(y)})
 		}
@@ -102,7 +102,7 @@ func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
 	r.Figures = append(r.Figures, &Chart{Title: "Response time against disk utilisation", Y: "ms", X: "percent busy, the busiest disk", Lines: []Line{busy}})
 }
 
-// line is a value of each step against its users.
+// line returns a value of each step against its number of users.
 func (r *Report) line(name string, of func(*record.Step) (float64, bool)) Line {
 	l := Line{Name: name}
 	for i := range r.Run.Steps {
@@ -111,12 +111,12 @@ func (r *Report) line(name string, of func(*record.Step) (float64, bool)) Line {
 			l.Points = append(l.Points, Point{X: float64(s.Users), Y: v, Hollow: s.Outcome != record.Measured})
 		}
 	}
-	// A search does not go upwards.
+	// The steps of a search are not in ascending order.
 	slices.SortStableFunc(l.Points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
 	return l
 }
 
-// overTime draws latency, rate and the server's processors along the run.
+// overTime creates the figures of latency, rate and the server's processor use over the run.
 func (r *Report) overTime() {
 	type moment struct {
 		latency        record.Histogram
@@ -192,7 +192,7 @@ func (r *Report) overTime() {
 	add("Probe over time", "ms", "one small operation, once a second, by somebody apart", thin(probe))
 }
 
-// thin leaves at most so many points as a picture can show: the greatest of each stretch.
+// thin reduces a line to at most maxOverTime points: the maximum of each section.
 func thin(l Line) Line {
 	every := len(l.Points)/maxOverTime + 1
 	out := Line{Name: l.Name}
@@ -209,7 +209,7 @@ func thin(l Line) Line {
 	return out
 }
 
-// topOf ends an axis of percent at 100.
+// topOf returns 100 for an axis of percent, else 0.
 func topOf(unit string) float64 {
 	if strings.HasPrefix(unit, "percent") {
 		return 100

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// pngScale makes pictures sharp on screens of today.
+// pngScale makes pictures sharp on high-resolution screens.
 const pngScale = 2
 
-// palette are the light colours of the page; style.css holds the same.
+// palette holds the light colours of the page; style.css has the same.
 var palette = map[string]color.RGBA{
 	roleText: {0x1c, 0x24, 0x30, 0xff}, roleFaint: {0x6a, 0x74, 0x82, 0xff}, roleGrid: {0xe4, 0xe8, 0xed, 0xff}, roleLimit: {0xb4, 0x3c, 0x2e, 0xff},
 	"s0": {0x1f, 0x6f, 0xb2, 0xff}, "s1": {0xd0, 0x7a, 0x12, 0xff}, "s2": {0x2c, 0x8c, 0x5a, 0xff},
@@ -68,7 +68,7 @@ func (r *raster) fill(role string, add func(v *vector.Rasterizer)) {
 	v.Draw(r.img, b, image.NewUniform(palette[role]), image.Point{})
 }
 
-// stroke is a line as the rectangle that it is.
+// stroke draws a line as a rectangle.
 func stroke(v *vector.Rasterizer, x1, y1, x2, y2, w float64) {
 	dx, dy := x2-x1, y2-y1
 	n := math.Hypot(dx, dy)
@@ -110,7 +110,7 @@ func (r *raster) path(points [][2]float64, role string) {
 	})
 }
 
-// circle adds a circle, as many short lines.
+// circle adds a circle as a polygon.
 func circle(v *vector.Rasterizer, x, y, radius float64) {
 	const sides = 40
 	for i := range sides + 1 {

@@ -1,5 +1,5 @@
-// Package report makes of run files what people look at: a page that opens from disk without a network,
-// the documents' figures as pictures, tables as CSV, and the documents' comparison of two runs.
+// Package report turns run files into reports: a page that opens from disk without a network, the documents' figures as
+// pictures, tables as CSV, and the documents' comparison of two runs.
 package report
 
 import (
@@ -23,28 +23,28 @@ var styleCSS string
 
 var page = template.Must(template.New("page").Parse(pageHTML))
 
-// maxOverTime bounds the points of a line over time, and so the page.
+// maxOverTime limits the points of a line over time, and with them the size of the page.
 const maxOverTime = 400
 
-// Report is one run, made ready.
+// Report is the report of one run.
 type Report struct {
 	Run     *record.Run
 	Steps   []StepRow
 	Figures []*Chart
-	// Actions are by step.
+	// Actions holds the actions of each step.
 	Actions []StepActions
 	Facts   [][2]string
-	// Statistics are the server's own that changed in the last step that was measured to its end, of
-	// StatisticsOf users.
+	// Statistics are the server's own statistics that changed in the last step with a complete measurement.
+	// StatisticsOf is that step's number of users.
 	Statistics   []Statistic
 	StatisticsOf int
 	Style        template.CSS
 }
 
-// StepRow is a step in numbers.
+// StepRow holds the figures of a step.
 type StepRow struct {
 	record.Step
-	Counts                      bool // measured, so compared
+	Counts                      bool // measured, and so compared
 	TPM, ETR, ITR, CPU          float64
 	Average, P50, P90, P99, Max string
 	Errors, Missed              uint64
@@ -52,22 +52,22 @@ type StepRow struct {
 	DriverCPU, Probe            string
 }
 
-// StepActions is what each action of a step came to.
+// StepActions holds the figures of each action of a step.
 type StepActions struct {
 	Users int
 	Rows  []ActionRow
 }
 
-// Statistic is one of the server's own.
+// Statistic is one of the server's own statistics, before and after a step.
 type Statistic struct {
 	Name                               string
 	Before, After, Change, PerThousand float64
 }
 
-// maxStatistics bounds their table.
+// maxStatistics limits the rows of their table.
 const maxStatistics = 500
 
-// statistics compares what a server said of itself before and behind a step; samples hold what has changed.
+// statistics compares a server's own statistics before and after a step; the samples hold only changed values.
 func (r *Report) statistics() {
 	var s *record.Step
 	for i := range r.Run.Steps {
@@ -110,7 +110,7 @@ func (r *Report) statistics() {
 	}
 }
 
-// ActionRow is one action of a step.
+// ActionRow holds the figures of one action of a step.
 type ActionRow struct {
 	Action                           string
 	Count                            string
@@ -121,7 +121,7 @@ type ActionRow struct {
 	Kinds                            []string
 }
 
-// Of makes a report of a run.
+// Of returns the report of a run.
 func Of(run *record.Run) *Report {
 	r := &Report{Run: run, Style: template.CSS(styleCSS)} //nolint:gosec // our own
 	r.facts()
@@ -164,7 +164,7 @@ func Of(run *record.Run) *Report {
 	return r
 }
 
-// ms prints a latency.
+// ms formats a latency.
 func ms(d time.Duration) string {
 	v := float64(d.Microseconds()) / 1000
 	if v >= 1000 {
@@ -183,10 +183,10 @@ func inBytes(n float64) string {
 	return ""
 }
 
-// groups are the groups of processes that were metered.
+// groups returns the metered groups of processes.
 func (r *Report) groups() []string { return r.Run.Groups("server") }
 
-// disks are the devices that did anything.
+// disks returns the devices that had any activity.
 func (r *Report) disks() []string {
 	seen := map[string]bool{}
 	for i := range r.Run.Samples {
@@ -288,16 +288,16 @@ func (r *Report) HTML(w io.Writer) error {
 	return nil
 }
 
-// Style is the look that the live page shares.
+// Style returns the style sheet, which the live page shares.
 func Style() template.CSS { return template.CSS(styleCSS) } //nolint:gosec // our own
 
-// Number prints a value for people.
+// Number formats a value with three significant digits.
 func Number(v float64) string { return number(v) }
 
-// Milliseconds prints a latency for people.
+// Milliseconds formats a latency.
 func Milliseconds(d time.Duration) string { return ms(d) }
 
-// Best is the measured step with the most users, nil where none was measured.
+// Best returns the measured step with the most users, nil if no step was measured.
 func (r *Report) Best() *StepRow {
 	var best *StepRow
 	for i := range r.Steps {
@@ -308,10 +308,10 @@ func (r *Report) Best() *StepRow {
 	return best
 }
 
-// Number prints a value for the page.
+// Number formats a value for the page.
 func (r *Report) Number(v float64) string { return number(v) }
 
-// Minutes prints a time of the run for the page.
+// Minutes formats a time of the run for the page.
 func (r *Report) Minutes(d record.Duration) string {
 	return time.Duration(d).Round(time.Second).String()
 }

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/image/font/opentype"
 )
 
-// made is a run of steps with the latency that each is to have on average, in milliseconds; the server used
-// one core for each 1,000 users.
+// made returns a run of steps with the given average latencies, in milliseconds. The server used one core per 1,000
+// users.
 func made(label string, users []int, latency func(users int) float64) *record.Run {
 	sec := func(s float64) record.Duration { return record.Duration(time.Duration(s * float64(time.Second))) }
 	run := &record.Run{Header: record.Header{
@@ -90,7 +90,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%q is in a page that opens from disk", never)
 		}
 	}
-	// 3,000 users did 2 actions a 10 s each: 2 × 6 × 3,000 a minute.
+	// 3,000 users did 2 actions each per 10 s: 2 × 6 × 3,000 a minute.
 	if best := Of(run).Best(); best.Users != 3000 || math.Abs(best.TPM-36000) > 1 || math.Abs(best.CPU-75) > 0.01 || math.Abs(best.ITR-600.0/75*100) > 0.01 {
 		t.Errorf("%+v", best)
 	}
@@ -115,7 +115,7 @@ func TestFiguresAreWhole(t *testing.T) {
 	}
 }
 
-// inside is a canvas that sees whether anything is drawn outside.
+// inside is a canvas that fails the test if anything is drawn outside.
 type inside struct {
 	t     *testing.T
 	title string
@@ -147,7 +147,7 @@ func (c *inside) text(x, y, size float64, anchor, _, s string, _ bool) {
 	c.at(s, x, y-size*0.75, x+w, y+size*0.25)
 }
 
-// TestNothingIsDrawnOutside: figures of one step and of many, with many groups of long names, hold what they draw.
+// TestNothingIsDrawnOutside checks figures of one step and of many, with many groups of long names.
 func TestNothingIsDrawnOutside(t *testing.T) {
 	t.Parallel()
 	f, err := fonts()
@@ -179,7 +179,7 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 	}
 }
 
-// TestStatistics: the server's own, of which samples hold what changed.
+// TestStatistics checks the server's own statistics, of which the samples hold only changes.
 func TestStatistics(t *testing.T) {
 	t.Parallel()
 	run := made("a", []int{100}, linear)
@@ -360,8 +360,8 @@ func TestAxes(t *testing.T) {
 	}
 }
 
-// TestCompareModes: two ways to work at one server are named by what they are, and cost bytes for each user action; what programs
-// do by themselves is none.
+// TestCompareModes compares two workloads at one server. The sides are named by workload and protocol, and bytes are
+// divided by user actions, of which Sync is none.
 func TestCompareModes(t *testing.T) {
 	t.Parallel()
 	side := func(workload, protocol string, left ...string) *record.Run {

@@ -6,31 +6,31 @@ import (
 	"doublet/bench/record"
 )
 
-// ownStatistics is the host of samples that are the servers' own statistics.
+// ownStatistics is the host of samples that hold the servers' own statistics.
 const ownStatistics = "statistics"
 
-// The statistics of work queues, as Domino calls them.
+// The statistics of work queues, with Domino's names.
 const (
 	queueDepth      = "Replica.Cluster.WorkQueueDepth"
 	queueSeconds    = "Replica.Cluster.SecondsOnQueue.Avg"
 	queueSecondsMax = "Replica.Cluster.SecondsOnQueue.Max"
 )
 
-// Server is what one server of several did while a step was measured.
+// Server holds the figures of one of several servers in the measured part of a step.
 type Server struct {
 	Name   string  `json:"name"`
 	Cores  float64 `json:"cores"`
 	Memory float64 `json:"pss_mb"`
 	Writes float64 `json:"write_mb_s"`
-	// Queue and QueueMax are the average and the most databases that waited for cluster replication, Seconds and
-	// SecondsMax how long databases have waited since the server's start, on average and at most.
+	// Queue and QueueMax are the average and maximum number of databases that waited for cluster replication. Seconds
+	// and SecondsMax are the average and maximum waiting time since the server's start.
 	Queue      float64 `json:"queue_depth"`
 	QueueMax   float64 `json:"queue_depth_max"`
 	Seconds    float64 `json:"seconds_on_queue"`
 	SecondsMax float64 `json:"seconds_on_queue_max"`
 }
 
-// Servers lists what each server did while a step was measured, in order of name; none where there is one server alone.
+// Servers returns the figures of each server in the measured part of a step, sorted by name; none for a single server.
 func Servers(run *record.Run, s *record.Step) []Server {
 	var out []Server
 	for _, name := range run.Groups(ownStatistics) {
@@ -47,13 +47,13 @@ func Servers(run *record.Run, s *record.Step) []Server {
 	return out
 }
 
-// StepServers is what the servers of a step did.
+// StepServers holds the figures of the servers in a step.
 type StepServers struct {
 	Users int
 	Rows  []Server
 }
 
-// Servers are by step, for the page.
+// Servers returns the figures of the servers by step, for the page.
 func (r *Report) Servers() (out []StepServers) {
 	for i := range r.Run.Steps {
 		s := &r.Run.Steps[i]
@@ -64,7 +64,7 @@ func (r *Report) Servers() (out []StepServers) {
 	return out
 }
 
-// serversOverTime draws each server of several: processor, what it writes, and its work queue.
+// serversOverTime creates the figures of each of several servers: processor, writes, and work queue.
 func (r *Report) serversOverTime(add func(title, y, note string, lines ...Line)) {
 	names := r.Run.Groups(ownStatistics)
 	if len(names) == 0 {
@@ -86,7 +86,7 @@ func (r *Report) serversOverTime(add func(title, y, note string, lines ...Line))
 				lines[i].Points = append(lines[i].Points, Point{X: x.At.Seconds(), Y: v * scale})
 			}
 		}
-		// What did not change was not sampled: it is drawn all the same.
+		// Unchanged values are not sampled, but the line continues to the end.
 		end := 0.0
 		if r.Run.End != nil {
 			end = r.Run.End.At.Seconds()

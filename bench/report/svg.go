@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// svg is a canvas whose colours are classes, so that the page decides about light and dark.
+// svg is a canvas whose colours are CSS classes, so that the page can be light or dark.
 type svg struct{ b strings.Builder }
 
-// SVG is the chart as a picture within a page.
+// SVG returns the chart as a picture within a page.
 func (c *Chart) SVG() template.HTML {
 	s := &svg{}
 	fmt.Fprintf(&s.b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, width, height, html.EscapeString(c.Title))

@@ -13,7 +13,7 @@ import (
 	"doublet/env"
 )
 
-// crewOf is a crew of n users of a workload, whose server answers at once.
+// crewOf returns a crew of n users of a workload, whose server answers at once.
 func crewOf(b *testing.B, text string, n int) *Local {
 	b.Helper()
 	w, err := workload.Parse("x", []byte(text))
@@ -28,7 +28,7 @@ func crewOf(b *testing.B, text string, n int) *Local {
 	return NewLocal(&Plan{Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap", Seed: 1, Speed: 1, Users: users, Open: f.open})
 }
 
-// BenchmarkWaitingUsers tells the memory of users who are there and wait, without their connections.
+// BenchmarkWaitingUsers reports the memory of users who are signed in and wait, without their connections.
 func BenchmarkWaitingUsers(b *testing.B) {
 	const n = 10_000
 	var before, after runtime.MemStats
@@ -49,7 +49,7 @@ func BenchmarkWaitingUsers(b *testing.B) {
 	b.ReportMetric(float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse)/n, "B/user")
 }
 
-// BenchmarkTimers tells how late users begin, of whom 2,000 do something once a second each.
+// BenchmarkTimers reports the lag of 2,000 users who act once a second each.
 func BenchmarkTimers(b *testing.B) {
 	l := crewOf(b, script, 2000)
 	if err := l.Begin(context.Background(), Shift{Count: 2000, LoginRate: 120_000}); err != nil {

@@ -8,35 +8,34 @@ import (
 	"doublet/bench/record"
 )
 
-// Crew lets users work: this process does (Local), or a driver elsewhere. Its methods are called one after the
-// other.
+// Crew drives users: in this process (Local), or in a driver elsewhere. Its methods are not called concurrently.
 type Crew interface {
-	// Begin lets users work until ctx ends or End is called.
+	// Begin starts the users, who work until ctx ends or End is called.
 	Begin(ctx context.Context, s Shift) error
-	// Cut takes what they have done since Begin, or since the last Cut. Its error is a crew that is lost.
+	// Cut returns the results since Begin or the last Cut. An error means that the crew is lost.
 	Cut(ctx context.Context) (Cut, error)
-	// End returns when they have gone home.
+	// End ends the users and waits for them.
 	End()
 }
 
-// Shift is whom a crew lets work in a step: Count users from number First on.
+// Shift selects the users of a crew in a step: Count users from number First on.
 type Shift struct {
 	First int `json:"first"`
 	Count int `json:"count"`
-	// LoginRate is how many sign in each minute.
+	// LoginRate is the number of users who sign in per minute.
 	LoginRate float64 `json:"login_rate"`
 }
 
-// Cut is what a crew did in an interval. Its intervals say what happened, and leave it to the asker to say when.
+// Cut holds the results of an interval. The times of its intervals are zero; the caller sets them.
 type Cut struct {
 	Intervals []record.Interval `json:"intervals"`
-	// Lag is how late the driver itself was, Active how many users are signed in.
+	// Lag is the delay that the driver itself caused, Active the number of users who are signed in.
 	Lag    record.Histogram `json:"lag"`
 	Active int              `json:"active"`
-	// Self is what the driver was doing; its value "cpu" is in cores, of which it has Cores.
+	// Self holds the driver's own figures; its value "cpu" is in cores, of which it has Cores.
 	Self  map[string]float64 `json:"self,omitempty"`
 	Cores int                `json:"cores"`
-	// Name tells drivers apart; "" where there is one.
+	// Name distinguishes drivers; "" if there is only one.
 	Name string `json:"name,omitempty"`
 }
 
@@ -50,8 +49,8 @@ type Local struct {
 	users sync.WaitGroup
 }
 
-// NewLocal is a crew of a plan's users; of the plan it needs Env, Workload, Protocol, Seed, Speed, Set, Users,
-// Open, and Self and Cores where they are known.
+// NewLocal returns a crew of a plan's users. It needs Env, Workload, Protocol, Seed, Speed, Set, Users and Open of the
+// plan, and uses Self and Cores if they are known.
 func NewLocal(p *Plan) *Local { return &Local{Plan: p, stop: func() {}} }
 
 // Begin implements Crew.
@@ -106,8 +105,8 @@ func (c *counters) get() int {
 	return c.active
 }
 
-// lag is how late the driver itself was: from the time at which a user who had nothing else to do wanted
-// to begin, to the time at which the driver let him.
+// lag is the delay that the driver itself caused: from the time at which an idle user wanted to begin an action, to the
+// time at which the driver began it.
 type lag struct {
 	mu sync.Mutex
 	h  record.Histogram

@@ -1,7 +1,7 @@
-// Package run lets simulated people work: it signs them in at a rate, waits until the load is steady,
-// measures a window, and writes all of it into a run file. Every user follows a schedule that was fixed
-// before the run, so that a slow answer delays nothing but itself: latency counts from the time at which
-// the user wanted the action, and what could not begin before the user's next loop is counted as missed.
+// Package run drives simulated people. It signs them in at a rate, waits until the load is steady, measures for a
+// window of time, and writes everything into a run file. Every user follows a schedule that was fixed before the run,
+// so a slow answer does not delay the schedule. Latency counts from the time at which the user wanted the action, and
+// an action that cannot begin before the user's next loop counts as missed.
 package run
 
 import (
@@ -19,64 +19,64 @@ import (
 	"doublet/env"
 )
 
-// Plan is a run.
+// Plan describes a run.
 type Plan struct {
 	Env      *env.Env
 	Workload *workload.Workload
 	Protocol string
 	Seed     uint64
-	// Speed is by how much times are shortened (default 1).
+	// Speed is the factor by which times are shortened (default 1).
 	Speed float64
 	Set   map[string]int
 	Users []drive.User
 	// Open signs a user in.
 	Open func(context.Context, *drive.User) (drive.Session, drive.Traffic, error)
-	// Steps are numbers of users, one after the other. Behind the last, Next says what comes of what a step
-	// came to: another number of users, or 0 for the end; it may be nil.
+	// Steps are numbers of users, one after the other. After the last one Next is called with its result and returns
+	// another number of users, or 0 to end the run. Next may be nil.
 	Steps []int
 	Next  func(s record.Step, measured *record.Total) int
-	// Crews let the users work; nil for this process alone. Users are shared out among them.
+	// Crews drive the users, who are divided among them; nil means this process alone.
 	Crews []Crew
-	// LoginRate is how many sign in each minute (default 1,200).
+	// LoginRate is the number of users who sign in per minute (default 1,200).
 	LoginRate float64
-	// Interval is how long one interval of the record is (default 10 s); Window how long is measured
-	// (default 1 h); MaxSettle how long a step may take to become steady behind its ramp (default: four
-	// loops of the workload).
+	// Interval is the length of one interval of the record (default 10 s), Window the length of the measurement
+	// (default 1 h). MaxSettle is the time limit for a step to become steady after its ramp (default: four loops of the
+	// workload).
 	Interval, Window, MaxSettle time.Duration
-	// Fresh makes the mailboxes of a step's users as they are at the beginning; nil leaves them.
+	// Fresh resets the mailboxes of a step's users to their initial state; nil leaves them.
 	Fresh func(ctx context.Context, users []drive.User) error
-	// Failover: where a connection is lost the user signs in again at once, until somebody lets him in, which is an
-	// action of its own ("failover"), and does again what can be done twice without harm.
+	// Failover makes a user whose connection is lost sign in again at once and repeatedly, which is an action of its
+	// own ("failover"). He then repeats the interrupted action if that is harmless.
 	Failover bool
-	// During runs beside the measuring of a step, until it returns or ctx ends with the measuring; what it tells is
-	// in the run file. It may be nil.
+	// During runs beside the measurement of a step, until it returns or the measurement ends ctx. The texts that it
+	// reports are written into the run file. It may be nil.
 	During func(ctx context.Context, tell func(text string))
-	// After runs when all people have gone home, before the run ends; it may be nil.
+	// After runs after all users have ended, before the end of the run; it may be nil.
 	After func(ctx context.Context, w *record.Writer) error
-	// Self says what the driver itself is doing; nil for nothing. Its value "cpu" is in cores.
+	// Self returns the driver's own figures; nil for none. Its value "cpu" is in cores.
 	Self func() map[string]float64
-	// Cores are the driver's.
+	// Cores is the number of the driver's processors.
 	Cores int
-	// Progress is told what goes on, at every interval; it may be nil.
+	// Progress is called at every interval; it may be nil.
 	Progress func(Progress)
 }
 
-// Progress is where a run stands.
+// Progress is the state of a run.
 type Progress struct {
 	Step, Steps int
 	Users       int
 	Phase       record.Phase
-	// Active are signed in.
+	// Active is the number of users who are signed in.
 	Active int
-	// Left is how long the phase takes still, 0 where nobody knows.
+	// Left is the remaining time of the phase, 0 if unknown.
 	Left time.Duration
-	// Rate is the actions a second of the last interval; P50 and P99 its latencies.
+	// Rate is the number of actions per second in the last interval; P50 and P99 are its latencies.
 	Rate           float64
 	P50, P99       time.Duration
 	Errors, Missed uint64
 }
 
-// defaults fills in what is zero.
+// defaults replaces zero values by the defaults.
 func (p *Plan) defaults() {
 	if p.Speed <= 0 {
 		p.Speed = 1
@@ -96,8 +96,8 @@ func (p *Plan) defaults() {
 	p.MaxSettle = max(p.MaxSettle, 4*p.Interval)
 }
 
-// Run carries the plan out. It returns when all is measured, when ctx ends (what was measured is in the
-// file), or when the file cannot be written.
+// Run executes the plan. It returns when everything is measured, when ctx ends (the file holds the measurements so
+// far), or when the file cannot be written.
 func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 	p.defaults()
 	if len(p.Crews) == 0 {
@@ -145,7 +145,7 @@ func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 	return err
 }
 
-// step is one number of users.
+// step is the execution of one step.
 type step struct {
 	*Plan
 	file    *record.Writer
@@ -154,10 +154,10 @@ type step struct {
 
 	steps int
 	total record.Total // measured
-	// loads are the greatest share of its processors that a crew used, one for each interval measured.
+	// loads is the sum over the measured intervals of the largest share of its processors that a crew used.
 	loads  float64
 	active int
-	last   record.Duration // where the last interval ended
+	last   record.Duration // the end of the last interval
 }
 
 func (s *step) offset() record.Duration { return record.Duration(s.Env.Clock.Now().Sub(s.started)) }
@@ -186,8 +186,8 @@ func (s *step) run(ctx context.Context) error {
 	return err
 }
 
-// shutOut writes down those whom nobody had let in when the measuring was over: without them a failover that never ends
-// would be none.
+// shutOut records the users who could not sign in before the end of the measurement. Without this record a failover
+// that never succeeds would not appear.
 func (s *step) shutOut(ctx context.Context) error {
 	cuts, err := s.cut(ctx)
 	for i := range cuts {
@@ -206,7 +206,7 @@ func (s *step) shutOut(ctx context.Context) error {
 	return err
 }
 
-// end sends the first n crews home, all at one time.
+// end ends the first n crews, concurrently.
 func (s *step) end(n int) {
 	var all sync.WaitGroup
 	for _, c := range s.Crews[:n] {
@@ -219,7 +219,7 @@ func (s *step) end(n int) {
 	all.Wait()
 }
 
-// phases lets the step ramp, settle and be measured, and says what became of it. Its error is a crew that is
+// phases runs the phases ramp, settle and measure of a step and returns its outcome. An error means that a crew is
 // lost.
 func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, string, error) {
 	interrupted := func(err error) (record.Outcome, string, error) {
@@ -243,7 +243,7 @@ func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, 
 		if err != nil {
 			return interrupted(err)
 		}
-		// Before a loop has passed, some have not begun theirs.
+		// Users begin at different times within the stagger. Before it has passed, some have not begun.
 		passed := s.MaxSettle - left
 		settled = steady.add(all.Latency.Count(), all.Latency.Percentile(50)) && passed >= time.Duration(float64(s.Workload.Stagger.Max)/s.Speed)
 	}
@@ -268,7 +268,7 @@ func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, 
 	return outcome, reason, nil
 }
 
-// beside begins what goes on during the measuring; the function that it returns ends it.
+// beside starts During; the function that it returns ends it.
 func (s *step) beside(ctx context.Context) (end func()) {
 	if s.During == nil {
 		return func() {}
@@ -282,8 +282,8 @@ func (s *step) beside(ctx context.Context) (end func()) {
 	return func() { stop(); <-done }
 }
 
-// countdown yields what is left of a time at the beginning of each of its intervals; there is no short
-// one at its end, of which no rate could be told.
+// countdown yields the remaining time at the beginning of each interval. It drops a short interval at the end, which
+// would yield no useful rate.
 func (s *step) countdown(d time.Duration) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		for left := d; left > s.Interval/2; left -= s.Interval {
@@ -294,10 +294,10 @@ func (s *step) countdown(d time.Duration) iter.Seq[time.Duration] {
 	}
 }
 
-// The bounds beyond which the driver itself is what was measured.
+// The limits above which the driver itself is the bottleneck.
 const (
 	maxLag = 20 * time.Millisecond // p99
-	maxCPU = 0.85                  // of its cores
+	maxCPU = 0.85                  // share of its cores
 )
 
 func (s *step) judge(total *record.Total, late *record.Histogram, load float64, settled bool) (record.Outcome, string) {
@@ -317,16 +317,16 @@ func (s *step) judge(total *record.Total, late *record.Histogram, load float64, 
 	return record.Measured, ""
 }
 
-// errStopped says that the run was to end.
+// errStopped means that ctx has ended the run.
 var errStopped = errors.New("stopped")
 
-// happened is what an interval brought.
+// happened holds the results of an interval.
 type happened struct {
 	record.Total
 	late record.Histogram
 }
 
-// interval waits for one interval, asks all crews what happened in it, and writes that down.
+// interval waits for one interval, collects the results of all crews, and writes them to the file.
 func (s *step) interval(ctx context.Context, phase record.Phase, left time.Duration) (all happened, err error) {
 	select {
 	case <-ctx.Done():
@@ -364,7 +364,7 @@ func (s *step) interval(ctx context.Context, phase record.Phase, left time.Durat
 	return all, errors.Join(err, s.file.Err())
 }
 
-// cut asks all crews at one time. One that is lost is told in the error; what the others did is kept.
+// cut collects the results of all crews concurrently. The error names lost crews; the results of the others are kept.
 func (s *step) cut(ctx context.Context) ([]Cut, error) {
 	cuts := make([]Cut, len(s.Crews))
 	errs := make([]error, len(s.Crews))
@@ -380,7 +380,7 @@ func (s *step) cut(ctx context.Context) ([]Cut, error) {
 	return cuts, errors.Join(errs...)
 }
 
-// self notes what a driver was doing, and returns which share of its processors it used.
+// self records a driver's own figures and returns the share of its processors that it used.
 func (s *step) self(c *Cut, at record.Duration) (load float64) {
 	values := map[string]float64{"lag_p99": c.Lag.Percentile(99).Seconds(), "lag_max": c.Lag.Max().Seconds(), "users": float64(c.Active)}
 	for name, v := range c.Self {
@@ -393,7 +393,7 @@ func (s *step) self(c *Cut, at record.Duration) (load float64) {
 	return load
 }
 
-// steadiness sees whether three successive intervals differ by less than 5 % in rate and median.
+// steadiness detects that three successive intervals differ by less than 5 % in rate and median.
 type steadiness struct {
 	counts  []int64
 	medians []time.Duration
@@ -402,7 +402,7 @@ type steadiness struct {
 const (
 	successive = 3
 	within     = 0.05
-	// medianFloor is below what medians are alike: a tenth of a millisecond is nobody's business.
+	// medianFloor is the difference of medians that is ignored, whatever their size.
 	medianFloor = 500 * time.Microsecond
 )
 
@@ -423,7 +423,7 @@ func (s *steadiness) add(count int64, median time.Duration) bool {
 	if lo == 0 {
 		return false
 	}
-	// Counts of few have a spread of their own: twice their standard deviation is no change.
+	// Small counts vary at random: a difference of twice their standard deviation is no change.
 	spread := max(within*float64(hi), 2*sqrt(float64(hi)))
 	return float64(hi-lo) <= spread && (to-from <= medianFloor || float64(to-from) <= within*float64(to))
 }

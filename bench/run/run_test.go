@@ -35,7 +35,7 @@ do = "poll"
 type fake struct {
 	mu    sync.Mutex
 	calls int
-	// delay is how long call n takes; err what it ends with.
+	// delay returns the duration of call n; err returns its error.
 	delay func(n int) time.Duration
 	err   func(n int) error
 	opens int
@@ -64,7 +64,7 @@ func (s *session) Do(context.Context, *workload.Planned) (drive.Traffic, error) 
 
 func (s *session) Close() error { return nil }
 
-// drive runs a plan in simulated time and reads its file.
+// simulate runs a plan in simulated time and reads its file.
 func simulate(t *testing.T, f *fake, change func(*Plan)) (run *record.Run) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func simulate(t *testing.T, f *fake, change func(*Plan)) (run *record.Run) {
 
 func TestKnownDelays(t *testing.T) {
 	t.Parallel()
-	// One in ten takes 200 ms, the others 10 ms: far below the second between two of a user.
+	// One call in ten takes 200 ms, the others 10 ms: far less than a user's interval of one second.
 	f := &fake{delay: func(n int) time.Duration {
 		if n%10 == 9 {
 			return 200 * time.Millisecond
@@ -123,9 +123,8 @@ func TestKnownDelays(t *testing.T) {
 	}
 }
 
-// TestStalledServer: coordinated omission. The server stands still for a minute; a driver that waits for
-// its answers would see ten slow actions. Here every action that a user wanted meanwhile is slow, or
-// missed.
+// TestStalledServer checks for coordinated omission. The server stalls for a minute; a driver that waits for its
+// answers would see ten slow actions. Here every action that a user wanted meanwhile must be slow or missed.
 func TestStalledServer(t *testing.T) {
 	t.Parallel()
 	stall := time.Time{}
@@ -147,7 +146,7 @@ func TestStalledServer(t *testing.T) {
 	if wanted < 2990 || wanted > 3010 {
 		t.Errorf("%d actions were wanted, %d of them missed", wanted, all.Missed)
 	}
-	// 59 of each user's could not begin in time.
+	// 59 actions of each user could not begin in time.
 	if all.Missed < 570 || all.Missed > 610 {
 		t.Errorf("%d missed in a minute's stall of 10 users", all.Missed)
 	}
@@ -156,7 +155,7 @@ func TestStalledServer(t *testing.T) {
 	}
 }
 
-// TestLateActionsCountFromTheIntendedTime: a server slower than the users' pace.
+// TestLateActionsCountFromTheIntendedTime uses a server that is slower than the users' pace.
 func TestLateActionsCountFromTheIntendedTime(t *testing.T) {
 	t.Parallel()
 	f := &fake{delay: func(int) time.Duration { return 1500 * time.Millisecond }}
@@ -203,7 +202,8 @@ func TestErrorsAreCountedAndTheRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestShutOut: people whom nobody lets in until the measuring is over are failed failovers, and those who only go home are none.
+// TestShutOut checks that a user who cannot sign in until the end of the measurement counts as a failed failover, and
+// that a user who only ends does not.
 func TestShutOut(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{true, false} {

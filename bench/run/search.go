@@ -1,18 +1,18 @@
 package run
 
-// Search looks for the greatest number that is good, where what is good is so for all smaller ones: it doubles until one
-// is bad, and then halves what lies between. Its answers may be measured ones, so that it never asks twice.
+// Search finds the largest good number, if all numbers below a good one are good. It doubles the number until one is
+// bad, and then bisects. Its answers can be measurements, because it never tries a number twice.
 type Search struct {
-	// Least and Most bound it; Precision is how near the answer must come (at least 1).
+	// Least and Most are the bounds; Precision is the permitted error of the result (at least 1).
 	Least, Most, Precision int
 
-	good, bad int // 0 where there is none yet
+	good, bad int // 0 if none is known yet
 }
 
-// First is what to try first.
+// First returns the first number to try.
 func (s *Search) First() int { return s.Least }
 
-// Next takes what came of a number and returns the next one to try, 0 when it is found.
+// Next takes the result for a number and returns the next one to try, 0 at the end of the search.
 func (s *Search) Next(n int, good bool) int {
 	if good {
 		s.good = max(s.good, n)
@@ -30,5 +30,5 @@ func (s *Search) Next(n int, good bool) int {
 	return s.good + (s.bad-s.good)/2
 }
 
-// Found is the greatest that was good, 0 for none; capped says that nothing bad was seen below Most.
+// Found returns the largest good number, 0 for none; capped means that no number up to Most was bad.
 func (s *Search) Found() (n int, capped bool) { return s.good, s.bad == 0 }

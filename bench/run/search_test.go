@@ -29,8 +29,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestNextStep: a run that looks for its steps itself. The server takes 10 ms for each user at work, so that no
-// more than 50 stay under half a second.
+// TestNextStep checks a run that selects its steps by a search. The server takes 10 ms per active user, so at most 50
+// users stay under half a second.
 func TestNextStep(t *testing.T) {
 	t.Parallel()
 	search := Search{Least: 20, Most: 100, Precision: 5}

@@ -13,13 +13,13 @@ import (
 
 func sqrt(x float64) float64 { return math.Sqrt(x) }
 
-// person is a user at work.
+// person is an active user.
 type person struct {
 	s       *Local
 	u       *drive.User
-	begin   time.Time // of the schedule
+	begin   time.Time // the start of the schedule
 	session drive.Session
-	free    time.Time // when the last action ended
+	free    time.Time // the end of the last action
 }
 
 // user works until ctx ends.
@@ -45,7 +45,7 @@ func (s *Local) user(ctx context.Context, u *drive.User, begin time.Time) {
 	<-ctx.Done()
 }
 
-// wait waits for a time; false when ctx ended.
+// wait waits until a time and reports whether ctx is still alive.
 func (p *person) wait(ctx context.Context, until time.Time) bool {
 	clock := p.s.Env.Clock
 	now := clock.Now()
@@ -55,13 +55,13 @@ func (p *person) wait(ctx context.Context, until time.Time) bool {
 			return false
 		case <-clock.After(d):
 		}
-		// Nothing else held this user back: what it is late now is the driver's.
+		// The user was idle until then, so any delay is the driver's.
 		p.s.lag.add(clock.Now().Sub(until))
 	}
 	return ctx.Err() == nil
 }
 
-// enter signs in; that is an action of its own.
+// enter signs in, which is an action of its own.
 func (p *person) enter(ctx context.Context, intended time.Time) {
 	clock := p.s.Env.Clock
 	begun := clock.Now()
@@ -75,7 +75,7 @@ func (p *person) enter(ctx context.Context, intended time.Time) {
 
 func (p *person) leave() {
 	if p.session != nil {
-		_ = p.session.Close() // it has nothing to say that anybody waits for
+		_ = p.session.Close() // its error concerns no action
 		p.beside()
 		p.session = nil
 	}
@@ -92,7 +92,7 @@ func (p *person) beside() {
 	}
 }
 
-// do carries one action out, or counts it as missed.
+// do executes one action, or counts it as missed.
 func (p *person) do(ctx context.Context, planned *workload.Planned) {
 	clock := p.s.Env.Clock
 	intended := p.begin.Add(planned.At)
@@ -125,7 +125,7 @@ func (p *person) do(ctx context.Context, planned *workload.Planned) {
 	p.s.rec.Done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: ended, Err: drive.Kind(err), Sent: t.Sent, Received: t.Received})
 }
 
-// lost lets go of a connection that an error says is gone; the next action signs in anew.
+// lost closes the session if err means that the connection is lost, and reports that. The next action signs in again.
 func (p *person) lost(err error) bool {
 	var refused *drive.Refusal
 	if err == nil || errors.As(err, &refused) || errors.Is(err, drive.ErrNothing) {
@@ -135,23 +135,23 @@ func (p *person) lost(err error) bool {
 	return true
 }
 
-// harmless are the actions that a mail program does again by itself when its connection was lost: whether
-// they were done before or not is all the same.
+// harmless are the actions that a mail program repeats by itself after a lost connection, because to do them twice has
+// no effect.
 var harmless = map[workload.Verb]bool{
 	workload.Open: true, workload.Scroll: true, workload.Read: true, workload.Update: true, workload.Poll: true, workload.Retrieve: true,
 	workload.Idle: true, workload.Close: true,
 }
 
-// The pause between two attempts of a failover, and when it is given up.
+// The pause between two attempts of a failover, and its time limit.
 const (
 	failoverPause = 100 * time.Millisecond
 	failoverLimit = time.Minute
 )
 
-// failover signs in and opens the INBOX, again and again until somebody lets it.
+// failover signs in and opens the INBOX, repeatedly until it succeeds or failoverLimit has passed.
 func (p *person) failover(ctx context.Context) bool {
 	if ctx.Err() != nil {
-		return false // everybody goes home
+		return false // the run ends
 	}
 	clock := p.s.Env.Clock
 	begun := clock.Now()
@@ -180,8 +180,8 @@ func (p *person) failover(ctx context.Context) bool {
 	return p.session != nil
 }
 
-// notLetIn is the error of people whom nobody had let in when the measuring was over.
+// notLetIn is the error of users who could not sign in before the end of the measurement.
 const notLetIn = "not let in before the end"
 
-// Failover is the action of signing in anew where a connection was lost.
+// Failover is the action of signing in again after a lost connection.
 const Failover = "failover"

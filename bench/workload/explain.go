@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Explain says in words what a user does, one line for each action.
+// Explain describes the actions of a user, one line for each.
 func (w *Workload) Explain(set map[string]int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\n", w.Title, strings.TrimSpace(w.Source))

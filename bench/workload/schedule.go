@@ -9,15 +9,15 @@ import (
 
 // Planned is one action of one user, fixed in advance.
 type Planned struct {
-	// At is when it is wanted, from the moment the user signed in.
+	// At is the intended time, counted from the user's sign-in.
 	At time.Duration
-	// Loop counts the user's loops from 0; Last marks the last action of its loop, Next is when the
-	// next loop begins: what could not begin by then is missed.
+	// Loop counts the user's loops from 0, and Last marks the last action of its loop. Next is the beginning of the
+	// next loop: an action that cannot begin by then is missed.
 	Loop int
 	Last bool
 	Next time.Duration
 	*Action
-	// Pick is a random number of the action's own, for what it chooses: a message, recipients, a size.
+	// Pick is a random number for the action's choices: a message, recipients, a size.
 	Pick uint64
 }
 
@@ -26,18 +26,17 @@ type Options struct {
 	Seed uint64
 	// Speed shortens all times; 1 is the workload's own.
 	Speed float64
-	// Set are parameters.
+	// Set holds the values of parameters.
 	Set map[string]int
-	// Protocol leaves out what it cannot carry; "" leaves out nothing.
+	// Protocol excludes the actions that it cannot carry; "" excludes none.
 	Protocol string
 }
 
-// stream is the number of the random stream that a user's schedule draws from.
+// stream is the number of the random stream for a user's schedule.
 const stream = 0x5ced01e
 
-// Schedule yields a user's actions in order of time, without end; nothing where the workload has
-// nothing that the protocol carries. It depends on nothing but its
-// arguments: the same seed and user give the same schedule on every driver.
+// Schedule yields a user's actions in order of time, without end. It yields nothing if the protocol carries none of the
+// actions. It depends only on its arguments: the same seed and user yield the same schedule on every driver.
 func (w *Workload) Schedule(user int, o Options) iter.Seq[Planned] {
 	return func(yield func(Planned) bool) {
 		does := func(a Action) bool { return w.Times(&a, o.Set) > 0 && (o.Protocol == "" || Carries(o.Protocol, a.Do)) }
@@ -56,7 +55,7 @@ func (w *Workload) Schedule(user int, o Options) iter.Seq[Planned] {
 			}
 			return time.Duration(float64(d) / speed)
 		}
-		// Where a user stands in the cycle of loops is drawn, so that not all send in the same loop.
+		// A user's position in the cycle of loops is random, so that not all users send in the same loop.
 		offset := r.IntN(phases)
 		begin := draw(w.Stagger)
 		for loop := 0; ; loop++ {
@@ -69,7 +68,7 @@ func (w *Workload) Schedule(user int, o Options) iter.Seq[Planned] {
 	}
 }
 
-// phases is a number that the usual cycles (2, 3, 6, 8, 24 loops) divide.
+// phases is a multiple of the usual cycles (2, 3, 6, 8, 24 loops).
 const phases = 48
 
 func (w *Workload) loop(r *rand.Rand, draw func(Span) time.Duration, begin, next time.Duration, loop, cycle int, o Options, yield func(Planned) bool) bool {
@@ -78,7 +77,7 @@ func (w *Workload) loop(r *rand.Rand, draw func(Span) time.Duration, begin, next
 	for i := range w.Actions {
 		a := &w.Actions[i]
 		for range inLoop(w.Times(a, o.Set), a.Per, cycle) {
-			// What a protocol cannot carry draws as much, so that the rest stays where it is.
+			// An excluded action draws as many random numbers, so that the rest of the schedule does not change.
 			p := Planned{At: at, Loop: loop, Next: next, Action: a, Pick: r.Uint64()}
 			at += draw(a.Think) + draw(Span{a.Hold, a.Hold})
 			if o.Protocol == "" || Carries(o.Protocol, a.Do) {
@@ -95,14 +94,14 @@ func (w *Workload) loop(r *rand.Rand, draw func(Span) time.Duration, begin, next
 	return true
 }
 
-// inLoop is how often an action that is done times in per loops is done in one of them: evenly, and
-// exactly times in any per loops that follow each other.
+// inLoop returns the number of times an action is done in one loop, if it is done times in per loops. The distribution
+// is even, and any per successive loops contain exactly times.
 func inLoop(times, per, cycle int) int {
 	k := cycle % per
 	return (k+1)*times/per - k*times/per
 }
 
-// Pick draws a message of a profile with a random number: its sizes.
+// Pick selects a size of a profile with a random number.
 func Pick(profile []Size, random uint64) Size {
 	x := float64(random>>11) / (1 << 53) * 100
 	for _, s := range profile {
@@ -113,8 +112,8 @@ func Pick(profile []Size, random uint64) Size {
 	return profile[len(profile)-1]
 }
 
-// Choose draws n different recipients among users 0 … users-1 but self, as Recipients says; fewer
-// where there are fewer.
+// Choose selects n different recipients among users 0 … users-1 except self, as Recipients describes; fewer if there
+// are fewer.
 func (w *Workload) Choose(self, users, n int, random uint64) []int {
 	r := rand.New(rand.NewPCG(random, stream))
 	n = min(n, users-1)

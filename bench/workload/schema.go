@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Schema says in words what a file may hold, made from the fields themselves.
+// Schema describes the format of a file, from the fields themselves.
 func Schema() string {
 	var b strings.Builder
 	b.WriteString("A workload is a TOML file. Times are such as \"90s\" or \"15m\", ranges \"10s..20s\", sizes \"500B\", \"50KB\" or \"10MB\".\n\n")
@@ -24,7 +24,7 @@ func Schema() string {
 	return b.String()
 }
 
-// fields lists the fields of a table, and behind them those of the tables in it.
+// fields writes the fields of a table, and after them those of its inner tables.
 func fields(b *strings.Builder, t reflect.Type, table string) {
 	var inner []func()
 	for i := range t.NumField() {

@@ -20,7 +20,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// String is the shortest form: "15m", not "15m0s".
+// String returns the shortest form: "15m", not "15m0s".
 func (d Duration) String() string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -53,7 +53,7 @@ func (s *Span) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// String is the form in the file.
+// String returns the form in the file.
 func (s Span) String() string {
 	if s.Min == s.Max {
 		return s.Min.String()
@@ -61,7 +61,7 @@ func (s Span) String() string {
 	return s.Min.String() + ".." + s.Max.String()
 }
 
-// Bytes is a size such as "50KB"; KB and MB are 1,000 and 1,000,000, as the documents count.
+// Bytes is a size such as "50KB"; KB and MB are 1,000 and 1,000,000, as in the documents.
 type Bytes int64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -84,7 +84,7 @@ func (n *Bytes) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// String is the form in the file.
+// String returns the form in the file.
 func (n Bytes) String() string {
 	switch {
 	case n > 0 && n%1e6 == 0:

@@ -1,9 +1,9 @@
-// Package workload holds what simulated people do: declarative files, read strictly, and the schedule
-// that follows from one, a seed and the number of a user alone.
+// Package workload defines the behaviour of simulated people: declarative files, read strictly, and a schedule that
+// depends only on the file, a seed and the number of a user.
 //
-// A user repeats a loop (15 minutes in most workloads of the NotesBench tradition). Loops begin at
-// fixed times whatever the server does; the actions of a loop follow each other with think times drawn
-// from the seed, and what is left of it is one long pause. So a slow server cannot slow the clock.
+// A user repeats a loop (15 minutes in most workloads of the NotesBench tradition). Loops begin at fixed times,
+// independent of the server. The actions of a loop follow each other with think times drawn from the seed, and the rest
+// of the loop is one long pause. So a slow server cannot slow down the users.
 package workload
 
 import (
@@ -26,7 +26,7 @@ import (
 //go:embed files/*.toml
 var files embed.FS
 
-// Workload is one file.
+// Workload is the content of one file.
 type Workload struct {
 	Name     string   `toml:"name" doc:"Short name, as on the command line."`
 	Title    string   `toml:"title" doc:"One line for people."`
@@ -47,7 +47,7 @@ type Workload struct {
 	hash string
 }
 
-// Parameter is a number that a run may change.
+// Parameter is a number that a run can change.
 type Parameter struct {
 	Default int    `toml:"default" doc:"Its value."`
 	Doc     string `toml:"doc" doc:"What it is."`
@@ -60,7 +60,7 @@ type Size struct {
 	Percent    float64 `toml:"percent" doc:"Share of messages. A profile's shares make 100."`
 }
 
-// Mean is the mean size of a profile's messages in bytes.
+// Mean returns the mean size of a profile's messages in bytes.
 func Mean(profile []Size) float64 {
 	sum := 0.0
 	for _, s := range profile {
@@ -69,16 +69,16 @@ func Mean(profile []Size) float64 {
 	return sum
 }
 
-// Mailbox is how a mailbox is initialised.
+// Mailbox describes the initial content of a mailbox.
 type Mailbox struct {
 	Messages int    `toml:"messages" doc:"Messages in the INBOX."`
 	Sizes    string `toml:"sizes" doc:"Profile of their sizes."`
 	Seen     int    `toml:"seen" doc:"Percent of them that are \\Seen."`
 }
 
-// Recipients is who is written to.
+// Recipients describes the distribution of mail over users.
 type Recipients struct {
-	// Few percent of the users receive Most percent of the mail; 0 and 0: all alike.
+	// Few percent of the users receive Most percent of the mail; 0 and 0 mean an even distribution.
 	Few  int `toml:"few" doc:"Percent of the users …"`
 	Most int `toml:"most" doc:"… who receive this percent of the mail. 0: all alike."`
 }
@@ -95,7 +95,7 @@ type Action struct {
 	Hold  Duration `toml:"hold" doc:"How long idle holds on."`
 }
 
-// Verb is what a user can do.
+// Verb is the kind of an action.
 type Verb string
 
 // The verbs.
@@ -103,25 +103,25 @@ const (
 	Open        Verb = "open"        // open the INBOX and list its last page
 	Scroll      Verb = "scroll"      // list a page further up
 	Read        Verb = "read"        // read a message, the newest unread first
-	Retrieve    Verb = "retrieve"    // fetch all that is new, as POP3 does
-	Update      Verb = "update"      // put a keyword on a message
+	Retrieve    Verb = "retrieve"    // fetch all new mail, as POP3 does
+	Update      Verb = "update"      // set a keyword on a message
 	Move        Verb = "move"        // file a message into a folder
-	Delete      Verb = "delete"      // delete a message for good
+	Delete      Verb = "delete"      // delete a message permanently
 	Add         Verb = "add"         // put a message into one's own INBOX
 	Send        Verb = "send"        // send a message
-	Reply       Verb = "reply"       // answer the message read last
+	Reply       Verb = "reply"       // answer the last message read
 	Invite      Verb = "invite"      // send an invitation (iMIP)
-	RSVP        Verb = "rsvp"        // answer an invitation, if one waits
+	RSVP        Verb = "rsvp"        // answer an invitation, if there is one
 	Appointment Verb = "appointment" // put an entry into one's own calendar
-	Lookup      Verb = "lookup"      // look a name up in the directory
+	Lookup      Verb = "lookup"      // look up a name in the directory
 	Poll        Verb = "poll"        // look for new mail
-	Idle        Verb = "idle"        // be there and wait
+	Idle        Verb = "idle"        // stay connected and wait
 	Page        Verb = "page"        // get the home page
 	Close       Verb = "close"       // close the INBOX
 	Login       Verb = "login"       // sign in again
 )
 
-// verbs says in words what each does, and which protocols carry it today.
+// verbs describes each verb and lists the protocols that can carry it.
 var verbs = map[Verb]struct {
 	words   string
 	carried []string
@@ -155,27 +155,27 @@ const (
 	LMTP = "lmtp"
 	HTTP = "http"
 	JMAP = "jmap"
-	// WebFull is the full client in the browser, WebLite the one without scripts.
+	// WebFull is the full web client, WebLite the one without scripts.
 	WebFull = "web-full"
 	WebLite = "web-lite"
 )
 
 var protocols = []string{IMAP, POP3, SMTP, LMTP, HTTP, JMAP, WebFull, WebLite}
 
-// Carries says whether a protocol can carry a verb today. What it cannot is left out of a run, counted
-// and named.
+// Carries reports whether a protocol can carry a verb. A run leaves out, counts and names the actions that it cannot
+// carry.
 func Carries(protocol string, v Verb) bool { return slices.Contains(verbs[v].carried, protocol) }
 
-// Hash is that of the text: runs with different ones are of different workloads.
+// Hash returns the hash of the text. Runs with different hashes have different workloads.
 func (w *Workload) Hash() string { return w.hash }
 
-// ErrWorkload says that a file is no good; the text around it names line and field.
+// ErrWorkload means that a file is malformed; the text around it names line and field.
 var ErrWorkload = errors.New("workload")
 
-// maxFile bounds a file.
+// maxFile is the size limit of a file in bytes.
 const maxFile = 1 << 20
 
-// Parse reads a file strictly. name stands in errors.
+// Parse parses a file strictly. name is its name in errors.
 func Parse(name string, text []byte) (*Workload, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("%w %s: longer than 1 MB", ErrWorkload, name)
@@ -203,7 +203,7 @@ func Parse(name string, text []byte) (*Workload, error) {
 	return w, nil
 }
 
-// explain makes one line of the decoder's error, with line and field.
+// explain turns an error of the decoder into one line, with line number and field.
 func explain(err error) string {
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
@@ -264,7 +264,7 @@ func (w *Workload) check() error {
 	return nil
 }
 
-// most bounds what one loop may hold, and whom one message may go to.
+// most limits the actions of one loop, and the recipients of one message.
 const most = 10_000
 
 func (w *Workload) checkAction(a *Action) error {
@@ -287,7 +287,7 @@ func (w *Workload) checkAction(a *Action) error {
 	return nil
 }
 
-// Builtin lists the workloads that come with the program, in order of name.
+// Builtin returns the built-in workloads, sorted by name.
 func Builtin() ([]*Workload, error) {
 	names, err := fs.Glob(files, "files/*.toml")
 	if err != nil {
@@ -304,10 +304,10 @@ func Builtin() ([]*Workload, error) {
 	return out, nil
 }
 
-// ErrUnknown says that no workload of a name comes with the program.
+// ErrUnknown means that there is no built-in workload of that name.
 var ErrUnknown = errors.New("no workload of that name")
 
-// ByName returns one that comes with the program.
+// ByName returns a built-in workload.
 func ByName(name string) (*Workload, error) {
 	text, err := Text(name)
 	if err != nil {
@@ -316,7 +316,7 @@ func ByName(name string) (*Workload, error) {
 	return Parse(name, text)
 }
 
-// Text is the file of one that comes with the program: what a user's own begins with.
+// Text returns the file of a built-in workload, as a template for a user's own.
 func Text(name string) ([]byte, error) {
 	text, err := files.ReadFile("files/" + name + ".toml")
 	if err != nil {
@@ -325,8 +325,7 @@ func Text(name string) ([]byte, error) {
 	return text, nil
 }
 
-// Times is how often an action is done in Per loops, with the parameters as they are set; set may be
-// nil.
+// Times returns the number of times an action is done in Per loops, with the given parameters; set may be nil.
 func (w *Workload) Times(a *Action, set map[string]int) int {
 	if a.Set == "" {
 		return a.Times
@@ -337,7 +336,7 @@ func (w *Workload) Times(a *Action, set map[string]int) int {
 	return w.Parameters[a.Set].Default
 }
 
-// PerHour is how often a user does each verb in an hour at speed 1.
+// PerHour returns the number of times a user does each verb in an hour at speed 1.
 func (w *Workload) PerHour(set map[string]int) map[string]float64 {
 	loops := float64(time.Hour) / float64((w.Loop.Min+w.Loop.Max)/2)
 	out := make(map[string]float64)
@@ -348,8 +347,8 @@ func (w *Workload) PerHour(set map[string]int) map[string]float64 {
 	return out
 }
 
-// Cycle is how long it takes until a user has done everything that he does: the longest "every so many loops" of
-// all actions, at a speed.
+// Cycle returns the time, at the given speed, in which a user does each of his actions at least once: the length of the
+// largest Per of all actions.
 func (w *Workload) Cycle(set map[string]int, speed float64) time.Duration {
 	loops := 1
 	for i := range w.Actions {
@@ -360,7 +359,7 @@ func (w *Workload) Cycle(set map[string]int, speed float64) time.Duration {
 	return time.Duration(float64(loops) * float64(w.Loop.Min+w.Loop.Max) / 2 / speed)
 }
 
-// Left lists the verbs of the workload that a protocol cannot carry, each once.
+// Left returns the verbs of the workload that a protocol cannot carry, each once.
 func (w *Workload) Left(protocol string) []string {
 	var out []string
 	for i := range w.Actions {

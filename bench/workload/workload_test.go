@@ -35,7 +35,7 @@ func TestBuiltinAreThere(t *testing.T) {
 	}
 }
 
-// TestTheDocumentsTables: what users do, counted over simulated time, is what the documents print.
+// TestTheDocumentsTables counts the actions of users over simulated time and compares them with the documents' tables.
 func TestTheDocumentsTables(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestTheDocumentsTables(t *testing.T) {
 	}
 }
 
-// TestN8MailRates: eight submissions and twelve deliveries an hour, which is what the facts derive.
+// TestN8MailRates checks the rates derived from the documents: eight submissions and twelve deliveries an hour.
 func TestN8MailRates(t *testing.T) {
 	t.Parallel()
 	w, _ := ByName("n8mail")
@@ -104,7 +104,7 @@ func TestN8MailRates(t *testing.T) {
 	}
 }
 
-// print writes down a piece of a schedule.
+// print formats the first n actions of a schedule.
 func print(w *Workload, user int, o Options, n int) string {
 	var b strings.Builder
 	for p := range w.Schedule(user, o) {
@@ -154,7 +154,7 @@ func TestScheduleKeepsTime(t *testing.T) {
 					break
 				}
 			}
-			// Otherwise an unhindered user would already be late for the next loop.
+			// Otherwise an undelayed user would already be late for the next loop.
 			if longest > 0 {
 				t.Errorf("%s, user %d: the think times overrun the loop by %v", w.Name, user, longest)
 			}
@@ -202,7 +202,7 @@ func TestNothingToDoEnds(t *testing.T) {
 	}
 }
 
-// TestMailInABrowser: what the clients in the browser leave out, as they have no calendar.
+// TestMailInABrowser checks the actions that the web clients leave out; they have no calendar.
 func TestMailInABrowser(t *testing.T) {
 	t.Parallel()
 	for protocol, left := range map[string][]string{WebLite: {"appointment", "invite", "rsvp", "close"}, WebFull: {"lookup", "appointment", "invite", "rsvp", "close"}} {
@@ -220,7 +220,7 @@ func TestMailInABrowser(t *testing.T) {
 	}
 }
 
-// TestMailOverJMAP: of what mail users do JMAP leaves nothing out, but closing, for which there is nothing to do.
+// TestMailOverJMAP checks that JMAP can carry all actions of mail users except close, which has no equivalent.
 func TestMailOverJMAP(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"r6mail", "n7mail", "n8mail", "imapmail", "idle"} {
@@ -236,7 +236,7 @@ func TestMailOverJMAP(t *testing.T) {
 	}
 }
 
-// TestLoopsAreNotInStep: not everybody sends in the same loop.
+// TestLoopsAreNotInStep checks that users send in different loops.
 func TestLoopsAreNotInStep(t *testing.T) {
 	t.Parallel()
 	w, _ := ByName("r6mail")
@@ -374,7 +374,7 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// TestSchemaNamesEverything: no field without a word about it.
+// TestSchemaNamesEverything checks that every field is described.
 func TestSchemaNamesEverything(t *testing.T) {
 	t.Parallel()
 	text := Schema()
